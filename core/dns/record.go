@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package dns holds mail DNS records and how tenantry reads them.
+package dns
+
+import "time"
+
+// Type is a DNS record type by its name.
+type Type string
+
+// The record types that tenantry reads and asks for.
+const (
+	TXT   Type = "TXT"
+	MX    Type = "MX"
+	CNAME Type = "CNAME"
+	NS    Type = "NS"
+	SOA   Type = "SOA"
+)
+
+// Record is one record that the mail platform asks for.
+type Record struct {
+	Type Type
+	// Name is fully qualified, lower case, without the final dot.
+	Name string
+	// Content is the text of a TXT (unquoted) or the target of an MX or
+	// CNAME, without the final dot.
+	Content    string
+	Preference int // MX only
+	TTL        int // seconds
+}
+
+// RRSet is what the world sees at one name and type.
+type RRSet struct {
+	Name string // as in Record
+	Type Type
+	TTL  int
+	// Values are the contents: TXT unquoted and joined, CNAME and NS targets
+	// without the final dot, MX as "preference host".
+	Values []string
+}
+
+// Sight is one read of a domain from its authoritative servers.
+type Sight struct {
+	Domain string
+	Zone   string // the apex of the zone that holds Domain
+	Sets   []RRSet
+	// Servers says what each authoritative server did.
+	Servers []Server
+	// Complete is true when every question of the read has an answer.
+	Complete bool
+	// Reason says why the read is not complete, as a stable word.
+	Reason string
+	At     time.Time
+}
+
+// ServerState is how an authoritative server behaved.
+type ServerState string
+
+// The classes of servers.
+const (
+	ServerOK          ServerState = "ok"
+	ServerLame        ServerState = "lame"
+	ServerUnreachable ServerState = "unreachable"
+	ServerBlocked     ServerState = "blocked"
+)
+
+// Server is one authoritative server of the zone.
+type Server struct {
+	Name  string
+	State ServerState
+}
+
+// Signing is the mail platform's DKIM configuration of a domain. It is the
+// zero value while the platform has made none.
+type Signing struct {
+	Enabled bool
+	// Selector1 and Selector2 are the CNAME records to publish, as the
+	// platform says them.
+	Selector1, Selector2 Record
+}

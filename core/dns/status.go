@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dns
+
+// Missing is the status of a record that the world does not see.
+const Missing = "missing"
+
+// The values of Status.DKIM.
+const (
+	DKIMHealthy = "healthy"
+	DKIMPartial = "partial"
+)
+
+// Status is how a domain's mail records stand, in the words of the domain
+// list: raw record text or "missing".
+type Status struct {
+	MX    string
+	SPF   string
+	DMARC string
+	DKIM  string // "healthy", "partial" or "missing"
+	// VerificationSeen is true when the ownership record is published.
+	VerificationSeen bool
+}
+
+// Selector is how one DKIM selector stands.
+type Selector string
+
+// The states of a selector.
+const (
+	SelectorPropagated Selector = "propagated"
+	SelectorMissing    Selector = "missing"
+	SelectorMismatch   Selector = "mismatch"
+)

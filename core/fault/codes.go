@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fault
+
+// The published codes: one line declares a refusal, gives it a status and a
+// page under /docs/errors. All lists the same lines in the same order.
+var (
+	InvalidRequest        = Code{"invalid_request", Invalid, "Invalid request", "The request is not what this operation takes: malformed JSON, a missing or unknown member, a wrong type or a bad query value. `errors` names each place; correct it and send the request again with a new Idempotency-Key."}
+	InvalidDomain         = Code{"invalid_domain", Invalid, "Invalid domain", "The domain is not a host name of two labels or more, or it is itself a public suffix."}
+	BuiltinDomain         = Code{"builtin_domain_not_allowed", Invalid, "Built-in domain not allowed", "Names under onmicrosoft.com belong to the mail platform. Add a domain of your own."}
+	DomainLimitReached    = Code{"domain_limit_reached", Invalid, "Domain limit reached", "A tenant holds at most 12 custom domains, those found by discovery included."}
+	DomainNotVerified     = Code{"domain_not_verified", Invalid, "Domain not verified", "Mailboxes can be created only on a verified domain. Publish its verification record and verify it first."}
+	VerificationFailed    = Code{"verification_failed", Invalid, "Verification failed", "The mail platform does not see the verification record yet. Check the record; propagation typically takes 5 to 30 minutes. Try again with a new Idempotency-Key."}
+	DKIMNotReady          = Code{"dkim_not_ready", Invalid, "DKIM not ready", "The two DKIM CNAME records are not visible yet, or the mail platform has not made them. dkim-status tells which."}
+	InvalidMailboxEmail   = Code{"invalid_mailbox_email", Invalid, "Invalid mailbox e-mail", "A mailbox address is `local@domain` with the request's domain and a plain local part."}
+	DuplicateMailboxEmail = Code{"duplicate_mailbox_email", Invalid, "Duplicate mailbox e-mail", "The same address occurs twice in one request; case does not tell addresses apart."}
+	WeakPassword          = Code{"weak_password", Invalid, "Weak password", "The password needs 8 to 256 characters with three of the four classes: lower case, upper case, digit, other."}
+	MailboxLimitReached   = Code{"mailbox_limit_reached", Invalid, "Mailbox limit reached", "A domain holds at most 3 mailboxes, those found by discovery included."}
+	InvalidSendLimit      = Code{"invalid_send_limit", Invalid, "Invalid send limit", "daily_send_limit is an integer from 1 to 25."}
+	NoUpdates             = Code{"no_updates", Invalid, "No updates", "The body holds no field that this operation can change."}
+	KeyRequired           = Code{"idempotency_key_required", Invalid, "Idempotency-Key required", "Every write carries an Idempotency-Key header, new for each new operation."}
+	InvalidKey            = Code{"invalid_idempotency_key", Invalid, "Invalid Idempotency-Key", "An Idempotency-Key is one header of 1 to 255 visible ASCII characters."}
+	ConnectLinkInvalid    = Code{"connect_link_invalid", Invalid, "Link not valid", "The connect link is forged, expired, already used or was opened in another browser. Ask for a new one with GET /v1/tenants/connect-url."}
+
+	InvalidAuthHeader = Code{"invalid_auth_header", Unauthenticated, "Authorization header missing or malformed", "Send exactly one header `Authorization: Bearer <API_KEY>`."}
+	MissingAPIKey     = Code{"missing_api_key", Unauthenticated, "API key missing", "The Authorization header says Bearer and nothing after it."}
+	InvalidAPIKey     = Code{"invalid_api_key", Unauthenticated, "API key not valid", "The key is malformed, unknown, revoked or was rotated."}
+
+	NoAPIPlan          = Code{"no_api_plan", PaymentRequired, "No active API plan", "The account has no active plan. Nothing is lost; every request answers 402 until the plan is active again."}
+	TenantLimitReached = Code{"tenant_limit_reached", PaymentRequired, "Tenant limit reached", "The plan's tenant slots are taken. Delete a tenant or take a larger plan."}
+
+	AccessDenied     = Code{"access_denied", Forbidden, "Access denied", "The mail platform no longer lets us manage this tenant, or its assignment was withdrawn. A tenant of your own is reconnected by a new consent."}
+	ConsentDeclined  = Code{"consent_declined", Forbidden, "Consent declined", "The administrator declined, or the mail platform did not grant the consent. Nothing was connected."}
+	NotAdministrator = Code{"not_an_administrator", Forbidden, "Not an administrator of this tenant", "The person who signed in is a guest, or is not a global administrator of the tenant that gave consent."}
+
+	AccountNotFound = Code{"account_not_found", NotFound, "Account not found", "There is no account with this id or e-mail address."}
+	RouteNotFound   = Code{"route_not_found", NotFound, "No such route", "The API has no operation at this path. /openapi.json lists all of them."}
+	TenantNotFound  = Code{"tenant_not_found", NotFound, "Tenant not found", "The account holds no such tenant."}
+	DomainNotFound  = Code{"domain_not_found", NotFound, "Domain not found", "The tenant holds no such domain."}
+	MailboxNotFound = Code{"mailbox_not_found", NotFound, "Mailbox not found", "The tenant holds no such mailbox."}
+
+	WrongMethod  = Code{"method_not_allowed", MethodNotAllowed, "Method not allowed", "The path exists, but not with this method; `Allow` lists the ones it has."}
+	WrongAccept  = Code{"not_acceptable", NotAcceptable, "Not acceptable", "Answers are JSON. Send `Accept: application/json` or leave the header out."}
+	BodyTooLarge = Code{"request_too_large", TooLarge, "Request too large", "A request body holds at most 64 KiB."}
+	WrongMedia   = Code{"unsupported_media_type", UnsupportedMedia, "Unsupported media type", "Send bodies as `Content-Type: application/json` in UTF-8, without a content encoding."}
+
+	DomainUnavailable  = Code{"domain_unavailable", Conflict, "Domain unavailable", "The domain already belongs to another tenant of the mail platform. It has to be removed there first."}
+	ExchangeNotReady   = Code{"exchange_bootstrap_not_ready", Conflict, "Exchange not ready", "The mail server of this tenant is not prepared yet. Run a sync; the tenant's `readiness.next_step` says what is missing."}
+	SMTPAuthNotEnabled = Code{"smtp_auth_not_enabled", Conflict, "SMTP AUTH not enabled", "Authenticated SMTP is switched off for the whole tenant. Run a sync, which switches it on where the mail platform allows it."}
+	TenantHeld         = Code{"tenant_held_elsewhere", Conflict, "Tenant cannot be connected", "This tenant is connected already. It has to be released where it is connected before it can be connected here."}
+
+	InternalError       = Code{"internal_error", Internal, "Internal error", "Something went wrong on our side. Send the request again with the same Idempotency-Key; tell support the request_id if it stays."}
+	ProviderError       = Code{"provider_error", BadGateway, "Provider error", "The provider answered with an error of its own. Send the request again with the same Idempotency-Key."}
+	ProviderUnavailable = Code{"provider_unavailable", Unavailable, "Provider unavailable", "The provider is down or throttles us. Wait `Retry-After` seconds, then send the request again with the same Idempotency-Key."}
+	ServiceUnavailable  = Code{"service_unavailable", Unavailable, "Service unavailable", "The service is stopping, its database is away, or the mail platform is not configured. Wait `Retry-After` seconds and try again."}
+	ProviderTimeout     = Code{"provider_timeout", Timeout, "Provider timeout", "The provider did not answer in time, or work at the provider is not finished. Send the same request again with the same Idempotency-Key: it looks at what exists and goes on from there."}
+)
+
+// All is every published code, in the order above.
+func All() []Code {
+	return []Code{
+		InvalidRequest, InvalidDomain, BuiltinDomain, DomainLimitReached, DomainNotVerified, VerificationFailed,
+		DKIMNotReady, InvalidMailboxEmail, DuplicateMailboxEmail, WeakPassword, MailboxLimitReached,
+		InvalidSendLimit, NoUpdates, KeyRequired, InvalidKey, ConnectLinkInvalid,
+		InvalidAuthHeader, MissingAPIKey, InvalidAPIKey,
+		NoAPIPlan, TenantLimitReached,
+		AccessDenied, ConsentDeclined, NotAdministrator,
+		AccountNotFound, RouteNotFound, TenantNotFound, DomainNotFound, MailboxNotFound,
+		WrongMethod, WrongAccept, BodyTooLarge, WrongMedia,
+		DomainUnavailable, ExchangeNotReady, SMTPAuthNotEnabled, TenantHeld,
+		InternalError, ProviderError, ProviderUnavailable, ServiceUnavailable, ProviderTimeout,
+	}
+}
+
+// ByName finds a published code by its name.
+func ByName(name string) (Code, bool) {
+	for _, c := range All() {
+		if c.Name == name {
+			return c, true
+		}
+	}
+	return Code{}, false
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package wire is the only code that knows how host and plugin talk: gRPC
+// messages, the handshake, and the conversions to the ports' types.
+package wire
+
+import (
+	"time"
+
+	"github.com/tenantry/tenantry/core/secret"
+)
+
+// Kind is what a plugin provides.
+type Kind string
+
+// The kinds of plugins.
+const (
+	KindMail    Kind = "mail"
+	KindDNS     Kind = "dns"
+	KindSending Kind = "sending"
+)
+
+// Description is what a plugin says of itself.
+type Description struct {
+	Name         string // the provider's id, as in microsoft365
+	Kind         Kind
+	Version      string
+	Title        string // for people, as in "Microsoft 365"
+	Capabilities []string
+	Fields       []Field
+	NameServers  []string // DNS: patterns of the name servers it recognises
+	Budgets      []Budget
+}
+
+// Field is a setting or credential field. The host reads the setting `login_url`
+// of provider microsoft365 from TENANTRY_PROVIDERS_MICROSOFT365_LOGIN_URL and
+// the secret `client_secret` from the file that
+// TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET_FILE names.
+type Field struct {
+	Name     string
+	Secret   bool
+	Required bool
+	Default  string
+	Help     string
+}
+
+// Budget is a limit of the provider: at most Limit calls in Window for each
+// value of Key ("tenant", "credential", "egress").
+type Budget struct {
+	Key    string
+	Limit  int
+	Window time.Duration
+}
+
+// Connection carries settings and secrets with each call. They live no longer
+// than the call.
+type Connection struct {
+	Settings map[string]string
+	Secrets  map[string]secret.Text
+}

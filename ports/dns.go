@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ports
+
+import (
+	"context"
+
+	"github.com/tenantry/tenantry/core/dns"
+)
+
+// DNSReader reads what the world sees of a domain's mail records.
+type DNSReader interface {
+	// Read asks every authoritative server of the domain's zone. Trouble
+	// with servers is part of the answer (Complete, Reason); the error is
+	// only for a context that ended before anything could be said.
+	Read(ctx context.Context, name string) (dns.Sight, error)
+}

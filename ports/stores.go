@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ports
+
+import (
+	"context"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+// Accounts is the operator's view of accounts and keys. Nothing that serves
+// requests of callers is given it.
+type Accounts interface {
+	// CreateAccount makes an account whose first member is the e-mail
+	// address. slots 0 takes the plan's. Refusals: invalid_request for an
+	// unknown plan or an address that has an account.
+	CreateAccount(ctx context.Context, email, plan string, slots int, now time.Time) (access.Account, error)
+	// Accounts lists all accounts, oldest first.
+	Accounts(ctx context.Context) ([]access.Account, error)
+	// FindAccount finds an account by id or by a member's e-mail address.
+	// Refusal: account_not_found.
+	FindAccount(ctx context.Context, idOrEmail string) (access.Account, error)
+	// SetPlan changes plan, activity and, unless 0, the number of slots.
+	SetPlan(ctx context.Context, id access.AccountID, plan string, active bool, slots int) (access.Account, error)
+	// AddKey stores a new key of an account.
+	AddKey(ctx context.Context, k access.Key) error
+}
+
+// Keys authenticates callers.
+type Keys interface {
+	// Caller finds who a key belongs to, by its hash. Refusal:
+	// invalid_api_key.
+	Caller(ctx context.Context, hash [32]byte) (access.Caller, error)
+	// Member reports whether the address is a member of the account.
+	Member(ctx context.Context, owner access.AccountID, email string) (bool, error)
+	// RotateKey replaces the key with this id by the new one in one step;
+	// of several rotations at once one wins. Refusal: invalid_api_key when
+	// the old one is no longer live.
+	RotateKey(ctx context.Context, owner access.AccountID, oldID string, fresh access.Key) error
+}
+
+// Tenants keeps the tenants that accounts hold. Every method takes the owner;
+// a tenant that is unknown and one of another account give the same
+// tenant_not_found after the same queries.
+type Tenants interface {
+	// Tenants lists the owner's tenants, most recently connected first.
+	Tenants(ctx context.Context, owner access.AccountID) ([]tenant.Tenant, error)
+	// Tenant returns one tenant. Refusal: tenant_not_found.
+	Tenant(ctx context.Context, owner access.AccountID, id tenant.GUID) (tenant.Tenant, error)
+	// TenantCount counts the slots that the owner's tenants take.
+	TenantCount(ctx context.Context, owner access.AccountID) (int, error)
+	// Attach makes the account the tenant's one holder, in one transaction
+	// under a lock on the account: a second consent by the present holder
+	// renews ConsentedAt, ConnectedBy and the consent and takes no slot.
+	// slots is the account's ceiling. Refusals: tenant_limit_reached,
+	// tenant_held_elsewhere.
+	Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, slots int) (tenant.Tenant, error)
+	// SaveTenant stores what a sync, or an operation that met a lost
+	// consent, found out: names, consent, bootstrap, SMTP AUTH, discovery,
+	// counts of user mailboxes, LastSyncAt. Refusal: tenant_not_found.
+	SaveTenant(ctx context.Context, owner access.AccountID, t tenant.Tenant) error
+	// DeleteTenant removes the tenant and everything below it, or ends the
+	// assignment of a managed one. Refusal: tenant_not_found.
+	DeleteTenant(ctx context.Context, owner access.AccountID, id tenant.GUID) error
+}
+
+// Assignments keeps managed tenants.
+type Assignments interface {
+	// Withdraw ends an assignment on the operator's behalf; the account
+	// remembers it until it deletes the tenant. Refusal: tenant_not_found.
+	Withdraw(ctx context.Context, id tenant.GUID) (access.AccountID, error)
+	// Withdrawn reports whether the owner's assignment of this tenant was
+	// withdrawn.
+	Withdrawn(ctx context.Context, owner access.AccountID, id tenant.GUID) (bool, error)
+}
+
+// Discovered keeps what discovery finds.
+type Discovered interface {
+	// SaveDiscovery makes the stored domains and mailboxes those that the
+	// platform listed: new ones are added, known ones updated, vanished ones
+	// removed. Rows created after began, and creations still under way,
+	// stay. Nil domains or mailboxes mean that the platform's list could
+	// not be had: the stored ones stay untouched.
+	SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f Found) error
+}
+
+// Found is one discovery of a tenant.
+type Found struct {
+	Began     time.Time
+	Domains   []domain.Domain
+	Mailboxes []mailbox.Platform
+}
+
+// Domains keeps the custom domains of the owner's tenants.
+type Domains interface {
+	// Domains lists the added domains of a tenant by name. Refusal:
+	// tenant_not_found.
+	Domains(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]domain.Domain, error)
+	// Domain returns an added domain by its name. Refusals: tenant_not_found,
+	// domain_not_found.
+	Domain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error)
+	// DomainByID returns an added domain by its row id. Refusal:
+	// domain_not_found.
+	DomainByID(ctx context.Context, owner access.AccountID, domainID string) (domain.Domain, error)
+	// ReserveDomain takes a place for a domain, or returns the row that is
+	// there (Added tells whether its adding is finished), in one transaction
+	// under a lock on the tenant. Refusals: tenant_not_found,
+	// domain_limit_reached when max rows exist, unfinished ones included.
+	ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, max int, now time.Time) (domain.Domain, error)
+	// ReleaseDomain gives an unfinished place back.
+	ReleaseDomain(ctx context.Context, owner access.AccountID, domainID string) error
+	// SaveDomain stores a domain's state. Refusal: domain_not_found.
+	SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain) error
+}
+
+// MailboxStore keeps the shared mailboxes of the owner's tenants.
+type MailboxStore interface {
+	// Mailboxes lists a tenant's mailboxes by address, without those whose
+	// creation has not reached the platform. Refusal: tenant_not_found.
+	Mailboxes(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]mailbox.Mailbox, error)
+	// Mailbox returns a listed mailbox of the tenant. Refusals:
+	// tenant_not_found, mailbox_not_found.
+	Mailbox(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string) (mailbox.Mailbox, error)
+	// ReserveMailboxes takes places for those of specs that have none, in
+	// one transaction under a lock on the domain, and returns the rows in
+	// the order of specs. New rows are in stage reserved, with fresh ids.
+	// Refusal: mailbox_limit_reached when the new ones do not all fit under
+	// max; then nothing is stored.
+	ReserveMailboxes(ctx context.Context, owner access.AccountID, domainID string, specs []mailbox.Spec, max int, now time.Time) ([]mailbox.Mailbox, error)
+	// SaveMailbox stores a mailbox's state but for its send limit, sends and
+	// block, and returns mailbox_not_found when the row is gone.
+	SaveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox) error
+	// ReleaseMailbox gives a place back whose creation the platform refused
+	// or that was never begun.
+	ReleaseMailbox(ctx context.Context, owner access.AccountID, mailboxID string) error
+	// SetSendLimit stores a mailbox's own daily limit.
+	SetSendLimit(ctx context.Context, owner access.AccountID, mailboxID string, perDay int) error
+}
+
+// ConnectFlows keeps the connecting of tenants while browsers walk through
+// it. A flow is found by the hash of its state and moves on by one step at a
+// time; of two that take the same step at once, one wins.
+type ConnectFlows interface {
+	// StartFlow stores a new flow.
+	StartFlow(ctx context.Context, f ConnectFlow) error
+	// TakeFlow moves the flow from one step to the next and returns it as it
+	// was before, if it is at that step and not expired at now. Refusal:
+	// connect_link_invalid.
+	TakeFlow(ctx context.Context, stateHash [32]byte, from, to ConnectStep, now time.Time) (ConnectFlow, error)
+	// SaveFlow stores what a step added, at the flow's present step.
+	SaveFlow(ctx context.Context, f ConnectFlow) error
+	// DropFlows deletes flows that expired before.
+	DropFlows(ctx context.Context, before time.Time) error
+}
+
+// ConnectStep is where a flow stands.
+type ConnectStep string
+
+// The steps of a flow, in order.
+const (
+	FlowStarted   ConnectStep = "started"    // the link was given out
+	FlowSigningIn ConnectStep = "signing_in" // consent answered; the browser signs in
+	FlowProving   ConnectStep = "proving"    // the sign-in's code is being redeemed
+	FlowConfirm   ConnectStep = "confirm"    // proved; the page asks to confirm
+	FlowDone      ConnectStep = "done"       // connected, cancelled or refused
+)
+
+// ConnectFlow is one walk of an administrator's browser.
+type ConnectFlow struct {
+	StateHash [32]byte // of the link's state; the flow's id
+	Account   access.AccountID
+	Step      ConnectStep
+	ExpiresAt time.Time
+	// Browser is the hash of the cookie that binds the flow to one browser.
+	Browser [32]byte
+	Claimed tenant.GUID
+	// SignInHash is the hash of the state of the sign-in.
+	SignInHash [32]byte
+	Nonce      string
+	// Verifier is sealed.
+	Verifier      []byte
+	Administrator tenant.Administrator
+	Profile       tenant.Profile
+}
