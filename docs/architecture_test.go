@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package docs holds the documents that tests keep true.
+package docs
+
+import (
+	"os"
+	"os/exec"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/tenantry/tenantry/"
+
+// pure is what core may import beside the standard library and itself.
+var pure = map[string]bool{
+	"golang.org/x/net/idna":         true,
+	"golang.org/x/net/publicsuffix": true,
+}
+
+// TestImports holds every import in the tree against the table of
+// architecture.md. The table is the rule.
+func TestImports(t *testing.T) {
+	page, err := os.ReadFile("architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	may, homes := imports(t, string(page)), libraries(t, string(page))
+	for _, violation := range violations(goList(t), may, homes) {
+		t.Error(violation)
+	}
+}
+
+// TestImportsNoticesViolations plants one violation of each kind.
+func TestImportsNoticesViolations(t *testing.T) {
+	page, err := os.ReadFile("architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	may, homes := imports(t, string(page)), libraries(t, string(page))
+	for _, planted := range []string{
+		module + "core/tenant " + module + "ports",
+		module + "core/tenant context",
+		module + "core/tenant golang.org/x/text/unicode/norm",
+		module + "ports " + module + "app/tenants",
+		module + "app/tenants " + module + "app/domains",
+		module + "app/tenants " + module + "adapters/bunstore",
+		module + "adapters/bunstore " + module + "adapters/secrets",
+		module + "adapters/httpapi github.com/uptrace/bun",
+		module + "plugins/mail-microsoft365 " + module + "adapters/httpapi",
+		module + "nowhere/new " + module + "core/tenant",
+	} {
+		if len(violations(planted+"\n", may, homes)) == 0 {
+			t.Errorf("not noticed: %s", planted)
+		}
+	}
+}
+
+func goList(t *testing.T) string {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...")
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	return string(out)
+}
+
+// violations reads lines of "package import import …".
+func violations(list string, may, homes map[string][]string) []string {
+	var found []string
+	for line := range strings.Lines(list) {
+		fields := strings.Fields(line)
+		pkg := strings.TrimPrefix(fields[0], module)
+		row := rowOf(pkg, may)
+		if row == "" {
+			found = append(found, pkg+" has no row in the table of architecture.md")
+			continue
+		}
+		for _, imp := range fields[1:] {
+			dep, ours := strings.CutPrefix(imp, module)
+			switch {
+			case ours && !within(pkg, dep, row) && !slices.Contains(may[row], rowOf(dep, may)):
+				found = append(found, pkg+" imports "+dep+", which row `"+row+"` does not allow")
+			case !ours && row == "core" && !pure[imp] && (imp == "context" || strings.Contains(imp, ".")):
+				found = append(found, pkg+" imports "+imp+": core is pure")
+			case !ours && !atHome(pkg, imp, homes):
+				found = append(found, pkg+" imports "+imp+", which lives elsewhere")
+			}
+		}
+	}
+	return found
+}
+
+// within reports whether dep lies in the same concept as pkg: below the
+// folder that the row names.
+func within(pkg, dep, row string) bool {
+	depth := strings.Count(row, "/") + 1
+	if row == "core" || row == "ports" {
+		return strings.HasPrefix(dep, row+"/") || dep == row
+	}
+	home := strings.Join(strings.SplitN(pkg, "/", depth+1)[:min(depth, strings.Count(pkg, "/")+1)], "/")
+	return dep == home || strings.HasPrefix(dep, home+"/")
+}
+
+// rowOf finds the longest row that matches the beginning of pkg; `*` stands
+// for one path element.
+func rowOf(pkg string, rows map[string][]string) string {
+	best := ""
+	for row := range rows {
+		parts, want := strings.Split(pkg, "/"), strings.Split(row, "/")
+		if len(want) > len(parts) || len(row) <= len(best) {
+			continue
+		}
+		if ok, _ := path.Match(row, strings.Join(parts[:len(want)], "/")); ok {
+			best = row
+		}
+	}
+	return best
+}
+
+func atHome(pkg, imp string, homes map[string][]string) bool {
+	for lib, where := range homes {
+		if imp == lib || strings.HasPrefix(imp, lib+"/") {
+			return slices.ContainsFunc(where, func(home string) bool {
+				return pkg == home || strings.HasPrefix(pkg, home+"/")
+			})
+		}
+	}
+	return true
+}
+
+func imports(t *testing.T, page string) map[string][]string { return table(t, page, "may import") }
+
+func libraries(t *testing.T, page string) map[string][]string {
+	return table(t, page, "only imported by")
+}
+
+// table reads the rows of the two-column table whose head has this column.
+func table(t *testing.T, page, column string) map[string][]string {
+	t.Helper()
+	rows, quoted := map[string][]string{}, regexp.MustCompile("`([^`]+)`")
+	inside := false
+	for line := range strings.Lines(page) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 4 {
+			inside = false
+			continue
+		}
+		if strings.TrimSpace(cells[2]) == column {
+			inside = true
+			continue
+		}
+		names := quoted.FindAllStringSubmatch(cells[1], -1)
+		if !inside || names == nil {
+			continue
+		}
+		var values []string
+		for _, value := range quoted.FindAllStringSubmatch(cells[2], -1) {
+			values = append(values, value[1])
+		}
+		for _, name := range names {
+			rows[name[1]] = values
+		}
+	}
+	if len(rows) == 0 {
+		t.Fatalf("architecture.md has no table with a column %q", column)
+	}
+	return rows
+}
