@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fake
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+const loginURL = "https://login.fake.test"
+
+type role int
+
+const (
+	administrator role = iota + 1
+	member
+	guest
+)
+
+// signedIn is a sign-in that waits to be redeemed.
+type signedIn struct {
+	tenant           tenant.GUID
+	user             string
+	nonce, challenge string
+	redirect         string
+	redeemed         bool
+}
+
+// ConsentURL implements ports.Consent.
+func (p *Platform) ConsentURL(_ context.Context, state, redirect string) (string, error) {
+	return loginURL + "/consent?" + url.Values{"state": {state}, "redirect": {redirect}}.Encode(), nil
+}
+
+// Granted implements ports.Consent.
+func (p *Platform) Granted(_ context.Context, query string) (tenant.GUID, error) {
+	q, err := url.ParseQuery(query)
+	if err != nil {
+		return "", fault.InvalidRequest.With("the platform's answer can't be read")
+	}
+	if q.Get("error") != "" {
+		return "", fault.ConsentDeclined.With("the administrator did not give consent")
+	}
+	if q.Get("admin_consent") == "" || len(q.Get("tenant")) != 36 {
+		return "", fault.InvalidRequest.With("the platform's answer names no tenant")
+	}
+	return tenant.GUID(strings.ToLower(q.Get("tenant"))), nil
+}
+
+// SignInURL implements ports.Consent.
+func (p *Platform) SignInURL(_ context.Context, s ports.SignIn) (string, error) {
+	return loginURL + "/signin?" + url.Values{
+		"tenant": {string(s.Tenant)}, "state": {s.State}, "nonce": {s.Nonce},
+		"challenge": {challenge(s.Verifier)}, "redirect": {s.Redirect},
+	}.Encode(), nil
+}
+
+// Administrator implements ports.Consent.
+func (p *Platform) Administrator(ctx context.Context, s ports.SignIn, code secret.Text) (tenant.Administrator, error) {
+	var who tenant.Administrator
+	err := p.call(ctx, "Administrator", s.Tenant, "", func() (bool, error) {
+		in := p.codes[code.Reveal()]
+		if in == nil || in.redeemed || in.tenant != s.Tenant || in.nonce != s.Nonce ||
+			in.challenge != challenge(s.Verifier) || in.redirect != s.Redirect {
+			return false, refuse(fault.ConnectLinkInvalid, "the sign-in is not the one that was begun")
+		}
+		in.redeemed = true
+		if p.tenants[in.tenant].people[in.user] != administrator {
+			return false, refuse(fault.NotAdministrator, "who signed in is no administrator of the tenant")
+		}
+		who = tenant.Administrator{Tenant: in.tenant, Address: in.user, Name: "Ada Admin"}
+		return true, nil
+	})
+	return who, err
+}
+
+// Visit is a person at one of the platform's pages: who they are and whether
+// they accept. It returns the query with which the browser is sent back.
+func (p *Platform) Visit(page, username string, accept bool) (query string, err error) {
+	u, err := url.Parse(page)
+	if err != nil {
+		return "", err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	q := u.Query()
+	switch u.Path {
+	case "/consent":
+		return p.consent(q.Get("state"), username, accept), nil
+	case "/signin":
+		return p.signIn(q, username), nil
+	default:
+		return "", fmt.Errorf("the platform has no page %s", u.Path)
+	}
+}
+
+func (p *Platform) consent(state, username string, accept bool) string {
+	back := url.Values{"state": {state}, "admin_consent": {"True"}}
+	t := p.home(username)
+	if !accept || t == nil || t.people[username] != administrator {
+		back.Set("error", "permission_denied")
+		return back.Encode()
+	}
+	t.consent = "granted"
+	back.Set("tenant", string(t.guid))
+	return back.Encode()
+}
+
+func (p *Platform) signIn(q url.Values, username string) string {
+	back := url.Values{"state": {q.Get("state")}}
+	id := tenant.GUID(q.Get("tenant"))
+	t := p.tenants[id]
+	if t == nil || t.people[username] == 0 {
+		back.Set("error", "access_denied")
+		return back.Encode()
+	}
+	p.serial++
+	code := fmt.Sprintf("code-%d", p.serial)
+	p.codes[code] = &signedIn{
+		tenant: id, user: username, nonce: q.Get("nonce"),
+		challenge: q.Get("challenge"), redirect: q.Get("redirect"),
+	}
+	back.Set("code", code)
+	return back.Encode()
+}
+
+// home is the tenant that a person belongs to.
+func (p *Platform) home(username string) *state {
+	for _, t := range p.tenants {
+		if t.people[username] != 0 {
+			return t
+		}
+	}
+	return nil
+}
+
+func challenge(verifier secret.Text) string {
+	sum := sha256.Sum256([]byte(verifier.Reveal()))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fake
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// client is one tenant of the platform, as the port sees it.
+type client struct {
+	p  *Platform
+	id tenant.GUID
+}
+
+// For implements ports.MailPlatform.
+func (p *Platform) For(id tenant.GUID) ports.MailTenant { return client{p, id} }
+
+type domainState struct {
+	domain.Platform
+	acceptedAt time.Time
+	looks      int // calls of MailDomains that still do not show it
+	signing    dns.Signing
+}
+
+// call does a call of the tenant's directory.
+func (c client) call(ctx context.Context, method, about string, effect func(*state) (bool, error)) error {
+	return c.p.call(ctx, method, c.id, about, func() (bool, error) {
+		t := c.p.tenants[c.id]
+		if t == nil || t.consent != "granted" {
+			return false, refuse(fault.AccessDenied, "the tenant's consent is gone")
+		}
+		return effect(t)
+	})
+}
+
+// Profile implements ports.TenantDirectory.
+func (c client) Profile(ctx context.Context) (tenant.Profile, error) {
+	var out tenant.Profile
+	err := c.call(ctx, "Profile", "", func(t *state) (bool, error) {
+		out = tenant.Profile{Name: t.Name, BuiltinDomain: t.builtin}
+		for _, d := range t.domains {
+			if d.Default {
+				out.DefaultDomain = d.Name
+			}
+		}
+		return false, nil
+	})
+	return out, err
+}
+
+// Domains implements ports.TenantDirectory.
+func (c client) Domains(ctx context.Context) ([]domain.Platform, error) {
+	var out []domain.Platform
+	err := c.call(ctx, "Domains", "", func(t *state) (bool, error) {
+		for _, name := range slices.Sorted(maps.Keys(t.domains)) {
+			out = append(out, t.domains[name].Platform)
+		}
+		return false, nil
+	})
+	return out, err
+}
+
+// Domain implements ports.TenantDirectory.
+func (c client) Domain(ctx context.Context, name string) (domain.Platform, error) {
+	var out domain.Platform
+	err := c.call(ctx, "Domain", name, func(t *state) (bool, error) {
+		d, err := t.domain(name)
+		if err == nil {
+			out = d.Platform
+		}
+		return false, err
+	})
+	return out, err
+}
+
+// AddDomain implements ports.TenantDirectory.
+func (c client) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
+	var out domain.Platform
+	err := c.call(ctx, "AddDomain", name, func(t *state) (bool, error) {
+		if d := t.domains[name]; d != nil {
+			out = d.Platform
+			return false, nil
+		}
+		if !strings.Contains(name, ".") || strings.HasSuffix(name, ".onmicrosoft.com") {
+			return false, refuse(fault.InvalidDomain, "the platform does not take this name")
+		}
+		if t.TakenAtAdd && c.p.elsewhere(t, name) {
+			return false, refuse(fault.DomainUnavailable, "the domain belongs to another tenant")
+		}
+		t.domains[name] = &domainState{Platform: domain.Platform{Name: name}}
+		out = t.domains[name].Platform
+		return true, nil
+	})
+	return out, err
+}
+
+// Records implements ports.TenantDirectory.
+func (c client) Records(ctx context.Context, name string) (domain.Records, error) {
+	var out domain.Records
+	err := c.call(ctx, "Records", name, func(t *state) (bool, error) {
+		d, err := t.domain(name)
+		if err != nil {
+			return false, err
+		}
+		out.Verification = []dns.Record{t.ownership(name)}
+		if d.MailEnabled {
+			out.Service = serviceRecords(name)
+		}
+		return false, nil
+	})
+	return out, err
+}
+
+// VerifyDomain implements ports.TenantDirectory.
+func (c client) VerifyDomain(ctx context.Context, name string) (domain.Platform, error) {
+	var out domain.Platform
+	err := c.call(ctx, "VerifyDomain", name, func(t *state) (bool, error) {
+		d, err := t.domain(name)
+		if err != nil {
+			return false, err
+		}
+		if d.Verified {
+			out = d.Platform
+			return false, nil
+		}
+		if c.p.elsewhere(t, name) {
+			return false, refuse(fault.DomainUnavailable, "the domain belongs to another tenant")
+		}
+		if !c.p.DNS.has(t.ownership(name)) {
+			return false, refuse(fault.VerificationFailed, "the platform does not see the record yet")
+		}
+		d.Verified = true
+		out = d.Platform
+		return true, nil
+	})
+	return out, err
+}
+
+// EnableMail implements ports.TenantDirectory.
+func (c client) EnableMail(ctx context.Context, name string) error {
+	return c.call(ctx, "EnableMail", name, func(t *state) (bool, error) {
+		d, err := t.domain(name)
+		if err != nil {
+			return false, err
+		}
+		if !d.Verified {
+			return false, refuse(fault.DomainNotVerified, "the domain is not verified")
+		}
+		if d.MailEnabled {
+			return false, nil
+		}
+		d.MailEnabled = true
+		d.acceptedAt, d.looks = c.p.now.Add(t.Lag.AcceptedDomain), t.Lag.AcceptedLooks
+		return true, nil
+	})
+}
+
+func (t *state) domain(name string) (*domainState, error) {
+	if d := t.domains[name]; d != nil {
+		return d, nil
+	}
+	return nil, refuse(fault.DomainNotFound, "the platform holds no such domain")
+}
+
+// elsewhere reports whether another tenant has verified the domain.
+func (p *Platform) elsewhere(t *state, name string) bool {
+	if p.taken[name] {
+		return true
+	}
+	for _, other := range p.tenants {
+		if d := other.domains[name]; other != t && d != nil && d.Verified {
+			return true
+		}
+	}
+	return false
+}
+
+// ownership is the record that proves a domain to be the tenant's. It differs
+// from tenant to tenant.
+func (t *state) ownership(name string) dns.Record {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(string(t.guid) + name))
+	return dns.Record{Type: dns.TXT, Name: name, Content: fmt.Sprintf("MS=ms%08d", h.Sum32()%100_000_000), TTL: 3600}
+}
+
+// serviceRecords have an MX that can't be guessed from the name, as the
+// platform's own.
+func serviceRecords(name string) []dns.Record {
+	host := strings.ReplaceAll(strings.ReplaceAll(name, "-", ""), ".", "-") + "01b.k-v1.mx.microsoft"
+	return []dns.Record{
+		{Type: dns.MX, Name: name, Content: host, TTL: 3600},
+		{Type: dns.TXT, Name: name, Content: "v=spf1 include:spf.protection.outlook.com -all", TTL: 3600},
+		{Type: dns.CNAME, Name: "autodiscover." + name, Content: "autodiscover.outlook.com", TTL: 3600},
+	}
+}

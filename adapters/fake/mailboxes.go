@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fake
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/secret"
+)
+
+type mailboxState struct {
+	mailbox.Platform
+	password, submission bool
+}
+
+// Mailboxes implements ports.Mailboxes.
+func (c client) Mailboxes(ctx context.Context) ([]mailbox.Platform, error) {
+	var out []mailbox.Platform
+	err := c.server(ctx, "Mailboxes", "", func(t *state) (bool, error) {
+		for _, address := range slices.Sorted(maps.Keys(t.mailboxes)) {
+			out = append(out, t.mailboxes[address].Platform)
+		}
+		return false, nil
+	})
+	return out, err
+}
+
+// UserMailboxes implements ports.Mailboxes.
+func (c client) UserMailboxes(ctx context.Context) (int, error) {
+	var out int
+	err := c.server(ctx, "UserMailboxes", "", func(t *state) (bool, error) {
+		out = t.users
+		return false, nil
+	})
+	return out, err
+}
+
+// Mailbox implements ports.Mailboxes.
+func (c client) Mailbox(ctx context.Context, address string) (mailbox.Platform, error) {
+	var out mailbox.Platform
+	err := c.server(ctx, "Mailbox", address, func(t *state) (bool, error) {
+		m, err := t.mailbox(address)
+		if err == nil {
+			out = m.Platform
+		}
+		return false, err
+	})
+	return out, err
+}
+
+// CreateMailbox implements ports.Mailboxes.
+func (c client) CreateMailbox(ctx context.Context, s mailbox.Spec) (mailbox.Platform, error) {
+	var out mailbox.Platform
+	err := c.server(ctx, "CreateMailbox", s.Address, func(t *state) (bool, error) {
+		address := strings.ToLower(s.Address)
+		local, name, _ := strings.Cut(address, "@")
+		if !t.accepts(name, c.p.now) {
+			return false, notReady("the mail server does not accept the domain yet")
+		}
+		if t.occupied[address] || t.mailboxes[address] != nil {
+			return false, refuse(fault.InvalidMailboxEmail, "another object holds the address")
+		}
+		c.p.serial++
+		alias := fmt.Sprintf("%s.%d", local, c.p.serial)
+		out = mailbox.Platform{
+			ObjectID:    fmt.Sprintf("00000000-0000-4000-8000-%012d", c.p.serial),
+			DisplayName: s.DisplayName, Address: address, Alias: alias,
+			PrincipalName: alias + "@" + t.builtin, CreatedAt: c.p.now,
+		}
+		t.mailboxes[address] = &mailboxState{Platform: out}
+		return true, nil
+	})
+	return out, err
+}
+
+// OpenSignIn implements ports.Mailboxes.
+func (c client) OpenSignIn(ctx context.Context, objectID, address string, password secret.Text) error {
+	return c.call(ctx, "OpenSignIn", address, func(t *state) (bool, error) {
+		m, err := t.mailbox(address)
+		if err != nil || m.ObjectID != objectID || c.p.now.Before(m.CreatedAt.Add(t.Lag.Directory)) {
+			return false, notReady("the directory does not show the account yet")
+		}
+		if len(password.Reveal()) < 8 {
+			return false, refuse(fault.WeakPassword, "the platform does not take this password")
+		}
+		m.password, m.AccountEnabled, m.PrincipalName = true, true, m.Address
+		return true, nil
+	})
+}
+
+// OpenSubmission implements ports.Mailboxes.
+func (c client) OpenSubmission(ctx context.Context, address string) error {
+	return c.server(ctx, "OpenSubmission", address, func(t *state) (bool, error) {
+		m, err := t.mailbox(address)
+		if err != nil || c.p.now.Before(m.CreatedAt.Add(t.Lag.Submission)) {
+			return false, notReady("the mail server does not show the mailbox yet")
+		}
+		changed := !m.submission
+		m.submission = true
+		return changed, nil
+	})
+}
+
+// Rename implements ports.Mailboxes.
+func (c client) Rename(ctx context.Context, address, displayName string) error {
+	return c.server(ctx, "Rename", address, func(t *state) (bool, error) {
+		m, err := t.mailbox(address)
+		if err != nil {
+			return false, err
+		}
+		changed := m.DisplayName != displayName
+		m.DisplayName = displayName
+		return changed, nil
+	})
+}
+
+func (t *state) mailbox(address string) (*mailboxState, error) {
+	if m := t.mailboxes[strings.ToLower(address)]; m != nil {
+		return m, nil
+	}
+	return nil, refuse(fault.MailboxNotFound, "the platform holds no such mailbox")
+}

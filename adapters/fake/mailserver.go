@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fake
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+// hydration is how long a dehydrated tenant takes to become usable.
+const hydration = time.Minute
+
+// server does a call of the tenant's mail server, which needs its own grant.
+func (c client) server(ctx context.Context, method, about string, effect func(*state) (bool, error)) error {
+	return c.call(ctx, method, about, func(t *state) (bool, error) {
+		if !t.role || c.p.now.Before(t.roleAt) {
+			return false, refuse(fault.AccessDenied, "the mail server's grant is missing")
+		}
+		return effect(t)
+	})
+}
+
+// Bootstrap implements ports.MailServer.
+func (c client) Bootstrap(ctx context.Context) (tenant.Progress, error) {
+	var out tenant.Progress
+	err := c.call(ctx, "Bootstrap", "", func(t *state) (changed bool, _ error) {
+		out, changed = t.bootstrap(c.p.now)
+		return changed, nil
+	})
+	return out, err
+}
+
+func (t *state) bootstrap(now time.Time) (tenant.Progress, bool) {
+	wait := tenant.Progress{Status: tenant.BootstrapPending, Step: tenant.StepWait, Message: "the mail server is being prepared"}
+	switch {
+	case !t.role && t.Denied:
+		return tenant.Progress{
+			Status: tenant.BootstrapFailed, Step: tenant.StepGrantRole,
+			Message: "an administrator has to grant the mail server's role",
+		}, false
+	case !t.role:
+		t.role, t.roleAt = true, now.Add(t.Lag.Role)
+		progress, _ := t.bootstrap(now)
+		return progress, true
+	case now.Before(t.roleAt):
+		return wait, false
+	case t.Dehydrated && t.hydrateAt.IsZero():
+		t.hydrateAt = now.Add(hydration)
+		return wait, true
+	case t.Dehydrated && now.Before(t.hydrateAt):
+		return wait, false
+	default:
+		return tenant.Progress{Status: tenant.BootstrapReady, Message: "the mail server is ready"}, false
+	}
+}
+
+// SMTPAuth implements ports.MailServer.
+func (c client) SMTPAuth(ctx context.Context) (tenant.SMTPAuth, error) {
+	var out tenant.SMTPAuth
+	err := c.server(ctx, "SMTPAuth", "", func(t *state) (bool, error) {
+		out = t.smtpAuth
+		return false, nil
+	})
+	return out, err
+}
+
+// EnableSMTPAuth implements ports.MailServer.
+func (c client) EnableSMTPAuth(ctx context.Context) error {
+	return c.server(ctx, "EnableSMTPAuth", "", func(t *state) (bool, error) {
+		if t.SMTPAuthRefused {
+			return false, refuse(fault.SMTPAuthNotEnabled, "the platform does not let SMTP AUTH be switched on")
+		}
+		changed := t.smtpAuth != tenant.SMTPAuthEnabled
+		t.smtpAuth = tenant.SMTPAuthEnabled
+		return changed, nil
+	})
+}
+
+// MailDomains implements ports.MailServer.
+func (c client) MailDomains(ctx context.Context) ([]string, error) {
+	var out []string
+	err := c.server(ctx, "MailDomains", "", func(t *state) (bool, error) {
+		out = append(out, t.builtin)
+		for _, name := range slices.Sorted(maps.Keys(t.domains)) {
+			d := t.domains[name]
+			if d.MailEnabled && !c.p.now.Before(d.acceptedAt) && d.looks > 0 {
+				d.looks--
+				continue
+			}
+			if t.accepts(name, c.p.now) {
+				out = append(out, name)
+			}
+		}
+		return false, nil
+	})
+	return out, err
+}
+
+func (t *state) accepts(name string, now time.Time) bool {
+	d := t.domains[name]
+	return d != nil && d.MailEnabled && d.looks == 0 && !now.Before(d.acceptedAt)
+}
+
+// Signing implements ports.MailServer.
+func (c client) Signing(ctx context.Context, name string) (dns.Signing, error) {
+	var out dns.Signing
+	err := c.server(ctx, "Signing", name, func(t *state) (bool, error) {
+		if d := t.domains[name]; d != nil {
+			out = d.signing
+		}
+		return false, nil
+	})
+	return out, err
+}
+
+// EnsureSigning implements ports.MailServer.
+func (c client) EnsureSigning(ctx context.Context, name string) (dns.Signing, error) {
+	var out dns.Signing
+	err := c.server(ctx, "EnsureSigning", name, func(t *state) (bool, error) {
+		if !t.accepts(name, c.p.now) {
+			return false, notReady("the mail server does not accept the domain yet")
+		}
+		d := t.domains[name]
+		changed := d.signing.Selector1.Name == ""
+		if changed {
+			d.signing.Selector1, d.signing.Selector2 = t.selector("selector1", name), t.selector("selector2", name)
+		}
+		out = d.signing
+		return changed, nil
+	})
+	return out, err
+}
+
+// EnableSigning implements ports.MailServer.
+func (c client) EnableSigning(ctx context.Context, name string) error {
+	return c.server(ctx, "EnableSigning", name, func(t *state) (bool, error) {
+		d := t.domains[name]
+		if d == nil || d.signing.Selector1.Name == "" {
+			return false, refuse(fault.DKIMNotReady, "the platform has made no DKIM records")
+		}
+		if d.signing.Enabled {
+			return false, nil
+		}
+		if !c.p.DNS.has(d.signing.Selector1) || !c.p.DNS.has(d.signing.Selector2) {
+			return false, refuse(fault.DKIMNotReady, "the platform does not see the DKIM records")
+		}
+		d.signing.Enabled = true
+		return true, nil
+	})
+}
+
+func (t *state) selector(label, name string) dns.Record {
+	prefix, _, _ := strings.Cut(t.builtin, ".")
+	dashes := strings.ReplaceAll(strings.ReplaceAll(name, "-", ""), ".", "-")
+	return dns.Record{
+		Type: dns.CNAME, Name: label + "._domainkey." + name, TTL: 3600,
+		Content: label + "-" + dashes + "01i._domainkey." + prefix + ".n-v1.dkim.mail.microsoft",
+	}
+}
