@@ -2,6 +2,27 @@
 
 package mailbox
 
+import (
+	"math"
+
+	"github.com/tenantry/tenantry/core/fault"
+)
+
+// The range of a daily send limit.
+const (
+	MinSendLimit = 1
+	MaxSendLimit = 25
+)
+
+// CheckSendLimit refuses a daily limit outside the range: invalid_send_limit.
+func CheckSendLimit(perDay int) error {
+	if perDay < MinSendLimit || perDay > MaxSendLimit {
+		why := "an integer from 1 to 25"
+		return fault.InvalidSendLimit.At("the daily send limit is out of range", fault.Field{Location: "body.daily_send_limit", Message: why})
+	}
+	return nil
+}
+
 // Usage is what a mailbox has sent today of what it may send.
 type Usage struct {
 	Mailbox Mailbox
@@ -11,4 +32,14 @@ type Usage struct {
 	Remaining int
 	Percent   float64 // one decimal
 	Blocked   bool
+}
+
+// UsageUnder computes a mailbox's usage of an effective limit, 0 for none.
+func UsageUnder(m Mailbox, limit int) Usage {
+	u := Usage{Mailbox: m, Limit: limit, Blocked: !m.BlockedAt.IsZero()}
+	if limit > 0 {
+		u.Remaining = max(0, limit-m.SendsToday)
+		u.Percent = math.Round(float64(m.SendsToday)/float64(limit)*1000) / 10
+	}
+	return u
 }

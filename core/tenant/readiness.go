@@ -15,3 +15,78 @@ type Readiness struct {
 	// NextStep is the first thing to do, or "" when nothing is left.
 	NextStep string
 }
+
+// The next steps, in the order in which they come up.
+const (
+	NextReconnect       = "reconnect"
+	NextGrantRole       = "grant_role"
+	NextSync            = "sync"
+	NextAddDomain       = "add_domain"
+	NextPublishDNS      = "publish_dns"
+	NextVerifyDomain    = "verify_domain"
+	NextEnableDKIM      = "enable_dkim"
+	NextCreateMailboxes = "create_mailboxes"
+)
+
+// Readiness decides how far the tenant's setup has come. requireSMTPAuth is
+// false where the operator lets tenants provision without SMTP AUTH.
+func (t Tenant) Readiness(requireSMTPAuth bool) Readiness {
+	return Readiness{
+		Consent:         t.Consent,
+		Bootstrap:       t.Bootstrap,
+		SMTPAuth:        t.SMTPAuth,
+		Discovery:       t.Discovery,
+		DomainsVerified: t.DomainsVerified,
+		DomainsTotal:    t.DomainCount,
+		MailboxesTotal:  t.MailboxCount,
+		ReadyToProvision: t.Consent == ConsentGranted && t.Bootstrap == BootstrapReady &&
+			(t.SMTPAuth == SMTPAuthEnabled || !requireSMTPAuth) && t.DomainsVerified > 0,
+		NextStep: t.nextStep(),
+	}
+}
+
+func (t Tenant) nextStep() string {
+	unverified := t.DomainCount - t.DomainsVerified
+	switch {
+	case t.Consent != ConsentGranted:
+		return NextReconnect
+	case t.lacksGrant():
+		return NextGrantRole
+	case t.syncHelps():
+		return NextSync
+	case t.DomainCount == 0:
+		return NextAddDomain
+	case unverified > t.DomainsPublished:
+		return NextPublishDNS
+	case unverified > 0:
+		return NextVerifyDomain
+	case t.DomainsSigned < t.DomainsVerified:
+		return NextEnableDKIM
+	case t.MailboxCount == 0:
+		return NextCreateMailboxes
+	default:
+		return ""
+	}
+}
+
+// lacksGrant is true for both grants of the mail server. The administrator
+// gives back the role by hand or either of them by a new consent.
+func (t Tenant) lacksGrant() bool {
+	return t.Bootstrap != BootstrapReady && (t.BootstrapStep == StepGrantRole || t.BootstrapStep == StepReconnect)
+}
+
+// syncHelps leaves out SMTP AUTH that the platform refused: trying again
+// changes nothing, and what comes after it need not wait.
+func (t Tenant) syncHelps() bool {
+	return t.Discovery != DiscoveryCompleted || t.Bootstrap != BootstrapReady ||
+		t.SMTPAuth == SMTPAuthUnknown || t.SMTPAuth == SMTPAuthDisabled
+}
+
+// PrimaryDomain is the default domain to show: the built-in one while no
+// verified custom domain is primary.
+func (t Tenant) PrimaryDomain() string {
+	if t.DefaultDomain == "" {
+		return t.BuiltinDomain
+	}
+	return t.DefaultDomain
+}

@@ -70,8 +70,8 @@ type Tenant struct {
 	DomainCount     int // counted from the stored rows
 	DomainsVerified int
 	DomainsSigned   int // with DKIM enabled
-	// DomainsPublished counts the domains whose verification record the last
-	// DNS read saw.
+	// DomainsPublished counts those of the unverified domains whose
+	// verification record the last DNS read saw.
 	DomainsPublished int
 	MailboxCount     int
 }

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package domain
+
+import (
+	"strings"
+
+	"golang.org/x/net/idna"
+	"golang.org/x/net/publicsuffix"
+
+	"github.com/tenantry/tenantry/core/fault"
+)
+
+// NoName is a name that no stored domain has, as it is a single label.
+const NoName = "invalid"
+
+// builtinSuffix ends the names that the mail platform gives out itself.
+const builtinSuffix = "onmicrosoft.com"
+
+// maxInput is far above any spelling of a name of 253 octets; it keeps the
+// mapping of a hostile megabyte cheap.
+const maxInput = 1024
+
+// hostNames maps and checks names as a browser's address bar does (UTS #46
+// without its transitional mappings), and allows letters, digits and hyphens
+// alone.
+var hostNames = idna.New(
+	idna.MapForLookup(), idna.Transitional(false), idna.BidiRule(), idna.CheckHyphens(true), idna.CheckJoiners(true),
+	idna.ValidateLabels(true), idna.StrictDomainName(true), idna.VerifyDNSLength(true),
+)
+
+// Name returns the canonical form of a domain that a caller wants to add:
+// lower-case A-labels without the final dot. Refusals: invalid_domain,
+// builtin_domain_not_allowed.
+func Name(raw string) (string, error) {
+	name, ok := canonical(raw)
+	if !ok {
+		return "", refuse(fault.InvalidDomain, "the domain is not a host name of two labels or more")
+	}
+	if name == builtinSuffix || strings.HasSuffix(name, "."+builtinSuffix) {
+		return "", refuse(fault.BuiltinDomain, "the domain belongs to the mail platform")
+	}
+	// A top level that no list knows counts as a suffix, so one label more
+	// is enough there.
+	if suffix, _ := publicsuffix.PublicSuffix(name); suffix == name {
+		return "", refuse(fault.InvalidDomain, "the domain is a public suffix, under which others register names")
+	}
+	return name, nil
+}
+
+// Lookup returns the name to look up for raw: its canonical form, or NoName
+// when it has none, so that it takes the same path as an unknown one.
+func Lookup(raw string) string {
+	if name, ok := canonical(raw); ok {
+		return name
+	}
+	return NoName
+}
+
+func refuse(code fault.Code, why string) error {
+	return code.At(why, fault.Field{Location: "body.domain", Message: why})
+}
+
+func canonical(raw string) (string, bool) {
+	if raw == "" || len(raw) > maxInput {
+		return "", false
+	}
+	name, err := hostNames.ToASCII(strings.TrimSuffix(raw, "."))
+	if err != nil || !strings.Contains(name, ".") || endsInNumber(name) {
+		return "", false
+	}
+	return name, true
+}
+
+// endsInNumber tells IPv4 addresses, in all the spellings that resolvers
+// accept, from names: no top level is a number.
+func endsInNumber(name string) bool {
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	if hex, ok := strings.CutPrefix(last, "0x"); ok {
+		return strings.Trim(hex, "0123456789abcdef") == ""
+	}
+	return strings.Trim(last, "0123456789") == ""
+}

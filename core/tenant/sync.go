@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tenant
+
+// Part is how one part of a sync ended.
+type Part struct {
+	Status  string
+	Message string // safe to show
+	Skipped bool
+}
+
+// The words of Part.Status beside those of Bootstrap and SMTPAuth.
+const (
+	PartCompleted = "completed"
+	PartFailed    = "failed"
+	PartSkipped   = "skipped"
+)
+
+// BootstrapPart tells of the bootstrap.
+func BootstrapPart(p Progress) Part {
+	return Part{Status: string(p.Status), Message: p.Message}
+}
+
+// SMTPAuthPart tells of organization-wide SMTP AUTH at a tenant whose
+// bootstrap is ready.
+func SMTPAuthPart(state SMTPAuth) Part {
+	switch state {
+	case SMTPAuthEnabled:
+		return Part{Status: string(SMTPAuthEnabled), Message: "authenticated SMTP is enabled for the tenant"}
+	case SMTPAuthDisabled:
+		return Part{Status: string(SMTPAuthDisabled), Message: "authenticated SMTP is switched off for the tenant"}
+	case SMTPAuthRefused:
+		return Part{Status: PartFailed, Message: "the mail platform does not let authenticated SMTP be enabled for the tenant"}
+	default:
+		return Part{Status: PartFailed, Message: "the state of authenticated SMTP could not be had"}
+	}
+}
+
+// SMTPAuthSkipped tells that SMTP AUTH was not attempted.
+func SMTPAuthSkipped() Part {
+	return Part{Status: PartSkipped, Message: "not attempted: the mail server is not prepared yet", Skipped: true}
+}
+
+// Partial decides whether a sync got only a part of its work done.
+func Partial(bootstrap, smtpAuth, discovery Part, mailboxError string) bool {
+	return bootstrap.Status != string(BootstrapReady) ||
+		smtpAuth.Status != string(SMTPAuthEnabled) ||
+		discovery.Status != PartCompleted || mailboxError != ""
+}
