@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package console
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"html/template"
+	"net/http"
+	"time"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/ports"
+)
+
+//go:embed pages.html
+var source string
+
+//go:embed style.css
+var style string
+
+var templates = template.Must(template.New("pages").Funcs(template.FuncMap{
+	"style": func() template.CSS { return template.CSS(style) }, //nolint:gosec // our own file, no input in it
+}).Parse(source))
+
+// policy lets a page load nothing but the style that is written in it.
+var policy = func() string {
+	sum := sha256.Sum256([]byte(style))
+	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
+		"'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+}()
+
+func harden(w http.ResponseWriter, id string) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("X-Request-ID", id)
+}
+
+func contextOf(r *http.Request, id string, limit time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ports.WithRequestID(r.Context(), id), limit)
+}
+
+// statusOf is the HTTP status of a page that explains a refusal.
+var statusOf = map[fault.Kind]int{
+	fault.Invalid: http.StatusBadRequest, fault.PaymentRequired: http.StatusPaymentRequired, fault.Forbidden: http.StatusForbidden,
+	fault.NotFound: http.StatusNotFound, fault.MethodNotAllowed: http.StatusMethodNotAllowed, fault.Conflict: http.StatusConflict,
+	fault.BadGateway: http.StatusBadGateway, fault.Unavailable: http.StatusServiceUnavailable, fault.Timeout: http.StatusGatewayTimeout,
+}
+
+// refusal is what the page of a refusal shows.
+type refusal struct {
+	Title, About string
+	Request      string
+}
+
+// words says what happened in terms of the page, where the words of the code
+// are those for clients of the API.
+func words(code fault.Code) (title, about string) {
+	switch code.Kind {
+	case fault.Internal, fault.BadGateway, fault.Unavailable, fault.Timeout:
+		return "This did not work right now", "The mail platform or our service did not answer as it should. Ask for a new link and open it in a few minutes."
+	case fault.NotFound, fault.MethodNotAllowed:
+		return "No such page", "There is nothing at this address. Open the link that you were given."
+	default:
+		return code.Title, code.About
+	}
+}
+
+func (c *pages) explain(w http.ResponseWriter, r *http.Request, id string, err error) {
+	f := fault.Of(err)
+	status, known := statusOf[f.Code.Kind]
+	if !known {
+		status = http.StatusInternalServerError
+		c.Log.ErrorContext(r.Context(), "page failed", "error", err)
+	}
+	title, about := words(f.Code)
+	c.render(w, r, status, "refused", refusal{title, about, id})
+}
+
+func (c *pages) render(w http.ResponseWriter, r *http.Request, status int, page string, data any) {
+	var body bytes.Buffer
+	if err := templates.ExecuteTemplate(&body, page, data); err != nil {
+		c.Log.ErrorContext(r.Context(), "page does not render", "page", page, "error", err)
+		http.Error(w, "something went wrong on our side", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		_, _ = body.WriteTo(w)
+	}
+	c.Log.InfoContext(r.Context(), "page", "page", page, "status", status)
+}
