@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// DNSWorld is a DNS reader and the zones it reads.
+type DNSWorld interface {
+	Reader() ports.DNSReader
+	// NewZone makes a zone that no other check uses.
+	NewZone(t testing.TB) string
+	// Publish makes a zone hold exactly these records beside SOA and NS.
+	Publish(t testing.TB, zone string, records ...dns.Record)
+}
+
+type dnsCheck struct {
+	name string
+	run  func(t testing.TB, w DNSWorld)
+}
+
+// DNSReader runs the contract of ports.DNSReader.
+func DNSReader(t *testing.T, open func(testing.TB) DNSWorld) {
+	for _, c := range dnsChecks {
+		t.Run(c.name, func(t *testing.T) { c.run(t, open(t)) })
+	}
+}
+
+var dnsChecks = []dnsCheck{
+	{"a domain's mail records are read", func(t testing.TB, w DNSWorld) {
+		zone := w.NewZone(t)
+		w.Publish(t, zone,
+			dns.Record{Type: dns.MX, Name: zone, Content: "Mail.Example.Net", Preference: 10, TTL: 300},
+			dns.Record{Type: dns.TXT, Name: "_dmarc." + zone, Content: "v=DMARC1; p=none", TTL: 300},
+			dns.Record{Type: dns.CNAME, Name: "selector1._domainkey." + zone, Content: "Target.Example.net", TTL: 300},
+			dns.Record{Type: dns.CNAME, Name: "autodiscover." + zone, Content: "autodiscover.outlook.com", TTL: 300},
+		)
+		s := read(t, w, zone)
+		if !s.Complete || s.Zone != zone || s.Domain != zone || s.At.IsZero() || len(s.Servers) == 0 {
+			t.Fatalf("got %+v, want a complete read", s)
+		}
+		shows(t, s, zone, dns.MX, "10 mail.example.net")
+		shows(t, s, "_dmarc."+zone, dns.TXT, "v=DMARC1; p=none")
+		shows(t, s, "selector1._domainkey."+zone, dns.CNAME, "target.example.net")
+		shows(t, s, "autodiscover."+zone, dns.CNAME, "autodiscover.outlook.com")
+	}},
+	{"all texts are read, long ones in one piece", func(t testing.TB, w DNSWorld) {
+		zone := w.NewZone(t)
+		long := "v=spf1 " + strings.Repeat("ip4:192.0.2.1 ", 30) + "-all"
+		w.Publish(t, zone,
+			dns.Record{Type: dns.TXT, Name: zone, Content: long, TTL: 300},
+			dns.Record{Type: dns.TXT, Name: zone, Content: "MS=ms12345678", TTL: 300},
+		)
+		shows(t, read(t, w, zone), zone, dns.TXT, long, "MS=ms12345678")
+	}},
+	{"what is not published is absent", func(t testing.TB, w DNSWorld) {
+		zone := w.NewZone(t)
+		w.Publish(t, zone, dns.Record{Type: dns.TXT, Name: zone, Content: "hello", TTL: 300})
+		s := read(t, w, zone)
+		if !s.Complete {
+			t.Fatalf("got %+v, want a complete read", s)
+		}
+		shows(t, s, zone, dns.MX)
+		shows(t, s, "selector1._domainkey."+zone, dns.CNAME)
+	}},
+	{"a name below the zone's apex has its own records", func(t testing.TB, w DNSWorld) {
+		zone := w.NewZone(t)
+		w.Publish(t, zone,
+			dns.Record{Type: dns.TXT, Name: zone, Content: "apex", TTL: 300},
+			dns.Record{Type: dns.TXT, Name: "mail." + zone, Content: "below", TTL: 300},
+		)
+		s := read(t, w, "mail."+zone)
+		if s.Zone != zone || s.Domain != "mail."+zone {
+			t.Fatalf("got zone %q of %q", s.Zone, s.Domain)
+		}
+		shows(t, s, "mail."+zone, dns.TXT, "below")
+	}},
+	{"each read is fresh", func(t testing.TB, w DNSWorld) {
+		zone := w.NewZone(t)
+		w.Publish(t, zone)
+		shows(t, read(t, w, zone), zone, dns.TXT)
+		w.Publish(t, zone, dns.Record{Type: dns.TXT, Name: zone, Content: "now", TTL: 3600})
+		shows(t, read(t, w, zone), zone, dns.TXT, "now")
+	}},
+	{"a name that nobody serves is an answer, not an error", func(t testing.TB, w DNSWorld) {
+		s := read(t, w, "nobody-serves-this."+w.NewZone(t)+"-elsewhere")
+		if s.Complete || s.Reason == "" {
+			t.Fatalf("got %+v, want an incomplete read with its reason", s)
+		}
+	}},
+	{"a context that ended is an error", func(t testing.TB, w DNSWorld) {
+		zone := w.NewZone(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if s, err := w.Reader().Read(ctx, zone); err == nil && s.Complete {
+			t.Fatalf("got %+v", s)
+		}
+	}},
+}
+
+func read(t testing.TB, w DNSWorld, name string) dns.Sight {
+	t.Helper()
+	s, err := w.Reader().Read(call(t), name)
+	must(t, "read", err)
+	return s
+}
+
+// shows checks the values of one record set, in any order.
+func shows(t testing.TB, s dns.Sight, name string, of dns.Type, want ...string) {
+	t.Helper()
+	var got []string
+	for _, set := range s.Sets {
+		if set.Name == name && set.Type == of {
+			got = append(got, set.Values...)
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Fatalf("%s %s shows %q, want %q", name, of, got, want)
+	}
+}
