@@ -4,6 +4,7 @@ package domain
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/net/idna"
 	"golang.org/x/net/publicsuffix"
@@ -62,7 +63,7 @@ func refuse(code fault.Code, why string) error {
 }
 
 func canonical(raw string) (string, bool) {
-	if raw == "" || len(raw) > maxInput {
+	if raw == "" || len(raw) > maxInput || !utf8.ValidString(raw) {
 		return "", false
 	}
 	name, err := hostNames.ToASCII(strings.TrimSuffix(raw, "."))

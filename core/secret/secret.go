@@ -4,6 +4,7 @@
 package secret
 
 import (
+	"crypto/subtle"
 	"fmt"
 	"log/slog"
 )
@@ -12,17 +13,36 @@ const redacted = "[redacted]"
 
 // Text is a secret. However it is formatted, logged or marshalled it shows
 // "[redacted]"; only Reveal gives the value.
-type Text struct{ value string }
+//
+// The value sits behind a pointer because fmt calls no methods on unexported
+// fields: a struct that hides a Text would print a string, but prints an
+// address.
+type Text struct{ value *string }
 
 // New wraps value.
-func New(value string) Text { return Text{value} }
+func New(value string) Text {
+	if value == "" {
+		return Text{}
+	}
+	return Text{&value}
+}
 
 // Reveal returns the value. Call it only where the secret leaves for the one
 // place it is meant for.
-func (t Text) Reveal() string { return t.value }
+func (t Text) Reveal() string {
+	if t.value == nil {
+		return ""
+	}
+	return *t.value
+}
 
 // Empty reports whether there is no secret.
-func (t Text) Empty() bool { return t.value == "" }
+func (t Text) Empty() bool { return t.value == nil }
+
+// Equal compares two secrets in a time that does not tell where they differ.
+func (t Text) Equal(other Text) bool {
+	return subtle.ConstantTimeCompare([]byte(t.Reveal()), []byte(other.Reveal())) == 1
+}
 
 // String implements fmt.Stringer.
 func (Text) String() string { return redacted }

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package access_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/secret"
+)
+
+const digits = "0123456789abcdef0123456789abcdef0123456789abcdef"
+
+func TestBearer(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		headers []string
+		want    string
+		refusal error
+	}{
+		{"one key", []string{"Bearer k"}, "k", nil},
+		{"scheme in any case", []string{"bEARER k"}, "k", nil},
+		{"more spaces", []string{"  Bearer   k  "}, "k", nil},
+		{"spaces inside stay, for the form to refuse", []string{"Bearer a b"}, "a b", nil},
+		{"no header", nil, "", fault.InvalidAuthHeader},
+		{"empty header", []string{""}, "", fault.InvalidAuthHeader},
+		{"other scheme", []string{"Basic eDp5"}, "", fault.InvalidAuthHeader},
+		{"no space", []string{"Bearerk"}, "", fault.InvalidAuthHeader},
+		{"the bare key", []string{"tny_live_" + digits}, "", fault.InvalidAuthHeader},
+		{"two headers", []string{"Bearer k", "Bearer k"}, "", fault.InvalidAuthHeader},
+		{"nothing after", []string{"Bearer"}, "", fault.MissingAPIKey},
+		{"only spaces after", []string{"Bearer  \t "}, "", fault.MissingAPIKey},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := access.Bearer(tt.headers)
+			if got != tt.want || !errors.Is(err, tt.refusal) {
+				t.Fatalf("got %q, %v; want %q, %v", got, err, tt.want, tt.refusal)
+			}
+		})
+	}
+}
+
+func TestParseKey(t *testing.T) {
+	for _, tt := range []struct {
+		name, key string
+		want      access.Form
+	}{
+		{"live", "tny_live_" + digits, access.Live},
+		{"trial", "tny_trial_" + digits, access.Trial},
+		{"other prefix", "abc_live_" + digits, ""},
+		{"no prefix", "live_" + digits, ""},
+		{"other form", "tny_test_" + digits, ""},
+		{"no form", "tny_" + digits, ""},
+		{"upper-case hex", "tny_live_" + strings.ToUpper(digits), ""},
+		{"upper-case form", "tny_LIVE_" + digits, ""},
+		{"47 digits", "tny_live_" + digits[1:], ""},
+		{"49 digits", "tny_live_" + digits + "0", ""},
+		{"no hex", "tny_live_" + digits[1:] + "g", ""},
+		{"newline after", "tny_live_" + digits + "\n", ""},
+		{"NUL inside", "tny_live_" + digits[1:] + "\x00", ""},
+		{"a megabyte", strings.Repeat("a", 1<<20), ""},
+		{"empty", "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := access.ParseKey("tny", secret.New(tt.key))
+			if got != tt.want || (err != nil) != (tt.want == "") {
+				t.Fatalf("got %q, %v; want %q", got, err, tt.want)
+			}
+			if err != nil && err.Error() != access.UnknownKey().Error() {
+				t.Fatalf("%v differs from the answer for an unknown key", err)
+			}
+		})
+	}
+}
+
+func TestMadeKeysParse(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		prefix := rapid.StringMatching(`[a-z]{1,8}`).Draw(t, "prefix")
+		form := rapid.SampledFrom([]access.Form{access.Live, access.Trial}).Draw(t, "form")
+		random := [access.KeyBytes]byte(rapid.SliceOfN(rapid.Byte(), access.KeyBytes, access.KeyBytes).Draw(t, "random"))
+		key := access.MakeKey(prefix, form, random)
+		if got, err := access.ParseKey(prefix, key); err != nil || got != form {
+			t.Fatalf("made key does not parse: %q, %v", got, err)
+		}
+		if hint := access.KeyHint(key); len(hint) != 4 || !strings.HasSuffix(key.Reveal(), hint) {
+			t.Fatalf("hint %q", hint)
+		}
+		random[0]++
+		if access.HashKey(key) == access.HashKey(access.MakeKey(prefix, form, random)) {
+			t.Fatal("two keys have one hash")
+		}
+	})
+}
+
+func TestPlans(t *testing.T) {
+	for _, tt := range []struct {
+		plan  string
+		slots int
+		dns   bool
+	}{
+		{"api_starter", 25, false},
+		{"api_growth", 50, true},
+		{"api_scale", 100, true},
+		{"complete", 100, true},
+		{"legacy_trial", 5, false},
+	} {
+		got, ok := access.PlanNamed(tt.plan)
+		if !ok || got != (access.Plan{Name: tt.plan, TenantSlots: tt.slots, AutomaticDNS: tt.dns}) {
+			t.Errorf("%s is %+v", tt.plan, got)
+		}
+	}
+	if _, ok := access.PlanNamed("free"); ok || len(access.Plans()) != 5 {
+		t.Error("there is a plan more")
+	}
+}
+
+func TestCeilings(t *testing.T) {
+	account := access.Account{Active: true, Plan: access.Plan{TenantSlots: 2}}
+	for _, tt := range []struct {
+		name    string
+		got     error
+		refusal error
+	}{
+		{"an active plan is entitled", account.Entitled(), nil},
+		{"a lapsed plan is not", access.Account{}.Entitled(), fault.NoAPIPlan},
+		{"a link while a slot is free", account.MayConnect(1), nil},
+		{"no link when every slot works", account.MayConnect(2), fault.TenantLimitReached},
+		{"the last slot can be taken", account.MayAttach(1), nil},
+		{"no tenant beyond the slots", account.MayAttach(2), fault.TenantLimitReached},
+		{"at the ceiling tenants may grow", account.MayGrow(2), nil},
+		{"beyond it they may not", account.MayGrow(3), fault.TenantLimitReached},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if !errors.Is(tt.got, tt.refusal) {
+				t.Fatalf("got %v, want %v", tt.got, tt.refusal)
+			}
+		})
+	}
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fault_test
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/core/fault"
+)
+
+// TestAllIsComplete reads the declarations themselves, so that a code that is
+// declared but has no page is found.
+func TestAllIsComplete(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "codes.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var declared, listed []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		lit, ok := n.(*ast.CompositeLit)
+		if !ok || fmt.Sprint(lit.Type) != "Code" || len(lit.Elts) == 0 {
+			return true
+		}
+		name, err := strconv.Unquote(lit.Elts[0].(*ast.BasicLit).Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		declared = append(declared, name)
+		return true
+	})
+	for _, c := range fault.All() {
+		listed = append(listed, c.Name)
+	}
+	if diff := cmp.Diff(declared, listed); diff != "" || len(declared) == 0 {
+		t.Fatalf("declared and listed codes differ:\n%s", diff)
+	}
+}
+
+func TestEveryCodeCanBePublished(t *testing.T) {
+	form := regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)
+	seen := map[string]bool{}
+	for _, c := range fault.All() {
+		if seen[c.Name] || !form.MatchString(c.Name) {
+			t.Errorf("name %q is taken or has another form", c.Name)
+		}
+		seen[c.Name] = true
+		if c.Kind < fault.Invalid || c.Kind > fault.Timeout || c.Title == "" || c.About == "" {
+			t.Errorf("%s lacks a kind, a title or its words", c.Name)
+		}
+		if got, ok := fault.ByName(c.Name); !ok || got != c {
+			t.Errorf("%s is not found by its name", c.Name)
+		}
+	}
+	if _, ok := fault.ByName("nothing"); ok {
+		t.Error("an unknown name is found")
+	}
+}
+
+func TestOf(t *testing.T) {
+	inside := errors.New("dial 10.0.0.1: refused")
+	for _, tt := range []struct {
+		name string
+		err  error
+		want *fault.Error
+	}{
+		{"a refusal", fault.TenantNotFound.With("no %s", "tenant"), &fault.Error{Code: fault.TenantNotFound, Detail: "no tenant"}},
+		{"wrapped", fmt.Errorf("load: %w", fault.NoUpdates.With("none")), &fault.Error{Code: fault.NoUpdates, Detail: "none"}},
+		{"a bare code", fault.AccessDenied, &fault.Error{Code: fault.AccessDenied, Detail: fault.AccessDenied.Title}},
+		{
+			"places", fault.InvalidRequest.At("bad", fault.Field{Location: "body", Message: "m"}),
+			&fault.Error{Code: fault.InvalidRequest, Detail: "bad", Fields: []fault.Field{{Location: "body", Message: "m"}}},
+		},
+		{
+			"a wait", fault.ProviderUnavailable.RetryIn(time.Second, "down"),
+			&fault.Error{Code: fault.ProviderUnavailable, Detail: "down", RetryAfter: time.Second},
+		},
+		{
+			"anything else says nothing of itself", fmt.Errorf("select: %w", inside),
+			&fault.Error{Code: fault.InternalError, Detail: "something went wrong on our side"},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, fault.Of(tt.err)); diff != "" {
+				t.Fatal(diff)
+			}
+		})
+	}
+}
+
+func TestARefusalIsItsCode(t *testing.T) {
+	err := fmt.Errorf("load: %w", fault.DomainNotFound.With("none"))
+	if !errors.Is(err, fault.DomainNotFound) || errors.Is(err, fault.TenantNotFound) {
+		t.Fatalf("%v is taken for another code", err)
+	}
+	if got := fault.DomainNotFound.With("none").Error(); got != "domain_not_found: none" {
+		t.Fatal(got)
+	}
+}

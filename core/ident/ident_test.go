@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ident_test
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tenantry/tenantry/core/ident"
+)
+
+func TestLookup(t *testing.T) {
+	const id = "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11"
+	for _, tt := range []struct{ name, raw, want string }{
+		{"canonical", id, id},
+		{"upper case", strings.ToUpper(id), id},
+		{"braces", "{" + id + "}", ident.Zero},
+		{"urn", "urn:uuid:" + id, ident.Zero},
+		{"no hyphens", strings.ReplaceAll(id, "-", ""), ident.Zero},
+		{"hyphen moved", "7b1d9c5-26a0e-4a55-8f0e-0c2f5b6a9d11", ident.Zero},
+		{"no hex", "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9g11", ident.Zero},
+		{"one short", id[1:], ident.Zero},
+		{"one long", id + "0", ident.Zero},
+		{"empty", "", ident.Zero},
+		{"NUL", "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d1\x00", ident.Zero},
+		{"path", "../../etc/passwd", ident.Zero},
+		{"full-width digit of the same length in bytes", "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9\uff11", ident.Zero},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := ident.Lookup(tt.raw); got != tt.want {
+				t.Fatalf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestEveryUUIDIsFoundInAnyCase(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		raw := rapid.StringMatching(`[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}`).Draw(t, "uuid")
+		if got, ok := ident.Parse(raw); !ok || got != strings.ToLower(raw) {
+			t.Fatalf("got %q, %v", got, ok)
+		}
+	})
+}
+
+func TestLookupAlwaysGivesAUUID(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		if got := ident.Lookup(rapid.String().Draw(t, "raw")); ident.Lookup(got) != got {
+			t.Fatalf("%q is not canonical", got)
+		}
+	})
+}

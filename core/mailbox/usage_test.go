@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mailbox_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/mailbox"
+)
+
+func TestSendLimit(t *testing.T) {
+	for perDay, ok := range map[int]bool{-1: false, 0: false, 1: true, 25: true, 26: false, 1e9: false} {
+		err := mailbox.CheckSendLimit(perDay)
+		if (err == nil) != ok || err != nil && !errors.Is(err, fault.InvalidSendLimit) {
+			t.Errorf("%d: %v", perDay, err)
+		}
+	}
+}
+
+func TestUsageUnder(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		sent, limit int
+		blocked     time.Time
+		remaining   int
+		percent     float64
+	}{
+		{"nothing sent", 0, 25, time.Time{}, 25, 0},
+		{"some", 7, 25, time.Time{}, 18, 28},
+		{"a third is one decimal", 1, 3, time.Time{}, 2, 33.3},
+		{"two thirds round up", 2, 3, time.Time{}, 1, 66.7},
+		{"all", 25, 25, time.Time{}, 0, 100},
+		{"over the limit floors at none", 26, 25, time.Unix(1, 0), 0, 104},
+		{"no limit", 7, 0, time.Time{}, 0, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := mailbox.Mailbox{SendsToday: tt.sent, BlockedAt: tt.blocked}
+			want := mailbox.Usage{
+				Mailbox: m, Limit: tt.limit, Remaining: tt.remaining, Percent: tt.percent, Blocked: !tt.blocked.IsZero(),
+			}
+			if got := mailbox.UsageUnder(m, tt.limit); got != want {
+				t.Fatalf("got %+v, want %+v", got, want)
+			}
+		})
+	}
+}
+
+func TestUsageHoldsTogether(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sent, limit := rapid.IntRange(0, 10000).Draw(t, "sent"), rapid.IntRange(1, 25).Draw(t, "limit")
+		u := mailbox.UsageUnder(mailbox.Mailbox{SendsToday: sent}, limit)
+		exact := float64(sent) / float64(limit) * 100
+		if u.Remaining < 0 || u.Remaining+min(sent, limit) != limit || u.Percent-exact > 0.051 || exact-u.Percent > 0.051 {
+			t.Fatalf("%d of %d: %+v", sent, limit, u)
+		}
+	})
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package outcome_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+)
+
+func TestWhatTheCallerSees(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		err     outcome.Error
+		want    fault.Code
+		wait    time.Duration
+		settled bool
+	}{
+		{"refused", outcome.Error{Kind: outcome.Refused, Code: fault.DomainUnavailable}, fault.DomainUnavailable, 0, true},
+		{"not ready, with a code", outcome.Error{Kind: outcome.NotReady, Code: fault.DKIMNotReady}, fault.DKIMNotReady, 0, true},
+		{"not ready, without", outcome.Error{Kind: outcome.NotReady}, fault.ProviderTimeout, 0, true},
+		{"throttled", outcome.Error{Kind: outcome.Throttled, RetryAfter: time.Minute}, fault.ProviderUnavailable, time.Minute, true},
+		{"down, not told for how long", outcome.Error{Kind: outcome.Down}, fault.ProviderUnavailable, 10 * time.Second, true},
+		{"broken", outcome.Error{Kind: outcome.Broken}, fault.ProviderError, 0, false},
+		{"unknown", outcome.Error{Kind: outcome.Unknown}, fault.ProviderTimeout, 0, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			err := fmt.Errorf("add domain: %w", &tt.err)
+			seen := fault.Of(err)
+			if seen.Code != tt.want || seen.RetryAfter != tt.wait || seen.Detail == "" && tt.err.Kind > outcome.NotReady {
+				t.Fatalf("the caller sees %+v", seen)
+			}
+			if outcome.Of(err) != tt.err.Kind || outcome.Settled(err) != tt.settled {
+				t.Fatalf("kind %s, settled %v", outcome.Of(err), outcome.Settled(err))
+			}
+		})
+	}
+}
+
+func TestWhatIsNoAnswerOfAProviderIsNotSettled(t *testing.T) {
+	for _, err := range []error{context.DeadlineExceeded, errors.New("plugin died")} {
+		if outcome.Of(err) != 0 || outcome.Settled(err) {
+			t.Errorf("%v counts as a provider's answer", err)
+		}
+	}
+	if outcome.Of(nil) != 0 {
+		t.Error("no error has a kind")
+	}
+}
+
+func TestKindsHaveNames(t *testing.T) {
+	for kind, want := range map[outcome.Kind]string{
+		0: "done", outcome.Refused: "refused", outcome.NotReady: "not_ready", outcome.Throttled: "throttled",
+		outcome.Down: "down", outcome.Broken: "broken", outcome.Unknown: "unknown",
+	} {
+		if got := kind.String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestTheLogSeesTheCause(t *testing.T) {
+	err := &outcome.Error{Kind: outcome.Broken, Cause: "InternalServerError", Detail: "add domain"}
+	if got := err.Error(); got != "provider broken (InternalServerError): add domain" {
+		t.Error(got)
+	}
+	err.Cause = ""
+	if got := err.Error(); got != "provider broken: add domain" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package secret_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tenantry/tenantry/core/secret"
+)
+
+const canary = "canary-4711"
+
+type open struct {
+	Name     string
+	Password secret.Text
+}
+
+type hidden struct {
+	name     string
+	password secret.Text
+	all      []secret.Text
+	byName   map[string]secret.Text
+}
+
+// shapes are the ways in which a secret ends up in something printed.
+func shapes(s secret.Text) map[string]any {
+	h := hidden{"n", s, []secret.Text{s}, map[string]secret.Text{"k": s}}
+	return map[string]any{
+		"itself": s, "pointer": &s, "slice": []secret.Text{s}, "map": map[string]secret.Text{"k": s},
+		"exported field": open{"n", s}, "pointer to struct": &open{"n", s},
+		"unexported field": h, "pointer to hidden": &h, "in any": []any{s}, "error": fmt.Errorf("refused %v", s),
+	}
+}
+
+func TestNoVerbShowsIt(t *testing.T) {
+	for name, shape := range shapes(secret.New(canary)) {
+		t.Run(name, func(t *testing.T) {
+			for _, verb := range "vTtbcdoOqxXUeEfFgGsp" {
+				for _, flags := range []string{"", "+", "#", " ", "-40", "020", ".3"} {
+					noLeak(t, fmt.Sprintf("%"+flags+string(verb), shape))
+				}
+			}
+			noLeak(t, fmt.Sprint(shape), fmt.Sprintln(shape))
+		})
+	}
+}
+
+func TestNoEncodingShowsIt(t *testing.T) {
+	for name, shape := range shapes(secret.New(canary)) {
+		t.Run(name, func(t *testing.T) {
+			if out, err := json.Marshal(shape); err == nil {
+				noLeak(t, string(out))
+			}
+			if out, err := xml.Marshal(shape); err == nil {
+				noLeak(t, string(out))
+			}
+			var log bytes.Buffer
+			slog.New(slog.NewJSONHandler(&log, nil)).Info("m", "k", shape, slog.Any("g", slog.GroupValue(slog.Any("k", shape))))
+			slog.New(slog.NewTextHandler(&log, nil)).Info("m", "k", shape)
+			if !strings.Contains(log.String(), "k") {
+				t.Fatal("nothing was logged")
+			}
+			noLeak(t, log.String())
+		})
+	}
+}
+
+func TestAsMapKey(t *testing.T) {
+	out, err := json.Marshal(map[secret.Text]int{secret.New(canary): 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	noLeak(t, string(out))
+}
+
+func TestPanic(t *testing.T) {
+	defer func() { noLeak(t, fmt.Sprint(recover())) }()
+	panic(secret.New(canary))
+}
+
+func TestReveal(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := rapid.String().Draw(t, "a"), rapid.String().Draw(t, "b")
+		s := secret.New(a)
+		if s.Reveal() != a || s.Empty() != (a == "") || s.Equal(secret.New(b)) != (a == b) || !s.Equal(s) {
+			t.Fatalf("%q came back as %q", a, s.Reveal())
+		}
+		if s.String() != "[redacted]" || s.GoString() != "[redacted]" {
+			t.Fatal("shown as something else")
+		}
+	})
+}
+
+// TestThePlantedLeakIsFound shows that noLeak notices.
+func TestThePlantedLeakIsFound(t *testing.T) {
+	for _, text := range []string{canary, "x" + hex.EncodeToString([]byte(canary)), fmt.Sprintf("%X", canary)} {
+		if !leaks(text) {
+			t.Errorf("%q passes", text)
+		}
+	}
+}
+
+func noLeak(t *testing.T, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if leaks(text) {
+			t.Fatalf("leaked in %q", text)
+		}
+	}
+}
+
+func leaks(text string) bool {
+	return strings.Contains(text, "canary") || strings.Contains(text, "4711") ||
+		strings.Contains(strings.ToLower(text), hex.EncodeToString([]byte(canary[:3])))
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tenant_test
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+// working is a tenant that has everything.
+func working() tenant.Tenant {
+	return tenant.Tenant{
+		Consent: tenant.ConsentGranted, Bootstrap: tenant.BootstrapReady, SMTPAuth: tenant.SMTPAuthEnabled,
+		Discovery: tenant.DiscoveryCompleted, DomainCount: 2, DomainsVerified: 2, DomainsSigned: 2, MailboxCount: 1,
+	}
+}
+
+func TestNextStep(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*tenant.Tenant)
+		want   string
+	}{
+		{"everything is there", func(*tenant.Tenant) {}, ""},
+		{"consent revoked", func(t *tenant.Tenant) { t.Consent = tenant.ConsentRevoked }, "reconnect"},
+		{"consent revoked beats a lost role", func(t *tenant.Tenant) {
+			t.Consent, t.Bootstrap, t.BootstrapStep = tenant.ConsentRevoked, tenant.BootstrapFailed, tenant.StepGrantRole
+		}, "reconnect"},
+		{"role lost", func(t *tenant.Tenant) {
+			t.Bootstrap, t.BootstrapStep = tenant.BootstrapFailed, tenant.StepGrantRole
+		}, "grant_role"},
+		{"app role lost", func(t *tenant.Tenant) {
+			t.Bootstrap, t.BootstrapStep = tenant.BootstrapFailed, tenant.StepReconnect
+		}, "grant_role"},
+		{"role not granted yet", func(t *tenant.Tenant) {
+			t.Bootstrap, t.BootstrapStep = tenant.BootstrapPending, tenant.StepGrantRole
+		}, "grant_role"},
+		{"a step left over from before it was ready", func(t *tenant.Tenant) { t.BootstrapStep = tenant.StepGrantRole }, ""},
+		{"never synchronized", func(t *tenant.Tenant) {
+			*t = tenant.Tenant{Consent: "granted", Bootstrap: "pending", SMTPAuth: "unknown", Discovery: "pending"}
+		}, "sync"},
+		{"discovery failed", func(t *tenant.Tenant) { t.Discovery = tenant.DiscoveryFailed }, "sync"},
+		{"bootstrap waits", func(t *tenant.Tenant) {
+			t.Bootstrap, t.BootstrapStep = tenant.BootstrapPending, tenant.StepWait
+		}, "sync"},
+		{"no mail server", func(t *tenant.Tenant) {
+			t.Bootstrap, t.BootstrapStep = tenant.BootstrapFailed, tenant.StepNoExchange
+		}, "sync"},
+		{"SMTP AUTH off", func(t *tenant.Tenant) { t.SMTPAuth = tenant.SMTPAuthDisabled }, "sync"},
+		{"SMTP AUTH refused is nothing that a sync changes", func(t *tenant.Tenant) { t.SMTPAuth = tenant.SMTPAuthRefused }, ""},
+		{"no domain", func(t *tenant.Tenant) { t.DomainCount, t.DomainsVerified, t.DomainsSigned = 0, 0, 0 }, "add_domain"},
+		{"record not seen", func(t *tenant.Tenant) { t.DomainsVerified, t.DomainsSigned = 0, 0 }, "publish_dns"},
+		{"one of two records seen", func(t *tenant.Tenant) {
+			t.DomainsVerified, t.DomainsSigned, t.DomainsPublished = 0, 0, 1
+		}, "publish_dns"},
+		{"record seen", func(t *tenant.Tenant) {
+			t.DomainsVerified, t.DomainsSigned, t.DomainsPublished = 1, 1, 1
+		}, "verify_domain"},
+		{"not signed", func(t *tenant.Tenant) { t.DomainsSigned = 1 }, "enable_dkim"},
+		{"no mailbox", func(t *tenant.Tenant) { t.MailboxCount = 0 }, "create_mailboxes"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			held := working()
+			tt.change(&held)
+			if got := held.Readiness(true).NextStep; got != tt.want {
+				t.Fatalf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestReadyToProvision(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		change      func(*tenant.Tenant)
+		requireSMTP bool
+		want        bool
+	}{
+		{"everything is there", func(*tenant.Tenant) {}, true, true},
+		{"neither DKIM nor mailboxes are needed", func(t *tenant.Tenant) { t.DomainsSigned, t.MailboxCount = 0, 0 }, true, true},
+		{"consent revoked", func(t *tenant.Tenant) { t.Consent = tenant.ConsentRevoked }, true, false},
+		{"bootstrap pending", func(t *tenant.Tenant) { t.Bootstrap = tenant.BootstrapPending }, true, false},
+		{"SMTP AUTH refused", func(t *tenant.Tenant) { t.SMTPAuth = tenant.SMTPAuthRefused }, true, false},
+		{"SMTP AUTH refused, not required", func(t *tenant.Tenant) { t.SMTPAuth = tenant.SMTPAuthRefused }, false, true},
+		{"no verified domain", func(t *tenant.Tenant) { t.DomainsVerified = 0 }, true, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			held := working()
+			tt.change(&held)
+			if got := held.Readiness(tt.requireSMTP).ReadyToProvision; got != tt.want {
+				t.Fatalf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestReadinessRepeatsTheState(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		total := rapid.IntRange(0, 12).Draw(t, "domains")
+		held := tenant.Tenant{
+			Consent:         rapid.SampledFrom([]tenant.Consent{"granted", "revoked"}).Draw(t, "consent"),
+			Bootstrap:       rapid.SampledFrom([]tenant.Bootstrap{"pending", "ready", "failed"}).Draw(t, "bootstrap"),
+			BootstrapStep:   rapid.SampledFrom([]tenant.BootstrapStep{"", "wait", "grant_role", "reconnect", "no_exchange"}).Draw(t, "step"),
+			SMTPAuth:        rapid.SampledFrom([]tenant.SMTPAuth{"unknown", "enabled", "disabled", "refused"}).Draw(t, "smtp"),
+			Discovery:       rapid.SampledFrom([]tenant.Discovery{"pending", "completed", "failed"}).Draw(t, "discovery"),
+			DomainCount:     total,
+			DomainsVerified: rapid.IntRange(0, total).Draw(t, "verified"),
+			MailboxCount:    rapid.IntRange(0, 36).Draw(t, "mailboxes"),
+		}
+		r := held.Readiness(true)
+		if r.Consent != held.Consent || r.Bootstrap != held.Bootstrap || r.SMTPAuth != held.SMTPAuth ||
+			r.Discovery != held.Discovery || r.DomainsTotal != total ||
+			r.DomainsVerified != held.DomainsVerified || r.MailboxesTotal != held.MailboxCount {
+			t.Fatalf("%+v of %+v", r, held)
+		}
+		blocked := r.NextStep == "reconnect" || r.NextStep == "grant_role" || r.NextStep == "add_domain"
+		if r.ReadyToProvision && blocked {
+			t.Fatalf("ready to provision, but %s", r.NextStep)
+		}
+	})
+}
+
+func TestPrimaryDomain(t *testing.T) {
+	held := tenant.Tenant{BuiltinDomain: "t.onmicrosoft.com"}
+	if got := held.PrimaryDomain(); got != "t.onmicrosoft.com" {
+		t.Errorf("without a primary domain: %s", got)
+	}
+	held.DefaultDomain = "a.test"
+	if got := held.PrimaryDomain(); got != "a.test" {
+		t.Errorf("with a primary domain: %s", got)
+	}
+}
+
+func TestLookupGUID(t *testing.T) {
+	if got := tenant.LookupGUID("7B1D9C52-6A0E-4A55-8F0E-0C2F5B6A9D11"); got != "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11" {
+		t.Errorf("upper case: %s", got)
+	}
+	if got := tenant.LookupGUID("x"); got != tenant.NoGUID {
+		t.Errorf("malformed: %s", got)
+	}
+	if _, ok := tenant.ParseGUID("x"); ok {
+		t.Error("malformed GUID parses")
+	}
+}
+
+func TestPartial(t *testing.T) {
+	ready := tenant.BootstrapPart(tenant.Progress{Status: tenant.BootstrapReady})
+	enabled := tenant.SMTPAuthPart(tenant.SMTPAuthEnabled)
+	done, failed := tenant.Part{Status: "completed"}, tenant.Part{Status: "failed"}
+	for _, tt := range []struct {
+		name             string
+		boot, smtp, disc tenant.Part
+		mailboxError     string
+		want             bool
+	}{
+		{"all done", ready, enabled, done, "", false},
+		{"bootstrap pending", tenant.BootstrapPart(tenant.Progress{Status: tenant.BootstrapPending}), tenant.SMTPAuthSkipped(), done, "", true},
+		{"SMTP AUTH refused", ready, tenant.SMTPAuthPart(tenant.SMTPAuthRefused), done, "", true},
+		{"SMTP AUTH off", ready, tenant.SMTPAuthPart(tenant.SMTPAuthDisabled), done, "", true},
+		{"SMTP AUTH not told", ready, tenant.SMTPAuthPart(tenant.SMTPAuthUnknown), done, "", true},
+		{"directory failed", ready, enabled, failed, "", true},
+		{"mailboxes failed", ready, enabled, done, "not listed", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tenant.Partial(tt.boot, tt.smtp, tt.disc, tt.mailboxError); got != tt.want {
+				t.Fatalf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestSMTPAuthPart(t *testing.T) {
+	for state, want := range map[tenant.SMTPAuth]string{
+		tenant.SMTPAuthEnabled: "enabled", tenant.SMTPAuthDisabled: "disabled",
+		tenant.SMTPAuthRefused: "failed", tenant.SMTPAuthUnknown: "failed",
+	} {
+		if got := tenant.SMTPAuthPart(state); got.Status != want || got.Message == "" || got.Skipped {
+			t.Errorf("%s gives %+v", state, got)
+		}
+	}
+	if got := tenant.SMTPAuthSkipped(); got.Status != "skipped" || !got.Skipped || got.Message == "" {
+		t.Errorf("skipped gives %+v", got)
+	}
+}
