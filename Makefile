@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+# tenantry. `make` lists the targets; .ci/need installs what a target lacks.
+
+GO      ?= go
+VERSION ?= 0.1.0-dev
+COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+TOOL    := $(GO) tool -modfile=.ci/tools/go.mod
+PLUGINS := $(notdir $(patsubst %/main.go,%,$(wildcard plugins/*/main.go)))
+PACKAGES ?= ./...
+
+.DEFAULT_GOAL := help
+.PHONY: help demo dev build test check lint-api openapi generate bench soak fmt clean
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: build ## walk the main job before your eyes, against the sandbox
+	@bin/tenantry demo
+
+dev: build ## start the sandbox and keep it running
+	@bin/tenantry dev
+
+build: ## bin/tenantry and bin/plugins with their catalog
+	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/tenantry ./app/tenantry
+	@for plugin in $(PLUGINS); do $(GO) build -trimpath -ldflags '-s -w' -o bin/plugins/$$plugin ./plugins/$$plugin || exit 1; done
+	@rm -f bin/plugins/catalog.json
+	@bin/tenantry plugin add --plugin-dir bin/plugins $(addprefix bin/plugins/,$(PLUGINS)) >/dev/null
+
+test: ## all tests, with the race detector, on SQLite and a private PostgreSQL
+	@.ci/need gcc postgresql nodejs npm chromium
+	@npm ci --prefix .ci/browser --no-audit --no-fund --loglevel=error >/dev/null
+	@$(GO) run ./.ci/withservers -- $(GO) test -race -timeout 15m $(PACKAGES)
+
+check: ## vet, lint, generated files fresh, import rules, API lint
+	@.ci/need gcc protobuf-compiler nodejs npm
+	@$(GO) vet ./...
+	@$(TOOL) golangci-lint run
+	@.ci/fresh
+	@$(GO) test -count=1 ./docs
+	@$(MAKE) --no-print-directory lint-api
+
+lint-api: ## check the OpenAPI document
+	@$(GO) test -count=1 -run 'TestDocument|TestOpenAPI' ./adapters/httpapi
+
+openapi: ## write docs/openapi.yaml from the code
+	@$(GO) run ./app/tenantry openapi > docs/openapi.yaml.new && mv docs/openapi.yaml.new docs/openapi.yaml
+
+generate: openapi ## write all generated files
+	@.ci/need protobuf-compiler
+	@$(GO) generate ./...
+
+bench: ## measure, and write docs/performance.md
+	@.ci/bench
+
+soak: ## the long proofs: all crash points, all timings
+	@.ci/need gcc postgresql nodejs npm chromium
+	@TENANTRY_SOAK=1 $(GO) run ./.ci/withservers -- $(GO) test -race -timeout 60m -count=1 $(PACKAGES)
+
+fmt: ## format the code
+	@gofmt -w $$(git ls-files '*.go')
+
+clean: ## remove what was built
+	@rm -rf bin tenantry-dev .cache
