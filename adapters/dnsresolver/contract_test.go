@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dnsresolver_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/ports"
+	"github.com/tenantry/tenantry/ports/contract"
+
+	wire "github.com/miekg/dns"
+)
+
+func TestContract(t *testing.T) {
+	contract.DNSReader(t, func(t testing.TB) contract.DNSWorld {
+		w := newWorld(t, "")
+		z := contractWorld{w, zone(t, ""), w.reader()}
+		w.server("127.0.0.2", z.zone)
+		return z
+	})
+}
+
+// contractWorld holds one zone: each check opens a world of its own.
+type contractWorld struct {
+	*world
+	zone   *served
+	reader ports.DNSReader
+}
+
+const contractZone = "contract.example"
+
+func (w contractWorld) Reader() ports.DNSReader { return w.reader }
+
+func (w contractWorld) NewZone(t testing.TB) string {
+	w.cut.replace(zone(t, apexOf(contractZone)+"ns."+contractZone+". 300 IN A 127.0.0.2\n").records)
+	w.Publish(t, contractZone)
+	return contractZone
+}
+
+func (w contractWorld) Publish(t testing.TB, name string, records ...dns.Record) {
+	rrs := zone(t, apexOf(name)).records
+	for _, r := range records {
+		h := wire.RR_Header{Name: r.Name + ".", Rrtype: wire.StringToType[string(r.Type)], Class: wire.ClassINET, Ttl: uint32(r.TTL)}
+		rrs = append(rrs, published(h, r))
+	}
+	w.zone.replace(rrs)
+}
+
+func apexOf(name string) string {
+	return fmt.Sprintf("%[1]s. 300 IN SOA ns.%[1]s. h.%[1]s. 1 2 3 4 5\n%[1]s. 300 IN NS ns.%[1]s.\n", name)
+}
+
+func published(h wire.RR_Header, r dns.Record) wire.RR {
+	switch r.Type {
+	case dns.MX:
+		return &wire.MX{Hdr: h, Preference: uint16(r.Preference), Mx: r.Content + "."}
+	case dns.CNAME:
+		return &wire.CNAME{Hdr: h, Target: r.Content + "."}
+	default:
+		var parts []string
+		for rest := strings.NewReader(r.Content); rest.Len() > 0; {
+			part := make([]byte, 255)
+			n, _ := rest.Read(part)
+			parts = append(parts, string(part[:n]))
+		}
+		return &wire.TXT{Hdr: h, Txt: parts}
+	}
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dnsresolver
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	wire "github.com/miekg/dns"
+	"github.com/tenantry/tenantry/core/dns"
+)
+
+// FuzzAnswer feeds packets to the reading and merging of answers: whatever a
+// server sends, a view keeps its caps, and one server alone and the same
+// server twice say the same.
+func FuzzAnswer(f *testing.F) {
+	for _, text := range []string{
+		"example.test. 60 IN TXT \"a\\000b\" \"c\"", "example.test. 60 IN MX 0 .", "example.test. 60 IN CNAME example.test.",
+		"example.test. 60 IN CNAME b.test.", "example.test. 60 IN SOA a. b. 1 2 3 4 5",
+	} {
+		rr, err := wire.NewRR(text)
+		if err != nil {
+			f.Fatal(err)
+		}
+		m := new(wire.Msg).SetQuestion("example.test.", rr.Header().Rrtype)
+		m.Response, m.Answer = true, []wire.RR{rr, rr}
+		packet, err := m.Pack()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(packet, rr.Header().Rrtype)
+	}
+	f.Fuzz(func(t *testing.T, packet []byte, qtype uint16) {
+		m := new(wire.Msg)
+		if m.Unpack(packet) != nil {
+			return
+		}
+		q := question{"example.test", qtype}
+		answers(m, 1, q)
+		soaOwner(m, q.name)
+		v, err := look(m, q)
+		if err != nil {
+			return
+		}
+		if len(v.values) > maxRecords || len(slices.Compact(slices.Clone(v.values))) != len(v.values) {
+			t.Fatalf("%d values: %q", len(v.values), v.values)
+		}
+		one := report{state: dns.ServerOK, sets: map[key]set{{q.name, dns.TXT}: {v.values, v.ttl}}}
+		a, b := netip.MustParseAddrPort("8.8.8.8:53"), netip.MustParseAddrPort("8.8.4.4:53")
+		once, _ := merge(map[netip.AddrPort]report{a: one})
+		twice, _ := merge(map[netip.AddrPort]report{a: one, b: one})
+		if !slices.EqualFunc(once, twice, func(x, y dns.RRSet) bool { return x.TTL == y.TTL && slices.Equal(x.Values, y.Values) }) {
+			t.Fatalf("%v and %v", once, twice)
+		}
+	})
+}

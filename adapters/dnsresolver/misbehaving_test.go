@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dnsresolver_test
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	wire "github.com/miekg/dns"
+	"github.com/tenantry/tenantry/adapters/dnsresolver"
+	"github.com/tenantry/tenantry/core/dns"
+)
+
+// refusing answers everything with one code.
+func refusing(code int) wire.Handler {
+	return wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
+		_ = w.WriteMsg(new(wire.Msg).SetRcode(q, code))
+	})
+}
+
+// silent takes questions and says nothing.
+var silent = wire.HandlerFunc(func(wire.ResponseWriter, *wire.Msg) {})
+
+// changed is the standard zone with each answer changed before it leaves.
+func changed(t *testing.T, change func(m, q *wire.Msg)) wire.Handler {
+	s := zone(t, standard)
+	return wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
+		m := s.answer(w, q)
+		change(m, q)
+		_ = w.WriteMsg(m)
+	})
+}
+
+// only changes the answers to one type.
+func only(qtype uint16, change func(m, q *wire.Msg)) func(m, q *wire.Msg) {
+	return func(m, q *wire.Msg) {
+		if q.Question[0].Qtype == qtype {
+			change(m, q)
+		}
+	}
+}
+
+func TestHowASecondServerIsJudged(t *testing.T) {
+	notOurs := func(m, _ *wire.Msg) { m.Authoritative = false }
+	upward := func(m, q *wire.Msg) {
+		m.Authoritative, m.Answer = false, nil
+		m.Ns = []wire.RR{&wire.NS{Hdr: wire.RR_Header{Name: ".", Rrtype: wire.TypeNS, Class: wire.ClassINET}, Ns: "a.root-servers.net."}}
+	}
+	for _, tt := range []struct {
+		name   string
+		second wire.Handler
+		state  dns.ServerState
+		reason string
+	}{
+		{"refuses the zone", refusing(wire.RcodeRefused), dns.ServerLame, ""},
+		{"fails", refusing(wire.RcodeServerFailure), dns.ServerLame, ""},
+		{"is not authoritative", refusing(wire.RcodeNotAuth), dns.ServerLame, ""},
+		{"answers from a cache", changed(t, notOurs), dns.ServerLame, ""},
+		{"refers upwards", changed(t, upward), dns.ServerLame, ""},
+		{"says nothing", silent, dns.ServerUnreachable, ""},
+		{"does not run", nil, dns.ServerUnreachable, ""},
+		{"refuses one type", changed(t, only(wire.TypeTXT, func(m, q *wire.Msg) { m.SetRcode(q, wire.RcodeRefused) })), dns.ServerOK, "type_unknown"},
+		{"answers one type from a cache", changed(t, only(wire.TypeMX, notOurs)), dns.ServerOK, "type_unknown"},
+		{"cannot read EDNS", changed(t, func(m, q *wire.Msg) {
+			if q.IsEdns0() != nil {
+				*m = *new(wire.Msg).SetRcodeFormatError(q)
+				m.Question = nil
+			}
+		}), dns.ServerOK, ""},
+		{"does not know EDNS", changed(t, func(m, q *wire.Msg) {
+			if q.IsEdns0() != nil {
+				m.SetRcode(q, wire.RcodeNotImplemented)
+			}
+		}), dns.ServerOK, ""},
+		{"shouts", changed(t, func(m, _ *wire.Msg) {
+			m.Question[0].Name = strings.ToUpper(m.Question[0].Name)
+			for i, rr := range m.Answer {
+				m.Answer[i] = wire.Copy(rr)
+				m.Answer[i].Header().Name = strings.ToUpper(rr.Header().Name)
+			}
+		}), dns.ServerOK, ""},
+		{"answers with another id", changed(t, func(m, _ *wire.Msg) { m.Id++ }), dns.ServerUnreachable, ""},
+		{"answers another question", changed(t, func(m, _ *wire.Msg) { m.Question[0].Name = "other.test." }), dns.ServerUnreachable, ""},
+		{"sends the question back", changed(t, func(m, _ *wire.Msg) { m.Response = false }), dns.ServerUnreachable, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t, delegation)
+			w.server("127.0.0.2", zone(t, standard))
+			if tt.second != nil {
+				w.server("127.0.0.3", tt.second)
+			}
+			got := w.read("example.test")
+			if s := got.Servers[1].State; s != tt.state || got.Reason != tt.reason || got.Complete != (tt.reason == "") {
+				t.Fatalf("got %s, reason %q, complete %v; want %s, %q", s, got.Reason, got.Complete, tt.state, tt.reason)
+			}
+			if tt.reason == "" && len(values(got, "example.test", dns.MX)) != 2 {
+				t.Fatalf("MX is gone: %v", got.Sets)
+			}
+		})
+	}
+}
+
+func TestNoServerAnswers(t *testing.T) {
+	w := newWorld(t, delegation)
+	w.server("127.0.0.2", refusing(wire.RcodeRefused))
+	got := w.read("example.test")
+	if got.Complete || got.Reason != "no_authoritative_answer" {
+		t.Fatalf("got complete %v, reason %q", got.Complete, got.Reason)
+	}
+}
+
+func TestStrayPacketsArePassedOver(t *testing.T) {
+	w := newWorld(t, delegation)
+	s := zone(t, standard)
+	stranger, err := net.ListenPacket("udp", "127.0.0.8:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Close()
+	w.server("127.0.0.2", wire.HandlerFunc(func(rw wire.ResponseWriter, q *wire.Msg) {
+		m := s.answer(rw, q)
+		forged := m.Copy()
+		forged.Answer = []wire.RR{&wire.TXT{Hdr: wire.RR_Header{Name: q.Question[0].Name, Rrtype: wire.TypeTXT, Class: wire.ClassINET}, Txt: []string{"forged"}}}
+		if rw.RemoteAddr().Network() == "udp" {
+			packet, _ := forged.Pack()
+			_, _ = stranger.WriteTo(packet, rw.RemoteAddr())
+			_, _ = rw.Write([]byte{1, 2, 3})
+		}
+		forged.Id++
+		_ = rw.WriteMsg(forged)
+		_ = rw.WriteMsg(m)
+	}))
+	w.server("127.0.0.3", zone(t, standard))
+	got := w.read("example.test")
+	if diff := cmp.Diff([]string{"v=spf1 -all"}, values(got, "example.test", dns.TXT)); diff != "" || !got.Complete {
+		t.Fatalf("%s %s", got.Reason, diff)
+	}
+}
+
+func TestLongAnswersComeByTCP(t *testing.T) {
+	var records, want strings.Builder
+	records.WriteString(standard)
+	want.WriteString("v=spf1 -all\n")
+	for i := range 50 {
+		fmt.Fprintf(&records, "example.test. 300 IN TXT \"verification-%02d=%s\"\n", i, strings.Repeat("x", 120))
+		fmt.Fprintf(&want, "verification-%02d=%s\n", i, strings.Repeat("x", 120))
+	}
+	w := newWorld(t, delegation)
+	w.server("127.0.0.2", zone(t, records.String()))
+	w.server("127.0.0.3", zone(t, records.String()))
+	got := w.read("example.test")
+	if diff := cmp.Diff(want.String(), strings.Join(values(got, "example.test", dns.TXT), "\n")+"\n"); diff != "" || !got.Complete {
+		t.Fatalf("%s %s", got.Reason, diff)
+	}
+}
+
+func TestBlockedTCPIsNamed(t *testing.T) {
+	s := zone(t, standard)
+	udpOnly := wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
+		m := s.answer(w, q)
+		if q.Question[0].Qtype == wire.TypeMX {
+			if w.RemoteAddr().Network() == "tcp" {
+				return
+			}
+			m.Truncated, m.Answer = true, nil
+		}
+		_ = w.WriteMsg(m)
+	})
+	w := newWorld(t, delegation)
+	w.server("127.0.0.2", udpOnly)
+	w.server("127.0.0.3", zone(t, standard))
+	if got := w.read("example.test"); got.Reason != "tcp_blocked" || values(got, "example.test", dns.MX) != nil {
+		t.Fatalf("got reason %q, MX %v", got.Reason, values(got, "example.test", dns.MX))
+	}
+}
+
+func TestTooManyRecordsAreNoAnswer(t *testing.T) {
+	var records strings.Builder
+	records.WriteString(standard)
+	for i := range 501 {
+		fmt.Fprintf(&records, "example.test. 300 IN MX %d m%d.example.net.\n", i, i)
+	}
+	w := newWorld(t, delegation)
+	w.server("127.0.0.2", zone(t, records.String()))
+	w.server("127.0.0.3", zone(t, records.String()))
+	if got := w.read("example.test"); got.Reason != "type_unknown" || values(got, "example.test", dns.MX) != nil {
+		t.Fatalf("got reason %q", got.Reason)
+	}
+}
+
+func TestOnlyWhatAllServersReturnIsSeen(t *testing.T) {
+	fresh := standard + "example.test. 60 IN TXT \"MS=ms1\"\nmail.example.test. 60 IN A 192.0.2.1\n"
+	w := newWorld(t, delegation)
+	w.server("127.0.0.2", zone(t, fresh))
+	lagging := zone(t, standard)
+	w.server("127.0.0.3", lagging)
+	r := w.reader()
+	got, err := r.Read(t.Context(), "example.test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"v=spf1 -all"}, values(got, "example.test", dns.TXT)); diff != "" {
+		t.Fatal(diff)
+	}
+	lagging.replace(zone(t, fresh).records)
+	if got, err = r.Read(t.Context(), "example.test"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"MS=ms1", "v=spf1 -all"}, values(got, "example.test", dns.TXT)); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+func TestPrivateNameServersAreNotAsked(t *testing.T) {
+	w := newWorld(t, delegation)
+	asked := zone(t, standard)
+	w.server("127.0.0.2", asked)
+	r := dnsresolver.New(dnsresolver.Options{Resolvers: []string{fmt.Sprintf("127.0.0.1:%d", w.port)}, Port: w.port})
+	got, err := r.Read(t.Context(), "example.test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Reason != "ns_address_forbidden" || got.Servers[0].State != dns.ServerBlocked || len(asked.counts()) > 0 {
+		t.Fatalf("got %q, %v, asked %v", got.Reason, got.Servers, asked.counts())
+	}
+}
