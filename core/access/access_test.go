@@ -3,14 +3,17 @@
 package access_test
 
 import (
+	"crypto/rand"
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/secret"
 )
 
@@ -95,6 +98,27 @@ func TestMadeKeysParse(t *testing.T) {
 			t.Fatal("two keys have one hash")
 		}
 	})
+}
+
+func TestNewKey(t *testing.T) {
+	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
+	key, text, err := access.NewKey(rand.Reader, "tny", access.Trial, "acc", "ci", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if form, err := access.ParseKey("tny", text); err != nil || form != access.Trial {
+		t.Fatalf("the secret parses as %q, %v", form, err)
+	}
+	if _, ok := ident.Parse(key.ID); !ok || key.Hash != access.HashKey(text) || !strings.HasSuffix(text.Reveal(), key.Hint) ||
+		key.Account != "acc" || key.Form != access.Trial || key.Name != "ci" || !key.CreatedAt.Equal(now) {
+		t.Fatalf("the row is %+v", key)
+	}
+	if _, _, err := access.NewKey(strings.NewReader("short"), "tny", access.Live, "acc", "", now); err == nil {
+		t.Error("a key was made without randomness")
+	}
+	if _, _, err := access.NewKey(rand.Reader, "tny", "gold", "acc", "", now); !errors.Is(err, fault.InvalidRequest) {
+		t.Errorf("an unknown form: %v", err)
+	}
 }
 
 func TestPlans(t *testing.T) {

@@ -5,9 +5,13 @@ package access
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"io"
 	"strings"
+	"time"
 
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/secret"
 )
 
@@ -23,6 +27,27 @@ const (
 // random bytes.
 func MakeKey(prefix string, form Form, random [KeyBytes]byte) secret.Text {
 	return secret.New(prefix + "_" + string(form) + "_" + hex.EncodeToString(random[:]))
+}
+
+// NewKey makes a key of an account from a source of randomness: the row to
+// store, and the secret to show this once.
+func NewKey(random io.Reader, prefix string, form Form, owner AccountID, name string, now time.Time) (Key, secret.Text, error) {
+	if form != Live && form != Trial {
+		return Key{}, secret.Text{}, fault.InvalidRequest.With("the form of a key is live or trial")
+	}
+	var bytes struct {
+		key [KeyBytes]byte
+		id  [ident.Entropy]byte
+	}
+	for _, part := range [][]byte{bytes.key[:], bytes.id[:]} {
+		if _, err := io.ReadFull(random, part); err != nil {
+			return Key{}, secret.Text{}, fmt.Errorf("read randomness: %w", err)
+		}
+	}
+	text := MakeKey(prefix, form, bytes.key)
+	return Key{
+		ID: ident.New(now, bytes.id), Account: owner, Hash: HashKey(text), Form: form, Hint: KeyHint(text), Name: name, CreatedAt: now,
+	}, text, nil
 }
 
 // ParseKey returns the form of a well-formed key. A malformed one is refused

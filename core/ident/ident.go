@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ident holds the form of the UUIDs that callers put into paths.
+// Package ident makes ids and holds the form of those that callers put into
+// paths.
 package ident
 
 // Zero is the UUID that nothing ever has.

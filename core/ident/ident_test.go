@@ -5,6 +5,7 @@ package ident_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -49,6 +50,22 @@ func TestLookupAlwaysGivesAUUID(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		if got := ident.Lookup(rapid.String().Draw(t, "raw")); ident.Lookup(got) != got {
 			t.Fatalf("%q is not canonical", got)
+		}
+	})
+}
+
+func TestNewIDsSortByTime(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		random := func(name string) [ident.Entropy]byte {
+			return [ident.Entropy]byte(rapid.SliceOfN(rapid.Byte(), ident.Entropy, ident.Entropy).Draw(t, name))
+		}
+		at := time.UnixMilli(rapid.Int64Range(0, 1<<47).Draw(t, "ms"))
+		one, two := ident.New(at, random("one")), ident.New(at.Add(time.Millisecond), random("two"))
+		if one >= two {
+			t.Fatalf("%s sorts after %s", one, two)
+		}
+		if parsed, ok := ident.Parse(one); !ok || parsed != one || one[14] != '7' || !strings.ContainsRune("89ab", rune(one[19])) {
+			t.Fatalf("%s is no UUIDv7", one)
 		}
 	})
 }
