@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command puppet is a plugin made with the SDK that misbehaves on request: the
+// setting `do` of a call's connection says how, and so does the name of the
+// file for what happens before the first call.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/plugins/wire"
+)
+
+func main() {
+	switch {
+	case strings.Contains(os.Args[0], "crashes"):
+		fmt.Fprintln(os.Stderr, "cannot go on")
+		os.Exit(3)
+	case strings.Contains(os.Args[0], "silent"):
+		select {}
+	}
+	sdk.Serve(sdk.Plugin{
+		Describe: sdk.Description{
+			Name: strings.TrimPrefix(filepath.Base(os.Args[0]), "mail-"), Kind: wire.KindMail, Version: "1.2.3", Title: "Puppet",
+			Fields:  []sdk.Field{{Name: "do", Help: "how to misbehave"}},
+			Budgets: []sdk.Budget{{Key: "tenant", Limit: 10, Window: time.Second}},
+		},
+		Mail: func(c sdk.Connection) (sdk.MailPlatform, error) { return puppet{c: c}, nil },
+	})
+}
+
+type puppet struct {
+	sdk.MailPlatform // what is not written here panics with a nil pointer
+	sdk.MailTenant
+	c sdk.Connection
+}
+
+func (p puppet) For(t tenant.GUID) sdk.MailTenant { return p }
+
+// Profile tells the process id and what the context brought along.
+func (p puppet) Profile(ctx context.Context) (tenant.Profile, error) {
+	switch p.c.Settings["do"] {
+	case "refuse":
+		return tenant.Profile{}, &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied, Detail: "no consent", Cause: "invalid_client"}
+	case "bare":
+		return tenant.Profile{}, fmt.Errorf("the password is %s", p.c.Secrets["token"].Reveal())
+	case "panic":
+		panic("the password is " + p.c.Secrets["token"].Reveal())
+	case "die loudly":
+		go panic("the password is\n" + p.c.Secrets["token"].Reveal())
+		<-ctx.Done()
+		return tenant.Profile{}, ctx.Err()
+	case "exit":
+		os.Exit(4)
+	case "hang":
+		<-ctx.Done()
+		return tenant.Profile{}, ctx.Err()
+	case "huge":
+		return tenant.Profile{Name: strings.Repeat("x", 2*wire.MaxMessage)}, nil
+	case "flood":
+		for i := range 100_000 {
+			fmt.Fprintf(os.Stderr, "line %d \x1b[31m %s\n", i, p.c.Secrets["token"].Reveal())
+		}
+		fmt.Fprintln(os.Stderr, strings.Repeat("long", 1<<20))
+	}
+	return tenant.Profile{Name: fmt.Sprint(os.Getpid()), BuiltinDomain: wire.RequestID(ctx), DefaultDomain: os.Args[0]}, nil
+}
+
+// Domains tells the environment.
+func (p puppet) Domains(context.Context) ([]domain.Platform, error) {
+	var list []domain.Platform
+	for _, v := range os.Environ() {
+		list = append(list, domain.Platform{Name: v})
+	}
+	return list, nil
+}

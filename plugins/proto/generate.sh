@@ -1,0 +1,24 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+
+# Writes the Go code of the .proto files beside them. protoc comes from the
+# distribution; its two Go generators are pinned in .ci/tools/go.mod.
+set -eu
+cd "$(dirname "$0")"
+tools=../../.ci/tools/go.mod
+
+command -v protoc >/dev/null || {
+	echo "protoc is missing: apt-get install protobuf-compiler libprotobuf-dev" >&2
+	exit 1
+}
+messages=$(go tool -modfile="$tools" -n google.golang.org/protobuf/cmd/protoc-gen-go)
+services=$(go tool -modfile="$tools" -n google.golang.org/grpc/cmd/protoc-gen-go-grpc)
+
+protoc --proto_path=../.. \
+	--plugin=protoc-gen-go="$messages" --go_out=../.. --go_opt=paths=source_relative \
+	--plugin=protoc-gen-go-grpc="$services" --go-grpc_out=../.. --go-grpc_opt=paths=source_relative \
+	plugins/proto/plugin.proto plugins/proto/mail.proto
+
+# The distribution's protoc names its own version in each file; leaving it out
+# keeps the files equal whatever distribution wrote them.
+sed -i '/^\/\/ .*protoc  *v[0-9.]*$/d' ./*.pb.go

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdk
+
+// What `describe` prints. Its names are for builds and scripts to read.
+type (
+	descriptionDoc struct {
+		Name         string      `json:"name"`
+		Kind         string      `json:"kind"`
+		Version      string      `json:"version"`
+		Title        string      `json:"title"`
+		Capabilities []string    `json:"capabilities"`
+		Fields       []fieldDoc  `json:"fields"`
+		NameServers  []string    `json:"name_servers"`
+		Budgets      []budgetDoc `json:"budgets"`
+	}
+	fieldDoc struct {
+		Name     string `json:"name"`
+		Secret   bool   `json:"secret"`
+		Required bool   `json:"required"`
+		Default  string `json:"default"`
+		Help     string `json:"help"`
+	}
+	budgetDoc struct {
+		Key           string  `json:"key"`
+		Limit         int     `json:"limit"`
+		WindowSeconds float64 `json:"window_seconds"`
+	}
+)
+
+func descriptionJSON(d Description) descriptionDoc {
+	doc := descriptionDoc{
+		Name: d.Name, Kind: string(d.Kind), Version: d.Version, Title: d.Title,
+		Capabilities: append([]string{}, d.Capabilities...),
+		NameServers:  append([]string{}, d.NameServers...),
+		Fields:       []fieldDoc{},
+		Budgets:      []budgetDoc{},
+	}
+	for _, f := range d.Fields {
+		doc.Fields = append(doc.Fields, fieldDoc(f))
+	}
+	for _, b := range d.Budgets {
+		doc.Budgets = append(doc.Budgets, budgetDoc{Key: b.Key, Limit: b.Limit, WindowSeconds: b.Window.Seconds()})
+	}
+	return doc
+}

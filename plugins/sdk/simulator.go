@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+)
+
+// simulatorFlags are the arguments of `simulate`.
+type simulatorFlags struct{ listen, data, world string }
+
+// runSimulator serves the plugin's simulator until SIGTERM, SIGINT or the end
+// of its standard input.
+func runSimulator(p Plugin, args []string, stdout, stderr io.Writer) int {
+	f, err := parseSimulator(args, stderr)
+	if err != nil {
+		fmt.Fprintln(stderr, "simulate:", err)
+		return exitUsage
+	}
+	if p.Simulator == nil {
+		fmt.Fprintf(stderr, "simulate: %s has no simulator\n", p.Describe.Name)
+		return exitUsage
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		<-lifeline(os.Stdin)
+		cancel()
+	}()
+	if err := simulateUntil(ctx, p, f, stdout, stderr); err != nil {
+		fmt.Fprintln(stderr, "simulate:", err)
+		return exitFailed
+	}
+	return exitDone
+}
+
+func parseSimulator(args []string, stderr io.Writer) (simulatorFlags, error) {
+	var f simulatorFlags
+	flags := flag.NewFlagSet("simulate", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:0", "loopback `address` to listen on")
+	flags.StringVar(&f.data, "data", "", "`folder` of the simulator's state")
+	flags.StringVar(&f.world, "world", "", "base `URL` of the sandbox's world interface")
+	if err := flags.Parse(args); err != nil {
+		return f, err
+	}
+	if flags.NArg() > 0 {
+		return f, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	if f.data == "" {
+		return f, errors.New("--data is missing")
+	}
+	host, _, err := net.SplitHostPort(f.listen)
+	if err != nil {
+		return f, fmt.Errorf("--listen: %w", err)
+	}
+	// Anyone who reaches a simulator controls it.
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return f, fmt.Errorf("--listen %s: a simulator listens on a loopback address only", f.listen)
+	}
+	return f, nil
+}
+
+func simulateUntil(ctx context.Context, p Plugin, f simulatorFlags, stdout, stderr io.Writer) error {
+	ln, err := net.Listen("tcp", f.listen)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = ln.Close() }()
+	handler, ready, err := p.Simulator(simulate.Options{
+		URL: "http://" + ln.Addr().String(), DataDir: f.data, World: f.world, Log: stderr,
+	})
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ln) }()
+	if err := json.NewEncoder(stdout).Encode(ready); err != nil {
+		return fmt.Errorf("say ready: %w", err)
+	}
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if server.Shutdown(grace) != nil {
+		_ = server.Close()
+	}
+	return nil
+}

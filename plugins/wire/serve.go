@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime/debug"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin"
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"google.golang.org/grpc"
+
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/plugins/proto"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// Served is what a plugin process serves.
+type Served struct {
+	Describe Description
+	Mail     func(Connection) (ports.MailPlatform, error)
+	Log      *slog.Logger
+}
+
+// Serve answers the host until it says stop. It takes over standard input and
+// output.
+func Serve(s Served) {
+	plugin.Serve(&plugin.ServeConfig{
+		HandshakeConfig:  handshake,
+		VersionedPlugins: versions(&s),
+		GRPCServer:       func(opts []grpc.ServerOption) *grpc.Server { return newServer(s.Log, opts...) },
+		Logger: hclog.New(&hclog.LoggerOptions{
+			Name: "go-plugin", Level: hclog.Warn, Output: os.Stderr, JSONFormat: true,
+		}),
+	})
+}
+
+func newServer(log *slog.Logger, opts ...grpc.ServerOption) *grpc.Server {
+	return grpc.NewServer(append(opts,
+		grpc.MaxRecvMsgSize(MaxMessage),
+		grpc.MaxSendMsgSize(MaxMessage),
+		grpc.StatsHandler(otelgrpc.NewServerHandler(tracing()...)),
+		grpc.ChainUnaryInterceptor(guard(log)),
+	)...)
+}
+
+// guard hands the request id on and keeps a panic in one call from ending the
+// others. What the panic says is not logged: it may quote a secret.
+func guard(log *slog.Logger) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, q any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (a any, err error) {
+		ctx = receiveRequestID(ctx)
+		defer func() {
+			if p := recover(); p != nil {
+				log.ErrorContext(ctx, "call panicked", "method", info.FullMethod, "type", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
+				a, err = nil, toStatus(&outcome.Error{Kind: outcome.Broken, Cause: CausePanic, Detail: "the plugin failed in this call"})
+			}
+		}()
+		return next(ctx, q)
+	}
+}
+
+type pluginServer struct {
+	proto.UnimplementedPluginServer
+	description Description
+}
+
+func (s *pluginServer) Describe(context.Context, *proto.DescribeRequest) (*proto.Description, error) {
+	return descriptionOut(s.description), nil
+}
