@@ -35,6 +35,9 @@ type Keys interface {
 	// Caller finds who a key belongs to, by its hash. Refusal:
 	// invalid_api_key.
 	Caller(ctx context.Context, hash [32]byte) (access.Caller, error)
+	// Account returns an account as it is now, for a browser that acts on
+	// its behalf. Refusal: account_not_found.
+	Account(ctx context.Context, id access.AccountID) (access.Account, error)
 	// Member reports whether the address is a member of the account.
 	Member(ctx context.Context, owner access.AccountID, email string) (bool, error)
 	// RotateKey replaces the key with this id by the new one in one step;
