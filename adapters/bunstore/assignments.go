@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+// Withdraw implements ports.Assignments. A tenant that its account connected
+// itself is not the operator's to withdraw.
+func (s *Store) Withdraw(ctx context.Context, id tenant.GUID) (access.AccountID, error) {
+	var holder string
+	err := s.atomically(ctx, "withdraw tenant", func(ctx context.Context, tx bun.IDB) error {
+		guid := ident.Lookup(string(id))
+		err := s.locked(tx.NewSelect().Model((*holderRow)(nil)).Column("h.account_id").
+			Join("JOIN tenants AS t ON t.account_id = h.account_id AND t.guid = h.guid").
+			Where("h.guid = ?", guid).Where("t.managed"), "t").Scan(ctx, &holder)
+		if errors.Is(err, sql.ErrNoRows) {
+			return noTenant()
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := release(ctx, tx, holder, guid); err != nil {
+			return err
+		}
+		mark := withdrawnRow{AccountID: holder, GUID: guid, WithdrawnAt: micro(time.Now())}
+		_, err = tx.NewInsert().Model(&mark).On("CONFLICT DO NOTHING").Exec(ctx)
+		return err
+	})
+	return access.AccountID(holder), err
+}
+
+// Withdrawn implements ports.Assignments.
+func (s *Store) Withdrawn(ctx context.Context, owner access.AccountID, id tenant.GUID) (bool, error) {
+	var withdrawn bool
+	err := s.run(ctx, "find withdrawn tenant", func(ctx context.Context, db bun.IDB) (err error) {
+		withdrawn, err = db.NewSelect().Model((*withdrawnRow)(nil)).
+			Where("account_id = ?", account(owner)).Where("guid = ?", ident.Lookup(string(id))).Exists(ctx)
+		return err
+	})
+	return withdrawn, err
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"context"
+	"strings"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/ports"
+)
+
+func mergeMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, f ports.Found) error {
+	var stored []mailboxRow
+	err := tx.NewSelect().Model(&stored).Where("account_id = ?", t.AccountID).Where("tenant_id = ?", t.ID).Scan(ctx)
+	if err != nil {
+		return err
+	}
+	found := make(map[string]mailbox.Platform, len(f.Mailboxes))
+	for _, p := range f.Mailboxes {
+		found[text(strings.ToLower(p.Address))] = p
+	}
+	var gone []string
+	for _, row := range stored {
+		p, listed := found[row.Address]
+		delete(found, row.Address)
+		switch {
+		case !listed && vanished(f.Began, row.StoredAt, row.Stage.Listed()):
+			gone = append(gone, row.ID)
+		case listed && !row.StoredAt.After(f.Began):
+			if _, err := saveMailbox(ctx, tx, seen(row, p)); err != nil {
+				return err
+			}
+		}
+	}
+	if err := deleteRows(ctx, tx, (*mailboxRow)(nil), t.AccountID, gone); err != nil {
+		return err
+	}
+	return insertMailboxes(ctx, tx, t, found, f)
+}
+
+// seen is a stored mailbox with the platform's state. One still reserved is
+// not our making; one being created is, and waits for its password.
+func seen(row mailboxRow, p mailbox.Platform) mailboxRow {
+	switch row.Stage {
+	case mailbox.Reserved:
+		row.Stage, row.Provisioned = mailbox.Ready, false
+	case mailbox.Creating:
+		row.Stage, row.Provisioned = mailbox.Created, true
+	}
+	row.ObjectID, row.DisplayName, row.PrincipalName = text(p.ObjectID), text(p.DisplayName), text(p.PrincipalName)
+	row.Alias, row.AccountEnabled = text(p.Alias), p.AccountEnabled
+	return row
+}
+
+func insertMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]mailbox.Platform, f ports.Found) error {
+	rows := make([]mailboxRow, 0, len(found))
+	for address, p := range found {
+		row := seen(mailboxRow{AccountID: t.AccountID, ID: newID(), TenantID: t.ID, Address: address,
+			DomainName: domainOf(address), Stage: mailbox.Reserved, CreatedAt: micro(p.CreatedAt), StoredAt: f.Began}, p)
+		if p.CreatedAt.IsZero() {
+			row.CreatedAt = f.Began
+		}
+		rows = append(rows, row)
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	_, err := tx.NewInsert().Model(&rows).Exec(ctx)
+	return err
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/ident"
+)
+
+type memberRow struct {
+	bun.BaseModel `bun:"table:members,alias:mb"`
+
+	AccountID string `bun:",pk"`
+	Email     string `bun:",pk"`
+	CreatedAt time.Time
+}
+
+type keyRow struct {
+	bun.BaseModel `bun:"table:api_keys,alias:k"`
+
+	Hash      []byte `bun:",pk"`
+	ID        string
+	AccountID string
+	Form      string
+	Hint      string
+	Name      string
+	CreatedAt time.Time
+	RevokedAt time.Time `bun:",nullzero"`
+}
+
+func newKeyRow(k access.Key) keyRow {
+	return keyRow{
+		Hash: k.Hash[:], ID: cmp.Or(k.ID, newID()), AccountID: ident.Lookup(string(k.Account)),
+		Form: string(k.Form), Hint: text(k.Hint), Name: text(k.Name), CreatedAt: micro(k.CreatedAt),
+	}
+}
+
+// AddKey implements ports.Accounts.
+func (s *Store) AddKey(ctx context.Context, k access.Key) error {
+	row := newKeyRow(k)
+	err := s.run(ctx, "add key", func(ctx context.Context, db bun.IDB) error {
+		_, err := db.NewInsert().Model(&row).Exec(ctx)
+		return err
+	})
+	if errors.Is(err, errNoParent) {
+		return fault.AccountNotFound.With("there is no account with this id")
+	}
+	return err
+}
+
+// Caller implements ports.Keys: key, account and plan are one query, asked
+// anew for each request, so that a rotated key is dead at once everywhere.
+func (s *Store) Caller(ctx context.Context, hash [32]byte) (access.Caller, error) {
+	var row struct {
+		accountRow `bun:",extend"`
+
+		KeyID string
+	}
+	err := s.run(ctx, "find key", func(ctx context.Context, db bun.IDB) error {
+		err := accountColumns(db.NewSelect().TableExpr("api_keys AS k").ColumnExpr("k.id AS key_id").
+			Join("JOIN accounts AS a ON a.account_id = k.account_id")).
+			Where("k.hash = ?", hash[:]).Where("k.revoked_at IS NULL").Scan(ctx, &row)
+		if errors.Is(err, sql.ErrNoRows) {
+			return access.UnknownKey()
+		}
+		return err
+	})
+	if err != nil {
+		return access.Caller{}, err
+	}
+	return access.Caller{Account: row.account(), KeyID: row.KeyID}, nil
+}
+
+// Member implements ports.Keys.
+func (s *Store) Member(ctx context.Context, owner access.AccountID, email string) (bool, error) {
+	var member bool
+	err := s.run(ctx, "find member", func(ctx context.Context, db bun.IDB) (err error) {
+		member, err = db.NewSelect().Model((*memberRow)(nil)).
+			Where("account_id = ?", account(owner)).Where("email = ?", mailAddress(email)).Exists(ctx)
+		return err
+	})
+	return member, err
+}
+
+// RotateKey implements ports.Keys. The old row stays, dead: it is locked by
+// the first rotation, and a second one finds nothing live to replace.
+func (s *Store) RotateKey(ctx context.Context, owner access.AccountID, oldID string, fresh access.Key) error {
+	row := newKeyRow(fresh)
+	row.AccountID = account(owner)
+	return s.atomically(ctx, "rotate key", func(ctx context.Context, tx bun.IDB) error {
+		res, err := tx.NewUpdate().Model((*keyRow)(nil)).Set("revoked_at = ?", row.CreatedAt).
+			Where("account_id = ?", account(owner)).Where("id = ?", ident.Lookup(oldID)).
+			Where("revoked_at IS NULL").Exec(ctx)
+		if err := changed(res, err, access.UnknownKey()); err != nil {
+			return err
+		}
+		_, err = tx.NewInsert().Model(&row).Exec(ctx)
+		return err
+	})
+}
+
+// newID makes an id that sorts by time.
+func newID() string { return uuid.Must(uuid.NewV7()).String() }
+
+// account is the owner as it stands in a condition.
+func account(owner access.AccountID) string { return ident.Lookup(string(owner)) }
+
+// changed gives the refusal when a statement found no row to change.
+func changed(res sql.Result, err, refusal error) error {
+	if err != nil {
+		return err
+	}
+	n, err := res.RowsAffected()
+	if err == nil && n == 0 {
+		return refusal
+	}
+	return err
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/migrate"
+
+	"github.com/tenantry/tenantry/migrations"
+)
+
+// migrationLock is the advisory lock that makes replicas which start together
+// migrate one after the other. The number means nothing; it is only ours.
+const migrationLock = 7_365_001_827_364_501
+
+// Migrate brings the schema up to this release.
+func (s *Store) Migrate(ctx context.Context) error {
+	unlock, err := s.lockMigrations(ctx)
+	if err != nil {
+		return fmt.Errorf("lock migrations: %w", gaveUp(translate(ctx, err)))
+	}
+	defer unlock()
+	if err := s.checkRelease(ctx); err != nil {
+		return err
+	}
+	m, err := s.migrator()
+	if err != nil {
+		return err
+	}
+	// Init and the migrations are harmless to repeat, which is what two
+	// processes on one SQLite file that start together come to.
+	return s.again(ctx, "migrate", func() error {
+		if err := m.Init(ctx); err != nil {
+			return err
+		}
+		done, err := m.Migrate(ctx)
+		if err != nil {
+			return err
+		}
+		if !done.IsZero() {
+			s.log.InfoContext(ctx, "database migrated", "migrations", len(done.Migrations))
+		}
+		return nil
+	})
+}
+
+// Pending names the migrations that this release has and the database lacks.
+func (s *Store) Pending(ctx context.Context) ([]string, error) {
+	m, err := s.migrator()
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	err = s.again(ctx, "read migrations", func() error {
+		names = nil
+		if err := m.Init(ctx); err != nil {
+			return err
+		}
+		all, err := m.MigrationsWithStatus(ctx)
+		for _, waiting := range all.Unapplied() {
+			names = append(names, waiting.Name+"_"+waiting.Comment)
+		}
+		return err
+	})
+	return names, err
+}
+
+func (s *Store) migrator() (*migrate.Migrator, error) {
+	set := migrate.NewMigrations()
+	if err := set.Discover(migrations.Files); err != nil {
+		return nil, fmt.Errorf("read migrations: %w", err)
+	}
+	types := map[string]string{"uuid": "text", "ts": "timestamp", "json": "text", "bytes": "blob"}
+	if s.postgres() {
+		types = map[string]string{"uuid": "uuid", "ts": "timestamptz", "json": "jsonb", "bytes": "bytea"}
+	}
+	// Marked before it ran, a migration that fails would count as applied.
+	return migrate.NewMigrator(s.db, set, migrate.WithTemplateData(types),
+		migrate.WithMarkAppliedOnSuccess(true), migrate.WithUpsert(true)), nil
+}
+
+func (s *Store) lockMigrations(ctx context.Context) (unlock func(), err error) {
+	if !s.postgres() {
+		return func() {}, nil
+	}
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := conn.NewRaw("SELECT pg_advisory_lock(?)", migrationLock).Exec(ctx); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return func() {
+		// Also when ctx ended: the connection goes back to the pool.
+		_, _ = conn.NewRaw("SELECT pg_advisory_unlock(?)", migrationLock).Exec(context.WithoutCancel(ctx))
+		_ = conn.Close()
+	}, nil
+}
+
+// checkRelease refuses a database whose migrations mark this binary as too
+// old. Migrations that it does not know are no reason: a release is made to
+// run on the schema of the next one.
+func (s *Store) checkRelease(ctx context.Context) error {
+	var oldest []int
+	err := s.run(ctx, "read the schema's release", func(ctx context.Context, db bun.IDB) error {
+		known, err := s.hasTable(ctx, db, "schema_release")
+		if err != nil || !known {
+			return err
+		}
+		return db.NewSelect().TableExpr("schema_release").Column("min_release").Scan(ctx, &oldest)
+	})
+	if err != nil {
+		return err
+	}
+	if len(oldest) > 0 && oldest[0] > migrations.Release {
+		return fmt.Errorf("the database was migrated by a newer tenantry and asks for schema release %d or later; "+
+			"this binary has %d: install a newer tenantry", oldest[0], migrations.Release)
+	}
+	return nil
+}
+
+func (s *Store) hasTable(ctx context.Context, db bun.IDB, name string) (bool, error) {
+	q := db.NewSelect().TableExpr("sqlite_master").Where("type = 'table' AND name = ?", name)
+	if s.postgres() {
+		q = db.NewSelect().TableExpr("pg_catalog.pg_class").Where("oid = to_regclass(?)", name)
+	}
+	return q.Exists(ctx)
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/uptrace/bun"
+)
+
+// tries is how often a statement or transaction is run that lost against
+// another one. Losing left nothing behind, so running again is harmless.
+const tries = 3
+
+// work runs on the database or in a transaction. It must be fit to run again.
+type work func(ctx context.Context, db bun.IDB) error
+
+// run runs a single statement. doing says which, for errors.
+func (s *Store) run(ctx context.Context, doing string, w work) error {
+	return s.again(ctx, doing, func() error { return w(ctx, s.db) })
+}
+
+// atomically runs w in one transaction.
+func (s *Store) atomically(ctx context.Context, doing string, w work) error {
+	return s.again(ctx, doing, func() error {
+		return s.db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error { return w(ctx, tx) })
+	})
+}
+
+func (s *Store) again(ctx context.Context, doing string, attempt func() error) error {
+	var err error
+	for try := range tries {
+		if try > 0 && !pause(ctx, try) {
+			break
+		}
+		if err = attempt(); err == nil {
+			return nil
+		}
+		if err = translate(ctx, err); !errors.Is(err, errLost) && !errors.Is(err, errDuplicate) {
+			break
+		}
+		s.log.DebugContext(ctx, "database statement lost against another", "doing", doing, "try", try+1)
+	}
+	return fmt.Errorf("%s: %w", doing, gaveUp(err))
+}
+
+// pause lets the winner finish. It reports false when the caller is gone.
+func pause(ctx context.Context, try int) bool {
+	wait := time.Duration(try) * (5*time.Millisecond + rand.N(20*time.Millisecond))
+	select {
+	case <-time.After(wait):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package bunstore keeps everything that tenantry knows in PostgreSQL or
+// SQLite. One Store implements every store port, one file a port. A method is
+// one statement or one transaction, and names the owner in every condition.
+package bunstore
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// Memory is the URL of a fresh SQLite database that lives as long as its
+// Store.
+const Memory = "sqlite::memory:"
+
+// Options are what a Store takes besides its URL. The zero value works.
+type Options struct {
+	Log *slog.Logger
+	// MaxConns bounds the connections: 16 unless set, 4 on SQLite. At least
+	// 2 on PostgreSQL: the lock around migrations holds one.
+	MaxConns int
+	// Synchronous is SQLite's pragma: NORMAL unless set, which can lose the
+	// last commits at a power loss (never at a crash); FULL loses none.
+	Synchronous    string
+	TracerProvider trace.TracerProvider
+	MeterProvider  metric.MeterProvider
+}
+
+// Store is the database.
+type Store struct {
+	db  *bun.DB
+	log *slog.Logger
+}
+
+var _ interface {
+	ports.Accounts
+	ports.Keys
+	ports.Tenants
+	ports.Assignments
+	ports.Discovered
+	ports.Domains
+	ports.MailboxStore
+	ports.ConnectFlows
+} = (*Store)(nil)
+
+// Open connects to sqlite:///path, Memory or postgres://…, and refuses a
+// database that a newer release has closed to this one. It does not migrate.
+func Open(ctx context.Context, url string, o Options) (*Store, error) {
+	return open(ctx, url, o)
+}
+
+func open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*Store, error) {
+	db, err := connect(url, o)
+	if err != nil {
+		return nil, err
+	}
+	for _, hook := range append(hooks, newTracing(o)) {
+		db = db.WithQueryHook(hook)
+	}
+	s := &Store{db: db, log: o.Log}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if err := s.checkRelease(ctx); err != nil {
+		_ = db.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func connect(url string, o Options) (*bun.DB, error) {
+	scheme, _, _ := strings.Cut(url, ":")
+	switch scheme {
+	case "sqlite":
+		return connectSQLite(url, o)
+	case "postgres", "postgresql":
+		return connectPostgres(url, o)
+	default:
+		// The URL itself may hold a password.
+		return nil, fault.InvalidRequest.With("a database URL is sqlite:///path or postgres://user:password@host/name")
+	}
+}
+
+// Close ends all connections.
+func (s *Store) Close() error { return s.db.Close() }
+
+// Ping reports whether the database answers.
+func (s *Store) Ping(ctx context.Context) error {
+	return s.run(ctx, "ping", func(ctx context.Context, db bun.IDB) error {
+		var one int
+		return db.NewSelect().ColumnExpr("1").Scan(ctx, &one)
+	})
+}
+
+func (s *Store) postgres() bool { return s.db.Dialect().Name() == dialect.PG }
+
+// locked makes a select hold the rows of table until the transaction ends.
+// NO KEY leaves foreign keys that point at them alone, which would else wait
+// for each other. On SQLite every transaction is the only writer anyway.
+func (s *Store) locked(q *bun.SelectQuery, table string) *bun.SelectQuery {
+	if s.postgres() {
+		return q.For("NO KEY UPDATE OF ?", bun.Ident(table))
+	}
+	return q
+}
+
+// text is a string as both databases take it. What providers say can hold
+// anything; a mark in place of a bad byte keeps "a\x00b" from becoming "ab".
+func text(s string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\uFFFD"), "\uFFFD")
+}
+
+// micro is a time as both databases keep it.
+func micro(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
