@@ -109,8 +109,8 @@ type Domains interface {
 	// DomainByID returns an added domain by its row id. Refusal:
 	// domain_not_found.
 	DomainByID(ctx context.Context, owner access.AccountID, domainID string) (domain.Domain, error)
-	// ReserveDomain takes a place for a domain, or returns the row that is
-	// there (Added tells whether its adding is finished), in one transaction
+	// ReserveDomain takes a place for a domain (Fresh is set), or returns the
+	// row that is there (Added tells whether its adding is finished), in one transaction
 	// under a lock on the tenant. Refusals: tenant_not_found,
 	// domain_limit_reached when max rows exist, unfinished ones included.
 	ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, max int, now time.Time) (domain.Domain, error)
@@ -130,7 +130,8 @@ type MailboxStore interface {
 	Mailbox(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string) (mailbox.Mailbox, error)
 	// ReserveMailboxes takes places for those of specs that have none, in
 	// one transaction under a lock on the domain, and returns the rows in
-	// the order of specs. New rows are in stage reserved, with fresh ids.
+	// the order of specs. New rows are in stage reserved, with fresh ids and
+	// Fresh set.
 	// Refusal: mailbox_limit_reached when the new ones do not all fit under
 	// max; then nothing is stored.
 	ReserveMailboxes(ctx context.Context, owner access.AccountID, domainID string, specs []mailbox.Spec, max int, now time.Time) ([]mailbox.Mailbox, error)

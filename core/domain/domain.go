@@ -22,7 +22,10 @@ type Domain struct {
 	Name       string // lower-case A-labels, no final dot
 	// Added is false while the platform's answer to our adding it is still
 	// outstanding: the row holds its place under the cap and is not listed.
-	Added    bool
+	Added bool
+	// Fresh is not stored: a reservation sets it when it took the place just
+	// now, and not when it found the row of an earlier attempt.
+	Fresh    bool
 	Default  bool
 	Verified bool
 	DKIM     bool // signing is enabled

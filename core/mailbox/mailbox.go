@@ -38,6 +38,9 @@ type Mailbox struct {
 	TenantGUID tenant.GUID
 	DomainID   string
 	Stage      Stage
+	// Fresh is not stored: a reservation sets it when it took the place just
+	// now, and not when it found the row of an earlier attempt.
+	Fresh bool
 	// Provisioned is true when we made it, false when discovery found it.
 	Provisioned    bool
 	ObjectID       string // the platform's id of the account behind it
