@@ -96,16 +96,18 @@ func oneDomain(err error) error {
 // ReserveDomain implements ports.Domains.
 func (s *Store) ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, most int, now time.Time) (domain.Domain, error) {
 	var row domainRow
+	fresh := false
 	err := s.atomically(ctx, "reserve domain", func(ctx context.Context, tx bun.IDB) error {
 		t, err := s.lockTenant(ctx, tx, account(owner), ident.Lookup(string(id)))
 		if err != nil {
 			return err
 		}
-		row = domainRow{}
+		row, fresh = domainRow{}, false
 		err = tx.NewSelect().Model(&row).Where("account_id = ?", t.AccountID).
 			Where("tenant_id = ?", t.ID).Where("name = ?", text(name)).Scan(ctx)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
+			fresh = true
 			row, err = takePlace(ctx, tx, t, name, most, micro(now))
 		case err == nil && !row.Added:
 			err = takenUp(ctx, tx, row, micro(now))
@@ -116,7 +118,9 @@ func (s *Store) ReserveDomain(ctx context.Context, owner access.AccountID, id te
 	if err != nil {
 		return domain.Domain{}, err
 	}
-	return row.domain(), nil
+	d := row.domain()
+	d.Fresh = fresh
+	return d, nil
 }
 
 func (s *Store) lockTenant(ctx context.Context, tx bun.IDB, owner, guid string) (tenantRow, error) {

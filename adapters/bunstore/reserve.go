@@ -37,7 +37,7 @@ func (s *Store) ReserveMailboxes(ctx context.Context, owner access.AccountID, do
 		if err := takeUp(ctx, tx, d, specs, micro(now)); err != nil {
 			return err
 		}
-		boxes = inOrder(specs, append(rows, made...), d)
+		boxes = inOrder(specs, append(rows, made...), len(rows), d)
 		return nil
 	})
 	return boxes, err
@@ -91,13 +91,17 @@ func takeUp(ctx context.Context, tx bun.IDB, d domainRow, specs []mailbox.Spec, 
 	return err
 }
 
-func inOrder(specs []mailbox.Spec, rows []mailboxRow, d domainRow) []mailbox.Mailbox {
+// inOrder returns the rows in the order of specs. The first held of them were
+// there before.
+func inOrder(specs []mailbox.Spec, rows []mailboxRow, held int, d domainRow) []mailbox.Mailbox {
 	boxes := make([]mailbox.Mailbox, 0, len(specs))
 	for _, spec := range specs {
 		i := slices.IndexFunc(rows, func(r mailboxRow) bool { return r.Address == spec.Address })
 		row := rows[i]
 		row.DomainID, row.TenantGUID, row.TenantName = d.ID, d.TenantGUID, d.TenantName
-		boxes = append(boxes, row.mailbox())
+		box := row.mailbox()
+		box.Fresh = i >= held
+		boxes = append(boxes, box)
 	}
 	return boxes
 }
