@@ -93,7 +93,7 @@ func (e exchanger) once(ctx context.Context, network string, limit time.Duration
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	// A context that ends early ends the reading too.
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()

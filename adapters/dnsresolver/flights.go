@@ -67,7 +67,7 @@ func (f *flights) leave(name string, fl *flight) {
 	fl.waiting--
 	last := fl.waiting == 0
 	if last && f.now[name] == fl {
-		delete(f.now, name) // who comes now starts anew instead of joining a cancelled read
+		delete(f.now, name) // who comes now starts anew instead of joining a read that ends
 	}
 	f.mu.Unlock()
 	if last {

@@ -35,10 +35,10 @@ func gaps(serving []report) string {
 		unknown += rep.unknown
 		truncated += rep.truncated
 	}
-	switch {
-	case unknown == 0:
+	switch unknown {
+	case 0:
 		return ""
-	case unknown == truncated:
+	case truncated:
 		return reasonTCPBlocked
 	default:
 		return reasonTypeUnknown

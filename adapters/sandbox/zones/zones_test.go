@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zones_test
+
+import (
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	wire "github.com/miekg/dns"
+	"github.com/tenantry/tenantry/adapters/sandbox/zones"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func open(t *testing.T) (*zones.Store, *zones.Server) {
+	t.Helper()
+	store, err := zones.Open(filepath.Join(t.TempDir(), "zones.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := zones.Listen(t.Context(), store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return store, server
+}
+
+func records(t *testing.T, text string) []zones.Record {
+	t.Helper()
+	var list []zones.Record
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func ask(t *testing.T, s *zones.Server, network, name, qtype string, recurse bool) *wire.Msg {
+	t.Helper()
+	q := new(wire.Msg).SetQuestion(wire.Fqdn(name), wire.StringToType[qtype])
+	q.RecursionDesired = recurse
+	m, _, err := (&wire.Client{Net: network}).ExchangeContext(t.Context(), q, s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+const full = `[
+ {"type":"MX","name":"example.test","content":"mail.example.net","ttl":300,"priority":5},
+ {"type":"TXT","name":"example.test","content":"say \"hi\" \\ there","ttl":60},
+ {"type":"CNAME","name":"autodiscover.example.test","content":"autodiscover.outlook.com","ttl":300},
+ {"type":"CNAME","name":"loop.example.test","content":"loop.example.test","ttl":300},
+ {"type":"CNAME","name":"gone.example.test","content":"nobody.nowhere","ttl":300},
+ {"type":"A","name":"*.wild.example.test","content":"192.0.2.9","ttl":300},
+ {"type":"NS","name":"sub.example.test","content":"ns.elsewhere.example","ttl":300},
+ {"type":"CAA","name":"example.test","content":"0 issue \"ca.example\"","ttl":300},
+ {"type":"SRV","name":"_sip._tcp.example.test","content":"1 443 sip.example.net","ttl":300,"priority":100}
+]`
+
+func TestWhatTheServerSays(t *testing.T) {
+	store, server := open(t)
+	if err := store.Add("example.test", "cloudflare"); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Replace("example.test", records(t, full)); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ name, qname, qtype, rcode, answer, authority string }{
+		{"a record", "Example.TEST", "MX", "NOERROR", "5 mail.example.net.", ""},
+		{"text with quotes and backslashes", "example.test", "TXT", "NOERROR", `"say \"hi\" \\ there"`, ""},
+		{"its servers", "example.test", "NS", "NOERROR", "ada.ns.cloudflare.com.|bob.ns.cloudflare.com.", ""},
+		{"an address of its servers", "ada.ns.cloudflare.com", "A", "NOERROR", "127.0.0.1", ""},
+		{"no such type", "example.test", "AAAA", "NOERROR", "", "example.test. SOA"},
+		{"no such name", "no.example.test", "A", "NXDOMAIN", "", "example.test. SOA"},
+		{"a name between names", "wild.example.test", "A", "NOERROR", "", "example.test. SOA"},
+		{"a wildcard", "x.y.wild.example.test", "A", "NOERROR", "192.0.2.9", ""},
+		{"an alias to another zone", "autodiscover.example.test", "A", "NOERROR", "autodiscover.outlook.com.|192.0.2.25", ""},
+		{"an alias itself", "autodiscover.example.test", "CNAME", "NOERROR", "autodiscover.outlook.com.", ""},
+		{"an alias to nothing", "gone.example.test", "A", "NXDOMAIN", "nobody.nowhere.", ". SOA"},
+		{"a delegation", "a.sub.example.test", "A", "NOERROR", "", "sub.example.test. NS"},
+		{"a service", "_sip._tcp.example.test", "SRV", "NOERROR", "100 1 443 sip.example.net.", ""},
+		{"an authority", "example.test", "CAA", "NOERROR", `0 issue "ca.example"`, ""},
+		{"an unregistered name", "other.test", "SOA", "NXDOMAIN", "", "test. SOA"},
+		{"the top level", "test", "SOA", "NOERROR", "a.root.sandbox-registrar.test. hostmaster.sandbox-registrar.test. 1 3600 600 604800 5", ""},
+		{"an unknown top level", "a.unknown", "A", "NXDOMAIN", "", ". SOA"},
+		{"the mail platform's SPF", "spf.protection.outlook.com", "TXT", "NOERROR", `"v=spf1 ip4:40.92.0.0/15`, ""},
+		{"the mail platform's exchangers", "example-test.mail.protection.outlook.com", "A", "NOERROR", "192.0.2.25", ""},
+		{"the newer exchangers", "example-test.x1.mx.microsoft", "A", "NOERROR", "192.0.2.25", ""},
+		{"a signing key", "selector1-example-test._domainkey.contoso.onmicrosoft.com", "TXT", "NOERROR", `"v=DKIM1; k=rsa; p=`, ""},
+		{"a newer signing key", "selector1-example-test._domainkey.contoso.w-v1.dkim.mail.microsoft", "TXT", "NOERROR", `"v=DKIM1; k=rsa; p=`, ""},
+		{"no text beside the keys", "contoso.onmicrosoft.com", "TXT", "NXDOMAIN", "", "onmicrosoft.com. SOA"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, network := range []string{"udp", "tcp"} {
+				m := ask(t, server, network, tt.qname, tt.qtype, network == "udp")
+				if rcode := wire.RcodeToString[m.Rcode]; rcode != tt.rcode {
+					t.Fatalf("got %s, want %s", rcode, tt.rcode)
+				}
+				if got := data(m.Answer); got != tt.answer && !(strings.HasPrefix(got, tt.answer) && strings.HasPrefix(tt.answer, `"v=`)) {
+					t.Errorf("answer: got %s, want %s", got, tt.answer)
+				}
+				if got := owners(m.Ns); got != tt.authority {
+					t.Errorf("authority: got %s, want %s", got, tt.authority)
+				}
+				if m.Authoritative == (tt.name == "a delegation") || m.RecursionAvailable != (network == "udp") {
+					t.Errorf("AA %v, RA %v", m.Authoritative, m.RecursionAvailable)
+				}
+			}
+		})
+	}
+}
+
+func data(list []wire.RR) string {
+	var out []string
+	for _, rr := range list {
+		out = append(out, strings.TrimPrefix(rr.String(), rr.Header().String()))
+	}
+	return strings.Join(out, "|")
+}
+
+func owners(list []wire.RR) string {
+	var out []string
+	for _, rr := range list {
+		out = append(out, rr.Header().Name+" "+wire.TypeToString[rr.Header().Rrtype])
+	}
+	return strings.Join(out, "|")
+}
+
+func TestACircleOfAliasesEnds(t *testing.T) {
+	store, server := open(t)
+	if err := errors.Join(store.Add("example.test", "manual"), store.Replace("example.test", records(t, full))); err != nil {
+		t.Fatal(err)
+	}
+	if m := ask(t, server, "udp", "loop.example.test", "A", false); len(m.Answer) > 10 {
+		t.Fatalf("%d records", len(m.Answer))
+	}
+}
+
+func TestOddQuestions(t *testing.T) {
+	_, server := open(t)
+	for _, tt := range []struct {
+		name string
+		odd  func(*wire.Msg)
+		want int
+	}{
+		{"an update", func(m *wire.Msg) { m.Opcode = wire.OpcodeUpdate }, wire.RcodeNotImplemented},
+		{"another class", func(m *wire.Msg) { m.Question[0].Qclass = wire.ClassCHAOS }, wire.RcodeRefused},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			q := new(wire.Msg).SetQuestion("example.test.", wire.TypeTXT)
+			tt.odd(q)
+			m, _, err := new(wire.Client).ExchangeContext(t.Context(), q, server.Addr())
+			if err != nil || m.Rcode != tt.want {
+				t.Fatalf("got %v, %v", m, err)
+			}
+		})
+	}
+}
+
+func TestLongAnswersAreTruncatedByUDP(t *testing.T) {
+	store, server := open(t)
+	long := []zones.Record{{Type: "TXT", Name: "example.test", Content: strings.Repeat("x", 2000), TTL: 60}}
+	if err := errors.Join(store.Add("example.test", "manual"), store.Replace("example.test", long)); err != nil {
+		t.Fatal(err)
+	}
+	if m := ask(t, server, "udp", "example.test", "TXT", false); !m.Truncated {
+		t.Error("not truncated by UDP")
+	}
+	if m := ask(t, server, "tcp", "example.test", "TXT", false); m.Truncated || len(m.Answer) != 1 || len(m.Answer[0].(*wire.TXT).Txt) != 8 {
+		t.Errorf("by TCP: %v", m)
+	}
+}
+
+func TestZonesAreKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "zones.json")
+	store, err := zones.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := records(t, full)
+	if err := errors.Join(store.Add("Example.test", "cloudflare"), store.Replace("example.TEST", want)); err != nil {
+		t.Fatal(err)
+	}
+	again, err := zones.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := again.Records("example.test")
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Fatal(err, diff)
+	}
+	if diff := cmp.Diff([]string{"example.test"}, again.Names()); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+func TestAddingZones(t *testing.T) {
+	store, _ := open(t)
+	if err := store.Add("example.test", "cloudflare"); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, zone, provider string
+		ok                   bool
+	}{
+		{"once more", "example.test", "cloudflare", true},
+		{"a zone inside", "sub.example.test", "manual", true},
+		{"at another provider", "example.test", "manual", false},
+		{"at an unknown provider", "new.test", "route53", false},
+		{"one label", "test", "manual", false},
+		{"a public suffix", "co.uk", "manual", false},
+		{"a final dot", "new.test.", "manual", false},
+		{"no host name", "new..test", "manual", false},
+		{"the sandbox's own", "outlook.com", "manual", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			err := store.Add(tt.zone, tt.provider)
+			if bad := *new(zones.Invalid); (err == nil) != tt.ok || err != nil && !errors.As(err, &bad) {
+				t.Fatalf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestRecordsThatAreRefused(t *testing.T) {
+	store, _ := open(t)
+	if err := store.Add("example.test", "manual"); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ name, record string }{
+		{"name with a final dot", `{"type":"A","name":"a.example.test.","content":"192.0.2.1","ttl":60}`},
+		{"name outside the zone", `{"type":"A","name":"a.other.test","content":"192.0.2.1","ttl":60}`},
+		{"name that only ends alike", `{"type":"A","name":"notexample.test","content":"192.0.2.1","ttl":60}`},
+		{"relative name", `{"type":"A","name":"www","content":"192.0.2.1","ttl":60}`},
+		{"no TTL", `{"type":"A","name":"a.example.test","content":"192.0.2.1","ttl":0}`},
+		{"quoted text", `{"type":"TXT","name":"a.example.test","content":"\"v=spf1 -all\"","ttl":60}`},
+		{"empty text", `{"type":"TXT","name":"a.example.test","content":"","ttl":60}`},
+		{"MX without a priority", `{"type":"MX","name":"example.test","content":"m.example.net","ttl":60}`},
+		{"MX with a bad priority", `{"type":"MX","name":"example.test","content":"m.example.net","ttl":60,"priority":65536}`},
+		{"priority elsewhere", `{"type":"A","name":"a.example.test","content":"192.0.2.1","ttl":60,"priority":1}`},
+		{"A that is none", `{"type":"A","name":"a.example.test","content":"::1","ttl":60}`},
+		{"AAAA that is none", `{"type":"AAAA","name":"a.example.test","content":"192.0.2.1","ttl":60}`},
+		{"CNAME to no host", `{"type":"CNAME","name":"a.example.test","content":"not a host","ttl":60}`},
+		{"CNAME at the apex", `{"type":"CNAME","name":"example.test","content":"a.example.net","ttl":60}`},
+		{"NS at the apex", `{"type":"NS","name":"example.test","content":"a.example.net","ttl":60}`},
+		{"SOA", `{"type":"SOA","name":"example.test","content":"a. b. 1 2 3 4 5","ttl":60}`},
+		{"unknown type", `{"type":"SPF","name":"example.test","content":"x","ttl":60}`},
+		{"nonsense CAA", `{"type":"CAA","name":"example.test","content":"issue","ttl":60}`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			err := store.Replace("example.test", records(t, "["+tt.record+"]"))
+			if bad := *new(zones.Invalid); !errors.As(err, &bad) {
+				t.Fatalf("got %v", err)
+			}
+		})
+	}
+	if err := store.Replace("unknown.test", nil); !errors.Is(err, zones.ErrUnknown) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestSetsThatAreRefused(t *testing.T) {
+	store, _ := open(t)
+	if err := store.Add("example.test", "manual"); err != nil {
+		t.Fatal(err)
+	}
+	a := `{"type":"A","name":"a.example.test","content":"192.0.2.1","ttl":60}`
+	cname := `{"type":"CNAME","name":"A.example.test","content":"b.example.net","ttl":60}`
+	for name, set := range map[string]string{
+		"a record twice": a + "," + a, "beside a CNAME": cname + "," + a, "a CNAME beside": a + "," + cname,
+	} {
+		var bad zones.Invalid
+		if err := store.Replace("example.test", records(t, "["+set+"]")); !errors.As(err, &bad) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestRecordsAreReadStrictly(t *testing.T) {
+	for _, text := range []string{
+		`[{"type":"A","name":"a.example.test","content":"192.0.2.1"}]`,
+		`[{"type":"A","name":"a.example.test","content":"192.0.2.1","ttl":60,"proxied":true}]`,
+		`[{"type":"A","name":"a.example.test","content":"192.0.2.1","ttl":"60"}]`,
+		`["A"]`,
+	} {
+		var list []zones.Record
+		var bad zones.Invalid
+		if err := json.Unmarshal([]byte(text), &list); !errors.As(err, &bad) {
+			t.Errorf("%s: got %v", text, err)
+		}
+	}
+}
