@@ -5,12 +5,16 @@ package keys
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"time"
 
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/ports"
+	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // Service authenticates callers and rotates their keys.
@@ -31,11 +35,45 @@ type Rotated struct {
 // Authenticate finds the caller behind the Authorization headers of a request.
 // Refusals: invalid_auth_header, missing_api_key, invalid_api_key.
 func (s *Service) Authenticate(ctx context.Context, headers []string) (access.Caller, error) {
-	panic("unwritten")
+	token, err := access.Bearer(headers)
+	if err != nil {
+		return access.Caller{}, err
+	}
+	key := secret.New(token)
+	if _, err := access.ParseKey(s.Prefix, key); err != nil {
+		return access.Caller{}, err
+	}
+	caller, err := s.Keys.Caller(ctx, access.HashKey(key))
+	if errors.Is(err, fault.InvalidAPIKey) {
+		return access.Caller{}, access.UnknownKey()
+	}
+	if err != nil {
+		return access.Caller{}, fmt.Errorf("authenticate: %w", err)
+	}
+	return caller, nil
 }
 
 // Rotate replaces the caller's key. Refusal: access_denied when the address is
 // no member of the caller's account.
+//
+// The address selects nothing: the key alone says whose account it is.
 func (s *Service) Rotate(ctx context.Context, caller access.Caller, email string) (Rotated, error) {
-	panic("unwritten")
+	member, err := s.Keys.Member(ctx, caller.Account.ID, email)
+	if err != nil {
+		return Rotated{}, fmt.Errorf("rotate key: %w", err)
+	}
+	if !member {
+		return Rotated{}, fault.AccessDenied.With("the e-mail address is no member of the key's account")
+	}
+	now := s.Now()
+	fresh, text, err := access.NewKey(s.Random, s.Prefix, access.Live, caller.Account.ID, "rotated", now)
+	if err != nil {
+		return Rotated{}, fmt.Errorf("rotate key: %w", err)
+	}
+	failpoint.Hit("keys.before-rotate")
+	if err := s.Keys.RotateKey(ctx, caller.Account.ID, caller.KeyID, fresh); err != nil {
+		return Rotated{}, fmt.Errorf("rotate key: %w", err)
+	}
+	failpoint.Hit("keys.after-rotate")
+	return Rotated{Secret: text, Hint: fresh.Hint, At: now}, nil
 }

@@ -4,11 +4,32 @@ package tenants
 
 import (
 	"context"
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"time"
 
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+	"github.com/tenantry/tenantry/ports/failpoint"
 )
+
+// linkLife is how long a connect link, and the flow that it begins, lives.
+const linkLife = 15 * time.Minute
+
+const (
+	callbackPath = "/connect/microsoft365/callback"
+	signInPath   = "/connect/microsoft365/signin"
+)
+
+// Link is a connect link: it lives 15 minutes and works once.
+type Link struct {
+	URL       string
+	ExpiresAt time.Time
+}
 
 // Redirect sends a browser on, and may set the cookie that binds it.
 type Redirect struct {
@@ -16,33 +37,132 @@ type Redirect struct {
 	Cookie secret.Text
 }
 
-// Offer is what the confirmation page shows: who is about to manage what.
-type Offer struct {
-	Account       access.Account
-	Tenant        tenant.GUID
-	Profile       tenant.Profile
-	Administrator tenant.Administrator
-	CSRF          string
+// ConnectURL makes the signed consent link of an account. Refusals:
+// tenant_limit_reached, service_unavailable when no mail platform is set up.
+func (s *Service) ConnectURL(ctx context.Context, acc access.Account) (Link, error) {
+	held, err := s.Tenants.Tenants(ctx, acc.ID)
+	if err != nil {
+		return Link{}, err
+	}
+	working := 0
+	for _, t := range held {
+		if t.Consent == tenant.ConsentGranted {
+			working++
+		}
+	}
+	if err := acc.MayConnect(working); err != nil {
+		return Link{}, err
+	}
+	expires := s.Now().Add(linkLife).Truncate(time.Second)
+	state, err := s.sealState(acc.ID, expires)
+	if err != nil {
+		return Link{}, err
+	}
+	page, err := s.Platform.ConsentURL(ctx, state, s.PublicURL+callbackPath)
+	if err != nil {
+		return Link{}, fmt.Errorf("consent url: %w", err)
+	}
+	if err := s.Flows.DropFlows(ctx, s.Now()); err != nil {
+		return Link{}, err
+	}
+	flow := ports.ConnectFlow{StateHash: hash(state), Account: acc.ID, Step: ports.FlowStarted, ExpiresAt: expires}
+	if err := s.Flows.StartFlow(ctx, flow); err != nil {
+		return Link{}, err
+	}
+	return Link{URL: page, ExpiresAt: expires}, nil
 }
 
 // Callback takes the platform's answer to the consent: it checks and uses up
 // the link's state, binds the flow to this browser and sends it to sign in at
 // the tenant that the answer claims. rawQuery is the callback's query.
 // Refusals: connect_link_invalid, consent_declined, invalid_request.
+//
+// The tenant in the answer proves nothing: anyone can call this page with any
+// GUID. It only says where to sign in.
 func (s *Service) Callback(ctx context.Context, rawQuery string) (Redirect, error) {
-	panic("unwritten")
+	state, err := single(rawQuery, "state")
+	if err != nil {
+		return Redirect{}, err
+	}
+	owner, err := s.openState(state)
+	if err != nil {
+		return Redirect{}, err
+	}
+	claimed, answer := s.claimed(ctx, rawQuery)
+	if answer != nil && fault.Of(answer).Code.Kind != fault.Forbidden {
+		return Redirect{}, answer // the link can be used again
+	}
+	flow, err := s.Flows.TakeFlow(ctx, hash(state), ports.FlowStarted, ports.FlowSigningIn, s.Now())
+	if err != nil {
+		return Redirect{}, err
+	}
+	if flow.Account != owner {
+		return Redirect{}, invalidLink()
+	}
+	if answer != nil {
+		return Redirect{}, answer
+	}
+	failpoint.Hit("tenants.after-consent")
+	return s.sendToSignIn(ctx, flow, claimed)
 }
 
-// SignedIn takes the answer of the sign-in, proves tenant and administrator
-// and returns what the confirmation page shows. cookie is the browser's.
-// Refusals: connect_link_invalid, not_an_administrator, tenant_held_elsewhere,
-// tenant_limit_reached.
-func (s *Service) SignedIn(ctx context.Context, rawQuery string, cookie secret.Text) (Offer, error) {
-	panic("unwritten")
+// claimed is the tenant that the platform's answer names.
+func (s *Service) claimed(ctx context.Context, rawQuery string) (tenant.GUID, error) {
+	raw, err := s.Platform.Granted(ctx, rawQuery)
+	if err != nil {
+		return "", fmt.Errorf("consent: %w", err)
+	}
+	claimed, ok := tenant.ParseGUID(string(raw))
+	if !ok || claimed == tenant.NoGUID {
+		return "", fault.InvalidRequest.With("the mail platform's answer names no tenant")
+	}
+	return claimed, nil
 }
 
-// Confirm attaches the tenant to the account, or ends the flow when connect
-// is false (then the tenant returned is the zero value). Refusals as SignedIn's.
-func (s *Service) Confirm(ctx context.Context, cookie secret.Text, csrf string, connect bool) (tenant.Tenant, error) {
-	panic("unwritten")
+func (s *Service) sendToSignIn(ctx context.Context, flow ports.ConnectFlow, claimed tenant.GUID) (Redirect, error) {
+	cookie, err := s.newCookie(flow.StateHash)
+	if err != nil {
+		return Redirect{}, err
+	}
+	nonce, err := s.token()
+	if err != nil {
+		return Redirect{}, err
+	}
+	verifier, err := s.token() // 43 characters of the alphabet that RFC 7636 allows
+	if err != nil {
+		return Redirect{}, err
+	}
+	flow.Step, flow.Claimed, flow.Nonce = ports.FlowSigningIn, claimed, nonce
+	flow.Browser = hash(cookie.Reveal())
+	if flow.Verifier, err = s.Sealer.Seal(secret.New(verifier), verifierPlace(flow)); err != nil {
+		return Redirect{}, fmt.Errorf("seal verifier: %w", err)
+	}
+	signIn := s.signIn(flow, cookie, secret.New(verifier))
+	flow.SignInHash = hash(signIn.State)
+	page, err := s.Platform.SignInURL(ctx, signIn)
+	if err != nil {
+		return Redirect{}, fmt.Errorf("sign-in url: %w", err)
+	}
+	return Redirect{URL: page, Cookie: cookie}, s.Flows.SaveFlow(ctx, flow)
+}
+
+func (s *Service) signIn(flow ports.ConnectFlow, cookie, verifier secret.Text) ports.SignIn {
+	return ports.SignIn{
+		Tenant: flow.Claimed, State: derived(cookie, "sign-in"), Nonce: flow.Nonce, Verifier: verifier,
+		Redirect: s.PublicURL + signInPath,
+	}
+}
+
+// verifierPlace binds a sealed verifier to its flow.
+func verifierPlace(flow ports.ConnectFlow) string {
+	return "connect/verifier/" + hex.EncodeToString(flow.StateHash[:])
+}
+
+// single returns a query parameter that must stand there once.
+func single(rawQuery, name string) (string, error) {
+	query, err := url.ParseQuery(rawQuery)
+	if err != nil || len(query[name]) != 1 {
+		return "", invalidLink()
+	}
+	return query[name][0], nil
 }

@@ -5,13 +5,18 @@ package tenants
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"time"
 
 	"github.com/tenantry/tenantry/app/settling"
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
+	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // Service holds the use cases of tenants.
@@ -29,56 +34,107 @@ type Service struct {
 	Now         func() time.Time
 	// PublicURL is where browsers reach the service, without a final slash.
 	PublicURL string
-}
-
-// Link is a connect link: it lives 15 minutes and works once.
-type Link struct {
-	URL       string
-	ExpiresAt time.Time
-}
-
-// Synced is the result of a sync.
-type Synced struct {
-	RunID     string
-	Tenant    tenant.Tenant
-	Partial   bool
-	Bootstrap Part
-	SMTPAuth  Part
-	Discovery Part // Status is "completed" or "failed"
-	// MailboxError says why mailboxes could not be listed, safe to show.
-	MailboxError string
-}
-
-// Part is how one part of a sync ended.
-type Part struct {
-	Status  string
-	Message string
-	Skipped bool
-}
-
-// ConnectURL makes the signed consent link of an account. Refusals:
-// tenant_limit_reached, service_unavailable when no mail platform is set up.
-func (s *Service) ConnectURL(ctx context.Context, acc access.Account) (Link, error) {
-	panic("unwritten")
+	// RequireSMTPAuth is false where operators let tenants provision for
+	// which the platform no longer offers SMTP AUTH.
+	RequireSMTPAuth bool
+	// Limit bounds a sync; 110 s unless set.
+	Limit time.Duration
+	// Patience is how long a sign-in waits for a consent that the platform
+	// has not spread yet, Pause what lies between two looks; 15 s and 1 s
+	// unless set.
+	Patience, Pause time.Duration
 }
 
 // List returns the owner's tenants, most recently connected first.
 func (s *Service) List(ctx context.Context, owner access.AccountID) ([]tenant.Tenant, error) {
-	panic("unwritten")
+	return s.Tenants.Tenants(ctx, owner)
 }
 
 // Get returns one tenant with its readiness.
 func (s *Service) Get(ctx context.Context, acc access.Account, id tenant.GUID) (tenant.Tenant, tenant.Readiness, error) {
-	panic("unwritten")
-}
-
-// Sync prepares the mail server and discovers the tenant anew.
-func (s *Service) Sync(ctx context.Context, owner access.AccountID, id tenant.GUID) (Synced, error) {
-	panic("unwritten")
+	t, err := s.Tenants.Tenant(ctx, acc.ID, id)
+	if err != nil {
+		return tenant.Tenant{}, tenant.Readiness{}, err
+	}
+	return t, t.Readiness(s.RequireSMTPAuth), nil
 }
 
 // Delete removes the tenant and all below it from the service. The mail
 // platform is left alone. It returns the tenant as it was.
 func (s *Service) Delete(ctx context.Context, owner access.AccountID, id tenant.GUID) (tenant.Tenant, error) {
-	panic("unwritten")
+	t, err := s.Tenants.Tenant(ctx, owner, id)
+	if err != nil {
+		return tenant.Tenant{}, err
+	}
+	failpoint.Hit("tenants.before-delete")
+	if err := s.Tenants.DeleteTenant(ctx, owner, id); err != nil {
+		return tenant.Tenant{}, err
+	}
+	failpoint.Hit("tenants.after-delete")
+	return t, nil
 }
+
+// Assign makes the account the holder of a managed tenant, on the operator's
+// behalf. Refusals: invalid_request, tenant_limit_reached,
+// tenant_held_elsewhere; access_denied when the tenant's consent is missing.
+func (s *Service) Assign(ctx context.Context, acc access.Account, id tenant.GUID) (tenant.Tenant, error) {
+	guid, ok := tenant.ParseGUID(string(id))
+	if !ok || guid == tenant.NoGUID {
+		return tenant.Tenant{}, fault.InvalidRequest.With("a tenant is named by its GUID")
+	}
+	profile, err := s.Platform.For(guid).Profile(ctx)
+	if err != nil {
+		return tenant.Tenant{}, fmt.Errorf("assign tenant: %w", err)
+	}
+	t, err := s.fresh(guid, profile)
+	if err != nil {
+		return tenant.Tenant{}, err
+	}
+	t.Managed = true
+	return s.attach(ctx, acc, t)
+}
+
+// Withdraw ends an assignment on the operator's behalf and returns whose it
+// was. Refusal: tenant_not_found.
+func (s *Service) Withdraw(ctx context.Context, id tenant.GUID) (access.AccountID, error) {
+	failpoint.Hit("tenants.before-withdraw")
+	return s.Assignments.Withdraw(ctx, tenant.LookupGUID(string(id)))
+}
+
+// attach makes the account the tenant's holder. A consent given again gives
+// back what the administrator had taken, so a bootstrap that had failed for
+// want of a grant has a new chance; the next sync finds out.
+func (s *Service) attach(ctx context.Context, acc access.Account, t tenant.Tenant) (tenant.Tenant, error) {
+	failpoint.Hit("tenants.before-attach")
+	held, err := s.Tenants.Attach(ctx, acc.ID, t, acc.Plan.TenantSlots)
+	if err != nil {
+		return tenant.Tenant{}, err
+	}
+	failpoint.Hit("tenants.after-attach")
+	if held.Bootstrap != tenant.BootstrapFailed {
+		return held, nil
+	}
+	held.Bootstrap, held.BootstrapStep = tenant.BootstrapPending, tenant.StepWait
+	return held, s.Tenants.SaveTenant(ctx, acc.ID, held)
+}
+
+// fresh is a tenant as it is connected, before its first sync.
+func (s *Service) fresh(id tenant.GUID, p tenant.Profile) (tenant.Tenant, error) {
+	rowID, err := s.newID()
+	return tenant.Tenant{
+		ID: rowID, GUID: id, Name: p.Name, BuiltinDomain: p.BuiltinDomain, DefaultDomain: p.DefaultDomain,
+		Consent: tenant.ConsentGranted, ConsentedAt: s.Now(), Bootstrap: tenant.BootstrapPending,
+		SMTPAuth: tenant.SMTPAuthUnknown, Discovery: tenant.DiscoveryPending,
+	}, err
+}
+
+func (s *Service) newID() (string, error) {
+	var random [ident.Entropy]byte
+	if _, err := io.ReadFull(s.Random, random[:]); err != nil {
+		return "", fmt.Errorf("read randomness: %w", err)
+	}
+	return ident.New(s.Now(), random), nil
+}
+
+// denied reports whether the platform answered that it no longer lets us in.
+func denied(err error) bool { return errors.Is(err, fault.AccessDenied) }

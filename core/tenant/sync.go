@@ -18,7 +18,26 @@ const (
 
 // BootstrapPart tells of the bootstrap.
 func BootstrapPart(p Progress) Part {
-	return Part{Status: string(p.Status), Message: p.Message}
+	message := p.Message
+	if message == "" {
+		message = bootstrapMessages[p.Status]
+	}
+	return Part{Status: string(p.Status), Message: message}
+}
+
+var bootstrapMessages = map[Bootstrap]string{
+	BootstrapReady:   "the mail server is prepared",
+	BootstrapPending: "the mail platform is still preparing the mail server; sync again in a few minutes",
+	BootstrapFailed:  "the mail server cannot be prepared",
+}
+
+// GrantLost is a bootstrap that met a mail server which no longer lets us in,
+// while the consent still holds.
+func GrantLost() Progress {
+	return Progress{
+		Status: BootstrapFailed, Step: StepGrantRole,
+		Message: "the mail server's grant is missing; an administrator has to give it back, or to consent again",
+	}
 }
 
 // SMTPAuthPart tells of organization-wide SMTP AUTH at a tenant whose
