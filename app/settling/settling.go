@@ -3,17 +3,26 @@
 // Package settling pushes on what the mail platform finishes in its own time,
 // by one bounded pass: e-mail service and accepted domain of a verified
 // domain, its DKIM configuration. Verify, sync, enable-dkim and provision
-// make such a pass; so will jobs.
+// make such a pass; so will jobs. It also holds what those share: calls with
+// a deadline, patience with a slow platform, a lost consent noticed.
 package settling
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/ports"
+	"github.com/tenantry/tenantry/ports/failpoint"
 )
+
+// passLimit bounds a pass unless Limit is set.
+const passLimit = 20 * time.Second
 
 // Pass makes bounded passes.
 type Pass struct {
@@ -26,9 +35,136 @@ type Pass struct {
 }
 
 // Domain pushes a verified domain on and returns it with what is known now:
-// records, signing and MailReady. mailServer false leaves out the steps that
-// need a ready bootstrap. What the platform has not finished when the pass
-// ends is no error: the fields of the domain say so. The result is stored.
+// records, signing, MailReady and DNS. mailServer false leaves out the steps
+// that need a ready bootstrap. What the platform has not finished when the
+// pass ends is no error: the fields of the domain say so. The result is
+// stored, also when a step met an error.
 func (p *Pass) Domain(ctx context.Context, owner access.AccountID, d domain.Domain, mailServer bool) (domain.Domain, error) {
-	panic("unwritten")
+	stepErr := p.push(ctx, &d, mailServer)
+	stored, err := Change(ctx, p.Domains, owner, p.Look(ctx, d), func(stored *domain.Domain) {
+		stored.MailReady, stored.DKIM, stored.Signing = d.MailReady, d.DKIM, d.Signing
+		stored.Verification, stored.Service = d.Verification, d.Service
+	})
+	if err != nil {
+		return d, err
+	}
+	return stored, stepErr
+}
+
+// Change stores what is known anew of a domain: its DNS as looked at, and what
+// apply changes. The row is read again first, as much may have happened to it
+// while the platform took its time.
+func Change(ctx context.Context, domains ports.Domains, owner access.AccountID, d domain.Domain, apply func(*domain.Domain)) (domain.Domain, error) {
+	err := Store(ctx, func(ctx context.Context) error {
+		stored, err := domains.Domain(ctx, owner, d.TenantGUID, d.Name)
+		if err != nil {
+			return err
+		}
+		stored.Status, stored.CheckedAt = d.Status, d.CheckedAt
+		apply(&stored)
+		d = stored
+		return domains.SaveDomain(ctx, owner, d)
+	})
+	if err != nil {
+		return d, fmt.Errorf("save domain: %w", err)
+	}
+	return d, nil
+}
+
+// push takes the steps in order, as each needs the one before it.
+func (p *Pass) push(ctx context.Context, d *domain.Domain, mailServer bool) error {
+	at := p.Platform.For(d.TenantGUID)
+	if err := p.steps(ctx, at, d, mailServer); err != nil {
+		return err
+	}
+	return readRecords(ctx, at, d)
+}
+
+// steps takes what time is up for as unfinished.
+func (p *Pass) steps(ctx context.Context, at ports.MailTenant, d *domain.Domain, mailServer bool) error {
+	limit := p.Limit
+	if limit == 0 {
+		limit = passLimit
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := p.mail(ctx, at, d, mailServer)
+	if outcome.Of(err) == outcome.NotReady || ctx.Err() != nil && !outcome.Settled(err) {
+		return nil
+	}
+	return err
+}
+
+func (p *Pass) mail(ctx context.Context, at ports.MailTenant, d *domain.Domain, mailServer bool) error {
+	if !d.MailReady {
+		if err := p.Persist(ctx, func(ctx context.Context) error { return at.EnableMail(ctx, d.Name) }); err != nil {
+			return err
+		}
+		failpoint.Hit("settling.after-enable-mail")
+	}
+	if !mailServer {
+		return nil
+	}
+	if !d.MailReady {
+		if err := p.Persist(ctx, func(ctx context.Context) error { return accepted(ctx, at, d.Name) }); err != nil {
+			return err
+		}
+		d.MailReady = true
+	}
+	return p.Persist(ctx, func(ctx context.Context) error {
+		signing, err := at.EnsureSigning(ctx, d.Name)
+		failpoint.Hit("settling.after-ensure-signing")
+		if err == nil {
+			d.Signing, d.DKIM = signing, signing.Enabled
+		}
+		return err
+	})
+}
+
+// readRecords has time of its own: slow steps before it must not hide what is
+// to be published.
+func readRecords(ctx context.Context, at ports.MailTenant, d *domain.Domain) error {
+	return Call(context.WithoutCancel(ctx), func(ctx context.Context) error {
+		r, err := at.Records(ctx, d.Name)
+		if err == nil {
+			d.Verification, d.Service = r.Verification, r.Service
+		}
+		return err
+	})
+}
+
+func accepted(ctx context.Context, at ports.MailTenant, name string) error {
+	names, err := at.MailDomains(ctx)
+	if err == nil && !slices.Contains(names, name) {
+		return &outcome.Error{Kind: outcome.NotReady, Detail: "the mail server does not accept the domain yet"}
+	}
+	return err
+}
+
+// Persist repeats a harmless step as the function Persist does.
+func (p *Pass) Persist(ctx context.Context, step func(context.Context) error) error {
+	return Persist(ctx, p.Pause, step)
+}
+
+// Look reads the domain's DNS and returns it with what the world sees.
+func (p *Pass) Look(ctx context.Context, d domain.Domain) domain.Domain {
+	sight, err := Sight(ctx, p.DNS, d.Name)
+	if err != nil {
+		return d
+	}
+	return Seen(d, sight, p.Now())
+}
+
+// Seen is the domain with what a read of its DNS saw.
+func Seen(d domain.Domain, s dns.Sight, now time.Time) domain.Domain {
+	d.Status = dns.Merge(d.Status, dns.ReadStatus(s, d.Verification, d.Signing), s.Complete)
+	d.CheckedAt = now
+	return d
+}
+
+// Sight reads a domain's DNS with a deadline of its own.
+func Sight(ctx context.Context, reader ports.DNSReader, name string) (dns.Sight, error) {
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	return reader.Read(ctx, name)
 }

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package domains
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+	"github.com/tenantry/tenantry/ports/failpoint"
+)
+
+// Added is the result of adding a domain.
+type Added struct {
+	Exists bool // it was on this tenant already; nothing changed
+	Domain domain.Domain
+	Live   dns.Status
+	DKIM   DKIMState
+}
+
+// DKIMState is a word and a sentence on where DKIM stands.
+type DKIMState struct {
+	Status  string // pending, ready or enabled
+	Message string
+}
+
+// Add adds a domain to a tenant.
+func (s *Service) Add(ctx context.Context, acc access.Account, id tenant.GUID, raw string) (Added, error) {
+	t, err := s.Tenants.Tenant(ctx, acc.ID, id)
+	if err != nil {
+		return Added{}, err
+	}
+	name, err := domain.Name(raw)
+	if err != nil {
+		return Added{}, err
+	}
+	known, err := s.admit(ctx, acc, id, name)
+	if err != nil {
+		return Added{}, err
+	}
+	if known == nil {
+		return s.reserveAndAdd(ctx, acc.ID, t, name)
+	}
+	return s.show(ctx, *known, true), nil
+}
+
+// admit checks cap and ceiling, in this order, and returns the domain when it
+// is stored already: that takes no place.
+func (s *Service) admit(ctx context.Context, acc access.Account, id tenant.GUID, name string) (*domain.Domain, error) {
+	stored, err := s.Domains.Domains(ctx, acc.ID, id)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(stored, func(d domain.Domain) bool { return d.Name == name })
+	if i < 0 {
+		if err := domain.Admit(len(stored), domain.MaxPerTenant); err != nil {
+			return nil, err
+		}
+	}
+	held, err := s.Tenants.TenantCount(ctx, acc.ID)
+	if err != nil {
+		return nil, err
+	}
+	if err := acc.MayGrow(held); err != nil || i < 0 {
+		return nil, err
+	}
+	return &stored[i], nil
+}
+
+// reserveAndAdd takes the place first: a domain at the platform that holds no
+// place would slip past the cap.
+func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t tenant.Tenant, name string) (Added, error) {
+	d, err := s.Domains.ReserveDomain(ctx, owner, t.GUID, name, domain.MaxPerTenant, s.Now())
+	if err != nil {
+		return Added{}, err
+	}
+	if d.Added {
+		return s.show(ctx, d, true), nil
+	}
+	failpoint.Hit("domains.after-reserve")
+	ctx, cancel := settling.Detach(ctx, workLimit)
+	defer cancel()
+	exists, err := s.addAtPlatform(ctx, t.GUID, &d)
+	if err != nil {
+		return Added{}, s.abandon(ctx, owner, t.GUID, d, err)
+	}
+	d.Added = true
+	added := s.show(ctx, d, exists)
+	if err := s.save(ctx, owner, added.Domain); err != nil {
+		return Added{}, fmt.Errorf("save domain: %w", err)
+	}
+	return added, nil
+}
+
+// addAtPlatform looks before it adds. What is there is ours when an earlier
+// attempt left its intent; when the intent is fresh it was there before us.
+func (s *Service) addAtPlatform(ctx context.Context, id tenant.GUID, d *domain.Domain) (exists bool, err error) {
+	at := s.Platform.For(id)
+	held, err := lookUp(ctx, at, d.Name)
+	switch {
+	case err == nil:
+		exists = d.Fresh
+	case !errors.Is(err, fault.DomainNotFound):
+		return false, err
+	default:
+		if held, err = add(ctx, at, d.Name); err != nil {
+			return false, err
+		}
+		// From here on a failure leaves a domain at the platform.
+		d.Fresh = false
+	}
+	*d = d.As(held)
+	return exists, s.readRecords(ctx, at, d)
+}
+
+func add(ctx context.Context, at ports.MailTenant, name string) (held domain.Platform, err error) {
+	failpoint.Hit("domains.before-add")
+	err = settling.Call(ctx, func(ctx context.Context) error {
+		held, err = at.AddDomain(ctx, name)
+		return err
+	})
+	failpoint.Hit("domains.after-add")
+	if err == nil || outcome.Settled(err) {
+		return held, err
+	}
+	if found, lost := lookUp(ctx, at, name); lost == nil {
+		return found, nil
+	}
+	return held, err
+}
+
+func lookUp(ctx context.Context, at ports.MailTenant, name string) (held domain.Platform, err error) {
+	err = settling.Call(ctx, func(ctx context.Context) error {
+		held, err = at.Domain(ctx, name)
+		return err
+	})
+	return held, err
+}
+
+// readRecords waits for the platform to show the records of a domain that it
+// has just taken: for some seconds it may not know the domain itself.
+func (s *Service) readRecords(ctx context.Context, at ports.MailTenant, d *domain.Domain) error {
+	return s.Settling.Persist(ctx, func(ctx context.Context) error {
+		r, err := at.Records(ctx, d.Name)
+		if errors.Is(err, fault.DomainNotFound) {
+			return &outcome.Error{Kind: outcome.NotReady, Detail: "the platform does not show the domain yet"}
+		}
+		d.Verification, d.Service = r.Verification, r.Service
+		return err
+	})
+}
+
+// abandon gives the place back when nothing of ours can be at the platform: it
+// refused, or this request took the place and nothing left it in doubt.
+func (s *Service) abandon(ctx context.Context, owner access.AccountID, id tenant.GUID, d domain.Domain, why error) error {
+	refused := outcome.Of(why) == outcome.Refused && !errors.Is(why, fault.AccessDenied)
+	if refused || d.Fresh && outcome.Settled(why) {
+		release := func(ctx context.Context) error { return s.Domains.ReleaseDomain(ctx, owner, d.ID) }
+		if err := settling.Store(ctx, release); err != nil {
+			return fmt.Errorf("release domain: %w", err)
+		}
+	}
+	if outcome.Of(why) == outcome.NotReady {
+		return fault.ProviderTimeout.With("the mail platform has not finished its part yet")
+	}
+	return s.noticed(ctx, owner, id, why)
+}
+
+// show reads the domain's DNS for the answer.
+func (s *Service) show(ctx context.Context, d domain.Domain, exists bool) Added {
+	sight, err := settling.Sight(ctx, s.DNS, d.Name)
+	if err != nil {
+		sight = dns.Sight{Domain: d.Name}
+	} else {
+		d = settling.Seen(d, sight, s.Now())
+	}
+	status := d.DKIMStatus(dns.ReadSelectors(sight, d.Signing))
+	return Added{
+		Exists: exists, Domain: d, Live: dns.ReadStatus(sight, d.Verification, d.Signing),
+		DKIM: DKIMState{status, d.DKIMMessage(status)},
+	}
+}

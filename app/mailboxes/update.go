@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mailboxes
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+	"github.com/tenantry/tenantry/ports/failpoint"
+)
+
+// Change names the fields to change; nil leaves one alone. DailySendLimit is
+// already known to be an integer; its range is checked here.
+type Change struct {
+	DisplayName    *string
+	DailySendLimit *int
+}
+
+// Update changes a mailbox's name at the platform, its stored limit, or both.
+// The platform comes first: what it refuses is not stored, and then the limit
+// that stood in the same request is not either.
+func (s *Service) Update(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string, c Change) (mailbox.Mailbox, error) {
+	c, err := canonical(c)
+	if err != nil {
+		return mailbox.Mailbox{}, err
+	}
+	m, err := s.Mailboxes.Mailbox(ctx, owner, id, mailboxID)
+	if err != nil {
+		return mailbox.Mailbox{}, err
+	}
+	if err := check(c); err != nil {
+		return mailbox.Mailbox{}, err
+	}
+	if c.DisplayName != nil {
+		if m, err = s.rename(ctx, owner, m, *c.DisplayName); err != nil {
+			return mailbox.Mailbox{}, err
+		}
+	}
+	if c.DailySendLimit != nil {
+		m.DailySendLimit = *c.DailySendLimit
+		set := func(ctx context.Context) error { return s.Mailboxes.SetSendLimit(ctx, owner, m.ID, m.DailySendLimit) }
+		if err := settling.Store(ctx, set); err != nil {
+			return mailbox.Mailbox{}, fmt.Errorf("set send limit: %w", err)
+		}
+	}
+	return m, nil
+}
+
+// canonical refuses what is no valid body at all, which comes before ownership.
+func canonical(c Change) (Change, error) {
+	if c.DisplayName == nil {
+		return c, nil
+	}
+	name, err := mailbox.DisplayName(*c.DisplayName, "body.display_name")
+	c.DisplayName = &name
+	return c, err
+}
+
+func check(c Change) error {
+	if c.DisplayName == nil && c.DailySendLimit == nil {
+		return fault.NoUpdates.With("the body holds no field that can be changed")
+	}
+	if c.DailySendLimit != nil {
+		return mailbox.CheckSendLimit(*c.DailySendLimit)
+	}
+	return nil
+}
+
+func (s *Service) rename(ctx context.Context, owner access.AccountID, m mailbox.Mailbox, name string) (mailbox.Mailbox, error) {
+	t, err := s.Tenants.Tenant(ctx, owner, m.TenantGUID)
+	if err != nil {
+		return m, err
+	}
+	if t.Bootstrap != tenant.BootstrapReady {
+		return m, fault.ExchangeNotReady.With("the mail server of the tenant is not prepared yet")
+	}
+	ctx, cancel := s.detach(ctx)
+	defer cancel()
+	if err := renameAt(ctx, s.Platform.For(m.TenantGUID), m.Address, name); err != nil {
+		return m, s.noticed(ctx, owner, m.TenantGUID, err)
+	}
+	m.DisplayName = name
+	return m, s.save(ctx, owner, m)
+}
+
+// renameAt settles a lost answer by looking.
+func renameAt(ctx context.Context, at ports.MailTenant, address, name string) error {
+	failpoint.Hit("mailboxes.before-rename")
+	err := settling.Call(ctx, func(ctx context.Context) error { return at.Rename(ctx, address, name) })
+	failpoint.Hit("mailboxes.after-rename")
+	if err == nil || outcome.Settled(err) {
+		return err
+	}
+	if found, lost := lookUp(ctx, at, address); lost == nil && found != nil && found.DisplayName == name {
+		return nil
+	}
+	return err
+}
+
+func (s *Service) save(ctx context.Context, owner access.AccountID, m mailbox.Mailbox) error {
+	err := settling.Store(ctx, func(ctx context.Context) error { return s.Mailboxes.SaveMailbox(ctx, owner, m) })
+	if err != nil {
+		return fmt.Errorf("save mailbox: %w", err)
+	}
+	return nil
+}
