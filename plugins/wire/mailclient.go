@@ -4,6 +4,7 @@ package wire
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -17,9 +18,15 @@ import (
 type Session struct {
 	Process    *Process
 	Connection Connection
+	// RequestID is the id of the API request behind the call, if there is
+	// one and the context does not say.
+	RequestID string
 	// Done is told how the call ended. It may be nil.
 	Done func(error)
 }
+
+// callLimit bounds a call whose context brings no deadline.
+const callLimit = time.Minute
 
 // Opener gives the session of one call. It is told the secrets that the call
 // carries besides those of the connection.
@@ -47,6 +54,11 @@ func call[Q, A any](ctx context.Context, open Opener, method rpc[Q, A], q func(*
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	if s.RequestID != "" && RequestID(ctx) == "" {
+		ctx = WithRequestID(ctx, s.RequestID)
+	}
 	a, err := method(proto.NewMailPlatformClient(s.Process.conn), sendRequestID(ctx), q(connectionOut(s.Connection)))
 	err = fromStatus(err)
 	if s.Done != nil {
@@ -56,6 +68,13 @@ func call[Q, A any](ctx context.Context, open Opener, method rpc[Q, A], q func(*
 		return nil, err
 	}
 	return a, nil
+}
+
+func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, callLimit)
 }
 
 func (m mailClient) ConsentURL(ctx context.Context, state, redirect string) (string, error) {

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pluginhost
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// catalogFile lists, in the plugin folder, what may run from there.
+const catalogFile = "catalog.json"
+
+// Entry is one plugin of the catalog.
+type Entry struct {
+	Name    string `json:"name"`
+	Kind    string `json:"kind"`
+	File    string `json:"file"`
+	SHA256  string `json:"sha256"`
+	Version string `json:"version"`
+}
+
+// readCatalog reads the catalog of a plugin folder. One wrong entry makes all
+// of it untrusted.
+func readCatalog(dir string) ([]Entry, error) {
+	path := filepath.Join(dir, catalogFile)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("plugin catalog: %w", err)
+	}
+	var catalog struct {
+		Plugins []Entry `json:"plugins"`
+	}
+	if err := json.Unmarshal(text, &catalog); err != nil {
+		return nil, fmt.Errorf("plugin catalog %s: %w", path, err)
+	}
+	seen := map[string]bool{}
+	for _, e := range catalog.Plugins {
+		if err := e.check(); err != nil {
+			return nil, fmt.Errorf("plugin catalog %s: plugin %q: %w", path, e.Name, err)
+		}
+		if seen[e.Name] {
+			return nil, fmt.Errorf("plugin catalog %s: plugin %q is there twice", path, e.Name)
+		}
+		seen[e.Name] = true
+	}
+	return catalog.Plugins, nil
+}
+
+func (e Entry) check() error {
+	sum, err := hex.DecodeString(e.SHA256)
+	switch {
+	case e.Name == "":
+		return errors.New("it has no name")
+	case e.Kind == "":
+		return errors.New("it has no kind")
+	case e.File == "" || e.File != filepath.Base(e.File) || e.File == "." || e.File == "..":
+		return fmt.Errorf("file %q is not a file name of the plugin folder", e.File)
+	case err != nil || len(sum) != 32:
+		return errors.New("sha256 is not 64 hexadecimal digits")
+	}
+	return nil
+}
+
+// besideBinary is the plugin folder next to the running program, wherever it
+// was started from.
+func besideBinary() (string, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find the plugin folder: %w", err)
+	}
+	if exe, err = filepath.EvalSymlinks(exe); err != nil {
+		return "", fmt.Errorf("find the plugin folder: %w", err)
+	}
+	return filepath.Join(filepath.Dir(exe), "plugins"), nil
+}

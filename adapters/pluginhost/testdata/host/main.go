@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command host is a host that starts the plugins named on its command line,
+// prints their process ids and then waits to be killed.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/plugins/wire"
+)
+
+func main() {
+	h, err := pluginhost.New(pluginhost.Options{Dir: os.Args[1], Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	for _, name := range os.Args[2:] {
+		p, err := h.Mail(name, func(context.Context) (wire.Connection, error) { return wire.Connection{}, nil }).For("t").Profile(context.Background())
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		fmt.Println(p.Name)
+	}
+	select {}
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command hostile is a plugin made without the SDK, as an attacker would. The
+// name of its file says what it does.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
+
+	"github.com/tenantry/tenantry/plugins/proto"
+)
+
+func main() {
+	switch {
+	case strings.Contains(os.Args[0], "liar"):
+		fmt.Println("1|9|unix|/nowhere|grpc|")
+		select {}
+	case strings.Contains(os.Args[0], "babbler"):
+		fmt.Println("\x1b[31mnot a handshake " + strings.Repeat("at all ", 5000))
+		select {}
+	}
+	plugin.Serve(&plugin.ServeConfig{
+		HandshakeConfig:  plugin.HandshakeConfig{MagicCookieKey: "TENANTRY_PLUGIN", MagicCookieValue: "b6b0ad7a-hosted-by-tenantry"},
+		VersionedPlugins: map[int]plugin.PluginSet{1: {"tenantry": services{}}},
+		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
+			return grpc.NewServer(append(opts, grpc.ForceServerCodecV2(gibibyte{encoding.GetCodecV2("proto")}))...)
+		},
+	})
+}
+
+type services struct {
+	plugin.NetRPCUnsupportedPlugin
+	proto.UnimplementedPluginServer
+	proto.UnimplementedMailPlatformServer
+}
+
+func (s services) GRPCServer(_ *plugin.GRPCBroker, server *grpc.Server) error {
+	proto.RegisterPluginServer(server, s)
+	proto.RegisterMailPlatformServer(server, s)
+	return nil
+}
+
+func (services) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) (any, error) {
+	return nil, nil
+}
+
+func (services) Describe(context.Context, *proto.DescribeRequest) (*proto.Description, error) {
+	return &proto.Description{Name: os.Args[0][len("mail-"):], Kind: "mail"}, nil
+}
+
+func (services) Profile(context.Context, *proto.TenantRequest) (*proto.TenantProfile, error) {
+	return &proto.TenantProfile{Name: "gibibyte"}, nil
+}
+
+func (services) SMTPAuth(context.Context, *proto.TenantRequest) (*proto.SMTPAuthAnswer, error) {
+	return &proto.SMTPAuthAnswer{State: "enabled"}, nil
+}
+
+// gibibyte turns a profile into 1 GiB, by the same MiB over and over.
+type gibibyte struct{ encoding.CodecV2 }
+
+func (g gibibyte) Marshal(v any) (mem.BufferSlice, error) {
+	if _, ok := v.(*proto.TenantProfile); !ok {
+		return g.CodecV2.Marshal(v)
+	}
+	block := mem.SliceBuffer(make([]byte, 1<<20))
+	var all mem.BufferSlice
+	for range 1024 {
+		all = append(all, block)
+	}
+	return all, nil
+}

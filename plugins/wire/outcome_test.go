@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"pgregory.net/rapid"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/plugins/proto"
+)
+
+// TestOutcomesCrossUnchanged: whatever the author's code says of a call, the
+// use case gets the same.
+func TestOutcomesCrossUnchanged(t *testing.T) {
+	var returned error
+	platform := behind(t, &scripted{profile: func(context.Context) (tenant.Profile, error) {
+		return tenant.Profile{}, returned
+	}}, nil, nil)
+	rapid.Check(t, func(rt *rapid.T) {
+		want := &outcome.Error{
+			Kind:       outcome.Kind(rapid.IntRange(int(outcome.Refused), int(outcome.Unknown)).Draw(rt, "kind")),
+			Detail:     rapid.StringMatching(`[ -~é]{0,80}`).Draw(rt, "detail"),
+			Cause:      rapid.StringMatching(`[A-Za-z_]{0,40}`).Draw(rt, "cause"),
+			RetryAfter: time.Duration(rapid.Int64Range(0, int64(48*time.Hour)).Draw(rt, "retry after")),
+		}
+		if want.Kind == outcome.Refused || rapid.Bool().Draw(rt, "has code") {
+			want.Code = rapid.SampledFrom(fault.All()).Draw(rt, "code")
+		}
+		returned = fmt.Errorf("while asking: %w", want)
+		_, err := platform.For("t").Profile(t.Context())
+		var got *outcome.Error
+		if !errors.As(err, &got) {
+			rt.Fatalf("got %v", err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			rt.Fatal(diff)
+		}
+	})
+}
+
+func TestErrorsOfTheAuthorsCode(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		err  error
+		kind outcome.Kind
+		code fault.Code
+	}{
+		{"a refusal without outcome", fault.DomainNotFound.With("gone"), outcome.Refused, fault.DomainNotFound},
+		{"a bare code", fault.AccessDenied, outcome.Refused, fault.AccessDenied},
+		{"an unclassified error", errors.New("token s3cret was refused"), outcome.Broken, fault.ProviderError},
+		{"its deadline passed", fmt.Errorf("get: %w", context.DeadlineExceeded), outcome.Unknown, fault.ProviderTimeout},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			platform := behind(t, &scripted{profile: func(context.Context) (tenant.Profile, error) {
+				return tenant.Profile{}, tt.err
+			}}, nil, nil)
+			_, err := platform.For("t").Profile(t.Context())
+			if outcome.Of(err) != tt.kind || !errors.Is(err, tt.code) {
+				t.Fatalf("got %v", err)
+			}
+			if strings.Contains(err.Error(), "s3cret") {
+				t.Fatalf("the error's text crossed: %v", err)
+			}
+		})
+	}
+}
+
+func TestPanicIsBrokenAndSaysNothing(t *testing.T) {
+	platform := behind(t, &scripted{profile: func(context.Context) (tenant.Profile, error) { panic("s3cret") }}, nil, nil)
+	for range 2 { // the second call shows that the process survived
+		_, err := platform.For("t").Profile(t.Context())
+		if outcome.Of(err) != outcome.Broken || strings.Contains(err.Error(), "s3cret") {
+			t.Fatalf("got %v", err)
+		}
+	}
+}
+
+func TestDeadlineAndCancellation(t *testing.T) {
+	var ended error
+	platform := behind(t, &scripted{profile: func(ctx context.Context) (tenant.Profile, error) {
+		<-ctx.Done()
+		return tenant.Profile{}, ctx.Err()
+	}}, nil, func(err error) { ended = err })
+
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err := platform.For("t").Profile(ctx)
+	if outcome.Of(err) != outcome.Unknown || outcome.Of(ended) != outcome.Unknown {
+		t.Fatalf("after its deadline: %v, session told %v", err, ended)
+	}
+
+	ctx, cancel = context.WithCancel(t.Context())
+	time.AfterFunc(20*time.Millisecond, cancel)
+	_, err = platform.For("t").Profile(ctx)
+	if outcome.Of(err) != outcome.Unknown || !errors.Is(err, context.Canceled) {
+		t.Fatalf("after cancellation: %v", err)
+	}
+}
+
+func TestMessagesAreBounded(t *testing.T) {
+	platform := behind(t, &scripted{profile: func(context.Context) (tenant.Profile, error) {
+		return tenant.Profile{Name: strings.Repeat("x", MaxMessage+1)}, nil
+	}}, nil, nil)
+	if _, err := platform.For("t").Profile(t.Context()); outcome.Of(err) != outcome.Broken {
+		t.Fatalf("an answer over the limit: %v", err)
+	}
+	if _, err := platform.Granted(t.Context(), strings.Repeat("x", MaxMessage+1)); outcome.Of(err) != outcome.Broken {
+		t.Fatalf("a request over the limit: %v", err)
+	}
+}
+
+func TestStatusesOfTheTransport(t *testing.T) {
+	detailed := func(o *proto.Outcome) error {
+		st, err := status.New(codes.Internal, "x").WithDetails(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st.Err()
+	}
+	for _, tt := range []struct {
+		name string
+		err  error
+		want outcome.Kind
+	}{
+		{"the process died", status.Error(codes.Unavailable, "error reading from server: EOF"), outcome.Unknown},
+		{"the answer was cut off", status.Error(codes.Internal, "unexpected EOF"), outcome.Unknown},
+		{"no answer in time", status.Error(codes.DeadlineExceeded, ""), outcome.Unknown},
+		{"the caller went away", status.Error(codes.Canceled, ""), outcome.Unknown},
+		{"no status at all", errors.New("odd"), outcome.Unknown},
+		{"too large", status.Error(codes.ResourceExhausted, ""), outcome.Broken},
+		{"a method it does not have", status.Error(codes.Unimplemented, ""), outcome.Broken},
+		{"an outcome of no kind", detailed(&proto.Outcome{}), outcome.Broken},
+		{"a code that is not published", detailed(&proto.Outcome{Kind: proto.Outcome_KIND_REFUSED, Code: "made_up"}), outcome.Broken},
+		{"a refusal without a code", detailed(&proto.Outcome{Kind: proto.Outcome_KIND_REFUSED}), outcome.Broken},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := outcome.Of(fromStatus(tt.err)); got != tt.want {
+				t.Fatalf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestTextsOfAPluginAreHarmless(t *testing.T) {
+	if got := clean("one\nline\x1b[31m \xff"); got != "one line [31m " {
+		t.Fatalf("got %q", got)
+	}
+	if got := clean(strings.Repeat("é", textLimit)); len(got) > textLimit {
+		t.Fatalf("%d bytes", len(got))
+	}
+}
