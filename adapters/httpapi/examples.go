@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi
+
+import (
+	"time"
+
+	"github.com/tenantry/tenantry/core/dns"
+)
+
+// The examples of the document are values of the very types that requests and
+// answers have; tests validate or execute each of them.
+
+const (
+	exampleTenantID   = "5d1a8f6c-2f43-4a7b-9d10-6c0f3b7e9a21"
+	exampleResourceID = "019a52c0-7a10-7c3e-8b55-0d6a41c0f001"
+	exampleDomainID   = "019a52c1-1b20-7f60-9c77-2f4be8a0d002"
+	exampleMailboxID  = "019a52c4-90c8-7d11-8a3f-71b6f2e4c003"
+	exampleRunID      = "019a52c5-33d4-7aa2-b0c6-5e9d18f7b004"
+	exampleDomain     = "example.com"
+	exampleBuiltin    = "contoso.onmicrosoft.com"
+	exampleAddress    = "ana@example.com"
+	exampleSPF        = "v=spf1 include:spf.protection.outlook.com -all"
+	exampleMX         = "example-com.mail.protection.outlook.com"
+)
+
+var exampleTime = time.Date(2026, time.March, 2, 9, 30, 0, 0, time.UTC)
+
+func ptr[T any](v T) *T { return &v }
+
+var exampleConnectURL = connectURL{
+	ConnectURL: "https://login.microsoftonline.com/organizations/v2.0/adminconsent?client_id=…&state=…",
+	ExpiresAt:  exampleTime.Add(15 * time.Minute),
+}
+
+var exampleTenantList = tenantList{Count: 1, Tenants: []tenantSummary{{
+	ID: exampleResourceID, TenantID: exampleTenantID, TenantName: "Contoso", TenantDomain: exampleBuiltin, DefaultDomain: exampleDomain,
+	DomainCount: 1, MailboxCount: 3, DiscoveryCompleted: true, ExchangeBootstrapStatus: "ready",
+	ConsentedAt: &exampleTime, LastSyncAt: &exampleTime,
+}}}
+
+var exampleTenantDetail = tenantDetail{
+	ID: exampleResourceID, TenantID: exampleTenantID, TenantName: "Contoso", TenantDomain: exampleBuiltin, DefaultDomain: exampleBuiltin,
+	DomainCount: 1, DiscoveryCompleted: true, ExchangeBootstrapStatus: "ready", SMTPAuthOrgEnabled: true,
+	ConsentedAt: &exampleTime, LastSyncAt: &exampleTime, ConnectedBy: ptr("admin@" + exampleBuiltin),
+	Readiness: readiness{Consent: "granted", ExchangeBootstrap: "ready", SMTPAuth: "enabled", Discovery: "completed",
+		DomainsTotal: 1, NextStep: ptr("verify_domain")},
+}
+
+var exampleSynced = synced{
+	Status: "completed", RunID: exampleRunID, TenantID: exampleTenantID,
+	Bootstrap: bootstrap{Status: "ready", Message: "the mail server is prepared"},
+	SMTPAuth:  smtpAuth{Status: "enabled", Message: "authenticated SMTP is enabled for the tenant"},
+	Result: discovered{Status: "completed", TenantName: "Contoso", DefaultDomain: exampleDomain, DomainCount: 1,
+		UserMailboxCount: 2},
+}
+
+var exampleDeleted = deletedTenant{Status: "deleted", TenantID: exampleTenantID, TenantName: "Contoso",
+	Message: "The tenant, its domains, its mailboxes and its sync history were removed from the service. " +
+		"The tenant at the mail platform was not touched."}
+
+var exampleDomainList = domainList{TenantID: exampleTenantID, Count: 1, Domains: []domainEntry{{
+	ID: exampleDomainID, DomainName: exampleDomain, IsDefault: true, IsVerified: true, SPFStatus: exampleSPF, DKIMStatus: dns.DKIMHealthy,
+	DMARCStatus: dns.Missing, MXStatus: exampleMX + ".", LastChecked: &exampleTime,
+}}}
+
+var exampleAddDomain = addDomain{Domain: exampleDomain}
+
+var (
+	exampleVerification = []dnsRecord{{dns.Record{Type: dns.TXT, Name: exampleDomain, Content: "MS=ms40718263", TTL: 3600}}}
+	exampleSigning      = []dnsRecord{
+		{dns.Record{Type: dns.CNAME, Name: "selector1._domainkey", Content: "selector1-example-com._domainkey.contoso.n-v1.dkim.mail.microsoft", TTL: 3600}},
+		{dns.Record{Type: dns.CNAME, Name: "selector2._domainkey", Content: "selector2-example-com._domainkey.contoso.n-v1.dkim.mail.microsoft", TTL: 3600}},
+	}
+	exampleService = append([]dnsRecord{
+		{dns.Record{Type: dns.MX, Name: exampleDomain, Content: exampleMX, TTL: 3600}},
+		{dns.Record{Type: dns.TXT, Name: exampleDomain, Content: exampleSPF, TTL: 3600}},
+	}, exampleSigning...)
+)
+
+var exampleAddedDomain = addedDomain{
+	Status: "added", TenantID: exampleTenantID, Domain: domainState{DomainName: exampleDomain},
+	VerificationDNSRecords: exampleVerification, ServiceConfigurationRecords: []dnsRecord{},
+	LiveDNSStatus:         liveStatus{SPFStatus: dns.Missing, DKIMStatus: dns.Missing, DMARCStatus: dns.Missing, MXStatus: dns.Missing},
+	DKIMVerificationState: dkimSentence{Status: "pending", Message: "verify the domain first; the mail platform makes the DKIM records after that"},
+}
+
+var exampleVerified = verifiedDomain{Status: "verified", DomainName: exampleDomain, IsVerified: true,
+	Message: "The domain is verified and ready for mailboxes."}
+
+var exampleSigned = signedDomain{Status: "enabled", DomainName: exampleDomain, DKIMStatus: "enabled",
+	Message: "DKIM signing is enabled for the domain."}
+
+var exampleDKIMReport = dkimReport{DomainName: exampleDomain, DKIMStatus: "pending",
+	Selectors: selectors{Selector1: "propagated", Selector2: "missing"}, LastChecked: exampleTime}
+
+var exampleStatus = dnsStatus{SPF: exampleSPF, DKIM: dns.DKIMHealthy, DMARC: dns.Missing, MX: exampleMX + "."}
+
+var exampleTenantDNS = tenantDNS{TenantID: exampleTenantID, DomainName: exampleDomain, IsDefault: true, IsVerified: true, DNSStatus: exampleStatus,
+	VerificationDNSRecords: exampleVerification, ServiceConfigurationRecords: exampleService, LastChecked: &exampleTime}
+
+var exampleStoredDNS = storedDNS{DomainID: exampleDomainID, TenantResourceID: exampleResourceID, TenantID: exampleTenantID,
+	DomainName: exampleDomain, IsDefault: true, IsVerified: true, DKIMEnabled: true, DNSStatus: exampleStatus,
+	VerificationDNSRecords: exampleVerification, ServiceConfigurationRecords: exampleService, DKIMDNSRecords: exampleSigning,
+	LastChecked: &exampleTime}
+
+var exampleMailboxList = mailboxList{TenantID: exampleTenantID, Count: 1, Mailboxes: []mailboxEntry{{
+	ID: exampleMailboxID, DisplayName: "Ana Lima", PrimarySMTP: exampleAddress, UserPrincipalName: exampleAddress, MailNickname: "ana.example",
+	AccountEnabled: true, CreatedAt: exampleTime, DomainName: exampleDomain, TenantName: "Contoso",
+}}}
+
+var exampleProvision = provisionMailboxes{Domain: exampleDomain, AccountPassword: "Correct-Horse-7",
+	Mailboxes: []wantedMailbox{{Name: "Ana Lima", Email: exampleAddress}}}
+
+var exampleProvisioned = provisioned{CreatedCount: 1, Results: []provisionResult{{
+	Status: "created", Name: "Ana Lima", Email: exampleAddress,
+	Details: &provisionDetails{DisplayName: "Ana Lima", PrimarySMTP: exampleAddress, UserPrincipalName: exampleAddress, Alias: "ana.example"},
+}}}
+
+var exampleUpdate = map[string]any{"display_name": "Ana Souza Lima", "daily_send_limit": 20}
+
+var exampleUpdated = updatedMailbox{Status: "updated", Mailbox: changedMailbox{ID: exampleMailboxID, DisplayName: "Ana Souza Lima",
+	PrimarySMTP: exampleAddress, DailySendLimit: ptr(20), AccountEnabled: true}}
+
+var exampleUsage = mailboxUsage{MailboxID: exampleMailboxID, PrimarySMTP: exampleAddress, DisplayName: "Ana Lima", AccountEnabled: true,
+	DailySendLimit: ptr(20), SendsToday: 5, SendsTodayAt: &exampleTime, RemainingSends: ptr(15), UtilizationPct: ptr(25.0)}
+
+var exampleRotated = rotatedKey{Status: "rotated", APIKey: "tny_live_<48 hexadecimal characters>", KeyHint: "9f0e", RotatedAt: exampleTime}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi
+
+import (
+	"log/slog"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tenantry/tenantry/app/keys"
+)
+
+// step is one thing that a request passes on its way in.
+type step func(next http.Handler) http.Handler
+
+// guard is what stands around every operation and page.
+type guard struct {
+	keys   *keys.Service
+	log    *slog.Logger
+	trace  step
+	pages  http.Handler
+	mux    *http.ServeMux
+	routes map[string]route // by the mux's pattern
+}
+
+func newGuard(o Options, mux *http.ServeMux, doc *huma.OpenAPI) *guard {
+	return &guard{keys: o.Keys, log: o.Log, trace: tracing(o), pages: o.Pages, mux: mux, routes: routesOf(doc)}
+}
+
+// steps is the order in which a request is checked, outermost first. It is
+// the published order: the first check that fails decides the answer, so a
+// caller sees the same refusal whatever else is wrong.
+func (g *guard) steps() []step {
+	return []step{
+		g.identify,     // X-Request-ID, and which operation this is
+		g.trace,        // span and metrics, named by the route
+		g.record,       // one line in the log
+		g.rescue,       // a panic becomes 500
+		g.authenticate, // 401
+		g.entitle,      // 402
+		g.find,         // 404, 405
+		g.negotiate,    // 406
+		g.key,          // 400 for the Idempotency-Key
+		g.intake,       // 415, 413
+		g.query,        // 400 for query parameters
+		g.strict,       // 400 for what no reader should accept as JSON
+		g.deadline,     // the time that the operation gets
+	}
+}
+
+// handler is the whole chain, with the mux at its end.
+func (g *guard) handler() http.Handler {
+	var h http.Handler = http.HandlerFunc(g.serve)
+	steps := g.steps()
+	for i := len(steps) - 1; i >= 0; i-- {
+		h = steps[i](h)
+	}
+	return h
+}
+
+func (g *guard) serve(w http.ResponseWriter, r *http.Request) {
+	if exchangeOf(r.Context()).page {
+		g.pages.ServeHTTP(w, r)
+		return
+	}
+	g.mux.ServeHTTP(w, r)
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package httpapi serves the API: /v1, the document that describes it and the
+// pages about it. One file holds the operations of one resource, guard.go
+// what every request passes before them, core/fault the words of refusals.
+package httpapi
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tenantry/tenantry/app/domains"
+	"github.com/tenantry/tenantry/app/keys"
+	"github.com/tenantry/tenantry/app/mailboxes"
+	"github.com/tenantry/tenantry/app/tenants"
+)
+
+// Options are the use cases that the API offers and what it reports to.
+type Options struct {
+	Keys      *keys.Service
+	Tenants   *tenants.Service
+	Domains   *domains.Service
+	Mailboxes *mailboxes.Service
+	// Pages serves everything below /connect/, if set. It passes the same
+	// guard as the API as far as that concerns pages.
+	Pages http.Handler
+	// Log takes one line for each request. Its handler adds the ids of
+	// request and trace that it finds in the context.
+	Log *slog.Logger
+	// Tracer and Meter are the process's when nil.
+	Tracer trace.TracerProvider
+	Meter  metric.MeterProvider
+}
+
+// New builds the API.
+func New(o Options) (http.Handler, error) {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	mux := http.NewServeMux()
+	api := newAPI(mux)
+	operations(api, o)
+	documents, err := render(api.OpenAPI())
+	if err != nil {
+		return nil, err
+	}
+	public(mux, documents)
+	return newGuard(o, mux, api.OpenAPI()).handler(), nil
+}
+
+// The times that a connection gets. Answers get more than the longest
+// operation, a sync, may take.
+const (
+	headTimeout   = 5 * time.Second
+	readTimeout   = 15 * time.Second // head and body together
+	writeTimeout  = 130 * time.Second
+	idleTimeout   = 60 * time.Second
+	maxHeadBytes  = 16 << 10
+	headAllowance = 4 << 10 // net/http adds this to MaxHeaderBytes
+)
+
+// Server makes the HTTP server for a handler, with limits that slow and
+// hostile clients run into.
+func Server(addr string, handler http.Handler) *http.Server {
+	return &http.Server{
+		Addr:                         addr,
+		Handler:                      handler,
+		ReadHeaderTimeout:            headTimeout,
+		ReadTimeout:                  readTimeout,
+		WriteTimeout:                 writeTimeout,
+		IdleTimeout:                  idleTimeout,
+		MaxHeaderBytes:               maxHeadBytes - headAllowance,
+		DisableGeneralOptionsHandler: true, // OPTIONS * gets our 404 like any unknown path
+	}
+}

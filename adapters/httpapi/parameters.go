@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi
+
+import (
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// parameterDocs describes each parameter once, for all operations. The formats
+// stand here and not in the inputs: a malformed id in a path is no bad input
+// but an unknown thing, so nothing may validate it.
+var parameterDocs = map[string]huma.Param{
+	"tenant_id": {
+		Description: "The mail platform's GUID of the tenant, in any case. One that is malformed is answered like an unknown one.",
+		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
+		Example:     exampleTenantID,
+	},
+	"domain_name": {
+		Description: "The custom domain. Case and one final dot do not matter; U-labels are taken as their A-labels.",
+		Schema:      &huma.Schema{Type: huma.TypeString},
+		Example:     exampleDomain,
+	},
+	"domain_id": {
+		Description: "The id of the domain as the domain list shows it.",
+		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
+		Example:     exampleDomainID,
+	},
+	"mailbox_id": {
+		Description: "The id of the mailbox as the mailbox list shows it.",
+		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
+		Example:     exampleMailboxID,
+	},
+	"user_email": {
+		Description: "The e-mail address of a member of the key's own account. It never selects the account.",
+		Schema:      &huma.Schema{Type: huma.TypeString},
+		Example:     "ops@acme.example",
+	},
+}
+
+// documentParameters replaces the bare parameters that huma found in an input
+// by the described ones and adds the headers.
+func documentParameters(_ *huma.OpenAPI, op *huma.Operation) {
+	for i, p := range op.Parameters {
+		described := parameterDocs[p.Name]
+		described.Name, described.In, described.Required = p.Name, p.In, p.Required
+		op.Parameters[i] = &described
+	}
+	if termsOf(op).write {
+		least, most := 1, 255
+		op.Parameters = append(op.Parameters, &huma.Param{
+			Name: "Idempotency-Key", In: "header", Required: true,
+			Description: "A string of your choice, new for each new operation.",
+			Schema:      &huma.Schema{Type: huma.TypeString, MinLength: &least, MaxLength: &most, Pattern: "^[!-~]+$"},
+			Example:     "3f1c9c1e-add-domain",
+		})
+	}
+	op.Parameters = append(op.Parameters, &huma.Param{
+		Name: "X-Request-ID", In: "header",
+		Description: "An id of your own for this request. It comes back when it has this form, and is replaced when not.",
+		Schema:      &huma.Schema{Type: huma.TypeString, Pattern: safeRequestID.String()},
+		Example:     exampleRequestID,
+	})
+}

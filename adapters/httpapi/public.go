@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/tenantry/tenantry/adapters/httpapi/pages"
+	"github.com/tenantry/tenantry/core/fault"
+)
+
+// public adds what needs no key: the document and the pages about the API.
+func public(mux *http.ServeMux, d Documents) {
+	mux.HandleFunc("GET /openapi.json", serveBytes("application/json", d.JSON))
+	mux.HandleFunc("GET /openapi.yaml", serveBytes("application/yaml", d.YAML))
+	mux.HandleFunc("GET /docs", pages.API)
+	mux.HandleFunc("GET /docs/assets/{file}", func(w http.ResponseWriter, r *http.Request) {
+		if !pages.Asset(w, r, r.PathValue("file")) {
+			refuse(w, r, fault.RouteNotFound.With("no operation or page has this path"))
+		}
+	})
+	mux.HandleFunc("GET /docs/errors", pages.Errors(statusOf))
+	mux.HandleFunc("GET /docs/errors/{code}", func(w http.ResponseWriter, r *http.Request) {
+		code, ok := fault.ByName(r.PathValue("code"))
+		if !ok {
+			refuse(w, r, fault.RouteNotFound.With("no error has this code"))
+			return
+		}
+		pages.Error(w, code, statusOf[code.Kind])
+	})
+}
+
+func serveBytes(contentType string, content []byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		_, _ = w.Write(content) // into memory
+	}
+}

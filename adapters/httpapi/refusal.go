@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/tenantry/tenantry/core/fault"
+)
+
+// statusOf is the one table from kinds of refusals to HTTP.
+var statusOf = map[fault.Kind]int{
+	fault.Invalid:          http.StatusBadRequest,
+	fault.Unauthenticated:  http.StatusUnauthorized,
+	fault.PaymentRequired:  http.StatusPaymentRequired,
+	fault.Forbidden:        http.StatusForbidden,
+	fault.NotFound:         http.StatusNotFound,
+	fault.MethodNotAllowed: http.StatusMethodNotAllowed,
+	fault.NotAcceptable:    http.StatusNotAcceptable,
+	fault.Conflict:         http.StatusConflict,
+	fault.TooLarge:         http.StatusRequestEntityTooLarge,
+	fault.UnsupportedMedia: http.StatusUnsupportedMediaType,
+	fault.Internal:         http.StatusInternalServerError,
+	fault.BadGateway:       http.StatusBadGateway,
+	fault.Unavailable:      http.StatusServiceUnavailable,
+	fault.Timeout:          http.StatusGatewayTimeout,
+}
+
+// problem is the body of every refusal (RFC 9457).
+type problem struct {
+	Type      string         `json:"type" format:"uri-reference" doc:"The page about this code, below this service's address." example:"/docs/errors/tenant_not_found"`
+	Title     string         `json:"title" doc:"The code's name for people. It does not change." example:"Tenant not found"`
+	Status    int            `json:"status" doc:"The HTTP status." example:"404"`
+	Detail    string         `json:"detail" doc:"What happened in this request." example:"the account holds no such tenant"`
+	Code      string         `json:"code" doc:"The stable code to decide on." example:"tenant_not_found"`
+	RequestID string         `json:"request_id" doc:"The value of X-Request-ID, for support." example:"req-7f3c2a"`
+	Errors    []problemField `json:"errors,omitempty" doc:"The places in the request that are to blame. Rejected values are never repeated."`
+
+	retryAfter time.Duration
+}
+
+type problemField struct {
+	Location string `json:"location" doc:"Where in the request." example:"body.domain"`
+	Message  string `json:"message" doc:"What is wrong there." example:"expected string"`
+}
+
+// problemOf writes a refusal down.
+func problemOf(f *fault.Error, requestID string) *problem {
+	p := &problem{
+		Type: "/docs/errors/" + f.Code.Name, Title: f.Code.Title, Status: statusOf[f.Code.Kind],
+		Detail: f.Detail, Code: f.Code.Name, RequestID: requestID, retryAfter: f.RetryAfter,
+	}
+	for _, field := range f.Fields {
+		p.Errors = append(p.Errors, problemField{Location: field.Location, Message: field.Message})
+	}
+	return p
+}
+
+// Error, GetStatus, ContentType and GetHeaders make a problem an error that
+// huma writes as it is.
+func (p *problem) Error() string             { return p.Code }
+func (p *problem) GetStatus() int            { return p.Status }
+func (p *problem) ContentType(string) string { return "application/problem+json" }
+
+// GetHeaders are the headers that belong to the status.
+func (p *problem) GetHeaders() http.Header {
+	h := http.Header{}
+	if p.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", "Bearer")
+	}
+	wait := p.retryAfter
+	if p.Status == http.StatusServiceUnavailable && wait <= 0 {
+		wait = usualWait
+	}
+	if wait > 0 {
+		h.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(wait.Seconds())))))
+	}
+	return h
+}
+
+const usualWait = 10 * time.Second
+
+// refusalOf finds the refusal in err and notes both for the log.
+func refusalOf(ctx context.Context, err error) *problem {
+	e := exchangeOf(ctx)
+	f := fault.Of(err)
+	if f.Code == fault.InternalError {
+		f = late(f, err, e.route.terms)
+	}
+	e.refusal, e.cause = f, err
+	return problemOf(f, e.id)
+}
+
+// late is the refusal for an operation whose time was up, or whose caller went
+// away, before it had an answer.
+func late(f *fault.Error, err error, t terms) *fault.Error {
+	switch expired := errors.Is(err, context.DeadlineExceeded); {
+	case expired && t.mayRefuse(fault.ProviderTimeout):
+		return &fault.Error{Code: fault.ProviderTimeout, Detail: "the operation was not finished in time"}
+	case expired || errors.Is(err, context.Canceled):
+		return &fault.Error{Code: fault.ServiceUnavailable, Detail: "the operation was not finished in time"}
+	default:
+		return f
+	}
+}
+
+// refuse answers with a refusal from outside of huma.
+func refuse(w http.ResponseWriter, r *http.Request, err error) {
+	p := refusalOf(r.Context(), err)
+	for name, values := range p.GetHeaders() {
+		w.Header()[name] = values
+	}
+	w.Header().Set("Content-Type", p.ContentType(""))
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(p.Status)
+	out := json.NewEncoder(w)
+	out.SetEscapeHTML(false)
+	_ = out.Encode(p) // into memory
+}

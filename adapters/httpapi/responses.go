@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tenantry/tenantry/core/fault"
+)
+
+// everywhere are the refusals of every operation, onWrites those of every
+// write and onBodies those of every operation that may be sent a body.
+var (
+	everywhere = []fault.Code{fault.InvalidAuthHeader, fault.MissingAPIKey, fault.InvalidAPIKey, fault.NoAPIPlan,
+		fault.WrongAccept, fault.InternalError, fault.ServiceUnavailable}
+	onWrites = []fault.Code{fault.KeyRequired, fault.InvalidKey}
+	onBodies = []fault.Code{fault.InvalidRequest, fault.WrongMedia, fault.BodyTooLarge}
+)
+
+// atPlatform are the refusals of operations that call the mail platform.
+var atPlatform = []fault.Code{fault.AccessDenied, fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout}
+
+func codes(lists ...[]fault.Code) []fault.Code { return slices.Concat(lists...) }
+
+// only names an operation's own refusals.
+func only(list ...fault.Code) []fault.Code { return list }
+
+// responses documents what an operation may answer: its result, and each
+// status that a refusal of it has, with the codes.
+func responses(method string, t terms) map[string]*huma.Response {
+	all := codes(t.refuses, everywhere)
+	if hasBody(method) {
+		all = codes(all, onBodies)
+	}
+	if t.write {
+		all = codes(all, onWrites)
+	}
+	byStatus := map[int][]fault.Code{}
+	for _, c := range fault.All() { // in the order of the one table
+		if slices.Contains(all, c) {
+			byStatus[statusOf[c.Kind]] = append(byStatus[statusOf[c.Kind]], c)
+		}
+	}
+	documented := map[string]*huma.Response{"200": {
+		Description: "Done.",
+		Headers:     map[string]*huma.Param{"X-Request-ID": requestIDRef()},
+		Content:     map[string]*huma.MediaType{"application/json": {Example: t.answer}},
+	}}
+	for status, list := range byStatus {
+		documented[strconv.Itoa(status)] = refusals(status, list)
+		if name, ok := shared[status]; ok {
+			documented[strconv.Itoa(status)] = &huma.Response{Ref: "#/components/responses/" + name}
+		}
+	}
+	return documented
+}
+
+// shared are the statuses that mean the same in every operation, by the name
+// that the document gives them.
+var shared = map[int]string{
+	http.StatusUnauthorized: "Unauthorized", http.StatusNotAcceptable: "NotAcceptable", http.StatusRequestEntityTooLarge: "TooLarge",
+	http.StatusUnsupportedMediaType: "UnsupportedMediaType", http.StatusInternalServerError: "InternalError",
+}
+
+// components are the parts of the document that operations refer to.
+func components() *huma.Components {
+	c := &huma.Components{
+		Schemas:   huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+		Responses: map[string]*huma.Response{},
+		Examples:  map[string]*huma.Example{},
+		Headers:   map[string]*huma.Header{"X-Request-ID": requestIDHeader()},
+		SecuritySchemes: map[string]*huma.SecurityScheme{"bearer": {
+			Type: "http", Scheme: "bearer",
+			Description: "An API key of the account: `Authorization: Bearer tny_live_…`. Treat it as opaque and keep it on your server.",
+		}},
+	}
+	byStatus := map[int][]fault.Code{}
+	for _, code := range codes(everywhere, onBodies) {
+		byStatus[statusOf[code.Kind]] = append(byStatus[statusOf[code.Kind]], code)
+	}
+	for status, name := range shared {
+		c.Responses[name] = refusals(status, byStatus[status])
+	}
+	return c
+}
+
+// exampleComponents adds the example of each code that an operation refers to.
+func exampleComponents(c *huma.Components, used map[string]*huma.Response) {
+	for _, r := range used {
+		for _, content := range r.Content {
+			for name := range content.Examples {
+				code, _ := fault.ByName(name)
+				c.Examples[name] = &huma.Example{Summary: code.Title, Value: problemOf(&fault.Error{Code: code, Detail: exampleDetail(code)}, exampleRequestID)}
+			}
+		}
+	}
+}
+
+// refusals documents one status. The schema lists the codes, so an answer with
+// another one does not validate.
+func refusals(status int, list []fault.Code) *huma.Response {
+	var about []string
+	var names []any
+	examples := map[string]*huma.Example{}
+	for _, c := range list {
+		about = append(about, fmt.Sprintf("- `%s`: %s", c.Name, c.About))
+		names = append(names, c.Name)
+		examples[c.Name] = &huma.Example{Ref: "#/components/examples/" + c.Name}
+	}
+	return &huma.Response{
+		Description: http.StatusText(status) + "\n\n" + strings.Join(about, "\n"),
+		Headers:     refusalHeaders(status),
+		Content: map[string]*huma.MediaType{"application/problem+json": {
+			Schema: &huma.Schema{AllOf: []*huma.Schema{
+				{Ref: "#/components/schemas/Problem"},
+				{Type: huma.TypeObject, Properties: map[string]*huma.Schema{"code": {Type: huma.TypeString, Enum: names}}},
+			}},
+			Examples: examples,
+		}},
+	}
+}
+
+func exampleDetail(c fault.Code) string { return strings.ToLower(c.Title[:1]) + c.Title[1:] }
+
+const exampleRequestID = "req-7f3c2a"
+
+func refusalHeaders(status int) map[string]*huma.Param {
+	headers := map[string]*huma.Param{"X-Request-ID": requestIDRef()}
+	if status == http.StatusUnauthorized {
+		headers["WWW-Authenticate"] = &huma.Param{Description: "The scheme to use.",
+			Schema: &huma.Schema{Type: huma.TypeString}, Example: "Bearer"}
+	}
+	if status == http.StatusServiceUnavailable {
+		least := 1.0
+		headers["Retry-After"] = &huma.Param{Description: "Seconds after which to try again.",
+			Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: &least}, Example: 10}
+	}
+	return headers
+}
+
+func requestIDRef() *huma.Param { return &huma.Param{Ref: "#/components/headers/X-Request-ID"} }
+
+func requestIDHeader() *huma.Param {
+	return &huma.Param{Description: "The request's id: yours when it was safe to repeat, else a new one.",
+		Schema: &huma.Schema{Type: huma.TypeString, Pattern: safeRequestID.String()}, Example: exampleRequestID}
+}

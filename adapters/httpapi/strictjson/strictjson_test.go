@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package strictjson_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/tenantry/tenantry/adapters/httpapi/strictjson"
+)
+
+func TestCheck(t *testing.T) {
+	for _, tt := range []struct {
+		name, document string
+		want           error
+	}{
+		{"object", `{"a":[1,"é",null,true]}`, nil},
+		{"sixteen levels", strings.Repeat("[", 16) + strings.Repeat("]", 16), nil},
+		{"seventeen levels", strings.Repeat("[", 17) + strings.Repeat("]", 17), strictjson.ErrDepth},
+		{"hostile nesting", strings.Repeat(`{"a":`, 9000), strictjson.ErrDepth},
+		{"brackets in a string are no levels", `"` + strings.Repeat("[", 40) + `"`, nil},
+		{"same name in two objects", `{"a":{"b":1},"c":{"b":2}}`, nil},
+		{"other case is another member", `{"a":1,"A":2}`, nil},
+		{"duplicate member", `{"a":1,"a":2}`, strictjson.ErrDuplicate},
+		{"duplicate by escape", `{"a":1,"\u0061":2}`, strictjson.ErrDuplicate},
+		{"duplicate deep inside", `[{"x":[{"a":1,"a":1}]}]`, strictjson.ErrDuplicate},
+		{"escaped NUL", `{"a":"\u0000"}`, strictjson.ErrNull},
+		{"escaped NUL in a name", `{"\u0000":1}`, strictjson.ErrNull},
+		{"an escaped backslash before u0000", `"\\u0000"`, nil},
+		{"raw NUL", "\"\x00\"", strictjson.ErrSyntax},
+		{"surrogate pair", `"\ud83d\ude00"`, nil},
+		{"lone high surrogate", `"\ud83d"`, strictjson.ErrSurrogate},
+		{"lone low surrogate", `"\ude00"`, strictjson.ErrSurrogate},
+		{"high surrogate twice", `"\ud83d\ud83d"`, strictjson.ErrSurrogate},
+		{"invalid UTF-8", "\"\xff\"", strictjson.ErrEncoding},
+		{"surrogate as UTF-8", "\"\xed\xa0\x80\"", strictjson.ErrEncoding},
+		{"byte order mark", "\ufeff{}", strictjson.ErrSyntax},
+		{"empty", "", strictjson.ErrSyntax},
+		{"trailing data", `{} x`, strictjson.ErrSyntax},
+		{"two documents", `{}{}`, strictjson.ErrSyntax},
+		{"NaN", `{"a":NaN}`, strictjson.ErrSyntax},
+		{"open string", `"abc`, strictjson.ErrSyntax},
+		{"half an escape", `"\u00`, strictjson.ErrSyntax},
+		{"a number beyond float64", `1e400`, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := strictjson.Check([]byte(tt.document)); !errors.Is(err, tt.want) || (tt.want == nil) != (err == nil) {
+				t.Fatalf("got %v, want %v", err, tt.want)
+			}
+		})
+	}
+}
+
+// What Check accepts means the same to every reader: it decodes, it holds no
+// replaced character, and encoding it again loses no member.
+func FuzzStrictJSON(f *testing.F) {
+	for _, seed := range []string{`{"a":1}`, `{"a":1,"a":2}`, `"\ud83d\ude00"`, `"\ud83d"`, `[[[]]]`, `{"a":"\u0000"}`, "\xff", `{}x`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, document []byte) {
+		if strictjson.Check(document) != nil {
+			return
+		}
+		var value any
+		decoder := json.NewDecoder(strings.NewReader(string(document)))
+		decoder.UseNumber()
+		if err := decoder.Decode(&value); err != nil {
+			t.Fatalf("accepted what does not decode: %v", err)
+		}
+		if names, decoded := countColons(document), countMembers(value); names != decoded {
+			t.Fatalf("%d members written, %d decoded", names, decoded)
+		}
+		noReplacement(t, value, strings.ContainsRune(string(document), utf8.RuneError) ||
+			strings.Contains(strings.ToLower(string(document)), `\ufffd`))
+	})
+}
+
+func countColons(document []byte) (n int) {
+	inside := false
+	for i := 0; i < len(document); i++ {
+		switch {
+		case inside && document[i] == '\\':
+			i++
+		case document[i] == '"':
+			inside = !inside
+		case !inside && document[i] == ':':
+			n++
+		}
+	}
+	return n
+}
+
+func countMembers(value any) (n int) {
+	switch v := value.(type) {
+	case map[string]any:
+		for _, member := range v {
+			n += 1 + countMembers(member)
+		}
+	case []any:
+		for _, item := range v {
+			n += countMembers(item)
+		}
+	}
+	return n
+}
+
+func noReplacement(t *testing.T, value any, written bool) {
+	switch v := value.(type) {
+	case string:
+		if strings.ContainsRune(v, utf8.RuneError) && !written {
+			t.Fatal("a character was replaced")
+		}
+		if strings.ContainsRune(v, 0) {
+			t.Fatal("U+0000 passed")
+		}
+	case map[string]any:
+		for name, member := range v {
+			noReplacement(t, name, written)
+			noReplacement(t, member, written)
+		}
+	case []any:
+		for _, item := range v {
+			noReplacement(t, item, written)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi
+
+import (
+	"time"
+
+	"github.com/tenantry/tenantry/app/tenants"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+type connectURL struct {
+	ConnectURL string    `json:"connect_url" format:"uri" doc:"Open it in an administrator's browser. Do not parse or build it."`
+	ExpiresAt  time.Time `json:"expires_at" doc:"When the link ends."`
+}
+
+type tenantList struct {
+	Tenants []tenantSummary `json:"tenants"`
+	Count   int             `json:"count" doc:"How many there are."`
+}
+
+type tenantSummary struct {
+	ID                      string     `json:"id" format:"uuid" doc:"The service's own id of the tenant."`
+	TenantID                string     `json:"tenant_id" format:"uuid" doc:"The mail platform's GUID; used in paths."`
+	TenantName              string     `json:"tenant_name" doc:"Display name from the mail platform."`
+	TenantDomain            string     `json:"tenant_domain" doc:"The platform's built-in domain of the tenant."`
+	DefaultDomain           string     `json:"default_domain" doc:"The primary verified custom domain, else the built-in one."`
+	DomainCount             int        `json:"domain_count" doc:"Custom domains on the tenant."`
+	MailboxCount            int        `json:"mailbox_count" doc:"Mailboxes across all domains."`
+	Status                  *string    `json:"status" doc:"Always null for now."`
+	DiscoveryCompleted      bool       `json:"discovery_completed" doc:"Whether a discovery has finished."`
+	ExchangeBootstrapStatus string     `json:"exchange_bootstrap_status" enum:"ready,pending,failed" doc:"Whether mail-server automation is set up."`
+	ConsentedAt             *time.Time `json:"consented_at" doc:"When consent was given; null for a tenant that was assigned."`
+	LastSyncAt              *time.Time `json:"last_sync_at" doc:"Last successful discovery, null before the first."`
+}
+
+type tenantDetail struct {
+	ID                      string     `json:"id" format:"uuid" doc:"The service's own id of the tenant."`
+	TenantID                string     `json:"tenant_id" format:"uuid" doc:"The mail platform's GUID; used in paths."`
+	TenantName              string     `json:"tenant_name" doc:"Display name from the mail platform."`
+	TenantDomain            string     `json:"tenant_domain" doc:"The platform's built-in domain of the tenant."`
+	DefaultDomain           string     `json:"default_domain" doc:"The primary verified custom domain, else the built-in one."`
+	DomainCount             int        `json:"domain_count" doc:"Custom domains on the tenant."`
+	MailboxCount            int        `json:"mailbox_count" doc:"Mailboxes across all domains."`
+	Status                  *string    `json:"status" doc:"Always null for now."`
+	DiscoveryCompleted      bool       `json:"discovery_completed" doc:"Whether a discovery has finished."`
+	ExchangeBootstrapStatus string     `json:"exchange_bootstrap_status" enum:"ready,pending,failed" doc:"Whether mail-server automation is set up."`
+	SMTPAuthOrgEnabled      bool       `json:"smtp_auth_org_enabled" doc:"Whether authenticated SMTP is on for the organization."`
+	ConsentedAt             *time.Time `json:"consented_at" doc:"When consent was given; null for a tenant that was assigned."`
+	LastSyncAt              *time.Time `json:"last_sync_at" doc:"Last successful discovery, null before the first."`
+	ConnectedBy             *string    `json:"connected_by" doc:"The address of the administrator who consented; null for a tenant that was assigned."`
+	Readiness               readiness  `json:"readiness" doc:"How far the setup has come."`
+}
+
+type readiness struct {
+	Consent           string  `json:"consent" enum:"granted,revoked" doc:"Whether the administrator's consent holds."`
+	ExchangeBootstrap string  `json:"exchange_bootstrap" enum:"ready,pending,failed" doc:"Mail-server automation."`
+	SMTPAuth          string  `json:"smtp_auth" enum:"enabled,disabled,refused,unknown" doc:"Organization-wide SMTP AUTH."`
+	Discovery         string  `json:"discovery" enum:"completed,pending,failed" doc:"The last discovery."`
+	DomainsVerified   int     `json:"domains_verified" doc:"Verified custom domains."`
+	DomainsTotal      int     `json:"domains_total" doc:"All custom domains."`
+	MailboxesTotal    int     `json:"mailboxes_total" doc:"All mailboxes."`
+	ReadyToProvision  bool    `json:"ready_to_provision" doc:"Whether mailboxes can be provisioned on a verified domain."`
+	NextStep          *string `json:"next_step" enum:"reconnect,grant_role,sync,add_domain,publish_dns,verify_domain,enable_dkim,create_mailboxes" doc:"The first thing to do, or null."`
+}
+
+type deletedTenant struct {
+	Status     string `json:"status" enum:"deleted" doc:"Always deleted."`
+	TenantID   string `json:"tenant_id" format:"uuid" doc:"The tenant's GUID."`
+	TenantName string `json:"tenant_name" doc:"The name that it had."`
+	Message    string `json:"message" doc:"What was and what was not done."`
+}
+
+type synced struct {
+	Status    string     `json:"status" enum:"completed,partial" doc:"Whether every part was done."`
+	RunID     string     `json:"run_id" format:"uuid" doc:"The id of this sync."`
+	TenantID  string     `json:"tenant_id" format:"uuid" doc:"The tenant's GUID."`
+	Bootstrap bootstrap  `json:"bootstrap" doc:"Mail-server automation."`
+	SMTPAuth  smtpAuth   `json:"smtp_auth" doc:"Organization-wide SMTP AUTH."`
+	Result    discovered `json:"result" doc:"What discovery found."`
+}
+
+type bootstrap struct {
+	Status  string `json:"status" enum:"ready,pending,failed" doc:"How far it is."`
+	Message string `json:"message" doc:"The same in words."`
+	Skipped bool   `json:"skipped" doc:"Whether it was not attempted."`
+}
+
+type smtpAuth struct {
+	Status  string `json:"status" enum:"enabled,disabled,failed,skipped" doc:"Its state after the sync."`
+	Message string `json:"message" doc:"The same in words."`
+	Skipped bool   `json:"skipped" doc:"True when the mail server is not ready for it."`
+}
+
+type discovered struct {
+	Status           string  `json:"status" enum:"completed,failed" doc:"Whether discovery finished."`
+	TenantName       string  `json:"tenant_name" doc:"Display name from the mail platform."`
+	DefaultDomain    string  `json:"default_domain" doc:"The primary verified custom domain, else the built-in one."`
+	DomainCount      int     `json:"domain_count" doc:"Custom domains on the tenant."`
+	UserMailboxCount int     `json:"user_mailbox_count" doc:"Licensed user mailboxes, which the service leaves alone."`
+	MailboxError     *string `json:"mailbox_error" doc:"Why mailboxes could not be listed, or null."`
+}
+
+func summaryOf(t tenant.Tenant) tenantSummary {
+	return tenantSummary{
+		ID: t.ID, TenantID: string(t.GUID), TenantName: t.Name, TenantDomain: t.BuiltinDomain, DefaultDomain: defaultDomain(t),
+		DomainCount: t.DomainCount, MailboxCount: t.MailboxCount, DiscoveryCompleted: wasDiscovered(t),
+		ExchangeBootstrapStatus: string(t.Bootstrap), ConsentedAt: moment(t.ConsentedAt), LastSyncAt: moment(t.LastSyncAt),
+	}
+}
+
+func detailOf(t tenant.Tenant, r tenant.Readiness) tenantDetail {
+	return tenantDetail{
+		ID: t.ID, TenantID: string(t.GUID), TenantName: t.Name, TenantDomain: t.BuiltinDomain, DefaultDomain: defaultDomain(t),
+		DomainCount: t.DomainCount, MailboxCount: t.MailboxCount, DiscoveryCompleted: wasDiscovered(t),
+		ExchangeBootstrapStatus: string(t.Bootstrap), SMTPAuthOrgEnabled: t.SMTPAuth == tenant.SMTPAuthEnabled,
+		ConsentedAt: moment(t.ConsentedAt), LastSyncAt: moment(t.LastSyncAt), ConnectedBy: words(t.ConnectedBy),
+		Readiness: readiness{
+			Consent: string(r.Consent), ExchangeBootstrap: string(r.Bootstrap), SMTPAuth: string(r.SMTPAuth),
+			Discovery: string(r.Discovery), DomainsVerified: r.DomainsVerified, DomainsTotal: r.DomainsTotal,
+			MailboxesTotal: r.MailboxesTotal, ReadyToProvision: r.ReadyToProvision, NextStep: words(r.NextStep),
+		},
+	}
+}
+
+func syncedOf(s tenants.Synced) synced {
+	status := "completed"
+	if s.Partial {
+		status = "partial"
+	}
+	return synced{
+		Status: status, RunID: s.RunID, TenantID: string(s.Tenant.GUID),
+		Bootstrap: bootstrap{Status: s.Bootstrap.Status, Message: s.Bootstrap.Message, Skipped: s.Bootstrap.Skipped},
+		SMTPAuth:  smtpAuth{Status: s.SMTPAuth.Status, Message: s.SMTPAuth.Message, Skipped: s.SMTPAuth.Skipped},
+		Result: discovered{
+			Status: s.Discovery.Status, TenantName: s.Tenant.Name, DefaultDomain: defaultDomain(s.Tenant),
+			DomainCount: s.Tenant.DomainCount, UserMailboxCount: s.Tenant.UserMailboxes, MailboxError: words(s.MailboxError),
+		},
+	}
+}
+
+func deletedOf(t tenant.Tenant) deletedTenant {
+	message := "The tenant, its domains, its mailboxes and its sync history were removed from the service. " +
+		"The tenant at the mail platform was not touched."
+	if t.Managed {
+		message = "The assignment of the tenant was ended. The tenant at the mail platform was not touched."
+	}
+	return deletedTenant{Status: "deleted", TenantID: string(t.GUID), TenantName: t.Name, Message: message}
+}
+
+func defaultDomain(t tenant.Tenant) string {
+	if t.DefaultDomain != "" {
+		return t.DefaultDomain
+	}
+	return t.BuiltinDomain
+}
+
+// wasDiscovered stays true when a later discovery fails.
+func wasDiscovered(t tenant.Tenant) bool {
+	return t.Discovery == tenant.DiscoveryCompleted || !t.LastSyncAt.IsZero()
+}
+
+// moment is null for a time that has not come.
+func moment(at time.Time) *time.Time {
+	if at.IsZero() {
+		return nil
+	}
+	at = at.UTC()
+	return &at
+}
+
+// words is null for an empty text.
+func words(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}

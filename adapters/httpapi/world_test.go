@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi_test
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/adapters/httpapi"
+	"github.com/tenantry/tenantry/app/domains"
+	"github.com/tenantry/tenantry/app/keys"
+	"github.com/tenantry/tenantry/app/mailboxes"
+	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/tenants"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+const (
+	tenantOfA = tenant.GUID("aaaaaaaa-0000-4000-8000-000000000001")
+	tenantOfB = tenant.GUID("bbbbbbbb-0000-4000-8000-000000000002")
+)
+
+// world is two accounts with a tenant each over a store in memory and the
+// fake platform.
+type world struct {
+	store    *bunstore.Store
+	platform *fake.Platform
+	options  httpapi.Options
+	a, b     owner
+}
+
+// owner is an account with its key and what it holds.
+type owner struct {
+	account access.Account
+	key     string
+	tenant  tenant.GUID
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	store, err := bunstore.Open(t.Context(), bunstore.Memory, bunstore.Options{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	if err := store.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w := &world{store: store, platform: fake.New()}
+	pass := &settling.Pass{Platform: w.platform, Domains: store, DNS: w.platform.DNS, Now: time.Now, Limit: 50 * time.Millisecond, Pause: time.Millisecond}
+	w.options = httpapi.Options{
+		Log:  slog.New(slog.DiscardHandler),
+		Keys: &keys.Service{Keys: store, Prefix: "tny", Random: rand.Reader, Now: time.Now},
+		Tenants: &tenants.Service{Tenants: store, Assignments: store, Discovered: store, Domains: store, Flows: store, Accounts: store,
+			Platform: w.platform, Settling: pass, Sealer: sealer{}, Random: rand.Reader, Now: time.Now,
+			PublicURL: "https://api.example"},
+		Domains: &domains.Service{Tenants: store, Domains: store, Platform: w.platform, DNS: w.platform.DNS, Settling: pass, Now: time.Now},
+		Mailboxes: &mailboxes.Service{Tenants: store, Domains: store, Mailboxes: store, Platform: w.platform, Settling: pass, Now: time.Now,
+			RequireSMTPAuth: true, Pause: time.Millisecond, Limit: time.Second},
+	}
+	w.a = w.addOwner(t, "ann@a.example", tenantOfA)
+	w.b = w.addOwner(t, "bob@b.example", tenantOfB)
+	return w
+}
+
+func (w *world) addOwner(t *testing.T, email string, id tenant.GUID) owner {
+	t.Helper()
+	acc, err := w.store.CreateAccount(t.Context(), email, "api_starter", 0, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.platform.Connect(id, fake.Setup{})
+	_, err = w.store.Attach(t.Context(), acc.ID, tenant.Tenant{GUID: id, Name: "Tenant", BuiltinDomain: "t.onmicrosoft.com",
+		Consent: tenant.ConsentGranted, ConsentedAt: time.Now(), ConnectedBy: "admin@t.onmicrosoft.com", Bootstrap: tenant.BootstrapPending,
+		SMTPAuth: tenant.SMTPAuthUnknown, Discovery: tenant.DiscoveryPending}, acc.Plan.TenantSlots)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return owner{account: acc, key: w.addKey(t, acc.ID), tenant: id}
+}
+
+func (w *world) addKey(t *testing.T, id access.AccountID) string {
+	t.Helper()
+	key, text, err := access.NewKey(rand.Reader, "tny", access.Live, id, "test", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.store.AddKey(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	return text.Reveal()
+}
+
+// lapse ends an account's plan.
+func (w *world) lapse(t *testing.T, o owner) {
+	t.Helper()
+	if _, err := w.store.SetPlan(t.Context(), o.account.ID, "api_starter", false, 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) handler(t *testing.T) http.Handler {
+	t.Helper()
+	h, err := httpapi.New(w.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// sealer stands in for encryption, which no test here is about.
+type sealer struct{}
+
+var _ ports.Sealer = sealer{}
+
+func (sealer) Seal(plain secret.Text, _ string) ([]byte, error) { return []byte(plain.Reveal()), nil }
+func (sealer) Open(sealed []byte, _ string) (secret.Text, error) {
+	return secret.New(string(sealed)), nil
+}
+
+// publish lets the DNS show whatever the platform asks of a domain.
+func (w *world) publish(t *testing.T, o owner, name string) {
+	t.Helper()
+	ctx := context.Background()
+	records, err := w.platform.For(o.tenant).Records(ctx, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.platform.DNS.Publish(name, append(records.Verification, records.Service...)...)
+}
+
+// signing is the DKIM records that the platform has made for a domain.
+func (w *world) signing(t *testing.T, o owner, name string) []dns.Record {
+	t.Helper()
+	s, err := w.platform.For(o.tenant).Signing(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []dns.Record{s.Selector1, s.Selector2}
+}
