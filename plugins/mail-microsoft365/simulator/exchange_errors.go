@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+)
+
+// exception is how a cmdlet fails: a .NET exception inside HTTP 400.
+type exception struct {
+	id   string // ErrorId such as Ex6F9304, or ""
+	kind string // .NET type
+	text string
+}
+
+const (
+	tasks      = "Microsoft.Exchange.Configuration.Tasks."
+	command400 = "Microsoft.Exchange.AdminApi.CommandInvocation."
+)
+
+// The exceptions. "%s" is what the call named.
+var (
+	errAmbiguous     = exception{"", command400 + "AmbiguousParameterSetException", "Parameter set cannot be resolved using the specified named parameters. Invalid cmdlet parameters specified. %s"}
+	errMissing       = exception{"", command400 + "AmbiguousParameterSetException", "Parameter set cannot be resolved using the specified named parameters. Missing mandatory parameters: %s"}
+	errTransform     = exception{"", "System.Management.Automation.ParameterBindingException.ParameterTransformationException", "Cannot process argument transformation on parameter %s"}
+	errNoObject      = exception{"Ex6F9304", tasks + "ManagementObjectNotFoundException", "The operation couldn't be performed because object '%s' couldn't be found on 'SIM0001.PROD.OUTLOOK.COM'."}
+	errProxy         = exception{"ExB10BE9", "Microsoft.Exchange.Management.Tasks.WLCDManagedMemberExistsException", "The proxy address \"SMTP:%s\" is already being used by the proxy addresses or LegacyExchangeDN of another object. Please choose another proxy address."}
+	errNameTaken     = exception{"Ex9CD8F3", "Microsoft.Exchange.Data.Directory.ADObjectAlreadyExistsException", "The name \"%s\" is already being used. Please try another name."}
+	errInvalid       = exception{"Ex0FA2C5", "Microsoft.Exchange.Data.DataValidationException", "Property validation failed. %s"}
+	errNotMailDomain = exception{"ExD3B1A2", "Microsoft.Exchange.Management.RecipientTasks.NotAcceptedDomainException", "You can't use the domain because it isn't an accepted domain for your organization. %s"}
+	errDehydrated    = exception{"ExA6E1F0", "Microsoft.Exchange.Management.Tasks.InvalidOperationInDehydratedContextException", "The command you tried to run isn't currently allowed in your organization. To run this command, you first need to run the command: Enable-OrganizationCustomization."}
+	errHydrated      = exception{"Ex7C61D4", tasks + "TaskInvalidOperationException", "This operation is not required. Organization is already enabled for customization."}
+	errSMTPRefused   = exception{"Ex51E0B7", tasks + "TaskInvalidOperationException", "SmtpClientAuthenticationDisabled can't be changed: authenticated SMTP isn't available for this organization."}
+	errSigningExists = exception{"Ex2A4F19", "Microsoft.Exchange.Data.Directory.ADObjectAlreadyExistsException", "The DKIM signing configuration for the domain %s already exists."}
+	errNoCNAME       = exception{"Ex6A3EAB", "Microsoft.Exchange.Management.Tasks.ValidationException", "CNAME record does not exist for this config. Please publish the following two CNAME records first. Domain Name : %s If you have already published the CNAME records, sync will take a few minutes to as many as 4 days based on your specific DNS. Return and retry this step later."}
+	errPaging        = exception{"", "Microsoft.Exchange.Admin.OData.Core.ODataServiceException", "Expired or Invalid pagination request. Default Expiry time is 00:30:00"}
+	errNoTenant      = exception{"", "Microsoft.Exchange.Admin.OData.Core.ODataServiceException", "The tenant '%s' couldn't be found."}
+	errBadCommand    = exception{"", "Microsoft.Exchange.Admin.OData.Core.ODataServiceException", "The command in the request body couldn't be read. CmdletName and Parameters are required."}
+	errBusy          = exception{"", "Microsoft.Exchange.Data.Directory.ServerBusyException", "The server is too busy to process the request. Please try again after some time."}
+	errTransientBack = exception{"", "Microsoft.Exchange.Data.Storage.TransientException", "A server side error has occurred because of which the operation could not be completed. Please try again after some time."}
+)
+
+// of fills in what the call named.
+func (e exception) of(what string) *exception {
+	e.text = strings.TrimSpace(strings.ReplaceAll(e.text, "%s", what))
+	return &e
+}
+
+// envelope is the body: status, code and message say nothing, the truth is in
+// the inner exception.
+func (e *exception) envelope() object {
+	return object{
+		"error": object{
+			"code": "BadRequest", "message": "Invalid Operation",
+			"details": []object{{"code": "Client", "target": "", "message": e.id + "|" + e.kind + "|" + e.text}},
+			"innererror": object{
+				"message": "Invalid Operation", "stacktrace": "",
+				"type":              "Microsoft.Exchange.Admin.OData.Core.ODataServiceException",
+				"internalexception": object{"message": e.text, "type": e.kind, "stacktrace": ""},
+			},
+		},
+		"adminapi.warnings@odata.type": "#Collection(String)",
+		"@adminapi.warnings":           []string{},
+	}
+}
+
+func writeExchange(w http.ResponseWriter, status int, body object) {
+	w.Header().Set("Content-Type", "application/json;odata.metadata=minimal;odata.streaming=true;IEEE754Compatible=false;charset=utf-8")
+	w.Header().Set("request-id", newGUID())
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+// bare answers a status with nothing in it.
+func bare(w http.ResponseWriter, status int) {
+	if status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer client_id="`+exchangeAppID+`"`)
+	}
+	w.WriteHeader(status)
+}
+
+// nulBytes is the length of the body of a 403, all of it zero.
+const nulBytes = 4096
+
+// forbidden answers a missing directory role or a cmdlet that is not allowed.
+func forbidden(w http.ResponseWriter, nul bool) {
+	if nul {
+		w.Header().Set("Content-Type", "application/octet-stream")
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = w.Write(make([]byte, nulBytes))
+		return
+	}
+	bare(w, http.StatusForbidden)
+}

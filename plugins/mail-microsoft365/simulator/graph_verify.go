@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// proof is the verification token of a domain: the same whenever this tenant
+// asks, another one in another tenant.
+func (t *tenant) proof(name string) string { return "ms" + digits(8, "proof", t.ID, name) }
+
+// verificationRecords lists two alternatives, of which one is published.
+func verificationRecords(c *graphCall, t *tenant) result {
+	d, refused := c.readDomain(t)
+	if refused != nil {
+		return refuse(refused)
+	}
+	text := dnsRecord(t, d.Name, "Txt", d.Name)
+	text["text"] = "MS=" + t.proof(d.Name)
+	mail := dnsRecord(t, d.Name, "Mx", d.Name)
+	mail["mailExchange"], mail["preference"] = t.proof(d.Name)+".msv1.invalid", 32767
+	return c.many("domains('"+d.Name+"')/verificationDnsRecords", []object{text, mail})
+}
+
+// verifyDomain answers POST /domains/{fqdn}/verify by asking the DNS.
+func verifyDomain(c *graphCall) result {
+	c.s.store.verifying.Lock()
+	defer c.s.store.verifying.Unlock()
+	name := strings.ToLower(c.r.PathValue("id"))
+	proof := ""
+	if err := c.file.Do(func(t *tenant) { proof = t.proof(name) }); err != nil {
+		return refuse(errInternal.of(err.Error()))
+	}
+	elsewhere, found := c.ownedElsewhere(name), c.published(name, proof)
+	return locked(func(c *graphCall, t *tenant) result {
+		d := t.domain(name)
+		switch {
+		case d == nil:
+			return refuse(errNotFound.of(name))
+		case d.Verified:
+			return refuse(errVerified.of(""))
+		case !found || c.now.Before(d.DeniedUntil):
+			if !found {
+				d.DeniedUntil = after(c.now, t.Behaviour.DNSNegativeMS)
+			}
+			return refuse(errNoRecord.of(name))
+		case elsewhere || t.deniesDomain(name):
+			return refuse(errElsewhere.of(name))
+		}
+		d.Verified, d.Root = true, true
+		return c.one(http.StatusOK, "domains", domainObject(*d, "AvailableImmediately"))
+	})(c)
+}
+
+// published looks for the TXT record or its MX alternative.
+func (c *graphCall) published(name, proof string) bool {
+	texts, err := c.s.lookup(c.r.Context(), name, "TXT")
+	if err == nil && slices.Contains(texts, "MS="+proof) {
+		return true
+	}
+	hosts, err := c.s.lookup(c.r.Context(), name, "MX")
+	return err == nil && slices.Contains(hosts, proof+".msv1.invalid")
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+)
+
+var graphDocument = sync.OnceValues(func() (*openapi3.T, error) {
+	return openapi3.NewLoader().LoadFromFile("testdata/microsoft-graph-subset.openapi.yaml")
+})
+
+// notDescribed are paths that the product uses and the subset leaves out.
+var notDescribed = regexp.MustCompile(`^/(policies/|users/\$count|servicePrincipals\(appId='[^']*'\)/|nothing)`)
+
+// checkAgainstOpenAPI fails the test when an answer of Graph is not what the
+// published description says. Every Graph call of these tests goes through it.
+func checkAgainstOpenAPI(t *testing.T, method, path string, a answer) {
+	t.Helper()
+	doc, err := graphDocument()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, _, _ = strings.Cut(path, "?")
+	operation := operationOf(doc, method, path)
+	if operation == nil {
+		if !notDescribed.MatchString(path) {
+			t.Errorf("%s %s is not in the description", method, path)
+		}
+		return
+	}
+	described := operation.Responses.Status(a.status)
+	if described == nil {
+		described = operation.Responses.Value(map[int]string{4: "4XX", 5: "5XX"}[a.status/100])
+	}
+	if described == nil {
+		t.Errorf("%s %s: status %d is not described", method, path, a.status)
+		return
+	}
+	content := described.Value.Content["application/json"]
+	if content == nil {
+		if len(a.raw) > 0 {
+			t.Errorf("%s %s: %d has a body: %s", method, path, a.status, a.raw)
+		}
+		return
+	}
+	var body any
+	if err := json.Unmarshal(a.raw, &body); err != nil {
+		t.Errorf("%s %s: %v: %s", method, path, err, a.raw)
+		return
+	}
+	if err := content.Schema.Value.VisitJSON(body, openapi3.VisitAsResponse()); err != nil {
+		t.Errorf("%s %s: %d: %v", method, path, a.status, err)
+	}
+	checkProperties(t, content.Schema.Value, body, method+" "+path)
+}
+
+// operationOf finds the operation whose path template matches.
+func operationOf(doc *openapi3.T, method, path string) *openapi3.Operation {
+	best, chosen := -1, (*openapi3.Operation)(nil)
+	for template, item := range doc.Paths.Map() {
+		form := regexp.QuoteMeta(template)
+		form = regexp.MustCompile(`\\\{[^}]*\\\}`).ReplaceAllString(form, `[^/]+`)
+		if !regexp.MustCompile("^" + form + "$").MatchString(path) {
+			continue
+		}
+		if fixed := len(template) - 100*strings.Count(template, "{"); chosen == nil || fixed > best {
+			best, chosen = fixed, item.GetOperation(method)
+		}
+	}
+	return chosen
+}
+
+// checkProperties refuses properties that the description does not know: the
+// schemas are open, so a misspelled property would pass them.
+func checkProperties(t *testing.T, schema *openapi3.Schema, body any, where string) {
+	t.Helper()
+	o, isObject := body.(map[string]any)
+	if !isObject {
+		return
+	}
+	if rows, ok := o["value"].([]any); ok {
+		if list := propertyOf(schema, "value"); list != nil && list.Items != nil {
+			for _, row := range rows {
+				checkProperties(t, list.Items.Value, row, where)
+			}
+		}
+		return
+	}
+	kind, _ := o["@odata.type"].(string)
+	for name := range o {
+		if !strings.Contains(name, "@") && kind == "" && o["error"] == nil && propertyOf(schema, name) == nil {
+			t.Errorf("%s: the description has no property %q", where, name)
+		}
+	}
+}
+
+func propertyOf(schema *openapi3.Schema, name string) *openapi3.Schema {
+	if p := schema.Properties[name]; p != nil {
+		return p.Value
+	}
+	for _, part := range schema.AllOf {
+		if p := propertyOf(part.Value, name); p != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+func base64url(text string) ([]byte, error) { return base64.RawURLEncoding.DecodeString(text) }
+
+// TestPlantedAnswersFailTheDescription shows that the check notices.
+func TestPlantedAnswersFailTheDescription(t *testing.T) {
+	doc, err := graphDocument()
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema := operationOf(doc, "GET", "/domains/a.example").Responses.Status(http.StatusOK).Value.Content["application/json"].Schema.Value
+	if schema.VisitJSON(map[string]any{"isVerified": "yes"}, openapi3.VisitAsResponse()) == nil {
+		t.Error("a domain with isVerified as a text passes")
+	}
+	if propertyOf(schema, "isVerifid") != nil || propertyOf(schema, "isVerified") == nil {
+		t.Error("properties are not told apart")
+	}
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+)
+
+// badCall is a control call that makes no sense.
+type badCall struct{ text string }
+
+func (b badCall) Error() string { return b.text }
+
+// controls adds the shared part of the control interface.
+func (k *Kit) controls(mux *http.ServeMux, rest http.Handler) {
+	mux.HandleFunc("POST /_control/clock", func(w http.ResponseWriter, r *http.Request) {
+		var c clockCall
+		err := Read(r, &c)
+		if err == nil {
+			err = k.setClock(c)
+		}
+		k.done(w, struct{}{}, err)
+	})
+	mux.HandleFunc("POST /_control/faults", func(w http.ResponseWriter, r *http.Request) {
+		k.done(w, struct{}{}, k.addFault(r))
+	})
+	mux.HandleFunc("DELETE /_control/faults", func(w http.ResponseWriter, _ *http.Request) {
+		k.done(w, struct{}{}, k.plan.Do(func(p *plan) { p.Faults = nil }))
+	})
+	mux.HandleFunc("GET /_control/calls", func(w http.ResponseWriter, _ *http.Request) {
+		k.done(w, k.journal.list(), nil)
+	})
+	mux.HandleFunc("DELETE /_control/calls", func(w http.ResponseWriter, _ *http.Request) {
+		k.done(w, struct{}{}, k.journal.empty())
+	})
+	mux.Handle("/_control/", rest)
+}
+
+func (k *Kit) addFault(r *http.Request) error {
+	var f Fault
+	if err := Read(r, &f); err != nil {
+		return err
+	}
+	if err := f.check(); err != nil {
+		return badCall{err.Error()}
+	}
+	if f.Provider != "" && f.Provider != k.name {
+		return badCall{"this is the simulator of " + k.name}
+	}
+	return k.plan.Do(func(p *plan) { p.Faults = append(slices.Clone(p.Faults), f) })
+}
+
+func (k *Kit) done(w http.ResponseWriter, v any, err error) {
+	var bad badCall
+	switch {
+	case errors.As(err, &bad):
+		Refuse(w, http.StatusBadRequest, bad.text)
+	case err != nil:
+		k.broken(w, err)
+	default:
+		Reply(w, http.StatusOK, v)
+	}
+}
+
+// Read decodes the JSON body of a control call. A member that the call does
+// not know is an error: a misspelled knob would change nothing unseen.
+func Read(r *http.Request, v any) error {
+	in := json.NewDecoder(io.LimitReader(r.Body, maxBody))
+	in.DisallowUnknownFields()
+	if err := in.Decode(v); err != nil && !errors.Is(err, io.EOF) {
+		return badCall{"body: " + err.Error()}
+	}
+	if in.More() {
+		return badCall{"body: more than one value"}
+	}
+	return nil
+}
+
+// Reply answers a control call with v as JSON.
+func Reply(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+// Refuse answers a control call with {"error": text}.
+func Refuse(w http.ResponseWriter, status int, text string) {
+	Reply(w, status, map[string]string{"error": text})
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Call is what a provider says of one request.
+type Call struct {
+	// Operation names it where one path serves many, "" when the path does.
+	Operation string
+	// Write says that the call may change something.
+	Write bool
+	// Host is the path prefix of the host that the request is for, where
+	// one simulator serves several, such as "/graph".
+	Host string
+	// WorkAt lists planned statuses that a provider answers only after it
+	// has done the work, such as a gateway's 504.
+	WorkAt []int
+}
+
+// Provider is what is particular to one simulator.
+type Provider interface {
+	// Call says what a request is. The body was read already.
+	Call(r *http.Request, body []byte) Call
+	// Fail answers with a planned status in the provider's own form.
+	// retryAfter is in seconds, 0 for none.
+	Fail(w http.ResponseWriter, r *http.Request, status, retryAfter int)
+	// ServeHTTP does the work.
+	http.Handler
+}
+
+// Kit is the part that all simulators have in common.
+type Kit struct {
+	Options
+
+	name    string
+	journal *journal
+	plan    *File[plan]
+
+	clockMu sync.Mutex
+	ahead   atomic.Int64
+}
+
+// plan is what the control interface has arranged.
+type plan struct {
+	Ahead  time.Duration `json:"ahead"`
+	Faults []Fault       `json:"faults"`
+}
+
+// Open starts the shared part of the simulator of the provider with the id
+// name, and goes on from what is in the data folder.
+func Open(name string, o Options) (*Kit, error) {
+	if err := os.MkdirAll(o.DataDir, 0o700); err != nil {
+		return nil, fmt.Errorf("data folder: %w", err)
+	}
+	k := &Kit{Options: o, name: name}
+	var err error
+	if k.plan, err = OpenFile(filepath.Join(o.DataDir, "plan.json"), plan{}); err != nil {
+		return nil, err
+	}
+	if k.journal, err = openJournal(filepath.Join(o.DataDir, "calls.jsonl")); err != nil {
+		return nil, err
+	}
+	return k, k.plan.Do(func(p *plan) { k.ahead.Store(int64(p.Ahead)) })
+}
+
+// Handler serves the provider's API with the planned faults in front of it,
+// and below /_control/ the shared control calls and, for the rest, control.
+func (k *Kit) Handler(p Provider, control http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	k.controls(mux, control)
+	mux.Handle("/", k.around(p))
+	return mux
+}
