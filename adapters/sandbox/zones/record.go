@@ -36,10 +36,10 @@ const (
 )
 
 var (
-	hostName   = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*$`)
-	oneQuoted  = regexp.MustCompile(`(?s)^".*"$`)
-	types      = []string{"A", "AAAA", "CAA", "CNAME", "MX", "NS", "SRV", "TXT"}
-	prioritied = []string{"MX", "SRV"}
+	hostName     = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*$`)
+	oneQuoted    = regexp.MustCompile(`(?s)^".*"$`)
+	types        = []string{"A", "AAAA", "CAA", "CNAME", "MX", "NS", "SRV", "TXT"}
+	withPriority = []string{"MX", "SRV"}
 )
 
 // UnmarshalJSON reads a record strictly: a misspelt member or a missing one
@@ -81,7 +81,7 @@ func (r Record) rr(zone string) (wire.RR, error) {
 	if !slices.Contains(types, r.Type) {
 		return nil, invalid("type %q is not one of %s", r.Type, strings.Join(types, ", "))
 	}
-	if (r.Priority != nil) != slices.Contains(prioritied, r.Type) {
+	if (r.Priority != nil) != slices.Contains(withPriority, r.Type) {
 		return nil, invalid("%s %s: MX and SRV have a priority, others have none", r.Type, r.Name)
 	}
 	if r.Priority != nil && (*r.Priority < 0 || *r.Priority > 65535) {

@@ -106,7 +106,8 @@ func TestWhatTheServerSays(t *testing.T) {
 				if rcode := wire.RcodeToString[m.Rcode]; rcode != tt.rcode {
 					t.Fatalf("got %s, want %s", rcode, tt.rcode)
 				}
-				if got := data(m.Answer); got != tt.answer && !(strings.HasPrefix(got, tt.answer) && strings.HasPrefix(tt.answer, `"v=`)) {
+				long := strings.HasPrefix(tt.answer, `"v=`)
+				if got := data(m.Answer); got != tt.answer && (!long || !strings.HasPrefix(got, tt.answer)) {
 					t.Errorf("answer: got %s, want %s", got, tt.answer)
 				}
 				if got := owners(m.Ns); got != tt.authority {

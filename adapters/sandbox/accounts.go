@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/secret"
+)
+
+// addAccount makes one more account with a key.
+func (c *controller) addAccount(r *http.Request) (any, error) {
+	in := struct {
+		Email   string      `json:"email"`
+		Plan    string      `json:"plan"`
+		Slots   int         `json:"tenant_slots"`
+		KeyForm access.Form `json:"key_form"`
+	}{KeyForm: access.Live}
+	if err := read(r, &in); err != nil {
+		return nil, err
+	}
+	switch {
+	case in.Email == "" || in.Plan == "":
+		return nil, badCall("email and plan are missing")
+	case in.Slots < 0:
+		return nil, badCall("tenant_slots is not negative")
+	case in.KeyForm != access.Live && in.KeyForm != access.Trial:
+		return nil, badCall("key_form is live or trial")
+	}
+	acc, err := c.Accounts.CreateAccount(r.Context(), in.Email, in.Plan, in.Slots, c.Now())
+	if err != nil {
+		return nil, err
+	}
+	key, err := c.addKey(r.Context(), acc.ID, in.KeyForm)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{"account_id": string(acc.ID), "api_key": key.Reveal()}, nil
+}
+
+// addKey gives an account one more key.
+func (c *controller) addKey(ctx context.Context, owner access.AccountID, form access.Form) (secret.Text, error) {
+	key, text, err := access.NewKey(rand.Reader, c.KeyPrefix, form, owner, "sandbox", c.Now())
+	if err != nil {
+		return secret.Text{}, err
+	}
+	if err := c.Accounts.AddKey(ctx, key); err != nil {
+		return secret.Text{}, fmt.Errorf("add key: %w", err)
+	}
+	return text, nil
+}
+
+// setPlan changes an account's plan or lets it lapse.
+func (c *controller) setPlan(r *http.Request) (any, error) {
+	var in struct {
+		Plan   string `json:"plan"`
+		Active *bool  `json:"active"`
+		Slots  int    `json:"tenant_slots"`
+	}
+	if err := read(r, &in); err != nil {
+		return nil, err
+	}
+	if in.Plan == "" || in.Active == nil || in.Slots < 0 {
+		return nil, badCall("give plan and active; tenant_slots is not negative")
+	}
+	_, err := c.Accounts.SetPlan(r.Context(), access.AccountID(r.PathValue("id")), in.Plan, *in.Active, in.Slots)
+	return done{}, err
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"strings"
+
+	"golang.org/x/net/html"
+)
+
+// largestPage is more than any page of a flow has.
+const largestPage = 1 << 20
+
+// browser follows links and redirects, keeps cookies and posts forms.
+type browser struct{ client *http.Client }
+
+// page is what a browser shows.
+type page struct {
+	status  int
+	heading string
+	form    *form // the first one, nil without
+}
+
+// form is a form with what it would send now.
+type form struct {
+	action  *url.URL
+	method  string
+	values  url.Values
+	buttons []button
+}
+
+type button struct{ name, value string }
+
+func newBrowser() (*browser, error) {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		return nil, err
+	}
+	return &browser{&http.Client{Jar: jar, Timeout: flowTime, Transport: &http.Transport{DisableKeepAlives: true}}}, nil
+}
+
+func (b *browser) get(ctx context.Context, link string) (page, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, link, nil)
+	if err != nil {
+		return page{}, err
+	}
+	return b.show(req)
+}
+
+func (b *browser) submit(ctx context.Context, f *form) (page, error) {
+	to, body := *f.action, io.Reader(strings.NewReader(f.values.Encode()))
+	if f.method == http.MethodGet {
+		to.RawQuery, body = f.values.Encode(), http.NoBody
+	}
+	req, err := http.NewRequestWithContext(ctx, f.method, to.String(), body)
+	if err != nil {
+		return page{}, err
+	}
+	if f.method == http.MethodPost {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	return b.show(req)
+}
+
+func (b *browser) show(req *http.Request) (page, error) {
+	req.Header.Set("Accept", "text/html")
+	resp, err := b.client.Do(req)
+	if err != nil {
+		return page{}, fmt.Errorf("open page: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	root, err := html.Parse(io.LimitReader(resp.Body, largestPage))
+	if err != nil {
+		return page{}, fmt.Errorf("read page: %w", err)
+	}
+	p := page{status: resp.StatusCode}
+	if h := first(root, "h1", "title"); h != nil {
+		p.heading = strings.Join(strings.Fields(content(h)), " ")
+	}
+	if f := first(root, "form"); f != nil {
+		if p.form, err = readForm(f, resp.Request.URL); err != nil {
+			return page{}, err
+		}
+	}
+	return p, nil
+}
+
+// readForm takes a form's fields with the values that are filled in already.
+func readForm(n *html.Node, base *url.URL) (*form, error) {
+	action, err := base.Parse(attr(n, "action"))
+	if err != nil {
+		return nil, fmt.Errorf("form's action: %w", err)
+	}
+	f := &form{action: action, method: http.MethodGet, values: url.Values{}}
+	if strings.EqualFold(attr(n, "method"), "post") {
+		f.method = http.MethodPost
+	}
+	for c := range n.Descendants() {
+		name, kind := attr(c, "name"), strings.ToLower(attr(c, "type"))
+		switch {
+		case c.Type != html.ElementNode:
+		case c.Data == "button" && (kind == "" || kind == "submit"), c.Data == "input" && kind == "submit":
+			f.buttons = append(f.buttons, button{name, attr(c, "value")})
+		case c.Data == "input" && name != "" && kind != "button" && kind != "reset":
+			f.values.Add(name, attr(c, "value"))
+		}
+	}
+	return f, nil
+}
+
+// fill enters who is there and presses the button that agrees, or the only
+// one. It returns the decision, "" for a button without.
+func (f *form) fill(username string) string {
+	if f.values.Has("username") {
+		f.values.Set("username", username)
+	}
+	for _, b := range f.buttons {
+		if b.name == "decision" && (b.value == "accept" || b.value == "connect") {
+			f.values.Set(b.name, b.value)
+			return b.value
+		}
+	}
+	if len(f.buttons) > 0 && f.buttons[0].name != "" {
+		f.values.Set(f.buttons[0].name, f.buttons[0].value)
+	}
+	return ""
+}
+
+// first finds the first element of the first of these kinds that there is.
+func first(root *html.Node, kinds ...string) *html.Node {
+	for _, kind := range kinds {
+		for n := range root.Descendants() {
+			if n.Type == html.ElementNode && n.Data == kind {
+				return n
+			}
+		}
+	}
+	return nil
+}
+
+func attr(n *html.Node, name string) string {
+	for _, a := range n.Attr {
+		if a.Key == name {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+func content(n *html.Node) string {
+	var b strings.Builder
+	for c := range n.Descendants() {
+		if c.Type == html.TextNode {
+			b.WriteString(c.Data)
+		}
+	}
+	return b.String()
+}
