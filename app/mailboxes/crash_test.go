@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mailboxes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+var errDead = errors.New("the process is dead")
+
+// life ends a process at one of its steps: before or after the step's effect.
+// From then on nothing it does reaches the store or the platform.
+type life struct {
+	mu    sync.Mutex
+	left  int
+	after bool
+	dead  bool
+}
+
+func (l *life) step(do func() error) error {
+	l.mu.Lock()
+	last := l.left == 0
+	l.left--
+	dead := l.dead
+	l.dead = l.dead || last
+	l.mu.Unlock()
+	if dead || last && !l.after {
+		return errDead
+	}
+	err := do()
+	if last {
+		return errDead
+	}
+	return err
+}
+
+type mortalPlatform struct {
+	ports.MailPlatform
+	*life
+}
+
+func (p mortalPlatform) For(id tenant.GUID) ports.MailTenant {
+	return mortalTenant{p.MailPlatform.For(id), p.life}
+}
+
+type mortalTenant struct {
+	ports.MailTenant
+	*life
+}
+
+func (m mortalTenant) Mailbox(ctx context.Context, address string) (out mailbox.Platform, err error) {
+	err = m.step(func() error { out, err = m.MailTenant.Mailbox(ctx, address); return err })
+	return out, err
+}
+
+func (m mortalTenant) CreateMailbox(ctx context.Context, s mailbox.Spec) (out mailbox.Platform, err error) {
+	err = m.step(func() error { out, err = m.MailTenant.CreateMailbox(ctx, s); return err })
+	return out, err
+}
+
+func (m mortalTenant) OpenSignIn(ctx context.Context, id, address string, p secret.Text) error {
+	return m.step(func() error { return m.MailTenant.OpenSignIn(ctx, id, address, p) })
+}
+
+func (m mortalTenant) OpenSubmission(ctx context.Context, address string) error {
+	return m.step(func() error { return m.MailTenant.OpenSubmission(ctx, address) })
+}
+
+type mortalStore struct {
+	ports.MailboxStore
+	*life
+}
+
+func (s mortalStore) SaveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox) error {
+	return s.step(func() error { return s.MailboxStore.SaveMailbox(ctx, owner, m) })
+}
+
+func (s mortalStore) ReleaseMailbox(ctx context.Context, owner access.AccountID, id string) error {
+	return s.step(func() error { return s.MailboxStore.ReleaseMailbox(ctx, owner, id) })
+}
+
+// TestProvisionConvergesAfterACrash ends the process at every step of a
+// request in turn; the same request to a new process converges, and nothing
+// was made twice.
+func TestProvisionConvergesAfterACrash(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		finished := false
+		for steps := 0; !finished; steps++ {
+			t.Run(fmt.Sprintf("step %d, after its effect %v", steps, after), func(t *testing.T) {
+				h := newHouse(t)
+				l := &life{left: steps, after: after}
+				h.Service.Platform, h.Service.Mailboxes = mortalPlatform{h.fake, l}, mortalStore{h.store, l}
+				_, err := h.provision(t.Context(), "anna@example.test", "ben@example.test")
+				if finished = !l.dead; finished {
+					must(t, err)
+				}
+				h.Service = h.service()
+				_, err = h.provision(t.Context(), "anna@example.test", "ben@example.test")
+				must(t, err)
+				h.sound(t, 2)
+				if made := h.fake.Effects("CreateMailbox"); made != 2 {
+					t.Fatalf("%d creations", made)
+				}
+			})
+			if steps > 100 {
+				t.Fatal("the request never ends")
+			}
+		}
+	}
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mailboxes
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+func TestProvisionMakesAndFinds(t *testing.T) {
+	h := newHouse(t)
+	got, err := h.provision(t.Context(), "Anna@Example.TEST", "ben@example.test")
+	must(t, err)
+	if !slices.Equal(statuses(got), []string{"created", "created"}) {
+		t.Fatalf("got %v", statuses(got))
+	}
+	if m := got[0].Mailbox; m.Address != "anna@example.test" || m.PrincipalName != m.Address || m.Alias == "" || m.DisplayName != "Anna Keller" {
+		t.Fatalf("the result tells %+v", m)
+	}
+	h.sound(t, 2)
+	got, err = h.provision(t.Context(), "carl@example.test", "anna@example.test", "ben@example.test")
+	must(t, err)
+	if !slices.Equal(statuses(got), []string{"created", "exists", "exists"}) {
+		t.Fatalf("got %v", statuses(got))
+	}
+	h.sound(t, 3)
+	signIns := h.fake.Calls("OpenSignIn")
+	got, err = h.provision(t.Context(), "carl@example.test", "anna@example.test", "ben@example.test")
+	must(t, err)
+	if !slices.Equal(statuses(got), []string{"exists", "exists", "exists"}) || h.fake.Calls("OpenSignIn") != signIns {
+		t.Fatalf("three existing addresses at the cap: got %v", statuses(got))
+	}
+}
+
+func TestProvisionTakesWhatWasThereBeforeUs(t *testing.T) {
+	h := newHouse(t)
+	_, err := h.fake.For(guid).CreateMailbox(t.Context(), mailbox.Spec{DisplayName: "Old", Address: "old@example.test"})
+	must(t, err)
+	got, err := h.provision(t.Context(), "old@example.test")
+	must(t, err)
+	if got[0].Status != "exists" || got[0].Mailbox.DisplayName != "Old" {
+		t.Fatalf("got %+v", got[0])
+	}
+	if held := h.fake.Holds(guid).Mailboxes[0]; held.PasswordSet || held.AccountEnabled {
+		t.Fatalf("a mailbox that is not ours was changed: %+v", held)
+	}
+	if s := h.stored(t); len(s) != 1 || s[0].Provisioned || s[0].Stage != mailbox.Ready {
+		t.Fatalf("stored %+v", s)
+	}
+}
+
+func TestProvisionRefusals(t *testing.T) {
+	unverified := func(t *testing.T, h *house) {
+		h.changeDomain(t, zone, func(d *domain.Domain) { d.Verified = false })
+	}
+	notReady := func(t *testing.T, h *house) {
+		h.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapPending })
+	}
+	smtpOff := func(t *testing.T, h *house) {
+		h.changeTenant(t, func(x *tenant.Tenant) { x.SMTPAuth = tenant.SMTPAuthDisabled })
+	}
+	downgraded := func(_ *testing.T, h *house) { h.acc.Plan.TenantSlots = 0 }
+	full := func(t *testing.T, h *house) {
+		_, err := h.provision(t.Context(), "a@example.test", "b@example.test", "c@example.test")
+		must(t, err)
+	}
+	for _, tt := range []struct {
+		name    string
+		arrange []func(*testing.T, *house)
+		change  func(*Request)
+		want    fault.Code
+	}{
+		{"no mailbox named", nil, func(r *Request) { r.Mailboxes = nil }, fault.InvalidRequest},
+		{"an empty name", nil, func(r *Request) { r.Mailboxes[0].DisplayName = " " }, fault.InvalidRequest},
+		{"an unknown domain", nil, func(r *Request) { r.Domain = "other.test" }, fault.DomainNotFound},
+		{"a domain that is none", nil, func(r *Request) { r.Domain = "" }, fault.DomainNotFound},
+		{"an address of another domain", nil, func(r *Request) { r.Mailboxes[0].Address = "a@other.test" }, fault.InvalidMailboxEmail},
+		{"a bad local part", nil, func(r *Request) { r.Mailboxes[0].Address = "a b@example.test" }, fault.InvalidMailboxEmail},
+		{"an address twice", nil, func(r *Request) {
+			r.Mailboxes = append(r.Mailboxes, mailbox.Spec{DisplayName: "Anna", Address: "NEW@example.test"})
+		}, fault.DuplicateMailboxEmail},
+		{"a weak password", nil, func(r *Request) { r.Password = secret.New("simple") }, fault.WeakPassword},
+		{"an unverified domain", []func(*testing.T, *house){unverified}, nil, fault.DomainNotVerified},
+		{"a full domain", []func(*testing.T, *house){full}, nil, fault.MailboxLimitReached},
+		{"more than fit at once", nil, func(r *Request) {
+			for _, a := range []string{"b", "c", "d"} {
+				r.Mailboxes = append(r.Mailboxes, mailbox.Spec{DisplayName: "Anna", Address: a + "@example.test"})
+			}
+		}, fault.MailboxLimitReached},
+		{"more tenants than the plan allows", []func(*testing.T, *house){downgraded}, nil, fault.TenantLimitReached},
+		{"bootstrap not ready", []func(*testing.T, *house){notReady}, nil, fault.ExchangeNotReady},
+		{"SMTP AUTH off", []func(*testing.T, *house){smtpOff}, nil, fault.SMTPAuthNotEnabled},
+		// What comes first when several apply.
+		{"the body before the domain", nil, func(r *Request) { r.Domain, r.Mailboxes = "other.test", nil }, fault.InvalidRequest},
+		{"ownership before the rules", nil, func(r *Request) { r.Domain, r.Password = "other.test", secret.New("x") }, fault.DomainNotFound},
+		{"the rules before the ceiling", []func(*testing.T, *house){unverified, downgraded}, nil, fault.DomainNotVerified},
+		{"the cap before the ceiling", []func(*testing.T, *house){full, downgraded}, nil, fault.MailboxLimitReached},
+		{"the ceiling before the state", []func(*testing.T, *house){downgraded, notReady}, nil, fault.TenantLimitReached},
+		{"bootstrap before SMTP AUTH", []func(*testing.T, *house){smtpOff, notReady}, nil, fault.ExchangeNotReady},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHouse(t)
+			for _, arrange := range tt.arrange {
+				arrange(t, h)
+			}
+			made := h.fake.Effects("CreateMailbox")
+			r := request("new@example.test")
+			if tt.change != nil {
+				tt.change(&r)
+			}
+			_, err := h.Provision(t.Context(), h.acc, guid, r)
+			refused(t, err, tt.want)
+			if h.fake.Effects("CreateMailbox") != made {
+				t.Fatal("a mailbox was made all the same")
+			}
+		})
+	}
+}
+
+func TestProvisionOfOthersIsNotFound(t *testing.T) {
+	h := newHouse(t)
+	stranger, err := h.store.CreateAccount(t.Context(), "other@example.com", "complete", 0, h.Now())
+	must(t, err)
+	for name, id := range map[string]tenant.GUID{"another account's": guid, "unknown": tenant.NoGUID} {
+		t.Run(name, func(t *testing.T) {
+			_, err := h.Provision(t.Context(), stranger, id, request("anna@example.test"))
+			refused(t, err, fault.TenantNotFound)
+		})
+	}
+	_, err = h.Usage(t.Context(), stranger.ID, guid, "x")
+	refused(t, err, fault.TenantNotFound)
+	_, err = h.List(t.Context(), access.AccountID(tenant.NoGUID), guid)
+	refused(t, err, fault.TenantNotFound)
+}
+
+func TestProvisionWithoutSMTPAuthWhereTheOperatorAllows(t *testing.T) {
+	h := newHouse(t)
+	h.RequireSMTPAuth = false
+	h.changeTenant(t, func(x *tenant.Tenant) { x.SMTPAuth = tenant.SMTPAuthRefused })
+	got, err := h.provision(t.Context(), "anna@example.test")
+	must(t, err)
+	if got[0].Status != "created" || h.fake.Calls("OpenSubmission") != 0 {
+		t.Fatalf("got %v with %d calls to open submission", statuses(got), h.fake.Calls("OpenSubmission"))
+	}
+}

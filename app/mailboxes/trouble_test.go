@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mailboxes
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+// A platform in trouble for a while: the request gets over it by itself.
+func TestProvisionGetsOverPassingTrouble(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		fault fake.Fault
+	}{
+		{"the domain is not accepted yet", fake.Fault{Method: "CreateMailbox", Kind: outcome.NotReady, Times: 3}},
+		{"the directory lags", fake.Fault{Method: "OpenSignIn", Kind: outcome.NotReady, Times: 3}},
+		{"the mail server lags", fake.Fault{Method: "OpenSubmission", Kind: outcome.NotReady, Times: 3}},
+		{"the creation is lost", fake.Fault{Method: "CreateMailbox", Kind: outcome.Unknown, Times: 1}},
+		{"the answer of the creation is lost", fake.Fault{Method: "CreateMailbox", Kind: outcome.Unknown, Times: 1, AfterEffect: true}},
+		{"the creation breaks after its effect", fake.Fault{Method: "CreateMailbox", Kind: outcome.Broken, Times: 1, AfterEffect: true}},
+		{"the password's answer is lost", fake.Fault{Method: "OpenSignIn", Kind: outcome.Unknown, Times: 1, AfterEffect: true}},
+		{"submission's answer is lost", fake.Fault{Method: "OpenSubmission", Kind: outcome.Unknown, Times: 1, AfterEffect: true}},
+		{"a look is lost", fake.Fault{Method: "Mailbox", Kind: outcome.Unknown, Times: 1}},
+		{"a look breaks twice", fake.Fault{Method: "Mailbox", Kind: outcome.Broken, Times: 2}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHouse(t)
+			h.fake.Fail(tt.fault)
+			got, err := h.provision(t.Context(), "anna@example.test")
+			must(t, err)
+			if got[0].Status != "created" || h.fake.Effects("CreateMailbox") != 1 {
+				t.Fatalf("got %v after %d creations", statuses(got), h.fake.Effects("CreateMailbox"))
+			}
+			h.sound(t, 1)
+		})
+	}
+}
+
+// A platform in lasting trouble: the answer says so, and the same request
+// converges once the trouble is over, with one mailbox made.
+func TestProvisionConvergesAfterLastingTrouble(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		fault fake.Fault
+		want  fault.Code
+		// kept: the place must stay taken, as something may be there.
+		kept bool
+	}{
+		{"the domain is never accepted", fake.Fault{Method: "CreateMailbox", Kind: outcome.NotReady}, fault.ProviderTimeout, false},
+		{"creations get lost", fake.Fault{Method: "CreateMailbox", Kind: outcome.Unknown}, fault.ProviderTimeout, true},
+		{"looks get lost", fake.Fault{Method: "Mailbox", Kind: outcome.Unknown}, fault.ProviderTimeout, false},
+		{"creations break", fake.Fault{Method: "CreateMailbox", Kind: outcome.Broken}, fault.ProviderError, true},
+		{"looks break", fake.Fault{Method: "Mailbox", Kind: outcome.Broken}, fault.ProviderError, false},
+		{"creations are throttled", fake.Fault{Method: "CreateMailbox", Kind: outcome.Throttled}, fault.ProviderUnavailable, false},
+		{"the platform is down", fake.Fault{Kind: outcome.Down}, fault.ProviderUnavailable, false},
+		{"the directory never shows the account", fake.Fault{Method: "OpenSignIn", Kind: outcome.NotReady}, fault.ProviderTimeout, true},
+		{"sign-in is throttled", fake.Fault{Method: "OpenSignIn", Kind: outcome.Throttled}, fault.ProviderUnavailable, true},
+		{"submission gets lost", fake.Fault{Method: "OpenSubmission", Kind: outcome.Unknown}, fault.ProviderTimeout, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHouse(t)
+			h.Limit = 30 * time.Millisecond
+			lift := h.fake.Fail(tt.fault)
+			_, err := h.provision(t.Context(), "anna@example.test")
+			refused(t, err, tt.want)
+			if tt.want == fault.ProviderUnavailable && fault.Of(err).RetryAfter != 7*time.Second {
+				t.Fatalf("it says to come back in %s", fault.Of(err).RetryAfter)
+			}
+			lift()
+			if tt.kept {
+				h.Limit = 5 * time.Second
+				got, err := h.provision(t.Context(), "anna@example.test")
+				must(t, err)
+				if got[0].Status != "created" {
+					t.Fatalf("got %v", statuses(got))
+				}
+				h.sound(t, 1)
+			}
+			if made := h.fake.Effects("CreateMailbox"); made > 1 {
+				t.Fatalf("%d creations", made)
+			}
+			taken := 0
+			if tt.kept {
+				taken = 1
+			}
+			if free := h.free(t); free != mailbox.MaxPerDomain-taken {
+				t.Fatalf("%d places are free", free)
+			}
+		})
+	}
+}
+
+func TestProvisionFailsOneItem(t *testing.T) {
+	h := newHouse(t)
+	h.fake.Occupy(guid, "taken@example.test")
+	got, err := h.provision(t.Context(), "taken@example.test", "anna@example.test")
+	must(t, err)
+	if got[0].Status != "failed" || got[0].Failure.Code != fault.InvalidMailboxEmail || got[1].Status != "created" {
+		t.Fatalf("got %+v", got)
+	}
+	h.sound(t, 1)
+	if free := h.free(t); free != 2 {
+		t.Fatalf("%d places are free, want 2", free)
+	}
+}
+
+func TestProvisionWithAPasswordThePlatformRefuses(t *testing.T) {
+	h := newHouse(t)
+	h.fake.Fail(fake.Fault{Method: "OpenSignIn", Kind: outcome.Refused, Code: fault.WeakPassword, Times: 1})
+	got, err := h.provision(t.Context(), "anna@example.test")
+	must(t, err)
+	if got[0].Status != "failed" || got[0].Failure.Code != fault.WeakPassword {
+		t.Fatalf("got %+v", got[0])
+	}
+	got, err = h.provision(t.Context(), "anna@example.test")
+	must(t, err)
+	if got[0].Status != "created" || h.fake.Effects("CreateMailbox") != 1 {
+		t.Fatalf("got %+v", got[0])
+	}
+	h.sound(t, 1)
+}
+
+func TestProvisionWithAccessWithdrawn(t *testing.T) {
+	for what, want := range map[string]tenant.Consent{
+		"consent": tenant.ConsentRevoked, "exchange_role": tenant.ConsentGranted,
+	} {
+		t.Run(what, func(t *testing.T) {
+			h := newHouse(t)
+			h.fake.Revoke(guid, what)
+			_, err := h.provision(t.Context(), "anna@example.test", "ben@example.test")
+			refused(t, err, fault.AccessDenied)
+			stored, err := h.store.Tenant(t.Context(), h.acc.ID, guid)
+			must(t, err)
+			if stored.Consent != want {
+				t.Fatalf("the consent is stored as %s, want %s", stored.Consent, want)
+			}
+			if free := h.free(t); free != mailbox.MaxPerDomain {
+				t.Fatalf("%d places are free", free)
+			}
+		})
+	}
+}
+
+func TestProvisionSettlesTheDomainFirst(t *testing.T) {
+	h := newHouse(t)
+	h.changeDomain(t, zone, func(d *domain.Domain) { d.MailReady = false })
+	_, err := h.provision(t.Context(), "anna@example.test")
+	must(t, err)
+	d, err := h.store.Domain(t.Context(), h.acc.ID, guid, zone)
+	must(t, err)
+	if !d.MailReady || d.Signing.Selector1.Content == "" {
+		t.Fatalf("the domain is stored as %+v", d)
+	}
+}
+
+func TestProvisionGoesOnWithoutItsCaller(t *testing.T) {
+	h := newHouse(t)
+	gate := h.fake.Hold("CreateMailbox")
+	ctx, leave := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		_, err := h.provision(ctx, "anna@example.test")
+		done <- err
+	}()
+	<-gate.Arrived()
+	leave()
+	gate.Release()
+	must(t, <-done)
+	h.sound(t, 1)
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mailboxes
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+func one(t *testing.T, h *house) mailbox.Mailbox {
+	t.Helper()
+	got, err := h.provision(t.Context(), "anna@example.test")
+	must(t, err)
+	return got[0].Mailbox
+}
+
+func TestUpdate(t *testing.T) {
+	h := newHouse(t)
+	m := one(t, h)
+	name, limit := "  Anna Schmidt ", 25
+	got, err := h.Update(t.Context(), h.acc.ID, guid, m.ID, Change{DisplayName: &name, DailySendLimit: &limit})
+	must(t, err)
+	stored, err := h.store.Mailbox(t.Context(), h.acc.ID, guid, m.ID)
+	must(t, err)
+	held := h.fake.Holds(guid).Mailboxes[0]
+	for where, is := range map[string]string{"answer": got.DisplayName, "store": stored.DisplayName, "platform": held.DisplayName} {
+		if is != "Anna Schmidt" {
+			t.Errorf("%s: the name is %q", where, is)
+		}
+	}
+	if got.DailySendLimit != 25 || stored.DailySendLimit != 25 {
+		t.Fatalf("the limit is answered %d, stored %d", got.DailySendLimit, stored.DailySendLimit)
+	}
+	usage, err := h.Usage(t.Context(), h.acc.ID, guid, m.ID)
+	must(t, err)
+	if usage.Limit != 25 || usage.Remaining != 25 || usage.Percent != 0 || usage.Blocked {
+		t.Fatalf("the usage is %+v", usage)
+	}
+}
+
+func TestUsageWithoutALimit(t *testing.T) {
+	h := newHouse(t)
+	usage, err := h.Usage(t.Context(), h.acc.ID, guid, one(t, h).ID)
+	must(t, err)
+	if usage.Limit != 0 || usage.Mailbox.SendsToday != 0 || !usage.Mailbox.SendsTodayAt.IsZero() {
+		t.Fatalf("the usage is %+v", usage)
+	}
+}
+
+func TestALimitNeedsNoPlatform(t *testing.T) {
+	h := newHouse(t)
+	m := one(t, h)
+	h.fake.Fail(fake.Fault{Kind: outcome.Down})
+	h.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapFailed })
+	limit := 1
+	_, err := h.Update(t.Context(), h.acc.ID, guid, m.ID, Change{DailySendLimit: &limit})
+	must(t, err)
+}
+
+func TestUpdateRefusals(t *testing.T) {
+	h := newHouse(t)
+	m := one(t, h)
+	name, empty, zero, tooMany, fine := "New", " ", 0, 26, 5
+	for _, tt := range []struct {
+		name   string
+		id     string
+		change Change
+		want   fault.Code
+	}{
+		{"nothing to change", m.ID, Change{}, fault.NoUpdates},
+		{"an empty name", m.ID, Change{DisplayName: &empty}, fault.InvalidRequest},
+		{"a limit of 0", m.ID, Change{DailySendLimit: &zero}, fault.InvalidSendLimit},
+		{"a limit of 26", m.ID, Change{DisplayName: &name, DailySendLimit: &tooMany}, fault.InvalidSendLimit},
+		{"an unknown mailbox", "00000000-0000-7000-8000-000000000000", Change{DailySendLimit: &fine}, fault.MailboxNotFound},
+		{"a malformed id", "nonsense", Change{DailySendLimit: &fine}, fault.MailboxNotFound},
+		{"the body before ownership", "nonsense", Change{DisplayName: &empty}, fault.InvalidRequest},
+		{"ownership before the rules", "nonsense", Change{}, fault.MailboxNotFound},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := h.Update(t.Context(), h.acc.ID, guid, tt.id, tt.change)
+			refused(t, err, tt.want)
+		})
+	}
+	if h.fake.Calls("Rename") != 0 {
+		t.Fatal("a refused change reached the platform")
+	}
+}
+
+func TestRenameInTrouble(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		arrange func(*testing.T, *house)
+		want    fault.Code // the zero Code: none
+	}{
+		{"bootstrap not ready", func(t *testing.T, h *house) {
+			h.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapPending })
+		}, fault.ExchangeNotReady},
+		{"the answer is lost", func(_ *testing.T, h *house) {
+			h.fake.Fail(fake.Fault{Method: "Rename", Kind: outcome.Unknown, AfterEffect: true})
+		}, fault.Code{}},
+		{"the request is lost", func(_ *testing.T, h *house) {
+			h.fake.Fail(fake.Fault{Method: "Rename", Kind: outcome.Unknown})
+		}, fault.ProviderTimeout},
+		{"the platform is throttled", func(_ *testing.T, h *house) {
+			h.fake.Fail(fake.Fault{Method: "Rename", Kind: outcome.Throttled})
+		}, fault.ProviderUnavailable},
+		{"the consent is gone", func(_ *testing.T, h *house) { h.fake.Revoke(guid, "consent") }, fault.AccessDenied},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHouse(t)
+			m := one(t, h)
+			tt.arrange(t, h)
+			name, limit := "New", 5
+			_, err := h.Update(t.Context(), h.acc.ID, guid, m.ID, Change{DisplayName: &name, DailySendLimit: &limit})
+			stored, lost := h.store.Mailbox(t.Context(), h.acc.ID, guid, m.ID)
+			must(t, lost)
+			if tt.want == (fault.Code{}) {
+				must(t, err)
+				if stored.DisplayName != name || stored.DailySendLimit != limit {
+					t.Fatalf("stored %+v", stored)
+				}
+				return
+			}
+			refused(t, err, tt.want)
+			if stored.DisplayName == name || stored.DailySendLimit != 0 {
+				t.Fatalf("a refused change is stored: %+v", stored)
+			}
+		})
+	}
+}
+
+func TestListByAddress(t *testing.T) {
+	h := newHouse(t)
+	_, err := h.provision(t.Context(), "ben@example.test", "anna@example.test")
+	must(t, err)
+	list, err := h.List(t.Context(), h.acc.ID, guid)
+	must(t, err)
+	if len(list) != 2 || list[0].Address != "anna@example.test" || list[0].DomainName != zone || list[0].TenantName != "Fabrikam" {
+		t.Fatalf("listed %+v", list)
+	}
+	if age := time.Since(list[0].CreatedAt); age < 0 || age > time.Minute {
+		t.Fatalf("created %s ago", age)
+	}
+}
