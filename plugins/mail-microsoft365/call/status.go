@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package call
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+)
+
+// Trouble reads the statuses that mean the same at all three hosts: throttled,
+// out of service, broken, too slow. It returns nil for the others. cause is the
+// host's name and, where it has one, its error code.
+func Trouble(a Answer, cause string) error {
+	o := &outcome.Error{Cause: Cause(strconv.Itoa(a.Status), cause), RetryAfter: RetryAfter(a.Header, time.Now())}
+	switch {
+	case a.Status == http.StatusTooManyRequests:
+		o.Kind, o.Detail = outcome.Throttled, "the mail platform wants us to wait"
+	case a.Status == http.StatusServiceUnavailable:
+		o.Kind, o.Detail = outcome.Down, "the mail platform is out of service"
+	case a.Status == http.StatusGatewayTimeout, a.Status == http.StatusRequestTimeout:
+		// The work may have been done, or go on.
+		o.Kind, o.Detail = outcome.Unknown, "the mail platform did not answer in time"
+		return temporary{o}
+	case a.Status >= http.StatusInternalServerError:
+		o.Kind, o.Detail = outcome.Broken, "the mail platform answered with an error"
+		return temporary{o}
+	default:
+		return nil
+	}
+	return o
+}
+
+// Broken is an answer that makes no sense or shows a fault of ours.
+func Broken(cause ...string) *outcome.Error {
+	return &outcome.Error{Kind: outcome.Broken, Cause: Cause(cause...), Detail: "the mail platform answered with an error"}
+}
+
+// Refuse is a definite refusal with a published code.
+func Refuse(code fault.Code, detail string, cause ...string) *outcome.Error {
+	return &outcome.Error{Kind: outcome.Refused, Code: code, Detail: detail, Cause: Cause(cause...)}
+}
+
+// NotReady is work that the provider finishes in its own time.
+func NotReady(detail string, cause ...string) *outcome.Error {
+	return &outcome.Error{Kind: outcome.NotReady, Detail: detail, Cause: Cause(cause...)}
+}
+
+// Denied reports whether the provider no longer lets us in.
+func Denied(err error) bool {
+	return outcome.Of(err) == outcome.Refused && errors.Is(err, fault.AccessDenied)
+}
+
+// Cause joins codes and type names to a cause for logs. What is not the form
+// of a code is left out: it may be a message with customer data.
+func Cause(parts ...string) string {
+	var kept []string
+	for _, p := range strings.Fields(strings.Join(parts, " ")) {
+		if p != "" && len(p) <= 80 && strings.Trim(p, codeCharacters) == "" {
+			kept = append(kept, p)
+		}
+	}
+	return strings.Join(kept, " ")
+}
+
+const codeCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.+-"
+
+// CauseOf returns the cause of the outcome in err, to keep it in another.
+func CauseOf(err error) string {
+	var o *outcome.Error
+	if errors.As(err, &o) {
+		return o.Cause
+	}
+	return ""
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/graph"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/login"
+	"github.com/tenantry/tenantry/plugins/sdk"
+)
+
+const version = "0.1.0"
+
+// defaults are the settings that have one.
+var defaults = map[string]string{
+	"login_url":      "https://login.microsoftonline.com",
+	"graph_url":      "https://graph.microsoft.com",
+	"exchange_url":   "https://outlook.office365.com",
+	"graph_scope":    "https://graph.microsoft.com/.default",
+	"exchange_scope": "https://outlook.office365.com/.default",
+	"pacing":         "1",
+}
+
+func description() sdk.Description {
+	return sdk.Description{
+		Name: "microsoft365", Kind: "mail", Version: version, Title: "Microsoft 365",
+		Fields: []sdk.Field{
+			{Name: "client_id", Required: true, Help: "application (client) id of the app registration"},
+			{Name: "client_secret", Secret: true, Help: "client secret; a certificate is preferred where both are set"},
+			{Name: "client_certificate", Secret: true, Help: "PEM with the certificate and its RSA private key"},
+			setting("login_url", "where administrators sign in and tokens come from; other for a sovereign cloud"),
+			setting("graph_url", "Microsoft Graph; /v1.0 is added"),
+			setting("exchange_url", "the Exchange Online admin endpoint"),
+			setting("graph_scope", "scope of tokens for Graph, and of the consent"),
+			setting("exchange_scope", "scope of tokens for Exchange"),
+			setting("pacing", "Exchange calls per second and tenant on the average; 0 does not pace"),
+		},
+		// The directory service's write limit for one application in one
+		// tenant. Exchange publishes none; the plugin paces it by itself.
+		Budgets: []sdk.Budget{{Key: "tenant", Limit: 3000, Window: 150 * time.Second}},
+	}
+}
+
+func setting(name, help string) sdk.Field {
+	return sdk.Field{Name: name, Default: defaults[name], Help: help}
+}
+
+// settings are a connection's, read and checked.
+type settings struct {
+	loginURL, graphURL, exchangeURL string
+	graphScope, exchangeScope       string
+	pacing                          float64
+	credential                      login.Credential
+}
+
+func readSettings(c sdk.Connection) (settings, error) {
+	value := func(name string) string {
+		if v := strings.TrimSpace(c.Settings[name]); v != "" {
+			return v
+		}
+		return defaults[name]
+	}
+	s := settings{
+		loginURL: strings.TrimRight(value("login_url"), "/"), graphURL: graph.Base(value("graph_url")),
+		exchangeURL: strings.TrimRight(value("exchange_url"), "/"),
+		graphScope:  value("graph_scope"), exchangeScope: value("exchange_scope"),
+		credential: login.Credential{
+			ClientID: value("client_id"), Secret: c.Secrets["client_secret"], Certificate: c.Secrets["client_certificate"],
+		},
+	}
+	for name, address := range map[string]string{"login_url": s.loginURL, "graph_url": s.graphURL, "exchange_url": s.exchangeURL} {
+		if u, err := url.Parse(address); err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
+			return settings{}, misconfigured(name)
+		}
+	}
+	var err error
+	if s.pacing, err = strconv.ParseFloat(value("pacing"), 64); err != nil {
+		return settings{}, misconfigured("pacing")
+	}
+	return s, s.credential.Check()
+}
+
+func misconfigured(name string) error {
+	err := call.Refuse(fault.ServiceUnavailable, "the mail platform is not configured", "setting", name)
+	err.RetryAfter = time.Minute
+	return err
+}

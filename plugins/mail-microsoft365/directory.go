@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/graph"
+)
+
+const builtinSuffix = ".onmicrosoft.com"
+
+type organization struct {
+	ID       string           `json:"id"`
+	Name     string           `json:"displayName"`
+	Verified []verifiedDomain `json:"verifiedDomains"`
+}
+
+type verifiedDomain struct {
+	Name    string `json:"name"`
+	Default bool   `json:"isDefault"`
+	Initial bool   `json:"isInitial"`
+}
+
+// organization reads the tenant's own record, which is always one.
+func (c *client) organization(ctx context.Context) (organization, error) {
+	all, err := graph.List[organization](ctx, c.graph, graph.Plain("/organization"),
+		graph.Query("$select", "id,displayName,verifiedDomains"))
+	switch {
+	case err != nil:
+		return organization{}, err
+	case len(all) != 1 || (all[0].ID != "" && !equalFold(all[0].ID, string(c.id))):
+		return organization{}, call.Broken("graph", "organization")
+	}
+	return all[0], nil
+}
+
+// Profile implements sdk.MailTenant. It asks with a new token, so that a
+// consent that was withdrawn is noticed before the old one ends.
+func (c *client) Profile(ctx context.Context) (tenant.Profile, error) {
+	c.graph.Tokens.Renew(fresh)
+	org, err := c.organization(ctx)
+	if err != nil {
+		return tenant.Profile{}, err
+	}
+	p := tenant.Profile{Name: org.Name}
+	for _, d := range org.Verified {
+		name := strings.ToLower(d.Name)
+		switch {
+		case d.Initial:
+			p.BuiltinDomain = name
+		case d.Default && !builtin(name):
+			p.DefaultDomain = name
+		}
+	}
+	return p, nil
+}
+
+type user struct {
+	Mail     json.RawMessage   `json:"mail"`
+	Licenses []json.RawMessage `json:"assignedLicenses"`
+}
+
+// mailbox reports whether the user has a mailbox of their own: a licence, and
+// no explicit word that there is no address.
+func (u user) mailbox() bool {
+	mail := string(bytes.TrimSpace(u.Mail))
+	return len(u.Licenses) > 0 && mail != "null" && mail != `""`
+}
+
+// UserMailboxes implements sdk.MailTenant. Graph answers it even while the mail
+// server is not prepared.
+func (c *client) UserMailboxes(ctx context.Context) (int, error) {
+	users, err := graph.List[user](ctx, c.graph, graph.Plain("/users"),
+		graph.Query("$select", "id,mail,assignedLicenses", "$top", "999"))
+	count := 0
+	for _, u := range users {
+		if u.mailbox() {
+			count++
+		}
+	}
+	return count, err
+}
+
+func builtin(name string) bool { return strings.HasSuffix(strings.ToLower(name), builtinSuffix) }
+
+func equalFold(a, b string) bool { return strings.EqualFold(a, b) }

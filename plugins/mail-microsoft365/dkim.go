@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
+)
+
+type acceptedDomain struct {
+	Name    exchange.Text `json:"DomainName"`
+	Removal exchange.Bool `json:"PendingRemoval"`
+	Pending exchange.Bool `json:"PendingCompletion"`
+}
+
+// MailDomains implements sdk.MailTenant.
+func (c *client) MailDomains(ctx context.Context) ([]string, error) {
+	rows, err := exchange.Invoke[acceptedDomain](ctx, c.exchange, exchange.Command{
+		Effect: call.Read, Cmdlet: exchange.GetAcceptedDomain,
+		Select: []string{"DomainName", "PendingRemoval", "PendingCompletion"},
+	})
+	var names []string
+	for _, d := range rows {
+		if d.Name != "" && !d.Removal.Value && !d.Pending.Value {
+			names = append(names, strings.ToLower(string(d.Name)))
+		}
+	}
+	return names, err
+}
+
+type signingConfig struct {
+	Domain    exchange.Text
+	Identity  exchange.Text
+	Name      exchange.Text
+	Enabled   exchange.Bool
+	Status    exchange.Text
+	Selector1 exchange.Text `json:"Selector1CNAME"`
+	Selector2 exchange.Text `json:"Selector2CNAME"`
+}
+
+func (s signingConfig) of(name string) bool {
+	for _, n := range []exchange.Text{s.Domain, s.Identity, s.Name} {
+		if equalFold(string(n), name) {
+			return true
+		}
+	}
+	return false
+}
+
+// noKeys is the status of a configuration whose keys are not made yet, so that
+// its targets, if any are shown, mean nothing.
+const noKeys = "NoDKIMKeys"
+
+// made reports whether the platform has named both targets.
+func (s signingConfig) made() bool {
+	return s.Selector1 != "" && s.Selector2 != "" && !equalFold(string(s.Status), noKeys)
+}
+
+// signing gives the CNAMEs as the platform says them. They are never computed:
+// the targets hold a letter that nothing else tells.
+func (s signingConfig) signing(name string) dns.Signing {
+	if !s.made() {
+		return dns.Signing{}
+	}
+	record := func(label string, target exchange.Text) dns.Record {
+		return dns.Record{Type: dns.CNAME, Name: label + "._domainkey." + name, Content: host(string(target)), TTL: defaultTTL}
+	}
+	return dns.Signing{
+		Enabled:   s.Enabled.Value,
+		Selector1: record("selector1", s.Selector1), Selector2: record("selector2", s.Selector2),
+	}
+}
+
+// Signing implements sdk.MailTenant.
+func (c *client) Signing(ctx context.Context, name string) (dns.Signing, error) {
+	config, _, err := c.signingConfig(ctx, name)
+	return config.signing(name), err
+}
+
+func (c *client) signingConfig(ctx context.Context, name string) (config signingConfig, found bool, err error) {
+	rows, err := exchange.Invoke[signingConfig](ctx, c.exchange, exchange.Command{
+		Effect: call.Read, Cmdlet: exchange.GetDkimSigningConfig, Parameters: map[string]any{"Identity": name},
+	})
+	if exchange.Is(err, exchange.NotFound) {
+		return signingConfig{}, false, nil
+	}
+	for _, row := range rows {
+		if row.of(name) {
+			return row, true, nil
+		}
+	}
+	return signingConfig{}, false, err
+}
+
+// EnsureSigning implements sdk.MailTenant.
+func (c *client) EnsureSigning(ctx context.Context, name string) (dns.Signing, error) {
+	ctx, cancel := call.WithDeadline(ctx)
+	defer cancel()
+	config, found, err := c.signingConfig(ctx, name)
+	if err != nil || config.made() {
+		return config.signing(name), err
+	}
+	if found {
+		// Enabling makes the keys; that it then refuses for want of CNAMEs
+		// is what we expect.
+		err = c.setSigning(ctx, name)
+	} else {
+		_, err = exchange.Invoke[struct{}](ctx, c.exchange, exchange.Command{
+			Effect: call.Create, Cmdlet: exchange.NewDkimSigningConfig,
+			Parameters: map[string]any{"DomainName": name, "KeySize": exchange.KeySize, "Enabled": false},
+		})
+	}
+	config, _, readErr := c.signingConfig(ctx, name)
+	switch {
+	case readErr == nil && config.made():
+		return config.signing(name), nil
+	case exchange.Is(err, exchange.NotFound, exchange.NotAccepted):
+		return dns.Signing{}, call.NotReady("the mail server does not accept the domain yet", call.CauseOf(err))
+	case err != nil && !exchange.Is(err, exchange.Exists, exchange.Invalid):
+		return dns.Signing{}, err
+	case readErr != nil:
+		return dns.Signing{}, readErr
+	default:
+		return dns.Signing{}, call.NotReady("the mail platform has not made the DKIM keys yet")
+	}
+}
+
+func (c *client) setSigning(ctx context.Context, name string) error {
+	_, err := exchange.Invoke[struct{}](ctx, c.exchange, exchange.Command{
+		Effect: call.Repeatable, Cmdlet: exchange.SetDkimSigningConfig,
+		Parameters: map[string]any{"Identity": name, "Enabled": true},
+	})
+	return err
+}
+
+// EnableSigning implements sdk.MailTenant.
+func (c *client) EnableSigning(ctx context.Context, name string) error {
+	ctx, cancel := call.WithDeadline(ctx)
+	defer cancel()
+	err := c.setSigning(ctx, name)
+	switch {
+	case exchange.Is(err, exchange.NotFound):
+		return call.Refuse(fault.DKIMNotReady, "the mail platform has made no DKIM records", call.CauseOf(err))
+	case exchange.Is(err, exchange.Invalid), exchange.Says(err, "cname"):
+		return call.Refuse(fault.DKIMNotReady, "the mail platform does not see both CNAME records yet", call.CauseOf(err))
+	case is(err, outcome.NotReady):
+		return call.Refuse(fault.DKIMNotReady, "the mail server is still being prepared", call.CauseOf(err))
+	default:
+		return err
+	}
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package exchange
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+// Text is a property that should be a string. Exchange sends null and "" for
+// unset ones without a system; any other form counts as unset too.
+type Text string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *Text) UnmarshalJSON(raw []byte) error {
+	var s string
+	_ = json.Unmarshal(raw, &s)
+	*t = Text(s)
+	return nil
+}
+
+// Bool is a property that should be a boolean, which some serializations write
+// as a string.
+type Bool struct{ Set, Value bool }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (b *Bool) UnmarshalJSON(raw []byte) error {
+	switch strings.ToLower(strings.Trim(string(raw), `"`)) {
+	case "true":
+		*b = Bool{true, true}
+	case "false":
+		*b = Bool{true, false}
+	}
+	return nil
+}
+
+// Time is a property that should be a point in time; zero when it is not.
+type Time struct{ time.Time }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *Time) UnmarshalJSON(raw []byte) error {
+	text := strings.Trim(string(raw), `"`)
+	for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999"} {
+		if at, err := time.Parse(form, text); err == nil {
+			t.Time = at.UTC()
+		}
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
+)
+
+type mailboxRow struct {
+	ObjectID    exchange.Text `json:"ExternalDirectoryObjectId"`
+	DisplayName exchange.Text
+	Alias       exchange.Text
+	Primary     exchange.Text `json:"PrimarySmtpAddress"`
+	Principal   exchange.Text `json:"UserPrincipalName"`
+	Kind        exchange.Text `json:"RecipientTypeDetails"`
+	Disabled    exchange.Bool `json:"AccountDisabled"`
+	Created     exchange.Time `json:"WhenMailboxCreated"`
+}
+
+var mailboxProperties = []string{
+	"ExternalDirectoryObjectId", "DisplayName", "Alias", "PrimarySmtpAddress", "UserPrincipalName",
+	"RecipientTypeDetails", "AccountDisabled", "WhenMailboxCreated",
+}
+
+// shared reports whether the row is a shared mailbox with an address. A filter
+// that the server did not apply would bring others.
+func (r mailboxRow) shared() bool {
+	return r.Primary != "" && (r.Kind == "" || equalFold(string(r.Kind), exchange.SharedMailbox))
+}
+
+func (r mailboxRow) platform() mailbox.Platform {
+	return mailbox.Platform{
+		ObjectID: string(r.ObjectID), DisplayName: string(r.DisplayName),
+		Address: strings.ToLower(string(r.Primary)), PrincipalName: string(r.Principal), Alias: string(r.Alias),
+		AccountEnabled: !r.Disabled.Value, CreatedAt: r.Created.Time,
+	}
+}
+
+// Mailboxes implements sdk.MailTenant.
+func (c *client) Mailboxes(ctx context.Context) ([]mailbox.Platform, error) {
+	rows, err := exchange.Invoke[mailboxRow](ctx, c.exchange, exchange.Command{
+		Effect: call.Read, Cmdlet: exchange.GetMailbox, Select: mailboxProperties,
+		Parameters: map[string]any{"ResultSize": exchange.Unlimited, "RecipientTypeDetails": []string{exchange.SharedMailbox}},
+	})
+	var out []mailbox.Platform
+	for _, r := range rows {
+		if r.shared() {
+			out = append(out, r.platform())
+		}
+	}
+	return out, err
+}
+
+// Mailbox implements sdk.MailTenant.
+func (c *client) Mailbox(ctx context.Context, address string) (mailbox.Platform, error) {
+	found, _, err := c.atAddress(ctx, strings.ToLower(address))
+	return found, err
+}
+
+// atAddress finds a shared mailbox by its primary address. held tells of other
+// mailboxes that the address leads to.
+func (c *client) atAddress(ctx context.Context, address string) (found mailbox.Platform, held bool, err error) {
+	rows, err := exchange.Invoke[mailboxRow](ctx, c.exchange, exchange.Command{
+		Effect: call.Read, Cmdlet: exchange.GetMailbox, Select: mailboxProperties,
+		Parameters: map[string]any{"Identity": address},
+	})
+	if err != nil && !exchange.Is(err, exchange.NotFound) {
+		return mailbox.Platform{}, false, err
+	}
+	for _, r := range rows {
+		if r.shared() && equalFold(string(r.Primary), address) {
+			return r.platform(), false, nil
+		}
+	}
+	return mailbox.Platform{}, len(rows) > 0, call.Refuse(fault.MailboxNotFound, "the tenant holds no such shared mailbox")
+}
+
+// OpenSubmission implements sdk.MailTenant.
+func (c *client) OpenSubmission(ctx context.Context, address string) error {
+	_, err := exchange.Invoke[struct{}](ctx, c.exchange, exchange.Command{
+		Effect: call.Repeatable, Cmdlet: exchange.SetCASMailbox,
+		Parameters: map[string]any{"Identity": strings.ToLower(address), "SmtpClientAuthenticationDisabled": false},
+	})
+	if exchange.Is(err, exchange.NotFound) {
+		return call.NotReady("the mail server does not show the mailbox yet", call.CauseOf(err))
+	}
+	return err
+}
+
+// Rename implements sdk.MailTenant.
+func (c *client) Rename(ctx context.Context, address, displayName string) error {
+	_, err := exchange.Invoke[struct{}](ctx, c.exchange, exchange.Command{
+		Effect: call.Repeatable, Cmdlet: exchange.SetMailbox,
+		Parameters: map[string]any{"Identity": strings.ToLower(address), "DisplayName": displayName},
+	})
+	if exchange.Is(err, exchange.NotFound) {
+		return call.Refuse(fault.MailboxNotFound, "the tenant holds no such shared mailbox", call.CauseOf(err))
+	}
+	return err
+}

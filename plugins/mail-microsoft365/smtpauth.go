@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
+)
+
+type transportConfig struct {
+	Disabled exchange.Bool `json:"SmtpClientAuthenticationDisabled"`
+}
+
+// SMTPAuth implements sdk.MailTenant. An unset value is the platform's default,
+// which is off.
+func (c *client) SMTPAuth(ctx context.Context) (tenant.SMTPAuth, error) {
+	rows, err := exchange.Invoke[transportConfig](ctx, c.exchange, exchange.Command{
+		Effect: call.Read, Cmdlet: exchange.GetTransportConfig, Select: []string{"SmtpClientAuthenticationDisabled"},
+	})
+	switch {
+	case err != nil:
+		return tenant.SMTPAuthUnknown, err
+	case len(rows) != 1:
+		return tenant.SMTPAuthUnknown, call.Broken("exchange", "transport_config")
+	case rows[0].Disabled.Set && !rows[0].Disabled.Value:
+		return tenant.SMTPAuthEnabled, nil
+	default:
+		return tenant.SMTPAuthDisabled, nil
+	}
+}
+
+// EnableSMTPAuth implements sdk.MailTenant. The platform may take the command
+// and change nothing, so what it then says is what counts.
+func (c *client) EnableSMTPAuth(ctx context.Context) error {
+	ctx, cancel := call.WithDeadline(ctx)
+	defer cancel()
+	_, err := exchange.Invoke[struct{}](ctx, c.exchange, exchange.Command{
+		Effect: call.Repeatable, Cmdlet: exchange.SetTransportConfig,
+		Parameters: map[string]any{"SmtpClientAuthenticationDisabled": false},
+	})
+	refused := exchange.Is(err, exchange.Unknown, exchange.Invalid, exchange.Bug, exchange.Limit)
+	if err != nil && !refused {
+		return err
+	}
+	p := c.platform.house.patience
+	for n := 0; ; n++ {
+		state, readErr := c.SMTPAuth(ctx)
+		switch {
+		case readErr != nil && err != nil:
+			return err
+		case readErr != nil || state == tenant.SMTPAuthEnabled:
+			return readErr
+		case err != nil && exchange.Status(err) >= http.StatusBadRequest, n+1 >= p.Tries, !p.Pause(ctx, n, nil):
+			return call.Refuse(fault.SMTPAuthNotEnabled, "the mail platform keeps authenticated SMTP off for the tenant", call.CauseOf(err))
+		}
+	}
+}
