@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command withservers runs a command with private test servers beside it:
+//
+//	go run ./.ci/withservers -- go test ./...
+//
+// The servers end with it, however it ends.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+)
+
+func main() {
+	code, err := run(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "withservers:", err)
+	}
+	os.Exit(code)
+}
+
+func run(args []string) (int, error) {
+	if len(args) > 0 && args[0] == "--" {
+		args = args[1:]
+	}
+	if len(args) == 0 {
+		return 2, errors.New("usage: withservers -- command [argument…]")
+	}
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	postgres, err := testserver.StartPostgres(context.Background())
+	if err != nil {
+		return 1, err
+	}
+	defer postgres.Stop()
+	return child(args, append(os.Environ(), testserver.Env+"="+postgres.URL), signals)
+}
+
+// child runs the command and hands it the signals that we get.
+func child(args, env []string, signals <-chan os.Signal) (int, error) {
+	cmd := exec.Command(args[0], args[1:]...) //nolint:gosec // running what it is told is its purpose
+	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = os.Stdin, os.Stdout, os.Stderr, env
+	if err := cmd.Start(); err != nil {
+		return 1, err
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	for {
+		select {
+		case s := <-signals:
+			_ = cmd.Process.Signal(s)
+		case err := <-done:
+			var exit *exec.ExitError
+			if errors.As(err, &exit) {
+				return max(1, exit.ExitCode()), nil // -1 when a signal ended it
+			}
+			if err != nil {
+				return 1, err
+			}
+			return 0, nil
+		}
+	}
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package testserver_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+)
+
+// childEnv makes this test binary start a server and wait to be killed.
+const childEnv = "TENANTRY_TESTSERVER_CHILD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childEnv) == "" {
+		os.Exit(m.Run())
+	}
+	p, err := testserver.StartPostgres(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Println(p.URL)
+	select {}
+}
+
+func TestServerIsPrivateAndLeavesNothing(t *testing.T) {
+	t.Setenv("TMPDIR", shared(t))
+	p, err := testserver.StartPostgres(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := url.Parse(p.URL)
+	if err != nil || u.Hostname() != "127.0.0.1" {
+		t.Errorf("URL %q is not on loopback (%v)", p.URL, err)
+	}
+	wrong := *u
+	wrong.User = url.UserPassword(u.User.Username(), "guess")
+	if out, err := exec.Command("psql", "-c", "SELECT 1", wrong.String()).CombinedOutput(); err == nil {
+		t.Errorf("a wrong password is let in: %s", out)
+	}
+	p.Stop()
+	gone(t, u.Host)
+}
+
+func TestServerDiesWithItsParent(t *testing.T) {
+	t.Setenv("TMPDIR", shared(t))
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), childEnv+"=1")
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line := bufio.NewScanner(out)
+	line.Scan()
+	u, err := url.Parse(line.Text())
+	if err != nil || u.Host == "" {
+		t.Fatalf("the child says %q", line.Text())
+	}
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = child.Wait()
+	gone(t, u.Host)
+}
+
+// gone waits until neither the port nor the files are there.
+func gone(t *testing.T, host string) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	for {
+		left, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "tenantry-postgres-*"))
+		conn, err := net.DialTimeout("tcp", host, time.Second)
+		if err == nil {
+			_ = conn.Close()
+		}
+		if err != nil && len(left) == 0 {
+			return
+		}
+		select {
+		case <-deadline:
+			t.Fatalf("left behind: files %v, port open: %v", left, err == nil)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// shared is a folder that the server's user can reach, unlike t.TempDir.
+func shared(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "shared-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o777); err != nil { //nolint:gosec // the point of it
+		t.Fatal(err)
+	}
+	return dir
+}
