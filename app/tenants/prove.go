@@ -106,6 +106,9 @@ func (s *Service) prove(ctx context.Context, flow ports.ConnectFlow, cookie, cod
 	}
 	failpoint.Hit("tenants.before-prove")
 	admin, err := s.Platform.Administrator(ctx, s.signIn(flow, cookie, verifier), code)
+	if denied(err) {
+		return tenant.Administrator{}, noConsent()
+	}
 	if err != nil {
 		return tenant.Administrator{}, fmt.Errorf("sign-in: %w", err)
 	}
@@ -135,7 +138,7 @@ func (s *Service) profile(ctx context.Context, id tenant.GUID) (tenant.Profile, 
 		select {
 		case <-pause.C:
 		case <-patience.Done():
-			return tenant.Profile{}, fault.ConsentDeclined.With("the mail platform knows of no consent for this tenant")
+			return tenant.Profile{}, noConsent()
 		}
 	}
 }
@@ -167,6 +170,10 @@ func (s *Service) proved(ctx context.Context, flow ports.ConnectFlow) error {
 	}
 	_, err := s.Flows.TakeFlow(ctx, flow.StateHash, ports.FlowProving, ports.FlowConfirm, s.Now())
 	return err
+}
+
+func noConsent() error {
+	return fault.ConsentDeclined.With("the mail platform knows of no consent for this tenant")
 }
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

@@ -51,7 +51,7 @@ func displayName(raw string) (name, why string) {
 		if unicode.IsControl(c) || misleading(c) {
 			return "", "holds a control character"
 		}
-		visible = visible || !(unicode.IsSpace(c) || unicode.Is(unicode.Cf, c))
+		visible = visible || !unicode.IsSpace(c) && !unicode.Is(unicode.Cf, c)
 	}
 	switch n := utf8.RuneCountInString(name); {
 	case !visible:

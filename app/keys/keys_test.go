@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package keys_test
+
+import (
+	"crypto/rand"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/app/keys"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/secret"
+)
+
+func now() time.Time { return time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC) }
+
+// open returns the use cases over an empty store, an account and its key.
+func open(t *testing.T) (*keys.Service, access.Account, secret.Text) {
+	t.Helper()
+	store, err := bunstore.Open(t.Context(), bunstore.Memory, bunstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	if err := store.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	acc, err := store.CreateAccount(t.Context(), "ann@example.com", "complete", 0, now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.CreateAccount(t.Context(), "bob@example.com", "complete", 0, now()); err != nil {
+		t.Fatal(err)
+	}
+	key, text, err := access.NewKey(rand.Reader, "tny", access.Trial, acc.ID, "first", now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.AddKey(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	return &keys.Service{Keys: store, Prefix: "tny", Random: rand.Reader, Now: now}, acc, text
+}
+
+func bearer(key secret.Text) []string { return []string{"Bearer " + key.Reveal()} }
+
+func TestAuthenticate(t *testing.T) {
+	service, acc, key := open(t)
+	_, foreign, err := access.NewKey(rand.Reader, "tny", access.Live, acc.ID, "", now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name    string
+		headers []string
+		refusal error
+	}{
+		{"the key", bearer(key), nil},
+		{"no header", nil, fault.InvalidAuthHeader},
+		{"no key", []string{"Bearer "}, fault.MissingAPIKey},
+		{"a malformed key", []string{"Bearer tny_live_1"}, fault.InvalidAPIKey},
+		{"an unknown key", bearer(foreign), fault.InvalidAPIKey},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			caller, err := service.Authenticate(t.Context(), tt.headers)
+			if !errors.Is(err, tt.refusal) || tt.refusal == nil && caller.Account.ID != acc.ID {
+				t.Fatalf("got %v, %v", caller, err)
+			}
+		})
+	}
+}
+
+func TestMalformedAndUnknownKeysGetOneAnswer(t *testing.T) {
+	service, _, key := open(t)
+	unknown := secret.New(key.Reveal()[:len(key.Reveal())-1] + "x")
+	_, malformed := service.Authenticate(t.Context(), bearer(unknown))
+	last := key.Reveal()[len(key.Reveal())-1]
+	flipped := byte('0')
+	if last == '0' {
+		flipped = '1'
+	}
+	_, missing := service.Authenticate(t.Context(), bearer(secret.New(key.Reveal()[:len(key.Reveal())-1]+string(flipped))))
+	if malformed == nil || missing == nil || malformed.Error() != missing.Error() {
+		t.Fatalf("%v and %v", malformed, missing)
+	}
+}
+
+func TestRotate(t *testing.T) {
+	service, acc, key := open(t)
+	caller, err := service.Authenticate(t.Context(), bearer(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rotated, err := service.Rotate(t.Context(), caller, "Ann@Example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if form, err := access.ParseKey("tny", rotated.Secret); err != nil || form != access.Live {
+		t.Fatalf("the new key parses as %q, %v", form, err)
+	}
+	if rotated.Hint != access.KeyHint(rotated.Secret) || !rotated.At.Equal(now()) {
+		t.Fatalf("got %+v", rotated)
+	}
+	if again, err := service.Authenticate(t.Context(), bearer(rotated.Secret)); err != nil || again.Account.ID != acc.ID {
+		t.Fatalf("the new key: %v, %v", again, err)
+	}
+	if _, err := service.Authenticate(t.Context(), bearer(key)); !errors.Is(err, fault.InvalidAPIKey) {
+		t.Fatalf("the old key lives: %v", err)
+	}
+}
+
+func TestRotateForAnAddressOfAnotherAccount(t *testing.T) {
+	service, _, key := open(t)
+	caller, err := service.Authenticate(t.Context(), bearer(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, address := range []string{"bob@example.com", "nobody@example.com", ""} {
+		if _, err := service.Rotate(t.Context(), caller, address); !errors.Is(err, fault.AccessDenied) {
+			t.Errorf("%q: %v", address, err)
+		}
+	}
+	if _, err := service.Authenticate(t.Context(), bearer(key)); err != nil {
+		t.Errorf("the key died: %v", err)
+	}
+}
+
+func TestOfManyRotationsAtOnceOneWins(t *testing.T) {
+	service, _, key := open(t)
+	caller, err := service.Authenticate(t.Context(), bearer(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wait sync.WaitGroup
+	errs := make([]error, 8)
+	for i := range errs {
+		wait.Go(func() { _, errs[i] = service.Rotate(t.Context(), caller, "ann@example.com") })
+	}
+	wait.Wait()
+	won := 0
+	for _, err := range errs {
+		switch {
+		case err == nil:
+			won++
+		case !errors.Is(err, fault.InvalidAPIKey):
+			t.Errorf("a loser got %v", err)
+		}
+	}
+	if won != 1 {
+		t.Fatalf("%d rotations won", won)
+	}
+}

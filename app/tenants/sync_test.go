@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tenants_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/app/tenants"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+// connected is a world whose ann holds a tenant that is set up so.
+func connected(t *testing.T, setup fake.Setup) *world {
+	t.Helper()
+	w := newWorld(t)
+	setup.Name = "One"
+	w.platform.AddTenant(guid, setup)
+	w.connect(t, w.ann, admin)
+	return w
+}
+
+func (w *world) sync(t *testing.T) tenants.Synced {
+	t.Helper()
+	out, err := w.Sync(t.Context(), w.ann.ID, guid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// furnish gives the tenant, behind our back, a verified domain with a mailbox
+// and a domain that waits for its record.
+func (w *world) furnish(t *testing.T) {
+	t.Helper()
+	at := w.platform.For(guid)
+	for _, name := range []string{"one.test", "two.test"} {
+		if _, err := at.AddDomain(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	records, err := at.Records(t.Context(), "one.test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.platform.DNS.Publish("one.test", append(records.Verification,
+		dns.Record{Type: dns.TXT, Name: "one.test", Content: "v=spf1 -all"},
+		dns.Record{Type: dns.TXT, Name: "_dmarc.one.test", Content: "v=DMARC1; p=none"})...)
+	w.platform.DNS.Publish("two.test")
+	if _, err := at.VerifyDomain(t.Context(), "one.test"); err != nil {
+		t.Fatal(err)
+	}
+	if err := at.EnableMail(t.Context(), "one.test"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := at.Bootstrap(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := at.CreateMailbox(t.Context(), mailbox.Spec{DisplayName: "Anna", Address: "anna@one.test"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) stored(t *testing.T) (domains []domain.Domain, boxes []mailbox.Mailbox) {
+	t.Helper()
+	domains, err := w.store.Domains(t.Context(), w.ann.ID, guid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	boxes, err = w.store.Mailboxes(t.Context(), w.ann.ID, guid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return domains, boxes
+}
+
+func TestSync(t *testing.T) {
+	w := connected(t, fake.Setup{})
+	w.furnish(t)
+	out := w.sync(t)
+	if out.Partial || out.Bootstrap.Status != "ready" || out.SMTPAuth.Status != "enabled" || out.SMTPAuth.Skipped ||
+		out.Discovery.Status != "completed" || out.MailboxError != "" || len(out.RunID) != 36 {
+		t.Fatalf("got %+v", out)
+	}
+	if got := out.Tenant; got.DomainCount != 2 || got.DomainsVerified != 1 || got.MailboxCount != 1 || got.UserMailboxes != 1 ||
+		!got.LastSyncAt.Equal(w.now) || got.Name != "One" || got.SMTPAuth != tenant.SMTPAuthEnabled {
+		t.Fatalf("the tenant is %+v", got)
+	}
+	if r := w.readiness(t); !r.ReadyToProvision || r.NextStep != tenant.NextPublishDNS || r.Discovery != tenant.DiscoveryCompleted {
+		t.Fatalf("readiness %+v", r)
+	}
+	domains, boxes := w.stored(t)
+	one, two := domains[0], domains[1]
+	if !one.Verified || !one.MailReady || one.Status.SPF != "v=spf1 -all" || one.Status.DMARC != "v=DMARC1; p=none" ||
+		one.Signing.Selector1.Content == "" || len(one.Service) == 0 || one.CheckedAt.IsZero() {
+		t.Errorf("one is %+v", one)
+	}
+	if two.Verified || len(two.Verification) != 1 || two.Status.MX != "missing" || two.Status.VerificationSeen || two.CheckedAt.IsZero() {
+		t.Errorf("two is %+v", two)
+	}
+	if boxes[0].Address != "anna@one.test" || boxes[0].Provisioned {
+		t.Errorf("mailboxes %+v", boxes)
+	}
+}
+
+func TestSyncSeesThePublishedRecord(t *testing.T) {
+	w := connected(t, fake.Setup{})
+	w.furnish(t)
+	w.sync(t)
+	domains, _ := w.stored(t)
+	w.platform.DNS.Publish("two.test", domains[1].Verification...)
+	w.sync(t)
+	if next := w.readiness(t).NextStep; next != tenant.NextVerifyDomain {
+		t.Fatalf("next step %q", next)
+	}
+}
+
+func TestSyncRemovesWhatVanished(t *testing.T) {
+	w := connected(t, fake.Setup{})
+	w.furnish(t)
+	w.sync(t)
+	w.now = w.now.Add(time.Hour)
+	w.platform.AddTenant(guid, fake.Setup{Name: "One renamed"}) // nothing in it
+	w.connect(t, w.ann, admin)
+	w.now = w.now.Add(time.Minute)
+	out := w.sync(t)
+	domains, boxes := w.stored(t)
+	if len(domains) != 0 || len(boxes) != 0 || out.Tenant.Name != "One renamed" {
+		t.Fatalf("still there: %v %v %v", domains, boxes, out.Tenant)
+	}
+}
+
+func TestSyncOfATenantThatWaits(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		setup     fake.Setup
+		bootstrap string
+		next      string
+	}{
+		{"the role spreads", fake.Setup{Lag: fake.Lag{Role: time.Hour}}, "pending", tenant.NextSync},
+		{"the tenant is dehydrated", fake.Setup{Dehydrated: true}, "pending", tenant.NextSync},
+		{"the role is denied", fake.Setup{Denied: true}, "failed", tenant.NextGrantRole},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := connected(t, tt.setup)
+			w.Settling.Limit = 50 * time.Millisecond
+			if _, err := w.platform.For(guid).AddDomain(t.Context(), "one.test"); err != nil {
+				t.Fatal(err)
+			}
+			out := w.sync(t)
+			if !out.Partial || out.Bootstrap.Status != tt.bootstrap || out.Bootstrap.Message == "" ||
+				out.SMTPAuth.Status != "skipped" || !out.SMTPAuth.Skipped || out.SMTPAuth.Message == "" {
+				t.Fatalf("got %+v", out)
+			}
+			if out.Discovery.Status != "completed" || out.Tenant.DomainCount != 1 {
+				t.Fatalf("discovery did not run: %+v", out)
+			}
+			if w.platform.Calls("SMTPAuth")+w.platform.Calls("EnableSMTPAuth") != 0 {
+				t.Error("SMTP AUTH was attempted")
+			}
+			if next := w.readiness(t).NextStep; next != tt.next {
+				t.Errorf("next step %q", next)
+			}
+		})
+	}
+}
+
+func TestSyncWaitsForABootstrapThatIsAlmostThere(t *testing.T) {
+	w := connected(t, fake.Setup{Dehydrated: true})
+	gate := w.platform.Hold("Bootstrap")
+	done := make(chan tenants.Synced)
+	go func() {
+		out, err := w.Sync(context.WithoutCancel(t.Context()), w.ann.ID, guid)
+		if err != nil {
+			t.Error(err)
+		}
+		done <- out
+	}()
+	<-gate.Arrived()
+	w.platform.Advance(time.Hour)
+	gate.Release()
+	if out := <-done; out.Bootstrap.Status != "ready" || out.Partial {
+		t.Fatalf("got %+v", out)
+	}
+}
+
+func TestSyncWithSMTPAuthRefused(t *testing.T) {
+	w := connected(t, fake.Setup{SMTPAuthRefused: true})
+	out := w.sync(t)
+	if !out.Partial || out.SMTPAuth.Status != "failed" || out.SMTPAuth.Skipped || out.Bootstrap.Status != "ready" {
+		t.Fatalf("got %+v", out)
+	}
+	if r := w.readiness(t); r.SMTPAuth != tenant.SMTPAuthRefused || r.NextStep != tenant.NextAddDomain {
+		t.Fatalf("readiness %+v", r)
+	}
+}
+
+func TestSyncLooksWhenTheAnswerGotLost(t *testing.T) {
+	w := connected(t, fake.Setup{})
+	w.platform.Fail(fake.Fault{Method: "EnableSMTPAuth", Kind: outcome.Unknown, AfterEffect: true})
+	if out := w.sync(t); out.Partial || out.SMTPAuth.Status != "enabled" {
+		t.Fatalf("got %+v", out)
+	}
+	if n := w.platform.Effects("EnableSMTPAuth"); n != 1 {
+		t.Fatalf("enabled %d times", n)
+	}
+}
+
+func TestSyncOfAPartlyBrokenPlatform(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		fault fake.Fault
+		check func(t *testing.T, w *world, out tenants.Synced)
+	}{
+		{"the directory is not listed", fake.Fault{Method: "Domains", Kind: outcome.Broken}, func(t *testing.T, w *world, out tenants.Synced) {
+			if out.Discovery.Status != "failed" || out.Discovery.Message == "" || out.Bootstrap.Status != "ready" || !out.Tenant.LastSyncAt.Equal(w.now.Add(-time.Hour)) {
+				t.Errorf("got %+v", out)
+			}
+			if r := w.readiness(t); r.Discovery != tenant.DiscoveryFailed || r.NextStep != tenant.NextSync {
+				t.Errorf("readiness %+v", r)
+			}
+		}},
+		{"mailboxes are not listed", fake.Fault{Method: "Mailboxes", Kind: outcome.Throttled}, func(t *testing.T, _ *world, out tenants.Synced) {
+			if out.Discovery.Status != "completed" || out.MailboxError == "" {
+				t.Errorf("got %+v", out)
+			}
+		}},
+		{"users are not counted", fake.Fault{Method: "UserMailboxes", Kind: outcome.Unknown}, func(t *testing.T, _ *world, out tenants.Synced) {
+			if out.MailboxError == "" || out.Tenant.UserMailboxes != 1 {
+				t.Errorf("got %+v", out)
+			}
+		}},
+		{"the mail server does not answer", fake.Fault{Method: "Bootstrap", Kind: outcome.Down}, func(t *testing.T, w *world, out tenants.Synced) {
+			if out.Bootstrap.Status != "pending" || !out.SMTPAuth.Skipped || out.Tenant.Bootstrap != tenant.BootstrapReady {
+				t.Errorf("no news became bad news: %+v", out)
+			}
+		}},
+		{"SMTP AUTH is not told", fake.Fault{Method: "SMTPAuth", Kind: outcome.Broken}, func(t *testing.T, _ *world, out tenants.Synced) {
+			if out.SMTPAuth.Status != "failed" || out.Tenant.SMTPAuth != tenant.SMTPAuthEnabled {
+				t.Errorf("got %+v", out)
+			}
+		}},
+		{"records of a domain are not told", fake.Fault{Method: "Records", About: "two.test", Kind: outcome.Broken}, func(t *testing.T, w *world, out tenants.Synced) {
+			if domains, _ := w.stored(t); out.Partial || len(domains[1].Verification) != 1 {
+				t.Errorf("got %+v", out)
+			}
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := connected(t, fake.Setup{})
+			w.furnish(t)
+			w.sync(t)
+			w.now = w.now.Add(time.Hour)
+			w.platform.Fail(tt.fault)
+			out := w.sync(t)
+			if !out.Partial && tt.fault.About == "" {
+				t.Errorf("not partial: %+v", out)
+			}
+			if domains, boxes := w.stored(t); len(domains) != 2 || len(boxes) != 1 {
+				t.Errorf("what could not be listed was removed: %v %v", domains, boxes)
+			}
+			tt.check(t, w, out)
+		})
+	}
+}
+
+func TestSyncOfAPlatformThatIsDown(t *testing.T) {
+	w := connected(t, fake.Setup{})
+	w.platform.Fail(fake.Fault{Kind: outcome.Down})
+	_, err := w.Sync(t.Context(), w.ann.ID, guid)
+	refused(t, err, fault.ProviderUnavailable)
+	if wait := fault.Of(err).RetryAfter; wait != 7*time.Second {
+		t.Errorf("comes back in %v", wait)
+	}
+}
+
+func TestSyncAfterTheConsentWasWithdrawn(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		revoke func(w *world)
+	}{
+		{"before", func(w *world) { w.platform.Revoke(guid, "consent") }},
+		{"in its midst", func(w *world) {
+			w.platform.Fail(fake.Fault{Method: "Domains", Kind: outcome.Refused, Code: fault.AccessDenied})
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := connected(t, fake.Setup{})
+			w.sync(t)
+			tt.revoke(w)
+			_, err := w.Sync(t.Context(), w.ann.ID, guid)
+			refused(t, err, fault.AccessDenied)
+			if r := w.readiness(t); r.Consent != tenant.ConsentRevoked || r.NextStep != tenant.NextReconnect || r.ReadyToProvision {
+				t.Fatalf("readiness %+v", r)
+			}
+		})
+	}
+}
+
+func TestSyncNoticesAConsentThatWorksAgain(t *testing.T) {
+	w := connected(t, fake.Setup{})
+	lift := w.platform.Fail(fake.Fault{Method: "Profile", Kind: outcome.Refused, Code: fault.AccessDenied})
+	_, err := w.Sync(t.Context(), w.ann.ID, guid)
+	refused(t, err, fault.AccessDenied)
+	lift()
+	w.sync(t)
+	if r := w.readiness(t); r.Consent != tenant.ConsentGranted {
+		t.Fatalf("readiness %+v", r)
+	}
+}
+
+func TestSyncAfterTheRoleWasLost(t *testing.T) {
+	t.Run("it can take it back", func(t *testing.T) {
+		w := connected(t, fake.Setup{})
+		w.sync(t)
+		w.platform.Revoke(guid, "exchange_role")
+		if out := w.sync(t); out.Bootstrap.Status != "ready" || out.Partial {
+			t.Fatalf("got %+v", out)
+		}
+	})
+	t.Run("it cannot", func(t *testing.T) {
+		w := connected(t, fake.Setup{})
+		w.sync(t)
+		w.platform.Fail(fake.Fault{Method: "Bootstrap", Kind: outcome.Refused, Code: fault.AccessDenied})
+		out := w.sync(t)
+		if r := w.readiness(t); out.Bootstrap.Status != "failed" || !out.Partial || r.NextStep != tenant.NextGrantRole || r.Consent != tenant.ConsentGranted {
+			t.Fatalf("got %+v, %+v", out, r)
+		}
+	})
+}
+
+func TestSyncOfATenantNotHeld(t *testing.T) {
+	w := newWorld(t)
+	w.connect(t, w.bob, admin)
+	var answers []string
+	for _, id := range []tenant.GUID{guid, other, tenant.NoGUID, "x"} {
+		_, err := w.Sync(t.Context(), w.ann.ID, id)
+		refused(t, err, fault.TenantNotFound)
+		answers = append(answers, err.Error())
+	}
+	if slices.ContainsFunc(answers, func(a string) bool { return a != answers[0] }) {
+		t.Fatalf("answers differ: %v", answers)
+	}
+}
+
+// TestSyncIsStoredForACallerWhoHasGone cancels the request while the platform
+// holds its answer.
+func TestSyncIsStoredForACallerWhoHasGone(t *testing.T) {
+	w := connected(t, fake.Setup{})
+	ctx, cancel := context.WithCancel(t.Context())
+	gate := w.platform.Hold("Domains")
+	done := make(chan error)
+	go func() {
+		_, err := w.Sync(ctx, w.ann.ID, guid)
+		done <- err
+	}()
+	<-gate.Arrived()
+	cancel()
+	gate.Release()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if r := w.readiness(t); r.Discovery != tenant.DiscoveryCompleted {
+		t.Fatalf("readiness %+v", r)
+	}
+}
+
+func TestSyncEndsWhenItsTimeIsUp(t *testing.T) {
+	w := connected(t, fake.Setup{})
+	w.Limit = time.Second
+	gate := w.platform.Hold("Domains")
+	defer gate.Release()
+	out := w.sync(t)
+	if !out.Partial || out.Discovery.Status != "failed" || out.Bootstrap.Status != "ready" {
+		t.Fatalf("got %+v", out)
+	}
+}
+
+func TestSyncOfATenantDeletedMeanwhile(t *testing.T) {
+	w := connected(t, fake.Setup{})
+	gate := w.platform.Hold("Profile")
+	done := make(chan error)
+	go func() {
+		_, err := w.Sync(context.WithoutCancel(t.Context()), w.ann.ID, guid)
+		done <- err
+	}()
+	<-gate.Arrived()
+	if _, err := w.Delete(t.Context(), w.ann.ID, guid); err != nil {
+		t.Fatal(err)
+	}
+	gate.Release()
+	if err := <-done; !errors.Is(err, fault.TenantNotFound) {
+		t.Fatalf("got %v", err)
+	}
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tenants_test
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"errors"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/tenants"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+const (
+	guid  tenant.GUID = "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11"
+	other tenant.GUID = "1c2d3e4f-6a0e-4a55-8f0e-0c2f5b6a9d12"
+
+	admin      = "admin@t7b1d9c52.onmicrosoft.com"
+	otherAdmin = "admin@t1c2d3e4f.onmicrosoft.com"
+)
+
+// world is the use cases over a store, with two tenants at the platform that
+// nobody has connected.
+type world struct {
+	*tenants.Service
+	store    *bunstore.Store
+	platform *fake.Platform
+	now      time.Time
+	ann, bob access.Account
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	store, err := bunstore.Open(t.Context(), bunstore.Memory, bunstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	if err := store.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w := &world{store: store, platform: fake.New(), now: time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)}
+	w.platform.AddTenant(guid, fake.Setup{Name: "One"})
+	w.platform.AddTenant(other, fake.Setup{Name: "Other"})
+	clock := func() time.Time { return w.now }
+	w.Service = &tenants.Service{
+		Tenants: store, Assignments: store, Discovered: store, Domains: store, Flows: store, Accounts: store,
+		Platform: w.platform, Sealer: newSealer(t), Random: rand.Reader, Now: clock, PublicURL: "https://tenantry.test",
+		RequireSMTPAuth: true, Patience: 5 * time.Second, Pause: time.Millisecond,
+		Settling: &settling.Pass{
+			Platform: w.platform, Domains: store, DNS: w.platform.DNS, Now: clock,
+			Limit: 5 * time.Second, Pause: time.Millisecond,
+		},
+	}
+	w.ann, w.bob = w.account(t, "ann@example.com", 2), w.account(t, "bob@example.com", 2)
+	return w
+}
+
+func (w *world) account(t *testing.T, email string, slots int) access.Account {
+	t.Helper()
+	acc, err := w.store.CreateAccount(t.Context(), email, "complete", slots, w.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return acc
+}
+
+// consent is the query with which the platform answers a new link.
+func (w *world) consent(t *testing.T, acc access.Account, username string) (query string) {
+	t.Helper()
+	link, err := w.ConnectURL(t.Context(), acc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.visit(t, link.URL, username, true)
+}
+
+func (w *world) visit(t *testing.T, page, username string, accept bool) (query string) {
+	t.Helper()
+	query, err := w.platform.Visit(page, username, accept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return query
+}
+
+// browser is an administrator's browser after the callback.
+type browser struct {
+	*world
+	page   string
+	cookie secret.Text
+}
+
+func (w *world) callback(t *testing.T, query string) browser {
+	t.Helper()
+	redirect, err := w.Callback(t.Context(), query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return browser{w, redirect.URL, redirect.Cookie}
+}
+
+func (b browser) signIn(t *testing.T, username string) (tenants.Offer, error) {
+	t.Helper()
+	return b.SignedIn(t.Context(), b.visit(t, b.page, username, true), b.cookie)
+}
+
+// offer walks up to the confirmation page.
+func (w *world) offer(t *testing.T, acc access.Account, username string) (browser, tenants.Offer) {
+	t.Helper()
+	b := w.callback(t, w.consent(t, acc, username))
+	offer, err := b.signIn(t, username)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, offer
+}
+
+// connect walks the whole flow.
+func (w *world) connect(t *testing.T, acc access.Account, username string) tenant.Tenant {
+	t.Helper()
+	b, offer := w.offer(t, acc, username)
+	held, err := w.Confirm(t.Context(), b.cookie, offer.CSRF, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return held
+}
+
+func (w *world) holds(t *testing.T, acc access.Account) []tenant.GUID {
+	t.Helper()
+	list, err := w.List(t.Context(), acc.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var guids []tenant.GUID
+	for _, held := range list {
+		guids = append(guids, held.GUID)
+	}
+	return guids
+}
+
+func (w *world) readiness(t *testing.T) tenant.Readiness {
+	t.Helper()
+	_, readiness, err := w.Get(t.Context(), w.ann, guid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return readiness
+}
+
+func refused(t *testing.T, err, code error) {
+	t.Helper()
+	if !errors.Is(err, code) {
+		t.Fatalf("got %v, want %v", err, code)
+	}
+}
+
+// with returns the query with one parameter replaced.
+func with(t *testing.T, query, name, value string) string {
+	t.Helper()
+	q, err := url.ParseQuery(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Set(name, value)
+	return q.Encode()
+}
+
+// sealer is a keyset that lives as long as the test.
+type sealer struct{ cipher.AEAD }
+
+func newSealer(t *testing.T) sealer {
+	t.Helper()
+	key := make([]byte, 32)
+	_, _ = rand.Read(key)
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sealer{aead}
+}
+
+func (s sealer) Seal(plain secret.Text, place string) ([]byte, error) {
+	return s.AEAD.Seal(nil, nil, []byte(plain.Reveal()), []byte(place)), nil
+}
+
+func (s sealer) Open(sealed []byte, place string) (secret.Text, error) {
+	plain, err := s.AEAD.Open(nil, nil, sealed, []byte(place))
+	return secret.New(string(plain)), err
+}
