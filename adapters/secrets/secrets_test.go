@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package secrets_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/core/secret"
+)
+
+const canary = "canary-9f31c0b7-Passw0rd"
+
+func open(t *testing.T, path string) *secrets.Sealer {
+	t.Helper()
+	s, err := secrets.OpenKeyset(path, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestOpenGivesBackWhatSealMade(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keyset.json")
+	sealer, reopened := open(t, path), open(t, path)
+	rapid.Check(t, func(t *rapid.T) {
+		plain, place := rapid.String().Draw(t, "plain"), rapid.String().Draw(t, "place")
+		sealed, err := sealer.Seal(secret.New(plain), place)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := reopened.Open(sealed, place)
+		if err != nil || got.Reveal() != plain {
+			t.Fatalf("not the same after opening (%v)", err)
+		}
+	})
+}
+
+func TestOpenRefusesWhatIsNotItsOwn(t *testing.T) {
+	dir := t.TempDir()
+	sealer := open(t, filepath.Join(dir, "a.json"))
+	sealed, err := sealer.Seal(secret.New(canary), "flow/1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := bytes.Clone(sealed)
+	changed[len(changed)-1] ^= 1
+	for _, tt := range []struct {
+		name   string
+		with   *secrets.Sealer
+		sealed []byte
+		place  string
+	}{
+		{"moved to another place", sealer, sealed, "flow/2"},
+		{"without a place", sealer, sealed, ""},
+		{"another keyset", open(t, filepath.Join(dir, "b.json")), sealed, "flow/1"},
+		{"one bit changed", sealer, changed, "flow/1"},
+		{"truncated by one byte", sealer, sealed[:len(sealed)-1], "flow/1"},
+		{"truncated to the key id", sealer, sealed[:5], "flow/1"},
+		{"empty", sealer, nil, "flow/1"},
+		{"something appended", sealer, append(bytes.Clone(sealed), 0), "flow/1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := tt.with.Open(tt.sealed, tt.place)
+			if err == nil || !got.Empty() {
+				t.Fatal("opened")
+			}
+			if strings.Contains(err.Error(), canary) {
+				t.Fatal("the error tells the secret")
+			}
+		})
+	}
+}
+
+func TestSealedShowsNothingOfThePlain(t *testing.T) {
+	sealer := open(t, filepath.Join(t.TempDir(), "keyset.json"))
+	first, err := sealer.Seal(secret.New(canary), "flow/1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := sealer.Seal(secret.New(canary), "flow/1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Equal(first, second) {
+		t.Error("the same secret is sealed the same way twice")
+	}
+	for _, form := range []string{canary, hex.EncodeToString([]byte(canary)), base64.StdEncoding.EncodeToString([]byte(canary))} {
+		if bytes.Contains(first, []byte(form)) {
+			t.Errorf("the plain text shows as %s", form)
+		}
+	}
+}
+
+func TestKeysetFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "data", "keyset.json")
+	if _, err := secrets.OpenKeyset(path, false); err == nil {
+		t.Fatal("a missing keyset opens")
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Fatal("a keyset was made though nobody asked")
+	}
+	open(t, path)
+	for name, want := range map[string]os.FileMode{path: 0o600, filepath.Dir(path): 0o700} {
+		info, err := os.Stat(name)
+		if err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: mode %v, want %v (%v)", name, info.Mode().Perm(), want, err)
+		}
+	}
+	left, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(left) != 1 {
+		t.Errorf("files beside the keyset: %v (%v)", left, err)
+	}
+}
+
+func TestKeysetThatIsNotSafeIsRefused(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		content string
+		mode    os.FileMode
+		want    string
+	}{
+		{"others may read", "", 0o604, "chmod 600"},
+		{"group may write", "", 0o620, "chmod 600"},
+		{"cut off", "{\"primaryKeyId\":17", 0o600, "not a keyset"},
+		{"empty", " ", 0o600, "not a keyset"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "keyset.json")
+			open(t, path)
+			if tt.content != "" {
+				if err := os.WriteFile(path, []byte(tt.content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Chmod(path, tt.mode); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := secrets.OpenKeyset(path, true); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Fatalf("got %v, want an error with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestProcessesThatStartTogetherShareOneKeyset(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keyset.json")
+	sealers := make([]*secrets.Sealer, 8)
+	var wg sync.WaitGroup
+	for i := range sealers {
+		wg.Go(func() {
+			s, err := secrets.OpenKeyset(path, true)
+			if err != nil {
+				t.Error(err)
+			}
+			sealers[i] = s
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		return
+	}
+	sealed, err := sealers[0].Seal(secret.New(canary), "p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range sealers {
+		if _, err := s.Open(sealed, "p"); err != nil {
+			t.Fatal("two keysets were made")
+		}
+	}
+}
