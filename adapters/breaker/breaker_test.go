@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package breaker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// provider answers every call that the tests make with err, and remembers
+// what it was asked.
+type provider struct {
+	ports.MailTenant
+	err   error
+	asked []string
+	wait  chan struct{} // when set, calls end only once it closes
+}
+
+func (p *provider) answer(call string) error {
+	p.asked = append(p.asked, call)
+	if p.wait != nil {
+		<-p.wait
+	}
+	return p.err
+}
+
+func (p *provider) For(tenant.GUID) ports.MailTenant { return p }
+
+func (p *provider) ConsentURL(context.Context, string, string) (string, error) {
+	return "url", p.answer("ConsentURL")
+}
+
+func (p *provider) Granted(context.Context, string) (tenant.GUID, error) {
+	return "t", p.answer("Granted")
+}
+
+func (p *provider) SignInURL(context.Context, ports.SignIn) (string, error) {
+	return "url", p.answer("SignInURL")
+}
+
+func (p *provider) Administrator(context.Context, ports.SignIn, secret.Text) (tenant.Administrator, error) {
+	return tenant.Administrator{Name: "Ann"}, p.answer("Administrator")
+}
+
+func (p *provider) Profile(context.Context) (tenant.Profile, error) {
+	return tenant.Profile{Name: "Contoso"}, p.answer("Profile")
+}
+
+func (p *provider) Mailboxes(context.Context) ([]mailbox.Platform, error) {
+	return nil, p.answer("Mailboxes")
+}
+
+func (p *provider) CreateMailbox(context.Context, mailbox.Spec) (mailbox.Platform, error) {
+	return mailbox.Platform{ObjectID: "o"}, p.answer("CreateMailbox")
+}
+
+func (p *provider) Rename(context.Context, string, string) error { return p.answer("Rename") }
+
+func ended(k outcome.Kind) error { return &outcome.Error{Kind: k, Code: fault.AccessDenied} }
+
+func readOf(ctx context.Context, m ports.MailTenant) error {
+	_, err := m.Mailboxes(ctx)
+	return err
+}
+
+func writeOf(ctx context.Context, m ports.MailTenant) error {
+	_, err := m.CreateMailbox(ctx, mailbox.Spec{})
+	return err
+}
+
+// refused reports whether err is the answer of an open circuit.
+func refused(err error) (wait time.Duration, ok bool) {
+	var o *outcome.Error
+	if errors.As(err, &o) && o.Kind == outcome.Down && o.Cause == "circuit_open" {
+		return o.RetryAfter, true
+	}
+	return 0, false
+}
+
+// TestWhatOpensACircuit: what says that the provider is in trouble counts, and
+// nothing else.
+func TestWhatOpensACircuit(t *testing.T) {
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tt := range []struct {
+		name  string
+		ctx   context.Context
+		err   error
+		opens bool
+	}{
+		{"down", t.Context(), ended(outcome.Down), true},
+		{"broken", t.Context(), ended(outcome.Broken), true},
+		{"unknown", t.Context(), fmt.Errorf("list: %w", ended(outcome.Unknown)), true},
+		{"a bare deadline", t.Context(), context.DeadlineExceeded, true},
+		{"a refusal", t.Context(), ended(outcome.Refused), false},
+		{"not ready", t.Context(), ended(outcome.NotReady), false},
+		{"throttled", t.Context(), ended(outcome.Throttled), false},
+		{"a setting is missing", t.Context(), fault.ServiceUnavailable.With("not configured"), false},
+		{"the caller went away", canceled, ended(outcome.Unknown), false},
+		{"success", t.Context(), nil, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := &provider{err: tt.err}
+			m := Mail(p, Options{}).For("t")
+			for range 50 {
+				_ = readOf(tt.ctx, m)
+			}
+			_, open := refused(readOf(tt.ctx, m))
+			if open != tt.opens {
+				t.Fatalf("open is %v after %d calls", open, len(p.asked))
+			}
+			if want := 5; tt.opens && len(p.asked) != want {
+				t.Fatalf("it opened after %d calls, want %d", len(p.asked), want)
+			}
+		})
+	}
+}
+
+func TestHalfOfTheCallsFailing(t *testing.T) {
+	p := &provider{}
+	m := Mail(p, Options{}).For("t")
+	for i := range 30 {
+		p.err = nil
+		if i%2 == 0 {
+			p.err = ended(outcome.Broken)
+		}
+		_ = readOf(t.Context(), m)
+	}
+	if _, open := refused(readOf(t.Context(), m)); !open {
+		t.Fatal("the circuit is closed though every other call fails")
+	}
+}
+
+func TestFailuresAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &provider{err: ended(outcome.Down)}
+		m := Mail(p, Options{Failures: 2}).For("t")
+		for range 10 {
+			if _, open := refused(readOf(t.Context(), m)); open {
+				t.Fatal("the circuit opened over failures that lie far apart")
+			}
+			time.Sleep(5 * time.Minute)
+		}
+	})
+}
+
+func TestOneTenantsTroubleIsItsOwn(t *testing.T) {
+	p := &provider{err: ended(outcome.Down)}
+	platform := Mail(p, Options{})
+	for range 6 {
+		_ = readOf(t.Context(), platform.For("ann"))
+	}
+	if _, open := refused(readOf(t.Context(), platform.For("ann"))); !open {
+		t.Fatal("the circuit of the tenant in trouble is closed")
+	}
+	p.err = nil
+	if err := readOf(t.Context(), platform.For("bob")); err != nil {
+		t.Fatalf("another tenant: %v", err)
+	}
+	if _, err := platform.Administrator(t.Context(), ports.SignIn{}, secret.New("c")); err != nil {
+		t.Fatalf("the login host: %v", err)
+	}
+}
+
+// TestReadGoesAheadOfAWrite: the first to meet a provider that comes back is
+// a read, whoever comes first.
+func TestReadGoesAheadOfAWrite(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		back  bool
+		write func(context.Context, ports.MailTenant) error
+		asked string
+	}{
+		{"it is back", true, writeOf, "[Profile CreateMailbox]"},
+		{"it is still down", false, writeOf, "[Profile]"},
+		{"a write without an answer", true, func(ctx context.Context, m ports.MailTenant) error { return m.Rename(ctx, "a", "b") }, "[Profile Rename]"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &provider{err: ended(outcome.Down)}
+				m := Mail(p, Options{Open: time.Minute}).For("t")
+				for range 5 {
+					_ = writeOf(t.Context(), m)
+				}
+				wait, open := refused(tt.write(t.Context(), m))
+				if !open || wait < 59*time.Second || wait > 61*time.Second {
+					t.Fatalf("right after: open %v, come back in %s", open, wait)
+				}
+				time.Sleep(wait)
+				p.asked = nil
+				if tt.back {
+					p.err = nil
+				}
+				err := tt.write(t.Context(), m)
+				if got := fmt.Sprint(p.asked); got != tt.asked {
+					t.Fatalf("the provider was asked %s, want %s", got, tt.asked)
+				}
+				if _, open := refused(err); open == tt.back {
+					t.Fatalf("the write ended with %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestOneProbeAtATime: while a read finds out, everybody else is told to come
+// back.
+func TestOneProbeAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &provider{err: ended(outcome.Down)}
+		m := Mail(p, Options{}).For("t")
+		for range 5 {
+			_ = readOf(t.Context(), m)
+		}
+		time.Sleep(time.Minute)
+		p.err, p.asked, p.wait = nil, nil, make(chan struct{})
+		probe := make(chan error, 1)
+		go func() { probe <- readOf(t.Context(), m) }()
+		synctest.Wait()
+		for _, call := range []func(context.Context, ports.MailTenant) error{readOf, writeOf} {
+			if wait, open := refused(call(t.Context(), m)); !open || wait <= 0 {
+				t.Fatalf("beside the probe: open %v, wait %s", open, wait)
+			}
+		}
+		close(p.wait)
+		if err := <-probe; err != nil || len(p.asked) != 1 {
+			t.Fatalf("the probe ended with %v; asked %v", err, p.asked)
+		}
+		if err := writeOf(t.Context(), m); err != nil {
+			t.Fatalf("after the probe: %v", err)
+		}
+	})
+}
+
+// TestURLsProveNothing: only a call that asks the login host closes its
+// circuit.
+func TestURLsProveNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &provider{err: ended(outcome.Unknown)}
+		platform := Mail(p, Options{Open: time.Minute})
+		signIn := func() error {
+			_, err := platform.Administrator(t.Context(), ports.SignIn{}, secret.New("c"))
+			return err
+		}
+		for range 5 {
+			_ = signIn()
+		}
+		if _, err := platform.SignInURL(t.Context(), ports.SignIn{}); err == nil {
+			t.Fatal("an open circuit makes URLs")
+		}
+		time.Sleep(2 * time.Minute)
+		p.err = nil
+		if u, err := platform.ConsentURL(t.Context(), "s", "r"); err != nil || u != "url" {
+			t.Fatalf("half open: %q, %v", u, err)
+		}
+		if got := platform.Circuits()[0]; got.State != HalfOpen {
+			t.Fatalf("a URL closed the circuit: %+v", got)
+		}
+		if err := signIn(); err != nil {
+			t.Fatal(err)
+		}
+		if got := platform.Circuits()[0]; got.State != Closed || got.Domain != "login" {
+			t.Fatalf("after the sign-in: %+v", got)
+		}
+	})
+}
+
+func TestCircuitsAreListedAndBounded(t *testing.T) {
+	p := &provider{err: ended(outcome.Down)}
+	platform := Mail(p, Options{Domains: 3, Failures: 1})
+	for _, id := range []tenant.GUID{"a", "b", "c", "a", "d"} {
+		_ = readOf(t.Context(), platform.For(id))
+	}
+	var got []string
+	for _, c := range platform.Circuits() {
+		if c.State != Open || c.RetryIn <= 0 {
+			t.Errorf("%+v, want open", c)
+		}
+		got = append(got, c.Domain)
+	}
+	if fmt.Sprint(got) != "[tenant/d tenant/a tenant/c]" {
+		t.Fatalf("listed %v", got)
+	}
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package breaker
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tenantry/tenantry/core/outcome"
+)
+
+// model is a circuit in the words of its promise.
+type model struct {
+	state  State
+	failed int       // in a row
+	until  time.Time // while open
+}
+
+// call says whether the provider is asked, whether a read is sent ahead, and
+// takes in how it ends.
+func (m *model) call(write bool, kind outcome.Kind, limit int) (asked []string, refuse bool) {
+	bad := kind == outcome.Down || kind == outcome.Broken || kind == outcome.Unknown
+	switch {
+	case m.state == Open:
+		return nil, true
+	case m.state == HalfOpen && write && bad:
+		m.open()
+		return []string{"Profile"}, true
+	case m.state == HalfOpen && bad:
+		m.open()
+		return []string{"Mailboxes"}, false
+	}
+	if m.state == HalfOpen && write {
+		asked = append(asked, "Profile")
+	}
+	*m = model{state: Closed, failed: m.failed + 1}
+	if !bad {
+		m.failed = 0
+	}
+	if m.failed >= limit {
+		m.open()
+	}
+	if write {
+		return append(asked, "CreateMailbox"), false
+	}
+	return append(asked, "Mailboxes"), false
+}
+
+func (m *model) open() { *m = model{state: Open, until: time.Now().Add(time.Second)} }
+
+// timeless hides the test's deadline, which means nothing in a bubble.
+type timeless struct{ testing.TB }
+
+// TestCircuitFollowsItsModel makes random calls with random ends, waits now
+// and then, and compares each answer with the model's.
+func TestCircuitFollowsItsModel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rapid.Check(timeless{t}, func(t *rapid.T) {
+			limit := rapid.IntRange(1, 4).Draw(t, "failures that open")
+			p := &provider{}
+			platform := Mail(p, Options{Failures: limit, Open: time.Second, Window: 24 * time.Hour})
+			// Successes before keep the rule about half of the calls out of it.
+			for range 500 {
+				_ = readOf(t.Context(), platform.For("t"))
+			}
+			m := &model{state: Closed}
+			t.Repeat(map[string]func(*rapid.T){
+				"call": func(t *rapid.T) {
+					write := rapid.Bool().Draw(t, "write")
+					kind := outcome.Kind(rapid.IntRange(0, int(outcome.Unknown)).Draw(t, "ends"))
+					p.err, p.asked = nil, nil
+					if kind != 0 {
+						p.err = ended(kind)
+					}
+					call := readOf
+					if write {
+						call = writeOf
+					}
+					asked, refuse := m.call(write, kind, limit)
+					err := call(t.Context(), platform.For("t"))
+					if _, got := refused(err); got != refuse || len(p.asked) != len(asked) {
+						t.Fatalf("asked %v, refused %v; want %v, %v", p.asked, got, asked, refuse)
+					}
+					for i := range asked {
+						if p.asked[i] != asked[i] {
+							t.Fatalf("asked %v, want %v", p.asked, asked)
+						}
+					}
+					if !refuse && outcome.Of(err) != kind {
+						t.Fatalf("the call ended %v, want %s", err, kind)
+					}
+				},
+				"wait": func(t *rapid.T) {
+					time.Sleep(time.Duration(rapid.IntRange(10, 1500).Draw(t, "milliseconds")) * time.Millisecond)
+					if m.state == Open && time.Now().After(m.until) {
+						m.state = HalfOpen
+					}
+				},
+				"": func(t *rapid.T) {
+					if got := platform.Circuits()[0]; got.State != m.state {
+						t.Fatalf("the circuit is %s, want %s", got.State, m.state)
+					}
+				},
+			})
+		})
+	})
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package breaker
+
+import (
+	"context"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// guarded is one tenant behind its circuit.
+type guarded struct {
+	next     ports.MailTenant
+	circuits *registry
+	domain   string
+}
+
+// read runs a call that changes nothing.
+func read[T any](ctx context.Context, g guarded, call func() (T, error)) (T, error) {
+	return run(ctx, g.circuits.circuit(g.domain), traits{}, call)
+}
+
+func (g guarded) Profile(ctx context.Context) (tenant.Profile, error) {
+	return read(ctx, g, func() (tenant.Profile, error) { return g.next.Profile(ctx) })
+}
+
+func (g guarded) Domains(ctx context.Context) ([]domain.Platform, error) {
+	return read(ctx, g, func() ([]domain.Platform, error) { return g.next.Domains(ctx) })
+}
+
+func (g guarded) Domain(ctx context.Context, name string) (domain.Platform, error) {
+	return read(ctx, g, func() (domain.Platform, error) { return g.next.Domain(ctx, name) })
+}
+
+func (g guarded) Records(ctx context.Context, name string) (domain.Records, error) {
+	return read(ctx, g, func() (domain.Records, error) { return g.next.Records(ctx, name) })
+}
+
+func (g guarded) SMTPAuth(ctx context.Context) (tenant.SMTPAuth, error) {
+	return read(ctx, g, func() (tenant.SMTPAuth, error) { return g.next.SMTPAuth(ctx) })
+}
+
+func (g guarded) MailDomains(ctx context.Context) ([]string, error) {
+	return read(ctx, g, func() ([]string, error) { return g.next.MailDomains(ctx) })
+}
+
+func (g guarded) Signing(ctx context.Context, name string) (dns.Signing, error) {
+	return read(ctx, g, func() (dns.Signing, error) { return g.next.Signing(ctx, name) })
+}
+
+func (g guarded) Mailboxes(ctx context.Context) ([]mailbox.Platform, error) {
+	return read(ctx, g, func() ([]mailbox.Platform, error) { return g.next.Mailboxes(ctx) })
+}
+
+func (g guarded) UserMailboxes(ctx context.Context) (int, error) {
+	return read(ctx, g, func() (int, error) { return g.next.UserMailboxes(ctx) })
+}
+
+func (g guarded) Mailbox(ctx context.Context, address string) (mailbox.Platform, error) {
+	return read(ctx, g, func() (mailbox.Platform, error) { return g.next.Mailbox(ctx, address) })
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package breaker
+
+import (
+	"container/list"
+	"sync"
+)
+
+// The names of fault domains.
+const (
+	loginDomain  = "login"
+	tenantDomain = "tenant/"
+)
+
+// registry holds the circuits of one provider, up to a number.
+type registry struct {
+	options Options
+
+	mu     sync.Mutex
+	recent *list.List // of *circuit, the most recently used in front
+	by     map[string]*list.Element
+}
+
+func newRegistry(o Options) *registry {
+	return &registry{options: o, recent: list.New(), by: map[string]*list.Element{}}
+}
+
+// circuit gives the circuit of a fault domain, a new one if it has none.
+func (r *registry) circuit(domain string) *circuit {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e, ok := r.by[domain]; ok {
+		r.recent.MoveToFront(e)
+		return e.Value.(*circuit)
+	}
+	c := newCircuit(domain, r.options)
+	r.by[domain] = r.recent.PushFront(c)
+	if r.recent.Len() > r.options.Domains {
+		oldest := r.recent.Remove(r.recent.Back()).(*circuit)
+		delete(r.by, oldest.domain)
+	}
+	return c
+}
+
+func (r *registry) list() []Circuit {
+	r.mu.Lock()
+	circuits := make([]*circuit, 0, r.recent.Len())
+	for e := r.recent.Front(); e != nil; e = e.Next() {
+		circuits = append(circuits, e.Value.(*circuit))
+	}
+	r.mu.Unlock()
+	all := make([]Circuit, len(circuits))
+	for i, c := range circuits {
+		all[i] = c.show()
+	}
+	return all
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package breaker
+
+import (
+	"context"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+// write runs a call that may change something. While the circuit is half open
+// a read goes ahead of it: a provider that is on its way back should not meet
+// a write whose effect nobody can tell.
+func write[T any](ctx context.Context, g guarded, call func() (T, error)) (T, error) {
+	c := g.circuits.circuit(g.domain)
+	t, err := run(ctx, c, traits{write: true}, call)
+	if err != errReadFirst {
+		return t, err
+	}
+	if _, probe := run(ctx, c, traits{}, func() (tenant.Profile, error) { return g.next.Profile(ctx) }); judge(ctx, traits{}, probe) != nil {
+		return t, c.refusal(c.waitAfterProbe())
+	}
+	if t, err = run(ctx, c, traits{write: true}, call); err == errReadFirst {
+		return t, c.refusal(probeWait)
+	}
+	return t, err
+}
+
+// act is write for calls without an answer.
+func act(ctx context.Context, g guarded, call func() error) error {
+	_, err := write(ctx, g, func() (struct{}, error) { return struct{}{}, call() })
+	return err
+}
+
+func (g guarded) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
+	return write(ctx, g, func() (domain.Platform, error) { return g.next.AddDomain(ctx, name) })
+}
+
+func (g guarded) VerifyDomain(ctx context.Context, name string) (domain.Platform, error) {
+	return write(ctx, g, func() (domain.Platform, error) { return g.next.VerifyDomain(ctx, name) })
+}
+
+func (g guarded) EnableMail(ctx context.Context, name string) error {
+	return act(ctx, g, func() error { return g.next.EnableMail(ctx, name) })
+}
+
+func (g guarded) Bootstrap(ctx context.Context) (tenant.Progress, error) {
+	return write(ctx, g, func() (tenant.Progress, error) { return g.next.Bootstrap(ctx) })
+}
+
+func (g guarded) EnableSMTPAuth(ctx context.Context) error {
+	return act(ctx, g, func() error { return g.next.EnableSMTPAuth(ctx) })
+}
+
+func (g guarded) EnsureSigning(ctx context.Context, name string) (dns.Signing, error) {
+	return write(ctx, g, func() (dns.Signing, error) { return g.next.EnsureSigning(ctx, name) })
+}
+
+func (g guarded) EnableSigning(ctx context.Context, name string) error {
+	return act(ctx, g, func() error { return g.next.EnableSigning(ctx, name) })
+}
+
+func (g guarded) CreateMailbox(ctx context.Context, m mailbox.Spec) (mailbox.Platform, error) {
+	return write(ctx, g, func() (mailbox.Platform, error) { return g.next.CreateMailbox(ctx, m) })
+}
+
+func (g guarded) OpenSignIn(ctx context.Context, objectID, address string, password secret.Text) error {
+	return act(ctx, g, func() error { return g.next.OpenSignIn(ctx, objectID, address, password) })
+}
+
+func (g guarded) OpenSubmission(ctx context.Context, address string) error {
+	return act(ctx, g, func() error { return g.next.OpenSubmission(ctx, address) })
+}
+
+func (g guarded) Rename(ctx context.Context, address, displayName string) error {
+	return act(ctx, g, func() error { return g.next.Rename(ctx, address, displayName) })
+}

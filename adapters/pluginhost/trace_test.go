@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pluginhost_test
+
+import (
+	"encoding/hex"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	"go.opentelemetry.io/otel"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tenantry/tenantry/adapters/pluginhost"
+)
+
+// TestTraceCrosses: the plugin's own span, which it exports itself, is the
+// child of the host's span of the call, in the trace of the caller.
+func TestTraceCrosses(t *testing.T) {
+	received := &otlpReceiver{}
+	server := httptest.NewServer(received)
+	defer server.Close()
+	exporter := tracetest.NewInMemoryExporter()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))
+	previous := otel.GetTracerProvider()
+	otel.SetTracerProvider(provider)
+	defer otel.SetTracerProvider(previous)
+
+	h, _ := host(t, pluginhost.Options{
+		Dir: folder(t, "puppet:puppet"),
+		Env: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + server.URL, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"},
+	})
+	ctx, root := provider.Tracer("test").Start(t.Context(), "caller")
+	if _, err := doing(h, "puppet", "").Profile(ctx); err != nil {
+		t.Fatal(err)
+	}
+	root.End()
+	h.Close() // the plugin sends its last spans before it ends
+
+	parents := map[string]string{} // span → parent, of both processes
+	for _, s := range exporter.GetSpans() {
+		if s.SpanContext.TraceID() == root.SpanContext().TraceID() {
+			parents[s.SpanContext.SpanID().String()] = s.Parent.SpanID().String()
+		}
+	}
+	trace := root.SpanContext().TraceID()
+	for _, s := range received.all() {
+		if hex.EncodeToString(s.GetTraceId()) != trace.String() {
+			continue // the host's own look at a plugin that starts
+		}
+		at, hops := hex.EncodeToString(s.GetParentSpanId()), 0
+		for at != root.SpanContext().SpanID().String() && at != "" {
+			at, hops = parents[at], hops+1
+		}
+		if at == "" {
+			t.Fatalf("the chain from the plugin's span %q to the caller is broken", s.GetName())
+		}
+		if s.GetName() == "tenantry.plugin.v1.MailPlatform/Profile" && hops == 1 {
+			return
+		}
+	}
+	t.Fatalf("the span of the call did not come: %v", received.all())
+}
+
+// otlpReceiver takes spans as a collector does.
+type otlpReceiver struct {
+	mu    sync.Mutex
+	spans []*tracepb.Span
+}
+
+func (o *otlpReceiver) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	var q collector.ExportTraceServiceRequest
+	if r.URL.Path != "/v1/traces" || proto.Unmarshal(body, &q) != nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, rs := range q.GetResourceSpans() {
+		for _, ss := range rs.GetScopeSpans() {
+			o.spans = append(o.spans, ss.GetSpans()...)
+		}
+	}
+}
+
+func (o *otlpReceiver) all() []*tracepb.Span {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.spans
+}
