@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package domains
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+func TestAddNewAndAgain(t *testing.T) {
+	h := newHouse(t)
+	h.fake.DNS.Publish(zone, dns.Record{Type: dns.MX, Name: zone, Content: "mx.other.test", Preference: 10})
+	got, err := h.Add(t.Context(), h.acc, guid, "Example.TEST.")
+	must(t, err)
+	if got.Exists || got.Domain.Name != zone || got.Domain.Verified || len(got.Domain.Verification) != 1 {
+		t.Fatalf("got %+v", got)
+	}
+	want := dns.Status{MX: "mx.other.test.", SPF: dns.Missing, DMARC: dns.Missing, DKIM: dns.Missing}
+	if got.Live != want || got.DKIM.Status != domain.DKIMPending || got.DKIM.Message == "" {
+		t.Fatalf("live %+v, DKIM %+v", got.Live, got.DKIM)
+	}
+	stored := h.stored(t, zone)
+	if !stored.Added || stored.Status != want || stored.CheckedAt.IsZero() || len(stored.Verification) != 1 {
+		t.Fatalf("stored %+v", stored)
+	}
+	calls := h.fake.Calls("AddDomain")
+	again := h.added(t)
+	if !again.Exists || again.Domain.ID != stored.ID || h.fake.Calls("AddDomain") != calls || again.Live != want {
+		t.Fatalf("again: %+v", again)
+	}
+	byID, err := h.ByID(t.Context(), h.acc.ID, stored.ID)
+	must(t, err)
+	list, err := h.List(t.Context(), h.acc.ID, guid)
+	must(t, err)
+	if byID.Name != zone || len(list) != 1 || list[0].ID != stored.ID {
+		t.Fatalf("by id %+v, listed %+v", byID, list)
+	}
+}
+
+func TestAddWhatThePlatformHasAlready(t *testing.T) {
+	h := newHouse(t)
+	_, err := h.fake.For(guid).AddDomain(t.Context(), zone)
+	must(t, err)
+	got := h.added(t)
+	if !got.Exists || len(got.Domain.Verification) == 0 || h.fake.Calls("AddDomain") != 1 {
+		t.Fatalf("got %+v", got)
+	}
+	if !h.stored(t, zone).Added {
+		t.Fatal("it is not stored as added")
+	}
+}
+
+func TestAddRefusals(t *testing.T) {
+	full := func(t *testing.T, h *house) {
+		for n := range domain.MaxPerTenant {
+			_, err := h.Add(t.Context(), h.acc, guid, fmt.Sprintf("full-%d.test", n))
+			must(t, err)
+		}
+	}
+	downgraded := func(_ *testing.T, h *house) { h.acc.Plan.TenantSlots = 0 }
+	for _, tt := range []struct {
+		name    string
+		domain  string
+		arrange []func(*testing.T, *house)
+		want    fault.Code
+	}{
+		{"no host name", "nonsense", nil, fault.InvalidDomain},
+		{"a public suffix", "co.uk", nil, fault.InvalidDomain},
+		{"a built-in name", "x.OnMicrosoft.com", nil, fault.BuiltinDomain},
+		{"the thirteenth", zone, []func(*testing.T, *house){full}, fault.DomainLimitReached},
+		{"more tenants than the plan allows", zone, []func(*testing.T, *house){downgraded}, fault.TenantLimitReached},
+		{"the rules before the ceiling", "nonsense", []func(*testing.T, *house){downgraded}, fault.InvalidDomain},
+		{"the cap before the ceiling", zone, []func(*testing.T, *house){full, downgraded}, fault.DomainLimitReached},
+		{"the ceiling also for what exists", "full-3.test", []func(*testing.T, *house){full, downgraded}, fault.TenantLimitReached},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHouse(t)
+			for _, arrange := range tt.arrange {
+				arrange(t, h)
+			}
+			calls := h.fake.Calls("AddDomain")
+			_, err := h.Add(t.Context(), h.acc, guid, tt.domain)
+			refused(t, err, tt.want)
+			if h.fake.Calls("AddDomain") != calls {
+				t.Fatal("a refused domain reached the platform")
+			}
+		})
+	}
+}
+
+func TestAtTheCapWhatExistsIsStillAnswered(t *testing.T) {
+	h := newHouse(t)
+	for n := range domain.MaxPerTenant {
+		_, err := h.Add(t.Context(), h.acc, guid, fmt.Sprintf("full-%d.test", n))
+		must(t, err)
+	}
+	got, err := h.Add(t.Context(), h.acc, guid, "full-7.test")
+	must(t, err)
+	if !got.Exists {
+		t.Fatalf("got %+v", got)
+	}
+}
+
+func TestOthersDomainsAreNotFound(t *testing.T) {
+	h := newHouse(t)
+	id := h.added(t).Domain.ID
+	stranger, err := h.store.CreateAccount(t.Context(), "other@example.com", "complete", 0, h.Now())
+	must(t, err)
+	for name, foreign := range map[string]tenant.GUID{"another account's": guid, "unknown": tenant.NoGUID} {
+		t.Run(name, func(t *testing.T) {
+			calls := map[string]func() error{
+				"list":        func() error { _, err := h.List(t.Context(), stranger.ID, foreign); return err },
+				"add":         func() error { _, err := h.Add(t.Context(), stranger, foreign, "nonsense"); return err },
+				"verify":      func() error { _, err := h.Verify(t.Context(), stranger.ID, foreign, zone); return err },
+				"enable dkim": func() error { _, err := h.EnableDKIM(t.Context(), stranger.ID, foreign, zone); return err },
+				"dkim status": func() error { _, err := h.DKIMStatus(t.Context(), stranger.ID, foreign, zone); return err },
+				"stored":      func() error { _, err := h.Stored(t.Context(), stranger.ID, foreign, zone); return err },
+			}
+			for what, call := range calls {
+				if err := call(); !errors.Is(err, fault.TenantNotFound) {
+					t.Errorf("%s: got %v", what, err)
+				}
+			}
+		})
+	}
+	_, err = h.ByID(t.Context(), stranger.ID, id)
+	refused(t, err, fault.DomainNotFound)
+	for _, name := range []string{"other.test", "nonsense", ""} {
+		_, err = h.Stored(t.Context(), h.acc.ID, guid, name)
+		refused(t, err, fault.DomainNotFound)
+		_, err = h.Verify(t.Context(), h.acc.ID, guid, name)
+		refused(t, err, fault.DomainNotFound)
+	}
+}
+
+// Whether the place stays taken tells whether something may be there.
+func TestAddInTrouble(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		fault fake.Fault
+		want  fault.Code // the zero Code: none
+		kept  bool
+	}{
+		{"the domain belongs to another tenant", fake.Fault{Method: "AddDomain", Kind: outcome.Refused, Code: fault.DomainUnavailable}, fault.DomainUnavailable, false},
+		{"the answer is lost", fake.Fault{Method: "AddDomain", Kind: outcome.Unknown, AfterEffect: true}, fault.Code{}, true},
+		{"the answer is broken", fake.Fault{Method: "AddDomain", Kind: outcome.Broken, AfterEffect: true}, fault.Code{}, true},
+		{"the request is lost", fake.Fault{Method: "AddDomain", Kind: outcome.Unknown}, fault.ProviderTimeout, true},
+		{"the platform breaks", fake.Fault{Method: "AddDomain", Kind: outcome.Broken}, fault.ProviderError, true},
+		{"adding is throttled", fake.Fault{Method: "AddDomain", Kind: outcome.Throttled}, fault.ProviderUnavailable, false},
+		{"the platform is down", fake.Fault{Kind: outcome.Down}, fault.ProviderUnavailable, false},
+		{"records lag", fake.Fault{Method: "Records", Kind: outcome.Refused, Code: fault.DomainNotFound, Times: 3}, fault.Code{}, true},
+		{"records are throttled", fake.Fault{Method: "Records", Kind: outcome.Throttled}, fault.ProviderUnavailable, true},
+		{"consent is gone", fake.Fault{Kind: outcome.Refused, Code: fault.AccessDenied}, fault.AccessDenied, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHouse(t)
+			lift := h.fake.Fail(tt.fault)
+			_, err := h.Add(t.Context(), h.acc, guid, zone)
+			if tt.want == (fault.Code{}) {
+				must(t, err)
+			} else {
+				refused(t, err, tt.want)
+			}
+			lift()
+			d, err := h.store.ReserveDomain(t.Context(), h.acc.ID, guid, zone, domain.MaxPerTenant, time.Now())
+			must(t, err)
+			if d.Fresh == tt.kept {
+				t.Fatalf("the place was kept: %v, want %v", !d.Fresh, tt.kept)
+			}
+			got := h.added(t)
+			if got.Exists != (tt.want == (fault.Code{})) {
+				t.Fatalf("afterwards it is answered as existing: %v", got.Exists)
+			}
+			if n := h.fake.Effects("AddDomain"); n != 1 {
+				t.Fatalf("added %d times", n)
+			}
+		})
+	}
+}
+
+func TestConsentGoneIsStored(t *testing.T) {
+	h := newHouse(t)
+	h.fake.Revoke(guid, "consent")
+	_, err := h.Add(t.Context(), h.acc, guid, zone)
+	refused(t, err, fault.AccessDenied)
+	if got := h.tenant(t).Consent; got != tenant.ConsentRevoked {
+		t.Fatalf("the consent is stored as %s", got)
+	}
+}
+
+func TestTheCapHoldsUnderManyRequests(t *testing.T) {
+	h := newHouse(t)
+	const many = 50
+	errs := make([]error, many)
+	var all sync.WaitGroup
+	for n := range many {
+		all.Go(func() { _, errs[n] = h.Add(t.Context(), h.acc, guid, fmt.Sprintf("d-%d.test", n)) })
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, fault.DomainLimitReached) {
+			t.Fatal(err)
+		}
+	}
+	list, err := h.List(t.Context(), h.acc.ID, guid)
+	must(t, err)
+	if held := len(h.fake.Holds(guid).Domains); held != domain.MaxPerTenant || len(list) != held {
+		t.Fatalf("the platform holds %d, the store %d", held, len(list))
+	}
+}
+
+func TestTheSameDomainManyTimesAtOnce(t *testing.T) {
+	h := newHouse(t)
+	errs := make([]error, 50)
+	var all sync.WaitGroup
+	for n := range errs {
+		all.Go(func() { _, errs[n] = h.Add(t.Context(), h.acc, guid, zone) })
+	}
+	all.Wait()
+	must(t, errors.Join(errs...))
+	list, err := h.List(t.Context(), h.acc.ID, guid)
+	must(t, err)
+	if len(list) != 1 || h.fake.Effects("AddDomain") != 1 {
+		t.Fatalf("listed %d, added %d times", len(list), h.fake.Effects("AddDomain"))
+	}
+}

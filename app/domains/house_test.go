@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package domains
+
+import (
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	guid = tenant.GUID("11111111-2222-4333-8444-555555555555")
+	zone = "example.test"
+)
+
+// house is a service over SQLite and the fake, with a tenant that is ready and
+// a published zone without records.
+type house struct {
+	*Service
+	store *bunstore.Store
+	fake  *fake.Platform
+	acc   access.Account
+}
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	h := &house{fake: fake.New(), store: openStore(t)}
+	h.Service = h.service(h.fake, h.store)
+	h.fake.Connect(guid, fake.Setup{})
+	h.fake.DNS.Publish(zone)
+	acc, err := h.store.CreateAccount(t.Context(), "owner@example.com", "complete", 0, h.Now())
+	must(t, err)
+	h.acc = acc
+	_, err = h.store.Attach(t.Context(), acc.ID, tenant.Tenant{
+		GUID: guid, Name: "Fabrikam", BuiltinDomain: "f.onmicrosoft.com", ConsentedAt: h.Now(),
+	}, 10)
+	must(t, err)
+	h.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap, x.Consent = tenant.BootstrapReady, tenant.ConsentGranted })
+	return h
+}
+
+func openStore(t *testing.T) *bunstore.Store {
+	t.Helper()
+	store, err := bunstore.Open(t.Context(), bunstore.Memory, bunstore.Options{})
+	must(t, err)
+	t.Cleanup(func() { must(t, store.Close()) })
+	must(t, store.Migrate(t.Context()))
+	return store
+}
+
+// service is a new process over the same world.
+func (h *house) service(p ports.MailPlatform, d ports.Domains) *Service {
+	pass := &settling.Pass{
+		Platform: p, Domains: d, DNS: h.fake.DNS, Now: time.Now,
+		Limit: 30 * time.Millisecond, Pause: time.Millisecond,
+	}
+	return &Service{Tenants: h.store, Domains: d, Platform: p, DNS: h.fake.DNS, Settling: pass, Now: time.Now}
+}
+
+func (h *house) changeTenant(t *testing.T, change func(*tenant.Tenant)) {
+	t.Helper()
+	stored, err := h.store.Tenant(t.Context(), h.acc.ID, guid)
+	must(t, err)
+	change(&stored)
+	must(t, h.store.SaveTenant(t.Context(), h.acc.ID, stored))
+}
+
+func (h *house) tenant(t *testing.T) tenant.Tenant {
+	t.Helper()
+	stored, err := h.store.Tenant(t.Context(), h.acc.ID, guid)
+	must(t, err)
+	return stored
+}
+
+func (h *house) stored(t *testing.T, name string) domain.Domain {
+	t.Helper()
+	d, err := h.store.Domain(t.Context(), h.acc.ID, guid, name)
+	must(t, err)
+	return d
+}
+
+// added has the domain added, published has its ownership record published as
+// well, verified has it verified, and signable has the DKIM CNAMEs out.
+func (h *house) added(t *testing.T) Added {
+	t.Helper()
+	got, err := h.Add(t.Context(), h.acc, guid, zone)
+	must(t, err)
+	return got
+}
+
+func (h *house) published(t *testing.T) {
+	t.Helper()
+	h.fake.DNS.Publish(zone, h.added(t).Domain.Verification...)
+}
+
+func (h *house) verified(t *testing.T) domain.Domain {
+	t.Helper()
+	h.published(t)
+	d, err := h.Verify(t.Context(), h.acc.ID, guid, zone)
+	must(t, err)
+	return d
+}
+
+func (h *house) signable(t *testing.T) {
+	t.Helper()
+	d := h.verified(t)
+	h.publish(d, d.Signing.Selector1, d.Signing.Selector2)
+}
+
+func (h *house) publish(d domain.Domain, extra ...dns.Record) {
+	h.fake.DNS.Publish(zone, append(append(append([]dns.Record{}, d.Verification...), d.Service...), extra...)...)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func refused(t testing.TB, err error, code fault.Code) {
+	t.Helper()
+	if got := fault.Of(err).Code; err == nil || got != code {
+		t.Fatalf("got %v, want %s", err, code.Name)
+	}
+}

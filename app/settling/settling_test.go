@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package settling
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	guid = tenant.GUID("11111111-2222-4333-8444-555555555555")
+	zone = "example.test"
+)
+
+// domains is the port under a name that none of its methods has.
+type domains = ports.Domains
+
+// oneDomain is a store with one domain in it.
+type oneDomain struct {
+	domains
+	d   domain.Domain
+	err error
+}
+
+func (s *oneDomain) Domain(context.Context, access.AccountID, tenant.GUID, string) (domain.Domain, error) {
+	return s.d, s.err
+}
+
+func (s *oneDomain) SaveDomain(_ context.Context, _ access.AccountID, d domain.Domain) error {
+	s.d = d
+	return nil
+}
+
+func verified(t *testing.T, s fake.Setup) (*Pass, *fake.Platform, *oneDomain) {
+	t.Helper()
+	p := fake.New()
+	p.Connect(guid, s)
+	at := p.For(guid)
+	_, err := at.AddDomain(t.Context(), zone)
+	must(t, err)
+	records, err := at.Records(t.Context(), zone)
+	must(t, err)
+	p.DNS.Publish(zone, records.Verification...)
+	_, err = at.VerifyDomain(t.Context(), zone)
+	must(t, err)
+	store := &oneDomain{d: domain.Domain{TenantGUID: guid, Name: zone, Added: true, Verified: true}}
+	return &Pass{
+		Platform: p, Domains: store, DNS: p.DNS, Now: time.Now, Limit: 30 * time.Millisecond, Pause: time.Millisecond,
+	}, p, store
+}
+
+func TestPass(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		setup      fake.Setup
+		mailServer bool
+		fault      fake.Fault
+		want       fault.Code // the zero Code: none
+		accepted   bool
+		signing    bool
+	}{
+		{name: "everything is there at once", mailServer: true, accepted: true, signing: true},
+		{name: "the bootstrap is not ready", mailServer: false},
+		{name: "the domain is accepted after some looks", setup: fake.Setup{Lag: fake.Lag{AcceptedLooks: 3}}, mailServer: true, accepted: true, signing: true},
+		{name: "the domain is not accepted in time", setup: fake.Setup{Lag: fake.Lag{AcceptedDomain: time.Hour}}, mailServer: true},
+		{name: "an answer is lost", mailServer: true, fault: fake.Fault{Method: "EnableMail", Kind: outcome.Unknown, AfterEffect: true, Times: 1}, accepted: true, signing: true},
+		{name: "answers get lost until the end", mailServer: true, fault: fake.Fault{Method: "EnsureSigning", Kind: outcome.Unknown}, accepted: true},
+		{name: "signing is not ready in time", mailServer: true, fault: fake.Fault{Method: "EnsureSigning", Kind: outcome.NotReady}, accepted: true},
+		{name: "the platform throttles", mailServer: true, fault: fake.Fault{Method: "EnsureSigning", Kind: outcome.Throttled}, want: fault.ProviderUnavailable, accepted: true},
+		{name: "the platform breaks", mailServer: true, fault: fake.Fault{Method: "MailDomains", Kind: outcome.Broken}, want: fault.ProviderError},
+		{name: "access is gone", mailServer: true, fault: fake.Fault{Kind: outcome.Refused, Code: fault.AccessDenied}, want: fault.AccessDenied},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pass, p, store := verified(t, tt.setup)
+			if tt.fault.Kind != 0 {
+				p.Fail(tt.fault)
+			}
+			d, err := pass.Domain(t.Context(), "owner", store.d, tt.mailServer)
+			if tt.want == (fault.Code{}) {
+				must(t, err)
+			} else if !errors.Is(err, tt.want) {
+				t.Fatalf("got %v, want %s", err, tt.want.Name)
+			}
+			if d.MailReady != tt.accepted || (d.Signing.Selector1.Content != "") != tt.signing {
+				t.Fatalf("accepted %v, signing %+v", d.MailReady, d.Signing)
+			}
+			if tt.want == (fault.Code{}) && (len(d.Service) == 0 || len(d.Verification) == 0 || !d.Status.VerificationSeen) {
+				t.Fatalf("records or DNS are not read: %+v", d)
+			}
+			if store.d.MailReady != d.MailReady || store.d.CheckedAt.IsZero() {
+				t.Fatalf("stored %+v", store.d)
+			}
+		})
+	}
+}
+
+// What happened to the row during the pass stays.
+func TestPassKeepsWhatOthersStored(t *testing.T) {
+	pass, _, store := verified(t, fake.Setup{})
+	loaded := store.d
+	store.d.Default = true
+	d, err := pass.Domain(t.Context(), "owner", loaded, true)
+	must(t, err)
+	if !d.Default || !store.d.Default || !store.d.MailReady {
+		t.Fatalf("stored %+v", store.d)
+	}
+}
+
+func TestPassOfADomainThatIsGone(t *testing.T) {
+	pass, _, store := verified(t, fake.Setup{})
+	store.err = fault.DomainNotFound.With("gone")
+	if _, err := pass.Domain(t.Context(), "owner", store.d, true); !errors.Is(err, fault.DomainNotFound) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestAnIncompleteReadKeepsWhatWasSeen(t *testing.T) {
+	pass, p, store := verified(t, fake.Setup{})
+	d := store.d
+	d.Status = dns.Status{MX: "mx.example.", SPF: "v=spf1 -all", VerificationSeen: true}
+	p.DNS.Trouble("no_authoritative_answer")
+	got := pass.Look(t.Context(), d)
+	if got.Status.MX != d.Status.MX || !got.Status.VerificationSeen || got.CheckedAt.IsZero() {
+		t.Fatalf("got %+v", got)
+	}
+}
+
+func TestPersist(t *testing.T) {
+	never := errors.New("not a provider's answer")
+	for _, tt := range []struct {
+		name  string
+		err   error
+		tries int // 0: until the end
+	}{
+		{"done", nil, 1},
+		{"refused", &outcome.Error{Kind: outcome.Refused, Code: fault.WeakPassword}, 1},
+		{"throttled", &outcome.Error{Kind: outcome.Throttled}, 1},
+		{"down", &outcome.Error{Kind: outcome.Down}, 1},
+		{"ours", never, 1},
+		{"broken", &outcome.Error{Kind: outcome.Broken}, 3},
+		{"not ready", &outcome.Error{Kind: outcome.NotReady}, 0},
+		{"unknown", &outcome.Error{Kind: outcome.Unknown}, 0},
+		{"a dead context", context.DeadlineExceeded, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			defer cancel()
+			tries := 0
+			err := Persist(ctx, time.Millisecond, func(ctx context.Context) error {
+				tries++
+				if _, bounded := ctx.Deadline(); !bounded {
+					t.Error("the call has no deadline")
+				}
+				return tt.err
+			})
+			if tt.tries > 0 && tries != tt.tries || tt.tries == 0 && tries < 2 {
+				t.Fatalf("%d tries, want %d", tries, tt.tries)
+			}
+			if (err == nil) != (tt.err == nil) || errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestDetachKeepsTheEarlierDeadline(t *testing.T) {
+	caller, leave := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := Detach(caller, time.Hour)
+	defer cancel()
+	leave()
+	deadline, _ := ctx.Deadline()
+	if ctx.Err() != nil || time.Until(deadline) > time.Minute {
+		t.Fatalf("it ends in %s with %v", time.Until(deadline), ctx.Err())
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
