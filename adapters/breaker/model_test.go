@@ -15,38 +15,51 @@ import (
 // model is a circuit in the words of its promise.
 type model struct {
 	state  State
-	failed int       // in a row
+	row    int       // failures in a row
+	failed int       // of all calls since it closed
+	calls  int       // since it closed
 	until  time.Time // while open
 }
 
-// call says whether the provider is asked, whether a read is sent ahead, and
-// takes in how it ends.
+// call says what the provider is asked and whether the caller is refused, and
+// takes in how the provider answers.
 func (m *model) call(write bool, kind outcome.Kind, limit int) (asked []string, refuse bool) {
+	name := "Mailboxes"
+	if write {
+		name = "CreateMailbox"
+	}
 	bad := kind == outcome.Down || kind == outcome.Broken || kind == outcome.Unknown
 	switch {
 	case m.state == Open:
 		return nil, true
-	case m.state == HalfOpen && write && bad:
-		m.open()
-		return []string{"Profile"}, true
 	case m.state == HalfOpen && bad:
 		m.open()
-		return []string{"Mailboxes"}, false
+		if write {
+			return []string{"Profile"}, true
+		}
+		return []string{name}, false
+	case m.state == HalfOpen:
+		*m = model{state: Closed}
+		if !write {
+			return []string{name}, false
+		}
+		asked = []string{"Profile"}
 	}
-	if m.state == HalfOpen && write {
-		asked = append(asked, "Profile")
-	}
-	*m = model{state: Closed, failed: m.failed + 1}
+	m.count(bad, limit)
+	return append(asked, name), false
+}
+
+func (m *model) count(bad bool, limit int) {
+	m.calls++
 	if !bad {
-		m.failed = 0
+		m.row = 0
+		return
 	}
-	if m.failed >= limit {
+	m.row++
+	m.failed++
+	if m.row >= limit || (m.failed >= 2*limit && 2*m.failed >= m.calls) {
 		m.open()
 	}
-	if write {
-		return append(asked, "CreateMailbox"), false
-	}
-	return append(asked, "Mailboxes"), false
 }
 
 func (m *model) open() { *m = model{state: Open, until: time.Now().Add(time.Second)} }
@@ -62,11 +75,8 @@ func TestCircuitFollowsItsModel(t *testing.T) {
 			limit := rapid.IntRange(1, 4).Draw(t, "failures that open")
 			p := &provider{}
 			platform := Mail(p, Options{Failures: limit, Open: time.Second, Window: 24 * time.Hour})
-			// Successes before keep the rule about half of the calls out of it.
-			for range 500 {
-				_ = readOf(t.Context(), platform.For("t"))
-			}
-			m := &model{state: Closed}
+			_ = readOf(t.Context(), platform.For("t")) // makes the circuit
+			m := &model{state: Closed, calls: 1}
 			t.Repeat(map[string]func(*rapid.T){
 				"call": func(t *rapid.T) {
 					write := rapid.Bool().Draw(t, "write")
