@@ -103,7 +103,7 @@ type discovered struct {
 
 func summaryOf(t tenant.Tenant) tenantSummary {
 	return tenantSummary{
-		ID: t.ID, TenantID: string(t.GUID), TenantName: t.Name, TenantDomain: t.BuiltinDomain, DefaultDomain: defaultDomain(t),
+		ID: t.ID, TenantID: string(t.GUID), TenantName: t.Name, TenantDomain: t.BuiltinDomain, DefaultDomain: t.PrimaryDomain(),
 		DomainCount: t.DomainCount, MailboxCount: t.MailboxCount, DiscoveryCompleted: wasDiscovered(t),
 		ExchangeBootstrapStatus: string(t.Bootstrap), ConsentedAt: moment(t.ConsentedAt), LastSyncAt: moment(t.LastSyncAt),
 	}
@@ -111,7 +111,7 @@ func summaryOf(t tenant.Tenant) tenantSummary {
 
 func detailOf(t tenant.Tenant, r tenant.Readiness) tenantDetail {
 	return tenantDetail{
-		ID: t.ID, TenantID: string(t.GUID), TenantName: t.Name, TenantDomain: t.BuiltinDomain, DefaultDomain: defaultDomain(t),
+		ID: t.ID, TenantID: string(t.GUID), TenantName: t.Name, TenantDomain: t.BuiltinDomain, DefaultDomain: t.PrimaryDomain(),
 		DomainCount: t.DomainCount, MailboxCount: t.MailboxCount, DiscoveryCompleted: wasDiscovered(t),
 		ExchangeBootstrapStatus: string(t.Bootstrap), SMTPAuthOrgEnabled: t.SMTPAuth == tenant.SMTPAuthEnabled,
 		ConsentedAt: moment(t.ConsentedAt), LastSyncAt: moment(t.LastSyncAt), ConnectedBy: words(t.ConnectedBy),
@@ -133,7 +133,7 @@ func syncedOf(s tenants.Synced) synced {
 		Bootstrap: bootstrap{Status: s.Bootstrap.Status, Message: s.Bootstrap.Message, Skipped: s.Bootstrap.Skipped},
 		SMTPAuth:  smtpAuth{Status: s.SMTPAuth.Status, Message: s.SMTPAuth.Message, Skipped: s.SMTPAuth.Skipped},
 		Result: discovered{
-			Status: s.Discovery.Status, TenantName: s.Tenant.Name, DefaultDomain: defaultDomain(s.Tenant),
+			Status: s.Discovery.Status, TenantName: s.Tenant.Name, DefaultDomain: s.Tenant.PrimaryDomain(),
 			DomainCount: s.Tenant.DomainCount, UserMailboxCount: s.Tenant.UserMailboxes, MailboxError: words(s.MailboxError),
 		},
 	}
@@ -146,13 +146,6 @@ func deletedOf(t tenant.Tenant) deletedTenant {
 		message = "The assignment of the tenant was ended. The tenant at the mail platform was not touched."
 	}
 	return deletedTenant{Status: "deleted", TenantID: string(t.GUID), TenantName: t.Name, Message: message}
-}
-
-func defaultDomain(t tenant.Tenant) string {
-	if t.DefaultDomain != "" {
-		return t.DefaultDomain
-	}
-	return t.BuiltinDomain
 }
 
 // wasDiscovered stays true when a later discovery fails.

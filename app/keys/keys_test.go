@@ -154,3 +154,16 @@ func TestOfManyRotationsAtOnceOneWins(t *testing.T) {
 		t.Fatalf("%d rotations won", won)
 	}
 }
+
+// TestPlansAreStoredAsTheyAreWritten holds the rows of the migrations to the
+// table of the rules.
+func TestPlansAreStoredAsTheyAreWritten(t *testing.T) {
+	service, _, _ := open(t)
+	store := service.Keys.(*bunstore.Store)
+	for _, plan := range access.Plans() {
+		acc, err := store.CreateAccount(t.Context(), plan.Name+"@example.com", plan.Name, 0, now())
+		if err != nil || acc.Plan != plan || acc.Entitled() != nil {
+			t.Errorf("%s is stored as %+v, %v", plan.Name, acc, err)
+		}
+	}
+}

@@ -42,6 +42,7 @@ func (r *run) prepare(ctx context.Context) {
 		r.out.Bootstrap = Part{Status: string(tenant.BootstrapPending), Message: "the mail server could not be checked: " + fault.Of(err).Detail}
 		return
 	}
+	r.bootstrap = r.t.Bootstrapped(r.bootstrap)
 	r.t.Bootstrap, r.t.BootstrapStep = r.bootstrap.Status, r.bootstrap.Step
 	r.out.Bootstrap = tenant.BootstrapPart(r.bootstrap)
 }

@@ -15,28 +15,20 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// KeyBytes is how much randomness an API key holds.
-const KeyBytes = 24
-
 const (
-	keyDigits  = 2 * KeyBytes
+	keyBytes   = 24 // of randomness
+	keyDigits  = 2 * keyBytes
 	hintLength = 4
 )
 
-// MakeKey makes an API key of the given form, `prefix_live_<48 hex>`, from
-// random bytes.
-func MakeKey(prefix string, form Form, random [KeyBytes]byte) secret.Text {
-	return secret.New(prefix + "_" + string(form) + "_" + hex.EncodeToString(random[:]))
-}
-
-// NewKey makes a key of an account from a source of randomness: the row to
-// store, and the secret to show this once.
+// NewKey makes a key of an account, `prefix_live_<48 hex>`, from a source of
+// randomness: the row to store, and the secret to show this once.
 func NewKey(random io.Reader, prefix string, form Form, owner AccountID, name string, now time.Time) (Key, secret.Text, error) {
 	if form != Live && form != Trial {
 		return Key{}, secret.Text{}, fault.InvalidRequest.With("the form of a key is live or trial")
 	}
 	var bytes struct {
-		key [KeyBytes]byte
+		key [keyBytes]byte
 		id  [ident.Entropy]byte
 	}
 	for _, part := range [][]byte{bytes.key[:], bytes.id[:]} {
@@ -44,7 +36,7 @@ func NewKey(random io.Reader, prefix string, form Form, owner AccountID, name st
 			return Key{}, secret.Text{}, fmt.Errorf("read randomness: %w", err)
 		}
 	}
-	text := MakeKey(prefix, form, bytes.key)
+	text := secret.New(prefix + "_" + string(form) + "_" + hex.EncodeToString(bytes.key[:]))
 	return Key{
 		ID: ident.New(now, bytes.id), Account: owner, Hash: HashKey(text), Form: form, Hint: KeyHint(text), Name: name, CreatedAt: now,
 	}, text, nil

@@ -16,16 +16,6 @@ func Plans() []Plan {
 	}
 }
 
-// PlanNamed finds a plan by its name.
-func PlanNamed(name string) (Plan, bool) {
-	for _, p := range Plans() {
-		if p.Name == name {
-			return p, true
-		}
-	}
-	return Plan{}, false
-}
-
 // Entitled refuses every request of an account whose plan is not active.
 func (a Account) Entitled() error {
 	if !a.Active {

@@ -4,7 +4,6 @@
 package secret
 
 import (
-	"crypto/subtle"
 	"fmt"
 	"log/slog"
 )
@@ -38,11 +37,6 @@ func (t Text) Reveal() string {
 
 // Empty reports whether there is no secret.
 func (t Text) Empty() bool { return t.value == nil }
-
-// Equal compares two secrets in a time that does not tell where they differ.
-func (t Text) Equal(other Text) bool {
-	return subtle.ConstantTimeCompare([]byte(t.Reveal()), []byte(other.Reveal())) == 1
-}
 
 // String implements fmt.Stringer.
 func (Text) String() string { return redacted }

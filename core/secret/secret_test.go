@@ -89,10 +89,10 @@ func TestPanic(t *testing.T) {
 
 func TestReveal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a, b := rapid.String().Draw(t, "a"), rapid.String().Draw(t, "b")
-		s := secret.New(a)
-		if s.Reveal() != a || s.Empty() != (a == "") || s.Equal(secret.New(b)) != (a == b) || !s.Equal(s) {
-			t.Fatalf("%q came back as %q", a, s.Reveal())
+		value := rapid.String().Draw(t, "value")
+		s := secret.New(value)
+		if s.Reveal() != value || s.Empty() != (value == "") {
+			t.Fatalf("%q came back as %q", value, s.Reveal())
 		}
 		if s.String() != "[redacted]" || s.GoString() != "[redacted]" {
 			t.Fatal("shown as something else")

@@ -31,6 +31,16 @@ var bootstrapMessages = map[Bootstrap]string{
 	BootstrapFailed:  "the mail server cannot be prepared",
 }
 
+// Bootstrapped is what an answer of the mail server means for this tenant. A
+// grant that is missing where there was a ready mail server was withdrawn:
+// that does not heal by waiting, as one does that was never given yet.
+func (t Tenant) Bootstrapped(p Progress) Progress {
+	if p.Status == BootstrapPending && p.Step == StepGrantRole && t.Bootstrap != BootstrapPending {
+		p.Status = BootstrapFailed
+	}
+	return p
+}
+
 // GrantLost is a bootstrap that met a mail server which no longer lets us in,
 // while the consent still holds.
 func GrantLost() Progress {

@@ -185,3 +185,36 @@ func TestSMTPAuthPart(t *testing.T) {
 		t.Errorf("skipped gives %+v", got)
 	}
 }
+
+func TestBootstrapped(t *testing.T) {
+	lacking := tenant.Progress{Status: tenant.BootstrapPending, Step: tenant.StepGrantRole}
+	waiting := tenant.Progress{Status: tenant.BootstrapPending, Step: tenant.StepWait}
+	ready := tenant.Progress{Status: tenant.BootstrapReady}
+	for _, tt := range []struct {
+		name   string
+		before tenant.Bootstrap
+		answer tenant.Progress
+		want   tenant.Bootstrap
+	}{
+		{"never granted yet", tenant.BootstrapPending, lacking, tenant.BootstrapPending},
+		{"withdrawn", tenant.BootstrapReady, lacking, tenant.BootstrapFailed},
+		{"still withdrawn", tenant.BootstrapFailed, lacking, tenant.BootstrapFailed},
+		{"spreads again", tenant.BootstrapReady, waiting, tenant.BootstrapPending},
+		{"given back", tenant.BootstrapFailed, ready, tenant.BootstrapReady},
+		{"lost for certain", tenant.BootstrapReady, tenant.GrantLost(), tenant.BootstrapFailed},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := (tenant.Tenant{Bootstrap: tt.before}).Bootstrapped(tt.answer); got.Status != tt.want || got.Step != tt.answer.Step {
+				t.Fatalf("got %+v, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestBootstrapPartAlwaysSaysSomething(t *testing.T) {
+	for _, status := range []tenant.Bootstrap{tenant.BootstrapReady, tenant.BootstrapPending, tenant.BootstrapFailed} {
+		if got := tenant.BootstrapPart(tenant.Progress{Status: status}); got.Status != string(status) || got.Message == "" {
+			t.Errorf("%s gives %+v", status, got)
+		}
+	}
+}
