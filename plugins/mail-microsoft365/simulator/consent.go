@@ -78,7 +78,7 @@ func (s *simulator) likelyAdmin(r *http.Request) string {
 	last := ""
 	for _, f := range candidates {
 		open := false
-		_ = f.Do(func(t *tenant) { last, open = t.admin(), t.Grant.Consent != "granted" })
+		f.View(func(t *tenant) { last, open = t.admin(), t.Grant.Consent != "granted" })
 		if open {
 			break
 		}
@@ -96,7 +96,7 @@ func (s *simulator) decideConsent(w http.ResponseWriter, r *http.Request, q url.
 	}
 	var refused *aadsts
 	var id string
-	err := f.Do(func(t *tenant) {
+	f.View(func(t *tenant) {
 		id = t.ID
 		switch u := t.signInUser(username); {
 		case u == nil:
@@ -106,8 +106,6 @@ func (s *simulator) decideConsent(w http.ResponseWriter, r *http.Request, q url.
 		}
 	})
 	switch {
-	case err != nil:
-		s.refusePage(w, errTransient.of(""))
 	case refused != nil:
 		s.consentPage(w, r, username, refused)
 	case r.PostFormValue("decision") == "accept":

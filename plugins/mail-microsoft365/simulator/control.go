@@ -59,7 +59,7 @@ func (s *simulator) controlCreate(w http.ResponseWriter, r *http.Request) {
 func (s *simulator) controlList(w http.ResponseWriter, _ *http.Request) {
 	list := []map[string]string{}
 	for _, f := range s.store.all() {
-		_ = f.Do(func(t *tenant) {
+		f.View(func(t *tenant) {
 			list = append(list, map[string]string{"tenant_id": t.ID, "admin": t.admin(), "name": t.Name,
 				"consent": t.Grant.Consent})
 		})

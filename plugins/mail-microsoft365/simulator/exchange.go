@@ -58,7 +58,7 @@ func (s *simulator) admitExchange(w http.ResponseWriter, r *http.Request) *invoc
 		return nil
 	}
 	status, nul := http.StatusOK, false
-	_ = f.Do(func(t *tenant) {
+	f.View(func(t *tenant) {
 		nul = t.Behaviour.NulForbidden
 		switch {
 		case claims["tid"] != t.ID,
@@ -116,7 +116,7 @@ func (s *simulator) invoke(w http.ResponseWriter, r *http.Request) {
 	work, known := cmdlets[strings.ToLower(in.cmdlet)]
 	if !known {
 		nul := false
-		_ = in.file.Do(func(t *tenant) { nul = t.Behaviour.NulForbidden })
+		in.file.View(func(t *tenant) { nul = t.Behaviour.NulForbidden })
 		forbidden(w, nul)
 		return
 	}

@@ -15,7 +15,7 @@ import (
 func (in *invocation) answer(w http.ResponseWriter, out outcome) {
 	var size int
 	var links string
-	_ = in.file.Do(func(t *tenant) { size, links = t.Behaviour.PageSize, t.Behaviour.NextLink })
+	in.file.View(func(t *tenant) { size, links = t.Behaviour.PageSize, t.Behaviour.NextLink })
 	from := skipped(in.r.URL.Query().Get("$skiptoken"))
 	if from > 0 && links == "expired" {
 		out = outcome{failed: errPaging.of("")}

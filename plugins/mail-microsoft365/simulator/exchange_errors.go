@@ -16,23 +16,23 @@ type exception struct {
 }
 
 const (
-	tasks      = "Microsoft.Exchange.Configuration.Tasks."
-	command400 = "Microsoft.Exchange.AdminApi.CommandInvocation."
+	taskTypes       = "Microsoft.Exchange.Configuration.Tasks."
+	invocationTypes = "Microsoft.Exchange.AdminApi.CommandInvocation."
 )
 
 // The exceptions. "%s" is what the call named.
 var (
-	errAmbiguous     = exception{"", command400 + "AmbiguousParameterSetException", "Parameter set cannot be resolved using the specified named parameters. Invalid cmdlet parameters specified. %s"}
-	errMissing       = exception{"", command400 + "AmbiguousParameterSetException", "Parameter set cannot be resolved using the specified named parameters. Missing mandatory parameters: %s"}
-	errTransform     = exception{"", "System.Management.Automation.ParameterBindingException.ParameterTransformationException", "Cannot process argument transformation on parameter %s"}
-	errNoObject      = exception{"Ex6F9304", tasks + "ManagementObjectNotFoundException", "The operation couldn't be performed because object '%s' couldn't be found on 'SIM0001.PROD.OUTLOOK.COM'."}
+	errAmbiguous     = exception{"", invocationTypes + "AmbiguousParameterSetException", "Parameter set cannot be resolved using the specified named parameters. Invalid cmdlet parameters specified. %s"}
+	errMissing       = exception{"", invocationTypes + "AmbiguousParameterSetException", "Parameter set cannot be resolved using the specified named parameters. Missing mandatory parameters: %s"}
+	errTransform     = exception{"", invocationTypes + "ParameterTransformationException", "Cannot process argument transformation on parameter %s"}
+	errNoObject      = exception{"Ex6F9304", taskTypes + "ManagementObjectNotFoundException", "The operation couldn't be performed because object '%s' couldn't be found on 'SIM0001.PROD.OUTLOOK.COM'."}
 	errProxy         = exception{"ExB10BE9", "Microsoft.Exchange.Management.Tasks.WLCDManagedMemberExistsException", "The proxy address \"SMTP:%s\" is already being used by the proxy addresses or LegacyExchangeDN of another object. Please choose another proxy address."}
 	errNameTaken     = exception{"Ex9CD8F3", "Microsoft.Exchange.Data.Directory.ADObjectAlreadyExistsException", "The name \"%s\" is already being used. Please try another name."}
 	errInvalid       = exception{"Ex0FA2C5", "Microsoft.Exchange.Data.DataValidationException", "Property validation failed. %s"}
 	errNotMailDomain = exception{"ExD3B1A2", "Microsoft.Exchange.Management.RecipientTasks.NotAcceptedDomainException", "You can't use the domain because it isn't an accepted domain for your organization. %s"}
 	errDehydrated    = exception{"ExA6E1F0", "Microsoft.Exchange.Management.Tasks.InvalidOperationInDehydratedContextException", "The command you tried to run isn't currently allowed in your organization. To run this command, you first need to run the command: Enable-OrganizationCustomization."}
-	errHydrated      = exception{"Ex7C61D4", tasks + "TaskInvalidOperationException", "This operation is not required. Organization is already enabled for customization."}
-	errSMTPRefused   = exception{"Ex51E0B7", tasks + "TaskInvalidOperationException", "SmtpClientAuthenticationDisabled can't be changed: authenticated SMTP isn't available for this organization."}
+	errHydrated      = exception{"Ex7C61D4", taskTypes + "TaskInvalidOperationException", "This operation is not required. Organization is already enabled for customization."}
+	errSMTPRefused   = exception{"Ex51E0B7", taskTypes + "TaskInvalidOperationException", "SmtpClientAuthenticationDisabled can't be changed: authenticated SMTP isn't available for this organization."}
 	errSigningExists = exception{"Ex2A4F19", "Microsoft.Exchange.Data.Directory.ADObjectAlreadyExistsException", "The DKIM signing configuration for the domain %s already exists."}
 	errNoCNAME       = exception{"Ex6A3EAB", "Microsoft.Exchange.Management.Tasks.ValidationException", "CNAME record does not exist for this config. Please publish the following two CNAME records first. Domain Name : %s If you have already published the CNAME records, sync will take a few minutes to as many as 4 days based on your specific DNS. Return and retry this step later."}
 	errPaging        = exception{"", "Microsoft.Exchange.Admin.OData.Core.ODataServiceException", "Expired or Invalid pagination request. Default Expiry time is 00:30:00"}

@@ -123,7 +123,7 @@ func (s *simulator) admit(r *http.Request) (*graphCall, *graphError) {
 	}
 	c := &graphCall{s: s, r: r, file: f, now: now, tenant: tid}
 	granted := false
-	_ = f.Do(func(t *tenant) {
+	f.View(func(t *tenant) {
 		granted = t.Grant.Consent == "granted" && !t.Behaviour.Deleted && !t.Behaviour.AppDisabled
 		for _, role := range texts(claims["roles"]) {
 			if t.Grant.has(role) {

@@ -29,11 +29,7 @@ func parseFilter(text string) ([]clause, *graphError) {
 	}
 	var clauses []clause
 	for _, part := range spacedAnd.Split(strings.TrimSpace(text), -1) {
-		part = strings.Trim(part, "() ")
-		if strings.Contains(part, "(") || strings.HasSuffix(text, ")") && strings.Contains(part, "with(") {
-			part += ")"
-		}
-		if m := comparison.FindStringSubmatch(part); m != nil {
+		if m := comparison.FindStringSubmatch(strings.Trim(part, "()")); m != nil {
 			clauses = append(clauses, clause{m[1], m[2], strings.ReplaceAll(m[3], "''", "'") + m[4]})
 			continue
 		}

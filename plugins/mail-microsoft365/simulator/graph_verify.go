@@ -31,9 +31,7 @@ func verifyDomain(c *graphCall) result {
 	defer c.s.store.verifying.Unlock()
 	name := strings.ToLower(c.r.PathValue("id"))
 	proof := ""
-	if err := c.file.Do(func(t *tenant) { proof = t.proof(name) }); err != nil {
-		return refuse(errInternal.of(err.Error()))
-	}
+	c.file.View(func(t *tenant) { proof = t.proof(name) })
 	elsewhere, found := c.ownedElsewhere(name), c.published(name, proof)
 	return locked(func(c *graphCall, t *tenant) result {
 		d := t.domain(name)

@@ -52,7 +52,7 @@ func (s *simulator) discovery(w http.ResponseWriter, r *http.Request) {
 			s.refuseToken(w, r, refused)
 			return
 		}
-		_ = f.Do(func(t *tenant) { issuerOf = t.ID })
+		f.View(func(t *tenant) { issuerOf = t.ID })
 		name = issuerOf
 	}
 	base := s.authority(name)

@@ -52,8 +52,7 @@ func openRegistration(dataDir string) (*simulate.File[registration], error) {
 // registration returns the registration as it is now.
 func (s *simulator) registration() registration {
 	var now registration
-	// Nothing changes, so nothing can fail to be saved.
-	_ = s.app.Do(func(r *registration) {
+	s.app.View(func(r *registration) {
 		now = *r
 		now.Keys = slices.Clone(r.Keys)
 	})

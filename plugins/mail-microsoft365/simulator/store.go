@@ -52,7 +52,8 @@ func (s *store) open(path string, fresh tenant) error {
 		return err
 	}
 	s.tenants = append(s.tenants, f)
-	return f.Do(func(t *tenant) { s.byID[t.ID], s.byID[t.initial()] = f, f })
+	f.View(func(t *tenant) { s.byID[t.ID], s.byID[t.initial()] = f, f })
+	return nil
 }
 
 // add makes one more tenant; make is told how many there are.
@@ -87,8 +88,7 @@ func (s *store) find(name string) *simulate.File[tenant] {
 func (s *store) owner(domain string) *simulate.File[tenant] {
 	for _, f := range s.all() {
 		owns := false
-		// Nothing changes, so nothing can fail to be saved.
-		_ = f.Do(func(t *tenant) {
+		f.View(func(t *tenant) {
 			d := t.domain(domain)
 			owns = d != nil && d.Verified
 		})

@@ -98,7 +98,7 @@ func (s *simulator) clientCredentials(in tokenRequest, r *http.Request) (map[str
 	}
 	var claims map[string]any
 	var seconds int
-	err := f.Do(func(t *tenant) {
+	f.View(func(t *tenant) {
 		if refused = s.mayIssue(t, in.app, audience); refused == nil {
 			claims = s.appClaims(t, in, audience)
 			seconds = t.Behaviour.TokenSeconds
@@ -107,8 +107,8 @@ func (s *simulator) clientCredentials(in tokenRequest, r *http.Request) (map[str
 	if refused != nil {
 		return nil, refused
 	}
-	token, signErr := in.app.Keys[len(in.app.Keys)-1].sign(claims)
-	if err != nil || signErr != nil {
+	token, err := in.app.Keys[len(in.app.Keys)-1].sign(claims)
+	if err != nil {
 		return nil, errTransient.of("")
 	}
 	return map[string]any{"token_type": "Bearer", "expires_in": seconds, "ext_expires_in": seconds,

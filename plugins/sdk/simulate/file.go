@@ -61,6 +61,14 @@ func (f *File[T]) Do(fn func(*T)) error {
 	return nil
 }
 
+// View runs fn alone with the value, which it must not change. It may not call
+// Do or View of the same file.
+func (f *File[T]) View(fn func(*T)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fn(&f.value)
+}
+
 // replace writes raw beside path and renames it. There is no fsync: the state
 // has to survive the death of the process, not that of the machine.
 func replace(path string, raw []byte) error {

@@ -69,7 +69,8 @@ func Open(name string, o Options) (*Kit, error) {
 	if k.journal, err = openJournal(filepath.Join(o.DataDir, "calls.jsonl")); err != nil {
 		return nil, err
 	}
-	return k, k.plan.Do(func(p *plan) { k.ahead.Store(int64(p.Ahead)) })
+	k.plan.View(func(p *plan) { k.ahead.Store(int64(p.Ahead)) })
+	return k, nil
 }
 
 // Handler serves the provider's API with the planned faults in front of it,

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+)
+
+var noTime = cmpopts.IgnoreFields(simulate.Entry{}, "At")
+
+func TestJournal(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir)
+	r.plan(`{"kind":"status","status":418,"times":1,"match":"GET /b"}`)
+	r.plan(`{"kind":"drop_before","times":1,"match":"GET /c"}`)
+	r.ask("POST", "/a?secret=1", "buy")
+	r.ask("GET", "/b", "look")
+	r.ask("GET", "/c", "look")
+	want := []simulate.Entry{
+		{Method: "POST", Path: "/a", Operation: "buy", Status: 201, Write: true},
+		{Method: "GET", Path: "/b", Operation: "look", Status: 418},
+		{Method: "GET", Path: "/c", Operation: "look"},
+	}
+	if diff := cmp.Diff(want, r.calls(), noTime); diff != "" {
+		t.Fatal(diff)
+	}
+
+	// A process killed while it wrote leaves half a line.
+	path := filepath.Join(dir, "calls.jsonl")
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.WriteString(`{"n":3,"call":{"meth`); err != nil {
+		t.Fatal(err)
+	}
+	_ = file.Close()
+	again := open(t, dir)
+	again.ask("GET", "/d", "later")
+	want = append(want, simulate.Entry{Method: "GET", Path: "/d", Operation: "later", Status: 201})
+	if diff := cmp.Diff(want, open(t, dir).calls(), noTime); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+func TestEmptiedJournal(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir)
+	r.ask("GET", "/before", "")
+	r.plan(`{"kind":"delay","delay_ms":60,"times":1}`)
+	held := make(chan struct{})
+	go func() { r.ask("GET", "/held", ""); close(held) }()
+	for len(r.calls()) < 2 { // until the held call has come
+	}
+	r.ask("DELETE", "/_control/calls", "")
+	if calls := r.calls(); len(calls) != 0 {
+		t.Fatalf("%v", calls)
+	}
+	r.ask("POST", "/after", "")
+	<-held // whose status must not be written to the new first call
+	want := []simulate.Entry{{Method: "POST", Path: "/after", Status: 201, Write: true}}
+	for _, j := range []*running{r, open(t, dir)} {
+		if diff := cmp.Diff(want, j.calls(), noTime); diff != "" {
+			t.Fatal(diff)
+		}
+	}
+}
+
+func TestFileKeepsWhatChanged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	type state struct{ Name string }
+	f, err := simulate.OpenFile(path, state{"fresh"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Do(func(s *state) { s.Name = "changed" }); err != nil {
+		t.Fatal(err)
+	}
+	again, err := simulate.OpenFile(path, state{"fresh"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.View(func(s *state) {
+		if s.Name != "changed" {
+			t.Errorf("after a restart: %q", s.Name)
+		}
+	})
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v: others can read the state", info.Mode(), err)
+	}
+}
+
+func TestFileRefusesWhatItCannotRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := simulate.OpenFile(path, 1); err == nil {
+		t.Error("a broken state was taken for a new one")
+	}
+}
+
+func TestBrokenDiskIsTold(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if status, _ := r.ask("POST", "/_control/clock", `{"advance":"1h"}`); status != http.StatusInternalServerError {
+		t.Errorf("%d although nothing could be saved", status)
+	}
+}
