@@ -45,7 +45,7 @@ func (g *guard) look(r *http.Request) *exchange {
 	handler, pattern := g.mux.Handler(r)
 	if pattern == "" {
 		// The mux's own answer tells an unknown path from a wrong method.
-		a := newAnswer(nil)
+		a := newAnswer(http.Header{})
 		handler.ServeHTTP(a, r)
 		e.allow = a.header.Get("Allow")
 		return e

@@ -20,6 +20,8 @@ import (
 	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
@@ -147,4 +149,34 @@ func (w *world) signing(t *testing.T, o owner, name string) []dns.Record {
 		t.Fatal(err)
 	}
 	return []dns.Record{s.Selector1, s.Selector2}
+}
+
+// mailbox makes a mailbox that discovery could have found and returns its path.
+func (w *world) mailbox(t *testing.T, o owner) string {
+	t.Helper()
+	_, m := w.holding(t, o)
+	return "/v1/tenants/" + string(o.tenant) + "/mailboxes/" + m.ID
+}
+
+// holding gives an owner a verified domain and a mailbox on it.
+func (w *world) holding(t *testing.T, o owner) (domain.Domain, mailbox.Mailbox) {
+	t.Helper()
+	name := string(o.tenant)[:8] + ".example"
+	err := w.store.SaveDiscovery(t.Context(), o.account.ID, o.tenant, ports.Found{
+		Began:     time.Now(),
+		Domains:   []domain.Domain{{Name: name, Added: true, Verified: true, MailReady: true}},
+		Mailboxes: []mailbox.Platform{{ObjectID: "object-" + name, DisplayName: "Ana", Address: "ana@" + name, PrincipalName: "ana@" + name, Alias: "ana", AccountEnabled: true, CreatedAt: time.Now()}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := w.store.Domain(t.Context(), o.account.ID, o.tenant, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := w.store.Mailboxes(t.Context(), o.account.ID, o.tenant)
+	if err != nil || len(list) != 1 {
+		t.Fatalf("mailboxes %v, %v", list, err)
+	}
+	return d, list[0]
 }

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+const (
+	domainsOfA   = "/v1/tenants/" + string(tenantOfA) + "/domains"
+	mailboxesOfA = "/v1/tenants/" + string(tenantOfA) + "/mailboxes"
+	someMailbox  = mailboxesOfA + "/00000000-0000-4000-8000-00000000000f"
+)
+
+func packed(text string) string {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, _ = w.Write([]byte(text))
+	_ = w.Close()
+	return b.String()
+}
+
+// Every answer to hostile input is a problem with the right code, and none
+// repeats what was sent.
+func TestHostileBodies(t *testing.T) {
+	w := newWorld(t)
+	a := serve(t, w.handler(t))
+	const canary = "Hunter2-Secret"
+	add := func(body string) call { return call{method: "POST", path: domainsOfA, body: body} }
+	provision := func(body string) call { return call{method: "POST", path: mailboxesOfA, body: body} }
+	change := func(body string) call { return call{method: "PATCH", path: someMailbox, body: body} }
+	with := func(c call, headers ...string) call {
+		c.headers = map[string]string{}
+		for i := 0; i < len(headers); i += 2 {
+			c.headers[headers[i]] = headers[i+1]
+		}
+		return c
+	}
+	for _, tt := range []struct {
+		name   string
+		call   call
+		status int
+		code   string
+	}{
+		{"malformed", add(`{"domain":`), 400, "invalid_request"},
+		{"empty body", add(``), 400, "invalid_request"},
+		{"null", add(`null`), 400, "invalid_request"},
+		{"array", add(`[]`), 400, "invalid_request"},
+		{"trailing data", add(`{"domain":"example.com"} x`), 400, "invalid_request"},
+		{"two documents", add(`{"domain":"example.com"}{}`), 400, "invalid_request"},
+		{"byte order mark", add("\ufeff{\"domain\":\"example.com\"}"), 400, "invalid_request"},
+		{"missing member", add(`{}`), 400, "invalid_request"},
+		{"wrong type", add(`{"domain":7}`), 400, "invalid_request"},
+		{"a number beyond float64", add(`{"domain":1e400}`), 400, "invalid_request"},
+		{"null member", add(`{"domain":null}`), 400, "invalid_request"},
+		{"unknown member", add(`{"domain":"example.com","Hunter2-Secret":1}`), 400, "invalid_request"},
+		{"duplicate member", add(`{"domain":"example.com","domain":"example.org"}`), 400, "invalid_request"},
+		{"member in other case", add(`{"Domain":"example.com"}`), 400, "invalid_request"},
+		{"other case beside the right one", add(`{"domain":"example.com","DOMAIN":"example.org"}`), 400, "invalid_request"},
+		{"U+0000", add(`{"domain":"example.com\u0000"}`), 400, "invalid_request"},
+		{"invalid UTF-8", add("{\"domain\":\"\xff\"}"), 400, "invalid_request"},
+		{"lone surrogate", add(`{"domain":"\ud800"}`), 400, "invalid_request"},
+		{"nested too deep", add(strings.Repeat(`{"domain":`, 17) + `1` + strings.Repeat(`}`, 17)), 400, "invalid_request"},
+		{"exactly 64 KiB", add(`{"domain":"` + strings.Repeat("a", 64<<10-13) + `"}`), 400, "invalid_domain"},
+		{"one byte more", add(`{"domain":"` + strings.Repeat("a", 64<<10-12) + `"}`), 413, "request_too_large"},
+		{"no type", with(add(`{"domain":"example.com"}`), "Content-Type", ""), 415, "unsupported_media_type"},
+		{"text", with(add(`{"domain":"example.com"}`), "Content-Type", "text/plain"), 415, "unsupported_media_type"},
+		{"form", with(add(`domain=example.com`), "Content-Type", "application/x-www-form-urlencoded"), 415, "unsupported_media_type"},
+		{"a JSON of another kind", with(add(`{"domain":"example.com"}`), "Content-Type", "application/merge-patch+json"), 415, "unsupported_media_type"},
+		{"utf-16", with(add(`{"domain":"example.com"}`), "Content-Type", "application/json; charset=utf-16"), 415, "unsupported_media_type"},
+		{"utf-8 said", with(add(`{"domain":"com"}`), "Content-Type", "application/json; charset=UTF-8"), 400, "invalid_domain"},
+		{"gzip", with(add(packed(`{"domain":"example.com"}`)), "Content-Encoding", "gzip"), 415, "unsupported_media_type"},
+		{"no wire format", with(add(`{"domain":"com"}`), "Content-Encoding", "identity"), 400, "invalid_domain"},
+		{"bodyless write with a member", call{method: "POST", path: domainsOfA + "/example.com/verify", body: `{"a":1}`}, 400, "invalid_request"},
+		{"bodyless write with null", call{method: "POST", path: domainsOfA + "/example.com/verify", body: `null`}, 400, "invalid_request"},
+		{"bodyless write with {} and no type", with(call{method: "POST", path: domainsOfA + "/example.com/verify", body: `{}`}, "Content-Type", ""), 404, "domain_not_found"},
+		{"bodyless write with a type and nothing", with(call{method: "POST", path: domainsOfA + "/example.com/verify"}, "Content-Type", "text/plain"), 404, "domain_not_found"},
+		{"bodyless write with text", with(call{method: "POST", path: domainsOfA + "/example.com/verify", body: `{}`}, "Content-Type", "text/plain"), 415, "unsupported_media_type"},
+
+		{"password of the wrong type", provision(`{"domain":"example.com","account_password":["Hunter2-Secret"],"mailboxes":[{"name":"A","email":"a@example.com"}]}`), 400, "invalid_request"},
+		{"password misspelt", provision(`{"domain":"example.com","account_passwort":"Hunter2-Secret","mailboxes":[{"name":"A","email":"a@example.com"}]}`), 400, "invalid_request"},
+		{"mailboxes null", provision(`{"domain":"example.com","account_password":"Hunter2-Secret","mailboxes":null}`), 400, "invalid_request"},
+		{"no mailboxes", provision(`{"domain":"example.com","account_password":"Hunter2-Secret","mailboxes":[]}`), 400, "invalid_request"},
+		{"a mailbox is null", provision(`{"domain":"example.com","account_password":"Hunter2-Secret","mailboxes":[null]}`), 400, "invalid_request"},
+		{"a mailbox without a name", provision(`{"domain":"example.com","account_password":"Hunter2-Secret","mailboxes":[{"email":"a@example.com"}]}`), 400, "invalid_request"},
+		{"a name with a line break", provision(`{"domain":"example.com","account_password":"Hunter2-Secret","mailboxes":[{"name":"a\nb","email":"a@example.com"}]}`), 400, "invalid_request"},
+		{"thousands of bad items", provision(`{"domain":"example.com","account_password":"Hunter2-Secret","mailboxes":[` + strings.Repeat(`1,`, 20000) + `1]}`), 400, "invalid_request"},
+		{"unknown domain", provision(`{"domain":"example.com","account_password":"x","mailboxes":[{"name":"A","email":"a@example.com"}]}`), 404, "domain_not_found"},
+
+		{"patch with null name", change(`{"display_name":null}`), 400, "invalid_request"},
+		{"patch with an array", change(`[1]`), 400, "invalid_request"},
+		{"patch with null", change(`null`), 400, "invalid_request"},
+		{"patch: known beside unknown", change(`{"daily_send_limit":5,"Daily_Send_Limit":99}`), 400, "invalid_request"},
+		{"patch: duplicate", change(`{"daily_send_limit":5,"daily_send_limit":25}`), 400, "invalid_request"},
+		{"patch: ownership before an empty change", change(`{}`), 404, "mailbox_not_found"},
+		{"patch: ownership before the limit", change(`{"daily_send_limit":99}`), 404, "mailbox_not_found"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.call.key = w.a.key
+			a := &api{t: t, server: a.server, check: a.check}
+			got := a.expect(tt.call, tt.status, tt.code)
+			if strings.Contains(got.raw, canary) {
+				t.Errorf("the answer repeats what was sent: %s", got.raw)
+			}
+			if list, _ := got.body["errors"].([]any); len(list) > 10 {
+				t.Errorf("%d findings", len(list))
+			}
+		})
+	}
+}
+
+func TestSendLimitIsAnIntegerLiteral(t *testing.T) {
+	w := newWorld(t)
+	path := w.mailbox(t, w.a)
+	a := serve(t, w.handler(t))
+	for body, code := range map[string]string{
+		`{"daily_send_limit":5}`: "", `{"daily_send_limit": 25 }`: "", `{"daily_send_limit":1}`: "",
+		`{"daily_send_limit":0}`: "invalid_send_limit", `{"daily_send_limit":26}`: "invalid_send_limit",
+		`{"daily_send_limit":-0}`: "invalid_send_limit", `{"daily_send_limit":-1}`: "invalid_send_limit",
+		`{"daily_send_limit":5.0}`: "invalid_send_limit", `{"daily_send_limit":1e1}`: "invalid_send_limit",
+		`{"daily_send_limit":2.5}`: "invalid_send_limit", `{"daily_send_limit":1e400}`: "invalid_send_limit",
+		`{"daily_send_limit":18446744073709551621}`: "invalid_send_limit",
+		`{"daily_send_limit":"5"}`:                  "invalid_send_limit", `{"daily_send_limit":null}`: "invalid_send_limit",
+		`{"daily_send_limit":[5]}`: "invalid_send_limit", `{"daily_send_limit":{}}`: "invalid_send_limit",
+		`{"daily_send_limit":true}`: "invalid_send_limit",
+		`{}`:                        "no_updates", `{"limit":5}`: "no_updates", `{"DISPLAY_NAME":"x","y":2}`: "no_updates",
+		`{"display_name":"  "}`: "invalid_request", `{"display_name":5}`: "invalid_request",
+		`{"display_name":"Ana","x":1}`: "invalid_request",
+	} {
+		t.Run(body, func(t *testing.T) {
+			status := 400
+			if code == "" {
+				status = 200
+			}
+			(&api{t: t, server: a.server, check: a.check}).expect(call{method: "PATCH", path: path, body: body, key: w.a.key}, status, code)
+		})
+	}
+}
+
+func TestHeads(t *testing.T) {
+	w := newWorld(t)
+	a := serve(t, w.handler(t))
+	list := call{method: "GET", path: "/v1/tenants", key: w.a.key}
+	for _, tt := range []struct {
+		name, header, value string
+		status              int
+		code                string
+	}{
+		{"no Accept", "Accept", "", 200, ""},
+		{"anything", "Accept", "*/*", 200, ""},
+		{"application", "Accept", "application/*", 200, ""},
+		{"problem", "Accept", "application/problem+json", 200, ""},
+		{"JSON among others", "Accept", "text/html, application/json;q=0.1", 200, ""},
+		{"JSON excluded", "Accept", "application/json;q=0, */*", 406, "not_acceptable"},
+		{"HTML", "Accept", "text/html", 406, "not_acceptable"},
+		{"nonsense", "Accept", "json", 406, "not_acceptable"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := list
+			c.headers = map[string]string{tt.header: tt.value}
+			got := (&api{t: t, server: a.server, check: a.check}).expect(c, tt.status, tt.code)
+			if got.header.Get("Cache-Control") != "no-store" || got.header.Get("X-Content-Type-Options") != "nosniff" {
+				t.Errorf("headers %v", got.header)
+			}
+		})
+	}
+}
+
+func TestIdempotencyKey(t *testing.T) {
+	w := newWorld(t)
+	a := serve(t, w.handler(t))
+	base := call{method: "POST", path: domainsOfA, body: `{"domain":"com"}`, key: w.a.key}
+	for name, tt := range map[string]struct {
+		values []string
+		code   string
+	}{
+		"none":           {nil, "idempotency_key_required"},
+		"empty":          {[]string{""}, "invalid_idempotency_key"},
+		"255 characters": {[]string{strings.Repeat("k", 255)}, "invalid_domain"},
+		"256 characters": {[]string{strings.Repeat("k", 256)}, "invalid_idempotency_key"},
+		"a space inside": {[]string{"a b"}, "invalid_idempotency_key"},
+		"Latin-1":        {[]string{"caf\xe9"}, "invalid_idempotency_key"},
+		"an emoji":       {[]string{"😀"}, "invalid_idempotency_key"},
+		"every visible":  {[]string{`!"#$%&'()*+,-./:;<=>?@[\]^_{|}~`}, "invalid_domain"},
+		"two headers":    {[]string{"a", "a"}, "invalid_idempotency_key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := base.request(t, a.server.URL)
+			r.Header["Idempotency-Key"] = tt.values
+			got := (&api{t: t, server: a.server, check: a.check}).send(r)
+			if got.status != 400 || got.code() != tt.code {
+				t.Fatalf("got %d %q, want %q", got.status, got.code(), tt.code)
+			}
+		})
+	}
+}
+
+func TestRequestID(t *testing.T) {
+	w := newWorld(t)
+	a := serve(t, w.handler(t))
+	long := strings.Repeat("a", 128)
+	for given, echoed := range map[string]bool{
+		"req-7.A_b": true, long: true, long + "a": false, "": false, "<script>": false, "${jndi}": false, "a b": false, "é": false, "a,b": false,
+	} {
+		got := a.do(call{method: "GET", path: "/v1/tenants", headers: map[string]string{"X-Request-ID": given}})
+		if (got.header.Get("X-Request-ID") == given) != echoed {
+			t.Errorf("%q came back as %q", given, got.header.Get("X-Request-ID"))
+		}
+	}
+	r := call{method: "GET", path: "/v1/tenants"}.request(t, a.server.URL)
+	r.Header["X-Request-Id"] = []string{"one", "two"}
+	if got := a.send(r).header.Values("X-Request-ID"); len(got) != 1 || got[0] == "one" || got[0] == "two" {
+		t.Errorf("two ids came back as %v", got)
+	}
+}
+
+func TestQueryParameters(t *testing.T) {
+	w := newWorld(t)
+	a := serve(t, w.handler(t))
+	rotate := func(query string) call {
+		return call{method: "POST", path: "/api-key/rotate" + query, key: w.a.key, headers: map[string]string{"Idempotency-Key": ""}}
+	}
+	a.expect(rotate(""), 400, "invalid_request")
+	a.expect(rotate("?user_email="), 400, "invalid_request")
+	a.expect(rotate("?user_email=a@a.example&user_email=a@a.example"), 400, "invalid_request")
+	a.expect(rotate("?user%5Femail=a@a.example&user_email=b"), 400, "invalid_request")
+	a.expect(rotate("?user_email=%zz"), 400, "invalid_request")
+	a.expect(rotate("?user_email=%00"), 400, "invalid_request")
+	a.expect(rotate("?user_email=%ff"), 400, "invalid_request")
+	a.expect(rotate("?user_email=bob@b.example"), 403, "access_denied")
+	a.expect(call{method: "GET", path: "/v1/tenants?limit=abc&limit=2&x=%zz", key: w.a.key}, 200, "")
+	a.expect(rotate("?x&user_email=ann@a.example"), 200, "")
+}
+
+func TestHeadAnswersAsGet(t *testing.T) {
+	w := newWorld(t)
+	a := serve(t, w.handler(t))
+	for path, status := range map[string]int{"/v1/tenants": 200, "/v1/tenants/x": 404, "/docs": 200, "/openapi.json": 200, "/nowhere": 404} {
+		got := a.do(call{method: http.MethodHead, path: path, key: w.a.key})
+		if got.status != status || got.raw != "" || got.header.Get("Content-Length") == "" {
+			t.Errorf("HEAD %s: %d, %q, %v", path, got.status, got.raw, got.header)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pages_test
+
+import (
+	"bufio"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/tenantry/tenantry/adapters/httpapi/pages"
+	"github.com/tenantry/tenantry/core/fault"
+)
+
+func shown(t *testing.T, handler http.HandlerFunc) (*httptest.ResponseRecorder, string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	handler(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	return w, w.Body.String()
+}
+
+// outside finds what a browser would fetch from another place.
+var outside = regexp.MustCompile(`(?i)(src|href)="(https?:)?//`)
+
+func TestEveryCodeHasItsPage(t *testing.T) {
+	_, index := shown(t, pages.Errors(map[fault.Kind]int{}))
+	for _, c := range fault.All() {
+		w, page := shown(t, func(w http.ResponseWriter, _ *http.Request) { pages.Error(w, c, 400) })
+		if !strings.Contains(page, "<h1>") || !strings.Contains(page, c.Name) || !strings.Contains(page, `<html lang="en">`) {
+			t.Errorf("%s: %s", c.Name, page)
+		}
+		if strings.Contains(page, "`") || outside.MatchString(page) {
+			t.Errorf("%s has backticks or leaves the service", c.Name)
+		}
+		if policy := w.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
+			t.Errorf("%s: policy %q", c.Name, policy)
+		}
+		if !strings.Contains(index, `href="/docs/errors/`+c.Name+`"`) {
+			t.Errorf("the index lacks %s", c.Name)
+		}
+	}
+}
+
+func TestTheAPIPageStaysHere(t *testing.T) {
+	w, page := shown(t, pages.API)
+	if outside.MatchString(page) || strings.Contains(page, "<style") || regexp.MustCompile(`<script>`).MatchString(page) {
+		t.Errorf("inline or outside content: %s", page)
+	}
+	if policy := w.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "connect-src 'self'") || strings.Contains(policy, "unsafe") {
+		t.Errorf("policy %q", policy)
+	}
+	for _, link := range regexp.MustCompile(`/docs/assets/([a-z0-9.-]+)`).FindAllStringSubmatch(page, -1) {
+		rec := httptest.NewRecorder()
+		if !pages.Asset(rec, httptest.NewRequest(http.MethodGet, "/", nil), link[1]) || rec.Body.Len() == 0 {
+			t.Errorf("no asset %s", link[1])
+		}
+	}
+}
+
+// The files of Swagger UI are the published ones.
+func TestAssetsAreAsPublished(t *testing.T) {
+	sums, err := os.Open("assets/SHA256SUMS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sums.Close() }()
+	files := 0
+	for lines := bufio.NewScanner(sums); lines.Scan(); files++ {
+		want, name, _ := strings.Cut(lines.Text(), "  ")
+		for _, accepts := range []string{"", "gzip"} {
+			r := httptest.NewRequest(http.MethodGet, "/", nil)
+			r.Header.Set("Accept-Encoding", accepts)
+			w := httptest.NewRecorder()
+			if !pages.Asset(w, r, name) {
+				t.Fatalf("no asset %s", name)
+			}
+			var content io.Reader = w.Body
+			if w.Header().Get("Content-Encoding") == "gzip" {
+				if content, err = gzip.NewReader(w.Body); err != nil {
+					t.Fatal(err)
+				}
+			}
+			hash := sha256.New()
+			if _, err := io.Copy(hash, content); err != nil {
+				t.Fatal(err)
+			}
+			if got := hex.EncodeToString(hash.Sum(nil)); got != want {
+				t.Errorf("%s has %s, want %s", name, got, want)
+			}
+		}
+	}
+	if files != 2 {
+		t.Errorf("%d files", files)
+	}
+}

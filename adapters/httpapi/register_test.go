@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+)
+
+// Every operation declares its bucket and whether it is a write; one that was
+// not registered through the one door has neither.
+func TestOperationsDeclareTheirTerms(t *testing.T) {
+	api := newAPI(http.NewServeMux())
+	operations(api, Options{})
+	writes := []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+	// The one write outside /v1 has no replay and takes no key.
+	keyless := map[string]bool{"rotate-api-key": true}
+	for _, item := range api.OpenAPI().Paths {
+		for _, op := range operationsOf(item) {
+			terms, ok := op.Metadata[termsKey].(terms)
+			if !ok || !slices.Contains([]bucket{reads, expensive, providerHeavy}, terms.bucket) {
+				t.Errorf("%s declares no bucket", op.OperationID)
+			}
+			if want := slices.Contains(writes, op.Method) && !keyless[op.OperationID]; terms.write != want {
+				t.Errorf("%s: write is %v, want %v", op.OperationID, terms.write, want)
+			}
+			if len(op.Security) != 1 {
+				t.Errorf("%s needs no key", op.OperationID)
+			}
+		}
+	}
+}
+
+// The buckets are those of the published table.
+func TestBuckets(t *testing.T) {
+	want := map[string]bucket{
+		"get-dkim-status": expensive, "sync-tenant": providerHeavy, "add-domain": providerHeavy, "verify-domain": providerHeavy,
+		"enable-dkim": providerHeavy, "provision-mailboxes": providerHeavy,
+	}
+	api := newAPI(http.NewServeMux())
+	operations(api, Options{})
+	for _, item := range api.OpenAPI().Paths {
+		for _, op := range operationsOf(item) {
+			expected, listed := want[op.OperationID]
+			if !listed {
+				expected = reads
+			}
+			if got := termsOf(op).bucket; got != expected {
+				t.Errorf("%s counts in %s, want %s", op.OperationID, got, expected)
+			}
+		}
+	}
+}
