@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/tenantry/tenantry/adapters/sandbox"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+func secretOf(s string) secret.Text { return secret.New(s) }
+
+// sandboxed is a world with a stand-in for the service.
+type sandboxed struct {
+	t       testing.TB
+	world   *sandbox.World
+	service *service
+	ready   sandbox.Ready
+	tenant  string
+}
+
+func newSandbox(t testing.TB) *sandboxed {
+	t.Helper()
+	s := &sandboxed{t: t, service: newService(t)}
+	s.world = start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake", "without"), Seed: true})
+	var err error
+	if s.ready, err = s.world.Open(t.Context(), s.service.services(s.world)); err != nil {
+		t.Fatal(err)
+	}
+	s.tenant = s.ready.Tenants[0].TenantID
+	return s
+}
+
+func (s *sandboxed) call(method, path, body string) (int, string) {
+	s.t.Helper()
+	return ask(s.t, method, s.ready.ControlURL+path, body)
+}
+
+// must makes a call that has to succeed with exactly this answer.
+func (s *sandboxed) must(method, path, body, want string) {
+	s.t.Helper()
+	if status, got := s.call(method, path, body); status != http.StatusOK || got != want {
+		s.t.Fatalf("%s %s: got %d %s, want %s", method, path, status, got, want)
+	}
+}
+
+func TestControlRefusesWhatItDoesNotUnderstand(t *testing.T) {
+	s := newSandbox(t)
+	account := "/accounts/" + s.ready.AccountID
+	for _, tt := range []struct {
+		call, body string
+		status     int
+	}{
+		{"POST /accounts", `{"email":"a@example.com","plan":"nonsense"}`, 400},
+		{"POST /accounts", `{"plan":"complete"}`, 400},
+		{"POST /accounts", `{"email":"a@example.com","plan":"complete","key_form":"gold"}`, 400},
+		{"POST /accounts", `{"email":"a@example.com","plan":"complete","tenant_slots":-1}`, 400},
+		{"POST /accounts", `{"email":"a@example.com","plan":"complete","slots":1}`, 400},
+		{"POST /accounts", ``, 400},
+		{"POST /accounts", `{} {}`, 400},
+		{"POST " + account + "/plan", `{"plan":"complete"}`, 400},
+		{"POST /accounts/nobody/plan", `{"plan":"complete","active":true}`, 404},
+		{"POST " + account + "/dns-connections", `{"provider":"cloudflare"}`, 501},
+		{"POST /tenants", `{"bootstrap":"odd"}`, 400},
+		{"POST /tenants/" + s.tenant + "/consent", `{}`, 400},
+		{"POST /tenants/nobody/consent", `{"api_key":"x"}`, 404},
+		{"GET /tenants/nobody", ``, 404},
+		{"POST /managed", `{"tenant_id":"` + s.tenant + `"}`, 400},
+		{"POST /managed", `{"tenant_id":"` + s.tenant + `","account_id":"nobody"}`, 404},
+		{"POST /managed", `{"tenant_id":"nobody","account_id":"` + s.ready.AccountID + `"}`, 404},
+		{"DELETE /managed/nobody", ``, 404},
+		{"POST /zones", `{"name":"Not a zone"}`, 400},
+		{"POST /zones", `{"name":"new.test","provider":"route53"}`, 400},
+		{"PUT /zones/nobody.test/records", `[]`, 404},
+		{"PUT /zones/example-one.test/records", `null`, 400},
+		{"PUT /zones/example-one.test/records", `[{"type":"A","name":"www","content":"192.0.2.1","ttl":60}]`, 400},
+		{"PUT /zones/example-one.test/records", `[{"type":"A"}]`, 400},
+		{"GET /zones/nobody.test/records", ``, 404},
+		{"POST /enforcement/run", ``, 501},
+		{"POST /clock", `{}`, 400},
+		{"POST /clock", `{"advance":"soon"}`, 400},
+		{"POST /clock", `{"advance":"-1h"}`, 400},
+		{"POST /clock", `{"now":"tomorrow"}`, 400},
+		{"POST /clock", `{"now":"3000-01-01T00:00:00Z"}`, 400},
+		{"POST /faults", `{"kind":"status"}`, 400},
+		{"POST /faults", `[]`, 400},
+		{"POST /faults", `{"provider":"nobody"}`, 404},
+		{"GET /calls", ``, 400},
+		{"GET /calls?provider=without", ``, 404},
+		{"POST /plugins/nobody/kill", ``, 404},
+		{"GET /nothing", ``, 404},
+		{"PUT /accounts", `{}`, 404},
+	} {
+		t.Run(tt.call+" "+tt.body, func(t *testing.T) {
+			method, path, _ := strings.Cut(tt.call, " ")
+			status, body := s.call(method, path, tt.body)
+			var refusal struct{ Error string }
+			err := json.Unmarshal([]byte(body), &refusal)
+			if status != tt.status || err != nil || refusal.Error == "" && !strings.HasPrefix(path, "/tenants/nobody") {
+				t.Fatalf("got %d %s, want %d", status, body, tt.status)
+			}
+		})
+	}
+}
+
+func TestAccountsAndPlans(t *testing.T) {
+	s := newSandbox(t)
+	status, body := s.call("POST", "/accounts", `{"email":"new@example.com","plan":"legacy_trial","tenant_slots":2,"key_form":"trial"}`)
+	var made struct {
+		Account string `json:"account_id"`
+		Key     string `json:"api_key"`
+	}
+	if err := json.Unmarshal([]byte(body), &made); err != nil || status != http.StatusOK {
+		t.Fatalf("got %d %s", status, body)
+	}
+	if form, err := access.ParseKey("tny", secretOf(made.Key)); form != access.Trial || err != nil {
+		t.Fatalf("key %s: %v", form, err)
+	}
+	if key, ok := s.service.keys[access.HashKey(secretOf(made.Key))]; !ok || string(key.Account) != made.Account {
+		t.Fatalf("the key is not %s's", made.Account)
+	}
+	s.must("POST", "/accounts/"+made.Account+"/plan", `{"plan":"api_growth","active":false,"tenant_slots":7}`, "{}")
+	acc, err := s.service.FindAccount(t.Context(), "new@example.com")
+	if err != nil || acc.Active || acc.Plan.Name != "api_growth" || acc.Plan.TenantSlots != 7 {
+		t.Fatalf("got %+v, %v", acc, err)
+	}
+}
+
+func TestConsentWalksTheWholeFlow(t *testing.T) {
+	s := newSandbox(t)
+	key := `{"api_key":"` + s.ready.APIKey + `"}`
+	s.must("POST", "/tenants/"+s.tenant+"/consent", key, "{}")
+	s.must("GET", "/tenants/"+s.tenant, "", `{"consent":"granted"}`)
+
+	s.service.refuse = http.StatusPaymentRequired
+	status, body := s.call("POST", "/tenants/"+s.tenant+"/consent", key)
+	if status != http.StatusConflict || body != `{"error":"Tenant limit reached","page_status":402}` {
+		t.Errorf("got %d %s", status, body)
+	}
+	status, body = s.call("POST", "/tenants/"+s.tenant+"/consent", `{"api_key":"tny_live_0"}`)
+	if status != http.StatusConflict || body != `{"error":"connect-url: invalid_api_key: the API key is not valid","page_status":401}` {
+		t.Errorf("got %d %s", status, body)
+	}
+}
+
+func TestManagedTenants(t *testing.T) {
+	s := newSandbox(t)
+	body := `{"tenant_id":"` + s.tenant + `","account_id":"` + s.ready.AccountID + `"}`
+	s.service.notReady = 2
+	s.must("POST", "/managed", body, "{}")
+	s.must("GET", "/tenants/"+s.tenant, "", `{"consent":"granted"}`)
+	if s.service.holders[tenant.GUID(s.tenant)] != access.AccountID(s.ready.AccountID) {
+		t.Fatal("not assigned")
+	}
+	if status, _ := s.call("POST", "/managed", body); status != http.StatusBadRequest {
+		t.Errorf("a held tenant: got %d", status)
+	}
+	s.must("DELETE", "/managed/"+s.tenant, "", "{}")
+	if status, _ := s.call("DELETE", "/managed/"+s.tenant, ""); status != http.StatusNotFound {
+		t.Errorf("withdrawn twice: got %d", status)
+	}
+}
+
+func TestZonesOfTheControlInterface(t *testing.T) {
+	s := newSandbox(t)
+	s.must("POST", "/zones", `{"name":"new.example","provider":"manual"}`, "{}")
+	s.must("GET", "/zones/new.example/records", "", "[]")
+	records := `[{"type":"MX","name":"new.example","content":"m.example.net","ttl":60,"priority":0},` +
+		`{"type":"TXT","name":"new.example","content":"v=spf1 -all","ttl":60}]`
+	s.must("PUT", "/zones/new.example/records", records, "{}")
+	s.must("GET", "/zones/new.example/records", "", records)
+	s.must("PUT", "/zones/new.example/records", "[]", "{}")
+	s.must("GET", "/zones/new.example/records", "", "[]")
+}
+
+func TestClockMovesServiceAndSimulators(t *testing.T) {
+	s := newSandbox(t)
+	before := time.Now()
+	s.must("POST", "/clock", `{"advance":"24h"}`, "{}")
+	if ahead := s.world.Now().Sub(before); ahead < 24*time.Hour || ahead > 24*time.Hour+time.Minute {
+		t.Fatalf("ahead by %s", ahead)
+	}
+	s.must("POST", "/clock", `{"now":"2030-01-02T03:04:05Z"}`, "{}")
+	if now := s.world.Now().Format("2006-01-02T15:04"); now != "2030-01-02T03:04" {
+		t.Fatal(now)
+	}
+	if noted := s.noted(); len(noted) != 2 || noted[1] != `POST /_control/clock {"now":"2030-01-02T03:04:05Z"}` {
+		t.Fatal(noted)
+	}
+}
+
+// noted is what the fake simulator was told.
+func (s *sandboxed) noted() []string {
+	s.t.Helper()
+	status, body := s.call("GET", "/calls?provider=fake", "")
+	var noted []string
+	if err := json.Unmarshal([]byte(body), &noted); err != nil || status != http.StatusOK {
+		s.t.Fatalf("got %d %s", status, body)
+	}
+	return noted
+}
+
+func TestWhatSimulatorsAreTold(t *testing.T) {
+	s := newSandbox(t)
+	fault := `{"provider":"fake","kind":"status","status":503,"times":1}`
+	s.must("POST", "/faults", fault, "{}")
+	s.must("DELETE", "/faults", "", "{}")
+	s.must("DELETE", "/calls", "", "{}")
+	s.must("POST", "/tenants/"+s.tenant+"/revoke", `{"what":"consent"}`, "{}")
+	s.must("POST", "/tenants/"+s.tenant+"/behaviour", `{"trace_ms":0}`, "{}")
+	s.must("POST", "/messages", `{"count":1}`, "{}")
+	s.must("POST", "/plugins/fake/kill", "", "{}")
+	want := []string{
+		"POST /_control/faults " + fault, "DELETE /_control/faults ", "DELETE /_control/calls ",
+		"POST /_control/tenants/" + s.tenant + `/revoke {"what":"consent"}`,
+		"POST /_control/tenants/" + s.tenant + `/behaviour {"trace_ms":0}`, `POST /_control/messages {"count":1}`,
+	}
+	if diff := cmp.Diff(want, s.noted()); diff != "" {
+		t.Error(diff)
+	}
+	if !slices.Equal(s.service.killed, []string{"fake"}) {
+		t.Error(s.service.killed)
+	}
+}
+
+func TestStartedAgainItGoesOn(t *testing.T) {
+	service := newService(t)
+	o := sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake"), Seed: true}
+	run := func(during func(w *sandbox.World, r sandbox.Ready)) sandbox.Ready {
+		t.Helper()
+		w, err := sandbox.StartWorld(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closeWorld(t, w)
+		r, err := w.Open(t.Context(), service.services(w))
+		if err != nil {
+			t.Fatal(err)
+		}
+		during(w, r)
+		return r
+	}
+	first := run(func(w *sandbox.World, r sandbox.Ready) {
+		ask(t, "PUT", r.ControlURL+"/zones/example-two.test/records", `[{"type":"A","name":"example-two.test","content":"192.0.2.1","ttl":60}]`)
+		ask(t, "POST", r.ControlURL+"/clock", `{"advance":"48h"}`)
+		if status, body := ask(t, "POST", r.ControlURL+"/tenants/"+r.Tenants[0].TenantID+"/consent", `{"api_key":"`+r.APIKey+`"}`); status != http.StatusOK {
+			t.Fatal(body)
+		}
+	})
+	if first.UserEmail != "owner@example.com" || len(first.Tenants) != 3 || len(first.Zones) != 12 || first.Zones[11] != "example-twelve.test" {
+		t.Fatalf("%+v", first)
+	}
+	second := run(func(w *sandbox.World, r sandbox.Ready) {
+		if _, body := ask(t, "GET", r.ControlURL+"/zones/example-two.test/records", ""); !strings.Contains(body, "192.0.2.1") {
+			t.Error(body)
+		}
+		if time.Until(w.Now()) < 47*time.Hour {
+			t.Error(w.Now())
+		}
+	})
+	if second.APIKey != first.APIKey || second.AccountID != first.AccountID {
+		t.Errorf("another key or account: %v", second)
+	}
+	if second.Tenants[0] != first.Tenants[1] || len(second.Tenants) != 3 {
+		t.Errorf("connected tenants are not offered, others are: %v, then %v", first.Tenants, second.Tenants)
+	}
+	delete(service.keys, access.HashKey(secretOf(first.APIKey))) // as a rotation does
+	third := run(func(*sandbox.World, sandbox.Ready) {})
+	if third.APIKey == first.APIKey || third.AccountID != first.AccountID {
+		t.Error("not a new key of the same account")
+	}
+	if info, err := os.Stat(o.DataDir + "/sandbox/api-key.json"); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("key file: %v, %v", info.Mode(), err)
+	}
+}
+
+func TestWithoutSeeding(t *testing.T) {
+	service := newService(t)
+	w := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake")})
+	r, err := w.Open(t.Context(), service.services(w))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Zones) != 0 || len(r.Tenants) != 0 || r.APIKey == "" || len(service.accounts) != 1 {
+		t.Fatalf("%+v", r)
+	}
+	if status, _ := ask(t, "GET", r.ControlURL+"/zones/example-one.test/records", ""); status != http.StatusNotFound {
+		t.Fatalf("got %d", status)
+	}
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tenantry/tenantry/adapters/sandbox"
+	"go.uber.org/goleak"
+)
+
+// fakePlugin is the binary of testdata/fake.
+var fakePlugin string
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("SANDBOX_TEST_CHILD"); dir != "" {
+		child(dir)
+		return
+	}
+	dir, err := os.MkdirTemp("", "sandbox")
+	if err != nil {
+		panic(err)
+	}
+	fakePlugin = filepath.Join(dir, "fake")
+	if out, err := exec.Command("go", "build", "-o", fakePlugin, "./testdata/fake").CombinedOutput(); err != nil {
+		panic(fmt.Sprintf("%v\n%s", err, out))
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// plugins makes a plugin folder with the fake under these names.
+func plugins(t testing.TB, names ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	raw, err := os.ReadFile(fakePlugin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(raw)
+	list := []map[string]string{}
+	for _, name := range names {
+		if err := os.WriteFile(filepath.Join(dir, name), raw, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, map[string]string{"name": name, "kind": "mail", "file": name, "sha256": hex.EncodeToString(sum[:]), "version": "1"})
+	}
+	catalog, err := json.Marshal(map[string]any{"plugins": list})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "catalog.json"), catalog, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// start starts a world that ends with the test.
+func start(t testing.TB, o sandbox.Options) *sandbox.World {
+	t.Helper()
+	w, err := sandbox.StartWorld(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeWorld(t, w) })
+	return w
+}
+
+func closeWorld(t testing.TB, w *sandbox.World) {
+	t.Helper()
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// ask makes a call and returns its status and trimmed body.
+func ask(t testing.TB, method, url, body string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, strings.TrimSpace(string(raw))
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/sandbox"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+func contextOfChild() context.Context { return context.Background() }
+
+// service stands in for the service: accounts in memory, and the pages of the
+// connect flow with the checks that a browser has to pass.
+type service struct {
+	ports.Consent // only ConsentURL is ever asked for
+
+	mu       sync.Mutex
+	accounts []access.Account
+	keys     map[[32]byte]access.Key
+	holders  map[tenant.GUID]access.AccountID
+	killed   []string
+	refuse   int // what the confirmation answers, 0 for success
+	notReady int // so many assignments are refused first
+	site     *httptest.Server
+	login    func() string
+}
+
+func newService(t testing.TB) *service {
+	s := &service{keys: map[[32]byte]access.Key{}, holders: map[tenant.GUID]access.AccountID{}}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/tenants/connect-url", s.connectURL)
+	mux.HandleFunc("GET /connect/microsoft365/callback", s.callback)
+	mux.HandleFunc("GET /connect/microsoft365/signin", s.signedIn)
+	mux.HandleFunc("POST /connect/microsoft365/confirm", s.confirm)
+	s.site = httptest.NewServer(mux)
+	t.Cleanup(s.site.Close)
+	return s
+}
+
+// services is what the control interface is given.
+func (s *service) services(w *sandbox.World) sandbox.Services {
+	s.login = func() string { return w.Settings()["fake"]["login_url"] }
+	return sandbox.Services{
+		Accounts: s, Keys: keys{service: s}, Consent: s, Managed: s,
+		KillPlugin: func(name string) error { s.killed = append(s.killed, name); return nil },
+		APIURL:     s.site.URL, AdminURL: "http://127.0.0.1:9", KeyPrefix: "tny",
+	}
+}
+
+func (s *service) ConsentURL(_ context.Context, state, redirect string) (string, error) {
+	return s.login() + "/consent?" + url.Values{"state": {state}, "redirect": {redirect}}.Encode(), nil
+}
+
+func (s *service) connectURL(w http.ResponseWriter, r *http.Request) {
+	key := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	s.mu.Lock()
+	_, ok := s.keys[access.HashKey(secretOf(key))]
+	s.mu.Unlock()
+	if !ok {
+		w.WriteHeader(http.StatusUnauthorized)
+		fmt.Fprint(w, `{"code":"invalid_api_key","detail":"the API key is not valid"}`)
+		return
+	}
+	link, _ := s.ConsentURL(r.Context(), "s1", s.site.URL+"/connect/microsoft365/callback")
+	fmt.Fprintf(w, `{"connect_url":%q}`, link)
+}
+
+func (s *service) callback(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	if q.Get("state") != "s1" {
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprint(w, "<h1>Link not valid</h1>")
+		return
+	}
+	http.SetCookie(w, &http.Cookie{Name: "flow", Value: q.Get("tenant"), Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode})
+	to := url.Values{"state": {"s2"}, "redirect": {s.site.URL + "/connect/microsoft365/signin"}, "hint": {"admin@" + q.Get("tenant")}}
+	http.Redirect(w, r, s.login()+"/signin?"+to.Encode(), http.StatusFound)
+}
+
+func (s *service) signedIn(w http.ResponseWriter, r *http.Request) {
+	flow, err := r.Cookie("flow")
+	if err != nil || r.URL.Query().Get("code") != "admin@"+flow.Value {
+		w.WriteHeader(http.StatusForbidden)
+		return
+	}
+	fmt.Fprint(w, `<h1>Connect?</h1><form method="post" action="confirm"><input type="hidden" name="csrf" value="c1">
+<button name="decision" value="connect">Connect</button><button name="decision" value="cancel">Cancel</button></form>`)
+}
+
+func (s *service) confirm(w http.ResponseWriter, r *http.Request) {
+	if flow, err := r.Cookie("flow"); err != nil || flow.Value == "" || r.PostFormValue("csrf") != "c1" || r.PostFormValue("decision") != "connect" {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	if s.refuse != 0 {
+		w.WriteHeader(s.refuse)
+		fmt.Fprint(w, "<h1>Tenant limit\n reached</h1>")
+		return
+	}
+	fmt.Fprint(w, "<h1>Connected</h1>")
+}
+
+func (s *service) CreateAccount(_ context.Context, email, plan string, slots int, now time.Time) (access.Account, error) {
+	if plan == "nonsense" {
+		return access.Account{}, fault.InvalidRequest.With("no such plan")
+	}
+	a := access.Account{ID: access.AccountID(fmt.Sprintf("account-%d", len(s.accounts)+1)), Email: email, Plan: access.Plan{Name: plan, TenantSlots: slots}, Active: true, CreatedAt: now}
+	s.accounts = append(s.accounts, a)
+	return a, nil
+}
+
+func (s *service) Accounts(context.Context) ([]access.Account, error) { return s.accounts, nil }
+
+func (s *service) FindAccount(_ context.Context, idOrEmail string) (access.Account, error) {
+	for _, a := range s.accounts {
+		if string(a.ID) == idOrEmail || a.Email == idOrEmail {
+			return a, nil
+		}
+	}
+	return access.Account{}, fault.AccountNotFound.With("no such account")
+}
+
+func (s *service) SetPlan(_ context.Context, id access.AccountID, plan string, active bool, slots int) (access.Account, error) {
+	for i, a := range s.accounts {
+		if a.ID == id {
+			s.accounts[i].Plan, s.accounts[i].Active = access.Plan{Name: plan, TenantSlots: slots}, active
+			return s.accounts[i], nil
+		}
+	}
+	return access.Account{}, fault.AccountNotFound.With("no such account")
+}
+
+func (s *service) AddKey(_ context.Context, k access.Key) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keys[k.Hash] = k
+	return nil
+}
+
+func (s *service) Assign(_ context.Context, acc access.Account, id tenant.GUID) (tenant.Tenant, error) {
+	if s.notReady > 0 {
+		s.notReady--
+		return tenant.Tenant{}, fault.AccessDenied.With("not yet")
+	}
+	if _, held := s.holders[id]; held {
+		return tenant.Tenant{}, fault.TenantHeld.With("held")
+	}
+	s.holders[id] = acc.ID
+	return tenant.Tenant{}, nil
+}
+
+func (s *service) Withdraw(_ context.Context, id tenant.GUID) (access.AccountID, error) {
+	owner, held := s.holders[id]
+	if !held {
+		return "", fault.TenantNotFound.With("not assigned")
+	}
+	delete(s.holders, id)
+	return owner, nil
+}
+
+// keys is the part of ports.Keys that the sandbox asks.
+type keys struct {
+	ports.Keys
+	service *service
+}
+
+func (k keys) Caller(_ context.Context, hash [32]byte) (access.Caller, error) {
+	k.service.mu.Lock()
+	defer k.service.mu.Unlock()
+	key, ok := k.service.keys[hash]
+	if !ok {
+		return access.Caller{}, access.UnknownKey()
+	}
+	return access.Caller{Account: access.Account{ID: key.Account}}, nil
+}

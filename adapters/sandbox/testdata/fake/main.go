@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command fake is a plugin for the sandbox's tests: a mail platform that does
+// nothing but what the tests look at. What it does when it is told to simulate
+// follows from the name of its file.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+func main() {
+	fs := flag.NewFlagSet("simulate", flag.ExitOnError)
+	listen, data, world := fs.String("listen", "", ""), fs.String("data", "", ""), fs.String("world", "", "")
+	if len(os.Args) < 2 || os.Args[1] != "simulate" || fs.Parse(os.Args[2:]) != nil {
+		os.Exit(2)
+	}
+	switch filepath.Base(os.Args[0]) {
+	case "without":
+		fmt.Fprintln(os.Stderr, "no simulator")
+		os.Exit(2)
+	case "broken":
+		fmt.Fprintln(os.Stderr, "the disk is full")
+		os.Exit(1)
+	case "babbling":
+		fmt.Println("hello")
+		select {}
+	case "open":
+		ready("http://192.0.2.1:80", "open", *world)
+		select {}
+	case "liar":
+		ready("http://127.0.0.1:1", "somebody-else", *world)
+		select {}
+	}
+	serve(*listen, *data, *world)
+}
+
+func ready(url, provider, world string) {
+	_ = json.NewEncoder(os.Stdout).Encode(map[string]any{
+		"provider": provider, "url": url, "control": []string{"tenants", "messages"},
+		"settings": map[string]string{"login_url": url + "/login", "world": world, "env": strings.Join(os.Environ(), " ")},
+		"secrets":  map[string]string{"client_secret": "s3cret"},
+	})
+}
+
+func serve(listen, data, world string) {
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}()
+	l, err := net.Listen("tcp", listen)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	_ = os.MkdirAll(data, 0o700)
+	p := &platform{path: filepath.Join(data, "state.json")}
+	p.load()
+	ready("http://"+l.Addr().String(), "fake", world)
+	_ = http.Serve(l, p.handler())
+}

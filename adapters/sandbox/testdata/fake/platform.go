@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"html"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+)
+
+// platform has tenants, each with the state of its consent, and notes every
+// control call that it does not know otherwise.
+type platform struct {
+	path string
+
+	mu      sync.Mutex
+	Consent map[string]string
+	Noted   []string
+}
+
+func (p *platform) load() {
+	p.Consent = map[string]string{}
+	if raw, err := os.ReadFile(p.path); err == nil {
+		_ = json.Unmarshal(raw, p)
+	}
+}
+
+func (p *platform) change(fn func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fn()
+	raw, _ := json.Marshal(p)
+	_ = os.WriteFile(p.path, raw, 0o600)
+}
+
+func (p *platform) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /_control/tenants", p.add)
+	mux.HandleFunc("GET /_control/tenants/{id}", p.show)
+	mux.HandleFunc("GET /_control/calls", func(w http.ResponseWriter, _ *http.Request) {
+		p.change(func() { _ = json.NewEncoder(w).Encode(p.Noted) })
+	})
+	mux.HandleFunc("/_control/", p.note)
+	mux.HandleFunc("/login/consent", p.consent)
+	mux.HandleFunc("/login/signin", p.signIn)
+	return mux
+}
+
+func (p *platform) add(w http.ResponseWriter, r *http.Request) {
+	var in struct{ Name, Bootstrap string }
+	if json.NewDecoder(r.Body).Decode(&in) != nil || in.Bootstrap == "odd" {
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, `{"error":"bootstrap is odd"}`)
+		return
+	}
+	p.change(func() {
+		id := fmt.Sprintf("00000000-0000-4000-8000-%012d", len(p.Consent)+1)
+		p.Consent[id] = "none"
+		_ = json.NewEncoder(w).Encode(map[string]string{"tenant_id": id, "admin": "admin@" + id})
+	})
+}
+
+func (p *platform) show(w http.ResponseWriter, r *http.Request) {
+	p.change(func() {
+		consent, ok := p.Consent[r.PathValue("id")]
+		if !ok {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		_ = json.NewEncoder(w).Encode(map[string]string{"consent": consent})
+	})
+}
+
+func (p *platform) note(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	p.change(func() { p.Noted = append(p.Noted, r.Method+" "+r.URL.Path+" "+string(body)) })
+	_, _ = io.WriteString(w, "{}")
+}
+
+const form = `<!doctype html><title>%s</title><form method="post"><input type="hidden" name="kept" value="yes">
+<p>As <input name="username" value="%s"></p>%s</form>`
+
+// consent asks and sends the browser back with the tenant of whoever accepts.
+func (p *platform) consent(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet {
+		fmt.Fprintf(w, form, "Consent", "", `<button name="decision" value="deny">No</button><button name="decision" value="accept">Yes</button>`)
+		return
+	}
+	_, id, _ := strings.Cut(r.PostFormValue("username"), "@")
+	if _, ok := p.Consent[id]; !ok || r.PostFormValue("decision") != "accept" || r.PostFormValue("kept") != "yes" {
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprint(w, "<h1>Who\n are you?</h1>")
+		return
+	}
+	p.change(func() { p.Consent[id] = "granted" })
+	back(w, r, url.Values{"tenant": {id}})
+}
+
+// signIn shows the asked administrator and sends the browser back.
+func (p *platform) signIn(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet {
+		fmt.Fprintf(w, form, "Sign in", html.EscapeString(r.URL.Query().Get("hint")), `<input type="submit" value="Next">`)
+		return
+	}
+	back(w, r, url.Values{"code": {r.PostFormValue("username")}})
+}
+
+func back(w http.ResponseWriter, r *http.Request, q url.Values) {
+	q.Set("state", r.URL.Query().Get("state"))
+	http.Redirect(w, r, r.URL.Query().Get("redirect")+"?"+q.Encode(), http.StatusFound)
+}

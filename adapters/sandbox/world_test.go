@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/sandbox"
+)
+
+// child is another process with a world of its own, which a test kills.
+func child(dir string) {
+	plugins := os.Getenv("SANDBOX_TEST_PLUGINS")
+	w, err := sandbox.StartWorld(contextOfChild(), sandbox.Options{DataDir: dir, PluginDir: plugins})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(w.Settings()["fake"]["login_url"])
+	_, _ = io.Copy(io.Discard, os.Stdin) // until it is killed
+}
+
+func TestSimulatorsEndWithTheWorld(t *testing.T) {
+	w, err := sandbox.StartWorld(t.Context(), sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake", "without")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := hold(t, w.Settings()["fake"]["login_url"])
+	closeWorld(t, w)
+	cut(t, line)
+}
+
+func TestSimulatorsEndWhenTheirParentIsKilled(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "SANDBOX_TEST_CHILD="+t.TempDir(), "SANDBOX_TEST_PLUGINS="+plugins(t, "fake"))
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := hold(t, strings.TrimSpace(said))
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	cut(t, line)
+}
+
+// hold opens a connection to a simulator, which ends with its process.
+func hold(t *testing.T, at string) net.Conn {
+	t.Helper()
+	u, err := url.Parse(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := net.Dial("tcp", u.Host)
+	if err != nil {
+		t.Fatalf("%s: %v", at, err)
+	}
+	return c
+}
+
+// cut waits until the process at the other end is gone.
+func cut(t *testing.T, c net.Conn) {
+	t.Helper()
+	defer c.Close()
+	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := c.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
+		t.Fatalf("the simulator lives on: %v", err)
+	}
+}
+
+func TestSimulatorsSeeNoneOfOurEnvironment(t *testing.T) {
+	t.Setenv("TENANTRY_KEYSET_FILE", "canary")
+	w := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake")})
+	if env := w.Settings()["fake"]["env"]; strings.Contains(env, "canary") || !strings.Contains(env, "PATH=") {
+		t.Fatal(env)
+	}
+	if got := w.Secrets()["fake"]["client_secret"]; got.Reveal() != "s3cret" {
+		t.Fatalf("secret %q", got.Reveal())
+	}
+}
+
+func TestPluginsWithoutASimulatorAreLeftOut(t *testing.T) {
+	w := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "without", "fake")})
+	if len(w.Settings()) != 1 {
+		t.Fatal(w.Settings())
+	}
+}
+
+func TestWhatDoesNotStart(t *testing.T) {
+	changed := plugins(t, "fake")
+	if err := os.WriteFile(filepath.Join(changed, "fake"), []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	damaged := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(damaged, "sandbox"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(damaged, "sandbox", "zones.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ name, data, plugins, want string }{
+		{"a simulator that fails", t.TempDir(), plugins(t, "broken"), "simulator of broken: it ended with exit status 1: the disk is full"},
+		{"one that says nonsense", t.TempDir(), plugins(t, "babbling"), "simulator of babbling: ready line"},
+		{"one that is another's", t.TempDir(), plugins(t, "liar"), `it stands in for "somebody-else"`},
+		{"one that is open to the world", t.TempDir(), plugins(t, "open"), "it does not listen on a loopback address"},
+		{"a binary that was changed", t.TempDir(), changed, "not the file that the catalog lists"},
+		{"a damaged state", damaged, plugins(t), "read zones: zones.json"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := sandbox.StartWorld(t.Context(), sandbox.Options{DataDir: tt.data, PluginDir: tt.plugins})
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Fatalf("got %v, want %s", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestSimulatorsSeeTheWorld(t *testing.T) {
+	w := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake"), Seed: true})
+	world := w.Settings()["fake"]["world"]
+	if status, body := ask(t, "GET", world+"/dns", ""); status != http.StatusOK || body != fmt.Sprintf(`{"addr":%q}`, w.DNSAddr()) {
+		t.Errorf("got %d %s", status, body)
+	}
+	records := `[{"type":"A","name":"www.example-one.test","content":"192.0.2.1","ttl":60}]`
+	if status, body := ask(t, "PUT", world+"/zones/example-one.test/records", records); status != http.StatusOK || body != "{}" {
+		t.Errorf("got %d %s", status, body)
+	}
+	if status, body := ask(t, "GET", world+"/zones/example-one.test/records", ""); status != http.StatusOK || body != records {
+		t.Errorf("got %d %s", status, body)
+	}
+	if status, _ := ask(t, "POST", world+"/accounts", "{}"); status != http.StatusNotFound {
+		t.Errorf("got %d", status)
+	}
+}
+
+func TestBrowserPagesOfOthersCannotPost(t *testing.T) {
+	w := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake"), Seed: true})
+	req, err := http.NewRequest("PUT", w.Settings()["fake"]["world"]+"/zones/example-one.test/records", bytes.NewReader([]byte("[]")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Origin", "https://evil.example")
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusForbidden {
+		t.Fatalf("got %d", resp.StatusCode)
+	}
+}
+
+func TestReadyLineHasExactlyTheseFields(t *testing.T) {
+	raw, err := json.Marshal(sandbox.Ready{Zones: []string{}, Tenants: []sandbox.Tenant{{}}, Sending: map[string]any{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"api_url":"","api_key":"","account_id":"","user_email":"","admin_url":"","control_url":"","dns_addr":"",` +
+		`"zones":[],"tenants":[{"tenant_id":"","admin":"","name":""}],"sending":{}}`
+	if string(raw) != want {
+		t.Fatal(string(raw))
+	}
+}
