@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tenantry/tenantry/adapters/sandbox"
+)
+
+// bundled makes a plugin folder with the bundled mail platform's real binary.
+func bundled(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "mail-microsoft365")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", file, "../../plugins/mail-microsoft365").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(raw)
+	catalog := fmt.Sprintf(`{"plugins":[{"name":"microsoft365","kind":"mail","file":"mail-microsoft365","sha256":%q,"version":"1"}]}`, hex.EncodeToString(sum[:]))
+	if err := os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(catalog), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// realPages sends administrators to the real simulator's consent page.
+type realPages struct {
+	*service
+	world *sandbox.World
+}
+
+func (p realPages) ConsentURL(_ context.Context, state, redirect string) (string, error) {
+	s := p.world.Settings()["microsoft365"]
+	return s["login_url"] + "/organizations/v2.0/adminconsent?" + url.Values{
+		"client_id": {s["client_id"]}, "scope": {"https://graph.microsoft.com/.default"}, "state": {state}, "redirect_uri": {redirect},
+	}.Encode(), nil
+}
+
+func TestTheBundledSimulator(t *testing.T) {
+	w := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: bundled(t), Seed: true})
+	service := newService(t)
+	services := service.services(w)
+	services.Consent = realPages{service, w}
+	r, err := w.Open(t.Context(), services)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Tenants) != 3 || !strings.HasPrefix(r.Tenants[0].Admin, "admin") || w.Secrets()["microsoft365"]["client_secret"].Empty() {
+		t.Fatalf("%+v", r.Tenants)
+	}
+	id := r.Tenants[0].TenantID
+	for _, c := range []struct {
+		call, body string
+		status     int
+		holds      string
+	}{
+		{"GET /tenants/" + id, ``, http.StatusOK, `"consent":"none"`},
+		{"POST /tenants/" + id + "/behaviour", `{"consent_ms":0,"role_ms":0}`, http.StatusOK, `{}`},
+		{"POST /tenants/" + id + "/behaviour", `{"moon_ms":0}`, http.StatusBadRequest, `error`},
+		{"POST /managed", `{"tenant_id":"` + id + `","account_id":"` + r.AccountID + `"}`, http.StatusOK, `{}`},
+		{"GET /tenants/" + id, ``, http.StatusOK, `"consent":"granted"`},
+		{"GET /calls?provider=microsoft365", ``, http.StatusOK, `adminconsent`},
+		{"DELETE /calls", ``, http.StatusOK, `{}`},
+		{"GET /calls?provider=microsoft365", ``, http.StatusOK, `[]`},
+		{"POST /tenants/" + id + "/revoke", `{}`, http.StatusOK, `{}`},
+		{"GET /tenants/" + id, ``, http.StatusOK, `"consent":"revoked"`},
+		{"POST /faults", `{"provider":"microsoft365","kind":"status","status":503,"times":1}`, http.StatusOK, `{}`},
+		{"POST /faults", `{"provider":"microsoft365","kind":"boom","times":1}`, http.StatusBadRequest, `error`},
+		{"DELETE /faults", ``, http.StatusOK, `{}`},
+		{"POST /clock", `{"advance":"1h"}`, http.StatusOK, `{}`},
+		{"POST /tenants", `{"bootstrap":"denied","smtp_auth":"refused"}`, http.StatusOK, `"tenant_id"`},
+		{"POST /tenants", ``, http.StatusOK, `"admin"`},
+		{"POST /messages", `{"mailbox":"a@b.c","count":1}`, http.StatusNotImplemented, `error`},
+	} {
+		method, path, _ := strings.Cut(c.call, " ")
+		if status, body := ask(t, method, r.ControlURL+path, c.body); status != c.status || !strings.Contains(body, c.holds) {
+			t.Fatalf("%s: got %d %s, want %d %s", c.call, status, body, c.status, c.holds)
+		}
+	}
+}
