@@ -98,7 +98,8 @@ func (c *client) missingGrant(ctx context.Context, role roleFound, status int) (
 	return waiting("the mail server's grants are spreading; this takes minutes, at times an hour"), nil
 }
 
-// askAgain is how long one request for customization is given before another.
+// askAgain is how long one request for customization is given before another,
+// and how long a refusal to read service principals is remembered.
 const askAgain = time.Hour
 
 // hydrate asks for the organization's customization once. A second request is

@@ -16,8 +16,8 @@ import (
 // create makes something that must not be made twice and that look finds by
 // its natural key. It looks first, and again after whatever went wrong; only
 // what is not there, and met a platform out of service, is asked for again.
-// conflicts tells the refusals that say it is there, which may be ahead of the
-// look; refused reads a final error.
+// conflicts tells the refusals that say it is there; refused reads a final
+// error.
 func create[T any](
 	ctx context.Context, p call.Patience, look, make func() (T, error),
 	conflicts func(error) bool, refused func(error) error,
@@ -34,13 +34,29 @@ func create[T any](
 		if is(err, outcome.Throttled) || call.Denied(err) || ctx.Err() != nil {
 			return none, err
 		}
-		found, lookErr := look()
+		looks := 1
+		if conflicts(err) {
+			looks = patientLooks
+		}
+		found, lookErr := lookAgain(ctx, p, looks, look)
 		if lookErr == nil {
 			return found, nil
 		}
-		again := (is(err, outcome.Down) || conflicts(err)) && absent(lookErr) && n+1 < p.Tries
-		if !again || !p.Pause(ctx, n, err) {
+		if !is(err, outcome.Down) || !absent(lookErr) || n+1 >= p.Tries || !p.Pause(ctx, n, err) {
 			return none, refused(err)
+		}
+	}
+}
+
+// patientLooks is how often we look for what the platform says is there: its
+// replicas take some seconds to show what a lost answer of ours has made.
+const patientLooks = 5
+
+func lookAgain[T any](ctx context.Context, p call.Patience, times int, look func() (T, error)) (T, error) {
+	for n := 0; ; n++ {
+		found, err := look()
+		if !absent(err) || n+1 >= times || !p.Pause(ctx, min(n, 1), err) {
+			return found, err
 		}
 	}
 }

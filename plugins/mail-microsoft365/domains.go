@@ -71,20 +71,27 @@ func (c *client) domain(ctx context.Context, name string) (graphDomain, error) {
 	return d, nil
 }
 
-// AddDomain implements sdk.MailTenant.
+// AddDomain implements sdk.MailTenant. It returns when the directory shows the
+// domain, or after some seconds: what callers do next is read.
 func (c *client) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
 	if builtin(name) {
 		return domain.Platform{}, call.Refuse(fault.InvalidDomain, "the name belongs to the mail platform")
 	}
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
-	d, err := create(ctx, c.platform.house.patience,
-		func() (graphDomain, error) { return c.domain(ctx, name) },
+	look := func() (graphDomain, error) { return c.domain(ctx, name) }
+	d, err := create(ctx, c.platform.house.patience, look,
 		func() (graphDomain, error) {
 			return graph.Write[graphDomain](ctx, c.graph, call.Create, http.MethodPost, graph.Plain("/domains"), map[string]string{"id": name})
 		},
 		conflicts, refusedDomain)
-	return d.platform(name), err
+	if err != nil {
+		return domain.Platform{}, err
+	}
+	if shown, err := lookAgain(ctx, c.platform.house.patience, patientLooks, look); err == nil {
+		d = shown
+	}
+	return d.platform(name), nil
 }
 
 // conflictWords tell that a domain or object is taken, in lower case. Graph

@@ -87,15 +87,19 @@ type servicePrincipal struct {
 // NotReady while the directory does not show it. Where we may not read it, our
 // token names it; "" when it does not.
 func (c *client) servicePrincipal(ctx context.Context) (string, error) {
-	path := graph.Plain("/servicePrincipals(appId='" + c.app + "')")
-	sp, err := graph.Get[servicePrincipal](ctx, c.graph, path, graph.Query("$select", "id,appId"))
-	switch {
-	case err == nil:
-		return sp.ID, nil
-	case graph.Status(err) == http.StatusNotFound:
-		return "", call.NotReady("the directory does not show the service yet", call.CauseOf(err))
-	case !call.Denied(err) || graph.Status(err) != http.StatusForbidden:
-		return "", err
+	h := c.platform.house
+	if !h.hidden.since(c.id, h.now(), askAgain) {
+		path := graph.Plain("/servicePrincipals(appId='" + c.app + "')")
+		sp, err := graph.Get[servicePrincipal](ctx, c.graph, path, graph.Query("$select", "id,appId"))
+		switch {
+		case err == nil:
+			return sp.ID, nil
+		case graph.Status(err) == http.StatusNotFound:
+			return "", call.NotReady("the directory does not show the service yet", call.CauseOf(err))
+		case graph.Status(err) != http.StatusForbidden:
+			return "", err
+		}
+		h.hidden.set(c.id, h.now())
 	}
 	t, err := c.graph.Tokens.Token(ctx)
 	if err != nil {

@@ -21,7 +21,8 @@ type house struct {
 	http     *http.Client
 	tokens   *login.Tokens
 	gates    *exchange.Gates
-	hydrated *marks
+	hydrated *marks // tenants whose customization was asked for
+	hidden   *marks // tenants that do not let us read service principals
 	patience call.Patience
 	now      func() time.Time
 }
@@ -29,7 +30,7 @@ type house struct {
 func newHouse() *house {
 	return &house{
 		http: call.NewHTTPClient(), tokens: &login.Tokens{Now: time.Now}, gates: &exchange.Gates{},
-		hydrated: &marks{}, patience: call.Usual, now: time.Now,
+		hydrated: &marks{}, hidden: &marks{}, patience: call.Usual, now: time.Now,
 	}
 }
 

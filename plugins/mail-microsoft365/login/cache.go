@@ -131,11 +131,12 @@ func (s Source) Do(ctx context.Context, send func(Token) (call.Answer, error)) (
 		return call.Answer{}, err
 	}
 	a, err := send(t)
-	if err != nil || (a.Status != http.StatusUnauthorized && a.Status != http.StatusForbidden) {
+	kept := t.Obtained.Before(began)
+	if err != nil || (a.Status != http.StatusUnauthorized && (a.Status != http.StatusForbidden || !kept)) {
 		return a, err
 	}
 	s.Drop(t)
-	if !t.Obtained.Before(began) {
+	if !kept {
 		return a, nil
 	}
 	if t, err = s.Token(ctx); err != nil {

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+)
+
+var graphDocument = sync.OnceValues(func() (*openapi3.T, error) {
+	return openapi3.NewLoader().LoadFromFile("simulator/testdata/microsoft-graph-subset.openapi.yaml")
+})
+
+func graphRules(t testing.TB) *openapi3.T {
+	t.Helper()
+	doc, err := graphDocument()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+// graphValidator holds each Graph request of ours, and its answer, against
+// Microsoft's description. All tests of this package send through it.
+type graphValidator struct {
+	next  http.RoundTripper
+	base  string // of Graph, without the version
+	rules *openapi3.T
+	t     interface{ Errorf(string, ...any) }
+}
+
+func (v graphValidator) RoundTrip(r *http.Request) (*http.Response, error) {
+	// The path as it is on the wire, without what the base address adds.
+	path, ours := strings.CutPrefix(r.URL.Scheme+"://"+r.URL.Host+r.URL.EscapedPath(), v.base+"/v1.0")
+	if !ours {
+		return v.next.RoundTrip(r)
+	}
+	what := r.Method + " " + path
+	operation := v.operation(r.Method, path)
+	if operation == nil {
+		v.t.Errorf("%s is not in the description", what)
+		return v.next.RoundTrip(r)
+	}
+	var sent []byte
+	if r.Body != nil {
+		sent, _ = io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(sent))
+	}
+	if err := checkRequest(operation, r, sent); err != nil {
+		v.t.Errorf("%s: %v", what, err)
+	}
+	resp, err := v.next.RoundTrip(r)
+	if err != nil {
+		return resp, err
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	if err := checkAnswer(operation, resp.StatusCode, body); err != nil {
+		v.t.Errorf("%s: answer %d: %v", what, resp.StatusCode, err)
+	}
+	return resp, nil
+}
+
+// operation finds the operation whose path template fits best.
+func (v graphValidator) operation(method, path string) *openapi3.Operation {
+	var chosen *openapi3.Operation
+	fewest := 0
+	for template, item := range v.rules.Paths.Map() {
+		form := regexp.MustCompile(`\\\{[^}]*\\\}`).ReplaceAllString(regexp.QuoteMeta(template), `[^/]+`)
+		if !regexp.MustCompile("^" + form + "$").MatchString(path) {
+			continue
+		}
+		if open := strings.Count(template, "{") - strings.Count(template, "="); chosen == nil || open < fewest {
+			chosen, fewest = item.GetOperation(method), open
+		}
+	}
+	return chosen
+}
+
+func checkRequest(o *openapi3.Operation, r *http.Request, body []byte) error {
+	for name := range r.URL.Query() {
+		if o.Parameters.GetByInAndName("query", name) == nil {
+			return fmt.Errorf("the description has no parameter %s", name)
+		}
+	}
+	if o.RequestBody == nil {
+		if len(body) > 0 {
+			return fmt.Errorf("the description has no body, we send %d bytes", len(body))
+		}
+		return nil
+	}
+	return checkBody(o.RequestBody.Value.Content, body, openapi3.VisitAsRequest())
+}
+
+func checkAnswer(o *openapi3.Operation, status int, body []byte) error {
+	described := o.Responses.Status(status)
+	if described == nil {
+		described = o.Responses.Value(fmt.Sprintf("%dXX", status/100))
+	}
+	if described == nil {
+		return fmt.Errorf("the status is not described")
+	}
+	if len(described.Value.Content) == 0 {
+		return nil
+	}
+	return checkBody(described.Value.Content, body, openapi3.VisitAsResponse())
+}
+
+func checkBody(content openapi3.Content, raw []byte, as openapi3.SchemaValidationOption) error {
+	var body any
+	if err := json.Unmarshal(raw, &body); err != nil {
+		return err
+	}
+	// Graph dates its errors without a zone, which is not the described form.
+	o, _ := body.(map[string]any)
+	if e, ok := o["error"].(map[string]any); ok {
+		delete(e, "innerError")
+	}
+	schema := content["application/json"].Schema.Value
+	if err := schema.VisitJSON(body, as); err != nil {
+		return err
+	}
+	// The schemas are open: a misspelled property would pass them.
+	for name := range o {
+		if !strings.Contains(name, "@") && !hasProperty(schema, name) {
+			return fmt.Errorf("the description has no property %s", name)
+		}
+	}
+	return nil
+}
+
+func hasProperty(schema *openapi3.Schema, name string) bool {
+	if schema.Properties[name] != nil {
+		return true
+	}
+	for _, part := range schema.AllOf {
+		if hasProperty(part.Value, name) {
+			return true
+		}
+	}
+	return false
+}
+
+type complaints struct{ heard []string }
+
+func (c *complaints) Errorf(format string, args ...any) {
+	c.heard = append(c.heard, fmt.Sprintf(format, args...))
+}
+
+func TestValidatorNoticesWhatIsNotDescribed(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			_, _ = w.Write([]byte(`{"value":"no list"}`))
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	t.Cleanup(server.Close)
+	for name, plant := range map[string]struct{ method, path, body string }{
+		"unknown path":       {"PATCH", "/domainz/x", `{}`},
+		"unknown parameter":  {"PATCH", "/users/x?$sellect=id", `{"accountEnabled":true}`},
+		"misspelled member":  {"PATCH", "/users/x", `{"accountEnable":true}`},
+		"wrong type":         {"PATCH", "/users/x", `{"accountEnabled":"yes"}`},
+		"undescribed body":   {"POST", "/domains/x/verify", `{}`},
+		"undescribed answer": {"GET", "/domains", ``},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var c complaints
+			v := graphValidator{next: http.DefaultTransport, base: server.URL, rules: graphRules(t), t: &c}
+			r, err := http.NewRequestWithContext(t.Context(), plant.method, server.URL+"/v1.0"+plant.path, strings.NewReader(plant.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := v.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if len(c.heard) == 0 {
+				t.Fatal("the validator does not notice")
+			}
+		})
+	}
+}

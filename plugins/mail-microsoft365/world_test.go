@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/simulator"
+	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+	"github.com/tenantry/tenantry/ports"
+	"github.com/tenantry/tenantry/ports/contract"
+)
+
+// world is the adapter with its simulator, in one process.
+type world struct {
+	url      string
+	platform sdk.MailPlatform
+	zones    *zones
+	serial   atomic.Int64
+	ahead    atomic.Int64 // how far the simulated clock is ahead, ns
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{zones: newZones(t)}
+	server := httptest.NewUnstartedServer(nil)
+	w.url = "http://" + server.Listener.Addr().String()
+	handler, ready, err := simulator.New(simulate.Options{URL: w.url, DataDir: t.TempDir(), World: w.zones.url, Log: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Config.Handler = handler
+	server.Start()
+	t.Cleanup(server.Close)
+
+	connection := sdk.Connection{Settings: ready.Settings, Secrets: map[string]secret.Text{}}
+	connection.Settings["pacing"] = "0"
+	for name, value := range ready.Secrets {
+		connection.Secrets[name] = secret.New(value)
+	}
+	h := newHouse()
+	h.now = func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }
+	h.tokens.Now = h.now
+	h.patience = call.Patience{Tries: 3, Base: 20 * time.Millisecond}
+	h.http.Transport = graphValidator{next: h.http.Transport, base: ready.Settings["graph_url"], t: t, rules: graphRules(t)}
+	if w.platform, err = h.platform(connection); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *world) Platform() ports.MailPlatform { return w.platform }
+
+// control calls the simulator's control interface.
+func (w *world) control(t testing.TB, method, path string, body any) map[string]any {
+	t.Helper()
+	raw, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), method, w.url+"/_control"+path, bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var out map[string]any
+	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("control %s %s: %d %v %v", method, path, resp.StatusCode, out, err)
+	}
+	return out
+}
+
+func (w *world) NewTenant(t testing.TB, s contract.Setup) contract.Tenant {
+	t.Helper()
+	name := fmt.Sprintf("Contract %d", w.serial.Add(1))
+	in := map[string]any{"name": name}
+	if s.Dehydrated {
+		in["bootstrap"] = "dehydrated"
+	}
+	if s.Denied {
+		in["bootstrap"] = "denied"
+	}
+	if s.SMTPAuthRefused {
+		in["smtp_auth"] = "refused"
+	}
+	made := w.control(t, http.MethodPost, "/tenants", in)
+	id, admin := made["tenant_id"].(string), made["admin"].(string)
+	behaviour := map[string]any{"consent_ms": 20, "role_ms": 200, "domain_ms": 50}
+	if s.AcceptedDomainLag > 0 {
+		behaviour["accepted_domain_ms"] = s.AcceptedDomainLag.Milliseconds()
+	}
+	if s.MailboxLag > 0 {
+		behaviour["mailbox_ms"] = s.MailboxLag.Milliseconds()
+	}
+	w.control(t, http.MethodPost, "/tenants/"+id+"/behaviour", behaviour)
+	_, initial, _ := strings.Cut(admin, "@")
+	return contract.Tenant{
+		GUID: tenant.GUID(id), Name: name, Admin: admin, Member: "user@" + initial,
+		Guest: "guest_partner.example#EXT#@" + initial,
+	}
+}
+
+// Visit posts the page's form as a browser does.
+func (w *world) Visit(t testing.TB, page, username string, accept bool) string {
+	t.Helper()
+	form := url.Values{"username": {username}, "decision": {"deny"}}
+	if accept {
+		form.Set("decision", "accept")
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, page, strings.NewReader(form.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusFound {
+		body, _ := io.ReadAll(resp.Body)
+		t.Fatalf("the page answers %d: %s", resp.StatusCode, body)
+	}
+	back, err := url.Parse(resp.Header.Get("Location"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return back.RawQuery
+}
+
+func (w *world) NewZone(testing.TB) string { return fmt.Sprintf("zone-%d.test", w.serial.Add(1)) }
+
+func (w *world) Publish(_ testing.TB, zone string, records ...dns.Record) {
+	w.zones.publish(zone, records)
+}
+
+func (w *world) Advance(t testing.TB, d time.Duration) {
+	t.Helper()
+	w.ahead.Add(int64(d))
+	w.control(t, http.MethodPost, "/clock", map[string]string{"advance": d.String()})
+}
+
+func (w *world) Revoke(t testing.TB, id tenant.GUID, what contract.Grant) {
+	t.Helper()
+	w.control(t, http.MethodPost, "/tenants/"+string(id)+"/revoke", map[string]string{"what": string(what)})
+}
+
+func (w *world) Fail(t testing.TB, _ tenant.GUID, method string, how contract.Failure) func() {
+	t.Helper()
+	fault := map[string]any{"times": 1000}
+	switch method {
+	case "Domains":
+		fault["match"] = "GET /graph/v1.0/domains"
+	case "AddDomain":
+		fault["match"] = "POST /graph/v1.0/domains"
+	case "CreateMailbox":
+		fault["operation"] = "New-Mailbox"
+	case "Rename":
+		fault["operation"] = "Set-Mailbox"
+	}
+	kinds := map[contract.Failure]string{contract.LosesRequest: "drop_before", contract.LosesAnswer: "drop_after"}
+	statuses := map[contract.Failure]int{contract.Throttles: 429, contract.IsDown: 503, contract.Breaks: 500}
+	if fault["kind"] = kinds[how]; kinds[how] == "" {
+		fault["kind"], fault["status"] = "status", statuses[how]
+	}
+	w.control(t, http.MethodPost, "/faults", fault)
+	return func() { w.control(t, http.MethodDelete, "/faults", nil) }
+}
