@@ -25,18 +25,21 @@ var ErrAnswerTooLarge = errors.New("the provider's answer is larger than 1 MiB")
 // makes each call a span that carries the trace on. timeout bounds a call that
 // the context does not end earlier, reading the answer included.
 func NewHTTPClient(timeout time.Duration) *http.Client {
-	plain := &http.Transport{
-		ForceAttemptHTTP2:   true,
-		MaxIdleConnsPerHost: 16,
-		IdleConnTimeout:     90 * time.Second,
-		TLSHandshakeTimeout: 10 * time.Second,
-	}
-	traced := otelhttp.NewTransport(unveil{plain},
+	traced := otelhttp.NewTransport(unveil{plainTransport()},
 		otelhttp.WithPropagators(propagation.TraceContext{}))
 	return &http.Client{
 		Timeout:       timeout,
 		Transport:     capped{veil{traced}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+func plainTransport() *http.Transport {
+	return &http.Transport{
+		ForceAttemptHTTP2:   true,
+		MaxIdleConnsPerHost: 16,
+		IdleConnTimeout:     90 * time.Second,
+		TLSHandshakeTimeout: 10 * time.Second,
 	}
 }
 

@@ -112,6 +112,9 @@ func startError(err error) error {
 	if strings.Contains(err.Error(), "incompatible API version") || strings.Contains(err.Error(), "incompatible core API version") {
 		return fmt.Errorf("%w: %s", ErrVersion, clean(err.Error()))
 	}
+	if strings.HasPrefix(err.Error(), "Unrecognized remote plugin message") {
+		return errors.New("the program does not speak the plugin handshake")
+	}
 	return errors.New(clean(err.Error()))
 }
 

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdk
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+)
+
+func provider(t *testing.T, answer http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(answer)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func get(t *testing.T, url string) (*http.Response, []byte, error) {
+	t.Helper()
+	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := NewHTTPClient(5 * time.Second).Do(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = a.Body.Close() }()
+	body, err := io.ReadAll(a.Body)
+	return a, body, err
+}
+
+func TestAnswersAreCapped(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		size   int
+		gzip   bool
+		length int
+		err    error
+	}{
+		{"exactly the limit", MaxAnswer, false, MaxAnswer, nil},
+		{"one byte more", MaxAnswer + 1, false, MaxAnswer, ErrAnswerTooLarge},
+		{"small when compressed", 50 * MaxAnswer, true, MaxAnswer, ErrAnswerTooLarge},
+		{"nothing", 0, false, 0, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			body := bytes.Repeat([]byte("x"), tt.size)
+			url := provider(t, func(w http.ResponseWriter, _ *http.Request) {
+				if !tt.gzip {
+					_, _ = w.Write(body)
+					return
+				}
+				w.Header().Set("Content-Encoding", "gzip")
+				z := gzip.NewWriter(w)
+				_, _ = z.Write(body)
+				_ = z.Close()
+			})
+			_, got, err := get(t, url)
+			if len(got) != tt.length || !errors.Is(err, tt.err) || (tt.err == nil) != (err == nil) {
+				t.Fatalf("read %d bytes, %v", len(got), err)
+			}
+		})
+	}
+}
+
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	url := provider(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/elsewhere" {
+			t.Error("the redirect was followed")
+		}
+		http.Redirect(w, r, "/elsewhere", http.StatusFound)
+	})
+	if a, _, err := get(t, url); err != nil || a.StatusCode != http.StatusFound {
+		t.Fatalf("got %v, %v", a.Status, err)
+	}
+}
+
+// TestProxiesOfTheEnvironmentAreIgnored runs apart: net/http reads the
+// variables once a process.
+func TestProxiesOfTheEnvironmentAreIgnored(t *testing.T) {
+	asked := false
+	proxy := provider(t, func(http.ResponseWriter, *http.Request) { asked = true })
+	c := program(t, "fetch", "http://provider.invalid/")
+	c.Env = append(c.Env, "HTTP_PROXY="+proxy, "http_proxy="+proxy, "NO_PROXY=", "no_proxy=")
+	if said, err := c.CombinedOutput(); err == nil || asked {
+		t.Fatalf("it went through the proxy: %v, %s", err, said)
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	end := make(chan struct{})
+	url := provider(t, func(http.ResponseWriter, *http.Request) { <-end })
+	t.Cleanup(func() { close(end) }) // before the server waits for its handler
+	c := NewHTTPClient(50 * time.Millisecond)
+	a, err := c.Get(url)
+	if err == nil {
+		_ = a.Body.Close()
+		t.Fatal("it waited")
+	}
+}
+
+// TestSpansNameNoCustomers: the call is a span and carries the trace on, but
+// the span keeps path and query, which hold customer data, to itself.
+func TestSpansNameNoCustomers(t *testing.T) {
+	spans := tracetest.NewInMemoryExporter()
+	previous := otel.GetTracerProvider()
+	otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans)))
+	defer otel.SetTracerProvider(previous)
+	var path, traceparent string
+	url := provider(t, func(_ http.ResponseWriter, r *http.Request) {
+		path, traceparent = r.URL.RequestURI(), r.Header.Get("Traceparent")
+	})
+	if _, _, err := get(t, url+"/v1.0/domains/customer.example?code=hunter2"); err != nil {
+		t.Fatal(err)
+	}
+	if path != "/v1.0/domains/customer.example?code=hunter2" {
+		t.Fatalf("the provider was asked for %s", path)
+	}
+	all := spans.GetSpans()
+	if len(all) != 1 || !strings.Contains(traceparent, all[0].SpanContext.SpanID().String()) {
+		t.Fatalf("%d spans; the provider saw traceparent %q", len(all), traceparent)
+	}
+	for _, a := range all[0].Attributes {
+		if v := a.Value.Emit(); strings.Contains(v, "customer") || strings.Contains(v, "hunter2") {
+			t.Errorf("%s = %s", a.Key, v)
+		}
+	}
+	if strings.Contains(all[0].Name, "customer") {
+		t.Errorf("the span is called %s", all[0].Name)
+	}
+}
