@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	wire "github.com/miekg/dns"
@@ -225,5 +226,23 @@ func TestPrivateNameServersAreNotAsked(t *testing.T) {
 	}
 	if got.Reason != "ns_address_forbidden" || got.Servers[0].State != dns.ServerBlocked || len(asked.counts()) > 0 {
 		t.Fatalf("got %q, %v, asked %v", got.Reason, got.Servers, asked.counts())
+	}
+}
+
+func TestTimeIsUp(t *testing.T) {
+	w := newWorld(t, delegation)
+	w.server("127.0.0.2", silent)
+	s := zone(t, standard)
+	w.server("127.0.0.3", wire.HandlerFunc(func(rw wire.ResponseWriter, q *wire.Msg) {
+		if q.Question[0].Qtype == wire.TypeSOA {
+			s.ServeDNS(rw, q)
+		}
+	}))
+	r := dnsresolver.New(dnsresolver.Options{
+		Resolvers: []string{fmt.Sprintf("127.0.0.1:%d", w.port)}, Port: w.port, AllowPrivate: true, Timeout: 300 * time.Millisecond,
+	})
+	got, err := r.Read(t.Context(), "example.test")
+	if err != nil || got.Complete || got.Reason != "read_deadline" {
+		t.Fatalf("got complete %v, reason %q, %v", got.Complete, got.Reason, err)
 	}
 }
