@@ -88,6 +88,20 @@ func TestVerifyFails(t *testing.T) {
 	}
 }
 
+// A domain is verified even when the consent is lost just then.
+func TestVerifyNoticesALostConsent(t *testing.T) {
+	h := newHouse(t)
+	h.published(t)
+	for _, method := range []string{"EnableMail", "Profile"} {
+		h.fake.Fail(fake.Fault{Method: method, Kind: outcome.Refused, Code: fault.AccessDenied})
+	}
+	d, err := h.Verify(t.Context(), h.acc.ID, guid, zone)
+	must(t, err)
+	if !d.Verified || h.tenant(t).Consent != tenant.ConsentRevoked {
+		t.Fatalf("verified %v, consent %s", d.Verified, h.tenant(t).Consent)
+	}
+}
+
 // A failed verification shows in the stored DNS whether the record is missing
 // or only not seen by the platform yet.
 func TestFailedVerificationLooksAtTheDNS(t *testing.T) {

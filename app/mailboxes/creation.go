@@ -90,35 +90,32 @@ func (c *creation) make(work context.Context) (found *mailbox.Platform, err erro
 		made, err := c.at.CreateMailbox(ctx, c.spec)
 		failpoint.Hit("mailboxes.after-create")
 		held := errors.Is(err, fault.InvalidMailboxEmail)
-		switch {
-		case err == nil:
+		if err == nil {
 			found = &made
 			return nil
-		case outcome.Settled(err) && !held:
+		}
+		if outcome.Settled(err) && !held {
 			return err
-		case !outcome.Settled(err):
-			c.doubt = true
 		}
-		if found = c.lookAfter(work); found != nil {
+		c.doubt = c.doubt || !held
+		// In the time that is left for the work: the call itself may have
+		// used up its own.
+		var lost error
+		found, lost = lookUp(work, c.at, c.spec.Address)
+		switch {
+		case found != nil:
 			return nil
-		}
-		if looks++; held && c.doubt && looks < shyLooks {
+		case held && lost != nil:
+			c.doubt = true
+			return lost
+		case held && c.doubt && looks < shyLooks:
+			looks++
 			return &outcome.Error{Kind: outcome.NotReady, Detail: "the platform does not show the mailbox yet"}
+		default:
+			return err
 		}
-		return err
 	})
 	return found, err
-}
-
-// lookAfter looks by address after an answer that leaves doubt, in the time
-// that is left for the work: the call itself may have used up its own. A look
-// that fails changes nothing, the doubt stays.
-func (c *creation) lookAfter(work context.Context) *mailbox.Platform {
-	found, err := lookUp(work, c.at, c.spec.Address)
-	if err != nil {
-		return nil
-	}
-	return found
 }
 
 // unmade gives the place back when the platform refused, or when nothing of

@@ -145,6 +145,17 @@ func (h *house) sound(t *testing.T, want int) {
 	}
 }
 
+// takesPlace reserves an address and reports whether that took a place anew.
+func (h *house) takesPlace(t *testing.T, address string) bool {
+	t.Helper()
+	d, err := h.store.Domain(t.Context(), h.acc.ID, guid, zone)
+	must(t, err)
+	specs := []mailbox.Spec{{DisplayName: "Anna Keller", Address: address}}
+	rows, err := h.store.ReserveMailboxes(t.Context(), h.acc.ID, d.ID, specs, mailbox.MaxPerDomain, h.Now())
+	must(t, err)
+	return rows[0].Fresh
+}
+
 // free counts the places left on the domain by taking them.
 func (h *house) free(t *testing.T) int {
 	t.Helper()

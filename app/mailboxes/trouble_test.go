@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
 )
 
 // A platform in trouble for a while: the request gets over it by itself.
@@ -76,27 +78,116 @@ func TestProvisionConvergesAfterLastingTrouble(t *testing.T) {
 				t.Fatalf("it says to come back in %s", fault.Of(err).RetryAfter)
 			}
 			lift()
-			if tt.kept {
-				h.Limit = 5 * time.Second
-				got, err := h.provision(t.Context(), "anna@example.test")
-				must(t, err)
-				if got[0].Status != "created" {
-					t.Fatalf("got %v", statuses(got))
-				}
-				h.sound(t, 1)
+			if kept := !h.takesPlace(t, "anna@example.test"); kept != tt.kept {
+				t.Fatalf("the place was kept: %v, want %v", kept, tt.kept)
 			}
-			if made := h.fake.Effects("CreateMailbox"); made > 1 {
-				t.Fatalf("%d creations", made)
+			h.Limit = 5 * time.Second
+			got, err := h.provision(t.Context(), "anna@example.test")
+			must(t, err)
+			if got[0].Status != "created" || h.fake.Effects("CreateMailbox") != 1 {
+				t.Fatalf("got %v after %d creations", statuses(got), h.fake.Effects("CreateMailbox"))
 			}
-			taken := 0
-			if tt.kept {
-				taken = 1
-			}
-			if free := h.free(t); free != mailbox.MaxPerDomain-taken {
-				t.Fatalf("%d places are free", free)
-			}
+			h.sound(t, 1)
 		})
 	}
+}
+
+// An earlier request may have left a mailbox at the platform that does not
+// show yet: a later one in trouble keeps its place, and in the end it is ours.
+func TestProvisionKeepsAnEarlierRequestsPlace(t *testing.T) {
+	hidden := fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.MailboxNotFound}
+	for _, tt := range []struct {
+		name   string
+		second []fake.Fault
+		want   fault.Code
+	}{
+		{"looks fail", []fake.Fault{{Method: "Mailbox", Kind: outcome.Down}}, fault.ProviderUnavailable},
+		{"the domain is not accepted", []fake.Fault{hidden, {Method: "CreateMailbox", Kind: outcome.NotReady}}, fault.ProviderTimeout},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHouse(t)
+			h.leaveUnfinished(t)
+			var lifts []func()
+			for _, f := range tt.second {
+				lifts = append(lifts, h.fake.Fail(f))
+			}
+			h.Limit = 30 * time.Millisecond
+			_, err := h.provision(t.Context(), "anna@example.test")
+			refused(t, err, tt.want)
+			for _, lift := range lifts {
+				lift()
+			}
+			h.Limit = 5 * time.Second
+			got, err := h.provision(t.Context(), "anna@example.test")
+			must(t, err)
+			if got[0].Status != "created" || h.fake.Effects("CreateMailbox") != 1 {
+				t.Fatalf("got %v after %d creations", statuses(got), h.fake.Effects("CreateMailbox"))
+			}
+			h.sound(t, 1)
+		})
+	}
+}
+
+func TestProvisionLooksAgainForWhatHoldsTheAddress(t *testing.T) {
+	h := newHouse(t)
+	h.leaveUnfinished(t)
+	h.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.MailboxNotFound, Times: 3})
+	got, err := h.provision(t.Context(), "anna@example.test")
+	must(t, err)
+	if got[0].Status != "created" {
+		t.Fatalf("got %+v", got[0])
+	}
+	h.sound(t, 1)
+}
+
+// leaveUnfinished has a request make a mailbox and lose every answer.
+func (h *house) leaveUnfinished(t *testing.T) {
+	t.Helper()
+	lifts := []func(){
+		h.fake.Fail(fake.Fault{Method: "CreateMailbox", Kind: outcome.Unknown, AfterEffect: true}),
+		h.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Unknown, Skip: 1}),
+	}
+	h.Limit = 30 * time.Millisecond
+	_, err := h.provision(t.Context(), "anna@example.test")
+	refused(t, err, fault.ProviderTimeout)
+	for _, lift := range lifts {
+		lift()
+	}
+	h.Limit = 5 * time.Second
+}
+
+// overtaken is a store whose first reservation is followed at once by all of
+// another request.
+type overtaken struct {
+	ports.MailboxStore
+	other func()
+}
+
+func (o *overtaken) ReserveMailboxes(ctx context.Context, owner access.AccountID, domainID string, specs []mailbox.Spec, most int, now time.Time) ([]mailbox.Mailbox, error) {
+	rows, err := o.MailboxStore.ReserveMailboxes(ctx, owner, domainID, specs, most, now)
+	if other := o.other; other != nil {
+		o.other = nil
+		other()
+	}
+	return rows, err
+}
+
+func TestProvisionOvertakenByTheSameRequest(t *testing.T) {
+	h := newHouse(t)
+	slow := h.service()
+	slow.Mailboxes = &overtaken{h.store, func() {
+		got, err := h.provision(t.Context(), "anna@example.test")
+		must(t, err)
+		if got[0].Status != "created" {
+			t.Fatalf("the other request got %v", statuses(got))
+		}
+	}}
+	got, err := slow.Provision(t.Context(), h.acc, guid, request("anna@example.test"))
+	must(t, err)
+	if got[0].Status != "exists" {
+		t.Fatalf("got %v", statuses(got))
+	}
+	h.sound(t, 1)
 }
 
 func TestProvisionFailsOneItem(t *testing.T) {
