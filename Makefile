@@ -22,8 +22,8 @@ dev: build ## start the sandbox and keep it running
 	@bin/tenantry dev
 
 build: ## bin/tenantry and bin/plugins with their catalog
-	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/tenantry ./app/tenantry
-	@for plugin in $(PLUGINS); do $(GO) build -trimpath -ldflags '-s -w' -o bin/plugins/$$plugin ./plugins/$$plugin || exit 1; done
+	@$(GO) build -ldflags '$(LDFLAGS)' -o bin/tenantry ./app/tenantry
+	@for plugin in $(PLUGINS); do $(GO) build -ldflags '-s -w' -o bin/plugins/$$plugin ./plugins/$$plugin || exit 1; done
 	@rm -f bin/plugins/catalog.json
 	@bin/tenantry plugin add --plugin-dir bin/plugins $(addprefix bin/plugins/,$(PLUGINS)) >/dev/null
 

@@ -6,13 +6,11 @@
 package console
 
 import (
-	"crypto/rand"
+	"context"
 	"log/slog"
 	"net/http"
 	"strings"
 	"time"
-
-	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 
 	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/fault"
@@ -27,7 +25,8 @@ type Options struct {
 	Timeout time.Duration
 }
 
-// New returns the handler of everything below /connect/.
+// New returns the handler of everything below /connect/. It is served behind
+// the guard of the API, which gives each request its id, trace and log line.
 func New(o Options) http.Handler {
 	if o.Timeout == 0 {
 		o.Timeout = 55 * time.Second
@@ -40,12 +39,7 @@ func New(o Options) http.Handler {
 	mux.Handle("/", c.page("", func(*http.Request) (answer, error) {
 		return answer{}, fault.RouteNotFound.With("there is no such page")
 	}))
-	return otelhttp.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, pattern := mux.Handler(r); pattern == "" || strings.Contains(r.URL.Path, "//") {
-			r.URL.Path = "/" // the mux would redirect; an unclean path is no page of ours
-		}
-		mux.ServeHTTP(w, r)
-	}), "connect", otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string { return r.Method + " /connect" }))
+	return mux
 }
 
 type pages struct{ Options }
@@ -62,20 +56,19 @@ type answer struct {
 // that explains it.
 func (c *pages) page(method string, step func(*http.Request) (answer, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		id := rand.Text()
-		harden(w, id)
-		ctx, cancel := contextOf(r, id, c.Timeout)
+		harden(w)
+		ctx, cancel := context.WithTimeout(r.Context(), c.Timeout)
 		defer cancel()
 		r = r.WithContext(ctx)
-		defer c.recovered(w, r, id)
+		defer c.recovered(w, r)
 		if method != "" && r.Method != method && (method != http.MethodGet || r.Method != http.MethodHead) {
 			w.Header().Set("Allow", method)
-			c.explain(w, r, id, fault.WrongMethod.With("this page is not reached that way"))
+			c.explain(w, r, fault.WrongMethod.With("this page is not reached that way"))
 			return
 		}
 		a, err := step(r)
 		if err != nil {
-			c.explain(w, r, id, err)
+			c.explain(w, r, err)
 			return
 		}
 		if a.cookie != nil {
@@ -90,10 +83,10 @@ func (c *pages) page(method string, step func(*http.Request) (answer, error)) ht
 }
 
 // recovered answers a panic with a page; its words stay in the log.
-func (c *pages) recovered(w http.ResponseWriter, r *http.Request, id string) {
+func (c *pages) recovered(w http.ResponseWriter, r *http.Request) {
 	if p := recover(); p != nil {
 		c.Log.ErrorContext(r.Context(), "panic in a page", "panic", p)
-		c.explain(w, r, id, fault.InternalError.With("something went wrong on our side"))
+		c.explain(w, r, fault.InternalError.With("something went wrong on our side"))
 	}
 }
 
@@ -161,4 +154,3 @@ func (c *pages) bound(r *http.Request) secret.Text {
 	}
 	return secret.New(cookie.Value)
 }
-

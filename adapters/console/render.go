@@ -4,13 +4,11 @@ package console
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
 	"html/template"
 	"net/http"
-	"time"
 
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/ports"
@@ -33,18 +31,13 @@ var policy = func() string {
 		"'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 }()
 
-func harden(w http.ResponseWriter, id string) {
+func harden(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
-	h.Set("X-Request-ID", id)
-}
-
-func contextOf(r *http.Request, id string, limit time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ports.WithRequestID(r.Context(), id), limit)
 }
 
 // statusOf is the HTTP status of a page that explains a refusal.
@@ -73,7 +66,7 @@ func words(code fault.Code) (title, about string) {
 	}
 }
 
-func (c *pages) explain(w http.ResponseWriter, r *http.Request, id string, err error) {
+func (c *pages) explain(w http.ResponseWriter, r *http.Request, err error) {
 	f := fault.Of(err)
 	status, known := statusOf[f.Code.Kind]
 	if !known {
@@ -81,7 +74,7 @@ func (c *pages) explain(w http.ResponseWriter, r *http.Request, id string, err e
 		c.Log.ErrorContext(r.Context(), "page failed", "error", err)
 	}
 	title, about := words(f.Code)
-	c.render(w, r, status, "refused", refusal{title, about, id})
+	c.render(w, r, status, "refused", refusal{title, about, ports.RequestID(r.Context())})
 }
 
 func (c *pages) render(w http.ResponseWriter, r *http.Request, status int, page string, data any) {
@@ -96,5 +89,4 @@ func (c *pages) render(w http.ResponseWriter, r *http.Request, status int, page 
 	if r.Method != http.MethodHead {
 		_, _ = body.WriteTo(w)
 	}
-	c.Log.InfoContext(r.Context(), "page", "page", page, "status", status)
 }

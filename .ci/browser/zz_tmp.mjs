@@ -1,0 +1,37 @@
+import { createRequire } from 'node:module';
+import { readFileSync } from 'node:fs';
+import { chromium } from 'playwright-core';
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const key = readFileSync('/tmp/ov/key','utf8');
+const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox','--disable-gpu'] });
+const page = await browser.newPage({ viewport: { width: 1200, height: 900 } });
+page.on('console', m => console.log('console', m.type(), m.text().slice(0,300)));
+page.on('request', r => { if (!r.url().startsWith('http://127.0.0.1:18099') && !r.url().startsWith('data:')) console.log('OUTSIDE', r.url()); });
+await page.goto('http://127.0.0.1:18099/docs');
+await page.waitForSelector('.opblock');
+await page.click('.btn.authorize');
+await page.fill('.auth-container input', key);
+await page.click('.auth-btn-wrapper .authorize');
+await page.click('.btn-done');
+await page.click('#operations-Tenants-list-tenants .opblock-summary-control');
+await page.click('#operations-Tenants-list-tenants .try-out__btn');
+await page.click('#operations-Tenants-list-tenants .execute');
+await page.waitForSelector('#operations-Tenants-list-tenants .live-responses-table .response-col_status');
+console.log('status', (await page.innerText('#operations-Tenants-list-tenants .live-responses-table .response .response-col_status')).slice(0,40));
+await page.click('#operations-Domains-add-domain .opblock-summary-control');
+await page.click('#operations-Domains-add-domain .try-out__btn');
+await page.fill('#operations-Domains-add-domain tr[data-param-name="tenant_id"] input', 'aaaaaaaa-0000-4000-8000-000000000001');
+await page.click('#operations-Domains-add-domain .execute');
+await page.waitForSelector('#operations-Domains-add-domain .live-responses-table .response-col_status');
+console.log('status', (await page.innerText('#operations-Domains-add-domain .live-responses-table .response .response-col_status')).slice(0,40));
+await page.screenshot({ path: '/tmp/ov/look/try.png' });
+const ctx = await browser.newContext({ bypassCSP: true, viewport: { width: 320, height: 700 } });
+for (const scheme of ['light','dark']) for (const path of ['/docs/errors', '/docs/errors/provider_timeout', '/docs']) {
+  const p = await ctx.newPage(); await p.emulateMedia({ colorScheme: scheme });
+  await p.goto('http://127.0.0.1:18099'+path); if (path==='/docs') await p.waitForSelector('.opblock');
+  const wide = await p.evaluate(() => document.documentElement.scrollWidth);
+  await p.evaluate(axe); const r = await p.evaluate(() => axe.run());
+  console.log(scheme, path, 'width', wide, 'axe', JSON.stringify(r.violations.map(v => [v.id, v.nodes.length, v.nodes[0].html.slice(0,90)])));
+  await p.close();
+}
+await browser.close();

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/wire"
+)
+
+// connections reads the operator's settings of a provider, anew for each call
+// so that a secret or certificate that was replaced on disk is used at once.
+type connections struct {
+	settings map[string]map[string]string
+	// secrets are those of the sandbox, which are in no file.
+	secrets  map[string]map[string]secret.Text
+	describe func(context.Context, string) (wire.Description, error)
+}
+
+// of returns the connection of a provider, or service_unavailable when a
+// required setting is missing.
+func (c connections) of(ctx context.Context, provider string) (wire.Connection, error) {
+	about, err := c.describe(ctx, provider)
+	if err != nil {
+		return wire.Connection{}, err
+	}
+	given := c.settings[provider]
+	conn := wire.Connection{Settings: map[string]string{}, Secrets: map[string]secret.Text{}}
+	for _, field := range about.Fields {
+		if field.Secret {
+			text, err := readSecret(given[field.Name+"_file"])
+			if err != nil {
+				return wire.Connection{}, fault.ServiceUnavailable.RetryIn(retryConfig, "the mail platform is not configured: a credential file cannot be read")
+			}
+			if text.Empty() {
+				text = c.secrets[provider][field.Name]
+			}
+			if !text.Empty() {
+				conn.Secrets[field.Name] = text
+			}
+			continue
+		}
+		conn.Settings[field.Name] = field.Default
+		if value := given[field.Name]; value != "" {
+			conn.Settings[field.Name] = value
+		}
+		if field.Required && conn.Settings[field.Name] == "" {
+			return wire.Connection{}, fault.ServiceUnavailable.RetryIn(retryConfig, "the mail platform is not configured")
+		}
+	}
+	if hasSecrets(about) && len(conn.Secrets) == 0 {
+		return wire.Connection{}, fault.ServiceUnavailable.RetryIn(retryConfig, "the mail platform is not configured")
+	}
+	return conn, nil
+}
+
+func hasSecrets(about wire.Description) bool {
+	for _, field := range about.Fields {
+		if field.Secret {
+			return true
+		}
+	}
+	return false
+}
+
+func readSecret(name string) (secret.Text, error) {
+	if name == "" {
+		return secret.Text{}, nil
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return secret.Text{}, fmt.Errorf("read credential: %w", err)
+	}
+	return secret.New(strings.TrimSpace(string(data))), nil
+}

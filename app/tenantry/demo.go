@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/adapters/sandbox"
+	"github.com/tenantry/tenantry/adapters/telemetry"
+)
+
+func demoCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "demo",
+		Short: "Walk the main job before your eyes, against a sandbox of its own",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			folder, err := os.MkdirTemp("", "tenantry-demo-")
+			if err != nil {
+				return err
+			}
+			defer func() { _ = os.RemoveAll(folder) }()
+			return demo(cmd.Context(), folder, cmd.OutOrStdout())
+		},
+	}
+}
+
+// demo starts a sandbox in folder and walks through the real API.
+func demo(ctx context.Context, folder string, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
+	defer cancel()
+	began := time.Now()
+	_, _ = fmt.Fprintln(out, "tenantry demo: the main job, end to end. The API, the plugin process and the database are the real ones;")
+	_, _ = fmt.Fprintln(out, "Microsoft 365 and the DNS are the sandbox's.")
+	logs, err := os.Create(filepath.Join(folder, "log.json"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = logs.Close() }()
+	c, err := devConfig(nil, devOptions{data: folder, listen: "127.0.0.1:0"})
+	if err != nil {
+		return err
+	}
+	ready, ended := make(chan sandbox.Ready, 1), make(chan error, 1)
+	serving, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		ended <- dev(serving, c, devOptions{data: folder}, telemetry.Logger(logs, slog.LevelInfo), func(r sandbox.Ready) { ready <- r })
+	}()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("the sandbox did not start: %w", err)
+	case r := <-ready:
+		w := &walk{out: out, ready: r}
+		err := w.mainJob(ctx)
+		stop()
+		if err := errors.Join(err, <-ended); err != nil {
+			return err
+		}
+		_, _ = fmt.Fprintf(out, "\nDone in %s. `make dev` starts this sandbox to stay; the README has a tour with curl.\n", time.Since(began).Round(100*time.Millisecond))
+		return nil
+	}
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tenantry/tenantry/adapters/sandbox"
+	"github.com/tenantry/tenantry/adapters/telemetry"
+)
+
+// devOptions are the flags of `tenantry dev`.
+type devOptions struct {
+	listen, data, database string
+	redis, limits          string
+	noSeed, json           bool
+}
+
+func devCommand() *cobra.Command {
+	var o devOptions
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Start the sandbox: the service and the outside world, on loopback",
+		Long: "Starts the service with simulators of the outside world, seeds an account, and says where everything is.\n" +
+			"Everything is kept in one folder; started again on it, the sandbox goes on.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := devConfig(nil, o)
+			if err != nil {
+				return usageError{err}
+			}
+			level, err := logLevel(c.LogLevel)
+			if err != nil {
+				return usageError{err}
+			}
+			if !o.json {
+				level = max(level, slog.LevelWarn)
+			}
+			return dev(cmd.Context(), c, o, telemetry.Logger(cmd.ErrOrStderr(), level), func(r sandbox.Ready) {
+				if o.json {
+					_ = json.NewEncoder(cmd.OutOrStdout()).Encode(r)
+					return
+				}
+				welcome(cmd.OutOrStdout(), r, o.data)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8080", "address of the API; port 0 takes a free one")
+	cmd.Flags().StringVar(&o.data, "data", "./tenantry-dev", "folder that everything is kept in")
+	cmd.Flags().StringVar(&o.database, "database", "", "postgres://… instead of SQLite in the data folder")
+	cmd.Flags().StringVar(&o.redis, "redis", "", "taken for later versions; nothing is counted yet")
+	cmd.Flags().StringVar(&o.limits, "limits", "", "off; taken for later versions, there are no limits yet")
+	cmd.Flags().BoolVar(&o.noSeed, "no-seed", false, "no zones and tenants, only the account and its key")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON line when ready, logs to standard error")
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if o.limits != "" && o.limits != "off" {
+			return usageError{fmt.Errorf("--limits is off or left out, not %q", o.limits)}
+		}
+		return nil
+	}
+	return cmd
+}
+
+// devConfig is the configuration of a sandbox: its own defaults, then file and
+// environment as ever, then what its flags say.
+func devConfig(set *pflag.FlagSet, o devOptions) (Config, error) {
+	if set == nil {
+		set = pflag.NewFlagSet("dev", pflag.ContinueOnError)
+	}
+	c, err := loadConfig(set, map[string]any{"admin_listen": "127.0.0.1:0"})
+	if err != nil {
+		return c, err
+	}
+	data, err := filepath.Abs(o.data)
+	if err != nil {
+		return c, err
+	}
+	c.Listen, c.DataDir, c.KeysetFile = o.listen, data, filepath.Join(data, "keyset.json")
+	c.DatabaseURL = "sqlite://" + filepath.Join(data, "tenantry.db")
+	if o.database != "" {
+		c.DatabaseURL = o.database
+	}
+	host, _, err := net.SplitHostPort(c.Listen)
+	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return c, fmt.Errorf("--listen %q is not an address of this machine alone: the sandbox listens on loopback only", o.listen)
+	}
+	return c, nil
+}
+
+// dev starts the world, then the service in it, and serves until ctx ends.
+func dev(ctx context.Context, c Config, o devOptions, log *slog.Logger, ready func(sandbox.Ready)) error {
+	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
+		return err
+	}
+	api, err := listen(c.Listen)
+	if err != nil {
+		return err
+	}
+	admin, err := listen("127.0.0.1:0")
+	if err != nil {
+		return errors.Join(err, api.Close())
+	}
+	world, err := sandbox.StartWorld(context.WithoutCancel(ctx), sandbox.Options{
+		DataDir: c.DataDir, PluginDir: c.PluginDir, Seed: !o.noSeed, Log: log,
+	})
+	if err != nil {
+		return errors.Join(err, api.Close(), admin.Close())
+	}
+	err = devIn(ctx, world, c, log, api, admin, ready)
+	return errors.Join(err, world.Close())
+}
+
+func devIn(ctx context.Context, world *sandbox.World, c Config, log *slog.Logger, api, admin net.Listener, ready func(sandbox.Ready)) error {
+	inWorld(&c, world)
+	if strings.HasPrefix(c.DatabaseURL, "postgres") {
+		if err := migrateNow(ctx, c, log); err != nil {
+			return errors.Join(err, api.Close(), admin.Close())
+		}
+	}
+	url := "http://" + api.Addr().String()
+	s, err := assemble(ctx, c, log, url, outside{now: world.Now, secrets: world.Secrets()})
+	if err != nil {
+		return errors.Join(err, api.Close(), admin.Close())
+	}
+	opened, err := world.Open(ctx, sandbox.Services{
+		Accounts: s.store, Keys: s.store, Consent: s.platform, Managed: s.tenants, KillPlugin: s.host.Kill,
+		APIURL: url, AdminURL: "http://" + admin.Addr().String(), KeyPrefix: c.KeyPrefix,
+	})
+	if err == nil {
+		err = writeEnv(c.DataDir, opened)
+	}
+	if err != nil {
+		return errors.Join(err, api.Close(), admin.Close(), s.close(context.WithoutCancel(ctx)))
+	}
+	return s.serveOn(ctx, api, admin, func() { ready(opened) })
+}
+
+// inWorld points the service at the world, but for what the operator set.
+func inWorld(c *Config, world *sandbox.World) {
+	if len(c.DNSResolvers) == 0 {
+		c.DNSResolvers, c.DNSPort, c.DNSAllowPrivate = []string{world.DNSAddr()}, world.DNSPort(), true
+	}
+	providers := world.Settings()
+	for provider, settings := range c.Providers {
+		if providers[provider] == nil {
+			providers[provider] = map[string]string{}
+		}
+		maps.Copy(providers[provider], settings)
+	}
+	c.Providers = providers
+}
+
+// writeEnv writes what a shell needs to try the API. The key is in it, so the
+// file is its owner's alone.
+func writeEnv(folder string, r sandbox.Ready) error {
+	tenant := ""
+	if len(r.Tenants) > 0 {
+		tenant = r.Tenants[0].TenantID
+	}
+	text := fmt.Sprintf("TENANTRY_URL=%s\nTENANTRY_KEY=%s\nTENANTRY_CONTROL=%s\nTENANTRY_TENANT=%s\n", r.APIURL, r.APIKey, r.ControlURL, tenant)
+	return os.WriteFile(filepath.Join(folder, "env"), []byte(text), 0o600)
+}
+
+func welcome(out io.Writer, r sandbox.Ready, data string) {
+	_, _ = fmt.Fprintf(out, `The sandbox is ready.
+
+  API          %s
+  API page     %s/docs
+  API key      %s
+  Control      %s
+  DNS          %s
+
+In another terminal: . %s/env
+Then, for example:   curl -H "Authorization: Bearer $TENANTRY_KEY" $TENANTRY_URL/v1/tenants
+
+Tenants that wait to be connected:
+`, r.APIURL, r.APIURL, r.APIKey, r.ControlURL, r.DNSAddr, shellPath(data))
+	for _, t := range r.Tenants {
+		_, _ = fmt.Fprintf(out, "  %s  %s  (%s)\n", t.TenantID, t.Name, t.Admin)
+	}
+	_, _ = fmt.Fprintln(out, "\nStop with Ctrl-C. Started again, it goes on where it was.")
+}
+
+// shellPath is a path that `.` takes for a path in every shell.
+func shellPath(path string) string {
+	if filepath.IsAbs(path) || strings.HasPrefix(path, ".") {
+		return path
+	}
+	return "./" + path
+}

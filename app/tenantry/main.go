@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command tenantry serves the API, and is the operator's tool for everything
+// around it.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run does everything but signals and exit; tests call it.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := command()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err != nil {
+		printError(stderr, jsonWanted(cmd), err)
+	}
+	return exitCode(err)
+}
+
+func command() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "tenantry",
+		Short:         "Outbound e-mail infrastructure on Microsoft 365 tenants, by API",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.PersistentFlags().StringP("output", "o", "text", "text or json")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if format, _ := cmd.Flags().GetString("output"); format != "text" && format != "json" {
+			return usageError{fmt.Errorf("--output is text or json, not %q", format)}
+		}
+		return nil
+	}
+	root.AddCommand(serveCommand(), devCommand(), demoCommand(), migrateCommand(), openapiCommand(), accountCommand(), keyCommand(),
+		tenantCommand(), pluginCommand(), versionCommand())
+	for _, cmd := range root.Commands() {
+		strict(cmd)
+	}
+	return root
+}
+
+// strict turns cobra's own complaints about arguments into usage errors.
+func strict(cmd *cobra.Command) {
+	check := cmd.Args
+	if check == nil {
+		check = cobra.NoArgs
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usageError{err}
+		}
+		return nil
+	}
+	if cmd.HasSubCommands() && cmd.RunE == nil {
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+			return usageError{fmt.Errorf("%s needs a subcommand", cmd.CommandPath())}
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		strict(sub)
+	}
+}
+
+func logLevel(name string) (slog.Level, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(strings.ToUpper(name))); err != nil {
+		return level, fmt.Errorf("log_level: %q is not debug, info, warn or error", name)
+	}
+	return level, nil
+}

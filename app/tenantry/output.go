@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+)
+
+// The exit codes of every command.
+const (
+	exitRefused  = 1
+	exitUsage    = 2
+	exitNotFound = 3
+	exitOutside  = 4
+)
+
+// failure is an error with what the operator can do about it.
+type failure struct {
+	err error
+	fix string
+}
+
+func (f failure) Error() string { return f.err.Error() }
+func (f failure) Unwrap() error { return f.err }
+
+// usageError is a command line that makes no sense.
+type usageError struct{ error }
+
+func exitCode(err error) int {
+	var usage usageError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &usage):
+		return exitUsage
+	case outcome.Of(err) == outcome.Refused:
+		return exitRefused
+	case outcome.Of(err) != 0:
+		return exitOutside
+	}
+	switch fault.Of(err).Code.Kind {
+	case fault.NotFound:
+		return exitNotFound
+	case fault.Unavailable, fault.Timeout, fault.BadGateway:
+		return exitOutside
+	default:
+		return exitRefused
+	}
+}
+
+// printError writes err for people, or as {"error": …} with --output json.
+func printError(w io.Writer, asJSON bool, err error) {
+	code, message, fix := "failed", err.Error(), ""
+	var refusal *fault.Error
+	if errors.As(err, &refusal) {
+		code, message, fix = refusal.Code.Name, refusal.Detail, refusal.Code.About
+	}
+	var usage usageError
+	if errors.As(err, &usage) {
+		code, fix = "usage", "run the command with --help"
+	}
+	var f failure
+	if errors.As(err, &f) {
+		fix = f.fix
+	}
+	if asJSON {
+		_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]string{"code": code, "message": message, "fix": fix}})
+		return
+	}
+	_, _ = fmt.Fprintf(w, "tenantry: %s\n", message)
+	if fix != "" {
+		_, _ = fmt.Fprintf(w, "%s\n", fix)
+	}
+}
+
+// row is one thing that a command shows: its JSON shape, and the columns that
+// people read.
+type row interface {
+	columns() [][2]string
+}
+
+// show prints one thing on standard output.
+func show(cmd *cobra.Command, r row) error {
+	if jsonWanted(cmd) {
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(r)
+	}
+	table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	for _, column := range r.columns() {
+		_, _ = fmt.Fprintf(table, "%s\t%s\n", column[0], column[1])
+	}
+	return table.Flush()
+}
+
+// list prints several things: a table, or {name: […], "count": n} as JSON.
+func list[R row](cmd *cobra.Command, name string, rows []R) error {
+	if jsonWanted(cmd) {
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{name: rows, "count": len(rows)})
+	}
+	table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	for i, r := range rows {
+		if i == 0 {
+			for _, column := range r.columns() {
+				_, _ = fmt.Fprintf(table, "%s\t", column[0])
+			}
+			_, _ = fmt.Fprintln(table)
+		}
+		for _, column := range r.columns() {
+			_, _ = fmt.Fprintf(table, "%s\t", column[1])
+		}
+		_, _ = fmt.Fprintln(table)
+	}
+	return table.Flush()
+}
+
+func jsonWanted(cmd *cobra.Command) bool {
+	format, err := cmd.Flags().GetString("output")
+	return err == nil && format == "json"
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

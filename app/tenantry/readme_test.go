@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestReadmeTour runs every sh block of the README's tour, word for word, in
+// one shell, beside a sandbox started as the README says.
+func TestReadmeTour(t *testing.T) {
+	page, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	if len(blocks) < 5 {
+		t.Fatalf("the README has %d sh blocks", len(blocks))
+	}
+	folder := t.TempDir()
+	_, ready := startDev(t, binary(t, release), filepath.Join(folder, "tenantry-dev"), nil)
+	script := "set -eu\n"
+	for _, block := range blocks {
+		script += block[1]
+	}
+	cmd := exec.Command("bash", "-c", script)
+	cmd.Dir = folder
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("the tour stopped: %v\n%s", err, out)
+	}
+	for _, want := range []string{`"is_verified":true`, `"dkim_status":"enabled"`, `"created_count":2`, "ada@example-one.test"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("the tour's output lacks %s:\n%s", want, out)
+		}
+	}
+	c := client{t, ready}
+	if got := c.api("GET", "/v1/tenants/"+ready.Tenants[0].TenantID+"/mailboxes", nil); got.text("count") != "2" {
+		t.Errorf("after the tour: %s", got.raw)
+	}
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/adapters/httpapi"
+	"github.com/tenantry/tenantry/adapters/telemetry"
+)
+
+// drainTime bounds how long requests may finish after a stop was asked for.
+const drainTime = 25 * time.Second
+
+func serveCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the API",
+		Long: "Serve the API, on an embedded SQLite database unless a PostgreSQL one is set.\n" +
+			"It starts without provider settings; what needs a provider then answers 503.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := loadConfig(cmd.Flags(), nil)
+			if err != nil {
+				return usageError{err}
+			}
+			level, err := logLevel(c.LogLevel)
+			if err != nil {
+				return usageError{err}
+			}
+			return serve(cmd.Context(), c, telemetry.Logger(cmd.ErrOrStderr(), level))
+		},
+	}
+	Config{}.flags(cmd.Flags())
+	return cmd
+}
+
+func serve(ctx context.Context, c Config, log *slog.Logger) error {
+	api, err := listen(c.Listen)
+	if err != nil {
+		return err
+	}
+	admin, err := listen(c.AdminListen)
+	if err != nil {
+		return errors.Join(err, api.Close())
+	}
+	publicURL := c.PublicURL
+	if publicURL == "" {
+		publicURL = "http://" + api.Addr().String()
+	}
+	s, err := assemble(ctx, c, log, publicURL, outside{})
+	if err != nil {
+		return errors.Join(err, api.Close(), admin.Close())
+	}
+	log.Info("serving", "api", "http://"+api.Addr().String(), "admin", "http://"+admin.Addr().String(), "version", version)
+	return s.serveOn(ctx, api, admin, func() {})
+}
+
+func listen(address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, failure{fmt.Errorf("listen on %s: %w", address, err), "stop what listens there, or choose another address"}
+	}
+	return l, nil
+}
+
+// serveOn serves until ctx ends, then lets requests finish and closes all. It
+// says when requests are answered.
+func (s *service) serveOn(ctx context.Context, api, admin net.Listener, ready func()) error {
+	handler, err := s.handler()
+	if err != nil {
+		return errors.Join(err, api.Close(), admin.Close(), s.close(context.WithoutCancel(ctx)))
+	}
+	servers := map[*http.Server]net.Listener{
+		httpapi.Server("", handler):          api,
+		httpapi.Server("", s.adminHandler()): admin,
+	}
+	failed := make(chan error, len(servers))
+	for server, listener := range servers {
+		server.ErrorLog = slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)
+		go func() { failed <- server.Serve(listener) }()
+	}
+	ready()
+	select {
+	case <-ctx.Done():
+		err = nil
+	case err = <-failed:
+	}
+	s.log.Info("stopping")
+	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+	defer cancel()
+	for server := range servers {
+		err = errors.Join(err, server.Shutdown(draining))
+	}
+	return errors.Join(err, s.close(draining))
+}
+
+// adminHandler serves what watches the process; it never listens in public.
+func (s *service) adminHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+		defer cancel()
+		if err := s.store.Ping(ctx); err != nil {
+			http.Error(w, "database: away", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = fmt.Fprintln(w, "ok")
+	})
+	return mux
+}

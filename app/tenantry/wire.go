@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tenantry/tenantry/adapters/breaker"
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/console"
+	"github.com/tenantry/tenantry/adapters/dnsresolver"
+	"github.com/tenantry/tenantry/adapters/httpapi"
+	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/adapters/telemetry"
+	"github.com/tenantry/tenantry/app/domains"
+	"github.com/tenantry/tenantry/app/keys"
+	"github.com/tenantry/tenantry/app/mailboxes"
+	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/tenants"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/wire"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// mailPlatform is the provider behind ports.MailPlatform.
+const mailPlatform = "microsoft365"
+
+// pause lies between two looks at what the mail platform has not finished.
+const pause = time.Second
+
+// retryConfig is what Retry-After says while a setting is missing.
+const retryConfig = time.Minute
+
+// outside is what a command may put in place of the real world.
+type outside struct {
+	now     func() time.Time
+	secrets map[string]map[string]secret.Text
+}
+
+// service is the assembled system.
+type service struct {
+	store     *bunstore.Store
+	host      *pluginhost.Host
+	platform  ports.MailPlatform
+	keys      *keys.Service
+	tenants   *tenants.Service
+	domains   *domains.Service
+	mailboxes *mailboxes.Service
+	metrics   *prometheus.Registry
+	log       *slog.Logger
+	flush     func(context.Context) error
+}
+
+// assemble calls constructors in order. A missing dependency is an error here,
+// not a nil later. publicURL is where browsers reach the service.
+func assemble(ctx context.Context, c Config, log *slog.Logger, publicURL string, o outside) (*service, error) {
+	if o.now == nil {
+		o.now = time.Now
+	}
+	s := &service{log: log, metrics: prometheus.NewRegistry()}
+	var err error
+	s.flush, err = telemetry.Start(ctx, telemetry.Options{Service: "tenantry", Version: version, Log: log, Registry: s.metrics})
+	if err != nil {
+		return nil, fmt.Errorf("telemetry: %w", err)
+	}
+	sealer, err := secrets.OpenKeyset(c.KeysetFile, true)
+	if err != nil {
+		return nil, fmt.Errorf("keyset: %w", err)
+	}
+	if s.store, err = openStore(ctx, c, log); err != nil {
+		return nil, err
+	}
+	if s.host, err = pluginhost.New(pluginhost.Options{Dir: c.PluginDir, Log: log, Env: os.Environ(), RequestID: ports.RequestID}); err != nil {
+		return nil, errors.Join(fmt.Errorf("plugins: %w", err), s.store.Close())
+	}
+	if s.platform, err = s.mail(c, o); err != nil {
+		return nil, errors.Join(err, s.close(ctx))
+	}
+	s.useCases(c, publicURL, sealer, o)
+	return s, nil
+}
+
+// mail builds the mail platform's port from the inside out: the plugin's
+// process, its circuits, the measurement of each call.
+func (s *service) mail(c Config, o outside) (ports.MailPlatform, error) {
+	conn := connections{settings: c.Providers, secrets: o.secrets, describe: s.host.Describe}
+	plugin := s.host.Mail(mailPlatform, func(ctx context.Context) (wire.Connection, error) { return conn.of(ctx, mailPlatform) })
+	return telemetry.Mail(breaker.Mail(plugin, breaker.Options{Provider: mailPlatform}), mailPlatform)
+}
+
+func (s *service) useCases(c Config, publicURL string, sealer ports.Sealer, o outside) {
+	reader := dnsresolver.New(dnsresolver.Options{
+		Resolvers: c.DNSResolvers, Port: c.DNSPort, AllowPrivate: c.DNSAllowPrivate, Now: o.now, Log: s.log,
+	})
+	pass := &settling.Pass{Platform: s.platform, Domains: s.store, DNS: reader, Now: o.now, Pause: pause}
+	s.keys = &keys.Service{Keys: s.store, Prefix: c.KeyPrefix, Random: rand.Reader, Now: o.now}
+	s.tenants = &tenants.Service{
+		Tenants: s.store, Assignments: s.store, Discovered: s.store, Domains: s.store, Flows: s.store, Accounts: s.store,
+		Platform: s.platform, Settling: pass, Sealer: sealer, Random: rand.Reader, Now: o.now, PublicURL: publicURL,
+		RequireSMTPAuth: c.RequireSMTPAuth,
+	}
+	s.domains = &domains.Service{Tenants: s.store, Domains: s.store, Platform: s.platform, DNS: reader, Settling: pass, Now: o.now}
+	s.mailboxes = &mailboxes.Service{
+		Tenants: s.store, Domains: s.store, Mailboxes: s.store, Platform: s.platform, Settling: pass, Now: o.now,
+		RequireSMTPAuth: c.RequireSMTPAuth, Pause: pause,
+	}
+}
+
+// handler is all that the API's listener serves.
+func (s *service) handler() (http.Handler, error) {
+	return httpapi.New(httpapi.Options{
+		Keys: s.keys, Tenants: s.tenants, Domains: s.domains, Mailboxes: s.mailboxes,
+		Pages: console.New(console.Options{Tenants: s.tenants, Log: s.log}), Log: s.log,
+	})
+}
+
+func (s *service) close(ctx context.Context) error {
+	s.host.Close()
+	return errors.Join(s.store.Close(), s.flush(ctx))
+}
+
+// migratedAlready refuses a server's database that lacks this release's schema.
+func migratedAlready(ctx context.Context, store *bunstore.Store) error {
+	pending, err := store.Pending(ctx)
+	if err == nil && len(pending) > 0 {
+		err = failure{fmt.Errorf("%d migrations are missing", len(pending)), "run `tenantry migrate` with the same database settings"}
+	}
+	return err
+}
+
+// openStore opens the database. The embedded one is migrated on the spot; a
+// server's is migrated by `tenantry migrate`.
+func openStore(ctx context.Context, c Config, log *slog.Logger) (*bunstore.Store, error) {
+	embedded := strings.HasPrefix(c.DatabaseURL, "sqlite:")
+	if err := dataFolder(c); err != nil {
+		return nil, err
+	}
+	store, err := bunstore.Open(ctx, c.DatabaseURL, bunstore.Options{Log: log})
+	if err != nil {
+		return nil, fmt.Errorf("database: %w", err)
+	}
+	if embedded {
+		err = store.Migrate(ctx)
+	} else {
+		err = migratedAlready(ctx, store)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("database: %w", err), store.Close())
+	}
+	return store, nil
+}
