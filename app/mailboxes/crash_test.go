@@ -99,7 +99,7 @@ func TestProvisionConvergesAfterACrash(t *testing.T) {
 			t.Run(fmt.Sprintf("step %d, after its effect %v", steps, after), func(t *testing.T) {
 				h := newHouse(t)
 				l := &life{left: steps, after: after}
-				h.Service.Platform, h.Service.Mailboxes = mortalPlatform{h.fake, l}, mortalStore{h.store, l}
+				h.Platform, h.Mailboxes = mortalPlatform{h.fake, l}, mortalStore{h.store, l}
 				_, err := h.provision(t.Context(), "anna@example.test", "ben@example.test")
 				if finished = !l.dead; finished {
 					must(t, err)

@@ -19,6 +19,8 @@ const (
 	// brokenTries is how often a step meets a platform that answers with
 	// faults of its own before it gives up.
 	brokenTries = 3
+	// usualPause lies between two tries unless something else is asked for.
+	usualPause = time.Second
 )
 
 // Call makes one provider call with its deadline. A context that ended takes
@@ -49,14 +51,17 @@ func Persist(ctx context.Context, pause time.Duration, step func(context.Context
 		default:
 			return err
 		}
-		if !Wait(ctx, pause) {
+		if !wait(ctx, pause) {
 			return err
 		}
 	}
 }
 
-// Wait sleeps, and reports false when the context ended meanwhile.
-func Wait(ctx context.Context, pause time.Duration) bool {
+// wait sleeps, and reports false when the context ended meanwhile.
+func wait(ctx context.Context, pause time.Duration) bool {
+	if pause <= 0 {
+		pause = usualPause
+	}
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {

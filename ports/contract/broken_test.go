@@ -107,7 +107,7 @@ func (b addsVerified) AddDomain(ctx context.Context, name string) (domain.Platfo
 }
 
 func (b conflictOnAdd) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
-	if _, err := b.MailTenant.Domain(ctx, name); err == nil {
+	if _, err := b.Domain(ctx, name); err == nil {
 		return domain.Platform{}, &outcome.Error{Kind: outcome.Refused, Code: fault.DomainUnavailable}
 	}
 	return b.MailTenant.AddDomain(ctx, name)
@@ -125,7 +125,7 @@ func (b noRecords) Records(context.Context, string) (domain.Records, error) {
 }
 
 func (b believesAll) VerifyDomain(ctx context.Context, name string) (domain.Platform, error) {
-	d, err := b.MailTenant.Domain(ctx, name)
+	d, err := b.Domain(ctx, name)
 	d.Verified = true
 	return d, err
 }
