@@ -65,9 +65,15 @@ func openStore(t *testing.T) *bunstore.Store {
 func (h *house) service(p ports.MailPlatform, d ports.Domains) *Service {
 	pass := &settling.Pass{
 		Platform: p, Domains: d, DNS: h.fake.DNS, Now: time.Now,
-		Limit: 30 * time.Millisecond, Pause: time.Millisecond,
+		Limit: 5 * time.Second, Pause: time.Millisecond,
 	}
 	return &Service{Tenants: h.store, Domains: d, Platform: p, DNS: h.fake.DNS, Settling: pass, Now: time.Now}
+}
+
+// lag has the mail server not accept domains within a pass.
+func (h *house) lag() {
+	h.fake.SetLag(guid, fake.Lag{AcceptedLooks: 1_000_000})
+	h.Settling.Limit = 100 * time.Millisecond
 }
 
 func (h *house) changeTenant(t *testing.T, change func(*tenant.Tenant)) {

@@ -42,7 +42,7 @@ func TestVerifyBeforeTheMailServerIsReady(t *testing.T) {
 
 func TestVerifyWhileTheMailServerLags(t *testing.T) {
 	h := newHouse(t)
-	h.fake.SetLag(guid, fake.Lag{AcceptedLooks: 1_000_000})
+	h.lag()
 	if d := h.verified(t); !d.Verified || d.MailReady || len(d.Service) == 0 {
 		t.Fatalf("got %+v", d)
 	}
@@ -170,7 +170,7 @@ func TestEnableDKIMRefusals(t *testing.T) {
 		{"the rules before the state", func(t *testing.T, h *house) { h.added(t); notReady(t, h) }, fault.DKIMNotReady, false},
 		{"bootstrap not ready", func(t *testing.T, h *house) { h.signable(t); notReady(t, h) }, fault.ExchangeNotReady, false},
 		{"no records made", func(t *testing.T, h *house) {
-			h.fake.SetLag(guid, fake.Lag{AcceptedLooks: 1_000_000})
+			h.lag()
 			h.verified(t)
 		}, fault.DKIMNotReady, false},
 		{"no CNAME published", func(t *testing.T, h *house) { h.verified(t) }, fault.DKIMNotReady, false},

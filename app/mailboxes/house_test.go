@@ -72,7 +72,7 @@ func openStore(t *testing.T) *bunstore.Store {
 func (h *house) service() *Service {
 	pass := &settling.Pass{
 		Platform: h.fake, Domains: h.store, DNS: h.fake.DNS, Now: time.Now,
-		Limit: 50 * time.Millisecond, Pause: time.Millisecond,
+		Limit: 5 * time.Second, Pause: time.Millisecond,
 	}
 	return &Service{
 		Tenants: h.store, Domains: h.store, Mailboxes: h.store, Platform: h.fake, Settling: pass, Now: time.Now,

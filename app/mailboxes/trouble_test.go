@@ -17,6 +17,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
+// shortly is a limit that is reached, but not before the trouble is met.
+const shortly = 250 * time.Millisecond
+
 // A platform in trouble for a while: the request gets over it by itself.
 func TestProvisionGetsOverPassingTrouble(t *testing.T) {
 	for _, tt := range []struct {
@@ -70,7 +73,7 @@ func TestProvisionConvergesAfterLastingTrouble(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := newHouse(t)
-			h.Limit = 30 * time.Millisecond
+			h.Limit = shortly
 			lift := h.fake.Fail(tt.fault)
 			_, err := h.provision(t.Context(), "anna@example.test")
 			refused(t, err, tt.want)
@@ -111,7 +114,7 @@ func TestProvisionKeepsAnEarlierRequestsPlace(t *testing.T) {
 			for _, f := range tt.second {
 				lifts = append(lifts, h.fake.Fail(f))
 			}
-			h.Limit = 30 * time.Millisecond
+			h.Limit = shortly
 			_, err := h.provision(t.Context(), "anna@example.test")
 			refused(t, err, tt.want)
 			for _, lift := range lifts {
@@ -147,7 +150,7 @@ func (h *house) leaveUnfinished(t *testing.T) {
 		h.fake.Fail(fake.Fault{Method: "CreateMailbox", Kind: outcome.Unknown, AfterEffect: true}),
 		h.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Unknown, Skip: 1}),
 	}
-	h.Limit = 30 * time.Millisecond
+	h.Limit = shortly
 	_, err := h.provision(t.Context(), "anna@example.test")
 	refused(t, err, fault.ProviderTimeout)
 	for _, lift := range lifts {

@@ -60,7 +60,7 @@ func verified(t *testing.T, s fake.Setup) (*Pass, *fake.Platform, *oneDomain) {
 	must(t, err)
 	store := &oneDomain{d: domain.Domain{TenantGUID: guid, Name: zone, Added: true, Verified: true}}
 	return &Pass{
-		Platform: p, Domains: store, DNS: p.DNS, Now: time.Now, Limit: 30 * time.Millisecond, Pause: time.Millisecond,
+		Platform: p, Domains: store, DNS: p.DNS, Now: time.Now, Limit: 300 * time.Millisecond, Pause: time.Millisecond,
 	}, p, store
 }
 
@@ -158,7 +158,7 @@ func TestPersist(t *testing.T) {
 		{"a dead context", context.DeadlineExceeded, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
 			tries := 0
 			err := Persist(ctx, time.Millisecond, func(ctx context.Context) error {
