@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/tenantry/tenantry/app/mailboxes"
 	"github.com/tenantry/tenantry/core/fault"
@@ -30,7 +31,7 @@ type wantedMailbox struct {
 
 func (b provisionMailboxes) request() (mailboxes.Request, error) {
 	specs, err := mailbox.CheckNames(each(b.Mailboxes, func(w wantedMailbox) mailbox.Spec {
-		return mailbox.Spec{DisplayName: w.Name, Address: w.Email}
+		return mailbox.Spec{DisplayName: norm.NFC.String(w.Name), Address: w.Email}
 	}))
 	if err != nil {
 		return mailboxes.Request{}, err
@@ -68,7 +69,7 @@ func (b updateMailbox) change() (mailboxes.Change, error) {
 		if err := json.Unmarshal(name, &text); err != nil || text == nil {
 			return c, invalid("a member has the wrong type", fault.Field{Location: "body.display_name", Message: "expected string"})
 		}
-		canonical, err := mailbox.DisplayName(*text, "body.display_name")
+		canonical, err := mailbox.DisplayName(norm.NFC.String(*text), "body.display_name")
 		if err != nil {
 			return c, err
 		}

@@ -13,7 +13,8 @@ import (
 
 const maxName = 256
 
-// CheckNames returns the specs with canonical display names. Refusal:
+// CheckNames returns the specs with canonical display names. The adapter has
+// brought text to Unicode's composed form (NFC) before. Refusal:
 // invalid_request.
 func CheckNames(specs []Spec) ([]Spec, error) {
 	named := make([]Spec, len(specs))
@@ -45,7 +46,7 @@ func displayName(raw string) (name, why string) {
 	if !utf8.ValidString(raw) {
 		return "", "not UTF-8"
 	}
-	name = compose(strings.TrimSpace(raw))
+	name = strings.TrimSpace(raw)
 	visible := false
 	for _, c := range name {
 		if unicode.IsControl(c) || misleading(c) {
