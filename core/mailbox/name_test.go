@@ -18,12 +18,10 @@ func TestDisplayName(t *testing.T) {
 	for _, tt := range []struct{ name, raw, want string }{
 		{"plain", "Anna Keller", "Anna Keller"},
 		{"spaces around", " \u00a0Anna\t", "Anna"},
-		{"two marks", "Vie\u0323\u0302t", "Việt"},
 		{"other scripts", "안나 Ωμέγα Жанна", "안나 Ωμέγα Жанна"},
 		{"emoji with joiners", "👩\u200d💻", "👩\u200d💻"},
 		{"data, not script", `"; Remove-Mailbox $(x) ` + "`y`" + ` ') or 1 eq 1 *)( {{7*7}} <script>=cmd()`, `"; Remove-Mailbox $(x) ` + "`y`" + ` ') or 1 eq 1 *)( {{7*7}} <script>=cmd()`},
 		{"256 characters", strings.Repeat("ä", 256), strings.Repeat("ä", 256)},
-		{"256 after composing", strings.Repeat("a\u0308", 256), strings.Repeat("ä", 256)},
 		{"a mark alone", "\u0308a", "\u0308a"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
