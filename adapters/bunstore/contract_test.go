@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/ports/contract"
+)
+
+// eachDatabase runs a test on each kind of database. url makes an empty one.
+func eachDatabase(t *testing.T, run func(t *testing.T, url func(testing.TB) string)) {
+	t.Run("memory", func(t *testing.T) {
+		run(t, func(testing.TB) string { return Memory })
+	})
+	t.Run("sqlite", func(t *testing.T) {
+		run(t, func(t testing.TB) string { return "sqlite://" + filepath.Join(t.TempDir(), "tenantry.db") })
+	})
+	t.Run("postgres", func(t *testing.T) { run(t, schemas(t, testserver.Database(t))) })
+}
+
+// schemas makes empty schemas in one database, which is a lot faster than a
+// database each.
+func schemas(t *testing.T, database string) func(testing.TB) string {
+	t.Helper()
+	db, err := connectPostgres(database, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	made := 0
+	return func(t testing.TB) string {
+		made++
+		name := fmt.Sprintf("s%d", made)
+		if _, err := db.ExecContext(t.Context(), "CREATE SCHEMA "+name); err != nil {
+			t.Fatal(err)
+		}
+		return database + "?search_path=" + name
+	}
+}
+
+// migrated opens an empty, migrated store.
+func migrated(t testing.TB, url string, hooks ...bun.QueryHook) *Store {
+	t.Helper()
+	s, err := open(t.Context(), url, Options{}, hooks...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+var suites = map[string]func(*testing.T, func(testing.TB) contract.Stores){
+	"accounts": contract.Accounts, "keys": contract.Keys, "tenants": contract.Tenants,
+	"assignments": contract.Assignments, "discovered": contract.Discovered, "domains": contract.Domains,
+	"mailboxes": contract.MailboxStore, "flows": contract.ConnectFlows,
+}
+
+func TestContract(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+		for name, suite := range suites {
+			t.Run(name, func(t *testing.T) {
+				suite(t, func(t testing.TB) contract.Stores { return migrated(t, url(t)) })
+			})
+		}
+	})
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// Stores is every store port over one database. A suite examines one of them
+// and arranges with the others.
+type Stores interface {
+	ports.Accounts
+	ports.Keys
+	ports.Tenants
+	ports.Assignments
+	ports.Discovered
+	ports.Domains
+	ports.MailboxStore
+	ports.ConnectFlows
+}
+
+// storeCheck is one promise of a store port, on an empty database.
+type storeCheck struct {
+	name string
+	run  func(t testing.TB, s Stores)
+}
+
+func runStores(t *testing.T, open func(testing.TB) Stores, checks []storeCheck) {
+	for _, c := range checks {
+		t.Run(c.name, func(t *testing.T) { c.run(t, open(t)) })
+	}
+}
+
+// Accounts runs the contract of ports.Accounts. open returns an empty store.
+func Accounts(t *testing.T, open func(testing.TB) Stores) { runStores(t, open, accountChecks) }
+
+// Keys runs the contract of ports.Keys.
+func Keys(t *testing.T, open func(testing.TB) Stores) { runStores(t, open, keyChecks) }
+
+// Tenants runs the contract of ports.Tenants.
+func Tenants(t *testing.T, open func(testing.TB) Stores) {
+	runStores(t, open, append(tenantChecks, attachChecks...))
+}
+
+// Assignments runs the contract of ports.Assignments.
+func Assignments(t *testing.T, open func(testing.TB) Stores) { runStores(t, open, assignmentChecks) }
+
+// Discovered runs the contract of ports.Discovered.
+func Discovered(t *testing.T, open func(testing.TB) Stores) {
+	runStores(t, open, append(discoveredDomainChecks, discoveredMailboxChecks...))
+}
+
+// Domains runs the contract of ports.Domains.
+func Domains(t *testing.T, open func(testing.TB) Stores) { runStores(t, open, storedDomainChecks) }
+
+// MailboxStore runs the contract of ports.MailboxStore.
+func MailboxStore(t *testing.T, open func(testing.TB) Stores) {
+	runStores(t, open, append(storedMailboxChecks, reserveMailboxChecks...))
+}
+
+// ConnectFlows runs the contract of ports.ConnectFlows.
+func ConnectFlows(t *testing.T, open func(testing.TB) Stores) { runStores(t, open, flowChecks) }
+
+// now is a time with microseconds, which is what stores keep.
+var now = time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
+
+// crowd is how many do the same thing at once.
+const crowd = 50
+
+// hostile is what a provider may say anywhere.
+const hostile = "O'Brien \"quoted\" \\ ? ?0 $1 {{.}} ; DROP TABLE tenants; -- \u202e 🏴"
+
+func newAccount(t testing.TB, s Stores, name string) access.AccountID {
+	t.Helper()
+	a, err := s.CreateAccount(t.Context(), name+"@example.test", "complete", 0, now)
+	must(t, "create account", err)
+	return a.ID
+}
+
+func guid(n int) tenant.GUID { return tenant.GUID(fmt.Sprintf("10000000-0000-4000-8000-%012d", n)) }
+
+func attach(t testing.TB, s Stores, owner access.AccountID, n int) tenant.Tenant {
+	t.Helper()
+	made, err := s.Attach(t.Context(), owner, tenant.Tenant{
+		GUID: guid(n), Name: "Contoso", ConsentedAt: now, ConnectedBy: "admin@contoso.test",
+	}, 100)
+	must(t, "attach", err)
+	return made
+}
+
+// addDomain stores a domain whose adding is finished.
+func addDomain(t testing.TB, s Stores, owner access.AccountID, id tenant.GUID, name string) domain.Domain {
+	t.Helper()
+	d, err := s.ReserveDomain(t.Context(), owner, id, name, domain.MaxPerTenant, now)
+	must(t, "reserve domain", err)
+	d.Added, d.Fresh = true, false
+	must(t, "save domain", s.SaveDomain(t.Context(), owner, d))
+	return d
+}
+
+// addMailbox stores a mailbox in a stage of its creation.
+func addMailbox(t testing.TB, s Stores, owner access.AccountID, d domain.Domain, local string, stage mailbox.Stage) mailbox.Mailbox {
+	t.Helper()
+	boxes, err := s.ReserveMailboxes(t.Context(), owner, d.ID, specs(d, local), mailbox.MaxPerDomain, now)
+	must(t, "reserve mailbox", err)
+	m := boxes[0]
+	m.Stage, m.Provisioned, m.Fresh = stage, stage != mailbox.Reserved, false
+	must(t, "save mailbox", s.SaveMailbox(t.Context(), owner, m))
+	return m
+}
+
+func specs(d domain.Domain, locals ...string) []mailbox.Spec {
+	var all []mailbox.Spec
+	for _, local := range locals {
+		all = append(all, mailbox.Spec{DisplayName: "Name of " + local, Address: local + "@" + d.Name})
+	}
+	return all
+}
+
+// atOnce runs f for 0 to n-1 at the same time and returns the errors.
+func atOnce(n int, f func(i int) error) []error {
+	errs := make([]error, n)
+	start := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			<-start
+			errs[i] = f(i)
+		})
+	}
+	close(start)
+	wg.Wait()
+	return errs
+}
+
+// winners counts the nil errors; every other one must be the refusal.
+func winners(t testing.TB, errs []error, refusal error) int {
+	t.Helper()
+	won := 0
+	for _, err := range errs {
+		switch {
+		case err == nil:
+			won++
+		case !errors.Is(err, refusal):
+			t.Fatalf("got %v, want success or %v", err, refusal)
+		}
+	}
+	return won
+}
+
+// same compares two answers that must not be told apart.
+func same(t testing.TB, what string, a, b error) {
+	t.Helper()
+	if a == nil || b == nil || a.Error() != b.Error() {
+		t.Fatalf("%s: foreign gives %v, unknown gives %v", what, a, b)
+	}
+}
