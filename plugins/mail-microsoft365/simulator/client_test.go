@@ -9,7 +9,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/simulator"
@@ -33,8 +36,33 @@ type sim struct {
 
 func start(t *testing.T) *sim {
 	t.Helper()
-	s, _ := startIn(t, t.TempDir(), newWorld(t))
+	dir := t.TempDir()
+	if app := registered(t); os.WriteFile(filepath.Join(dir, "app.json"), app, 0o600) != nil {
+		t.Fatal("no registration")
+	}
+	s, _ := startIn(t, dir, newWorld(t))
 	return s
+}
+
+// registered is the registration of one application, made once: its key costs
+// more time than most tests.
+func registered(t *testing.T) []byte {
+	t.Helper()
+	registration.Do(func() {
+		dir := t.TempDir()
+		startIn(t, dir, &world{})
+		registration.app, registration.err = os.ReadFile(filepath.Join(dir, "app.json"))
+	})
+	if registration.err != nil {
+		t.Fatal(registration.err)
+	}
+	return registration.app
+}
+
+var registration struct {
+	sync.Once
+	app []byte
+	err error
 }
 
 // startIn starts a simulator on a data folder; the second result stops it.

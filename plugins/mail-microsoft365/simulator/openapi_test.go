@@ -19,7 +19,12 @@ var graphDocument = sync.OnceValues(func() (*openapi3.T, error) {
 })
 
 // notDescribed are paths that the product uses and the subset leaves out.
-var notDescribed = regexp.MustCompile(`^/(policies/|users/\$count|servicePrincipals\(appId='[^']*'\)/|nothing)`)
+var notDescribed = regexp.MustCompile(`^/(policies/|users/\$count$|servicePrincipals\(appId='[^']*'\)/|nothing$)`)
+
+// zoneless also takes a time without an offset: the description calls the date
+// in an error a date-time, and the service leaves the offset out.
+var zoneless = openapi3.WithStringFormatValidator("date-time",
+	openapi3.NewRegexpFormatValidator(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?$`))
 
 // checkAgainstOpenAPI fails the test when an answer of Graph is not what the
 // published description says. Every Graph call of these tests goes through it.
@@ -30,11 +35,12 @@ func checkAgainstOpenAPI(t *testing.T, method, path string, a answer) {
 		t.Fatal(err)
 	}
 	path, _, _ = strings.Cut(path, "?")
+	if notDescribed.MatchString(path) {
+		return
+	}
 	operation := operationOf(doc, method, path)
 	if operation == nil {
-		if !notDescribed.MatchString(path) {
-			t.Errorf("%s %s is not in the description", method, path)
-		}
+		t.Errorf("%s %s is not in the description", method, path)
 		return
 	}
 	described := operation.Responses.Status(a.status)
@@ -57,7 +63,7 @@ func checkAgainstOpenAPI(t *testing.T, method, path string, a answer) {
 		t.Errorf("%s %s: %v: %s", method, path, err, a.raw)
 		return
 	}
-	if err := content.Schema.Value.VisitJSON(body, openapi3.VisitAsResponse()); err != nil {
+	if err := content.Schema.Value.VisitJSON(body, openapi3.VisitAsResponse(), zoneless, openapi3.DisableSchemaErrorDetails()); err != nil {
 		t.Errorf("%s %s: %d: %v", method, path, a.status, err)
 	}
 	checkProperties(t, content.Schema.Value, body, method+" "+path)

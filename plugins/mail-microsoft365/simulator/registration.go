@@ -28,25 +28,45 @@ type registration struct {
 	Keys          []signingKey `json:"keys"` // the last one signs
 }
 
+// openRegistration goes on with the registration in the data folder, or makes
+// one.
 func openRegistration(dataDir string) (*simulate.File[registration], error) {
-	seed := randomText(16)
-	key, err := newSigningKey()
+	f, err := simulate.OpenFile(filepath.Join(dataDir, "app.json"), registration{})
 	if err != nil {
 		return nil, err
 	}
-	return simulate.OpenFile(filepath.Join(dataDir, "app.json"), registration{
+	fresh := false
+	f.View(func(r *registration) { fresh = r.ClientID == "" })
+	if !fresh {
+		return f, nil
+	}
+	made, err := newRegistration()
+	if err != nil {
+		return nil, err
+	}
+	return f, f.Do(func(r *registration) { *r = made })
+}
+
+func newRegistration() (registration, error) {
+	key, err := newSigningKey()
+	if err != nil {
+		return registration{}, err
+	}
+	seed := randomText(16)
+	r := registration{
 		Seed:          seed,
 		ClientID:      guid(seed, "client"),
 		Secret:        randomText(30),
 		ExpiredSecret: randomText(30),
-		RedirectURIs: []string{
-			"http://127.0.0.1/connect/microsoft365/callback", "http://127.0.0.1/connect/microsoft365/signin",
-			"http://localhost/connect/microsoft365/callback", "http://localhost/connect/microsoft365/signin",
-			"http://[::1]/connect/microsoft365/callback", "http://[::1]/connect/microsoft365/signin",
-		},
-		Permissions: usualPermissions(),
-		Keys:        []signingKey{key},
-	})
+		Permissions:   usualPermissions(),
+		Keys:          []signingKey{key},
+	}
+	for _, host := range []string{"127.0.0.1", "localhost", "[::1]"} {
+		for _, page := range []string{"callback", "signin"} {
+			r.RedirectURIs = append(r.RedirectURIs, "http://"+host+"/connect/microsoft365/"+page)
+		}
+	}
+	return r, nil
 }
 
 // registration returns the registration as it is now.

@@ -25,19 +25,12 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{}
-	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn, listener := bothProtocols(t)
 	started := make(chan struct{})
 	udp := &dns.Server{PacketConn: conn, Handler: w, NotifyStartedFunc: func() { close(started) }}
 	go func() { _ = udp.ActivateAndServe() }()
 	<-started
 	t.Cleanup(func() { _ = udp.Shutdown() })
-	listener, err := net.Listen("tcp", conn.LocalAddr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
 	ready := make(chan struct{})
 	tcp := &dns.Server{Listener: listener, Handler: w, NotifyStartedFunc: func() { close(ready) }}
 	go func() { _ = tcp.ActivateAndServe() }()
@@ -50,6 +43,25 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(web.Close)
 	w.url = web.URL
 	return w
+}
+
+// bothProtocols listens on one port over UDP and TCP. A port that is free for
+// one may be taken for the other, so it tries a few.
+func bothProtocols(t *testing.T) (net.PacketConn, net.Listener) {
+	t.Helper()
+	for range 20 {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := net.ListenPacket("udp", listener.Addr().String())
+		if err == nil {
+			return conn, listener
+		}
+		_ = listener.Close()
+	}
+	t.Fatal("no port is free for UDP and TCP")
+	return nil, nil
 }
 
 // publish adds records in zone-file form.

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+)
+
+// TestIDToken checks the token as a strict OpenID Connect client does, by
+// discovery and the published keys, also after the keys have changed.
+func TestIDToken(t *testing.T) {
+	s := start(t)
+	tn := s.connected(m{"name": "Fabrikam Outreach"})
+	provider, err := oidc.NewProvider(t.Context(), s.ready.Settings["login_url"]+"/"+tn.id+"/v2.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	verifier := provider.Verifier(&oidc.Config{ClientID: s.ready.Settings["client_id"]})
+	for _, round := range []string{"first key", "rotated key"} {
+		a := tn.redeem(tn.code(tn.admin), nil)
+		if a.status != http.StatusOK || a.at("token_type") != "Bearer" || a.at("scope") != "openid profile" {
+			t.Fatalf("%s: %d %s", round, a.status, a.raw)
+		}
+		token, err := verifier.Verify(t.Context(), a.at("id_token").(string))
+		if err != nil {
+			t.Fatalf("%s: %v", round, err)
+		}
+		claims := m{}
+		if err := token.Claims(&claims); err != nil {
+			t.Fatal(err)
+		}
+		if token.Nonce != "n1" || claims["tid"] != tn.id || claims["preferred_username"] != tn.admin ||
+			claims["ver"] != "2.0" || claims["oid"] == "" || claims["name"] == "" || claims["sub"] == claims["oid"] {
+			t.Errorf("%s: %v", round, claims)
+		}
+		for _, absent := range []string{"upn", "wids", "idp"} {
+			if v, has := claims[absent]; has {
+				t.Errorf("%s: %s is not a default claim: %v", round, absent, v)
+			}
+		}
+		s.control("POST", "/app", m{"rotate_keys": true})
+	}
+}
+
+func TestWhoSignsIn(t *testing.T) {
+	for _, tt := range []struct {
+		name, user   string
+		guest, admin bool
+	}{
+		{"administrator", "admin@", false, true},
+		{"ordinary member", "user@", false, false},
+		{"guest", "guest@", true, true},
+		{"guest by the address at home", "guest@partner.example", true, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tn := start(t).connected()
+			tn.control("POST", "/app", m{"wids_in_id_token": true})
+			user := tt.user
+			if strings.HasSuffix(user, "@") {
+				user += tn.initial()
+			}
+			claims := claimsOf(t, tn.redeem(tn.code(user), nil).at("id_token").(string))
+			if idp, has := claims["idp"]; has != tt.guest || has && idp == claims["iss"] {
+				t.Errorf("idp: %v", idp)
+			}
+			filter := "?$filter=principalId eq '" + claims["oid"].(string) + "' and roleDefinitionId eq '" + globalAdministrator + "'"
+			rows := tn.graph("GET", "/roleManagement/directory/roleAssignments"+filter, nil).rows()
+			if (len(rows) == 1) != tt.admin {
+				t.Errorf("administrator: %v", rows)
+			}
+			var wids []string
+			for _, w := range claims["wids"].([]any) {
+				wids = append(wids, w.(string))
+			}
+			if strings.Contains(strings.Join(wids, " "), globalAdministrator) != tt.admin {
+				t.Errorf("wids: %v", wids)
+			}
+		})
+	}
+}
+
+func TestCodeIsRedeemedOnce(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		form   url.Values
+		twice  bool
+		late   string
+		status int
+		number float64
+	}{
+		{"in time", nil, false, "9m", 200, 0},
+		{"a second time", nil, true, "1s", 400, 54005},
+		{"after ten minutes", nil, false, "11m", 400, 70008},
+		{"another verifier", url.Values{"code_verifier": {"wrong"}}, false, "1s", 400, 501481},
+		{"no verifier", url.Values{"code_verifier": {""}}, false, "1s", 400, 501481},
+		{"another redirect URI", url.Values{"redirect_uri": {callback}}, false, "1s", 401, 500112},
+		{"another code", url.Values{"code": {"1.unknown"}}, false, "1s", 400, 70000},
+		{"without the secret", url.Values{"client_secret": {""}}, false, "1s", 401, 7000215},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tn := start(t).connected()
+			code := tn.code(tn.admin)
+			if tt.twice {
+				tn.redeem(code, nil)
+			}
+			tn.control("POST", "/clock", m{"advance": tt.late})
+			a := tn.redeem(code, tt.form)
+			if a.status != tt.status || tt.number != 0 && a.at("error_codes", 0) != tt.number {
+				t.Errorf("%d %s", a.status, a.raw)
+			}
+			if tt.twice {
+				golden(t, "aadsts-54005", a)
+			}
+		})
+	}
+}
+
+// TestCodeOfAnotherTenant: a code is of use at its own tenant only.
+func TestCodeOfAnotherTenant(t *testing.T) {
+	s := start(t)
+	one, two := s.connected(), s.connected()
+	if a := two.redeem(one.code(one.admin), nil); a.status != http.StatusBadRequest {
+		t.Errorf("%d %s", a.status, a.raw)
+	}
+}
+
+func TestSignInRefusals(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change url.Values
+		user   string
+		before string // revoke
+		status int
+		want   string // in the page, or in the redirect
+	}{
+		{"redirect URI not registered", url.Values{"redirect_uri": {"http://evil.example/"}}, "", "", 400, "AADSTS50011"},
+		{"another application", url.Values{"client_id": {"x"}}, "", "", 400, "AADSTS700016"},
+		{"user of another tenant", nil, "someone@elsewhere.example", "", 400, "AADSTS50020"},
+		{"tokens are not asked for", url.Values{"response_type": {"token"}}, "", "", 302, "unsupported_response_type"},
+		{"no openid", url.Values{"scope": {"profile"}}, "", "", 302, "invalid_scope"},
+		{"nobody is signed in", url.Values{"prompt": {"none"}}, "", "", 302, "login_required"},
+		{"nobody consented", nil, "admin", "consent", 302, "AADSTS65001"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tn := start(t).connected()
+			if tt.before != "" {
+				tn.revoke(tt.before)
+			}
+			var form url.Values
+			if tt.user != "" {
+				form = url.Values{"username": {strings.Replace(tt.user, "admin", tn.admin, 1)}}
+			}
+			a, back := tn.page(tn.signInURL(tt.change), form)
+			told := string(a.raw)
+			if tt.status == http.StatusFound {
+				told = back.Encode()
+				if back.Get("code") != "" || back.Get("state") != "st" {
+					t.Errorf("redirect: %v", back)
+				}
+			}
+			if a.status != tt.status || !strings.Contains(told, tt.want) {
+				t.Errorf("%d %s", a.status, told)
+			}
+		})
+	}
+}
+
+func TestDisabledAccountCannotSignIn(t *testing.T) {
+	tn := start(t).connected()
+	tn.addDomain("d.example")
+	tn.newMailbox("a@d.example", "a.d")
+	if a, _ := tn.page(tn.signInURL(nil), url.Values{"username": {"a@d.example"}}); !strings.Contains(string(a.raw), "AADSTS50057") {
+		t.Errorf("%d %s", a.status, a.raw)
+	}
+}
+
+// TestFormPost gives the code back by a page with a button instead of a
+// redirect.
+func TestFormPost(t *testing.T) {
+	tn := start(t).connected()
+	a, _ := tn.page(tn.signInURL(url.Values{"response_mode": {"form_post"}}), url.Values{"username": {tn.admin}})
+	page := string(a.raw)
+	for _, want := range []string{`action="` + signin + `"`, `name="code" value="1.`, `name="state" value="st"`} {
+		if a.status != http.StatusOK || !strings.Contains(page, want) {
+			t.Errorf("%d, without %s: %s", a.status, want, page)
+		}
+	}
+}
+
+// TestSharedAuthority: without a tenant in the path the issuer is a template.
+func TestSharedAuthority(t *testing.T) {
+	s := start(t)
+	login := s.ready.Settings["login_url"]
+	a := s.do("GET", login+"/organizations/v2.0/.well-known/openid-configuration", nil, "")
+	if a.at("issuer") != login+"/{tenantid}/v2.0" || a.at("jwks_uri") != login+"/organizations/discovery/v2.0/keys" {
+		t.Errorf("%s", a.raw)
+	}
+	keys := s.do("GET", login+"/organizations/discovery/v2.0/keys", nil, "")
+	for _, name := range []string{"kid", "x5t", "n", "e", "x5c", "issuer"} {
+		if keys.at("keys", 0, name) == nil {
+			t.Errorf("the key has no %s: %s", name, keys.raw)
+		}
+	}
+	if a := s.do("GET", login+"/no_tenant/v2.0/.well-known/openid-configuration", nil, ""); a.status != http.StatusBadRequest {
+		t.Errorf("no tenant: %d", a.status)
+	}
+}
