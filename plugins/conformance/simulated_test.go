@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/sandbox/zones"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+	"github.com/tenantry/tenantry/ports"
+	"github.com/tenantry/tenantry/ports/contract"
+)
+
+// simulated is a world of two processes: the plugin, and its own simulator.
+type simulated struct {
+	url      string
+	platform sdk.MailPlatform
+	zones    *zones.Store
+	serial   atomic.Int64
+}
+
+func build(t testing.TB, to, pkg string) {
+	t.Helper()
+	if out, err := exec.Command("go", "build", "-o", to, pkg).CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", pkg, err, out)
+	}
+}
+
+func newSimulated(t testing.TB, binary string, platform func(sdk.Connection) sdk.MailPlatform) *simulated {
+	t.Helper()
+	store, err := zones.Open(t.TempDir() + "/zones.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := zones.Listen(t.Context(), store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	world := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(map[string]string{"addr": server.Addr()})
+	}))
+	t.Cleanup(world.Close)
+
+	ready := simulator(t, binary, world.URL)
+	c := sdk.Connection{Settings: ready.Settings, Secrets: map[string]secret.Text{}}
+	c.Settings["pacing"] = "0"
+	for name, value := range ready.Secrets {
+		c.Secrets[name] = secret.New(value)
+	}
+	return &simulated{url: ready.URL, platform: platform(c), zones: store}
+}
+
+func simulator(t testing.TB, binary, world string) simulate.Ready {
+	t.Helper()
+	c := exec.Command(binary, "simulate", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--world", world)
+	c.Stderr = os.Stderr
+	stdin, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = stdin.Close()
+		_ = c.Wait()
+	})
+	var ready simulate.Ready
+	line, err := bufio.NewReader(stdout).ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(line, &ready)
+	}
+	if err != nil {
+		t.Fatalf("the simulator's ready line: %v", err)
+	}
+	return ready
+}
+
+func (w *simulated) Platform() ports.MailPlatform { return w.platform }
+
+// control calls the simulator's part of the sandbox's control interface.
+func (w *simulated) control(t testing.TB, method, path string, body any) map[string]any {
+	t.Helper()
+	raw, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), method, w.url+"/_control"+path, bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var out map[string]any
+	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("control %s %s: %d %v %v", method, path, resp.StatusCode, out, err)
+	}
+	return out
+}
+
+// longest is the longest delay of this world, which has the real clock: what
+// the suite asks for in minutes passes in so many milliseconds.
+const longest = 1500
+
+func (w *simulated) NewTenant(t testing.TB, s contract.Setup) contract.Tenant {
+	t.Helper()
+	in := map[string]any{"name": fmt.Sprintf("Contract %d", w.serial.Add(1))}
+	switch {
+	case s.Denied:
+		in["bootstrap"] = "denied"
+	case s.Dehydrated:
+		in["bootstrap"] = "dehydrated"
+	}
+	if s.SMTPAuthRefused {
+		in["smtp_auth"] = "refused"
+	}
+	made := w.control(t, http.MethodPost, "/tenants", in)
+	id, admin := made["tenant_id"].(string), made["admin"].(string)
+	behaviour := map[string]any{"consent_ms": 20, "role_ms": 200}
+	if s.AcceptedDomainLag > 0 {
+		behaviour["accepted_domain_ms"] = longest
+	}
+	if s.MailboxLag > 0 {
+		behaviour["mailbox_ms"] = longest
+	}
+	w.control(t, http.MethodPost, "/tenants/"+id+"/behaviour", behaviour)
+	_, initial, _ := strings.Cut(admin, "@")
+	return contract.Tenant{
+		GUID: tenant.GUID(id), Name: in["name"].(string), Admin: admin,
+		Member: "user@" + initial, Guest: "guest_partner.example#EXT#@" + initial,
+	}
+}
+
+// Visit posts the page's form as a browser does.
+func (w *simulated) Visit(t testing.TB, page, username string, accept bool) string {
+	t.Helper()
+	form := url.Values{"username": {username}, "decision": {"deny"}}
+	if accept {
+		form.Set("decision", "accept")
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, page, strings.NewReader(form.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	back, err := url.Parse(resp.Header.Get("Location"))
+	if err != nil || resp.StatusCode != http.StatusFound {
+		body, _ := io.ReadAll(resp.Body)
+		t.Fatalf("the page answers %d: %s", resp.StatusCode, body)
+	}
+	return back.RawQuery
+}
+
+func (w *simulated) NewZone(t testing.TB) string {
+	t.Helper()
+	name := fmt.Sprintf("zone-%d.test", w.serial.Add(1))
+	if err := w.zones.Add(name, "manual"); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func (w *simulated) Publish(t testing.TB, zone string, records ...dns.Record) {
+	t.Helper()
+	var list []zones.Record
+	for _, r := range records {
+		in := zones.Record{Type: string(r.Type), Name: r.Name, Content: r.Content, TTL: 60}
+		if r.Type == dns.MX {
+			in.Priority = &r.Preference
+		}
+		list = append(list, in)
+	}
+	if err := w.zones.Replace(zone, list); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Advance waits: the plugin's clock cannot be moved. What the simulator does
+// in its own time gives no sign when it is done.
+func (w *simulated) Advance(testing.TB, time.Duration) {
+	<-time.After((longest + 100) * time.Millisecond)
+}
+
+func (w *simulated) Revoke(t testing.TB, id tenant.GUID, what contract.Grant) {
+	t.Helper()
+	w.control(t, http.MethodPost, "/tenants/"+string(id)+"/revoke", map[string]string{"what": string(what)})
+}
+
+func (w *simulated) Fail(t testing.TB, _ tenant.GUID, method string, how contract.Failure) func() {
+	t.Helper()
+	fault := map[string]any{
+		"Domains":       map[string]any{"match": "GET /graph/v1.0/domains"},
+		"AddDomain":     map[string]any{"match": "POST /graph/v1.0/domains"},
+		"CreateMailbox": map[string]any{"operation": "New-Mailbox"},
+		"Rename":        map[string]any{"operation": "Set-Mailbox"},
+	}[method].(map[string]any)
+	fault["times"] = 1000
+	switch how {
+	case contract.LosesRequest:
+		fault["kind"] = "drop_before"
+	case contract.LosesAnswer:
+		fault["kind"] = "drop_after"
+	default:
+		fault["kind"] = "status"
+		fault["status"] = map[contract.Failure]int{contract.Throttles: 429, contract.IsDown: 503, contract.Breaks: 500}[how]
+	}
+	w.control(t, http.MethodPost, "/faults", fault)
+	return func() { w.control(t, http.MethodDelete, "/faults", nil) }
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/plugins/wire"
+)
+
+// someTenant is a tenant that no provider knows.
+const someTenant = tenant.GUID("11111111-2222-4333-8444-555555555555")
+
+// reads are the reads of a tenant, as calls of which only the end counts.
+var reads = map[string]func(context.Context, sdk.MailTenant) error{
+	"Profile":       func(ctx context.Context, m sdk.MailTenant) error { _, err := m.Profile(ctx); return err },
+	"Domains":       func(ctx context.Context, m sdk.MailTenant) error { _, err := m.Domains(ctx); return err },
+	"Domain":        func(ctx context.Context, m sdk.MailTenant) error { _, err := m.Domain(ctx, "example.com"); return err },
+	"Records":       func(ctx context.Context, m sdk.MailTenant) error { _, err := m.Records(ctx, "example.com"); return err },
+	"SMTPAuth":      func(ctx context.Context, m sdk.MailTenant) error { _, err := m.SMTPAuth(ctx); return err },
+	"MailDomains":   func(ctx context.Context, m sdk.MailTenant) error { _, err := m.MailDomains(ctx); return err },
+	"Signing":       func(ctx context.Context, m sdk.MailTenant) error { _, err := m.Signing(ctx, "example.com"); return err },
+	"Mailboxes":     func(ctx context.Context, m sdk.MailTenant) error { _, err := m.Mailboxes(ctx); return err },
+	"UserMailboxes": func(ctx context.Context, m sdk.MailTenant) error { _, err := m.UserMailboxes(ctx); return err },
+	"Mailbox": func(ctx context.Context, m sdk.MailTenant) error {
+		_, err := m.Mailbox(ctx, "a@example.com")
+		return err
+	},
+}
+
+// troubleChecks put the plugin before a provider that is not what it should
+// be. What the provider's own errors mean is for the contract's suite.
+var troubleChecks = []check{
+	{"nobody listens at the provider: down", func(t testing.TB, b Binary) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = l.Close()
+		eachRead(t, b, "http://"+l.Addr().String(), outcome.Down)
+	}},
+	{"the provider answers with pages of its proxy: broken", func(t testing.TB, b Binary) {
+		page := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>Welcome!</html>") }
+		eachRead(t, b, server(t, page), outcome.Broken)
+	}},
+	{"the provider fails without a word: broken or down", func(t testing.TB, b Binary) {
+		eachRead(t, b, server(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }),
+			outcome.Broken, outcome.Down)
+	}},
+	{"the provider's answer does not end: broken", func(t testing.TB, b Binary) {
+		flood := bytes.Repeat([]byte("[[[["), 1<<14)
+		eachRead(t, b, server(t, func(w http.ResponseWriter, r *http.Request) {
+			for r.Context().Err() == nil {
+				if _, err := w.Write(flood); err != nil {
+					return
+				}
+			}
+		}), outcome.Broken)
+	}},
+	{"redirects are not followed", func(t testing.TB, b Binary) {
+		elsewhere := server(t, func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") })
+		eachRead(t, b, server(t, func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere, http.StatusTemporaryRedirect)
+		}),
+			outcome.Broken, outcome.Down)
+	}},
+	{"no answer in time: unknown, and in time", func(t testing.TB, b Binary) {
+		m := Platform(b.Start(t), b.Connect(silent(t))).For(someTenant)
+		for name, read := range reads {
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			began := time.Now()
+			err := read(ctx, m)
+			cancel()
+			if outcome.Of(err) != outcome.Unknown {
+				t.Errorf("%s ended with %v", name, err)
+			}
+			if took := time.Since(began); took > 2*time.Second {
+				t.Errorf("%s took %s for a deadline of 300ms", name, took)
+			}
+		}
+	}},
+	{"a caller who leaves is not kept", func(t testing.TB, b Binary) {
+		m := Platform(b.Start(t), b.Connect(silent(t))).For(someTenant)
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(100*time.Millisecond, cancel)
+		ended := make(chan error, 1)
+		go func() { ended <- reads["Profile"](ctx, m) }()
+		select {
+		case err := <-ended:
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("it ended with %v", err)
+			}
+		case <-time.After(callTime):
+			t.Error("the call goes on")
+		}
+	}},
+}
+
+// eachRead makes every read and looks for one of these outcomes; then the
+// plugin has to be as well as before.
+func eachRead(t testing.TB, b Binary, url string, want ...outcome.Kind) {
+	t.Helper()
+	p := b.Start(t)
+	m := Platform(p, b.Connect(url)).For(someTenant)
+	for name, read := range reads {
+		ctx, cancel := context.WithTimeout(t.Context(), callTime)
+		err := read(ctx, m)
+		cancel()
+		var o *outcome.Error
+		if !errors.As(err, &o) || !slices.Contains(want, o.Kind) {
+			t.Errorf("%s ended with %v, want %v", name, err, want)
+			continue
+		}
+		if o.Cause == wire.CausePanic || o.Cause == wire.CauseUnclassified {
+			t.Errorf("%s: the plugin did not say what happened: %v", name, err)
+		}
+	}
+	described(t, p)
+}
+
+func server(t testing.TB, answer http.HandlerFunc) string {
+	s := httptest.NewServer(answer)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// silent is a provider that takes requests and never answers.
+func silent(t testing.TB) string {
+	end := make(chan struct{})
+	url := server(t, func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-end:
+		case <-r.Context().Done():
+		}
+	})
+	t.Cleanup(func() { close(end) }) // runs before the server waits for its handlers
+	return url
+}
