@@ -39,7 +39,7 @@ func (s *simulator) lookup(ctx context.Context, name, kind string) ([]string, er
 		return nil, fmt.Errorf("name: %w", err)
 	}
 	ask := dnsmessage.Message{
-		Header: dnsmessage.Header{ID: uint16(rand.Uint32()), RecursionDesired: true}, //nolint:gosec // on loopback
+		Header: dnsmessage.Header{ID: uint16(rand.Uint32()), RecursionDesired: true},
 		Questions: []dnsmessage.Question{
 			{Name: owner, Type: dnsTypes[kind], Class: dnsmessage.ClassINET}},
 	}
@@ -92,7 +92,7 @@ func exchange(ctx context.Context, network, server string, ask dnsmessage.Messag
 		_ = conn.SetDeadline(deadline)
 	}
 	if network == "tcp" {
-		question = append(binary.BigEndian.AppendUint16(nil, uint16(len(question))), question...) //nolint:gosec // a question is short
+		question = append(binary.BigEndian.AppendUint16(nil, uint16(len(question))), question...)
 	}
 	if _, err := conn.Write(question); err != nil {
 		return reply, err

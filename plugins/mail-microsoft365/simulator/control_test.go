@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+)
+
+func TestControlTenants(t *testing.T) {
+	s := start(t)
+	a := s.control("POST", "/tenants", m{"name": "Fabrikam Outreach"})
+	id, admin := a.at("tenant_id").(string), a.at("admin").(string)
+	if len(a.body) != 2 || !regexp.MustCompile(`^[0-9a-f-]{36}$`).MatchString(id) ||
+		!regexp.MustCompile(`^admin@fabrikamoutreach\d+\.onmicrosoft\.com$`).MatchString(admin) {
+		t.Errorf("%s", a.raw)
+	}
+	s.control("POST", "/tenants", m{})
+	var list []m
+	if err := json.Unmarshal(s.control("GET", "/tenants", nil).raw, &list); err != nil || len(list) != 2 {
+		t.Fatalf("%v %v", err, list)
+	}
+	if diff := cmp.Diff(m{"tenant_id": id, "admin": admin, "name": "Fabrikam Outreach", "consent": "none"}, list[0]); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestControlShow: exactly the shape of the contract.
+func TestControlShow(t *testing.T) {
+	tn := start(t).newTenant()
+	show := func() m { return tn.control("GET", "/tenants/"+tn.id, nil).body }
+	empty := m{"domains": []any{}, "mailboxes": []any{}, "rules": []any{}, "consent": "none"}
+	if diff := cmp.Diff(empty, show()); diff != "" {
+		t.Error(diff)
+	}
+	tn.consent()
+	tn.assignExchange()
+	tn.addDomain(domain)
+	tn.newMailbox("a@"+domain, "a.d")
+	full := m{"consent": "granted", "rules": []any{},
+		"domains":   []any{m{"name": domain, "verified": true, "default": false, "dkim_enabled": false}},
+		"mailboxes": []any{m{"address": "a@" + domain, "enabled": false, "password_set": false}}}
+	if diff := cmp.Diff(full, show()); diff != "" {
+		t.Error(diff)
+	}
+	tn.revoke("consent")
+	if show()["consent"] != "revoked" {
+		t.Error(show())
+	}
+}
+
+func TestControlRefusals(t *testing.T) {
+	tn := start(t).newTenant()
+	own := "/tenants/" + tn.id
+	for _, tt := range []struct {
+		name, method, path, body string
+		status                   int
+	}{
+		{"unknown tenant", "GET", "/tenants/11111111-2222-4333-8444-555555555555", "", 404},
+		{"a domain is no id here", "GET", "/tenants/" + tn.initial(), "", 404},
+		{"unknown tenant's behaviour", "POST", "/tenants/x/behaviour", "{}", 404},
+		{"unknown call", "GET", "/weather", "", 404},
+		{"unknown knob", "POST", own + "/behaviour", `{"consent_seconds":1}`, 400},
+		{"negative delay", "POST", own + "/behaviour", `{"consent_ms":-1}`, 400},
+		{"wrong type", "POST", own + "/behaviour", `{"alias_taken":"yes"}`, 400},
+		{"unknown style of early records", "POST", own + "/behaviour", `{"early_records":"maybe"}`, 400},
+		{"tokens without a life", "POST", own + "/behaviour", `{"token_seconds":0}`, 400},
+		{"links that lead nowhere", "POST", own + "/behaviour", `{"next_link":"x"}`, 400},
+		{"owned nowhere", "POST", own + "/behaviour", `{"elsewhere_at":"x"}`, 400},
+		{"another conflict", "POST", own + "/behaviour", `{"domain_conflict":500}`, 400},
+		{"negative CAS delay", "POST", own + "/behaviour", `{"cas_ms":-5}`, 400},
+		{"no JSON", "POST", own + "/behaviour", `{`, 400},
+		{"unknown revocation", "POST", own + "/revoke", `{"what":"everything"}`, 400},
+		{"unknown app role", "POST", own + "/revoke", `{"what":"app_role","role":"Coffee.Make.All"}`, 400},
+		{"unknown bootstrap", "POST", "/tenants", `{"bootstrap":"maybe"}`, 400},
+		{"unknown SMTP AUTH", "POST", "/tenants", `{"smtp_auth":"maybe"}`, 400},
+		{"unknown member", "POST", "/tenants", `{"colour":"blue"}`, 400},
+		{"no certificate", "POST", "/app", `{"certificate":"x"}`, 400},
+		{"unknown permission", "POST", "/app", `{"permissions":["Coffee.Make.All"]}`, 400},
+		{"messages are not there yet", "POST", "/messages", `{"mailbox":"a@b.example","count":1}`, 501},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := tn.do(tt.method, tn.ready.URL+"/_control"+tt.path, nil, tt.body)
+			if text, _ := a.at("error").(string); a.status != tt.status || text == "" {
+				t.Errorf("%d %s", a.status, a.raw)
+			}
+		})
+	}
+}
+
+// TestChangedDelay holds for what comes after it.
+func TestChangedDelay(t *testing.T) {
+	tn := start(t).newTenant()
+	tn.behave(m{"consent_ms": 60_000})
+	tn.consent()
+	tn.behave(m{"consent_ms": 0})
+	golden(t, "aadsts-700016", tn.clientCredentials(tn.id, graphScope))
+}
+
+// TestJournalNamesOperations: cmdlets by their names, other calls by what they
+// do, and which of them write.
+func TestJournalNamesOperations(t *testing.T) {
+	tn := ready(t)
+	tn.control("DELETE", "/calls", nil)
+	graphToken, exchangeToken := bearer(tn.token(graphScope)), bearer(tn.token(exchangeScope))
+	tn.graphWith(graphToken, "POST", "/domains", m{"id": "x.example"})
+	tn.graphWith(graphToken, "GET", "/domains/x.example/verificationDnsRecords", nil)
+	tn.graphWith(graphToken, "POST", "/domains/x.example/verify", nil)
+	tn.graphWith(graphToken, "PATCH", "/users/"+tn.admin, m{"displayName": "Ada"})
+	tn.graphWith(graphToken, "GET", "/roleManagement/directory/roleAssignments", nil)
+	tn.exchangeWith(exchangeToken, "", "Get-Mailbox", m{"Identity": "nobody"})
+	tn.exchangeWith(exchangeToken, "", "Set-Mailbox", m{"Identity": "anna@" + domain, "DisplayName": "New"})
+	var calls []simulate.Entry
+	if err := json.Unmarshal(tn.control("GET", "/calls", nil).raw, &calls); err != nil {
+		t.Fatal(err)
+	}
+	token := simulate.Entry{Method: "POST", Path: "/login/" + tn.id + "/oauth2/v2.0/token", Operation: "token", Status: 200}
+	invoke := "/exchange/adminapi/beta/" + tn.id + "/InvokeCommand"
+	want := []simulate.Entry{token, token,
+		{Method: "POST", Path: "/graph/v1.0/domains", Operation: "domain.create", Status: 201, Write: true},
+		{Method: "GET", Path: "/graph/v1.0/domains/x.example/verificationDnsRecords", Operation: "domain.list-verificationDnsRecords", Status: 200},
+		{Method: "POST", Path: "/graph/v1.0/domains/x.example/verify", Operation: "domain.verify", Status: 400, Write: true},
+		{Method: "PATCH", Path: "/graph/v1.0/users/" + tn.admin, Operation: "user.update", Status: 204, Write: true},
+		{Method: "GET", Path: "/graph/v1.0/roleManagement/directory/roleAssignments", Operation: "get-roleAssignments", Status: 200},
+		{Method: "POST", Path: invoke, Operation: "Get-Mailbox", Status: 400},
+		{Method: "POST", Path: invoke, Operation: "Set-Mailbox", Status: 200, Write: true},
+	}
+	if diff := cmp.Diff(want, calls, cmpopts.IgnoreFields(simulate.Entry{}, "At")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestNoSecretsOnDisk: a password is never kept, in the state or the journal.
+func TestNoSecretsOnDisk(t *testing.T) {
+	tn := ready(t)
+	tn.graph("PATCH", "/users/"+tn.admin, openAccount)
+	raw := string(tn.control("GET", "/calls", nil).raw)
+	if strings.Contains(raw, "Correct-Horse-7") {
+		t.Error("the journal holds a password")
+	}
+	if a := tn.graph("GET", "/users/"+tn.admin, nil); a.status != http.StatusOK || strings.Contains(string(a.raw), "Correct-Horse-7") {
+		t.Errorf("%s", a.raw)
+	}
+}
+
+func TestReady(t *testing.T) {
+	s := start(t)
+	if s.ready.Provider != "microsoft365" || s.ready.Settings["client_id"] == "" || s.ready.Secrets["client_secret"] == "" {
+		t.Errorf("%+v", s.ready)
+	}
+	for name, path := range map[string]string{"login_url": "/login", "graph_url": "/graph", "exchange_url": "/exchange"} {
+		if s.ready.Settings[name] != s.ready.URL+path {
+			t.Errorf("%s: %s", name, s.ready.Settings[name])
+		}
+	}
+	if diff := cmp.Diff([]string{"tenants", "messages"}, s.ready.Control); diff != "" {
+		t.Error(diff)
+	}
+	if a := s.do("GET", s.ready.URL+"/elsewhere", nil, ""); a.status != http.StatusNotFound {
+		t.Errorf("an unknown host: %d", a.status)
+	}
+}
