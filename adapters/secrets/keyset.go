@@ -52,7 +52,7 @@ func read(path string) (*keyset.Handle, error) {
 	if info.Mode().Perm()&openTo != 0 {
 		return nil, fmt.Errorf("%s is open to others (mode %#o): chmod 600 it", path, info.Mode().Perm())
 	}
-	raw, err := os.ReadFile(path) //nolint:gosec // the operator's own path
+	raw, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}

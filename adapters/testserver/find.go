@@ -70,7 +70,7 @@ func home(password string) (string, *syscall.SysProcAttr, error) {
 	if err != nil {
 		return "", nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	attr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)} //nolint:gosec // ids come from the user database
+	attr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 	return dir, attr, errors.Join(os.Chown(dir, uid, gid), os.Chown(file, uid, gid))
 }
 

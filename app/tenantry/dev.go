@@ -104,11 +104,11 @@ func dev(ctx context.Context, c Config, o devOptions, log *slog.Logger, ready fu
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
 		return err
 	}
-	api, err := listen(c.Listen)
+	api, err := listen(ctx, c.Listen)
 	if err != nil {
 		return err
 	}
-	admin, err := listen("127.0.0.1:0")
+	admin, err := listen(ctx, "127.0.0.1:0")
 	if err != nil {
 		return errors.Join(err, api.Close())
 	}

@@ -44,11 +44,11 @@ func serveCommand() *cobra.Command {
 }
 
 func serve(ctx context.Context, c Config, log *slog.Logger) error {
-	api, err := listen(c.Listen)
+	api, err := listen(ctx, c.Listen)
 	if err != nil {
 		return err
 	}
-	admin, err := listen(c.AdminListen)
+	admin, err := listen(ctx, c.AdminListen)
 	if err != nil {
 		return errors.Join(err, api.Close())
 	}
@@ -64,8 +64,8 @@ func serve(ctx context.Context, c Config, log *slog.Logger) error {
 	return s.serveOn(ctx, api, admin, func() {})
 }
 
-func listen(address string) (net.Listener, error) {
-	l, err := net.Listen("tcp", address)
+func listen(ctx context.Context, address string) (net.Listener, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, failure{fmt.Errorf("listen on %s: %w", address, err), "stop what listens there, or choose another address"}
 	}

@@ -36,9 +36,6 @@ import (
 // mailPlatform is the provider behind ports.MailPlatform.
 const mailPlatform = "microsoft365"
 
-// pause lies between two looks at what the mail platform has not finished.
-const pause = time.Second
-
 // retryConfig is what Retry-After says while a setting is missing.
 const retryConfig = time.Minute
 
@@ -103,7 +100,7 @@ func (s *service) useCases(c Config, publicURL string, sealer ports.Sealer, o ou
 	reader := dnsresolver.New(dnsresolver.Options{
 		Resolvers: c.DNSResolvers, Port: c.DNSPort, AllowPrivate: c.DNSAllowPrivate, Now: o.now, Log: s.log,
 	})
-	pass := &settling.Pass{Platform: s.platform, Domains: s.store, DNS: reader, Now: o.now, Pause: pause}
+	pass := &settling.Pass{Platform: s.platform, Domains: s.store, DNS: reader, Now: o.now}
 	s.keys = &keys.Service{Keys: s.store, Prefix: c.KeyPrefix, Random: rand.Reader, Now: o.now}
 	s.tenants = &tenants.Service{
 		Tenants: s.store, Assignments: s.store, Discovered: s.store, Domains: s.store, Flows: s.store, Accounts: s.store,
@@ -113,7 +110,7 @@ func (s *service) useCases(c Config, publicURL string, sealer ports.Sealer, o ou
 	s.domains = &domains.Service{Tenants: s.store, Domains: s.store, Platform: s.platform, DNS: reader, Settling: pass, Now: o.now}
 	s.mailboxes = &mailboxes.Service{
 		Tenants: s.store, Domains: s.store, Mailboxes: s.store, Platform: s.platform, Settling: pass, Now: o.now,
-		RequireSMTPAuth: c.RequireSMTPAuth, Pause: pause,
+		RequireSMTPAuth: c.RequireSMTPAuth,
 	}
 }
 

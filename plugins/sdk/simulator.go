@@ -77,7 +77,7 @@ func parseSimulator(args []string, stderr io.Writer) (simulatorFlags, error) {
 }
 
 func simulateUntil(ctx context.Context, p Plugin, f simulatorFlags, stdout, stderr io.Writer) error {
-	ln, err := net.Listen("tcp", f.listen)
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", f.listen)
 	if err != nil {
 		return err
 	}
