@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/migrations"
+)
+
+func exec(t testing.TB, s *Store, statement string, args ...any) {
+	t.Helper()
+	if _, err := s.db.ExecContext(t.Context(), statement, args...); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+func TestPendingNamesWhatMigrateDoes(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+		s, err := Open(t.Context(), url(t), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = s.Close() }()
+		before, err := s.Pending(t.Context())
+		if err != nil || len(before) == 0 || !strings.HasSuffix(before[0], "_accounts") {
+			t.Fatalf("before: %v, %v", before, err)
+		}
+		if err := s.Migrate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if after, err := s.Pending(t.Context()); err != nil || len(after) != 0 {
+			t.Fatalf("after: %v, %v", after, err)
+		}
+	})
+}
+
+// A process can die between running a migration and marking it.
+func TestMigrationsMayRunAgain(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+		s := migrated(t, url(t))
+		if _, err := s.CreateAccount(t.Context(), "ann@example.test", "complete", 0, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		exec(t, s, "UPDATE plans SET tenant_slots = 7 WHERE name = 'complete'")
+		exec(t, s, "DELETE FROM bun_migrations")
+		if err := s.Migrate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		a, err := s.FindAccount(t.Context(), "ann@example.test")
+		if err != nil || a.Plan.TenantSlots != 7 {
+			t.Fatalf("got %+v, %v: the migration changed what was there", a, err)
+		}
+	})
+}
+
+func TestMigrationsGoDownAndUpAgain(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+		s := migrated(t, url(t))
+		m, err := s.migrator()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if left := tables(t, s); len(left) != 0 {
+			t.Fatalf("left behind: %v", left)
+		}
+		if err := s.Migrate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestProcessesThatStartTogetherMigrateOnce(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+		one := url(t)
+		if one == Memory {
+			return // its database is nobody else's
+		}
+		errs := make([]error, 4)
+		var wg sync.WaitGroup
+		for i := range errs {
+			wg.Go(func() {
+				s, err := Open(t.Context(), one, Options{MaxConns: 1})
+				if err == nil {
+					defer func() { _ = s.Close() }()
+					err = s.Migrate(t.Context())
+				}
+				errs[i] = err
+			})
+		}
+		wg.Wait()
+		for _, err := range errs {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func TestADatabaseOfANewerReleaseIsRefused(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+		one := url(t)
+		s := migrated(t, one)
+		mark := func(oldest int) { exec(t, s, "UPDATE schema_release SET min_release = ?", oldest) }
+		exec(t, s, "INSERT INTO bun_migrations (name, group_id) VALUES ('29990101000000', 99)")
+		if err := s.Migrate(t.Context()); err != nil {
+			t.Fatalf("one release behind: %v", err)
+		}
+		mark(migrations.Release + 1)
+		if err := s.Migrate(t.Context()); err == nil || !strings.Contains(err.Error(), "newer tenantry") {
+			t.Fatalf("migrate: %v", err)
+		}
+		if one == Memory {
+			return
+		}
+		if _, err := Open(t.Context(), one, Options{}); err == nil || !strings.Contains(err.Error(), "newer tenantry") {
+			t.Fatalf("open: %v", err)
+		}
+		mark(migrations.Release)
+		again, err := Open(t.Context(), one, Options{})
+		if err != nil {
+			t.Fatalf("open at its own release: %v", err)
+		}
+		_ = again.Close()
+	})
+}
+
+// The plans stand in core for those who explain them and in the database for
+// those who change them.
+func TestPlansAreSeeded(t *testing.T) {
+	s := migrated(t, Memory)
+	var rows []struct {
+		Name         string
+		TenantSlots  int
+		AutomaticDNS bool `bun:"automatic_dns"`
+	}
+	if err := s.db.NewSelect().TableExpr("plans").Scan(t.Context(), &rows); err != nil {
+		t.Fatal(err)
+	}
+	var plans []access.Plan
+	for _, r := range rows {
+		plans = append(plans, access.Plan(r))
+	}
+	for _, want := range access.Plans() {
+		if !slices.Contains(plans, want) {
+			t.Errorf("plan %+v is not in the database: %+v", want, plans)
+		}
+	}
+	if len(plans) != len(access.Plans()) {
+		t.Errorf("the database has %d plans, core %d", len(plans), len(access.Plans()))
+	}
+}
+
+// Architecture: every table but these leads with account_id, so that a
+// PostgreSQL cluster can spread it by account.
+func TestTablesLeadWithTheAccount(t *testing.T) {
+	shared := []string{"api_keys", "tenant_holders", "plans", "schema_release"}
+	s := migrated(t, Memory)
+	for _, table := range tables(t, s) {
+		var key string
+		err := s.db.NewSelect().TableExpr("pragma_table_info(?)", table).Column("name").Where("pk = 1").Scan(t.Context(), &key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Contains(shared, table) && key != "account_id" {
+			t.Errorf("the key of %s leads with %s", table, key)
+		}
+	}
+}
+
+// tables lists the schema's own tables.
+func tables(t testing.TB, s *Store) []string {
+	t.Helper()
+	q := s.db.NewSelect().TableExpr("sqlite_master").Column("name").Where("type = 'table' AND name NOT LIKE 'sqlite_%'")
+	if s.postgres() {
+		q = s.db.NewSelect().TableExpr("information_schema.tables").ColumnExpr("table_name AS name").Where("table_schema = current_schema()")
+	}
+	var names []string
+	if err := q.Where("? NOT LIKE 'bun_%'", bun.Ident(map[bool]string{true: "table_name", false: "name"}[s.postgres()])).Scan(t.Context(), &names); err != nil {
+		t.Fatal(err)
+	}
+	return names
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/ports/contract"
+)
+
+// ownedTables hold rows of accounts. A statement on one names the account
+// once for each time that it names such a table.
+var ownedTables = []string{
+	"accounts", "members", "api_keys", "tenants", "tenant_holders", "withdrawn", "domains", "mailboxes", "connect_flows",
+}
+
+// unowned are the statements that reach across accounts, and why they may.
+var unowned = map[string]string{
+	`FROM "members" AS "mb" WHERE (email = '')`:                           "the operator's command asks whether an address is taken",
+	`FROM "accounts" AS "a" JOIN plans AS p ON p.name = a.plan ORDER BY`:  "the operator's command lists all accounts",
+	`a.account_id IN (SELECT account_id FROM members WHERE email = '')`:   "the operator's command finds an account by an address",
+	`UPDATE "connect_flows" AS "f" SET step = '' WHERE (state_hash = '')`: "a browser brings only the state",
+	`WHERE (k.hash = '') AND (k.revoked_at IS NULL)`:                      "the key is what tells the account",
+	`WHERE (h.guid = '') AND (t.managed)`:                                 "the operator's command withdraws a tenant from whoever holds it",
+	`DELETE FROM "connect_flows" AS "f" WHERE (expires_at < '')`:          "expired flows of all accounts are swept",
+}
+
+var (
+	literal   = regexp.MustCompile(`X?'(?:[^']|'')*'`)
+	named     = regexp.MustCompile(`(?:FROM|JOIN|UPDATE|INTO) "?(\w+)"?`)
+	condition = regexp.MustCompile(`(?:\w+\.)?"?account_id"? = (?:''|\w+\.account_id)`)
+)
+
+// ownerless says what is wrong with a statement, or "".
+func ownerless(statement string) string {
+	owned := 0
+	for _, m := range named.FindAllStringSubmatch(statement, -1) {
+		if slices.Contains(ownedTables, m[1]) {
+			owned++
+		}
+	}
+	if owned == 0 {
+		return ""
+	}
+	if strings.HasPrefix(statement, "INSERT") {
+		if !strings.Contains(statement, `"account_id"`) {
+			return "an insert without account_id"
+		}
+		return ""
+	}
+	if n := len(condition.FindAllString(statement, -1)); n < owned {
+		return fmt.Sprintf("%d owned tables, %d conditions on account_id", owned, n)
+	}
+	return ""
+}
+
+// statements collects what runs, without its values.
+type statements struct {
+	mu  sync.Mutex
+	all map[string]bool
+}
+
+func (*statements) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
+
+func (s *statements) AfterQuery(_ context.Context, e *bun.QueryEvent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all[literal.ReplaceAllString(e.Query, "''")] = true
+}
+
+// ran returns all statements that the contract makes the store run.
+func ran(t *testing.T) []string {
+	t.Helper()
+	seen := &statements{all: map[string]bool{}}
+	for _, suite := range suites {
+		suite(t, func(t testing.TB) contract.Stores {
+			s := migrated(t, Memory)
+			s.db = s.db.WithQueryHook(seen)
+			return s
+		})
+	}
+	var all []string
+	for statement := range seen.all {
+		all = append(all, statement)
+	}
+	if len(all) < 50 {
+		t.Fatalf("only %d statements were seen", len(all))
+	}
+	return all
+}
+
+func TestEveryStatementNamesTheOwner(t *testing.T) {
+	used := map[string]bool{}
+	for _, statement := range ran(t) {
+		if exempt(statement, used) {
+			continue
+		}
+		if wrong := ownerless(statement); wrong != "" {
+			t.Errorf("%s: %s", wrong, statement)
+			continue
+		}
+		for _, mutant := range withoutOne(statement) {
+			if ownerless(mutant) == "" {
+				t.Errorf("this test would not notice a condition less in: %s", mutant)
+			}
+		}
+	}
+	for exception := range unowned {
+		if !used[exception] {
+			t.Errorf("no statement needs the exception %q", exception)
+		}
+	}
+}
+
+func exempt(statement string, used map[string]bool) bool {
+	for exception := range unowned {
+		if strings.Contains(statement, exception) {
+			used[exception] = true
+			return true
+		}
+	}
+	return false
+}
+
+// withoutOne plants the mistake: the statement with each condition on the
+// account taken out in turn.
+func withoutOne(statement string) []string {
+	if strings.HasPrefix(statement, "INSERT") {
+		return []string{strings.Replace(statement, `"account_id"`, `"id"`, 1)}
+	}
+	var mutants []string
+	for _, at := range condition.FindAllStringIndex(statement, -1) {
+		mutants = append(mutants, statement[:at[0]]+"1 = 1"+statement[at[1]:])
+	}
+	return mutants
+}

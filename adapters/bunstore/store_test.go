@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/fault"
+)
+
+func TestSQLiteFilesAreOnlyTheOwners(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "made", "on the way")
+	path := filepath.Join(dir, "odd %41 name?x#y.db")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, nil, 0o644); err != nil { //nolint:gosec // too open on purpose
+		t.Fatal(err)
+	}
+	s := migrated(t, "sqlite://"+path)
+	if _, err := s.CreateAccount(t.Context(), "ann@example.test", "complete", 0, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != 3 {
+		t.Fatalf("files: %v, %v; want the database and its two companions", files, err)
+	}
+	for _, f := range files {
+		if info, err := f.Info(); err != nil || info.Mode().Perm() != 0o600 || !strings.HasPrefix(f.Name(), filepath.Base(path)) {
+			t.Errorf("%s: mode %v, %v", f.Name(), info.Mode(), err)
+		}
+	}
+}
+
+func TestSQLitePragmas(t *testing.T) {
+	for synchronous, want := range map[string]string{"": "1", "FULL": "2"} {
+		s, err := Open(t.Context(), "sqlite://"+filepath.Join(t.TempDir(), "t.db"), Options{Synchronous: synchronous})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for pragma, want := range map[string]string{
+			"journal_mode": "wal", "busy_timeout": "5000", "foreign_keys": "1", "synchronous": want,
+		} {
+			var got string
+			if err := s.db.NewRaw("PRAGMA "+pragma).Scan(t.Context(), &got); err != nil || got != want {
+				t.Errorf("%s is %s, want %s (%v)", pragma, got, want, err)
+			}
+		}
+		_ = s.Close()
+	}
+}
+
+func TestDataOutlivesTheProcess(t *testing.T) {
+	url := "sqlite://" + filepath.Join(t.TempDir(), "t.db")
+	first, err := Open(t.Context(), url, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a, err := first.CreateAccount(t.Context(), "ann@example.test", "complete", 0, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := migrated(t, url).FindAccount(t.Context(), "ann@example.test"); err != nil || got != a {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+}
+
+func TestADatabaseThatIsAwayIsSaidSo(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(t.Context(), fmt.Sprintf("postgres://ann:hunter2@%s/x", nobody), Options{})
+	var refusal *fault.Error
+	if !errors.As(err, &refusal) || refusal.Code != fault.ServiceUnavailable || refusal.RetryAfter <= 0 {
+		t.Fatalf("got %v, want service_unavailable with a time to retry", err)
+	}
+	if strings.Contains(err.Error(), "hunter2") {
+		t.Fatalf("the error tells the password: %v", err)
+	}
+}
+
+func TestOtherURLsAreRefusedWithoutTellingThem(t *testing.T) {
+	for _, url := range []string{"", "mysql://ann:hunter2@db/x", "sqlite://", "sqlite:x", "postgres://ann:hunter2@[/x", "/var/lib/x.db"} {
+		s, err := Open(t.Context(), url, Options{})
+		if err == nil {
+			_ = s.Close()
+			t.Errorf("%q opens", url)
+		} else if strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("the error tells the password: %v", err)
+		}
+	}
+}
+
+func TestPing(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+		s, err := Open(t.Context(), url(t), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Ping(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Ping(t.Context()); err == nil {
+			t.Fatal("a closed database answers")
+		}
+	})
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+const canary = "canary7c1d"
+
+func TestSpansHoldNoValues(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+		spans := tracetest.NewInMemoryExporter()
+		tracer := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
+		s, err := Open(t.Context(), url(t), Options{TracerProvider: tracer})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = s.Close() }()
+		if err := s.Migrate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		useEverything(t, s)
+		// PostgreSQL quotes the value in its error.
+		if _, err := s.db.ExecContext(t.Context(), "SELECT CAST(? AS integer)", canary); err == nil && s.postgres() {
+			t.Fatal("the statement works")
+		}
+		var shown string
+		for _, span := range spans.GetSpans() {
+			shown += fmt.Sprintf("\n%s %v %v %v", span.Name, span.Attributes, span.Events, span.Status)
+		}
+		if len(spans.GetSpans()) < 10 || !strings.Contains(shown, "INSERT") {
+			t.Fatalf("too few spans to say anything:\n%s", shown)
+		}
+		for _, line := range strings.Split(shown, "\n") {
+			if strings.Contains(line, canary) {
+				t.Errorf("a span holds a value: %s", line)
+			}
+		}
+	})
+}
+
+// useEverything runs statements of each kind with the canary as the values.
+func useEverything(t *testing.T, s *Store) {
+	t.Helper()
+	a, err := s.CreateAccount(t.Context(), canary+"@example.test", "complete", 0, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.AddKey(t.Context(), access.Key{Account: a.ID, Name: canary, Hint: canary, CreatedAt: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	made, err := s.Attach(t.Context(), a.ID, tenant.Tenant{
+		GUID: "10000000-0000-4000-8000-000000000001", Name: canary, ConnectedBy: canary, ConsentedAt: time.Now(),
+	}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SaveTenant(t.Context(), a.ID, made); err != nil {
+		t.Fatal(err)
+	}
+	d, err := s.ReserveDomain(t.Context(), a.ID, made.GUID, canary+".test", 12, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Domain(t.Context(), a.ID, made.GUID, d.Name); err == nil {
+		t.Fatal("an unfinished domain is found")
+	}
+	if _, err := s.CreateAccount(t.Context(), canary+"@example.test", "complete", 0, time.Now()); err == nil {
+		t.Fatal("the address has two accounts")
+	}
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// Each of these breaks one promise of a store.
+type (
+	sharedAddresses  struct{ Stores }
+	planForever      struct{ Stores }
+	immortalKeys     struct{ Stores }
+	looseRotation    struct{ Stores }
+	membersOfAnybody struct{ Stores }
+	noSecrets        struct{ Stores } // tells foreign from unknown
+	oldestFirst      struct{ Stores }
+	endlessSlots     struct{ Stores }
+	slotPerConsent   struct{ Stores }
+	staleConsent     struct{ Stores }
+	forgetful        struct{ Stores }
+	deafToContext    struct{ Stores }
+	countsFirst      struct{ Stores }
+	listsUnfinished  struct{ Stores }
+	twelveAndMore    struct{ Stores }
+	alwaysFresh      struct{ Stores }
+	dropsAdded       struct{ Stores }
+	halfPairs        struct{ Stores }
+	unordered        struct{ Stores }
+	limitOverwritten struct{ Stores }
+	nilIsEmpty       struct{ Stores }
+	keepsVanished    struct{ Stores }
+	neverLater       struct{ Stores }
+	flowForever      struct{ Stores }
+	flowSavedLate    struct{ Stores }
+	dropsAllFlows    struct{ Stores }
+)
+
+func (b sharedAddresses) CreateAccount(ctx context.Context, email, plan string, slots int, now time.Time) (access.Account, error) {
+	a, err := b.Stores.CreateAccount(ctx, email, plan, slots, now)
+	if err != nil && plan == "complete" {
+		return b.Stores.CreateAccount(ctx, fmt.Sprintf("%p%s", &a, email), plan, slots, now)
+	}
+	return a, err
+}
+
+func (b planForever) SetPlan(ctx context.Context, id access.AccountID, plan string, active bool, slots int) (access.Account, error) {
+	_, _ = b.Stores.SetPlan(ctx, id, plan, true, slots)
+	return b.Account(ctx, id)
+}
+
+func (b immortalKeys) RotateKey(ctx context.Context, _ access.AccountID, _ string, fresh access.Key) error {
+	return b.AddKey(ctx, fresh)
+}
+
+func (b looseRotation) RotateKey(ctx context.Context, owner access.AccountID, id string, fresh access.Key) error {
+	_ = b.Stores.RotateKey(ctx, owner, id, fresh)
+	return nil
+}
+
+func (b membersOfAnybody) Member(ctx context.Context, _ access.AccountID, email string) (bool, error) {
+	_, err := b.FindAccount(ctx, email)
+	return err == nil, nil
+}
+
+func (b noSecrets) Tenant(ctx context.Context, owner access.AccountID, id tenant.GUID) (tenant.Tenant, error) {
+	t, err := b.Stores.Tenant(ctx, owner, id)
+	if _, held := b.Stores.Attach(ctx, owner, tenant.Tenant{GUID: id}, 0); err != nil && held != nil {
+		return t, fault.AccessDenied.With("not yours")
+	}
+	return t, err
+}
+
+func (b oldestFirst) Tenants(ctx context.Context, owner access.AccountID) ([]tenant.Tenant, error) {
+	list, err := b.Stores.Tenants(ctx, owner)
+	slices.Reverse(list)
+	return list, err
+}
+
+func (b endlessSlots) Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, _ int) (tenant.Tenant, error) {
+	return b.Stores.Attach(ctx, owner, t, 1000)
+}
+
+func (b slotPerConsent) Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, slots int) (tenant.Tenant, error) {
+	if n, err := b.TenantCount(ctx, owner); err == nil && n >= slots {
+		return tenant.Tenant{}, fault.TenantLimitReached.With("full")
+	}
+	return b.Stores.Attach(ctx, owner, t, slots)
+}
+
+// countsFirst counts outside the transaction that takes the slot.
+func (b countsFirst) Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, slots int) (tenant.Tenant, error) {
+	held, err := b.TenantCount(ctx, owner)
+	if _, known := b.Tenant(ctx, owner, t.GUID); known != nil && err == nil && held >= slots {
+		return tenant.Tenant{}, fault.TenantLimitReached.With("full")
+	}
+	return b.Stores.Attach(ctx, owner, t, 1000)
+}
+
+func (b staleConsent) SaveTenant(ctx context.Context, owner access.AccountID, t tenant.Tenant) error {
+	if now, err := b.Tenant(ctx, owner, t.GUID); err == nil {
+		t.ConsentedAt = now.ConsentedAt
+	}
+	return b.Stores.SaveTenant(ctx, owner, t)
+}
+
+func (b forgetful) Withdrawn(context.Context, access.AccountID, tenant.GUID) (bool, error) {
+	return false, nil
+}
+
+func (b deafToContext) Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, slots int) (tenant.Tenant, error) {
+	return b.Stores.Attach(context.WithoutCancel(ctx), owner, t, slots)
+}
+
+func (b listsUnfinished) ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, most int, now time.Time) (domain.Domain, error) {
+	d, err := b.Stores.ReserveDomain(ctx, owner, id, name, most, now)
+	if err == nil && !d.Added {
+		d.Added = true
+		err = b.SaveDomain(ctx, owner, d)
+		d.Added = false
+	}
+	return d, err
+}
+
+func (b twelveAndMore) ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, most int, now time.Time) (domain.Domain, error) {
+	return b.Stores.ReserveDomain(ctx, owner, id, name, most+1, now)
+}
+
+func (b alwaysFresh) ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, most int, now time.Time) (domain.Domain, error) {
+	d, err := b.Stores.ReserveDomain(ctx, owner, id, name, most, now)
+	d.Fresh = err == nil
+	return d, err
+}
+
+func (b dropsAdded) ReleaseDomain(ctx context.Context, owner access.AccountID, id string) error {
+	if d, err := b.DomainByID(ctx, owner, id); err == nil {
+		d.Added = false
+		_ = b.SaveDomain(ctx, owner, d)
+	}
+	return b.Stores.ReleaseDomain(ctx, owner, id)
+}
+
+func (b halfPairs) ReserveMailboxes(ctx context.Context, owner access.AccountID, id string, specs []mailbox.Spec, most int, now time.Time) ([]mailbox.Mailbox, error) {
+	var all []mailbox.Mailbox
+	for _, one := range specs {
+		m, err := b.Stores.ReserveMailboxes(ctx, owner, id, []mailbox.Spec{one}, most, now)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, m...)
+	}
+	return all, nil
+}
+
+func (b unordered) ReserveMailboxes(ctx context.Context, owner access.AccountID, id string, specs []mailbox.Spec, most int, now time.Time) ([]mailbox.Mailbox, error) {
+	all, err := b.Stores.ReserveMailboxes(ctx, owner, id, specs, most, now)
+	slices.SortFunc(all, func(x, y mailbox.Mailbox) int { return len(x.ID+x.Address) - len(y.ID+y.Address) })
+	slices.Reverse(all)
+	return all, err
+}
+
+func (b limitOverwritten) SaveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox) error {
+	if err := b.Stores.SaveMailbox(ctx, owner, m); err != nil {
+		return err
+	}
+	return b.SetSendLimit(ctx, owner, m.ID, m.DailySendLimit)
+}
+
+func (b nilIsEmpty) SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f ports.Found) error {
+	f.Domains, f.Mailboxes = append([]domain.Domain{}, f.Domains...), append([]mailbox.Platform{}, f.Mailboxes...)
+	return b.Stores.SaveDiscovery(ctx, owner, id, f)
+}
+
+func (b keepsVanished) SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f ports.Found) error {
+	f.Began = f.Began.Add(-1000 * time.Hour)
+	return b.Stores.SaveDiscovery(ctx, owner, id, f)
+}
+
+func (b neverLater) SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f ports.Found) error {
+	f.Began = f.Began.Add(1000 * time.Hour)
+	return b.Stores.SaveDiscovery(ctx, owner, id, f)
+}
+
+func (b flowForever) TakeFlow(ctx context.Context, hash [32]byte, from, to ports.ConnectStep, _ time.Time) (ports.ConnectFlow, error) {
+	return b.Stores.TakeFlow(ctx, hash, from, to, time.Time{})
+}
+
+func (b flowSavedLate) SaveFlow(ctx context.Context, f ports.ConnectFlow) error {
+	_ = b.Stores.SaveFlow(ctx, f)
+	return nil
+}
+
+func (b dropsAllFlows) DropFlows(ctx context.Context, before time.Time) error {
+	return b.Stores.DropFlows(ctx, before.Add(1000*time.Hour))
+}
+
+// TestStoreSuitesNoticeBrokenPromises breaks one promise at a time.
+func TestStoreSuitesNoticeBrokenPromises(t *testing.T) {
+	tenants, mailboxes := append(tenantChecks, attachChecks...), append(storedMailboxChecks, reserveMailboxChecks...)
+	found := append(discoveredDomainChecks, discoveredMailboxChecks...)
+	for name, b := range map[string]struct {
+		suite []storeCheck
+		spoil func(Stores) Stores
+	}{
+		"an address has two accounts":       {accountChecks, func(s Stores) Stores { return sharedAddresses{s} }},
+		"a plan cannot be switched off":     {keyChecks, func(s Stores) Stores { return planForever{s} }},
+		"rotated keys stay alive":           {keyChecks, func(s Stores) Stores { return immortalKeys{s} }},
+		"every rotation claims to win":      {keyChecks, func(s Stores) Stores { return looseRotation{s} }},
+		"members of any account":            {keyChecks, func(s Stores) Stores { return membersOfAnybody{s} }},
+		"foreign differs from unknown":      {tenants, func(s Stores) Stores { return noSecrets{s} }},
+		"tenants oldest first":              {tenants, func(s Stores) Stores { return oldestFirst{s} }},
+		"no ceiling":                        {tenants, func(s Stores) Stores { return endlessSlots{s} }},
+		"a renewal takes a slot":            {tenants, func(s Stores) Stores { return slotPerConsent{s} }},
+		"slots are counted before the lock": {tenants, func(s Stores) Stores { return countsFirst{s} }},
+		"an old save revokes a new consent": {tenants, func(s Stores) Stores { return staleConsent{s} }},
+		"an ended context is ignored":       {tenants, func(s Stores) Stores { return deafToContext{s} }},
+		"withdrawals are forgotten":         {assignmentChecks, func(s Stores) Stores { return forgetful{s} }},
+		"unfinished domains are listed":     {storedDomainChecks, func(s Stores) Stores { return listsUnfinished{s} }},
+		"one domain too many":               {storedDomainChecks, func(s Stores) Stores { return twelveAndMore{s} }},
+		"an old place counts as fresh":      {storedDomainChecks, func(s Stores) Stores { return alwaysFresh{s} }},
+		"an added domain is given back":     {storedDomainChecks, func(s Stores) Stores { return dropsAdded{s} }},
+		"half of a refused pair stays":      {mailboxes, func(s Stores) Stores { return halfPairs{s} }},
+		"places out of order":               {mailboxes, func(s Stores) Stores { return unordered{s} }},
+		"saving overwrites the limit":       {mailboxes, func(s Stores) Stores { return limitOverwritten{s} }},
+		"no list is an empty list":          {found, func(s Stores) Stores { return nilIsEmpty{s} }},
+		"what vanished stays":               {found, func(s Stores) Stores { return keepsVanished{s} }},
+		"what came later goes":              {found, func(s Stores) Stores { return neverLater{s} }},
+		"flows do not expire":               {flowChecks, func(s Stores) Stores { return flowForever{s} }},
+		"a flow is saved after it moved on": {flowChecks, func(s Stores) Stores { return flowSavedLate{s} }},
+		"live flows are dropped":            {flowChecks, func(s Stores) Stores { return dropsAllFlows{s} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, c := range b.suite {
+				if fails(t, func(t testing.TB) { c.run(t, b.spoil(openMemory(t))) }) {
+					return
+				}
+			}
+			t.Fatal("the suite does not notice")
+		})
+	}
+}
+
+func openMemory(t testing.TB) Stores {
+	s, err := bunstore.Open(t.Context(), bunstore.Memory, bunstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	if err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
