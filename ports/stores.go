@@ -64,7 +64,8 @@ type Tenants interface {
 	Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, slots int) (tenant.Tenant, error)
 	// SaveTenant stores what a sync, or an operation that met a lost
 	// consent, found out: names, consent, bootstrap, SMTP AUTH, discovery,
-	// counts of user mailboxes, LastSyncAt. Refusal: tenant_not_found.
+	// counts of user mailboxes, LastSyncAt. A consent that was renewed after
+	// t was loaded stays granted. Refusal: tenant_not_found.
 	SaveTenant(ctx context.Context, owner access.AccountID, t tenant.Tenant) error
 	// DeleteTenant removes the tenant and everything below it, or ends the
 	// assignment of a managed one. Refusal: tenant_not_found.
@@ -85,9 +86,13 @@ type Assignments interface {
 type Discovered interface {
 	// SaveDiscovery makes the stored domains and mailboxes those that the
 	// platform listed: new ones are added, known ones updated, vanished ones
-	// removed. Rows created after began, and creations still under way,
-	// stay. Nil domains or mailboxes mean that the platform's list could
-	// not be had: the stored ones stay untouched.
+	// removed. Rows created after began, and creations still under way
+	// (taken up by a request within the last hour), stay; so does a known
+	// domain whose CheckedAt is after began and after the listed one's. A
+	// listed mailbox still in stage reserved becomes ready and not ours, one
+	// in stage creating becomes created. Nil domains or mailboxes mean that
+	// the platform's list could not be had: the stored ones stay untouched.
+	// Refusal: tenant_not_found.
 	SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f Found) error
 }
 
@@ -155,7 +160,8 @@ type ConnectFlows interface {
 	// was before, if it is at that step and not expired at now. Refusal:
 	// connect_link_invalid.
 	TakeFlow(ctx context.Context, stateHash [32]byte, from, to ConnectStep, now time.Time) (ConnectFlow, error)
-	// SaveFlow stores what a step added, at the flow's present step.
+	// SaveFlow stores what a step added. f.Step names the flow's present
+	// step. Refusal: connect_link_invalid when the flow is not there.
 	SaveFlow(ctx context.Context, f ConnectFlow) error
 	// DropFlows deletes flows that expired before.
 	DropFlows(ctx context.Context, before time.Time) error
