@@ -5,6 +5,7 @@ package httpapi
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"log/slog"
 	"net/http"
 	"regexp"
@@ -58,11 +59,13 @@ func (g *guard) record(next http.Handler) http.Handler {
 // because is what the log may say of an error: the classification of a
 // provider's trouble, the text of our own.
 func because(err error) slog.Attr {
-	if err == nil {
+	var provider *outcome.Error
+	switch {
+	case err == nil:
 		return slog.Attr{}
+	case errors.As(err, &provider):
+		return slog.Group("provider", slog.String("outcome", provider.Kind.String()), slog.String("cause", provider.Cause))
+	default:
+		return slog.String("error", err.Error())
 	}
-	if kind := outcome.Of(err); kind != 0 {
-		return slog.String("error", "provider "+kind.String())
-	}
-	return slog.String("error", err.Error())
 }

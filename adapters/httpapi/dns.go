@@ -20,6 +20,11 @@ type domainIDPath struct {
 }
 
 func dnsOperations(api huma.API, service *domains.Service) {
+	dnsByName(api, service)
+	dnsByID(api, service)
+}
+
+func dnsByName(api huma.API, service *domains.Service) {
 	register(api, huma.Operation{
 		OperationID: "get-tenant-domain-dns", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/domains/{domain_name}/dns", Tags: []string{tagDNS},
 		Summary:     "Get the stored DNS of a tenant's domain",
@@ -33,7 +38,9 @@ func dnsOperations(api huma.API, service *domains.Service) {
 		}
 		return tenantDNSOf(d), nil
 	})
+}
 
+func dnsByID(api huma.API, service *domains.Service) {
 	register(api, huma.Operation{
 		OperationID: "get-domain-dns", Method: http.MethodGet, Path: "/v1/domains/{domain_id}/dns", Tags: []string{tagDNS},
 		Summary:     "Get the stored DNS of a domain by its id",

@@ -25,6 +25,14 @@ type addDomainInput struct {
 }
 
 func domainOperations(api huma.API, service *domains.Service) {
+	listDomains(api, service)
+	addADomain(api, service)
+	verifyDomain(api, service)
+	enableDKIM(api, service)
+	dkimStatus(api, service)
+}
+
+func listDomains(api huma.API, service *domains.Service) {
 	register(api, huma.Operation{
 		OperationID: "list-domains", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/domains", Tags: []string{tagDomains},
 		Summary:     "List domains",
@@ -39,7 +47,9 @@ func domainOperations(api huma.API, service *domains.Service) {
 		list := each(all, entryOf)
 		return domainList{TenantID: string(id), Domains: list, Count: len(list)}, nil
 	})
+}
 
+func addADomain(api huma.API, service *domains.Service) {
 	register(api, huma.Operation{
 		OperationID: "add-domain", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/domains", Tags: []string{tagDomains},
 		Summary: "Add a domain",
@@ -57,7 +67,9 @@ func domainOperations(api huma.API, service *domains.Service) {
 		}
 		return addedOf(id, added), nil
 	})
+}
 
+func verifyDomain(api huma.API, service *domains.Service) {
 	register(api, huma.Operation{
 		OperationID: "verify-domain", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/domains/{domain_name}/verify", Tags: []string{tagDomains},
 		Summary: "Verify a domain",
@@ -72,7 +84,9 @@ func domainOperations(api huma.API, service *domains.Service) {
 		}
 		return verifiedOf(d), nil
 	})
+}
 
+func enableDKIM(api huma.API, service *domains.Service) {
 	register(api, huma.Operation{
 		OperationID: "enable-dkim", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/domains/{domain_name}/enable-dkim", Tags: []string{tagDomains},
 		Summary: "Enable DKIM",
@@ -88,7 +102,9 @@ func domainOperations(api huma.API, service *domains.Service) {
 		return signedDomain{Status: "enabled", DomainName: d.Name, DKIMStatus: "enabled",
 			Message: "DKIM signing is enabled for the domain."}, nil
 	})
+}
 
+func dkimStatus(api huma.API, service *domains.Service) {
 	register(api, huma.Operation{
 		OperationID: "get-dkim-status", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/domains/{domain_name}/dkim-status", Tags: []string{tagDomains},
 		Summary:     "Get the DKIM status",

@@ -29,7 +29,7 @@ var exampleTime = time.Date(2026, time.March, 2, 9, 30, 0, 0, time.UTC)
 func ptr[T any](v T) *T { return &v }
 
 var exampleConnectURL = connectURL{
-	ConnectURL: "https://login.microsoftonline.com/organizations/v2.0/adminconsent?client_id=…&state=…",
+	ConnectURL: "https://login.microsoftonline.com/organizations/v2.0/adminconsent?client_id=1f0e6c2b&state=c2lnbmVk",
 	ExpiresAt:  exampleTime.Add(15 * time.Minute),
 }
 
@@ -125,4 +125,7 @@ var exampleUpdated = updatedMailbox{Status: "updated", Mailbox: changedMailbox{I
 var exampleUsage = mailboxUsage{MailboxID: exampleMailboxID, PrimarySMTP: exampleAddress, DisplayName: "Ana Lima", AccountEnabled: true,
 	DailySendLimit: ptr(20), SendsToday: 5, SendsTodayAt: &exampleTime, RemainingSends: ptr(15), UtilizationPct: ptr(25.0)}
 
-var exampleRotated = rotatedKey{Status: "rotated", APIKey: "tny_live_<48 hexadecimal characters>", KeyHint: "9f0e", RotatedAt: exampleTime}
+// exampleKey shows the form of a key; it is none.
+const exampleKey = "tny_live_<48 hexadecimal characters>"
+
+var exampleRotated = rotatedKey{Status: "rotated", APIKey: exampleKey, KeyHint: "9f0e", RotatedAt: exampleTime}

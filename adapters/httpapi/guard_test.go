@@ -111,7 +111,7 @@ func TestProviderTrouble(t *testing.T) {
 	a.expect(call{method: "POST", path: domainsOfA, body: `{"domain":"example.com"}`, key: w.a.key}, 403, "access_denied")
 }
 
-// Each operation gets its time, and a write outlives its caller.
+// An operation gets its time.
 func TestDeadlines(t *testing.T) {
 	var left time.Duration
 	w, a, _ := listed(t, func(ctx context.Context) ([]tenant.Tenant, error) {
@@ -164,7 +164,7 @@ func TestAccessLineAndSpan(t *testing.T) {
 	}
 	shown := lines.String()
 	for _, attribute := range ended[0].Attributes {
-		shown += string(attribute.Key) + "=" + attribute.Value.Emit() + "\n"
+		shown += string(attribute.Key) + "=" + attribute.Value.String() + "\n"
 	}
 	if !strings.Contains(shown, "http.route=/v1/tenants/{tenant_id}") {
 		t.Errorf("no http.route: %s", shown)

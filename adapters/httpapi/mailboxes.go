@@ -32,6 +32,13 @@ type updateInput struct {
 }
 
 func mailboxOperations(api huma.API, service *mailboxes.Service) {
+	listMailboxes(api, service)
+	provision(api, service)
+	changeMailbox(api, service)
+	usage(api, service)
+}
+
+func listMailboxes(api huma.API, service *mailboxes.Service) {
 	register(api, huma.Operation{
 		OperationID: "list-mailboxes", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/mailboxes", Tags: []string{tagMailboxes},
 		Summary:     "List mailboxes",
@@ -46,7 +53,9 @@ func mailboxOperations(api huma.API, service *mailboxes.Service) {
 		list := each(all, mailboxOf)
 		return mailboxList{TenantID: string(id), Mailboxes: list, Count: len(list)}, nil
 	})
+}
 
+func provision(api huma.API, service *mailboxes.Service) {
 	register(api, huma.Operation{
 		OperationID: "provision-mailboxes", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/mailboxes", Tags: []string{tagMailboxes},
 		Summary: "Provision mailboxes",
@@ -69,7 +78,9 @@ func mailboxOperations(api huma.API, service *mailboxes.Service) {
 		}
 		return provisionedOf(results), nil
 	})
+}
 
+func changeMailbox(api huma.API, service *mailboxes.Service) {
 	register(api, huma.Operation{
 		OperationID: "update-mailbox", Method: http.MethodPatch, Path: "/v1/tenants/{tenant_id}/mailboxes/{mailbox_id}", Tags: []string{tagMailboxes},
 		Summary: "Change a mailbox",
@@ -90,7 +101,9 @@ func mailboxOperations(api huma.API, service *mailboxes.Service) {
 		}
 		return updatedOf(m), nil
 	})
+}
 
+func usage(api huma.API, service *mailboxes.Service) {
 	register(api, huma.Operation{
 		OperationID: "get-mailbox-usage", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/mailboxes/{mailbox_id}/usage", Tags: []string{tagMailboxes},
 		Summary:     "Get a mailbox's usage",

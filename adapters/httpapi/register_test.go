@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+	"time"
 )
 
 // Every operation declares its bucket and whether it is a write; one that was
@@ -48,6 +49,23 @@ func TestBuckets(t *testing.T) {
 			}
 			if got := termsOf(op).bucket; got != expected {
 				t.Errorf("%s counts in %s, want %s", op.OperationID, got, expected)
+			}
+		}
+	}
+}
+
+// Sync alone gets more time than a request usually has.
+func TestTimes(t *testing.T) {
+	api := newAPI(http.NewServeMux())
+	operations(api, Options{})
+	for _, item := range api.OpenAPI().Paths {
+		for _, op := range operationsOf(item) {
+			want := 55 * time.Second
+			if op.OperationID == "sync-tenant" {
+				want = 110 * time.Second
+			}
+			if got := termsOf(op).time(); got != want {
+				t.Errorf("%s gets %v, want %v", op.OperationID, got, want)
 			}
 		}
 	}

@@ -21,6 +21,14 @@ type tenantPath struct {
 }
 
 func tenantOperations(api huma.API, service *tenants.Service) {
+	connectLink(api, service)
+	listTenants(api, service)
+	getTenant(api, service)
+	syncTenant(api, service)
+	deleteTenant(api, service)
+}
+
+func connectLink(api huma.API, service *tenants.Service) {
 	register(api, huma.Operation{
 		OperationID: "get-connect-url", Method: http.MethodGet, Path: "/v1/tenants/connect-url", Tags: []string{tagTenants},
 		Summary: "Get a connect link",
@@ -36,7 +44,9 @@ func tenantOperations(api huma.API, service *tenants.Service) {
 		}
 		return connectURL{ConnectURL: link.URL, ExpiresAt: link.ExpiresAt.UTC()}, nil
 	})
+}
 
+func listTenants(api huma.API, service *tenants.Service) {
 	register(api, huma.Operation{
 		OperationID: "list-tenants", Method: http.MethodGet, Path: "/v1/tenants", Tags: []string{tagTenants},
 		Summary:     "List tenants",
@@ -50,7 +60,9 @@ func tenantOperations(api huma.API, service *tenants.Service) {
 		list := each(all, summaryOf)
 		return tenantList{Tenants: list, Count: len(list)}, nil
 	})
+}
 
+func getTenant(api huma.API, service *tenants.Service) {
 	register(api, huma.Operation{
 		OperationID: "get-tenant", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}", Tags: []string{tagTenants},
 		Summary:     "Get a tenant",
@@ -63,7 +75,9 @@ func tenantOperations(api huma.API, service *tenants.Service) {
 		}
 		return detailOf(t, ready), nil
 	})
+}
 
+func syncTenant(api huma.API, service *tenants.Service) {
 	register(api, huma.Operation{
 		OperationID: "sync-tenant", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/sync", Tags: []string{tagTenants},
 		Summary: "Synchronize a tenant",
@@ -79,7 +93,9 @@ func tenantOperations(api huma.API, service *tenants.Service) {
 		}
 		return syncedOf(s), nil
 	})
+}
 
+func deleteTenant(api huma.API, service *tenants.Service) {
 	register(api, huma.Operation{
 		OperationID: "delete-tenant", Method: http.MethodDelete, Path: "/v1/tenants/{tenant_id}", Tags: []string{tagTenants},
 		Summary: "Delete a tenant",

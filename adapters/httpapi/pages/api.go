@@ -22,6 +22,9 @@ var assets embed.FS
 const apiPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
+// maxAsset is above the size of every asset; the largest has 1.7 MB.
+const maxAsset = 4 << 20
+
 // API is the document in a browser, with requests to try.
 func API(w http.ResponseWriter, _ *http.Request) { show(w, "api.html", apiPolicy, nil) }
 
@@ -52,6 +55,6 @@ func Asset(w http.ResponseWriter, r *http.Request, name string) bool {
 	if err != nil {
 		panic(err) // the file is part of the program
 	}
-	_, _ = io.Copy(w, unpacked)
+	_, _ = io.CopyN(w, unpacked, maxAsset)
 	return true
 }
