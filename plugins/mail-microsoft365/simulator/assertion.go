@@ -3,7 +3,7 @@
 package simulator
 
 import (
-	"crypto/sha1" //nolint:gosec // x5t is SHA-1 by its definition
+	"crypto/sha1"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
@@ -63,7 +63,7 @@ func (r registration) certificate(header map[jose.HeaderKey]any) *x509.Certifica
 		if err != nil {
 			continue
 		}
-		long, short := sha256.Sum256(cert.Raw), sha1.Sum(cert.Raw) //nolint:gosec // see the import
+		long, short := sha256.Sum256(cert.Raw), sha1.Sum(cert.Raw)
 		if header["x5t#S256"] == base64.RawURLEncoding.EncodeToString(long[:]) ||
 			header["x5t"] == base64.RawURLEncoding.EncodeToString(short[:]) {
 			return cert

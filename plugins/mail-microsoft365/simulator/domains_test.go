@@ -313,3 +313,16 @@ func TestForceDelete(t *testing.T) {
 	}
 	golden(t, "graph-not-found", tn.graph("GET", "/domains/"+domain, nil))
 }
+
+// TestDNSOutage: without a DNS the platform finds no record, and says so.
+func TestDNSOutage(t *testing.T) {
+	tn := start(t).connected()
+	tn.graph("POST", "/domains", m{"id": domain})
+	tn.publishProof(domain)
+	tn.world.silence(true)
+	golden(t, "graph-verification-failed", tn.graph("POST", "/domains/"+domain+"/verify", nil))
+	tn.world.silence(false)
+	if a := tn.graph("POST", "/domains/"+domain+"/verify", nil); a.status != http.StatusOK {
+		t.Errorf("%d %s", a.status, a.raw)
+	}
+}

@@ -13,7 +13,7 @@ import (
 var mailboxKinds = []string{"UserMailbox", "SharedMailbox", "RoomMailbox", "EquipmentMailbox", "DiscoveryMailbox",
 	"LinkedMailbox", "SchedulingMailbox", "GroupMailbox", "TeamMailbox"}
 
-var aliasForm = regexp.MustCompile("^[A-Za-z0-9!#%*+/=?^_~-]+(\\.[A-Za-z0-9!#%*+/=?^_~-]+)*$")
+var aliasForm = regexp.MustCompile(`^[A-Za-z0-9!#%*+/=?^_~-]+(\.[A-Za-z0-9!#%*+/=?^_~-]+)*$`)
 
 // mailboxRow is a mailbox with the properties that matter out of the 336.
 func (t *tenant) mailboxRow(m mailbox) object {

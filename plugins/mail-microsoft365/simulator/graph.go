@@ -3,11 +3,8 @@
 package simulator
 
 import (
-	"encoding/json"
 	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
@@ -98,112 +95,3 @@ func (s *simulator) graphCall(needs []string, fn func(*graphCall) result) http.H
 
 // may reports whether the caller holds an app role.
 func (c *graphCall) may(role string) bool { return slices.Contains(c.roles, role) }
-
-// admit authenticates a call by its bearer token.
-func (s *simulator) admit(r *http.Request) (*graphCall, *graphError) {
-	now := s.kit.Now()
-	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !ok || token == "" {
-		return nil, errNoToken.of("")
-	}
-	claims, err := s.registration().verify(token)
-	if err != nil {
-		return nil, errBadToken.of("")
-	}
-	if claims["aud"] != graphAudience {
-		return nil, errAudience.of("")
-	}
-	if !alive(claims, now) {
-		return nil, errExpired.of("")
-	}
-	tid, _ := claims["tid"].(string)
-	f := s.store.find(tid)
-	if f == nil {
-		return nil, errIdentity.of("")
-	}
-	c := &graphCall{s: s, r: r, file: f, now: now, tenant: tid}
-	granted := false
-	f.View(func(t *tenant) {
-		granted = t.Grant.Consent == "granted" && !t.Behaviour.Deleted && !t.Behaviour.AppDisabled
-		for _, role := range texts(claims["roles"]) {
-			if t.Grant.has(role) {
-				c.roles = append(c.roles, role)
-			}
-		}
-	})
-	if !granted {
-		return nil, errIdentity.of("")
-	}
-	return c, nil
-}
-
-// alive checks a token's times.
-func alive(claims map[string]any, now time.Time) bool {
-	until, _ := claims["exp"].(float64)
-	from, _ := claims["nbf"].(float64)
-	return now.Unix() < int64(until) && now.Add(5*time.Minute).Unix() >= int64(from)
-}
-
-// texts reads a claim that is a list of strings.
-func texts(claim any) []string {
-	list, _ := claim.([]any)
-	var out []string
-	for _, v := range list {
-		if text, ok := v.(string); ok {
-			out = append(out, text)
-		}
-	}
-	return out
-}
-
-// graphAnswer writes an answer with the headers that Graph always sends.
-func (s *simulator) graphAnswer(w http.ResponseWriter, r *http.Request, out result) {
-	request, client := newGUID(), r.Header.Get("client-request-id")
-	if client == "" {
-		client = request
-	}
-	h := w.Header()
-	h.Set("request-id", request)
-	h.Set("client-request-id", client)
-	h.Set("x-ms-ags-diagnostic", `{"ServerInfo":{"DataCenter":"Sandbox","Slice":"E","Ring":"0","ScaleUnit":"000","RoleInstance":"SIM"}}`)
-	h.Set("Date", s.kit.Now().Format(http.TimeFormat))
-	h.Set("x-ms-resource-unit", strconv.Itoa(resourceUnits(r)))
-	status, body := out.status, out.body
-	if out.refused != nil {
-		status, body = out.refused.status, out.refused.body(s.kit.Now(), request, client)
-		if status == http.StatusUnauthorized {
-			h.Set("WWW-Authenticate", `Bearer realm="", authorization_uri="`+s.authority("common")+
-				`/oauth2/authorize", client_id="`+graphAppID+`"`)
-		}
-	}
-	if text, plain := body.(string); plain {
-		h.Set("Content-Type", "text/plain")
-		w.WriteHeader(status)
-		_, _ = w.Write([]byte(text))
-		return
-	}
-	if body == nil {
-		w.WriteHeader(status)
-		return
-	}
-	h.Set("Content-Type", "application/json;odata.metadata=minimal;odata.streaming=true;IEEE754Compatible=false;charset=utf-8")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body)
-}
-
-// resourceUnits is what a call costs of the directory's budget.
-func resourceUnits(r *http.Request) int {
-	cost := 1
-	switch {
-	case r.Method != http.MethodGet:
-		cost = 2
-	case strings.HasSuffix(r.URL.Path, "/users") || strings.HasSuffix(r.URL.Path, "/appRoleAssignments"):
-		cost = 2
-	case strings.HasSuffix(r.URL.Path, "/domainNameReferences"):
-		cost = 4
-	}
-	if r.URL.Query().Has("$select") {
-		cost--
-	}
-	return max(cost, 1)
-}

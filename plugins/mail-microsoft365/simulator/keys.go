@@ -6,7 +6,7 @@ import (
 	"crypto"
 	"crypto/rand"
 	"crypto/rsa"
-	"crypto/sha1" //nolint:gosec // x5t is SHA-1 by its definition
+	"crypto/sha1"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/base64"
@@ -44,7 +44,7 @@ func newSigningKey() (signingKey, error) {
 
 // thumbprint is the x5t of the key, which Microsoft also uses as its kid.
 func (k signingKey) thumbprint() string {
-	sum := sha1.Sum(k.Certificate) //nolint:gosec // see the import
+	sum := sha1.Sum(k.Certificate)
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 

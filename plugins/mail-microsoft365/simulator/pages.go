@@ -4,7 +4,6 @@ package simulator
 
 import (
 	"embed"
-	"fmt"
 	"html/template"
 	"net/http"
 )
@@ -44,8 +43,8 @@ func (s *simulator) show(w http.ResponseWriter, p page) {
 	// No form-action: browsers apply it to the redirect after the post too.
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'")
 	w.WriteHeader(p.Status)
-	if err := signPage.Execute(w, p); err != nil && s.kit.Log != nil {
-		fmt.Fprintf(s.kit.Log, "simulator microsoft365: page: %v\n", err)
+	if err := signPage.Execute(w, p); err != nil {
+		s.note("page: %v", err)
 	}
 }
 

@@ -7,6 +7,7 @@
 package simulator
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -66,6 +67,13 @@ func (s *simulator) ready() simulate.Ready {
 		},
 		Secrets: map[string]string{"client_secret": app.Secret},
 		Control: []string{"tenants", "messages"},
+	}
+}
+
+// note tells people what went wrong outside of an answer.
+func (s *simulator) note(format string, args ...any) {
+	if s.kit.Log != nil {
+		fmt.Fprintf(s.kit.Log, "simulator microsoft365: "+format+"\n", args...)
 	}
 }
 

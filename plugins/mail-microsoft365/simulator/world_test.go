@@ -19,7 +19,7 @@ type world struct {
 
 	mu      sync.Mutex
 	records []string
-	asked   []string
+	silent  bool // the world does not say where its DNS is
 }
 
 func newWorld(t *testing.T) *world {
@@ -38,7 +38,11 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(func() { _ = tcp.Shutdown() })
 
 	web := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
-		_, _ = rw.Write([]byte(`{"addr":"` + conn.LocalAddr().String() + `"}`))
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if !w.silent {
+			_, _ = rw.Write([]byte(`{"addr":"` + conn.LocalAddr().String() + `"}`))
+		}
 	}))
 	t.Cleanup(web.Close)
 	w.url = web.URL
@@ -71,12 +75,17 @@ func (w *world) publish(records ...string) {
 	w.records = append(w.records, records...)
 }
 
+func (w *world) silence(on bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.silent = on
+}
+
 // ServeDNS answers exactly what was published, and UDP answers with more than
 // four records as truncated.
 func (w *world) ServeDNS(rw dns.ResponseWriter, q *dns.Msg) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.asked = append(w.asked, dns.TypeToString[q.Question[0].Qtype]+" "+q.Question[0].Name)
 	m := new(dns.Msg).SetReply(q)
 	for _, text := range w.records {
 		rr, err := dns.NewRR(text)

@@ -54,6 +54,8 @@ func (k *Kit) serve(w http.ResponseWriter, r *http.Request, p Provider, call Cal
 		}
 		p.Fail(out, r, f.Status, f.RetryAfter)
 	case Delay:
+		// The work is done late even for a caller who gave up meanwhile: a
+		// request that has arrived is not taken back.
 		time.Sleep(f.delay())
 		p.ServeHTTP(out, r)
 	default:
@@ -67,7 +69,10 @@ func (k *Kit) serve(w http.ResponseWriter, r *http.Request, p Provider, call Cal
 	case DropAfter:
 		panic(http.ErrAbortHandler)
 	case DelayAfter:
-		time.Sleep(f.delay())
+		select {
+		case <-time.After(f.delay()):
+		case <-r.Context().Done():
+		}
 	}
 	out.send(w)
 }

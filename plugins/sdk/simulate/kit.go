@@ -37,7 +37,10 @@ type Provider interface {
 	http.Handler
 }
 
-// Kit is the part that all simulators have in common.
+// Kit is the part that all simulators have in common. A simulator opens one,
+// keeps its own state in Files, tells the time by Now, and serves
+//
+//	kit.Handler(provider, control)
 type Kit struct {
 	Options
 
