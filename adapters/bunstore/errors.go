@@ -21,8 +21,9 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// What the two databases say in their own ways. A duplicate is tried again
-// like any lost race: the second look finds the other's row.
+// What the two databases say in their own ways. A duplicate and a parent that
+// is gone are tried again like any lost race: the second look finds the
+// other's row, or no tenant.
 var (
 	errDuplicate = errors.New("the row exists")
 	errLost      = errors.New("lost against another transaction")

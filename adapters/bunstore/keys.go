@@ -48,14 +48,17 @@ func newKeyRow(k access.Key) keyRow {
 // AddKey implements ports.Accounts.
 func (s *Store) AddKey(ctx context.Context, k access.Key) error {
 	row := newKeyRow(k)
-	err := s.run(ctx, "add key", func(ctx context.Context, db bun.IDB) error {
-		_, err := db.NewInsert().Model(&row).Exec(ctx)
+	return s.atomically(ctx, "add key", func(ctx context.Context, tx bun.IDB) error {
+		known, err := tx.NewSelect().Model((*accountRow)(nil)).Where("account_id = ?", row.AccountID).Exists(ctx)
+		if err == nil && !known {
+			err = fault.AccountNotFound.With("there is no account with this id")
+		}
+		if err != nil {
+			return err
+		}
+		_, err = tx.NewInsert().Model(&row).Exec(ctx)
 		return err
 	})
-	if errors.Is(err, errNoParent) {
-		return fault.AccountNotFound.With("there is no account with this id")
-	}
-	return err
 }
 
 // Caller implements ports.Keys: key, account and plan are one query, asked

@@ -40,12 +40,17 @@ func (s *Store) again(ctx context.Context, doing string, attempt func() error) e
 		if err = attempt(); err == nil {
 			return nil
 		}
-		if err = translate(ctx, err); !errors.Is(err, errLost) && !errors.Is(err, errDuplicate) {
+		if err = translate(ctx, err); !worthAnother(err) {
 			break
 		}
 		s.log.DebugContext(ctx, "database statement lost against another", "doing", doing, "try", try+1)
 	}
 	return fmt.Errorf("%s: %w", doing, gaveUp(err))
+}
+
+// worthAnother is true for what a second look may find different.
+func worthAnother(err error) bool {
+	return errors.Is(err, errLost) || errors.Is(err, errDuplicate) || errors.Is(err, errNoParent)
 }
 
 // pause lets the winner finish. It reports false when the caller is gone.

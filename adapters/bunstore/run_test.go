@@ -68,6 +68,7 @@ func TestTriesAgain(t *testing.T) {
 		{"lost twice", []error{lost, lost}, 3, nil},
 		{"lost for good", []error{lost, lost, lost}, 3, fault.ServiceUnavailable},
 		{"a duplicate is looked at again", []error{&pgconn.PgError{Code: "23505"}}, 2, nil},
+		{"a parent that is gone is looked for again", []error{&pgconn.PgError{Code: "23503"}}, 2, nil},
 		{"a refusal stands", []error{refusal}, 1, fault.TenantNotFound},
 		{"away is not tried again", []error{io.EOF}, 1, fault.ServiceUnavailable},
 		{"a mistake of ours stands", []error{&pgconn.PgError{Code: "42601"}}, 1, &pgconn.PgError{Code: "42601"}},

@@ -12,6 +12,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
 )
 
 const noGUID = tenant.GUID("99999999-0000-4000-8000-000000000000")
@@ -139,6 +140,30 @@ var tenantChecks = []storeCheck{
 		must(t, "mailboxes of the next holder", err)
 		if len(list) != 0 {
 			t.Fatalf("the next holder sees %+v", list)
+		}
+	}},
+	{"work on a tenant that is deleted meanwhile does not find it", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		for n := range 5 {
+			d := addDomain(t, s, ann, attach(t, s, ann, n).GUID, "contoso.test")
+			for _, err := range atOnce(8, func(i int) error {
+				switch i % 4 {
+				case 0:
+					return s.DeleteTenant(t.Context(), ann, guid(n))
+				case 1:
+					_, err := s.ReserveMailboxes(t.Context(), ann, d.ID, specs(d, "a", "b"), 3, now)
+					return err
+				case 2:
+					_, err := s.ReserveDomain(t.Context(), ann, guid(n), "new.test", 12, now)
+					return err
+				default:
+					return s.SaveDiscovery(t.Context(), ann, guid(n), ports.Found{Began: now, Mailboxes: listing("a@contoso.test")})
+				}
+			}) {
+				if err != nil && !errors.Is(err, fault.TenantNotFound) && !errors.Is(err, fault.DomainNotFound) {
+					t.Fatal(err)
+				}
+			}
 		}
 	}},
 	{"an ended context ends the call and stores nothing", func(t testing.TB, s Stores) {
