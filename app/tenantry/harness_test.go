@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -38,6 +39,10 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	code := m.Run()
+	if err := stopShared(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
 	_ = os.RemoveAll(scratch)
 	os.Exit(code)
 }
@@ -71,7 +76,6 @@ func binary(t *testing.T, make func() (built, error)) built {
 // process is a started binary. Its logs are kept for the test's output and
 // for looking into.
 type process struct {
-	t    *testing.T
 	cmd  *exec.Cmd
 	logs *safeBuffer
 	done chan struct{}
@@ -99,33 +103,51 @@ func (b *safeBuffer) String() string {
 // environment; out gets standard output.
 func start(t *testing.T, b built, env []string, out io.Writer, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command(b.binary, args...), logs: &safeBuffer{}, done: make(chan struct{})}
+	p, err := launch(b, env, out, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.until(t)
+	return p
+}
+
+// launch runs a binary until somebody stops it.
+func launch(b built, env []string, out io.Writer, args ...string) (*process, error) {
+	p := &process{cmd: exec.Command(b.binary, args...), logs: &safeBuffer{}, done: make(chan struct{})}
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + scratch}, env...)
 	p.cmd.Stdout, p.cmd.Stderr = out, p.logs
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	go func() { _ = p.cmd.Wait(); close(p.done) }()
+	return p, nil
+}
+
+// until ties the process to a test.
+func (p *process) until(t *testing.T) {
 	t.Cleanup(func() {
-		p.stop()
+		if err := p.stop(); err != nil {
+			t.Error(err)
+		}
 		if t.Failed() {
-			t.Logf("logs of %s %s:\n%s", filepath.Base(b.binary), strings.Join(args, " "), tail(p.logs.String(), 6000))
+			t.Logf("logs of %s:\n%s", strings.Join(p.cmd.Args, " "), tail(p.logs.String(), 6000))
 		}
 	})
-	return p
 }
 
 func tail(s string, n int) string { return s[max(0, len(s)-n):] }
 
-// stop ends the process as an operator would, and by force after 30 s.
-func (p *process) stop() {
+// stop ends the process as an operator would, and by force after 30 s, which
+// is an error.
+func (p *process) stop() error {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-p.done:
+		return nil
 	case <-time.After(30 * time.Second):
-		p.t.Error("the process did not stop on SIGTERM")
 		p.kill()
+		return errors.New("the process did not stop on SIGTERM")
 	}
 }
 
@@ -138,8 +160,24 @@ func (p *process) kill() {
 // startDev starts the sandbox and waits for its ready line.
 func startDev(t *testing.T, b built, data string, env []string, args ...string) (*process, sandbox.Ready) {
 	t.Helper()
+	p, ready, err := launchDev(b, data, env, args...)
+	if p != nil {
+		p.until(t)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, ready
+}
+
+// launchDev is startDev without a test.
+func launchDev(b built, data string, env []string, args ...string) (*process, sandbox.Ready, error) {
+	var ready sandbox.Ready
 	read, write := io.Pipe()
-	p := start(t, b, env, write, append([]string{"dev", "--json", "--listen", "127.0.0.1:0", "--data", data}, args...)...)
+	p, err := launch(b, env, write, append([]string{"dev", "--json", "--listen", "127.0.0.1:0", "--data", data}, args...)...)
+	if err != nil {
+		return nil, ready, err
+	}
 	lines := make(chan string, 1)
 	go func() {
 		line, _ := bufio.NewReader(read).ReadString('\n')
@@ -147,16 +185,15 @@ func startDev(t *testing.T, b built, data string, env []string, args ...string) 
 		_, _ = io.Copy(io.Discard, read)
 	}()
 	go func() { <-p.done; _ = write.Close() }()
-	var ready sandbox.Ready
 	select {
 	case line := <-lines:
 		if err := json.Unmarshal([]byte(line), &ready); err != nil {
-			t.Fatalf("ready line %q: %v\n%s", line, err, tail(p.logs.String(), 4000))
+			return p, ready, fmt.Errorf("ready line %q: %w", line, err)
 		}
+		return p, ready, nil
 	case <-time.After(60 * time.Second):
-		t.Fatal("no ready line in a minute")
+		return p, ready, errors.New("no ready line in a minute")
 	}
-	return p, ready
 }
 
 // client calls one started service.

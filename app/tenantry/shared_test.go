@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/tenantry/tenantry/adapters/sandbox"
+)
+
+// One sandbox serves every test that keeps to accounts and tenants of its own.
+// Tests that plan faults, read the journal or move the clock run alone: they
+// do not call t.Parallel, or start a sandbox for themselves.
+var shared struct {
+	start   sync.Once
+	process *process
+	ready   sandbox.Ready
+	err     error
+}
+
+// common is the owner of the shared sandbox.
+func common(t *testing.T) caller {
+	t.Helper()
+	b := binary(t, release)
+	shared.start.Do(func() {
+		shared.process, shared.ready, shared.err = launchDev(b, filepath.Join(scratch, "shared"), nil)
+	})
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("logs of the shared sandbox:\n%s", tail(shared.process.logs.String(), 3000))
+		}
+	})
+	return ownerAt(t, shared.ready)
+}
+
+// stopShared ends the shared sandbox, if it was started.
+func stopShared() error {
+	if shared.process == nil {
+		return nil
+	}
+	return shared.process.stop()
+}
