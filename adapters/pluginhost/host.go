@@ -30,8 +30,6 @@ type Options struct {
 	Env []string
 	// TelemetryHeaders go to plugins as OTEL_EXPORTER_OTLP_HEADERS.
 	TelemetryHeaders secret.Text
-	// RequestID finds the id of the API request behind a call. It may be nil.
-	RequestID func(context.Context) string
 	// Patience says how long the host waits for what; zero values are the
 	// defaults.
 	Patience Patience
@@ -85,23 +83,19 @@ func (h *Host) Mail(name string, connection func(context.Context) (wire.Connecti
 		if err != nil {
 			return wire.Session{}, err
 		}
-		return h.session(ctx, p, l, c, secrets), nil
+		return h.session(p, l, c, secrets), nil
 	})
 }
 
-func (h *Host) session(ctx context.Context, p *supervised, l *life, c wire.Connection, secrets []secret.Text) wire.Session {
+func (h *Host) session(p *supervised, l *life, c wire.Connection, secrets []secret.Text) wire.Session {
 	for _, s := range c.Secrets {
 		secrets = append(secrets, s)
 	}
 	release := h.redactor.hold(secrets)
-	s := wire.Session{Process: l.process, Connection: c, Done: func(err error) {
+	return wire.Session{Process: l.process, Connection: c, Done: func(err error) {
 		release()
 		p.ended(l, err)
 	}}
-	if h.options.RequestID != nil {
-		s.RequestID = h.options.RequestID(ctx)
-	}
-	return s
 }
 
 // Describe asks a plugin who it is and what it needs; it starts the plugin.

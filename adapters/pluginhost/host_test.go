@@ -19,6 +19,7 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/wire"
+	"github.com/tenantry/tenantry/ports"
 )
 
 // TestEnvironmentIsTheAllowList compares all that a plugin sees with what it
@@ -113,10 +114,8 @@ func TestConnectionErrorIsTheCalls(t *testing.T) {
 }
 
 func TestRequestIDCrosses(t *testing.T) {
-	h, _ := host(t, pluginhost.Options{
-		Dir: folder(t, "puppet:puppet"), RequestID: func(context.Context) string { return "req-42" },
-	})
-	p, err := doing(h, "puppet", "").Profile(t.Context())
+	h, _ := host(t, pluginhost.Options{Dir: folder(t, "puppet:puppet")})
+	p, err := doing(h, "puppet", "").Profile(ports.WithRequestID(t.Context(), "req-42"))
 	if err != nil || p.BuiltinDomain != "req-42" {
 		t.Fatalf("got %+v, %v", p, err)
 	}

@@ -78,7 +78,7 @@ func assemble(ctx context.Context, c Config, log *slog.Logger, publicURL string,
 	if s.store, err = openStore(ctx, c, log); err != nil {
 		return nil, err
 	}
-	if s.host, err = pluginhost.New(pluginhost.Options{Dir: c.PluginDir, Log: log, Env: os.Environ(), RequestID: ports.RequestID}); err != nil {
+	if s.host, err = pluginhost.New(pluginhost.Options{Dir: c.PluginDir, Log: log, Env: os.Environ()}); err != nil {
 		return nil, errors.Join(fmt.Errorf("plugins: %w", err), s.store.Close())
 	}
 	if s.platform, err = s.mail(c, o); err != nil {

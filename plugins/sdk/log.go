@@ -11,7 +11,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/tenantry/tenantry/plugins/wire"
+	"github.com/tenantry/tenantry/ports"
 )
 
 // newLog writes the lines that the host reads: JSON with the member names of
@@ -43,7 +43,7 @@ func hclogNames(groups []string, a slog.Attr) slog.Attr {
 type callHandler struct{ slog.Handler }
 
 func (h callHandler) Handle(ctx context.Context, r slog.Record) error {
-	if id := wire.RequestID(ctx); id != "" {
+	if id := ports.RequestID(ctx); id != "" {
 		r.AddAttrs(slog.String("request_id", id))
 	}
 	if span := trace.SpanContextFromContext(ctx); span.IsValid() {

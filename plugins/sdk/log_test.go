@@ -13,14 +13,14 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/tenantry/tenantry/plugins/wire"
+	"github.com/tenantry/tenantry/ports"
 )
 
 func TestLogLinesAreHclogs(t *testing.T) {
 	defer slog.SetDefault(slog.Default())
 	var out bytes.Buffer
 	log := newLog(&out, "test")
-	ctx := wire.WithRequestID(context.Background(), "req-1")
+	ctx := ports.WithRequestID(context.Background(), "req-1")
 	id := trace.TraceID{1}
 	ctx = trace.ContextWithSpanContext(ctx, trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, SpanID: trace.SpanID{2}}))
 	log.WarnContext(ctx, "slow", "secret", Secret{}, "error", errors.New("e"))

@@ -18,9 +18,6 @@ import (
 type Session struct {
 	Process    *Process
 	Connection Connection
-	// RequestID is the id of the API request behind the call, if there is
-	// one and the context does not say.
-	RequestID string
 	// Done is told how the call ended. It may be nil.
 	Done func(error)
 }
@@ -56,9 +53,6 @@ func call[Q, A any](ctx context.Context, open Opener, method rpc[Q, A], q func(*
 	}
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	if s.RequestID != "" && RequestID(ctx) == "" {
-		ctx = WithRequestID(ctx, s.RequestID)
-	}
 	a, err := method(proto.NewMailPlatformClient(s.Process.conn), sendRequestID(ctx), q(connectionOut(s.Connection)))
 	err = fromStatus(err)
 	if s.Done != nil {

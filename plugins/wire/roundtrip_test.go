@@ -158,12 +158,12 @@ func TestRequestIDAndDeadlineCross(t *testing.T) {
 	var id string
 	var left time.Duration
 	platform := behind(t, &scripted{profile: func(ctx context.Context) (tenant.Profile, error) {
-		id = RequestID(ctx)
+		id = ports.RequestID(ctx)
 		at, _ := ctx.Deadline()
 		left = time.Until(at)
 		return tenant.Profile{}, nil
 	}}, nil, nil)
-	ctx, cancel := context.WithTimeout(WithRequestID(t.Context(), "req-7"), time.Minute)
+	ctx, cancel := context.WithTimeout(ports.WithRequestID(t.Context(), "req-7"), time.Minute)
 	defer cancel()
 	if _, err := platform.For("t").Profile(ctx); err != nil {
 		t.Fatal(err)

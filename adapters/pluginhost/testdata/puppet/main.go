@@ -19,6 +19,7 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/plugins/sdk"
 	"github.com/tenantry/tenantry/plugins/wire"
+	"github.com/tenantry/tenantry/ports"
 )
 
 func main() {
@@ -73,7 +74,7 @@ func (p puppet) Profile(ctx context.Context) (tenant.Profile, error) {
 		}
 		fmt.Fprintln(os.Stderr, strings.Repeat("long", 1<<20))
 	}
-	return tenant.Profile{Name: fmt.Sprint(os.Getpid()), BuiltinDomain: wire.RequestID(ctx), DefaultDomain: os.Args[0]}, nil
+	return tenant.Profile{Name: fmt.Sprint(os.Getpid()), BuiltinDomain: ports.RequestID(ctx), DefaultDomain: os.Args[0]}, nil
 }
 
 // Domains tells the environment.
