@@ -84,6 +84,18 @@ func (s *Store) Caller(ctx context.Context, hash [32]byte) (access.Caller, error
 	return access.Caller{Account: row.account(), KeyID: row.KeyID}, nil
 }
 
+// Account implements ports.Keys.
+func (s *Store) Account(ctx context.Context, id access.AccountID) (access.Account, error) {
+	var row accountRow
+	err := s.run(ctx, "load account", func(ctx context.Context, db bun.IDB) error {
+		return oneAccount(accountColumns(db.NewSelect().Model(&row)).Where("a.account_id = ?", account(id)).Scan(ctx))
+	})
+	if err != nil {
+		return access.Account{}, err
+	}
+	return row.account(), nil
+}
+
 // Member implements ports.Keys.
 func (s *Store) Member(ctx context.Context, owner access.AccountID, email string) (bool, error) {
 	var member bool

@@ -21,7 +21,7 @@ func TestSQLiteFilesAreOnlyTheOwners(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, nil, 0o644); err != nil { //nolint:gosec // too open on purpose
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	s := migrated(t, "sqlite://"+path)

@@ -12,12 +12,11 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
-	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
 // ofTenant narrows counting to one tenant of the owner.
-const ofTenant = " AND tenant_id IN (SELECT id FROM tenants WHERE account_id = ? AND guid = ?)"
+const ofTenant = " AND tenant_id = (SELECT id FROM tenants WHERE account_id = ? AND guid = ?)"
 
 // tenantQuery reads the owner's tenants with their counts in one statement:
 // all of them, or the one with that GUID.
@@ -26,7 +25,7 @@ func tenantQuery(db bun.IDB, rows any, owner string, only *string) *bun.SelectQu
 	if only != nil {
 		narrow, args = ofTenant, []any{owner, owner, *only}
 	}
-	listed := append(args[:1:1], append([]any{bun.List([]mailbox.Stage{mailbox.Created, mailbox.Ready})}, args[1:]...)...)
+	listed := append(args[:1:1], append([]any{listedStages}, args[1:]...)...)
 	q := db.NewSelect().Model(rows).ColumnExpr("t.*").
 		ColumnExpr("COALESCE(d.held, 0) AS domain_count, COALESCE(d.verified, 0) AS domains_verified").
 		ColumnExpr("COALESCE(d.signed, 0) AS domains_signed, COALESCE(d.published, 0) AS domains_published").

@@ -106,6 +106,7 @@ func (b countsFirst) Attach(ctx context.Context, owner access.AccountID, t tenan
 	if _, known := b.Tenant(ctx, owner, t.GUID); known != nil && err == nil && held >= slots {
 		return tenant.Tenant{}, fault.TenantLimitReached.With("full")
 	}
+	<-time.After(100 * time.Millisecond) // the gap, wide enough to be met
 	return b.Stores.Attach(ctx, owner, t, 1000)
 }
 
@@ -223,7 +224,7 @@ func TestStoreSuitesNoticeBrokenPromises(t *testing.T) {
 		"tenants oldest first":              {tenants, func(s Stores) Stores { return oldestFirst{s} }},
 		"no ceiling":                        {tenants, func(s Stores) Stores { return endlessSlots{s} }},
 		"a renewal takes a slot":            {tenants, func(s Stores) Stores { return slotPerConsent{s} }},
-		"slots are counted before the lock": {tenants, func(s Stores) Stores { return countsFirst{s} }},
+		"slots are counted before the lock": {attachChecks, func(s Stores) Stores { return countsFirst{s} }},
 		"an old save revokes a new consent": {tenants, func(s Stores) Stores { return staleConsent{s} }},
 		"an ended context is ignored":       {tenants, func(s Stores) Stores { return deafToContext{s} }},
 		"withdrawals are forgotten":         {assignmentChecks, func(s Stores) Stores { return forgetful{s} }},

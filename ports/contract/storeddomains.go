@@ -13,7 +13,6 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
-	"github.com/tenantry/tenantry/core/tenant"
 )
 
 // everything is d with each field set that a store keeps.
@@ -171,7 +170,7 @@ var storedDomainChecks = []storeCheck{
 		two := addDomain(t, s, ann, attach(t, s, ann, 2).GUID, "contoso.test")
 		got, err := s.Domain(t.Context(), ann, guid(2), "contoso.test")
 		must(t, "domain", err)
-		if one.ID == two.ID || got.ID != two.ID || got.TenantGUID != tenant.GUID(guid(2)) {
+		if one.ID == two.ID || got.ID != two.ID || got.TenantGUID != guid(2) {
 			t.Fatalf("got %+v", got)
 		}
 	}},
