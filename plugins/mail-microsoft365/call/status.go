@@ -17,7 +17,7 @@ import (
 // out of service, broken, too slow. It returns nil for the others. cause is the
 // host's name and, where it has one, its error code.
 func Trouble(a Answer, cause string) error {
-	o := &outcome.Error{Cause: Cause(strconv.Itoa(a.Status), cause), RetryAfter: RetryAfter(a.Header, time.Now())}
+	o := &outcome.Error{Cause: strings.TrimSpace(strconv.Itoa(a.Status) + " " + cause), RetryAfter: RetryAfter(a.Header, time.Now())}
 	switch {
 	case a.Status == http.StatusTooManyRequests:
 		o.Kind, o.Detail = outcome.Throttled, "the mail platform wants us to wait"
@@ -36,19 +36,20 @@ func Trouble(a Answer, cause string) error {
 	return o
 }
 
-// Broken is an answer that makes no sense or shows a fault of ours.
+// Broken is an answer that makes no sense or shows a fault of ours. Here and
+// below, cause is made of our own words or comes from Cause or CauseOf.
 func Broken(cause ...string) *outcome.Error {
-	return &outcome.Error{Kind: outcome.Broken, Cause: Cause(cause...), Detail: "the mail platform answered with an error"}
+	return &outcome.Error{Kind: outcome.Broken, Cause: strings.Join(cause, " "), Detail: "the mail platform answered with an error"}
 }
 
 // Refuse is a definite refusal with a published code.
 func Refuse(code fault.Code, detail string, cause ...string) *outcome.Error {
-	return &outcome.Error{Kind: outcome.Refused, Code: code, Detail: detail, Cause: Cause(cause...)}
+	return &outcome.Error{Kind: outcome.Refused, Code: code, Detail: detail, Cause: strings.Join(cause, " ")}
 }
 
 // NotReady is work that the provider finishes in its own time.
 func NotReady(detail string, cause ...string) *outcome.Error {
-	return &outcome.Error{Kind: outcome.NotReady, Detail: detail, Cause: Cause(cause...)}
+	return &outcome.Error{Kind: outcome.NotReady, Detail: detail, Cause: strings.Join(cause, " ")}
 }
 
 // Denied reports whether the provider no longer lets us in.
@@ -60,7 +61,7 @@ func Denied(err error) bool {
 // of a code is left out: it may be a message with customer data.
 func Cause(parts ...string) string {
 	var kept []string
-	for _, p := range strings.Fields(strings.Join(parts, " ")) {
+	for _, p := range parts {
 		if p != "" && len(p) <= 80 && strings.Trim(p, codeCharacters) == "" {
 			kept = append(kept, p)
 		}

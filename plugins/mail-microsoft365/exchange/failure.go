@@ -126,7 +126,7 @@ func failure(a call.Answer) error {
 	code, e := parse(a.Body)
 	f := newFailure(a.Status, e)
 	// A server's error leaves its outcome open, whatever it is called inside.
-	if trouble := call.Trouble(a, f.Type); trouble != nil {
+	if trouble := call.Trouble(a, call.Cause("exchange", f.Type)); trouble != nil {
 		return trouble
 	}
 	f.Outcome = f.outcome(a, code != "")

@@ -53,7 +53,7 @@ func failure(a call.Answer) error {
 	if json.Unmarshal(body.Error, &object) != nil {
 		_ = json.Unmarshal(body.Error, &object.Code)
 	}
-	if trouble := call.Trouble(a, call.Cause(object.Code)); trouble != nil {
+	if trouble := call.Trouble(a, call.Cause("graph", object.Code)); trouble != nil {
 		return trouble
 	}
 	words := []string{object.Message, body.Text}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package call_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
+)
+
+func serve(t *testing.T, handle http.HandlerFunc) string {
+	t.Helper()
+	server := httptest.NewServer(handle)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func once(ctx context.Context, effect call.Effect, address string) (call.Answer, error) {
+	return call.Once(ctx, call.NewHTTPClient(), call.Request{
+		Effect: effect, Method: http.MethodPost, URL: address, Route: "/thing/{id}", Body: []byte("{}"),
+	})
+}
+
+func kind(t *testing.T, err error, want outcome.Kind) {
+	t.Helper()
+	if got := outcome.Of(err); got != want {
+		t.Fatalf("got %s (%v), want %s", got, err, want)
+	}
+}
+
+func TestEachCallHasAnID(t *testing.T) {
+	seen := map[string]bool{}
+	address := serve(t, func(_ http.ResponseWriter, r *http.Request) { seen[r.Header.Get("client-request-id")] = true })
+	for range 2 {
+		if _, err := once(t.Context(), call.Read, address); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(seen) != 2 || seen[""] {
+		t.Fatalf("ids %v, want two", seen)
+	}
+}
+
+func TestLostAnswers(t *testing.T) {
+	cut := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err == nil {
+			_ = conn.Close()
+		}
+	})
+	done := make(chan struct{})
+	silent := serve(t, func(http.ResponseWriter, *http.Request) { <-done })
+	t.Cleanup(func() { close(done) })
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := "http://" + listener.Addr().String()
+	_ = listener.Close()
+	for name, tt := range map[string]struct {
+		address string
+		effect  call.Effect
+		want    outcome.Kind
+	}{
+		"nobody there, read":   {nobody, call.Read, outcome.Down},
+		"nobody there, create": {nobody, call.Create, outcome.Down},
+		"cut, read":            {cut, call.Read, outcome.Down},
+		"cut, write":           {cut, call.Repeatable, outcome.Unknown},
+		"cut, create":          {cut, call.Create, outcome.Unknown},
+		"too slow, read":       {silent, call.Read, outcome.Unknown},
+		"too slow, create":     {silent, call.Create, outcome.Unknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			_, err := once(ctx, tt.effect, tt.address)
+			kind(t, err, tt.want)
+		})
+	}
+}
+
+func TestWhoGivesUpGetsTheirOwnCancellation(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := once(ctx, call.Create, "http://127.0.0.1:1")
+	if !errors.Is(err, context.Canceled) || outcome.Of(err) != 0 {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestAnEndlessAnswerIsCutOff(t *testing.T) {
+	address := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		chunk := make([]byte, 1<<20)
+		for range 20 {
+			if _, err := w.Write(chunk); err != nil {
+				return
+			}
+		}
+	})
+	_, err := once(t.Context(), call.Read, address)
+	kind(t, err, outcome.Broken)
+}
+
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	address := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/away" {
+			t.Error("the redirect was followed")
+		}
+		http.Redirect(w, r, "/away", http.StatusTemporaryRedirect)
+	})
+	a, err := once(t.Context(), call.Read, address)
+	if err != nil || a.Status != http.StatusTemporaryRedirect {
+		t.Fatalf("got %d, %v", a.Status, err)
+	}
+}
+
+func TestSpansNameTheRouteAndNotTheCustomer(t *testing.T) {
+	recorder := tracetest.NewSpanRecorder()
+	before := otel.GetTracerProvider()
+	otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder)))
+	t.Cleanup(func() { otel.SetTracerProvider(before) })
+	var parent string
+	address := serve(t, func(_ http.ResponseWriter, r *http.Request) { parent = r.Header.Get("traceparent") })
+	if _, err := once(t.Context(), call.Read, address+"/thing/customer.example?x=customer"); err != nil {
+		t.Fatal(err)
+	}
+	spans := recorder.Ended()
+	if len(spans) != 1 || spans[0].Name() != "POST /thing/{id}" || !strings.Contains(parent, spans[0].SpanContext().SpanID().String()) {
+		t.Fatalf("spans %v, sent traceparent %q", spans, parent)
+	}
+	for _, a := range spans[0].Attributes() {
+		if strings.Contains(a.Value.Emit(), "customer") {
+			t.Fatalf("%s holds %s", a.Key, a.Value.Emit())
+		}
+	}
+}

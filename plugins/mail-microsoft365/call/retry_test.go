@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package call_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
+)
+
+var quick = call.Patience{Tries: 3, Base: time.Millisecond}
+
+func answer(status int, headers ...string) call.Answer {
+	h := http.Header{}
+	for i := 0; i+1 < len(headers); i += 2 {
+		h.Set(headers[i], headers[i+1])
+	}
+	return call.Answer{Status: status, Header: h}
+}
+
+func TestWhatIsTriedAgain(t *testing.T) {
+	unreachable := &outcome.Error{Kind: outcome.Down, Cause: call.CauseUnreachable}
+	for name, tt := range map[string]struct {
+		err                      error
+		read, repeatable, create int // tries
+	}{
+		"throttled":        {call.Trouble(answer(429), "x"), 3, 3, 3},
+		"out of service":   {call.Trouble(answer(503), "x"), 3, 3, 1},
+		"never left":       {unreachable, 3, 3, 3},
+		"server error":     {call.Trouble(answer(500), "x"), 3, 1, 1},
+		"bad gateway":      {call.Trouble(answer(502), "x"), 3, 1, 1},
+		"gateway too slow": {call.Trouble(answer(504), "x"), 3, 1, 1},
+		"request too slow": {call.Trouble(answer(408), "x"), 3, 1, 1},
+		"no answer":        {&outcome.Error{Kind: outcome.Unknown}, 1, 1, 1},
+		"nonsense":         {call.Broken("x"), 1, 1, 1},
+		"refused":          {call.Refuse(fault.AccessDenied, "no"), 1, 1, 1},
+		"not ready":        {call.NotReady("wait"), 1, 1, 1},
+		"our credential":   {call.Final(&outcome.Error{Kind: outcome.Down}), 1, 1, 1},
+		"cancelled":        {context.Canceled, 1, 1, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for effect, want := range map[call.Effect]int{
+				call.Read: tt.read, call.Repeatable: tt.repeatable, call.Create: tt.create,
+			} {
+				tries := 0
+				_, err := call.Retry(t.Context(), quick, effect, func() (int, error) {
+					tries++
+					return 0, tt.err
+				})
+				if !errors.Is(err, tt.err) || tries != want {
+					t.Fatalf("effect %d: %d tries, want %d (%v)", effect, tries, want, err)
+				}
+			}
+		})
+	}
+}
+
+func TestALongWaitIsLeftToTheCaller(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	began, tries := time.Now(), 0
+	_, err := call.Retry(ctx, quick, call.Read, func() (int, error) {
+		tries++
+		return 0, call.Trouble(answer(429, "Retry-After", "60"), "x")
+	})
+	if tries != 1 || time.Since(began) > 2*time.Second || outcome.Of(err) != outcome.Throttled {
+		t.Fatalf("%d tries, %v", tries, err)
+	}
+	var o *outcome.Error
+	if !errors.As(err, &o) || o.RetryAfter != time.Minute {
+		t.Fatalf("got %v, want to come back in a minute", err)
+	}
+}
+
+func TestAShortWaitIsWaited(t *testing.T) {
+	tries := 0
+	began := time.Now()
+	got, err := call.Retry(t.Context(), quick, call.Create, func() (int, error) {
+		if tries++; tries == 1 {
+			return 0, call.Trouble(answer(429, "Retry-After", "1"), "x")
+		}
+		return 7, nil
+	})
+	if err != nil || got != 7 || time.Since(began) < time.Second {
+		t.Fatalf("got %d, %v after %s", got, err, time.Since(began))
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
+	for text, want := range map[string]time.Duration{
+		"": 0, "7": 7 * time.Second, " 7 ": 7 * time.Second, "-3": 0, "soon": 0,
+		"600":                           5 * time.Minute,
+		"9223372036854775807":           5 * time.Minute,
+		"Mon, 02 Nov 2026 09:00:30 GMT": 30 * time.Second,
+		"Mon, 02 Nov 2026 08:00:00 GMT": 0,
+		"Tue, 03 Nov 2026 09:00:00 GMT": 5 * time.Minute,
+	} {
+		if got := call.RetryAfter(http.Header{"Retry-After": {text}}, now); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestTrouble(t *testing.T) {
+	for status, want := range map[int]outcome.Kind{
+		200: 0, 400: 0, 403: 0, 404: 0, 408: outcome.Unknown, 409: 0, 429: outcome.Throttled,
+		500: outcome.Broken, 502: outcome.Broken, 503: outcome.Down, 504: outcome.Unknown,
+	} {
+		if got := outcome.Of(call.Trouble(answer(status), "x")); got != want {
+			t.Errorf("%d: %s, want %s", status, got, want)
+		}
+	}
+}
+
+func TestCauseHoldsCodesOnly(t *testing.T) {
+	for _, tt := range []struct {
+		parts []string
+		want  string
+	}{
+		{[]string{"graph", "400", "Request_BadRequest"}, "graph 400 Request_BadRequest"},
+		{[]string{"graph", "", "anna@customer.example"}, "graph"},
+		{[]string{"graph", "The object x was not found"}, "graph"},
+	} {
+		if got := call.Cause(tt.parts...); got != tt.want {
+			t.Errorf("%q: %q, want %q", tt.parts, got, tt.want)
+		}
+	}
+}
+
+func TestSameHost(t *testing.T) {
+	const base = "https://graph.microsoft.com/v1.0"
+	for link, want := range map[string]bool{
+		"https://graph.microsoft.com/v1.0/users?$skiptoken=x": true,
+		"https://GRAPH.microsoft.com/other":                   true,
+		"http://graph.microsoft.com/v1.0/users":               false,
+		"https://graph.microsoft.com.evil.example/":           false,
+		"https://graph.microsoft.com@evil.example/":           false,
+		"https://user@graph.microsoft.com/":                   false,
+		"//graph.microsoft.com/":                              false,
+		"/v1.0/users":                                         false,
+		"%zz":                                                 false,
+	} {
+		if got := call.SameHost(base, link); got != want {
+			t.Errorf("%s: %v", link, got)
+		}
+	}
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package exchange_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/login"
+)
+
+const guid tenant.GUID = "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11"
+
+// double is Exchange and the login host; handle answers InvokeCommand.
+func double(t *testing.T, handle http.HandlerFunc) exchange.Client {
+	t.Helper()
+	tokens := 0
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /login/{tenant}/oauth2/v2.0/token", func(w http.ResponseWriter, _ *http.Request) {
+		tokens++
+		fmt.Fprintf(w, `{"access_token":"t%d","expires_in":3600}`, tokens)
+	})
+	mux.HandleFunc("/adminapi/", handle)
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	client, patience := call.NewHTTPClient(), call.Patience{Tries: 3, Base: time.Millisecond}
+	return exchange.Client{
+		URL: server.URL, HTTP: client, Patience: patience, Tenant: guid, Gate: new(exchange.Gates).Of("c", guid, 0),
+		Tokens: login.Source{
+			Host: login.Host{
+				URL: server.URL + "/login", HTTP: client, Patience: patience, Now: time.Now,
+				Credential: login.Credential{ClientID: "c", Secret: secret.New("s")},
+			},
+			Tokens: &login.Tokens{Now: time.Now}, Tenant: guid, Scope: "x",
+		},
+	}
+}
+
+type row struct {
+	Name       exchange.Text
+	Dehydrated exchange.Bool `json:"IsDehydrated"`
+	Changed    exchange.Time `json:"WhenChanged"`
+}
+
+func invoke(t *testing.T, c exchange.Client, effect call.Effect) ([]row, error) {
+	t.Helper()
+	return exchange.Invoke[row](t.Context(), c, exchange.Command{Effect: effect, Cmdlet: exchange.GetOrganizationConfig})
+}
+
+func TestTheRequestOnTheWire(t *testing.T) {
+	var seen *http.Request
+	var body string
+	c := double(t, func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		seen, body = r, string(raw)
+		_, _ = w.Write([]byte(`{"value":[]}`))
+	})
+	_, err := exchange.Invoke[row](t.Context(), c, exchange.Command{
+		Effect: call.Read, Cmdlet: exchange.GetMailbox, Select: []string{"Name", "IsDehydrated"},
+		Parameters: map[string]any{"Identity": `a"b$(c)@d.test`, "RecipientTypeDetails": []string{exchange.SharedMailbox}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "/adminapi/beta/" + string(guid) + "/InvokeCommand?$select=Name%2CIsDehydrated"; seen.Method != "POST" || seen.RequestURI != want {
+		t.Fatalf("%s %s", seen.Method, seen.RequestURI)
+	}
+	if want := `{"CmdletInput":{"CmdletName":"Get-Mailbox","Parameters":{"Identity":"a\"b$(c)@d.test","RecipientTypeDetails":["SharedMailbox"]}}}`; body != want {
+		t.Fatalf("sent %s", body)
+	}
+	for name, want := range map[string]string{
+		"Authorization": "Bearer t1", "Content-Type": "application/json; charset=utf-8", "Accept": "application/json",
+		"X-AnchorMailbox": "APP:SystemMailbox{bb558c35-97f1-4cb9-8ff7-d53741dc928c}@" + string(guid),
+		"X-CmdletName":    "Get-Mailbox", "X-ResponseFormat": "json", "X-SerializationLevel": "Partial",
+		"Prefer": "odata.maxpagesize=1000",
+	} {
+		if got := seen.Header.Get(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	if len(seen.Header.Get("connection-id")) != 36 || len(seen.Header.Get("client-request-id")) != 36 {
+		t.Error("the call has no ids")
+	}
+}
+
+func TestParametersAreNeverNull(t *testing.T) {
+	c := double(t, func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		if string(raw) != `{"CmdletInput":{"CmdletName":"Get-OrganizationConfig","Parameters":{}}}` {
+			t.Errorf("sent %s", raw)
+		}
+		_, _ = w.Write([]byte(`{"value":[]}`))
+	})
+	if _, err := invoke(t, c, call.Read); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	yes := exchange.Bool{Set: true, Value: true}
+	for body, want := range map[string][]row{
+		`{"@adminapi.warnings":[],"value":[{"Name":"a","IsDehydrated":true,"WhenChanged@data.type":"System.DateTime","WhenChanged":"2026-11-02T08:55:10.0000000+00:00"}]}`: {
+			{"a", yes, exchange.Time{Time: time.Date(2026, 11, 2, 8, 55, 10, 0, time.UTC)}},
+		},
+		`{"value":[{"Name":null,"IsDehydrated":"True","WhenChanged":""}]}`: {{"", yes, exchange.Time{}}},
+		`{"value":[{"Name":["x"],"IsDehydrated":null}]}`:                   {{}},
+		`{"value":{"Name":"single"}}`:                                      {{Name: "single"}},
+		`{"value":[{"Name":"a"}],"@adminapi.errors":[]}`:                   {{Name: "a"}},
+		`{"value":[],"@adminapi.errors":null}`:                             {},
+		`{"@adminapi.warnings":["no settings have been modified"]}`:        nil,
+		`{"value":null}`: nil, ``: nil,
+	} {
+		c := double(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) })
+		got, err := invoke(t, c, call.Read)
+		if err != nil || len(got) != len(want) || (len(want) > 0 && !cmp.Equal(got, want)) {
+			t.Errorf("%s: %v, %v", body, got, err)
+		}
+	}
+	for _, body := range []string{`{"value":7}`, `{"value":["x"]}`, `<html>`} {
+		c := double(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) })
+		if _, err := invoke(t, c, call.Read); outcome.Of(err) != outcome.Broken {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+}
+
+func TestPagesAreFollowedWithTheServersCookies(t *testing.T) {
+	var bodies []string
+	c := double(t, func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		bodies = append(bodies, string(raw))
+		if r.URL.Query().Get("$skiptoken") == "" {
+			w.Header().Add("Set-Cookie", "exchangecookie=abc; path=/; secure; HttpOnly")
+			next := "http://" + r.Host + r.URL.Path + "?$skiptoken=x"
+			_ = json.NewEncoder(w).Encode(map[string]any{"value": []any{map[string]any{"Name": "a"}}, "@odata.nextLink": next})
+			return
+		}
+		if r.Header.Get("Cookie") != "exchangecookie=abc" || r.Header.Get("X-CmdletName") == "" {
+			t.Errorf("headers %v", r.Header)
+		}
+		_, _ = w.Write([]byte(`{"value":[{"Name":"b"}]}`))
+	})
+	got, err := invoke(t, c, call.Read)
+	if err != nil || len(got) != 2 || bodies[0] != bodies[1] {
+		t.Fatalf("got %v, %v; sent %v", got, err, bodies)
+	}
+}
+
+func TestAListThatCannotBeHadWholeIsAnError(t *testing.T) {
+	for name, next := range map[string]func(http.ResponseWriter, *http.Request) string{
+		"expired link": func(_ http.ResponseWriter, r *http.Request) string {
+			return "http://" + r.Host + r.URL.Path + "?$skiptoken=x"
+		},
+		"another host": func(http.ResponseWriter, *http.Request) string { return "https://evil.example/adminapi" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := double(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Query().Get("$skiptoken") != "" {
+					w.WriteHeader(http.StatusBadRequest)
+					_, _ = w.Write([]byte(`{"error":{"code":"BadRequest","message":"Expired or Invalid pagination request. Default Expiry time is 00:30:00"}}`))
+					return
+				}
+				_ = json.NewEncoder(w).Encode(map[string]any{"value": []any{}, "@odata.nextLink": next(w, r)})
+			})
+			got, err := invoke(t, c, call.Read)
+			if outcome.Of(err) != outcome.Broken || got != nil {
+				t.Fatalf("got %v, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestATokenIsReplacedOnce(t *testing.T) {
+	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
+		var sent []string
+		c := double(t, func(w http.ResponseWriter, r *http.Request) {
+			sent = append(sent, r.Header.Get("Authorization"))
+			w.WriteHeader(status)
+			_, _ = w.Write(make([]byte, 4096)) // NUL bytes
+		})
+		if _, err := c.Tokens.Token(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		_, err := invoke(t, c, call.Create)
+		if !call.Denied(err) || exchange.Status(err) != status || strings.Join(sent, ",") != "Bearer t1,Bearer t2" {
+			t.Fatalf("%d: %v after %v", status, err, sent)
+		}
+	}
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package exchange_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
+)
+
+// envelope is an error answer as Exchange was seen to give it.
+func envelope(kind, text string) string {
+	raw, err := json.Marshal(map[string]any{"error": map[string]any{
+		"code": "BadRequest", "message": "Invalid Operation",
+		"details": []any{map[string]any{"code": "Client", "target": "", "message": "Ex6F9304|" + kind + "|" + text}},
+		"innererror": map[string]any{
+			"message": "Invalid Operation", "type": "Microsoft.Exchange.Admin.OData.Core.ODataServiceException",
+			"internalexception": map[string]any{"message": text, "type": kind, "stacktrace": ""},
+		},
+	}})
+	if err != nil {
+		panic(err)
+	}
+	return string(raw)
+}
+
+func failing(t *testing.T, status int, body string) (exchange.Client, *int) {
+	t.Helper()
+	sent := 0
+	return double(t, func(w http.ResponseWriter, _ *http.Request) {
+		sent++
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}), &sent
+}
+
+const tasks = "Microsoft.Exchange.Configuration.Tasks."
+
+// TestExceptions holds every row of the reference's table of .NET types.
+func TestExceptions(t *testing.T) {
+	for name, tt := range map[string]struct {
+		kind, text string
+		class      exchange.Class
+		outcome    outcome.Kind
+	}{
+		"not found":            {tasks + "ManagementObjectNotFoundException", "object 'x' couldn't be found on 'y'.", exchange.NotFound, outcome.Broken},
+		"address taken":        {"Microsoft.Exchange.Provisioning.WLCDManagedMemberExistsException", `The proxy address "SMTP:a@b" is already being used by the proxy addresses or LegacyExchangeDN of "x".`, exchange.AddressTaken, outcome.Broken},
+		"address taken, other": {"Microsoft.Exchange.Data.Directory.ProxyAddressExistsException", "x", exchange.AddressTaken, outcome.Broken},
+		"object exists":        {"Microsoft.Exchange.Data.Directory.ADObjectAlreadyExistsException", "x", exchange.Exists, outcome.Broken},
+		"name conversion":      {"Microsoft.Exchange.NameConversionException", "x", exchange.Exists, outcome.Broken},
+		"a member already":     {"Microsoft.Exchange.MemberAlreadyExistsException", "x", exchange.Member, outcome.Broken},
+		"no member":            {"Microsoft.Exchange.MemberNotFoundException", "x", exchange.NoMember, outcome.Broken},
+		"dehydrated":           {tasks + "InvalidOperationInDehydratedContextException", "x", exchange.Dehydrated, outcome.NotReady},
+		"transformation":       {"Microsoft.Exchange.AdminApi.CommandInvocation.ParameterTransformationException", "x", exchange.Bug, outcome.Broken},
+		"unknown parameter":    {"Microsoft.Exchange.AdminApi.CommandInvocation.AmbiguousParameterSetException", "x", exchange.Bug, outcome.Broken},
+		"DKIM":                 {"Microsoft.Exchange.Management.Tasks.ValidationException", "CNAME record does not exist for this config.", exchange.Invalid, outcome.Broken},
+		"rules validation":     {"Microsoft.Exchange.RulesValidationException", "x", exchange.Limit, outcome.Broken},
+		"too many rules":       {"System.InvalidOperationException", "the maximum number of rules", exchange.Limit, outcome.Broken},
+		"rule too large":       {"System.InvalidOperationException", "The rule is too large", exchange.Limit, outcome.Broken},
+		"trace quota":          {"System.Exception", "Your recent queries have surpassed the permitted limit, please try again later", exchange.Throttled, outcome.Throttled},
+		"retriable":            {"Microsoft.Exchange.SPRetriableException", "x", exchange.Transient, outcome.Down},
+		"server side":          {"System.Exception", "A server side error has occurred because of which the operation could not be completed. Please try again after some time.", exchange.Transient, outcome.Down},
+		"proxy not available":  {"Microsoft.Exchange.CmdletProxyNotAvailableFailure", "x", exchange.Transient, outcome.Down},
+		"server busy":          {"Microsoft.Exchange.ServerBusyException", "x", exchange.Transient, outcome.Down},
+		"transient":            {"Microsoft.Exchange.Data.Directory.TransientException", "x", exchange.Transient, outcome.Down},
+		"AD transient":         {"Microsoft.Exchange.Data.Directory.ADTransientException", "x", exchange.Transient, outcome.Down},
+		"back-end":             {"Microsoft.Exchange.BackendCommunicationException", "x", exchange.Transient, outcome.Down},
+		"accepted domain":      {"System.Exception", "The domain 'x' isn\u2019t an accepted domain.", exchange.NotAccepted, outcome.Broken},
+		"curly apostrophe":     {"System.Exception", "the object couldn\u2019t be found", exchange.NotFound, outcome.Broken},
+		"type before text":     {tasks + "ManagementObjectNotFoundException", "already exists", exchange.NotFound, outcome.Broken},
+		"unheard of":           {"Contoso.SomethingElse", "x", exchange.Unknown, outcome.Broken},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for form, body := range map[string]string{
+				"whole": envelope(tt.kind, tt.text),
+				"without the inner error": fmt.Sprintf(`{"error":{"code":"BadRequest","message":"Invalid Operation","details":[{"code":"Client","message":%q}]}}`,
+					"|"+tt.kind+"|"+tt.text),
+				"message alone": fmt.Sprintf(`{"error":{"code":"BadRequest","message":%q}}`, "ExB10BE9|"+tt.kind+"|"+tt.text),
+			} {
+				c, _ := failing(t, http.StatusBadRequest, body)
+				_, err := invoke(t, c, call.Create)
+				if !exchange.Is(err, tt.class) || outcome.Of(err) != tt.outcome {
+					t.Errorf("%s: got %v", form, err)
+				}
+				if strings.ContainsAny(err.Error(), `'"`) {
+					t.Errorf("%s: the error quotes the platform: %v", form, err)
+				}
+			}
+			reported, _ := json.Marshal(map[string]any{"value": []any{}, "@adminapi.errors": []string{"|" + tt.kind + "|" + tt.text}})
+			c, _ := failing(t, http.StatusOK, string(reported))
+			if _, err := invoke(t, c, call.Create); !exchange.Is(err, tt.class) || outcome.Of(err) != tt.outcome {
+				t.Errorf("reported with 200: got %v", err)
+			}
+		})
+	}
+}
+
+// TestStatuses holds every row of the reference's table of statuses.
+func TestStatuses(t *testing.T) {
+	gone := `{"error":{"code":"NotFound","message":"The tenant does not exist"}}`
+	for name, tt := range map[string]struct {
+		status       int
+		body         string
+		want         outcome.Kind
+		code         fault.Code
+		read, create int // how often it is sent
+	}{
+		"401, empty":        {401, "", outcome.Refused, fault.AccessDenied, 1, 1},
+		"401, JSON":         {401, `{"error":{"code":"Unauthorized"}}`, outcome.Refused, fault.AccessDenied, 1, 1},
+		"403, NUL bytes":    {403, strings.Repeat("\x00", 4096), outcome.Refused, fault.AccessDenied, 1, 1},
+		"404, no tenant":    {404, gone, outcome.Refused, fault.AccessDenied, 1, 1},
+		"404 of a proxy":    {404, "<html>", outcome.Broken, fault.ProviderError, 1, 1},
+		"429, bare":         {429, "", outcome.Throttled, fault.ProviderUnavailable, 3, 3},
+		"500, HTML":         {500, "<html>", outcome.Broken, fault.ProviderError, 3, 1},
+		"500, transient":    {500, envelope("Microsoft.TransientException", "x"), outcome.Broken, fault.ProviderError, 3, 1},
+		"503, HTML":         {503, "<html>", outcome.Down, fault.ProviderUnavailable, 3, 1},
+		"504, HTML":         {504, "<html>", outcome.Unknown, fault.ProviderTimeout, 3, 1},
+		"400, transient":    {400, envelope("Microsoft.TransientException", "x"), outcome.Down, fault.ProviderUnavailable, 3, 1},
+		"400, no JSON":      {400, "\x00\x00", outcome.Broken, fault.ProviderError, 1, 1},
+		"400, OAuth form":   {400, `{"error":"invalid_request","error_description":"x"}`, outcome.Broken, fault.ProviderError, 1, 1},
+		"400, wrong shapes": {400, `{"error":{"code":7,"details":"x","innererror":[]}}`, outcome.Broken, fault.ProviderError, 1, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for effect, want := range map[call.Effect]int{call.Read: tt.read, call.Create: tt.create} {
+				c, sent := failing(t, tt.status, tt.body)
+				_, err := invoke(t, c, effect)
+				if outcome.Of(err) != tt.want || !errors.Is(err, tt.code) || *sent != want {
+					t.Errorf("effect %d: sent %d times, got %v", effect, *sent, err)
+				}
+			}
+		})
+	}
+}
+
+func TestErrorsReportedInAnyForm(t *testing.T) {
+	for _, errs := range []string{`["something went wrong"]`, `[{"Message":"x"}]`, `[7]`, `["",""]`} {
+		c, _ := failing(t, http.StatusOK, `{"value":[{"Name":"a"}],"@adminapi.errors":`+errs+`}`)
+		if got, err := invoke(t, c, call.Create); outcome.Of(err) != outcome.Broken || got != nil {
+			t.Errorf("%s: %v, %v", errs, got, err)
+		}
+	}
+}

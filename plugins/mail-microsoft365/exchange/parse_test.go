@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package exchange
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
+)
+
+func TestTheInnermostExceptionCounts(t *testing.T) {
+	const details = `"details":[{"message":"Ex6F9304|A.Details|two"}]`
+	for name, tt := range map[string]struct {
+		body string
+		want exception
+	}{
+		"inner first":        {`{"error":{"code":"BadRequest","message":"three",` + details + `,"innererror":{"internalexception":{"message":"one","type":"A.Inner"}}}}`, exception{"one", "A.Inner"}},
+		"then details":       {`{"error":{"message":"three",` + details + `,"innererror":{"message":"Invalid Operation"}}}`, exception{"two", "A.Details"}},
+		"then the message":   {`{"error":{"message":"three"}}`, exception{"three", ""}},
+		"type from details":  {`{"error":{` + details + `,"innererror":{"internalexception":{"message":"one"}}}}`, exception{"two", "A.Details"}},
+		"empty inner":        {`{"error":{` + details + `,"innererror":{"internalexception":{}}}}`, exception{"two", "A.Details"}},
+		"several lines":      {`{"error":{"details":[{"message":"|A.B|first\nsecond"}]}}`, exception{"first\nsecond", "A.B"}},
+		"bars in the text":   {`{"error":{"details":[{"message":"|A.B|x|y"}]}}`, exception{"x|y", "A.B"}},
+		"plain details":      {`{"error":{"message":"m","details":[{"message":"words only"}]}}`, exception{"words only", ""}},
+		"not JSON":           {"\x00\x00", exception{}},
+		"error is no object": {`{"error":"invalid_token"}`, exception{}},
+	} {
+		if _, got := parse([]byte(tt.body)); got != tt.want {
+			t.Errorf("%s: %+v, want %+v", name, got, tt.want)
+		}
+	}
+}
+
+func FuzzFailure(f *testing.F) {
+	f.Add(400, `{"error":{"code":"BadRequest","message":"Invalid Operation","details":[{"code":"Client","message":"Ex6F9304|A.B|x"}],"innererror":{"internalexception":{"message":"m","type":"A.ServerBusyException"}}}}`)
+	f.Add(403, strings.Repeat("\x00", 64))
+	f.Add(504, "<html>")
+	f.Add(200, `["|A.B|x"]`)
+	f.Add(400, `{"error":{"details":[{"message":"|`+strings.Repeat("A.", 100)+`|x"}]}}`)
+	f.Fuzz(func(t *testing.T, status int, body string) {
+		err := failure(call.Answer{Status: status, Body: []byte(body)})
+		if status == 200 {
+			err = reported([]byte(body))
+		}
+		if err == nil {
+			if status != 200 {
+				t.Fatal("an error answer is no error")
+			}
+			return
+		}
+		var o *outcome.Error
+		if !errors.As(err, &o) || o.Kind == 0 || (o.Kind == outcome.Refused && o.Code.Name == "") {
+			t.Fatalf("got %v", err)
+		}
+		if strings.ContainsAny(o.Cause, "\x00\n<>\"'@|") || strings.ContainsAny(o.Detail, "\x00\n<>\"@|") {
+			t.Fatalf("cause %q, detail %q", o.Cause, o.Detail)
+		}
+	})
+}

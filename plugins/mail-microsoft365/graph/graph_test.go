@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package graph_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/graph"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/login"
+)
+
+// double is Graph and its login host; handle answers Graph's requests.
+func double(t *testing.T, handle http.HandlerFunc) graph.Client {
+	t.Helper()
+	tokens := 0
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /login/{tenant}/oauth2/v2.0/token", func(w http.ResponseWriter, _ *http.Request) {
+		tokens++
+		fmt.Fprintf(w, `{"access_token":"t%d","expires_in":3600}`, tokens)
+	})
+	mux.HandleFunc("/v1.0/", handle)
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	client, patience := call.NewHTTPClient(), call.Patience{Tries: 3, Base: time.Millisecond}
+	return graph.Client{
+		URL: graph.Base(server.URL), HTTP: client, Patience: patience,
+		Tokens: login.Source{
+			Host: login.Host{
+				URL: server.URL + "/login", HTTP: client, Patience: patience, Now: time.Now,
+				Credential: login.Credential{ClientID: "c", Secret: secret.New("s")},
+			},
+			Tokens: &login.Tokens{Now: time.Now}, Tenant: "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11", Scope: "x",
+		},
+	}
+}
+
+type thing struct {
+	ID string `json:"id"`
+}
+
+var things = graph.Plain("/things")
+
+func TestBase(t *testing.T) {
+	for host, want := range map[string]string{
+		"https://graph.microsoft.com":       "https://graph.microsoft.com/v1.0",
+		"https://graph.microsoft.com/":      "https://graph.microsoft.com/v1.0",
+		"https://graph.microsoft.com/v1.0":  "https://graph.microsoft.com/v1.0",
+		"https://graph.microsoft.com/v1.0/": "https://graph.microsoft.com/v1.0",
+		"http://127.0.0.1:1/graph":          "http://127.0.0.1:1/graph/v1.0",
+	} {
+		if got := graph.Base(host); got != want {
+			t.Errorf("%s: %s", host, got)
+		}
+	}
+}
+
+func TestWireForms(t *testing.T) {
+	var seen, body string
+	c := double(t, func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		seen, body = r.Method+" "+r.RequestURI+" "+r.Header.Get("Authorization")+" "+r.Header.Get("Content-Type"), string(raw)
+		if len(r.Header.Get("client-request-id")) != 36 {
+			t.Error("no client-request-id")
+		}
+		_, _ = w.Write([]byte(`{}`))
+	})
+	for _, tt := range []struct {
+		send       func() error
+		seen, body string
+	}{
+		{func() error { _, err := graph.Get[thing](t.Context(), c, things, ""); return err }, "GET /v1.0/things Bearer t1 ", ""},
+		{
+			func() error {
+				_, err := graph.List[thing](t.Context(), c, graph.Plain("/roleAssignments"),
+					graph.Query("$filter", "principalId eq 'a' and roleDefinitionId eq 'b+c'", "$top", "999"))
+				return err
+			},
+			"GET /v1.0/roleAssignments?$filter=principalId%20eq%20%27a%27%20and%20roleDefinitionId%20eq%20%27b%2Bc%27&$top=999 Bearer t1 ", "",
+		},
+		{
+			func() error {
+				_, err := graph.Get[thing](t.Context(), c, graph.Plain("/servicePrincipals(appId='a-b')"), "?$select=id")
+				return err
+			},
+			"GET /v1.0/servicePrincipals(appId='a-b')?$select=id Bearer t1 ", "",
+		},
+		{
+			func() error {
+				_, err := graph.Write[thing](t.Context(), c, call.Repeatable, "PATCH", graph.At("/users/%s", "a/../b?c@d"), map[string]bool{"x": true})
+				return err
+			},
+			"PATCH /v1.0/users/a%2F..%2Fb%3Fc@d Bearer t1 application/json", `{"x":true}`,
+		},
+		{
+			func() error {
+				_, err := graph.Write[thing](t.Context(), c, call.Repeatable, "POST", graph.At("/domains/%s/verify", "a.test"), nil)
+				return err
+			},
+			"POST /v1.0/domains/a.test/verify Bearer t1 ", "",
+		},
+	} {
+		if err := tt.send(); err != nil || seen != tt.seen || body != tt.body {
+			t.Errorf("sent %s %s (%v)\nwant %s %s", seen, body, err, tt.seen, tt.body)
+		}
+	}
+}
+
+func TestAWriteMayBeAnsweredWithOrWithoutABody(t *testing.T) {
+	for _, answer := range []struct {
+		status int
+		body   string
+		want   thing
+	}{{204, "", thing{}}, {200, `{"id":"a"}`, thing{"a"}}, {201, `{"id":"a","new":[1]}`, thing{"a"}}, {202, "", thing{}}, {200, "<html>", thing{}}} {
+		c := double(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(answer.status)
+			_, _ = w.Write([]byte(answer.body))
+		})
+		got, err := graph.Write[thing](t.Context(), c, call.Repeatable, "PATCH", things, struct{}{})
+		if err != nil || got != answer.want {
+			t.Errorf("%d %q: %v, %v", answer.status, answer.body, got, err)
+		}
+	}
+}
+
+func TestPages(t *testing.T) {
+	const foreign = "https://evil.example/v1.0/things"
+	for name, tt := range map[string]struct {
+		next func(self string) string
+		want outcome.Kind
+	}{
+		"opaque link on the same host": {func(self string) string { return self + "/v1.0/things?$skiptoken=RFNw%2BdAI" }, 0},
+		"another host":                 {func(string) string { return foreign }, outcome.Broken},
+		"another scheme":               {func(self string) string { return strings.Replace(self, "http:", "https:", 1) + "/v1.0/things" }, outcome.Broken},
+		"itself":                       {func(self string) string { return self + "/v1.0/things" }, outcome.Broken},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := double(t, func(w http.ResponseWriter, r *http.Request) {
+				if strings.Contains(r.RequestURI, "$skiptoken=RFNw%2BdAI") {
+					_, _ = w.Write([]byte(`{"value":[{"id":"b"}]}`))
+					return
+				}
+				out := map[string]any{"value": []thing{{"a"}}, "@odata.nextLink": tt.next("http://" + r.Host)}
+				_ = json.NewEncoder(w).Encode(out)
+			})
+			got, err := graph.List[thing](t.Context(), c, things, "")
+			if outcome.Of(err) != tt.want || (err == nil && !cmp.Equal(got, []thing{{"a"}, {"b"}})) {
+				t.Fatalf("got %v, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestListsThatAreEmptyOrNone(t *testing.T) {
+	for body, want := range map[string]outcome.Kind{
+		`{"value":[]}`: 0, `{"value":null}`: 0, `{}`: 0, `{"value":[],"@odata.nextLink":null}`: 0,
+		`{"value":7}`: outcome.Broken, `<html>`: outcome.Broken, ``: outcome.Broken,
+	} {
+		c := double(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) })
+		got, err := graph.List[thing](t.Context(), c, things, "")
+		if outcome.Of(err) != want || len(got) != 0 {
+			t.Errorf("%s: %v, %v", body, got, err)
+		}
+	}
+}
+
+// TestErrors holds every row of the reference's table of Graph's errors.
+func TestErrors(t *testing.T) {
+	for name, tt := range map[string]struct {
+		status int
+		body   string
+		kind   outcome.Kind
+		code   fault.Code
+		cause  string
+		sent   int // how often a read is sent
+	}{
+		"bad request":    {400, `{"error":{"code":"Request_BadRequest","message":"m"}}`, outcome.Broken, fault.ProviderError, "graph BadRequest Request_BadRequest", 1},
+		"bad filter":     {400, `{"error":{"code":"Request_UnsupportedQuery"}}`, outcome.Broken, fault.ProviderError, "graph BadRequest Request_UnsupportedQuery", 1},
+		"token":          {401, `{"error":{"code":"InvalidAuthenticationToken"}}`, outcome.Refused, fault.AccessDenied, "graph Unauthorized InvalidAuthenticationToken", 2},
+		"permission":     {403, `{"error":{"code":"Authorization_RequestDenied"}}`, outcome.Refused, fault.AccessDenied, "graph Forbidden Authorization_RequestDenied", 2},
+		"not found":      {404, `{"error":{"code":"Request_ResourceNotFound"}}`, outcome.Broken, fault.ProviderError, "graph NotFound Request_ResourceNotFound", 1},
+		"conflict":       {409, `{"error":{"code":"Request_MultipleObjectsWithSameKeyValue"}}`, outcome.Broken, fault.ProviderError, "graph Conflict Request_MultipleObjectsWithSameKeyValue", 1},
+		"throttled":      {429, `{"error":{"code":"TooManyRequests","innerError":{"code":"429"}}}`, outcome.Throttled, fault.ProviderUnavailable, "429 graph TooManyRequests", 3},
+		"internal":       {500, `{"error":{"code":"InternalServerError"}}`, outcome.Broken, fault.ProviderError, "500 graph InternalServerError", 3},
+		"gateway":        {502, `{"error":{"code":"BadGateway"}}`, outcome.Broken, fault.ProviderError, "502 graph BadGateway", 3},
+		"unavailable":    {503, `{"error":{"code":"serviceUnavailable"}}`, outcome.Down, fault.ProviderUnavailable, "503 graph serviceUnavailable", 3},
+		"timeout":        {504, `{"error":{"code":"UnknownError"}}`, outcome.Unknown, fault.ProviderTimeout, "504 graph UnknownError", 3},
+		"a proxy's page": {502, `<html>anna@customer.example`, outcome.Broken, fault.ProviderError, "502 graph", 3},
+		"OAuth form":     {400, `{"error":"invalid_grant","error_description":"AADSTS1 customer.example"}`, outcome.Broken, fault.ProviderError, "graph BadRequest invalid_grant", 1},
+		"no code":        {400, `{"error":{"message":"customer.example"}}`, outcome.Broken, fault.ProviderError, "graph BadRequest", 1},
+		"empty":          {403, ``, outcome.Refused, fault.AccessDenied, "graph Forbidden", 2},
+		"a redirect":     {302, ``, outcome.Broken, fault.ProviderError, "graph Found", 1},
+		"a name as code": {400, `{"error":{"code":"anna@customer.example"}}`, outcome.Broken, fault.ProviderError, "graph BadRequest", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sent := 0
+			c := double(t, func(w http.ResponseWriter, _ *http.Request) {
+				sent++
+				w.WriteHeader(tt.status)
+				_, _ = w.Write([]byte(tt.body))
+			})
+			if _, err := c.Tokens.Token(t.Context()); err != nil { // kept from before
+				t.Fatal(err)
+			}
+			_, err := graph.Get[thing](t.Context(), c, things, "")
+			var o *outcome.Error
+			if !errors.As(err, &o) || o.Kind != tt.kind || !errors.Is(err, tt.code) || o.Cause != tt.cause {
+				t.Fatalf("got %v (cause %q)", err, o.Cause)
+			}
+			if sent != tt.sent {
+				t.Fatalf("sent %d times, want %d", sent, tt.sent)
+			}
+		})
+	}
+}
+
+func TestSays(t *testing.T) {
+	body := `{"error":{"code":"Request_BadRequest","message":"A Conflicting object is present",
+		"details":[{"code":"ConflictingObjects","target":"PasswordProfile","message":"Weak"}]}}`
+	c := double(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = w.Write([]byte(body))
+	})
+	_, err := graph.Get[thing](t.Context(), c, things, "")
+	for words, want := range map[string]bool{
+		"conflicting object": true, "passwordprofile": true, "conflictingobjects": true, "weak": true, "request_badrequest": true, "verified": false,
+	} {
+		if graph.Says(fmt.Errorf("wrapped: %w", err), words) != want {
+			t.Errorf("%q", words)
+		}
+	}
+	if graph.Says(context.Canceled, "") || graph.Status(context.Canceled) != 0 || graph.Status(err) != 400 {
+		t.Error("an error that is not Graph's")
+	}
+}
+
+func TestAnExpiredTokenIsReplaced(t *testing.T) {
+	var sent []string
+	c := double(t, func(w http.ResponseWriter, r *http.Request) {
+		sent = append(sent, r.Header.Get("Authorization"))
+		if len(sent) == 1 {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_, _ = w.Write([]byte(`{"id":"a"}`))
+	})
+	if _, err := c.Tokens.Token(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got, err := graph.Get[thing](t.Context(), c, things, "")
+	if err != nil || got.ID != "a" || !cmp.Equal(sent, []string{"Bearer t1", "Bearer t2"}) {
+		t.Fatalf("got %v, %v after %v", got, err, sent)
+	}
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package login
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/secret"
+)
+
+func TestConsentURL(t *testing.T) {
+	got := Host{URL: "https://login.microsoftonline.com", Credential: Credential{ClientID: clientID}}.ConsentURL(
+		"https://graph.microsoft.com/.default", "v1.state", "https://app.example.net/connect/microsoft365/callback")
+	want := "https://login.microsoftonline.com/organizations/v2.0/adminconsent?client_id=5f1c2b7e-0000-4c1d-9a2b-111122223333" +
+		"&redirect_uri=https%3A%2F%2Fapp.example.net%2Fconnect%2Fmicrosoft365%2Fcallback" +
+		"&scope=https%3A%2F%2Fgraph.microsoft.com%2F.default&state=v1.state"
+	if got != want {
+		t.Fatalf("got %s\nwant %s", got, want)
+	}
+}
+
+func TestSignInURL(t *testing.T) {
+	d := newDouble(t)
+	s := d.signIn()
+	got, err := d.host().SignInURL(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, query, _ := strings.Cut(got, "?")
+	q, err := url.ParseQuery(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := url.Values{
+		"client_id": {clientID}, "response_type": {"code"}, "response_mode": {"query"}, "redirect_uri": {s.Redirect},
+		"scope": {"openid profile"}, "state": {s.State}, "nonce": {s.Nonce}, "prompt": {"select_account"},
+		"code_challenge": {oauth2.S256ChallengeFromVerifier(s.Verifier.Reveal())}, "code_challenge_method": {"S256"},
+	}
+	if page != d.url+"/"+string(guid)+"/oauth2/v2.0/authorize" || !cmp.Equal(q, want) {
+		t.Fatalf("at %s: %s", page, cmp.Diff(want, q))
+	}
+}
+
+func TestDiscoveryIsStrict(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*double)
+		want   outcome.Kind
+	}{
+		"template issuer":  {func(d *double) { d.document["issuer"] = d.url + "/{tenantid}/v2.0" }, outcome.Broken},
+		"foreign issuer":   {func(d *double) { d.document["issuer"] = "https://evil.example/" + string(guid) + "/v2.0" }, outcome.Broken},
+		"no token address": {func(d *double) { delete(d.document, "token_endpoint") }, outcome.Broken},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDouble(t)
+			tt.change(d)
+			_, err := d.host().SignInURL(t.Context(), d.signIn())
+			if outcome.Of(err) != tt.want {
+				t.Fatalf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestATenantThatDoesNotExistEndsTheLink(t *testing.T) {
+	d := newDouble(t)
+	s := d.signIn()
+	s.Tenant = "11111111-6a0e-4a55-8f0e-0c2f5b6a9d11"
+	_, err := d.host().SignInURL(t.Context(), s)
+	if !errors.Is(err, fault.ConnectLinkInvalid) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestSignedIn(t *testing.T) {
+	d := newDouble(t)
+	d.answer = func(url.Values) (int, any) {
+		return http.StatusOK, map[string]any{"token_type": "Bearer", "access_token": "a", "expires_in": 3600, "id_token": d.idToken(nil)}
+	}
+	got, err := d.host().SignedIn(t.Context(), d.signIn(), secret.New("c0de"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Person{
+		ObjectID: "c0a8f7de-3b51-4d7e-9f55-7a2f0d6e1b90", Address: "ada@fabrikam-mail.example", Name: "Ada Admin",
+		Roles: []string{"62e90394-69f5-4237-9190-012177145e10"},
+	}
+	if !cmp.Equal(got, want) {
+		t.Fatal(cmp.Diff(want, got))
+	}
+	form := url.Values{
+		"grant_type": {"authorization_code"}, "code": {"c0de"}, "redirect_uri": {d.signIn().Redirect},
+		"code_verifier": {d.signIn().Verifier.Reveal()}, "client_id": {clientID}, "client_secret": {"s3cret"},
+	}
+	if len(d.forms) != 1 || !cmp.Equal(d.forms[0], form) {
+		t.Fatal(cmp.Diff([]url.Values{form}, d.forms))
+	}
+}
+
+func TestIDTokenChecks(t *testing.T) {
+	now := time.Now()
+	at := func(d time.Duration) int64 { return now.Add(d).Unix() }
+	sts := "https://sts.windows.net/"
+	for name, tt := range map[string]struct {
+		claims map[string]any
+		want   error // nil: accepted
+	}{
+		"as issued":               {nil, nil},
+		"other audience":          {map[string]any{"aud": "11111111-0000-4c1d-9a2b-111122223333"}, fault.ConnectLinkInvalid},
+		"several audiences":       {map[string]any{"aud": []string{"other", clientID}}, nil},
+		"other issuer":            {map[string]any{"iss": "https://evil.example/v2.0"}, fault.ConnectLinkInvalid},
+		"other tenant":            {map[string]any{"tid": "11111111-6a0e-4a55-8f0e-0c2f5b6a9d11"}, fault.ConnectLinkInvalid},
+		"tenant in upper case":    {map[string]any{"tid": strings.ToUpper(string(guid))}, nil},
+		"no tenant":               {map[string]any{"tid": nil}, fault.ConnectLinkInvalid},
+		"personal account":        {map[string]any{"tid": string(consumers)}, fault.ConnectLinkInvalid},
+		"other nonce":             {map[string]any{"nonce": "other"}, fault.ConnectLinkInvalid},
+		"no nonce":                {map[string]any{"nonce": nil}, fault.ConnectLinkInvalid},
+		"expired within skew":     {map[string]any{"exp": at(-4 * time.Minute)}, nil},
+		"expired":                 {map[string]any{"exp": at(-6 * time.Minute)}, fault.ConnectLinkInvalid},
+		"no expiry":               {map[string]any{"exp": nil}, fault.ConnectLinkInvalid},
+		"begins within skew":      {map[string]any{"nbf": at(4 * time.Minute)}, nil},
+		"begins later":            {map[string]any{"nbf": at(6 * time.Minute)}, fault.ConnectLinkInvalid},
+		"issued in the future":    {map[string]any{"iat": at(6 * time.Minute)}, fault.ConnectLinkInvalid},
+		"guest":                   {map[string]any{"idp": sts + "22222222-6a0e-4a55-8f0e-0c2f5b6a9d11/"}, fault.NotAdministrator},
+		"guest with own account":  {map[string]any{"idp": "live.com"}, fault.NotAdministrator},
+		"at home, told by idp":    {map[string]any{"idp": sts + string(guid) + "/"}, nil},
+		"without address or wids": {map[string]any{"preferred_username": nil, "wids": nil}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDouble(t)
+			d.answer = func(url.Values) (int, any) {
+				return http.StatusOK, map[string]any{"access_token": "a", "id_token": d.idToken(tt.claims)}
+			}
+			_, err := d.host().SignedIn(t.Context(), d.signIn(), secret.New("c0de"))
+			if !errors.Is(err, tt.want) || (tt.want == nil && err != nil) {
+				t.Fatalf("got %v, want %v", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestForgedIDTokens(t *testing.T) {
+	d, other := newDouble(t), newDouble(t)
+	other.key = newKey()
+	good := d.idToken(nil)
+	parts := strings.Split(good, ".")
+	for name, token := range map[string]string{
+		"another key":  other.idToken(map[string]any{"iss": d.url + "/" + string(guid) + "/v2.0"}),
+		"no signature": parts[0] + "." + parts[1] + ".",
+		// {"alg":"none"}
+		"unsigned": "eyJhbGciOiJub25lIn0." + parts[1] + ".",
+		"none":     "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			d.answer = func(url.Values) (int, any) {
+				return http.StatusOK, map[string]any{"access_token": "a", "id_token": token}
+			}
+			_, err := d.host().SignedIn(t.Context(), d.signIn(), secret.New("c0de"))
+			if !errors.Is(err, fault.ConnectLinkInvalid) {
+				t.Fatalf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestARefusedCode(t *testing.T) {
+	for name, tt := range map[string]struct {
+		status int
+		body   map[string]any
+		want   error
+		kind   outcome.Kind
+	}{
+		"used before":         {400, map[string]any{"error": "invalid_grant", "error_codes": []int{54005}}, fault.ConnectLinkInvalid, outcome.Refused},
+		"other verifier":      {400, map[string]any{"error": "invalid_grant", "error_codes": []int{501481}}, fault.ConnectLinkInvalid, outcome.Refused},
+		"without number":      {400, map[string]any{"error": "invalid_grant"}, fault.ConnectLinkInvalid, outcome.Refused},
+		"not consented":       {400, map[string]any{"error": "invalid_grant", "error_codes": []int{65001}}, fault.ConsentDeclined, outcome.Refused},
+		"application unknown": {400, map[string]any{"error": "unauthorized_client", "error_codes": []int{700016}}, fault.ConsentDeclined, outcome.Refused},
+		"conditional access":  {400, map[string]any{"error": "access_denied", "error_codes": []int{53003}}, fault.ConsentDeclined, outcome.Refused},
+		"tenant gone":         {400, map[string]any{"error": "invalid_request", "error_codes": []int{90002}}, fault.ConnectLinkInvalid, outcome.Refused},
+		"our secret":          {401, map[string]any{"error": "invalid_client", "error_codes": []int{7000215}}, fault.ProviderUnavailable, outcome.Down},
+		"out of service":      {503, map[string]any{}, fault.ProviderUnavailable, outcome.Down},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDouble(t)
+			d.answer = func(url.Values) (int, any) { return tt.status, tt.body }
+			_, err := d.host().SignedIn(t.Context(), d.signIn(), secret.New("c0de"))
+			if !errors.Is(err, tt.want) || outcome.Of(err) != tt.kind {
+				t.Fatalf("got %v, want %v", err, tt.want)
+			}
+			if len(d.forms) != 1 {
+				t.Fatalf("the code was sent %d times, it works once", len(d.forms))
+			}
+		})
+	}
+}
