@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+var soak = os.Getenv("TENANTRY_SOAK") != ""
+
+// seeded is the randomness of a sample. The seed of a failed run goes into
+// TENANTRY_SEED to see it again.
+func seeded(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	if given, err := strconv.ParseUint(os.Getenv("TENANTRY_SEED"), 10, 64); err == nil {
+		seed = given
+	}
+	t.Logf("TENANTRY_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+var hitCall = regexp.MustCompile(`failpoint\.Hit\("([^"]+)"\)`)
+
+// failpointNames are all failpoints that the source has.
+func failpointNames(t *testing.T) []string {
+	t.Helper()
+	var names []string
+	err := filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		for _, hit := range hitCall.FindAllStringSubmatch(string(source), -1) {
+			names = append(names, hit[1])
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(names)
+	if names = slices.Compact(names); len(names) < 30 {
+		t.Fatalf("only %d failpoints in the source: %v", len(names), names)
+	}
+	return names
+}
+
+// everyWrite are the steps that reach every failpoint: the main job, then
+// what else writes.
+func everyWrite(e *errand) []step {
+	managed := e.ready.Tenants[1].TenantID
+	plain := func(r request) func(*errand) request { return func(*errand) request { return r } }
+	return append(mainJob(),
+		step{name: "check", ask: plain(request{method: "GET", path: "/v1/tenants"}), after: func(e *errand, _ reply) { e.check() }},
+		step{name: "assign", ask: plain(request{method: "POST", path: "/managed", control: true,
+			body: object{"tenant_id": managed, "account_id": e.ready.AccountID}})},
+		step{name: "withdraw", ask: plain(request{method: "DELETE", path: "/managed/" + managed, control: true, gone: 404})},
+		step{name: "rotate", ask: plain(request{method: "POST", path: "/api-key/rotate?user_email=" + e.ready.UserEmail}),
+			after: func(e *errand, got reply) { e.ready.APIKey = got.text("api_key") }},
+		step{name: "fill", ask: plain(request{method: "GET", path: "/v1/tenants"}), after: func(e *errand, got reply) {
+			e.expect("tenants after the withdrawal", got.text("count"), 1)
+			e.fill()
+		}},
+		step{name: "delete", ask: plain(request{method: "DELETE", path: e.api(""), gone: 404})},
+		step{name: "nothing is left", ask: plain(request{method: "GET", path: "/v1/tenants"}),
+			after: func(e *errand, got reply) { e.expect("tenants after the deletion", got.text("count"), 0) }})
+}
+
+// TestCrashAtEveryPoint kills the service at every failpoint there is, one
+// after the other, within one errand: each request is sent again until it
+// succeeds, and nothing exists twice.
+func TestCrashAtEveryPoint(t *testing.T) {
+	t.Parallel()
+	names := failpointNames(t)
+	e := setOut(newMortal(t, binary(t, failpoints), names))
+	e.run(everyWrite(e), undisturbed(e))
+	if len(e.armed) > 0 {
+		t.Errorf("no write reaches these failpoints: %v", e.armed)
+	}
+	t.Logf("%d deaths", len(e.hit))
+}
+
+// TestCrashAtOnePoint kills the service at one failpoint of an errand that
+// nothing else disturbs: all failpoints in a soak, else a sample.
+func TestCrashAtOnePoint(t *testing.T) {
+	t.Parallel()
+	names := failpointNames(t)
+	if !soak {
+		seeded(t).Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+		names = names[:6]
+	}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := setOut(newMortal(t, binary(t, failpoints), []string{name}))
+			e.run(everyWrite(e), undisturbed(e))
+			e.expect("deaths", e.hit, []string{name})
+		})
+	}
+}
