@@ -21,7 +21,7 @@ import (
 const (
 	startTime = 10 * time.Second
 	stopTime  = 5 * time.Second
-	callTime  = 10 * time.Second
+	callTime  = 20 * time.Second
 )
 
 // Binary is the plugin under test.
@@ -76,9 +76,14 @@ func Plugin(t *testing.T, b Binary) {
 // running plugin through platform.
 func Mail(t *testing.T, b Binary, world func(t testing.TB, platform func(sdk.Connection) sdk.MailPlatform) contract.World) {
 	Plugin(t, b)
-	for _, c := range troubleChecks {
-		t.Run(c.name, func(t *testing.T) { c.run(t, b) })
-	}
+	t.Run("trouble", func(t *testing.T) {
+		for _, c := range troubleChecks {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel() // most of it is waiting
+				c.run(t, b)
+			})
+		}
+	})
 	t.Run("the contract of the port", func(t *testing.T) {
 		p := b.Start(t)
 		w := world(t, func(c sdk.Connection) sdk.MailPlatform { return Platform(p, c) })

@@ -123,10 +123,6 @@ func (w *simulated) control(t testing.TB, method, path string, body any) map[str
 	return out
 }
 
-// longest is the longest delay of this world, which has the real clock: what
-// the suite asks for in minutes passes in so many milliseconds.
-const longest = 1500
-
 func (w *simulated) NewTenant(t testing.TB, s contract.Setup) contract.Tenant {
 	t.Helper()
 	in := map[string]any{"name": fmt.Sprintf("Contract %d", w.serial.Add(1))}
@@ -143,10 +139,10 @@ func (w *simulated) NewTenant(t testing.TB, s contract.Setup) contract.Tenant {
 	id, admin := made["tenant_id"].(string), made["admin"].(string)
 	behaviour := map[string]any{"consent_ms": 20, "role_ms": 200}
 	if s.AcceptedDomainLag > 0 {
-		behaviour["accepted_domain_ms"] = longest
+		behaviour["accepted_domain_ms"] = s.AcceptedDomainLag.Milliseconds()
 	}
 	if s.MailboxLag > 0 {
-		behaviour["mailbox_ms"] = longest
+		behaviour["mailbox_ms"] = s.MailboxLag.Milliseconds()
 	}
 	w.control(t, http.MethodPost, "/tenants/"+id+"/behaviour", behaviour)
 	_, initial, _ := strings.Cut(admin, "@")
@@ -205,10 +201,11 @@ func (w *simulated) Publish(t testing.TB, zone string, records ...dns.Record) {
 	}
 }
 
-// Advance waits: the plugin's clock cannot be moved. What the simulator does
-// in its own time gives no sign when it is done.
-func (w *simulated) Advance(testing.TB, time.Duration) {
-	<-time.After((longest + 100) * time.Millisecond)
+// Advance moves the simulator's clock. The plugin's own stays, as it would
+// when a provider's clock is ahead.
+func (w *simulated) Advance(t testing.TB, d time.Duration) {
+	t.Helper()
+	w.control(t, http.MethodPost, "/clock", map[string]string{"advance": d.String()})
 }
 
 func (w *simulated) Revoke(t testing.TB, id tenant.GUID, what contract.Grant) {

@@ -6,11 +6,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,8 +22,11 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// someTenant is a tenant that no provider knows.
-const someTenant = tenant.GUID("11111111-2222-4333-8444-555555555555")
+// someTenant is the nth of the tenants that no provider knows. Reads side by
+// side are of several, so that none waits for another's token.
+func someTenant(n int) tenant.GUID {
+	return tenant.GUID(fmt.Sprintf("11111111-2222-4333-8444-%012d", n))
+}
 
 // reads are the reads of a tenant, as calls of which only the end counts.
 var reads = map[string]func(context.Context, sdk.MailTenant) error{
@@ -77,7 +82,7 @@ var troubleChecks = []check{
 			outcome.Broken, outcome.Down)
 	}},
 	{"no answer in time: unknown, and in time", func(t testing.TB, b Binary) {
-		m := Platform(b.Start(t), b.Connect(silent(t))).For(someTenant)
+		m := Platform(b.Start(t), b.Connect(silent(t))).For(someTenant(0))
 		for name, read := range reads {
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			began := time.Now()
@@ -92,7 +97,7 @@ var troubleChecks = []check{
 		}
 	}},
 	{"a caller who leaves is not kept", func(t testing.TB, b Binary) {
-		m := Platform(b.Start(t), b.Connect(silent(t))).For(someTenant)
+		m := Platform(b.Start(t), b.Connect(silent(t))).For(someTenant(0))
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(100*time.Millisecond, cancel)
 		ended := make(chan error, 1)
@@ -113,20 +118,26 @@ var troubleChecks = []check{
 func eachRead(t testing.TB, b Binary, url string, want ...outcome.Kind) {
 	t.Helper()
 	p := b.Start(t)
-	m := Platform(p, b.Connect(url)).For(someTenant)
+	platform := Platform(p, b.Connect(url))
+	var all sync.WaitGroup
+	n := 0
 	for name, read := range reads {
-		ctx, cancel := context.WithTimeout(t.Context(), callTime)
-		err := read(ctx, m)
-		cancel()
-		var o *outcome.Error
-		if !errors.As(err, &o) || !slices.Contains(want, o.Kind) {
-			t.Errorf("%s ended with %v, want %v", name, err, want)
-			continue
-		}
-		if o.Cause == wire.CausePanic || o.Cause == wire.CauseUnclassified {
-			t.Errorf("%s: the plugin did not say what happened: %v", name, err)
-		}
+		n++
+		m := platform.For(someTenant(n))
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), callTime)
+			defer cancel()
+			err := read(ctx, m)
+			var o *outcome.Error
+			switch {
+			case !errors.As(err, &o) || !slices.Contains(want, o.Kind):
+				t.Errorf("%s ended with %v, want %v", name, err, want)
+			case o.Cause == wire.CausePanic || o.Cause == wire.CauseUnclassified:
+				t.Errorf("%s: the plugin did not say what happened: %v", name, err)
+			}
+		})
 	}
+	all.Wait()
 	described(t, p)
 }
 
