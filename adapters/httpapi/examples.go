@@ -114,7 +114,7 @@ var exampleProvision = provisionMailboxes{Domain: exampleDomain, AccountPassword
 
 var exampleProvisioned = provisioned{CreatedCount: 1, Results: []provisionResult{{
 	Status: "created", Name: "Ana Lima", Email: exampleAddress,
-	Details: &provisionDetails{DisplayName: "Ana Lima", PrimarySMTP: exampleAddress, UserPrincipalName: exampleAddress, Alias: "ana.example"},
+	Details: provisionDetails{DisplayName: "Ana Lima", PrimarySMTP: exampleAddress, UserPrincipalName: exampleAddress, Alias: "ana.example"},
 }}}
 
 var exampleUpdate = map[string]any{"display_name": "Ana Souza Lima", "daily_send_limit": 20}

@@ -39,11 +39,11 @@ type provisioned struct {
 }
 
 type provisionResult struct {
-	Status  string            `json:"status" enum:"created,exists,failed" doc:"What became of it."`
-	Name    string            `json:"name" doc:"The name that was asked for."`
-	Email   string            `json:"email" doc:"The address that was asked for."`
-	Details *provisionDetails `json:"details,omitempty" doc:"The mailbox, unless it failed."`
-	Error   *provisionError   `json:"error,omitempty" doc:"Why it failed."`
+	Status  string           `json:"status" enum:"created,exists,failed" doc:"What became of it."`
+	Name    string           `json:"name" doc:"The name that was asked for."`
+	Email   string           `json:"email" doc:"The address that was asked for."`
+	Details provisionDetails `json:"details" doc:"The mailbox; what was asked for when it failed."`
+	Error   *provisionError  `json:"error,omitempty" doc:"Why it failed."`
 }
 
 type provisionDetails struct {
@@ -115,9 +115,11 @@ func resultOf(r mailboxes.Result) provisionResult {
 	out := provisionResult{Status: r.Status, Name: r.Spec.DisplayName, Email: r.Spec.Address}
 	if r.Failure != nil {
 		out.Error = &provisionError{Code: r.Failure.Code.Name, Message: r.Failure.Detail}
+		out.Details = provisionDetails{DisplayName: r.Spec.DisplayName, PrimarySMTP: r.Spec.Address,
+			UserPrincipalName: r.Spec.Address, Alias: mailbox.Alias(r.Spec.Address)}
 		return out
 	}
-	out.Details = &provisionDetails{DisplayName: r.Mailbox.DisplayName, PrimarySMTP: r.Mailbox.Address,
+	out.Details = provisionDetails{DisplayName: r.Mailbox.DisplayName, PrimarySMTP: r.Mailbox.Address,
 		UserPrincipalName: r.Mailbox.PrincipalName, Alias: r.Mailbox.Alias}
 	return out
 }
