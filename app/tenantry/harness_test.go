@@ -250,9 +250,13 @@ func (c client) try(method, url, key string, body any) (reply, error) {
 	}
 	defer func() { _ = answer.Body.Close() }()
 	raw, err := io.ReadAll(answer.Body)
+	return parsed(answer, raw), err
+}
+
+func parsed(answer *http.Response, raw []byte) reply {
 	got := reply{status: answer.StatusCode, header: answer.Header, raw: raw, object: object{}}
 	_ = json.Unmarshal(raw, &got.object)
-	return got, err
+	return got
 }
 
 // api calls the API with the seeded key, control the control interface.
