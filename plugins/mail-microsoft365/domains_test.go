@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/ports/contract"
+)
+
+// The rows of the reference's table of domain failures that the contract does
+// not hold already.
+func TestADomainOfAnotherTenant(t *testing.T) {
+	w := newWorld(t)
+	for _, at := range []string{"add", "verify"} {
+		for _, status := range []int{400, 409} {
+			name := w.NewZone(t)
+			_, c := w.consented(t, contract.Setup{}, knobs{"elsewhere": []string{name}, "elsewhere_at": at, "domain_conflict": status})
+			_, err := c.AddDomain(t.Context(), name)
+			if at == "verify" {
+				records, readErr := c.Records(t.Context(), name)
+				if err != nil || readErr != nil {
+					t.Fatal(err, readErr)
+				}
+				w.Publish(t, name, records.Verification[0])
+				_, err = c.VerifyDomain(t.Context(), name)
+			}
+			ends(t, err, outcome.Refused, fault.DomainUnavailable)
+		}
+	}
+}
+
+func TestADomainThatIsThereInAnyConflict(t *testing.T) {
+	w := newWorld(t)
+	for _, status := range []int{400, 409} {
+		_, c := w.consented(t, contract.Setup{}, knobs{"domain_conflict": status})
+		name := w.NewZone(t)
+		w.fault(t, knobs{"match": "POST /graph/v1.0/domains", "kind": "drop_after", "times": 1})
+		if _, err := c.AddDomain(t.Context(), name); err != nil {
+			t.Fatalf("a lost answer is looked up: %v", err)
+		}
+		if _, err := c.AddDomain(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestRecordsBeforeVerification(t *testing.T) {
+	w := newWorld(t)
+	for _, early := range []string{"empty", "unavailable", "refused"} {
+		_, c := w.consented(t, contract.Setup{}, knobs{"early_records": early})
+		name := w.NewZone(t)
+		if _, err := c.AddDomain(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+		got, err := c.Records(t.Context(), name)
+		if err != nil || len(got.Service) != 0 || len(got.Verification) != 2 {
+			t.Errorf("%s: %+v, %v", early, got, err)
+		}
+	}
+}
+
+func TestTargetsAreThePlatforms(t *testing.T) {
+	w := newWorld(t)
+	for _, style := range []string{"mx.microsoft", "classic"} {
+		who, c := w.consented(t, contract.Setup{}, nil)
+		name := w.NewZone(t)
+		w.behave(t, who.GUID, knobs{"mx_style": knobs{name: style}})
+		if _, err := c.AddDomain(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+		records, err := c.Records(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Publish(t, name, records.Verification[0])
+		if _, err := c.VerifyDomain(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.EnableMail(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+		if records, err = c.Records(t.Context(), name); err != nil || len(records.Service) != 3 {
+			t.Fatalf("%s: %+v, %v", style, records, err)
+		}
+		mx := records.Service[0]
+		if mx.Type != dns.MX || mx.Name != name || mx.Preference != 0 {
+			t.Errorf("%s: %+v", style, mx)
+		}
+	}
+}
+
+func TestVerificationThatBrokeOffIsLookedUp(t *testing.T) {
+	w := newWorld(t)
+	for _, kind := range []string{"drop_after", "delay_after"} {
+		_, c := w.consented(t, contract.Setup{}, nil)
+		name := w.NewZone(t)
+		if _, err := c.AddDomain(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+		records, err := c.Records(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Publish(t, name, records.Verification[0])
+		f := knobs{"match": "POST /graph/v1.0/domains/", "kind": kind, "times": 1}
+		if kind == "delay_after" {
+			f["delay_ms"] = 10
+		}
+		w.fault(t, f)
+		if d, err := c.VerifyDomain(t.Context(), name); err != nil || !d.Verified {
+			t.Errorf("%s: %+v, %v", kind, d, err)
+		}
+	}
+}
+
+func TestEnableMailOfAnUnverifiedDomain(t *testing.T) {
+	w := newWorld(t)
+	_, c := w.consented(t, contract.Setup{}, nil)
+	name := w.NewZone(t)
+	if _, err := c.AddDomain(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	ends(t, c.EnableMail(t.Context(), name), outcome.Refused, fault.DomainNotVerified)
+	ends(t, c.EnableMail(t.Context(), "other.test"), outcome.Refused, fault.DomainNotFound)
+}
+
+func TestReadRecords(t *testing.T) {
+	got := readRecords("a.test", []dnsRecord{
+		{ODataType: "#microsoft.graph.domainDnsTxtRecord", Label: "a.test", TTL: 60, Text: "MS=ms1 Case"},
+		{ODataType: "microsoft.graph.domainDnsMxRecord", Label: "A.TEST.", Exchange: "X.Mail.example.", Preference: 32767},
+		{RecordType: "CName", Label: "autodiscover.a.test", Canonical: "Autodiscover.example"},
+		{RecordType: "TXT", Label: "@", Text: "v=spf1"},
+		{RecordType: "txt", Label: "", Text: "v=spf2"},
+		{RecordType: "cname", Label: "selector1._domainkey", Canonical: "t"},
+		{RecordType: "Srv", Label: "_sip._tls.a.test"},
+		{ODataType: "#microsoft.graph.domainDnsUnavailableRecord", RecordType: "Mx", Label: "a.test", Exchange: "never"},
+		{RecordType: "Mx", Label: "a.test"},
+		{},
+	})
+	want := []dns.Record{
+		{Type: dns.TXT, Name: "a.test", Content: "MS=ms1 Case", TTL: 60},
+		{Type: dns.MX, Name: "a.test", Content: "x.mail.example", Preference: 32767, TTL: 3600},
+		{Type: dns.CNAME, Name: "autodiscover.a.test", Content: "autodiscover.example", TTL: 3600},
+		{Type: dns.TXT, Name: "a.test", Content: "v=spf1", TTL: 3600},
+		{Type: dns.TXT, Name: "a.test", Content: "v=spf2", TTL: 3600},
+		{Type: dns.CNAME, Name: "selector1._domainkey.a.test", Content: "t", TTL: 3600},
+	}
+	if !cmp.Equal(got, want) {
+		t.Fatal(cmp.Diff(want, got))
+	}
+}
