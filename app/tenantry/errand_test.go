@@ -78,9 +78,13 @@ func (e *errand) run(steps []step, do func(step, request) reply) {
 	}
 }
 
-// onlyOnce are the operations of the mail platform that make something.
+// onlyOnce are the operations of the mail platform that must not be done again
+// whatever happens: they make something, or a look tells that it is done.
 var onlyOnce = map[string]int{
-	"create-roleAssignments": 1, "domain.create": 1, "New-DkimSigningConfig": 1, "New-Mailbox": 3,
+	"create-roleAssignments": 1, "Set-TransportConfig": 1,
+	"domain.create": 1, "domain.verify": 1, "domain.update": 1,
+	"New-DkimSigningConfig": 1, "Set-DkimSigningConfig": 1,
+	"New-Mailbox": 3,
 }
 
 // check holds what there is, at the mail platform and in the service, against
