@@ -134,14 +134,19 @@ func failure(a call.Answer) error {
 	return f
 }
 
-// reported reads the errors that a cmdlet wrote although the status is 200.
+// reported reads the errors that a cmdlet wrote although the status is 200: a
+// list of texts, or whatever else is not empty.
 func reported(raw json.RawMessage) error {
+	text := strings.TrimSpace(string(raw))
 	var lines []json.RawMessage
-	if json.Unmarshal(raw, &lines) != nil || len(lines) == 0 {
+	if json.Unmarshal(raw, &lines) == nil && len(lines) > 0 {
+		text = string(lines[0])
+	}
+	switch text {
+	case "", "null", "[]", "{}":
 		return nil
 	}
-	text := string(lines[0])
-	_ = json.Unmarshal(lines[0], &text) // else it is searched as it stands
+	_ = json.Unmarshal([]byte(text), &text) // else it is searched as it stands
 	f := newFailure(http.StatusOK, detail(text))
 	f.Outcome = f.outcome(call.Answer{Status: http.StatusOK}, true)
 	f.Outcome.Cause = call.Cause("exchange", "200", "adminapi.errors", f.Type)

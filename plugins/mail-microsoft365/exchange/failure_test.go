@@ -141,7 +141,7 @@ func TestStatuses(t *testing.T) {
 }
 
 func TestErrorsReportedInAnyForm(t *testing.T) {
-	for _, errs := range []string{`["something went wrong"]`, `[{"Message":"x"}]`, `[7]`, `["",""]`} {
+	for _, errs := range []string{`["something went wrong"]`, `[{"Message":"x"}]`, `[7]`, `["",""]`, `"x"`, `{"a":1}`} {
 		c, _ := failing(t, http.StatusOK, `{"value":[{"Name":"a"}],"@adminapi.errors":`+errs+`}`)
 		if got, err := invoke(t, c, call.Create); outcome.Of(err) != outcome.Broken || got != nil {
 			t.Errorf("%s: %v, %v", errs, got, err)

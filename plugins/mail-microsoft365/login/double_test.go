@@ -22,10 +22,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-const (
-	guid     tenant.GUID = "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11"
-	clientID             = "5f1c2b7e-0000-4c1d-9a2b-111122223333"
-)
+const guid tenant.GUID = "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11"
+
+const clientID = "5f1c2b7e-0000-4c1d-9a2b-111122223333"
 
 // double is a login host that answers as the test says.
 type double struct {

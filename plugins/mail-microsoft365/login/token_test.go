@@ -59,7 +59,7 @@ func TestTokenByCertificate(t *testing.T) {
 	if form.Has("client_secret") || form.Get("client_assertion_type") != "urn:ietf:params:oauth:client-assertion-type:jwt-bearer" {
 		t.Fatalf("sent %v", form)
 	}
-	parsed, err := jose.ParseSigned(form.Get("client_assertion"), []jose.SignatureAlgorithm{jose.PS256})
+	parsed, err := jose.ParseSignedCompact(form.Get("client_assertion"), []jose.SignatureAlgorithm{jose.PS256})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/plugins/sdk"
+)
+
+const imitated tenant.GUID = "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11"
+
+// terse is the sparest platform that still is one: opaque tokens, members left
+// out or null, other spellings, bodies where none are documented.
+var terse = map[string]string{
+	"POST /oauth2/v2.0/token": `{"access_token":"opaque"}`,
+	"GET /organization": `{"value":[{"displayName":"Fabrikam","verifiedDomains":[
+		{"name":"fabrikam.onmicrosoft.com","isInitial":true,"isDefault":true},{"name":"A.example"}]}]}`,
+	"GET /domains":           `{"value":[{"id":"fabrikam.onmicrosoft.com"},{"id":"A.example","isVerified":true,"isDefault":null,"supportedServices":null}]}`,
+	"GET /domains/a.example": `{"id":"A.example","isVerified":true,"supportedServices":["Sharepoint","Yammer"],"extra":{}}`,
+	"GET /domains/a.example/verificationDnsRecords": `{"value":[
+		{"@odata.type":"microsoft.graph.domainDnsTxtRecord","label":"a.example","text":"MS=ms1"}]}`,
+	"GET /domains/a.example/serviceConfigurationRecords": `{"value":[
+		{"recordType":"MX","label":"a.example","mailExchange":"x.mx.microsoft","preference":0,"supportedService":"email","isOptional":null},
+		{"recordType":"TXT","label":"a.example","text":"v=spf1","supportedService":"Intune"}]}`,
+	"POST /domains/a.example/verify":                 `{"id":"a.example"}`,
+	"PATCH /domains/a.example":                       `{"id":"a.example"}`,
+	"GET /users":                                     `{"value":[{"assignedLicenses":[{}]},{"assignedLicenses":[{}],"mail":null},{"mail":"x@a.example"},{}]}`,
+	"GET /users/o-1":                                 `{}`,
+	"PATCH /users/o-1":                               `{"id":"o-1"}`,
+	"GET /servicePrincipals(appId='c')":              `{"id":"sp-1"}`,
+	"GET /roleManagement/directory/roleAssignments":  `{}`,
+	"POST /roleManagement/directory/roleAssignments": ``,
+	"Get-OrganizationConfig":                         `{"value":[{"Name":"fabrikam.onmicrosoft.com"}]}`,
+	"Get-TransportConfig":                            `{"value":[{"SmtpClientAuthenticationDisabled":"False"}]}`,
+	"Set-TransportConfig":                            ``,
+	"Get-AcceptedDomain":                             `{"value":[{"DomainName":"A.example"},{"DomainName":"b.example","PendingRemoval":true}]}`,
+	"Get-DkimSigningConfig": `{"value":[{"Domain":"other.example","Selector1CNAME":"never"},
+		{"Name":"A.example","Selector1CNAME":"S1.dkim.example.","Selector2CNAME":"s2.dkim.example"}]}`,
+	"Set-DkimSigningConfig": `{"value":null}`,
+	"New-Mailbox":           `{"value":[{"ExternalDirectoryObjectId":"o-1"}]}`,
+	"Get-Mailbox":           `{"value":[{"ExternalDirectoryObjectId":"o-1","PrimarySmtpAddress":"Anna@A.example","WhenMailboxCreated":null}]}`,
+	"Set-CASMailbox":        ``,
+	"Set-Mailbox":           `{}`,
+}
+
+type imitation struct {
+	client sdk.MailTenant
+	bodies map[string]string // what was sent last
+}
+
+func newImitation(t *testing.T) *imitation {
+	t.Helper()
+	im := &imitation{bodies: map[string]string{}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		what := r.Method + " " + strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/v1.0"), "/"+string(imitated))
+		var command struct{ CmdletInput struct{ CmdletName string } }
+		if strings.HasSuffix(r.URL.Path, "/InvokeCommand") && json.Unmarshal(raw, &command) == nil {
+			what = command.CmdletInput.CmdletName
+		}
+		im.bodies[what] = string(raw)
+		answer, known := terse[what]
+		if !known {
+			t.Errorf("unexpected call %s", what)
+			w.WriteHeader(http.StatusNotFound)
+		}
+		_, _ = w.Write([]byte(answer))
+	}))
+	t.Cleanup(server.Close)
+	p, err := newHouse().platform(sdk.Connection{
+		Settings: map[string]string{"client_id": "c", "login_url": server.URL, "graph_url": server.URL, "exchange_url": server.URL},
+		Secrets:  map[string]secret.Text{"client_secret": secret.New("s")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	im.client = p.For(imitated)
+	return im
+}
+
+func same(t *testing.T, err error, got, want any) {
+	t.Helper()
+	if err != nil || !cmp.Equal(got, want) {
+		t.Fatalf("%v: %s", err, cmp.Diff(want, got))
+	}
+}
+
+func TestASparePlatformsDirectory(t *testing.T) {
+	im := newImitation(t)
+	profile, err := im.client.Profile(t.Context())
+	same(t, err, profile, tenant.Profile{Name: "Fabrikam", BuiltinDomain: "fabrikam.onmicrosoft.com"})
+	list, err := im.client.Domains(t.Context())
+	same(t, err, list, []domain.Platform{{Name: "a.example", Verified: true}})
+	added, err := im.client.AddDomain(t.Context(), "a.example")
+	same(t, err, added, domain.Platform{Name: "a.example", Verified: true})
+	records, err := im.client.Records(t.Context(), "a.example")
+	same(t, err, records, domain.Records{
+		Verification: []dns.Record{{Type: dns.TXT, Name: "a.example", Content: "MS=ms1", TTL: 3600}},
+		Service:      []dns.Record{{Type: dns.MX, Name: "a.example", Content: "x.mx.microsoft", TTL: 3600}},
+	})
+	verified, err := im.client.VerifyDomain(t.Context(), "a.example")
+	same(t, err, verified, domain.Platform{Name: "a.example", Verified: true})
+	// Services that are on stay on; those that are not ours are not written.
+	same(t, im.client.EnableMail(t.Context(), "a.example"), im.bodies["PATCH /domains/a.example"], `{"supportedServices":["Email","Yammer"]}`)
+	users, err := im.client.UserMailboxes(t.Context())
+	same(t, err, users, 1)
+}
+
+func TestASparePlatformsMailServer(t *testing.T) {
+	im := newImitation(t)
+	progress, err := im.client.Bootstrap(t.Context())
+	same(t, err, progress.Status, tenant.BootstrapReady)
+	same(t, nil, im.bodies["POST /roleManagement/directory/roleAssignments"],
+		`{"@odata.type":"#microsoft.graph.unifiedRoleAssignment","directoryScopeId":"/","principalId":"sp-1",`+
+			`"roleDefinitionId":"29232cdf-9323-42fd-ade2-1d097af3e4de"}`)
+	state, err := im.client.SMTPAuth(t.Context())
+	same(t, err, state, tenant.SMTPAuthEnabled)
+	same(t, im.client.EnableSMTPAuth(t.Context()), im.bodies["Set-TransportConfig"],
+		`{"CmdletInput":{"CmdletName":"Set-TransportConfig","Parameters":{"SmtpClientAuthenticationDisabled":false}}}`)
+	names, err := im.client.MailDomains(t.Context())
+	same(t, err, names, []string{"a.example"})
+	signing, err := im.client.EnsureSigning(t.Context(), "a.example")
+	same(t, err, signing, dns.Signing{
+		Selector1: dns.Record{Type: dns.CNAME, Name: "selector1._domainkey.a.example", Content: "s1.dkim.example", TTL: 3600},
+		Selector2: dns.Record{Type: dns.CNAME, Name: "selector2._domainkey.a.example", Content: "s2.dkim.example", TTL: 3600},
+	})
+	same(t, im.client.EnableSigning(t.Context(), "a.example"), im.bodies["Set-DkimSigningConfig"],
+		`{"CmdletInput":{"CmdletName":"Set-DkimSigningConfig","Parameters":{"Enabled":true,"Identity":"a.example"}}}`)
+}
+
+func TestASparePlatformsMailboxes(t *testing.T) {
+	im := newImitation(t)
+	made, err := im.client.CreateMailbox(t.Context(), mailbox.Spec{DisplayName: "Anna Keller", Address: "Anna@a.example"})
+	if err != nil || made.ObjectID != "o-1" || made.Address != "anna@a.example" {
+		t.Fatalf("made %+v, %v", made, err)
+	}
+	same(t, nil, im.bodies["New-Mailbox"], `{"CmdletInput":{"CmdletName":"New-Mailbox","Parameters":{"Alias":"`+
+		mailbox.Alias("anna@a.example")+`","DisplayName":"Anna Keller","Name":"anna@a.example",`+
+		`"PrimarySmtpAddress":"anna@a.example","Shared":true}}}`)
+	found, err := im.client.Mailbox(t.Context(), "ANNA@a.example")
+	same(t, err, found, mailbox.Platform{ObjectID: "o-1", Address: "anna@a.example", AccountEnabled: true})
+	err = im.client.OpenSignIn(t.Context(), "o-1", "anna@a.example", secret.New("Corr3ct-horse-battery"))
+	same(t, err, im.bodies["PATCH /users/o-1"], `{"accountEnabled":true,"userPrincipalName":"anna@a.example","passwordProfile":`+
+		`{"password":"Corr3ct-horse-battery","forceChangePasswordNextSignIn":false,"forceChangePasswordNextSignInWithMfa":false},`+
+		`"passwordPolicies":"DisablePasswordExpiration"}`)
+	same(t, im.client.OpenSubmission(t.Context(), "anna@a.example"), im.bodies["Set-CASMailbox"],
+		`{"CmdletInput":{"CmdletName":"Set-CASMailbox","Parameters":{"Identity":"anna@a.example","SmtpClientAuthenticationDisabled":false}}}`)
+	same(t, im.client.Rename(t.Context(), "anna@a.example", "Anna <b>"), im.bodies["Set-Mailbox"],
+		`{"CmdletInput":{"CmdletName":"Set-Mailbox","Parameters":{"DisplayName":"Anna \u003cb\u003e","Identity":"anna@a.example"}}}`)
+	list, err := im.client.Mailboxes(t.Context())
+	if err != nil || len(list) != 1 {
+		t.Fatalf("listed %+v, %v", list, err)
+	}
+	same(t, nil, im.bodies["Get-Mailbox"], `{"CmdletInput":{"CmdletName":"Get-Mailbox","Parameters":`+
+		`{"RecipientTypeDetails":["SharedMailbox"],"ResultSize":"Unlimited"}}}`)
+}
