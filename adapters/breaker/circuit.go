@@ -46,7 +46,7 @@ func newCircuit(domain string, o Options) *circuit {
 			return n.ConsecutiveFailures >= limit || (n.TotalFailures >= 2*limit && 2*n.TotalFailures >= n.Requests)
 		},
 		IsSuccessful: func(err error) bool { return err == nil },
-		IsExcluded:   func(err error) bool { return err == errNoEvidence || err == errReadFirst },
+		IsExcluded:   func(err error) bool { return errors.Is(err, errNoEvidence) || errors.Is(err, errReadFirst) },
 		OnStateChange: func(_ string, from, to gobreaker.State) {
 			if to == gobreaker.StateOpen {
 				c.opened.Store(time.Now().UnixNano())
@@ -77,12 +77,12 @@ func run[T any](ctx context.Context, c *circuit, is traits, call func() (T, erro
 		answer, err = call()
 		return struct{}{}, judge(ctx, is, err)
 	})
-	switch verdict {
-	case gobreaker.ErrOpenState:
+	switch {
+	case errors.Is(verdict, gobreaker.ErrOpenState):
 		return answer, c.refusal(c.remaining())
-	case gobreaker.ErrTooManyRequests:
+	case errors.Is(verdict, gobreaker.ErrTooManyRequests):
 		return answer, c.refusal(probeWait)
-	case errReadFirst:
+	case errors.Is(verdict, errReadFirst):
 		return answer, errReadFirst
 	default:
 		return answer, err

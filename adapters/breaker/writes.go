@@ -4,6 +4,7 @@ package breaker
 
 import (
 	"context"
+	"errors"
 
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
@@ -18,13 +19,13 @@ import (
 func write[T any](ctx context.Context, g guarded, call func() (T, error)) (T, error) {
 	c := g.circuits.circuit(g.domain)
 	t, err := run(ctx, c, traits{write: true}, call)
-	if err != errReadFirst {
+	if !errors.Is(err, errReadFirst) {
 		return t, err
 	}
 	if _, probe := run(ctx, c, traits{}, func() (tenant.Profile, error) { return g.next.Profile(ctx) }); judge(ctx, traits{}, probe) != nil {
 		return t, c.refusal(c.waitAfterProbe())
 	}
-	if t, err = run(ctx, c, traits{write: true}, call); err == errReadFirst {
+	if t, err = run(ctx, c, traits{write: true}, call); errors.Is(err, errReadFirst) {
 		return t, c.refusal(probeWait)
 	}
 	return t, err

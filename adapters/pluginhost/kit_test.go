@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -55,7 +56,7 @@ var quick = pluginhost.Patience{Ping: 200 * time.Millisecond, Backoff: 20 * time
 
 // folder makes a plugin folder: each name is a plugin of that name, and the
 // program it is a copy of comes after the colon.
-func folder(t *testing.T, plugins ...string) string {
+func folder(t testing.TB, plugins ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	var entries []pluginhost.Entry
@@ -163,6 +164,24 @@ func signal(t *testing.T, pid int, s unix.Signal) {
 	t.Helper()
 	if err := unix.Kill(pid, s); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// stop stops a process and waits until each of its threads has stopped, which
+// no event tells.
+func stop(t *testing.T, pid int) {
+	t.Helper()
+	signal(t, pid, unix.SIGSTOP)
+	for running := true; running; runtime.Gosched() {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		if err != nil || len(threads) == 0 {
+			t.Fatalf("process %d is gone: %v", pid, err)
+		}
+		running = false
+		for _, thread := range threads {
+			stat, err := os.ReadFile(thread)
+			running = running || err != nil || !bytes.Contains(stat, []byte(") T "))
+		}
 	}
 }
 

@@ -28,7 +28,7 @@ func TestHungPluginIsReplaced(t *testing.T) {
 	h, _ := host(t, pluginhost.Options{Dir: folder(t, "puppet:puppet"), Patience: quick})
 	for round := range 3 {
 		stopped := pid(t, h, "puppet")
-		signal(t, stopped, unix.SIGSTOP)
+		stop(t, stopped)
 		for call := range 3 {
 			_, err := doing(h, "puppet", "").Profile(within(t, 500*time.Millisecond))
 			if outcome.Of(err) != outcome.Unknown {
@@ -75,9 +75,9 @@ func TestCrashLoopStopsAndIsShown(t *testing.T) {
 					t.Fatalf("got %v; status %+v", err, h.Status())
 				}
 				if o.Kind == outcome.Down {
-					wait, stop := context.WithTimeout(t.Context(), min(o.RetryAfter, time.Second))
+					wait, done := context.WithTimeout(t.Context(), min(o.RetryAfter, time.Second))
 					<-wait.Done()
-					stop()
+					done()
 				}
 			}
 			if o.Kind != outcome.Down || o.RetryAfter < 30*time.Second {
@@ -106,8 +106,8 @@ func TestOneTrialAfterTheCooldown(t *testing.T) {
 	if !errors.As(err, &o) || o.Kind != outcome.Down {
 		t.Fatalf("got %v", err)
 	}
-	wait, stop := context.WithTimeout(t.Context(), o.RetryAfter)
-	defer stop()
+	wait, done := context.WithTimeout(t.Context(), o.RetryAfter)
+	defer done()
 	<-wait.Done()
 	pid(t, h, "puppet")
 	if s := h.Status()[0]; s.State != pluginhost.Running || s.Crashes != 0 {
@@ -120,7 +120,7 @@ func TestOneTrialAfterTheCooldown(t *testing.T) {
 func TestKilledUnderLoad(t *testing.T) {
 	const kills = 40
 	h, _ := host(t, pluginhost.Options{Dir: folder(t, "puppet:puppet"), Patience: quick})
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, enough := context.WithCancel(t.Context())
 	var load sync.WaitGroup
 	var answered, unknown atomic.Int64
 	for range 4 {
@@ -153,7 +153,7 @@ func TestKilledUnderLoad(t *testing.T) {
 			}
 		}
 	}
-	stop()
+	enough()
 	load.Wait()
 	s := h.Status()[0]
 	if s.Starts != kills+1 || s.State != pluginhost.Running {
@@ -221,7 +221,7 @@ func TestHostKilled(t *testing.T) {
 		}
 		pids = append(pids, n)
 	}
-	signal(t, pids[1], unix.SIGSTOP)
+	stop(t, pids[1])
 	if err := c.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	one, two := pid(t, h, "one"), pid(t, h, "two")
-	signal(t, two, unix.SIGSTOP)
+	stop(t, two)
 	h.Close()
 	gone(t, one, 0)
 	gone(t, two, 0)

@@ -50,13 +50,16 @@ func Start(l Launch) (*Process, error) {
 		return nil, fmt.Errorf("make pipes: %w", err)
 	}
 	p := &Process{run: r, client: plugin.NewClient(clientConfig(l, r))}
-	connected := make(chan error, 1)
-	go func() { connected <- p.connect(l.Timeout) }()
+	connected := make(chan struct{})
+	go func() {
+		err = p.connect(l.Timeout)
+		close(connected)
+	}()
 	select {
-	case err = <-connected:
+	case <-connected:
 	case <-time.After(l.Timeout):
 		_ = r.Kill(context.Background())
-		<-connected
+		<-connected // it has lost its process
 		err = fmt.Errorf("the plugin did not start within %s", l.Timeout)
 	}
 	if err != nil {
