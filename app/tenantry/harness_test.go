@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -36,6 +37,12 @@ var (
 func TestMain(m *testing.M) {
 	var err error
 	if scratch, err = os.MkdirTemp("", "tenantry-e2e-"); err != nil {
+		panic(err)
+	}
+	// Most tests wait for other processes, so there are more of them at a
+	// time than cores.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
 	code := m.Run()

@@ -11,8 +11,8 @@ import (
 )
 
 // One sandbox serves every test that keeps to accounts and tenants of its own.
-// Tests that plan faults, read the journal or move the clock run alone: they
-// do not call t.Parallel, or start a sandbox for themselves.
+// Tests that plan faults, read the journal or move the clock start one of
+// their own.
 var shared struct {
 	start   sync.Once
 	process *process
@@ -44,4 +44,11 @@ func stopShared() error {
 		return nil
 	}
 	return shared.process.stop()
+}
+
+// alone is the owner of a sandbox that only this test uses.
+func alone(t *testing.T) caller {
+	t.Helper()
+	_, ready := startDev(t, binary(t, release), t.TempDir(), nil, "--no-seed")
+	return ownerAt(t, ready)
 }
