@@ -54,6 +54,19 @@ func TestAFreshConsentIsAwaited(t *testing.T) {
 	}
 }
 
+// The sandbox's clock moves days ahead, ours does not.
+func TestSigningInAfterThePlatformsClockWasMoved(t *testing.T) {
+	w := newWorld(t)
+	who, c := w.consented(t, contract.Setup{}, nil)
+	w.Advance(t, 48*time.Hour)
+	if _, err := w.signIn(t, t.Context(), who, who.Admin); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Profile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestAConsentThatNeverShowsIsDeclined(t *testing.T) {
 	w := newWorld(t)
 	who, _ := w.consented(t, contract.Setup{}, knobs{"consent_ms": 3_600_000})

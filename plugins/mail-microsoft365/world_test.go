@@ -32,7 +32,6 @@ type world struct {
 	platform sdk.MailPlatform
 	zones    *zones
 	serial   atomic.Int64
-	ahead    atomic.Int64 // how far the simulated clock is ahead, ns
 }
 
 func newWorld(t *testing.T) *world {
@@ -54,8 +53,6 @@ func newWorld(t *testing.T) *world {
 		connection.Secrets[name] = secret.New(value)
 	}
 	h := newHouse()
-	h.now = func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }
-	h.tokens.Now = h.now
 	h.patience = call.Patience{Tries: 3, Base: 20 * time.Millisecond}
 	h.http.Transport = graphValidator{next: h.http.Transport, base: ready.Settings["graph_url"], t: t, rules: graphRules(t)}
 	if w.platform, err = h.platform(connection); err != nil {
@@ -155,7 +152,6 @@ func (w *world) Publish(_ testing.TB, zone string, records ...dns.Record) {
 
 func (w *world) Advance(t testing.TB, d time.Duration) {
 	t.Helper()
-	w.ahead.Add(int64(d))
 	w.control(t, http.MethodPost, "/clock", map[string]string{"advance": d.String()})
 }
 

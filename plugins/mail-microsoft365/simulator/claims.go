@@ -47,7 +47,9 @@ func rolesFor(granted []string, audience string) []string {
 
 // userClaims are the claims of an ID token.
 func (s *simulator) userClaims(t *tenant, u user, app registration, c code) map[string]any {
-	now := s.kit.Now()
+	// An ID token is read by somebody else's clock at once, and a simulated
+	// clock that was moved would make it one from the future.
+	now := time.Now()
 	claims := map[string]any{
 		"ver": "2.0", "iss": s.authority(t.ID) + "/v2.0", "aud": app.ClientID, "tid": t.ID,
 		"iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(t.lifetime()).Unix(),
@@ -64,7 +66,7 @@ func (s *simulator) userClaims(t *tenant, u user, app registration, c code) map[
 		claims["oid"], claims["name"], claims["preferred_username"] = u.ID, u.DisplayName, u.signInName()
 	}
 	if app.WidsInIDToken {
-		claims["wids"] = append(t.rolesOf(u.ID, now), ordinaryMember)
+		claims["wids"] = append(t.rolesOf(u.ID, s.kit.Now()), ordinaryMember)
 	}
 	return claims
 }
