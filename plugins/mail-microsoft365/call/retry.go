@@ -48,14 +48,14 @@ func Retry[T any](ctx context.Context, p Patience, effect Effect, attempt func()
 // which is enough for what may be repeated, but not for a creation.
 func mayRepeat(effect Effect, err error) bool {
 	var o *outcome.Error
-	if !errors.As(err, &o) {
+	if !errors.As(err, &o) || isFinal(err) {
 		return false
 	}
 	switch o.Kind {
 	case outcome.Throttled:
 		return true
 	case outcome.Down:
-		return !isFinal(err) && (effect != Create || o.Cause == CauseUnreachable)
+		return effect != Create || o.Cause == CauseUnreachable
 	case outcome.Broken, outcome.Unknown:
 		var t temporary
 		return effect == Read && errors.As(err, &t)

@@ -3,9 +3,7 @@
 package graph_test
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,7 +14,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
@@ -175,76 +172,6 @@ func TestListsThatAreEmptyOrNone(t *testing.T) {
 		if outcome.Of(err) != want || len(got) != 0 {
 			t.Errorf("%s: %v, %v", body, got, err)
 		}
-	}
-}
-
-// TestErrors holds every row of the reference's table of Graph's errors.
-func TestErrors(t *testing.T) {
-	for name, tt := range map[string]struct {
-		status int
-		body   string
-		kind   outcome.Kind
-		code   fault.Code
-		cause  string
-		sent   int // how often a read is sent
-	}{
-		"bad request":    {400, `{"error":{"code":"Request_BadRequest","message":"m"}}`, outcome.Broken, fault.ProviderError, "graph BadRequest Request_BadRequest", 1},
-		"bad filter":     {400, `{"error":{"code":"Request_UnsupportedQuery"}}`, outcome.Broken, fault.ProviderError, "graph BadRequest Request_UnsupportedQuery", 1},
-		"token":          {401, `{"error":{"code":"InvalidAuthenticationToken"}}`, outcome.Refused, fault.AccessDenied, "graph Unauthorized InvalidAuthenticationToken", 2},
-		"permission":     {403, `{"error":{"code":"Authorization_RequestDenied"}}`, outcome.Refused, fault.AccessDenied, "graph Forbidden Authorization_RequestDenied", 2},
-		"not found":      {404, `{"error":{"code":"Request_ResourceNotFound"}}`, outcome.Broken, fault.ProviderError, "graph NotFound Request_ResourceNotFound", 1},
-		"conflict":       {409, `{"error":{"code":"Request_MultipleObjectsWithSameKeyValue"}}`, outcome.Broken, fault.ProviderError, "graph Conflict Request_MultipleObjectsWithSameKeyValue", 1},
-		"throttled":      {429, `{"error":{"code":"TooManyRequests","innerError":{"code":"429"}}}`, outcome.Throttled, fault.ProviderUnavailable, "429 graph TooManyRequests", 3},
-		"internal":       {500, `{"error":{"code":"InternalServerError"}}`, outcome.Broken, fault.ProviderError, "500 graph InternalServerError", 3},
-		"gateway":        {502, `{"error":{"code":"BadGateway"}}`, outcome.Broken, fault.ProviderError, "502 graph BadGateway", 3},
-		"unavailable":    {503, `{"error":{"code":"serviceUnavailable"}}`, outcome.Down, fault.ProviderUnavailable, "503 graph serviceUnavailable", 3},
-		"timeout":        {504, `{"error":{"code":"UnknownError"}}`, outcome.Unknown, fault.ProviderTimeout, "504 graph UnknownError", 3},
-		"a proxy's page": {502, `<html>anna@customer.example`, outcome.Broken, fault.ProviderError, "502 graph", 3},
-		"OAuth form":     {400, `{"error":"invalid_grant","error_description":"AADSTS1 customer.example"}`, outcome.Broken, fault.ProviderError, "graph BadRequest invalid_grant", 1},
-		"no code":        {400, `{"error":{"message":"customer.example"}}`, outcome.Broken, fault.ProviderError, "graph BadRequest", 1},
-		"empty":          {403, ``, outcome.Refused, fault.AccessDenied, "graph Forbidden", 2},
-		"a redirect":     {302, ``, outcome.Broken, fault.ProviderError, "graph Found", 1},
-		"a name as code": {400, `{"error":{"code":"anna@customer.example"}}`, outcome.Broken, fault.ProviderError, "graph BadRequest", 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			sent := 0
-			c := double(t, func(w http.ResponseWriter, _ *http.Request) {
-				sent++
-				w.WriteHeader(tt.status)
-				_, _ = w.Write([]byte(tt.body))
-			})
-			if _, err := c.Tokens.Token(t.Context()); err != nil { // kept from before
-				t.Fatal(err)
-			}
-			_, err := graph.Get[thing](t.Context(), c, things, "")
-			var o *outcome.Error
-			if !errors.As(err, &o) || o.Kind != tt.kind || !errors.Is(err, tt.code) || o.Cause != tt.cause {
-				t.Fatalf("got %v (cause %q)", err, o.Cause)
-			}
-			if sent != tt.sent {
-				t.Fatalf("sent %d times, want %d", sent, tt.sent)
-			}
-		})
-	}
-}
-
-func TestSays(t *testing.T) {
-	body := `{"error":{"code":"Request_BadRequest","message":"A Conflicting object is present",
-		"details":[{"code":"ConflictingObjects","target":"PasswordProfile","message":"Weak"}]}}`
-	c := double(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusBadRequest)
-		_, _ = w.Write([]byte(body))
-	})
-	_, err := graph.Get[thing](t.Context(), c, things, "")
-	for words, want := range map[string]bool{
-		"conflicting object": true, "passwordprofile": true, "conflictingobjects": true, "weak": true, "request_badrequest": true, "verified": false,
-	} {
-		if graph.Says(fmt.Errorf("wrapped: %w", err), words) != want {
-			t.Errorf("%q", words)
-		}
-	}
-	if graph.Says(context.Canceled, "") || graph.Status(context.Canceled) != 0 || graph.Status(err) != 400 {
-		t.Error("an error that is not Graph's")
 	}
 }
 

@@ -43,7 +43,8 @@ const (
 	operator           // the operator's credential or registration
 	noExchange         // the tenant never had the mail server
 	blocked            // a policy of the tenant keeps us out
-	looping            // we ask too often
+	looping            // we ask for the same again and again
+	throttled
 	transient
 	busy // the service principal is being made right now
 	bug
@@ -108,7 +109,7 @@ func failure(a call.Answer) error {
 	}
 	f := &Failure{AADSTS: number, OAuth: oauth, class: c, Outcome: c.outcome(a)}
 	f.Outcome.Cause = cause(number, oauth, a.Status)
-	if c == operator {
+	if c == operator || c == looping {
 		return call.Final(f)
 	}
 	return f
@@ -117,7 +118,7 @@ func failure(a call.Answer) error {
 func byStatus(a call.Answer, oauth string) class {
 	switch {
 	case a.Status == http.StatusTooManyRequests:
-		return looping
+		return throttled
 	case a.Status >= http.StatusInternalServerError, oauth == "temporarily_unavailable":
 		return transient
 	case oauth == "invalid_client":
@@ -142,6 +143,8 @@ func (c class) outcome(a call.Answer) *outcome.Error {
 	case operator:
 		return &outcome.Error{Kind: outcome.Down, Detail: "the service's own credential was refused", RetryAfter: operatorWait}
 	case looping:
+		return &outcome.Error{Kind: outcome.Throttled, Detail: "the mail platform wants us to wait", RetryAfter: max(wait, operatorWait)}
+	case throttled:
 		return &outcome.Error{Kind: outcome.Throttled, Detail: "the mail platform wants us to wait", RetryAfter: wait}
 	case transient:
 		return &outcome.Error{Kind: outcome.Down, Detail: "the mail platform is out of service", RetryAfter: wait}

@@ -141,7 +141,7 @@ func TestAADSTS(t *testing.T) {
 		"redirect mismatch":      {50011, "invalid_request", 400, outcome.Broken, fault.ProviderError, 1},
 		"transient":              {90033, "temporarily_unavailable", 503, outcome.Down, fault.ProviderUnavailable, 3},
 		"transient input":        {90013, "invalid_request", 503, outcome.Down, fault.ProviderUnavailable, 3},
-		"looping":                {50196, "invalid_request", 400, outcome.Throttled, fault.ProviderUnavailable, 3},
+		"looping":                {50196, "invalid_request", 400, outcome.Throttled, fault.ProviderUnavailable, 1},
 		"throttled":              {0, "temporarily_unavailable", 429, outcome.Throttled, fault.ProviderUnavailable, 3},
 		"unknown number":         {12345, "invalid_request", 400, outcome.Broken, fault.ProviderError, 1},
 		"unknown client trouble": {0, "invalid_client", 401, outcome.Down, fault.ProviderUnavailable, 1},
