@@ -14,6 +14,7 @@ import (
 // TestReadmeTour runs every sh block of the README's tour, word for word, in
 // one shell, beside a sandbox started as the README says.
 func TestReadmeTour(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
