@@ -29,7 +29,7 @@ build: ## bin/tenantry and bin/plugins with their catalog
 
 test: ## all tests, with the race detector, on SQLite and a private PostgreSQL
 	@.ci/need gcc postgresql nodejs npm chromium
-	@npm ci --prefix .ci/browser --no-audit --no-fund --loglevel=error >/dev/null
+	@.ci/npm .ci/browser
 	@$(GO) run ./.ci/withservers -- $(GO) test -race -timeout 15m $(PACKAGES)
 
 check: ## vet, lint, generated files fresh, import rules, API lint
@@ -40,8 +40,11 @@ check: ## vet, lint, generated files fresh, import rules, API lint
 	@$(GO) test -count=1 ./docs
 	@$(MAKE) --no-print-directory lint-api
 
-lint-api: ## check the OpenAPI document
-	@$(GO) test -count=1 -run 'TestDocument|TestOpenAPI' ./adapters/httpapi
+lint-api: ## check the OpenAPI document with Spectral and Redocly
+	@.ci/need nodejs npm
+	@.ci/npm .ci/api-lint
+	@.ci/api-lint/node_modules/.bin/spectral lint --ruleset .ci/api-lint/.spectral.yaml --fail-severity=hint docs/openapi.yaml
+	@REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true .ci/api-lint/node_modules/.bin/redocly lint --extends recommended docs/openapi.yaml
 
 openapi: ## write docs/openapi.yaml from the code
 	@$(GO) run ./app/tenantry openapi > docs/openapi.yaml.new && mv docs/openapi.yaml.new docs/openapi.yaml
