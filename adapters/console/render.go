@@ -27,7 +27,7 @@ var templates = template.Must(template.New("pages").Funcs(template.FuncMap{
 // policy lets a page load nothing but the style that is written in it.
 var policy = func() string {
 	sum := sha256.Sum256([]byte(style))
-	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
+	return "default-src 'none'; img-src data:; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
 		"'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 }()
 
@@ -49,21 +49,8 @@ var statusOf = map[fault.Kind]int{
 
 // refusal is what the page of a refusal shows.
 type refusal struct {
-	Title, About string
-	Request      string
-}
-
-// words says what happened in terms of the page, where the words of the code
-// are those for clients of the API.
-func words(code fault.Code) (title, about string) {
-	switch code.Kind {
-	case fault.Internal, fault.BadGateway, fault.Unavailable, fault.Timeout:
-		return "This did not work right now", "The mail platform or our service did not answer as it should. Ask for a new link and open it in a few minutes."
-	case fault.NotFound, fault.MethodNotAllowed:
-		return "No such page", "There is nothing at this address. Open the link that you were given."
-	default:
-		return code.Title, code.About
-	}
+	message
+	Request string
 }
 
 func (c *pages) explain(w http.ResponseWriter, r *http.Request, err error) {
@@ -73,8 +60,7 @@ func (c *pages) explain(w http.ResponseWriter, r *http.Request, err error) {
 		status = http.StatusInternalServerError
 		c.Log.ErrorContext(r.Context(), "page failed", "error", err)
 	}
-	title, about := words(f.Code)
-	c.render(w, r, status, "refused", refusal{title, about, ports.RequestID(r.Context())})
+	c.render(w, r, status, "refused", refusal{messageOf(f.Code), ports.RequestID(r.Context())})
 }
 
 func (c *pages) render(w http.ResponseWriter, r *http.Request, status int, page string, data any) {

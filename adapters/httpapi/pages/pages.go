@@ -9,6 +9,7 @@ import (
 	"embed"
 	"html/template"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/tenantry/tenantry/core/fault"
@@ -34,13 +35,31 @@ func entryOf(c fault.Code, status int) entry {
 	return entry{Code: c, Status: status, Reason: http.StatusText(status)}
 }
 
+// group is the codes of one status.
+type group struct {
+	Status int
+	Reason string
+	Codes  []entry
+}
+
+// grouped sorts the codes by status; those of one status keep their order.
+func grouped(statusOf map[fault.Kind]int) []group {
+	var groups []group
+	for _, c := range fault.All() {
+		e := entryOf(c, statusOf[c.Kind])
+		i, found := slices.BinarySearchFunc(groups, e.Status, func(g group, status int) int { return g.Status - status })
+		if !found {
+			groups = slices.Insert(groups, i, group{Status: e.Status, Reason: e.Reason})
+		}
+		groups[i].Codes = append(groups[i].Codes, e)
+	}
+	return groups
+}
+
 // Errors is the page of all codes.
 func Errors(statusOf map[fault.Kind]int) http.HandlerFunc {
-	var all []entry
-	for _, c := range fault.All() {
-		all = append(all, entryOf(c, statusOf[c.Kind]))
-	}
-	return func(w http.ResponseWriter, _ *http.Request) { show(w, "errors.html", textPolicy, all) }
+	groups := grouped(statusOf)
+	return func(w http.ResponseWriter, _ *http.Request) { show(w, "errors.html", textPolicy, groups) }
 }
 
 // Error is the page of one code.

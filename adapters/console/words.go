@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package console
+
+import "github.com/tenantry/tenantry/core/fault"
+
+// message is what a page says about a refusal: what happened, and what to do
+// next. The words of the codes are for clients of the API; a page speaks to an
+// administrator who was sent a link.
+type message struct{ Title, About, Next string }
+
+const askForLink = "Ask whoever sent you the link for a new one."
+
+// messages are the refusals that have words of their own.
+var messages = map[string]message{
+	fault.ConnectLinkInvalid.Name: {
+		"This link does not work any more",
+		"A link works once, for 15 minutes, and in one browser from beginning to end. This one was used, has expired, was changed on its way, or was begun in another browser.",
+		"If you have just connected the tenant, all is well. Otherwise ask whoever sent you the link for a new one.",
+	},
+	fault.ConsentDeclined.Name: {
+		"The access was not approved",
+		"The approval was declined or did not reach the tenant, so nothing was connected.",
+		"If that was not what you wanted, ask for a new link and choose Accept at Microsoft.",
+	},
+	fault.NotAdministrator.Name: {
+		"Only an administrator can connect a tenant",
+		"You signed in as a guest, or as somebody who is not a Global Administrator of this tenant. Nothing was connected.",
+		"Ask for a new link, and open it as a Global Administrator of the tenant itself.",
+	},
+	fault.TenantLimitReached.Name: {
+		"The account has no room for another tenant",
+		"The account that asked for this link manages as many tenants as its plan allows. Nothing was connected.",
+		"Tell whoever sent you the link. With a larger plan, or one tenant less, a new link will work.",
+	},
+	fault.NoAPIPlan.Name: {
+		"The account has no active plan",
+		"The account that asked for this link cannot manage tenants at the moment. Nothing was connected.",
+		"Tell whoever sent you the link. Once the plan is active, a new link will work.",
+	},
+	fault.TenantHeld.Name: {
+		"This tenant is connected already",
+		"A tenant is managed by one account at a time, so nothing was connected now.",
+		"It has to be released where it is connected. After that, ask for a new link.",
+	},
+	fault.InvalidRequest.Name: {
+		"This page was not reached the usual way",
+		"Something is missing from what your browser sent.",
+		askForLink,
+	},
+}
+
+// messageOf finds the words for a refusal.
+func messageOf(code fault.Code) message {
+	if m, ok := messages[code.Name]; ok {
+		return m
+	}
+	switch code.Kind {
+	case fault.NotFound, fault.MethodNotAllowed:
+		return message{"There is no such page", "Nothing is at this address.", "Open the link that you were sent, as it is."}
+	default:
+		return message{
+			"This did not work right now",
+			"Microsoft 365 or our service did not answer as it should.",
+			"Wait a few minutes, then ask for a new link and try again.",
+		}
+	}
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package console
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/tenantry/tenantry/core/fault"
+)
+
+// TestPagesSpeakToPeople: whatever goes wrong, the page says what happened and
+// what to do next, and nothing that only a client of the API understands.
+func TestPagesSpeakToPeople(t *testing.T) {
+	c := &pages{}
+	for _, code := range fault.All() {
+		m := messageOf(code)
+		if m.Title == "" || m.About == "" || m.Next == "" {
+			t.Errorf("%s: %+v", code.Name, m)
+		}
+		w := httptest.NewRecorder()
+		c.render(w, httptest.NewRequest("GET", "/", nil), 400, "refused", refusal{m, "req-1"})
+		for _, jargon := range []string{"`", "/v1", "Idempotency", "API", "callback"} {
+			if page := w.Body.String(); strings.Contains(page, jargon) || !strings.Contains(page, "req-1") {
+				t.Errorf("%s: the page says %q, or not which request it was:\n%s", code.Name, jargon, page)
+			}
+		}
+	}
+}
