@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pages about the API. They work without internet.
+import { narrow, wide } from './look.mjs';
+
+export async function docsPages(browser, task, look, findings) {
+  for (const [scheme, viewport] of [['light', narrow], ['dark', narrow], ['light', wide]]) {
+    const context = await browser.newContext({ viewport, colorScheme: scheme, bypassCSP: true });
+    const page = await context.newPage();
+    watch(page, task, findings);
+    for (const path of ['/docs/errors', ...task.codes.map((code) => `/docs/errors/${code}`)]) {
+      await page.goto(task.api + path);
+      await look(page, `${scheme}-${viewport.width}${path.replaceAll('/', '-')}`);
+    }
+    await context.close();
+  }
+  for (const viewport of [wide, narrow]) await apiPage(browser, task, viewport, look, findings);
+}
+
+// apiPage opens the API page under its own policy: no bypass here.
+async function apiPage(browser, task, viewport, look, findings) {
+  const name = `api-${viewport.width}`;
+  const context = await browser.newContext({ viewport });
+  const page = await context.newPage();
+  watch(page, task, findings);
+  await page.goto(`${task.api}/docs`);
+  await page.waitForSelector('.opblock');
+  const shown = await page.locator('.opblock').count();
+  if (shown !== task.operations) findings.push(`${name}: shows ${shown} operations of ${task.operations}`);
+  await page.locator('.opblock button.opblock-summary-control').first().press('Enter');
+  await page.waitForSelector('.opblock-body .responses-wrapper');
+  await look(page, name, false);
+  await context.close();
+}
+
+// watch notes what a page must not do: complain, fail, or go elsewhere.
+function watch(page, task, findings) {
+  page.on('console', (m) => { if (m.type() === 'error') findings.push(`${page.url()}: console: ${m.text()}`); });
+  page.on('pageerror', (e) => findings.push(`${page.url()}: ${e.message}`));
+  page.on('request', (r) => {
+    const url = new URL(r.url());
+    if (url.origin !== new URL(task.api).origin && url.protocol !== 'data:') findings.push(`${page.url()}: asks ${r.url()}`);
+  });
+}

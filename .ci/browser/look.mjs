@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every page is held against.
+import { createRequire } from 'node:module';
+import { readFileSync } from 'node:fs';
+import { chromium } from 'playwright-core';
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+export const narrow = { width: 320, height: 640 };
+export const wide = { width: 1100, height: 800 };
+
+export function launch() {
+  return chromium.launch({
+    executablePath: process.env.CHROMIUM || '/usr/bin/chromium',
+    args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
+      '--disable-component-update', '--disable-sync'],
+  });
+}
+
+// check returns look(page, name, scripted): a picture, the width, and axe where
+// scripts run at all.
+export function check(shots, findings) {
+  return async (page, name, scripted = true) => {
+    await page.screenshot({ path: `${shots}/${name}.png`, fullPage: true });
+    const [width, screen] = await page.evaluate(() => [document.documentElement.scrollWidth, window.innerWidth]);
+    if (width > screen) findings.push(`${name}: ${width} pixels wide on a screen of ${screen}`);
+    if (!scripted) return;
+    await page.evaluate(axe);
+    const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
+    for (const v of violations) {
+      findings.push(`${name}: axe ${v.id}: ${v.help} (${v.nodes.map((n) => n.target).join(', ')})`);
+    }
+  };
+}
