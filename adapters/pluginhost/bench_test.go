@@ -4,36 +4,59 @@ package pluginhost_test
 
 import (
 	"context"
+	"io"
 	"log/slog"
+	"slices"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/otel"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/adapters/pluginhost"
-	"github.com/tenantry/tenantry/core/secret"
-	"github.com/tenantry/tenantry/plugins/wire"
+	"github.com/tenantry/tenantry/ports"
 )
 
-// BenchmarkCall is one call of a plugin process, trace context included.
-func BenchmarkCall(b *testing.B) {
-	previous := otel.GetTracerProvider()
-	otel.SetTracerProvider(sdktrace.NewTracerProvider())
-	defer otel.SetTracerProvider(previous)
-	h, err := pluginhost.New(pluginhost.Options{Dir: folder(b, "puppet:puppet"), Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer h.Close()
-	tenant := h.Mail("puppet", func(context.Context) (wire.Connection, error) {
-		return wire.Connection{Secrets: map[string]secret.Text{"token": secret.New(token)}}, nil
-	}).For("t-1")
-	if _, err := tenant.Profile(b.Context()); err != nil {
-		b.Fatal(err)
-	}
-	for b.Loop() {
-		if _, err := tenant.Profile(b.Context()); err != nil {
+// BenchmarkPluginCall is a call that carries a trace, to a plugin's process
+// and to the fake within this one.
+func BenchmarkPluginCall(b *testing.B) {
+	otel.SetTextMapPropagator(propagation.TraceContext{})
+	traced := trace.ContextWithSpanContext(b.Context(), trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}, TraceFlags: trace.FlagsSampled,
+	}))
+	b.Run("plugin", func(b *testing.B) {
+		h, err := pluginhost.New(pluginhost.Options{Dir: folder(b, "puppet:puppet"), Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer h.Close()
+		median(b, traced, doing(h, "puppet", ""))
+	})
+	b.Run("in process", func(b *testing.B) {
+		platform := fake.New()
+		const id = "7f6c1f4e-5a0f-4bb4-9d5c-0e6d2c1b8a11"
+		platform.Connect(id, fake.Setup{Name: "Example"})
+		median(b, traced, platform.For(id))
+	})
+}
+
+func median(b *testing.B, ctx context.Context, at ports.MailTenant) {
+	b.Helper()
+	times := make([]time.Duration, 0, 1<<16)
+	for range 100 { // the first calls start the process
+		if _, err := at.Profile(ctx); err != nil {
 			b.Fatal(err)
 		}
 	}
+	for b.Loop() {
+		began := time.Now()
+		if _, err := at.Profile(ctx); err != nil {
+			b.Fatal(err)
+		}
+		times = append(times, time.Since(began))
+	}
+	slices.Sort(times)
+	b.ReportMetric(float64(times[len(times)/2].Nanoseconds())/1000, "us/median")
 }

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command bare is what the benchmark of the list compares the service with: a
+// net/http handler that makes the same round trips to the same database, and
+// nothing else.
+package main
+
+import (
+	"crypto/sha256"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver of PostgreSQL
+	_ "modernc.org/sqlite"             // the driver of SQLite
+)
+
+const (
+	caller = `SELECT k.account_id, a.active, p.tenant_slots FROM api_keys k JOIN accounts a ON a.account_id = k.account_id
+		JOIN plans p ON p.name = a.plan WHERE k.hash = $1 AND k.revoked_at IS NULL`
+	list = `SELECT t.id, t.guid, t.name, t.builtin_domain, t.default_domain, t.bootstrap, t.discovery, t.consented_at, t.last_sync_at,
+		(SELECT count(*) FROM domains d WHERE d.account_id = t.account_id AND d.tenant_id = t.id),
+		(SELECT count(*) FROM mailboxes m WHERE m.account_id = t.account_id AND m.tenant_id = t.id)
+		FROM tenants t WHERE t.account_id = $1 ORDER BY t.consented_at DESC`
+)
+
+type tenant struct {
+	ID        string `json:"id"`
+	GUID      string `json:"tenant_id"`
+	Name      string `json:"tenant_name"`
+	Domain    string `json:"tenant_domain"`
+	Default   string `json:"default_domain"`
+	Bootstrap string `json:"exchange_bootstrap_status"`
+	Discovery string `json:"discovery"`
+	Consented any    `json:"consented_at"`
+	Synced    any    `json:"last_sync_at"`
+	Domains   int    `json:"domain_count"`
+	Mailboxes int    `json:"mailbox_count"`
+}
+
+func main() {
+	db, err := open(os.Args[1])
+	if err != nil {
+		panic(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("http://" + listener.Addr().String())
+	panic(http.Serve(listener, handler(db)))
+}
+
+// open gives as many connections as the service takes.
+func open(url string) (*sql.DB, error) {
+	driver, source, connections := "pgx", url, 16
+	if path, ok := strings.CutPrefix(url, "sqlite://"); ok {
+		driver, source, connections = "sqlite", "file:"+path+"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)", 4
+	}
+	db, err := sql.Open(driver, source)
+	if err == nil {
+		db.SetMaxOpenConns(connections)
+		db.SetMaxIdleConns(connections)
+	}
+	return db, err
+}
+
+func handler(db *sql.DB) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		tenants, err := answer(r, db)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]any{"tenants": tenants, "count": len(tenants)})
+	})
+}
+
+func answer(r *http.Request, db *sql.DB) (tenants []tenant, err error) {
+	hash := sha256.Sum256([]byte(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")))
+	var account string
+	var active bool
+	var slots int
+	if err := db.QueryRowContext(r.Context(), caller, hash[:]).Scan(&account, &active, &slots); err != nil {
+		return nil, err
+	}
+	rows, err := db.QueryContext(r.Context(), list, account)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var t tenant
+		if err := rows.Scan(&t.ID, &t.GUID, &t.Name, &t.Domain, &t.Default, &t.Bootstrap, &t.Discovery, &t.Consented, &t.Synced,
+			&t.Domains, &t.Mailboxes); err != nil {
+			return nil, err
+		}
+		tenants = append(tenants, t)
+	}
+	return tenants, rows.Err()
+}
