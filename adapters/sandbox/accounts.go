@@ -31,6 +31,9 @@ func (c *controller) addAccount(r *http.Request) (any, error) {
 	case in.KeyForm != access.Live && in.KeyForm != access.Trial:
 		return nil, badCall("key_form is live or trial")
 	}
+	if err := access.CheckEmail(in.Email); err != nil {
+		return nil, err
+	}
 	acc, err := c.Accounts.CreateAccount(r.Context(), in.Email, in.Plan, in.Slots, c.Now())
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -43,6 +44,12 @@ func accountCommand() *cobra.Command {
 		Use:   "create --email ADDRESS --plan PLAN",
 		Short: "Make an account",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
+			if slots < 0 {
+				return usageError{errors.New("--tenant-slots is not negative")}
+			}
+			if err := access.CheckEmail(email); err != nil {
+				return err
+			}
 			account, err := store.CreateAccount(ctx, email, plan, slots, time.Now())
 			if err != nil {
 				return err

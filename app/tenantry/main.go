@@ -54,9 +54,8 @@ func command() *cobra.Command {
 	}
 	root.AddCommand(serveCommand(), devCommand(), demoCommand(), migrateCommand(), openapiCommand(), accountCommand(), keyCommand(),
 		tenantCommand(), pluginCommand(), versionCommand())
-	for _, cmd := range root.Commands() {
-		strict(cmd)
-	}
+	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	strict(root)
 	return root
 }
 
