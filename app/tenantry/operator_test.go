@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"maps"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// operated is how one command ended.
+type operated struct {
+	args           []string
+	code           int
+	output, errors string
+}
+
+// operate runs one command of the built binary, as an operator does.
+func operate(t *testing.T, env []string, args ...string) operated {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), binary(t, release).binary, args...)
+	cmd.Dir, cmd.Env = t.TempDir(), append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + scratch}, env...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	if failed := (*exec.ExitError)(nil); err != nil && !errors.As(err, &failed) {
+		t.Fatal(err)
+	}
+	return operated{args, cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+}
+
+// json is the one object that a command printed.
+func (o operated) json(t *testing.T) object {
+	t.Helper()
+	var printed object
+	if err := json.Unmarshal([]byte(o.output), &printed); err != nil || o.code != 0 || o.errors != "" {
+		t.Fatalf("%v: exit code %d, %v\n%s%s", o.args, o.code, err, o.output, o.errors)
+	}
+	return printed
+}
+
+// fails checks the exit code, and that the reason is on standard error alone.
+func (o operated) fails(t *testing.T, code int) {
+	t.Helper()
+	if o.code != code || o.output != "" || !strings.HasPrefix(o.errors, "tenantry: ") {
+		t.Errorf("%v: exit code %d, want %d\n%s%s", o.args, o.code, code, o.output, o.errors)
+	}
+}
+
+func TestOperatorsAccountsAndKeys(t *testing.T) {
+	t.Parallel()
+	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
+	sees(t, operate(t, env, "migrate", "-o", "json").json(t), object{"status": "migrated"})
+	made := operate(t, env, "account", "create", "--email", "Ann@Example.com", "--plan", "api_starter", "-o", "json").json(t)
+	const accountMembers = "account_id email plan active tenant_slots created_at"
+	has(t, "account", made, accountMembers)
+	sees(t, made, object{"plan": "api_starter", "active": true, "tenant_slots": 25})
+	if _, err := time.Parse(time.RFC3339, made.text("created_at")); err != nil {
+		t.Error(err)
+	}
+	operate(t, env, "account", "create", "--email", "bob@example.com", "--plan", "legacy_trial", "--tenant-slots", "7", "-o", "json")
+	list := operate(t, env, "account", "list", "-o", "json").json(t)
+	has(t, "list", list, "accounts count")
+	accounts := list.objects("accounts")
+	if list.at("count") != 2.0 || len(accounts) != 2 || !maps.Equal(accounts[0], made) || accounts[1].text("tenant_slots") != "7" {
+		t.Errorf("got %v", list)
+	}
+
+	for _, name := range []string{made.text("account_id"), "ann@example.com"} {
+		key := operate(t, env, "key", "create", "--account", name, "--name", "for tests", "--form", "trial", "-o", "json").json(t)
+		has(t, "key", key, "key_id account_id api_key key_hint form name created_at")
+		sees(t, key, object{"account_id": made["account_id"], "form": "trial", "name": "for tests"})
+		if !regexp.MustCompile(`^tny_trial_[0-9a-f]{48}$`).MatchString(key.text("api_key")) || !strings.HasSuffix(key.text("api_key"), key.text("key_hint")) {
+			t.Error("the key has another form")
+		}
+	}
+	table := operate(t, env, "account", "list")
+	if lines := strings.Split(strings.TrimSpace(table.output), "\n"); len(lines) != 3 || !strings.HasPrefix(lines[0], "ACCOUNT") {
+		t.Errorf("the table:\n%s", table.output)
+	}
+}
+
+func TestOperatorsMistakes(t *testing.T) {
+	t.Parallel()
+	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
+	const unknown = "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55"
+	for _, tt := range []struct {
+		code int
+		args []string
+	}{
+		{exitUsage, []string{"nonsense"}},
+		{exitUsage, []string{"account"}},
+		{exitUsage, []string{"account", "nonsense"}},
+		{exitUsage, []string{"account", "list", "extra"}},
+		{exitUsage, []string{"account", "list", "--nonsense"}},
+		{exitUsage, []string{"account", "list", "-o", "yaml"}},
+		{exitUsage, []string{"account", "create", "--plan", "complete"}},
+		{exitUsage, []string{"account", "create", "--email", "a@b.example", "--tenant-slots", "many"}},
+		{exitUsage, []string{"account", "list", "--log-level", "loud"}},
+		{exitUsage, []string{"account", "list", "--config", "missing.yaml"}},
+		{exitUsage, []string{"serve", "--listen", "nonsense"}},
+		{exitUsage, []string{"serve", "--public-url", "http://tenantry.example"}},
+		{exitUsage, []string{"key", "create"}},
+		{exitUsage, []string{"tenant", "assign", "--account", "a"}},
+		{exitUsage, []string{"tenant", "withdraw"}},
+		{exitRefused, []string{"account", "create", "--email", "ann@example.com", "--plan", "nonsense"}},
+		{exitRefused, []string{"account", "create", "--email", "nonsense", "--plan", "complete"}},
+		{exitUsage, []string{"account", "create", "--email", "ann@example.com", "--tenant-slots", "-1"}},
+		{exitNotFound, []string{"key", "create", "--account", unknown}},
+		{exitNotFound, []string{"key", "create", "--account", "nobody@example.com"}},
+		{exitNotFound, []string{"tenant", "assign", "--tenant", unknown, "--account", unknown}},
+		{exitNotFound, []string{"tenant", "withdraw", "--tenant", unknown}},
+		{exitNotFound, []string{"tenant", "withdraw", "--tenant", "nonsense"}},
+	} {
+		t.Run(strings.Join(tt.args, " "), func(t *testing.T) { operate(t, env, tt.args...).fails(t, tt.code) })
+	}
+	asJSON := operate(t, env, "key", "create", "--account", unknown, "-o", "json")
+	var printed object
+	if err := json.Unmarshal([]byte(asJSON.errors), &printed); err != nil || asJSON.code != exitNotFound {
+		t.Fatalf("%d %v: %s", asJSON.code, err, asJSON.errors)
+	}
+	has(t, "error", printed, "error")
+	has(t, "error", printed.at("error"), "code message fix")
+	sees(t, printed, object{"error.code": "account_not_found"})
+}
+
+// TestOperatorsTenants assigns a managed tenant over a running server's
+// database and withdraws it.
+func TestOperatorsTenants(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, binary(t, release))
+	env := r.env(t.TempDir(), "")
+	id, key := r.account(env, "ann@example.com", "complete", 1)
+	_, server := r.serve(env)
+	c := caller{client: server, id: id, email: "ann@example.com", key: key}
+	h := holding{caller: c}
+	h.guid, h.admin = r.tenant(server)
+
+	operate(t, env, "tenant", "assign", "--tenant", "nonsense", "--account", id).fails(t, exitRefused)
+	operate(t, env, "tenant", "assign", "--tenant", h.guid, "--account", id).fails(t, exitRefused) // nobody consented
+	newVisitor(t).consents(c.get("/v1/tenants/connect-url").text("connect_url"), h.admin, "accept")
+	made := operate(t, env, "tenant", "assign", "--tenant", strings.ToUpper(h.guid), "--account", "ann@example.com", "-o", "json").json(t)
+	has(t, "assign", made, "id tenant_id account_id tenant_name tenant_domain managed assigned_at")
+	sees(t, made, object{"tenant_id": h.guid, "account_id": id, "managed": true})
+	h.synced()
+	second, admin := r.tenant(server)
+	c.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached") // a managed tenant takes a slot
+	_, other := r.account(env, "bob@example.com", "complete", 0)
+	bob := caller{client: server, key: other}
+	newVisitor(t).consents(bob.get("/v1/tenants/connect-url").text("connect_url"), admin, "accept")
+	operate(t, env, "tenant", "assign", "--tenant", second, "--account", id).fails(t, exitRefused)
+	operate(t, env, "tenant", "assign", "--tenant", h.guid, "--account", "bob@example.com").fails(t, exitRefused) // held already
+
+	gone := operate(t, env, "tenant", "withdraw", "--tenant", h.guid, "-o", "json").json(t)
+	has(t, "withdraw", gone, "tenant_id account_id status withdrawn_at")
+	sees(t, gone, object{"tenant_id": h.guid, "account_id": id, "status": "withdrawn"})
+	h.expect("POST", h.path("/sync"), nil, 403, "access_denied")
+	operate(t, env, "tenant", "withdraw", "--tenant", h.guid).fails(t, exitNotFound)
+}
+
+func TestVersionAndDocument(t *testing.T) {
+	t.Parallel()
+	has(t, "version", operate(t, nil, "version", "-o", "json").json(t), "version commit go")
+	document := operate(t, nil, "openapi", "--json").json(t)
+	if !strings.HasPrefix(document.text("openapi"), "3.1") {
+		t.Errorf("openapi %v", document["openapi"])
+	}
+	committed, err := os.ReadFile("../../docs/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if yaml := operate(t, nil, "openapi"); yaml.output != string(committed) {
+		t.Error("`tenantry openapi` differs from docs/openapi.yaml: run make openapi")
+	}
+}
