@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/knadh/koanf/parsers/yaml"
 	"github.com/knadh/koanf/providers/confmap"
@@ -37,6 +38,8 @@ type Config struct {
 	DNSResolvers    []string `koanf:"dns_resolvers" help:"recursive resolvers, addresses with ports; those of the system unless set"`
 	DNSPort         int      `koanf:"dns_port" default:"53" help:"port of authoritative servers"`
 	DNSAllowPrivate bool     `koanf:"dns_allow_private" help:"ask authoritative servers on private addresses too; for sandboxes"`
+
+	CircuitOpen time.Duration `koanf:"circuit_open" default:"30s" help:"how long a provider that keeps failing is left alone before it is tried again"`
 
 	RequireSMTPAuth bool `koanf:"require_smtp_auth" default:"true" help:"refuse to provision where organization SMTP AUTH is off"`
 
@@ -194,6 +197,9 @@ func (c Config) check() error {
 		if err != nil || u.Host == "" || u.Scheme != "https" && !loopback(u) {
 			return fmt.Errorf("public_url: %q is neither https://… nor http:// on loopback", c.PublicURL)
 		}
+	}
+	if c.CircuitOpen <= 0 {
+		return fmt.Errorf("circuit_open: %s is no time to wait", c.CircuitOpen)
 	}
 	if _, err := logLevel(c.LogLevel); err != nil {
 		return err

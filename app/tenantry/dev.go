@@ -73,13 +73,14 @@ func devCommand() *cobra.Command {
 	return cmd
 }
 
-// devConfig is the configuration of a sandbox: its own defaults, then file and
+// devConfig is the configuration of a sandbox: its own defaults (faults are
+// planned there all the time, so circuits close soon), then file and
 // environment as ever, then what its flags say.
 func devConfig(set *pflag.FlagSet, o devOptions) (Config, error) {
 	if set == nil {
 		set = pflag.NewFlagSet("dev", pflag.ContinueOnError)
 	}
-	c, err := loadConfig(set, map[string]any{"admin_listen": "127.0.0.1:0"})
+	c, err := loadConfig(set, map[string]any{"circuit_open": "2s"})
 	if err != nil {
 		return c, err
 	}

@@ -93,7 +93,7 @@ func assemble(ctx context.Context, c Config, log *slog.Logger, publicURL string,
 func (s *service) mail(c Config, o outside) (ports.MailPlatform, error) {
 	conn := connections{settings: c.Providers, secrets: o.secrets, describe: s.host.Describe}
 	plugin := s.host.Mail(mailPlatform, func(ctx context.Context) (wire.Connection, error) { return conn.of(ctx, mailPlatform) })
-	return telemetry.Mail(breaker.Mail(plugin, breaker.Options{Provider: mailPlatform, Log: s.log}), mailPlatform)
+	return telemetry.Mail(breaker.Mail(plugin, breaker.Options{Provider: mailPlatform, Log: s.log, Open: c.CircuitOpen}), mailPlatform)
 }
 
 func (s *service) useCases(c Config, publicURL string, sealer ports.Sealer, o outside) {
