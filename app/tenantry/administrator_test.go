@@ -3,7 +3,6 @@
 package main
 
 import (
-	"fmt"
 	"html"
 	"io"
 	"net/http"
@@ -136,13 +135,13 @@ func (a *administrator) connects(c client, key string) {
 	}
 }
 
-// code is the authorization code that the browser carried last.
+// parameter is what the browser carried last under this name in an address.
 func (a *administrator) parameter(name string) string {
 	for i := len(a.visited) - 1; i >= 0; i-- {
 		if u, err := url.Parse(a.visited[i]); err == nil && u.Query().Get(name) != "" {
 			return u.Query().Get(name)
 		}
 	}
-	a.t.Fatal(fmt.Sprintf("the browser carried no %s", name))
+	a.t.Fatalf("the browser carried no %s", name)
 	return ""
 }
