@@ -160,10 +160,11 @@ func (s *Service) readRecords(ctx context.Context, at ports.MailTenant, d *domai
 }
 
 // abandon gives the place back when nothing of ours can be at the platform: it
-// refused, or this request took the place and nothing left it in doubt.
+// does not take the domain, or this request took the place and nothing left it
+// in doubt.
 func (s *Service) abandon(ctx context.Context, owner access.AccountID, id tenant.GUID, d domain.Domain, why error) error {
-	refused := outcome.Of(why) == outcome.Refused && !errors.Is(why, fault.AccessDenied)
-	if refused || d.Fresh && outcome.Settled(why) {
+	untaken := errors.Is(why, fault.DomainUnavailable) || errors.Is(why, fault.InvalidDomain)
+	if untaken || d.Fresh && outcome.Settled(why) {
 		release := func(ctx context.Context) error { return s.Domains.ReleaseDomain(ctx, owner, d.ID) }
 		if err := settling.Store(ctx, release); err != nil {
 			return fmt.Errorf("release domain: %w", err)

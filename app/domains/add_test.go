@@ -152,6 +152,9 @@ func TestAddInTrouble(t *testing.T) {
 		kept  bool
 	}{
 		{"the domain belongs to another tenant", fake.Fault{Method: "AddDomain", Kind: outcome.Refused, Code: fault.DomainUnavailable}, fault.DomainUnavailable, false},
+		{"the platform refuses the request", fake.Fault{Method: "AddDomain", Kind: outcome.Refused, Code: fault.ProviderError}, fault.ProviderError, false},
+		{"a look is refused", fake.Fault{Method: "Domain", Kind: outcome.Refused, Code: fault.ProviderError}, fault.ProviderError, false},
+		{"records are refused", fake.Fault{Method: "Records", Kind: outcome.Refused, Code: fault.ProviderError}, fault.ProviderError, true},
 		{"the answer is lost", fake.Fault{Method: "AddDomain", Kind: outcome.Unknown, AfterEffect: true}, fault.Code{}, true},
 		{"the answer is broken", fake.Fault{Method: "AddDomain", Kind: outcome.Broken, AfterEffect: true}, fault.Code{}, true},
 		{"the request is lost", fake.Fault{Method: "AddDomain", Kind: outcome.Unknown}, fault.ProviderTimeout, true},

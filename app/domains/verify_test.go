@@ -63,6 +63,9 @@ func TestVerifyFails(t *testing.T) {
 		{"the platform is throttled", func(h *house) {
 			h.fake.Fail(fake.Fault{Method: "VerifyDomain", Kind: outcome.Throttled})
 		}, fault.ProviderUnavailable},
+		{"the platform refuses the request", func(h *house) {
+			h.fake.Fail(fake.Fault{Method: "VerifyDomain", Kind: outcome.Refused, Code: fault.ProviderError})
+		}, fault.ProviderError},
 		{"consent is gone", func(h *house) { h.fake.Revoke(guid, "consent") }, fault.AccessDenied},
 		{"the mail server's grant is gone", func(h *house) { h.fake.Revoke(guid, "exchange_role") }, fault.Code{}},
 		{"the pass is throttled", func(h *house) {

@@ -48,7 +48,7 @@ func (c *creation) run(ctx context.Context) (Result, error) {
 		return err
 	})
 	if err != nil {
-		return Result{}, c.giveBack(ctx, c.owner, c.row, err)
+		return c.unmade(ctx, err)
 	}
 	switch mailbox.NextStep(c.row.Stage, found != nil) {
 	case mailbox.Keep:
@@ -118,14 +118,21 @@ func (c *creation) make(work context.Context) (found *mailbox.Platform, err erro
 	return found, err
 }
 
-// unmade gives the place back when the platform refused, or when nothing of
-// ours can be there.
+// unmade gives the place back when nothing of ours can be at the platform:
+// nothing was left in doubt, or the address is not to be had.
 func (c *creation) unmade(ctx context.Context, why error) (Result, error) {
-	c.row.Fresh = !c.doubt
-	if outcome.Of(why) != outcome.Refused || errors.Is(why, fault.AccessDenied) {
-		return Result{}, c.giveBack(ctx, c.owner, c.row, why)
+	c.row.Fresh = !c.doubt || errors.Is(why, fault.InvalidMailboxEmail)
+	why = c.giveBack(ctx, c.owner, c.row, why)
+	if failure(why) {
+		return c.failed(why), nil
 	}
-	return c.failed(why), c.release(ctx, c.owner, c.row)
+	return Result{}, why
+}
+
+// failure reports whether the platform refused this one mailbox. A lost
+// consent is trouble of the whole request.
+func failure(err error) bool {
+	return outcome.Of(err) == outcome.Refused && !errors.Is(err, fault.AccessDenied)
 }
 
 // complete gives the mailbox its password, its sign-in and its submission.
@@ -147,7 +154,7 @@ func (c *creation) complete(ctx context.Context, found mailbox.Platform) (Result
 		failpoint.Hit("mailboxes.after-submission")
 	}
 	switch {
-	case outcome.Of(err) == outcome.Refused && !errors.Is(err, fault.AccessDenied):
+	case failure(err):
 		return c.failed(err), nil
 	case err != nil:
 		return Result{}, err

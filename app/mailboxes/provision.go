@@ -143,12 +143,13 @@ func (s *Service) carryOut(ctx context.Context, owner access.AccountID, t tenant
 }
 
 // settle pushes a domain on that the mail server does not take yet. Where all
-// mailboxes are there already it is not needed.
+// mailboxes are there already it is not needed, and what comes after the
+// domain's acceptance, DKIM, keeps no mailbox from being made.
 func (s *Service) settle(ctx context.Context, owner access.AccountID, d domain.Domain, rows []mailbox.Mailbox) error {
 	if d.MailReady || !someUnfinished(rows) {
 		return nil
 	}
-	if _, err := s.Settling.Domain(ctx, owner, d, true); err != nil {
+	if d, err := s.Settling.Domain(ctx, owner, d, true); err != nil && !d.MailReady {
 		return fmt.Errorf("settle domain: %w", err)
 	}
 	return nil

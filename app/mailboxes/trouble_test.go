@@ -207,6 +207,70 @@ func TestProvisionFailsOneItem(t *testing.T) {
 	}
 }
 
+// A definite refusal fails the one mailbox; the place goes back unless
+// something of ours is, or may be, at the platform.
+func TestProvisionFailsWhatThePlatformRefuses(t *testing.T) {
+	for _, tt := range []struct {
+		method string
+		kept   bool
+	}{{"Mailbox", false}, {"CreateMailbox", false}, {"OpenSignIn", true}, {"OpenSubmission", true}} {
+		t.Run(tt.method, func(t *testing.T) {
+			h := newHouse(t)
+			lift := h.fake.Fail(fake.Fault{
+				Method: tt.method, About: "anna@example.test", Kind: outcome.Refused, Code: fault.ProviderError,
+			})
+			got, err := h.provision(t.Context(), "anna@example.test", "ben@example.test")
+			must(t, err)
+			if got[0].Status != "failed" || got[0].Failure.Code != fault.ProviderError || got[0].Failure.Detail == "" || got[1].Status != "created" {
+				t.Fatalf("got %+v", got)
+			}
+			if n := h.fake.Calls(tt.method); n > 3 {
+				t.Fatalf("%d calls of %s", n, tt.method)
+			}
+			lift()
+			if kept := !h.takesPlace(t, "anna@example.test"); kept != tt.kept {
+				t.Fatalf("the place was kept: %v", kept)
+			}
+			got, err = h.provision(t.Context(), "anna@example.test", "ben@example.test")
+			must(t, err)
+			if got[0].Status != "created" || got[1].Status != "exists" || h.fake.Effects("CreateMailbox") != 2 {
+				t.Fatalf("afterwards: %+v", got)
+			}
+			h.sound(t, 2)
+		})
+	}
+}
+
+// What an earlier request left in doubt is not forgotten for a refusal.
+func TestProvisionKeepsADoubtfulPlaceWhenRefused(t *testing.T) {
+	h := newHouse(t)
+	h.leaveUnfinished(t)
+	lift := h.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.ProviderError})
+	got, err := h.provision(t.Context(), "anna@example.test")
+	must(t, err)
+	if got[0].Status != "failed" {
+		t.Fatalf("got %+v", got[0])
+	}
+	lift()
+	got, err = h.provision(t.Context(), "anna@example.test")
+	must(t, err)
+	if got[0].Status != "created" || h.fake.Effects("CreateMailbox") != 1 {
+		t.Fatalf("got %+v", got[0])
+	}
+}
+
+// Trouble with DKIM is none of the mailboxes.
+func TestProvisionNeedsNoDKIM(t *testing.T) {
+	h := newHouse(t)
+	h.changeDomain(t, zone, func(d *domain.Domain) { d.MailReady = false })
+	h.fake.Fail(fake.Fault{Method: "EnsureSigning", Kind: outcome.Refused, Code: fault.ProviderError})
+	got, err := h.provision(t.Context(), "anna@example.test")
+	must(t, err)
+	if got[0].Status != "created" {
+		t.Fatalf("got %+v", got[0])
+	}
+}
+
 func TestProvisionWithAPasswordThePlatformRefuses(t *testing.T) {
 	h := newHouse(t)
 	h.fake.Fail(fake.Fault{Method: "OpenSignIn", Kind: outcome.Refused, Code: fault.WeakPassword, Times: 1})

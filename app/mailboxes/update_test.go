@@ -110,6 +110,9 @@ func TestRenameInTrouble(t *testing.T) {
 		{"the platform is throttled", func(_ *testing.T, h *house) {
 			h.fake.Fail(fake.Fault{Method: "Rename", Kind: outcome.Throttled})
 		}, fault.ProviderUnavailable},
+		{"the platform refuses", func(_ *testing.T, h *house) {
+			h.fake.Fail(fake.Fault{Method: "Rename", Kind: outcome.Refused, Code: fault.ProviderError})
+		}, fault.ProviderError},
 		{"the consent is gone", func(_ *testing.T, h *house) { h.fake.Revoke(guid, "consent") }, fault.AccessDenied},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
