@@ -191,6 +191,19 @@ func TestAddInTrouble(t *testing.T) {
 	}
 }
 
+// A domain whose adding brought no answer is looked for until the platform's
+// replicas show it.
+func TestAddFindsWhatThePlatformShowsLate(t *testing.T) {
+	h := newHouse(t)
+	h.Search = time.Minute
+	h.fake.Fail(fake.Fault{Method: "AddDomain", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
+	h.fake.Fail(fake.Fault{Method: "Domain", Kind: outcome.Refused, Code: fault.DomainNotFound, Times: 4})
+	got := h.added(t)
+	if got.Exists || len(got.Domain.Verification) == 0 || h.fake.Effects("AddDomain") != 1 || h.fake.Calls("AddDomain") != 1 {
+		t.Fatalf("got %+v", got)
+	}
+}
+
 func TestConsentGoneIsStored(t *testing.T) {
 	h := newHouse(t)
 	h.fake.Revoke(guid, "consent")

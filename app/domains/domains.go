@@ -17,6 +17,10 @@ import (
 // workLimit bounds what one request does at the platform.
 const workLimit = 55 * time.Second
 
+// searchLimit is longer than the platform's replicas take to show a domain
+// that was just added.
+const searchLimit = 6 * time.Second
+
 // Service holds the use cases of domains.
 type Service struct {
 	Tenants  ports.Tenants
@@ -25,6 +29,9 @@ type Service struct {
 	DNS      ports.DNSReader
 	Settling *settling.Pass
 	Now      func() time.Time
+	// Search is how long a domain whose adding brought no answer is looked
+	// for; 6 s unless set.
+	Search time.Duration
 }
 
 // List returns a tenant's domains by name.

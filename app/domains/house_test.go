@@ -67,7 +67,10 @@ func (h *house) service(p ports.MailPlatform, d ports.Domains) *Service {
 		Platform: p, Domains: d, DNS: h.fake.DNS, Now: time.Now,
 		Limit: 5 * time.Second, Pause: time.Millisecond,
 	}
-	return &Service{Tenants: h.store, Domains: d, Platform: p, DNS: h.fake.DNS, Settling: pass, Now: time.Now}
+	return &Service{
+		Tenants: h.store, Domains: d, Platform: p, DNS: h.fake.DNS, Settling: pass, Now: time.Now,
+		Search: 100 * time.Millisecond,
+	}
 }
 
 // lag has the mail server not accept domains within a pass.
