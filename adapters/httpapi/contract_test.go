@@ -113,6 +113,32 @@ func TestHostileBodies(t *testing.T) {
 	}
 }
 
+// An unknown member is named the same way whoever reads the body, unless the
+// name itself may be a value in the wrong place.
+func TestUnknownMembersAreNamed(t *testing.T) {
+	w := newWorld(t)
+	a := serve(t, w.handler(t))
+	for _, tt := range []struct{ method, path, known string }{
+		{"POST", domainsOfA, `"domain":"example.com"`},
+		{"PATCH", someMailbox, `"daily_send_limit":5`},
+	} {
+		for member, location := range map[string]string{"nickname": "body.nickname", "Hunter2-Secret": "body"} {
+			t.Run(tt.method+" "+member, func(t *testing.T) {
+				got := (&api{t: t, server: a.server, check: a.check}).expect(call{
+					method: tt.method, path: tt.path, key: w.a.key, body: `{` + tt.known + `,"` + member + `":1}`,
+				}, 400, "invalid_request")
+				list, _ := got.body["errors"].([]any)
+				if len(list) != 1 {
+					t.Fatalf("findings: %v", list)
+				}
+				if first, _ := list[0].(map[string]any); first["location"] != location {
+					t.Fatalf("located at %v, want %s", first["location"], location)
+				}
+			})
+		}
+	}
+}
+
 func TestSendLimitIsAnIntegerLiteral(t *testing.T) {
 	w := newWorld(t)
 	path := w.mailbox(t, w.a)

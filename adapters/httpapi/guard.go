@@ -21,11 +21,15 @@ type guard struct {
 	trace  step
 	pages  http.Handler
 	mux    *http.ServeMux
-	routes map[string]route // by the mux's pattern
+	routes map[string]route  // by the mux's pattern
+	fixed  map[string]string // by path, see fixedPaths
 }
 
 func newGuard(o Options, mux *http.ServeMux, doc *huma.OpenAPI) *guard {
-	return &guard{keys: o.Keys, log: o.Log, trace: tracing(o), pages: o.Pages, mux: mux, routes: routesOf(doc)}
+	return &guard{
+		keys: o.Keys, log: o.Log, trace: tracing(o), pages: o.Pages,
+		mux: mux, routes: routesOf(doc), fixed: fixedPaths(doc),
+	}
 }
 
 // steps is the order in which a request is checked, outermost first. It is

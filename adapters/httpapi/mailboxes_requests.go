@@ -4,7 +4,9 @@ package httpapi
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
+	"slices"
 	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -61,8 +63,8 @@ func (b updateMailbox) change() (mailboxes.Change, error) {
 	var c mailboxes.Change
 	name, named := b.members["display_name"]
 	limit, limited := b.members["daily_send_limit"]
-	if unknown := len(b.members) - count(named, limited); unknown > 0 && (named || limited) {
-		return c, invalid("the body has members that this operation does not know", fault.Field{Location: "body", Message: "unexpected property"})
+	if unknown := b.unknown(); len(unknown) > 0 && (named || limited) {
+		return c, invalid("the body has members that this operation does not know", unknown...)
 	}
 	if named {
 		var text *string
@@ -82,13 +84,15 @@ func (b updateMailbox) change() (mailboxes.Change, error) {
 	return c, nil
 }
 
-func count(flags ...bool) (n int) {
-	for _, set := range flags {
-		if set {
-			n++
+// unknown names the members that are no fields, as huma does for other bodies.
+func (b updateMailbox) unknown() []fault.Field {
+	var fields []fault.Field
+	for _, name := range slices.Sorted(maps.Keys(b.members)) {
+		if name != "display_name" && name != "daily_send_limit" && len(fields) < maxFields {
+			fields = append(fields, fieldOf(&huma.ErrorDetail{Location: "body." + name, Message: "unexpected property"}))
 		}
 	}
-	return n
+	return fields
 }
 
 // wholeNumber reads an integer as it is written: 5, but not 5.0, 1e1 or "5".

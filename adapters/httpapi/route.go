@@ -4,6 +4,7 @@ package httpapi
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -31,6 +32,27 @@ func routesOf(doc *huma.OpenAPI) map[string]route {
 	return routes
 }
 
+// fixedPaths lists the paths without a parameter, with the methods they have.
+// A template that matches such a path too does not mean it: tenants/connect-url
+// is no tenant.
+func fixedPaths(doc *huma.OpenAPI) map[string]string {
+	fixed := map[string]string{}
+	for path, item := range doc.Paths {
+		if strings.Contains(path, "{") {
+			continue
+		}
+		var methods []string
+		for _, op := range operationsOf(item) {
+			methods = append(methods, op.Method)
+			if op.Method == http.MethodGet {
+				methods = append(methods, http.MethodHead)
+			}
+		}
+		fixed[path] = strings.Join(methods, ", ")
+	}
+	return fixed
+}
+
 // look finds what a request is for, without any effect.
 func (g *guard) look(r *http.Request) *exchange {
 	e := &exchange{}
@@ -43,6 +65,11 @@ func (g *guard) look(r *http.Request) *exchange {
 		return e
 	}
 	handler, pattern := g.mux.Handler(r)
+	_, path, _ := strings.Cut(pattern, " ")
+	if allow, ok := g.fixed[literal(r.URL)]; ok && path != r.URL.Path {
+		e.allow = allow
+		return e
+	}
 	if pattern == "" {
 		// The mux's own answer tells an unknown path from a wrong method.
 		a := newAnswer(http.Header{})
@@ -55,9 +82,16 @@ func (g *guard) look(r *http.Request) *exchange {
 		e.route = known
 		return e
 	}
-	_, path, _ := strings.Cut(pattern, " ")
 	e.route = route{pattern: pattern, path: path}
 	return e
+}
+
+// literal is a path without its escapes, "" when one of them hides a slash.
+func literal(u *url.URL) string {
+	if strings.Count(u.Path, "/") != strings.Count(u.EscapedPath(), "/") {
+		return ""
+	}
+	return u.Path
 }
 
 // clean reports whether a path has no empty and no dot segment. The mux would
