@@ -112,7 +112,8 @@ type MailServer interface {
 type Mailboxes interface {
 	// Mailboxes lists all shared mailboxes of the tenant.
 	Mailboxes(ctx context.Context) ([]mailbox.Platform, error)
-	// UserMailboxes counts the tenant's licensed user mailboxes.
+	// UserMailboxes counts the tenant's licensed user mailboxes, also while
+	// the mail server is not prepared.
 	UserMailboxes(ctx context.Context) (int, error)
 	// Mailbox finds a shared mailbox by its address. Refusal:
 	// mailbox_not_found.

@@ -34,7 +34,7 @@ func (c client) Mailboxes(ctx context.Context) ([]mailbox.Platform, error) {
 // UserMailboxes implements ports.Mailboxes.
 func (c client) UserMailboxes(ctx context.Context) (int, error) {
 	var out int
-	err := c.server(ctx, "UserMailboxes", "", func(t *state) (bool, error) {
+	err := c.call(ctx, "UserMailboxes", "", func(t *state) (bool, error) {
 		out = t.users
 		return false, nil
 	})

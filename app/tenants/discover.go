@@ -26,6 +26,7 @@ const atOnce = 6
 func (r *run) discover(ctx context.Context) (directory, err error) {
 	found := ports.Found{Began: r.Now()}
 	found.Mailboxes = r.listMailboxes(ctx)
+	r.countUsers(ctx)
 	stored, err := r.Domains.Domains(ctx, r.owner, r.t.GUID)
 	if err != nil {
 		return nil, err
@@ -64,21 +65,26 @@ func (r *run) listMailboxes(ctx context.Context) []mailbox.Platform {
 		shared = append(shared, listed...)
 		return err
 	})
-	if err == nil {
-		err = r.ask(ctx, func(ctx context.Context) error {
-			users, err := r.at.UserMailboxes(ctx)
-			if err == nil {
-				r.t.UserMailboxes = users
-			}
-			return err
-		})
-	} else {
-		shared = nil
-	}
 	if err != nil {
 		r.out.MailboxError = mailboxError(err)
+		return nil
 	}
 	return shared
+}
+
+// countUsers asks the directory, which knows the licensed users of a tenant
+// whose mail server is not prepared, too.
+func (r *run) countUsers(ctx context.Context) {
+	err := r.ask(ctx, func(ctx context.Context) error {
+		users, err := r.at.UserMailboxes(ctx)
+		if err == nil {
+			r.t.UserMailboxes = users
+		}
+		return err
+	})
+	if err != nil && r.out.MailboxError == "" {
+		r.out.MailboxError = "the user mailboxes could not be counted: " + fault.Of(err).Detail
+	}
 }
 
 func mailboxError(err error) string {

@@ -55,14 +55,18 @@ func (r *run) openSubmission(ctx context.Context) {
 		return
 	}
 	state, err := r.readSMTPAuth(ctx)
-	if err == nil && state == tenant.SMTPAuthDisabled {
-		state, err = r.enableSMTPAuth(ctx)
-	}
 	if err == nil {
-		r.t.SMTPAuth = state
+		r.t.SMTPAuth = state // what was read holds also when the next call fails
 	}
-	r.out.SMTPAuth = tenant.SMTPAuthPart(state)
-	if err != nil {
+	if err == nil && state == tenant.SMTPAuthDisabled {
+		r.t.SMTPAuth, err = r.enableSMTPAuth(ctx)
+	}
+	switch {
+	case err == nil:
+		r.out.SMTPAuth = tenant.SMTPAuthPart(r.t.SMTPAuth)
+	case outcome.Of(err) == outcome.NotReady:
+		r.out.SMTPAuth = tenant.SMTPAuthComing()
+	default:
 		r.out.SMTPAuth = Part{Status: tenant.PartFailed, Message: "authenticated SMTP could not be enabled: " + fault.Of(err).Detail}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -164,6 +165,9 @@ func TestSyncOfATenantThatWaits(t *testing.T) {
 			if out.Discovery.Status != "completed" || out.Tenant.DomainCount != 1 {
 				t.Fatalf("discovery did not run: %+v", out)
 			}
+			if out.Tenant.UserMailboxes != 1 {
+				t.Errorf("%d user mailboxes", out.Tenant.UserMailboxes)
+			}
 			if w.platform.Calls("SMTPAuth")+w.platform.Calls("EnableSMTPAuth") != 0 {
 				t.Error("SMTP AUTH was attempted")
 			}
@@ -201,6 +205,41 @@ func TestSyncWithSMTPAuthRefused(t *testing.T) {
 	}
 	if r := w.readiness(t); r.SMTPAuth != tenant.SMTPAuthRefused || r.NextStep != tenant.NextAddDomain {
 		t.Fatalf("readiness %+v", r)
+	}
+}
+
+// What was switched on and does not show yet is neither refused nor enabled.
+func TestSyncWithSMTPAuthThatTakesEffectLater(t *testing.T) {
+	w := connected(t, fake.Setup{})
+	lift := w.platform.Fail(fake.Fault{Method: "EnableSMTPAuth", Kind: outcome.NotReady})
+	out := w.sync(t)
+	if !out.Partial || out.SMTPAuth.Status != "disabled" || out.SMTPAuth.Skipped || !strings.Contains(out.SMTPAuth.Message, "soon") {
+		t.Fatalf("got %+v", out)
+	}
+	if r := w.readiness(t); r.SMTPAuth != tenant.SMTPAuthDisabled || r.NextStep != tenant.NextSync || r.ReadyToProvision {
+		t.Fatalf("readiness %+v", r)
+	}
+	lift()
+	if out := w.sync(t); out.Partial || out.SMTPAuth.Status != "enabled" {
+		t.Fatalf("then got %+v", out)
+	}
+}
+
+// An error on the way is no refusal: what was read is stored.
+func TestSyncWithSMTPAuthThatCannotBeSwitchedNow(t *testing.T) {
+	for _, f := range []fake.Fault{
+		{Method: "EnableSMTPAuth", Kind: outcome.Throttled},
+		{Method: "EnableSMTPAuth", Kind: outcome.Unknown},
+		{Method: "EnableSMTPAuth", Kind: outcome.Refused, Code: fault.ProviderError},
+	} {
+		t.Run(f.Kind.String(), func(t *testing.T) {
+			w := connected(t, fake.Setup{})
+			w.platform.Fail(f)
+			out := w.sync(t)
+			if r := w.readiness(t); out.SMTPAuth.Status != "failed" || r.SMTPAuth != tenant.SMTPAuthDisabled || r.NextStep != tenant.NextSync {
+				t.Fatalf("got %+v, %+v", out.SMTPAuth, r)
+			}
+		})
 	}
 }
 

@@ -65,6 +65,11 @@ func SMTPAuthPart(state SMTPAuth) Part {
 	}
 }
 
+// SMTPAuthComing tells of SMTP AUTH that was switched on and does not show yet.
+func SMTPAuthComing() Part {
+	return Part{Status: string(SMTPAuthDisabled), Message: "authenticated SMTP was switched on and takes effect soon; sync again in a few minutes"}
+}
+
 // SMTPAuthSkipped tells that SMTP AUTH was not attempted.
 func SMTPAuthSkipped() Part {
 	return Part{Status: PartSkipped, Message: "not attempted: the mail server is not prepared yet", Skipped: true}
