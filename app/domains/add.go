@@ -42,6 +42,9 @@ func (s *Service) Add(ctx context.Context, acc access.Account, id tenant.GUID, r
 	if err != nil {
 		return Added{}, err
 	}
+	if err := t.Reachable(); err != nil {
+		return Added{}, err
+	}
 	known, err := s.admit(ctx, acc, id, name)
 	if err != nil {
 		return Added{}, err

@@ -175,6 +175,7 @@ func TestAddInTrouble(t *testing.T) {
 				refused(t, err, tt.want)
 			}
 			lift()
+			h.changeTenant(t, func(x *tenant.Tenant) { x.Consent = tenant.ConsentGranted })
 			d, err := h.store.ReserveDomain(t.Context(), h.acc.ID, guid, zone, domain.MaxPerTenant, time.Now())
 			must(t, err)
 			if d.Fresh == tt.kept {
@@ -211,6 +212,51 @@ func TestConsentGoneIsStored(t *testing.T) {
 	refused(t, err, fault.AccessDenied)
 	if got := h.tenant(t).Consent; got != tenant.ConsentRevoked {
 		t.Fatalf("the consent is stored as %s", got)
+	}
+}
+
+// Once the consent is known to be gone nothing asks the platform any more, and
+// no state of tenant or domain is told instead.
+func TestAfterTheConsentWasLost(t *testing.T) {
+	h := newHouse(t)
+	h.added(t)
+	h.changeTenant(t, func(x *tenant.Tenant) { x.Consent, x.Bootstrap = tenant.ConsentRevoked, tenant.BootstrapPending })
+	h.fake.Fail(fake.Fault{Kind: outcome.Down})
+	h.acc.Plan.TenantSlots = 0
+	add := func(name string) error { _, err := h.Add(t.Context(), h.acc, guid, name); return err }
+	verify := func(name string) error { _, err := h.Verify(t.Context(), h.acc.ID, guid, name); return err }
+	enable := func(name string) error { _, err := h.EnableDKIM(t.Context(), h.acc.ID, guid, name); return err }
+	status := func(name string) error { _, err := h.DKIMStatus(t.Context(), h.acc.ID, guid, name); return err }
+	for _, tt := range []struct {
+		name string
+		err  error
+		want fault.Code
+	}{
+		{"add", add("new.test"), fault.AccessDenied},
+		{"add what is stored", add(zone), fault.AccessDenied},
+		{"add: the body comes before", add("nonsense"), fault.InvalidDomain},
+		{"verify", verify(zone), fault.AccessDenied},
+		{"verify: ownership comes before", verify("other.test"), fault.DomainNotFound},
+		{"enable dkim", enable(zone), fault.AccessDenied},
+	} {
+		t.Run(tt.name, func(t *testing.T) { refused(t, tt.err, tt.want) })
+	}
+	must(t, status(zone)) // it reads the DNS alone
+}
+
+func TestDKIMStatusWithoutConsent(t *testing.T) {
+	h := newHouse(t)
+	d := h.verified(t)
+	h.changeTenant(t, func(x *tenant.Tenant) { x.Consent = tenant.ConsentRevoked })
+	_, err := h.DKIMStatus(t.Context(), h.acc.ID, guid, zone)
+	must(t, err)
+	d.Signing = dns.Signing{}
+	must(t, h.store.SaveDomain(t.Context(), h.acc.ID, d))
+	calls := h.fake.Calls("Signing")
+	_, err = h.DKIMStatus(t.Context(), h.acc.ID, guid, zone)
+	refused(t, err, fault.AccessDenied)
+	if h.fake.Calls("Signing") != calls {
+		t.Fatal("the platform was asked")
 	}
 }
 

@@ -28,7 +28,7 @@ type DKIMReport struct {
 
 // EnableDKIM starts DKIM signing for a domain. It is safe to repeat.
 func (s *Service) EnableDKIM(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error) {
-	t, d, err := s.find(ctx, owner, id, name)
+	t, d, err := s.reach(ctx, owner, id, name)
 	if err != nil {
 		return domain.Domain{}, err
 	}
@@ -106,16 +106,23 @@ func (s *Service) DKIMStatus(ctx context.Context, owner access.AccountID, id ten
 		return DKIMReport{}, err
 	}
 	if d.Signing.Selector1.Name == "" && d.Verified && t.Bootstrap == tenant.BootstrapReady {
-		err := settling.Call(ctx, func(ctx context.Context) (err error) {
-			d.Signing, err = s.Platform.For(id).Signing(ctx, d.Name)
-			return err
-		})
-		if err != nil {
-			return DKIMReport{}, s.noticed(ctx, owner, id, err)
+		if d, err = s.learnSigning(ctx, owner, t, d); err != nil {
+			return DKIMReport{}, err
 		}
-		d.DKIM = d.Signing.Enabled
 	}
 	return s.report(ctx, owner, d)
+}
+
+func (s *Service) learnSigning(ctx context.Context, owner access.AccountID, t tenant.Tenant, d domain.Domain) (domain.Domain, error) {
+	if err := t.Reachable(); err != nil {
+		return d, err
+	}
+	err := settling.Call(ctx, func(ctx context.Context) (err error) {
+		d.Signing, err = s.Platform.For(t.GUID).Signing(ctx, d.Name)
+		return err
+	})
+	d.DKIM = d.Signing.Enabled
+	return d, s.noticed(ctx, owner, t.GUID, err)
 }
 
 func (s *Service) report(ctx context.Context, owner access.AccountID, d domain.Domain) (DKIMReport, error) {

@@ -18,7 +18,7 @@ import (
 
 // Verify asks the platform to verify a domain. It is safe to repeat.
 func (s *Service) Verify(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error) {
-	t, d, err := s.find(ctx, owner, id, name)
+	t, d, err := s.reach(ctx, owner, id, name)
 	if err != nil {
 		return domain.Domain{}, err
 	}
@@ -47,6 +47,15 @@ func (s *Service) find(ctx context.Context, owner access.AccountID, id tenant.GU
 		return t, domain.Domain{}, err
 	}
 	d, err := s.Domains.Domain(ctx, owner, id, domain.Lookup(name))
+	return t, d, err
+}
+
+// reach finds a domain for work at the platform.
+func (s *Service) reach(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (tenant.Tenant, domain.Domain, error) {
+	t, d, err := s.find(ctx, owner, id, name)
+	if err == nil {
+		err = t.Reachable()
+	}
 	return t, d, err
 }
 

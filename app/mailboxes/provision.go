@@ -50,10 +50,13 @@ func (s *Service) Provision(ctx context.Context, acc access.Account, id tenant.G
 	if err != nil {
 		return nil, err
 	}
-	if specs, err = s.rules(ctx, acc.ID, d, specs, r.Password); err != nil {
+	if specs, err = rules(d, specs, r.Password); err != nil {
 		return nil, err
 	}
-	if err := s.state(ctx, acc, t); err != nil {
+	if err := t.Reachable(); err != nil {
+		return nil, err
+	}
+	if err := s.state(ctx, acc, t, d, specs); err != nil {
 		return nil, err
 	}
 	rows, err := s.Mailboxes.ReserveMailboxes(ctx, acc.ID, d.ID, specs, mailbox.MaxPerDomain, s.Now())
@@ -75,35 +78,21 @@ func names(r Request) ([]mailbox.Spec, error) {
 	return mailbox.CheckNames(r.Mailboxes)
 }
 
-// rules are the refusals of status 400. The cap is looked at here, too, as
-// these come before those of status 402 and 409; the reservation decides it.
-func (s *Service) rules(ctx context.Context, owner access.AccountID, d domain.Domain, specs []mailbox.Spec, password secret.Text) ([]mailbox.Spec, error) {
+// rules are what the request breaks by itself.
+func rules(d domain.Domain, specs []mailbox.Spec, password secret.Text) ([]mailbox.Spec, error) {
 	specs, err := mailbox.CheckAddresses(d.Name, specs)
 	if err != nil {
 		return nil, err
 	}
-	if err := mailbox.CheckPassword(password); err != nil {
-		return nil, err
-	}
-	if !d.Verified {
-		return nil, fault.DomainNotVerified.With("the domain is not verified yet")
-	}
-	stored, err := s.Mailboxes.Mailboxes(ctx, owner, d.TenantGUID)
-	if err != nil {
-		return nil, err
-	}
-	var held []string
-	for _, m := range stored {
-		if m.DomainID == d.ID {
-			held = append(held, m.Address)
-		}
-	}
-	_, err = mailbox.Admit(held, specs, mailbox.MaxPerDomain)
-	return specs, err
+	return specs, mailbox.CheckPassword(password)
 }
 
-// state is the ceiling and what the tenant must have come to.
-func (s *Service) state(ctx context.Context, acc access.Account, t tenant.Tenant) error {
+// state is what the domain and the tenant must have come to, by the published
+// order of statuses: 400, the ceiling's 402, 409.
+func (s *Service) state(ctx context.Context, acc access.Account, t tenant.Tenant, d domain.Domain, specs []mailbox.Spec) error {
+	if err := s.room(ctx, acc.ID, d, specs); err != nil {
+		return err
+	}
 	held, err := s.Tenants.TenantCount(ctx, acc.ID)
 	if err != nil {
 		return err
@@ -118,6 +107,26 @@ func (s *Service) state(ctx context.Context, acc access.Account, t tenant.Tenant
 		return fault.SMTPAuthNotEnabled.With("authenticated SMTP is switched off for the tenant")
 	}
 	return nil
+}
+
+// room looks whether the domain takes the mailboxes. The cap is looked at here
+// for the order of refusals alone; the reservation decides it.
+func (s *Service) room(ctx context.Context, owner access.AccountID, d domain.Domain, specs []mailbox.Spec) error {
+	if !d.Verified {
+		return fault.DomainNotVerified.With("the domain is not verified yet")
+	}
+	stored, err := s.Mailboxes.Mailboxes(ctx, owner, d.TenantGUID)
+	if err != nil {
+		return err
+	}
+	var held []string
+	for _, m := range stored {
+		if m.DomainID == d.ID {
+			held = append(held, m.Address)
+		}
+	}
+	_, err = mailbox.Admit(held, specs, mailbox.MaxPerDomain)
+	return err
 }
 
 // carryOut brings every mailbox as far as it goes, all at once.

@@ -66,6 +66,9 @@ func TestProvisionRefusals(t *testing.T) {
 	smtpOff := func(t *testing.T, h *house) {
 		h.changeTenant(t, func(x *tenant.Tenant) { x.SMTPAuth = tenant.SMTPAuthDisabled })
 	}
+	revoked := func(t *testing.T, h *house) {
+		h.changeTenant(t, func(x *tenant.Tenant) { x.Consent = tenant.ConsentRevoked })
+	}
 	downgraded := func(_ *testing.T, h *house) { h.acc.Plan.TenantSlots = 0 }
 	full := func(t *testing.T, h *house) {
 		_, err := h.provision(t.Context(), "a@example.test", "b@example.test", "c@example.test")
@@ -100,6 +103,11 @@ func TestProvisionRefusals(t *testing.T) {
 		// What comes first when several apply.
 		{"the body before the domain", nil, func(r *Request) { r.Domain, r.Mailboxes = "other.test", nil }, fault.InvalidRequest},
 		{"ownership before the rules", nil, func(r *Request) { r.Domain, r.Password = "other.test", secret.New("x") }, fault.DomainNotFound},
+		{"the consent is gone", []func(*testing.T, *house){revoked}, nil, fault.AccessDenied},
+		{"the consent before the state", []func(*testing.T, *house){revoked, unverified, downgraded, notReady}, nil, fault.AccessDenied},
+		{"the consent before the cap", []func(*testing.T, *house){full, revoked}, nil, fault.AccessDenied},
+		{"the rules before the consent", []func(*testing.T, *house){revoked}, func(r *Request) { r.Password = secret.New("x") }, fault.WeakPassword},
+		{"ownership before the consent", []func(*testing.T, *house){revoked}, func(r *Request) { r.Domain = "other.test" }, fault.DomainNotFound},
 		{"the rules before the ceiling", []func(*testing.T, *house){unverified, downgraded}, nil, fault.DomainNotVerified},
 		{"the cap before the ceiling", []func(*testing.T, *house){full, downgraded}, nil, fault.MailboxLimitReached},
 		{"the ceiling before the state", []func(*testing.T, *house){downgraded, notReady}, nil, fault.TenantLimitReached},

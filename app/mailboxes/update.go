@@ -78,6 +78,9 @@ func (s *Service) rename(ctx context.Context, owner access.AccountID, m mailbox.
 	if err != nil {
 		return m, err
 	}
+	if err := t.Reachable(); err != nil {
+		return m, err
+	}
 	if t.Bootstrap != tenant.BootstrapReady {
 		return m, fault.ExchangeNotReady.With("the mail server of the tenant is not prepared yet")
 	}

@@ -92,6 +92,22 @@ func TestUpdateRefusals(t *testing.T) {
 	}
 }
 
+func TestRenameAfterTheConsentWasLost(t *testing.T) {
+	h := newHouse(t)
+	m := one(t, h)
+	h.changeTenant(t, func(x *tenant.Tenant) { x.Consent, x.Bootstrap = tenant.ConsentRevoked, tenant.BootstrapPending })
+	name, limit, tooMany := "New", 5, 26
+	_, err := h.Update(t.Context(), h.acc.ID, guid, m.ID, Change{DisplayName: &name, DailySendLimit: &limit})
+	refused(t, err, fault.AccessDenied)
+	_, err = h.Update(t.Context(), h.acc.ID, guid, m.ID, Change{DisplayName: &name, DailySendLimit: &tooMany})
+	refused(t, err, fault.InvalidSendLimit)
+	if h.fake.Calls("Rename") != 0 {
+		t.Fatal("the platform was asked")
+	}
+	_, err = h.Update(t.Context(), h.acc.ID, guid, m.ID, Change{DailySendLimit: &limit})
+	must(t, err) // a stored limit needs no platform
+}
+
 func TestRenameInTrouble(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

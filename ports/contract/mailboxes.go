@@ -65,6 +65,11 @@ var mailboxChecks = []check{
 			t.Fatalf("%d user mailboxes became %d", before, after)
 		}
 	}},
+	{"users are counted before the mail server is prepared", func(t testing.TB, w World) {
+		_, client := connected(t, w, Setup{})
+		_, err := client.UserMailboxes(call(t))
+		must(t, "user mailboxes", err)
+	}},
 	{"one local part on two domains does not collide", func(t testing.TB, w World) {
 		_, client := ready(t, w, Setup{})
 		first := made(t, w, client, "anna@"+accepted(t, w, client))
