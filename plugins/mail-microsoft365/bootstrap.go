@@ -4,9 +4,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
@@ -21,16 +23,36 @@ import (
 func (c *client) Bootstrap(ctx context.Context) (tenant.Progress, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
-	c.graph.Tokens.Renew(fresh)
+	h := c.platform.house
+	p, err := c.bootstrap(ctx, c.oldest())
+	if err == nil && p.Step == tenant.StepWait {
+		h.waiting.set(c.id, h.now())
+	}
+	return p, err
+}
+
+// samePass is how soon who was told to wait asks again.
+const samePass = 5 * time.Second
+
+// oldest is how old a token may be here. Grants are written into tokens, so
+// only new ones tell what was withdrawn. But who waits asks once a second, and
+// new tokens each time would be a loop to the login host, which ends it with
+// AADSTS50196 for all of the tenant's calls.
+func (c *client) oldest() time.Duration {
+	h := c.platform.house
+	if h.waiting.since(c.id, h.now(), samePass) {
+		return login.Fresh
+	}
+	return 0
+}
+
+func (c *client) bootstrap(ctx context.Context, oldest time.Duration) (tenant.Progress, error) {
+	c.graph.Tokens.Renew(oldest)
 	role, err := c.ensureRole(ctx)
 	if err != nil {
 		return tenant.Progress{}, err
 	}
-	if role.state == roleTaken {
-		c.exchange.Tokens.Renew(0) // roles are written into tokens
-	} else {
-		c.exchange.Tokens.Renew(fresh)
-	}
+	c.exchange.Tokens.Renew(oldest)
 	config, err := c.probe(ctx)
 	switch {
 	case login.NoExchange(err):
@@ -113,7 +135,8 @@ func (c *client) hydrate(ctx context.Context) (tenant.Progress, error) {
 	_, err := exchange.Invoke[struct{}](ctx, c.exchange, exchange.Command{
 		Effect: call.Create, Cmdlet: exchange.EnableCustomization,
 	})
-	if err != nil && (outcome.Settled(err) || exchange.Status(err) == 0) && !is(err, outcome.NotReady) {
+	again := exchange.Status(err) != 0 && errors.Is(err, fault.ProviderError)
+	if err != nil && !again && !is(err, outcome.NotReady) {
 		return tenant.Progress{}, err
 	}
 	h.hydrated.set(c.id, h.now())

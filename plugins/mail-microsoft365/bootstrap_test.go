@@ -96,6 +96,19 @@ func TestCustomizationThatAnotherAskedFor(t *testing.T) {
 	step(t, w.platform.For(who.GUID), tenant.BootstrapReady, tenant.StepNone)
 }
 
+// Asking while the mail server is busy was no request: it is made again.
+func TestCustomizationThatWasNotTaken(t *testing.T) {
+	w := newWorld(t)
+	_, c := w.consented(t, contract.Setup{Dehydrated: true}, knobs{"hydrate_ms": 60_000})
+	w.fault(t, knobs{"operation": "Enable-OrganizationCustomization", "kind": "status", "status": 400, "times": 1}) // ServerBusyException
+	_, err := c.Bootstrap(t.Context())
+	ends(t, err, outcome.Down, fault.ProviderUnavailable)
+	step(t, c, tenant.BootstrapPending, tenant.StepWait)
+	step(t, c, tenant.BootstrapPending, tenant.StepWait)
+	w.Advance(t, 61e9)
+	step(t, c, tenant.BootstrapReady, tenant.StepNone)
+}
+
 func TestSMTPAuth(t *testing.T) {
 	w := newWorld(t)
 	_, c := w.prepared(t, nil)

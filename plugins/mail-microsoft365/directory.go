@@ -40,10 +40,10 @@ func (c *client) organization(ctx context.Context) (organization, error) {
 	return all[0], nil
 }
 
-// Profile implements sdk.MailTenant. It asks with a new token, so that a
-// consent that was withdrawn is noticed before the old one ends.
+// Profile implements sdk.MailTenant. Each sync begins with it, so it asks with
+// a new token: a consent that was withdrawn is noticed before the old one ends.
 func (c *client) Profile(ctx context.Context) (tenant.Profile, error) {
-	c.graph.Tokens.Renew(fresh)
+	c.graph.Tokens.Renew(0)
 	org, err := c.organization(ctx)
 	if err != nil {
 		return tenant.Profile{}, err

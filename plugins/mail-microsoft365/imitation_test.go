@@ -5,10 +5,12 @@ package main
 import (
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -59,11 +61,17 @@ var terse = map[string]string{
 type imitation struct {
 	client sdk.MailTenant
 	bodies map[string]string // what was sent last
+	// answers are terse's unless a test changes them.
+	answers map[string]string
+	// withdrawn refuses new tokens; those issued stay good.
+	withdrawn bool
+	tokens    int
+	now       time.Time
 }
 
 func newImitation(t *testing.T) *imitation {
 	t.Helper()
-	im := &imitation{bodies: map[string]string{}}
+	im := &imitation{bodies: map[string]string{}, answers: maps.Clone(terse), now: time.Now()}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
 		what := r.Method + " " + strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/v1.0"), "/"+string(imitated))
@@ -72,7 +80,15 @@ func newImitation(t *testing.T) *imitation {
 			what = command.CmdletInput.CmdletName
 		}
 		im.bodies[what] = string(raw)
-		answer, known := terse[what]
+		if what == "POST /oauth2/v2.0/token" {
+			im.tokens++
+			if im.withdrawn {
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = w.Write([]byte(`{"error":"unauthorized_client","error_codes":[700016]}`))
+				return
+			}
+		}
+		answer, known := im.answers[what]
 		if !known {
 			t.Errorf("unexpected call %s", what)
 			w.WriteHeader(http.StatusNotFound)
@@ -80,7 +96,10 @@ func newImitation(t *testing.T) *imitation {
 		_, _ = w.Write([]byte(answer))
 	}))
 	t.Cleanup(server.Close)
-	p, err := newHouse().platform(sdk.Connection{
+	h := newHouse()
+	h.now = func() time.Time { return im.now }
+	h.tokens.Now = h.now
+	p, err := h.platform(sdk.Connection{
 		Settings: map[string]string{"client_id": "c", "login_url": server.URL, "graph_url": server.URL, "exchange_url": server.URL},
 		Secrets:  map[string]secret.Text{"client_secret": secret.New("s")},
 	})

@@ -23,6 +23,7 @@ type house struct {
 	gates    *exchange.Gates
 	hydrated *marks // tenants whose customization was asked for
 	hidden   *marks // tenants that do not let us read service principals
+	waiting  *marks // tenants whose bootstrap was told to wait
 	patience call.Patience
 	now      func() time.Time
 }
@@ -30,7 +31,7 @@ type house struct {
 func newHouse() *house {
 	return &house{
 		http: call.NewHTTPClient(), tokens: &login.Tokens{Now: time.Now}, gates: &exchange.Gates{},
-		hydrated: &marks{}, hidden: &marks{}, patience: call.Usual, now: time.Now,
+		hydrated: &marks{}, hidden: &marks{}, waiting: &marks{}, patience: call.Usual, now: time.Now,
 	}
 }
 
@@ -87,10 +88,6 @@ func (p *platform) client(id tenant.GUID) *client {
 		},
 	}
 }
-
-// fresh is how old a token may be where we want to see what the tenant's
-// administrator changed since.
-const fresh = 10 * time.Second
 
 // marks remembers when something was done for a tenant.
 type marks struct {

@@ -94,14 +94,26 @@ func lost(ctx context.Context, effect Effect, sent bool) error {
 	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
-		return fmt.Errorf("call the provider: %w", context.Canceled)
+		return Ended(ctx)
 	case !sent:
 		return &outcome.Error{Kind: outcome.Down, Cause: CauseUnreachable, Detail: "the mail platform could not be reached"}
 	case effect != Read || late:
-		return &outcome.Error{Kind: outcome.Unknown, Cause: "no_answer", Detail: "the mail platform did not answer"}
+		return noAnswer()
 	default:
 		return &outcome.Error{Kind: outcome.Down, Cause: "cut", Detail: "the connection to the mail platform was cut"}
 	}
+}
+
+// Ended is what is known when ctx ends before an answer came.
+func Ended(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return fmt.Errorf("call the provider: %w", context.Canceled)
+	}
+	return noAnswer()
+}
+
+func noAnswer() error {
+	return &outcome.Error{Kind: outcome.Unknown, Cause: "no_answer", Detail: "the mail platform did not answer"}
 }
 
 // CauseUnreachable marks a request that never left.

@@ -134,21 +134,21 @@ func TestCauseHoldsCodesOnly(t *testing.T) {
 	}
 }
 
-func TestSameHost(t *testing.T) {
-	const base = "https://graph.microsoft.com/v1.0"
-	for link, want := range map[string]bool{
-		"https://graph.microsoft.com/v1.0/users?$skiptoken=x": true,
-		"https://GRAPH.microsoft.com/other":                   true,
-		"http://graph.microsoft.com/v1.0/users":               false,
-		"https://graph.microsoft.com.evil.example/":           false,
-		"https://graph.microsoft.com@evil.example/":           false,
-		"https://user@graph.microsoft.com/":                   false,
-		"//graph.microsoft.com/":                              false,
-		"/v1.0/users":                                         false,
-		"%zz":                                                 false,
+func TestOnHost(t *testing.T) {
+	const base = "http://127.0.0.1:1/graph/v1.0"
+	for link, want := range map[string]string{
+		"https://graph.microsoft.com/v1.0/users?$skiptoken=x": base + "/users?$skiptoken=x",
+		"http://localhost:1/graph/v1.0/users?$top=1&$skip=2":  base + "/users?$top=1&$skip=2",
+		"https://evil.example/v1.0/users":                     base + "/users",
+		"/v1.0/users":                                         base + "/users",
+		"https://graph.microsoft.com/v1.0/domains/a%2Fb.test": base + "/domains/a%2Fb.test",
+		"https://graph.microsoft.com/beta/users":              "",
+		"https://graph.microsoft.com/v1.0/../other":           "",
+		"https://user@graph.microsoft.com/v1.0/users":         "",
+		"%zz": "",
 	} {
-		if got := call.SameHost(base, link); got != want {
-			t.Errorf("%s: %v", link, got)
+		if got, _ := call.OnHost(base, link, "/v1.0"); got != want {
+			t.Errorf("%s: %q, want %q", link, got, want)
 		}
 	}
 }

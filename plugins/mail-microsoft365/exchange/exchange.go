@@ -65,6 +65,9 @@ type envelope[T any] struct {
 func Invoke[T any](ctx context.Context, c Client, cmd Command) ([]T, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
+	if cmd.Effect != call.Read {
+		c.Tokens.RenewForWrite()
+	}
 	if cmd.Parameters == nil {
 		cmd.Parameters = map[string]any{} // never null
 	}
@@ -101,11 +104,12 @@ func pages[T any](ctx context.Context, c Client, cmd Command, address string, bo
 		if got.Next == "" {
 			return all, nil
 		}
-		if cmd.Effect != call.Read || got.Next == address || !call.SameHost(c.URL, got.Next) {
+		next, ok := call.OnHost(c.URL, got.Next, "/adminapi")
+		if !ok || cmd.Effect != call.Read || next == address {
 			return nil, call.Broken("exchange", "next_link")
 		}
 		// The link is good at the server that gave it, which its cookies name.
-		address, session = got.Next, append(session, cookies(a.Header)...)
+		address, session = next, append(session, cookies(a.Header)...)
 	}
 	return nil, call.Broken("exchange", "endless_pages")
 }

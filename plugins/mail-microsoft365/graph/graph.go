@@ -106,10 +106,11 @@ func List[T any](ctx context.Context, c Client, p Path, query string) ([]T, erro
 			return all, nil
 		}
 		// The link is opaque, but our token goes to nobody else.
-		if got.Next == address || !call.SameHost(c.URL, got.Next) {
+		next, ok := call.OnHost(c.URL, got.Next, "/v1.0")
+		if !ok || next == address {
 			return nil, call.Broken("graph", "next_link")
 		}
-		address = got.Next
+		address = next
 	}
 	return nil, call.Broken("graph", "endless_pages")
 }
@@ -125,6 +126,9 @@ func decode(a call.Answer, into any) error {
 func (c Client) send(ctx context.Context, effect call.Effect, method, address, route string, body any) (call.Answer, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
+	if effect != call.Read {
+		c.Tokens.RenewForWrite()
+	}
 	header := http.Header{"Accept": {"application/json"}}
 	var raw []byte
 	if body != nil {

@@ -3,14 +3,13 @@
 package login
 
 import (
-	"context"
-	"fmt"
-	"net/http"
+	"errors"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
-	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
 )
 
 // Tokens keeps app-only tokens from one call for the next.
@@ -27,19 +26,28 @@ type tokenKey struct {
 	scope      string
 }
 
-// entry holds one token. Who holds turn may fetch a new one; the others wait
-// for it rather than fetch their own.
+// entry holds one token and the request for the next.
 type entry struct {
-	turn  chan struct{}
+	token   Token
+	stale   bool        // a newer token is wanted
+	renewed []time.Time // when one was wanted lately
+	hold    time.Time   // until then none is wanted
+	flight  *flight     // nil while no request is under way
+}
+
+// flight is one request for a token. All who need the token wait for the same
+// request and share its failure: queued behind each other, each would meet a
+// dead host for its own full time.
+type flight struct {
+	done  chan struct{}
 	token Token
+	err   error
 }
 
 // sweepAt is how many tokens are kept before those that ended are removed.
 const sweepAt = 1024
 
 func (c *Tokens) entry(key tokenKey) *entry {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if e := c.entries[key]; e != nil {
 		return e
 	}
@@ -48,99 +56,86 @@ func (c *Tokens) entry(key tokenKey) *entry {
 	}
 	if len(c.entries) >= sweepAt {
 		for k, e := range c.entries {
-			if !c.Now().Before(e.token.Expires) {
+			if e.flight == nil && !c.Now().Before(e.token.Expires) {
 				delete(c.entries, k)
 			}
 		}
 	}
-	e := &entry{turn: make(chan struct{}, 1)}
+	e := &entry{}
 	c.entries[key] = e
 	return e
 }
 
-func (c *Tokens) kept(e *entry) Token {
+// take returns the kept token, or the request to wait for; first is true for
+// the one who has to make it.
+func (c *Tokens) take(key tokenKey) (kept Token, f *flight, first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return e.token
+	e := c.entry(key)
+	if !e.stale && e.token.usable(c.Now()) {
+		return e.token, nil, false
+	}
+	if e.flight == nil {
+		e.flight, first = &flight{done: make(chan struct{})}, true
+	}
+	return Token{}, e.flight, first
 }
 
-func (c *Tokens) keep(e *entry, t Token) {
+// land ends a request. A login host that is away or wants us to wait leaves a
+// token that is still good in use; one that refuses us does not.
+func (c *Tokens) land(key tokenKey, f *flight, t Token, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e.token = t
+	e := c.entry(key)
+	if err != nil && away(err) && e.token.usable(c.Now()) {
+		e.hold = c.Now().Add(awayWait(err))
+		t, err = e.token, nil
+	}
+	e.token, e.stale = t, false
+	f.token, f.err = t, err
+	if e.flight == f {
+		e.flight = nil
+	}
+	close(f.done)
 }
 
-// Source gives the tokens of one connection for one tenant and resource.
-type Source struct {
-	Host       Host
-	Tokens     *Tokens
-	Connection string // the connection's fingerprint
-	Tenant     tenant.GUID
-	Scope      string
+func away(err error) bool {
+	kind := outcome.Of(err)
+	return kind == outcome.Throttled || kind == outcome.Down
 }
 
-func (s Source) entry() *entry {
-	return s.Tokens.entry(tokenKey{s.Connection, s.Tenant, s.Scope})
+func awayWait(err error) time.Duration {
+	var o *outcome.Error
+	if errors.As(err, &o) && o.RetryAfter > 0 {
+		return o.RetryAfter
+	}
+	return Fresh
 }
 
-// Token returns the kept token, or a new one where it is about to end.
-func (s Source) Token(ctx context.Context) (Token, error) {
-	e := s.entry()
-	if t := s.Tokens.kept(e); t.usable(s.Tokens.Now()) {
-		return t, nil
-	}
-	select {
-	case e.turn <- struct{}{}:
-		defer func() { <-e.turn }()
-	case <-ctx.Done():
-		return Token{}, fmt.Errorf("wait for a token: %w", ctx.Err())
-	}
-	if t := s.Tokens.kept(e); t.usable(s.Tokens.Now()) {
-		return t, nil // another call fetched it meanwhile
-	}
-	t, err := s.Host.AppToken(ctx, s.Tenant, s.Scope)
-	if err != nil {
-		return Token{}, err
-	}
-	s.Tokens.keep(e, t)
-	return t, nil
-}
-
-// Drop forgets the kept token if it is t.
-func (s Source) Drop(t Token) {
-	e := s.entry()
-	if s.Tokens.kept(e) == t {
-		s.Tokens.keep(e, Token{})
+// drop forgets the kept token if it is t.
+func (c *Tokens) drop(key tokenKey, t Token) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.entry(key); e.token == t {
+		e.token = Token{}
 	}
 }
 
-// Renew forgets a token older than age, so that the next call sees what was
-// granted or withdrawn since.
-func (s Source) Renew(age time.Duration) {
-	if t := s.Tokens.kept(s.entry()); s.Tokens.Now().Sub(t.Obtained) >= age {
-		s.Drop(t)
-	}
-}
+// maxRenewals is how many tokens a minute are asked for although one is good.
+// The login host answers AADSTS50196 to an application that asks for the same
+// again and again, and then nobody gets one; what is well below keeps us out
+// of that however many writes and syncs come in.
+const maxRenewals = 30
 
-// Do sends a request with a token. The platform writes permissions into
-// tokens, so a refusal of a kept token is tried once more with a new one.
-func (s Source) Do(ctx context.Context, send func(Token) (call.Answer, error)) (call.Answer, error) {
-	began := s.Tokens.Now()
-	t, err := s.Token(ctx)
-	if err != nil {
-		return call.Answer{}, err
+func (c *Tokens) renew(key tokenKey, age time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, now := c.entry(key), c.Now()
+	if e.stale || !e.token.usable(now) || now.Sub(e.token.Obtained) < age || now.Before(e.hold) {
+		return
 	}
-	a, err := send(t)
-	kept := t.Obtained.Before(began)
-	if err != nil || (a.Status != http.StatusUnauthorized && (a.Status != http.StatusForbidden || !kept)) {
-		return a, err
+	e.renewed = slices.DeleteFunc(e.renewed, func(at time.Time) bool { return now.Sub(at) >= time.Minute })
+	if len(e.renewed) < maxRenewals {
+		e.stale, e.renewed = true, append(e.renewed, now)
 	}
-	s.Drop(t)
-	if !kept {
-		return a, nil
-	}
-	if t, err = s.Token(ctx); err != nil {
-		return call.Answer{}, err
-	}
-	return send(t)
 }

@@ -133,7 +133,7 @@ func TestEndedTokensAreSwept(t *testing.T) {
 	s, _, now := issuer(t, 60)
 	for n := range sweepAt {
 		s.Connection = fmt.Sprint(n)
-		s.Tokens.keep(s.entry(), Token{Expires: *now})
+		s.Tokens.entry(s.key()).token = Token{Expires: *now}
 	}
 	s.Connection = "one more"
 	s.mustToken(t, "t1")

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package login
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+)
+
+func answers(status int, body map[string]any) func(url.Values) (int, any) {
+	return func(url.Values) (int, any) { return status, body }
+}
+
+// What a renewal meets decides whether the token that is still good serves on.
+func TestARenewalThatFails(t *testing.T) {
+	for name, tt := range map[string]struct {
+		status int
+		number int
+		want   error // nil: the kept token
+	}{
+		"no consent any more":   {400, 700016, fault.AccessDenied},
+		"disabled by the admin": {400, 7000112, fault.AccessDenied},
+		"out of service":        {503, 0, nil},
+		"told to wait":          {429, 0, nil},
+		"called a loop":         {400, 50196, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, d, _ := issuer(t, 3600)
+			s.mustToken(t, "t1")
+			d.answer = answers(tt.status, map[string]any{"error": "x", "error_codes": []int{tt.number}})
+			s.Renew(0)
+			got, err := s.Token(t.Context())
+			if !errors.Is(err, tt.want) || (err == nil && got.Value.Reveal() != "t1") {
+				t.Fatalf("got %s, %v", got.Value.Reveal(), err)
+			}
+			sent := len(d.forms)
+			s.Renew(0)
+			if _, err = s.Token(t.Context()); tt.want == nil && (err != nil || len(d.forms) != sent) {
+				t.Fatalf("%v after %d requests: a host that is away is asked again at once", err, len(d.forms)-sent)
+			}
+		})
+	}
+}
+
+func TestRenewalsAreBounded(t *testing.T) {
+	s, d, now := issuer(t, 3600)
+	ask := func(times int) int {
+		before := len(d.forms)
+		for range times {
+			s.Renew(0)
+			if _, err := s.Token(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return len(d.forms) - before
+	}
+	if n := ask(100); n != 1+maxRenewals {
+		t.Fatalf("%d tokens were fetched within a minute", n)
+	}
+	*now = now.Add(time.Minute)
+	if n := ask(1); n != 1 {
+		t.Fatal("a minute later none was fetched")
+	}
+}
+
+// Queued behind each other, callers of a host that does not answer would each
+// wait for its full time.
+func TestCallersShareOneFailure(t *testing.T) {
+	s, d, _ := issuer(t, 3600)
+	arrived, release := make(chan struct{}), make(chan struct{})
+	d.answer = func(url.Values) (int, any) {
+		close(arrived)
+		<-release
+		return http.StatusUnauthorized, map[string]any{"error": "x", "error_codes": []int{7000215}}
+	}
+	first := make(chan error)
+	go func() {
+		_, err := s.Token(t.Context())
+		first <- err
+	}()
+	<-arrived
+	var shared []*flight
+	for range 9 {
+		_, f, mine := s.Tokens.take(s.key())
+		if mine {
+			t.Fatal("a second request is to be made")
+		}
+		shared = append(shared, f)
+	}
+	close(release)
+	ends := []error{<-first}
+	for _, f := range shared {
+		<-f.done
+		ends = append(ends, f.err)
+	}
+	for _, err := range ends {
+		if outcome.Of(err) != outcome.Down {
+			t.Errorf("got %v", err)
+		}
+	}
+	if len(d.forms) != 1 {
+		t.Fatalf("%d requests", len(d.forms))
+	}
+}
+
+func TestWhoGivesUpLeavesTheOthersTheirToken(t *testing.T) {
+	s, d, _ := issuer(t, 3600)
+	arrived, release := make(chan struct{}), make(chan struct{})
+	issue := d.answer
+	d.answer = func(f url.Values) (int, any) {
+		close(arrived)
+		<-release
+		return issue(f)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	gone := make(chan error)
+	go func() {
+		_, err := s.Token(ctx)
+		gone <- err
+	}()
+	<-arrived
+	cancel()
+	if err := <-gone; !errors.Is(err, context.Canceled) {
+		t.Fatalf("got %v", err)
+	}
+	close(release)
+	s.mustToken(t, "t1")
+	if len(d.forms) != 1 {
+		t.Fatalf("%d requests", len(d.forms))
+	}
+}
