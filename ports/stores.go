@@ -90,7 +90,8 @@ type Discovered interface {
 	// (taken up by a request within the last hour), stay; so does a known
 	// domain whose CheckedAt is after began and after the listed one's. A
 	// listed mailbox still in stage reserved becomes ready and not ours, one
-	// in stage creating becomes created. Nil domains or mailboxes mean that
+	// in stage creating becomes created. The listed sign-in name of one that
+	// we made is taken over once it is the address. Nil domains or mailboxes mean that
 	// the platform's list could not be had: the stored ones stay untouched.
 	// Refusal: tenant_not_found.
 	SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f Found) error

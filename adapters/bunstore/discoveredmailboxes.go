@@ -41,17 +41,11 @@ func mergeMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, f ports.Found)
 	return insertMailboxes(ctx, tx, t, found, f)
 }
 
-// seen is a stored mailbox with the platform's state. One still reserved is
-// not our making; one being created is, and waits for its password.
+// seen is a stored row with the platform's state.
 func seen(row mailboxRow, p mailbox.Platform) mailboxRow {
-	switch row.Stage {
-	case mailbox.Reserved:
-		row.Stage, row.Provisioned = mailbox.Ready, false
-	case mailbox.Creating:
-		row.Stage, row.Provisioned = mailbox.Created, true
-	}
-	row.ObjectID, row.DisplayName, row.PrincipalName = text(p.ObjectID), text(p.DisplayName), text(p.PrincipalName)
-	row.Alias, row.AccountEnabled = text(p.Alias), p.AccountEnabled
+	now := newMailboxRow(row.AccountID, row.mailbox().Seen(p))
+	row.Stage, row.Provisioned, row.ObjectID = now.Stage, now.Provisioned, now.ObjectID
+	row.DisplayName, row.PrincipalName, row.Alias, row.AccountEnabled = now.DisplayName, now.PrincipalName, now.Alias, now.AccountEnabled
 	return row
 }
 

@@ -80,6 +80,23 @@ var discoveredMailboxChecks = []storeCheck{
 			t.Fatalf("got %+v", got)
 		}
 	}},
+	{"a late list does not take back a sign-in name that we set", func(t testing.TB, s Stores) {
+		ann, d := mailDomain(t, s)
+		ours := addMailbox(t, s, ann, d, "ours", mailbox.Ready)
+		ours.PrincipalName = ours.Address
+		must(t, "save", s.SaveMailbox(t.Context(), ann, ours))
+		late := listing("ours@contoso.test", "foreign@contoso.test")
+		late[0].PrincipalName, late[1].PrincipalName = "ours.1@contoso.onmicrosoft.test", "foreign.1@contoso.onmicrosoft.test"
+		for range 2 {
+			discover(t, s, ann, nil, late)
+		}
+		if got := stored(t, s, ann, "ours@contoso.test").PrincipalName; got != ours.Address {
+			t.Fatalf("ours became %s", got)
+		}
+		if got := stored(t, s, ann, "foreign@contoso.test").PrincipalName; got != late[1].PrincipalName {
+			t.Fatalf("the foreign one is %s", got)
+		}
+	}},
 	{"creations under way, and what came later, stay", func(t testing.TB, s Stores) {
 		ann, d := mailDomain(t, s)
 		addMailbox(t, s, ann, d, "creating", mailbox.Creating)
