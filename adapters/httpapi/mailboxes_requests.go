@@ -22,7 +22,7 @@ import (
 // no rules here: core has codes of their own for them.
 type provisionMailboxes struct {
 	Domain          string          `json:"domain" doc:"A verified domain of the tenant."`
-	AccountPassword string          `json:"account_password" writeOnly:"true" doc:"8 to 256 characters with three of the four classes lower case, upper case, digit, other. It is never stored or shown."`
+	AccountPassword string          `json:"account_password" writeOnly:"true" doc:"8 to 256 characters with three of the four classes: lower case, upper case, digit (each as Unicode has it, so ö is lower case) and everything else. It is never stored or shown."`
 	Mailboxes       []wantedMailbox `json:"mailboxes" minItems:"1" doc:"The mailboxes. With those that exist a domain holds at most 3."`
 }
 

@@ -14,7 +14,7 @@ var (
 	DKIMNotReady          = Code{"dkim_not_ready", Invalid, "DKIM not ready", "The two DKIM CNAME records are not visible yet, or the mail platform has not made them. dkim-status tells which."}
 	InvalidMailboxEmail   = Code{"invalid_mailbox_email", Invalid, "Invalid mailbox e-mail", "A mailbox address is `local@domain` with the request's domain and a plain local part."}
 	DuplicateMailboxEmail = Code{"duplicate_mailbox_email", Invalid, "Duplicate mailbox e-mail", "The same address occurs twice in one request; case does not tell addresses apart."}
-	WeakPassword          = Code{"weak_password", Invalid, "Weak password", "The password needs 8 to 256 characters with three of the four classes: lower case, upper case, digit, other."}
+	WeakPassword          = Code{"weak_password", Invalid, "Weak password", "The password needs 8 to 256 characters with three of the four classes: lower case, upper case, digit (each as Unicode has it) and everything else."}
 	MailboxLimitReached   = Code{"mailbox_limit_reached", Invalid, "Mailbox limit reached", "A domain holds at most 3 mailboxes, those found by discovery included."}
 	InvalidSendLimit      = Code{"invalid_send_limit", Invalid, "Invalid send limit", "daily_send_limit is an integer from 1 to 25."}
 	NoUpdates             = Code{"no_updates", Invalid, "No updates", "The body holds no field that this operation can change."}

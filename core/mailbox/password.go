@@ -3,6 +3,7 @@
 package mailbox
 
 import (
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/tenantry/tenantry/core/fault"
@@ -25,15 +26,17 @@ func CheckPassword(password secret.Text) error {
 	return nil
 }
 
+// classes counts the classes that occur, by Unicode as the mail platform does:
+// letters without case, title case and all the rest are other.
 func classes(text string) int {
 	var lower, upper, digit, other int
 	for _, c := range text {
 		switch {
-		case 'a' <= c && c <= 'z':
+		case unicode.IsLower(c):
 			lower = 1
-		case 'A' <= c && c <= 'Z':
+		case unicode.IsUpper(c):
 			upper = 1
-		case '0' <= c && c <= '9':
+		case unicode.IsDigit(c):
 			digit = 1
 		default:
 			other = 1
