@@ -15,6 +15,26 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
+// conclude stores what was created. When another mailbox keeps the request from
+// its answer nobody learns of it: then it stays unfinished, so that the same
+// request again reports it as created.
+func (s *Service) conclude(ctx context.Context, owner access.AccountID, results []Result, errs []error) error {
+	stage := mailbox.Ready
+	if errors.Join(errs...) != nil {
+		stage = mailbox.Created
+	}
+	for i, r := range results {
+		if r.Status != mailbox.ResultCreated {
+			continue
+		}
+		results[i].Mailbox.Stage = stage
+		if err := s.save(ctx, owner, results[i].Mailbox); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // answer makes one answer of all mailboxes: one that is not finished takes the
 // others with it, and the same request again tells of them all.
 func (s *Service) answer(ctx context.Context, owner access.AccountID, id tenant.GUID, results []Result, errs []error) ([]Result, error) {

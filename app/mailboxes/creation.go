@@ -159,8 +159,8 @@ func (c *creation) complete(ctx context.Context, found mailbox.Platform) (Result
 	case err != nil:
 		return Result{}, err
 	}
-	c.row.AccountEnabled, c.row.PrincipalName, c.row.Stage = true, c.row.Address, mailbox.Ready
-	return c.result(mailbox.ResultCreated), c.save(ctx, c.owner, c.row)
+	c.row.AccountEnabled, c.row.PrincipalName = true, c.row.Address
+	return c.result(mailbox.ResultCreated), nil // stored once all of them have ended
 }
 
 func (c *creation) adopt(found mailbox.Platform) {

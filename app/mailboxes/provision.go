@@ -148,6 +148,9 @@ func (s *Service) carryOut(ctx context.Context, owner access.AccountID, t tenant
 		all.Go(func() { results[i], errs[i] = c.run(ctx) })
 	}
 	all.Wait()
+	if err := s.conclude(ctx, owner, results, errs); err != nil {
+		return nil, err
+	}
 	return s.answer(ctx, owner, t.GUID, results, errs)
 }
 

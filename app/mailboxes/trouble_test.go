@@ -241,6 +241,42 @@ func TestProvisionFailsWhatThePlatformRefuses(t *testing.T) {
 	}
 }
 
+// A mailbox that was made by a request without an answer is reported as created
+// by the same request again.
+func TestProvisionTellsWhatAnUnansweredRequestCreated(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		fault fake.Fault
+		want  fault.Code
+	}{
+		{"access is denied", fake.Fault{Method: "CreateMailbox", Kind: outcome.Refused, Code: fault.AccessDenied}, fault.AccessDenied},
+		{"the platform throttles", fake.Fault{Method: "OpenSignIn", Kind: outcome.Throttled}, fault.ProviderUnavailable},
+		{"time is up", fake.Fault{Method: "OpenSubmission", Kind: outcome.NotReady}, fault.ProviderTimeout},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHouse(t)
+			h.Limit = shortly
+			tt.fault.About = "ben@example.test"
+			lift := h.fake.Fail(tt.fault)
+			_, err := h.provision(t.Context(), "anna@example.test", "ben@example.test")
+			refused(t, err, tt.want)
+			if s := h.stored(t); s[0].Address != "anna@example.test" || s[0].PrincipalName != s[0].Address || !s[0].AccountEnabled {
+				t.Fatalf("stored %+v", s)
+			}
+			lift()
+			h.Limit = 5 * time.Second
+			for _, want := range []string{"created", "exists"} {
+				got, err := h.provision(t.Context(), "anna@example.test", "ben@example.test")
+				must(t, err)
+				if got[0].Status != want || got[1].Status != want || h.fake.Effects("CreateMailbox") != 2 {
+					t.Fatalf("got %v, want %s", statuses(got), want)
+				}
+			}
+			h.sound(t, 2)
+		})
+	}
+}
+
 // What an earlier request left in doubt is not forgotten for a refusal.
 func TestProvisionKeepsADoubtfulPlaceWhenRefused(t *testing.T) {
 	h := newHouse(t)

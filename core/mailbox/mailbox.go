@@ -23,7 +23,8 @@ const (
 	// Creating: we asked the platform, or are about to; whatever carries the
 	// address there now is ours to complete.
 	Creating Stage = "creating"
-	// Created: it exists; password and sign-in are still outstanding.
+	// Created: it exists; password and sign-in are still outstanding, or the
+	// request that set them has not come to an answer.
 	Created Stage = "created"
 	// Ready: nothing of its creation is outstanding.
 	Ready Stage = "ready"
