@@ -20,6 +20,7 @@ import (
 type house struct {
 	http     *http.Client
 	tokens   *login.Tokens
+	keys     *login.Keys
 	gates    *exchange.Gates
 	hydrated *marks // tenants whose customization was asked for
 	hidden   *marks // tenants that do not let us read service principals
@@ -30,7 +31,7 @@ type house struct {
 
 func newHouse() *house {
 	return &house{
-		http: call.NewHTTPClient(), tokens: &login.Tokens{Now: time.Now}, gates: &exchange.Gates{},
+		http: call.NewHTTPClient(), tokens: &login.Tokens{Now: time.Now}, keys: &login.Keys{}, gates: &exchange.Gates{},
 		hydrated: &marks{}, hidden: &marks{}, waiting: &marks{}, patience: call.Usual, now: time.Now,
 	}
 }
@@ -54,7 +55,7 @@ type platform struct {
 func (p *platform) login() login.Host {
 	return login.Host{
 		URL: p.settings.loginURL, HTTP: p.house.http, Patience: p.house.patience,
-		Credential: p.settings.credential, Now: p.house.now,
+		Credential: p.settings.credential, Keys: p.house.keys, Now: p.house.now,
 	}
 }
 

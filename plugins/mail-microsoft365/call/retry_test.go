@@ -134,6 +134,26 @@ func TestCauseHoldsCodesOnly(t *testing.T) {
 	}
 }
 
+func TestSameHost(t *testing.T) {
+	const base = "https://login.microsoftonline.com"
+	for link, want := range map[string]bool{
+		"https://login.microsoftonline.com/a/oauth2/v2.0/token": true,
+		"https://LOGIN.microsoftonline.com/other":               true,
+		"http://login.microsoftonline.com/a":                    false,
+		"https://login.microsoftonline.com.evil.example/":       false,
+		"https://login.microsoftonline.com@evil.example/":       false,
+		"https://user@login.microsoftonline.com/":               false,
+		"//login.microsoftonline.com/":                          false,
+		"/a/oauth2/v2.0/token":                                  false,
+		"":                                                      false,
+		"%zz":                                                   false,
+	} {
+		if got := call.SameHost(base, link); got != want {
+			t.Errorf("%s: %v", link, got)
+		}
+	}
+}
+
 func TestOnHost(t *testing.T) {
 	const base = "http://127.0.0.1:1/graph/v1.0"
 	for link, want := range map[string]string{

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -28,13 +29,19 @@ const clientID = "5f1c2b7e-0000-4c1d-9a2b-111122223333"
 
 // double is a login host that answers as the test says.
 type double struct {
-	t        *testing.T
-	url      string
-	key      *rsa.PrivateKey
-	document map[string]any              // discovery
-	answer   func(url.Values) (int, any) // of the token endpoint
-	forms    []url.Values
-	header   http.Header
+	t   *testing.T
+	url string
+	key *rsa.PrivateKey // that signs
+	// published is the key that verifies, and keyID the name of both.
+	published *rsa.PrivateKey
+	keyID     string
+	document  map[string]any              // discovery
+	found     int                         // its status
+	jwks      []any                       // more keys, before the one that signs
+	fetched   int                         // how often the keys were read
+	answer    func(url.Values) (int, any) // of the token endpoint
+	forms     []url.Values
+	header    http.Header
 }
 
 func newKey() *rsa.PrivateKey {
@@ -50,7 +57,7 @@ var oneKey = sync.OnceValue(newKey)
 
 func newDouble(t *testing.T) *double {
 	t.Helper()
-	d := &double{t: t, key: oneKey()}
+	d := &double{t: t, key: oneKey(), published: oneKey(), keyID: "k1", found: http.StatusOK}
 	mux := http.NewServeMux()
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
@@ -66,12 +73,13 @@ func newDouble(t *testing.T) *double {
 			d.reply(w, http.StatusBadRequest, map[string]any{"error": "invalid_tenant", "error_codes": []int{90002}})
 			return
 		}
-		d.reply(w, http.StatusOK, d.document)
+		d.reply(w, d.found, d.document)
 	})
 	mux.HandleFunc("GET /{tenant}/discovery/v2.0/keys", func(w http.ResponseWriter, _ *http.Request) {
-		d.reply(w, http.StatusOK, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{
-			{Key: oneKey().Public(), KeyID: "k1", Use: "sig"},
-		}})
+		d.fetched++
+		d.reply(w, http.StatusOK, map[string]any{"keys": append(slices.Clone(d.jwks), jose.JSONWebKey{
+			Key: d.published.Public(), KeyID: d.keyID, Use: "sig",
+		})})
 	})
 	mux.HandleFunc("POST /{tenant}/oauth2/v2.0/token", func(w http.ResponseWriter, r *http.Request) {
 		if err := r.ParseForm(); err != nil {
@@ -95,6 +103,7 @@ func (d *double) reply(w http.ResponseWriter, status int, body any) {
 func (d *double) host() Host {
 	return Host{
 		URL: d.url, HTTP: call.NewHTTPClient(), Patience: call.Patience{Tries: 3, Base: time.Millisecond}, Now: time.Now,
+		Keys:       &Keys{},
 		Credential: Credential{ClientID: clientID, Secret: secret.New("s3cret")},
 	}
 }
@@ -123,7 +132,7 @@ func (d *double) idToken(changed map[string]any) string {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: d.key, KeyID: "k1"}}, nil)
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: d.key, KeyID: d.keyID}}, nil)
 	if err != nil {
 		d.t.Fatal(err)
 	}

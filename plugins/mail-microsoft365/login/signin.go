@@ -4,9 +4,7 @@ package login
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"net/http"
 	"net/url"
 
 	"golang.org/x/oauth2"
@@ -14,60 +12,9 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/secret"
-	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
-
-// authority is a tenant's own OpenID configuration.
-type authority struct {
-	Issuer        string   `json:"issuer"`
-	Authorization string   `json:"authorization_endpoint"`
-	Token         string   `json:"token_endpoint"`
-	Keys          string   `json:"jwks_uri"`
-	Algorithms    []string `json:"id_token_signing_alg_values_supported"`
-}
-
-// discover reads a tenant's authority. Asked by GUID, the issuer it names has
-// to be the address it was asked at, so no wildcard issuer is ever taken.
-func (h Host) discover(ctx context.Context, id tenant.GUID) (authority, error) {
-	issuer := h.URL + "/" + string(id) + "/v2.0"
-	var found authority
-	err := h.fetch(ctx, issuer+"/.well-known/openid-configuration", "/{tenant}/v2.0/.well-known/openid-configuration", &found)
-	var f *Failure
-	switch {
-	case errors.As(err, &f) && (f.class == consentLost || f.class == bug):
-		return authority{}, foreign(f.Outcome.Cause) // there is no such tenant
-	case err != nil:
-		return authority{}, err
-	case found.Issuer != issuer:
-		return authority{}, call.Broken("login", "issuer_mismatch")
-	case found.Authorization == "" || found.Token == "" || found.Keys == "":
-		return authority{}, call.Broken("login", "discovery_incomplete")
-	}
-	return found, nil
-}
-
-// fetch reads a JSON document of the login host.
-func (h Host) fetch(ctx context.Context, address, route string, into any) error {
-	_, err := call.Retry(ctx, h.Patience, call.Read, func() (struct{}, error) {
-		a, err := call.Once(ctx, h.HTTP, call.Request{
-			Effect: call.Read, Method: http.MethodGet, URL: address, Route: route,
-			Header: http.Header{"Accept": {"application/json"}},
-		})
-		if err != nil {
-			return struct{}{}, err
-		}
-		if a.Status != http.StatusOK {
-			return struct{}{}, failure(a)
-		}
-		if json.Unmarshal(a.Body, into) != nil {
-			return struct{}{}, call.Broken("login", "document_unreadable")
-		}
-		return struct{}{}, nil
-	})
-	return err
-}
 
 // SignInURL is where the administrator signs in at the tenant's own authority.
 func (h Host) SignInURL(ctx context.Context, s sdk.SignIn) (string, error) {
@@ -101,7 +48,7 @@ func (h Host) SignedIn(ctx context.Context, s sdk.SignIn, code secret.Text) (Per
 	if err != nil {
 		return Person{}, refusedCode(err)
 	}
-	keys, err := h.keys(ctx, at)
+	keys, err := h.keys(ctx, at, got.IDToken)
 	if err != nil {
 		return Person{}, err
 	}

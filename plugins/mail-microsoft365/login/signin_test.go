@@ -52,36 +52,6 @@ func TestSignInURL(t *testing.T) {
 	}
 }
 
-func TestDiscoveryIsStrict(t *testing.T) {
-	for name, tt := range map[string]struct {
-		change func(*double)
-		want   outcome.Kind
-	}{
-		"template issuer":  {func(d *double) { d.document["issuer"] = d.url + "/{tenantid}/v2.0" }, outcome.Broken},
-		"foreign issuer":   {func(d *double) { d.document["issuer"] = "https://evil.example/" + string(guid) + "/v2.0" }, outcome.Broken},
-		"no token address": {func(d *double) { delete(d.document, "token_endpoint") }, outcome.Broken},
-	} {
-		t.Run(name, func(t *testing.T) {
-			d := newDouble(t)
-			tt.change(d)
-			_, err := d.host().SignInURL(t.Context(), d.signIn())
-			if outcome.Of(err) != tt.want {
-				t.Fatalf("got %v", err)
-			}
-		})
-	}
-}
-
-func TestATenantThatDoesNotExistEndsTheLink(t *testing.T) {
-	d := newDouble(t)
-	s := d.signIn()
-	s.Tenant = "11111111-6a0e-4a55-8f0e-0c2f5b6a9d11"
-	_, err := d.host().SignInURL(t.Context(), s)
-	if !errors.Is(err, fault.ConnectLinkInvalid) {
-		t.Fatalf("got %v", err)
-	}
-}
-
 func TestSignedIn(t *testing.T) {
 	d := newDouble(t)
 	d.answer = func(url.Values) (int, any) {

@@ -26,6 +26,7 @@ type Host struct {
 	HTTP       *http.Client
 	Patience   call.Patience
 	Credential Credential
+	Keys       *Keys
 	Now        func() time.Time
 }
 
@@ -52,7 +53,11 @@ func (h Host) AppToken(ctx context.Context, id tenant.GUID, scope string) (Token
 	form := url.Values{"grant_type": {"client_credentials"}, "scope": {scope}}
 	// A token that goes unused changes nothing, so this is as good as a read.
 	got, err := call.Retry(ctx, h.Patience, call.Read, func() (tokenAnswer, error) {
-		return h.redeem(ctx, call.Read, endpoint, form)
+		got, err := h.redeem(ctx, call.Read, endpoint, form)
+		if err == nil && got.AccessToken == "" {
+			err = call.Broken("login", "token_unreadable")
+		}
+		return got, err
 	})
 	if err != nil {
 		return Token{}, err
@@ -98,7 +103,7 @@ func (h Host) redeem(ctx context.Context, effect call.Effect, endpoint string, f
 		return tokenAnswer{}, failure(a)
 	}
 	var got tokenAnswer
-	if json.Unmarshal(a.Body, &got) != nil || got.AccessToken == "" {
+	if json.Unmarshal(a.Body, &got) != nil {
 		return tokenAnswer{}, call.Broken("login", "token_unreadable")
 	}
 	return got, nil
