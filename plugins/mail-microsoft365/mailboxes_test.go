@@ -139,7 +139,7 @@ func TestListsOfSeveralPages(t *testing.T) {
 	}
 	w.behave(t, who.GUID, knobs{"next_link": "expired"})
 	_, err = c.Mailboxes(t.Context())
-	ends(t, err, outcome.Broken, fault.ProviderError)
+	ends(t, err, outcome.Refused, fault.ProviderError)
 }
 
 func TestSigningWithoutKeys(t *testing.T) {

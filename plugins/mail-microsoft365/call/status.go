@@ -42,6 +42,24 @@ func Broken(cause ...string) *outcome.Error {
 	return &outcome.Error{Kind: outcome.Broken, Cause: strings.Join(cause, " "), Detail: "the mail platform answered with an error"}
 }
 
+// Failed is a definite refusal for a reason that has no published code: the
+// request changed nothing, and the same one again would not either.
+func Failed(cause ...string) *outcome.Error {
+	return Refuse(fault.ProviderError, "the mail platform refused this", cause...)
+}
+
+// Definite reports whether an answer refuses the request for good: one of the
+// statuses that mean just that, or another of a request's fault in the host's
+// own form, which a proxy's page is not. Those that say more are read before.
+func Definite(status int, readable bool) bool {
+	switch status {
+	case http.StatusBadRequest, http.StatusConflict:
+		return true
+	default:
+		return readable && status >= http.StatusBadRequest && status < http.StatusInternalServerError
+	}
+}
+
 // Refuse is a definite refusal with a published code.
 func Refuse(code fault.Code, detail string, cause ...string) *outcome.Error {
 	return &outcome.Error{Kind: outcome.Refused, Code: code, Detail: detail, Cause: strings.Join(cause, " ")}

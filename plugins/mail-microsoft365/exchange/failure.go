@@ -175,6 +175,8 @@ func (f *Failure) outcome(a call.Answer, envelope bool) *outcome.Error {
 		return call.Refuse(fault.AccessDenied, "the mail server's grant is missing")
 	case a.Status == http.StatusNotFound && f.Class == Unknown && envelope:
 		return call.Refuse(fault.AccessDenied, "the tenant is gone from the mail server")
+	case call.Definite(a.Status, envelope):
+		return call.Failed()
 	}
 	o.RetryAfter = call.RetryAfter(a.Header, time.Now())
 	return o

@@ -61,9 +61,11 @@ func failure(a call.Answer) error {
 		words = append(words, d.Code, d.Target, d.Message)
 	}
 	f := &Failure{Status: a.Status, Code: object.Code, words: strings.ToLower(strings.Join(words, "\n"))}
-	switch a.Status {
-	case http.StatusUnauthorized, http.StatusForbidden:
+	switch {
+	case a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden:
 		f.Outcome = call.Refuse(fault.AccessDenied, "the mail platform no longer lets us do this")
+	case call.Definite(a.Status, object.Code != ""):
+		f.Outcome = call.Failed()
 	default:
 		f.Outcome = call.Broken()
 	}

@@ -24,23 +24,27 @@ func TestErrors(t *testing.T) {
 		cause  string
 		sent   int // how often a read is sent
 	}{
-		"bad request":    {400, `{"error":{"code":"Request_BadRequest","message":"m"}}`, outcome.Broken, fault.ProviderError, "graph BadRequest Request_BadRequest", 1},
-		"bad filter":     {400, `{"error":{"code":"Request_UnsupportedQuery"}}`, outcome.Broken, fault.ProviderError, "graph BadRequest Request_UnsupportedQuery", 1},
+		"bad request":    {400, `{"error":{"code":"Request_BadRequest","message":"m"}}`, outcome.Refused, fault.ProviderError, "graph BadRequest Request_BadRequest", 1},
+		"bad filter":     {400, `{"error":{"code":"Request_UnsupportedQuery"}}`, outcome.Refused, fault.ProviderError, "graph BadRequest Request_UnsupportedQuery", 1},
 		"token":          {401, `{"error":{"code":"InvalidAuthenticationToken"}}`, outcome.Refused, fault.AccessDenied, "graph Unauthorized InvalidAuthenticationToken", 2},
 		"permission":     {403, `{"error":{"code":"Authorization_RequestDenied"}}`, outcome.Refused, fault.AccessDenied, "graph Forbidden Authorization_RequestDenied", 2},
-		"not found":      {404, `{"error":{"code":"Request_ResourceNotFound"}}`, outcome.Broken, fault.ProviderError, "graph NotFound Request_ResourceNotFound", 1},
-		"conflict":       {409, `{"error":{"code":"Request_MultipleObjectsWithSameKeyValue"}}`, outcome.Broken, fault.ProviderError, "graph Conflict Request_MultipleObjectsWithSameKeyValue", 1},
+		"not found":      {404, `{"error":{"code":"Request_ResourceNotFound"}}`, outcome.Refused, fault.ProviderError, "graph NotFound Request_ResourceNotFound", 1},
+		"conflict":       {409, `{"error":{"code":"Request_MultipleObjectsWithSameKeyValue"}}`, outcome.Refused, fault.ProviderError, "graph Conflict Request_MultipleObjectsWithSameKeyValue", 1},
+		"gone":           {410, `{"error":{"code":"Gone"}}`, outcome.Refused, fault.ProviderError, "graph Gone Gone", 1},
+		"a lost path":    {404, `<html>`, outcome.Broken, fault.ProviderError, "graph NotFound", 1},
+		"nonsense":       {409, `<html>`, outcome.Refused, fault.ProviderError, "graph Conflict", 1},
+		"too slow":       {408, `{"error":{"code":"RequestTimeout"}}`, outcome.Unknown, fault.ProviderTimeout, "408 graph RequestTimeout", 3},
 		"throttled":      {429, `{"error":{"code":"TooManyRequests","innerError":{"code":"429"}}}`, outcome.Throttled, fault.ProviderUnavailable, "429 graph TooManyRequests", 3},
 		"internal":       {500, `{"error":{"code":"InternalServerError"}}`, outcome.Broken, fault.ProviderError, "500 graph InternalServerError", 3},
 		"gateway":        {502, `{"error":{"code":"BadGateway"}}`, outcome.Broken, fault.ProviderError, "502 graph BadGateway", 3},
 		"unavailable":    {503, `{"error":{"code":"serviceUnavailable"}}`, outcome.Down, fault.ProviderUnavailable, "503 graph serviceUnavailable", 3},
 		"timeout":        {504, `{"error":{"code":"UnknownError"}}`, outcome.Unknown, fault.ProviderTimeout, "504 graph UnknownError", 3},
 		"a proxy's page": {502, `<html>anna@customer.example`, outcome.Broken, fault.ProviderError, "502 graph", 3},
-		"OAuth form":     {400, `{"error":"invalid_grant","error_description":"AADSTS1 customer.example"}`, outcome.Broken, fault.ProviderError, "graph BadRequest invalid_grant", 1},
-		"no code":        {400, `{"error":{"message":"customer.example"}}`, outcome.Broken, fault.ProviderError, "graph BadRequest", 1},
+		"OAuth form":     {400, `{"error":"invalid_grant","error_description":"AADSTS1 customer.example"}`, outcome.Refused, fault.ProviderError, "graph BadRequest invalid_grant", 1},
+		"no code":        {400, `{"error":{"message":"customer.example"}}`, outcome.Refused, fault.ProviderError, "graph BadRequest", 1},
 		"empty":          {403, ``, outcome.Refused, fault.AccessDenied, "graph Forbidden", 2},
 		"a redirect":     {302, ``, outcome.Broken, fault.ProviderError, "graph Found", 1},
-		"a name as code": {400, `{"error":{"code":"anna@customer.example"}}`, outcome.Broken, fault.ProviderError, "graph BadRequest", 1},
+		"a name as code": {400, `{"error":{"code":"anna@customer.example"}}`, outcome.Refused, fault.ProviderError, "graph BadRequest", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sent := 0
