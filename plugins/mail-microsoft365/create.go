@@ -69,8 +69,8 @@ func absent(err error) bool {
 // is reports whether err ended in this kind.
 func is(err error, kind outcome.Kind) bool { return outcome.Of(err) == kind }
 
-// afterLag repeats a request about a domain that may just have been added:
-// for some seconds Graph's replicas do not all know it.
+// afterLag repeats a request about what may just have been added: for some
+// seconds Graph's replicas do not all know it.
 func afterLag[T any](ctx context.Context, c *client, send func() (T, error)) (T, error) {
 	p := c.platform.house.patience
 	for n := 0; ; n++ {

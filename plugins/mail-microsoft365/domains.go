@@ -163,17 +163,19 @@ func refusedVerification(err error) error {
 var takenWords = []string{"already verified", "already been verified", "already in use", "already used", "already exists",
 	"in use by", "another ", "other organi", "other tenant", "different ", "conflicting object"}
 
-// EnableMail implements sdk.MailTenant. It keeps the services that are on.
+// EnableMail implements sdk.MailTenant. It keeps the services that are on. A
+// verified domain may list the service already; only writing it makes the
+// mail server accept the domain, so it is always written.
 func (c *client) EnableMail(ctx context.Context, name string) error {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
 	d, err := c.domain(ctx, name)
-	if err != nil || d.mail() {
+	if err != nil {
 		return err
 	}
 	services := []string{emailService}
 	for _, s := range d.Services {
-		if slices.Contains(writable, s) {
+		if s != emailService && slices.Contains(writable, s) {
 			services = append(services, s)
 		}
 	}

@@ -83,30 +83,40 @@ type servicePrincipal struct {
 	ID string `json:"id"`
 }
 
-// servicePrincipal returns the object id of our application in the tenant, or
-// NotReady while the directory does not show it. Where we may not read it, our
-// token names it; "" when it does not.
+// servicePrincipal returns the object id of our application in the tenant.
+// Where the directory does not show it, or not to us, our token names it; when
+// that does not either, the id is "", or NotReady as long as it may show yet.
 func (c *client) servicePrincipal(ctx context.Context) (string, error) {
 	h := c.platform.house
 	if !h.hidden.since(c.id, h.now(), askAgain) {
 		path := graph.Plain("/servicePrincipals(appId='" + c.app + "')")
-		sp, err := graph.Get[servicePrincipal](ctx, c.graph, path, graph.Query("$select", "id,appId"))
+		sp, err := afterLag(ctx, c, func() (servicePrincipal, error) {
+			return graph.Get[servicePrincipal](ctx, c.graph, path, graph.Query("$select", "id,appId"))
+		})
 		switch {
 		case err == nil:
 			return sp.ID, nil
 		case graph.Status(err) == http.StatusNotFound:
-			return "", call.NotReady("the directory does not show the service yet", call.CauseOf(err))
+			return c.named(ctx, call.NotReady("the directory does not show the service yet", call.CauseOf(err)))
 		case graph.Status(err) != http.StatusForbidden:
 			return "", err
 		}
 		h.hidden.set(c.id, h.now())
 	}
+	return c.named(ctx, nil)
+}
+
+// named returns the object id that our token names, else unnamed.
+func (c *client) named(ctx context.Context, unnamed error) (string, error) {
 	t, err := c.graph.Tokens.Token(ctx)
 	if err != nil {
 		return "", err
 	}
 	payload, _ := t.Payload()
-	return payload.ObjectID, nil
+	if payload.ObjectID != "" {
+		return payload.ObjectID, nil
+	}
+	return "", unnamed
 }
 
 // answer is a yes or no that may stay open.

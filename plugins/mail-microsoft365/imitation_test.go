@@ -19,6 +19,7 @@ import (
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -62,7 +63,8 @@ type imitation struct {
 	client sdk.MailTenant
 	bodies map[string]string // what was sent last
 	// answers are terse's unless a test changes them.
-	answers map[string]string
+	answers  map[string]string
+	statuses map[string]int // 200 where it says nothing
 	// withdrawn refuses new tokens; those issued stay good.
 	withdrawn bool
 	tokens    int
@@ -71,7 +73,7 @@ type imitation struct {
 
 func newImitation(t *testing.T) *imitation {
 	t.Helper()
-	im := &imitation{bodies: map[string]string{}, answers: maps.Clone(terse), now: time.Now()}
+	im := &imitation{bodies: map[string]string{}, answers: maps.Clone(terse), statuses: map[string]int{}, now: time.Now()}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
 		what := r.Method + " " + strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/v1.0"), "/"+string(imitated))
@@ -93,10 +95,14 @@ func newImitation(t *testing.T) *imitation {
 			t.Errorf("unexpected call %s", what)
 			w.WriteHeader(http.StatusNotFound)
 		}
+		if status := im.statuses[what]; status != 0 {
+			w.WriteHeader(status)
+		}
 		_, _ = w.Write([]byte(answer))
 	}))
 	t.Cleanup(server.Close)
 	h := newHouse()
+	h.patience = call.Patience{Tries: 3, Base: time.Millisecond}
 	h.now = func() time.Time { return im.now }
 	h.tokens.Now = h.now
 	p, err := h.platform(sdk.Connection{

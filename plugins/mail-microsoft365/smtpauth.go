@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -34,8 +33,9 @@ func (c *client) SMTPAuth(ctx context.Context) (tenant.SMTPAuth, error) {
 	}
 }
 
-// EnableSMTPAuth implements sdk.MailTenant. The platform may take the command
-// and change nothing, so what it then says is what counts.
+// EnableSMTPAuth implements sdk.MailTenant. The command takes effect within
+// minutes to an hour, so one that was taken and does not show yet is not ready;
+// one that was refused is refused unless it is on all the same.
 func (c *client) EnableSMTPAuth(ctx context.Context) error {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
@@ -55,8 +55,10 @@ func (c *client) EnableSMTPAuth(ctx context.Context) error {
 			return err
 		case readErr != nil || state == tenant.SMTPAuthEnabled:
 			return readErr
-		case err != nil && exchange.Status(err) >= http.StatusBadRequest, n+1 >= p.Tries, !p.Pause(ctx, n, nil):
+		case err != nil:
 			return call.Refuse(fault.SMTPAuthNotEnabled, "the mail platform keeps authenticated SMTP off for the tenant", call.CauseOf(err))
+		case n+1 >= p.Tries, !p.Pause(ctx, n, nil):
+			return call.NotReady("authenticated SMTP is switched on and takes effect soon")
 		}
 	}
 }
