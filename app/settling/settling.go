@@ -97,10 +97,9 @@ func (p *Pass) steps(ctx context.Context, at ports.MailTenant, d *domain.Domain,
 
 func (p *Pass) mail(ctx context.Context, at ports.MailTenant, d *domain.Domain, mailServer bool) error {
 	if !d.MailReady {
-		if err := p.Persist(ctx, func(ctx context.Context) error { return at.EnableMail(ctx, d.Name) }); err != nil {
+		if err := p.enableMail(ctx, at, d.Name, mailServer); err != nil {
 			return err
 		}
-		failpoint.Hit("settling.after-enable-mail")
 	}
 	if !mailServer {
 		return nil
@@ -117,6 +116,19 @@ func (p *Pass) mail(ctx context.Context, at ports.MailTenant, d *domain.Domain, 
 		if err == nil {
 			d.Signing, d.DKIM = signing, signing.Enabled
 		}
+		return err
+	})
+}
+
+// enableMail looks before each try: a mail server that accepts the domain needs
+// no more, also when an earlier answer got lost or its request died.
+func (p *Pass) enableMail(ctx context.Context, at ports.MailTenant, name string, mailServer bool) error {
+	return p.Persist(ctx, func(ctx context.Context) error {
+		if mailServer && accepted(ctx, at, name) == nil {
+			return nil
+		}
+		err := at.EnableMail(ctx, name)
+		failpoint.Hit("settling.after-enable-mail")
 		return err
 	})
 }

@@ -110,6 +110,33 @@ func TestPass(t *testing.T) {
 }
 
 // What happened to the row during the pass stays.
+// The e-mail service is written once, also when the answer got lost or the
+// request died before it was stored.
+func TestPassLooksBeforeItWrites(t *testing.T) {
+	pass, p, store := verified(t, fake.Setup{})
+	p.Fail(fake.Fault{Method: "EnableMail", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
+	for range 2 {
+		d := store.d
+		d.MailReady = false // as if nothing had been stored
+		d, err := pass.Domain(t.Context(), "", d, true)
+		must(t, err)
+		if !d.MailReady || p.Calls("EnableMail") != 1 {
+			t.Fatalf("ready %v after %d writes", d.MailReady, p.Calls("EnableMail"))
+		}
+	}
+}
+
+// A mail server that does not let us look keeps nobody from the service, which
+// the directory switches on.
+func TestPassEnablesMailWithoutTheMailServer(t *testing.T) {
+	pass, p, store := verified(t, fake.Setup{})
+	p.Revoke(guid, "exchange_role")
+	_, err := pass.Domain(t.Context(), "", store.d, true)
+	if !errors.Is(err, fault.AccessDenied) || p.Effects("EnableMail") != 1 {
+		t.Fatalf("got %v after %d writes", err, p.Effects("EnableMail"))
+	}
+}
+
 func TestPassKeepsWhatOthersStored(t *testing.T) {
 	pass, _, store := verified(t, fake.Setup{})
 	loaded := store.d

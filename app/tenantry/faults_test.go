@@ -109,7 +109,7 @@ func TestLostAnswers(t *testing.T) {
 func TestSlowPlatform(t *testing.T) {
 	t.Parallel()
 	h := alone(t).newTenant(nil).connect()
-	h.trouble("delay", object{"match": "POST /graph/v1.0/domains", "delay_ms": 60_000, "times": 3})
+	h.trouble("delay", object{"match": "GET /graph/v1.0/domains", "delay_ms": 60_000, "times": 3})
 	zone := h.newZone()
 	began := time.Now()
 	h.expect("POST", h.path("/domains"), object{"domain": zone}, 504, "provider_timeout")

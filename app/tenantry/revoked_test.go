@@ -25,6 +25,8 @@ func TestConsentWithdrawn(t *testing.T) {
 	h.expect("POST", h.path("/sync"), nil, 403, "access_denied")
 	h.expect("POST", h.path("/mailboxes"), boxes(zone, "max"), 403, "access_denied")
 	h.expect("POST", h.domain(zone, "/enable-dkim"), nil, 403, "access_denied")
+	h.expect("POST", h.path("/domains"), object{"domain": zone}, 403, "access_denied")
+	h.expect("POST", h.domain(zone, "/verify"), nil, 403, "access_denied")
 	h.expect("PATCH", mailbox, object{"display_name": "Ada K."}, 403, "access_denied")
 	h.expect("PATCH", mailbox, object{"daily_send_limit": 7}, 200, "")
 	h.get(h.path("/domains"))
