@@ -99,8 +99,7 @@ func TestCustomizationThatAnotherAskedFor(t *testing.T) {
 // Asking while the mail server is busy was no request: it is made again.
 func TestCustomizationThatWasNotTaken(t *testing.T) {
 	w := newWorld(t)
-	_, c := w.consented(t, contract.Setup{Dehydrated: true}, knobs{"hydrate_ms": 60_000})
-	w.fault(t, knobs{"operation": "Enable-OrganizationCustomization", "kind": "status", "status": 400, "times": 1}) // ServerBusyException
+	_, c := w.consented(t, contract.Setup{Dehydrated: true}, knobs{"hydrate_ms": 60_000, "cmdlets": busyOnce("Enable-OrganizationCustomization")})
 	_, err := c.Bootstrap(t.Context())
 	ends(t, err, outcome.Down, fault.ProviderUnavailable)
 	step(t, c, tenant.BootstrapPending, tenant.StepWait)

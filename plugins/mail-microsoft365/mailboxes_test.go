@@ -3,6 +3,7 @@
 package main
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -52,16 +53,31 @@ func TestAnAddressThatAnotherObjectHolds(t *testing.T) {
 	ends(t, err, outcome.Refused, fault.InvalidMailboxEmail)
 }
 
-func TestACreationIsLookedUp(t *testing.T) {
+// TestARefusedCreation: a definite refusal is not asked again and leaves nothing
+// in doubt.
+func TestARefusedCreation(t *testing.T) {
 	w := newWorld(t)
 	_, c := w.prepared(t, nil)
+	name := w.mailDomain(t, c)
+	for _, status := range []int{http.StatusBadRequest, http.StatusUnprocessableEntity} {
+		w.fault(t, knobs{"operation": "New-Mailbox", "kind": "status", "status": status, "times": 1})
+		_, err := c.CreateMailbox(t.Context(), spec("anna@"+name))
+		ends(t, err, outcome.Refused, fault.InvalidMailboxEmail)
+	}
+	if list, err := c.Mailboxes(t.Context()); err != nil || len(list) != 0 {
+		t.Fatalf("the platform holds %+v, %v", list, err)
+	}
+}
+
+func TestACreationIsLookedUp(t *testing.T) {
+	w := newWorld(t)
+	who, c := w.prepared(t, nil)
 	name := w.mailDomain(t, c)
 	for address, f := range map[string]knobs{
 		"executed@":    {"kind": "status", "status": 504, "times": 1}, // a 504 has done the work
 		"dropped@":     {"kind": "drop_after", "times": 1},
 		"unavailable@": {"kind": "status", "status": 503, "times": 1},
 		"throttled@":   {"kind": "status", "status": 429, "times": 1},
-		"busy@":        {"kind": "status", "status": 400, "times": 1}, // ServerBusyException
 	} {
 		f["operation"] = "New-Mailbox"
 		w.fault(t, f)
@@ -69,6 +85,10 @@ func TestACreationIsLookedUp(t *testing.T) {
 		if err != nil || m.ObjectID == "" {
 			t.Errorf("%s: %+v, %v", address, m, err)
 		}
+	}
+	w.behave(t, who.GUID, knobs{"cmdlets": busyOnce("New-Mailbox")})
+	if m, err := c.CreateMailbox(t.Context(), spec("busy@"+name)); err != nil || m.ObjectID == "" {
+		t.Errorf("busy: %+v, %v", m, err)
 	}
 	list, err := c.Mailboxes(t.Context())
 	if err != nil || len(list) != 5 {

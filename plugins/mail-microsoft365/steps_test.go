@@ -27,6 +27,11 @@ func (w *world) behave(t testing.TB, id tenant.GUID, k knobs) {
 	w.control(t, http.MethodPost, "/tenants/"+string(id)+"/behaviour", k)
 }
 
+// busyOnce has a cmdlet fail for a moment, by a name inside a 400.
+func busyOnce(cmdlet string) knobs {
+	return knobs{cmdlet: knobs{"times": 1, "exception": knobs{"type": "Microsoft.ServerBusyException", "text": "Please try again."}}}
+}
+
 // consented makes a tenant that gave its consent.
 func (w *world) consented(t testing.TB, s contract.Setup, k knobs) (contract.Tenant, sdk.MailTenant) {
 	t.Helper()

@@ -50,6 +50,20 @@ type scripted struct {
 	Errors    []string `json:"errors"` // 200 with @adminapi.errors
 	Exception *thrown  `json:"exception"`
 	Warnings  []string `json:"warnings"` // the work is done
+	Times     int      `json:"times"`    // how often, 0 for always
+}
+
+// script takes what a cmdlet is to say this time.
+func (b *behaviour) script(cmdlet string) scripted {
+	said := b.Cmdlets[cmdlet]
+	if said.Times == 1 {
+		delete(b.Cmdlets, cmdlet)
+	} else if said.Times > 1 {
+		left := said
+		left.Times--
+		b.Cmdlets[cmdlet] = left
+	}
+	return said
 }
 
 // thrown is a .NET exception.
@@ -75,6 +89,11 @@ func (b behaviour) check() error {
 		b.RuleMS, b.DomainMS, b.HydrateMS, b.DNSNegativeMS} {
 		if ms < 0 {
 			return errors.New("a delay is not negative")
+		}
+	}
+	for _, said := range b.Cmdlets {
+		if said.Times < 0 {
+			return errors.New("times is not negative")
 		}
 	}
 	switch {

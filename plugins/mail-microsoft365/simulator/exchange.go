@@ -135,7 +135,7 @@ func (in *invocation) run(work cmdlet) outcome {
 	}
 	var out outcome
 	err := in.file.Do(func(t *tenant) {
-		script := t.Behaviour.Cmdlets[in.cmdlet]
+		script := t.Behaviour.script(in.cmdlet)
 		switch {
 		case script.Exception != nil:
 			out.failed = &exception{script.Exception.ID, script.Exception.Type, script.Exception.Text}

@@ -28,6 +28,7 @@ var (
 	errNoObject      = exception{"Ex6F9304", taskTypes + "ManagementObjectNotFoundException", "The operation couldn't be performed because object '%s' couldn't be found on 'SIM0001.PROD.OUTLOOK.COM'."}
 	errProxy         = exception{"ExB10BE9", "Microsoft.Exchange.Management.Tasks.WLCDManagedMemberExistsException", "The proxy address \"SMTP:%s\" is already being used by the proxy addresses or LegacyExchangeDN of another object. Please choose another proxy address."}
 	errNameTaken     = exception{"Ex9CD8F3", "Microsoft.Exchange.Data.Directory.ADObjectAlreadyExistsException", "The name \"%s\" is already being used. Please try another name."}
+	errObjectExists  = exception{"Ex9CD8F3", "Microsoft.Exchange.Data.Directory.ADObjectAlreadyExistsException", "An object with the same name already exists. %s"}
 	errInvalid       = exception{"Ex0FA2C5", "Microsoft.Exchange.Data.DataValidationException", "Property validation failed. %s"}
 	errNotMailDomain = exception{"ExD3B1A2", "Microsoft.Exchange.Management.RecipientTasks.NotAcceptedDomainException", "You can't use the domain because it isn't an accepted domain for your organization. %s"}
 	errDehydrated    = exception{"ExA6E1F0", "Microsoft.Exchange.Management.Tasks.InvalidOperationInDehydratedContextException", "The command you tried to run isn't currently allowed in your organization. To run this command, you first need to run the command: Enable-OrganizationCustomization."}
@@ -38,7 +39,6 @@ var (
 	errPaging        = exception{"", "Microsoft.Exchange.Admin.OData.Core.ODataServiceException", "Expired or Invalid pagination request. Default Expiry time is 00:30:00"}
 	errNoTenant      = exception{"", "Microsoft.Exchange.Admin.OData.Core.ODataServiceException", "The tenant '%s' couldn't be found."}
 	errBadCommand    = exception{"", "Microsoft.Exchange.Admin.OData.Core.ODataServiceException", "The command in the request body couldn't be read. CmdletName and Parameters are required."}
-	errBusy          = exception{"", "Microsoft.Exchange.Data.Directory.ServerBusyException", "The server is too busy to process the request. Please try again after some time."}
 	errTransientBack = exception{"", "Microsoft.Exchange.Data.Storage.TransientException", "A server side error has occurred because of which the operation could not be completed. Please try again after some time."}
 )
 

@@ -88,6 +88,21 @@ func TestScriptedExceptions(t *testing.T) {
 	}
 }
 
+// TestTransientNameInside400: what is refused for good elsewhere may be trouble
+// that passes, and only the name of the exception tells.
+func TestTransientNameInside400(t *testing.T) {
+	tn := ready(t)
+	tn.behave(scripts(m{"Set-Mailbox": m{"times": 2, "exception": m{
+		"type": "Microsoft.Exchange.Data.Directory.ServerBusyException",
+		"text": "The server is too busy to process the request. Please try again after some time."}}}))
+	for range 2 {
+		golden(t, "exchange-busy", tn.exchange("Set-Mailbox", m{"Identity": "anna@" + domain, "DisplayName": "New"}))
+	}
+	if a := tn.exchange("Set-Mailbox", m{"Identity": "anna@" + domain, "DisplayName": "New"}); a.status != http.StatusOK {
+		t.Errorf("afterwards: %d %s", a.status, a.raw)
+	}
+}
+
 // TestErrorsInsideSuccess: a cmdlet may report errors with status 200.
 func TestErrorsInsideSuccess(t *testing.T) {
 	tn := ready(t)
@@ -192,7 +207,9 @@ func TestExchangePlannedFailures(t *testing.T) {
 		golden     string // "" for a body that is no envelope
 		html       bool
 	}{
-		{"transient name inside a 400", 400, 0, "exchange-busy", false},
+		{"refused", 400, 0, "exchange-refused", false},
+		{"conflict", 409, 0, "exchange-conflict", false},
+		{"another fault of the request", 422, 0, "exchange-unprocessable", false},
 		{"token refused", 401, 0, "", false},
 		{"not allowed", 403, 0, "", false},
 		{"unknown tenant", 404, 0, "exchange-unknown-tenant", false},

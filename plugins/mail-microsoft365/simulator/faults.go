@@ -46,7 +46,11 @@ var graphFailures = map[int]graphError{400: errValues, 401: errExpired, 403: err
 
 func (s *simulator) failGraph(w http.ResponseWriter, r *http.Request, status int) {
 	refused, known := graphFailures[status]
-	if !known {
+	switch {
+	case known:
+	case status < http.StatusInternalServerError:
+		refused = errValues // a fault of the request, for good
+	default:
 		refused = errTimeout
 	}
 	refused.status = status
@@ -73,23 +77,34 @@ func (s *simulator) tenantIn(r *http.Request) string {
 }
 
 // failExchange answers as the front door of Exchange does: bare for a throttle,
-// HTML where no cmdlet spoke, and names of transient trouble inside a 400.
-func (s *simulator) failExchange(w http.ResponseWriter, _ *http.Request, status int) {
+// HTML where no cmdlet spoke, and else an exception. One in a 4xx is for good;
+// names of transient trouble inside a 400 come by a cmdlet's script.
+func (s *simulator) failExchange(w http.ResponseWriter, r *http.Request, status int) {
 	switch status {
-	case http.StatusBadRequest:
-		writeExchange(w, status, errBusy.of("").envelope())
-	case http.StatusInternalServerError:
-		writeExchange(w, status, errTransientBack.of("").envelope())
-	case http.StatusNotFound:
-		writeExchange(w, status, errNoTenant.of("").envelope())
+	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooManyRequests:
+		bare(w, status)
 	case http.StatusForbidden:
 		forbidden(w, true)
-	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusNotFound:
+		writeExchange(w, status, errNoTenant.of(namedTenant(r.URL.Path)).envelope())
+	case http.StatusConflict:
+		writeExchange(w, status, errObjectExists.of("").envelope())
+	case http.StatusInternalServerError:
+		writeExchange(w, status, errTransientBack.of("").envelope())
+	default:
+		if status < http.StatusInternalServerError {
+			writeExchange(w, status, errInvalid.of("The value of a parameter isn't valid.").envelope())
+			return
+		}
+		title := http.StatusText(status)
 		w.Header().Set("Content-Type", "text/html")
 		w.WriteHeader(status)
-		_, _ = w.Write([]byte("<html><head><title>" + http.StatusText(status) + "</title></head><body><h2>" +
-			http.StatusText(status) + "</h2></body></html>"))
-	default:
-		bare(w, status)
+		_, _ = w.Write([]byte("<html><head><title>" + title + "</title></head><body><h2>" + title + "</h2></body></html>"))
 	}
+}
+
+// namedTenant is the tenant in the path of a call: /exchange/adminapi/beta/ID/….
+func namedTenant(path string) string {
+	parts := strings.Split(path, "/")
+	return parts[min(4, len(parts)-1)]
 }

@@ -81,7 +81,7 @@ func TestGraphHeaders(t *testing.T) {
 func TestGraphPlannedFailures(t *testing.T) {
 	for status, name := range map[int]string{400: "graph-invalid-values", 401: "graph-expired", 403: "graph-denied",
 		404: "graph-not-found", 409: "graph-conflict-409", 500: "graph-internal", 502: "graph-bad-gateway",
-		503: "graph-unavailable", 504: "graph-unknown"} {
+		422: "graph-unprocessable", 503: "graph-unavailable", 504: "graph-unknown"} {
 		t.Run(name, func(t *testing.T) {
 			tn := start(t).connected()
 			tn.fault(m{"kind": "status", "status": status, "times": 1, "match": "GET /v1.0/organization"})
