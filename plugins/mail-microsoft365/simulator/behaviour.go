@@ -36,6 +36,7 @@ type behaviour struct {
 	DKIMListed        bool                `json:"dkim_listed"`     // accepted domains are listed with NoDKIMKeys
 	EarlyRecords      string              `json:"early_records"`   // "empty", "unavailable" or "refused"
 	UPNAlias          bool                `json:"upn_alias"`       // New-Mailbox signs in as alias@initial
+	BannedWords       []string            `json:"banned_words"`    // no password is built on one of them
 	SecurityDefaults  bool                `json:"security_defaults"`
 	NoExchange        bool                `json:"no_exchange"`
 	AppDisabled       bool                `json:"app_disabled"`

@@ -66,7 +66,7 @@ func (t *tenant) change(u *user, name string, v any) *graphError {
 		u.Enabled = on
 		return nil
 	case "passwordProfile":
-		return u.setPassword(v)
+		return u.setPassword(v, t.Behaviour.BannedWords)
 	}
 	if !isText {
 		return errValues.of("")
@@ -100,7 +100,7 @@ func (t *tenant) rename(u *user, upn string) *graphError {
 }
 
 // setPassword keeps only that there is one.
-func (u *user) setPassword(v any) *graphError {
+func (u *user) setPassword(v any, bannedWords []string) *graphError {
 	profile, ok := v.(object)
 	if !ok {
 		return errValues.of("")
@@ -110,7 +110,7 @@ func (u *user) setPassword(v any) *graphError {
 		return refused
 	}
 	password, given := profile["password"].(string)
-	if given && !strong(password) {
+	if given && (!strong(password) || banned(password, bannedWords)) {
 		return errPassword.of("")
 	}
 	u.PasswordSet = u.PasswordSet || given
@@ -118,7 +118,7 @@ func (u *user) setPassword(v any) *graphError {
 }
 
 // strong checks the platform's rule: 8 to 256 characters, three of the four
-// classes, and not built on a word of the banned list.
+// classes.
 func strong(password string) bool {
 	n := utf8.RuneCountInString(password)
 	var classes [4]bool
@@ -140,14 +140,14 @@ func strong(password string) bool {
 			used++
 		}
 	}
-	return n >= 8 && n <= 256 && used >= 3 && !banned(password)
+	return n >= 8 && n <= 256 && used >= 3
 }
 
 // banned takes digits and symbols off both ends, undoes the usual letter
 // substitutions and looks whether a banned word is left. The platform does not
-// publish its list; these words are certain to be on it.
-func banned(password string) bool {
+// publish its list, so here it is what a tenant's knob says.
+func banned(password string, words []string) bool {
 	word := strings.TrimFunc(strings.ToLower(password), func(r rune) bool { return !unicode.IsLetter(r) })
 	plain := strings.NewReplacer("@", "a", "0", "o", "$", "s", "1", "l").Replace(word)
-	return slices.Contains([]string{"password", "welcome", "qwerty", "letmein", "changeme"}, plain)
+	return slices.Contains(words, plain)
 }
