@@ -19,6 +19,7 @@ const version = "0.1.0"
 
 // defaults are the settings that have one.
 var defaults = map[string]string{
+	"home_tenant":    login.NoHome,
 	"login_url":      "https://login.microsoftonline.com",
 	"graph_url":      "https://graph.microsoft.com",
 	"exchange_url":   "https://outlook.office365.com",
@@ -34,6 +35,8 @@ func description() sdk.Description {
 			{Name: "client_id", Required: true, Help: "application (client) id of the app registration"},
 			{Name: "client_secret", Secret: true, Help: "client secret; a certificate is preferred where both are set"},
 			{Name: "client_certificate", Secret: true, Help: "PEM with the certificate and its RSA private key"},
+			setting("home_tenant", "tenant that the application is registered in, by id or domain; `tenantry doctor` asks for a token there"),
+			{Name: "credential_expires", Help: "day on which the client secret ends, as 2027-01-31; `tenantry doctor` warns before"},
 			setting("login_url", "where administrators sign in and tokens come from; other for a sovereign cloud"),
 			setting("graph_url", "Microsoft Graph; /v1.0 is added"),
 			setting("exchange_url", "the Exchange Online admin endpoint"),
@@ -55,6 +58,7 @@ func setting(name, help string) sdk.Field {
 type settings struct {
 	loginURL, graphURL, exchangeURL string
 	graphScope, exchangeScope       string
+	home                            string
 	pacing                          float64
 	credential                      login.Credential
 }
@@ -69,7 +73,7 @@ func readSettings(c sdk.Connection) (settings, error) {
 	s := settings{
 		loginURL: strings.TrimRight(value("login_url"), "/"), graphURL: graph.Base(value("graph_url")),
 		exchangeURL: strings.TrimRight(value("exchange_url"), "/"),
-		graphScope:  value("graph_scope"), exchangeScope: value("exchange_scope"),
+		graphScope:  value("graph_scope"), exchangeScope: value("exchange_scope"), home: value("home_tenant"),
 		credential: login.Credential{
 			ClientID: value("client_id"), Secret: c.Secrets["client_secret"], Certificate: c.Secrets["client_certificate"],
 		},
@@ -78,6 +82,9 @@ func readSettings(c sdk.Connection) (settings, error) {
 		if u, err := url.Parse(address); err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
 			return settings{}, misconfigured(name)
 		}
+	}
+	if !login.TenantName(s.home) {
+		return settings{}, misconfigured("home_tenant")
 	}
 	var err error
 	if s.pacing, err = strconv.ParseFloat(value("pacing"), 64); err != nil {

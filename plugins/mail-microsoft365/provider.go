@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"net/http"
 	"sync"
 	"time"
@@ -50,6 +51,13 @@ type platform struct {
 	house      *house
 	settings   settings
 	connection string
+}
+
+// Check implements sdk.MailPlatform.
+func (p *platform) Check(ctx context.Context) error {
+	ctx, cancel := call.WithDeadline(ctx)
+	defer cancel()
+	return p.login().Check(ctx, p.settings.home, p.settings.graphScope)
 }
 
 func (p *platform) login() login.Host {

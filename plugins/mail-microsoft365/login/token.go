@@ -49,7 +49,12 @@ func (t Token) usable(now time.Time) bool {
 
 // AppToken gets a new token for scope by client credentials.
 func (h Host) AppToken(ctx context.Context, id tenant.GUID, scope string) (Token, error) {
-	endpoint := h.URL + "/" + string(id) + "/oauth2/v2.0/token"
+	return h.appToken(ctx, string(id), scope)
+}
+
+// appToken names the tenant as the login host takes it: by id, by domain.
+func (h Host) appToken(ctx context.Context, at, scope string) (Token, error) {
+	endpoint := h.URL + "/" + at + "/oauth2/v2.0/token"
 	form := url.Values{"grant_type": {"client_credentials"}, "scope": {scope}}
 	// A token that goes unused changes nothing, so this is as good as a read.
 	got, err := call.Retry(ctx, h.Patience, call.Read, func() (tokenAnswer, error) {

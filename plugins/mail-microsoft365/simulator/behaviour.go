@@ -114,13 +114,8 @@ func (b behaviour) check() error {
 	return nil
 }
 
-// after adds a knob's milliseconds to a time.
-func after(now time.Time, ms int) time.Time {
-	return now.Add(time.Duration(ms) * time.Millisecond)
-}
-
-// usableAt is when Exchange shows a mailbox made now to every cmdlet.
-func (b behaviour) usableAt(now time.Time) time.Time {
+// usable is how long Exchange hides a mailbox made now from some cmdlets.
+func (b behaviour) usable(now time.Time) lag {
 	if b.CasMS != nil {
 		return after(now, *b.CasMS)
 	}

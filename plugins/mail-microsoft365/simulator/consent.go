@@ -137,7 +137,7 @@ func (s *simulator) consent(f *simulate.File[tenant], app registration) *aadsts 
 		}
 		now := s.kit.Now()
 		if t.Grant.Consent != "granted" {
-			t.Grant.VisibleAt = after(now, t.Behaviour.ConsentMS)
+			t.Grant.Visible = after(now, t.Behaviour.ConsentMS)
 		}
 		t.Grant.Consent = "granted"
 		t.Grant.Roles = slices.Clone(app.Permissions)

@@ -89,7 +89,7 @@ func newMailbox(in *invocation, t *tenant, _ map[string]bool) outcome {
 		return outcome{failed: errNameTaken.of(m.Name)}
 	}
 	u := user{ID: m.ObjectID, UPN: m.Primary, Mail: m.Primary, Nickname: m.Alias, DisplayName: m.DisplayName,
-		Created: in.now, VisibleAt: after(in.now, t.Behaviour.MailboxMS)}
+		Created: in.now, Visible: after(in.now, t.Behaviour.MailboxMS)}
 	if t.Behaviour.UPNAlias {
 		u.UPN = m.Alias + "@" + t.initial()
 	}
@@ -125,7 +125,7 @@ func (in *invocation) mailboxAsked(t *tenant) (mailbox, *exception) {
 	id := guid("mailbox", t.ID, strings.ToLower(primary), in.now.String())
 	m := mailbox{ObjectID: id, GUID: guid("guid", id), Exchange: guid("exchange", id), Name: name,
 		DisplayName: display, Alias: alias, Primary: primary, Kind: "SharedMailbox", Created: in.now,
-		UsableAt: t.Behaviour.usableAt(in.now)}
+		Usable: t.Behaviour.usable(in.now)}
 	if second := alias + "@" + t.initial(); !strings.EqualFold(second, primary) {
 		m.Others = []string{second}
 	}

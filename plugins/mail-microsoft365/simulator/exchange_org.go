@@ -13,10 +13,10 @@ func getOrganization(in *invocation, t *tenant, _ map[string]bool) outcome {
 // enableCustomization hydrates the organization some time later. A second run
 // is an error, also while the first is under way.
 func enableCustomization(in *invocation, t *tenant, _ map[string]bool) outcome {
-	if !t.Exchange.Dehydrated || !t.Exchange.HydratedAt.IsZero() {
+	if !t.Exchange.Dehydrated || t.Exchange.Hydration.begun() {
 		return outcome{failed: errHydrated.of("")}
 	}
-	t.Exchange.HydratedAt = after(in.now, t.Behaviour.HydrateMS)
+	t.Exchange.Hydration = after(in.now, t.Behaviour.HydrateMS)
 	return outcome{}
 }
 

@@ -36,7 +36,7 @@ func removeMailbox(in *invocation, t *tenant, _ map[string]bool) outcome {
 // usable finds a mailbox that every server shows by now.
 func (in *invocation) usable(t *tenant) (*mailbox, *exception) {
 	m := t.mailbox(in.params.text("Identity"))
-	if m == nil || in.now.Before(m.UsableAt) {
+	if m == nil || !m.Usable.over(in.now) {
 		return nil, errNoObject.of(in.params.text("Identity"))
 	}
 	return m, nil
@@ -61,7 +61,7 @@ func getCASMailbox(in *invocation, t *tenant, _ map[string]bool) outcome {
 	}
 	rows := []object{}
 	for _, m := range t.Exchange.Mailboxes {
-		if !in.now.Before(m.UsableAt) {
+		if m.Usable.over(in.now) {
 			rows = append(rows, casRow(m))
 		}
 	}

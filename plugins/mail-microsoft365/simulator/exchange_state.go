@@ -10,16 +10,16 @@ import (
 
 // mailDomain is a custom domain of a tenant. The built-in one is not stored.
 type mailDomain struct {
-	Name       string    `json:"name"`
-	Verified   bool      `json:"verified"`
-	Root       bool      `json:"root"`
-	Default    bool      `json:"default"`
-	Services   []string  `json:"services"`
-	VisibleAt  time.Time `json:"visible_at"`  // to GET
-	AcceptedAt time.Time `json:"accepted_at"` // by Exchange, when Email is on
-	// DeniedUntil is how long the resolvers still remember that there was
-	// no verification record.
-	DeniedUntil time.Time `json:"denied_until"`
+	Name     string   `json:"name"`
+	Verified bool     `json:"verified"`
+	Root     bool     `json:"root"`
+	Default  bool     `json:"default"`
+	Services []string `json:"services"`
+	Visible  lag      `json:"visible"`  // to GET
+	Accepted lag      `json:"accepted"` // by Exchange, when Email is on
+	// Denied is how long the resolvers still remember that there was no
+	// verification record.
+	Denied lag `json:"denied"`
 }
 
 // mail reports whether the e-mail service is on.
@@ -41,13 +41,13 @@ func (t *tenant) accepted(name string, at time.Time) bool {
 		return true
 	}
 	d := t.domain(name)
-	return d != nil && d.Verified && d.mail() && !at.Before(d.AcceptedAt)
+	return d != nil && d.Verified && d.mail() && d.Accepted.over(at)
 }
 
 // organization is what Exchange Online holds of a tenant.
 type organization struct {
-	Dehydrated bool      `json:"dehydrated"`
-	HydratedAt time.Time `json:"hydrated_at"` // zero until asked for
+	Dehydrated bool `json:"dehydrated"`
+	Hydration  lag  `json:"hydration"` // begun once asked for
 	// SMTPAuthDisabled is SmtpClientAuthenticationDisabled of the organization.
 	SMTPAuthDisabled bool         `json:"smtp_auth_disabled"`
 	Mailboxes        []mailbox    `json:"mailboxes"`
@@ -58,7 +58,7 @@ type organization struct {
 
 // dehydrated reports whether customization is still to be enabled.
 func (o organization) dehydrated(at time.Time) bool {
-	return o.Dehydrated && (o.HydratedAt.IsZero() || at.Before(o.HydratedAt))
+	return o.Dehydrated && !(o.Hydration.begun() && o.Hydration.over(at))
 }
 
 // mailbox is one mailbox of any kind.
@@ -74,7 +74,7 @@ type mailbox struct {
 	Kind        string    `json:"kind"` // RecipientTypeDetails
 	SentCopy    bool      `json:"sent_copy"`
 	Created     time.Time `json:"created"`
-	UsableAt    time.Time `json:"usable_at"`
+	Usable      lag       `json:"usable"`
 	// SMTPAuthDisabled is null while the organization decides.
 	SMTPAuthDisabled *bool `json:"smtp_auth_disabled"`
 }

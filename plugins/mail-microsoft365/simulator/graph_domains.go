@@ -36,7 +36,7 @@ func listDomains(c *graphCall, t *tenant) result {
 	}
 	all := []object{domainObject(t.builtIn(), nil)}
 	for _, d := range t.Domains {
-		if !c.now.Before(d.VisibleAt) {
+		if d.Visible.over(c.now) {
 			all = append(all, domainObject(d, nil))
 		}
 	}
@@ -51,7 +51,7 @@ func (c *graphCall) readDomain(t *tenant) (mailDomain, *graphError) {
 		return t.builtIn(), nil
 	}
 	d := t.domain(name)
-	if d == nil || c.now.Before(d.VisibleAt) {
+	if d == nil || !d.Visible.over(c.now) {
 		return mailDomain{}, errNotFound.of(name)
 	}
 	return *d, nil
@@ -90,7 +90,7 @@ func createDomain(c *graphCall) result {
 		case t.Behaviour.ElsewhereAt == "add" && (elsewhere || t.deniesDomain(name)):
 			return refuse(errConflict.of(""))
 		}
-		d := mailDomain{Name: name, VisibleAt: after(c.now, t.Behaviour.DomainMS), Verified: t.ownsRootOf(name)}
+		d := mailDomain{Name: name, Visible: after(c.now, t.Behaviour.DomainMS), Verified: t.ownsRootOf(name)}
 		t.Domains = append(t.Domains, d)
 		return c.one(http.StatusCreated, "domains", domainObject(d, nil))
 	})(c)
@@ -163,7 +163,7 @@ func (d *mailDomain) setServices(v any, c *graphCall, t *tenant) bool {
 	had := d.mail()
 	d.Services = services
 	if d.mail() && !had {
-		d.AcceptedAt = after(c.now, t.Behaviour.AcceptedDomainMS)
+		d.Accepted = after(c.now, t.Behaviour.AcceptedDomainMS)
 		if t.Behaviour.DKIMListed && t.signing(d.Name) == nil {
 			t.Exchange.Signing = append(t.Exchange.Signing, dkimConfig{Domain: d.Name})
 		}

@@ -69,7 +69,7 @@ func (t *tenant) appRoleObjects() []object {
 			"id": digest("grant", t.ID, role), "appRoleId": known.id, "principalId": t.Grant.Principal,
 			"principalType": "ServicePrincipal", "principalDisplayName": "tenantry",
 			"resourceId": guid("resource", t.ID, known.resource), "resourceDisplayName": names[known.resource],
-			"createdDateTime": t.Grant.VisibleAt.Format(time.RFC3339),
+			"createdDateTime": t.Grant.Visible.Since.Format(time.RFC3339),
 		})
 	}
 	return rows

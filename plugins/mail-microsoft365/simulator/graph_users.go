@@ -60,7 +60,7 @@ func (c *graphCall) seenUsers(t *tenant) ([]object, *graphError) {
 	}
 	all := []object{}
 	for _, u := range t.Users {
-		if !c.now.Before(u.VisibleAt) {
+		if u.Visible.over(c.now) {
 			all = append(all, userObject(u))
 		}
 	}
@@ -116,7 +116,7 @@ func countUsers(c *graphCall, t *tenant) result {
 // seenUser finds the account that the path names, once Graph shows it.
 func (c *graphCall) seenUser(t *tenant) (*user, *graphError) {
 	u := t.user(c.r.PathValue("id"))
-	if u == nil || c.now.Before(u.VisibleAt) {
+	if u == nil || !u.Visible.over(c.now) {
 		return nil, errNotFound.of(c.r.PathValue("id"))
 	}
 	return u, nil

@@ -40,9 +40,9 @@ func verifyDomain(c *graphCall) result {
 			return refuse(errNotFound.of(name))
 		case d.Verified:
 			return refuse(errVerified.of(""))
-		case !found || c.now.Before(d.DeniedUntil):
+		case !found || !d.Denied.over(c.now):
 			if !found {
-				d.DeniedUntil = after(c.now, t.Behaviour.DNSNegativeMS)
+				d.Denied = after(c.now, t.Behaviour.DNSNegativeMS)
 			}
 			return refuse(errNoRecord.of(name))
 		case elsewhere || t.deniesDomain(name):

@@ -27,15 +27,15 @@ func (t *tenant) populate(key func(string) string, now time.Time) {
 	for _, p := range people {
 		upn := p.local + "@" + t.initial()
 		t.Users = append(t.Users, user{ID: key(p.local), UPN: upn, Mail: upn, Nickname: p.local,
-			DisplayName: p.name, Enabled: true, PasswordSet: true, Licensed: p.role != "", Created: now, VisibleAt: now})
+			DisplayName: p.name, Enabled: true, PasswordSet: true, Licensed: p.role != "", Created: now})
 	}
 	// The guest holds the same role as the administrator: who refuses guests
 	// must look at where they come from.
 	t.Users = append(t.Users, user{ID: key("guest"), UPN: "guest_partner.example#EXT#@" + t.initial(),
 		Mail: "guest@partner.example", Nickname: "guest", DisplayName: "Gil Guest", Enabled: true,
-		Home: key("guest's home"), Created: now, VisibleAt: now})
+		Home: key("guest's home"), Created: now})
 	for _, who := range []string{"admin", "guest"} {
-		t.assign(key(who), globalAdministrator, now)
+		t.assign(key(who), globalAdministrator, lag{})
 	}
 	t.Exchange.Mailboxes = []mailbox{
 		{ObjectID: key("admin"), GUID: key("admin mailbox"), Exchange: key("admin exchange"), Name: "admin",
@@ -49,9 +49,9 @@ func (t *tenant) populate(key func(string) string, now time.Time) {
 }
 
 // assign gives somebody a directory role and returns the assignment.
-func (t *tenant) assign(principal, role string, effective time.Time) roleAssignment {
+func (t *tenant) assign(principal, role string, effective lag) roleAssignment {
 	a := roleAssignment{ID: digest("assignment", t.ID, principal, role), Principal: principal, Role: role,
-		EffectiveAt: effective}
+		Effective: effective}
 	t.Assignments = append(t.Assignments, a)
 	return a
 }

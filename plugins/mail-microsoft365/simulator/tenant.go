@@ -39,9 +39,9 @@ type grant struct {
 	Consent string `json:"consent"` // "none", "granted" or "revoked"
 	// Principal is the object id of our service principal; it stays over a
 	// revocation, so that consent given again finds its role assignments.
-	Principal string    `json:"principal"`
-	VisibleAt time.Time `json:"visible_at"`
-	Roles     []string  `json:"roles"` // app roles, by value
+	Principal string   `json:"principal"`
+	Visible   lag      `json:"visible"`
+	Roles     []string `json:"roles"` // app roles, by value
 	// ExchangeRoleRevoked remembers a withdrawn directory role for a later
 	// consent to give back.
 	ExchangeRoleRevoked bool `json:"exchange_role_revoked"`
@@ -53,10 +53,10 @@ func (g grant) has(role string) bool {
 
 // roleAssignment is a directory role that somebody holds.
 type roleAssignment struct {
-	ID          string    `json:"id"`
-	Principal   string    `json:"principal"`
-	Role        string    `json:"role"` // template id
-	EffectiveAt time.Time `json:"effective_at"`
+	ID        string `json:"id"`
+	Principal string `json:"principal"`
+	Role      string `json:"role"` // template id
+	Effective lag    `json:"effective"`
 }
 
 // user is an account of the directory.
@@ -72,7 +72,7 @@ type user struct {
 	Licensed    bool      `json:"licensed"`
 	Home        string    `json:"home"` // a guest's own tenant, else ""
 	Created     time.Time `json:"created"`
-	VisibleAt   time.Time `json:"visible_at"` // in Graph
+	Visible     lag       `json:"visible"` // in Graph
 }
 
 // user finds an account by object id or sign-in name.
@@ -104,7 +104,7 @@ func (t *tenant) signInUser(name string) *user {
 // holds reports whether a directory role of somebody acts at a time.
 func (t *tenant) holds(principal, role string, at time.Time) bool {
 	return slices.ContainsFunc(t.Assignments, func(a roleAssignment) bool {
-		return a.Principal == principal && a.Role == role && !at.Before(a.EffectiveAt)
+		return a.Principal == principal && a.Role == role && a.Effective.over(at)
 	})
 }
 
@@ -112,7 +112,7 @@ func (t *tenant) holds(principal, role string, at time.Time) bool {
 func (t *tenant) rolesOf(principal string, at time.Time) []string {
 	var ids []string
 	for _, a := range t.Assignments {
-		if a.Principal == principal && !at.Before(a.EffectiveAt) {
+		if a.Principal == principal && a.Effective.over(at) {
 			ids = append(ids, a.Role)
 		}
 	}

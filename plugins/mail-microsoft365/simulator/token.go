@@ -120,7 +120,7 @@ func (s *simulator) mayIssue(t *tenant, app registration, audience string) *aads
 	switch {
 	case t.Behaviour.Deleted:
 		return errTenantGone.of(t.ID)
-	case t.Grant.Consent != "granted" || s.kit.Now().Before(t.Grant.VisibleAt):
+	case t.Grant.Consent != "granted" || !t.Grant.Visible.over(s.kit.Now()):
 		return errNoPrincipal.of(app.ClientID)
 	case t.Behaviour.AppDisabled:
 		return errAppDisabled.of(app.ClientID)
