@@ -23,6 +23,11 @@ import (
 // what can be done in one that is.
 type MailPlatform interface {
 	Consent
+	// Check asks the platform whether it takes the operator's application
+	// and its credential, without any customer's tenant. Refusals:
+	// service_unavailable when a setting is missing or makes no sense,
+	// access_denied when the platform refuses application or credential.
+	Check(ctx context.Context) error
 	// For gives the client of one tenant. It calls nobody.
 	For(t tenant.GUID) MailTenant
 }

@@ -37,6 +37,8 @@ func (p *provider) answer(call string) error {
 
 func (p *provider) For(tenant.GUID) ports.MailTenant { return p }
 
+func (p *provider) Check(context.Context) error { return p.answer("Check") }
+
 func (p *provider) ConsentURL(context.Context, string, string) (string, error) {
 	return "url", p.answer("ConsentURL")
 }

@@ -17,6 +17,14 @@ var (
 	makeURL = traits{local: true}
 )
 
+// Check implements ports.MailPlatform. It is a read of the login host.
+func (p *Platform) Check(ctx context.Context) error {
+	_, err := run(ctx, p.circuits.circuit(loginDomain), atLogin, func() (struct{}, error) {
+		return struct{}{}, p.next.Check(ctx)
+	})
+	return err
+}
+
 // ConsentURL implements ports.Consent.
 func (p *Platform) ConsentURL(ctx context.Context, state, redirect string) (string, error) {
 	return run(ctx, p.circuits.circuit(loginDomain), makeURL, func() (string, error) {
@@ -39,8 +47,7 @@ func (p *Platform) SignInURL(ctx context.Context, s ports.SignIn) (string, error
 }
 
 // Administrator implements ports.Consent. It changes nothing at the platform,
-// so it may be the call that finds out whether the login host is back: no
-// other call asks it.
+// so it may be the call that finds out whether the login host is back.
 func (p *Platform) Administrator(ctx context.Context, s ports.SignIn, code secret.Text) (tenant.Administrator, error) {
 	return run(ctx, p.circuits.circuit(loginDomain), atLogin, func() (tenant.Administrator, error) {
 		return p.next.Administrator(ctx, s, code)

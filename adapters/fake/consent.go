@@ -35,6 +35,11 @@ type signedIn struct {
 	redeemed         bool
 }
 
+// Check implements ports.MailPlatform.
+func (p *Platform) Check(ctx context.Context) error {
+	return p.call(ctx, "Check", "", "", func() (bool, error) { return false, nil })
+}
+
 // ConsentURL implements ports.Consent.
 func (p *Platform) ConsentURL(_ context.Context, state, redirect string) (string, error) {
 	return loginURL + "/consent?" + url.Values{"state": {state}, "redirect": {redirect}}.Encode(), nil

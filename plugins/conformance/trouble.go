@@ -113,7 +113,7 @@ var troubleChecks = []check{
 	}},
 }
 
-// eachRead makes every read and looks for one of these outcomes; then the
+// eachRead makes every read, and Check, and looks for one of these outcomes; then the
 // plugin has to be as well as before.
 func eachRead(t testing.TB, b Binary, url string, want ...outcome.Kind) {
 	t.Helper()
@@ -121,13 +121,17 @@ func eachRead(t testing.TB, b Binary, url string, want ...outcome.Kind) {
 	platform := Platform(p, b.Connect(url))
 	var all sync.WaitGroup
 	n := 0
+	calls := map[string]func(context.Context) error{"Check": platform.Check}
 	for name, read := range reads {
 		n++
 		m := platform.For(someTenant(n))
+		calls[name] = func(ctx context.Context) error { return read(ctx, m) }
+	}
+	for name, call := range calls {
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), callTime)
 			defer cancel()
-			err := read(ctx, m)
+			err := call(ctx)
 			var o *outcome.Error
 			switch {
 			case !errors.As(err, &o) || !slices.Contains(want, o.Kind):

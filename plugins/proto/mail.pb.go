@@ -61,6 +61,50 @@ func (*Done) Descriptor() ([]byte, []int) {
 	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{0}
 }
 
+type CheckRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Connection    *Connection            `protobuf:"bytes,1,opt,name=connection,proto3" json:"connection,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckRequest) Reset() {
+	*x = CheckRequest{}
+	mi := &file_plugins_proto_mail_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckRequest) ProtoMessage() {}
+
+func (x *CheckRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_plugins_proto_mail_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckRequest.ProtoReflect.Descriptor instead.
+func (*CheckRequest) Descriptor() ([]byte, []int) {
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *CheckRequest) GetConnection() *Connection {
+	if x != nil {
+		return x.Connection
+	}
+	return nil
+}
+
 type ConsentURLRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Connection    *Connection            `protobuf:"bytes,1,opt,name=connection,proto3" json:"connection,omitempty"`
@@ -72,7 +116,7 @@ type ConsentURLRequest struct {
 
 func (x *ConsentURLRequest) Reset() {
 	*x = ConsentURLRequest{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[1]
+	mi := &file_plugins_proto_mail_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -84,7 +128,7 @@ func (x *ConsentURLRequest) String() string {
 func (*ConsentURLRequest) ProtoMessage() {}
 
 func (x *ConsentURLRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[1]
+	mi := &file_plugins_proto_mail_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -97,7 +141,7 @@ func (x *ConsentURLRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsentURLRequest.ProtoReflect.Descriptor instead.
 func (*ConsentURLRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{1}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ConsentURLRequest) GetConnection() *Connection {
@@ -130,7 +174,7 @@ type URL struct {
 
 func (x *URL) Reset() {
 	*x = URL{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[2]
+	mi := &file_plugins_proto_mail_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -142,7 +186,7 @@ func (x *URL) String() string {
 func (*URL) ProtoMessage() {}
 
 func (x *URL) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[2]
+	mi := &file_plugins_proto_mail_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -155,7 +199,7 @@ func (x *URL) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use URL.ProtoReflect.Descriptor instead.
 func (*URL) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{2}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *URL) GetUrl() string {
@@ -175,7 +219,7 @@ type GrantedRequest struct {
 
 func (x *GrantedRequest) Reset() {
 	*x = GrantedRequest{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[3]
+	mi := &file_plugins_proto_mail_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -187,7 +231,7 @@ func (x *GrantedRequest) String() string {
 func (*GrantedRequest) ProtoMessage() {}
 
 func (x *GrantedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[3]
+	mi := &file_plugins_proto_mail_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -200,7 +244,7 @@ func (x *GrantedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantedRequest.ProtoReflect.Descriptor instead.
 func (*GrantedRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{3}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *GrantedRequest) GetConnection() *Connection {
@@ -226,7 +270,7 @@ type GrantedAnswer struct {
 
 func (x *GrantedAnswer) Reset() {
 	*x = GrantedAnswer{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[4]
+	mi := &file_plugins_proto_mail_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -238,7 +282,7 @@ func (x *GrantedAnswer) String() string {
 func (*GrantedAnswer) ProtoMessage() {}
 
 func (x *GrantedAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[4]
+	mi := &file_plugins_proto_mail_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -251,7 +295,7 @@ func (x *GrantedAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantedAnswer.ProtoReflect.Descriptor instead.
 func (*GrantedAnswer) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{4}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GrantedAnswer) GetTenant() string {
@@ -274,7 +318,7 @@ type SignIn struct {
 
 func (x *SignIn) Reset() {
 	*x = SignIn{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[5]
+	mi := &file_plugins_proto_mail_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -286,7 +330,7 @@ func (x *SignIn) String() string {
 func (*SignIn) ProtoMessage() {}
 
 func (x *SignIn) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[5]
+	mi := &file_plugins_proto_mail_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -299,7 +343,7 @@ func (x *SignIn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignIn.ProtoReflect.Descriptor instead.
 func (*SignIn) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{5}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SignIn) GetTenant() string {
@@ -347,7 +391,7 @@ type SignInURLRequest struct {
 
 func (x *SignInURLRequest) Reset() {
 	*x = SignInURLRequest{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[6]
+	mi := &file_plugins_proto_mail_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -359,7 +403,7 @@ func (x *SignInURLRequest) String() string {
 func (*SignInURLRequest) ProtoMessage() {}
 
 func (x *SignInURLRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[6]
+	mi := &file_plugins_proto_mail_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -372,7 +416,7 @@ func (x *SignInURLRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignInURLRequest.ProtoReflect.Descriptor instead.
 func (*SignInURLRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{6}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SignInURLRequest) GetConnection() *Connection {
@@ -400,7 +444,7 @@ type AdministratorRequest struct {
 
 func (x *AdministratorRequest) Reset() {
 	*x = AdministratorRequest{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[7]
+	mi := &file_plugins_proto_mail_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -412,7 +456,7 @@ func (x *AdministratorRequest) String() string {
 func (*AdministratorRequest) ProtoMessage() {}
 
 func (x *AdministratorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[7]
+	mi := &file_plugins_proto_mail_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -425,7 +469,7 @@ func (x *AdministratorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdministratorRequest.ProtoReflect.Descriptor instead.
 func (*AdministratorRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{7}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *AdministratorRequest) GetConnection() *Connection {
@@ -460,7 +504,7 @@ type AdministratorAnswer struct {
 
 func (x *AdministratorAnswer) Reset() {
 	*x = AdministratorAnswer{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[8]
+	mi := &file_plugins_proto_mail_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -472,7 +516,7 @@ func (x *AdministratorAnswer) String() string {
 func (*AdministratorAnswer) ProtoMessage() {}
 
 func (x *AdministratorAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[8]
+	mi := &file_plugins_proto_mail_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -485,7 +529,7 @@ func (x *AdministratorAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdministratorAnswer.ProtoReflect.Descriptor instead.
 func (*AdministratorAnswer) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{8}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *AdministratorAnswer) GetTenant() string {
@@ -519,7 +563,7 @@ type TenantRequest struct {
 
 func (x *TenantRequest) Reset() {
 	*x = TenantRequest{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[9]
+	mi := &file_plugins_proto_mail_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -531,7 +575,7 @@ func (x *TenantRequest) String() string {
 func (*TenantRequest) ProtoMessage() {}
 
 func (x *TenantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[9]
+	mi := &file_plugins_proto_mail_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -544,7 +588,7 @@ func (x *TenantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantRequest.ProtoReflect.Descriptor instead.
 func (*TenantRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{9}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *TenantRequest) GetConnection() *Connection {
@@ -572,7 +616,7 @@ type DomainRequest struct {
 
 func (x *DomainRequest) Reset() {
 	*x = DomainRequest{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[10]
+	mi := &file_plugins_proto_mail_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -584,7 +628,7 @@ func (x *DomainRequest) String() string {
 func (*DomainRequest) ProtoMessage() {}
 
 func (x *DomainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[10]
+	mi := &file_plugins_proto_mail_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -597,7 +641,7 @@ func (x *DomainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainRequest.ProtoReflect.Descriptor instead.
 func (*DomainRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{10}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *DomainRequest) GetConnection() *Connection {
@@ -632,7 +676,7 @@ type TenantProfile struct {
 
 func (x *TenantProfile) Reset() {
 	*x = TenantProfile{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[11]
+	mi := &file_plugins_proto_mail_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -644,7 +688,7 @@ func (x *TenantProfile) String() string {
 func (*TenantProfile) ProtoMessage() {}
 
 func (x *TenantProfile) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[11]
+	mi := &file_plugins_proto_mail_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -657,7 +701,7 @@ func (x *TenantProfile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantProfile.ProtoReflect.Descriptor instead.
 func (*TenantProfile) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{11}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TenantProfile) GetName() string {
@@ -693,7 +737,7 @@ type PlatformDomain struct {
 
 func (x *PlatformDomain) Reset() {
 	*x = PlatformDomain{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[12]
+	mi := &file_plugins_proto_mail_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -705,7 +749,7 @@ func (x *PlatformDomain) String() string {
 func (*PlatformDomain) ProtoMessage() {}
 
 func (x *PlatformDomain) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[12]
+	mi := &file_plugins_proto_mail_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -718,7 +762,7 @@ func (x *PlatformDomain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlatformDomain.ProtoReflect.Descriptor instead.
 func (*PlatformDomain) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{12}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PlatformDomain) GetName() string {
@@ -758,7 +802,7 @@ type DomainsAnswer struct {
 
 func (x *DomainsAnswer) Reset() {
 	*x = DomainsAnswer{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[13]
+	mi := &file_plugins_proto_mail_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -770,7 +814,7 @@ func (x *DomainsAnswer) String() string {
 func (*DomainsAnswer) ProtoMessage() {}
 
 func (x *DomainsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[13]
+	mi := &file_plugins_proto_mail_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -783,7 +827,7 @@ func (x *DomainsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainsAnswer.ProtoReflect.Descriptor instead.
 func (*DomainsAnswer) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{13}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *DomainsAnswer) GetDomains() []*PlatformDomain {
@@ -806,7 +850,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[14]
+	mi := &file_plugins_proto_mail_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -818,7 +862,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[14]
+	mi := &file_plugins_proto_mail_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -831,7 +875,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{14}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Record) GetType() string {
@@ -879,7 +923,7 @@ type RecordsAnswer struct {
 
 func (x *RecordsAnswer) Reset() {
 	*x = RecordsAnswer{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[15]
+	mi := &file_plugins_proto_mail_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -891,7 +935,7 @@ func (x *RecordsAnswer) String() string {
 func (*RecordsAnswer) ProtoMessage() {}
 
 func (x *RecordsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[15]
+	mi := &file_plugins_proto_mail_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -904,7 +948,7 @@ func (x *RecordsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordsAnswer.ProtoReflect.Descriptor instead.
 func (*RecordsAnswer) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{15}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RecordsAnswer) GetVerification() []*Record {
@@ -932,7 +976,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[16]
+	mi := &file_plugins_proto_mail_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -944,7 +988,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[16]
+	mi := &file_plugins_proto_mail_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -957,7 +1001,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{16}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Progress) GetStatus() string {
@@ -990,7 +1034,7 @@ type SMTPAuthAnswer struct {
 
 func (x *SMTPAuthAnswer) Reset() {
 	*x = SMTPAuthAnswer{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[17]
+	mi := &file_plugins_proto_mail_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1002,7 +1046,7 @@ func (x *SMTPAuthAnswer) String() string {
 func (*SMTPAuthAnswer) ProtoMessage() {}
 
 func (x *SMTPAuthAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[17]
+	mi := &file_plugins_proto_mail_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1015,7 +1059,7 @@ func (x *SMTPAuthAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SMTPAuthAnswer.ProtoReflect.Descriptor instead.
 func (*SMTPAuthAnswer) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{17}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SMTPAuthAnswer) GetState() string {
@@ -1034,7 +1078,7 @@ type MailDomainsAnswer struct {
 
 func (x *MailDomainsAnswer) Reset() {
 	*x = MailDomainsAnswer{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[18]
+	mi := &file_plugins_proto_mail_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1046,7 +1090,7 @@ func (x *MailDomainsAnswer) String() string {
 func (*MailDomainsAnswer) ProtoMessage() {}
 
 func (x *MailDomainsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[18]
+	mi := &file_plugins_proto_mail_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1059,7 +1103,7 @@ func (x *MailDomainsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MailDomainsAnswer.ProtoReflect.Descriptor instead.
 func (*MailDomainsAnswer) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{18}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *MailDomainsAnswer) GetDomains() []string {
@@ -1080,7 +1124,7 @@ type DomainSigning struct {
 
 func (x *DomainSigning) Reset() {
 	*x = DomainSigning{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[19]
+	mi := &file_plugins_proto_mail_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1092,7 +1136,7 @@ func (x *DomainSigning) String() string {
 func (*DomainSigning) ProtoMessage() {}
 
 func (x *DomainSigning) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[19]
+	mi := &file_plugins_proto_mail_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1105,7 +1149,7 @@ func (x *DomainSigning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainSigning.ProtoReflect.Descriptor instead.
 func (*DomainSigning) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{19}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DomainSigning) GetEnabled() bool {
@@ -1144,7 +1188,7 @@ type SharedMailbox struct {
 
 func (x *SharedMailbox) Reset() {
 	*x = SharedMailbox{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[20]
+	mi := &file_plugins_proto_mail_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1156,7 +1200,7 @@ func (x *SharedMailbox) String() string {
 func (*SharedMailbox) ProtoMessage() {}
 
 func (x *SharedMailbox) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[20]
+	mi := &file_plugins_proto_mail_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1169,7 +1213,7 @@ func (x *SharedMailbox) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SharedMailbox.ProtoReflect.Descriptor instead.
 func (*SharedMailbox) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{20}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SharedMailbox) GetObjectId() string {
@@ -1230,7 +1274,7 @@ type MailboxesAnswer struct {
 
 func (x *MailboxesAnswer) Reset() {
 	*x = MailboxesAnswer{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[21]
+	mi := &file_plugins_proto_mail_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1242,7 +1286,7 @@ func (x *MailboxesAnswer) String() string {
 func (*MailboxesAnswer) ProtoMessage() {}
 
 func (x *MailboxesAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[21]
+	mi := &file_plugins_proto_mail_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1255,7 +1299,7 @@ func (x *MailboxesAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MailboxesAnswer.ProtoReflect.Descriptor instead.
 func (*MailboxesAnswer) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{21}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *MailboxesAnswer) GetMailboxes() []*SharedMailbox {
@@ -1274,7 +1318,7 @@ type UserMailboxesAnswer struct {
 
 func (x *UserMailboxesAnswer) Reset() {
 	*x = UserMailboxesAnswer{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[22]
+	mi := &file_plugins_proto_mail_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1286,7 +1330,7 @@ func (x *UserMailboxesAnswer) String() string {
 func (*UserMailboxesAnswer) ProtoMessage() {}
 
 func (x *UserMailboxesAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[22]
+	mi := &file_plugins_proto_mail_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1299,7 +1343,7 @@ func (x *UserMailboxesAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserMailboxesAnswer.ProtoReflect.Descriptor instead.
 func (*UserMailboxesAnswer) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{22}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *UserMailboxesAnswer) GetCount() int64 {
@@ -1320,7 +1364,7 @@ type MailboxRequest struct {
 
 func (x *MailboxRequest) Reset() {
 	*x = MailboxRequest{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[23]
+	mi := &file_plugins_proto_mail_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1332,7 +1376,7 @@ func (x *MailboxRequest) String() string {
 func (*MailboxRequest) ProtoMessage() {}
 
 func (x *MailboxRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[23]
+	mi := &file_plugins_proto_mail_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1345,7 +1389,7 @@ func (x *MailboxRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MailboxRequest.ProtoReflect.Descriptor instead.
 func (*MailboxRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{23}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *MailboxRequest) GetConnection() *Connection {
@@ -1381,7 +1425,7 @@ type CreateMailboxRequest struct {
 
 func (x *CreateMailboxRequest) Reset() {
 	*x = CreateMailboxRequest{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[24]
+	mi := &file_plugins_proto_mail_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1393,7 +1437,7 @@ func (x *CreateMailboxRequest) String() string {
 func (*CreateMailboxRequest) ProtoMessage() {}
 
 func (x *CreateMailboxRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[24]
+	mi := &file_plugins_proto_mail_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1406,7 +1450,7 @@ func (x *CreateMailboxRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateMailboxRequest.ProtoReflect.Descriptor instead.
 func (*CreateMailboxRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{24}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CreateMailboxRequest) GetConnection() *Connection {
@@ -1450,7 +1494,7 @@ type OpenSignInRequest struct {
 
 func (x *OpenSignInRequest) Reset() {
 	*x = OpenSignInRequest{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[25]
+	mi := &file_plugins_proto_mail_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1462,7 +1506,7 @@ func (x *OpenSignInRequest) String() string {
 func (*OpenSignInRequest) ProtoMessage() {}
 
 func (x *OpenSignInRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[25]
+	mi := &file_plugins_proto_mail_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1475,7 +1519,7 @@ func (x *OpenSignInRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSignInRequest.ProtoReflect.Descriptor instead.
 func (*OpenSignInRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{25}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *OpenSignInRequest) GetConnection() *Connection {
@@ -1525,7 +1569,7 @@ type RenameRequest struct {
 
 func (x *RenameRequest) Reset() {
 	*x = RenameRequest{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[26]
+	mi := &file_plugins_proto_mail_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1537,7 +1581,7 @@ func (x *RenameRequest) String() string {
 func (*RenameRequest) ProtoMessage() {}
 
 func (x *RenameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[26]
+	mi := &file_plugins_proto_mail_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1550,7 +1594,7 @@ func (x *RenameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameRequest.ProtoReflect.Descriptor instead.
 func (*RenameRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{26}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RenameRequest) GetConnection() *Connection {
@@ -1586,7 +1630,11 @@ var File_plugins_proto_mail_proto protoreflect.FileDescriptor
 const file_plugins_proto_mail_proto_rawDesc = "" +
 	"\n" +
 	"\x18plugins/proto/mail.proto\x12\x12tenantry.plugin.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aplugins/proto/plugin.proto\"\x06\n" +
-	"\x04Done\"\x85\x01\n" +
+	"\x04Done\"N\n" +
+	"\fCheckRequest\x12>\n" +
+	"\n" +
+	"connection\x18\x01 \x01(\v2\x1e.tenantry.plugin.v1.ConnectionR\n" +
+	"connection\"\x85\x01\n" +
 	"\x11ConsentURLRequest\x12>\n" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2\x1e.tenantry.plugin.v1.ConnectionR\n" +
@@ -1708,8 +1756,9 @@ const file_plugins_proto_mail_proto_rawDesc = "" +
 	"connection\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x18\n" +
 	"\aaddress\x18\x03 \x01(\tR\aaddress\x12!\n" +
-	"\fdisplay_name\x18\x04 \x01(\tR\vdisplayName2\x9f\x10\n" +
-	"\fMailPlatform\x12L\n" +
+	"\fdisplay_name\x18\x04 \x01(\tR\vdisplayName2\xe4\x10\n" +
+	"\fMailPlatform\x12C\n" +
+	"\x05Check\x12 .tenantry.plugin.v1.CheckRequest\x1a\x18.tenantry.plugin.v1.Done\x12L\n" +
 	"\n" +
 	"ConsentURL\x12%.tenantry.plugin.v1.ConsentURLRequest\x1a\x17.tenantry.plugin.v1.URL\x12P\n" +
 	"\aGranted\x12\".tenantry.plugin.v1.GrantedRequest\x1a!.tenantry.plugin.v1.GrantedAnswer\x12J\n" +
@@ -1751,113 +1800,117 @@ func file_plugins_proto_mail_proto_rawDescGZIP() []byte {
 	return file_plugins_proto_mail_proto_rawDescData
 }
 
-var file_plugins_proto_mail_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_plugins_proto_mail_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_plugins_proto_mail_proto_goTypes = []any{
 	(*Done)(nil),                  // 0: tenantry.plugin.v1.Done
-	(*ConsentURLRequest)(nil),     // 1: tenantry.plugin.v1.ConsentURLRequest
-	(*URL)(nil),                   // 2: tenantry.plugin.v1.URL
-	(*GrantedRequest)(nil),        // 3: tenantry.plugin.v1.GrantedRequest
-	(*GrantedAnswer)(nil),         // 4: tenantry.plugin.v1.GrantedAnswer
-	(*SignIn)(nil),                // 5: tenantry.plugin.v1.SignIn
-	(*SignInURLRequest)(nil),      // 6: tenantry.plugin.v1.SignInURLRequest
-	(*AdministratorRequest)(nil),  // 7: tenantry.plugin.v1.AdministratorRequest
-	(*AdministratorAnswer)(nil),   // 8: tenantry.plugin.v1.AdministratorAnswer
-	(*TenantRequest)(nil),         // 9: tenantry.plugin.v1.TenantRequest
-	(*DomainRequest)(nil),         // 10: tenantry.plugin.v1.DomainRequest
-	(*TenantProfile)(nil),         // 11: tenantry.plugin.v1.TenantProfile
-	(*PlatformDomain)(nil),        // 12: tenantry.plugin.v1.PlatformDomain
-	(*DomainsAnswer)(nil),         // 13: tenantry.plugin.v1.DomainsAnswer
-	(*Record)(nil),                // 14: tenantry.plugin.v1.Record
-	(*RecordsAnswer)(nil),         // 15: tenantry.plugin.v1.RecordsAnswer
-	(*Progress)(nil),              // 16: tenantry.plugin.v1.Progress
-	(*SMTPAuthAnswer)(nil),        // 17: tenantry.plugin.v1.SMTPAuthAnswer
-	(*MailDomainsAnswer)(nil),     // 18: tenantry.plugin.v1.MailDomainsAnswer
-	(*DomainSigning)(nil),         // 19: tenantry.plugin.v1.DomainSigning
-	(*SharedMailbox)(nil),         // 20: tenantry.plugin.v1.SharedMailbox
-	(*MailboxesAnswer)(nil),       // 21: tenantry.plugin.v1.MailboxesAnswer
-	(*UserMailboxesAnswer)(nil),   // 22: tenantry.plugin.v1.UserMailboxesAnswer
-	(*MailboxRequest)(nil),        // 23: tenantry.plugin.v1.MailboxRequest
-	(*CreateMailboxRequest)(nil),  // 24: tenantry.plugin.v1.CreateMailboxRequest
-	(*OpenSignInRequest)(nil),     // 25: tenantry.plugin.v1.OpenSignInRequest
-	(*RenameRequest)(nil),         // 26: tenantry.plugin.v1.RenameRequest
-	(*Connection)(nil),            // 27: tenantry.plugin.v1.Connection
-	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
+	(*CheckRequest)(nil),          // 1: tenantry.plugin.v1.CheckRequest
+	(*ConsentURLRequest)(nil),     // 2: tenantry.plugin.v1.ConsentURLRequest
+	(*URL)(nil),                   // 3: tenantry.plugin.v1.URL
+	(*GrantedRequest)(nil),        // 4: tenantry.plugin.v1.GrantedRequest
+	(*GrantedAnswer)(nil),         // 5: tenantry.plugin.v1.GrantedAnswer
+	(*SignIn)(nil),                // 6: tenantry.plugin.v1.SignIn
+	(*SignInURLRequest)(nil),      // 7: tenantry.plugin.v1.SignInURLRequest
+	(*AdministratorRequest)(nil),  // 8: tenantry.plugin.v1.AdministratorRequest
+	(*AdministratorAnswer)(nil),   // 9: tenantry.plugin.v1.AdministratorAnswer
+	(*TenantRequest)(nil),         // 10: tenantry.plugin.v1.TenantRequest
+	(*DomainRequest)(nil),         // 11: tenantry.plugin.v1.DomainRequest
+	(*TenantProfile)(nil),         // 12: tenantry.plugin.v1.TenantProfile
+	(*PlatformDomain)(nil),        // 13: tenantry.plugin.v1.PlatformDomain
+	(*DomainsAnswer)(nil),         // 14: tenantry.plugin.v1.DomainsAnswer
+	(*Record)(nil),                // 15: tenantry.plugin.v1.Record
+	(*RecordsAnswer)(nil),         // 16: tenantry.plugin.v1.RecordsAnswer
+	(*Progress)(nil),              // 17: tenantry.plugin.v1.Progress
+	(*SMTPAuthAnswer)(nil),        // 18: tenantry.plugin.v1.SMTPAuthAnswer
+	(*MailDomainsAnswer)(nil),     // 19: tenantry.plugin.v1.MailDomainsAnswer
+	(*DomainSigning)(nil),         // 20: tenantry.plugin.v1.DomainSigning
+	(*SharedMailbox)(nil),         // 21: tenantry.plugin.v1.SharedMailbox
+	(*MailboxesAnswer)(nil),       // 22: tenantry.plugin.v1.MailboxesAnswer
+	(*UserMailboxesAnswer)(nil),   // 23: tenantry.plugin.v1.UserMailboxesAnswer
+	(*MailboxRequest)(nil),        // 24: tenantry.plugin.v1.MailboxRequest
+	(*CreateMailboxRequest)(nil),  // 25: tenantry.plugin.v1.CreateMailboxRequest
+	(*OpenSignInRequest)(nil),     // 26: tenantry.plugin.v1.OpenSignInRequest
+	(*RenameRequest)(nil),         // 27: tenantry.plugin.v1.RenameRequest
+	(*Connection)(nil),            // 28: tenantry.plugin.v1.Connection
+	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
 }
 var file_plugins_proto_mail_proto_depIdxs = []int32{
-	27, // 0: tenantry.plugin.v1.ConsentURLRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	27, // 1: tenantry.plugin.v1.GrantedRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	27, // 2: tenantry.plugin.v1.SignInURLRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	5,  // 3: tenantry.plugin.v1.SignInURLRequest.sign_in:type_name -> tenantry.plugin.v1.SignIn
-	27, // 4: tenantry.plugin.v1.AdministratorRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	5,  // 5: tenantry.plugin.v1.AdministratorRequest.sign_in:type_name -> tenantry.plugin.v1.SignIn
-	27, // 6: tenantry.plugin.v1.TenantRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	27, // 7: tenantry.plugin.v1.DomainRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	12, // 8: tenantry.plugin.v1.DomainsAnswer.domains:type_name -> tenantry.plugin.v1.PlatformDomain
-	14, // 9: tenantry.plugin.v1.RecordsAnswer.verification:type_name -> tenantry.plugin.v1.Record
-	14, // 10: tenantry.plugin.v1.RecordsAnswer.service:type_name -> tenantry.plugin.v1.Record
-	14, // 11: tenantry.plugin.v1.DomainSigning.selector1:type_name -> tenantry.plugin.v1.Record
-	14, // 12: tenantry.plugin.v1.DomainSigning.selector2:type_name -> tenantry.plugin.v1.Record
-	28, // 13: tenantry.plugin.v1.SharedMailbox.created_at:type_name -> google.protobuf.Timestamp
-	20, // 14: tenantry.plugin.v1.MailboxesAnswer.mailboxes:type_name -> tenantry.plugin.v1.SharedMailbox
-	27, // 15: tenantry.plugin.v1.MailboxRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	27, // 16: tenantry.plugin.v1.CreateMailboxRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	27, // 17: tenantry.plugin.v1.OpenSignInRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	27, // 18: tenantry.plugin.v1.RenameRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	1,  // 19: tenantry.plugin.v1.MailPlatform.ConsentURL:input_type -> tenantry.plugin.v1.ConsentURLRequest
-	3,  // 20: tenantry.plugin.v1.MailPlatform.Granted:input_type -> tenantry.plugin.v1.GrantedRequest
-	6,  // 21: tenantry.plugin.v1.MailPlatform.SignInURL:input_type -> tenantry.plugin.v1.SignInURLRequest
-	7,  // 22: tenantry.plugin.v1.MailPlatform.Administrator:input_type -> tenantry.plugin.v1.AdministratorRequest
-	9,  // 23: tenantry.plugin.v1.MailPlatform.Profile:input_type -> tenantry.plugin.v1.TenantRequest
-	9,  // 24: tenantry.plugin.v1.MailPlatform.Domains:input_type -> tenantry.plugin.v1.TenantRequest
-	10, // 25: tenantry.plugin.v1.MailPlatform.Domain:input_type -> tenantry.plugin.v1.DomainRequest
-	10, // 26: tenantry.plugin.v1.MailPlatform.AddDomain:input_type -> tenantry.plugin.v1.DomainRequest
-	10, // 27: tenantry.plugin.v1.MailPlatform.Records:input_type -> tenantry.plugin.v1.DomainRequest
-	10, // 28: tenantry.plugin.v1.MailPlatform.VerifyDomain:input_type -> tenantry.plugin.v1.DomainRequest
-	10, // 29: tenantry.plugin.v1.MailPlatform.EnableMail:input_type -> tenantry.plugin.v1.DomainRequest
-	9,  // 30: tenantry.plugin.v1.MailPlatform.Bootstrap:input_type -> tenantry.plugin.v1.TenantRequest
-	9,  // 31: tenantry.plugin.v1.MailPlatform.SMTPAuth:input_type -> tenantry.plugin.v1.TenantRequest
-	9,  // 32: tenantry.plugin.v1.MailPlatform.EnableSMTPAuth:input_type -> tenantry.plugin.v1.TenantRequest
-	9,  // 33: tenantry.plugin.v1.MailPlatform.MailDomains:input_type -> tenantry.plugin.v1.TenantRequest
-	10, // 34: tenantry.plugin.v1.MailPlatform.Signing:input_type -> tenantry.plugin.v1.DomainRequest
-	10, // 35: tenantry.plugin.v1.MailPlatform.EnsureSigning:input_type -> tenantry.plugin.v1.DomainRequest
-	10, // 36: tenantry.plugin.v1.MailPlatform.EnableSigning:input_type -> tenantry.plugin.v1.DomainRequest
-	9,  // 37: tenantry.plugin.v1.MailPlatform.Mailboxes:input_type -> tenantry.plugin.v1.TenantRequest
-	9,  // 38: tenantry.plugin.v1.MailPlatform.UserMailboxes:input_type -> tenantry.plugin.v1.TenantRequest
-	23, // 39: tenantry.plugin.v1.MailPlatform.Mailbox:input_type -> tenantry.plugin.v1.MailboxRequest
-	24, // 40: tenantry.plugin.v1.MailPlatform.CreateMailbox:input_type -> tenantry.plugin.v1.CreateMailboxRequest
-	25, // 41: tenantry.plugin.v1.MailPlatform.OpenSignIn:input_type -> tenantry.plugin.v1.OpenSignInRequest
-	23, // 42: tenantry.plugin.v1.MailPlatform.OpenSubmission:input_type -> tenantry.plugin.v1.MailboxRequest
-	26, // 43: tenantry.plugin.v1.MailPlatform.Rename:input_type -> tenantry.plugin.v1.RenameRequest
-	2,  // 44: tenantry.plugin.v1.MailPlatform.ConsentURL:output_type -> tenantry.plugin.v1.URL
-	4,  // 45: tenantry.plugin.v1.MailPlatform.Granted:output_type -> tenantry.plugin.v1.GrantedAnswer
-	2,  // 46: tenantry.plugin.v1.MailPlatform.SignInURL:output_type -> tenantry.plugin.v1.URL
-	8,  // 47: tenantry.plugin.v1.MailPlatform.Administrator:output_type -> tenantry.plugin.v1.AdministratorAnswer
-	11, // 48: tenantry.plugin.v1.MailPlatform.Profile:output_type -> tenantry.plugin.v1.TenantProfile
-	13, // 49: tenantry.plugin.v1.MailPlatform.Domains:output_type -> tenantry.plugin.v1.DomainsAnswer
-	12, // 50: tenantry.plugin.v1.MailPlatform.Domain:output_type -> tenantry.plugin.v1.PlatformDomain
-	12, // 51: tenantry.plugin.v1.MailPlatform.AddDomain:output_type -> tenantry.plugin.v1.PlatformDomain
-	15, // 52: tenantry.plugin.v1.MailPlatform.Records:output_type -> tenantry.plugin.v1.RecordsAnswer
-	12, // 53: tenantry.plugin.v1.MailPlatform.VerifyDomain:output_type -> tenantry.plugin.v1.PlatformDomain
-	0,  // 54: tenantry.plugin.v1.MailPlatform.EnableMail:output_type -> tenantry.plugin.v1.Done
-	16, // 55: tenantry.plugin.v1.MailPlatform.Bootstrap:output_type -> tenantry.plugin.v1.Progress
-	17, // 56: tenantry.plugin.v1.MailPlatform.SMTPAuth:output_type -> tenantry.plugin.v1.SMTPAuthAnswer
-	0,  // 57: tenantry.plugin.v1.MailPlatform.EnableSMTPAuth:output_type -> tenantry.plugin.v1.Done
-	18, // 58: tenantry.plugin.v1.MailPlatform.MailDomains:output_type -> tenantry.plugin.v1.MailDomainsAnswer
-	19, // 59: tenantry.plugin.v1.MailPlatform.Signing:output_type -> tenantry.plugin.v1.DomainSigning
-	19, // 60: tenantry.plugin.v1.MailPlatform.EnsureSigning:output_type -> tenantry.plugin.v1.DomainSigning
-	0,  // 61: tenantry.plugin.v1.MailPlatform.EnableSigning:output_type -> tenantry.plugin.v1.Done
-	21, // 62: tenantry.plugin.v1.MailPlatform.Mailboxes:output_type -> tenantry.plugin.v1.MailboxesAnswer
-	22, // 63: tenantry.plugin.v1.MailPlatform.UserMailboxes:output_type -> tenantry.plugin.v1.UserMailboxesAnswer
-	20, // 64: tenantry.plugin.v1.MailPlatform.Mailbox:output_type -> tenantry.plugin.v1.SharedMailbox
-	20, // 65: tenantry.plugin.v1.MailPlatform.CreateMailbox:output_type -> tenantry.plugin.v1.SharedMailbox
-	0,  // 66: tenantry.plugin.v1.MailPlatform.OpenSignIn:output_type -> tenantry.plugin.v1.Done
-	0,  // 67: tenantry.plugin.v1.MailPlatform.OpenSubmission:output_type -> tenantry.plugin.v1.Done
-	0,  // 68: tenantry.plugin.v1.MailPlatform.Rename:output_type -> tenantry.plugin.v1.Done
-	44, // [44:69] is the sub-list for method output_type
-	19, // [19:44] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	28, // 0: tenantry.plugin.v1.CheckRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	28, // 1: tenantry.plugin.v1.ConsentURLRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	28, // 2: tenantry.plugin.v1.GrantedRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	28, // 3: tenantry.plugin.v1.SignInURLRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	6,  // 4: tenantry.plugin.v1.SignInURLRequest.sign_in:type_name -> tenantry.plugin.v1.SignIn
+	28, // 5: tenantry.plugin.v1.AdministratorRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	6,  // 6: tenantry.plugin.v1.AdministratorRequest.sign_in:type_name -> tenantry.plugin.v1.SignIn
+	28, // 7: tenantry.plugin.v1.TenantRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	28, // 8: tenantry.plugin.v1.DomainRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	13, // 9: tenantry.plugin.v1.DomainsAnswer.domains:type_name -> tenantry.plugin.v1.PlatformDomain
+	15, // 10: tenantry.plugin.v1.RecordsAnswer.verification:type_name -> tenantry.plugin.v1.Record
+	15, // 11: tenantry.plugin.v1.RecordsAnswer.service:type_name -> tenantry.plugin.v1.Record
+	15, // 12: tenantry.plugin.v1.DomainSigning.selector1:type_name -> tenantry.plugin.v1.Record
+	15, // 13: tenantry.plugin.v1.DomainSigning.selector2:type_name -> tenantry.plugin.v1.Record
+	29, // 14: tenantry.plugin.v1.SharedMailbox.created_at:type_name -> google.protobuf.Timestamp
+	21, // 15: tenantry.plugin.v1.MailboxesAnswer.mailboxes:type_name -> tenantry.plugin.v1.SharedMailbox
+	28, // 16: tenantry.plugin.v1.MailboxRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	28, // 17: tenantry.plugin.v1.CreateMailboxRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	28, // 18: tenantry.plugin.v1.OpenSignInRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	28, // 19: tenantry.plugin.v1.RenameRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	1,  // 20: tenantry.plugin.v1.MailPlatform.Check:input_type -> tenantry.plugin.v1.CheckRequest
+	2,  // 21: tenantry.plugin.v1.MailPlatform.ConsentURL:input_type -> tenantry.plugin.v1.ConsentURLRequest
+	4,  // 22: tenantry.plugin.v1.MailPlatform.Granted:input_type -> tenantry.plugin.v1.GrantedRequest
+	7,  // 23: tenantry.plugin.v1.MailPlatform.SignInURL:input_type -> tenantry.plugin.v1.SignInURLRequest
+	8,  // 24: tenantry.plugin.v1.MailPlatform.Administrator:input_type -> tenantry.plugin.v1.AdministratorRequest
+	10, // 25: tenantry.plugin.v1.MailPlatform.Profile:input_type -> tenantry.plugin.v1.TenantRequest
+	10, // 26: tenantry.plugin.v1.MailPlatform.Domains:input_type -> tenantry.plugin.v1.TenantRequest
+	11, // 27: tenantry.plugin.v1.MailPlatform.Domain:input_type -> tenantry.plugin.v1.DomainRequest
+	11, // 28: tenantry.plugin.v1.MailPlatform.AddDomain:input_type -> tenantry.plugin.v1.DomainRequest
+	11, // 29: tenantry.plugin.v1.MailPlatform.Records:input_type -> tenantry.plugin.v1.DomainRequest
+	11, // 30: tenantry.plugin.v1.MailPlatform.VerifyDomain:input_type -> tenantry.plugin.v1.DomainRequest
+	11, // 31: tenantry.plugin.v1.MailPlatform.EnableMail:input_type -> tenantry.plugin.v1.DomainRequest
+	10, // 32: tenantry.plugin.v1.MailPlatform.Bootstrap:input_type -> tenantry.plugin.v1.TenantRequest
+	10, // 33: tenantry.plugin.v1.MailPlatform.SMTPAuth:input_type -> tenantry.plugin.v1.TenantRequest
+	10, // 34: tenantry.plugin.v1.MailPlatform.EnableSMTPAuth:input_type -> tenantry.plugin.v1.TenantRequest
+	10, // 35: tenantry.plugin.v1.MailPlatform.MailDomains:input_type -> tenantry.plugin.v1.TenantRequest
+	11, // 36: tenantry.plugin.v1.MailPlatform.Signing:input_type -> tenantry.plugin.v1.DomainRequest
+	11, // 37: tenantry.plugin.v1.MailPlatform.EnsureSigning:input_type -> tenantry.plugin.v1.DomainRequest
+	11, // 38: tenantry.plugin.v1.MailPlatform.EnableSigning:input_type -> tenantry.plugin.v1.DomainRequest
+	10, // 39: tenantry.plugin.v1.MailPlatform.Mailboxes:input_type -> tenantry.plugin.v1.TenantRequest
+	10, // 40: tenantry.plugin.v1.MailPlatform.UserMailboxes:input_type -> tenantry.plugin.v1.TenantRequest
+	24, // 41: tenantry.plugin.v1.MailPlatform.Mailbox:input_type -> tenantry.plugin.v1.MailboxRequest
+	25, // 42: tenantry.plugin.v1.MailPlatform.CreateMailbox:input_type -> tenantry.plugin.v1.CreateMailboxRequest
+	26, // 43: tenantry.plugin.v1.MailPlatform.OpenSignIn:input_type -> tenantry.plugin.v1.OpenSignInRequest
+	24, // 44: tenantry.plugin.v1.MailPlatform.OpenSubmission:input_type -> tenantry.plugin.v1.MailboxRequest
+	27, // 45: tenantry.plugin.v1.MailPlatform.Rename:input_type -> tenantry.plugin.v1.RenameRequest
+	0,  // 46: tenantry.plugin.v1.MailPlatform.Check:output_type -> tenantry.plugin.v1.Done
+	3,  // 47: tenantry.plugin.v1.MailPlatform.ConsentURL:output_type -> tenantry.plugin.v1.URL
+	5,  // 48: tenantry.plugin.v1.MailPlatform.Granted:output_type -> tenantry.plugin.v1.GrantedAnswer
+	3,  // 49: tenantry.plugin.v1.MailPlatform.SignInURL:output_type -> tenantry.plugin.v1.URL
+	9,  // 50: tenantry.plugin.v1.MailPlatform.Administrator:output_type -> tenantry.plugin.v1.AdministratorAnswer
+	12, // 51: tenantry.plugin.v1.MailPlatform.Profile:output_type -> tenantry.plugin.v1.TenantProfile
+	14, // 52: tenantry.plugin.v1.MailPlatform.Domains:output_type -> tenantry.plugin.v1.DomainsAnswer
+	13, // 53: tenantry.plugin.v1.MailPlatform.Domain:output_type -> tenantry.plugin.v1.PlatformDomain
+	13, // 54: tenantry.plugin.v1.MailPlatform.AddDomain:output_type -> tenantry.plugin.v1.PlatformDomain
+	16, // 55: tenantry.plugin.v1.MailPlatform.Records:output_type -> tenantry.plugin.v1.RecordsAnswer
+	13, // 56: tenantry.plugin.v1.MailPlatform.VerifyDomain:output_type -> tenantry.plugin.v1.PlatformDomain
+	0,  // 57: tenantry.plugin.v1.MailPlatform.EnableMail:output_type -> tenantry.plugin.v1.Done
+	17, // 58: tenantry.plugin.v1.MailPlatform.Bootstrap:output_type -> tenantry.plugin.v1.Progress
+	18, // 59: tenantry.plugin.v1.MailPlatform.SMTPAuth:output_type -> tenantry.plugin.v1.SMTPAuthAnswer
+	0,  // 60: tenantry.plugin.v1.MailPlatform.EnableSMTPAuth:output_type -> tenantry.plugin.v1.Done
+	19, // 61: tenantry.plugin.v1.MailPlatform.MailDomains:output_type -> tenantry.plugin.v1.MailDomainsAnswer
+	20, // 62: tenantry.plugin.v1.MailPlatform.Signing:output_type -> tenantry.plugin.v1.DomainSigning
+	20, // 63: tenantry.plugin.v1.MailPlatform.EnsureSigning:output_type -> tenantry.plugin.v1.DomainSigning
+	0,  // 64: tenantry.plugin.v1.MailPlatform.EnableSigning:output_type -> tenantry.plugin.v1.Done
+	22, // 65: tenantry.plugin.v1.MailPlatform.Mailboxes:output_type -> tenantry.plugin.v1.MailboxesAnswer
+	23, // 66: tenantry.plugin.v1.MailPlatform.UserMailboxes:output_type -> tenantry.plugin.v1.UserMailboxesAnswer
+	21, // 67: tenantry.plugin.v1.MailPlatform.Mailbox:output_type -> tenantry.plugin.v1.SharedMailbox
+	21, // 68: tenantry.plugin.v1.MailPlatform.CreateMailbox:output_type -> tenantry.plugin.v1.SharedMailbox
+	0,  // 69: tenantry.plugin.v1.MailPlatform.OpenSignIn:output_type -> tenantry.plugin.v1.Done
+	0,  // 70: tenantry.plugin.v1.MailPlatform.OpenSubmission:output_type -> tenantry.plugin.v1.Done
+	0,  // 71: tenantry.plugin.v1.MailPlatform.Rename:output_type -> tenantry.plugin.v1.Done
+	46, // [46:72] is the sub-list for method output_type
+	20, // [20:46] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_plugins_proto_mail_proto_init() }
@@ -1872,7 +1925,7 @@ func file_plugins_proto_mail_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plugins_proto_mail_proto_rawDesc), len(file_plugins_proto_mail_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   27,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,6 +22,7 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
+	MailPlatform_Check_FullMethodName          = "/tenantry.plugin.v1.MailPlatform/Check"
 	MailPlatform_ConsentURL_FullMethodName     = "/tenantry.plugin.v1.MailPlatform/ConsentURL"
 	MailPlatform_Granted_FullMethodName        = "/tenantry.plugin.v1.MailPlatform/Granted"
 	MailPlatform_SignInURL_FullMethodName      = "/tenantry.plugin.v1.MailPlatform/SignInURL"
@@ -53,6 +54,8 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type MailPlatformClient interface {
+	// Whether the platform takes the operator's application and credential.
+	Check(ctx context.Context, in *CheckRequest, opts ...grpc.CallOption) (*Done, error)
 	// How a tenant is connected.
 	ConsentURL(ctx context.Context, in *ConsentURLRequest, opts ...grpc.CallOption) (*URL, error)
 	Granted(ctx context.Context, in *GrantedRequest, opts ...grpc.CallOption) (*GrantedAnswer, error)
@@ -90,6 +93,16 @@ type mailPlatformClient struct {
 
 func NewMailPlatformClient(cc grpc.ClientConnInterface) MailPlatformClient {
 	return &mailPlatformClient{cc}
+}
+
+func (c *mailPlatformClient) Check(ctx context.Context, in *CheckRequest, opts ...grpc.CallOption) (*Done, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Done)
+	err := c.cc.Invoke(ctx, MailPlatform_Check_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 func (c *mailPlatformClient) ConsentURL(ctx context.Context, in *ConsentURLRequest, opts ...grpc.CallOption) (*URL, error) {
@@ -346,6 +359,8 @@ func (c *mailPlatformClient) Rename(ctx context.Context, in *RenameRequest, opts
 // All implementations must embed UnimplementedMailPlatformServer
 // for forward compatibility.
 type MailPlatformServer interface {
+	// Whether the platform takes the operator's application and credential.
+	Check(context.Context, *CheckRequest) (*Done, error)
 	// How a tenant is connected.
 	ConsentURL(context.Context, *ConsentURLRequest) (*URL, error)
 	Granted(context.Context, *GrantedRequest) (*GrantedAnswer, error)
@@ -385,6 +400,9 @@ type MailPlatformServer interface {
 // pointer dereference when methods are called.
 type UnimplementedMailPlatformServer struct{}
 
+func (UnimplementedMailPlatformServer) Check(context.Context, *CheckRequest) (*Done, error) {
+	return nil, status.Error(codes.Unimplemented, "method Check not implemented")
+}
 func (UnimplementedMailPlatformServer) ConsentURL(context.Context, *ConsentURLRequest) (*URL, error) {
 	return nil, status.Error(codes.Unimplemented, "method ConsentURL not implemented")
 }
@@ -479,6 +497,24 @@ func RegisterMailPlatformServer(s grpc.ServiceRegistrar, srv MailPlatformServer)
 		t.testEmbeddedByValue()
 	}
 	s.RegisterService(&MailPlatform_ServiceDesc, srv)
+}
+
+func _MailPlatform_Check_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CheckRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MailPlatformServer).Check(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MailPlatform_Check_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MailPlatformServer).Check(ctx, req.(*CheckRequest))
+	}
+	return interceptor(ctx, in, info, handler)
 }
 
 func _MailPlatform_ConsentURL_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
@@ -938,6 +974,10 @@ var MailPlatform_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "tenantry.plugin.v1.MailPlatform",
 	HandlerType: (*MailPlatformServer)(nil),
 	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "Check",
+			Handler:    _MailPlatform_Check_Handler,
+		},
 		{
 			MethodName: "ConsentURL",
 			Handler:    _MailPlatform_ConsentURL_Handler,

@@ -71,6 +71,13 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, callLimit)
 }
 
+func (m mailClient) Check(ctx context.Context) error {
+	_, err := call(ctx, m.open, proto.MailPlatformClient.Check, func(c *proto.Connection) *proto.CheckRequest {
+		return &proto.CheckRequest{Connection: c}
+	})
+	return err
+}
+
 func (m mailClient) ConsentURL(ctx context.Context, state, redirect string) (string, error) {
 	a, err := call(ctx, m.open, proto.MailPlatformClient.ConsentURL, func(c *proto.Connection) *proto.ConsentURLRequest {
 		return &proto.ConsentURLRequest{Connection: c, State: state, Redirect: redirect}

@@ -19,7 +19,7 @@ type mailServer struct {
 }
 
 // consent, within and carryOut make the provider for one call and run it.
-func consent[T, A any](s *mailServer, c *proto.Connection, do func(ports.Consent) (T, error), out func(T) *A) (*A, error) {
+func consent[T, A any](s *mailServer, c *proto.Connection, do func(ports.MailPlatform) (T, error), out func(T) *A) (*A, error) {
 	p, err := s.platform(connectionIn(c))
 	if err != nil {
 		return nil, toStatus(err)
@@ -55,28 +55,34 @@ func carryOut(s *mailServer, q request, do func(ports.MailTenant) error) (*proto
 		func(struct{}) *proto.Done { return &proto.Done{} })
 }
 
+func (s *mailServer) Check(ctx context.Context, q *proto.CheckRequest) (*proto.Done, error) {
+	return consent(s, q.GetConnection(),
+		func(p ports.MailPlatform) (struct{}, error) { return struct{}{}, p.Check(ctx) },
+		func(struct{}) *proto.Done { return &proto.Done{} })
+}
+
 func urlOut(u string) *proto.URL { return &proto.URL{Url: u} }
 
 func (s *mailServer) ConsentURL(ctx context.Context, q *proto.ConsentURLRequest) (*proto.URL, error) {
-	return consent(s, q.GetConnection(), func(c ports.Consent) (string, error) {
+	return consent(s, q.GetConnection(), func(c ports.MailPlatform) (string, error) {
 		return c.ConsentURL(ctx, q.GetState(), q.GetRedirect())
 	}, urlOut)
 }
 
 func (s *mailServer) Granted(ctx context.Context, q *proto.GrantedRequest) (*proto.GrantedAnswer, error) {
-	return consent(s, q.GetConnection(), func(c ports.Consent) (tenant.GUID, error) {
+	return consent(s, q.GetConnection(), func(c ports.MailPlatform) (tenant.GUID, error) {
 		return c.Granted(ctx, q.GetQuery())
 	}, func(t tenant.GUID) *proto.GrantedAnswer { return &proto.GrantedAnswer{Tenant: string(t)} })
 }
 
 func (s *mailServer) SignInURL(ctx context.Context, q *proto.SignInURLRequest) (*proto.URL, error) {
-	return consent(s, q.GetConnection(), func(c ports.Consent) (string, error) {
+	return consent(s, q.GetConnection(), func(c ports.MailPlatform) (string, error) {
 		return c.SignInURL(ctx, signInIn(q.GetSignIn()))
 	}, urlOut)
 }
 
 func (s *mailServer) Administrator(ctx context.Context, q *proto.AdministratorRequest) (*proto.AdministratorAnswer, error) {
-	return consent(s, q.GetConnection(), func(c ports.Consent) (tenant.Administrator, error) {
+	return consent(s, q.GetConnection(), func(c ports.MailPlatform) (tenant.Administrator, error) {
 		return c.Administrator(ctx, signInIn(q.GetSignIn()), secret.New(string(q.GetCode())))
 	}, administratorOut)
 }

@@ -66,11 +66,14 @@ func TestEveryMethodCrosses(t *testing.T) {
 		{platform, direct},
 		{platform.For("t-1"), direct.For("t-1")},
 	} {
-		port := reflect.TypeFor[ports.Consent]()
+		port := reflect.TypeFor[ports.MailPlatform]()
 		if _, ok := pair.far.(ports.MailTenant); ok {
 			port = reflect.TypeFor[ports.MailTenant]()
 		}
 		for m := range port.Methods() {
+			if m.Name == "For" {
+				continue // it calls nobody
+			}
 			methods++
 			t.Run(m.Name, func(t *testing.T) {
 				args := arguments(t, m.Type)
@@ -85,8 +88,8 @@ func TestEveryMethodCrosses(t *testing.T) {
 			})
 		}
 	}
-	if methods < 25 {
-		t.Fatalf("%d methods walked, the port has 25", methods)
+	if methods < 26 {
+		t.Fatalf("%d methods walked, the port has 26", methods)
 	}
 }
 

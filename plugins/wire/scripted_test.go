@@ -48,6 +48,11 @@ func filled[T any](at string) (T, error) {
 	return v, nil
 }
 
+func (s *scripted) Check(context.Context) error {
+	s.asked("Check")
+	return nil
+}
+
 func (s *scripted) ConsentURL(_ context.Context, state, redirect string) (string, error) {
 	s.asked("ConsentURL", state, redirect)
 	return filled[string]("consent url")

@@ -22,10 +22,18 @@ import (
 // tenant: a nil field keeps the fake's behaviour.
 type brokenPlatform struct {
 	ports.MailPlatform
+	check         func() error
 	granted       func(ports.MailPlatform, string) (tenant.GUID, error)
 	signInURL     func(ports.MailPlatform, ports.SignIn) (string, error)
 	administrator func(ports.MailPlatform, ports.SignIn, secret.Text) (tenant.Administrator, error)
 	tenants       func(ports.MailTenant) ports.MailTenant
+}
+
+func (b brokenPlatform) Check(ctx context.Context) error {
+	if b.check != nil {
+		return b.check()
+	}
+	return b.MailPlatform.Check(ctx)
 }
 
 func (b brokenPlatform) Granted(ctx context.Context, query string) (tenant.GUID, error) {
@@ -240,6 +248,7 @@ func TestSuiteNoticesBrokenPromises(t *testing.T) {
 			who, _ := p.Administrator(context.Background(), s, c)
 			return who, nil
 		}},
+		"a good credential is refused":       {check: func() error { return fault.AccessDenied.With("no") }},
 		"built-in domain as default":         breaks(func(m ports.MailTenant) forgetsDefault { return forgetsDefault{m} }),
 		"built-in domains listed":            breaks(func(m ports.MailTenant) listsBuiltin { return listsBuiltin{m} }),
 		"unknown domain is no refusal":       breaks(func(m ports.MailTenant) unknownIsZero { return unknownIsZero{m} }),

@@ -12,6 +12,9 @@ import (
 )
 
 var consentChecks = []check{
+	{"the platform takes the operator's credential", func(t testing.TB, w World) {
+		must(t, "check", w.Platform().Check(call(t)))
+	}},
 	{"consent and sign-in prove tenant and administrator", func(t testing.TB, w World) {
 		who := w.NewTenant(t, Setup{})
 		if id := grant(t, w, who); id != who.GUID {

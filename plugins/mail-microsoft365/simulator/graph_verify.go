@@ -40,13 +40,13 @@ func verifyDomain(c *graphCall) result {
 			return refuse(errNotFound.of(name))
 		case d.Verified:
 			return refuse(errVerified.of(""))
+		case elsewhere || t.deniesDomain(name): // for good, whatever the DNS says
+			return refuse(errElsewhere.of(name))
 		case !found || !d.Denied.over(c.now):
 			if !found {
 				d.Denied = after(c.now, t.Behaviour.DNSNegativeMS)
 			}
 			return refuse(errNoRecord.of(name))
-		case elsewhere || t.deniesDomain(name):
-			return refuse(errElsewhere.of(name))
 		}
 		d.Verified, d.Root = true, true
 		return c.one(http.StatusOK, "domains", domainObject(*d, "AvailableImmediately"))
