@@ -14,7 +14,7 @@ import "embed"
 // Release counts the releases that changed the schema. A migration that older
 // binaries cannot live with raises min_release in schema_release to the first
 // release that can; because of expand and contract that is never the newest.
-const Release = 1
+const Release = 2
 
 // Files are the migrations.
 //

@@ -47,7 +47,7 @@ func schemas(t *testing.T, database string) func(testing.TB) string {
 // migrated opens an empty, migrated store.
 func migrated(t testing.TB, url string, hooks ...bun.QueryHook) *Store {
 	t.Helper()
-	s, err := open(t.Context(), url, Options{}, hooks...)
+	s, err := open(t.Context(), url, Options{Operator: contract.Operator}, hooks...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func migrated(t testing.TB, url string, hooks ...bun.QueryHook) *Store {
 var suites = map[string]func(*testing.T, func(testing.TB) contract.Stores){
 	"accounts": contract.Accounts, "keys": contract.Keys, "tenants": contract.Tenants,
 	"assignments": contract.Assignments, "discovered": contract.Discovered, "domains": contract.Domains,
-	"mailboxes": contract.MailboxStore, "flows": contract.ConnectFlows,
+	"mailboxes": contract.MailboxStore, "flows": contract.ConnectFlows, "audit": contract.Audit,
 }
 
 func TestContract(t *testing.T) {

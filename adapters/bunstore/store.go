@@ -6,6 +6,7 @@
 package bunstore
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"strings"
@@ -32,15 +33,18 @@ type Options struct {
 	MaxConns int
 	// Synchronous is SQLite's pragma: NORMAL unless set, which can lose the
 	// last commits at a power loss (never at a crash); FULL loses none.
-	Synchronous    string
+	Synchronous string
+	// Operator is who acts through this Store, for the audit.
+	Operator       string
 	TracerProvider trace.TracerProvider
 	MeterProvider  metric.MeterProvider
 }
 
 // Store is the database.
 type Store struct {
-	db  *bun.DB
-	log *slog.Logger
+	db       *bun.DB
+	log      *slog.Logger
+	operator string
 }
 
 var _ interface {
@@ -52,6 +56,7 @@ var _ interface {
 	ports.Domains
 	ports.MailboxStore
 	ports.ConnectFlows
+	ports.Audit
 } = (*Store)(nil)
 
 // Open connects to sqlite:///path, Memory or postgres://…, and refuses a
@@ -68,7 +73,7 @@ func open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*
 	for _, hook := range append(hooks, newTracing(o)) {
 		db = db.WithQueryHook(hook)
 	}
-	s := &Store{db: db, log: o.Log}
+	s := &Store{db: db, log: o.Log, operator: text(cmp.Or(o.Operator, "unknown"))}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

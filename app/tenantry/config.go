@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -34,6 +35,7 @@ type Config struct {
 	PluginDir   string `koanf:"plugin_dir" help:"folder of the provider plugins and their catalog; plugins beside the binary unless set"`
 	KeyPrefix   string `koanf:"key_prefix" default:"tny" help:"first part of API keys"`
 	LogLevel    string `koanf:"log_level" default:"info" help:"debug, info, warn or error"`
+	Operator    string `koanf:"operator" help:"who the audit says ran a command; the system's user and host unless set"`
 
 	DNSResolvers    []string `koanf:"dns_resolvers" help:"recursive resolvers, addresses with ports; those of the system unless set"`
 	DNSPort         int      `koanf:"dns_port" default:"53" help:"port of authoritative servers"`
@@ -174,6 +176,7 @@ func (c Config) complete() (Config, error) {
 		}
 		c.PluginDir = filepath.Join(filepath.Dir(self), "plugins")
 	}
+	c.Operator = cmp.Or(c.Operator, operatorHere())
 	c.PublicURL = strings.TrimSuffix(c.PublicURL, "/")
 	return c, c.check()
 }

@@ -143,7 +143,7 @@ func openStore(ctx context.Context, c Config, log *slog.Logger) (*bunstore.Store
 	if err := dataFolder(c); err != nil {
 		return nil, err
 	}
-	store, err := bunstore.Open(ctx, c.DatabaseURL, bunstore.Options{Log: log})
+	store, err := bunstore.Open(ctx, c.DatabaseURL, bunstore.Options{Log: log, Operator: c.Operator})
 	if err != nil {
 		return nil, fmt.Errorf("database: %w", err)
 	}

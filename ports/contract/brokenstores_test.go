@@ -254,7 +254,7 @@ func TestStoreSuitesNoticeBrokenPromises(t *testing.T) {
 }
 
 func openMemory(t testing.TB) Stores {
-	s, err := bunstore.Open(t.Context(), bunstore.Memory, bunstore.Options{})
+	s, err := bunstore.Open(t.Context(), bunstore.Memory, bunstore.Options{Operator: Operator})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,6 +27,7 @@ type Stores interface {
 	ports.Domains
 	ports.MailboxStore
 	ports.ConnectFlows
+	ports.Audit
 }
 
 // storeCheck is one promise of a store port, on an empty database.
@@ -70,6 +71,13 @@ func MailboxStore(t *testing.T, open func(testing.TB) Stores) {
 
 // ConnectFlows runs the contract of ports.ConnectFlows.
 func ConnectFlows(t *testing.T, open func(testing.TB) Stores) { runStores(t, open, flowChecks) }
+
+// Audit runs the contract of ports.Audit. open returns an empty store for
+// Operator.
+func Audit(t *testing.T, open func(testing.TB) Stores) { runStores(t, open, auditChecks) }
+
+// Operator is for whom the stores of these suites are opened.
+const Operator = "carol@desk"
 
 // now is a time with microseconds, which is what stores keep.
 var now = time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
