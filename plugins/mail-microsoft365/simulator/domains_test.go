@@ -122,6 +122,7 @@ func TestVerify(t *testing.T) {
 		{"TXT in two strings", nil, []string{`TXT "MS=" "%TOKEN%"`}, ""},
 		{"the MX alternative", nil, []string{`MX 32767 %TOKEN%.msv1.invalid.`}, ""},
 		{"owned elsewhere", m{"elsewhere": []string{domain}}, []string{`TXT "MS=%TOKEN%"`}, "graph-verified-elsewhere"},
+		{"owned elsewhere, record missing", m{"elsewhere": []string{domain}}, nil, "graph-verified-elsewhere"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tn := start(t).connected()
@@ -150,8 +151,8 @@ func TestVerifyAgain(t *testing.T) {
 	golden(t, "graph-not-found", tn.graph("POST", "/domains/other.example/verify", nil))
 }
 
-// TestVerifiedInAnotherTenant: adding works, verifying does not, also when the
-// record is right.
+// TestVerifiedInAnotherTenant: adding works, verifying does not, whether the
+// record is there or not.
 func TestVerifiedInAnotherTenant(t *testing.T) {
 	s := start(t)
 	one, two := s.connected(), s.connected()
@@ -159,6 +160,7 @@ func TestVerifiedInAnotherTenant(t *testing.T) {
 	if a := two.graph("POST", "/domains", m{"id": domain}); a.status != http.StatusCreated {
 		t.Fatalf("%d %s", a.status, a.raw)
 	}
+	golden(t, "graph-verified-elsewhere", two.graph("POST", "/domains/"+domain+"/verify", nil))
 	two.publishProof(domain)
 	golden(t, "graph-verified-elsewhere", two.graph("POST", "/domains/"+domain+"/verify", nil))
 }
