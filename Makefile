@@ -40,11 +40,12 @@ check: ## vet, lint, generated files fresh, import rules, API lint
 	@$(GO) test -count=1 ./docs
 	@$(MAKE) --no-print-directory lint-api
 
-lint-api: ## check the OpenAPI document with Spectral and Redocly
+lint-api: ## check the OpenAPI document with Spectral and Redocly, and that it breaks no caller
 	@.ci/need nodejs npm
 	@.ci/npm .ci/api-lint
 	@.ci/api-lint/node_modules/.bin/spectral lint --ruleset .ci/api-lint/.spectral.yaml --fail-severity=hint docs/openapi.yaml
 	@REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true .ci/api-lint/node_modules/.bin/redocly lint --extends recommended docs/openapi.yaml
+	@.ci/oasdiff/guard $(BASE)
 
 openapi: ## write docs/openapi.yaml from the code
 	@$(GO) run ./app/tenantry openapi > docs/openapi.yaml.new && mv docs/openapi.yaml.new docs/openapi.yaml

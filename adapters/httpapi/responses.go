@@ -126,7 +126,15 @@ func refusals(status int, list []fault.Code) *huma.Response {
 	}
 }
 
-func exampleDetail(c fault.Code) string { return strings.ToLower(c.Title[:1]) + c.Title[1:] }
+// exampleDetail is the title within a sentence: DKIM and Idempotency-Key stay
+// as they are.
+func exampleDetail(c fault.Code) string {
+	first, _, _ := strings.Cut(c.Title, " ")
+	if strings.ToLower(first[1:]) != first[1:] {
+		return c.Title
+	}
+	return strings.ToLower(c.Title[:1]) + c.Title[1:]
+}
 
 const exampleRequestID = "req-7f3c2a"
 

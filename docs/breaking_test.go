@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package docs
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestBreakingChanges plants changes in a copy of the document and asks the
+// guard of `make lint-api`, which compares with the copy's last commit.
+func TestBreakingChanges(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, old, now, notices string }{
+		{"nothing changed", "", "", ""},
+		{"a member of an answer removed", "        mailbox_count:\n", "        mailboxes_counted:\n", "removed the required property `tenants/items/mailbox_count`"},
+		{"a new required member of a body", "account_password", "mailbox_password", "added the new required request property `mailbox_password`"},
+		{"a status removed", `        "402":`, `        "499":`, "removed the non-success response with the status `402`"},
+		{"a success removed", `        "200":`, `        "201":`, "removed the success response with the status `200`"},
+		{"a list of values narrowed for requests", "          description: A verified domain of the tenant.\n", "          enum: [one.example]\n", "restricted to a list of enum values"},
+		{"a value added to an answer", "            - create_mailboxes\n", "            - create_mailboxes\n            - dance\n", "added the new `dance` enum value"},
+		{"a type changed", "        count:\n          description: How many there are.\n          format: int64\n          type: integer\n", "        count:\n          type: string\n", "changed from `integer/int64` to `string`"},
+		{"a path removed", "  /v1/tenants/connect-url:\n", "  /v1/tenants/connect-link:\n", "api path removed"},
+		{"an operation renamed", "      operationId: list-tenants\n", "      operationId: tenants\n", "api operation id `list-tenants` removed"},
+		{"a member of every refusal removed", "        request_id:\n          description:", "        request:\n          description:", "removed the required property `request_id`"},
+		{"a code added to a refusal", "                          - no_api_plan\n", "                          - no_api_plan\n                          - another_code\n", ""},
+		{"an extension added", "      operationId: list-tenants\n", "      operationId: list-tenants\n      x-note: no break\n", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			folder := repository(t)
+			change(t, folder, tt.old, tt.now)
+			said, err := guard(folder)
+			if (err != nil) != (tt.notices != "") || !strings.Contains(said, tt.notices) {
+				t.Errorf("%v, and not %q:\n%s", err, tt.notices, said)
+			}
+		})
+	}
+}
+
+// TestAcceptedBreak: a break that is meant passes by the very line that the
+// guard printed, and only that one.
+func TestAcceptedBreak(t *testing.T) {
+	t.Parallel()
+	folder := repository(t)
+	change(t, folder, `        "402":`, `        "499":`)
+	said, err := guard(folder)
+	if err == nil {
+		t.Fatal("the break was not noticed")
+	}
+	accepted := filepath.Join(folder, ".ci", "oasdiff", "accepted.txt")
+	if err := os.MkdirAll(filepath.Dir(accepted), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(said, "\n")
+	if err := os.WriteFile(accepted, []byte("# Why it is meant.\n"+strings.Join(lines[1:len(lines)-2], "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := guard(folder); err != nil {
+		t.Errorf("an accepted break fails: %s", said)
+	}
+	change(t, folder, "  /v1/tenants/connect-url:\n", "  /v1/tenants/connect-link:\n")
+	if said, err := guard(folder); err == nil || !strings.Contains(said, "connect-url") || strings.Contains(said, "402") {
+		t.Errorf("another break: %v\n%s", err, said)
+	}
+}
+
+// TestBaseOfTheGuard: what the document is compared with.
+func TestBaseOfTheGuard(t *testing.T) {
+	t.Parallel()
+	folder := repository(t)
+	fails := func(when string, want bool, base ...string) {
+		t.Helper()
+		if said, err := guard(folder, base...); (err != nil) != want {
+			t.Errorf("%s: %v\n%s", when, err, said)
+		}
+	}
+	change(t, folder, "  /v1/tenants/connect-url:\n", "  /v1/tenants/connect-link:\n")
+	git(t, folder, "commit", "-qam", "a break")
+	fails("committed on main, before the first release", true)
+	git(t, folder, "commit", "-q", "--allow-empty", "-m", "something else")
+	fails("one commit later", true)
+	git(t, folder, "tag", "v1.0.0")
+	fails("a release later", false)
+	fails("with a base that was named", true, "v1.0.0~2")
+	fails("with a base that does not exist", true, "nowhere")
+	git(t, folder, "tag", "-d", "v1.0.0")
+	git(t, folder, "switch", "-qc", "branch")
+	change(t, folder, "      operationId: list-tenants\n", "      operationId: list-tenants\n      x-note: no break\n")
+	git(t, folder, "commit", "-qam", "no break")
+	fails("on a branch, which starts at the break", false)
+}
+
+// repository is a new one whose first commit holds the document.
+func repository(t *testing.T) string {
+	t.Helper()
+	folder := t.TempDir()
+	document, err := os.ReadFile("openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(folder, "docs"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "docs", "openapi.yaml"), document, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	git(t, folder, "init", "-q", "-b", "main")
+	git(t, folder, "add", ".")
+	git(t, folder, "commit", "-qm", "the document")
+	return folder
+}
+
+func git(t *testing.T, folder string, args ...string) {
+	t.Helper()
+	cmd := exec.Command("git", append([]string{"-c", "user.name=test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false"}, args...)...)
+	cmd.Dir = folder
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+}
+
+// change replaces old, everywhere, and fails when there is none.
+func change(t *testing.T, folder, old, now string) {
+	t.Helper()
+	path := filepath.Join(folder, "docs", "openapi.yaml")
+	document, err := os.ReadFile(path)
+	if err != nil || !strings.Contains(string(document), old) {
+		t.Fatalf("the document has no %q: %v", old, err)
+	}
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(document), old, now)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func guard(folder string, base ...string) (string, error) {
+	script, err := filepath.Abs("../.ci/oasdiff/guard")
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.Command(script, base...)
+	cmd.Dir = folder
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
