@@ -15,7 +15,7 @@ import (
 
 // Services is what the control interface moves of the service itself.
 type Services struct {
-	Accounts ports.Accounts
+	Accounts Accounts
 	Keys     ports.Keys
 	// Consent tells where an administrator consents, for tenants that the
 	// operator manages.
@@ -64,11 +64,10 @@ func (w *World) Control(s Services) http.Handler {
 		"GET /calls":                          c.calls,
 		"DELETE /calls":                       c.forget("/calls"),
 		"POST /plugins/{name}/kill":           c.killPlugin,
-		"/":                                   c.pass,
 	} {
 		mux.Handle(pattern, handle(w.log, do))
 	}
-	return mux
+	return w.route(mux, c.pass)
 }
 
 func notYet(why string) call {

@@ -95,11 +95,25 @@ func TestControlRefusesWhatItDoesNotUnderstand(t *testing.T) {
 		{"POST /faults", `{"kind":"status"}`, 400},
 		{"POST /faults", `[]`, 400},
 		{"POST /faults", `{"provider":"nobody"}`, 404},
+		{"POST /faults", `{"provider":"cloudflare","kind":"status","status":503,"times":1}`, 501},
 		{"GET /calls", ``, 400},
 		{"GET /calls?provider=without", ``, 404},
 		{"POST /plugins/nobody/kill", ``, 404},
 		{"GET /nothing", ``, 404},
-		{"PUT /accounts", `{}`, 404},
+		{"GET /", ``, 404},
+		{"GET //calls?provider=fake", ``, 404},
+		{"GET /zones/example-one.test/records/", ``, 404},
+		{"PUT /accounts", `{}`, 400},
+		{"GET /accounts/" + s.ready.AccountID + "/plan", ``, 400},
+		{"GET /tenants", ``, 400},
+		{"GET /tenants/" + s.tenant + "/consent", ``, 400},
+		{"GET /managed", ``, 400},
+		{"POST /zones/example-one.test/records", `[]`, 400},
+		{"GET /enforcement/run", ``, 400},
+		{"GET /clock", ``, 400},
+		{"GET /faults", ``, 400},
+		{"PATCH /calls", ``, 400},
+		{"GET /plugins/fake/kill", ``, 400},
 	} {
 		t.Run(tt.call+" "+tt.body, func(t *testing.T) {
 			method, path, _ := strings.Cut(tt.call, " ")
@@ -110,6 +124,15 @@ func TestControlRefusesWhatItDoesNotUnderstand(t *testing.T) {
 				t.Fatalf("got %d %s, want %d", status, body, tt.status)
 			}
 		})
+	}
+}
+
+// TestCallsOfEveryProvider: the providers of the contract have a journal, which
+// is empty where no simulator of theirs runs.
+func TestCallsOfEveryProvider(t *testing.T) {
+	s := newSandbox(t)
+	for _, id := range []string{"microsoft365", "cloudflare", "powerdns", "rfc2136", "instantly", "plusvibe", "smartlead", "salesblink", "emailbison"} {
+		s.must("GET", "/calls?provider="+id, "", "[]")
 	}
 }
 

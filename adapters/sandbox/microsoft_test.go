@@ -85,6 +85,13 @@ func TestTheBundledSimulator(t *testing.T) {
 		{"POST /clock", `{"advance":"1h"}`, http.StatusOK, `{}`},
 		{"POST /tenants", `{"bootstrap":"denied","smtp_auth":"refused"}`, http.StatusOK, `"tenant_id"`},
 		{"POST /tenants", ``, http.StatusOK, `"admin"`},
+		{"DELETE /tenants/" + id, ``, http.StatusBadRequest, `error`},
+		{"GET /tenants/" + id + "/revoke", ``, http.StatusBadRequest, `error`},
+		{"GET /tenants/" + id + "/moon", ``, http.StatusNotFound, `error`},
+		{"GET /tenants/nobody", ``, http.StatusNotFound, `error`},
+		{"POST /tenants/" + id + "/revoke", `{} {}`, http.StatusBadRequest, `error`},
+		{"POST /tenants/" + id + "/revoke", `{}}`, http.StatusBadRequest, `error`},
+		{"GET /messages", ``, http.StatusBadRequest, `error`},
 		{"POST /messages", `{"mailbox":"a@b.c","count":1}`, http.StatusNotImplemented, `error`},
 	} {
 		method, path, _ := strings.Cut(c.call, " ")

@@ -91,7 +91,10 @@ func (c *controller) calls(r *http.Request) (any, error) {
 		return nil, badCall("provider is missing in the query")
 	}
 	s, err := c.simulator(provider)
-	if err != nil {
+	switch {
+	case errors.Is(err, errNoneRuns):
+		return []struct{}{}, nil // nothing was ever asked
+	case err != nil:
 		return nil, err
 	}
 	return s.relay(r, "/calls")

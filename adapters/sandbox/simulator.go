@@ -113,6 +113,14 @@ func stopAll(list []*simulator) {
 	wg.Wait()
 }
 
+// providers are the ids of all that the service knows, with a simulator or
+// without.
+var providers = []string{"microsoft365", "cloudflare", "powerdns", "rfc2136",
+	"instantly", "plusvibe", "smartlead", "salesblink", "emailbison"}
+
+// errNoneRuns: the provider is known, but nothing stands in for it here.
+const errNoneRuns = later("no simulator of this provider runs here")
+
 // simulator finds the stand-in of a provider.
 func (w *World) simulator(provider string) (*simulator, error) {
 	for _, s := range w.simulators {
@@ -120,7 +128,10 @@ func (w *World) simulator(provider string) (*simulator, error) {
 			return s, nil
 		}
 	}
-	return nil, missing("there is no simulator of such a provider")
+	if slices.Contains(providers, provider) {
+		return nil, errNoneRuns
+	}
+	return nil, missing("there is no such provider")
 }
 
 // answering finds the simulator that answers the control calls below a first

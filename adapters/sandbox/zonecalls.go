@@ -16,11 +16,8 @@ func (w *World) surroundings() http.Handler {
 	}))
 	mux.Handle("GET /zones/{name}/records", handle(w.log, w.records))
 	mux.Handle("PUT /zones/{name}/records", handle(w.log, w.replaceRecords))
-	mux.Handle("/", handle(w.log, noSuchCall))
-	return mux
+	return w.route(mux, noSuchCall)
 }
-
-func noSuchCall(*http.Request) (any, error) { return nil, missing("there is no such call") }
 
 func (w *World) records(r *http.Request) (any, error) { return w.zones.Records(r.PathValue("name")) }
 

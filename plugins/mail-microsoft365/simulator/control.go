@@ -21,10 +21,7 @@ func (s *simulator) control() http.Handler {
 	mux.HandleFunc("POST /_control/messages", func(w http.ResponseWriter, _ *http.Request) {
 		simulate.Refuse(w, http.StatusNotImplemented, "messages come with message trace")
 	})
-	mux.HandleFunc("/_control/", func(w http.ResponseWriter, _ *http.Request) {
-		simulate.Refuse(w, http.StatusNotFound, "there is no such control call")
-	})
-	return mux
+	return simulate.Calls(mux, nil)
 }
 
 // newTenant is the body of POST /_control/tenants.

@@ -15,8 +15,10 @@ type badCall struct{ text string }
 
 func (b badCall) Error() string { return b.text }
 
-// controls adds the shared part of the control interface.
-func (k *Kit) controls(mux *http.ServeMux, rest http.Handler) {
+// controls serves the shared part of the control interface, and hands the rest
+// on.
+func (k *Kit) controls(rest http.Handler) http.Handler {
+	mux := http.NewServeMux()
 	mux.HandleFunc("POST /_control/clock", func(w http.ResponseWriter, r *http.Request) {
 		var c clockCall
 		err := Read(r, &c)
@@ -37,7 +39,7 @@ func (k *Kit) controls(mux *http.ServeMux, rest http.Handler) {
 	mux.HandleFunc("DELETE /_control/calls", func(w http.ResponseWriter, _ *http.Request) {
 		k.done(w, struct{}{}, k.journal.empty())
 	})
-	mux.Handle("/_control/", rest)
+	return Calls(mux, rest)
 }
 
 func (k *Kit) addFault(r *http.Request) error {
@@ -74,7 +76,7 @@ func Read(r *http.Request, v any) error {
 	if err := in.Decode(v); err != nil && !errors.Is(err, io.EOF) {
 		return badCall{"body: " + err.Error()}
 	}
-	if in.More() {
+	if _, err := in.Token(); !errors.Is(err, io.EOF) {
 		return badCall{"body: more than one value"}
 	}
 	return nil

@@ -80,7 +80,7 @@ func Open(name string, o Options) (*Kit, error) {
 // and below /_control/ the shared control calls and, for the rest, control.
 func (k *Kit) Handler(p Provider, control http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	k.controls(mux, control)
+	mux.Handle("/_control/", k.controls(control))
 	mux.Handle("/", k.around(p))
 	return mux
 }
