@@ -53,7 +53,7 @@ func command() *cobra.Command {
 		return nil
 	}
 	root.AddCommand(serveCommand(), devCommand(), demoCommand(), migrateCommand(), openapiCommand(), accountCommand(), keyCommand(),
-		tenantCommand(), auditCommand(), pluginCommand(), versionCommand())
+		tenantCommand(), auditCommand(), pluginCommand(), keysetCommand(), versionCommand())
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	strict(root)
 	return root

@@ -75,6 +75,7 @@ func assemble(ctx context.Context, c Config, log *slog.Logger, publicURL string,
 	if err != nil {
 		return nil, fmt.Errorf("keyset: %w", err)
 	}
+	sealer.Log = log
 	if s.store, err = openStore(ctx, c, log); err != nil {
 		return nil, err
 	}

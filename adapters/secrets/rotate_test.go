@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package secrets_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/core/secret"
+)
+
+func created(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "keyset.json")
+	if _, err := secrets.CreateKeyset(path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func sealed(t *testing.T, s *secrets.Sealer) []byte {
+	t.Helper()
+	text, err := s.Seal(secret.New(canary), "p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func opens(t *testing.T, s *secrets.Sealer, text []byte) {
+	t.Helper()
+	if got, err := s.Open(text, "p"); err != nil || got.Reveal() != canary {
+		t.Fatalf("does not open: %v", err)
+	}
+}
+
+// statuses are the keys' statuses, oldest first.
+func statuses(t *testing.T, keys []secrets.Key, err error) string {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, k := range keys {
+		all = append(all, string(k.Status))
+	}
+	return strings.Join(all, " ")
+}
+
+func TestCreateOverwritesNothing(t *testing.T) {
+	path := created(t)
+	before, _ := os.ReadFile(path)
+	if _, err := secrets.CreateKeyset(path); !errors.Is(err, fs.ErrExist) {
+		t.Fatalf("created again: %v", err)
+	}
+	if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
+		t.Fatal("the keyset has changed")
+	}
+}
+
+func TestRotationKeepsWhatOlderKeysSealed(t *testing.T) {
+	path := created(t)
+	if err := os.Chmod(path, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	first := sealed(t, open(t, path))
+	keys, err := secrets.Rotate(path)
+	if got := statuses(t, keys, err); got != "old primary" {
+		t.Fatalf("after the first rotation: %s", got)
+	}
+	s := open(t, path)
+	second := sealed(t, s)
+	if bytes.Equal(first[:5], second[:5]) {
+		t.Fatal("sealed with the old key")
+	}
+	opens(t, s, first)
+	opens(t, s, second)
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) != 1 {
+		t.Errorf("files beside the keyset: %v (%v)", left, err)
+	}
+}
+
+// A replica that has the staged key opens what the first one that promotes it
+// seals.
+func TestStagedRotationForReplicas(t *testing.T) {
+	path := created(t)
+	replica := filepath.Join(t.TempDir(), "keyset.json")
+	before := sealed(t, open(t, path))
+	keys, err := secrets.Stage(path)
+	if got := statuses(t, keys, err); got != "primary staged" {
+		t.Fatalf("staged: %s", got)
+	}
+	if _, err := secrets.Stage(path); !errors.Is(err, secrets.ErrStaged) {
+		t.Fatalf("staged twice: %v", err)
+	}
+	if !bytes.Equal(before[:5], sealed(t, open(t, path))[:5]) {
+		t.Fatal("a staged key seals")
+	}
+	raw, err := secrets.ReadKeyset(path)
+	if err == nil {
+		err = secrets.PlaceKeyset(replica, raw)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err = secrets.Rotate(path)
+	if got := statuses(t, keys, err); got != "old primary" {
+		t.Fatalf("promoted: %s", got)
+	}
+	opens(t, open(t, replica), sealed(t, open(t, path)))
+	if keys, err = secrets.Keys(path); statuses(t, keys, err) != "old primary" {
+		t.Fatalf("read again: %v", keys)
+	}
+}
+
+func TestRotationsAtOnceAllCount(t *testing.T) {
+	path := created(t)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if _, err := secrets.Rotate(path); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if keys, err := secrets.Keys(path); err != nil || len(keys) != 9 {
+		t.Fatalf("%d keys, %v", len(keys), err)
+	}
+}
+
+// Orchestrators mount a secret as a link to the folder of the day.
+func TestALinkedKeysetStaysLinked(t *testing.T) {
+	path := created(t)
+	link := filepath.Join(t.TempDir(), "keyset.json")
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := secrets.Rotate(link); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		t.Fatalf("the link became %v (%v)", info.Mode(), err)
+	}
+	if keys, err := secrets.Keys(path); err != nil || len(keys) != 2 {
+		t.Fatalf("%d keys, %v", len(keys), err)
+	}
+}
+
+func TestTheSealerFollowsTheFile(t *testing.T) {
+	path := created(t)
+	running, other := open(t, path), open(t, path)
+	first := sealed(t, running)
+	if _, err := secrets.Rotate(path); err != nil {
+		t.Fatal(err)
+	}
+	fresh := sealed(t, open(t, path))
+	opens(t, other, fresh) // at once
+	opens(t, other, first)
+	for end := time.Now().Add(10 * time.Second); ; <-time.After(20 * time.Millisecond) {
+		if bytes.Equal(sealed(t, running)[:5], fresh[:5]) {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("seals with the old key for ten seconds")
+		}
+	}
+	opens(t, running, first)
+}
+
+func TestABrokenFileChangesNothing(t *testing.T) {
+	path := created(t)
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	s := open(t, path)
+	s.Log = slog.New(slog.NewTextHandler(&said, nil))
+	mine := sealed(t, s)
+	unknown := sealed(t, open(t, created(t)))
+	for name, breakIt := range map[string]func() error{
+		"cut off":        func() error { return os.WriteFile(path, good[:len(good)-9], 0o600) },
+		"gone":           func() error { return os.Remove(path) },
+		"open to others": func() error { return errors.Join(os.WriteFile(path, good, 0o600), os.Chmod(path, 0o644)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			said.Reset()
+			if err := breakIt(); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				if _, err := s.Open(unknown, "p"); err == nil {
+					t.Fatal("opens what is not its own")
+				}
+			}
+			opens(t, s, mine)
+			opens(t, s, sealed(t, s))
+			if strings.Count(said.String(), "stays in use") != 1 {
+				t.Errorf("said: %s", said.String())
+			}
+			if material := fmt.Sprintf("%s", good[100:140]); strings.Contains(said.String(), material) {
+				t.Error("the log tells the keyset")
+			}
+			if err := errors.Join(os.WriteFile(path, good, 0o600), os.Chmod(path, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Open(unknown, "p"); err == nil {
+				t.Fatal("opens what is not its own")
+			}
+		})
+	}
+}
