@@ -99,13 +99,16 @@ func (r dnsRecord) MarshalJSON() ([]byte, error) {
 	}
 }
 
-// Schema describes the three kinds.
+// Schema describes the three kinds, and by what generated clients tell them
+// apart.
 func (dnsRecord) Schema(r huma.Registry) *huma.Schema {
+	txt, mx, cname := r.Schema(typeOf[txtRecord](), true, ""), r.Schema(typeOf[mxRecord](), true, ""), r.Schema(typeOf[cnameRecord](), true, "")
 	return &huma.Schema{
 		Description: "A DNS record to publish; recordType tells which kind.",
-		OneOf: []*huma.Schema{
-			r.Schema(typeOf[txtRecord](), true, ""), r.Schema(typeOf[mxRecord](), true, ""), r.Schema(typeOf[cnameRecord](), true, ""),
-		},
+		OneOf:       []*huma.Schema{txt, mx, cname},
+		Discriminator: &huma.Discriminator{PropertyName: "recordType", Mapping: map[string]string{
+			"domainDnsTxtRecord": txt.Ref, "domainDnsMxRecord": mx.Ref, "domainDnsCnameRecord": cname.Ref,
+		}},
 	}
 }
 
