@@ -50,10 +50,13 @@ func command() *cobra.Command {
 		if format, _ := cmd.Flags().GetString("output"); format != "text" && format != "json" {
 			return usageError{fmt.Errorf("--output is text or json, not %q", format)}
 		}
+		if cmd.Flags().Lookup("config") != nil {
+			warn(cmd.ErrOrStderr(), jsonWanted(cmd))
+		}
 		return nil
 	}
 	root.AddCommand(serveCommand(), devCommand(), demoCommand(), migrateCommand(), openapiCommand(), accountCommand(), keyCommand(),
-		tenantCommand(), auditCommand(), pluginCommand(), keysetCommand(), versionCommand())
+		tenantCommand(), auditCommand(), pluginCommand(), keysetCommand(), configCommand(), versionCommand())
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	strict(root)
 	return root

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+
+	"github.com/tenantry/tenantry/adapters/limiter"
+)
+
+// settingError says what is wrong with the value of a setting.
+type settingError struct {
+	setting, problem string
+}
+
+func (e settingError) Error() string { return e.setting + ": " + e.problem }
+
+// check refuses nonsense.
+func (c Config) check() error {
+	for _, problem := range c.problems() {
+		return problem
+	}
+	return nil
+}
+
+// problems lists the settings whose values make no sense.
+func (c Config) problems() []settingError {
+	var all []settingError
+	bad := func(setting, problem string, args ...any) {
+		all = append(all, settingError{setting, fmt.Sprintf(problem, args...)})
+	}
+	for _, at := range [][2]string{{"listen", c.Listen}, {"admin_listen", c.AdminListen}} {
+		if _, _, err := net.SplitHostPort(at[1]); err != nil {
+			bad(at[0], "%q is not host:port", at[1])
+		}
+	}
+	if err := c.checkPublicURL(); err != nil {
+		bad("public_url", "%v", err)
+	}
+	if err := limiter.CheckURL(c.RedisURL); err != nil {
+		bad("redis_url", "%v", err)
+	}
+	for _, address := range c.DNSResolvers {
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			bad("dns_resolvers", "%q is not host:port", address)
+		}
+	}
+	if c.DNSPort < 1 || c.DNSPort > 65535 {
+		bad("dns_port", "%d is no port", c.DNSPort)
+	}
+	if c.CircuitOpen <= 0 {
+		bad("circuit_open", "%s is no time to wait", c.CircuitOpen)
+	}
+	if _, err := logLevel(c.LogLevel); err != nil {
+		bad("log_level", "%s", strings.TrimPrefix(err.Error(), "log_level: "))
+	}
+	return all
+}
+
+func (c Config) checkPublicURL() error {
+	if c.PublicURL == "" {
+		return nil
+	}
+	u, err := url.Parse(c.PublicURL)
+	if err != nil || u.Host == "" || u.Scheme != "https" && !loopback(u) {
+		return fmt.Errorf("%q is neither https://… nor http:// on loopback", c.PublicURL)
+	}
+	if u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return errors.New("it has a query, a fragment or a user")
+	}
+	return nil
+}
+
+func loopback(u *url.URL) bool {
+	ip := net.ParseIP(u.Hostname())
+	return u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
+}
