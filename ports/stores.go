@@ -12,24 +12,6 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// Accounts is the operator's view of accounts and keys. Nothing that serves
-// requests of callers is given it.
-type Accounts interface {
-	// CreateAccount makes an account whose first member is the e-mail
-	// address. slots 0 takes the plan's. Refusals: invalid_request for an
-	// unknown plan or an address that has an account.
-	CreateAccount(ctx context.Context, email, plan string, slots int, now time.Time) (access.Account, error)
-	// Accounts lists all accounts, oldest first.
-	Accounts(ctx context.Context) ([]access.Account, error)
-	// FindAccount finds an account by id or by a member's e-mail address.
-	// Refusal: account_not_found.
-	FindAccount(ctx context.Context, idOrEmail string) (access.Account, error)
-	// SetPlan changes plan, activity and, unless 0, the number of slots.
-	SetPlan(ctx context.Context, id access.AccountID, plan string, active bool, slots int) (access.Account, error)
-	// AddKey stores a new key of an account.
-	AddKey(ctx context.Context, k access.Key) error
-}
-
 // Keys authenticates callers.
 type Keys interface {
 	// Caller finds who a key belongs to, by its hash. Refusal:
@@ -41,8 +23,8 @@ type Keys interface {
 	// Member reports whether the address is a member of the account.
 	Member(ctx context.Context, owner access.AccountID, email string) (bool, error)
 	// RotateKey replaces the key with this id by the new one in one step;
-	// of several rotations at once one wins. Refusal: invalid_api_key when
-	// the old one is no longer live.
+	// of several rotations at once one wins. The new key keeps the old one's
+	// name. Refusal: invalid_api_key when the old one is no longer live.
 	RotateKey(ctx context.Context, owner access.AccountID, oldID string, fresh access.Key) error
 }
 
@@ -59,8 +41,10 @@ type Tenants interface {
 	// Attach makes the account the tenant's one holder, in one transaction
 	// under a lock on the account: a second consent by the present holder
 	// renews ConsentedAt, ConnectedBy and the consent and takes no slot.
-	// slots is the account's ceiling. Refusals: tenant_limit_reached,
-	// tenant_held_elsewhere.
+	// slots is the account's ceiling. A managed tenant is attached on the
+	// operator's behalf, which is recorded as ports.Audit says. Refusals:
+	// tenant_limit_reached, account_closed; tenant_held_elsewhere, also for a
+	// managed tenant that the account connected itself.
 	Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, slots int) (tenant.Tenant, error)
 	// SaveTenant stores what a sync, or an operation that met a lost
 	// consent, found out: names, consent, bootstrap, SMTP AUTH, discovery,
@@ -74,8 +58,9 @@ type Tenants interface {
 
 // Assignments keeps managed tenants.
 type Assignments interface {
-	// Withdraw ends an assignment on the operator's behalf; the account
-	// remembers it until it deletes the tenant. Refusal: tenant_not_found.
+	// Withdraw ends an assignment on the operator's behalf, which is recorded
+	// as ports.Audit says; the account remembers it until it deletes the
+	// tenant. Refusal: tenant_not_found.
 	Withdraw(ctx context.Context, id tenant.GUID) (access.AccountID, error)
 	// Withdrawn reports whether the owner's assignment of this tenant was
 	// withdrawn.

@@ -6,12 +6,14 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
 
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/audit"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
 )
@@ -26,8 +28,10 @@ type accountRow struct {
 	TenantSlots int `bun:",nullzero"` // 0: the plan's
 	CreatedAt   time.Time
 
-	PlanSlots    int  `bun:",scanonly"`
-	AutomaticDNS bool `bun:"automatic_dns,scanonly"`
+	PlanSlots    int       `bun:",scanonly"`
+	AutomaticDNS bool      `bun:"automatic_dns,scanonly"`
+	ClosedAt     time.Time `bun:",scanonly"`
+	TenantsHeld  int       `bun:",scanonly"`
 }
 
 func (r accountRow) account() access.Account {
@@ -37,7 +41,8 @@ func (r accountRow) account() access.Account {
 	}
 	return access.Account{
 		ID: access.AccountID(r.AccountID), Email: r.Email, Active: r.Active, CreatedAt: r.CreatedAt.UTC(),
-		Plan: access.Plan{Name: r.Plan, TenantSlots: slots, AutomaticDNS: r.AutomaticDNS},
+		Plan:     access.Plan{Name: r.Plan, TenantSlots: slots, AutomaticDNS: r.AutomaticDNS},
+		OwnSlots: r.TenantSlots, ClosedAt: r.ClosedAt.UTC(), TenantsHeld: r.TenantsHeld,
 	}
 }
 
@@ -45,6 +50,13 @@ func (r accountRow) account() access.Account {
 func accountColumns(q *bun.SelectQuery) *bun.SelectQuery {
 	return q.ColumnExpr("a.*").ColumnExpr("p.tenant_slots AS plan_slots, p.automatic_dns").
 		Join("JOIN plans AS p ON p.name = a.plan")
+}
+
+// operatorColumns adds what only operators see.
+func operatorColumns(q *bun.SelectQuery) *bun.SelectQuery {
+	return accountColumns(q).ColumnExpr("c.closed_at").
+		ColumnExpr("(SELECT COUNT(*) FROM tenants AS t WHERE t.account_id = a.account_id) AS tenants_held").
+		Join("LEFT JOIN closed_accounts AS c ON c.account_id = a.account_id")
 }
 
 // CreateAccount implements ports.Accounts.
@@ -66,7 +78,12 @@ func (s *Store) CreateAccount(ctx context.Context, email, plan string, slots int
 		if _, err := tx.NewInsert().Model(&member).Exec(ctx); err != nil {
 			return err
 		}
-		return accountColumns(tx.NewSelect().Model(&row)).Where("a.account_id = ?", row.AccountID).Scan(ctx)
+		if err := accountColumns(tx.NewSelect().Model(&row)).Where("a.account_id = ?", row.AccountID).Scan(ctx); err != nil {
+			return err
+		}
+		return s.record(ctx, tx, audit.CreateAccount, row.AccountID, map[string]string{
+			"email": row.Email, "plan": row.Plan, "tenant_slots": strconv.Itoa(row.account().Plan.TenantSlots),
+		})
 	})
 	if err != nil {
 		return access.Account{}, err
@@ -89,19 +106,11 @@ func (s *Store) claimAddress(ctx context.Context, tx bun.IDB, email string) erro
 	return err
 }
 
-func knownPlan(ctx context.Context, tx bun.IDB, plan string) error {
-	known, err := tx.NewSelect().TableExpr("plans").Where("name = ?", text(plan)).Exists(ctx)
-	if err == nil && !known {
-		return fault.InvalidRequest.With("there is no such plan")
-	}
-	return err
-}
-
 // Accounts implements ports.Accounts.
 func (s *Store) Accounts(ctx context.Context) ([]access.Account, error) {
 	var rows []accountRow
 	err := s.run(ctx, "list accounts", func(ctx context.Context, db bun.IDB) error {
-		return accountColumns(db.NewSelect().Model(&rows)).Order("a.created_at", "a.account_id").Scan(ctx)
+		return operatorColumns(db.NewSelect().Model(&rows)).Order("a.created_at", "a.account_id").Scan(ctx)
 	})
 	accounts := make([]access.Account, 0, len(rows))
 	for _, r := range rows {
@@ -113,33 +122,12 @@ func (s *Store) Accounts(ctx context.Context) ([]access.Account, error) {
 // FindAccount implements ports.Accounts.
 func (s *Store) FindAccount(ctx context.Context, idOrEmail string) (access.Account, error) {
 	var row accountRow
+	email := mailAddress(idOrEmail)
 	err := s.run(ctx, "find account", func(ctx context.Context, db bun.IDB) error {
-		return oneAccount(accountColumns(db.NewSelect().Model(&row)).
-			Where("a.account_id = ? OR a.account_id IN (SELECT account_id FROM members WHERE email = ?)",
-				ident.Lookup(idOrEmail), mailAddress(idOrEmail)).Scan(ctx))
-	})
-	if err != nil {
-		return access.Account{}, err
-	}
-	return row.account(), nil
-}
-
-// SetPlan implements ports.Accounts.
-func (s *Store) SetPlan(ctx context.Context, id access.AccountID, plan string, active bool, slots int) (access.Account, error) {
-	var row accountRow
-	err := s.atomically(ctx, "set plan", func(ctx context.Context, tx bun.IDB) error {
-		if err := knownPlan(ctx, tx, plan); err != nil {
-			return err
-		}
-		q := tx.NewUpdate().Model((*accountRow)(nil)).Set("plan = ?", text(plan)).Set("active = ?", active)
-		if slots != 0 {
-			q = q.Set("tenant_slots = ?", slots)
-		}
-		if _, err := q.Where("account_id = ?", ident.Lookup(string(id))).Exec(ctx); err != nil {
-			return err
-		}
-		return oneAccount(accountColumns(tx.NewSelect().Model(&row)).
-			Where("a.account_id = ?", ident.Lookup(string(id))).Scan(ctx))
+		return oneAccount(operatorColumns(db.NewSelect().Model(&row)).
+			Where("a.account_id = ? OR a.account_id IN (SELECT account_id FROM members WHERE email = ?) "+
+				"OR a.email = ? AND c.closed_at IS NOT NULL", ident.Lookup(idOrEmail), email, email).
+			OrderExpr("c.closed_at IS NOT NULL, c.closed_at DESC").Limit(1).Scan(ctx))
 	})
 	if err != nil {
 		return access.Account{}, err
@@ -149,9 +137,13 @@ func (s *Store) SetPlan(ctx context.Context, id access.AccountID, plan string, a
 
 func oneAccount(err error) error {
 	if errors.Is(err, sql.ErrNoRows) {
-		return fault.AccountNotFound.With("there is no account with this id or e-mail address")
+		return noAccount()
 	}
 	return err
+}
+
+func noAccount() error {
+	return fault.AccountNotFound.With("there is no account with this id or e-mail address")
 }
 
 // mailAddress is the form in which members are told apart.

@@ -11,6 +11,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/audit"
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/tenant"
 )
@@ -18,26 +19,28 @@ import (
 // Withdraw implements ports.Assignments. A tenant that its account connected
 // itself is not the operator's to withdraw.
 func (s *Store) Withdraw(ctx context.Context, id tenant.GUID) (access.AccountID, error) {
-	var holder string
+	var held tenantRow
 	err := s.atomically(ctx, "withdraw tenant", func(ctx context.Context, tx bun.IDB) error {
 		guid := ident.Lookup(string(id))
-		err := s.locked(tx.NewSelect().Model((*holderRow)(nil)).Column("h.account_id").
-			Join("JOIN tenants AS t ON t.account_id = h.account_id AND t.guid = h.guid").
-			Where("h.guid = ?", guid).Where("t.managed"), "t").Scan(ctx, &holder)
+		err := s.locked(tx.NewSelect().Model(&held).
+			Join("JOIN tenant_holders AS h ON h.account_id = t.account_id AND h.guid = t.guid").
+			Where("h.guid = ?", guid).Where("t.managed"), "t").Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
 			return noTenant()
 		}
 		if err != nil {
 			return err
 		}
-		if _, err := release(ctx, tx, holder, guid); err != nil {
+		if _, err := release(ctx, tx, held.AccountID, guid); err != nil {
 			return err
 		}
-		mark := withdrawnRow{AccountID: holder, GUID: guid, WithdrawnAt: micro(time.Now())}
-		_, err = tx.NewInsert().Model(&mark).On("CONFLICT DO NOTHING").Exec(ctx)
-		return err
+		mark := withdrawnRow{AccountID: held.AccountID, GUID: guid, WithdrawnAt: micro(time.Now())}
+		if _, err := tx.NewInsert().Model(&mark).On("CONFLICT DO NOTHING").Exec(ctx); err != nil {
+			return err
+		}
+		return s.record(ctx, tx, audit.WithdrawTenant, held.AccountID, tenantDetails(held))
 	})
-	return access.AccountID(holder), err
+	return access.AccountID(held.AccountID), err
 }
 
 // Withdrawn implements ports.Assignments.

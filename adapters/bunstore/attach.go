@@ -4,12 +4,11 @@ package bunstore
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 
 	"github.com/uptrace/bun"
 
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/audit"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/tenant"
 )
@@ -21,7 +20,7 @@ func (s *Store) Attach(ctx context.Context, owner access.AccountID, t tenant.Ten
 	row.ID, row.Consent = newID(), string(tenant.ConsentGranted)
 	var attached tenant.Tenant
 	err := s.atomically(ctx, "attach tenant", func(ctx context.Context, tx bun.IDB) error {
-		if err := s.lockAccount(ctx, tx, row.AccountID); err != nil {
+		if _, err := s.lockOpen(ctx, tx, row.AccountID); err != nil {
 			return err
 		}
 		renewed, err := renew(ctx, tx, row)
@@ -33,20 +32,21 @@ func (s *Store) Attach(ctx context.Context, owner access.AccountID, t tenant.Ten
 				return err
 			}
 		}
-		attached, err = selectTenant(ctx, tx, row.AccountID, row.GUID)
-		return err
+		if attached, err = selectTenant(ctx, tx, row.AccountID, row.GUID); err != nil || !row.Managed {
+			return err
+		}
+		return s.recordAssignment(ctx, tx, row, attached)
 	})
 	return attached, err
 }
 
-func (s *Store) lockAccount(ctx context.Context, tx bun.IDB, owner string) error {
-	var id string
-	err := s.locked(tx.NewSelect().Model((*accountRow)(nil)).Column("account_id").
-		Where("account_id = ?", owner), "a").Scan(ctx, &id)
-	if errors.Is(err, sql.ErrNoRows) {
-		return fault.AccountNotFound.With("there is no such account")
+// recordAssignment is an operator's act, unless the account connected the
+// tenant itself: that is not the operator's to take over.
+func (s *Store) recordAssignment(ctx context.Context, tx bun.IDB, row tenantRow, attached tenant.Tenant) error {
+	if !attached.Managed {
+		return fault.TenantHeld.With("the account connected this tenant itself")
 	}
-	return err
+	return s.record(ctx, tx, audit.AssignTenant, row.AccountID, tenantDetails(row))
 }
 
 // renew is the consent of a tenant that the account holds already.

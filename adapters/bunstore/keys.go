@@ -13,7 +13,6 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tenantry/tenantry/core/access"
-	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
 )
 
@@ -45,20 +44,11 @@ func newKeyRow(k access.Key) keyRow {
 	}
 }
 
-// AddKey implements ports.Accounts.
-func (s *Store) AddKey(ctx context.Context, k access.Key) error {
-	row := newKeyRow(k)
-	return s.atomically(ctx, "add key", func(ctx context.Context, tx bun.IDB) error {
-		known, err := tx.NewSelect().Model((*accountRow)(nil)).Where("account_id = ?", row.AccountID).Exists(ctx)
-		if err == nil && !known {
-			err = fault.AccountNotFound.With("there is no account with this id")
-		}
-		if err != nil {
-			return err
-		}
-		_, err = tx.NewInsert().Model(&row).Exec(ctx)
-		return err
-	})
+func (r keyRow) key() access.Key {
+	return access.Key{
+		ID: r.ID, Account: access.AccountID(r.AccountID), Hash: [32]byte(r.Hash), Form: access.Form(r.Form), Hint: r.Hint, Name: r.Name,
+		CreatedAt: r.CreatedAt.UTC(), RevokedAt: r.RevokedAt.UTC(),
+	}
 }
 
 // Caller implements ports.Keys: key, account and plan are one query, asked
@@ -107,21 +97,32 @@ func (s *Store) Member(ctx context.Context, owner access.AccountID, email string
 	return member, err
 }
 
-// RotateKey implements ports.Keys. The old row stays, dead: it is locked by
-// the first rotation, and a second one finds nothing live to replace.
+// RotateKey implements ports.Keys. Under the account's lock, as a closing must
+// not miss the new key.
 func (s *Store) RotateKey(ctx context.Context, owner access.AccountID, oldID string, fresh access.Key) error {
 	row := newKeyRow(fresh)
 	row.AccountID = account(owner)
 	return s.atomically(ctx, "rotate key", func(ctx context.Context, tx bun.IDB) error {
-		res, err := tx.NewUpdate().Model((*keyRow)(nil)).Set("revoked_at = ?", row.CreatedAt).
-			Where("account_id = ?", account(owner)).Where("id = ?", ident.Lookup(oldID)).
-			Where("revoked_at IS NULL").Exec(ctx)
-		if err := changed(res, err, access.UnknownKey()); err != nil {
+		if err := s.lockAccount(ctx, tx, row.AccountID); err != nil {
 			return err
 		}
-		_, err = tx.NewInsert().Model(&row).Exec(ctx)
-		return err
+		return replace(ctx, tx, ident.Lookup(oldID), &row)
 	})
+}
+
+// replace puts a key in the place of a live one, whose row stays, dead.
+func replace(ctx context.Context, tx bun.IDB, oldID string, fresh *keyRow) error {
+	err := tx.NewUpdate().Model((*keyRow)(nil)).Set("revoked_at = ?", fresh.CreatedAt).
+		Where("account_id = ?", fresh.AccountID).Where("id = ?", oldID).Where("revoked_at IS NULL").
+		Returning("name").Scan(ctx, &fresh.Name)
+	if errors.Is(err, sql.ErrNoRows) {
+		return access.UnknownKey()
+	}
+	if err != nil {
+		return err
+	}
+	_, err = tx.NewInsert().Model(fresh).Exec(ctx)
+	return err
 }
 
 // newID makes an id that sorts by time.

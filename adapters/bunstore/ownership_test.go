@@ -26,7 +26,9 @@ var ownedTables = []string{
 // unowned are the statements that reach across accounts, and why they may.
 var unowned = map[string]string{
 	`FROM "members" AS "mb" WHERE (email = '')`:                           "the operator's command asks whether an address is taken",
-	`FROM "accounts" AS "a" JOIN plans AS p ON p.name = a.plan ORDER BY`:  "the operator's command lists all accounts",
+	`AS c ON c.account_id = a.account_id ORDER BY "a"."created_at"`:       "the operator's command lists all accounts",
+	`FROM "api_keys" AS "k" ORDER BY`:                                     "the operator's command lists all keys",
+	`FROM "api_keys" AS "k" WHERE (k.id = '')`:                            "the operator's command names a key alone",
 	`a.account_id IN (SELECT account_id FROM members WHERE email = '')`:   "the operator's command finds an account by an address",
 	`UPDATE "connect_flows" AS "f" SET step = '' WHERE (state_hash = '')`: "a browser brings only the state",
 	`WHERE (k.hash = '') AND (k.revoked_at IS NULL)`:                      "the key is what tells the account",

@@ -49,6 +49,7 @@ type Store struct {
 
 var _ interface {
 	ports.Accounts
+	ports.IssuedKeys
 	ports.Keys
 	ports.Tenants
 	ports.Assignments

@@ -106,7 +106,7 @@ func (w *world) addKey(t *testing.T, id access.AccountID) string {
 // lapse ends an account's plan.
 func (w *world) lapse(t *testing.T, o owner) {
 	t.Helper()
-	if _, err := w.store.SetPlan(t.Context(), o.account.ID, "api_starter", false, 0); err != nil {
+	if _, err := w.store.SetActive(t.Context(), o.account.ID, false); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -3,14 +3,25 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/secret"
 )
+
+// Accounts is what the sandbox does with accounts; the store does.
+type Accounts interface {
+	CreateAccount(ctx context.Context, email, plan string, slots int, now time.Time) (access.Account, error)
+	FindAccount(ctx context.Context, idOrEmail string) (access.Account, error)
+	ChangePlan(ctx context.Context, id access.AccountID, plan string, slots int) (access.Account, error)
+	SetActive(ctx context.Context, id access.AccountID, active bool) (access.Account, error)
+	AddKey(ctx context.Context, k access.Key) error
+}
 
 // addAccount makes one more account with a key.
 func (c *controller) addAccount(r *http.Request) (any, error) {
@@ -57,7 +68,8 @@ func (c *controller) addKey(ctx context.Context, owner access.AccountID, form ac
 	return text, nil
 }
 
-// setPlan changes an account's plan or lets it lapse.
+// setPlan changes an account's plan or lets it lapse. Slots of its own stay
+// unless others are given: a plan that lapses and comes back is the same.
 func (c *controller) setPlan(r *http.Request) (any, error) {
 	var in struct {
 		Plan   string `json:"plan"`
@@ -70,6 +82,13 @@ func (c *controller) setPlan(r *http.Request) (any, error) {
 	if in.Plan == "" || in.Active == nil || in.Slots < 0 {
 		return nil, badCall("give plan and active; tenant_slots is not negative")
 	}
-	_, err := c.Accounts.SetPlan(r.Context(), access.AccountID(r.PathValue("id")), in.Plan, *in.Active, in.Slots)
+	acc, err := c.Accounts.FindAccount(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.Accounts.ChangePlan(r.Context(), acc.ID, in.Plan, cmp.Or(in.Slots, acc.OwnSlots)); err != nil {
+		return nil, err
+	}
+	_, err = c.Accounts.SetActive(r.Context(), acc.ID, *in.Active)
 	return done{}, err
 }

@@ -15,7 +15,7 @@ import (
 
 // Services is what the control interface moves of the service itself.
 type Services struct {
-	Accounts ports.Accounts
+	Accounts Accounts
 	Keys     ports.Keys
 	// Consent tells where an administrator consents, for tenants that the
 	// operator manages.

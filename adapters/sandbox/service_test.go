@@ -117,12 +117,10 @@ func (s *service) CreateAccount(_ context.Context, email, plan string, slots int
 	if plan == "nonsense" {
 		return access.Account{}, fault.InvalidRequest.With("no such plan")
 	}
-	a := access.Account{ID: access.AccountID(fmt.Sprintf("account-%d", len(s.accounts)+1)), Email: email, Plan: access.Plan{Name: plan, TenantSlots: slots}, Active: true, CreatedAt: now}
+	a := access.Account{ID: access.AccountID(fmt.Sprintf("account-%d", len(s.accounts)+1)), Email: email, Plan: access.Plan{Name: plan, TenantSlots: slots}, OwnSlots: slots, Active: true, CreatedAt: now}
 	s.accounts = append(s.accounts, a)
 	return a, nil
 }
-
-func (s *service) Accounts(context.Context) ([]access.Account, error) { return s.accounts, nil }
 
 func (s *service) FindAccount(_ context.Context, idOrEmail string) (access.Account, error) {
 	for _, a := range s.accounts {
@@ -133,10 +131,18 @@ func (s *service) FindAccount(_ context.Context, idOrEmail string) (access.Accou
 	return access.Account{}, fault.AccountNotFound.With("no such account")
 }
 
-func (s *service) SetPlan(_ context.Context, id access.AccountID, plan string, active bool, slots int) (access.Account, error) {
+func (s *service) ChangePlan(_ context.Context, id access.AccountID, plan string, slots int) (access.Account, error) {
+	return s.change(id, func(a *access.Account) { a.Plan, a.OwnSlots = access.Plan{Name: plan, TenantSlots: slots}, slots })
+}
+
+func (s *service) SetActive(_ context.Context, id access.AccountID, active bool) (access.Account, error) {
+	return s.change(id, func(a *access.Account) { a.Active = active })
+}
+
+func (s *service) change(id access.AccountID, do func(*access.Account)) (access.Account, error) {
 	for i, a := range s.accounts {
 		if a.ID == id {
-			s.accounts[i].Plan, s.accounts[i].Active = access.Plan{Name: plan, TenantSlots: slots}, active
+			do(&s.accounts[i])
 			return s.accounts[i], nil
 		}
 	}

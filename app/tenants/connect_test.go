@@ -361,7 +361,7 @@ func TestPlanLapsedMeanwhile(t *testing.T) {
 	w := newWorld(t)
 	lapse := func(active bool) {
 		t.Helper()
-		if _, err := w.store.SetPlan(t.Context(), w.ann.ID, "complete", active, 0); err != nil {
+		if _, err := w.store.SetActive(t.Context(), w.ann.ID, active); err != nil {
 			t.Fatal(err)
 		}
 	}

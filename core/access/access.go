@@ -13,9 +13,18 @@ type Account struct {
 	ID    AccountID
 	Email string // of its first member
 	Plan  Plan
-	// Active is false once the plan lapsed or was cancelled.
+	// Active is false once the plan lapsed or was cancelled, and while the
+	// account is suspended, which is the same to callers.
 	Active    bool
 	CreatedAt time.Time
+	// OwnSlots are the tenant slots that were given to this account alone; 0
+	// when it has those of its plan.
+	OwnSlots int
+
+	// ClosedAt and TenantsHeld are filled in for operators alone. No request
+	// of a caller reaches a closed account: its keys are revoked.
+	ClosedAt    time.Time // zero: it is open
+	TenantsHeld int
 }
 
 // Plan is what an account pays for. It is a row of its own, so that a single
@@ -50,4 +59,5 @@ type Key struct {
 	Hint      string // last four characters
 	Name      string
 	CreatedAt time.Time
+	RevokedAt time.Time // zero: it is live
 }

@@ -34,6 +34,7 @@ var (
 	NotAdministrator = Code{"not_an_administrator", Forbidden, "Not an administrator of this tenant", "The person who signed in is a guest, or is not a global administrator of the tenant that gave consent."}
 
 	AccountNotFound = Code{"account_not_found", NotFound, "Account not found", "There is no account with this id or e-mail address."}
+	KeyNotFound     = Code{"key_not_found", NotFound, "API key not found", "There is no API key with this id. `tenantry key list` shows the ids."}
 	RouteNotFound   = Code{"route_not_found", NotFound, "No such route", "The API has no operation at this path. /openapi.json lists all of them."}
 	TenantNotFound  = Code{"tenant_not_found", NotFound, "Tenant not found", "The account holds no such tenant."}
 	DomainNotFound  = Code{"domain_not_found", NotFound, "Domain not found", "The tenant holds no such domain."}
@@ -44,6 +45,8 @@ var (
 	BodyTooLarge = Code{"request_too_large", TooLarge, "Request too large", "A request body holds at most 64 KiB."}
 	WrongMedia   = Code{"unsupported_media_type", UnsupportedMedia, "Unsupported media type", "Send bodies as `Content-Type: application/json` in UTF-8, without a content encoding."}
 
+	AccountClosed      = Code{"account_closed", Conflict, "Account closed", "The account was closed for good. A customer who comes back gets a new account, with the same e-mail address if need be."}
+	KeyRevoked         = Code{"key_revoked", Conflict, "API key revoked", "The key was revoked or rotated, which is final. Make a new one with `tenantry key create`."}
 	DomainUnavailable  = Code{"domain_unavailable", Conflict, "Domain unavailable", "The domain already belongs to another tenant of the mail platform. It has to be removed there first."}
 	ExchangeNotReady   = Code{"exchange_bootstrap_not_ready", Conflict, "Exchange not ready", "The mail server of this tenant is not prepared yet. Run a sync; the tenant's `readiness.next_step` says what is missing."}
 	SMTPAuthNotEnabled = Code{"smtp_auth_not_enabled", Conflict, "SMTP AUTH not enabled", "Authenticated SMTP is switched off for the whole tenant. Run a sync, which switches it on where the mail platform allows it."}
@@ -65,9 +68,9 @@ func All() []Code {
 		InvalidAuthHeader, MissingAPIKey, InvalidAPIKey,
 		NoAPIPlan, TenantLimitReached,
 		AccessDenied, ConsentDeclined, NotAdministrator,
-		AccountNotFound, RouteNotFound, TenantNotFound, DomainNotFound, MailboxNotFound,
+		AccountNotFound, KeyNotFound, RouteNotFound, TenantNotFound, DomainNotFound, MailboxNotFound,
 		WrongMethod, WrongAccept, BodyTooLarge, WrongMedia,
-		DomainUnavailable, ExchangeNotReady, SMTPAuthNotEnabled, TenantHeld,
+		AccountClosed, KeyRevoked, DomainUnavailable, ExchangeNotReady, SMTPAuthNotEnabled, TenantHeld,
 		InternalError, ProviderError, ProviderUnavailable, ServiceUnavailable, ProviderTimeout,
 	}
 }

@@ -4,6 +4,7 @@ package contract
 
 import (
 	"testing"
+	"time"
 
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
@@ -56,6 +57,17 @@ var assignmentChecks = []storeCheck{
 		}
 		_, err := s.Tenant(t.Context(), ann, guid(1))
 		must(t, "the tenant afterwards", err)
+	}},
+	{"a tenant that the account connected itself is not the operator's to assign", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		connected := attach(t, s, ann, 1)
+		_, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(1), Managed: true, ConsentedAt: now.Add(time.Hour)}, 100)
+		refused(t, "assign", err, fault.TenantHeld)
+		got, err := s.Tenant(t.Context(), ann, guid(1))
+		must(t, "the tenant afterwards", err)
+		if got != connected {
+			t.Fatalf("got %+v, want %+v", got, connected)
+		}
 	}},
 	{"deleting it or being assigned again ends the remembering", func(t testing.TB, s Stores) {
 		ann := newAccount(t, s, "ann")

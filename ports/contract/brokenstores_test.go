@@ -3,7 +3,9 @@
 package contract
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/audit"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
@@ -25,6 +28,15 @@ type (
 	immortalKeys     struct{ Stores }
 	looseRotation    struct{ Stores }
 	membersOfAnybody struct{ Stores }
+	keepsSlots       struct{ Stores }
+	halfClosed       struct{ Stores }
+	reopened         struct{ Stores }
+	revokedAnew      struct{ Stores }
+	nameless         struct{ Stores }
+	silentActs       struct{ Stores }
+	namelessOperator struct{ Stores }
+	oldActsFirst     struct{ Stores }
+	twiceTold        struct{ Stores }
 	noSecrets        struct{ Stores } // tells foreign from unknown
 	oldestFirst      struct{ Stores }
 	endlessSlots     struct{ Stores }
@@ -56,9 +68,77 @@ func (b sharedAddresses) CreateAccount(ctx context.Context, email, plan string, 
 	return a, err
 }
 
-func (b planForever) SetPlan(ctx context.Context, id access.AccountID, plan string, active bool, slots int) (access.Account, error) {
-	_, _ = b.Stores.SetPlan(ctx, id, plan, true, slots)
+func (b planForever) SetActive(ctx context.Context, id access.AccountID, _ bool) (access.Account, error) {
 	return b.Account(ctx, id)
+}
+
+// keepsSlots keeps slots of the account's own under a new plan.
+func (b keepsSlots) ChangePlan(ctx context.Context, id access.AccountID, plan string, slots int) (access.Account, error) {
+	a, err := b.FindAccount(ctx, string(id))
+	if err != nil {
+		return a, err
+	}
+	return b.Stores.ChangePlan(ctx, id, plan, cmp.Or(slots, a.OwnSlots))
+}
+
+// halfClosed closes an account but for one tenant.
+func (b halfClosed) CloseAccount(ctx context.Context, id access.AccountID, now time.Time) (ports.Closing, error) {
+	held, _ := b.Tenants(ctx, id)
+	done, err := b.Stores.CloseAccount(ctx, id, now)
+	if err == nil && len(held) > 0 {
+		a, _ := b.CreateAccount(ctx, "hidden@example.test", "complete", 0, now)
+		_, _ = b.Attach(ctx, a.ID, held[0], 100)
+	}
+	return done, err
+}
+
+func (b reopened) SetActive(ctx context.Context, id access.AccountID, active bool) (access.Account, error) {
+	a, err := b.Stores.SetActive(ctx, id, active)
+	if errors.Is(err, fault.AccountClosed) {
+		return a, nil
+	}
+	return a, err
+}
+
+func (b revokedAnew) RevokeKey(ctx context.Context, id string, now time.Time) (access.Key, error) {
+	k, err := b.Stores.RevokeKey(ctx, id, now)
+	k.RevokedAt = now
+	return k, err
+}
+
+func (b nameless) ReplaceKey(ctx context.Context, id string, fresh access.Key) (access.Key, error) {
+	k, err := b.Stores.ReplaceKey(ctx, id, fresh)
+	k.Name = fresh.Name
+	return k, err
+}
+
+// silentActs does not remember suspensions.
+func (b silentActs) AuditEvents(ctx context.Context, q ports.AuditQuery) ([]audit.Event, error) {
+	all, err := b.Stores.AuditEvents(ctx, q)
+	return slices.DeleteFunc(all, func(e audit.Event) bool { return e.Action == audit.SuspendAccount }), err
+}
+
+func (b namelessOperator) AuditEvents(ctx context.Context, q ports.AuditQuery) ([]audit.Event, error) {
+	all, err := b.Stores.AuditEvents(ctx, q)
+	for i := range all {
+		all[i].Operator = "unknown"
+	}
+	return all, err
+}
+
+func (b oldActsFirst) AuditEvents(ctx context.Context, q ports.AuditQuery) ([]audit.Event, error) {
+	all, err := b.Stores.AuditEvents(ctx, q)
+	slices.Reverse(all)
+	return all, err
+}
+
+// twiceTold records what it refuses.
+func (b twiceTold) Withdraw(ctx context.Context, id tenant.GUID) (access.AccountID, error) {
+	owner, err := b.Stores.Withdraw(ctx, id)
+	if err != nil {
+		_ = b.RecordAct(ctx, audit.WithdrawTenant, nil)
+	}
+	return owner, err
 }
 
 func (b immortalKeys) RotateKey(ctx context.Context, _ access.AccountID, _ string, fresh access.Key) error {
@@ -217,6 +297,15 @@ func TestStoreSuitesNoticeBrokenPromises(t *testing.T) {
 	}{
 		"an address has two accounts":       {accountChecks, func(s Stores) Stores { return sharedAddresses{s} }},
 		"a plan cannot be switched off":     {keyChecks, func(s Stores) Stores { return planForever{s} }},
+		"a plan keeps slots of before":      {accountChecks, func(s Stores) Stores { return keepsSlots{s} }},
+		"a tenant of a closed account":      {closingChecks, func(s Stores) Stores { return halfClosed{s} }},
+		"a closed account is resumed":       {closingChecks, func(s Stores) Stores { return reopened{s} }},
+		"revoking again moves the time":     {issuedKeyChecks, func(s Stores) Stores { return revokedAnew{s} }},
+		"a replaced key loses its name":     {issuedKeyChecks, func(s Stores) Stores { return nameless{s} }},
+		"an act goes unrecorded":            {actChecks(), func(s Stores) Stores { return silentActs{s} }},
+		"nobody acted":                      {auditChecks, func(s Stores) Stores { return namelessOperator{s} }},
+		"acts oldest first":                 {auditChecks, func(s Stores) Stores { return oldActsFirst{s} }},
+		"a refusal is recorded":             {auditChecks, func(s Stores) Stores { return twiceTold{s} }},
 		"rotated keys stay alive":           {keyChecks, func(s Stores) Stores { return immortalKeys{s} }},
 		"every rotation claims to win":      {keyChecks, func(s Stores) Stores { return looseRotation{s} }},
 		"members of any account":            {keyChecks, func(s Stores) Stores { return membersOfAnybody{s} }},

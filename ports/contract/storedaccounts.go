@@ -3,6 +3,7 @@
 package contract
 
 import (
+	"cmp"
 	"fmt"
 	"testing"
 	"time"
@@ -21,22 +22,66 @@ var accountChecks = []storeCheck{
 			}
 		}
 	}},
-	{"slots follow the plan unless they are the account's own", func(t testing.TB, s Stores) {
-		for _, tt := range []struct{ created, changed, want int }{{0, 0, 100}, {7, 0, 7}, {7, 9, 9}, {0, 9, 9}} {
+	{"a plan brings its own slots, whatever the account had before", func(t testing.TB, s Stores) {
+		for _, tt := range []struct{ created, changed, want int }{{0, 0, 100}, {7, 0, 100}, {7, 9, 9}, {0, 9, 9}} {
 			a, err := s.CreateAccount(t.Context(), fmt.Sprintf("slots-%d-%d@example.test", tt.created, tt.changed), "api_starter", tt.created, now)
 			must(t, "create", err)
-			a, err = s.SetPlan(t.Context(), a.ID, "api_scale", true, tt.changed)
-			must(t, "set plan", err)
-			if a.Plan.TenantSlots != tt.want || a.Plan.Name != "api_scale" || !a.Plan.AutomaticDNS {
-				t.Fatalf("%+v: got %+v", tt, a.Plan)
+			if a.OwnSlots != tt.created {
+				t.Fatalf("%+v: got %+v", tt, a)
 			}
+			a, err = s.ChangePlan(t.Context(), a.ID, "api_scale", tt.changed)
+			must(t, "change plan", err)
+			if a.Plan.TenantSlots != tt.want || a.OwnSlots != tt.changed || a.Plan.Name != "api_scale" || !a.Plan.AutomaticDNS || !a.Active {
+				t.Fatalf("%+v: got %+v", tt, a)
+			}
+		}
+	}},
+	{"slots change without the plan", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		for _, slots := range []int{3, 0} {
+			a, err := s.ChangePlan(t.Context(), ann, "", slots)
+			must(t, "change slots", err)
+			if a.Plan.Name != "complete" || a.OwnSlots != slots || a.Plan.TenantSlots != cmp.Or(slots, 100) {
+				t.Fatalf("%d slots: got %+v", slots, a)
+			}
+		}
+	}},
+	{"a plan and a suspension leave each other alone", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		a, err := s.SetActive(t.Context(), ann, false)
+		must(t, "suspend", err)
+		if a.Active || a.Status() != access.StatusSuspended || a.Plan.Name != "complete" {
+			t.Fatalf("suspended: %+v", a)
+		}
+		a, err = s.ChangePlan(t.Context(), ann, "api_starter", 3)
+		must(t, "change plan", err)
+		if a.Active {
+			t.Fatalf("a new plan ended the suspension: %+v", a)
+		}
+		a, err = s.SetActive(t.Context(), ann, true)
+		must(t, "resume", err)
+		if a.Status() != access.StatusActive || a.Plan.Name != "api_starter" || a.Plan.TenantSlots != 3 {
+			t.Fatalf("resumed: %+v", a)
+		}
+	}},
+	{"operators see how many tenants an account holds", func(t testing.TB, s Stores) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		attach(t, s, ann, 1)
+		attach(t, s, ann, 2)
+		a, err := s.FindAccount(t.Context(), string(ann))
+		must(t, "find", err)
+		all, err := s.Accounts(t.Context())
+		must(t, "list", err)
+		if a.TenantsHeld != 2 || len(all) != 2 || all[0] != a || all[1].ID != bob || all[1].TenantsHeld != 0 {
+			t.Fatalf("found %+v, listed %+v", a, all)
 		}
 	}},
 	{"an unknown plan is refused", func(t testing.TB, s Stores) {
 		_, err := s.CreateAccount(t.Context(), "ann@example.test", "gold", 0, now)
 		refused(t, "create", err, fault.InvalidRequest)
-		_, err = s.SetPlan(t.Context(), newAccount(t, s, "ann"), "gold", true, 0)
-		refused(t, "set plan", err, fault.InvalidRequest)
+		ann := newAccount(t, s, "ann")
+		_, err = s.ChangePlan(t.Context(), ann, "gold", 0)
+		refused(t, "change plan", err, fault.InvalidRequest)
 	}},
 	{"of several accounts for one address one is made", func(t testing.TB, s Stores) {
 		spellings := []string{"ann@example.test", "ANN@example.test", " Ann@Example.test "}
@@ -75,9 +120,15 @@ var accountChecks = []storeCheck{
 			t.Fatalf("got %+v", all)
 		}
 	}},
-	{"an unknown account gets neither plan nor key", func(t testing.TB, s Stores) {
-		_, err := s.SetPlan(t.Context(), "10000000-0000-4000-8000-000000000000", "complete", true, 0)
-		refused(t, "set plan", err, fault.AccountNotFound)
-		refused(t, "add key", s.AddKey(t.Context(), key("10000000-0000-4000-8000-000000000000", 1)), fault.AccountNotFound)
+	{"an unknown account gets neither plan nor key, and cannot be closed", func(t testing.TB, s Stores) {
+		for _, id := range []access.AccountID{"10000000-0000-4000-8000-000000000000", "nonsense", ""} {
+			_, err := s.ChangePlan(t.Context(), id, "complete", 0)
+			refused(t, "change plan", err, fault.AccountNotFound)
+			_, err = s.SetActive(t.Context(), id, false)
+			refused(t, "suspend", err, fault.AccountNotFound)
+			_, err = s.CloseAccount(t.Context(), id, now)
+			refused(t, "close", err, fault.AccountNotFound)
+			refused(t, "add key", s.AddKey(t.Context(), key(id, 1)), fault.AccountNotFound)
+		}
 	}},
 }

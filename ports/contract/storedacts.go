@@ -5,10 +5,14 @@ package contract
 import (
 	"cmp"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/audit"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -19,6 +23,114 @@ func acts(t testing.TB, s Stores, q ports.AuditQuery) []audit.Event {
 	found, err := s.AuditEvents(t.Context(), q)
 	must(t, "list acts", err)
 	return found
+}
+
+// told is what the store remembers of an account's acts, oldest first, without
+// the acts that arranged them.
+func told(t testing.TB, s Stores, owner access.AccountID, arranged int) []audit.Event {
+	t.Helper()
+	all := acts(t, s, ports.AuditQuery{Account: owner})
+	slices.Reverse(all)
+	if len(all) < arranged {
+		t.Fatalf("only %d acts: %+v", len(all), all)
+	}
+	return all[arranged:]
+}
+
+// operatorsActs are the acts on an account that was just made, and what must
+// be remembered of them.
+var operatorsActs = []struct {
+	name  string
+	do    func(t testing.TB, s Stores, owner access.AccountID)
+	want  []audit.Action
+	exact map[string]string // details of the last one
+}{
+	{"create key", func(t testing.TB, s Stores, owner access.AccountID) { newKey(t, s, owner, 1) }, []audit.Action{audit.CreateKey},
+		map[string]string{"key_id": key("", 1).ID, "key_hint": "abcd", "form": "live", "name": "laptop"}},
+	{"revoke key", func(t testing.TB, s Stores, owner access.AccountID) {
+		for range 2 { // the second time is no act
+			_, err := s.RevokeKey(t.Context(), newKeyOnce(t, s, owner).ID, now)
+			must(t, "revoke", err)
+		}
+	}, []audit.Action{audit.CreateKey, audit.RevokeKey}, map[string]string{"key_id": key("", 1).ID, "key_hint": "abcd", "form": "live", "name": "laptop"}},
+	{"rotate key", func(t testing.TB, s Stores, owner access.AccountID) {
+		_, err := s.ReplaceKey(t.Context(), newKey(t, s, owner, 1).ID, key("", 2))
+		must(t, "replace", err)
+	}, []audit.Action{audit.CreateKey, audit.RotateKey},
+		map[string]string{"key_id": key("", 2).ID, "replaced_key_id": key("", 1).ID, "key_hint": "abcd", "form": "live", "name": "laptop"}},
+	{"change plan", func(t testing.TB, s Stores, owner access.AccountID) {
+		_, err := s.ChangePlan(t.Context(), owner, "api_starter", 3)
+		must(t, "change plan", err)
+	}, []audit.Action{audit.ChangePlan},
+		map[string]string{"plan": "api_starter", "tenant_slots": "3", "plan_before": "complete", "tenant_slots_before": "100"}},
+	{"suspend and resume", func(t testing.TB, s Stores, owner access.AccountID) {
+		for _, active := range []bool{true, false, false, true} { // what is so already is no act
+			_, err := s.SetActive(t.Context(), owner, active)
+			must(t, "set active", err)
+		}
+	}, []audit.Action{audit.SuspendAccount, audit.ResumeAccount}, map[string]string{"email": "ann@example.test"}},
+	{"assign and withdraw", func(t testing.TB, s Stores, owner access.AccountID) {
+		assign(t, s, owner, 1)
+		_, err := s.Withdraw(t.Context(), guid(1))
+		must(t, "withdraw", err)
+	}, []audit.Action{audit.AssignTenant, audit.WithdrawTenant},
+		map[string]string{"tenant_id": string(guid(1)), "tenant_name": "", "tenant_domain": "", "managed": "true"}},
+	{"close", func(t testing.TB, s Stores, owner access.AccountID) {
+		newKey(t, s, owner, 1)
+		attach(t, s, owner, 1) // the account's own act
+		for range 2 {
+			closeAccount(t, s, owner)
+		}
+	}, []audit.Action{audit.CreateKey, audit.ReleaseTenant, audit.RevokeKey, audit.CloseAccount},
+		map[string]string{"email": "ann@example.test", "plan": "complete", "keys_revoked": "1", "tenants_released": "1"}},
+	{"what callers do", func(t testing.TB, s Stores, owner access.AccountID) {
+		must(t, "rotate", s.RotateKey(t.Context(), owner, newKey(t, s, owner, 1).ID, key(owner, 2)))
+		attach(t, s, owner, 1)
+		must(t, "delete", s.DeleteTenant(t.Context(), owner, guid(1)))
+	}, []audit.Action{audit.CreateKey}, map[string]string{"key_id": key("", 1).ID, "key_hint": "abcd", "form": "live", "name": "laptop"}},
+	{"what is refused", func(t testing.TB, s Stores, owner access.AccountID) {
+		_, err := s.CreateAccount(t.Context(), "ann@example.test", "complete", 0, now)
+		refused(t, "create", err, fault.InvalidRequest)
+		_, err = s.ChangePlan(t.Context(), owner, "gold", 0)
+		refused(t, "change plan", err, fault.InvalidRequest)
+		attach(t, s, owner, 1)
+		_, err = s.Attach(t.Context(), owner, tenant.Tenant{GUID: guid(1), Managed: true, ConsentedAt: now}, 100)
+		refused(t, "assign", err, fault.TenantHeld)
+		_, err = s.Withdraw(t.Context(), guid(1))
+		refused(t, "withdraw", err, fault.TenantNotFound)
+	}, nil, nil},
+}
+
+// actChecks hold each of them to what it leaves behind.
+func actChecks() []storeCheck {
+	var checks []storeCheck
+	for _, tt := range operatorsActs {
+		checks = append(checks, storeCheck{tt.name, func(t testing.TB, s Stores) {
+			ann := newAccount(t, s, "ann")
+			tt.do(t, s, ann)
+			got := told(t, s, ann, 1)
+			var actions []audit.Action
+			for _, e := range got {
+				actions = append(actions, e.Action)
+			}
+			if !slices.Equal(actions, tt.want) {
+				t.Fatalf("got %v, want %v", actions, tt.want)
+			}
+			if len(got) > 0 && !maps.Equal(got[len(got)-1].Details, tt.exact) {
+				t.Fatalf("got %v, want %v", got[len(got)-1].Details, tt.exact)
+			}
+		}})
+	}
+	return checks
+}
+
+// newKeyOnce makes a key, or finds the one that was made.
+func newKeyOnce(t testing.TB, s Stores, owner access.AccountID) access.Key {
+	t.Helper()
+	if k, err := s.IssuedKey(t.Context(), key(owner, 1).ID); err == nil {
+		return k
+	}
+	return newKey(t, s, owner, 1)
 }
 
 var auditChecks = []storeCheck{
@@ -34,6 +146,66 @@ var auditChecks = []storeCheck{
 		if e.ID == "" || e.Operator != Operator || e.Action != audit.AddPlugin || e.Account != "" || !maps.Equal(e.Details, details) ||
 			e.At.Before(before) || e.At.After(time.Now()) || e.At.Location() != time.UTC {
 			t.Fatalf("got %+v", e)
+		}
+	}},
+	{"the making of an account is its first act", func(t testing.TB, s Stores) {
+		a, err := s.CreateAccount(t.Context(), "Ann@example.test", "api_starter", 7, now)
+		must(t, "create", err)
+		got := told(t, s, a.ID, 0)
+		want := map[string]string{"email": "ann@example.test", "plan": "api_starter", "tenant_slots": "7"}
+		if len(got) != 1 || got[0].Action != audit.CreateAccount || got[0].Account != a.ID || !maps.Equal(got[0].Details, want) {
+			t.Fatalf("got %+v", got)
+		}
+	}},
+	{"acts are listed newest first, and can be narrowed", func(t testing.TB, s Stores) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		must(t, "record", s.RecordAct(t.Context(), audit.Backup, nil))
+		all := acts(t, s, ports.AuditQuery{})
+		if len(all) != 3 || all[0].Action != audit.Backup || all[1].Account != bob || all[2].Account != ann {
+			t.Fatalf("got %+v", all)
+		}
+		for name, tt := range map[string]struct {
+			q    ports.AuditQuery
+			want []audit.Event
+		}{
+			"an account":    {ports.AuditQuery{Account: bob}, all[1:2]},
+			"no account":    {ports.AuditQuery{Account: "10000000-0000-4000-8000-000000000000"}, nil},
+			"a time":        {ports.AuditQuery{Since: all[1].At}, all[:2]},
+			"a later time":  {ports.AuditQuery{Since: time.Now().Add(time.Hour)}, nil},
+			"a number":      {ports.AuditQuery{Limit: 2}, all[:2]},
+			"all of it":     {ports.AuditQuery{Account: ann, Since: all[2].At, Limit: 1}, all[2:]},
+			"an older time": {ports.AuditQuery{Since: all[2].At.Add(-time.Hour)}, all},
+		} {
+			got := acts(t, s, tt.q)
+			if !slices.EqualFunc(got, tt.want, func(a, b audit.Event) bool { return a.ID == b.ID }) {
+				t.Fatalf("%s: got %+v", name, got)
+			}
+		}
+	}},
+	{"of many acts at once only what won is recorded", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		assign(t, s, ann, 1)
+		k := newKey(t, s, ann, 1)
+		atOnce(crowd, func(i int) error {
+			switch i % 3 {
+			case 0:
+				_, _ = s.Withdraw(t.Context(), guid(1))
+			case 1:
+				_, _ = s.ReplaceKey(t.Context(), k.ID, key("", i+2))
+			default:
+				_, _ = s.SetActive(t.Context(), ann, false)
+			}
+			return nil
+		})
+		counts := map[audit.Action]int{}
+		for _, e := range acts(t, s, ports.AuditQuery{}) {
+			counts[e.Action]++
+		}
+		if !maps.Equal(counts, map[audit.Action]int{
+			audit.CreateAccount: 1, audit.AssignTenant: 1, audit.CreateKey: 1,
+			audit.WithdrawTenant: 1, audit.RotateKey: 1, audit.SuspendAccount: 1,
+		}) {
+			t.Fatalf("got %v", counts)
 		}
 	}},
 }

@@ -29,8 +29,10 @@ var keyChecks = []storeCheck{
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		k := newKey(t, s, ann, 1)
 		newKey(t, s, bob, 2)
-		_, err := s.SetPlan(t.Context(), ann, "api_starter", false, 3)
-		must(t, "set plan", err)
+		_, err := s.ChangePlan(t.Context(), ann, "api_starter", 3)
+		must(t, "change plan", err)
+		_, err = s.SetActive(t.Context(), ann, false)
+		must(t, "suspend", err)
 		c, err := s.Caller(t.Context(), k.Hash)
 		must(t, "caller", err)
 		want := access.Plan{Name: "api_starter", TenantSlots: 3}
@@ -53,13 +55,20 @@ var keyChecks = []storeCheck{
 	{"a rotated key is dead and its successor lives", func(t testing.TB, s Stores) {
 		ann := newAccount(t, s, "ann")
 		old := newKey(t, s, ann, 1)
-		must(t, "rotate", s.RotateKey(t.Context(), ann, old.ID, key(ann, 2)))
+		renamed := key(ann, 2)
+		renamed.Name = "another"
+		must(t, "rotate", s.RotateKey(t.Context(), ann, old.ID, renamed))
 		_, err := s.Caller(t.Context(), old.Hash)
 		refused(t, "old key", err, fault.InvalidAPIKey)
 		c, err := s.Caller(t.Context(), key(ann, 2).Hash)
 		must(t, "new key", err)
 		if c.Account.ID != ann {
 			t.Fatalf("the new key belongs to %s", c.Account.ID)
+		}
+		fresh, err := s.IssuedKey(t.Context(), c.KeyID)
+		must(t, "find", err)
+		if fresh.Name != old.Name {
+			t.Fatalf("the new key is named %q", fresh.Name)
 		}
 	}},
 	{"of several rotations at once one wins", func(t testing.TB, s Stores) {

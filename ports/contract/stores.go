@@ -20,6 +20,7 @@ import (
 // and arranges with the others.
 type Stores interface {
 	ports.Accounts
+	ports.IssuedKeys
 	ports.Keys
 	ports.Tenants
 	ports.Assignments
@@ -43,7 +44,12 @@ func runStores(t *testing.T, open func(testing.TB) Stores, checks []storeCheck) 
 }
 
 // Accounts runs the contract of ports.Accounts. open returns an empty store.
-func Accounts(t *testing.T, open func(testing.TB) Stores) { runStores(t, open, accountChecks) }
+func Accounts(t *testing.T, open func(testing.TB) Stores) {
+	runStores(t, open, append(accountChecks, closingChecks...))
+}
+
+// IssuedKeys runs the contract of ports.IssuedKeys.
+func IssuedKeys(t *testing.T, open func(testing.TB) Stores) { runStores(t, open, issuedKeyChecks) }
 
 // Keys runs the contract of ports.Keys.
 func Keys(t *testing.T, open func(testing.TB) Stores) { runStores(t, open, keyChecks) }
@@ -74,7 +80,9 @@ func ConnectFlows(t *testing.T, open func(testing.TB) Stores) { runStores(t, ope
 
 // Audit runs the contract of ports.Audit. open returns an empty store for
 // Operator.
-func Audit(t *testing.T, open func(testing.TB) Stores) { runStores(t, open, auditChecks) }
+func Audit(t *testing.T, open func(testing.TB) Stores) {
+	runStores(t, open, append(auditChecks, actChecks()...))
+}
 
 // Operator is for whom the stores of these suites are opened.
 const Operator = "carol@desk"
