@@ -90,6 +90,7 @@ func TestTheBundledSimulator(t *testing.T) {
 		{"GET /tenants/" + id + "/moon", ``, http.StatusNotFound, `error`},
 		{"GET /tenants/nobody", ``, http.StatusNotFound, `error`},
 		{"POST /tenants/" + id + "/revoke", `{} {}`, http.StatusBadRequest, `error`},
+		{"POST /tenants", `null`, http.StatusBadRequest, `error`},
 		{"POST /tenants/" + id + "/revoke", `{}}`, http.StatusBadRequest, `error`},
 		{"GET /messages", ``, http.StatusBadRequest, `error`},
 		{"POST /messages", `{"mailbox":"a@b.c","count":1}`, http.StatusNotImplemented, `error`},

@@ -3,6 +3,7 @@
 package simulate
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -71,7 +72,14 @@ func (k *Kit) done(w http.ResponseWriter, v any, err error) {
 // Read decodes the JSON body of a control call. A member that the call does
 // not know is an error: a misspelled knob would change nothing unseen.
 func Read(r *http.Request, v any) error {
-	in := json.NewDecoder(io.LimitReader(r.Body, maxBody))
+	raw, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
+	if err != nil {
+		return badCall{"body: " + err.Error()}
+	}
+	if bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
+		return badCall{"body: null is no call"}
+	}
+	in := json.NewDecoder(bytes.NewReader(raw))
 	in.DisallowUnknownFields()
 	if err := in.Decode(v); err != nil && !errors.Is(err, io.EOF) {
 		return badCall{"body: " + err.Error()}
