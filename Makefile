@@ -30,6 +30,7 @@ build: ## bin/tenantry and bin/plugins with their catalog
 test: ## all tests, with the race detector, on SQLite and a private PostgreSQL
 	@.ci/need gcc postgresql nodejs npm chromium
 	@.ci/npm .ci/browser
+	@.ci/npm .ci/clients
 	@$(GO) run ./.ci/withservers -- $(GO) test -race -timeout 15m $(PACKAGES)
 
 check: ## vet, lint, generated files fresh, import rules, API lint
@@ -59,6 +60,8 @@ bench: ## measure, and write docs/performance.md
 
 soak: ## the long proofs: all crash points, all timings
 	@.ci/need gcc postgresql nodejs npm chromium
+	@.ci/npm .ci/browser
+	@.ci/npm .ci/clients
 	@TENANTRY_SOAK=1 $(GO) run ./.ci/withservers -- $(GO) test -race -timeout 60m -count=1 $(PACKAGES)
 
 fmt: ## format the code
