@@ -28,6 +28,9 @@ type Config struct {
 	LogLevel    string `koanf:"log_level" default:"info" help:"debug, info, warn or error"`
 	Operator    string `koanf:"operator" help:"who the audit says ran a command; the system's user and host unless set"`
 
+	DrainTime  time.Duration `koanf:"drain_time" group:"Stopping" default:"25s" help:"how long a stop may take: requests under way may finish, what is left after it is cut off"`
+	DrainDelay time.Duration `koanf:"drain_delay" default:"1s" help:"the part of drain_time in which new requests are still taken while /readyz says 503, so that load balancers notice"`
+
 	DNSResolvers    []string `koanf:"dns_resolvers" group:"DNS" help:"recursive resolvers, addresses with ports; those of the system unless set"`
 	DNSPort         int      `koanf:"dns_port" default:"53" help:"port of authoritative servers"`
 	DNSAllowPrivate bool     `koanf:"dns_allow_private" help:"ask authoritative servers on private addresses too; for sandboxes"`

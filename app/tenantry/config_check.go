@@ -55,6 +55,12 @@ func (c Config) problems() []settingError {
 	if c.CircuitOpen <= 0 {
 		bad("circuit_open", "%s is no time to wait", c.CircuitOpen)
 	}
+	if c.DrainTime <= 0 {
+		bad("drain_time", "%s is no time to stop in", c.DrainTime)
+	}
+	if c.DrainDelay < 0 || c.DrainDelay >= c.DrainTime {
+		bad("drain_delay", "%s is not a part of drain_time, which is %s", c.DrainDelay, c.DrainTime)
+	}
 	if _, err := logLevel(c.LogLevel); err != nil {
 		bad("log_level", "%s", strings.TrimPrefix(err.Error(), "log_level: "))
 	}

@@ -80,7 +80,7 @@ func devConfig(set *pflag.FlagSet, o devOptions) (Config, error) {
 	if set == nil {
 		set = pflag.NewFlagSet("dev", pflag.ContinueOnError)
 	}
-	c, err := loadConfig(set, map[string]any{"circuit_open": "2s"})
+	c, err := loadConfig(set, map[string]any{"circuit_open": "2s", "drain_delay": "0s"})
 	if err != nil {
 		return c, err
 	}
