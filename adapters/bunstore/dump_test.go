@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+)
+
+// dumped is a whole snapshot in memory.
+type dumped struct {
+	migrations []string
+	tables     []Table
+	rows       map[string][][]byte
+}
+
+func dump(t *testing.T, s *Store) dumped {
+	t.Helper()
+	d := dumped{rows: map[string][][]byte{}}
+	err := s.Snapshot(t.Context(), func(ctx context.Context, n *Snapshot) error {
+		d.migrations, d.tables = n.Migrations, n.Tables
+		for _, table := range n.Tables {
+			if err := n.Rows(ctx, table, func(row []byte) error {
+				d.rows[table.Name] = append(d.rows[table.Name], row)
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func (d dumped) load(ctx context.Context, s *Store) error {
+	return s.Load(ctx, d.migrations, func(ctx context.Context, l *Loading) error {
+		for _, table := range d.tables {
+			if err := l.Fits(table); err != nil {
+				return err
+			}
+			if err := l.Insert(ctx, table, d.rows[table.Name]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// content is what a dump says, whatever the order of rows and the spaces that
+// a database puts into JSON.
+func (d dumped) content() map[string]string {
+	all := map[string]string{}
+	for _, table := range d.tables {
+		var rows []string
+		for _, row := range d.rows[table.Name] {
+			rows = append(rows, strings.ReplaceAll(string(row), " ", ""))
+		}
+		slices.Sort(rows)
+		all[table.Name] = strings.Join(rows, "\n")
+	}
+	return all
+}
+
+// fill writes two rows into every table that has none: one with odd values in
+// each column, and one with NULL wherever that may be. A column of a kind that
+// this does not know ends the test, as it would end a backup.
+func fillAll(t *testing.T, s *Store) {
+	t.Helper()
+	tables, err := s.Tables(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range tables {
+		if there, err := s.db.NewSelect().TableExpr("?", bun.Ident(table.Name)).Exists(t.Context()); err != nil || there {
+			if err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		for n := range 2 {
+			row := map[string]any{}
+			for _, column := range table.Columns {
+				row[column.Name] = odd(t, s, table.Name, column, n)
+			}
+			if _, err := s.db.NewInsert().Model(&row).TableExpr("?", bun.Ident(table.Name)).Exec(t.Context()); err != nil {
+				t.Fatalf("%s: %v", table.Name, err)
+			}
+		}
+	}
+}
+
+func odd(t *testing.T, s *Store, table string, column Column, n int) any {
+	t.Helper()
+	var about struct{ DataType, IsNullable string }
+	err := s.db.NewSelect().TableExpr("information_schema.columns").Column("data_type", "is_nullable").
+		Where("table_schema = current_schema()").Where("table_name = ? AND column_name = ?", table, column.Name).Scan(t.Context(), &about)
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch {
+	case n == 1 && about.IsNullable == "YES":
+		return nil
+	case column.Name == "plan":
+		return "complete"
+	}
+	return map[string][]any{
+		"uuid":                     {"0b0c8a4e-6c3f-4f7e-9d58-0a1b2c3d4e5f", "f0000000-0000-4000-8000-00000000000f"},
+		"text":                     {"it's “odd”\\ \"\n\t\u2028 ☂ ?", ""},
+		"jsonb":                    {`{"a":[1,"ü'\\\\?",null,true],"b":{}}`, `[]`},
+		"bytea":                    {[]byte{0, 255, '\'', '\\', '?'}, []byte{}},
+		"timestamp with time zone": {time.Date(2026, 2, 28, 23, 59, 59, 999999000, time.UTC), time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)},
+		"boolean":                  {true, false},
+		"integer":                  {-1 << 31, 1<<31 - 1},
+		"bigint":                   {-1 << 63, 1<<63 - 1},
+	}[about.DataType][n]
+}
+
+// Every table of the schema goes from one database to the other and back, so
+// that a table that a later migration adds is in the backup.
+func TestDumpsCarryEveryTableBothWays(t *testing.T) {
+	url := schemas(t, testserver.Database(t))
+	first, lite, second := migrated(t, url(t)), migrated(t, "sqlite://"+filepath.Join(t.TempDir(), "t.db")), migrated(t, url(t))
+	fillAll(t, first)
+	want := dump(t, first)
+	all := tables(t, first)
+	if len(want.tables) != len(all) || len(all) < 10 {
+		t.Fatalf("%d of %d tables: %v", len(want.tables), len(all), all)
+	}
+	for _, table := range want.tables {
+		if len(want.rows[table.Name]) == 0 {
+			t.Errorf("nothing of %s", table.Name)
+		}
+	}
+	if err := want.load(t.Context(), lite); err != nil {
+		t.Fatal(err)
+	}
+	between := dump(t, lite)
+	if err := between.load(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	for name, rows := range dump(t, second).content() {
+		if rows != want.content()[name] {
+			t.Errorf("%s was\n%s\nand is\n%s", name, want.content()[name], rows)
+		}
+	}
+	if !maps.Equal(want.content(), between.content()) {
+		t.Error("SQLite says something else")
+	}
+}
+
+// The order of times decides on SQLite by their text, so restored ones must
+// read as written ones.
+func TestRestoredTimesReadAsWrittenOnes(t *testing.T) {
+	from, to := migrated(t, Memory), migrated(t, Memory)
+	if _, err := from.CreateAccount(t.Context(), "ann@example.test", "complete", 0, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if err := dump(t, from).load(t.Context(), to); err != nil {
+		t.Fatal(err)
+	}
+	var texts [2]string
+	for i, s := range []*Store{from, to} {
+		if err := s.db.NewRaw("SELECT CAST(created_at AS text) FROM accounts").Scan(t.Context(), &texts[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if texts[0] != texts[1] {
+		t.Errorf("%q became %q", texts[0], texts[1])
+	}
+}
+
+func TestASnapshotIsOfOneMomentAndStopsNobody(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+		one := url(t)
+		if one == Memory {
+			return // it has one connection
+		}
+		s := migrated(t, one)
+		err := s.Snapshot(t.Context(), func(ctx context.Context, n *Snapshot) error {
+			if _, err := s.CreateAccount(ctx, "late@example.test", "complete", 0, time.Now()); err != nil {
+				return err
+			}
+			for _, table := range n.Tables {
+				if err := n.Rows(ctx, table, func([]byte) error {
+					if table.Name == "accounts" || table.Name == "members" {
+						return errors.New("the snapshot has what came later in " + table.Name)
+					}
+					return nil
+				}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestLoadRefusesAndLeavesNothing(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+		from := migrated(t, Memory)
+		if _, err := from.CreateAccount(t.Context(), "ann@example.test", "complete", 0, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		good := dump(t, from)
+		s := migrated(t, url(t))
+		before := dump(t, s).content()
+		broken := good
+		broken.rows = maps.Clone(good.rows)
+		broken.rows["members"] = [][]byte{[]byte(`["not a row"]`)}
+		if err := broken.load(t.Context(), s); err == nil {
+			t.Fatal("a broken row was loaded")
+		}
+		if !maps.Equal(before, dump(t, s).content()) {
+			t.Fatal("something is left of it")
+		}
+		if err := s.Empty(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := good.load(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		if err := good.load(t.Context(), s); !errors.Is(err, ErrOccupied) {
+			t.Fatalf("loaded twice: %v", err)
+		}
+	})
+}
+
+// A backup of an older release lacks the last migrations: they run again on
+// its rows.
+func TestMigrationsThatABackupLacksRunAgain(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+		old, s := dump(t, migrated(t, Memory)), migrated(t, url(t))
+		last := len(old.migrations) - 1
+		missing := old.migrations[last]
+		old.migrations = old.migrations[:last]
+		if err := old.load(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		pending, err := s.Pending(t.Context())
+		if err != nil || len(pending) != 1 || !strings.HasPrefix(pending[0], missing) {
+			t.Fatalf("pending: %v, %v", pending, err)
+		}
+		if err := s.Migrate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestUnknownMigrationsAreNamed(t *testing.T) {
+	known := dump(t, migrated(t, Memory)).migrations
+	got, err := UnknownMigrations(append(known, "29990101000000"))
+	if err != nil || !slices.Equal(got, []string{"29990101000000"}) {
+		t.Fatalf("got %v, %v", got, err)
+	}
+}
+
+func TestRowsThatDoNotFitAreRefused(t *testing.T) {
+	table := Table{"t", []Column{{"a", Text}, {"b", Int}, {"c", Bool}, {"d", Time}, {"e", Bytes}}}
+	if _, err := parseRow(table, []byte(`["x",1,true,"2026-01-01T00:00:00Z","AA=="]`)); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []string{
+		``, `{}`, `[]`, `["x",1,true,"2026-01-01T00:00:00Z"]`, `["x",1,true,"2026-01-01T00:00:00Z","AA=="] []`,
+		`[1,1,true,"2026-01-01T00:00:00Z","AA=="]`, `["x",1.5,true,"2026-01-01T00:00:00Z","AA=="]`,
+		`["x","1",true,"2026-01-01T00:00:00Z","AA=="]`, `["x",1,0,"2026-01-01T00:00:00Z","AA=="]`,
+		`["x",1,true,"yesterday","AA=="]`, `["x",1,true,"2026-01-01T00:00:00Z","%"]`, `["x",1,true,[],"AA=="]`,
+		`["a\u0000b",1,true,"2026-01-01T00:00:00Z","AA=="]`,
+	} {
+		if _, err := parseRow(table, []byte(row)); err == nil {
+			t.Errorf("%s is taken", row)
+		}
+	}
+}
