@@ -12,7 +12,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 )
 
 // manifest is an application registration as Microsoft Graph takes it.
@@ -103,14 +105,20 @@ func TestRegistrationIsExact(t *testing.T) {
 	m := readManifest(t, "manifest.json")
 	roles, _ := m.explained(t)
 	s := newRegistered(t, m)
-	if at := s.walk(roles); at != "" {
+	if at := s.consented(roles).walk(); at != "" {
 		t.Fatalf("with all permissions it stops at %q", at)
 	}
+	// Some walks wait for a grant to spread, so all wait together.
+	var walks sync.WaitGroup
 	for i, role := range roles {
-		if at := s.walk(slices.Delete(slices.Clone(roles), i, i+1)); at != role.without {
-			t.Errorf("without %s it stops at %q, the page says %q", role.name, at, role.without)
-		}
+		h := s.consented(slices.Delete(slices.Clone(roles), i, i+1))
+		walks.Go(func() {
+			if at := h.walk(); at != role.without {
+				t.Errorf("without %s it stops at %q, the page says %q", role.name, at, role.without)
+			}
+		})
 	}
+	walks.Wait()
 }
 
 // TestRegistrationWithoutTheHeavyPermission: the bootstrap waits until an
@@ -126,20 +134,21 @@ func TestRegistrationWithoutTheHeavyPermission(t *testing.T) {
 		}
 	}
 	s := newRegistered(t, m)
-	s.register(light)
-	h := s.connected()
+	h := s.consented(light)
+	h.proves()
 	sees(t, h.post(h.path("/sync"), nil).object, object{"status": "partial"})
 	if step := h.nextStep(); step != "grant_role" {
 		t.Errorf("next step %v", step)
 	}
 	// Consents with and without the heavy permission leave the role behind,
 	// as an administrator's own assignment does.
-	s.register(heavy)
-	h.walkIn()
-	h.synced()
-	s.register(light)
-	h.walkIn()
-	if at := s.finish(h); at != "" {
+	for _, roles := range [][]permission{heavy, light} {
+		s.register(roles)
+		h.consents()
+		h.proves()
+		h.synced()
+	}
+	if at := h.works(); at != "" {
 		t.Errorf("with the role assigned it stops at %q", at)
 	}
 }
@@ -190,11 +199,10 @@ func TestRegistrationNamesWhatIsCalled(t *testing.T) {
 // registered is a server whose simulated registration follows a manifest.
 type registered struct {
 	caller
-	rig    *rig
-	serial int
+	rig *rig
 }
 
-func newRegistered(t *testing.T, m manifest) *registered {
+func newRegistered(t *testing.T, m manifest) registered {
 	t.Helper()
 	r := newRig(t, binary(t, release))
 	env := r.env(t.TempDir(), "")
@@ -205,10 +213,10 @@ func newRegistered(t *testing.T, m manifest) *registered {
 		redirects = append(redirects, strings.Replace(uri, "https://tenantry.example", "http://127.0.0.1", 1))
 	}
 	server.control("POST", "/app", object{"redirect_uris": redirects})
-	return &registered{caller{server, id, "ann@example.com", key}, r, 0}
+	return registered{caller{server, id, "ann@example.com", key}, r}
 }
 
-func (s *registered) register(roles []permission) {
+func (s registered) register(roles []permission) {
 	s.t.Helper()
 	names := []string{}
 	for _, role := range roles {
@@ -217,59 +225,83 @@ func (s *registered) register(roles []permission) {
 	s.control("POST", "/app", object{"permissions": names})
 }
 
-func (s *registered) connected() holding {
-	s.t.Helper()
-	guid, admin := s.rig.tenant(s.client)
-	h := holding{s.caller, guid, admin}
-	h.walkIn()
-	return h
-}
-
-// walkIn has the administrator connect the tenant in a browser, and reports
-// whether it was.
-func (h holding) walkIn() bool {
-	h.t.Helper()
-	v := newVisitor(h.t)
-	callback := v.open(v.consents(h.get("/v1/tenants/connect-url").text("connect_url"), h.admin, "accept"))
-	offer := v.open(v.signsIn(callback.location, h.admin).location)
-	return offer.action != "" && v.submit(offer, url.Values{"decision": {"connect"}}).status == http.StatusOK
-}
-
-// walk does the main job on a new tenant with these permissions, and returns
-// the step that failed, "" for none.
-func (s *registered) walk(roles []permission) string {
+// consented is a new tenant whose administrator has approved these
+// permissions, and gone no further.
+func (s registered) consented(roles []permission) *granted {
 	s.t.Helper()
 	s.register(roles)
 	guid, admin := s.rig.tenant(s.client)
-	h := holding{s.caller, guid, admin}
-	if !h.walkIn() {
-		return "connect"
-	}
-	return s.finish(h)
+	g := &granted{holding: holding{s.caller, guid, admin}, rig: s.rig}
+	g.consents()
+	return g
 }
 
-func (s *registered) finish(h holding) string {
-	s.t.Helper()
-	s.serial++
-	zone := fmt.Sprintf("registered-%d.test", s.serial)
-	if err := s.rig.zones.Add(zone, "manual"); err != nil {
-		s.t.Fatal(err)
+// granted is a tenant on its way through the main job.
+type granted struct {
+	holding
+	rig      *rig
+	visitor  *visitor
+	callback string
+}
+
+func (g *granted) consents() {
+	g.t.Helper()
+	g.visitor = newVisitor(g.t)
+	g.visitor.client.Transport = impatient{&http.Transport{ResponseHeaderTimeout: 10 * time.Second}}
+	g.callback = g.visitor.consents(g.get("/v1/tenants/connect-url").text("connect_url"), g.admin, "accept")
+}
+
+// impatient is a browser whose user gives up: the page that waits for a
+// consent to spread does so for most of a minute.
+type impatient struct{ *http.Transport }
+
+func (i impatient) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := i.Transport.RoundTrip(r)
+	if err != nil {
+		answer = &http.Response{StatusCode: http.StatusGatewayTimeout, Body: http.NoBody, Request: r}
+	}
+	return answer, nil
+}
+
+// proves has the administrator sign in and confirm, and reports whether the
+// tenant was connected.
+func (g *granted) proves() bool {
+	g.t.Helper()
+	signIn := g.visitor.open(g.callback).location
+	offer := g.visitor.open(g.visitor.signsIn(signIn, g.admin).location)
+	return offer.action != "" && g.visitor.submit(offer, url.Values{"decision": {"connect"}}).status == http.StatusOK
+}
+
+// walk does the main job, and returns the step that failed, "" for none.
+func (g *granted) walk() string {
+	g.t.Helper()
+	if !g.proves() {
+		return "connect"
+	}
+	return g.works()
+}
+
+func (g *granted) works() string {
+	g.t.Helper()
+	zone := fmt.Sprintf("registered-%d.test", serial.Add(1))
+	if err := g.rig.zones.Add(zone, "manual"); err != nil {
+		g.t.Error(err)
 	}
 	for _, step := range []struct {
 		name, path string
 		body       any
 		good       func(reply) bool
 	}{
-		{"sync", h.path("/sync"), nil, func(r reply) bool { return r.text("status") == "completed" }},
-		{"add domain", h.path("/domains"), object{"domain": zone}, nil},
-		{"verify", h.domain(zone, "/verify"), nil, nil},
-		{"enable DKIM", h.domain(zone, "/enable-dkim"), nil, nil},
-		{"provision", h.path("/mailboxes"), boxes(zone, "ada"), func(r reply) bool { return r.text("created_count") == "1" }},
+		{"sync", g.path("/sync"), nil, func(r reply) bool { return r.text("status") == "completed" }},
+		{"add domain", g.path("/domains"), object{"domain": zone}, nil},
+		{"verify", g.domain(zone, "/verify"), nil, nil},
+		{"enable DKIM", g.domain(zone, "/enable-dkim"), nil, nil},
+		{"provision", g.path("/mailboxes"), boxes(zone, "ada"), func(r reply) bool { return r.text("created_count") == "1" }},
 	} {
 		if step.name == "verify" || step.name == "enable DKIM" {
-			h.publish(zone)
+			g.publish(zone)
 		}
-		if got := h.call("POST", step.path, step.body); got.status != http.StatusOK || step.good != nil && !step.good(got) {
+		if got := g.call("POST", step.path, step.body); got.status != http.StatusOK || step.good != nil && !step.good(got) {
 			return step.name
 		}
 	}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command chart checks a Helm chart as `helm lint` and `helm template` do, and
+// decodes what it renders by Kubernetes' own types, so that a field that does
+// not exist is an error. It is a module of its own: the rest of the project
+// needs none of this.
+//
+//	chart FOLDER [VALUES.yaml …]
+//
+// What was rendered goes to standard output, as a JSON array.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/lint"
+	"helm.sh/helm/v3/pkg/lint/support"
+	serializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	release   = "tenantry"
+	namespace = "mail"
+	// kubernetes is the oldest release that the chart is rendered for.
+	kubernetes = "v1.30.0"
+)
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "usage: chart FOLDER [VALUES.yaml …]")
+		os.Exit(2)
+	}
+	objects, err := check(os.Args[1], os.Args[2:])
+	if err == nil {
+		err = json.NewEncoder(os.Stdout).Encode(objects)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "chart:", err)
+		os.Exit(1)
+	}
+}
+
+func check(folder string, files []string) ([]map[string]any, error) {
+	values := map[string]any{}
+	for _, file := range files {
+		more, err := chartutil.ReadValuesFile(file)
+		if err != nil {
+			return nil, err
+		}
+		values = chartutil.CoalesceTables(more, values)
+	}
+	version, err := chartutil.ParseKubeVersion(kubernetes)
+	if err != nil {
+		return nil, err
+	}
+	linted := lint.AllWithKubeVersion(folder, values, namespace, version)
+	for _, m := range linted.Messages {
+		if m.Severity >= support.WarningSev {
+			err = errors.Join(err, m)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	c, err := loader.Load(folder)
+	if err != nil {
+		return nil, err
+	}
+	return render(c, values, version)
+}
+
+func render(c *chart.Chart, values map[string]any, version *chartutil.KubeVersion) ([]map[string]any, error) {
+	can := chartutil.DefaultCapabilities.Copy()
+	can.KubeVersion = *version
+	all, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{Name: release, Namespace: namespace, Revision: 1, IsInstall: true}, can)
+	if err != nil {
+		return nil, err
+	}
+	rendered, err := engine.Render(c, all)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for name := range rendered {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	objects := []map[string]any{}
+	for _, name := range names {
+		if path.Ext(name) != ".yaml" {
+			continue // NOTES.txt
+		}
+		for document := range strings.SplitSeq("\n"+rendered[name], "\n---") {
+			o, err := decode(document)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			if o != nil {
+				objects = append(objects, o)
+			}
+		}
+	}
+	return objects, nil
+}
+
+// foreign are kinds that Kubernetes itself does not know.
+var foreign = []string{"ServiceMonitor"}
+
+func decode(document string) (map[string]any, error) {
+	var o map[string]any
+	if err := yaml.UnmarshalStrict([]byte(document), &o); err != nil || o == nil {
+		return nil, err
+	}
+	kind, _ := o["kind"].(string)
+	if slices.Contains(foreign, kind) {
+		return o, nil
+	}
+	strict := serializer.NewSerializerWithOptions(serializer.DefaultMetaFactory, scheme.Scheme, scheme.Scheme,
+		serializer.SerializerOptions{Yaml: true, Strict: true})
+	_, _, err := strict.Decode([]byte(document), nil, nil)
+	return o, err
+}
