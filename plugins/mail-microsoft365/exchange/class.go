@@ -24,12 +24,15 @@ const (
 	Transient
 )
 
+// objectNotFound is the type by which a cmdlet says that it has no such object.
+const objectNotFound = "ManagementObjectNotFoundException"
+
 // byType is read from the top: the first ending that the .NET type has decides.
 var byType = []struct {
 	ending string
 	class  Class
 }{
-	{"ManagementObjectNotFoundException", NotFound},
+	{objectNotFound, NotFound},
 	{"WLCDManagedMemberExistsException", AddressTaken},
 	{"ProxyAddressExistsException", AddressTaken},
 	{"ADObjectAlreadyExistsException", Exists},

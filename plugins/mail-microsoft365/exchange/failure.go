@@ -157,6 +157,9 @@ func newFailure(status int, e exception) *Failure {
 	f := &Failure{Status: status, Type: e.Type[strings.LastIndexByte(e.Type, '.')+1:]}
 	f.text = strings.ReplaceAll(strings.ToLower(e.Message), "\u2019", "'")
 	f.Class = classify(f.Type, f.text)
+	if status == http.StatusNotFound && f.Class == NotFound && !strings.HasSuffix(f.Type, objectNotFound) {
+		f.Class = Unknown // the tenant in the path; a cmdlet misses its object with 400
+	}
 	return f
 }
 

@@ -121,6 +121,8 @@ func TestStatuses(t *testing.T) {
 		"401, JSON":         {401, `{"error":{"code":"Unauthorized"}}`, outcome.Refused, fault.AccessDenied, 1, 1},
 		"403, NUL bytes":    {403, strings.Repeat("\x00", 4096), outcome.Refused, fault.AccessDenied, 1, 1},
 		"404, no tenant":    {404, gone, outcome.Refused, fault.AccessDenied, 1, 1},
+		"404, in words":     {404, envelope("Microsoft.ODataServiceException", "The tenant 'x' couldn't be found."), outcome.Refused, fault.AccessDenied, 1, 1},
+		"404, an object":    {404, envelope("Microsoft.ManagementObjectNotFoundException", "x"), outcome.Refused, fault.ProviderError, 1, 1},
 		"404 of a proxy":    {404, "<html>", outcome.Broken, fault.ProviderError, 1, 1},
 		"429, bare":         {429, "", outcome.Throttled, fault.ProviderUnavailable, 3, 3},
 		"500, HTML":         {500, "<html>", outcome.Broken, fault.ProviderError, 3, 1},
