@@ -48,7 +48,7 @@ func (r accountRow) account() access.Account {
 
 // accountColumns reads accounts, under the alias a, with their plans.
 func accountColumns(q *bun.SelectQuery) *bun.SelectQuery {
-	return q.ColumnExpr("a.*").ColumnExpr("p.tenant_slots AS plan_slots, p.automatic_dns").
+	return q.ColumnExpr("?TableColumns").ColumnExpr("p.tenant_slots AS plan_slots, p.automatic_dns").
 		Join("JOIN plans AS p ON p.name = a.plan")
 }
 

@@ -70,7 +70,8 @@ func postgresKind(code string) error {
 		return errDuplicate
 	case "23503":
 		return errNoParent
-	case "40001", "40P01", "55P03": // serialization, deadlock, lock not available
+	case "40001", "40P01", "55P03", // serialization, deadlock, lock not available
+		"0A000": // a prepared statement's columns are those of the schema before a migration; the driver drops it
 		return errLost
 	case "57P01", "57P02", "57P03", "53300", "25006": // stopping, crashed, starting, too many connections, a standby
 		return errAway

@@ -51,27 +51,34 @@ func (r keyRow) key() access.Key {
 	}
 }
 
+func callerByHash(db *bun.DB) *prepared {
+	return prepare(accountColumns(db.NewSelect().Model((*accountRow)(nil))).ColumnExpr("k.id AS key_id").
+		Join("JOIN api_keys AS k ON k.account_id = a.account_id").
+		Where("k.hash = ?", first).Where("k.revoked_at IS NULL"))
+}
+
 // Caller implements ports.Keys: key, account and plan are one query, asked
 // anew for each request, so that a rotated key is dead at once everywhere.
 func (s *Store) Caller(ctx context.Context, hash [32]byte) (access.Caller, error) {
-	var row struct {
-		accountRow `bun:",extend"`
-
-		KeyID string
-	}
-	err := s.run(ctx, "find key", func(ctx context.Context, db bun.IDB) error {
-		err := accountColumns(db.NewSelect().TableExpr("api_keys AS k").ColumnExpr("k.id AS key_id").
-			Join("JOIN accounts AS a ON a.account_id = k.account_id")).
-			Where("k.hash = ?", hash[:]).Where("k.revoked_at IS NULL").Scan(ctx, &row)
-		if errors.Is(err, sql.ErrNoRows) {
-			return access.UnknownKey()
-		}
-		return err
+	caller, found := access.Caller{}, false
+	err := s.run(ctx, "find key", func(ctx context.Context, _ bun.IDB) error {
+		return s.read(ctx, s.callerByHash, hash[:], func(rows *sql.Rows) error {
+			var row accountRow
+			var slots sql.NullInt64
+			err := rows.Scan(&row.AccountID, &row.Email, &row.Plan, &row.Active, &slots, &row.CreatedAt,
+				&row.PlanSlots, &row.AutomaticDNS, &caller.KeyID)
+			row.TenantSlots, found = int(slots.Int64), true
+			caller.Account = row.account()
+			return err
+		})
 	})
+	if err == nil && !found {
+		err = access.UnknownKey()
+	}
 	if err != nil {
 		return access.Caller{}, err
 	}
-	return access.Caller{Account: row.account(), KeyID: row.KeyID}, nil
+	return caller, nil
 }
 
 // Account implements ports.Keys.

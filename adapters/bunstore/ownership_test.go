@@ -31,7 +31,7 @@ var unowned = map[string]string{
 	`FROM "api_keys" AS "k" WHERE (k.id = '')`:                            "the operator's command names a key alone",
 	`a.account_id IN (SELECT account_id FROM members WHERE email = '')`:   "the operator's command finds an account by an address",
 	`UPDATE "connect_flows" AS "f" SET step = '' WHERE (state_hash = '')`: "a browser brings only the state",
-	`WHERE (k.hash = '') AND (k.revoked_at IS NULL)`:                      "the key is what tells the account",
+	`WHERE (k.hash = $1) AND (k.revoked_at IS NULL)`:                      "the key is what tells the account",
 	`WHERE (h.guid = '') AND (t.managed)`:                                 "the operator's command withdraws a tenant from whoever holds it",
 	`FROM "audit_events" AS "e" WHERE (e.created_at >= '') ORDER BY`:      "the operator's command lists the acts on all accounts",
 	`DELETE FROM "connect_flows" AS "f" WHERE (expires_at < '')`:          "expired flows of all accounts are swept",
@@ -40,7 +40,7 @@ var unowned = map[string]string{
 var (
 	literal   = regexp.MustCompile(`X?'(?:[^']|'')*'`)
 	named     = regexp.MustCompile(`(?:FROM|JOIN|UPDATE|INTO) "?(\w+)"?`)
-	condition = regexp.MustCompile(`(?:\w+\.)?"?account_id"? = (?:''|\w+\.account_id)`)
+	condition = regexp.MustCompile(`(?:\w+\.)?"?account_id"? = (?:''|\$1|\w+\.account_id)`)
 )
 
 // ownerless says what is wrong with a statement, or "".
@@ -87,7 +87,7 @@ func ran(t *testing.T) []string {
 	for _, suite := range suites {
 		suite(t, func(t testing.TB) contract.Stores {
 			s := migrated(t, Memory)
-			s.db = s.db.WithQueryHook(seen)
+			s.db, s.hooks = s.db.WithQueryHook(seen), append(s.hooks, seen)
 			return s
 		})
 	}

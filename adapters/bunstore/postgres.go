@@ -14,13 +14,16 @@ import (
 
 const defaultPostgresConns = 16
 
+// The driver's own error could quote the password.
+var errUnreadableURL = errors.New("open database: the postgres URL cannot be read")
+
 // connectPostgres connects nobody yet. bun writes the values into the SQL
 // text, so prepared statements would never be used twice, and the text must be
 // read by the rules that bun quotes by.
 func connectPostgres(url string, o Options) (*bun.DB, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
-		return nil, errors.New("open database: the postgres URL cannot be read")
+		return nil, errUnreadableURL
 	}
 	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
 	config.RuntimeParams["standard_conforming_strings"] = "on"

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect"
 	"go.opentelemetry.io/otel/metric"
@@ -43,8 +44,13 @@ type Options struct {
 // Store is the database.
 type Store struct {
 	db       *bun.DB
+	hooks    []bun.QueryHook
 	log      *slog.Logger
 	operator string
+
+	preparing      pgx.QueryExecMode // of PostgreSQL's driver
+	callerByHash   *prepared
+	tenantsOfOwner *prepared
 }
 
 var _ interface {
@@ -71,10 +77,19 @@ func open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*
 	if err != nil {
 		return nil, err
 	}
-	for _, hook := range append(hooks, newTracing(o)) {
+	hooks = append(hooks, newTracing(o))
+	for _, hook := range hooks {
 		db = db.WithQueryHook(hook)
 	}
-	s := &Store{db: db, log: o.Log, operator: text(cmp.Or(o.Operator, "unknown"))}
+	s := &Store{
+		db: db, hooks: hooks, log: o.Log, operator: text(cmp.Or(o.Operator, "unknown")),
+		callerByHash: callerByHash(db), tenantsOfOwner: tenantsOfOwner(db),
+	}
+	if s.postgres() {
+		if s.preparing, err = preparing(url); err != nil {
+			return nil, err
+		}
+	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

@@ -4,6 +4,7 @@ package bunstore
 
 import (
 	"cmp"
+	"database/sql"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -37,6 +38,18 @@ type tenantRow struct {
 	DomainsSigned    int `bun:",scanonly"`
 	DomainsPublished int `bun:",scanonly"`
 	MailboxCount     int `bun:",scanonly"`
+}
+
+// takeTenant reads a row of tenantQuery, column by column: asked for by most
+// requests, it is worth more speed than bun's search for each column's field.
+func takeTenant(rows *sql.Rows) (tenant.Tenant, error) {
+	var r tenantRow
+	var synced sql.NullTime
+	err := rows.Scan(&r.AccountID, &r.ID, &r.GUID, &r.Name, &r.BuiltinDomain, &r.DefaultDomain, &r.Managed, &r.Consent,
+		&r.ConsentedAt, &r.ConnectedBy, &r.Bootstrap, &r.BootstrapStep, &r.SMTPAuth, &r.Discovery, &synced, &r.UserMailboxes,
+		&r.DomainCount, &r.DomainsVerified, &r.DomainsSigned, &r.DomainsPublished, &r.MailboxCount)
+	r.LastSyncAt = synced.Time
+	return r.tenant(), err
 }
 
 // holderRow says which account holds a tenant.

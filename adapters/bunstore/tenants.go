@@ -20,13 +20,13 @@ const ofTenant = " AND tenant_id = (SELECT id FROM tenants WHERE account_id = ? 
 
 // tenantQuery reads the owner's tenants with their counts in one statement:
 // all of them, or the one with that GUID.
-func tenantQuery(db bun.IDB, rows any, owner string, only *string) *bun.SelectQuery {
+func tenantQuery(db bun.IDB, rows, owner any, only *string) *bun.SelectQuery {
 	narrow, args := "", []any{owner}
 	if only != nil {
 		narrow, args = ofTenant, []any{owner, owner, *only}
 	}
 	listed := append(args[:1:1], append([]any{listedStages}, args[1:]...)...)
-	q := db.NewSelect().Model(rows).ColumnExpr("t.*").
+	q := db.NewSelect().Model(rows).ColumnExpr("?TableColumns").
 		ColumnExpr("COALESCE(d.held, 0) AS domain_count, COALESCE(d.verified, 0) AS domains_verified").
 		ColumnExpr("COALESCE(d.signed, 0) AS domains_signed, COALESCE(d.published, 0) AS domains_published").
 		ColumnExpr("COALESCE(m.held, 0) AS mailbox_count").
@@ -53,16 +53,21 @@ func selectTenant(ctx context.Context, db bun.IDB, owner, guid string) (tenant.T
 
 func noTenant() error { return fault.TenantNotFound.With("the account holds no such tenant") }
 
+func tenantsOfOwner(db *bun.DB) *prepared {
+	return prepare(tenantQuery(db, (*tenantRow)(nil), first, nil).OrderExpr("t.consented_at DESC, t.id DESC"))
+}
+
 // Tenants implements ports.Tenants.
 func (s *Store) Tenants(ctx context.Context, owner access.AccountID) ([]tenant.Tenant, error) {
-	var rows []tenantRow
-	err := s.run(ctx, "list tenants", func(ctx context.Context, db bun.IDB) error {
-		return tenantQuery(db, &rows, account(owner), nil).OrderExpr("t.consented_at DESC, t.id DESC").Scan(ctx)
+	var tenants []tenant.Tenant
+	err := s.run(ctx, "list tenants", func(ctx context.Context, _ bun.IDB) error {
+		tenants = []tenant.Tenant{}
+		return s.read(ctx, s.tenantsOfOwner, account(owner), func(rows *sql.Rows) error {
+			t, err := takeTenant(rows)
+			tenants = append(tenants, t)
+			return err
+		})
 	})
-	tenants := make([]tenant.Tenant, 0, len(rows))
-	for _, r := range rows {
-		tenants = append(tenants, r.tenant())
-	}
 	return tenants, err
 }
 

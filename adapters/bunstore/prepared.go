@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/schema"
+)
+
+// prepared is a read whose text is the same each time, with $1 where bun
+// would write the value into it. A database then parses and plans it once a
+// connection, and that is most of the work of a short read. It is for what
+// nearly every request asks; the budget of the list read needs it.
+type prepared struct {
+	text, table string
+	kept        atomic.Pointer[sql.Stmt] // on SQLite
+}
+
+// first is the place of a prepared statement's value.
+const first = bun.Safe("$1")
+
+func prepare(q *bun.SelectQuery) *prepared {
+	return &prepared{text: q.String(), table: q.GetTableName()}
+}
+
+// preparing is how PostgreSQL's driver runs such a statement: it keeps the
+// plan, unless the URL's default_query_exec_mode says otherwise, which a
+// pooler between the two may need.
+func preparing(url string) (pgx.QueryExecMode, error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return 0, errUnreadableURL
+	}
+	return config.DefaultQueryExecMode, nil
+}
+
+// read runs the statement and takes each of its rows, with the hooks that all
+// statements have.
+func (s *Store) read(ctx context.Context, p *prepared, value any, take func(*sql.Rows) error) (err error) {
+	event := &bun.QueryEvent{DB: s.db, IQuery: p, Query: p.text, QueryTemplate: p.text, StartTime: time.Now()}
+	for _, hook := range s.hooks {
+		ctx = hook.BeforeQuery(ctx, event)
+	}
+	defer func() {
+		event.Err = err
+		for _, hook := range slices.Backward(s.hooks) {
+			hook.AfterQuery(ctx, event)
+		}
+	}()
+	rows, err := s.query(ctx, p, value)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		if err := take(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+func (s *Store) query(ctx context.Context, p *prepared, value any) (*sql.Rows, error) {
+	if s.postgres() {
+		return s.db.DB.QueryContext(ctx, p.text, s.preparing, value)
+	}
+	if kept := p.kept.Load(); kept != nil {
+		return kept.QueryContext(ctx, value)
+	}
+	fresh, err := s.db.DB.PrepareContext(ctx, p.text)
+	if err != nil {
+		return nil, err
+	}
+	if !p.kept.CompareAndSwap(nil, fresh) {
+		_ = fresh.Close() // another was faster
+	}
+	return p.kept.Load().QueryContext(ctx, value)
+}
+
+// prepared is a bun.Query for the hooks.
+
+func (p *prepared) Operation() string    { return "SELECT" }
+func (p *prepared) GetModel() bun.Model  { return nil }
+func (p *prepared) GetTableName() string { return p.table }
+
+func (p *prepared) AppendQuery(_ schema.QueryGen, b []byte) ([]byte, error) {
+	return append(b, p.text...), nil
+}

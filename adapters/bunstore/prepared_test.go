@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"testing"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/core/access"
+)
+
+// A migration by the next release changes tables below statements that this
+// one has prepared.
+func TestAPreparedReadOutlivesAMigration(t *testing.T) {
+	s := migrated(t, testserver.Database(t))
+	list := func() {
+		t.Helper()
+		if _, err := s.Tenants(t.Context(), access.AccountID(newID())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, change := range []string{
+		"SELECT 1", "ALTER TABLE tenants ADD COLUMN later text", "ALTER TABLE tenants ALTER COLUMN name TYPE varchar(400)",
+	} {
+		if _, err := s.db.ExecContext(t.Context(), change); err != nil {
+			t.Fatal(err)
+		}
+		list()
+		list()
+	}
+}
+
+// TestAPoolerMayForbidPreparing: the URL's mode is the statements' mode.
+func TestAPoolerMayForbidPreparing(t *testing.T) {
+	for _, tt := range []struct {
+		query string
+		kept  bool
+	}{{"", true}, {"?default_query_exec_mode=exec", false}} {
+		s := migrated(t, testserver.Database(t)+tt.query)
+		s.db.SetMaxOpenConns(1) // what is counted is the connection's
+		for range 2 {
+			if _, err := s.Tenants(t.Context(), access.AccountID(newID())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var kept bool
+		if err := s.db.NewRaw("SELECT EXISTS (SELECT 1 FROM pg_prepared_statements)").Scan(t.Context(), &kept); err != nil || kept != tt.kept {
+			t.Errorf("%q: kept is %v, %v", tt.query, kept, err)
+		}
+	}
+}
