@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -57,15 +58,19 @@ type service struct {
 	metrics   *prometheus.Registry
 	log       *slog.Logger
 	flush     func(context.Context) error
+
+	drainTime, drainDelay time.Duration
+	draining              atomic.Bool // a stop was asked for
 }
 
 // assemble calls constructors in order. A missing dependency is an error here,
 // not a nil later. publicURL is where browsers reach the service.
 func assemble(ctx context.Context, c Config, log *slog.Logger, publicURL string, o outside) (*service, error) {
+	collectRarely()
 	if o.now == nil {
 		o.now = time.Now
 	}
-	s := &service{log: log, metrics: prometheus.NewRegistry()}
+	s := &service{log: log, metrics: prometheus.NewRegistry(), drainTime: c.DrainTime, drainDelay: c.DrainDelay}
 	var err error
 	s.flush, err = telemetry.Start(ctx, telemetry.Options{Service: "tenantry", Version: version, Log: log, Registry: s.metrics})
 	if err != nil {
@@ -123,9 +128,24 @@ func (s *service) handler() (http.Handler, error) {
 	})
 }
 
+// flushTime is how long the last spans may take on their way out.
+const flushTime = 2 * time.Second
+
+// close ends the plugins, then what they were called from.
 func (s *service) close(ctx context.Context) error {
+	flushed := make(chan struct{})
+	go func() {
+		ctx, cancel := context.WithTimeout(ctx, flushTime)
+		defer cancel()
+		if err := s.flush(ctx); err != nil {
+			s.log.Warn("the last telemetry did not leave", "error", err)
+		}
+		close(flushed)
+	}()
 	s.host.Close()
-	return errors.Join(s.store.Close(), s.flush(ctx))
+	err := s.store.Close()
+	<-flushed
+	return err
 }
 
 // migratedAlready refuses a server's database that lacks this release's schema.
