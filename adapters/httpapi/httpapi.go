@@ -48,7 +48,7 @@ func New(o Options) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	public(mux, documents)
+	public(mux, documents, routesOf(api.OpenAPI()))
 	return newGuard(o, mux, api.OpenAPI()).handler(), nil
 }
 

@@ -4,13 +4,14 @@ package httpapi
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/tenantry/tenantry/adapters/httpapi/pages"
 	"github.com/tenantry/tenantry/core/fault"
 )
 
 // public adds what needs no key: the document and the pages about the API.
-func public(mux *http.ServeMux, d Documents) {
+func public(mux *http.ServeMux, d Documents, operations map[string]route) {
 	mux.HandleFunc("GET /openapi.json", serveBytes("application/json", d.JSON))
 	mux.HandleFunc("GET /openapi.yaml", serveBytes("application/yaml", d.YAML))
 	mux.HandleFunc("GET /docs", pages.API)
@@ -26,8 +27,21 @@ func public(mux *http.ServeMux, d Documents) {
 			refuse(w, r, fault.RouteNotFound.With("no error has this code"))
 			return
 		}
-		pages.Error(w, code, statusOf[code.Kind])
+		pages.Error(w, code, statusOf[code.Kind], origin(operations, code))
 	})
+}
+
+// origin finds the operations that may answer a code.
+func origin(operations map[string]route, c fault.Code) pages.Origin {
+	var from pages.Origin
+	for pattern, r := range operations {
+		if slices.Contains(refused(r.op.Method, r.terms), c) {
+			from.Operations = append(from.Operations, pattern)
+		}
+	}
+	slices.Sort(from.Operations)
+	from.All = len(from.Operations) == len(operations)
+	return from
 }
 
 func serveBytes(contentType string, content []byte) http.HandlerFunc {

@@ -31,9 +31,8 @@ func codes(lists ...[]fault.Code) []fault.Code { return slices.Concat(lists...) 
 // only names an operation's own refusals.
 func only(list ...fault.Code) []fault.Code { return list }
 
-// responses documents what an operation may answer: its result, and each
-// status that a refusal of it has, with the codes.
-func responses(method string, t terms) map[string]*huma.Response {
+// refused are all refusals of an operation.
+func refused(method string, t terms) []fault.Code {
 	all := codes(t.refuses, everywhere)
 	if hasBody(method) {
 		all = codes(all, onBodies)
@@ -41,6 +40,13 @@ func responses(method string, t terms) map[string]*huma.Response {
 	if t.write {
 		all = codes(all, onWrites)
 	}
+	return all
+}
+
+// responses documents what an operation may answer: its result, and each
+// status that a refusal of it has, with the codes.
+func responses(method string, t terms) map[string]*huma.Response {
+	all := refused(method, t)
 	byStatus := map[int][]fault.Code{}
 	for _, c := range fault.All() { // in the order of the one table
 		if slices.Contains(all, c) {

@@ -36,13 +36,13 @@ var (
 	AccountNotFound = Code{"account_not_found", NotFound, "Account not found", "There is no account with this id or e-mail address."}
 	KeyNotFound     = Code{"key_not_found", NotFound, "API key not found", "There is no API key with this id. `tenantry key list` shows the ids."}
 	RouteNotFound   = Code{"route_not_found", NotFound, "No such route", "The API has no operation at this path. /openapi.json lists all of them."}
-	TenantNotFound  = Code{"tenant_not_found", NotFound, "Tenant not found", "The account holds no such tenant."}
-	DomainNotFound  = Code{"domain_not_found", NotFound, "Domain not found", "The tenant holds no such domain."}
-	MailboxNotFound = Code{"mailbox_not_found", NotFound, "Mailbox not found", "The tenant holds no such mailbox."}
+	TenantNotFound  = Code{"tenant_not_found", NotFound, "Tenant not found", "The account holds no tenant with this GUID: it was never connected, was deleted, or belongs to another account. GET /v1/tenants lists what the account holds."}
+	DomainNotFound  = Code{"domain_not_found", NotFound, "Domain not found", "The tenant holds no such domain, or the account holds no domain with this id. GET /v1/tenants/{tenant_id}/domains lists the domains; a sync finds those that were added at the mail platform."}
+	MailboxNotFound = Code{"mailbox_not_found", NotFound, "Mailbox not found", "The tenant holds no mailbox with this id. GET /v1/tenants/{tenant_id}/mailboxes lists them; what vanished at the mail platform is removed by the next sync."}
 
 	WrongMethod  = Code{"method_not_allowed", MethodNotAllowed, "Method not allowed", "The path exists, but not with this method; `Allow` lists the ones it has."}
 	WrongAccept  = Code{"not_acceptable", NotAcceptable, "Not acceptable", "Answers are JSON. Send `Accept: application/json` or leave the header out."}
-	BodyTooLarge = Code{"request_too_large", TooLarge, "Request too large", "A request body holds at most 64 KiB."}
+	BodyTooLarge = Code{"request_too_large", TooLarge, "Request too large", "A request body holds at most 64 KiB. Provision the mailboxes of one domain at a time."}
 	WrongMedia   = Code{"unsupported_media_type", UnsupportedMedia, "Unsupported media type", "Send bodies as `Content-Type: application/json` in UTF-8, without a content encoding."}
 
 	AccountClosed      = Code{"account_closed", Conflict, "Account closed", "The account was closed for good. A customer who comes back gets a new account, with the same e-mail address if need be."}

@@ -29,6 +29,13 @@ type entry struct {
 	fault.Code
 	Status int
 	Reason string
+	From   Origin
+}
+
+// Origin is who answers a code: all operations, some, or none of them.
+type Origin struct {
+	All        bool
+	Operations []string // "GET /v1/tenants"
 }
 
 func entryOf(c fault.Code, status int) entry {
@@ -63,8 +70,10 @@ func Errors(statusOf map[fault.Kind]int) http.HandlerFunc {
 }
 
 // Error is the page of one code.
-func Error(w http.ResponseWriter, c fault.Code, status int) {
-	show(w, "error.html", textPolicy, entryOf(c, status))
+func Error(w http.ResponseWriter, c fault.Code, status int, from Origin) {
+	e := entryOf(c, status)
+	e.From = from
+	show(w, "error.html", textPolicy, e)
 }
 
 // show renders a page. The templates are part of the program and have tests,

@@ -32,7 +32,7 @@ var outside = regexp.MustCompile(`(?i)(src|href)="(https?:)?//`)
 func TestEveryCodeHasItsPage(t *testing.T) {
 	_, index := shown(t, pages.Errors(map[fault.Kind]int{}))
 	for _, c := range fault.All() {
-		w, page := shown(t, func(w http.ResponseWriter, _ *http.Request) { pages.Error(w, c, 400) })
+		w, page := shown(t, func(w http.ResponseWriter, _ *http.Request) { pages.Error(w, c, 400, pages.Origin{}) })
 		if !strings.Contains(page, "<h1>") || !strings.Contains(page, c.Name) || !strings.Contains(page, `<html lang="en">`) {
 			t.Errorf("%s: %s", c.Name, page)
 		}
