@@ -36,6 +36,9 @@ func (f failure) Unwrap() error { return f.err }
 // usageError is a command line that makes no sense.
 type usageError struct{ error }
 
+// errReported ends a command that has printed why it fails.
+var errReported = errors.New("reported")
+
 func exitCode(err error) int {
 	var usage usageError
 	switch {
@@ -60,6 +63,9 @@ func exitCode(err error) int {
 
 // printError writes err for people, or as {"error": …} with --output json.
 func printError(w io.Writer, asJSON bool, err error) {
+	if errors.Is(err, errReported) {
+		return
+	}
 	code, message, fix := "failed", err.Error(), ""
 	var refusal *fault.Error
 	if errors.As(err, &refusal) {

@@ -25,6 +25,12 @@ const (
 	signInPath   = "/connect/microsoft365/signin"
 )
 
+// RedirectURIs are the addresses to register with the mail platform: it sends
+// administrators back to no others.
+func RedirectURIs(publicURL string) []string {
+	return []string{publicURL + callbackPath, publicURL + signInPath}
+}
+
 // Link is a connect link: it lives 15 minutes and works once.
 type Link struct {
 	URL       string

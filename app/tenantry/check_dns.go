@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"github.com/tenantry/tenantry/adapters/dnsresolver"
+	"github.com/tenantry/tenantry/core/dns"
+)
+
+// wellKnown is a zone that is always there: the SPF record of every customer
+// leads to it, in the sandbox too.
+const wellKnown = "outlook.com"
+
+// dns asks each resolver, then the authoritative servers of a zone, as reads of
+// customers' domains do.
+func (e *examination) dns(ctx context.Context) finding {
+	c := e.config
+	if wrong := cmp.Or(e.wrong["dns_resolvers"], e.wrong["dns_port"]); wrong != "" {
+		return broken("correct dns_resolvers (addresses with ports) and dns_port", "%s", wrong)
+	}
+	reader := dnsresolver.New(dnsresolver.Options{
+		Resolvers: c.DNSResolvers, Port: c.DNSPort, AllowPrivate: c.DNSAllowPrivate, Log: slog.New(slog.DiscardHandler),
+	})
+	var resolvers []dnsresolver.Resolver
+	var wait sync.WaitGroup
+	wait.Go(func() { resolvers = reader.Resolvers(ctx, wellKnown) })
+	sight, err := reader.Read(ctx, wellKnown)
+	wait.Wait()
+	var silent []string
+	for _, r := range resolvers {
+		if r.Err != nil {
+			silent = append(silent, fmt.Sprintf("%s (%s)", r.Addr, r.Err))
+		}
+	}
+	const fix = "correct dns_resolvers, or let this machine reach them by UDP and TCP"
+	switch {
+	case len(silent) == len(resolvers):
+		return broken(fix, "no resolver answers: %s", cmp.Or(strings.Join(silent, ", "), "none is configured"))
+	case sight.Zone == "" && sight.Reason != "":
+		return broken("set dns_resolvers to resolvers that know the public DNS", "the resolvers do not find the zone %s: %s", wellKnown, sight.Reason)
+	case err != nil || answering(sight) == 0:
+		return broken(fmt.Sprintf("let this machine reach UDP and TCP port %d of any address; if name servers are in a private network on purpose, set dns_allow_private", c.DNSPort),
+			"no authoritative server of %s answers on port %d: %s", wellKnown, c.DNSPort, cmp.Or(sight.Reason, "read_deadline"))
+	case len(silent) > 0:
+		return doubtful(fix, "%d of %d resolvers do not answer: %s", len(silent), len(resolvers), strings.Join(silent, ", "))
+	default:
+		return fine("%d resolvers answer, and authoritative servers on port %d", len(resolvers), c.DNSPort)
+	}
+}
+
+func answering(s dns.Sight) int {
+	n := 0
+	for _, server := range s.Servers {
+		if server.State == dns.ServerOK {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+)
+
+// The states of a check and of all together.
+const (
+	isOK      = "ok"
+	isWarning = "warning"
+	isFailed  = "failed"
+)
+
+// diagnosis is how one check ended.
+type diagnosis struct {
+	ID         string `json:"id"`
+	Status     string `json:"status"`
+	Summary    string `json:"summary"`
+	Fix        string `json:"fix"`
+	DurationMS int64  `json:"duration_ms"`
+}
+
+// report is what doctor found.
+type report struct {
+	Status  string      `json:"status"`
+	Version string      `json:"version"`
+	Checks  []diagnosis `json:"checks"`
+}
+
+func doctorCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Look at everything the service needs, and say what is wrong and how to fix it",
+		Long: "Looks at everything that `tenantry serve` needs, with the same settings: database, migrations, keyset, public\n" +
+			"URL, plugins, mail platform, DNS, Redis, clock, certificates and secrets. It changes nothing, and may be run\n" +
+			"at any time, also beside the running service. The exit code is 1 when a check failed.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := readConfig(cmd.Flags(), nil)
+			if err != nil {
+				return usageError{err}
+			}
+			e, err := newExamination(r.config)
+			if err != nil {
+				return usageError{err}
+			}
+			found := e.run(cmd.Context())
+			if jsonWanted(cmd) {
+				err = json.NewEncoder(cmd.OutOrStdout()).Encode(found)
+			} else {
+				err = found.print(cmd.OutOrStdout())
+			}
+			if err == nil && found.Status == isFailed {
+				err = errReported
+			}
+			return err
+		},
+	}
+	Config{}.flags(cmd.Flags())
+	return cmd
+}
+
+// print writes a table with the fix under each line that is not ok.
+func (r report) print(w io.Writer) error {
+	count := map[string]int{}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, d := range r.Checks {
+		count[d.Status]++
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", d.Status, d.ID, d.Summary)
+		if d.Fix != "" {
+			_, _ = fmt.Fprintf(table, "\t\tfix: %s\n", d.Fix)
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\ntenantry %s: %s\n", r.Version, counted(count))
+	return err
+}
+
+// counted puts the numbers of states into words.
+func counted(count map[string]int) string {
+	var parts []string
+	for _, status := range []string{isFailed, isWarning, isOK} {
+		n, word := count[status], status
+		if status == isWarning && n > 1 {
+			word += "s"
+		}
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, word))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
