@@ -56,7 +56,7 @@ func command() *cobra.Command {
 		return nil
 	}
 	root.AddCommand(serveCommand(), devCommand(), demoCommand(), migrateCommand(), openapiCommand(), accountCommand(), keyCommand(),
-		tenantCommand(), auditCommand(), pluginCommand(), keysetCommand(), configCommand(), doctorCommand(), versionCommand())
+		tenantCommand(), auditCommand(), pluginCommand(), keysetCommand(), backupCommand(), restoreCommand(), configCommand(), doctorCommand(), versionCommand())
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	strict(root)
 	return root

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package secrets_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/core/secret"
+)
+
+func TestAPassphraseOpensWhatItClosed(t *testing.T) {
+	text := strings.Repeat(canary, 10_000)
+	var closed bytes.Buffer
+	w, err := secrets.Encrypt(&closed, secret.New("right"))
+	if err == nil {
+		_, err = io.WriteString(w, text)
+	}
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if !secrets.Encrypted(closed.Bytes()[:20]) || secrets.Encrypted([]byte(text)) || bytes.Contains(closed.Bytes(), []byte(canary)) {
+		t.Fatal("it does not look encrypted")
+	}
+	r, err := secrets.Decrypt(bytes.NewReader(closed.Bytes()), secret.New("right"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(r); err != nil || string(got) != text {
+		t.Fatalf("%d bytes, %v", len(got), err)
+	}
+	if _, err := secrets.Decrypt(bytes.NewReader(closed.Bytes()), secret.New("wrong")); !errors.Is(err, secrets.ErrPassphrase) {
+		t.Fatalf("the wrong one: %v", err)
+	}
+	changed := bytes.Clone(closed.Bytes())
+	changed[len(changed)-100] ^= 1
+	if r, err = secrets.Decrypt(bytes.NewReader(changed), secret.New("right")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(r); err == nil {
+		t.Fatal("a changed one opens")
+	}
+}
