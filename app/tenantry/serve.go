@@ -14,12 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
 
-	"github.com/tenantry/tenantry/adapters/httpapi"
 	"github.com/tenantry/tenantry/adapters/telemetry"
 )
-
-// drainTime bounds how long requests may finish after a stop was asked for.
-const drainTime = 25 * time.Second
 
 func serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -79,28 +75,16 @@ func (s *service) serveOn(ctx context.Context, api, admin net.Listener, ready fu
 	if err != nil {
 		return errors.Join(err, api.Close(), admin.Close(), s.close(context.WithoutCancel(ctx)))
 	}
-	servers := map[*http.Server]net.Listener{
-		httpapi.Server("", handler):          api,
-		httpapi.Server("", s.adminHandler()): admin,
-	}
-	failed := make(chan error, len(servers))
-	for server, listener := range servers {
-		server.ErrorLog = slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)
-		go func() { failed <- server.Serve(listener) }()
-	}
+	callers, watch := serveAt(ctx, api, s.farewell(handler), s.log), serveAt(ctx, admin, s.adminHandler(), s.log)
 	ready()
 	select {
 	case <-ctx.Done():
-		err = nil
-	case err = <-failed:
+	case <-callers.ended:
+		err = callers.err
+	case <-watch.ended:
+		err = watch.err
 	}
-	s.log.Info("stopping")
-	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
-	defer cancel()
-	for server := range servers {
-		err = errors.Join(err, server.Shutdown(draining))
-	}
-	return errors.Join(err, s.close(draining))
+	return errors.Join(err, s.stop(ctx, callers, watch))
 }
 
 // adminHandler serves what watches the process; it never listens in public.
@@ -111,6 +95,10 @@ func (s *service) adminHandler() http.Handler {
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 		defer cancel()
+		if s.draining.Load() {
+			http.Error(w, "stopping", http.StatusServiceUnavailable)
+			return
+		}
 		if err := s.store.Ping(ctx); err != nil {
 			http.Error(w, "database: away", http.StatusServiceUnavailable)
 			return

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/tenantry/tenantry/plugins/wire"
@@ -36,6 +38,9 @@ func Serve(p Plugin) {
 
 // serveHost ends when the host says stop, and when the host is gone.
 func serveHost(p Plugin) int {
+	// Whoever stops a service often tells all its processes. A plugin is
+	// needed until the host's last request is answered.
+	signal.Ignore(os.Interrupt, syscall.SIGTERM)
 	log := newLog(os.Stderr, p.Describe.Name)
 	flush := startTelemetry(p.Describe, log)
 	end := func() {

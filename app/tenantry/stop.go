@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/httpapi"
+)
+
+// cutTime is the last part of drain_time: what is still under way is told to
+// end, plugins end and telemetry leaves.
+const cutTime = 3 * time.Second
+
+// tick is how often a stop looks whether it may go on.
+const tick = 10 * time.Millisecond
+
+var errCut = errors.New("the service stops")
+
+// served is a server on its listener.
+type served struct {
+	server *http.Server
+	door   *door
+	cut    context.CancelCauseFunc
+	ended  chan struct{} // closes when no more connections are accepted
+	err    error         // why, once ended is closed
+}
+
+// serveAt serves until the door is closed. Requests do not end with ctx: a stop
+// lets them finish.
+func serveAt(ctx context.Context, l net.Listener, handler http.Handler, log *slog.Logger) *served {
+	base, cut := context.WithCancelCause(context.WithoutCancel(ctx))
+	r := &served{server: httpapi.Server("", handler), door: newDoor(l), cut: cut, ended: make(chan struct{})}
+	r.server.BaseContext = func(net.Listener) context.Context { return base }
+	r.server.ConnState = r.door.state
+	r.server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
+	go func() {
+		defer close(r.ended)
+		r.err = r.server.Serve(r.door)
+	}()
+	return r
+}
+
+// drain takes no more connections, answers every request of which something
+// was read, and ends connections on which nothing is under way. At the time
+// of cutAt requests are cancelled, which answers 503; at that of end the
+// connections are closed.
+//
+// Not http.Server.Shutdown: it closes connections that look idle although a
+// request is being read from them, which then runs without an answer, and
+// resets those that the kernel made and nobody accepted yet.
+func (r *served) drain(cutAt, end time.Time) error {
+	r.door.shut()
+	<-r.ended
+	if r.door.emptyBy(cutAt) {
+		return nil
+	}
+	left := r.door.count()
+	r.cut(errCut)
+	r.door.emptyBy(end)
+	_ = r.server.Close()
+	return failure{fmt.Errorf("%d requests were not finished in drain_time and were cut off", left),
+		"they may be sent again; raise drain_time if this happens often"}
+}
+
+// stop is the way from the signal to the end: it says that it is not ready,
+// goes on for drain_delay, drains, and closes all. watch is what looks at the
+// process and so ends last.
+func (s *service) stop(ctx context.Context, api, watch *served) error {
+	began := time.Now()
+	deadline, reserve := began.Add(s.drainTime), min(cutTime, s.drainTime/2)
+	s.draining.Store(true)
+	s.log.Info("stopping", "drain_delay", s.drainDelay.String(), "drain_time", s.drainTime.String())
+	select {
+	case <-time.After(s.drainDelay):
+	case <-api.ended: // by itself: there is nothing to wait for
+	}
+	err := api.drain(deadline.Add(-reserve), deadline.Add(-reserve*2/3))
+	closing, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
+	defer cancel()
+	err = errors.Join(err, s.close(closing))
+	_ = watch.server.Close()
+	s.log.Info("stopped", "seconds", time.Since(began).Seconds())
+	return err
+}
+
+// farewell tells clients of a service that stops that each answer is the last
+// one on its connection.
+func (s *service) farewell(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(lastAnswer{w, s}, r)
+	})
+}
+
+type lastAnswer struct {
+	http.ResponseWriter
+	s *service
+}
+
+// WriteHeader decides as late as it can: the stop may begin while a request
+// is under way.
+func (a lastAnswer) WriteHeader(status int) {
+	if a.s.draining.Load() {
+		a.Header().Set("Connection", "close")
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (a lastAnswer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
