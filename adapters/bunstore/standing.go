@@ -13,7 +13,6 @@ import (
 
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/audit"
-	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
 )
 
@@ -118,7 +117,7 @@ func operatorAccount(ctx context.Context, tx bun.IDB, owner string) (access.Acco
 func knownPlan(ctx context.Context, tx bun.IDB, plan string) error {
 	known, err := tx.NewSelect().TableExpr("plans").Where("name = ?", text(plan)).Exists(ctx)
 	if err == nil && !known {
-		return fault.InvalidRequest.With("there is no such plan")
+		return access.NoSuchPlan()
 	}
 	return err
 }

@@ -66,7 +66,8 @@ func (s *Service) Rotate(ctx context.Context, caller access.Caller, email string
 		return Rotated{}, fault.AccessDenied.With("the e-mail address is no member of the key's account")
 	}
 	now := s.Now()
-	fresh, text, err := access.NewKey(s.Random, s.Prefix, access.Live, caller.Account.ID, "rotated", now)
+	// The store gives it the old one's name.
+	fresh, text, err := access.NewKey(s.Random, s.Prefix, access.Live, caller.Account.ID, "", now)
 	if err != nil {
 		return Rotated{}, fmt.Errorf("rotate key: %w", err)
 	}

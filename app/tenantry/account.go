@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,36 +17,30 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 )
 
-type accountRow struct {
-	AccountID   string `json:"account_id"`
-	Email       string `json:"email"`
-	Plan        string `json:"plan"`
-	Active      bool   `json:"active"`
-	TenantSlots int    `json:"tenant_slots"`
-	CreatedAt   string `json:"created_at"`
-}
-
-func accountOf(a access.Account) accountRow {
-	return accountRow{string(a.ID), a.Email, a.Plan.Name, a.Active, a.Plan.TenantSlots, stamp(a.CreatedAt)}
-}
-
-func (r accountRow) columns() [][2]string {
-	return [][2]string{
-		{"ACCOUNT", r.AccountID}, {"EMAIL", r.Email}, {"PLAN", r.Plan}, {"ACTIVE", strconv.FormatBool(r.Active)},
-		{"TENANT SLOTS", strconv.Itoa(r.TenantSlots)}, {"CREATED", r.CreatedAt},
-	}
-}
+// storeAct is an operator's command that needs the database alone.
+type storeAct func(context.Context, *cobra.Command, *bunstore.Store) error
 
 func accountCommand() *cobra.Command {
 	group := &cobra.Command{Use: "account", Short: "Accounts of customers"}
+	for _, cmd := range []*cobra.Command{
+		createAccountCommand(), listAccountsCommand(), showAccountCommand(), planCommand(),
+		suspendCommand(), resumeCommand(), closeCommand(),
+	} {
+		Config{}.flags(cmd.Flags())
+		group.AddCommand(cmd)
+	}
+	return group
+}
+
+func createAccountCommand() *cobra.Command {
 	var email, plan string
 	var slots int
-	create := &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "create --email ADDRESS --plan PLAN",
 		Short: "Make an account",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
-			if slots < 0 {
-				return usageError{errors.New("--tenant-slots is not negative")}
+			if err := checkSlots(slots); err != nil {
+				return err
 			}
 			if err := access.CheckEmail(email); err != nil {
 				return err
@@ -57,30 +52,81 @@ func accountCommand() *cobra.Command {
 			return show(cmd, accountOf(account))
 		}),
 	}
-	create.Flags().StringVar(&email, "email", "", "address of the account's first member")
-	create.Flags().StringVar(&plan, "plan", "complete", "api_starter, api_growth, api_scale, complete or legacy_trial")
-	create.Flags().IntVar(&slots, "tenant-slots", 0, "tenants the account may hold, unless those of the plan")
-	require(create, "email")
-	accounts := &cobra.Command{
+	cmd.Flags().StringVar(&email, "email", "", "address of the account's first member")
+	cmd.Flags().StringVar(&plan, "plan", "complete", planNames())
+	cmd.Flags().IntVar(&slots, "tenant-slots", 0, "tenants the account may hold, instead of its plan's number")
+	require(cmd, "email")
+	return cmd
+}
+
+func listAccountsCommand() *cobra.Command {
+	return &cobra.Command{
 		Use:   "list",
-		Short: "List all accounts, oldest first",
+		Short: "List all accounts, closed ones too, oldest first",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			accounts, err := store.Accounts(ctx)
 			if err != nil {
 				return err
 			}
-			rows := make([]accountRow, len(accounts))
+			rows := make([]standingRow, len(accounts))
 			for i, account := range accounts {
-				rows[i] = accountOf(account)
+				rows[i] = standingOf(account)
 			}
 			return list(cmd, "accounts", rows)
 		}),
 	}
-	for _, cmd := range []*cobra.Command{create, accounts} {
-		Config{}.flags(cmd.Flags())
-		group.AddCommand(cmd)
+}
+
+func showAccountCommand() *cobra.Command {
+	return accountAct(&cobra.Command{
+		Use:   "show --account ACCOUNT",
+		Short: "Show one account",
+	}, func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store, acc access.Account) error {
+		keys, err := store.IssuedKeys(ctx, acc.ID)
+		if err != nil {
+			return err
+		}
+		shown := accountDetail{standingRow: standingOf(acc)}
+		for _, k := range keys {
+			if k.Status() == access.StatusActive {
+				shown.ActiveKeys++
+			}
+		}
+		return show(cmd, shown)
+	})
+}
+
+// accountAct completes a command on the account that --account names.
+func accountAct(cmd *cobra.Command, act func(context.Context, *cobra.Command, *bunstore.Store, access.Account) error) *cobra.Command {
+	var on string
+	cmd.Flags().StringVar(&on, "account", "", accountHelp)
+	require(cmd, "account")
+	cmd.RunE = withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
+		acc, err := store.FindAccount(ctx, on)
+		if err != nil {
+			return err
+		}
+		return act(ctx, cmd, store, acc)
+	})
+	return cmd
+}
+
+const accountHelp = "the account's id or e-mail address"
+
+func planNames() string {
+	var names []string
+	for _, plan := range access.Plans() {
+		names = append(names, plan.Name+" ("+strconv.Itoa(plan.TenantSlots)+" tenants)")
 	}
-	return group
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
+func checkSlots(slots int) error {
+	if slots < 0 {
+		return usageError{errors.New("--tenant-slots is not negative")}
+	}
+	return nil
 }
 
 // require makes a flag's absence a usage error.
@@ -96,7 +142,7 @@ func require(cmd *cobra.Command, names ...string) {
 }
 
 // withStore runs an operator's command on the database itself.
-func withStore(act func(context.Context, *cobra.Command, *bunstore.Store) error) func(*cobra.Command, []string) error {
+func withStore(act storeAct) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		c, err := loadConfig(cmd.Flags(), nil)
 		if err != nil {

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,53 +14,116 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 )
 
-type keyRow struct {
-	KeyID     string `json:"key_id"`
-	AccountID string `json:"account_id"`
-	APIKey    string `json:"api_key"`
-	Hint      string `json:"key_hint"`
-	Form      string `json:"form"`
-	Name      string `json:"name"`
-	CreatedAt string `json:"created_at"`
-}
-
-func (r keyRow) columns() [][2]string {
-	return [][2]string{
-		{"KEY", r.KeyID}, {"ACCOUNT", r.AccountID}, {"API KEY (shown this once)", r.APIKey}, {"FORM", r.Form},
-		{"NAME", r.Name}, {"CREATED", r.CreatedAt},
-	}
-}
-
 func keyCommand() *cobra.Command {
 	group := &cobra.Command{Use: "key", Short: "API keys of accounts"}
-	var account, name, form string
-	create := &cobra.Command{
+	for _, cmd := range []*cobra.Command{createKeyCommand(), listKeysCommand(), rotateKeyCommand(), revokeKeyCommand()} {
+		Config{}.flags(cmd.Flags())
+		group.AddCommand(cmd)
+	}
+	return group
+}
+
+func createKeyCommand() *cobra.Command {
+	var name, form string
+	cmd := accountAct(&cobra.Command{
 		Use:   "create --account ACCOUNT",
 		Short: "Make an API key; it is shown this once",
+	}, func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store, owner access.Account) error {
+		c, err := loadConfig(cmd.Flags(), nil)
+		if err != nil {
+			return usageError{err}
+		}
+		if form := access.Form(form); form != access.Live && form != access.Trial {
+			return usageError{errors.New("--form is live or trial")}
+		}
+		key, text, err := access.NewKey(rand.Reader, c.KeyPrefix, access.Form(form), owner.ID, name, time.Now())
+		if err != nil {
+			return err
+		}
+		if err := store.AddKey(ctx, key); err != nil {
+			return err
+		}
+		return show(cmd, keyOf(key, text))
+	})
+	cmd.Flags().StringVar(&name, "name", "", "what the key is for")
+	cmd.Flags().StringVar(&form, "form", "live", "live or trial")
+	return cmd
+}
+
+func listKeysCommand() *cobra.Command {
+	var on string
+	cmd := &cobra.Command{
+		Use:   "list [--account ACCOUNT]",
+		Short: "List API keys, revoked ones too, oldest first",
+		Long: "Lists the API keys of one account, or of all, oldest first, with those that were revoked or rotated. A key\n" +
+			"itself is not stored and cannot be shown; its last four characters (key_hint) tell keys apart.",
+		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
+			owner, err := optionalAccount(ctx, store, on)
+			if err != nil {
+				return err
+			}
+			keys, err := store.IssuedKeys(ctx, owner)
+			if err != nil {
+				return err
+			}
+			rows := make([]issuedRow, len(keys))
+			for i, key := range keys {
+				rows[i] = issuedOf(key)
+			}
+			return list(cmd, "keys", rows)
+		}),
+	}
+	cmd.Flags().StringVar(&on, "account", "", "only keys of this account: its id or e-mail address")
+	return cmd
+}
+
+func rotateKeyCommand() *cobra.Command {
+	var id string
+	cmd := &cobra.Command{
+		Use:   "rotate --key KEY",
+		Short: "Replace an API key by a new one, which is shown this once",
+		Long: "Replaces an API key. The old one is dead at once; the new one has its account and name, is of the form live,\n" +
+			"and is shown this once. To have both for a while, make a second one with `key create` and revoke the first\n" +
+			"when nothing uses it any more.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			c, err := loadConfig(cmd.Flags(), nil)
 			if err != nil {
 				return usageError{err}
 			}
-			owner, err := store.FindAccount(ctx, account)
+			// The account and the name are the old key's.
+			fresh, text, err := access.NewKey(rand.Reader, c.KeyPrefix, access.Live, "", "", time.Now())
 			if err != nil {
 				return err
 			}
-			key, text, err := access.NewKey(rand.Reader, c.KeyPrefix, access.Form(form), owner.ID, name, time.Now())
-			if err != nil {
+			if fresh, err = store.ReplaceKey(ctx, id, fresh); err != nil {
 				return err
 			}
-			if err := store.AddKey(ctx, key); err != nil {
-				return err
-			}
-			return show(cmd, keyRow{key.ID, string(key.Account), text.Reveal(), key.Hint, string(key.Form), key.Name, stamp(key.CreatedAt)})
+			return show(cmd, rotatedRow{keyOf(fresh, text), "rotated", id, stamp(fresh.CreatedAt)})
 		}),
 	}
-	create.Flags().StringVar(&account, "account", "", "the account's id or e-mail address")
-	create.Flags().StringVar(&name, "name", "", "what the key is for")
-	create.Flags().StringVar(&form, "form", "live", "live or trial")
-	require(create, "account")
-	Config{}.flags(create.Flags())
-	group.AddCommand(create)
-	return group
+	named(cmd, &id)
+	return cmd
+}
+
+func revokeKeyCommand() *cobra.Command {
+	var id string
+	cmd := &cobra.Command{
+		Use:   "revoke --key KEY",
+		Short: "End an API key for good, at once",
+		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
+			key, err := store.RevokeKey(ctx, id, time.Now())
+			if err != nil {
+				return err
+			}
+			return show(cmd, revokedRow{key.ID, string(key.Status()), stamp(key.RevokedAt)})
+		}),
+	}
+	named(cmd, &id)
+	return cmd
+}
+
+// named gives a command the flag that names a key.
+func named(cmd *cobra.Command, id *string) {
+	cmd.Flags().StringVar(id, "key", "", "the key's id, as key list shows it; never the key itself")
+	require(cmd, "key")
 }

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -71,6 +73,9 @@ func printError(w io.Writer, asJSON bool, err error) {
 	if errors.As(err, &refusal) {
 		code, message, fix = refusal.Code.Name, refusal.Detail, refusal.Code.About
 	}
+	if code == fault.InvalidRequest.Name { // its words are for clients of the API
+		fix = "correct it and run the command again; --help says what it takes"
+	}
 	var usage usageError
 	if errors.As(err, &usage) {
 		code, fix = "usage", "run the command with --help"
@@ -102,7 +107,7 @@ func show(cmd *cobra.Command, r row) error {
 	}
 	table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 	for _, column := range r.columns() {
-		_, _ = fmt.Fprintf(table, "%s\t%s\n", column[0], column[1])
+		_, _ = fmt.Fprintf(table, "%s\t%s\n", column[0], printable(column[1]))
 	}
 	return table.Flush()
 }
@@ -121,11 +126,21 @@ func list[R row](cmd *cobra.Command, name string, rows []R) error {
 			_, _ = fmt.Fprintln(table)
 		}
 		for _, column := range r.columns() {
-			_, _ = fmt.Fprintf(table, "%s\t", column[1])
+			_, _ = fmt.Fprintf(table, "%s\t", printable(column[1]))
 		}
 		_, _ = fmt.Fprintln(table)
 	}
 	return table.Flush()
+}
+
+// printable keeps what providers say from moving the cursor or the columns.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
 }
 
 func jsonWanted(cmd *cobra.Command) bool {

@@ -4,49 +4,82 @@ package main
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/telemetry"
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-type assignedRow struct {
-	ID           string `json:"id"`
-	TenantID     string `json:"tenant_id"`
-	AccountID    string `json:"account_id"`
-	TenantName   string `json:"tenant_name"`
-	TenantDomain string `json:"tenant_domain"`
-	Managed      bool   `json:"managed"`
-	AssignedAt   string `json:"assigned_at"`
-}
-
-func (r assignedRow) columns() [][2]string {
-	return [][2]string{
-		{"ID", r.ID}, {"TENANT", r.TenantID}, {"ACCOUNT", r.AccountID}, {"NAME", r.TenantName}, {"DOMAIN", r.TenantDomain},
-		{"MANAGED", strconv.FormatBool(r.Managed)}, {"ASSIGNED", r.AssignedAt},
-	}
-}
-
-type withdrawnRow struct {
-	TenantID    string `json:"tenant_id"`
-	AccountID   string `json:"account_id"`
-	Status      string `json:"status"`
-	WithdrawnAt string `json:"withdrawn_at"`
-}
-
-func (r withdrawnRow) columns() [][2]string {
-	return [][2]string{{"TENANT", r.TenantID}, {"ACCOUNT", r.AccountID}, {"STATUS", r.Status}, {"WITHDRAWN", r.WithdrawnAt}}
-}
-
 func tenantCommand() *cobra.Command {
-	group := &cobra.Command{Use: "tenant", Short: "Managed tenants and who they are assigned to"}
+	group := &cobra.Command{Use: "tenant", Short: "Tenants that accounts hold, and the managed ones among them"}
+	for _, cmd := range []*cobra.Command{listTenantsCommand(), assignCommand(), withdrawCommand()} {
+		Config{}.flags(cmd.Flags())
+		group.AddCommand(cmd)
+	}
+	return group
+}
+
+func listTenantsCommand() *cobra.Command {
+	var on string
+	cmd := &cobra.Command{
+		Use:   "list [--account ACCOUNT]",
+		Short: "List the tenants that accounts hold, as stored",
+		Long: "Lists the tenants of one account, or of all. What it says is stored; the mail platform is not asked.\n\n" +
+			"Status is ready (mailboxes can be created), pending (the next step says what is missing), failed (the mail\n" +
+			"server cannot be prepared) or revoked (the tenant's administrator took the consent back).",
+		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
+			c, err := loadConfig(cmd.Flags(), nil)
+			if err != nil {
+				return usageError{err}
+			}
+			owners, err := owners(ctx, store, on)
+			if err != nil {
+				return err
+			}
+			rows := []heldRow{}
+			for _, owner := range owners {
+				held, err := store.Tenants(ctx, owner.ID)
+				if err != nil {
+					return err
+				}
+				for _, t := range held {
+					rows = append(rows, heldOf(owner, t, c.RequireSMTPAuth))
+				}
+			}
+			return list(cmd, "tenants", rows)
+		}),
+	}
+	cmd.Flags().StringVar(&on, "account", "", "only tenants of this account: its id or e-mail address")
+	return cmd
+}
+
+// owners are the accounts that hold tenants, or the one that is named.
+func owners(ctx context.Context, store *bunstore.Store, on string) ([]access.Account, error) {
+	if on != "" {
+		owner, err := store.FindAccount(ctx, on)
+		return []access.Account{owner}, err
+	}
+	all, err := store.Accounts(ctx)
+	var holding []access.Account
+	for _, acc := range all {
+		if acc.TenantsHeld > 0 {
+			holding = append(holding, acc)
+		}
+	}
+	return holding, err
+}
+
+func assignCommand() *cobra.Command {
 	var guid, account string
-	assign := &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "assign --tenant GUID --account ACCOUNT",
 		Short: "Assign a managed tenant to an account",
+		Long: "Makes the account the holder of a tenant that you manage. The tenant's administrator must have consented to\n" +
+			"the application before. It takes one of the account's tenant slots.",
 		RunE: withService(func(ctx context.Context, cmd *cobra.Command, s *service) error {
 			owner, err := s.store.FindAccount(ctx, account)
 			if err != nil {
@@ -59,27 +92,34 @@ func tenantCommand() *cobra.Command {
 			return show(cmd, assignedRow{t.ID, string(t.GUID), string(owner.ID), t.Name, t.BuiltinDomain, t.Managed, stamp(t.ConsentedAt)})
 		}),
 	}
-	assign.Flags().StringVar(&account, "account", "", "the account's id or e-mail address")
-	withdraw := &cobra.Command{
+	cmd.Flags().StringVar(&guid, "tenant", "", tenantHelp)
+	cmd.Flags().StringVar(&account, "account", "", accountHelp)
+	require(cmd, "tenant", "account")
+	return cmd
+}
+
+func withdrawCommand() *cobra.Command {
+	var guid string
+	cmd := &cobra.Command{
 		Use:   "withdraw --tenant GUID",
 		Short: "End the assignment of a managed tenant",
-		RunE: withService(func(ctx context.Context, cmd *cobra.Command, s *service) error {
-			owner, err := s.store.Withdraw(ctx, tenant.GUID(guid))
+		Long: "Takes a managed tenant from the account that it is assigned to, with what is stored of its domains and\n" +
+			"mailboxes. Nothing is changed at the mail platform, which is not asked either.",
+		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
+			id := tenant.LookupGUID(guid)
+			owner, err := store.Withdraw(ctx, id)
 			if err != nil {
 				return err
 			}
-			return show(cmd, withdrawnRow{guid, string(owner), "withdrawn", stamp(time.Now())})
+			return show(cmd, withdrawnRow{string(id), string(owner), "withdrawn", stamp(time.Now())})
 		}),
 	}
-	require(assign, "tenant", "account")
-	require(withdraw, "tenant")
-	for _, cmd := range []*cobra.Command{assign, withdraw} {
-		cmd.Flags().StringVar(&guid, "tenant", "", "the mail platform's id of the tenant")
-		Config{}.flags(cmd.Flags())
-		group.AddCommand(cmd)
-	}
-	return group
+	cmd.Flags().StringVar(&guid, "tenant", "", tenantHelp)
+	require(cmd, "tenant")
+	return cmd
 }
+
+const tenantHelp = "the mail platform's id of the tenant"
 
 // withService runs an operator's command that needs the mail platform too.
 func withService(act func(context.Context, *cobra.Command, *service) error) func(*cobra.Command, []string) error {

@@ -75,9 +75,12 @@ func (s *Service) Delete(ctx context.Context, owner access.AccountID, id tenant.
 }
 
 // Assign makes the account the holder of a managed tenant, on the operator's
-// behalf. Refusals: invalid_request, tenant_limit_reached,
+// behalf. Refusals: invalid_request, account_closed, tenant_limit_reached,
 // tenant_held_elsewhere; access_denied when the tenant's consent is missing.
 func (s *Service) Assign(ctx context.Context, acc access.Account, id tenant.GUID) (tenant.Tenant, error) {
+	if err := acc.Open(); err != nil {
+		return tenant.Tenant{}, err
+	}
 	guid, ok := tenant.ParseGUID(string(id))
 	if !ok || guid == tenant.NoGUID {
 		return tenant.Tenant{}, fault.InvalidRequest.With("a tenant is named by its GUID")

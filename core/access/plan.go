@@ -2,7 +2,11 @@
 
 package access
 
-import "github.com/tenantry/tenantry/core/fault"
+import (
+	"strings"
+
+	"github.com/tenantry/tenantry/core/fault"
+)
 
 // Plans lists what accounts can pay for, with the limits that a new account
 // of the plan starts with.
@@ -14,6 +18,15 @@ func Plans() []Plan {
 		{Name: "complete", TenantSlots: 100, AutomaticDNS: true},
 		{Name: "legacy_trial", TenantSlots: 5},
 	}
+}
+
+// NoSuchPlan refuses a plan by a name that none has, and says which have one.
+func NoSuchPlan() error {
+	var names []string
+	for _, plan := range Plans() {
+		names = append(names, plan.Name)
+	}
+	return fault.InvalidRequest.With("there is no such plan; there are %s", strings.Join(names, ", "))
 }
 
 // Entitled refuses every request of an account whose plan is not active.

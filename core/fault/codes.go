@@ -33,7 +33,7 @@ var (
 	ConsentDeclined  = Code{"consent_declined", Forbidden, "Consent declined", "The administrator declined, or the mail platform did not grant the consent. Nothing was connected."}
 	NotAdministrator = Code{"not_an_administrator", Forbidden, "Not an administrator of this tenant", "The person who signed in is a guest, or is not a global administrator of the tenant that gave consent."}
 
-	AccountNotFound = Code{"account_not_found", NotFound, "Account not found", "There is no account with this id or e-mail address."}
+	AccountNotFound = Code{"account_not_found", NotFound, "Account not found", "There is no account with this id or e-mail address. `tenantry account list` shows all accounts."}
 	KeyNotFound     = Code{"key_not_found", NotFound, "API key not found", "There is no API key with this id. `tenantry key list` shows the ids."}
 	RouteNotFound   = Code{"route_not_found", NotFound, "No such route", "The API has no operation at this path. /openapi.json lists all of them."}
 	TenantNotFound  = Code{"tenant_not_found", NotFound, "Tenant not found", "The account holds no tenant with this GUID: it was never connected, was deleted, or belongs to another account. GET /v1/tenants lists what the account holds."}

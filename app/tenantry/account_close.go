@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/core/access"
+)
+
+func closeCommand() *cobra.Command {
+	var yes bool
+	cmd := accountAct(&cobra.Command{
+		Use:   "close --account ACCOUNT --yes",
+		Short: "Close an account for good",
+		Long: "Closes an account. There is no way back: its API keys are revoked, what is stored of its tenants, domains\n" +
+			"and mailboxes is removed, and other accounts may connect those tenants. Nothing is changed at the mail\n" +
+			"platform.\n\n" +
+			"The account itself stays in `account list`, and what was revoked and released in `audit list`. Its e-mail\n" +
+			"address is free for a new account. To refuse requests for a while only, use `account suspend`.\n\n" +
+			"On a terminal the command asks first. Anywhere else it wants --yes.",
+	}, func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store, acc access.Account) error {
+		if !yes && acc.Status() != access.StatusClosed {
+			if err := confirm(ctx, cmd, closingQuestion(acc)); err != nil {
+				return err
+			}
+		}
+		done, err := store.CloseAccount(ctx, acc.ID, time.Now())
+		if err != nil {
+			return err
+		}
+		return show(cmd, closingOf(acc, done))
+	})
+	cmd.Flags().BoolVar(&yes, "yes", false, "close it without being asked")
+	return cmd
+}
+
+func closingQuestion(acc access.Account) string {
+	return fmt.Sprintf("Close the account %s of %s for good? Its keys are revoked, its %d tenants released.", acc.ID, acc.Email, acc.TenantsHeld)
+}
+
+// confirm asks a person. Without a terminal there is nobody to ask.
+func confirm(ctx context.Context, cmd *cobra.Command, question string) error {
+	refusal := failure{errors.New("not done: this cannot be undone, and nobody said yes"), "add --yes to do it without being asked"}
+	in := cmd.InOrStdin()
+	if !terminal(in) {
+		return refusal
+	}
+	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s [y/N] ", question)
+	answer := make(chan string, 1)
+	go func() {
+		line, err := bufio.NewReader(in).ReadString('\n')
+		if err != nil {
+			_, _ = fmt.Fprintln(cmd.ErrOrStderr())
+		}
+		answer <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case said := <-answer:
+		if said != "y" && said != "yes" {
+			return refusal
+		}
+		return nil
+	case <-ctx.Done(): // Ctrl-C does not end the reading
+		_, _ = fmt.Fprintln(cmd.ErrOrStderr())
+		return refusal
+	}
+}
+
+// terminal reports whether somebody may sit at the other end. /dev/null is the
+// one device that jobs are given and people are not.
+func terminal(in io.Reader) bool {
+	file, ok := in.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
+}

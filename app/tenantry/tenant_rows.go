@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"strconv"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+type assignedRow struct {
+	ID           string `json:"id"`
+	TenantID     string `json:"tenant_id"`
+	AccountID    string `json:"account_id"`
+	TenantName   string `json:"tenant_name"`
+	TenantDomain string `json:"tenant_domain"`
+	Managed      bool   `json:"managed"`
+	AssignedAt   string `json:"assigned_at"`
+}
+
+func (r assignedRow) columns() [][2]string {
+	return [][2]string{
+		{"ID", r.ID}, {"TENANT", r.TenantID}, {"ACCOUNT", r.AccountID}, {"NAME", r.TenantName}, {"DOMAIN", r.TenantDomain},
+		{"MANAGED", strconv.FormatBool(r.Managed)}, {"ASSIGNED", r.AssignedAt},
+	}
+}
+
+type withdrawnRow struct {
+	TenantID    string `json:"tenant_id"`
+	AccountID   string `json:"account_id"`
+	Status      string `json:"status"`
+	WithdrawnAt string `json:"withdrawn_at"`
+}
+
+func (r withdrawnRow) columns() [][2]string {
+	return [][2]string{{"TENANT", r.TenantID}, {"ACCOUNT", r.AccountID}, {"STATUS", r.Status}, {"WITHDRAWN", r.WithdrawnAt}}
+}
+
+// heldRow is a tenant as it is stored.
+type heldRow struct {
+	ID            string       `json:"id"`
+	TenantID      string       `json:"tenant_id"`
+	AccountID     string       `json:"account_id"`
+	AccountEmail  string       `json:"account_email"`
+	TenantName    string       `json:"tenant_name"`
+	TenantDomain  string       `json:"tenant_domain"`
+	DefaultDomain string       `json:"default_domain"`
+	Managed       bool         `json:"managed"`
+	Status        string       `json:"status"`
+	Readiness     readinessRow `json:"readiness"`
+	ConsentedAt   string       `json:"consented_at"`
+	LastSyncAt    *string      `json:"last_sync_at"`
+}
+
+// readinessRow has the members that the API gives it.
+type readinessRow struct {
+	Consent          string  `json:"consent"`
+	Bootstrap        string  `json:"exchange_bootstrap"`
+	SMTPAuth         string  `json:"smtp_auth"`
+	Discovery        string  `json:"discovery"`
+	DomainsVerified  int     `json:"domains_verified"`
+	DomainsTotal     int     `json:"domains_total"`
+	MailboxesTotal   int     `json:"mailboxes_total"`
+	ReadyToProvision bool    `json:"ready_to_provision"`
+	NextStep         *string `json:"next_step"`
+}
+
+func readinessOf(r tenant.Readiness) readinessRow {
+	row := readinessRow{
+		string(r.Consent), string(r.Bootstrap), string(r.SMTPAuth), string(r.Discovery),
+		r.DomainsVerified, r.DomainsTotal, r.MailboxesTotal, r.ReadyToProvision, nil,
+	}
+	if r.NextStep != "" {
+		row.NextStep = &r.NextStep
+	}
+	return row
+}
+
+func heldOf(owner access.Account, t tenant.Tenant, requireSMTPAuth bool) heldRow {
+	ready := t.Readiness(requireSMTPAuth)
+	return heldRow{
+		ID: t.ID, TenantID: string(t.GUID), AccountID: string(owner.ID), AccountEmail: owner.Email,
+		TenantName: t.Name, TenantDomain: t.BuiltinDomain, DefaultDomain: t.PrimaryDomain(), Managed: t.Managed,
+		Status: string(ready.Status()), Readiness: readinessOf(ready), ConsentedAt: stamp(t.ConsentedAt), LastSyncAt: since(t.LastSyncAt),
+	}
+}
+
+func (r heldRow) columns() [][2]string {
+	managed := map[bool]string{true: "yes", false: "no"}[r.Managed]
+	return [][2]string{
+		{"ID", r.ID}, {"TENANT", r.TenantID}, {"ACCOUNT", r.AccountEmail}, {"NAME", r.TenantName}, {"DOMAIN", cmp.Or(r.DefaultDomain, "-")},
+		{"MANAGED", managed}, {"STATUS", r.Status}, {"NEXT STEP", dash(r.Readiness.NextStep)}, {"SYNCED", dash(r.LastSyncAt)},
+	}
+}
