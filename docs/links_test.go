@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package docs
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// TestLinks follows every link of every page that stays in this repository,
+// to the heading.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	all := pages(t)
+	if len(all) < 10 {
+		t.Fatalf("only %d pages: %v", len(all), all)
+	}
+	for path, text := range all {
+		for _, problem := range broken(path, text) {
+			t.Errorf("%s: %s", path, problem)
+		}
+	}
+}
+
+func TestLinksNoticesBrokenOnes(t *testing.T) {
+	t.Parallel()
+	const head = "# The head: of `it`\n\n## Twice\n\n## Twice\n\n"
+	for _, good := range []string{"[a](architecture.md)", "[a](#the-head-of-it)", "[a](#twice-1)", "[a](../README.md#two-commands)",
+		"[a](https://example.com/x.md)", "`[a](nowhere.md)`", "```\n[a](nowhere.md)\n```\n", "[a](decisions)", "`core/fault/codes.go`"} {
+		if found := broken("docs/page.md", head+good); len(found) > 0 {
+			t.Errorf("%s: %v", good, found)
+		}
+	}
+	for _, bad := range []string{"[a](nowhere.md)", "[a](#nowhere)", "[a](../README.md#nowhere)", "[a](/architecture.md)", "[a][b]\n\n[b]: nowhere.md\n", "`core/fault/nowhere.go`"} {
+		if found := broken("docs/page.md", head+bad); len(found) != 1 {
+			t.Errorf("%s: %v", bad, found)
+		}
+	}
+}
+
+// pages are all Markdown files, by their path from the root.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && (entry.Name() == "node_modules" || entry.Name() == ".git" || entry.Name() == "testdata") {
+			return fs.SkipDir
+		}
+		if !strings.HasSuffix(path, ".md") {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		found[strings.TrimPrefix(filepath.ToSlash(path), "../")] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+var (
+	fences   = regexp.MustCompile("(?ms)^ *```.*?^ *```")
+	spans    = regexp.MustCompile("`[^`\n]*`")
+	linked   = regexp.MustCompile(`\]\(([^)\s]+)\)|(?m:^\[[^\]]+\]: (\S+))`)
+	named    = regexp.MustCompile("`((?:[a-z0-9_.-]+/)+[a-z0-9_.-]+\\.(?:go|md))`")
+	external = regexp.MustCompile(`^[a-z]+:`)
+	heading  = regexp.MustCompile(`(?m)^#{1,6} +(.+)$`)
+	linkText = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+)
+
+// broken lists what the links of a page, and the files that it names, lack.
+func broken(path, text string) []string {
+	var problems []string
+	text = fences.ReplaceAllString(text, "")
+	for _, name := range named.FindAllStringSubmatch(text, -1) {
+		if _, err := os.Stat(filepath.Join("..", name[1])); err != nil {
+			if _, err := os.Stat(filepath.Join("..", filepath.Dir(path), name[1])); err != nil {
+				problems = append(problems, "names "+name[1]+", which does not exist")
+			}
+		}
+	}
+	for _, link := range linked.FindAllStringSubmatch(spans.ReplaceAllString(text, ""), -1) {
+		target := link[1] + link[2]
+		if external.MatchString(target) {
+			continue
+		}
+		file, anchor, _ := strings.Cut(target, "#")
+		where, page := path, text
+		if file != "" {
+			where = filepath.Join(filepath.Dir(path), file)
+			raw, err := os.ReadFile(filepath.Join("..", where))
+			if info, statErr := os.Stat(filepath.Join("..", where)); statErr != nil || strings.HasPrefix(file, "/") || err != nil && !info.IsDir() {
+				problems = append(problems, "links to "+target+", which does not exist")
+				continue
+			}
+			page = fences.ReplaceAllString(string(raw), "")
+		}
+		if anchor != "" && !anchors(page)[anchor] {
+			problems = append(problems, "links to "+target+", but "+where+" has no such heading")
+		}
+	}
+	return problems
+}
+
+// anchors are the names that a forge gives the headings of a page.
+func anchors(page string) map[string]bool {
+	names, seen := map[string]bool{}, map[string]int{}
+	for _, h := range heading.FindAllStringSubmatch(page, -1) {
+		name := strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case unicode.IsLetter(r), unicode.IsDigit(r), r == '-', r == '_':
+				return unicode.ToLower(r)
+			default:
+				return -1
+			}
+		}, linkText.ReplaceAllString(strings.TrimSpace(h[1]), "$1"))
+		if n := seen[name]; n > 0 {
+			names[name+"-"+string(rune('0'+n))] = true
+		} else {
+			names[name] = true
+		}
+		seen[name]++
+	}
+	return names
+}
