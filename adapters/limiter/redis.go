@@ -10,6 +10,7 @@ import (
 	"net/url"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 )
 
 // CheckURL refuses a URL that names no Redis. "" is fine: there is none then.
@@ -42,6 +43,8 @@ func Ping(ctx context.Context, address string) error {
 	}
 	o.MaxRetries, o.PoolSize = -1, 1
 	o.ContextTimeoutEnabled, o.DisableIdentity = true, true
+	o.DialerRetries = 1
+	logging.Disable() // it would write to standard error, in its own form
 	client := redis.NewClient(o)
 	defer func() { _ = client.Close() }()
 	if err := client.Ping(ctx).Err(); err != nil {

@@ -24,7 +24,7 @@ func (e *examination) clock(ctx context.Context) finding {
 	var compared []string
 	worst := time.Duration(0)
 	note := func(whose string, ahead time.Duration) {
-		compared = append(compared, fmt.Sprintf("%s from %s", ahead.Abs().Round(100*time.Millisecond), whose))
+		compared = append(compared, fmt.Sprintf("%s from %s", ahead.Abs().Round(time.Second), whose))
 		if ahead.Abs() > worst.Abs() {
 			worst = ahead
 		}

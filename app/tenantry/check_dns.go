@@ -51,7 +51,7 @@ func (e *examination) dns(ctx context.Context) finding {
 	case len(silent) > 0:
 		return doubtful(fix, "%d of %d resolvers do not answer: %s", len(silent), len(resolvers), strings.Join(silent, ", "))
 	default:
-		return fine("%d resolvers answer, and authoritative servers on port %d", len(resolvers), c.DNSPort)
+		return fine("resolvers that answer: %d of %d; authoritative servers answer on port %d", len(resolvers), len(resolvers), c.DNSPort)
 	}
 }
 

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+)
+
+// TestDoctorNamesWhatIsBroken breaks one thing at a time of a service that is
+// well, and reads the check's status, its summary and its fix.
+func TestDoctorNamesWhatIsBroken(t *testing.T) {
+	t.Parallel()
+	p := newPatient(t)
+	const nobody = "127.0.0.1:1"
+	const secret = "canary-71be"
+	file := func(text string, mode os.FileMode) string { return fileWith(t, text, mode) }
+	emptyFile, database := file("", 0o600), filepath.Join(p.data, "tenantry.db")
+	provider := func(name, value string) string { return "TENANTRY_PROVIDERS_MICROSOFT365_" + name + "=" + value }
+	clock := func(off time.Duration) string { return provider("LOGIN_URL", serverWithClock(t, off)) }
+	certified := func(path string) []string {
+		return []string{provider("CLIENT_SECRET_FILE", ""), provider("CLIENT_CERTIFICATE_FILE", path)}
+	}
+	day := func(days int) string { return time.Now().AddDate(0, 0, days).Format(time.DateOnly) }
+	for _, tt := range []struct {
+		id, name     string
+		change       []string
+		status       string
+		summary, fix string // regular expressions
+	}{
+		{"database", "nobody listens", []string{"TENANTRY_DATABASE_URL=postgres://ann:" + secret + "@" + nobody + "/x"}, isFailed,
+			"does not answer at " + nobody, "database_url"},
+		{"database", "no database", []string{"TENANTRY_DATABASE_URL=sqlite://" + file(strings.Repeat("nonsense", 200), 0o600)}, isFailed,
+			"not a database", "database_url"},
+		{"database", "not there", []string{"TENANTRY_DATABASE_URL=sqlite:///nonexistent/x.db"}, isWarning, "no database yet", "tenantry migrate"},
+		{"database", "open to others", []string{"TENANTRY_DATABASE_URL=sqlite://" + copyWith(t, database, 0o644)}, isWarning, "open to others", "^chmod 600 /"},
+		{"database", "another journal", []string{"TENANTRY_DATABASE_URL=sqlite://" + emptyFile}, isWarning, "journal mode delete", "tenantry serve"},
+		{"migrations", "an empty file", []string{"TENANTRY_DATABASE_URL=sqlite://" + emptyFile}, isWarning, `\d migrations are pending`, "tenantry migrate"},
+		{"migrations", "the database is away", []string{"TENANTRY_DATABASE_URL=postgres://ann@" + nobody + "/x"}, isWarning, "database comes first", "database"},
+		{"keyset", "open to others", []string{"TENANTRY_KEYSET_FILE=" + copyWith(t, filepath.Join(p.data, "keyset.json"), 0o644)}, isFailed, "open to others", "^chmod 600 /"},
+		{"keyset", "no keyset", []string{"TENANTRY_KEYSET_FILE=" + file("{}", 0o600)}, isFailed, "is not a keyset", "backup"},
+		{"keyset", "lost", []string{"TENANTRY_KEYSET_FILE=/nonexistent/keyset.json"}, isFailed, "database is in use", "backup"},
+		{"public_url", "not set", []string{"TENANTRY_PUBLIC_URL="}, isWarning, "only this machine.*redirect URIs to register", "TENANTRY_PUBLIC_URL.*https://"},
+		{"public_url", "not https", []string{"TENANTRY_PUBLIC_URL=http://tenantry.example"}, isFailed, "neither https", "https://"},
+		{"public_url", "no such host", []string{"TENANTRY_PUBLIC_URL=https://gone.tenantry-here.test"}, isFailed, "does not resolve", "gone.tenantry-here.test"},
+		{"public_url", "this machine", []string{"TENANTRY_PUBLIC_URL=https://127.0.0.1:8443"}, isWarning, "own address", "https://"},
+		{"plugins", "no catalog", []string{"TENANTRY_PLUGIN_DIR=" + t.TempDir()}, isFailed, "no plugin catalog", "tenantry plugin add"},
+		{"plugins", "another file", []string{"TENANTRY_PLUGIN_DIR=" + tamperedPlugins(t, p.rig.binary)}, isFailed, "SHA-256", "tenantry plugin add"},
+		{"mail_platform", "down", []string{provider("LOGIN_URL", "http://"+nobody)}, isFailed, "down or out of reach", "status page.*login_url"},
+		{"mail_platform", "wrong secret", []string{provider("CLIENT_SECRET_FILE", file(secret, 0o600))}, isFailed, `refuses our application: .*secret.* \(AADSTS7000215\)`, "credential"},
+		{"mail_platform", "another client", []string{provider("CLIENT_ID", "c0a8f7de-3b51-4d7e-9f55-7a2f0d6e1b90")}, isFailed, "refuses our application: .*client id", "client id"},
+		{"mail_platform", "no client", []string{provider("CLIENT_ID", "")}, isFailed, "not configured: client_id missing", "MICROSOFT365_CLIENT_ID"},
+		{"mail_platform", "no credential", []string{provider("CLIENT_SECRET_FILE", "")}, isFailed, "not configured: client_secret_file or", "CLIENT_SECRET_FILE or "},
+		{"mail_platform", "a setting that is none", []string{provider("CLEINT_ID", "x")}, isWarning, "no setting cleint_id", "tenantry config"},
+		{"mail_platform", "a setting that makes no sense", []string{provider("PACING", "slow")}, isFailed, "not configured: .*pacing", "tenantry config"},
+		{"mail_platform", "no plugin", []string{"TENANTRY_PLUGIN_DIR=" + t.TempDir()}, isWarning, "plugins comes first", "plugins"},
+		{"dns", "no resolver", []string{"TENANTRY_DNS_RESOLVERS=" + nobody}, isFailed, "no resolver answers: " + nobody, "dns_resolvers"},
+		{"dns", "one of two", []string{"TENANTRY_DNS_RESOLVERS=" + nobody + "," + p.resolver()}, isWarning, "1 of 2 resolvers", "dns_resolvers"},
+		{"dns", "another port", []string{"TENANTRY_DNS_PORT=1"}, isFailed, "on port 1:", "port 1 of any address"},
+		{"dns", "private addresses", []string{"TENANTRY_DNS_ALLOW_PRIVATE=false"}, isFailed, "ns_address_forbidden", "dns_allow_private"},
+		{"dns", "nonsense", []string{"TENANTRY_DNS_RESOLVERS=resolver"}, isFailed, "not host:port", "dns_resolvers"},
+		{"redis", "nobody listens", []string{"TENANTRY_REDIS_URL=redis://:" + secret + "@" + nobody + "/0"}, isFailed, "does not answer", "TENANTRY_REDIS_URL"},
+		{"redis", "no Redis's URL", []string{"TENANTRY_REDIS_URL=http://:" + secret + "@redis.example"}, isFailed, "redis://", "TENANTRY_REDIS_URL"},
+		{"clock", "ten seconds off", []string{clock(10 * time.Second)}, isWarning, `\b(9|10|11)s from the mail platform`, "NTP"},
+		{"clock", "two minutes off", []string{clock(-2 * time.Minute)}, isFailed, "from the mail platform", "NTP"},
+		{"credentials", "no file", []string{provider("CLIENT_SECRET_FILE", "/nonexistent/secret")}, isFailed, "cannot be read: no such file", "/nonexistent/secret"},
+		{"credentials", "empty", []string{provider("CLIENT_SECRET_FILE", file("\n", 0o600))}, isFailed, "empty", "write the secret"},
+		{"credentials", "open to others", []string{provider("CLIENT_SECRET_FILE", file(secret, 0o644))}, isWarning, "open to others", "chmod 600"},
+		{"credentials", "ends soon", certified(certificateFile(t, -24*time.Hour, 10*24*time.Hour, true)), isWarning, "ends on", "new certificate"},
+		{"credentials", "ended", certified(certificateFile(t, -48*time.Hour, -24*time.Hour, true)), isFailed, "ended on", "new certificate"},
+		{"credentials", "not yet", certified(certificateFile(t, 24*time.Hour, 48*time.Hour, true)), isFailed, "not valid before", "new certificate"},
+		{"credentials", "another's key", certified(certificateFile(t, -time.Hour, 90*24*time.Hour, false)), isFailed, "private key does not match", "new certificate"},
+		{"credentials", "no certificate", certified(file(secret, 0o600)), isFailed, "no PEM", "new certificate"},
+		{"credentials", "the secret ends soon", []string{provider("CREDENTIAL_EXPIRES", day(7))}, isWarning, "the secret ends on", "new secret"},
+		{"credentials", "the secret ended", []string{provider("CREDENTIAL_EXPIRES", day(-7))}, isFailed, "the secret ended on", "new secret"},
+		{"credentials", "no date", []string{provider("CREDENTIAL_EXPIRES", "soon")}, isFailed, "no date", "2027-01-31"},
+	} {
+		t.Run(tt.id+" "+tt.name, func(t *testing.T) {
+			t.Parallel()
+			report, checks := examined(t, p.with(tt.change...))
+			check := checks[tt.id]
+			if check.text("status") != tt.status || !regexp.MustCompile(tt.summary).MatchString(check.text("summary")) || !regexp.MustCompile(tt.fix).MatchString(check.text("fix")) {
+				t.Errorf("got %v", check)
+			}
+			if tt.status == isFailed && report.text("status") != isFailed {
+				t.Errorf("the whole is %s", report.text("status"))
+			}
+			for id, other := range checks {
+				if strings.Contains(other.text("summary")+other.text("fix"), secret) {
+					t.Errorf("%s tells a secret", id)
+				}
+			}
+			if tt.id != "dns" && checks["dns"].text("status") != isOK {
+				t.Errorf("dns: %v", checks["dns"])
+			}
+		})
+	}
+}
+
+// TestDoctorOnPostgreSQL: a database that is empty, well, of a newer release,
+// read-only, or not for this user.
+func TestDoctorOnPostgreSQL(t *testing.T) {
+	t.Parallel()
+	p := newPatient(t)
+	url := testserver.Database(t)
+	env := p.with("TENANTRY_DATABASE_URL=" + url)
+	expect := func(env []string, id, status, summary, fix string) {
+		t.Helper()
+		_, checks := examined(t, env)
+		if c := checks[id]; c.text("status") != status || !strings.Contains(c.text("summary"), summary) || !strings.Contains(c.text("fix"), fix) {
+			t.Errorf("got %v, want %s, %q, %q", c, status, summary, fix)
+		}
+	}
+	expect(env, "migrations", isFailed, "pending", "tenantry migrate")
+	p.rig.command(env, "migrate")
+	_, checks := examined(t, env)
+	for _, id := range []string{"database", "migrations", "clock"} {
+		sees(t, checks[id], object{"status": isOK})
+	}
+	if !strings.Contains(checks["clock"].text("summary"), "the database's") {
+		t.Errorf("got %v", checks["clock"])
+	}
+	and := func(option string) []string { return p.with("TENANTRY_DATABASE_URL=" + url + separator(url) + option) }
+	expect(and("default_transaction_read_only=on"), "database", isFailed, "takes no writes", "right to write")
+	expect(and("user=nobody-here"), "database", isFailed, "refuses the user or its password", "database_url")
+	expect(and("dbname=nothing_here"), "database", isFailed, "no such database", "database_url")
+	behindTheBack(t, url, "INSERT INTO bun_migrations (name, group_id, migrated_at) VALUES ('29990101000000', 9, now())")
+	expect(env, "migrations", isOK, "of a newer tenantry", "")
+	behindTheBack(t, url, "UPDATE schema_release SET min_release = 99")
+	expect(env, "migrations", isFailed, "release 99", "newer tenantry")
+}
+
+func separator(url string) string {
+	if strings.Contains(url, "?") {
+		return "&"
+	}
+	return "?"
+}
+
+func serverWithClock(t *testing.T, off time.Duration) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Date", time.Now().Add(off).UTC().Format(http.TimeFormat))
+		w.WriteHeader(http.StatusBadRequest)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
