@@ -34,7 +34,7 @@ const (
 	release   = "tenantry"
 	namespace = "mail"
 	// kubernetes is the oldest release that the chart is rendered for.
-	kubernetes = "v1.30.0"
+	kubernetes = "v1.27.0"
 )
 
 func main() {

@@ -138,9 +138,8 @@ func checkPod(t *testing.T, pod object) {
 	})
 	c := pod.objects("containers")[0]
 	grace, _ := pod["terminationGracePeriodSeconds"].(float64)
-	wait, _ := c.at("lifecycle.preStop.sleep.seconds").(float64)
-	if spare := time.Duration(grace-wait)*time.Second - drainTime; spare < 10*time.Second {
-		t.Errorf("after preStop and the drain %s are left of the grace period", spare)
+	if spare := time.Duration(grace)*time.Second - usualDrain(t); spare < 10*time.Second {
+		t.Errorf("after the drain %s are left of the grace period", spare)
 	}
 	ports := map[string]float64{}
 	for _, p := range c.objects("ports") {
