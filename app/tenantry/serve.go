@@ -61,7 +61,9 @@ func serve(ctx context.Context, c Config, log *slog.Logger) error {
 }
 
 func listen(ctx context.Context, address string) (net.Listener, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	var plain net.ListenConfig
+	plain.SetMultipathTCP(false) // its sockets take no filter, see deafen
+	l, err := plain.Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, failure{fmt.Errorf("listen on %s: %w", address, err), "stop what listens there, or choose another address"}
 	}

@@ -15,6 +15,9 @@ import (
 // its request when the service stops.
 const freshTime = time.Second
 
+// handshakeTime is what a connection takes to be made.
+const handshakeTime = 100 * time.Millisecond
+
 // door is a listener that knows its connections and whether something is
 // under way on them.
 type door struct {
@@ -51,9 +54,11 @@ func (d *door) count() int {
 	return len(d.open)
 }
 
-// shut lets nobody in any more but those who are connected already.
+// shut lets nobody in any more but those who are connected already, or were
+// about to be.
 func (d *door) shut() {
 	if l, ok := d.Listener.(*net.TCPListener); ok && deafen(l) == nil {
+		<-time.After(handshakeTime)
 		until(time.Now().Add(time.Second), func() bool { return waiting(l) == 0 })
 	}
 	_ = d.Close()

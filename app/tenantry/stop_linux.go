@@ -9,14 +9,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// deafen has the kernel drop whatever else comes to a listener: who connects
-// now is not answered, tries again after a second and is refused then. Those
-// already in the queue can so be accepted to the last one; closing the
-// listener would reset them.
+// deafen has the kernel drop requests for new connections: who tries now gets
+// no answer, tries again after a second and is refused then. Connections that
+// are in the queue or half made can so be accepted to the last one; closing
+// the listener would reset them.
 func deafen(l *net.TCPListener) error {
-	nothing := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K}}
+	const flags, syn, ack = 13, 0x02, 0x10 // of the TCP header, where the filter looks
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: flags},
+		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: syn | ack},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: syn, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: 0},
+		{Code: unix.BPF_RET | unix.BPF_K, K: 0xffffffff},
+	}
 	return control(l, func(fd int) error {
-		return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &nothing[0]})
+		return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]})
 	})
 }
 
