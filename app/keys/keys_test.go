@@ -111,6 +111,10 @@ func TestRotate(t *testing.T) {
 	if _, err := service.Authenticate(t.Context(), bearer(key)); !errors.Is(err, fault.InvalidAPIKey) {
 		t.Fatalf("the old key lives: %v", err)
 	}
+	stored, err := service.Keys.(*bunstore.Store).IssuedKeys(t.Context(), acc.ID)
+	if err != nil || len(stored) != 2 || stored[0].Name != "first" || stored[1].Name != "first" {
+		t.Fatalf("the new key lost its name: %+v, %v", stored, err)
+	}
 }
 
 func TestRotateForAnAddressOfAnotherAccount(t *testing.T) {

@@ -16,7 +16,7 @@ func (c caller) plan(plan object) {
 // operation, and nothing is lost.
 func TestLapsedPlan(t *testing.T) {
 	t.Parallel()
-	h := common(t).newCaller(nil).newTenant(nil).connect()
+	h := common(t).newCaller(object{"tenant_slots": 1}).newTenant(nil).connect()
 	h.plan(object{"plan": "complete", "active": false})
 	d, err := published()
 	if err != nil {
@@ -29,6 +29,7 @@ func TestLapsedPlan(t *testing.T) {
 	h.expect("GET", "/v1/nothing", nil, 402, "no_api_plan")
 	h.plan(object{"plan": "complete", "active": true})
 	h.listsTenants(h.guid)
+	h.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached") // its one slot is still its own
 }
 
 // TestTenantCeiling: slots are counted at the link and again at the

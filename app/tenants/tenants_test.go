@@ -88,6 +88,29 @@ func TestAssign(t *testing.T) {
 	}
 }
 
+func TestAssignLeavesTheAccountsOwnAlone(t *testing.T) {
+	w := newWorld(t)
+	own := w.connect(t, w.ann, admin)
+	_, err := w.Assign(t.Context(), w.ann, guid)
+	refused(t, err, fault.TenantHeld)
+	if now, _, err := w.Get(t.Context(), w.ann, guid); err != nil || now != own {
+		t.Fatalf("now %+v, %v; it was %+v", now, err, own)
+	}
+}
+
+func TestNothingIsAssignedToAClosedAccount(t *testing.T) {
+	w := newWorld(t)
+	if _, err := w.store.CloseAccount(t.Context(), w.ann.ID, w.now); err != nil {
+		t.Fatal(err)
+	}
+	closed, err := w.store.FindAccount(t.Context(), string(w.ann.ID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.Assign(t.Context(), closed, guid)
+	refused(t, err, fault.AccountClosed) // and the platform is not asked: nobody consented there
+}
+
 func TestManagedTenantsTakeSlots(t *testing.T) {
 	w, _ := managed(t)
 	small := w.account(t, "none@example.com", 1)
