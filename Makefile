@@ -10,10 +10,10 @@ PLUGINS := $(notdir $(patsubst %/main.go,%,$(wildcard plugins/*/main.go)))
 PACKAGES ?= ./...
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev build test check lint-api openapi generate bench soak fmt clean
+.PHONY: help demo dev build test check lint-api openapi configuration generate bench soak fmt clean
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: build ## walk the main job before your eyes, against the sandbox
 	@bin/tenantry demo
@@ -51,7 +51,11 @@ lint-api: ## check the OpenAPI document with Spectral and Redocly, and that it b
 openapi: ## write docs/openapi.yaml from the code
 	@$(GO) run ./app/tenantry openapi > docs/openapi.yaml.new && mv docs/openapi.yaml.new docs/openapi.yaml
 
-generate: openapi ## write all generated files
+configuration: ## write docs/configuration.md from the settings and what the plugins describe
+	@for plugin in $(PLUGINS); do $(GO) run ./plugins/$$plugin describe || exit 1; done | \
+		$(GO) run ./app/tenantry reference > docs/configuration.md.new && mv docs/configuration.md.new docs/configuration.md
+
+generate: openapi configuration ## write all generated files
 	@.ci/need protobuf-compiler
 	@$(GO) generate ./...
 

@@ -54,7 +54,11 @@ func (Config) flags(set *pflag.FlagSet) {
 		if field.Type.Kind() == reflect.Map {
 			continue
 		}
-		set.String(flagName(field), "", field.Tag.Get("help"))
+		help := field.Tag.Get("help")
+		if value, ok := field.Tag.Lookup("default"); ok {
+			help += " (default " + value + ")"
+		}
+		set.String(flagName(field), "", help)
 		_ = set.SetAnnotation(flagName(field), settingFlag, nil)
 	}
 	_ = set.SetAnnotation("config", settingFlag, nil)

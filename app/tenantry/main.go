@@ -46,8 +46,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 func command() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "tenantry",
-		Short:         "Outbound e-mail infrastructure on Microsoft 365 tenants, by API",
+		Use:   "tenantry",
+		Short: "Outbound e-mail infrastructure on Microsoft 365 tenants, by API",
+		Long: "Outbound e-mail infrastructure on Microsoft 365 tenants, by API.\n\n" +
+			"To try it on this machine: tenantry dev. For real: tenantry serve, and tenantry doctor says what is missing.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -63,8 +65,10 @@ func command() *cobra.Command {
 		return nil
 	}
 	root.AddCommand(serveCommand(), devCommand(), demoCommand(), migrateCommand(), openapiCommand(), accountCommand(), keyCommand(),
-		tenantCommand(), auditCommand(), pluginCommand(), keysetCommand(), backupCommand(), restoreCommand(), configCommand(), doctorCommand(), versionCommand())
+		tenantCommand(), auditCommand(), pluginCommand(), keysetCommand(), backupCommand(), restoreCommand(), configCommand(), doctorCommand(), completionCommand(), versionCommand(), referenceCommand())
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	explained(root)
+	completed(root)
 	strict(root)
 	return root
 }

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/core/access"
+)
+
+// values are what shells offer for flags with few of them, wherever a command
+// has such a flag. Accounts and tenants are not offered: a key pressed twice
+// should open no database.
+var values = map[string][]string{
+	"output":    {"text", "json"},
+	"log-level": {"debug", "info", "warn", "error"},
+	"form":      {"live", "trial"},
+	"plan":      plans(),
+	"limits":    {"off"},
+}
+
+func plans() []string {
+	var names []string
+	for _, plan := range access.Plans() {
+		names = append(names, plan.Name)
+	}
+	return names
+}
+
+// completed teaches every command the values of its flags.
+func completed(cmd *cobra.Command) {
+	for name, words := range values {
+		if cmd.LocalNonPersistentFlags().Lookup(name) != nil || cmd.PersistentFlags().Lookup(name) != nil {
+			_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+		}
+	}
+	if cmd.Args == nil && cmd.ValidArgsFunction == nil {
+		cmd.ValidArgsFunction = cobra.NoFileCompletions
+	}
+	for _, sub := range cmd.Commands() {
+		completed(sub)
+	}
+}
+
+// completionCommand prints what a shell needs to complete our commands.
+func completionCommand() *cobra.Command {
+	shells := []string{"bash", "zsh", "fish", "powershell"}
+	return &cobra.Command{
+		Use:   "completion " + strings.Join(shells, "|"),
+		Short: "Print the completion script of a shell",
+		Long: "Prints the script that lets a shell complete commands, flags and values. To load it:\n\n" +
+			"  bash        source <(tenantry completion bash)\n" +
+			"  zsh         source <(tenantry completion zsh)\n" +
+			"  fish        tenantry completion fish | source\n" +
+			"  powershell  tenantry completion powershell | Out-String | Invoke-Expression",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 || !slices.Contains(shells, args[0]) {
+				return fmt.Errorf("completion takes one shell: %s", strings.Join(shells, ", "))
+			}
+			return nil
+		},
+		ValidArgs: shells,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			root, out := cmd.Root(), cmd.OutOrStdout()
+			switch args[0] {
+			case "bash":
+				return root.GenBashCompletionV2(out, true)
+			case "zsh":
+				return root.GenZshCompletion(out)
+			case "fish":
+				return root.GenFishCompletion(out, true)
+			default:
+				return root.GenPowerShellCompletionWithDesc(out)
+			}
+		},
+	}
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// The groups of commands, and what is in them. A command that is in none is
+// the operator's.
+const (
+	groupServe   = "serve"
+	groupOperate = "operate"
+	groupDevelop = "develop"
+)
+
+var groupOf = map[string]string{
+	"serve": groupServe, "migrate": groupServe,
+	"dev": groupDevelop, "demo": groupDevelop, "openapi": groupDevelop,
+	"version": "", "help": "", "completion": "",
+}
+
+// explained gives root its groups, its own form of help, and the values that
+// shells complete.
+func explained(root *cobra.Command) {
+	root.AddGroup(
+		&cobra.Group{ID: groupServe, Title: "Serve"},
+		&cobra.Group{ID: groupOperate, Title: "Operate"},
+		&cobra.Group{ID: groupDevelop, Title: "Develop"},
+	)
+	for _, cmd := range root.Commands() {
+		group, listed := groupOf[cmd.Name()]
+		if !listed {
+			group = groupOperate
+		}
+		cmd.GroupID = group
+	}
+	root.SetUsageFunc(usage)
+}
+
+// usage prints how a command is called. The settings, which every command has
+// as flags, are explained by serve alone.
+func usage(cmd *cobra.Command) error {
+	w := cmd.OutOrStderr()
+	if cmd.HasAvailableSubCommands() {
+		_, _ = fmt.Fprintf(w, "Usage:\n  %s COMMAND\n", cmd.CommandPath())
+		subcommands(w, cmd)
+	} else {
+		_, _ = fmt.Fprintf(w, "Usage:\n  %s\n", cmd.UseLine())
+	}
+	own, settings := flagsOf(cmd)
+	if own.HasAvailableFlags() {
+		_, _ = fmt.Fprintf(w, "\nFlags:\n%s", own.FlagUsages())
+	}
+	switch {
+	case !settings.HasAvailableFlags():
+	case cmd.Name() == "serve":
+		_, _ = fmt.Fprintf(w, "\nSettings, also in tenantry.yaml (names with _) and as TENANTRY_… variables:\n%s", settings.FlagUsages())
+	default:
+		_, _ = fmt.Fprintln(w, "\nSettings are flags too (--database-url, …): tenantry serve --help lists them, tenantry config shows their values.")
+	}
+	return nil
+}
+
+func subcommands(w io.Writer, cmd *cobra.Command) {
+	for _, group := range append(cmd.Groups(), &cobra.Group{Title: "Commands"}) {
+		var lines strings.Builder
+		for _, sub := range cmd.Commands() {
+			if sub.GroupID == group.ID && (sub.IsAvailableCommand() || sub.Name() == "help") {
+				_, _ = fmt.Fprintf(&lines, "  %-*s  %s\n", sub.NamePadding(), sub.Name(), sub.Short)
+			}
+		}
+		title := group.Title
+		if len(cmd.Groups()) > 0 && group.ID == "" {
+			title = "More"
+		}
+		if lines.Len() > 0 {
+			_, _ = fmt.Fprintf(w, "\n%s:\n%s", title, lines.String())
+		}
+	}
+}
+
+// flagsOf tells a command's own flags from the settings.
+func flagsOf(cmd *cobra.Command) (own, settings *pflag.FlagSet) {
+	own, settings = pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
+	add := func(flag *pflag.Flag) {
+		if _, setting := flag.Annotations[settingFlag]; setting {
+			settings.AddFlag(flag)
+			return
+		}
+		own.AddFlag(flag)
+	}
+	cmd.LocalFlags().VisitAll(add)
+	cmd.InheritedFlags().VisitAll(add)
+	return own, settings
+}
