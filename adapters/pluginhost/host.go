@@ -52,10 +52,7 @@ func New(o Options) (*Host, error) {
 		}
 		o.Dir = dir
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	o.Patience = o.Patience.orDefaults()
+	o = o.orDefaults()
 	entries, err := readCatalog(o.Dir)
 	if err != nil {
 		return nil, err
@@ -65,6 +62,14 @@ func New(o Options) (*Host, error) {
 		h.plugins[e.Name] = newSupervised(h, e)
 	}
 	return h, nil
+}
+
+func (o Options) orDefaults() Options {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	o.Patience = o.Patience.orDefaults()
+	return o
 }
 
 // Mail is the mail platform of the plugin with this name. connection is asked

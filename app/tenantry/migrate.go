@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,13 +14,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/core/audit"
 )
 
 type migrated struct {
-	Status string `json:"status"`
+	Status     string   `json:"status"`
+	Migrations []string `json:"migrations"` // those that it ran
 }
 
-func (m migrated) columns() [][2]string { return [][2]string{{"status", m.Status}} }
+func (m migrated) columns() [][2]string {
+	return [][2]string{{"STATUS", m.Status}, {"MIGRATIONS", cmp.Or(strings.Join(m.Migrations, ", "), "none were missing")}}
+}
 
 func migrateCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -33,25 +38,34 @@ func migrateCommand() *cobra.Command {
 			if err := dataFolder(c); err != nil {
 				return err
 			}
-			if err := migrateNow(cmd.Context(), c, slog.New(slog.DiscardHandler)); err != nil {
+			ran, err := migrateNow(cmd.Context(), c, slog.New(slog.DiscardHandler))
+			if err != nil {
 				return err
 			}
-			return show(cmd, migrated{"migrated"})
+			if err := show(cmd, migrated{"migrated", append([]string{}, ran...)}); err != nil || len(ran) == 0 {
+				return err
+			}
+			return recordAct(cmd.Context(), c, audit.Migrate, map[string]string{"migrations": strings.Join(ran, ", "), "version": version})
 		},
 	}
 	Config{}.flags(cmd.Flags())
 	return cmd
 }
 
-func migrateNow(ctx context.Context, c Config, log *slog.Logger) error {
+// migrateNow migrates a database and names the migrations that it lacked.
+func migrateNow(ctx context.Context, c Config, log *slog.Logger) ([]string, error) {
 	store, err := bunstore.Open(ctx, c.DatabaseURL, bunstore.Options{Log: log})
 	if err != nil {
-		return fmt.Errorf("database: %w", err)
+		return nil, databaseError(err)
 	}
-	if err := store.Migrate(ctx); err != nil {
-		return errors.Join(fmt.Errorf("migrate: %w", err), store.Close())
+	lacked, err := store.Pending(ctx)
+	if err == nil {
+		err = store.Migrate(ctx)
 	}
-	return store.Close()
+	if err != nil {
+		return nil, errors.Join(databaseError(fmt.Errorf("migrate: %w", err)), store.Close())
+	}
+	return lacked, store.Close()
 }
 
 // dataFolder makes the folder of an embedded database.

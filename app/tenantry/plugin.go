@@ -6,42 +6,56 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/core/audit"
 )
-
-type pluginRow struct {
-	pluginhost.Entry
-}
-
-func (r pluginRow) columns() [][2]string {
-	return [][2]string{{"NAME", r.Name}, {"KIND", r.Kind}, {"VERSION", r.Version}, {"FILE", r.File}, {"SHA-256", r.SHA256}}
-}
 
 func pluginCommand() *cobra.Command {
 	group := &cobra.Command{Use: "plugin", Short: "Provider plugins"}
-	add := &cobra.Command{
+	for _, cmd := range []*cobra.Command{pluginAddCommand(), pluginListCommand(), pluginVerifyCommand()} {
+		Config{}.flags(cmd.Flags())
+		group.AddCommand(cmd)
+	}
+	return group
+}
+
+type addedRow struct {
+	pluginhost.Entry
+	Status string `json:"status"`
+}
+
+func (r addedRow) columns() [][2]string {
+	return [][2]string{{"NAME", r.Name}, {"KIND", r.Kind}, {"VERSION", r.Version}, {"STATUS", r.Status}, {"FILE", r.File}, {"SHA-256", r.SHA256}}
+}
+
+func pluginAddCommand() *cobra.Command {
+	return &cobra.Command{
 		Use:   "add FILE…",
 		Short: "Let these plugin binaries run, exactly as they are now",
 		Long: "Adds plugin binaries to the catalog of the plugin folder, with their SHA-256: from then on exactly\n" +
 			"these files may run under their names. A file from elsewhere is copied into the folder. The binary is run\n" +
-			"once to ask what it provides, so add only what you trust.",
+			"to ask what it provides, so add only what you trust. Adding the same file again changes nothing.",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			c, err := loadConfig(cmd.Flags(), nil)
 			if err != nil {
 				return usageError{err}
 			}
-			var rows []pluginRow
+			var rows []addedRow
 			for _, file := range files {
-				entry, err := pluginhost.Add(cmd.Context(), c.PluginDir, file)
+				entry, done, err := pluginhost.Add(cmd.Context(), c.PluginDir, file)
 				if err != nil {
-					return failure{err, "is the file a plugin binary for this machine?"}
+					return failure{err, "is the file a plugin binary for this machine and this version of tenantry?"}
 				}
-				rows = append(rows, pluginRow{entry})
+				rows = append(rows, addedRow{entry, string(done)})
+				if done == pluginhost.Unchanged {
+					continue
+				}
+				details := map[string]string{"name": entry.Name, "version": entry.Version, "sha256": entry.SHA256}
+				if err := recordAct(cmd.Context(), c, audit.AddPlugin, details); err != nil {
+					return err
+				}
 			}
 			return list(cmd, "plugins", rows)
 		},
 	}
-	Config{}.flags(add.Flags())
-	group.AddCommand(add)
-	return group
 }
