@@ -4,6 +4,7 @@ package bunstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/uptrace/bun"
@@ -101,6 +102,9 @@ func (s *Store) lockMigrations(ctx context.Context) (unlock func(), err error) {
 	}, nil
 }
 
+// ErrTooOld is of a binary that a database is closed to.
+var ErrTooOld = errors.New("this tenantry is too old for the database")
+
 // checkRelease refuses a database whose migrations mark this binary as too
 // old. Migrations that it does not know are no reason: a release is made to
 // run on the schema of the next one.
@@ -117,8 +121,8 @@ func (s *Store) checkRelease(ctx context.Context) error {
 		return err
 	}
 	if len(oldest) > 0 && oldest[0] > migrations.Release {
-		return fmt.Errorf("the database was migrated by a newer tenantry and asks for schema release %d or later; "+
-			"this binary has %d: install a newer tenantry", oldest[0], migrations.Release)
+		return fmt.Errorf("%w: it was migrated by a newer tenantry and asks for schema release %d or later, this one has %d",
+			ErrTooOld, oldest[0], migrations.Release)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func (e *examination) mailPlatform(ctx context.Context) finding {
 	if err != nil {
 		return unchecked("plugins")
 	}
-	conn := connections{settings: e.config.Providers, describe: host.Describe}
+	conn := connections{settings: e.config.Providers, files: &credentialFiles{}, describe: host.Describe}
 	err = host.Mail(mailPlatform, func(ctx context.Context) (wire.Connection, error) { return conn.of(ctx, mailPlatform) }).Check(ctx)
 	switch unknown := unknownSettings(about, given); {
 	case err != nil:

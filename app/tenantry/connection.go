@@ -4,21 +4,18 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"strings"
 
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// connections reads the operator's settings of a provider, anew for each call
-// so that a secret or certificate that was replaced on disk is used at once.
+// connections are the operator's settings of each provider.
 type connections struct {
 	settings map[string]map[string]string
 	// secrets are those of the sandbox, which are in no file.
 	secrets  map[string]map[string]secret.Text
+	files    *credentialFiles
 	describe func(context.Context, string) (wire.Description, error)
 }
 
@@ -33,7 +30,7 @@ func (c connections) of(ctx context.Context, provider string) (wire.Connection, 
 	conn := wire.Connection{Settings: map[string]string{}, Secrets: map[string]secret.Text{}}
 	for _, field := range about.Fields {
 		if field.Secret {
-			text, err := readSecret(given[field.Name+"_file"])
+			text, err := c.files.read(ctx, provider, field.Name+"_file", given[field.Name+"_file"])
 			if err != nil {
 				return wire.Connection{}, fault.ServiceUnavailable.RetryIn(retryConfig, "the mail platform is not configured: a credential file cannot be read")
 			}
@@ -66,15 +63,4 @@ func hasSecrets(about wire.Description) bool {
 		}
 	}
 	return false
-}
-
-func readSecret(name string) (secret.Text, error) {
-	if name == "" {
-		return secret.Text{}, nil
-	}
-	data, err := os.ReadFile(name)
-	if err != nil {
-		return secret.Text{}, fmt.Errorf("read credential: %w", err)
-	}
-	return secret.New(strings.TrimSpace(string(data))), nil
 }

@@ -52,7 +52,10 @@ func TestMain(m *testing.M) {
 }
 
 // build makes what `make build` makes, in a folder of its own.
-func build(name string, flags ...string) (built, error) {
+func build(name string, flags ...string) (built, error) { return buildIn(".", name, flags...) }
+
+// buildIn builds the source of which folder is the main package.
+func buildIn(folder, name string, flags ...string) (built, error) {
 	b := built{folder: filepath.Join(scratch, name)}
 	b.binary = filepath.Join(b.folder, "tenantry")
 	plugin := filepath.Join(b.folder, "plugins", "mail-microsoft365")
@@ -61,7 +64,9 @@ func build(name string, flags ...string) (built, error) {
 		append(append([]string{"go", "build"}, flags...), "-o", plugin, "../../plugins/mail-microsoft365"),
 		{b.binary, "plugin", "add", "--plugin-dir", filepath.Dir(plugin), plugin},
 	} {
-		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+		cmd := exec.Command(args[0], args[1:]...)
+		cmd.Dir = folder
+		if out, err := cmd.CombinedOutput(); err != nil {
 			return b, fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, out)
 		}
 	}

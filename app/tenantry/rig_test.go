@@ -32,6 +32,7 @@ type rig struct {
 	url      string
 	zones    *zones.Store
 	settings map[string]string
+	platform string // the simulator's folder
 	// given are files and variables beside those of every server.
 	given []string
 
@@ -60,7 +61,7 @@ func newRig(t *testing.T, b built) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = dns.Close() })
-	r := &rig{t: t, binary: b, zones: store}
+	r := &rig{t: t, binary: b, zones: store, platform: t.TempDir()}
 	var platform http.Handler
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { r.record(platform, w, q) }))
 	t.Cleanup(server.Close)
@@ -71,7 +72,7 @@ func newRig(t *testing.T, b built) *rig {
 	})
 	worldServer := httptest.NewServer(world)
 	t.Cleanup(worldServer.Close)
-	handler, ready, err := simulator.New(simulate.Options{URL: server.URL, DataDir: t.TempDir(), World: worldServer.URL, Log: io.Discard})
+	handler, ready, err := simulator.New(simulate.Options{URL: server.URL, DataDir: r.platform, World: worldServer.URL, Log: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}

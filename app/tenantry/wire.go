@@ -29,6 +29,7 @@ import (
 	"github.com/tenantry/tenantry/app/mailboxes"
 	"github.com/tenantry/tenantry/app/settling"
 	"github.com/tenantry/tenantry/app/tenants"
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/wire"
 	"github.com/tenantry/tenantry/ports"
@@ -97,7 +98,7 @@ func assemble(ctx context.Context, c Config, log *slog.Logger, publicURL string,
 // mail builds the mail platform's port from the inside out: the plugin's
 // process, its circuits, the measurement of each call.
 func (s *service) mail(c Config, o outside) (ports.MailPlatform, error) {
-	conn := connections{settings: c.Providers, secrets: o.secrets, describe: s.host.Describe}
+	conn := connections{settings: c.Providers, secrets: o.secrets, files: &credentialFiles{log: s.log}, describe: s.host.Describe}
 	plugin := s.host.Mail(mailPlatform, func(ctx context.Context) (wire.Connection, error) { return conn.of(ctx, mailPlatform) })
 	return telemetry.Mail(breaker.Mail(plugin, breaker.Options{Provider: mailPlatform, Log: s.log, Open: c.CircuitOpen}), mailPlatform)
 }
@@ -166,7 +167,7 @@ func openStore(ctx context.Context, c Config, log *slog.Logger) (*bunstore.Store
 	}
 	store, err := bunstore.Open(ctx, c.DatabaseURL, bunstore.Options{Log: log, Operator: c.Operator})
 	if err != nil {
-		return nil, fmt.Errorf("database: %w", err)
+		return nil, databaseError(err)
 	}
 	if embedded {
 		err = store.Migrate(ctx)
@@ -174,7 +175,23 @@ func openStore(ctx context.Context, c Config, log *slog.Logger) (*bunstore.Store
 		err = migratedAlready(ctx, store)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("database: %w", err), store.Close())
+		return nil, errors.Join(databaseError(err), store.Close())
 	}
 	return store, nil
+}
+
+// databaseError says what can be done about a database that does not open.
+func databaseError(err error) error {
+	var known failure
+	err = fmt.Errorf("database: %w", err)
+	switch {
+	case errors.As(err, &known):
+		return err
+	case errors.Is(err, bunstore.ErrTooOld):
+		return failure{err, "install a newer tenantry"}
+	case fault.Of(err).Code.Kind == fault.Unavailable:
+		return failure{err, "start the database, or correct database_url; `tenantry doctor` looks closer"}
+	default:
+		return err
+	}
 }

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tenantry/tenantry/adapters/sandbox"
+)
+
+// inUse is a server on which a tenant is connected.
+func inUse(t *testing.T, r *rig) (*process, holding) {
+	t.Helper()
+	env := r.env(t.TempDir(), "")
+	_, key := r.account(env, "owner@example.com", "complete", 0)
+	p, c := r.serve(env)
+	c.ready.APIKey = key
+	guid, admin := r.tenant(c)
+	newAdministrator(t, admin).connects(c, key)
+	return p, holding{caller: caller{c, "", "owner@example.com", key}, guid: guid}
+}
+
+// replaced writes a file as one should: beside it, then in its place.
+func replaced(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(path+".new", content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// provenBy says by which certificate the last token was asked for.
+func (r *rig) provenBy() (thumbprint string) {
+	for _, q := range r.requests() {
+		form, err := url.ParseQuery(string(q.body))
+		if err != nil || !strings.HasSuffix(q.path, "/oauth2/v2.0/token") || form.Get("client_assertion") == "" {
+			continue
+		}
+		header, _, _ := strings.Cut(form.Get("client_assertion"), ".")
+		raw, _ := base64.RawURLEncoding.DecodeString(header)
+		var named struct {
+			Sum string `json:"x5t#S256"`
+		}
+		_ = json.Unmarshal(raw, &named)
+		thumbprint = named.Sum
+	}
+	return thumbprint
+}
+
+func thumbprint(public []byte) string {
+	block, _ := pem.Decode(public)
+	sum := sha256.Sum256(block.Bytes)
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// TestCertificateIsReplacedWhileServing: the next token is asked for with the
+// new certificate. Half a file and no file change nothing.
+func TestCertificateIsReplacedWhileServing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, binary(t, release))
+	file := filepath.Join(t.TempDir(), "certificate.pem")
+	r.settings["client_certificate_file"] = file
+	certificate := func() (public, both []byte) {
+		public, private := selfSigned(t)
+		client{t: t, ready: sandbox.Ready{ControlURL: r.url + "/_control"}}.control("POST", "/app", object{"certificate": string(public)})
+		return public, append(append([]byte{}, public...), private...)
+	}
+	first, both := certificate()
+	replaced(t, file, both)
+	p, h := inUse(t, r)
+	h.synced()
+	if got := r.provenBy(); got != thumbprint(first) {
+		t.Errorf("the first token was asked for by %q", got)
+	}
+	second, both := certificate()
+	replaced(t, file, both)
+	h.synced()
+	if got := r.provenBy(); got != thumbprint(second) {
+		t.Errorf("after the file was replaced a token was asked for by %q", got)
+	}
+	third, both := certificate()
+	if err := os.WriteFile(file, both[:len(both)/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.synced()
+	h.synced()
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	h.synced()
+	if got := r.provenBy(); got != thumbprint(second) {
+		t.Errorf("with a broken file a token was asked for by %q", got)
+	}
+	replaced(t, file, both)
+	h.synced()
+	if got := r.provenBy(); got != thumbprint(third) {
+		t.Errorf("after the file was mended a token was asked for by %q", got)
+	}
+	logs := p.logs.String()
+	if n := strings.Count(logs, "the one read before stays in use"); n != 2 {
+		t.Errorf("%d complaints about two troubles", n)
+	}
+	if bytes.Contains([]byte(logs), both[:len(both)/2][:200]) || strings.Contains(logs, "PRIVATE KEY") {
+		t.Error("the file is in the log")
+	}
+	metrics := string(h.do("GET", h.ready.AdminURL+"/metrics", "", nil).raw)
+	if !strings.Contains(metrics, "tenantry_credential_reload_failures_total{") {
+		t.Error("the failures are not counted")
+	}
+}
+
+// TestSecretIsReplacedWhileServing: the platform takes the old secret no more,
+// and the new one is used as soon as it is in the file.
+func TestSecretIsReplacedWhileServing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, binary(t, release))
+	_, h := inUse(t, r)
+	h.synced()
+	h.control("POST", "/app", object{"expire_secret": true})
+	raw, err := os.ReadFile(filepath.Join(r.platform, "app.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var app struct{ Secret string }
+	if err := json.Unmarshal(raw, &app); err != nil || app.Secret == "" {
+		t.Fatalf("the simulator's application: %v", err)
+	}
+	replaced(t, r.settings["client_secret_file"], []byte(app.Secret+"\n"))
+	h.synced()
+	if err := os.Truncate(r.settings["client_secret_file"], 0); err != nil {
+		t.Fatal(err)
+	}
+	h.synced()
+}
+
+// TestCredentialFiles: what is taken from a file, by what was in it before.
+func TestCredentialFiles(t *testing.T) {
+	public, private := selfSigned(t)
+	pair := string(public) + string(private)
+	otherPublic, otherPrivate := selfSigned(t)
+	other := string(otherPrivate) + string(otherPublic)
+	for name, tt := range map[string]struct{ before, after, want string }{
+		"a secret":               {"one", "two", "two"},
+		"with a final newline":   {"one", "two\n", "two"},
+		"an empty secret":        {"one", "\n", "one"},
+		"a certificate":          {pair, other, strings.TrimSpace(other)},
+		"half a certificate":     {pair, pair[:900], strings.TrimSpace(pair)},
+		"the certificate alone":  {pair, string(otherPublic), strings.TrimSpace(pair)},
+		"another's key":          {pair, string(public) + string(otherPrivate), strings.TrimSpace(pair)},
+		"the end of a file":      {pair, pair[900:], strings.TrimSpace(pair)},
+		"nothing readable first": {"", "two", "two"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var logs bytes.Buffer
+			f := &credentialFiles{log: slog.New(slog.NewTextHandler(&logs, nil))}
+			path := filepath.Join(t.TempDir(), "file")
+			read := func(content string) string {
+				if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				got, err := f.read(t.Context(), "test", "secret_file", path)
+				if (err == nil) == got.Empty() {
+					t.Fatalf("got nothing and %v", err)
+				}
+				return got.Reveal()
+			}
+			read(tt.before)
+			if got := read(tt.after); got != tt.want {
+				t.Errorf("got %.60q, want %.60q", got, tt.want)
+			}
+			if kept := tt.want == strings.TrimSpace(tt.before); kept != strings.Contains(logs.String(), "stays in use") {
+				t.Errorf("said %s", logs.String())
+			}
+		})
+	}
+}
