@@ -5,6 +5,7 @@ package docs
 import (
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -133,4 +134,29 @@ func anchors(page string) map[string]bool {
 		seen[name]++
 	}
 	return names
+}
+
+// TestNamedTests: a page that says which test shows something names one that
+// exists.
+func TestNamedTests(t *testing.T) {
+	t.Parallel()
+	out, err := exec.Command("git", "-C", "..", "grep", "-hoE", "--untracked", "^func Test[A-Za-z0-9_]+", "--", "*_test.go").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exist := map[string]bool{}
+	for line := range strings.Lines(string(out)) {
+		exist[strings.TrimSpace(strings.TrimPrefix(line, "func "))] = true
+	}
+	named := 0
+	for path, text := range pages(t) {
+		for _, name := range regexp.MustCompile("`(Test[A-Z][A-Za-z0-9_]+)`").FindAllStringSubmatch(text, -1) {
+			if named++; !exist[name[1]] {
+				t.Errorf("%s names %s, which does not exist", path, name[1])
+			}
+		}
+	}
+	if named < 40 {
+		t.Errorf("only %d tests are named", named)
+	}
 }
