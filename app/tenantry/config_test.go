@@ -127,6 +127,16 @@ func TestMisspeltSettings(t *testing.T) {
 	sees(t, printed, object{"warning.code": "unknown_variable"})
 }
 
+// TestServeLogsMisspeltVariables: its standard error is a log.
+func TestServeLogsMisspeltVariables(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, binary(t, release))
+	p, _ := r.serve(append(r.env(t.TempDir(), ""), "TENANTRY_LISTN=127.0.0.1:1"))
+	if logs := p.logs.String(); !strings.Contains(logs, `"variable":"TENANTRY_LISTN"`) || strings.Contains(logs, "tenantry: warning") {
+		t.Errorf("the log:\n%s", logs)
+	}
+}
+
 func TestVariablesOfOthersAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	others := []string{

@@ -63,7 +63,8 @@ func strangers(environment []string) []string {
 
 // warn tells of variables that are no settings. The environment is not ours
 // alone, and an older binary may meet a newer one's variables, so they are no
-// error; but a misspelt one must not pass unseen.
+// error; but a misspelt one must not pass unseen. The service says it in its
+// log instead.
 func warn(w io.Writer, asJSON bool) {
 	for _, name := range strangers(os.Environ()) {
 		message := fmt.Sprintf("the variable %s is no setting and has no effect%s", name, meantVariable(name))

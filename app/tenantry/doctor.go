@@ -73,9 +73,16 @@ func (r report) print(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, d := range r.Checks {
 		count[d.Status]++
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", d.Status, d.ID, d.Summary)
-		if d.Fix != "" {
-			_, _ = fmt.Fprintf(table, "\t\tfix: %s\n", d.Fix)
+		first := d.Status + "\t" + d.ID
+		for _, line := range wrapped(d.Summary) {
+			_, _ = fmt.Fprintf(table, "%s\t%s\n", first, line)
+			first = "\t"
+		}
+		if d.Fix == "" {
+			continue
+		}
+		for _, line := range wrapped("fix: " + d.Fix) {
+			_, _ = fmt.Fprintf(table, "\t\t%s\n", line)
 		}
 	}
 	if err := table.Flush(); err != nil {
@@ -83,6 +90,21 @@ func (r report) print(w io.Writer) error {
 	}
 	_, err := fmt.Fprintf(w, "\ntenantry %s: %s\n", r.Version, counted(count))
 	return err
+}
+
+// wrapped breaks a text into lines that fit beside status and id.
+func wrapped(text string) []string {
+	const width = 96
+	var lines []string
+	for _, word := range strings.Fields(text) {
+		last := len(lines) - 1
+		if last < 0 || len(lines[last])+1+len(word) > width {
+			lines = append(lines, word)
+			continue
+		}
+		lines[last] += " " + word
+	}
+	return lines
 }
 
 // counted puts the numbers of states into words.

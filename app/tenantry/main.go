@@ -59,7 +59,7 @@ func command() *cobra.Command {
 		if format, _ := cmd.Flags().GetString("output"); format != "text" && format != "json" {
 			return usageError{fmt.Errorf("--output is text or json, not %q", format)}
 		}
-		if cmd.Flags().Lookup("config") != nil {
+		if settings := cmd.Flags().Lookup("config") != nil || cmd.Name() == "dev"; settings && cmd.Name() != "serve" {
 			warn(cmd.ErrOrStderr(), jsonWanted(cmd))
 		}
 		return nil

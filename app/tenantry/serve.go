@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -32,7 +33,11 @@ func serveCommand() *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			return serve(cmd.Context(), c, telemetry.Logger(cmd.ErrOrStderr(), level))
+			log := telemetry.Logger(cmd.ErrOrStderr(), level)
+			for _, name := range strangers(os.Environ()) {
+				log.Warn("a variable that is no setting has no effect", "variable", name)
+			}
+			return serve(cmd.Context(), c, log)
 		},
 	}
 	Config{}.flags(cmd.Flags())
