@@ -21,7 +21,7 @@ const (
 	// startTime is how long a simulator may take until it listens.
 	startTime = 30 * time.Second
 	// stopTime is how long one may take to end before it is killed.
-	stopTime = 5 * time.Second
+	stopTime = 3 * time.Second
 	// longestLine is what is kept of a line that a simulator prints.
 	longestLine = 64 << 10
 	// exitUsage is the exit code of a plugin that has no simulator.

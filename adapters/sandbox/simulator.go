@@ -14,7 +14,6 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 )
 
@@ -102,15 +101,6 @@ func (s *simulator) introduce(line []byte, name string) error {
 		return errors.New("it does not listen on a loopback address")
 	}
 	return nil
-}
-
-// stopAll ends simulators at the same time.
-func stopAll(list []*simulator) {
-	var wg sync.WaitGroup
-	for _, s := range list {
-		wg.Go(s.stop)
-	}
-	wg.Wait()
 }
 
 // providers are the ids of all that the service knows, with a simulator or

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/sandbox/zones"
@@ -97,13 +98,19 @@ func (w *World) open(ctx context.Context, h http.Handler) (string, error) {
 	return s.url, nil
 }
 
-// Close ends everything that the world has started and waits for it.
+// Close ends everything that the world has started and waits for it. A call
+// under way may wait for a simulator that does not run, so all end at a time.
 func (w *World) Close() error {
-	stopAll(w.simulators)
-	var err error
-	for _, s := range w.sites {
-		err = errors.Join(err, s.close())
+	closed := make([]error, len(w.sites))
+	var wg sync.WaitGroup
+	for _, s := range w.simulators {
+		wg.Go(s.stop)
 	}
+	for i, s := range w.sites {
+		wg.Go(func() { closed[i] = s.close() })
+	}
+	wg.Wait()
+	err := errors.Join(closed...)
 	if w.dns != nil {
 		err = errors.Join(err, w.dns.Close())
 	}

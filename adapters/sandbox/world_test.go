@@ -14,7 +14,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -41,6 +43,43 @@ func TestSimulatorsEndWithTheWorld(t *testing.T) {
 	line := hold(t, w.Settings()["fake"]["login_url"])
 	closeWorld(t, w)
 	cut(t, line)
+}
+
+// TestWorldEndsBesideAStoppedSimulator: one that does not run, with a call under
+// way to it, holds nobody up for long.
+func TestWorldEndsBesideAStoppedSimulator(t *testing.T) {
+	w, err := sandbox.StartWorld(t.Context(), sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ready, err := w.Open(t.Context(), newService(t).services(w))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fake := w.Settings()["fake"]
+	pid, err := strconv.Atoi(fake["pid"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := hold(t, fake["login_url"])
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	called := make(chan error, 1)
+	go func() {
+		resp, err := http.Get(ready.ControlURL + "/calls?provider=fake")
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		called <- err
+	}()
+	began := time.Now()
+	closeWorld(t, w)
+	if took := time.Since(began); took > 6*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	cut(t, line)
+	<-called
 }
 
 func TestSimulatorsEndWhenTheirParentIsKilled(t *testing.T) {

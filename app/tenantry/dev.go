@@ -60,8 +60,8 @@ func devCommand() *cobra.Command {
 	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8080", "address of the API; port 0 takes a free one")
 	cmd.Flags().StringVar(&o.data, "data", "./tenantry-dev", "folder that everything is kept in")
 	cmd.Flags().StringVar(&o.database, "database", "", "postgres://… instead of SQLite in the data folder")
-	cmd.Flags().StringVar(&o.redis, "redis", "", "taken for later versions; nothing is counted yet")
-	cmd.Flags().StringVar(&o.limits, "limits", "", "off; taken for later versions, there are no limits yet")
+	cmd.Flags().StringVar(&o.redis, "redis", "", "redis://… for rate limits; accepted, but does nothing in this version")
+	cmd.Flags().StringVar(&o.limits, "limits", "", "off lifts the rate limits; accepted, but does nothing in this version, which has none")
 	cmd.Flags().BoolVar(&o.noSeed, "no-seed", false, "no zones and tenants, only the account and its key")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON line when ready, logs to standard error")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
@@ -74,13 +74,14 @@ func devCommand() *cobra.Command {
 }
 
 // devConfig is the configuration of a sandbox: its own defaults (faults are
-// planned there all the time, so circuits close soon), then file and
-// environment as ever, then what its flags say.
+// planned there all the time, so circuits close soon, and the outside world has
+// to end after the service), then file and environment as ever, then what its
+// flags say.
 func devConfig(set *pflag.FlagSet, o devOptions) (Config, error) {
 	if set == nil {
 		set = pflag.NewFlagSet("dev", pflag.ContinueOnError)
 	}
-	c, err := loadConfig(set, map[string]any{"circuit_open": "2s", "drain_delay": "0s"})
+	c, err := loadConfig(set, map[string]any{"circuit_open": "2s", "drain_delay": "0s", "drain_time": "20s"})
 	if err != nil {
 		return c, err
 	}
@@ -126,7 +127,7 @@ func dev(ctx context.Context, c Config, o devOptions, log *slog.Logger, ready fu
 func devIn(ctx context.Context, world *sandbox.World, c Config, log *slog.Logger, api, admin net.Listener, ready func(sandbox.Ready)) error {
 	inWorld(&c, world)
 	if strings.HasPrefix(c.DatabaseURL, "postgres") {
-		if _, err := migrateNow(ctx, c, log); err != nil {
+		if err := migrateNow(ctx, c, log); err != nil {
 			return errors.Join(err, api.Close(), admin.Close())
 		}
 	}

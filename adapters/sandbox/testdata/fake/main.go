@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -46,7 +47,7 @@ func main() {
 func ready(url, provider, world string) {
 	_ = json.NewEncoder(os.Stdout).Encode(map[string]any{
 		"provider": provider, "url": url, "control": []string{"tenants", "messages"},
-		"settings": map[string]string{"login_url": url + "/login", "world": world, "env": strings.Join(os.Environ(), " ")},
+		"settings": map[string]string{"login_url": url + "/login", "world": world, "pid": strconv.Itoa(os.Getpid()), "env": strings.Join(os.Environ(), " ")},
 		"secrets":  map[string]string{"client_secret": "s3cret"},
 	})
 }
