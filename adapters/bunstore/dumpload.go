@@ -90,7 +90,7 @@ func (s *Store) Load(ctx context.Context, applied []string, fill func(context.Co
 	if err := fill(ctx, l); err != nil {
 		return err
 	}
-	if _, err := tx.NewDelete().TableExpr("bun_migrations").Where("name NOT IN (?)", bun.In(applied)).Exec(ctx); err != nil {
+	if _, err := tx.NewDelete().TableExpr("bun_migrations").Where("name NOT IN (?)", bun.List(applied)).Exec(ctx); err != nil {
 		return s.saying(ctx, "mark migrations", err)
 	}
 	return s.saying(ctx, "commit restore", tx.Commit())
@@ -106,7 +106,7 @@ func (l *Loading) begin(ctx context.Context) (err error) {
 		for i, t := range l.own {
 			names[i] = bun.Ident(t.Name)
 		}
-		if _, err := l.tx.NewRaw("LOCK TABLE ? IN EXCLUSIVE MODE", bun.In(names)).Exec(ctx); err != nil {
+		if _, err := l.tx.NewRaw("LOCK TABLE ? IN EXCLUSIVE MODE", bun.List(names)).Exec(ctx); err != nil {
 			return l.store.saying(ctx, "lock tables", err)
 		}
 	}
@@ -140,18 +140,19 @@ func (l *Loading) Insert(ctx context.Context, t Table, rows [][]byte) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	values := make([][]any, len(rows))
+	values := make([]bun.TupleValues, len(rows))
 	for i, row := range rows {
-		var err error
-		if values[i], err = parseRow(t, row); err != nil {
+		parsed, err := parseRow(t, row)
+		if err != nil {
 			return fmt.Errorf("row of %s: %w", t.Name, err)
 		}
+		values[i] = bun.Tuple(parsed)
 	}
 	columns := make([]bun.Ident, len(t.Columns))
 	for i, column := range t.Columns {
 		columns[i] = bun.Ident(column.Name)
 	}
-	_, err := l.tx.NewRaw("INSERT INTO ? (?) VALUES ?", bun.Ident(t.Name), bun.In(columns), bun.In(values)).Exec(ctx)
+	_, err := l.tx.NewRaw("INSERT INTO ? (?) VALUES ?", bun.Ident(t.Name), bun.List(columns), bun.List(values)).Exec(ctx)
 	return l.store.saying(ctx, "fill "+t.Name, err)
 }
 
@@ -177,7 +178,7 @@ func parseRow(t Table, row []byte) ([]any, error) {
 func parseValue(kind Kind, value any) (any, error) {
 	switch v := value.(type) {
 	case nil:
-		return bun.Safe("NULL"), nil // bun.In takes no nil
+		return bun.Safe("NULL"), nil // bun.Tuple takes no nil
 	case bool:
 		return v, wrongUnless(kind == Bool)
 	case json.Number:

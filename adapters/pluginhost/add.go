@@ -56,7 +56,7 @@ func Add(ctx context.Context, dir, file string) (Entry, Addition, error) {
 	if slices.Contains(all, e) && isContent(dir, e) {
 		return e, Unchanged, nil
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the service may be another user than who adds
 		return e, "", err
 	}
 	if err := bring(content, file, filepath.Join(dir, e.File)); err != nil {

@@ -5,7 +5,6 @@ package secrets_test
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -212,7 +211,7 @@ func TestABrokenFileChangesNothing(t *testing.T) {
 			if strings.Count(said.String(), "stays in use") != 1 {
 				t.Errorf("said: %s", said.String())
 			}
-			if material := fmt.Sprintf("%s", good[100:140]); strings.Contains(said.String(), material) {
+			if material := string(good[100:140]); strings.Contains(said.String(), material) {
 				t.Error("the log tells the keyset")
 			}
 			if err := errors.Join(os.WriteFile(path, good, 0o600), os.Chmod(path, 0o600)); err != nil {
