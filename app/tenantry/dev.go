@@ -127,7 +127,7 @@ func dev(ctx context.Context, c Config, o devOptions, log *slog.Logger, ready fu
 func devIn(ctx context.Context, world *sandbox.World, c Config, log *slog.Logger, api, admin net.Listener, ready func(sandbox.Ready)) error {
 	inWorld(&c, world)
 	if strings.HasPrefix(c.DatabaseURL, "postgres") {
-		if err := migrateNow(ctx, c, log); err != nil {
+		if _, err := migrateNow(ctx, c, log); err != nil {
 			return errors.Join(err, api.Close(), admin.Close())
 		}
 	}
