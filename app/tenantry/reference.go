@@ -89,7 +89,7 @@ TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_CERTIFICATE_FILE=/etc/tenantry/microsoft3
   set such variables too.
 - Times are written as ` + "`30s`" + ` or ` + "`5m`" + `, lists with commas (in the file also as a YAML list).
 - Secrets of providers are never values: the setting names a file that holds the secret.
-- Traces are set up by the standard ` + "`OTEL_…`" + ` variables; see the operations page.
+- Traces are set up by the standard ` + "`OTEL_…`" + ` variables; see [operations.md](operations.md).
 `
 
 // reference is the page of all settings.
