@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+)
+
+// hung is a sandbox whose mail platform takes 30 s to add a domain, with many
+// requests that wait for it.
+func hung(t *testing.T, args ...string) (one holding, waiting func() int) {
+	t.Helper()
+	const tenants, each = 4, 10
+	_, ready := startDev(t, binary(t, release), t.TempDir(), []string{"TENANTRY_DRAIN_TIME=2s"}, append(args, "--no-seed")...)
+	c := ownerAt(t, ready)
+	var held []holding
+	for range tenants {
+		held = append(held, c.connected(nil))
+	}
+	c.control("POST", "/faults", object{"provider": "microsoft365", "match": "POST /graph/v1.0/domains", "kind": "delay", "delay_ms": 30_000, "times": 10_000})
+	var mu sync.Mutex
+	left := tenants * each
+	for _, h := range held {
+		for i := range each {
+			go func() {
+				_, _ = h.try("POST", h.ready.APIURL+h.path("/domains"), h.key, object{"domain": fmt.Sprintf("slow-%d.test", i)})
+				mu.Lock()
+				defer mu.Unlock()
+				left--
+			}()
+		}
+	}
+	waiting = func() int { mu.Lock(); defer mu.Unlock(); return left }
+	return held[0], waiting
+}
+
+// TestStoredReadsBesideASlowPlatform: who waits for the mail platform takes
+// nothing from those who read what is stored. The budget is 100 ms at the
+// 99th percentile, which `make bench` shows; the bound here is for a machine
+// that runs all tests at once.
+func TestStoredReadsBesideASlowPlatform(t *testing.T) {
+	t.Parallel()
+	for database, args := range map[string]func() []string{
+		"sqlite":   func() []string { return nil },
+		"postgres": func() []string { return []string{"--database", testserver.Database(t)} },
+	} {
+		t.Run(database, func(t *testing.T) {
+			t.Parallel()
+			h, waiting := hung(t, args()...)
+			took := h.storedReads(300)
+			t.Logf("median %v, 99th percentile %v, %d requests hung", took[len(took)/2], took[len(took)*99/100], waiting())
+			if took[len(took)*99/100] > time.Second {
+				t.Errorf("the 99th percentile is %v", took[len(took)*99/100])
+			}
+			if waiting() < 20 {
+				t.Errorf("only %d requests waited for the platform", waiting())
+			}
+		})
+	}
+}
+
+// storedReads reads what is stored and tells how long each read took, the
+// fastest first.
+func (h holding) storedReads(n int) (took []time.Duration) {
+	h.t.Helper()
+	for i := range n {
+		path := []string{"/v1/tenants", h.path("/domains"), h.path("/mailboxes")}[i%3]
+		began := time.Now()
+		if got := h.do("GET", h.ready.APIURL+path, h.key, nil); got.status != http.StatusOK {
+			h.t.Errorf("%s: %d %s", path, got.status, got.raw)
+		}
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	return took
+}
+
+// TestOpenCircuitAnswersAtOnce: with when to come back, and without asking the
+// platform. Other tenants and stored reads know nothing of it.
+func TestOpenCircuitAnswersAtOnce(t *testing.T) {
+	t.Parallel()
+	p, ready := startDev(t, binary(t, release), t.TempDir(), []string{"TENANTRY_CIRCUIT_OPEN=90s"}, "--no-seed")
+	c := ownerAt(t, ready)
+	h, other := c.connected(nil), c.connected(nil)
+	h.trouble("status", object{"match": "GET /graph/v1.0/domains", "status": 503, "times": 10_000})
+	ask := func() reply { return h.call("POST", h.path("/domains"), object{"domain": "circuit.test"}) }
+	h.eventually("the circuit opens", func() bool { ask(); return strings.Contains(p.logs.String(), `"circuit_open"`) })
+	before := string(h.control("GET", "/calls?provider=microsoft365", nil).raw)
+	var took []time.Duration
+	for range 20 {
+		began := time.Now()
+		got := ask()
+		took = append(took, time.Since(began))
+		wait, err := strconv.Atoi(got.header.Get("Retry-After"))
+		if got.status != http.StatusServiceUnavailable || got.code() != "provider_unavailable" || err != nil || wait < 1 || wait > 90 {
+			t.Errorf("%d %s, Retry-After %q", got.status, got.raw, got.header.Get("Retry-After"))
+		}
+	}
+	slices.Sort(took)
+	t.Logf("median %v", took[len(took)/2])
+	if took[len(took)/2] > 200*time.Millisecond {
+		t.Errorf("an open circuit takes %v", took)
+	}
+	if after := string(h.control("GET", "/calls?provider=microsoft365", nil).raw); after != before {
+		t.Error("the platform was asked although the circuit is open")
+	}
+	h.get(h.path("/domains"))
+	h.control("DELETE", "/faults", nil)
+	other.post(other.path("/domains"), object{"domain": "other.test"})
+}
+
+// TestPluginIsBackByTheNextCall: whoever killed it.
+func TestPluginIsBackByTheNextCall(t *testing.T) {
+	t.Parallel()
+	p, ready := startDev(t, binary(t, release), t.TempDir(), nil, "--no-seed")
+	h := ownerAt(t, ready).connected(nil)
+	pid := func() int {
+		for _, k := range descendants(t, p.cmd.Process.Pid) {
+			// The simulator is the same program with arguments.
+			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", k.pid))
+			if strings.TrimRight(string(line), "\x00") == "mail-microsoft365" {
+				return k.pid
+			}
+		}
+		return 0
+	}
+	for _, how := range []struct {
+		name string
+		kill func(pid int)
+	}{
+		{"by the sandbox", func(int) { h.control("POST", "/plugins/microsoft365/kill", nil) }},
+		{"from outside", func(pid int) { _ = syscall.Kill(pid, syscall.SIGKILL) }},
+	} {
+		before := pid()
+		if before == 0 {
+			t.Fatal("no plugin runs")
+		}
+		how.kill(before)
+		h.eventually("the process is gone", func() bool { state, _, _ := stat(before); return state == "" })
+		h.synced()
+		if after := pid(); after == 0 || after == before {
+			t.Errorf("killed %s: plugin %d was followed by %d", how.name, before, after)
+		}
+	}
+}
