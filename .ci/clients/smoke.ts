@@ -2,6 +2,7 @@
 
 // Does the main job at `tenantry dev` with the types that .ci/clients/make
 // generated. What does not fit the document does not compile.
+import { randomUUID } from "node:crypto";
 import createClient from "openapi-fetch";
 import type { components, paths } from "./api.js";
 
@@ -12,7 +13,7 @@ if (!TENANTRY_URL || !TENANTRY_KEY || !TENANTRY_CONTROL || !TENANTRY_TENANT || !
 
 const client = createClient<paths>({ baseUrl: TENANTRY_URL, headers: { Authorization: `Bearer ${TENANTRY_KEY}` } });
 const path = { tenant_id: TENANTRY_TENANT };
-const write = () => ({ "Idempotency-Key": crypto.randomUUID() });
+const write = () => ({ "Idempotency-Key": randomUUID() });
 
 function expect(good: boolean, what: string, got: unknown): asserts good {
   if (!good) throw new Error(`${what}: unexpected ${JSON.stringify(got)}`);
@@ -64,7 +65,7 @@ async function provision(domain: string): Promise<void> {
 // refusals arrive as typed errors too: a code that the document does not know
 // for this operation would not compile.
 async function refusals(): Promise<void> {
-  const missing = await client.GET("/v1/tenants/{tenant_id}", { params: { path: { tenant_id: crypto.randomUUID() } } });
+  const missing = await client.GET("/v1/tenants/{tenant_id}", { params: { path: { tenant_id: randomUUID() } } });
   expect(missing.error?.code === "tenant_not_found" && missing.error.request_id !== "", "an unknown tenant", missing);
   const refused = await client.POST("/v1/tenants/{tenant_id}/domains", { params: { path, header: write() }, body: { domain: "com" } });
   expect(refused.error?.code === "invalid_domain", "a domain that is none", refused);

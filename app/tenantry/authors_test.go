@@ -30,10 +30,12 @@ func TestThePluginOfThePage(t *testing.T) {
 	conformance.Plugin(t, binary)
 	t.Run("its outcomes", func(t *testing.T) { pageOutcomes(t, binary) })
 	t.Run("plugin add", func(t *testing.T) {
-		folder := t.TempDir()
-		added := operate(t, nil, "plugin", "add", "--plugin-dir", folder, binary.Path, "--output", "json").json(t)
-		if got := added.objects("plugins"); len(got) != 1 || got[0].text("name") != "acme" || got[0].text("version") != "1.0.0" {
-			t.Errorf("added %v", added)
+		env := []string{"TENANTRY_PLUGIN_DIR=" + t.TempDir()}
+		for _, args := range [][]string{{"plugin", "add", binary.Path}, {"plugin", "verify", "acme"}} {
+			shown := operate(t, env, append(args, "--output", "json")...).json(t).objects("plugins")
+			if len(shown) != 1 || shown[0].text("name") != "acme" || shown[0].text("version") != "1.0.0" {
+				t.Errorf("%v: %v", args, shown)
+			}
 		}
 	})
 }
