@@ -187,9 +187,9 @@ var servingAt = regexp.MustCompile(`"msg":"serving","api":"([^"]+)","admin":"([^
 
 // serve starts a server and waits until it serves. The client that it gives
 // has no key yet.
-func (r *rig) serve(env []string) (*process, client) {
+func (r *rig) serve(env []string, flags ...string) (*process, client) {
 	r.t.Helper()
-	p := start(r.t, r.binary, env, io.Discard, "serve")
+	p := start(r.t, r.binary, env, io.Discard, append([]string{"serve"}, flags...)...)
 	deadline := time.After(30 * time.Second)
 	for {
 		if at := servingAt.FindStringSubmatch(p.logs.String()); at != nil {

@@ -25,7 +25,7 @@ func TestUnit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	unit := strings.ReplaceAll(string(raw), "/opt/tenantry", binary(t, release).folder)
+	unit := strings.NewReplacer("/opt/tenantry/current", binary(t, release).folder).Replace(string(raw))
 	file := filepath.Join(t.TempDir(), "tenantry.service")
 	if err := os.WriteFile(file, []byte(unit), 0o600); err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func TestUnitWaits(t *testing.T) {
 	}
 	for line := range strings.Lines(string(raw)) {
 		given, ok := strings.CutPrefix(strings.TrimSpace(line), "Exec")
-		if _, run, starts := strings.Cut(given, "=/opt/tenantry/tenantry "); ok && starts {
+		if _, run, starts := strings.Cut(given, "=/opt/tenantry/current/tenantry "); ok && starts {
 			if cmd, _, err := command().Find(strings.Fields(run)); err != nil || cmd.CommandPath() != "tenantry "+run {
 				t.Errorf("the unit runs %q, which is no command", run)
 			}

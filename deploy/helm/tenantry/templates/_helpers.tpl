@@ -49,6 +49,10 @@ env:
   - name: TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_CERTIFICATE_FILE
     value: /etc/tenantry/microsoft365/{{ .key }}
   {{- end }}
+  {{- range $name, $value := .settings }}
+  - name: TENANTRY_PROVIDERS_MICROSOFT365_{{ upper $name }}
+    value: {{ $value | quote }}
+  {{- end }}
   {{- end }}
   {{- range $name, $value := .Values.settings }}
   - name: TENANTRY_{{ upper $name }}
