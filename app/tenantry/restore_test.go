@@ -57,7 +57,11 @@ type loss struct {
 
 func newLoss(t *testing.T) *loss {
 	l := &loss{rig: newRig(t, binary(t, release)), t: t}
-	proxy := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(l.current.Load()) }})
+	// Connections of its own, as other tests close those of the default one.
+	proxy := httptest.NewServer(&httputil.ReverseProxy{
+		Transport: &http.Transport{DisableKeepAlives: true},
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(l.current.Load()) },
+	})
 	t.Cleanup(proxy.Close)
 	l.proxy = proxy.URL
 	return l
