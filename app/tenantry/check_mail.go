@@ -35,9 +35,9 @@ func (e *examination) mailPlatform(ctx context.Context) finding {
 		return ailing(title, err)
 	case len(unknown) > 0:
 		return doubtful("correct or remove them; `tenantry config` lists those that exist",
-			"%s answers and accepts our credential, but it has no setting %s", title, strings.Join(unknown, ", "))
+			"%s answers and does not refuse our credential, but it has no setting %s", title, strings.Join(unknown, ", "))
 	default:
-		return fine("%s answers and accepts our credential", title)
+		return fine("%s answers and does not refuse our credential", title)
 	}
 }
 
