@@ -21,6 +21,7 @@ type mortal struct {
 	process *process
 	// armed are the failpoints that are still to be hit, hit those that were.
 	armed, hit []string
+	given      []string // variables beside those of the failpoints
 }
 
 func newMortal(t *testing.T, b built, armed []string) *mortal {
@@ -32,7 +33,7 @@ func newMortal(t *testing.T, b built, armed []string) *mortal {
 
 func (m *mortal) start() {
 	m.t.Helper()
-	env := []string{"TENANTRY_FAILPOINTS=" + strings.Join(m.armed, ",")}
+	env := append([]string{"TENANTRY_FAILPOINTS=" + strings.Join(m.armed, ",")}, m.given...)
 	m.process, m.ready = startDev(m.t, m.binary, m.data, env)
 }
 

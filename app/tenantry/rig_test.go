@@ -147,7 +147,7 @@ func (r *rig) requests() []seen {
 // env is what a server needs to find the database and the world.
 func (r *rig) env(data, database string) []string {
 	env := append([]string{
-		"TENANTRY_DATA_DIR=" + data, "TENANTRY_LISTEN=127.0.0.1:0", "TENANTRY_ADMIN_LISTEN=127.0.0.1:0",
+		"TENANTRY_DATA_DIR=" + data, "TENANTRY_LISTEN=127.0.0.1:0", "TENANTRY_ADMIN_LISTEN=127.0.0.1:0", "TENANTRY_DRAIN_DELAY=0s",
 	}, r.given...)
 	if database != "" {
 		env = append(env, "TENANTRY_DATABASE_URL="+database)

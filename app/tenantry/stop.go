@@ -49,13 +49,14 @@ func serveAt(ctx context.Context, l net.Listener, handler http.Handler, log *slo
 
 // drain takes no more connections, answers every request of which something
 // was read, and ends connections on which nothing is under way. At the time
-// of cutAt requests are cancelled, which answers 503; at that of end the
-// connections are closed.
+// of cutAt what is left is cut: reads are cancelled, and stop cuts off the
+// calls that writes wait for, so that they are answered 503 or 504. At the
+// time of end the connections are closed.
 //
 // Not http.Server.Shutdown: it closes connections that look idle although a
 // request is being read from them, which then runs without an answer, and
 // resets those that the kernel made and nobody accepted yet.
-func (r *served) drain(cutAt, end time.Time) error {
+func (r *served) drain(cutAt, end time.Time, stop func()) error {
 	r.door.shut()
 	<-r.ended
 	if r.door.emptyBy(cutAt) {
@@ -63,6 +64,7 @@ func (r *served) drain(cutAt, end time.Time) error {
 	}
 	left := r.door.count()
 	r.cut(errCut)
+	stop()
 	r.door.emptyBy(end)
 	_ = r.server.Close()
 	return failure{fmt.Errorf("%d requests were not finished in drain_time and were cut off", left),
@@ -81,7 +83,7 @@ func (s *service) stop(ctx context.Context, api, watch *served) error {
 	case <-time.After(s.drainDelay):
 	case <-api.ended: // by itself: there is nothing to wait for
 	}
-	err := api.drain(deadline.Add(-reserve), deadline.Add(-reserve*2/3))
+	err := api.drain(deadline.Add(-reserve), deadline.Add(-reserve/3), s.host.Close)
 	closing, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
 	err = errors.Join(err, s.close(closing))

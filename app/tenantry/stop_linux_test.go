@@ -61,7 +61,11 @@ func left(of []kin) []kin {
 // under way at the mail platform.
 func working(t *testing.T, millis int) (e *errand, p *pending, below []kin) {
 	t.Helper()
-	e = setOut(newMortal(t, binary(t, release), nil))
+	return workingAt(t, setOut(newMortal(t, binary(t, release), nil)), millis)
+}
+
+func workingAt(t *testing.T, e *errand, millis int) (_ *errand, p *pending, below []kin) {
+	t.Helper()
 	e.run(mainJob()[:2], undisturbed(e))
 	done, _ := e.journal()
 	e.fault(object{"operation": "domain.create", "kind": "delay_after", "delay_ms": millis, "times": 1})
