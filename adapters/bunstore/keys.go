@@ -52,7 +52,7 @@ func (r keyRow) key() access.Key {
 }
 
 func callerByHash(db *bun.DB) *prepared {
-	return prepare(accountColumns(db.NewSelect().Model((*accountRow)(nil))).ColumnExpr("k.id AS key_id").
+	return fixed(accountColumns(db.NewSelect().Model((*accountRow)(nil))).ColumnExpr("k.id AS key_id").
 		Join("JOIN api_keys AS k ON k.account_id = a.account_id").
 		Where("k.hash = ?", first).Where("k.revoked_at IS NULL"))
 }

@@ -26,19 +26,24 @@ type prepared struct {
 // first is the place of a prepared statement's value.
 const first = bun.Safe("$1")
 
-func prepare(q *bun.SelectQuery) *prepared {
+func fixed(q *bun.SelectQuery) *prepared {
 	return &prepared{text: q.String(), table: q.GetTableName()}
 }
 
-// preparing is how PostgreSQL's driver runs such a statement: it keeps the
-// plan, unless the URL's default_query_exec_mode says otherwise, which a
-// pooler between the two may need.
-func preparing(url string) (pgx.QueryExecMode, error) {
+// prepare makes the prepared statements. PostgreSQL's driver keeps their plans
+// unless the URL's default_query_exec_mode says otherwise, which a pooler
+// between the two may need.
+func (s *Store) prepare(url string) error {
+	s.callerByHash, s.tenantsOfOwner = callerByHash(s.db), tenantsOfOwner(s.db)
+	if !s.postgres() {
+		return nil
+	}
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
-		return 0, errUnreadableURL
+		return errUnreadableURL
 	}
-	return config.DefaultQueryExecMode, nil
+	s.preparing = config.DefaultQueryExecMode
+	return nil
 }
 
 // read runs the statement and takes each of its rows, with the hooks that all

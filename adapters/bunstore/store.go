@@ -8,6 +8,7 @@ package bunstore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"time"
@@ -77,27 +78,36 @@ func open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*
 	if err != nil {
 		return nil, err
 	}
-	hooks = append(hooks, newTracing(o))
-	for _, hook := range hooks {
-		db = db.WithQueryHook(hook)
-	}
-	s := &Store{
-		db: db, hooks: hooks, log: o.Log, operator: text(cmp.Or(o.Operator, "unknown")),
-		callerByHash: callerByHash(db), tenantsOfOwner: tenantsOfOwner(db),
-	}
-	if s.postgres() {
-		if s.preparing, err = preparing(url); err != nil {
-			return nil, err
-		}
-	}
+	s := &Store{db: db, log: o.Log, operator: text(cmp.Or(o.Operator, "unknown"))}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
+	}
+	if err := errors.Join(s.observe(o, hooks), s.prepare(url)); err != nil {
+		return nil, errors.Join(err, db.Close())
 	}
 	if err := s.checkRelease(ctx); err != nil {
 		_ = db.Close()
 		return nil, err
 	}
 	return s, nil
+}
+
+// observe makes hooks see every statement, and tracing after them.
+func (s *Store) observe(o Options, hooks []bun.QueryHook) error {
+	traced, err := newTracing(s.system(), o)
+	s.hooks = append(hooks, traced)
+	for _, hook := range s.hooks {
+		s.db = s.db.WithQueryHook(hook)
+	}
+	return err
+}
+
+// system is the database's name in telemetry.
+func (s *Store) system() string {
+	if s.postgres() {
+		return "postgresql"
+	}
+	return "sqlite"
 }
 
 func connect(url string, o Options) (*bun.DB, error) {

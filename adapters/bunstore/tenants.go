@@ -54,7 +54,7 @@ func selectTenant(ctx context.Context, db bun.IDB, owner, guid string) (tenant.T
 func noTenant() error { return fault.TenantNotFound.With("the account holds no such tenant") }
 
 func tenantsOfOwner(db *bun.DB) *prepared {
-	return prepare(tenantQuery(db, (*tenantRow)(nil), first, nil).OrderExpr("t.consented_at DESC, t.id DESC"))
+	return fixed(tenantQuery(db, (*tenantRow)(nil), first, nil).OrderExpr("t.consented_at DESC, t.id DESC"))
 }
 
 // Tenants implements ports.Tenants.

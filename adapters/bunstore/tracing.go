@@ -6,29 +6,56 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"time"
 
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/extra/bunotel"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
 )
 
-// tracing makes a span of each statement. bunotel leaves values out of the
-// statement's text; the database's error messages can hold some, so of those
-// only the kind is recorded.
-type tracing struct{ *bunotel.QueryHook }
+// tracing makes a span of each statement, and a point in the histogram
+// db.client.operation.duration. bunotel leaves values out of the statement's
+// text; the database's error messages can hold some, so of those only the kind
+// is recorded.
+type tracing struct {
+	*bunotel.QueryHook
+	duration metric.Float64Histogram
+	points   map[string]metric.MeasurementOption // by operation
+}
 
-func newTracing(o Options) tracing {
+// otherOperation stands for what is neither read nor written every day.
+const otherOperation = "OTHER"
+
+func newTracing(system string, o Options) (tracing, error) {
 	var options []bunotel.Option
 	if o.TracerProvider != nil {
 		options = append(options, bunotel.WithTracerProvider(o.TracerProvider))
 	}
-	if o.MeterProvider != nil {
-		options = append(options, bunotel.WithMeterProvider(o.MeterProvider))
+	meters := o.MeterProvider
+	if meters == nil {
+		meters = otel.GetMeterProvider()
 	}
-	return tracing{bunotel.NewQueryHook(options...)}
+	options = append(options, bunotel.WithMeterProvider(meters))
+	duration, err := meters.Meter("github.com/tenantry/tenantry/adapters/bunstore").Float64Histogram("db.client.operation.duration",
+		metric.WithUnit("s"), metric.WithDescription("Time a statement took, by operation."),
+		metric.WithExplicitBucketBoundaries(.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5))
+	t := tracing{bunotel.NewQueryHook(options...), duration, map[string]metric.MeasurementOption{}}
+	for _, operation := range []string{"SELECT", "INSERT", "UPDATE", "DELETE", "BEGIN", "COMMIT", "ROLLBACK", otherOperation} {
+		t.points[operation] = metric.WithAttributeSet(attribute.NewSet(
+			attribute.String("db.operation.name", operation), attribute.String("db.system.name", system)))
+	}
+	return t, err
 }
 
 // AfterQuery ends the span.
 func (t tracing) AfterQuery(ctx context.Context, event *bun.QueryEvent) {
+	point, ok := t.points[event.Operation()]
+	if !ok {
+		point = t.points[otherOperation]
+	}
+	t.duration.Record(ctx, time.Since(event.StartTime).Seconds(), point)
 	shown := *event
 	shown.Err = harmless(event.Err)
 	t.QueryHook.AfterQuery(ctx, &shown)

@@ -22,6 +22,9 @@ const (
 	Closed    State = "closed"
 )
 
+// States are all of them.
+var States = []State{Idle, Starting, Running, Waiting, CrashLoop, Closed}
+
 // Status is how a plugin is.
 type Status struct {
 	Name    string

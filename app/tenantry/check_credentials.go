@@ -108,11 +108,31 @@ func certificate(raw []byte, now time.Time) (time.Time, string) {
 	case err != nil:
 		return time.Time{}, "the certificate cannot be read"
 	case now.After(leaf.NotAfter):
-		return time.Time{}, "the certificate ended on " + leaf.NotAfter.UTC().Format(time.DateOnly)
+		return leaf.NotAfter, "the certificate ended on " + leaf.NotAfter.UTC().Format(time.DateOnly)
 	case now.Before(leaf.NotBefore):
 		return time.Time{}, "the certificate is not valid before " + leaf.NotBefore.UTC().Format(time.DateOnly)
 	}
 	return leaf.NotAfter, ""
+}
+
+// expiries are the ends of a provider's credentials, as far as they can be
+// known, by setting.
+func expiries(settings map[string]string) map[string]time.Time {
+	ends := map[string]time.Time{}
+	for name, given := range settings {
+		switch {
+		case strings.HasSuffix(name, "_expires"):
+			if day, err := time.Parse(time.DateOnly, given); err == nil {
+				ends[name] = day.AddDate(0, 0, 1)
+			}
+		case strings.HasSuffix(name, "certificate_file"):
+			raw, err := os.ReadFile(given)
+			if end, _ := certificate(raw, time.Now()); err == nil && !end.IsZero() {
+				ends[name] = end
+			}
+		}
+	}
+	return ends
 }
 
 // expiryDate judges a date that the operator noted: what ends then cannot be

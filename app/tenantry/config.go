@@ -35,6 +35,8 @@ type Config struct {
 	DNSPort         int      `koanf:"dns_port" default:"53" help:"port of authoritative servers"`
 	DNSAllowPrivate bool     `koanf:"dns_allow_private" help:"ask authoritative servers on private addresses too; for sandboxes"`
 
+	TraceCustomerData bool `koanf:"trace_customer_data" group:"Telemetry" help:"let spans carry tenant GUIDs, domains and mailbox addresses, which are customer data; metrics and the log never do"`
+
 	CircuitOpen time.Duration `koanf:"circuit_open" group:"Mail platform" default:"30s" help:"how long a provider that keeps failing is left alone before it is tried again"`
 
 	RequireSMTPAuth bool `koanf:"require_smtp_auth" default:"true" help:"refuse to provision where organization SMTP AUTH is off"`

@@ -8,11 +8,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
-	"time"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
 
 	"github.com/tenantry/tenantry/adapters/telemetry"
@@ -92,25 +89,4 @@ func (s *service) serveOn(ctx context.Context, api, admin net.Listener, ready fu
 		err = watch.err
 	}
 	return errors.Join(err, s.stop(ctx, callers, watch))
-}
-
-// adminHandler serves what watches the process; it never listens in public.
-func (s *service) adminHandler() http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
-		defer cancel()
-		if s.draining.Load() {
-			http.Error(w, "stopping", http.StatusServiceUnavailable)
-			return
-		}
-		if err := s.store.Ping(ctx); err != nil {
-			http.Error(w, "database: away", http.StatusServiceUnavailable)
-			return
-		}
-		_, _ = fmt.Fprintln(w, "ok")
-	})
-	return mux
 }

@@ -51,6 +51,7 @@ type outside struct {
 type service struct {
 	store     *bunstore.Store
 	host      *pluginhost.Host
+	circuits  *breaker.Platform
 	platform  ports.MailPlatform
 	keys      *keys.Service
 	tenants   *tenants.Service
@@ -92,6 +93,9 @@ func assemble(ctx context.Context, c Config, log *slog.Logger, publicURL string,
 		return nil, errors.Join(err, s.close(ctx))
 	}
 	s.useCases(c, publicURL, sealer, o)
+	if err := s.observe(c); err != nil {
+		return nil, errors.Join(fmt.Errorf("metrics: %w", err), s.close(ctx))
+	}
 	return s, nil
 }
 
@@ -100,7 +104,8 @@ func assemble(ctx context.Context, c Config, log *slog.Logger, publicURL string,
 func (s *service) mail(c Config, o outside) (ports.MailPlatform, error) {
 	conn := connections{settings: c.Providers, secrets: o.secrets, files: &credentialFiles{log: s.log}, describe: s.host.Describe}
 	plugin := s.host.Mail(mailPlatform, func(ctx context.Context) (wire.Connection, error) { return conn.of(ctx, mailPlatform) })
-	return telemetry.Mail(breaker.Mail(plugin, breaker.Options{Provider: mailPlatform, Log: s.log, Open: c.CircuitOpen}), mailPlatform)
+	s.circuits = breaker.Mail(plugin, breaker.Options{Provider: mailPlatform, Log: s.log, Open: c.CircuitOpen})
+	return telemetry.Mail(s.circuits, telemetry.CallOptions{Provider: mailPlatform, Log: s.log, CustomerData: c.TraceCustomerData})
 }
 
 func (s *service) useCases(c Config, publicURL string, sealer ports.Sealer, o outside) {
