@@ -151,10 +151,10 @@ func hasFlag(c *cobra.Command, name string) bool {
 
 // variables knows the variables of the settings, those of the bundled
 // providers, and the few that are none: a shell's own names for what the
-// sandbox wrote, and switches of tests.
+// sandbox wrote, switches of tests, and what Kubernetes sets for a service.
 func variables(t *testing.T) func(string) bool {
 	t.Helper()
-	names := []string{"TENANTRY_URL", "TENANTRY_KEY", "TENANTRY_CONTROL", "TENANTRY_TENANT", "TENANTRY_SOAK", "TENANTRY_SHOTS"}
+	names := []string{"TENANTRY_URL", "TENANTRY_KEY", "TENANTRY_CONTROL", "TENANTRY_TENANT", "TENANTRY_SOAK", "TENANTRY_SHOTS", "TENANTRY_SERVICE_HOST"}
 	for field := range fields() {
 		if field.Type.Kind() != reflect.Map {
 			names = append(names, "TENANTRY_"+strings.ToUpper(field.Tag.Get("koanf")))
