@@ -5,6 +5,7 @@ package bunstore
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -204,9 +205,28 @@ func inWords(address string, err error) error {
 	case errors.As(err, &pg):
 		return fmt.Errorf("the server says %s (%s)", pg.Message, pg.Code)
 	case unreachable(err):
-		return fmt.Errorf("the server does not answer%s", at(address))
+		return fmt.Errorf("the server does not answer%s%s", at(address), because(err))
 	default:
 		return err
+	}
+}
+
+// because tells the usual reasons of a connection that does not come about.
+func because(err error) string {
+	var untrusted *tls.CertificateVerificationError
+	var unknown *net.DNSError
+	var failed *net.OpError
+	switch {
+	case errors.As(err, &untrusted):
+		return ": its certificate is not trusted"
+	case strings.Contains(err.Error(), "refused TLS"):
+		return ": it offers no TLS, and sslmode asks for it"
+	case errors.As(err, &unknown):
+		return ": its name does not resolve"
+	case errors.As(err, &failed):
+		return ": " + failed.Err.Error()
+	default:
+		return ""
 	}
 }
 

@@ -102,7 +102,8 @@ func TestInspectionSaysWhatIsWrongAndNoSecret(t *testing.T) {
 	}
 	for url, says := range map[string]string{
 		"sqlite://" + garbage:                  "not a database",
-		"postgres://ann:hunter2@127.0.0.1:1/x": "does not answer at 127.0.0.1:1",
+		"postgres://ann:hunter2@127.0.0.1:1/x": "does not answer at 127.0.0.1:1: connect: connection refused",
+		"postgres://ann:hunter2@db.invalid/x":  "does not answer at db.invalid:5432: its name does not resolve",
 		"mysql://ann:hunter2@127.0.0.1:1/x":    "sqlite:///path",
 	} {
 		_, err := Inspect(t.Context(), url)

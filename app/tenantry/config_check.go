@@ -72,11 +72,13 @@ func (c Config) checkPublicURL() error {
 		return nil
 	}
 	u, err := url.Parse(c.PublicURL)
-	if err != nil || u.Host == "" || u.Scheme != "https" && !loopback(u) {
-		return fmt.Errorf("%q is neither https://… nor http:// on loopback", c.PublicURL)
-	}
-	if u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+	switch {
+	case err != nil:
+		return errors.New("it is no URL")
+	case u.RawQuery != "" || u.Fragment != "" || u.User != nil: // not quoted: it may hold a password
 		return errors.New("it has a query, a fragment or a user")
+	case u.Host == "" || u.Scheme != "https" && !loopback(u):
+		return fmt.Errorf("%q is neither https://… nor http:// on loopback", c.PublicURL)
 	}
 	return nil
 }

@@ -50,6 +50,7 @@ func TestDoctorNamesWhatIsBroken(t *testing.T) {
 		{"keyset", "lost", []string{"TENANTRY_KEYSET_FILE=/nonexistent/keyset.json"}, isFailed, "database is in use", "backup"},
 		{"public_url", "not set", []string{"TENANTRY_PUBLIC_URL="}, isWarning, "only this machine.*redirect URIs to register", "TENANTRY_PUBLIC_URL.*https://"},
 		{"public_url", "not https", []string{"TENANTRY_PUBLIC_URL=http://tenantry.example"}, isFailed, "neither https", "https://"},
+		{"public_url", "with a password", []string{"TENANTRY_PUBLIC_URL=https://ann:" + secret + "@tenantry.example"}, isFailed, "a query, a fragment or a user", "https://"},
 		{"public_url", "no such host", []string{"TENANTRY_PUBLIC_URL=https://gone.tenantry-here.test"}, isFailed, "does not resolve", "gone.tenantry-here.test"},
 		{"public_url", "this machine", []string{"TENANTRY_PUBLIC_URL=https://127.0.0.1:8443"}, isWarning, "own address", "https://"},
 		{"plugins", "no catalog", []string{"TENANTRY_PLUGIN_DIR=" + t.TempDir()}, isFailed, "no plugin catalog", "tenantry plugin add"},
