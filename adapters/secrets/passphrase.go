@@ -23,13 +23,22 @@ var ErrPassphrase = errors.New("the passphrase does not open it")
 // the age program.
 func Encrypted(start []byte) bool { return bytes.HasPrefix(start, []byte(ageIntro)) }
 
+// work makes each guess at a passphrase cost about a second and 256 MB. It is
+// what the age program takes.
+const work = 18
+
 // Encrypt encrypts what is written until Close, in the age format with a
 // passphrase: the age program opens it too.
 func Encrypt(to io.Writer, passphrase secret.Text) (io.WriteCloser, error) {
+	return encrypt(to, passphrase, work)
+}
+
+func encrypt(to io.Writer, passphrase secret.Text, work int) (io.WriteCloser, error) {
 	recipient, err := age.NewScryptRecipient(passphrase.Reveal())
 	if err != nil {
 		return nil, fmt.Errorf("encrypt: %w", err)
 	}
+	recipient.SetWorkFactor(work)
 	w, err := age.Encrypt(to, recipient)
 	if err != nil {
 		return nil, fmt.Errorf("encrypt: %w", err)

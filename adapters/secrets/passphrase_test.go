@@ -16,7 +16,7 @@ import (
 func TestAPassphraseOpensWhatItClosed(t *testing.T) {
 	text := strings.Repeat(canary, 10_000)
 	var closed bytes.Buffer
-	w, err := secrets.Encrypt(&closed, secret.New("right"))
+	w, err := secrets.EncryptFast(&closed, secret.New("right"))
 	if err == nil {
 		_, err = io.WriteString(w, text)
 	}
