@@ -37,6 +37,8 @@ func recordAct(ctx context.Context, c Config, action audit.Action, details map[s
 			return nil
 		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
 	store, err := bunstore.Open(ctx, c.DatabaseURL, bunstore.Options{Operator: c.Operator})
 	if err != nil {
 		return unrecorded(action, err)

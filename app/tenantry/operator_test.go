@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"regexp"
@@ -155,6 +156,22 @@ func TestOperatorsMistakes(t *testing.T) {
 	has(t, "error", printed, "error")
 	has(t, "error", printed.at("error"), "code message fix")
 	sees(t, printed, object{"error.code": "account_not_found"})
+}
+
+// TestASilentDatabase: a server that takes the connection and says nothing
+// keeps nobody waiting for long.
+func TestASilentDatabase(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silent.Close() })
+	asked := operate(t, []string{"TENANTRY_DATABASE_URL=postgres://u:secret@" + silent.Addr().String() + "/x"}, "account", "list")
+	asked.fails(t, exitOutside)
+	if !strings.Contains(asked.errors, "did not answer") || !strings.Contains(asked.errors, "database_url") || strings.Contains(asked.errors, "secret") {
+		t.Errorf("it says %s", asked.errors)
+	}
 }
 
 // TestOperatorsTenants assigns a managed tenant over a running server's

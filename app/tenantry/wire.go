@@ -41,6 +41,9 @@ const mailPlatform = "microsoft365"
 // retryConfig is what Retry-After says while a setting is missing.
 const retryConfig = time.Minute
 
+// answerTime is how long a start or a command waits for a database server.
+const answerTime = 15 * time.Second
+
 // outside is what a command may put in place of the real world.
 type outside struct {
 	now     func() time.Time
@@ -170,14 +173,16 @@ func openStore(ctx context.Context, c Config, log *slog.Logger) (*bunstore.Store
 	if err := dataFolder(c); err != nil {
 		return nil, err
 	}
-	store, err := bunstore.Open(ctx, c.DatabaseURL, bunstore.Options{Log: log, Operator: c.Operator})
+	asked, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	store, err := bunstore.Open(asked, c.DatabaseURL, bunstore.Options{Log: log, Operator: c.Operator})
 	if err != nil {
 		return nil, databaseError(err)
 	}
 	if embedded {
 		err = store.Migrate(ctx)
 	} else {
-		err = migratedAlready(ctx, store)
+		err = migratedAlready(asked, store)
 	}
 	if err != nil {
 		return nil, errors.Join(databaseError(err), store.Close())
@@ -194,6 +199,8 @@ func databaseError(err error) error {
 		return err
 	case errors.Is(err, bunstore.ErrTooOld):
 		return failure{err, "install a newer tenantry"}
+	case errors.Is(err, context.DeadlineExceeded):
+		return databaseError(fault.ServiceUnavailable.With("the database did not answer in %s", answerTime))
 	case fault.Of(err).Code.Kind == fault.Unavailable:
 		return failure{err, "start the database, or correct database_url; `tenantry doctor` looks closer"}
 	default:
