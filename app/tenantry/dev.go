@@ -103,9 +103,11 @@ func devConfig(set *pflag.FlagSet, o devOptions) (Config, error) {
 
 // dev starts the world, then the service in it, and serves until ctx ends.
 func dev(ctx context.Context, c Config, o devOptions, log *slog.Logger, ready func(sandbox.Ready)) error {
-	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
+	release, err := soleServer(filepath.Join(c.DataDir, "sandbox"))
+	if err != nil {
 		return err
 	}
+	defer func() { _ = release() }()
 	api, err := listen(ctx, c.Listen)
 	if err != nil {
 		return err

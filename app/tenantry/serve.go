@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -42,6 +43,13 @@ func serveCommand() *cobra.Command {
 }
 
 func serve(ctx context.Context, c Config, log *slog.Logger) error {
+	if path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://"); embedded {
+		release, err := soleServer(path)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = release() }()
+	}
 	api, err := listen(ctx, c.Listen)
 	if err != nil {
 		return err
