@@ -6,7 +6,7 @@ import (
 	"context"
 	"database/sql"
 	"slices"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,7 +20,9 @@ import (
 // nearly every request asks; the budget of the list read needs it.
 type prepared struct {
 	text, table string
-	kept        atomic.Pointer[sql.Stmt] // on SQLite
+
+	mu   sync.Mutex
+	kept *sql.Stmt // on SQLite
 }
 
 // first is the place of a prepared statement's value.
@@ -76,17 +78,22 @@ func (s *Store) query(ctx context.Context, p *prepared, value any) (*sql.Rows, e
 	if s.postgres() {
 		return s.db.DB.QueryContext(ctx, p.text, s.preparing, value)
 	}
-	if kept := p.kept.Load(); kept != nil {
-		return kept.QueryContext(ctx, value)
-	}
-	fresh, err := s.db.DB.PrepareContext(ctx, p.text)
+	kept, err := s.statement(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	if !p.kept.CompareAndSwap(nil, fresh) {
-		_ = fresh.Close() // another was faster
+	return kept.QueryContext(ctx, value)
+}
+
+// statement is SQLite's, which lives as long as the database is open.
+func (s *Store) statement(ctx context.Context, p *prepared) (*sql.Stmt, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var err error
+	if p.kept == nil {
+		p.kept, err = s.db.DB.PrepareContext(ctx, p.text)
 	}
-	return p.kept.Load().QueryContext(ctx, value)
+	return p.kept, err
 }
 
 // prepared is a bun.Query for the hooks.
