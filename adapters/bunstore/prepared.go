@@ -78,7 +78,7 @@ func (s *Store) query(ctx context.Context, p *prepared, value any) (*sql.Rows, e
 	if s.postgres() {
 		return s.db.DB.QueryContext(ctx, p.text, s.preparing, value)
 	}
-	kept, err := s.statement(ctx, p)
+	kept, err := s.statement(ctx, p) //nolint:sqlclosecheck // the next read needs it too
 	if err != nil {
 		return nil, err
 	}
