@@ -10,7 +10,7 @@ PLUGINS := $(notdir $(patsubst %/main.go,%,$(wildcard plugins/*/main.go)))
 PACKAGES ?= ./...
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev build test check lint-api openapi configuration generate bench soak fmt clean
+.PHONY: help demo dev build test check lint-api openapi generate bench soak fmt clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,13 +50,11 @@ lint-api: ## check the OpenAPI document with Spectral and Redocly, and that it b
 openapi: ## write docs/openapi.yaml from the code
 	@$(GO) run ./app/tenantry openapi > docs/openapi.yaml.new && mv docs/openapi.yaml.new docs/openapi.yaml
 
-configuration: ## write docs/configuration.md from the settings and what the plugins describe
-	@for plugin in $(PLUGINS); do $(GO) run ./plugins/$$plugin describe || exit 1; done | \
-		$(GO) run ./app/tenantry reference > docs/configuration.md.new && mv docs/configuration.md.new docs/configuration.md
-
-generate: openapi configuration ## write all generated files
+generate: openapi ## write all generated files
 	@.ci/need protobuf-compiler
 	@$(GO) generate ./...
+	@for plugin in $(PLUGINS); do $(GO) run ./plugins/$$plugin describe || exit 1; done | \
+		$(GO) run ./app/tenantry reference > docs/configuration.md.new && mv docs/configuration.md.new docs/configuration.md
 
 bench: ## measure, and write docs/performance.md
 	@.ci/bench

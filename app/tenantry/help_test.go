@@ -143,7 +143,7 @@ func TestConfigurationPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(page) != string(committed) {
-		t.Error("docs/configuration.md is stale: run make configuration")
+		t.Error("docs/configuration.md is stale: run make generate")
 	}
 	for _, want := range []string{"## Storage", "| `database_url` | `TENANTRY_DATABASE_URL` | `--database-url` |", "TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET_FILE", "(required)"} {
 		if !strings.Contains(string(page), want) {
