@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func TestControlRefusesWhatItDoesNotUnderstand(t *testing.T) {
+	s := newSandbox(t)
+	account := "/accounts/" + s.ready.AccountID
+	for _, tt := range []struct {
+		call, body string
+		status     int
+	}{
+		{"POST /accounts", `{"email":"a@example.com","plan":"nonsense"}`, 400},
+		{"POST /accounts", `{"plan":"complete"}`, 400},
+		{"POST /accounts", `{"email":"a@example.com","plan":"complete","key_form":"gold"}`, 400},
+		{"POST /accounts", `{"email":"a@example.com","plan":"complete","tenant_slots":-1}`, 400},
+		{"POST /accounts", `{"email":"a@example.com","plan":"complete","slots":1}`, 400},
+		{"POST /accounts", ``, 400},
+		{"POST /accounts", `{} {}`, 400},
+		{"POST " + account + "/plan", `{"plan":"complete"}`, 400},
+		{"POST /accounts/nobody/plan", `{"plan":"complete","active":true}`, 404},
+		{"POST " + account + "/dns-connections", `{"provider":"cloudflare"}`, 501},
+		{"POST /tenants", `{"bootstrap":"odd"}`, 400},
+		{"POST /tenants/" + s.tenant + "/consent", `{}`, 400},
+		{"POST /tenants/nobody/consent", `{"api_key":"x"}`, 404},
+		{"GET /tenants/nobody", ``, 404},
+		{"POST /managed", `{"tenant_id":"` + s.tenant + `"}`, 400},
+		{"POST /managed", `{"tenant_id":"` + s.tenant + `","account_id":"nobody"}`, 404},
+		{"POST /managed", `{"tenant_id":"nobody","account_id":"` + s.ready.AccountID + `"}`, 404},
+		{"DELETE /managed/nobody", ``, 404},
+		{"POST /zones", `{"name":"Not a zone"}`, 400},
+		{"POST /zones", `{"name":"new.test","provider":"route53"}`, 400},
+		{"PUT /zones/nobody.test/records", `[]`, 404},
+		{"PUT /zones/example-one.test/records", `null`, 400},
+		{"PUT /zones/example-one.test/records", `[{"type":"A","name":"www","content":"192.0.2.1","ttl":60}]`, 400},
+		{"PUT /zones/example-one.test/records", `[{"type":"A"}]`, 400},
+		{"GET /zones/nobody.test/records", ``, 404},
+		{"POST /enforcement/run", ``, 501},
+		{"POST /clock", `{}`, 400},
+		{"POST /clock", `{"advance":"soon"}`, 400},
+		{"POST /clock", `{"advance":"-1h"}`, 400},
+		{"POST /clock", `{"now":"tomorrow"}`, 400},
+		{"POST /clock", `{"now":"3000-01-01T00:00:00Z"}`, 400},
+		{"POST /faults", `{"kind":"status"}`, 400},
+		{"POST /faults", `[]`, 400},
+		{"POST /faults", `{"provider":"nobody"}`, 404},
+		{"POST /faults", `{"provider":"cloudflare","kind":"status","status":503,"times":1}`, 501},
+		{"GET /calls", ``, 400},
+		{"GET /calls?provider=without", ``, 404},
+		{"POST /plugins/nobody/kill", ``, 404},
+		{"GET /nothing", ``, 404},
+		{"GET /", ``, 404},
+		{"GET //calls?provider=fake", ``, 404},
+		{"GET /zones/example-one.test/records/", ``, 404},
+		{"PUT /accounts", `{}`, 400},
+		{"GET /accounts/" + s.ready.AccountID + "/plan", ``, 400},
+		{"GET /tenants", ``, 400},
+		{"GET /tenants/" + s.tenant + "/consent", ``, 400},
+		{"GET /managed", ``, 400},
+		{"POST /zones/example-one.test/records", `[]`, 400},
+		{"GET /enforcement/run", ``, 400},
+		{"GET /clock", ``, 400},
+		{"GET /faults", ``, 400},
+		{"PATCH /calls", ``, 400},
+		{"GET /plugins/fake/kill", ``, 400},
+	} {
+		t.Run(tt.call+" "+tt.body, func(t *testing.T) {
+			method, path, _ := strings.Cut(tt.call, " ")
+			status, body := s.call(method, path, tt.body)
+			var refusal struct{ Error string }
+			err := json.Unmarshal([]byte(body), &refusal)
+			if status != tt.status || err != nil || refusal.Error == "" && !strings.HasPrefix(path, "/tenants/nobody") {
+				t.Fatalf("got %d %s, want %d", status, body, tt.status)
+			}
+		})
+	}
+}
+
+// TestCallsOfEveryProvider: the providers of the contract have a journal, which
+// is empty where no simulator of theirs runs.
+func TestCallsOfEveryProvider(t *testing.T) {
+	s := newSandbox(t)
+	for _, id := range []string{"microsoft365", "cloudflare", "powerdns", "rfc2136", "instantly", "plusvibe", "smartlead", "salesblink", "emailbison"} {
+		s.must("GET", "/calls?provider="+id, "", "[]")
+	}
+}
