@@ -32,6 +32,7 @@ type bench struct {
 	database string
 	env      []string
 	key      string
+	tenants  []string
 }
 
 func newBench(b *testing.B, database string) *bench {
@@ -55,8 +56,9 @@ func newBench(b *testing.B, database string) *bench {
 	w.must(store.AddKey(b.Context(), key))
 	w.key = text.Reveal()
 	for i := range 25 {
+		w.tenants = append(w.tenants, uuid.NewString())
 		_, err := store.Attach(b.Context(), account.ID, tenant.Tenant{
-			ID: uuid.NewString(), GUID: tenant.GUID(uuid.NewString()), Name: fmt.Sprint("Example ", i), BuiltinDomain: "example.onmicrosoft.com",
+			ID: uuid.NewString(), GUID: tenant.GUID(w.tenants[i]), Name: fmt.Sprint("Example ", i), BuiltinDomain: "example.onmicrosoft.com",
 			Consent: tenant.ConsentGranted, ConsentedAt: now, ConnectedBy: "admin@example.onmicrosoft.com",
 			Bootstrap: tenant.BootstrapReady, SMTPAuth: tenant.SMTPAuthEnabled, Discovery: tenant.DiscoveryCompleted,
 		}, 100)
