@@ -33,10 +33,12 @@ func connectSQLite(raw string, o Options) (*bun.DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	db.SetMaxOpenConns(cmp.Or(o.MaxConns, defaultSQLiteConns))
+	most := cmp.Or(o.MaxConns, defaultSQLiteConns)
 	if memory {
-		db.SetMaxOpenConns(1) // each connection would be a database of its own
+		most = 1 // each connection would be a database of its own
 	}
+	db.SetMaxOpenConns(most)
+	db.SetMaxIdleConns(most) // opening one costs more than a read
 	return bun.NewDB(db, sqlitedialect.New()), nil
 }
 
