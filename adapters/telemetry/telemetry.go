@@ -114,7 +114,8 @@ var views = []sdkmetric.View{
 }
 
 func keeping(name string, attributes ...attribute.Key) sdkmetric.View {
-	return sdkmetric.NewView(sdkmetric.Instrument{Name: name}, sdkmetric.Stream{AttributeFilter: attribute.NewAllowKeysFilter(attributes...)})
+	return sdkmetric.NewView(sdkmetric.Instrument{Name: name}, sdkmetric.Stream{
+		AttributeFilter: attribute.NewAllowKeysFilter(attributes...), ExemplarReservoirProviderSelector: traceOnly})
 }
 
 func dropping(name string) sdkmetric.View {

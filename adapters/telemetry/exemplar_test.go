@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package telemetry
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+)
+
+// TestExemplarsNameTheTraceAlone: what a view takes off a series does not come
+// back as an exemplar, where it is too long for Prometheus besides.
+func TestExemplarsNameTheTraceAlone(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	meters, err := meter(t.Context(), resource.Empty(), registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	histogram, err := meters.Meter("test").Float64Histogram("rpc.client.call.duration", metric.WithUnit("s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var complaints []error
+	defer otel.SetErrorHandler(otel.GetErrorHandler())
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { complaints = append(complaints, err) }))
+	ctx, span := sdktrace.NewTracerProvider().Tracer("test").Start(t.Context(), "call")
+	histogram.Record(ctx, 0.1, metric.WithAttributes(
+		attribute.String("rpc.method", "M"), attribute.String("server.address", strings.Repeat("/a/socket", 30))))
+	families, err := registry.Gather()
+	if err != nil || len(complaints) > 0 {
+		t.Fatalf("a scrape complains: %v %v", err, complaints)
+	}
+	found := map[string]string{}
+	for _, family := range families {
+		if family.GetName() != "rpc_client_call_duration_seconds" {
+			continue
+		}
+		for _, bucket := range family.GetMetric()[0].GetHistogram().GetBucket() {
+			for _, label := range bucket.GetExemplar().GetLabel() {
+				found[label.GetName()] = label.GetValue()
+			}
+		}
+	}
+	if len(found) != 2 || found["trace_id"] != span.SpanContext().TraceID().String() || found["span_id"] == "" {
+		t.Errorf("the exemplar says %v", found)
+	}
+}
