@@ -18,7 +18,10 @@ import (
 // adminHandler serves what watches the process; it never listens in public.
 func (s *service) adminHandler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 2 * databaseTime}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{
+		MaxRequestsInFlight: 4, Timeout: 2 * databaseTime,
+		EnableOpenMetrics: true, // its exemplars lead from a graph to a trace
+	}))
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", s.readyz)
 	return mux
