@@ -19,16 +19,37 @@ const tries = 3
 // work runs on the database or in a transaction. It must be fit to run again.
 type work func(ctx context.Context, db bun.IDB) error
 
+// patience is what a statement or transaction may take. A database that has
+// stopped but not closed its connections would else hold a request for as long
+// as that may take, and look like a slow provider.
+const patience = 10 * time.Second
+
 // run runs a single statement. doing says which, for errors.
 func (s *Store) run(ctx context.Context, doing string, w work) error {
-	return s.again(ctx, doing, func() error { return w(ctx, s.db) })
+	return s.again(ctx, doing, func() error {
+		return inTime(ctx, s.patience, func(ctx context.Context) error { return w(ctx, s.db) })
+	})
 }
 
 // atomically runs w in one transaction.
 func (s *Store) atomically(ctx context.Context, doing string, w work) error {
 	return s.again(ctx, doing, func() error {
-		return s.db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error { return w(ctx, tx) })
+		return inTime(ctx, s.patience, func(ctx context.Context) error {
+			return s.db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error { return w(ctx, tx) })
+		})
 	})
+}
+
+// inTime takes a database that needs longer than limit for one that is away.
+// That the caller's own time is up stays the caller's business.
+func inTime(ctx context.Context, limit time.Duration, attempt func(context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := attempt(limited)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("%w in %s: %w", errAway, limit, err)
+	}
+	return err
 }
 
 func (s *Store) again(ctx context.Context, doing string, attempt func() error) error {

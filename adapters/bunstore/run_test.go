@@ -10,6 +10,7 @@ import (
 	"io"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/uptrace/bun"
@@ -135,4 +136,34 @@ func TestADeadlockIsRunAgain(t *testing.T) {
 	if err := s.db.NewSelect().TableExpr("plans").Column("tenant_slots").Where("name = 'complete'").Scan(t.Context(), &slots); err != nil || slots != 102 {
 		t.Fatalf("slots are %d, want both additions (%v)", slots, err)
 	}
+}
+
+// TestADatabaseThatHangs: it counts as one that is away, and a caller whose own
+// time is up is told so.
+func TestADatabaseThatHangs(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+		s := migrated(t, url(t))
+		endless := "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+		if s.postgres() {
+			endless = "SELECT pg_sleep(3600)"
+		}
+		hang := func(ctx context.Context, db bun.IDB) error {
+			_, err := db.ExecContext(ctx, endless)
+			return err
+		}
+		s.patience = 50 * time.Millisecond
+		for name, attempt := range map[string]func(context.Context, string, work) error{"run": s.run, "atomically": s.atomically} {
+			if err := attempt(t.Context(), "hang", hang); fault.Of(err).Code != fault.ServiceUnavailable || fault.Of(err).RetryAfter == 0 {
+				t.Errorf("%s: %v", name, err)
+			}
+			impatient, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			if err := attempt(impatient, "hang", hang); !errors.Is(err, context.DeadlineExceeded) || fault.Of(err).Code != fault.InternalError {
+				t.Errorf("%s for an impatient caller: %v", name, err)
+			}
+			cancel()
+		}
+		if err := s.Ping(t.Context()); err != nil {
+			t.Errorf("and then: %v", err)
+		}
+	})
 }

@@ -48,6 +48,7 @@ type Store struct {
 	hooks    []bun.QueryHook
 	log      *slog.Logger
 	operator string
+	patience time.Duration
 
 	preparing      pgx.QueryExecMode // of PostgreSQL's driver
 	callerByHash   *prepared
@@ -78,7 +79,7 @@ func open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, log: o.Log, operator: text(cmp.Or(o.Operator, "unknown"))}
+	s := &Store{db: db, log: o.Log, operator: text(cmp.Or(o.Operator, "unknown")), patience: patience}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
