@@ -28,17 +28,19 @@ build: ## bin/tenantry and bin/plugins with their catalog
 	@bin/tenantry plugin add --plugin-dir bin/plugins $(addprefix bin/plugins/,$(PLUGINS)) >/dev/null
 
 test: ## all tests, with the race detector, on SQLite and a private PostgreSQL
-	@.ci/need gcc postgresql nodejs npm chromium systemd openssl nginx caddy
+	@.ci/need gcc postgresql nodejs npm chromium systemd openssl nginx caddy prometheus
 	@.ci/npm .ci/browser
 	@.ci/npm .ci/clients
 	@$(GO) run ./.ci/withservers -- $(GO) test -race -timeout 15m $(PACKAGES)
 
-check: ## vet, lint, generated files fresh, import rules, API lint
-	@.ci/need gcc protobuf-compiler nodejs npm
+check: ## vet, lint, generated files fresh, import rules, alert rules, API lint
+	@.ci/need gcc protobuf-compiler nodejs npm prometheus
 	@$(GO) vet ./...
 	@$(TOOL) golangci-lint run
 	@.ci/fresh
 	@$(GO) test -count=1 ./docs
+	@promtool check rules deploy/prometheus/alerts.yaml
+	@promtool test rules deploy/prometheus/alerts_test.yaml
 	@$(MAKE) --no-print-directory lint-api
 
 lint-api: ## check the OpenAPI document with Spectral and Redocly, and that it breaks no caller
@@ -60,7 +62,7 @@ bench: ## measure, and write docs/performance.md
 	@.ci/bench
 
 soak: ## the long proofs: all crash points, all timings
-	@.ci/need gcc postgresql nodejs npm chromium systemd openssl nginx caddy
+	@.ci/need gcc postgresql nodejs npm chromium systemd openssl nginx caddy prometheus
 	@.ci/npm .ci/browser
 	@.ci/npm .ci/clients
 	@TENANTRY_SOAK=1 $(GO) run ./.ci/withservers -- $(GO) test -race -timeout 60m -count=1 $(PACKAGES)
