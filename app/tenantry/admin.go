@@ -74,7 +74,7 @@ func (s *service) aspects(ctx context.Context) []aspect {
 	if s.draining.Load() {
 		stop.problem = "asked for: requests under way are finished"
 	}
-	if err := s.databaseAnswers(ctx); err != nil {
+	if err := s.database.feel(ctx); err != nil {
 		database.problem = "away"
 		if errors.Is(err, context.DeadlineExceeded) {
 			database.problem = "does not answer in time"

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"runtime"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"go.opentelemetry.io/otel"
@@ -67,7 +66,7 @@ func labels(pairs ...string) metric.MeasurementOption {
 
 func (g *gauges) look(ctx context.Context, o metric.Observer) error {
 	o.ObserveFloat64(g.build, 1, labels("version", version, "commit", commit, "go_version", runtime.Version()))
-	o.ObserveFloat64(g.database, one(g.service.databaseAnswers(ctx) == nil))
+	o.ObserveFloat64(g.database, one(g.service.database.feel(ctx) == nil))
 	for at, number := range g.service.openness() {
 		o.ObserveFloat64(g.circuits, number, labels("provider", mailPlatform, "domain", at.domain, "state", string(at.state)))
 	}
@@ -110,13 +109,4 @@ func (s *service) openness() map[circuitPlace]float64 {
 		counts[circuitPlace{domain, c.State}]++
 	}
 	return counts
-}
-
-// databaseTime bounds a look at the database that nobody waits for long.
-const databaseTime = 2 * time.Second
-
-func (s *service) databaseAnswers(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, databaseTime)
-	defer cancel()
-	return s.store.Ping(ctx)
 }

@@ -53,6 +53,7 @@ type outside struct {
 // service is the assembled system.
 type service struct {
 	store     *bunstore.Store
+	database  *pulse
 	host      *pluginhost.Host
 	circuits  *breaker.Platform
 	platform  ports.MailPlatform
@@ -89,6 +90,7 @@ func assemble(ctx context.Context, c Config, log *slog.Logger, publicURL string,
 	if s.store, err = openStore(ctx, c, log); err != nil {
 		return nil, err
 	}
+	s.database = &pulse{ping: s.store.Ping}
 	if s.host, err = pluginhost.New(pluginhost.Options{Dir: c.PluginDir, Log: log, Env: os.Environ()}); err != nil {
 		return nil, errors.Join(fmt.Errorf("plugins: %w", err), s.store.Close())
 	}
