@@ -140,6 +140,22 @@ func TestBackupsThatAreRefused(t *testing.T) {
 	}
 }
 
+// TestPlainBackupWithPassphrase: who gives a passphrase relies on it, so a file
+// that anybody could have made is not taken.
+func TestPlainBackupWithPassphrase(t *testing.T) {
+	t.Parallel()
+	_, file := simple(t)
+	credential, data := filepath.Join(t.TempDir(), "passphrase"), filepath.Join(t.TempDir(), "data")
+	if err := os.WriteFile(credential, []byte("correct horse battery staple\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := operate(t, []string{"TENANTRY_DATA_DIR=" + data}, "restore", file, "--credential-file", credential)
+	got.fails(t, exitRefused)
+	if _, err := os.Stat(data); err == nil || !strings.Contains(got.errors, "not encrypted") {
+		t.Errorf("it says %s; the data folder: %v", got.errors, err)
+	}
+}
+
 func TestRestoreOverwritesNoKeyset(t *testing.T) {
 	t.Parallel()
 	env, file := simple(t)

@@ -100,6 +100,10 @@ func (s backupSource) read(into backupSink) (backup, error) {
 		}
 	case !bytes.HasPrefix(start, []byte{0x1f, 0x8b}):
 		return backup{}, failure{fmt.Errorf("%s is no backup of tenantry", s.name), "restore takes the name of a file that `tenantry backup` wrote"}
+	case !s.passphrase.Empty():
+		// Nobody but who knows the passphrase can have made an encrypted one.
+		return backup{}, failure{errors.New("a passphrase is given, but the backup is not encrypted"),
+			"leave --credential-file out if this is the backup that you mean"}
 	}
 	return readBackup(content, into)
 }
