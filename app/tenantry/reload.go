@@ -67,12 +67,24 @@ func (f *credentialFiles) read(ctx context.Context, provider, setting, path stri
 		c.complaint = err.Error()
 		f.log.ErrorContext(ctx, "the credential file has changed and cannot be used; the one read before stays in use",
 			"provider", provider, "setting", setting, "file", path, "error", err)
-		f.count(ctx, provider, setting)
+		f.count(ctx, 1, provider, setting)
 	}
 	return c.good, nil
 }
 
-func (f *credentialFiles) count(ctx context.Context, provider, setting string) {
+// expect begins to count the failures of the files that are set. Who watches a
+// counter sees no step from nothing to 1.
+func (f *credentialFiles) expect(ctx context.Context, provider string, settings map[string]string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for setting, path := range settings {
+		if strings.HasSuffix(setting, "_file") && path != "" {
+			f.count(ctx, 0, provider, setting)
+		}
+	}
+}
+
+func (f *credentialFiles) count(ctx context.Context, failures int64, provider, setting string) {
 	if f.failed == nil {
 		var err error
 		f.failed, err = otel.Meter("github.com/tenantry/tenantry/app/tenantry").Int64Counter("tenantry.credential.reload.failures",
@@ -81,7 +93,7 @@ func (f *credentialFiles) count(ctx context.Context, provider, setting string) {
 			return
 		}
 	}
-	f.failed.Add(ctx, 1, metric.WithAttributes(attribute.String("tenantry.provider", provider), attribute.String("tenantry.setting", setting)))
+	f.failed.Add(ctx, failures, metric.WithAttributes(attribute.String("tenantry.provider", provider), attribute.String("tenantry.setting", setting)))
 }
 
 // whole reads a file and refuses what is recognizably a part of one. Where

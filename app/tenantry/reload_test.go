@@ -80,6 +80,15 @@ func TestCertificateIsReplacedWhileServing(t *testing.T) {
 	first, both := certificate()
 	replaced(t, file, both)
 	p, h := inUse(t, r)
+	failures := func(want string) {
+		t.Helper()
+		metrics := h.do("GET", h.ready.AdminURL+"/metrics", "", nil).raw
+		line := `tenantry_credential_reload_failures_total{tenantry_provider="microsoft365",tenantry_setting="client_certificate_file"} `
+		if !bytes.Contains(metrics, []byte(line+want+"\n")) {
+			t.Errorf("not counted as %s", want)
+		}
+	}
+	failures("0")
 	h.synced()
 	if got := r.provenBy(); got != thumbprint(first) {
 		t.Errorf("the first token was asked for by %q", got)
@@ -115,10 +124,7 @@ func TestCertificateIsReplacedWhileServing(t *testing.T) {
 	if bytes.Contains([]byte(logs), both[:len(both)/2][:200]) || strings.Contains(logs, "PRIVATE KEY") {
 		t.Error("the file is in the log")
 	}
-	metrics := string(h.do("GET", h.ready.AdminURL+"/metrics", "", nil).raw)
-	if !strings.Contains(metrics, "tenantry_credential_reload_failures_total{") {
-		t.Error("the failures are not counted")
-	}
+	failures("2")
 }
 
 // TestSecretIsReplacedWhileServing: the platform takes the old secret no more,

@@ -94,7 +94,7 @@ func assemble(ctx context.Context, c Config, log *slog.Logger, publicURL string,
 	if s.host, err = pluginhost.New(pluginhost.Options{Dir: c.PluginDir, Log: log, Env: os.Environ()}); err != nil {
 		return nil, errors.Join(fmt.Errorf("plugins: %w", err), s.store.Close())
 	}
-	if s.platform, err = s.mail(c, o); err != nil {
+	if s.platform, err = s.mail(ctx, c, o); err != nil {
 		return nil, errors.Join(err, s.close(ctx))
 	}
 	s.useCases(c, publicURL, sealer, o)
@@ -106,8 +106,9 @@ func assemble(ctx context.Context, c Config, log *slog.Logger, publicURL string,
 
 // mail builds the mail platform's port from the inside out: the plugin's
 // process, its circuits, the measurement of each call.
-func (s *service) mail(c Config, o outside) (ports.MailPlatform, error) {
+func (s *service) mail(ctx context.Context, c Config, o outside) (ports.MailPlatform, error) {
 	conn := connections{settings: c.Providers, secrets: o.secrets, files: &credentialFiles{log: s.log}, describe: s.host.Describe}
+	conn.files.expect(ctx, mailPlatform, c.Providers[mailPlatform])
 	plugin := s.host.Mail(mailPlatform, func(ctx context.Context) (wire.Connection, error) { return conn.of(ctx, mailPlatform) })
 	s.circuits = breaker.Mail(plugin, breaker.Options{Provider: mailPlatform, Log: s.log, Open: c.CircuitOpen})
 	return telemetry.Mail(s.circuits, telemetry.CallOptions{Provider: mailPlatform, Log: s.log, CustomerData: c.TraceCustomerData})
