@@ -51,7 +51,7 @@ func newCircuit(domain string, o Options) *circuit {
 			if to == gobreaker.StateOpen {
 				c.opened.Store(time.Now().UnixNano())
 			}
-			o.Log.Warn("circuit changed", "provider", o.Provider, "domain", kind, "from", from.String(), "to", to.String())
+			o.Log.Warn("circuit changed", "provider", o.Provider, "domain", kind, "from", stateOf(from), "to", stateOf(to))
 		},
 	})
 	return c
@@ -132,12 +132,21 @@ func (c *circuit) waitAfterProbe() time.Duration {
 }
 
 func (c *circuit) show() Circuit {
-	switch c.breaker.State() {
+	shown := Circuit{Domain: c.domain, State: stateOf(c.breaker.State())}
+	if shown.State == Open {
+		shown.RetryIn = c.remaining()
+	}
+	return shown
+}
+
+// stateOf is a state by the one name that log, metrics and readiness use.
+func stateOf(s gobreaker.State) State {
+	switch s {
 	case gobreaker.StateOpen:
-		return Circuit{Domain: c.domain, State: Open, RetryIn: c.remaining()}
+		return Open
 	case gobreaker.StateHalfOpen:
-		return Circuit{Domain: c.domain, State: HalfOpen}
+		return HalfOpen
 	default:
-		return Circuit{Domain: c.domain, State: Closed}
+		return Closed
 	}
 }

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package breaker
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenantry/tenantry/core/outcome"
+)
+
+// TestChangesAreLogged: under the names that metrics have, without the tenant.
+func TestChangesAreLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		p := &provider{err: ended(outcome.Down)}
+		platform := Mail(p, Options{Provider: "p", Failures: 1, Open: time.Minute, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		_ = readOf(t.Context(), platform.For("a-customer"))
+		time.Sleep(2 * time.Minute)
+		p.err = nil
+		if err := readOf(t.Context(), platform.For("a-customer")); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{
+			"domain=tenant from=closed to=open", "domain=tenant from=open to=half_open", "domain=tenant from=half_open to=closed",
+		} {
+			if !strings.Contains(log.String(), want) {
+				t.Errorf("no line with %s in %s", want, log.String())
+			}
+		}
+		if strings.Contains(log.String(), "a-customer") {
+			t.Error("the log names the tenant")
+		}
+	})
+}
