@@ -33,6 +33,8 @@ type rig struct {
 	zones    *zones.Store
 	settings map[string]string
 	platform string // the simulator's folder
+	// stop ends the mail platform.
+	stop func()
 	// given are files and variables beside those of every server.
 	given []string
 
@@ -65,7 +67,7 @@ func newRig(t *testing.T, b built) *rig {
 	var platform http.Handler
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { r.record(platform, w, q) }))
 	t.Cleanup(server.Close)
-	r.url = server.URL
+	r.url, r.stop = server.URL, func() { server.CloseClientConnections(); server.Close() }
 	world := http.NewServeMux()
 	world.HandleFunc("GET /dns", func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]string{"addr": dns.Addr()})
