@@ -93,7 +93,7 @@ func (f *credentialFiles) count(ctx context.Context, failures int64, provider, s
 			return
 		}
 	}
-	f.failed.Add(ctx, failures, metric.WithAttributes(attribute.String("tenantry.provider", provider), attribute.String("tenantry.setting", setting)))
+	f.failed.Add(ctx, failures, metric.WithAttributes(attribute.String("provider", provider), attribute.String("credential", setting)))
 }
 
 // whole reads a file and refuses what is recognizably a part of one. Where

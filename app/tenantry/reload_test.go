@@ -83,7 +83,7 @@ func TestCertificateIsReplacedWhileServing(t *testing.T) {
 	failures := func(want string) {
 		t.Helper()
 		metrics := h.do("GET", h.ready.AdminURL+"/metrics", "", nil).raw
-		line := `tenantry_credential_reload_failures_total{tenantry_provider="microsoft365",tenantry_setting="client_certificate_file"} `
+		line := `tenantry_credential_reload_failures_total{credential="client_certificate_file",provider="microsoft365"} `
 		if !bytes.Contains(metrics, []byte(line+want+"\n")) {
 			t.Errorf("not counted as %s", want)
 		}
