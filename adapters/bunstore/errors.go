@@ -40,13 +40,22 @@ func translate(ctx context.Context, err error) error {
 	if errors.As(err, &refusal) {
 		return err
 	}
-	if ctx.Err() != nil {
-		return ctx.Err()
+	if over := ended(ctx); over != nil {
+		return over
 	}
 	if kind := kindOf(err); kind != nil {
 		return fmt.Errorf("%w: %w", kind, err)
 	}
 	return err
+}
+
+// ended is why ctx is over, or nil. A connection notices the deadline by a
+// timer of its own, which may go off just before that of ctx.
+func ended(ctx context.Context) error {
+	if deadline, has := ctx.Deadline(); has && ctx.Err() == nil && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return ctx.Err()
 }
 
 func kindOf(err error) error {

@@ -46,7 +46,7 @@ func inTime(ctx context.Context, limit time.Duration, attempt func(context.Conte
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := attempt(limited)
-	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+	if err != nil && ended(limited) != nil && ended(ctx) == nil {
 		return fmt.Errorf("%w in %s: %w", errAway, limit, err)
 	}
 	return err
