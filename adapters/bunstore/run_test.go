@@ -162,6 +162,7 @@ func TestADatabaseThatHangs(t *testing.T) {
 			}
 			cancel()
 		}
+		s.patience = patience
 		if err := s.Ping(t.Context()); err != nil {
 			t.Errorf("and then: %v", err)
 		}
