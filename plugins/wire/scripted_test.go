@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"sync"
 
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
@@ -18,6 +19,7 @@ import (
 // scripted is a platform that remembers what it was asked and answers with
 // every field filled in.
 type scripted struct {
+	mu      sync.Mutex // a call whose caller has gone away may still run beside the next one
 	last    string
 	profile func(context.Context) (tenant.Profile, error) // instead, when set
 }
@@ -39,6 +41,8 @@ func (s *scripted) asked(method string, args ...any) {
 			args[i] = fmt.Sprint(a.Tenant, a.State, a.Nonce, a.Verifier.Reveal(), a.Redirect)
 		}
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.last = fmt.Sprint(append([]any{method}, args...)...)
 }
 
