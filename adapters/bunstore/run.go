@@ -4,12 +4,16 @@ package bunstore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/ports"
 )
 
 // tries is how often a statement or transaction is run that lost against
@@ -24,11 +28,40 @@ func (s *Store) run(ctx context.Context, doing string, w work) error {
 	return s.again(ctx, doing, func() error { return w(ctx, s.db) })
 }
 
-// atomically runs w in one transaction.
+// atomically runs w in one transaction. Only one that was to be committed has
+// changed anything; whether the commit succeeded may stay unknown.
 func (s *Store) atomically(ctx context.Context, doing string, w work) error {
 	return s.again(ctx, doing, func() error {
-		return s.db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error { return w(ctx, tx) })
+		var inside ports.Effects
+		var rolledBack error
+		err := s.db.RunInTx(ports.WithEffects(ctx, &inside), nil, func(ctx context.Context, tx bun.Tx) error {
+			rolledBack = w(ctx, tx)
+			return rolledBack
+		})
+		if rolledBack == nil && inside.Seen().Changed {
+			ports.NoteChanged(ctx)
+		}
+		return err
 	})
+}
+
+// noting notes what changes rows.
+type noting struct{}
+
+func (noting) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
+
+// AfterQuery takes a statement without a result for a change: it returned
+// rows, or its answer was lost.
+func (noting) AfterQuery(ctx context.Context, event *bun.QueryEvent) {
+	if !slices.Contains([]string{"INSERT", "UPDATE", "DELETE"}, event.Operation()) || errors.Is(event.Err, sql.ErrNoRows) {
+		return
+	}
+	if event.Err == nil && event.Result != nil {
+		if n, err := event.Result.RowsAffected(); err == nil && n == 0 {
+			return
+		}
+	}
+	ports.NoteChanged(ctx)
 }
 
 func (s *Store) again(ctx context.Context, doing string, attempt func() error) error {

@@ -65,6 +65,7 @@ var _ interface {
 	ports.MailboxStore
 	ports.ConnectFlows
 	ports.Audit
+	ports.Idempotency
 } = (*Store)(nil)
 
 // Open connects to sqlite:///path, Memory or postgres://…, and refuses a
@@ -95,7 +96,7 @@ func open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*
 // observe makes hooks see every statement, and tracing after them.
 func (s *Store) observe(o Options, hooks []bun.QueryHook) error {
 	traced, err := newTracing(s.system(), o)
-	s.hooks = append(hooks, traced)
+	s.hooks = append(hooks, noting{}, traced)
 	for _, hook := range s.hooks {
 		s.db = s.db.WithQueryHook(hook)
 	}
