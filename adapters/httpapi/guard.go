@@ -5,6 +5,7 @@ package httpapi
 import (
 	"log/slog"
 	"net/http"
+	"net/netip"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -16,18 +17,20 @@ type step func(next http.Handler) http.Handler
 
 // guard is what stands around every operation and page.
 type guard struct {
-	keys   *keys.Service
-	log    *slog.Logger
-	trace  step
-	pages  http.Handler
-	mux    *http.ServeMux
-	routes map[string]route  // by the mux's pattern
-	fixed  map[string]string // by path, see fixedPaths
+	keys  *keys.Service
+	log   *slog.Logger
+	trace step
+	pages http.Handler
+	// trusted are proxies whose X-Forwarded-For is believed.
+	trusted []netip.Prefix
+	mux     *http.ServeMux
+	routes  map[string]route  // by the mux's pattern
+	fixed   map[string]string // by path, see fixedPaths
 }
 
 func newGuard(o Options, mux *http.ServeMux, doc *huma.OpenAPI) *guard {
 	return &guard{
-		keys: o.Keys, log: o.Log, trace: tracing(o), pages: o.Pages,
+		keys: o.Keys, log: o.Log, trace: tracing(o), pages: o.Pages, trusted: o.TrustedProxies,
 		mux: mux, routes: routesOf(doc), fixed: fixedPaths(doc),
 	}
 }

@@ -8,6 +8,7 @@ package httpapi
 import (
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -31,6 +32,8 @@ type Options struct {
 	// Log takes one line for each request. Its handler adds the ids of
 	// request and trace that it finds in the context.
 	Log *slog.Logger
+	// TrustedProxies may say in X-Forwarded-For whom a request is from.
+	TrustedProxies []netip.Prefix
 	// Tracer and Meter are the process's when nil.
 	Tracer trace.TracerProvider
 	Meter  metric.MeterProvider
