@@ -73,6 +73,9 @@ func serve(ctx context.Context, c Config, log *slog.Logger) error {
 		return errors.Join(err, api.Close(), admin.Close())
 	}
 	s.tls = speaksTLS
+	if err := s.takeUp(ctx, c.DatabaseURL); err != nil {
+		return errors.Join(databaseError(err), api.Close(), admin.Close(), s.close(context.WithoutCancel(ctx)))
+	}
 	log.Info("serving", "api", scheme+api.Addr().String(), "admin", "http://"+admin.Addr().String(), "version", version)
 	return s.serveOn(ctx, api, admin, func() {})
 }
@@ -95,6 +98,9 @@ func (s *service) serveOn(ctx context.Context, api, admin net.Listener, ready fu
 		return errors.Join(err, api.Close(), admin.Close(), s.close(context.WithoutCancel(ctx)))
 	}
 	callers, watch := serveAt(ctx, api, s.tls, s.farewell(handler), s.log), serveAt(ctx, admin, nil, s.adminHandler(), s.log)
+	sweeping, stopSweep := context.WithCancel(ctx)
+	defer stopSweep()
+	go s.sweep(sweeping)
 	ready()
 	select {
 	case <-ctx.Done():

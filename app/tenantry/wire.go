@@ -62,6 +62,7 @@ type service struct {
 	tenants   *tenants.Service
 	domains   *domains.Service
 	mailboxes *mailboxes.Service
+	once      httpapi.Idempotency
 	metrics   *prometheus.Registry
 	log       *slog.Logger
 	flush     func(context.Context) error
@@ -103,6 +104,7 @@ func assemble(ctx context.Context, c Config, log *slog.Logger, publicURL string,
 		return nil, errors.Join(err, s.close(ctx))
 	}
 	s.useCases(c, publicURL, sealer, o)
+	s.once = httpapi.Idempotency{Keys: s.store, Sealer: sealer, Prints: sealer, Now: o.now}
 	if err := s.observe(c); err != nil {
 		return nil, errors.Join(fmt.Errorf("metrics: %w", err), s.close(ctx))
 	}
@@ -139,7 +141,7 @@ func (s *service) useCases(c Config, publicURL string, sealer ports.Sealer, o ou
 // handler is all that the API's listener serves.
 func (s *service) handler() (http.Handler, error) {
 	return httpapi.New(httpapi.Options{
-		Keys: s.keys, Tenants: s.tenants, Domains: s.domains, Mailboxes: s.mailboxes,
+		Keys: s.keys, Tenants: s.tenants, Domains: s.domains, Mailboxes: s.mailboxes, Idempotency: s.once,
 		Pages: console.New(console.Options{Tenants: s.tenants, Log: s.log}), Log: s.log,
 		TrustedProxies: s.proxies,
 	})
