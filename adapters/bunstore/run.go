@@ -70,7 +70,7 @@ func (s *Store) again(ctx context.Context, doing string, attempt func() error) e
 		if try > 0 && !pause(ctx, try) {
 			break
 		}
-		if err = attempt(); err == nil {
+		if err = s.placed(ctx, attempt); err == nil {
 			return nil
 		}
 		if err = translate(ctx, err); !worthAnother(err) {
@@ -79,6 +79,32 @@ func (s *Store) again(ctx context.Context, doing string, attempt func() error) e
 		s.log.DebugContext(ctx, "database statement lost against another", "doing", doing, "try", try+1)
 	}
 	return fmt.Errorf("%s: %w", doing, gaveUp(err))
+}
+
+// placeTime is how long a request waits for a connection while others hold
+// them all. Longer would only make the queue longer.
+const placeTime = 3 * time.Second
+
+// placed makes an attempt once a connection is free for it.
+func (s *Store) placed(ctx context.Context, attempt func() error) error {
+	if s.places == nil {
+		return attempt()
+	}
+	select {
+	case s.places <- struct{}{}:
+	default:
+		wait := time.NewTimer(placeTime)
+		defer wait.Stop()
+		select {
+		case s.places <- struct{}{}:
+		case <-wait.C:
+			return errNoPlace
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	defer func() { <-s.places }()
+	return attempt()
 }
 
 // worthAnother is true for what a second look may find different.

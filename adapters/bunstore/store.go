@@ -48,6 +48,9 @@ type Store struct {
 	hooks    []bun.QueryHook
 	log      *slog.Logger
 	operator string
+	// places are the connections, for those who would have to wait for one;
+	// nil on SQLite, whose writers wait for each other anyway.
+	places chan struct{}
 
 	preparing      pgx.QueryExecMode // of PostgreSQL's driver
 	callerByHash   *prepared
@@ -80,6 +83,9 @@ func open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*
 		return nil, err
 	}
 	s := &Store{db: db, log: o.Log, operator: text(cmp.Or(o.Operator, "unknown"))}
+	if s.postgres() {
+		s.places = make(chan struct{}, db.Stats().MaxOpenConnections)
+	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
