@@ -13,8 +13,9 @@ import (
 // here: a provider port that it calls out and is answered, a store that it
 // changed something. Noting in a context without Effects does nothing.
 type Effects struct {
-	mu   sync.Mutex
-	seen idempotency.Effects
+	mu      sync.Mutex
+	seen    idempotency.Effects
+	stopped bool
 }
 
 type effectsKey struct{}
@@ -29,6 +30,25 @@ func (e *Effects) Seen() idempotency.Effects {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.seen
+}
+
+// Stop has provider ports refuse further calls in the context. Unlike its
+// cancellation this reaches work that was detached from it.
+func (e *Effects) Stop() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.stopped = true
+}
+
+// Stopped reports whether nothing more may be asked of providers in ctx.
+func Stopped(ctx context.Context) bool {
+	e, ok := ctx.Value(effectsKey{}).(*Effects)
+	if !ok {
+		return false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.stopped
 }
 
 // NoteAsked says that a provider was called, whatever came of it.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sony/gobreaker/v2"
 
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -70,6 +71,9 @@ type traits struct {
 // run makes the call if the circuit lets it.
 func run[T any](ctx context.Context, c *circuit, is traits, call func() (T, error)) (T, error) {
 	var answer T
+	if ports.Stopped(ctx) {
+		return answer, fault.ServiceUnavailable.With("the request is at work elsewhere by now")
+	}
 	var err error
 	_, verdict := c.breaker.Execute(func() (struct{}, error) {
 		if is.write && c.breaker.State() == gobreaker.StateHalfOpen {

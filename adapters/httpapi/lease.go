@@ -10,7 +10,7 @@ import (
 
 // hold renews the lease of a run until it ends, and ends the run when the
 // lease cannot be held: whoever has the key next must not meet it at the
-// provider.
+// provider. What is detached from the context is kept from further calls.
 func (x *run) hold(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
@@ -47,8 +47,9 @@ func (x *run) renew(ctx context.Context, stop context.CancelCauseFunc) {
 		case err == nil && mine:
 			held = asked
 		case err == nil || time.Since(held) >= lease*2/3:
-			x.guard.log.LogAttrs(ctx, slog.LevelError, "an Idempotency-Key could not be held", because(err))
+			x.effects.Stop()
 			stop(errLeaseLost)
+			x.guard.log.LogAttrs(ctx, slog.LevelError, "an Idempotency-Key could not be held", because(err))
 			return
 		}
 	}
