@@ -10,7 +10,7 @@ PLUGINS := $(notdir $(patsubst %/main.go,%,$(wildcard plugins/*/main.go)))
 PACKAGES ?= ./...
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev build test check lint-api openapi generate bench soak fmt clean
+.PHONY: help demo dev build test check lint-api openapi generate bench soak release fmt clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,10 +33,12 @@ test: ## all tests, with the race detector, on SQLite and a private PostgreSQL
 	@.ci/npm .ci/clients
 	@$(GO) run ./.ci/withservers -- $(GO) test -race -timeout 15m $(PACKAGES)
 
-check: ## vet, lint, generated files fresh, import rules, alert rules, API lint
+check: ## vet, lint with gosec, secret scan, generated files fresh, import rules, alert rules, API lint
 	@.ci/need gcc protobuf-compiler nodejs npm prometheus
 	@$(GO) vet ./...
 	@$(TOOL) golangci-lint run
+	@git ls-files -co --exclude-standard -z | $(GO) run ./.ci/secretscan
+	@$(GO) test ./.ci/secretscan ./.ci/release
 	@.ci/fresh
 	@$(GO) test -count=1 ./docs
 	@promtool check rules deploy/prometheus/alerts.yaml
@@ -67,8 +69,11 @@ soak: ## the long proofs: all crash points, all timings
 	@.ci/npm .ci/clients
 	@TENANTRY_SOAK=1 $(GO) run ./.ci/withservers -- $(GO) test -race -timeout 60m -count=1 $(PACKAGES)
 
+release: ## dist: archives for Linux amd64 and arm64, bills of materials, checksums
+	@$(GO) run ./.ci/release -version $(VERSION) -commit $(COMMIT)
+
 fmt: ## format the code
 	@gofmt -w $$(git ls-files '*.go')
 
 clean: ## remove what was built
-	@rm -rf bin tenantry-dev .cache
+	@rm -rf bin dist tenantry-dev .cache

@@ -12,6 +12,7 @@ import (
 type DNSReader interface {
 	// Read asks every authoritative server of the domain's zone. Trouble
 	// with servers is part of the answer (Complete, Reason); the error is
-	// only for a context that ended before anything could be said.
+	// only for a context that ended before anything could be said. An answer
+	// is noted in the context's Effects.
 	Read(ctx context.Context, name string) (dns.Sight, error)
 }

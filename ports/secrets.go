@@ -13,3 +13,13 @@ type Sealer interface {
 	// another place or made with another keyset is an error.
 	Open(sealed []byte, place string) (secret.Text, error)
 }
+
+// Fingerprinter tells whether two texts are the same without keeping them. A
+// fingerprint says nothing to who lacks the key, which is not in the database.
+type Fingerprinter interface {
+	// Fingerprint is the text's, with the name of the key that made it.
+	Fingerprint(text []byte) ([]byte, error)
+	// Matches reports whether the fingerprint is the text's, also after
+	// rotations. One made with a key that is gone matches nothing.
+	Matches(text, fingerprint []byte) bool
+}

@@ -11,7 +11,9 @@ import (
 
 	"github.com/sony/gobreaker/v2"
 
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/ports"
 )
 
 // What gobreaker is told of a call. It never sees the call's own error.
@@ -69,12 +71,16 @@ type traits struct {
 // run makes the call if the circuit lets it.
 func run[T any](ctx context.Context, c *circuit, is traits, call func() (T, error)) (T, error) {
 	var answer T
+	if ports.Stopped(ctx) {
+		return answer, fault.ServiceUnavailable.With("the request is at work elsewhere by now")
+	}
 	var err error
 	_, verdict := c.breaker.Execute(func() (struct{}, error) {
 		if is.write && c.breaker.State() == gobreaker.StateHalfOpen {
 			return struct{}{}, errReadFirst
 		}
 		answer, err = call()
+		note(ctx, is, err)
 		return struct{}{}, judge(ctx, is, err)
 	})
 	switch {
@@ -86,6 +92,18 @@ func run[T any](ctx context.Context, c *circuit, is traits, call func() (T, erro
 		return answer, errReadFirst
 	default:
 		return answer, err
+	}
+}
+
+// note notes the call and its answer. This is the place for it: what the
+// circuit refuses has not left, and neither has what ended in an error of ours.
+func note(ctx context.Context, is traits, err error) {
+	switch kind := outcome.Of(err); {
+	case is.local:
+	case err == nil, kind == outcome.Refused, kind == outcome.NotReady:
+		ports.NoteAnswered(ctx)
+	case kind != 0, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		ports.NoteAsked(ctx)
 	}
 }
 

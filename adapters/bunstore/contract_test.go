@@ -66,6 +66,7 @@ var suites = map[string]func(*testing.T, func(testing.TB) contract.Stores){
 	"accounts": contract.Accounts, "keys": contract.Keys, "issued keys": contract.IssuedKeys, "tenants": contract.Tenants,
 	"assignments": contract.Assignments, "discovered": contract.Discovered, "domains": contract.Domains,
 	"mailboxes": contract.MailboxStore, "flows": contract.ConnectFlows, "audit": contract.Audit,
+	"idempotency": contract.Idempotency, "effects": contract.StoreEffects,
 }
 
 func TestContract(t *testing.T) {

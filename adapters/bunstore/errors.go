@@ -29,6 +29,7 @@ var (
 	errLost      = errors.New("lost against another transaction")
 	errNoParent  = errors.New("the row that this one belongs to does not exist")
 	errAway      = errors.New("the database does not answer")
+	errNoPlace   = fmt.Errorf("%w: all connections are in use", errAway)
 )
 
 const awayRetry = 5 * time.Second
@@ -110,7 +111,9 @@ func sqliteKind(code int) error {
 func unreachable(err error) bool {
 	var network net.Error
 	var refused *pgconn.ConnectError
-	if errors.As(err, &network) || errors.As(err, &refused) {
+	// The driver's "conn closed", of a connection that ended before the
+	// statement was sent, has no type of its own.
+	if errors.As(err, &network) || errors.As(err, &refused) || pgconn.SafeToRetry(err) {
 		return true
 	}
 	for _, known := range []error{

@@ -20,7 +20,7 @@ import (
 // once for each time that it names such a table.
 var ownedTables = []string{
 	"accounts", "members", "api_keys", "tenants", "tenant_holders", "withdrawn", "domains", "mailboxes", "connect_flows",
-	"audit_events", "closed_accounts",
+	"audit_events", "closed_accounts", "idempotency_keys",
 }
 
 // unowned are the statements that reach across accounts, and why they may.
@@ -35,6 +35,7 @@ var unowned = map[string]string{
 	`WHERE (h.guid = '') AND (t.managed)`:                                 "the operator's command withdraws a tenant from whoever holds it",
 	`FROM "audit_events" AS "e" WHERE (e.created_at >= '') ORDER BY`:      "the operator's command lists the acts on all accounts",
 	`DELETE FROM "connect_flows" AS "f" WHERE (expires_at < '')`:          "expired flows of all accounts are swept",
+	`DELETE FROM "idempotency_keys" AS "i" WHERE ((account_id, key_hash)`: "expired keys of all accounts are swept",
 }
 
 var (

@@ -4,12 +4,16 @@ package bunstore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/ports"
 )
 
 // tries is how often a statement or transaction is run that lost against
@@ -31,12 +35,22 @@ func (s *Store) run(ctx context.Context, doing string, w work) error {
 	})
 }
 
-// atomically runs w in one transaction.
+// atomically runs w in one transaction. Only one that was to be committed has
+// changed anything; whether the commit succeeded may stay unknown.
 func (s *Store) atomically(ctx context.Context, doing string, w work) error {
 	return s.again(ctx, doing, func() error {
-		return inTime(ctx, s.patience, func(ctx context.Context) error {
-			return s.db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error { return w(ctx, tx) })
+		var inside ports.Effects
+		var rolledBack error
+		err := inTime(ctx, s.patience, func(ctx context.Context) error {
+			return s.db.RunInTx(ports.WithEffects(ctx, &inside), nil, func(ctx context.Context, tx bun.Tx) error {
+				rolledBack = w(ctx, tx)
+				return rolledBack
+			})
 		})
+		if rolledBack == nil && inside.Seen().Changed {
+			ports.NoteChanged(ctx)
+		}
+		return err
 	})
 }
 
@@ -52,13 +66,32 @@ func inTime(ctx context.Context, limit time.Duration, attempt func(context.Conte
 	return err
 }
 
+// noting notes what changes rows.
+type noting struct{}
+
+func (noting) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
+
+// AfterQuery takes a statement without a result for a change: it returned
+// rows, or its answer was lost.
+func (noting) AfterQuery(ctx context.Context, event *bun.QueryEvent) {
+	if !slices.Contains([]string{"INSERT", "UPDATE", "DELETE"}, event.Operation()) || errors.Is(event.Err, sql.ErrNoRows) {
+		return
+	}
+	if event.Err == nil && event.Result != nil {
+		if n, err := event.Result.RowsAffected(); err == nil && n == 0 {
+			return
+		}
+	}
+	ports.NoteChanged(ctx)
+}
+
 func (s *Store) again(ctx context.Context, doing string, attempt func() error) error {
 	var err error
 	for try := range tries {
 		if try > 0 && !pause(ctx, try) {
 			break
 		}
-		if err = attempt(); err == nil {
+		if err = s.placed(ctx, attempt); err == nil {
 			return nil
 		}
 		if err = translate(ctx, err); !worthAnother(err) {
@@ -67,6 +100,32 @@ func (s *Store) again(ctx context.Context, doing string, attempt func() error) e
 		s.log.DebugContext(ctx, "database statement lost against another", "doing", doing, "try", try+1)
 	}
 	return fmt.Errorf("%s: %w", doing, gaveUp(err))
+}
+
+// placeTime is how long a request waits for a connection while others hold
+// them all. Longer would only make the queue longer.
+const placeTime = 3 * time.Second
+
+// placed makes an attempt once a connection is free for it.
+func (s *Store) placed(ctx context.Context, attempt func() error) error {
+	if s.places == nil {
+		return attempt()
+	}
+	select {
+	case s.places <- struct{}{}:
+	default:
+		wait := time.NewTimer(placeTime)
+		defer wait.Stop()
+		select {
+		case s.places <- struct{}{}:
+		case <-wait.C:
+			return errNoPlace
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	defer func() { <-s.places }()
+	return attempt()
 }
 
 // worthAnother is true for what a second look may find different.

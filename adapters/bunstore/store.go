@@ -49,6 +49,9 @@ type Store struct {
 	log      *slog.Logger
 	operator string
 	patience time.Duration
+	// places are the connections, for those who would have to wait for one;
+	// nil on SQLite, whose writers wait for each other anyway.
+	places chan struct{}
 
 	preparing      pgx.QueryExecMode // of PostgreSQL's driver
 	callerByHash   *prepared
@@ -66,6 +69,7 @@ var _ interface {
 	ports.MailboxStore
 	ports.ConnectFlows
 	ports.Audit
+	ports.Idempotency
 } = (*Store)(nil)
 
 // Open connects to sqlite:///path, Memory or postgres://…, and refuses a
@@ -80,6 +84,9 @@ func open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*
 		return nil, err
 	}
 	s := &Store{db: db, log: o.Log, operator: text(cmp.Or(o.Operator, "unknown")), patience: patience}
+	if s.postgres() {
+		s.places = make(chan struct{}, db.Stats().MaxOpenConnections)
+	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -96,7 +103,7 @@ func open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*
 // observe makes hooks see every statement, and tracing after them.
 func (s *Store) observe(o Options, hooks []bun.QueryHook) error {
 	traced, err := newTracing(s.system(), o)
-	s.hooks = append(hooks, traced)
+	s.hooks = append(hooks, noting{}, traced)
 	for _, hook := range s.hooks {
 		s.db = s.db.WithQueryHook(hook)
 	}

@@ -14,8 +14,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tenantry/tenantry/core/dns"
 	"golang.org/x/net/idna"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/ports"
 )
 
 // Options configures a Reader. The zero value reads the public DNS through
@@ -81,7 +83,11 @@ func New(o Options) *Reader {
 // Read implements ports.DNSReader. Reads of one domain at the same time are
 // made once.
 func (r *Reader) Read(ctx context.Context, name string) (dns.Sight, error) {
-	return r.flights.do(ctx, normalise(name), r.timeout, r.read)
+	sight, err := r.flights.do(ctx, normalise(name), r.timeout, r.read)
+	if err == nil {
+		ports.NoteAnswered(ctx)
+	}
+	return sight, err
 }
 
 // normalise gives the A-label form in which names are compared. A name that

@@ -58,6 +58,7 @@ func (d *DNS) Read(ctx context.Context, name string) (dns.Sight, error) {
 	if ctx.Err() != nil {
 		return dns.Sight{}, ctx.Err()
 	}
+	ports.NoteAnswered(ctx)
 	s := dns.Sight{Domain: name, At: d.now}
 	zone, records, found := d.zone(name)
 	switch {

@@ -42,8 +42,11 @@ func (g *guard) record(next http.Handler) http.Handler {
 		e := exchangeOf(r.Context())
 		level := slog.LevelInfo
 		line := []slog.Attr{
-			slog.String("route", e.route.pattern), slog.Int("status", e.status),
+			slog.String("route", e.route.pattern), slog.String("client", g.clientOf(r).String()), slog.Int("status", e.status),
 			slog.Float64("duration_ms", float64(time.Since(began).Microseconds())/1000),
+		}
+		if e.replayed {
+			line = append(line, slog.Bool("replayed", true))
 		}
 		if e.refusal != nil {
 			line = append(line, slog.String("code", e.refusal.Code.Name))

@@ -22,6 +22,10 @@ type exchange struct {
 	page   bool   // it belongs to Options.Pages
 	caller access.Caller
 	status int
+	// write is set for what carries an Idempotency-Key; lost says that
+	// another request has it, replayed that its answer was given again.
+	write          *write
+	lost, replayed bool
 	// refusal is what was answered instead of a result, cause the error
 	// behind it, which only the log sees.
 	refusal *fault.Error

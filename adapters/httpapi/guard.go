@@ -5,6 +5,7 @@ package httpapi
 import (
 	"log/slog"
 	"net/http"
+	"net/netip"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -16,18 +17,21 @@ type step func(next http.Handler) http.Handler
 
 // guard is what stands around every operation and page.
 type guard struct {
-	keys   *keys.Service
-	log    *slog.Logger
-	trace  step
-	pages  http.Handler
-	mux    *http.ServeMux
-	routes map[string]route  // by the mux's pattern
-	fixed  map[string]string // by path, see fixedPaths
+	keys  *keys.Service
+	log   *slog.Logger
+	once  Idempotency
+	trace step
+	pages http.Handler
+	// trusted are proxies whose X-Forwarded-For is believed.
+	trusted []netip.Prefix
+	mux     *http.ServeMux
+	routes  map[string]route  // by the mux's pattern
+	fixed   map[string]string // by path, see fixedPaths
 }
 
 func newGuard(o Options, mux *http.ServeMux, doc *huma.OpenAPI) *guard {
 	return &guard{
-		keys: o.Keys, log: o.Log, trace: tracing(o), pages: o.Pages,
+		keys: o.Keys, log: o.Log, once: o.Idempotency, trace: tracing(o), pages: o.Pages, trusted: o.TrustedProxies,
 		mux: mux, routes: routesOf(doc), fixed: fixedPaths(doc),
 	}
 }
@@ -47,6 +51,8 @@ func (g *guard) steps() []step {
 		g.negotiate,    // 406
 		g.key,          // 400 for the Idempotency-Key
 		g.intake,       // 415, 413
+		g.remember,     // a known Idempotency-Key: replay, 409
+		g.claim,        // one of all requests with the same key goes on
 		g.query,        // 400 for query parameters
 		g.strict,       // 400 for what no reader should accept as JSON
 		g.deadline,     // the time that the operation gets

@@ -6,8 +6,10 @@
 package httpapi
 
 import (
+	"cmp"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -17,6 +19,7 @@ import (
 	"github.com/tenantry/tenantry/app/keys"
 	"github.com/tenantry/tenantry/app/mailboxes"
 	"github.com/tenantry/tenantry/app/tenants"
+	"github.com/tenantry/tenantry/core/idempotency"
 )
 
 // Options are the use cases that the API offers and what it reports to.
@@ -31,6 +34,10 @@ type Options struct {
 	// Log takes one line for each request. Its handler adds the ids of
 	// request and trace that it finds in the context.
 	Log *slog.Logger
+	// TrustedProxies may say in X-Forwarded-For whom a request is from.
+	TrustedProxies []netip.Prefix
+	// Idempotency remembers what writes did.
+	Idempotency Idempotency
 	// Tracer and Meter are the process's when nil.
 	Tracer trace.TracerProvider
 	Meter  metric.MeterProvider
@@ -41,6 +48,7 @@ func New(o Options) (http.Handler, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
+	o.Idempotency.Lease = cmp.Or(o.Idempotency.Lease, idempotency.Lease)
 	mux := http.NewServeMux()
 	api := newAPI(mux)
 	operations(api, o)

@@ -53,11 +53,14 @@ func (g *guard) intake(next http.Handler) http.Handler {
 			refuse(w, r, err)
 			return
 		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
+		r.Body = held(body)
 		r.ContentLength = int64(len(body))
 		next.ServeHTTP(w, r)
 	})
 }
+
+// held is a body that was read already.
+func held(body []byte) io.ReadCloser { return io.NopCloser(bytes.NewReader(body)) }
 
 // receive reads a body. An operation that takes none is not choosy about the
 // type of an empty one.

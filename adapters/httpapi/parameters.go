@@ -49,9 +49,10 @@ func documentParameters(_ *huma.OpenAPI, op *huma.Operation) {
 		least, most := 1, 255
 		op.Parameters = append(op.Parameters, &huma.Param{
 			Name: "Idempotency-Key", In: "header", Required: true,
-			Description: "A string of your choice, new for each new operation.",
-			Schema:      &huma.Schema{Type: huma.TypeString, MinLength: &least, MaxLength: &most, Pattern: "^[!-~]+$"},
-			Example:     "3f1c9c1e-add-domain",
+			Description: "A string of your choice, new for each new operation. Sent again with the same request within 24 hours, " +
+				"it gets the same answer and nothing is done twice.",
+			Schema:  &huma.Schema{Type: huma.TypeString, MinLength: &least, MaxLength: &most, Pattern: "^[!-~]+$"},
+			Example: "3f1c9c1e-add-domain",
 		})
 	}
 	op.Parameters = append(op.Parameters, &huma.Param{

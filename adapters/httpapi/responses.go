@@ -19,7 +19,7 @@ import (
 var (
 	everywhere = []fault.Code{fault.InvalidAuthHeader, fault.MissingAPIKey, fault.InvalidAPIKey, fault.NoAPIPlan,
 		fault.WrongAccept, fault.InternalError, fault.ServiceUnavailable}
-	onWrites = []fault.Code{fault.KeyRequired, fault.InvalidKey}
+	onWrites = []fault.Code{fault.KeyRequired, fault.InvalidKey, fault.KeyInProgress, fault.KeyConflict}
 	onBodies = []fault.Code{fault.InvalidRequest, fault.WrongMedia, fault.BodyTooLarge}
 )
 
@@ -64,7 +64,25 @@ func responses(method string, t terms) map[string]*huma.Response {
 			documented[strconv.Itoa(status)] = &huma.Response{Ref: "#/components/responses/" + name}
 		}
 	}
+	if t.write {
+		documentReplays(documented)
+	}
 	return documented
+}
+
+// documentReplays adds the headers that only writes have.
+func documentReplays(documented map[string]*huma.Response) {
+	for _, status := range []string{"200", "400", "403", "404", "409"} {
+		if r, ok := documented[status]; ok {
+			r.Headers["Idempotency-Replayed"] = &huma.Param{Ref: "#/components/headers/Idempotency-Replayed"}
+		}
+	}
+	documented["409"].Headers["Retry-After"] = retryAfter("Only with `idempotency_request_in_progress`: seconds after which to try again.", 1)
+}
+
+func replayedHeader() *huma.Header {
+	return &huma.Param{Description: "Present when this is the answer of an earlier request with the same Idempotency-Key, given again.",
+		Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"true"}}, Example: "true"}
 }
 
 // shared are the statuses that mean the same in every operation, by the name
@@ -80,7 +98,7 @@ func components() *huma.Components {
 		Schemas:   huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
 		Responses: map[string]*huma.Response{},
 		Examples:  map[string]*huma.Example{},
-		Headers:   map[string]*huma.Header{"X-Request-ID": requestIDHeader()},
+		Headers:   map[string]*huma.Header{"X-Request-ID": requestIDHeader(), "Idempotency-Replayed": replayedHeader()},
 		SecuritySchemes: map[string]*huma.SecurityScheme{"bearer": {
 			Type: "http", Scheme: "bearer",
 			Description: "An API key of the account: `Authorization: Bearer tny_live_…`. Treat it as opaque and keep it on your server.",
@@ -151,11 +169,14 @@ func refusalHeaders(status int) map[string]*huma.Param {
 			Schema: &huma.Schema{Type: huma.TypeString}, Example: "Bearer"}
 	}
 	if status == http.StatusServiceUnavailable {
-		least := 1.0
-		headers["Retry-After"] = &huma.Param{Description: "Seconds after which to try again.",
-			Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: &least}, Example: 10}
+		headers["Retry-After"] = retryAfter("Seconds after which to try again.", 10)
 	}
 	return headers
+}
+
+func retryAfter(about string, example int) *huma.Param {
+	least := 1.0
+	return &huma.Param{Description: about, Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: &least}, Example: example}
 }
 
 func requestIDRef() *huma.Param { return &huma.Param{Ref: "#/components/headers/X-Request-ID"} }

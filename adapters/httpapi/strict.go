@@ -3,7 +3,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -81,7 +80,7 @@ func (g *guard) strict(next http.Handler) http.Handler {
 			refuse(w, r, err)
 			return
 		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
+		r.Body = held(body)
 		next.ServeHTTP(w, r)
 	})
 }

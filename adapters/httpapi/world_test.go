@@ -7,12 +7,15 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"net/http"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/tenantry/tenantry/adapters/breaker"
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/adapters/httpapi"
+	"github.com/tenantry/tenantry/adapters/secrets"
 	"github.com/tenantry/tenantry/app/domains"
 	"github.com/tenantry/tenantry/app/keys"
 	"github.com/tenantry/tenantry/app/mailboxes"
@@ -22,7 +25,6 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/mailbox"
-	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -59,16 +61,22 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w := &world{store: store, platform: fake.New()}
-	pass := &settling.Pass{Platform: w.platform, Domains: store, DNS: w.platform.DNS, Now: time.Now, Limit: 50 * time.Millisecond, Pause: time.Millisecond}
+	keyset, err := secrets.OpenKeyset(filepath.Join(t.TempDir(), "keyset.json"), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	platform := breaker.Mail(w.platform, breaker.Options{Failures: 1000}) // notes what was asked
+	pass := &settling.Pass{Platform: platform, Domains: store, DNS: w.platform.DNS, Now: time.Now, Limit: 50 * time.Millisecond, Pause: time.Millisecond}
 	w.options = httpapi.Options{
 		Log:  slog.New(slog.DiscardHandler),
 		Keys: &keys.Service{Keys: store, Prefix: "tny", Random: rand.Reader, Now: time.Now},
 		Tenants: &tenants.Service{Tenants: store, Assignments: store, Discovered: store, Domains: store, Flows: store, Accounts: store,
-			Platform: w.platform, Settling: pass, Sealer: sealer{}, Random: rand.Reader, Now: time.Now,
+			Platform: platform, Settling: pass, Sealer: keyset, Random: rand.Reader, Now: time.Now,
 			PublicURL: "https://api.example"},
-		Domains: &domains.Service{Tenants: store, Domains: store, Platform: w.platform, DNS: w.platform.DNS, Settling: pass, Now: time.Now},
-		Mailboxes: &mailboxes.Service{Tenants: store, Domains: store, Mailboxes: store, Platform: w.platform, Settling: pass, Now: time.Now,
+		Domains: &domains.Service{Tenants: store, Domains: store, Platform: platform, DNS: w.platform.DNS, Settling: pass, Now: time.Now},
+		Mailboxes: &mailboxes.Service{Tenants: store, Domains: store, Mailboxes: store, Platform: platform, Settling: pass, Now: time.Now,
 			RequireSMTPAuth: true, Pause: time.Millisecond, Limit: time.Second},
+		Idempotency: httpapi.Idempotency{Keys: store, Sealer: keyset, Prints: keyset, Now: time.Now},
 	}
 	w.a = w.addOwner(t, "ann@a.example", tenantOfA)
 	w.b = w.addOwner(t, "bob@b.example", tenantOfB)
@@ -118,16 +126,6 @@ func (w *world) handler(t *testing.T) http.Handler {
 		t.Fatal(err)
 	}
 	return h
-}
-
-// sealer stands in for encryption, which no test here is about.
-type sealer struct{}
-
-var _ ports.Sealer = sealer{}
-
-func (sealer) Seal(plain secret.Text, _ string) ([]byte, error) { return []byte(plain.Reveal()), nil }
-func (sealer) Open(sealed []byte, _ string) (secret.Text, error) {
-	return secret.New(string(sealed)), nil
 }
 
 // publish lets the DNS show whatever the platform asks of a domain.

@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"time"
-
-	"github.com/tink-crypto/tink-go/v2/tink"
 )
 
 // lookEvery bounds how often sealing looks whether the file has changed.
@@ -21,14 +19,14 @@ func (v version) same(info fs.FileInfo) bool {
 		v.info.Size() == info.Size() && v.info.Mode() == info.Mode()
 }
 
-func (s *Sealer) loaded() tink.AEAD {
+func (s *Sealer) loaded() *keyring {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.with
 }
 
 // current is what to seal with now.
-func (s *Sealer) current() tink.AEAD {
+func (s *Sealer) current() *keyring {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if time.Since(s.looked) < lookEvery {
@@ -43,7 +41,7 @@ func (s *Sealer) current() tink.AEAD {
 }
 
 // reread reads the file whatever it looks like.
-func (s *Sealer) reread() tink.AEAD {
+func (s *Sealer) reread() *keyring {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reload()

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/tink-crypto/tink-go/v2/aead"
-	"github.com/tink-crypto/tink-go/v2/tink"
 
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/ports"
@@ -28,7 +27,7 @@ type Sealer struct {
 
 	path string
 	mu   sync.Mutex
-	with tink.AEAD
+	with *keyring
 	file version
 	// looked is when the file was last looked at for a change.
 	looked    time.Time
@@ -52,7 +51,11 @@ func (s *Sealer) use(raw []byte) error {
 	if err != nil {
 		return fmt.Errorf("open keyset: %s holds no key to seal with", s.path)
 	}
-	s.with = primitive
+	ring := &keyring{AEAD: primitive}
+	if err := ring.derive(handle); err != nil {
+		return fmt.Errorf("open keyset: %s: %w", s.path, err)
+	}
+	s.with = ring
 	return nil
 }
 

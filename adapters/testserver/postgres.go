@@ -17,6 +17,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"syscall"
 	"time"
 )
 
@@ -29,11 +31,15 @@ const script = `
 exec 3<&0 # what the shell puts into the background loses its input
 "$1/initdb" --pgdata "$2/data" --username "$3" --pwfile "$2/password" --auth scram-sha-256 \
   --encoding UTF8 --locale C --no-sync >&2 || { rm -rf "$2"; exit 1; }
-"$1/postgres" -D "$2/data" -h 127.0.0.1 -p "$4" -c unix_socket_directories= -c fsync=off \
-  -c synchronous_commit=off -c full_page_writes=off -c shared_buffers=64MB -c max_connections=300 >&2 3<&- &
-server=$!
-(read -r _ <&3; kill -QUIT $server) 2>/dev/null &
-wait $server
+run() {
+  "$1/postgres" -D "$2/data" -h 127.0.0.1 -p "$4" -c unix_socket_directories= -c fsync=off \
+    -c synchronous_commit=off -c full_page_writes=off -c shared_buffers=64MB -c max_connections=300 >&2 3<&- &
+  echo $! >"$2/server"
+  wait $!
+}
+(read -r _ <&3; rm -f "$2/again"; kill -QUIT $(cat "$2/server")) 2>/dev/null &
+run "$@"
+while [ -e "$2/again" ]; do rm "$2/again"; run "$@"; done
 rm -rf "$2"
 `
 
@@ -43,6 +49,8 @@ type Postgres struct {
 	URL string // of a superuser
 
 	parent io.Closer // closing it ends the server
+	dir    string
+	psql   string
 	ended  chan struct{}
 	log    *bytes.Buffer // safe to read once ended is closed
 }
@@ -69,12 +77,12 @@ func StartPostgres(ctx context.Context) (*Postgres, error) {
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC"}
 	p := &Postgres{
 		URL:   (&url.URL{Scheme: "postgres", User: url.UserPassword(user, password), Host: "127.0.0.1:" + port, Path: "/postgres"}).String(),
-		ended: make(chan struct{}), log: new(bytes.Buffer),
+		ended: make(chan struct{}), log: new(bytes.Buffer), dir: dir, psql: filepath.Join(bin, "psql"),
 	}
 	if err := p.launch(cmd); err != nil {
 		return nil, errors.Join(fmt.Errorf("start PostgreSQL: %w", err), os.RemoveAll(dir))
 	}
-	return p, p.await(ctx, filepath.Join(bin, "psql"))
+	return p, p.await(ctx)
 }
 
 func (p *Postgres) launch(cmd *exec.Cmd) error {
@@ -95,9 +103,9 @@ func (p *Postgres) launch(cmd *exec.Cmd) error {
 }
 
 // await asks until the server answers a query: the port opens earlier.
-func (p *Postgres) await(ctx context.Context, psql string) error {
+func (p *Postgres) await(ctx context.Context) error {
 	for {
-		ask := exec.CommandContext(ctx, psql, "--no-psqlrc", "--quiet", "--command", "SELECT 1", p.URL)
+		ask := exec.CommandContext(ctx, p.psql, "--no-psqlrc", "--quiet", "--command", "SELECT 1", p.URL)
 		if ask.Run() == nil {
 			return nil
 		}
@@ -108,6 +116,39 @@ func (p *Postgres) await(ctx context.Context, psql string) error {
 			p.Stop()
 			return fmt.Errorf("PostgreSQL does not answer: %w\n%s", ctx.Err(), p.log)
 		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// Crash ends the server as `pg_ctl restart -m immediate` does, without a
+// checkpoint and in the middle of everything, and starts it again. It returns
+// when the server answers, after its recovery.
+func (p *Postgres) Crash(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	text, err := os.ReadFile(filepath.Join(p.dir, "server"))
+	if err != nil {
+		return err
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(p.dir, "again"), nil, 0o600); err != nil {
+		return err
+	}
+	if err := syscall.Kill(pid, syscall.SIGQUIT); err != nil {
+		return err
+	}
+	for {
+		now, err := os.ReadFile(filepath.Join(p.dir, "server"))
+		if err == nil && !bytes.Equal(now, text) {
+			return p.await(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }

@@ -139,6 +139,7 @@ func (k *canary) working() {
 	k.answered(400, "POST", path+"/domains/"+k.zone+"/verify", key, nil)
 	h.publish(k.zone)
 	k.answered(200, "POST", path+"/domains/"+k.zone+"/verify", key, nil)
+	k.twice(path+"/mailboxes", key)
 	k.passwords(path+"/mailboxes", key)
 	rotated := k.do("POST", k.ready.APIURL+"/api-key/rotate?user_email=owner@example.com", key, nil)
 	k.secrets["rotated key"] = rotated.text("api_key")
@@ -146,6 +147,22 @@ func (k *canary) working() {
 	k.answered(200, "GET", "/v1/tenants", rotated.text("api_key"), nil)
 	k.control("POST", "/app", object{"expire_secret": true})
 	k.tokens()
+}
+
+// twice sends a password with an Idempotency-Key that is a secret too, as
+// callers put anything in it, and has the answer given again.
+func (k *canary) twice(path, key string) {
+	k.client.t.Helper()
+	body := boxes(k.zone, "lise")
+	k.secrets["remembered password"] = "Aa7&" + rand.Text()
+	body["account_password"] = k.secrets["remembered password"]
+	once := k.secret("Idempotency-Key", "")
+	for _, replayed := range []string{"", "true"} {
+		got, err := k.tryAs(once, "POST", k.ready.APIURL+path, key, body)
+		if err != nil || got.status != http.StatusOK || got.header.Get("Idempotency-Replayed") != replayed {
+			k.client.t.Fatalf("%v, %d, replayed %q: %s", err, got.status, got.header.Get("Idempotency-Replayed"), got.raw)
+		}
+	}
 }
 
 // passwords sends one password after the other, each to another end.

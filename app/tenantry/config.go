@@ -19,6 +19,11 @@ type Config struct {
 	Listen      string `koanf:"listen" group:"Addresses" default:"127.0.0.1:8080" help:"address of the API and the pages for people"`
 	AdminListen string `koanf:"admin_listen" default:"127.0.0.1:9090" help:"address of /metrics, /livez and /readyz"`
 	PublicURL   string `koanf:"public_url" help:"where browsers reach the API, without a final slash; http://LISTEN unless set"`
+
+	TLSCertificateFile string   `koanf:"tls_certificate_file" help:"PEM file with the certificate of listen and its chain: serve then speaks TLS itself, from version 1.2. A replaced file is used by the next connection"`
+	TLSKeyFile         string   `koanf:"tls_key_file" help:"PEM file with the key of tls_certificate_file"`
+	TrustedProxies     []string `koanf:"trusted_proxies" help:"addresses or CIDR ranges of proxies whose X-Forwarded-For names the client in the log; nobody's unless set. No other forwarded header is read"`
+
 	DataDir     string `koanf:"data_dir" group:"Storage" default:"./tenantry-data" help:"folder of the embedded database and the keyset"`
 	DatabaseURL string `koanf:"database_url" secret:"url" help:"sqlite:///path or postgres://…; a SQLite file in the data folder unless set"`
 	KeysetFile  string `koanf:"keyset_file" help:"the keyset that seals stored secrets; keyset.json in the data folder unless set"`

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"strings"
 
@@ -41,6 +42,12 @@ func (c Config) problems() []settingError {
 	if err := c.checkPublicURL(); err != nil {
 		bad("public_url", "%v", err)
 	}
+	if (c.TLSCertificateFile == "") != (c.TLSKeyFile == "") {
+		bad("tls_key_file", "tls_certificate_file and tls_key_file belong together: set both or none")
+	}
+	if _, err := c.trustedProxies(); err != nil {
+		bad("trusted_proxies", "%v", err)
+	}
 	if err := limiter.CheckURL(c.RedisURL); err != nil {
 		bad("redis_url", "%v", err)
 	}
@@ -65,6 +72,25 @@ func (c Config) problems() []settingError {
 		bad("log_level", "%s", strings.TrimPrefix(err.Error(), "log_level: "))
 	}
 	return all
+}
+
+// trustedProxies reads the ranges; an address is the range of itself.
+func (c Config) trustedProxies() ([]netip.Prefix, error) {
+	var all []netip.Prefix
+	for _, text := range c.TrustedProxies {
+		p, err := netip.ParsePrefix(text)
+		if a, fail := netip.ParseAddr(text); fail == nil {
+			p, err = netip.PrefixFrom(a, a.BitLen()), nil
+		}
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("%q is neither an address nor a range like 10.0.0.0/8", text)
+		case p.Bits() == 0:
+			return nil, fmt.Errorf("%q is everybody", text)
+		}
+		all = append(all, p.Masked())
+	}
+	return all, nil
 }
 
 func (c Config) checkPublicURL() error {

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -108,6 +109,11 @@ func (c client) do(method, url, key string, body any) reply {
 
 // try is do for calls that may fail on the way.
 func (c client) try(method, url, key string, body any) (reply, error) {
+	return c.tryAs(rand.Text(), method, url, key, body)
+}
+
+// tryAs is try for writes that are sent again with the same Idempotency-Key.
+func (c client) tryAs(once, method, url, key string, body any) (reply, error) {
 	payload := []byte(nil)
 	if body != nil {
 		var err error
@@ -128,7 +134,7 @@ func (c client) try(method, url, key string, body any) (reply, error) {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	if method != http.MethodGet {
-		req.Header.Set("Idempotency-Key", fmt.Sprint(time.Now().UnixNano()))
+		req.Header.Set("Idempotency-Key", once)
 	}
 	answer, err := http.DefaultClient.Do(req)
 	if err != nil {

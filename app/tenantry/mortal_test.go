@@ -3,6 +3,8 @@
 package main
 
 import (
+	"cmp"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -44,13 +46,15 @@ type request struct {
 	control      bool
 	// gone is the status that says that a deed without a second time is done.
 	gone int
+	// once is its Idempotency-Key, a new one each time when empty.
+	once string
 }
 
 func (m *mortal) send(r request) (reply, error) {
 	if r.control {
 		return m.try(r.method, m.ready.ControlURL+r.path, "", keyed(r.body, m.ready.APIKey))
 	}
-	return m.try(r.method, m.ready.APIURL+r.path, m.ready.APIKey, r.body)
+	return m.tryAs(cmp.Or(r.once, rand.Text()), r.method, m.ready.APIURL+r.path, m.ready.APIKey, r.body)
 }
 
 // keyed fills in the API key, which is another one after some starts.
@@ -65,6 +69,7 @@ func keyed(body any, key string) any {
 // service and over answers that say to come back.
 func (m *mortal) insist(r request) reply {
 	m.t.Helper()
+	r.once = cmp.Or(r.once, rand.Text())
 	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); {
 		got, err := m.send(r)
 		switch {

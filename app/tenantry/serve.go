@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,6 +51,10 @@ func serve(ctx context.Context, c Config, log *slog.Logger) error {
 		}
 		defer func() { _ = release() }()
 	}
+	speaksTLS, err := c.tls(log)
+	if err != nil {
+		return err
+	}
 	api, err := listen(ctx, c.Listen)
 	if err != nil {
 		return err
@@ -58,15 +63,20 @@ func serve(ctx context.Context, c Config, log *slog.Logger) error {
 	if err != nil {
 		return errors.Join(err, api.Close())
 	}
-	publicURL := c.PublicURL
-	if publicURL == "" {
-		publicURL = "http://" + api.Addr().String()
+	scheme := "http://"
+	if speaksTLS != nil {
+		scheme = "https://"
 	}
+	publicURL := cmp.Or(c.PublicURL, scheme+api.Addr().String())
 	s, err := assemble(ctx, c, log, publicURL, outside{})
 	if err != nil {
 		return errors.Join(err, api.Close(), admin.Close())
 	}
-	log.Info("serving", "api", "http://"+api.Addr().String(), "admin", "http://"+admin.Addr().String(), "version", version)
+	s.tls = speaksTLS
+	if err := s.takeUp(ctx, c.DatabaseURL); err != nil {
+		return errors.Join(databaseError(err), api.Close(), admin.Close(), s.close(context.WithoutCancel(ctx)))
+	}
+	log.Info("serving", "api", scheme+api.Addr().String(), "admin", "http://"+admin.Addr().String(), "version", version)
 	return s.serveOn(ctx, api, admin, func() {})
 }
 
@@ -87,7 +97,10 @@ func (s *service) serveOn(ctx context.Context, api, admin net.Listener, ready fu
 	if err != nil {
 		return errors.Join(err, api.Close(), admin.Close(), s.close(context.WithoutCancel(ctx)))
 	}
-	callers, watch := serveAt(ctx, api, s.farewell(handler), s.log), serveAt(ctx, admin, s.adminHandler(), s.log)
+	callers, watch := serveAt(ctx, api, s.tls, s.farewell(handler), s.log), serveAt(ctx, admin, nil, s.adminHandler(), s.log)
+	sweeping, stopSweep := context.WithCancel(ctx)
+	defer stopSweep()
+	go s.sweep(sweeping)
 	ready()
 	select {
 	case <-ctx.Done():

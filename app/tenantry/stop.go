@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -32,9 +33,9 @@ type served struct {
 	err    error         // why, once ended is closed
 }
 
-// serveAt serves until the door is closed. Requests do not end with ctx: a stop
-// lets them finish.
-func serveAt(ctx context.Context, l net.Listener, handler http.Handler, log *slog.Logger) *served {
+// serveAt serves until the door is closed, over TLS where there is a
+// configuration for it. Requests do not end with ctx: a stop lets them finish.
+func serveAt(ctx context.Context, l net.Listener, secured *tls.Config, handler http.Handler, log *slog.Logger) *served {
 	base, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	r := &served{server: httpapi.Server("", handler), door: newDoor(l), cut: cut, ended: make(chan struct{})}
 	r.server.BaseContext = func(net.Listener) context.Context { return base }
@@ -42,7 +43,12 @@ func serveAt(ctx context.Context, l net.Listener, handler http.Handler, log *slo
 	r.server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 	go func() {
 		defer close(r.ended)
-		r.err = r.server.Serve(r.door)
+		if secured == nil {
+			r.err = r.server.Serve(r.door)
+			return
+		}
+		r.server.TLSConfig = secured
+		r.err = r.server.ServeTLS(r.door, "", "")
 	}()
 	return r
 }

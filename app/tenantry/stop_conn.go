@@ -3,6 +3,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -43,6 +44,9 @@ func (d *door) Accept() (net.Conn, error) {
 
 // state is the server's report on a connection.
 func (d *door) state(c net.Conn, s http.ConnState) {
+	if secured, ok := c.(*tls.Conn); ok {
+		c = secured.NetConn()
+	}
 	if l, ok := c.(*line); ok && s == http.StateIdle {
 		l.rest()
 	}

@@ -5,10 +5,12 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -61,10 +63,13 @@ type service struct {
 	tenants   *tenants.Service
 	domains   *domains.Service
 	mailboxes *mailboxes.Service
+	once      httpapi.Idempotency
 	metrics   *prometheus.Registry
 	log       *slog.Logger
 	flush     func(context.Context) error
 
+	tls                   *tls.Config    // of the API's listener, nil for plain HTTP
+	proxies               []netip.Prefix // that say whom they speak for
 	drainTime, drainDelay time.Duration
 	draining              atomic.Bool // a stop was asked for
 }
@@ -78,6 +83,9 @@ func assemble(ctx context.Context, c Config, log *slog.Logger, publicURL string,
 	}
 	s := &service{log: log, metrics: prometheus.NewRegistry(), drainTime: c.DrainTime, drainDelay: c.DrainDelay}
 	var err error
+	if s.proxies, err = c.trustedProxies(); err != nil {
+		return nil, fmt.Errorf("trusted_proxies: %w", err)
+	}
 	s.flush, err = telemetry.Start(ctx, telemetry.Options{Service: "tenantry", Version: version, Log: log, Registry: s.metrics})
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
@@ -98,6 +106,7 @@ func assemble(ctx context.Context, c Config, log *slog.Logger, publicURL string,
 		return nil, errors.Join(err, s.close(ctx))
 	}
 	s.useCases(c, publicURL, sealer, o)
+	s.once = httpapi.Idempotency{Keys: s.store, Sealer: sealer, Prints: sealer, Now: o.now}
 	if err := s.observe(c); err != nil {
 		return nil, errors.Join(fmt.Errorf("metrics: %w", err), s.close(ctx))
 	}
@@ -135,8 +144,9 @@ func (s *service) useCases(c Config, publicURL string, sealer ports.Sealer, o ou
 // handler is all that the API's listener serves.
 func (s *service) handler() (http.Handler, error) {
 	return httpapi.New(httpapi.Options{
-		Keys: s.keys, Tenants: s.tenants, Domains: s.domains, Mailboxes: s.mailboxes,
+		Keys: s.keys, Tenants: s.tenants, Domains: s.domains, Mailboxes: s.mailboxes, Idempotency: s.once,
 		Pages: console.New(console.Options{Tenants: s.tenants, Log: s.log}), Log: s.log,
+		TrustedProxies: s.proxies,
 	})
 }
 

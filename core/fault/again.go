@@ -2,9 +2,16 @@
 
 package fault
 
-// Again says whether sending the same request once more may help, and how. It
-// follows from whose move is next.
-func (k Kind) Again() string {
+// Again says whether sending the same request once more may help, and how.
+func (c Code) Again() string {
+	if c == KeyInProgress {
+		return Unavailable.again()
+	}
+	return c.Kind.again()
+}
+
+// again follows from whose move is next.
+func (k Kind) again() string {
 	switch k {
 	case Invalid:
 		return "Not as it is: the same request gets the same answer until what is said above has changed. Then send it with a new Idempotency-Key."

@@ -50,6 +50,8 @@ var (
 	DomainUnavailable  = Code{"domain_unavailable", Conflict, "Domain unavailable", "The domain already belongs to another tenant of the mail platform. It has to be removed there first."}
 	ExchangeNotReady   = Code{"exchange_bootstrap_not_ready", Conflict, "Exchange not ready", "The mail server of this tenant is not prepared yet. Run a sync; the tenant's `readiness.next_step` says what is missing."}
 	SMTPAuthNotEnabled = Code{"smtp_auth_not_enabled", Conflict, "SMTP AUTH not enabled", "Authenticated SMTP is switched off for the whole tenant. Run a sync, which switches it on where the mail platform allows it."}
+	KeyInProgress      = Code{"idempotency_request_in_progress", Conflict, "Request in progress", "The first request with this Idempotency-Key is still running. Wait `Retry-After` seconds, then send the same request again with the same Idempotency-Key: it gets the answer of the first one."}
+	KeyConflict        = Code{"idempotency_key_conflict", Conflict, "Idempotency-Key conflict", "The Idempotency-Key was used within the last 24 hours for another method, path, query string or body. Every byte of the body counts, white space too. Send the first request again to get its answer, or this one with a new Idempotency-Key."}
 	TenantHeld         = Code{"tenant_held_elsewhere", Conflict, "Tenant cannot be connected", "This tenant is connected already. It has to be released where it is connected before it can be connected here."}
 
 	InternalError       = Code{"internal_error", Internal, "Internal error", "Something went wrong on our side. Send the request again with the same Idempotency-Key; tell support the request_id if it stays."}
@@ -70,7 +72,8 @@ func All() []Code {
 		AccessDenied, ConsentDeclined, NotAdministrator,
 		AccountNotFound, KeyNotFound, RouteNotFound, TenantNotFound, DomainNotFound, MailboxNotFound,
 		WrongMethod, WrongAccept, BodyTooLarge, WrongMedia,
-		AccountClosed, KeyRevoked, DomainUnavailable, ExchangeNotReady, SMTPAuthNotEnabled, TenantHeld,
+		AccountClosed, KeyRevoked, DomainUnavailable, ExchangeNotReady, SMTPAuthNotEnabled,
+		KeyInProgress, KeyConflict, TenantHeld,
 		InternalError, ProviderError, ProviderUnavailable, ServiceUnavailable, ProviderTimeout,
 	}
 }

@@ -331,15 +331,19 @@ func TestStoreSuitesNoticeBrokenPromises(t *testing.T) {
 		"a flow is saved after it moved on": {flowChecks, func(s Stores) Stores { return flowSavedLate{s} }},
 		"live flows are dropped":            {flowChecks, func(s Stores) Stores { return dropsAllFlows{s} }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			for _, c := range b.suite {
-				if fails(t, func(t testing.TB) { c.run(t, b.spoil(openMemory(t))) }) {
-					return
-				}
-			}
-			t.Fatal("the suite does not notice")
-		})
+		t.Run(name, func(t *testing.T) { notices(t, b.suite, b.spoil) })
 	}
+}
+
+// notices checks that a suite fails for a spoilt store.
+func notices(t *testing.T, suite []storeCheck, spoil func(Stores) Stores) {
+	t.Helper()
+	for _, c := range suite {
+		if fails(t, func(t testing.TB) { c.run(t, spoil(openMemory(t))) }) {
+			return
+		}
+	}
+	t.Fatal("the suite does not notice")
 }
 
 func openMemory(t testing.TB) Stores {

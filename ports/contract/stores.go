@@ -29,6 +29,7 @@ type Stores interface {
 	ports.MailboxStore
 	ports.ConnectFlows
 	ports.Audit
+	ports.Idempotency
 }
 
 // storeCheck is one promise of a store port, on an empty database.
@@ -83,6 +84,14 @@ func ConnectFlows(t *testing.T, open func(testing.TB) Stores) { runStores(t, ope
 func Audit(t *testing.T, open func(testing.TB) Stores) {
 	runStores(t, open, append(auditChecks, actChecks()...))
 }
+
+// Idempotency runs the contract of ports.Idempotency.
+func Idempotency(t *testing.T, open func(testing.TB) Stores) {
+	runStores(t, open, append(claimChecks, leaseChecks...))
+}
+
+// StoreEffects checks what stores note in ports.Effects.
+func StoreEffects(t *testing.T, open func(testing.TB) Stores) { runStores(t, open, storeEffectChecks) }
 
 // Operator is for whom the stores of these suites are opened.
 const Operator = "carol@desk"

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"debug/buildinfo"
+	"encoding/json"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// component is one thing in a CycloneDX bill of materials.
+type component struct {
+	Type    string `json:"type"`
+	Name    string `json:"name"`
+	Version string `json:"version,omitempty"`
+	PURL    string `json:"purl,omitempty"`
+	Ref     string `json:"bom-ref,omitempty"`
+	Hashes  []hash `json:"hashes,omitempty"`
+}
+
+type hash struct {
+	Algorithm string `json:"alg"`
+	Content   string `json:"content"`
+}
+
+type dependency struct {
+	Ref  string   `json:"ref"`
+	Uses []string `json:"dependsOn"`
+}
+
+// bill is CycloneDX 1.6, without serial number and time, which would differ
+// from one making to the next.
+type bill struct {
+	Format       string               `json:"bomFormat"`
+	Spec         string               `json:"specVersion"`
+	Version      int                  `json:"version"`
+	Metadata     map[string]component `json:"metadata"`
+	Components   []component          `json:"components"`
+	Dependencies []dependency         `json:"dependencies"`
+}
+
+// billOf lists the binaries of a folder, and the modules that the linker put
+// into them, which is what the binaries say of themselves.
+func billOf(folder, version string) ([]byte, error) {
+	b := bill{Format: "CycloneDX", Spec: "1.6", Version: 1, Metadata: map[string]component{
+		"component": {Type: "application", Name: "tenantry", Version: version, Ref: "tenantry@" + version},
+	}}
+	modules := map[string]component{}
+	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := buildinfo.ReadFile(path)
+		if err != nil {
+			return nil //nolint:nilerr // a file that is no Go binary has no modules
+		}
+		name, err := filepath.Rel(folder, path)
+		if err != nil {
+			return err
+		}
+		sum, err := sumOf(path)
+		if err != nil {
+			return err
+		}
+		binary := component{Type: "application", Name: filepath.ToSlash(name), Version: version, Ref: "file:" + filepath.ToSlash(name), Hashes: []hash{{"SHA-256", sum}}}
+		b.Components = append(b.Components, binary)
+		uses := map[string]component{}
+		for _, c := range modulesOf(info) {
+			uses[c.Ref] = c
+		}
+		maps.Copy(modules, uses)
+		b.Dependencies = append(b.Dependencies, dependency{binary.Ref, slices.Sorted(maps.Keys(uses))})
+		return nil
+	})
+	for _, ref := range slices.Sorted(maps.Keys(modules)) {
+		b.Components = append(b.Components, modules[ref])
+	}
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.MarshalIndent(b, "", "  ")
+	return append(text, '\n'), err
+}
+
+// modulesOf is Go itself and every module in a binary.
+func modulesOf(info *buildinfo.BuildInfo) []component {
+	all := []component{module("stdlib", strings.TrimPrefix(info.GoVersion, "go"))}
+	for _, m := range info.Deps {
+		if m.Replace != nil {
+			m = m.Replace
+		}
+		all = append(all, module(m.Path, m.Version))
+	}
+	return all
+}
+
+func module(path, version string) component {
+	url := "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")
+	return component{Type: "library", Name: path, Version: version, PURL: url, Ref: url}
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command release makes what a release publishes, in the folder dist: for each
+// platform an archive with the binary, the plugins and their catalog, and a
+// bill of materials; and the SHA-256 of all of them.
+//
+//	go run ./.ci/release -version 0.2.0 -commit 0123456789ab
+//
+// The same source and the same Go give the same bytes, wherever and whenever
+// they are made.
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+var platforms = []string{"linux/amd64", "linux/arm64"}
+
+func main() {
+	var r release
+	flag.StringVar(&r.version, "version", "", "version of the release")
+	flag.StringVar(&r.commit, "commit", "unknown", "commit it is made from")
+	flag.StringVar(&r.dir, "dir", "dist", "folder that the files go to; what is in it is removed")
+	flag.Parse()
+	if r.version == "" || flag.NArg() > 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	if err := r.make(); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+type release struct{ version, commit, dir string }
+
+func (r release) make() error {
+	scratch, err := os.MkdirTemp("", "tenantry-release-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(scratch) }()
+	if err := os.RemoveAll(r.dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(r.dir, 0o755); err != nil { //nolint:gosec // to be published
+		return err
+	}
+	here := filepath.Join(scratch, "here")
+	if err := r.build(runtime.GOOS+"/"+runtime.GOARCH, here); err != nil {
+		return err
+	}
+	catalog, err := described(here)
+	if err != nil {
+		return err
+	}
+	for _, platform := range platforms {
+		name := "tenantry_" + r.version + "_" + strings.ReplaceAll(platform, "/", "_")
+		folder := filepath.Join(scratch, name)
+		if err := r.build(platform, folder); err != nil {
+			return err
+		}
+		if err := writeCatalog(catalog, filepath.Join(folder, "plugins")); err != nil {
+			return err
+		}
+		if err := r.publish(folder, filepath.Join(r.dir, name)); err != nil {
+			return err
+		}
+	}
+	return writeSums(r.dir)
+}
+
+// publish writes the archive of a folder, and what is in it.
+func (r release) publish(folder, to string) error {
+	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md"} {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(folder, name), content, 0o644); err != nil { //nolint:gosec // to be published
+			return err
+		}
+	}
+	bill, err := billOf(folder, r.version)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(to+".cdx.json", bill, 0o644); err != nil { //nolint:gosec // to be published
+		return err
+	}
+	return writeArchive(folder, to+".tar.gz")
+}
+
+// build compiles everything for a platform into a folder.
+func (r release) build(platform, folder string) error {
+	plugins, err := filepath.Glob("plugins/*/main.go")
+	if err != nil {
+		return err
+	}
+	linker := "-s -w -X main.version=" + r.version + " -X main.commit=" + r.commit
+	targets := [][2]string{{"app/tenantry", "tenantry"}}
+	for _, file := range plugins {
+		dir := filepath.Dir(file)
+		targets = append(targets, [2]string{dir, filepath.Join("plugins", filepath.Base(dir))})
+	}
+	system, machine, _ := strings.Cut(platform, "/")
+	for _, target := range targets {
+		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", linker, "-o", filepath.Join(folder, target[1]), "./"+target[0]) //nolint:gosec,noctx // a build may take as long as it takes
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system, "GOARCH="+machine, "GOFLAGS=-mod=readonly", "GOAMD64=v1", "GOARM64=v8.0")
+		cmd.Stderr = os.Stderr
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("build %s for %s: %w", target[0], platform, err)
+		}
+	}
+	return nil
+}
+
+// catalog is a plugin catalog, of which only the checksums matter here.
+type catalog struct {
+	Plugins []map[string]any `json:"plugins"`
+}
+
+// described has the plugins that run on this machine say what they are, which
+// is the same on every platform.
+func described(folder string) (c catalog, err error) {
+	plugins, err := filepath.Glob(filepath.Join(folder, "plugins", "*"))
+	if err != nil {
+		return c, err
+	}
+	dir := filepath.Join(folder, "plugins")
+	cmd := exec.Command(filepath.Join(folder, "tenantry"), append([]string{"plugin", "add", "--plugin-dir", dir, "--data-dir", folder}, plugins...)...) //nolint:gosec,noctx // what was just built; it has deadlines
+	cmd.Stderr = os.Stderr
+	if err := cmd.Run(); err != nil {
+		return c, fmt.Errorf("plugin add: %w", err)
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, "catalog.json"))
+	if err != nil {
+		return c, err
+	}
+	return c, json.Unmarshal(raw, &c)
+}
+
+// writeCatalog writes a catalog with the checksums of a folder's files.
+func writeCatalog(c catalog, dir string) error {
+	var own catalog
+	for _, entry := range c.Plugins {
+		file, _ := entry["file"].(string)
+		sum, err := sumOf(filepath.Join(dir, file))
+		if err != nil {
+			return err
+		}
+		copied := map[string]any{}
+		for name, value := range entry {
+			copied[name] = value
+		}
+		copied["sha256"] = sum
+		own.Plugins = append(own.Plugins, copied)
+	}
+	text, err := json.MarshalIndent(own, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "catalog.json"), append(text, '\n'), 0o644) //nolint:gosec // to be published
+}
+
+func sumOf(file string) (string, error) {
+	content, err := os.ReadFile(file)
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:]), err
+}
+
+// writeSums writes what `sha256sum --check` reads.
+func writeSums(dir string) error {
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		return err
+	}
+	slices.Sort(files)
+	var list strings.Builder
+	for _, file := range files {
+		sum, err := sumOf(file)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&list, "%s  %s\n", sum, filepath.Base(file))
+	}
+	return os.WriteFile(filepath.Join(dir, "SHA256SUMS"), []byte(list.String()), 0o644) //nolint:gosec // to be published
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// folder is one with a Go binary, which is this test, and a text.
+func folder(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "tenantry_1.2.3_linux_amd64")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "plugins"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"tenantry": binary, "plugins/mail-example": binary, "LICENSE": []byte("text")} {
+		mode := os.FileMode(0o700)
+		if name == "LICENSE" {
+			mode = 0o600
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), content, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// TestSameContentSameArchive: when and by whom the files were made leaves no
+// trace in the archive.
+func TestSameContentSameArchive(t *testing.T) {
+	one, two := folder(t), folder(t)
+	if err := os.Chtimes(filepath.Join(two, "LICENSE"), time.Unix(1, 0), time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	var packed [2][]byte
+	for i, dir := range []string{one, two} {
+		to := filepath.Join(t.TempDir(), "x.tar.gz")
+		if err := writeArchive(dir, to); err != nil {
+			t.Fatal(err)
+		}
+		packed[i], _ = os.ReadFile(to)
+	}
+	if !bytes.Equal(packed[0], packed[1]) {
+		t.Error("two archives of the same content differ")
+	}
+	zip, err := gzip.NewReader(bytes.NewReader(packed[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	modes := map[string]int64{}
+	for archive := tar.NewReader(zip); ; {
+		head, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		modes[head.Name] = head.Mode
+	}
+	root := filepath.Base(one) + "/"
+	if len(modes) != 3 || modes[root+"tenantry"] != 0o755 || modes[root+"plugins/mail-example"] != 0o755 || modes[root+"LICENSE"] != 0o644 {
+		t.Errorf("it holds %v", modes)
+	}
+}
+
+// TestBillListsWhatIsInside: each binary with its checksum, Go, and how they
+// hang together; the same each time.
+func TestBillListsWhatIsInside(t *testing.T) {
+	dir := folder(t)
+	raw, err := billOf(dir, "1.2.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, _ := billOf(dir, "1.2.3")
+	if !bytes.Equal(raw, again) {
+		t.Error("two bills differ")
+	}
+	var b bill
+	if err := json.Unmarshal(raw, &b); err != nil || b.Format != "CycloneDX" || b.Spec != "1.6" {
+		t.Fatalf("%v: %s", err, raw)
+	}
+	sum, _ := sumOf(filepath.Join(dir, "tenantry"))
+	refs, hashed := map[string]bool{}, 0
+	for _, c := range b.Components {
+		refs[c.Ref] = true
+		if len(c.Hashes) == 1 && c.Hashes[0].Content == sum {
+			hashed++
+		}
+	}
+	if hashed != 2 || len(b.Dependencies) != 2 {
+		t.Errorf("%d binaries: %s", hashed, raw)
+	}
+	stdlib := false
+	for _, d := range b.Dependencies {
+		for _, ref := range d.Uses {
+			stdlib = stdlib || strings.HasPrefix(ref, "pkg:golang/stdlib@1.")
+			if !refs[ref] {
+				t.Errorf("%s is no component", ref)
+			}
+		}
+	}
+	if !stdlib {
+		t.Error("Go itself is missing")
+	}
+}
+
+// TestCatalogOfAnotherPlatform: it says the same of the plugins, with the
+// checksums of that platform's files.
+func TestCatalogOfAnotherPlatform(t *testing.T) {
+	dir := filepath.Join(folder(t), "plugins")
+	if err := writeCatalog(catalog{[]map[string]any{{"name": "example", "file": "mail-example", "sha256": "of another"}}}, dir); err != nil {
+		t.Fatal(err)
+	}
+	raw, _ := os.ReadFile(filepath.Join(dir, "catalog.json"))
+	sum, _ := sumOf(filepath.Join(dir, "mail-example"))
+	var c catalog
+	if err := json.Unmarshal(raw, &c); err != nil || len(c.Plugins) != 1 || c.Plugins[0]["sha256"] != sum || c.Plugins[0]["name"] != "example" {
+		t.Errorf("%v: %s", err, raw)
+	}
+	if err := writeCatalog(catalog{[]map[string]any{{"name": "gone", "file": "gone"}}}, dir); err == nil {
+		t.Error("a plugin that was not built is in the catalog")
+	}
+}

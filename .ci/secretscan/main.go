@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command secretscan fails when a file holds something that looks like a
+// secret: one of our API keys, a private key, a client secret of Microsoft
+// Entra, and the best-known of other services.
+//
+//	git ls-files -z | go run ./.ci/secretscan
+//
+// It reads the names of files from its input, so that it looks at exactly what
+// would be published. A line that is meant to be there says so with a reason,
+// and only in a test: `secretscan:allow …`.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+)
+
+// patterns are what secrets look like. Key prefixes are a setting, so any is
+// taken for one.
+var patterns = []struct {
+	name string
+	form *regexp.Regexp
+}{
+	{"an API key", regexp.MustCompile(`\b[a-z][a-z0-9]{1,15}_(live|trial)_[0-9a-f]{48}\b`)},
+	{"a private key", regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----\s*[A-Za-z0-9+/]{40}`)},
+	{"a private key as a string", regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----\\n[A-Za-z0-9+/]{40}`)},
+	{"an age identity", regexp.MustCompile(`\bAGE-SECRET-KEY-1[0-9A-Z]{58}\b`)},
+	{"a client secret", regexp.MustCompile(`(^|[^A-Za-z0-9_~.-])[A-Za-z0-9_~.-]{3}[78]Q~[A-Za-z0-9_~.-]{31,34}($|[^A-Za-z0-9_~.-])`)},
+	{"a cloud key", regexp.MustCompile(`\b(AKIA[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{36}|xox[bp]-[0-9A-Za-z-]{20,})\b`)},
+	{"a signed token", regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{16,}\.eyJ[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{32,}`)},
+}
+
+const allow = "secretscan:allow "
+
+func main() {
+	found, err := run(os.Stdin, os.Stdout)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "secretscan:", err)
+		os.Exit(2)
+	}
+	if found > 0 {
+		fmt.Fprintln(os.Stderr, "secretscan: take it out, and consider it known: revoke it. Make test values in the test instead of writing them down.")
+		os.Exit(1)
+	}
+}
+
+// run looks at the files that the input names and says what it found, without
+// repeating it.
+func run(names io.Reader, out io.Writer) (found int, err error) {
+	list := bufio.NewScanner(names)
+	list.Split(byNUL)
+	for list.Scan() {
+		content, err := os.ReadFile(list.Text())
+		if os.IsNotExist(err) {
+			continue // deleted, and not yet committed
+		}
+		if err != nil {
+			return found, err
+		}
+		for _, hit := range scan(content, mayAllow(list.Text())) {
+			found++
+			_, _ = fmt.Fprintf(out, "%s:%d: looks like %s\n", list.Text(), hit.line, hit.what)
+		}
+	}
+	return found, list.Err()
+}
+
+type hit struct {
+	line int
+	what string
+}
+
+func scan(content []byte, allowed bool) (hits []hit) {
+	for _, p := range patterns {
+		for _, at := range p.form.FindAllIndex(content, -1) {
+			if !allowed || !bytes.Contains(lineAt(content, at[0]), []byte(allow)) {
+				hits = append(hits, hit{bytes.Count(content[:at[0]], []byte("\n")) + 1, p.name})
+			}
+		}
+	}
+	return hits
+}
+
+func lineAt(content []byte, at int) []byte {
+	begin := bytes.LastIndexByte(content[:at], '\n') + 1
+	if end := bytes.IndexByte(content[at:], '\n'); end >= 0 {
+		return content[begin : at+end]
+	}
+	return content[begin:]
+}
+
+// mayAllow reports whether a file is a test's, so that what it holds opens
+// nothing.
+func mayAllow(name string) bool {
+	return strings.HasSuffix(name, "_test.go") || strings.Contains(name, "/testdata/")
+}
+
+func byNUL(data []byte, end bool) (advance int, token []byte, err error) {
+	if i := bytes.IndexByte(data, 0); i >= 0 {
+		return i + 1, data[:i], nil
+	}
+	if end && len(data) > 0 {
+		return len(data), data, nil
+	}
+	return 0, nil, nil
+}

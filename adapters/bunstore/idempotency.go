@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/core/idempotency"
+	"github.com/tenantry/tenantry/ports"
+)
+
+type idempotencyRow struct {
+	bun.BaseModel `bun:"table:idempotency_keys,alias:i"`
+
+	AccountID   string `bun:",pk"`
+	KeyHash     []byte `bun:",pk"`
+	Fingerprint []byte
+	Attempt     string
+	LeasedUntil int64 // see clock
+	Answer      []byte
+	CreatedAt   time.Time
+	ExpiresAt   time.Time
+}
+
+// clock is the database's own time in microseconds, which leases are measured
+// by: it is the one clock that all replicas share.
+func (s *Store) clock() bun.Safe {
+	if s.postgres() {
+		return "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+	}
+	return "CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER)"
+}
+
+// Remembered implements ports.Idempotency.
+func (s *Store) Remembered(ctx context.Context, at idempotency.Place) (idempotency.Record, bool, error) {
+	var row struct {
+		idempotencyRow `bun:",extend"`
+
+		Leased bool
+	}
+	err := s.run(ctx, "look an idempotency key up", func(ctx context.Context, db bun.IDB) error {
+		return db.NewSelect().Model(&row).Column("fingerprint", "attempt", "answer", "expires_at").
+			ColumnExpr("leased_until > ? AS leased", s.clock()).
+			Where("account_id = ?", account(at.Account)).Where("key_hash = ?", at.Key[:]).Scan(ctx)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return idempotency.Record{}, false, nil
+	}
+	if err != nil {
+		return idempotency.Record{}, false, err
+	}
+	return idempotency.Record{
+		Fingerprint: row.Fingerprint, Attempt: row.Attempt, Leased: row.Leased, Answer: row.Answer, ExpiresAt: row.ExpiresAt.UTC(),
+	}, true, nil
+}
+
+// Claim implements ports.Idempotency.
+func (s *Store) Claim(ctx context.Context, c ports.Claim) (string, bool, error) {
+	row := idempotencyRow{
+		AccountID: account(c.Place.Account), KeyHash: c.Place.Key[:], Fingerprint: c.Fingerprint, Attempt: newID(),
+		CreatedAt: micro(c.Now), ExpiresAt: micro(c.Now.Add(idempotency.Kept)),
+	}
+	won, err := s.decides(ctx, "claim an idempotency key", func(db bun.IDB) (sql.Result, error) {
+		return db.NewInsert().Model(&row).Value("leased_until", "? + ?", s.clock(), c.Lease.Microseconds()).
+			On("CONFLICT DO NOTHING").Exec(ctx)
+	})
+	return row.Attempt, won, err
+}
+
+// TakeOver implements ports.Idempotency.
+func (s *Store) TakeOver(ctx context.Context, from string, c ports.Claim) (string, bool, error) {
+	attempt := newID()
+	won, err := s.decides(ctx, "take an idempotency key over", func(db bun.IDB) (sql.Result, error) {
+		return s.ofAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), c.Place, from).
+			Set("attempt = ?", attempt).Set("fingerprint = ?", c.Fingerprint).Set("answer = NULL").
+			Set("leased_until = ? + ?", s.clock(), c.Lease.Microseconds()).
+			Set("expires_at = ?", micro(c.Now.Add(idempotency.Kept))).
+			Where("leased_until <= ?", s.clock()).
+			Where("answer IS NULL OR expires_at <= ?", micro(c.Now)).Exec(ctx)
+	})
+	return attempt, won, err
+}
+
+// Hold implements ports.Idempotency.
+func (s *Store) Hold(ctx context.Context, at idempotency.Place, attempt string, lease time.Duration) (bool, error) {
+	return s.decides(ctx, "hold an idempotency key", func(db bun.IDB) (sql.Result, error) {
+		return s.ofAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), at, attempt).
+			Set("leased_until = ? + ?", s.clock(), lease.Microseconds()).Where("answer IS NULL").Exec(ctx)
+	})
+}
+
+// Finish implements ports.Idempotency.
+func (s *Store) Finish(ctx context.Context, at idempotency.Place, attempt string, answer []byte, until time.Time) (bool, error) {
+	return s.decides(ctx, "finish an idempotency key", func(db bun.IDB) (sql.Result, error) {
+		return s.ofAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), at, attempt).
+			Set("answer = ?", answer).Set("leased_until = 0").Set("expires_at = ?", micro(until)).Exec(ctx)
+	})
+}
+
+// Leave implements ports.Idempotency.
+func (s *Store) Leave(ctx context.Context, at idempotency.Place, attempt string, until time.Time) (bool, error) {
+	return s.decides(ctx, "leave an idempotency key", func(db bun.IDB) (sql.Result, error) {
+		return s.ofAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), at, attempt).
+			Set("leased_until = 0").Set("expires_at = ?", micro(until)).Where("answer IS NULL").Exec(ctx)
+	})
+}
+
+// Release implements ports.Idempotency.
+func (s *Store) Release(ctx context.Context, at idempotency.Place, attempt string) (bool, error) {
+	return s.decides(ctx, "release an idempotency key", func(db bun.IDB) (sql.Result, error) {
+		return db.NewDelete().Model((*idempotencyRow)(nil)).
+			Where("account_id = ?", account(at.Account)).Where("key_hash = ?", at.Key[:]).
+			Where("attempt = ?", attempt).Where("answer IS NULL").Exec(ctx)
+	})
+}
+
+// Reap implements ports.Idempotency.
+func (s *Store) Reap(ctx context.Context, now time.Time, most int) (int, error) {
+	var gone int64
+	err := s.run(ctx, "reap idempotency keys", func(ctx context.Context, db bun.IDB) error {
+		over := db.NewSelect().Model((*idempotencyRow)(nil)).Column("account_id", "key_hash").
+			Where("expires_at <= ?", micro(now)).Where("leased_until <= ?", s.clock()).Limit(int64(most))
+		res, err := db.NewDelete().Model((*idempotencyRow)(nil)).Where("(account_id, key_hash) IN (?)", over).
+			Where("expires_at <= ?", micro(now)).Where("leased_until <= ?", s.clock()).Exec(ctx)
+		if err == nil {
+			gone, err = res.RowsAffected()
+		}
+		return err
+	})
+	return int(gone), err
+}
+
+// EndLeases gives all keys free for their requests to run again. It is for the
+// start of the one process of an embedded database: whoever held them is gone.
+func (s *Store) EndLeases(ctx context.Context) error {
+	return s.run(ctx, "end leases", func(ctx context.Context, db bun.IDB) error {
+		_, err := db.NewUpdate().Model((*idempotencyRow)(nil)).Set("leased_until = 0").Where("leased_until > 0").Exec(ctx)
+		return err
+	})
+}
+
+// ofAttempt is a change of the row only as long as the attempt has it.
+func (s *Store) ofAttempt(q *bun.UpdateQuery, at idempotency.Place, attempt string) *bun.UpdateQuery {
+	return q.Where("account_id = ?", account(at.Account)).Where("key_hash = ?", at.Key[:]).Where("attempt = ?", attempt)
+}
+
+// decides runs a statement on one key and reports whether it found the row as
+// it has to be.
+func (s *Store) decides(ctx context.Context, doing string, exec func(db bun.IDB) (sql.Result, error)) (bool, error) {
+	var n int64
+	err := s.run(ctx, doing, func(_ context.Context, db bun.IDB) error {
+		res, err := exec(db)
+		if err == nil {
+			n, err = res.RowsAffected()
+		}
+		return err
+	})
+	return n > 0, err
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// mutable is the condition on the owner as it stands in this package's source.
+var mutable = regexp.MustCompile(`(?:\w+\.)?account_id = (?:\?|\w+\.account_id)`)
+
+// mutant is the package with one condition less.
+type mutant struct {
+	file, where string
+	source      []byte
+}
+
+// mutants makes one for each condition. A placeholder stays, so that only the
+// condition is gone and not the query's form.
+func mutants(t *testing.T) (all []mutant) {
+	t.Helper()
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range mutable.FindAllIndex(source, -1) {
+			instead := "1 = 1"
+			if source[at[1]-1] == '?' {
+				instead = "? IS NOT NULL"
+			}
+			changed := append(append(bytes.Clone(source[:at[0]]), instead...), source[at[1]:]...)
+			line := bytes.Count(source[:at[0]], []byte("\n")) + 1
+			all = append(all, mutant{file, fmt.Sprintf("%s:%d: %s", file, line, lineOf(source, at[0])), changed})
+		}
+	}
+	if len(all) < 50 {
+		t.Fatalf("only %d conditions were found", len(all))
+	}
+	return all
+}
+
+func lineOf(source []byte, at int) string {
+	begin := bytes.LastIndexByte(source[:at], '\n') + 1
+	line, _, _ := bytes.Cut(source[begin:], []byte("\n"))
+	return string(bytes.TrimSpace(line))
+}
+
+// spared are conditions that follow from others, with the reason.
+var spared = map[string]string{
+	"h.account_id = t.account_id AND h.guid = t.guid": "a GUID has one row of a tenant, that of its holder; the statement is the operator's",
+}
+
+// TestNoConditionOnTheOwnerIsIdle takes each condition on the owner out of the
+// source in turn and has the tests of ownership run: they must fail. One of
+// them, another each time, unless TENANTRY_SOAK asks for all.
+func TestNoConditionOnTheOwnerIsIdle(t *testing.T) {
+	t.Parallel()
+	all := mutants(t)
+	if os.Getenv("TENANTRY_SOAK") == "" {
+		i := rand.IntN(len(all))
+		all = all[i : i+1]
+	}
+	used := map[string]bool{}
+	for _, m := range all {
+		if exception := sparedBy(m); exception != "" {
+			used[exception] = true
+			continue
+		}
+		if out, survived := m.lives(t); survived {
+			t.Errorf("no test notices when the condition is gone from %s\n%s", m.where, out)
+		}
+	}
+	for exception := range spared {
+		if len(all) > 1 && !used[exception] {
+			t.Errorf("nothing is spared by %q", exception)
+		}
+	}
+}
+
+func sparedBy(m mutant) string {
+	for exception := range spared {
+		if strings.Contains(m.where, exception) {
+			return exception
+		}
+	}
+	return ""
+}
+
+// lives reports whether the tests of ownership pass on the mutant.
+func (m mutant) lives(t *testing.T) (out []byte, survived bool) {
+	t.Helper()
+	dir := t.TempDir()
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed, overlay := filepath.Join(dir, m.file), filepath.Join(dir, "overlay.json")
+	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(here, m.file): changed}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{changed: m.source, overlay: replace} {
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", overlay, "-count=1", "-run", "^TestEveryStatementNamesTheOwner$", ".")
+	out, err = cmd.CombinedOutput()
+	if err != nil && !bytes.Contains(out, []byte("--- FAIL")) {
+		t.Fatalf("%s: the mutant does not run: %v\n%s", m.where, err, out)
+	}
+	return out, err == nil
+}

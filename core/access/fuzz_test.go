@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package access_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/secret"
+)
+
+var keyForm = regexp.MustCompile(`^tny_(live|trial)_[0-9a-f]{48}$`)
+
+// FuzzParseKey: exactly the published form is a key.
+func FuzzParseKey(f *testing.F) {
+	for _, seed := range []string{"", "tny", "tny_live_", "tny_live_" + strings.Repeat("0", 48), "tny_trial_" + strings.Repeat("f", 48), "tny_live_" + strings.Repeat("F", 48), "tny__" + strings.Repeat("0", 48), "x_live_\x00"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		form, err := access.ParseKey("tny", secret.New(raw))
+		if good := keyForm.MatchString(raw); good != (err == nil) {
+			t.Errorf("%q: %v, %v", raw, form, err)
+		}
+		if err != nil && len(raw) > 30 && strings.Contains(err.Error(), raw) {
+			t.Errorf("the error repeats %q", raw)
+		}
+	})
+}
+
+// FuzzBearer: a token has no blank around it, and comes from the header.
+func FuzzBearer(f *testing.F) {
+	for _, seed := range []string{"", "Bearer", "Bearer x", "bearer  x ", "Basic x", "Bearer\tx", "Bearer x y", "BEARER \x00"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, header string) {
+		token, err := access.Bearer([]string{header})
+		if err == nil && (token == "" || strings.Trim(token, " \t") != token || !strings.HasSuffix(strings.TrimRight(header, " \t"), token)) {
+			t.Errorf("%q gives %q", header, token)
+		}
+		if _, err := access.Bearer([]string{header, header}); err == nil {
+			t.Errorf("%q twice is taken", header)
+		}
+	})
+}
+
+// FuzzCheckEmail: what is taken has one @ and nothing that breaks a line.
+func FuzzCheckEmail(f *testing.F) {
+	for _, seed := range []string{"", "a@b.example", "a b@c.example", "a@b@c.example", "a@b.example\r\nBcc: x@y.example", "ä@b.example", "<a@b.example>"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, email string) {
+		if access.CheckEmail(email) == nil && (!strings.Contains(email, "@") || strings.ContainsAny(email, "\r\n\x00")) {
+			t.Errorf("%q is taken", email)
+		}
+	})
+}

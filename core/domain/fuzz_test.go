@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package domain_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tenantry/tenantry/core/domain"
+)
+
+// FuzzName: what is taken is canonical, and stays itself.
+func FuzzName(f *testing.F) {
+	for _, seed := range []string{"", "example.com", "EXAMPLE.com.", "müller.example", "xn--mller-kva.example", "a。example", "co.uk", "a.onmicrosoft.com", "127.0.0.1", "a\x00.example", "xn--a.example"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		looked := domain.Lookup(raw)
+		if looked != domain.NoName && domain.Lookup(looked) != looked {
+			t.Errorf("%q: %q is looked up as %q", raw, looked, domain.Lookup(looked))
+		}
+		name, err := domain.Name(raw)
+		if err != nil {
+			return
+		}
+		if again, err := domain.Name(name); err != nil || again != name || looked != name {
+			t.Errorf("%q: %q becomes %q, %v; looked up as %q", raw, name, again, err, looked)
+		}
+		if len(name) > 253 || name != strings.ToLower(name) || strings.HasSuffix(name, ".onmicrosoft.com") || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" {
+			t.Errorf("%q gives %q", raw, name)
+		}
+	})
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mailbox_test
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/secret"
+)
+
+// FuzzAddress: what is taken is a plain address on the domain, and stays
+// itself.
+func FuzzAddress(f *testing.F) {
+	for _, seed := range []string{"", "ada@example.com", "ADA@Example.COM", "a@b@example.com", `"a b"@example.com`, "a@example.com\r\nBcc: x@y.example", "a@sub.example.com", ".a@example.com", "<a@example.com>"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		got, err := mailbox.CheckAddresses("example.com", []mailbox.Spec{{DisplayName: "A", Address: raw}})
+		if err != nil {
+			return
+		}
+		address := got[0].Address
+		if local, ok := strings.CutSuffix(address, "@example.com"); !ok || local == "" || len(local) > 64 || strings.ContainsFunc(local, func(c rune) bool { return c > unicode.MaxASCII || c <= ' ' || strings.ContainsRune(`"<>@,;:\()[]`, c) }) {
+			t.Errorf("%q gives %q", raw, address)
+		}
+		if again, err := mailbox.CheckAddresses("example.com", got); err != nil || again[0].Address != address {
+			t.Errorf("%q: %q becomes %v, %v", raw, address, again, err)
+		}
+	})
+}
+
+// FuzzDisplayName: what is taken can be seen, breaks no line and stays itself.
+func FuzzDisplayName(f *testing.F) {
+	for _, seed := range []string{"", " ", "Ada", " Ada ", "\u202egnp.exe", "\u200b", "a\r\nb", "a\x00", "\xff", strings.Repeat("ä", 257)} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		name, err := mailbox.DisplayName(raw, "body.name")
+		if err != nil {
+			return
+		}
+		if again, err := mailbox.DisplayName(name, "body.name"); err != nil || again != name {
+			t.Errorf("%q: %q becomes %q, %v", raw, name, again, err)
+		}
+		if name == "" || strings.ContainsAny(name, "\r\n\x00\u202e") {
+			t.Errorf("%q gives %q", raw, name)
+		}
+	})
+}
+
+// FuzzPassword: no refusal repeats it.
+func FuzzPassword(f *testing.F) {
+	for _, seed := range []string{"", "1234567", "Correct-Horse-7", strings.Repeat("a", 257), "\x00\xff"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		if err := mailbox.CheckPassword(secret.New(raw)); err != nil && len(raw) > 20 && strings.Contains(err.Error(), raw) {
+			t.Errorf("the error repeats %q", raw)
+		}
+	})
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/idempotency"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// Each of these breaks one promise of ports.Idempotency or ports.Effects.
+type (
+	everyoneWins  struct{ Stores } // looks first, then inserts
+	sharedKeys    struct{ Stores }
+	impatient     struct{ Stores }
+	unfenced      struct{ Stores }
+	hostClock     struct{ Stores }
+	neverLeft     struct{ Stores }
+	answersLost   struct{ Stores }
+	cutAnswers    struct{ Stores }
+	reapsRunning  struct{ Stores }
+	reapsAtOnce   struct{ Stores }
+	oneAttempt    struct{ Stores }
+	eternalAnswer struct{ Stores }
+	silentChanges struct{ Stores }
+	loudReads     struct{ Stores }
+)
+
+func (b everyoneWins) Claim(ctx context.Context, c ports.Claim) (string, bool, error) {
+	attempt, won, err := b.Stores.Claim(ctx, c)
+	if r, found, _ := b.Remembered(ctx, c.Place); !won && found && r.Answer == nil {
+		return r.Attempt, true, nil
+	}
+	return attempt, won, err
+}
+
+func (b sharedKeys) Remembered(ctx context.Context, at idempotency.Place) (idempotency.Record, bool, error) {
+	if r, found, err := b.Stores.Remembered(ctx, at); found || err != nil {
+		return r, found, err
+	}
+	all, err := b.Accounts(ctx)
+	for _, a := range all {
+		if r, found, err := b.Stores.Remembered(ctx, idempotency.Place{Account: a.ID, Key: at.Key}); found || err != nil {
+			return r, found, err
+		}
+	}
+	return idempotency.Record{}, false, err
+}
+
+// impatient takes a key from whoever works on it.
+func (b impatient) TakeOver(ctx context.Context, from string, c ports.Claim) (string, bool, error) {
+	_, _ = b.Hold(ctx, c.Place, from, over)
+	return b.Stores.TakeOver(ctx, from, c)
+}
+
+// unfenced stores for whoever has the key.
+func (b unfenced) Finish(ctx context.Context, at idempotency.Place, attempt string, answer []byte, until time.Time) (bool, error) {
+	if r, found, _ := b.Remembered(ctx, at); found {
+		attempt = r.Attempt
+	}
+	return b.Stores.Finish(ctx, at, attempt, answer, until)
+}
+
+// hostClock measures leases by the caller's clock.
+func (b hostClock) TakeOver(ctx context.Context, from string, c ports.Claim) (string, bool, error) {
+	if c.Now.Sub(now) > c.Lease {
+		_, _ = b.Hold(ctx, c.Place, from, over)
+	}
+	return b.Stores.TakeOver(ctx, from, c)
+}
+
+func (b neverLeft) Leave(context.Context, idempotency.Place, string, time.Time) (bool, error) {
+	return true, nil
+}
+
+func (b answersLost) Release(ctx context.Context, at idempotency.Place, attempt string) (bool, error) {
+	if r, found, _ := b.Remembered(ctx, at); found && r.Answer != nil && r.Attempt == attempt {
+		return true, nil
+	}
+	return b.Stores.Release(ctx, at, attempt)
+}
+
+func (b cutAnswers) Finish(ctx context.Context, at idempotency.Place, attempt string, answer []byte, until time.Time) (bool, error) {
+	return b.Stores.Finish(ctx, at, attempt, answer[:min(len(answer), 1000)], until)
+}
+
+func (b reapsRunning) Reap(ctx context.Context, at time.Time, most int) (int, error) {
+	n, err := b.Stores.Reap(ctx, at, most)
+	all, _ := b.Accounts(ctx)
+	for _, a := range all {
+		for key := range byte(10) {
+			place := idempotency.Place{Account: a.ID, Key: [32]byte{key}}
+			if r, found, _ := b.Remembered(ctx, place); found && r.Leased {
+				_, _ = b.Release(ctx, place, r.Attempt)
+			}
+		}
+	}
+	return n, err
+}
+
+func (b reapsAtOnce) Reap(ctx context.Context, at time.Time, _ int) (int, error) {
+	return b.Stores.Reap(ctx, at, 1000)
+}
+
+// oneAttempt gives every attempt the same name.
+func (b oneAttempt) Claim(ctx context.Context, c ports.Claim) (string, bool, error) {
+	_, won, err := b.Stores.Claim(ctx, c)
+	return "attempt", won, err
+}
+
+func (b eternalAnswer) TakeOver(ctx context.Context, from string, c ports.Claim) (string, bool, error) {
+	if r, found, err := b.Remembered(ctx, c.Place); found && r.Answer != nil || err != nil {
+		return "", false, err
+	}
+	return b.Stores.TakeOver(ctx, from, c)
+}
+
+func (b silentChanges) SaveTenant(ctx context.Context, owner access.AccountID, t tenant.Tenant) error {
+	return b.Stores.SaveTenant(ports.WithEffects(ctx, &ports.Effects{}), owner, t)
+}
+
+func (b loudReads) Tenants(ctx context.Context, owner access.AccountID) ([]tenant.Tenant, error) {
+	ports.NoteChanged(ctx)
+	return b.Stores.Tenants(ctx, owner)
+}
+
+func TestBrokenClaimsAreNoticed(t *testing.T) {
+	for name, b := range map[string]struct {
+		suite []storeCheck
+		spoil func(Stores) Stores
+	}{
+		"a race has several winners":      {claimChecks, func(s Stores) Stores { return everyoneWins{s} }},
+		"accounts share keys":             {claimChecks, func(s Stores) Stores { return sharedKeys{s} }},
+		"a live lease is taken over":      {leaseChecks, func(s Stores) Stores { return impatient{s} }},
+		"a late owner writes":             {leaseChecks, func(s Stores) Stores { return unfenced{s} }},
+		"the caller's clock ends a lease": {leaseChecks, func(s Stores) Stores { return hostClock{s} }},
+		"a left key stays leased":         {leaseChecks, func(s Stores) Stores { return neverLeft{s} }},
+		"an answer can be released":       {claimChecks, func(s Stores) Stores { return answersLost{s} }},
+		"an answer is cut":                {claimChecks, func(s Stores) Stores { return cutAnswers{s} }},
+		"what runs is reaped":             {claimChecks, func(s Stores) Stores { return reapsRunning{s} }},
+		"all is reaped at once":           {claimChecks, func(s Stores) Stores { return reapsAtOnce{s} }},
+		"attempts share a name":           {claimChecks, func(s Stores) Stores { return oneAttempt{s} }},
+		"an answer is kept for ever":      {leaseChecks, func(s Stores) Stores { return eternalAnswer{s} }},
+		"a change is not noted":           {storeEffectChecks, func(s Stores) Stores { return silentChanges{s} }},
+		"a read counts as a change":       {storeEffectChecks, func(s Stores) Stores { return loudReads{s} }},
+	} {
+		t.Run(name, func(t *testing.T) { notices(t, b.suite, b.spoil) })
+	}
+}
