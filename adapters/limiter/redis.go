@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package limiter reaches the Redis in which the replicas count together.
 package limiter
 
 import (
@@ -11,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
+	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 // CheckURL refuses a URL that names no Redis. "" is fine: there is none then.
@@ -32,6 +32,10 @@ func options(address string) (*redis.Options, error) {
 	if err != nil {
 		return nil, errors.New("it is not redis://host:port/number or rediss://…")
 	}
+	o.MaxRetries, o.DialerRetries = -1, 1
+	o.ContextTimeoutEnabled, o.DisableIdentity = true, true
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	logging.Disable() // it would write to standard error, in its own form
 	return o, nil
 }
 
@@ -41,10 +45,7 @@ func Ping(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
-	o.MaxRetries, o.PoolSize = -1, 1
-	o.ContextTimeoutEnabled, o.DisableIdentity = true, true
-	o.DialerRetries = 1
-	logging.Disable() // it would write to standard error, in its own form
+	o.PoolSize = 1
 	client := redis.NewClient(o)
 	defer func() { _ = client.Close() }()
 	if err := client.Ping(ctx).Err(); err != nil {

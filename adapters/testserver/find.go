@@ -5,7 +5,6 @@ package testserver
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"os/user"
@@ -49,15 +48,15 @@ func complete(dir string) bool {
 	return true
 }
 
-// home makes the server's folder and says who runs it: PostgreSQL refuses to
-// run as root, so root hands it to another user.
-func home(password string) (string, *syscall.SysProcAttr, error) {
-	dir, err := os.MkdirTemp("", "tenantry-postgres-")
+// home makes a server's folder with a file that only it may read, and says who
+// runs it: PostgreSQL refuses to run as root, so root hands it to another user.
+func home(server, name, content string) (string, *syscall.SysProcAttr, error) {
+	dir, err := os.MkdirTemp("", "tenantry-"+server+"-")
 	if err != nil {
 		return "", nil, err
 	}
-	file := filepath.Join(dir, "password")
-	if err := os.WriteFile(file, []byte(password), 0o600); err != nil {
+	file := filepath.Join(dir, name)
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		return "", nil, err
 	}
 	// A group of its own: Ctrl-C at the terminal is for the tests, which end
@@ -86,5 +85,5 @@ func unprivileged() (uid, gid int, err error) {
 			return uid, gid, nil
 		}
 	}
-	return 0, 0, fmt.Errorf("PostgreSQL does not run as root, and there is no user postgres or nobody to run it")
+	return 0, 0, errors.New("servers do not run as root here, and there is no user postgres or nobody to run one")
 }

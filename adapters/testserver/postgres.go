@@ -64,7 +64,7 @@ func StartPostgres(ctx context.Context) (*Postgres, error) {
 		return nil, err
 	}
 	password, user := rand.Text(), "tenantry"
-	dir, who, err := home(password)
+	dir, who, err := home("postgres", "password", password)
 	if err != nil {
 		return nil, err
 	}

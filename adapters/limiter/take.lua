@@ -1,0 +1,37 @@
+-- SPDX-License-Identifier: Apache-2.0
+-- Counts a request in the bucket KEYS[1] if fewer than ARGV[1] were accepted in
+-- the last ARGV[2] microseconds. The bucket is the list of the times at which
+-- requests were accepted, the oldest first.
+-- Returns: allowed, remaining, microseconds until the oldest leaves and until
+-- a refused request would be allowed, the time that the request is counted at.
+local bucket, limit, window = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+
+-- After a change of the server the clock may be behind. By more than a window:
+-- what is in the list would block for long, so it is forgotten.
+local newest = tonumber(redis.call('LINDEX', bucket, -1))
+if newest and newest > now + window then
+  redis.call('DEL', bucket)
+  newest = nil
+end
+
+local oldest = tonumber(redis.call('LINDEX', bucket, 0))
+while oldest and now - oldest >= window do
+  redis.call('LPOP', bucket)
+  oldest = tonumber(redis.call('LINDEX', bucket, 0))
+end
+
+local counting = redis.call('LLEN', bucket)
+if counting >= limit then
+  local leaves = tonumber(redis.call('LINDEX', bucket, counting - limit))
+  return {0, 0, oldest + window - now, leaves + window - now, ''}
+end
+
+-- No two requests have one time, so that each can be given back by it.
+local at = now
+if newest and newest >= at then at = newest + 1 end
+local text = string.format('%.0f', at)
+redis.call('RPUSH', bucket, text)
+redis.call('PEXPIRE', bucket, math.ceil((at - now + window) / 1000))
+return {1, limit - counting - 1, (oldest or at) + window - now, 0, text}

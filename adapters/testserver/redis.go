@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package testserver
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// redisScript runs the server below a shell that waits for its input to end,
+// see script.
+const redisScript = `
+exec 3<&0
+redis-server "$1/redis.conf" >&2 3<&- &
+echo $! >"$1/server"
+(read -r _ <&3; kill -KILL $(cat "$1/server")) 2>/dev/null &
+wait $(cat "$1/server")
+rm -rf "$1"
+`
+
+// Redis is a private server: on a free loopback port, with a password of its
+// own, keeping nothing on disk.
+type Redis struct {
+	URL string
+
+	port, password string
+	parent         io.Closer // closing it ends the server
+	dir            string
+	ended          chan struct{}
+}
+
+// NewRedis starts a server that ends with the test.
+func NewRedis(t testing.TB) *Redis {
+	t.Helper()
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Redis{port: port, password: rand.Text()}
+	r.URL = "redis://:" + r.password + "@127.0.0.1:" + port + "/0"
+	r.Start(t)
+	t.Cleanup(r.Stop)
+	return r
+}
+
+// Start starts the server, empty, and waits until it answers. One that was
+// stopped comes back under its address.
+func (r *Redis) Start(t testing.TB) {
+	t.Helper()
+	if err := r.start(); err != nil {
+		t.Fatalf("start Redis: %v", err)
+	}
+}
+
+func (r *Redis) start() error {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		return errors.New("it is not installed: apt-get install redis-server")
+	}
+	dir, who, err := home("redis", "redis.conf", fmt.Sprintf("bind 127.0.0.1\nport %s\nrequirepass %s\nsave \"\"\nappendonly no\n", r.port, r.password))
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command("/bin/sh", "-c", redisScript, "redis", dir)
+	cmd.Dir, cmd.SysProcAttr, cmd.Env = dir, who, []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"}
+	if r.parent, err = cmd.StdinPipe(); err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	r.dir, r.ended = dir, make(chan struct{})
+	go func() {
+		defer close(r.ended)
+		_ = cmd.Wait()
+	}()
+	return r.await()
+}
+
+func (r *Redis) await() error {
+	deadline := time.After(startLimit)
+	for {
+		err := r.do("PING")
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-r.ended:
+			return errors.New("it ended")
+		case <-deadline:
+			r.Stop()
+			return err
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// Empty makes the server forget everything, its scripts too.
+func (r *Redis) Empty(t testing.TB) {
+	t.Helper()
+	if err := r.do("FLUSHALL", "SCRIPT FLUSH"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// do sends commands, so that this package needs no client.
+func (r *Redis) do(commands ...string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", "127.0.0.1:"+r.port)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(time.Second))
+	answers := bufio.NewScanner(conn)
+	for _, command := range append([]string{"AUTH " + r.password}, commands...) {
+		if _, err := fmt.Fprintf(conn, "%s\r\n", command); err != nil {
+			return err
+		}
+		if !answers.Scan() || strings.HasPrefix(answers.Text(), "-") {
+			return fmt.Errorf("%s: %q %w", command, answers.Text(), answers.Err())
+		}
+	}
+	return nil
+}
+
+// Freeze makes the server hang: connections are made and nothing is answered,
+// until Thaw.
+func (r *Redis) Freeze(t testing.TB) { r.signal(t, syscall.SIGSTOP) }
+
+// Thaw lets a frozen server go on.
+func (r *Redis) Thaw(t testing.TB) { r.signal(t, syscall.SIGCONT) }
+
+func (r *Redis) signal(t testing.TB, s syscall.Signal) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(r.dir, "server"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Stop ends the server as a crash does. It may be called again.
+func (r *Redis) Stop() {
+	_ = r.parent.Close()
+	<-r.ended
+}

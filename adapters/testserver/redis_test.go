@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package testserver_test
+
+import (
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+)
+
+func TestRedisComesBackAndLeavesNothing(t *testing.T) {
+	t.Setenv("TMPDIR", shared(t))
+	r := testserver.NewRedis(t)
+	at, err := url.Parse(r.URL)
+	if err != nil || at.Hostname() != "127.0.0.1" {
+		t.Fatalf("%q is not on loopback (%v)", r.URL, err)
+	}
+	r.Empty(t)
+	r.Stop()
+	if conn, err := net.Dial("tcp", at.Host); err == nil {
+		_ = conn.Close()
+		t.Error("it is stopped and answers")
+	}
+	r.Start(t)
+	r.Empty(t)
+	r.Freeze(t)
+	r.Stop()
+	if left, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "tenantry-redis-*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
