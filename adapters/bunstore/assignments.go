@@ -12,6 +12,7 @@ import (
 
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/audit"
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/tenant"
 )
@@ -26,7 +27,7 @@ func (s *Store) Withdraw(ctx context.Context, id tenant.GUID) (access.AccountID,
 			Join("JOIN tenant_holders AS h ON h.account_id = t.account_id AND h.guid = t.guid").
 			Where("h.guid = ?", guid).Where("t.managed"), "t").Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
-			return noTenant()
+			return fault.TenantNotFound.With("no account holds this tenant as a managed one")
 		}
 		if err != nil {
 			return err

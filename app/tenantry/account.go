@@ -4,8 +4,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -36,7 +36,7 @@ func createAccountCommand() *cobra.Command {
 	var email, plan string
 	var slots int
 	cmd := &cobra.Command{
-		Use:   "create --email ADDRESS --plan PLAN",
+		Use:   "create --email ADDRESS [--plan PLAN] [--tenant-slots N]",
 		Short: "Make an account",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			if err := checkSlots(slots); err != nil {
@@ -122,9 +122,12 @@ func planNames() string {
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
+// mostSlots is far more than anybody holds, and fits any database.
+const mostSlots = 1_000_000
+
 func checkSlots(slots int) error {
-	if slots < 0 {
-		return usageError{errors.New("--tenant-slots is not negative")}
+	if slots < 0 || slots > mostSlots {
+		return usageError{fmt.Errorf("--tenant-slots is from 0 to %d", mostSlots)}
 	}
 	return nil
 }
@@ -141,6 +144,15 @@ func require(cmd *cobra.Command, names ...string) {
 	}
 }
 
+// commandLog is the log of a command that ends at once. What goes wrong is
+// its error; the log has more to say only for those who look for a fault.
+func commandLog(cmd *cobra.Command, level slog.Level) *slog.Logger {
+	if level > slog.LevelDebug {
+		return slog.New(slog.DiscardHandler)
+	}
+	return telemetry.Logger(cmd.ErrOrStderr(), level)
+}
+
 // withStore runs an operator's command on the database itself.
 func withStore(act storeAct) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
@@ -152,7 +164,7 @@ func withStore(act storeAct) func(*cobra.Command, []string) error {
 		if err != nil {
 			return usageError{err}
 		}
-		store, err := openStore(cmd.Context(), c, telemetry.Logger(cmd.ErrOrStderr(), max(level, 4)))
+		store, err := openStore(cmd.Context(), c, commandLog(cmd, level))
 		if err != nil {
 			return err
 		}

@@ -56,7 +56,7 @@ func backupCommand() *cobra.Command {
 			"elsewhere: without it nobody opens the backup. Without one the file is readable by its owner only, and holds\n" +
 			"the keyset in clear.\n\n" +
 			"Settings, the provider's certificate or secret, and plugins are not in it.",
-		Args: cobra.ExactArgs(1),
+		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := loadConfig(cmd.Flags(), nil)
 			if err != nil {

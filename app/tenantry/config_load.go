@@ -62,7 +62,7 @@ func readConfig(set *pflag.FlagSet, preset map[string]any) (reading, error) {
 			err = all.Merge(k)
 		}
 		if err != nil {
-			return r, fmt.Errorf("settings: %w", err)
+			return r, unreadable(err)
 		}
 		for _, key := range k.Keys() {
 			r.from[key] = source.name
@@ -73,9 +73,13 @@ func readConfig(set *pflag.FlagSet, preset map[string]any) (reading, error) {
 		r.config, err = r.config.complete()
 	}
 	if err != nil {
-		return r, fmt.Errorf("settings: %w", err)
+		return r, unreadable(err)
 	}
 	return r, nil
+}
+
+func unreadable(err error) error {
+	return failure{fmt.Errorf("settings: %w", err), "correct it; `tenantry serve --help` lists all settings"}
 }
 
 func defaults() map[string]any {

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -35,6 +36,9 @@ func createKeyCommand() *cobra.Command {
 		}
 		if form := access.Form(form); form != access.Live && form != access.Trial {
 			return usageError{errors.New("--form is live or trial")}
+		}
+		if utf8.RuneCountInString(name) > 100 || printable(name) != name {
+			return usageError{errors.New("--name is one line of at most 100 characters")}
 		}
 		key, text, err := access.NewKey(rand.Reader, c.KeyPrefix, access.Form(form), owner.ID, name, time.Now())
 		if err != nil {

@@ -39,7 +39,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil {
-		printError(stderr, jsonWanted(cmd), err)
+		printError(stderr, cmd, askedForJSON(cmd, args), err)
 	}
 	return exitCode(err)
 }
@@ -62,37 +62,19 @@ func command() *cobra.Command {
 		if settings := cmd.Flags().Lookup("config") != nil || cmd.Name() == "dev"; settings && cmd.Name() != "serve" {
 			warn(cmd.ErrOrStderr(), jsonWanted(cmd))
 		}
-		return nil
+		if cmd.Name() == "dev" {
+			return nil
+		}
+		return notEmpty(cmd)
 	}
 	root.AddCommand(serveCommand(), devCommand(), demoCommand(), migrateCommand(), openapiCommand(), accountCommand(), keyCommand(),
 		tenantCommand(), auditCommand(), pluginCommand(), keysetCommand(), backupCommand(), restoreCommand(), configCommand(), doctorCommand(), completionCommand(), versionCommand(), referenceCommand())
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	explained(root)
 	completed(root)
+	helped(root)
 	strict(root)
 	return root
-}
-
-// strict turns cobra's own complaints about arguments into usage errors.
-func strict(cmd *cobra.Command) {
-	check := cmd.Args
-	if check == nil {
-		check = cobra.NoArgs
-	}
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return usageError{err}
-		}
-		return nil
-	}
-	if cmd.HasSubCommands() && cmd.RunE == nil {
-		cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-			return usageError{fmt.Errorf("%s needs a subcommand", cmd.CommandPath())}
-		}
-	}
-	for _, sub := range cmd.Commands() {
-		strict(sub)
-	}
 }
 
 func logLevel(name string) (slog.Level, error) {

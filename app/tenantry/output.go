@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,6 +39,8 @@ func (f failure) Unwrap() error { return f.err }
 // usageError is a command line that makes no sense.
 type usageError struct{ error }
 
+func (u usageError) Unwrap() error { return u.error }
+
 // errReported ends a command that has printed why it fails.
 var errReported = errors.New("reported")
 
@@ -63,22 +66,39 @@ func exitCode(err error) int {
 	}
 }
 
+// fixes are what an operator does about a refusal whose page is written for
+// callers of the API, or would say the same again.
+var fixes = map[string]string{
+	fault.InvalidRequest.Name:      "correct it and run the command again; --help says what it takes",
+	fault.AccountNotFound.Name:     "`tenantry account list` shows all accounts",
+	fault.KeyNotFound.Name:         "`tenantry key list` shows the ids",
+	fault.TenantNotFound.Name:      "`tenantry tenant list` shows the tenants that are held, and which of them are managed",
+	fault.TenantHeld.Name:          "`tenantry tenant list` shows who holds it; it has to be released there first",
+	fault.TenantLimitReached.Name:  "give the account more: `tenantry account plan`, with --plan or --tenant-slots",
+	fault.AccessDenied.Name:        "the tenant's administrator has to consent to the application first, or again",
+	fault.ServiceUnavailable.Name:  "`tenantry doctor` says what is missing",
+	fault.ProviderError.Name:       "run the command again; `tenantry doctor` asks the mail platform too",
+	fault.ProviderUnavailable.Name: "run the command again in some minutes; `tenantry doctor` asks the mail platform too",
+	fault.ProviderTimeout.Name:     "run the command again in some minutes; `tenantry doctor` asks the mail platform too",
+}
+
 // printError writes err for people, or as {"error": …} with --output json.
-func printError(w io.Writer, asJSON bool, err error) {
+func printError(w io.Writer, cmd *cobra.Command, asJSON bool, err error) {
 	if errors.Is(err, errReported) {
 		return
 	}
 	code, message, fix := "failed", err.Error(), ""
 	var refusal *fault.Error
 	if errors.As(err, &refusal) {
-		code, message, fix = refusal.Code.Name, refusal.Detail, refusal.Code.About
-	}
-	if code == fault.InvalidRequest.Name { // its words are for clients of the API
-		fix = "correct it and run the command again; --help says what it takes"
+		code, message, fix = refusal.Code.Name, refusal.Detail, cmp.Or(fixes[refusal.Code.Name], refusal.Code.About)
 	}
 	var usage usageError
 	if errors.As(err, &usage) {
-		code, fix = "usage", "run the command with --help"
+		code, fix = "usage", "`"+cmd.CommandPath()+" --help` says what it takes"
+	}
+	var wrong settingError
+	if errors.As(err, &wrong) {
+		fix = "`tenantry config` shows every setting, its value and where that comes from"
 	}
 	var f failure
 	if errors.As(err, &f) {
@@ -117,18 +137,20 @@ func list[R row](cmd *cobra.Command, name string, rows []R) error {
 	if jsonWanted(cmd) {
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{name: rows, "count": len(rows)})
 	}
+	if len(rows) == 0 {
+		_, err := fmt.Fprintf(cmd.ErrOrStderr(), "there are no %s\n", name)
+		return err
+	}
 	table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 	for i, r := range rows {
-		if i == 0 {
-			for _, column := range r.columns() {
-				_, _ = fmt.Fprintf(table, "%s\t", column[0])
-			}
-			_, _ = fmt.Fprintln(table)
-		}
+		var names, cells []string
 		for _, column := range r.columns() {
-			_, _ = fmt.Fprintf(table, "%s\t", printable(column[1]))
+			names, cells = append(names, column[0]), append(cells, printable(column[1]))
 		}
-		_, _ = fmt.Fprintln(table)
+		if i == 0 {
+			_, _ = fmt.Fprintln(table, strings.Join(names, "\t"))
+		}
+		_, _ = fmt.Fprintln(table, strings.Join(cells, "\t"))
 	}
 	return table.Flush()
 }

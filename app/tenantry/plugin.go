@@ -34,7 +34,7 @@ func pluginAddCommand() *cobra.Command {
 		Long: "Adds plugin binaries to the catalog of the plugin folder, with their SHA-256: from then on exactly\n" +
 			"these files may run under their names. A file from elsewhere is copied into the folder. The binary is run\n" +
 			"to ask what it provides, so add only what you trust. Adding the same file again changes nothing.",
-		Args: cobra.MinimumNArgs(1),
+		Args: someFiles,
 		RunE: func(cmd *cobra.Command, files []string) error {
 			c, err := loadConfig(cmd.Flags(), nil)
 			if err != nil {

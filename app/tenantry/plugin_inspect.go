@@ -19,7 +19,7 @@ import (
 
 var pluginNotFound = fault.Code{
 	Name: "plugin_not_found", Kind: fault.NotFound, Title: "Plugin not found",
-	About: "The catalog has no plugin with this name. `tenantry plugin list` shows all.",
+	About: "`tenantry plugin list` shows all that the catalog has",
 }
 
 type pluginSetting struct {

@@ -31,7 +31,7 @@ func restoreCommand() *cobra.Command {
 		Long: "Reads a backup through first and checks its sums, then writes it in one transaction: all of it, or nothing.\n" +
 			"The database may be of the other kind than the backup's. It must be empty but may be migrated; a keyset file\n" +
 			"that exists must be that of the backup. Stop the service before, and start it afterwards.",
-		Args: cobra.ExactArgs(1),
+		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := loadConfig(cmd.Flags(), nil)
 			if err != nil {

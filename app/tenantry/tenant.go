@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
-	"github.com/tenantry/tenantry/adapters/telemetry"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/tenant"
 )
@@ -132,7 +131,7 @@ func withService(act func(context.Context, *cobra.Command, *service) error) func
 		if err != nil {
 			return usageError{err}
 		}
-		s, err := assemble(cmd.Context(), c, telemetry.Logger(cmd.ErrOrStderr(), max(level, 4)), c.PublicURL, outside{})
+		s, err := assemble(cmd.Context(), c, commandLog(cmd, level), c.PublicURL, outside{})
 		if err != nil {
 			return err
 		}
