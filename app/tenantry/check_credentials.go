@@ -29,29 +29,62 @@ func (e *examination) credentials(context.Context) finding {
 	if err != nil {
 		return unchecked("plugins")
 	}
-	worst, seen := fine("no secret or certificate is set"), 0
+	var found []finding
 	for _, field := range about.Fields {
 		given := e.config.Providers[mailPlatform][settingOf(field)]
-		if given == "" {
-			continue
-		}
-		var f finding
 		switch {
+		case given == "":
 		case field.Secret:
-			f = secretFile(field, given, time.Now())
+			found = append(found, secretFile(field, given, time.Now()))
 		case strings.HasSuffix(field.Name, "_expires"):
-			f = expiryDate(field.Name, given, time.Now())
-		default:
-			continue
+			found = append(found, expiryDate(field.Name, given, time.Now()))
 		}
-		if seen++; seen == 1 || severity(f) > severity(worst) {
+	}
+	if e.config.TLSCertificateFile != "" {
+		found = append(found, ownCertificate(e.config, time.Now()))
+	}
+	if len(found) == 0 {
+		return fine("no secret or certificate is set")
+	}
+	return gravest(found)
+}
+
+// gravest is the worst of findings, or all that are equally bad in one.
+func gravest(found []finding) finding {
+	worst := found[0]
+	for _, f := range found[1:] {
+		switch {
+		case severity(f) > severity(worst):
 			worst = f
-		} else if severity(f) == severity(worst) {
+		case severity(f) == severity(worst):
 			worst.summary += "; " + f.summary
 			worst.fix = strings.Trim(worst.fix+"; "+f.fix, "; ")
 		}
 	}
 	return worst
+}
+
+// ownCertificate looks at the certificate that the service itself speaks TLS
+// with.
+func ownCertificate(c Config, now time.Time) finding {
+	const fix = "renew the certificate, and replace the files of tls_certificate_file and tls_key_file, the key first"
+	chain, err := os.ReadFile(c.TLSCertificateFile)
+	if err != nil {
+		return broken("make "+c.TLSCertificateFile+" readable for the user of the service, or correct tls_certificate_file", "tls_certificate_file cannot be read: %s", why(err))
+	}
+	key, err := os.ReadFile(c.TLSKeyFile)
+	if err != nil {
+		return broken("make "+c.TLSKeyFile+" readable for the user of the service, or correct tls_key_file", "tls_key_file cannot be read: %s", why(err))
+	}
+	end, problem := certificate(chain, key, now)
+	switch {
+	case problem != "":
+		return broken(fix, "tls_certificate_file: %s", problem)
+	case end.Sub(now) < expiryWarning:
+		return doubtful(fix, "tls_certificate_file: the certificate ends on %s", end.UTC().Format(time.DateOnly))
+	default:
+		return fine("tls_certificate_file: the certificate ends on %s", end.UTC().Format(time.DateOnly))
+	}
 }
 
 func severity(f finding) int { return map[string]int{isWarning: 1, isFailed: 2}[f.status] }
@@ -69,7 +102,7 @@ func secretFile(field wire.Field, path string, now time.Time) finding {
 	}
 	dates := fmt.Sprintf("%s is readable", name)
 	if strings.Contains(field.Name, "certificate") {
-		end, problem := certificate(raw, now)
+		end, problem := certificate(raw, raw, now)
 		if problem != "" {
 			return broken("make and register a new certificate, and write it with its key into "+path, "%s: %s", name, problem)
 		}
@@ -95,10 +128,10 @@ func why(err error) string {
 }
 
 // certificate reads when a certificate ends, or says why it is of no use.
-func certificate(raw []byte, now time.Time) (time.Time, string) {
-	pair, err := tls.X509KeyPair(raw, raw)
+func certificate(chain, key []byte, now time.Time) (time.Time, string) {
+	pair, err := tls.X509KeyPair(chain, key)
 	if err != nil {
-		if block, _ := pem.Decode(raw); block == nil {
+		if block, _ := pem.Decode(chain); block == nil {
 			return time.Time{}, "the file holds no PEM"
 		}
 		return time.Time{}, cmp.Or(strings.TrimPrefix(err.Error(), "tls: "), "it cannot be read")
@@ -127,7 +160,7 @@ func expiries(settings map[string]string) map[string]time.Time {
 			}
 		case strings.HasSuffix(name, "certificate_file"):
 			raw, err := os.ReadFile(given)
-			if end, _ := certificate(raw, time.Now()); err == nil && !end.IsZero() {
+			if end, _ := certificate(raw, raw, time.Now()); err == nil && !end.IsZero() {
 				ends[name] = end
 			}
 		}

@@ -22,6 +22,9 @@ func (e *examination) publicURL(ctx context.Context) finding {
 	address := e.config.PublicURL
 	if address == "" {
 		address = "http://" + e.config.Listen
+		if e.config.TLSCertificateFile != "" {
+			address = "https://" + e.config.Listen
+		}
 		return doubtful(fixPublicURL, "not set: links lead to %s, which only this machine reaches; %s", address, register(address))
 	}
 	u, err := url.Parse(address)

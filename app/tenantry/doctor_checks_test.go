@@ -29,6 +29,9 @@ func TestDoctorNamesWhatIsBroken(t *testing.T) {
 	certified := func(path string) []string {
 		return []string{provider("CLIENT_SECRET_FILE", ""), provider("CLIENT_CERTIFICATE_FILE", path)}
 	}
+	tls := func(path string) []string {
+		return []string{"TENANTRY_TLS_CERTIFICATE_FILE=" + path, "TENANTRY_TLS_KEY_FILE=" + path}
+	}
 	day := func(days int) string { return time.Now().AddDate(0, 0, days).Format(time.DateOnly) }
 	for _, tt := range []struct {
 		id, name     string
@@ -49,6 +52,7 @@ func TestDoctorNamesWhatIsBroken(t *testing.T) {
 		{"keyset", "no keyset", []string{"TENANTRY_KEYSET_FILE=" + file("{}", 0o600)}, isFailed, "is not a keyset", "backup"},
 		{"keyset", "lost", []string{"TENANTRY_KEYSET_FILE=/nonexistent/keyset.json"}, isFailed, "database is in use", "backup"},
 		{"public_url", "not set", []string{"TENANTRY_PUBLIC_URL="}, isWarning, "only this machine.*redirect URIs to register", "TENANTRY_PUBLIC_URL.*https://"},
+		{"public_url", "not set, with TLS", append(tls(certificateFile(t, -time.Hour, 90*24*time.Hour, true)), "TENANTRY_PUBLIC_URL="), isWarning, "lead to https://", "https://"},
 		{"public_url", "not https", []string{"TENANTRY_PUBLIC_URL=http://tenantry.example"}, isFailed, "neither https", "https://"},
 		{"public_url", "with a password", []string{"TENANTRY_PUBLIC_URL=https://ann:" + secret + "@tenantry.example"}, isFailed, "a query, a fragment or a user", "https://"},
 		{"public_url", "no such host", []string{"TENANTRY_PUBLIC_URL=https://gone.tenantry-here.test"}, isFailed, "does not resolve", "gone.tenantry-here.test"},
@@ -82,6 +86,9 @@ func TestDoctorNamesWhatIsBroken(t *testing.T) {
 		{"credentials", "no certificate", certified(file(secret, 0o600)), isFailed, "no PEM", "new certificate"},
 		{"credentials", "the secret ends soon", []string{provider("CREDENTIAL_EXPIRES", day(7))}, isWarning, "the secret ends on", "new secret"},
 		{"credentials", "the secret ended", []string{provider("CREDENTIAL_EXPIRES", day(-7))}, isFailed, "the secret ended on", "new secret"},
+		{"credentials", "its own certificate ends soon", tls(certificateFile(t, -24*time.Hour, 10*24*time.Hour, true)), isWarning, "^tls_certificate_file: .*ends on", "tls_key_file"},
+		{"credentials", "its own certificate ended", tls(certificateFile(t, -48*time.Hour, -24*time.Hour, true)), isFailed, "tls_certificate_file: .*ended on", "renew"},
+		{"credentials", "its own certificate is gone", tls("/nonexistent/pem"), isFailed, "tls_certificate_file cannot be read: no such file", "/nonexistent/pem"},
 		{"credentials", "no date", []string{provider("CREDENTIAL_EXPIRES", "soon")}, isFailed, "no date", "2027-01-31"},
 	} {
 		t.Run(tt.id+" "+tt.name, func(t *testing.T) {
