@@ -83,7 +83,8 @@ func postgresKind(code string) error {
 	case "40001", "40P01", "55P03", // serialization, deadlock, lock not available
 		"0A000": // a prepared statement's columns are those of the schema before a migration; the driver drops it
 		return errLost
-	case "57P01", "57P02", "57P03", "53300", "25006": // stopping, crashed, starting, too many connections, a standby
+	case "57P01", "57P02", "57P03", "53300", "25006", // stopping, crashed, starting, too many connections, a standby
+		"28P01", "28000", "3D000": // nobody is let in: the password, the user, the database is another
 		return errAway
 	}
 	if strings.HasPrefix(code, "08") {

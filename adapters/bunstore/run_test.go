@@ -72,6 +72,8 @@ func TestTriesAgain(t *testing.T) {
 		{"a parent that is gone is looked for again", []error{&pgconn.PgError{Code: "23503"}}, 2, nil},
 		{"a refusal stands", []error{refusal}, 1, fault.TenantNotFound},
 		{"away is not tried again", []error{io.EOF}, 1, fault.ServiceUnavailable},
+		{"a password that is refused", []error{&pgconn.PgError{Code: "28P01"}}, 1, fault.ServiceUnavailable},
+		{"a database that is gone", []error{&pgconn.PgError{Code: "3D000"}}, 1, fault.ServiceUnavailable},
 		{"a mistake of ours stands", []error{&pgconn.PgError{Code: "42601"}}, 1, &pgconn.PgError{Code: "42601"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
