@@ -52,7 +52,8 @@ type Tenants interface {
 	// t was loaded stays granted. Refusal: tenant_not_found.
 	SaveTenant(ctx context.Context, owner access.AccountID, t tenant.Tenant) error
 	// DeleteTenant removes the tenant and everything below it, or ends the
-	// assignment of a managed one. Refusal: tenant_not_found.
+	// assignment of a managed one. It commits a Completion. Refusal:
+	// tenant_not_found.
 	DeleteTenant(ctx context.Context, owner access.AccountID, id tenant.GUID) error
 }
 
@@ -107,7 +108,8 @@ type Domains interface {
 	ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, max int, now time.Time) (domain.Domain, error)
 	// ReleaseDomain gives an unfinished place back.
 	ReleaseDomain(ctx context.Context, owner access.AccountID, domainID string) error
-	// SaveDomain stores a domain's state. Refusal: domain_not_found.
+	// SaveDomain stores a domain's state and commits a Completion. Refusal:
+	// domain_not_found.
 	SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain) error
 }
 
@@ -129,6 +131,9 @@ type MailboxStore interface {
 	// SaveMailbox stores a mailbox's state but for its send limit, sends and
 	// block, and returns mailbox_not_found when the row is gone.
 	SaveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox) error
+	// ConcludeMailboxes does so for all mailboxes of a request, or for none
+	// of them. It commits a Completion.
+	ConcludeMailboxes(ctx context.Context, owner access.AccountID, all []mailbox.Mailbox) error
 	// ReleaseMailbox gives a place back whose creation the platform refused
 	// or that was never begun.
 	ReleaseMailbox(ctx context.Context, owner access.AccountID, mailboxID string) error

@@ -95,7 +95,7 @@ func oneDomain(err error) error {
 // SaveDomain implements ports.Domains.
 func (s *Store) SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain) error {
 	row := newDomainRow(account(owner), d)
-	return s.run(ctx, "save domain", func(ctx context.Context, db bun.IDB) error {
+	return s.completing(ctx, "save domain", func(ctx context.Context, db bun.IDB) error {
 		res, err := saveDomain(ctx, db, row)
 		return changed(res, err, noDomain())
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/idempotency"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -97,9 +98,37 @@ func (s *Store) Hold(ctx context.Context, at idempotency.Place, attempt string, 
 // Finish implements ports.Idempotency.
 func (s *Store) Finish(ctx context.Context, at idempotency.Place, attempt string, answer []byte, until time.Time) (bool, error) {
 	return s.decides(ctx, "finish an idempotency key", func(db bun.IDB) (sql.Result, error) {
-		return s.ofAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), at, attempt).
-			Set("answer = ?", answer).Set("leased_until = 0").Set("expires_at = ?", micro(until)).Exec(ctx)
+		return s.finish(ctx, db, ports.Completion{Place: at, Attempt: attempt, Answer: answer, Until: until})
 	})
+}
+
+func (s *Store) finish(ctx context.Context, db bun.IDB, c ports.Completion) (sql.Result, error) {
+	return s.ofAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), c.Place, c.Attempt).
+		Set("answer = ?", c.Answer).Set("leased_until = 0").Set("expires_at = ?", micro(c.Until)).Exec(ctx)
+}
+
+// completing runs a change so that its completion, if there is one, is
+// committed with it.
+func (s *Store) completing(ctx context.Context, doing string, change work) error {
+	if _, found := ports.CompletionOf(ctx); !found {
+		return s.run(ctx, doing, change)
+	}
+	return s.atomically(ctx, doing, func(ctx context.Context, tx bun.IDB) error {
+		if err := change(ctx, tx); err != nil {
+			return err
+		}
+		return s.complete(ctx, tx)
+	})
+}
+
+// complete stores the completion in the transaction of its change.
+func (s *Store) complete(ctx context.Context, tx bun.IDB) error {
+	c, found := ports.CompletionOf(ctx)
+	if !found {
+		return nil
+	}
+	res, err := s.finish(ctx, tx, c)
+	return changed(res, err, fault.KeyInProgress.With("another request has the Idempotency-Key by now"))
 }
 
 // Leave implements ports.Idempotency.

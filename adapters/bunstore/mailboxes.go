@@ -83,6 +83,19 @@ func (s *Store) SaveMailbox(ctx context.Context, owner access.AccountID, m mailb
 	})
 }
 
+// ConcludeMailboxes implements ports.MailboxStore.
+func (s *Store) ConcludeMailboxes(ctx context.Context, owner access.AccountID, all []mailbox.Mailbox) error {
+	return s.atomically(ctx, "conclude mailboxes", func(ctx context.Context, tx bun.IDB) error {
+		for _, m := range all {
+			res, err := saveMailbox(ctx, tx, newMailboxRow(account(owner), m))
+			if err := changed(res, err, noMailbox()); err != nil {
+				return err
+			}
+		}
+		return s.complete(ctx, tx)
+	})
+}
+
 func saveMailbox(ctx context.Context, db bun.IDB, row mailboxRow) (sql.Result, error) {
 	return db.NewUpdate().Model(&row).
 		Column("stage", "provisioned", "object_id", "display_name", "principal_name", "alias", "account_enabled").

@@ -120,7 +120,10 @@ func (s *Store) DeleteTenant(ctx context.Context, owner access.AccountID, id ten
 		}
 		_, err = tx.NewDelete().Model((*withdrawnRow)(nil)).
 			Where("account_id = ?", account(owner)).Where("guid = ?", guid).Exec(ctx)
-		return err
+		if err != nil || !held {
+			return err
+		}
+		return s.complete(ctx, tx)
 	})
 	if err == nil && !held {
 		return noTenant()

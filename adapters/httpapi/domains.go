@@ -61,11 +61,12 @@ func addADomain(api huma.API, service *domains.Service) {
 				fault.TenantLimitReached, fault.TenantNotFound, fault.DomainUnavailable))}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *addDomainInput) (addedDomain, error) {
 		id := tenant.LookupGUID(in.TenantID)
-		added, err := service.Add(ctx, who.Account, id, in.Body.Domain)
+		shape := func(a domains.Added) addedDomain { return addedOf(id, a) }
+		added, err := service.Add(completing(ctx, shape), who.Account, id, in.Body.Domain)
 		if err != nil {
 			return addedDomain{}, err
 		}
-		return addedOf(id, added), nil
+		return shape(added), nil
 	})
 }
 

@@ -72,7 +72,7 @@ func provision(api huma.API, service *mailboxes.Service) {
 		if err != nil {
 			return provisioned{}, err
 		}
-		results, err := service.Provision(ctx, who.Account, tenant.LookupGUID(in.TenantID), request)
+		results, err := service.Provision(completing(ctx, provisionedOf), who.Account, tenant.LookupGUID(in.TenantID), request)
 		if err != nil {
 			return provisioned{}, err
 		}

@@ -25,6 +25,8 @@ type run struct {
 	effects ports.Effects
 }
 
+type runKey struct{}
+
 // work runs the operation and settles the key before anything is sent: what a
 // caller was told is what a replay says.
 func (g *guard) work(w http.ResponseWriter, r *http.Request, x *run, next http.Handler) {
@@ -35,7 +37,7 @@ func (g *guard) work(w http.ResponseWriter, r *http.Request, x *run, next http.H
 			x.leave(r.Context())
 		}
 	}()
-	ctx, done := x.hold(ports.WithEffects(r.Context(), &x.effects))
+	ctx, done := x.hold(ports.WithEffects(context.WithValue(r.Context(), runKey{}, x), &x.effects))
 	func() {
 		defer done()
 		next.ServeHTTP(a, r.WithContext(ctx))

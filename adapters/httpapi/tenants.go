@@ -103,7 +103,7 @@ func deleteTenant(api huma.API, service *tenants.Service) {
 			"platform is not touched. This cannot be undone. For a managed tenant it ends the assignment.",
 		Metadata: terms{bucket: reads, write: true, answer: exampleDeleted, refuses: only(fault.TenantNotFound)}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *tenantPath) (deletedTenant, error) {
-		t, err := service.Delete(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID))
+		t, err := service.Delete(completing(ctx, deletedOf), who.Account.ID, tenant.LookupGUID(in.TenantID))
 		if err != nil {
 			return deletedTenant{}, err
 		}

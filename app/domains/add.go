@@ -15,6 +15,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
@@ -97,9 +98,14 @@ func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t t
 	}
 	d.Added = true
 	added := s.show(ctx, d, exists)
+	if ctx, err = ports.Complete(ctx, added); err != nil {
+		return Added{}, err
+	}
+	failpoint.Hit("domains.before-save")
 	if err := s.save(ctx, owner, added.Domain); err != nil {
 		return Added{}, fmt.Errorf("save domain: %w", err)
 	}
+	failpoint.Hit("domains.after-save")
 	return added, nil
 }
 

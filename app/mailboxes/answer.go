@@ -13,25 +13,40 @@ import (
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// conclude stores what was created. When another mailbox keeps the request from
-// its answer nobody learns of it: then it stays unfinished, so that the same
-// request again reports it as created.
+// conclude stores what was created, all at once with the answer. When another
+// mailbox keeps the request from its answer nobody learns of it: then it stays
+// unfinished, so that the same request again reports it as created.
 func (s *Service) conclude(ctx context.Context, owner access.AccountID, results []Result, errs []error) error {
 	stage := mailbox.Ready
 	if errors.Join(errs...) != nil {
 		stage = mailbox.Created
 	}
+	var created []mailbox.Mailbox
 	for i, r := range results {
-		if r.Status != mailbox.ResultCreated {
-			continue
+		if r.Status == mailbox.ResultCreated {
+			results[i].Mailbox.Stage = stage
+			created = append(created, results[i].Mailbox)
 		}
-		results[i].Mailbox.Stage = stage
-		if err := s.save(ctx, owner, results[i].Mailbox); err != nil {
+	}
+	if len(created) == 0 {
+		return nil
+	}
+	if stage == mailbox.Ready {
+		var err error
+		if ctx, err = ports.Complete(ctx, results); err != nil {
 			return err
 		}
 	}
+	failpoint.Hit("mailboxes.before-conclude")
+	err := settling.Store(ctx, func(ctx context.Context) error { return s.Mailboxes.ConcludeMailboxes(ctx, owner, created) })
+	if err != nil {
+		return fmt.Errorf("conclude mailboxes: %w", err)
+	}
+	failpoint.Hit("mailboxes.after-conclude")
 	return nil
 }
 

@@ -85,6 +85,10 @@ func (s mortalStore) SaveMailbox(ctx context.Context, owner access.AccountID, m 
 	return s.step(func() error { return s.MailboxStore.SaveMailbox(ctx, owner, m) })
 }
 
+func (s mortalStore) ConcludeMailboxes(ctx context.Context, owner access.AccountID, all []mailbox.Mailbox) error {
+	return s.step(func() error { return s.MailboxStore.ConcludeMailboxes(ctx, owner, all) })
+}
+
 func (s mortalStore) ReleaseMailbox(ctx context.Context, owner access.AccountID, id string) error {
 	return s.step(func() error { return s.MailboxStore.ReleaseMailbox(ctx, owner, id) })
 }

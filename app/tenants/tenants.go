@@ -66,6 +66,9 @@ func (s *Service) Delete(ctx context.Context, owner access.AccountID, id tenant.
 	if err != nil {
 		return tenant.Tenant{}, err
 	}
+	if ctx, err = ports.Complete(ctx, t); err != nil {
+		return tenant.Tenant{}, err
+	}
 	failpoint.Hit("tenants.before-delete")
 	if err := s.Tenants.DeleteTenant(ctx, owner, id); err != nil {
 		return tenant.Tenant{}, err

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tenantry/tenantry/core/idempotency"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// completing has the answer to a result, shaped by shape, committed together
+// with the change that makes it true. It is for writes that find something
+// else when they run a second time: what was deleted is not there, what was
+// made exists. A process that dies after the change has answered then.
+func completing[R, O any](ctx context.Context, shape func(R) O) context.Context {
+	x, ok := ctx.Value(runKey{}).(*run)
+	if !ok {
+		return ctx
+	}
+	return ports.WithCompletion(ctx, func(result R) (ports.Completion, error) {
+		return x.completion(shape(result))
+	})
+}
+
+// completion is the end of the run with a success. The answer has the bytes
+// that huma is about to write.
+func (x *run) completion(out any) (ports.Completion, error) {
+	a := newAnswer(http.Header{"Content-Type": {"application/json"}})
+	if err := huma.DefaultJSONFormat.Marshal(a, out); err != nil {
+		return ports.Completion{}, err
+	}
+	sealed, err := x.guard.once.seal(x.at, a)
+	return ports.Completion{
+		Place: x.at, Attempt: x.attempt, Answer: sealed, Until: x.guard.once.Now().Add(idempotency.Kept),
+	}, err
+}
