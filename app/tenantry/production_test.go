@@ -44,6 +44,9 @@ func TestProductionPage(t *testing.T) {
 func (m *machine) setsUp(steps map[int][]string) {
 	m.t.Helper()
 	m.runs(steps[2]...)
+	if strings.Contains(steps[2][1], "cd ") {
+		m.t.Error("the script enters a folder before sudo: only the service's group may enter that of the settings")
+	}
 	if out := m.runs(steps[3]...); strings.Contains(out, "PRIVATE KEY") {
 		m.t.Error("the key is printed")
 	}
