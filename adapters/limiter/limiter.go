@@ -68,22 +68,22 @@ func (l *Limiter) Take(ctx context.Context, b ratelimit.Bucket) (ratelimit.Verdi
 	if l.shared == nil {
 		return l.takeHere(b, since)
 	}
-	there, token, answered := l.shared.take(ctx, b)
+	there, answered := l.shared.take(ctx, b)
 	switch {
 	case !answered:
 		return l.takeHere(b, since)
-	case !there.Allowed:
-		return there, func() {}
+	case !there.verdict.Allowed:
+		return there.verdict, func() {}
 	}
-	here, giveBack := l.takeHere(b, since)
-	if !here.Allowed {
-		l.shared.giveBack(ctx, b, token)
-		return here, giveBack
+	v, giveBack := l.takeHere(b, since)
+	if !v.Allowed {
+		l.shared.giveBack(ctx, b, there.token)
+		return v, giveBack
 	}
-	there.Remaining, there.ResetIn = min(there.Remaining, here.Remaining), max(there.ResetIn, here.ResetIn)
-	return there, sync.OnceFunc(func() {
+	v.Remaining, v.ResetIn = min(v.Remaining, there.verdict.Remaining), max(v.ResetIn, there.verdict.ResetIn)
+	return v, sync.OnceFunc(func() {
 		giveBack()
-		l.shared.giveBack(ctx, b, token)
+		l.shared.giveBack(ctx, b, there.token)
 	})
 }
 
@@ -130,5 +130,5 @@ func (l *Limiter) State() State {
 	if l.shared == nil {
 		return State{}
 	}
-	return State{Shared: true, Fallback: l.shared.away.Load(), Fallbacks: l.shared.losses.Load()}
+	return State{Shared: true, Fallback: l.shared.away(), Fallbacks: l.shared.losses.Load()}
 }

@@ -28,8 +28,7 @@ func (s *shared) place(name string, lease time.Duration) *place {
 
 // enter reports whether Redis, if it is there, has a place left.
 func (p *place) enter(ctx context.Context, most int) bool {
-	got, answered := p.take(ctx, most)
-	if answered && !got {
+	if got, answered := p.take(ctx, most); answered && !got {
 		return false
 	}
 	p.mu.Lock()
@@ -43,7 +42,7 @@ func (p *place) enter(ctx context.Context, most int) bool {
 func (p *place) keep() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.left {
+	if p.left || p.s.ctx.Err() != nil {
 		return
 	}
 	p.take(context.Background(), math.MaxInt32)
@@ -51,12 +50,10 @@ func (p *place) keep() {
 }
 
 func (p *place) take(ctx context.Context, most int) (got, answered bool) {
-	answered = p.s.ask(ctx, func(ctx context.Context) error {
+	return ask(ctx, p.s, func(ctx context.Context) (bool, error) {
 		n, err := enterScript.Run(ctx, p.s.client, []string{p.name}, p.who, most, p.lease.Microseconds()).Int()
-		got = n == 1
-		return err
+		return n == 1, err
 	})
-	return got, answered
 }
 
 func (p *place) leave(ctx context.Context) {
@@ -64,5 +61,5 @@ func (p *place) leave(ctx context.Context) {
 	defer p.mu.Unlock()
 	p.left = true
 	p.renew.Stop()
-	p.s.ask(ctx, func(ctx context.Context) error { return p.s.client.ZRem(ctx, p.name, p.who).Err() })
+	ask(ctx, p.s, func(ctx context.Context) (int64, error) { return p.s.client.ZRem(ctx, p.name, p.who).Result() })
 }

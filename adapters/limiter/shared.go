@@ -5,6 +5,7 @@ package limiter
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -16,10 +17,10 @@ import (
 )
 
 const (
-	// patience is how long a request waits for Redis.
-	patience = 50 * time.Millisecond
-	// greeting is how long a connection may take to be made, which no
-	// request waits for.
+	// turns is how many ask at once.
+	turns = 16
+	// greeting is how long a connection may take to be made, and how long
+	// an answer is waited for that nobody needs any more.
 	greeting = time.Second
 	// pause lies between two looks for a Redis that is away.
 	pause = 500 * time.Millisecond
@@ -41,13 +42,32 @@ var (
 type shared struct {
 	client *redis.Client
 	log    *slog.Logger
+	turn   chan struct{} // for each one that asks
 
-	away   atomic.Bool
-	losses atomic.Int64
+	presence atomic.Pointer[presence]
+	losses   atomic.Int64
 
-	ctx    context.Context // of the looking
+	ctx    context.Context // ends with close
 	cancel context.CancelFunc
-	looks  sync.WaitGroup
+	mu     sync.Mutex // between close and what it waits for
+	under  sync.WaitGroup
+}
+
+// presence is a time in which Redis answers.
+type presence struct {
+	over chan struct{}
+	end  sync.Once
+}
+
+func newPresence() *presence { return &presence{over: make(chan struct{})} }
+
+func (p *presence) lasts() bool {
+	select {
+	case <-p.over:
+		return false
+	default:
+		return true
+	}
 }
 
 func connect(ctx context.Context, o Options) (*shared, error) {
@@ -55,89 +75,104 @@ func connect(ctx context.Context, o Options) (*shared, error) {
 	if err != nil {
 		return nil, err
 	}
-	settings.DialTimeout, settings.MinIdleConns = greeting, 1
+	settings.DialTimeout, settings.PoolSize, settings.MinIdleConns = greeting, turns+1, turns
 	settings.ReadBufferSize, settings.WriteBufferSize = 4<<10, 4<<10
-	s := &shared{client: redis.NewClient(settings), log: o.Log}
+	s := &shared{client: redis.NewClient(settings), log: o.Log, turn: make(chan struct{}, turns)}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	now := newPresence()
+	s.presence.Store(now)
 	if err := s.answers(); err != nil {
-		s.lose(err)
+		s.lose(now, err)
 	}
 	return s, nil
 }
 
 func (s *shared) close() error {
+	s.mu.Lock()
 	s.cancel()
-	s.looks.Wait()
+	s.mu.Unlock()
+	s.under.Wait()
 	return s.client.Close()
 }
 
-// ask reports whether Redis did what it was asked for. The caller's going away
-// says nothing about Redis.
-func (s *shared) ask(ctx context.Context, what func(context.Context) error) bool {
-	if s.away.Load() {
+// begin runs what close waits for, unless it was called.
+func (s *shared) begin(what func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() != nil {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-	defer cancel()
-	if err := what(ctx); err != nil {
-		s.lose(err)
-		return false
-	}
+	s.under.Go(what)
 	return true
 }
 
-// lose notes that Redis is away, once, and begins to look for it.
-func (s *shared) lose(err error) {
-	if !s.away.CompareAndSwap(false, true) {
-		return
-	}
-	s.losses.Add(1)
-	s.log.Warn("Redis does not answer: this process counts rate limits by itself", "error", err)
-	s.looks.Go(s.look)
+func (s *shared) away() bool { return !s.presence.Load().lasts() }
+
+// lose notes that a presence is over, once, and begins to look for the next.
+func (s *shared) lose(now *presence, err error) {
+	now.end.Do(func() {
+		close(now.over)
+		s.losses.Add(1)
+		s.log.Warn("Redis does not answer: this process counts rate limits by itself", "error", err)
+		s.begin(s.look)
+	})
 }
 
 func (s *shared) look() {
-	for s.answers() != nil {
+	for {
 		select {
 		case <-s.ctx.Done():
 			return
 		case <-time.After(pause):
 		}
+		if s.answers() == nil {
+			break
+		}
 	}
-	s.away.Store(false)
+	s.presence.Store(newPresence())
 	s.log.Info("Redis answers: replicas count rate limits together")
 }
 
-// answers reports whether Redis is there, and as fast as a request needs it.
+// answers counts something, to see that Redis does so, and as fast as a
+// request needs it. The first time may include a connection.
 func (s *shared) answers() error {
-	for _, within := range []time.Duration{greeting, patience} {
-		ctx, cancel := context.WithTimeout(s.ctx, within)
-		err := s.client.Ping(ctx).Err()
-		cancel()
-		if err != nil {
-			return err
-		}
+	ask := func(ctx context.Context) (any, error) {
+		return takeScript.Run(ctx, s.client, []string{keyspace + "sign-of-life"}, 1, 1).Slice()
 	}
-	return nil
+	ctx, cancel := context.WithTimeout(s.ctx, greeting)
+	defer cancel()
+	if _, err := ask(ctx); err != nil {
+		return err
+	}
+	answer := make(chan answered[any], 1)
+	if !s.begin(func() { answer <- asked(s.ctx, ask) }) {
+		return context.Canceled
+	}
+	got, ok := patiently(answer, nil)
+	if !ok {
+		return errSlow
+	}
+	return got.err
 }
+
+var errSlow = errors.New("no answer within " + patience.String())
 
 // keyspace leads all keys, as the Redis may serve others too.
 const keyspace = "tenantry:"
 
 // take counts a request in a bucket. answered is false when Redis did not.
-func (s *shared) take(ctx context.Context, b ratelimit.Bucket) (v ratelimit.Verdict, token string, answered bool) {
-	answered = s.ask(ctx, func(ctx context.Context) error {
+func (s *shared) take(ctx context.Context, b ratelimit.Bucket) (there counted, answered bool) {
+	return ask(ctx, s, func(ctx context.Context) (counted, error) {
 		said, err := takeScript.Run(ctx, s.client, []string{keyspace + "bucket:" + b.Key}, b.Limit, b.Window.Microseconds()).Slice()
-		if err == nil {
-			v, token, err = verdict(b, said)
+		if err != nil {
+			return counted{}, err
 		}
-		return err
+		return read(b, said)
 	})
-	return v, token, answered
 }
 
 func (s *shared) giveBack(ctx context.Context, b ratelimit.Bucket, token string) {
-	s.ask(ctx, func(ctx context.Context) error {
-		return s.client.LRem(ctx, keyspace+"bucket:"+b.Key, -1, token).Err()
+	ask(ctx, s, func(ctx context.Context) (int64, error) {
+		return s.client.LRem(ctx, keyspace+"bucket:"+b.Key, -1, token).Result()
 	})
 }
