@@ -25,7 +25,7 @@ type (
 )
 
 // WithCompletion has completion say what is stored when the result of a use
-// case, an R, is about to become true.
+// case, an R, is about to become true. Without an answer nothing is.
 func WithCompletion[R any](ctx context.Context, completion func(R) (Completion, error)) context.Context {
 	return context.WithValue(ctx, resultKey[R]{}, completion)
 }
@@ -39,8 +39,8 @@ func Complete[R any](ctx context.Context, r R) (context.Context, error) {
 		return ctx, nil
 	}
 	c, err := completion(r)
-	if err != nil {
-		return nil, err
+	if err != nil || c.Answer == nil {
+		return ctx, err
 	}
 	return context.WithValue(ctx, completionKey{}, c), nil
 }

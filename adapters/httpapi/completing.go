@@ -27,14 +27,13 @@ func completing[R, O any](ctx context.Context, shape func(R) O) context.Context 
 }
 
 // completion is the end of the run with a success. The answer has the bytes
-// that huma is about to write.
-func (x *run) completion(out any) (ports.Completion, error) {
+// that huma is about to write; one that is too large is not remembered.
+func (x *run) completion(out any) (c ports.Completion, err error) {
 	a := newAnswer(http.Header{"Content-Type": {"application/json"}})
-	if err := huma.DefaultJSONFormat.Marshal(a, out); err != nil {
-		return ports.Completion{}, err
+	if err = huma.DefaultJSONFormat.Marshal(a, out); err != nil || a.body.Len() > idempotency.MaxAnswer {
+		return c, err
 	}
-	sealed, err := x.guard.once.seal(x.at, a)
-	return ports.Completion{
-		Place: x.at, Attempt: x.attempt, Answer: sealed, Until: x.guard.once.Now().Add(idempotency.Kept),
-	}, err
+	c = ports.Completion{Place: x.at, Attempt: x.attempt, Until: x.guard.once.Now().Add(idempotency.Kept)}
+	c.Answer, err = x.guard.once.seal(x.at, a)
+	return c, err
 }

@@ -8,7 +8,10 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/idempotency"
+	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -29,6 +32,9 @@ type (
 	eternalAnswer struct{ Stores }
 	silentChanges struct{ Stores }
 	loudReads     struct{ Stores }
+	neverComplete struct{ Stores }
+	completeAlone struct{ Stores }
+	piecemeal     struct{ Stores }
 )
 
 func (b everyoneWins) Claim(ctx context.Context, c ports.Claim) (string, bool, error) {
@@ -129,25 +135,54 @@ func (b loudReads) Tenants(ctx context.Context, owner access.AccountID) ([]tenan
 	return b.Stores.Tenants(ctx, owner)
 }
 
+// neverComplete leaves the answer for later.
+func (b neverComplete) DeleteTenant(_ context.Context, owner access.AccountID, id tenant.GUID) error {
+	return b.Stores.DeleteTenant(context.Background(), owner, id)
+}
+
+// completeAlone stores the answer after the change, not with it.
+func (b completeAlone) SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain) error {
+	err := b.Stores.SaveDomain(context.Background(), owner, d)
+	if c, found := ports.CompletionOf(ctx); found && err == nil {
+		if held, _ := b.Finish(ctx, c.Place, c.Attempt, c.Answer, c.Until); !held {
+			return fault.KeyInProgress
+		}
+	}
+	return err
+}
+
+// piecemeal concludes one mailbox after the other.
+func (b piecemeal) ConcludeMailboxes(ctx context.Context, owner access.AccountID, all []mailbox.Mailbox) error {
+	for _, m := range all {
+		if err := b.SaveMailbox(ctx, owner, m); err != nil {
+			return err
+		}
+	}
+	return b.Stores.ConcludeMailboxes(ctx, owner, all)
+}
+
 func TestBrokenClaimsAreNoticed(t *testing.T) {
 	for name, b := range map[string]struct {
 		suite []storeCheck
 		spoil func(Stores) Stores
 	}{
-		"a race has several winners":      {claimChecks, func(s Stores) Stores { return everyoneWins{s} }},
-		"accounts share keys":             {claimChecks, func(s Stores) Stores { return sharedKeys{s} }},
-		"a live lease is taken over":      {leaseChecks, func(s Stores) Stores { return impatient{s} }},
-		"a late owner writes":             {leaseChecks, func(s Stores) Stores { return unfenced{s} }},
-		"the caller's clock ends a lease": {leaseChecks, func(s Stores) Stores { return hostClock{s} }},
-		"a left key stays leased":         {leaseChecks, func(s Stores) Stores { return neverLeft{s} }},
-		"an answer can be released":       {claimChecks, func(s Stores) Stores { return answersLost{s} }},
-		"an answer is cut":                {claimChecks, func(s Stores) Stores { return cutAnswers{s} }},
-		"what runs is reaped":             {claimChecks, func(s Stores) Stores { return reapsRunning{s} }},
-		"all is reaped at once":           {claimChecks, func(s Stores) Stores { return reapsAtOnce{s} }},
-		"attempts share a name":           {claimChecks, func(s Stores) Stores { return oneAttempt{s} }},
-		"an answer is kept for ever":      {leaseChecks, func(s Stores) Stores { return eternalAnswer{s} }},
-		"a change is not noted":           {storeEffectChecks, func(s Stores) Stores { return silentChanges{s} }},
-		"a read counts as a change":       {storeEffectChecks, func(s Stores) Stores { return loudReads{s} }},
+		"a race has several winners":       {claimChecks, func(s Stores) Stores { return everyoneWins{s} }},
+		"accounts share keys":              {claimChecks, func(s Stores) Stores { return sharedKeys{s} }},
+		"a live lease is taken over":       {leaseChecks, func(s Stores) Stores { return impatient{s} }},
+		"a late owner writes":              {leaseChecks, func(s Stores) Stores { return unfenced{s} }},
+		"the caller's clock ends a lease":  {leaseChecks, func(s Stores) Stores { return hostClock{s} }},
+		"a left key stays leased":          {leaseChecks, func(s Stores) Stores { return neverLeft{s} }},
+		"an answer can be released":        {claimChecks, func(s Stores) Stores { return answersLost{s} }},
+		"an answer is cut":                 {claimChecks, func(s Stores) Stores { return cutAnswers{s} }},
+		"what runs is reaped":              {claimChecks, func(s Stores) Stores { return reapsRunning{s} }},
+		"all is reaped at once":            {claimChecks, func(s Stores) Stores { return reapsAtOnce{s} }},
+		"attempts share a name":            {claimChecks, func(s Stores) Stores { return oneAttempt{s} }},
+		"an answer is kept for ever":       {leaseChecks, func(s Stores) Stores { return eternalAnswer{s} }},
+		"a change is not noted":            {storeEffectChecks, func(s Stores) Stores { return silentChanges{s} }},
+		"an answer is not committed":       {completionChecks, func(s Stores) Stores { return neverComplete{s} }},
+		"an answer comes after its change": {completionChecks, func(s Stores) Stores { return completeAlone{s} }},
+		"mailboxes are concluded singly":   {completionChecks, func(s Stores) Stores { return piecemeal{s} }},
+		"a read counts as a change":        {storeEffectChecks, func(s Stores) Stores { return loudReads{s} }},
 	} {
 		t.Run(name, func(t *testing.T) { notices(t, b.suite, b.spoil) })
 	}

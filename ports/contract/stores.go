@@ -5,6 +5,7 @@ package contract
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -87,7 +88,7 @@ func Audit(t *testing.T, open func(testing.TB) Stores) {
 
 // Idempotency runs the contract of ports.Idempotency.
 func Idempotency(t *testing.T, open func(testing.TB) Stores) {
-	runStores(t, open, append(claimChecks, leaseChecks...))
+	runStores(t, open, slices.Concat(claimChecks, leaseChecks, completionChecks))
 }
 
 // StoreEffects checks what stores note in ports.Effects.
