@@ -35,6 +35,9 @@ func TestChartRenders(t *testing.T) {
 	}
 	pod := kind(t, all, "Deployment").at("spec.template.spec").(map[string]any)
 	checkPod(t, pod)
+	if policy := fmt.Sprint(kind(t, all, "NetworkPolicy").at("spec.egress")); !strings.Contains(policy, "port:6379") {
+		t.Errorf("Redis is out of reach: %s", policy)
+	}
 	for _, list := range []string{"containers", "initContainers"} {
 		for _, c := range object(pod).objects(list) {
 			checkContainer(t, c)
@@ -92,7 +95,8 @@ func checkContainer(t *testing.T, c object) {
 				t.Errorf("%s is no setting", name)
 			}
 		}
-		if looksAt.MatchString(value) || name == "TENANTRY_DATABASE_URL" && v.at("valueFrom.secretKeyRef.name") != "tenantry-database" {
+		byReference := map[string]string{"TENANTRY_DATABASE_URL": "tenantry-database", "TENANTRY_REDIS_URL": "tenantry-redis"}[name]
+		if looksAt.MatchString(value) || byReference != "" && v.at("valueFrom.secretKeyRef.name") != byReference {
 			t.Errorf("%s holds a secret in clear", name)
 		}
 	}
@@ -145,6 +149,7 @@ func TestChartRefusesNonsense(t *testing.T) {
 		"no certificate":        {"microsoft365": object{"clientID": "5f1c2b7e-0000-4c1d-9a2b-111122223333"}},
 		"latest":                {"image": object{"tag": "latest"}},
 		"a secret as a setting": {"settings": object{"database_url": "postgres://u:p@h/d"}},
+		"another":               {"settings": object{"redis_url": "redis://:p@h/0"}},
 		"a secret in telemetry": {"telemetry": object{"OTEL_EXPORTER_OTLP_HEADERS": "k=v"}},
 		"misspelt":              {"replicaCount": 3},
 	} {

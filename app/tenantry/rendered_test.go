@@ -69,6 +69,7 @@ func leastValues() object {
 func allValues() object {
 	v := leastValues()
 	v["microsoft365"] = object{"clientID": "5f1c2b7e-0000-4c1d-9a2b-111122223333", "existingSecret": "tenantry-microsoft365", "settings": object{"home_tenant": "example.onmicrosoft.com"}}
+	v["redis"] = object{"existingSecret": "tenantry-redis"}
 	v["settings"] = object{"log_level": "debug", "require_smtp_auth": false}
 	v["telemetry"] = object{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}
 	v["telemetrySecret"] = "tenantry-telemetry"

@@ -34,6 +34,13 @@ env:
       secretKeyRef:
         name: {{ .Values.database.existingSecret }}
         key: {{ .Values.database.key }}
+  {{- if .Values.redis.existingSecret }}
+  - name: TENANTRY_REDIS_URL
+    valueFrom:
+      secretKeyRef:
+        name: {{ .Values.redis.existingSecret }}
+        key: {{ .Values.redis.key }}
+  {{- end }}
   - name: TENANTRY_LISTEN
     value: ":8080"
   - name: TENANTRY_ADMIN_LISTEN
