@@ -11,8 +11,9 @@ import (
 const (
 	// patience is how long a request waits for an answer of Redis.
 	patience = 50 * time.Millisecond
-	// rounds it is waited in, see patiently.
-	rounds = 5
+	// round is what it is waited in, late is a round that ends so much later,
+	// and as many times the patience is the most, see within.
+	round, late, most = 10 * time.Millisecond, 5 * time.Millisecond, 20
 	// crowd is how long a request waits for its turn where the answers come,
 	// but more slowly than the requests.
 	crowd = 250 * time.Millisecond
@@ -30,19 +31,25 @@ type answered[T any] struct {
 // says nothing about Redis. As soon as one gets no answer nobody waits any more.
 func ask[T any](ctx context.Context, s *shared, what func(context.Context) (T, error)) (value T, ok bool) {
 	now := s.presence.Load()
-	if !now.lasts() || !s.itsTurn(now) {
+	if !now.lasts() {
+		return value, false
+	}
+	// A crowd of our own says nothing about Redis, so the time in which it has
+	// to answer begins with one's turn.
+	if _, ok := within(crowd, s.turn, now.over); !ok {
+		s.lose(now, errCrowd)
 		return value, false
 	}
 	answer := make(chan answered[T], 1)
 	begun := s.begin(func() {
-		defer func() { <-s.turn }()
+		defer func() { s.turn <- struct{}{} }()
 		answer <- asked(context.WithoutCancel(ctx), what)
 	})
 	if !begun {
-		<-s.turn
+		s.turn <- struct{}{}
 		return value, false
 	}
-	got, ok := patiently(answer, now.over)
+	got, ok := within(patience, answer, now.over)
 	switch {
 	case !ok:
 		s.lose(now, errSlow)
@@ -51,26 +58,6 @@ func ask[T any](ctx context.Context, s *shared, what func(context.Context) (T, e
 		return value, false
 	}
 	return got.value, ok
-}
-
-// itsTurn waits for one's turn. A crowd of our own says nothing about Redis,
-// so the time in which it has to answer begins then.
-func (s *shared) itsTurn(now *presence) bool {
-	select {
-	case s.turn <- struct{}{}:
-		return true
-	default:
-	}
-	long := time.NewTimer(crowd)
-	defer long.Stop()
-	select {
-	case s.turn <- struct{}{}:
-		return true
-	case <-now.over:
-	case <-long.C:
-		s.lose(now, errCrowd)
-	}
-	return false
 }
 
 // asked asks. It ends some time after the one who waits for it gave up, and
@@ -82,26 +69,34 @@ func asked[T any](ctx context.Context, what func(context.Context) (T, error)) an
 	return answered[T]{value, err}
 }
 
-// patiently waits for an answer until its patience or the presence is over. A
-// machine that is busy lets the one who waits go on late, maybe after the
-// answer has come. So the time is waited in rounds, in each of which this
-// goroutine came to run: our own slowness is no outage of Redis, and does not
-// make replicas count apart.
-func patiently[T any](answer <-chan answered[T], over <-chan struct{}) (got answered[T], ok bool) {
-	round := time.NewTimer(patience / rounds)
-	defer round.Stop()
-	for range rounds {
+// within waits for what comes until the time or the presence is over. On a
+// machine that is busy the one who waits goes on late, and may see that its
+// time is over before it sees what came long ago. So the time is counted in
+// rounds, and those that end late are not: our own slowness is no outage of
+// Redis, and does not make replicas count apart. It has an end all the same.
+func within[T any](limit time.Duration, from <-chan T, over <-chan struct{}) (got T, ok bool) {
+	select {
+	case got = <-from:
+		return got, true
+	default:
+	}
+	timer, began := time.NewTimer(round), time.Now()
+	defer timer.Stop()
+	for left, due := limit/round, began.Add(round); left > 0; due = time.Now().Add(round) {
 		select {
-		case got := <-answer:
+		case got = <-from:
 			return got, true
 		case <-over:
 			return got, false
-		case <-round.C:
-			round.Reset(patience / rounds)
+		case <-timer.C:
+			if time.Since(due) < late || time.Since(began) > most*limit {
+				left--
+			}
+			timer.Reset(round)
 		}
 	}
 	select {
-	case got := <-answer:
+	case got = <-from:
 		return got, true
 	default:
 		return got, false

@@ -21,7 +21,7 @@ const (
 	turns = 16
 	// greeting is how long a connection may take to be made, and how long
 	// an answer is waited for that nobody needs any more.
-	greeting = time.Second
+	greeting = 2 * time.Second
 	// pause lies between two looks for a Redis that is away.
 	pause = 500 * time.Millisecond
 )
@@ -42,7 +42,7 @@ var (
 type shared struct {
 	client *redis.Client
 	log    *slog.Logger
-	turn   chan struct{} // for each one that asks
+	turn   chan struct{} // one for each that may ask at once
 
 	presence atomic.Pointer[presence]
 	losses   atomic.Int64
@@ -78,6 +78,9 @@ func connect(ctx context.Context, o Options) (*shared, error) {
 	settings.DialTimeout, settings.PoolSize, settings.MinIdleConns = greeting, turns+1, turns
 	settings.ReadBufferSize, settings.WriteBufferSize = 4<<10, 4<<10
 	s := &shared{client: redis.NewClient(settings), log: o.Log, turn: make(chan struct{}, turns)}
+	for range turns {
+		s.turn <- struct{}{}
+	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	now := newPresence()
 	s.presence.Store(now)
@@ -148,7 +151,7 @@ func (s *shared) answers() error {
 	if !s.begin(func() { answer <- asked(s.ctx, ask) }) {
 		return context.Canceled
 	}
-	got, ok := patiently(answer, nil)
+	got, ok := within(patience, answer, nil)
 	if !ok {
 		return errSlow
 	}
