@@ -6,6 +6,7 @@
 package breaker
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -25,6 +26,9 @@ type Options struct {
 	Window time.Duration
 	// Open is how long an open circuit stays open; 30 s.
 	Open time.Duration
+	// Budget counts a call against what the provider allows, before it leaves.
+	// A call that does not fit in is told when it would. nil allows all.
+	Budget func(ctx context.Context, domain string) (retryIn time.Duration, ok bool)
 	// Domains bounds how many fault domains have a circuit of their own; the
 	// one used least recently is forgotten first; 4096.
 	Domains int
@@ -42,6 +46,9 @@ func (o Options) orDefaults() Options {
 	}
 	if o.Open <= 0 {
 		o.Open = 30 * time.Second
+	}
+	if o.Budget == nil {
+		o.Budget = func(context.Context, string) (time.Duration, bool) { return 0, true }
 	}
 	if o.Domains <= 0 {
 		o.Domains = 4096

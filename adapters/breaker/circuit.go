@@ -31,12 +31,13 @@ const probeWait = time.Second
 type circuit struct {
 	domain  string
 	open    time.Duration
+	budget  func(ctx context.Context, domain string) (retryIn time.Duration, ok bool)
 	opened  atomic.Int64 // when it opened last, in Unix nanoseconds
 	breaker *gobreaker.CircuitBreaker[struct{}]
 }
 
 func newCircuit(domain string, o Options) *circuit {
-	c := &circuit{domain: domain, open: o.Open}
+	c := &circuit{domain: domain, open: o.Open, budget: o.Budget}
 	kind, _, _ := strings.Cut(domain, "/") // the rest is customer data
 	c.breaker = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Interval:     o.Window,
@@ -79,6 +80,9 @@ func run[T any](ctx context.Context, c *circuit, is traits, call func() (T, erro
 		if is.write && c.breaker.State() == gobreaker.StateHalfOpen {
 			return struct{}{}, errReadFirst
 		}
+		if err = c.spend(ctx, is); err != nil {
+			return struct{}{}, errNoEvidence
+		}
 		answer, err = call()
 		note(ctx, is, err)
 		return struct{}{}, judge(ctx, is, err)
@@ -93,6 +97,21 @@ func run[T any](ctx context.Context, c *circuit, is traits, call func() (T, erro
 	default:
 		return answer, err
 	}
+}
+
+// spend takes the call's share of what the provider allows. What does not fit
+// in has not left.
+func (c *circuit) spend(ctx context.Context, is traits) error {
+	if is.local {
+		return nil
+	}
+	if wait, ok := c.budget(ctx, c.domain); !ok {
+		return &outcome.Error{
+			Kind: outcome.Throttled, Cause: "budget", RetryAfter: wait,
+			Detail: "as much as the provider allows was asked of it already",
+		}
+	}
+	return nil
 }
 
 // note notes the call and its answer. This is the place for it: what the

@@ -22,6 +22,7 @@ type exchange struct {
 	page   bool   // it belongs to Options.Pages
 	caller access.Caller
 	status int
+	inside bool // it has a place under the process's ceiling
 	// write is set for what carries an Idempotency-Key; lost says that
 	// another request has it, replayed that its answer was given again.
 	write          *write

@@ -3,6 +3,7 @@
 package httpapi
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -17,9 +18,14 @@ type step func(next http.Handler) http.Handler
 
 // guard is what stands around every operation and page.
 type guard struct {
-	keys  *keys.Service
-	log   *slog.Logger
-	once  Idempotency
+	keys *keys.Service
+	log  *slog.Logger
+	once Idempotency
+
+	limits  Limits
+	ceiling ceiling
+	refused func(ctx context.Context, bucket string) // counts a 429
+
 	trace step
 	pages http.Handler
 	// trusted are proxies whose X-Forwarded-For is believed.
@@ -30,10 +36,13 @@ type guard struct {
 }
 
 func newGuard(o Options, mux *http.ServeMux, doc *huma.OpenAPI) *guard {
-	return &guard{
+	g := &guard{
 		keys: o.Keys, log: o.Log, once: o.Idempotency, trace: tracing(o), pages: o.Pages, trusted: o.TrustedProxies,
+		limits: o.Limits, refused: refusals429(o),
 		mux: mux, routes: routesOf(doc), fixed: fixedPaths(doc),
 	}
+	g.ceiling.most = int64(o.Limits.InFlight)
+	return g
 }
 
 // steps is the order in which a request is checked, outermost first. It is
@@ -45,6 +54,7 @@ func (g *guard) steps() []step {
 		g.trace,        // span and metrics, named by the route
 		g.record,       // one line in the log
 		g.rescue,       // a panic becomes 500
+		g.crowd,        // 503 when too many requests are under way
 		g.authenticate, // 401
 		g.entitle,      // 402
 		g.find,         // 404, 405
@@ -52,6 +62,7 @@ func (g *guard) steps() []step {
 		g.key,          // 400 for the Idempotency-Key
 		g.intake,       // 415, 413
 		g.remember,     // a known Idempotency-Key: replay, 409
+		g.limit,        // 429
 		g.claim,        // one of all requests with the same key goes on
 		g.query,        // 400 for query parameters
 		g.strict,       // 400 for what no reader should accept as JSON

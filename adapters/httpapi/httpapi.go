@@ -38,6 +38,8 @@ type Options struct {
 	TrustedProxies []netip.Prefix
 	// Idempotency remembers what writes did.
 	Idempotency Idempotency
+	// Limits keep callers within bounds.
+	Limits Limits
 	// Tracer and Meter are the process's when nil.
 	Tracer trace.TracerProvider
 	Meter  metric.MeterProvider
@@ -49,6 +51,7 @@ func New(o Options) (http.Handler, error) {
 		o.Log = slog.Default()
 	}
 	o.Idempotency.Lease = cmp.Or(o.Idempotency.Lease, idempotency.Lease)
+	o.Limits = o.Limits.orDefaults()
 	mux := http.NewServeMux()
 	api := newAPI(mux)
 	operations(api, o)

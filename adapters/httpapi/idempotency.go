@@ -82,9 +82,15 @@ func (g *guard) lookUp(w http.ResponseWriter, r *http.Request, given *write) boo
 	if !given.found {
 		return true
 	}
-	switch idempotency.Judge(given.seen, g.once.Prints.Matches(given.text, given.seen.Fingerprint), g.once.Now()) {
-	case idempotency.Run:
+	verdict := idempotency.Judge(given.seen, g.once.Prints.Matches(given.text, given.seen.Fingerprint), g.once.Now())
+	if verdict == idempotency.Run {
 		return true
+	}
+	// What ends here is a look at what is known, whatever the operation is.
+	if _, ok := g.charge(w, r, reads); !ok {
+		return false
+	}
+	switch verdict {
 	case idempotency.Replay:
 		g.replay(w, r, given)
 	case idempotency.Busy:

@@ -43,12 +43,18 @@ func visible(key string) bool {
 // follows sees the same bytes.
 func (g *guard) intake(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		op := exchangeOf(r.Context()).route.op
+		e := exchangeOf(r.Context())
+		op := e.route.op
 		if op == nil || !hasBody(op.Method) {
 			next.ServeHTTP(w, r)
 			return
 		}
-		body, err := receive(w, r, op.RequestBody != nil)
+		var body []byte
+		var err error
+		stays := g.outside(e, func() { body, err = receive(w, r, op.RequestBody != nil) })
+		if err == nil && !stays {
+			err = crowded()
+		}
 		if err != nil {
 			refuse(w, r, err)
 			return

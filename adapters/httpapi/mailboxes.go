@@ -86,7 +86,7 @@ func changeMailbox(api huma.API, service *mailboxes.Service) {
 		Summary: "Change a mailbox",
 		Description: "Renames a mailbox at the mail platform, stores its daily send limit, or both. A stored limit alone does not restrict " +
 			"sending. It can be changed but not cleared.",
-		Metadata: terms{bucket: reads, write: true, request: exampleUpdate, answer: exampleUpdated,
+		Metadata: terms{bucket: reads, sometimes: has("display_name"), write: true, request: exampleUpdate, answer: exampleUpdated,
 			refuses: codes(atPlatform, only(fault.InvalidSendLimit, fault.NoUpdates, fault.TenantNotFound, fault.MailboxNotFound,
 				fault.ExchangeNotReady))}.metadata(),
 		SkipValidateBody: true, // the body checks itself, see updateMailbox

@@ -110,7 +110,7 @@ func without(r reply) string {
 	id := r.header.Get("X-Request-ID")
 	var lines []string
 	for name, values := range r.header {
-		if name != "Date" {
+		if name != "Date" && name != "X-Ratelimit-Remaining" && name != "X-Ratelimit-Reset" {
 			lines = append(lines, name+": "+strings.Join(values, ","))
 		}
 	}

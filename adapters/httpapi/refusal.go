@@ -26,6 +26,7 @@ var statusOf = map[fault.Kind]int{
 	fault.Conflict:         http.StatusConflict,
 	fault.TooLarge:         http.StatusRequestEntityTooLarge,
 	fault.UnsupportedMedia: http.StatusUnsupportedMediaType,
+	fault.RateLimited:      http.StatusTooManyRequests,
 	fault.Internal:         http.StatusInternalServerError,
 	fault.BadGateway:       http.StatusBadGateway,
 	fault.Unavailable:      http.StatusServiceUnavailable,

@@ -14,22 +14,15 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// bucket names the rate limit that an operation counts in.
-type bucket string
-
-// The buckets.
-const (
-	reads         bucket = "read"
-	expensive     bucket = "expensive"
-	providerHeavy bucket = "provider_heavy"
-)
-
 // terms is what an operation declares beside huma's own fields.
 type terms struct {
-	bucket  bucket
-	write   bool          // it takes an Idempotency-Key
-	within  time.Duration // requestTime unless set
-	refuses []fault.Code  // beside those that every operation has
+	bucket bucket
+	write  bool // it takes an Idempotency-Key
+	// sometimes tells from the body whether an operation calls the provider
+	// of which the bucket does not say so.
+	sometimes func(body []byte) bool
+	within    time.Duration // requestTime unless set
+	refuses   []fault.Code  // beside those that every operation has
 	// request and answer are the examples in the document.
 	request, answer any
 }

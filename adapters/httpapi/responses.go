@@ -18,7 +18,7 @@ import (
 // write and onBodies those of every operation that may be sent a body.
 var (
 	everywhere = []fault.Code{fault.InvalidAuthHeader, fault.MissingAPIKey, fault.InvalidAPIKey, fault.NoAPIPlan,
-		fault.WrongAccept, fault.InternalError, fault.ServiceUnavailable}
+		fault.WrongAccept, fault.RateLimitExceeded, fault.InternalError, fault.ServiceUnavailable}
 	onWrites = []fault.Code{fault.KeyRequired, fault.InvalidKey, fault.KeyInProgress, fault.KeyConflict}
 	onBodies = []fault.Code{fault.InvalidRequest, fault.WrongMedia, fault.BodyTooLarge}
 )
@@ -55,7 +55,7 @@ func responses(method string, t terms) map[string]*huma.Response {
 	}
 	documented := map[string]*huma.Response{"200": {
 		Description: "Done.",
-		Headers:     map[string]*huma.Param{"X-Request-ID": requestIDRef()},
+		Headers:     counted(map[string]*huma.Param{"X-Request-ID": requestIDRef()}),
 		Content:     map[string]*huma.MediaType{"application/json": {Example: t.answer}},
 	}}
 	for status, list := range byStatus {
@@ -89,7 +89,7 @@ func replayedHeader() *huma.Header {
 // that the document gives them.
 var shared = map[int]string{
 	http.StatusUnauthorized: "Unauthorized", http.StatusNotAcceptable: "NotAcceptable", http.StatusRequestEntityTooLarge: "TooLarge",
-	http.StatusUnsupportedMediaType: "UnsupportedMediaType", http.StatusInternalServerError: "InternalError",
+	http.StatusUnsupportedMediaType: "UnsupportedMediaType", http.StatusTooManyRequests: "RateLimited", http.StatusInternalServerError: "InternalError",
 }
 
 // components are the parts of the document that operations refer to.
@@ -98,7 +98,7 @@ func components() *huma.Components {
 		Schemas:   huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
 		Responses: map[string]*huma.Response{},
 		Examples:  map[string]*huma.Example{},
-		Headers:   map[string]*huma.Header{"X-Request-ID": requestIDHeader(), "Idempotency-Replayed": replayedHeader()},
+		Headers:   countedHeaders(map[string]*huma.Header{"X-Request-ID": requestIDHeader(), "Idempotency-Replayed": replayedHeader()}),
 		SecuritySchemes: map[string]*huma.SecurityScheme{"bearer": {
 			Type: "http", Scheme: "bearer",
 			Description: "An API key of the account: `Authorization: Bearer tny_live_…`. Treat it as opaque and keep it on your server.",
@@ -167,6 +167,10 @@ func refusalHeaders(status int) map[string]*huma.Param {
 	if status == http.StatusUnauthorized {
 		headers["WWW-Authenticate"] = &huma.Param{Description: "The scheme to use.",
 			Schema: &huma.Schema{Type: huma.TypeString}, Example: "Bearer"}
+	}
+	if status == http.StatusTooManyRequests {
+		headers["Retry-After"] = retryAfter("Seconds after which the request would be allowed.", 7)
+		counted(headers)
 	}
 	if status == http.StatusServiceUnavailable {
 		headers["Retry-After"] = retryAfter("Seconds after which to try again.", 10)

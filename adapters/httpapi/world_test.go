@@ -15,6 +15,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/adapters/httpapi"
+	"github.com/tenantry/tenantry/adapters/limiter"
 	"github.com/tenantry/tenantry/adapters/secrets"
 	"github.com/tenantry/tenantry/app/domains"
 	"github.com/tenantry/tenantry/app/keys"
@@ -77,10 +78,22 @@ func newWorld(t *testing.T) *world {
 		Mailboxes: &mailboxes.Service{Tenants: store, Domains: store, Mailboxes: store, Platform: platform, Settling: pass, Now: time.Now,
 			RequireSMTPAuth: true, Pause: time.Millisecond, Limit: time.Second},
 		Idempotency: httpapi.Idempotency{Keys: store, Sealer: keyset, Prints: keyset, Now: time.Now},
+		Limits:      httpapi.Limits{Counters: counters(t), Off: true},
 	}
 	w.a = w.addOwner(t, "ann@a.example", tenantOfA)
 	w.b = w.addOwner(t, "bob@b.example", tenantOfB)
 	return w
+}
+
+// counters are a process's own.
+func counters(t *testing.T) ports.Limiter {
+	t.Helper()
+	l, err := limiter.Open(t.Context(), limiter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
 }
 
 func (w *world) addOwner(t *testing.T, email string, id tenant.GUID) owner {

@@ -27,7 +27,9 @@ type Config struct {
 	DataDir     string `koanf:"data_dir" group:"Storage" default:"./tenantry-data" help:"folder of the embedded database and the keyset"`
 	DatabaseURL string `koanf:"database_url" secret:"url" help:"sqlite:///path or postgres://…; a SQLite file in the data folder unless set"`
 	KeysetFile  string `koanf:"keyset_file" help:"the keyset that seals stored secrets; keyset.json in the data folder unless set"`
-	RedisURL    string `koanf:"redis_url" secret:"url" help:"redis://host:6379/0 or rediss://…, where replicas will count together; counted in the process unless set. Only doctor asks it so far"`
+	RedisURL    string `koanf:"redis_url" secret:"url" help:"redis://host:6379/0 or rediss://…, where replicas count rate limits together; each process counts by itself unless set"`
+	Limits      string `koanf:"limits" default:"on" help:"off counts requests but refuses none; for benchmarks"`
+	MaxInFlight int    `koanf:"max_in_flight" default:"1000" help:"how many requests a process works on at once; more are answered 503"`
 	PluginDir   string `koanf:"plugin_dir" group:"Service" help:"folder of the provider plugins and their catalog; plugins beside the binary unless set"`
 	KeyPrefix   string `koanf:"key_prefix" default:"tny" help:"first part of API keys"`
 	LogLevel    string `koanf:"log_level" default:"info" help:"debug, info, warn or error"`

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -35,7 +36,11 @@ func (c Config) problems() []settingError {
 		all = append(all, settingError{setting, fmt.Sprintf(problem, args...)})
 	}
 	for _, at := range [][2]string{{"listen", c.Listen}, {"admin_listen", c.AdminListen}} {
-		if _, _, err := net.SplitHostPort(at[1]); err != nil {
+		_, port, err := net.SplitHostPort(at[1])
+		if err == nil {
+			_, err = net.DefaultResolver.LookupPort(context.Background(), "tcp", port)
+		}
+		if err != nil {
 			bad(at[0], "%q is not host:port", at[1])
 		}
 	}
@@ -50,6 +55,12 @@ func (c Config) problems() []settingError {
 	}
 	if err := limiter.CheckURL(c.RedisURL); err != nil {
 		bad("redis_url", "%v", err)
+	}
+	if c.Limits != "on" && c.Limits != "off" {
+		bad("limits", "%q is neither on nor off", c.Limits)
+	}
+	if c.MaxInFlight < 1 {
+		bad("max_in_flight", "%d requests at once is none", c.MaxInFlight)
 	}
 	for _, address := range c.DNSResolvers {
 		if _, _, err := net.SplitHostPort(address); err != nil {

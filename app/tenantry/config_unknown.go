@@ -38,7 +38,7 @@ func known(key string) bool {
 // shells, what switches our tests, and what Kubernetes sets in every container
 // for a service with our name.
 var (
-	otherVariables = []string{"CONTROL", "FAILPOINTS", "KEY", "LIMITS", "SEED", "SHOTS", "SOAK", "TENANT", "URL"}
+	otherVariables = []string{"CONTROL", "FAILPOINTS", "KEY", "SEED", "SHOTS", "SOAK", "TENANT", "URL"}
 	serviceLink    = regexp.MustCompile(`^TENANTRY_(\w+_)?(SERVICE_HOST|SERVICE_PORT\w*|PORT_\d+_(TCP|UDP)\w*)$`)
 	servicePort    = regexp.MustCompile(`^TENANTRY_(\w+_)?PORT=(tcp|udp)://`)
 )

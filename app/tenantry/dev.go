@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -60,8 +61,8 @@ func devCommand() *cobra.Command {
 	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8080", "address of the API; port 0 takes a free one")
 	cmd.Flags().StringVar(&o.data, "data", "./tenantry-dev", "folder that everything is kept in")
 	cmd.Flags().StringVar(&o.database, "database", "", "postgres://… instead of SQLite in the data folder")
-	cmd.Flags().StringVar(&o.redis, "redis", "", "redis://… for rate limits; accepted, but does nothing in this version")
-	cmd.Flags().StringVar(&o.limits, "limits", "", "off lifts the rate limits; accepted, but does nothing in this version, which has none")
+	cmd.Flags().StringVar(&o.redis, "redis", "", "redis://… to count rate limits in; counted in the process unless set")
+	cmd.Flags().StringVar(&o.limits, "limits", "", "off lifts the rate limits: requests are counted, but none is refused")
 	cmd.Flags().BoolVar(&o.noSeed, "no-seed", false, "no zones and tenants, only the account and its key")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON line when ready, logs to standard error")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
@@ -94,6 +95,7 @@ func devConfig(set *pflag.FlagSet, o devOptions) (Config, error) {
 	if o.database != "" {
 		c.DatabaseURL = o.database
 	}
+	c.RedisURL, c.Limits = cmp.Or(o.redis, c.RedisURL), cmp.Or(o.limits, c.Limits)
 	host, _, err := net.SplitHostPort(c.Listen)
 	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return c, fmt.Errorf("--listen %q is not an address of this machine alone: the sandbox listens on loopback only", o.listen)

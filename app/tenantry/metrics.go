@@ -24,7 +24,8 @@ type gauges struct {
 	config  Config
 
 	build, database, circuits, state, expiry metric.Float64ObservableGauge
-	restarts, hangs                          metric.Int64ObservableCounter
+	fallback                                 metric.Float64ObservableGauge
+	restarts, hangs, fallbacks               metric.Int64ObservableCounter
 }
 
 // observe registers the gauges, and those of the Go runtime and the process.
@@ -51,7 +52,9 @@ func (s *service) observe(c Config) error {
 	g.expiry = gauge("tenantry.credential.expiry.timestamp.seconds", "When a credential of ours at a provider ends, in Unix seconds.")
 	g.restarts = counter("tenantry.plugin.restarts", "Plugin processes that replaced one that ended.")
 	g.hangs = counter("tenantry.plugin.hangs", "Plugin processes killed because they did not answer.")
-	_, err := meter.RegisterCallback(g.look, g.build, g.database, g.circuits, g.state, g.expiry, g.restarts, g.hangs)
+	g.fallback = gauge("tenantry.ratelimit.fallback", "1 while this process counts rate limits by itself, as the Redis that is set does not answer.")
+	g.fallbacks = counter("tenantry.ratelimit.fallbacks", "How often the Redis that rate limits are counted in went away.")
+	_, err := meter.RegisterCallback(g.look, g.build, g.database, g.circuits, g.state, g.expiry, g.restarts, g.hangs, g.fallback, g.fallbacks)
 	return errors.Join(append(errs, err)...)
 }
 
@@ -67,6 +70,9 @@ func labels(pairs ...string) metric.MeasurementOption {
 func (g *gauges) look(ctx context.Context, o metric.Observer) error {
 	o.ObserveFloat64(g.build, 1, labels("version", version, "commit", commit, "go_version", runtime.Version()))
 	o.ObserveFloat64(g.database, one(g.service.database.feel(ctx) == nil))
+	counting := g.service.limiter.State()
+	o.ObserveFloat64(g.fallback, one(counting.Fallback))
+	o.ObserveInt64(g.fallbacks, counting.Fallbacks)
 	for at, number := range g.service.openness() {
 		o.ObserveFloat64(g.circuits, number, labels("provider", mailPlatform, "domain", at.domain, "state", string(at.state)))
 	}

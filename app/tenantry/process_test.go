@@ -58,10 +58,11 @@ func start(t *testing.T, b built, env []string, out io.Writer, args ...string) *
 	return p
 }
 
-// launch runs a binary until somebody stops it.
+// launch runs a binary until somebody stops it. Tests ask for more than any
+// account may, so limits are off unless env says otherwise.
 func launch(b built, env []string, out io.Writer, args ...string) (*process, error) {
 	p := &process{cmd: exec.Command(b.binary, args...), logs: &safeBuffer{}, done: make(chan struct{})}
-	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + scratch}, env...)
+	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + scratch, "TENANTRY_LIMITS=off"}, env...)
 	p.cmd.Stdout, p.cmd.Stderr = out, p.logs
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/console"
 	"github.com/tenantry/tenantry/adapters/dnsresolver"
 	"github.com/tenantry/tenantry/adapters/httpapi"
+	"github.com/tenantry/tenantry/adapters/limiter"
 	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/adapters/secrets"
 	"github.com/tenantry/tenantry/adapters/telemetry"
@@ -56,6 +57,8 @@ type outside struct {
 type service struct {
 	store     *bunstore.Store
 	database  *pulse
+	limiter   *limiter.Limiter
+	limits    httpapi.Limits
 	host      *pluginhost.Host
 	circuits  *breaker.Platform
 	platform  ports.MailPlatform
@@ -99,8 +102,12 @@ func assemble(ctx context.Context, c Config, log *slog.Logger, publicURL string,
 		return nil, err
 	}
 	s.database = &pulse{ping: s.store.Ping}
+	if s.limiter, err = limiter.Open(ctx, limiter.Options{URL: c.RedisURL, Log: log}); err != nil {
+		return nil, errors.Join(err, s.store.Close())
+	}
+	s.limits = httpapi.Limits{Counters: s.limiter, Off: c.Limits == "off", InFlight: c.MaxInFlight}
 	if s.host, err = pluginhost.New(pluginhost.Options{Dir: c.PluginDir, Log: log, Env: os.Environ()}); err != nil {
-		return nil, errors.Join(fmt.Errorf("plugins: %w", err), s.store.Close())
+		return nil, errors.Join(fmt.Errorf("plugins: %w", err), s.limiter.Close(), s.store.Close())
 	}
 	if s.platform, err = s.mail(ctx, c, o); err != nil {
 		return nil, errors.Join(err, s.close(ctx))
@@ -119,7 +126,9 @@ func (s *service) mail(ctx context.Context, c Config, o outside) (ports.MailPlat
 	conn := connections{settings: c.Providers, secrets: o.secrets, files: &credentialFiles{log: s.log}, describe: s.host.Describe}
 	conn.files.expect(ctx, mailPlatform, c.Providers[mailPlatform])
 	plugin := s.host.Mail(mailPlatform, func(ctx context.Context) (wire.Connection, error) { return conn.of(ctx, mailPlatform) })
-	s.circuits = breaker.Mail(plugin, breaker.Options{Provider: mailPlatform, Log: s.log, Open: c.CircuitOpen})
+	s.circuits = breaker.Mail(plugin, breaker.Options{
+		Provider: mailPlatform, Log: s.log, Open: c.CircuitOpen, Budget: budgets{mailPlatform, s.host.Describe, s.limiter}.spend,
+	})
 	return telemetry.Mail(s.circuits, telemetry.CallOptions{Provider: mailPlatform, Log: s.log, CustomerData: c.TraceCustomerData})
 }
 
@@ -144,7 +153,7 @@ func (s *service) useCases(c Config, publicURL string, sealer ports.Sealer, o ou
 // handler is all that the API's listener serves.
 func (s *service) handler() (http.Handler, error) {
 	return httpapi.New(httpapi.Options{
-		Keys: s.keys, Tenants: s.tenants, Domains: s.domains, Mailboxes: s.mailboxes, Idempotency: s.once,
+		Keys: s.keys, Tenants: s.tenants, Domains: s.domains, Mailboxes: s.mailboxes, Idempotency: s.once, Limits: s.limits,
 		Pages: console.New(console.Options{Tenants: s.tenants, Log: s.log}), Log: s.log,
 		TrustedProxies: s.proxies,
 	})
@@ -165,7 +174,7 @@ func (s *service) close(ctx context.Context) error {
 		close(flushed)
 	}()
 	s.host.Close()
-	err := s.store.Close()
+	err := errors.Join(s.limiter.Close(), s.store.Close())
 	<-flushed
 	return err
 }

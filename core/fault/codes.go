@@ -54,10 +54,12 @@ var (
 	KeyConflict        = Code{"idempotency_key_conflict", Conflict, "Idempotency-Key conflict", "The Idempotency-Key was used within the last 24 hours for another method, path, query string or body. Every byte of the body counts, white space too. Send the first request again to get its answer, or this one with a new Idempotency-Key."}
 	TenantHeld         = Code{"tenant_held_elsewhere", Conflict, "Tenant cannot be connected", "This tenant is connected already. It has to be released where it is connected before it can be connected here."}
 
+	RateLimitExceeded = Code{"rate_limit_exceeded", RateLimited, "Rate limit exceeded", "The account asked for more than it may. `X-RateLimit-Bucket` names the limit; wait `Retry-After` seconds, then send the request again, a write with the same Idempotency-Key. With `provider_concurrency` 4 operations of the account are at work at providers: send the next when one of them has its answer."}
+
 	InternalError       = Code{"internal_error", Internal, "Internal error", "Something went wrong on our side. Send the request again with the same Idempotency-Key; tell support the request_id if it stays."}
 	ProviderError       = Code{"provider_error", BadGateway, "Provider error", "The provider answered with an error of its own. Send the request again with the same Idempotency-Key."}
 	ProviderUnavailable = Code{"provider_unavailable", Unavailable, "Provider unavailable", "The provider is down or throttles us. Wait `Retry-After` seconds, then send the request again with the same Idempotency-Key."}
-	ServiceUnavailable  = Code{"service_unavailable", Unavailable, "Service unavailable", "The service is stopping, its database is away, or the mail platform is not configured. Wait `Retry-After` seconds and try again."}
+	ServiceUnavailable  = Code{"service_unavailable", Unavailable, "Service unavailable", "The service is stopping, its database is away, it has too many requests under way, or the mail platform is not configured. Wait `Retry-After` seconds and try again."}
 	ProviderTimeout     = Code{"provider_timeout", Timeout, "Provider timeout", "The provider did not answer in time, or work at the provider is not finished. Send the same request again with the same Idempotency-Key: it looks at what exists and goes on from there."}
 )
 
@@ -74,6 +76,7 @@ func All() []Code {
 		WrongMethod, WrongAccept, BodyTooLarge, WrongMedia,
 		AccountClosed, KeyRevoked, DomainUnavailable, ExchangeNotReady, SMTPAuthNotEnabled,
 		KeyInProgress, KeyConflict, TenantHeld,
+		RateLimitExceeded,
 		InternalError, ProviderError, ProviderUnavailable, ServiceUnavailable, ProviderTimeout,
 	}
 }

@@ -26,6 +26,7 @@ const (
 	Conflict
 	TooLarge
 	UnsupportedMedia
+	RateLimited
 	Internal
 	BadGateway
 	Unavailable

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/core/ratelimit"
+	"github.com/tenantry/tenantry/plugins/wire"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// budgets are what a provider allows, as its plugin describes it. Replicas
+// count them together.
+type budgets struct {
+	provider string
+	describe func(context.Context, string) (wire.Description, error)
+	counters ports.Limiter
+}
+
+// spend counts one call in a fault domain. A budget has a window for each
+// value of its key; a call in no such domain does not count in it. What does
+// not fit into one of them is given back to the others.
+func (b budgets) spend(ctx context.Context, domain string) (time.Duration, bool) {
+	about, err := b.describe(ctx, b.provider)
+	if err != nil {
+		return 0, true // the call itself says what is wrong with the plugin
+	}
+	var taken []func()
+	for _, budget := range about.Budgets {
+		owner, counts := b.owner(budget.Key, domain)
+		if !counts {
+			continue
+		}
+		v, giveBack := b.counters.Take(ctx, ratelimit.Bucket{
+			Key: "budget:" + b.provider + ":" + budget.Key + ":" + owner, Limit: budget.Limit, Window: budget.Window,
+		})
+		if !v.Allowed {
+			for _, undo := range taken {
+				undo()
+			}
+			return v.RetryIn, false
+		}
+		taken = append(taken, giveBack)
+	}
+	return 0, true
+}
+
+// owner is the value that a budget's key has for a fault domain, which is a
+// kind, or a kind and its value: `tenant/` and the tenant's id. All calls share
+// the operator's credential and the way out of this network.
+func (b budgets) owner(key, domain string) (string, bool) {
+	if kind, value, ok := strings.Cut(domain, "/"); ok && kind == key {
+		return value, true
+	}
+	return "", key == "credential" || key == "egress"
+}
