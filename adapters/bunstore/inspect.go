@@ -38,7 +38,8 @@ type Inspection struct {
 }
 
 // Inspect connects to a database. It reports fs.ErrNotExist for a SQLite file
-// that is not there; other errors are words for people, without a secret.
+// that is not there, and fs.ErrPermission for one that this user may not read;
+// other errors are words for people, without a secret.
 func Inspect(ctx context.Context, url string) (*Inspection, error) {
 	i := &Inspection{Kind: "PostgreSQL"}
 	var db *bun.DB
@@ -70,6 +71,11 @@ func (i *Inspection) openFile(address string) (*bun.DB, error) {
 		return nil, err
 	}
 	i.Mode = info.Mode().Perm()
+	if f, err := os.Open(i.File); err != nil { // SQLite does not say why it cannot
+		return nil, err
+	} else if err := f.Close(); err != nil {
+		return nil, err
+	}
 	query := url.Values{"mode": {"rw"}, "_txlock": {"immediate"}, "_pragma": {"busy_timeout(3000)"}}
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: i.File}).EscapedPath()+"?"+query.Encode())
 	if err != nil {

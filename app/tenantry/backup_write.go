@@ -75,7 +75,7 @@ func syncFolder(name string) error {
 // not be the upgrade.
 func existingStore(ctx context.Context, c Config) (*bunstore.Store, error) {
 	if path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://"); embedded {
-		if _, err := os.Stat(path); err != nil {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			return nil, failure{fmt.Errorf("there is no database at %s", path), "are the settings data_dir and database_url those of the service?"}
 		}
 	}

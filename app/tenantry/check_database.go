@@ -21,6 +21,8 @@ func (e *examination) database(ctx context.Context) finding {
 	case errors.Is(err, fs.ErrNotExist):
 		return doubtful("run `tenantry migrate`, which makes it, or correct database_url",
 			"there is no database yet: %s", strings.TrimPrefix(e.config.DatabaseURL, "sqlite://"))
+	case errors.Is(err, fs.ErrPermission):
+		return broken(fixUser, "%s", oneLine(err))
 	case err != nil:
 		return broken(fixDatabase, "%s", oneLine(err))
 	}

@@ -18,11 +18,14 @@ func (e *examination) keyset(ctx context.Context) finding {
 	case errors.Is(err, fs.ErrNotExist):
 		return e.noKeyset(ctx, path)
 	case err != nil:
-		return broken("let the user of the service read it, or correct keyset_file", "the keyset cannot be read: %s", oneLine(err))
+		return broken(fixUser+", or correct keyset_file", "the keyset cannot be read: %s", oneLine(err))
 	}
 	if _, err := secrets.OpenKeyset(path, false); err != nil {
 		fix := "put the keyset back from its backup: " + path
-		if info.Mode().Perm()&0o027 != 0 {
+		switch {
+		case errors.Is(err, fs.ErrPermission):
+			fix = fixUser
+		case info.Mode().Perm()&0o027 != 0:
 			fix = "chmod 600 " + path
 		}
 		return broken(fix, "%s", oneLine(err))

@@ -121,7 +121,7 @@ func keysetFailure(file string, err error) error {
 	case errors.Is(err, secrets.ErrStaged):
 		return failure{err, "give the file to every replica, then seal with the staged key: `tenantry keyset rotate`"}
 	case errors.Is(err, fs.ErrPermission):
-		return failure{fmt.Errorf("the keyset may not be changed here: %w", err), "run the command as the user of the service, where the file may be written"}
+		return failure{fmt.Errorf("the keyset may not be used here: %w", err), fixUser}
 	default:
 		return failure{err, "look at the file of the setting keyset_file"}
 	}

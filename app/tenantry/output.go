@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -82,6 +83,9 @@ var fixes = map[string]string{
 	fault.ProviderTimeout.Name:     "run the command again in some minutes; `tenantry doctor` asks the mail platform too",
 }
 
+// fixUser is for files that belong to somebody else.
+const fixUser = "run the command as the user of the service, or let that user read and write the file"
+
 // printError writes err for people, or as {"error": …} with --output json.
 func printError(w io.Writer, cmd *cobra.Command, asJSON bool, err error) {
 	if errors.Is(err, errReported) {
@@ -99,6 +103,9 @@ func printError(w io.Writer, cmd *cobra.Command, asJSON bool, err error) {
 	var wrong settingError
 	if errors.As(err, &wrong) {
 		fix = "`tenantry config` shows every setting, its value and where that comes from"
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		fix = fixUser
 	}
 	var f failure
 	if errors.As(err, &f) {

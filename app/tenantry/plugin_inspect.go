@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -59,7 +60,7 @@ func (r pluginRow) columns() [][2]string {
 	}
 	return [][2]string{
 		{"NAME", r.Name}, {"KIND", r.Kind}, {"VERSION", r.Version}, {"STATUS", r.Status}, {"FILE", r.File}, {"SHA-256", r.SHA256},
-		{"REQUIRED SETTINGS AND CREDENTIALS", strings.Join(needs, " ")},
+		{"REQUIRED SETTINGS AND CREDENTIALS", cmp.Or(strings.Join(needs, " "), "-")},
 	}
 }
 
@@ -83,7 +84,7 @@ func pluginListCommand() *cobra.Command {
 type verifiedRow struct{ pluginRow }
 
 func (r verifiedRow) columns() [][2]string {
-	return [][2]string{{"NAME", r.Name}, {"VERSION", r.Version}, {"STATUS", r.Status}, {"PROBLEM", r.Problem}}
+	return [][2]string{{"NAME", r.Name}, {"VERSION", r.Version}, {"STATUS", r.Status}, {"PROBLEM", cmp.Or(r.Problem, "-")}}
 }
 
 func pluginVerifyCommand() *cobra.Command {
