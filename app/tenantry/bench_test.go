@@ -41,7 +41,7 @@ func newBench(b *testing.B, database string) *bench {
 	secret := filepath.Join(b.TempDir(), "secret")
 	w.must(os.WriteFile(secret, []byte("not asked for"), 0o600))
 	w.env = []string{
-		"TENANTRY_DATA_DIR=" + b.TempDir(), "TENANTRY_DATABASE_URL=" + database, "TENANTRY_LISTEN=127.0.0.1:0", "TENANTRY_ADMIN_LISTEN=127.0.0.1:0", "TENANTRY_LOG_LEVEL=info",
+		"TENANTRY_DATA_DIR=" + b.TempDir(), "TENANTRY_DATABASE_URL=" + database, "TENANTRY_LISTEN=127.0.0.1:0", "TENANTRY_ADMIN_LISTEN=127.0.0.1:0", "TENANTRY_LOG_LEVEL=info", "TENANTRY_LIMITS=off",
 		"TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID=bench", "TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET_FILE=" + secret,
 	}
 	store, err := bunstore.Open(b.Context(), w.database, bunstore.Options{})
@@ -139,19 +139,26 @@ func list25(b *testing.B, w *bench) {
 		w.must(p.stop())
 	})
 	b.Run("bare", func(b *testing.B) {
-		bare := filepath.Join(b.TempDir(), "bare")
-		if out, err := exec.Command("go", "build", "-o", bare, "./testdata/bare").CombinedOutput(); err != nil {
-			b.Fatalf("%v\n%s", err, out)
-		}
-		cmd := exec.Command(bare, w.database)
-		out, err := cmd.StdoutPipe()
-		w.must(err)
-		w.must(cmd.Start())
-		defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
-		line, err := bufio.NewReader(out).ReadString('\n')
-		w.must(err)
-		w.load(b, cmd.Process.Pid, strings.TrimSpace(line))
+		pid, api := w.bare(b)
+		w.load(b, pid, api)
 	})
+}
+
+// bare starts a handler without anything around it on the same database.
+func (w *bench) bare(b *testing.B) (pid int, api string) {
+	b.Helper()
+	bare := filepath.Join(b.TempDir(), "bare")
+	if out, err := exec.Command("go", "build", "-o", bare, "./testdata/bare").CombinedOutput(); err != nil {
+		b.Fatalf("%v\n%s", err, out)
+	}
+	cmd := exec.Command(bare, w.database)
+	out, err := cmd.StdoutPipe()
+	w.must(err)
+	w.must(cmd.Start())
+	b.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	w.must(err)
+	return cmd.Process.Pid, strings.TrimSpace(line)
 }
 
 // load sends as many requests at once as keep a small server busy.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bare is what the benchmark of the list compares the service with: a
-// net/http handler that makes the same round trips to the same database, with
-// the same statements, and nothing else.
+// Command bare is what benchmarks compare the service with: a net/http handler
+// that makes the same round trips to the same database and nothing else. A GET
+// is the list with the same statements, a PATCH as many commits as one write.
 package main
 
 import (
@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path"
 	"strings"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver of PostgreSQL
@@ -30,7 +31,12 @@ const (
 		LEFT JOIN (SELECT tenant_id, COUNT(*) AS held FROM mailboxes
 			WHERE account_id = $1 AND stage IN ('ready') GROUP BY tenant_id) AS m ON m.tenant_id = t.id
 		WHERE t.account_id = $1 ORDER BY t.consented_at DESC, t.id DESC`
+	change = `UPDATE mailboxes SET daily_send_limit = $1 WHERE id = $2`
 )
+
+// commits is what a write of the service commits: the claim of its key, its
+// change, and the end of its key.
+const commits = 3
 
 type tenant struct {
 	ID        string `json:"id"`
@@ -62,8 +68,8 @@ func main() {
 // open gives as many connections as the service takes.
 func open(url string) (*sql.DB, error) {
 	driver, source, connections := "pgx", url, 16
-	if path, ok := strings.CutPrefix(url, "sqlite://"); ok {
-		driver, source, connections = "sqlite", "file:"+path+"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)", 4
+	if file, ok := strings.CutPrefix(url, "sqlite://"); ok {
+		driver, source, connections = "sqlite", "file:"+file+"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)", 4
 	}
 	db, err := sql.Open(driver, source)
 	if err == nil {
@@ -75,7 +81,13 @@ func open(url string) (*sql.DB, error) {
 
 func handler(db *sql.DB) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		tenants, err := answer(r, db)
+		var tenants []tenant
+		var err error
+		if r.Method == http.MethodPatch {
+			err = commit(r, db)
+		} else {
+			tenants, err = answer(r, db)
+		}
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
@@ -83,6 +95,15 @@ func handler(db *sql.DB) http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]any{"tenants": tenants, "count": len(tenants)})
 	})
+}
+
+func commit(r *http.Request, db *sql.DB) error {
+	for i := range commits {
+		if _, err := db.ExecContext(r.Context(), change, i, path.Base(r.URL.Path)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func answer(r *http.Request, db *sql.DB) (tenants []tenant, err error) {

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package httpapi_test
+
+import (
+	"crypto/rand"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/httpapi"
+	"github.com/tenantry/tenantry/adapters/limiter"
+	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/app/keys"
+	"github.com/tenantry/tenantry/app/mailboxes"
+	"github.com/tenantry/tenantry/app/tenants"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// guarded is an account on PostgreSQL that holds one tenant with one mailbox,
+// and the same operations with the guard around them and without.
+type guarded struct {
+	with, without http.Handler
+	key, mailbox  string
+}
+
+func newGuarded(b *testing.B) guarded {
+	b.Helper()
+	must := func(err error) {
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	store, err := bunstore.Open(b.Context(), testserver.Database(b), bunstore.Options{})
+	must(err)
+	b.Cleanup(func() { must(store.Close()) })
+	must(store.Migrate(b.Context()))
+	keyset, err := secrets.OpenKeyset(filepath.Join(b.TempDir(), "keyset.json"), true)
+	must(err)
+	counters, err := limiter.Open(b.Context(), limiter.Options{})
+	must(err)
+	b.Cleanup(func() { must(counters.Close()) })
+	account, err := store.CreateAccount(b.Context(), "owner@example.com", "complete", 0, time.Now())
+	must(err)
+	key, text, err := access.NewKey(rand.Reader, "tny", access.Live, account.ID, "bench", time.Now())
+	must(err)
+	must(store.AddKey(b.Context(), key))
+	_, err = store.Attach(b.Context(), account.ID, tenant.Tenant{GUID: tenantOfA, Name: "Example", ConsentedAt: time.Now()}, 1)
+	must(err)
+	must(store.SaveDiscovery(b.Context(), account.ID, tenantOfA, ports.Found{
+		Began: time.Now(), Mailboxes: []mailbox.Platform{{ObjectID: "o", DisplayName: "Ana", Address: "ana@a.example", CreatedAt: time.Now()}},
+	}))
+	held, err := store.Mailboxes(b.Context(), account.ID, tenantOfA)
+	must(err)
+	o := httpapi.Options{
+		Log:       slog.New(slog.DiscardHandler),
+		Keys:      &keys.Service{Keys: store, Prefix: "tny", Random: rand.Reader, Now: time.Now},
+		Tenants:   &tenants.Service{Tenants: store, Now: time.Now},
+		Mailboxes: &mailboxes.Service{Tenants: store, Mailboxes: store, Now: time.Now},
+
+		Idempotency: httpapi.Idempotency{Keys: store, Sealer: keyset, Prints: keyset, Now: time.Now},
+		Limits:      httpapi.Limits{Counters: counters, Off: true},
+	}
+	with, err := httpapi.New(o)
+	must(err)
+	return guarded{
+		with: with, without: httpapi.Unguarded(o, access.Caller{Account: account}), key: text.Reveal(),
+		mailbox: "/v1/tenants/" + string(tenantOfA) + "/mailboxes/" + held[0].ID,
+	}
+}
+
+// BenchmarkGuard is the processor time of this process for a read and for a
+// write, with the guard around them and without.
+func BenchmarkGuard(b *testing.B) {
+	g := newGuarded(b)
+	for _, op := range []struct{ name, method, path, body string }{
+		{"read", "GET", g.mailbox + "/usage", ""},
+		{"write", "PATCH", g.mailbox, `{"daily_send_limit":5}`},
+	} {
+		b.Run(op.name+"/with", func(b *testing.B) { g.load(b, g.with, op.method, op.path, op.body) })
+		b.Run(op.name+"/without", func(b *testing.B) { g.load(b, g.without, op.method, op.path, op.body) })
+	}
+}
+
+func (g guarded) load(b *testing.B, h http.Handler, method, path, body string) {
+	b.Helper()
+	before := spent(b)
+	for b.Loop() {
+		r := httptest.NewRequest(method, path, strings.NewReader(body))
+		r.Header.Set("Authorization", "Bearer "+g.key)
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Idempotency-Key", rand.Text())
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != http.StatusOK {
+			b.Fatalf("%d %s", w.Code, w.Body)
+		}
+	}
+	b.ReportMetric(float64((spent(b)-before).Microseconds())/float64(b.N), "cpu-us/req")
+}
+
+// spent is the processor time that this process has used.
+func spent(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
