@@ -14,8 +14,9 @@ const (
 	// round is what it is waited in, late is a round that ends so much later,
 	// and as many times the patience is the most, see within.
 	round, late, most = 10 * time.Millisecond, 5 * time.Millisecond, 20
-	// crowd is how long a request waits for its turn where the answers come,
-	// but more slowly than the requests.
+	// crowd is how long a request waits for its turn, and for its answer while
+	// others wait for their turn: so many may be what keeps Redis busy, and
+	// have to be counted together all the same.
 	crowd = 250 * time.Millisecond
 )
 
@@ -50,6 +51,9 @@ func ask[T any](ctx context.Context, s *shared, what func(context.Context) (T, e
 		return value, false
 	}
 	got, ok := within(patience, answer, now.over)
+	if !ok && now.lasts() && len(s.turn) == 0 {
+		got, ok = within(crowd-patience, answer, now.over)
+	}
 	switch {
 	case !ok:
 		s.lose(now, errSlow)

@@ -18,7 +18,7 @@ import (
 
 const (
 	// turns is how many ask at once.
-	turns = 16
+	turns = 8
 	// greeting is how long a connection may take to be made, and how long
 	// an answer is waited for that nobody needs any more.
 	greeting = 2 * time.Second
@@ -136,19 +136,22 @@ func (s *shared) look() {
 	s.log.Info("Redis answers: replicas count rate limits together")
 }
 
-// answers counts something, to see that Redis does so, and as fast as a
-// request needs it. The first time may include a connection.
+// answers reports why Redis does not count, or not as fast as a request needs
+// it. Before that is measured all connections are made.
 func (s *shared) answers() error {
-	ask := func(ctx context.Context) (any, error) {
-		return takeScript.Run(ctx, s.client, []string{keyspace + "sign-of-life"}, 1, 1).Slice()
+	answer := make(chan answered[any], turns)
+	sign := func() { answer <- asked(s.ctx, s.signOfLife) }
+	for range turns {
+		if !s.begin(sign) {
+			return context.Canceled
+		}
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, greeting)
-	defer cancel()
-	if _, err := ask(ctx); err != nil {
-		return err
+	for range turns {
+		if first := <-answer; first.err != nil {
+			return first.err
+		}
 	}
-	answer := make(chan answered[any], 1)
-	if !s.begin(func() { answer <- asked(s.ctx, ask) }) {
+	if !s.begin(sign) {
 		return context.Canceled
 	}
 	got, ok := within(patience, answer, nil)
@@ -156,6 +159,11 @@ func (s *shared) answers() error {
 		return errSlow
 	}
 	return got.err
+}
+
+// signOfLife is more than that Redis answers: it counts.
+func (s *shared) signOfLife(ctx context.Context) (any, error) {
+	return takeScript.Run(ctx, s.client, []string{keyspace + "sign-of-life"}, 1, 1).Slice()
 }
 
 var errSlow = errors.New("no answer within " + patience.String())

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,9 +23,11 @@ import (
 // left, not its own.
 func TestReplicasCountTogether(t *testing.T) {
 	server := testserver.NewRedis(t)
-	one, other := open(t, limiter.Options{URL: server.URL}), open(t, limiter.Options{URL: server.URL})
+	log := &lines{}
+	o := limiter.Options{URL: server.URL, Log: slog.New(slog.NewJSONHandler(log, nil))}
+	one, other := open(t, o), open(t, o)
 	if n := allowed(500, bucket(12), one, other); n != 12 {
-		t.Fatalf("%d of 12 passed", n)
+		t.Fatalf("%d of 12 passed\n%s", n, log)
 	}
 	a, _ := one.Take(t.Context(), bucket(12))
 	b, _ := other.Take(t.Context(), bucket(12))
@@ -37,21 +40,16 @@ func TestReplicasCountTogether(t *testing.T) {
 func TestABusyMachine(t *testing.T) {
 	server := testserver.NewRedis(t)
 	one, other := open(t, limiter.Options{URL: server.URL}), open(t, limiter.Options{URL: server.URL})
-	done := make(chan struct{})
+	var over atomic.Bool
 	var busy sync.WaitGroup
 	for range 4 * runtime.GOMAXPROCS(0) {
 		busy.Go(func() {
-			for {
-				select {
-				case <-done:
-					return
-				default:
-				}
+			for !over.Load() { //nolint:revive // it is to be busy
 			}
 		})
 	}
 	n := allowed(500, bucket(12), one, other)
-	close(done)
+	over.Store(true)
 	busy.Wait()
 	if a, b := one.State(), other.State(); n != 12 || a.Fallbacks != 0 || b.Fallbacks != 0 {
 		t.Errorf("%d of 12 passed, %+v, %+v", n, a, b)
