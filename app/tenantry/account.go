@@ -4,8 +4,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -153,6 +156,18 @@ func commandLog(cmd *cobra.Command, level slog.Level) *slog.Logger {
 	return telemetry.Logger(cmd.ErrOrStderr(), level)
 }
 
+// tellOfNewDatabase warns a person who looks for what is there before a
+// database is made: in another folder than the service's nothing is there.
+func tellOfNewDatabase(cmd *cobra.Command, c Config) {
+	path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://")
+	if !embedded || cmd.Name() == "create" || jsonWanted(cmd) {
+		return
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		warning(cmd, "new_database", "there was no database at "+path+", so this one is new and empty; are the settings those of the service?")
+	}
+}
+
 // withStore runs an operator's command on the database itself.
 func withStore(act storeAct) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
@@ -164,6 +179,7 @@ func withStore(act storeAct) func(*cobra.Command, []string) error {
 		if err != nil {
 			return usageError{err}
 		}
+		tellOfNewDatabase(cmd, c)
 		store, err := openStore(cmd.Context(), c, commandLog(cmd, level))
 		if err != nil {
 			return err

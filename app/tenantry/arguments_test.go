@@ -36,18 +36,19 @@ func TestEmptyFlagsAreNotLeftOutFlags(t *testing.T) {
 func TestUsageErrors(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		"acount":                       "did you mean account?",
-		"account lst":                  "did you mean list?",
-		"account list extra":           "`tenantry account list --help`",
-		"help nonsense":                `no command "nonsense"`,
-		"help account nonsense":        `tenantry account has no command "nonsense"`,
-		"backup":                       "the name of one file",
-		"backup -":                     "the name of one file",
-		"restore one two":              "the name of one file",
-		"plugin add":                   "the name of a file",
-		"serve --circuit-open 0s":      "`tenantry config`",
-		"config --config missing.yaml": "`tenantry serve --help`",
-		"account list --nonsense":      "`tenantry account list --help`",
+		"acount":                         "did you mean account?",
+		"account lst":                    "did you mean list?",
+		"account list extra":             "`tenantry account list --help`",
+		"help nonsense":                  `no command "nonsense"`,
+		"help account nonsense":          `tenantry account has no command "nonsense"`,
+		"backup":                         "the name of one file",
+		"backup -":                       "the name of one file",
+		"restore one two":                "the name of one file",
+		"plugin add":                     "the name of a file",
+		"serve --listen 127.0.0.1:99999": "not host:port",
+		"serve --circuit-open 0s":        "`tenantry config`",
+		"config --config missing.yaml":   "`tenantry serve --help`",
+		"account list --nonsense":        "`tenantry account list --help`",
 		"account create --email a@b.example --tenant-slots 1000001": "from 0 to 1000000",
 	} {
 		args := strings.Split(line, " ")
@@ -94,6 +95,10 @@ func TestErrorsAreForOperators(t *testing.T) {
 func TestTables(t *testing.T) {
 	t.Parallel()
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
+	first := operate(t, env, "account", "list")
+	if !strings.HasPrefix(first.errors, "tenantry: warning: there was no database at ") || first.code != 0 {
+		t.Errorf("an empty folder passes for the service's: %d %q", first.code, first.errors)
+	}
 	if none := operate(t, env, "account", "list"); none.code != 0 || none.output != "" || none.errors != "there are no accounts\n" {
 		t.Errorf("%d %q %q", none.code, none.output, none.errors)
 	}
