@@ -55,6 +55,23 @@ func TestAnotherServerTakesOver(t *testing.T) {
 			t.Errorf("%s: the domain was made %d times", point, made[zone])
 		}
 	}
+	deletionInherited(t, r, heir, env, guid)
+}
+
+// deletionInherited: what a server deleted before it died is answered at once
+// by another one, which was never asked to delete it.
+func deletionInherited(t *testing.T, r *rig, heir client, env []string, guid string) {
+	t.Helper()
+	p, c := r.serve(append(env, "TENANTRY_FAILPOINTS=tenants.after-delete"))
+	if _, err := c.tryAs("delete", "DELETE", c.ready.APIURL+"/v1/tenants/"+guid, heir.ready.APIKey, nil); err == nil {
+		t.Fatal("a server that should have died answered")
+	}
+	<-p.done
+	got, err := heir.tryAs("delete", "DELETE", heir.ready.APIURL+"/v1/tenants/"+guid, heir.ready.APIKey, nil)
+	if err != nil || got.status != http.StatusOK || got.text("status") != "deleted" || got.text("tenant_id") != guid ||
+		got.header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("%v, %d %s", err, got.status, got.raw)
+	}
 }
 
 // inherited sends the request of a dead server again until it is answered.
