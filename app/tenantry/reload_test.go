@@ -19,9 +19,9 @@ import (
 )
 
 // inUse is a server on which a tenant is connected.
-func inUse(t *testing.T, r *rig) (*process, holding) {
+func inUse(t *testing.T, r *rig, more ...string) (*process, holding) {
 	t.Helper()
-	env := r.env(t.TempDir(), "")
+	env := append(r.env(t.TempDir(), ""), more...)
 	_, key := r.account(env, "owner@example.com", "complete", 0)
 	p, c := r.serve(env)
 	c.ready.APIKey = key
