@@ -32,16 +32,23 @@ func newOnDatabase(t *testing.T, direct, as string) onDatabase {
 	_, key := r.account(env, "ann@example.com", "complete", 0)
 	_, c := r.serve(env)
 	c.ready.APIKey = key
-	guid, admin := r.tenant(c)
-	newAdministrator(t, admin).connects(c, key)
-	h := holding{caller: caller{c, "", "ann@example.com", key}, guid: guid, admin: admin}
-	h.synced()
 	db, err := sql.Open("pgx", direct)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	return onDatabase{estate{h, map[string]string{"tenant_id": guid}}, r, db}
+	o := onDatabase{estate{holding{caller: caller{c, "", "ann@example.com", key}}, map[string]string{}}, r, db}
+	o.moves()
+	return o
+}
+
+// moves goes on with a new tenant.
+func (o *onDatabase) moves() {
+	o.t.Helper()
+	o.guid, o.admin = o.rig.tenant(o.client)
+	newAdministrator(o.t, o.admin).connects(o.client, o.key)
+	o.synced()
+	o.ids["tenant_id"] = o.guid
 }
 
 // furnish adds a domain and mailboxes.
