@@ -202,7 +202,7 @@ func peak(t *testing.T, pid int) int {
 // at the time that the server gives them, and cost little memory. It measures
 // before it lets other tests run beside it; a machine that others keep busy
 // gets more tries, as a server that is held up is so each time.
-func TestSlowConnectionsBesideHealthyOnes(t *testing.T) { //nolint:tparallel,paralleltest // parallel from the point where nothing is measured
+func TestSlowConnectionsBesideHealthyOnes(t *testing.T) {
 	r := newRig(t, binary(t, release))
 	env := r.env(t.TempDir(), "")
 	_, key := r.account(env, "owner@example.com", "complete", 0)

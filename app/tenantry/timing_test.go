@@ -147,7 +147,7 @@ func (c timed) telltales(s *stopwatch, own, other estate, rounds int) (differ []
 // decides it; a short run shows only that the requests are the right ones. A
 // difference that the code makes is there each time, so it must show twice. No
 // other test runs beside a soak.
-func TestOwnershipTakesTheSameTime(t *testing.T) { //nolint:paralleltest // it measures
+func TestOwnershipTakesTheSameTime(t *testing.T) {
 	databases, rounds := map[string][]string{"sqlite": nil}, timedPairs
 	if soak {
 		databases["postgres"] = []string{"--database", testserver.Database(t)}
