@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
@@ -20,6 +22,9 @@ func TestRedisComesBackAndLeavesNothing(t *testing.T) {
 		t.Fatalf("%q is not on loopback (%v)", r.URL, err)
 	}
 	r.Empty(t)
+	if owner := ownerOf(t, "tenantry-redis-*"); owner == 0 {
+		t.Error("it runs as root")
+	}
 	r.Stop()
 	if conn, err := net.Dial("tcp", at.Host); err == nil {
 		_ = conn.Close()
@@ -32,4 +37,22 @@ func TestRedisComesBackAndLeavesNothing(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "tenantry-redis-*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
+}
+
+// ownerOf is the user that runs the server of the one folder of this name.
+func ownerOf(t *testing.T, folder string) uint32 {
+	t.Helper()
+	files, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), folder, "server"))
+	if len(files) != 1 {
+		t.Fatalf("servers: %v", files)
+	}
+	pid, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(filepath.Join("/proc", strings.TrimSpace(string(pid))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Sys().(*syscall.Stat_t).Uid
 }
