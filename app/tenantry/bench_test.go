@@ -30,6 +30,7 @@ import (
 type bench struct {
 	b        *testing.B
 	database string
+	redis    string // "" counts in the process
 	env      []string
 	key      string
 	tenants  []string
@@ -124,7 +125,12 @@ func BenchmarkStart(b *testing.B) {
 // handler without anything around it.
 func BenchmarkList(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) { list25(b, newBench(b, embedded(b))) })
-	b.Run("postgres", func(b *testing.B) { list25(b, newBench(b, testserver.Database(b))) })
+	b.Run("postgres", func(b *testing.B) {
+		w := newBench(b, testserver.Database(b))
+		w.redis = testserver.NewRedis(b).URL
+		w.env = append(w.env, "TENANTRY_REDIS_URL="+w.redis)
+		list25(b, w)
+	})
 }
 
 func list25(b *testing.B, w *bench) {
@@ -151,7 +157,7 @@ func (w *bench) bare(b *testing.B) (pid int, api string) {
 	if out, err := exec.Command("go", "build", "-o", bare, "./testdata/bare").CombinedOutput(); err != nil {
 		b.Fatalf("%v\n%s", err, out)
 	}
-	cmd := exec.Command(bare, w.database)
+	cmd := exec.Command(bare, w.database, w.redis)
 	out, err := cmd.StdoutPipe()
 	w.must(err)
 	w.must(cmd.Start())

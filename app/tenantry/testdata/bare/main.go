@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver of PostgreSQL
+	"github.com/redis/go-redis/v9"
 	_ "modernc.org/sqlite"             // the driver of SQLite
 )
 
@@ -62,7 +63,7 @@ func main() {
 		panic(err)
 	}
 	fmt.Println("http://" + listener.Addr().String())
-	panic(http.Serve(listener, handler(db)))
+	panic(http.Serve(listener, handler(db, counter(os.Args[2]))))
 }
 
 // open gives as many connections as the service takes.
@@ -79,7 +80,20 @@ func open(url string) (*sql.DB, error) {
 	return db, err
 }
 
-func handler(db *sql.DB) http.Handler {
+// counter counts a request where there is a Redis.
+func counter(url string) func(r *http.Request) error {
+	if url == "" {
+		return func(*http.Request) error { return nil }
+	}
+	options, err := redis.ParseURL(url)
+	if err != nil {
+		panic(err)
+	}
+	client := redis.NewClient(options)
+	return func(r *http.Request) error { return client.Incr(r.Context(), "bare").Err() }
+}
+
+func handler(db *sql.DB, count func(r *http.Request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var tenants []tenant
 		var err error
@@ -87,6 +101,9 @@ func handler(db *sql.DB) http.Handler {
 			err = commit(r, db)
 		} else {
 			tenants, err = answer(r, db)
+		}
+		if err == nil {
+			err = count(r)
 		}
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
