@@ -91,7 +91,7 @@ func (s *Store) TakeOver(ctx context.Context, from string, c ports.Claim) (strin
 func (s *Store) Hold(ctx context.Context, at idempotency.Place, attempt string, lease time.Duration) (bool, error) {
 	return s.decides(ctx, "hold an idempotency key", func(db bun.IDB) (sql.Result, error) {
 		return s.ofAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), at, attempt).
-			Set("leased_until = ? + ?", s.clock(), lease.Microseconds()).Where("answer IS NULL").Exec(ctx)
+			Set("leased_until = ? + ?", s.clock(), lease.Microseconds()).Exec(ctx)
 	})
 }
 

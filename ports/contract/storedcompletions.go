@@ -111,6 +111,9 @@ var completionChecks = []storeCheck{
 			if !x.made(t) || string(r.Answer) != "answer" || r.Leased || !r.ExpiresAt.Equal(now.Add(time.Hour)) {
 				t.Fatalf("%s: made %v, %+v", what, x.made(t), r)
 			}
+			// Its run goes on for a moment, and has lost nothing.
+			holds(t, "hold after "+what, true)(s.Hold(t.Context(), c.Place, r.Attempt, time.Minute))
+			holds(t, "finish after "+what, true)(s.Finish(t.Context(), c.Place, r.Attempt, []byte("answer"), now))
 		}
 	}},
 	{"an attempt that lost its key changes nothing", func(t testing.TB, s Stores) {
