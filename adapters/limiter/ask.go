@@ -9,15 +9,13 @@ import (
 )
 
 const (
-	// patience is how long a request waits for an answer of Redis.
-	patience = 50 * time.Millisecond
 	// round is what it is waited in, late is a round that ends so much later,
 	// and as many times the patience is the most, see within.
 	round, late, most = 10 * time.Millisecond, 5 * time.Millisecond, 20
-	// crowd is how long a request waits for its turn, and for its answer while
-	// others wait for their turn: so many may be what keeps Redis busy, and
-	// have to be counted together all the same.
-	crowd = 250 * time.Millisecond
+	// crowd is how many times the patience a request waits for its turn, and
+	// for its answer while others wait for their turn: so many may be what
+	// keeps Redis busy, and have to be counted together all the same.
+	crowd = 5
 )
 
 var errCrowd = errors.New("it answers more slowly than requests come")
@@ -37,26 +35,26 @@ func ask[T any](ctx context.Context, s *shared, what func(context.Context) (T, e
 	}
 	// A crowd of our own says nothing about Redis, so the time in which it has
 	// to answer begins with one's turn.
-	if _, ok := within(crowd, s.turn, now.over); !ok {
+	if _, ok := within(crowd*s.patience, s.turn, now.over); !ok {
 		s.lose(now, errCrowd)
 		return value, false
 	}
 	answer := make(chan answered[T], 1)
 	begun := s.begin(func() {
 		defer func() { s.turn <- struct{}{} }()
-		answer <- asked(context.WithoutCancel(ctx), what)
+		answer <- asked(context.WithoutCancel(ctx), s, what)
 	})
 	if !begun {
 		s.turn <- struct{}{}
 		return value, false
 	}
-	got, ok := within(patience, answer, now.over)
+	got, ok := within(s.patience, answer, now.over)
 	if !ok && now.lasts() && len(s.turn) == 0 {
-		got, ok = within(crowd-patience, answer, now.over)
+		got, ok = within((crowd-1)*s.patience, answer, now.over)
 	}
 	switch {
 	case !ok:
-		s.lose(now, errSlow)
+		s.lose(now, s.slow())
 	case got.err != nil:
 		s.lose(now, got.err)
 		return value, false
@@ -66,8 +64,8 @@ func ask[T any](ctx context.Context, s *shared, what func(context.Context) (T, e
 
 // asked asks. It ends some time after the one who waits for it gave up, and
 // so does the connection.
-func asked[T any](ctx context.Context, what func(context.Context) (T, error)) answered[T] {
-	ctx, cancel := context.WithTimeout(ctx, greeting)
+func asked[T any](ctx context.Context, s *shared, what func(context.Context) (T, error)) answered[T] {
+	ctx, cancel := context.WithTimeout(ctx, s.longest())
 	defer cancel()
 	value, err := what(ctx)
 	return answered[T]{value, err}
@@ -84,18 +82,16 @@ func within[T any](limit time.Duration, from <-chan T, over <-chan struct{}) (go
 		return got, true
 	default:
 	}
-	timer, began := time.NewTimer(round), time.Now()
+	timer, w := time.NewTimer(round), waiting(limit, time.Now())
 	defer timer.Stop()
-	for left, due := limit/round, began.Add(round); left > 0; due = time.Now().Add(round) {
+	for w.left > 0 {
 		select {
 		case got = <-from:
 			return got, true
 		case <-over:
 			return got, false
 		case <-timer.C:
-			if time.Since(due) < late || time.Since(began) > most*limit {
-				left--
-			}
+			w.round(time.Now())
 			timer.Reset(round)
 		}
 	}
@@ -105,4 +101,21 @@ func within[T any](limit time.Duration, from <-chan T, over <-chan struct{}) (go
 	default:
 		return got, false
 	}
+}
+
+// wait counts the rounds that are left.
+type wait struct {
+	left     time.Duration
+	end, due time.Time
+}
+
+func waiting(limit time.Duration, now time.Time) *wait {
+	return &wait{left: limit / round, end: now.Add(most * limit), due: now.Add(round)}
+}
+
+func (w *wait) round(now time.Time) {
+	if now.Sub(w.due) < late || now.After(w.end) {
+		w.left--
+	}
+	w.due = now.Add(round)
 }

@@ -28,11 +28,29 @@ func TestPatience(t *testing.T) {
 				time.AfterFunc(tt.over, func() { close(over) })
 				synctest.Wait()
 				began := time.Now()
-				_, ok := within(patience, answer, over)
+				_, ok := within(50*time.Millisecond, answer, over)
 				if wait := time.Since(began); wait != tt.wait || ok != tt.ok {
 					t.Errorf("it waited %s and has an answer is %v; want %s, %v", wait, ok, tt.wait, tt.ok)
 				}
 			})
 		})
+	}
+}
+
+// TestOurOwnSlowness: rounds that end late do not count, until there were
+// many; those in time do.
+func TestOurOwnSlowness(t *testing.T) {
+	for _, tt := range []struct {
+		late time.Duration
+		want time.Duration
+	}{{0, 50 * time.Millisecond}, {late - 1, 75*time.Millisecond - 5}, {40 * time.Millisecond, 1250 * time.Millisecond}} {
+		began := time.Now()
+		now := began
+		for w := waiting(50*time.Millisecond, now); w.left > 0; w.round(now) {
+			now = now.Add(round + tt.late)
+		}
+		if got := now.Sub(began); got != tt.want {
+			t.Errorf("late by %s: it waits %s, want %s", tt.late, got, tt.want)
+		}
 	}
 }

@@ -36,6 +36,11 @@ func open(t testing.TB, o limiter.Options) *limiter.Limiter {
 	return l
 }
 
+// counting is for what is about counting, not about how busy the machine is.
+func counting(server *testserver.Redis) limiter.Options {
+	return limiter.Options{URL: server.URL, Patience: 10 * time.Second}
+}
+
 func TestContract(t *testing.T) {
 	t.Run("process", func(t *testing.T) {
 		contract.Limiter(t, func(t testing.TB) ports.Limiter { return open(t, limiter.Options{}) })
@@ -44,14 +49,14 @@ func TestContract(t *testing.T) {
 		server := testserver.NewRedis(t)
 		contract.Limiter(t, func(t testing.TB) ports.Limiter {
 			server.Empty(t)
-			return open(t, limiter.Options{URL: server.URL})
+			return open(t, counting(server))
 		})
 	})
 	t.Run("two replicas in turn", func(t *testing.T) {
 		server := testserver.NewRedis(t)
 		contract.Limiter(t, func(t testing.TB) ports.Limiter {
 			server.Empty(t)
-			return &turns{of: [2]ports.Limiter{open(t, limiter.Options{URL: server.URL}), open(t, limiter.Options{URL: server.URL})}}
+			return &turns{of: [2]ports.Limiter{open(t, counting(server)), open(t, counting(server))}}
 		})
 	})
 	t.Run("without its redis", func(t *testing.T) {

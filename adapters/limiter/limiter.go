@@ -24,6 +24,9 @@ type Options struct {
 	// Lease is how long a place stays taken for a replica that says nothing
 	// more; 30 s.
 	Lease time.Duration
+	// Patience is how long a request waits for Redis, and five times that
+	// where a crowd asks; 50 ms.
+	Patience time.Duration
 }
 
 // Limiter is a ports.Limiter. What the process itself let through is always

@@ -15,7 +15,7 @@ import (
 func TestPlaces(t *testing.T) {
 	const lease = 600 * time.Millisecond
 	server := testserver.NewRedis(t)
-	o := limiter.Options{URL: server.URL, Lease: lease}
+	o := limiter.Options{URL: server.URL, Lease: lease, Patience: 10 * time.Second}
 	one, other := open(t, o), open(t, o)
 	dead, err := limiter.Open(t.Context(), o)
 	if err != nil {

@@ -3,9 +3,10 @@
 package limiter
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
-	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -19,8 +20,7 @@ import (
 const (
 	// turns is how many ask at once.
 	turns = 8
-	// greeting is how long a connection may take to be made, and how long
-	// an answer is waited for that nobody needs any more.
+	// greeting is how long a connection may take to be made.
 	greeting = 2 * time.Second
 	// pause lies between two looks for a Redis that is away.
 	pause = 500 * time.Millisecond
@@ -42,7 +42,9 @@ var (
 type shared struct {
 	client *redis.Client
 	log    *slog.Logger
-	turn   chan struct{} // one for each that may ask at once
+	// patience is how long a request waits for an answer.
+	patience time.Duration
+	turn     chan struct{} // one for each that may ask at once
 
 	presence atomic.Pointer[presence]
 	losses   atomic.Int64
@@ -77,7 +79,9 @@ func connect(ctx context.Context, o Options) (*shared, error) {
 	}
 	settings.DialTimeout, settings.PoolSize, settings.MinIdleConns = greeting, turns+1, turns
 	settings.ReadBufferSize, settings.WriteBufferSize = 4<<10, 4<<10
-	s := &shared{client: redis.NewClient(settings), log: o.Log, turn: make(chan struct{}, turns)}
+	s := &shared{log: o.Log, patience: cmp.Or(o.Patience, 50*time.Millisecond), turn: make(chan struct{}, turns)}
+	settings.ReadTimeout, settings.WriteTimeout = s.longest(), s.longest()
+	s.client = redis.NewClient(settings)
 	for range turns {
 		s.turn <- struct{}{}
 	}
@@ -140,7 +144,7 @@ func (s *shared) look() {
 // it. Before that is measured all connections are made.
 func (s *shared) answers() error {
 	answer := make(chan answered[any], turns)
-	sign := func() { answer <- asked(s.ctx, s.signOfLife) }
+	sign := func() { answer <- asked(s.ctx, s, s.signOfLife) }
 	for range turns {
 		if !s.begin(sign) {
 			return context.Canceled
@@ -154,9 +158,9 @@ func (s *shared) answers() error {
 	if !s.begin(sign) {
 		return context.Canceled
 	}
-	got, ok := within(patience, answer, nil)
+	got, ok := within(s.patience, answer, nil)
 	if !ok {
-		return errSlow
+		return s.slow()
 	}
 	return got.err
 }
@@ -166,7 +170,10 @@ func (s *shared) signOfLife(ctx context.Context) (any, error) {
 	return takeScript.Run(ctx, s.client, []string{keyspace + "sign-of-life"}, 1, 1).Slice()
 }
 
-var errSlow = errors.New("no answer within " + patience.String())
+func (s *shared) slow() error { return fmt.Errorf("no answer within %s", s.patience) }
+
+// longest is how long an answer is read for, also when nobody waits any more.
+func (s *shared) longest() time.Duration { return greeting + crowd*s.patience }
 
 // keyspace leads all keys, as the Redis may serve others too.
 const keyspace = "tenantry:"
