@@ -62,7 +62,7 @@ func serveStrict(ctx context.Context, folder, redis string) error {
 	if err != nil {
 		return err
 	}
-	counters, err := limiter.Open(ctx, limiter.Options{URL: redis, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	counters, err := limiter.Open(ctx, limiter.Options{URL: redis, Patience: 10 * time.Second, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
 		return err
 	}

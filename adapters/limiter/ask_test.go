@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestPatience: a request waits 50 ms for an answer that does not come, as long
+// TestPatience: a request waits its time for an answer that does not come, as long
 // as one needs that does, and not at all once somebody else waited in vain.
 func TestPatience(t *testing.T) {
 	for name, tt := range map[string]struct {

@@ -25,7 +25,8 @@ type Options struct {
 	// more; 30 s.
 	Lease time.Duration
 	// Patience is how long a request waits for Redis, and five times that
-	// where a crowd asks; 50 ms.
+	// where a crowd asks; 200 ms. Shorter, and on a machine that is
+	// busy replicas count apart for no reason.
 	Patience time.Duration
 }
 

@@ -79,7 +79,7 @@ func connect(ctx context.Context, o Options) (*shared, error) {
 	}
 	settings.DialTimeout, settings.PoolSize, settings.MinIdleConns = greeting, turns+1, turns
 	settings.ReadBufferSize, settings.WriteBufferSize = 4<<10, 4<<10
-	s := &shared{log: o.Log, patience: cmp.Or(o.Patience, 50*time.Millisecond), turn: make(chan struct{}, turns)}
+	s := &shared{log: o.Log, patience: cmp.Or(o.Patience, 200*time.Millisecond), turn: make(chan struct{}, turns)}
 	settings.ReadTimeout, settings.WriteTimeout = s.longest(), s.longest()
 	s.client = redis.NewClient(settings)
 	for range turns {
