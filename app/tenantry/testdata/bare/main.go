@@ -18,7 +18,7 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver of PostgreSQL
 	"github.com/redis/go-redis/v9"
-	_ "modernc.org/sqlite"             // the driver of SQLite
+	_ "modernc.org/sqlite" // the driver of SQLite
 )
 
 const (
