@@ -129,8 +129,9 @@ func TestALostLeaseStopsTheRun(t *testing.T) {
 	for name, lost := range map[string]error{"taken over": nil, "database away": errors.New("away")} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			asked := make(chan struct{}, 100)
+			asked, atWork := make(chan struct{}, 100), make(chan struct{})
 			w.options.Idempotency.Keys = &shaky{Idempotency: w.store, hold: func(idempotency.Place, string) (bool, error) {
+				<-atWork
 				asked <- struct{}{}
 				return false, lost
 			}}
@@ -142,6 +143,7 @@ func TestALostLeaseStopsTheRun(t *testing.T) {
 			answered := make(chan reply)
 			go func() { answered <- a.do(addOnce(w, "k")) }()
 			<-gate.Arrived()
+			close(atWork)
 			<-asked
 			<-stopped
 			calls := w.platform.Calls("Records")

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -141,37 +142,47 @@ func TestALostRaceIsGivenBack(t *testing.T) {
 	counts(t, a.expect(call{method: "POST", path: domainsOfA, key: w.a.key, body: `1`}, 400, "invalid_request"), "provider_heavy", 240, 238)
 }
 
+// entries tells of each place that was taken.
+type entries struct {
+	ports.Limiter
+	taken chan struct{}
+}
+
+func (e entries) Enter(ctx context.Context, name string, places int) (func(), bool) {
+	leave, ok := e.Limiter.Enter(ctx, name, places)
+	if ok {
+		e.taken <- struct{}{}
+	}
+	return leave, ok
+}
+
 // TestFourAtOnce: the fifth operation at the providers is refused and costs
 // nothing; a rename takes a place too, a limit alone does not.
 func TestFourAtOnce(t *testing.T) {
-	w, a := limited(t)
+	w := newWorld(t)
+	inside := entries{counters(t), make(chan struct{}, 100)}
+	w.options.Limits = httpapi.Limits{Counters: inside}
+	a := serve(t, w.handler(t))
 	_, box := w.holding(t, w.a)
 	mailbox := "/v1/tenants/" + string(tenantOfA) + "/mailboxes/" + box.ID
 	gate := w.platform.Hold("AddDomain")
+	release := sync.OnceFunc(gate.Release)
+	t.Cleanup(release)
 	answers := make(chan reply, 4)
 	for i := range 4 {
 		go func() {
 			answers <- a.do(call{method: "POST", path: domainsOfA, key: w.a.key, body: fmt.Sprintf(`{"domain":"d%d.example"}`, i)})
 		}()
-		if i == 0 {
-			<-gate.Arrived()
-		}
+		<-inside.taken
 	}
-	fifth := call{method: "POST", path: domainsOfA, key: w.a.key, body: `1`}
-	got := a.do(fifth)
-	for deadline := time.Now().Add(10 * time.Second); got.status != 429 && time.Now().Before(deadline); {
-		got = a.do(fifth) // until all four are inside
-	}
-	if got.status != 429 || got.code() != "rate_limit_exceeded" {
-		t.Fatalf("the fifth: %d %s", got.status, got.raw)
-	}
+	got := a.expect(call{method: "POST", path: domainsOfA, key: w.a.key, body: `1`}, 429, "rate_limit_exceeded")
 	counts(t, got, "provider_concurrency", 4, 0)
 	if got.header.Get("Retry-After") != "1" {
 		t.Errorf("Retry-After %q", got.header.Get("Retry-After"))
 	}
 	counts(t, a.expect(call{method: "PATCH", path: mailbox, key: w.a.key, body: `{"display_name":"Ann"}`}, 429, "rate_limit_exceeded"), "provider_concurrency", 4, 0)
 	a.expect(call{method: "PATCH", path: mailbox, key: w.a.key, body: `{"daily_send_limit":5}`}, 200, "")
-	gate.Release()
+	release()
 	for range 4 {
 		if got := <-answers; got.status != 200 {
 			t.Errorf("%d %s", got.status, got.raw)
@@ -194,24 +205,32 @@ func TestInFlight(t *testing.T) {
 	if _, err := sent.Write([]byte(`{"domain":`)); err != nil {
 		t.Fatal(err)
 	}
-	a.expect(call{method: "GET", path: "/v1/tenants", key: w.a.key}, 200, "")
+	// Its head is read in a moment.
+	list := call{method: "GET", path: "/v1/tenants", key: w.a.key}
+	for deadline := time.Now().Add(10 * time.Second); a.do(list).status != 200; {
+		if time.Now().After(deadline) {
+			t.Fatal("who sends slowly keeps others out")
+		}
+	}
 
 	gate := w.platform.Hold("AddDomain")
+	release := sync.OnceFunc(gate.Release)
+	t.Cleanup(release)
 	if _, err := sent.Write([]byte(`"example.com"}`)); err != nil {
 		t.Fatal(err)
 	}
 	_ = sent.Close()
 	<-gate.Arrived()
-	got := a.expect(call{method: "GET", path: "/v1/tenants", key: w.a.key}, 503, "service_unavailable")
+	got := a.expect(list, 503, "service_unavailable")
 	uncounted(t, got)
 	if got.header.Get("Retry-After") != "1" {
 		t.Errorf("Retry-After %q", got.header.Get("Retry-After"))
 	}
-	gate.Release()
+	release()
 	if got := <-finished; got.status != 200 {
 		t.Errorf("the slow one: %d %s", got.status, got.raw)
 	}
-	a.expect(call{method: "GET", path: "/v1/tenants", key: w.a.key}, 200, "")
+	a.expect(list, 200, "")
 }
 
 // TestLimitsOff: nothing is refused, and the headers still tell.
