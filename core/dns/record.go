@@ -37,6 +37,9 @@ type RRSet struct {
 	// Values are the contents: TXT unquoted and joined, CNAME and NS targets
 	// without the final dot, MX as "preference host".
 	Values []string
+	// Synthesised is true when a wildcard answers and nothing stands at the
+	// name itself.
+	Synthesised bool
 }
 
 // Sight is one read of a domain from its authoritative servers.
@@ -51,6 +54,7 @@ type Sight struct {
 	// Reason says why the read is not complete, as a stable word.
 	Reason string
 	At     time.Time
+	Beyond Beyond
 }
 
 // ServerState is how an authoritative server behaved.
