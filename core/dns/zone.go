@@ -60,9 +60,9 @@ func refusedFor(err error, cause string) bool {
 	return errors.As(err, &o) && o.Kind == outcome.Refused && o.Cause == cause
 }
 
-// Equal reports whether two sets hold the same values, in any order. The TTL
-// is no part of it.
-func (s RRSet) Equal(other RRSet) bool {
+// Same reports whether two sets hold the same values, in any order. The TTL
+// is no part of it, so it is not called Equal, which comparisons in tests use.
+func (s RRSet) Same(other RRSet) bool {
 	return sameName(s.Name, other.Name) && s.Type == other.Type &&
 		slices.Equal(slices.Sorted(slices.Values(s.Values)), slices.Sorted(slices.Values(other.Values)))
 }
@@ -87,8 +87,8 @@ func Outstanding(now []RRSet, changes []Change) ([]Change, error) {
 	for _, c := range changes {
 		have := Find(now, c.After.Name, c.After.Type)
 		switch {
-		case have.Equal(c.After):
-		case have.Equal(c.Before):
+		case have.Same(c.After):
+		case have.Same(c.Before):
 			if len(have.Values) > 0 && c.After.TTL == c.Before.TTL {
 				c.After.TTL = have.TTL
 			}

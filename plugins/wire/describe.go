@@ -42,6 +42,9 @@ type Field struct {
 	Required bool
 	Default  string
 	Help     string
+	// Account fields come with a connection of an account; the others are
+	// the operator's, and no account can set them.
+	Account bool
 }
 
 // Budget is a limit of the provider: at most Limit calls in Window for each
