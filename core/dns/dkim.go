@@ -21,7 +21,7 @@ func (l look) selectorAt(want Desired) verdict {
 	case len(others) > 0:
 		return blocked(ReasonDKIMText).seeing(others)
 	default:
-		return create(want.value()).noting(l.wildcard(want.Name), NoteWildcard)
+		return create(want.value())
 	}
 }
 

@@ -2,10 +2,7 @@
 
 package dns
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 const dmarcTag = "v=DMARC1"
 
@@ -43,6 +40,7 @@ func (l look) policy(want Record) verdict {
 	// A record that a wildcard makes up counts for receivers, so it does here.
 	records := only(l.values(want.Name, TXT), isDMARC)
 	delegation := l.at(want.Name, NS).Values
+	above := l.inherited()
 	switch {
 	case len(alias) > 0:
 		return preserve(ReasonDMARCAlias).seeing(alias)
@@ -50,12 +48,12 @@ func (l look) policy(want Record) verdict {
 		return conflict(ReasonDMARCMultiple).seeing(records)
 	case len(records) == 1:
 		return standing(records[0], want).seeing(records)
-	case l.inherits():
-		return preserve(ReasonDMARCInherited)
+	case len(above) > 0:
+		return preserve(ReasonDMARCInherited).noting(strict(above), NoteDMARCStrict)
 	case len(delegation) > 0:
 		return conflict(ReasonDMARCDelegated).seeing(delegation)
 	default:
-		return create(want.value()).noting(l.wildcard(want.Name), NoteWildcard)
+		return create(want.value())
 	}
 }
 
@@ -68,20 +66,29 @@ func standing(record string, want Record) verdict {
 	if record == want.Content {
 		why = ReasonPresent
 	}
-	p := strings.ToLower(tags["p"])
-	enforced := p == "reject" || p == "quarantine"
-	strict := strings.EqualFold(tags["adkim"], "s") || strings.EqualFold(tags["aspf"], "s")
-	return preserve(why).noting(enforced || strict, NoteDMARCStrict).noting(!enforced && p != "none", NoteDMARCUnenforced)
+	none := strings.EqualFold(tags["p"], "none")
+	return preserve(why).noting(strict(tags), NoteDMARCStrict).noting(!none && !enforced(tags["p"]), NoteDMARCUnenforced)
 }
 
-// inherits reports whether a record above covers the domain.
-func (l look) inherits() bool {
-	return slices.ContainsFunc(DMARCAbove(l.Domain), func(name string) bool {
+// strict reports whether mail that is sent before it is signed may be refused.
+func strict(tags map[string]string) bool {
+	return enforced(tags["p"]) || enforced(tags["sp"]) || strings.EqualFold(tags["adkim"], "s") || strings.EqualFold(tags["aspf"], "s")
+}
+
+func enforced(policy string) bool {
+	return strings.EqualFold(policy, "reject") || strings.EqualFold(policy, "quarantine")
+}
+
+// inherited are the tags of the nearest record above that covers the domain.
+func (l look) inherited() map[string]string {
+	for _, name := range DMARCAbove(l.Domain) {
 		records := only(l.Beyond.Above[name], isDMARC)
 		if len(records) != 1 {
-			return false
+			continue
 		}
-		_, ok := parseDMARC(records[0])
-		return ok
-	})
+		if tags, ok := parseDMARC(records[0]); ok {
+			return tags
+		}
+	}
+	return nil
 }

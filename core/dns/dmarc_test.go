@@ -56,8 +56,11 @@ func TestPlanDMARCBelowAnother(t *testing.T) {
 		return func(b *dns.Beyond) { b.Above = map[string][]string{name: texts} }
 	}
 	for _, tt := range []planCase{
-		{name: "dmarc_inherited from the organisation", beyond: above("_dmarc.a.test", "v=DMARC1; p=reject"), action: dns.Preserve, reason: "dmarc_inherited"},
-		{name: "dmarc_inherited from above that", beyond: above("_dmarc.test", "x", "v=DMARC1; p=quarantine; psd=y"), action: dns.Preserve, reason: "dmarc_inherited"},
+		{name: "dmarc_inherited from the organisation", beyond: above("_dmarc.a.test", "v=DMARC1; p=reject"), action: dns.Preserve, reason: "dmarc_inherited", notes: []dns.Note{"dmarc_strict"}},
+		{name: "dmarc_inherited from above that", beyond: above("_dmarc.test", "x", "v=DMARC1; p=quarantine; psd=y"), action: dns.Preserve, reason: "dmarc_inherited", notes: []dns.Note{"dmarc_strict"}},
+		{name: "dmarc_inherited from one that only watches", beyond: above("_dmarc.a.test", "v=DMARC1; p=none"), action: dns.Preserve, reason: "dmarc_inherited"},
+		{name: "dmarc_inherited from one that is strict below", beyond: above("_dmarc.a.test", "v=DMARC1; p=none; sp=reject"), action: dns.Preserve,
+			reason: "dmarc_inherited", notes: []dns.Note{"dmarc_strict"}},
 		{name: "nothing above", beyond: above("_dmarc.a.test"), action: dns.Create, reason: "missing", after: []string{dns.DefaultPolicy}},
 		{name: "two above are none", beyond: above("_dmarc.a.test", "v=DMARC1; p=none", "v=DMARC1; p=reject"), action: dns.Create, reason: "missing",
 			after: []string{dns.DefaultPolicy}},

@@ -2,10 +2,7 @@
 
 package dns
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 // look is a sight, held against what is known of the domain.
 type look struct {
@@ -53,17 +50,21 @@ func (v verdict) noting(when bool, note Note) verdict {
 
 // stands reports whether a set is what it seems. Below the domain, what a
 // wildcard makes up gives way to a record that is created. At the domain
-// itself it counts as real: the first record written there would end it, and
+// itself it counts: the first record written there would end it, and
 // somebody's mail with it.
 func (l look) stands(s RRSet) bool {
 	return len(s.Values) > 0 && (!s.Synthesised || sameName(s.Name, l.Domain))
 }
 
+// madeUp reports whether a set is a wildcard's. An apex has records of its own
+// always, so there it is not, however alike the wildcard's are.
+func (l look) madeUp(s RRSet) bool { return s.Synthesised && !sameName(s.Name, l.Zone) }
+
 // at is the set that stands at a name, without values when there is none.
 func (l look) at(name string, of Type) RRSet {
 	for _, s := range l.Sets {
 		if s.Type == of && sameName(s.Name, name) && l.stands(s) {
-			return RRSet{Name: referred(name), Type: of, TTL: s.TTL, Values: s.Values}
+			return RRSet{Name: referred(name), Type: of, TTL: s.TTL, Values: s.Values, Synthesised: l.madeUp(s)}
 		}
 	}
 	return RRSet{Name: referred(name), Type: of}
@@ -81,7 +82,7 @@ func (l look) beside(name string, of Type) []string {
 }
 
 func (l look) wildcard(name string) bool {
-	return slices.ContainsFunc(l.Sets, func(s RRSet) bool { return s.Synthesised && sameName(s.Name, name) })
+	return slices.ContainsFunc(l.Sets, func(s RRSet) bool { return l.madeUp(s) && sameName(s.Name, name) })
 }
 
 // aliased reports whether the domain itself is a CNAME.
@@ -95,6 +96,13 @@ func (l look) wrote(p Purpose, value string) (Written, bool) {
 		}
 	}
 	return Written{}, false
+}
+
+func (l look) allOurs(p Purpose, values []string) bool {
+	return !slices.ContainsFunc(values, func(value string) bool {
+		_, ours := l.wrote(p, value)
+		return !ours
+	})
 }
 
 // watched are the names that a plan for a domain looks at.
@@ -116,55 +124,22 @@ func observed(s Sight) []RRSet {
 }
 
 // Holding is the sight with a provider's own list of records in place of what
-// its servers say: they flatten, proxy and fill in from wildcards.
+// its servers say: they flatten, proxy and fill in from wildcards. Only what a
+// wildcard gives a domain without records stays, as a plan must keep it.
 func (s Sight) Holding(held []RRSet) Sight {
 	public := look{Sight: s}
+	isDomain := func(set RRSet) bool { return sameName(set.Name, s.Domain) }
 	s.Sets = slices.DeleteFunc(slices.Clone(held), func(set RRSet) bool {
 		// A CNAME at the domain that the world does not see is flattened.
-		return set.Type == CNAME && sameName(set.Name, s.Domain) && !public.aliased()
+		return set.Type == CNAME && isDomain(set) && !public.aliased()
 	})
+	if slices.ContainsFunc(held, isDomain) {
+		return s
+	}
+	for _, set := range public.Sets {
+		if public.madeUp(set) && isDomain(set) {
+			s.Sets = append(s.Sets, set)
+		}
+	}
 	return s
-}
-
-func (l look) ownership(want Record) verdict {
-	texts := l.at(want.Name, TXT).Values
-	label, _, _ := strings.Cut(want.Content, "=")
-	alike := only(texts, func(text string) bool { return text == want.Content || strings.HasPrefix(text, label+"=") })
-	stale := only(alike, func(text string) bool {
-		_, ours := l.wrote(Ownership, text)
-		return ours
-	})
-	switch {
-	case l.aliased():
-		return blocked(ReasonAliasAtDomain).seeing(l.at(l.Domain, CNAME).Values)
-	case slices.Contains(texts, want.Content):
-		return preserve(ReasonPresent).seeing(alike)
-	case len(stale) > 0:
-		return update(ReasonOwnSuperseded, stale, want.Content).seeing(alike)
-	default:
-		return create(want.Content).seeing(alike)
-	}
-}
-
-// autodiscover never blocks: only some mail programs use it.
-func (l look) autodiscover(want Record) verdict {
-	targets := l.at(want.Name, CNAME).Values
-	all := slices.Concat(targets, l.beside(want.Name, CNAME))
-	switch {
-	case len(targets) == 1 && sameName(targets[0], want.Content):
-		return preserve(ReasonPresent).seeing(targets)
-	case len(all) == 0:
-		return create(want.value()).noting(l.wildcard(want.Name), NoteWildcard)
-	case l.allOurs(Autodiscover, all):
-		return update(ReasonOwnSuperseded, targets, want.value()).seeing(all)
-	default:
-		return conflict(ReasonAutodiscoverTaken).seeing(all)
-	}
-}
-
-func (l look) allOurs(p Purpose, values []string) bool {
-	return !slices.ContainsFunc(values, func(value string) bool {
-		_, ours := l.wrote(p, value)
-		return !ours
-	})
 }

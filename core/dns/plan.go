@@ -3,9 +3,6 @@
 package dns
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"slices"
 	"time"
 )
@@ -50,8 +47,12 @@ type Written struct {
 	Replaced string
 }
 
+// largeTXT is how many octets of text at one name some providers still take.
+const largeTXT = 8192
+
 // Plan is what is to be done to a domain's records, and why. It is data: it can
-// be shown, stored, compared and applied.
+// be shown, compared and applied. To see later that nothing moved, store its
+// Hash and plan again; texts need not be UTF-8, which JSON would bend.
 type Plan struct {
 	Domain, Zone string
 	// Reliable and Reason are the read's Complete and Reason.
@@ -80,10 +81,12 @@ func NewPlan(o Offer, s Sight, ours []Written) Plan {
 	}
 	for _, want := range p.Desired {
 		v := l.decide(want)
-		p.add(want, v)
-		if v.action == Create || v.action == Update {
+		writes := v.action == Create || v.action == Update
+		if writes {
 			p.change(l.at(want.Name, want.Type), want.TTL, v)
 		}
+		p.add(want, v.noting(writes && l.wildcard(want.Name), NoteWildcard).
+			noting(writes && want.Type == TXT && p.size(want.Record) > largeTXT, NoteTXTLarge))
 	}
 	return p
 }
@@ -118,7 +121,7 @@ func (p *Plan) add(want Desired, v verdict) {
 }
 
 // change adds a verdict's edit to the change of its record set. A set that is
-// there keeps its TTL.
+// there keeps its TTL. What a wildcard makes up is not there, but goes on.
 func (p *Plan) change(have RRSet, ttl int, v verdict) {
 	i := slices.IndexFunc(p.Changes, func(c Change) bool { return c.After.Type == have.Type && sameName(c.After.Name, have.Name) })
 	if i < 0 {
@@ -126,10 +129,27 @@ func (p *Plan) change(have RRSet, ttl int, v verdict) {
 		if len(have.Values) == 0 {
 			after.TTL = ttl
 		}
+		after.Synthesised = false
+		if have.Synthesised {
+			have = RRSet{Name: have.Name, Type: have.Type}
+		}
 		i, p.Changes = len(p.Changes), append(p.Changes, Change{Before: have, After: after})
 	}
 	after := &p.Changes[i].After
 	after.Values = edit(after.Values, v.remove, v.add)
+}
+
+// size is how many octets of text a changed set holds afterwards.
+func (p *Plan) size(at Record) int {
+	total := 0
+	for _, c := range p.Changes {
+		if c.After.Type == at.Type && sameName(c.After.Name, at.Name) {
+			for _, text := range c.After.Values {
+				total += len(text)
+			}
+		}
+	}
+	return total
 }
 
 // edit is values with what is added in the place of what is removed, or at the
@@ -160,48 +180,3 @@ func (p Plan) Blocking() []Item {
 // SafeToApply reports whether the changes may be written: the read is reliable
 // and nothing blocks.
 func (p Plan) SafeToApply() bool { return p.Reliable && len(p.Blocking()) == 0 }
-
-// Hash is the same for two plans that would write the same for the same
-// reasons, whenever and from wherever the zone was read.
-func (p Plan) Hash() string {
-	type decision struct {
-		Purpose Purpose
-		Action  Action
-		Desired string
-	}
-	type write struct {
-		Name          string
-		Type          Type
-		Before, After []string
-	}
-	content := struct {
-		Domain    string
-		Decisions []decision
-		Writes    []write
-	}{Domain: referred(p.Domain)}
-	for _, item := range p.Items {
-		content.Decisions = append(content.Decisions, decision{item.Purpose, item.Action, item.Desired})
-	}
-	for _, c := range p.Changes {
-		content.Writes = append(content.Writes, write{referred(c.After.Name), c.After.Type,
-			slices.Sorted(slices.Values(c.Before.Values)), slices.Sorted(slices.Values(c.After.Values))})
-	}
-	// Nothing in it can fail to be encoded, but JSON bends bytes that are no
-	// UTF-8; so texts are hashed in hexadecimal.
-	for i := range content.Decisions {
-		content.Decisions[i].Desired = hex.EncodeToString([]byte(content.Decisions[i].Desired))
-	}
-	for _, w := range content.Writes {
-		hexEach(w.Before)
-		hexEach(w.After)
-	}
-	encoded, _ := json.Marshal(content)
-	sum := sha256.Sum256(encoded)
-	return hex.EncodeToString(sum[:])
-}
-
-func hexEach(values []string) {
-	for i, v := range values {
-		values[i] = hex.EncodeToString([]byte(v))
-	}
-}

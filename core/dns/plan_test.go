@@ -91,7 +91,7 @@ func TestPlanHash(t *testing.T) {
 	}
 }
 
-// A plan can be stored and is the same afterwards.
+// A plan of texts survives being written down.
 func TestAPlanIsData(t *testing.T) {
 	p := dns.NewPlan(offer(), reliable(set("a.test", dns.TXT, "v=spf1 a -all"), set("a.test", dns.MX, "0 .")), nil)
 	stored, err := json.Marshal(p)
@@ -107,5 +107,31 @@ func TestAPlanIsData(t *testing.T) {
 	}
 	if back.Hash() != p.Hash() || back.SafeToApply() {
 		t.Error("another plan")
+	}
+}
+
+// A domain without records of its own may live by a wildcard of the zone above,
+// which the first record written there ends.
+func TestPlanOfADomainThatLivesByAWildcard(t *testing.T) {
+	s := reliable(synthesised(ttl(60, set("a.test", dns.TXT, "x", "v=spf1 mx ~all"))), synthesised(set("a.test", dns.MX, "5 mx.else.test")))
+	s.Zone = "test"
+	p := dns.NewPlan(unproven(), s, nil)
+	if got := item(t, p, dns.Inbound); got.Reason != "mx_other_provider" || !got.Blocking {
+		t.Errorf("mail that a wildcard routes elsewhere: %+v", got)
+	}
+	if got := item(t, p, dns.Sending); !slices.Equal(got.Notes, []dns.Note{"wildcard_overridden"}) {
+		t.Errorf("got %+v", got)
+	}
+	want := dns.Change{Before: set("a.test", dns.TXT), After: ttl(60, set("a.test", dns.TXT, "x", "v=spf1 mx "+inc+" ~all"))}
+	if diff := cmp.Diff(want, p.Changes[0]); diff != "" {
+		t.Error(diff)
+	}
+	held := []dns.RRSet{set("*.test", dns.TXT, "x", "v=spf1 mx ~all"), set("*.test", dns.MX, "5 mx.else.test")}
+	if again := dns.NewPlan(unproven(), s.Holding(held), nil); again.Hash() != p.Hash() {
+		t.Errorf("the provider's list gives %+v", again.Items)
+	}
+	explicit := s.Holding([]dns.RRSet{set("a.test", dns.TXT, "mine")})
+	if got := dns.NewPlan(unproven(), explicit, nil); !got.SafeToApply() {
+		t.Errorf("records of its own end the wildcard: %+v", got.Items)
 	}
 }

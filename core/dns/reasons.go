@@ -51,6 +51,7 @@ type Note string
 // The notes.
 const (
 	NoteWildcard        Note = "wildcard_overridden"
+	NoteTXTLarge        Note = "txt_set_large"
 	NoteMXPreference    Note = "mx_preference"
 	NoteSPFNearLimit    Note = "spf_lookups_near_limit"
 	NoteSPFVoid         Note = "spf_void_limit"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dns holds mail DNS records and how tenantry reads them.
+// Package dns holds mail DNS records, how tenantry reads them, and the plan of
+// what a domain needs.
 package dns
 
 import "time"

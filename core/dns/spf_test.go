@@ -139,6 +139,15 @@ func TestPlanSPFTree(t *testing.T) {
 	}
 }
 
+// The include is the one that the platform names, in whatever cloud.
+func TestPlanSPFOfAnotherCloud(t *testing.T) {
+	o := dns.Offer{Service: []dns.Record{{Type: dns.TXT, Name: "a.test", Content: "v=spf1 include:spf.protection.office365.us -all"}}}
+	got := item(t, dns.NewPlan(o, reliable(spf("v=spf1 "+inc+" ~all")...), nil), dns.Sending)
+	if got.Action != dns.Update || got.Desired != "v=spf1 "+inc+" include:spf.protection.office365.us ~all" {
+		t.Fatalf("got %+v", got)
+	}
+}
+
 func TestPlanSPFThatWeWrote(t *testing.T) {
 	const old = "v=spf1 a include:spf.old-platform.test ~all"
 	wrote := func(replaced string) []dns.Written {
