@@ -29,6 +29,8 @@ func TestPlanMX(t *testing.T) {
 			after: []string{"0 " + host}},
 		{name: "the platform's earlier host with a number", sets: mx("0 a-test01i.mail.protection.outlook.com"), action: dns.Update,
 			reason: "mx_platform_migration", after: []string{"0 " + host}},
+		{name: "a number that is too long", sets: mx("0 a-test2026.mail.protection.outlook.com"), action: dns.Conflict,
+			reason: "mx_other_provider", blocking: true, after: []string{"0 a-test2026.mail.protection.outlook.com"}},
 		{name: "the platform's host of another domain", sets: mx("0 b-test.mail.protection.outlook.com"), action: dns.Conflict,
 			reason: "mx_other_provider", blocking: true, after: []string{"0 b-test.mail.protection.outlook.com"}},
 		{name: "the platform's host of a longer name", sets: mx("0 a-testing-com.mail.protection.outlook.com"), action: dns.Conflict,

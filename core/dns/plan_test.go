@@ -82,6 +82,11 @@ func TestPlanHash(t *testing.T) {
 		"one already there":     hash(base[0], base[1], set("autodiscover.a.test", dns.CNAME, auto)),
 		"as it was":             hash(base...),
 	}
+	taken := reliable(set("a.test", dns.MX, "5 mx.else.test"))
+	moved := offer()
+	moved.Service[0].Content = "a-test.el5e.mx.microsoft"
+	others["a conflict over one host"] = dns.NewPlan(offer(), taken, nil).Hash()
+	others["a conflict over another"] = dns.NewPlan(moved, taken, nil).Hash()
 	seen := map[string]string{}
 	for name, got := range others {
 		if seen[got] != "" {
@@ -133,5 +138,15 @@ func TestPlanOfADomainThatLivesByAWildcard(t *testing.T) {
 	explicit := s.Holding([]dns.RRSet{set("a.test", dns.TXT, "mine")})
 	if got := dns.NewPlan(unproven(), explicit, nil); !got.SafeToApply() {
 		t.Errorf("records of its own end the wildcard: %+v", got.Items)
+	}
+}
+
+// An apex has records of its own, so texts there stand, though a wildcard below
+// has the same.
+func TestPlanOfAnApexThatIsLikeItsWildcard(t *testing.T) {
+	s := reliable(synthesised(ttl(60, set("a.test", dns.TXT, "v=spf1 a -all"))))
+	c := dns.NewPlan(unproven(), s, nil).Changes[1] // after the MX
+	if diff := cmp.Diff(ttl(60, set("a.test", dns.TXT, "v=spf1 a -all")), c.Before); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -105,6 +105,8 @@ func TestPlanSPFTree(t *testing.T) {
 			action: dns.Conflict, reason: "spf_lookup_limit", blocking: true, after: []string{"v=spf1 include:one.test a mx ptr " + inc + " -all"}},
 		{name: "a circle", sets: spf(text), beyond: tree(map[string]string{"one.test": "v=spf1 include:two.test", "two.test": "v=spf1 redirect=one.test"}),
 			action: dns.Conflict, reason: "spf_lookup_limit", blocking: true, after: []string{text}},
+		{name: "a circle behind the platform", sets: spf("v=spf1 " + inc + " include:one.test -all"), beyond: tree(map[string]string{"one.test": "v=spf1 include:one.test"}),
+			action: dns.Conflict, reason: "spf_lookup_limit", blocking: true, after: []string{"v=spf1 " + inc + " include:one.test -all"}},
 		{name: "terms after all and a redirect beside all cost nothing", sets: spf("v=spf1 a -all include:x.test include:y.test redirect=z.test"), action: dns.Update,
 			reason: "spf_merged", after: []string{"v=spf1 a " + inc + " -all include:x.test include:y.test redirect=z.test"}},
 		{name: "a redirect: ours goes before it", sets: spf("v=spf1 a redirect=one.test"), beyond: tree(wide), action: dns.Update, reason: "spf_merged",
