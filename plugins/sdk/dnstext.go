@@ -10,22 +10,18 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// maxString is what one string of a TXT record holds.
-const maxString = 255
-
 var errText = errors.New("a TXT that makes no sense")
 
 // QuoteText writes a text as zone files do: strings of at most 255 bytes, in
 // quotes, with \DDD for what is not printable.
 func QuoteText(text string) string {
 	var b strings.Builder
-	for first := true; first || text != ""; first = false {
-		if !first {
+	for i, chunk := range dns.Chunks(text) {
+		if i > 0 {
 			b.WriteByte(' ')
 		}
-		n := min(len(text), maxString)
 		b.WriteByte('"')
-		for _, c := range []byte(text[:n]) {
+		for _, c := range []byte(chunk) {
 			switch {
 			case c == '"' || c == '\\':
 				b.Write([]byte{'\\', c})
@@ -36,7 +32,6 @@ func QuoteText(text string) string {
 			}
 		}
 		b.WriteByte('"')
-		text = text[n:]
 	}
 	return b.String()
 }
