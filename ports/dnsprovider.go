@@ -24,8 +24,8 @@ type DNSProvider interface {
 	// credential does not reach it.
 	Zone(ctx context.Context, name string) (dns.Zone, error)
 	// Records lists all record sets of a zone that Zone returned, as the
-	// provider holds them, SOA and NS too and nothing that a wildcard makes
-	// up. DNSSEC's own records are left out.
+	// provider holds them, and nothing that a wildcard makes up. The zone's
+	// own SOA and NS may be missing; DNSSEC's own records always are.
 	Records(ctx context.Context, zone dns.Zone) ([]dns.RRSet, error)
 	// Apply makes all changes or none and returns the changed sets as the
 	// provider holds them afterwards. Each change carries the state that it

@@ -132,9 +132,6 @@ func TestProviderSuiteNoticesBrokenPromises(t *testing.T) {
 			}
 			return z, err
 		}},
-		"reads no SOA": {records: func(sets []dns.RRSet) []dns.RRSet {
-			return slices.DeleteFunc(sets, func(s dns.RRSet) bool { return s.Type == dns.SOA })
-		}},
 		"reads one value of each": {records: func(sets []dns.RRSet) []dns.RRSet {
 			for i := range sets {
 				sets[i].Values = sets[i].Values[:1]
