@@ -28,7 +28,7 @@ build: ## bin/tenantry and bin/plugins with their catalog
 	@bin/tenantry plugin add --plugin-dir bin/plugins $(addprefix bin/plugins/,$(PLUGINS)) >/dev/null
 
 test: ## all tests, with the race detector, on SQLite and a private PostgreSQL
-	@.ci/need gcc postgresql nodejs npm chromium systemd openssl nginx caddy prometheus redis-server
+	@.ci/need gcc postgresql nodejs npm chromium systemd openssl nginx caddy prometheus redis-server pdns-server pdns-backend-lmdb bind9
 	@.ci/npm .ci/browser
 	@.ci/npm .ci/clients
 	@$(GO) run ./.ci/withservers -- $(GO) test -race -timeout 15m $(PACKAGES)
@@ -64,7 +64,7 @@ bench: ## measure, and write docs/performance.md
 	@.ci/bench
 
 soak: ## the long proofs: all crash points, all timings
-	@.ci/need gcc postgresql nodejs npm chromium systemd openssl nginx caddy prometheus redis-server
+	@.ci/need gcc postgresql nodejs npm chromium systemd openssl nginx caddy prometheus redis-server pdns-server pdns-backend-lmdb bind9
 	@.ci/npm .ci/browser
 	@.ci/npm .ci/clients
 	@TENANTRY_SOAK=1 $(GO) run ./.ci/withservers -- $(GO) test -race -timeout 60m -count=1 $(PACKAGES)

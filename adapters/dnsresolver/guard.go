@@ -2,40 +2,12 @@
 
 package dnsresolver
 
-import "net/netip"
+import (
+	"net/netip"
 
-// forbidden are the networks inside "global unicast" that no name server of a
-// customer's domain may point us at. Of IPv6 only 2000::/3 is public; what is
-// listed here of it carries or documents other networks.
-var forbidden = prefixes(
-	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
-	"192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15",
-	"198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
-	"2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
+	"github.com/tenantry/tenantry/core/egress"
 )
 
-var publicIPv6 = netip.MustParsePrefix("2000::/3")
-
-func prefixes(list ...string) []netip.Prefix {
-	out := make([]netip.Prefix, len(list))
-	for i, p := range list {
-		out[i] = netip.MustParsePrefix(p)
-	}
-	return out
-}
-
-// public reports whether a is a public unicast address. NS hosts and their
-// addresses are chosen by whoever owns the domain, so anything else would let
-// strangers make us talk to our own network.
-func public(a netip.Addr) bool {
-	a = a.Unmap()
-	if !a.IsValid() || a.Zone() != "" || (a.Is6() && !publicIPv6.Contains(a)) {
-		return false
-	}
-	for _, p := range forbidden {
-		if p.Contains(a) {
-			return false
-		}
-	}
-	return true
-}
+// public reports whether a name server may have this address. NS hosts and
+// their addresses are chosen by whoever owns the domain.
+func public(a netip.Addr) bool { return egress.Public(a) }

@@ -75,7 +75,17 @@ func (o Options) orDefaults() Options {
 // Mail is the mail platform of the plugin with this name. connection is asked
 // at each call; its error is the call's.
 func (h *Host) Mail(name string, connection func(context.Context) (wire.Connection, error)) ports.MailPlatform {
-	return wire.Mail(func(ctx context.Context, secrets ...secret.Text) (wire.Session, error) {
+	return wire.Mail(h.opener(name, connection))
+}
+
+// DNS is the DNS provider of the plugin with this name, as the connection
+// reaches it, which is asked at each call as in Mail.
+func (h *Host) DNS(name string, connection func(context.Context) (wire.Connection, error)) ports.DNSProvider {
+	return wire.DNS(h.opener(name, connection))
+}
+
+func (h *Host) opener(name string, connection func(context.Context) (wire.Connection, error)) wire.Opener {
+	return func(ctx context.Context, secrets ...secret.Text) (wire.Session, error) {
 		p, ok := h.plugins[name]
 		if !ok {
 			return wire.Session{}, down("plugin_missing", 0)
@@ -89,7 +99,7 @@ func (h *Host) Mail(name string, connection func(context.Context) (wire.Connecti
 			return wire.Session{}, err
 		}
 		return h.session(p, l, c, secrets), nil
-	})
+	}
 }
 
 func (h *Host) session(p *supervised, l *life, c wire.Connection, secrets []secret.Text) wire.Session {

@@ -139,7 +139,7 @@ func (r reading) providerRows(descriptions map[string]wire.Description) []settin
 		rows = append(rows, settingRow{Name: key, Value: value, Source: cmp.Or(r.from[key], fromDefault), Variable: variableName(key)})
 	}
 	for _, provider := range slices.Sorted(maps.Keys(descriptions)) {
-		for _, field := range descriptions[provider].Fields {
+		for _, field := range descriptions[provider].FieldsOf(false) {
 			name := settingOf(field)
 			row(provider, name, cmp.Or(r.config.Providers[provider][name], field.Default))
 		}
@@ -168,7 +168,7 @@ func settingOf(field wire.Field) string {
 func unknownSettings(about wire.Description, given map[string]string) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		if !slices.ContainsFunc(about.Fields, func(f wire.Field) bool { return settingOf(f) == name }) {
+		if !slices.ContainsFunc(about.FieldsOf(false), func(f wire.Field) bool { return settingOf(f) == name }) {
 			names = append(names, name)
 		}
 	}

@@ -45,7 +45,7 @@ func pluginOf(found pluginhost.Inspection) pluginRow {
 	if found.Problem != nil {
 		row.Status, row.Problem = "failed", oneLine(found.Problem)
 	}
-	for _, f := range found.Description.Fields {
+	for _, f := range found.Description.FieldsOf(false) {
 		row.Settings = append(row.Settings, pluginSetting{settingOf(f), f.Secret, f.Required, f.Default, f.Help})
 	}
 	return row

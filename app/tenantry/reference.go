@@ -23,6 +23,7 @@ type pluginDoc struct {
 		Required bool   `json:"required"`
 		Default  string `json:"default"`
 		Help     string `json:"help"`
+		Account  bool   `json:"account"`
 	} `json:"fields"`
 }
 
@@ -110,6 +111,9 @@ func reference(plugins []pluginDoc) string {
 		fmt.Fprintf(&page, "\n## Provider %s\n\nUnder `providers.%s` in the file; there are no flags.\n\n", plugin.Title, plugin.Name)
 		page.WriteString("| Setting | Variable | Default | Meaning |\n|---|---|---|---|\n")
 		for _, field := range plugin.Fields {
+			if field.Account {
+				continue // an account gives it with its connection
+			}
 			name, help := field.Name, field.Help
 			if field.Secret {
 				name, help = name+"_file", "file with: "+help

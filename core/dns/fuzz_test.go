@@ -3,6 +3,8 @@
 package dns_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tenantry/tenantry/core/dns"
@@ -28,6 +30,37 @@ func FuzzReadStatus(f *testing.F) {
 		}
 		if status.DKIM != "missing" {
 			t.Errorf("%q, %q: DKIM is %q", one, two, status.DKIM)
+		}
+	})
+}
+
+// FuzzPlan: whatever stands in a zone and in the zones to which it refers, a
+// plan is made without a panic, nothing but an SPF record is replaced, and that
+// one only by itself with the platform added.
+func FuzzPlan(f *testing.F) {
+	for _, seed := range []string{"", "v=spf1 -all", "v=spf1 a:x.test//64 ?all", "v=spf1 include:%{i}.x.test", "v=spf1 redirect=one.test", "v=DMARC1; p=none", ";=", "0 .", "\x00\xff"} {
+		f.Add(seed, seed, seed)
+	}
+	f.Fuzz(func(t *testing.T, text, exchange, far string) {
+		s := reliable(set("a.test", dns.TXT, "x", text, "y"), set("a.test", dns.MX, exchange), set("_dmarc.a.test", dns.TXT, text),
+			set("selector1._domainkey.a.test", dns.CNAME, exchange))
+		s.Beyond.SPF["one.test"] = []string{far}
+		for _, name := range dns.SPFReferences(text) {
+			s.Beyond.SPF[name] = []string{far}
+		}
+		p := dns.NewPlan(offer(), s, nil)
+		for _, c := range p.Changes {
+			for _, value := range c.Before.Values {
+				if slices.Contains(c.After.Values, value) || c.After.Type != dns.TXT {
+					continue
+				}
+				if got := item(t, p, dns.Sending).Desired; value != text || !strings.HasPrefix(strings.ToLower(text), "v=spf1") || !addsOnly(text, got) {
+					t.Errorf("%q gives way to %q", value, got)
+				}
+			}
+		}
+		if p.Hash() != dns.NewPlan(offer(), s, nil).Hash() {
+			t.Error("the same zone gives another plan")
 		}
 	})
 }

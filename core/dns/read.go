@@ -4,7 +4,6 @@ package dns
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -28,8 +27,8 @@ func ReadStatus(s Sight, verification []Record, signing Signing) Status {
 	selector1, selector2 := ReadSelectors(s, signing)
 	return Status{
 		MX:               preferredMX(s.values(s.Domain, MX)),
-		SPF:              tagged(s.values(s.Domain, TXT), "v=spf1"),
-		DMARC:            tagged(s.values("_dmarc."+s.Domain, TXT), "v=DMARC1"),
+		SPF:              first(s.values(s.Domain, TXT), isSPF),
+		DMARC:            first(s.values("_dmarc."+s.Domain, TXT), isDMARC),
 		DKIM:             dkim(selector1, selector2),
 		VerificationSeen: slices.ContainsFunc(verification, s.shows),
 	}
@@ -38,16 +37,18 @@ func ReadStatus(s Sight, verification []Record, signing Signing) Status {
 // ReadSelectors reads how the two DKIM selectors stand. While the platform has
 // named no targets nothing can be right: what is published there is foreign.
 func ReadSelectors(s Sight, signing Signing) (Selector, Selector) {
-	return s.selector("selector1", signing.Selector1), s.selector("selector2", signing.Selector2)
+	return s.selector(Selector1, "selector1", signing.Selector1), s.selector(Selector2, "selector2", signing.Selector2)
 }
 
-func (s Sight) selector(label string, want Record) Selector {
-	name := label + "._domainkey." + s.Domain
-	seen := s.values(name, CNAME)
+// selector is a plan's verdict in one word: what a plan would leave as it is
+// has propagated.
+func (s Sight) selector(of Purpose, label string, want Record) Selector {
+	want.Type, want.Name = CNAME, label+"._domainkey."+s.Domain
+	l := look{Sight: s}
 	switch {
-	case want.Content != "" && len(seen) == 1 && sameName(seen[0], want.Content):
+	case l.selectorAt(Desired{of, want}).action == Preserve:
 		return SelectorPropagated
-	case len(seen) > 0 || len(s.values(name, TXT)) > 0:
+	case len(l.at(want.Name, CNAME).Values) > 0 || len(l.beside(want.Name, CNAME)) > 0:
 		return SelectorMismatch
 	default:
 		return SelectorMissing
@@ -93,33 +94,24 @@ func (s Sight) values(name string, of Type) []string {
 	return nil
 }
 
-// preferredMX returns the exchange with the lowest preference, as published
-// but for its final dot, which is always there. Of equals the first by name
-// counts, since servers turn the order.
+// preferredMX returns the exchange with the lowest preference, with its final
+// dot. Of equals the first by name counts, since servers turn the order.
 func preferredMX(values []string) string {
 	best, lowest := Missing, -1
 	for _, value := range slices.Sorted(slices.Values(values)) {
-		number, host, _ := strings.Cut(value, " ")
-		preference, err := strconv.Atoi(number)
-		if err != nil || (lowest >= 0 && preference >= lowest) {
-			continue
+		preference, host, ok := parseMX(value)
+		if ok && (lowest < 0 || preference < lowest) {
+			best, lowest = host+".", preference
 		}
-		best, lowest = strings.TrimSuffix(host, ".")+".", preference
 	}
 	return best
 }
 
-// tagged returns the TXT that begins with a version tag. When there are
-// several, which is a fault of the zone, it is the first by text, since
-// servers turn the order.
-func tagged(texts []string, version string) string {
-	for _, text := range slices.Sorted(slices.Values(texts)) {
-		if len(text) < len(version) || !strings.EqualFold(text[:len(version)], version) {
-			continue
-		}
-		if rest := text[len(version):]; rest == "" || strings.ContainsAny(rest[:1], " ;\t") {
-			return text
-		}
+// first is the first text of a kind. When there are several, which is a fault
+// of the zone, it is the first by text, since servers turn the order.
+func first(texts []string, is func(string) bool) string {
+	if found := slices.Sorted(slices.Values(only(texts, is))); len(found) > 0 {
+		return found[0]
 	}
 	return Missing
 }

@@ -87,6 +87,10 @@ func TestReadStatus(t *testing.T) {
 			dns.Status{MX: "ms1.msv1.invalid.", SPF: "missing", DMARC: "missing", DKIM: "missing", VerificationSeen: true},
 		},
 		{
+			"of equal exchanges the first by name", []dns.RRSet{set("a.test", dns.MX, "5 b.test", "5 a.test")},
+			dns.Status{MX: "a.test.", SPF: "missing", DMARC: "missing", DKIM: "missing"},
+		},
+		{
 			"nonsense in the MX", []dns.RRSet{set("a.test", dns.MX, "host.test", "5 right.test")},
 			dns.Status{MX: "right.test.", SPF: "missing", DMARC: "missing", DKIM: "missing"},
 		},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dns holds mail DNS records and how tenantry reads them.
+// Package dns holds mail DNS records, how tenantry reads them, and the plan of
+// what a domain needs.
 package dns
 
 import "time"
@@ -37,6 +38,9 @@ type RRSet struct {
 	// Values are the contents: TXT unquoted and joined, CNAME and NS targets
 	// without the final dot, MX as "preference host".
 	Values []string
+	// Synthesised is true when a wildcard answers and nothing stands at the
+	// name itself.
+	Synthesised bool
 }
 
 // Sight is one read of a domain from its authoritative servers.
@@ -51,6 +55,7 @@ type Sight struct {
 	// Reason says why the read is not complete, as a stable word.
 	Reason string
 	At     time.Time
+	Beyond Beyond
 }
 
 // ServerState is how an authoritative server behaved.

@@ -225,12 +225,14 @@ func (x *Description) GetBudgets() []*Budget {
 }
 
 type Field struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Secret        bool                   `protobuf:"varint,2,opt,name=secret,proto3" json:"secret,omitempty"`
-	Required      bool                   `protobuf:"varint,3,opt,name=required,proto3" json:"required,omitempty"`
-	Default       string                 `protobuf:"bytes,4,opt,name=default,proto3" json:"default,omitempty"`
-	Help          string                 `protobuf:"bytes,5,opt,name=help,proto3" json:"help,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Name     string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Secret   bool                   `protobuf:"varint,2,opt,name=secret,proto3" json:"secret,omitempty"`
+	Required bool                   `protobuf:"varint,3,opt,name=required,proto3" json:"required,omitempty"`
+	Default  string                 `protobuf:"bytes,4,opt,name=default,proto3" json:"default,omitempty"`
+	Help     string                 `protobuf:"bytes,5,opt,name=help,proto3" json:"help,omitempty"`
+	// The account gives it with its connection; otherwise the operator does.
+	Account       bool `protobuf:"varint,6,opt,name=account,proto3" json:"account,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -298,6 +300,13 @@ func (x *Field) GetHelp() string {
 		return x.Help
 	}
 	return ""
+}
+
+func (x *Field) GetAccount() bool {
+	if x != nil {
+		return x.Account
+	}
+	return false
 }
 
 type Budget struct {
@@ -505,13 +514,14 @@ const file_plugins_proto_plugin_proto_rawDesc = "" +
 	"\fcapabilities\x18\x05 \x03(\tR\fcapabilities\x121\n" +
 	"\x06fields\x18\x06 \x03(\v2\x19.tenantry.plugin.v1.FieldR\x06fields\x12!\n" +
 	"\fname_servers\x18\a \x03(\tR\vnameServers\x124\n" +
-	"\abudgets\x18\b \x03(\v2\x1a.tenantry.plugin.v1.BudgetR\abudgets\"}\n" +
+	"\abudgets\x18\b \x03(\v2\x1a.tenantry.plugin.v1.BudgetR\abudgets\"\x97\x01\n" +
 	"\x05Field\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06secret\x18\x02 \x01(\bR\x06secret\x12\x1a\n" +
 	"\brequired\x18\x03 \x01(\bR\brequired\x12\x18\n" +
 	"\adefault\x18\x04 \x01(\tR\adefault\x12\x12\n" +
-	"\x04help\x18\x05 \x01(\tR\x04help\"c\n" +
+	"\x04help\x18\x05 \x01(\tR\x04help\x12\x18\n" +
+	"\aaccount\x18\x06 \x01(\bR\aaccount\"c\n" +
 	"\x06Budget\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\x03R\x05limit\x121\n" +

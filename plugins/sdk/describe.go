@@ -20,6 +20,7 @@ type (
 		Required bool   `json:"required"`
 		Default  string `json:"default"`
 		Help     string `json:"help"`
+		Account  bool   `json:"account"`
 	}
 	budgetDoc struct {
 		Key           string  `json:"key"`

@@ -25,7 +25,11 @@ var ErrAnswerTooLarge = errors.New("the provider's answer is larger than 1 MiB")
 // makes each call a span that carries the trace on. timeout bounds a call that
 // the context does not end earlier, reading the answer included.
 func NewHTTPClient(timeout time.Duration) *http.Client {
-	traced := otelhttp.NewTransport(unveil{plainTransport()},
+	return newHTTPClient(timeout, plainTransport())
+}
+
+func newHTTPClient(timeout time.Duration, transport *http.Transport) *http.Client {
+	traced := otelhttp.NewTransport(unveil{transport},
 		otelhttp.WithPropagators(propagation.TraceContext{}))
 	return &http.Client{
 		Timeout:       timeout,

@@ -21,6 +21,8 @@ type (
 	MailTenant = ports.MailTenant
 	// SignIn is one sign-in of an administrator.
 	SignIn = ports.SignIn
+	// DNSProvider is a DNS provider as one connection reaches it.
+	DNSProvider = ports.DNSProvider
 	// Secret is a string that cannot be printed by accident.
 	Secret = secret.Text
 	// Connection carries an operator's or account's settings and secrets
@@ -42,6 +44,8 @@ type Plugin struct {
 	// provider may keep what is costly (tokens, HTTP connections) in the
 	// closure, keyed by Connection.Fingerprint, and must not keep secrets.
 	Mail func(Connection) (MailPlatform, error)
+	// DNS makes the DNS provider for one call; the rules are those of Mail.
+	DNS func(Connection) (DNSProvider, error)
 	// Simulator makes the loopback stand-in of the provider's API, or is
 	// nil where the provider can be run locally. See package simulate.
 	Simulator func(simulate.Options) (http.Handler, simulate.Ready, error)

@@ -21,7 +21,7 @@ func descriptionOut(d Description) *proto.Description {
 		NameServers:  d.NameServers,
 	}
 	for _, f := range d.Fields {
-		out.Fields = append(out.Fields, &proto.Field{Name: f.Name, Secret: f.Secret, Required: f.Required, Default: f.Default, Help: f.Help})
+		out.Fields = append(out.Fields, &proto.Field{Name: f.Name, Secret: f.Secret, Required: f.Required, Default: f.Default, Help: f.Help, Account: f.Account})
 	}
 	for _, b := range d.Budgets {
 		out.Budgets = append(out.Budgets, &proto.Budget{Key: b.Key, Limit: int64(b.Limit), Window: durationpb.New(b.Window)})
@@ -39,7 +39,7 @@ func descriptionIn(d *proto.Description) Description {
 		NameServers:  d.GetNameServers(),
 	}
 	for _, f := range d.GetFields() {
-		in.Fields = append(in.Fields, Field{Name: f.GetName(), Secret: f.GetSecret(), Required: f.GetRequired(), Default: f.GetDefault(), Help: f.GetHelp()})
+		in.Fields = append(in.Fields, Field{Name: f.GetName(), Secret: f.GetSecret(), Required: f.GetRequired(), Default: f.GetDefault(), Help: f.GetHelp(), Account: f.GetAccount()})
 	}
 	for _, b := range d.GetBudgets() {
 		in.Budgets = append(in.Budgets, Budget{Key: b.GetKey(), Limit: int(b.GetLimit()), Window: b.GetWindow().AsDuration()})

@@ -5,6 +5,7 @@
 package wire
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/tenantry/tenantry/core/secret"
@@ -42,6 +43,9 @@ type Field struct {
 	Required bool
 	Default  string
 	Help     string
+	// Account fields come with a connection of an account; the others are
+	// the operator's, and no account can set them.
+	Account bool
 }
 
 // Budget is a limit of the provider: at most Limit calls in Window for each
@@ -57,4 +61,37 @@ type Budget struct {
 type Connection struct {
 	Settings map[string]string
 	Secrets  map[string]secret.Text
+}
+
+// FieldsOf are the fields that an account gives with its connection, or those
+// that the operator sets.
+func (d Description) FieldsOf(account bool) []Field {
+	var of []Field
+	for _, f := range d.Fields {
+		if f.Account == account {
+			of = append(of, f)
+		}
+	}
+	return of
+}
+
+// Join makes the connection of one account at one provider: each field comes
+// from whom it belongs to, whatever else the other one gave, and from its
+// default when neither did.
+func (d Description) Join(operator, account Connection) Connection {
+	joined := Connection{Settings: map[string]string{}, Secrets: map[string]secret.Text{}}
+	for _, f := range d.Fields {
+		from := operator
+		if f.Account {
+			from = account
+		}
+		if f.Secret {
+			if text := from.Secrets[f.Name]; !text.Empty() {
+				joined.Secrets[f.Name] = text
+			}
+		} else if value := cmp.Or(from.Settings[f.Name], f.Default); value != "" {
+			joined.Settings[f.Name] = value
+		}
+	}
+	return joined
 }

@@ -52,6 +52,9 @@ func (c *carrier) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
 	if c.served.Mail != nil {
 		proto.RegisterMailPlatformServer(s, &mailServer{platform: c.served.Mail})
 	}
+	if c.served.DNS != nil {
+		proto.RegisterDNSProviderServer(s, &dnsServer{provider: c.served.DNS})
+	}
 	return nil
 }
 

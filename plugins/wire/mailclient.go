@@ -47,13 +47,20 @@ type rpc[Q, A any] func(proto.MailPlatformClient, context.Context, *Q, ...grpc.C
 // call runs one method. The zero answer goes with an error: every generated
 // getter takes a nil message.
 func call[Q, A any](ctx context.Context, open Opener, method rpc[Q, A], q func(*proto.Connection) *Q, secrets ...secret.Text) (*A, error) {
+	return during(ctx, open, func(ctx context.Context, s Session) (*A, error) {
+		return method(proto.NewMailPlatformClient(s.Process.conn), ctx, q(connectionOut(s.Connection)))
+	}, secrets...)
+}
+
+// during runs one call of whatever kind within a session.
+func during[A any](ctx context.Context, open Opener, run func(context.Context, Session) (*A, error), secrets ...secret.Text) (*A, error) {
 	s, err := open(ctx, secrets...)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	a, err := method(proto.NewMailPlatformClient(s.Process.conn), sendRequestID(ctx), q(connectionOut(s.Connection)))
+	a, err := run(sendRequestID(ctx), s)
 	err = fromStatus(err)
 	if s.Done != nil {
 		s.Done(err)

@@ -23,6 +23,7 @@ import (
 type Served struct {
 	Describe Description
 	Mail     func(Connection) (ports.MailPlatform, error)
+	DNS      func(Connection) (ports.DNSProvider, error)
 	Log      *slog.Logger
 }
 

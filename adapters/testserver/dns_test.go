@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package testserver_test
+
+import (
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	wire "github.com/miekg/dns"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+)
+
+func TestDNSServersAnswerAndLeaveNothing(t *testing.T) {
+	t.Setenv("TMPDIR", shared(t))
+	p, err := testserver.StartPowerDNS(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := testserver.StartBIND(t.Context(), "one.test", "two.test")
+	if err != nil {
+		p.Stop()
+		t.Fatal(err)
+	}
+	for _, zone := range []string{"one.test.", "two.test."} {
+		q := new(wire.Msg).SetQuestion(zone, wire.TypeSOA)
+		a, err := wire.Exchange(q, b.Addr)
+		if err != nil || !a.Authoritative || len(a.Answer) != 1 {
+			t.Errorf("BIND answers %v, %v", a, err)
+		}
+	}
+	if a, err := wire.Exchange(new(wire.Msg).SetQuestion("one.test.", wire.TypeSOA), p.DNS); err != nil || a.Rcode != wire.RcodeRefused {
+		t.Errorf("PowerDNS, which has no zones, answers %v, %v", a, err)
+	}
+	p.Stop()
+	b.Stop()
+	api, err := url.Parse(p.API)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, addr := range []string{api.Host, p.DNS, b.Addr} {
+		if conn, err := net.DialTimeout("tcp", addr, time.Second); err == nil {
+			_ = conn.Close()
+			t.Errorf("%s still listens", addr)
+		}
+	}
+	left, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "tenantry-*"))
+	if len(left) > 0 {
+		t.Errorf("left behind: %s", strings.Join(left, ", "))
+	}
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package testserver
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+)
+
+// PowerDNS is a private authoritative server on loopback with its HTTP API. It
+// shows a write to the next query, and takes writes side by side, which its
+// SQLite backend does not.
+type PowerDNS struct {
+	*child
+	API string // http://127.0.0.1:PORT
+	Key string // of the API
+	DNS string // address of the name server, UDP and TCP
+}
+
+const powerDNSConf = `launch=lmdb
+lmdb-filename=$DIR/pdns.lmdb
+lmdb-sync-mode=nosync
+lmdb-shards=4
+local-address=127.0.0.1
+local-port=%s
+socket-dir=$DIR
+daemon=no
+guardian=no
+disable-syslog=yes
+api=yes
+api-key=%s
+webserver=yes
+webserver-address=127.0.0.1
+webserver-port=%s
+webserver-allow-from=127.0.0.0/8
+cache-ttl=0
+query-cache-ttl=0
+negquery-cache-ttl=0
+zone-cache-refresh-interval=0
+default-soa-content=ns1.@ hostmaster.@ 0 3600 600 604800 60
+`
+
+// StartPowerDNS starts a server without zones and waits until it answers.
+func StartPowerDNS(ctx context.Context) (*PowerDNS, error) {
+	web, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	p := &PowerDNS{API: "http://127.0.0.1:" + web, Key: rand.Text(), DNS: "127.0.0.1:" + port}
+	files := map[string]string{"pdns.conf": fmt.Sprintf(powerDNSConf, port, p.Key, web)}
+	p.child, err = startChild(ctx, "pdns_server", []string{"--config-dir=$DIR"}, files, p.answers)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *PowerDNS) answers(ctx context.Context) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.API+"/api/v1/servers/localhost", nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("X-API-Key", p.Key)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("status %d", resp.StatusCode)
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dns_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/core/dns"
+)
+
+func TestPlanDKIM(t *testing.T) {
+	const name, key = "selector1._domainkey.a.test", "v=DKIM1; k=rsa; p=MIIB"
+	cname := func(values ...string) []dns.RRSet { return []dns.RRSet{set(name, dns.CNAME, values...)} }
+	text := []dns.RRSet{set(name, dns.TXT, key)}
+	for _, tt := range []planCase{
+		{name: "nothing", action: dns.Create, reason: "missing", after: []string{target1}},
+		{name: "the target", sets: cname(target1), action: dns.Preserve, reason: "present", after: []string{target1}},
+		{name: "the target in capitals with a dot", sets: cname("SELECTOR1-a-test01i._domainkey.t.n-v1.DKIM.mail.microsoft."),
+			action: dns.Preserve, reason: "present", after: []string{"SELECTOR1-a-test01i._domainkey.t.n-v1.DKIM.mail.microsoft."}},
+		{name: "only a wildcard's", sets: []dns.RRSet{synthesised(set(name, dns.CNAME, "parking.test"))}, action: dns.Create, reason: "missing",
+			notes: []dns.Note{"wildcard_overridden"}, after: []string{target1}},
+		{name: "only a wildcard's text", sets: []dns.RRSet{synthesised(set(name, dns.TXT, "v=spf1 -all"))}, action: dns.Create, reason: "missing",
+			notes: []dns.Note{"wildcard_overridden"}, after: []string{target1}},
+		{name: "the same tenant's old form", sets: cname("selector1-a-test._domainkey.t.onmicrosoft.com"), action: dns.Update,
+			reason: "dkim_platform_migration", after: []string{target1}},
+		{name: "the same tenant's other partition", sets: cname("selector1-a-test01i._domainkey.t.q-v1.dkim.mail.microsoft"), action: dns.Update,
+			reason: "dkim_platform_migration", after: []string{target1}},
+		{name: "the selectors turned round", sets: cname(target2), action: dns.Update, reason: "dkim_platform_migration", after: []string{target1}},
+		{name: "dkim_other_tenant", sets: cname("selector1-a-test._domainkey.other.onmicrosoft.com"), action: dns.Conflict, reason: "dkim_other_tenant",
+			blocking: true, after: []string{"selector1-a-test._domainkey.other.onmicrosoft.com"}},
+		{name: "another tenant's, which we wrote", sets: cname("selector1-a-test._domainkey.other.onmicrosoft.com"),
+			ours:   []dns.Written{{Purpose: dns.Selector1, Name: name, Type: dns.CNAME, Value: "selector1-a-test._domainkey.other.onmicrosoft.com"}},
+			action: dns.Update, reason: "own_superseded", after: []string{target1}},
+		{name: "dkim_cname_taken", sets: cname("s1.domainkey.esp.test"), action: dns.Conflict, reason: "dkim_cname_taken", blocking: true,
+			after: []string{"s1.domainkey.esp.test"}},
+		{name: "a name that only ends like the platform's", sets: cname("x._domainkey.t.evilonmicrosoft.com"), action: dns.Conflict,
+			reason: "dkim_cname_taken", blocking: true, after: []string{"x._domainkey.t.evilonmicrosoft.com"}},
+		{name: "two CNAMEs", sets: cname(target1, "s1.esp.test"), action: dns.Conflict, reason: "dkim_cname_taken", blocking: true,
+			after: []string{target1, "s1.esp.test"}},
+		{name: "dkim_txt_present: a key pasted by hand", sets: text, action: dns.Conflict, reason: "dkim_txt_present", blocking: true},
+		{name: "dkim_txt_present: an address", sets: []dns.RRSet{set(name, "A", "192.0.2.1")}, action: dns.Conflict, reason: "dkim_txt_present", blocking: true},
+		{name: "dkim_flattened: the target's own key", sets: text, beyond: func(b *dns.Beyond) { b.Keys = map[string][]string{target1: {key}} },
+			action: dns.Preserve, reason: "dkim_flattened"},
+		{name: "dkim_delegated", sets: []dns.RRSet{set("_domainkey.a.test", dns.NS, "ns1.esp.test")}, action: dns.Conflict, reason: "dkim_delegated", blocking: true},
+		{name: "dkim_delegated at the selector", sets: []dns.RRSet{set(name, dns.NS, "ns1.esp.test")}, action: dns.Conflict, reason: "dkim_delegated", blocking: true},
+		{name: "published in the delegated zone", sets: append(cname(target1), set("_domainkey.a.test", dns.NS, "ns1.esp.test")),
+			action: dns.Preserve, reason: "present", after: []string{target1}},
+	} {
+		t.Run(tt.name, func(t *testing.T) { tt.run(t, offer(), "a.test", dns.Selector1) })
+	}
+}
+
+func TestTheSelectorsAreIndependent(t *testing.T) {
+	p := dns.NewPlan(offer(), reliable(set("selector1._domainkey.a.test", dns.CNAME, "s1.esp.test")), nil)
+	one, two := item(t, p, dns.Selector1), item(t, p, dns.Selector2)
+	if one.Action != dns.Conflict || two.Action != dns.Create || two.Desired != target2 {
+		t.Fatalf("got %+v and %+v", one, two)
+	}
+}
+
+// What the world sees is not always what the provider holds.
+func TestPlanFromTheProvidersList(t *testing.T) {
+	public := reliable(set("selector1._domainkey.a.test", dns.TXT, "v=DKIM1; p=MIIB"), synthesised(set("autodiscover.a.test", dns.CNAME, "web.test")))
+	public.Beyond.Keys = map[string][]string{target1: {"v=DKIM1; p=MIIB"}}
+	held := []dns.RRSet{
+		set("a.test", dns.CNAME, "web.else.test"), set("*.a.test", dns.CNAME, "web.test"),
+		set("selector1._domainkey.a.test", dns.CNAME, target1),
+	}
+	before, now := dns.NewPlan(offer(), public, nil), dns.NewPlan(offer(), public.Holding(held), nil)
+	if item(t, before, dns.Selector1).Reason != "dkim_flattened" || item(t, now, dns.Selector1).Reason != "present" {
+		t.Errorf("got %+v", now.Items)
+	}
+	if before.Hash() != now.Hash() {
+		t.Error("flattening and wildcards look like a change of the zone")
+	}
+	if diff := cmp.Diff(before.Changes, now.Changes); diff != "" {
+		t.Error(diff)
+	}
+	aliased := reliable(set("a.test", dns.CNAME, "web.else.test")).Holding(held)
+	if got := item(t, dns.NewPlan(offer(), aliased, nil), dns.Inbound); got.Reason != "cname_at_domain" {
+		t.Errorf("a CNAME that the world sees: %+v", got)
+	}
+	if len(held) != 3 || held[0].Type != dns.CNAME {
+		t.Error("the list was changed")
+	}
+}

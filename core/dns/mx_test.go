@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dns_test
+
+import (
+	"testing"
+
+	"github.com/tenantry/tenantry/core/dns"
+)
+
+func TestPlanMX(t *testing.T) {
+	mx := func(values ...string) []dns.RRSet { return []dns.RRSet{set("a.test", dns.MX, values...)} }
+	ours := []dns.Written{{Purpose: dns.Inbound, Name: "a.test", Type: dns.MX, Value: "0 mx.old-platform.test"}}
+	broken := func(kind dns.Exchange) func(*dns.Beyond) {
+		return func(b *dns.Beyond) { b.Exchanges = map[string]dns.Exchange{"mx.else.test": kind} }
+	}
+	for _, tt := range []planCase{
+		{name: "none", action: dns.Create, reason: "missing", after: []string{"0 " + host}},
+		{name: "the desired host alone", sets: mx("0 " + host), action: dns.Preserve, reason: "present", after: []string{"0 " + host}},
+		{name: "the desired host in capitals with a dot", sets: mx("0 A-TEST.r4nd.MX.microsoft."), action: dns.Preserve, reason: "present",
+			after: []string{"0 A-TEST.r4nd.MX.microsoft."}, notes: []dns.Note{"mx_preference"}},
+		{name: "the desired host with another preference", sets: mx("10 " + host), action: dns.Preserve, reason: "present",
+			after: []string{"10 " + host}, notes: []dns.Note{"mx_preference"}},
+		{name: "mx_mixed: the desired host and another", sets: mx("0 "+host, "10 mx.else.test"), action: dns.Conflict, reason: "mx_mixed",
+			after: []string{"0 " + host, "10 mx.else.test"}},
+		{name: "mx_platform_migration: the platform's earlier host", sets: mx("0 " + oldHost), action: dns.Update, reason: "mx_platform_migration",
+			after: []string{"0 " + host}},
+		{name: "mx_platform_migration: both of the platform's hosts", sets: mx("0 "+oldHost, "0 "+host), action: dns.Update, reason: "mx_platform_migration",
+			after: []string{"0 " + host}},
+		{name: "the platform's earlier host with a number", sets: mx("0 a-test01i.mail.protection.outlook.com"), action: dns.Update,
+			reason: "mx_platform_migration", after: []string{"0 " + host}},
+		{name: "a number that is too long", sets: mx("0 a-test2026.mail.protection.outlook.com"), action: dns.Conflict,
+			reason: "mx_other_provider", blocking: true, after: []string{"0 a-test2026.mail.protection.outlook.com"}},
+		{name: "the platform's host of another domain", sets: mx("0 b-test.mail.protection.outlook.com"), action: dns.Conflict,
+			reason: "mx_other_provider", blocking: true, after: []string{"0 b-test.mail.protection.outlook.com"}},
+		{name: "the platform's host of a longer name", sets: mx("0 a-testing-com.mail.protection.outlook.com"), action: dns.Conflict,
+			reason: "mx_other_provider", blocking: true, after: []string{"0 a-testing-com.mail.protection.outlook.com"}},
+		{name: "mx_other_provider: Google", sets: mx("1 aspmx.l.google.com", "5 alt1.aspmx.l.google.com"), action: dns.Conflict,
+			reason: "mx_other_provider", blocking: true, after: []string{"1 aspmx.l.google.com", "5 alt1.aspmx.l.google.com"}},
+		{name: "mx_other_provider: forwarding by the DNS provider", sets: mx("13 route1.mx.cloudflare.net"), action: dns.Conflict,
+			reason: "mx_other_provider", blocking: true, after: []string{"13 route1.mx.cloudflare.net"}},
+		{name: "mx_other_provider: the platform's earlier host beside another's", sets: mx("0 "+oldHost, "5 mx.else.test"), action: dns.Conflict,
+			reason: "mx_other_provider", blocking: true, after: []string{"0 " + oldHost, "5 mx.else.test"}},
+		{name: "a name that only ends like the platform's", sets: mx("0 a-test.evilmail.protection.outlook.com.else.test"), action: dns.Conflict,
+			reason: "mx_other_provider", blocking: true, after: []string{"0 a-test.evilmail.protection.outlook.com.else.test"}},
+		{name: "mx_null", sets: mx("0 ."), action: dns.Conflict, reason: "mx_null", blocking: true, after: []string{"0 ."}},
+		{name: "mx_null, as a reader without final dots gives it", sets: mx("0 "), action: dns.Conflict, reason: "mx_null", blocking: true, after: []string{"0 "}},
+		{name: "mx_broken: a host that is a CNAME", sets: mx("5 mx.else.test"), beyond: broken(dns.ExchangeAlias), action: dns.Conflict,
+			reason: "mx_broken", blocking: true, after: []string{"5 mx.else.test"}},
+		{name: "mx_broken: a host without an address", sets: mx("5 mx.else.test"), beyond: broken(dns.ExchangeNowhere), action: dns.Conflict,
+			reason: "mx_broken", blocking: true, after: []string{"5 mx.else.test"}},
+		{name: "mx_broken: an address for a host", sets: mx("5 192.0.2.1"), action: dns.Conflict, reason: "mx_broken", blocking: true, after: []string{"5 192.0.2.1"}},
+		{name: "the proof of ownership takes no mail and stays", sets: mx("32767 ms1.msv1.invalid"), action: dns.Create, reason: "missing",
+			after: []string{"32767 ms1.msv1.invalid", "0 " + host}},
+		{name: "own_superseded: what we wrote", sets: mx("0 mx.old-platform.test"), ours: ours, action: dns.Update, reason: "own_superseded",
+			after: []string{"0 " + host}},
+		{name: "what we wrote beside another's", sets: mx("0 mx.old-platform.test", "5 mx.else.test"), ours: ours, action: dns.Conflict,
+			reason: "mx_other_provider", blocking: true, after: []string{"0 mx.old-platform.test", "5 mx.else.test"}},
+		{name: "what we wrote and somebody changed", sets: mx("10 mx.old-platform.test"), ours: ours, action: dns.Conflict,
+			reason: "mx_other_provider", blocking: true, after: []string{"10 mx.old-platform.test"}},
+		{name: "another's by a wildcard still takes somebody's mail", sets: []dns.RRSet{synthesised(set("a.test", dns.MX, "5 mx.else.test"))},
+			action: dns.Conflict, reason: "mx_other_provider", blocking: true, after: []string{"5 mx.else.test"}},
+		{name: "cname_at_domain", sets: []dns.RRSet{set("a.test", dns.CNAME, "web.else.test")}, action: dns.Conflict, reason: "cname_at_domain", blocking: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) { tt.run(t, offer(), "a.test", dns.Inbound) })
+	}
+}
+
+func synthesised(s dns.RRSet) dns.RRSet {
+	s.Synthesised = true
+	return s
+}
+
+// Before verification the platform names no exchange, and mail that goes
+// elsewhere blocks all the same.
+func TestPlanMXBeforeThePlatformNamesOne(t *testing.T) {
+	for _, tt := range []struct {
+		name, value string
+		want        dns.Reason
+	}{
+		{"another provider's", "1 aspmx.l.google.com", "mx_other_provider"},
+		{"a null MX", "0 .", "mx_null"},
+		{"an address", "0 192.0.2.1", "mx_broken"},
+		{"the platform's", "0 " + oldHost, ""},
+		{"the proof of ownership", "32767 ms1.msv1.invalid", ""},
+		{"none", "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := reliable()
+			if tt.value != "" {
+				s = reliable(set("a.test", dns.MX, tt.value))
+			}
+			p := dns.NewPlan(dns.Offer{Verification: offered}, s, nil)
+			if tt.want == "" {
+				if !p.SafeToApply() || len(p.Items) != 2 {
+					t.Fatalf("got %+v", p.Items)
+				}
+				return
+			}
+			if got := item(t, p, dns.Inbound); got.Reason != tt.want || !got.Blocking || got.Desired != "" || p.SafeToApply() {
+				t.Fatalf("got %+v", got)
+			}
+		})
+	}
+}

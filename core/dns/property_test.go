@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dns_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/tenantry/tenantry/core/dns"
+)
+
+// What a zone may hold, good and bad, at the names that a plan looks at.
+var (
+	someTexts = []string{
+		ms, "MS=ms99", "MS=ms1", "google-site-verification=x", "\x00\xff\"\\;", "", strings.Repeat("long ", 120),
+		"v=spf1 -all", "v=spf1 a ~all", "v=spf1  MX   ?all", "v=spf1 +all", "v=spf1", "v=spf1 nonsense", "v=spf1 redirect=one.test",
+		"v=spf1 include:one.test -all", "v=spf1 include:two.test ~all", "v=spf1 include:unknown.test ~all", "v=spf1 " + inc + " -all",
+		"v=spf1 ~" + inc + " -all", "v=spf1 a -all " + inc, "v=spf1 a mx a:1.test a:2.test a:3.test mx:4.test exists:5.test a:6.test a:7.test a:8.test -all",
+	}
+	someExchanges = []string{"0 " + host, "10 " + host, "0 " + oldHost, "1 aspmx.l.google.com", "0 .", "5 192.0.2.1", "nonsense", "32767 ms1.msv1.invalid", "0 mx.old.test"}
+	somePolicies  = []string{"v=DMARC1; p=none", "v=DMARC1; p=reject; adkim=s", "v=DMARC1; p", "hello", "v=dmarc1"}
+	someTargets   = []string{target1, target2, "selector1-a-test._domainkey.t.onmicrosoft.com", "x._domainkey.other.onmicrosoft.com", "s1.esp.test", auto, "old.test"}
+	someOurs      = []dns.Written{
+		{Purpose: dns.Ownership, Name: "a.test", Type: dns.TXT, Value: "MS=ms1"},
+		{Purpose: dns.Inbound, Name: "a.test", Type: dns.MX, Value: "0 mx.old.test"},
+		{Purpose: dns.Sending, Name: "a.test", Type: dns.TXT, Value: "v=spf1 include:two.test ~all", Replaced: "v=spf1 a ~all"},
+		{Purpose: dns.Autodiscover, Name: "autodiscover.a.test", Type: dns.CNAME, Value: "old.test"},
+		{Purpose: dns.Selector1, Name: "selector1._domainkey.a.test", Type: dns.CNAME, Value: "old.test"},
+	}
+)
+
+// messyZone draws a zone with a past.
+func messyZone(t *rapid.T) dns.Sight {
+	var sets []dns.RRSet
+	put := func(name string, of dns.Type, values []string, most int) {
+		alias := slices.ContainsFunc(sets, func(s dns.RRSet) bool { return s.Name == name && (s.Type == dns.CNAME || of == dns.CNAME) })
+		if alias { // it stands alone
+			return
+		}
+		if drawn := rapid.SliceOfN(rapid.SampledFrom(values), 0, most).Draw(t, name+" "+string(of)); len(drawn) > 0 {
+			s := set(name, of, drawn...)
+			s.TTL = rapid.SampledFrom([]int{1, 60, 3600, 86400}).Draw(t, "ttl")
+			s.Synthesised = name != "a.test" && rapid.IntRange(0, 9).Draw(t, "synthesised") == 0
+			sets = append(sets, s)
+		}
+	}
+	put("a.test", dns.TXT, someTexts, 3)
+	put("a.test", dns.MX, someExchanges, 2)
+	put("_dmarc.a.test", dns.TXT, somePolicies, 2)
+	for _, name := range []string{"selector1._domainkey.a.test", "selector2._domainkey.a.test", "autodiscover.a.test", "_dmarc.a.test"} {
+		put(name, dns.CNAME, someTargets, 1)
+	}
+	put("selector1._domainkey.a.test", dns.TXT, []string{"v=DKIM1; p=x"}, 1)
+	put("autodiscover.a.test", "A", []string{"192.0.2.1"}, 1)
+	put("www.a.test", dns.CNAME, []string{"web.test"}, 1)
+	put("a.test", "A", []string{"192.0.2.1", "192.0.2.2"}, 2)
+	if rapid.IntRange(0, 19).Draw(t, "odd") == 0 {
+		put("_domainkey.a.test", dns.NS, []string{"ns.esp.test"}, 1)
+		put("a.test", dns.CNAME, []string{"web.test"}, 1)
+	}
+	s := reliable(sets...)
+	s.Beyond.SPF["one.test"] = []string{"v=spf1 a " + inc + " -all"}
+	s.Beyond.SPF["two.test"] = []string{"v=spf1 ip4:192.0.2.1 -all"}
+	return s
+}
+
+// applied is the zone after a provider has made a plan's changes.
+func applied(t *rapid.T, s dns.Sight, p dns.Plan) dns.Sight {
+	made, err := dns.Outstanding(standing(s), p.Changes)
+	if err != nil {
+		t.Fatalf("a provider that holds what was planned from refuses: %v\n%+v", err, p.Changes)
+	}
+	if err := dns.CheckChanges("a.test", p.Changes); err != nil {
+		t.Fatal(err)
+	}
+	next := s
+	next.Sets = slices.Clone(s.Sets)
+	for _, c := range made {
+		next.Sets = slices.DeleteFunc(next.Sets, func(at dns.RRSet) bool {
+			return at.Name == c.After.Name && (at.Type == c.After.Type || at.Synthesised)
+		})
+		next.Sets = append(next.Sets, c.After)
+	}
+	return next
+}
+
+// standing is what a provider holds: no wildcard's answers.
+func standing(s dns.Sight) []dns.RRSet {
+	return slices.DeleteFunc(slices.Clone(s.Sets), func(at dns.RRSet) bool { return at.Synthesised })
+}
+
+func someWritten(t *rapid.T) []dns.Written {
+	return rapid.SliceOfNDistinct(rapid.SampledFrom(someOurs), 0, len(someOurs), func(w dns.Written) string { return string(w.Purpose) }).Draw(t, "ours")
+}
+
+// TestApplyingAPlanAndPlanningAgain gives only preserve where anything was
+// written, and the same conflicts where a person must decide.
+func TestApplyingAPlanAndPlanningAgain(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, ours := messyZone(t), someWritten(t)
+		p := dns.NewPlan(offer(), s, ours)
+		if !p.SafeToApply() {
+			return
+		}
+		again := dns.NewPlan(offer(), applied(t, s, p), ours)
+		if len(again.Changes) != 0 || !again.SafeToApply() {
+			t.Fatalf("not done yet: %+v", again)
+		}
+		for i, now := range again.Items {
+			before := p.Items[i]
+			if now.Action != dns.Preserve && (before.Action != dns.Conflict || now.Reason != before.Reason) {
+				t.Fatalf("%+v becomes %+v", before, now)
+			}
+		}
+	})
+}
+
+// TestNothingForeignIsTouched: what no item of a plan replaces is equal to the
+// byte afterwards, and what is replaced is ours or the platform's.
+func TestNothingForeignIsTouched(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, ours := messyZone(t), someWritten(t)
+		p := dns.NewPlan(offer(), s, ours)
+		next := applied(t, s, p)
+		for _, before := range standing(s) {
+			now := dns.Find(next.Sets, before.Name, before.Type)
+			if now.TTL != before.TTL {
+				t.Fatalf("the TTL of %+v becomes %d", before, now.TTL)
+			}
+			kept := slices.DeleteFunc(slices.Clone(before.Values), func(v string) bool { return mayGo(p, before, ours, v) })
+			remain := slices.DeleteFunc(slices.Clone(now.Values), func(v string) bool { return !slices.Contains(kept, v) })
+			if diff := cmp.Diff(kept, remain); diff != "" {
+				t.Fatalf("of %+v: %s", before, diff)
+			}
+		}
+		if len(next.Sets) > len(s.Sets)+6 || len(p.Changes) > 6 {
+			t.Fatalf("%d record sets are written", len(p.Changes))
+		}
+	})
+}
+
+// mayGo says independently of the planner whether a value may be replaced.
+func mayGo(p dns.Plan, at dns.RRSet, ours []dns.Written, value string) bool {
+	written := slices.ContainsFunc(ours, func(w dns.Written) bool { return w.Name == at.Name && w.Type == at.Type && w.Value == value })
+	switch {
+	case written:
+		return true
+	case at.Type == dns.MX:
+		return value == "0 "+oldHost
+	case at.Type == dns.CNAME:
+		return value == target1 || value == target2 || value == "selector1-a-test._domainkey.t.onmicrosoft.com"
+	case at.Name == "a.test" && strings.HasPrefix(value, "v=spf1"):
+		return slices.ContainsFunc(p.Items, func(i dns.Item) bool {
+			return i.Purpose == dns.Sending && i.Action == dns.Update && addsOnly(value, i.Desired)
+		})
+	default:
+		return false
+	}
+}
+
+// addsOnly reports whether an SPF record is another with the platform added.
+func addsOnly(before, after string) bool {
+	return strings.Replace(after, inc+" ", "", 1) == before || after == before+" "+inc+" ~all" || after == before
+}
+
+// The order in which servers answer decides nothing.
+func TestAPlanDoesNotDependOnTheOrderOfAnswers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := messyZone(t)
+		turned := s
+		turned.Sets = rapid.Permutation(s.Sets).Draw(t, "sets")
+		for i := range turned.Sets {
+			turned.Sets[i].Values = rapid.Permutation(turned.Sets[i].Values).Draw(t, "values")
+		}
+		if dns.NewPlan(offer(), s, nil).Hash() != dns.NewPlan(offer(), turned, nil).Hash() {
+			t.Fatal("another plan")
+		}
+	})
+}
+
+// TestWhatIsWrittenIsSaid: a value comes into the zone only as what an item
+// desires that creates or updates, so never by a conflict.
+func TestWhatIsWrittenIsSaid(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := dns.NewPlan(offer(), messyZone(t), someWritten(t))
+		for _, c := range p.Changes {
+			for _, value := range c.After.Values {
+				said := slices.ContainsFunc(p.Items, func(i dns.Item) bool {
+					return i.Name == c.After.Name && i.Type == c.After.Type && i.Desired == value && (i.Action == dns.Create || i.Action == dns.Update)
+				})
+				if !said && !slices.Contains(c.Before.Values, value) {
+					t.Fatalf("nobody said %q: %+v", value, p.Items)
+				}
+			}
+		}
+		for _, i := range p.Items {
+			if i.Blocking && (i.Action != dns.Conflict || p.SafeToApply()) || i.Reason.Explain() == "" {
+				t.Fatalf("got %+v", i)
+			}
+		}
+	})
+}

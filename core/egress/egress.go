@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package egress says which addresses a stranger may make us talk to.
+package egress
+
+import "net/netip"
+
+// forbidden are the networks inside "global unicast" that nobody outside may
+// point us at. Of IPv6 only 2000::/3 is public; what is listed here of it
+// carries or documents other networks.
+var forbidden = prefixes(
+	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
+	"192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15",
+	"198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
+	"2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
+)
+
+var publicIPv6 = netip.MustParsePrefix("2000::/3")
+
+func prefixes(list ...string) []netip.Prefix {
+	out := make([]netip.Prefix, len(list))
+	for i, p := range list {
+		out[i] = netip.MustParsePrefix(p)
+	}
+	return out
+}
+
+// Public reports whether a is a public unicast address. A name server of a
+// customer's domain or the host of a customer's provider is chosen by the
+// customer, so anything else would let strangers make us talk to our own
+// network.
+func Public(a netip.Addr) bool {
+	a = a.Unmap()
+	if !a.IsValid() || a.Zone() != "" || (a.Is6() && !publicIPv6.Contains(a)) {
+		return false
+	}
+	for _, p := range forbidden {
+		if p.Contains(a) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/cloudflare/cloudflare-go"
+
+	"github.com/tenantry/tenantry/plugins/sdk"
+)
+
+const (
+	version  = "0.1.0"
+	apiURL   = "https://api.cloudflare.com/client/v4"
+	callTime = 15 * time.Second
+
+	// A token may make this many calls in this time; one more blocks all of
+	// its calls for as long.
+	limit  = 1200
+	window = 5 * time.Minute
+)
+
+var accountID = regexp.MustCompile(`^[0-9a-f]{32}$`)
+
+func description() sdk.Description {
+	return sdk.Description{
+		Name: "cloudflare", Kind: "dns", Version: version, Title: "Cloudflare",
+		Capabilities: []string{"atomic"},
+		NameServers:  []string{"*.ns.cloudflare.com", "*.foundationdns.com", "*.foundationdns.net", "*.foundationdns.org"},
+		Fields: []sdk.Field{
+			{Name: "api_token", Account: true, Required: true, Secret: true, Help: "API token with Zone: DNS: Edit and Zone: Zone: Read for the zones"},
+			{Name: "account_id", Account: true, Help: "account id, only for a token that belongs to an account instead of a user"},
+			{Name: "api_url", Default: apiURL, Help: "Cloudflare's API"},
+		},
+		Budgets: []sdk.Budget{{Key: "credential", Limit: limit, Window: window}},
+	}
+}
+
+// house is what lives as long as the process.
+type house struct {
+	http    *http.Client
+	locks   *sdk.ZoneLocks
+	budgets *budgets
+}
+
+func newHouse() *house {
+	return &house{http: sdk.NewHTTPClient(callTime), locks: sdk.NewZoneLocks(), budgets: newBudgets(time.Now)}
+}
+
+// provider is one token's view of Cloudflare.
+type provider struct {
+	api     *cloudflare.API
+	account string
+	locks   *sdk.ZoneLocks
+}
+
+func (h *house) provider(c sdk.Connection) (sdk.DNSProvider, error) {
+	base := strings.TrimRight(cmp.Or(c.Settings["api_url"], apiURL), "/")
+	if u, err := url.Parse(base); err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
+		return nil, sdk.Misconfigured("api_url", "it is a URL")
+	}
+	token := strings.TrimSpace(c.Secrets["api_token"].Reveal())
+	if token == "" || strings.ContainsAny(token, " \r\n\x00") {
+		return nil, sdk.Misconfigured("api_token", "it is missing or holds a space")
+	}
+	account := c.Settings["account_id"]
+	if account != "" && !accountID.MatchString(account) {
+		return nil, sdk.Misconfigured("account_id", "it has 32 hexadecimal digits")
+	}
+	client := *h.http
+	client.Transport = budgeted{h.http.Transport, h.budgets.of(c.Fingerprint())}
+	// Breaker and jobs own retrying, and the budget is counted before each
+	// call, so the library does neither.
+	api, err := cloudflare.NewWithAPIToken(token, cloudflare.BaseURL(base), cloudflare.HTTPClient(&client),
+		cloudflare.UsingRetryPolicy(0, 0, 0), cloudflare.UsingRateLimit(limit), cloudflare.UserAgent("tenantry/"+version))
+	if err != nil {
+		return nil, sdk.Misconfigured("api_token", "it makes no request")
+	}
+	return &provider{api: api, account: account, locks: h.locks}, nil
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// perCall is what a batch holds on the Free plan.
+const perCall = 200
+
+type zone struct {
+	ID      string   `json:"id"`
+	Name    string   `json:"name"`
+	Status  string   `json:"status"`
+	Records []record `json:"records"`
+}
+
+type record struct {
+	ID       string    `json:"id,omitempty"`
+	Type     string    `json:"type,omitempty"`
+	Name     string    `json:"name,omitempty"`
+	Content  string    `json:"content,omitempty"`
+	TTL      int       `json:"ttl,omitempty"`
+	Priority *int      `json:"priority,omitempty"`
+	Proxied  bool      `json:"proxied"`
+	Comment  string    `json:"comment,omitempty"`
+	Settings *settings `json:"settings,omitempty"`
+}
+
+type settings struct {
+	FlattenCNAME bool `json:"flatten_cname"`
+}
+
+// refusal is an error of the API.
+type refusal struct {
+	code int
+	text string
+}
+
+func (r refusal) Error() string { return fmt.Sprintf("%d: %s", r.code, r.text) }
+
+func (c *cloudflare) listZones(w http.ResponseWriter, r *http.Request) {
+	var all []map[string]any
+	c.file.View(func(s *state) {
+		for _, name := range slices.Sorted(func(yield func(string) bool) {
+			for name := range s.Zones {
+				if !yield(name) {
+					return
+				}
+			}
+		}) {
+			if asked := r.URL.Query().Get("name"); asked == "" || asked == name {
+				all = append(all, s.Zones[name].doc())
+			}
+		}
+	})
+	some, info, ok := page(r, all, 20, 50)
+	if !ok {
+		refuse(w, http.StatusBadRequest, 1004, "Invalid paging")
+		return
+	}
+	answer(w, some, info)
+}
+
+func (z *zone) doc() map[string]any {
+	return map[string]any{
+		"id": z.ID, "name": z.Name, "status": z.Status, "paused": false, "type": "full",
+		"name_servers": []string{"ada.ns.cloudflare.com", "bob.ns.cloudflare.com"},
+		"account":      map[string]string{"id": "00000000000000000000000000000002", "name": "Simulated"},
+	}
+}
+
+func (s *state) byID(id string) *zone {
+	for _, z := range s.Zones {
+		if z.ID == id {
+			return z
+		}
+	}
+	return nil
+}
+
+func (c *cloudflare) listRecords(w http.ResponseWriter, r *http.Request) {
+	var all []record
+	known := false
+	c.file.View(func(s *state) {
+		if z := s.byID(r.PathValue("zone")); z != nil {
+			known, all = true, slices.Clone(z.Records)
+		}
+	})
+	if !known {
+		refuse(w, http.StatusNotFound, 7003, "Could not route to the zone")
+		return
+	}
+	some, info, ok := page(r, all, 100, 5_000_000)
+	if !ok {
+		refuse(w, http.StatusBadRequest, 1004, "Invalid paging")
+		return
+	}
+	answer(w, some, info)
+}
+
+// changes are a batch, and what it did.
+type changes struct {
+	Deletes []record `json:"deletes"`
+	Patches []record `json:"patches"`
+	Puts    []record `json:"puts"`
+	Posts   []record `json:"posts"`
+}
+
+func (c *cloudflare) batch(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body) // it is in memory
+	var in, out changes
+	if !decode(body, &in) || len(in.Deletes)+len(in.Patches)+len(in.Puts)+len(in.Posts) > perCall {
+		refuse(w, http.StatusBadRequest, 9207, "Request body is invalid")
+		return
+	}
+	err := error(refusal{7003, "Could not route to the zone"})
+	if disk := c.file.Do(func(s *state) {
+		z := s.byID(r.PathValue("zone"))
+		if z == nil {
+			return
+		}
+		work := &transaction{zone: z.Name, records: slices.Clone(z.Records), serial: s.Serial}
+		if out, err = work.all(in); err == nil {
+			z.Records, s.Serial = work.records, work.serial
+		}
+	}); disk != nil {
+		refuse(w, http.StatusInternalServerError, 10013, "Internal error")
+		return
+	}
+	if bad, ok := err.(refusal); ok {
+		status := http.StatusBadRequest
+		if bad.code == 7003 {
+			status = http.StatusNotFound
+		}
+		refuse(w, status, bad.code, bad.text)
+		return
+	}
+	answer(w, out, nil)
+}
+
+// transaction works on a copy of a zone's records, so that nothing of a refused
+// batch stays.
+type transaction struct {
+	zone    string
+	records []record
+	serial  int
+}
+
+func (t *transaction) all(in changes) (changes, error) {
+	var out changes
+	for _, r := range in.Deletes {
+		i := t.find(r.ID)
+		if i < 0 {
+			return out, refusal{81044, "Record does not exist."}
+		}
+		out.Deletes = append(out.Deletes, t.records[i])
+		t.records = slices.Delete(t.records, i, i+1)
+	}
+	for _, r := range append(slices.Clone(in.Patches), in.Puts...) {
+		i := t.find(r.ID)
+		if i < 0 {
+			return out, refusal{81044, "Record does not exist."}
+		}
+		was := t.records[i]
+		t.records = slices.Delete(t.records, i, i+1)
+		if slices.ContainsFunc(in.Patches, func(p record) bool { return p.ID == r.ID }) {
+			r = was.patched(r)
+			out.Patches = append(out.Patches, r)
+		} else {
+			out.Puts = append(out.Puts, r)
+		}
+		if err := t.add(r); err != nil {
+			return out, err
+		}
+	}
+	for _, r := range in.Posts {
+		t.serial++
+		r.ID = fmt.Sprintf("%032x", 0xbeef0000+t.serial)
+		if err := t.add(r); err != nil {
+			return out, err
+		}
+		out.Posts = append(out.Posts, r)
+	}
+	return out, nil
+}
+
+func (t *transaction) find(id string) int {
+	return slices.IndexFunc(t.records, func(r record) bool { return r.ID == id })
+}
+
+func (r record) patched(by record) record {
+	if by.Content != "" {
+		r.Content = by.Content
+	}
+	if by.TTL != 0 {
+		r.TTL = by.TTL
+	}
+	if by.Priority != nil {
+		r.Priority = by.Priority
+	}
+	if by.Settings != nil {
+		r.Settings, r.Proxied = by.Settings, by.Proxied
+	}
+	return r
+}
+
+// add checks a record as the API does.
+func (t *transaction) add(r record) error {
+	switch {
+	case !slices.Contains([]string{"A", "AAAA", "CNAME", "MX", "TXT", "NS"}, r.Type):
+		return refusal{1004, "DNS Validation Error: type"}
+	case r.Name != strings.ToLower(r.Name) || (r.Name != t.zone && !strings.HasSuffix(r.Name, "."+t.zone)):
+		return refusal{1004, "DNS Validation Error: name"}
+	case r.Content == "" || (r.Type == "MX") != (r.Priority != nil):
+		return refusal{1004, "DNS Validation Error: content"}
+	case r.TTL != 1 && (r.TTL < 60 || r.TTL > 86400):
+		return refusal{9021, "Invalid TTL."}
+	}
+	for _, other := range t.records {
+		switch same := other.Name == r.Name; {
+		case same && r.Type == "CNAME" && other.Type != "NS":
+			return refusal{81053, "An A, AAAA, or CNAME record with that host already exists."}
+		case same && other.Type == "CNAME":
+			return refusal{81054, "A CNAME record with that host already exists."}
+		case same && other.Type == r.Type && other.Content == r.Content && preference(other) == preference(r):
+			return refusal{81058, "An identical record already exists."}
+		}
+	}
+	t.records = append(t.records, r)
+	return nil
+}
+
+func preference(r record) int {
+	if r.Priority == nil {
+		return 0
+	}
+	return *r.Priority
+}

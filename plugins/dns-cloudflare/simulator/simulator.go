@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package simulator stands in for Cloudflare's API v4 as far as DNS goes: token
+// check, zones, records with their batch, limits and error codes.
+package simulator
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+)
+
+const (
+	provider = "cloudflare"
+	prefix   = "/client/v4"
+	// Token is the one that the simulator takes.
+	Token = "simulated-cloudflare-token"
+
+	limit  = 1200
+	window = 5 * time.Minute
+)
+
+// state is what is kept on disk.
+type state struct {
+	Serial int              `json:"serial"`
+	Zones  map[string]*zone `json:"zones"` // by name
+}
+
+type cloudflare struct {
+	kit  *simulate.Kit
+	file *simulate.File[state]
+	mux  *http.ServeMux
+
+	mu    sync.Mutex
+	calls []time.Time
+	until time.Time // blocked
+}
+
+// New makes the simulator.
+func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
+	kit, err := simulate.Open(provider, o)
+	if err != nil {
+		return nil, simulate.Ready{}, err
+	}
+	file, err := simulate.OpenFile(filepath.Join(o.DataDir, "zones.json"), state{Zones: map[string]*zone{}})
+	if err != nil {
+		return nil, simulate.Ready{}, err
+	}
+	c := &cloudflare{kit: kit, file: file, mux: http.NewServeMux()}
+	c.mux.HandleFunc("GET "+prefix+"/user/tokens/verify", c.verify)
+	c.mux.HandleFunc("GET "+prefix+"/zones", c.listZones)
+	c.mux.HandleFunc("GET "+prefix+"/zones/{zone}/dns_records", c.listRecords)
+	c.mux.HandleFunc("POST "+prefix+"/zones/{zone}/dns_records/batch", c.batch)
+	c.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		refuse(w, http.StatusNotFound, 7003, "Could not route to this path")
+	})
+	return kit.Handler(c, c.controls()), simulate.Ready{
+		Provider: provider, URL: o.URL,
+		Settings: map[string]string{"api_url": o.URL + prefix},
+		Secrets:  map[string]string{"api_token": Token},
+		Control:  []string{},
+	}, nil
+}
+
+// Call implements simulate.Provider.
+func (c *cloudflare) Call(r *http.Request, _ []byte) simulate.Call {
+	operation := ""
+	switch path := r.URL.Path; {
+	case strings.HasSuffix(path, "/batch"):
+		operation = "recordBatch"
+	case strings.HasSuffix(path, "/dns_records"):
+		operation = "recordList"
+	case strings.HasSuffix(path, "/zones"):
+		operation = "zoneList"
+	case strings.HasSuffix(path, "/verify"):
+		operation = "userTokenVerify"
+	}
+	return simulate.Call{Operation: operation, Write: r.Method != http.MethodGet, Host: prefix, WorkAt: []int{http.StatusGatewayTimeout}}
+}
+
+// Fail implements simulate.Provider.
+func (c *cloudflare) Fail(w http.ResponseWriter, _ *http.Request, status, retryAfter int) {
+	if retryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+	}
+	code := 10013
+	if status == http.StatusTooManyRequests {
+		code = 10429
+	}
+	refuse(w, status, code, http.StatusText(status))
+}
+
+// ServeHTTP implements simulate.Provider: first the token's limit, then the
+// token, then the work.
+func (c *cloudflare) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	left, wait := c.count()
+	w.Header().Set("Ratelimit-Policy", fmt.Sprintf(`"default";q=%d;w=%d`, limit, int(window.Seconds())))
+	w.Header().Set("Ratelimit", fmt.Sprintf(`"default";r=%d;t=%d`, left, int(wait.Seconds())))
+	switch {
+	case wait > 0:
+		c.Fail(w, r, http.StatusTooManyRequests, int(wait.Seconds())+1)
+	case r.Header.Get("Authorization") != "Bearer "+Token:
+		refuse(w, http.StatusUnauthorized, 1000, "Invalid API Token")
+	default:
+		c.mux.ServeHTTP(w, r)
+	}
+}
+
+// count counts a call. One over the limit blocks all calls for the whole
+// window.
+func (c *cloudflare) count() (left int, wait time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.kit.Now()
+	for len(c.calls) > 0 && now.Sub(c.calls[0]) >= window {
+		c.calls = c.calls[1:]
+	}
+	if len(c.calls) >= limit && !c.until.After(now) {
+		c.until = now.Add(window)
+	}
+	if c.until.After(now) {
+		return 0, c.until.Sub(now)
+	}
+	c.calls = append(c.calls, now)
+	return limit - len(c.calls), 0
+}
+
+func (c *cloudflare) verify(w http.ResponseWriter, _ *http.Request) {
+	answer(w, map[string]string{"id": "00000000000000000000000000000001", "status": "active"}, nil)
+}
+
+type resultInfo struct {
+	Page       int `json:"page"`
+	PerPage    int `json:"per_page"`
+	Count      int `json:"count"`
+	TotalCount int `json:"total_count"`
+	TotalPages int `json:"total_pages"`
+}
+
+func answer(w http.ResponseWriter, result any, info *resultInfo) {
+	doc := map[string]any{"success": true, "errors": []any{}, "messages": []any{}, "result": result}
+	if info != nil {
+		doc["result_info"] = info
+	}
+	simulate.Reply(w, http.StatusOK, doc)
+}
+
+func refuse(w http.ResponseWriter, status, code int, text string) {
+	simulate.Reply(w, status, map[string]any{
+		"success": false, "errors": []any{map[string]any{"code": code, "message": text}}, "messages": []any{}, "result": nil,
+	})
+}
+
+// page cuts one page out of a list, by the query.
+func page[T any](r *http.Request, all []T, fallback, most int) ([]T, *resultInfo, bool) {
+	number, size := 1, fallback
+	for name, into := range map[string]*int{"page": &number, "per_page": &size} {
+		if text := r.URL.Query().Get(name); text != "" {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 1 || (name == "per_page" && n > most) {
+				return nil, nil, false
+			}
+			*into = n
+		}
+	}
+	from := min((number-1)*size, len(all))
+	some := append([]T{}, all[from:min(from+size, len(all))]...)
+	return some, &resultInfo{Page: number, PerPage: size, Count: len(some), TotalCount: len(all), TotalPages: (len(all) + size - 1) / size}, true
+}
+
+func decode(body []byte, into any) bool {
+	in := json.NewDecoder(bytes.NewReader(body))
+	in.DisallowUnknownFields()
+	return in.Decode(into) == nil
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/sdk"
+)
+
+const (
+	version  = "0.1.0"
+	serverID = "localhost" // the only one that an Authoritative Server has
+	callTime = 15 * time.Second
+)
+
+func description() sdk.Description {
+	return sdk.Description{
+		Name: "powerdns", Kind: "dns", Version: version, Title: "PowerDNS",
+		// Whoever runs a PowerDNS names its servers, so there are no patterns.
+		Capabilities: []string{"atomic"},
+		Fields: []sdk.Field{
+			{Name: "api_url", Account: true, Required: true, Help: "where the server's HTTP API is, as https://dns.example.com:8081; /api/v1 is added"},
+			{Name: "api_key", Account: true, Required: true, Secret: true, Help: "key of the HTTP API"},
+			{Name: "server_id", Account: true, Default: serverID, Help: "the server's id in its API"},
+			{Name: "allow_private", Default: "false", Help: "call servers on private addresses too; for test systems"},
+		},
+	}
+}
+
+// house is what lives as long as the process.
+type house struct {
+	guarded, open *http.Client
+	locks         *sdk.ZoneLocks
+}
+
+func newHouse() *house {
+	return &house{
+		guarded: sdk.NewGuardedHTTPClient(callTime, false),
+		open:    sdk.NewGuardedHTTPClient(callTime, true),
+		locks:   sdk.NewZoneLocks(),
+	}
+}
+
+// provider is one connection's view of its server.
+type provider struct {
+	base  string // with the server's id
+	key   secret.Text
+	http  *http.Client
+	locks *sdk.ZoneLocks
+}
+
+func (h *house) provider(c sdk.Connection) (sdk.DNSProvider, error) {
+	u, err := url.Parse(strings.TrimSpace(c.Settings["api_url"]))
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || (u.Scheme != "https" && u.Scheme != "http") {
+		return nil, sdk.Misconfigured("api_url", "it is a URL such as https://dns.example.com:8081")
+	}
+	key := c.Secrets["api_key"]
+	if key.Empty() || strings.ContainsAny(key.Reveal(), "\r\n\x00") {
+		return nil, sdk.Misconfigured("api_key", "it is missing or holds a line break")
+	}
+	private, err := strconv.ParseBool(cmp.Or(c.Settings["allow_private"], "false"))
+	if err != nil {
+		return nil, sdk.Misconfigured("allow_private", "it is true or false")
+	}
+	p := &provider{key: key, http: h.guarded, locks: h.locks}
+	if private {
+		p.http = h.open
+	}
+	path := strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/api/v1")
+	p.base = u.Scheme + "://" + u.Host + path + "/api/v1/servers/" + url.PathEscape(cmp.Or(c.Settings["server_id"], serverID))
+	return p, nil
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/conformance"
+	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/ports/contract"
+)
+
+// TestContract runs the port's promises over a real PowerDNS.
+func TestContract(t *testing.T) {
+	w := newWorld(t)
+	contract.DNSProvider(t, func(testing.TB) contract.ProviderWorld { return w })
+}
+
+// TestBinary runs every suite over the plugin as it is built.
+func TestBinary(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "dns-powerdns")
+	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	connect := func(base string) sdk.Connection {
+		return sdk.Connection{
+			Settings: map[string]string{"api_url": base, "allow_private": "true"},
+			Secrets:  map[string]secret.Text{"api_key": secret.New("not-a-real-one")},
+		}
+	}
+	conformance.DNS(t, conformance.Binary{Path: path, Connect: connect},
+		func(t testing.TB, provider func(sdk.Connection) sdk.DNSProvider) contract.ProviderWorld {
+			w := newWorld(t)
+			w.make = func(c sdk.Connection) (sdk.DNSProvider, error) { return provider(c), nil }
+			return w
+		})
+}
+
+func at(t *testing.T, w *world, zone string) dns.Zone {
+	t.Helper()
+	z, err := w.Provider().Zone(t.Context(), zone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return z
+}
+
+func TestWhatTheOwnerDidStays(t *testing.T) {
+	w := newWorld(t)
+	zone := w.NewZone(t)
+	w.patch(t, zone, map[string]any{"name": zone + ".", "type": "TXT", "ttl": 700, "changetype": "REPLACE", "records": []map[string]any{
+		{"content": `"in" "two strings"`}, {"content": `"kept for later"`, "disabled": true},
+	}})
+	z := at(t, w, zone)
+	sets, err := w.Provider().Records(t.Context(), z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := dns.Find(sets, zone, dns.TXT)
+	if diff := cmp.Diff([]string{"intwo strings"}, before.Values); diff != "" {
+		t.Fatalf("a disabled record is no record (-want +got):\n%s", diff)
+	}
+	after := before
+	after.Values = append([]string{"MS=ms1"}, before.Values...)
+	if _, err := w.Provider().Apply(t.Context(), z, []dns.Change{{Before: before, After: after}}); err != nil {
+		t.Fatal(err)
+	}
+	raw := string(w.ask(t, http.MethodGet, "/zones/"+zone+".", nil))
+	for _, part := range []string{`"content": "\"in\" \"two strings\"", "disabled": false`, `"content": "\"kept for later\"", "disabled": true`, `"ttl": 700`} {
+		if !strings.Contains(raw, part) {
+			t.Errorf("%s is missing in %s", part, raw)
+		}
+	}
+}
+
+func TestFewCalls(t *testing.T) {
+	w := newWorld(t)
+	zone := w.NewZone(t)
+	w.calls.Store(0)
+	z := at(t, w, zone)
+	set := dns.RRSet{Name: zone, Type: dns.TXT, TTL: 300, Values: []string{"x"}}
+	for _, want := range []int64{4, 5} { // the second time there is nothing to write
+		if _, err := w.Provider().Apply(t.Context(), z, []dns.Change{{Before: dns.RRSet{Name: zone, Type: dns.TXT}, After: set}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.calls.Load(); got != want {
+			t.Errorf("%d calls, want %d", got, want)
+		}
+	}
+}
+
+func TestASecondaryIsIdle(t *testing.T) {
+	w := newWorld(t)
+	w.ask(t, http.MethodPost, "/zones", map[string]any{"name": "second.test.", "kind": "Slave", "masters": []string{"192.0.2.1"}, "nameservers": []string{}})
+	if z := at(t, w, "second.test"); z.Idle != "secondary" {
+		t.Fatalf("got %+v", z)
+	}
+}
+
+func TestHowAWriteEnds(t *testing.T) {
+	w := newWorld(t)
+	zone := w.NewZone(t)
+	z := at(t, w, zone)
+	for status, want := range map[int]outcome.Kind{
+		429: outcome.Throttled, 503: outcome.Down, 500: outcome.Broken, 504: outcome.Unknown,
+		422: outcome.Refused, 401: outcome.Refused, 302: outcome.Broken,
+	} {
+		w.fail.Store(int64(status))
+		_, err := w.Provider().Apply(t.Context(), z, []dns.Change{{
+			Before: dns.RRSet{Name: zone, Type: dns.TXT}, After: dns.RRSet{Name: zone, Type: dns.TXT, Values: []string{"x"}},
+		}})
+		if outcome.Of(err) != want || dns.IsChanged(err) {
+			t.Errorf("%d: %v, want %s", status, err, want)
+		}
+	}
+	if held := w.Held(t, zone); len(held) > 0 {
+		t.Errorf("held %+v", held)
+	}
+}
+
+func TestConnectionsThatMakeNoSense(t *testing.T) {
+	good := func() sdk.Connection {
+		return sdk.Connection{
+			Settings: map[string]string{"api_url": "https://dns.example.com:8081/api/v1/"},
+			Secrets:  map[string]secret.Text{"api_key": secret.New("k")},
+		}
+	}
+	p, err := newHouse().provider(good())
+	if err != nil || p.(*provider).base != "https://dns.example.com:8081/api/v1/servers/localhost" {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	for name, spoil := range map[string]func(sdk.Connection){
+		"no URL":        func(c sdk.Connection) { c.Settings["api_url"] = "" },
+		"no host":       func(c sdk.Connection) { c.Settings["api_url"] = "dns.example.com" },
+		"another form":  func(c sdk.Connection) { c.Settings["api_url"] = "file:///etc/passwd" },
+		"a password":    func(c sdk.Connection) { c.Settings["api_url"] = "https://a:b@dns.example.com" },
+		"a query":       func(c sdk.Connection) { c.Settings["api_url"] = "https://dns.example.com?x=1" },
+		"no key":        func(c sdk.Connection) { delete(c.Secrets, "api_key") },
+		"a header more": func(c sdk.Connection) { c.Secrets["api_key"] = secret.New("k\r\nX-Evil: 1") },
+		"maybe private": func(c sdk.Connection) { c.Settings["allow_private"] = "maybe" },
+	} {
+		c := good()
+		spoil(c)
+		if _, err := newHouse().provider(c); !errors.Is(err, fault.InvalidRequest) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// A customer names the host, so one on our own network is not called.
+func TestPrivateHostsAreNotCalled(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was called") }))
+	defer server.Close()
+	p, err := newHouse().provider(sdk.Connection{
+		Settings: map[string]string{"api_url": server.URL},
+		Secrets:  map[string]secret.Text{"api_key": secret.New("k")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Check(t.Context()); !errors.Is(err, fault.InvalidRequest) {
+		t.Fatalf("got %v", err)
+	}
+}

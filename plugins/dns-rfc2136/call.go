@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	wire "github.com/miekg/dns"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/plugins/sdk"
+)
+
+const (
+	clockSkew = 300 // seconds, as RFC 8945 recommends
+	// maxRecords bounds a transfer.
+	maxRecords = 20_000
+)
+
+// dial connects by TCP: updates and transfers may be larger than a datagram.
+// The connection ends with the context.
+func (p *provider) dial(ctx context.Context) (*wire.Conn, func(), error) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	conn, err := p.dialer.DialContext(ctx, "tcp", p.server)
+	if err != nil {
+		cancel()
+		return nil, nil, sdk.NoAnswer(err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	return &wire.Conn{Conn: conn, TsigSecret: p.secrets}, func() {
+		stop()
+		_ = conn.Close()
+		cancel()
+	}, nil
+}
+
+func (p *provider) sign(m *wire.Msg) { m.SetTsig(p.key, p.algorithm, clockSkew, time.Now().Unix()) }
+
+// transfer reads the whole zone.
+func (p *provider) transfer(ctx context.Context, zone string) ([]wire.RR, error) {
+	conn, done, err := p.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	q := new(wire.Msg).SetAxfr(wire.Fqdn(zone))
+	p.sign(q)
+	in, err := (&wire.Transfer{Conn: conn, TsigSecret: p.secrets, ReadTimeout: callTime, WriteTimeout: callTime}).In(q, p.server)
+	if err != nil {
+		return nil, sdk.NoAnswer(err)
+	}
+	var all []wire.RR
+	for part := range in {
+		if part.Error != nil {
+			return nil, transferError(part.Error)
+		}
+		all = append(all, part.RR...)
+		if len(all) > maxRecords {
+			done() // ends the transfer
+			err = sdk.BrokenBy("answer_too_large")
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(all) < 2 {
+		return nil, sdk.BrokenBy("empty_transfer")
+	}
+	return all[:len(all)-1], nil // the SOA comes twice
+}
+
+// transferError reads why there is no transfer. The library gives the code of
+// an answer as text only.
+func transferError(err error) error {
+	switch {
+	case badKey(err), strings.HasSuffix(err.Error(), "bad xfr rcode: 5"):
+		return sdk.CredentialRefused("transfer_refused")
+	case strings.HasSuffix(err.Error(), "bad xfr rcode: 9"):
+		return dns.NoZone() // NOTAUTH, by a server that took the key
+	case strings.Contains(err.Error(), "bad xfr rcode: "):
+		return sdk.BrokenBy("transfer_" + err.Error()[strings.LastIndexByte(err.Error(), ' ')+1:])
+	default:
+		return sdk.NoAnswer(err)
+	}
+}
+
+// badKey reports whether the server did not take the key, or its answer is not
+// signed with it.
+func badKey(err error) bool {
+	for _, e := range []error{wire.ErrAuth, wire.ErrSig, wire.ErrKey, wire.ErrSecret, wire.ErrTime, wire.ErrKeyAlg, wire.ErrNoSig} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// update sends one transaction.
+func (p *provider) update(ctx context.Context, m *wire.Msg) error {
+	conn, done, err := p.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	p.sign(m)
+	if err := conn.WriteMsg(m); err != nil {
+		return sdk.UnknownEffect("no_answer")
+	}
+	a, err := conn.ReadMsg()
+	switch {
+	case a == nil || (err != nil && !badKey(err)) || a.Id != m.Id:
+		return sdk.UnknownEffect("no_answer")
+	case err != nil && a.Rcode != wire.RcodeNotAuth:
+		return sdk.UnknownEffect("unsigned_answer") // from nobody knows whom
+	}
+	return refusal(a.Rcode)
+}
+
+func refusal(code int) error {
+	cause := "rcode " + wire.RcodeToString[code]
+	switch code {
+	case wire.RcodeSuccess:
+		return nil
+	case wire.RcodeYXDomain, wire.RcodeYXRrset, wire.RcodeNXRrset, wire.RcodeNameError:
+		return dns.Changed()
+	case wire.RcodeNotAuth, wire.RcodeRefused:
+		return sdk.CredentialRefused(cause)
+	case wire.RcodeFormatError, wire.RcodeNotImplemented, wire.RcodeNotZone:
+		return sdk.RefusedBy(cause)
+	default:
+		return sdk.BrokenBy(cause)
+	}
+}

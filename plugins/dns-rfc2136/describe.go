@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"encoding/base64"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	wire "github.com/miekg/dns"
+
+	"github.com/tenantry/tenantry/plugins/sdk"
+)
+
+const (
+	version   = "0.1.0"
+	algorithm = "hmac-sha256"
+	callTime  = 15 * time.Second
+	maxZones  = 200
+)
+
+func description() sdk.Description {
+	return sdk.Description{
+		Name: "rfc2136", Kind: "dns", Version: version, Title: "Dynamic update (RFC 2136)",
+		// Any name server may take updates, so there are no patterns.
+		Capabilities: []string{"atomic", "conditional"},
+		Fields: []sdk.Field{
+			{Name: "server", Account: true, Required: true, Help: "the zones' primary server, as ns1.example.com or ns1.example.com:53"},
+			{Name: "zones", Account: true, Required: true, Help: "the zones that the key may transfer and update, as example.com,example.net"},
+			{Name: "key_name", Account: true, Required: true, Help: "name of the TSIG key"},
+			{Name: "key_secret", Account: true, Required: true, Secret: true, Help: "secret of the TSIG key, in base64"},
+			{Name: "key_algorithm", Account: true, Default: algorithm, Help: "hmac-sha256, hmac-sha384 or hmac-sha512"},
+			{Name: "allow_private", Default: "false", Help: "call servers on private addresses too; for test systems"},
+		},
+	}
+}
+
+// provider is one connection's view of its server.
+type provider struct {
+	server    string // host and port
+	zones     []string
+	key       string            // its name, fully qualified
+	secrets   map[string]string // of TSIG, as the library wants it
+	algorithm string
+	dialer    *net.Dialer
+}
+
+func newProvider(c sdk.Connection) (sdk.DNSProvider, error) {
+	p := &provider{server: strings.TrimSpace(c.Settings["server"])}
+	if host, port, err := net.SplitHostPort(p.server); err != nil {
+		p.server = net.JoinHostPort(strings.Trim(p.server, "[]"), "53")
+	} else if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" {
+		return nil, sdk.Misconfigured("server", "it is a host such as ns1.example.com, or with a port")
+	}
+	if p.server == ":53" || strings.ContainsAny(p.server, " /@") {
+		return nil, sdk.Misconfigured("server", "it is a host such as ns1.example.com, or with a port")
+	}
+	for _, zone := range strings.FieldsFunc(c.Settings["zones"], func(r rune) bool { return r == ',' || r == ' ' }) {
+		if _, ok := wire.IsDomainName(zone); !ok {
+			return nil, sdk.Misconfigured("zones", "they are names such as example.com, with commas between")
+		}
+		p.zones = append(p.zones, sdk.PlainName(zone))
+	}
+	if len(p.zones) == 0 || len(p.zones) > maxZones {
+		return nil, sdk.Misconfigured("zones", "between 1 and "+strconv.Itoa(maxZones)+" names")
+	}
+	private, err := strconv.ParseBool(cmp.Or(c.Settings["allow_private"], "false"))
+	if err != nil {
+		return nil, sdk.Misconfigured("allow_private", "it is true or false")
+	}
+	p.dialer = sdk.NewDialer(callTime, private)
+	return p, p.readKey(c)
+}
+
+func (p *provider) readKey(c sdk.Connection) error {
+	name := strings.TrimSpace(c.Settings["key_name"])
+	if _, ok := wire.IsDomainName(name); !ok || name == "" {
+		return sdk.Misconfigured("key_name", "it is missing or is no name")
+	}
+	p.key = wire.CanonicalName(name)
+	p.algorithm = strings.ToLower(wire.Fqdn(cmp.Or(c.Settings["key_algorithm"], algorithm)))
+	if !slices.Contains([]string{wire.HmacSHA256, wire.HmacSHA384, wire.HmacSHA512}, p.algorithm) {
+		return sdk.Misconfigured("key_algorithm", "it is hmac-sha256, hmac-sha384 or hmac-sha512")
+	}
+	secret := strings.TrimSpace(c.Secrets["key_secret"].Reveal())
+	if raw, err := base64.StdEncoding.DecodeString(secret); err != nil || len(raw) == 0 {
+		return sdk.Misconfigured("key_secret", "it is missing or is not base64")
+	}
+	p.secrets = map[string]string{p.key: secret}
+	return nil
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	wire "github.com/miekg/dns"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/plugins/sdk"
+)
+
+// signing are the types that a signing server keeps by itself.
+var signing = []uint16{
+	wire.TypeRRSIG, wire.TypeNSEC, wire.TypeNSEC3, wire.TypeNSEC3PARAM, wire.TypeDNSKEY, wire.TypeCDS, wire.TypeCDNSKEY, 65534,
+}
+
+// Check implements sdk.DNSProvider: the key has to reach every zone of the
+// connection.
+func (p *provider) Check(ctx context.Context) (int, error) {
+	for _, zone := range p.zones {
+		if _, err := p.Zone(ctx, zone); dns.IsNoZone(err) {
+			return 0, sdk.Misconfigured("zones", "the server does not serve one of them")
+		} else if err != nil {
+			return 0, err
+		}
+	}
+	return len(p.zones), nil
+}
+
+// Zone implements sdk.DNSProvider.
+func (p *provider) Zone(ctx context.Context, name string) (dns.Zone, error) {
+	if !slices.Contains(p.zones, sdk.PlainName(name)) {
+		return dns.Zone{}, dns.NoZone()
+	}
+	zone := dns.Zone{ID: sdk.PlainName(name), Name: sdk.PlainName(name)}
+	sets, err := p.Records(ctx, zone)
+	zone.NameServers = dns.Find(sets, zone.Name, dns.NS).Values
+	return zone, err
+}
+
+// Records implements sdk.DNSProvider.
+func (p *provider) Records(ctx context.Context, zone dns.Zone) ([]dns.RRSet, error) {
+	all, err := p.transfer(ctx, zone.Name)
+	if err != nil {
+		return nil, err
+	}
+	return sets(all)
+}
+
+// sets groups records.
+func sets(all []wire.RR) ([]dns.RRSet, error) {
+	var out []dns.RRSet
+	at := map[string]int{}
+	for _, rr := range all {
+		if slices.Contains(signing, rr.Header().Rrtype) {
+			continue
+		}
+		value, err := valueOf(rr)
+		if err != nil {
+			return nil, sdk.BrokenBy("content_of_" + typeOf(rr))
+		}
+		key := place(rr)
+		i, ok := at[key]
+		if !ok {
+			i = len(out)
+			at[key] = i
+			out = append(out, dns.RRSet{Name: sdk.PlainName(rr.Header().Name), Type: dns.Type(typeOf(rr)), TTL: int(rr.Header().Ttl)})
+		}
+		out[i].Values = append(out[i].Values, value)
+	}
+	return out, nil
+}
+
+func typeOf(rr wire.RR) string { return wire.Type(rr.Header().Rrtype).String() }
+
+func place(rr wire.RR) string { return sdk.PlainName(rr.Header().Name) + " " + typeOf(rr) }
+
+func valueOf(rr wire.RR) (string, error) {
+	return sdk.ReadContent(dns.Type(typeOf(rr)), strings.TrimPrefix(rr.String(), rr.Header().String()))
+}
