@@ -122,7 +122,7 @@ func require(m *wire.Msg, have []wire.RR, c dns.Change, changes []dns.Change) {
 func replace(m *wire.Msg, have []wire.RR, c dns.Change) ([]wire.RR, error) {
 	ttl := uint32(defaultTTL)
 	if c.After.TTL > 0 {
-		ttl = uint32(c.After.TTL) //nolint:gosec // a TTL has 31 bits
+		ttl = uint32(c.After.TTL)
 	}
 	anew := len(have) > 0 && have[0].Header().Ttl != ttl
 	kept := map[string]bool{}

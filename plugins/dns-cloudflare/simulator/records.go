@@ -3,6 +3,7 @@
 package simulator
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -133,7 +134,8 @@ func (c *cloudflare) batch(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusInternalServerError, 10013, "Internal error")
 		return
 	}
-	if bad, ok := err.(refusal); ok {
+	var bad refusal
+	if errors.As(err, &bad) {
 		status := http.StatusBadRequest
 		if bad.code == 7003 {
 			status = http.StatusNotFound
