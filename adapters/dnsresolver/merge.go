@@ -91,7 +91,7 @@ func states(z zone, reports map[netip.AddrPort]report) []dns.Server {
 				state = got
 			}
 		}
-		out[i] = dns.Server{Name: s.name, State: state}
+		out[i] = dns.Server{Name: s.name, State: state, Agrees: state == dns.ServerOK}
 	}
 	return out
 }

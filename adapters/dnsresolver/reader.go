@@ -111,6 +111,9 @@ func (r *Reader) read(ctx context.Context, name string) dns.Sight {
 	}
 	reports := r.askAll(ctx, zone, name)
 	sight.Servers = states(zone, reports)
+	for _, s := range zone.servers {
+		sight.Delegation = append(sight.Delegation, s.name)
+	}
 	sight.Sets, sight.Reason = merge(reports)
 	switch {
 	case sight.Reason == "":

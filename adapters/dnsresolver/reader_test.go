@@ -28,7 +28,10 @@ func TestReadTellsWhatAllServersSay(t *testing.T) {
 	got.At = got.At.Truncate(0)
 	want := dns.Sight{
 		Domain: "example.test", Zone: "example.test", Complete: true, At: got.At,
-		Servers: []dns.Server{{Name: "ns1.example.test", State: dns.ServerOK}, {Name: "ns2.example.test", State: dns.ServerOK}},
+		Delegation: []string{"ns1.example.test", "ns2.example.test"},
+		Servers: []dns.Server{
+			{Name: "ns1.example.test", State: dns.ServerOK, Agrees: true}, {Name: "ns2.example.test", State: dns.ServerOK, Agrees: true},
+		},
 		Sets: []dns.RRSet{
 			{Name: "_dmarc.example.test", Type: "TXT", TTL: 300, Values: []string{"v=DMARC1; p=none"}},
 			{Name: "autodiscover.example.test", Type: "A", TTL: 300, Values: []string{"192.0.2.7"}},

@@ -70,7 +70,10 @@ func (d *DNS) Read(ctx context.Context, name string) (dns.Sight, error) {
 		return s, nil
 	}
 	s.Zone, s.Complete, s.Sets = zone, true, sets(name, records)
-	s.Servers = []dns.Server{{Name: "ns1.fake.test", State: dns.ServerOK}, {Name: "ns2.fake.test", State: dns.ServerOK}}
+	for _, name := range []string{"ns1.fake.test", "ns2.fake.test"} {
+		s.Delegation = append(s.Delegation, name)
+		s.Servers = append(s.Servers, dns.Server{Name: name, State: dns.ServerOK, Agrees: true})
+	}
 	return s, nil
 }
 

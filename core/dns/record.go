@@ -48,14 +48,39 @@ type Sight struct {
 	Domain string
 	Zone   string // the apex of the zone that holds Domain
 	Sets   []RRSet
-	// Servers says what each authoritative server did.
+	// Delegation names the servers to which the zone is delegated, in order.
+	Delegation []string
+	// Servers says what each authoritative server did: those of Delegation
+	// and those that the zone itself names besides.
 	Servers []Server
-	// Complete is true when every question of the read has an answer.
+	// Complete is true when the read can be relied on: enough servers
+	// answered everything and none disagrees with another.
 	Complete bool
 	// Reason says why the read is not complete, as a stable word.
 	Reason string
-	At     time.Time
-	Beyond Beyond
+	// Warnings are stable words for what is wrong with the zone's DNS without
+	// making the read incomplete.
+	Warnings []string
+	At       time.Time
+	Beyond   Beyond
+}
+
+// Asked is how many name servers were asked.
+func (s Sight) Asked() int {
+	return s.servers(func(n Server) bool { return n.State != ServerBlocked })
+}
+
+// Agreeing is how many of them gave the answers that most gave.
+func (s Sight) Agreeing() int { return s.servers(func(n Server) bool { return n.Agrees }) }
+
+func (s Sight) servers(are func(Server) bool) int {
+	n := 0
+	for _, server := range s.Servers {
+		if are(server) {
+			n++
+		}
+	}
+	return n
 }
 
 // ServerState is how an authoritative server behaved.
@@ -73,6 +98,8 @@ const (
 type Server struct {
 	Name  string
 	State ServerState
+	// Agrees is true for a server that serves the zone as most of them do.
+	Agrees bool
 }
 
 // Signing is the mail platform's DKIM configuration of a domain. It is the
