@@ -16,14 +16,16 @@ type PowerDNS struct {
 	*child
 	API string // http://127.0.0.1:PORT
 	Key string // of the API
-	DNS string // address of the name server, UDP and TCP
+	// DNS is the address of the name server, UDP and TCP. It listens on
+	// 127.0.0.2 too, so that a zone may have two servers.
+	DNS string
 }
 
 const powerDNSConf = `launch=lmdb
 lmdb-filename=$DIR/pdns.lmdb
 lmdb-sync-mode=nosync
 lmdb-shards=4
-local-address=127.0.0.1
+local-address=127.0.0.1,127.0.0.2
 local-port=%s
 socket-dir=$DIR
 daemon=no
