@@ -126,6 +126,18 @@ func (h *Host) Describe(ctx context.Context, name string) (wire.Description, err
 	return l.description, nil
 }
 
+// Names lists the plugins of a kind by the catalog, sorted. None is started.
+func (h *Host) Names(kind wire.Kind) []string {
+	var names []string
+	for name, p := range h.plugins {
+		if p.entry.Kind == string(kind) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // Kill kills a plugin's process with SIGKILL, as a crash would. The next call
 // starts it anew.
 func (h *Host) Kill(name string) error {

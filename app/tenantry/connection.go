@@ -19,26 +19,32 @@ type connections struct {
 	describe func(context.Context, string) (wire.Description, error)
 }
 
-// of returns the connection of a provider, or service_unavailable when a
-// required setting is missing.
+// whom names the provider of each kind for people.
+var whom = map[wire.Kind]string{wire.KindMail: "the mail platform", wire.KindDNS: "the DNS provider"}
+
+// of returns the operator's part of a provider's connection, or
+// service_unavailable when a required setting is missing.
 func (c connections) of(ctx context.Context, provider string) (wire.Connection, error) {
 	about, err := c.describe(ctx, provider)
 	if err != nil {
 		return wire.Connection{}, err
 	}
-	given := c.settings[provider]
+	missing := fault.ServiceUnavailable.RetryIn(retryConfig, "%s is not configured", whom[about.Kind])
+	given, fields := c.settings[provider], about.FieldsOf(false)
 	conn := wire.Connection{Settings: map[string]string{}, Secrets: map[string]secret.Text{}}
-	for _, field := range about.Fields {
+	for _, field := range fields {
 		if field.Secret {
 			text, err := c.files.read(ctx, provider, field.Name+"_file", given[field.Name+"_file"])
 			if err != nil {
-				return wire.Connection{}, fault.ServiceUnavailable.RetryIn(retryConfig, "the mail platform is not configured: a credential file cannot be read")
+				return wire.Connection{}, fault.ServiceUnavailable.RetryIn(retryConfig, "%s is not configured: a credential file cannot be read", whom[about.Kind])
 			}
 			if text.Empty() {
 				text = c.secrets[provider][field.Name]
 			}
 			if !text.Empty() {
 				conn.Secrets[field.Name] = text
+			} else if field.Required {
+				return wire.Connection{}, missing
 			}
 			continue
 		}
@@ -47,17 +53,17 @@ func (c connections) of(ctx context.Context, provider string) (wire.Connection, 
 			conn.Settings[field.Name] = value
 		}
 		if field.Required && conn.Settings[field.Name] == "" {
-			return wire.Connection{}, fault.ServiceUnavailable.RetryIn(retryConfig, "the mail platform is not configured")
+			return wire.Connection{}, missing
 		}
 	}
-	if hasSecrets(about) && len(conn.Secrets) == 0 {
-		return wire.Connection{}, fault.ServiceUnavailable.RetryIn(retryConfig, "the mail platform is not configured")
+	if about.Kind != wire.KindDNS && hasSecrets(fields) && len(conn.Secrets) == 0 {
+		return wire.Connection{}, missing
 	}
 	return conn, nil
 }
 
-func hasSecrets(about wire.Description) bool {
-	for _, field := range about.Fields {
+func hasSecrets(fields []wire.Field) bool {
+	for _, field := range fields {
 		if field.Secret {
 			return true
 		}

@@ -62,6 +62,7 @@ type service struct {
 	host      *pluginhost.Host
 	circuits  *breaker.Platform
 	platform  ports.MailPlatform
+	providers *providers
 	keys      *keys.Service
 	tenants   *tenants.Service
 	domains   *domains.Service
@@ -110,6 +111,10 @@ func assemble(ctx context.Context, c Config, log *slog.Logger, publicURL string,
 		return nil, errors.Join(fmt.Errorf("plugins: %w", err), s.limiter.Close(), s.store.Close())
 	}
 	if s.platform, err = s.mail(ctx, c, o); err != nil {
+		return nil, errors.Join(err, s.close(ctx))
+	}
+	s.providers, err = newProviders(c, providerOptions{host: s.host, counters: s.limiter, prints: sealer, log: log, secrets: o.secrets})
+	if err != nil {
 		return nil, errors.Join(err, s.close(ctx))
 	}
 	s.useCases(c, publicURL, sealer, o)

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"sync"
+
+	"github.com/tenantry/tenantry/adapters/limiter"
+	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/dnsconnection"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/wire"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// providers are the DNS providers of the plugin catalog.
+type providers struct {
+	host     *pluginhost.Host
+	log      *slog.Logger
+	operator connections
+
+	mu    sync.Mutex
+	known map[string]dns.Provider // those that described themselves once
+}
+
+var _ ports.DNSProviders = (*providers)(nil)
+
+// providerOptions are what DNS providers need besides the settings.
+type providerOptions struct {
+	host     *pluginhost.Host
+	counters ports.Limiter       // of the providers' budgets
+	prints   ports.Fingerprinter // of credentials, which budgets are counted by
+	log      *slog.Logger
+	secrets  map[string]map[string]secret.Text // the sandbox's own
+}
+
+func newProviders(c Config, o providerOptions) (*providers, error) {
+	return &providers{
+		host: o.host, log: o.log, known: map[string]dns.Provider{},
+		operator: connections{settings: c.Providers, secrets: o.secrets, files: &credentialFiles{log: o.log}, describe: o.host.Describe},
+	}, nil
+}
+
+// openProviders are the DNS providers for a command without a service. close
+// ends their plugins.
+func openProviders(ctx context.Context, c Config, prints ports.Fingerprinter, log *slog.Logger) (p *providers, closeAll func() error, err error) {
+	host, err := pluginhost.New(pluginhost.Options{Dir: c.PluginDir, Log: log, Env: os.Environ()})
+	if err != nil {
+		return nil, nil, err
+	}
+	counters, err := limiter.Open(ctx, limiter.Options{URL: c.RedisURL, Log: log})
+	if err != nil {
+		host.Close()
+		return nil, nil, err
+	}
+	closeAll = func() error {
+		host.Close()
+		return counters.Close()
+	}
+	if p, err = newProviders(c, providerOptions{host: host, counters: counters, prints: prints, log: log}); err != nil {
+		return nil, nil, errors.Join(err, closeAll())
+	}
+	return p, closeAll, nil
+}
+
+// Providers implements ports.DNSProviders. The plugins of the kind are started
+// for it once. One that never ran is left out: nothing is known of it.
+func (p *providers) Providers(ctx context.Context) ([]dns.Provider, error) {
+	names := p.host.Names(wire.KindDNS)
+	var all sync.WaitGroup
+	for _, name := range names {
+		if _, known := p.of(name); !known {
+			all.Go(func() { p.meet(ctx, name) })
+		}
+	}
+	all.Wait()
+	var known []dns.Provider
+	for _, name := range names {
+		if provider, ok := p.of(name); ok {
+			known = append(known, provider)
+		}
+	}
+	return known, ctx.Err()
+}
+
+func (p *providers) of(name string) (dns.Provider, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	provider, known := p.known[name]
+	return provider, known
+}
+
+// meet keeps what a plugin says of itself, which does not change while the
+// host lives: the catalog pins the binary.
+func (p *providers) meet(ctx context.Context, name string) {
+	about, err := p.host.Describe(ctx, name)
+	if err != nil {
+		p.log.WarnContext(ctx, "a DNS provider's plugin does not say what it is", "provider", name, "error", err)
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.known[name] = dns.Provider{ID: about.Name, Title: about.Title, NameServers: about.NameServers}
+}
+
+// For implements ports.DNSProviders.
+func (p *providers) For(provider string, credential dnsconnection.Credential) ports.DNSProvider {
+	account := wire.Connection{Settings: credential.Settings, Secrets: credential.Secrets}
+	return p.host.DNS(provider, func(ctx context.Context) (wire.Connection, error) {
+		operator, err := p.operator.of(ctx, provider)
+		if err != nil {
+			return wire.Connection{}, err
+		}
+		about, err := p.host.Describe(ctx, provider)
+		if err != nil {
+			return wire.Connection{}, err
+		}
+		return about.Join(operator, account), nil
+	})
+}
