@@ -36,9 +36,11 @@ type DNSConnections interface {
 // its own records from other people's.
 type DNSWrites interface {
 	// Written lists what was written for a domain of the account, as the
-	// last write of each purpose and value. Nothing tells that it is still there.
+	// last write of each purpose and value, oldest first. Nothing tells that
+	// it is still there. For a domain that is not the account's it is empty.
 	Written(ctx context.Context, owner access.AccountID, domainID string) ([]dns.Written, error)
 	// SaveWritten adds to that, before or after the write itself: a record that
-	// is there though its write's answer got lost is known as well.
+	// is there though its write's answer got lost is known as well. Refusal:
+	// domain_not_found.
 	SaveWritten(ctx context.Context, owner access.AccountID, domainID string, written []dns.Written) error
 }

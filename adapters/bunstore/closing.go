@@ -51,12 +51,16 @@ func (s *Store) closeOpen(ctx context.Context, tx bun.IDB, acc access.Account, d
 	if done.KeysRevoked, err = s.revokeAll(ctx, tx, string(acc.ID), done.At); err != nil {
 		return err
 	}
+	if done.DNSConnectionsRemoved, err = s.dropDNSConnections(ctx, tx, string(acc.ID)); err != nil {
+		return err
+	}
 	if err := s.retire(ctx, tx, string(acc.ID), done.At); err != nil {
 		return err
 	}
 	return s.record(ctx, tx, audit.CloseAccount, string(acc.ID), map[string]string{
 		"email": acc.Email, "plan": acc.Plan.Name,
 		"keys_revoked": strconv.Itoa(done.KeysRevoked), "tenants_released": strconv.Itoa(done.TenantsReleased),
+		"dns_connections_removed": strconv.Itoa(done.DNSConnectionsRemoved),
 	})
 }
 

@@ -20,7 +20,7 @@ import (
 // once for each time that it names such a table.
 var ownedTables = []string{
 	"accounts", "members", "api_keys", "tenants", "tenant_holders", "withdrawn", "domains", "mailboxes", "connect_flows",
-	"audit_events", "closed_accounts", "idempotency_keys",
+	"audit_events", "closed_accounts", "idempotency_keys", "dns_connections", "dns_writes",
 }
 
 // unowned are the statements that reach across accounts, and why they may.

@@ -68,6 +68,8 @@ var _ interface {
 	ports.Domains
 	ports.MailboxStore
 	ports.ConnectFlows
+	ports.DNSConnections
+	ports.DNSWrites
 	ports.Audit
 	ports.Idempotency
 } = (*Store)(nil)

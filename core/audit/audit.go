@@ -15,23 +15,25 @@ type Action string
 
 // The acts of operators. Looking is none of them, nor is what was refused.
 const (
-	CreateAccount  Action = "account.create"
-	ChangePlan     Action = "account.plan"
-	SuspendAccount Action = "account.suspend"
-	ResumeAccount  Action = "account.resume"
-	CloseAccount   Action = "account.close"
-	CreateKey      Action = "key.create"
-	RotateKey      Action = "key.rotate"
-	RevokeKey      Action = "key.revoke"
-	AssignTenant   Action = "tenant.assign"
-	WithdrawTenant Action = "tenant.withdraw"
-	ReleaseTenant  Action = "tenant.release" // by the closing of its account
-	AddPlugin      Action = "plugin.add"
-	CreateKeyset   Action = "keyset.create"
-	RotateKeyset   Action = "keyset.rotate"
-	Backup         Action = "backup"
-	Restore        Action = "restore"
-	Migrate        Action = "migrate"
+	CreateAccount       Action = "account.create"
+	ChangePlan          Action = "account.plan"
+	SuspendAccount      Action = "account.suspend"
+	ResumeAccount       Action = "account.resume"
+	CloseAccount        Action = "account.close"
+	CreateKey           Action = "key.create"
+	RotateKey           Action = "key.rotate"
+	RevokeKey           Action = "key.revoke"
+	AssignTenant        Action = "tenant.assign"
+	WithdrawTenant      Action = "tenant.withdraw"
+	ReleaseTenant       Action = "tenant.release" // by the closing of its account
+	AddDNSConnection    Action = "dns_connection.add"
+	RemoveDNSConnection Action = "dns_connection.remove" // also by the closing of its account
+	AddPlugin           Action = "plugin.add"
+	CreateKeyset        Action = "keyset.create"
+	RotateKeyset        Action = "keyset.rotate"
+	Backup              Action = "backup"
+	Restore             Action = "restore"
+	Migrate             Action = "migrate"
 )
 
 // Event is one act of an operator.

@@ -21,6 +21,7 @@ var (
 	KeyRequired           = Code{"idempotency_key_required", Invalid, "Idempotency-Key required", "Every write carries an Idempotency-Key header, new for each new operation."}
 	InvalidKey            = Code{"invalid_idempotency_key", Invalid, "Invalid Idempotency-Key", "An Idempotency-Key is one header of 1 to 255 visible ASCII characters."}
 	ConnectLinkInvalid    = Code{"connect_link_invalid", Invalid, "Link not valid", "The connect link is forged, expired, already used or was opened in another browser. Ask for a new one with GET /v1/tenants/connect-url."}
+	CredentialRejected    = Code{"provider_credential_rejected", Invalid, "Credential rejected", "The provider does not take the credential. Make a new one there, with the permissions that it needs, and give that one."}
 
 	InvalidAuthHeader = Code{"invalid_auth_header", Unauthenticated, "Authorization header missing or malformed", "Send exactly one header `Authorization: Bearer <API_KEY>`."}
 	MissingAPIKey     = Code{"missing_api_key", Unauthenticated, "API key missing", "The Authorization header says Bearer and nothing after it."}
@@ -33,12 +34,13 @@ var (
 	ConsentDeclined  = Code{"consent_declined", Forbidden, "Consent declined", "The administrator declined, or the mail platform did not grant the consent. Nothing was connected."}
 	NotAdministrator = Code{"not_an_administrator", Forbidden, "Not an administrator of this tenant", "The person who signed in is a guest, or is not a global administrator of the tenant that gave consent."}
 
-	AccountNotFound = Code{"account_not_found", NotFound, "Account not found", "There is no account with this id or e-mail address. `tenantry account list` shows all accounts."}
-	KeyNotFound     = Code{"key_not_found", NotFound, "API key not found", "There is no API key with this id. `tenantry key list` shows the ids."}
-	RouteNotFound   = Code{"route_not_found", NotFound, "No such route", "The API has no operation at this path. /openapi.json lists all of them."}
-	TenantNotFound  = Code{"tenant_not_found", NotFound, "Tenant not found", "The account holds no tenant with this GUID: it was never connected, was deleted, or belongs to another account. GET /v1/tenants lists what the account holds."}
-	DomainNotFound  = Code{"domain_not_found", NotFound, "Domain not found", "The tenant holds no such domain, or the account holds no domain with this id. GET /v1/tenants/{tenant_id}/domains lists the domains; a sync finds those that were added at the mail platform."}
-	MailboxNotFound = Code{"mailbox_not_found", NotFound, "Mailbox not found", "The tenant holds no mailbox with this id. GET /v1/tenants/{tenant_id}/mailboxes lists them; what vanished at the mail platform is removed by the next sync."}
+	AccountNotFound       = Code{"account_not_found", NotFound, "Account not found", "There is no account with this id or e-mail address. `tenantry account list` shows all accounts."}
+	KeyNotFound           = Code{"key_not_found", NotFound, "API key not found", "There is no API key with this id. `tenantry key list` shows the ids."}
+	DNSConnectionNotFound = Code{"dns_connection_not_found", NotFound, "DNS connection not found", "There is no DNS connection with this id. `tenantry dns-connection list` shows the ids."}
+	RouteNotFound         = Code{"route_not_found", NotFound, "No such route", "The API has no operation at this path. /openapi.json lists all of them."}
+	TenantNotFound        = Code{"tenant_not_found", NotFound, "Tenant not found", "The account holds no tenant with this GUID: it was never connected, was deleted, or belongs to another account. GET /v1/tenants lists what the account holds."}
+	DomainNotFound        = Code{"domain_not_found", NotFound, "Domain not found", "The tenant holds no such domain, or the account holds no domain with this id. GET /v1/tenants/{tenant_id}/domains lists the domains; a sync finds those that were added at the mail platform."}
+	MailboxNotFound       = Code{"mailbox_not_found", NotFound, "Mailbox not found", "The tenant holds no mailbox with this id. GET /v1/tenants/{tenant_id}/mailboxes lists them; what vanished at the mail platform is removed by the next sync."}
 
 	WrongMethod  = Code{"method_not_allowed", MethodNotAllowed, "Method not allowed", "The path exists, but not with this method; `Allow` lists the ones it has."}
 	WrongAccept  = Code{"not_acceptable", NotAcceptable, "Not acceptable", "Answers are JSON. Send `Accept: application/json` or leave the header out."}
@@ -68,11 +70,11 @@ func All() []Code {
 	return []Code{
 		InvalidRequest, InvalidDomain, BuiltinDomain, DomainLimitReached, DomainNotVerified, VerificationFailed,
 		DKIMNotReady, InvalidMailboxEmail, DuplicateMailboxEmail, WeakPassword, MailboxLimitReached,
-		InvalidSendLimit, NoUpdates, KeyRequired, InvalidKey, ConnectLinkInvalid,
+		InvalidSendLimit, NoUpdates, KeyRequired, InvalidKey, ConnectLinkInvalid, CredentialRejected,
 		InvalidAuthHeader, MissingAPIKey, InvalidAPIKey,
 		NoAPIPlan, TenantLimitReached,
 		AccessDenied, ConsentDeclined, NotAdministrator,
-		AccountNotFound, KeyNotFound, RouteNotFound, TenantNotFound, DomainNotFound, MailboxNotFound,
+		AccountNotFound, KeyNotFound, DNSConnectionNotFound, RouteNotFound, TenantNotFound, DomainNotFound, MailboxNotFound,
 		WrongMethod, WrongAccept, BodyTooLarge, WrongMedia,
 		AccountClosed, KeyRevoked, DomainUnavailable, ExchangeNotReady, SMTPAuthNotEnabled,
 		KeyInProgress, KeyConflict, TenantHeld,

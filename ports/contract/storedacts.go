@@ -82,7 +82,7 @@ var operatorsActs = []struct {
 			closeAccount(t, s, owner)
 		}
 	}, []audit.Action{audit.CreateKey, audit.ReleaseTenant, audit.RevokeKey, audit.CloseAccount},
-		map[string]string{"email": "ann@example.test", "plan": "complete", "keys_revoked": "1", "tenants_released": "1"}},
+		map[string]string{"email": "ann@example.test", "plan": "complete", "keys_revoked": "1", "tenants_released": "1", "dns_connections_removed": "0"}},
 	{"what callers do", func(t testing.TB, s Stores, owner access.AccountID) {
 		must(t, "rotate", s.RotateKey(t.Context(), owner, newKey(t, s, owner, 1).ID, key(owner, 2)))
 		attach(t, s, owner, 1)

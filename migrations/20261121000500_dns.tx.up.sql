@@ -1,0 +1,34 @@
+-- SPDX-License-Identifier: Apache-2.0
+
+-- How accounts reach DNS providers. credential is sealed, settings too.
+CREATE TABLE IF NOT EXISTS dns_connections (
+  account_id    {{.uuid}} NOT NULL REFERENCES accounts (account_id) ON DELETE CASCADE,
+  id            {{.uuid}} NOT NULL,
+  provider      text NOT NULL,
+  name          text NOT NULL,
+  credential    {{.bytes}} NOT NULL,
+  status        text NOT NULL,
+  zones_visible integer NOT NULL,
+  tested_at     {{.ts}} NOT NULL,
+  created_at    {{.ts}} NOT NULL,
+  PRIMARY KEY (account_id, id)
+);
+--bun:split
+-- An operator names a connection alone.
+CREATE INDEX IF NOT EXISTS dns_connections_id ON dns_connections (id);
+--bun:split
+-- What was written into zones. Values need not be UTF-8 and may be longer than
+-- an index takes, so the key has a hash of them.
+CREATE TABLE IF NOT EXISTS dns_writes (
+  account_id  {{.uuid}} NOT NULL,
+  domain_id   {{.uuid}} NOT NULL,
+  purpose     text NOT NULL,
+  name        text NOT NULL,
+  record_type text NOT NULL,
+  value_hash  {{.bytes}} NOT NULL,
+  value       {{.bytes}} NOT NULL,
+  replaced    {{.bytes}} NOT NULL,
+  written_at  {{.ts}} NOT NULL,
+  PRIMARY KEY (account_id, domain_id, purpose, name, record_type, value_hash),
+  FOREIGN KEY (account_id, domain_id) REFERENCES domains (account_id, id) ON DELETE CASCADE
+);
