@@ -124,20 +124,19 @@ func observed(s Sight) []RRSet {
 }
 
 // Holding is the sight with a provider's own list of records in place of what
-// its servers say: they flatten, proxy and fill in from wildcards. Only what a
-// wildcard gives a domain without records stays, as a plan must keep it.
+// its servers say: they flatten, proxy and fill in from wildcards. Of what a
+// wildcard makes up only what receivers go by stays, where the provider holds
+// nothing: the records of the domain itself and its DMARC policy.
 func (s Sight) Holding(held []RRSet) Sight {
 	public := look{Sight: s}
-	isDomain := func(set RRSet) bool { return sameName(set.Name, s.Domain) }
 	s.Sets = slices.DeleteFunc(slices.Clone(held), func(set RRSet) bool {
 		// A CNAME at the domain that the world does not see is flattened.
-		return set.Type == CNAME && isDomain(set) && !public.aliased()
+		return set.Type == CNAME && sameName(set.Name, s.Domain) && !public.aliased()
 	})
-	if slices.ContainsFunc(held, isDomain) {
-		return s
-	}
 	for _, set := range public.Sets {
-		if public.madeUp(set) && isDomain(set) {
+		counts := sameName(set.Name, s.Domain) || sameName(set.Name, "_dmarc."+s.Domain)
+		explicit := slices.ContainsFunc(held, func(h RRSet) bool { return sameName(h.Name, set.Name) })
+		if public.madeUp(set) && counts && !explicit {
 			s.Sets = append(s.Sets, set)
 		}
 	}

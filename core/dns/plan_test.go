@@ -141,6 +141,21 @@ func TestPlanOfADomainThatLivesByAWildcard(t *testing.T) {
 	}
 }
 
+// Receivers go by a policy that a wildcard makes up, and the provider lists
+// only the wildcard: that is one plan, not two.
+func TestPlanOfAPolicyThatAWildcardMakesUp(t *testing.T) {
+	s := reliable(synthesised(set("_dmarc.a.test", dns.TXT, "v=DMARC1; p=reject")))
+	wild := set("*.a.test", dns.TXT, "v=DMARC1; p=reject")
+	p := dns.NewPlan(offer(), s.Holding([]dns.RRSet{wild}), nil)
+	if got := item(t, p, dns.Policy); got.Action != dns.Preserve || p.Hash() != dns.NewPlan(offer(), s, nil).Hash() {
+		t.Errorf("the provider's list gives %+v", got)
+	}
+	own := set("_dmarc.a.test", dns.TXT, "v=DMARC1; p=none")
+	if got := item(t, dns.NewPlan(offer(), s.Holding([]dns.RRSet{wild, own}), nil), dns.Policy); !slices.Equal(got.Observed, own.Values) {
+		t.Errorf("beside a record of its own the wildcard counts: %+v", got)
+	}
+}
+
 // An apex has records of its own, so texts there stand, though a wildcard below
 // has the same.
 func TestPlanOfAnApexThatIsLikeItsWildcard(t *testing.T) {
