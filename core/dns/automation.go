@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dns
+
+import (
+	"fmt"
+	"strings"
+)
+
+// ActionRequired is what a person has to do before a domain's records can be
+// written, as a stable word, "" for nothing.
+type ActionRequired string
+
+// What may be required.
+const (
+	ConnectionRequired    ActionRequired = "dns_connection_required"
+	ConflictToSettle      ActionRequired = "dns_conflict"
+	ProviderUnsupported   ActionRequired = "dns_provider_unsupported"
+	CredentialNotAccepted ActionRequired = "dns_credential_rejected" //nolint:gosec // a word, no credential
+	ReadUnreliable        ActionRequired = "dns_read_unreliable"
+)
+
+// Automation tells whether a domain's records can be written for its owner.
+type Automation struct {
+	Provider  Provider // its ID is empty when there is no plugin for it
+	Connected bool     // the account has a connection to it
+	Safe      bool     // the plan may be written
+	Required  ActionRequired
+	Message   string // says the same to the domain's owner, and what to do
+}
+
+// Automate holds a plan against who holds the zone. What concerns the provider
+// comes first, as the plan helps nobody without it; a conflict comes last, as a
+// read that is not reliable may have made it up.
+func (h Holder) Automate(s Sight, p Plan) Automation {
+	a := Automation{
+		Provider: h.Provider, Safe: p.SafeToApply(),
+		Connected: h.Provider.ID != "" && h.Access.Standing != NoConnection,
+	}
+	a.Required, a.Message = h.required(s, p)
+	return a
+}
+
+func (h Holder) required(s Sight, p Plan) (ActionRequired, string) {
+	switch {
+	case h.Provider.ID == "":
+		return h.unsupported(s, p)
+	case h.Access.Standing == ProviderRefuses:
+		return CredentialNotAccepted, fmt.Sprintf("%s does not take the credential of the account's connection any more. Replace the connection.", h.Title)
+	case h.Access.Standing != ReachesZone && h.Access.Standing != ProviderSilent:
+		return ConnectionRequired, h.unconnected(s)
+	case !p.Reliable:
+		return ReadUnreliable, unreliable(p.Reason)
+	case len(p.Blocking()) > 0:
+		return ConflictToSettle, conflicts(p.Blocking())
+	case len(p.Changes) == 0:
+		return "", "Nothing has to be written."
+	default:
+		return "", fmt.Sprintf("The changes of the plan can be written at %s.", h.Title)
+	}
+}
+
+func (h Holder) unsupported(s Sight, p Plan) (ActionRequired, string) {
+	const byHand = "Publish the records of the plan by hand."
+	switch {
+	case h.Reason == DetectionUnknown, h.Access.Standing == ProviderSilent:
+		return ReadUnreliable, unreliable(p.Reason)
+	case h.Access.Standing == ProviderRefuses:
+		return CredentialNotAccepted, "A DNS provider does not take the credential of the account's connection any more, so it is not known whether it holds the zone. Replace or remove the connection."
+	case h.Access.Standing == ReachesIdle, h.Access.Standing == ReachesElsewhere:
+		return ProviderUnsupported, h.misplaced(s) + " " + byHand
+	case h.Reason == DetectionMulti:
+		return ProviderUnsupported, "The name servers of the domain belong to several providers, and a write to one would leave the others as they are. " + byHand
+	default:
+		return ProviderUnsupported, fmt.Sprintf("The DNS of the domain is served by %s, where this service cannot write. ", h.Title) + byHand
+	}
+}
+
+func (h Holder) unconnected(s Sight) string {
+	switch h.Access.Standing {
+	case ZoneUnreached:
+		return fmt.Sprintf("No connection of the account to %s reaches the zone %s. Let its credential reach the zone, or add another connection.", h.Title, s.Zone)
+	case ReachesIdle, ReachesElsewhere:
+		return h.misplaced(s)
+	default:
+		return fmt.Sprintf("The DNS of the domain is served by %s. Add a connection of the account to it, or publish the records of the plan by hand.", h.Title)
+	}
+}
+
+// misplaced tells of a zone that the account reaches and the world does not see.
+func (h Holder) misplaced(s Sight) string {
+	if h.Access.Standing == ReachesIdle {
+		return fmt.Sprintf("The account reaches the zone %s at %s, but what is written there is not seen: the zone is %s there.", s.Zone, h.Access.Provider, h.Access.Zone.Idle)
+	}
+	return fmt.Sprintf("The account reaches the zone %s at %s, but the domain is delegated to other name servers (%s) than those of that zone (%s). Add the connection that holds the zone, or change the delegation.",
+		s.Zone, h.Access.Provider, strings.Join(plainNames(s.Delegation), ", "), strings.Join(plainNames(h.Access.Zone.NameServers), ", "))
+}
+
+// ReasonSilent is why a sight is not reliable when a provider that may hold
+// more than its servers show did not answer. The other reasons are the reader's.
+const ReasonSilent = "provider_unavailable"
+
+func unreliable(reason string) string {
+	if reason == ReasonSilent {
+		return "The DNS provider of the account's connection does not answer, so it is not known what it holds. Try again in some minutes."
+	}
+	return fmt.Sprintf("The DNS of the domain could not be read reliably (%s). Try again in some minutes; if it stays, the domain's name servers need attention.", reason)
+}
+
+func conflicts(items []Item) string {
+	var out []string
+	for _, i := range items {
+		out = append(out, fmt.Sprintf("%s at %s: %s", i.Type, i.Name, i.Reason.Explain()))
+	}
+	return "Settle this first. " + strings.Join(out, " ")
+}
