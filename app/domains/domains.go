@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package domains adds, verifies and signs custom domains and shows their DNS.
+// Package domains adds, verifies and signs custom domains, shows their DNS and
+// plans what it needs.
 package domains
 
 import (
 	"context"
 	"time"
 
+	"github.com/tenantry/tenantry/app/dnsconnections"
 	"github.com/tenantry/tenantry/app/settling"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
@@ -28,7 +30,11 @@ type Service struct {
 	Platform ports.MailPlatform
 	DNS      ports.DNSReader
 	Settling *settling.Pass
-	Now      func() time.Time
+	// Connections reach the zones of accounts at their DNS providers, Writes
+	// tells our own records from other people's.
+	Connections *dnsconnections.Service
+	Writes      ports.DNSWrites
+	Now         func() time.Time
 	// Search is how long a domain whose adding brought no answer is looked
 	// for; 6 s unless set.
 	Search time.Duration

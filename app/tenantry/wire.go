@@ -27,6 +27,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/adapters/secrets"
 	"github.com/tenantry/tenantry/adapters/telemetry"
+	"github.com/tenantry/tenantry/app/dnsconnections"
 	"github.com/tenantry/tenantry/app/domains"
 	"github.com/tenantry/tenantry/app/keys"
 	"github.com/tenantry/tenantry/app/mailboxes"
@@ -148,7 +149,10 @@ func (s *service) useCases(c Config, publicURL string, sealer ports.Sealer, o ou
 		Platform: s.platform, Settling: pass, Sealer: sealer, Random: rand.Reader, Now: o.now, PublicURL: publicURL,
 		RequireSMTPAuth: c.RequireSMTPAuth,
 	}
-	s.domains = &domains.Service{Tenants: s.store, Domains: s.store, Platform: s.platform, DNS: reader, Settling: pass, Now: o.now}
+	s.domains = &domains.Service{
+		Tenants: s.store, Domains: s.store, Platform: s.platform, DNS: reader, Settling: pass, Writes: s.store, Now: o.now,
+		Connections: &dnsconnections.Service{Connections: s.store, Providers: s.providers, Sealer: sealer, Now: o.now},
+	}
 	s.mailboxes = &mailboxes.Service{
 		Tenants: s.store, Domains: s.store, Mailboxes: s.store, Platform: s.platform, Settling: pass, Now: o.now,
 		RequireSMTPAuth: c.RequireSMTPAuth,
