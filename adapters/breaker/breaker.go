@@ -27,8 +27,9 @@ type Options struct {
 	// Open is how long an open circuit stays open; 30 s.
 	Open time.Duration
 	// Budget counts a call against what the provider allows, before it leaves.
-	// A call that does not fit in is told when it would. nil allows all.
-	Budget func(ctx context.Context, domain string) (retryIn time.Duration, ok bool)
+	// A call that does not fit in is told when it would. nil allows all. Calls
+	// of a DNS provider have the name of their operation.
+	Budget func(ctx context.Context, domain, operation string) (retryIn time.Duration, ok bool)
 	// Domains bounds how many fault domains have a circuit of their own; the
 	// one used least recently is forgotten first; 4096.
 	Domains int
@@ -48,7 +49,7 @@ func (o Options) orDefaults() Options {
 		o.Open = 30 * time.Second
 	}
 	if o.Budget == nil {
-		o.Budget = func(context.Context, string) (time.Duration, bool) { return 0, true }
+		o.Budget = func(context.Context, string, string) (time.Duration, bool) { return 0, true }
 	}
 	if o.Domains <= 0 {
 		o.Domains = 4096
@@ -77,8 +78,8 @@ func (p *Platform) For(t tenant.GUID) ports.MailTenant {
 
 // Circuit is the state of one fault domain.
 type Circuit struct {
-	// Domain is `login` or `tenant/` and the tenant's id, which is customer
-	// data.
+	// Domain is `login`, `tenant/` and the tenant's id, or `credential/` and a
+	// fingerprint. What follows the slash is customer data.
 	Domain string
 	State  State
 	// RetryIn is when an open circuit lets a read through.

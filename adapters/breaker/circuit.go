@@ -31,7 +31,7 @@ const probeWait = time.Second
 type circuit struct {
 	domain  string
 	open    time.Duration
-	budget  func(ctx context.Context, domain string) (retryIn time.Duration, ok bool)
+	budget  func(ctx context.Context, domain, operation string) (retryIn time.Duration, ok bool)
 	opened  atomic.Int64 // when it opened last, in Unix nanoseconds
 	breaker *gobreaker.CircuitBreaker[struct{}]
 }
@@ -62,6 +62,9 @@ func newCircuit(domain string, o Options) *circuit {
 
 // traits say what a call is to the circuit.
 type traits struct {
+	// operation is its name where calls cost the provider more than one
+	// request.
+	operation string
 	// write: it may not be the one that finds out whether the provider is back.
 	write bool
 	// local: it is answered without asking the provider, so success proves
@@ -105,7 +108,7 @@ func (c *circuit) spend(ctx context.Context, is traits) error {
 	if is.local {
 		return nil
 	}
-	if wait, ok := c.budget(ctx, c.domain); !ok {
+	if wait, ok := c.budget(ctx, c.domain, is.operation); !ok {
 		return &outcome.Error{
 			Kind: outcome.Throttled, Cause: "budget", RetryAfter: wait,
 			Detail: "as much as the provider allows was asked of it already",

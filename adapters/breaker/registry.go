@@ -9,8 +9,9 @@ import (
 
 // The names of fault domains.
 const (
-	loginDomain  = "login"
-	tenantDomain = "tenant/"
+	loginDomain      = "login"
+	tenantDomain     = "tenant/"
+	credentialDomain = "credential/"
 )
 
 // registry holds the circuits of one provider, up to a number.

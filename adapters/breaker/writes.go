@@ -13,19 +13,28 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// write runs a call that may change something. While the circuit is half open
-// a read goes ahead of it: a provider that is on its way back should not meet
-// a write whose effect nobody can tell.
+// write runs a call that may change something, with the tenant's profile as
+// the read that goes ahead of it.
 func write[T any](ctx context.Context, g guarded, call func() (T, error)) (T, error) {
-	c := g.circuits.circuit(g.domain)
-	t, err := run(ctx, c, traits{write: true}, call)
+	return afterProbe(ctx, g.circuits.circuit(g.domain), traits{write: true}, call, traits{}, func() (tenant.Profile, error) {
+		return g.next.Profile(ctx)
+	})
+}
+
+// afterProbe runs a write. While the circuit is half open a read goes ahead of
+// it: a provider that is on its way back should not meet a write whose effect
+// nobody can tell.
+func afterProbe[T, P any](
+	ctx context.Context, c *circuit, is traits, call func() (T, error), isProbe traits, probe func() (P, error),
+) (T, error) {
+	t, err := run(ctx, c, is, call)
 	if !errors.Is(err, errReadFirst) {
 		return t, err
 	}
-	if _, probe := run(ctx, c, traits{}, func() (tenant.Profile, error) { return g.next.Profile(ctx) }); judge(ctx, traits{}, probe) != nil {
+	if _, failed := run(ctx, c, isProbe, probe); judge(ctx, isProbe, failed) != nil {
 		return t, c.refusal(c.waitAfterProbe())
 	}
-	if t, err = run(ctx, c, traits{write: true}, call); errors.Is(err, errReadFirst) {
+	if t, err = run(ctx, c, is, call); errors.Is(err, errReadFirst) {
 		return t, c.refusal(probeWait)
 	}
 	return t, err

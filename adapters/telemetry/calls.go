@@ -25,6 +25,7 @@ const (
 	aboutTenant  = "tenantry.tenant"
 	aboutDomain  = "tenantry.domain"
 	aboutMailbox = "tenantry.mailbox"
+	aboutZone    = "tenantry.zone"
 )
 
 // CallOptions say what is told of the calls of one provider.

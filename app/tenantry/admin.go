@@ -93,7 +93,7 @@ func (s *service) aspects(ctx context.Context) []aspect {
 
 func (s *service) circuitAspect() aspect {
 	a, counts := aspect{name: "circuits of " + mailPlatform, vendor: true}, s.openness()
-	login, tenants := counts[circuitPlace{"login", breaker.Open}], counts[circuitPlace{"tenant", breaker.Open}]
+	login, tenants := counts[circuitPlace{mailPlatform, "login", breaker.Open}], counts[circuitPlace{mailPlatform, "tenant", breaker.Open}]
 	if login+tenants > 0 {
 		a.problem = fmt.Sprintf("open for the login host: %t, for %.0f tenants", login > 0, tenants)
 	}

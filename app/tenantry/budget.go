@@ -20,10 +20,11 @@ type budgets struct {
 	counters ports.Limiter
 }
 
-// spend counts one call in a fault domain. A budget has a window for each
-// value of its key; a call in no such domain does not count in it. What does
-// not fit into one of them is given back to the others.
-func (b budgets) spend(ctx context.Context, domain string) (time.Duration, bool) {
+// spend counts what one call of an operation in a fault domain costs. A budget
+// has a window for each value of its key; a call in no such domain does not
+// count in it. A call that does not fit into all of them as a whole counts in
+// none.
+func (b budgets) spend(ctx context.Context, domain, operation string) (time.Duration, bool) {
 	about, err := b.describe(ctx, b.provider)
 	if err != nil {
 		return 0, true // the call itself says what is wrong with the plugin
@@ -34,23 +35,26 @@ func (b budgets) spend(ctx context.Context, domain string) (time.Duration, bool)
 		if !counts {
 			continue
 		}
-		v, giveBack := b.counters.Take(ctx, ratelimit.Bucket{
-			Key: "budget:" + b.provider + ":" + budget.Key + ":" + owner, Limit: budget.Limit, Window: budget.Window,
-		})
-		if !v.Allowed {
-			for _, undo := range taken {
-				undo()
+		for range budget.Cost(operation) {
+			v, giveBack := b.counters.Take(ctx, ratelimit.Bucket{
+				Key: "budget:" + b.provider + ":" + budget.Key + ":" + owner, Limit: budget.Limit, Window: budget.Window,
+			})
+			if !v.Allowed {
+				for _, undo := range taken {
+					undo()
+				}
+				return v.RetryIn, false
 			}
-			return v.RetryIn, false
+			taken = append(taken, giveBack)
 		}
-		taken = append(taken, giveBack)
 	}
 	return 0, true
 }
 
 // owner is the value that a budget's key has for a fault domain, which is a
-// kind, or a kind and its value: `tenant/` and the tenant's id. All calls share
-// the operator's credential and the way out of this network.
+// kind, or a kind and its value: `tenant/` and the tenant's id, `credential/`
+// and the fingerprint of an account's. All other calls share the operator's
+// credential, and all the way out of this network.
 func (b budgets) owner(key, domain string) (string, bool) {
 	if kind, value, ok := strings.Cut(domain, "/"); ok && kind == key {
 		return value, true

@@ -74,7 +74,7 @@ func (g *gauges) look(ctx context.Context, o metric.Observer) error {
 	o.ObserveFloat64(g.fallback, one(counting.Fallback))
 	o.ObserveInt64(g.fallbacks, counting.Fallbacks)
 	for at, number := range g.service.openness() {
-		o.ObserveFloat64(g.circuits, number, labels("provider", mailPlatform, "domain", at.domain, "state", string(at.state)))
+		o.ObserveFloat64(g.circuits, number, labels("provider", at.provider, "domain", at.domain, "state", string(at.state)))
 	}
 	for _, p := range g.service.host.Status() {
 		for _, state := range pluginhost.States {
@@ -96,23 +96,31 @@ func one(is bool) float64 {
 	return 0
 }
 
-// circuitPlace is a kind of fault domain in a state. Which tenant it is, is not told.
+// circuitPlace is a kind of fault domain in a state. Which tenant or credential
+// it is, is not told.
 type circuitPlace struct {
-	domain string
-	state  breaker.State
+	provider, domain string
+	state            breaker.State
 }
 
-// openness counts circuits by kind and state, with zeros for what there is not.
+// openness counts circuits by provider, kind and state, with zeros for what
+// there is not.
 func (s *service) openness() map[circuitPlace]float64 {
 	counts := map[circuitPlace]float64{}
-	for _, domain := range []string{"login", "tenant"} {
-		for _, state := range []breaker.State{breaker.Closed, breaker.HalfOpen, breaker.Open} {
-			counts[circuitPlace{domain, state}] = 0
+	count := func(provider string, circuits []breaker.Circuit, domains ...string) {
+		for _, domain := range domains {
+			for _, state := range []breaker.State{breaker.Closed, breaker.HalfOpen, breaker.Open} {
+				counts[circuitPlace{provider, domain, state}] = 0
+			}
+		}
+		for _, c := range circuits {
+			domain, _, _ := strings.Cut(c.Domain, "/")
+			counts[circuitPlace{provider, domain, c.State}]++
 		}
 	}
-	for _, c := range s.circuits.Circuits() {
-		domain, _, _ := strings.Cut(c.Domain, "/")
-		counts[circuitPlace{domain, c.State}]++
+	count(mailPlatform, s.circuits.Circuits(), "login", "tenant")
+	for provider, route := range s.providers.routes {
+		count(provider, route.circuits.Circuits(), "credential")
 	}
 	return counts
 }

@@ -4,13 +4,16 @@ package main
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"log/slog"
 	"os"
 	"sync"
 
+	"github.com/tenantry/tenantry/adapters/breaker"
 	"github.com/tenantry/tenantry/adapters/limiter"
 	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/adapters/telemetry"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/dnsconnection"
 	"github.com/tenantry/tenantry/core/secret"
@@ -22,7 +25,9 @@ import (
 type providers struct {
 	host     *pluginhost.Host
 	log      *slog.Logger
+	prints   ports.Fingerprinter
 	operator connections
+	routes   map[string]dnsRoute // by provider
 
 	mu    sync.Mutex
 	known map[string]dns.Provider // those that described themselves once
@@ -39,11 +44,28 @@ type providerOptions struct {
 	secrets  map[string]map[string]secret.Text // the sandbox's own
 }
 
+// dnsRoute is what the calls of one provider go through on their way to its
+// plugin, whichever credential they use.
+type dnsRoute struct {
+	calls    *telemetry.DNS
+	circuits *breaker.DNS
+}
+
 func newProviders(c Config, o providerOptions) (*providers, error) {
-	return &providers{
-		host: o.host, log: o.log, known: map[string]dns.Provider{},
+	p := &providers{
+		host: o.host, log: o.log, prints: o.prints, routes: map[string]dnsRoute{}, known: map[string]dns.Provider{},
 		operator: connections{settings: c.Providers, secrets: o.secrets, files: &credentialFiles{log: o.log}, describe: o.host.Describe},
-	}, nil
+	}
+	for _, name := range o.host.Names(wire.KindDNS) {
+		calls, err := telemetry.NewDNS(telemetry.CallOptions{Provider: name, Log: o.log, CustomerData: c.TraceCustomerData})
+		if err != nil {
+			return nil, err
+		}
+		p.routes[name] = dnsRoute{calls, breaker.NewDNS(breaker.Options{
+			Provider: name, Log: o.log, Open: c.CircuitOpen, Budget: budgets{name, o.host.Describe, o.counters}.spend,
+		})}
+	}
+	return p, nil
 }
 
 // openProviders are the DNS providers for a command without a service. close
@@ -108,9 +130,30 @@ func (p *providers) meet(ctx context.Context, name string) {
 	p.known[name] = dns.Provider{ID: about.Name, Title: about.Title, NameServers: about.NameServers}
 }
 
-// For implements ports.DNSProviders.
+// For implements ports.DNSProviders: the plugin's process, the circuit of the
+// credential, the measurement of each call.
 func (p *providers) For(provider string, credential dnsconnection.Credential) ports.DNSProvider {
 	account := wire.Connection{Settings: credential.Settings, Secrets: credential.Secrets}
+	plugin := p.plugin(provider, account)
+	route, ok := p.routes[provider]
+	if !ok {
+		return plugin // which is none: it says so
+	}
+	return route.calls.Measure(route.circuits.Guard(plugin, p.print(account)))
+}
+
+// print tells credentials apart in the names of circuits and counters, which
+// Redis sees, and says nothing to who lacks the key. Accounts that gave the
+// same credential share it, and so do replicas.
+func (p *providers) print(account wire.Connection) string {
+	sum, err := p.prints.Fingerprint([]byte(account.Fingerprint()))
+	if err != nil {
+		p.log.Error("credentials of DNS providers are not told apart", "error", err)
+	}
+	return hex.EncodeToString(sum)
+}
+
+func (p *providers) plugin(provider string, account wire.Connection) ports.DNSProvider {
 	return p.host.DNS(provider, func(ctx context.Context) (wire.Connection, error) {
 		operator, err := p.operator.of(ctx, provider)
 		if err != nil {

@@ -130,5 +130,10 @@ func checkBudgets(t testing.TB, budgets []sdk.Budget) {
 		if b.Key == "" || b.Limit <= 0 || b.Window <= 0 {
 			t.Errorf("budget %+v is no limit", b)
 		}
+		for operation, cost := range b.Costs {
+			if cost < 1 || cost > b.Limit {
+				t.Errorf("budget %+v: %s never fits in", b, operation)
+			}
+		}
 	}
 }

@@ -38,7 +38,10 @@ func description() sdk.Description {
 			{Name: "account_id", Account: true, Help: "account id, only for a token that belongs to an account instead of a user"},
 			{Name: "api_url", Default: apiURL, Help: "Cloudflare's API"},
 		},
-		Budgets: []sdk.Budget{{Key: "credential", Limit: limit, Window: window}},
+		Budgets: []sdk.Budget{{
+			Key: "credential", Limit: limit, Window: window,
+			Costs: map[string]int{"check": 3, "apply": 3}, // read, write, read back
+		}},
 	}
 }
 

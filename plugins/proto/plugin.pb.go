@@ -310,10 +310,12 @@ func (x *Field) GetAccount() bool {
 }
 
 type Budget struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Limit         int64                  `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
-	Window        *durationpb.Duration   `protobuf:"bytes,3,opt,name=window,proto3" json:"window,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Key    string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Limit  int64                  `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	Window *durationpb.Duration   `protobuf:"bytes,3,opt,name=window,proto3" json:"window,omitempty"`
+	// What a call of an operation counts, where that is not 1.
+	Costs         map[string]int64 `protobuf:"bytes,4,rep,name=costs,proto3" json:"costs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -365,6 +367,13 @@ func (x *Budget) GetLimit() int64 {
 func (x *Budget) GetWindow() *durationpb.Duration {
 	if x != nil {
 		return x.Window
+	}
+	return nil
+}
+
+func (x *Budget) GetCosts() map[string]int64 {
+	if x != nil {
+		return x.Costs
 	}
 	return nil
 }
@@ -521,11 +530,16 @@ const file_plugins_proto_plugin_proto_rawDesc = "" +
 	"\brequired\x18\x03 \x01(\bR\brequired\x12\x18\n" +
 	"\adefault\x18\x04 \x01(\tR\adefault\x12\x12\n" +
 	"\x04help\x18\x05 \x01(\tR\x04help\x12\x18\n" +
-	"\aaccount\x18\x06 \x01(\bR\aaccount\"c\n" +
+	"\aaccount\x18\x06 \x01(\bR\aaccount\"\xda\x01\n" +
 	"\x06Budget\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\x03R\x05limit\x121\n" +
-	"\x06window\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06window\"\x96\x02\n" +
+	"\x06window\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06window\x12;\n" +
+	"\x05costs\x18\x04 \x03(\v2%.tenantry.plugin.v1.Budget.CostsEntryR\x05costs\x1a8\n" +
+	"\n" +
+	"CostsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x96\x02\n" +
 	"\n" +
 	"Connection\x12H\n" +
 	"\bsettings\x18\x01 \x03(\v2,.tenantry.plugin.v1.Connection.SettingsEntryR\bsettings\x12E\n" +
@@ -567,7 +581,7 @@ func file_plugins_proto_plugin_proto_rawDescGZIP() []byte {
 }
 
 var file_plugins_proto_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_plugins_proto_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_plugins_proto_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_plugins_proto_plugin_proto_goTypes = []any{
 	(Outcome_Kind)(0),           // 0: tenantry.plugin.v1.Outcome.Kind
 	(*DescribeRequest)(nil),     // 1: tenantry.plugin.v1.DescribeRequest
@@ -576,25 +590,27 @@ var file_plugins_proto_plugin_proto_goTypes = []any{
 	(*Budget)(nil),              // 4: tenantry.plugin.v1.Budget
 	(*Connection)(nil),          // 5: tenantry.plugin.v1.Connection
 	(*Outcome)(nil),             // 6: tenantry.plugin.v1.Outcome
-	nil,                         // 7: tenantry.plugin.v1.Connection.SettingsEntry
-	nil,                         // 8: tenantry.plugin.v1.Connection.SecretsEntry
-	(*durationpb.Duration)(nil), // 9: google.protobuf.Duration
+	nil,                         // 7: tenantry.plugin.v1.Budget.CostsEntry
+	nil,                         // 8: tenantry.plugin.v1.Connection.SettingsEntry
+	nil,                         // 9: tenantry.plugin.v1.Connection.SecretsEntry
+	(*durationpb.Duration)(nil), // 10: google.protobuf.Duration
 }
 var file_plugins_proto_plugin_proto_depIdxs = []int32{
-	3, // 0: tenantry.plugin.v1.Description.fields:type_name -> tenantry.plugin.v1.Field
-	4, // 1: tenantry.plugin.v1.Description.budgets:type_name -> tenantry.plugin.v1.Budget
-	9, // 2: tenantry.plugin.v1.Budget.window:type_name -> google.protobuf.Duration
-	7, // 3: tenantry.plugin.v1.Connection.settings:type_name -> tenantry.plugin.v1.Connection.SettingsEntry
-	8, // 4: tenantry.plugin.v1.Connection.secrets:type_name -> tenantry.plugin.v1.Connection.SecretsEntry
-	0, // 5: tenantry.plugin.v1.Outcome.kind:type_name -> tenantry.plugin.v1.Outcome.Kind
-	9, // 6: tenantry.plugin.v1.Outcome.retry_after:type_name -> google.protobuf.Duration
-	1, // 7: tenantry.plugin.v1.Plugin.Describe:input_type -> tenantry.plugin.v1.DescribeRequest
-	2, // 8: tenantry.plugin.v1.Plugin.Describe:output_type -> tenantry.plugin.v1.Description
-	8, // [8:9] is the sub-list for method output_type
-	7, // [7:8] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	3,  // 0: tenantry.plugin.v1.Description.fields:type_name -> tenantry.plugin.v1.Field
+	4,  // 1: tenantry.plugin.v1.Description.budgets:type_name -> tenantry.plugin.v1.Budget
+	10, // 2: tenantry.plugin.v1.Budget.window:type_name -> google.protobuf.Duration
+	7,  // 3: tenantry.plugin.v1.Budget.costs:type_name -> tenantry.plugin.v1.Budget.CostsEntry
+	8,  // 4: tenantry.plugin.v1.Connection.settings:type_name -> tenantry.plugin.v1.Connection.SettingsEntry
+	9,  // 5: tenantry.plugin.v1.Connection.secrets:type_name -> tenantry.plugin.v1.Connection.SecretsEntry
+	0,  // 6: tenantry.plugin.v1.Outcome.kind:type_name -> tenantry.plugin.v1.Outcome.Kind
+	10, // 7: tenantry.plugin.v1.Outcome.retry_after:type_name -> google.protobuf.Duration
+	1,  // 8: tenantry.plugin.v1.Plugin.Describe:input_type -> tenantry.plugin.v1.DescribeRequest
+	2,  // 9: tenantry.plugin.v1.Plugin.Describe:output_type -> tenantry.plugin.v1.Description
+	9,  // [9:10] is the sub-list for method output_type
+	8,  // [8:9] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_plugins_proto_plugin_proto_init() }
@@ -608,7 +624,7 @@ func file_plugins_proto_plugin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plugins_proto_plugin_proto_rawDesc), len(file_plugins_proto_plugin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -23,9 +23,10 @@ type (
 		Account  bool   `json:"account"`
 	}
 	budgetDoc struct {
-		Key           string  `json:"key"`
-		Limit         int     `json:"limit"`
-		WindowSeconds float64 `json:"window_seconds"`
+		Key           string         `json:"key"`
+		Limit         int            `json:"limit"`
+		WindowSeconds float64        `json:"window_seconds"`
+		Costs         map[string]int `json:"costs,omitempty"`
 	}
 )
 
@@ -41,7 +42,7 @@ func descriptionJSON(d Description) descriptionDoc {
 		doc.Fields = append(doc.Fields, fieldDoc(f))
 	}
 	for _, b := range d.Budgets {
-		doc.Budgets = append(doc.Budgets, budgetDoc{Key: b.Key, Limit: b.Limit, WindowSeconds: b.Window.Seconds()})
+		doc.Budgets = append(doc.Budgets, budgetDoc{Key: b.Key, Limit: b.Limit, WindowSeconds: b.Window.Seconds(), Costs: b.Costs})
 	}
 	return doc
 }

@@ -24,7 +24,9 @@ func descriptionOut(d Description) *proto.Description {
 		out.Fields = append(out.Fields, &proto.Field{Name: f.Name, Secret: f.Secret, Required: f.Required, Default: f.Default, Help: f.Help, Account: f.Account})
 	}
 	for _, b := range d.Budgets {
-		out.Budgets = append(out.Budgets, &proto.Budget{Key: b.Key, Limit: int64(b.Limit), Window: durationpb.New(b.Window)})
+		out.Budgets = append(out.Budgets, &proto.Budget{
+			Key: b.Key, Limit: int64(b.Limit), Window: durationpb.New(b.Window), Costs: numbers[int, int64](b.Costs),
+		})
 	}
 	return out
 }
@@ -42,7 +44,9 @@ func descriptionIn(d *proto.Description) Description {
 		in.Fields = append(in.Fields, Field{Name: f.GetName(), Secret: f.GetSecret(), Required: f.GetRequired(), Default: f.GetDefault(), Help: f.GetHelp(), Account: f.GetAccount()})
 	}
 	for _, b := range d.GetBudgets() {
-		in.Budgets = append(in.Budgets, Budget{Key: b.GetKey(), Limit: int(b.GetLimit()), Window: b.GetWindow().AsDuration()})
+		in.Budgets = append(in.Budgets, Budget{
+			Key: b.GetKey(), Limit: int(b.GetLimit()), Window: b.GetWindow().AsDuration(), Costs: numbers[int64, int](b.GetCosts()),
+		})
 	}
 	return in
 }
@@ -72,4 +76,17 @@ func each[A, B any](list []A, convert func(A) B) []B {
 		out[i] = convert(a)
 	}
 	return out
+}
+
+// numbers turns the numbers of a map into another type of number; there is no
+// map of none.
+func numbers[F, T int | int64](from map[string]F) map[string]T {
+	if len(from) == 0 {
+		return nil
+	}
+	to := make(map[string]T, len(from))
+	for name, n := range from {
+		to[name] = T(n)
+	}
+	return to
 }

@@ -54,7 +54,14 @@ type Budget struct {
 	Key    string
 	Limit  int
 	Window time.Duration
+	// Costs is what one call of an operation (DNS: "check", "zone",
+	// "records", "apply") counts, where that is not 1: the requests that it
+	// makes as a rule.
+	Costs map[string]int
 }
+
+// Cost is what one call of an operation counts.
+func (b Budget) Cost(operation string) int { return max(b.Costs[operation], 1) }
 
 // Connection carries settings and secrets with each call. They live no longer
 // than the call.

@@ -126,6 +126,11 @@ func fill(v reflect.Value, at string) {
 		for i := range 2 {
 			fill(v.Index(i), fmt.Sprintf("%s[%d]", at, i))
 		}
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		one := reflect.New(v.Type().Elem()).Elem()
+		fill(one, at+"[]")
+		v.SetMapIndex(reflect.ValueOf(at), one)
 	case reflect.Struct:
 		for i := range v.NumField() {
 			fill(v.Field(i), at+"."+v.Type().Field(i).Name)
