@@ -12,9 +12,9 @@ func (l look) autodiscover(want Record) verdict {
 	case len(targets) == 1 && sameName(targets[0], want.Content):
 		return preserve(ReasonPresent).seeing(targets)
 	case len(all) == 0:
-		return create(want.value())
+		return create(want.Value())
 	case l.allOurs(Autodiscover, all):
-		return update(ReasonOwnSuperseded, targets, want.value()).seeing(all)
+		return update(ReasonOwnSuperseded, targets, want.Value()).seeing(all)
 	default:
 		return conflict(ReasonAutodiscoverTaken).seeing(all)
 	}

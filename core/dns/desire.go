@@ -102,8 +102,8 @@ func within(name, domain string) bool {
 	return sameName(name, domain) || strings.HasSuffix(referred(name), "."+referred(domain))
 }
 
-// value is a record's content as an RRSet holds it.
-func (r Record) value() string {
+// Value is a record's content as an RRSet holds it.
+func (r Record) Value() string {
 	switch r.Type {
 	case MX:
 		return mxValue(r.Preference, r.Content)

@@ -21,7 +21,7 @@ func (l look) selectorAt(want Desired) verdict {
 	case len(others) > 0:
 		return blocked(ReasonDKIMText).seeing(others)
 	default:
-		return create(want.value())
+		return create(want.Value())
 	}
 }
 
@@ -32,13 +32,13 @@ func (l look) selectorTaken(want Desired, targets []string) verdict {
 		return blocked(ReasonDKIMTaken)
 	}
 	if l.allOurs(want.Purpose, targets) {
-		return update(ReasonOwnSuperseded, targets, want.value())
+		return update(ReasonOwnSuperseded, targets, want.Value())
 	}
 	switch signingTenant(targets[0]) {
 	case "":
 		return blocked(ReasonDKIMTaken)
 	case signingTenant(want.Content):
-		return update(ReasonDKIMMigration, targets, want.value())
+		return update(ReasonDKIMMigration, targets, want.Value())
 	default:
 		return blocked(ReasonDKIMOtherTenant)
 	}

@@ -53,7 +53,7 @@ func (l look) policy(want Record) verdict {
 	case len(delegation) > 0:
 		return conflict(ReasonDMARCDelegated).seeing(delegation)
 	default:
-		return create(want.value())
+		return create(want.Value())
 	}
 }
 

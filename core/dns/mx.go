@@ -92,9 +92,9 @@ func (l look) settleExchanges(x exchanges, want Record) verdict {
 	case len(x.stale) > 0:
 		return superseded(x, want)
 	case len(x.desired) == 0:
-		return create(want.value())
+		return create(want.Value())
 	default:
-		return preserve(ReasonPresent).noting(!slices.Contains(x.desired, want.value()), NoteMXPreference)
+		return preserve(ReasonPresent).noting(!slices.Contains(x.desired, want.Value()), NoteMXPreference)
 	}
 }
 
@@ -106,5 +106,5 @@ func superseded(x exchanges, want Record) verdict {
 	if len(x.desired) > 0 {
 		return update(why, x.stale)
 	}
-	return update(why, x.stale, want.value())
+	return update(why, x.stale, want.Value())
 }

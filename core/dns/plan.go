@@ -112,7 +112,7 @@ func (p *Plan) add(want Desired, v verdict) {
 	item := Item{Purpose: want.Purpose, Action: v.action, Type: want.Type, Name: want.Name, Observed: v.observed,
 		Reason: v.reason, Notes: v.notes, Blocking: v.blocking}
 	if want.Content != "" {
-		item.Desired = want.value()
+		item.Desired = want.Value()
 	}
 	if len(v.add) == 1 {
 		item.Desired = v.add[0]
