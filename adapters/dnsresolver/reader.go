@@ -82,7 +82,7 @@ func New(o Options) *Reader {
 
 // Read implements ports.DNSReader. Reads of one domain at the same time are
 // made once.
-func (r *Reader) Read(ctx context.Context, name string) (dns.Sight, error) {
+func (r *Reader) Read(ctx context.Context, name string, _ ...dns.Desired) (dns.Sight, error) {
 	sight, err := r.flights.do(ctx, normalise(name), r.timeout, r.read)
 	if err == nil {
 		ports.NoteAnswered(ctx)

@@ -51,7 +51,7 @@ func (d *DNS) Reads() int {
 }
 
 // Read implements ports.DNSReader.
-func (d *DNS) Read(ctx context.Context, name string) (dns.Sight, error) {
+func (d *DNS) Read(ctx context.Context, name string, wanted ...dns.Desired) (dns.Sight, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.reads++
@@ -74,6 +74,7 @@ func (d *DNS) Read(ctx context.Context, name string) (dns.Sight, error) {
 		s.Delegation = append(s.Delegation, name)
 		s.Servers = append(s.Servers, dns.Server{Name: name, State: dns.ServerOK, Agrees: true})
 	}
+	s.Beyond = d.beyond(s.Needs(wanted))
 	return s, nil
 }
 

@@ -174,9 +174,10 @@ func Seen(d domain.Domain, s dns.Sight, now time.Time) domain.Domain {
 	return d
 }
 
-// Sight reads a domain's DNS with a deadline of its own.
-func Sight(ctx context.Context, reader ports.DNSReader, name string) (dns.Sight, error) {
+// Sight reads a domain's DNS, with what the wanted records need to be decided
+// on, with a deadline of its own.
+func Sight(ctx context.Context, reader ports.DNSReader, name string, wanted ...dns.Desired) (dns.Sight, error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
-	return reader.Read(ctx, name)
+	return reader.Read(ctx, name, wanted...)
 }

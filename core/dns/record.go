@@ -16,6 +16,8 @@ const (
 	CNAME Type = "CNAME"
 	NS    Type = "NS"
 	SOA   Type = "SOA"
+	A     Type = "A"
+	AAAA  Type = "AAAA"
 )
 
 // Record is one record that the mail platform asks for.

@@ -5,6 +5,7 @@ package contract
 import (
 	"context"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -294,8 +295,8 @@ type brokenReader struct {
 	change func(*dns.Sight)
 }
 
-func (b brokenReader) Read(ctx context.Context, name string) (dns.Sight, error) {
-	s, err := b.DNSReader.Read(ctx, name)
+func (b brokenReader) Read(ctx context.Context, name string, wanted ...dns.Desired) (dns.Sight, error) {
+	s, err := b.DNSReader.Read(ctx, name, wanted...)
 	b.change(&s)
 	return s, err
 }
@@ -316,7 +317,14 @@ func TestDNSSuiteNoticesBrokenPromises(t *testing.T) {
 				}
 			}
 		},
-		"the name as the zone": func(s *dns.Sight) { s.Zone = s.Domain },
+		"the name as the zone":  func(s *dns.Sight) { s.Zone = s.Domain },
+		"no delegation":         func(s *dns.Sight) { s.Delegation = nil },
+		"nobody agrees":         func(s *dns.Sight) { s.Servers = slices.Clone(s.Servers); s.Servers[0].Agrees = false },
+		"no SPF tree":           func(s *dns.Sight) { s.Beyond.SPF = nil },
+		"no DMARC from above":   func(s *dns.Sight) { s.Beyond.Above = nil },
+		"no exchanges":          func(s *dns.Sight) { s.Beyond.Exchanges = nil },
+		"no keys":               func(s *dns.Sight) { s.Beyond.Keys = nil },
+		"what nobody asked for": func(s *dns.Sight) { s.Beyond.Above = map[string][]string{"_dmarc.test": nil} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, c := range dnsChecks {

@@ -4,6 +4,7 @@ package contract
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -43,8 +44,11 @@ var dnsChecks = []dnsCheck{
 			dns.Record{Type: dns.CNAME, Name: "autodiscover." + zone, Content: "autodiscover.outlook.com", TTL: 300},
 		)
 		s := read(t, w, zone)
-		if !s.Complete || s.Zone != zone || s.Domain != zone || s.At.IsZero() || len(s.Servers) == 0 {
+		if !s.Complete || s.Zone != zone || s.Domain != zone || s.At.IsZero() {
 			t.Fatalf("got %+v, want a complete read", s)
+		}
+		if len(s.Delegation) == 0 || s.Asked() < len(s.Delegation) || s.Agreeing() != s.Asked() {
+			t.Fatalf("delegated to %v, %+v", s.Delegation, s.Servers)
 		}
 		shows(t, s, zone, dns.MX, "10 mail.example.net")
 		shows(t, s, "_dmarc."+zone, dns.TXT, "v=DMARC1; p=none")
@@ -82,6 +86,47 @@ var dnsChecks = []dnsCheck{
 		}
 		shows(t, s, "mail."+zone, dns.TXT, "below")
 	}},
+	{"what wanted records depend on is looked at", func(t testing.TB, w DNSWorld) {
+		zone := w.NewZone(t)
+		below := "mail." + zone
+		w.Publish(t, zone,
+			dns.Record{Type: dns.MX, Name: below, Content: "alias." + zone, Preference: 10, TTL: 300},
+			dns.Record{Type: dns.MX, Name: below, Content: "nowhere." + zone, Preference: 10, TTL: 300},
+			dns.Record{Type: dns.CNAME, Name: "alias." + zone, Content: "nowhere." + zone, TTL: 300},
+			dns.Record{Type: dns.TXT, Name: "nowhere." + zone, Content: "no address", TTL: 300},
+			dns.Record{Type: dns.TXT, Name: below, Content: "v=spf1 include:one." + zone + " -all", TTL: 300},
+			dns.Record{Type: dns.TXT, Name: "one." + zone, Content: "v=spf1 include:two." + zone + " -all", TTL: 300},
+			dns.Record{Type: dns.TXT, Name: "two." + zone, Content: "v=spf1 -all", TTL: 300},
+			dns.Record{Type: dns.TXT, Name: "_dmarc." + zone, Content: "v=DMARC1; p=reject", TTL: 300},
+			dns.Record{Type: dns.TXT, Name: "selector1._domainkey." + below, Content: "v=DKIM1; p=abc", TTL: 300},
+			dns.Record{Type: dns.TXT, Name: "key." + zone, Content: "v=DKIM1; p=abc", TTL: 300},
+		)
+		wanted := dns.Desire(below, dns.Offer{
+			Service: []dns.Record{{Type: dns.TXT, Name: below, Content: "v=spf1 include:three." + zone + " -all"}},
+			Signing: dns.Signing{Selector1: dns.Record{Type: dns.CNAME, Name: "selector1._domainkey." + below, Content: "key." + zone}},
+		})
+		s := read(t, w, below, wanted...)
+		if !s.Complete {
+			t.Fatalf("got %+v, want a complete read", s)
+		}
+		finds(t, s.Beyond.SPF, "one."+zone, "v=spf1 include:two."+zone+" -all")
+		finds(t, s.Beyond.SPF, "two."+zone, "v=spf1 -all")
+		finds(t, s.Beyond.SPF, "three."+zone)
+		finds(t, s.Beyond.Above, "_dmarc."+zone, "v=DMARC1; p=reject")
+		finds(t, s.Beyond.Keys, "key."+zone, "v=DKIM1; p=abc")
+		want := map[string]dns.Exchange{"alias." + zone: dns.ExchangeAlias, "nowhere." + zone: dns.ExchangeNowhere}
+		if !maps.Equal(s.Beyond.Exchanges, want) {
+			t.Fatalf("exchanges %v, want %v", s.Beyond.Exchanges, want)
+		}
+	}},
+	{"without wanted records nothing else is looked at", func(t testing.TB, w DNSWorld) {
+		zone := w.NewZone(t)
+		w.Publish(t, zone, dns.Record{Type: dns.MX, Name: zone, Content: "nowhere." + zone, Preference: 10, TTL: 300})
+		b := read(t, w, zone).Beyond
+		if len(b.SPF)+len(b.Above)+len(b.Exchanges)+len(b.Keys) > 0 {
+			t.Fatalf("got %+v", b)
+		}
+	}},
 	{"each read is fresh", func(t testing.TB, w DNSWorld) {
 		zone := w.NewZone(t)
 		w.Publish(t, zone)
@@ -105,11 +150,19 @@ var dnsChecks = []dnsCheck{
 	}},
 }
 
-func read(t testing.TB, w DNSWorld, name string) dns.Sight {
+func read(t testing.TB, w DNSWorld, name string, wanted ...dns.Desired) dns.Sight {
 	t.Helper()
-	s, err := w.Reader().Read(call(t), name)
+	s, err := w.Reader().Read(call(t), name, wanted...)
 	must(t, "read", err)
 	return s
+}
+
+// finds checks the texts at a name that was looked at.
+func finds(t testing.TB, all map[string][]string, name string, want ...string) {
+	t.Helper()
+	if got, asked := all[name]; !asked || !slices.Equal(got, want) {
+		t.Fatalf("%s shows %q (looked at: %v), want %q", name, got, asked, want)
+	}
 }
 
 // shows checks the values of one record set, in any order.
