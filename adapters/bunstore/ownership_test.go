@@ -34,6 +34,8 @@ var unowned = map[string]string{
 	`WHERE (k.hash = $1) AND (k.revoked_at IS NULL)`:                      "the key is what tells the account",
 	`WHERE (h.guid = '') AND (t.managed)`:                                 "the operator's command withdraws a tenant from whoever holds it",
 	`FROM "audit_events" AS "e" WHERE (e.created_at >= '') ORDER BY`:      "the operator's command lists the acts on all accounts",
+	`FROM "dns_connections" AS "dc" ORDER BY "dc"."created_at"`:           "the operator's command lists all DNS connections",
+	`FROM "dns_connections" AS "dc" WHERE (dc.id = '')`:                   "the operator's command names a DNS connection alone",
 	`DELETE FROM "connect_flows" AS "f" WHERE (expires_at < '')`:          "expired flows of all accounts are swept",
 	`DELETE FROM "idempotency_keys" AS "i" WHERE ((account_id, key_hash)`: "expired keys of all accounts are swept",
 }

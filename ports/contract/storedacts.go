@@ -75,14 +75,22 @@ var operatorsActs = []struct {
 		must(t, "withdraw", err)
 	}, []audit.Action{audit.AssignTenant, audit.WithdrawTenant},
 		map[string]string{"tenant_id": string(guid(1)), "tenant_name": "", "tenant_domain": "", "managed": "true"}},
+	{"add and remove DNS connection", func(t testing.TB, s Stores, owner access.AccountID) {
+		c := addDNSConnection(t, s, owner, 1)
+		must(t, "save test", s.SaveDNSConnectionTest(t.Context(), c)) // looking is no act
+		_, err := s.RemoveDNSConnection(t.Context(), c.ID)
+		must(t, "remove", err)
+	}, []audit.Action{audit.AddDNSConnection, audit.RemoveDNSConnection},
+		map[string]string{"connection_id": dnsConnectionID(1), "provider": "cloudflare", "name": hostile}},
 	{"close", func(t testing.TB, s Stores, owner access.AccountID) {
 		newKey(t, s, owner, 1)
+		addDNSConnection(t, s, owner, 1)
 		attach(t, s, owner, 1) // the account's own act
 		for range 2 {
 			closeAccount(t, s, owner)
 		}
-	}, []audit.Action{audit.CreateKey, audit.ReleaseTenant, audit.RevokeKey, audit.CloseAccount},
-		map[string]string{"email": "ann@example.test", "plan": "complete", "keys_revoked": "1", "tenants_released": "1", "dns_connections_removed": "0"}},
+	}, []audit.Action{audit.CreateKey, audit.AddDNSConnection, audit.ReleaseTenant, audit.RevokeKey, audit.RemoveDNSConnection, audit.CloseAccount},
+		map[string]string{"email": "ann@example.test", "plan": "complete", "keys_revoked": "1", "tenants_released": "1", "dns_connections_removed": "1"}},
 	{"what callers do", func(t testing.TB, s Stores, owner access.AccountID) {
 		must(t, "rotate", s.RotateKey(t.Context(), owner, newKey(t, s, owner, 1).ID, key(owner, 2)))
 		attach(t, s, owner, 1)

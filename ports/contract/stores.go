@@ -29,6 +29,8 @@ type Stores interface {
 	ports.Domains
 	ports.MailboxStore
 	ports.ConnectFlows
+	ports.DNSConnections
+	ports.DNSWrites
 	ports.Audit
 	ports.Idempotency
 }
@@ -79,6 +81,14 @@ func MailboxStore(t *testing.T, open func(testing.TB) Stores) {
 
 // ConnectFlows runs the contract of ports.ConnectFlows.
 func ConnectFlows(t *testing.T, open func(testing.TB) Stores) { runStores(t, open, flowChecks) }
+
+// DNSConnections runs the contract of ports.DNSConnections.
+func DNSConnections(t *testing.T, open func(testing.TB) Stores) {
+	runStores(t, open, dnsConnectionChecks)
+}
+
+// DNSWrites runs the contract of ports.DNSWrites.
+func DNSWrites(t *testing.T, open func(testing.TB) Stores) { runStores(t, open, dnsWriteChecks) }
 
 // Audit runs the contract of ports.Audit. open returns an empty store for
 // Operator.

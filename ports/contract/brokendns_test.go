@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/dnsconnection"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// Each of these breaks one promise of ports.DNSConnections or ports.DNSWrites.
+type (
+	anybodysDNS     struct{ Stores } // finds foreign connections
+	youngestDNS     struct{ Stores }
+	undeadDNS       struct{ Stores } // keeps what was removed
+	staleDNSTest    struct{ Stores }
+	toldTwiceDNS    struct{ Stores } // every remover wins
+	textualDNS      struct{ Stores } // bends bytes that are no text
+	firstWriteStays struct{ Stores }
+	strangersWrite  struct{ Stores }
+	purposeless     struct{ Stores }
+	closedKeepsDNS  struct{ Stores }
+)
+
+func (b anybodysDNS) DNSConnection(ctx context.Context, _ access.AccountID, id string) (dnsconnection.Connection, []byte, error) {
+	return b.Stores.DNSConnection(ctx, "", id)
+}
+
+func (b youngestDNS) DNSConnections(ctx context.Context, owner access.AccountID) ([]dnsconnection.Connection, error) {
+	all, err := b.Stores.DNSConnections(ctx, owner)
+	slices.Reverse(all)
+	return all, err
+}
+
+func (b undeadDNS) RemoveDNSConnection(ctx context.Context, id string) (dnsconnection.Connection, error) {
+	c, _, err := b.DNSConnection(ctx, "", id)
+	return c, err
+}
+
+func (b staleDNSTest) SaveDNSConnectionTest(ctx context.Context, c dnsconnection.Connection) error {
+	before, _, err := b.DNSConnection(ctx, c.AccountID, c.ID)
+	if err == nil {
+		c.Status = before.Status
+	}
+	return b.Stores.SaveDNSConnectionTest(ctx, c)
+}
+
+func (b toldTwiceDNS) RemoveDNSConnection(ctx context.Context, id string) (dnsconnection.Connection, error) {
+	c, err := b.Stores.RemoveDNSConnection(ctx, id)
+	if err != nil && id == dnsConnectionID(1) {
+		return c, nil
+	}
+	return c, err
+}
+
+func (b textualDNS) SaveWritten(ctx context.Context, owner access.AccountID, domainID string, written []dns.Written) error {
+	written = slices.Clone(written)
+	for i, w := range written {
+		written[i].Value = strings.ToValidUTF8(w.Value, "?")
+	}
+	return b.Stores.SaveWritten(ctx, owner, domainID, written)
+}
+
+func (b firstWriteStays) SaveWritten(ctx context.Context, owner access.AccountID, domainID string, written []dns.Written) error {
+	before, err := b.Written(ctx, owner, domainID)
+	if err != nil {
+		return err
+	}
+	return b.Stores.SaveWritten(ctx, owner, domainID, append(slices.Clone(written), before...))
+}
+
+func (b strangersWrite) SaveWritten(ctx context.Context, owner access.AccountID, domainID string, written []dns.Written) error {
+	_ = b.Stores.SaveWritten(ctx, owner, domainID, written)
+	return nil
+}
+
+func (b purposeless) Written(ctx context.Context, owner access.AccountID, domainID string) ([]dns.Written, error) {
+	all, err := b.Stores.Written(ctx, owner, domainID)
+	for i := range all {
+		all[i].Purpose = dns.Sending
+	}
+	return all, err
+}
+
+// closedKeepsDNS does not count what it removes.
+func (b closedKeepsDNS) CloseAccount(ctx context.Context, id access.AccountID, now time.Time) (ports.Closing, error) {
+	done, err := b.Stores.CloseAccount(ctx, id, now)
+	done.DNSConnectionsRemoved = 0
+	return done, err
+}
+
+func TestDNSStoreSuitesNoticeBrokenPromises(t *testing.T) {
+	for name, b := range map[string]struct {
+		suite []storeCheck
+		spoil func(Stores) Stores
+	}{
+		"a foreign connection is found":     {dnsConnectionChecks, func(s Stores) Stores { return anybodysDNS{s} }},
+		"the youngest is listed first":      {dnsConnectionChecks, func(s Stores) Stores { return youngestDNS{s} }},
+		"a removed connection stays":        {dnsConnectionChecks, func(s Stores) Stores { return undeadDNS{s} }},
+		"a test leaves the status":          {dnsConnectionChecks, func(s Stores) Stores { return staleDNSTest{s} }},
+		"everybody removed it":              {dnsConnectionChecks, func(s Stores) Stores { return toldTwiceDNS{s} }},
+		"closing does not count":            {dnsConnectionChecks, func(s Stores) Stores { return closedKeepsDNS{s} }},
+		"values are made text":              {dnsWriteChecks, func(s Stores) Stores { return textualDNS{s} }},
+		"the first write is kept":           {dnsWriteChecks, func(s Stores) Stores { return firstWriteStays{s} }},
+		"a foreign write seems to be there": {dnsWriteChecks, func(s Stores) Stores { return strangersWrite{s} }},
+		"purposes are lost":                 {dnsWriteChecks, func(s Stores) Stores { return purposeless{s} }},
+	} {
+		t.Run(name, func(t *testing.T) { notices(t, b.suite, b.spoil) })
+	}
+}
