@@ -41,16 +41,17 @@ func (s *Service) Survey(ctx context.Context, owner access.AccountID, domainID s
 	if d, err = s.learn(ctx, owner, d); err != nil {
 		return Survey{}, err
 	}
-	sight, err := settling.Sight(ctx, s.DNS, d.Name)
+	offer := dns.Offer{Verification: d.Verification, Service: d.Service, Signing: d.Signing}
+	sight, err := settling.Sight(ctx, s.DNS, d.Name, dns.Desire(d.Name, offer)...)
 	if err != nil {
 		return Survey{}, fault.ProviderTimeout.With("the DNS could not be read in time")
 	}
-	return s.plan(ctx, owner, d, sight)
+	return s.plan(ctx, owner, d, offer, sight)
 }
 
 // plan decides from what the world sees, and from the provider's own list where
 // the account reaches it: servers flatten, proxy and fill in from wildcards.
-func (s *Service) plan(ctx context.Context, owner access.AccountID, d domain.Domain, sight dns.Sight) (Survey, error) {
+func (s *Service) plan(ctx context.Context, owner access.AccountID, d domain.Domain, offer dns.Offer, sight dns.Sight) (Survey, error) {
 	ours, err := s.Writes.Written(ctx, owner, d.ID)
 	if err != nil {
 		return Survey{}, err
@@ -59,6 +60,5 @@ func (s *Service) plan(ctx context.Context, owner access.AccountID, d domain.Dom
 	if err != nil {
 		return Survey{}, err
 	}
-	offer := dns.Offer{Verification: d.Verification, Service: d.Service, Signing: d.Signing}
 	return Survey{Domain: d, Sight: seen, Holder: holder, Plan: dns.NewPlan(offer, seen, ours)}, nil
 }

@@ -27,8 +27,8 @@ func ReadStatus(s Sight, verification []Record, signing Signing) Status {
 	selector1, selector2 := ReadSelectors(s, signing)
 	return Status{
 		MX:               preferredMX(s.values(s.Domain, MX)),
-		SPF:              first(s.values(s.Domain, TXT), isSPF),
-		DMARC:            first(s.values("_dmarc."+s.Domain, TXT), isDMARC),
+		SPF:              Shown(first(s.values(s.Domain, TXT), isSPF)),
+		DMARC:            Shown(first(s.values("_dmarc."+s.Domain, TXT), isDMARC)),
 		DKIM:             dkim(selector1, selector2),
 		VerificationSeen: slices.ContainsFunc(verification, s.shows),
 	}

@@ -2,6 +2,11 @@
 
 package dns
 
+import (
+	"maps"
+	"slices"
+)
+
 // Reason says, as a stable word, why an item of a plan is what it is.
 type Reason string
 
@@ -67,6 +72,40 @@ const (
 
 // Explain says a reason in a sentence for the domain's owner.
 func (r Reason) Explain() string { return sentences[r] }
+
+// Explain says a note in a sentence for the domain's owner.
+func (n Note) Explain() string { return remarks[n] }
+
+// Explain says in sentences why an item is what it is, and what to know of it.
+func (i Item) Explain() string {
+	all := i.Reason.Explain()
+	for _, n := range i.Notes {
+		all += " " + n.Explain()
+	}
+	return all
+}
+
+// Reasons are all reasons that an item may have, by name.
+func Reasons() []Reason { return slices.Sorted(maps.Keys(sentences)) }
+
+// Notes are all notes that an item may have, by name.
+func Notes() []Note { return slices.Sorted(maps.Keys(remarks)) }
+
+var remarks = map[Note]string{
+	NoteWildcard:        "A wildcard answers for this name until the record is there; then it no longer does.",
+	NoteTXTLarge:        "The texts at this name come to more than 8192 octets, which some DNS providers do not take.",
+	NoteMXPreference:    "Its preference is another than the mail platform's, which does no harm.",
+	NoteSPFNearLimit:    "It needs nine or ten of the ten DNS look-ups that receivers make.",
+	NoteSPFVoid:         "More than two of the names in it do not exist, which some receivers take as an error.",
+	NoteSPFBroken:       "It refers to a name that has no valid SPF record, which receivers may take as an error.",
+	NoteSPFLong:         "It is longer than 450 octets, which some receivers do not get in one packet.",
+	NoteSPFPtr:          "It uses ptr, which is slow and discouraged.",
+	NoteSPFNeutral:      "It ends with ?all, which says nothing about other senders.",
+	NoteSPFPermissive:   "It lets everyone send (+all).",
+	NoteSPFUnknown:      "A name in it did not answer, so its look-ups could not be counted.",
+	NoteDMARCStrict:     "Its policy is strict: mail that is sent before DKIM is enabled may be refused.",
+	NoteDMARCUnenforced: "It has no valid policy, so receivers treat it as p=none.",
+}
 
 var sentences = map[Reason]string{
 	ReasonMissing:           "The record does not exist yet.",
