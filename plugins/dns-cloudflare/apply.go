@@ -49,7 +49,7 @@ func (p *provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Chang
 	if err != nil {
 		return nil, err
 	}
-	open, err := dns.Outstanding(now, changes)
+	open, err := dns.Outstanding(served(zone, now), changes)
 	if err != nil {
 		return nil, err
 	}
@@ -63,6 +63,13 @@ func (p *provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Chang
 		done = append(done, dns.Find(now, c.After.Name, c.After.Type))
 	}
 	return done, nil
+}
+
+// served are the sets without a CNAME at the apex, which Cloudflare always
+// flattens: what it answers there are addresses, and other records may stand
+// beside them.
+func served(zone dns.Zone, sets []dns.RRSet) []dns.RRSet {
+	return slices.DeleteFunc(slices.Clone(sets), func(s dns.RRSet) bool { return s.Type == dns.CNAME && s.Name == zone.Name })
 }
 
 // write sends the batch and reads back what it made. When Cloudflare says that

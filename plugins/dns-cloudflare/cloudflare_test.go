@@ -112,6 +112,31 @@ func TestWhatTheOwnerSetStays(t *testing.T) {
 	}
 }
 
+// A CNAME at the apex is flattened, so mail records may stand beside it; those
+// below it may not.
+func TestAnAliasAtTheApexIsNoNeighbour(t *testing.T) {
+	w := newWorld(t)
+	zone := w.NewZone(t)
+	alias := dns.RRSet{Name: zone, Type: dns.CNAME, TTL: 300, Values: []string{"pages.example"}}
+	w.Put(t, zone, alias)
+	w.Put(t, zone, dns.RRSet{Name: "k." + zone, Type: dns.CNAME, TTL: 300, Values: []string{"target.example"}})
+	p := w.Provider()
+	z, err := p.Zone(t.Context(), zone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Apply(t.Context(), z, []dns.Change{{Before: text(zone), After: text(zone, "x")}}); err != nil {
+		t.Errorf("beside the apex's alias: %v", err)
+	}
+	if _, err := p.Apply(t.Context(), z, []dns.Change{{Before: text("k." + zone), After: text("k."+zone, "x")}}); !dns.IsChanged(err) {
+		t.Errorf("beside another alias: %v", err)
+	}
+	now, err := p.Records(t.Context(), z)
+	if err != nil || !dns.Find(now, zone, dns.CNAME).Same(alias) || len(now) != 3 {
+		t.Errorf("the zone holds %+v, %v", now, err)
+	}
+}
+
 func TestAZoneThatIsNotActiveIsIdle(t *testing.T) {
 	w := newWorld(t)
 	zone := w.NewZone(t)

@@ -225,7 +225,7 @@ func (t *transaction) add(r record) error {
 		return refusal{9021, "Invalid TTL."}
 	}
 	for _, other := range t.records {
-		switch same := other.Name == r.Name; {
+		switch same := other.Name == r.Name && !t.flattened(r, other); {
 		case same && r.Type == "CNAME" && other.Type != "NS":
 			return refusal{81053, "An A, AAAA, or CNAME record with that host already exists."}
 		case same && other.Type == "CNAME":
@@ -236,6 +236,13 @@ func (t *transaction) add(r record) error {
 	}
 	t.records = append(t.records, r)
 	return nil
+}
+
+// flattened reports whether one of two records is a CNAME at the apex, beside
+// which everything but addresses may stand.
+func (t *transaction) flattened(r, other record) bool {
+	alone := []string{"A", "AAAA", "CNAME"}
+	return r.Name == t.zone && slices.Contains(alone, r.Type) != slices.Contains(alone, other.Type)
 }
 
 func preference(r record) int {
