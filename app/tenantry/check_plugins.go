@@ -47,6 +47,9 @@ func sick(host *pluginhost.Host, name, dir string, err error) finding {
 		}
 	}
 	fix := fmt.Sprintf("run its binary in %s by hand with `describe`: it says why it does not start", dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		fix = "put the file back: it came with this version of tenantry, or from the plugin's author"
+	}
 	var o *outcome.Error
 	if errors.As(err, &o) && o.Cause == "plugin_checksum" {
 		fix = "put the right file back, or, if you trust the new one: tenantry plugin add --plugin-dir " + dir + " FILE"

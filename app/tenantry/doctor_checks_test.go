@@ -59,6 +59,7 @@ func TestDoctorNamesWhatIsBroken(t *testing.T) {
 		{"public_url", "this machine", []string{"TENANTRY_PUBLIC_URL=https://127.0.0.1:8443"}, isWarning, "own address", "https://"},
 		{"plugins", "no catalog", []string{"TENANTRY_PLUGIN_DIR=" + t.TempDir()}, isFailed, "no plugin catalog", "tenantry plugin add"},
 		{"plugins", "another file", []string{"TENANTRY_PLUGIN_DIR=" + tamperedPlugins(t, p.rig.binary)}, isFailed, "SHA-256", "tenantry plugin add"},
+		{"plugins", "a file is gone", []string{"TENANTRY_PLUGIN_DIR=" + pluginsBut(t, p.rig.binary, "dns-cloudflare")}, isFailed, "cloudflare does not start: .*dns-cloudflare: no such file", "put the file back"},
 		{"mail_platform", "down", []string{provider("LOGIN_URL", "http://"+nobody)}, isFailed, "down or out of reach", "status page.*login_url"},
 		{"mail_platform", "wrong secret", []string{provider("CLIENT_SECRET_FILE", file(secret, 0o600))}, isFailed, `refuses our application: .*secret.* \(AADSTS7000215\)`, "credential"},
 		{"mail_platform", "another client", []string{provider("CLIENT_ID", "c0a8f7de-3b51-4d7e-9f55-7a2f0d6e1b90")}, isFailed, "refuses our application: .*client id", "client id"},

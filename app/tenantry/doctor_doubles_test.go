@@ -54,19 +54,27 @@ func copyWith(t *testing.T, path string, mode os.FileMode) string {
 	return fileWith(t, string(raw), mode)
 }
 
+// pluginsBut are the bundled plugins without one file, and their folder.
+func pluginsBut(t *testing.T, b built, file string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "plugins")
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(b.folder, "plugins"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, file)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // tamperedPlugins is a plugin folder in which a file is not the one that was
 // added.
 func tamperedPlugins(t *testing.T, b built) string {
 	t.Helper()
-	dir := t.TempDir()
-	catalog, err := os.ReadFile(filepath.Join(b.folder, "plugins", "catalog.json"))
-	if err != nil {
+	const file = "mail-microsoft365"
+	dir := pluginsBut(t, b, file)
+	if err := os.WriteFile(filepath.Join(dir, file), []byte("#!/bin/sh\nexit 0\n"), 0o755); err != nil {
 		t.Fatal(err)
-	}
-	for name, content := range map[string]string{"catalog.json": string(catalog), "mail-microsoft365": "#!/bin/sh\nexit 0\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o755); err != nil {
-			t.Fatal(err)
-		}
 	}
 	return dir
 }

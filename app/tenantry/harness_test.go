@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -27,8 +28,8 @@ import (
 type built struct{ folder, binary string }
 
 var (
-	release    = sync.OnceValues(func() (built, error) { return build("release") })
-	failpoints = sync.OnceValues(func() (built, error) { return build("failpoints", "-tags", "failpoints") })
+	release    = sync.OnceValues(func() (built, error) { return buildIn(".", "release") })
+	failpoints = sync.OnceValues(buildFailpoints)
 	scratch    string
 )
 
@@ -52,26 +53,66 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// build makes what `make build` makes, in a folder of its own.
-func build(name string, flags ...string) (built, error) { return buildIn(".", name, flags...) }
-
-// buildIn builds the source of which folder is the main package.
-func buildIn(folder, name string, flags ...string) (built, error) {
-	b := built{folder: filepath.Join(scratch, name)}
-	b.binary = filepath.Join(b.folder, "tenantry")
-	plugin := filepath.Join(b.folder, "plugins", "mail-microsoft365")
-	for _, args := range [][]string{
-		append(append([]string{"go", "build"}, flags...), "-o", b.binary, "."),
-		append(append([]string{"go", "build"}, flags...), "-o", plugin, "../../plugins/mail-microsoft365"),
-		{b.binary, "plugin", "add", "--plugin-dir", filepath.Dir(plugin), plugin},
-	} {
-		cmd := exec.Command(args[0], args[1:]...)
-		cmd.Dir = folder
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return b, fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, out)
-		}
+// buildIn makes what `make build` makes of the source of which folder is the
+// main package, in a folder of its own.
+func buildIn(folder, name string) (built, error) {
+	b := builtAs(name)
+	sources, err := filepath.Glob(filepath.Join(folder, "../../plugins/*/main.go"))
+	if err != nil {
+		return b, err
 	}
-	return b, nil
+	dir := filepath.Join(b.folder, "plugins")
+	plugins, add := []string{"build", "-o", dir + "/"}, []string{"plugin", "add", "--plugin-dir", dir}
+	for _, source := range sources {
+		name := filepath.Base(filepath.Dir(source))
+		plugins, add = append(plugins, "../../plugins/"+name), append(add, filepath.Join(dir, name))
+	}
+	return b, errors.Join(in(folder, "go", "build", "-o", b.binary, "."), in(folder, "go", plugins...), in(folder, b.binary, add...))
+}
+
+// buildFailpoints takes the plugins of the release, which hold no failpoints.
+func buildFailpoints() (built, error) {
+	b := builtAs("failpoints")
+	from, err := release()
+	if err != nil {
+		return b, err
+	}
+	return b, errors.Join(in(".", "go", "build", "-tags", "failpoints", "-o", b.binary, "."),
+		os.CopyFS(filepath.Join(b.folder, "plugins"), os.DirFS(filepath.Join(from.folder, "plugins"))))
+}
+
+func builtAs(name string) built {
+	folder := filepath.Join(scratch, name)
+	return built{folder, filepath.Join(folder, "tenantry")}
+}
+
+// in runs a program in a folder.
+func in(folder, program string, args ...string) error {
+	cmd := exec.Command(program, args...)
+	cmd.Dir = folder
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
+	}
+	return nil
+}
+
+// descriptions are what all bundled plugins say of themselves, one document after
+// the other.
+func descriptions(t *testing.T) []byte {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(binary(t, release).folder, "plugins", "*-*"))
+	if err != nil || len(files) < 4 {
+		t.Fatalf("%v: %v", files, err)
+	}
+	var all []byte
+	for _, file := range files {
+		one, err := exec.Command(file, "describe").Output()
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		all = append(all, one...)
+	}
+	return all
 }
 
 func binary(t *testing.T, make func() (built, error)) built {

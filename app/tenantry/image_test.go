@@ -118,9 +118,12 @@ func TestImage(t *testing.T) {
 		t.Errorf("the image says %v", s.said)
 	}
 	program := filepath.Join(s.root, "opt", "tenantry", "tenantry")
-	plugin := filepath.Join(s.root, "opt", "tenantry", "plugins", "mail-microsoft365")
-	for _, file := range []string{program, plugin} {
-		static(t, file)
+	static(t, program)
+	for _, plugin := range []string{"mail-microsoft365", "dns-cloudflare", "dns-powerdns", "dns-rfc2136"} {
+		static(t, filepath.Join(s.root, "opt", "tenantry", "plugins", plugin))
+	}
+	if out, err := exec.Command(program, "plugin", "verify", "--plugin-dir", filepath.Join(s.root, "opt", "tenantry", "plugins")).CombinedOutput(); err != nil || strings.Count(string(out), " ok ") != 4 {
+		t.Errorf("its plugins: %v %s", err, out)
 	}
 	for name, want := range map[string]fs.FileMode{
 		"tmp": 0o777 | fs.ModeSticky | fs.ModeDir, "data": 0o700 | fs.ModeDir, "opt/tenantry/tenantry": 0o755,

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -56,6 +57,7 @@ func TestWordsNoticesWrongOnes(t *testing.T) {
 	known := variables(t)
 	for name, want := range map[string]bool{
 		"TENANTRY_LISTEN": true, "TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET_FILE": true, "TENANTRY_PROVIDERS_MICROSOFT365_LOGIN_URL": true,
+		"TENANTRY_PROVIDERS_CLOUDFLARE_API_URL": true, "TENANTRY_PROVIDERS_CLOUDFLARE_API_TOKEN_FILE": false, // an account gives it
 		"TENANTRY_NOWHERE": false, "TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET": false, "TENANTRY_PROVIDERS_MICROSOFT365_NOWHERE": false,
 	} {
 		if known(name) != want {
@@ -160,25 +162,20 @@ func variables(t *testing.T) func(string) bool {
 			names = append(names, "TENANTRY_"+strings.ToUpper(field.Tag.Get("koanf")))
 		}
 	}
-	out, err := exec.Command(filepath.Join(binary(t, release).folder, "plugins", "mail-microsoft365"), "describe").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var about struct {
-		Fields []struct {
-			Name   string
-			Secret bool
+	for in := json.NewDecoder(bytes.NewReader(descriptions(t))); in.More(); {
+		var about pluginDoc
+		if err := in.Decode(&about); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if err := json.Unmarshal(out, &about); err != nil {
-		t.Fatal(err)
-	}
-	for _, field := range about.Fields {
-		name := "TENANTRY_PROVIDERS_MICROSOFT365_" + strings.ToUpper(field.Name)
-		if field.Secret {
-			name += "_FILE"
+		for _, field := range about.Fields {
+			name := variableName("providers." + about.Name + "." + field.Name)
+			if field.Secret {
+				name += "_FILE"
+			}
+			if !field.Account {
+				names = append(names, name)
+			}
 		}
-		names = append(names, name)
 	}
 	return func(name string) bool {
 		return slices.ContainsFunc(names, func(known string) bool {
