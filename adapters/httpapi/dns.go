@@ -22,6 +22,8 @@ type domainIDPath struct {
 func dnsOperations(api huma.API, service *domains.Service) {
 	dnsByName(api, service)
 	dnsByID(api, service)
+	livePlan(api, service)
+	automationReadiness(api, service)
 }
 
 func dnsByName(api huma.API, service *domains.Service) {

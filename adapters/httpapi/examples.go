@@ -104,6 +104,26 @@ var exampleStoredDNS = storedDNS{DomainID: exampleDomainID, TenantResourceID: ex
 	VerificationDNSRecords: exampleVerification, ServiceConfigurationRecords: exampleService, DKIMDNSRecords: exampleSigning,
 	LastChecked: &exampleTime}
 
+var exampleMXAction = planAction{Action: "conflict", RecordType: "MX", Name: exampleDomain, Desired: ptr("0 " + exampleMX),
+	Observed: []string{"1 aspmx.l.google.com"}, Reason: planReason(dns.ReasonMXOther), Notes: []planRemark{}, Message: dns.ReasonMXOther.Explain(), Blocking: true}
+
+var examplePlan = dnsPlan{DomainID: exampleDomainID, DomainName: exampleDomain,
+	DNSProvider: planProvider{ID: ptr("cloudflare"), Name: ptr("Cloudflare"), Nameservers: []string{"ada.ns.cloudflare.com", "bob.ns.cloudflare.com"},
+		Detected: true, Supported: true},
+	Read: planRead{Reliable: true, NameserversAsked: 2, NameserversAgreeing: 2},
+	DesiredRecords: []desiredRecord{{Purpose: "mx", RecordType: "MX", Name: exampleDomain, Content: "0 " + exampleMX, TTL: 3600},
+		{Purpose: "spf", RecordType: "TXT", Name: exampleDomain, Content: exampleSPF, TTL: 3600}},
+	ObservedRecords: []observedRecord{{RecordType: "MX", Name: exampleDomain, Contents: []string{"1 aspmx.l.google.com"}, TTL: 300},
+		{RecordType: "TXT", Name: exampleDomain, Contents: []string{"v=spf1 ip4:192.0.2.7 ~all"}, TTL: 300}},
+	Actions: []planAction{exampleMXAction, {Action: "update", RecordType: "TXT", Name: exampleDomain,
+		Desired:  ptr("v=spf1 ip4:192.0.2.7 include:spf.protection.outlook.com ~all"),
+		Observed: []string{"v=spf1 ip4:192.0.2.7 ~all"}, Reason: planReason(dns.ReasonSPFMerged), Notes: []planRemark{}, Message: dns.ReasonSPFMerged.Explain()}},
+	BlockingChanges: []planAction{exampleMXAction}, CheckedAt: exampleTime}
+
+var exampleAutomation = domainAutomation{DomainID: exampleDomainID, Automation: automation{Provider: ptr("cloudflare"), ProviderSupported: true,
+	ConnectionPresent: true, ManualActionRequired: true, ActionRequiredCode: ptr(string(dns.ConflictToSettle)),
+	Message: "Settle this first. MX at example.com: " + dns.ReasonMXOther.Explain()}}
+
 var exampleMailboxList = mailboxList{TenantID: exampleTenantID, Count: 1, Mailboxes: []mailboxEntry{{
 	ID: exampleMailboxID, DisplayName: "Ana Lima", PrimarySMTP: exampleAddress, UserPrincipalName: exampleAddress, MailNickname: "ana.example",
 	AccountEnabled: true, CreatedAt: exampleTime, DomainName: exampleDomain, TenantName: "Contoso",

@@ -36,7 +36,7 @@ func TestOperationsDeclareTheirTerms(t *testing.T) {
 // The buckets are those of the published table.
 func TestBuckets(t *testing.T) {
 	want := map[string]bucket{
-		"get-dkim-status": expensive, "sync-tenant": providerHeavy, "add-domain": providerHeavy, "verify-domain": providerHeavy,
+		"get-dkim-status": expensive, "get-domain-dns-plan": expensive, "get-domain-dns-automation": expensive, "sync-tenant": providerHeavy, "add-domain": providerHeavy, "verify-domain": providerHeavy,
 		"enable-dkim": providerHeavy, "provision-mailboxes": providerHeavy,
 	}
 	api := newAPI(http.NewServeMux())

@@ -17,6 +17,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/httpapi"
 	"github.com/tenantry/tenantry/adapters/limiter"
 	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/app/dnsconnections"
 	"github.com/tenantry/tenantry/app/domains"
 	"github.com/tenantry/tenantry/app/keys"
 	"github.com/tenantry/tenantry/app/mailboxes"
@@ -38,10 +39,11 @@ const (
 // world is two accounts with a tenant each over a store in memory and the
 // fake platform.
 type world struct {
-	store    *bunstore.Store
-	platform *fake.Platform
-	options  httpapi.Options
-	a, b     owner
+	store     *bunstore.Store
+	platform  *fake.Platform
+	providers fake.DNSProviders
+	options   httpapi.Options
+	a, b      owner
 }
 
 // owner is an account with its key and what it holds.
@@ -74,7 +76,8 @@ func newWorld(t *testing.T) *world {
 		Tenants: &tenants.Service{Tenants: store, Assignments: store, Discovered: store, Domains: store, Flows: store, Accounts: store,
 			Platform: platform, Settling: pass, Sealer: keyset, Random: rand.Reader, Now: time.Now,
 			PublicURL: "https://api.example"},
-		Domains: &domains.Service{Tenants: store, Domains: store, Platform: platform, DNS: w.platform.DNS, Settling: pass, Now: time.Now},
+		Domains: &domains.Service{Tenants: store, Domains: store, Platform: platform, DNS: w.platform.DNS, Settling: pass, Writes: store, Now: time.Now,
+			Connections: &dnsconnections.Service{Connections: store, Providers: &w.providers, Sealer: keyset, Now: time.Now}},
 		Mailboxes: &mailboxes.Service{Tenants: store, Domains: store, Mailboxes: store, Platform: platform, Settling: pass, Now: time.Now,
 			RequireSMTPAuth: true, Pause: time.Millisecond, Limit: time.Second},
 		Idempotency: httpapi.Idempotency{Keys: store, Sealer: keyset, Prints: keyset, Now: time.Now},

@@ -18,7 +18,7 @@ import (
 // takes it out here, and its rows run.
 var awaited = []string{
 	"POST /v1/tenants/{tenant_id}/mailbox-limits", "GET /v1/tenants/{tenant_id}/mailbox-limits", "GET /v1/enforcement/events",
-	"GET /v1/domains/{domain_id}/dns/plan", "GET /v1/domains/{domain_id}/dns/automation", "POST /v1/domains/{domain_id}/dns/provision",
+	"POST /v1/domains/{domain_id}/dns/provision",
 	"GET /v1/dns/provisioning-runs/{run_id}", "GET /v1/dns/provisioning-runs", "POST /v1/dns/provisioning-jobs/{job_id}/retry",
 	"POST /v1/integrations", "GET /v1/integrations", "GET /v1/integrations/{integration_id}", "POST /v1/integrations/{integration_id}/test",
 	"GET /v1/integrations/{integration_id}/mailboxes", "POST /v1/integrations/{integration_id}/mailboxes/{mailbox_id}/oauth/microsoft/init",
