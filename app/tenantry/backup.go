@@ -4,7 +4,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -62,7 +61,7 @@ func backupCommand() *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			passphrase, err := readPassphrase(cmd, credential)
+			passphrase, err := readSecret(cmd, credential, "passphrase")
 			if err != nil {
 				return err
 			}
@@ -87,9 +86,9 @@ func backupCommand() *cobra.Command {
 	return cmd
 }
 
-// readPassphrase reads a file or standard input, without the space around. No
-// name is no passphrase.
-func readPassphrase(cmd *cobra.Command, name string) (secret.Text, error) {
+// readSecret reads what is secret from a file or standard input, without the
+// space around. No name is no secret.
+func readSecret(cmd *cobra.Command, name, what string) (secret.Text, error) {
 	if name == "" {
 		return secret.Text{}, nil
 	}
@@ -101,13 +100,13 @@ func readPassphrase(cmd *cobra.Command, name string) (secret.Text, error) {
 		raw, err = os.ReadFile(name)
 	}
 	if err != nil {
-		return secret.Text{}, failure{fmt.Errorf("read passphrase: %w", err), "--credential-file names a file that holds the passphrase, or is - for standard input"}
+		return secret.Text{}, failure{fmt.Errorf("read %s: %w", what, err), "--credential-file names a file that holds the " + what + ", or is - for standard input"}
 	}
-	passphrase := secret.New(strings.TrimSpace(string(raw)))
-	if passphrase.Empty() {
-		return secret.Text{}, failure{errors.New("the passphrase is empty"), "put it into the file that --credential-file names"}
+	text := secret.New(strings.TrimSpace(string(raw)))
+	if text.Empty() {
+		return secret.Text{}, failure{fmt.Errorf("the %s is empty", what), "put it into the file that --credential-file names"}
 	}
-	return passphrase, nil
+	return text, nil
 }
 
 // warning says on standard error what the operator should know and may ignore.

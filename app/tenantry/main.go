@@ -68,7 +68,7 @@ func command() *cobra.Command {
 		return notEmpty(cmd)
 	}
 	root.AddCommand(serveCommand(), devCommand(), demoCommand(), migrateCommand(), openapiCommand(), accountCommand(), keyCommand(),
-		tenantCommand(), auditCommand(), pluginCommand(), keysetCommand(), backupCommand(), restoreCommand(), configCommand(), doctorCommand(), completionCommand(), versionCommand(), referenceCommand())
+		tenantCommand(), dnsConnectionCommand(), auditCommand(), pluginCommand(), keysetCommand(), backupCommand(), restoreCommand(), configCommand(), doctorCommand(), completionCommand(), versionCommand(), referenceCommand())
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	explained(root)
 	completed(root)

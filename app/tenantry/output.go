@@ -47,11 +47,14 @@ var errReported = errors.New("reported")
 
 func exitCode(err error) int {
 	var usage usageError
+	var out outsideError
 	switch {
 	case err == nil:
 		return 0
 	case errors.As(err, &usage):
 		return exitUsage
+	case errors.As(err, &out):
+		return exitOutside
 	case outcome.Of(err) == outcome.Refused:
 		return exitRefused
 	case outcome.Of(err) != 0:
@@ -70,17 +73,18 @@ func exitCode(err error) int {
 // fixes are what an operator does about a refusal whose page is written for
 // callers of the API, or would say the same again.
 var fixes = map[string]string{
-	fault.InvalidRequest.Name:      "correct it and run the command again; --help says what it takes",
-	fault.AccountNotFound.Name:     "`tenantry account list` shows all accounts",
-	fault.KeyNotFound.Name:         "`tenantry key list` shows the ids",
-	fault.TenantNotFound.Name:      "`tenantry tenant list` shows the tenants that are held, and which of them are managed",
-	fault.TenantHeld.Name:          "`tenantry tenant list` shows who holds it; it has to be released there first",
-	fault.TenantLimitReached.Name:  "give the account more: `tenantry account plan`, with --plan or --tenant-slots",
-	fault.AccessDenied.Name:        "the tenant's administrator has to consent to the application first, or again",
-	fault.ServiceUnavailable.Name:  "`tenantry doctor` says what is missing",
-	fault.ProviderError.Name:       "run the command again; `tenantry doctor` asks the mail platform too",
-	fault.ProviderUnavailable.Name: "run the command again in some minutes; `tenantry doctor` asks the mail platform too",
-	fault.ProviderTimeout.Name:     "run the command again in some minutes; `tenantry doctor` asks the mail platform too",
+	fault.InvalidRequest.Name:        "correct it and run the command again; --help says what it takes",
+	fault.AccountNotFound.Name:       "`tenantry account list` shows all accounts",
+	fault.KeyNotFound.Name:           "`tenantry key list` shows the ids",
+	fault.DNSConnectionNotFound.Name: "`tenantry dns-connection list` shows the ids",
+	fault.TenantNotFound.Name:        "`tenantry tenant list` shows the tenants that are held, and which of them are managed",
+	fault.TenantHeld.Name:            "`tenantry tenant list` shows who holds it; it has to be released there first",
+	fault.TenantLimitReached.Name:    "give the account more: `tenantry account plan`, with --plan or --tenant-slots",
+	fault.AccessDenied.Name:          "the tenant's administrator has to consent to the application first, or again",
+	fault.ServiceUnavailable.Name:    "`tenantry doctor` says what is missing",
+	fault.ProviderError.Name:         "run the command again; `tenantry doctor` asks the mail platform too",
+	fault.ProviderUnavailable.Name:   "run the command again in some minutes; `tenantry doctor` asks the mail platform too",
+	fault.ProviderTimeout.Name:       "run the command again in some minutes; `tenantry doctor` asks the mail platform too",
 }
 
 // fixUser is for files that belong to somebody else.

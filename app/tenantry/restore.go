@@ -37,7 +37,7 @@ func restoreCommand() *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			passphrase, err := readPassphrase(cmd, credential)
+			passphrase, err := readSecret(cmd, credential, "passphrase")
 			if err != nil {
 				return err
 			}
