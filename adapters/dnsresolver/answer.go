@@ -125,6 +125,15 @@ func order(values []string, qtype uint16) {
 	})
 }
 
+// soa is what an SOA record says of how new and whose a copy of a zone is.
+type soa struct{ primary, mailbox, serial string }
+
+// parseSOA reads an SOA from the form that content gives it.
+func parseSOA(value string) soa {
+	f := append(strings.Fields(value), "", "", "")
+	return soa{f[0], f[1], f[2]}
+}
+
 func preference(mx string) int {
 	number, _, _ := strings.Cut(mx, " ")
 	n, _ := strconv.Atoi(number)

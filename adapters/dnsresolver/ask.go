@@ -4,7 +4,6 @@ package dnsresolver
 
 import (
 	"context"
-	"errors"
 	"net/netip"
 	"sync"
 
@@ -16,9 +15,13 @@ import (
 type report struct {
 	state dns.ServerState
 	sets  map[key]set
-	// unknown counts questions without an answer, truncated those among
-	// them that TCP did not bring.
-	unknown, truncated int
+	// missed are the questions without an answer, absent the names that do
+	// not exist.
+	missed map[key]bool
+	absent map[string]bool
+	// noTCP: TCP did not bring what UDP truncated. unsure: it is not known
+	// what a wildcard says.
+	noTCP, unsure bool
 }
 
 type key struct {
@@ -29,15 +32,24 @@ type key struct {
 type set struct {
 	values []string
 	ttl    int
+	made   bool // a wildcard says the same
 }
 
-// askAll asks every address of the zone's servers, each once even when
-// several names share it.
-func (r *Reader) askAll(ctx context.Context, z zone, name string) map[netip.AddrPort]report {
+// reading is one read of one domain.
+type reading struct {
+	*Reader
+	name, apex string
+	wanted     []dns.Desired
+	label      string // nobody has a record at it
+	book       *book
+}
+
+// askAll asks every address of the servers that has no report yet, each once
+// even when several names share it.
+func (rd *reading) askAll(ctx context.Context, servers []server, reports map[netip.AddrPort]report) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
-	reports := map[netip.AddrPort]report{}
-	for _, s := range z.servers {
+	for _, s := range servers {
 		for _, to := range s.addrs {
 			mu.Lock()
 			_, asked := reports[to]
@@ -49,7 +61,7 @@ func (r *Reader) askAll(ctx context.Context, z zone, name string) map[netip.Addr
 				continue
 			}
 			wg.Go(func() {
-				rep := r.interview(ctx, to, z.apex, name)
+				rep := rd.interview(ctx, to)
 				mu.Lock()
 				reports[to] = rep
 				mu.Unlock()
@@ -57,96 +69,43 @@ func (r *Reader) askAll(ctx context.Context, z zone, name string) map[netip.Addr
 		}
 	}
 	wg.Wait()
-	return reports
 }
 
 // interview asks one server for the SOA, which tells whether it serves the
-// zone at all, and then for everything else at once.
-func (r *Reader) interview(ctx context.Context, to netip.AddrPort, apex, name string) report {
-	in := &interview{reader: r, to: to, report: report{sets: map[key]set{}}}
-	soa := question{apex, wire.TypeSOA}
-	m, err := r.wire.ask(ctx, to, soa, false, true, 2)
-	if in.report.state = classify(m, err); in.report.state != dns.ServerOK {
+// zone at all, then for everything else at once, then for what that calls for.
+func (rd *reading) interview(ctx context.Context, to netip.AddrPort) report {
+	in := &interview{reading: rd, to: to, cuts: map[string]bool{}, report: report{
+		sets: map[key]set{}, missed: map[key]bool{}, absent: map[string]bool{},
+	}}
+	soa := question{rd.apex, wire.TypeSOA}
+	m, err := rd.wire.ask(ctx, to, soa, asServer)
+	if in.report.state = classify(m, err, rd.apex); in.report.state != dns.ServerOK {
 		return in.report
 	}
 	in.take(ctx, soa, m)
-	for _, q := range questions(apex, name) {
-		in.wg.Go(func() { in.ask(ctx, q) })
-	}
+	in.everything(ctx)
 	in.wg.Wait()
+	in.probe(ctx)
+	// Other servers may be slow: what the answers call for need not wait.
+	rd.beyond(ctx, sightOf(rd.name, rd.apex, []report{in.report}).Needs(rd.wanted))
 	return in.report
 }
 
 // classify judges a server by its answer for the SOA of the zone's apex.
-func classify(m *wire.Msg, err error) dns.ServerState {
-	switch {
-	case err != nil:
+func classify(m *wire.Msg, err error, apex string) dns.ServerState {
+	if err != nil {
 		return dns.ServerUnreachable
-	case authoritative(m):
-		return dns.ServerOK
-	default:
+	}
+	// A server of the zone above denies what it does not know as its own.
+	owner, found := soaOwner(m, apex)
+	if !authoritative(m) || found && owner != apex {
 		return dns.ServerLame
 	}
+	return dns.ServerOK
 }
 
 // authoritative reports whether m is an answer of a server that serves the
 // name: without AA it comes from a cache or is a referral elsewhere.
 func authoritative(m *wire.Msg) bool {
 	return m.Authoritative && (m.Rcode == wire.RcodeSuccess || m.Rcode == wire.RcodeNameError)
-}
-
-// interview collects the answers of one server.
-type interview struct {
-	reader *Reader
-	to     netip.AddrPort
-	wg     sync.WaitGroup
-	mu     sync.Mutex
-	report report
-}
-
-// ask puts one question and, where its answer calls for them, the next.
-func (in *interview) ask(ctx context.Context, q asked) {
-	m, err := in.reader.wire.ask(ctx, in.to, q.question, false, true, 2)
-	if err != nil || !authoritative(m) {
-		in.miss(err)
-		return
-	}
-	if found := in.take(ctx, q.question, m); found {
-		return
-	}
-	for _, next := range q.otherwise {
-		in.wg.Go(func() { in.ask(ctx, asked{question: next}) })
-	}
-}
-
-// take notes what an answer says and reports whether it says anything.
-func (in *interview) take(ctx context.Context, q question, m *wire.Msg) bool {
-	v, err := look(m, q)
-	if err == nil && v.open != "" {
-		var beyond view
-		if beyond, err = in.reader.chase(ctx, question{v.open, q.qtype}); err == nil {
-			v.values, v.ttl = beyond.values, beyond.ttl
-		}
-	}
-	if err != nil {
-		in.miss(err)
-	}
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if v.alias != "" {
-		in.report.sets[key{q.name, dns.CNAME}] = set{[]string{v.alias}, v.aliasTTL}
-	}
-	if len(v.values) > 0 {
-		in.report.sets[key{q.name, dns.Type(wire.TypeToString[q.qtype])}] = set{v.values, v.ttl}
-	}
-	return len(v.values) > 0
-}
-
-func (in *interview) miss(err error) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.report.unknown++
-	if errors.Is(err, errTruncated) {
-		in.report.truncated++
-	}
 }

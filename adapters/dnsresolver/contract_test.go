@@ -35,7 +35,6 @@ const contractZone = "contract.example"
 func (w contractWorld) Reader() ports.DNSReader { return w.reader }
 
 func (w contractWorld) NewZone(t testing.TB) string {
-	w.cut.replace(zone(t, apexOf(contractZone)+"ns."+contractZone+". 300 IN A 127.0.0.2\n").records)
 	w.Publish(t, contractZone)
 	return contractZone
 }
@@ -47,6 +46,7 @@ func (w contractWorld) Publish(t testing.TB, name string, records ...dns.Record)
 		rrs = append(rrs, published(h, r))
 	}
 	w.zone.replace(rrs)
+	w.cut.replace(append(zone(t, "ns."+name+". 300 IN A 127.0.0.2\n").records, rrs...))
 }
 
 func apexOf(name string) string {

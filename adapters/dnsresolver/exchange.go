@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -36,42 +37,57 @@ type exchanger struct {
 	slots    *slots
 }
 
-// ask puts q to the server at to. It tries UDP the given number of times and
-// TCP when the answer is truncated or, with insist, when UDP brought none.
-func (e exchanger) ask(ctx context.Context, to netip.AddrPort, q question, recurse, insist bool, tries int) (*wire.Msg, error) {
-	release, err := e.slots.take(ctx, to)
+// manner is how a server is asked.
+type manner struct {
+	tries   int  // by UDP
+	insist  bool // by TCP too when UDP brings nothing
+	recurse bool // let the server ask others
+	// unchecked lets a resolver pass on what DNSSEC says is forged.
+	unchecked bool
+	old       bool // without EDNS
+}
+
+var (
+	asServer    = manner{tries: 2, insist: true}
+	asParent    = manner{tries: 1}
+	asResolver  = manner{tries: 1, recurse: true}
+	asUnchecked = manner{tries: 1, recurse: true, unchecked: true}
+)
+
+// ask puts q to the server at to, by TCP when the answer is truncated.
+func (e exchanger) ask(ctx context.Context, to netip.AddrPort, q question, how manner) (*wire.Msg, error) {
+	release, err := e.slots.take(ctx, to, how)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	edns := true
-	for try := 0; try < tries; try++ {
+	for try := 0; try < how.tries; try++ {
 		var m *wire.Msg
-		m, err = e.once(ctx, "udp", e.udp, to, q, recurse, edns)
+		m, err = e.once(ctx, "udp", e.udp, to, q, how)
 		switch {
 		case err != nil && unroutable(err):
 			return nil, err
 		case err != nil:
 			continue
-		case edns && (m.Rcode == wire.RcodeFormatError || m.Rcode == wire.RcodeNotImplemented):
+		case !how.old && (m.Rcode == wire.RcodeFormatError || m.Rcode == wire.RcodeNotImplemented):
 			// A server from before EDNS: ask once more as it likes it.
-			edns = false
+			how.old = true
 			try--
 		case m.Truncated:
-			return e.whole(ctx, to, q, recurse, edns)
+			return e.whole(ctx, to, q, how)
 		default:
 			return m, nil
 		}
 	}
-	if insist && ctx.Err() == nil {
-		return e.once(ctx, "tcp", e.tcp, to, q, recurse, edns)
+	if how.insist && ctx.Err() == nil {
+		return e.once(ctx, "tcp", e.tcp, to, q, how)
 	}
 	return nil, err
 }
 
 // whole asks by TCP for an answer that UDP truncated.
-func (e exchanger) whole(ctx context.Context, to netip.AddrPort, q question, recurse, edns bool) (*wire.Msg, error) {
-	m, err := e.once(ctx, "tcp", e.tcp, to, q, recurse, edns)
+func (e exchanger) whole(ctx context.Context, to netip.AddrPort, q question, how manner) (*wire.Msg, error) {
+	m, err := e.once(ctx, "tcp", e.tcp, to, q, how)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errTruncated, err)
 	}
@@ -85,7 +101,7 @@ func unroutable(err error) bool {
 
 // once sends one query from a new socket and waits for its answer. The socket
 // is connected, so the kernel drops what other addresses send.
-func (e exchanger) once(ctx context.Context, network string, limit time.Duration, to netip.AddrPort, q question, recurse, edns bool) (*wire.Msg, error) {
+func (e exchanger) once(ctx context.Context, network string, limit time.Duration, to netip.AddrPort, q question, how manner) (*wire.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var d net.Dialer
@@ -97,7 +113,7 @@ func (e exchanger) once(ctx context.Context, network string, limit time.Duration
 	// A context that ends early ends the reading too.
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	query := newQuery(q, recurse, edns)
+	query := newQuery(q, how)
 	packet, err := query.Pack()
 	if err != nil {
 		return nil, err
@@ -109,23 +125,29 @@ func (e exchanger) once(ctx context.Context, network string, limit time.Duration
 	return await(c, query.Id, q)
 }
 
-func newQuery(q question, recurse, edns bool) *wire.Msg {
+func newQuery(q question, how manner) *wire.Msg {
 	m := new(wire.Msg)
 	m.SetQuestion(wire.Fqdn(q.name), q.qtype)
 	m.Id = wire.Id()
-	m.RecursionDesired = recurse
-	if edns {
+	// A resolver that checks DNSSEC says so to who sets this bit (RFC 6840).
+	m.AuthenticatedData = how.recurse
+	m.RecursionDesired, m.CheckingDisabled = how.recurse, how.unchecked
+	if !how.old {
 		m.SetEdns0(ednsSize, false)
 	}
 	return m
 }
 
+// buffers hold packets while they are read; what is unpacked is a copy.
+var buffers = sync.Pool{New: func() any { return new([wire.MaxMsgSize]byte) }}
+
 // await reads until the answer to this very query comes; stray and forged
 // packets are passed over.
 func await(c framed, id uint16, q question) (*wire.Msg, error) {
-	buf := make([]byte, wire.MaxMsgSize)
+	buf := buffers.Get().(*[wire.MaxMsgSize]byte)
+	defer buffers.Put(buf)
 	for {
-		n, err := c.read(buf)
+		n, err := c.read(buf[:])
 		if err != nil {
 			return nil, err
 		}

@@ -2,14 +2,19 @@
 
 package dnsresolver
 
-import "runtime"
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/tenantry/tenantry/core/dns"
+)
 
 // Joined gives a function that waits until so many wait for a read of name.
 func Joined(r *Reader, name string) func(want int) {
 	return func(want int) {
 		for {
 			r.flights.mu.Lock()
-			fl := r.flights.now[name]
+			fl := r.flights.now[route{name, fmt.Sprint([]dns.Desired(nil))}]
 			n := 0
 			if fl != nil {
 				n = fl.waiting

@@ -4,6 +4,7 @@ package dnsresolver
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -16,8 +17,11 @@ import (
 // it and ends with the last one who leaves.
 type flights struct {
 	mu  sync.Mutex
-	now map[string]*flight
+	now map[route]*flight
 }
+
+// route is what makes two reads the same.
+type route struct{ name, wanted string }
 
 type flight struct {
 	done    chan struct{}
@@ -26,12 +30,12 @@ type flight struct {
 	cancel  context.CancelFunc
 }
 
-func (f *flights) do(ctx context.Context, name string, limit time.Duration, read func(context.Context, string) dns.Sight) (dns.Sight, error) {
+func (f *flights) do(ctx context.Context, to route, limit time.Duration, read func(context.Context) dns.Sight) (dns.Sight, error) {
 	if err := ctx.Err(); err != nil {
 		return dns.Sight{}, err
 	}
-	fl := f.join(ctx, name, limit, read)
-	defer f.leave(name, fl)
+	fl := f.join(ctx, to, limit, read)
+	defer f.leave(to, fl)
 	select {
 	case <-fl.done:
 		return clone(fl.sight), nil
@@ -40,34 +44,34 @@ func (f *flights) do(ctx context.Context, name string, limit time.Duration, read
 	}
 }
 
-func (f *flights) join(ctx context.Context, name string, limit time.Duration, read func(context.Context, string) dns.Sight) *flight {
+func (f *flights) join(ctx context.Context, to route, limit time.Duration, read func(context.Context) dns.Sight) *flight {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if fl, ok := f.now[name]; ok {
+	if fl, ok := f.now[to]; ok {
 		fl.waiting++
 		return fl
 	}
 	if f.now == nil {
-		f.now = map[string]*flight{}
+		f.now = map[route]*flight{}
 	}
 	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	fl := &flight{done: make(chan struct{}), waiting: 1, cancel: cancel}
-	f.now[name] = fl
+	f.now[to] = fl
 	go func() {
 		defer cancel()
-		fl.sight = read(own, name)
-		f.remove(name, fl)
+		fl.sight = read(own)
+		f.remove(to, fl)
 		close(fl.done)
 	}()
 	return fl
 }
 
-func (f *flights) leave(name string, fl *flight) {
+func (f *flights) leave(to route, fl *flight) {
 	f.mu.Lock()
 	fl.waiting--
 	last := fl.waiting == 0
-	if last && f.now[name] == fl {
-		delete(f.now, name) // who comes now starts anew instead of joining a read that ends
+	if last && f.now[to] == fl {
+		delete(f.now, to) // who comes now starts anew instead of joining a read that ends
 	}
 	f.mu.Unlock()
 	if last {
@@ -75,20 +79,24 @@ func (f *flights) leave(name string, fl *flight) {
 	}
 }
 
-func (f *flights) remove(name string, fl *flight) {
+func (f *flights) remove(to route, fl *flight) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.now[name] == fl {
-		delete(f.now, name)
+	if f.now[to] == fl {
+		delete(f.now, to)
 	}
 }
 
 // clone lets each waiter do with its answer what it likes.
 func clone(s dns.Sight) dns.Sight {
-	s.Servers = slices.Clone(s.Servers)
+	s.Servers, s.Delegation, s.Warnings = slices.Clone(s.Servers), slices.Clone(s.Delegation), slices.Clone(s.Warnings)
 	s.Sets = slices.Clone(s.Sets)
 	for i := range s.Sets {
 		s.Sets[i].Values = slices.Clone(s.Sets[i].Values)
+	}
+	s.Beyond = dns.Beyond{
+		SPF: maps.Clone(s.Beyond.SPF), Above: maps.Clone(s.Beyond.Above),
+		Exchanges: maps.Clone(s.Beyond.Exchanges), Keys: maps.Clone(s.Beyond.Keys),
 	}
 	return s
 }

@@ -14,39 +14,39 @@ const (
 	rememberMax = 4096
 )
 
-// delegations remembers zones by the domain they were found for. It follows
-// the machine's clock: what a sandbox does to days does not matter here.
-type delegations struct {
-	mu    sync.Mutex
-	zones map[string]remembered
+// memory remembers what was found for a name. It follows the machine's clock:
+// what a sandbox does to days does not matter here.
+type memory[T any] struct {
+	mu   sync.Mutex
+	held map[string]remembered[T]
 }
 
-type remembered struct {
-	zone  zone
+type remembered[T any] struct {
+	value T
 	until time.Time
 }
 
-func (d *delegations) find(name string) (zone, bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	r, ok := d.zones[name]
-	return r.zone, ok && time.Now().Before(r.until)
+func (m *memory[T]) find(name string) (T, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.held[name]
+	return r.value, ok && time.Now().Before(r.until)
 }
 
-func (d *delegations) keep(name string, z zone) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.zones) >= rememberMax {
-		d.zones = nil // rather find some again than keep a second list by age
+func (m *memory[T]) keep(name string, value T) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.held) >= rememberMax {
+		m.held = nil // rather find some again than keep a second list by age
 	}
-	if d.zones == nil {
-		d.zones = map[string]remembered{}
+	if m.held == nil {
+		m.held = map[string]remembered[T]{}
 	}
-	d.zones[name] = remembered{z, time.Now().Add(rememberFor)}
+	m.held[name] = remembered[T]{value, time.Now().Add(rememberFor)}
 }
 
-func (d *delegations) forget(name string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.zones, name)
+func (m *memory[T]) forget(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.held, name)
 }

@@ -20,18 +20,18 @@ func TestOneServerGetsFewQuestionsAtOnce(t *testing.T) {
 	var release func()
 	for range maxPerAddress {
 		var err error
-		if release, err = s.take(t.Context(), address(1)); err != nil {
+		if release, err = s.take(t.Context(), address(1), asServer); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.take(gone, address(1)); !errors.Is(err, context.Canceled) {
+	if _, err := s.take(gone, address(1), asServer); !errors.Is(err, context.Canceled) {
 		t.Fatalf("one too many: %v", err)
 	}
-	if _, err := s.take(t.Context(), address(2)); err != nil {
+	if _, err := s.take(t.Context(), address(2), asServer); err != nil {
 		t.Fatalf("another server: %v", err)
 	}
 	release()
-	if _, err := s.take(t.Context(), address(1)); err != nil {
+	if _, err := s.take(t.Context(), address(1), asServer); err != nil {
 		t.Fatalf("after one ended: %v", err)
 	}
 }
@@ -42,13 +42,13 @@ func TestTheProcessAsksFewQuestionsAtOnce(t *testing.T) {
 	cancel()
 	var releases []func()
 	for i := range maxInFlight {
-		release, err := s.take(t.Context(), address(i))
+		release, err := s.take(t.Context(), address(i), asServer)
 		if err != nil {
 			t.Fatal(err)
 		}
 		releases = append(releases, release)
 	}
-	if _, err := s.take(gone, address(maxInFlight)); !errors.Is(err, context.Canceled) {
+	if _, err := s.take(gone, address(maxInFlight), asServer); !errors.Is(err, context.Canceled) {
 		t.Fatalf("one too many: %v", err)
 	}
 	for _, release := range releases {
@@ -60,11 +60,11 @@ func TestTheProcessAsksFewQuestionsAtOnce(t *testing.T) {
 }
 
 func TestRememberedZonesDoNotPileUp(t *testing.T) {
-	var d delegations
+	var m memory[zone]
 	for i := range 2 * rememberMax {
-		d.keep(string(rune(i)), zone{})
+		m.keep(string(rune(i)), zone{})
 	}
-	if len(d.zones) > rememberMax {
-		t.Fatalf("%d zones", len(d.zones))
+	if len(m.held) > rememberMax {
+		t.Fatalf("%d zones", len(m.held))
 	}
 }

@@ -5,6 +5,7 @@ package dnsresolver_test
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,37 +56,42 @@ func TestHowASecondServerIsJudged(t *testing.T) {
 		second wire.Handler
 		state  dns.ServerState
 		reason string
+		warns  []string
 	}{
-		{"refuses the zone", refusing(wire.RcodeRefused), dns.ServerLame, ""},
-		{"fails", refusing(wire.RcodeServerFailure), dns.ServerLame, ""},
-		{"is not authoritative", refusing(wire.RcodeNotAuth), dns.ServerLame, ""},
-		{"answers from a cache", changed(t, notOurs), dns.ServerLame, ""},
-		{"refers upwards", changed(t, upward), dns.ServerLame, ""},
-		{"says nothing", silent, dns.ServerUnreachable, ""},
-		{"does not run", nil, dns.ServerUnreachable, ""},
-		{"refuses one type", changed(t, only(wire.TypeTXT, func(m, q *wire.Msg) { m.SetRcode(q, wire.RcodeRefused) })), dns.ServerOK, "type_unknown"},
-		{"answers one type from a cache", changed(t, only(wire.TypeMX, notOurs)), dns.ServerOK, "type_unknown"},
+		{"refuses the zone", refusing(wire.RcodeRefused), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
+		{"fails", refusing(wire.RcodeServerFailure), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
+		{"serves only the zone above", changed(t, func(m, _ *wire.Msg) {
+			m.Rcode, m.Answer = wire.RcodeNameError, nil
+			m.Ns = []wire.RR{&wire.SOA{Hdr: wire.RR_Header{Name: "test.", Rrtype: wire.TypeSOA, Class: wire.ClassINET}, Ns: "a.", Mbox: "b."}}
+		}), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
+		{"is not authoritative", refusing(wire.RcodeNotAuth), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
+		{"answers from a cache", changed(t, notOurs), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
+		{"refers upwards", changed(t, upward), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
+		{"says nothing", silent, dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
+		{"does not run", nil, dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
+		{"refuses one type", changed(t, only(wire.TypeTXT, func(m, q *wire.Msg) { m.SetRcode(q, wire.RcodeRefused) })), dns.ServerOK, "type_unknown", []string{"wildcard_ambiguous"}},
+		{"answers one type from a cache", changed(t, only(wire.TypeMX, notOurs)), dns.ServerOK, "type_unknown", nil},
 		{"cannot read EDNS", changed(t, func(m, q *wire.Msg) {
 			if q.IsEdns0() != nil {
 				*m = *new(wire.Msg).SetRcodeFormatError(q)
 				m.Question = nil
 			}
-		}), dns.ServerOK, ""},
+		}), dns.ServerOK, "", nil},
 		{"does not know EDNS", changed(t, func(m, q *wire.Msg) {
 			if q.IsEdns0() != nil {
 				m.SetRcode(q, wire.RcodeNotImplemented)
 			}
-		}), dns.ServerOK, ""},
+		}), dns.ServerOK, "", nil},
 		{"shouts", changed(t, func(m, _ *wire.Msg) {
 			m.Question[0].Name = strings.ToUpper(m.Question[0].Name)
 			for i, rr := range m.Answer {
 				m.Answer[i] = wire.Copy(rr)
 				m.Answer[i].Header().Name = strings.ToUpper(rr.Header().Name)
 			}
-		}), dns.ServerOK, ""},
-		{"answers with another id", changed(t, func(m, _ *wire.Msg) { m.Id++ }), dns.ServerUnreachable, ""},
-		{"answers another question", changed(t, func(m, _ *wire.Msg) { m.Question[0].Name = "other.test." }), dns.ServerUnreachable, ""},
-		{"sends the question back", changed(t, func(m, _ *wire.Msg) { m.Response = false }), dns.ServerUnreachable, ""},
+		}), dns.ServerOK, "", nil},
+		{"answers with another id", changed(t, func(m, _ *wire.Msg) { m.Id++ }), dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
+		{"answers another question", changed(t, func(m, _ *wire.Msg) { m.Question[0].Name = "other.test." }), dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
+		{"sends the question back", changed(t, func(m, _ *wire.Msg) { m.Response = false }), dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t, delegation)
@@ -96,6 +102,9 @@ func TestHowASecondServerIsJudged(t *testing.T) {
 			got := w.read("example.test")
 			if s := got.Servers[1].State; s != tt.state || got.Reason != tt.reason || got.Complete != (tt.reason == "") {
 				t.Fatalf("got %s, reason %q, complete %v; want %s, %q", s, got.Reason, got.Complete, tt.state, tt.reason)
+			}
+			if diff := cmp.Diff(tt.warns, got.Warnings); diff != "" {
+				t.Fatal(diff)
 			}
 			if tt.reason == "" && len(values(got, "example.test", dns.MX)) != 2 {
 				t.Fatalf("MX is gone: %v", got.Sets)
@@ -173,8 +182,9 @@ func TestBlockedTCPIsNamed(t *testing.T) {
 	w := newWorld(t, delegation)
 	w.server("127.0.0.2", udpOnly)
 	w.server("127.0.0.3", zone(t, standard))
-	if got := w.read("example.test"); got.Reason != "tcp_blocked" || values(got, "example.test", dns.MX) != nil {
-		t.Fatalf("got reason %q, MX %v", got.Reason, values(got, "example.test", dns.MX))
+	got := w.read("example.test")
+	if got.Reason != "type_unknown" || !slices.Equal(got.Warnings, []string{"tcp_blocked"}) || values(got, "example.test", dns.MX) != nil {
+		t.Fatalf("got reason %q, warnings %v, MX %v", got.Reason, got.Warnings, values(got, "example.test", dns.MX))
 	}
 }
 
@@ -224,7 +234,7 @@ func TestPrivateNameServersAreNotAsked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Reason != "ns_address_forbidden" || got.Servers[0].State != dns.ServerBlocked || len(asked.counts()) > 0 {
+	if got.Reason != "no_authoritative_answer" || !slices.Equal(got.Warnings, []string{"ns_address_forbidden"}) || got.Servers[0].State != dns.ServerBlocked || len(asked.counts()) > 0 {
 		t.Fatalf("got %q, %v, asked %v", got.Reason, got.Servers, asked.counts())
 	}
 }

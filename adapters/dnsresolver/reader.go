@@ -7,6 +7,8 @@ package dnsresolver
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/netip"
@@ -50,7 +52,9 @@ type Reader struct {
 	timeout      time.Duration
 	now          func() time.Time
 	log          *slog.Logger
-	known        delegations
+	known        memory[zone]             // by domain
+	hosts        memory[[]netip.Addr]     // by name server
+	parents      memory[[]netip.AddrPort] // by the name above a zone
 	flights      flights
 }
 
@@ -82,8 +86,11 @@ func New(o Options) *Reader {
 
 // Read implements ports.DNSReader. Reads of one domain at the same time are
 // made once.
-func (r *Reader) Read(ctx context.Context, name string, _ ...dns.Desired) (dns.Sight, error) {
-	sight, err := r.flights.do(ctx, normalise(name), r.timeout, r.read)
+func (r *Reader) Read(ctx context.Context, name string, wanted ...dns.Desired) (dns.Sight, error) {
+	name = normalise(name)
+	sight, err := r.flights.do(ctx, route{name, fmt.Sprint(wanted)}, r.timeout, func(ctx context.Context) dns.Sight {
+		return r.read(ctx, name, wanted)
+	})
 	if err == nil {
 		ports.NoteAnswered(ctx)
 	}
@@ -100,42 +107,63 @@ func normalise(name string) string {
 	return name
 }
 
-// read finds the zone and asks all of its servers everything.
-func (r *Reader) read(ctx context.Context, name string) dns.Sight {
+// read finds the zone, asks all of its servers everything, and then others for
+// what the answers depend on.
+func (r *Reader) read(ctx context.Context, name string, wanted []dns.Desired) dns.Sight {
 	sight := dns.Sight{Domain: name, At: r.now()}
-	zone, reason := r.delegation(ctx, name)
-	sight.Zone = zone.apex
+	z, reason := r.delegation(ctx, name)
+	sight.Zone, sight.Delegation, sight.Secure = z.apex, slices.Clone(z.delegation), z.secure
 	if reason != "" {
 		sight.Reason = reason
 		return sight
 	}
-	reports := r.askAll(ctx, zone, name)
-	sight.Servers = states(zone, reports)
-	for _, s := range zone.servers {
-		sight.Delegation = append(sight.Delegation, s.name)
+	rd := &reading{Reader: r, name: name, apex: z.apex, wanted: wanted, label: label(), book: &book{reader: r, pages: map[question]*page{}}}
+	v := rd.survey(ctx, z)
+	sight.Sets = sightOf(name, z.apex, v.serving).Sets
+	sight.Servers = v.states()
+	sight.Reason, sight.Warnings = v.reason(sight.Servers), v.warnings(sight)
+	beyond, whole := rd.beyond(ctx, sight.Needs(wanted))
+	sight.Beyond = beyond
+	if sight.Reason == "" && !whole {
+		sight.Reason = reasonTypeUnknown
 	}
-	sight.Sets, sight.Reason = merge(reports)
-	switch {
-	case sight.Reason == "":
-	case ctx.Err() != nil:
+	if sight.Reason != "" && ctx.Err() != nil {
 		sight.Reason = reasonDeadline
-	case len(reports) == 0 && slices.ContainsFunc(zone.servers, func(s server) bool { return s.blocked }):
-		sight.Reason = reasonForbidden
 	}
 	sight.Complete = sight.Reason == ""
-	if !healthy(sight) {
-		// The delegation may have moved: do not hold on to it.
-		r.known.forget(name)
-	}
-	r.log.DebugContext(ctx, "dns read", "servers", len(sight.Servers), "sets", len(sight.Sets), "reason", sight.Reason)
+	r.doubt(name, sight)
+	r.log.DebugContext(ctx, "dns read", "servers", len(sight.Servers), "sets", len(sight.Sets), "reason", sight.Reason, "warnings", sight.Warnings, "secure", sight.Secure)
 	return sight
 }
 
-func healthy(s dns.Sight) bool {
+// survey asks the zone's servers, and those that they name besides.
+func (rd *reading) survey(ctx context.Context, z zone) verdict {
+	reports := map[netip.AddrPort]report{}
+	rd.askAll(ctx, z.servers, reports)
+	v := judge(z, reports)
+	if more := v.unnamed(); len(more) > 0 && ctx.Err() == nil {
+		z = rd.widen(ctx, z, more)
+		rd.known.keep(rd.name, z)
+		rd.askAll(ctx, z.servers, reports)
+		v = judge(z, reports)
+	}
+	return v
+}
+
+// doubt lets go of what was remembered of a domain when not all is well with
+// it: its delegation may have moved.
+func (r *Reader) doubt(name string, s dns.Sight) {
+	well := s.Complete
 	for _, server := range s.Servers {
 		if server.State != dns.ServerOK {
-			return false
+			well = false
+			r.hosts.forget(server.Name)
 		}
 	}
-	return s.Complete
+	if !well {
+		r.known.forget(name)
+	}
 }
+
+// label is one that no zone has a record at but by a wildcard.
+func label() string { return "tenantry-" + strings.ToLower(rand.Text()) }

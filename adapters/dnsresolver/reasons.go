@@ -2,13 +2,25 @@
 
 package dnsresolver
 
-// Why a read is not complete, as stable words.
+// Why a read cannot be relied on, as stable words.
 const (
 	reasonZoneCut      = "zone_cut_unknown"
 	reasonNotDelegated = "not_delegated"
 	reasonNoAnswer     = "no_authoritative_answer"
+	reasonSingle       = "single_server_answered"
+	reasonDisagree     = "servers_disagree"
 	reasonTypeUnknown  = "type_unknown"
-	reasonTCPBlocked   = "tcp_blocked"
-	reasonForbidden    = "ns_address_forbidden"
+	reasonBogus        = "dnssec_bogus"
 	reasonDeadline     = "read_deadline"
+)
+
+// What is wrong with a zone's DNS though it can be read, as stable words.
+const (
+	warnLame        = "lame_delegation"
+	warnUnreachable = "server_unreachable"
+	warnMismatch    = "delegation_mismatch"
+	warnTCP         = "tcp_blocked"
+	warnForbidden   = "ns_address_forbidden"
+	warnWildcard    = "wildcard_ambiguous"
+	warnMulti       = "multi_provider"
 )

@@ -11,8 +11,12 @@ import (
 	wire "github.com/miekg/dns"
 )
 
-// errNoResolver: no configured resolver gave a usable answer.
-var errNoResolver = errors.New("no resolver answered")
+// errNoResolver: no configured resolver said anything; errFailing: those that
+// did cannot find an answer.
+var (
+	errNoResolver = errors.New("no resolver answered")
+	errFailing    = errors.New("the resolvers find no answer")
+)
 
 // resolvers reads the configured addresses, or those of the machine when none
 // are configured.
@@ -41,11 +45,15 @@ func resolvers(list []string, log *slog.Logger) []netip.AddrPort {
 // recurse asks the resolvers in their order. One that says it cannot help is
 // not asked again; silent ones get a second round.
 func (r *Reader) recurse(ctx context.Context, q question) (*wire.Msg, error) {
-	left := r.resolvers
+	return r.consult(ctx, q, asResolver)
+}
+
+func (r *Reader) consult(ctx context.Context, q question, how manner) (*wire.Msg, error) {
+	left, refused := r.resolvers, errNoResolver
 	for range 2 {
 		var silent []netip.AddrPort
 		for _, resolver := range left {
-			m, err := r.wire.ask(ctx, resolver, q, true, false, 1)
+			m, err := r.wire.ask(ctx, resolver, q, how)
 			switch {
 			case ctx.Err() != nil:
 				return nil, ctx.Err()
@@ -53,19 +61,30 @@ func (r *Reader) recurse(ctx context.Context, q question) (*wire.Msg, error) {
 				silent = append(silent, resolver)
 			case m.Rcode == wire.RcodeSuccess || m.Rcode == wire.RcodeNameError:
 				return m, nil
+			default:
+				refused = errFailing
 			}
 		}
 		left = silent
 	}
-	return nil, errNoResolver
+	return nil, refused
 }
 
-// chase gives the values at the target of an alias that leads out of the
-// asked zone.
-func (r *Reader) chase(ctx context.Context, q question) (view, error) {
-	m, err := r.recurse(ctx, q)
-	if err != nil {
-		return view{}, err
+// checked is recurse, which also tells whether there is an answer only because
+// DNSSEC was left aside. Resolvers that check, as those of mail platforms do,
+// then have none.
+func (r *Reader) checked(ctx context.Context, q question) (m *wire.Msg, bogus bool, err error) {
+	m, err = r.recurse(ctx, q)
+	if !errors.Is(err, errFailing) {
+		return m, false, err
 	}
-	return look(m, q)
+	unchecked, failed := r.consult(ctx, q, asUnchecked)
+	if failed != nil {
+		return nil, false, err
+	}
+	// It may have been a slow server: the resolver knows more now.
+	if m, err = r.recurse(ctx, q); err == nil {
+		return m, false, nil
+	}
+	return unchecked, true, nil
 }

@@ -30,7 +30,7 @@ func (r *Reader) Resolvers(ctx context.Context, name string) []Resolver {
 }
 
 func (r *Reader) answers(ctx context.Context, addr netip.AddrPort, q question) error {
-	m, err := r.wire.ask(ctx, addr, q, true, false, 2)
+	m, err := r.wire.ask(ctx, addr, q, manner{tries: 2, recurse: true})
 	switch {
 	case err != nil:
 		return errors.New("no answer")

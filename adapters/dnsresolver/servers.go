@@ -26,29 +26,63 @@ type server struct {
 	blocked bool
 }
 
-// servers lists the name servers of a zone with their addresses.
-func (r *Reader) servers(ctx context.Context, apex string) (zone, string) {
-	m, err := r.recurse(ctx, question{apex, wire.TypeNS})
-	if err != nil {
+// furnish finds the servers that either side of a zone cut names.
+func (r *Reader) furnish(ctx context.Context, z zone, own, above referral) (zone, string) {
+	z.delegation = above.hosts
+	if len(above.hosts) == 0 {
+		z.delegation = own.hosts
+	}
+	all := referral{capped(union(above.hosts, own.hosts)), own.glue}
+	if len(all.hosts) == 0 {
 		if ctx.Err() != nil {
-			return zone{apex: apex}, reasonDeadline
+			return z, reasonDeadline
 		}
-		return zone{apex: apex}, reasonNoAnswer
+		return z, reasonNoAnswer
 	}
-	v, err := look(m, question{apex, wire.TypeNS})
-	if err != nil || len(v.values) == 0 {
-		return zone{apex: apex}, reasonNoAnswer
+	found := r.resolve(ctx, all, z.apex, above.glue)
+	z.servers = r.guarded(all.hosts, found)
+	return z, ""
+}
+
+// widen adds servers that the zone itself names to those that are asked.
+func (r *Reader) widen(ctx context.Context, z zone, hosts []string) zone {
+	hosts = hosts[:min(len(hosts), max(0, maxServers-len(z.servers)))]
+	addrs := 0
+	for _, s := range z.servers {
+		addrs += len(s.addrs)
 	}
-	hosts := v.values[:min(len(v.values), maxServers)]
-	found := make([][]netip.Addr, len(hosts))
+	z.servers = slices.Clone(z.servers)
+	for _, s := range r.guarded(hosts, r.resolve(ctx, referral{hosts: hosts}, z.apex)) {
+		s.addrs = s.addrs[:min(len(s.addrs), max(0, maxAddresses-addrs))]
+		addrs += len(s.addrs)
+		z.servers = append(z.servers, s)
+	}
+	return z
+}
+
+func union(a, b []string) []string {
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// resolve finds the addresses of name servers, in the answers that came along
+// where they are believed.
+func (r *Reader) resolve(ctx context.Context, of referral, apex string, more ...*wire.Msg) [][]netip.Addr {
+	found := make([][]netip.Addr, len(of.hosts))
 	var wg sync.WaitGroup
-	for i, host := range hosts {
-		if found[i] = glue(m, host, apex); len(found[i]) == 0 {
+	for i, host := range of.hosts {
+		for _, m := range append(more, of.glue) {
+			if m != nil && len(found[i]) == 0 {
+				found[i] = glue(m, host, apex)
+			}
+		}
+		if len(found[i]) == 0 {
 			wg.Go(func() { found[i] = r.addresses(ctx, host) })
 		}
 	}
 	wg.Wait()
-	return zone{apex: apex, servers: r.guarded(hosts, found)}, ""
+	return found
 }
 
 // glue gives the addresses that came along. They are believed only for hosts
@@ -69,6 +103,9 @@ func glue(m *wire.Msg, host, apex string) []netip.Addr {
 // addresses resolves a name server's host: IPv4 first, as not every machine
 // has IPv6.
 func (r *Reader) addresses(ctx context.Context, host string) []netip.Addr {
+	if known, ok := r.hosts.find(host); ok {
+		return slices.Clone(known)
+	}
 	var out []netip.Addr
 	for _, qtype := range []uint16{wire.TypeA, wire.TypeAAAA} {
 		q := question{host, qtype}
@@ -85,6 +122,9 @@ func (r *Reader) addresses(ctx context.Context, host string) []netip.Addr {
 				out = append(out, a)
 			}
 		}
+	}
+	if len(out) > 0 && ctx.Err() == nil {
+		r.hosts.keep(host, slices.Clone(out))
 	}
 	return out
 }

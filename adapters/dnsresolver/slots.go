@@ -10,9 +10,11 @@ import (
 
 // How many questions may be in flight, so that neither this process nor one
 // provider's server is flooded.
+// The resolvers are the operator's own, and every read asks them.
 const (
-	maxInFlight   = 32
-	maxPerAddress = 4
+	maxInFlight    = 32
+	maxPerAddress  = 4
+	maxPerResolver = 16
 )
 
 // slots hands out permission to ask.
@@ -33,8 +35,8 @@ func newSlots() *slots {
 
 // take waits for a place. The address comes first: who waits for a busy
 // server must not hold a place that another server could use.
-func (s *slots) take(ctx context.Context, a netip.AddrPort) (release func(), err error) {
-	l := s.enter(a)
+func (s *slots) take(ctx context.Context, a netip.AddrPort, how manner) (release func(), err error) {
+	l := s.enter(a, how)
 	if err := place(ctx, l.places); err != nil {
 		s.exit(a, l)
 		return nil, err
@@ -60,12 +62,16 @@ func place(ctx context.Context, places chan struct{}) error {
 	}
 }
 
-func (s *slots) enter(a netip.AddrPort) *lane {
+func (s *slots) enter(a netip.AddrPort, how manner) *lane {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l, ok := s.lanes[a]
 	if !ok {
-		l = &lane{places: make(chan struct{}, maxPerAddress)}
+		places := maxPerAddress
+		if how.recurse {
+			places = maxPerResolver
+		}
+		l = &lane{places: make(chan struct{}, places)}
 		s.lanes[a] = l
 	}
 	l.users++

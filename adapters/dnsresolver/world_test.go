@@ -168,11 +168,7 @@ func (s *served) answer(w wire.ResponseWriter, q *wire.Msg) *wire.Msg {
 		name = next
 	}
 	if len(m.Answer) == 0 {
-		for _, rr := range s.records {
-			if rr.Header().Rrtype == wire.TypeSOA {
-				m.Ns = append(m.Ns, rr)
-			}
-		}
+		s.deny(m, name)
 	}
 	if w.RemoteAddr().Network() == "udp" {
 		size := wire.MinMsgSize
@@ -182,6 +178,20 @@ func (s *served) answer(w wire.ResponseWriter, q *wire.Msg) *wire.Msg {
 		m.Truncate(size)
 	}
 	return m
+}
+
+// deny says that there is nothing, and whether there is not even the name.
+func (s *served) deny(m *wire.Msg, name string) {
+	m.Rcode = wire.RcodeNameError
+	for _, rr := range s.records {
+		owner := rr.Header().Name
+		if wire.IsSubDomain(name, owner) {
+			m.Rcode = wire.RcodeSuccess
+		}
+		if rr.Header().Rrtype == wire.TypeSOA && wire.IsSubDomain(owner, name) && (len(m.Ns) == 0 || len(owner) > len(m.Ns[0].Header().Name)) {
+			m.Ns = []wire.RR{rr}
+		}
+	}
 }
 
 func (s *served) count(what string) int {

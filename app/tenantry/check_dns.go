@@ -46,8 +46,9 @@ func (e *examination) dns(ctx context.Context) finding {
 	case sight.Zone == "" && sight.Reason != "":
 		return broken("set dns_resolvers to resolvers that know the public DNS", "the resolvers do not find the zone %s: %s", wellKnown, sight.Reason)
 	case err != nil || answering(sight) == 0:
+		why := strings.Join(append([]string{cmp.Or(sight.Reason, "read_deadline")}, sight.Warnings...), ", ")
 		return broken(fmt.Sprintf("let this machine reach UDP and TCP port %d of any address; if name servers are in a private network on purpose, set dns_allow_private", c.DNSPort),
-			"no authoritative server of %s answers on port %d: %s", wellKnown, c.DNSPort, cmp.Or(sight.Reason, "read_deadline"))
+			"no authoritative server of %s answers on port %d: %s", wellKnown, c.DNSPort, why)
 	case len(silent) > 0:
 		return doubtful(fix, "%d of %d resolvers do not answer: %s", len(silent), len(resolvers), strings.Join(silent, ", "))
 	default:

@@ -63,7 +63,9 @@ type Sight struct {
 	// Warnings are stable words for what is wrong with the zone's DNS without
 	// making the read incomplete.
 	Warnings []string
-	At       time.Time
+	// Secure is true when a resolver that checks DNSSEC vouches for the zone.
+	Secure bool
+	At     time.Time
 	Beyond   Beyond
 }
 
