@@ -3,6 +3,7 @@
 package domains
 
 import (
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -10,6 +11,8 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/app/dnsconnections"
 	"github.com/tenantry/tenantry/app/settling"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
@@ -30,14 +33,19 @@ const (
 // a published zone without records.
 type house struct {
 	*Service
-	store *bunstore.Store
-	fake  *fake.Platform
-	acc   access.Account
+	store     *bunstore.Store
+	fake      *fake.Platform
+	providers *fake.DNSProviders
+	sealer    ports.Sealer
+	acc       access.Account
 }
 
 func newHouse(t *testing.T) *house {
 	t.Helper()
-	h := &house{fake: fake.New(), store: openStore(t)}
+	h := &house{fake: fake.New(), store: openStore(t), providers: &fake.DNSProviders{}}
+	var err error
+	h.sealer, err = secrets.OpenKeyset(filepath.Join(t.TempDir(), "keyset.json"), true)
+	must(t, err)
 	h.Service = h.service(h.fake, h.store)
 	h.fake.Connect(guid, fake.Setup{})
 	h.fake.DNS.Publish(zone)
@@ -69,7 +77,8 @@ func (h *house) service(p ports.MailPlatform, d ports.Domains) *Service {
 	}
 	return &Service{
 		Tenants: h.store, Domains: d, Platform: p, DNS: h.fake.DNS, Settling: pass, Now: time.Now,
-		Search: 100 * time.Millisecond,
+		Search: 100 * time.Millisecond, Writes: h.store,
+		Connections: &dnsconnections.Service{Connections: h.store, Providers: h.providers, Sealer: h.sealer, Now: time.Now},
 	}
 }
 

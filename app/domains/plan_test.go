@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package domains
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/app/dnsconnections"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/dnsconnection"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// worldServers are those to which the fake DNS delegates every zone.
+var worldServers = []string{"ns1.fake.test", "ns2.fake.test"}
+
+// cloud is found by its servers' names, own only by a connection.
+var (
+	cloud = dns.Provider{ID: "cloudflare", Title: "Cloudflare", NameServers: []string{"*.fake.test"}}
+	own   = dns.Provider{ID: "powerdns", Title: "PowerDNS"}
+)
+
+// serves makes an account at a provider that holds the zone, served by the
+// servers that the world asks.
+func serves(sets ...dns.RRSet) *fake.DNSProvider {
+	p := &fake.DNSProvider{}
+	p.AddZone(zone, sets...)
+	p.Put(zone, dns.RRSet{Name: zone, Type: dns.NS, Values: worldServers})
+	return p
+}
+
+// connect gives the account a connection by which it reaches at. The token is
+// taken when it is made, whatever becomes of it later.
+func (h *house) connect(t *testing.T, provider, token string, at ports.DNSProvider) {
+	t.Helper()
+	h.providers.Hold(provider, token, &fake.DNSProvider{})
+	_, err := h.Connections.Add(t.Context(), dnsconnections.New{Account: h.acc.ID, Provider: provider,
+		Credential: dnsconnection.Credential{Secrets: map[string]secret.Text{"token": secret.New(token)}}})
+	must(t, err)
+	h.providers.Hold(provider, token, at)
+}
+
+func (h *house) survey(t *testing.T) Survey {
+	t.Helper()
+	v, err := h.Survey(t.Context(), h.acc.ID, h.stored(t, zone).ID)
+	must(t, err)
+	if h.providers.Writes() != 0 {
+		t.Fatal("something was written")
+	}
+	return v
+}
+
+// asked counts the calls of the mail platform.
+func (h *house) asked() (calls int) {
+	for method := range reflect.TypeFor[ports.MailTenant]().Methods() {
+		calls += h.fake.Calls(method.Name)
+	}
+	return calls
+}
+
+func actions(p dns.Plan) map[dns.Purpose]string {
+	out := map[dns.Purpose]string{}
+	for _, i := range p.Items {
+		out[i.Purpose] = string(i.Action) + " " + string(i.Reason)
+	}
+	return out
+}
+
+// broken is an account at a provider of which some calls end badly.
+type broken struct {
+	ports.DNSProvider
+	zone, records error
+}
+
+func (b broken) Zone(ctx context.Context, name string) (dns.Zone, error) {
+	if b.zone != nil {
+		return dns.Zone{}, b.zone
+	}
+	return b.DNSProvider.Zone(ctx, name)
+}
+
+func (b broken) Records(ctx context.Context, z dns.Zone) ([]dns.RRSet, error) {
+	if b.records != nil {
+		return nil, b.records
+	}
+	return b.DNSProvider.Records(ctx, z)
+}
+
+func TestSurveyOfAMess(t *testing.T) {
+	h := newHouse(t)
+	h.providers.Know(cloud)
+	d := h.verified(t)
+	h.fake.DNS.Publish(zone, slices.Concat(d.Verification, []dns.Record{
+		{Type: dns.MX, Name: zone, Content: "aspmx.l.google.com", Preference: 1},
+		{Type: dns.TXT, Name: zone, Content: "v=spf1 ip4:192.0.2.7 ~all"},
+		{Type: dns.TXT, Name: "_dmarc." + zone, Content: "v=DMARC1; p=reject"},
+		{Type: dns.TXT, Name: "selector1._domainkey." + zone, Content: "v=DKIM1; p=x"},
+	})...)
+	calls, before := h.asked(), h.stored(t, zone)
+	v := h.survey(t)
+	want := map[dns.Purpose]string{
+		dns.Ownership: "preserve present", dns.Inbound: "conflict mx_other_provider", dns.Sending: "update spf_merged",
+		dns.Autodiscover: "create missing", dns.Policy: "preserve dmarc_present", dns.Selector1: "conflict dkim_txt_present", dns.Selector2: "create missing",
+	}
+	if diff := cmp.Diff(want, actions(v.Plan)); diff != "" {
+		t.Error(diff)
+	}
+	if v.Plan.SafeToApply() || len(v.Plan.Blocking()) != 2 || !v.Plan.Reliable {
+		t.Errorf("got %+v", v.Plan)
+	}
+	if a := v.Automation(); a.Required != dns.ConnectionRequired || a.Provider.ID != "cloudflare" || a.Connected || a.Safe {
+		t.Errorf("got %+v", a)
+	}
+	if h.asked() != calls {
+		t.Error("the mail platform was asked for what is stored")
+	}
+	if diff := cmp.Diff(before, h.stored(t, zone)); diff != "" {
+		t.Errorf("the domain was changed: %s", diff)
+	}
+}
+
+// What servers flatten away or make up of wildcards is in the provider's own
+// list as it is.
+func TestSurveyTakesTheProvidersOwnList(t *testing.T) {
+	h := newHouse(t)
+	h.providers.Know(cloud)
+	d := h.verified(t)
+	h.fake.DNS.Publish(zone, d.Verification...)
+	s1, s2 := d.Signing.Selector1, d.Signing.Selector2
+	h.connect(t, "cloudflare", "blind", &fake.DNSProvider{})
+	h.connect(t, "cloudflare", "one", serves(
+		dns.RRSet{Name: s1.Name, Type: dns.CNAME, Values: []string{s1.Content}}, dns.RRSet{Name: s2.Name, Type: dns.CNAME, Values: []string{s2.Content}}))
+	v := h.survey(t)
+	if got := actions(v.Plan); got[dns.Selector1] != "preserve present" || got[dns.Selector2] != "preserve present" || got[dns.Ownership] != "create missing" {
+		t.Errorf("got %v", got)
+	}
+	if a := v.Automation(); a.Required != "" || !a.Connected || !a.Safe {
+		t.Errorf("got %+v", a)
+	}
+}
+
+// Our own earlier record makes room, the same one of somebody else does not.
+func TestSurveyKnowsOurOwnRecords(t *testing.T) {
+	h := newHouse(t)
+	d := h.verified(t)
+	old := dns.Record{Type: dns.CNAME, Name: "autodiscover." + zone, Content: "autodiscover.old.test"}
+	h.fake.DNS.Publish(zone, old)
+	if got := actions(h.survey(t).Plan)[dns.Autodiscover]; got != "conflict autodiscover_taken" {
+		t.Errorf("somebody else's: %s", got)
+	}
+	must(t, h.store.SaveWritten(t.Context(), h.acc.ID, d.ID, []dns.Written{{Purpose: dns.Autodiscover, Name: old.Name, Type: old.Type, Value: old.Content}}))
+	if got := actions(h.survey(t).Plan)[dns.Autodiscover]; got != "update own_superseded" {
+		t.Errorf("ours: %s", got)
+	}
+}
+
+func TestSurveyWithProvidersInTrouble(t *testing.T) {
+	down := &outcome.Error{Kind: outcome.Down}
+	moved := &fake.DNSProvider{}
+	moved.AddZone(zone)
+	for _, tt := range []struct {
+		name     string
+		know     dns.Provider
+		at       map[string]ports.DNSProvider
+		required dns.ActionRequired
+		reliable bool
+	}{
+		{"serves", cloud, map[string]ports.DNSProvider{"a": serves()}, "", true},
+		{"without patterns, too", own, map[string]ports.DNSProvider{"a": serves()}, "", true},
+		{"down", cloud, map[string]ports.DNSProvider{"a": broken{serves(), down, nil}}, dns.ReadUnreliable, false},
+		{"throttled at its records", cloud, map[string]ports.DNSProvider{"a": broken{serves(), nil, &outcome.Error{Kind: outcome.Throttled}}}, dns.ReadUnreliable, false},
+		{"breaks, without patterns", own, map[string]ports.DNSProvider{"a": broken{serves(), &outcome.Error{Kind: outcome.Broken}, nil}}, dns.ReadUnreliable, false},
+		{"refuses", cloud, map[string]ports.DNSProvider{"a": fake.Refusing{DNSProvider: serves()}}, dns.CredentialNotAccepted, true},
+		{"refuses its records", cloud, map[string]ports.DNSProvider{"a": broken{serves(), nil, &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied}}}, dns.CredentialNotAccepted, true},
+		{"refuses one, serves another", cloud, map[string]ports.DNSProvider{"a": fake.Refusing{DNSProvider: serves()}, "b": serves()}, "", true},
+		{"does not have the zone", cloud, map[string]ports.DNSProvider{"a": &fake.DNSProvider{}}, dns.ConnectionRequired, true},
+		{"has it with other servers", cloud, map[string]ports.DNSProvider{"a": moved}, dns.ConnectionRequired, true},
+		{"no connection", cloud, nil, dns.ConnectionRequired, true},
+		{"no plugin", dns.Provider{ID: "elsewhere", NameServers: []string{"*.elsewhere.test"}}, nil, dns.ProviderUnsupported, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHouse(t)
+			h.providers.Know(tt.know)
+			d := h.added(t).Domain
+			h.fake.DNS.Publish(zone)
+			for _, token := range []string{"a", "b"} {
+				if at := tt.at[token]; at != nil {
+					h.connect(t, tt.know.ID, token, at)
+				}
+			}
+			v := h.survey(t)
+			if a := v.Automation(); a.Required != tt.required || a.Message == "" || v.Plan.Reliable != tt.reliable || a.Safe != tt.reliable {
+				t.Fatalf("got %+v, reliable %v", a, v.Plan.Reliable)
+			}
+			if !tt.reliable && v.Plan.Reason != "provider_unavailable" {
+				t.Errorf("got %q", v.Plan.Reason)
+			}
+			if got := actions(v.Plan)[dns.Ownership]; got != "create missing" || v.Domain.ID != d.ID {
+				t.Errorf("there is no plan: %v", actions(v.Plan))
+			}
+		})
+	}
+}
+
+// A connection to the provider that the names tell is asked first, and nobody
+// else when it serves the zone.
+func TestSurveyAsksNoMoreProvidersThanItMust(t *testing.T) {
+	h := newHouse(t)
+	h.providers.Know(cloud)
+	h.providers.Know(own)
+	h.added(t)
+	h.connect(t, "powerdns", "other", broken{serves(), errors.New("asked"), nil})
+	h.connect(t, "cloudflare", "one", serves())
+	calls := h.providers.Calls()
+	if a := h.survey(t).Automation(); a.Required != "" {
+		t.Errorf("got %+v", a)
+	}
+	if asked := h.providers.Calls() - calls; asked != 2 {
+		t.Errorf("%d calls, want zone and records", asked)
+	}
+}
+
+func TestSurveyOfAnUnreliableRead(t *testing.T) {
+	h := newHouse(t)
+	h.providers.Know(cloud)
+	h.verified(t)
+	h.connect(t, "cloudflare", "one", serves())
+	calls := h.providers.Calls()
+	h.fake.DNS.Trouble("zone_cut_unknown")
+	v := h.survey(t)
+	if a := v.Automation(); a.Required != dns.ReadUnreliable || a.Safe || v.Plan.Reason != "zone_cut_unknown" || !strings.Contains(a.Message, "zone_cut_unknown") {
+		t.Errorf("got %+v", a)
+	}
+	if h.providers.Calls() != calls {
+		t.Error("a provider was asked for a zone that is not known")
+	}
+}
+
+func TestSurveyAsksThePlatformForWhatItNeverSaid(t *testing.T) {
+	h := newHouse(t)
+	d := h.verified(t)
+	forget := func() {
+		d.Verification, d.Service, d.Signing = nil, nil, dns.Signing{}
+		must(t, h.store.SaveDomain(t.Context(), h.acc.ID, d))
+	}
+	forget()
+	if got := h.survey(t).Plan.Desired; len(got) != 7 {
+		t.Errorf("desired %+v", got)
+	}
+	if stored := h.stored(t, zone); len(stored.Service) != 0 {
+		t.Error("a read stored something")
+	}
+	for _, tt := range []struct {
+		name  string
+		fault fake.Fault
+		want  fault.Code
+	}{
+		{"down", fake.Fault{Method: "Records", Kind: outcome.Down}, fault.ProviderUnavailable},
+		{"no answer", fake.Fault{Method: "Records", Kind: outcome.Unknown}, fault.ProviderTimeout},
+		{"breaks", fake.Fault{Method: "Records", Kind: outcome.Broken}, fault.ProviderError},
+		{"the consent is gone", fake.Fault{Kind: outcome.Refused, Code: fault.AccessDenied}, fault.AccessDenied},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			lift := h.fake.Fail(tt.fault)
+			defer lift()
+			_, err := h.Survey(t.Context(), h.acc.ID, d.ID)
+			refused(t, err, tt.want)
+		})
+	}
+	if h.tenant(t).Consent != tenant.ConsentRevoked {
+		t.Error("a lost consent was not noticed")
+	}
+	_, err := h.Survey(t.Context(), h.acc.ID, d.ID)
+	refused(t, err, fault.AccessDenied)
+}
+
+// What is stored serves while the platform is away or the consent is gone.
+func TestSurveyWithoutThePlatform(t *testing.T) {
+	h := newHouse(t)
+	d := h.verified(t)
+	d.Signing = dns.Signing{}
+	must(t, h.store.SaveDomain(t.Context(), h.acc.ID, d))
+	h.fake.Fail(fake.Fault{Kind: outcome.Down})
+	if got := actions(h.survey(t).Plan); got[dns.Inbound] == "" || got[dns.Selector1] != "" {
+		t.Errorf("got %v", got)
+	}
+	h.changeTenant(t, func(x *tenant.Tenant) { x.Consent = tenant.ConsentRevoked })
+	if got := actions(h.survey(t).Plan); got[dns.Inbound] == "" {
+		t.Errorf("got %v", got)
+	}
+}
+
+// Before verification the platform may name nothing but the proof.
+func TestSurveyBeforeVerification(t *testing.T) {
+	h := newHouse(t)
+	d := h.added(t).Domain
+	d.Service = nil
+	must(t, h.store.SaveDomain(t.Context(), h.acc.ID, d))
+	calls := h.asked()
+	h.fake.DNS.Publish(zone, dns.Record{Type: dns.MX, Name: zone, Content: "mx.other.test", Preference: 5})
+	want := map[dns.Purpose]string{dns.Ownership: "create missing", dns.Policy: "create missing", dns.Inbound: "conflict mx_other_provider"}
+	if diff := cmp.Diff(want, actions(h.survey(t).Plan)); diff != "" {
+		t.Error(diff)
+	}
+	if h.asked() != calls {
+		t.Error("the mail platform was asked")
+	}
+}
+
+func TestSurveyOfWhatIsNotTheAccounts(t *testing.T) {
+	h := newHouse(t)
+	d := h.verified(t)
+	h.connect(t, "cloudflare", "one", serves())
+	platform, providers, reads := h.asked(), h.providers.Calls(), h.fake.DNS.Reads()
+	for _, tt := range []struct {
+		owner access.AccountID
+		id    string
+	}{{"0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55", d.ID}, {h.acc.ID, "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55"}} {
+		_, err := h.Survey(t.Context(), tt.owner, tt.id)
+		refused(t, err, fault.DomainNotFound)
+	}
+	if h.asked() != platform || h.providers.Calls() != providers || h.fake.DNS.Reads() != reads {
+		t.Error("somebody was asked")
+	}
+}
+
+func TestSurveyInNoTime(t *testing.T) {
+	h := newHouse(t)
+	d := h.verified(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	h.DNS = cutting{h.fake.DNS, cancel}
+	_, err := h.Survey(ctx, h.acc.ID, d.ID)
+	refused(t, err, fault.ProviderTimeout)
+}
+
+// cutting is a read during which the caller leaves.
+type cutting struct {
+	ports.DNSReader
+	leave context.CancelFunc
+}
+
+func (c cutting) Read(ctx context.Context, name string, wanted ...dns.Desired) (dns.Sight, error) {
+	c.leave()
+	return c.DNSReader.Read(ctx, name, wanted...)
+}
