@@ -17,7 +17,6 @@ import (
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // callLimit bounds one call of a provider. A check may be two requests of it.
@@ -60,11 +59,9 @@ func (s *Service) Add(ctx context.Context, n New) (dnsconnection.Connection, err
 	if err != nil {
 		return dnsconnection.Connection{}, err
 	}
-	failpoint.Hit("dnsconnections.before-add")
 	if err := s.Connections.AddDNSConnection(ctx, c, sealed); err != nil {
 		return dnsconnection.Connection{}, fmt.Errorf("add DNS connection: %w", err)
 	}
-	failpoint.Hit("dnsconnections.after-add")
 	return c, nil
 }
 

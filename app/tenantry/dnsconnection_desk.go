@@ -61,9 +61,9 @@ func (o outsideError) Unwrap() error { return o.error }
 
 // What an operator does about a connection that does not pass its test.
 const (
-	fixCredential = "give a credential that the provider takes, with the rights that it needs"
-	fixSettings   = "correct the field with --set"
-	fixAway       = "can this machine reach the provider? run the command again in some minutes"
+	fixRefused  = "give a credential that the provider takes, with the rights that it needs"
+	fixSettings = "correct the field with --set"
+	fixAway     = "can this machine reach the provider? run the command again in some minutes"
 	// A stored credential is not changed.
 	fixStored = "; to do so, add the connection anew and remove this one"
 )
@@ -104,7 +104,7 @@ func failedTest(provider string, err error) (*fault.Error, string) {
 	refusal, fix := fault.Of(err), fixAway
 	switch {
 	case errors.Is(err, fault.CredentialRejected):
-		fix = fixCredential
+		fix = fixRefused
 	case o.Cause == "private_address":
 		fix = "use the server's public address; for a server in your own network set TENANTRY_PROVIDERS_" +
 			strings.ToUpper(provider) + "_ALLOW_PRIVATE=true, for the service too"
