@@ -39,11 +39,13 @@ func (b *budgets) of(token string) *budget {
 }
 
 // budget counts the calls of one token in any five minutes, and keeps away
-// from Cloudflare as long as it asked to.
+// from Cloudflare as long as it asked to. Cloudflare counts a call when it
+// arrives, which may be any time until its answer, so from then on it is young.
 type budget struct {
 	now   func() time.Time
 	mu    sync.Mutex
-	calls []time.Time // of the last window, oldest first
+	open  int         // calls without an answer yet
+	calls []time.Time // when those of the last window ended, oldest first
 	until time.Time
 }
 
@@ -53,14 +55,26 @@ func (b *budget) take() error {
 	defer b.mu.Unlock()
 	now := b.now()
 	b.expire(now)
-	if len(b.calls) >= limit && b.until.Before(b.calls[0].Add(window)) {
-		b.until = b.calls[0].Add(window)
+	free := now.Add(callTime) // when all of them are under way
+	if len(b.calls) > 0 {
+		free = b.calls[0].Add(window)
+	}
+	if b.open+len(b.calls) >= limit && b.until.Before(free) {
+		b.until = free
 	}
 	if wait := b.until.Sub(now); wait > 0 {
 		return &outcome.Error{Kind: outcome.Throttled, Cause: "budget", RetryAfter: wait, Detail: "the provider wants us to wait"}
 	}
-	b.calls = append(b.calls, now)
+	b.open++
 	return nil
+}
+
+// ended notes that an allowed call has been answered, or never will be.
+func (b *budget) ended() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.open--
+	b.calls = append(b.calls, b.now())
 }
 
 func (b *budget) expire(now time.Time) {
@@ -82,7 +96,7 @@ func (b *budget) whole() bool {
 	defer b.mu.Unlock()
 	now := b.now()
 	b.expire(now)
-	return len(b.calls) == 0 && !b.until.After(now)
+	return b.open == 0 && len(b.calls) == 0 && !b.until.After(now)
 }
 
 // budgeted takes the token's budget before each call and turns the answers
@@ -97,6 +111,7 @@ func (b budgeted) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	resp, err := b.next.RoundTrip(r)
+	b.budget.ended()
 	if err != nil {
 		return nil, err
 	}

@@ -186,6 +186,7 @@ func TestTheLimitIsNeverExceeded(t *testing.T) {
 		if err := mine.take(); err != nil {
 			t.Fatalf("call %d: %v", i, err)
 		}
+		mine.ended()
 		now = now.Add(100 * time.Millisecond)
 	}
 	var o *outcome.Error
@@ -195,14 +196,42 @@ func TestTheLimitIsNeverExceeded(t *testing.T) {
 	if err := all.of("b").take(); err != nil {
 		t.Fatalf("another token: %v", err)
 	}
+	all.of("b").ended()
 	now = now.Add(3 * time.Minute)
 	if err := mine.take(); err != nil {
 		t.Fatalf("when the first call is five minutes old: %v", err)
 	}
+	mine.ended()
 	now = now.Add(time.Hour)
 	all.of("c")
 	if len(all.all) != 1 {
 		t.Errorf("%d budgets are kept", len(all.all))
+	}
+}
+
+// A call that is under way may arrive at any time, so it counts from its end.
+func TestACallCountsFromItsEnd(t *testing.T) {
+	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
+	mine := newBudgets(func() time.Time { return now }).of("a")
+	for range limit {
+		if err := mine.take(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now = now.Add(window)
+	if outcome.Of(mine.take()) != outcome.Throttled {
+		t.Fatal("calls are forgotten while they are under way")
+	}
+	for range limit {
+		mine.ended()
+	}
+	now = now.Add(window - time.Second)
+	if outcome.Of(mine.take()) != outcome.Throttled {
+		t.Fatal("a call counts from its beginning")
+	}
+	now = now.Add(time.Second)
+	if err := mine.take(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+)
+
+// holds looks past the plugin at what the zone holds.
+func (r *rough) holds(t *testing.T, zone string) {
+	t.Helper()
+	want := map[string]bool{}
+	for _, s := range freshDomain(zone) {
+		for _, value := range s.Values {
+			want[s.Name+" "+string(s.Type)+" "+value] = true
+		}
+	}
+	for _, s := range r.Held(t, zone) {
+		for _, value := range s.Values {
+			record := s.Name + " " + string(s.Type) + " " + value
+			if !want[record] {
+				t.Errorf("%s is there twice, or ought not to be there", record)
+			}
+			delete(want, record)
+		}
+	}
+	for record := range want {
+		t.Errorf("%s is missing", record)
+	}
+}
+
+// checkLimits holds the journal against Cloudflare's limit and its wishes.
+func checkLimits(t *testing.T, calls []simulate.Entry, throttled int) {
+	t.Helper()
+	refused, failed := 0, 0
+	for i, c := range calls {
+		if i >= limit && c.At.Sub(calls[i-limit].At) < window {
+			t.Fatalf("call %d is the %dth in five minutes", i, limit+1)
+		}
+		switch c.Status {
+		case http.StatusTooManyRequests:
+			refused++
+		case http.StatusInternalServerError:
+			failed++
+		}
+	}
+	if refused != throttled || failed < 60 {
+		t.Errorf("%d answers of 429, not the %d that were planned; %d of 500", refused, throttled, failed)
+	}
+	if len(calls) < limit {
+		t.Errorf("%d calls never came near the limit", len(calls))
+	}
+}
+
+// checkPauses: after Cloudflare asked for a pause only those calls come that had
+// left before.
+func checkPauses(t *testing.T, calls []simulate.Entry, pause time.Duration, workers int) {
+	t.Helper()
+	for i, c := range calls {
+		if c.Status != http.StatusTooManyRequests {
+			continue
+		}
+		early := 0
+		for _, next := range calls[i+1:] {
+			if next.At.Before(c.At.Add(pause)) {
+				early++
+			}
+		}
+		if early >= workers {
+			t.Errorf("%d calls came within the pause", early)
+		}
+	}
+}
+
+// ids are the zones' ids, by which the journal knows them.
+func (r *rough) ids(t *testing.T, zones []string) map[string]string {
+	t.Helper()
+	ids := map[string]string{}
+	for _, name := range zones {
+		_, err := r.settled(func() error {
+			zone, err := r.Provider().Zone(t.Context(), name)
+			ids[name] = zone.ID
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return ids
+}
+
+// checkEach counts the calls of each domain. The one that finds the zone is not
+// among those that name it.
+func checkEach(t *testing.T, calls []simulate.Entry, ids map[string]string, smooth map[string]bool) {
+	t.Helper()
+	n := map[string]int{}
+	for _, c := range calls {
+		if rest, ok := strings.CutPrefix(c.Path, "/client/v4/zones/"); ok {
+			id, _, _ := strings.Cut(rest, "/")
+			n[id]++
+		}
+	}
+	undisturbed := 0
+	for name, ok := range smooth {
+		if ok {
+			undisturbed++
+			if got := 1 + n[ids[name]]; got > 5 {
+				t.Errorf("%s, a fresh domain, cost %d calls", name, got)
+			}
+		}
+	}
+	if undisturbed < 100 {
+		t.Errorf("only %d domains met no fault", undisturbed)
+	}
+}
