@@ -93,6 +93,12 @@ func postgresKind(code string) error {
 	return nil
 }
 
+// Forbidden reports whether the database lets its user in, but not do this.
+func Forbidden(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "42501"
+}
+
 func sqliteKind(code int) error {
 	switch code {
 	case sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY:

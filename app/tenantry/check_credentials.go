@@ -168,6 +168,18 @@ func expiries(settings map[string]string) map[string]time.Time {
 	return ends
 }
 
+// ownExpiry is the end of the certificate that the service itself speaks TLS
+// with, if it has one.
+func ownExpiry(c Config) (end time.Time, ok bool) {
+	chain, errChain := os.ReadFile(c.TLSCertificateFile)
+	key, errKey := os.ReadFile(c.TLSKeyFile)
+	if errChain != nil || errKey != nil {
+		return end, false
+	}
+	end, _ = certificate(chain, key, time.Now())
+	return end, !end.IsZero()
+}
+
 // expiryDate judges a date that the operator noted: what ends then cannot be
 // asked.
 func expiryDate(name, given string, now time.Time) finding {

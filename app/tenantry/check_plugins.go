@@ -20,9 +20,9 @@ func (e *examination) plugins(context.Context) finding {
 	host, err := e.host()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return broken("correct plugin_dir, or make the catalog: tenantry plugin add --plugin-dir "+dir+" FILE…", "%s holds no plugin catalog", dir)
+		return broken(catalogFix(dir, err), "%s holds no plugin catalog", dir)
 	case err != nil:
-		return broken("make the catalog anew: tenantry plugin add --plugin-dir "+dir+" FILE…", "%s", oneLine(err))
+		return broken(catalogFix(dir, err), "%s", oneLine(err))
 	}
 	var well []string
 	for _, p := range host.Status() {

@@ -49,7 +49,7 @@ func (s *service) observe(c Config) error {
 	g.database = gauge("tenantry.database.up", "1 while the database answers.")
 	g.circuits = gauge("tenantry.circuits", "Circuits by provider, fault domain and state.")
 	g.state = gauge("tenantry.plugin.state", "1 for the state that a plugin is in.")
-	g.expiry = gauge("tenantry.credential.expiry.timestamp.seconds", "When a credential of ours at a provider ends, in Unix seconds.")
+	g.expiry = gauge("tenantry.credential.expiry.timestamp.seconds", "When a credential of ours at a provider, or the certificate of our own TLS, ends, in Unix seconds.")
 	g.restarts = counter("tenantry.plugin.restarts", "Plugin processes that replaced one that ended.")
 	g.hangs = counter("tenantry.plugin.hangs", "Plugin processes killed because they did not answer.")
 	g.fallback = gauge("tenantry.ratelimit.fallback", "1 while this process counts rate limits by itself, as the Redis that is set does not answer.")
@@ -85,6 +85,9 @@ func (g *gauges) look(ctx context.Context, o metric.Observer) error {
 	}
 	for credential, end := range expiries(g.config.Providers[mailPlatform]) {
 		o.ObserveFloat64(g.expiry, float64(end.Unix()), labels("provider", mailPlatform, "credential", credential))
+	}
+	if end, ok := ownExpiry(g.config); ok {
+		o.ObserveFloat64(g.expiry, float64(end.Unix()), labels("provider", "tenantry", "credential", "tls_certificate_file"))
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 )
@@ -90,6 +91,9 @@ var fixes = map[string]string{
 // fixUser is for files that belong to somebody else.
 const fixUser = "run the command as the user of the service, or let that user read and write the file"
 
+// fixRights is for a database whose user may not do what it is asked to.
+const fixRights = "give the database's user the right that it lacks: `tenantry migrate` makes tables, the service reads and writes them"
+
 // printError writes err for people, or as {"error": …} with --output json.
 func printError(w io.Writer, cmd *cobra.Command, asJSON bool, err error) {
 	if errors.Is(err, errReported) {
@@ -110,6 +114,9 @@ func printError(w io.Writer, cmd *cobra.Command, asJSON bool, err error) {
 	}
 	if errors.Is(err, fs.ErrPermission) {
 		fix = fixUser
+	}
+	if bunstore.Forbidden(err) {
+		fix = fixRights
 	}
 	var f failure
 	if errors.As(err, &f) {

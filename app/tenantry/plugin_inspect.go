@@ -126,9 +126,9 @@ func inspected(cmd *cobra.Command, names []string) ([]pluginRow, error) {
 	case errors.Is(err, pluginhost.ErrNotInCatalog):
 		return nil, pluginNotFound.With("%s", err)
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, failure{fmt.Errorf("%s holds no plugin catalog", c.PluginDir), "correct plugin_dir, or make the catalog: tenantry plugin add --plugin-dir " + c.PluginDir + " FILE…"}
+		return nil, failure{fmt.Errorf("%s holds no plugin catalog", c.PluginDir), catalogFix(c.PluginDir, err)}
 	case err != nil:
-		return nil, failure{err, "make the catalog anew: tenantry plugin add --plugin-dir " + c.PluginDir + " FILE…"}
+		return nil, failure{err, catalogFix(c.PluginDir, err)}
 	}
 	rows := make([]pluginRow, len(found))
 	for i, one := range found {

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
-	"os"
 	"sync"
 
 	"github.com/tenantry/tenantry/adapters/breaker"
@@ -71,7 +70,7 @@ func newProviders(c Config, o providerOptions) (*providers, error) {
 // openProviders are the DNS providers for a command without a service. close
 // ends their plugins.
 func openProviders(ctx context.Context, c Config, prints ports.Fingerprinter, log *slog.Logger) (p *providers, closeAll func() error, err error) {
-	host, err := pluginhost.New(pluginhost.Options{Dir: c.PluginDir, Log: log, Env: os.Environ()})
+	host, err := openHost(c, log)
 	if err != nil {
 		return nil, nil, err
 	}

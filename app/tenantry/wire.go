@@ -11,8 +11,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"os"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -25,7 +23,6 @@ import (
 	"github.com/tenantry/tenantry/adapters/httpapi"
 	"github.com/tenantry/tenantry/adapters/limiter"
 	"github.com/tenantry/tenantry/adapters/pluginhost"
-	"github.com/tenantry/tenantry/adapters/secrets"
 	"github.com/tenantry/tenantry/adapters/telemetry"
 	"github.com/tenantry/tenantry/app/dnsconnections"
 	"github.com/tenantry/tenantry/app/domains"
@@ -33,7 +30,6 @@ import (
 	"github.com/tenantry/tenantry/app/mailboxes"
 	"github.com/tenantry/tenantry/app/settling"
 	"github.com/tenantry/tenantry/app/tenants"
-	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/wire"
 	"github.com/tenantry/tenantry/ports"
@@ -95,11 +91,6 @@ func assemble(ctx context.Context, c Config, log *slog.Logger, publicURL string,
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
-	sealer, err := secrets.OpenKeyset(c.KeysetFile, true)
-	if err != nil {
-		return nil, fmt.Errorf("keyset: %w", err)
-	}
-	sealer.Log = log
 	if s.store, err = openStore(ctx, c, log); err != nil {
 		return nil, err
 	}
@@ -108,9 +99,15 @@ func assemble(ctx context.Context, c Config, log *slog.Logger, publicURL string,
 		return nil, errors.Join(err, s.store.Close())
 	}
 	s.limits = httpapi.Limits{Counters: s.limiter, Off: c.Limits == "off", InFlight: c.MaxInFlight}
-	if s.host, err = pluginhost.New(pluginhost.Options{Dir: c.PluginDir, Log: log, Env: os.Environ()}); err != nil {
-		return nil, errors.Join(fmt.Errorf("plugins: %w", err), s.limiter.Close(), s.store.Close())
+	if s.host, err = openHost(c, log); err != nil {
+		return nil, errors.Join(err, s.limiter.Close(), s.store.Close())
 	}
+	// Last, as a start that is refused should not leave a new keyset behind.
+	sealer, err := openKeyset(ctx, c, s.store, true)
+	if err != nil {
+		return nil, errors.Join(err, s.close(ctx))
+	}
+	sealer.Log = log
 	if s.platform, err = s.mail(ctx, c, o); err != nil {
 		return nil, errors.Join(err, s.close(ctx))
 	}
@@ -186,55 +183,4 @@ func (s *service) close(ctx context.Context) error {
 	err := errors.Join(s.limiter.Close(), s.store.Close())
 	<-flushed
 	return err
-}
-
-// migratedAlready refuses a server's database that lacks this release's schema.
-func migratedAlready(ctx context.Context, store *bunstore.Store) error {
-	pending, err := store.Pending(ctx)
-	if err == nil && len(pending) > 0 {
-		err = failure{fmt.Errorf("%d migrations are missing", len(pending)), "run `tenantry migrate` with the same database settings"}
-	}
-	return err
-}
-
-// openStore opens the database. The embedded one is migrated on the spot; a
-// server's is migrated by `tenantry migrate`.
-func openStore(ctx context.Context, c Config, log *slog.Logger) (*bunstore.Store, error) {
-	embedded := strings.HasPrefix(c.DatabaseURL, "sqlite:")
-	if err := dataFolder(c); err != nil {
-		return nil, err
-	}
-	asked, cancel := context.WithTimeout(ctx, answerTime)
-	defer cancel()
-	store, err := bunstore.Open(asked, c.DatabaseURL, bunstore.Options{Log: log, Operator: c.Operator})
-	if err != nil {
-		return nil, databaseError(err)
-	}
-	if embedded {
-		err = store.Migrate(ctx)
-	} else {
-		err = migratedAlready(asked, store)
-	}
-	if err != nil {
-		return nil, errors.Join(databaseError(err), store.Close())
-	}
-	return store, nil
-}
-
-// databaseError says what can be done about a database that does not open.
-func databaseError(err error) error {
-	var known failure
-	err = fmt.Errorf("database: %w", err)
-	switch {
-	case errors.As(err, &known):
-		return err
-	case errors.Is(err, bunstore.ErrTooOld):
-		return failure{err, "install a newer tenantry"}
-	case errors.Is(err, context.DeadlineExceeded):
-		return databaseError(fault.ServiceUnavailable.With("the database did not answer in %s", answerTime))
-	case fault.Of(err).Code.Kind == fault.Unavailable:
-		return failure{err, "start the database, or correct database_url; `tenantry doctor` looks closer"}
-	default:
-		return err
-	}
 }
