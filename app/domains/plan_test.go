@@ -5,7 +5,6 @@ package domains
 import (
 	"context"
 	"errors"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -13,91 +12,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tenantry/tenantry/adapters/fake"
-	"github.com/tenantry/tenantry/app/dnsconnections"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
-	"github.com/tenantry/tenantry/core/dnsconnection"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
-	"github.com/tenantry/tenantry/core/secret"
-	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
-
-// worldServers are those to which the fake DNS delegates every zone.
-var worldServers = []string{"ns1.fake.test", "ns2.fake.test"}
-
-// cloud is found by its servers' names, own only by a connection.
-var (
-	cloud = dns.Provider{ID: "cloudflare", Title: "Cloudflare", NameServers: []string{"*.fake.test"}}
-	own   = dns.Provider{ID: "powerdns", Title: "PowerDNS"}
-)
-
-// serves makes an account at a provider that holds the zone, served by the
-// servers that the world asks.
-func serves(sets ...dns.RRSet) *fake.DNSProvider {
-	p := &fake.DNSProvider{}
-	p.AddZone(zone, sets...)
-	p.Put(zone, dns.RRSet{Name: zone, Type: dns.NS, Values: worldServers})
-	return p
-}
-
-// connect gives the account a connection by which it reaches at. The token is
-// taken when it is made, whatever becomes of it later.
-func (h *house) connect(t *testing.T, provider, token string, at ports.DNSProvider) {
-	t.Helper()
-	h.providers.Hold(provider, token, &fake.DNSProvider{})
-	_, err := h.Connections.Add(t.Context(), dnsconnections.New{Account: h.acc.ID, Provider: provider,
-		Credential: dnsconnection.Credential{Secrets: map[string]secret.Text{"token": secret.New(token)}}})
-	must(t, err)
-	h.providers.Hold(provider, token, at)
-}
-
-func (h *house) survey(t *testing.T) Survey {
-	t.Helper()
-	v, err := h.Survey(t.Context(), h.acc.ID, h.stored(t, zone).ID)
-	must(t, err)
-	if h.providers.Writes() != 0 {
-		t.Fatal("something was written")
-	}
-	return v
-}
-
-// asked counts the calls of the mail platform.
-func (h *house) asked() (calls int) {
-	for method := range reflect.TypeFor[ports.MailTenant]().Methods() {
-		calls += h.fake.Calls(method.Name)
-	}
-	return calls
-}
-
-func actions(p dns.Plan) map[dns.Purpose]string {
-	out := map[dns.Purpose]string{}
-	for _, i := range p.Items {
-		out[i.Purpose] = string(i.Action) + " " + string(i.Reason)
-	}
-	return out
-}
-
-// broken is an account at a provider of which some calls end badly.
-type broken struct {
-	ports.DNSProvider
-	zone, records error
-}
-
-func (b broken) Zone(ctx context.Context, name string) (dns.Zone, error) {
-	if b.zone != nil {
-		return dns.Zone{}, b.zone
-	}
-	return b.DNSProvider.Zone(ctx, name)
-}
-
-func (b broken) Records(ctx context.Context, z dns.Zone) ([]dns.RRSet, error) {
-	if b.records != nil {
-		return nil, b.records
-	}
-	return b.DNSProvider.Records(ctx, z)
-}
 
 func TestSurveyOfAMess(t *testing.T) {
 	h := newHouse(t)
@@ -246,77 +166,6 @@ func TestSurveyOfAnUnreliableRead(t *testing.T) {
 	}
 	if h.providers.Calls() != calls {
 		t.Error("a provider was asked for a zone that is not known")
-	}
-}
-
-func TestSurveyAsksThePlatformForWhatItNeverSaid(t *testing.T) {
-	h := newHouse(t)
-	d := h.verified(t)
-	forget := func() {
-		d.Verification, d.Service, d.Signing = nil, nil, dns.Signing{}
-		must(t, h.store.SaveDomain(t.Context(), h.acc.ID, d))
-	}
-	forget()
-	if got := h.survey(t).Plan.Desired; len(got) != 7 {
-		t.Errorf("desired %+v", got)
-	}
-	if stored := h.stored(t, zone); len(stored.Service) != 0 {
-		t.Error("a read stored something")
-	}
-	for _, tt := range []struct {
-		name  string
-		fault fake.Fault
-		want  fault.Code
-	}{
-		{"down", fake.Fault{Method: "Records", Kind: outcome.Down}, fault.ProviderUnavailable},
-		{"no answer", fake.Fault{Method: "Records", Kind: outcome.Unknown}, fault.ProviderTimeout},
-		{"breaks", fake.Fault{Method: "Records", Kind: outcome.Broken}, fault.ProviderError},
-		{"the consent is gone", fake.Fault{Kind: outcome.Refused, Code: fault.AccessDenied}, fault.AccessDenied},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			lift := h.fake.Fail(tt.fault)
-			defer lift()
-			_, err := h.Survey(t.Context(), h.acc.ID, d.ID)
-			refused(t, err, tt.want)
-		})
-	}
-	if h.tenant(t).Consent != tenant.ConsentRevoked {
-		t.Error("a lost consent was not noticed")
-	}
-	_, err := h.Survey(t.Context(), h.acc.ID, d.ID)
-	refused(t, err, fault.AccessDenied)
-}
-
-// What is stored serves while the platform is away or the consent is gone.
-func TestSurveyWithoutThePlatform(t *testing.T) {
-	h := newHouse(t)
-	d := h.verified(t)
-	d.Signing = dns.Signing{}
-	must(t, h.store.SaveDomain(t.Context(), h.acc.ID, d))
-	h.fake.Fail(fake.Fault{Kind: outcome.Down})
-	if got := actions(h.survey(t).Plan); got[dns.Inbound] == "" || got[dns.Selector1] != "" {
-		t.Errorf("got %v", got)
-	}
-	h.changeTenant(t, func(x *tenant.Tenant) { x.Consent = tenant.ConsentRevoked })
-	if got := actions(h.survey(t).Plan); got[dns.Inbound] == "" {
-		t.Errorf("got %v", got)
-	}
-}
-
-// Before verification the platform may name nothing but the proof.
-func TestSurveyBeforeVerification(t *testing.T) {
-	h := newHouse(t)
-	d := h.added(t).Domain
-	d.Service = nil
-	must(t, h.store.SaveDomain(t.Context(), h.acc.ID, d))
-	calls := h.asked()
-	h.fake.DNS.Publish(zone, dns.Record{Type: dns.MX, Name: zone, Content: "mx.other.test", Preference: 5})
-	want := map[dns.Purpose]string{dns.Ownership: "create missing", dns.Policy: "create missing", dns.Inbound: "conflict mx_other_provider"}
-	if diff := cmp.Diff(want, actions(h.survey(t).Plan)); diff != "" {
-		t.Error(diff)
-	}
-	if h.asked() != calls {
-		t.Error("the mail platform was asked")
 	}
 }
 

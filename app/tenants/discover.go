@@ -5,6 +5,7 @@ package tenants
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/tenantry/tenantry/app/settling"
@@ -95,21 +96,27 @@ func mailboxError(err error) string {
 }
 
 // lookAtDomains reads each domain's records and DNS and pushes the verified
-// ones on. What the platform does not answer for one domain stays as it was;
-// only the store's own trouble is an error.
+// ones on, those first whose last look is longest ago: a tenant may have more
+// domains than there is time for, and the next sync goes on with the others.
+// What the platform does not answer for one domain stays as it was; only the
+// store's own trouble is an error.
 func (r *run) lookAtDomains(ctx context.Context) error {
 	stored, err := r.Domains.Domains(ctx, r.owner, r.t.GUID)
 	if err != nil {
 		return err
 	}
+	slices.SortStableFunc(stored, func(a, b domain.Domain) int { return a.CheckedAt.Compare(b.CheckedAt) })
 	var (
 		wait    sync.WaitGroup
 		slots   = make(chan struct{}, atOnce)
 		trouble = make([]error, len(stored))
 	)
 	for i, d := range stored {
+		slots <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
 		wait.Go(func() {
-			slots <- struct{}{}
 			defer func() { <-slots }()
 			trouble[i] = r.lookAt(ctx, d)
 		})

@@ -2,25 +2,25 @@
 
 package dns
 
-// Merge is a domain's status after a read saw what it saw. What a read that is
-// not complete does not see may be there all the same, so there the earlier
-// sighting stays.
+// Merge is a domain's status after a read saw what it saw. A read that is not
+// complete overwrites no earlier sighting: what it does not see, or sees
+// otherwise, may be one server's word. It only fills in what nobody had seen.
 func Merge(earlier, seen Status, complete bool) Status {
 	if complete {
 		return seen
 	}
 	return Status{
-		MX:               either(seen.MX, earlier.MX),
-		SPF:              either(seen.SPF, earlier.SPF),
-		DMARC:            either(seen.DMARC, earlier.DMARC),
-		DKIM:             either(seen.DKIM, earlier.DKIM),
+		MX:               either(earlier.MX, seen.MX),
+		SPF:              either(earlier.SPF, seen.SPF),
+		DMARC:            either(earlier.DMARC, seen.DMARC),
+		DKIM:             either(earlier.DKIM, seen.DKIM),
 		VerificationSeen: seen.VerificationSeen || earlier.VerificationSeen,
 	}
 }
 
-func either(seen, earlier string) string {
-	if seen == Missing && earlier != "" {
-		return earlier
+func either(earlier, seen string) string {
+	if earlier == "" || earlier == Missing {
+		return seen
 	}
-	return seen
+	return earlier
 }

@@ -16,8 +16,9 @@ func TestMerge(t *testing.T) {
 	}{
 		{"a complete read counts alone", earlier, nothing, true, nothing},
 		{"absence in an incomplete read means nothing", earlier, nothing, false, earlier},
-		{"presence counts in any read", earlier, news, false,
-			Status{MX: "new.example.", SPF: "v=spf1 -all", DMARC: "v=DMARC1; p=none", DKIM: DKIMHealthy, VerificationSeen: true}},
+		{"an incomplete read only fills in what nobody had seen", earlier, news, false,
+			Status{MX: "old.example.", SPF: "v=spf1 -all", DMARC: "v=DMARC1; p=none", DKIM: DKIMPartial, VerificationSeen: true}},
+		{"a complete read replaces it all", earlier, news, true, news},
 		{"the first read of all may be incomplete", Status{}, nothing, false, nothing},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

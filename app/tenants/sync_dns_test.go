@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tenants_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// reading is a reader that tells what each read saw, or cuts it off.
+type reading struct {
+	ports.DNSReader
+	see func(ctx context.Context, s dns.Sight) (dns.Sight, error)
+}
+
+func (r reading) Read(ctx context.Context, name string, wanted ...dns.Desired) (dns.Sight, error) {
+	s, err := r.DNSReader.Read(ctx, name, wanted...)
+	if err != nil {
+		return s, err
+	}
+	return r.see(ctx, s)
+}
+
+// TestSyncRefreshesTheStatuses: the domain list shows after a sync what the
+// world sees then, of verified domains and others.
+func TestSyncRefreshesTheStatuses(t *testing.T) {
+	w := connected(t, fake.Setup{})
+	w.furnish(t)
+	w.sync(t)
+	domains, _ := w.stored(t)
+	for _, d := range domains {
+		w.platform.DNS.Publish(d.Name,
+			dns.Record{Type: dns.MX, Name: d.Name, Content: "mx.new.test", Preference: 7},
+			dns.Record{Type: dns.TXT, Name: d.Name, Content: "v=spf1 a ~all"},
+			dns.Record{Type: dns.TXT, Name: "_dmarc." + d.Name, Content: "v=DMARC1; p=reject"},
+			d.Signing.Selector1, d.Signing.Selector2)
+	}
+	w.now = w.now.Add(time.Hour)
+	w.sync(t)
+	for i, d := range first(w.stored(t)) {
+		want := dns.Status{MX: "mx.new.test.", SPF: "v=spf1 a ~all", DMARC: "v=DMARC1; p=reject", DKIM: dns.Missing}
+		if d.Verified {
+			want.DKIM = dns.DKIMHealthy
+		}
+		if diff := cmp.Diff(want, d.Status); diff != "" || !d.CheckedAt.Equal(w.now) {
+			t.Errorf("%s was read at %s: %s", d.Name, d.CheckedAt, diff)
+		}
+		w.platform.DNS.Publish(domains[i].Name)
+	}
+	w.sync(t)
+	for _, d := range first(w.stored(t)) {
+		if diff := cmp.Diff(dns.Status{MX: dns.Missing, SPF: dns.Missing, DMARC: dns.Missing, DKIM: dns.Missing}, d.Status); diff != "" {
+			t.Errorf("%s: %s", d.Name, diff)
+		}
+	}
+}
+
+func first(domains []domain.Domain, _ any) []domain.Domain { return domains }
+
+// TestSyncKeepsWhatAnUnreliableReadSeesOtherwise: one server's word overwrites
+// nothing, whether it shows nothing or something else.
+func TestSyncKeepsWhatAnUnreliableReadSeesOtherwise(t *testing.T) {
+	w := connected(t, fake.Setup{})
+	w.furnish(t)
+	w.sync(t)
+	before, _ := w.stored(t)
+	w.platform.DNS.Trouble("no_authoritative_answer")
+	w.sync(t)
+	w.platform.DNS.Trouble("")
+	w.platform.DNS.Publish("one.test", dns.Record{Type: dns.TXT, Name: "one.test", Content: "v=spf1 +all"}, dns.Record{Type: dns.MX, Name: "one.test", Content: "mx.other.test"},
+		dns.Record{Type: dns.TXT, Name: "_dmarc.one.test", Content: "v=DMARC1; p=quarantine"})
+	w.Settling.DNS = reading{w.platform.DNS, func(_ context.Context, s dns.Sight) (dns.Sight, error) {
+		s.Complete, s.Reason = false, "single_server_answered"
+		return s, nil
+	}}
+	w.sync(t)
+	after, _ := w.stored(t)
+	if before[0].Status.SPF == dns.Missing || before[0].Status.DMARC == dns.Missing {
+		t.Fatalf("nothing was seen before: %+v", before[0].Status)
+	}
+	if after[0].Status.SPF != before[0].Status.SPF || after[0].Status.DMARC != before[0].Status.DMARC {
+		t.Errorf("got %+v, want %+v", after[0].Status, before[0].Status)
+	}
+	if after[0].Status.MX != "mx.other.test." {
+		t.Errorf("nobody had seen an MX; got %+v", after[0].Status)
+	}
+}
+
+// TestSyncOfMoreDomainsThanThereIsTimeFor: it ends in time, and the next one
+// begins with those that had no turn.
+func TestSyncOfMoreDomainsThanThereIsTimeFor(t *testing.T) {
+	w := connected(t, fake.Setup{})
+	w.Limit = 1500 * time.Millisecond
+	for i := range 20 {
+		if _, err := w.platform.For(guid).AddDomain(t.Context(), fmt.Sprintf("d%02d.test", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const inTime = 6
+	var (
+		mu    sync.Mutex
+		names []string
+	)
+	w.Settling.DNS = reading{w.platform.DNS, func(ctx context.Context, s dns.Sight) (dns.Sight, error) {
+		mu.Lock()
+		names = append(names, s.Domain)
+		turn := len(names)
+		mu.Unlock()
+		if turn <= inTime {
+			return s, nil
+		}
+		<-ctx.Done()
+		return s, ctx.Err()
+	}}
+	began := time.Now()
+	w.sync(t)
+	if took := time.Since(began); took > 10*time.Second || len(names) < inTime || len(names) > 2*inTime {
+		t.Fatalf("%d reads in %s", len(names), took)
+	}
+	seen := slices.Clone(names[:inTime])
+	names = nil
+	w.sync(t)
+	for _, name := range names[:inTime] {
+		if slices.Contains(seen, name) {
+			t.Errorf("%s had its turn, and others have not", name)
+		}
+	}
+}
