@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
-	"github.com/tenantry/tenantry/adapters/secrets"
 	"github.com/tenantry/tenantry/app/dnsconnections"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
@@ -39,9 +38,9 @@ func withDNSProviders(act func(context.Context, *cobra.Command, dnsDesk) error) 
 		// A keyset that is made here would be another one than the service's
 		// on a server, and what it seals be lost there.
 		embedded := strings.HasPrefix(c.DatabaseURL, "sqlite:")
-		sealer, err := secrets.OpenKeyset(c.KeysetFile, embedded)
+		sealer, err := openKeyset(ctx, c, store, embedded)
 		if err != nil {
-			return keysetFailure(c.KeysetFile, err)
+			return err
 		}
 		providers, closeAll, err := openProviders(ctx, c, sealer, commandLog(cmd, level))
 		if err != nil {

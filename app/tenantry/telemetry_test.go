@@ -15,8 +15,11 @@ import (
 func toldAbout(t *testing.T, env ...string) (customer map[string]string, spans, metrics, logs []byte) {
 	t.Helper()
 	o, r := newReceiver(t), newRig(t, binary(t, release))
+	const token = "not-a-token-of-anybody"
 	env = append(append(r.env(t.TempDir(), ""), o.env()...), env...)
-	_, key := r.account(env, "owner@example.com", "complete", 0)
+	env = append(env, "TENANTRY_PROVIDERS_CLOUDFLARE_API_URL="+cloudflareWith(t, "told.test"))
+	id, key := r.account(env, "owner@example.com", "complete", 0)
+	r.command(env, "dns-connection", "add", "--account", id, "--provider", "cloudflare", "--credential-file", fileWith(t, token, 0o600))
 	p, c := r.serve(env)
 	c.ready.APIKey = key
 	guid, admin := r.tenant(c)
@@ -29,6 +32,7 @@ func toldAbout(t *testing.T, env ...string) (customer map[string]string, spans, 
 	h.post(h.path("/domains"), object{"domain": "told.test"})
 	h.publish("told.test")
 	h.post(h.domain("told.test", "/verify"), nil)
+	h.get("/v1/domains/" + h.get(h.path("/domains")).objects("domains")[0].text("id") + "/dns/plan")
 	h.post(h.path("/mailboxes"), boxes("told.test", "ada", "max"))
 	c.control("POST", "/faults", object{"provider": mailPlatform, "kind": "status", "status": 500, "times": 100})
 	h.expect("POST", h.path("/sync"), nil, http.StatusBadGateway, "provider_error")
@@ -37,6 +41,11 @@ func toldAbout(t *testing.T, env ...string) (customer map[string]string, spans, 
 		t.Fatal(err)
 	}
 	_, raw := o.all(t)
+	for place, told := range map[string][]byte{"spans": bytes.Join(raw, nil), "metrics": metrics, "logs": []byte(p.logs.String())} {
+		if bytes.Contains(told, []byte(token)) {
+			t.Errorf("the credential of a DNS provider is in the %s", place)
+		}
+	}
 	return map[string]string{"domain": "told.test", "address": "ada@told.test", "tenant": guid}, bytes.Join(raw, nil), metrics, []byte(p.logs.String())
 }
 
@@ -77,6 +86,9 @@ func TestTroubleIsTold(t *testing.T) {
 		`tenantry_provider_call_duration_seconds_count{operation="create_mailbox",outcome="done",provider="microsoft365"} 2`,
 		`http_server_request_duration_seconds_count{http_request_method="POST",http_response_status_code="502",http_route="/v1/tenants/{tenant_id}/sync"} 1`,
 		`tenantry_circuits{domain="tenant",provider="microsoft365",state="closed"} `,
+		`tenantry_provider_call_duration_seconds_count{operation="zone",outcome="done",provider="cloudflare"} `,
+		`tenantry_circuits{domain="credential",provider="cloudflare",state="closed"} 1`,
+		`tenantry_circuits{domain="credential",provider="powerdns",state="open"} 0`,
 		`tenantry_plugin_state{plugin="microsoft365",state="running"} 1`, `tenantry_plugin_restarts_total{plugin="microsoft365"} 0`,
 		`tenantry_database_up 1`, `db_client_operation_duration_seconds_count{db_operation_name="SELECT",db_system_name="sqlite"} `,
 		`tenantry_build_info{commit="`, `go_goroutines `, `process_resident_memory_bytes `, `go_sql_connections_in_use{db_system="sqlite"} `,
@@ -84,6 +96,9 @@ func TestTroubleIsTold(t *testing.T) {
 		if !bytes.Contains(metrics, []byte("\n"+series)) {
 			t.Errorf("the metrics lack %s", series)
 		}
+	}
+	if !bytes.Contains(spans, []byte("cloudflare zone")) {
+		t.Error("no span of a DNS provider's call")
 	}
 	if broken := regexp.MustCompile(`outcome="(broken|down|unknown)",provider="microsoft365"} [1-9]`); !broken.Match(metrics) {
 		t.Error("no point of a failed call")
@@ -108,7 +123,10 @@ func TestReadyInWords(t *testing.T) {
 		got := c.do("GET", c.ready.AdminURL+"/readyz?verbose", "", nil)
 		return got.status, string(got.raw)
 	}
-	if status, words := look(); status != 200 || words != "[+] stop: ok\n[+] database: ok\n[+] plugin microsoft365: ok\n[+] circuits of microsoft365: ok\nreadyz: ready\n" {
+	if status, words := look(); status != 200 || words != strings.Join([]string{
+		"[+] stop: ok", "[+] database: ok", "[+] plugin cloudflare: ok", "[+] plugin microsoft365: ok", "[+] plugin powerdns: ok",
+		"[+] plugin rfc2136: ok", "[+] circuits of microsoft365: ok", "readyz: ready\n",
+	}, "\n") {
 		t.Errorf("%d: %s", status, words)
 	}
 	c.control("POST", "/faults", object{"provider": mailPlatform, "kind": "status", "status": 500, "times": 1000})
