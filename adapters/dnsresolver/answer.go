@@ -33,11 +33,11 @@ type view struct {
 }
 
 // look reads the answer to q, following aliases as far as the answer holds
-// them. A question for CNAME is about the alias itself and follows nothing.
+// them. Questions for CNAME and NS are about the name itself and follow nothing.
 func look(m *wire.Msg, q question) (view, error) {
 	var v view
 	owner := q.name
-	if q.qtype != wire.TypeCNAME {
+	if q.qtype != wire.TypeCNAME && q.qtype != wire.TypeNS {
 		v, owner = follow(m, q.name)
 	}
 	for _, rr := range m.Answer {

@@ -70,6 +70,12 @@ func (in *interview) ask(ctx context.Context, q question) bool {
 			return in.delegated(ctx, q, m, owner)
 		}
 	}
+	if err == nil && m.Rcode == wire.RcodeServerFailure && q.qtype != wire.TypeCNAME && q.qtype != wire.TypeNS {
+		// Some fail on aliases that lead in a circle, but do tell the first.
+		if in.ask(ctx, question{q.name, wire.TypeCNAME}) {
+			return true
+		}
+	}
 	if err != nil || !authoritative(m) {
 		in.miss(q, err)
 		return false

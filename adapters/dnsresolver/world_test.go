@@ -124,6 +124,11 @@ type served struct {
 	mu      sync.Mutex
 	records []wire.RR
 	asked   map[string]int
+	// refer makes it answer as a zone above does; fails is a name it fails
+	// on; change is made to each answer.
+	refer  bool
+	fails  string
+	change func(m, q *wire.Msg)
 }
 
 func zone(t testing.TB, records string) *served {
@@ -149,6 +154,11 @@ func (s *served) answer(w wire.ResponseWriter, q *wire.Msg) *wire.Msg {
 	m := new(wire.Msg)
 	m.SetReply(q)
 	m.Authoritative = true
+	defer s.twist(m, q)
+	if s.refer {
+		m.Authoritative, m.Ns = false, s.records
+		return m
+	}
 	for range 12 {
 		next := ""
 		for _, rr := range s.records {
@@ -178,6 +188,16 @@ func (s *served) answer(w wire.ResponseWriter, q *wire.Msg) *wire.Msg {
 		m.Truncate(size)
 	}
 	return m
+}
+
+// twist makes an answer what the test wants it to be.
+func (s *served) twist(m, q *wire.Msg) {
+	if s.fails != "" && strings.EqualFold(s.fails, q.Question[0].Name) {
+		m.SetRcode(q, wire.RcodeServerFailure)
+	}
+	if s.change != nil {
+		s.change(m, q)
+	}
 }
 
 // deny says that there is nothing, and whether there is not even the name.

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dnsresolver_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	wire "github.com/miekg/dns"
+
+	"github.com/tenantry/tenantry/core/dns"
+)
+
+// registry is what a resolver knows of the zone above example.test.
+const registry = `
+test. 300 IN SOA ns.registry.test. host.registry.test. 1 1 1 1 60
+test. 300 IN NS ns.registry.test.
+ns.registry.test. 300 IN A 127.0.0.4
+ns3.example.test. 300 IN A 127.0.0.5
+`
+
+// refers answers for the zone above with a referral of these records.
+func refers(t testing.TB, records string) *served {
+	s := zone(t, records)
+	s.refer = true
+	return s
+}
+
+func names(servers []dns.Server) []string {
+	var out []string
+	for _, s := range servers {
+		out = append(out, s.Name+" "+string(s.State))
+	}
+	return out
+}
+
+func TestBothSidesOfTheDelegation(t *testing.T) {
+	const own = `
+example.test. 300 IN NS ns1.example.test.
+example.test. 300 IN NS ns2.example.test.
+`
+	moved := strings.ReplaceAll(own, "ns2", "ns3")
+	all := []string{"ns1.example.test ok", "ns2.example.test ok", "ns3.example.test ok"}
+	for _, tt := range []struct {
+		name, above string
+		own         string // of all servers, beside what the resolver knows
+		delegation  []string
+		servers     []string
+		warnings    []string
+	}{
+		{"alike", own, standard, []string{"ns1.example.test", "ns2.example.test"}, all[:2], nil},
+		{"the parent has another", moved, standard, []string{"ns1.example.test", "ns3.example.test"}, all, []string{"delegation_mismatch"}},
+		{"the zone names another", own, strings.ReplaceAll(standard, "ns2.", "ns3."), []string{"ns1.example.test", "ns2.example.test"}, all, []string{"delegation_mismatch"}},
+		{"the parent says nothing", "", standard, []string{"ns1.example.test", "ns2.example.test"}, all[:2], nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t, delegation+registry)
+			w.server("127.0.0.4", refers(t, tt.above))
+			for _, ip := range []string{"127.0.0.2", "127.0.0.3", "127.0.0.5"} {
+				w.server(ip, zone(t, tt.own))
+			}
+			got := w.read("example.test")
+			if !got.Complete {
+				t.Errorf("not complete: %s", got.Reason)
+			}
+			if diff := cmp.Diff(tt.delegation, got.Delegation); diff != "" {
+				t.Error("delegation", diff)
+			}
+			if diff := cmp.Diff(tt.servers, names(got.Servers)); diff != "" {
+				t.Error("servers", diff)
+			}
+			if diff := cmp.Diff(tt.warnings, got.Warnings); diff != "" {
+				t.Error("warnings", diff)
+			}
+		})
+	}
+}
+
+// Of a zone that none of its servers knows a resolver says only that it failed.
+func TestTheParentNamesServersThatAreAllLame(t *testing.T) {
+	w := newWorld(t, registry)
+	w.cut.fails = "example.test."
+	w.server("127.0.0.4", refers(t, "example.test. 300 IN NS ns3.example.test.\nns3.example.test. 300 IN A 127.0.0.5\n"))
+	w.server("127.0.0.5", refusing(wire.RcodeRefused))
+	got := w.read("example.test")
+	if got.Zone != "example.test" || got.Reason != "no_authoritative_answer" {
+		t.Fatalf("zone %q, reason %q", got.Zone, got.Reason)
+	}
+	if diff := cmp.Diff([]string{"ns3.example.test lame"}, names(got.Servers)); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+func TestAParentThatSaysNothingIsLeftAloneForAWhile(t *testing.T) {
+	w := newWorld(t, delegation+registry+strings.ReplaceAll(delegation, "example.test", "second.test"))
+	asked := make(chan string, 10)
+	w.server("127.0.0.4", wire.HandlerFunc(func(_ wire.ResponseWriter, q *wire.Msg) { asked <- q.Question[0].Name }))
+	for _, ip := range []string{"127.0.0.2", "127.0.0.3"} {
+		w.server(ip, zone(t, standard+strings.ReplaceAll(standard, "example.test", "second.test")))
+	}
+	r := w.reader()
+	for _, name := range []string{"example.test", "second.test"} {
+		if got, err := r.Read(t.Context(), name); err != nil || !got.Complete {
+			t.Fatalf("%s: %q, %v", name, got.Reason, err)
+		}
+	}
+	if len(asked) != 1 {
+		t.Fatalf("asked %d times", len(asked))
+	}
+}
+
+func TestDNSSEC(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(m, q *wire.Msg)
+		reason string
+		secure bool
+	}{
+		{"not signed", func(*wire.Msg, *wire.Msg) {}, "", false},
+		{"signed well", func(m, q *wire.Msg) { m.AuthenticatedData = q.AuthenticatedData }, "", true},
+		{"forged", func(m, q *wire.Msg) {
+			if !q.CheckingDisabled && strings.HasSuffix(q.Question[0].Name, "example.test.") && q.Question[0].Qtype == wire.TypeNS {
+				m.SetRcode(q, wire.RcodeServerFailure)
+			}
+		}, "dnssec_bogus", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t, delegation)
+			w.cut.change = tt.change
+			w.server("127.0.0.2", zone(t, standard))
+			w.server("127.0.0.3", zone(t, standard))
+			got := w.read("example.test")
+			if got.Reason != tt.reason || got.Complete != (tt.reason == "") || got.Secure != tt.secure || len(got.Sets) == 0 {
+				t.Fatalf("got %q, complete %v, secure %v, sets %v", got.Reason, got.Complete, got.Secure, got.Sets)
+			}
+		})
+	}
+}
+
+// A resolver that failed only once is no proof of anything.
+func TestAResolverThatWasSlowIsNotDNSSEC(t *testing.T) {
+	w := newWorld(t, delegation)
+	failed := false
+	w.cut.change = func(m, q *wire.Msg) {
+		if !failed && q.Question[0].Qtype == wire.TypeNS {
+			failed = true
+			m.SetRcode(q, wire.RcodeServerFailure)
+		}
+	}
+	w.server("127.0.0.2", zone(t, standard))
+	w.server("127.0.0.3", zone(t, standard))
+	if got := w.read("example.test"); !got.Complete || !failed {
+		t.Fatalf("got %q", got.Reason)
+	}
+}
