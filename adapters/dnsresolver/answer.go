@@ -22,7 +22,7 @@ var errTooMany = errors.New("more records than a set may have")
 
 // view is what one answer says about a question.
 type view struct {
-	values []string // canonical, sorted, no duplicates
+	values []string // canonical, sorted, no record twice
 	ttl    int
 	alias  string // where the asked name points, when it is a CNAME
 	// aliasTTL is the TTL of that CNAME.
@@ -40,9 +40,15 @@ func look(m *wire.Msg, q question) (view, error) {
 	if q.qtype != wire.TypeCNAME && q.qtype != wire.TypeNS {
 		v, owner = follow(m, q.name)
 	}
-	for _, rr := range m.Answer {
+	for i, rr := range m.Answer {
 		h := rr.Header()
 		if h.Rrtype != q.qtype || h.Class != wire.ClassINET || plain(h.Name) != owner || owner == "" {
+			continue
+		}
+		// Two texts that differ only in how they are cut are two records, as
+		// for receivers.
+		same := func(other wire.RR) bool { return wire.IsDuplicate(other, rr) }
+		if q.qtype == wire.TypeTXT && slices.ContainsFunc(m.Answer[:i], same) {
 			continue
 		}
 		if len(v.values) == maxRecords {
@@ -54,7 +60,9 @@ func look(m *wire.Msg, q question) (view, error) {
 		v.values = append(v.values, content(rr))
 	}
 	order(v.values, q.qtype)
-	v.values = slices.Compact(v.values)
+	if q.qtype != wire.TypeTXT {
+		v.values = slices.Compact(v.values)
+	}
 	if v.alias != "" && len(v.values) == 0 && !denies(m) {
 		v.open = owner
 	}

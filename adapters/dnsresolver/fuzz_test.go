@@ -43,13 +43,14 @@ func FuzzAnswer(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(v.values) > maxRecords || len(slices.Compact(slices.Clone(v.values))) != len(v.values) {
+		twice := qtype != wire.TypeTXT && len(slices.Compact(slices.Clone(v.values))) != len(v.values)
+		if len(v.values) > maxRecords || twice {
 			t.Fatalf("%d values: %q", len(v.values), v.values)
 		}
 		one := report{state: dns.ServerOK, sets: map[key]set{{q.name, dns.TXT}: {values: v.values, ttl: v.ttl}}}
-		once, twice := common([]report{one}), common([]report{one, one})
-		if !slices.EqualFunc(once, twice, func(x, y dns.RRSet) bool { return x.TTL == y.TTL && slices.Equal(x.Values, y.Values) }) {
-			t.Fatalf("%v and %v", once, twice)
+		alone, both := common([]report{one}), common([]report{one, one})
+		if !slices.EqualFunc(alone, both, func(x, y dns.RRSet) bool { return x.TTL == y.TTL && slices.Equal(x.Values, y.Values) }) {
+			t.Fatalf("%v and %v", alone, both)
 		}
 	})
 }

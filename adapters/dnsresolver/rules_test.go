@@ -74,6 +74,19 @@ func TestTextGivesBytes(t *testing.T) {
 	}
 }
 
+// Receivers see two records where a zone holds one text twice, cut at different
+// places. A record that a server sends twice is one.
+func TestTextsThatAreCutDifferently(t *testing.T) {
+	m := new(wire.Msg)
+	for _, cut := range [][]string{{"v=spf1 -all"}, {"v=spf1 ", "-all"}, {"v=spf1 -all"}} {
+		m.Answer = append(m.Answer, &wire.TXT{Hdr: wire.RR_Header{Name: "a.test.", Rrtype: wire.TypeTXT, Class: wire.ClassINET}, Txt: cut})
+	}
+	v, err := look(m, question{"a.test", wire.TypeTXT})
+	if err != nil || !slices.Equal(v.values, []string{"v=spf1 -all", "v=spf1 -all"}) {
+		t.Errorf("%q, %v", v.values, err)
+	}
+}
+
 func TestTextUndoesPresentation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		raw := rapid.SliceOfN(rapid.Byte(), 0, 600).Draw(t, "raw")
