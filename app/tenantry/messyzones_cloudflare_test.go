@@ -201,8 +201,9 @@ func (c *cloud) served(t testing.TB, zone string, r cloudRecord) []zones.Record 
 func (c *cloud) flat(t testing.TB, r cloudRecord) []zones.Record {
 	t.Helper()
 	var out []zones.Record
+	tcp := wiredns.Client{Net: "tcp"}
 	for _, of := range []uint16{wiredns.TypeTXT, wiredns.TypeA} {
-		answer, err := wiredns.Exchange(new(wiredns.Msg).SetQuestion(r.Content+".", of), c.dns)
+		answer, _, err := tcp.Exchange(new(wiredns.Msg).SetQuestion(r.Content+".", of), c.dns)
 		if err != nil {
 			t.Fatal(err)
 		}

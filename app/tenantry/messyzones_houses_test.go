@@ -97,7 +97,9 @@ func newPower(t testing.TB) *power {
 			Secrets:  map[string]secret.Text{"api_key": secret.New(server.Key)},
 		}),
 	}
-	p.put(t, "messy.test", nil)
+	for _, above := range []string{"test", "messy.test"} { // which have no policy
+		p.put(t, above, nil)
+	}
 	p.put(t, "hosting.test", linesOf("hosting.test", "ns1 300 A 127.0.0.1\nns2 300 A 127.0.0.2"))
 	for _, world := range []map[string]string{outsideZones, platformZones} {
 		for zone, records := range world {

@@ -86,6 +86,9 @@ var messyDMARC = []messy{
 	},
 }
 
+// overridden is said of what is created where a wildcard has stood in.
+const overridden = "create missing +wildcard_overridden"
+
 var messyOther = []messy{
 	{name: "fresh"},
 	{name: "with-a-website", past: website + "@ 300 CAA 0 issue \"ca.elsewhere.test\"\n_sip._tls 300 SRV 1 2 443 sip.elsewhere.test."},
@@ -109,24 +112,22 @@ var messyOther = []messy{
 	},
 	{
 		name: "wildcard-text", past: "* 300 TXT v=spf1 -all",
-		want: says{"dmarc": "create missing +wildcard_overridden", "dkim_selector1": "create missing +wildcard_overridden",
-			"dkim_selector2": "create missing +wildcard_overridden"},
+		want: says{"autodiscover": overridden, "dmarc": overridden, "dkim_selector1": overridden, "dkim_selector2": overridden},
 	},
 	{
 		name: "wildcard-alias", past: "* 300 CNAME web.elsewhere.test.",
-		want: says{"autodiscover": "create missing +wildcard_overridden", "dmarc": "create missing +wildcard_overridden",
-			"dkim_selector1": "create missing +wildcard_overridden", "dkim_selector2": "create missing +wildcard_overridden"},
+		want: says{"autodiscover": overridden, "dmarc": overridden, "dkim_selector1": overridden, "dkim_selector2": overridden},
 	},
 	{name: "wildcard-policy", past: "* 300 TXT v=DMARC1; p=reject", want: says{"dmarc": "preserve dmarc_present +dmarc_strict",
-		"dkim_selector1": "create missing +wildcard_overridden", "dkim_selector2": "create missing +wildcard_overridden"}},
+		"autodiscover": overridden, "dkim_selector1": overridden, "dkim_selector2": overridden}},
 	{
 		name: "lives-by-a-wildcard", at: "mail", past: "* 60 TXT v=spf1 mx ~all\n* 60 TXT something",
-		want: says{"verification": "create missing +wildcard_overridden", "spf": "update spf_merged +wildcard_overridden",
-			"dmarc": "create missing +wildcard_overridden", "dkim_selector1": "create missing +wildcard_overridden",
-			"dkim_selector2": "create missing +wildcard_overridden"},
+		want: says{"verification": overridden, "spf": "update spf_merged +wildcard_overridden", "mx": overridden,
+			"autodiscover": overridden, "dmarc": overridden, "dkim_selector1": overridden, "dkim_selector2": overridden},
 		come: "mail 60 TXT v=spf1 mx {spf} ~all\nmail 60 TXT something",
 	},
-	{name: "mail-by-a-wildcard", at: "mail", past: "* 300 MX 1 mx.elsewhere.test.", want: says{"mx": "conflict mx_other_provider blocking"}},
+	{name: "mail-by-a-wildcard", at: "mail", past: "* 300 MX 1 mx.elsewhere.test.", want: says{
+		"mx": "conflict mx_other_provider blocking", "verification": overridden, "spf": overridden}},
 }
 
 // mess is the whole set.
