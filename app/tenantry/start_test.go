@@ -3,11 +3,16 @@
 package main
 
 import (
+	"crypto/rand"
 	"database/sql"
+	"errors"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,10 +37,22 @@ func TestServeThatCannotStart(t *testing.T) {
 		refusedToStart(t, r, r.env(data, ""), exitRefused, []string{"another tenantry serves", data, "another data_dir"}, "serve")
 	})
 	t.Run("nobody is at the database's address", func(t *testing.T) {
-		nobody := "postgres://u:p@" + free(t) + "/tenantry"
+		nobody, data := "postgres://u:p@"+free(t)+"/tenantry", t.TempDir()
 		for _, args := range [][]string{{"serve"}, {"migrate"}, {"account", "list"}} {
-			refusedToStart(t, r, r.env(t.TempDir(), nobody), exitOutside, []string{"the database does not answer", "database_url"}, args...)
+			refusedToStart(t, r, r.env(data, nobody), exitOutside, []string{"the database does not answer", "database_url"}, args...)
 		}
+		noKeyset(t, data)
+	})
+	t.Run("there is no plugin catalog", func(t *testing.T) {
+		data, dir := t.TempDir(), t.TempDir()
+		refusedToStart(t, r, append(r.env(data, ""), "TENANTRY_PLUGIN_DIR="+dir), exitRefused, []string{"plugins: ", dir, "tenantry plugin add --plugin-dir " + dir}, "serve")
+		noKeyset(t, data)
+	})
+	t.Run("the keyset is none", func(t *testing.T) {
+		refusedToStart(t, r, append(r.env(t.TempDir(), ""), "TENANTRY_KEYSET_FILE="+fileWith(t, "{}", 0o600)), exitRefused, []string{"is not a keyset", "keyset_file"}, "serve")
+	})
+	t.Run("the database's user lacks rights", func(t *testing.T) {
+		refusedToStart(t, r, r.env(t.TempDir(), asReader(t)), exitRefused, []string{"permission denied", "the right that it lacks"}, "serve")
 	})
 	t.Run("migrations are missing", func(t *testing.T) {
 		refusedToStart(t, r, r.env(t.TempDir(), testserver.Database(t)), exitRefused, []string{"migrations are missing", "tenantry migrate"}, "serve")
@@ -43,6 +60,50 @@ func TestServeThatCannotStart(t *testing.T) {
 	if got := c.do("GET", c.ready.AdminURL+"/readyz", "", nil); got.status != http.StatusOK {
 		t.Errorf("the first server: %d", got.status)
 	}
+}
+
+// noKeyset: what could not start left none behind.
+func noKeyset(t *testing.T, data string) {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(data, "keyset.json")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a keyset was made: %v", err)
+	}
+}
+
+// asReader is a migrated database as a role reaches it that may do nothing. It
+// goes with the tests' server.
+func asReader(t *testing.T) string {
+	t.Helper()
+	url, role := testserver.Database(t), "reader_"+strings.ToLower(rand.Text())
+	operate(t, []string{"TENANTRY_DATABASE_URL=" + url, "TENANTRY_DATA_DIR=" + t.TempDir()}, "migrate", "-o", "json").json(t)
+	behindTheBack(t, url, "CREATE ROLE "+role)
+	return url + separator(url) + "role=" + role
+}
+
+// TestLostKeyset: no new keyset is made beside a database that holds what
+// another one sealed, unless the operator gives that up.
+func TestLostKeyset(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, binary(t, release))
+	data := t.TempDir()
+	env := r.env(data, "")
+	_, key := r.account(env, "owner@example.com", "complete", 0)
+	p, c := r.serve(env) // a database in use, and nothing sealed: this makes the keyset
+	c.ready.APIKey = key
+	guid, admin := r.tenant(c)
+	newAdministrator(t, admin).connects(c, key)
+	holding{caller: caller{c, "", "owner@example.com", key}, guid: guid}.synced()
+	if err := p.stop(); err != nil {
+		t.Fatal(err)
+	}
+	keyset := filepath.Join(data, "keyset.json")
+	if err := os.Rename(keyset, keyset+".lost"); err != nil {
+		t.Fatal(err)
+	}
+	refusedToStart(t, r, env, exitRefused, []string{"there is no keyset at " + keyset, "from its backup", "tenantry keyset create"}, "serve")
+	noKeyset(t, data)
+	r.command(env, "keyset", "create")
+	r.serve(env)
 }
 
 // free is an address at which nobody listens.

@@ -33,7 +33,7 @@ type certificateFiles struct {
 	log              *slog.Logger
 
 	mu        sync.Mutex
-	read      [2]time.Time // the files' times when they were read
+	read      [2]seal // the files when they were read
 	current   *tls.Certificate
 	complaint string // said already
 }
@@ -42,8 +42,8 @@ type certificateFiles struct {
 func (f *certificateFiles) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	times, err := f.times()
-	if err == nil && f.current != nil && times == f.read {
+	seals, err := f.seals()
+	if err == nil && f.current != nil && seals == f.read {
 		return f.current, nil
 	}
 	var pair tls.Certificate
@@ -58,7 +58,7 @@ func (f *certificateFiles) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		if f.current != nil {
 			f.log.Info("TLS certificate reloaded", "file", f.certificate)
 		}
-		f.current, f.read, f.complaint = &pair, times, ""
+		f.current, f.read, f.complaint = &pair, seals, ""
 	case f.current == nil:
 		return nil, fmt.Errorf("TLS: %w", err)
 	case f.complaint != err.Error():
@@ -68,13 +68,20 @@ func (f *certificateFiles) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return f.current, nil
 }
 
-func (f *certificateFiles) times() (times [2]time.Time, err error) {
+// seal is what tells one content of a file from the next. Two that follow each
+// other quickly may have the same time.
+type seal struct {
+	changed time.Time
+	size    int64
+}
+
+func (f *certificateFiles) seals() (seals [2]seal, err error) {
 	for i, name := range []string{f.certificate, f.key} {
 		info, err := os.Stat(name)
 		if err != nil {
-			return times, err
+			return seals, err
 		}
-		times[i] = info.ModTime()
+		seals[i] = seal{info.ModTime(), info.Size()}
 	}
-	return times, nil
+	return seals, nil
 }

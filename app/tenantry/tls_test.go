@@ -103,6 +103,10 @@ func TestServeTLS(t *testing.T) {
 	if said := strings.Count(p.logs.String(), "the one read before stays in use"); said != 1 {
 		t.Errorf("said %d times", said)
 	}
+	install(3)
+	if metrics := c.do("GET", c.ready.AdminURL+"/metrics", "", nil).raw; !bytes.Contains(metrics, []byte(`tenantry_credential_expiry_timestamp_seconds{credential="tls_certificate_file",provider="tenantry"} 1.`)) {
+		t.Errorf("the metrics do not tell when the certificate ends:\n%s", metrics)
+	}
 	c.idleOverTLS(t, key)
 	began := time.Now()
 	if err := p.stop(); err != nil || time.Since(began) > 8*time.Second {
