@@ -128,7 +128,7 @@ func (s *Service) abandon(ctx context.Context, owner access.AccountID, id tenant
 
 // show reads the domain's DNS for the answer.
 func (s *Service) show(ctx context.Context, d domain.Domain, exists bool) Added {
-	sight, err := settling.Sight(ctx, s.DNS, d.Name)
+	sight, err := settling.Sight(ctx, s.DNS, d.Name, d.Signing.Wanted()...)
 	if err != nil {
 		sight = dns.Sight{Domain: d.Name}
 	} else {

@@ -68,7 +68,7 @@ func (s *Service) startSigning(ctx context.Context, owner access.AccountID, d do
 }
 
 func (s *Service) published(ctx context.Context, d domain.Domain) error {
-	sight, err := settling.Sight(ctx, s.DNS, d.Name)
+	sight, err := settling.Sight(ctx, s.DNS, d.Name, d.Signing.Wanted()...)
 	if err != nil {
 		return fault.DKIMNotReady.With("the DKIM records could not be read from the DNS in time")
 	}
@@ -126,7 +126,7 @@ func (s *Service) learnSigning(ctx context.Context, owner access.AccountID, t te
 }
 
 func (s *Service) report(ctx context.Context, owner access.AccountID, d domain.Domain) (DKIMReport, error) {
-	sight, err := settling.Sight(ctx, s.DNS, d.Name)
+	sight, err := settling.Sight(ctx, s.DNS, d.Name, d.Signing.Wanted()...)
 	if err != nil {
 		return DKIMReport{}, fault.ProviderTimeout.With("the DNS could not be read in time")
 	}

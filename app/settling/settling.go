@@ -160,7 +160,7 @@ func (p *Pass) Persist(ctx context.Context, step func(context.Context) error) er
 
 // Look reads the domain's DNS and returns it with what the world sees.
 func (p *Pass) Look(ctx context.Context, d domain.Domain) domain.Domain {
-	sight, err := Sight(ctx, p.DNS, d.Name)
+	sight, err := Sight(ctx, p.DNS, d.Name, d.Signing.Wanted()...)
 	if err != nil {
 		return d
 	}

@@ -167,6 +167,20 @@ func TestAnIncompleteReadKeepsWhatWasSeen(t *testing.T) {
 	}
 }
 
+func TestAFlattenedSelectorIsPublished(t *testing.T) {
+	pass, p, store := verified(t, fake.Setup{})
+	d := store.d
+	d.Signing.Selector1 = dns.Record{Type: dns.CNAME, Name: "selector1._domainkey." + d.Name, Content: "key." + d.Name}
+	for key, want := range map[string]string{"v=DKIM1; p=abc": dns.DKIMPartial, "v=DKIM1; p=other": dns.Missing} {
+		p.DNS.Publish(d.Name,
+			dns.Record{Type: dns.TXT, Name: "selector1._domainkey." + d.Name, Content: "v=DKIM1; p=abc", TTL: 300},
+			dns.Record{Type: dns.TXT, Name: "key." + d.Name, Content: key, TTL: 300})
+		if got := pass.Look(t.Context(), d).Status.DKIM; got != want {
+			t.Errorf("%s: got %q, want %q", key, got, want)
+		}
+	}
+}
+
 func TestPersist(t *testing.T) {
 	never := errors.New("not a provider's answer")
 	for _, tt := range []struct {

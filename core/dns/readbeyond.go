@@ -14,6 +14,18 @@ type Needs struct {
 	Keys      []string
 }
 
+// Wanted are the selectors of a configuration as records to be published. A read
+// for a domain's status wants these: a provider may have flattened them.
+func (s Signing) Wanted() []Desired {
+	var out []Desired
+	for _, d := range []Desired{{Selector1, s.Selector1}, {Selector2, s.Selector2}} {
+		if d.Content != "" {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
 // Needs lists what must be known besides s to decide on the wanted records, and
 // no more: every name is a question to somebody's server.
 func (s Sight) Needs(wanted []Desired) Needs {

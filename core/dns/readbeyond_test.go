@@ -48,3 +48,13 @@ func TestNeeds(t *testing.T) {
 		})
 	}
 }
+
+func TestWantedSelectors(t *testing.T) {
+	want := []dns.Desired{{Purpose: dns.Selector1, Record: signing.Selector1}, {Purpose: dns.Selector2, Record: signing.Selector2}}
+	if diff := cmp.Diff(want, signing.Wanted()); diff != "" {
+		t.Fatal(diff)
+	}
+	if got := (dns.Signing{}).Wanted(); got != nil {
+		t.Fatalf("got %v", got)
+	}
+}

@@ -66,7 +66,7 @@ type Sight struct {
 	// Secure is true when a resolver that checks DNSSEC vouches for the zone.
 	Secure bool
 	At     time.Time
-	Beyond   Beyond
+	Beyond Beyond
 }
 
 // Asked is how many name servers were asked.
