@@ -139,6 +139,7 @@ func (k *canary) working() {
 	k.answered(400, "POST", path+"/domains/"+k.zone+"/verify", key, nil)
 	h.publish(k.zone)
 	k.answered(200, "POST", path+"/domains/"+k.zone+"/verify", key, nil)
+	k.planned(path+"/domains", key)
 	k.twice(path+"/mailboxes", key)
 	k.passwords(path+"/mailboxes", key)
 	rotated := k.do("POST", k.ready.APIURL+"/api-key/rotate?user_email=owner@example.com", key, nil)

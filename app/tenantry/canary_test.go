@@ -24,13 +24,14 @@ type canary struct {
 	*rig
 	client
 	*receiver
-	process  *process
-	data     string
-	database *sql.DB // nil on SQLite, which is in data
-	secrets  map[string]string
-	places   []place // all that is searched in the end, when all secrets are known
-	zone     string
-	tenant   string
+	process    *process
+	cloudflare *simulated
+	data       string
+	database   *sql.DB // nil on SQLite, which is in data
+	secrets    map[string]string
+	places     []place // all that is searched in the end, when all secrets are known
+	zone       string
+	tenant     string
 }
 
 // place is something that was written or answered.
@@ -61,6 +62,7 @@ func TestNoSecretLeaks(t *testing.T) {
 		k.secrets["database password"], _ = u.User.Password()
 		env := k.rig.env(k.data, address)
 		k.command(env, "migrate")
+		k.command(env, "keyset", "create")
 		if k.database, err = sql.Open("pgx", address); err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +106,10 @@ func TestNoSecretStaysInTheSandbox(t *testing.T) {
 
 func newCanary(t *testing.T) *canary {
 	t.Helper()
-	return &canary{rig: newRig(t, binary(t, release)), receiver: newReceiver(t), data: t.TempDir(), secrets: map[string]string{}, zone: "canary.test"}
+	return &canary{
+		rig: newRig(t, binary(t, release)), receiver: newReceiver(t), cloudflare: newSimulated(t, "canary.test"), data: t.TempDir(),
+		secrets: map[string]string{}, zone: "canary.test",
+	}
 }
 
 // secretFile is what the client secret's file holds.
@@ -144,8 +149,10 @@ func (k *canary) secretLines(name string, text []byte) {
 // begin starts a server, takes the secrets through everything and looks.
 func (k *canary) begin(env []string) {
 	k.rig.t.Helper()
-	_, key := k.account(env, "owner@example.com", "complete", 0)
+	env = append(env, k.cloudflare.env())
+	id, key := k.account(env, "owner@example.com", "complete", 0)
 	k.secrets["API key"] = key
+	k.registrar(id, env)
 	k.process, k.client = k.serve(append(append(env, k.receiver.env()...), "TENANTRY_LOG_LEVEL=debug"))
 	k.ready.APIKey = key
 	k.strangers()

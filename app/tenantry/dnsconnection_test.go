@@ -27,7 +27,8 @@ const connectionMembers = "connection_id account_id provider name status zones_v
 type simulated struct {
 	token   string
 	url     string
-	revoked atomic.Bool // the token
+	revoked atomic.Bool  // the token
+	calls   atomic.Int64 // with the token
 	// met, when set, is told of each call before it is answered.
 	met atomic.Pointer[func()]
 }
@@ -40,10 +41,11 @@ func newSimulated(t *testing.T, zones ...string) *simulated {
 		if met := c.met.Load(); met != nil {
 			(*met)()
 		}
-		if r.Header.Get("Authorization") == "Bearer "+c.token && !c.revoked.Load() {
-			r.Header.Set("Authorization", "Bearer "+cloudflare.Token)
-		} else if !strings.HasPrefix(r.URL.Path, "/_control") {
-			r.Header.Del("Authorization")
+		if r.Header.Get("Authorization") == "Bearer "+c.token {
+			c.calls.Add(1)
+			if !c.revoked.Load() {
+				r.Header.Set("Authorization", "Bearer "+cloudflare.Token)
+			}
 		}
 		inner.ServeHTTP(w, r)
 	}))
