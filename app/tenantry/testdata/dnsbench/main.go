@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command dnsbench plans and writes many zones in one go, once as tenantry does
+// it and once as a bare client that puts the same questions and makes the same
+// calls. Its input says where the servers are and what the domains need.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/tenantry/tenantry/core/dns"
+)
+
+// input is all that a run needs.
+type input struct {
+	Resolver string
+	Port     int
+	API, Key string
+	Plugins  string // the folder with the catalog
+	Domains  []wanted
+}
+
+type wanted struct {
+	Domain string
+	Offer  dns.Offer
+}
+
+// figures are what a run prints.
+type figures struct {
+	Seconds  float64
+	PeakMB   float64 // of this process
+	PluginMB float64 // of the plugin, at its peak
+}
+
+func main() {
+	if err := run(os.Args[1], os.Args[2]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(mode, file string) error {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var in input
+	if err := json.Unmarshal(raw, &in); err != nil {
+		return err
+	}
+	work := map[string]func(context.Context, input) (figures, error){
+		"plan": plan, "apply": apply, "bare-plan": barePlan, "bare-apply": bareApply,
+	}[mode]
+	if work == nil {
+		return errors.New("no such mode")
+	}
+	f, err := work(context.Background(), in)
+	if err != nil {
+		return err
+	}
+	f.PeakMB = peak("self")
+	return json.NewEncoder(os.Stdout).Encode(f)
+}
+
+// each does the work for every domain, so many at a time, and says how long
+// all of it took.
+func each(domains []wanted, workers int, do func(i int, w wanted) error) (float64, error) {
+	began := time.Now()
+	work := make(chan int)
+	failed := make([]error, workers)
+	var all sync.WaitGroup
+	for n := range workers {
+		all.Go(func() {
+			for i := range work {
+				if err := do(i, domains[i]); err != nil && failed[n] == nil {
+					failed[n] = fmt.Errorf("%s: %w", domains[i].Domain, err)
+				}
+			}
+		})
+	}
+	for i := range domains {
+		work <- i
+	}
+	close(work)
+	all.Wait()
+	return time.Since(began).Seconds(), errors.Join(failed...)
+}
+
+var highWater = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
+
+// peak is the most resident memory that a process has had, in megabytes.
+func peak(pid string) float64 {
+	raw, err := os.ReadFile("/proc/" + pid + "/status")
+	found := highWater.FindSubmatch(raw)
+	if err != nil || found == nil {
+		return 0
+	}
+	kilobytes, _ := strconv.Atoi(string(found[1]))
+	return float64(kilobytes) / 1000
+}
