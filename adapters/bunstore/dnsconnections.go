@@ -86,11 +86,11 @@ func (s *Store) DNSConnections(ctx context.Context, owner access.AccountID) ([]d
 func (s *Store) DNSConnection(ctx context.Context, owner access.AccountID, id string) (dnsconnection.Connection, []byte, error) {
 	var row dnsConnectionRow
 	err := s.run(ctx, "find DNS connection", func(ctx context.Context, db bun.IDB) error {
-		q := db.NewSelect().Model(&row).Where("dc.id = ?", ident.Lookup(id))
+		q := db.NewSelect().Model(&row)
 		if owner != "" {
 			q = q.Where("dc.account_id = ?", account(owner))
 		}
-		return oneDNSConnection(q.Scan(ctx))
+		return oneDNSConnection(q.Where("dc.id = ?", ident.Lookup(id)).Scan(ctx))
 	})
 	if err != nil {
 		return dnsconnection.Connection{}, nil, err
