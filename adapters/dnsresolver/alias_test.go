@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	wire "github.com/miekg/dns"
 	"github.com/tenantry/tenantry/core/dns"
 )
 
@@ -51,6 +52,47 @@ func TestAliasesAreFollowed(t *testing.T) {
 			}
 			if diff := cmp.Diff(tt.want, values(got, "_dmarc.example.test", dns.TXT)); diff != "" {
 				t.Error(diff)
+			}
+		})
+	}
+}
+
+// What the world cannot find out is not there; what nobody could be asked about
+// is not known.
+func TestTargetsThatNobodyFinds(t *testing.T) {
+	base := strings.ReplaceAll(standard, `_dmarc.example.test. 300 IN TXT "v=DMARC1; p=none"`, "")
+	referral := changed(t, func(m, q *wire.Msg) {
+		if strings.HasPrefix(q.Question[0].Name, "_dmarc.") {
+			m.Authoritative, m.Answer = false, nil
+			m.Ns = []wire.RR{&wire.NS{Hdr: wire.RR_Header{Name: "_dmarc.example.test.", Rrtype: wire.TypeNS, Class: wire.ClassINET}, Ns: "ns.vendor.test."}}
+		}
+	})
+	alias := zone(t, base+"_dmarc.example.test. 300 IN CNAME p.vendor.test.\n")
+	for _, tt := range []struct {
+		name, target string
+		servers      wire.Handler
+		silent       bool
+		reason       string
+	}{
+		{"the resolver fails on an alias", "p.vendor.test.", alias, false, ""},
+		{"the resolver fails on a zone below", "_dmarc.example.test.", referral, false, ""},
+		{"nobody can be asked about an alias", "p.vendor.test.", alias, true, "type_unknown"},
+		{"nobody can be asked about a zone below", "_dmarc.example.test.", referral, true, "type_unknown"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t, delegation)
+			w.cut.change = func(m, q *wire.Msg) {
+				if q.Question[0].Name != tt.target {
+					return
+				}
+				if m.SetRcode(q, wire.RcodeServerFailure); tt.silent {
+					m.Id++ // nobody takes that for an answer
+				}
+			}
+			w.server("127.0.0.2", tt.servers)
+			w.server("127.0.0.3", tt.servers)
+			if got := w.read("example.test"); got.Reason != tt.reason || got.Complete != (tt.reason == "") {
+				t.Fatalf("got %q, complete %v", got.Reason, got.Complete)
 			}
 		})
 	}

@@ -102,6 +102,38 @@ example.test. 300 IN NS ns2.example.test.
 	}
 }
 
+// A name that does not exist shows that no wildcard is there.
+func TestNoWildcardIsLookedForWhereThereCanBeNone(t *testing.T) {
+	w := newWorld(t, delegation)
+	s := zone(t, bare+"_dmarc.example.test. 300 IN TXT here\nselector1._domainkey.example.test. 300 IN CNAME k.test.\n")
+	w.server("127.0.0.2", s)
+	w.server("127.0.0.3", s)
+	w.read("example.test")
+	for what := range asked(s) {
+		if strings.HasPrefix(what, "nobody.") {
+			t.Errorf("asked for %s", what)
+		}
+	}
+}
+
+// A server that moved is found at its new address by the next read.
+func TestAddressesOfServersThatFailAreNotRemembered(t *testing.T) {
+	// Outside of the zone, so that no address comes along with a name.
+	named := strings.NewReplacer("ns1.example.test", "ns1.provider.test", "ns2.example.test", "ns2.provider.test")
+	before := named.Replace(delegation)
+	w := newWorld(t, before)
+	w.server("127.0.0.2", zone(t, named.Replace(standard)))
+	r := w.reader()
+	if got, err := r.Read(t.Context(), "example.test"); err != nil || got.Reason != "single_server_answered" {
+		t.Fatalf("got %q, %v", got.Reason, err)
+	}
+	w.cut.replace(zone(t, strings.ReplaceAll(before, "127.0.0.3", "127.0.0.4")).records)
+	w.server("127.0.0.4", zone(t, named.Replace(standard)))
+	if got, err := r.Read(t.Context(), "example.test"); err != nil || !got.Complete {
+		t.Fatalf("got %q, %v", got.Reason, err)
+	}
+}
+
 func TestSubdomainIsReadInItsEnclosingZone(t *testing.T) {
 	w := newWorld(t, delegation)
 	records := standard + "mail.example.test. 300 IN MX 0 mail.example.net.\n"

@@ -154,6 +154,18 @@ func TestMergeIsTheIntersection(t *testing.T) {
 	})
 }
 
+// What only one server's wildcard shows, another holds.
+func TestASetIsMadeUpOnlyWhenAllServersMakeItUp(t *testing.T) {
+	of := func(made bool) report {
+		return report{sets: map[key]set{{"n", dns.TXT}: {values: []string{"a"}, made: made}}}
+	}
+	for _, tt := range []struct{ one, two, want bool }{{true, true, true}, {true, false, false}, {false, true, false}, {false, false, false}} {
+		if got := common([]report{of(tt.one), of(tt.two)}); got[0].Synthesised != tt.want {
+			t.Errorf("%v and %v give %v", tt.one, tt.two, got[0].Synthesised)
+		}
+	}
+}
+
 func TestZoneOf(t *testing.T) {
 	soa := func(name string) wire.RR {
 		return &wire.SOA{Hdr: wire.RR_Header{Name: name, Rrtype: wire.TypeSOA}}
