@@ -19,13 +19,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// source is a real name server that can be given zones.
-type source interface {
-	// load makes the server serve a zone of these records.
-	load(t testing.TB, zone string, records []wire.RR)
-	addr() string
-}
-
+// powerDNS and bind are real name servers that can be given zones.
 type powerDNS struct{ *testserver.PowerDNS }
 
 func newPowerDNS(t testing.TB) powerDNS {
