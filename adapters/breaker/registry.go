@@ -9,9 +9,9 @@ import (
 
 // The names of fault domains.
 const (
-	loginDomain      = "login"
-	tenantDomain     = "tenant/"
-	credentialDomain = "credential/"
+	loginDomain  = "login"
+	tenantDomain = "tenant/"
+	dnsDomain    = "credential/"
 )
 
 // registry holds the circuits of one provider, up to a number.
