@@ -5,9 +5,11 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -42,14 +44,12 @@ func newZoneBench(b *testing.B) *zoneBench {
 	if err != nil {
 		b.Fatal(err)
 	}
-	var port int
-	_, _ = fmt.Sscanf(w.server.DNS, "127.0.0.1:%d", &port)
 	var all []wanted
 	for _, m := range w.zones {
 		all = append(all, wanted{m.domain(), m.offer()})
 	}
 	raw, err := json.Marshal(map[string]any{
-		"Resolver": w.server.DNS, "Port": port, "API": w.server.API, "Key": w.server.Key, "Plugins": filepath.Join(built.folder, "plugins"), "Domains": all,
+		"Resolver": w.server.DNS, "Port": w.port(), "API": w.server.API, "Key": w.server.Key, "Plugins": filepath.Join(built.folder, "plugins"), "Domains": all,
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -102,6 +102,7 @@ func BenchmarkZones(b *testing.B) {
 // written again.
 func (w *zoneBench) run(b *testing.B, program, mode string) {
 	b.Helper()
+	asked := w.questions(b)
 	cmd := exec.Command(program, mode, w.input)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
@@ -113,8 +114,33 @@ func (w *zoneBench) run(b *testing.B, program, mode string) {
 		b.Fatal(err)
 	}
 	b.ReportMetric(f.Seconds, "s/1000")
+	b.ReportMetric((w.questions(b)-asked)/benchZones, "questions/domain")
 	b.ReportMetric(f.PeakMB, "MB-peak")
 	if f.PluginMB > 0 {
 		b.ReportMetric(f.PluginMB, "MB-plugin")
 	}
+}
+
+// questions is how many the server has been asked by UDP.
+func (w *zoneBench) questions(b *testing.B) float64 {
+	b.Helper()
+	r, err := http.NewRequestWithContext(b.Context(), http.MethodGet, w.server.API+"/api/v1/servers/localhost/statistics?statistic=udp-queries", nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	r.Header.Set("X-API-Key", w.server.Key)
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	var found []struct{ Value string }
+	if err := json.NewDecoder(answer.Body).Decode(&found); err != nil || len(found) != 1 {
+		b.Fatal(found, err)
+	}
+	n, err := strconv.ParseFloat(found[0].Value, 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return n
 }

@@ -184,7 +184,7 @@ func lists(own *http.Client, c client) error {
 var highWater = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
 
 // peak is the most memory that a process ever had.
-func peak(t *testing.T, pid int) int {
+func peak(t testing.TB, pid int) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

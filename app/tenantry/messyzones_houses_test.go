@@ -10,10 +10,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/tenantry/tenantry/adapters/dnsresolver"
@@ -43,29 +41,14 @@ type entry struct {
 	raw string
 }
 
-// dnsPlugins is the folder of the DNS plugins, built once.
-var dnsPlugins = sync.OnceValues(func() (string, error) {
-	folder := filepath.Join(scratch, "dns-plugins")
-	for _, name := range []string{"dns-powerdns", "dns-cloudflare"} {
-		file := filepath.Join(folder, name)
-		if out, err := exec.Command("go", "build", "-o", file, "../../plugins/"+name).CombinedOutput(); err != nil {
-			return "", fmt.Errorf("%s: %w\n%s", name, err, out)
-		}
-		if _, _, err := pluginhost.Add(context.Background(), folder, file); err != nil {
-			return "", err
-		}
-	}
-	return folder, nil
-})
-
 // plugged is a provider's plugin in a process of its own.
 func plugged(t testing.TB, name string, c wire.Connection) ports.DNSProvider {
 	t.Helper()
-	folder, err := dnsPlugins()
+	built, err := release()
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, err := pluginhost.New(pluginhost.Options{Dir: folder, Log: slog.New(slog.DiscardHandler)})
+	host, err := pluginhost.New(pluginhost.Options{Dir: filepath.Join(built.folder, "plugins"), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,16 +70,12 @@ func newPower(t testing.TB) *power {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Stop)
-	var port int
-	_, _ = fmt.Sscanf(server.DNS, "127.0.0.1:%d", &port)
-	p := &power{
-		server: server,
-		reader: dnsresolver.New(dnsresolver.Options{Resolvers: []string{server.DNS}, Port: port, AllowPrivate: true}),
-		plugin: plugged(t, "powerdns", wire.Connection{
-			Settings: map[string]string{"api_url": server.API, "allow_private": "true"},
-			Secrets:  map[string]secret.Text{"api_key": secret.New(server.Key)},
-		}),
-	}
+	p := &power{server: server}
+	p.reader = dnsresolver.New(dnsresolver.Options{Resolvers: []string{server.DNS}, Port: p.port(), AllowPrivate: true})
+	p.plugin = plugged(t, "powerdns", wire.Connection{
+		Settings: map[string]string{"api_url": server.API, "allow_private": "true"},
+		Secrets:  map[string]secret.Text{"api_key": secret.New(server.Key)},
+	})
 	for _, above := range []string{"test", "messy.test"} { // which have no policy
 		p.put(t, above, nil)
 	}
@@ -107,6 +86,12 @@ func newPower(t testing.TB) *power {
 		}
 	}
 	return p
+}
+
+// port is that of the name server, on both of its addresses.
+func (p *power) port() (port int) {
+	_, _ = fmt.Sscanf(p.server.DNS, "127.0.0.1:%d", &port)
+	return port
 }
 
 func (p *power) provider() ports.DNSProvider { return p.plugin }

@@ -23,7 +23,10 @@ func barePlan(ctx context.Context, in input) (figures, error) {
 		for _, q := range []struct {
 			name string
 			of   uint16
-		}{{d, wire.TypeSOA}, {d, wire.TypeSOA}, {d, wire.TypeNS}} {
+		}{
+			{d, wire.TypeSOA}, {d, wire.TypeSOA}, {d, wire.TypeNS}, {"_dmarc.messy.test.", wire.TypeTXT}, {"_dmarc.test.", wire.TypeTXT},
+			{"_spf.elsewhere.test.", wire.TypeTXT}, {"spf.protection.outlook.com.", wire.TypeTXT},
+		} {
 			if err := put(ctx, in.Resolver, q.name, q.of, true); err != nil {
 				return err
 			}
