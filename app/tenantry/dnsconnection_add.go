@@ -25,7 +25,7 @@ type addition struct {
 func addDNSConnectionCommand() *cobra.Command {
 	var a addition
 	cmd := &cobra.Command{
-		Use:   "add --account ACCOUNT --provider PROVIDER --credential-file FILE|-",
+		Use:   "add --account ACCOUNT --provider PROVIDER --credential-file FILE|- [--name NAME] [--set NAME=VALUE]…",
 		Short: "Connect an account to a DNS provider; the credential is tested first",
 		Long: "Gives an account a connection to a DNS provider, by which this service may write into the account's zones.\n" +
 			"The credential is tested first: one that fails is not stored, and the command ends with exit code 4. It is\n" +
@@ -45,7 +45,7 @@ func addDNSConnectionCommand() *cobra.Command {
 	cmd.Flags().StringVar(&a.provider, "provider", "", "the DNS provider, as cloudflare, powerdns or rfc2136")
 	cmd.Flags().StringVar(&a.name, "name", "", "what the connection is for")
 	cmd.Flags().StringVar(&a.credential, "credential-file", "", "the file with the secret, or - for standard input")
-	cmd.Flags().StringArrayVar(&a.set, "set", nil, "NAME=VALUE, a field of the provider's that is no secret")
+	cmd.Flags().StringArrayVar(&a.set, "set", nil, "a field of the provider's that is no secret, as `NAME=VALUE`")
 	require(cmd, "account", "provider")
 	return cmd
 }

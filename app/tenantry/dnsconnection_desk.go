@@ -62,6 +62,7 @@ func (o outsideError) Unwrap() error { return o.error }
 const (
 	fixRefused  = "give a credential that the provider takes, with the rights that it needs"
 	fixSettings = "correct the field with --set"
+	fixPlugin   = "`tenantry doctor` says what is wrong with the plugin"
 	fixAway     = "can this machine reach the provider? run the command again in some minutes"
 	// A stored credential is not changed.
 	fixStored = "; to do so, add the connection anew and remove this one"
@@ -87,7 +88,7 @@ func testFailed(provider string, err error) error {
 	if said == nil {
 		return err
 	}
-	if fix != fixAway {
+	if errors.Is(said, fault.CredentialRejected) || fix == fixSettings {
 		fix += fixStored
 	}
 	return failure{outsideError{said}, fix}
@@ -109,6 +110,8 @@ func failedTest(provider string, err error) (*fault.Error, string) {
 			strings.ToUpper(provider) + "_ALLOW_PRIVATE=true, for the service too"
 	case errors.Is(err, fault.InvalidRequest):
 		fix = fixSettings
+	case strings.HasPrefix(o.Cause, "plugin_"):
+		fix = fixPlugin
 	}
 	return &fault.Error{Code: refusal.Code, Detail: "the test of the connection failed: " + cmp.Or(o.Detail, refusal.Detail)}, fix
 }
