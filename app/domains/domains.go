@@ -34,7 +34,10 @@ type Service struct {
 	// tells our own records from other people's.
 	Connections *dnsconnections.Service
 	Writes      ports.DNSWrites
-	Now         func() time.Time
+	// DMARC is the operator's record for domains that have none;
+	// dns.DefaultPolicy unless set.
+	DMARC string
+	Now   func() time.Time
 	// Search is how long a domain whose adding brought no answer is looked
 	// for; 6 s unless set.
 	Search time.Duration

@@ -41,7 +41,7 @@ func (s *Service) Survey(ctx context.Context, owner access.AccountID, domainID s
 	if d, err = s.learn(ctx, owner, d); err != nil {
 		return Survey{}, err
 	}
-	offer := dns.Offer{Verification: d.Verification, Service: d.Service, Signing: d.Signing}
+	offer := dns.Offer{Verification: d.Verification, Service: d.Service, Signing: d.Signing, Policy: s.DMARC}
 	sight, err := settling.Sight(ctx, s.DNS, d.Name, dns.Desire(d.Name, offer)...)
 	if err != nil {
 		return Survey{}, fault.ProviderTimeout.With("the DNS could not be read in time")

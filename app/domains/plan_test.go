@@ -205,3 +205,20 @@ func (c cutting) Read(ctx context.Context, name string, wanted ...dns.Desired) (
 	c.leave()
 	return c.DNSReader.Read(ctx, name, wanted...)
 }
+
+// The operator's DMARC record is what a domain without one gets.
+func TestSurveyWithTheOperatorsDMARC(t *testing.T) {
+	h := newHouse(t)
+	h.added(t)
+	for _, record := range []string{"", "v=DMARC1; p=none; rua=mailto:dmarc@example.com"} {
+		h.DMARC = record
+		want := dns.DefaultPolicy
+		if record != "" {
+			want = record
+		}
+		i := slices.IndexFunc(h.survey(t).Plan.Items, func(i dns.Item) bool { return i.Purpose == dns.Policy && i.Desired == want && i.Action == dns.Create })
+		if i < 0 {
+			t.Errorf("%q: %+v", record, h.survey(t).Plan.Items)
+		}
+	}
+}

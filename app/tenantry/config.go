@@ -41,6 +41,7 @@ type Config struct {
 	DNSResolvers    []string `koanf:"dns_resolvers" group:"DNS" help:"recursive resolvers, addresses with ports; those of the system unless set"`
 	DNSPort         int      `koanf:"dns_port" default:"53" help:"port of authoritative servers"`
 	DNSAllowPrivate bool     `koanf:"dns_allow_private" help:"ask authoritative servers on private addresses too; for sandboxes"`
+	DMARCRecord     string   `koanf:"dmarc_record" default:"v=DMARC1; p=none" help:"DMARC record that is planned for a domain without one, as with an address for reports: v=DMARC1; p=none; rua=mailto:dmarc@example.com. One that is there always stays"`
 
 	TraceCustomerData bool `koanf:"trace_customer_data" group:"Telemetry" help:"let spans carry tenant GUIDs, domains and mailbox addresses, which are customer data; metrics and the log never do"`
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/tenantry/tenantry/adapters/limiter"
+	"github.com/tenantry/tenantry/core/dns"
 )
 
 // settingError says what is wrong with the value of a setting.
@@ -69,6 +70,9 @@ func (c Config) problems() []settingError {
 	}
 	if c.DNSPort < 1 || c.DNSPort > 65535 {
 		bad("dns_port", "%d is no port", c.DNSPort)
+	}
+	if !dns.ValidDMARC(c.DMARCRecord) {
+		bad("dmarc_record", "%q is no DMARC record that receivers take, as v=DMARC1; p=none", c.DMARCRecord)
 	}
 	if c.CircuitOpen <= 0 {
 		bad("circuit_open", "%s is no time to wait", c.CircuitOpen)

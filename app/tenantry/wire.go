@@ -147,7 +147,7 @@ func (s *service) useCases(c Config, publicURL string, sealer ports.Sealer, o ou
 		RequireSMTPAuth: c.RequireSMTPAuth,
 	}
 	s.domains = &domains.Service{
-		Tenants: s.store, Domains: s.store, Platform: s.platform, DNS: reader, Settling: pass, Writes: s.store, Now: o.now,
+		Tenants: s.store, Domains: s.store, Platform: s.platform, DNS: reader, Settling: pass, Writes: s.store, DMARC: c.DMARCRecord, Now: o.now,
 		Connections: &dnsconnections.Service{Connections: s.store, Providers: s.providers, Sealer: sealer, Now: o.now},
 	}
 	s.mailboxes = &mailboxes.Service{

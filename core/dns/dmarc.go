@@ -33,6 +33,13 @@ func parseDMARC(text string) (map[string]string, bool) {
 	return tags, true
 }
 
+// ValidDMARC reports whether a text is a DMARC record that receivers take, with
+// a policy, and may be published as one text.
+func ValidDMARC(text string) bool {
+	tags, ok := parseDMARC(text)
+	return ok && (enforced(tags["p"]) || strings.EqualFold(tags["p"], "none")) && len(text) <= maxString && Shown(text) == text
+}
+
 // policy decides on the DMARC record. One that is there stays as it is, and one
 // above the domain is not weakened by ours.
 func (l look) policy(want Record) verdict {

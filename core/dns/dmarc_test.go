@@ -3,6 +3,7 @@
 package dns_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -82,6 +83,18 @@ func TestDMARCAbove(t *testing.T) {
 	} {
 		if diff := cmp.Diff(want, dns.DMARCAbove(domain)); diff != "" {
 			t.Errorf("%s: %s", domain, diff)
+		}
+	}
+}
+
+func TestValidDMARC(t *testing.T) {
+	for text, want := range map[string]bool{
+		dns.DefaultPolicy: true, "v=DMARC1; p=none; rua=mailto:dmarc@example.com": true, "v=DMARC1;p=Reject;": true,
+		"": false, "v=DMARC1": false, "v=DMARC1; p=maybe": false, "v=dmarc1; p=none": false, "p=none; v=DMARC1": false, "v=DMARC1; p=none; p=reject": false,
+		"v=DMARC1; p=none; rua=\x00": false, "v=DMARC1; p=none; rua=" + strings.Repeat("x", 255): false,
+	} {
+		if got := dns.ValidDMARC(text); got != want {
+			t.Errorf("%q: got %v", text, got)
 		}
 	}
 }

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import "testing"
+
+// TestDMARCRecordThatReceiversRefuse ends a start before anything is planned with it.
+func TestDMARCRecordThatReceiversRefuse(t *testing.T) {
+	t.Parallel()
+	for record, ok := range map[string]bool{"v=DMARC1; p=none; rua=mailto:dmarc@example.com": true, "p=none": false, "v=DMARC1": false, "v=spf1 -all": false} {
+		problems := Config{DMARCRecord: record}.problems()
+		found := false
+		for _, p := range problems {
+			found = found || p.setting == "dmarc_record"
+		}
+		if found == ok {
+			t.Errorf("%q: %v", record, problems)
+		}
+	}
+}
