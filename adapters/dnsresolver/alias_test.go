@@ -81,14 +81,14 @@ func TestTargetsThatNobodyFinds(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t, delegation)
-			w.cut.change = func(m, q *wire.Msg) {
+			w.cut.changing(func(m, q *wire.Msg) {
 				if q.Question[0].Name != tt.target {
 					return
 				}
 				if m.SetRcode(q, wire.RcodeServerFailure); tt.silent {
 					m.Id++ // nobody takes that for an answer
 				}
-			}
+			})
 			w.server("127.0.0.2", tt.servers)
 			w.server("127.0.0.3", tt.servers)
 			if got := w.read("example.test"); got.Reason != tt.reason || got.Complete != (tt.reason == "") {

@@ -104,7 +104,7 @@ func TestAFailedWalkLeavesTheReadIncomplete(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, delegation)
-			w.cut.fails = "_dmarc.test."
+			w.cut.failing("_dmarc.test.")
 			if got := w.ask(records.zone); got.Reason != records.reason {
 				t.Fatalf("got %q", got.Reason)
 			}
@@ -115,7 +115,7 @@ func TestAFailedWalkLeavesTheReadIncomplete(t *testing.T) {
 // What others' names do not answer is for the plan to weigh.
 func TestAnSPFNameThatFailsIsAbsent(t *testing.T) {
 	w := newWorld(t, delegation)
-	w.cut.fails = "spf.platform.test."
+	w.cut.failing("spf.platform.test.")
 	got := w.ask(bare)
 	if _, known := got.Beyond.SPF["spf.platform.test"]; known || !got.Complete {
 		t.Fatalf("got %q, %v", got.Reason, got.Beyond.SPF)
@@ -174,11 +174,11 @@ func TestASlowServerDelaysNothingElse(t *testing.T) {
 	three := bare + "example.test. 300 IN NS ns3.example.test.\n"
 	w := newWorld(t, delegation+"example.test. 300 IN NS ns3.example.test.\nns3.example.test. 300 IN A 127.0.0.4\n")
 	asked := make(chan struct{})
-	w.cut.change = func(_, q *wire.Msg) {
+	w.cut.changing(func(_, q *wire.Msg) {
 		if q.Question[0].Name == "spf.platform.test." {
 			close(asked)
 		}
-	}
+	})
 	slow := zone(t, three)
 	w.server("127.0.0.4", wire.HandlerFunc(func(to wire.ResponseWriter, q *wire.Msg) {
 		select {

@@ -4,6 +4,7 @@ package dnsresolver_test
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -80,7 +81,7 @@ example.test. 300 IN NS ns2.example.test.
 // Of a zone that none of its servers knows a resolver says only that it failed.
 func TestTheParentNamesServersThatAreAllLame(t *testing.T) {
 	w := newWorld(t, registry)
-	w.cut.fails = "example.test."
+	w.cut.failing("example.test.")
 	w.server("127.0.0.4", refers(t, "example.test. 300 IN NS ns3.example.test.\nns3.example.test. 300 IN A 127.0.0.5\n"))
 	w.server("127.0.0.5", refusing(wire.RcodeRefused))
 	got := w.read("example.test")
@@ -127,7 +128,7 @@ func TestDNSSEC(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t, delegation)
-			w.cut.change = tt.change
+			w.cut.changing(tt.change)
 			w.server("127.0.0.2", zone(t, standard))
 			w.server("127.0.0.3", zone(t, standard))
 			got := w.read("example.test")
@@ -141,16 +142,15 @@ func TestDNSSEC(t *testing.T) {
 // A resolver that failed only once is no proof of anything.
 func TestAResolverThatWasSlowIsNotDNSSEC(t *testing.T) {
 	w := newWorld(t, delegation)
-	failed := false
-	w.cut.change = func(m, q *wire.Msg) {
-		if !failed && q.Question[0].Qtype == wire.TypeNS {
-			failed = true
+	var failed atomic.Bool
+	w.cut.changing(func(m, q *wire.Msg) {
+		if q.Question[0].Qtype == wire.TypeNS && failed.CompareAndSwap(false, true) {
 			m.SetRcode(q, wire.RcodeServerFailure)
 		}
-	}
+	})
 	w.server("127.0.0.2", zone(t, standard))
 	w.server("127.0.0.3", zone(t, standard))
-	if got := w.read("example.test"); !got.Complete || !failed {
+	if got := w.read("example.test"); !got.Complete || !failed.Load() {
 		t.Fatalf("got %q", got.Reason)
 	}
 }

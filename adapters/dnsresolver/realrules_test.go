@@ -177,6 +177,10 @@ func TestPowerDNSAndBIND(t *testing.T) {
 		{"a text beside what a wildcard shows is explicit", "* A 192.0.2.9\nautodiscover A 192.0.2.9\nautodiscover TXT mine\n_dmarc TXT \"v=DMARC1; p=none\"\n_domainkey TXT o\n", reliable, []string{
 			"_dmarc TXT v=DMARC1; p=none", "autodiscover A 192.0.2.9", "autodiscover TXT mine",
 		}},
+		{"a name without the text that a wildcard shows is explicit", "* A 192.0.2.9\n* TXT wild\nautodiscover A 192.0.2.9\n", wild, []string{
+			"* _dmarc TXT wild", "autodiscover A 192.0.2.9", "* selector1._domainkey A 192.0.2.9", "* selector1._domainkey TXT wild",
+			"* selector2._domainkey A 192.0.2.9", "* selector2._domainkey TXT wild",
+		}},
 		{"a chain of aliases", "_dmarc CNAME one\none CNAME two\ntwo TXT \"v=DMARC1; p=reject\"\n", reliable, []string{"_dmarc CNAME one.@", "_dmarc TXT v=DMARC1; p=reject"}},
 		{"an alias out of the zone", "_dmarc CNAME policy.vendor.test.\n", reliable, []string{"_dmarc CNAME policy.vendor.test", "_dmarc TXT v=DMARC1; p=vendor"}},
 		{"an alias to nothing", "_dmarc CNAME nothing\n", reliable, []string{"_dmarc CNAME nothing.@"}},

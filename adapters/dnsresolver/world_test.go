@@ -190,6 +190,20 @@ func (s *served) answer(w wire.ResponseWriter, q *wire.Msg) *wire.Msg {
 	return m
 }
 
+// changing makes a change to each answer from now on.
+func (s *served) changing(change func(m, q *wire.Msg)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.change = change
+}
+
+// failing makes it fail on a name from now on.
+func (s *served) failing(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fails = name
+}
+
 // twist makes an answer what the test wants it to be.
 func (s *served) twist(m, q *wire.Msg) {
 	if s.fails != "" && strings.EqualFold(s.fails, q.Question[0].Name) {
