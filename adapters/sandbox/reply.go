@@ -98,6 +98,8 @@ func statusOf(err error) int {
 		return http.StatusBadRequest
 	case errors.As(err, new(missing)), errors.Is(err, zones.ErrUnknown):
 		return http.StatusNotFound
+	case errors.Is(err, zones.ErrMoved):
+		return http.StatusConflict
 	case errors.As(err, new(later)):
 		return http.StatusNotImplemented
 	case errors.As(err, &refused) && refused.Code.Kind == fault.NotFound:

@@ -4,9 +4,9 @@ package zones
 
 import wire "github.com/miekg/dns"
 
-// answer fills in what the zones say, following aliases from zone to zone. The
-// caller holds the lock.
-func (s *Store) answer(m *wire.Msg, name string, qtype uint16) {
+// answer fills in what the zones say, following aliases from zone to zone; depth
+// counts the veils that the question went through. The caller holds the lock.
+func (s *Store) answer(m *wire.Msg, name string, qtype uint16, depth int) {
 	m.Authoritative = true
 	for range maxLinks + 1 {
 		z := s.enclosing(name)
@@ -19,7 +19,7 @@ func (s *Store) answer(m *wire.Msg, name string, qtype uint16) {
 			m.Ns = ns
 			return
 		}
-		target := s.step(m, z, name, qtype)
+		target := s.step(m, z, name, qtype, depth)
 		if target == "" {
 			return
 		}
@@ -29,9 +29,10 @@ func (s *Store) answer(m *wire.Msg, name string, qtype uint16) {
 
 // step answers from one zone and returns where an alias leads, "" when there
 // is nothing more to do.
-func (s *Store) step(m *wire.Msg, z *zone, name string, qtype uint16) string {
-	list, exists := z.find(name)
-	if found := ofType(list, qtype); len(found) > 0 {
+func (s *Store) step(m *wire.Msg, z *zone, name string, qtype uint16, depth int) string {
+	owner, exists := z.find(name)
+	list := z.at(owner, name)
+	if found := append(ofType(list, qtype), s.behind(z, owner, name, qtype, depth)...); len(found) > 0 {
 		m.Answer = append(m.Answer, found...)
 		return ""
 	}

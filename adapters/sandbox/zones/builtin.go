@@ -53,7 +53,7 @@ func builtin() map[string]*zone {
 	}
 	out := map[string]*zone{}
 	for apex, records := range lists {
-		z, err := makeZone(apex, "manual", 1, records)
+		z, err := makeZone(apex, kept{Provider: "manual", Serial: 1, Records: records})
 		if err != nil {
 			panic("built-in zone " + apex + ": " + err.Error()) // a test opens a store
 		}

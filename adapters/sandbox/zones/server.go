@@ -109,6 +109,6 @@ func (s *Server) reply(q *wire.Msg) *wire.Msg {
 	}
 	s.store.mu.RLock()
 	defer s.store.mu.RUnlock()
-	s.store.answer(m, plain(q.Question[0].Name), q.Question[0].Qtype)
+	s.store.answer(m, plain(q.Question[0].Name), q.Question[0].Qtype, 0)
 	return m
 }

@@ -33,6 +33,7 @@ type kept struct {
 	Provider string   `json:"provider"`
 	Serial   uint32   `json:"serial"`
 	Records  []Record `json:"records"`
+	Veiled   []Veiled `json:"veiled,omitempty"`
 }
 
 // Open reads the zones kept at path.
@@ -42,7 +43,7 @@ func Open(path string) (*Store, error) {
 		return nil, fmt.Errorf("read zones: %w", err)
 	}
 	for name, k := range s.kept {
-		z, err := makeZone(name, k.Provider, k.Serial, k.Records)
+		z, err := makeZone(name, k)
 		if err != nil {
 			return nil, fmt.Errorf("read zone %s: %w", name, err)
 		}
@@ -81,15 +82,17 @@ func (s *Store) Add(name, provider string) error {
 	return s.put(name, kept{Provider: provider, Serial: 1, Records: []Record{}})
 }
 
-// Records lists a zone's records but for the SOA and NS of its apex.
+// Records lists what the server serves of a zone but for the SOA and NS of its
+// apex: of a veiled record its answers.
 func (s *Store) Records(name string) ([]Record, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	k, ok := s.kept[strings.ToLower(name)]
+	name = strings.ToLower(name)
+	k, ok := s.kept[name]
 	if !ok {
 		return nil, ErrUnknown
 	}
-	return slices.Clone(k.Records), nil
+	return append(append([]Record{}, k.Records...), s.unveiled(s.zones[name])...), nil
 }
 
 // Replace makes records the whole of a zone, but for the SOA and NS of its
@@ -102,19 +105,13 @@ func (s *Store) Replace(name string, records []Record) error {
 	if !ok {
 		return ErrUnknown
 	}
-	k.Serial++
-	k.Records = make([]Record, len(records))
-	for i, r := range records {
-		r.Name = strings.ToLower(r.Name)
-		k.Records[i] = r
-	}
-	return s.put(name, k)
+	return s.put(name, k.holding(records, nil))
 }
 
 // put checks a zone, writes it down and serves it, in this order. The caller
 // holds the lock.
 func (s *Store) put(name string, k kept) error {
-	z, err := makeZone(name, k.Provider, k.Serial, k.Records)
+	z, err := makeZone(name, k)
 	if err != nil {
 		return err
 	}

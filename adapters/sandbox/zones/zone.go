@@ -15,6 +15,7 @@ type zone struct {
 	sets map[string][]wire.RR // by name
 	// names are those that exist, the empty ones between names included.
 	names map[string]bool
+	veils map[string][]Veiled // by name
 	// wild says which names a wildcard may stand for; nil means all.
 	wild func(name string) bool
 }
@@ -22,23 +23,22 @@ type zone struct {
 // negativeTTL is short: who works in a sandbox does not wait.
 const negativeTTL = 5
 
-// makeZone checks records and makes a zone of them. provider says whose name
-// servers serve it.
-func makeZone(apex, provider string, serial uint32, records []Record) (*zone, error) {
-	if len(records) > maxRecords {
+// makeZone checks records and makes a zone of them.
+func makeZone(apex string, k kept) (*zone, error) {
+	if len(k.Records)+len(k.Veiled) > maxRecords {
 		return nil, invalid("a zone holds at most %d records", maxRecords)
 	}
-	host := hosts[provider]
-	z := &zone{apex: apex, sets: map[string][]wire.RR{}, names: map[string]bool{}}
+	host := hosts[k.Provider]
+	z := &zone{apex: apex, sets: map[string][]wire.RR{}, names: map[string]bool{}, veils: map[string][]Veiled{}}
 	z.soa = &wire.SOA{
 		Hdr: header(apex, wire.TypeSOA, 3600), Ns: host.servers[0] + ".", Mbox: host.mailbox + ".",
-		Serial: serial, Refresh: 3600, Retry: 600, Expire: 604800, Minttl: negativeTTL,
+		Serial: k.Serial, Refresh: 3600, Retry: 600, Expire: 604800, Minttl: negativeTTL,
 	}
 	z.add(z.soa)
 	for _, server := range host.servers {
 		z.add(&wire.NS{Hdr: header(apex, wire.TypeNS, 3600), Ns: server + "."})
 	}
-	for _, r := range records {
+	for _, r := range k.Records {
 		rr, err := r.rr(apex)
 		if err != nil {
 			return nil, err
@@ -47,6 +47,11 @@ func makeZone(apex, provider string, serial uint32, records []Record) (*zone, er
 			return nil, err
 		}
 		z.add(rr)
+	}
+	for _, v := range k.Veiled {
+		if err := z.veil(v); err != nil {
+			return nil, err
+		}
 	}
 	return z, nil
 }
@@ -69,32 +74,45 @@ func (z *zone) fits(rr wire.RR) error {
 func (z *zone) add(rr wire.RR) {
 	name := plain(rr.Header().Name)
 	z.sets[name] = append(z.sets[name], rr)
+	z.note(name)
+}
+
+// note remembers that a name exists, and all names above it.
+func (z *zone) note(name string) {
 	for n := name; within(n, z.apex); _, n, _ = strings.Cut(n, ".") {
 		z.names[n] = true
 	}
 }
 
-// find gives the records at name and whether the name exists. Where it does
+// find gives whose records answer for name, and whether it exists. Where it does
 // not, the wildcard of the closest name above that does takes its place
 // (RFC 4592).
-func (z *zone) find(name string) ([]wire.RR, bool) {
+func (z *zone) find(name string) (owner string, exists bool) {
 	if z.names[name] {
-		return z.sets[name], true
+		return name, true
 	}
 	above := name
 	for !z.names[above] {
 		_, above, _ = strings.Cut(above, ".")
 	}
-	wild, ok := z.sets["*."+above]
-	if !ok || z.wild != nil && !z.wild(name) {
-		return nil, false
+	wild := "*." + above
+	if len(z.sets[wild])+len(z.veils[wild]) == 0 || z.wild != nil && !z.wild(name) {
+		return "", false
 	}
-	out := make([]wire.RR, len(wild))
-	for i, rr := range wild {
+	return wild, true
+}
+
+// at gives the records of owner under name.
+func (z *zone) at(owner, name string) []wire.RR {
+	if owner == name {
+		return z.sets[name]
+	}
+	out := make([]wire.RR, len(z.sets[owner]))
+	for i, rr := range z.sets[owner] {
 		out[i] = wire.Copy(rr)
 		out[i].Header().Name = name + "."
 	}
-	return out, true
+	return out
 }
 
 // cut gives the NS records that delegate name away from this zone, if any.

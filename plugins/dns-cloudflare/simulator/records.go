@@ -19,6 +19,9 @@ type zone struct {
 	Name    string   `json:"name"`
 	Status  string   `json:"status"`
 	Records []record `json:"records"`
+	// Version and NameServers are the world's.
+	Version     uint32   `json:"version,omitempty"`
+	NameServers []string `json:"name_servers,omitempty"`
 }
 
 type record struct {
@@ -46,6 +49,9 @@ type refusal struct {
 func (r refusal) Error() string { return fmt.Sprintf("%d: %s", r.code, r.text) }
 
 func (c *cloudflare) listZones(w http.ResponseWriter, r *http.Request) {
+	if !c.met(w, r, r.URL.Query().Get("name")) {
+		return
+	}
 	var all []map[string]any
 	c.file.View(func(s *state) {
 		for _, name := range slices.Sorted(func(yield func(string) bool) {
@@ -68,10 +74,41 @@ func (c *cloudflare) listZones(w http.ResponseWriter, r *http.Request) {
 	answer(w, some, info)
 }
 
+// met brings the state to what the world has before it is shown.
+func (c *cloudflare) met(w http.ResponseWriter, r *http.Request, name string) bool {
+	c.editing.Lock()
+	defer c.editing.Unlock()
+	if err := c.meet(r.Context(), name); err != nil {
+		c.fail(w, err)
+		return false
+	}
+	return true
+}
+
+// fail answers with what went wrong.
+func (c *cloudflare) fail(w http.ResponseWriter, err error) {
+	var bad refusal
+	switch {
+	case !errors.As(err, &bad):
+		if c.kit.Log != nil {
+			_, _ = fmt.Fprintf(c.kit.Log, "simulator cloudflare: %v\n", err)
+		}
+		refuse(w, http.StatusInternalServerError, 10013, "Internal error")
+	case bad == errNoZone:
+		refuse(w, http.StatusNotFound, bad.code, bad.text)
+	default:
+		refuse(w, http.StatusBadRequest, bad.code, bad.text)
+	}
+}
+
 func (z *zone) doc() map[string]any {
+	servers := z.NameServers
+	if len(servers) == 0 {
+		servers = []string{"ada.ns.cloudflare.com", "bob.ns.cloudflare.com"}
+	}
 	return map[string]any{
 		"id": z.ID, "name": z.Name, "status": z.Status, "paused": false, "type": "full",
-		"name_servers": []string{"ada.ns.cloudflare.com", "bob.ns.cloudflare.com"},
+		"name_servers": servers,
 		"account":      map[string]string{"id": "00000000000000000000000000000002", "name": "Simulated"},
 	}
 }
@@ -85,16 +122,29 @@ func (s *state) byID(id string) *zone {
 	return nil
 }
 
+// named gives the name of the zone with an id.
+func (c *cloudflare) named(id string) (name string, ok bool) {
+	c.file.View(func(s *state) {
+		if z := s.byID(id); z != nil {
+			name, ok = z.Name, true
+		}
+	})
+	return name, ok
+}
+
 func (c *cloudflare) listRecords(w http.ResponseWriter, r *http.Request) {
 	var all []record
 	known := false
+	if name, ok := c.named(r.PathValue("zone")); ok && !c.met(w, r, name) {
+		return
+	}
 	c.file.View(func(s *state) {
 		if z := s.byID(r.PathValue("zone")); z != nil {
 			known, all = true, slices.Clone(z.Records)
 		}
 	})
 	if !known {
-		refuse(w, http.StatusNotFound, 7003, "Could not route to the zone")
+		c.fail(w, errNoZone)
 		return
 	}
 	some, info, ok := page(r, all, 100, 5_000_000)
@@ -120,27 +170,16 @@ func (c *cloudflare) batch(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, 9207, "Request body is invalid")
 		return
 	}
-	err := error(refusal{7003, "Could not route to the zone"})
-	if disk := c.file.Do(func(s *state) {
-		z := s.byID(r.PathValue("zone"))
-		if z == nil {
-			return
-		}
-		work := &transaction{zone: z.Name, records: slices.Clone(z.Records), serial: s.Serial}
-		if out, err = work.all(in); err == nil {
-			z.Records, s.Serial = work.records, work.serial
-		}
-	}); disk != nil {
-		refuse(w, http.StatusInternalServerError, 10013, "Internal error")
+	name, ok := c.named(r.PathValue("zone"))
+	if !ok {
+		c.fail(w, errNoZone)
 		return
 	}
-	var bad refusal
-	if errors.As(err, &bad) {
-		status := http.StatusBadRequest
-		if bad.code == 7003 {
-			status = http.StatusNotFound
-		}
-		refuse(w, status, bad.code, bad.text)
+	if err := c.edit(r.Context(), name, func(t *transaction) (err error) {
+		out, err = t.all(in)
+		return err
+	}); err != nil {
+		c.fail(w, err)
 		return
 	}
 	answer(w, out, nil)
@@ -230,6 +269,8 @@ func (t *transaction) add(r record) error {
 			return refusal{81053, "An A, AAAA, or CNAME record with that host already exists."}
 		case same && other.Type == "CNAME":
 			return refusal{81054, "A CNAME record with that host already exists."}
+		case same && other.Type == r.Type && other.Content == r.Content && preference(other) == preference(r) && other.TTL != r.TTL:
+			return refusal{81057, "The record already exists."}
 		case same && other.Type == r.Type && other.Content == r.Content && preference(other) == preference(r):
 			return refusal{81058, "An identical record already exists."}
 		}

@@ -6,6 +6,7 @@ package simulator
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -31,13 +32,17 @@ const (
 // state is what is kept on disk.
 type state struct {
 	Serial int              `json:"serial"`
+	Token  string           `json:"token"` // its status, "" for active
 	Zones  map[string]*zone `json:"zones"` // by name
 }
 
 type cloudflare struct {
-	kit  *simulate.Kit
-	file *simulate.File[state]
-	mux  *http.ServeMux
+	kit   *simulate.Kit
+	file  *simulate.File[state]
+	mux   *http.ServeMux
+	world *world // nil where the zones are its own
+
+	editing sync.Mutex // held while state and world are brought together
 
 	mu    sync.Mutex
 	calls []time.Time
@@ -54,8 +59,9 @@ func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
-	c := &cloudflare{kit: kit, file: file, mux: http.NewServeMux()}
+	c := &cloudflare{kit: kit, file: file, mux: http.NewServeMux(), world: newWorld(o.World)}
 	c.mux.HandleFunc("GET "+prefix+"/user/tokens/verify", c.verify)
+	c.mux.HandleFunc("GET "+prefix+"/accounts/{account}/tokens/verify", c.verify)
 	c.mux.HandleFunc("GET "+prefix+"/zones", c.listZones)
 	c.mux.HandleFunc("GET "+prefix+"/zones/{zone}/dns_records", c.listRecords)
 	c.mux.HandleFunc("POST "+prefix+"/zones/{zone}/dns_records/batch", c.batch)
@@ -109,9 +115,17 @@ func (c *cloudflare) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.Fail(w, r, http.StatusTooManyRequests, int(wait.Seconds())+1)
 	case r.Header.Get("Authorization") != "Bearer "+Token:
 		refuse(w, http.StatusUnauthorized, 1000, "Invalid API Token")
+	case c.tokenStatus() != "active" && !strings.HasSuffix(r.URL.Path, "/tokens/verify"):
+		refuse(w, http.StatusForbidden, 9109, "Unauthorized to access requested resource")
 	default:
 		c.mux.ServeHTTP(w, r)
 	}
+}
+
+func (c *cloudflare) tokenStatus() string {
+	status := ""
+	c.file.View(func(s *state) { status = s.Token })
+	return cmp.Or(status, "active")
 }
 
 // count counts a call. One over the limit blocks all calls for the whole
@@ -134,7 +148,7 @@ func (c *cloudflare) count() (left int, wait time.Duration) {
 }
 
 func (c *cloudflare) verify(w http.ResponseWriter, _ *http.Request) {
-	answer(w, map[string]string{"id": "00000000000000000000000000000001", "status": "active"}, nil)
+	answer(w, map[string]string{"id": "00000000000000000000000000000001", "status": c.tokenStatus()}, nil)
 }
 
 type resultInfo struct {
