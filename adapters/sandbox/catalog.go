@@ -17,6 +17,7 @@ import (
 // plugin is a line of the plugin catalog.
 type plugin struct {
 	Name   string `json:"name"`
+	Kind   string `json:"kind"`
 	File   string `json:"file"`
 	SHA256 string `json:"sha256"`
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/dnsconnection"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -21,6 +22,9 @@ type Services struct {
 	// operator manages.
 	Consent ports.Consent
 	Managed Managed
+	// ConnectDNS connects an account to a DNS provider with what that knows
+	// it by; one that is connected to it already stays as it is.
+	ConnectDNS func(ctx context.Context, owner access.AccountID, provider string, c dnsconnection.Credential) error
 	// KillPlugin sends SIGKILL to a plugin's process, if it runs.
 	KillPlugin func(name string) error
 	// APIURL and AdminURL are where the service listens.
@@ -49,7 +53,7 @@ func (w *World) Control(s Services) http.Handler {
 	for pattern, do := range map[string]call{
 		"POST /accounts":                      c.addAccount,
 		"POST /accounts/{id}/plan":            c.setPlan,
-		"POST /accounts/{id}/dns-connections": notYet("DNS connections come with automatic DNS"),
+		"POST /accounts/{id}/dns-connections": c.connectDNS,
 		"POST /tenants":                       c.addTenant,
 		"POST /tenants/{id}/consent":          c.consent,
 		"POST /managed":                       c.assign,

@@ -19,11 +19,13 @@ import (
 )
 
 // bundled makes a plugin folder with the bundled mail platform's real binary.
-func bundled(t *testing.T) string {
+func bundled(t *testing.T) string { return bundledAs(t, "mail", "microsoft365") }
+
+func bundledAs(t *testing.T, kind, name string) string {
 	t.Helper()
 	dir := t.TempDir()
-	file := filepath.Join(dir, "mail-microsoft365")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", file, "../../plugins/mail-microsoft365").CombinedOutput(); err != nil {
+	file := filepath.Join(dir, kind+"-"+name)
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", file, "../../plugins/"+kind+"-"+name).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	raw, err := os.ReadFile(file)
@@ -31,7 +33,7 @@ func bundled(t *testing.T) string {
 		t.Fatal(err)
 	}
 	sum := sha256.Sum256(raw)
-	catalog := fmt.Sprintf(`{"plugins":[{"name":"microsoft365","kind":"mail","file":"mail-microsoft365","sha256":%q,"version":"1"}]}`, hex.EncodeToString(sum[:]))
+	catalog := fmt.Sprintf(`{"plugins":[{"name":%q,"kind":%q,"file":"%[2]s-%[1]s","sha256":%[3]q,"version":"1"}]}`, name, kind, hex.EncodeToString(sum[:]))
 	if err := os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(catalog), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -64,6 +64,9 @@ func (w *World) Open(ctx context.Context, s Services) (Ready, error) {
 		if r.Tenants, err = w.unconnected(ctx); err != nil {
 			return Ready{}, fmt.Errorf("seed tenants: %w", err)
 		}
+		if err := c.seedDNS(ctx, acc.ID); err != nil {
+			return Ready{}, err
+		}
 	}
 	r.ControlURL, err = w.open(ctx, w.Control(s))
 	return r, err

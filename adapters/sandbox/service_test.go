@@ -15,6 +15,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/sandbox"
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/dnsconnection"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
@@ -32,6 +33,7 @@ type service struct {
 	keys     map[[32]byte]access.Key
 	holders  map[tenant.GUID]access.AccountID
 	killed   []string
+	connects []string
 	refuse   int // what the confirmation answers, 0 for success
 	notReady int // so many assignments are refused first
 	site     *httptest.Server
@@ -55,6 +57,10 @@ func (s *service) services(w *sandbox.World) sandbox.Services {
 	s.login = func() string { return w.Settings()["fake"]["login_url"] }
 	return sandbox.Services{
 		Accounts: s, Keys: keys{service: s}, Consent: s, Managed: s,
+		ConnectDNS: func(_ context.Context, owner access.AccountID, provider string, c dnsconnection.Credential) error {
+			s.connects = append(s.connects, fmt.Sprint(owner, " ", provider, " ", len(c.Secrets["api_token"].Reveal()) > 0))
+			return nil
+		},
 		KillPlugin: func(name string) error { s.killed = append(s.killed, name); return nil },
 		APIURL:     s.site.URL, AdminURL: "http://127.0.0.1:9", KeyPrefix: "tny",
 	}

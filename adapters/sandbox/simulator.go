@@ -32,6 +32,7 @@ type announced struct {
 // simulator is one provider's stand-in.
 type simulator struct {
 	*process
+	kind   string // of the plugin
 	ready  announced
 	client *http.Client
 }
@@ -73,7 +74,7 @@ func (w *World) startSimulator(ctx context.Context, p plugin, world string) (*si
 	if err != nil {
 		return nil, err
 	}
-	s := &simulator{process: proc, client: &http.Client{
+	s := &simulator{process: proc, kind: p.Kind, client: &http.Client{
 		Timeout:   callTime,
 		Transport: &http.Transport{DisableKeepAlives: true},
 	}}

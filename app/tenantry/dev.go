@@ -144,7 +144,7 @@ func devIn(ctx context.Context, world *sandbox.World, c Config, log *slog.Logger
 		return errors.Join(err, api.Close(), admin.Close(), s.close(context.WithoutCancel(ctx)))
 	}
 	opened, err := world.Open(ctx, sandbox.Services{
-		Accounts: s.store, Keys: s.store, Consent: s.platform, Managed: s.tenants, KillPlugin: s.host.Kill,
+		Accounts: s.store, Keys: s.store, Consent: s.platform, Managed: s.tenants, ConnectDNS: s.connectDNS, KillPlugin: s.host.Kill,
 		APIURL: url, AdminURL: "http://" + admin.Addr().String(), KeyPrefix: c.KeyPrefix,
 	})
 	if err == nil {

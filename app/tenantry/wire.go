@@ -52,22 +52,23 @@ type outside struct {
 
 // service is the assembled system.
 type service struct {
-	store     *bunstore.Store
-	database  *pulse
-	limiter   *limiter.Limiter
-	limits    httpapi.Limits
-	host      *pluginhost.Host
-	circuits  *breaker.Platform
-	platform  ports.MailPlatform
-	providers *providers
-	keys      *keys.Service
-	tenants   *tenants.Service
-	domains   *domains.Service
-	mailboxes *mailboxes.Service
-	once      httpapi.Idempotency
-	metrics   *prometheus.Registry
-	log       *slog.Logger
-	flush     func(context.Context) error
+	store       *bunstore.Store
+	database    *pulse
+	limiter     *limiter.Limiter
+	limits      httpapi.Limits
+	host        *pluginhost.Host
+	circuits    *breaker.Platform
+	platform    ports.MailPlatform
+	providers   *providers
+	keys        *keys.Service
+	tenants     *tenants.Service
+	domains     *domains.Service
+	connections *dnsconnections.Service
+	mailboxes   *mailboxes.Service
+	once        httpapi.Idempotency
+	metrics     *prometheus.Registry
+	log         *slog.Logger
+	flush       func(context.Context) error
 
 	tls                   *tls.Config    // of the API's listener, nil for plain HTTP
 	proxies               []netip.Prefix // that say whom they speak for
@@ -146,9 +147,10 @@ func (s *service) useCases(c Config, publicURL string, sealer ports.Sealer, o ou
 		Platform: s.platform, Settling: pass, Sealer: sealer, Random: rand.Reader, Now: o.now, PublicURL: publicURL,
 		RequireSMTPAuth: c.RequireSMTPAuth,
 	}
+	s.connections = &dnsconnections.Service{Connections: s.store, Providers: s.providers, Sealer: sealer, Now: o.now}
 	s.domains = &domains.Service{
 		Tenants: s.store, Domains: s.store, Platform: s.platform, DNS: reader, Settling: pass, Writes: s.store, DMARC: c.DMARCRecord, Now: o.now,
-		Connections: &dnsconnections.Service{Connections: s.store, Providers: s.providers, Sealer: sealer, Now: o.now},
+		Connections: s.connections,
 	}
 	s.mailboxes = &mailboxes.Service{
 		Tenants: s.store, Domains: s.store, Mailboxes: s.store, Platform: s.platform, Settling: pass, Now: o.now,

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	wire "github.com/miekg/dns"
+	"github.com/tenantry/tenantry/adapters/sandbox"
+)
+
+// cloud is a world with the real simulator of Cloudflare, and its API.
+type cloud struct {
+	t       *testing.T
+	world   *sandbox.World
+	service *service
+	ready   sandbox.Ready
+}
+
+// shown is a record as the API lists it.
+type shown struct {
+	ID       string `json:"id"`
+	Type     string `json:"type"`
+	Name     string `json:"name"`
+	Content  string `json:"content"`
+	TTL      int    `json:"ttl"`
+	Proxied  bool   `json:"proxied"`
+	Comment  string `json:"comment"`
+	Settings struct {
+		Flatten bool `json:"flatten_cname"`
+	} `json:"settings"`
+}
+
+func openCloud(t *testing.T, plugins, data string) *cloud {
+	t.Helper()
+	world, err := sandbox.StartWorld(t.Context(), sandbox.Options{DataDir: data, PluginDir: plugins, Seed: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cloud{t: t, world: world, service: newService(t)}
+	if c.ready, err = world.Open(t.Context(), c.service.services(world)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// api makes a call of Cloudflare's API and gives its result, or the code of its
+// first error.
+func (c *cloud) api(method, path, body string, result any) (code int) {
+	c.t.Helper()
+	req, err := http.NewRequestWithContext(c.t.Context(), method, c.world.Settings()["cloudflare"]["api_url"]+path, strings.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+c.world.Secrets()["cloudflare"]["api_token"].Reveal())
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	answer := struct {
+		Errors []struct{ Code int }
+		Result any
+	}{Result: result}
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		c.t.Fatalf("%s: %v", raw, err)
+	}
+	if len(answer.Errors) > 0 {
+		return answer.Errors[0].Code
+	}
+	return 0
+}
+
+func (c *cloud) zone(name string) string {
+	c.t.Helper()
+	var found []struct {
+		ID      string   `json:"id"`
+		Servers []string `json:"name_servers"`
+	}
+	c.api("GET", "/zones?name="+name, "", &found)
+	if len(found) != 1 || !slices.Equal(found[0].Servers, []string{"ada.ns.cloudflare.com", "bob.ns.cloudflare.com"}) {
+		c.t.Fatalf("zone %s: %v", name, found)
+	}
+	return found[0].ID
+}
+
+func (c *cloud) records(zone string) []shown {
+	c.t.Helper()
+	var all []shown
+	c.api("GET", "/zones/"+zone+"/dns_records", "", &all)
+	return all
+}
+
+func (c *cloud) batch(zone, body string) int {
+	c.t.Helper()
+	return c.api("POST", "/zones/"+zone+"/dns_records/batch", body, nil)
+}
+
+func (c *cloud) put(name, records string) {
+	c.t.Helper()
+	if status, body := ask(c.t, "PUT", c.ready.ControlURL+"/zones/"+name+"/records", records); status != http.StatusOK {
+		c.t.Fatal(status, body)
+	}
+}
+
+// served is what the authoritative server says.
+func (c *cloud) served(name, qtype string) string {
+	c.t.Helper()
+	m, err := wire.Exchange(new(wire.Msg).SetQuestion(name+".", wire.StringToType[qtype]), c.ready.DNSAddr)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var out []string
+	for _, rr := range m.Answer {
+		out = append(out, strings.TrimPrefix(rr.String(), rr.Header().String()))
+	}
+	return strings.Join(out, "|")
+}
+
+func (c *cloud) control(method, path, body string) string {
+	c.t.Helper()
+	status, answer := ask(c.t, method, c.ready.ControlURL+path, body)
+	if status != http.StatusOK {
+		c.t.Fatalf("%s %s: %d %s", method, path, status, answer)
+	}
+	return answer
+}
+
+// TestCloudflareEditsTheWorld: one zone, edited by the API and by hand, is the
+// same zone; what Cloudflare adds lasts while a record does, over a restart too.
+func TestCloudflareEditsTheWorld(t *testing.T) {
+	plugins, data := bundledAs(t, "dns", "cloudflare"), t.TempDir()
+	c := openCloud(t, plugins, data)
+	if want := []string{c.ready.AccountID + " cloudflare true"}; !slices.Equal(c.service.connects, want) {
+		t.Errorf("seeded connections: %v", c.service.connects)
+	}
+	c.control("POST", "/accounts/"+c.ready.AccountID+"/dns-connections", `{"provider":"cloudflare"}`)
+	if len(c.service.connects) != 2 {
+		t.Errorf("connections: %v", c.service.connects)
+	}
+	zone := c.zone("example-one.test")
+	if code := c.batch(zone, `{"posts":[
+		{"type":"TXT","name":"example-one.test","content":"\"v=spf1 -all\"","ttl":1,"comment":"ours"},
+		{"type":"MX","name":"example-one.test","content":"mail.example.net","priority":5,"ttl":600}]}`); code != 0 {
+		t.Fatal(code)
+	}
+	if got := c.served("example-one.test", "TXT") + c.served("example-one.test", "MX"); got != `"v=spf1 -all"5 mail.example.net.` {
+		t.Fatal(got)
+	}
+	before := c.records(zone)
+	c.put("example-one.test", `[{"type":"TXT","name":"example-one.test","content":"v=spf1 -all","ttl":300},
+		{"type":"MX","name":"example-one.test","content":"other.example.net","ttl":600,"priority":5}]`)
+	after := c.records(zone)
+	if len(after) != 2 || after[0] != before[0] || after[0].Comment != "ours" || after[0].TTL != 1 || after[1].ID == before[1].ID || after[1].Content != "other.example.net" {
+		t.Fatalf("before %v\nafter  %v", before, after)
+	}
+	if code := c.batch(zone, fmt.Sprintf(`{"deletes":[{"id":%q}]}`, before[1].ID)); code != 81044 {
+		t.Errorf("a record changed by hand is still there by its old id: %d", code)
+	}
+	if err := c.world.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c = openCloud(t, plugins, data)
+	defer closeWorld(t, c.world)
+	if got := c.records(c.zone("example-one.test")); c.zone("example-one.test") != zone || !slices.Equal(got, after) {
+		t.Errorf("after a restart %v", got)
+	}
+	if calls := c.control("GET", "/calls?provider=cloudflare", ""); !strings.Contains(calls, "recordBatch") {
+		t.Errorf("the journal is gone: %s", calls)
+	}
+}
+
+// TestCloudflareBatches: a batch is one transaction in its fixed order, with the
+// API's own refusals; faults of the control interface come between.
+func TestCloudflareBatches(t *testing.T) {
+	c := openCloud(t, bundledAs(t, "dns", "cloudflare"), t.TempDir())
+	defer closeWorld(t, c.world)
+	zone := c.zone("example-two.test")
+	c.put("example-two.test", `[{"type":"A","name":"www.example-two.test","content":"192.0.2.1","ttl":300},{"type":"CNAME","name":"app.example-two.test","content":"a.example.net","ttl":300}]`)
+	a := `{"type":"A","name":"%s.example-two.test","content":"192.0.2.1","ttl":%d}`
+	cname := `{"type":"CNAME","name":"www.example-two.test","content":"b.example.net","ttl":300}`
+	for _, tt := range []struct {
+		body string
+		code int
+	}{
+		{`{"posts":[` + fmt.Sprintf(a, "new", 300) + `,` + cname + `]}`, 81053},
+		{`{"posts":[` + fmt.Sprintf(a, "app", 300) + `]}`, 81054},
+		{`{"posts":[` + fmt.Sprintf(a, "www", 600) + `]}`, 81057},
+		{`{"posts":[` + fmt.Sprintf(a, "www", 300) + `]}`, 81058},
+		{`{"posts":[` + strings.Repeat(cname+",", 200) + cname + `]}`, 9207},
+	} {
+		if code := c.batch(zone, tt.body); code != tt.code {
+			t.Errorf("%.80s: %d, want %d", tt.body, code, tt.code)
+		}
+	}
+	if got := c.served("new.example-two.test", "A"); got != "" {
+		t.Errorf("of a refused batch stayed %s", got)
+	}
+	www := c.records(zone)[slices.IndexFunc(c.records(zone), func(r shown) bool { return r.Type == "A" })].ID
+	if code := c.batch(zone, fmt.Sprintf(`{"posts":[%s],"deletes":[{"id":%q}]}`, cname, www)); code != 0 {
+		t.Errorf("deletes come first, and got %d", code)
+	}
+	c.control("POST", "/faults", `{"provider":"cloudflare","kind":"status","status":429,"retry_after":7,"times":1,"writes_only":true}`)
+	if code := c.batch(zone, `{"posts":[`+fmt.Sprintf(a, "late", 300)+`]}`); code != 10429 || c.served("late.example-two.test", "A") != "" {
+		t.Errorf("throttled: %d", code)
+	}
+}
+
+// TestCloudflareVeils: what is proxied or flattened answers otherwise than the
+// API lists it.
+func TestCloudflareVeils(t *testing.T) {
+	c := openCloud(t, bundledAs(t, "dns", "cloudflare"), t.TempDir())
+	defer closeWorld(t, c.world)
+	c.put("example-four.test", `[{"type":"A","name":"web.example-four.test","content":"192.0.2.9","ttl":60},{"type":"TXT","name":"key.example-four.test","content":"v=DKIM1; p=","ttl":60}]`)
+	zone := c.zone("example-three.test")
+	if code := c.batch(zone, `{"posts":[
+		{"type":"CNAME","name":"example-three.test","content":"web.example-four.test","ttl":300},
+		{"type":"TXT","name":"example-three.test","content":"\"beside it\"","ttl":300},
+		{"type":"CNAME","name":"www.example-three.test","content":"web.example-four.test","ttl":1,"proxied":true},
+		{"type":"CNAME","name":"s1._domainkey.example-three.test","content":"key.example-four.test","ttl":300,"settings":{"flatten_cname":true}}]}`); code != 0 {
+		t.Fatal(code)
+	}
+	for question, want := range map[string]string{
+		"example-three.test A": "192.0.2.9", "example-three.test CNAME": "", "example-three.test TXT": `"beside it"`,
+		"www.example-three.test A": "198.51.100.80", "www.example-three.test AAAA": "2001:db8::80", "www.example-three.test CNAME": "",
+		"s1._domainkey.example-three.test CNAME": "", "s1._domainkey.example-three.test TXT": `"v=DKIM1; p="`,
+	} {
+		name, qtype, _ := strings.Cut(question, " ")
+		if got := c.served(name, qtype); got != want {
+			t.Errorf("%s: %s, want %s", question, got, want)
+		}
+	}
+	aliases := 0
+	for _, r := range c.records(zone) {
+		if r.Type == "CNAME" {
+			aliases++
+		}
+	}
+	if aliases != 3 {
+		t.Errorf("the API lists %v", c.records(zone))
+	}
+	by := c.control("GET", "/zones/example-three.test/records", "")
+	if strings.Contains(by, "CNAME") || !strings.Contains(by, "198.51.100.80") {
+		t.Errorf("served: %s", by)
+	}
+	c.put("example-three.test", by)
+	if got := c.records(zone); slices.ContainsFunc(got, func(r shown) bool { return r.Type == "CNAME" || r.Proxied }) {
+		t.Errorf("replaced by hand: %v", got)
+	}
+}
