@@ -57,23 +57,21 @@ func checkLimits(t *testing.T, calls []simulate.Entry, throttled int) {
 	}
 }
 
-// checkPauses: after Cloudflare asked for a pause only those calls come that had
-// left before.
-func checkPauses(t *testing.T, calls []simulate.Entry, pause time.Duration, workers int) {
+// checkPauses: after each answer of 429 no call comes until the pause is over.
+func checkPauses(t *testing.T, calls []simulate.Entry, pause time.Duration, want int) {
 	t.Helper()
+	asked := 0
 	for i, c := range calls {
 		if c.Status != http.StatusTooManyRequests {
 			continue
 		}
-		early := 0
-		for _, next := range calls[i+1:] {
-			if next.At.Before(c.At.Add(pause)) {
-				early++
-			}
+		asked++
+		if i+1 < len(calls) && calls[i+1].At.Before(c.At.Add(pause)) {
+			t.Errorf("the next call came after %s", calls[i+1].At.Sub(c.At))
 		}
-		if early >= workers {
-			t.Errorf("%d calls came within the pause", early)
-		}
+	}
+	if asked != want {
+		t.Errorf("Cloudflare asked for %d pauses, not %d", asked, want)
 	}
 }
 
