@@ -10,6 +10,7 @@ import (
 	"net/http"
 
 	"github.com/tenantry/tenantry/adapters/sandbox/disk"
+	"github.com/tenantry/tenantry/adapters/sandbox/zones"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/secret"
@@ -38,6 +39,8 @@ type Ready struct {
 	Zones      []string       `json:"zones"`
 	Tenants    []Tenant       `json:"tenants"`
 	Sending    map[string]any `json:"sending"`
+	// Pasts are the zones with a past, which people are shown.
+	Pasts []zones.Past `json:"-"`
 }
 
 // Tenant is a simulated tenant that is not connected yet.
@@ -60,7 +63,7 @@ func (w *World) Open(ctx context.Context, s Services) (Ready, error) {
 		AdminURL: s.AdminURL, DNSAddr: w.DNSAddr(), Zones: []string{}, Tenants: []Tenant{}, Sending: map[string]any{},
 	}
 	if w.options.Seed {
-		r.Zones = seedZones()
+		r.Zones, r.Pasts = seedZones(), zones.Pasts
 		if r.Tenants, err = w.unconnected(ctx); err != nil {
 			return Ready{}, fmt.Errorf("seed tenants: %w", err)
 		}
@@ -118,6 +121,11 @@ func (w *World) seedZones() error {
 	for _, name := range seedZones() {
 		if err := w.zones.Add(name, "cloudflare"); err != nil {
 			return fmt.Errorf("seed zone %s: %w", name, err)
+		}
+	}
+	for _, p := range zones.Pasts {
+		if err := w.zones.Seed(p); err != nil {
+			return fmt.Errorf("seed: %w", err)
 		}
 	}
 	return nil

@@ -199,6 +199,12 @@ Tenants that wait to be connected:
 	for _, t := range r.Tenants {
 		_, _ = fmt.Fprintf(out, "  %s  %s  (%s)\n", t.TenantID, t.Name, t.Admin)
 	}
+	if len(r.Zones) > 0 {
+		_, _ = fmt.Fprintf(out, "\nZones at Cloudflare, empty: %s … %s\nZones with a past, to try a plan on:\n", r.Zones[0], r.Zones[len(r.Zones)-1])
+	}
+	for _, p := range r.Pasts {
+		_, _ = fmt.Fprintf(out, "  %-27s %s\n", p.Name, p.About)
+	}
 	_, _ = fmt.Fprintln(out, "\nStop with Ctrl-C. Started again, it goes on where it was.")
 }
 
