@@ -51,8 +51,9 @@ func (m messy) settle(t *testing.T, h house, s *score) {
 	if planned.SafeToApply() == m.blocked() {
 		t.Fatalf("safe to apply is %v: %s", planned.SafeToApply(), planned.Reason)
 	}
-	s.refused.Add(int64(len(planned.Blocking())))
-	if planned.SafeToApply() {
+	if !planned.SafeToApply() {
+		s.refused.Add(1)
+	} else {
 		s.written.Add(1)
 		if err := m.carryOut(t.Context(), h.provider(), sight, planned); err != nil {
 			t.Fatal(err)
