@@ -3,6 +3,7 @@
 package zones_test
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -47,5 +48,33 @@ func TestZonesWithAPast(t *testing.T) {
 	}
 	if list, _ := store.Records("messy-mx-null.test"); len(list) != 1 || list[0].Type != "A" {
 		t.Errorf("seeded again over what its owner did: %v", list)
+	}
+}
+
+// TestAnEditOfAMovedZone: a provider's write from an older state changes
+// nothing.
+func TestAnEditOfAMovedZone(t *testing.T) {
+	store, _ := open(t)
+	if err := store.Add("example.test", "cloudflare"); err != nil {
+		t.Fatal(err)
+	}
+	read := store.Hosted("cloudflare", "example.test")[0]
+	if err := store.Replace("example.test", records(t, full)); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Edit(read); !errors.Is(err, zones.ErrMoved) {
+		t.Errorf("got %v", err)
+	}
+	now := store.Hosted("cloudflare", "")[0]
+	if len(now.Records) != len(records(t, full)) {
+		t.Errorf("the zone holds %v", now.Records)
+	}
+	now.Records, now.Veiled = nil, []zones.Veiled{{Record: zones.Record{Type: "TXT", Name: "example.test", Content: "x", TTL: 60}, As: zones.Proxied}}
+	if err := store.Edit(now); !errors.As(err, new(zones.Invalid)) {
+		t.Errorf("a proxied text: %v", err)
+	}
+	now.Name = "other.test"
+	if err := store.Edit(now); !errors.Is(err, zones.ErrUnknown) {
+		t.Errorf("got %v", err)
 	}
 }

@@ -99,7 +99,7 @@ func (s *Store) flat(alias Record, name string, qtype uint16, depth int) []wire.
 	for i, rr := range out {
 		out[i] = wire.Copy(rr)
 		out[i].Header().Name = name + "."
-		out[i].Header().Ttl = min(out[i].Header().Ttl, uint32(alias.TTL)) //nolint:gosec // checked when it was stored
+		out[i].Header().Ttl = min(out[i].Header().Ttl, uint32(alias.TTL))
 	}
 	return out
 }
