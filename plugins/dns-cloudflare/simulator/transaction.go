@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// transaction works on a copy of a zone's records, so that nothing of a refused
+// batch stays.
+type transaction struct {
+	zone    string
+	records []record
+	serial  int
+}
+
+func (t *transaction) all(in changes) (changes, error) {
+	var out changes
+	for _, r := range in.Deletes {
+		i := t.find(r.ID)
+		if i < 0 {
+			return out, refusal{81044, "Record does not exist."}
+		}
+		out.Deletes = append(out.Deletes, t.records[i])
+		t.records = slices.Delete(t.records, i, i+1)
+	}
+	for _, r := range append(slices.Clone(in.Patches), in.Puts...) {
+		i := t.find(r.ID)
+		if i < 0 {
+			return out, refusal{81044, "Record does not exist."}
+		}
+		was := t.records[i]
+		t.records = slices.Delete(t.records, i, i+1)
+		if slices.ContainsFunc(in.Patches, func(p record) bool { return p.ID == r.ID }) {
+			r = was.patched(r)
+			out.Patches = append(out.Patches, r)
+		} else {
+			out.Puts = append(out.Puts, r)
+		}
+		if err := t.add(r); err != nil {
+			return out, err
+		}
+	}
+	for _, r := range in.Posts {
+		t.serial++
+		r.ID = fmt.Sprintf("%032x", 0xbeef0000+t.serial)
+		if err := t.add(r); err != nil {
+			return out, err
+		}
+		out.Posts = append(out.Posts, r)
+	}
+	return out, nil
+}
+
+func (t *transaction) find(id string) int {
+	return slices.IndexFunc(t.records, func(r record) bool { return r.ID == id })
+}
+
+func (r record) patched(by record) record {
+	if by.Content != "" {
+		r.Content = by.Content
+	}
+	if by.TTL != 0 {
+		r.TTL = by.TTL
+	}
+	if by.Priority != nil {
+		r.Priority = by.Priority
+	}
+	if by.Settings != nil {
+		r.Settings, r.Proxied = by.Settings, by.Proxied
+	}
+	return r
+}
+
+// add checks a record as the API does.
+func (t *transaction) add(r record) error {
+	switch {
+	case !slices.Contains([]string{"A", "AAAA", "CNAME", "MX", "TXT", "NS"}, r.Type):
+		return refusal{1004, "DNS Validation Error: type"}
+	case r.Name != strings.ToLower(r.Name) || (r.Name != t.zone && !strings.HasSuffix(r.Name, "."+t.zone)):
+		return refusal{1004, "DNS Validation Error: name"}
+	case r.Content == "" || (r.Type == "MX") != (r.Priority != nil):
+		return refusal{1004, "DNS Validation Error: content"}
+	case r.TTL != 1 && (r.TTL < 60 || r.TTL > 86400):
+		return refusal{9021, "Invalid TTL."}
+	}
+	for _, other := range t.records {
+		switch same := other.Name == r.Name && !t.flattened(r, other); {
+		case same && r.Type == "CNAME" && other.Type != "NS":
+			return refusal{81053, "An A, AAAA, or CNAME record with that host already exists."}
+		case same && other.Type == "CNAME":
+			return refusal{81054, "A CNAME record with that host already exists."}
+		case same && other.Type == r.Type && other.Content == r.Content && preference(other) == preference(r) && other.TTL != r.TTL:
+			return refusal{81057, "The record already exists."}
+		case same && other.Type == r.Type && other.Content == r.Content && preference(other) == preference(r):
+			return refusal{81058, "An identical record already exists."}
+		}
+	}
+	t.records = append(t.records, r)
+	return nil
+}
+
+// flattened reports whether one of two records is a CNAME at the apex, beside
+// which everything but addresses may stand.
+func (t *transaction) flattened(r, other record) bool {
+	alone := []string{"A", "AAAA", "CNAME"}
+	return r.Name == t.zone && slices.Contains(alone, r.Type) != slices.Contains(alone, other.Type)
+}
+
+func preference(r record) int {
+	if r.Priority == nil {
+		return 0
+	}
+	return *r.Priority
+}
