@@ -14,8 +14,7 @@ import (
 // A Limiter never fails, and a caller that goes away has been counted. While
 // the store is away (gone, hung, slow, or refusing to count) each replica counts
 // by itself, so that each may give a whole limit. The first requests notice
-// that after 200 ms, or 1 s where a crowd asks at once, and then none waits
-// until the store is back. What a replica let through stays counted in it,
+// that after 200 ms, and then none waits until the store is back. What a replica let through stays counted in it,
 // also when the store comes back empty.
 type Limiter interface {
 	// Take counts a request in a bucket if it still fits in. giveBack undoes

@@ -4,118 +4,156 @@ package limiter
 
 import (
 	"context"
-	"errors"
+	"sync"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
-const (
-	// round is what it is waited in, late is a round that ends so much later,
-	// and as many times the patience is the most, see within.
-	round, late, most = 10 * time.Millisecond, 5 * time.Millisecond, 20
-	// crowd is how many times the patience a request waits for its turn, and
-	// for its answer while others wait for their turn: so many may be what
-	// keeps Redis busy, and have to be counted together all the same.
-	crowd = 5
-)
+// presence is a time in which Redis answers. Commands go to it in batches, one
+// batch at a time: what is asked while one is under way goes with the next. So
+// the more requests there are, the more of them share a round trip.
+type presence struct {
+	mu          sync.Mutex
+	over        bool
+	going, next *batch // nil when there is none
+}
 
-var errCrowd = errors.New("it answers more slowly than requests come")
+// batch are commands that go out together.
+type batch struct {
+	commands []redis.Cmder
+	done     chan struct{}
+	answered bool // of use once done is closed
+}
 
-// answered is what Redis was asked for.
-type answered[T any] struct {
-	value T
-	err   error
+// join adds a command to the batch that is to go, nil when the presence is over.
+// The one who is first has to see to it that the batch goes.
+func (p *presence) join(command redis.Cmder) (b *batch, first bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over {
+		return nil, false
+	}
+	if p.going == nil {
+		p.going = &batch{commands: []redis.Cmder{command}, done: make(chan struct{})}
+		return p.going, true
+	}
+	if p.next == nil {
+		p.next = &batch{done: make(chan struct{})}
+	}
+	p.next.commands = append(p.next.commands, command)
+	return p.next, false
+}
+
+// answer lets everybody go on who waits for the batch under way, and returns
+// the one that is under way from now on.
+func (p *presence) answer() *batch {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over {
+		return nil
+	}
+	p.going.answered = true
+	close(p.going.done)
+	p.going, p.next = p.next, nil
+	return p.going
+}
+
+// end ends the presence, once, and lets everybody go on without an answer.
+func (p *presence) end() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over {
+		return false
+	}
+	p.over = true
+	for _, b := range []*batch{p.going, p.next} {
+		if b != nil {
+			close(b.done)
+		}
+	}
+	return true
+}
+
+func (p *presence) lasts() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.over
+}
+
+func (p *presence) waitsFor(b *batch) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.over && p.going == b
 }
 
 // ask reports whether Redis did what it was asked for. The caller's going away
 // says nothing about Redis. As soon as one gets no answer nobody waits any more.
-func ask[T any](ctx context.Context, s *shared, what func(context.Context) (T, error)) (value T, ok bool) {
+func (s *shared) ask(command redis.Cmder) bool {
 	now := s.presence.Load()
-	if !now.lasts() {
-		return value, false
+	b, first := now.join(command)
+	if b == nil {
+		return false
 	}
-	// A crowd of our own says nothing about Redis, so the time in which it has
-	// to answer begins with one's turn.
-	if _, ok := within(crowd*s.patience, s.turn, now.over); !ok {
-		s.lose(now, errCrowd)
-		return value, false
+	if first && !s.begin(func() { s.send(now, b) }) {
+		now.end()
 	}
-	answer := make(chan answered[T], 1)
-	begun := s.begin(func() {
-		defer func() { s.turn <- struct{}{} }()
-		answer <- asked(context.WithoutCancel(ctx), s, what)
-	})
-	if !begun {
-		s.turn <- struct{}{}
-		return value, false
-	}
-	got, ok := within(s.patience, answer, now.over)
-	if !ok && now.lasts() && len(s.turn) == 0 {
-		got, ok = within((crowd-1)*s.patience, answer, now.over)
-	}
-	switch {
-	case !ok:
-		s.lose(now, s.slow())
-	case got.err != nil:
-		s.lose(now, got.err)
-		return value, false
-	}
-	return got.value, ok
+	<-b.done
+	return b.answered
 }
 
-// asked asks. It ends some time after the one who waits for it gave up, and
-// so does the connection.
-func asked[T any](ctx context.Context, s *shared, what func(context.Context) (T, error)) answered[T] {
-	ctx, cancel := context.WithTimeout(ctx, s.longest())
-	defer cancel()
-	value, err := what(ctx)
-	return answered[T]{value, err}
-}
-
-// within waits for what comes until the time or the presence is over. On a
-// machine that is busy the one who waits goes on late, and may see that its
-// time is over before it sees what came long ago. So the time is counted in
-// rounds, and those that end late are not: our own slowness is no outage of
-// Redis, and does not make replicas count apart. It has an end all the same.
-func within[T any](limit time.Duration, from <-chan T, over <-chan struct{}) (got T, ok bool) {
-	select {
-	case got = <-from:
-		return got, true
-	default:
-	}
-	timer, w := time.NewTimer(round), waiting(limit, time.Now())
-	defer timer.Stop()
-	for w.left > 0 {
-		select {
-		case got = <-from:
-			return got, true
-		case <-over:
-			return got, false
-		case <-timer.C:
-			w.round(time.Now())
-			timer.Reset(round)
+// send sends batches until nobody asks any more.
+func (s *shared) send(now *presence, b *batch) {
+	for ; b != nil; b = now.answer() {
+		watch := s.watch(now, b)
+		err := s.trip(b.commands...)
+		watch.Stop()
+		if err != nil {
+			s.lose(now, err)
+			return
 		}
 	}
-	select {
-	case got = <-from:
-		return got, true
-	default:
-		return got, false
+}
+
+// trip brings commands to Redis and their answers back. It ends some time
+// after those who wait for it gave up, and so does the connection. A Redis that
+// was emptied is given the scripts again.
+func (s *shared) trip(commands ...redis.Cmder) error {
+	ctx, cancel := context.WithTimeout(s.ctx, s.longest())
+	defer cancel()
+	err := s.exec(ctx, commands)
+	if !redis.HasErrorPrefix(err, noScript) {
+		return err
 	}
-}
-
-// wait counts the rounds that are left.
-type wait struct {
-	left     time.Duration
-	end, due time.Time
-}
-
-func waiting(limit time.Duration, now time.Time) *wait {
-	return &wait{left: limit / round, end: now.Add(most * limit), due: now.Add(round)}
-}
-
-func (w *wait) round(now time.Time) {
-	if now.Sub(w.due) < late || now.After(w.end) {
-		w.left--
+	again := []redis.Cmder{s.command("script", "load", takeText), s.command("script", "load", enterText)}
+	for _, command := range commands {
+		if redis.HasErrorPrefix(command.Err(), noScript) { // it did nothing
+			again = append(again, command)
+		}
 	}
-	w.due = now.Add(round)
+	return s.exec(ctx, again)
+}
+
+const noScript = "NOSCRIPT"
+
+func (s *shared) exec(ctx context.Context, commands []redis.Cmder) error {
+	pipe := s.client.Pipeline()
+	for _, command := range commands {
+		_ = pipe.Process(ctx, command) // it only notes the command
+	}
+	_, err := pipe.Exec(ctx)
+	return err
+}
+
+// watch ends the presence when a batch gets no answer in time. The time comes in
+// two halves: a process that got no processor for a while sees that the first is
+// over before it sees what came long ago, and has the second to see that.
+func (s *shared) watch(now *presence, b *batch) *time.Timer {
+	return time.AfterFunc(s.patience/2, func() {
+		time.AfterFunc(s.patience/2, func() {
+			if now.waitsFor(b) {
+				s.lose(now, s.slow())
+			}
+		})
+	})
 }

@@ -3,54 +3,93 @@
 package limiter
 
 import (
+	"context"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
-// TestPatience: a request waits its time for an answer that does not come, as long
-// as one needs that does, and not at all once somebody else waited in vain.
-func TestPatience(t *testing.T) {
-	for name, tt := range map[string]struct {
-		answer, over, wait time.Duration
-		ok                 bool
-	}{
-		"no answer":                  {time.Hour, time.Hour, 50 * time.Millisecond, false},
-		"a late answer":              {51 * time.Millisecond, time.Hour, 50 * time.Millisecond, false},
-		"an answer":                  {49 * time.Millisecond, time.Hour, 49 * time.Millisecond, true},
-		"another had none":           {time.Hour, 7 * time.Millisecond, 7 * time.Millisecond, false},
-		"the answer is there before": {0, 0, 0, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				answer, over := make(chan int, 1), make(chan struct{})
-				time.AfterFunc(tt.answer, func() { answer <- 1 })
-				time.AfterFunc(tt.over, func() { close(over) })
-				synctest.Wait()
-				began := time.Now()
-				_, ok := within(50*time.Millisecond, answer, over)
-				if wait := time.Since(began); wait != tt.wait || ok != tt.ok {
-					t.Errorf("it waited %s and has an answer is %v; want %s, %v", wait, ok, tt.wait, tt.ok)
-				}
-			})
-		})
+// TestBatches: what is asked while a batch is under way goes together, after it.
+func TestBatches(t *testing.T) {
+	var p presence
+	command := func() redis.Cmder { return redis.NewCmd(t.Context(), "ping") }
+	one, first := p.join(command())
+	if !first || one == nil {
+		t.Fatal("the first one has to send")
+	}
+	two, first := p.join(command())
+	three, _ := p.join(command())
+	if first || two != three || two == one {
+		t.Fatal("what came later is not one batch after the first")
+	}
+	if next := p.answer(); next != two || len(next.commands) != 2 || !ended(one) || !one.answered || ended(two) {
+		t.Fatalf("%+v is under way after the first", next)
+	}
+	if next := p.answer(); next != nil || !two.answered {
+		t.Fatalf("%+v is under way, where nobody asks", next)
+	}
+	if _, first := p.join(command()); !first {
+		t.Fatal("nobody sends what comes then")
 	}
 }
 
-// TestOurOwnSlowness: rounds that end late do not count, until there were
-// many; those in time do.
-func TestOurOwnSlowness(t *testing.T) {
-	for _, tt := range []struct {
-		late time.Duration
-		want time.Duration
-	}{{0, 50 * time.Millisecond}, {late - 1, 75*time.Millisecond - 5}, {40 * time.Millisecond, 1250 * time.Millisecond}} {
-		began := time.Now()
-		now := began
-		for w := waiting(50*time.Millisecond, now); w.left > 0; w.round(now) {
-			now = now.Add(round + tt.late)
-		}
-		if got := now.Sub(began); got != tt.want {
-			t.Errorf("late by %s: it waits %s, want %s", tt.late, got, tt.want)
-		}
+// TestNobodyWaitsForOneThatIsAway, those in the queue neither.
+func TestNobodyWaitsForOneThatIsAway(t *testing.T) {
+	var p presence
+	one, _ := p.join(redis.NewCmd(t.Context(), "ping"))
+	two, _ := p.join(redis.NewCmd(t.Context(), "ping"))
+	if !p.end() || p.end() {
+		t.Error("it does not end once")
+	}
+	if !ended(one) || !ended(two) || one.answered || two.answered || p.lasts() {
+		t.Error("somebody waits")
+	}
+	if b, _ := p.join(redis.NewCmd(t.Context(), "ping")); b != nil || p.answer() != nil {
+		t.Error("it goes on")
+	}
+}
+
+func ended(b *batch) bool {
+	select {
+	case <-b.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestPatience: a batch that has no answer in time ends the presence, one that
+// has its answer in time does not, nor a watch that comes too late.
+func TestPatience(t *testing.T) {
+	for name, tt := range map[string]struct {
+		answer time.Duration
+		lasts  bool
+	}{"in time": {49 * time.Millisecond, true}, "late": {51 * time.Millisecond, false}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				closed, cancel := context.WithCancel(t.Context())
+				cancel() // it is not looked for
+				s := &shared{patience: 50 * time.Millisecond, log: slog.New(slog.DiscardHandler), ctx: closed}
+				now := &presence{}
+				s.presence.Store(now)
+				b, _ := now.join(redis.NewCmd(t.Context(), "ping"))
+				s.watch(now, b)
+				go func() {
+					<-time.After(tt.answer)
+					now.answer()
+				}()
+				<-b.done
+				if b.answered != tt.lasts {
+					t.Errorf("it has an answer is %v", b.answered)
+				}
+				<-time.After(time.Second)
+				if now.lasts() != tt.lasts {
+					t.Errorf("it lasts is %v", now.lasts())
+				}
+			})
+		})
 	}
 }

@@ -24,9 +24,9 @@ type Options struct {
 	// Lease is how long a place stays taken for a replica that says nothing
 	// more; 30 s.
 	Lease time.Duration
-	// Patience is how long a request waits for Redis, and five times that
-	// where a crowd asks; 200 ms. Shorter, and on a machine that is
-	// busy replicas count apart for no reason.
+	// Patience is how long Redis has for an answer; 200 ms. A request may wait
+	// twice that, when it came while others were waiting. Shorter, and on a
+	// machine that is busy replicas count apart for no reason.
 	Patience time.Duration
 }
 
@@ -67,12 +67,12 @@ func (l *Limiter) Close() error {
 }
 
 // Take implements ports.Limiter.
-func (l *Limiter) Take(ctx context.Context, b ratelimit.Bucket) (ratelimit.Verdict, func()) {
+func (l *Limiter) Take(_ context.Context, b ratelimit.Bucket) (ratelimit.Verdict, func()) {
 	since := l.here.clock()
 	if l.shared == nil {
 		return l.takeHere(b, since)
 	}
-	there, answered := l.shared.take(ctx, b)
+	there, answered := l.shared.take(b)
 	switch {
 	case !answered:
 		return l.takeHere(b, since)
@@ -81,13 +81,13 @@ func (l *Limiter) Take(ctx context.Context, b ratelimit.Bucket) (ratelimit.Verdi
 	}
 	v, giveBack := l.takeHere(b, since)
 	if !v.Allowed {
-		l.shared.giveBack(ctx, b, there.token)
+		l.shared.giveBack(b, there.token)
 		return v, giveBack
 	}
 	v.Remaining, v.ResetIn = min(v.Remaining, there.verdict.Remaining), max(v.ResetIn, there.verdict.ResetIn)
 	return v, sync.OnceFunc(func() {
 		giveBack()
-		l.shared.giveBack(ctx, b, there.token)
+		l.shared.giveBack(b, there.token)
 	})
 }
 
@@ -100,7 +100,7 @@ func (l *Limiter) takeHere(b ratelimit.Bucket, since time.Duration) (ratelimit.V
 }
 
 // Enter implements ports.Limiter.
-func (l *Limiter) Enter(ctx context.Context, name string, most int) (func(), bool) {
+func (l *Limiter) Enter(_ context.Context, name string, most int) (func(), bool) {
 	if !l.places.enter(name, most) {
 		return func() {}, false
 	}
@@ -109,12 +109,12 @@ func (l *Limiter) Enter(ctx context.Context, name string, most int) (func(), boo
 		return sync.OnceFunc(leave), true
 	}
 	at := l.shared.place(name, l.lease)
-	if !at.enter(ctx, most) {
+	if !at.enter(most) {
 		leave()
 		return func() {}, false
 	}
 	return sync.OnceFunc(func() {
-		at.leave(ctx)
+		at.leave()
 		leave()
 	}), true
 }

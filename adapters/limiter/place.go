@@ -3,7 +3,6 @@
 package limiter
 
 import (
-	"context"
 	"crypto/rand"
 	"math"
 	"sync"
@@ -23,12 +22,12 @@ type place struct {
 }
 
 func (s *shared) place(name string, lease time.Duration) *place {
-	return &place{s: s, name: keyspace + "places:" + name, who: rand.Text(), lease: lease}
+	return &place{s: s, name: "places:" + name, who: rand.Text(), lease: lease}
 }
 
 // enter reports whether Redis, if it is there, has a place left.
-func (p *place) enter(ctx context.Context, most int) bool {
-	if got, answered := p.take(ctx, most); answered && !got {
+func (p *place) enter(most int) bool {
+	if got, answered := p.take(most); answered && !got {
 		return false
 	}
 	p.mu.Lock()
@@ -45,21 +44,23 @@ func (p *place) keep() {
 	if p.left || p.s.ctx.Err() != nil {
 		return
 	}
-	p.take(context.Background(), math.MaxInt32)
+	p.take(math.MaxInt32)
 	p.renew.Reset(p.lease / 3)
 }
 
-func (p *place) take(ctx context.Context, most int) (got, answered bool) {
-	return ask(ctx, p.s, func(ctx context.Context) (bool, error) {
-		n, err := enterScript.Run(ctx, p.s.client, []string{p.name}, p.who, most, p.lease.Microseconds()).Int()
-		return n == 1, err
-	})
+func (p *place) take(most int) (got, answered bool) {
+	said := p.s.run(enterScript, p.name, p.who, most, p.lease.Microseconds())
+	if !p.s.ask(said) {
+		return false, false
+	}
+	n, err := said.Int()
+	return n == 1, err == nil
 }
 
-func (p *place) leave(ctx context.Context) {
+func (p *place) leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.left = true
 	p.renew.Stop()
-	ask(ctx, p.s, func(ctx context.Context) (int64, error) { return p.s.client.ZRem(ctx, p.name, p.who).Result() })
+	p.s.ask(p.s.command("zrem", keyspace+p.name, p.who))
 }

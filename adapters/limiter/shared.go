@@ -18,12 +18,13 @@ import (
 )
 
 const (
-	// turns is how many ask at once.
-	turns = 8
 	// greeting is how long a connection may take to be made.
 	greeting = 2 * time.Second
 	// pause lies between two looks for a Redis that is away.
 	pause = 500 * time.Millisecond
+	// tries is how often a look measures. The first one may have to make the
+	// connection, and any may find our own machine busy.
+	tries = 3
 )
 
 // The scripts. Each check is one, by the clock of Redis.
@@ -42,9 +43,8 @@ var (
 type shared struct {
 	client *redis.Client
 	log    *slog.Logger
-	// patience is how long a request waits for an answer.
+	// patience is how long a batch of requests waits for its answers.
 	patience time.Duration
-	turn     chan struct{} // one for each that may ask at once
 
 	presence atomic.Pointer[presence]
 	losses   atomic.Int64
@@ -55,38 +55,17 @@ type shared struct {
 	under  sync.WaitGroup
 }
 
-// presence is a time in which Redis answers.
-type presence struct {
-	over chan struct{}
-	end  sync.Once
-}
-
-func newPresence() *presence { return &presence{over: make(chan struct{})} }
-
-func (p *presence) lasts() bool {
-	select {
-	case <-p.over:
-		return false
-	default:
-		return true
-	}
-}
-
 func connect(ctx context.Context, o Options) (*shared, error) {
 	settings, err := options(o.URL)
 	if err != nil {
 		return nil, err
 	}
-	settings.DialTimeout, settings.PoolSize, settings.MinIdleConns = greeting, turns+1, turns
-	settings.ReadBufferSize, settings.WriteBufferSize = 4<<10, 4<<10
-	s := &shared{log: o.Log, patience: cmp.Or(o.Patience, 200*time.Millisecond), turn: make(chan struct{}, turns)}
-	settings.ReadTimeout, settings.WriteTimeout = s.longest(), s.longest()
+	s := &shared{log: o.Log, patience: cmp.Or(o.Patience, 200*time.Millisecond)}
+	settings.DialTimeout, settings.ReadTimeout, settings.WriteTimeout = greeting, s.longest(), s.longest()
+	settings.PoolSize = 4 // one in use, the others for when it hangs
 	s.client = redis.NewClient(settings)
-	for range turns {
-		s.turn <- struct{}{}
-	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	now := newPresence()
+	now := &presence{}
 	s.presence.Store(now)
 	if err := s.answers(); err != nil {
 		s.lose(now, err)
@@ -117,12 +96,12 @@ func (s *shared) away() bool { return !s.presence.Load().lasts() }
 
 // lose notes that a presence is over, once, and begins to look for the next.
 func (s *shared) lose(now *presence, err error) {
-	now.end.Do(func() {
-		close(now.over)
-		s.losses.Add(1)
-		s.log.Warn("Redis does not answer: this process counts rate limits by itself", "error", err)
-		s.begin(s.look)
-	})
+	if !now.end() {
+		return
+	}
+	s.losses.Add(1)
+	s.log.Warn("Redis does not answer: this process counts rate limits by itself", "error", err)
+	s.begin(s.look)
 }
 
 func (s *shared) look() {
@@ -136,61 +115,56 @@ func (s *shared) look() {
 			break
 		}
 	}
-	s.presence.Store(newPresence())
+	s.presence.Store(&presence{})
 	s.log.Info("Redis answers: replicas count rate limits together")
 }
 
 // answers reports why Redis does not count, or not as fast as a request needs
-// it. Before that is measured all connections are made.
+// it.
 func (s *shared) answers() error {
-	answer := make(chan answered[any], turns)
-	sign := func() { answer <- asked(s.ctx, s, s.signOfLife) }
-	for range turns {
-		if !s.begin(sign) {
-			return context.Canceled
+	for range tries {
+		began := time.Now()
+		if err := s.trip(s.run(takeScript, "sign-of-life", 1, 1)); err != nil {
+			return err
+		}
+		if time.Since(began) <= s.patience {
+			return nil
 		}
 	}
-	for range turns {
-		if first := <-answer; first.err != nil {
-			return first.err
-		}
-	}
-	if !s.begin(sign) {
-		return context.Canceled
-	}
-	got, ok := within(s.patience, answer, nil)
-	if !ok {
-		return s.slow()
-	}
-	return got.err
-}
-
-// signOfLife is more than that Redis answers: it counts.
-func (s *shared) signOfLife(ctx context.Context) (any, error) {
-	return takeScript.Run(ctx, s.client, []string{keyspace + "sign-of-life"}, 1, 1).Slice()
+	return s.slow()
 }
 
 func (s *shared) slow() error { return fmt.Errorf("no answer within %s", s.patience) }
 
 // longest is how long an answer is read for, also when nobody waits any more.
-func (s *shared) longest() time.Duration { return greeting + crowd*s.patience }
+func (s *shared) longest() time.Duration { return greeting + s.patience }
 
 // keyspace leads all keys, as the Redis may serve others too.
 const keyspace = "tenantry:"
 
-// take counts a request in a bucket. answered is false when Redis did not.
-func (s *shared) take(ctx context.Context, b ratelimit.Bucket) (there counted, answered bool) {
-	return ask(ctx, s, func(ctx context.Context) (counted, error) {
-		said, err := takeScript.Run(ctx, s.client, []string{keyspace + "bucket:" + b.Key}, b.Limit, b.Window.Microseconds()).Slice()
-		if err != nil {
-			return counted{}, err
-		}
-		return read(b, said)
-	})
+func (s *shared) command(args ...any) *redis.Cmd { return redis.NewCmd(s.ctx, args...) }
+
+// run is the command that runs a script on a key.
+func (s *shared) run(script *redis.Script, key string, args ...any) *redis.Cmd {
+	return s.command(append([]any{"evalsha", script.Hash(), 1, keyspace + key}, args...)...)
 }
 
-func (s *shared) giveBack(ctx context.Context, b ratelimit.Bucket, token string) {
-	ask(ctx, s, func(ctx context.Context) (int64, error) {
-		return s.client.LRem(ctx, keyspace+"bucket:"+b.Key, -1, token).Result()
-	})
+// take counts a request in a bucket. answered is false when Redis did not.
+func (s *shared) take(b ratelimit.Bucket) (there counted, answered bool) {
+	said := s.run(takeScript, "bucket:"+b.Key, b.Limit, b.Window.Microseconds())
+	if !s.ask(said) {
+		return counted{}, false
+	}
+	list, err := said.Slice()
+	if err == nil {
+		there, err = read(b, list)
+	}
+	if err != nil {
+		s.lose(s.presence.Load(), err)
+	}
+	return there, err == nil
+}
+
+func (s *shared) giveBack(b ratelimit.Bucket, token string) {
+	s.ask(s.command("lrem", keyspace+"bucket:"+b.Key, -1, token))
 }
