@@ -62,7 +62,7 @@ func (r *River) wake(ctx context.Context, wakeups []ports.Wakeup) error {
 			}
 			all = append(all, river.InsertManyParams{Args: a.args, InsertOpts: o})
 		}
-		results, err := r.client.InsertMany(ctx, all)
+		results, err := r.insert(ctx, all)
 		if err != nil {
 			return err
 		}
@@ -71,6 +71,22 @@ func (r *River) wake(ctx context.Context, wakeups []ports.Wakeup) error {
 		}
 	}
 	return nil
+}
+
+// insert tries again: after a restart of the database each connection of the
+// pool may be a dead one. What was put in nevertheless is found there.
+func (r *River) insert(ctx context.Context, all []river.InsertManyParams) (results []*rivertype.JobInsertResult, err error) {
+	for try := range connections + 1 {
+		if results, err = r.client.InsertMany(ctx, all); err == nil {
+			return results, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(time.Duration(try) * 50 * time.Millisecond):
+		}
+	}
+	return nil, err
 }
 
 // uncovered are those that River holds for doubles though the one that it has

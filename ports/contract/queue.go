@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ const (
 )
 
 // soon is how long a check waits for what should come at once.
-const soon = 10 * time.Second
+var soon = 10 * time.Second
 
 // queueCheck is one promise of ports.Worker. open gives one more replica that
 // shares what the queue stores.
@@ -35,14 +36,16 @@ type queueCheck struct {
 // Queue runs the contract of ports.Worker and ports.Queue. place makes a new,
 // empty one each time; what it opens is closed when the test ends.
 func Queue(t *testing.T, place func(testing.TB) func() ports.Worker) {
-	for _, checks := range [][]queueCheck{queueWakes, queueFailures, queueShares, queueStops, queueSweeps} {
-		for _, c := range checks {
-			t.Run(c.name, func(t *testing.T) {
-				t.Parallel()
-				c.run(t, place(t))
-			})
-		}
+	for _, c := range queueChecks() {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.run(t, place(t))
+		})
 	}
+}
+
+func queueChecks() []queueCheck {
+	return slices.Concat(queueWakes, queueFailures, queueShares, queueStops, queueSweeps)
 }
 
 // ear is a handler that tells the check what it heard.

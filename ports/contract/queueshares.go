@@ -38,9 +38,14 @@ func flooded(t testing.TB, open func() ports.Worker, accounts, each int) (ports.
 		<-ctx.Done()
 		return nil
 	}})
-	for seen := map[access.AccountID]bool{}; len(seen) < accounts; {
-		seen[within(t, soon, begun, "a handler of each flood")] = true
-	}
+	all := make(chan bool, 1)
+	go func() {
+		for seen := map[access.AccountID]bool{}; len(seen) < accounts; {
+			seen[<-begun] = true
+		}
+		all <- true
+	}()
+	within(t, soon, all, "a handler of each flood")
 	return w, e
 }
 
