@@ -94,35 +94,37 @@ UPDATE river_job SET state = 'available' WHERE id IN (
 )`
 
 // take goes through the accounts that wait by the index river_job_turns, so
-// that its cost is theirs and not that of their backlogs. $2 and $3 are
-// the accounts with handlers here and how many, $4 how many there may be.
+// that its cost is theirs and not that of their backlogs: it leaves out
+// conditions by which the planner would choose another. $1 and $2 are the
+// accounts with handlers here and how many, $3 how many there may be.
 const take = `
 WITH RECURSIVE waiting AS (
-	(SELECT args->>'account' AS account FROM river_job
-		WHERE state = 'available' AND queue = $1 AND scheduled_at <= now() ORDER BY args->>'account' LIMIT 1)
+	(SELECT args->>'account' AS account FROM river_job WHERE state = 'available' ORDER BY args->>'account' LIMIT 1)
 	UNION ALL
 	SELECT (SELECT args->>'account' FROM river_job
-		WHERE state = 'available' AND queue = $1 AND scheduled_at <= now() AND args->>'account' > waiting.account ORDER BY args->>'account' LIMIT 1)
+		WHERE state = 'available' AND args->>'account' > waiting.account ORDER BY args->>'account' LIMIT 1)
 	FROM waiting WHERE waiting.account IS NOT NULL
 ), busy AS (
-	SELECT * FROM unnest($2::text[], $3::int[]) AS b (account, running)
+	SELECT * FROM unnest($1::text[], $2::int[]) AS b (account, running)
 ), share AS (
-	SELECT greatest(1, $4::int / (1 + count(*))) AS size
+	SELECT greatest(1, $3::int / (1 + count(*))) AS size
 	FROM (SELECT account FROM waiting WHERE account IS NOT NULL UNION SELECT account FROM busy) AS having_work
 ), picked AS (
 	SELECT turn.id FROM waiting CROSS JOIN share LEFT JOIN busy USING (account)
 	CROSS JOIN LATERAL (
 		SELECT id, scheduled_at, row_number() OVER (ORDER BY scheduled_at, id) AS number FROM (
 			SELECT id, scheduled_at FROM river_job
-			WHERE state = 'available' AND queue = $1 AND scheduled_at <= now() AND args->>'account' = waiting.account
+			WHERE state = 'available' AND args->>'account' = waiting.account AND scheduled_at <= now()
 			ORDER BY scheduled_at, id LIMIT greatest(0, share.size - coalesce(busy.running, 0))
 		) AS oldest
 	) AS turn
-	ORDER BY turn.number, turn.scheduled_at LIMIT $5
+	ORDER BY turn.number, turn.scheduled_at LIMIT $4
 )
 UPDATE river_job SET state = 'running', attempt = attempt + 1, attempted_at = now(),
-	attempted_by = (coalesce(attempted_by, '{}') || $6::text)[greatest(1, cardinality(attempted_by) - 8):]
-WHERE id IN (SELECT id FROM river_job WHERE id IN (SELECT id FROM picked) AND state = 'available' FOR UPDATE SKIP LOCKED)
+	attempted_by = (coalesce(attempted_by, '{}') || $5::text)[greatest(1, cardinality(attempted_by) - 8):]
+WHERE id = ANY (ARRAY(
+	SELECT id FROM river_job WHERE id = ANY (ARRAY(SELECT id FROM picked)) AND state = 'available' FOR UPDATE SKIP LOCKED
+))
 RETURNING id, args->>'account'`
 
 func (t *turns) claim(ctx context.Context, p *riverdriver.JobGetAvailableParams) ([]int64, error) {
@@ -133,7 +135,7 @@ func (t *turns) claim(ctx context.Context, p *riverdriver.JobGetAvailableParams)
 		t.promoted = time.Now()
 	}
 	accounts, running := t.busy()
-	rows, err := t.pool.Query(ctx, take, p.Queue, accounts, running, t.o.AtOnce, p.MaxToLock, p.ClientID)
+	rows, err := t.pool.Query(ctx, take, accounts, running, t.o.AtOnce, p.MaxToLock, p.ClientID)
 	if err != nil {
 		return nil, fmt.Errorf("take jobs: %w", err)
 	}
