@@ -179,18 +179,14 @@ func (d *decision) notYet(z Zone, told time.Duration) {
 	d.wait(told)
 }
 
-// away waits as it is told. That is no try that failed.
+// away waits as it is told, longer each time.
 func (d *decision) away(told time.Duration) {
-	tries := d.Attempt
 	d.wait(told)
-	if d.Status != Waiting {
-		d.Message += awayAtTheEnd
+	if d.Status == Waiting {
+		d.Message += waitsForProvider
 		return
 	}
-	d.Message += waitsForProvider
-	if told > 0 {
-		d.Attempt = tries
-	}
+	d.Message += awayAtTheEnd
 }
 
 func (d *decision) fault() {
