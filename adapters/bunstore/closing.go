@@ -104,7 +104,8 @@ func (s *Store) revokeAll(ctx context.Context, tx bun.IDB, owner string, now tim
 }
 
 // retire marks the account as closed and gives its address free. Links to
-// connect tenants that are still under way and remembered answers end here.
+// connect tenants that are still under way, remembered answers and provisioning
+// end here.
 func (s *Store) retire(ctx context.Context, tx bun.IDB, owner string, now time.Time) error {
 	mark := closedRow{AccountID: owner, ClosedAt: now}
 	if _, err := tx.NewInsert().Model(&mark).Exec(ctx); err != nil {
@@ -114,7 +115,7 @@ func (s *Store) retire(ctx context.Context, tx bun.IDB, owner string, now time.T
 	if err != nil {
 		return err
 	}
-	for _, table := range []any{(*memberRow)(nil), (*flowRow)(nil), (*idempotencyRow)(nil)} {
+	for _, table := range []any{(*memberRow)(nil), (*flowRow)(nil), (*idempotencyRow)(nil), (*dnsRunRow)(nil)} {
 		if _, err := tx.NewDelete().Model(table).Where("account_id = ?", owner).Exec(ctx); err != nil {
 			return err
 		}

@@ -66,7 +66,8 @@ var suites = map[string]func(*testing.T, func(testing.TB) contract.Stores){
 	"accounts": contract.Accounts, "keys": contract.Keys, "issued keys": contract.IssuedKeys, "tenants": contract.Tenants,
 	"assignments": contract.Assignments, "discovered": contract.Discovered, "domains": contract.Domains,
 	"mailboxes": contract.MailboxStore, "flows": contract.ConnectFlows,
-	"DNS connections": contract.DNSConnections, "DNS writes": contract.DNSWrites, "audit": contract.Audit,
+	"DNS connections": contract.DNSConnections, "DNS writes": contract.DNSWrites,
+	"DNS runs": contract.DNSRuns, "DNS jobs": contract.DNSJobs, "audit": contract.Audit,
 	"idempotency": contract.Idempotency, "effects": contract.StoreEffects,
 }
 

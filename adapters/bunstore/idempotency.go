@@ -164,12 +164,17 @@ func (s *Store) Reap(ctx context.Context, now time.Time, most int) (int, error) 
 	return int(gone), err
 }
 
-// EndLeases gives all keys free for their requests to run again. It is for the
-// start of the one process of an embedded database: whoever held them is gone.
+// EndLeases gives all keys free for their requests to run again, and all jobs
+// for workers. It is for the start of the one process of an embedded database:
+// whoever held them is gone.
 func (s *Store) EndLeases(ctx context.Context) error {
-	return s.run(ctx, "end leases", func(ctx context.Context, db bun.IDB) error {
-		_, err := db.NewUpdate().Model((*idempotencyRow)(nil)).Set("leased_until = 0").Where("leased_until > 0").Exec(ctx)
-		return err
+	return s.atomically(ctx, "end leases", func(ctx context.Context, tx bun.IDB) error {
+		for _, table := range []any{(*idempotencyRow)(nil), (*dnsJobRow)(nil)} {
+			if _, err := tx.NewUpdate().Model(table).Set("leased_until = 0").Where("leased_until > 0").Exec(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 

@@ -21,6 +21,7 @@ import (
 var ownedTables = []string{
 	"accounts", "members", "api_keys", "tenants", "tenant_holders", "withdrawn", "domains", "mailboxes", "connect_flows",
 	"audit_events", "closed_accounts", "idempotency_keys", "dns_connections", "dns_writes",
+	"dns_runs", "dns_jobs",
 }
 
 // unowned are the statements that reach across accounts, and why they may.
@@ -36,6 +37,8 @@ var unowned = map[string]string{
 	`FROM "audit_events" AS "e" WHERE (e.created_at >= '') ORDER BY`:      "the operator's command lists the acts on all accounts",
 	`FROM "dns_connections" AS "dc" ORDER BY "dc"."created_at"`:           "the operator's command lists all DNS connections",
 	`FROM "dns_connections" AS "dc" WHERE (dc.id = '')`:                   "the operator's command names a DNS connection alone",
+	`WITH "busy" AS (SELECT dj.account_id, count(*) AS jobs`:              "the sweep wakes the due jobs of all accounts",
+	`UPDATE "dns_jobs" AS "dj" SET epoch = epoch + 1`:                     "a worker is woken with a job's id alone",
 	`DELETE FROM "connect_flows" AS "f" WHERE (expires_at < '')`:          "expired flows of all accounts are swept",
 	`DELETE FROM "idempotency_keys" AS "i" WHERE ((account_id, key_hash)`: "expired keys of all accounts are swept",
 }

@@ -70,6 +70,8 @@ var _ interface {
 	ports.ConnectFlows
 	ports.DNSConnections
 	ports.DNSWrites
+	ports.DNSRuns
+	ports.DNSJobs
 	ports.Audit
 	ports.Idempotency
 } = (*Store)(nil)

@@ -27,8 +27,9 @@ var (
 	MissingAPIKey     = Code{"missing_api_key", Unauthenticated, "API key missing", "The Authorization header says Bearer and nothing after it."}
 	InvalidAPIKey     = Code{"invalid_api_key", Unauthenticated, "API key not valid", "The key is malformed, unknown, revoked or was rotated."}
 
-	NoAPIPlan          = Code{"no_api_plan", PaymentRequired, "No active API plan", "The account has no active plan. Nothing is lost; every request answers 402 until the plan is active again."}
-	TenantLimitReached = Code{"tenant_limit_reached", PaymentRequired, "Tenant limit reached", "The plan's tenant slots are taken. Delete a tenant or take a larger plan."}
+	NoAPIPlan              = Code{"no_api_plan", PaymentRequired, "No active API plan", "The account has no active plan. Nothing is lost; every request answers 402 until the plan is active again."}
+	TenantLimitReached     = Code{"tenant_limit_reached", PaymentRequired, "Tenant limit reached", "The plan's tenant slots are taken. Delete a tenant or take a larger plan."}
+	DNSAutomationNotInPlan = Code{"dns_automation_not_in_plan", PaymentRequired, "Automatic DNS not in the plan", "The account's plan does not hold automatic DNS. Publish the records of GET /v1/domains/{domain_id}/dns/plan by hand, or take a plan that holds it."}
 
 	AccessDenied     = Code{"access_denied", Forbidden, "Access denied", "The mail platform no longer lets us manage this tenant, or its assignment was withdrawn. A tenant of your own is reconnected by a new consent."}
 	ConsentDeclined  = Code{"consent_declined", Forbidden, "Consent declined", "The administrator declined, or the mail platform did not grant the consent. Nothing was connected."}
@@ -41,20 +42,27 @@ var (
 	TenantNotFound        = Code{"tenant_not_found", NotFound, "Tenant not found", "The account holds no tenant with this GUID: it was never connected, was deleted, or belongs to another account. GET /v1/tenants lists what the account holds."}
 	DomainNotFound        = Code{"domain_not_found", NotFound, "Domain not found", "The tenant holds no such domain, or the account holds no domain with this id. GET /v1/tenants/{tenant_id}/domains lists the domains; a sync finds those that were added at the mail platform."}
 	MailboxNotFound       = Code{"mailbox_not_found", NotFound, "Mailbox not found", "The tenant holds no mailbox with this id. GET /v1/tenants/{tenant_id}/mailboxes lists them; what vanished at the mail platform is removed by the next sync."}
+	RunNotFound           = Code{"provisioning_run_not_found", NotFound, "Provisioning run not found", "The account has no provisioning run with this id. GET /v1/dns/provisioning-runs lists its runs; those of a deleted tenant are gone."}
+	JobNotFound           = Code{"provisioning_job_not_found", NotFound, "Provisioning job not found", "The account has no provisioning job with this id. A run shows the jobs that it consists of; those of a deleted tenant are gone."}
 
 	WrongMethod  = Code{"method_not_allowed", MethodNotAllowed, "Method not allowed", "The path exists, but not with this method; `Allow` lists the ones it has."}
 	WrongAccept  = Code{"not_acceptable", NotAcceptable, "Not acceptable", "Answers are JSON. Send `Accept: application/json` or leave the header out."}
 	BodyTooLarge = Code{"request_too_large", TooLarge, "Request too large", "A request body holds at most 64 KiB. Provision the mailboxes of one domain at a time."}
 	WrongMedia   = Code{"unsupported_media_type", UnsupportedMedia, "Unsupported media type", "Send bodies as `Content-Type: application/json` in UTF-8, without a content encoding."}
 
-	AccountClosed      = Code{"account_closed", Conflict, "Account closed", "The account was closed for good. A customer who comes back gets a new account, with the same e-mail address if need be."}
-	KeyRevoked         = Code{"key_revoked", Conflict, "API key revoked", "The key was revoked or rotated, which is final. Make a new one with `tenantry key create`."}
-	DomainUnavailable  = Code{"domain_unavailable", Conflict, "Domain unavailable", "The domain already belongs to another tenant of the mail platform. It has to be removed there first."}
-	ExchangeNotReady   = Code{"exchange_bootstrap_not_ready", Conflict, "Exchange not ready", "The mail server of this tenant is not prepared yet. Run a sync; the tenant's `readiness.next_step` says what is missing."}
-	SMTPAuthNotEnabled = Code{"smtp_auth_not_enabled", Conflict, "SMTP AUTH not enabled", "Authenticated SMTP is switched off for the whole tenant. Run a sync, which switches it on where the mail platform allows it."}
-	KeyInProgress      = Code{"idempotency_request_in_progress", Conflict, "Request in progress", "The first request with this Idempotency-Key is still running. Wait `Retry-After` seconds, then send the same request again with the same Idempotency-Key: it gets the answer of the first one."}
-	KeyConflict        = Code{"idempotency_key_conflict", Conflict, "Idempotency-Key conflict", "The Idempotency-Key was used within the last 24 hours for another method, path, query string or body. Every byte of the body counts, white space too. Send the first request again to get its answer, or this one with a new Idempotency-Key."}
-	TenantHeld         = Code{"tenant_held_elsewhere", Conflict, "Tenant cannot be connected", "This tenant is connected already. It has to be released where it is connected before it can be connected here."}
+	AccountClosed       = Code{"account_closed", Conflict, "Account closed", "The account was closed for good. A customer who comes back gets a new account, with the same e-mail address if need be."}
+	KeyRevoked          = Code{"key_revoked", Conflict, "API key revoked", "The key was revoked or rotated, which is final. Make a new one with `tenantry key create`."}
+	DomainUnavailable   = Code{"domain_unavailable", Conflict, "Domain unavailable", "The domain already belongs to another tenant of the mail platform. It has to be removed there first."}
+	ExchangeNotReady    = Code{"exchange_bootstrap_not_ready", Conflict, "Exchange not ready", "The mail server of this tenant is not prepared yet. Run a sync; the tenant's `readiness.next_step` says what is missing."}
+	SMTPAuthNotEnabled  = Code{"smtp_auth_not_enabled", Conflict, "SMTP AUTH not enabled", "Authenticated SMTP is switched off for the whole tenant. Run a sync, which switches it on where the mail platform allows it."}
+	KeyInProgress       = Code{"idempotency_request_in_progress", Conflict, "Request in progress", "The first request with this Idempotency-Key is still running. Wait `Retry-After` seconds, then send the same request again with the same Idempotency-Key: it gets the answer of the first one."}
+	KeyConflict         = Code{"idempotency_key_conflict", Conflict, "Idempotency-Key conflict", "The Idempotency-Key was used within the last 24 hours for another method, path, query string or body. Every byte of the body counts, white space too. Send the first request again to get its answer, or this one with a new Idempotency-Key."}
+	TenantHeld          = Code{"tenant_held_elsewhere", Conflict, "Tenant cannot be connected", "This tenant is connected already. It has to be released where it is connected before it can be connected here."}
+	ProviderUnsupported = Code{"dns_provider_unsupported", Conflict, "DNS provider not supported", "The domain's DNS is served where this service cannot write. Publish the records of GET /v1/domains/{domain_id}/dns/plan by hand."}
+	ConnectionRequired  = Code{"dns_connection_required", Conflict, "DNS connection required", "The account has no connection to the domain's DNS provider that reaches the zone. Add one, or publish the records of GET /v1/domains/{domain_id}/dns/plan by hand."}
+	DNSConflict         = Code{"dns_conflict", Conflict, "DNS conflict", "A record that is there stands against what the mail platform needs, and is not overwritten. `conflicts` names each; settle them, then provision again."}
+	JobActive           = Code{"domain_provisioning_already_active", Conflict, "Provisioning already active", "The domain has a provisioning job that has not ended. GET /v1/dns/provisioning-runs?active_only=true shows its run; a job that waits or needs an action is retried, not begun anew."}
+	JobNotRetryable     = Code{"provisioning_job_not_retryable", Conflict, "Job not retryable", "Only a job that is waiting or action_required can be retried. A queued or running one is under way; after a completed or failed one provision the domain again."}
 
 	RateLimitExceeded = Code{"rate_limit_exceeded", RateLimited, "Rate limit exceeded", "The account asked for more than it may. `X-RateLimit-Bucket` names the limit; wait `Retry-After` seconds, then send the request again, a write with the same Idempotency-Key. With `provider_concurrency` 4 operations of the account are at work at providers: send the next when one of them has its answer."}
 
@@ -72,12 +80,14 @@ func All() []Code {
 		DKIMNotReady, InvalidMailboxEmail, DuplicateMailboxEmail, WeakPassword, MailboxLimitReached,
 		InvalidSendLimit, NoUpdates, KeyRequired, InvalidKey, ConnectLinkInvalid, CredentialRejected,
 		InvalidAuthHeader, MissingAPIKey, InvalidAPIKey,
-		NoAPIPlan, TenantLimitReached,
+		NoAPIPlan, TenantLimitReached, DNSAutomationNotInPlan,
 		AccessDenied, ConsentDeclined, NotAdministrator,
 		AccountNotFound, KeyNotFound, DNSConnectionNotFound, RouteNotFound, TenantNotFound, DomainNotFound, MailboxNotFound,
+		RunNotFound, JobNotFound,
 		WrongMethod, WrongAccept, BodyTooLarge, WrongMedia,
 		AccountClosed, KeyRevoked, DomainUnavailable, ExchangeNotReady, SMTPAuthNotEnabled,
 		KeyInProgress, KeyConflict, TenantHeld,
+		ProviderUnsupported, ConnectionRequired, DNSConflict, JobActive, JobNotRetryable,
 		RateLimitExceeded,
 		InternalError, ProviderError, ProviderUnavailable, ServiceUnavailable, ProviderTimeout,
 	}

@@ -31,6 +31,8 @@ type Stores interface {
 	ports.ConnectFlows
 	ports.DNSConnections
 	ports.DNSWrites
+	ports.DNSRuns
+	ports.DNSJobs
 	ports.Audit
 	ports.Idempotency
 }
@@ -89,6 +91,14 @@ func DNSConnections(t *testing.T, open func(testing.TB) Stores) {
 
 // DNSWrites runs the contract of ports.DNSWrites.
 func DNSWrites(t *testing.T, open func(testing.TB) Stores) { runStores(t, open, dnsWriteChecks) }
+
+// DNSRuns runs the contract of ports.DNSRuns.
+func DNSRuns(t *testing.T, open func(testing.TB) Stores) {
+	runStores(t, open, append(dnsRunChecks, dnsRetryChecks...))
+}
+
+// DNSJobs runs the contract of ports.DNSJobs.
+func DNSJobs(t *testing.T, open func(testing.TB) Stores) { runStores(t, open, dnsJobChecks) }
 
 // Audit runs the contract of ports.Audit. open returns an empty store for
 // Operator.

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
+)
+
+// ErrNotMigrated is of a database that lacks tables of the queue.
+var ErrNotMigrated = errors.New("the queue's migrations are missing")
+
+// migrationLock makes processes that migrate at once do it one after the
+// other. The number means nothing; it is only ours.
+const migrationLock = 7_365_001_827_364_502
+
+// turnsIndex is what turns.take walks along.
+const turnsIndex = "river_job_turns"
+
+const createTurnsIndex = `CREATE INDEX IF NOT EXISTS ` + turnsIndex + `
+ON river_job ((args->>'account'), scheduled_at, id) WHERE state = 'available'`
+
+// Migrate brings River's tables, and ours beside them, up to this release and
+// names what was missing.
+func Migrate(ctx context.Context, url string) (ran []string, err error) {
+	pool, err := connect(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(migrationLock)); err != nil {
+			return err
+		}
+		if ran, err = pending(ctx, pool); err != nil || len(ran) == 0 {
+			return err
+		}
+		m, err := migrator(pool)
+		if err != nil {
+			return err
+		}
+		if _, err := m.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
+			return err
+		}
+		_, err = pool.Exec(ctx, createTurnsIndex)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("migrate the queue: %w", err)
+	}
+	return ran, nil
+}
+
+// Pending names the migrations that a database lacks.
+func Pending(ctx context.Context, url string) ([]string, error) {
+	pool, err := connect(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	return pending(ctx, pool)
+}
+
+func pending(ctx context.Context, pool *pgxpool.Pool) ([]string, error) {
+	m, err := migrator(pool)
+	if err != nil {
+		return nil, err
+	}
+	there, err := m.ExistingVersions(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the queue's migrations: %w", err)
+	}
+	known := map[int]bool{}
+	for _, v := range there {
+		known[v.Version] = true
+	}
+	var names []string
+	for _, v := range m.AllVersions() {
+		if !known[v.Version] {
+			names = append(names, fmt.Sprintf("river_%03d", v.Version))
+		}
+	}
+	var indexed bool
+	if err := pool.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", turnsIndex).Scan(&indexed); err != nil {
+		return nil, fmt.Errorf("read the queue's migrations: %w", err)
+	}
+	if !indexed {
+		names = append(names, turnsIndex)
+	}
+	return names, nil
+}
+
+func migrator(pool *pgxpool.Pool) (*rivermigrate.Migrator[pgx.Tx], error) {
+	return rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})
+}

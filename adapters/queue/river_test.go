@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/queue"
+	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/ports"
+)
+
+func TestADatabaseThatIsNotMigratedIsRefused(t *testing.T) {
+	url := testserver.Database(t)
+	if _, err := queue.OpenRiver(t.Context(), url, forContract); !errors.Is(err, queue.ErrNotMigrated) {
+		t.Fatalf("%v, want %v", err, queue.ErrNotMigrated)
+	}
+	missing, err := queue.Pending(t.Context(), url)
+	if err != nil || len(missing) == 0 {
+		t.Fatalf("%v, %v", missing, err)
+	}
+	// Replicas migrate at the same time.
+	var all sync.WaitGroup
+	ran := make([][]string, 3)
+	for i := range ran {
+		all.Go(func() {
+			var err error
+			if ran[i], err = queue.Migrate(t.Context(), url); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if got := slices.Concat(ran...); !slices.Equal(got, missing) {
+		t.Errorf("%v ran, %v were missing", got, missing)
+	}
+	if missing, err := queue.Pending(t.Context(), url); err != nil || len(missing) > 0 {
+		t.Errorf("%v, %v", missing, err)
+	}
+	openRiver(t, url, forContract)
+}
+
+func TestAnUnreadableURLStaysSecret(t *testing.T) {
+	_, err := queue.OpenRiver(t.Context(), "postgres://tenantry:hunter2@:port/", queue.Options{})
+	if err == nil || strings.Contains(err.Error(), "hunter2") {
+		t.Fatal(err)
+	}
+}
+
+func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
+	for name, o := range map[string]queue.Options{
+		"a rescue of the living": {Deadline: time.Minute, Rescue: time.Minute},
+		"one at once":            {AtOnce: 1},
+		"more than River has":    {AtOnce: 10_001},
+	} {
+		if _, err := queue.NewLocal(o); err == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+}
+
+// TestPeriodicWorkIsOneForAllReplicas counts over ten times of three replicas.
+func TestPeriodicWorkIsOneForAllReplicas(t *testing.T) {
+	t.Parallel()
+	url := migrated(t)
+	came := make(chan time.Time, 1000)
+	for range 3 {
+		err := openRiver(t, url, forContract).Start(t.Context(), ports.Work{Periodic: []ports.Periodic{{
+			Kind: "sweep", Every: time.Second, Do: func(context.Context) error {
+				came <- time.Now()
+				return nil
+			},
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	began := time.Now()
+	for range 13 { // three of them from the starts
+		select {
+		case <-came:
+		case <-time.After(10 * time.Second):
+			t.Fatal("periodic work ends")
+		}
+	}
+	if took := time.Since(began); took < 8*time.Second {
+		t.Errorf("13 times in %s", took)
+	}
+}
+
+// TestTheDatabaseRestarts is about what was asked for before, and after.
+func TestTheDatabaseRestarts(t *testing.T) {
+	t.Parallel()
+	server, err := testserver.StartPostgres(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	url := server.URL + "?synchronous_commit=on" // which test servers have off
+	if _, err := queue.Migrate(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	r := openRiver(t, url, forContract)
+	heard := make(chan string, 100)
+	job := func(_ context.Context, w ports.Wakeup) error {
+		heard <- w.ID
+		return nil
+	}
+	if err := r.Start(t.Context(), ports.Work{Handlers: map[string]ports.Handler{"job": job}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Wake(t.Context(), ports.Wakeup{Kind: "job", ID: "before", At: time.Now().Add(2 * time.Second)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Crash(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Wake(t.Context(), ports.Wakeup{Kind: "job", ID: "after", At: time.Now().Add(3 * time.Second)}); err != nil {
+		t.Fatal(err)
+	}
+	for left := map[string]bool{"before": true, "after": true}; len(left) > 0; {
+		select {
+		case id := <-heard:
+			delete(left, id)
+		case <-time.After(30 * time.Second):
+			t.Fatalf("not heard of: %v", left)
+		}
+	}
+}
