@@ -35,8 +35,8 @@ func (s *Service) EnableDKIM(ctx context.Context, owner access.AccountID, id ten
 	if !d.Verified {
 		return domain.Domain{}, fault.DKIMNotReady.With("the domain is not verified yet")
 	}
-	if t.Bootstrap != tenant.BootstrapReady {
-		return domain.Domain{}, fault.ExchangeNotReady.With("the mail server of the tenant is not prepared yet")
+	if err := prepared(t); err != nil {
+		return domain.Domain{}, err
 	}
 	ctx, cancel := settling.Detach(ctx, workLimit)
 	defer cancel()
@@ -54,7 +54,7 @@ func (s *Service) EnableDKIM(ctx context.Context, owner access.AccountID, id ten
 // that it did not see a record.
 func (s *Service) startSigning(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
 	if d.Signing.Selector1.Name == "" {
-		return domain.Domain{}, fault.DKIMNotReady.With("the mail platform has not made the DKIM records yet")
+		return domain.Domain{}, unsigned()
 	}
 	if err := s.published(ctx, d); err != nil {
 		return domain.Domain{}, err

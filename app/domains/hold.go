@@ -16,16 +16,16 @@ import (
 )
 
 // hold finds who holds a domain's zone, and returns the sight as the provider
-// holds the zone when the account reaches it there. A provider that gives no
+// holds the zone, and the provider, when the account reaches it there. A provider that gives no
 // answer makes the sight unreliable: it may hold what its servers do not show.
-func (s *Service) hold(ctx context.Context, owner access.AccountID, sight dns.Sight) (dns.Holder, dns.Sight, error) {
+func (s *Service) hold(ctx context.Context, owner access.AccountID, sight dns.Sight) (dns.Holder, dns.Sight, ports.DNSProvider, error) {
 	providers, err := s.Connections.Providers.Providers(ctx)
 	if err != nil {
-		return dns.Holder{}, sight, err
+		return dns.Holder{}, sight, nil, err
 	}
 	connections, err := s.Connections.List(ctx, owner)
 	if err != nil {
-		return dns.Holder{}, sight, err
+		return dns.Holder{}, sight, nil, err
 	}
 	asked, cancel := context.WithTimeout(ctx, planLimit)
 	defer cancel()
@@ -34,13 +34,13 @@ func (s *Service) hold(ctx context.Context, owner access.AccountID, sight dns.Si
 	if h.Access.Standing == dns.ReachesZone {
 		held, err := at.Records(asked, h.Access.Zone)
 		if h.Access.Standing = standing(err); h.Access.Standing == dns.ReachesZone {
-			return h, sight.Holding(held), nil
+			return h, sight.Holding(held), at, nil
 		}
 	}
 	if h.Access.Standing == dns.ProviderSilent && sight.Complete {
 		sight.Complete, sight.Reason = false, dns.ReasonSilent
 	}
-	return h, sight, ctx.Err()
+	return h, sight, nil, ctx.Err()
 }
 
 // inOrder lists the providers to which there are connections: first the one

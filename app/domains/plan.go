@@ -11,6 +11,7 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/ports"
 )
 
 // planLimit bounds what a plan asks of mail platform and DNS provider: each of
@@ -21,9 +22,15 @@ const planLimit = 15 * time.Second
 // asks for. It is read only: nothing is written or stored.
 type Survey struct {
 	Domain domain.Domain
-	Sight  dns.Sight
-	Holder dns.Holder
-	Plan   dns.Plan
+	// Public is what the world sees; Sight, from which the plan is made, has the
+	// provider's own list in its place where the account reaches it.
+	Public, Sight dns.Sight
+	Holder        dns.Holder
+	Plan          dns.Plan
+	// Shown: the read of the world is reliable and needs nothing more.
+	Shown bool
+
+	at ports.DNSProvider // who holds the zone, when the account reaches it
 }
 
 // Automation tells whether the changes can be written for the owner.
@@ -56,9 +63,12 @@ func (s *Service) plan(ctx context.Context, owner access.AccountID, d domain.Dom
 	if err != nil {
 		return Survey{}, err
 	}
-	holder, seen, err := s.hold(ctx, owner, sight)
-	if err != nil {
+	v := Survey{Domain: d, Public: sight}
+	if v.Holder, v.Sight, v.at, err = s.hold(ctx, owner, sight); err != nil {
 		return Survey{}, err
 	}
-	return Survey{Domain: d, Sight: seen, Holder: holder, Plan: dns.NewPlan(offer, seen, ours)}, nil
+	v.Plan = dns.NewPlan(offer, v.Sight, ours)
+	public := dns.NewPlan(offer, sight, ours)
+	v.Shown = public.SafeToApply() && len(public.Changes) == 0
+	return v, nil
 }

@@ -24,12 +24,7 @@ func (s *Service) Verify(ctx context.Context, owner access.AccountID, id tenant.
 	}
 	ctx, cancel := settling.Detach(ctx, workLimit)
 	defer cancel()
-	held, err := verify(ctx, s.Platform.For(id), d.Name)
-	if err != nil {
-		return domain.Domain{}, s.unverified(ctx, owner, d, err)
-	}
-	d, err = settling.Change(ctx, s.Domains, owner, d, func(stored *domain.Domain) { *stored = stored.As(held) })
-	if err != nil {
+	if d, err = s.prove(ctx, owner, d); err != nil {
 		return domain.Domain{}, err
 	}
 	// The domain is verified, whatever becomes of the pass; the next sync,
@@ -39,6 +34,15 @@ func (s *Service) Verify(ctx context.Context, owner access.AccountID, id tenant.
 		_ = s.noticed(ctx, owner, id, err)
 	}
 	return settled, nil
+}
+
+// prove has the platform verify a domain and stores that it did.
+func (s *Service) prove(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
+	held, err := verify(ctx, s.Platform.For(d.TenantGUID), d.Name)
+	if err != nil {
+		return d, s.unverified(ctx, owner, d, err)
+	}
+	return settling.Change(ctx, s.Domains, owner, d, func(stored *domain.Domain) { *stored = stored.As(held) })
 }
 
 func (s *Service) find(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (tenant.Tenant, domain.Domain, error) {

@@ -3,14 +3,14 @@
 // Package settling pushes on what the mail platform finishes in its own time,
 // by one bounded pass: e-mail service and accepted domain of a verified
 // domain, its DKIM configuration. Verify, sync, enable-dkim and provision
-// make such a pass; so will jobs. It also holds what those share: calls with
-// a deadline, patience with a slow platform, a lost consent noticed.
+// make such a pass; jobs take the same steps one try at a time, and either finds
+// done what the other did. It also holds what those share: calls with a
+// deadline, patience with a slow platform, a lost consent noticed.
 package settling
 
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/tenantry/tenantry/core/access"
@@ -18,7 +18,6 @@ import (
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // passLimit bounds a pass unless Limit is set.
@@ -41,14 +40,19 @@ type Pass struct {
 // stored, also when a step met an error.
 func (p *Pass) Domain(ctx context.Context, owner access.AccountID, d domain.Domain, mailServer bool) (domain.Domain, error) {
 	stepErr := p.push(ctx, &d, mailServer)
-	stored, err := Change(ctx, p.Domains, owner, p.Look(ctx, d), func(stored *domain.Domain) {
-		stored.MailReady, stored.DKIM, stored.Signing = d.MailReady, d.DKIM, d.Signing
-		stored.Verification, stored.Service = d.Verification, d.Service
-	})
+	stored, err := p.keep(ctx, owner, p.Look(ctx, d))
 	if err != nil {
 		return d, err
 	}
 	return stored, stepErr
+}
+
+// keep stores what steps at the platform came to.
+func (p *Pass) keep(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
+	return Change(ctx, p.Domains, owner, d, func(stored *domain.Domain) {
+		stored.MailReady, stored.DKIM, stored.Signing = d.MailReady, d.DKIM, d.Signing
+		stored.Verification, stored.Service = d.Verification, d.Service
+	})
 }
 
 // Change stores what is known anew of a domain: its DNS as looked at, and what
@@ -88,69 +92,18 @@ func (p *Pass) steps(ctx context.Context, at ports.MailTenant, d *domain.Domain,
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err := p.mail(ctx, at, d, mailServer)
+	err := p.settle(ctx, at, d, mailServer)
 	if outcome.Of(err) == outcome.NotReady || ctx.Err() != nil && !outcome.Settled(err) {
 		return nil
 	}
 	return err
 }
 
-func (p *Pass) mail(ctx context.Context, at ports.MailTenant, d *domain.Domain, mailServer bool) error {
-	if !d.MailReady {
-		if err := p.enableMail(ctx, at, d.Name, mailServer); err != nil {
-			return err
-		}
-	}
-	if !mailServer {
-		return nil
-	}
-	if !d.MailReady {
-		if err := p.Persist(ctx, func(ctx context.Context) error { return accepted(ctx, at, d.Name) }); err != nil {
-			return err
-		}
-		d.MailReady = true
-	}
-	return p.Persist(ctx, func(ctx context.Context) error {
-		signing, err := at.EnsureSigning(ctx, d.Name)
-		failpoint.Hit("settling.after-ensure-signing")
-		if err == nil {
-			d.Signing, d.DKIM = signing, signing.Enabled
-		}
+func (p *Pass) settle(ctx context.Context, at ports.MailTenant, d *domain.Domain, mailServer bool) error {
+	if err := mail(ctx, at, d, mailServer, p.Persist); err != nil || !mailServer {
 		return err
-	})
-}
-
-// enableMail looks before each try: a mail server that accepts the domain needs
-// no more, also when an earlier answer got lost or its request died.
-func (p *Pass) enableMail(ctx context.Context, at ports.MailTenant, name string, mailServer bool) error {
-	return p.Persist(ctx, func(ctx context.Context) error {
-		if mailServer && accepted(ctx, at, name) == nil {
-			return nil
-		}
-		err := at.EnableMail(ctx, name)
-		failpoint.Hit("settling.after-enable-mail")
-		return err
-	})
-}
-
-// readRecords has time of its own: slow steps before it must not hide what is
-// to be published.
-func readRecords(ctx context.Context, at ports.MailTenant, d *domain.Domain) error {
-	return Call(context.WithoutCancel(ctx), func(ctx context.Context) error {
-		r, err := at.Records(ctx, d.Name)
-		if err == nil {
-			d.Verification, d.Service = r.Verification, r.Service
-		}
-		return err
-	})
-}
-
-func accepted(ctx context.Context, at ports.MailTenant, name string) error {
-	names, err := at.MailDomains(ctx)
-	if err == nil && !slices.Contains(names, name) {
-		return &outcome.Error{Kind: outcome.NotReady, Detail: "the mail server does not accept the domain yet"}
 	}
-	return err
+	return signing(ctx, at, d, p.Persist)
 }
 
 // Persist repeats a harmless step as the function Persist does.

@@ -65,6 +65,8 @@ type Plan struct {
 	// Changes are the record sets to write, in this order. They may be
 	// written only when SafeToApply.
 	Changes []Change
+	// Writes are the values that the changes bring, each with its purpose.
+	Writes []Written
 }
 
 // NewPlan decides what a domain's records need. It writes only what is missing
@@ -84,6 +86,7 @@ func NewPlan(o Offer, s Sight, ours []Written) Plan {
 		writes := v.action == Create || v.action == Update
 		if writes {
 			p.change(l.at(want.Name, want.Type), want.TTL, v)
+			p.note(want, v)
 		}
 		p.add(want, v.noting(writes && l.wildcard(want.Name), NoteWildcard).
 			noting(writes && want.Type == TXT && p.size(want.Record) > largeTXT, NoteTXTLarge))
@@ -137,6 +140,18 @@ func (p *Plan) change(have RRSet, ttl int, v verdict) {
 	}
 	after := &p.Changes[i].After
 	after.Values = edit(after.Values, v.remove, v.add)
+}
+
+// note keeps what a verdict writes. Of several values that give way the first
+// stands for all.
+func (p *Plan) note(want Desired, v verdict) {
+	for _, value := range v.add {
+		w := Written{Purpose: want.Purpose, Name: referred(want.Name), Type: want.Type, Value: value}
+		if len(v.remove) > 0 {
+			w.Replaced = v.remove[0]
+		}
+		p.Writes = append(p.Writes, w)
+	}
 }
 
 // size is how many octets of text a changed set holds afterwards.
