@@ -62,6 +62,7 @@ const first = 15 * time.Second
 
 func overdue(j *Job, now time.Time)    { j.Since = now.Add(-48 * time.Hour) }
 func almost(j *Job, now time.Time)     { j.Since = now.Add(-48*time.Hour + time.Second) }
+func movedOnce(j *Job, _ time.Time)    { j.Moves = 1 }
 func movedTwice(j *Job, _ time.Time)   { j.Moves = 2 }
 func blindHour(j *Job, now time.Time)  { j.UnreliableSince = now.Add(-time.Hour) }
 func almostHour(j *Job, now time.Time) { j.UnreliableSince = now.Add(-time.Hour + time.Second) }
@@ -79,6 +80,9 @@ func TestRules(t *testing.T) {
 		{name: "a plan that may be written is", sees: "changes", stage: StageApply, status: Running, next: Apply},
 		{name: "a plan without changes goes on to look", sees: "settled", stage: StagePropagation, status: Running, next: ReadDNS},
 		{name: "a plan that blocks", sees: "conflict", stage: StagePlan, status: ActionRequired, next: Plan, code: dns.ConflictToSettle},
+		{name: "a plan that blocks, without words", sees: "conflict, unworded", stage: StagePlan, status: ActionRequired, next: Plan, code: dns.ConflictToSettle},
+		{name: "an unreliable read may have made a conflict up", sees: "conflict, unreliable", stage: StagePlan, status: Waiting, next: Plan, pause: first},
+		{name: "records that were published by hand", sees: "by hand", stage: StagePropagation, status: Running, next: ReadDNS},
 		{name: "no connection", sees: "no connection", stage: StagePlan, status: ActionRequired, next: Plan, code: dns.ConnectionRequired},
 		{name: "an unsupported provider", sees: "unsupported", stage: StagePlan, status: ActionRequired, next: Plan, code: dns.ProviderUnsupported},
 		{name: "a credential that is not taken", sees: "credential", stage: StagePlan, status: ActionRequired, next: Plan, code: dns.CredentialNotAccepted},
@@ -92,6 +96,7 @@ func TestRules(t *testing.T) {
 		{name: "nothing left to write goes on", way: toApply, sees: "settled", stage: StagePropagation, status: Running, next: ReadDNS},
 		{name: "another plan is planned anew", way: toApply, sees: "other changes", stage: StagePlan, status: Waiting, next: Plan, pause: first},
 		{name: "a zone that moved while it was written too", way: toApply, sees: "zone moved", stage: StagePlan, status: Waiting, next: Plan, pause: first},
+		{name: "the second time", way: toApply, past: movedOnce, sees: "zone moved", stage: StagePlan, status: Waiting, next: Plan, pause: 2 * first},
 		{name: "three times", way: toApply, past: movedTwice, sees: "zone moved", stage: StageApply, status: ActionRequired, next: Apply, code: ZoneChanged},
 		{name: "three times another plan", way: toApply, past: movedTwice, sees: "other changes", stage: StageApply, status: ActionRequired, next: Apply, code: ZoneChanged},
 		{name: "a new plan that blocks", way: toApply, sees: "conflict", stage: StageApply, status: ActionRequired, next: Apply, code: dns.ConflictToSettle},
@@ -112,10 +117,13 @@ func TestRules(t *testing.T) {
 		{name: "not shown for almost 48 h", way: toRead, past: almost, sees: "not shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: first},
 		{name: "not shown for 48 h", way: toRead, past: overdue, sees: "not shown", stage: StagePropagation, status: ActionRequired, next: ReadDNS, code: PropagationTimeout},
 		{name: "the customer took it out again", way: toRead, sees: "changes", stage: StagePlan, status: Waiting, next: Plan, pause: first},
+		{name: "what an unreliable read tells of conflicts", way: toRead, sees: "conflict, unreliable", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: first},
 		{name: "the customer put something in its way", way: toRead, sees: "conflict", stage: StagePropagation, status: ActionRequired, next: ReadDNS, code: dns.ConflictToSettle},
 
 		{name: "verified", way: toVerify, sees: "ready", stage: StageDomainVerification, status: Running, next: EnableMail},
 		{name: "not verified", way: toVerify, past: published(time.Hour, time.Minute), sees: "not verified", stage: StageDomainVerification, status: Waiting, next: Verify, pause: first},
+		{name: "not verified so soon after the publication", way: toVerify, sees: "not verified", stage: StageDomainVerification, status: Waiting, next: Verify, pause: 29 * time.Minute},
+		{name: "they remember for an hour from the publication on", way: toVerify, past: published(40*time.Minute, 24*time.Hour), sees: "not verified", stage: StageDomainVerification, status: Waiting, next: Verify, pause: 20 * time.Minute},
 		{name: "not verified while resolvers remember", way: toVerify, past: published(time.Minute, 30*time.Minute), sees: "not verified", stage: StageDomainVerification, status: Waiting, next: Verify, pause: 29 * time.Minute},
 		{name: "they remember for an hour at most", way: toVerify, past: published(0, 24*time.Hour), sees: "not verified", stage: StageDomainVerification, status: Waiting, next: Verify, pause: time.Hour},
 		{name: "not verified for 48 h", way: toVerify, past: overdue, sees: "not verified", stage: StageDomainVerification, status: ActionRequired, next: Verify, code: VerificationTimeout},
@@ -248,6 +256,37 @@ func TestWhatIsForgotten(t *testing.T) {
 	}
 	if j = sees(t, j, "settled and shown"); j.Stage != StagePropagation {
 		t.Error("published after one more")
+	}
+}
+
+// A new stage begins with clocks and counts of its own, another step with its own
+// counts.
+func TestWhatBeginsAnew(t *testing.T) {
+	spent := func(way []string) Job {
+		j := sees(t, fresh(), way...)
+		j, _ = Begin(j, start)
+		j.Attempt, j.Away, j.AwaySince, j.SeenAt, j.UnreliableSince = 5, time.Hour, start.Add(time.Hour), start, start
+		return j
+	}
+	got, _ := Usual.Advance(spent(toMail), named(t, "ready"), at(start.Add(time.Minute)))
+	if got.Attempt != 0 || got.Away != 0 || !got.AwaySince.IsZero() || !got.SeenAt.IsZero() || !got.UnreliableSince.IsZero() || !got.Since.Equal(start.Add(time.Minute)) {
+		t.Errorf("a new stage begins with %+v", got.Progress)
+	}
+	// The clock was set back: nobody was away for less than no time.
+	got, _ = Usual.Advance(spent(toVerify), named(t, "ready"), at(start.Add(time.Minute)))
+	if got.Attempt != 0 || got.Away != time.Hour || !got.AwaySince.IsZero() || !got.SeenAt.IsZero() || !got.UnreliableSince.IsZero() {
+		t.Errorf("another step begins with %+v", got.Progress)
+	}
+	got, _ = Usual.Advance(spent(toValidate), named(t, "settled"), at(start.Add(time.Minute)))
+	if !got.UnreliableSince.IsZero() {
+		t.Error("a reliable read does not end the hour")
+	}
+	got, _ = Usual.Advance(spent(nil), named(t, "unreliable"), at(start.Add(-time.Minute)))
+	if !got.UnreliableSince.Equal(start.Add(-time.Minute)) {
+		t.Error("an hour that has not begun is waited for")
+	}
+	if again, _ := Begin(got, start.Add(time.Hour)); !again.StartedAt.Equal(start) {
+		t.Errorf("it began again at %s", again.StartedAt)
 	}
 }
 
