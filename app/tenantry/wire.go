@@ -58,6 +58,7 @@ type outside struct {
 type service struct {
 	store     *bunstore.Store
 	database  *pulse
+	queue     jobQueue
 	limiter   *limiter.Limiter
 	limits    httpapi.Limits
 	host      *pluginhost.Host
@@ -104,12 +105,15 @@ func assemble(ctx context.Context, c Config, log *slog.Logger, publicURL string,
 		return nil, err
 	}
 	s.database = &pulse{ping: s.store.Ping}
-	if s.limiter, err = limiter.Open(ctx, limiter.Options{URL: c.RedisURL, Log: log}); err != nil {
+	if s.queue, err = openQueue(ctx, c, log); err != nil {
 		return nil, errors.Join(err, s.store.Close())
+	}
+	if s.limiter, err = limiter.Open(ctx, limiter.Options{URL: c.RedisURL, Log: log}); err != nil {
+		return nil, errors.Join(err, s.queue.Close(ctx), s.store.Close())
 	}
 	s.limits = httpapi.Limits{Counters: s.limiter, Off: c.Limits == "off", InFlight: c.MaxInFlight}
 	if s.host, err = pluginhost.New(pluginhost.Options{Dir: c.PluginDir, Log: log, Env: os.Environ()}); err != nil {
-		return nil, errors.Join(fmt.Errorf("plugins: %w", err), s.limiter.Close(), s.store.Close())
+		return nil, errors.Join(fmt.Errorf("plugins: %w", err), s.limiter.Close(), s.queue.Close(ctx), s.store.Close())
 	}
 	if s.platform, err = s.mail(ctx, c, o); err != nil {
 		return nil, errors.Join(err, s.close(ctx))
@@ -183,16 +187,18 @@ func (s *service) close(ctx context.Context) error {
 		close(flushed)
 	}()
 	s.host.Close()
-	err := errors.Join(s.limiter.Close(), s.store.Close())
+	err := errors.Join(s.limiter.Close(), s.queue.Close(ctx), s.store.Close())
 	<-flushed
 	return err
 }
+
+const fixMigrations = "run `tenantry migrate` with the same database settings"
 
 // migratedAlready refuses a server's database that lacks this release's schema.
 func migratedAlready(ctx context.Context, store *bunstore.Store) error {
 	pending, err := store.Pending(ctx)
 	if err == nil && len(pending) > 0 {
-		err = failure{fmt.Errorf("%d migrations are missing", len(pending)), "run `tenantry migrate` with the same database settings"}
+		err = failure{fmt.Errorf("%d migrations are missing", len(pending)), fixMigrations}
 	}
 	return err
 }
