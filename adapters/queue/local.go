@@ -106,6 +106,9 @@ func (l *Local) run(e *entry) {
 	}
 }
 
+// Close frees nothing.
+func (l *Local) Close(context.Context) error { return nil }
+
 // Stop implements ports.Worker.
 func (l *Local) Stop(ctx context.Context) error {
 	l.mu.Lock()

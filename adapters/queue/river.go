@@ -62,6 +62,10 @@ func OpenRiver(ctx context.Context, url string, o Options) (*River, error) {
 // and ask for new ones.
 const connections = 5
 
+// schema keeps River's tables apart: a backup holds the jobs' rows, from which
+// a sweep makes wake-ups again, and no wake-ups.
+const schema = "tenantry_queue"
+
 // connectTime bounds one attempt to connect, stepTime one statement or a few.
 const (
 	connectTime = 5 * time.Second
@@ -77,6 +81,7 @@ func connect(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	config.ConnConfig.ConnectTimeout = connectTime
 	config.ConnConfig.RuntimeParams["application_name"] = "tenantry-queue"
 	config.ConnConfig.RuntimeParams["timezone"] = "UTC"
+	config.ConnConfig.RuntimeParams["search_path"] = schema
 	return pgxpool.NewWithConfig(ctx, config)
 }
 

@@ -42,6 +42,9 @@ func Migrate(ctx context.Context, url string) (ran []string, err error) {
 		if ran, err = pending(ctx, pool); err != nil || len(ran) == 0 {
 			return err
 		}
+		if err := createSchema(ctx, pool); err != nil {
+			return err
+		}
 		m, err := migrator(pool)
 		if err != nil {
 			return err
@@ -56,6 +59,20 @@ func Migrate(ctx context.Context, url string) (ran []string, err error) {
 		return nil, fmt.Errorf("migrate the queue: %w", err)
 	}
 	return ran, nil
+}
+
+// createSchema leaves one alone that is there: making it takes a right that
+// using it does not.
+func createSchema(ctx context.Context, pool *pgxpool.Pool) error {
+	var there bool
+	err := pool.QueryRow(ctx, "SELECT to_regnamespace($1) IS NOT NULL", schema).Scan(&there)
+	if err == nil && !there {
+		_, err = pool.Exec(ctx, "CREATE SCHEMA "+schema)
+	}
+	if err != nil {
+		return fmt.Errorf("make the schema %s: %w", schema, err)
+	}
+	return nil
 }
 
 // Pending names the migrations that a database lacks.

@@ -260,4 +260,3 @@ func (w *world) healthy(t *testing.T, j provisioning.Job) {
 	}
 	w.once(t)
 }
-

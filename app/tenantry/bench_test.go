@@ -49,6 +49,8 @@ func newBench(b *testing.B, database string) *bench {
 	w.must(err)
 	defer func() { w.must(store.Close()) }()
 	w.must(store.Migrate(b.Context()))
+	_, err = migrateQueue(b.Context(), Config{DatabaseURL: w.database})
+	w.must(err)
 	now := time.Now()
 	account, err := store.CreateAccount(b.Context(), "owner@example.com", "complete", 0, now)
 	w.must(err)

@@ -51,6 +51,9 @@ func (e *examination) migrations(ctx context.Context) finding {
 		return unchecked("database")
 	}
 	m, err := db.Migrations(ctx)
+	if err == nil && len(m.Pending) == 0 && m.Closed == 0 {
+		m.Pending, err = pendingQueue(ctx, e.config)
+	}
 	switch {
 	case err != nil:
 		return broken("if the database is not tenantry's, correct database_url", "the migrations cannot be read: %s", oneLine(err))
@@ -59,7 +62,7 @@ func (e *examination) migrations(ctx context.Context) finding {
 	case len(m.Pending) > 0 && db.File != "":
 		return doubtful("run `tenantry migrate`, or start `tenantry serve`, which does it", "%d migrations are pending", len(m.Pending))
 	case len(m.Pending) > 0:
-		return broken("run `tenantry migrate` with the same database settings", "%d migrations are pending", len(m.Pending))
+		return broken(fixMigrations, "%d migrations are pending", len(m.Pending))
 	case len(m.Newer) > 0:
 		return fine("all %d applied, and %d of a newer tenantry that this one can live with", m.Applied, len(m.Newer))
 	default:

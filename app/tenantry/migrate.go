@@ -62,10 +62,14 @@ func migrateNow(ctx context.Context, c Config, log *slog.Logger) ([]string, erro
 	if err == nil {
 		err = store.Migrate(ctx)
 	}
+	var queued []string
+	if err == nil {
+		queued, err = migrateQueue(ctx, c)
+	}
 	if err != nil {
 		return nil, errors.Join(databaseError(fmt.Errorf("migrate: %w", err)), store.Close())
 	}
-	return lacked, store.Close()
+	return append(lacked, queued...), store.Close()
 }
 
 // dataFolder makes the folder of an embedded database.

@@ -17,11 +17,13 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
+const fixMigrations = "run `tenantry migrate` with the same database settings"
+
 // migratedAlready refuses a server's database that lacks this release's schema.
 func migratedAlready(ctx context.Context, store *bunstore.Store) error {
 	pending, err := store.Pending(ctx)
 	if err == nil && len(pending) > 0 {
-		err = failure{fmt.Errorf("%d migrations are missing", len(pending)), "run `tenantry migrate` with the same database settings"}
+		err = failure{fmt.Errorf("%d migrations are missing", len(pending)), fixMigrations}
 	}
 	return err
 }

@@ -137,7 +137,10 @@ func restore(ctx context.Context, c Config, from backupSource) (backup, error) {
 		return checked, err
 	}
 	// What the backup's version had not migrated yet.
-	if err := store.Migrate(ctx); err != nil {
+	if _, err = migrateQueue(ctx, c); err == nil {
+		err = store.Migrate(ctx)
+	}
+	if err != nil {
 		return checked, failure{fmt.Errorf("the backup is restored, but not migrated: %w", err), "run `tenantry migrate`"}
 	}
 	return checked, nil

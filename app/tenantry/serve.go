@@ -94,13 +94,15 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 // says when requests are answered.
 func (s *service) serveOn(ctx context.Context, api, admin net.Listener, ready func()) error {
 	handler, err := s.handler()
+	if err == nil {
+		if err = s.queue.Start(ctx, s.work()); err != nil {
+			err = databaseError(fmt.Errorf("start the jobs: %w", err))
+		}
+	}
 	if err != nil {
 		return errors.Join(err, api.Close(), admin.Close(), s.close(context.WithoutCancel(ctx)))
 	}
 	callers, watch := serveAt(ctx, api, s.tls, s.farewell(handler), s.log), serveAt(ctx, admin, nil, s.adminHandler(), s.log)
-	sweeping, stopSweep := context.WithCancel(ctx)
-	defer stopSweep()
-	go s.sweep(sweeping)
 	ready()
 	select {
 	case <-ctx.Done():

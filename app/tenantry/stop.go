@@ -89,7 +89,12 @@ func (s *service) stop(ctx context.Context, api, watch *served) error {
 	case <-time.After(s.drainDelay):
 	case <-api.ended: // by itself: there is nothing to wait for
 	}
-	err := api.drain(deadline.Add(-reserve), deadline.Add(-reserve/3), s.host.Close)
+	// Jobs end beside the requests, before the plugins that both call.
+	handing, handed := context.WithDeadline(context.WithoutCancel(ctx), deadline.Add(-reserve))
+	defer handed()
+	jobs := make(chan error, 1)
+	go func() { jobs <- s.stopQueue(handing) }()
+	err := errors.Join(api.drain(deadline.Add(-reserve), deadline.Add(-reserve/3), s.host.Close), <-jobs)
 	closing, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
 	err = errors.Join(err, s.close(closing))

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -16,31 +17,18 @@ const sweepEvery = time.Minute
 // sweepTime bounds one batch.
 const sweepTime = 10 * time.Second
 
-// sweep forgets what need not be remembered any more, until ctx ends.
-func (s *service) sweep(ctx context.Context) {
-	tick := time.NewTicker(sweepEvery)
-	defer tick.Stop()
-	for {
-		s.reap(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
 // reap forgets in batches, so that no statement holds the table for long.
-func (s *service) reap(ctx context.Context) {
+func (s *service) reap(ctx context.Context) error {
 	for gone := idempotency.Batch; gone == idempotency.Batch; {
 		within, cancel := context.WithTimeout(ctx, sweepTime)
 		var err error
 		gone, err = s.store.Reap(within, s.once.Now(), idempotency.Batch)
 		cancel()
-		if err != nil && ctx.Err() == nil {
-			s.log.WarnContext(ctx, "expired Idempotency-Keys were not forgotten; the next try is in a minute", "error", err)
+		if err != nil {
+			return fmt.Errorf("forget expired Idempotency-Keys: %w", err)
 		}
 	}
+	return nil
 }
 
 // takeUp makes writes that the end of the last process cut off free to run

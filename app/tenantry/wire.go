@@ -54,6 +54,7 @@ type outside struct {
 type service struct {
 	store       *bunstore.Store
 	database    *pulse
+	queue       jobQueue
 	limiter     *limiter.Limiter
 	limits      httpapi.Limits
 	host        *pluginhost.Host
@@ -96,12 +97,15 @@ func assemble(ctx context.Context, c Config, log *slog.Logger, publicURL string,
 		return nil, err
 	}
 	s.database = &pulse{ping: s.store.Ping}
-	if s.limiter, err = limiter.Open(ctx, limiter.Options{URL: c.RedisURL, Log: log}); err != nil {
+	if s.queue, err = openQueue(ctx, c, log); err != nil {
 		return nil, errors.Join(err, s.store.Close())
+	}
+	if s.limiter, err = limiter.Open(ctx, limiter.Options{URL: c.RedisURL, Log: log}); err != nil {
+		return nil, errors.Join(err, s.queue.Close(ctx), s.store.Close())
 	}
 	s.limits = httpapi.Limits{Counters: s.limiter, Off: c.Limits == "off", InFlight: c.MaxInFlight}
 	if s.host, err = openHost(c, log); err != nil {
-		return nil, errors.Join(err, s.limiter.Close(), s.store.Close())
+		return nil, errors.Join(err, s.limiter.Close(), s.queue.Close(ctx), s.store.Close())
 	}
 	// Last, as a start that is refused should not leave a new keyset behind.
 	sealer, err := openKeyset(ctx, c, s.store, true)
@@ -182,7 +186,7 @@ func (s *service) close(ctx context.Context) error {
 		close(flushed)
 	}()
 	s.host.Close()
-	err := errors.Join(s.limiter.Close(), s.store.Close())
+	err := errors.Join(s.limiter.Close(), s.queue.Close(ctx), s.store.Close())
 	<-flushed
 	return err
 }

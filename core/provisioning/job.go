@@ -146,7 +146,7 @@ func New(id, runID string, account access.AccountID, domainID string, of tenant.
 // MayWrite reports whether a plan made just before writing is the one that the
 // job decided on.
 func (j Job) MayWrite(z Zone) bool {
-	return j.Next == Apply && z.required() == "" && z.Changes && z.Hash == j.PlanHash
+	return j.Next == Apply && z.required() == "" && z.Hash == j.PlanHash
 }
 
 // step is what a worker does with the job as it is.

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/tenantry/tenantry/adapters/queue"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// jobQueue wakes jobs and runs them in this process.
+type jobQueue interface {
+	ports.Worker
+	Close(ctx context.Context) error
+}
+
+// openQueue takes the queue that fits the database: River on a server's, the
+// memory of this process for the embedded one.
+func openQueue(ctx context.Context, c Config, log *slog.Logger) (jobQueue, error) {
+	o := queue.Options{Log: log}
+	if strings.HasPrefix(c.DatabaseURL, "sqlite:") {
+		return queue.NewLocal(o)
+	}
+	asked, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	r, err := queue.OpenRiver(asked, c.DatabaseURL, o)
+	switch {
+	case errors.Is(err, queue.ErrNotMigrated):
+		return nil, failure{err, fixMigrations}
+	case err != nil:
+		return nil, databaseError(err)
+	}
+	return r, nil
+}
+
+// migrateQueue brings the tables of a server's queue up to this release and
+// names what was missing.
+func migrateQueue(ctx context.Context, c Config) ([]string, error) {
+	if strings.HasPrefix(c.DatabaseURL, "sqlite:") {
+		return nil, nil
+	}
+	return queue.Migrate(ctx, c.DatabaseURL)
+}
+
+// pendingQueue names what migrateQueue would do.
+func pendingQueue(ctx context.Context, c Config) ([]string, error) {
+	if strings.HasPrefix(c.DatabaseURL, "sqlite:") {
+		return nil, nil
+	}
+	return queue.Pending(ctx, c.DatabaseURL)
+}
+
+// work is everything that happens by itself.
+func (s *service) work() ports.Work {
+	return ports.Work{Periodic: []ports.Periodic{{Kind: "idempotency_keys", Every: sweepEvery, Do: s.reap}}}
+}
+
+// stopQueue lets handlers finish; those that do not are woken again later.
+func (s *service) stopQueue(ctx context.Context) error {
+	if err := s.queue.Stop(ctx); err != nil {
+		return failure{fmt.Errorf("jobs: %w", err), "what they did not finish goes on after the next start; raise drain_time if this happens often"}
+	}
+	return nil
+}
