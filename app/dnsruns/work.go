@@ -114,9 +114,11 @@ func (c *claim) handBack(ctx context.Context) error {
 	return c.wake(ctx, now)
 }
 
+// wake asks for the job at a time of our clock, which in the sandbox is not the
+// queue's.
 func (c *claim) wake(ctx context.Context, at time.Time) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
 	defer cancel()
 	j := c.job
-	return c.Queue.Wake(ctx, ports.Wakeup{Kind: Kind, ID: j.ID, Account: j.Account, At: at, Trace: j.Trace})
+	return c.Queue.Wake(ctx, ports.Wakeup{Kind: Kind, ID: j.ID, Account: j.Account, At: time.Now().Add(at.Sub(c.now())), Trace: j.Trace})
 }

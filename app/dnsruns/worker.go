@@ -70,7 +70,7 @@ func (w *Worker) due(ctx context.Context) ([]ports.Wakeup, error) {
 	jobs, err := w.Jobs.DueJobs(ctx, w.now(), sweepMost)
 	all := make([]ports.Wakeup, 0, len(jobs))
 	for _, j := range jobs {
-		all = append(all, ports.Wakeup{Kind: Kind, ID: j.ID, Account: j.Account, At: j.At})
+		all = append(all, ports.Wakeup{Kind: Kind, ID: j.ID, Account: j.Account})
 	}
 	return all, err
 }

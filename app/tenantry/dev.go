@@ -136,7 +136,9 @@ func devIn(ctx context.Context, world *sandbox.World, c Config, log *slog.Logger
 		}
 	}
 	url := "http://" + api.Addr().String()
-	s, err := assemble(ctx, c, log, url, outside{now: world.Now, secrets: world.Secrets()})
+	s, err := assemble(ctx, c, log, url, outside{
+		now: world.Now, secrets: world.Secrets(), patience: sandboxPatience, jobSweep: sandboxSweepEvery,
+	})
 	if err != nil {
 		return errors.Join(err, api.Close(), admin.Close())
 	}

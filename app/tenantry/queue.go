@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tenantry/tenantry/adapters/queue"
+	"github.com/tenantry/tenantry/app/dnsruns"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -57,7 +58,13 @@ func pendingQueue(ctx context.Context, c Config) ([]string, error) {
 
 // work is everything that happens by itself.
 func (s *service) work() ports.Work {
-	return ports.Work{Periodic: []ports.Periodic{{Kind: "idempotency_keys", Every: sweepEvery, Do: s.reap}}}
+	return ports.Work{
+		Handlers: map[string]ports.Handler{dnsruns.Kind: s.jobs.Handle},
+		Periodic: []ports.Periodic{
+			{Kind: "idempotency_keys", Every: sweepEvery, Do: s.reap},
+			s.jobs.Sweep(s.jobSweep),
+		},
+	}
 }
 
 // stopQueue lets handlers finish; those that do not are woken again later.

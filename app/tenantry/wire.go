@@ -25,11 +25,13 @@ import (
 	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/adapters/telemetry"
 	"github.com/tenantry/tenantry/app/dnsconnections"
+	"github.com/tenantry/tenantry/app/dnsruns"
 	"github.com/tenantry/tenantry/app/domains"
 	"github.com/tenantry/tenantry/app/keys"
 	"github.com/tenantry/tenantry/app/mailboxes"
 	"github.com/tenantry/tenantry/app/settling"
 	"github.com/tenantry/tenantry/app/tenants"
+	"github.com/tenantry/tenantry/core/provisioning"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/wire"
 	"github.com/tenantry/tenantry/ports"
@@ -48,6 +50,9 @@ const answerTime = 15 * time.Second
 type outside struct {
 	now     func() time.Time
 	secrets map[string]map[string]secret.Text
+	// patience is that of jobs, jobSweep how often due ones are looked for.
+	patience provisioning.Timetable
+	jobSweep time.Duration
 }
 
 // service is the assembled system.
@@ -66,6 +71,8 @@ type service struct {
 	domains     *domains.Service
 	connections *dnsconnections.Service
 	mailboxes   *mailboxes.Service
+	jobs        *dnsruns.Worker
+	jobSweep    time.Duration
 	once        httpapi.Idempotency
 	metrics     *prometheus.Registry
 	log         *slog.Logger
@@ -156,6 +163,7 @@ func (s *service) useCases(c Config, publicURL string, sealer ports.Sealer, o ou
 		Tenants: s.store, Domains: s.store, Platform: s.platform, DNS: reader, Settling: pass, Writes: s.store, DMARC: c.DMARCRecord, Now: o.now,
 		Connections: s.connections,
 	}
+	s.dnsJobs(c, o)
 	s.mailboxes = &mailboxes.Service{
 		Tenants: s.store, Domains: s.store, Mailboxes: s.store, Platform: s.platform, Settling: pass, Now: o.now,
 		RequireSMTPAuth: c.RequireSMTPAuth,
