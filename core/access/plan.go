@@ -55,6 +55,14 @@ func (a Account) MayAttach(held int) error {
 	return nil
 }
 
+// MayAutomateDNS refuses accounts whose plan has no automatic DNS.
+func (a Account) MayAutomateDNS() error {
+	if !a.Plan.AutomaticDNS {
+		return fault.DNSAutomationNotInPlan.With("automatic DNS is not part of the account's plan")
+	}
+	return nil
+}
+
 // MayGrow refuses to add to tenants (a domain, mailboxes, DNS) while the
 // account holds more of them than its plan allows, as after a downgrade.
 func (a Account) MayGrow(held int) error {

@@ -60,6 +60,11 @@ func (c Code) RetryIn(wait time.Duration, format string, args ...any) error {
 	return &Error{Code: c, Detail: fmt.Sprintf(format, args...), RetryAfter: wait}
 }
 
+// Showing refuses with c and carries what the caller has to look at.
+func (c Code) Showing(what any, format string, args ...any) error {
+	return &Error{Code: c, Detail: fmt.Sprintf(format, args...), Shows: what}
+}
+
 // Field is one place in a request (`body.domain`, `query.limit`) and what is
 // wrong there. It never carries the rejected value, which may be a secret.
 type Field struct {
@@ -73,6 +78,9 @@ type Error struct {
 	Detail     string
 	Fields     []Field
 	RetryAfter time.Duration
+	// Shows are values of core that the refusal is about, of a kind that
+	// follows from the code, nil for most. An adapter gives them its own form.
+	Shows any
 }
 
 func (e *Error) Error() string { return e.Code.Name + ": " + e.Detail }

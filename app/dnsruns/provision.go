@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dnsruns
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/tenantry/tenantry/app/domains"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/core/provisioning"
+	"github.com/tenantry/tenantry/ports"
+	"github.com/tenantry/tenantry/ports/failpoint"
+)
+
+// Begun is a run that has been queued, with its jobs.
+type Begun struct {
+	DomainID string
+	Run      provisioning.Run
+	Jobs     []provisioning.Job
+}
+
+// Provision queues the provisioning of a domain. It refuses what only a person
+// can settle: the answer comes at once then, and no job has to be looked after.
+// What the next hour may settle, an unreliable read first of all, is the job's.
+func (s *Service) Provision(ctx context.Context, acc access.Account, domainID string) (Begun, error) {
+	d, err := s.Domains.DomainByID(ctx, acc.ID, domainID)
+	if err != nil {
+		return Begun{}, err
+	}
+	if err := s.entitled(ctx, acc); err != nil {
+		return Begun{}, err
+	}
+	if err := s.ready(ctx, acc.ID, d); err != nil {
+		return Begun{}, err
+	}
+	v, err := s.Survey.Survey(ctx, acc.ID, d.ID)
+	if err != nil {
+		return Begun{}, err
+	}
+	if err := settled(v); err != nil {
+		return Begun{}, err
+	}
+	return s.begin(ctx, acc.ID, d, v)
+}
+
+// entitled refuses accounts whose plan has no automatic DNS, or which hold more
+// tenants than it allows.
+func (s *Service) entitled(ctx context.Context, acc access.Account) error {
+	if err := acc.MayAutomateDNS(); err != nil {
+		return err
+	}
+	held, err := s.Tenants.TenantCount(ctx, acc.ID)
+	if err != nil {
+		return err
+	}
+	return acc.MayGrow(held)
+}
+
+// ready refuses what is known without a read: a tenant that cannot be reached,
+// and a domain that is provisioned already. Of requests that arrive together
+// CreateRun lets one by.
+func (s *Service) ready(ctx context.Context, owner access.AccountID, d domain.Domain) error {
+	t, err := s.Tenants.Tenant(ctx, owner, d.TenantGUID)
+	if err != nil {
+		return err
+	}
+	if err := t.Reachable(); err != nil {
+		return err
+	}
+	j, found, err := s.Runs.ActiveJob(ctx, owner, d.ID)
+	if err == nil && found {
+		return fault.JobActive.With("the domain has a provisioning job that is %s", j.Status)
+	}
+	return err
+}
+
+// settled refuses a plan that a person has to do something for first.
+func settled(v domains.Survey) error {
+	switch a := v.Automation(); a.Required {
+	case dns.ProviderUnsupported:
+		return fault.ProviderUnsupported.With("%s", a.Message)
+	case dns.ConnectionRequired:
+		return fault.ConnectionRequired.With("%s", a.Message)
+	case dns.ConflictToSettle:
+		return fault.DNSConflict.Showing(v.Plan.Blocking(), "%s", a.Message)
+	default:
+		return nil
+	}
+}
+
+func (s *Service) begin(ctx context.Context, owner access.AccountID, d domain.Domain, v domains.Survey) (Begun, error) {
+	now := s.now()
+	runID, err := s.newID(now)
+	if err != nil {
+		return Begun{}, err
+	}
+	jobID, err := s.newID(now)
+	if err != nil {
+		return Begun{}, err
+	}
+	j := provisioning.New(jobID, runID, owner, d.ID, d.TenantGUID, d.Name, now)
+	j.Provider, j.Trace = v.Holder.Provider.ID, s.Trace(ctx)
+	b := Begun{DomainID: d.ID, Jobs: []provisioning.Job{j}}
+	b.Run = provisioning.Run{ID: runID, Account: owner, TotalDomains: len(b.Jobs), CreatedAt: now}.With(b.Jobs)
+	committing, err := ports.Complete(ctx, b)
+	if err != nil {
+		return Begun{}, err
+	}
+	if err := s.Runs.CreateRun(committing, b.Run, b.Jobs); err != nil {
+		return Begun{}, err
+	}
+	failpoint.Hit("dnsruns.after-create")
+	s.wake(ctx, j)
+	return b, nil
+}
+
+func (s *Service) newID(now time.Time) (string, error) {
+	var random [ident.Entropy]byte
+	if _, err := io.ReadFull(s.Random, random[:]); err != nil {
+		return "", fmt.Errorf("read random bytes: %w", err)
+	}
+	return ident.New(now, random), nil
+}
+
+// wakeLimit is how long a caller waits for a wake-up.
+const wakeLimit = 5 * time.Second
+
+// wake has the job begin at once. One that gets lost is no trouble: the sweep
+// finds the job, which is stored.
+func (s *Service) wake(ctx context.Context, j provisioning.Job) {
+	ctx, cancel := context.WithTimeout(ctx, wakeLimit)
+	defer cancel()
+	_ = s.Queue.Wake(ctx, ports.Wakeup{Kind: Kind, ID: j.ID, Account: j.Account, At: j.NextAttemptAt})
+}
