@@ -48,6 +48,7 @@ type world struct {
 	domain    domain.Domain
 	wakeups   *wakeups
 	clock     time.Time
+	lift      func() // ends a trouble
 }
 
 func newWorld(t *testing.T) *world {
