@@ -22,14 +22,15 @@ func completing[R, O any](ctx context.Context, shape func(R) O) context.Context 
 		return ctx
 	}
 	return ports.WithCompletion(ctx, func(result R) (ports.Completion, error) {
-		return x.completion(shape(result))
+		return x.completion(success(exchangeOf(ctx).route.op), shape(result))
 	})
 }
 
 // completion is the end of the run with a success. The answer has the bytes
 // that huma is about to write; one that is too large is not remembered.
-func (x *run) completion(out any) (c ports.Completion, err error) {
+func (x *run) completion(status int, out any) (c ports.Completion, err error) {
 	a := newAnswer(http.Header{"Content-Type": {"application/json"}})
+	a.WriteHeader(status)
 	if err = huma.DefaultJSONFormat.Marshal(a, out); err != nil || a.body.Len() > idempotency.MaxAnswer {
 		return c, err
 	}

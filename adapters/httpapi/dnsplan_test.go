@@ -16,12 +16,21 @@ import (
 
 const planned = "planned.example"
 
+var cloud = dns.Provider{ID: "cloudflare", Title: "Cloudflare", NameServers: []string{"*.fake.test"}}
+
 // newPlan is a world in which one account has a domain to be planned, with the
 // path of its DNS.
 func newPlan(t *testing.T) (w *world, a *api, path string) {
 	t.Helper()
+	w, a, path = newDomain(t)
+	w.providers.Know(cloud)
+	return w, a, path
+}
+
+// newDomain is the same without a DNS provider.
+func newDomain(t *testing.T) (w *world, a *api, path string) {
+	t.Helper()
 	w = newWorld(t)
-	w.providers.Know(dns.Provider{ID: "cloudflare", Title: "Cloudflare", NameServers: []string{"*.fake.test"}})
 	a = serve(t, w.handler(t))
 	own := "/v1/tenants/" + string(w.a.tenant) + "/domains"
 	a.expect(call{method: "POST", path: own, body: `{"domain":"` + planned + `"}`, key: w.a.key}, 200, "")

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tenantry/tenantry/app/dnsruns"
 	"github.com/tenantry/tenantry/app/domains"
 	"github.com/tenantry/tenantry/app/keys"
 	"github.com/tenantry/tenantry/app/mailboxes"
@@ -27,6 +28,7 @@ type Options struct {
 	Keys      *keys.Service
 	Tenants   *tenants.Service
 	Domains   *domains.Service
+	DNSRuns   *dnsruns.Service
 	Mailboxes *mailboxes.Service
 	// Pages serves everything below /connect/, if set. It passes the same
 	// guard as the API as far as that concerns pages.

@@ -24,26 +24,32 @@ func strangers(w *world, t *testing.T) (own map[string]string, foreign map[strin
 	own = map[string]string{
 		"tenant_id": string(w.a.tenant), "domain_name": ownDomain.Name, "domain_id": ownDomain.ID, "mailbox_id": ownMailbox.ID,
 	}
+	otherRun, otherJob := w.begun(t, w.b, otherDomain)
+	own["run_id"], own["job_id"] = w.begun(t, w.a, ownDomain)
 	foreign = map[string][]string{
 		"tenant_id":   append([]string{string(w.b.tenant), strings.ToUpper(string(w.b.tenant)), ownDomain.TenantID}, malformed...),
 		"domain_name": {otherDomain.Name, strings.ToUpper(otherDomain.Name) + ".", "unknown.example", "%2e%2e", "a%00.example", "%ff.example", "-"},
 		"domain_id":   append([]string{otherDomain.ID, strings.ToUpper(otherDomain.ID)}, malformed...),
 		"mailbox_id":  append([]string{otherMailbox.ID, otherMailbox.Address}, malformed...),
+		"run_id":      append([]string{otherRun, strings.ToUpper(otherRun), own["job_id"]}, malformed...),
+		"job_id":      append([]string{otherJob, strings.ToUpper(otherJob), own["run_id"]}, malformed...),
 	}
 	return own, foreign
 }
 
 // unowned are the operations that name nothing owned, each with the reason.
 var unowned = map[string]string{
-	"GET /v1/tenants":             "lists only what the account holds, see TestListsAreOneAccounts",
-	"GET /v1/tenants/connect-url": "makes a link for the account of the key",
-	"POST /api-key/rotate":        "rotates the key that the request carries, see TestQueryParameters",
+	"GET /v1/tenants":               "lists only what the account holds, see TestListsAreOneAccounts",
+	"GET /v1/tenants/connect-url":   "makes a link for the account of the key",
+	"GET /v1/dns/provisioning-runs": "lists only what the account began, see TestListsOfRuns",
+	"POST /api-key/rotate":          "rotates the key that the request carries, see TestQueryParameters",
 }
 
 // notFoundOf is what each parameter is answered with when it is not the
 // caller's. The first one in a path decides.
 var notFoundOf = map[string]string{
 	"tenant_id": "tenant_not_found", "domain_name": "domain_not_found", "domain_id": "domain_not_found", "mailbox_id": "mailbox_not_found",
+	"run_id": "provisioning_run_not_found", "job_id": "provisioning_job_not_found",
 }
 
 // bodies are what operations with one are sent.
@@ -171,6 +177,7 @@ func TestOwnIDsInAnyCase(t *testing.T) {
 		"/v1/tenants/" + strings.ToUpper(own["tenant_id"]) + "/domains",
 		"/v1/tenants/" + own["tenant_id"] + "/domains/" + strings.ToUpper(own["domain_name"]) + "./dns",
 		"/v1/domains/" + strings.ToUpper(own["domain_id"]) + "/dns",
+		"/v1/dns/provisioning-runs/" + strings.ToUpper(own["run_id"]),
 		"/v1/tenants/" + own["tenant_id"] + "/mailboxes/" + strings.ToUpper(own["mailbox_id"]) + "/usage",
 	} {
 		got := a.expect(call{method: "GET", path: path, key: w.a.key}, 200, "")

@@ -30,6 +30,26 @@ var parameterDocs = map[string]huma.Param{
 		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
 		Example:     exampleMailboxID,
 	},
+	"run_id": {
+		Description: "The id of the run as provisioning and the list of runs show it.",
+		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
+		Example:     exampleProvisioningID,
+	},
+	"job_id": {
+		Description: "The id of the job as its run shows it.",
+		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
+		Example:     exampleJobID,
+	},
+	"active_only": {
+		Description: "Whether to leave out runs of which every job has ended.",
+		Schema:      &huma.Schema{Type: huma.TypeBoolean, Default: false},
+		Example:     true,
+	},
+	"limit": {
+		Description: "How many to list at most.",
+		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: usualRuns, Minimum: ptr(1.0), Maximum: ptr(float64(mostRuns))},
+		Example:     50,
+	},
 	"user_email": {
 		Description: "The e-mail address of a member of the key's own account. It never selects the account.",
 		Schema:      &huma.Schema{Type: huma.TypeString},

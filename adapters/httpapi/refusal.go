@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/fault"
 )
 
@@ -42,6 +43,7 @@ type problem struct {
 	Code      string         `json:"code" doc:"The stable code to decide on." example:"tenant_not_found"`
 	RequestID string         `json:"request_id" doc:"The value of X-Request-ID, for support." example:"req-7f3c2a"`
 	Errors    []problemField `json:"errors,omitempty" doc:"The places in the request that are to blame. Rejected values are never repeated."`
+	Conflicts []planAction   `json:"conflicts,omitempty" doc:"With dns_conflict: the actions of the plan that block."`
 
 	retryAfter time.Duration
 }
@@ -59,6 +61,9 @@ func problemOf(f *fault.Error, requestID string) *problem {
 	}
 	for _, field := range f.Fields {
 		p.Errors = append(p.Errors, problemField{Location: field.Location, Message: field.Message})
+	}
+	if blocking, ok := f.Shows.([]dns.Item); ok {
+		p.Conflicts = each(blocking, actionOf)
 	}
 	return p
 }

@@ -3,6 +3,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -56,7 +57,7 @@ type result[O any] struct{ Body O }
 func register[I, O any](api huma.API, op huma.Operation, h handler[I, O]) {
 	t := termsOf(&op)
 	op.Security = []map[string][]string{{"bearer": {}}}
-	op.Responses = responses(op.Method, t)
+	op.Responses = responses(op, t)
 	if t.request != nil {
 		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
 			"application/json": {Example: t.request},
@@ -78,10 +79,14 @@ func operations(api huma.API, o Options) {
 	tenantOperations(api, o.Tenants)
 	domainOperations(api, o.Domains)
 	dnsOperations(api, o.Domains)
+	provisioningOperations(api, o.DNSRuns)
 	mailboxOperations(api, o.Mailboxes)
 	keyOperations(api, o.Keys)
 	finish(api.OpenAPI())
 }
+
+// success is the status of an operation that was done.
+func success(op *huma.Operation) int { return cmp.Or(op.DefaultStatus, http.StatusOK) }
 
 // operationsOf lists the operations of one path.
 func operationsOf(item *huma.PathItem) []*huma.Operation {

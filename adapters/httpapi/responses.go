@@ -45,16 +45,20 @@ func refused(method string, t terms) []fault.Code {
 
 // responses documents what an operation may answer: its result, and each
 // status that a refusal of it has, with the codes.
-func responses(method string, t terms) map[string]*huma.Response {
-	all := refused(method, t)
+func responses(op huma.Operation, t terms) map[string]*huma.Response {
+	all := refused(op.Method, t)
 	byStatus := map[int][]fault.Code{}
 	for _, c := range fault.All() { // in the order of the one table
 		if slices.Contains(all, c) {
 			byStatus[statusOf[c.Kind]] = append(byStatus[statusOf[c.Kind]], c)
 		}
 	}
-	documented := map[string]*huma.Response{"200": {
-		Description: "Done.",
+	done, about := strconv.Itoa(success(&op)), "Done."
+	if success(&op) == http.StatusAccepted {
+		about = "Queued."
+	}
+	documented := map[string]*huma.Response{done: {
+		Description: about,
 		Headers:     counted(map[string]*huma.Param{"X-Request-ID": requestIDRef()}),
 		Content:     map[string]*huma.MediaType{"application/json": {Example: t.answer}},
 	}}
@@ -72,7 +76,7 @@ func responses(method string, t terms) map[string]*huma.Response {
 
 // documentReplays adds the headers that only writes have.
 func documentReplays(documented map[string]*huma.Response) {
-	for _, status := range []string{"200", "400", "403", "404", "409"} {
+	for _, status := range []string{"200", "202", "400", "403", "404", "409"} {
 		if r, ok := documented[status]; ok {
 			r.Headers["Idempotency-Replayed"] = &huma.Param{Ref: "#/components/headers/Idempotency-Replayed"}
 		}
@@ -120,10 +124,18 @@ func exampleComponents(c *huma.Components, used map[string]*huma.Response) {
 		for _, content := range r.Content {
 			for name := range content.Examples {
 				code, _ := fault.ByName(name)
-				c.Examples[name] = &huma.Example{Summary: code.Title, Value: problemOf(&fault.Error{Code: code, Detail: exampleDetail(code)}, exampleRequestID)}
+				c.Examples[name] = &huma.Example{Summary: code.Title, Value: exampleProblem(code)}
 			}
 		}
 	}
+}
+
+func exampleProblem(code fault.Code) *problem {
+	p := problemOf(&fault.Error{Code: code, Detail: exampleDetail(code)}, exampleRequestID)
+	if code == fault.DNSConflict {
+		p.Conflicts = []planAction{exampleMXAction}
+	}
+	return p
 }
 
 // refusals documents one status. The schema lists the codes, so an answer with

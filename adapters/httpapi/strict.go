@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// query refuses known parameters that are given twice or are no text, and
+// query refuses known parameters that are given twice, empty or no text, and
 // drops unknown ones.
 func (g *guard) query(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -31,9 +31,9 @@ func (g *guard) query(next http.Handler) http.Handler {
 				continue
 			}
 			values, ok := given(r.URL.RawQuery, p.Name)
-			if !ok || len(values) > 1 {
+			if !ok || len(values) > 1 || len(values) == 1 && values[0] == "" {
 				refuse(w, r, invalid("a query parameter is not valid",
-					fault.Field{Location: "query." + p.Name, Message: "given more than once, or not text"}))
+					fault.Field{Location: "query." + p.Name, Message: "given more than once, empty, or not text"}))
 				return
 			}
 			if len(values) == 1 {

@@ -18,6 +18,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/limiter"
 	"github.com/tenantry/tenantry/adapters/secrets"
 	"github.com/tenantry/tenantry/app/dnsconnections"
+	"github.com/tenantry/tenantry/app/dnsruns"
 	"github.com/tenantry/tenantry/app/domains"
 	"github.com/tenantry/tenantry/app/keys"
 	"github.com/tenantry/tenantry/app/mailboxes"
@@ -43,6 +44,7 @@ type world struct {
 	platform  *fake.Platform
 	providers fake.DNSProviders
 	options   httpapi.Options
+	woken     wakeups
 	a, b      owner
 }
 
@@ -78,11 +80,14 @@ func newWorld(t *testing.T) *world {
 			PublicURL: "https://api.example"},
 		Domains: &domains.Service{Tenants: store, Domains: store, Platform: platform, DNS: w.platform.DNS, Settling: pass, Writes: store, Now: time.Now,
 			Connections: &dnsconnections.Service{Connections: store, Providers: &w.providers, Sealer: keyset, Now: time.Now}},
+		DNSRuns: &dnsruns.Service{Tenants: store, Domains: store, Runs: store, Queue: &w.woken, Random: rand.Reader, Now: time.Now,
+			Trace: func(context.Context) string { return "" }},
 		Mailboxes: &mailboxes.Service{Tenants: store, Domains: store, Mailboxes: store, Platform: platform, Settling: pass, Now: time.Now,
 			RequireSMTPAuth: true, Pause: time.Millisecond, Limit: time.Second},
 		Idempotency: httpapi.Idempotency{Keys: store, Sealer: keyset, Prints: keyset, Now: time.Now},
 		Limits:      httpapi.Limits{Counters: counters(t), Off: true},
 	}
+	w.options.DNSRuns.Survey = w.options.Domains
 	w.a = w.addOwner(t, "ann@a.example", tenantOfA)
 	w.b = w.addOwner(t, "bob@b.example", tenantOfB)
 	return w

@@ -71,6 +71,7 @@ type service struct {
 	domains     *domains.Service
 	connections *dnsconnections.Service
 	mailboxes   *mailboxes.Service
+	runs        *dnsruns.Service
 	jobs        *dnsruns.Worker
 	jobSweep    time.Duration
 	once        httpapi.Idempotency
@@ -164,6 +165,10 @@ func (s *service) useCases(c Config, publicURL string, sealer ports.Sealer, o ou
 		Connections: s.connections,
 	}
 	s.dnsJobs(c, o)
+	s.runs = &dnsruns.Service{
+		Tenants: s.store, Domains: s.store, Runs: s.store, Survey: s.domains, Queue: s.queue, Random: rand.Reader, Now: o.now,
+		Trace: telemetry.Traceparent,
+	}
 	s.mailboxes = &mailboxes.Service{
 		Tenants: s.store, Domains: s.store, Mailboxes: s.store, Platform: s.platform, Settling: pass, Now: o.now,
 		RequireSMTPAuth: c.RequireSMTPAuth,
@@ -173,7 +178,7 @@ func (s *service) useCases(c Config, publicURL string, sealer ports.Sealer, o ou
 // handler is all that the API's listener serves.
 func (s *service) handler() (http.Handler, error) {
 	return httpapi.New(httpapi.Options{
-		Keys: s.keys, Tenants: s.tenants, Domains: s.domains, Mailboxes: s.mailboxes, Idempotency: s.once, Limits: s.limits,
+		Keys: s.keys, Tenants: s.tenants, Domains: s.domains, DNSRuns: s.runs, Mailboxes: s.mailboxes, Idempotency: s.once, Limits: s.limits,
 		Pages: console.New(console.Options{Tenants: s.tenants, Log: s.log}), Log: s.log,
 		TrustedProxies: s.proxies,
 	})
