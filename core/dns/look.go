@@ -127,10 +127,9 @@ func observed(s Sight) []RRSet {
 }
 
 // Holding is the sight with a provider's own list of records in place of what
-// its servers say: they flatten, proxy and fill in from wildcards. Of what a
-// wildcard makes up only what receivers go by stays, where the provider holds
-// nothing: the records of the domain itself and its DMARC policy. Where the
-// list itself sends the world on, the list says nothing of what is there.
+// its servers say: they flatten, proxy and fill in from wildcards. What a
+// wildcard makes up stays where the provider holds nothing, as receivers go by
+// it. Where the list itself sends the world on, it says nothing of what is there.
 func (s Sight) Holding(held []RRSet) Sight {
 	public := look{Sight: s}
 	s.Sets = slices.DeleteFunc(slices.Clone(held), func(set RRSet) bool {
@@ -139,9 +138,8 @@ func (s Sight) Holding(held []RRSet) Sight {
 		return flattened || set.Type != NS && sentOn(held, s.Zone, set.Name)
 	})
 	for _, set := range public.Sets {
-		counts := sameName(set.Name, s.Domain) || sameName(set.Name, "_dmarc."+s.Domain)
 		explicit := slices.ContainsFunc(held, func(h RRSet) bool { return sameName(h.Name, set.Name) })
-		if public.madeUp(set) && counts && !explicit || set.Type != NS && sentOn(held, s.Zone, set.Name) {
+		if public.madeUp(set) && !explicit || set.Type != NS && sentOn(held, s.Zone, set.Name) {
 			s.Sets = append(s.Sets, set)
 		}
 	}

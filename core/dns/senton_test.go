@@ -44,3 +44,15 @@ func TestNothingIsWrittenBelowADNAME(t *testing.T) {
 		t.Errorf("writes %+v", p.Changes)
 	}
 }
+
+// That a wildcard ends at a name is said whether or not the account is connected.
+func TestTheProvidersListStillTellsOfAWildcard(t *testing.T) {
+	s := reliable(synthesised(set("selector1._domainkey.a.test", dns.TXT, "x")))
+	held := []dns.RRSet{set("*.a.test", dns.TXT, "x")}
+	for _, seen := range []dns.Sight{s, s.Holding(held)} {
+		got := item(t, dns.NewPlan(offer(), seen, nil), dns.Selector1)
+		if got.Action != dns.Create || !slices.Equal(got.Notes, []dns.Note{dns.NoteWildcard}) {
+			t.Errorf("got %+v", got)
+		}
+	}
+}
