@@ -57,3 +57,22 @@ func TestTheZoneIsTheOneThatTheWorldSees(t *testing.T) {
 		server.Close()
 	}
 }
+
+// An answer without its total is not taken for the last page.
+func TestEveryPageIsReadWithoutATotal(t *testing.T) {
+	pages := map[string]string{"1": `{"id":"a","type":"A","name":"a.test","content":"192.0.2.1"}`, "2": `{"id":"b","type":"MX","name":"a.test","content":"mx.test","priority":5}`}
+	server := httptest.NewServer(http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) {
+		_, _ = a.Write([]byte(`{"success":true,"errors":[],"messages":[],"result":[` + pages[r.URL.Query().Get("page")] + `]}`))
+	}))
+	t.Cleanup(server.Close)
+	p, err := newHouse().provider(sdk.Connection{
+		Settings: map[string]string{"api_url": server.URL}, Secrets: map[string]secret.Text{"api_token": secret.New("not-a-real-one")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sets, err := p.Records(t.Context(), dns.Zone{ID: "z", Name: "a.test"})
+	if err != nil || len(dns.Find(sets, "a.test", dns.MX).Values) != 1 {
+		t.Errorf("got %+v, %v", sets, err)
+	}
+}

@@ -98,7 +98,8 @@ func (p *provider) list(ctx context.Context, zone dns.Zone) ([]recordDoc, error)
 		if err != nil {
 			return nil, err
 		}
-		if all = append(all, some...); len(all) >= total || len(some) == 0 {
+		// Without a total only an empty page is the end.
+		if all = append(all, some...); len(some) == 0 || total > 0 && len(all) >= total {
 			return all, nil
 		}
 	}
