@@ -61,7 +61,7 @@ func (o outsideError) Unwrap() error { return o.error }
 // What an operator does about a connection that does not pass its test.
 const (
 	fixRefused  = "give a credential that the provider takes, with the rights that it needs"
-	fixSettings = "correct the field with --set"
+	fixSettings = "correct the field: a secret in the file of --credential-file, any other with --set"
 	fixPlugin   = "`tenantry doctor` says what is wrong with the plugin"
 	fixAway     = "can this machine reach the provider? run the command again in some minutes"
 	// A stored credential is not changed.

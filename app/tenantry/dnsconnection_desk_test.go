@@ -30,6 +30,8 @@ func TestFailedTestsSayWhatToDo(t *testing.T) {
 			fixRefused, fixRefused + fixStored},
 		{"a setting", &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Detail: "api_url: it is a URL"}, exitOutside, "api_url", "invalid_request",
 			fixSettings, fixSettings + fixStored},
+		{"a secret that is none", &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Detail: "key_secret: it is not base64"}, exitOutside, "key_secret", "invalid_request",
+			"a secret in the file of --credential-file", fixSettings + fixStored},
 		{"throttled", &outcome.Error{Kind: outcome.Throttled, Detail: "wait"}, exitOutside, "wait", "provider_unavailable", fixAway, fixAway},
 		{"down", &outcome.Error{Kind: outcome.Down, Detail: "nobody there"}, exitOutside, "nobody there", "provider_unavailable", fixAway, fixAway},
 		{"our own plugin", &outcome.Error{Kind: outcome.Down, Cause: "plugin_missing", Detail: "does not run"}, exitOutside, "does not run", "provider_unavailable",
