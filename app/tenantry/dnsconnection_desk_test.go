@@ -39,6 +39,8 @@ func TestFailedTestsSayWhatToDo(t *testing.T) {
 		{"a server inside", &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: "private_address", Detail: "no public address"}, exitOutside,
 			"no public address", "invalid_request", "TENANTRY_PROVIDERS_X_ALLOW_PRIVATE=true", "TENANTRY_PROVIDERS_X_ALLOW_PRIVATE=true"},
 		{"broken", &outcome.Error{Kind: outcome.Broken, Detail: "nonsense"}, exitOutside, "nonsense", "provider_error", fixAway, fixAway},
+		{"too large", &outcome.Error{Kind: outcome.Broken, Cause: outcome.CauseTooLarge, Detail: "the answer is too large"}, exitOutside, "too large", "provider_error",
+			fixTooLarge, fixTooLarge},
 		{"silent", &outcome.Error{Kind: outcome.Unknown, Detail: "too late"}, exitOutside, "too late", "provider_timeout", fixAway, fixAway},
 		{"no test at all", fault.AccountClosed.With("closed"), exitRefused, "closed", "account_closed", fault.AccountClosed.About, fault.AccountClosed.About},
 		{"the keyset is another one", dnsconnections.Unreadable{Connection: "c1", Cause: errors.New("does not open")}, exitRefused, "c1", "failed",

@@ -103,7 +103,7 @@ func (p *provider) list(ctx context.Context, zone dns.Zone) ([]recordDoc, error)
 			return all, nil
 		}
 	}
-	return nil, sdk.BrokenBy("answer_too_large")
+	return nil, sdk.AnswerTooLarge()
 }
 
 func sets(all []recordDoc) ([]dns.RRSet, error) {

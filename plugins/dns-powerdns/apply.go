@@ -26,7 +26,7 @@ func (p *provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Chang
 		return nil, err
 	}
 	defer release()
-	z, err := p.read(ctx, zone)
+	z, err := p.read(ctx, path(zone.ID))
 	if err != nil {
 		return nil, err
 	}

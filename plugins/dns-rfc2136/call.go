@@ -67,7 +67,7 @@ func (p *provider) transfer(ctx context.Context, zone string) ([]wire.RR, error)
 		}
 		if all = append(all, part.RR...); len(all) > maxRecords || octets > maxOctets {
 			done() // ends the transfer
-			all, err = nil, sdk.BrokenBy("answer_too_large")
+			all, err = nil, sdk.AnswerTooLarge()
 		}
 	}
 	if err != nil {
