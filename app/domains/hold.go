@@ -11,6 +11,7 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/dnsconnection"
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -33,11 +34,11 @@ func (s *Service) hold(ctx context.Context, owner access.AccountID, sight dns.Si
 	h := dns.FindHolder(sight, providers, all)
 	if h.Access.Standing == dns.ReachesZone {
 		held, err := at.Records(asked, h.Access.Zone)
-		if h.Access.Standing = standing(err); h.Access.Standing == dns.ReachesZone {
+		if h.Access.Standing, h.Access.Detail = standing(err); h.Access.Standing == dns.ReachesZone {
 			return h, sight.Holding(held), at, nil
 		}
 	}
-	if h.Access.Standing == dns.ProviderSilent && sight.Complete {
+	if h.Access.Standing.Unread() && sight.Complete {
 		sight.Complete, sight.Reason = false, dns.ReasonSilent
 	}
 	return h, sight, nil, ctx.Err()
@@ -72,7 +73,9 @@ func (s *Service) reaching(ctx context.Context, owner access.AccountID, sight dn
 	}
 	for _, provider := range order {
 		found, err := s.Connections.Reaching(ctx, owner, provider, sight.Zone, sight.Delegation)
-		all = append(all, dns.Access{Provider: provider, Standing: standing(err), Zone: found.Zone})
+		a := dns.Access{Provider: provider, Zone: found.Zone}
+		a.Standing, a.Detail = standing(err)
+		all = append(all, a)
 		if found.Serves {
 			return all, found.Provider
 		}
@@ -80,18 +83,24 @@ func (s *Service) reaching(ctx context.Context, owner access.AccountID, sight dn
 	return all, nil
 }
 
-// standing is what the end of a call of a provider says of a connection.
-func standing(err error) dns.Standing {
+// standing is what the end of a call of a provider says of a connection, and
+// why when its settings are refused.
+func standing(err error) (is dns.Standing, why string) {
+	var refusal *outcome.Error
 	switch {
 	case err == nil:
-		return dns.ReachesZone
+		return dns.ReachesZone, ""
 	case dns.IsNoZone(err):
-		return dns.ZoneUnreached
+		return dns.ZoneUnreached, ""
 	case errors.Is(err, dnsconnections.ErrNoConnection): // removed meanwhile
-		return dns.NoConnection
-	case outcome.Of(err) == outcome.Refused:
-		return dns.ProviderRefuses
+		return dns.NoConnection, ""
+	case outcome.TooLarge(err):
+		return dns.AnswerTooLarge, ""
+	case !errors.As(err, &refusal) || refusal.Kind != outcome.Refused:
+		return dns.ProviderSilent, ""
+	case errors.Is(err, fault.AccessDenied):
+		return dns.ProviderRefuses, ""
 	default:
-		return dns.ProviderSilent
+		return dns.SettingsRefused, refusal.Detail
 	}
 }

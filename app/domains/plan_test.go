@@ -89,6 +89,9 @@ func TestSurveyKnowsOurOwnRecords(t *testing.T) {
 
 func TestSurveyWithProvidersInTrouble(t *testing.T) {
 	down := &outcome.Error{Kind: outcome.Down}
+	senseless := &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Detail: "api_url: no public address"}
+	large := &outcome.Error{Kind: outcome.Broken, Cause: outcome.CauseTooLarge}
+	says := map[error]string{senseless: "(api_url: no public address)", large: "too large"}
 	moved := &fake.DNSProvider{}
 	moved.AddZone(zone)
 	for _, tt := range []struct {
@@ -105,6 +108,10 @@ func TestSurveyWithProvidersInTrouble(t *testing.T) {
 		{"breaks, without patterns", own, map[string]ports.DNSProvider{"a": broken{serves(), &outcome.Error{Kind: outcome.Broken}, nil}}, dns.ReadUnreliable, false},
 		{"refuses", cloud, map[string]ports.DNSProvider{"a": fake.Refusing{DNSProvider: serves()}}, dns.CredentialNotAccepted, true},
 		{"refuses its records", cloud, map[string]ports.DNSProvider{"a": broken{serves(), nil, &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied}}}, dns.CredentialNotAccepted, true},
+		{"refuses its settings", cloud, map[string]ports.DNSProvider{"a": broken{serves(), senseless, nil}}, dns.ConnectionRequired, true},
+		{"refuses its settings at the records", cloud, map[string]ports.DNSProvider{"a": broken{serves(), nil, senseless}}, dns.ConnectionRequired, true},
+		{"refuses settings, without patterns", own, map[string]ports.DNSProvider{"a": broken{serves(), senseless, nil}}, dns.ConnectionRequired, true},
+		{"is too large", cloud, map[string]ports.DNSProvider{"a": broken{serves(), nil, large}}, dns.ReadUnreliable, false},
 		{"refuses one, serves another", cloud, map[string]ports.DNSProvider{"a": fake.Refusing{DNSProvider: serves()}, "b": serves()}, "", true},
 		{"does not have the zone", cloud, map[string]ports.DNSProvider{"a": &fake.DNSProvider{}}, dns.ConnectionRequired, true},
 		{"has it with other servers", cloud, map[string]ports.DNSProvider{"a": moved}, dns.ConnectionRequired, true},
@@ -124,6 +131,12 @@ func TestSurveyWithProvidersInTrouble(t *testing.T) {
 			v := h.survey(t)
 			if a := v.Automation(); a.Required != tt.required || a.Message == "" || v.Plan.Reliable != tt.reliable || a.Safe != tt.reliable {
 				t.Fatalf("got %+v, reliable %v", a, v.Plan.Reliable)
+			}
+			if b, ok := tt.at["a"].(broken); ok {
+				why := says[b.zone] + says[b.records]
+				if !strings.Contains(v.Automation().Message, why) || !strings.Contains(v.Automation().Message, tt.know.Title) {
+					t.Errorf("it says %q", v.Automation().Message)
+				}
 			}
 			if !tt.reliable && v.Plan.Reason != "provider_unavailable" {
 				t.Errorf("got %q", v.Plan.Reason)

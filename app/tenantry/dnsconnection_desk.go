@@ -61,8 +61,9 @@ func (o outsideError) Unwrap() error { return o.error }
 // What an operator does about a connection that does not pass its test.
 const (
 	fixRefused  = "give a credential that the provider takes, with the rights that it needs"
-	fixSettings = "correct the field with --set"
+	fixSettings = "correct the field: a secret in the file of --credential-file, any other with --set"
 	fixPlugin   = "`tenantry doctor` says what is wrong with the plugin"
+	fixTooLarge = "the same would come again: let the credential reach fewer zones, or smaller ones"
 	fixAway     = "can this machine reach the provider? run the command again in some minutes"
 	// A stored credential is not changed.
 	fixStored = "; to do so, add the connection anew and remove this one"
@@ -110,6 +111,8 @@ func failedTest(provider string, err error) (*fault.Error, string) {
 			strings.ToUpper(provider) + "_ALLOW_PRIVATE=true, for the service too"
 	case errors.Is(err, fault.InvalidRequest):
 		fix = fixSettings
+	case outcome.TooLarge(err):
+		fix = fixTooLarge
 	case strings.HasPrefix(o.Cause, "plugin_"):
 		fix = fixPlugin
 	}

@@ -5,8 +5,10 @@ package dns
 // Access is how a connection of an account to a DNS provider stands to a zone.
 type Access struct {
 	Provider string // as in Provider.ID
+	Title    string // how people call it; FindHolder tells
 	Standing Standing
-	Zone     Zone // when the credential reaches it
+	Zone     Zone   // when the credential reaches it
+	Detail   string // why the settings are refused; safe to show
 }
 
 // Standing is how a connection stands to a zone, as a stable word.
@@ -25,15 +27,22 @@ const (
 	ZoneUnreached Standing = "zone_unreached"
 	// ProviderRefuses: the provider does not take the credential.
 	ProviderRefuses Standing = "provider_refuses"
+	// SettingsRefused: the connection is refused, and not for its credential.
+	SettingsRefused Standing = "settings_refused"
+	// AnswerTooLarge: the provider answers more than is read, and always will.
+	AnswerTooLarge Standing = "answer_too_large"
 	// ProviderSilent: the provider gave no answer, so nothing is known.
 	ProviderSilent Standing = "provider_silent"
 	// NoConnection: the account has none to the provider.
 	NoConnection Standing = "no_connection"
 )
 
+// Unread reports whether it is not known what the provider holds.
+func (s Standing) Unread() bool { return s == ProviderSilent || s == AnswerTooLarge }
+
 // tellingFirst is the order in which connections that cannot write speak for an
 // account: what may turn out to be the right one before what is not.
-var tellingFirst = []Standing{ProviderSilent, ProviderRefuses, ReachesIdle, ReachesElsewhere, ZoneUnreached}
+var tellingFirst = []Standing{ProviderSilent, AnswerTooLarge, ProviderRefuses, SettingsRefused, ReachesIdle, ReachesElsewhere, ZoneUnreached}
 
 // Holder is who holds a zone, and how the account reaches it there.
 type Holder struct {
@@ -49,6 +58,7 @@ func FindHolder(s Sight, providers []Provider, all []Access) Holder {
 	judged := make([]Access, 0, len(all))
 	for _, a := range all {
 		a = a.judged(s.Delegation)
+		a.Title = detected(a.Provider, providers).Title
 		if a.Standing == ReachesZone {
 			h.Detection, h.Access = detected(a.Provider, providers), a
 			return h

@@ -47,10 +47,12 @@ func (h Holder) required(s Sight, p Plan) (ActionRequired, string) {
 		return h.unsupported(s, p)
 	case h.Access.Standing == ProviderRefuses:
 		return CredentialNotAccepted, fmt.Sprintf("%s does not take the credential of the account's connection any more. Replace the connection.", h.Title)
-	case h.Access.Standing != ReachesZone && h.Access.Standing != ProviderSilent:
+	case h.Access.Standing == SettingsRefused:
+		return ConnectionRequired, h.unusable() + ". Replace the connection."
+	case h.Access.Standing != ReachesZone && !h.Access.Standing.Unread():
 		return ConnectionRequired, h.unconnected(s)
 	case !p.Reliable:
-		return ReadUnreliable, unreliable(p.Reason)
+		return ReadUnreliable, h.unreliable(p.Reason)
 	case len(p.Blocking()) > 0:
 		return ConflictToSettle, conflicts(p.Blocking())
 	case len(p.Changes) == 0:
@@ -60,13 +62,17 @@ func (h Holder) required(s Sight, p Plan) (ActionRequired, string) {
 	}
 }
 
+const byHand = "Publish the records of the plan by hand."
+
 func (h Holder) unsupported(s Sight, p Plan) (ActionRequired, string) {
-	const byHand = "Publish the records of the plan by hand."
+	const unknown = ", so it is not known whether it holds the zone. Replace or remove the connection."
 	switch {
-	case h.Reason == DetectionUnknown, h.Access.Standing == ProviderSilent:
-		return ReadUnreliable, unreliable(p.Reason)
+	case h.Reason == DetectionUnknown, h.Access.Standing.Unread():
+		return ReadUnreliable, h.unreliable(p.Reason)
 	case h.Access.Standing == ProviderRefuses:
-		return CredentialNotAccepted, "A DNS provider does not take the credential of the account's connection any more, so it is not known whether it holds the zone. Replace or remove the connection."
+		return CredentialNotAccepted, fmt.Sprintf("%s does not take the credential of the account's connection any more", h.Access.Title) + unknown
+	case h.Access.Standing == SettingsRefused:
+		return ConnectionRequired, h.unusable() + unknown
 	case h.Access.Standing == ReachesIdle, h.Access.Standing == ReachesElsewhere:
 		return ProviderUnsupported, h.misplaced(s) + " " + byHand
 	case h.Reason == DetectionMulti:
@@ -74,6 +80,15 @@ func (h Holder) unsupported(s Sight, p Plan) (ActionRequired, string) {
 	default:
 		return ProviderUnsupported, fmt.Sprintf("The DNS of the domain is served by %s, where this service cannot write. ", h.Title) + byHand
 	}
+}
+
+// unusable tells of a connection that is refused, and not for its credential.
+func (h Holder) unusable() string {
+	why := ""
+	if h.Access.Detail != "" {
+		why = " (" + h.Access.Detail + ")"
+	}
+	return fmt.Sprintf("The settings of the account's connection to %s are refused%s", h.Access.Title, why)
 }
 
 func (h Holder) unconnected(s Sight) string {
@@ -90,19 +105,22 @@ func (h Holder) unconnected(s Sight) string {
 // misplaced tells of a zone that the account reaches and the world does not see.
 func (h Holder) misplaced(s Sight) string {
 	if h.Access.Standing == ReachesIdle {
-		return fmt.Sprintf("The account reaches the zone %s at %s, but what is written there is not seen: the zone is %s there.", s.Zone, h.Access.Provider, h.Access.Zone.Idle)
+		return fmt.Sprintf("The account reaches the zone %s at %s, but what is written there is not seen: the zone is %s there.", s.Zone, h.Access.Title, h.Access.Zone.Idle)
 	}
 	return fmt.Sprintf("The account reaches the zone %s at %s, but the domain is delegated to other name servers (%s) than those of that zone (%s). Add the connection that holds the zone, or change the delegation.",
-		s.Zone, h.Access.Provider, strings.Join(plainNames(s.Delegation), ", "), strings.Join(plainNames(h.Access.Zone.NameServers), ", "))
+		s.Zone, h.Access.Title, strings.Join(plainNames(s.Delegation), ", "), strings.Join(plainNames(h.Access.Zone.NameServers), ", "))
 }
 
 // ReasonSilent is why a sight is not reliable when a provider that may hold
 // more than its servers show did not answer. The other reasons are the reader's.
 const ReasonSilent = "provider_unavailable"
 
-func unreliable(reason string) string {
-	if reason == ReasonSilent {
-		return "The DNS provider of the account's connection does not answer, so it is not known what it holds. Try again in some minutes."
+func (h Holder) unreliable(reason string) string {
+	switch {
+	case reason == ReasonSilent && h.Access.Standing == AnswerTooLarge:
+		return fmt.Sprintf("What %s holds in the zone is too large to be read, so nothing is written there. %s", h.Access.Title, byHand)
+	case reason == ReasonSilent:
+		return fmt.Sprintf("%s, to which the account has a connection, does not answer, so it is not known what it holds. Try again in some minutes.", h.Access.Title)
 	}
 	return fmt.Sprintf("The DNS of the domain could not be read reliably (%s). Try again in some minutes; if it stays, the domain's name servers need attention.", reason)
 }

@@ -15,6 +15,12 @@ func access(provider string, standing dns.Standing, servers ...string) dns.Acces
 	return dns.Access{Provider: provider, Standing: standing, Zone: dns.Zone{Name: "a.test", NameServers: servers}}
 }
 
+func refusedFor(provider, why string) dns.Access {
+	a := access(provider, dns.SettingsRefused)
+	a.Detail = why
+	return a
+}
+
 func idle(a dns.Access, why string) dns.Access {
 	a.Zone.Idle = why
 	return a
@@ -82,6 +88,9 @@ func TestAutomation(t *testing.T) {
 		{"another zone of the name", cloudServers, []dns.Access{access("cloudflare", dns.ReachesZone, "x.ns.cloudflare.com")}, nil, "", "dns_connection_required", true, "x.ns.cloudflare.com"},
 		{"an idle zone", cloudServers, []dns.Access{idle(good, "paused")}, nil, "", "dns_connection_required", true, "paused"},
 		{"a credential that is not taken", cloudServers, []dns.Access{access("cloudflare", dns.ProviderRefuses)}, nil, "", "dns_credential_rejected", true, "Cloudflare"},
+		{"settings that are refused", cloudServers, []dns.Access{refusedFor("cloudflare", "no public address")}, nil, "", "dns_connection_required", true,
+			"connection to Cloudflare are refused (no public address). Replace"},
+		{"a zone that is too large", cloudServers, []dns.Access{access("cloudflare", dns.AnswerTooLarge)}, nil, "provider_unavailable", "dns_read_unreliable", true, "Cloudflare holds in the zone is too large"},
 		{"a conflict", cloudServers, []dns.Access{good}, []dns.RRSet{foreign}, "", "dns_conflict", true, "MX at a.test: Mail for the domain goes to another provider"},
 		{"a conflict that may be made up", cloudServers, []dns.Access{good}, []dns.RRSet{foreign}, "servers_disagree", "dns_read_unreliable", true, "servers_disagree"},
 		{"a silent provider", cloudServers, []dns.Access{access("cloudflare", dns.ProviderSilent)}, nil, "provider_unavailable", "dns_read_unreliable", true, "does not answer"},
@@ -91,8 +100,11 @@ func TestAutomation(t *testing.T) {
 		{"several providers", append([]string{"ns01.domaincontrol.com"}, cloudServers...), nil, nil, "", "dns_provider_unsupported", false, "several providers"},
 		{"a zone that waits for its delegation", []string{"ns01.domaincontrol.com"}, []dns.Access{idle(good, "pending")}, nil, "", "dns_provider_unsupported", false, "pending"},
 		{"not delegated", nil, nil, nil, "not_delegated", "dns_read_unreliable", false, "not_delegated"},
-		{"a silent provider without patterns", []string{"ns1.a.test"}, []dns.Access{access("powerdns", dns.ProviderSilent)}, nil, "provider_unavailable", "dns_read_unreliable", false, "does not answer"},
-		{"a credential of one without patterns", []string{"ns1.a.test"}, []dns.Access{access("powerdns", dns.ProviderRefuses)}, nil, "", "dns_credential_rejected", false, "credential"},
+		{"a silent provider without patterns", []string{"ns1.a.test"}, []dns.Access{access("powerdns", dns.ProviderSilent)}, nil, "provider_unavailable", "dns_read_unreliable", false, "PowerDNS, to which the account has a connection, does not answer"},
+		{"a credential of one without patterns", []string{"ns1.a.test"}, []dns.Access{access("powerdns", dns.ProviderRefuses)}, nil, "", "dns_credential_rejected", false, "PowerDNS does not take the credential"},
+		{"settings of one without patterns", []string{"ns1.a.test"}, []dns.Access{refusedFor("powerdns", "")}, nil, "", "dns_connection_required", false,
+			"connection to PowerDNS are refused, so it is not known"},
+		{"a zone of one without patterns that is too large", []string{"ns1.a.test"}, []dns.Access{access("powerdns", dns.AnswerTooLarge)}, nil, "provider_unavailable", "dns_read_unreliable", false, "PowerDNS holds"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := reliable(tt.sets...)

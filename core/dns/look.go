@@ -2,7 +2,10 @@
 
 package dns
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // look is a sight, held against what is known of the domain.
 type look struct {
@@ -124,21 +127,31 @@ func observed(s Sight) []RRSet {
 }
 
 // Holding is the sight with a provider's own list of records in place of what
-// its servers say: they flatten, proxy and fill in from wildcards. Of what a
-// wildcard makes up only what receivers go by stays, where the provider holds
-// nothing: the records of the domain itself and its DMARC policy.
+// its servers say: they flatten, proxy and fill in from wildcards. What a
+// wildcard makes up stays where the provider holds nothing, as receivers go by
+// it. Where the list itself sends the world on, it says nothing of what is there.
 func (s Sight) Holding(held []RRSet) Sight {
 	public := look{Sight: s}
 	s.Sets = slices.DeleteFunc(slices.Clone(held), func(set RRSet) bool {
 		// A CNAME at the domain that the world does not see is flattened.
-		return set.Type == CNAME && sameName(set.Name, s.Domain) && !public.aliased()
+		flattened := set.Type == CNAME && sameName(set.Name, s.Domain) && !public.aliased()
+		return flattened || set.Type != NS && sentOn(held, s.Zone, set.Name)
 	})
 	for _, set := range public.Sets {
-		counts := sameName(set.Name, s.Domain) || sameName(set.Name, "_dmarc."+s.Domain)
 		explicit := slices.ContainsFunc(held, func(h RRSet) bool { return sameName(h.Name, set.Name) })
-		if public.madeUp(set) && counts && !explicit {
+		if public.madeUp(set) && !explicit || set.Type != NS && sentOn(held, s.Zone, set.Name) {
 			s.Sets = append(s.Sets, set)
 		}
 	}
 	return s
+}
+
+// sentOn reports whether a zone's own records send who asks for a name to
+// another place: they delegate it, or rename all that is below a name.
+func sentOn(held []RRSet, zone, name string) bool {
+	return slices.ContainsFunc(held, func(h RRSet) bool {
+		at := sameName(name, h.Name)
+		below := strings.HasSuffix(referred(name), "."+referred(h.Name))
+		return h.Type == NS && !sameName(h.Name, zone) && (at || below) || h.Type == DNAME && below
+	})
 }

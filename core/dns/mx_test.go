@@ -27,10 +27,8 @@ func TestPlanMX(t *testing.T) {
 			after: []string{"0 " + host}},
 		{name: "mx_platform_migration: both of the platform's hosts", sets: mx("0 "+oldHost, "0 "+host), action: dns.Update, reason: "mx_platform_migration",
 			after: []string{"0 " + host}},
-		{name: "the platform's earlier host with a number", sets: mx("0 a-test01i.mail.protection.outlook.com"), action: dns.Update,
-			reason: "mx_platform_migration", after: []string{"0 " + host}},
-		{name: "a number that is too long", sets: mx("0 a-test2026.mail.protection.outlook.com"), action: dns.Conflict,
-			reason: "mx_other_provider", blocking: true, after: []string{"0 a-test2026.mail.protection.outlook.com"}},
+		{name: "a suffix, which only a domain with dashes has", sets: mx("0 a-test01i.mail.protection.outlook.com"), action: dns.Conflict,
+			reason: "mx_other_provider", blocking: true, after: []string{"0 a-test01i.mail.protection.outlook.com"}},
 		{name: "the platform's host of another domain", sets: mx("0 b-test.mail.protection.outlook.com"), action: dns.Conflict,
 			reason: "mx_other_provider", blocking: true, after: []string{"0 b-test.mail.protection.outlook.com"}},
 		{name: "the platform's host of a longer name", sets: mx("0 a-testing-com.mail.protection.outlook.com"), action: dns.Conflict,
@@ -101,5 +99,21 @@ func TestPlanMXBeforeThePlatformNamesOne(t *testing.T) {
 				t.Fatalf("got %+v", got)
 			}
 		})
+	}
+}
+
+// A domain with dashes has a host like that of another domain without.
+func TestTheHostOfADomainWithDashes(t *testing.T) {
+	for label, its := range map[string]bool{
+		"myshop-com01b": true, "myshop-com03i": true, "MyShop-com01be2e": true,
+		"myshop-com": false, "my-shop-com": false, "my-shop-com01b": false, "myshopcom01b": false, "myshop-com2026": false, "myshop-comedy": false, "myshop-com01bad12": false,
+	} {
+		s := sight(set("my-shop.com", dns.MX, "0 "+label+".mail.protection.outlook.com"))
+		s.Domain, s.Zone, s.Complete = "my-shop.com", "my-shop.com", true
+		offered := dns.Record{Type: dns.MX, Name: "my-shop.com", Content: "new.k-v1.mx.microsoft"}
+		p := dns.NewPlan(dns.Offer{Service: []dns.Record{offered}}, s, nil)
+		if got := item(t, p, dns.Inbound); (got.Reason == dns.ReasonMXMigration) != its {
+			t.Errorf("%s: %s", label, got.Reason)
+		}
 	}
 }

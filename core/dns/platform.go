@@ -2,7 +2,10 @@
 
 package dns
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // Where the mail platform's own hosts stand. They only tell its earlier records
 // from other people's; no record is ever made from them.
@@ -21,20 +24,24 @@ func below(name string, spaces []string) bool {
 	return false
 }
 
+// suffix follows in the host of a domain with dashes.
+var suffix = regexp.MustCompile(`^[0-9]{2}[a-z][0-9a-z]{0,3}$`)
+
 // servesDomain reports whether a host is one that the platform has or had for
-// this very domain. Its first label is the domain with dashes; a short number
-// may follow where two domains would give the same.
+// this very domain. Its first label is the domain with its dots as dashes; one
+// with dashes of its own loses those and gets a suffix, as the label without
+// is that of another domain.
 func servesDomain(host, domain string) bool {
 	if !below(host, platformExchanges) {
 		return false
 	}
 	label, _, _ := strings.Cut(referred(host), ".")
-	rest, found := strings.CutPrefix(strings.ReplaceAll(label, "-", ""), squeezed(domain))
-	return found && (rest == "" || len(rest) <= 3 && rest[0] >= '0' && rest[0] <= '9')
-}
-
-func squeezed(domain string) string {
-	return strings.NewReplacer(".", "", "-", "").Replace(referred(domain))
+	bare := strings.ReplaceAll(referred(domain), "-", "")
+	rest, found := strings.CutPrefix(label, strings.ReplaceAll(bare, ".", "-"))
+	if bare == referred(domain) {
+		return found && rest == ""
+	}
+	return found && suffix.MatchString(rest)
 }
 
 // signingTenant is the tenant whose key a DKIM target of the platform holds, ""

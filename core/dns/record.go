@@ -18,6 +18,7 @@ const (
 	SOA   Type = "SOA"
 	A     Type = "A"
 	AAAA  Type = "AAAA"
+	DNAME Type = "DNAME"
 )
 
 // Record is one record that the mail platform asks for.

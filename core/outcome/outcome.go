@@ -8,6 +8,7 @@ package outcome
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tenantry/tenantry/core/fault"
@@ -97,6 +98,17 @@ func (e *Error) Unwrap() error {
 	default:
 		return &fault.Error{Code: fault.ProviderTimeout, Detail: "the provider did not answer in time"}
 	}
+}
+
+// CauseTooLarge is the cause of a provider's answer that is larger than what is
+// read of one.
+const CauseTooLarge = "answer_too_large"
+
+// TooLarge reports whether err is an answer that is too large, for us or for
+// the way from the plugin: asking again brings the same.
+func TooLarge(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && strings.HasSuffix(e.Cause, "_too_large")
 }
 
 // Of tells how err ended: the kind of the provider error in it, or zero when

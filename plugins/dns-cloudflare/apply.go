@@ -119,8 +119,8 @@ func transaction(all []recordDoc, changes []dns.Change) (batch, error) {
 // the record keeps its owner's comment and tags.
 func (b *batch) add(all []recordDoc, c dns.Change) error {
 	var gone []recordDoc
-	var kept []string
-	ttl := 0 // of the records that are there, while that is what is wanted
+	fresh := slices.Clone(c.After.Values) // of a value that is there twice, both
+	ttl := 0                              // of the records that are there, while that is what is wanted
 	for _, r := range all {
 		if r.place() != sdk.PlainName(c.After.Name)+" "+string(c.After.Type) {
 			continue
@@ -132,11 +132,12 @@ func (b *batch) add(all []recordDoc, c dns.Change) error {
 		if r.seconds() == c.After.TTL {
 			ttl = r.TTL
 		}
-		if !slices.Contains(c.After.Values, value) {
+		i := slices.Index(fresh, value)
+		if i < 0 {
 			gone = append(gone, r)
 			continue
 		}
-		kept = append(kept, value)
+		fresh = slices.Delete(fresh, i, i+1)
 		if c.After.TTL != c.Before.TTL {
 			b.Patches = append(b.Patches, recordDoc{ID: r.ID, TTL: inRange(c.After.TTL)})
 		}
@@ -144,21 +145,18 @@ func (b *batch) add(all []recordDoc, c dns.Change) error {
 	if ttl == 0 {
 		ttl = inRange(c.After.TTL)
 	}
-	for _, value := range c.After.Values {
-		if slices.Contains(kept, value) {
-			continue
-		}
-		fresh, err := record(c.After, value, ttl)
+	for _, value := range fresh {
+		r, err := record(c.After, value, ttl)
 		if err != nil {
 			return err
 		}
 		if len(gone) > 0 {
-			fresh.ID, gone = gone[0].ID, gone[1:]
-			b.Patches = append(b.Patches, fresh)
+			r.ID, gone = gone[0].ID, gone[1:]
+			b.Patches = append(b.Patches, r)
 			continue
 		}
-		fresh.Comment = comment
-		b.Posts = append(b.Posts, fresh)
+		r.Comment = comment
+		b.Posts = append(b.Posts, r)
 	}
 	for _, r := range gone {
 		b.Deletes = append(b.Deletes, recordDoc{ID: r.ID})

@@ -46,29 +46,37 @@ type (
 	}
 )
 
-// Zone implements sdk.DNSProvider.
+// Zone implements sdk.DNSProvider. While a domain moves between accounts, a
+// token may reach it in both: the one that the world sees is the zone.
 func (p *provider) Zone(ctx context.Context, name string) (dns.Zone, error) {
 	var found []zoneDoc
 	if _, err := p.call(ctx, http.MethodGet, "/zones?name="+url.QueryEscape(sdk.PlainName(name)), nil, &found); err != nil {
 		return dns.Zone{}, err
 	}
+	best, err := dns.Zone{}, dns.NoZone()
 	for _, z := range found {
 		if sdk.PlainName(z.Name) != sdk.PlainName(name) {
 			continue
 		}
-		zone := dns.Zone{ID: z.ID, Name: sdk.PlainName(z.Name)}
-		for _, server := range z.NameServers {
-			zone.NameServers = append(zone.NameServers, sdk.PlainName(server))
+		if zone := z.zone(); err != nil || zone.Idle == "" {
+			best, err = zone, nil
 		}
-		switch {
-		case z.Status != "active":
-			zone.Idle = z.Status // its name servers are not, or no longer, used
-		case z.Type != "full" && z.Type != "":
-			zone.Idle = z.Type
-		}
-		return zone, nil
 	}
-	return dns.Zone{}, dns.NoZone()
+	return best, err
+}
+
+func (z zoneDoc) zone() dns.Zone {
+	zone := dns.Zone{ID: z.ID, Name: sdk.PlainName(z.Name)}
+	for _, server := range z.NameServers {
+		zone.NameServers = append(zone.NameServers, sdk.PlainName(server))
+	}
+	switch {
+	case z.Status != "active":
+		zone.Idle = z.Status // its name servers are not, or no longer, used
+	case z.Type != "full" && z.Type != "":
+		zone.Idle = z.Type
+	}
+	return zone
 }
 
 // Records implements sdk.DNSProvider. Cloudflare lists neither SOA nor the
@@ -90,11 +98,12 @@ func (p *provider) list(ctx context.Context, zone dns.Zone) ([]recordDoc, error)
 		if err != nil {
 			return nil, err
 		}
-		if all = append(all, some...); len(all) >= total || len(some) == 0 {
+		// Without a total only an empty page is the end.
+		if all = append(all, some...); len(some) == 0 || total > 0 && len(all) >= total {
 			return all, nil
 		}
 	}
-	return nil, sdk.BrokenBy("answer_too_large")
+	return nil, sdk.AnswerTooLarge()
 }
 
 func sets(all []recordDoc) ([]dns.RRSet, error) {

@@ -26,7 +26,7 @@ func (p *provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Chang
 		return nil, err
 	}
 	defer release()
-	z, err := p.read(ctx, zone)
+	z, err := p.read(ctx, path(zone.ID))
 	if err != nil {
 		return nil, err
 	}
@@ -58,18 +58,18 @@ func (z zoneDoc) patch(changes []dns.Change) []rrsetDoc {
 		if set.TTL <= 0 {
 			set.TTL = defaultTTL
 		}
-		spelling := map[string]string{}
+		spelling := map[string][]string{} // a text may be there twice, cut otherwise
 		for _, record := range z.find(c.After).Records {
 			if record.Disabled {
 				set.Records = append(set.Records, record)
 			} else if value, err := sdk.ReadContent(c.After.Type, record.Content); err == nil {
-				spelling[value] = record.Content
+				spelling[value] = append(spelling[value], record.Content)
 			}
 		}
 		for _, value := range c.After.Values {
-			content, ok := spelling[value]
-			if !ok {
-				content = sdk.WriteContent(c.After.Type, value)
+			content := sdk.WriteContent(c.After.Type, value)
+			if had := spelling[value]; len(had) > 0 {
+				content, spelling[value] = had[0], had[1:]
 			}
 			set.Records = append(set.Records, recordDoc{Content: content})
 		}

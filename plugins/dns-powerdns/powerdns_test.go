@@ -174,3 +174,26 @@ func TestPrivateHostsAreNotCalled(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 }
+
+// Two records of one text, cut otherwise, are what a plan makes one of.
+func TestATextThatIsThereTwice(t *testing.T) {
+	w := newWorld(t)
+	zone := w.NewZone(t)
+	w.patch(t, zone, map[string]any{"name": zone + ".", "type": "TXT", "ttl": 700, "changetype": "REPLACE", "records": []map[string]any{
+		{"content": `"twice"`}, {"content": `"twi" "ce"`}, {"content": `"both stay"`}, {"content": `"both " "stay"`},
+	}})
+	z := at(t, w, zone)
+	sets, err := w.Provider().Records(t.Context(), z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := dns.Find(sets, zone, dns.TXT)
+	after := before
+	after.Values = []string{"both stay", "both stay", "twice"}
+	if _, err := w.Provider().Apply(t.Context(), z, []dns.Change{{Before: before, After: after}}); err != nil {
+		t.Fatal(err)
+	}
+	if held := dns.Find(w.Held(t, zone), zone, dns.TXT); !held.Same(after) {
+		t.Errorf("held %+v", held)
+	}
+}

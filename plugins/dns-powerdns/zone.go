@@ -3,7 +3,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -35,20 +38,38 @@ type (
 
 // Check implements sdk.DNSProvider.
 func (p *provider) Check(ctx context.Context) (int, error) {
-	var zones []zoneDoc
-	err := p.call(ctx, http.MethodGet, "/zones?dnssec=false", nil, &zones)
+	zones := 0
+	err := p.call(sdk.WithMaxAnswer(ctx, maxList), http.MethodGet, "/zones?dnssec=false", nil, func(body io.Reader) (err error) {
+		zones, err = count(body)
+		return err
+	})
 	if dns.IsNoZone(err) {
 		err = sdk.Misconfigured("api_url", "there is no PowerDNS API with this server id")
 	}
-	return len(zones), err
+	return zones, err
+}
+
+// count counts the members of a JSON array and holds one at a time.
+func count(body io.Reader) (n int, err error) {
+	list := json.NewDecoder(body)
+	if start, err := list.Token(); err != nil || start != json.Delim('[') {
+		return 0, cmp.Or(err, io.ErrUnexpectedEOF)
+	}
+	for ; list.More(); n++ {
+		if err := list.Decode(&zoneDoc{}); err != nil {
+			return 0, err
+		}
+	}
+	_, err = list.Token()
+	return n, err
 }
 
 // Zone implements sdk.DNSProvider.
 func (p *provider) Zone(ctx context.Context, name string) (dns.Zone, error) {
 	apex := sdk.PlainName(name) + "."
-	var z zoneDoc
 	filter := url.Values{"rrset_name": {apex}, "rrset_type": {"NS"}}
-	if err := p.call(ctx, http.MethodGet, path(apex)+"?"+filter.Encode(), nil, &z); err != nil {
+	z, err := p.read(ctx, path(apex)+"?"+filter.Encode())
+	if err != nil {
 		return dns.Zone{}, err
 	}
 	sets, err := z.sets()
@@ -67,16 +88,18 @@ func (p *provider) Zone(ctx context.Context, name string) (dns.Zone, error) {
 
 // Records implements sdk.DNSProvider.
 func (p *provider) Records(ctx context.Context, zone dns.Zone) ([]dns.RRSet, error) {
-	z, err := p.read(ctx, zone)
+	z, err := p.read(ctx, path(zone.ID))
 	if err != nil {
 		return nil, err
 	}
 	return z.sets()
 }
 
-func (p *provider) read(ctx context.Context, zone dns.Zone) (zoneDoc, error) {
-	var z zoneDoc
-	return z, p.call(ctx, http.MethodGet, path(zone.ID), nil, &z)
+func (p *provider) read(ctx context.Context, path string) (z zoneDoc, err error) {
+	err = p.call(sdk.WithMaxAnswer(ctx, maxZone), http.MethodGet, path, nil, func(body io.Reader) error {
+		return json.NewDecoder(body).Decode(&z)
+	})
+	return z, err
 }
 
 // path is that of a zone. Zone ids are opaque; what they hold besides names is

@@ -125,12 +125,15 @@ func replace(m *wire.Msg, have []wire.RR, c dns.Change) ([]wire.RR, error) {
 		ttl = uint32(c.After.TTL)
 	}
 	anew := len(have) > 0 && have[0].Header().Ttl != ttl
-	kept := map[string]bool{}
+	fresh := slices.Clone(c.After.Values) // of a text that is there twice, cut otherwise, both
 	var add, gone []wire.RR
 	for _, rr := range have {
 		value, err := valueOf(rr)
-		stays := err == nil && slices.Contains(c.After.Values, value)
-		kept[value] = stays
+		i := slices.Index(fresh, value)
+		stays := err == nil && i >= 0
+		if stays {
+			fresh = slices.Delete(fresh, i, i+1)
+		}
 		if rr = wire.Copy(rr); stays && anew {
 			rr.Header().Ttl = ttl
 			add = append(add, rr)
@@ -143,10 +146,7 @@ func replace(m *wire.Msg, have []wire.RR, c dns.Change) ([]wire.RR, error) {
 	} else {
 		m.Remove(gone)
 	}
-	for _, value := range c.After.Values {
-		if kept[value] {
-			continue
-		}
+	for _, value := range fresh {
 		rr, err := wire.NewRR(fmt.Sprintf("%s %d IN %s %s", wire.Fqdn(c.After.Name), ttl, c.After.Type, sdk.WriteContent(c.After.Type, value)))
 		if err != nil || rr == nil || typeOf(rr) != string(c.After.Type) {
 			return nil, sdk.RefusedBy("content_of_" + string(c.After.Type))

@@ -16,8 +16,9 @@ import (
 
 const (
 	clockSkew = 300 // seconds, as RFC 8945 recommends
-	// maxRecords bounds a transfer.
+	// A transfer is of a server that a customer names.
 	maxRecords = 20_000
+	maxOctets  = 8 << 20
 )
 
 // dial connects by TCP: updates and transfers may be larger than a datagram.
@@ -53,14 +54,20 @@ func (p *provider) transfer(ctx context.Context, zone string) ([]wire.RR, error)
 		return nil, sdk.NoAnswer(err)
 	}
 	var all []wire.RR
+	octets := 0
 	for part := range in {
+		if err != nil {
+			continue // too large already: it ends when it notices
+		}
 		if part.Error != nil {
 			return nil, transferError(part.Error)
 		}
-		all = append(all, part.RR...)
-		if len(all) > maxRecords {
+		for _, rr := range part.RR {
+			octets += wire.Len(rr)
+		}
+		if all = append(all, part.RR...); len(all) > maxRecords || octets > maxOctets {
 			done() // ends the transfer
-			err = sdk.BrokenBy("answer_too_large")
+			all, err = nil, sdk.AnswerTooLarge()
 		}
 	}
 	if err != nil {

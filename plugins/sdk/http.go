@@ -14,14 +14,23 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 )
 
-// MaxAnswer is how much of a provider's answer is read, after decompression.
+// MaxAnswer is how much of a provider's answer is read, after decompression,
+// unless the call's context says otherwise.
 const MaxAnswer = 1 << 20
 
-// ErrAnswerTooLarge is what reading an answer over MaxAnswer ends in.
-var ErrAnswerTooLarge = errors.New("the provider's answer is larger than 1 MiB")
+// ErrAnswerTooLarge is what reading an answer over its bound ends in.
+var ErrAnswerTooLarge = errors.New("the provider's answer is too large")
+
+type maxAnswer struct{}
+
+// WithMaxAnswer gives the answers of a context's calls another bound than
+// MaxAnswer, in octets.
+func WithMaxAnswer(ctx context.Context, octets int64) context.Context {
+	return context.WithValue(ctx, maxAnswer{}, octets)
+}
 
 // NewHTTPClient makes the client for calls to a provider. It follows no
-// redirects, ignores proxies of the environment, reads at most MaxAnswer and
+// redirects, ignores proxies of the environment, bounds what is read and
 // makes each call a span that carries the trace on. timeout bounds a call that
 // the context does not end earlier, reading the answer included.
 func NewHTTPClient(timeout time.Duration) *http.Client {
@@ -76,7 +85,11 @@ func (c capped) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.Body = &cappedBody{ReadCloser: a.Body, left: MaxAnswer}
+	most, set := r.Context().Value(maxAnswer{}).(int64)
+	if !set {
+		most = MaxAnswer
+	}
+	a.Body = &cappedBody{ReadCloser: a.Body, left: most}
 	return a, nil
 }
 

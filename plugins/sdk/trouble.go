@@ -39,6 +39,12 @@ func BrokenBy(cause string) error {
 	return &outcome.Error{Kind: outcome.Broken, Cause: cause, Detail: "the provider answered with an error"}
 }
 
+// AnswerTooLarge is an answer of which more came than is read. The same call
+// would end so again.
+func AnswerTooLarge() error {
+	return &outcome.Error{Kind: outcome.Broken, Cause: outcome.CauseTooLarge, Detail: "the provider's answer is too large"}
+}
+
 // UnknownEffect is a write of which nobody can tell whether it was done.
 func UnknownEffect(cause string) error {
 	return &outcome.Error{Kind: outcome.Unknown, Cause: cause, Detail: "the provider did not answer in time"}
@@ -53,7 +59,7 @@ func NoAnswer(err error) error {
 		return &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: "private_address",
 			Detail: "the host of this connection has no public address"}
 	case errors.Is(err, ErrAnswerTooLarge):
-		return BrokenBy("answer_too_large")
+		return AnswerTooLarge()
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return UnknownEffect("no_answer")
 	case errors.As(err, &dial) && dial.Op == "dial":

@@ -59,12 +59,15 @@ func newRun(l Launch) (*run, error) {
 	return r, nil
 }
 
-// Start starts the process from a thread that lives as long as the process:
-// Linux sends the parent-death signal when the thread that forked ends.
+// Start starts the process from a thread that lives at least as long as the
+// process: Linux sends the parent-death signal when the thread that forked ends.
+// The thread is given back, as one that ended here would take with it what
+// others started from it before.
 func (r *run) Start(context.Context) error {
 	started := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
 		err := r.cmd.Start()
 		started <- err
 		if err == nil {

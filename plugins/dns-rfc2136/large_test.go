@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"net"
+	"strings"
+	"testing"
+
+	wire "github.com/miekg/dns"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/sdk"
+)
+
+// A customer's server does not fill our memory, with few large records either.
+func TestATransferThatIsTooLarge(t *testing.T) {
+	const key = "c2VjcmV0"
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &wire.Server{Listener: listener, Net: "tcp", TsigSecret: map[string]string{"k.": key}, Handler: wire.HandlerFunc(endless)}
+	go func() { _ = server.ActivateAndServe() }()
+	t.Cleanup(func() { _ = listener.Close() })
+	p, err := newProvider(sdk.Connection{
+		Settings: map[string]string{"server": listener.Addr().String(), "zones": "a.test", "key_name": "k", "allow_private": "true"},
+		Secrets:  map[string]secret.Text{"key_secret": secret.New(key)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = p.Records(t.Context(), dns.Zone{ID: "a.test", Name: "a.test"})
+	if err == nil || !strings.Contains(err.Error(), "answer_too_large") {
+		t.Fatalf("got %v", err)
+	}
+}
+
+// endless begins a transfer of a.test and sends 40 kB records, 40 MB of them.
+func endless(w wire.ResponseWriter, r *wire.Msg) {
+	soa, _ := wire.NewRR("a.test. 300 IN SOA ns.a.test. h.a.test. 1 1 1 1 1")
+	long := &wire.TXT{Hdr: wire.RR_Header{Name: "a.test.", Rrtype: wire.TypeTXT, Class: wire.ClassINET, Ttl: 300}}
+	for range 160 {
+		long.Txt = append(long.Txt, strings.Repeat("x", 250))
+	}
+	parts := make(chan *wire.Envelope)
+	go func() {
+		defer close(parts)
+		parts <- &wire.Envelope{RR: []wire.RR{soa}}
+		for range 1000 {
+			parts <- &wire.Envelope{RR: []wire.RR{long}}
+		}
+		parts <- &wire.Envelope{RR: []wire.RR{soa}}
+	}()
+	_ = new(wire.Transfer).Out(w, r, parts)
+	for range parts { // the client has gone
+	}
+}
