@@ -22,20 +22,20 @@ var cloud = dns.Provider{ID: "cloudflare", Title: "Cloudflare", NameServers: []s
 // path of its DNS.
 func newPlan(t *testing.T) (w *world, a *api, path string) {
 	t.Helper()
-	w, a, path = newDomain(t)
+	w = newWorld(t)
 	w.providers.Know(cloud)
+	a, path = w.domain(t)
 	return w, a, path
 }
 
-// newDomain is the same without a DNS provider.
-func newDomain(t *testing.T) (w *world, a *api, path string) {
+// domain serves the world, with a domain of one account.
+func (w *world) domain(t *testing.T) (a *api, path string) {
 	t.Helper()
-	w = newWorld(t)
 	a = serve(t, w.handler(t))
 	own := "/v1/tenants/" + string(w.a.tenant) + "/domains"
 	a.expect(call{method: "POST", path: own, body: `{"domain":"` + planned + `"}`, key: w.a.key}, 200, "")
 	list := a.expect(call{method: "GET", path: own, key: w.a.key}, 200, "").body["domains"].([]any)
-	return w, a, "/v1/domains/" + list[0].(map[string]any)["id"].(string) + "/dns"
+	return a, "/v1/domains/" + list[0].(map[string]any)["id"].(string) + "/dns"
 }
 
 func (w *world) get(a *api, path string) map[string]any {

@@ -3,24 +3,14 @@
 package httpapi_test
 
 import (
-	"context"
-	"crypto/rand"
-	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/fake"
-	"github.com/tenantry/tenantry/app/dnsconnections"
 	"github.com/tenantry/tenantry/core/dns"
-	"github.com/tenantry/tenantry/core/dnsconnection"
-	"github.com/tenantry/tenantry/core/domain"
-	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/provisioning"
-	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/tenant"
-	"github.com/tenantry/tenantry/ports"
 )
 
 const (
@@ -28,95 +18,6 @@ const (
 	jobs      = "/v1/dns/provisioning-jobs/"
 	nobodysID = "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55"
 )
-
-// wakeups is a queue that only notes what was asked of it.
-type wakeups struct {
-	mu  sync.Mutex
-	all []ports.Wakeup
-}
-
-func (w *wakeups) Wake(_ context.Context, these ...ports.Wakeup) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.all = append(w.all, these...)
-	return nil
-}
-
-func (w *wakeups) of(id string) (n int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, one := range w.all {
-		if one.ID == id {
-			n++
-		}
-	}
-	return n
-}
-
-// newProvisioning is a world in which one account may provision a domain, with
-// the path of the domain's DNS.
-func newProvisioning(t *testing.T) (w *world, a *api, path string) {
-	t.Helper()
-	w, a, path = newPlan(t)
-	w.plan(t, w.a, "complete", 0)
-	w.platform.DNS.Publish(planned)
-	w.connect(t, w.a, planned)
-	return w, a, path
-}
-
-func (w *world) plan(t *testing.T, o owner, name string, slots int) {
-	t.Helper()
-	if _, err := w.store.ChangePlan(t.Context(), o.account.ID, name, slots); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// connect gives the account a connection that reaches the zone.
-func (w *world) connect(t *testing.T, o owner, zone string) *fake.DNSProvider {
-	t.Helper()
-	at := &fake.DNSProvider{}
-	at.AddZone(zone)
-	at.Put(zone, dns.RRSet{Name: zone, Type: dns.NS, Values: []string{"ns1.fake.test", "ns2.fake.test"}})
-	w.providers.Hold("cloudflare", "one", at)
-	_, err := w.options.Domains.Connections.Add(t.Context(), dnsconnections.New{Account: o.account.ID, Provider: "cloudflare",
-		Credential: dnsconnection.Credential{Secrets: map[string]secret.Text{"token": secret.New("one")}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return at
-}
-
-// provisions begins a run and returns the ids of run and job.
-func (w *world) provisions(a *api, path string) (run, job string) {
-	a.t.Helper()
-	got := a.expect(call{method: "POST", path: path + "/provision", key: w.a.key}, 202, "")
-	return deep(got.body, "run.id").(string), got.body["jobs"].([]any)[0].(map[string]any)["id"].(string)
-}
-
-// begun stores a run with a job, as if the owner had asked for it.
-func (w *world) begun(t *testing.T, o owner, d domain.Domain) (run, job string) {
-	t.Helper()
-	now := time.Now().UTC()
-	run, job = ident.New(now, [ident.Entropy]byte([]byte(rand.Text())[:10])), ident.New(now, [ident.Entropy]byte([]byte(rand.Text())[:10]))
-	j := provisioning.New(job, run, o.account.ID, d.ID, o.tenant, d.Name, now)
-	if err := w.store.CreateRun(t.Context(), provisioning.Run{ID: run, Account: o.account.ID, TotalDomains: 1, CreatedAt: now}, []provisioning.Job{j}); err != nil {
-		t.Fatal(err)
-	}
-	return run, job
-}
-
-// brought puts a job where a worker could have brought it.
-func (w *world) brought(t *testing.T, id string, change func(*provisioning.Job)) {
-	t.Helper()
-	j, won, err := w.store.ClaimJob(t.Context(), id, time.Minute, time.Now())
-	if err != nil || !won {
-		t.Fatal(won, err)
-	}
-	change(&j)
-	if held, err := w.store.SaveJob(t.Context(), j); err != nil || !held {
-		t.Fatal(held, err)
-	}
-}
 
 // TestProvisioningIsShown: the answer, the run and the list agree, to the byte
 // where they say the same, and a replay is the answer.
@@ -160,7 +61,8 @@ func TestProvisioningIsShown(t *testing.T) {
 // TestProvisioningRefusals: each refusal comes in its order: what would be
 // refused by a later one as well is answered by the first.
 func TestProvisioningRefusals(t *testing.T) {
-	w, a, path := newDomain(t) // a plan without automatic DNS, a provider without a plugin
+	w := newWorld(t) // a plan without automatic DNS, a provider without a plugin
+	a, path := w.domain(t)
 	w.platform.DNS.Publish(planned, dns.Record{Type: dns.MX, Name: planned, Content: "mx.other.test", Preference: 10})
 	provision := call{method: "POST", path: path + "/provision", key: w.a.key}
 	refuses := func(status int, code string) reply {
@@ -204,18 +106,6 @@ func TestProvisioningRefusals(t *testing.T) {
 	}
 	w.provisions(a, path)
 	a.expect(provision, 409, "domain_provisioning_already_active")
-}
-
-func (w *world) tenants(t *testing.T, o owner, change func(*tenant.Tenant)) {
-	t.Helper()
-	stored, err := w.store.Tenant(t.Context(), o.account.ID, o.tenant)
-	if err != nil {
-		t.Fatal(err)
-	}
-	change(&stored)
-	if err := w.store.SaveTenant(t.Context(), o.account.ID, stored); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // TestRefusalsOfTheLiveDNSAreKept: the zone may be settled meanwhile, the same
@@ -327,36 +217,5 @@ func TestListsOfRuns(t *testing.T) {
 	}
 	if got := a.expect(call{method: "GET", path: runs, key: w.b.key}, 200, ""); !strings.HasPrefix(got.raw, `{"runs":[],"count":0,"limit":20}`) {
 		t.Errorf("another account's: %s", got.raw)
-	}
-}
-
-// TestManyProvisionsAtOnce: of many requests for one domain, each with its own
-// key, one makes a job.
-func TestManyProvisionsAtOnce(t *testing.T) {
-	w, a, path := newProvisioning(t)
-	var all sync.WaitGroup
-	statuses := make([]int, 50)
-	for i := range statuses {
-		all.Go(func() {
-			r, err := http.DefaultClient.Do(call{method: "POST", path: path + "/provision", key: w.a.key}.request(t, a.server.URL))
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			_ = r.Body.Close()
-			statuses[i] = r.StatusCode
-		})
-	}
-	all.Wait()
-	count := map[int]int{}
-	for _, s := range statuses {
-		count[s]++
-	}
-	if count[202] != 1 || count[409] != 49 {
-		t.Errorf("answered %v", count)
-	}
-	list := a.expect(call{method: "GET", path: runs, key: w.a.key}, 200, "")
-	if list.body["count"] != 1.0 || len(w.woken.all) != 1 || w.woken.all[0].Account != w.a.account.ID {
-		t.Errorf("%s, woken %v", list.raw, w.woken.all)
 	}
 }

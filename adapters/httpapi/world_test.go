@@ -57,7 +57,12 @@ type owner struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	store, err := bunstore.Open(t.Context(), bunstore.Memory, bunstore.Options{Log: slog.New(slog.DiscardHandler)})
+	return newWorldIn(t, bunstore.Memory)
+}
+
+func newWorldIn(t *testing.T, database string) *world {
+	t.Helper()
+	store, err := bunstore.Open(t.Context(), database, bunstore.Options{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
