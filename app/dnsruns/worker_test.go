@@ -190,3 +190,19 @@ func TestWaitsForTheMailServer(t *testing.T) {
 	w.change(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapReady })
 	w.healthy(t, w.run(t, w.Worker, id))
 }
+
+// TestPassesAndJobsShareTheirWork: what a verify of the customer pushes on while
+// the job waits the job finds done, and the other way round.
+func TestPassesAndJobsShareTheirWork(t *testing.T) {
+	w := newWorld(t)
+	w.connect(t, w.provider)
+	id := w.begin(t).ID
+	w.until(t, id, provisioning.StagePropagation)
+	_, err := w.Domains.Verify(t.Context(), w.acc.ID, theTenant, zone)
+	must(t, err)
+	w.wait(w.job(t, id).NextAttemptAt)
+	w.healthy(t, w.run(t, w.Worker, id))
+	_, err = w.Domains.EnableDKIM(t.Context(), w.acc.ID, theTenant, zone)
+	must(t, err)
+	w.healthy(t, w.job(t, id))
+}

@@ -29,8 +29,8 @@ func TestDemo(t *testing.T) {
 	}
 	shown := out.String()
 	for _, want := range []string{
-		"1. Connect", "2. Prepare", "3. Add the domain example-one.test", "4. Verify", "5. Publish", "6. Provision", "7. What there is now",
-		"DKIM is enabled", "verified true, DKIM healthy, 3 mailboxes",
+		"1. Connect", "2. Prepare", "3. Add the domain example-one.test", "4. Have its DNS done", "5. Provision", "6. What there is now",
+		"the run is completed", "verified true, DKIM healthy, 3 mailboxes",
 	} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("the demo does not show %q:\n%s", want, shown)
@@ -39,8 +39,8 @@ func TestDemo(t *testing.T) {
 	if made := regexp.MustCompile(`(?m)^ +created +\S+@example-one\.test`).FindAllString(shown, -1); len(made) != 3 {
 		t.Errorf("mailboxes shown: %q", made)
 	}
-	for _, request := range []string{"connect-url", "/sync", "/domains", "/verify", "/enable-dkim", "/mailboxes"} {
-		if !regexp.MustCompile(`(?m)^ +(GET|POST) +\S*` + request + ` +200 +\S+s$`).MatchString(shown) {
+	for _, request := range []string{"connect-url", "/sync", "/domains", "/dns/provision", `/provisioning-runs/\S+`, "/mailboxes"} {
+		if !regexp.MustCompile(`(?m)^ +(GET|POST) +\S*` + request + ` +20[02] +\S+s$`).MatchString(shown) {
 			t.Errorf("no request to %s with its answer and time:\n%s", request, shown)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -14,7 +15,7 @@ const demoDomain = "example-one.test"
 
 // mainJob goes from a tenant that nobody connected to three working mailboxes.
 func (w *walk) mainJob(ctx context.Context) error {
-	for _, part := range []func(context.Context) error{w.connect, w.addDomain, w.verify, w.sign, w.provision} {
+	for _, part := range []func(context.Context) error{w.connect, w.addDomain, w.automate, w.provision} {
 		if err := part(ctx); err != nil {
 			return err
 		}
@@ -59,47 +60,50 @@ func (w *walk) addDomain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	records := added.objects("verification_dns_records")
-	w.note("Microsoft 365 asks for %s", described(records))
-	return w.publish(ctx, records)
-}
-
-func (w *walk) verify(ctx context.Context) error {
-	w.title("Verify it")
-	verified, err := w.until(ctx, http.MethodPost, w.tenant("/domains/"+demoDomain+"/verify"), nil, ok)
-	if err != nil {
-		return err
-	}
-	w.note("%s", verified.text("message"))
+	w.note("Microsoft 365 asks for %s", described(added.objects("verification_dns_records")))
 	return nil
 }
 
-func (w *walk) sign(ctx context.Context) error {
-	w.title("Publish the mail records and enable DKIM")
-	var stored object
-	stored, err := w.until(ctx, http.MethodGet, w.tenant("/domains/"+demoDomain+"/dns"), nil, func(a object, _ int) bool {
-		return strings.Contains(described(a.objects("service_configuration_records")), "_domainkey")
+// automate has the service do the DNS and all that follows from it.
+func (w *walk) automate(ctx context.Context) error {
+	w.title("Have its DNS done, at the provider that the account is connected to")
+	listed, err := w.must(ctx, http.MethodGet, w.tenant("/domains"), nil)
+	if err != nil {
+		return err
+	}
+	var id string
+	for _, d := range listed.objects("domains") {
+		if d.text("domain_name") == demoDomain {
+			id = d.text("id")
+		}
+	}
+	begun, err := w.must(ctx, http.MethodPost, "/v1/domains/"+id+"/dns/provision", nil)
+	if err != nil {
+		return err
+	}
+	run, _ := begun["run"].(map[string]any)
+	w.note("that was all; it goes on by itself, whatever is stopped or lost meanwhile:")
+	ended, err := w.until(ctx, http.MethodGet, "/v1/dns/provisioning-runs/"+object(run).text("id"), nil, func(a object, _ int) bool {
+		w.stage(a)
+		run, _ := a["run"].(map[string]any)
+		return !slices.Contains([]any{"queued", "running"}, run["status"])
 	})
 	if err != nil {
 		return err
 	}
-	records := append(stored.objects("verification_dns_records"), stored.objects("service_configuration_records")...)
-	w.note("asked for: %s", described(stored.objects("service_configuration_records")))
-	if err := w.publish(ctx, records); err != nil {
-		return err
+	run, _ = ended["run"].(map[string]any)
+	if run["status"] != "completed" {
+		return fmt.Errorf("the run ended as %v", run["status"])
 	}
-	_, err = w.until(ctx, http.MethodGet, w.tenant("/domains/"+demoDomain+"/dkim-status"), nil, func(a object, _ int) bool {
-		return a["ready_to_enable"] == true
-	})
-	if err != nil {
-		return err
-	}
-	signed, err := w.until(ctx, http.MethodPost, w.tenant("/domains/"+demoDomain+"/enable-dkim"), nil, ok)
-	if err != nil {
-		return err
-	}
-	w.note("DKIM is %s", signed.text("dkim_status"))
+	w.note("verified, published and signed: the run is completed")
 	return nil
+}
+
+// stage shows how far the jobs of a run have come.
+func (w *walk) stage(run object) {
+	for _, j := range run.objects("jobs") {
+		w.note("%-20s %s", j.text("stage"), j.text("status"))
+	}
 }
 
 func (w *walk) provision(ctx context.Context) error {
@@ -137,31 +141,6 @@ func (w *walk) provision(ctx context.Context) error {
 }
 
 func ok(_ object, status int) bool { return status < 300 }
-
-// publish does what a person does at a registrar: it writes the records that
-// the API named into the zone.
-func (w *walk) publish(ctx context.Context, records []object) error {
-	zone := []object{}
-	for _, r := range records {
-		entry := object{"name": r["label"], "ttl": 300}
-		switch r.text("recordType") {
-		case "domainDnsTxtRecord":
-			entry["type"], entry["content"] = "TXT", r["text"]
-		case "domainDnsMxRecord":
-			if strings.HasSuffix(r.text("mailExchange"), ".invalid") {
-				continue // the other way to prove a domain; the TXT is enough
-			}
-			entry["type"], entry["content"], entry["priority"] = "MX", r["mailExchange"], r["preference"]
-		case "domainDnsCnameRecord":
-			entry["type"], entry["content"] = "CNAME", r["canonicalName"]
-			if strings.HasPrefix(r.text("label"), "selector") && !strings.HasSuffix(r.text("label"), demoDomain) {
-				entry["name"] = r.text("label") + "." + demoDomain
-			}
-		}
-		zone = append(zone, entry)
-	}
-	return w.control(ctx, fmt.Sprintf("registrar: %d records into the zone", len(zone)), http.MethodPut, "/zones/"+demoDomain+"/records", zone)
-}
 
 func described(records []object) string {
 	var names []string
