@@ -173,6 +173,20 @@ func (p *population) attempts(op operation, condition string) []attempt {
 		return a.variants("domain_id", p.ids["managed"])
 	case "domain_id_of_deleted_tenant":
 		return a.variants("domain_id", p.ids["deleted"])
+	case "unknown_run":
+		return a.variants("run_id", noSuchID)
+	case "foreign_run":
+		return a.variants("run_id", b["run_id"])
+	case "malformed_run_id":
+		return a.variants("run_id", p.malformed("run_id")...)
+	case "unknown_job":
+		return a.variants("job_id", noSuchID)
+	case "foreign_job":
+		return a.variants("job_id", b["job_id"])
+	case "malformed_job_id":
+		return a.variants("job_id", p.malformed("job_id")...)
+	case "own_job_of_since_unassigned_tenant":
+		return a.variants("job_id", p.ids["returned job"])
 	case "valid_key_user_email_of_other_account":
 		a.path += "?user_email=" + p.b.email
 		return one(a)

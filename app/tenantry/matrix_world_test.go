@@ -91,14 +91,18 @@ func populate(t *testing.T) *population {
 	for _, h := range []holding{p.managed, p.returned} {
 		c.control("POST", "/managed", object{"tenant_id": h.guid, "account_id": h.id})
 	}
-	for name, h := range map[string]holding{"managed": p.managed, "deleted": p.deleted} {
+	for name, h := range map[string]holding{"managed": p.managed, "deleted": p.deleted, "returned": p.returned} {
 		h.synced()
 		h.post(h.path("/domains"), object{"domain": h.newZone()})
 		p.ids[name] = h.get(h.path("/domains")).objects("domains")[0].text("id")
 	}
+	file := filepath.Join(data, "tenantry.db")
+	returned := estate{p.returned, map[string]string{"domain_id": p.ids["returned"], "domain_name": "returned.example"}}
+	p.ran(t, file, p.a.estate, p.b.estate, p.trial.estate, p.spare.estate, p.shrunk.estate, p.lapsed.estate, returned)
+	p.ids["returned job"] = returned.ids["job_id"]
 	c.control("DELETE", "/managed/"+p.returned.guid, nil)
 	p.deleted.expect("DELETE", p.deleted.path(""), nil, 200, "")
-	p.look(t, filepath.Join(data, "tenantry.db"))
+	p.look(t, file)
 	return p
 }
 
