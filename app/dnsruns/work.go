@@ -11,6 +11,7 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/provisioning"
 	"github.com/tenantry/tenantry/ports"
+	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // work takes a claimed job as far as it goes now.
@@ -28,9 +29,11 @@ func (c *claim) work(ctx context.Context) error {
 			return c.handBack(ctx) // cut off: that says nothing of the step
 		}
 		decided, next := c.Timetable.Advance(c.job, o, provisioning.Moment{Now: c.now(), Chance: c.Chance()})
+		failpoint.Hit("dnsruns.before-save")
 		if err := c.save(ctx, decided); err != nil {
 			return err
 		}
+		failpoint.Hit("dnsruns.after-save")
 		step = next
 	}
 	if step == provisioning.None {

@@ -53,13 +53,14 @@ func (s *Service) EnsureSigning(ctx context.Context, owner access.AccountID, dom
 	return s.noticed(ctx, owner, t.GUID, err)
 }
 
-// StartSigning has the platform sign once the DKIM records are visible.
+// StartSigning has the platform sign once the DKIM records are visible, unless
+// it did when EnsureSigning or Signs last asked.
 func (s *Service) StartSigning(ctx context.Context, owner access.AccountID, domainID string) error {
 	t, d, err := s.reachByID(ctx, owner, domainID)
 	if err == nil {
 		err = prepared(t)
 	}
-	if err == nil {
+	if err == nil && !d.DKIM {
 		_, err = s.startSigning(ctx, owner, d)
 	}
 	return err

@@ -8,6 +8,7 @@ import (
 	"github.com/tenantry/tenantry/app/settling"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // Write makes a survey's changes at the provider that holds the zone. What is
@@ -17,7 +18,9 @@ func (s *Service) Write(ctx context.Context, owner access.AccountID, v Survey) e
 		return err
 	}
 	return settling.Call(ctx, func(ctx context.Context) error {
+		failpoint.Hit("domains.before-write")
 		_, err := v.at.Apply(ctx, v.Holder.Access.Zone, v.Plan.Changes)
+		failpoint.Hit("domains.after-write")
 		return err
 	})
 }
