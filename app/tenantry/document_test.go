@@ -121,9 +121,12 @@ func problem(got reply) error {
 	case got.status == http.StatusServiceUnavailable && got.header.Get("Retry-After") == "":
 		return errors.New("503 without Retry-After")
 	}
+	if (got.code() == "dns_conflict") != (got.object["conflicts"] != nil) {
+		return errors.New("dns_conflict without conflicts, or the other way round")
+	}
 	members := slices.Collect(maps.Keys(got.object))
 	if i := slices.IndexFunc(members, func(name string) bool {
-		return !slices.Contains([]string{"type", "title", "status", "detail", "code", "request_id", "errors"}, name)
+		return !slices.Contains([]string{"type", "title", "status", "detail", "code", "request_id", "errors", "conflicts"}, name)
 	}); i >= 0 {
 		return fmt.Errorf("the unknown member %s", members[i])
 	}
