@@ -100,7 +100,7 @@ func planOf(v domains.Survey) dnsPlan {
 		DomainID: v.Domain.ID, DomainName: v.Domain.Name, DNSProvider: providerOf(v), Read: readOf(v.Sight),
 		DesiredRecords: each(p.Desired, desiredOf), ObservedRecords: each(p.Observed, observedOf),
 		Actions: each(p.Items, actionOf), BlockingChanges: each(p.Blocking(), actionOf),
-		SafeToApply: p.SafeToApply(), CheckedAt: p.At.UTC(),
+		SafeToApply: p.SafeToApply(), CheckedAt: p.At.UTC().Truncate(time.Microsecond),
 	}
 }
 

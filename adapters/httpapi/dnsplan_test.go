@@ -5,6 +5,7 @@ package httpapi_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/app/dnsconnections"
@@ -152,5 +153,15 @@ func TestAPlanWithoutThePlatform(t *testing.T) {
 		if got.header.Get("Retry-After") == "" {
 			t.Error("no Retry-After")
 		}
+	}
+}
+
+// Times have microseconds at most, as in every other answer.
+func TestThePlansTimeIsInMicroseconds(t *testing.T) {
+	w, a, path := newPlan(t)
+	w.platform.Advance(123_456_789 * time.Nanosecond)
+	at, _ := w.get(a, path+"/plan")["checked_at"].(string)
+	if !strings.HasSuffix(at, ".123456Z") {
+		t.Errorf("checked at %s", at)
 	}
 }

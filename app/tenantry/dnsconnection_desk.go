@@ -69,8 +69,13 @@ const (
 	fixStored = "; to do so, add the connection anew and remove this one"
 )
 
-// notAdded says why a connection was not added.
+// notAdded says why a connection was not added. What the plugin sees to make no
+// sense is a mistake in the command; nobody was asked.
 func notAdded(provider string, err error) error {
+	var o *outcome.Error
+	if errors.As(err, &o) && o.Kind == outcome.Refused && strings.HasPrefix(o.Cause, outcome.CauseSetting) {
+		return failure{usageError{errors.New(o.Detail)}, fixSettings}
+	}
 	said, fix := failedTest(provider, err)
 	if said == nil {
 		return err

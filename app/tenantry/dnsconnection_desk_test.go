@@ -13,6 +13,7 @@ import (
 	"github.com/tenantry/tenantry/app/dnsconnections"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
 // TestFailedTestsSayWhatToDo: each way in which a provider says no.
@@ -28,10 +29,8 @@ func TestFailedTestsSayWhatToDo(t *testing.T) {
 	}{
 		{"the credential", fmt.Errorf("%w (%w)", fault.CredentialRejected.With("no"), rejected), exitOutside, "not this one", "provider_credential_rejected",
 			fixRefused, fixRefused + fixStored},
-		{"a setting", &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Detail: "api_url: it is a URL"}, exitOutside, "api_url", "invalid_request",
+		{"a setting that the server does not know", sdk.NotServed("zones", "the server does not serve one"), exitOutside, "zones: the server", "invalid_request",
 			fixSettings, fixSettings + fixStored},
-		{"a secret that is none", &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Detail: "key_secret: it is not base64"}, exitOutside, "key_secret", "invalid_request",
-			"a secret in the file of --credential-file", fixSettings + fixStored},
 		{"throttled", &outcome.Error{Kind: outcome.Throttled, Detail: "wait"}, exitOutside, "wait", "provider_unavailable", fixAway, fixAway},
 		{"down", &outcome.Error{Kind: outcome.Down, Detail: "nobody there"}, exitOutside, "nobody there", "provider_unavailable", fixAway, fixAway},
 		{"our own plugin", &outcome.Error{Kind: outcome.Down, Cause: "plugin_missing", Detail: "does not run"}, exitOutside, "does not run", "provider_unavailable",
@@ -51,6 +50,28 @@ func TestFailedTestsSayWhatToDo(t *testing.T) {
 			printError(&printed, &cobra.Command{}, true, err)
 			if got := printed.String(); exitCode(err) != tt.exit || !strings.Contains(got, tt.says) || !strings.Contains(got, `"`+tt.code+`"`) || !strings.Contains(got, of) {
 				t.Errorf("%s: exit code %d\n%s", tt.name, exitCode(err), got)
+			}
+		}
+	}
+}
+
+// TestMistakesThatThePluginSees: to add one is a wrong command; one that is
+// stored fails its test.
+func TestMistakesThatThePluginSees(t *testing.T) {
+	t.Parallel()
+	mistake := sdk.Misconfigured("key_secret", "it is not base64")
+	for err, want := range map[error]struct {
+		exit int
+		says []string
+	}{
+		notAdded("x", mistake):   {exitUsage, []string{`"usage"`, `"key_secret: it is not base64"`, "a secret in the file of --credential-file"}},
+		testFailed("x", mistake): {exitOutside, []string{`"invalid_request"`, "key_secret: it is not base64", fixSettings + fixStored}},
+	} {
+		var printed strings.Builder
+		printError(&printed, &cobra.Command{}, true, err)
+		for _, says := range want.says {
+			if got := printed.String(); exitCode(err) != want.exit || !strings.Contains(got, says) {
+				t.Errorf("exit code %d, want %d %s\n%s", exitCode(err), want.exit, says, got)
 			}
 		}
 	}

@@ -219,7 +219,11 @@ func TestDNSConnectionToARealServer(t *testing.T) {
 	sees(t, made, object{"provider": "powerdns", "name": "", "status": "connected", "zones_visible": 0})
 	operate(t, env, "dns-connection", "test", "--connection", made.text("connection_id"), "-o", "json").json(t)
 	add(env, "http://127.0.0.1:1").refusal(t, exitOutside, "provider_unavailable")
-	private := add(append(env, "TENANTRY_PROVIDERS_POWERDNS_ALLOW_PRIVATE=false"), server.API).refusal(t, exitOutside, "invalid_request")
+	guarded := append(env, "TENANTRY_PROVIDERS_POWERDNS_ALLOW_PRIVATE=false")
+	if clear := add(guarded, server.API).refusal(t, exitUsage, "usage"); !strings.Contains(clear.Message, "http would send the key in clear") {
+		t.Errorf("got %v", clear)
+	}
+	private := add(guarded, strings.Replace(server.API, "http:", "https:", 1)).refusal(t, exitOutside, "invalid_request")
 	if !strings.Contains(private.Fix, "TENANTRY_PROVIDERS_POWERDNS_ALLOW_PRIVATE") {
 		t.Errorf("got %v", private)
 	}
@@ -252,6 +256,9 @@ func TestDNSConnectionMistakes(t *testing.T) {
 		{exitUsage, "add --account ann@example.com --provider rfc2136 --set server=a --set server=5up3rs3cr3t", "twice"},
 		{exitUsage, "add --account ann@example.com --provider rfc2136 --set server=", "no value"},
 		{exitUsage, "add --account ann@example.com --provider rfc2136 --set servers=a", "--set server=…"},
+		{exitUsage, "add --account ann@example.com --provider powerdns --credential-file " + key + " --set api_url=5up3rs3cr3t", "api_url: it is a URL"},
+		{exitUsage, "add --account ann@example.com --provider rfc2136 --credential-file " + secretIn(t, "5up3rs3cr3t!") +
+			" --set server=ns1.example.com --set zones=example.com --set key_name=k", "key_secret: it is missing or is not base64"},
 		{exitRefused, "add --account ann@example.com --provider cloudflare --credential-file missing", "missing"},
 		{exitNotFound, "add --account bob@example.com --provider cloudflare --credential-file " + key, "account list"},
 		{exitNotFound, "list --account bob@example.com", "account list"},

@@ -104,6 +104,10 @@ func (e *Error) Unwrap() error {
 // read of one.
 const CauseTooLarge = "answer_too_large"
 
+// CauseSetting begins the cause of a refusal of a connection whose setting makes
+// no sense, which was seen before anybody was asked.
+const CauseSetting = "setting "
+
 // TooLarge reports whether err is an answer that is too large, for us or for
 // the way from the plugin: asking again brings the same.
 func TooLarge(err error) bool {

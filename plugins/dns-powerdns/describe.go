@@ -29,7 +29,7 @@ func description() sdk.Description {
 			{Name: "api_url", Account: true, Required: true, Help: "where the server's HTTP API is, as https://dns.example.com:8081; /api/v1 is added"},
 			{Name: "api_key", Account: true, Required: true, Secret: true, Help: "key of the HTTP API"},
 			{Name: "server_id", Account: true, Default: serverID, Help: "the server's id in its API"},
-			{Name: "allow_private", Default: "false", Help: "call servers on private addresses too; for test systems"},
+			{Name: "allow_private", Default: "false", Help: "call servers on private addresses too, and by http; for test systems"},
 		},
 	}
 }
@@ -68,6 +68,9 @@ func (h *house) provider(c sdk.Connection) (sdk.DNSProvider, error) {
 	private, err := strconv.ParseBool(cmp.Or(c.Settings["allow_private"], "false"))
 	if err != nil {
 		return nil, sdk.Misconfigured("allow_private", "it is true or false")
+	}
+	if u.Scheme == "http" && !private {
+		return nil, sdk.Misconfigured("api_url", "http would send the key in clear; give an https URL, or have the operator set allow_private for a server in his own network")
 	}
 	p := &provider{key: key, http: h.guarded, locks: h.locks}
 	if private {

@@ -145,6 +145,7 @@ func TestConnectionsThatMakeNoSense(t *testing.T) {
 		"no URL":        func(c sdk.Connection) { c.Settings["api_url"] = "" },
 		"no host":       func(c sdk.Connection) { c.Settings["api_url"] = "dns.example.com" },
 		"another form":  func(c sdk.Connection) { c.Settings["api_url"] = "file:///etc/passwd" },
+		"key in clear":  func(c sdk.Connection) { c.Settings["api_url"] = "http://dns.example.com:8081" },
 		"a password":    func(c sdk.Connection) { c.Settings["api_url"] = "https://a:b@dns.example.com" },
 		"a query":       func(c sdk.Connection) { c.Settings["api_url"] = "https://dns.example.com?x=1" },
 		"no key":        func(c sdk.Connection) { delete(c.Secrets, "api_key") },
@@ -164,7 +165,7 @@ func TestPrivateHostsAreNotCalled(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was called") }))
 	defer server.Close()
 	p, err := newHouse().provider(sdk.Connection{
-		Settings: map[string]string{"api_url": server.URL},
+		Settings: map[string]string{"api_url": strings.Replace(server.URL, "http:", "https:", 1)},
 		Secrets:  map[string]secret.Text{"api_key": secret.New("k")},
 	})
 	if err != nil {

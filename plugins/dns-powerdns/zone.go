@@ -44,7 +44,7 @@ func (p *provider) Check(ctx context.Context) (int, error) {
 		return err
 	})
 	if dns.IsNoZone(err) {
-		err = sdk.Misconfigured("api_url", "there is no PowerDNS API with this server id")
+		err = sdk.NotServed("api_url", "there is no PowerDNS API with this server id")
 	}
 	return zones, err
 }

@@ -23,7 +23,7 @@ var signing = []uint16{
 func (p *provider) Check(ctx context.Context) (int, error) {
 	for _, zone := range p.zones {
 		if _, err := p.Zone(ctx, zone); dns.IsNoZone(err) {
-			return 0, sdk.Misconfigured("zones", "the server does not serve one of them")
+			return 0, sdk.NotServed("zones", "the server does not serve one of them")
 		} else if err != nil {
 			return 0, err
 		}

@@ -18,9 +18,16 @@ import (
 // maxWait bounds what a provider may ask us to wait.
 const maxWait = 10 * time.Minute
 
-// Misconfigured is the refusal of a connection whose setting makes no sense.
+// Misconfigured is the refusal of a connection whose setting makes no sense,
+// before anybody is asked.
 func Misconfigured(setting, detail string) error {
-	return &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: "setting " + setting, Detail: setting + ": " + detail}
+	return &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: outcome.CauseSetting + setting, Detail: setting + ": " + detail}
+}
+
+// NotServed is the refusal of a connection whose setting the provider does not
+// know.
+func NotServed(setting, detail string) error {
+	return &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: "not_served", Detail: setting + ": " + detail}
 }
 
 // CredentialRefused is the refusal of a credential.
