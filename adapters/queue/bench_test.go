@@ -80,7 +80,7 @@ func bare(b *testing.B) {
 	}))
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
 		Logger: slog.New(slog.DiscardHandler), Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 128}}, Workers: workers,
-		FetchCooldown: 20 * time.Millisecond,
+		FetchCooldown: 20 * time.Millisecond, Schema: "tenantry_queue",
 	})
 	if err != nil {
 		b.Fatal(err)
