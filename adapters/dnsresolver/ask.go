@@ -78,8 +78,8 @@ func (rd *reading) interview(ctx context.Context, to netip.AddrPort) report {
 		sets: map[key]set{}, missed: map[key]bool{}, absent: map[string]bool{},
 	}}
 	soa := question{rd.apex, wire.TypeSOA}
-	m, err := rd.wire.ask(ctx, to, soa, asServer)
-	if in.report.state = classify(m, err, rd.apex); in.report.state != dns.ServerOK {
+	m, err := rd.wire.ask(ctx, to, soa, rd.manner())
+	if in.report.state = rd.classify(m, err); in.report.state != dns.ServerOK {
 		return in.report
 	}
 	in.take(ctx, soa, m)
@@ -92,20 +92,20 @@ func (rd *reading) interview(ctx context.Context, to netip.AddrPort) report {
 }
 
 // classify judges a server by its answer for the SOA of the zone's apex.
-func classify(m *wire.Msg, err error, apex string) dns.ServerState {
+func (rd *reading) classify(m *wire.Msg, err error) dns.ServerState {
 	if err != nil {
 		return dns.ServerUnreachable
 	}
 	// A server of the zone above denies what it does not know as its own.
-	owner, found := soaOwner(m, apex)
-	if !authoritative(m) || found && owner != apex {
+	owner, found := soaOwner(m, rd.apex)
+	if !rd.believes(m) || found && owner != rd.apex {
 		return dns.ServerLame
 	}
 	return dns.ServerOK
 }
 
-// authoritative reports whether m is an answer of a server that serves the
-// name: without AA it comes from a cache or is a referral elsewhere.
-func authoritative(m *wire.Msg) bool {
-	return m.Authoritative && (m.Rcode == wire.RcodeSuccess || m.Rcode == wire.RcodeNameError)
+// believes reports whether m is an answer of a server that serves the name:
+// without AA it comes from a cache or is a referral elsewhere.
+func (r *Reader) believes(m *wire.Msg) bool {
+	return (m.Authoritative || r.recursive) && (m.Rcode == wire.RcodeSuccess || m.Rcode == wire.RcodeNameError)
 }

@@ -51,6 +51,7 @@ var (
 	asServer    = manner{tries: 2, insist: true}
 	asParent    = manner{tries: 1}
 	asResolver  = manner{tries: 1, recurse: true}
+	asStandIn   = manner{tries: 2, insist: true, recurse: true}
 	asUnchecked = manner{tries: 1, recurse: true, unchecked: true}
 )
 

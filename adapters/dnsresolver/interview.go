@@ -64,7 +64,7 @@ func (in *interview) alone(ctx context.Context, name string) bool {
 
 // ask puts one question and reports whether the answer says anything.
 func (in *interview) ask(ctx context.Context, q question) bool {
-	m, err := in.wire.ask(ctx, in.to, q, asServer)
+	m, err := in.wire.ask(ctx, in.to, q, in.manner())
 	if err == nil {
 		if owner := in.below(m, q); len(referred(m, owner)) > 0 {
 			return in.delegated(ctx, q, m, owner)
@@ -76,7 +76,7 @@ func (in *interview) ask(ctx context.Context, q question) bool {
 			return true
 		}
 	}
-	if err != nil || !authoritative(m) {
+	if err != nil || !in.believes(m) {
 		in.miss(q, err)
 		return false
 	}

@@ -34,6 +34,9 @@ func capped(hosts []string) []string { return hosts[:min(len(hosts), maxServers)
 // referral asks the zone above to whom it delegates a zone. It says nothing
 // when nobody above can be asked or serves both zones.
 func (r *Reader) referral(ctx context.Context, apex string) referral {
+	if r.recursive {
+		return referral{}
+	}
 	above := parent(apex)
 	servers, known := r.parents.find(above)
 	if !known {

@@ -66,8 +66,8 @@ func (in *interview) wildcard(ctx context.Context, above string, kinds []dns.Typ
 	shown := map[dns.Type][]string{}
 	for _, kind := range kinds {
 		q := question{in.label + "." + above, wire.StringToType[string(kind)]}
-		m, err := in.wire.ask(ctx, in.to, q, asServer)
-		if err != nil || !authoritative(m) {
+		m, err := in.wire.ask(ctx, in.to, q, in.manner())
+		if err != nil || !in.believes(m) {
 			return nil
 		}
 		v, err := look(m, q)

@@ -29,6 +29,9 @@ type Options struct {
 	// find the zone cut and its name servers, nothing else is believed of
 	// them but targets of aliases.
 	Resolvers []string
+	// Recursive asks the resolvers for everything, for machines that reach no
+	// other servers. What they say may be old, so no read is reliable then.
+	Recursive bool
 	// Port is the port of authoritative servers; 53 unless set.
 	Port int
 	// AllowPrivate lets authoritative servers have addresses that are not
@@ -47,6 +50,7 @@ type Options struct {
 type Reader struct {
 	wire         exchanger
 	resolvers    []netip.AddrPort
+	recursive    bool
 	port         uint16
 	allowPrivate bool
 	timeout      time.Duration
@@ -76,6 +80,7 @@ func New(o Options) *Reader {
 			slots: newSlots(),
 		},
 		resolvers:    resolvers(o.Resolvers, log),
+		recursive:    o.Recursive,
 		port:         uint16(cmp.Or(o.Port, 53)),
 		allowPrivate: o.AllowPrivate,
 		timeout:      cmp.Or(o.Timeout, 8*time.Second),
@@ -127,6 +132,9 @@ func (r *Reader) read(ctx context.Context, name string, wanted []dns.Desired) dn
 	if sight.Reason == "" && !whole {
 		sight.Reason = reasonTypeUnknown
 	}
+	if sight.Reason == "" && r.recursive {
+		sight.Reason = dns.ReasonRecursive
+	}
 	if sight.Reason != "" && ctx.Err() != nil {
 		sight.Reason = reasonDeadline
 	}
@@ -141,7 +149,7 @@ func (rd *reading) survey(ctx context.Context, z zone) verdict {
 	reports := map[netip.AddrPort]report{}
 	rd.askAll(ctx, z.servers, reports)
 	v := judge(z, reports)
-	if more := v.unnamed(); len(more) > 0 && ctx.Err() == nil {
+	if more := v.unnamed(); len(more) > 0 && !rd.recursive && ctx.Err() == nil {
 		z = rd.widen(ctx, z, more)
 		rd.known.keep(rd.name, z)
 		rd.askAll(ctx, z.servers, reports)

@@ -32,6 +32,10 @@ func (r *Reader) furnish(ctx context.Context, z zone, own, above referral) (zone
 	if len(above.hosts) == 0 {
 		z.delegation = own.hosts
 	}
+	if r.recursive {
+		z.servers = r.standIns()
+		return z, ""
+	}
 	all := referral{capped(union(above.hosts, own.hosts)), own.glue}
 	if len(all.hosts) == 0 {
 		if ctx.Err() != nil {

@@ -34,7 +34,7 @@ type planProvider struct {
 
 type planRead struct {
 	Reliable            bool    `json:"reliable" doc:"Whether enough of the name servers answered everything, and the same."`
-	Reason              *string `json:"reason" doc:"Why the read is not reliable, as zone_cut_unknown, not_delegated, no_authoritative_answer, single_server_answered, servers_disagree, type_unknown, dnssec_bogus, read_deadline, or provider_unavailable when the account's DNS provider did not answer; of a reliable one what is wrong with the zone all the same, as lame_delegation, server_unreachable, delegation_mismatch, tcp_blocked, ns_address_forbidden, wildcard_ambiguous or multi_provider, or null."`
+	Reason              *string `json:"reason" doc:"Why the read is not reliable, as zone_cut_unknown, not_delegated, no_authoritative_answer, single_server_answered, servers_disagree, type_unknown, dnssec_bogus, read_deadline, recursive_only, or provider_unavailable when the account's DNS provider did not answer; of a reliable one what is wrong with the zone all the same, as lame_delegation, server_unreachable, delegation_mismatch, tcp_blocked, ns_address_forbidden, wildcard_ambiguous or multi_provider, or null."`
 	NameserversAsked    int     `json:"nameservers_asked" doc:"How many name servers were asked."`
 	NameserversAgreeing int     `json:"nameservers_agreeing" doc:"How many of them serve the zone, and alike."`
 }

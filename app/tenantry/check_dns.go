@@ -22,11 +22,11 @@ const wellKnown = "outlook.com"
 // customers' domains do.
 func (e *examination) dns(ctx context.Context) finding {
 	c := e.config
-	if wrong := cmp.Or(e.wrong["dns_resolvers"], e.wrong["dns_port"]); wrong != "" {
-		return broken("correct dns_resolvers (addresses with ports) and dns_port", "%s", wrong)
+	if wrong := cmp.Or(e.wrong["dns_resolvers"], e.wrong["dns_mode"], e.wrong["dns_port"]); wrong != "" {
+		return broken("correct dns_resolvers (addresses with ports), dns_mode and dns_port", "%s", wrong)
 	}
 	reader := dnsresolver.New(dnsresolver.Options{
-		Resolvers: c.DNSResolvers, Port: c.DNSPort, AllowPrivate: c.DNSAllowPrivate, Log: slog.New(slog.DiscardHandler),
+		Resolvers: c.DNSResolvers, Recursive: c.DNSMode == "recursive", Port: c.DNSPort, AllowPrivate: c.DNSAllowPrivate, Log: slog.New(slog.DiscardHandler),
 	})
 	var resolvers []dnsresolver.Resolver
 	var wait sync.WaitGroup
@@ -45,6 +45,8 @@ func (e *examination) dns(ctx context.Context) finding {
 		return broken(fix, "no resolver answers: %s", cmp.Or(strings.Join(silent, ", "), "none is configured"))
 	case sight.Zone == "" && sight.Reason != "":
 		return broken("set dns_resolvers to resolvers that know the public DNS", "the resolvers do not find the zone %s: %s", wellKnown, sight.Reason)
+	case c.DNSMode == "recursive":
+		return doubtful("let this machine reach name servers by UDP and TCP, and set dns_mode to authoritative", "dns_mode is recursive: no read counts as reliable, and no DNS is written")
 	case err != nil || answering(sight) == 0:
 		why := strings.Join(append([]string{cmp.Or(sight.Reason, "read_deadline")}, sight.Warnings...), ", ")
 		return broken(fmt.Sprintf("let this machine reach UDP and TCP port %d of any address; if name servers are in a private network on purpose, set dns_allow_private", c.DNSPort),

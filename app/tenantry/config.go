@@ -39,6 +39,7 @@ type Config struct {
 	DrainDelay time.Duration `koanf:"drain_delay" default:"1s" help:"the part of drain_time in which new requests are still taken while /readyz says 503, so that load balancers notice"`
 
 	DNSResolvers    []string `koanf:"dns_resolvers" group:"DNS" help:"recursive resolvers, addresses with ports; those of the system unless set"`
+	DNSMode         string   `koanf:"dns_mode" default:"authoritative" help:"authoritative asks the name servers of each domain themselves; recursive asks dns_resolvers for everything, where no others can be reached: then no read counts as reliable, and no DNS is written"`
 	DNSPort         int      `koanf:"dns_port" default:"53" help:"port of authoritative servers"`
 	DNSAllowPrivate bool     `koanf:"dns_allow_private" help:"ask authoritative servers on private addresses too; for sandboxes"`
 	DMARCRecord     string   `koanf:"dmarc_record" default:"v=DMARC1; p=none" help:"DMARC record that is planned for a domain without one, as with an address for reports: v=DMARC1; p=none; rua=mailto:dmarc@example.com. One that is there always stays"`

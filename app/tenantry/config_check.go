@@ -68,6 +68,9 @@ func (c Config) problems() []settingError {
 			bad("dns_resolvers", "%q is not host:port", address)
 		}
 	}
+	if c.DNSMode != "authoritative" && c.DNSMode != "recursive" {
+		bad("dns_mode", "%q is neither authoritative nor recursive", c.DNSMode)
+	}
 	if c.DNSPort < 1 || c.DNSPort > 65535 {
 		bad("dns_port", "%d is no port", c.DNSPort)
 	}

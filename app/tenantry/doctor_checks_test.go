@@ -71,6 +71,8 @@ func TestDoctorNamesWhatIsBroken(t *testing.T) {
 		{"dns", "no resolver", []string{"TENANTRY_DNS_RESOLVERS=" + nobody}, isFailed, "no resolver answers: " + nobody, "dns_resolvers"},
 		{"dns", "one of two", []string{"TENANTRY_DNS_RESOLVERS=" + nobody + "," + p.resolver()}, isWarning, "1 of 2 resolvers", "dns_resolvers"},
 		{"dns", "another port", []string{"TENANTRY_DNS_PORT=1"}, isFailed, "on port 1:", "port 1 of any address"},
+		{"dns", "resolvers alone", []string{"TENANTRY_DNS_MODE=recursive"}, isWarning, "dns_mode is recursive", "set dns_mode to authoritative"},
+		{"dns", "no such mode", []string{"TENANTRY_DNS_MODE=both"}, isFailed, "neither authoritative nor recursive", "dns_mode"},
 		{"dns", "private addresses", []string{"TENANTRY_DNS_ALLOW_PRIVATE=false"}, isFailed, "ns_address_forbidden", "dns_allow_private"},
 		{"dns", "nonsense", []string{"TENANTRY_DNS_RESOLVERS=resolver"}, isFailed, "not host:port", "dns_resolvers"},
 		{"redis", "nobody listens", []string{"TENANTRY_REDIS_URL=redis://:" + secret + "@" + nobody + "/0"}, isFailed, "does not answer", "TENANTRY_REDIS_URL"},

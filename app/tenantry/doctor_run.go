@@ -77,7 +77,7 @@ func newExamination(c Config) (*examination, error) {
 	e := &examination{config: c, wrong: map[string]string{}}
 	for _, problem := range c.problems() {
 		switch problem.setting {
-		case "public_url", "redis_url", "dns_resolvers", "dns_port":
+		case "public_url", "redis_url", "dns_resolvers", "dns_mode", "dns_port":
 			e.wrong[problem.setting] = problem.problem
 		default:
 			return nil, problem

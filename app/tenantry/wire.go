@@ -150,7 +150,7 @@ func (s *service) mail(ctx context.Context, c Config, o outside) (ports.MailPlat
 
 func (s *service) useCases(c Config, publicURL string, sealer ports.Sealer, o outside) {
 	reader := dnsresolver.New(dnsresolver.Options{
-		Resolvers: c.DNSResolvers, Port: c.DNSPort, AllowPrivate: c.DNSAllowPrivate, Now: o.now, Log: s.log,
+		Resolvers: c.DNSResolvers, Recursive: c.DNSMode == "recursive", Port: c.DNSPort, AllowPrivate: c.DNSAllowPrivate, Now: o.now, Log: s.log,
 	})
 	pass := &settling.Pass{Platform: s.platform, Domains: s.store, DNS: reader, Now: o.now}
 	s.keys = &keys.Service{Keys: s.store, Prefix: c.KeyPrefix, Random: rand.Reader, Now: o.now}

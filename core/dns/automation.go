@@ -115,10 +115,16 @@ func (h Holder) misplaced(s Sight) string {
 // more than its servers show did not answer. The other reasons are the reader's.
 const ReasonSilent = "provider_unavailable"
 
+// ReasonRecursive is why a sight is not reliable that comes from resolvers,
+// which remember what was there before.
+const ReasonRecursive = "recursive_only"
+
 func (h Holder) unreliable(reason string) string {
 	switch {
 	case reason == ReasonSilent && h.Access.Standing == AnswerTooLarge:
 		return fmt.Sprintf("What %s holds in the zone is too large to be read, so nothing is written there. %s", h.Access.Title, byHand)
+	case reason == ReasonRecursive:
+		return "This service reads the DNS through resolvers alone, whose answers may be old, so it writes nothing. Publish the records of the plan by hand, or have the operator let it ask name servers themselves."
 	case reason == ReasonSilent:
 		return fmt.Sprintf("%s, to which the account has a connection, does not answer, so it is not known what it holds. Try again in some minutes.", h.Access.Title)
 	}

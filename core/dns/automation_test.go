@@ -93,6 +93,7 @@ func TestAutomation(t *testing.T) {
 		{"a zone that is too large", cloudServers, []dns.Access{access("cloudflare", dns.AnswerTooLarge)}, nil, "provider_unavailable", "dns_read_unreliable", true, "Cloudflare holds in the zone is too large"},
 		{"a conflict", cloudServers, []dns.Access{good}, []dns.RRSet{foreign}, "", "dns_conflict", true, "MX at a.test: Mail for the domain goes to another provider"},
 		{"a conflict that may be made up", cloudServers, []dns.Access{good}, []dns.RRSet{foreign}, "servers_disagree", "dns_read_unreliable", true, "servers_disagree"},
+		{"resolvers alone", cloudServers, []dns.Access{good}, nil, "recursive_only", "dns_read_unreliable", true, "through resolvers alone"},
 		{"a silent provider", cloudServers, []dns.Access{access("cloudflare", dns.ProviderSilent)}, nil, "provider_unavailable", "dns_read_unreliable", true, "does not answer"},
 		{"the connection matters before the read", cloudServers, nil, nil, "servers_disagree", "dns_connection_required", false, "Cloudflare"},
 		{"no plugin", []string{"ns01.domaincontrol.com"}, nil, nil, "", "dns_provider_unsupported", false, "domaincontrol.com"},
