@@ -33,7 +33,7 @@ func (row matrixRow) apart() string {
 
 // ran gives each of the owners a run whose job needs a person, so that nobody
 // works on it.
-func (p *population) ran(t *testing.T, file string, all ...estate) {
+func ran(t *testing.T, file string, all ...estate) {
 	t.Helper()
 	store, err := bunstore.Open(t.Context(), "sqlite://"+file, bunstore.Options{})
 	if err != nil {

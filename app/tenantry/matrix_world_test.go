@@ -98,7 +98,7 @@ func populate(t *testing.T) *population {
 	}
 	file := filepath.Join(data, "tenantry.db")
 	returned := estate{p.returned, map[string]string{"domain_id": p.ids["returned"], "domain_name": "returned.example"}}
-	p.ran(t, file, p.a.estate, p.b.estate, p.trial.estate, p.spare.estate, p.shrunk.estate, p.lapsed.estate, returned)
+	ran(t, file, p.a.estate, p.b.estate, p.trial.estate, p.spare.estate, p.shrunk.estate, p.lapsed.estate, returned)
 	p.ids["returned job"] = returned.ids["job_id"]
 	c.control("DELETE", "/managed/"+p.returned.guid, nil)
 	p.deleted.expect("DELETE", p.deleted.path(""), nil, 200, "")

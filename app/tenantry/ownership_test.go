@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,9 +15,10 @@ import (
 // unowned are the operations that name nothing owned, each with the test that
 // is about what they show.
 var unowned = map[string]string{
-	"GET /v1/tenants":             "TestTenantShapes: lists what the account holds",
-	"GET /v1/tenants/connect-url": "TestForeignState: the link is bound to the account",
-	"POST /api-key/rotate":        "TestKeyRotation: rotates the key that the request carries",
+	"GET /v1/tenants":               "TestTenantShapes: lists what the account holds",
+	"GET /v1/dns/provisioning-runs": "TestListsOfRuns: lists what the account holds",
+	"GET /v1/tenants/connect-url":   "TestForeignState: the link is bound to the account",
+	"POST /api-key/rotate":          "TestKeyRotation: rotates the key that the request carries",
 }
 
 // bodies are what operations with a body are sent. They are good, so that only
@@ -31,6 +33,7 @@ var bodies = map[string]any{
 // caller's.
 var notFound = map[string]string{
 	"tenant_id": "tenant_not_found", "domain_name": "domain_not_found", "domain_id": "domain_not_found", "mailbox_id": "mailbox_not_found",
+	"run_id": "provisioning_run_not_found", "job_id": "provisioning_job_not_found",
 }
 
 // estate is a whole account: a tenant with a verified domain and a mailbox.
@@ -73,8 +76,11 @@ func (e estate) strange(other estate, param string) []string {
 // no provider.
 func TestOwnershipTwins(t *testing.T) {
 	t.Parallel()
-	c := alone(t)
+	folder := t.TempDir()
+	_, ready := startDev(t, binary(t, release), folder, nil, "--no-seed")
+	c := ownerAt(t, ready)
 	one, two := c.estate(), c.estate()
+	ran(t, filepath.Join(folder, "tenantry.db"), one, two)
 	d, err := published()
 	if err != nil {
 		t.Fatal(err)
