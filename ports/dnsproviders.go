@@ -6,7 +6,7 @@ import (
 	"context"
 
 	"github.com/tenantry/tenantry/core/dns"
-	"github.com/tenantry/tenantry/core/dnsconnection"
+	"github.com/tenantry/tenantry/core/secret"
 )
 
 // DNSProviders are the DNS providers that there are plugins for.
@@ -15,5 +15,5 @@ type DNSProviders interface {
 	Providers(ctx context.Context) ([]dns.Provider, error)
 	// For is a provider as a credential reaches it. Nothing is called yet; a
 	// provider without a plugin refuses every call as Down.
-	For(provider string, credential dnsconnection.Credential) DNSProvider
+	For(provider string, credential secret.Credential) DNSProvider
 }

@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/tenantry/tenantry/core/dns"
-	"github.com/tenantry/tenantry/core/dnsconnection"
+	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -63,7 +63,7 @@ func (p *DNSProviders) Providers(context.Context) ([]dns.Provider, error) {
 }
 
 // For implements ports.DNSProviders.
-func (p *DNSProviders) For(provider string, credential dnsconnection.Credential) ports.DNSProvider {
+func (p *DNSProviders) For(provider string, credential secret.Credential) ports.DNSProvider {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at, found := p.held[provider+" "+credential.Secrets["token"].Reveal()]

@@ -10,7 +10,6 @@ import (
 	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/app/dnsconnections"
 	"github.com/tenantry/tenantry/core/dns"
-	"github.com/tenantry/tenantry/core/dnsconnection"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/secret"
 )
@@ -116,7 +115,7 @@ func TestReadinessFollowsTheConnection(t *testing.T) {
 	}
 	see("no connection", false, "dns_connection_required")
 	_, err := w.options.Domains.Connections.Add(t.Context(), dnsconnections.New{Account: w.a.account.ID, Provider: "cloudflare",
-		Credential: dnsconnection.Credential{Secrets: map[string]secret.Text{"token": secret.New("one")}}})
+		Credential: secret.Credential{Secrets: map[string]secret.Text{"token": secret.New("one")}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/tenantry/tenantry/app/dnsconnections"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
-	"github.com/tenantry/tenantry/core/dnsconnection"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/provisioning"
@@ -80,7 +79,7 @@ func (w *world) connect(t *testing.T, o owner, zone string) *fake.DNSProvider {
 	at.Put(zone, dns.RRSet{Name: zone, Type: dns.NS, Values: []string{"ns1.fake.test", "ns2.fake.test"}})
 	w.providers.Hold("cloudflare", "one", at)
 	_, err := w.options.Domains.Connections.Add(t.Context(), dnsconnections.New{Account: o.account.ID, Provider: "cloudflare",
-		Credential: dnsconnection.Credential{Secrets: map[string]secret.Text{"token": secret.New("one")}}})
+		Credential: secret.Credential{Secrets: map[string]secret.Text{"token": secret.New("one")}}})
 	if err != nil {
 		t.Fatal(err)
 	}

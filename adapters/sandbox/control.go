@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/tenantry/tenantry/core/access"
-	"github.com/tenantry/tenantry/core/dnsconnection"
+	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -24,7 +24,7 @@ type Services struct {
 	Managed Managed
 	// ConnectDNS connects an account to a DNS provider with what that knows
 	// it by; one that is connected to it already stays as it is.
-	ConnectDNS func(ctx context.Context, owner access.AccountID, provider string, c dnsconnection.Credential) error
+	ConnectDNS func(ctx context.Context, owner access.AccountID, provider string, c secret.Credential) error
 	// KillPlugin sends SIGKILL to a plugin's process, if it runs.
 	KillPlugin func(name string) error
 	// APIURL and AdminURL are where the service listens.

@@ -9,7 +9,6 @@ import (
 	"net/http"
 
 	"github.com/tenantry/tenantry/core/access"
-	"github.com/tenantry/tenantry/core/dnsconnection"
 	"github.com/tenantry/tenantry/core/secret"
 )
 
@@ -49,8 +48,8 @@ func (w *World) dnsProvider(name string) *simulator {
 }
 
 // credential is what a customer of the provider has.
-func (s *simulator) credential() dnsconnection.Credential {
-	out := dnsconnection.Credential{Settings: maps.Clone(s.ready.Settings), Secrets: map[string]secret.Text{}}
+func (s *simulator) credential() secret.Credential {
+	out := secret.Credential{Settings: maps.Clone(s.ready.Settings), Secrets: map[string]secret.Text{}}
 	for name, value := range s.ready.Secrets {
 		out.Secrets[name] = secret.New(value)
 	}

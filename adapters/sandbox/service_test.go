@@ -15,8 +15,8 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/sandbox"
 	"github.com/tenantry/tenantry/core/access"
-	"github.com/tenantry/tenantry/core/dnsconnection"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -57,7 +57,7 @@ func (s *service) services(w *sandbox.World) sandbox.Services {
 	s.login = func() string { return w.Settings()["fake"]["login_url"] }
 	return sandbox.Services{
 		Accounts: s, Keys: keys{service: s}, Consent: s, Managed: s,
-		ConnectDNS: func(_ context.Context, owner access.AccountID, provider string, c dnsconnection.Credential) error {
+		ConnectDNS: func(_ context.Context, owner access.AccountID, provider string, c secret.Credential) error {
 			s.connects = append(s.connects, fmt.Sprint(owner, " ", provider, " ", len(c.Secrets["api_token"].Reveal()) > 0))
 			return nil
 		},

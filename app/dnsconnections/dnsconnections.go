@@ -16,6 +16,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -35,7 +36,7 @@ type New struct {
 	Account    access.AccountID
 	Provider   string
 	Name       string
-	Credential dnsconnection.Credential
+	Credential secret.Credential
 }
 
 // Add tests a credential and stores it with its connection. One that fails the

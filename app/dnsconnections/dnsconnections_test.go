@@ -41,7 +41,7 @@ type world struct {
 
 func (w *world) Providers(context.Context) ([]dns.Provider, error) { return nil, nil }
 
-func (w *world) For(_ string, credential dnsconnection.Credential) ports.DNSProvider {
+func (w *world) For(_ string, credential secret.Credential) ports.DNSProvider {
 	token := credential.Secrets["api_token"].Reveal()
 	w.asked = append(w.asked, token)
 	if p := w.byToken[token]; p != nil {
@@ -78,8 +78,8 @@ func (w *world) provide(token string, zones ...string) *fake.DNSProvider {
 	return p
 }
 
-func credential(token string) dnsconnection.Credential {
-	return dnsconnection.Credential{
+func credential(token string) secret.Credential {
+	return secret.Credential{
 		Settings: map[string]string{"api_url": "https://dns.example.com"}, Secrets: map[string]secret.Text{"api_token": secret.New(token)},
 	}
 }

@@ -12,9 +12,9 @@ import (
 
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
-	"github.com/tenantry/tenantry/core/dnsconnection"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/provisioning"
+	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -90,7 +90,7 @@ type mortalProviders struct {
 	*life
 }
 
-func (p mortalProviders) For(provider string, c dnsconnection.Credential) ports.DNSProvider {
+func (p mortalProviders) For(provider string, c secret.Credential) ports.DNSProvider {
 	return mortalProvider{p.DNSProviders.For(provider, c), p.life}
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/tenantry/tenantry/app/domains"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
-	"github.com/tenantry/tenantry/core/dnsconnection"
 	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -106,7 +106,7 @@ type fencedProviders struct {
 	by *claim
 }
 
-func (f fencedProviders) For(provider string, credential dnsconnection.Credential) ports.DNSProvider {
+func (f fencedProviders) For(provider string, credential secret.Credential) ports.DNSProvider {
 	return fencedProvider{f.DNSProviders.For(provider, credential), f.by}
 }
 

@@ -21,7 +21,6 @@ import (
 	"github.com/tenantry/tenantry/app/settling"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
-	"github.com/tenantry/tenantry/core/dnsconnection"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/provisioning"
 	"github.com/tenantry/tenantry/core/secret"
@@ -110,7 +109,7 @@ func (w *world) connect(t *testing.T, at ports.DNSProvider) {
 	t.Helper()
 	w.providers.Hold("cloudflare", "token", &fake.DNSProvider{})
 	_, err := w.Domains.Connections.Add(t.Context(), dnsconnections.New{Account: w.acc.ID, Provider: "cloudflare",
-		Credential: dnsconnection.Credential{Secrets: map[string]secret.Text{"token": secret.New("token")}}})
+		Credential: secret.Credential{Secrets: map[string]secret.Text{"token": secret.New("token")}}})
 	must(t, err)
 	w.providers.Hold("cloudflare", "token", at)
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/app/dnsconnections"
 	"github.com/tenantry/tenantry/core/dns"
-	"github.com/tenantry/tenantry/core/dnsconnection"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -39,7 +38,7 @@ func (h *house) connect(t *testing.T, provider, token string, at ports.DNSProvid
 	t.Helper()
 	h.providers.Hold(provider, token, &fake.DNSProvider{})
 	_, err := h.Connections.Add(t.Context(), dnsconnections.New{Account: h.acc.ID, Provider: provider,
-		Credential: dnsconnection.Credential{Secrets: map[string]secret.Text{"token": secret.New(token)}}})
+		Credential: secret.Credential{Secrets: map[string]secret.Text{"token": secret.New(token)}}})
 	must(t, err)
 	h.providers.Hold(provider, token, at)
 }

@@ -9,12 +9,13 @@ import (
 	"github.com/tenantry/tenantry/app/dnsconnections"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dnsconnection"
+	"github.com/tenantry/tenantry/core/secret"
 )
 
 // connectDNS connects an account of the sandbox to a simulated DNS provider, as
 // an operator does. An account that is connected stays so: the sandbox connects
 // its own at each start.
-func (s *service) connectDNS(ctx context.Context, owner access.AccountID, provider string, all dnsconnection.Credential) error {
+func (s *service) connectDNS(ctx context.Context, owner access.AccountID, provider string, all secret.Credential) error {
 	there, err := s.connections.List(ctx, owner)
 	if err != nil || slices.ContainsFunc(there, func(c dnsconnection.Connection) bool { return c.Provider == provider }) {
 		return err
@@ -23,7 +24,7 @@ func (s *service) connectDNS(ctx context.Context, owner access.AccountID, provid
 	if err != nil {
 		return err
 	}
-	theirs := dnsconnection.Credential{Settings: map[string]string{}, Secrets: all.Secrets}
+	theirs := secret.Credential{Settings: map[string]string{}, Secrets: all.Secrets}
 	for _, field := range about.FieldsOf(true) {
 		if value := all.Settings[field.Name]; value != "" {
 			theirs.Settings[field.Name] = value

@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tenantry/tenantry/core/dnsconnection"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/wire"
 )
@@ -26,8 +25,8 @@ type accountForm struct{ wire.Description }
 // accountSecrets are the secret part of a credential.
 type accountSecrets map[string]secret.Text
 
-func (s accountSecrets) with(settings map[string]string) dnsconnection.Credential {
-	return dnsconnection.Credential{Settings: settings, Secrets: s}
+func (s accountSecrets) with(settings map[string]string) secret.Credential {
+	return secret.Credential{Settings: settings, Secrets: s}
 }
 
 // settings reads the --set flags.

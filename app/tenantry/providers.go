@@ -14,7 +14,6 @@ import (
 	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/adapters/telemetry"
 	"github.com/tenantry/tenantry/core/dns"
-	"github.com/tenantry/tenantry/core/dnsconnection"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/wire"
 	"github.com/tenantry/tenantry/ports"
@@ -131,7 +130,7 @@ func (p *providers) meet(ctx context.Context, name string) {
 
 // For implements ports.DNSProviders: the plugin's process, the circuit of the
 // credential, the measurement of each call.
-func (p *providers) For(provider string, credential dnsconnection.Credential) ports.DNSProvider {
+func (p *providers) For(provider string, credential secret.Credential) ports.DNSProvider {
 	account := wire.Connection{Settings: credential.Settings, Secrets: credential.Secrets}
 	plugin := p.plugin(provider, account)
 	route, ok := p.routes[provider]

@@ -15,7 +15,6 @@ import (
 	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/adapters/secrets"
 	"github.com/tenantry/tenantry/core/dns"
-	"github.com/tenantry/tenantry/core/dnsconnection"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/ratelimit"
 	"github.com/tenantry/tenantry/core/secret"
@@ -38,8 +37,8 @@ func catalogued(t *testing.T, dir string, prints ports.Fingerprinter, counters p
 	return p
 }
 
-func token(text string) dnsconnection.Credential {
-	return dnsconnection.Credential{Secrets: map[string]secret.Text{"api_token": secret.New(text)}}
+func token(text string) secret.Credential {
+	return secret.Credential{Secrets: map[string]secret.Text{"api_token": secret.New(text)}}
 }
 
 func counting(t *testing.T) (ports.Fingerprinter, ports.Limiter) {
@@ -98,7 +97,7 @@ func TestDNSProviderAsAnAccountReachesIt(t *testing.T) {
 	if _, err := reached.Zone(t.Context(), "b.test"); !dns.IsNoZone(err) {
 		t.Errorf("another's zone: %v", err)
 	}
-	if _, err := p.For("cloudflare", dnsconnection.Credential{}).Check(t.Context()); outcome.Of(err) != outcome.Refused {
+	if _, err := p.For("cloudflare", secret.Credential{}).Check(t.Context()); outcome.Of(err) != outcome.Refused {
 		t.Errorf("without a token: %v", err)
 	}
 	circuits := p.routes["cloudflare"].circuits.Circuits()

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/core/access"
-	"github.com/tenantry/tenantry/core/secret"
 )
 
 // Status is how a connection's last test ended.
@@ -32,11 +31,4 @@ type Connection struct {
 	ZonesVisible int
 	TestedAt     time.Time
 	CreatedAt    time.Time
-}
-
-// Credential is what an account gave: the fields of the provider's description
-// that are the account's. It is stored sealed as a whole, settings too.
-type Credential struct {
-	Settings map[string]string
-	Secrets  map[string]secret.Text
 }

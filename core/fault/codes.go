@@ -22,6 +22,10 @@ var (
 	InvalidKey            = Code{"invalid_idempotency_key", Invalid, "Invalid Idempotency-Key", "An Idempotency-Key is one header of 1 to 255 visible ASCII characters."}
 	ConnectLinkInvalid    = Code{"connect_link_invalid", Invalid, "Link not valid", "The connect link is forged, expired, already used or was opened in another browser. Ask for a new one with GET /v1/tenants/connect-url."}
 	CredentialRejected    = Code{"provider_credential_rejected", Invalid, "Credential rejected", "The provider does not take the credential. Make a new one there, with the permissions that it needs, and give that one."}
+	UnknownProvider       = Code{"unknown_provider", Invalid, "Unknown provider", "There is no sending platform of this name. `provider` is one of instantly, plusvibe, smartlead, salesblink and those that the operator added."}
+	PlusVibeWorkspace     = Code{"plusvibe_workspace_required", Invalid, "Workspace required", "The credential reaches several workspaces, or not the one asked for. `workspaces` lists them: send the request again with `workspace_id` and a new Idempotency-Key."}
+	SalesBlinkWorkspace   = Code{"salesblink_workspace_required", Invalid, "Workspace required", "The credential reaches several workspaces, or not the one asked for. `workspaces` lists them: send the request again with `workspace_id` and a new Idempotency-Key."}
+	EmailBisonWorkspace   = Code{"emailbison_workspace_required", Invalid, "Workspace required", "The token acts in whichever of its workspaces is selected at the platform, so it cannot be kept to one. Make a token of the type api-user in the workspace that is to be used, and give that one."}
 
 	InvalidAuthHeader = Code{"invalid_auth_header", Unauthenticated, "Authorization header missing or malformed", "Send exactly one header `Authorization: Bearer <API_KEY>`."}
 	MissingAPIKey     = Code{"missing_api_key", Unauthenticated, "API key missing", "The Authorization header says Bearer and nothing after it."}
@@ -44,6 +48,8 @@ var (
 	MailboxNotFound       = Code{"mailbox_not_found", NotFound, "Mailbox not found", "The tenant holds no mailbox with this id. GET /v1/tenants/{tenant_id}/mailboxes lists them; what vanished at the mail platform is removed by the next sync."}
 	RunNotFound           = Code{"provisioning_run_not_found", NotFound, "Provisioning run not found", "The account has no provisioning run with this id. GET /v1/dns/provisioning-runs lists its runs; those of a deleted tenant are gone."}
 	JobNotFound           = Code{"provisioning_job_not_found", NotFound, "Provisioning job not found", "The account has no provisioning job with this id. A run shows the jobs that it consists of; those of a deleted tenant are gone."}
+	IntegrationNotFound   = Code{"integration_not_found", NotFound, "Integration not found", "The account has no integration with this id. GET /v1/integrations lists its integrations."}
+	SessionNotFound       = Code{"oauth_session_not_found", NotFound, "OAuth session not found", "This mailbox has no OAuth session with this id at this integration. Begin a new one with a new Idempotency-Key."}
 
 	WrongMethod  = Code{"method_not_allowed", MethodNotAllowed, "Method not allowed", "The path exists, but not with this method; `Allow` lists the ones it has."}
 	WrongAccept  = Code{"not_acceptable", NotAcceptable, "Not acceptable", "Answers are JSON. Send `Accept: application/json` or leave the header out."}
@@ -63,6 +69,9 @@ var (
 	DNSConflict         = Code{"dns_conflict", Conflict, "DNS conflict", "A record that is there stands against what the mail platform needs, and is not overwritten. `conflicts` names each; settle them, then provision again."}
 	JobActive           = Code{"domain_provisioning_already_active", Conflict, "Provisioning already active", "The domain has a provisioning job that has not ended. GET /v1/dns/provisioning-runs?active_only=true shows its run; a job that waits or needs an action is retried, not begun anew."}
 	JobNotRetryable     = Code{"provisioning_job_not_retryable", Conflict, "Job not retryable", "Only a job that is waiting or action_required can be retried. A queued or running one is under way; after a completed or failed one provision the domain again."}
+	CapabilityMissing   = Code{"capability_not_supported", Conflict, "Not supported by this integration", "The sending platform, this credential or the operator's settings do not allow it. `capabilities` of the integration tells what it can do."}
+	SessionActive       = Code{"oauth_session_pending", Conflict, "OAuth session pending", "A session of this mailbox is pending at this integration. Finish the sign-in, or begin a new session when it has expired."}
+	ConnectedElsewhere  = Code{"mailbox_already_connected_elsewhere", Conflict, "Mailbox connected elsewhere", "The mailbox is connected, or about to be, through another integration. Disconnect it there first; after a disconnect without an answer refresh that integration."}
 
 	RateLimitExceeded = Code{"rate_limit_exceeded", RateLimited, "Rate limit exceeded", "The account asked for more than it may. `X-RateLimit-Bucket` names the limit; wait `Retry-After` seconds, then send the request again, a write with the same Idempotency-Key. With `provider_concurrency` 4 operations of the account are at work at providers: send the next when one of them has its answer."}
 
@@ -79,15 +88,17 @@ func All() []Code {
 		InvalidRequest, InvalidDomain, BuiltinDomain, DomainLimitReached, DomainNotVerified, VerificationFailed,
 		DKIMNotReady, InvalidMailboxEmail, DuplicateMailboxEmail, WeakPassword, MailboxLimitReached,
 		InvalidSendLimit, NoUpdates, KeyRequired, InvalidKey, ConnectLinkInvalid, CredentialRejected,
+		UnknownProvider, PlusVibeWorkspace, SalesBlinkWorkspace, EmailBisonWorkspace,
 		InvalidAuthHeader, MissingAPIKey, InvalidAPIKey,
 		NoAPIPlan, TenantLimitReached, DNSAutomationNotInPlan,
 		AccessDenied, ConsentDeclined, NotAdministrator,
 		AccountNotFound, KeyNotFound, DNSConnectionNotFound, RouteNotFound, TenantNotFound, DomainNotFound, MailboxNotFound,
-		RunNotFound, JobNotFound,
+		RunNotFound, JobNotFound, IntegrationNotFound, SessionNotFound,
 		WrongMethod, WrongAccept, BodyTooLarge, WrongMedia,
 		AccountClosed, KeyRevoked, DomainUnavailable, ExchangeNotReady, SMTPAuthNotEnabled,
 		KeyInProgress, KeyConflict, TenantHeld,
 		ProviderUnsupported, ConnectionRequired, DNSConflict, JobActive, JobNotRetryable,
+		CapabilityMissing, SessionActive, ConnectedElsewhere,
 		RateLimitExceeded,
 		InternalError, ProviderError, ProviderUnavailable, ServiceUnavailable, ProviderTimeout,
 	}

@@ -23,6 +23,8 @@ type (
 	SignIn = ports.SignIn
 	// DNSProvider is a DNS provider as one connection reaches it.
 	DNSProvider = ports.DNSProvider
+	// SendingPlatform is a sending platform as one credential reaches it.
+	SendingPlatform = ports.SendingPlatform
 	// Secret is a string that cannot be printed by accident.
 	Secret = secret.Text
 	// Connection carries an operator's or account's settings and secrets
@@ -46,6 +48,9 @@ type Plugin struct {
 	Mail func(Connection) (MailPlatform, error)
 	// DNS makes the DNS provider for one call; the rules are those of Mail.
 	DNS func(Connection) (DNSProvider, error)
+	// Sending makes the sending platform for one call; the rules are those
+	// of Mail.
+	Sending func(Connection) (SendingPlatform, error)
 	// Simulator makes the loopback stand-in of the provider's API, or is
 	// nil where the provider can be run locally. See package simulate.
 	Simulator func(simulate.Options) (http.Handler, simulate.Ready, error)

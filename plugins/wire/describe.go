@@ -6,6 +6,7 @@ package wire
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/tenantry/tenantry/core/secret"
@@ -28,10 +29,26 @@ type Description struct {
 	Version      string
 	Title        string // for people, as in "Microsoft 365"
 	Capabilities []string
-	Fields       []Field
-	NameServers  []string // DNS: patterns of the name servers it recognises
-	Budgets      []Budget
+	// Needs are the fields that a capability needs: of an account's credential
+	// those that were given, of the operator's settings those that are neither
+	// empty nor "false". A capability without needs is there for everybody.
+	Needs       map[string][]string
+	Fields      []Field
+	NameServers []string // DNS: patterns of the name servers it recognises
+	Budgets     []Budget
+	// FaultDomain says what fails together: the provider as a whole when it
+	// is empty, FaultCredential where each credential has a server of its own.
+	FaultDomain string
 }
+
+// FaultCredential is the fault domain of a provider that is another server for
+// each credential.
+const FaultCredential = "credential"
+
+// AuthHosts is the operator's setting of a sending platform that names the
+// hosts, separated by commas, to which its authorization URLs may lead. Its
+// default in the description is what the provider declares.
+const AuthHosts = "auth_hosts"
 
 // Field is a setting or credential field. The host reads the setting `login_url`
 // of provider microsoft365 from TENANTRY_PROVIDERS_MICROSOFT365_LOGIN_URL and
@@ -58,10 +75,17 @@ type Budget struct {
 	// "records", "apply") counts, where that is not 1: the requests that it
 	// makes as a rule.
 	Costs map[string]int
+	// Only are the operations that count; all when it is empty.
+	Only []string
 }
 
 // Cost is what one call of an operation counts.
-func (b Budget) Cost(operation string) int { return max(b.Costs[operation], 1) }
+func (b Budget) Cost(operation string) int {
+	if len(b.Only) > 0 && !slices.Contains(b.Only, operation) {
+		return 0
+	}
+	return max(b.Costs[operation], 1)
+}
 
 // Connection carries settings and secrets with each call. They live no longer
 // than the call.

@@ -24,6 +24,7 @@ type Served struct {
 	Describe Description
 	Mail     func(Connection) (ports.MailPlatform, error)
 	DNS      func(Connection) (ports.DNSProvider, error)
+	Sending  func(Connection) (ports.SendingPlatform, error)
 	Log      *slog.Logger
 }
 
