@@ -53,7 +53,7 @@ func serveHost(p Plugin) int {
 		end()
 		os.Exit(exitDone)
 	}()
-	wire.Serve(wire.Served{Describe: p.Describe, Mail: p.Mail, DNS: p.DNS, Log: log})
+	wire.Serve(wire.Served{Describe: p.Describe, Mail: p.Mail, DNS: p.DNS, Sending: p.Sending, Log: log})
 	end()
 	return exitDone
 }

@@ -35,6 +35,18 @@ func CredentialRefused(cause string) error {
 	return &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied, Cause: cause, Detail: "the provider does not take the credential, or it does not allow this"}
 }
 
+// NotSupported is the refusal of what this provider cannot do, or not with this
+// credential.
+func NotSupported(capability string) error {
+	return &outcome.Error{Kind: outcome.Refused, Code: fault.CapabilityMissing, Cause: "no " + capability, Detail: "the provider cannot do this, or not with this credential"}
+}
+
+// PlanInactive is the refusal of a credential that is right, by a provider that
+// wants to be paid first.
+func PlanInactive() error {
+	return &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied, Cause: "plan_inactive", Detail: "the account at the provider has no active plan"}
+}
+
 // RefusedBy is a refusal that has no published code: the request changed
 // nothing, and the same one again would not either.
 func RefusedBy(cause string) error {

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package integration_test
+
+import (
+	"testing"
+
+	"github.com/tenantry/tenantry/core/integration"
+)
+
+func TestAuthURL(t *testing.T) {
+	hosts := []string{"login.microsoftonline.com", "127.0.0.1:8443", "proxy.example:8443"}
+	for raw, want := range map[string]bool{
+		"https://login.microsoftonline.com/common/oauth2/v2.0/authorize?state=x": true,
+		"https://proxy.example:8443/a":                                           true,
+		"http://127.0.0.1:8443/authorize":                                        true,
+		"http://login.microsoftonline.com/":                                      false,
+		"https://login.microsoftonline.com.evil/":                                false,
+		"https://evil/login.microsoftonline.com":                                 false,
+		"https://a@login.microsoftonline.com/":                                   false,
+		"https://login.microsoftonline.com:8443/":                                false,
+		"https://proxy.example/":                                                 false,
+		"javascript:alert(1)":                                                    false,
+		"https:login.microsoftonline.com":                                        false,
+		"//login.microsoftonline.com/":                                           false,
+		"https://login.microsoftonline.com\\@evil/":                              false,
+		"http://127.0.0.2:8443/":                                                 false,
+		"":                                                                       false,
+		"ftp://login.microsoftonline.com/":                                       false,
+		"https://LOGIN.microsoftonline.com/":                                     false,
+		"https://login.microsoftonline.com%2eevil/x":                             false,
+	} {
+		if got := integration.AuthURL(raw, hosts); got != want {
+			t.Errorf("%q: %v", raw, got)
+		}
+	}
+}
