@@ -85,7 +85,7 @@ func (x Outcome_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Outcome_Kind.Descriptor instead.
 func (Outcome_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{5, 0}
+	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{6, 0}
 }
 
 type DescribeRequest struct {
@@ -125,15 +125,18 @@ func (*DescribeRequest) Descriptor() ([]byte, []int) {
 }
 
 type Description struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
-	Version       string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
-	Title         string                 `protobuf:"bytes,4,opt,name=title,proto3" json:"title,omitempty"`
-	Capabilities  []string               `protobuf:"bytes,5,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
-	Fields        []*Field               `protobuf:"bytes,6,rep,name=fields,proto3" json:"fields,omitempty"`
-	NameServers   []string               `protobuf:"bytes,7,rep,name=name_servers,json=nameServers,proto3" json:"name_servers,omitempty"`
-	Budgets       []*Budget              `protobuf:"bytes,8,rep,name=budgets,proto3" json:"budgets,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Name         string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Kind         string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	Version      string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	Title        string                 `protobuf:"bytes,4,opt,name=title,proto3" json:"title,omitempty"`
+	Capabilities []string               `protobuf:"bytes,5,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
+	Fields       []*Field               `protobuf:"bytes,6,rep,name=fields,proto3" json:"fields,omitempty"`
+	NameServers  []string               `protobuf:"bytes,7,rep,name=name_servers,json=nameServers,proto3" json:"name_servers,omitempty"`
+	Budgets      []*Budget              `protobuf:"bytes,8,rep,name=budgets,proto3" json:"budgets,omitempty"`
+	// The fields that a capability needs; one without needs is for everybody.
+	Needs         map[string]*FieldNames `protobuf:"bytes,9,rep,name=needs,proto3" json:"needs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	FaultDomain   string                 `protobuf:"bytes,10,opt,name=fault_domain,json=faultDomain,proto3" json:"fault_domain,omitempty"` // empty: the provider as a whole, or "credential"
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -224,6 +227,64 @@ func (x *Description) GetBudgets() []*Budget {
 	return nil
 }
 
+func (x *Description) GetNeeds() map[string]*FieldNames {
+	if x != nil {
+		return x.Needs
+	}
+	return nil
+}
+
+func (x *Description) GetFaultDomain() string {
+	if x != nil {
+		return x.FaultDomain
+	}
+	return ""
+}
+
+type FieldNames struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Names         []string               `protobuf:"bytes,1,rep,name=names,proto3" json:"names,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FieldNames) Reset() {
+	*x = FieldNames{}
+	mi := &file_plugins_proto_plugin_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FieldNames) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FieldNames) ProtoMessage() {}
+
+func (x *FieldNames) ProtoReflect() protoreflect.Message {
+	mi := &file_plugins_proto_plugin_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FieldNames.ProtoReflect.Descriptor instead.
+func (*FieldNames) Descriptor() ([]byte, []int) {
+	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *FieldNames) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
 type Field struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Name     string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -239,7 +300,7 @@ type Field struct {
 
 func (x *Field) Reset() {
 	*x = Field{}
-	mi := &file_plugins_proto_plugin_proto_msgTypes[2]
+	mi := &file_plugins_proto_plugin_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -251,7 +312,7 @@ func (x *Field) String() string {
 func (*Field) ProtoMessage() {}
 
 func (x *Field) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_plugin_proto_msgTypes[2]
+	mi := &file_plugins_proto_plugin_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -264,7 +325,7 @@ func (x *Field) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Field.ProtoReflect.Descriptor instead.
 func (*Field) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{2}
+	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Field) GetName() string {
@@ -315,14 +376,16 @@ type Budget struct {
 	Limit  int64                  `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
 	Window *durationpb.Duration   `protobuf:"bytes,3,opt,name=window,proto3" json:"window,omitempty"`
 	// What a call of an operation counts, where that is not 1.
-	Costs         map[string]int64 `protobuf:"bytes,4,rep,name=costs,proto3" json:"costs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Costs map[string]int64 `protobuf:"bytes,4,rep,name=costs,proto3" json:"costs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// The operations that count; all when there are none.
+	Only          []string `protobuf:"bytes,5,rep,name=only,proto3" json:"only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_plugins_proto_plugin_proto_msgTypes[3]
+	mi := &file_plugins_proto_plugin_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -334,7 +397,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_plugin_proto_msgTypes[3]
+	mi := &file_plugins_proto_plugin_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -347,7 +410,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{3}
+	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Budget) GetKey() string {
@@ -378,6 +441,13 @@ func (x *Budget) GetCosts() map[string]int64 {
 	return nil
 }
 
+func (x *Budget) GetOnly() []string {
+	if x != nil {
+		return x.Only
+	}
+	return nil
+}
+
 // Connection goes with every call and is forgotten after it.
 type Connection struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -389,7 +459,7 @@ type Connection struct {
 
 func (x *Connection) Reset() {
 	*x = Connection{}
-	mi := &file_plugins_proto_plugin_proto_msgTypes[4]
+	mi := &file_plugins_proto_plugin_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -401,7 +471,7 @@ func (x *Connection) String() string {
 func (*Connection) ProtoMessage() {}
 
 func (x *Connection) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_plugin_proto_msgTypes[4]
+	mi := &file_plugins_proto_plugin_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -414,7 +484,7 @@ func (x *Connection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Connection.ProtoReflect.Descriptor instead.
 func (*Connection) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{4}
+	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Connection) GetSettings() map[string]string {
@@ -446,7 +516,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_plugins_proto_plugin_proto_msgTypes[5]
+	mi := &file_plugins_proto_plugin_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -458,7 +528,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_plugin_proto_msgTypes[5]
+	mi := &file_plugins_proto_plugin_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -471,7 +541,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{5}
+	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Outcome) GetKind() Outcome_Kind {
@@ -514,7 +584,7 @@ var File_plugins_proto_plugin_proto protoreflect.FileDescriptor
 const file_plugins_proto_plugin_proto_rawDesc = "" +
 	"\n" +
 	"\x1aplugins/proto/plugin.proto\x12\x12tenantry.plugin.v1\x1a\x1egoogle/protobuf/duration.proto\"\x11\n" +
-	"\x0fDescribeRequest\"\x95\x02\n" +
+	"\x0fDescribeRequest\"\xd4\x03\n" +
 	"\vDescription\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x18\n" +
@@ -523,19 +593,30 @@ const file_plugins_proto_plugin_proto_rawDesc = "" +
 	"\fcapabilities\x18\x05 \x03(\tR\fcapabilities\x121\n" +
 	"\x06fields\x18\x06 \x03(\v2\x19.tenantry.plugin.v1.FieldR\x06fields\x12!\n" +
 	"\fname_servers\x18\a \x03(\tR\vnameServers\x124\n" +
-	"\abudgets\x18\b \x03(\v2\x1a.tenantry.plugin.v1.BudgetR\abudgets\"\x97\x01\n" +
+	"\abudgets\x18\b \x03(\v2\x1a.tenantry.plugin.v1.BudgetR\abudgets\x12@\n" +
+	"\x05needs\x18\t \x03(\v2*.tenantry.plugin.v1.Description.NeedsEntryR\x05needs\x12!\n" +
+	"\ffault_domain\x18\n" +
+	" \x01(\tR\vfaultDomain\x1aX\n" +
+	"\n" +
+	"NeedsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x124\n" +
+	"\x05value\x18\x02 \x01(\v2\x1e.tenantry.plugin.v1.FieldNamesR\x05value:\x028\x01\"\"\n" +
+	"\n" +
+	"FieldNames\x12\x14\n" +
+	"\x05names\x18\x01 \x03(\tR\x05names\"\x97\x01\n" +
 	"\x05Field\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06secret\x18\x02 \x01(\bR\x06secret\x12\x1a\n" +
 	"\brequired\x18\x03 \x01(\bR\brequired\x12\x18\n" +
 	"\adefault\x18\x04 \x01(\tR\adefault\x12\x12\n" +
 	"\x04help\x18\x05 \x01(\tR\x04help\x12\x18\n" +
-	"\aaccount\x18\x06 \x01(\bR\aaccount\"\xda\x01\n" +
+	"\aaccount\x18\x06 \x01(\bR\aaccount\"\xee\x01\n" +
 	"\x06Budget\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\x03R\x05limit\x121\n" +
 	"\x06window\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06window\x12;\n" +
-	"\x05costs\x18\x04 \x03(\v2%.tenantry.plugin.v1.Budget.CostsEntryR\x05costs\x1a8\n" +
+	"\x05costs\x18\x04 \x03(\v2%.tenantry.plugin.v1.Budget.CostsEntryR\x05costs\x12\x12\n" +
+	"\x04only\x18\x05 \x03(\tR\x04only\x1a8\n" +
 	"\n" +
 	"CostsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -581,36 +662,40 @@ func file_plugins_proto_plugin_proto_rawDescGZIP() []byte {
 }
 
 var file_plugins_proto_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_plugins_proto_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_plugins_proto_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_plugins_proto_plugin_proto_goTypes = []any{
 	(Outcome_Kind)(0),           // 0: tenantry.plugin.v1.Outcome.Kind
 	(*DescribeRequest)(nil),     // 1: tenantry.plugin.v1.DescribeRequest
 	(*Description)(nil),         // 2: tenantry.plugin.v1.Description
-	(*Field)(nil),               // 3: tenantry.plugin.v1.Field
-	(*Budget)(nil),              // 4: tenantry.plugin.v1.Budget
-	(*Connection)(nil),          // 5: tenantry.plugin.v1.Connection
-	(*Outcome)(nil),             // 6: tenantry.plugin.v1.Outcome
-	nil,                         // 7: tenantry.plugin.v1.Budget.CostsEntry
-	nil,                         // 8: tenantry.plugin.v1.Connection.SettingsEntry
-	nil,                         // 9: tenantry.plugin.v1.Connection.SecretsEntry
-	(*durationpb.Duration)(nil), // 10: google.protobuf.Duration
+	(*FieldNames)(nil),          // 3: tenantry.plugin.v1.FieldNames
+	(*Field)(nil),               // 4: tenantry.plugin.v1.Field
+	(*Budget)(nil),              // 5: tenantry.plugin.v1.Budget
+	(*Connection)(nil),          // 6: tenantry.plugin.v1.Connection
+	(*Outcome)(nil),             // 7: tenantry.plugin.v1.Outcome
+	nil,                         // 8: tenantry.plugin.v1.Description.NeedsEntry
+	nil,                         // 9: tenantry.plugin.v1.Budget.CostsEntry
+	nil,                         // 10: tenantry.plugin.v1.Connection.SettingsEntry
+	nil,                         // 11: tenantry.plugin.v1.Connection.SecretsEntry
+	(*durationpb.Duration)(nil), // 12: google.protobuf.Duration
 }
 var file_plugins_proto_plugin_proto_depIdxs = []int32{
-	3,  // 0: tenantry.plugin.v1.Description.fields:type_name -> tenantry.plugin.v1.Field
-	4,  // 1: tenantry.plugin.v1.Description.budgets:type_name -> tenantry.plugin.v1.Budget
-	10, // 2: tenantry.plugin.v1.Budget.window:type_name -> google.protobuf.Duration
-	7,  // 3: tenantry.plugin.v1.Budget.costs:type_name -> tenantry.plugin.v1.Budget.CostsEntry
-	8,  // 4: tenantry.plugin.v1.Connection.settings:type_name -> tenantry.plugin.v1.Connection.SettingsEntry
-	9,  // 5: tenantry.plugin.v1.Connection.secrets:type_name -> tenantry.plugin.v1.Connection.SecretsEntry
-	0,  // 6: tenantry.plugin.v1.Outcome.kind:type_name -> tenantry.plugin.v1.Outcome.Kind
-	10, // 7: tenantry.plugin.v1.Outcome.retry_after:type_name -> google.protobuf.Duration
-	1,  // 8: tenantry.plugin.v1.Plugin.Describe:input_type -> tenantry.plugin.v1.DescribeRequest
-	2,  // 9: tenantry.plugin.v1.Plugin.Describe:output_type -> tenantry.plugin.v1.Description
-	9,  // [9:10] is the sub-list for method output_type
-	8,  // [8:9] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	4,  // 0: tenantry.plugin.v1.Description.fields:type_name -> tenantry.plugin.v1.Field
+	5,  // 1: tenantry.plugin.v1.Description.budgets:type_name -> tenantry.plugin.v1.Budget
+	8,  // 2: tenantry.plugin.v1.Description.needs:type_name -> tenantry.plugin.v1.Description.NeedsEntry
+	12, // 3: tenantry.plugin.v1.Budget.window:type_name -> google.protobuf.Duration
+	9,  // 4: tenantry.plugin.v1.Budget.costs:type_name -> tenantry.plugin.v1.Budget.CostsEntry
+	10, // 5: tenantry.plugin.v1.Connection.settings:type_name -> tenantry.plugin.v1.Connection.SettingsEntry
+	11, // 6: tenantry.plugin.v1.Connection.secrets:type_name -> tenantry.plugin.v1.Connection.SecretsEntry
+	0,  // 7: tenantry.plugin.v1.Outcome.kind:type_name -> tenantry.plugin.v1.Outcome.Kind
+	12, // 8: tenantry.plugin.v1.Outcome.retry_after:type_name -> google.protobuf.Duration
+	3,  // 9: tenantry.plugin.v1.Description.NeedsEntry.value:type_name -> tenantry.plugin.v1.FieldNames
+	1,  // 10: tenantry.plugin.v1.Plugin.Describe:input_type -> tenantry.plugin.v1.DescribeRequest
+	2,  // 11: tenantry.plugin.v1.Plugin.Describe:output_type -> tenantry.plugin.v1.Description
+	11, // [11:12] is the sub-list for method output_type
+	10, // [10:11] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_plugins_proto_plugin_proto_init() }
@@ -624,7 +709,7 @@ func file_plugins_proto_plugin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plugins_proto_plugin_proto_rawDesc), len(file_plugins_proto_plugin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   9,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -5,14 +5,16 @@ package sdk
 // What `describe` prints. Its names are for builds and scripts to read.
 type (
 	descriptionDoc struct {
-		Name         string      `json:"name"`
-		Kind         string      `json:"kind"`
-		Version      string      `json:"version"`
-		Title        string      `json:"title"`
-		Capabilities []string    `json:"capabilities"`
-		Fields       []fieldDoc  `json:"fields"`
-		NameServers  []string    `json:"name_servers"`
-		Budgets      []budgetDoc `json:"budgets"`
+		Name         string              `json:"name"`
+		Kind         string              `json:"kind"`
+		Version      string              `json:"version"`
+		Title        string              `json:"title"`
+		Capabilities []string            `json:"capabilities"`
+		Needs        map[string][]string `json:"needs,omitempty"`
+		Fields       []fieldDoc          `json:"fields"`
+		NameServers  []string            `json:"name_servers"`
+		Budgets      []budgetDoc         `json:"budgets"`
+		FaultDomain  string              `json:"fault_domain,omitempty"`
 	}
 	fieldDoc struct {
 		Name     string `json:"name"`
@@ -27,6 +29,7 @@ type (
 		Limit         int            `json:"limit"`
 		WindowSeconds float64        `json:"window_seconds"`
 		Costs         map[string]int `json:"costs,omitempty"`
+		Only          []string       `json:"only,omitempty"`
 	}
 )
 
@@ -34,6 +37,7 @@ func descriptionJSON(d Description) descriptionDoc {
 	doc := descriptionDoc{
 		Name: d.Name, Kind: string(d.Kind), Version: d.Version, Title: d.Title,
 		Capabilities: append([]string{}, d.Capabilities...),
+		Needs:        d.Needs, FaultDomain: d.FaultDomain,
 		NameServers:  append([]string{}, d.NameServers...),
 		Fields:       []fieldDoc{},
 		Budgets:      []budgetDoc{},
@@ -42,7 +46,7 @@ func descriptionJSON(d Description) descriptionDoc {
 		doc.Fields = append(doc.Fields, fieldDoc(f))
 	}
 	for _, b := range d.Budgets {
-		doc.Budgets = append(doc.Budgets, budgetDoc{Key: b.Key, Limit: b.Limit, WindowSeconds: b.Window.Seconds(), Costs: b.Costs})
+		doc.Budgets = append(doc.Budgets, budgetDoc{Key: b.Key, Limit: b.Limit, WindowSeconds: b.Window.Seconds(), Costs: b.Costs, Only: b.Only})
 	}
 	return doc
 }

@@ -19,13 +19,20 @@ func descriptionOut(d Description) *proto.Description {
 		Title:        d.Title,
 		Capabilities: d.Capabilities,
 		NameServers:  d.NameServers,
+		FaultDomain:  d.FaultDomain,
+	}
+	if len(d.Needs) > 0 {
+		out.Needs = make(map[string]*proto.FieldNames, len(d.Needs))
+	}
+	for capability, names := range d.Needs {
+		out.Needs[capability] = &proto.FieldNames{Names: names}
 	}
 	for _, f := range d.Fields {
 		out.Fields = append(out.Fields, &proto.Field{Name: f.Name, Secret: f.Secret, Required: f.Required, Default: f.Default, Help: f.Help, Account: f.Account})
 	}
 	for _, b := range d.Budgets {
 		out.Budgets = append(out.Budgets, &proto.Budget{
-			Key: b.Key, Limit: int64(b.Limit), Window: durationpb.New(b.Window), Costs: numbers[int, int64](b.Costs),
+			Key: b.Key, Limit: int64(b.Limit), Window: durationpb.New(b.Window), Costs: numbers[int, int64](b.Costs), Only: b.Only,
 		})
 	}
 	return out
@@ -39,13 +46,20 @@ func descriptionIn(d *proto.Description) Description {
 		Title:        d.GetTitle(),
 		Capabilities: d.GetCapabilities(),
 		NameServers:  d.GetNameServers(),
+		FaultDomain:  d.GetFaultDomain(),
+	}
+	if len(d.GetNeeds()) > 0 {
+		in.Needs = make(map[string][]string, len(d.GetNeeds()))
+	}
+	for capability, fields := range d.GetNeeds() {
+		in.Needs[capability] = fields.GetNames()
 	}
 	for _, f := range d.GetFields() {
 		in.Fields = append(in.Fields, Field{Name: f.GetName(), Secret: f.GetSecret(), Required: f.GetRequired(), Default: f.GetDefault(), Help: f.GetHelp(), Account: f.GetAccount()})
 	}
 	for _, b := range d.GetBudgets() {
 		in.Budgets = append(in.Budgets, Budget{
-			Key: b.GetKey(), Limit: int(b.GetLimit()), Window: b.GetWindow().AsDuration(), Costs: numbers[int64, int](b.GetCosts()),
+			Key: b.GetKey(), Limit: int(b.GetLimit()), Window: b.GetWindow().AsDuration(), Costs: numbers[int64, int](b.GetCosts()), Only: b.GetOnly(),
 		})
 	}
 	return in

@@ -55,6 +55,9 @@ func (c *carrier) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
 	if c.served.DNS != nil {
 		proto.RegisterDNSProviderServer(s, &dnsServer{provider: c.served.DNS})
 	}
+	if c.served.Sending != nil {
+		proto.RegisterSendingPlatformServer(s, &sendingServer{platform: c.served.Sending})
+	}
 	return nil
 }
 
