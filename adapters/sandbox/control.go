@@ -68,6 +68,7 @@ func (w *World) Control(s Services) http.Handler {
 		"GET /calls":                          c.calls,
 		"DELETE /calls":                       c.forget("/calls"),
 		"POST /plugins/{name}/kill":           c.killPlugin,
+		"/sending/{provider}/{rest...}":       w.atPlatform,
 	} {
 		mux.Handle(pattern, handle(w.log, do))
 	}

@@ -63,7 +63,7 @@ func (w *World) Open(ctx context.Context, s Services) (Ready, error) {
 		AdminURL: s.AdminURL, DNSAddr: w.DNSAddr(), Zones: []string{}, Tenants: []Tenant{}, Sending: map[string]any{},
 	}
 	if w.options.Seed {
-		r.Zones, r.Pasts = seedZones(), zones.Pasts
+		r.Zones, r.Pasts, r.Sending = seedZones(), zones.Pasts, w.customers()
 		if r.Tenants, err = w.unconnected(ctx); err != nil {
 			return Ready{}, fmt.Errorf("seed tenants: %w", err)
 		}

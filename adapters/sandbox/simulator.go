@@ -27,6 +27,7 @@ type announced struct {
 	Settings map[string]string `json:"settings"`
 	Secrets  map[string]string `json:"secrets"`
 	Control  []string          `json:"control"`
+	Sending  json.RawMessage   `json:"sending"`
 }
 
 // simulator is one provider's stand-in.

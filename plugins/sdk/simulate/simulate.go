@@ -33,4 +33,21 @@ type Ready struct {
 	// Control lists the first path elements of the sandbox's control
 	// interface that this simulator answers below /_control/.
 	Control []string `json:"control"`
+	// Sending is what a customer of a sending platform has, for the line
+	// that the sandbox prints; nil for other kinds of providers.
+	Sending *Sending `json:"sending,omitempty"`
+}
+
+// Sending is what a customer of a sending platform has.
+type Sending struct {
+	// APIKey is the text to give as `api_key` when an integration is made.
+	APIKey string `json:"api_key"`
+	// Workspaces are those that the key reaches, where there is a choice.
+	Workspaces []Workspace `json:"workspaces,omitempty"`
+}
+
+// Workspace is one workspace at a sending platform.
+type Workspace struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
 }
