@@ -67,13 +67,18 @@ type Connections interface {
 	// when it had ended already, and nothing is stored.
 	// It is refused as BeginSession when another integration holds the mailbox.
 	SaveSession(ctx context.Context, owner access.AccountID, s integration.Session, c *integration.Connection) (saved bool, err error)
+	// TakeLook notes now as the moment in which the platform is asked about a
+	// pending session. taken is false when somebody asked after since, or when
+	// the session has ended: of several at once one asks.
+	TakeLook(ctx context.Context, owner access.AccountID, sessionID string, since, now time.Time) (taken bool, err error)
 	// PendingSessions lists sessions of all accounts that are still pending
 	// and were over before, the oldest first, at most that many.
 	PendingSessions(ctx context.Context, before time.Time, most int) ([]OwnedSession, error)
 	// SaveConnection stores a connection whose row is as it was at before
 	// (UpdatedAt; zero: there was none), and commits a Completion. saved is
-	// false when it has changed since. Refusal:
-	// mailbox_already_connected_elsewhere.
+	// false when it has changed since. Stored as disconnected it ends a pending
+	// session of the mailbox here as failed, for the reason disconnected.
+	// Refusal: mailbox_already_connected_elsewhere.
 	SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time) (saved bool, err error)
 	// SaveRefresh stores what a complete listing showed, in one transaction:
 	// each connection unless its row has changed since began or another

@@ -55,6 +55,8 @@ type Connection struct {
 type Eligible struct {
 	Mailbox    mailbox.Mailbox
 	Connection Connection
+	// Elsewhere says that another integration holds the mailbox.
+	Elsewhere bool
 }
 
 // Counts counts an integration's connections by status.
