@@ -62,13 +62,15 @@ func callerByHash(db *bun.DB) *prepared {
 func (s *Store) Caller(ctx context.Context, hash [32]byte) (access.Caller, error) {
 	caller, found := access.Caller{}, false
 	err := s.run(ctx, "find key", func(ctx context.Context, _ bun.IDB) error {
-		return s.read(ctx, s.callerByHash, hash[:], func(rows *sql.Rows) error {
+		return s.read(ctx, s.callerByHash, hash[:], func(r row) error {
 			var row accountRow
-			var slots sql.NullInt64
-			err := rows.Scan(&row.AccountID, &row.Email, &row.Plan, &row.Active, &slots, &row.CreatedAt,
+			var slots *int
+			err := r.Scan(&row.AccountID, &row.Email, &row.Plan, &row.Active, &slots, &row.CreatedAt,
 				&row.PlanSlots, &row.AutomaticDNS, &caller.KeyID)
-			row.TenantSlots, found = int(slots.Int64), true
-			caller.Account = row.account()
+			if slots != nil {
+				row.TenantSlots = *slots
+			}
+			caller.Account, found = row.account(), true
 			return err
 		})
 	})

@@ -3,6 +3,7 @@
 package bunstore
 
 import (
+	"database/sql"
 	"testing"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
@@ -27,6 +28,38 @@ func TestAPreparedReadOutlivesAMigration(t *testing.T) {
 		}
 		list()
 		list()
+	}
+}
+
+// A server that restarts leaves dead connections in the pool, which cost no
+// request its answer.
+func TestAPreparedReadPassesOverDeadConnections(t *testing.T) {
+	url := testserver.Database(t)
+	s, other := migrated(t, url), migrated(t, url)
+	s.db.SetMaxIdleConns(4)
+	for range 2 { // one that was used in the last second is not looked at before it is used again
+		var held []*sql.Conn
+		for range 4 {
+			conn, err := s.db.DB.Conn(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			held = append(held, conn)
+		}
+		for _, conn := range held {
+			if err := conn.Close(); err != nil { // back into the pool
+				t.Fatal(err)
+			}
+		}
+	}
+	var ended int
+	err := other.db.NewRaw("SELECT COUNT(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity "+
+		"WHERE datname = current_database() AND pid <> pg_backend_pid()").Scan(t.Context(), &ended)
+	if err != nil || ended < 4 {
+		t.Fatalf("%d ended: %v", ended, err)
+	}
+	if _, err := s.Tenants(t.Context(), access.AccountID(newID())); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -4,7 +4,6 @@ package bunstore
 
 import (
 	"cmp"
-	"database/sql"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -42,13 +41,15 @@ type tenantRow struct {
 
 // takeTenant reads a row of tenantQuery, column by column: asked for by most
 // requests, it is worth more speed than bun's search for each column's field.
-func takeTenant(rows *sql.Rows) (tenant.Tenant, error) {
+func takeTenant(from row) (tenant.Tenant, error) {
 	var r tenantRow
-	var synced sql.NullTime
-	err := rows.Scan(&r.AccountID, &r.ID, &r.GUID, &r.Name, &r.BuiltinDomain, &r.DefaultDomain, &r.Managed, &r.Consent,
+	var synced *time.Time
+	err := from.Scan(&r.AccountID, &r.ID, &r.GUID, &r.Name, &r.BuiltinDomain, &r.DefaultDomain, &r.Managed, &r.Consent,
 		&r.ConsentedAt, &r.ConnectedBy, &r.Bootstrap, &r.BootstrapStep, &r.SMTPAuth, &r.Discovery, &synced, &r.UserMailboxes,
 		&r.DomainCount, &r.DomainsVerified, &r.DomainsSigned, &r.DomainsPublished, &r.MailboxCount)
-	r.LastSyncAt = synced.Time
+	if synced != nil {
+		r.LastSyncAt = *synced
+	}
 	return r.tenant(), err
 }
 

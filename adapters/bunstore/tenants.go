@@ -62,8 +62,8 @@ func (s *Store) Tenants(ctx context.Context, owner access.AccountID) ([]tenant.T
 	var tenants []tenant.Tenant
 	err := s.run(ctx, "list tenants", func(ctx context.Context, _ bun.IDB) error {
 		tenants = []tenant.Tenant{}
-		return s.read(ctx, s.tenantsOfOwner, account(owner), func(rows *sql.Rows) error {
-			t, err := takeTenant(rows)
+		return s.read(ctx, s.tenantsOfOwner, account(owner), func(r row) error {
+			t, err := takeTenant(r)
 			tenants = append(tenants, t)
 			return err
 		})
