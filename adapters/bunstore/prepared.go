@@ -71,7 +71,7 @@ func (s *Store) read(ctx context.Context, p *prepared, value any, take func(row)
 	if err != nil {
 		return err
 	}
-	rows, err := kept.QueryContext(ctx, value)
+	rows, err := kept.QueryContext(ctx, value) //nolint:rowserrcheck // each looks
 	if err != nil {
 		return err
 	}
