@@ -21,6 +21,8 @@ import (
 // Platform is a mail platform. Its clock stands still but for Advance, and it
 // looks records up in its own DNS.
 type Platform struct {
+	Script
+
 	// DNS is the world's DNS, which the platform and a DNSReader see.
 	DNS *DNS
 
@@ -29,10 +31,6 @@ type Platform struct {
 	tenants map[tenant.GUID]*state
 	codes   map[string]*signedIn
 	taken   map[string]bool // domains of tenants that are none of ours
-	faults  []*Fault
-	gates   []*Gate
-	calls   map[string]int
-	effects map[string]int
 	serial  int
 }
 
@@ -47,8 +45,6 @@ func New() *Platform {
 		tenants: map[tenant.GUID]*state{},
 		codes:   map[string]*signedIn{},
 		taken:   map[string]bool{},
-		calls:   map[string]int{},
-		effects: map[string]int{},
 	}
 }
 

@@ -4,6 +4,7 @@ package fake
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/tenantry/tenantry/core/fault"
@@ -28,15 +29,24 @@ type Fault struct {
 	spent int
 }
 
+// Script is what a fake was told to do wrong, and what it was asked so far.
+type Script struct {
+	mu      sync.Mutex
+	faults  []*Fault
+	gates   []*Gate
+	calls   map[string]int
+	effects map[string]int
+}
+
 // Fail arms a fault and returns how to lift it.
-func (p *Platform) Fail(f Fault) (lift func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (s *Script) Fail(f Fault) (lift func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	armed := &f
-	p.faults = append(p.faults, armed)
+	s.faults = append(s.faults, armed)
 	return func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		armed.Times, armed.spent = 1, 1
 	}
 }
@@ -49,11 +59,11 @@ type Gate struct {
 }
 
 // Hold holds every call of a method until Release.
-func (p *Platform) Hold(method string) *Gate {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (s *Script) Hold(method string) *Gate {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	g := &Gate{method: method, arrived: make(chan struct{}, 100), open: make(chan struct{})}
-	p.gates = append(p.gates, g)
+	s.gates = append(s.gates, g)
 	return g
 }
 
@@ -64,17 +74,26 @@ func (g *Gate) Arrived() <-chan struct{} { return g.arrived }
 func (g *Gate) Release() { close(g.open) }
 
 // Calls counts the calls of a method.
-func (p *Platform) Calls(method string) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.calls[method]
+func (s *Script) Calls(method string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls[method]
 }
 
 // Effects counts the calls of a method that changed something.
-func (p *Platform) Effects(method string) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.effects[method]
+func (s *Script) Effects(method string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.effects[method]
+}
+
+func (s *Script) effected(method string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.effects == nil {
+		s.effects = map[string]int{}
+	}
+	s.effects[method]++
 }
 
 // call runs one call of the port: effect does its work under the lock and
@@ -85,31 +104,34 @@ func (p *Platform) call(ctx context.Context, method string, id tenant.GUID, abou
 	}
 	p.mu.Lock()
 	changed, err := effect()
-	if changed {
-		p.effects[method]++
-	}
 	p.mu.Unlock()
+	if changed {
+		p.effected(method)
+	}
 	if err != nil {
 		return err
 	}
 	return p.end(ctx, method, id, about)
 }
 
-func (p *Platform) begin(ctx context.Context, method string, id tenant.GUID, about string) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.calls[method]++
+func (s *Script) begin(ctx context.Context, method string, id tenant.GUID, about string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.calls == nil {
+		s.calls = map[string]int{}
+	}
+	s.calls[method]++
 	if ctx.Err() != nil {
 		return unknown()
 	}
-	return p.faulty(method, id, about, false)
+	return s.faulty(method, id, about, false)
 }
 
-func (p *Platform) end(ctx context.Context, method string, id tenant.GUID, about string) error {
-	p.mu.Lock()
-	err := p.faulty(method, id, about, true)
-	gates := p.gates
-	p.mu.Unlock()
+func (s *Script) end(ctx context.Context, method string, id tenant.GUID, about string) error {
+	s.mu.Lock()
+	err := s.faulty(method, id, about, true)
+	gates := s.gates
+	s.mu.Unlock()
 	for _, g := range gates {
 		if g.method == method && !g.pass(ctx) {
 			return unknown()
@@ -133,8 +155,8 @@ func (g *Gate) pass(ctx context.Context) bool {
 	}
 }
 
-func (p *Platform) faulty(method string, id tenant.GUID, about string, after bool) error {
-	for _, f := range p.faults {
+func (s *Script) faulty(method string, id tenant.GUID, about string, after bool) error {
+	for _, f := range s.faults {
 		if f.AfterEffect != after || f.Method != "" && f.Method != method ||
 			f.Tenant != "" && f.Tenant != id || f.About != "" && f.About != about {
 			continue

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fake
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// SendingPlatforms are sending platforms in memory. The secret `api_key` and
+// the setting `workspace_id` of a credential tell where it leads.
+type SendingPlatforms struct {
+	mu    sync.Mutex
+	known []knownSending
+	held  map[string]ports.SendingPlatform
+}
+
+type knownSending struct {
+	integration.Provider
+	capabilities func(given []string) integration.Capabilities
+}
+
+var _ ports.SendingPlatforms = (*SendingPlatforms)(nil)
+
+// Know adds a platform that there is a plugin for. It can do everything for
+// everybody where capabilities is nil.
+func (p *SendingPlatforms) Know(provider integration.Provider, capabilities func(given []string) integration.Capabilities) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if capabilities == nil {
+		capabilities = func([]string) integration.Capabilities {
+			return integration.Capabilities{MicrosoftOAuth: true, MailboxRefresh: true, MailboxDisconnect: true}
+		}
+	}
+	p.known = append(p.known, knownSending{provider, capabilities})
+}
+
+// Hold makes a credential with this key reach a platform, in this workspace;
+// "" is for a credential that names none.
+func (p *SendingPlatforms) Hold(provider, key, workspace string, at ports.SendingPlatform) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.held == nil {
+		p.held = map[string]ports.SendingPlatform{}
+	}
+	p.held[provider+" "+key+" "+workspace] = at
+}
+
+// Platforms implements ports.SendingPlatforms.
+func (p *SendingPlatforms) Platforms(context.Context) ([]integration.Provider, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []integration.Provider
+	for _, k := range p.known {
+		all = append(all, k.Provider)
+	}
+	slices.SortFunc(all, func(a, b integration.Provider) int { return strings.Compare(a.ID, b.ID) })
+	return all, nil
+}
+
+func (p *SendingPlatforms) of(provider string) (knownSending, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, k := range p.known {
+		if k.ID == provider {
+			return k, true
+		}
+	}
+	return knownSending{}, false
+}
+
+// Read implements ports.SendingPlatforms. All members of an object are secrets.
+func (p *SendingPlatforms) Read(_ context.Context, provider string, text secret.Text) (secret.Credential, error) {
+	if _, known := p.of(provider); !known {
+		return secret.Credential{}, fault.UnknownProvider.With("there is no such sending platform")
+	}
+	c := secret.Credential{Settings: map[string]string{}, Secrets: map[string]secret.Text{"api_key": text}}
+	if strings.HasPrefix(text.Reveal(), "{") {
+		members := map[string]string{}
+		if json.Unmarshal([]byte(text.Reveal()), &members) != nil || members["api_key"] == "" {
+			return secret.Credential{}, fault.InvalidRequest.With("the credential makes no sense")
+		}
+		for name, value := range members {
+			c.Secrets[name] = secret.New(value)
+		}
+	}
+	return c, nil
+}
+
+// Capabilities implements ports.SendingPlatforms.
+func (p *SendingPlatforms) Capabilities(_ context.Context, provider string, given []string) integration.Capabilities {
+	k, known := p.of(provider)
+	if !known {
+		return integration.Capabilities{}
+	}
+	return k.capabilities(given)
+}
+
+// For implements ports.SendingPlatforms.
+func (p *SendingPlatforms) For(provider string, credential secret.Credential) ports.SendingPlatform {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at, found := p.held[provider+" "+credential.Secrets["api_key"].Reveal()+" "+credential.Settings["workspace_id"]]
+	if !found {
+		return RefusingSending()
+	}
+	return at
+}
+
+// RefusingSending is a platform as a credential sees it that is not taken.
+func RefusingSending() *SendingPlatform { return endingSending(outcome.Refused, fault.AccessDenied) }
+
+// AbsentSending is a platform where nobody listens.
+func AbsentSending() *SendingPlatform { return endingSending(outcome.Down, fault.Code{}) }
+
+func endingSending(kind outcome.Kind, code fault.Code) *SendingPlatform {
+	p := NewSendingPlatform()
+	p.Fail(Fault{Kind: kind, Code: code})
+	return p
+}
