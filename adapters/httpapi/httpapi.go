@@ -17,6 +17,7 @@ import (
 
 	"github.com/tenantry/tenantry/app/dnsruns"
 	"github.com/tenantry/tenantry/app/domains"
+	"github.com/tenantry/tenantry/app/integrations"
 	"github.com/tenantry/tenantry/app/keys"
 	"github.com/tenantry/tenantry/app/mailboxes"
 	"github.com/tenantry/tenantry/app/tenants"
@@ -30,6 +31,8 @@ type Options struct {
 	Domains   *domains.Service
 	DNSRuns   *dnsruns.Service
 	Mailboxes *mailboxes.Service
+	// Integrations are those with sending platforms.
+	Integrations *integrations.Service
 	// Pages serves everything below /connect/, if set. It passes the same
 	// guard as the API as far as that concerns pages.
 	Pages http.Handler

@@ -40,6 +40,16 @@ var parameterDocs = map[string]huma.Param{
 		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
 		Example:     exampleJobID,
 	},
+	"integration_id": {
+		Description: "The id of the integration as the list of integrations shows it.",
+		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
+		Example:     exampleIntegrationID,
+	},
+	"session_id": {
+		Description: "The session as the answer that began it names it.",
+		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
+		Example:     exampleSessionID,
+	},
 	"active_only": {
 		Description: "Whether to leave out runs of which every job has ended.",
 		Schema:      &huma.Schema{Type: huma.TypeBoolean, Default: false},

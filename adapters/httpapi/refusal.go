@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/integration"
 )
 
 // statusOf is the one table from kinds of refusals to HTTP.
@@ -36,14 +37,15 @@ var statusOf = map[fault.Kind]int{
 
 // problem is the body of every refusal (RFC 9457).
 type problem struct {
-	Type      string         `json:"type" format:"uri-reference" doc:"The page about this code, below this service's address." example:"/docs/errors/tenant_not_found"`
-	Title     string         `json:"title" doc:"The code's name for people. It does not change." example:"Tenant not found"`
-	Status    int            `json:"status" doc:"The HTTP status." example:"404"`
-	Detail    string         `json:"detail" doc:"What happened in this request." example:"the account holds no such tenant"`
-	Code      string         `json:"code" doc:"The stable code to decide on." example:"tenant_not_found"`
-	RequestID string         `json:"request_id" doc:"The value of X-Request-ID, for support." example:"req-7f3c2a"`
-	Errors    []problemField `json:"errors,omitempty" doc:"The places in the request that are to blame. Rejected values are never repeated."`
-	Conflicts []planAction   `json:"conflicts,omitempty" doc:"With dns_conflict: the actions of the plan that block."`
+	Type       string         `json:"type" format:"uri-reference" doc:"The page about this code, below this service's address." example:"/docs/errors/tenant_not_found"`
+	Title      string         `json:"title" doc:"The code's name for people. It does not change." example:"Tenant not found"`
+	Status     int            `json:"status" doc:"The HTTP status." example:"404"`
+	Detail     string         `json:"detail" doc:"What happened in this request." example:"the account holds no such tenant"`
+	Code       string         `json:"code" doc:"The stable code to decide on." example:"tenant_not_found"`
+	RequestID  string         `json:"request_id" doc:"The value of X-Request-ID, for support." example:"req-7f3c2a"`
+	Errors     []problemField `json:"errors,omitempty" doc:"The places in the request that are to blame. Rejected values are never repeated."`
+	Conflicts  []planAction   `json:"conflicts,omitempty" doc:"With dns_conflict: the actions of the plan that block."`
+	Workspaces []workspace    `json:"workspaces,omitempty" doc:"With the codes that end in workspace_required: what the credential reaches."`
 
 	retryAfter time.Duration
 }
@@ -62,8 +64,11 @@ func problemOf(f *fault.Error, requestID string) *problem {
 	for _, field := range f.Fields {
 		p.Errors = append(p.Errors, problemField{Location: field.Location, Message: field.Message})
 	}
-	if blocking, ok := f.Shows.([]dns.Item); ok {
-		p.Conflicts = each(blocking, actionOf)
+	switch shown := f.Shows.(type) {
+	case []dns.Item:
+		p.Conflicts = each(shown, actionOf)
+	case []integration.Workspace:
+		p.Workspaces = each(shown, workspaceOf)
 	}
 	return p
 }

@@ -23,8 +23,12 @@ var (
 	onBodies = []fault.Code{fault.InvalidRequest, fault.WrongMedia, fault.BodyTooLarge}
 )
 
-// atPlatform are the refusals of operations that call the mail platform.
-var atPlatform = []fault.Code{fault.AccessDenied, fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout}
+// atPlatform are the refusals of operations that call the mail platform,
+// atSending those of operations that call a sending platform.
+var (
+	atPlatform = []fault.Code{fault.AccessDenied, fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout}
+	atSending  = []fault.Code{fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout}
+)
 
 func codes(lists ...[]fault.Code) []fault.Code { return slices.Concat(lists...) }
 
@@ -132,8 +136,11 @@ func exampleComponents(c *huma.Components, used map[string]*huma.Response) {
 
 func exampleProblem(code fault.Code) *problem {
 	p := problemOf(&fault.Error{Code: code, Detail: exampleDetail(code)}, exampleRequestID)
-	if code == fault.DNSConflict {
+	switch code {
+	case fault.DNSConflict:
 		p.Conflicts = []planAction{exampleMXAction}
+	case fault.PlusVibeWorkspace, fault.SalesBlinkWorkspace, fault.EmailBisonWorkspace:
+		p.Workspaces = exampleWorkspaces
 	}
 	return p
 }

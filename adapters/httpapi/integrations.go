@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tenantry/tenantry/app/integrations"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/core/secret"
+)
+
+type integrationPath struct {
+	IntegrationID string `path:"integration_id"`
+}
+
+type createIntegrationInput struct {
+	Body createIntegration
+}
+
+// createIntegration asks for an integration. What a credential looks like is
+// the provider's business.
+type createIntegration struct {
+	Provider    string `json:"provider" minLength:"1" maxLength:"64" doc:"The sending platform: instantly, plusvibe, smartlead, salesblink, or one that the operator added."`
+	Name        string `json:"name" minLength:"1" maxLength:"256" doc:"A label of your own."`
+	APIKey      string `json:"api_key" minLength:"1" maxLength:"4096" writeOnly:"true" doc:"The platform's credential. It is tested, stored encrypted and never shown. Where a platform takes more than a key it is a JSON object in a text, as the guide above says."`
+	WorkspaceID string `json:"workspace_id,omitempty" maxLength:"256" doc:"The workspace at the platform, where the credential reaches several."`
+}
+
+func integrationOperations(api huma.API, service *integrations.Service) {
+	createIntegrationOperation(api, service)
+	listIntegrations(api, service)
+	getIntegration(api, service)
+	testIntegration(api, service)
+	deleteIntegration(api, service)
+	listEligible(api, service)
+	beginSignIn(api, service)
+	getSignIn(api, service)
+	refreshMailboxes(api, service)
+	disconnectMailbox(api, service)
+}
+
+func createIntegrationOperation(api huma.API, service *integrations.Service) {
+	register(api, huma.Operation{
+		OperationID: "create-integration", Method: http.MethodPost, Path: "/v1/integrations", Tags: []string{tagSending},
+		Summary: "Add an integration",
+		Description: "Stores the credential of a sending platform, after a test of it at the platform. It is never shown again. When it reaches " +
+			"several workspaces and none of them is named, the refusal lists them: send the request again with `workspace_id` and a new " +
+			"Idempotency-Key.",
+		Metadata: terms{bucket: providerHeavyWrites, write: true, request: exampleCreate, answer: exampleIntegration,
+			refuses: codes(atSending, only(fault.CredentialRejected, fault.UnknownProvider, fault.PlusVibeWorkspace, fault.SalesBlinkWorkspace,
+				fault.EmailBisonWorkspace))}.metadata(),
+	}, func(ctx context.Context, who access.Caller, in *createIntegrationInput) (IntegrationEntry, error) {
+		made, err := service.Create(completing(ctx, integrationOf), integrations.New{Account: who.Account.ID, Provider: in.Body.Provider,
+			Name: in.Body.Name, APIKey: secret.New(in.Body.APIKey), WorkspaceID: in.Body.WorkspaceID})
+		if err != nil {
+			return IntegrationEntry{}, err
+		}
+		return integrationOf(made), nil
+	})
+}
+
+func listIntegrations(api huma.API, service *integrations.Service) {
+	register(api, huma.Operation{
+		OperationID: "list-integrations", Method: http.MethodGet, Path: "/v1/integrations", Tags: []string{tagSending},
+		Summary:     "List integrations",
+		Description: "Lists the account's integrations with sending platforms, newest first.",
+		Metadata:    terms{bucket: reads, answer: exampleIntegrationList}.metadata(),
+	}, func(ctx context.Context, who access.Caller, _ *struct{}) (integrationList, error) {
+		all, err := service.List(ctx, who.Account.ID)
+		if err != nil {
+			return integrationList{}, err
+		}
+		list := each(all, integrationOf)
+		return integrationList{Integrations: list, Count: len(list)}, nil
+	})
+}
+
+func getIntegration(api huma.API, service *integrations.Service) {
+	register(api, huma.Operation{
+		OperationID: "get-integration", Method: http.MethodGet, Path: "/v1/integrations/{integration_id}", Tags: []string{tagSending},
+		Summary:     "Get an integration",
+		Description: "Returns an integration with the number of its mailbox connections, from what is stored. The platform is not asked.",
+		Metadata:    terms{bucket: reads, answer: exampleIntegrationDetail, refuses: only(fault.IntegrationNotFound)}.metadata(),
+	}, func(ctx context.Context, who access.Caller, in *integrationPath) (integrationDetail, error) {
+		i, counts, err := service.Get(ctx, who.Account.ID, ident.Lookup(in.IntegrationID))
+		if err != nil {
+			return integrationDetail{}, err
+		}
+		return integrationDetail{IntegrationEntry: integrationOf(i), MailboxConnections: countsOf(counts)}, nil
+	})
+}
+
+func testIntegration(api huma.API, service *integrations.Service) {
+	register(api, huma.Operation{
+		OperationID: "test-integration", Method: http.MethodPost, Path: "/v1/integrations/{integration_id}/test", Tags: []string{tagSending},
+		Summary: "Test an integration",
+		Description: "Asks the platform whether it takes the credential. That it does not is an answer too: 200 with `status` `failed`, and " +
+			"`has_error` of the integration is true until a test succeeds.",
+		Metadata: terms{bucket: providerHeavyWrites, write: true, answer: exampleTested,
+			refuses: codes(atSending, only(fault.IntegrationNotFound))}.metadata(),
+	}, func(ctx context.Context, who access.Caller, in *integrationPath) (testedIntegration, error) {
+		t, err := service.Test(completing(ctx, testedOf), who.Account.ID, ident.Lookup(in.IntegrationID))
+		if err != nil {
+			return testedIntegration{}, err
+		}
+		return testedOf(t), nil
+	})
+}
+
+func deleteIntegration(api huma.API, service *integrations.Service) {
+	register(api, huma.Operation{
+		OperationID: "delete-integration", Method: http.MethodDelete, Path: "/v1/integrations/{integration_id}", Tags: []string{tagSending},
+		Summary: "Delete an integration",
+		Description: "Removes the stored credential with the integration's connections and sessions, so that its mailboxes may connect " +
+			"elsewhere. The platform is not called: what is connected there stays until somebody takes it out there.",
+		Metadata: terms{bucket: providerHeavyWrites, write: true, answer: exampleGone, refuses: only(fault.IntegrationNotFound)}.metadata(),
+	}, func(ctx context.Context, who access.Caller, in *integrationPath) (deletedIntegration, error) {
+		d, err := service.Delete(completing(ctx, deletedIntegrationOf), who.Account.ID, ident.Lookup(in.IntegrationID))
+		if err != nil {
+			return deletedIntegration{}, err
+		}
+		return deletedIntegrationOf(d), nil
+	})
+}
