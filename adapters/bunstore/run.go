@@ -54,6 +54,19 @@ func (s *Store) atomically(ctx context.Context, doing string, w work) error {
 	})
 }
 
+// snapshot runs reads that all see the database as of one moment.
+func (s *Store) snapshot(ctx context.Context, doing string, w work) error {
+	o := sql.TxOptions{ReadOnly: true}
+	if s.postgres() {
+		o.Isolation = sql.LevelRepeatableRead // SQLite's transactions are that anyway
+	}
+	return s.again(ctx, doing, func() error {
+		return inTime(ctx, s.patience, func(ctx context.Context) error {
+			return s.db.RunInTx(ctx, &o, func(ctx context.Context, tx bun.Tx) error { return w(ctx, tx) })
+		})
+	})
+}
+
 // inTime takes a database that needs longer than limit for one that is away.
 // That the caller's own time is up stays the caller's business.
 func inTime(ctx context.Context, limit time.Duration, attempt func(context.Context) error) error {

@@ -72,6 +72,7 @@ var _ interface {
 	ports.DNSWrites
 	ports.DNSRuns
 	ports.DNSJobs
+	ports.EnforcementEvents
 	ports.Audit
 	ports.Idempotency
 } = (*Store)(nil)

@@ -4,6 +4,7 @@ package ident
 
 import (
 	"encoding/hex"
+	"strconv"
 	"time"
 )
 
@@ -22,4 +23,14 @@ func New(now time.Time, random [Entropy]byte) string {
 	id[8] = id[8]&0x3f | 0x80 // variant
 	text := hex.EncodeToString(id[:])
 	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
+}
+
+// Time is when New made an id, to the millisecond. id is a UUID, as Lookup
+// gives it.
+func Time(id string) time.Time {
+	ms, err := strconv.ParseUint(id[:8]+id[9:13], 16, 64)
+	if err != nil {
+		return time.UnixMilli(0)
+	}
+	return time.UnixMilli(int64(ms)).UTC() //nolint:gosec // 48 bits
 }

@@ -33,6 +33,7 @@ type Stores interface {
 	ports.DNSWrites
 	ports.DNSRuns
 	ports.DNSJobs
+	ports.EnforcementEvents
 	ports.Audit
 	ports.Idempotency
 }
@@ -99,6 +100,11 @@ func DNSRuns(t *testing.T, open func(testing.TB) Stores) {
 
 // DNSJobs runs the contract of ports.DNSJobs.
 func DNSJobs(t *testing.T, open func(testing.TB) Stores) { runStores(t, open, dnsJobChecks) }
+
+// EnforcementEvents runs the contract of ports.EnforcementEvents.
+func EnforcementEvents(t *testing.T, open func(testing.TB) Stores) {
+	runStores(t, open, enforcementEventChecks)
+}
 
 // Audit runs the contract of ports.Audit. open returns an empty store for
 // Operator.
