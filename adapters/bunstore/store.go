@@ -66,6 +66,7 @@ var _ interface {
 	ports.Assignments
 	ports.Discovered
 	ports.Domains
+	ports.DomainChecks
 	ports.MailboxStore
 	ports.ConnectFlows
 	ports.DNSConnections

@@ -27,6 +27,7 @@ type Stores interface {
 	ports.Assignments
 	ports.Discovered
 	ports.Domains
+	ports.DomainChecks
 	ports.MailboxStore
 	ports.ConnectFlows
 	ports.DNSConnections
@@ -74,7 +75,12 @@ func Discovered(t *testing.T, open func(testing.TB) Stores) {
 }
 
 // Domains runs the contract of ports.Domains.
-func Domains(t *testing.T, open func(testing.TB) Stores) { runStores(t, open, storedDomainChecks) }
+func Domains(t *testing.T, open func(testing.TB) Stores) {
+	runStores(t, open, append(storedDomainChecks, changedDomainChecks...))
+}
+
+// DomainChecks runs the contract of ports.DomainChecks.
+func DomainChecks(t *testing.T, open func(testing.TB) Stores) { runStores(t, open, staleDomainChecks) }
 
 // MailboxStore runs the contract of ports.MailboxStore.
 func MailboxStore(t *testing.T, open func(testing.TB) Stores) {
