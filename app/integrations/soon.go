@@ -14,35 +14,6 @@ import (
 
 var soon = fault.ServiceUnavailable.With("not built yet")
 
-// Drift is a change at a platform that nobody asked for here.
-type Drift string
-
-// Create tests a credential and stores it.
-func (s *Service) Create(context.Context, New) (View, error) { return View{}, soon }
-
-// List lists the account's integrations, newest first.
-func (s *Service) List(context.Context, access.AccountID) ([]View, error) { return nil, soon }
-
-// Get returns one with its counts.
-func (s *Service) Get(ctx context.Context, owner access.AccountID, id string) (View, integration.Counts, error) {
-	return View{}, integration.Counts{}, soon
-}
-
-// Test asks the platform again.
-func (s *Service) Test(ctx context.Context, owner access.AccountID, id string) (Tested, error) {
-	return Tested{}, soon
-}
-
-// Delete forgets an integration.
-func (s *Service) Delete(ctx context.Context, owner access.AccountID, id string) (integration.Integration, error) {
-	return integration.Integration{}, soon
-}
-
-// Mailboxes lists eligible mailboxes.
-func (s *Service) Mailboxes(ctx context.Context, owner access.AccountID, id string) ([]integration.Eligible, error) {
-	return nil, soon
-}
-
 // Begin begins a session.
 func (s *Service) Begin(ctx context.Context, acc access.Account, id, mailboxID string) (Begun, error) {
 	return Begun{}, soon
