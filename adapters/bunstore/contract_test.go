@@ -67,7 +67,8 @@ var suites = map[string]func(*testing.T, func(testing.TB) contract.Stores){
 	"assignments": contract.Assignments, "discovered": contract.Discovered, "domains": contract.Domains, "domain checks": contract.DomainChecks,
 	"mailboxes": contract.MailboxStore, "flows": contract.ConnectFlows,
 	"DNS connections": contract.DNSConnections, "DNS writes": contract.DNSWrites,
-	"DNS runs": contract.DNSRuns, "DNS jobs": contract.DNSJobs, "audit": contract.Audit,
+	"DNS runs": contract.DNSRuns, "DNS jobs": contract.DNSJobs,
+	"integrations": contract.Integrations, "connections": contract.Connections, "audit": contract.Audit,
 	"idempotency": contract.Idempotency, "effects": contract.StoreEffects,
 }
 

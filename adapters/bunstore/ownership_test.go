@@ -21,7 +21,7 @@ import (
 var ownedTables = []string{
 	"accounts", "members", "api_keys", "tenants", "tenant_holders", "withdrawn", "domains", "mailboxes", "connect_flows",
 	"audit_events", "closed_accounts", "idempotency_keys", "dns_connections", "dns_writes",
-	"dns_runs", "dns_jobs",
+	"dns_runs", "dns_jobs", "integrations", "mailbox_connections", "oauth_sessions",
 }
 
 // unowned are the statements that reach across accounts, and why they may.
@@ -42,6 +42,8 @@ var unowned = map[string]string{
 	`SELECT d.account_id, d.id FROM domains AS d WHERE (d.verified AND d.added)`: "the DNS of all accounts' domains is read again",
 	`AS domains FROM domains AS d WHERE (d.verified AND d.added)`:                "a metric counts the drifted domains of all accounts",
 	`AS oldest FROM domains AS d WHERE (d.verified AND d.added)`:                 "a metric counts the verified domains of all accounts",
+	`JOIN accounts AS a ON a.account_id = ig.account_id AND a.active`:            "the scheduled refresh asks for integrations of all accounts",
+	`FROM "oauth_sessions" AS "os" WHERE (os.status = '') AND`:                   "the sweep ends sessions of all accounts",
 	`DELETE FROM "connect_flows" AS "f" WHERE (expires_at < '')`:                 "expired flows of all accounts are swept",
 	`DELETE FROM "idempotency_keys" AS "i" WHERE ((account_id, key_hash)`:        "expired keys of all accounts are swept",
 }

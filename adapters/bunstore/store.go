@@ -73,6 +73,8 @@ var _ interface {
 	ports.DNSWrites
 	ports.DNSRuns
 	ports.DNSJobs
+	ports.Integrations
+	ports.Connections
 	ports.Audit
 	ports.Idempotency
 } = (*Store)(nil)

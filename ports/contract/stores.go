@@ -34,6 +34,8 @@ type Stores interface {
 	ports.DNSWrites
 	ports.DNSRuns
 	ports.DNSJobs
+	ports.Integrations
+	ports.Connections
 	ports.Audit
 	ports.Idempotency
 }
@@ -105,6 +107,14 @@ func DNSRuns(t *testing.T, open func(testing.TB) Stores) {
 
 // DNSJobs runs the contract of ports.DNSJobs.
 func DNSJobs(t *testing.T, open func(testing.TB) Stores) { runStores(t, open, dnsJobChecks) }
+
+// Integrations runs the contract of ports.Integrations.
+func Integrations(t *testing.T, open func(testing.TB) Stores) { runStores(t, open, integrationChecks) }
+
+// Connections runs the contract of ports.Connections.
+func Connections(t *testing.T, open func(testing.TB) Stores) {
+	runStores(t, open, slices.Concat(connectionChecks, sessionChecks, refreshChecks))
+}
 
 // Audit runs the contract of ports.Audit. open returns an empty store for
 // Operator.
