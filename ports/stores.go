@@ -108,9 +108,15 @@ type Domains interface {
 	ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, max int, now time.Time) (domain.Domain, error)
 	// ReleaseDomain gives an unfinished place back.
 	ReleaseDomain(ctx context.Context, owner access.AccountID, domainID string) error
-	// SaveDomain stores a domain's state and commits a Completion. Refusal:
+	// SaveDomain stores a domain's state and commits a Completion. It is for who
+	// has just taken its place; others use ChangeDomain. Refusal:
 	// domain_not_found.
 	SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain) error
+	// ChangeDomain stores what somebody changed who read a domain as was and has
+	// it as now, and nothing else, as domain.Domain.With says: of changes that
+	// come at the same time none is lost. It returns the domain as it is stored
+	// then and commits a Completion. Refusal: domain_not_found.
+	ChangeDomain(ctx context.Context, owner access.AccountID, was, now domain.Domain) (domain.Domain, error)
 }
 
 // MailboxStore keeps the shared mailboxes of the owner's tenants.

@@ -104,8 +104,8 @@ func (s *Store) revokeAll(ctx context.Context, tx bun.IDB, owner string, now tim
 }
 
 // retire marks the account as closed and gives its address free. Links to
-// connect tenants that are still under way, remembered answers and provisioning
-// end here.
+// connect tenants that are still under way, remembered answers, provisioning and
+// integrations end here, those with their credentials.
 func (s *Store) retire(ctx context.Context, tx bun.IDB, owner string, now time.Time) error {
 	mark := closedRow{AccountID: owner, ClosedAt: now}
 	if _, err := tx.NewInsert().Model(&mark).Exec(ctx); err != nil {
@@ -115,7 +115,7 @@ func (s *Store) retire(ctx context.Context, tx bun.IDB, owner string, now time.T
 	if err != nil {
 		return err
 	}
-	for _, table := range []any{(*memberRow)(nil), (*flowRow)(nil), (*idempotencyRow)(nil), (*dnsRunRow)(nil)} {
+	for _, table := range []any{(*memberRow)(nil), (*flowRow)(nil), (*idempotencyRow)(nil), (*dnsRunRow)(nil), (*integrationRow)(nil)} {
 		if _, err := tx.NewDelete().Model(table).Where("account_id = ?", owner).Exec(ctx); err != nil {
 			return err
 		}

@@ -64,10 +64,11 @@ func migrated(t testing.TB, url string, hooks ...bun.QueryHook) *Store {
 
 var suites = map[string]func(*testing.T, func(testing.TB) contract.Stores){
 	"accounts": contract.Accounts, "keys": contract.Keys, "issued keys": contract.IssuedKeys, "tenants": contract.Tenants,
-	"assignments": contract.Assignments, "discovered": contract.Discovered, "domains": contract.Domains,
+	"assignments": contract.Assignments, "discovered": contract.Discovered, "domains": contract.Domains, "domain checks": contract.DomainChecks,
 	"mailboxes": contract.MailboxStore, "flows": contract.ConnectFlows,
 	"DNS connections": contract.DNSConnections, "DNS writes": contract.DNSWrites,
-	"DNS runs": contract.DNSRuns, "DNS jobs": contract.DNSJobs, "enforcement events": contract.EnforcementEvents, "audit": contract.Audit,
+	"DNS runs": contract.DNSRuns, "DNS jobs": contract.DNSJobs,
+	"integrations": contract.Integrations, "connections": contract.Connections, "enforcement events": contract.EnforcementEvents, "audit": contract.Audit,
 	"idempotency": contract.Idempotency, "effects": contract.StoreEffects,
 }
 

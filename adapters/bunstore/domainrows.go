@@ -3,6 +3,7 @@
 package bunstore
 
 import (
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -40,10 +41,13 @@ type domainRow struct {
 }
 
 // records is how the records that the platform asks for stand in the
-// database. Its field names are the stored ones: a new name is a migration.
+// database, and what became of them. Its field names are the stored ones: a new
+// name is a migration.
 type records struct {
 	Verification, Service []record
 	Selector1, Selector2  record
+	// Sound and Drifted are kinds with commas between them.
+	Sound, Drifted string
 }
 
 type record struct {
@@ -58,6 +62,7 @@ func newDomainRow(owner string, d domain.Domain) domainRow {
 		Records: records{
 			Verification: newRecords(d.Verification), Service: newRecords(d.Service),
 			Selector1: newRecord(d.Signing.Selector1), Selector2: newRecord(d.Signing.Selector2),
+			Sound: joined(d.Health.Sound), Drifted: joined(d.Health.Drifted),
 		},
 		MX: text(d.Status.MX), SPF: text(d.Status.SPF), DMARC: text(d.Status.DMARC), DKIMStatus: d.Status.DKIM,
 		VerificationSeen: d.Status.VerificationSeen, CheckedAt: micro(d.CheckedAt), CreatedAt: micro(d.CreatedAt),
@@ -76,8 +81,27 @@ func (r domainRow) domain() domain.Domain {
 		Status: dns.Status{
 			MX: r.MX, SPF: r.SPF, DMARC: r.DMARC, DKIM: r.DKIMStatus, VerificationSeen: r.VerificationSeen,
 		},
+		Health:    domain.Health{Sound: drifts(r.Records.Sound), Drifted: drifts(r.Records.Drifted)},
 		CheckedAt: r.CheckedAt.UTC(), CreatedAt: r.CreatedAt.UTC(),
 	}
+}
+
+func joined(all []domain.Drift) string {
+	texts := make([]string, 0, len(all))
+	for _, kind := range all {
+		texts = append(texts, string(kind))
+	}
+	return strings.Join(texts, ",")
+}
+
+func drifts(list string) []domain.Drift {
+	var all []domain.Drift
+	for kind := range strings.SplitSeq(list, ",") {
+		if kind != "" {
+			all = append(all, domain.Drift(kind))
+		}
+	}
+	return all
 }
 
 func newRecord(r dns.Record) record {

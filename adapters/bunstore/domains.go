@@ -101,6 +101,26 @@ func (s *Store) SaveDomain(ctx context.Context, owner access.AccountID, d domain
 	})
 }
 
+// ChangeDomain implements ports.Domains. The lock keeps two changes apart, each
+// of which leaves the other's fields alone.
+func (s *Store) ChangeDomain(ctx context.Context, owner access.AccountID, was, now domain.Domain) (domain.Domain, error) {
+	var d domain.Domain
+	err := s.atomically(ctx, "change domain", func(ctx context.Context, tx bun.IDB) error {
+		var row domainRow
+		lock := tx.NewSelect().Model(&row).Where("d.account_id = ?", account(owner)).Where("d.id = ?", ident.Lookup(now.ID)).Where("d.added")
+		if err := oneDomain(s.locked(lock, "d").Scan(ctx)); err != nil {
+			return err
+		}
+		d = row.domain().With(was, now)
+		d.TenantGUID = now.TenantGUID
+		if _, err := saveDomain(ctx, tx, newDomainRow(row.AccountID, d)); err != nil {
+			return err
+		}
+		return s.complete(ctx, tx)
+	})
+	return d, err
+}
+
 func saveDomain(ctx context.Context, db bun.IDB, row domainRow) (sql.Result, error) {
 	return db.NewUpdate().Model(&row).
 		Column("added", "is_default", "verified", "dkim", "mail_ready", "records",

@@ -21,28 +21,32 @@ import (
 var ownedTables = []string{
 	"accounts", "members", "api_keys", "tenants", "tenant_holders", "withdrawn", "domains", "mailboxes", "connect_flows",
 	"audit_events", "closed_accounts", "idempotency_keys", "dns_connections", "dns_writes",
-	"dns_runs", "dns_jobs", "enforcement_events", "enforcement_counts",
+	"dns_runs", "dns_jobs", "integrations", "mailbox_connections", "oauth_sessions", "enforcement_events", "enforcement_counts",
 }
 
 // unowned are the statements that reach across accounts, and why they may.
 var unowned = map[string]string{
-	`FROM "members" AS "mb" WHERE (email = '')`:                                                                                  "the operator's command asks whether an address is taken",
-	`AS c ON c.account_id = a.account_id ORDER BY "a"."created_at"`:                                                              "the operator's command lists all accounts",
-	`FROM "api_keys" AS "k" ORDER BY`:                                                                                            "the operator's command lists all keys",
-	`FROM "api_keys" AS "k" WHERE (k.id = '')`:                                                                                   "the operator's command names a key alone",
-	`a.account_id IN (SELECT account_id FROM members WHERE email = '')`:                                                          "the operator's command finds an account by an address",
-	`UPDATE "connect_flows" AS "f" SET step = '' WHERE (state_hash = '')`:                                                        "a browser brings only the state",
-	`WHERE (k.hash = $1) AND (k.revoked_at IS NULL)`:                                                                             "the key is what tells the account",
-	`WHERE (h.guid = '') AND (t.managed)`:                                                                                        "the operator's command withdraws a tenant from whoever holds it",
-	`FROM "audit_events" AS "e" WHERE (e.created_at >= '') ORDER BY`:                                                             "the operator's command lists the acts on all accounts",
-	`FROM "dns_connections" AS "dc" ORDER BY "dc"."created_at"`:                                                                  "the operator's command lists all DNS connections",
-	`FROM "dns_connections" AS "dc" WHERE (dc.id = '')`:                                                                          "the operator's command names a DNS connection alone",
-	`WITH "busy" AS (SELECT dj.account_id, count(*) AS jobs`:                                                                     "the sweep wakes the due jobs of all accounts",
-	`UPDATE "dns_jobs" AS "dj" SET epoch = epoch + 1`:                                                                            "a worker is woken with a job's id alone",
-	`FROM "enforcement_counts" AS "ec" WHERE (ec.tenant_guid = '') AND (ec.action = '') AND (ec.span = 86400) AND (ec.starts <=`: "old days of all accounts are dropped",
-
-	`DELETE FROM "connect_flows" AS "f" WHERE (expires_at < '')`:          "expired flows of all accounts are swept",
-	`DELETE FROM "idempotency_keys" AS "i" WHERE ((account_id, key_hash)`: "expired keys of all accounts are swept",
+	`FROM "members" AS "mb" WHERE (email = '')`:                                  "the operator's command asks whether an address is taken",
+	`AS c ON c.account_id = a.account_id ORDER BY "a"."created_at"`:              "the operator's command lists all accounts",
+	`FROM "api_keys" AS "k" ORDER BY`:                                            "the operator's command lists all keys",
+	`FROM "api_keys" AS "k" WHERE (k.id = '')`:                                   "the operator's command names a key alone",
+	`a.account_id IN (SELECT account_id FROM members WHERE email = '')`:          "the operator's command finds an account by an address",
+	`UPDATE "connect_flows" AS "f" SET step = '' WHERE (state_hash = '')`:        "a browser brings only the state",
+	`WHERE (k.hash = $1) AND (k.revoked_at IS NULL)`:                             "the key is what tells the account",
+	`WHERE (h.guid = '') AND (t.managed)`:                                        "the operator's command withdraws a tenant from whoever holds it",
+	`FROM "audit_events" AS "e" WHERE (e.created_at >= '') ORDER BY`:             "the operator's command lists the acts on all accounts",
+	`FROM "dns_connections" AS "dc" ORDER BY "dc"."created_at"`:                  "the operator's command lists all DNS connections",
+	`FROM "dns_connections" AS "dc" WHERE (dc.id = '')`:                          "the operator's command names a DNS connection alone",
+	`WITH "busy" AS (SELECT dj.account_id, count(*) AS jobs`:                     "the sweep wakes the due jobs of all accounts",
+	`UPDATE "dns_jobs" AS "dj" SET epoch = epoch + 1`:                            "a worker is woken with a job's id alone",
+	`SELECT d.account_id, d.id FROM domains AS d WHERE (d.verified AND d.added)`: "the DNS of all accounts' domains is read again",
+	`AS domains FROM domains AS d WHERE (d.verified AND d.added)`:                "a metric counts the drifted domains of all accounts",
+	`AS oldest FROM domains AS d WHERE (d.verified AND d.added)`:                 "a metric counts the verified domains of all accounts",
+	`JOIN accounts AS a ON a.account_id = ig.account_id AND a.active`:            "the scheduled refresh asks for integrations of all accounts",
+	`FROM "oauth_sessions" AS "os" WHERE (os.status = '') AND`:                   "the sweep ends sessions of all accounts",
+	`DELETE FROM "connect_flows" AS "f" WHERE (expires_at < '')`:                 "expired flows of all accounts are swept",
+	`DELETE FROM "idempotency_keys" AS "i" WHERE ((account_id, key_hash)`:        "expired keys of all accounts are swept",
+	`FROM "enforcement_counts" AS "ec" WHERE (ec.tenant_guid = '')`:              "old days of all accounts' events are dropped",
 }
 
 var (

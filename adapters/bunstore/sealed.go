@@ -11,6 +11,7 @@ import (
 // sealedIn are the columns that hold what a keyset sealed, by table.
 var sealedIn = map[string]string{
 	"connect_flows": "verifier", "idempotency_keys": "answer", "dns_connections": "credential",
+	"integrations": "credential",
 }
 
 // HoldsSealed reports whether there is anything in the database that a keyset

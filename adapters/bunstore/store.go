@@ -66,12 +66,15 @@ var _ interface {
 	ports.Assignments
 	ports.Discovered
 	ports.Domains
+	ports.DomainChecks
 	ports.MailboxStore
 	ports.ConnectFlows
 	ports.DNSConnections
 	ports.DNSWrites
 	ports.DNSRuns
 	ports.DNSJobs
+	ports.Integrations
+	ports.Connections
 	ports.EnforcementEvents
 	ports.Audit
 	ports.Idempotency

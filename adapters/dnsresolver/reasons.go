@@ -2,10 +2,12 @@
 
 package dnsresolver
 
+import "github.com/tenantry/tenantry/core/dns"
+
 // Why a read cannot be relied on, as stable words.
 const (
 	reasonZoneCut      = "zone_cut_unknown"
-	reasonNotDelegated = "not_delegated"
+	reasonNotDelegated = dns.ReasonNotDelegated
 	reasonNoAnswer     = "no_authoritative_answer"
 	reasonSingle       = "single_server_answered"
 	reasonDisagree     = "servers_disagree"

@@ -88,8 +88,12 @@ type fencedDomains struct {
 	by *claim
 }
 
-func (f fencedDomains) SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain) error {
-	return f.by.guard(ctx, func(ctx context.Context) error { return f.stored.SaveDomain(ctx, owner, d) })
+func (f fencedDomains) ChangeDomain(ctx context.Context, owner access.AccountID, was, now domain.Domain) (d domain.Domain, err error) {
+	err = f.by.guard(ctx, func(ctx context.Context) error {
+		d, err = f.stored.ChangeDomain(ctx, owner, was, now)
+		return err
+	})
+	return d, err
 }
 
 type fencedWrites struct {

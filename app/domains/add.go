@@ -132,7 +132,7 @@ func (s *Service) show(ctx context.Context, d domain.Domain, exists bool) Added 
 	if err != nil {
 		sight = dns.Sight{Domain: d.Name}
 	} else {
-		d = settling.Seen(d, sight, s.Now())
+		d = d.Looked(sight, s.Now())
 	}
 	status := d.DKIMStatus(dns.ReadSelectors(sight, d.Signing))
 	return Added{

@@ -131,7 +131,7 @@ func (s *Service) report(ctx context.Context, owner access.AccountID, d domain.D
 		return DKIMReport{}, fault.ProviderTimeout.With("the DNS could not be read in time")
 	}
 	learned := d.Signing
-	d, err = settling.Change(ctx, s.Domains, owner, settling.Seen(d, sight, s.Now()), func(stored *domain.Domain) {
+	d, err = settling.Change(ctx, s.Domains, owner, d.Looked(sight, s.Now()), func(stored *domain.Domain) {
 		if stored.Signing.Selector1.Name == "" {
 			stored.Signing, stored.DKIM = learned, learned.Enabled
 		}

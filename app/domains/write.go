@@ -28,7 +28,7 @@ func (s *Service) Write(ctx context.Context, owner access.AccountID, v Survey) e
 // Saw stores what a survey saw of a domain, and what the mail platform said of
 // it meanwhile.
 func (s *Service) Saw(ctx context.Context, owner access.AccountID, v Survey) (domain.Domain, error) {
-	learned := settling.Seen(v.Domain, v.Public, s.Now())
+	learned := v.Domain.Looked(v.Public, s.Now())
 	return settling.Change(ctx, s.Domains, owner, learned, func(stored *domain.Domain) {
 		if len(stored.Verification) == 0 {
 			stored.Verification = learned.Verification

@@ -33,7 +33,7 @@ type Service struct {
 	Now          func() time.Time
 	// Drift, unless it is nil, is told what refreshes find that nobody
 	// asked for. It is for metrics: no word is a customer's.
-	Drift func(provider string, kind Drift)
+	Drift func(provider string, kind integration.Drift)
 	// Limit bounds the work of one request; 55 s unless set.
 	Limit time.Duration
 }

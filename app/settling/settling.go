@@ -57,22 +57,23 @@ func (p *Pass) keep(ctx context.Context, owner access.AccountID, d domain.Domain
 
 // Change stores what is known anew of a domain: its DNS as looked at, and what
 // apply changes. The row is read again first, as much may have happened to it
-// while the platform took its time.
+// while the platform took its time, and what happens to it from then on stays.
 func Change(ctx context.Context, domains ports.Domains, owner access.AccountID, d domain.Domain, apply func(*domain.Domain)) (domain.Domain, error) {
+	stored := d
 	err := Store(ctx, func(ctx context.Context) error {
-		stored, err := domains.Domain(ctx, owner, d.TenantGUID, d.Name)
+		was, err := domains.Domain(ctx, owner, d.TenantGUID, d.Name)
 		if err != nil {
 			return err
 		}
-		stored.Status, stored.CheckedAt = d.Status, d.CheckedAt
-		apply(&stored)
-		d = stored
-		return domains.SaveDomain(ctx, owner, d)
+		now := was.Seen(d)
+		apply(&now)
+		stored, err = domains.ChangeDomain(ctx, owner, was, now)
+		return err
 	})
 	if err != nil {
 		return d, fmt.Errorf("save domain: %w", err)
 	}
-	return d, nil
+	return stored, nil
 }
 
 // push takes the steps in order, as each needs the one before it.
@@ -117,14 +118,7 @@ func (p *Pass) Look(ctx context.Context, d domain.Domain) domain.Domain {
 	if err != nil {
 		return d
 	}
-	return Seen(d, sight, p.Now())
-}
-
-// Seen is the domain with what a read of its DNS saw.
-func Seen(d domain.Domain, s dns.Sight, now time.Time) domain.Domain {
-	d.Status = dns.Merge(d.Status, dns.ReadStatus(s, d.Verification, d.Signing), s.Complete)
-	d.CheckedAt = now
-	return d
+	return d.Looked(sight, p.Now())
 }
 
 // Sight reads a domain's DNS, with what the wanted records need to be decided

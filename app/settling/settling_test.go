@@ -41,9 +41,9 @@ func (s *oneDomain) Domain(context.Context, access.AccountID, tenant.GUID, strin
 	return s.d, s.err
 }
 
-func (s *oneDomain) SaveDomain(_ context.Context, _ access.AccountID, d domain.Domain) error {
-	s.d = d
-	return nil
+func (s *oneDomain) ChangeDomain(_ context.Context, _ access.AccountID, was, now domain.Domain) (domain.Domain, error) {
+	s.d = s.d.With(was, now)
+	return s.d, nil
 }
 
 func verified(t *testing.T, s fake.Setup) (*Pass, *fake.Platform, *oneDomain) {

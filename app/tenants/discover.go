@@ -147,12 +147,11 @@ func (r *run) lookAtUnverified(ctx context.Context, d domain.Domain) error {
 		}
 		return err
 	})
-	d = r.Settling.Look(ctx, d)
-	return settling.Store(ctx, func(ctx context.Context) error {
-		now, err := r.Domains.Domain(ctx, r.owner, r.t.GUID, d.Name)
-		if err != nil || now.Verified {
-			return err // a verify that came in between knows better
+	looked := r.Settling.Look(ctx, d)
+	_, err := settling.Change(ctx, r.Domains, r.owner, looked, func(stored *domain.Domain) {
+		if !stored.Verified { // a verify that came in between knows better
+			stored.Verification, stored.Service = looked.Verification, looked.Service
 		}
-		return r.Domains.SaveDomain(ctx, r.owner, d)
 	})
+	return err
 }

@@ -36,8 +36,10 @@ type Domain struct {
 	Verification []dns.Record
 	Service      []dns.Record
 	Signing      dns.Signing
-	// Status is the last DNS read, CheckedAt its time (zero: never).
+	// Status is the last DNS read, CheckedAt its time (zero: never), Health what
+	// all reads came to.
 	Status    dns.Status
+	Health    Health
 	CheckedAt time.Time
 	CreatedAt time.Time
 }

@@ -6,9 +6,10 @@ import "strings"
 
 // SameAddress reports whether two mail addresses are one: the case of ASCII
 // letters makes no difference, any other character does.
-func SameAddress(a, b string) bool { return folded(a) == folded(b) }
+func SameAddress(a, b string) bool { return Fold(a) == Fold(b) }
 
-func folded(address string) string {
+// Fold is an address in the form in which addresses are compared.
+func Fold(address string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {
 			return r + 'a' - 'A'

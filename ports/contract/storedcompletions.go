@@ -60,6 +60,19 @@ func (h holding) completed(s Stores) map[string]completed {
 				return d.Verified
 			},
 		},
+		"a changed domain": {
+			func(ctx context.Context) error {
+				d := h.d
+				d.MailReady = true
+				_, err := s.ChangeDomain(ctx, h.owner, h.d, d)
+				return err
+			},
+			func(t testing.TB) bool {
+				d, err := s.DomainByID(t.Context(), h.owner, h.d.ID)
+				must(t, "find domain", err)
+				return d.MailReady
+			},
+		},
 		"concluded mailboxes": {
 			func(ctx context.Context) error { return s.ConcludeMailboxes(ctx, h.owner, readied(h.boxes)) },
 			func(t testing.TB) bool { return h.ready(t, s) == len(h.boxes) },

@@ -26,6 +26,7 @@ func everything(d domain.Domain) domain.Domain {
 		Selector2: dns.Record{Type: dns.CNAME, Name: "selector2._domainkey." + d.Name, Content: "two.contoso.test", TTL: 2},
 	}
 	d.Status = dns.Status{MX: "mx.", SPF: "v=spf1 -all", DMARC: dns.Missing, DKIM: dns.DKIMPartial, VerificationSeen: true}
+	d.Health = domain.Health{Sound: domain.Drifts, Drifted: []domain.Drift{domain.SPFGone, domain.MXMoved}}
 	d.CheckedAt = now.Add(time.Hour)
 	return d
 }
@@ -87,6 +88,10 @@ var storedDomainChecks = []storeCheck{
 				return err
 			}},
 			"save": {fault.DomainNotFound, func(o access.AccountID, x domain.Domain) error { return s.SaveDomain(t.Context(), o, x) }},
+			"change": {fault.DomainNotFound, func(o access.AccountID, x domain.Domain) error {
+				_, err := s.ChangeDomain(t.Context(), o, x, x)
+				return err
+			}},
 			"reserve": {fault.TenantNotFound, func(o access.AccountID, x domain.Domain) error {
 				_, err := s.ReserveDomain(t.Context(), o, x.TenantGUID, "new.test", 12, now)
 				return err

@@ -27,12 +27,15 @@ type Stores interface {
 	ports.Assignments
 	ports.Discovered
 	ports.Domains
+	ports.DomainChecks
 	ports.MailboxStore
 	ports.ConnectFlows
 	ports.DNSConnections
 	ports.DNSWrites
 	ports.DNSRuns
 	ports.DNSJobs
+	ports.Integrations
+	ports.Connections
 	ports.EnforcementEvents
 	ports.Audit
 	ports.Idempotency
@@ -75,7 +78,12 @@ func Discovered(t *testing.T, open func(testing.TB) Stores) {
 }
 
 // Domains runs the contract of ports.Domains.
-func Domains(t *testing.T, open func(testing.TB) Stores) { runStores(t, open, storedDomainChecks) }
+func Domains(t *testing.T, open func(testing.TB) Stores) {
+	runStores(t, open, append(storedDomainChecks, changedDomainChecks...))
+}
+
+// DomainChecks runs the contract of ports.DomainChecks.
+func DomainChecks(t *testing.T, open func(testing.TB) Stores) { runStores(t, open, staleDomainChecks) }
 
 // MailboxStore runs the contract of ports.MailboxStore.
 func MailboxStore(t *testing.T, open func(testing.TB) Stores) {
@@ -100,6 +108,14 @@ func DNSRuns(t *testing.T, open func(testing.TB) Stores) {
 
 // DNSJobs runs the contract of ports.DNSJobs.
 func DNSJobs(t *testing.T, open func(testing.TB) Stores) { runStores(t, open, dnsJobChecks) }
+
+// Integrations runs the contract of ports.Integrations.
+func Integrations(t *testing.T, open func(testing.TB) Stores) { runStores(t, open, integrationChecks) }
+
+// Connections runs the contract of ports.Connections.
+func Connections(t *testing.T, open func(testing.TB) Stores) {
+	runStores(t, open, slices.Concat(connectionChecks, sessionChecks, refreshChecks))
+}
 
 // EnforcementEvents runs the contract of ports.EnforcementEvents.
 func EnforcementEvents(t *testing.T, open func(testing.TB) Stores) {

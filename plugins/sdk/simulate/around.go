@@ -4,6 +4,7 @@ package simulate
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -53,6 +54,12 @@ func (k *Kit) serve(w http.ResponseWriter, r *http.Request, p Provider, call Cal
 			p.ServeHTTP(&answer{header: http.Header{}}, r)
 		}
 		p.Fail(out, r, f.Status, f.RetryAfter)
+	case HTML:
+		out.header.Set("Content-Type", "text/html")
+		out.WriteHeader(cmp.Or(f.Status, http.StatusOK))
+		_, _ = out.Write([]byte("<html><body><h1>Attention required</h1></body></html>\n"))
+	case Misshape:
+		Reply(out, http.StatusOK, map[string]any{"unexpected": []any{}})
 	case Delay:
 		// The work is done late even for a caller who gave up meanwhile: a
 		// request that has arrived is not taken back.
@@ -60,6 +67,9 @@ func (k *Kit) serve(w http.ResponseWriter, r *http.Request, p Provider, call Cal
 		p.ServeHTTP(out, r)
 	default:
 		p.ServeHTTP(out, r)
+	}
+	if f.Kind == Truncate {
+		out.body.Truncate(out.body.Len() / 2)
 	}
 	if err := k.journal.answered(n, out.status); err != nil {
 		k.broken(w, err)

@@ -25,6 +25,13 @@ const (
 	DropBefore Kind = "drop_before"
 	// DropAfter does the work and loses the answer.
 	DropAfter Kind = "drop_after"
+	// HTML answers with a page, as a proxy in between does, without the work;
+	// by 200 unless the plan has another status.
+	HTML Kind = "html"
+	// Misshape answers 200 with JSON of another shape, without the work.
+	Misshape Kind = "misshape"
+	// Truncate does the work and cuts the answer in half.
+	Truncate Kind = "truncate"
 )
 
 // Fault is one planned fault: the next Times matching calls after letting
@@ -44,15 +51,17 @@ type Fault struct {
 
 // check says what is wrong with a plan.
 func (f Fault) check() error {
-	kinds := []Kind{Status, Delay, DelayAfter, DropBefore, DropAfter}
+	kinds := []Kind{Status, Delay, DelayAfter, DropBefore, DropAfter, HTML, Misshape, Truncate}
 	method, prefix, two := strings.Cut(f.Match, " ")
 	switch {
 	case !slices.Contains(kinds, f.Kind):
-		return errors.New("kind is status, delay, delay_after, drop_before or drop_after")
+		return errors.New("kind is status, delay, delay_after, drop_before, drop_after, html, misshape or truncate")
 	case f.Kind == Status && (f.Status < 300 || f.Status > 599):
 		return errors.New("status is between 300 and 599")
-	case f.Kind != Status && (f.Status != 0 || f.RetryAfter != 0):
-		return errors.New("status and retry_after belong to the kind status")
+	case f.Kind == HTML && f.Status != 0 && (f.Status < 200 || f.Status > 599):
+		return errors.New("status is between 200 and 599")
+	case f.Kind != Status && (f.Status != 0 && f.Kind != HTML || f.RetryAfter != 0):
+		return errors.New("status belongs to the kinds status and html, retry_after to status")
 	case (f.Kind == Delay || f.Kind == DelayAfter) != (f.DelayMS > 0):
 		return errors.New("delay_ms belongs to the kinds delay and delay_after, and is more than 0")
 	case f.Times < 1 || f.Skip < 0 || f.RetryAfter < 0 || f.DelayMS < 0:

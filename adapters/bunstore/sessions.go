@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// BeginSession implements ports.Connections.
+func (s *Store) BeginSession(ctx context.Context, owner access.AccountID, begun integration.Session, connectionID string, stale time.Time) error {
+	row := newSessionRow(account(owner), begun)
+	connection := newConnectionRow(row.AccountID, integration.Connection{
+		ID: connectionID, IntegrationID: row.IntegrationID, MailboxID: row.MailboxID,
+		Status: integration.ConnectionPending, UpdatedAt: row.CreatedAt,
+	})
+	return s.atomically(ctx, "begin OAuth session", func(ctx context.Context, tx bun.IDB) error {
+		e, err := eligibleOne(ctx, tx, row.AccountID, row.IntegrationID, row.MailboxID)
+		if err != nil {
+			return err
+		}
+		if e.Elsewhere { // as in free
+			return heldElsewhere()
+		}
+		if err := expireSessions(ctx, tx, row, stale); err != nil {
+			return err
+		}
+		if err := pendingConnection(ctx, tx, connection); err != nil {
+			return err
+		}
+		// The index leaves one of several that come here at once.
+		res, err := tx.NewInsert().Model(&row).On("CONFLICT DO NOTHING").Exec(ctx)
+		return changed(res, err, fault.SessionActive.With("a session of the mailbox is pending at this integration"))
+	})
+}
+
+// expireSessions ends what stands in the way of a new session and is over.
+func expireSessions(ctx context.Context, tx bun.IDB, fresh sessionRow, stale time.Time) error {
+	_, err := pendingOf(tx, fresh.AccountID, fresh.IntegrationID, fresh.MailboxID).
+		Set("status = ?", string(integration.SessionExpired)).
+		Where("(os.expires_at <= ? OR NOT os.opened AND os.created_at < ?)", fresh.CreatedAt, micro(stale)).Exec(ctx)
+	return err
+}
+
+// endDisconnected ends the session of a mailbox that is disconnected.
+func endDisconnected(ctx context.Context, tx bun.IDB, of connectionRow) error {
+	_, err := pendingOf(tx, of.AccountID, of.IntegrationID, of.MailboxID).
+		Set("status = ?", string(integration.SessionFailed)).Set("reason = ?", string(integration.ConnectionDisconnected)).Exec(ctx)
+	return err
+}
+
+// pendingOf is a change of the session of a mailbox that is pending here.
+func pendingOf(tx bun.IDB, owner, integrationID, mailboxID string) *bun.UpdateQuery {
+	return tx.NewUpdate().Model((*sessionRow)(nil)).Where("os.account_id = ?", owner).
+		Where("os.integration_id = ?", integrationID).Where("os.mailbox_id = ?", mailboxID).
+		Where("os.status = ?", string(integration.SessionPending))
+}
+
+// pendingConnection makes the connection of a new session pending. One that is
+// connected stays so, with what is known of it.
+func pendingConnection(ctx context.Context, tx bun.IDB, row connectionRow) error {
+	_, err := tx.NewInsert().Model(&row).On("CONFLICT (account_id, integration_id, mailbox_id) DO UPDATE").
+		Set("status = EXCLUDED.status").Set("has_error = EXCLUDED.has_error").Set("reason = EXCLUDED.reason").
+		Set("updated_at = EXCLUDED.updated_at").Where("mc.status <> ?", string(integration.ConnectionConnected)).Exec(ctx)
+	return err
+}
+
+// Session implements ports.Connections.
+func (s *Store) Session(ctx context.Context, owner access.AccountID, integrationID, mailboxID, id string) (integration.Session, error) {
+	var row sessionRow
+	err := s.run(ctx, "find OAuth session", func(ctx context.Context, db bun.IDB) error {
+		return db.NewSelect().Model(&row).Where("os.account_id = ?", account(owner)).
+			Where("os.integration_id = ?", ident.Lookup(integrationID)).Where("os.mailbox_id = ?", ident.Lookup(mailboxID)).
+			Where("os.id = ?", ident.Lookup(id)).Scan(ctx)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return integration.Session{}, fault.SessionNotFound.With("the mailbox has no such session at this integration")
+	}
+	if err != nil {
+		return integration.Session{}, err
+	}
+	return row.session(), nil
+}
+
+// SaveSession implements ports.Connections.
+func (s *Store) SaveSession(ctx context.Context, owner access.AccountID, now integration.Session, c *integration.Connection) (bool, error) {
+	row := newSessionRow(account(owner), now)
+	var saved bool
+	err := s.atomically(ctx, "save OAuth session", func(ctx context.Context, tx bun.IDB) error {
+		saved = false
+		n, err := savePending(ctx, tx, row)
+		if err != nil || n == 0 {
+			return err
+		}
+		if c != nil {
+			if err := saveSignedIn(ctx, tx, row, *c); err != nil {
+				return err
+			}
+		}
+		saved = true
+		return s.complete(ctx, tx)
+	})
+	return saved && err == nil, err
+}
+
+// savePending stores a session unless it had ended.
+func savePending(ctx context.Context, tx bun.IDB, row sessionRow) (int64, error) {
+	res, err := tx.NewUpdate().Model(&row).Column("status", "opened", "platform_id", "stamp_before", "platform_account",
+		"platform_address", "platform_name", "reason", "expires_at", "connected_at", "looked_at").
+		Where("os.account_id = ?", row.AccountID).Where("os.id = ?", row.ID).Where("os.integration_id = ?", row.IntegrationID).
+		Where("os.mailbox_id = ?", row.MailboxID).Where("os.status = ?", string(integration.SessionPending)).Exec(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+// saveSignedIn stores the connection of a session, which is there as long as
+// the session is.
+func saveSignedIn(ctx context.Context, tx bun.IDB, of sessionRow, c integration.Connection) error {
+	c.IntegrationID, c.MailboxID = of.IntegrationID, of.MailboxID
+	row := newConnectionRow(of.AccountID, c)
+	if err := free(ctx, tx, row); err != nil {
+		return err
+	}
+	_, err := updateConnection(tx, row).Exec(ctx)
+	return err
+}
+
+// TakeLook implements ports.Connections.
+func (s *Store) TakeLook(ctx context.Context, owner access.AccountID, sessionID string, since, now time.Time) (bool, error) {
+	return s.decides(ctx, "take a look at OAuth session", func(db bun.IDB) (sql.Result, error) {
+		return db.NewUpdate().Model((*sessionRow)(nil)).Set("looked_at = ?", micro(now)).
+			Where("os.account_id = ?", account(owner)).Where("os.id = ?", ident.Lookup(sessionID)).
+			Where("os.status = ?", string(integration.SessionPending)).
+			Where("(os.looked_at IS NULL OR os.looked_at <= ?)", micro(since)).Exec(ctx)
+	})
+}
+
+// PendingSessions implements ports.Connections.
+func (s *Store) PendingSessions(ctx context.Context, before time.Time, most int) ([]ports.OwnedSession, error) {
+	var rows []sessionRow
+	err := s.run(ctx, "list OAuth sessions that are over", func(ctx context.Context, db bun.IDB) error {
+		rows = nil
+		return db.NewSelect().Model(&rows).Where("os.status = 'pending'").Where("os.expires_at < ?", micro(before)).
+			OrderExpr("os.expires_at, os.id").Limit(int64(most)).Scan(ctx)
+	})
+	all := make([]ports.OwnedSession, 0, len(rows))
+	for _, r := range rows {
+		all = append(all, ports.OwnedSession{Account: access.AccountID(r.AccountID), Session: r.session()})
+	}
+	return all, err
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package integrations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/ports"
+	"github.com/tenantry/tenantry/ports/failpoint"
+)
+
+// Create tests a credential and stores it with its integration. One that fails
+// the test is not stored. Refusals: unknown_provider, invalid_request,
+// provider_credential_rejected, and those of integration.Reach.Choose.
+func (s *Service) Create(ctx context.Context, n New) (View, error) {
+	credential, err := s.Platforms.Read(ctx, n.Provider, n.APIKey)
+	if err != nil {
+		return View{}, err
+	}
+	workspace, err := s.admit(ctx, n, credential)
+	if err != nil {
+		return View{}, err
+	}
+	now := s.now()
+	id, err := s.newID(now)
+	if err != nil {
+		return View{}, err
+	}
+	credential = within(credential, "")
+	i := integration.Integration{
+		ID: id, AccountID: n.Account, Provider: n.Provider, Name: n.Name, Workspace: workspace, Given: given(credential),
+		Status: integration.Connected, LastTestedAt: now, CreatedAt: now, UpdatedAt: now,
+	}
+	return s.add(ctx, i, credential)
+}
+
+// admit tests a credential, in the workspace that is asked for.
+func (s *Service) admit(ctx context.Context, n New, credential secret.Credential) (integration.Workspace, error) {
+	asked := n.WorkspaceID
+	if asked == "" {
+		asked = credential.Settings[workspaceField]
+	}
+	reach, err := check(ctx, s.Platforms.For(n.Provider, within(credential, asked)))
+	if err != nil {
+		return integration.Workspace{}, blamed(told(err))
+	}
+	return reach.Choose(n.Provider, asked)
+}
+
+func check(ctx context.Context, at ports.SendingPlatform) (reach integration.Reach, err error) {
+	err = settling.Call(ctx, func(ctx context.Context) error {
+		reach, err = at.Check(ctx)
+		return err
+	})
+	return reach, err
+}
+
+// blamed tells where settings stand in the request that make no sense.
+func blamed(err error) error {
+	if outcome.Of(err) != outcome.Refused || !errors.Is(err, fault.InvalidRequest) {
+		return err
+	}
+	detail := fault.Of(err).Detail
+	return fmt.Errorf("%w (%w)", fault.InvalidRequest.At(detail, fault.Field{Location: "body.api_key", Message: detail}), err)
+}
+
+func (s *Service) add(ctx context.Context, i integration.Integration, credential secret.Credential) (View, error) {
+	sealed, err := s.seal(i, credential)
+	if err != nil {
+		return View{}, err
+	}
+	view := s.view(ctx, i)
+	if ctx, err = ports.Complete(ctx, view); err != nil {
+		return View{}, err
+	}
+	failpoint.Hit("integrations.before-add")
+	err = settling.Store(ctx, func(ctx context.Context) error { return s.Integrations.AddIntegration(ctx, i, sealed) })
+	if err != nil {
+		return View{}, fmt.Errorf("add integration: %w", err)
+	}
+	failpoint.Hit("integrations.after-add")
+	return view, nil
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package integrations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/ports"
+	"github.com/tenantry/tenantry/ports/failpoint"
+)
+
+// Test asks the platform whether it still takes the credential. A no is an
+// answer, and stored as one; a platform that cannot be asked is an error, which
+// says nothing of the credential. Refusal: integration_not_found.
+func (s *Service) Test(ctx context.Context, owner access.AccountID, id string) (Tested, error) {
+	i, sealed, err := s.Integrations.Integration(ctx, owner, id)
+	if err != nil {
+		return Tested{}, err
+	}
+	at, err := s.reach(i, sealed)
+	if err != nil {
+		return Tested{}, err
+	}
+	reach, err := check(ctx, at)
+	if err == nil {
+		i.Workspace, err = still(i, reach)
+	}
+	t, err := judged(i, told(err))
+	if err != nil {
+		return Tested{}, err
+	}
+	t.LastTestedAt = s.now()
+	t.UpdatedAt = t.LastTestedAt
+	return t, s.saveTest(ctx, t)
+}
+
+// still is the integration's workspace as the credential reaches it now.
+func still(i integration.Integration, reach integration.Reach) (integration.Workspace, error) {
+	at := slices.IndexFunc(reach.Workspaces, func(w integration.Workspace) bool { return w.ID == i.Workspace.ID })
+	switch {
+	case at >= 0:
+		return reach.Workspaces[at], nil
+	case len(reach.Workspaces) == 1 && (reach.Workspaces[0].ID == "" || i.Workspace.ID == ""):
+		return i.Workspace, nil // a platform without a choice, which took what it was given
+	default:
+		return i.Workspace, fault.CredentialRejected.With("the credential does not reach the workspace any more")
+	}
+}
+
+// judged is how a test ended, unless the platform could not be asked.
+func judged(i integration.Integration, err error) (Tested, error) {
+	switch {
+	case err == nil:
+		i.Status, i.HasError = integration.Connected, false
+		return Tested{i, "The sending platform takes the credential."}, nil
+	case errors.Is(err, fault.CredentialRejected), outcome.Of(err) == outcome.Refused:
+		i.Status, i.HasError = integration.Failed, true
+		return Tested{i, "The test failed: " + fault.Of(err).Detail + ". " + advice(err)}, nil
+	default:
+		return Tested{}, err
+	}
+}
+
+func advice(err error) string {
+	if unpaid(err) {
+		return "Renew the plan there, then test again."
+	}
+	return "Mend that there and test again, or add an integration with a new credential."
+}
+
+func (s *Service) saveTest(ctx context.Context, t Tested) error {
+	ctx, err := ports.Complete(ctx, t)
+	if err != nil {
+		return err
+	}
+	failpoint.Hit("integrations.before-test")
+	err = settling.Store(ctx, func(ctx context.Context) error { return s.Integrations.SaveIntegration(ctx, t.Integration) })
+	if err != nil {
+		return fmt.Errorf("save test of integration: %w", err)
+	}
+	failpoint.Hit("integrations.after-test")
+	return nil
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package simulator stands in for Instantly's API v2 as far as mailboxes go:
+// keys with scopes, the workspace, accounts with their paging, Microsoft OAuth
+// sessions with their page, limits and error envelopes.
+package simulator
+
+import (
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+)
+
+const (
+	provider = "instantly"
+	prefix   = "/api/v2"
+	// authorize is where Microsoft's page would be.
+	authorize = "/common/oauth2/v2.0/authorize"
+	// Key is one that may do everything in the first workspace.
+	Key = "simulated-instantly-key"
+)
+
+type instantly struct {
+	kit    *simulate.Kit
+	file   *simulate.File[state]
+	mux    *http.ServeMux
+	limits *limits
+}
+
+// New makes the simulator.
+func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
+	kit, err := simulate.Open(provider, o)
+	if err != nil {
+		return nil, simulate.Ready{}, err
+	}
+	file, err := simulate.OpenFile(filepath.Join(o.DataDir, "instantly.json"), fresh(kit.Now()))
+	if err != nil {
+		return nil, simulate.Ready{}, err
+	}
+	s := &instantly{kit: kit, file: file, mux: http.NewServeMux(), limits: newLimits()}
+	s.routes()
+	at, err := url.Parse(o.URL)
+	if err != nil {
+		return nil, simulate.Ready{}, err
+	}
+	return kit.Handler(s, s.controls()), simulate.Ready{
+		Provider: provider, URL: o.URL,
+		Settings: map[string]string{"base_url": o.URL, "auth_hosts": at.Host},
+		Secrets:  map[string]string{"api_key": Key},
+		Control:  []string{},
+		Sending:  &simulate.Sending{APIKey: Key},
+	}, nil
+}
+
+func (s *instantly) routes() {
+	for pattern, o := range map[string]operation{
+		"GET /workspaces/current":          {"workspaces:read", s.workspace},
+		"GET /accounts":                    {"accounts:read", s.listAccounts},
+		"GET /accounts/{email}":            {"accounts:read", s.getAccount},
+		"DELETE /accounts/{email}":         {"accounts:delete", s.deleteAccount},
+		"POST /oauth/microsoft/init":       {"accounts:create", s.initOAuth},
+		"GET /oauth/session/status/{code}": {"accounts:read", s.sessionStatus},
+	} {
+		method, path, _ := strings.Cut(pattern, " ")
+		s.mux.Handle(method+" "+prefix+path, s.guarded(o))
+	}
+	s.mux.HandleFunc("GET "+authorize, s.showPage)
+	s.mux.HandleFunc("POST "+authorize, s.submitPage)
+	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, http.StatusNotFound, "Route "+r.Method+":"+r.URL.Path+" not found")
+	})
+}
+
+// Call implements simulate.Provider, with the names of the sending port's
+// operations.
+func (s *instantly) Call(r *http.Request, _ []byte) simulate.Call {
+	name := ""
+	switch path := strings.TrimPrefix(r.URL.Path, prefix); {
+	case path == "/workspaces/current":
+		name = "check"
+	case path == "/accounts" && r.URL.Query().Has("search"):
+		name = "account"
+	case path == "/accounts":
+		name = "accounts"
+	case strings.HasPrefix(path, "/accounts/") && r.Method == http.MethodDelete:
+		name = "remove"
+	case strings.HasPrefix(path, "/accounts/"):
+		name = "account"
+	case path == "/oauth/microsoft/init":
+		name = "start_sign_in"
+	case strings.HasPrefix(path, "/oauth/session/status/"):
+		name = "sign_in"
+	case path == authorize:
+		return simulate.Call{Operation: "authorize"} // a person's, not the service's
+	}
+	return simulate.Call{Operation: name, Write: r.Method != http.MethodGet, Host: prefix, WorkAt: []int{http.StatusGatewayTimeout}}
+}
+
+// Fail implements simulate.Provider.
+func (s *instantly) Fail(w http.ResponseWriter, _ *http.Request, status, retryAfter int) {
+	if retryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+	}
+	refuse(w, status, "A planned fault")
+}
+
+// ServeHTTP implements simulate.Provider.
+func (s *instantly) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+
+// refuse answers with Instantly's envelope.
+func refuse(w http.ResponseWriter, status int, message string) {
+	simulate.Reply(w, status, map[string]any{"statusCode": status, "error": http.StatusText(status), "message": message})
+}
