@@ -20,9 +20,9 @@ CREATE INDEX IF NOT EXISTS enforcement_events_tenant ON enforcement_events (acco
 --bun:split
 CREATE INDEX IF NOT EXISTS enforcement_events_tenant_action ON enforcement_events (account_id, tenant_guid, action, id);
 --bun:split
--- How many events there are in each hour (span 3600, starts its Unix time) and
--- each day (span 86400), for each filter: tenant_guid zero and action '' stand
--- for all. Written in the transaction that writes the events.
+-- How many events of each action there are in each hour (span 3600, starts its
+-- Unix time) and each day (span 86400), for each tenant and, under the zero
+-- GUID, for all. Written in the transaction that writes the events.
 CREATE TABLE IF NOT EXISTS enforcement_counts (
   account_id  {{.uuid}} NOT NULL REFERENCES accounts (account_id) ON DELETE CASCADE,
   tenant_guid {{.uuid}} NOT NULL,

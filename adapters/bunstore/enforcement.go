@@ -138,15 +138,21 @@ func pass(spans []countRow, offset int) (in countRow, rest int) {
 	return in, offset
 }
 
-// counts are an account's, for one filter, newest first.
+// counts are an account's, for one filter, newest first. What is counted for
+// each action adds up to what there is.
 func counts(ctx context.Context, tx bun.IDB, owner access.AccountID, q ports.EventQuery, span int, from, to int64) ([]countRow, error) {
 	var rows []countRow
 	guid := ident.Zero
 	if q.Tenant != "" {
 		guid = ident.Lookup(string(q.Tenant))
 	}
-	err := tx.NewSelect().Model(&rows).Column("starts", "events").Where("ec.account_id = ?", account(owner)).
-		Where("ec.tenant_guid = ?", guid).Where("ec.action = ?", string(q.Action)).Where("ec.span = ?", span).
-		Where("ec.starts >= ?", from).Where("ec.starts < ?", to).OrderExpr("ec.starts DESC").Scan(ctx)
+	actions := []sendlimit.Action{sendlimit.Blocked, sendlimit.Unblocked}
+	if q.Action != "" {
+		actions = []sendlimit.Action{q.Action}
+	}
+	err := tx.NewSelect().Model(&rows).Column("starts").ColumnExpr("CAST(SUM(ec.events) AS bigint) AS events").
+		Where("ec.account_id = ?", account(owner)).Where("ec.tenant_guid = ?", guid).Where("ec.action IN (?)", bun.List(actions)).
+		Where("ec.span = ?", span).Where("ec.starts >= ?", from).Where("ec.starts < ?", to).
+		GroupExpr("ec.starts").OrderExpr("ec.starts DESC").Scan(ctx)
 	return rows, err
 }

@@ -17,7 +17,7 @@ func (s *Store) DropEvents(ctx context.Context, before time.Time) (int, error) {
 	var days []countRow
 	err := s.run(ctx, "list days of enforcement events", func(ctx context.Context, db bun.IDB) error {
 		days = nil
-		return db.NewSelect().Model(&days).Column("account_id", "starts").Where("ec.tenant_guid = ?", ident.Zero).Where("ec.action = ''").
+		return db.NewSelect().Model(&days).Distinct().Column("account_id", "starts").Where("ec.tenant_guid = ?", ident.Zero).
 			Where("ec.span = ?", day).Where("ec.starts <= ?", before.Unix()-day).Order("ec.starts", "ec.account_id").Scan(ctx)
 	})
 	for _, d := range days {

@@ -54,16 +54,14 @@ type countRow struct {
 	Events     int
 }
 
-// countedIn are the counts that an event is part of, each with one. Its id says
+// countedIn are the counts that an event is part of. Its id says
 // when, as pages are cut by ids.
 func countedIn(e enforcementRow) (counts []countRow) {
 	at := ident.Time(e.ID).Unix()
 	for _, guid := range []string{ident.Zero, e.TenantGUID} {
-		for _, action := range []string{"", e.Action} {
-			for _, span := range []int64{day, hour} {
-				counts = append(counts, countRow{AccountID: e.AccountID, TenantGUID: guid, Action: action,
-					Span: int(span), Starts: at - at%span, Events: 1})
-			}
+		for _, span := range []int64{day, hour} {
+			counts = append(counts, countRow{AccountID: e.AccountID, TenantGUID: guid, Action: e.Action,
+				Span: int(span), Starts: at - at%span, Events: 1})
 		}
 	}
 	return counts

@@ -5,7 +5,6 @@ package httpapi
 import (
 	"context"
 	"net/http"
-	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -123,11 +122,8 @@ func (in *runsInput) query() (ports.RunQuery, error) {
 	if in.ActiveOnly != "" && in.ActiveOnly != "true" && in.ActiveOnly != "false" {
 		wrong = append(wrong, fault.Field{Location: "query.active_only", Message: "neither true nor false"})
 	}
-	if in.Limit != "" {
-		n, err := strconv.Atoi(in.Limit)
-		if q.Limit = n; err != nil || strconv.Itoa(n) != in.Limit || n < 1 || n > mostRuns {
-			wrong = append(wrong, fault.Field{Location: "query.limit", Message: "no integer from 1 to 100"})
-		}
+	if in.Limit != "" && !integer(in.Limit, 1, mostRuns, &q.Limit) {
+		wrong = append(wrong, fault.Field{Location: "query.limit", Message: "no integer from 1 to 100"})
 	}
 	if wrong != nil {
 		return q, invalid("a query parameter is not valid", wrong...)

@@ -27,6 +27,7 @@ const (
 	tagDomains   = "Domains"
 	tagDNS       = "DNS"
 	tagMailboxes = "Mailboxes"
+	tagLimits    = "Send limits"
 	tagSending   = "Integrations"
 	tagKeys      = "API keys"
 )
@@ -48,6 +49,7 @@ func about() *huma.OpenAPI {
 			{Name: tagDomains, Description: "Add, verify and sign the custom domains of a tenant."},
 			{Name: tagDNS, Description: "The DNS of a domain by the domain's own id."},
 			{Name: tagMailboxes, Description: "Provision, change and read shared mailboxes."},
+			{Name: tagLimits, Description: "Limit what mailboxes send a day, and see what was done about it."},
 			{Name: tagSending, Description: "Connect mailboxes to sending platforms."},
 			{Name: tagKeys, Description: "Rotate the key that a caller uses."},
 		},

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tenantry/tenantry/app/dnsruns"
 	"github.com/tenantry/tenantry/app/domains"
+	"github.com/tenantry/tenantry/app/enforcement"
 	"github.com/tenantry/tenantry/app/integrations"
 	"github.com/tenantry/tenantry/app/keys"
 	"github.com/tenantry/tenantry/app/mailboxes"
@@ -31,6 +32,8 @@ type Options struct {
 	Domains   *domains.Service
 	DNSRuns   *dnsruns.Service
 	Mailboxes *mailboxes.Service
+	// Enforcement shows what was done about send limits.
+	Enforcement *enforcement.Service
 	// Integrations are those with sending platforms.
 	Integrations *integrations.Service
 	// Pages serves everything below /connect/, if set. It passes the same

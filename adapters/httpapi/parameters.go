@@ -6,7 +6,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// parameterDocs describes each parameter once, for all operations. The formats
+// parameterDocs describes each parameter once, for all operations but those
+// whose id stands before it. The formats
 // stand here and not in the inputs: a malformed id in a path is no bad input
 // but an unknown thing, so nothing may validate it.
 var parameterDocs = map[string]huma.Param{
@@ -60,6 +61,26 @@ var parameterDocs = map[string]huma.Param{
 		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: usualRuns, Minimum: ptr(1.0), Maximum: ptr(float64(mostRuns))},
 		Example:     50,
 	},
+	"list-enforcement-events.tenant_id": {
+		Description: "Only events of this tenant, by its GUID.",
+		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
+		Example:     exampleTenantID,
+	},
+	"action": {
+		Description: "Only events with this action.",
+		Schema:      &huma.Schema{Type: huma.TypeString, Enum: []any{"blocked", "unblocked"}},
+		Example:     "blocked",
+	},
+	"list-enforcement-events.limit": {
+		Description: "How many to list at most.",
+		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: usualEvents, Minimum: ptr(1.0), Maximum: ptr(float64(mostEvents))},
+		Example:     100,
+	},
+	"offset": {
+		Description: "How many of the newest to pass over.",
+		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: 0, Minimum: ptr(0.0), Maximum: ptr(float64(mostOffset))},
+		Example:     100,
+	},
 	"user_email": {
 		Description: "The e-mail address of a member of the key's own account. It never selects the account.",
 		Schema:      &huma.Schema{Type: huma.TypeString},
@@ -71,7 +92,10 @@ var parameterDocs = map[string]huma.Param{
 // by the described ones and adds the headers.
 func documentParameters(_ *huma.OpenAPI, op *huma.Operation) {
 	for i, p := range op.Parameters {
-		described := parameterDocs[p.Name]
+		described, own := parameterDocs[op.OperationID+"."+p.Name]
+		if !own {
+			described = parameterDocs[p.Name]
+		}
 		described.Name, described.In, described.Required = p.Name, p.In, p.Required
 		op.Parameters[i] = &described
 	}

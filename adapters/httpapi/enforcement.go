@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tenantry/tenantry/app/enforcement"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// The number of events that are listed, and the largest offset, which every
+// JSON reader takes.
+const (
+	usualEvents = 50
+	mostEvents  = 200
+	mostOffset  = 1<<53 - 1
+)
+
+// eventsInput has its parameters as text, as runsInput.
+type eventsInput struct {
+	TenantID string `query:"tenant_id"`
+	Action   string `query:"action"`
+	Limit    string `query:"limit"`
+	Offset   string `query:"offset"`
+}
+
+type eventList struct {
+	Events  []enforcementEvent `json:"events" doc:"Newest first."`
+	Count   int                `json:"count" doc:"How many are in this answer."`
+	Total   int                `json:"total" doc:"How many there are on all pages. Paging ends when as many were collected."`
+	Limit   int                `json:"limit" doc:"How many are listed at most."`
+	Offset  int                `json:"offset" doc:"How many newer ones were passed over."`
+	Filters eventFilters       `json:"filters" doc:"What was asked for."`
+}
+
+type eventFilters struct {
+	TenantID *string `json:"tenant_id" doc:"The tenant's GUID, null for all."`
+	Action   *string `json:"action" enum:"blocked,unblocked" doc:"The action, null for both."`
+}
+
+type enforcementEvent struct {
+	ID             string    `json:"id" format:"uuid" doc:"The event's id."`
+	TenantID       string    `json:"tenant_id" format:"uuid" doc:"The tenant's GUID. Events stay when the tenant is deleted."`
+	MailboxAddress string    `json:"mailbox_address" doc:"The mailbox."`
+	ActionTaken    string    `json:"action_taken" enum:"blocked,unblocked" doc:"What was done."`
+	SentCount      int       `json:"sent_count" doc:"How many messages were counted when it was done."`
+	LimitValue     int       `json:"limit_value" doc:"The limit that applied."`
+	Message        string    `json:"message" doc:"The same in words."`
+	CreatedAt      time.Time `json:"created_at" doc:"When it was done."`
+}
+
+func enforcementOperations(api huma.API, service *enforcement.Service) {
+	register(api, huma.Operation{
+		OperationID: "list-enforcement-events", Method: http.MethodGet, Path: "/v1/enforcement/events", Tags: []string{tagLimits},
+		Summary: "List enforcement events",
+		Description: "Lists what the enforcement of send limits did, newest first: which mailbox was blocked, and when it was let go. " +
+			"`total` is exact, and any offset takes the same time.",
+		Metadata: terms{bucket: reads, answer: exampleEventList, refuses: only(fault.InvalidRequest, fault.TenantNotFound)}.metadata(),
+	}, func(ctx context.Context, who access.Caller, in *eventsInput) (eventList, error) {
+		q, err := in.query()
+		if err != nil {
+			return eventList{}, err
+		}
+		page, err := service.List(ctx, who.Account.ID, q)
+		if err != nil {
+			return eventList{}, err
+		}
+		events := each(page.Events, eventOf)
+		return eventList{Events: events, Count: len(events), Total: page.Total, Limit: q.Limit, Offset: q.Offset,
+			Filters: eventFilters{TenantID: words(string(q.Tenant)), Action: words(string(q.Action))}}, nil
+	})
+}
+
+func (in *eventsInput) query() (ports.EventQuery, error) {
+	q := ports.EventQuery{Action: sendlimit.Action(in.Action), Limit: usualEvents}
+	if in.TenantID != "" {
+		q.Tenant = tenant.GUID(ident.Lookup(in.TenantID))
+	}
+	var wrong []fault.Field
+	if in.Action != "" && !q.Action.Known() {
+		wrong = append(wrong, fault.Field{Location: "query.action", Message: "neither blocked nor unblocked"})
+	}
+	if in.Limit != "" && !integer(in.Limit, 1, mostEvents, &q.Limit) {
+		wrong = append(wrong, fault.Field{Location: "query.limit", Message: "no integer from 1 to 200"})
+	}
+	if in.Offset != "" && !integer(in.Offset, 0, mostOffset, &q.Offset) {
+		wrong = append(wrong, fault.Field{Location: "query.offset", Message: "no integer from 0 on"})
+	}
+	if wrong != nil {
+		return q, invalid("a query parameter is not valid", wrong...)
+	}
+	return q, nil
+}
+
+// integer reads one that is written plainly, within bounds.
+func integer(raw string, least, most int, into *int) bool {
+	n, err := strconv.Atoi(raw)
+	*into = n
+	return err == nil && strconv.Itoa(n) == raw && least <= n && n <= most
+}
+
+func eventOf(e sendlimit.Event) enforcementEvent {
+	return enforcementEvent{ID: e.ID, TenantID: string(e.Tenant), MailboxAddress: e.Address, ActionTaken: string(e.Action),
+		SentCount: e.Sent, LimitValue: e.Limit, Message: e.Message(), CreatedAt: e.At.UTC()}
+}
+
+var exampleEventList = eventList{Events: []enforcementEvent{{ID: "019a52d0-04e1-7e11-8a52-6d1f0b7c9007", TenantID: exampleTenantID,
+	MailboxAddress: "ada@" + exampleDomain, ActionTaken: "blocked", SentCount: 26, LimitValue: 25, Message: "Mailbox blocked: sent 26, limit 25",
+	CreatedAt: exampleTime}}, Count: 1, Total: 1, Limit: usualEvents, Filters: eventFilters{Action: ptr("blocked")}}
