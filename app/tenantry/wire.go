@@ -66,6 +66,7 @@ type service struct {
 	circuits    *breaker.Platform
 	platform    ports.MailPlatform
 	providers   *providers
+	sending     *sendingProviders
 	keys        *keys.Service
 	tenants     *tenants.Service
 	domains     *domains.Service
@@ -124,8 +125,11 @@ func assemble(ctx context.Context, c Config, log *slog.Logger, publicURL string,
 	if s.platform, err = s.mail(ctx, c, o); err != nil {
 		return nil, errors.Join(err, s.close(ctx))
 	}
-	s.providers, err = newProviders(c, providerOptions{host: s.host, counters: s.limiter, prints: sealer, log: log, secrets: o.secrets})
-	if err != nil {
+	catalog := providerOptions{host: s.host, counters: s.limiter, prints: sealer, log: log, secrets: o.secrets}
+	if s.providers, err = newProviders(c, catalog); err != nil {
+		return nil, errors.Join(err, s.close(ctx))
+	}
+	if s.sending, err = newSendingProviders(c, catalog); err != nil {
 		return nil, errors.Join(err, s.close(ctx))
 	}
 	s.useCases(c, publicURL, sealer, o)
