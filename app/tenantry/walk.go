@@ -24,8 +24,8 @@ type walk struct {
 	step  int
 }
 
-// uuid matches what paths are made of, and says nothing to people.
-var uuid = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+// anyID matches what paths are made of, and says nothing to people.
+var anyID = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
 // object is a JSON answer.
 type object map[string]any
@@ -60,7 +60,7 @@ func (w *walk) call(ctx context.Context, method, path string, body any) (object,
 	if err != nil {
 		return nil, status, err
 	}
-	shown := uuid.ReplaceAllString(strings.ReplaceAll(path, w.ready.Tenants[0].TenantID, "{tenant_id}"), "{id}")
+	shown := anyID.ReplaceAllString(strings.ReplaceAll(path, w.ready.Tenants[0].TenantID, "{tenant_id}"), "{id}")
 	_, _ = fmt.Fprintf(w.out, "   %-6s %-62s %d  %s\n", method, shown, status, time.Since(began).Round(time.Millisecond))
 	return answer, status, nil
 }
