@@ -51,10 +51,10 @@ type Connections interface {
 	// ConnectionCounts counts an integration's connections.
 	ConnectionCounts(ctx context.Context, owner access.AccountID, integrationID string) (integration.Counts, error)
 	// BeginSession stores a new pending session, before the platform is asked
-	// for it, and makes the connection pending unless it is connected. In the
-	// same transaction a pending session of the mailbox here that is past its
+	// for it, and makes the connection pending, without the error of before,
+	// unless it is connected. In the same transaction a pending session of the mailbox here that is past its
 	// end, or not Opened and begun before stale, ends as expired. Of several at
-	// once one wins. Refusals: mailbox_not_found;
+	// once one wins. Refusals, in this order: those of EligibleMailbox;
 	// mailbox_already_connected_elsewhere when another integration holds the
 	// mailbox (see integration.ConnectionStatus.Held);
 	// oauth_session_pending when a session is pending here.
@@ -78,12 +78,14 @@ type Connections interface {
 	// (UpdatedAt; zero: there was none), and commits a Completion. saved is
 	// false when it has changed since. Stored as disconnected it ends a pending
 	// session of the mailbox here as failed, for the reason disconnected.
-	// Refusal: mailbox_already_connected_elsewhere.
+	// Refusals: mailbox_already_connected_elsewhere; those of EligibleMailbox
+	// for a first one.
 	SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time) (saved bool, err error)
 	// SaveRefresh stores what a complete listing showed, in one transaction:
 	// each connection unless its row has changed since began or another
-	// integration holds its mailbox. It returns how many it stored, and commits
-	// a Completion.
+	// integration holds its mailbox or the mailbox went. Of several for one
+	// mailbox the last counts. It returns how many it stored, and commits
+	// a Completion. Refusal: integration_not_found.
 	SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, connections []integration.Connection) (stored int, err error)
 }
 

@@ -28,7 +28,7 @@ type Options struct {
 	Open time.Duration
 	// Budget counts a call against what the provider allows, before it leaves.
 	// A call that does not fit in is told when it would. nil allows all. Calls
-	// of a DNS provider have the name of their operation.
+	// of DNS providers and sending platforms have the name of their operation.
 	Budget func(ctx context.Context, domain, operation string) (retryIn time.Duration, ok bool)
 	// Domains bounds how many fault domains have a circuit of their own; the
 	// one used least recently is forgotten first; 4096.
@@ -78,8 +78,8 @@ func (p *Platform) For(t tenant.GUID) ports.MailTenant {
 
 // Circuit is the state of one fault domain.
 type Circuit struct {
-	// Domain is `login`, `tenant/` and the tenant's id, or `credential/` and a
-	// fingerprint. What follows the slash is customer data.
+	// Domain is `login`, `provider`, `tenant/` and the tenant's id, or
+	// `credential/` and a fingerprint. What follows the slash is customer data.
 	Domain string
 	State  State
 	// RetryIn is when an open circuit lets a read through.

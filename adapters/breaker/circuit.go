@@ -3,6 +3,7 @@
 package breaker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -67,6 +68,9 @@ type traits struct {
 	operation string
 	// write: it may not be the one that finds out whether the provider is back.
 	write bool
+	// payer is the domain whose budgets the call counts in, where that is not
+	// the circuit's own.
+	payer string
 	// local: it is answered without asking the provider, so success proves
 	// nothing.
 	local bool
@@ -108,7 +112,7 @@ func (c *circuit) spend(ctx context.Context, is traits) error {
 	if is.local {
 		return nil
 	}
-	if wait, ok := c.budget(ctx, c.domain, is.operation); !ok {
+	if wait, ok := c.budget(ctx, cmp.Or(is.payer, c.domain), is.operation); !ok {
 		return &outcome.Error{
 			Kind: outcome.Throttled, Cause: "budget", RetryAfter: wait,
 			Detail: "as much as the provider allows was asked of it already",

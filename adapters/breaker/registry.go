@@ -9,9 +9,10 @@ import (
 
 // The names of fault domains.
 const (
-	loginDomain  = "login"
-	tenantDomain = "tenant/"
-	dnsDomain    = "credential/"
+	loginDomain      = "login"
+	providerDomain   = "provider"
+	tenantDomain     = "tenant/"
+	credentialDomain = "credential/"
 )
 
 // registry holds the circuits of one provider, up to a number.

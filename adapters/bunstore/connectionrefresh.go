@@ -78,24 +78,24 @@ func saveRefreshed(ctx context.Context, tx bun.IDB, row integrationRow, began ti
 // those that another integration holds. One that goes or is taken at this very
 // moment fails the transaction, which then runs again.
 func storable(ctx context.Context, tx bun.IDB, of integrationRow, rows []connectionRow) ([]connectionRow, error) {
-	var mailboxes []struct {
-		ID    string
-		Taken bool
-	}
-	err := tx.NewSelect().TableExpr("mailboxes AS m").ColumnExpr("m.id, mc.id IS NOT NULL AS taken").
-		Join("LEFT JOIN mailbox_connections AS mc ON mc.account_id = m.account_id AND mc.mailbox_id = m.id AND mc.integration_id <> ? AND mc."+held, of.ID).
-		Where("m.account_id = ?", of.AccountID).Where("m.provisioned").Scan(ctx, &mailboxes)
+	var there []string
+	err := tx.NewSelect().Model((*mailboxRow)(nil)).Column("id").Where("m.account_id = ?", of.AccountID).
+		Where("m.provisioned").Scan(ctx, &there)
 	if err != nil {
 		return nil, err
 	}
-	taken := make(map[string]bool, len(mailboxes))
-	for _, m := range mailboxes {
-		taken[m.ID] = m.Taken
+	var connections []connectionRow
+	if err := standing(tx, &connections, of.AccountID, of.ID).Where("mc.integration_id <> ?", of.ID).Scan(ctx); err != nil {
+		return nil, err
 	}
-	return slices.DeleteFunc(slices.Clone(rows), func(row connectionRow) bool {
-		elsewhere, there := taken[row.MailboxID]
-		return !there || elsewhere && integration.ConnectionStatus(row.Status).Held()
-	}), nil
+	open := make(map[string]bool, len(there))
+	for _, id := range there {
+		open[id] = true
+	}
+	for _, c := range connections {
+		delete(open, c.MailboxID)
+	}
+	return slices.DeleteFunc(slices.Clone(rows), func(row connectionRow) bool { return !open[row.MailboxID] }), nil
 }
 
 // saveBatch stores rows that have not changed since the listing began.

@@ -14,7 +14,6 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/integration"
-	"github.com/tenantry/tenantry/core/mailbox"
 )
 
 // held is the condition of the index that lets one integration have a mailbox.
@@ -24,60 +23,72 @@ func heldElsewhere() error {
 	return fault.ConnectedElsewhere.With("another integration holds the mailbox")
 }
 
-// eligibleRow is a mailbox and its connection to one integration.
-type eligibleRow struct {
-	mailboxRow `bun:",extend"`
-
-	Connection connectionRow `bun:"embed:mc_"`
-	Elsewhere  bool
-}
-
-func (r eligibleRow) eligible() integration.Eligible {
-	e := integration.Eligible{Mailbox: r.mailbox(), Elsewhere: r.Elsewhere}
-	if r.Connection.ID != "" {
-		e.Connection = r.Connection.connection()
-	}
-	return e
-}
-
 // eligibleBelow reads an integration and, joined to it, its account's mailboxes
 // that on lets through: no row means no integration, an empty one no mailbox.
+// Connections are read apart: right after a first refresh PostgreSQL does not
+// know yet how many there are, and joins them in a second and more.
 func eligibleBelow(db bun.IDB, owner, integrationID, on string, args ...any) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("integrations AS ig").ColumnExpr("m.*").
 		ColumnExpr("t.guid AS tenant_guid, t.name AS tenant_name, d.id AS domain_id").
-		ColumnExpr("mc.id AS mc_id, mc.integration_id AS mc_integration_id, mc.mailbox_id AS mc_mailbox_id, mc.status AS mc_status").
-		ColumnExpr("mc.platform_account AS mc_platform_account, mc.platform_address AS mc_platform_address").
-		ColumnExpr("mc.platform_name AS mc_platform_name, mc.has_error AS mc_has_error, mc.reason AS mc_reason").
-		ColumnExpr("mc.connected_at AS mc_connected_at, mc.updated_at AS mc_updated_at, h.id IS NOT NULL AS elsewhere").
 		Join("LEFT JOIN mailboxes AS m ON m.account_id = ig.account_id AND m.provisioned AND m.stage IN (?)"+on,
-			append([]any{bun.List([]mailbox.Stage{mailbox.Created, mailbox.Ready})}, args...)...).
+			append([]any{listedStages}, args...)...).
 		Join("LEFT JOIN tenants AS t ON t.account_id = m.account_id AND t.id = m.tenant_id").
 		Join("LEFT JOIN domains AS d ON d.account_id = m.account_id AND d.tenant_id = m.tenant_id AND d.name = m.domain_name").
-		Join("LEFT JOIN mailbox_connections AS mc ON mc.account_id = m.account_id AND mc.integration_id = ig.id AND mc.mailbox_id = m.id").
-		Join("LEFT JOIN mailbox_connections AS h ON h.account_id = m.account_id AND h.mailbox_id = m.id AND h.integration_id <> ig.id AND h."+held).
 		Where("ig.account_id = ?", owner).Where("ig.id = ?", integrationID)
+}
+
+// standing reads an account's connections to an integration, and those by which
+// others hold a mailbox.
+func standing(db bun.IDB, rows *[]connectionRow, owner, integrationID string) *bun.SelectQuery {
+	return db.NewSelect().Model(rows).Where("mc.account_id = ?", owner).
+		Where("(mc.integration_id = ? OR mc."+held+")", integrationID)
+}
+
+// eligibleOf joins the two.
+func eligibleOf(mailboxes []mailboxRow, connections []connectionRow, integrationID string) []integration.Eligible {
+	all := make([]integration.Eligible, 0, len(mailboxes))
+	at := make(map[string]*integration.Eligible, len(mailboxes))
+	for _, m := range mailboxes {
+		all = append(all, integration.Eligible{Mailbox: m.mailbox()})
+		at[m.ID] = &all[len(all)-1]
+	}
+	for _, c := range connections {
+		e, eligible := at[c.MailboxID]
+		switch {
+		case eligible && c.IntegrationID == integrationID:
+			e.Connection = c.connection()
+		case eligible:
+			e.Elsewhere = true
+		}
+	}
+	return all
 }
 
 // Eligible implements ports.Connections.
 func (s *Store) Eligible(ctx context.Context, owner access.AccountID, integrationID string) ([]integration.Eligible, error) {
-	var rows []eligibleRow
+	of := ident.Lookup(integrationID)
+	var mailboxes []mailboxRow
+	var connections []connectionRow
 	err := s.run(ctx, "list eligible mailboxes", func(ctx context.Context, db bun.IDB) error {
-		rows = nil
-		return eligibleBelow(db, account(owner), ident.Lookup(integrationID), "").Order("m.address", "m.id").Scan(ctx, &rows)
+		mailboxes = nil
+		return eligibleBelow(db, account(owner), of, "").Order("m.address", "m.id").Scan(ctx, &mailboxes)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if len(rows) == 0 {
+	err = s.run(ctx, "list connections", func(ctx context.Context, db bun.IDB) error {
+		connections = nil
+		return standing(db, &connections, account(owner), of).Scan(ctx)
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(mailboxes) == 0:
 		return nil, noIntegration()
+	case mailboxes[0].ID == "":
+		return []integration.Eligible{}, nil
 	}
-	all := make([]integration.Eligible, 0, len(rows))
-	for _, r := range rows {
-		if r.ID != "" {
-			all = append(all, r.eligible())
-		}
-	}
-	return all, nil
+	return eligibleOf(mailboxes, connections, of), nil
 }
 
 // EligibleMailbox implements ports.Connections.
@@ -91,17 +102,24 @@ func (s *Store) EligibleMailbox(ctx context.Context, owner access.AccountID, int
 }
 
 func eligibleOne(ctx context.Context, db bun.IDB, owner, integrationID, mailboxID string) (integration.Eligible, error) {
-	var row eligibleRow
+	var row mailboxRow
 	err := eligibleBelow(db, owner, integrationID, " AND m.id = ?", mailboxID).Scan(ctx, &row)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return integration.Eligible{}, noIntegration()
-	case err == nil && row.ID == "":
-		return integration.Eligible{}, fault.MailboxNotFound.With("this service made no such mailbox in a tenant of the account")
-	case err != nil:
+	unknown := errors.Is(err, sql.ErrNoRows)
+	if err != nil && !unknown {
 		return integration.Eligible{}, err
 	}
-	return row.eligible(), nil
+	// What is unknown takes the same queries.
+	var connections []connectionRow
+	err = standing(db, &connections, owner, integrationID).Where("mc.mailbox_id = ?", mailboxID).Scan(ctx)
+	switch {
+	case err != nil:
+		return integration.Eligible{}, err
+	case unknown:
+		return integration.Eligible{}, noIntegration()
+	case row.ID == "":
+		return integration.Eligible{}, fault.MailboxNotFound.With("this service made no such mailbox in a tenant of the account")
+	}
+	return eligibleOf([]mailboxRow{row}, connections, integrationID)[0], nil
 }
 
 // ConnectionCounts implements ports.Connections.

@@ -7,11 +7,13 @@ import (
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/tenantry/tenantry/app/integrations"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/secret"
 )
 
@@ -27,9 +29,14 @@ type createIntegrationInput struct {
 // the provider's business.
 type createIntegration struct {
 	Provider    string `json:"provider" minLength:"1" maxLength:"64" doc:"The sending platform: instantly, plusvibe, smartlead, salesblink, or one that the operator added."`
-	Name        string `json:"name" minLength:"1" maxLength:"256" doc:"A label of your own."`
+	Name        string `json:"name" doc:"A label of your own, 1 to 256 characters."`
 	APIKey      string `json:"api_key" minLength:"1" maxLength:"4096" writeOnly:"true" doc:"The platform's credential. It is tested, stored encrypted and never shown. Where a platform takes more than a key it is a JSON object in a text, as the guide above says."`
 	WorkspaceID string `json:"workspace_id,omitempty" maxLength:"256" doc:"The workspace at the platform, where the credential reaches several."`
+}
+
+func (b createIntegration) of(owner access.AccountID) (integrations.New, error) {
+	name, err := mailbox.DisplayName(norm.NFC.String(b.Name), "body.name")
+	return integrations.New{Account: owner, Provider: b.Provider, Name: name, APIKey: secret.New(b.APIKey), WorkspaceID: b.WorkspaceID}, err
 }
 
 func integrationOperations(api huma.API, service *integrations.Service) {
@@ -56,8 +63,11 @@ func createIntegrationOperation(api huma.API, service *integrations.Service) {
 			refuses: codes(atSending, only(fault.CredentialRejected, fault.UnknownProvider, fault.PlusVibeWorkspace, fault.SalesBlinkWorkspace,
 				fault.EmailBisonWorkspace))}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *createIntegrationInput) (IntegrationEntry, error) {
-		made, err := service.Create(completing(ctx, integrationOf), integrations.New{Account: who.Account.ID, Provider: in.Body.Provider,
-			Name: in.Body.Name, APIKey: secret.New(in.Body.APIKey), WorkspaceID: in.Body.WorkspaceID})
+		wanted, err := in.Body.of(who.Account.ID)
+		if err != nil {
+			return IntegrationEntry{}, err
+		}
+		made, err := service.Create(completing(ctx, integrationOf), wanted)
 		if err != nil {
 			return IntegrationEntry{}, err
 		}

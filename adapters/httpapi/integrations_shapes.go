@@ -3,7 +3,10 @@
 package httpapi
 
 import (
+	"encoding/json"
 	"time"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tenantry/tenantry/app/integrations"
 	"github.com/tenantry/tenantry/core/integration"
@@ -67,15 +70,15 @@ type eligibleList struct {
 }
 
 type eligibleMailbox struct {
-	MailboxID      string             `json:"mailbox_id" format:"uuid" doc:"The mailbox's id; used in paths."`
-	TenantID       string             `json:"tenant_id" format:"uuid" doc:"The tenant's GUID."`
-	TenantName     string             `json:"tenant_name" doc:"The tenant's name."`
-	DomainName     string             `json:"domain_name" doc:"The mailbox's domain."`
-	DisplayName    string             `json:"display_name" doc:"The mailbox's display name."`
-	PrimarySMTP    string             `json:"primary_smtp" doc:"The mailbox's address."`
-	AccountEnabled bool               `json:"account_enabled" doc:"Whether it may sign in."`
-	Managed        bool               `json:"managed_by_tenantcore" doc:"Always true: only mailboxes that this service made are listed."`
-	Connection     *mailboxConnection `json:"connection" doc:"Its connection through this integration, null when it never had one."`
+	MailboxID      string            `json:"mailbox_id" format:"uuid" doc:"The mailbox's id; used in paths."`
+	TenantID       string            `json:"tenant_id" format:"uuid" doc:"The tenant's GUID."`
+	TenantName     string            `json:"tenant_name" doc:"The tenant's name."`
+	DomainName     string            `json:"domain_name" doc:"The mailbox's domain."`
+	DisplayName    string            `json:"display_name" doc:"The mailbox's display name."`
+	PrimarySMTP    string            `json:"primary_smtp" doc:"The mailbox's address."`
+	AccountEnabled bool              `json:"account_enabled" doc:"Whether it may sign in."`
+	Managed        bool              `json:"managed_by_tenantcore" doc:"Always true: only mailboxes that this service made are listed."`
+	Connection     perhapsConnection `json:"connection" doc:"Its connection through this integration, null when it never had one."`
 }
 
 type mailboxConnection struct {
@@ -194,12 +197,24 @@ func eligibleOf(e integration.Eligible) eligibleMailbox {
 		Connection: connectionOf(e.Connection)}
 }
 
-func connectionOf(c integration.Connection) *mailboxConnection {
+// perhapsConnection is null for none. The document says so by hand: of itself
+// it knows no object that may be null.
+type perhapsConnection struct{ *mailboxConnection }
+
+// MarshalJSON writes the connection, or null.
+func (p perhapsConnection) MarshalJSON() ([]byte, error) { return json.Marshal(p.mailboxConnection) }
+
+// Schema documents both.
+func (perhapsConnection) Schema(r huma.Registry) *huma.Schema {
+	return &huma.Schema{AnyOf: []*huma.Schema{r.Schema(typeOf[mailboxConnection](), true, ""), {Type: "null"}}}
+}
+
+func connectionOf(c integration.Connection) perhapsConnection {
 	if c.ID == "" {
-		return nil
+		return perhapsConnection{}
 	}
-	return &mailboxConnection{ID: c.ID, Status: string(c.Status), ProviderAccountID: words(c.AccountID),
-		ProviderAccountEmail: words(c.AccountAddress), HasError: c.HasError, ConnectedAt: moment(c.ConnectedAt), UpdatedAt: c.UpdatedAt.UTC()}
+	return perhapsConnection{&mailboxConnection{ID: c.ID, Status: string(c.Status), ProviderAccountID: words(c.AccountID),
+		ProviderAccountEmail: words(c.AccountAddress), HasError: c.HasError, ConnectedAt: moment(c.ConnectedAt), UpdatedAt: c.UpdatedAt.UTC()}}
 }
 
 func sessionOf(s integration.Session) sessionState {

@@ -26,13 +26,18 @@ func strangers(w *world, t *testing.T) (own map[string]string, foreign map[strin
 	}
 	otherRun, otherJob := w.begun(t, w.b, otherDomain)
 	own["run_id"], own["job_id"] = w.begun(t, w.a, ownDomain)
+	w.ours(t, w.a, ownMailbox)
+	w.ours(t, w.b, otherMailbox)
+	ownIntegration, otherIntegration := w.integration(t, w.a), w.integration(t, w.b)
+	own["integration_id"], own["session_id"] = ownIntegration.ID, w.session(t, w.a, ownIntegration, ownMailbox)
 	foreign = map[string][]string{
-		"tenant_id":   append([]string{string(w.b.tenant), strings.ToUpper(string(w.b.tenant)), ownDomain.TenantID}, malformed...),
-		"domain_name": {otherDomain.Name, strings.ToUpper(otherDomain.Name) + ".", "unknown.example", "%2e%2e", "a%00.example", "%ff.example", "-"},
-		"domain_id":   append([]string{otherDomain.ID, strings.ToUpper(otherDomain.ID)}, malformed...),
-		"mailbox_id":  append([]string{otherMailbox.ID, otherMailbox.Address}, malformed...),
-		"run_id":      append([]string{otherRun, strings.ToUpper(otherRun), own["job_id"]}, malformed...),
-		"job_id":      append([]string{otherJob, strings.ToUpper(otherJob), own["run_id"]}, malformed...),
+		"tenant_id":      append([]string{string(w.b.tenant), strings.ToUpper(string(w.b.tenant)), ownDomain.TenantID}, malformed...),
+		"domain_name":    {otherDomain.Name, strings.ToUpper(otherDomain.Name) + ".", "unknown.example", "%2e%2e", "a%00.example", "%ff.example", "-"},
+		"domain_id":      append([]string{otherDomain.ID, strings.ToUpper(otherDomain.ID)}, malformed...),
+		"mailbox_id":     append([]string{otherMailbox.ID, otherMailbox.Address}, malformed...),
+		"run_id":         append([]string{otherRun, strings.ToUpper(otherRun), own["job_id"]}, malformed...),
+		"integration_id": append([]string{otherIntegration.ID, strings.ToUpper(otherIntegration.ID), ownMailbox.ID}, malformed...),
+		"job_id":         append([]string{otherJob, strings.ToUpper(otherJob), own["run_id"]}, malformed...),
 	}
 	return own, foreign
 }
@@ -42,6 +47,8 @@ var unowned = map[string]string{
 	"GET /v1/tenants":               "lists only what the account holds, see TestListsAreOneAccounts",
 	"GET /v1/tenants/connect-url":   "makes a link for the account of the key",
 	"GET /v1/dns/provisioning-runs": "lists only what the account began, see TestListsOfRuns",
+	"GET /v1/integrations":          "lists only what the account added, see TestIntegrationsAreOneAccounts",
+	"POST /v1/integrations":         "adds to the account of the key, see TestIntegrationsAreOneAccounts",
 	"POST /api-key/rotate":          "rotates the key that the request carries, see TestQueryParameters",
 }
 
@@ -49,7 +56,7 @@ var unowned = map[string]string{
 // caller's. The first one in a path decides.
 var notFoundOf = map[string]string{
 	"tenant_id": "tenant_not_found", "domain_name": "domain_not_found", "domain_id": "domain_not_found", "mailbox_id": "mailbox_not_found",
-	"run_id": "provisioning_run_not_found", "job_id": "provisioning_job_not_found",
+	"run_id": "provisioning_run_not_found", "job_id": "provisioning_job_not_found", "integration_id": "integration_not_found",
 }
 
 // bodies are what operations with one are sent.
@@ -150,6 +157,9 @@ func parametersOf(template string) (names []string) {
 }
 
 func fill(template string, values map[string]string) string {
+	if strings.HasSuffix(template, "/oauth/microsoft/status") {
+		template += "?session_id={session_id}"
+	}
 	for name, value := range values {
 		template = strings.ReplaceAll(template, "{"+name+"}", value)
 	}
@@ -178,6 +188,9 @@ func TestOwnIDsInAnyCase(t *testing.T) {
 		"/v1/tenants/" + own["tenant_id"] + "/domains/" + strings.ToUpper(own["domain_name"]) + "./dns",
 		"/v1/domains/" + strings.ToUpper(own["domain_id"]) + "/dns",
 		"/v1/dns/provisioning-runs/" + strings.ToUpper(own["run_id"]),
+		"/v1/integrations/" + strings.ToUpper(own["integration_id"]),
+		fill(signIn+"/status", map[string]string{"integration_id": strings.ToUpper(own["integration_id"]), "mailbox_id": strings.ToUpper(own["mailbox_id"]),
+			"session_id": strings.ToUpper(own["session_id"])}),
 		"/v1/tenants/" + own["tenant_id"] + "/mailboxes/" + strings.ToUpper(own["mailbox_id"]) + "/usage",
 	} {
 		got := a.expect(call{method: "GET", path: path, key: w.a.key}, 200, "")

@@ -20,7 +20,7 @@ func TestOperationsDeclareTheirTerms(t *testing.T) {
 	for _, item := range api.OpenAPI().Paths {
 		for _, op := range operationsOf(item) {
 			terms, ok := op.Metadata[termsKey].(terms)
-			if !ok || !slices.Contains([]bucket{reads, expensive, providerHeavy}, terms.bucket) {
+			if !ok || !slices.Contains([]bucket{reads, expensive, providerHeavy, providerHeavyWrites}, terms.bucket) {
 				t.Errorf("%s declares no bucket", op.OperationID)
 			}
 			if want := slices.Contains(writes, op.Method) && !keyless[op.OperationID]; terms.write != want {
@@ -38,6 +38,9 @@ func TestBuckets(t *testing.T) {
 	want := map[string]bucket{
 		"get-dkim-status": expensive, "get-domain-dns-plan": expensive, "get-domain-dns-automation": expensive, "sync-tenant": providerHeavy, "add-domain": providerHeavy, "verify-domain": providerHeavy,
 		"enable-dkim": providerHeavy, "provision-mailboxes": providerHeavy, "provision-domain-dns": providerHeavy, "retry-provisioning-job": providerHeavy,
+		"create-integration": providerHeavyWrites, "test-integration": providerHeavyWrites, "delete-integration": providerHeavyWrites,
+		"begin-microsoft-oauth": providerHeavyWrites, "get-microsoft-oauth-status": providerHeavy, "refresh-integration-mailboxes": providerHeavyWrites,
+		"disconnect-mailbox": providerHeavyWrites,
 	}
 	api := newAPI(http.NewServeMux())
 	operations(api, Options{})

@@ -47,7 +47,8 @@ func newWalker(t *testing.T) *walker {
 		all := a.expect(call{method: "GET", path: own + path, key: w.a.key}, 200, "").body[list].([]any)
 		return all[0].(map[string]any)["id"].(string)
 	}
-	return &walker{a, w, map[string]string{"tenant_id": string(w.a.tenant), "domain_name": "example.com",
+	made := w.integration(t, w.a)
+	return &walker{a, w, map[string]string{"tenant_id": string(w.a.tenant), "domain_name": "example.com", "integration_id": made.ID,
 		"domain_id": first("/domains", "domains"), "mailbox_id": first("/mailboxes", "mailboxes")}}
 }
 

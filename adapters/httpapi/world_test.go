@@ -20,6 +20,7 @@ import (
 	"github.com/tenantry/tenantry/app/dnsconnections"
 	"github.com/tenantry/tenantry/app/dnsruns"
 	"github.com/tenantry/tenantry/app/domains"
+	"github.com/tenantry/tenantry/app/integrations"
 	"github.com/tenantry/tenantry/app/keys"
 	"github.com/tenantry/tenantry/app/mailboxes"
 	"github.com/tenantry/tenantry/app/settling"
@@ -43,6 +44,8 @@ type world struct {
 	store     *bunstore.Store
 	platform  *fake.Platform
 	providers fake.DNSProviders
+	sending   fake.SendingPlatforms
+	sent      *fake.SendingPlatform // where the example credential leads
 	options   httpapi.Options
 	woken     wakeups
 	a, b      owner
@@ -71,6 +74,7 @@ func newWorldIn(t *testing.T, database string) *world {
 		t.Fatal(err)
 	}
 	w := &world{store: store, platform: fake.New()}
+	w.sent = w.sends()
 	keyset, err := secrets.OpenKeyset(filepath.Join(t.TempDir(), "keyset.json"), true)
 	if err != nil {
 		t.Fatal(err)
@@ -89,6 +93,8 @@ func newWorldIn(t *testing.T, database string) *world {
 			Trace: func(context.Context) string { return "" }},
 		Mailboxes: &mailboxes.Service{Tenants: store, Domains: store, Mailboxes: store, Platform: platform, Settling: pass, Now: time.Now,
 			RequireSMTPAuth: true, Pause: time.Millisecond, Limit: time.Second},
+		Integrations: &integrations.Service{Integrations: store, Connections: store, Tenants: store, Platforms: guardedSending{&w.sending, breaker.NewSending(breaker.Options{Failures: 1000})}, Sealer: keyset,
+			Queue: &w.woken, Random: rand.Reader, Now: time.Now},
 		Idempotency: httpapi.Idempotency{Keys: store, Sealer: keyset, Prints: keyset, Now: time.Now},
 		Limits:      httpapi.Limits{Counters: counters(t), Off: true},
 	}

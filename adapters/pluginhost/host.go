@@ -84,6 +84,12 @@ func (h *Host) DNS(name string, connection func(context.Context) (wire.Connectio
 	return wire.DNS(h.opener(name, connection))
 }
 
+// Sending is the sending platform of the plugin with this name, as the
+// connection reaches it, which is asked at each call as in Mail.
+func (h *Host) Sending(name string, connection func(context.Context) (wire.Connection, error)) ports.SendingPlatform {
+	return wire.Sending(h.opener(name, connection))
+}
+
 func (h *Host) opener(name string, connection func(context.Context) (wire.Connection, error)) wire.Opener {
 	return func(ctx context.Context, secrets ...secret.Text) (wire.Session, error) {
 		p, ok := h.plugins[name]

@@ -27,7 +27,7 @@ type announced struct {
 	Settings map[string]string `json:"settings"`
 	Secrets  map[string]string `json:"secrets"`
 	Control  []string          `json:"control"`
-	Sending  json.RawMessage   `json:"sending"`
+	Sending  map[string]any    `json:"sending"`
 }
 
 // simulator is one provider's stand-in.

@@ -37,7 +37,7 @@ func (b budgets) spend(ctx context.Context, domain, operation string) (time.Dura
 		}
 		for range budget.Cost(operation) {
 			v, giveBack := b.counters.Take(ctx, ratelimit.Bucket{
-				Key: "budget:" + b.provider + ":" + budget.Key + ":" + owner, Limit: budget.Limit, Window: budget.Window,
+				Key: b.bucket(budget, owner), Limit: budget.Limit, Window: budget.Window,
 			})
 			if !v.Allowed {
 				for _, undo := range taken {
@@ -49,6 +49,16 @@ func (b budgets) spend(ctx context.Context, domain, operation string) (time.Dura
 		}
 	}
 	return 0, true
+}
+
+// bucket names a budget's window of one owner. A provider may have several
+// budgets of a key.
+func (b budgets) bucket(budget wire.Budget, owner string) string {
+	name := "budget:" + b.provider + ":" + budget.Key + ":" + owner + ":" + budget.Window.String()
+	if len(budget.Only) > 0 {
+		name += ":" + strings.Join(budget.Only, "+")
+	}
+	return name
 }
 
 // owner is the value that a budget's key has for a fault domain, which is a

@@ -20,7 +20,9 @@ type connections struct {
 }
 
 // whom names the provider of each kind for people.
-var whom = map[wire.Kind]string{wire.KindMail: "the mail platform", wire.KindDNS: "the DNS provider"}
+var whom = map[wire.Kind]string{
+	wire.KindMail: "the mail platform", wire.KindDNS: "the DNS provider", wire.KindSending: "the sending platform",
+}
 
 // of returns the operator's part of a provider's connection, or
 // service_unavailable when a required setting is missing.
@@ -56,7 +58,7 @@ func (c connections) of(ctx context.Context, provider string) (wire.Connection, 
 			return wire.Connection{}, missing
 		}
 	}
-	if about.Kind != wire.KindDNS && hasSecrets(fields) && len(conn.Secrets) == 0 {
+	if about.Kind == wire.KindMail && hasSecrets(fields) && len(conn.Secrets) == 0 {
 		return wire.Connection{}, missing
 	}
 	return conn, nil

@@ -39,7 +39,7 @@ func demo(ctx context.Context, folder string, out io.Writer) error {
 	defer cancel()
 	began := time.Now()
 	_, _ = fmt.Fprintln(out, "tenantry demo: the main job, end to end. The API, the plugin process and the database are the real ones;")
-	_, _ = fmt.Fprintln(out, "Microsoft 365 and the DNS are the sandbox's.")
+	_, _ = fmt.Fprintln(out, "Microsoft 365, the DNS and the sending platform are the sandbox's.")
 	logs, err := os.Create(filepath.Join(folder, "log.json"))
 	if err != nil {
 		return err

@@ -30,6 +30,7 @@ func TestDemo(t *testing.T) {
 	shown := out.String()
 	for _, want := range []string{
 		"1. Connect", "2. Prepare", "3. Add the domain example-one.test", "4. Have its DNS done", "5. Provision", "6. What there is now",
+		"7. Store the credential", "8. Connect the mailboxes", "9. Ask the platform", "stored are 3 of 3",
 		"the run is completed", "verified true, DKIM healthy, 3 mailboxes",
 	} {
 		if !strings.Contains(shown, want) {
@@ -39,7 +40,8 @@ func TestDemo(t *testing.T) {
 	if made := regexp.MustCompile(`(?m)^ +created +\S+@example-one\.test`).FindAllString(shown, -1); len(made) != 3 {
 		t.Errorf("mailboxes shown: %q", made)
 	}
-	for _, request := range []string{"connect-url", "/sync", "/domains", "/dns/provision", `/provisioning-runs/\S+`, "/mailboxes"} {
+	for _, request := range []string{"connect-url", "/sync", "/domains", "/dns/provision", `/provisioning-runs/\S+`, "/mailboxes",
+		"/v1/integrations", "/oauth/microsoft/init", `/oauth/microsoft/status\?session_id=\S+`, "/mailboxes/refresh"} {
 		if !regexp.MustCompile(`(?m)^ +(GET|POST) +\S*` + request + ` +20[02] +\S+s$`).MatchString(shown) {
 			t.Errorf("no request to %s with its answer and time:\n%s", request, shown)
 		}

@@ -30,7 +30,13 @@ func TestReadyLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	has(t, "ready line", shown, "api_url api_key account_id user_email admin_url control_url dns_addr zones tenants sending")
-	sees(t, shown, object{"user_email": "owner@example.com", "sending": "map[]"})
+	sees(t, shown, object{"user_email": "owner@example.com"})
+	for _, name := range []string{"instantly", "plusvibe", "smartlead", "salesblink", "emailbison"} {
+		customer, _ := r.Sending[name].(map[string]any)
+		if key, _ := customer["api_key"].(string); key == "" {
+			t.Errorf("nobody is a customer of %s: %v", name, r.Sending)
+		}
+	}
 	if len(r.Zones) != 12 || r.Zones[0] != "example-one.test" || r.Zones[11] != "example-twelve.test" || len(r.Tenants) == 0 {
 		t.Errorf("zones %v, tenants %v", r.Zones, r.Tenants)
 	}

@@ -13,9 +13,10 @@ import (
 // demoDomain is one of the sandbox's zones.
 const demoDomain = "example-one.test"
 
-// mainJob goes from a tenant that nobody connected to three working mailboxes.
+// mainJob goes from a tenant that nobody connected to three mailboxes that a
+// sending platform sends from.
 func (w *walk) mainJob(ctx context.Context) error {
-	for _, part := range []func(context.Context) error{w.connect, w.addDomain, w.automate, w.provision} {
+	for _, part := range []func(context.Context) error{w.connect, w.addDomain, w.automate, w.provision, w.sending} {
 		if err := part(ctx); err != nil {
 			return err
 		}

@@ -31,7 +31,7 @@ var noSuchKey = "tny_live_" + strings.Repeat("0", 48)
 
 // own is a good request of an account on what is its own.
 func (p *population) own(m manor, op operation) attempt {
-	return attempt{by: m.estate, ids: m.ids, body: goodBody(m.estate, op), path: op.path, keys: []string{p.newKey()}}
+	return attempt{by: m.estate, ids: m.ids, body: goodBody(m.estate, op), path: queried(op.path), keys: []string{p.newKey()}}
 }
 
 func (p *population) newKey() string { return fmt.Sprint("matrix-", serial.Add(1)) }
@@ -67,6 +67,9 @@ func goodBody(e estate, op operation) string {
 		return string(raw)
 	case "PATCH /v1/tenants/{tenant_id}/mailboxes/{mailbox_id}":
 		return `{"daily_send_limit":5}`
+	case "POST /v1/integrations":
+		raw, _ := json.Marshal(e.credentialAt(sellsAt))
+		return string(raw)
 	}
 	return ""
 }
@@ -155,9 +158,9 @@ func (p *population) attempts(op operation, condition string) []attempt {
 		return one(a.in(b["domain_name"]))
 	case "domain_of_other_own_tenant_in_body.domain":
 		return one(a.in(far["domain_name"]))
-	case "unknown_mailbox_under_own_tenant":
+	case "unknown_mailbox_under_own_tenant", "unknown_mailbox_under_own_integration":
 		return a.variants("mailbox_id", noSuchID)
-	case "foreign_mailbox_under_own_tenant":
+	case "foreign_mailbox_under_own_tenant", "foreign_mailbox_under_own_integration":
 		return a.variants("mailbox_id", b["mailbox_id"])
 	case "mailbox_of_other_own_tenant":
 		return a.variants("mailbox_id", far["mailbox_id"])
@@ -193,13 +196,19 @@ func (p *population) attempts(op operation, condition string) []attempt {
 	case "valid_key", "any_on_public_listener":
 		return one(a)
 	}
+	if all := p.sellsAttempts(a, condition); len(all) > 0 {
+		return all
+	}
 	return p.repeated(op, condition)
 }
 
 // spared is an attempt on a resource that may go, where the operation deletes
 // it.
 func (p *population) spared(a attempt, op operation) attempt {
-	if op.method == "DELETE" {
+	switch {
+	case strings.HasPrefix(op.path, "/v1/integrations/{"):
+		return p.sparedSale(a, op)
+	case op.method == "DELETE":
 		h := a.by.newTenant(nil).connect()
 		a.ids = map[string]string{"tenant_id": h.guid}
 	}
@@ -229,8 +238,9 @@ func (p *population) repeated(op operation, condition string) []attempt {
 	case "replay_own_key", "replay_after_resource_is_gone":
 		a.prepare = first
 	case "same_key_other_fingerprint":
+		good := a.path
 		a.prepare = func(t *testing.T, a attempt) {
-			a.path = op.path
+			a.path = good
 			first(t, a)
 		}
 		a.path += "?x=1"

@@ -18,10 +18,6 @@ import (
 // takes it out here, and its rows run.
 var awaited = []string{
 	"POST /v1/tenants/{tenant_id}/mailbox-limits", "GET /v1/tenants/{tenant_id}/mailbox-limits", "GET /v1/enforcement/events",
-	"POST /v1/integrations", "GET /v1/integrations", "GET /v1/integrations/{integration_id}", "POST /v1/integrations/{integration_id}/test",
-	"GET /v1/integrations/{integration_id}/mailboxes", "POST /v1/integrations/{integration_id}/mailboxes/{mailbox_id}/oauth/microsoft/init",
-	"GET /v1/integrations/{integration_id}/mailboxes/{mailbox_id}/oauth/microsoft/status", "POST /v1/integrations/{integration_id}/mailboxes/refresh",
-	"DELETE /v1/integrations/{integration_id}/mailboxes/{mailbox_id}", "DELETE /v1/integrations/{integration_id}",
 }
 
 // exhausted is the condition that TestEveryBucketEnds shows, with limits on.
@@ -116,7 +112,7 @@ func TestAuthorizationMatrix(t *testing.T) {
 		}
 		t.Run(row.id+" "+row.condition, func(t *testing.T) { run.row(t, row) })
 	}
-	if run.rows < 270 {
+	if run.rows < 500 {
 		t.Errorf("only %d rows ran", run.rows)
 	}
 	run.compareStatements(t)

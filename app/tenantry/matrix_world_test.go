@@ -76,7 +76,7 @@ func populate(t *testing.T) *population {
 	t.Helper()
 	p, data := &population{journal: newReceiver(t), ids: map[string]string{}}, t.TempDir()
 	env := append(p.journal.env(), "OTEL_BSP_SCHEDULE_DELAY=200")
-	process, ready := startDev(t, binary(t, release), data, env, "--no-seed", "--limits", "off")
+	process, ready := startDev(t, binary(t, release), data, env, "--limits", "off")
 	p.process, p.owner = process, ownerAt(t, ready)
 	c := p.owner
 	p.a, p.b = settle(c.newCaller(nil), 2), settle(c.newCaller(nil), 1)
@@ -100,6 +100,7 @@ func populate(t *testing.T) *population {
 	returned := estate{p.returned, map[string]string{"domain_id": p.ids["returned"], "domain_name": "returned.example"}}
 	ran(t, file, p.a.estate, p.b.estate, p.trial.estate, p.spare.estate, p.shrunk.estate, p.lapsed.estate, returned)
 	p.ids["returned job"] = returned.ids["job_id"]
+	p.sell(t)
 	c.control("DELETE", "/managed/"+p.returned.guid, nil)
 	p.deleted.expect("DELETE", p.deleted.path(""), nil, 200, "")
 	p.look(t, file)
@@ -170,18 +171,21 @@ func (p *population) sees(t *testing.T, before sight) sight {
 	return now
 }
 
-// asked empties the mail platform's journal and says how much there was.
-func (p *population) asked(t *testing.T) int {
+// asked empties the journals of the platforms and says how much there was.
+func (p *population) asked(t *testing.T) (n int) {
 	t.Helper()
 	c := p.owner.with(t)
-	var calls []json.RawMessage
-	if err := json.Unmarshal(c.control("GET", "/calls?provider=microsoft365", nil).raw, &calls); err != nil {
-		t.Fatal(err)
+	for _, provider := range []string{mailPlatform, sellsAt} {
+		var calls []json.RawMessage
+		if err := json.Unmarshal(c.control("GET", "/calls?provider="+provider, nil).raw, &calls); err != nil {
+			t.Fatal(err)
+		}
+		n += len(calls)
 	}
-	if len(calls) > 0 {
+	if n > 0 {
 		c.control("DELETE", "/calls", nil)
 	}
-	return len(calls)
+	return n
 }
 
 // foreign is what belongs to b and must be in no answer to others.

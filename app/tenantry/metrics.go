@@ -125,5 +125,8 @@ func (s *service) openness() map[circuitPlace]float64 {
 	for provider, route := range s.providers.routes {
 		count(provider, route.circuits.Circuits(), "credential")
 	}
+	for provider, route := range s.sending.routes {
+		count(provider, route.circuits.Circuits(), "provider", "credential")
+	}
 	return counts
 }

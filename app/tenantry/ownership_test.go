@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -16,6 +15,8 @@ import (
 // is about what they show.
 var unowned = map[string]string{
 	"GET /v1/tenants":               "TestTenantShapes: lists what the account holds",
+	"GET /v1/integrations":          "TestIntegrationShapes: lists what the account holds",
+	"POST /v1/integrations":         "TestIntegrationShapes: adds to the account of the key",
 	"GET /v1/dns/provisioning-runs": "TestListsOfRuns: lists what the account holds",
 	"GET /v1/tenants/connect-url":   "TestForeignState: the link is bound to the account",
 	"POST /api-key/rotate":          "TestKeyRotation: rotates the key that the request carries",
@@ -33,7 +34,7 @@ var bodies = map[string]any{
 // caller's.
 var notFound = map[string]string{
 	"tenant_id": "tenant_not_found", "domain_name": "domain_not_found", "domain_id": "domain_not_found", "mailbox_id": "mailbox_not_found",
-	"run_id": "provisioning_run_not_found", "job_id": "provisioning_job_not_found",
+	"run_id": "provisioning_run_not_found", "job_id": "provisioning_job_not_found", "integration_id": "integration_not_found",
 }
 
 // estate is a whole account: a tenant with a verified domain and a mailbox.
@@ -77,10 +78,12 @@ func (e estate) strange(other estate, param string) []string {
 func TestOwnershipTwins(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	_, ready := startDev(t, binary(t, release), folder, nil, "--no-seed")
+	_, ready := startDev(t, binary(t, release), folder, nil)
 	c := ownerAt(t, ready)
 	one, two := c.estate(), c.estate()
 	ran(t, filepath.Join(folder, "tenantry.db"), one, two)
+	one.integrates()
+	two.integrates()
 	d, err := published()
 	if err != nil {
 		t.Fatal(err)
@@ -103,13 +106,14 @@ func TestOwnershipTwins(t *testing.T) {
 			})
 		}
 	}
-	journal := c.control("GET", "/calls?provider=microsoft365", nil)
-	var calls []object
-	if err := json.Unmarshal(journal.raw, &calls); err != nil || len(calls) != 0 {
-		t.Errorf("the platform was asked %v, %v", calls, err)
+	for _, provider := range append([]string{"microsoft365"}, sendingNames...) {
+		if calls := c.askedAt(provider); len(calls) != 0 {
+			t.Errorf("%s was asked %v", provider, calls)
+		}
 	}
 	for _, e := range []estate{one, two} {
 		sees(t, e.get(e.path("")).object, object{"domain_count": 1, "mailbox_count": 1})
+		sees(t, e.get("/v1/integrations/"+e.ids["integration_id"]).object, object{"mailbox_connections.total": 1, "mailbox_connections.pending": 1})
 	}
 }
 
@@ -181,7 +185,16 @@ func parameters(template string) (names []string) {
 	return names
 }
 
+// queried is the path of an operation with the parameters that it insists on.
+func queried(template string) string {
+	if strings.HasSuffix(template, "/oauth/microsoft/status") {
+		template += "?session_id={session_id}"
+	}
+	return template
+}
+
 func fill(template string, ids map[string]string) string {
+	template = queried(template)
 	for name, id := range ids {
 		template = strings.ReplaceAll(template, "{"+name+"}", id)
 	}

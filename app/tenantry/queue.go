@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 
 	"github.com/tenantry/tenantry/adapters/queue"
@@ -58,12 +59,14 @@ func pendingQueue(ctx context.Context, c Config) ([]string, error) {
 
 // work is everything that happens by itself.
 func (s *service) work() ports.Work {
+	handlers := map[string]ports.Handler{dnsruns.Kind: s.jobs.Handle}
+	maps.Copy(handlers, s.integrations.Handlers())
 	return ports.Work{
-		Handlers: map[string]ports.Handler{dnsruns.Kind: s.jobs.Handle},
-		Periodic: []ports.Periodic{
+		Handlers: handlers,
+		Periodic: append([]ports.Periodic{
 			{Kind: "idempotency_keys", Every: sweepEvery, Do: s.reap},
 			s.jobs.Sweep(s.jobSweep),
-		},
+		}, s.integrations.Periodic(s.sessionSweep, refreshEvery)...),
 	}
 }
 

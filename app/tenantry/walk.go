@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -22,6 +23,9 @@ type walk struct {
 	ready sandbox.Ready
 	step  int
 }
+
+// anyID matches what paths are made of, and says nothing to people.
+var anyID = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
 // object is a JSON answer.
 type object map[string]any
@@ -56,7 +60,7 @@ func (w *walk) call(ctx context.Context, method, path string, body any) (object,
 	if err != nil {
 		return nil, status, err
 	}
-	shown := strings.ReplaceAll(path, w.ready.Tenants[0].TenantID, "{tenant_id}")
+	shown := anyID.ReplaceAllString(strings.ReplaceAll(path, w.ready.Tenants[0].TenantID, "{tenant_id}"), "{id}")
 	_, _ = fmt.Fprintf(w.out, "   %-6s %-62s %d  %s\n", method, shown, status, time.Since(began).Round(time.Millisecond))
 	return answer, status, nil
 }

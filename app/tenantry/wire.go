@@ -27,6 +27,7 @@ import (
 	"github.com/tenantry/tenantry/app/dnsconnections"
 	"github.com/tenantry/tenantry/app/dnsruns"
 	"github.com/tenantry/tenantry/app/domains"
+	"github.com/tenantry/tenantry/app/integrations"
 	"github.com/tenantry/tenantry/app/keys"
 	"github.com/tenantry/tenantry/app/mailboxes"
 	"github.com/tenantry/tenantry/app/settling"
@@ -57,27 +58,30 @@ type outside struct {
 
 // service is the assembled system.
 type service struct {
-	store       *bunstore.Store
-	database    *pulse
-	queue       jobQueue
-	limiter     *limiter.Limiter
-	limits      httpapi.Limits
-	host        *pluginhost.Host
-	circuits    *breaker.Platform
-	platform    ports.MailPlatform
-	providers   *providers
-	keys        *keys.Service
-	tenants     *tenants.Service
-	domains     *domains.Service
-	connections *dnsconnections.Service
-	mailboxes   *mailboxes.Service
-	runs        *dnsruns.Service
-	jobs        *dnsruns.Worker
-	jobSweep    time.Duration
-	once        httpapi.Idempotency
-	metrics     *prometheus.Registry
-	log         *slog.Logger
-	flush       func(context.Context) error
+	store        *bunstore.Store
+	database     *pulse
+	queue        jobQueue
+	limiter      *limiter.Limiter
+	limits       httpapi.Limits
+	host         *pluginhost.Host
+	circuits     *breaker.Platform
+	platform     ports.MailPlatform
+	providers    *providers
+	sending      *sendingProviders
+	keys         *keys.Service
+	tenants      *tenants.Service
+	domains      *domains.Service
+	connections  *dnsconnections.Service
+	mailboxes    *mailboxes.Service
+	integrations *integrations.Service
+	sessionSweep time.Duration
+	runs         *dnsruns.Service
+	jobs         *dnsruns.Worker
+	jobSweep     time.Duration
+	once         httpapi.Idempotency
+	metrics      *prometheus.Registry
+	log          *slog.Logger
+	flush        func(context.Context) error
 
 	tls                   *tls.Config    // of the API's listener, nil for plain HTTP
 	proxies               []netip.Prefix // that say whom they speak for
@@ -124,11 +128,17 @@ func assemble(ctx context.Context, c Config, log *slog.Logger, publicURL string,
 	if s.platform, err = s.mail(ctx, c, o); err != nil {
 		return nil, errors.Join(err, s.close(ctx))
 	}
-	s.providers, err = newProviders(c, providerOptions{host: s.host, counters: s.limiter, prints: sealer, log: log, secrets: o.secrets})
-	if err != nil {
+	catalog := providerOptions{host: s.host, counters: s.limiter, prints: sealer, log: log, secrets: o.secrets}
+	if s.providers, err = newProviders(c, catalog); err != nil {
+		return nil, errors.Join(err, s.close(ctx))
+	}
+	if s.sending, err = newSendingProviders(c, catalog); err != nil {
 		return nil, errors.Join(err, s.close(ctx))
 	}
 	s.useCases(c, publicURL, sealer, o)
+	if err := s.sendingIntegrations(sealer, o); err != nil {
+		return nil, errors.Join(fmt.Errorf("metrics: %w", err), s.close(ctx))
+	}
 	s.once = httpapi.Idempotency{Keys: s.store, Sealer: sealer, Prints: sealer, Now: o.now}
 	if err := s.observe(c); err != nil {
 		return nil, errors.Join(fmt.Errorf("metrics: %w", err), s.close(ctx))
@@ -178,7 +188,8 @@ func (s *service) useCases(c Config, publicURL string, sealer ports.Sealer, o ou
 // handler is all that the API's listener serves.
 func (s *service) handler() (http.Handler, error) {
 	return httpapi.New(httpapi.Options{
-		Keys: s.keys, Tenants: s.tenants, Domains: s.domains, DNSRuns: s.runs, Mailboxes: s.mailboxes, Idempotency: s.once, Limits: s.limits,
+		Keys: s.keys, Tenants: s.tenants, Domains: s.domains, DNSRuns: s.runs, Mailboxes: s.mailboxes, Integrations: s.integrations,
+		Idempotency: s.once, Limits: s.limits,
 		Pages: console.New(console.Options{Tenants: s.tenants, Log: s.log}), Log: s.log,
 		TrustedProxies: s.proxies,
 	})

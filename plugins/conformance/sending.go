@@ -19,6 +19,10 @@ func SendingPlatform(p *wire.Process, c sdk.Connection) sdk.SendingPlatform {
 	})
 }
 
+// SendingPlace is what a world is, so that an author needs nothing but this
+// package.
+type SendingPlace = contract.SendingWorld
+
 // SendingWorld makes a world whose platforms are made by platform, best from
 // Simulate.
 type SendingWorld func(t testing.TB, platform func(sdk.Connection) sdk.SendingPlatform) contract.SendingWorld

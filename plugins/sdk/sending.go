@@ -2,7 +2,10 @@
 
 package sdk
 
-import "github.com/tenantry/tenantry/core/integration"
+import (
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/plugins/wire"
+)
 
 // What a SendingPlatform speaks, so that an author needs nothing but this
 // package.
@@ -41,3 +44,10 @@ const (
 	CanRefresh    = integration.CanRefresh
 	CanDisconnect = integration.CanDisconnect
 )
+
+// FaultCredential is the FaultDomain of a platform that is another server for
+// each credential.
+const FaultCredential = wire.FaultCredential
+
+// SameAddress reports whether two mail addresses are one.
+func SameAddress(a, b string) bool { return integration.SameAddress(a, b) }

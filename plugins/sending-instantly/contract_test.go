@@ -3,22 +3,36 @@
 package main
 
 import (
+	"maps"
 	"net/http"
-	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/plugins/sending-instantly/simulator"
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
 // TestContract runs the port's promises over the simulator.
-func TestContract(t *testing.T) {
-	contract.SendingPlatform(t, func(t testing.TB) contract.SendingWorld { return newWorld(t).contract(t) })
+func TestContract(t *testing.T) { conformance.SendingInProcess(t, plugin(), open) }
+
+// TestBinary runs every suite over the plugin as it is built.
+func TestBinary(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sending-instantly")
+	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	connect := func(base string) sdk.Connection {
+		return sdk.Connection{Settings: map[string]string{"base_url": base}, Secrets: map[string]secret.Text{"api_key": secret.New("not-a-real-one")}}
+	}
+	conformance.Sending(t, conformance.Binary{Path: path, Connect: connect}, open)
 }
 
-// looks are the accounts of section "States" of the README, with what the
+// looks are the accounts of the README's section "States", with what the
 // control interface is told to make them.
 var looks = []struct {
 	sdk.Account
@@ -33,32 +47,23 @@ var looks = []struct {
 	{sdk.Account{State: sdk.AccountConnected, HasError: true, Reason: "sending_error"}, m{"status": -3}},
 }
 
-// contract is the world as the suite of the port sees it.
-func (w *world) contract(t testing.TB) contract.SendingWorld {
-	nobody := httptest.NewServer(http.NotFoundHandler())
-	nobody.Close()
-	absent, err := w.make(sdk.Connection{Settings: map[string]string{"base_url": nobody.URL}, Secrets: map[string]secret.Text{"api_key": secret.New("a-key")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+// open is a world as the suite of the port sees it.
+func open(t testing.TB, platform func(sdk.Connection) sdk.SendingPlatform) contract.SendingWorld {
+	w := newWorld(t)
 	out := contract.SendingWorld{
-		Platform: w.platform(), Refused: w.with("a-guessed-key"), Absent: absent,
-		Secrets: []string{w.ready.Secrets["api_key"], "a-guessed-key"}, Can: description().Capabilities,
-		Put: func(_ testing.TB, accounts ...integration.Account) { w.putAll(accounts) }, Held: func(testing.TB) []string { return w.held() },
-		Sessions: true, AuthHosts: []string{w.ready.Settings["auth_hosts"]},
+		Platform: platform(w.Connection(nil, nil)),
+		Refused:  platform(w.Connection(nil, map[string]string{"api_key": "a-guessed-key"})),
+		Absent:   platform(w.Connection(map[string]string{"base_url": conformance.Nowhere(t)}, nil)),
+		Secrets:  []string{simulator.Key, "a-guessed-key"}, Can: description().Capabilities,
+		Put: func(_ testing.TB, accounts ...integration.Account) { w.putAll(accounts) }, Held: w.held,
+		Sessions: true, AuthHosts: []string{w.Ready.Settings["auth_hosts"]},
 		SignIn:  func(_ testing.TB, at sdk.SignInSession, address string) { w.decide(at.URL, address, "accept") },
 		Decline: func(_ testing.TB, at sdk.SignInSession) { w.decide(at.URL, "", "deny") },
 		Expire: func(_ testing.TB, at sdk.SignInSession) {
-			w.control(http.MethodPost, "/sessions/"+at.ID+"/expire", m{}, nil)
+			w.control(http.MethodPost, "/sessions/"+at.ID+"/expire", m{})
 		},
-		Unpaid: func(t testing.TB) {
-			reach, err := w.platform().Check(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			w.control(http.MethodPut, "/workspaces/"+reach.Workspaces[0].ID, m{"inactive": true}, nil)
-		},
-		Fail: func(_ testing.TB, how contract.Failure) func() { return w.fail(how) },
+		Unpaid: func(testing.TB) { w.control(http.MethodPut, "/workspaces/"+simulator.Workspace, m{"inactive": true}) },
+		Fail:   w.Fail,
 	}
 	for _, l := range looks {
 		out.Looks = append(out.Looks, l.Account)
@@ -67,60 +72,25 @@ func (w *world) contract(t testing.TB) contract.SendingWorld {
 }
 
 func (w *world) putAll(accounts []integration.Account) {
-	var list []m
+	list := []m{}
 	for _, a := range accounts {
 		made := m{"email": a.Address, "name": a.Name}
 		for _, l := range looks {
 			if l.State == a.State && l.Paused == a.Paused && l.HasError == a.HasError && l.Reason == a.Reason {
-				for name, value := range l.at {
-					made[name] = value
-				}
+				maps.Copy(made, l.at)
 			}
 		}
 		list = append(list, made)
 	}
-	if len(list) > 0 {
-		w.control(http.MethodPost, "/accounts", list, nil)
-	}
+	w.control(http.MethodPost, "/accounts", list)
 }
 
-func (w *world) held() []string {
+func (w *world) held(t testing.TB) []string {
 	var all []struct{ Email string }
-	w.control(http.MethodGet, "/accounts", m{}, &all)
+	w.Control(t, http.MethodGet, "/accounts", nil, &all)
 	var out []string
 	for _, a := range all {
 		out = append(out, a.Email)
 	}
 	return out
-}
-
-// fail makes every call fail until lift.
-func (w *world) fail(how contract.Failure) (lift func()) {
-	const often = 10000
-	switch how {
-	case contract.Repeats:
-		w.control(http.MethodPost, "/behaviour", m{"repeat_page": true}, nil)
-		return func() { w.control(http.MethodPost, "/behaviour", m{"repeat_page": false}, nil) }
-	case contract.Strays:
-		w.control(http.MethodPost, "/behaviour", m{"auth_host": "login.evil.example"}, nil)
-		return func() { w.control(http.MethodPost, "/behaviour", m{"auth_host": ""}, nil) }
-	case contract.Hangs:
-		w.hang.Store(true)
-		return func() { w.hang.Store(false) }
-	}
-	w.spoiled.Store(how == contract.Babbles || how == contract.Misshapes || how == contract.Truncates)
-	w.fault(map[contract.Failure]m{
-		contract.Throttles:    {"kind": "status", "status": 429, "retry_after": int(contract.ThrottleWait.Seconds()), "times": often},
-		contract.IsDown:       {"kind": "status", "status": 503, "times": often},
-		contract.Breaks:       {"kind": "status", "status": 500, "times": often},
-		contract.Babbles:      {"kind": "html", "times": often},
-		contract.Misshapes:    {"kind": "misshape", "times": often},
-		contract.Truncates:    {"kind": "truncate", "times": often},
-		contract.LosesRequest: {"kind": "drop_before", "times": often},
-		contract.LosesAnswer:  {"kind": "drop_after", "times": often},
-	}[how])
-	return func() {
-		w.spoiled.Store(false)
-		w.control(http.MethodDelete, "/faults", m{}, nil)
-	}
 }

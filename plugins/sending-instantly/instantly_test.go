@@ -15,6 +15,7 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/ports/contract"
 )
 
 func TestCheckTellsTheWorkspace(t *testing.T) {
@@ -25,7 +26,7 @@ func TestCheckTellsTheWorkspace(t *testing.T) {
 	}
 	whole := reach.Workspaces[0].ID
 	// A key that cannot read its workspace: any account tells its id.
-	w.control(http.MethodPut, "/keys/narrow", m{"workspace": whole, "scopes": []string{"accounts:all"}}, nil)
+	w.control(http.MethodPut, "/keys/narrow", m{"workspace": whole, "scopes": []string{"accounts:all"}})
 	if reach, err = w.with("narrow").Check(t.Context()); err != nil || len(reach.Workspaces) != 1 || reach.Workspaces[0].ID != "" {
 		t.Fatalf("without accounts: %+v, %v", reach, err)
 	}
@@ -38,8 +39,8 @@ func TestCheckTellsTheWorkspace(t *testing.T) {
 // A workspace that was asked for and cannot be seen is not taken on trust.
 func TestCheckTrustsNoWorkspaceUnseen(t *testing.T) {
 	w := newWorld(t)
-	w.control(http.MethodPut, "/keys/narrow", m{"scopes": []string{"accounts:read"}}, nil)
-	w.ready.Settings["workspace_id"] = "asked-for"
+	w.control(http.MethodPut, "/keys/narrow", m{"scopes": []string{"accounts:read"}})
+	w.settings = map[string]string{"workspace_id": "asked-for"}
 	if _, err := w.with("narrow").Check(t.Context()); !errors.Is(err, fault.InvalidRequest) {
 		t.Errorf("%v", err)
 	}
@@ -48,11 +49,11 @@ func TestCheckTrustsNoWorkspaceUnseen(t *testing.T) {
 // Who may not, and who has not paid.
 func TestRefusals(t *testing.T) {
 	w := newWorld(t)
-	w.control(http.MethodPut, "/keys/reader", m{"scopes": []string{"accounts:read"}}, nil)
-	w.control(http.MethodPut, "/keys/other", m{"scopes": []string{"campaigns:all"}}, nil)
-	w.control(http.MethodPut, "/keys/revoked", m{"revoked": true}, nil)
-	w.control(http.MethodPut, "/workspaces/unpaid", m{"inactive": true}, nil)
-	w.control(http.MethodPut, "/keys/unpaid", m{"workspace": "unpaid"}, nil)
+	w.control(http.MethodPut, "/keys/reader", m{"scopes": []string{"accounts:read"}})
+	w.control(http.MethodPut, "/keys/other", m{"scopes": []string{"campaigns:all"}})
+	w.control(http.MethodPut, "/keys/revoked", m{"revoked": true})
+	w.control(http.MethodPut, "/workspaces/unpaid", m{"inactive": true})
+	w.control(http.MethodPut, "/keys/unpaid", m{"workspace": "unpaid"})
 	check := func(p sdk.SendingPlatform) error { _, err := p.Check(t.Context()); return err }
 	for _, tt := range []struct {
 		name, key, cause string
@@ -115,12 +116,12 @@ func TestPaging(t *testing.T) {
 	for _, quiet := range []bool{false, true} {
 		t.Run(fmt.Sprint("no cursor at the end: ", quiet), func(t *testing.T) {
 			w := newWorld(t)
-			w.control(http.MethodPost, "/behaviour", m{"no_cursor": quiet}, nil)
+			w.control(http.MethodPost, "/behaviour", m{"no_cursor": quiet})
 			var many []m
 			for i := range 250 {
 				many = append(many, m{"email": fmt.Sprintf("box+%03d@one.test", i)})
 			}
-			w.control(http.MethodPost, "/accounts", many, nil)
+			w.control(http.MethodPost, "/accounts", many)
 			seen, pages := map[string]bool{}, 0
 			for cursor := ""; pages == 0 || cursor != ""; pages++ {
 				page, err := w.platform().Accounts(t.Context(), cursor)
@@ -218,7 +219,7 @@ func TestASession(t *testing.T) {
 		t.Errorf("a used link answers %d", status)
 	}
 	// Signed in anew, the same account has another stamp.
-	w.control(http.MethodPost, "/clock", m{"advance": "1s"}, nil)
+	w.control(http.MethodPost, "/clock", m{"advance": "1s"})
 	w.decide(w.start("ann.lee@one.test").URL, "ann.lee@one.test", "accept")
 	if again, err := w.platform().Account(t.Context(), "ann.lee@one.test"); err != nil || again.Stamp == first.Stamp {
 		t.Errorf("%+v, %v", again, err)
@@ -245,11 +246,11 @@ func TestSessionsThatCameToNothing(t *testing.T) {
 	if now := w.progress(denied); now != (sdk.Progress{State: sdk.SignInFailed, Reason: "access_denied"}) {
 		t.Errorf("denied: %+v", now)
 	}
-	w.control(http.MethodPost, "/sessions/"+forgotten.ID+"/forget", m{}, nil)
+	w.control(http.MethodPost, "/sessions/"+forgotten.ID+"/forget", m{})
 	if now := w.progress(forgotten); now.State != sdk.SignInExpired {
 		t.Errorf("forgotten: %+v", now)
 	}
-	w.control(http.MethodPost, "/clock", m{"advance": "10m"}, nil)
+	w.control(http.MethodPost, "/clock", m{"advance": "10m"})
 	if now := w.progress(late); now.State != sdk.SignInExpired {
 		t.Errorf("late: %+v", now)
 	}
@@ -260,7 +261,7 @@ func TestSessionsThatCameToNothing(t *testing.T) {
 		t.Errorf("an id that is a path: %+v, %v", now, err)
 	}
 	// A session belongs to its workspace.
-	w.control(http.MethodPut, "/keys/other", m{"workspace": "another"}, nil)
+	w.control(http.MethodPut, "/keys/other", m{"workspace": "another"})
 	if now, err := w.with("other").SignIn(t.Context(), denied.ID); err != nil || now.State != sdk.SignInExpired {
 		t.Errorf("another workspace's: %+v, %v", now, err)
 	}
@@ -269,12 +270,12 @@ func TestSessionsThatCameToNothing(t *testing.T) {
 // An account that was attached a moment ago may not be listed yet.
 func TestLag(t *testing.T) {
 	w := newWorld(t)
-	w.control(http.MethodPost, "/behaviour", m{"list_lag_ms": 5000}, nil)
+	w.control(http.MethodPost, "/behaviour", m{"list_lag_ms": 5000})
 	w.decide(w.start("ann@one.test").URL, "ann@one.test", "accept")
 	if got, err := w.platform().Account(t.Context(), "ann@one.test"); err != nil || got.There() {
 		t.Errorf("at once: %+v, %v", got, err)
 	}
-	w.control(http.MethodPost, "/clock", m{"advance": "5s"}, nil)
+	w.control(http.MethodPost, "/clock", m{"advance": "5s"})
 	if got, err := w.platform().Account(t.Context(), "ann@one.test"); err != nil || !got.There() {
 		t.Errorf("later: %+v, %v", got, err)
 	}
@@ -294,7 +295,7 @@ func TestTooManyStarts(t *testing.T) {
 		t.Errorf("the 76th: %v", err)
 	}
 	// Another workspace is another limit, but the address is the same one.
-	w.control(http.MethodPut, "/keys/other", m{"workspace": "019ffad2-5cac-7fb9-a336-000000000002"}, nil)
+	w.control(http.MethodPut, "/keys/other", m{"workspace": "019ffad2-5cac-7fb9-a336-000000000002"})
 	for i := range 75 { // with the refused one, 151 by then
 		_, err := w.with("other").StartSignIn(t.Context(), "a@one.test")
 		if throttled := outcome.Of(err) == outcome.Throttled; throttled != (i >= 74) {
@@ -305,9 +306,59 @@ func TestTooManyStarts(t *testing.T) {
 
 func TestLinksElsewhereAreRefused(t *testing.T) {
 	w := newWorld(t)
-	w.ready.Settings["auth_hosts"] = "login.microsoftonline.com"
+	w.settings = map[string]string{"auth_hosts": "login.microsoftonline.com"}
 	if s, err := w.platform().StartSignIn(t.Context(), "a@one.test"); err == nil || outcome.Of(err) != outcome.Broken {
 		t.Errorf("%+v, %v", s, err)
+	}
+	w.settings = nil
+	w.control(http.MethodPost, "/behaviour", m{"auth_host": "login.microsoftonline.com.evil.test"})
+	if s, err := w.platform().StartSignIn(t.Context(), "a@one.test"); err == nil || outcome.Of(err) != outcome.Broken {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// A listing that never ends would make a part pass for all.
+func TestAListingInACircle(t *testing.T) {
+	w := newWorld(t)
+	var many []m
+	for i := range 120 {
+		many = append(many, m{"email": fmt.Sprintf("box%03d@one.test", i)})
+	}
+	w.control(http.MethodPost, "/accounts", many)
+	w.control(http.MethodPost, "/behaviour", m{"repeat_page": true})
+	first, err := w.platform().Accounts(t.Context(), "")
+	if err != nil || first.Next == "" {
+		t.Fatalf("%d accounts, %v", len(first.Accounts), err)
+	}
+	if _, err := w.platform().Accounts(t.Context(), first.Next); outcome.Of(err) != outcome.Broken {
+		t.Errorf("%v", err)
+	}
+}
+
+// A 503 of a start is Microsoft's; it passes soon.
+func TestMicrosoftThrottlesInstantly(t *testing.T) {
+	w := newWorld(t)
+	w.Fail(t, contract.IsDown)
+	var o *outcome.Error
+	if _, err := w.platform().StartSignIn(t.Context(), "a@one.test"); !errors.As(err, &o) || o.Kind != outcome.Down || o.RetryAfter != upstreamPause {
+		t.Errorf("%v", err)
+	}
+}
+
+// Pages of proxies say nothing of keys and accounts, whatever their status.
+func TestPagesOfProxies(t *testing.T) {
+	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusPaymentRequired, http.StatusNotFound, http.StatusFound} {
+		w := newWorld(t)
+		w.unchecked = true
+		w.control(http.MethodPost, "/faults", m{"kind": "html", "status": status, "times": 3})
+		p := w.platform()
+		_, err := p.Check(t.Context())
+		_, lost := p.Account(t.Context(), "a@one.test")
+		for what, err := range map[string]error{"check": err, "account": lost, "remove": p.Remove(t.Context(), "a@one.test")} {
+			if outcome.Of(err) != outcome.Broken {
+				t.Errorf("%s with %d: %v", what, status, err)
+			}
+		}
 	}
 }
 

@@ -3,17 +3,13 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"testing"
 
-	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/sdk"
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 	"github.com/tenantry/tenantry/plugins/sending-instantly/simulator"
@@ -22,95 +18,49 @@ import (
 // world is the simulator, with Instantly's own description held against every
 // request and answer.
 type world struct {
-	server *httptest.Server
-	ready  simulate.Ready
-	make   func(sdk.Connection) (sdk.SendingPlatform, error)
-	t      testing.TB
-	hang   atomic.Bool // requests are taken and not answered
-	// spoiled answers are planned; no description is held against them.
-	spoiled atomic.Bool
+	*conformance.Simulator
+	settings  map[string]string
+	unchecked bool // the answers are to be none of Instantly's
+	t         testing.TB
 }
 
 type m = map[string]any
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{make: newHouse().platform, t: t}
-	var handler http.Handler
-	w.server = httptest.NewServer(http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) { handler.ServeHTTP(a, r) }))
-	t.Cleanup(w.server.Close)
-	inner, ready, err := simulator.New(simulate.Options{URL: w.server.URL, DataDir: t.TempDir(), Log: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.ready = ready
-	checked := described{rules: rules(t), t: t}.around(inner)
-	handler = http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) {
-		switch {
-		case w.hang.Load():
-			<-r.Context().Done()
-		case w.spoiled.Load():
-			inner.ServeHTTP(a, r)
-		default:
+	w := &world{t: t}
+	w.Simulator = conformance.Simulate(t, func(o simulate.Options) (http.Handler, simulate.Ready, error) {
+		inner, ready, err := simulator.New(o)
+		checked := described{rules: rules(t), t: t}.around(inner)
+		return http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) {
+			if w.unchecked {
+				inner.ServeHTTP(a, r)
+				return
+			}
 			checked.ServeHTTP(a, r)
-		}
+		}), ready, err
 	})
 	return w
 }
 
 func (w *world) with(key string) sdk.SendingPlatform {
-	p, err := w.make(sdk.Connection{Settings: w.ready.Settings, Secrets: map[string]secret.Text{"api_key": secret.New(key)}})
+	p, err := newHouse().platform(w.Connection(w.settings, map[string]string{"api_key": key}))
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return p
 }
 
-func (w *world) platform() sdk.SendingPlatform { return w.with(w.ready.Secrets["api_key"]) }
-
-func (w *world) fault(f m) {
-	w.t.Helper()
-	w.control(http.MethodPost, "/faults", f, nil)
-}
+func (w *world) platform() sdk.SendingPlatform { return w.with(simulator.Key) }
 
 func (w *world) put(address string, a m) {
 	w.t.Helper()
-	w.control(http.MethodPut, "/accounts/"+url.PathEscape(address), a, nil)
+	w.control(http.MethodPut, "/accounts/"+url.PathEscape(address), a)
 }
 
-// calls counts what was asked under this name.
-func (w *world) calls(operation string) int {
+func (w *world) control(method, path string, in any) {
 	w.t.Helper()
-	var all []simulate.Entry
-	w.control(http.MethodGet, "/calls", m{}, &all)
-	n := 0
-	for _, c := range all {
-		if c.Operation == operation {
-			n++
-		}
-	}
-	return n
-}
-
-func (w *world) control(method, path string, in, out any) {
-	w.t.Helper()
-	body, err := json.Marshal(in)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	req, err := http.NewRequest(method, w.server.URL+"/_control"+path, bytes.NewReader(body))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	answer, _ := io.ReadAll(resp.Body)
-	if resp.StatusCode != http.StatusOK || (out != nil && json.Unmarshal(answer, out) != nil) {
-		w.t.Fatalf("%s %s: %d %s", method, path, resp.StatusCode, answer)
-	}
+	w.Control(w.t, method, path, in, nil)
 }
 
 // decide posts the page of a link, as whoever is there.

@@ -140,13 +140,19 @@ func (s *instantly) listAccounts(w http.ResponseWriter, r *http.Request, in *wor
 }
 
 func (s *instantly) getAccount(w http.ResponseWriter, r *http.Request, in *workspace) {
-	for _, a := range s.visible(in) {
-		if a.Email == r.PathValue("email") {
-			simulate.Reply(w, http.StatusOK, a)
-			return
+	email, now := r.PathValue("email"), s.kit.Now()
+	var found *account
+	s.file.View(func(all *state) {
+		if a := all.Workspaces[in.ID].Accounts[strings.ToLower(email)]; a != nil && a.Email == email && !a.VisibleAt.After(now) {
+			shown := a.account
+			found = &shown
 		}
+	})
+	if found == nil {
+		refuse(w, http.StatusNotFound, "Account not found")
+		return
 	}
-	refuse(w, http.StatusNotFound, "Account not found")
+	simulate.Reply(w, http.StatusOK, found)
 }
 
 func (s *instantly) deleteAccount(w http.ResponseWriter, r *http.Request, in *workspace) {

@@ -102,7 +102,7 @@ type accountCall struct {
 func (c accountCall) write(s *instantly, all *state) {
 	id := c.Workspace
 	if id == "" {
-		id = firstWorkspace
+		id = Workspace
 	}
 	now := s.kit.Now()
 	in := all.workspace(id, now)

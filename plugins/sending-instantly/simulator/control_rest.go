@@ -11,7 +11,7 @@ import (
 )
 
 func (s *instantly) putKey(w http.ResponseWriter, r *http.Request) {
-	k := key{Workspace: firstWorkspace, Scopes: []string{"all:all"}}
+	k := key{Workspace: Workspace, Scopes: []string{"all:all"}}
 	if !read(w, r, &k) {
 		return
 	}

@@ -38,13 +38,13 @@ type workspace struct {
 	Accounts map[string]*held `json:"accounts"` // by address in lower case
 }
 
-// firstWorkspace is the one of Key.
-const firstWorkspace = "019ffad2-5cac-7fb9-a336-000000000001"
+// Workspace is the one of Key.
+const Workspace = "019ffad2-5cac-7fb9-a336-000000000001"
 
 func fresh(now time.Time) state {
-	s := state{Keys: map[string]key{Key: {Workspace: firstWorkspace, Scopes: []string{"all:all"}}},
+	s := state{Keys: map[string]key{Key: {Workspace: Workspace, Scopes: []string{"all:all"}}},
 		Workspaces: map[string]*workspace{}, Sessions: map[string]*session{}}
-	s.workspace(firstWorkspace, now).Name = "Example Outreach"
+	s.workspace(Workspace, now).Name = "Example Outreach"
 	return s
 }
 

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package breaker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// sender is a sending platform as provider is a mail platform. One that hangs
+// never answers before its caller's deadline.
+type sender struct {
+	provider
+	hangs bool
+}
+
+func (s *sender) said(ctx context.Context, call string) error {
+	if s.hangs {
+		<-ctx.Done()
+	}
+	return s.answer(call)
+}
+
+func (s *sender) Check(ctx context.Context) (integration.Reach, error) {
+	return integration.Reach{}, s.said(ctx, "Check")
+}
+
+func (s *sender) Account(ctx context.Context, _ string) (integration.Account, error) {
+	return integration.Account{ID: "a"}, s.said(ctx, "Account")
+}
+
+func (s *sender) Accounts(ctx context.Context, _ string) (integration.Page, error) {
+	return integration.Page{}, s.said(ctx, "Accounts")
+}
+
+func (s *sender) StartSignIn(ctx context.Context, _ string) (integration.SignIn, error) {
+	return integration.SignIn{ID: "s"}, s.said(ctx, "StartSignIn")
+}
+
+func (s *sender) SignIn(ctx context.Context, _ string) (integration.Progress, error) {
+	return integration.Progress{}, s.said(ctx, "SignIn")
+}
+
+func (s *sender) Remove(ctx context.Context, _ string) error { return s.said(ctx, "Remove") }
+
+type sendingCall = func(context.Context, ports.SendingPlatform) error
+
+var (
+	sendingReads = map[string]sendingCall{
+		"check":    func(ctx context.Context, p ports.SendingPlatform) error { _, err := p.Check(ctx); return err },
+		"account":  func(ctx context.Context, p ports.SendingPlatform) error { _, err := p.Account(ctx, "a"); return err },
+		"accounts": func(ctx context.Context, p ports.SendingPlatform) error { _, err := p.Accounts(ctx, ""); return err },
+		"sign_in":  func(ctx context.Context, p ports.SendingPlatform) error { _, err := p.SignIn(ctx, "s"); return err },
+	}
+	sendingWrites = map[string]sendingCall{
+		"start_sign_in": func(ctx context.Context, p ports.SendingPlatform) error { _, err := p.StartSignIn(ctx, "a"); return err },
+		"remove":        func(ctx context.Context, p ports.SendingPlatform) error { return p.Remove(ctx, "a") },
+	}
+)
+
+func shared(context.Context) bool { return false }
+func own(context.Context) bool    { return true }
+
+// What says that the platform is in trouble counts, and nothing else: no
+// customer's bad key, ended plan or missing capability.
+func TestWhatOpensACircuitOfASendingPlatform(t *testing.T) {
+	for kind, opens := range map[outcome.Kind]bool{
+		outcome.Refused: false, outcome.NotReady: false, outcome.Throttled: false,
+		outcome.Down: true, outcome.Broken: true, outcome.Unknown: true,
+	} {
+		t.Run(kind.String(), func(t *testing.T) {
+			p := NewSending(Options{}).Guard(&sender{provider: provider{err: ended(kind)}}, "a", shared)
+			for range 5 {
+				if err := sendingWrites["remove"](t.Context(), p); outcome.Of(err) != kind {
+					t.Fatalf("got %v", err)
+				}
+			}
+			if _, open := refused(sendingReads["accounts"](t.Context(), p)); open != opens {
+				t.Fatalf("open is %v", open)
+			}
+		})
+	}
+}
+
+// A platform is out of service for all credentials, unless each has a server of
+// its own.
+func TestWhoseCircuitItIs(t *testing.T) {
+	for _, of := range []func(context.Context) bool{shared, own} {
+		down, up := &sender{provider: provider{err: ended(outcome.Down)}}, &sender{}
+		circuits := NewSending(Options{})
+		for range 5 {
+			_ = sendingReads["check"](t.Context(), circuits.Guard(down, "ann", of))
+		}
+		_, open := refused(sendingReads["check"](t.Context(), circuits.Guard(up, "bob", of)))
+		names := map[string]bool{}
+		for _, c := range circuits.Circuits() {
+			names[c.Domain] = true
+		}
+		if each := of(t.Context()); open == each || names["provider"] == each || names["credential/ann"] != each {
+			t.Errorf("each its own %v: another's is open %v, circuits %v", each, open, names)
+		}
+	}
+}
+
+// The first to meet a platform that comes back tests the credential; until then
+// calls are told when to come back, and nothing leaves.
+func TestATestGoesAheadOfAWriteToASendingPlatform(t *testing.T) {
+	for _, name := range []string{"start_sign_in", "remove"} {
+		for back, asked := range map[bool]int{true: 2, false: 1} {
+			synctest.Test(t, func(t *testing.T) {
+				far := &sender{provider: provider{err: ended(outcome.Unknown)}}
+				p := NewSending(Options{Open: time.Minute}).Guard(far, "a", shared)
+				for range 5 {
+					_ = sendingWrites[name](t.Context(), p)
+				}
+				far.asked = nil
+				wait, open := refused(sendingWrites[name](t.Context(), p))
+				if !open || wait <= 0 || wait > time.Minute+time.Second || len(far.asked) > 0 {
+					t.Fatalf("open %v for %s, asked %v", open, wait, far.asked)
+				}
+				time.Sleep(wait)
+				if back {
+					far.err = nil
+				}
+				err := sendingWrites[name](t.Context(), p)
+				if _, open := refused(err); open == back || len(far.asked) != asked || far.asked[0] != "Check" {
+					t.Fatalf("%s, back %v: asked %v, ended %v", name, back, far.asked, err)
+				}
+			})
+		}
+	}
+}
+
+// Every call ends, also for a caller who sets no deadline, and counts.
+func TestSendingCallsHaveADeadline(t *testing.T) {
+	for _, calls := range []map[string]sendingCall{sendingReads, sendingWrites} {
+		for name, call := range calls {
+			synctest.Test(t, func(t *testing.T) {
+				circuits, began := NewSending(Options{Failures: 1}), time.Now()
+				err := call(t.Context(), circuits.Guard(&sender{provider: provider{err: ended(outcome.Unknown)}, hangs: true}, "a", own))
+				if took := time.Since(began); took != 20*time.Second || outcome.Of(err) != outcome.Unknown {
+					t.Errorf("%s: %v after %s", name, err, took)
+				}
+				if circuits.Circuits()[0].State != Open {
+					t.Errorf("%s: silence does not count against the platform", name)
+				}
+			})
+		}
+	}
+}
+
+// The budget hears whose call it is and which operation, before anything
+// leaves, also where all credentials share a circuit.
+func TestSendingCallsCountForTheirCredential(t *testing.T) {
+	var paid []string
+	full := false
+	far := &sender{}
+	p := NewSending(Options{Budget: func(_ context.Context, domain, operation string) (time.Duration, bool) {
+		paid = append(paid, domain+" "+operation)
+		return time.Minute, !full
+	}}).Guard(far, "a", shared)
+	var want []string
+	for _, calls := range []map[string]sendingCall{sendingReads, sendingWrites} {
+		for name, call := range calls {
+			want = append(want, "credential/a "+name)
+			if err := call(t.Context(), p); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	slices.Sort(paid)
+	slices.Sort(want)
+	if fmt.Sprint(paid) != fmt.Sprint(want) || len(far.asked) != len(want) {
+		t.Errorf("paid for %v, asked %v", paid, far.asked)
+	}
+	far.asked, full = nil, true
+	err := sendingWrites["start_sign_in"](t.Context(), p)
+	var o *outcome.Error
+	if !errors.As(err, &o) || o.Kind != outcome.Throttled || o.RetryAfter != time.Minute || len(far.asked) > 0 {
+		t.Errorf("got %v, asked %v", err, far.asked)
+	}
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tenantry/tenantry/adapters/sandbox"
+)
+
+// instantlyKey is what the simulator says that a customer has.
+const instantlyKey = "simulated-instantly-key"
+
+// api asks a sending platform as the plugin does.
+func api(t *testing.T, method, url string) (int, map[string]any) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+instantlyKey)
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	said := map[string]any{}
+	if err := json.NewDecoder(resp.Body).Decode(&said); err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, said
+}
+
+// TestASendingPlatform: what the sandbox does with one that it knows nothing
+// of but its binary.
+func TestASendingPlatform(t *testing.T) {
+	w := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: bundledAs(t, "sending", "instantly"), Seed: true})
+	r, err := w.Open(t.Context(), newService(t).services(w))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line, err := json.Marshal(r.Sending); err != nil || string(line) != `{"instantly":{"api_key":"`+instantlyKey+`"}}` {
+		t.Fatalf("sending: %s, %v", line, err)
+	}
+	base := w.Settings()["instantly"]["base_url"] + "/api/v2"
+	_, session := api(t, "POST", base+"/oauth/microsoft/init")
+	status := base + "/oauth/session/status/" + session["session_id"].(string)
+	for _, c := range []struct {
+		call, body string
+		status     int
+		holds      string
+	}{
+		{"PUT /sending/instantly/accounts/a%2Fb@one.test", `{"status":-1}`, http.StatusOK, `{}`},
+		{"GET /sending/instantly/accounts", ``, http.StatusOK, `"email":"a/b@one.test"`},
+		{"DELETE /sending/instantly/accounts/a%2Fb@one.test", ``, http.StatusOK, `{}`},
+		{"DELETE /sending/instantly/accounts/a%2Fb@one.test", ``, http.StatusNotFound, `error`},
+		{"PUT /sending/instantly/accounts/a@one.test", `{"state":1}`, http.StatusBadRequest, `error`},
+		{"POST /sending/instantly/moon", `{}`, http.StatusNotFound, `error`},
+		{"GET /sending/smartlead/accounts", ``, http.StatusNotImplemented, `error`},
+		{"GET /sending/nobody/accounts", ``, http.StatusNotFound, `error`},
+		{"GET /calls?provider=instantly", ``, http.StatusOK, `"operation":"start_sign_in"`},
+		{"POST /faults", `{"provider":"instantly","operation":"sign_in","kind":"status","status":429,"retry_after":9,"times":1}`, http.StatusOK, `{}`},
+	} {
+		method, path, _ := strings.Cut(c.call, " ")
+		if status, body := ask(t, method, r.ControlURL+path, c.body); status != c.status || !strings.Contains(body, c.holds) {
+			t.Fatalf("%s: got %d %s, want %d %s", c.call, status, body, c.status, c.holds)
+		}
+	}
+	if code, _ := api(t, "GET", status); code != http.StatusTooManyRequests {
+		t.Errorf("a planned fault answers %d", code)
+	}
+	if _, now := api(t, "GET", status); now["status"] != "pending" {
+		t.Errorf("the session is %v", now)
+	}
+	ask(t, "POST", r.ControlURL+"/clock", `{"advance":"10m"}`)
+	if _, now := api(t, "GET", status); now["status"] != "expired" {
+		t.Errorf("after ten minutes the session is %v", now)
+	}
+}
+
+func TestWithoutASeedNobodyIsACustomer(t *testing.T) {
+	w := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: bundledAs(t, "sending", "instantly")})
+	r, err := w.Open(t.Context(), newService(t).services(w))
+	if err != nil || r.Sending == nil || len(r.Sending) > 0 {
+		t.Fatalf("%v, %v", r.Sending, err)
+	}
+}
+
+// Only a sending platform has mailboxes in this way.
+func TestOtherProvidersAreNoSendingPlatforms(t *testing.T) {
+	s := newSandbox(t)
+	if status, body := s.call("GET", "/sending/fake/accounts", ""); status != http.StatusNotFound {
+		t.Fatalf("got %d %s", status, body)
+	}
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package integrations_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/app/integrations"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/secret"
+)
+
+// mortal is a process over the same world that ends at one of its steps.
+func (w *world) mortal(l *fake.Life) *integrations.Service {
+	return w.service(l.Integrations(w.store), l.Connections(w.store), l.SendingPlatforms(w.platforms))
+}
+
+// walk takes a mailbox from a credential to a connection and out again. What
+// an earlier walk has done is found, as the replay of its answer tells it.
+func (w *world) walk(t *testing.T, s *integrations.Service, provider string) error {
+	t.Helper()
+	all, err := s.List(t.Context(), w.acc.ID)
+	must(t, err)
+	if len(all) == 0 {
+		v, err := s.Create(t.Context(), integrations.New{Account: w.acc.ID, Provider: provider, Name: "x", APIKey: secret.New("key")})
+		if err != nil {
+			return err
+		}
+		all = append(all, v)
+	}
+	id := all[0].ID
+	if _, err := s.Test(t.Context(), w.acc.ID, id); err != nil {
+		return err
+	}
+	if err := w.signIn(t, s, id); err != nil {
+		return err
+	}
+	w.wait(time.Second)
+	if _, err := s.Refresh(t.Context(), w.acc.ID, id); err != nil {
+		return err
+	}
+	_, err = s.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
+	return err
+}
+
+func (w *world) signIn(t *testing.T, s *integrations.Service, id string) error {
+	t.Helper()
+	b, err := s.Begin(t.Context(), w.acc, id, w.anna.ID)
+	if err != nil {
+		return err
+	}
+	w.at(t, id).Complete(b.AuthURL.Reveal(), w.anna.Address, "Anna")
+	w.wait(4 * time.Second)
+	got, err := s.Status(t.Context(), w.acc.ID, id, w.anna.ID, b.Session.ID)
+	if err == nil && got.Status != integration.SessionConnected {
+		t.Fatalf("%+v", got)
+	}
+	return err
+}
+
+// TestEveryCrashConverges ends the process at every step of the walk in turn. A
+// new process sweeps and walks again, and gets there; nothing is there twice,
+// and no mailbox is held for ever.
+func TestEveryCrashConverges(t *testing.T) {
+	for _, provider := range []string{"instantly", "plusvibe"} {
+		for _, after := range []bool{false, true} {
+			steps := 0
+			for finished := false; !finished; steps++ {
+				t.Run(fmt.Sprintf("%s, step %d, after its effect %v", provider, steps, after), func(t *testing.T) {
+					w := newWorld(t)
+					l := fake.NewLife(steps, after)
+					err := w.walk(t, w.mortal(l), provider)
+					if finished = !l.Dead(); finished {
+						must(t, err)
+					}
+					w.converges(t, provider)
+				})
+			}
+			if steps < 15 {
+				t.Fatalf("a walk has only %d steps at which a process can die", steps)
+			}
+		}
+	}
+}
+
+func (w *world) converges(t *testing.T, provider string) {
+	t.Helper()
+	w.wait(12 * time.Minute)
+	w.sweep(t, sessions)
+	must(t, w.walk(t, w.Service, provider))
+	all, err := w.List(t.Context(), w.acc.ID)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	w.is(t, all[0].ID, w.anna, integration.ConnectionDisconnected)
+	if held := w.at(t, all[0].ID).Held(); len(held) > 0 {
+		t.Errorf("still there: %+v", held)
+	}
+	w.connect(t, w.integrate(t, "plusvibe"), w.anna) // free for others
+	over, err := w.store.PendingSessions(t.Context(), w.clock.Add(24*time.Hour), 10)
+	if err != nil || len(over) > 0 {
+		t.Errorf("open at the end: %+v, %v", over, err)
+	}
+}
+
+// TestTheSameRequestFindsTheWayFree ends a request at every step of a session's
+// begin. When its Idempotency-Key is free again, so is the mailbox, unless the
+// link is in the stored answer.
+func TestTheSameRequestFindsTheWayFree(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		for steps, finished := 0, false; !finished; steps++ {
+			w := newWorld(t)
+			id := w.integrate(t, "instantly")
+			l := fake.NewLife(steps, after)
+			_, err := w.mortal(l).Begin(t.Context(), w.acc, id, w.anna.ID)
+			if finished = !l.Dead(); finished {
+				must(t, err)
+				continue
+			}
+			w.wait(15 * time.Second)
+			_, err = w.Begin(t.Context(), w.acc, id, w.anna.ID)
+			if opened := after && steps == 3; opened != errors.Is(err, fault.SessionActive) || !opened && err != nil {
+				t.Errorf("step %d, after its effect %v: %v", steps, after, err)
+			}
+		}
+	}
+}
+
+// A disconnect that died holds the mailbox until the same request again, or a
+// refresh, has decided.
+func TestCrashOfADisconnect(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		for steps, finished := 0, false; !finished; steps++ {
+			for _, again := range []bool{true, false} {
+				w := newWorld(t)
+				id := w.integrate(t, "instantly")
+				w.connect(t, id, w.anna)
+				w.wait(time.Second)
+				l := fake.NewLife(steps, after)
+				_, err := w.mortal(l).Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
+				if finished = !l.Dead(); finished {
+					must(t, err)
+				}
+				w.wait(time.Second)
+				there := len(w.instantly.Held()) > 0
+				want := integration.ConnectionDisconnected
+				if again {
+					_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
+					must(t, err)
+				} else if w.refresh(t, id); there {
+					want = integration.ConnectionConnected
+				}
+				w.is(t, id, w.anna, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package integrations_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/outcome"
+)
+
+func TestDisconnect(t *testing.T) {
+	w := newWorld(t)
+	id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
+	d, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
+	if err != nil || d.Removed || d.IntegrationID != id || d.MailboxID != w.anna.ID || w.instantly.Calls("Account")+w.instantly.Calls("Remove") != 0 {
+		t.Fatalf("without a connection: %+v, %v", d, err)
+	}
+	w.connect(t, id, w.anna)
+	if d, err = w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID); err != nil || !d.Removed || len(w.instantly.Held()) != 0 {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if c := w.is(t, id, w.anna, integration.ConnectionDisconnected); c.AccountID != "" {
+		t.Errorf("%+v", c)
+	}
+	calls := w.instantly.Calls("Account")
+	if d, err = w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID); err != nil || d.Removed || w.instantly.Calls("Account") != calls {
+		t.Fatalf("again: %+v, %v", d, err)
+	}
+	w.connect(t, second, w.anna)
+	for _, tt := range []struct {
+		id, mailbox string
+		want        fault.Code
+	}{
+		{stranger, w.anna.ID, fault.IntegrationNotFound},
+		{id, stranger, fault.MailboxNotFound},
+	} {
+		_, err := w.Disconnect(t.Context(), w.acc.ID, tt.id, tt.mailbox)
+		refused(t, err, tt.want)
+	}
+	_, err = w.Disconnect(t.Context(), w.bob.ID, second, w.anna.ID)
+	refused(t, err, fault.IntegrationNotFound)
+}
+
+// One that is gone already counts as done.
+func TestDisconnectOfWhatIsGone(t *testing.T) {
+	w := newWorld(t)
+	id := w.integrate(t, "instantly")
+	w.connect(t, id, w.anna)
+	w.instantly.Drop(w.anna.Address)
+	_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
+	must(t, err)
+	w.is(t, id, w.anna, integration.ConnectionDisconnected)
+}
+
+func TestDisconnectWithoutTheCapability(t *testing.T) {
+	w := newWorld(t)
+	p := w.platform("salesblink", func([]string) integration.Capabilities {
+		return integration.Capabilities{MicrosoftOAuth: true, MailboxRefresh: true}
+	})
+	id := w.integrate(t, "salesblink")
+	p.Put(integration.Account{Address: w.anna.Address, State: integration.AccountConnected})
+	w.refresh(t, id)
+	_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
+	refused(t, err, fault.CapabilityMissing)
+	w.is(t, id, w.anna, integration.ConnectionConnected)
+	p.Drop(w.anna.Address)
+	_, err = w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
+	must(t, err)
+	w.is(t, id, w.anna, integration.ConnectionDisconnected)
+	if p.Calls("Remove") != 0 {
+		t.Error("the platform was asked for what it cannot do")
+	}
+}
+
+func TestDisconnectWithoutAnAnswer(t *testing.T) {
+	for name, tt := range map[string]struct {
+		faults []fake.Fault
+		want   fault.Code // none: disconnected
+		status integration.ConnectionStatus
+	}{
+		"the answer got lost":             {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Unknown, AfterEffect: true, Times: 1}}, status: integration.ConnectionDisconnected},
+		"the request got lost":            {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Unknown, Times: 1}}, status: integration.ConnectionDisconnected},
+		"nonsense":                        {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Broken, AfterEffect: true, Times: 1}}, status: integration.ConnectionDisconnected},
+		"twice":                           {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Unknown}}, want: fault.ProviderTimeout, status: integration.ConnectionDisconnecting},
+		"and no look":                     {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Unknown, AfterEffect: true}, {Method: "Account", Kind: outcome.Down, Skip: 1}}, want: fault.ProviderTimeout, status: integration.ConnectionDisconnecting},
+		"refused":                         {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Refused, Code: fault.AccessDenied}}, want: fault.CredentialRejected, status: integration.ConnectionConnected},
+		"down":                            {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Down}}, want: fault.ProviderUnavailable, status: integration.ConnectionConnected},
+		"no look before, nothing is done": {faults: []fake.Fault{{Method: "Account", Kind: outcome.Unknown}}, want: fault.ProviderTimeout, status: integration.ConnectionConnected},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
+			w.connect(t, id, w.anna)
+			var lifts []func()
+			for _, f := range tt.faults {
+				lifts = append(lifts, w.instantly.Fail(f))
+			}
+			w.wait(time.Second)
+			_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
+			if tt.want.Name != "" {
+				refused(t, err, tt.want)
+			} else {
+				must(t, err)
+			}
+			w.is(t, id, w.anna, tt.status)
+			if tt.status != integration.ConnectionDisconnecting {
+				return
+			}
+			_, err = w.Begin(t.Context(), w.acc, second, w.anna.ID)
+			refused(t, err, fault.ConnectedElsewhere)
+			_, counts, err := w.Get(t.Context(), w.acc.ID, id)
+			if err != nil || counts.Other != 1 {
+				t.Errorf("%+v, %v", counts, err)
+			}
+			for _, lift := range lifts {
+				lift()
+			}
+			w.refresh(t, id)
+			if len(w.instantly.Held()) == 0 {
+				w.is(t, id, w.anna, integration.ConnectionDisconnected)
+			} else {
+				w.is(t, id, w.anna, integration.ConnectionConnected)
+			}
+			_, err = w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
+			must(t, err)
+			w.connect(t, second, w.anna)
+		})
+	}
+}
+
+// What another integration left behind can be taken out there.
+func TestDisconnectBesideAnother(t *testing.T) {
+	w := newWorld(t)
+	id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
+	w.connect(t, id, w.anna)
+	w.instantly.Put(integration.Account{Address: w.anna.Address, State: integration.AccountFailed})
+	w.refresh(t, id)
+	w.connect(t, second, w.anna)
+	_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
+	must(t, err)
+	w.is(t, id, w.anna, integration.ConnectionDisconnected)
+	w.is(t, second, w.anna, integration.ConnectionConnected)
+	if len(w.instantly.Held()) != 0 {
+		t.Error("it is still there")
+	}
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package integration_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tenantry/tenantry/core/integration"
+)
+
+const (
+	none          = integration.ConnectionStatus("")
+	pending       = integration.ConnectionPending
+	connected     = integration.ConnectionConnected
+	failed        = integration.ConnectionFailed
+	disconnected  = integration.ConnectionDisconnected
+	disconnecting = integration.ConnectionDisconnecting
+	other         = integration.ConnectionOther
+)
+
+func TestReconcile(t *testing.T) {
+	absent := integration.AccountState("")
+	for _, tt := range []struct {
+		was  integration.ConnectionStatus
+		at   integration.AccountState
+		want integration.ConnectionStatus
+	}{
+		{none, absent, none}, {none, integration.AccountConnected, connected}, {none, integration.AccountFailed, failed},
+		{none, integration.AccountPending, pending}, {none, integration.AccountOther, other}, {none, "odd", other},
+		{pending, absent, pending}, {pending, integration.AccountConnected, connected}, {pending, integration.AccountFailed, pending},
+		{pending, integration.AccountPending, pending}, {pending, integration.AccountOther, pending},
+		{connected, absent, disconnected}, {connected, integration.AccountConnected, connected}, {connected, integration.AccountFailed, failed},
+		{connected, integration.AccountPending, pending}, {connected, integration.AccountOther, other},
+		{failed, absent, disconnected}, {failed, integration.AccountConnected, connected}, {failed, integration.AccountFailed, failed},
+		{disconnected, absent, disconnected}, {disconnected, integration.AccountConnected, connected}, {disconnected, integration.AccountFailed, failed},
+		{disconnecting, absent, disconnected}, {disconnecting, integration.AccountConnected, connected}, {disconnecting, integration.AccountFailed, failed},
+		{other, absent, disconnected}, {other, integration.AccountConnected, connected}, {other, integration.AccountOther, other},
+	} {
+		e := integration.Eligible{Mailbox: anna}
+		if tt.was != none {
+			e.Connection = integration.Connection{ID: "c", Status: tt.was, AccountID: "1", AccountAddress: anna.Address,
+				HasError: tt.was == failed, UpdatedAt: now.Add(-time.Minute)}
+		}
+		a := integration.Account{ID: "1", Address: anna.Address, State: tt.at}
+		if tt.at == absent {
+			a = integration.Account{}
+		}
+		got, changed := integration.Reconcile(e, a, now)
+		if got.Status != tt.want || changed != (tt.want != tt.was) {
+			t.Errorf("%q and %q: %+v, changed %v", tt.was, tt.at, got, changed)
+		}
+		if changed != got.UpdatedAt.Equal(now) {
+			t.Errorf("%q and %q: changed at %s", tt.was, tt.at, got.UpdatedAt)
+		}
+	}
+}
+
+func TestReconcileByWhatIsKnown(t *testing.T) {
+	there := integration.Account{ID: "1", Address: anna.Address, State: integration.AccountConnected}
+	steady := integration.Connection{ID: "c", Status: connected, AccountID: "1", AccountAddress: anna.Address, ConnectedAt: now.Add(-time.Hour)}
+	impaired := there
+	impaired.HasError, impaired.Reason = true, "sending_error"
+	for _, tt := range []struct {
+		name    string
+		e       integration.Eligible
+		a       integration.Account
+		want    integration.ConnectionStatus
+		changed bool
+	}{
+		{"another integration holds it", integration.Eligible{Elsewhere: true}, there, none, false},
+		{"a session that failed left no account behind", integration.Eligible{Connection: integration.Connection{ID: "c", Status: failed, Reason: "access_denied"}}, integration.Account{}, failed, false},
+		{"pending for longer than a session is", integration.Eligible{Connection: integration.Connection{ID: "c", Status: pending, UpdatedAt: now.Add(-2 * time.Hour)}}, integration.Account{}, disconnected, true},
+		{"an account of another id", integration.Eligible{Connection: steady}, integration.Account{ID: "2", Address: anna.Address, State: integration.AccountConnected}, connected, true},
+		{"an error that leaves it connected", integration.Eligible{Connection: steady}, impaired, connected, true},
+		{"nothing new", integration.Eligible{Connection: steady}, there, connected, false},
+	} {
+		got, changed := integration.Reconcile(tt.e, tt.a, now)
+		if got.Status != tt.want || changed != tt.changed {
+			t.Errorf("%s: %+v, %v", tt.name, got, changed)
+		}
+		if tt.want == connected && !got.ConnectedAt.Equal(steady.ConnectedAt) {
+			t.Errorf("%s: connected at %s", tt.name, got.ConnectedAt)
+		}
+		if tt.name == "an error that leaves it connected" && (!got.HasError || got.Reason != "sending_error") {
+			t.Errorf("%s: %+v", tt.name, got)
+		}
+	}
+}
+
+func TestDrifted(t *testing.T) {
+	for _, tt := range []struct {
+		before, after integration.ConnectionStatus
+		want          integration.Drift
+	}{
+		{connected, failed, integration.DriftGrantLost}, {connected, disconnected, integration.DriftGone},
+		{none, connected, integration.DriftAppeared}, {failed, connected, integration.DriftAppeared},
+		{disconnecting, connected, integration.DriftStays}, {disconnecting, disconnected, ""},
+		{pending, connected, ""}, {connected, connected, ""}, {failed, disconnected, ""},
+	} {
+		got, drifted := integration.Drifted(integration.Connection{Status: tt.before}, integration.Connection{Status: tt.after})
+		if got != tt.want || drifted != (tt.want != "") || drifted && !slices.Contains(integration.Drifts(), got) {
+			t.Errorf("%q to %q: %q", tt.before, tt.after, got)
+		}
+	}
+}
+
+// However it began, a listing ends in what the platform shows; the second one
+// like it changes nothing; and the counts fit each other.
+func TestReconcileConverges(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var tally integration.Tally
+		for range rapid.IntRange(0, 20).Draw(t, "mailboxes") {
+			e := integration.Eligible{Mailbox: anna, Elsewhere: rapid.Bool().Draw(t, "elsewhere")}
+			if rapid.Bool().Draw(t, "known") {
+				e.Connection = integration.Connection{ID: "c",
+					Status:    rapid.SampledFrom([]integration.ConnectionStatus{pending, connected, failed, disconnected, disconnecting, other}).Draw(t, "status"),
+					AccountID: rapid.SampledFrom([]string{"", "1"}).Draw(t, "account"),
+					UpdatedAt: now.Add(-time.Duration(rapid.IntRange(0, 7200).Draw(t, "age")) * time.Second)}
+			}
+			var a integration.Account
+			if rapid.Bool().Draw(t, "listed") {
+				a = integration.Account{ID: "1", Address: anna.Address, HasError: rapid.Bool().Draw(t, "error"),
+					State: rapid.SampledFrom([]integration.AccountState{integration.AccountConnected, integration.AccountPending,
+						integration.AccountFailed, integration.AccountOther}).Draw(t, "state")}
+			}
+			got, changed := integration.Reconcile(e, a, now)
+			tally.Count(e.Connection, got, changed)
+			if !changed && got != e.Connection {
+				t.Fatal("unchanged, but another")
+			}
+			if e.Elsewhere && changed {
+				t.Fatal("another integration's mailbox is attached")
+			}
+			if !e.Elsewhere && a.State == integration.AccountConnected && got.Status != connected || got.Status == disconnected && changed && a.There() {
+				t.Fatalf("%+v is %+v", a, got)
+			}
+			if got.ID == "" {
+				continue
+			}
+			again := integration.Eligible{Mailbox: anna, Connection: got, Elsewhere: e.Elsewhere}
+			if after, changed := integration.Reconcile(again, a, now); changed {
+				t.Fatalf("again %+v is %+v", got, after)
+			}
+		}
+		if tally.NewlyConnected > tally.Connected || tally.Connected > tally.Checked || tally.Unchanged > tally.Checked || tally.ErrorCount != 0 {
+			t.Fatalf("%+v", tally)
+		}
+	})
+}
+
+func TestTallyOfABrokenListing(t *testing.T) {
+	var tally integration.Tally
+	held := integration.Connection{Status: connected}
+	tally.Count(held, held, false)
+	tally.Unread(held)
+	tally.Unread(integration.Connection{})
+	if want := (integration.Tally{Checked: 3, Connected: 2, Unchanged: 1, ErrorCount: 2}); tally != want {
+		t.Errorf("%+v", tally)
+	}
+}

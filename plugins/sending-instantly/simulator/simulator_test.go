@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+	"github.com/tenantry/tenantry/plugins/sending-instantly/simulator"
+)
+
+// start opens a simulator on a data folder.
+func start(t *testing.T, dir string) http.Handler {
+	t.Helper()
+	h, _, err := simulator.New(simulate.Options{URL: "http://127.0.0.1:1", DataDir: dir, Log: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func ask(h http.Handler, method, path, body string, header ...string) (int, map[string]any) {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	out := httptest.NewRecorder()
+	h.ServeHTTP(out, r)
+	parsed := map[string]any{}
+	_ = json.Unmarshal(out.Body.Bytes(), &parsed) // pages are none
+	return out.Code, parsed
+}
+
+const bearer = "Bearer " + simulator.Key
+
+// What Instantly does not take, in its envelope.
+func TestRefusals(t *testing.T) {
+	h := start(t, t.TempDir())
+	for name, tt := range map[string]struct {
+		method, path string
+		header       []string
+		status       int
+		message      string
+	}{
+		"no key":               {"GET", "/api/v2/accounts", nil, 401, "Missing Authorization header"},
+		"no bearer":            {"GET", "/api/v2/accounts", []string{"Authorization", "Basic x"}, 401, "Invalid API key"},
+		"an empty JSON body":   {"DELETE", "/api/v2/accounts/a@b.test", []string{"Authorization", bearer, "Content-Type", "application/json"}, 400, "Body cannot be empty"},
+		"a page too large":     {"GET", "/api/v2/accounts?limit=101", []string{"Authorization", bearer}, 400, "limit must be <= 100"},
+		"a cursor of nobody's": {"GET", "/api/v2/accounts?starting_after=x", []string{"Authorization", bearer}, 400, "starting_after"},
+		"no such account":      {"GET", "/api/v2/accounts/a@b.test", []string{"Authorization", bearer}, 404, "Account not found"},
+		"no such path":         {"GET", "/api/v2/oauth/status/x", []string{"Authorization", bearer}, 404, "not found"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, said := ask(h, tt.method, tt.path, "", tt.header...)
+			if status != tt.status || said["statusCode"] != float64(tt.status) || said["error"] != http.StatusText(tt.status) || !strings.Contains(fmt.Sprint(said["message"]), tt.message) {
+				t.Errorf("%d %v", status, said)
+			}
+		})
+	}
+}
+
+// Filters, and cursors of both forms.
+func TestListing(t *testing.T) {
+	h := start(t, t.TempDir())
+	ask(h, "POST", "/_control/accounts", `[{"email":"a@one.test"},{"email":"b@one.test","status":-1},{"email":"c@two.test","provider_code":2}]`)
+	for query, want := range map[string]int{
+		"": 3, "search=ONE.test": 2, "status=-1": 1, "provider_code=2": 1, "limit=2": 2,
+		"starting_after=2020-01-01T00:00:00.000Z": 3, "starting_after=2099-01-01T00:00:00.000Z": 0,
+		"starting_after=" + url.QueryEscape("2020-01-01T00:00:00.000Z&a@one.test"): 3,
+	} {
+		status, said := ask(h, "GET", "/api/v2/accounts?"+query, "", "Authorization", bearer)
+		items, _ := said["items"].([]any)
+		if _, cursor := said["next_starting_after"]; status != http.StatusOK || len(items) != want || cursor != (want > 0) {
+			t.Errorf("%s: %d %v", query, status, said)
+		}
+	}
+}
+
+// The page does what a person presses, and nothing else.
+func TestPage(t *testing.T) {
+	dir := t.TempDir()
+	h := start(t, dir)
+	_, made := ask(h, "POST", "/api/v2/oauth/microsoft/init", "", "Authorization", bearer)
+	_, link, _ := strings.Cut(fmt.Sprint(made["auth_url"]), "http://127.0.0.1:1")
+	post := func(h http.Handler, username, decision string) int {
+		status, _ := ask(h, "POST", link, url.Values{"username": {username}, "decision": {decision}}.Encode(), "Content-Type", "application/x-www-form-urlencoded")
+		return status
+	}
+	for _, odd := range []string{"", "no address", "A <a@b.test>"} {
+		if status := post(h, odd, "accept"); status != http.StatusBadRequest {
+			t.Errorf("%q: %d", odd, status)
+		}
+	}
+	if status := post(h, "a@b.test", "maybe"); status != http.StatusBadRequest {
+		t.Errorf("neither accepted nor denied: %d", status)
+	}
+	// Started again on the same folder, the link is still open, once.
+	h = start(t, dir)
+	if status := post(h, "a@b.test", "accept"); status != http.StatusOK {
+		t.Errorf("accepted: %d", status)
+	}
+	if status := post(h, "a@b.test", "accept"); status != http.StatusGone {
+		t.Errorf("accepted again: %d", status)
+	}
+	if status, _ := ask(h, "GET", "/common/oauth2/v2.0/authorize?state=guessed", ""); status != http.StatusGone {
+		t.Errorf("a guessed link: %d", status)
+	}
+}
+
+// Somebody at Instantly who asks for what is not there is told so.
+func TestControls(t *testing.T) {
+	h := start(t, t.TempDir())
+	for call, want := range map[string]int{
+		"DELETE /accounts/a@b.test": http.StatusNotFound, "POST /sessions/x/complete": http.StatusBadRequest, "POST /sessions/x/deny": http.StatusNotFound,
+		"POST /sessions/x/forget": http.StatusNotFound, "GET /nothing": http.StatusNotFound, "POST /behaviour": http.StatusOK, "GET /sessions": http.StatusOK,
+	} {
+		method, path, _ := strings.Cut(call, " ")
+		if status, _ := ask(h, method, "/_control"+path, "{}"); status != want {
+			t.Errorf("%s: %d", call, status)
+		}
+	}
+	if status, _ := ask(h, "PUT", "/_control/keys/k", `{"scope":["a"]}`); status != http.StatusBadRequest {
+		t.Errorf("a misspelled member: %d", status)
+	}
+}

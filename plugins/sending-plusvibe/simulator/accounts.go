@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+)
+
+// accountDoc is an account as the API shows it.
+type accountDoc struct {
+	ID       string `json:"_id"`
+	Email    string `json:"email"`
+	Status   string `json:"status"`
+	Warmup   string `json:"warmup_status"`
+	Provider string `json:"provider"`
+	Created  string `json:"timestamp_created"`
+	Updated  string `json:"timestamp_updated"`
+	Payload  struct {
+		Name struct {
+			First string `json:"first_name"`
+			Last  string `json:"last_name"`
+		} `json:"name"`
+		DailyLimit int      `json:"daily_limit"`
+		SendingGap int      `json:"sending_gap"`
+		Signature  string   `json:"signature"`
+		Tags       []string `json:"tags"`
+	} `json:"payload"`
+}
+
+// account is one with what the API does not show.
+type account struct {
+	accountDoc
+	VisibleAt time.Time `json:"visible_at"`
+}
+
+// keyed lets only those do the work who have a key. How PlusVibe turns the
+// others away is a knob.
+func (s *plusvibe) keyed(do func(http.ResponseWriter, *http.Request, customer)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var who customer
+		known := false
+		s.file.View(func(all *state) { who, known = all.Keys[r.Header.Get("X-Api-Key")] })
+		if !known {
+			refuse(w, s.behaviour().BadKey, "Invalid API key")
+			return
+		}
+		do(w, r, who)
+	}
+}
+
+func (c customer) reaches(id string) bool {
+	return slices.ContainsFunc(c.Workspaces, func(w simulate.Workspace) bool { return w.ID == id })
+}
+
+func (s *plusvibe) authenticate(w http.ResponseWriter, _ *http.Request, who customer) {
+	simulate.Reply(w, http.StatusOK, map[string]any{"status": "success", "workspaces": named(who.Workspaces)})
+}
+
+// named are workspaces as the API shows them.
+func named(all []simulate.Workspace) []map[string]string {
+	out := []map[string]string{}
+	for _, w := range all {
+		out = append(out, map[string]string{"_id": w.ID, "name": w.Name})
+	}
+	return out
+}
+
+// listAccounts: `email` finds what contains it.
+func (s *plusvibe) listAccounts(w http.ResponseWriter, r *http.Request, who customer) {
+	q := r.URL.Query()
+	skip, okSkip := number(q.Get("skip"), 0)
+	limit, okLimit := number(q.Get("limit"), 100)
+	switch {
+	case !who.reaches(q.Get("workspace_id")):
+		refuse(w, http.StatusBadRequest, "Invalid workspace_id")
+		return
+	case !okSkip, !okLimit, limit < 1, limit > 1000:
+		refuse(w, http.StatusBadRequest, "Invalid paging")
+		return
+	}
+	found := []accountDoc{}
+	now, deaf := s.kit.Now(), false
+	s.file.View(func(all *state) {
+		deaf = all.Behaviour.DeafToSkip
+		if all.Workspaces[q.Get("workspace_id")] == nil {
+			return
+		}
+		for _, a := range all.Workspaces[q.Get("workspace_id")].Accounts {
+			if !a.VisibleAt.After(now) && strings.Contains(strings.ToLower(a.Email), strings.ToLower(q.Get("email"))) {
+				found = append(found, a.accountDoc)
+			}
+		}
+	})
+	if deaf {
+		skip = 0
+	}
+	from := min(skip, len(found))
+	simulate.Reply(w, http.StatusOK, map[string]any{"accounts": found[from:min(from+limit, len(found))]})
+}
+
+func number(text string, fallback int) (int, bool) {
+	if text == "" {
+		return fallback, true
+	}
+	n, err := strconv.Atoi(text)
+	return n, err == nil && n >= 0
+}
+
+func (s *plusvibe) deleteAccount(w http.ResponseWriter, r *http.Request, who customer) {
+	var in struct {
+		Workspace string `json:"workspace_id"`
+		Email     string `json:"email"`
+	}
+	if json.NewDecoder(r.Body).Decode(&in) != nil || !who.reaches(in.Workspace) {
+		refuse(w, http.StatusBadRequest, "Invalid workspace_id")
+		return
+	}
+	gone, err := s.drop(in.Workspace, in.Email)
+	switch {
+	case err != nil:
+		refuse(w, http.StatusInternalServerError, "Internal error")
+	case !gone:
+		refuse(w, http.StatusNotFound, "Email account not found")
+	default:
+		simulate.Reply(w, http.StatusOK, map[string]string{"status": "success"})
+	}
+}
+
+func (s *plusvibe) drop(in, email string) (gone bool, err error) {
+	err = s.file.Do(func(all *state) {
+		w := all.workspace(in)
+		if i := w.index(email); i >= 0 {
+			w.Accounts, gone = slices.Delete(w.Accounts, i, i+1), true
+		}
+	})
+	return gone, err
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+)
+
+// state is what is kept on disk.
+type state struct {
+	Serial     int                   `json:"serial"`
+	Keys       map[string]customer   `json:"keys"`
+	Workspaces map[string]*workspace `json:"workspaces"` // by id
+	Links      map[string]*link      `json:"links"`      // by their state parameter
+	Behaviour  behaviour             `json:"behaviour"`
+}
+
+// customer is who has a key, and a partner's login beside it.
+type customer struct {
+	Workspaces []simulate.Workspace `json:"workspaces"`
+	Username   string               `json:"partner_username"`
+	Password   string               `json:"partner_password"`
+}
+
+type workspace struct {
+	Accounts []*account `json:"accounts"` // in the order in which they came
+}
+
+// link is a sign-in that was started.
+type link struct {
+	Workspace string    `json:"workspace"`
+	Ends      time.Time `json:"ends"`
+	Used      bool      `json:"used"`
+}
+
+// behaviour are the ways in which PlusVibe may turn out to answer.
+type behaviour struct {
+	// ListLagMS is how long an account that was signed in stays out of sight.
+	ListLagMS int `json:"list_lag_ms"`
+	// BadKey is the status that an unknown key gets: 401, 403 or 200.
+	BadKey int `json:"bad_key"`
+	// DeletePath is where accounts are deleted, "" for nowhere.
+	DeletePath string `json:"delete_path"`
+	// LinkAt is where the answer of a start has its link, LinkTo where that
+	// leads unless it is the simulator's own page.
+	LinkAt string `json:"link_at"`
+	LinkTo string `json:"link_to"`
+	// DeafToSkip shows the first page for every skip.
+	DeafToSkip bool `json:"deaf_to_skip"`
+}
+
+var firstWorkspaces = []simulate.Workspace{
+	{ID: "65f3a1b2c3d4e5f600000001", Name: "Example Outreach"}, {ID: "65f3a1b2c3d4e5f600000002", Name: "Example Recruiting"},
+}
+
+func fresh() state {
+	return state{
+		Keys:       map[string]customer{Key: {firstWorkspaces, Username, Password}},
+		Workspaces: map[string]*workspace{}, Links: map[string]*link{},
+		Behaviour: behaviour{BadKey: 401, DeletePath: "/account/delete", LinkAt: "data.url"},
+	}
+}
+
+// workspace finds or makes one.
+func (s *state) workspace(id string) *workspace {
+	if s.Workspaces[id] == nil {
+		s.Workspaces[id] = &workspace{}
+	}
+	return s.Workspaces[id]
+}
+
+func (w *workspace) index(email string) int {
+	return slices.IndexFunc(w.Accounts, func(a *account) bool { return strings.EqualFold(a.Email, email) })
+}
+
+// account finds an account of a workspace, or makes one.
+func (s *state) account(in, email string, now time.Time) (a *account, fresh bool) {
+	w := s.workspace(in)
+	if i := w.index(email); i >= 0 {
+		return w.Accounts[i], false
+	}
+	a = &account{accountDoc: accountDoc{
+		ID: s.nextID(), Email: email, Status: "ACTIVE", Warmup: "INACTIVE", Provider: "MICROSOFT365", Created: stamp(now), Updated: stamp(now),
+	}}
+	a.Payload.DailyLimit = 30
+	w.Accounts = append(w.Accounts, a)
+	return a, true
+}
+
+// attach is what a sign-in does: the account is there, with a grant that works.
+func (s *state) attach(in, email string, now time.Time) {
+	a, fresh := s.account(in, email, now)
+	if !fresh {
+		a.Updated = later(a.Updated, now)
+	}
+	a.Status, a.Provider = "ACTIVE", "MICROSOFT365"
+	if fresh {
+		a.VisibleAt = now.Add(time.Duration(s.Behaviour.ListLagMS) * time.Millisecond)
+	}
+}
+
+// nextID makes an id as MongoDB does, of which no two are alike.
+func (s *state) nextID() string {
+	s.Serial++
+	return fmt.Sprintf("66a0b1c2d3e4f5%010x", s.Serial)
+}
+
+// stamp is a time in the form of PlusVibe's.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// later is the stamp of a change, which is never that of the one before.
+func later(before string, now time.Time) string {
+	for stamp(now) <= before {
+		now = now.Add(time.Millisecond)
+	}
+	return stamp(now)
+}
+
+func (s *plusvibe) behaviour() (b behaviour) {
+	s.file.View(func(all *state) { b = all.Behaviour })
+	return b
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/plugins/sdk"
+)
+
+const (
+	version  = "0.1.0"
+	baseURL  = "https://server.smartlead.ai/api/v1"
+	callTime = 15 * time.Second
+)
+
+func description() sdk.Description {
+	return sdk.Description{
+		Name: "smartlead", Kind: "sending", Version: version, Title: "Smartlead",
+		Capabilities: []string{sdk.CanRefresh, sdk.CanDisconnect},
+		Fields: []sdk.Field{
+			{Name: "api_key", Account: true, Required: true, Secret: true, Help: "API key of Smartlead"},
+			{Name: "workspace_id", Account: true, Help: "id of a client of an agency, to keep to the client's accounts"},
+			{Name: "base_url", Default: baseURL, Help: "Smartlead's API"},
+		},
+		// The smallest published plan has 60.
+		Budgets: []sdk.Budget{{
+			Key: "credential", Limit: 50, Window: time.Minute,
+			Costs: map[string]int{"check": 2}, // an account, and whose it is
+		}},
+	}
+}
+
+// house is what lives as long as the process.
+type house struct {
+	http *http.Client
+	now  func() time.Time
+}
+
+func newHouse() *house { return &house{http: sdk.NewHTTPClient(callTime), now: time.Now} }
+
+// platform is what one key reaches at Smartlead.
+type platform struct {
+	*house
+	base  string
+	key   sdk.Secret
+	given workspace
+}
+
+func (h *house) platform(c sdk.Connection) (sdk.SendingPlatform, error) {
+	base := strings.TrimRight(cmp.Or(c.Settings["base_url"], baseURL), "/")
+	if u, err := url.Parse(base); err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || (u.Scheme != "https" && u.Scheme != "http") {
+		return nil, sdk.Misconfigured("base_url", "it is a URL")
+	}
+	key := c.Secrets["api_key"]
+	if key.Empty() || strings.ContainsAny(key.Reveal(), " \t\r\n\x00") {
+		return nil, sdk.Misconfigured("api_key", "it is missing or holds a space")
+	}
+	given, ok := readWorkspace(c.Settings["workspace_id"])
+	if !ok {
+		return nil, sdk.Misconfigured("workspace_id", "it is the number of a client")
+	}
+	return &platform{house: h, base: base, key: key, given: given}, nil
+}
+
+// workspace is what stands for one: Smartlead has none. A client is one that an
+// agency chose. A user is whose key it is, which keeps the key to nothing.
+type workspace struct{ client, user string }
+
+var workspaceID = regexp.MustCompile(`^(user:)?([0-9]{1,19})$`)
+
+func readWorkspace(id string) (workspace, bool) {
+	switch parts := workspaceID.FindStringSubmatch(id); {
+	case id == "":
+		return workspace{}, true
+	case parts == nil:
+		return workspace{}, false
+	case parts[1] != "":
+		return workspace{user: parts[2]}, true
+	default:
+		return workspace{client: parts[2]}, true
+	}
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+)
+
+// controls are what people do in the dashboard, and what Smartlead does by
+// itself:
+//
+//	GET /_control/accounts                all accounts, by the names of the API
+//	PUT /_control/accounts/{address}      {"is_smtp_success": false, …}: makes or changes one
+//	DELETE /_control/accounts/{address}   takes one out
+//	PUT /_control/keys/{key}              {"user_id": 4002, "revoked": false}
+//	PUT /_control/clients                 [{"id": 7, "name": "…"}]: exactly these
+//	PUT /_control/plan                    {"plan": "standard"}: pro, or enterprise, which has no limits
+//	PUT /_control/quirks                  {"numbers_as_strings": true, …}: exactly these
+func (s *smartlead) controls() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /_control/accounts", func(w http.ResponseWriter, _ *http.Request) {
+		all := []account{}
+		s.file.View(func(st *state) {
+			for _, a := range st.Accounts {
+				all = append(all, *a)
+			}
+		})
+		simulate.Reply(w, http.StatusOK, all)
+	})
+	mux.HandleFunc("PUT /_control/accounts/{address}", s.putAccount)
+	mux.HandleFunc("DELETE /_control/accounts/{address}", func(w http.ResponseWriter, r *http.Request) {
+		known := false
+		err := s.file.Do(func(st *state) {
+			before := len(st.Accounts)
+			st.Accounts = slices.DeleteFunc(st.Accounts, func(a *account) bool { return strings.EqualFold(a.FromEmail, r.PathValue("address")) })
+			known = len(st.Accounts) < before
+		})
+		if !known {
+			simulate.Refuse(w, http.StatusNotFound, "no such account")
+			return
+		}
+		done(w, err)
+	})
+	mux.HandleFunc("PUT /_control/keys/{key}", func(w http.ResponseWriter, r *http.Request) {
+		in := holder{UserID: FirstUser}
+		s.change(w, r, &in, func(st *state) { st.Keys[r.PathValue("key")] = &in })
+	})
+	mux.HandleFunc("PUT /_control/clients", func(w http.ResponseWriter, r *http.Request) {
+		var in []client
+		s.change(w, r, &in, func(st *state) {
+			for i := range in {
+				if in[i].UserID == 0 {
+					in[i].UserID = FirstUser
+				}
+			}
+			st.Clients = in
+		})
+	})
+	mux.HandleFunc("PUT /_control/plan", func(w http.ResponseWriter, r *http.Request) {
+		var in struct {
+			Plan string `json:"plan"`
+		}
+		if err := simulate.Read(r, &in); err != nil {
+			simulate.Refuse(w, http.StatusBadRequest, err.Error())
+			return
+		}
+		if _, known := plans[in.Plan]; !known {
+			simulate.Refuse(w, http.StatusBadRequest, "plan is standard, pro or enterprise")
+			return
+		}
+		done(w, s.file.Do(func(st *state) { st.Plan = in.Plan }))
+	})
+	mux.HandleFunc("PUT /_control/quirks", func(w http.ResponseWriter, r *http.Request) {
+		var in quirks
+		s.change(w, r, &in, func(st *state) { st.Quirks = in })
+	})
+	return simulate.Calls(mux, nil)
+}
+
+// putAccount makes or changes an account. A new one is connected unless the
+// call says otherwise, and belongs to the first user.
+func (s *smartlead) putAccount(w http.ResponseWriter, r *http.Request) {
+	address := r.PathValue("address")
+	in := account{UserID: FirstUser, FromEmail: address, Username: address, Type: "OUTLOOK", SMTP: yes(), IMAP: yes(), PerDay: 20}
+	s.file.View(func(st *state) {
+		for _, a := range st.Accounts {
+			if strings.EqualFold(a.FromEmail, address) {
+				in = a.copied()
+			}
+		}
+	})
+	fresh := in.ID == 0
+	now := s.kit.Now()
+	s.change(w, r, &in, func(st *state) {
+		a := st.at(in.UserID, address)
+		if fresh || a == nil {
+			a = st.add(in.UserID, address, now)
+		}
+		in.ID, in.Created, in.Updated = a.ID, a.Created, stamp(now)
+		*a = in
+	})
+}
+
+// change reads the body into in, then changes the state.
+func (s *smartlead) change(w http.ResponseWriter, r *http.Request, in any, fn func(*state)) {
+	if err := simulate.Read(r, in); err != nil {
+		simulate.Refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	done(w, s.file.Do(fn))
+}
+
+func done(w http.ResponseWriter, err error) {
+	if err != nil {
+		simulate.Refuse(w, http.StatusInternalServerError, err.Error())
+		return
+	}
+	simulate.Reply(w, http.StatusOK, struct{}{})
+}

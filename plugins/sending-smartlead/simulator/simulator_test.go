@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+)
+
+type server struct {
+	t   *testing.T
+	url string
+}
+
+func open(t *testing.T, dir string) server {
+	t.Helper()
+	var inner http.Handler
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { inner.ServeHTTP(w, r) }))
+	t.Cleanup(s.Close)
+	var err error
+	if inner, _, err = New(simulate.Options{URL: s.URL, DataDir: dir, Log: io.Discard}); err != nil {
+		t.Fatal(err)
+	}
+	return server{t, s.URL}
+}
+
+// ask makes a call and decodes its answer.
+func (s server) ask(method, path string, in any) (status int, h http.Header, doc any) {
+	s.t.Helper()
+	body, err := json.Marshal(in)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req, err := http.NewRequest(method, s.url+path, bytes.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	_ = json.NewDecoder(resp.Body).Decode(&doc)
+	return resp.StatusCode, resp.Header, doc
+}
+
+func (s server) api(method, path string, in any) (int, http.Header, any) {
+	s.t.Helper()
+	mark := "?"
+	if strings.Contains(path, "?") {
+		mark = "&"
+	}
+	return s.ask(method, prefix+path+mark+"api_key="+Key, in)
+}
+
+func TestBothFormsOfAPathAreServed(t *testing.T) {
+	s := open(t, t.TempDir())
+	s.ask("PUT", "/_control/accounts/anna@a.example", map[string]any{})
+	for _, path := range []string{"/email-accounts", "/email-accounts/"} {
+		status, _, doc := s.api("GET", path, nil)
+		if all, bare := doc.([]any); status != 200 || !bare || len(all) != 1 || all[0].(map[string]any)["password"] != nil {
+			t.Errorf("%s: %d %v", path, status, doc)
+		}
+	}
+	_, _, doc := s.api("GET", "/email-accounts/", nil)
+	id := strconv.Itoa(int(doc.([]any)[0].(map[string]any)["id"].(float64)))
+	for _, path := range []string{"/email-accounts/" + id, "/email-accounts/" + id + "/"} {
+		status, _, doc := s.api("GET", path, nil)
+		if one := doc.(map[string]any); status != 200 || one["user_id"] != 4001.0 || one["password"] == "" {
+			t.Errorf("%s: %d %v", path, status, doc)
+		}
+	}
+}
+
+func TestFiltersAndPages(t *testing.T) {
+	s := open(t, t.TempDir())
+	for _, a := range []string{"anna@a.example", "joanna@a.example", "bob@a.example"} {
+		s.ask("PUT", "/_control/accounts/"+a, map[string]any{})
+	}
+	for query, want := range map[string]int{"?username=Anna%40a": 2, "?limit=2": 2, "?limit=2&offset=2": 1, "?offset=9": 0, "?client_id=7": 0, "?esp=GMAIL": 0, "?isSmtpSuccess=true": 3} {
+		if status, _, doc := s.api("GET", "/email-accounts/"+query, nil); status != 200 || len(doc.([]any)) != want {
+			t.Errorf("%s: %d %v", query, status, doc)
+		}
+	}
+	for _, query := range []string{"?limit=101", "?limit=0", "?offset=x"} {
+		if status, _, doc := s.api("GET", "/email-accounts/"+query, nil); status != 400 || doc.(map[string]any)["error"] != "Bad Request" {
+			t.Errorf("%s: %d %v", query, status, doc)
+		}
+	}
+}
+
+// TestLimitsOfAKey: each plan's, told by headers, over windows that slide.
+func TestLimitsOfAKey(t *testing.T) {
+	s := open(t, t.TempDir())
+	step := func(by string) { s.ask("POST", "/_control/clock", map[string]string{"advance": by}) }
+	for i := range 60 {
+		status, h, _ := s.api("GET", "/email-accounts", nil)
+		if status != 200 || h.Get("X-RateLimit-Limit") != "60" || h.Get("X-RateLimit-Remaining") != strconv.Itoa(59-i) {
+			t.Fatalf("call %d: %d %v", i, status, h)
+		}
+		step("200ms")
+	}
+	status, h, doc := s.api("GET", "/email-accounts", nil)
+	wait, _ := strconv.Atoi(h.Get("Retry-After"))
+	if status != 429 || wait < 40 || wait > 49 || doc.(map[string]any)["error"].(map[string]any)["code"] != "RATE_LIMIT_EXCEEDED" {
+		t.Fatalf("call 61: %d %v %v", status, h, doc)
+	}
+	if at, err := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64); err != nil || time.Until(time.Unix(at, 0)) > time.Minute+13*time.Second {
+		t.Errorf("reset %v %v", at, err)
+	}
+	step("50s")
+	if status, _, _ := s.api("GET", "/email-accounts", nil); status != 200 {
+		t.Errorf("after the wait: %d", status)
+	}
+	for range 10 {
+		status, _, _ = s.api("GET", "/email-accounts", nil)
+	}
+	if status != 429 {
+		t.Errorf("eleven calls at once: %d", status)
+	}
+	if status, _, _ := s.ask("PUT", "/_control/plan", map[string]string{"plan": "gold"}); status != 400 {
+		t.Errorf("a plan that is none: %d", status)
+	}
+}
+
+func TestKeys(t *testing.T) {
+	s := open(t, t.TempDir())
+	if status, _, doc := s.ask("GET", prefix+"/email-accounts?api_key=x", nil); status != 401 || doc.(map[string]any)["message"] != "Invalid API Key" {
+		t.Errorf("a guess: %d %v", status, doc)
+	}
+	s.ask("PUT", "/_control/keys/second", map[string]any{"user_id": 4002})
+	s.ask("PUT", "/_control/accounts/anna@a.example", map[string]any{})
+	if status, _, doc := s.ask("GET", prefix+"/email-accounts?api_key=second", nil); status != 200 || len(doc.([]any)) != 0 {
+		t.Errorf("another user sees %v", doc)
+	}
+	s.ask("PUT", "/_control/keys/second", map[string]any{"revoked": true})
+	if status, _, _ := s.ask("GET", prefix+"/email-accounts?api_key=second", nil); status != 401 {
+		t.Errorf("a revoked key: %d", status)
+	}
+}
+
+func TestDeleteAndSuspend(t *testing.T) {
+	s := open(t, t.TempDir())
+	s.ask("PUT", "/_control/accounts/anna@a.example", map[string]any{})
+	if status, _, _ := s.api("PUT", "/email-accounts/suspend/139919", nil); status != 200 {
+		t.Errorf("suspend: %d", status)
+	}
+	if _, _, doc := s.api("GET", "/email-accounts/139919", nil); doc.(map[string]any)["is_suspended"] != true {
+		t.Errorf("got %v", doc)
+	}
+	if status, _, _ := s.api("DELETE", "/email-accounts/unsuspend/1", nil); status != 400 {
+		t.Errorf("unsuspend nobody: %d", status)
+	}
+	if status, _, doc := s.api("DELETE", "/email-accounts/139919", nil); status != 200 || doc.(map[string]any)["ok"] != true {
+		t.Errorf("delete: %d %v", status, doc)
+	}
+	if status, _, doc := s.api("DELETE", "/email-accounts/139919", nil); status != 404 || doc.(map[string]any)["errorCode"] != "ACCOUNT_NOT_FOUND" {
+		t.Errorf("again: %d %v", status, doc)
+	}
+}
+
+// TestSaveOAuth: what does not pass is said in the order of the fields.
+func TestSaveOAuth(t *testing.T) {
+	s := open(t, t.TempDir())
+	whole := func() map[string]any {
+		return map[string]any{
+			"from_name": "Anna", "from_email": "anna@a.example", "username": "anna@a.example", "type": "OUTLOOK", "warmup_enabled": false, "use_whitelabel_credentials": true,
+			"token": map[string]any{
+				"scope": "https://outlook.office.com/SMTP.Send", "token_type": "Bearer", "access_token": "a", "refresh_token": "r",
+				"expiry_date": time.Now().Add(time.Hour).UnixMilli(),
+			},
+		}
+	}
+	for field, want := range map[string]string{"from_name": "from_name is required", "type": "type must be one of [GMAIL, OUTLOOK]", "token": "token is required", "warmup_enabled": "warmup_enabled is required"} {
+		in := whole()
+		delete(in, field)
+		if status, _, doc := s.api("POST", "/email-accounts/save-oauth", in); status != 422 || doc.(map[string]any)["error"] != want {
+			t.Errorf("without %s: %d %v", field, status, doc)
+		}
+	}
+	late := whole()
+	late["token"].(map[string]any)["expiry_date"] = time.Now().Add(-time.Hour).UnixMilli()
+	if status, _, doc := s.api("POST", "/email-accounts/save-oauth", late); status != 400 || doc.(map[string]any)["message"] != "Invalid or expired OAuth token" {
+		t.Errorf("too late: %d %v", status, doc)
+	}
+	if status, _, doc := s.api("POST", "/email-accounts/save-oauth", whole()); status != 200 || doc.(map[string]any)["data"].(map[string]any)["is_imap_success"] != true {
+		t.Errorf("whole: %d %v", status, doc)
+	}
+}
+
+// TestDashboard: somebody connects a mailbox by the form, and it outlives the
+// process.
+func TestDashboard(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	post := func(username, decision string) int {
+		resp, err := http.PostForm(s.url+connect, url.Values{"username": {username}, "decision": {decision}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		return resp.StatusCode
+	}
+	resp, err := http.Get(s.url + connect + "?username=anna@a.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, _ := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if !bytes.Contains(page, []byte(`value="anna@a.example"`)) || !bytes.Contains(page, []byte(`name="decision"`)) {
+		t.Errorf("the page: %s", page)
+	}
+	if post("anna@a.example", "deny") != 200 || post("nobody", "accept") != 400 || post("bob@a.example", "accept") != 200 {
+		t.Error("the form is not understood")
+	}
+	s.ask("PUT", "/_control/accounts/bob@a.example", map[string]any{"is_smtp_success": false})
+	s = open(t, dir)
+	_, _, doc := s.api("GET", "/email-accounts", nil)
+	if all := doc.([]any); len(all) != 1 || all[0].(map[string]any)["from_email"] != "bob@a.example" || all[0].(map[string]any)["is_smtp_success"] != false {
+		t.Fatalf("after a restart: %v", doc)
+	}
+	s.ask("PUT", "/_control/quirks", map[string]any{"lag_seconds": 20})
+	if post("bob@a.example", "accept") != 200 || post("carl@a.example", "accept") != 200 {
+		t.Error("the form is not understood")
+	}
+	if _, _, doc := s.api("GET", "/email-accounts?isSmtpSuccess=true", nil); len(doc.([]any)) != 1 {
+		t.Errorf("signed in anew, and one too fresh to be seen: %v", doc)
+	}
+	s.ask("POST", "/_control/clock", map[string]string{"advance": "20s"})
+	if _, _, doc := s.api("GET", "/email-accounts", nil); len(doc.([]any)) != 2 {
+		t.Errorf("later: %v", doc)
+	}
+	if status, _, _ := s.ask("DELETE", "/_control/accounts/bob@a.example", nil); status != 200 {
+		t.Errorf("taken out: %d", status)
+	}
+	if status, _, _ := s.ask("DELETE", "/_control/accounts/bob@a.example", nil); status != 404 {
+		t.Errorf("taken out again: %d", status)
+	}
+}
+
+// TestPlannedFailures come in Smartlead's shapes.
+func TestPlannedFailures(t *testing.T) {
+	s := open(t, t.TempDir())
+	plan := func(status, wait int) {
+		s.ask("POST", "/_control/faults", map[string]any{"kind": "status", "status": status, "retry_after": wait, "times": 1})
+	}
+	for status, member := range map[int]string{400: "message", 403: "message", 409: "message", 422: "error", 429: "error", 500: "error", 503: "error"} {
+		plan(status, 0)
+		got, _, doc := s.api("GET", "/email-accounts", nil)
+		if said, ok := doc.(map[string]any); !ok || got != status || said[member] == nil {
+			t.Errorf("%d: %d %v", status, got, doc)
+		}
+	}
+	plan(429, 7)
+	if _, h, _ := s.api("GET", "/email-accounts", nil); h.Get("Retry-After") != "7" {
+		t.Errorf("retry after %q", h.Get("Retry-After"))
+	}
+	s.ask("PUT", "/_control/quirks", map[string]any{"error_on_success": true})
+	if status, _, doc := s.api("GET", "/email-accounts", nil); status != 200 || doc.(map[string]any)["success"] != false {
+		t.Errorf("an error by 200: %d %v", status, doc)
+	}
+}

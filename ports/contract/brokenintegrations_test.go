@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// Each of these breaks one promise of ports.Integrations, or of the refreshes.
+type (
+	anybodysIntegrations struct{ Stores }
+	oldIntegrationsFirst struct{ Stores }
+	undeadIntegrations   struct{ Stores }
+	stubbornStatus       struct{ Stores } // a test does not change it
+	onlyAPIKeys          struct{ Stores } // forgets which fields were given
+	textualCredentials   struct{ Stores }
+	integrationsAlone    struct{ Stores } // commits no answer
+	dueTwice             struct{ Stores }
+	dueAnyway            struct{ Stores } // for suspended accounts too
+	youngestDueFirst     struct{ Stores }
+	endlesslyDue         struct{ Stores } // more than asked for
+	keepsIntegrations    struct{ Stores } // of closed accounts
+	refreshesLate        struct{ Stores } // stores what changed since
+	refreshesBlindly     struct{ Stores } // counts what it did not store
+	refreshesRowsAlone   struct{ Stores } // leaves the integration as it was
+	refreshesOrFails     struct{ Stores }
+	refreshesHalf        struct{ Stores }
+	refreshesUnasked     struct{ Stores } // does not note that one began
+)
+
+func (b anybodysIntegrations) Integration(ctx context.Context, _ access.AccountID, id string) (i integration.Integration, credential []byte, err error) {
+	i, err = everyone(ctx, b.Stores, func(owner access.AccountID) (i integration.Integration, err error) {
+		i, credential, err = b.Stores.Integration(ctx, owner, id)
+		return i, err
+	})
+	return i, credential, err
+}
+
+func (b oldIntegrationsFirst) Integrations(ctx context.Context, owner access.AccountID) ([]integration.Integration, error) {
+	all, err := b.Stores.Integrations(ctx, owner)
+	slices.Reverse(all)
+	return all, err
+}
+
+func (b undeadIntegrations) RemoveIntegration(ctx context.Context, owner access.AccountID, id string) error {
+	_, _, err := b.Integration(ctx, owner, id)
+	return err
+}
+
+func (b stubbornStatus) SaveIntegration(ctx context.Context, i integration.Integration) error {
+	if was, _, err := b.Integration(ctx, i.AccountID, i.ID); err == nil {
+		i.Status = was.Status
+	}
+	return b.Stores.SaveIntegration(ctx, i)
+}
+
+func (b onlyAPIKeys) AddIntegration(ctx context.Context, i integration.Integration, credential []byte) error {
+	i.Given = []string{"api_key"}
+	return b.Stores.AddIntegration(ctx, i, credential)
+}
+
+func (b textualCredentials) AddIntegration(ctx context.Context, i integration.Integration, credential []byte) error {
+	return b.Stores.AddIntegration(ctx, i, []byte(string([]rune(string(credential)))))
+}
+
+func (b integrationsAlone) RemoveIntegration(ctx context.Context, owner access.AccountID, id string) error {
+	return b.Stores.RemoveIntegration(context.WithoutCancel(context.Background()), owner, id)
+}
+
+func (b dueTwice) DueRefreshes(ctx context.Context, before, _ time.Time, most int) ([]integration.Integration, error) {
+	return b.Stores.DueRefreshes(ctx, before, before.Add(-time.Second), most)
+}
+
+func (b dueAnyway) DueRefreshes(ctx context.Context, before, at time.Time, most int) ([]integration.Integration, error) {
+	all, _ := b.Accounts(ctx)
+	for _, a := range all {
+		_, _ = b.SetActive(ctx, a.ID, true)
+	}
+	return b.Stores.DueRefreshes(ctx, before, at, most)
+}
+
+func (b youngestDueFirst) DueRefreshes(ctx context.Context, before, at time.Time, most int) ([]integration.Integration, error) {
+	all, err := b.Stores.DueRefreshes(ctx, before, at, most)
+	slices.Reverse(all)
+	return all, err
+}
+
+func (b endlesslyDue) DueRefreshes(ctx context.Context, before, at time.Time, _ int) ([]integration.Integration, error) {
+	return b.Stores.DueRefreshes(ctx, before, at, 1000)
+}
+
+func (b keepsIntegrations) CloseAccount(ctx context.Context, id access.AccountID, at time.Time) (ports.Closing, error) {
+	_, err := b.SetActive(ctx, id, false)
+	return ports.Closing{At: at}, err
+}
+
+func (b refreshesLate) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, all []integration.Connection) (int, error) {
+	return b.Stores.SaveRefresh(ctx, owner, i, began.Add(1000*time.Hour), all)
+}
+
+func (b refreshesBlindly) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, all []integration.Connection) (int, error) {
+	_, err := b.Stores.SaveRefresh(ctx, owner, i, began, all)
+	return len(all), err
+}
+
+func (b refreshesRowsAlone) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, all []integration.Connection) (int, error) {
+	was, _, err := b.Integration(ctx, owner, i.ID)
+	if err != nil {
+		return 0, err
+	}
+	return b.Stores.SaveRefresh(ctx, owner, was, began, all)
+}
+
+func (b refreshesOrFails) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, all []integration.Connection) (int, error) {
+	n, err := b.Stores.SaveRefresh(ctx, owner, i, began, all)
+	if err == nil && n < len(all) {
+		err = context.Canceled
+	}
+	return n, err
+}
+
+func (b refreshesHalf) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, all []integration.Connection) (int, error) {
+	return b.Stores.SaveRefresh(ctx, owner, i, began, all[len(all)/2:])
+}
+
+func (b refreshesUnasked) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, all []integration.Connection) (int, error) {
+	if len(all) == 0 {
+		i.AccountID = owner
+		return 0, b.SaveIntegration(ctx, i)
+	}
+	return b.Stores.SaveRefresh(ctx, owner, i, began, all)
+}
+
+func TestIntegrationSuitesNoticeBrokenPromises(t *testing.T) {
+	for name, b := range map[string]struct {
+		suite []storeCheck
+		spoil func(Stores) Stores
+	}{
+		"a foreign integration is found":         {integrationChecks, func(s Stores) Stores { return anybodysIntegrations{s} }},
+		"the oldest is listed first":             {integrationChecks, func(s Stores) Stores { return oldIntegrationsFirst{s} }},
+		"a removed integration stays":            {integrationChecks, func(s Stores) Stores { return undeadIntegrations{s} }},
+		"a test leaves the status":               {integrationChecks, func(s Stores) Stores { return stubbornStatus{s} }},
+		"what was given is forgotten":            {integrationChecks, func(s Stores) Stores { return onlyAPIKeys{s} }},
+		"credentials are made text":              {integrationChecks, func(s Stores) Stores { return textualCredentials{s} }},
+		"a removal commits no answer":            {integrationChecks, func(s Stores) Stores { return integrationsAlone{s} }},
+		"closing leaves integrations":            {integrationChecks, func(s Stores) Stores { return keepsIntegrations{s} }},
+		"a refresh is handed out twice":          {refreshChecks, func(s Stores) Stores { return dueTwice{s} }},
+		"the suspended are refreshed":            {refreshChecks, func(s Stores) Stores { return dueAnyway{s} }},
+		"who waited least is first":              {refreshChecks, func(s Stores) Stores { return youngestDueFirst{s} }},
+		"more are due than asked for":            {refreshChecks, func(s Stores) Stores { return endlesslyDue{s} }},
+		"a refresh undoes what came later":       {refreshChecks, func(s Stores) Stores { return refreshesLate{s} }},
+		"what was skipped is counted":            {refreshChecks, func(s Stores) Stores { return refreshesBlindly{s} }},
+		"a refresh leaves the integration alone": {refreshChecks, func(s Stores) Stores { return refreshesRowsAlone{s} }},
+		"one that is held fails the others":      {refreshChecks, func(s Stores) Stores { return refreshesOrFails{s} }},
+		"half of a refresh is stored":            {refreshChecks, func(s Stores) Stores { return refreshesHalf{s} }},
+		"an asked refresh is due again at once":  {refreshChecks, func(s Stores) Stores { return refreshesUnasked{s} }},
+	} {
+		t.Run(name, func(t *testing.T) { notices(t, b.suite, b.spoil) })
+	}
+}
