@@ -47,6 +47,7 @@ var unowned = map[string]string{
 	"GET /v1/tenants":               "lists only what the account holds, see TestListsAreOneAccounts",
 	"GET /v1/tenants/connect-url":   "makes a link for the account of the key",
 	"GET /v1/dns/provisioning-runs": "lists only what the account began, see TestListsOfRuns",
+	"GET /v1/enforcement/events":    "lists only what happened to the account's mailboxes, see TestEnforcementEvents",
 	"GET /v1/integrations":          "lists only what the account added, see TestIntegrationsAreOneAccounts",
 	"POST /v1/integrations":         "adds to the account of the key, see TestIntegrationsAreOneAccounts",
 	"POST /api-key/rotate":          "rotates the key that the request carries, see TestQueryParameters",

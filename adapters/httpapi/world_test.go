@@ -20,6 +20,7 @@ import (
 	"github.com/tenantry/tenantry/app/dnsconnections"
 	"github.com/tenantry/tenantry/app/dnsruns"
 	"github.com/tenantry/tenantry/app/domains"
+	"github.com/tenantry/tenantry/app/enforcement"
 	"github.com/tenantry/tenantry/app/integrations"
 	"github.com/tenantry/tenantry/app/keys"
 	"github.com/tenantry/tenantry/app/mailboxes"
@@ -95,6 +96,7 @@ func newWorldIn(t *testing.T, database string) *world {
 			RequireSMTPAuth: true, Pause: time.Millisecond, Limit: time.Second},
 		Integrations: &integrations.Service{Integrations: store, Connections: store, Tenants: store, Platforms: guardedSending{&w.sending, breaker.NewSending(breaker.Options{Failures: 1000})}, Sealer: keyset,
 			Queue: &w.woken, Random: rand.Reader, Now: time.Now},
+		Enforcement: &enforcement.Service{Events: store, Now: time.Now},
 		Idempotency: httpapi.Idempotency{Keys: store, Sealer: keyset, Prints: keyset, Now: time.Now},
 		Limits:      httpapi.Limits{Counters: counters(t), Off: true},
 	}

@@ -50,6 +50,8 @@ type Config struct {
 
 	RequireSMTPAuth bool `koanf:"require_smtp_auth" default:"true" help:"refuse to provision where organization SMTP AUTH is off"`
 
+	KeepEventsDays int `koanf:"keep_events_days" group:"Send limits" default:"730" help:"how many whole days (UTC) the events of enforcement are kept; 0 for ever"`
+
 	// Providers holds the settings of each provider by its id:
 	// TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID is providers.microsoft365.client_id.
 	Providers map[string]map[string]string `koanf:"providers" help:"settings of the providers; each plugin describes its own"`

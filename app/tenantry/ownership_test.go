@@ -18,6 +18,7 @@ var unowned = map[string]string{
 	"GET /v1/integrations":          "TestIntegrationShapes: lists what the account holds",
 	"POST /v1/integrations":         "TestIntegrationShapes: adds to the account of the key",
 	"GET /v1/dns/provisioning-runs": "TestListsOfRuns: lists what the account holds",
+	"GET /v1/enforcement/events":    "the matrix: lists what happened to the account's mailboxes",
 	"GET /v1/tenants/connect-url":   "TestForeignState: the link is bound to the account",
 	"POST /api-key/rotate":          "TestKeyRotation: rotates the key that the request carries",
 }

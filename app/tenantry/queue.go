@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"strings"
+	"time"
 
 	"github.com/tenantry/tenantry/adapters/queue"
 	"github.com/tenantry/tenantry/app/dnsruns"
@@ -65,6 +66,7 @@ func (s *service) work() ports.Work {
 		Handlers: handlers,
 		Periodic: append([]ports.Periodic{
 			{Kind: "idempotency_keys", Every: sweepEvery, Do: s.reap},
+			{Kind: "enforcement_events", Every: time.Hour, Do: s.enforcement.Forget},
 			s.jobs.Sweep(s.jobSweep),
 		}, s.integrations.Periodic(s.sessionSweep, refreshEvery)...),
 	}

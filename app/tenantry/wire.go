@@ -27,6 +27,7 @@ import (
 	"github.com/tenantry/tenantry/app/dnsconnections"
 	"github.com/tenantry/tenantry/app/dnsruns"
 	"github.com/tenantry/tenantry/app/domains"
+	"github.com/tenantry/tenantry/app/enforcement"
 	"github.com/tenantry/tenantry/app/integrations"
 	"github.com/tenantry/tenantry/app/keys"
 	"github.com/tenantry/tenantry/app/mailboxes"
@@ -74,6 +75,7 @@ type service struct {
 	connections  *dnsconnections.Service
 	mailboxes    *mailboxes.Service
 	integrations *integrations.Service
+	enforcement  *enforcement.Service
 	sessionSweep time.Duration
 	runs         *dnsruns.Service
 	jobs         *dnsruns.Worker
@@ -179,6 +181,7 @@ func (s *service) useCases(c Config, publicURL string, sealer ports.Sealer, o ou
 		Tenants: s.store, Domains: s.store, Runs: s.store, Survey: s.domains, Queue: s.queue, Random: rand.Reader, Now: o.now,
 		Trace: telemetry.Traceparent,
 	}
+	s.enforcement = &enforcement.Service{Events: s.store, Keep: time.Duration(c.KeepEventsDays) * 24 * time.Hour, Now: o.now}
 	s.mailboxes = &mailboxes.Service{
 		Tenants: s.store, Domains: s.store, Mailboxes: s.store, Platform: s.platform, Settling: pass, Now: o.now,
 		RequireSMTPAuth: c.RequireSMTPAuth,
@@ -189,6 +192,7 @@ func (s *service) useCases(c Config, publicURL string, sealer ports.Sealer, o ou
 func (s *service) handler() (http.Handler, error) {
 	return httpapi.New(httpapi.Options{
 		Keys: s.keys, Tenants: s.tenants, Domains: s.domains, DNSRuns: s.runs, Mailboxes: s.mailboxes, Integrations: s.integrations,
+		Enforcement: s.enforcement,
 		Idempotency: s.once, Limits: s.limits,
 		Pages: console.New(console.Options{Tenants: s.tenants, Log: s.log}), Log: s.log,
 		TrustedProxies: s.proxies,
