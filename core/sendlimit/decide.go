@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sendlimit
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+// Box is a mailbox as enforcement sees it.
+type Box struct {
+	ID      string
+	Address string
+	Domain  string
+	Own     int // its stored limit, 0 for none
+	// Sent is how many it has sent on the day; it is of no use unless Counted.
+	Sent    int
+	Counted bool
+	// BlockedAt is when it was blocked, zero when it is not.
+	BlockedAt time.Time
+}
+
+func (b Box) blocked() bool { return !b.BlockedAt.IsZero() }
+
+// Ruling is what is to be true of a tenant.
+type Ruling struct {
+	// Lists holds, for each policy's scope, the addresses that its rule has to
+	// block, in order. An empty list is a rule that is switched off.
+	Lists map[string][]string
+	// Changes are the mailboxes that are blocked or let go by that. They are
+	// so once the rules are as Lists has them, and not before.
+	Changes []Change
+}
+
+// Change is a mailbox that is blocked or let go.
+type Change struct {
+	Box    string // its id
+	Scope  string // whose rule blocks it, of no use for one that is let go
+	Action Action
+	Event  Event // without its id
+}
+
+// Decide says what is to be done about a tenant's mailboxes at a moment of its
+// day.
+//
+// A mailbox is blocked when it was counted beyond its limit, and let go when
+// its day is over, when its limit allows what it sent, or when no policy covers
+// it any more. One that was not counted stays as it is: a gap is no zero.
+// A clock that steps back lets nobody go.
+func Decide(id tenant.GUID, policies Policies, boxes []Box, day Day, now time.Time) Ruling {
+	r := Ruling{Lists: map[string][]string{}}
+	for scope := range policies {
+		r.Lists[scope] = []string{}
+	}
+	for _, b := range boxes {
+		scope, covered := policies.Covering(b.Domain)
+		limit := policies.Effective(b.Own, b.Domain)
+		over := covered && beyond(b, limit, day)
+		if over {
+			r.Lists[scope] = append(r.Lists[scope], b.Address)
+		}
+		if over == b.blocked() {
+			continue
+		}
+		action := Unblocked
+		if over {
+			action = Blocked
+		}
+		r.Changes = append(r.Changes, Change{Box: b.ID, Scope: scope, Action: action, Event: Event{
+			Tenant: id, Address: b.Address, Action: action, Sent: b.sent(), Limit: limit, At: now,
+		}})
+	}
+	for _, scope := range slices.Collect(maps.Keys(r.Lists)) {
+		slices.Sort(r.Lists[scope])
+		r.Lists[scope] = slices.Compact(r.Lists[scope])
+	}
+	return r
+}
+
+// beyond reports whether a mailbox that a policy covers has to be blocked.
+func beyond(b Box, limit int, day Day) bool {
+	if b.Counted {
+		if b.Sent > limit {
+			return true
+		}
+		// What was counted on a day that has not come yet says nothing of
+		// the block.
+		return b.blocked() && !b.BlockedAt.Before(day.End)
+	}
+	return b.blocked() && !b.BlockedAt.Before(day.Start)
+}
+
+func (b Box) sent() int {
+	if b.Counted {
+		return b.Sent
+	}
+	return 0
+}
