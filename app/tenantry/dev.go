@@ -137,7 +137,7 @@ func devIn(ctx context.Context, world *sandbox.World, c Config, log *slog.Logger
 	}
 	url := "http://" + api.Addr().String()
 	s, err := assemble(ctx, c, log, url, outside{
-		now: world.Now, secrets: world.Secrets(), patience: sandboxPatience, jobSweep: sandboxSweepEvery,
+		now: world.Now, secrets: world.Secrets(), patience: sandboxPatience, jobSweep: sandboxSweepEvery, checkTick: sandboxSweepEvery,
 	})
 	if err != nil {
 		return errors.Join(err, api.Close(), admin.Close())

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/queue"
 	"github.com/tenantry/tenantry/app/dnsruns"
+	"github.com/tenantry/tenantry/app/domains"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -59,13 +60,14 @@ func pendingQueue(ctx context.Context, c Config) ([]string, error) {
 
 // work is everything that happens by itself.
 func (s *service) work() ports.Work {
-	handlers := map[string]ports.Handler{dnsruns.Kind: s.jobs.Handle}
+	handlers := map[string]ports.Handler{dnsruns.Kind: s.jobs.Handle, domains.CheckKind: s.watch.Handle}
 	maps.Copy(handlers, s.integrations.Handlers())
 	return ports.Work{
 		Handlers: handlers,
 		Periodic: append([]ports.Periodic{
 			{Kind: "idempotency_keys", Every: sweepEvery, Do: s.reap},
 			s.jobs.Sweep(s.jobSweep),
+			s.watch.Sweep(s.checkTick),
 		}, s.integrations.Periodic(s.sessionSweep, refreshEvery)...),
 	}
 }
