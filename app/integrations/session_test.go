@@ -89,7 +89,7 @@ func TestBeginRefuses(t *testing.T) {
 		{"one that discovery found", id, found.ID, 0, fault.MailboxNotFound},
 		{"over the plan", id, w.ben.ID, 0, fault.TenantLimitReached},
 		{"connected elsewhere", id, w.ben.ID, 1, fault.ConnectedElsewhere},
-		{"elsewhere comes before what it can do", bison, w.ben.ID, 1, fault.ConnectedElsewhere},
+		{"what it can do comes before where the mailbox is", bison, w.ben.ID, 1, fault.CapabilityMissing},
 		{"cannot do it", bison, w.anna.ID, 1, fault.CapabilityMissing},
 	} {
 		over.Plan.TenantSlots = tt.slots
