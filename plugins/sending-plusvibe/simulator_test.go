@@ -180,7 +180,7 @@ func TestReadmeNamesTests(t *testing.T) {
 		t.Fatal(err)
 	}
 	var sources strings.Builder
-	for _, name := range []string{"contract_test.go", "plusvibe_test.go", "simulator_test.go"} {
+	for _, name := range []string{"contract_test.go", "plusvibe_test.go", "refusals_test.go", "simulator_test.go"} {
 		raw, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -87,86 +87,6 @@ func TestRefusalsBySuccess(t *testing.T) {
 	}
 }
 
-// TestSkip: both of its meanings list everybody once, in few calls; what it is
-// not listed by is no list.
-func TestSkip(t *testing.T) {
-	for _, tt := range []struct {
-		senders, calls int
-		knobs          m
-	}{
-		{0, 1, m{"skip": "offset"}}, {0, 1, m{"skip": "page"}},
-		{1, 2, m{"skip": "offset"}}, {1, 2, m{"skip": "page"}},
-		{2, 2, m{"skip": "offset"}}, {99, 2, m{"skip": "offset"}}, {99, 2, m{"skip": "page"}},
-		{100, 2, m{"skip": "offset"}}, {100, 2, m{"skip": "page"}},
-		{101, 3, m{"skip": "offset"}}, {101, 3, m{"skip": "page"}},
-		{350, 6, m{"skip": "offset"}}, {350, 5, m{"skip": "page"}},
-		{50, 2, m{"skip": "page", "past_end": "repeat"}}, {250, 4, m{"skip": "page", "past_end": "repeat"}},
-		{50, 2, m{"skip": "ignored"}},
-	} {
-		w := newWorld(t)
-		for i := range tt.senders {
-			w.put(fmt.Sprintf("user%03d@a.example", i), m{"folder": fmt.Sprint("Folder ", i%3)})
-		}
-		w.behave(tt.knobs)
-		all, err := w.listing(w.with(nil))
-		ids := map[string]bool{}
-		for _, a := range all {
-			ids[a.ID] = true
-		}
-		if err != nil || len(all) != tt.senders || len(ids) != tt.senders || w.Calls.Load() > int64(tt.calls) {
-			t.Errorf("%d senders, %v: %d of %d in %d calls, %v", tt.senders, tt.knobs, len(ids), len(all), w.Calls.Load(), err)
-		}
-	}
-}
-
-// TestSkipThatIsIgnored: a full page that comes again is not all that there is.
-func TestSkipThatIsIgnored(t *testing.T) {
-	w := newWorld(t)
-	for i := range 130 {
-		w.put(fmt.Sprintf("user%03d@a.example", i), m{})
-	}
-	w.behave(m{"skip": "ignored", "search": false})
-	if all, err := w.listing(w.with(nil)); outcome.Of(err) != outcome.Broken {
-		t.Errorf("%d senders, %v", len(all), err)
-	}
-	if a, err := w.with(nil).Account(t.Context(), "user129@a.example"); outcome.Of(err) != outcome.Broken {
-		t.Errorf("one of them: %+v, %v", a, err)
-	}
-	if a, err := w.with(nil).Account(t.Context(), "user007@a.example"); err != nil || !a.There() {
-		t.Errorf("one of the first page: %+v, %v", a, err)
-	}
-}
-
-// TestSendersThatMove between two pages do not change what skip means.
-func TestSendersThatMove(t *testing.T) {
-	page := func(from, to int) (all []sdk.Account) {
-		for i := from; i < to; i++ {
-			all = append(all, sdk.Account{ID: fmt.Sprint(i)})
-		}
-		return all
-	}
-	for name, tt := range map[string]struct {
-		second []sdk.Account
-		means  string
-	}{
-		"as it was, by offset": {page(1, 101), offset}, "as it was, by page": {page(100, 200), number},
-		"three went, by offset": {page(4, 104), offset}, "two came, by page": {page(98, 198), number},
-	} {
-		first, err := cursor{}.page(page(0, 100))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var here, next cursor
-		if err := json.Unmarshal([]byte(first.Next), &here); err != nil {
-			t.Fatal(err)
-		}
-		second, err := here.page(tt.second)
-		if err != nil || json.Unmarshal([]byte(second.Next), &next) != nil || next.Means != tt.means {
-			t.Errorf("%s: %+v, %v", name, next, err)
-		}
-	}
-}
-
 // TestPauses: after a 429 a key rests for a minute, or longer when it is told so.
 // Other keys go on.
 func TestPauses(t *testing.T) {
@@ -225,55 +145,6 @@ func TestDescription(t *testing.T) {
 	}
 }
 
-// TestLooks: senders as they may come, whatever their members are called.
-func TestLooks(t *testing.T) {
-	for doc, want := range map[string]sdk.Account{
-		`{"id": "1", "from_email": "a@a.example"}`:                                              {State: sdk.AccountConnected},
-		`{"_id": 1, "email": "a@a.example", "status": "ACTIVE", "error": null}`:                 {State: sdk.AccountConnected},
-		`{"sender_id": "1", "email_address": "a@a.example", "state": "inactive", "error": ""}`:  {State: sdk.AccountConnected, Paused: true},
-		`{"id": "1", "email": "a@a.example", "status": "failed"}`:                               {State: sdk.AccountFailed, HasError: true, Reason: "connection_error"},
-		`{"id": "1", "email": "a@a.example", "failed": true}`:                                   {State: sdk.AccountFailed, HasError: true, Reason: "connection_error"},
-		`{"id": "1", "email": "a@a.example", "status": "paused", "error": {"code": 7}}`:         {State: sdk.AccountFailed, HasError: true, Reason: "connection_error"},
-		`{"id": "1", "email": "a@a.example", "failed": false, "last_error": [], "status": "x"}`: {State: sdk.AccountOther, Reason: "unknown_status"},
-	} {
-		all, err := senders(json.RawMessage("[" + doc + "]"))
-		if err != nil || len(all) != 1 {
-			t.Errorf("%s: %v", doc, err)
-			continue
-		}
-		want.ID, want.Address, want.Stamp = "1", "a@a.example", all[0].Stamp
-		if all[0] != want {
-			t.Errorf("%s: %+v", doc, all[0])
-		}
-	}
-}
-
-// TestLists: the forms that a list may have. In any other a sender might be left
-// out and pass for gone.
-func TestLists(t *testing.T) {
-	const one = `{"id": "1", "email": "a@a.example"}`
-	for data, want := range map[string]int{
-		`[]`: 0, `{}`: 0, `[` + one + `]`: 1, `{"senders": [` + one + `, ` + one + `]}`: 2,
-		`[{"folder": {"id": "f", "name": "Default"}, "senders": [` + one + `]}, {"folder": null, "senders": []}]`: 1,
-		`{"Default": [` + one + `], "Other": [` + one + `]}`:                                                      2,
-		`null`: -1, `"no"`: -1, `7`: -1, `{"total": 5}`: -1, `[7]`: -1, `[{"id": "1", "mail": "a@a.example"}]`: -1,
-		`[{"email": "a@a.example"}]`: -1, `[{"id": "1", "email": "Anna"}]`: -1, `{"Default": [[]]}`: -1,
-	} {
-		all, err := senders(json.RawMessage(data))
-		if (want < 0) != (outcome.Of(err) == outcome.Broken) || want >= 0 && len(all) != want {
-			t.Errorf("%s: %d senders, %v", data, len(all), err)
-		}
-	}
-	for data, want := range map[string]int{
-		`[]`: 0, `[{"id": "1", "name": "A"}, {"_id": "2"}]`: 2, `{"workspaces": [{"workspace_id": 3}]}`: 1, `null`: -1, `{}`: -1, `[{"name": "A"}]`: -1, `[1]`: -1,
-	} {
-		reach, err := workspaces(json.RawMessage(data))
-		if (want < 0) != (outcome.Of(err) == outcome.Broken) || want >= 0 && len(reach.Workspaces) != want {
-			t.Errorf("%s: %+v, %v", data, reach, err)
-		}
-	}
-}
-
 // TestWhatLeaves: the raw key in its header and nowhere else, a body only where
 // there is something to say.
 func TestWhatLeaves(t *testing.T) {
@@ -322,16 +193,6 @@ func TestLinks(t *testing.T) {
 		s, err := w.with(texts{"auth_hosts": "login.microsoftonline.com, other.example"}).StartSignIn(t.Context(), "anna@a.example")
 		if (err == nil) != taken || (s.URL == to) != taken || !taken && outcome.Of(err) != outcome.Broken {
 			t.Errorf("%s: %v", to, err)
-		}
-	}
-}
-
-// TestCursors: one that no page gave is refused.
-func TestCursors(t *testing.T) {
-	w := newWorld(t)
-	for _, at := range []string{"x", "{}", `{"skip": -1}`, "null"} {
-		if _, err := w.with(nil).Accounts(t.Context(), at); outcome.Of(err) != outcome.Refused {
-			t.Errorf("%q: %v", at, err)
 		}
 	}
 }

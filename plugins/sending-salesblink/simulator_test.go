@@ -210,7 +210,7 @@ func TestReadmeNamesTests(t *testing.T) {
 		t.Fatal(err)
 	}
 	sources := ""
-	for _, name := range []string{"contract_test.go", "salesblink_test.go", "simulator_test.go"} {
+	for _, name := range []string{"contract_test.go", "paging_test.go", "salesblink_test.go", "simulator_test.go"} {
 		raw, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/url"
 	"testing"
@@ -65,14 +64,6 @@ func (w *world) key(name, role string, workspaces int) (ids []string) {
 	}
 	w.control(http.MethodPut, "/keys/"+name, m{"workspaces": all, "role": role})
 	return ids
-}
-
-func merged(all ...texts) texts {
-	out := texts{}
-	for _, some := range all {
-		maps.Copy(out, some)
-	}
-	return out
 }
 
 func (w *world) put(address string, a m) {

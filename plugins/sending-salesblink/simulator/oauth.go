@@ -93,8 +93,10 @@ func (s *salesblink) submitPage(w http.ResponseWriter, r *http.Request) {
 func (s *salesblink) finish(id, username string, accepts bool) error {
 	return s.file.Do(func(all *state) {
 		l := all.Links[id]
-		l.Used = true
-		if accepts {
+		if l.Used {
+			return // by who pressed a button at the same time
+		}
+		if l.Used = true; accepts {
 			all.attach(l.Workspace, username, s.kit.Now())
 		}
 	})
