@@ -122,3 +122,16 @@ func TestAuthHosts(t *testing.T) {
 		}
 	}
 }
+
+// TestFaultDomains: circuits are told apart as the plugin says, so that alerts
+// know whose trouble it is.
+func TestFaultDomains(t *testing.T) {
+	instances := partnered
+	instances.Name, instances.FaultDomain = "instances", wire.FaultCredential
+	p := sendingAs(nil, partnered, instances)
+	for provider, want := range map[string]string{"partnered": "provider", "instances": "credential", "silent": "provider"} {
+		if got := p.domain(provider); got != want {
+			t.Errorf("%s: %s", provider, got)
+		}
+	}
+}
