@@ -14,6 +14,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -206,6 +207,13 @@ Tenants that wait to be connected:
 	}
 	for _, p := range r.Pasts {
 		_, _ = fmt.Fprintf(out, "  %-27s %s\n", p.Name, p.About)
+	}
+	if len(r.Sending) > 0 {
+		_, _ = fmt.Fprintln(out, "\nSending platforms, and the api_key for an integration with each:")
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Sending)) {
+		customer, _ := r.Sending[name].(map[string]any)
+		_, _ = fmt.Fprintf(out, "  %-12s %v\n", name, customer["api_key"])
 	}
 	_, _ = fmt.Fprintln(out, "\nStop with Ctrl-C. Started again, it goes on where it was.")
 }
