@@ -79,8 +79,6 @@ func failure(resp *http.Response, object bool) error {
 		return sdk.PlanInactive()
 	case status == http.StatusForbidden && object:
 		return errDenied
-	case status == http.StatusForbidden:
-		return &sdk.Outcome{Kind: sdk.Down, Cause: cause + " page", Detail: "the provider is out of service"}
 	case status == http.StatusNotFound && object:
 		return errGone
 	case status == http.StatusBadRequest, status == http.StatusConflict, status == http.StatusUnprocessableEntity:

@@ -283,7 +283,7 @@ func TestHowAnInstanceFails(t *testing.T) {
 		}
 	}
 	i := newInstance(t)
-	for _, kind := range []sdk.Outcome{{Kind: sdk.Down}, {Kind: sdk.Refused}} {
+	for _, kind := range []sdk.Outcome{{Kind: sdk.Broken}, {Kind: sdk.Refused}} {
 		fault := map[string]any{"kind": "html", "status": 403, "times": 1} // a filter in front of it
 		if kind.Kind == sdk.Refused {
 			fault = map[string]any{"kind": "status", "status": 404, "times": 1} // another service at this host
