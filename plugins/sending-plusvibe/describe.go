@@ -44,9 +44,10 @@ func description() sdk.Description {
 			{Name: "user_agent", Default: userAgent, Help: "how calls name themselves; PlusVibe's edge may turn unusual ones away"},
 			{Name: fieldAllow, Default: "false", Help: "true: accounts may store a partner's password, and sign-in sends it to PlusVibe"},
 		},
-		// PlusVibe publishes no limit.
+		// PlusVibe publishes no limit. These are 5 calls a second, in a window
+		// that has room for a person who tries things, and for a listing.
 		Budgets: []sdk.Budget{{
-			Key: "credential", Limit: 5, Window: time.Second,
+			Key: "credential", Limit: 50, Window: 10 * time.Second,
 			Costs: map[string]int{"check": 2},
 		}},
 	}

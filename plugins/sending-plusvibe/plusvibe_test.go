@@ -218,7 +218,7 @@ func TestDescription(t *testing.T) {
 			t.Errorf("%+v is no secret of an account", f)
 		}
 	}
-	if b := d.Budgets; len(b) != 1 || b[0].Key != "credential" || b[0].Limit != 5 || b[0].Window != time.Second {
+	if b := d.Budgets; len(b) != 1 || b[0].Key != "credential" || b[0].Limit != 50 || b[0].Window != 10*time.Second {
 		t.Errorf("got %+v", b)
 	}
 }

@@ -30,7 +30,7 @@ func description() sdk.Description {
 			{Name: "auth_hosts", Default: authHost, Help: "hosts to which sign-in links may lead, separated by commas"},
 		},
 		Budgets: []sdk.Budget{
-			{Key: "credential", Limit: 30, Window: time.Minute, Only: []string{"check", "account", "accounts"}, Costs: map[string]int{"check": 2}},
+			{Key: "credential", Limit: 30, Window: time.Minute, Only: []string{"check", "account", "accounts"}},
 			{Key: "credential", Limit: 15, Window: time.Minute, Only: []string{"start_sign_in"}},
 		},
 	}

@@ -136,7 +136,7 @@ func TestDescription(t *testing.T) {
 		}
 	}
 	for what, want := range map[string]int{
-		"30 check": 2, "30 account": 1, "30 accounts": 1, "30 start_sign_in": 0, "15 start_sign_in": 1, "15 accounts": 0, "15 check": 0,
+		"30 check": 1, "30 account": 1, "30 accounts": 1, "30 start_sign_in": 0, "15 start_sign_in": 1, "15 accounts": 0, "15 check": 0,
 		"30 remove": 0, "15 remove": 0,
 	} {
 		if cost[what] != want {
