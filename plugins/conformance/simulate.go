@@ -48,6 +48,9 @@ func Simulate(t testing.TB, open func(simulate.Options) (http.Handler, simulate.
 	if inner, s.Ready, err = open(simulate.Options{URL: s.URL, DataDir: t.TempDir(), Log: io.Discard}); err != nil {
 		t.Fatal(err)
 	}
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
+	t.Cleanup(elsewhere.Close)
+	s.faults.elsewhere = elsewhere.URL
 	s.faults.hosts = strings.Split(s.Ready.Settings["auth_hosts"], ",")
 	s.faults.fail = func(f simulate.Fault) func() { return s.plan(t, f) }
 	return s

@@ -68,6 +68,10 @@ const (
 	Hangs
 	// Repeats answers every request for a page with the first one.
 	Repeats
+	// Redirects sends every call to another host.
+	Redirects
+	// Floods answers without an end.
+	Floods
 	// Strays gives out links to hosts that nobody declared.
 	Strays
 )
