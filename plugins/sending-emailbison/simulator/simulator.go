@@ -18,7 +18,7 @@ const (
 	prefix   = "/api"
 	connect  = "/uploader/connect"
 	// Token is the one that a sandbox gives out, of the first workspace.
-	Token = "9|q8kSimulatedTokenOfOneWorkspace" //nolint:gosec // the simulator's own
+	Token = "9|q8kSimulatedTokenOfOneWorkspace"
 )
 
 // state is what is kept on disk.
