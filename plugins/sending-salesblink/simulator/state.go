@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
@@ -84,12 +86,23 @@ func (s *state) sender(in, email string, now time.Time) (a *sender, fresh bool) 
 // attach is what a sign-in does: the sender is there, with a grant that works.
 func (s *state) attach(in, email string, now time.Time) {
 	a, fresh := s.sender(in, email, now)
-	a.Status, a.Error, a.Provider = "active", nil, "outlook"
+	a.Name, a.Status, a.Error, a.Provider = nameOf(email), "active", nil, "outlook"
 	if fresh {
 		a.VisibleAt = now.Add(time.Duration(s.Behaviour.ListLagMS) * time.Millisecond)
 	} else {
 		a.Updated = later(a.Updated, now)
 	}
+}
+
+// nameOf is what a person is called who signs in with an address.
+func nameOf(email string) string {
+	local, _, _ := strings.Cut(email, "@")
+	words := strings.FieldsFunc(strings.ToLower(local), func(r rune) bool { return strings.ContainsRune("._-+", r) })
+	for i, w := range words {
+		first, size := utf8.DecodeRuneInString(w)
+		words[i] = string(unicode.ToUpper(first)) + w[size:]
+	}
+	return strings.Join(words, " ")
 }
 
 // nextID makes a UUID of version 4, of which no two are alike.
