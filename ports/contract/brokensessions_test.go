@@ -138,7 +138,7 @@ func TestSessionSuitesNoticeBrokenPromises(t *testing.T) {
 		"two sessions of a mailbox are pending":        {sessionChecks, func(s Stores) Stores { return twoSessions{s} }},
 		"a dead request blocks the next session":       {sessionChecks, func(s Stores) Stores { return sessionsForever{s} }},
 		"a session under way is taken over":            {sessionChecks, func(s Stores) Stores { return sessionsCutShort{s} }},
-		"a session ends a connection":                  {sessionEndChecks, func(s Stores) Stores { return demotes{s} }},
+		"a session ends a connection":                  {sessionChecks, func(s Stores) Stores { return demotes{s} }},
 		"a foreign session is found":                   {sessionChecks, func(s Stores) Stores { return anybodysSession{s} }},
 		"a session of another mailbox is found":        {sessionChecks, func(s Stores) Stores { return sessionOfAnyBox{s} }},
 		"a session ends twice":                         {sessionEndChecks, func(s Stores) Stores { return savedAfterTheEnd{s} }},
