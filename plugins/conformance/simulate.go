@@ -4,6 +4,7 @@ package conformance
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"maps"
@@ -95,7 +96,7 @@ func (s *Simulator) Control(t testing.TB, method, path string, in, out any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request, err := http.NewRequest(method, s.URL+"/_control"+path, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), method, s.URL+"/_control"+path, bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
