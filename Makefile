@@ -7,6 +7,7 @@ COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 TOOL    := $(GO) tool -modfile=.ci/tools/go.mod
 PLUGINS := $(notdir $(patsubst %/main.go,%,$(wildcard plugins/*/main.go)))
+MODULES := $(patsubst %/go.mod,%,$(wildcard plugins/*/go.mod))
 PACKAGES ?= ./...
 
 .DEFAULT_GOAL := help
@@ -23,7 +24,7 @@ dev: build ## start the sandbox and keep it running
 
 build: ## bin/tenantry and bin/plugins with their catalog
 	@$(GO) build -ldflags '$(LDFLAGS)' -o bin/tenantry ./app/tenantry
-	@for plugin in $(PLUGINS); do $(GO) build -ldflags '-s -w' -o bin/plugins/$$plugin ./plugins/$$plugin || exit 1; done
+	@for plugin in $(PLUGINS); do $(GO) -C plugins/$$plugin build -ldflags '-s -w' -o $(CURDIR)/bin/plugins/$$plugin . || exit 1; done
 	@rm -f bin/plugins/catalog.json
 	@bin/tenantry plugin add --plugin-dir bin/plugins $(addprefix bin/plugins/,$(PLUGINS)) >/dev/null
 
@@ -32,11 +33,12 @@ test: ## all tests, with the race detector, on SQLite and a private PostgreSQL
 	@.ci/npm .ci/browser
 	@.ci/npm .ci/clients
 	@$(GO) run ./.ci/withservers -- $(GO) test -race -timeout 15m $(PACKAGES)
+	@for module in $(if $(filter ./...,$(PACKAGES)),$(MODULES)); do $(GO) -C $$module test -race -timeout 15m ./... || exit 1; done
 
 check: ## vet, lint with gosec, secret scan, generated files fresh, import rules, alert rules, API lint
 	@.ci/need gcc protobuf-compiler nodejs npm prometheus
-	@$(GO) vet ./...
-	@$(TOOL) golangci-lint run
+	@for module in . $(MODULES); do $(GO) -C $$module vet ./... || exit 1; done
+	@for module in . $(MODULES); do $(GO) -C $$module tool -modfile=$(CURDIR)/.ci/tools/go.mod golangci-lint run || exit 1; done
 	@git ls-files -co --exclude-standard -z | $(GO) run ./.ci/secretscan
 	@$(GO) test ./.ci/secretscan ./.ci/release
 	@.ci/fresh
@@ -57,7 +59,7 @@ openapi: ## write docs/openapi.yaml from the code
 generate: openapi ## write all generated files
 	@.ci/need protobuf-compiler
 	@$(GO) generate ./...
-	@for plugin in $(PLUGINS); do $(GO) run ./plugins/$$plugin describe || exit 1; done | \
+	@for plugin in $(PLUGINS); do $(GO) -C plugins/$$plugin run . describe || exit 1; done | \
 		$(GO) run ./app/tenantry reference > docs/configuration.md.new && mv docs/configuration.md.new docs/configuration.md
 
 bench: ## measure, and write docs/performance.md

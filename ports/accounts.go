@@ -31,8 +31,9 @@ type Accounts interface {
 	// no act. Refusals: account_not_found, account_closed.
 	SetActive(ctx context.Context, id access.AccountID, active bool) (access.Account, error)
 	// CloseAccount ends the account for good: its keys are revoked, its
-	// tenants free to be connected elsewhere, its DNS connections removed, its
-	// e-mail address free for a new account. The account itself stays, to be looked at. Closing again
+	// tenants free to be connected elsewhere, its DNS connections and its
+	// integrations removed with their credentials, its e-mail address free for a
+	// new account. The account itself stays, to be looked at. Closing again
 	// changes nothing and returns the first time. Refusal: account_not_found.
 	CloseAccount(ctx context.Context, id access.AccountID, now time.Time) (Closing, error)
 }
@@ -42,6 +43,7 @@ type Closing struct {
 	At                           time.Time
 	KeysRevoked, TenantsReleased int
 	DNSConnectionsRemoved        int
+	IntegrationsRemoved          int
 }
 
 // IssuedKeys is the operator's view of API keys. Every change is recorded as

@@ -74,6 +74,19 @@ type Worker interface {
 	// unfinished is woken again by another replica or after a restart; what
 	// did not come back in time is an error. Wake may still be called.
 	Stop(ctx context.Context) error
+	// Backlog counts what waits, by kind in alphabetical order, without the
+	// kinds of which nothing does. On a shared queue it is everybody's.
+	Backlog(ctx context.Context) ([]Backlog, error)
+}
+
+// Backlog is what waits of one kind.
+type Backlog struct {
+	Kind string
+	// Waiting counts wake-ups that no handler has taken, also those whose time
+	// has not come.
+	Waiting int
+	// Late is for how long the one is due that is due for longest; 0 for none.
+	Late time.Duration
 }
 
 // Sweep is the periodic work that wakes what no wake-up covers: due lists the

@@ -93,6 +93,9 @@ func modulesOf(info *buildinfo.BuildInfo) []component {
 		if m.Replace != nil {
 			m = m.Replace
 		}
+		if m.Version == "" {
+			continue // this repository, of which a plugin with a module of its own takes the SDK
+		}
 		all = append(all, module(m.Path, m.Version))
 	}
 	return all

@@ -115,7 +115,7 @@ func (r release) build(platform, folder string) error {
 	}
 	system, machine, _ := strings.Cut(platform, "/")
 	for _, target := range targets {
-		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", linker, "-o", filepath.Join(folder, target[1]), "./"+target[0]) //nolint:gosec,noctx // a build may take as long as it takes
+		cmd := exec.Command("go", "-C", target[0], "build", "-trimpath", "-buildvcs=false", "-ldflags", linker, "-o", filepath.Join(folder, target[1]), ".") //nolint:gosec,noctx // a build may take as long as it takes
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system, "GOARCH="+machine, "GOFLAGS=-mod=readonly", "GOAMD64=v1", "GOARM64=v8.0")
 		cmd.Stderr = os.Stderr
 		if err := cmd.Run(); err != nil {

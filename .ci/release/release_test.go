@@ -6,11 +6,13 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"debug/buildinfo"
 	"encoding/json"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -138,5 +140,17 @@ func TestCatalogOfAnotherPlatform(t *testing.T) {
 	}
 	if err := writeCatalog(catalog{[]map[string]any{{"name": "gone", "file": "gone"}}}, dir); err == nil {
 		t.Error("a plugin that was not built is in the catalog")
+	}
+}
+
+// TestModulesOfAPlugin: one with a module of its own takes the SDK from this
+// repository, which is no module that was fetched from anywhere.
+func TestModulesOfAPlugin(t *testing.T) {
+	all := modulesOf(&buildinfo.BuildInfo{GoVersion: "go1.26.8", Deps: []*debug.Module{
+		{Path: "example.com/fork", Version: "v1.0.0", Replace: &debug.Module{Path: "example.com/ours", Version: "v1.1.0"}},
+		{Path: "github.com/tenantry/tenantry", Version: "v0.0.0", Replace: &debug.Module{Path: "../.."}},
+	}})
+	if len(all) != 2 || all[1].Ref != "pkg:golang/example.com/ours@v1.1.0" {
+		t.Errorf("got %+v", all)
 	}
 }

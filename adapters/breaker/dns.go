@@ -32,7 +32,7 @@ func NewDNS(o Options) *DNS { return &DNS{newRegistry(o.orDefaults())} }
 // Guard puts the circuit of a credential around the provider as that
 // credential reaches it. The fingerprint tells credentials apart.
 func (d *DNS) Guard(next ports.DNSProvider, fingerprint string) ports.DNSProvider {
-	return guardedDNS{next: next, circuits: d.circuits, domain: credentialDomain + fingerprint}
+	return guardedDNS{next: next, circuits: d.circuits, domain: callerDomain + fingerprint}
 }
 
 // Circuits lists the credentials that have a circuit, as Platform.Circuits.

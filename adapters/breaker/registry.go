@@ -9,10 +9,10 @@ import (
 
 // The names of fault domains.
 const (
-	loginDomain      = "login"
-	providerDomain   = "provider"
-	tenantDomain     = "tenant/"
-	credentialDomain = "credential/"
+	loginDomain    = "login"
+	providerDomain = "provider"
+	tenantDomain   = "tenant/"
+	callerDomain   = "credential/"
 )
 
 // registry holds the circuits of one provider, up to a number.

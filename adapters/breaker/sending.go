@@ -33,7 +33,7 @@ func NewSending(o Options) *Sending { return &Sending{newRegistry(o.orDefaults()
 // fingerprint tells credentials apart; calls count in its budgets whatever
 // circuit it shares. own says, at each call, whether it has one of its own.
 func (s *Sending) Guard(next ports.SendingPlatform, fingerprint string, own func(context.Context) bool) ports.SendingPlatform {
-	return guardedSending{next: next, circuits: s.circuits, credential: credentialDomain + fingerprint, own: own}
+	return guardedSending{next: next, circuits: s.circuits, credential: callerDomain + fingerprint, own: own}
 }
 
 // Circuits lists the fault domains that have a circuit, as Platform.Circuits.

@@ -54,6 +54,9 @@ func (s *Store) closeOpen(ctx context.Context, tx bun.IDB, acc access.Account, d
 	if done.DNSConnectionsRemoved, err = s.dropDNSConnections(ctx, tx, string(acc.ID)); err != nil {
 		return err
 	}
+	if done.IntegrationsRemoved, err = dropIntegrations(ctx, tx, string(acc.ID)); err != nil {
+		return err
+	}
 	if err := s.retire(ctx, tx, string(acc.ID), done.At); err != nil {
 		return err
 	}
@@ -61,6 +64,7 @@ func (s *Store) closeOpen(ctx context.Context, tx bun.IDB, acc access.Account, d
 		"email": acc.Email, "plan": acc.Plan.Name,
 		"keys_revoked": strconv.Itoa(done.KeysRevoked), "tenants_released": strconv.Itoa(done.TenantsReleased),
 		"dns_connections_removed": strconv.Itoa(done.DNSConnectionsRemoved),
+		"integrations_removed":    strconv.Itoa(done.IntegrationsRemoved),
 	})
 }
 
@@ -104,8 +108,8 @@ func (s *Store) revokeAll(ctx context.Context, tx bun.IDB, owner string, now tim
 }
 
 // retire marks the account as closed and gives its address free. Links to
-// connect tenants that are still under way, remembered answers, provisioning and
-// integrations end here, those with their credentials.
+// connect tenants that are still under way, remembered answers and provisioning
+// end here.
 func (s *Store) retire(ctx context.Context, tx bun.IDB, owner string, now time.Time) error {
 	mark := closedRow{AccountID: owner, ClosedAt: now}
 	if _, err := tx.NewInsert().Model(&mark).Exec(ctx); err != nil {
@@ -115,7 +119,7 @@ func (s *Store) retire(ctx context.Context, tx bun.IDB, owner string, now time.T
 	if err != nil {
 		return err
 	}
-	for _, table := range []any{(*memberRow)(nil), (*flowRow)(nil), (*idempotencyRow)(nil), (*dnsRunRow)(nil), (*integrationRow)(nil)} {
+	for _, table := range []any{(*memberRow)(nil), (*flowRow)(nil), (*idempotencyRow)(nil), (*dnsRunRow)(nil)} {
 		if _, err := tx.NewDelete().Model(table).Where("account_id = ?", owner).Exec(ctx); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ package bunstore
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -68,12 +69,13 @@ func (*counting) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Con
 
 func (c *counting) AfterQuery(context.Context, *bun.QueryEvent) { c.n++ }
 
-// TestARefreshOfAWholeAccount: 3,600 mailboxes are read in two statements and
-// stored in a few, and both take a part of the 2 s that a refresh may.
+// TestARefreshOfAWholeAccount: on PostgreSQL, 3,600 mailboxes are read in two
+// statements, which find them by indexes among those of other accounts, and
+// stored in a few. The log says how long that takes.
 func TestARefreshOfAWholeAccount(t *testing.T) {
-	eachShared(t, func(t *testing.T, url string) {
+	t.Run("postgres", func(t *testing.T) {
 		var seen counting
-		s := migrated(t, url, &seen)
+		s := migrated(t, schemas(t, testserver.Database(t))(t), &seen)
 		owner, i := withMailboxes(t, s, "ann")
 		for round := range 2 {
 			now := began.Add(time.Duration(round+1) * time.Hour)
@@ -81,58 +83,53 @@ func TestARefreshOfAWholeAccount(t *testing.T) {
 			asked := time.Now()
 			all, err := s.Eligible(t.Context(), owner, i.ID)
 			must(t, err)
-			read := time.Since(asked)
-			if len(all) != manyMailboxes || seen.n != 2 {
-				t.Fatalf("%d were read in %d statements", len(all), seen.n)
-			}
+			read, statements := time.Since(asked), seen.n
 			connections := make([]integration.Connection, 0, len(all))
 			for _, e := range all {
-				c := e.Connection
-				if c.ID == "" {
-					c = integration.Connection{ID: newID(), MailboxID: e.Mailbox.ID}
-				}
-				c.Status, c.AccountID, c.AccountAddress = integration.ConnectionConnected, e.Mailbox.Address, e.Mailbox.Address
-				c.ConnectedAt, c.UpdatedAt = now, now
-				connections = append(connections, c)
+				connections = append(connections, connectedAt(e, now))
 			}
 			seen.n = 0
 			asked = time.Now()
 			stored, err := s.SaveRefresh(t.Context(), owner, i, now, connections)
 			must(t, err)
-			wrote := time.Since(asked)
-			t.Logf("round %d: read in %s, stored in %s and %d statements", round, read, wrote, seen.n)
-			if stored != manyMailboxes || seen.n > manyMailboxes/batch+6 {
-				t.Errorf("%d were stored in %d statements", stored, seen.n)
+			t.Logf("round %d: read in %s, stored in %s", round, read, time.Since(asked))
+			if len(all) != manyMailboxes || statements != 2 || stored != manyMailboxes || seen.n > manyMailboxes/batch+6 {
+				t.Errorf("%d were read in %d statements, %d stored in %d", len(all), statements, stored, seen.n)
 			}
-			if read+wrote > 2*time.Second {
-				t.Errorf("reading took %s, storing %s", read, wrote)
+		}
+		manyOthers(t, s, owner)
+		for _, query := range []*bun.SelectQuery{
+			eligibleBelow(s.db, string(owner), i.ID, "").Order("m.address", "m.id"), standing(s.db, &[]connectionRow{}, string(owner), i.ID),
+		} {
+			var plan []string
+			must(t, s.db.NewRaw("EXPLAIN "+query.String()).Scan(t.Context(), &plan))
+			if whole := strings.Join(plan, "\n"); regexp.MustCompile(`Seq Scan on (mailboxes|tenants|mailbox_connections)\b`).MatchString(whole) {
+				t.Errorf("all rows of a table are read:\n%s", whole)
 			}
 		}
 	})
 }
 
-// TestEligibleReadsOneAccountsMailboxes: among many accounts, PostgreSQL finds
-// the rows of one by indexes.
-func TestEligibleReadsOneAccountsMailboxes(t *testing.T) {
-	t.Run("postgres", func(t *testing.T) {
-		s := migrated(t, schemas(t, testserver.Database(t))(t))
-		owner, i := withMailboxes(t, s, "ann")
-		for n := range 20 {
-			other := fmt.Sprintf("00000000-0000-4000-8000-%012d", n)
-			exec(t, s, "INSERT INTO accounts SELECT ?::uuid, ?, plan, active, tenant_slots, created_at FROM accounts WHERE account_id = ?", other, other, string(owner))
-			exec(t, s, "INSERT INTO tenants SELECT ?::uuid, id, guid, name, builtin_domain, default_domain, managed, consent, consented_at, connected_by, "+
-				"bootstrap, bootstrap_step, smtp_auth, discovery, last_sync_at, user_mailboxes FROM tenants WHERE account_id = ?", other, string(owner))
-			exec(t, s, "INSERT INTO mailboxes SELECT ?::uuid, id, tenant_id, address, domain_name, stage, provisioned, object_id, display_name, principal_name, "+
-				"alias, account_enabled, daily_send_limit, sends_today, sends_today_at, blocked_at, created_at, stored_at FROM mailboxes WHERE account_id = ?", other, string(owner))
+// connectedAt is the connection of a mailbox whose account was listed.
+func connectedAt(e integration.Eligible, now time.Time) integration.Connection {
+	c := e.Connection
+	if c.ID == "" {
+		c = integration.Connection{ID: newID(), MailboxID: e.Mailbox.ID}
+	}
+	c.Status, c.AccountID, c.AccountAddress = integration.ConnectionConnected, e.Mailbox.Address, e.Mailbox.Address
+	c.ConnectedAt, c.UpdatedAt = now, now
+	return c
+}
+
+// manyOthers gives nine other accounts all that one has.
+func manyOthers(t *testing.T, s *Store, owner access.AccountID) {
+	t.Helper()
+	for n := range 9 {
+		other := fmt.Sprintf("00000000-0000-4000-8000-%012d", n)
+		for _, table := range []string{"accounts", "tenants", "integrations", "mailboxes", "mailbox_connections"} {
+			exec(t, s, "INSERT INTO ? SELECT (jsonb_populate_record(x, jsonb_build_object('account_id', ?))).* FROM ? AS x WHERE account_id = ?",
+				bun.Ident(table), other, bun.Ident(table), string(owner))
 		}
-		exec(t, s, "ANALYZE")
-		var plan []string
-		query := eligibleBelow(s.db, string(owner), i.ID, "").Order("m.address", "m.id").String()
-		must(t, s.db.NewRaw("EXPLAIN "+query).Scan(t.Context(), &plan))
-		for _, line := range plan {
-			if strings.Contains(line, "Seq Scan on mailboxes") || strings.Contains(line, "Seq Scan on tenants") {
-				t.Errorf("all rows of a table are read:\n%s", strings.Join(plan, "\n"))
-			}
-		}
-	})
+	}
+	exec(t, s, "ANALYZE")
 }

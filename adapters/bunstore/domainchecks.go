@@ -26,7 +26,7 @@ func (s *Store) StaleDomains(ctx context.Context, before time.Time, most int) ([
 	err := s.run(ctx, "list stale domains", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return db.NewSelect().TableExpr("domains AS d").ColumnExpr("d.account_id, d.id").Where(checkedDomain).
-			Where(lastRead+" <= ?", micro(before)).OrderExpr(lastRead + ", d.id").Limit(int64(most)).Scan(ctx, &rows)
+			Where(lastRead+" <= ?", micro(before)).OrderExpr(lastRead+", d.id").Limit(int64(most)).Scan(ctx, &rows)
 	})
 	all := make([]ports.StaleDomain, 0, len(rows))
 	for _, r := range rows {

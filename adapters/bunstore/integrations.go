@@ -93,6 +93,16 @@ func (s *Store) RemoveIntegration(ctx context.Context, owner access.AccountID, i
 	})
 }
 
+// dropIntegrations takes all integrations from an account, credentials and all.
+func dropIntegrations(ctx context.Context, tx bun.IDB, owner string) (int, error) {
+	res, err := tx.NewDelete().Model((*integrationRow)(nil)).Where("account_id = ?", owner).Exec(ctx)
+	if err != nil {
+		return 0, err
+	}
+	n, err := res.RowsAffected()
+	return int(n), err
+}
+
 // DueRefreshes implements ports.Integrations. Whoever else wants the same rows
 // waits for them, and then finds that their refresh has just begun.
 func (s *Store) DueRefreshes(ctx context.Context, before, now time.Time, most int) ([]integration.Integration, error) {

@@ -80,12 +80,7 @@ func TestProvisioningRefusals(t *testing.T) {
 	a.expect(call{method: "POST", path: path + "/provision", key: w.b.key}, 404, "domain_not_found")
 	refuses(402, "dns_automation_not_in_plan")
 	w.plan(t, w.a, "complete", 1)
-	w.platform.Connect("cccccccc-0000-4000-8000-000000000003", fake.Setup{})
-	_, err := w.store.Attach(t.Context(), w.a.account.ID, tenant.Tenant{GUID: "cccccccc-0000-4000-8000-000000000003", Name: "More", BuiltinDomain: "m.onmicrosoft.com",
-		Consent: tenant.ConsentGranted, ConsentedAt: time.Now(), Bootstrap: tenant.BootstrapPending, SMTPAuth: tenant.SMTPAuthUnknown, Discovery: tenant.DiscoveryPending}, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.oneMore(t)
 	refuses(402, "tenant_limit_reached")
 	w.plan(t, w.a, "complete", 0)
 	refuses(403, "access_denied")
@@ -134,6 +129,18 @@ func TestRefusalsOfTheLiveDNSAreKept(t *testing.T) {
 	}
 }
 
+// oneMore has the first account hold a tenant more.
+func (w *world) oneMore(t *testing.T) {
+	t.Helper()
+	const guid = "cccccccc-0000-4000-8000-000000000003"
+	w.platform.Connect(guid, fake.Setup{})
+	_, err := w.store.Attach(t.Context(), w.a.account.ID, tenant.Tenant{GUID: guid, Name: "More", BuiltinDomain: "m.onmicrosoft.com",
+		Consent: tenant.ConsentGranted, ConsentedAt: time.Now(), Bootstrap: tenant.BootstrapPending, SMTPAuth: tenant.SMTPAuthUnknown, Discovery: tenant.DiscoveryPending}, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestRetry: a job that waits or was stopped is queued and woken, once for a
 // key; the others are refused.
 func TestRetry(t *testing.T) {
@@ -158,6 +165,9 @@ func TestRetry(t *testing.T) {
 	a.expect(call{method: "POST", path: path + "/provision", key: w.a.key}, 409, "domain_provisioning_already_active")
 	w.plan(t, w.a, "api_starter", 0)
 	a.expect(retry, 402, "dns_automation_not_in_plan")
+	w.oneMore(t)
+	w.plan(t, w.a, "complete", 1)
+	a.expect(retry, 402, "tenant_limit_reached")
 	w.plan(t, w.a, "complete", 0)
 	once := retry
 	once.headers = map[string]string{"Idempotency-Key": "again"}

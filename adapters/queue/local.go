@@ -46,6 +46,9 @@ func (l *Local) Wake(ctx context.Context, wakeups ...ports.Wakeup) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, w := range wakeups {
+		if w.At.IsZero() {
+			w.At = time.Now()
+		}
 		l.plan.add(&entry{Wakeup: caused(ctx, w)})
 	}
 	l.begin()
@@ -66,6 +69,16 @@ func (l *Local) Start(ctx context.Context, w ports.Work) error {
 	l.kinds, l.working = all, true
 	l.mu.Unlock()
 	return l.Wake(ctx, first(w)...)
+}
+
+// Backlog implements ports.Worker.
+func (l *Local) Backlog(ctx context.Context) ([]ports.Backlog, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.plan.backlog(time.Now()), nil
 }
 
 // begin runs what is due as far as there is room, and comes back when more is

@@ -4,6 +4,7 @@ package queue
 
 import (
 	"container/heap"
+	"maps"
 	"slices"
 	"time"
 
@@ -119,6 +120,18 @@ func (p *plan) done(e *entry) {
 		delete(p.again, e.job())
 		p.add(again)
 	}
+}
+
+// backlog counts what waits by kind.
+func (p *plan) backlog(now time.Time) []ports.Backlog {
+	kinds := map[string]ports.Backlog{}
+	for _, waiting := range []map[job]*entry{p.waiting, p.again} {
+		for at, e := range waiting {
+			b := kinds[at.kind]
+			kinds[at.kind] = ports.Backlog{Kind: at.kind, Waiting: b.Waiting + 1, Late: max(b.Late, now.Sub(e.At))}
+		}
+	}
+	return slices.SortedFunc(maps.Values(kinds), byKind)
 }
 
 // nextAt is when the next one falls due that is not.

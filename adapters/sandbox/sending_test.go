@@ -4,6 +4,7 @@ package sandbox_test
 
 import (
 	"encoding/json"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -94,5 +95,31 @@ func TestOtherProvidersAreNoSendingPlatforms(t *testing.T) {
 	s := newSandbox(t)
 	if status, body := s.call("GET", "/sending/fake/accounts", ""); status != http.StatusNotFound {
 		t.Fatalf("got %d %s", status, body)
+	}
+}
+
+// TestSimulatorsStayWhereTheyAre: a credential may name its server, and a link
+// may be open in somebody's browser.
+func TestSimulatorsStayWhereTheyAre(t *testing.T) {
+	o := sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake")}
+	where := func() string {
+		w, err := sandbox.StartWorld(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closeWorld(t, w)
+		return w.Settings()["fake"]["login_url"]
+	}
+	first := where()
+	if again := where(); again != first {
+		t.Fatalf("it was at %s and is at %s", first, again)
+	}
+	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", strings.TrimSuffix(strings.TrimPrefix(first, "http://"), "/login"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	if third := where(); third == first || third == "" {
+		t.Fatalf("where somebody else is: %q", third)
 	}
 }

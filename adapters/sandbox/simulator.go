@@ -71,7 +71,14 @@ func (w *World) startSimulator(ctx context.Context, p plugin, world string) (*si
 		return nil, err
 	}
 	log := w.log.With("provider", p.Name)
-	proc, line, err := launch(ctx, log, exe, "simulate", "--listen", "127.0.0.1:0", "--data", data, "--world", world)
+	at := func(address string) (*process, []byte, error) {
+		return launch(ctx, log, exe, "simulate", "--listen", address, "--data", data, "--world", world)
+	}
+	before := w.addresses.of(p.Name)
+	proc, line, err := at(before)
+	if err != nil && before != anyPort && ctx.Err() == nil {
+		proc, line, err = at(anyPort) // the port may be somebody else's by now
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +86,10 @@ func (w *World) startSimulator(ctx context.Context, p plugin, world string) (*si
 		Timeout:   callTime,
 		Transport: &http.Transport{DisableKeepAlives: true},
 	}}
-	if err := s.introduce(line, p.Name); err != nil {
+	if err = s.introduce(line, p.Name); err == nil {
+		err = w.addresses.keep(p.Name, s.ready.URL)
+	}
+	if err != nil {
 		proc.stop()
 		return nil, err
 	}

@@ -42,6 +42,7 @@ type World struct {
 	zones      *zones.Store
 	dns        *zones.Server
 	tenants    *directory
+	addresses  *addresses
 	simulators []*simulator
 	sites      []*site
 }
@@ -68,6 +69,9 @@ func (w *World) start(ctx context.Context) error {
 		return err
 	}
 	if w.tenants, err = openDirectory(w.kept("tenants.json")); err != nil {
+		return err
+	}
+	if w.addresses, err = openAddresses(w.kept("addresses.json")); err != nil {
 		return err
 	}
 	if w.zones, err = zones.Open(w.kept("zones.json")); err != nil {

@@ -49,7 +49,7 @@ func (c *claim) lose() {
 
 func (c *claim) renew(ctx context.Context) {
 	defer close(c.renewed)
-	tick := time.NewTicker(lease / 3)
+	tick := time.NewTicker(c.lease() / 3)
 	defer tick.Stop()
 	for last := time.Now(); ; {
 		select {
@@ -60,7 +60,7 @@ func (c *claim) renew(ctx context.Context) {
 		if c.check(ctx) == nil {
 			last = time.Now()
 		}
-		if time.Since(last) > lease*2/3 {
+		if time.Since(last) > c.lease()*2/3 {
 			c.cancel() // another worker may take the job from now on
 			return
 		}
@@ -69,7 +69,7 @@ func (c *claim) renew(ctx context.Context) {
 
 // check renews the lease. It is errLost when the job is another worker's.
 func (c *claim) check(ctx context.Context) error {
-	held, err := c.Jobs.HoldJob(ctx, c.mine, lease)
+	held, err := c.Jobs.HoldJob(ctx, c.mine, c.lease())
 	if err == nil && !held {
 		c.lose()
 		return errLost

@@ -19,7 +19,7 @@ import (
 // was renewed for it ends: a process that was stopped between the two does
 // not write when it continues.
 func (c *claim) guard(ctx context.Context, write func(context.Context) error) error {
-	until := time.Now().Add(lease)
+	until := time.Now().Add(c.lease())
 	if err := c.check(ctx); err != nil {
 		return err
 	}

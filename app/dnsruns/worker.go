@@ -3,6 +3,7 @@
 package dnsruns
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -13,9 +14,9 @@ import (
 )
 
 const (
-	// lease is how long a job is a worker's without a sign of it. With the
-	// sweep's interval it bounds how long a killed worker's job stands still.
-	lease = 30 * time.Second
+	// usualLease with the sweep's interval bounds how long a killed worker's job
+	// stands still.
+	usualLease = 30 * time.Second
 	// stepLimit bounds one step: a read of the DNS, and what mail platform and
 	// DNS provider are asked besides.
 	stepLimit = 40 * time.Second
@@ -33,7 +34,9 @@ type Worker struct {
 	Queue   ports.Queue
 	// Timetable is how patient jobs are; provisioning.Usual for customers.
 	Timetable provisioning.Timetable
-	Now       func() time.Time
+	// Lease is how long a job is a worker's without a sign of it; 30 s unless set.
+	Lease time.Duration
+	Now   func() time.Time
 	// Chance, from 0 to below 1, spreads pauses.
 	Chance func() float64
 	Log    *slog.Logger
@@ -44,7 +47,7 @@ type Worker struct {
 
 // Handle works on a job until it waits, ends, or is another worker's.
 func (w *Worker) Handle(ctx context.Context, wakeup ports.Wakeup) error {
-	j, won, err := w.Jobs.ClaimJob(ctx, wakeup.ID, lease, w.now())
+	j, won, err := w.Jobs.ClaimJob(ctx, wakeup.ID, w.lease(), w.now())
 	if err != nil || !won {
 		return err
 	}
@@ -74,6 +77,8 @@ func (w *Worker) due(ctx context.Context) ([]ports.Wakeup, error) {
 	}
 	return all, err
 }
+
+func (w *Worker) lease() time.Duration { return cmp.Or(w.Lease, usualLease) }
 
 // now is as exact as what is stored.
 func (w *Worker) now() time.Time { return w.Now().UTC().Truncate(time.Microsecond) }

@@ -33,6 +33,8 @@ const (
 	zone      = "example.test"
 )
 
+var worldBegan = time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
+
 // world is a worker over SQLite and the fakes, with a ready tenant, a domain
 // and a provider whose zone the world sees. Its clock stands still but for
 // the waits of jobs.
@@ -50,11 +52,14 @@ type world struct {
 	lift      func() // ends a trouble
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T) *world { return newWorldIn(t, bunstore.Memory) }
+
+// newWorldIn keeps a world in a database that is empty.
+func newWorldIn(t *testing.T, url string) *world {
 	t.Helper()
-	w := &world{fake: fake.New(), providers: &fake.DNSProviders{}, wakeups: &wakeups{}, clock: time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)}
+	w := &world{fake: fake.New(), providers: &fake.DNSProviders{}, wakeups: &wakeups{}, clock: worldBegan}
 	var err error
-	w.store, err = bunstore.Open(t.Context(), bunstore.Memory, bunstore.Options{})
+	w.store, err = bunstore.Open(t.Context(), url, bunstore.Options{})
 	must(t, err)
 	t.Cleanup(func() { must(t, w.store.Close()) })
 	must(t, w.store.Migrate(t.Context()))

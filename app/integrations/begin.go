@@ -31,7 +31,7 @@ const opening = 10 * time.Second
 //
 // Refusals, in this order and before the platform is asked:
 // integration_not_found, mailbox_not_found, tenant_limit_reached,
-// mailbox_already_connected_elsewhere, capability_not_supported,
+// capability_not_supported, mailbox_already_connected_elsewhere,
 // oauth_session_pending.
 func (s *Service) Begin(ctx context.Context, acc access.Account, id, mailboxID string) (Begun, error) {
 	i, sealed, err := s.Integrations.Integration(ctx, acc.ID, id)
@@ -68,11 +68,11 @@ func (s *Service) may(ctx context.Context, acc access.Account, i integration.Int
 	if err := acc.MayGrow(held); err != nil {
 		return err
 	}
-	if e.Elsewhere {
-		return fault.ConnectedElsewhere.With("another integration holds the mailbox")
-	}
 	if !s.view(ctx, i).Capabilities.MicrosoftOAuth {
 		return fault.CapabilityMissing.With("mailboxes cannot be signed in through this integration")
+	}
+	if e.Elsewhere {
+		return fault.ConnectedElsewhere.With("another integration holds the mailbox")
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func (s *Service) Refresh(ctx context.Context, owner access.AccountID, id string
 // failed.
 func (s *Service) brokeOff(ctx context.Context, i integration.Integration, l *listing, all []integration.Eligible, why error) (Refreshed, error) {
 	if turnedAway(why) {
-		s.drift(i.Provider, integration.DriftCredential)
+		s.drift(i.Provider, integration.DriftRefused)
 		return Refreshed{}, s.notice(ctx, i.AccountID, i.ID, why)
 	}
 	if outcome.Of(why) != outcome.Throttled { // which says that we ask too often

@@ -217,7 +217,7 @@ func TestScheduledRefresh(t *testing.T) {
 	if i := w.integration(t, second); !i.HasError || i.Status != integration.Failed {
 		t.Errorf("%+v", i)
 	}
-	if diff := cmp.Diff(map[integration.Drift]int{integration.DriftGone: 1, integration.DriftCredential: 1}, counted(w.drifts)); diff != "" {
+	if diff := cmp.Diff(map[integration.Drift]int{integration.DriftGone: 1, integration.DriftRefused: 1}, counted(w.drifts)); diff != "" {
 		t.Error(diff)
 	}
 	lift()

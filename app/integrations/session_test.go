@@ -89,7 +89,7 @@ func TestBeginRefuses(t *testing.T) {
 		{"one that discovery found", id, found.ID, 0, fault.MailboxNotFound},
 		{"over the plan", id, w.ben.ID, 0, fault.TenantLimitReached},
 		{"connected elsewhere", id, w.ben.ID, 1, fault.ConnectedElsewhere},
-		{"elsewhere comes before what it can do", bison, w.ben.ID, 1, fault.ConnectedElsewhere},
+		{"what it can do comes before where the mailbox is", bison, w.ben.ID, 1, fault.CapabilityMissing},
 		{"cannot do it", bison, w.anna.ID, 1, fault.CapabilityMissing},
 	} {
 		over.Plan.TenantSlots = tt.slots
@@ -148,6 +148,7 @@ func TestOneOfFiftyBegins(t *testing.T) {
 }
 
 func TestSessionEnds(t *testing.T) {
+	w := newWorld(t)
 	for _, provider := range []string{"instantly", "plusvibe"} {
 		for _, tt := range []struct {
 			name       string
@@ -188,7 +189,7 @@ func TestSessionEnds(t *testing.T) {
 				continue
 			}
 			t.Run(provider+" "+tt.name, func(t *testing.T) {
-				w := newWorld(t)
+				w.another(t)
 				id := w.integrate(t, provider)
 				b := w.begin(t, id, w.anna)
 				tt.trouble(w, w.at(t, id), b)
@@ -287,6 +288,7 @@ func TestStatusAsksEveryThreeSeconds(t *testing.T) {
 
 // A start that came to nothing leaves the mailbox as it was, and free.
 func TestStartThatCameToNothing(t *testing.T) {
+	w := newWorld(t)
 	for name, tt := range map[string]struct {
 		fault fake.Fault
 		want  fault.Code
@@ -299,7 +301,7 @@ func TestStartThatCameToNothing(t *testing.T) {
 	} {
 		for _, was := range []integration.ConnectionStatus{"", integration.ConnectionConnected, integration.ConnectionDisconnected} {
 			t.Run(name+" "+string(was), func(t *testing.T) {
-				w := newWorld(t)
+				w.another(t)
 				id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
 				want := integration.ConnectionFailed
 				if was != "" {
@@ -310,7 +312,7 @@ func TestStartThatCameToNothing(t *testing.T) {
 					_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
 					must(t, err)
 				}
-				w.instantly.Fail(tt.fault)
+				defer w.instantly.Fail(tt.fault)()
 				_, err := w.Begin(t.Context(), w.acc, id, w.anna.ID)
 				refused(t, err, tt.want)
 				w.is(t, id, w.anna, want)

@@ -5,6 +5,7 @@ package integrations_test
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -52,6 +53,7 @@ type world struct {
 	anna, ben mailbox.Mailbox
 	wakeups   *wakeups
 	drifts    []integration.Drift
+	accounts  int
 	clock     time.Time
 }
 
@@ -72,6 +74,16 @@ func newWorld(t *testing.T) *world {
 	w.bob = w.account(t, "bob@example.com", "33333333-2222-4333-8444-555555555555")
 	w.anna, w.ben = w.mailbox(t, w.acc, theTenant, "anna"), w.mailbox(t, w.acc, theTenant, "ben")
 	return w
+}
+
+// another is the same world for another account, with a mailbox anna of its
+// own: a new world takes much longer.
+func (w *world) another(t *testing.T) {
+	t.Helper()
+	w.accounts++
+	guid := tenant.GUID(fmt.Sprintf("%08d-2222-4333-8444-555555555555", w.accounts))
+	w.acc = w.account(t, fmt.Sprintf("ann%d@example.com", w.accounts), guid)
+	w.anna = w.mailbox(t, w.acc, guid, fmt.Sprintf("anna%d", w.accounts))
 }
 
 // service is a new process over the same world.

@@ -24,8 +24,8 @@ func closeCommand() *cobra.Command {
 		Use:   "close --account ACCOUNT --yes",
 		Short: "Close an account for good",
 		Long: "Closes an account. There is no way back: its API keys are revoked, what is stored of its tenants, domains,\n" +
-			"mailboxes and DNS connections is removed, and other accounts may connect those tenants. Nothing is changed\n" +
-			"at the mail platform and at DNS providers.\n\n" +
+			"mailboxes, DNS connections and integrations is removed, their credentials too, and other accounts may connect\n" +
+			"those tenants. Nothing is changed at the mail platform, at DNS providers and at sending platforms.\n\n" +
 			"The account itself stays in `account list`, and what was revoked and released in `audit list`. Its e-mail\n" +
 			"address is free for a new account. To refuse requests for a while only, use `account suspend`.\n\n" +
 			"On a terminal the command asks first. Anywhere else it wants --yes.",
@@ -46,7 +46,7 @@ func closeCommand() *cobra.Command {
 }
 
 func closingQuestion(acc access.Account) string {
-	return fmt.Sprintf("Close the account %s of %s for good? Its keys are revoked, its %d tenants released, its DNS connections removed.", acc.ID, acc.Email, acc.TenantsHeld)
+	return fmt.Sprintf("Close the account %s of %s for good? Its keys are revoked, its %d tenants released, its DNS connections and integrations removed.", acc.ID, acc.Email, acc.TenantsHeld)
 }
 
 // confirm asks a person. Without a terminal there is nobody to ask.

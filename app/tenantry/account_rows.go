@@ -76,17 +76,18 @@ type closingRow struct {
 	KeysRevoked     int    `json:"keys_revoked"`
 	TenantsReleased int    `json:"tenants_released"`
 	DNSConnections  int    `json:"dns_connections_removed"`
+	Integrations    int    `json:"integrations_removed"`
 }
 
 func closingOf(a access.Account, c ports.Closing) closingRow {
-	return closingRow{string(a.ID), a.Email, string(access.StatusClosed), stamp(c.At), c.KeysRevoked, c.TenantsReleased, c.DNSConnectionsRemoved}
+	return closingRow{string(a.ID), a.Email, string(access.StatusClosed), stamp(c.At), c.KeysRevoked, c.TenantsReleased, c.DNSConnectionsRemoved, c.IntegrationsRemoved}
 }
 
 func (r closingRow) columns() [][2]string {
 	return [][2]string{
 		{"ACCOUNT", r.AccountID}, {"EMAIL", r.Email}, {"STATUS", r.Status}, {"CLOSED", r.ClosedAt},
 		{"KEYS REVOKED", strconv.Itoa(r.KeysRevoked)}, {"TENANTS RELEASED", strconv.Itoa(r.TenantsReleased)},
-		{"DNS CONNECTIONS REMOVED", strconv.Itoa(r.DNSConnections)},
+		{"DNS CONNECTIONS REMOVED", strconv.Itoa(r.DNSConnections)}, {"INTEGRATIONS REMOVED", strconv.Itoa(r.Integrations)},
 	}
 }
 

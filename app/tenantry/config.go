@@ -44,6 +44,8 @@ type Config struct {
 	DNSAllowPrivate bool     `koanf:"dns_allow_private" help:"ask authoritative servers on private addresses too; for sandboxes"`
 	DMARCRecord     string   `koanf:"dmarc_record" default:"v=DMARC1; p=none" help:"DMARC record that is planned for a domain without one, as with an address for reports: v=DMARC1; p=none; rua=mailto:dmarc@example.com. One that is there always stays"`
 
+	DomainChecks bool `koanf:"domain_checks" default:"true" help:"read the DNS of each verified domain again about once a day, so that what is shown of it stays true and drift is noticed; false leaves it to what callers do"`
+
 	TraceCustomerData bool `koanf:"trace_customer_data" group:"Telemetry" help:"let spans carry tenant GUIDs, domains and mailbox addresses, which are customer data; metrics and the log never do"`
 
 	CircuitOpen time.Duration `koanf:"circuit_open" group:"Mail platform" default:"30s" help:"how long a provider that keeps failing is left alone before it is tried again"`

@@ -14,6 +14,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -137,7 +138,7 @@ func devIn(ctx context.Context, world *sandbox.World, c Config, log *slog.Logger
 	}
 	url := "http://" + api.Addr().String()
 	s, err := assemble(ctx, c, log, url, outside{
-		now: world.Now, secrets: world.Secrets(), patience: sandboxPatience, jobSweep: sandboxSweepEvery,
+		now: world.Now, secrets: world.Secrets(), patience: sandboxPatience, jobSweep: sandboxSweepEvery, checkTick: sandboxSweepEvery,
 	})
 	if err != nil {
 		return errors.Join(err, api.Close(), admin.Close())
@@ -206,6 +207,13 @@ Tenants that wait to be connected:
 	}
 	for _, p := range r.Pasts {
 		_, _ = fmt.Fprintf(out, "  %-27s %s\n", p.Name, p.About)
+	}
+	if len(r.Sending) > 0 {
+		_, _ = fmt.Fprintln(out, "\nSending platforms, and the api_key for an integration with each:")
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Sending)) {
+		customer, _ := r.Sending[name].(map[string]any)
+		_, _ = fmt.Fprintf(out, "  %-12s %v\n", name, customer["api_key"])
 	}
 	_, _ = fmt.Fprintln(out, "\nStop with Ctrl-C. Started again, it goes on where it was.")
 }

@@ -124,9 +124,12 @@ func problem(got reply) error {
 	if (got.code() == "dns_conflict") != (got.object["conflicts"] != nil) {
 		return errors.New("dns_conflict without conflicts, or the other way round")
 	}
+	if strings.HasSuffix(got.code(), "_workspace_required") != (got.object["workspaces"] != nil) {
+		return errors.New("a workspace to choose without workspaces, or the other way round")
+	}
 	members := slices.Collect(maps.Keys(got.object))
 	if i := slices.IndexFunc(members, func(name string) bool {
-		return !slices.Contains([]string{"type", "title", "status", "detail", "code", "request_id", "errors", "conflicts"}, name)
+		return !slices.Contains([]string{"type", "title", "status", "detail", "code", "request_id", "errors", "conflicts", "workspaces"}, name)
 	}); i >= 0 {
 		return fmt.Errorf("the unknown member %s", members[i])
 	}

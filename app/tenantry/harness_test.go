@@ -63,11 +63,19 @@ func buildIn(folder, name string) (built, error) {
 	}
 	dir := filepath.Join(b.folder, "plugins")
 	plugins, add := []string{"build", "-o", dir + "/"}, []string{"plugin", "add", "--plugin-dir", dir}
+	err = in(folder, "go", "build", "-o", b.binary, ".")
 	for _, source := range sources {
-		name := filepath.Base(filepath.Dir(source))
-		plugins, add = append(plugins, "../../plugins/"+name), append(add, filepath.Join(dir, name))
+		home := filepath.Dir(source)
+		file := filepath.Join(dir, filepath.Base(home))
+		add = append(add, file)
+		// A plugin with a module of its own is built in its folder.
+		if _, none := os.Stat(filepath.Join(home, "go.mod")); none == nil {
+			err = errors.Join(err, in(home, "go", "build", "-o", file, "."))
+			continue
+		}
+		plugins = append(plugins, "../../plugins/"+filepath.Base(home))
 	}
-	return b, errors.Join(in(folder, "go", "build", "-o", b.binary, "."), in(folder, "go", plugins...), in(folder, b.binary, add...))
+	return b, errors.Join(err, in(folder, "go", plugins...), in(folder, b.binary, add...))
 }
 
 // buildFailpoints takes the plugins of the release, which hold no failpoints.

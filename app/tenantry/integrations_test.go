@@ -12,26 +12,27 @@ import (
 
 const integrationMembers = "id provider name provider_workspace_id provider_workspace_name status last_tested_at has_error created_at updated_at capabilities"
 
-// promised is what integrations with the sandbox's credentials can do: OAuth,
-// refresh and disconnect.
-var promised = map[string]string{
-	"instantly": "true true true", "plusvibe": "true true true", "smartlead": "false true true", "salesblink": "true true false",
-	"emailbison": "false true true",
-}
-
 // TestIntegrationShapes walks an integration with each platform from its
 // addition to its end.
 func TestIntegrationShapes(t *testing.T) {
 	t.Parallel()
-	eachPlatform(t, common(t), "", func(t *testing.T, i integrated) {
+	c := common(t)
+	eachPlatform(t, "mailbox_refresh", func(t *testing.T, name string) {
+		t.Parallel()
+		i := c.with(t).connectable("ada", "max", "lise").integrates(name)
 		detail := i.get(i.path(""))
 		has(t, "detail", detail.object, integrationMembers+" mailbox_connections")
 		has(t, "capabilities", detail.at("capabilities"), "microsoft_oauth mailbox_refresh mailbox_disconnect")
 		has(t, "mailbox_connections", detail.at("mailbox_connections"), "total connected pending failed disconnected other has_errors")
 		sees(t, detail.object, object{"id": i.id, "provider": i.provider, "name": "Outbound " + i.provider, "status": "connected", "has_error": false,
 			"mailbox_connections.total": 0, "mailbox_connections.has_errors": false})
-		if got := i.capabilities(); got != promised[i.provider] {
-			t.Errorf("capabilities %s, want %s", got, promised[i.provider])
+		for _, capability := range []string{"microsoft_oauth", "mailbox_refresh", "mailbox_disconnect"} {
+			if i.can[capability] != promised[name][capability] {
+				t.Errorf("%s is %v", capability, i.can[capability])
+			}
+		}
+		if i.can["microsoft_oauth"] != true {
+			i.expect("POST", i.mailbox(0, "/oauth/microsoft/init"), nil, 409, "capability_not_supported")
 		}
 		list := i.get("/v1/integrations")
 		has(t, "list", list.object, "integrations count")
@@ -68,9 +69,9 @@ func TestIntegrationShapes(t *testing.T) {
 // and a choice of workspaces is offered.
 func TestCredentialsAreTestedFirst(t *testing.T) {
 	t.Parallel()
-	c := common(t).newCaller(nil)
+	c := connectable{holding: holding{caller: common(t).newCaller(nil)}}
 	for _, provider := range sendingNames {
-		good, body := c.credentialAt(provider), object{"provider": provider, "name": "n", "api_key": "no such key at all"}
+		good, body := c.credentialAt(provider), object{"provider": provider, "name": "n", "api_key": "no-such-key"}
 		if provider == "emailbison" {
 			host, _, _ := strings.Cut(fmt.Sprint(good["api_key"]), "#")
 			body["api_key"] = host + "#9|no-such-token"
@@ -122,7 +123,10 @@ func TestMailboxesConnect(t *testing.T) {
 	for name, start := range connecting(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			eachPlatform(t, start(t), "microsoft_oauth", func(t *testing.T, i integrated) {
+			c := start(t)
+			eachPlatform(t, "microsoft_oauth", func(t *testing.T, name string) {
+				t.Parallel()
+				i := c.with(t).connectable("ada", "max", "lise").integrates(name)
 				i.connects()
 				if i.provider == "instantly" { // which alone tells how a session went
 					i.fails()
@@ -148,8 +152,8 @@ func (i integrated) connects() {
 	sees(i.t, i.get(i.path("")).object, object{"mailbox_connections.total": 1, "mailbox_connections.pending": 1})
 
 	elsewhere := i.integrates("smartlead")
-	elsewhere.expect("POST", elsewhere.mailbox(0, "/oauth/microsoft/init"), nil, 409, "capability_not_supported")
 	same := i.integrates("instantly")
+	elsewhere.expect("POST", elsewhere.mailbox(0, "/oauth/microsoft/init"), nil, 409, "capability_not_supported")
 	same.expect("POST", same.mailbox(0, "/oauth/microsoft/init"), nil, 409, "mailbox_already_connected_elsewhere")
 
 	s.signsIn(i.address(0), "accept")

@@ -4,10 +4,12 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"testing"
+	"time"
 )
 
 // sendingNames are the sending platforms that the sandbox simulates.
@@ -25,6 +27,39 @@ func (c caller) connectable(locals ...string) connectable {
 	h := c.newCaller(nil).connected(nil)
 	h.post(h.path("/mailboxes"), boxes(h.verified(), locals...))
 	return connectable{h, h.get(h.path("/mailboxes")).objects("mailboxes")}
+}
+
+// expect waits where a platform's own limit wants that: all tests share its one
+// customer.
+func (c connectable) expect(method, path string, body any, status int, code string) reply {
+	c.t.Helper()
+	for deadline := time.Now().Add(90 * time.Second); status != http.StatusServiceUnavailable && time.Now().Before(deadline); {
+		got := c.call(method, path, body)
+		if got.status != http.StatusServiceUnavailable {
+			c.same(got, method, path, status, code)
+			return got
+		}
+		wait, _ := strconv.Atoi(got.header.Get("Retry-After"))
+		<-time.After(time.Duration(max(wait, 1)) * time.Second)
+	}
+	return c.caller.expect(method, path, body, status, code)
+}
+
+func (c connectable) same(got reply, method, path string, status int, code string) {
+	c.t.Helper()
+	if got.status != status || got.code() != code {
+		c.t.Errorf("%s %s: got %d %q, want %d %q\n%s", method, path, got.status, got.code(), status, code, got.raw)
+	}
+}
+
+func (c connectable) get(path string) reply {
+	c.t.Helper()
+	return c.expect("GET", path, nil, 200, "")
+}
+
+func (c connectable) post(path string, body any) reply {
+	c.t.Helper()
+	return c.expect("POST", path, body, 200, "")
 }
 
 func (c connectable) with(t *testing.T) connectable {
@@ -188,26 +223,23 @@ func (c client) askedAnywhere() (n int) {
 	return n
 }
 
+// promised is what integrations with the sandbox's credentials can do.
+var promised = map[string]map[string]bool{
+	"emailbison": {"mailbox_refresh": true, "mailbox_disconnect": true},
+	"instantly":  {"microsoft_oauth": true, "mailbox_refresh": true, "mailbox_disconnect": true},
+	"plusvibe":   {"microsoft_oauth": true, "mailbox_refresh": true, "mailbox_disconnect": true},
+	"salesblink": {"microsoft_oauth": true, "mailbox_refresh": true},
+	"smartlead":  {"mailbox_refresh": true, "mailbox_disconnect": true},
+}
+
 // eachPlatform runs a part of a test for each platform whose integrations can do
-// something, side by side, each with an account of its own.
-func eachPlatform(t *testing.T, c caller, capability string, do func(t *testing.T, i integrated)) {
+// something.
+func eachPlatform(t *testing.T, capability string, do func(t *testing.T, name string)) {
 	t.Helper()
-	ran := 0
 	for _, name := range sendingNames {
-		made := c.with(t).connectable("ada", "max", "lise").integrates(name)
-		if capability != "" && made.can[capability] != true {
-			continue
+		if promised[name][capability] {
+			t.Run(name, func(t *testing.T) { do(t, name) })
 		}
-		ran++
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			one := made
-			one.connectable = made.connectable.with(t)
-			do(t, one)
-		})
-	}
-	if ran == 0 {
-		t.Errorf("no platform can do %s", capability)
 	}
 }
 
@@ -216,11 +248,6 @@ func startSending(t *testing.T, args ...string) caller {
 	t.Helper()
 	_, ready := startDev(t, binary(t, release), t.TempDir(), nil, args...)
 	return ownerAt(t, ready)
-}
-
-// capabilitiesOf is how the document writes the three booleans down.
-func (i integrated) capabilities() string {
-	return fmt.Sprint(i.can["microsoft_oauth"], i.can["mailbox_refresh"], i.can["mailbox_disconnect"])
 }
 
 // held reports whether the platform has the mailbox's account.

@@ -126,7 +126,7 @@ func (s *service) openness() map[circuitPlace]float64 {
 		count(provider, route.circuits.Circuits(), "credential")
 	}
 	for provider, route := range s.sending.routes {
-		count(provider, route.circuits.Circuits(), "provider", "credential")
+		count(provider, route.circuits.Circuits(), s.sending.domain(provider))
 	}
 	return counts
 }

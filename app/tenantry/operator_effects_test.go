@@ -126,7 +126,7 @@ func TestClosedAccount(t *testing.T) {
 	h.listsTenants(managed.guid, h.guid)
 
 	closed := c.does("account", "close", "--yes")
-	has(t, "close", closed, "account_id email status closed_at keys_revoked tenants_released dns_connections_removed")
+	has(t, "close", closed, "account_id email status closed_at keys_revoked tenants_released dns_connections_removed integrations_removed")
 	sees(t, closed, object{"account_id": c.id, "email": c.email, "status": "closed", "keys_revoked": 1, "tenants_released": 2})
 	c.expect("GET", "/v1/tenants", nil, 401, "invalid_api_key")
 	sees(t, c.does("account", "close"), object{"closed_at": closed["closed_at"], "keys_revoked": 0}) // again: nothing to ask

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/queue"
 	"github.com/tenantry/tenantry/app/dnsruns"
+	"github.com/tenantry/tenantry/app/domains"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -60,7 +61,7 @@ func pendingQueue(ctx context.Context, c Config) ([]string, error) {
 
 // work is everything that happens by itself.
 func (s *service) work() ports.Work {
-	handlers := map[string]ports.Handler{dnsruns.Kind: s.jobs.Handle}
+	handlers := map[string]ports.Handler{dnsruns.Kind: s.jobs.Handle, domains.CheckKind: s.watch.Handle}
 	maps.Copy(handlers, s.integrations.Handlers())
 	return ports.Work{
 		Handlers: handlers,
@@ -68,6 +69,7 @@ func (s *service) work() ports.Work {
 			{Kind: "idempotency_keys", Every: sweepEvery, Do: s.reap},
 			{Kind: "enforcement_events", Every: time.Hour, Do: s.enforcement.Forget},
 			s.jobs.Sweep(s.jobSweep),
+			s.watch.Sweep(s.checkTick),
 		}, s.integrations.Periodic(s.sessionSweep, refreshEvery)...),
 	}
 }

@@ -181,6 +181,15 @@ func (p *sendingProviders) For(provider string, credential secret.Credential) po
 	return route.calls.Measure(route.circuits.Guard(plugin, p.print(credential), own))
 }
 
+// domain is the kind of fault domain that a platform has circuits for, as far
+// as its plugin has said.
+func (p *sendingProviders) domain(provider string) string {
+	if about, ok := p.met(provider); ok && about.FaultDomain == wire.FaultCredential {
+		return "credential"
+	}
+	return "provider"
+}
+
 // print tells credentials apart in the names of circuits and counters, as it
 // does for DNS providers. Platforms count by key, so integrations of one key in
 // several workspaces share it, whatever else they gave.

@@ -55,6 +55,8 @@ type outside struct {
 	// patience is that of jobs, jobSweep how often due ones are looked for.
 	patience provisioning.Timetable
 	jobSweep time.Duration
+	// checkTick is how often it is looked which domains are to be read again.
+	checkTick time.Duration
 }
 
 // service is the assembled system.
@@ -80,6 +82,8 @@ type service struct {
 	runs         *dnsruns.Service
 	jobs         *dnsruns.Worker
 	jobSweep     time.Duration
+	watch        *domains.Watch
+	checkTick    time.Duration
 	once         httpapi.Idempotency
 	metrics      *prometheus.Registry
 	log          *slog.Logger
@@ -142,7 +146,10 @@ func assemble(ctx context.Context, c Config, log *slog.Logger, publicURL string,
 		return nil, errors.Join(fmt.Errorf("metrics: %w", err), s.close(ctx))
 	}
 	s.once = httpapi.Idempotency{Keys: s.store, Sealer: sealer, Prints: sealer, Now: o.now}
-	if err := s.observe(c); err != nil {
+	if err := s.watchDomains(c, o); err != nil {
+		return nil, errors.Join(fmt.Errorf("metrics: %w", err), s.close(ctx))
+	}
+	if err := errors.Join(s.observe(c), s.countStored(o.now)); err != nil {
 		return nil, errors.Join(fmt.Errorf("metrics: %w", err), s.close(ctx))
 	}
 	return s, nil

@@ -49,7 +49,7 @@ func (c Connection) After(s Session, a Account, now time.Time) Connection {
 	case s.Status == SessionConnected:
 		c = c.As(Account{ID: s.AccountID, Address: s.AccountAddress, Name: s.AccountName, State: AccountConnected,
 			HasError: a.HasError, Reason: a.Reason}, now)
-		c.ConnectedAt = now
+		c.ConnectedAt = s.ConnectedAt
 		return c
 	case c.Status != ConnectionPending:
 		return c

@@ -152,8 +152,8 @@ func TestConnectionAfterSession(t *testing.T) {
 		{"expired, connected before", integration.ConnectionConnected, expired, broken, integration.ConnectionConnected, ""},
 		{"failed after a disconnect", integration.ConnectionDisconnected, denied, integration.Account{}, integration.ConnectionDisconnected, ""},
 	} {
-		got := integration.Connection{ID: "c", Status: tt.was}.After(tt.s, tt.a, now)
-		if got.Status != tt.want || got.Reason != tt.why {
+		got := integration.Connection{ID: "c", Status: tt.was, ConnectedAt: now.Add(-time.Hour)}.After(tt.s, tt.a, now.Add(time.Second))
+		if got.Status != tt.want || got.Reason != tt.why || tt.s.Status == integration.SessionConnected && !got.ConnectedAt.Equal(tt.s.ConnectedAt) {
 			t.Errorf("%s: %+v", tt.name, got)
 		}
 	}

@@ -79,16 +79,16 @@ type Drift string
 
 // The drifts.
 const (
-	DriftGrantLost  Drift = "grant_lost"         // an account cannot sign in any more
-	DriftGone       Drift = "account_gone"       // a connected account is not there any more
-	DriftAppeared   Drift = "account_appeared"   // an account is there that was connected past us
-	DriftStays      Drift = "account_stays"      // it is still there after a disconnect without an answer
-	DriftCredential Drift = "credential_refused" // the integration's credential, seen by a refresh
+	DriftGrantLost Drift = "grant_lost"         // an account cannot sign in any more
+	DriftGone      Drift = "account_gone"       // a connected account is not there any more
+	DriftAppeared  Drift = "account_appeared"   // an account is there that was connected past us
+	DriftStays     Drift = "account_stays"      // it is still there after a disconnect without an answer
+	DriftRefused   Drift = "credential_refused" // the integration's credential, seen by a refresh
 )
 
 // Drifts are all drifts, for who counts them.
 func Drifts() []Drift {
-	return []Drift{DriftGrantLost, DriftGone, DriftAppeared, DriftStays, DriftCredential}
+	return []Drift{DriftGrantLost, DriftGone, DriftAppeared, DriftStays, DriftRefused}
 }
 
 // Drifted names what a refresh found that has changed behind our back.

@@ -19,8 +19,9 @@ import (
 // faults spoil what a simulator answers, as what stands before a provider does.
 // What the provider itself does wrong the simulator knows best.
 type faults struct {
-	hosts []string // that its links lead to
-	fail  func(simulate.Fault) (lift func())
+	hosts     []string // that its links lead to
+	elsewhere string   // where nobody may follow
+	fail      func(simulate.Fault) (lift func())
 
 	mu    sync.Mutex
 	how   contract.Failure
@@ -67,9 +68,16 @@ func (f *faults) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		next.ServeHTTP(w, r)
 		return
 	}
-	if how == contract.Hangs {
+	switch how {
+	case contract.Hangs:
 		_, _ = io.Copy(io.Discard, r.Body) // else the end of the connection is not seen
 		<-r.Context().Done()
+		return
+	case contract.Redirects:
+		http.Redirect(w, r, f.elsewhere, http.StatusTemporaryRedirect)
+		return
+	case contract.Floods:
+		flood(w, r)
 		return
 	}
 	out := httptest.NewRecorder()
@@ -95,6 +103,16 @@ func (f *faults) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(out.Code)
 	_, _ = w.Write(body)
+}
+
+// flood answers until the caller has enough.
+func flood(w http.ResponseWriter, r *http.Request) {
+	part := bytes.Repeat([]byte("[[[["), 1<<14)
+	for r.Context().Err() == nil {
+		if _, err := w.Write(part); err != nil {
+			return
+		}
+	}
 }
 
 // repeated is the first answer to a path, whatever page is asked for.

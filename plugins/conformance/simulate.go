@@ -4,6 +4,7 @@ package conformance
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"maps"
@@ -48,6 +49,9 @@ func Simulate(t testing.TB, open func(simulate.Options) (http.Handler, simulate.
 	if inner, s.Ready, err = open(simulate.Options{URL: s.URL, DataDir: t.TempDir(), Log: io.Discard}); err != nil {
 		t.Fatal(err)
 	}
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
+	t.Cleanup(elsewhere.Close)
+	s.faults.elsewhere = elsewhere.URL
 	s.faults.hosts = strings.Split(s.Ready.Settings["auth_hosts"], ",")
 	s.faults.fail = func(f simulate.Fault) func() { return s.plan(t, f) }
 	return s
@@ -92,7 +96,7 @@ func (s *Simulator) Control(t testing.TB, method, path string, in, out any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request, err := http.NewRequest(method, s.URL+"/_control"+path, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), method, s.URL+"/_control"+path, bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -129,9 +130,13 @@ type loose string
 // UnmarshalJSON implements json.Unmarshaler.
 func (l *loose) UnmarshalJSON(raw []byte) error {
 	var text string // stays empty for null
-	if json.Unmarshal(raw, &text) != nil {
-		text = string(raw)
+	if json.Unmarshal(raw, &text) == nil {
+		*l = loose(text)
+		return nil
 	}
-	*l = loose(text)
+	if raw[0] == '{' || raw[0] == '[' {
+		return errors.New("neither a text nor a number")
+	}
+	*l = loose(raw)
 	return nil
 }

@@ -22,7 +22,7 @@ func (p *provider) Check(ctx context.Context) (sdk.Reach, error) {
 	}
 	var said struct {
 		Status     loose `json:"status"`
-		Workspaces []struct {
+		Workspaces *[]struct {
 			ID   loose  `json:"_id"`
 			Name string `json:"name"`
 		} `json:"workspaces"`
@@ -30,12 +30,13 @@ func (p *provider) Check(ctx context.Context) (sdk.Reach, error) {
 	if err := a.read(&said); err != nil {
 		return sdk.Reach{}, err
 	}
-	switch said.Status {
-	case "success":
-	case "":
+	switch {
+	case said.Status == "":
 		return sdk.Reach{}, sdk.BrokenBy("no_status")
-	default:
+	case said.Status != "success":
 		return sdk.Reach{}, sdk.CredentialRefused("plusvibe not_success")
+	case said.Workspaces == nil:
+		return sdk.Reach{}, sdk.BrokenBy("no_workspaces")
 	}
 	if p.partner {
 		if err := p.checkLogin(ctx); err != nil {
@@ -43,7 +44,7 @@ func (p *provider) Check(ctx context.Context) (sdk.Reach, error) {
 		}
 	}
 	var reach sdk.Reach
-	for _, w := range said.Workspaces {
+	for _, w := range *said.Workspaces {
 		if w.ID == "" {
 			return sdk.Reach{}, sdk.BrokenBy("workspace_without_id")
 		}

@@ -42,11 +42,12 @@ func description() sdk.Description {
 			{Name: "base_url", Default: baseURL, Help: "PlusVibe's API"},
 			{Name: "auth_hosts", Default: authHost, Help: "hosts to which sign-in links may lead, separated by commas"},
 			{Name: "user_agent", Default: userAgent, Help: "how calls name themselves; PlusVibe's edge may turn unusual ones away"},
-			{Name: fieldAllow, Default: "false", Help: "true: accounts may store a partner's password, and sign-in sends it to PlusVibe"},
+			{Name: fieldAllow, Default: "false", Help: "true: the password of a partner's login, where an account gave one, goes to PlusVibe to start sign-ins; false: it goes nowhere"},
 		},
-		// PlusVibe publishes no limit.
+		// PlusVibe publishes no limit. These are 5 calls a second, in a window
+		// that has room for a person who tries things, and for a listing.
 		Budgets: []sdk.Budget{{
-			Key: "credential", Limit: 5, Window: time.Second,
+			Key: "credential", Limit: 50, Window: 10 * time.Second,
 			Costs: map[string]int{"check": 2},
 		}},
 	}

@@ -52,10 +52,10 @@ func TestSignInPage(t *testing.T) {
 			t.Errorf("%q, %s: %d", username, decision, status)
 		}
 	}
-	if status, _ := w.decide(link, "bob@a.example", "accept"); status != http.StatusOK {
+	if status, _ := w.decide(link, "bob.king@a.example", "accept"); status != http.StatusOK {
 		t.Errorf("accepted: %d", status)
 	}
-	if a, err := w.with(nil).Account(t.Context(), "bob@a.example"); err != nil || a.State != sdk.AccountConnected {
+	if a, err := w.with(nil).Account(t.Context(), "bob.king@a.example"); err != nil || a.State != sdk.AccountConnected || a.Name != "Bob King" {
 		t.Errorf("who signed in: %+v, %v", a, err)
 	}
 	if status, _ := w.decide(link, "carl@a.example", "accept"); status != http.StatusBadRequest {
@@ -180,7 +180,7 @@ func TestReadmeNamesTests(t *testing.T) {
 		t.Fatal(err)
 	}
 	var sources strings.Builder
-	for _, name := range []string{"contract_test.go", "plusvibe_test.go", "simulator_test.go"} {
+	for _, name := range []string{"contract_test.go", "plusvibe_test.go", "refusals_test.go", "simulator_test.go"} {
 		raw, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

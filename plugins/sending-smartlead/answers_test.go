@@ -50,7 +50,7 @@ func TestHowAnAnswerEnds(t *testing.T) {
 		{"a bad key by 200", nil, 200, `{"success":false,"error":{"code":"UNAUTHORIZED","message":"Invalid API Key"}}`, outcome.Refused, faults.AccessDenied, 0},
 		{"no plan", nil, 402, `{"error":"plan"}`, outcome.Refused, faults.AccessDenied, 0},
 		{"not allowed", nil, 403, `{"message":"Forbidden"}`, outcome.Refused, faults.AccessDenied, 0},
-		{"a filter's page", nil, 403, `<html>blocked</html>`, outcome.Down, faults.Code{}, 0},
+		{"a filter's page", nil, 403, `<html>blocked</html>`, outcome.Broken, faults.Code{}, 0},
 		{"a field", nil, 422, `{"error":"limit must be a number"}`, outcome.Refused, faults.ProviderError, 0},
 		{"limit, by the header", http.Header{"Retry-After": {"9"}}, 429, `{"error":{"code":"RATE_LIMIT_EXCEEDED","message":"x","retry_after":30}}`, outcome.Throttled, faults.Code{}, 9 * time.Second},
 		{"limit, by the body", nil, 429, `{"error":{"code":"RATE_LIMIT_EXCEEDED","message":"x","retry_after":"30"}}`, outcome.Throttled, faults.Code{}, 30 * time.Second},

@@ -48,7 +48,8 @@ func (p *platform) call(ctx context.Context, method, path string, query url.Valu
 	return body, p.failure(resp, body)
 }
 
-// failure reads an answer that is none.
+// failure reads an answer that is none. The page of a filter in front of
+// Smartlead is no word on the key.
 func (p *platform) failure(resp *http.Response, body []byte) error {
 	words, readable := complaintIn(body)
 	cause := "smartlead " + strconv.Itoa(resp.StatusCode)
@@ -67,9 +68,6 @@ func (p *platform) failure(resp *http.Response, body []byte) error {
 		return sdk.PlanInactive()
 	case status == http.StatusForbidden && readable:
 		return sdk.CredentialRefused(cause)
-	case status == http.StatusForbidden:
-		// The page of a filter in front of Smartlead is no word on the key.
-		return &outcome.Error{Kind: outcome.Down, Cause: cause + " page", Detail: "the provider is out of service"}
 	case status == http.StatusNotFound && readable:
 		return errGone
 	case status == http.StatusBadRequest, status == http.StatusConflict, status == http.StatusUnprocessableEntity:

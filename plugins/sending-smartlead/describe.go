@@ -19,6 +19,9 @@ const (
 	callTime = 15 * time.Second
 )
 
+// costs are the requests of a call: a check reads an account, and whose it is.
+var costs = map[string]int{"check": 2}
+
 func description() sdk.Description {
 	return sdk.Description{
 		Name: "smartlead", Kind: "sending", Version: version, Title: "Smartlead",
@@ -28,11 +31,13 @@ func description() sdk.Description {
 			{Name: "workspace_id", Account: true, Help: "id of a client of an agency, to keep to the client's accounts"},
 			{Name: "base_url", Default: baseURL, Help: "Smartlead's API"},
 		},
-		// The smallest published plan has 60.
-		Budgets: []sdk.Budget{{
-			Key: "credential", Limit: 50, Window: time.Minute,
-			Costs: map[string]int{"check": 2}, // an account, and whose it is
-		}},
+		// The smallest published plan has 60, 10 and 1,000. What leaves evenly may
+		// arrive less so.
+		Budgets: []sdk.Budget{
+			{Key: "credential", Limit: 50, Window: time.Minute, Costs: costs},
+			{Key: "credential", Limit: 8, Window: time.Second, Costs: costs},
+			{Key: "credential", Limit: 900, Window: time.Hour, Costs: costs},
+		},
 	}
 }
 

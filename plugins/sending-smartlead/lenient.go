@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 )
 
@@ -35,15 +36,15 @@ type flag struct{ known, on bool }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (f *flag) UnmarshalJSON(raw []byte) error {
-	switch strings.ToLower(strings.Trim(string(raw), `"`)) {
-	case "true", "1":
-		*f = flag{known: true, on: true}
-	case "false", "0":
-		*f = flag{known: true}
+	var v any
+	err := json.Unmarshal(raw, &v)
+	switch word := strings.ToLower(fmt.Sprint(v)); word {
+	case "true", "1", "false", "0":
+		*f = flag{known: true, on: word == "true" || word == "1"}
 	default:
 		*f = flag{}
 	}
-	return nil
+	return err
 }
 
 func (f flag) no() bool { return f.known && !f.on }
@@ -53,13 +54,15 @@ type said bool
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (s *said) UnmarshalJSON(raw []byte) error {
-	switch string(raw) {
-	case "null", `""`, "false", "{}", "[]":
+	var v any
+	err := json.Unmarshal(raw, &v)
+	switch fmt.Sprint(v) {
+	case "<nil>", "", "false", "map[]", "[]":
 		*s = false
 	default:
 		*s = true
 	}
-	return nil
+	return err
 }
 
 // list reads a bare array, or one in the member `data`.

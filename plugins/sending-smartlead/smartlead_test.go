@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	faults "github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
@@ -159,5 +160,19 @@ func TestCallsOfAListing(t *testing.T) {
 	}
 	if calls := w.Calls.Load() - before; n != 3 || calls != 3 {
 		t.Errorf("%d pages in %d calls", n, calls)
+	}
+}
+
+// TestBudgetsAreWithinThePlan: what we allow ourselves the smallest plan allows.
+func TestBudgetsAreWithinThePlan(t *testing.T) {
+	plan := map[time.Duration]int{time.Second: 10, time.Minute: 60, time.Hour: 1000}
+	for _, b := range description().Budgets {
+		if b.Key != "credential" || b.Limit >= plan[b.Window] {
+			t.Errorf("%+v", b)
+		}
+		delete(plan, b.Window)
+	}
+	if len(plan) > 0 {
+		t.Errorf("nothing counts in %v", plan)
 	}
 }

@@ -97,8 +97,9 @@ func (b endlesslyDue) DueRefreshes(ctx context.Context, before, at time.Time, _ 
 }
 
 func (b keepsIntegrations) CloseAccount(ctx context.Context, id access.AccountID, at time.Time) (ports.Closing, error) {
+	kept, _ := b.Integrations(ctx, id)
 	_, err := b.SetActive(ctx, id, false)
-	return ports.Closing{At: at}, err
+	return ports.Closing{At: at, IntegrationsRemoved: len(kept)}, err
 }
 
 func (b refreshesLate) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, all []integration.Connection) (int, error) {

@@ -24,6 +24,15 @@ type brokenQueue struct {
 	handle  func(ports.Handler) ports.Handler
 	start   func(ports.Worker, context.Context, ports.Work) error
 	stop    func(ports.Worker, context.Context) error
+	backlog func([]ports.Backlog) []ports.Backlog
+}
+
+func (b *brokenQueue) Backlog(ctx context.Context) ([]ports.Backlog, error) {
+	all, err := b.Worker.Backlog(ctx)
+	if b.backlog != nil {
+		all = b.backlog(all)
+	}
+	return all, err
 }
 
 func (b *brokenQueue) Wake(ctx context.Context, wakeups ...ports.Wakeup) error {
@@ -261,6 +270,19 @@ var brokenQueues = []struct {
 		return brokenQueue{stop: func(w ports.Worker, ctx context.Context) error {
 			_ = w.Stop(ctx)
 			return nil
+		}}
+	}},
+	{"what is late is not told", "what waits is counted by kind, with the time that it is late", func() brokenQueue {
+		return brokenQueue{backlog: func(all []ports.Backlog) []ports.Backlog {
+			for i := range all {
+				all[i].Late = 0
+			}
+			return all
+		}}
+	}},
+	{"what runs waits too", "what a handler has taken does not wait", func() brokenQueue {
+		return brokenQueue{backlog: func(all []ports.Backlog) []ports.Backlog {
+			return append(all, ports.Backlog{Kind: "job", Waiting: 1})
 		}}
 	}},
 	{"no sweep", "a lost wake-up is found by the sweep", func() brokenQueue { return brokenQueue{start: withoutPeriodic} }},

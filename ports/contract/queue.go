@@ -45,7 +45,7 @@ func Queue(t *testing.T, place func(testing.TB) func() ports.Worker) {
 }
 
 func queueChecks() []queueCheck {
-	return slices.Concat(queueWakes, queueFailures, queueShares, queueStops, queueSweeps)
+	return slices.Concat(queueWakes, queueFailures, queueShares, queueStops, queueSweeps, queueBacklogs)
 }
 
 // ear is a handler that tells the check what it heard.

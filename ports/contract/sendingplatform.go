@@ -49,6 +49,9 @@ type SendingWorld struct {
 	// Unpaid ends the plan that the credential is under, nil where the
 	// platform does not tell.
 	Unpaid func(t testing.TB)
+	// LeastWait is how long the platform wants to be left alone whenever it
+	// throttles, whatever Retry-After says; zero where that is all.
+	LeastWait time.Duration
 	// Fail makes every call to the platform fail until lift.
 	Fail func(t testing.TB, how Failure) (lift func())
 }
@@ -65,6 +68,10 @@ const (
 	Hangs
 	// Repeats answers every request for a page with the first one.
 	Repeats
+	// Redirects sends every call to another host.
+	Redirects
+	// Floods answers without an end.
+	Floods
 	// Strays gives out links to hosts that nobody declared.
 	Strays
 )

@@ -71,8 +71,9 @@ var sendingTroubleChecks = []sendingCheck{
 		_, err := w.Platform.Check(call(t))
 		ended(t, "check", err, outcome.Throttled)
 		var o *outcome.Error
-		if errors.As(err, &o); o.RetryAfter <= ThrottleWait-2*time.Second || o.RetryAfter > ThrottleWait {
-			t.Fatalf("come back after %s, want %s", o.RetryAfter, ThrottleWait)
+		want := max(ThrottleWait, w.LeastWait)
+		if errors.As(err, &o); o.RetryAfter <= want-2*time.Second || o.RetryAfter > want {
+			t.Fatalf("come back after %s, want %s", o.RetryAfter, want)
 		}
 		w.discreet(t, "check", err)
 	}},
@@ -81,6 +82,8 @@ var sendingTroubleChecks = []sendingCheck{
 	{"a page of a proxy is broken", everyCall(Babbles, outcome.Broken)},
 	{"half an answer is broken", everyCall(Truncates, outcome.Broken)},
 	{"an answer of another shape is broken", everyCall(Misshapes, outcome.Broken)},
+	{"a redirect is broken, and not followed", everyCall(Redirects, outcome.Broken)},
+	{"an answer without an end is broken", everyCall(Floods, outcome.Broken)},
 	{"a lost answer is unknown", everyCall(LosesAnswer, outcome.Unknown)},
 	{"a lost request is unknown", everyCall(LosesRequest, outcome.Unknown)},
 	{"where nobody listens it is down", func(t testing.TB, w SendingWorld) {

@@ -85,15 +85,19 @@ var operatorsActs = []struct {
 	{"close", func(t testing.TB, s Stores, owner access.AccountID) {
 		newKey(t, s, owner, 1)
 		addDNSConnection(t, s, owner, 1)
-		attach(t, s, owner, 1) // the account's own act
+		addIntegration(t, s, owner, 1) // the account's own acts
+		addIntegration(t, s, owner, 2)
+		attach(t, s, owner, 1)
 		for range 2 {
 			closeAccount(t, s, owner)
 		}
 	}, []audit.Action{audit.CreateKey, audit.AddDNSConnection, audit.ReleaseTenant, audit.RevokeKey, audit.RemoveDNSConnection, audit.CloseAccount},
-		map[string]string{"email": "ann@example.test", "plan": "complete", "keys_revoked": "1", "tenants_released": "1", "dns_connections_removed": "1"}},
+		map[string]string{"email": "ann@example.test", "plan": "complete", "keys_revoked": "1", "tenants_released": "1", "dns_connections_removed": "1",
+			"integrations_removed": "2"}},
 	{"what callers do", func(t testing.TB, s Stores, owner access.AccountID) {
 		must(t, "rotate", s.RotateKey(t.Context(), owner, newKey(t, s, owner, 1).ID, key(owner, 2)))
 		attach(t, s, owner, 1)
+		must(t, "remove", s.RemoveIntegration(t.Context(), owner, addIntegration(t, s, owner, 1).ID))
 		must(t, "delete", s.DeleteTenant(t.Context(), owner, guid(1)))
 	}, []audit.Action{audit.CreateKey}, map[string]string{"key_id": key("", 1).ID, "key_hint": "abcd", "form": "live", "name": "laptop"}},
 	{"what is refused", func(t testing.TB, s Stores, owner access.AccountID) {

@@ -150,7 +150,9 @@ var integrationChecks = []storeCheck{
 		ann, bob := newSending(t, s, "ann", 1), newSending(t, s, "bob", 2)
 		ann.begin(t, s, ann.one, 0, 1)
 		bob.begin(t, s, bob.one, 0, 2)
-		closeAccount(t, s, ann.owner)
+		if done := closeAccount(t, s, ann.owner); done.IntegrationsRemoved != 2 {
+			t.Fatalf("got %+v", done)
+		}
 		integrated(t, s, ann.owner)
 		_, _, err := s.Integration(t.Context(), ann.owner, ann.one.ID)
 		refused(t, "find", err, fault.IntegrationNotFound)

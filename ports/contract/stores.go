@@ -114,7 +114,7 @@ func Integrations(t *testing.T, open func(testing.TB) Stores) { runStores(t, ope
 
 // Connections runs the contract of ports.Connections.
 func Connections(t *testing.T, open func(testing.TB) Stores) {
-	runStores(t, open, slices.Concat(connectionChecks, sessionChecks, refreshChecks))
+	runStores(t, open, slices.Concat(eligibleChecks, connectionChecks, sessionChecks, sessionEndChecks, refreshChecks))
 }
 
 // EnforcementEvents runs the contract of ports.EnforcementEvents.

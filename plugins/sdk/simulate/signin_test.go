@@ -14,7 +14,7 @@ import (
 func TestSignInPage(t *testing.T) {
 	out := httptest.NewRecorder()
 	simulate.SignInPage{Platform: "Example", Action: "/authorize?state=a&b=c", Username: `"><script>x</script>`}.Show(out)
-	for _, has := range []string{`name="username"`, `name="decision" value="accept"`, `name="decision" value="deny"`, `action="/authorize?state=a&amp;b=c"`, `method="post"`} {
+	for _, has := range []string{`name="username"`, `name="decision" value="accept"`, `name="decision" value="deny"`, `formnovalidate`, `action="/authorize?state=a&amp;b=c"`, `method="post"`} {
 		if !strings.Contains(out.Body.String(), has) {
 			t.Errorf("the page has no %s", has)
 		}

@@ -48,54 +48,55 @@ func (s *instantly) workspace(w http.ResponseWriter, _ *http.Request, in *worksp
 	})
 }
 
-// visible are the accounts that can be seen now, oldest first.
-func (s *instantly) visible(in *workspace) []account {
-	var out []account
+// visible are the accounts that can be seen now and that take wants, oldest
+// first.
+func (s *instantly) visible(in *workspace, take func(*account) bool) []*account {
+	var out []*account
 	now := s.kit.Now()
 	s.file.View(func(all *state) {
 		for _, a := range all.Workspaces[in.ID].Accounts {
-			if !a.VisibleAt.After(now) {
-				out = append(out, a.account)
+			if shown := a.account; !a.VisibleAt.After(now) && take(&shown) {
+				out = append(out, &shown)
 			}
 		}
 	})
-	slices.SortFunc(out, func(a, b account) int { return cmp.Compare(a.place(), b.place()) })
+	slices.SortFunc(out, func(a, b *account) int {
+		return cmp.Or(strings.Compare(a.Created, b.Created), strings.Compare(a.Email, b.Email))
+	})
 	return out
 }
 
 // place is the cursor after an account.
-func (a account) place() string { return a.Created + "&" + a.Email }
+func (a *account) place() string { return a.Created + "&" + a.Email }
 
 // listing is a request for a page of accounts.
 type listing struct {
 	limit  int
 	after  string
 	search string
-	equals map[string]func(account) string // by the parameter's name
+	equals map[string]func(*account) string // by the parameter's name
 }
 
-func (l listing) takes(q url.Values, a account) bool {
+func (l listing) takes(q url.Values, a *account) bool {
 	for name, of := range l.equals {
 		if want := q.Get(name); want != "" && want != of(a) {
 			return false
 		}
 	}
-	return strings.Contains(strings.ToLower(a.Email), l.search) && l.later(a)
+	return l.later(a) && (l.search == "" || strings.Contains(strings.ToLower(a.Email), l.search))
 }
 
 // later reports whether an account comes after the cursor, which was a time
 // alone once and still may be.
-func (l listing) later(a account) bool {
-	if strings.Contains(l.after, "&") {
-		return a.place() > l.after
-	}
-	return a.Created > l.after
+func (l listing) later(a *account) bool {
+	at, email, whole := strings.Cut(l.after, "&")
+	return a.Created > at || whole && a.Created == at && a.Email > email
 }
 
 func readListing(q url.Values) (listing, string) {
-	l := listing{limit: 10, after: q.Get("starting_after"), search: strings.ToLower(q.Get("search")), equals: map[string]func(account) string{
-		"status":        func(a account) string { return strconv.Itoa(a.Status) },
-		"provider_code": func(a account) string { return strconv.Itoa(a.ProviderCode) },
+	l := listing{limit: 10, after: q.Get("starting_after"), search: strings.ToLower(q.Get("search")), equals: map[string]func(*account) string{
+		"status":        func(a *account) string { return strconv.Itoa(a.Status) },
+		"provider_code": func(a *account) string { return strconv.Itoa(a.ProviderCode) },
 	}}
 	for name := range q {
 		if !slices.Contains([]string{"limit", "starting_after", "search", "status", "provider_code"}, name) {
@@ -130,8 +131,8 @@ func (s *instantly) listAccounts(w http.ResponseWriter, r *http.Request, in *wor
 	if circling {
 		l.after = ""
 	}
-	all := slices.DeleteFunc(s.visible(in), func(a account) bool { return !l.takes(q, a) })
-	items := append([]account{}, all[:min(l.limit, len(all))]...)
+	all := s.visible(in, func(a *account) bool { return l.takes(q, a) })
+	items := append([]*account{}, all[:min(l.limit, len(all))]...)
 	doc := map[string]any{"items": items}
 	if len(items) > 0 && !(quiet && len(items) == len(all)) {
 		doc["next_starting_after"] = items[len(items)-1].place()

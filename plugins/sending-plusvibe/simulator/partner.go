@@ -4,10 +4,7 @@ package simulator
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
-	"net/mail"
-	"net/url"
 	"strings"
 	"time"
 
@@ -87,76 +84,4 @@ func (s *plusvibe) startOAuth(w http.ResponseWriter, who customer, in login) {
 	}
 	inner[at[len(at)-1]] = to
 	simulate.Reply(w, http.StatusOK, doc)
-}
-
-// showPage is where a link leads. PlusVibe was not told which mailbox is meant,
-// so nobody is prefilled.
-func (s *plusvibe) showPage(w http.ResponseWriter, r *http.Request) {
-	_, page := s.opened(r)
-	page.Show(w)
-}
-
-// opened finds the link of a page, and what the page is.
-func (s *plusvibe) opened(r *http.Request) (*link, simulate.SignInPage) {
-	page := simulate.SignInPage{Platform: "PlusVibe"}
-	var found *link
-	s.file.View(func(all *state) {
-		if l := all.Links[r.URL.Query().Get("state")]; l != nil {
-			copied := *l
-			found = &copied
-		}
-	})
-	switch {
-	case found == nil:
-		page.Status, page.Problem = http.StatusBadRequest, "This link is not one of ours. Ask for a new one."
-	case found.Used:
-		page.Status, page.Problem = http.StatusBadRequest, "This link was used already. Ask for a new one."
-	case !found.Ends.After(s.kit.Now()):
-		page.Status, page.Problem = http.StatusBadRequest, "This link has ended. Ask for a new one."
-	default:
-		page.Action = authorize + "?" + url.Values{"state": {r.URL.Query().Get("state")}}.Encode()
-		return found, page
-	}
-	return nil, page
-}
-
-// submitPage takes the pressed button. Whoever signs in is attached.
-func (s *plusvibe) submitPage(w http.ResponseWriter, r *http.Request) {
-	found, page := s.opened(r)
-	if found == nil {
-		page.Show(w)
-		return
-	}
-	username := strings.TrimSpace(r.PostFormValue("username"))
-	who, bad := mail.ParseAddress(username)
-	accepts := r.PostFormValue("decision") == "accept"
-	switch {
-	case accepts && (bad != nil || who.Address != username):
-		page.Status, page.Problem, page.Username = http.StatusBadRequest, "Enter the mail address that signs in.", username
-	case !accepts && r.PostFormValue("decision") != "deny":
-		page.Status, page.Problem, page.Username = http.StatusBadRequest, "Press one of the two buttons.", username
-	default:
-		page.Action = ""
-		if !accepts {
-			page.Problem = "You declined, so nothing was connected."
-		}
-		if err := s.finish(r.URL.Query().Get("state"), username, accepts); err != nil {
-			page.Status, page.Problem = http.StatusInternalServerError, "Something broke here. Try again."
-		}
-	}
-	page.Show(w)
-}
-
-func (s *plusvibe) finish(state0, username string, accepts bool) error {
-	err := s.file.Do(func(all *state) {
-		l := all.Links[state0]
-		l.Used = true
-		if accepts {
-			all.attach(l.Workspace, username, s.kit.Now())
-		}
-	})
-	if err != nil {
-		return fmt.Errorf("finish: %w", err)
-	}
-	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
@@ -87,7 +89,7 @@ func (s *state) account(in, email string, now time.Time) (a *account, fresh bool
 	a = &account{accountDoc: accountDoc{
 		ID: s.nextID(), Email: email, Status: "ACTIVE", Warmup: "INACTIVE", Provider: "MICROSOFT365", Created: stamp(now), Updated: stamp(now),
 	}}
-	a.Payload.DailyLimit = 30
+	a.Payload.DailyLimit, a.Payload.Tags = 30, []string{}
 	w.Accounts = append(w.Accounts, a)
 	return a, true
 }
@@ -99,9 +101,21 @@ func (s *state) attach(in, email string, now time.Time) {
 		a.Updated = later(a.Updated, now)
 	}
 	a.Status, a.Provider = "ACTIVE", "MICROSOFT365"
+	a.Payload.Name.First, a.Payload.Name.Last, _ = strings.Cut(nameOf(email), " ")
 	if fresh {
 		a.VisibleAt = now.Add(time.Duration(s.Behaviour.ListLagMS) * time.Millisecond)
 	}
+}
+
+// nameOf is what a person is called who signs in with an address.
+func nameOf(email string) string {
+	local, _, _ := strings.Cut(email, "@")
+	words := strings.FieldsFunc(strings.ToLower(local), func(r rune) bool { return strings.ContainsRune("._-+", r) })
+	for i, w := range words {
+		first, size := utf8.DecodeRuneInString(w)
+		words[i] = string(unicode.ToUpper(first)) + w[size:]
+	}
+	return strings.Join(words, " ")
 }
 
 // nextID makes an id as MongoDB does, of which no two are alike.

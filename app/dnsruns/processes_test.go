@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dnsruns
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/queue"
+	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/core/provisioning"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// soak asks for the times of production, which short ones stand for else.
+var soak = os.Getenv("TENANTRY_SOAK") != ""
+
+// other is a process that works on a job of the test's.
+type other struct {
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	lines *bufio.Reader
+}
+
+// shared is a world in PostgreSQL with a job that is about to be verified, and
+// another process that has it and waits at a point.
+func shared(t *testing.T, point string, lease time.Duration) (*world, string, *other) {
+	t.Helper()
+	url := testserver.Database(t)
+	w := newWorldIn(t, url)
+	w.connect(t, w.provider)
+	const run, id = "01890000-0000-7000-8000-000000000001", "01890000-0000-7000-8000-000000000002"
+	j := provisioning.New(id, run, w.acc.ID, w.domain.ID, theTenant, zone, w.clock)
+	j.Stage, j.Next = provisioning.StageDomainVerification, provisioning.Verify
+	must(t, w.store.CreateRun(t.Context(), provisioning.Run{ID: run, Account: w.acc.ID, TotalDomains: 1, CreatedAt: w.clock}, []provisioning.Job{j}))
+	o := &other{cmd: exec.CommandContext(t.Context(), os.Args[0])}
+	o.cmd.Env = append(os.Environ(), strangerPoint+"="+point, strangerDatabase+"="+url, strangerJob+"="+id, strangerLease+"="+lease.String())
+	o.cmd.Stderr = os.Stderr
+	var err error
+	o.in, err = o.cmd.StdinPipe()
+	must(t, err)
+	out, err := o.cmd.StdoutPipe()
+	must(t, err)
+	o.lines = bufio.NewReader(out)
+	must(t, o.cmd.Start())
+	t.Cleanup(func() {
+		_ = o.cmd.Process.Kill()
+		_ = o.cmd.Wait()
+	})
+	return w, id, o
+}
+
+// until reads what the process says, up to a word.
+func (o *other) until(t *testing.T, word string) (before []string) {
+	t.Helper()
+	for {
+		line, err := o.lines.ReadString('\n')
+		if err != nil {
+			t.Fatalf("the other process ended after %q: %v", before, err)
+		}
+		if strings.HasPrefix(line, word) {
+			return before
+		}
+		before = append(before, strings.TrimSpace(line))
+	}
+}
+
+// TestAStoppedProcessCannotWrite: a process that has a job is stopped with
+// SIGSTOP before each of its ways to write, another one takes the job over, and
+// when the first goes on it writes nothing.
+func TestAStoppedProcessCannotWrite(t *testing.T) {
+	lease, stopped := time.Second, 2*time.Second
+	if soak {
+		lease, stopped = usualLease, 2*time.Minute
+	}
+	for point, writes := range map[string]int{beforeCheck: 0, afterCheck: 0, beforeSave: 1} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			w, id, o := shared(t, point, lease)
+			said := o.until(t, "here")
+			must(t, o.cmd.Process.Signal(syscall.SIGSTOP))
+			began := time.Now()
+			w.Lease = lease
+			for w.job(t, id).Epoch == 1 {
+				must(t, w.Handle(t.Context(), ports.Wakeup{Kind: Kind, ID: id}))
+				<-time.After(20 * time.Millisecond)
+			}
+			ours := w.run(t, w.Worker, id)
+			<-time.After(time.Until(began.Add(stopped)))
+			_, err := io.WriteString(o.in, "on\n")
+			must(t, err)
+			must(t, o.cmd.Process.Signal(syscall.SIGCONT))
+			said = append(said, o.until(t, "ended")...)
+			if n := strings.Count(strings.Join(said, " "), "wrote"); n != writes {
+				t.Errorf("the stopped process wrote %d times, want %d", n, writes)
+			}
+			if got := w.job(t, id); got != ours {
+				t.Errorf("the job was %+v, and is %+v", ours, got)
+			}
+		})
+	}
+}
+
+// TestAKilledProcessIsRescued: a process that has a job is killed with SIGKILL,
+// and the sweep of another one has it take the job over in 90 s, with the times
+// of production.
+func TestAKilledProcessIsRescued(t *testing.T) {
+	t.Parallel()
+	lease, sweep, limit := time.Second, time.Second, 10*time.Second
+	if soak {
+		lease, sweep, limit = usualLease, 30*time.Second, 90*time.Second
+	}
+	w, id, o := shared(t, beforeSave, lease)
+	o.until(t, "here")
+	url := strings.TrimPrefix(o.cmd.Env[len(o.cmd.Env)-3], strangerDatabase+"=")
+	_, err := queue.Migrate(t.Context(), url)
+	must(t, err)
+	river, err := queue.OpenRiver(t.Context(), url, queue.Options{})
+	must(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		must(t, river.Stop(ctx))
+		must(t, river.Close(ctx))
+	})
+	taken := make(chan time.Time, 100)
+	heir := w.worker(reality{w.fake, w.store, w.store, w.providers})
+	heir.Lease, heir.Queue = lease, river
+	must(t, river.Start(t.Context(), ports.Work{
+		Handlers: map[string]ports.Handler{Kind: func(ctx context.Context, wakeup ports.Wakeup) error {
+			err := heir.Handle(ctx, wakeup)
+			if j, lost := w.store.Job(ctx, w.acc.ID, id); lost == nil && j.Epoch > 1 {
+				taken <- time.Now()
+			}
+			return err
+		}},
+		Periodic: []ports.Periodic{heir.Sweep(sweep)},
+	}))
+	must(t, o.cmd.Process.Kill())
+	killed := time.Now()
+	select {
+	case at := <-taken:
+		t.Logf("the job went on after %s", at.Sub(killed))
+	case <-time.After(limit):
+		t.Fatalf("nobody took the job over in %s: %+v", limit, w.job(t, id))
+	}
+}

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package domains
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// watched is a watch over a house, whose clock the test moves, and a queue that
+// only remembers.
+type watched struct {
+	*house
+	*Watch
+	clock   time.Time
+	woken   []ports.Wakeup
+	checked []Check
+}
+
+func newWatched(t *testing.T) *watched {
+	t.Helper()
+	w := &watched{house: newHouse(t), clock: time.Now()}
+	w.Watch = &Watch{
+		Domains: w.store, Checks: w.store, DNS: w.fake.DNS, Queue: w, Now: func() time.Time { return w.clock },
+		Log: slog.New(slog.DiscardHandler), Checked: func(_ context.Context, c Check) { w.checked = append(w.checked, c) },
+	}
+	return w
+}
+
+func (w *watched) Wake(_ context.Context, all ...ports.Wakeup) error {
+	w.woken = append(w.woken, all...)
+	return nil
+}
+
+// ticks has a tick's domains read.
+func (w *watched) ticks(t *testing.T, every time.Duration) []ports.Wakeup {
+	t.Helper()
+	w.woken = nil
+	must(t, w.Watch.Sweep(every).Do(t.Context()))
+	for _, wakeup := range w.woken {
+		must(t, w.Handle(t.Context(), wakeup))
+	}
+	return w.woken
+}
+
+// healthy is a domain with all of its records, read just now.
+func (w *watched) healthy(t *testing.T) domain.Domain {
+	t.Helper()
+	w.signable(t)
+	d, err := w.EnableDKIM(t.Context(), w.acc.ID, guid, zone)
+	must(t, err)
+	w.clock = d.CheckedAt
+	return d
+}
+
+func (w *watched) later(t *testing.T, after time.Duration) domain.Domain {
+	t.Helper()
+	w.clock = w.clock.Add(after)
+	w.ticks(t, time.Minute)
+	return w.stored(t, zone)
+}
+
+func TestWatchNoticesDrift(t *testing.T) {
+	w := newWatched(t)
+	d := w.healthy(t)
+	if got := w.later(t, domain.Day); len(got.Health.Drifted) > 0 || len(got.Health.Sound) != 3 || !got.CheckedAt.Equal(w.clock.UTC().Truncate(time.Microsecond)) {
+		t.Fatalf("a healthy domain: %+v, checked %s", got.Health, got.CheckedAt)
+	}
+	without := func(purpose dns.Type) (rest []dns.Record) {
+		for _, r := range slices.Concat(d.Verification, d.Service, []dns.Record{d.Signing.Selector1, d.Signing.Selector2}) {
+			if r.Type != purpose || r.Type == dns.TXT && r.Content[:2] == "MS" {
+				rest = append(rest, r)
+			}
+		}
+		return rest
+	}
+	for _, tt := range []struct {
+		gone  dns.Type
+		kind  domain.Drift
+		shows func(dns.Status) bool
+	}{
+		{dns.TXT, domain.SPFGone, func(s dns.Status) bool { return s.SPF == dns.Missing && s.DKIM == dns.DKIMHealthy }},
+		{dns.CNAME, domain.DKIMBroken, func(s dns.Status) bool { return s.DKIM == dns.Missing && s.SPF != dns.Missing }},
+		{dns.MX, domain.MXMoved, func(s dns.Status) bool { return s.MX == dns.Missing && s.DKIM == dns.DKIMHealthy }},
+	} {
+		w.fake.DNS.Publish(zone, without(tt.gone)...)
+		if got := w.later(t, domain.Day); !slices.Equal(got.Health.Drifted, []domain.Drift{tt.kind}) || !tt.shows(got.Status) {
+			t.Fatalf("%s: %+v, %+v", tt.kind, got.Health, got.Status)
+		}
+	}
+	w.fake.DNS.Publish(zone, without("")...)
+	if got := w.later(t, domain.Day); len(got.Health.Drifted) > 0 || got.Status.MX == dns.Missing {
+		t.Fatalf("all is back: %+v, %+v", got.Health, got.Status)
+	}
+	if !slices.Equal(w.checked, []Check{"reliable", "reliable", "reliable", "reliable", "reliable"}) {
+		t.Fatalf("told %v", w.checked)
+	}
+}
+
+func TestWatchTakesNoUnreliableReadForDrift(t *testing.T) {
+	w := newWatched(t)
+	before := w.healthy(t)
+	for reason, want := range map[string]Check{"servers_disagree": CheckSilent, dns.ReasonNotDelegated: CheckUnreliable} {
+		w.fake.DNS.Trouble(reason)
+		got := w.later(t, domain.Day)
+		if len(got.Health.Drifted) > 0 || got.Status != before.Status || !got.CheckedAt.After(before.CheckedAt) {
+			t.Fatalf("%s: %+v, %+v", reason, got.Health, got.Status)
+		}
+		if told := w.checked[len(w.checked)-1]; told != want {
+			t.Fatalf("%s is told as %s", reason, told)
+		}
+	}
+}
+
+// The sight of a stored domain that somebody read since is left alone, and one
+// that is gone is nobody's trouble.
+func TestWatchReadsOnlyWhatIsDue(t *testing.T) {
+	w := newWatched(t)
+	d := w.healthy(t)
+	reads := w.fake.DNS.Reads()
+	w.clock = w.clock.Add(domain.Day/2 - time.Minute)
+	if n := len(w.ticks(t, time.Minute)); n != 0 {
+		t.Fatalf("%d domains are woken early", n)
+	}
+	for _, wakeup := range []ports.Wakeup{
+		{ID: d.ID, Account: w.acc.ID}, {ID: d.ID, Account: "01890000-0000-7000-8000-00000000dead"}, {ID: "gone", Account: w.acc.ID},
+	} {
+		must(t, w.Handle(t.Context(), wakeup))
+	}
+	w.Off, w.clock = true, w.clock.Add(domain.Day)
+	w.ticks(t, time.Minute)
+	must(t, w.Handle(t.Context(), ports.Wakeup{ID: d.ID, Account: w.acc.ID}))
+	if n := w.fake.DNS.Reads() - reads; n != 0 {
+		t.Fatalf("%d reads", n)
+	}
+}
+
+// many are verified domains that were never read; some of them answer.
+func (w *watched) many(t *testing.T, n int, answers func(i int) bool) {
+	t.Helper()
+	for i := range n {
+		name := fmt.Sprintf("d%03d.test", i)
+		d, err := w.store.ReserveDomain(t.Context(), w.acc.ID, guid, name, n+1, w.clock.Add(-domain.Day))
+		must(t, err)
+		d.Added, d.Verified = true, true
+		must(t, w.store.SaveDomain(t.Context(), w.acc.ID, d))
+		if answers(i) {
+			w.fake.DNS.Publish(name)
+		}
+	}
+}
+
+func TestWatchSpreadsDomainsOverTheDay(t *testing.T) {
+	w := newWatched(t)
+	const domains, tick = 200, 30 * time.Minute
+	w.many(t, domains, func(int) bool { return true })
+	w.clock = w.clock.Add(domain.Day / 2)
+	seen := map[string]int{}
+	for range int(domain.Day / tick) {
+		began := time.Now()
+		woken := w.ticks(t, tick)
+		if len(woken) > domain.Share(domains, tick) {
+			t.Fatalf("a tick wakes %d of %d", len(woken), domains)
+		}
+		for i, wakeup := range woken {
+			seen[wakeup.ID]++
+			if due := tick * time.Duration(i) / time.Duration(len(woken)); wakeup.At.Before(began.Add(due)) || wakeup.Account != w.acc.ID || wakeup.Kind != CheckKind {
+				t.Fatalf("number %d of %d is %+v", i, len(woken), wakeup)
+			}
+		}
+		w.clock = w.clock.Add(tick)
+	}
+	for id, n := range seen {
+		if n > 2 {
+			t.Errorf("%s was read %d times in a day", id, n)
+		}
+	}
+	if len(seen) != domains {
+		t.Fatalf("%d of %d domains were read in a day", len(seen), domains)
+	}
+}
+
+// mute is a resolver that does not get through to some names.
+type mute struct {
+	ports.DNSReader
+	to func(name string) bool
+}
+
+func (m mute) Read(ctx context.Context, name string, wanted ...dns.Desired) (dns.Sight, error) {
+	if m.to(name) {
+		return dns.Sight{}, errors.New("no answer")
+	}
+	return m.DNSReader.Read(ctx, name, wanted...)
+}
+
+func TestWatchRestsWhileTheResolverIsUnreliable(t *testing.T) {
+	w := newWatched(t)
+	w.many(t, 40, func(int) bool { return true })
+	down := false
+	w.Watch.DNS = mute{w.fake.DNS, func(string) bool { return down }}
+	w.ticks(t, time.Hour) // 2 of the 40
+	down = true
+	for range 10 {
+		w.ticks(t, time.Hour)
+	}
+	if silent := len(w.checked) - 2; silent != patientWith {
+		t.Fatalf("%d reads, want %d: %v", silent, patientWith, w.checked)
+	}
+	w.clock = w.clock.Add(restFor)
+	w.ticks(t, time.Hour)
+	if silent := len(w.checked) - 2; silent != patientWith+1 {
+		t.Fatalf("after the rest one read more is enough: %v", w.checked)
+	}
+	down = false
+	w.clock = w.clock.Add(restFor)
+	w.ticks(t, time.Hour)
+	w.ticks(t, time.Hour)
+	if last := w.checked[len(w.checked)-4:]; slices.Contains(last, CheckSilent) {
+		t.Fatalf("it goes on: %v", last)
+	}
+}
+
+// One customer's dead servers cost nobody else a turn.
+func TestWatchGoesOnOverDeadDomains(t *testing.T) {
+	w := newWatched(t)
+	w.many(t, 60, func(i int) bool { return true })
+	w.Watch.DNS = mute{w.fake.DNS, func(name string) bool { return name >= "d010" && name < "d050" }}
+	for range 60 {
+		w.ticks(t, time.Hour)
+	}
+	reliable, silent := 0, 0
+	for _, c := range w.checked {
+		switch c {
+		case CheckReliable:
+			reliable++
+		case CheckSilent:
+			silent++
+		}
+	}
+	if reliable != 20 || silent != 40 {
+		t.Fatalf("%d answered and %d did not: %v", reliable, silent, w.checked)
+	}
+}
+
+// failing is a store that does not answer.
+type failing struct{ ports.DomainChecks }
+
+func (failing) DomainHealth(context.Context) (ports.DomainHealth, error) {
+	return ports.DomainHealth{}, fault.ServiceUnavailable
+}
+
+// deleted is a domain that goes away while it is read.
+type deleted struct{ anyDomains }
+
+// anyDomains is the port under a name that none of its methods has.
+type anyDomains = ports.Domains
+
+func (deleted) ChangeDomain(context.Context, access.AccountID, domain.Domain, domain.Domain) (domain.Domain, error) {
+	return domain.Domain{}, fault.DomainNotFound.With("gone")
+}
+
+func TestWatchMeetsTrouble(t *testing.T) {
+	w := newWatched(t)
+	w.healthy(t)
+	d := w.stored(t, zone)
+	w.clock = w.clock.Add(domain.Day)
+	w.Checks = failing{}
+	if err := w.Watch.Sweep(time.Minute).Do(t.Context()); !errors.Is(err, fault.ServiceUnavailable) {
+		t.Fatalf("got %v", err)
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	w.Watch.DNS = mute{w.fake.DNS, func(string) bool { stop(); return true }}
+	if err := w.Handle(stopped, ports.Wakeup{ID: d.ID, Account: w.acc.ID}); !errors.Is(err, context.Canceled) {
+		t.Fatalf("got %v", err)
+	}
+	if got := w.stored(t, zone); !got.CheckedAt.Equal(d.CheckedAt) {
+		t.Fatalf("a stopped read was stored: %s", got.CheckedAt)
+	}
+	w.Watch.DNS, w.Watch.Domains = w.fake.DNS, deleted{w.store}
+	must(t, w.Handle(t.Context(), ports.Wakeup{ID: d.ID, Account: w.acc.ID}))
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tenantry/tenantry/plugins/sdk"
+)
+
+// connection is a credential in parts; private is the operator's leave.
+func connection(key, instance string, private bool) sdk.Connection {
+	c := sdk.Connection{Settings: map[string]string{}, Secrets: map[string]sdk.Secret{}}
+	if key != "" {
+		c.Secrets["api_key"] = sdk.NewSecret(key)
+	}
+	if instance != "" {
+		c.Settings["instance_url"] = instance
+	}
+	if private {
+		c.Settings["allow_private"] = "true"
+	}
+	return c
+}
+
+func TestCredentials(t *testing.T) {
+	for _, c := range []sdk.Connection{
+		connection("9|tok", "https://Send.customer.example", false),
+		connection("9|tok", "send.customer.example", false),
+		connection("9|tok", "https://send.customer.example/api/", false),
+		connection("https://send.customer.example#9|tok", "", false),
+		connection(" https://send.customer.example/#9|tok ", "https://SEND.customer.example", false),
+	} {
+		made, err := newHouse().platform(c)
+		if err != nil {
+			t.Errorf("%v: %v", c.Settings, err)
+			continue
+		}
+		if p := made.(*platform); p.instance != "https://send.customer.example" || p.token.Reveal() != "9|tok" {
+			t.Errorf("%v: %s, a token of %d characters", c.Settings, p.instance, len(p.token.Reveal()))
+		}
+	}
+	if made, err := newHouse().platform(connection("http://127.0.0.1:8025#9|tok", "", true)); err != nil || made.(*platform).instance != "http://127.0.0.1:8025" {
+		t.Errorf("loopback with the operator's leave: %v", err)
+	}
+}
+
+func TestCredentialsThatMakeNoSense(t *testing.T) {
+	for name, c := range map[string]sdk.Connection{
+		"nothing":                      connection("", "", false),
+		"no instance":                  connection("9|canary", "", false),
+		"no token":                     connection("", "https://canary.example", false),
+		"no token behind the instance": connection("https://canary.example#", "", false),
+		"an instance and no #":         connection("https://canary.example", "", false),
+		"two instances":                connection("https://canary.example#9|t", "https://other.example", false),
+		"http":                         connection("9|t", "http://canary.example", false),
+		"http by the key":              connection("http://canary.example#9|t", "", false),
+		"http on loopback":             connection("9|t", "http://127.0.0.1:8025", false),
+		"http elsewhere with leave":    connection("9|t", "http://10.0.0.1", true),
+		"http to a name with leave":    connection("9|t", "http://localhost", true),
+		"another scheme":               connection("9|t", "file:///etc/canary", false),
+		"gopher":                       connection("gopher://canary.example#9|t", "", false),
+		"userinfo":                     connection("9|t", "https://canary@a.example", false),
+		"userinfo by the key":          connection("https://user:canary@a.example#9|t", "", false),
+		"a path":                       connection("9|t", "https://a.example/canary", false),
+		"a query":                      connection("9|t", "https://a.example?canary", false),
+		"an empty query":               connection("9|t", "https://a.example?", false),
+		"a fragment":                   connection("9|t", "https://a.example#canary", false),
+		"no host":                      connection("9|t", "https://", false),
+		"a port and no host":           connection("9|t", "https://:443", false),
+		"a backslash":                  connection("9|t", `https://a.example\@canary.example`, false),
+		"a line in the token":          connection("9|t\r\nX-Canary: 1", "https://a.example", false),
+		"a space in the token":         connection("9|canary t", "https://a.example", false),
+		"opaque":                       connection("9|t", "https:canary", false),
+	} {
+		_, err := newHouse().platform(c)
+		if o := outcomeOf(err); o.Kind != sdk.Refused || o.Code.Name != "invalid_request" {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: the error quotes it: %v", name, err)
+		}
+	}
+	c := connection("9|t", "https://a.example", false)
+	c.Settings["allow_private"] = "perhaps"
+	if _, err := newHouse().platform(c); outcomeOf(err).Code.Name != "invalid_request" {
+		t.Errorf("allow_private perhaps: %v", err)
+	}
+}

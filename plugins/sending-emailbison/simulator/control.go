@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+)
+
+// controls are what people do in the instance by hand:
+//
+//	GET /_control/accounts                all accounts, by the names of the API
+//	PUT /_control/accounts/{address}      {"status": "Not connected", …}: makes or changes one
+//	DELETE /_control/accounts/{address}   takes one out
+//	PUT /_control/tokens                  {"token", "type", "workspace_id", "revoked"}: makes or changes one
+//	PUT /_control/workspaces              [{"id": 2, "name": "…"}]: exactly these
+//	PUT /_control/quirks                  {"hide_list": true, …}: exactly these
+func (e *emailbison) controls() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /_control/accounts", func(w http.ResponseWriter, _ *http.Request) {
+		all := []account{}
+		e.file.View(func(s *state) {
+			for _, a := range s.Accounts {
+				all = append(all, *a)
+			}
+		})
+		simulate.Reply(w, http.StatusOK, all)
+	})
+	mux.HandleFunc("PUT /_control/accounts/{address}", e.putAccount)
+	mux.HandleFunc("DELETE /_control/accounts/{address}", func(w http.ResponseWriter, r *http.Request) {
+		before, after := 0, 0
+		err := e.file.Do(func(s *state) {
+			before = len(s.Accounts)
+			s.Accounts = slices.DeleteFunc(s.Accounts, func(a *account) bool { return strings.EqualFold(a.Email, r.PathValue("address")) })
+			after = len(s.Accounts)
+		})
+		if err == nil && before == after {
+			simulate.Refuse(w, http.StatusNotFound, "no such account")
+			return
+		}
+		changed(w, err)
+	})
+	mux.HandleFunc("PUT /_control/tokens", func(w http.ResponseWriter, r *http.Request) {
+		in := token{Type: "api-user", Workspace: 1}
+		if err := simulate.Read(r, &in); err != nil || in.Token == "" || in.Type != "api-user" && !in.super() {
+			simulate.Refuse(w, http.StatusBadRequest, "token is its text, type is api-user or super-admin")
+			return
+		}
+		changed(w, e.file.Do(func(s *state) {
+			s.Tokens = append(slices.DeleteFunc(s.Tokens, func(t *token) bool { return t.Token == in.Token }), &in)
+		}))
+	})
+	mux.HandleFunc("PUT /_control/workspaces", func(w http.ResponseWriter, r *http.Request) {
+		var in []workspace
+		if err := simulate.Read(r, &in); err != nil {
+			simulate.Refuse(w, http.StatusBadRequest, err.Error())
+			return
+		}
+		changed(w, e.file.Do(func(s *state) { s.Workspaces = in }))
+	})
+	mux.HandleFunc("PUT /_control/quirks", func(w http.ResponseWriter, r *http.Request) {
+		var in quirks
+		if err := simulate.Read(r, &in); err != nil {
+			simulate.Refuse(w, http.StatusBadRequest, err.Error())
+			return
+		}
+		changed(w, e.file.Do(func(s *state) { s.Quirks = in }))
+	})
+	return simulate.Calls(mux, nil)
+}
+
+// putAccount makes or changes an account. A new one is connected, in the first
+// workspace, unless the call says otherwise.
+func (e *emailbison) putAccount(w http.ResponseWriter, r *http.Request) {
+	address := r.PathValue("address")
+	in, now := account{}, e.kit.Now()
+	e.file.View(func(s *state) {
+		in = *(&state{}).add(1, address, now)
+		for _, a := range s.Accounts {
+			if strings.EqualFold(a.Email, address) {
+				in = *a
+			}
+		}
+	})
+	if err := simulate.Read(r, &in); err != nil {
+		simulate.Refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	changed(w, e.file.Do(func(s *state) {
+		a := s.at(in.Workspace, in.Email)
+		if a == nil {
+			a = s.add(in.Workspace, in.Email, now)
+		}
+		in.ID, in.Created, in.Updated = a.ID, a.Created, stamp(now)
+		*a = in
+	}))
+}
+
+func changed(w http.ResponseWriter, err error) {
+	if err != nil {
+		simulate.Refuse(w, http.StatusInternalServerError, err.Error())
+		return
+	}
+	simulate.Reply(w, http.StatusOK, struct{}{})
+}

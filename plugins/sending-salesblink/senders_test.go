@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/plugins/sdk"
+)
+
+// TestLooks: senders as they may come, whatever their members are called.
+func TestLooks(t *testing.T) {
+	for doc, want := range map[string]sdk.Account{
+		`{"id": "1", "from_email": "a@a.example"}`:                                              {State: sdk.AccountConnected},
+		`{"_id": 1, "email": "a@a.example", "status": "ACTIVE", "error": null}`:                 {State: sdk.AccountConnected},
+		`{"sender_id": "1", "email_address": "a@a.example", "state": "inactive", "error": ""}`:  {State: sdk.AccountConnected, Paused: true},
+		`{"id": "1", "email": "a@a.example", "status": "failed"}`:                               {State: sdk.AccountFailed, HasError: true, Reason: "connection_error"},
+		`{"id": "1", "email": "a@a.example", "failed": true}`:                                   {State: sdk.AccountFailed, HasError: true, Reason: "connection_error"},
+		`{"id": "1", "email": "a@a.example", "status": "paused", "error": {"code": 7}}`:         {State: sdk.AccountFailed, HasError: true, Reason: "connection_error"},
+		`{"id": "1", "email": "a@a.example", "failed": false, "last_error": [], "status": "x"}`: {State: sdk.AccountOther, Reason: "unknown_status"},
+	} {
+		all, err := senders(json.RawMessage("[" + doc + "]"))
+		if err != nil || len(all) != 1 {
+			t.Errorf("%s: %v", doc, err)
+			continue
+		}
+		want.ID, want.Address, want.Stamp = "1", "a@a.example", all[0].Stamp
+		if all[0] != want {
+			t.Errorf("%s: %+v", doc, all[0])
+		}
+	}
+}
+
+// TestLists: the forms that a list may have. In any other a sender might be left
+// out and pass for gone.
+func TestLists(t *testing.T) {
+	const one = `{"id": "1", "email": "a@a.example"}`
+	for data, want := range map[string]int{
+		`[]`: 0, `{}`: 0, `[` + one + `]`: 1, `{"senders": [` + one + `, ` + one + `]}`: 2,
+		`[{"folder": {"id": "f", "name": "Default"}, "senders": [` + one + `]}, {"folder": null, "senders": []}]`: 1,
+		`{"Default": [` + one + `], "Other": [` + one + `]}`:                                                      2,
+		`null`: -1, `"no"`: -1, `7`: -1, `{"total": 5}`: -1, `[7]`: -1, `[{"id": "1", "mail": "a@a.example"}]`: -1,
+		`[{"email": "a@a.example"}]`: -1, `[{"id": "1", "email": "Anna"}]`: -1, `{"Default": [[]]}`: -1,
+	} {
+		all, err := senders(json.RawMessage(data))
+		if (want < 0) != (outcome.Of(err) == outcome.Broken) || want >= 0 && len(all) != want {
+			t.Errorf("%s: %d senders, %v", data, len(all), err)
+		}
+	}
+	for data, want := range map[string]int{
+		`[]`: 0, `[{"id": "1", "name": "A"}, {"_id": "2"}]`: 2, `{"workspaces": [{"workspace_id": 3}]}`: 1, `null`: -1, `{}`: -1, `[{"name": "A"}]`: -1, `[1]`: -1,
+	} {
+		reach, err := workspaces(json.RawMessage(data))
+		if (want < 0) != (outcome.Of(err) == outcome.Broken) || want >= 0 && len(reach.Workspaces) != want {
+			t.Errorf("%s: %+v, %v", data, reach, err)
+		}
+	}
+}
