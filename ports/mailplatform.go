@@ -11,11 +11,13 @@ package ports
 
 import (
 	"context"
+	"time"
 
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
@@ -37,6 +39,8 @@ type MailTenant interface {
 	TenantDirectory
 	MailServer
 	Mailboxes
+	SendRules
+	SendTrace
 }
 
 // Consent proves that an administrator of a tenant wants it connected.
@@ -137,4 +141,29 @@ type Mailboxes interface {
 	OpenSubmission(ctx context.Context, address string) error
 	// Rename changes a mailbox's display name. Refusal: mailbox_not_found.
 	Rename(ctx context.Context, address, displayName string) error
+}
+
+// SendRules blocks mailboxes of a tenant inside the mail platform. There is one
+// rule for each scope, a domain or sendlimit.TenantWide, found by its name.
+// What others made of a rule is put right, never added to.
+type SendRules interface {
+	// EnsureRule returns the rule of a scope. One that is not there is made,
+	// switched off; as the platform takes none without senders, these are the
+	// scope's mailboxes, and without any nothing is made: the zero Rule.
+	EnsureRule(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error)
+	// Block makes the rule of a scope block exactly these mailboxes and returns
+	// it as it was read back. Without any it is switched off, and one that is
+	// not there is not made. A rule that is as it should be is not written.
+	Block(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error)
+	// RemoveRules takes all our rules out of the tenant.
+	RemoveRules(ctx context.Context) error
+}
+
+// SendTrace tells what a tenant's mailboxes sent.
+type SendTrace interface {
+	// Sent lists what was sent from one moment on and before another, a page at
+	// a time: the first for an empty cursor, then the one that Next of the page
+	// before names. The platform shows messages minutes late, and some rows more
+	// than once.
+	Sent(ctx context.Context, from, to time.Time, cursor string) (sendlimit.Trace, error)
 }

@@ -28,7 +28,8 @@ type Options struct {
 	Open time.Duration
 	// Budget counts a call against what the provider allows, before it leaves.
 	// A call that does not fit in is told when it would. nil allows all. Calls
-	// of DNS providers and sending platforms have the name of their operation.
+	// of DNS providers and sending platforms, and the mail platform's OpSent,
+	// have the name of their operation.
 	Budget func(ctx context.Context, domain, operation string) (retryIn time.Duration, ok bool)
 	// Domains bounds how many fault domains have a circuit of their own; the
 	// one used least recently is forgotten first; 4096.

@@ -64,7 +64,7 @@ func newCircuit(domain string, o Options) *circuit {
 // traits say what a call is to the circuit.
 type traits struct {
 	// operation is its name where calls cost the provider more than one
-	// request.
+	// request, or count in a budget of their own.
 	operation string
 	// write: it may not be the one that finds out whether the provider is back.
 	write bool

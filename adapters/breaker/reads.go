@@ -4,13 +4,18 @@ package breaker
 
 import (
 	"context"
+	"time"
 
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
+
+// OpSent is the one operation of a mail platform that has a budget of its own.
+const OpSent = "sent"
 
 // guarded is one tenant behind its circuit.
 type guarded struct {
@@ -62,4 +67,10 @@ func (g guarded) UserMailboxes(ctx context.Context) (int, error) {
 
 func (g guarded) Mailbox(ctx context.Context, address string) (mailbox.Platform, error) {
 	return read(ctx, g, func() (mailbox.Platform, error) { return g.next.Mailbox(ctx, address) })
+}
+
+func (g guarded) Sent(ctx context.Context, from, to time.Time, cursor string) (sendlimit.Trace, error) {
+	return run(ctx, g.circuits.circuit(g.domain), traits{operation: OpSent}, func() (sendlimit.Trace, error) {
+		return g.next.Sent(ctx, from, to, cursor)
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
@@ -88,4 +89,16 @@ func (g guarded) OpenSubmission(ctx context.Context, address string) error {
 
 func (g guarded) Rename(ctx context.Context, address, displayName string) error {
 	return act(ctx, g, func() error { return g.next.Rename(ctx, address, displayName) })
+}
+
+func (g guarded) EnsureRule(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
+	return write(ctx, g, func() (sendlimit.Rule, error) { return g.next.EnsureRule(ctx, scope, mailboxes) })
+}
+
+func (g guarded) Block(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
+	return write(ctx, g, func() (sendlimit.Rule, error) { return g.next.Block(ctx, scope, mailboxes) })
+}
+
+func (g guarded) RemoveRules(ctx context.Context) error {
+	return act(ctx, g, func() error { return g.next.RemoveRules(ctx) })
 }

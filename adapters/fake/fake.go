@@ -14,6 +14,7 @@ import (
 
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -59,7 +60,9 @@ type Setup struct {
 	// TakenAtAdd makes AddDomain, not VerifyDomain, refuse a domain that
 	// another tenant has verified.
 	TakenAtAdd bool
-	Lag        Lag
+	// TracePage is how many rows a page of the trace has, 2 or more.
+	TracePage int
+	Lag       Lag
 }
 
 // Lag is how long the platform takes for what it does in its own time.
@@ -71,6 +74,9 @@ type Lag struct {
 	// AcceptedLooks is how many calls of MailDomains do not show a domain
 	// that is accepted by the clock: a lag for callers with real clocks.
 	AcceptedLooks int
+	// Rule lies between a change of a rule and mail meeting it, Trace between
+	// a message and its rows.
+	Rule, Trace time.Duration
 }
 
 // state is one tenant at the platform.
@@ -88,6 +94,8 @@ type state struct {
 	mailboxes map[string]*mailboxState
 	occupied  map[string]bool // addresses of other objects
 	users     int
+	rules     map[string]*ruleState // by name
+	trace     []traced
 }
 
 // AddTenant makes a tenant that nobody has connected yet.
@@ -99,13 +107,16 @@ func (p *Platform) AddTenant(id tenant.GUID, s Setup) {
 	if s.Name == "" {
 		s.Name = "Tenant " + prefix
 	}
+	if s.TracePage < 2 {
+		s.TracePage = tracePage
+	}
 	p.tenants[id] = &state{
 		Setup: s, guid: id, builtin: builtin, consent: "none", smtpAuth: tenant.SMTPAuthDisabled,
 		people: map[string]role{
 			"admin@" + builtin: administrator, "member@" + builtin: member, "guest@" + builtin: guest,
 		},
 		domains: map[string]*domainState{}, mailboxes: map[string]*mailboxState{}, occupied: map[string]bool{},
-		users: 1,
+		users: 1, rules: map[string]*ruleState{},
 	}
 }
 
@@ -169,6 +180,7 @@ type Holding struct {
 	Consent   string
 	Domains   []HeldDomain
 	Mailboxes []HeldMailbox
+	Rules     []sendlimit.Rule
 }
 
 // HeldDomain is a domain at the platform.
@@ -196,6 +208,9 @@ func (p *Platform) Holds(id tenant.GUID) Holding {
 	for _, address := range slices.Sorted(maps.Keys(t.mailboxes)) {
 		m := t.mailboxes[address]
 		h.Mailboxes = append(h.Mailboxes, HeldMailbox{m.Platform, m.password, m.submission})
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.rules)) {
+		h.Rules = append(h.Rules, t.rules[name].told(false, false))
 	}
 	return h
 }

@@ -4,6 +4,7 @@ package telemetry
 
 import (
 	"context"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -158,4 +160,26 @@ func (m *mailTenant) OpenSubmission(ctx context.Context, address string) error {
 
 func (m *mailTenant) Rename(ctx context.Context, address, displayName string) error {
 	return measured(ctx, m.calls, "rename", m.to(address), func(ctx context.Context) error { return m.next.Rename(ctx, address, displayName) })
+}
+
+func (m *mailTenant) EnsureRule(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
+	return measure(ctx, m.calls, "ensure_rule", m.on(scope), func(ctx context.Context) (sendlimit.Rule, error) {
+		return m.next.EnsureRule(ctx, scope, mailboxes)
+	})
+}
+
+func (m *mailTenant) Block(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
+	return measure(ctx, m.calls, "block", m.on(scope), func(ctx context.Context) (sendlimit.Rule, error) {
+		return m.next.Block(ctx, scope, mailboxes)
+	})
+}
+
+func (m *mailTenant) RemoveRules(ctx context.Context) error {
+	return measured(ctx, m.calls, "remove_rules", m.about, m.next.RemoveRules)
+}
+
+func (m *mailTenant) Sent(ctx context.Context, from, to time.Time, cursor string) (sendlimit.Trace, error) {
+	return measure(ctx, m.calls, "sent", m.about, func(ctx context.Context) (sendlimit.Trace, error) {
+		return m.next.Sent(ctx, from, to, cursor)
+	})
 }

@@ -46,7 +46,12 @@ func description() sdk.Description {
 		},
 		// The directory service's write limit for one application in one
 		// tenant. Exchange publishes none; the plugin paces it by itself.
-		Budgets: []sdk.Budget{{Key: "tenant", Limit: 3000, Window: 150 * time.Second}},
+		Budgets: []sdk.Budget{
+			{Key: "tenant", Limit: 3000, Window: 150 * time.Second},
+			// The message trace has a quota of its own in each tenant, and a
+			// call of Sent is one request of it.
+			{Key: "tenant", Limit: 100, Window: 5 * time.Minute, Only: []string{"sent"}},
+		},
 	}
 }
 

@@ -1625,6 +1625,354 @@ func (x *RenameRequest) GetDisplayName() string {
 	return ""
 }
 
+type SendRuleRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Connection    *Connection            `protobuf:"bytes,1,opt,name=connection,proto3" json:"connection,omitempty"`
+	Tenant        string                 `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Scope         string                 `protobuf:"bytes,3,opt,name=scope,proto3" json:"scope,omitempty"`
+	Mailboxes     []string               `protobuf:"bytes,4,rep,name=mailboxes,proto3" json:"mailboxes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SendRuleRequest) Reset() {
+	*x = SendRuleRequest{}
+	mi := &file_plugins_proto_mail_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SendRuleRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SendRuleRequest) ProtoMessage() {}
+
+func (x *SendRuleRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_plugins_proto_mail_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SendRuleRequest.ProtoReflect.Descriptor instead.
+func (*SendRuleRequest) Descriptor() ([]byte, []int) {
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *SendRuleRequest) GetConnection() *Connection {
+	if x != nil {
+		return x.Connection
+	}
+	return nil
+}
+
+func (x *SendRuleRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *SendRuleRequest) GetScope() string {
+	if x != nil {
+		return x.Scope
+	}
+	return ""
+}
+
+func (x *SendRuleRequest) GetMailboxes() []string {
+	if x != nil {
+		return x.Mailboxes
+	}
+	return nil
+}
+
+type SendRule struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Enabled       bool                   `protobuf:"varint,3,opt,name=enabled,proto3" json:"enabled,omitempty"`
+	Lists         []string               `protobuf:"bytes,4,rep,name=lists,proto3" json:"lists,omitempty"`
+	Made          bool                   `protobuf:"varint,5,opt,name=made,proto3" json:"made,omitempty"`
+	Written       bool                   `protobuf:"varint,6,opt,name=written,proto3" json:"written,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SendRule) Reset() {
+	*x = SendRule{}
+	mi := &file_plugins_proto_mail_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SendRule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SendRule) ProtoMessage() {}
+
+func (x *SendRule) ProtoReflect() protoreflect.Message {
+	mi := &file_plugins_proto_mail_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SendRule.ProtoReflect.Descriptor instead.
+func (*SendRule) Descriptor() ([]byte, []int) {
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *SendRule) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *SendRule) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SendRule) GetEnabled() bool {
+	if x != nil {
+		return x.Enabled
+	}
+	return false
+}
+
+func (x *SendRule) GetLists() []string {
+	if x != nil {
+		return x.Lists
+	}
+	return nil
+}
+
+func (x *SendRule) GetMade() bool {
+	if x != nil {
+		return x.Made
+	}
+	return false
+}
+
+func (x *SendRule) GetWritten() bool {
+	if x != nil {
+		return x.Written
+	}
+	return false
+}
+
+type SentRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Connection    *Connection            `protobuf:"bytes,1,opt,name=connection,proto3" json:"connection,omitempty"`
+	Tenant        string                 `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	From          *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"`
+	To            *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=to,proto3" json:"to,omitempty"`
+	Cursor        string                 `protobuf:"bytes,5,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SentRequest) Reset() {
+	*x = SentRequest{}
+	mi := &file_plugins_proto_mail_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SentRequest) ProtoMessage() {}
+
+func (x *SentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_plugins_proto_mail_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SentRequest.ProtoReflect.Descriptor instead.
+func (*SentRequest) Descriptor() ([]byte, []int) {
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *SentRequest) GetConnection() *Connection {
+	if x != nil {
+		return x.Connection
+	}
+	return nil
+}
+
+func (x *SentRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *SentRequest) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *SentRequest) GetTo() *timestamppb.Timestamp {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *SentRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+type SentMessage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Message       string                 `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	Sender        string                 `protobuf:"bytes,2,opt,name=sender,proto3" json:"sender,omitempty"`
+	At            *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
+	Refused       bool                   `protobuf:"varint,4,opt,name=refused,proto3" json:"refused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SentMessage) Reset() {
+	*x = SentMessage{}
+	mi := &file_plugins_proto_mail_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SentMessage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SentMessage) ProtoMessage() {}
+
+func (x *SentMessage) ProtoReflect() protoreflect.Message {
+	mi := &file_plugins_proto_mail_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SentMessage.ProtoReflect.Descriptor instead.
+func (*SentMessage) Descriptor() ([]byte, []int) {
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *SentMessage) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *SentMessage) GetSender() string {
+	if x != nil {
+		return x.Sender
+	}
+	return ""
+}
+
+func (x *SentMessage) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *SentMessage) GetRefused() bool {
+	if x != nil {
+		return x.Refused
+	}
+	return false
+}
+
+type SentAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sent          []*SentMessage         `protobuf:"bytes,1,rep,name=sent,proto3" json:"sent,omitempty"`
+	Next          string                 `protobuf:"bytes,2,opt,name=next,proto3" json:"next,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SentAnswer) Reset() {
+	*x = SentAnswer{}
+	mi := &file_plugins_proto_mail_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SentAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SentAnswer) ProtoMessage() {}
+
+func (x *SentAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_plugins_proto_mail_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SentAnswer.ProtoReflect.Descriptor instead.
+func (*SentAnswer) Descriptor() ([]byte, []int) {
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *SentAnswer) GetSent() []*SentMessage {
+	if x != nil {
+		return x.Sent
+	}
+	return nil
+}
+
+func (x *SentAnswer) GetNext() string {
+	if x != nil {
+		return x.Next
+	}
+	return ""
+}
+
 var File_plugins_proto_mail_proto protoreflect.FileDescriptor
 
 const file_plugins_proto_mail_proto_rawDesc = "" +
@@ -1756,7 +2104,38 @@ const file_plugins_proto_mail_proto_rawDesc = "" +
 	"connection\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x18\n" +
 	"\aaddress\x18\x03 \x01(\tR\aaddress\x12!\n" +
-	"\fdisplay_name\x18\x04 \x01(\tR\vdisplayName2\xe4\x10\n" +
+	"\fdisplay_name\x18\x04 \x01(\tR\vdisplayName\"\x9d\x01\n" +
+	"\x0fSendRuleRequest\x12>\n" +
+	"\n" +
+	"connection\x18\x01 \x01(\v2\x1e.tenantry.plugin.v1.ConnectionR\n" +
+	"connection\x12\x16\n" +
+	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x14\n" +
+	"\x05scope\x18\x03 \x01(\tR\x05scope\x12\x1c\n" +
+	"\tmailboxes\x18\x04 \x03(\tR\tmailboxes\"\x8c\x01\n" +
+	"\bSendRule\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
+	"\aenabled\x18\x03 \x01(\bR\aenabled\x12\x14\n" +
+	"\x05lists\x18\x04 \x03(\tR\x05lists\x12\x12\n" +
+	"\x04made\x18\x05 \x01(\bR\x04made\x12\x18\n" +
+	"\awritten\x18\x06 \x01(\bR\awritten\"\xd9\x01\n" +
+	"\vSentRequest\x12>\n" +
+	"\n" +
+	"connection\x18\x01 \x01(\v2\x1e.tenantry.plugin.v1.ConnectionR\n" +
+	"connection\x12\x16\n" +
+	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12.\n" +
+	"\x04from\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
+	"\x02to\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12\x16\n" +
+	"\x06cursor\x18\x05 \x01(\tR\x06cursor\"\x85\x01\n" +
+	"\vSentMessage\x12\x18\n" +
+	"\amessage\x18\x01 \x01(\tR\amessage\x12\x16\n" +
+	"\x06sender\x18\x02 \x01(\tR\x06sender\x12*\n" +
+	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x18\n" +
+	"\arefused\x18\x04 \x01(\bR\arefused\"U\n" +
+	"\n" +
+	"SentAnswer\x123\n" +
+	"\x04sent\x18\x01 \x03(\v2\x1f.tenantry.plugin.v1.SentMessageR\x04sent\x12\x12\n" +
+	"\x04next\x18\x02 \x01(\tR\x04next2\x96\x13\n" +
 	"\fMailPlatform\x12C\n" +
 	"\x05Check\x12 .tenantry.plugin.v1.CheckRequest\x1a\x18.tenantry.plugin.v1.Done\x12L\n" +
 	"\n" +
@@ -1786,7 +2165,12 @@ const file_plugins_proto_mail_proto_rawDesc = "" +
 	"\n" +
 	"OpenSignIn\x12%.tenantry.plugin.v1.OpenSignInRequest\x1a\x18.tenantry.plugin.v1.Done\x12N\n" +
 	"\x0eOpenSubmission\x12\".tenantry.plugin.v1.MailboxRequest\x1a\x18.tenantry.plugin.v1.Done\x12E\n" +
-	"\x06Rename\x12!.tenantry.plugin.v1.RenameRequest\x1a\x18.tenantry.plugin.v1.DoneB,Z*github.com/tenantry/tenantry/plugins/protob\x06proto3"
+	"\x06Rename\x12!.tenantry.plugin.v1.RenameRequest\x1a\x18.tenantry.plugin.v1.Done\x12O\n" +
+	"\n" +
+	"EnsureRule\x12#.tenantry.plugin.v1.SendRuleRequest\x1a\x1c.tenantry.plugin.v1.SendRule\x12J\n" +
+	"\x05Block\x12#.tenantry.plugin.v1.SendRuleRequest\x1a\x1c.tenantry.plugin.v1.SendRule\x12J\n" +
+	"\vRemoveRules\x12!.tenantry.plugin.v1.TenantRequest\x1a\x18.tenantry.plugin.v1.Done\x12G\n" +
+	"\x04Sent\x12\x1f.tenantry.plugin.v1.SentRequest\x1a\x1e.tenantry.plugin.v1.SentAnswerB,Z*github.com/tenantry/tenantry/plugins/protob\x06proto3"
 
 var (
 	file_plugins_proto_mail_proto_rawDescOnce sync.Once
@@ -1800,7 +2184,7 @@ func file_plugins_proto_mail_proto_rawDescGZIP() []byte {
 	return file_plugins_proto_mail_proto_rawDescData
 }
 
-var file_plugins_proto_mail_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_plugins_proto_mail_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_plugins_proto_mail_proto_goTypes = []any{
 	(*Done)(nil),                  // 0: tenantry.plugin.v1.Done
 	(*CheckRequest)(nil),          // 1: tenantry.plugin.v1.CheckRequest
@@ -1830,87 +2214,106 @@ var file_plugins_proto_mail_proto_goTypes = []any{
 	(*CreateMailboxRequest)(nil),  // 25: tenantry.plugin.v1.CreateMailboxRequest
 	(*OpenSignInRequest)(nil),     // 26: tenantry.plugin.v1.OpenSignInRequest
 	(*RenameRequest)(nil),         // 27: tenantry.plugin.v1.RenameRequest
-	(*Connection)(nil),            // 28: tenantry.plugin.v1.Connection
-	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
+	(*SendRuleRequest)(nil),       // 28: tenantry.plugin.v1.SendRuleRequest
+	(*SendRule)(nil),              // 29: tenantry.plugin.v1.SendRule
+	(*SentRequest)(nil),           // 30: tenantry.plugin.v1.SentRequest
+	(*SentMessage)(nil),           // 31: tenantry.plugin.v1.SentMessage
+	(*SentAnswer)(nil),            // 32: tenantry.plugin.v1.SentAnswer
+	(*Connection)(nil),            // 33: tenantry.plugin.v1.Connection
+	(*timestamppb.Timestamp)(nil), // 34: google.protobuf.Timestamp
 }
 var file_plugins_proto_mail_proto_depIdxs = []int32{
-	28, // 0: tenantry.plugin.v1.CheckRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	28, // 1: tenantry.plugin.v1.ConsentURLRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	28, // 2: tenantry.plugin.v1.GrantedRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	28, // 3: tenantry.plugin.v1.SignInURLRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	33, // 0: tenantry.plugin.v1.CheckRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	33, // 1: tenantry.plugin.v1.ConsentURLRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	33, // 2: tenantry.plugin.v1.GrantedRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	33, // 3: tenantry.plugin.v1.SignInURLRequest.connection:type_name -> tenantry.plugin.v1.Connection
 	6,  // 4: tenantry.plugin.v1.SignInURLRequest.sign_in:type_name -> tenantry.plugin.v1.SignIn
-	28, // 5: tenantry.plugin.v1.AdministratorRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	33, // 5: tenantry.plugin.v1.AdministratorRequest.connection:type_name -> tenantry.plugin.v1.Connection
 	6,  // 6: tenantry.plugin.v1.AdministratorRequest.sign_in:type_name -> tenantry.plugin.v1.SignIn
-	28, // 7: tenantry.plugin.v1.TenantRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	28, // 8: tenantry.plugin.v1.DomainRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	33, // 7: tenantry.plugin.v1.TenantRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	33, // 8: tenantry.plugin.v1.DomainRequest.connection:type_name -> tenantry.plugin.v1.Connection
 	13, // 9: tenantry.plugin.v1.DomainsAnswer.domains:type_name -> tenantry.plugin.v1.PlatformDomain
 	15, // 10: tenantry.plugin.v1.RecordsAnswer.verification:type_name -> tenantry.plugin.v1.Record
 	15, // 11: tenantry.plugin.v1.RecordsAnswer.service:type_name -> tenantry.plugin.v1.Record
 	15, // 12: tenantry.plugin.v1.DomainSigning.selector1:type_name -> tenantry.plugin.v1.Record
 	15, // 13: tenantry.plugin.v1.DomainSigning.selector2:type_name -> tenantry.plugin.v1.Record
-	29, // 14: tenantry.plugin.v1.SharedMailbox.created_at:type_name -> google.protobuf.Timestamp
+	34, // 14: tenantry.plugin.v1.SharedMailbox.created_at:type_name -> google.protobuf.Timestamp
 	21, // 15: tenantry.plugin.v1.MailboxesAnswer.mailboxes:type_name -> tenantry.plugin.v1.SharedMailbox
-	28, // 16: tenantry.plugin.v1.MailboxRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	28, // 17: tenantry.plugin.v1.CreateMailboxRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	28, // 18: tenantry.plugin.v1.OpenSignInRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	28, // 19: tenantry.plugin.v1.RenameRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	1,  // 20: tenantry.plugin.v1.MailPlatform.Check:input_type -> tenantry.plugin.v1.CheckRequest
-	2,  // 21: tenantry.plugin.v1.MailPlatform.ConsentURL:input_type -> tenantry.plugin.v1.ConsentURLRequest
-	4,  // 22: tenantry.plugin.v1.MailPlatform.Granted:input_type -> tenantry.plugin.v1.GrantedRequest
-	7,  // 23: tenantry.plugin.v1.MailPlatform.SignInURL:input_type -> tenantry.plugin.v1.SignInURLRequest
-	8,  // 24: tenantry.plugin.v1.MailPlatform.Administrator:input_type -> tenantry.plugin.v1.AdministratorRequest
-	10, // 25: tenantry.plugin.v1.MailPlatform.Profile:input_type -> tenantry.plugin.v1.TenantRequest
-	10, // 26: tenantry.plugin.v1.MailPlatform.Domains:input_type -> tenantry.plugin.v1.TenantRequest
-	11, // 27: tenantry.plugin.v1.MailPlatform.Domain:input_type -> tenantry.plugin.v1.DomainRequest
-	11, // 28: tenantry.plugin.v1.MailPlatform.AddDomain:input_type -> tenantry.plugin.v1.DomainRequest
-	11, // 29: tenantry.plugin.v1.MailPlatform.Records:input_type -> tenantry.plugin.v1.DomainRequest
-	11, // 30: tenantry.plugin.v1.MailPlatform.VerifyDomain:input_type -> tenantry.plugin.v1.DomainRequest
-	11, // 31: tenantry.plugin.v1.MailPlatform.EnableMail:input_type -> tenantry.plugin.v1.DomainRequest
-	10, // 32: tenantry.plugin.v1.MailPlatform.Bootstrap:input_type -> tenantry.plugin.v1.TenantRequest
-	10, // 33: tenantry.plugin.v1.MailPlatform.SMTPAuth:input_type -> tenantry.plugin.v1.TenantRequest
-	10, // 34: tenantry.plugin.v1.MailPlatform.EnableSMTPAuth:input_type -> tenantry.plugin.v1.TenantRequest
-	10, // 35: tenantry.plugin.v1.MailPlatform.MailDomains:input_type -> tenantry.plugin.v1.TenantRequest
-	11, // 36: tenantry.plugin.v1.MailPlatform.Signing:input_type -> tenantry.plugin.v1.DomainRequest
-	11, // 37: tenantry.plugin.v1.MailPlatform.EnsureSigning:input_type -> tenantry.plugin.v1.DomainRequest
-	11, // 38: tenantry.plugin.v1.MailPlatform.EnableSigning:input_type -> tenantry.plugin.v1.DomainRequest
-	10, // 39: tenantry.plugin.v1.MailPlatform.Mailboxes:input_type -> tenantry.plugin.v1.TenantRequest
-	10, // 40: tenantry.plugin.v1.MailPlatform.UserMailboxes:input_type -> tenantry.plugin.v1.TenantRequest
-	24, // 41: tenantry.plugin.v1.MailPlatform.Mailbox:input_type -> tenantry.plugin.v1.MailboxRequest
-	25, // 42: tenantry.plugin.v1.MailPlatform.CreateMailbox:input_type -> tenantry.plugin.v1.CreateMailboxRequest
-	26, // 43: tenantry.plugin.v1.MailPlatform.OpenSignIn:input_type -> tenantry.plugin.v1.OpenSignInRequest
-	24, // 44: tenantry.plugin.v1.MailPlatform.OpenSubmission:input_type -> tenantry.plugin.v1.MailboxRequest
-	27, // 45: tenantry.plugin.v1.MailPlatform.Rename:input_type -> tenantry.plugin.v1.RenameRequest
-	0,  // 46: tenantry.plugin.v1.MailPlatform.Check:output_type -> tenantry.plugin.v1.Done
-	3,  // 47: tenantry.plugin.v1.MailPlatform.ConsentURL:output_type -> tenantry.plugin.v1.URL
-	5,  // 48: tenantry.plugin.v1.MailPlatform.Granted:output_type -> tenantry.plugin.v1.GrantedAnswer
-	3,  // 49: tenantry.plugin.v1.MailPlatform.SignInURL:output_type -> tenantry.plugin.v1.URL
-	9,  // 50: tenantry.plugin.v1.MailPlatform.Administrator:output_type -> tenantry.plugin.v1.AdministratorAnswer
-	12, // 51: tenantry.plugin.v1.MailPlatform.Profile:output_type -> tenantry.plugin.v1.TenantProfile
-	14, // 52: tenantry.plugin.v1.MailPlatform.Domains:output_type -> tenantry.plugin.v1.DomainsAnswer
-	13, // 53: tenantry.plugin.v1.MailPlatform.Domain:output_type -> tenantry.plugin.v1.PlatformDomain
-	13, // 54: tenantry.plugin.v1.MailPlatform.AddDomain:output_type -> tenantry.plugin.v1.PlatformDomain
-	16, // 55: tenantry.plugin.v1.MailPlatform.Records:output_type -> tenantry.plugin.v1.RecordsAnswer
-	13, // 56: tenantry.plugin.v1.MailPlatform.VerifyDomain:output_type -> tenantry.plugin.v1.PlatformDomain
-	0,  // 57: tenantry.plugin.v1.MailPlatform.EnableMail:output_type -> tenantry.plugin.v1.Done
-	17, // 58: tenantry.plugin.v1.MailPlatform.Bootstrap:output_type -> tenantry.plugin.v1.Progress
-	18, // 59: tenantry.plugin.v1.MailPlatform.SMTPAuth:output_type -> tenantry.plugin.v1.SMTPAuthAnswer
-	0,  // 60: tenantry.plugin.v1.MailPlatform.EnableSMTPAuth:output_type -> tenantry.plugin.v1.Done
-	19, // 61: tenantry.plugin.v1.MailPlatform.MailDomains:output_type -> tenantry.plugin.v1.MailDomainsAnswer
-	20, // 62: tenantry.plugin.v1.MailPlatform.Signing:output_type -> tenantry.plugin.v1.DomainSigning
-	20, // 63: tenantry.plugin.v1.MailPlatform.EnsureSigning:output_type -> tenantry.plugin.v1.DomainSigning
-	0,  // 64: tenantry.plugin.v1.MailPlatform.EnableSigning:output_type -> tenantry.plugin.v1.Done
-	22, // 65: tenantry.plugin.v1.MailPlatform.Mailboxes:output_type -> tenantry.plugin.v1.MailboxesAnswer
-	23, // 66: tenantry.plugin.v1.MailPlatform.UserMailboxes:output_type -> tenantry.plugin.v1.UserMailboxesAnswer
-	21, // 67: tenantry.plugin.v1.MailPlatform.Mailbox:output_type -> tenantry.plugin.v1.SharedMailbox
-	21, // 68: tenantry.plugin.v1.MailPlatform.CreateMailbox:output_type -> tenantry.plugin.v1.SharedMailbox
-	0,  // 69: tenantry.plugin.v1.MailPlatform.OpenSignIn:output_type -> tenantry.plugin.v1.Done
-	0,  // 70: tenantry.plugin.v1.MailPlatform.OpenSubmission:output_type -> tenantry.plugin.v1.Done
-	0,  // 71: tenantry.plugin.v1.MailPlatform.Rename:output_type -> tenantry.plugin.v1.Done
-	46, // [46:72] is the sub-list for method output_type
-	20, // [20:46] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	33, // 16: tenantry.plugin.v1.MailboxRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	33, // 17: tenantry.plugin.v1.CreateMailboxRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	33, // 18: tenantry.plugin.v1.OpenSignInRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	33, // 19: tenantry.plugin.v1.RenameRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	33, // 20: tenantry.plugin.v1.SendRuleRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	33, // 21: tenantry.plugin.v1.SentRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	34, // 22: tenantry.plugin.v1.SentRequest.from:type_name -> google.protobuf.Timestamp
+	34, // 23: tenantry.plugin.v1.SentRequest.to:type_name -> google.protobuf.Timestamp
+	34, // 24: tenantry.plugin.v1.SentMessage.at:type_name -> google.protobuf.Timestamp
+	31, // 25: tenantry.plugin.v1.SentAnswer.sent:type_name -> tenantry.plugin.v1.SentMessage
+	1,  // 26: tenantry.plugin.v1.MailPlatform.Check:input_type -> tenantry.plugin.v1.CheckRequest
+	2,  // 27: tenantry.plugin.v1.MailPlatform.ConsentURL:input_type -> tenantry.plugin.v1.ConsentURLRequest
+	4,  // 28: tenantry.plugin.v1.MailPlatform.Granted:input_type -> tenantry.plugin.v1.GrantedRequest
+	7,  // 29: tenantry.plugin.v1.MailPlatform.SignInURL:input_type -> tenantry.plugin.v1.SignInURLRequest
+	8,  // 30: tenantry.plugin.v1.MailPlatform.Administrator:input_type -> tenantry.plugin.v1.AdministratorRequest
+	10, // 31: tenantry.plugin.v1.MailPlatform.Profile:input_type -> tenantry.plugin.v1.TenantRequest
+	10, // 32: tenantry.plugin.v1.MailPlatform.Domains:input_type -> tenantry.plugin.v1.TenantRequest
+	11, // 33: tenantry.plugin.v1.MailPlatform.Domain:input_type -> tenantry.plugin.v1.DomainRequest
+	11, // 34: tenantry.plugin.v1.MailPlatform.AddDomain:input_type -> tenantry.plugin.v1.DomainRequest
+	11, // 35: tenantry.plugin.v1.MailPlatform.Records:input_type -> tenantry.plugin.v1.DomainRequest
+	11, // 36: tenantry.plugin.v1.MailPlatform.VerifyDomain:input_type -> tenantry.plugin.v1.DomainRequest
+	11, // 37: tenantry.plugin.v1.MailPlatform.EnableMail:input_type -> tenantry.plugin.v1.DomainRequest
+	10, // 38: tenantry.plugin.v1.MailPlatform.Bootstrap:input_type -> tenantry.plugin.v1.TenantRequest
+	10, // 39: tenantry.plugin.v1.MailPlatform.SMTPAuth:input_type -> tenantry.plugin.v1.TenantRequest
+	10, // 40: tenantry.plugin.v1.MailPlatform.EnableSMTPAuth:input_type -> tenantry.plugin.v1.TenantRequest
+	10, // 41: tenantry.plugin.v1.MailPlatform.MailDomains:input_type -> tenantry.plugin.v1.TenantRequest
+	11, // 42: tenantry.plugin.v1.MailPlatform.Signing:input_type -> tenantry.plugin.v1.DomainRequest
+	11, // 43: tenantry.plugin.v1.MailPlatform.EnsureSigning:input_type -> tenantry.plugin.v1.DomainRequest
+	11, // 44: tenantry.plugin.v1.MailPlatform.EnableSigning:input_type -> tenantry.plugin.v1.DomainRequest
+	10, // 45: tenantry.plugin.v1.MailPlatform.Mailboxes:input_type -> tenantry.plugin.v1.TenantRequest
+	10, // 46: tenantry.plugin.v1.MailPlatform.UserMailboxes:input_type -> tenantry.plugin.v1.TenantRequest
+	24, // 47: tenantry.plugin.v1.MailPlatform.Mailbox:input_type -> tenantry.plugin.v1.MailboxRequest
+	25, // 48: tenantry.plugin.v1.MailPlatform.CreateMailbox:input_type -> tenantry.plugin.v1.CreateMailboxRequest
+	26, // 49: tenantry.plugin.v1.MailPlatform.OpenSignIn:input_type -> tenantry.plugin.v1.OpenSignInRequest
+	24, // 50: tenantry.plugin.v1.MailPlatform.OpenSubmission:input_type -> tenantry.plugin.v1.MailboxRequest
+	27, // 51: tenantry.plugin.v1.MailPlatform.Rename:input_type -> tenantry.plugin.v1.RenameRequest
+	28, // 52: tenantry.plugin.v1.MailPlatform.EnsureRule:input_type -> tenantry.plugin.v1.SendRuleRequest
+	28, // 53: tenantry.plugin.v1.MailPlatform.Block:input_type -> tenantry.plugin.v1.SendRuleRequest
+	10, // 54: tenantry.plugin.v1.MailPlatform.RemoveRules:input_type -> tenantry.plugin.v1.TenantRequest
+	30, // 55: tenantry.plugin.v1.MailPlatform.Sent:input_type -> tenantry.plugin.v1.SentRequest
+	0,  // 56: tenantry.plugin.v1.MailPlatform.Check:output_type -> tenantry.plugin.v1.Done
+	3,  // 57: tenantry.plugin.v1.MailPlatform.ConsentURL:output_type -> tenantry.plugin.v1.URL
+	5,  // 58: tenantry.plugin.v1.MailPlatform.Granted:output_type -> tenantry.plugin.v1.GrantedAnswer
+	3,  // 59: tenantry.plugin.v1.MailPlatform.SignInURL:output_type -> tenantry.plugin.v1.URL
+	9,  // 60: tenantry.plugin.v1.MailPlatform.Administrator:output_type -> tenantry.plugin.v1.AdministratorAnswer
+	12, // 61: tenantry.plugin.v1.MailPlatform.Profile:output_type -> tenantry.plugin.v1.TenantProfile
+	14, // 62: tenantry.plugin.v1.MailPlatform.Domains:output_type -> tenantry.plugin.v1.DomainsAnswer
+	13, // 63: tenantry.plugin.v1.MailPlatform.Domain:output_type -> tenantry.plugin.v1.PlatformDomain
+	13, // 64: tenantry.plugin.v1.MailPlatform.AddDomain:output_type -> tenantry.plugin.v1.PlatformDomain
+	16, // 65: tenantry.plugin.v1.MailPlatform.Records:output_type -> tenantry.plugin.v1.RecordsAnswer
+	13, // 66: tenantry.plugin.v1.MailPlatform.VerifyDomain:output_type -> tenantry.plugin.v1.PlatformDomain
+	0,  // 67: tenantry.plugin.v1.MailPlatform.EnableMail:output_type -> tenantry.plugin.v1.Done
+	17, // 68: tenantry.plugin.v1.MailPlatform.Bootstrap:output_type -> tenantry.plugin.v1.Progress
+	18, // 69: tenantry.plugin.v1.MailPlatform.SMTPAuth:output_type -> tenantry.plugin.v1.SMTPAuthAnswer
+	0,  // 70: tenantry.plugin.v1.MailPlatform.EnableSMTPAuth:output_type -> tenantry.plugin.v1.Done
+	19, // 71: tenantry.plugin.v1.MailPlatform.MailDomains:output_type -> tenantry.plugin.v1.MailDomainsAnswer
+	20, // 72: tenantry.plugin.v1.MailPlatform.Signing:output_type -> tenantry.plugin.v1.DomainSigning
+	20, // 73: tenantry.plugin.v1.MailPlatform.EnsureSigning:output_type -> tenantry.plugin.v1.DomainSigning
+	0,  // 74: tenantry.plugin.v1.MailPlatform.EnableSigning:output_type -> tenantry.plugin.v1.Done
+	22, // 75: tenantry.plugin.v1.MailPlatform.Mailboxes:output_type -> tenantry.plugin.v1.MailboxesAnswer
+	23, // 76: tenantry.plugin.v1.MailPlatform.UserMailboxes:output_type -> tenantry.plugin.v1.UserMailboxesAnswer
+	21, // 77: tenantry.plugin.v1.MailPlatform.Mailbox:output_type -> tenantry.plugin.v1.SharedMailbox
+	21, // 78: tenantry.plugin.v1.MailPlatform.CreateMailbox:output_type -> tenantry.plugin.v1.SharedMailbox
+	0,  // 79: tenantry.plugin.v1.MailPlatform.OpenSignIn:output_type -> tenantry.plugin.v1.Done
+	0,  // 80: tenantry.plugin.v1.MailPlatform.OpenSubmission:output_type -> tenantry.plugin.v1.Done
+	0,  // 81: tenantry.plugin.v1.MailPlatform.Rename:output_type -> tenantry.plugin.v1.Done
+	29, // 82: tenantry.plugin.v1.MailPlatform.EnsureRule:output_type -> tenantry.plugin.v1.SendRule
+	29, // 83: tenantry.plugin.v1.MailPlatform.Block:output_type -> tenantry.plugin.v1.SendRule
+	0,  // 84: tenantry.plugin.v1.MailPlatform.RemoveRules:output_type -> tenantry.plugin.v1.Done
+	32, // 85: tenantry.plugin.v1.MailPlatform.Sent:output_type -> tenantry.plugin.v1.SentAnswer
+	56, // [56:86] is the sub-list for method output_type
+	26, // [26:56] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_plugins_proto_mail_proto_init() }
@@ -1925,7 +2328,7 @@ func file_plugins_proto_mail_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plugins_proto_mail_proto_rawDesc), len(file_plugins_proto_mail_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

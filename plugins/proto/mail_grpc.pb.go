@@ -48,6 +48,10 @@ const (
 	MailPlatform_OpenSignIn_FullMethodName     = "/tenantry.plugin.v1.MailPlatform/OpenSignIn"
 	MailPlatform_OpenSubmission_FullMethodName = "/tenantry.plugin.v1.MailPlatform/OpenSubmission"
 	MailPlatform_Rename_FullMethodName         = "/tenantry.plugin.v1.MailPlatform/Rename"
+	MailPlatform_EnsureRule_FullMethodName     = "/tenantry.plugin.v1.MailPlatform/EnsureRule"
+	MailPlatform_Block_FullMethodName          = "/tenantry.plugin.v1.MailPlatform/Block"
+	MailPlatform_RemoveRules_FullMethodName    = "/tenantry.plugin.v1.MailPlatform/RemoveRules"
+	MailPlatform_Sent_FullMethodName           = "/tenantry.plugin.v1.MailPlatform/Sent"
 )
 
 // MailPlatformClient is the client API for MailPlatform service.
@@ -85,6 +89,11 @@ type MailPlatformClient interface {
 	OpenSignIn(ctx context.Context, in *OpenSignInRequest, opts ...grpc.CallOption) (*Done, error)
 	OpenSubmission(ctx context.Context, in *MailboxRequest, opts ...grpc.CallOption) (*Done, error)
 	Rename(ctx context.Context, in *RenameRequest, opts ...grpc.CallOption) (*Done, error)
+	// Its rules that block mailboxes, and its message trace.
+	EnsureRule(ctx context.Context, in *SendRuleRequest, opts ...grpc.CallOption) (*SendRule, error)
+	Block(ctx context.Context, in *SendRuleRequest, opts ...grpc.CallOption) (*SendRule, error)
+	RemoveRules(ctx context.Context, in *TenantRequest, opts ...grpc.CallOption) (*Done, error)
+	Sent(ctx context.Context, in *SentRequest, opts ...grpc.CallOption) (*SentAnswer, error)
 }
 
 type mailPlatformClient struct {
@@ -355,6 +364,46 @@ func (c *mailPlatformClient) Rename(ctx context.Context, in *RenameRequest, opts
 	return out, nil
 }
 
+func (c *mailPlatformClient) EnsureRule(ctx context.Context, in *SendRuleRequest, opts ...grpc.CallOption) (*SendRule, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SendRule)
+	err := c.cc.Invoke(ctx, MailPlatform_EnsureRule_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *mailPlatformClient) Block(ctx context.Context, in *SendRuleRequest, opts ...grpc.CallOption) (*SendRule, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SendRule)
+	err := c.cc.Invoke(ctx, MailPlatform_Block_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *mailPlatformClient) RemoveRules(ctx context.Context, in *TenantRequest, opts ...grpc.CallOption) (*Done, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Done)
+	err := c.cc.Invoke(ctx, MailPlatform_RemoveRules_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *mailPlatformClient) Sent(ctx context.Context, in *SentRequest, opts ...grpc.CallOption) (*SentAnswer, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SentAnswer)
+	err := c.cc.Invoke(ctx, MailPlatform_Sent_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // MailPlatformServer is the server API for MailPlatform service.
 // All implementations must embed UnimplementedMailPlatformServer
 // for forward compatibility.
@@ -390,6 +439,11 @@ type MailPlatformServer interface {
 	OpenSignIn(context.Context, *OpenSignInRequest) (*Done, error)
 	OpenSubmission(context.Context, *MailboxRequest) (*Done, error)
 	Rename(context.Context, *RenameRequest) (*Done, error)
+	// Its rules that block mailboxes, and its message trace.
+	EnsureRule(context.Context, *SendRuleRequest) (*SendRule, error)
+	Block(context.Context, *SendRuleRequest) (*SendRule, error)
+	RemoveRules(context.Context, *TenantRequest) (*Done, error)
+	Sent(context.Context, *SentRequest) (*SentAnswer, error)
 	mustEmbedUnimplementedMailPlatformServer()
 }
 
@@ -477,6 +531,18 @@ func (UnimplementedMailPlatformServer) OpenSubmission(context.Context, *MailboxR
 }
 func (UnimplementedMailPlatformServer) Rename(context.Context, *RenameRequest) (*Done, error) {
 	return nil, status.Error(codes.Unimplemented, "method Rename not implemented")
+}
+func (UnimplementedMailPlatformServer) EnsureRule(context.Context, *SendRuleRequest) (*SendRule, error) {
+	return nil, status.Error(codes.Unimplemented, "method EnsureRule not implemented")
+}
+func (UnimplementedMailPlatformServer) Block(context.Context, *SendRuleRequest) (*SendRule, error) {
+	return nil, status.Error(codes.Unimplemented, "method Block not implemented")
+}
+func (UnimplementedMailPlatformServer) RemoveRules(context.Context, *TenantRequest) (*Done, error) {
+	return nil, status.Error(codes.Unimplemented, "method RemoveRules not implemented")
+}
+func (UnimplementedMailPlatformServer) Sent(context.Context, *SentRequest) (*SentAnswer, error) {
+	return nil, status.Error(codes.Unimplemented, "method Sent not implemented")
 }
 func (UnimplementedMailPlatformServer) mustEmbedUnimplementedMailPlatformServer() {}
 func (UnimplementedMailPlatformServer) testEmbeddedByValue()                      {}
@@ -967,6 +1033,78 @@ func _MailPlatform_Rename_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _MailPlatform_EnsureRule_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SendRuleRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MailPlatformServer).EnsureRule(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MailPlatform_EnsureRule_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MailPlatformServer).EnsureRule(ctx, req.(*SendRuleRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MailPlatform_Block_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SendRuleRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MailPlatformServer).Block(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MailPlatform_Block_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MailPlatformServer).Block(ctx, req.(*SendRuleRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MailPlatform_RemoveRules_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TenantRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MailPlatformServer).RemoveRules(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MailPlatform_RemoveRules_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MailPlatformServer).RemoveRules(ctx, req.(*TenantRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MailPlatform_Sent_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SentRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MailPlatformServer).Sent(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MailPlatform_Sent_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MailPlatformServer).Sent(ctx, req.(*SentRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // MailPlatform_ServiceDesc is the grpc.ServiceDesc for MailPlatform service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -1077,6 +1215,22 @@ var MailPlatform_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Rename",
 			Handler:    _MailPlatform_Rename_Handler,
+		},
+		{
+			MethodName: "EnsureRule",
+			Handler:    _MailPlatform_EnsureRule_Handler,
+		},
+		{
+			MethodName: "Block",
+			Handler:    _MailPlatform_Block_Handler,
+		},
+		{
+			MethodName: "RemoveRules",
+			Handler:    _MailPlatform_RemoveRules_Handler,
+		},
+		{
+			MethodName: "Sent",
+			Handler:    _MailPlatform_Sent_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -7,6 +7,7 @@ import (
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/plugins/proto"
 	"github.com/tenantry/tenantry/ports"
@@ -94,4 +95,30 @@ func mailboxIn(m *proto.SharedMailbox) mailbox.Platform {
 		ObjectID: m.GetObjectId(), DisplayName: m.GetDisplayName(), Address: m.GetAddress(), PrincipalName: m.GetPrincipalName(),
 		Alias: m.GetAlias(), AccountEnabled: m.GetAccountEnabled(), CreatedAt: timeIn(m.GetCreatedAt()),
 	}
+}
+
+func ruleOut(r sendlimit.Rule) *proto.SendRule {
+	return &proto.SendRule{Id: r.ID, Name: r.Name, Enabled: r.Enabled, Lists: r.Lists, Made: r.Made, Written: r.Written}
+}
+
+func ruleIn(r *proto.SendRule) sendlimit.Rule {
+	return sendlimit.Rule{
+		ID: r.GetId(), Name: r.GetName(), Enabled: r.GetEnabled(), Lists: r.GetLists(), Made: r.GetMade(), Written: r.GetWritten(),
+	}
+}
+
+func sentOut(s sendlimit.Sent) *proto.SentMessage {
+	return &proto.SentMessage{Message: s.Message, Sender: s.Sender, At: timeOut(s.At), Refused: s.Refused}
+}
+
+func sentIn(s *proto.SentMessage) sendlimit.Sent {
+	return sendlimit.Sent{Message: s.GetMessage(), Sender: s.GetSender(), At: timeIn(s.GetAt()), Refused: s.GetRefused()}
+}
+
+func traceOut(t sendlimit.Trace) *proto.SentAnswer {
+	return &proto.SentAnswer{Sent: each(t.Sent, sentOut), Next: t.Next}
+}
+
+func traceIn(a *proto.SentAnswer) sendlimit.Trace {
+	return sendlimit.Trace{Sent: each(a.GetSent(), sentIn), Next: a.GetNext()}
 }

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"time"
 
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -183,4 +185,24 @@ func (t scriptedTenant) OpenSubmission(_ context.Context, address string) error 
 func (t scriptedTenant) Rename(_ context.Context, address, displayName string) error {
 	t.asked("Rename", t.id, address, displayName)
 	return nil
+}
+
+func (t scriptedTenant) EnsureRule(_ context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
+	t.asked("EnsureRule", t.id, scope, mailboxes)
+	return filled[sendlimit.Rule]("ensured")
+}
+
+func (t scriptedTenant) Block(_ context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
+	t.asked("Block", t.id, scope, mailboxes)
+	return filled[sendlimit.Rule]("blocks")
+}
+
+func (t scriptedTenant) RemoveRules(context.Context) error {
+	t.asked("RemoveRules", t.id)
+	return nil
+}
+
+func (t scriptedTenant) Sent(_ context.Context, from, to time.Time, cursor string) (sendlimit.Trace, error) {
+	t.asked("Sent", t.id, from, to, cursor)
+	return filled[sendlimit.Trace]("sent")
 }

@@ -18,6 +18,13 @@ const (
 	NewMailbox            = "New-Mailbox"
 	SetMailbox            = "Set-Mailbox"
 	SetCASMailbox         = "Set-CASMailbox"
+	GetTransportRule      = "Get-TransportRule"
+	NewTransportRule      = "New-TransportRule"
+	SetTransportRule      = "Set-TransportRule"
+	EnableTransportRule   = "Enable-TransportRule"
+	DisableTransportRule  = "Disable-TransportRule"
+	RemoveTransportRule   = "Remove-TransportRule"
+	GetMessageTrace       = "Get-MessageTraceV2" // the one without V2 answers 400 now
 )
 
 // Values of parameters and properties.
@@ -25,4 +32,10 @@ const (
 	Unlimited     = "Unlimited"     // ResultSize
 	SharedMailbox = "SharedMailbox" // RecipientTypeDetails
 	KeySize       = 2048            // of DKIM keys; the cmdlet's own default is 1024
+	Enforce       = "Enforce"       // Mode of a rule; the others only report
+	Enabled       = "Enabled"       // State of a rule, as is the next
+	Disabled      = "Disabled"
+	AnySender     = "HeaderOrEnvelope"
+	Failed        = "Failed" // Status of a message in the trace
+	TracePage     = 5000     // the largest ResultSize of the trace
 )

@@ -55,10 +55,11 @@ type cmdletInput struct {
 }
 
 type envelope[T any] struct {
-	Value   json.RawMessage `json:"value"`
-	Next    string          `json:"@odata.nextLink"`
-	Errors  json.RawMessage `json:"@adminapi.errors"`
-	decoded []T
+	Value    json.RawMessage `json:"value"`
+	Next     string          `json:"@odata.nextLink"`
+	Errors   json.RawMessage `json:"@adminapi.errors"`
+	Warnings Texts           `json:"@adminapi.warnings"`
+	decoded  []T
 }
 
 // Invoke runs a cmdlet and returns its rows.
@@ -68,18 +69,45 @@ func Invoke[T any](ctx context.Context, c Client, cmd Command) ([]T, error) {
 	if cmd.Effect != call.Read {
 		c.Tokens.RenewForWrite()
 	}
+	address, body, err := c.request(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return pages[T](ctx, c, cmd, address, body)
+}
+
+// InvokePage runs a cmdlet with one request, whatever becomes of it: each one
+// counts in a quota. warned says that the answer came with a warning, which is
+// how some cmdlets tell that there is more.
+func InvokePage[T any](ctx context.Context, c Client, cmd Command) (rows []T, warned bool, err error) {
+	ctx, cancel := call.WithDeadline(ctx)
+	defer cancel()
+	c.Patience.Tries = 1
+	address, body, err := c.request(cmd)
+	if err != nil {
+		return nil, false, err
+	}
+	a, err := c.post(ctx, cmd, address, body, nil)
+	if err != nil {
+		return nil, false, err
+	}
+	got, err := open[T](a)
+	return got.decoded, len(got.Warnings) > 0 || got.Next != "", err
+}
+
+func (c Client) request(cmd Command) (address string, body []byte, err error) {
 	if cmd.Parameters == nil {
 		cmd.Parameters = map[string]any{} // never null
 	}
-	body, err := json.Marshal(input{cmdletInput{cmd.Cmdlet, cmd.Parameters}})
+	body, err = json.Marshal(input{cmdletInput{cmd.Cmdlet, cmd.Parameters}})
 	if err != nil {
-		return nil, call.Broken("exchange", "request_unwritable")
+		return "", nil, call.Broken("exchange", "request_unwritable")
 	}
-	address := c.URL + "/adminapi/beta/" + string(c.Tenant) + "/InvokeCommand"
+	address = c.URL + "/adminapi/beta/" + string(c.Tenant) + "/InvokeCommand"
 	if len(cmd.Select) > 0 {
 		address += "?$select=" + url.QueryEscape(strings.Join(cmd.Select, ","))
 	}
-	return pages[T](ctx, c, cmd, address, body)
+	return address, body, nil
 }
 
 // maxPages bounds a list whose pages never end.

@@ -20,6 +20,26 @@ func (t *Text) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
+// Texts is a property that should be a list of strings. One string counts as a
+// list of itself, null and "" as none.
+type Texts []string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *Texts) UnmarshalJSON(raw []byte) error {
+	var list []Text
+	if json.Unmarshal(raw, &list) != nil {
+		list = make([]Text, 1)
+		_ = list[0].UnmarshalJSON(raw)
+	}
+	*t = nil
+	for _, one := range list {
+		if one != "" {
+			*t = append(*t, string(one))
+		}
+	}
+	return nil
+}
+
 // Bool is a property that should be a boolean, which some serializations write
 // as a string.
 type Bool struct{ Set, Value bool }

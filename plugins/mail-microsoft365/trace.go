@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"time"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
+)
+
+type traceRow struct {
+	ID        exchange.Text `json:"MessageTraceId"`
+	Received  exchange.Time
+	Sender    exchange.Text `json:"SenderAddress"`
+	Recipient exchange.Text `json:"RecipientAddress"`
+	Status    exchange.Text
+	To        exchange.Text `json:"ToIP"`
+}
+
+var traceProperties = []string{"MessageTraceId", "Received", "SenderAddress", "RecipientAddress", "Status", "ToIP"}
+
+// sent is the row in the words of the port. Mail that a rule stopped never went
+// to another server; mail that failed there was sent.
+func (r traceRow) sent() sendlimit.Sent {
+	return sendlimit.Sent{
+		Message: string(r.ID), Sender: string(r.Sender), At: r.Received.Time,
+		Refused: equalFold(string(r.Status), exchange.Failed) && r.To == "",
+	}
+}
+
+// traceSpan is the longest that one query may cover.
+const traceSpan = 10 * 24 * time.Hour
+
+// traceTime is how the trace takes a time: in UTC, and without saying so.
+const traceTime = "2006-01-02T15:04:05.9999999"
+
+// place is where a page of the trace begins.
+type place struct {
+	Span int `json:"s"` // how many spans were read
+	// End and Recipient are those of the last row of the page before, both
+	// zero at the beginning of a span. That row comes again.
+	End       time.Time `json:"e,omitzero"`
+	Recipient string    `json:"r,omitempty"`
+}
+
+// Sent implements sdk.MailTenant. One call is one request, as each counts in a
+// quota of the tenant; the trace is read backwards, newest first.
+func (c *client) Sent(ctx context.Context, from, to time.Time, cursor string) (sendlimit.Trace, error) {
+	at, ok := placeOf(cursor)
+	if !ok {
+		return sendlimit.Trace{}, call.Refuse(fault.ProviderError, "this cursor is none of the trace's")
+	}
+	end := to.Add(time.Duration(-at.Span) * traceSpan)
+	begin := end.Add(-traceSpan)
+	if begin.Before(from) {
+		begin = from
+	}
+	rows, warned, err := exchange.InvokePage[traceRow](ctx, c.exchange, exchange.Command{
+		Effect: call.Read, Cmdlet: exchange.GetMessageTrace, Select: traceProperties,
+		Parameters: at.parameters(begin, end),
+	})
+	if err != nil {
+		return sendlimit.Trace{}, err
+	}
+	out := sendlimit.Trace{}
+	for _, r := range rows {
+		if r.ID == "" || r.Received.IsZero() {
+			return sendlimit.Trace{}, call.Broken("exchange", "trace_row")
+		}
+		// Reports of failed delivery have no sender.
+		if s := r.sent(); s.Sender != "" && !s.At.Before(from) && s.At.Before(to) {
+			out.Sent = append(out.Sent, s)
+		}
+	}
+	next, more, err := at.after(rows, warned)
+	if err == nil && !more && begin.After(from) {
+		next, more = place{Span: at.Span + 1}, true
+	}
+	if more {
+		out.Next = next.cursor()
+	}
+	return out, err
+}
+
+func (p place) parameters(begin, end time.Time) map[string]any {
+	in := map[string]any{
+		"StartDate":  begin.UTC().Truncate(time.Second).Format(traceTime),
+		"EndDate":    end.UTC().Add(time.Second - time.Nanosecond).Truncate(time.Second).Format(traceTime),
+		"ResultSize": exchange.TracePage,
+	}
+	if !p.End.IsZero() {
+		in["EndDate"], in["StartingRecipientAddress"] = p.End.UTC().Format(traceTime), p.Recipient
+	}
+	return in
+}
+
+// after is where the page after these rows begins. An answer that is cut short
+// says so by a warning, which it may have for other reasons too: then the next
+// page is the last row again, and the end.
+func (p place) after(rows []traceRow, warned bool) (next place, more bool, err error) {
+	if !warned || len(rows) == 0 {
+		return place{}, false, nil
+	}
+	last := rows[len(rows)-1]
+	next = place{p.Span, last.Received.Time, string(last.Recipient)}
+	if next.End.Equal(p.End) && next.Recipient == p.Recipient {
+		if len(rows) >= exchange.TracePage {
+			return place{}, false, call.Broken("exchange", "trace_stands_still")
+		}
+		return place{}, false, nil
+	}
+	return next, true, nil
+}
+
+func (p place) cursor() string {
+	raw, _ := json.Marshal(p) // cannot fail
+	return base64.RawURLEncoding.EncodeToString(raw)
+}
+
+func placeOf(cursor string) (p place, ok bool) {
+	if cursor == "" {
+		return place{}, true
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(cursor)
+	return p, err == nil && json.Unmarshal(raw, &p) == nil && p.Span >= 0
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/plugins/proto"
+	"github.com/tenantry/tenantry/ports"
+)
+
+func (s *mailServer) EnsureRule(ctx context.Context, q *proto.SendRuleRequest) (*proto.SendRule, error) {
+	return within(s, q, func(t ports.MailTenant) (sendlimit.Rule, error) {
+		return t.EnsureRule(ctx, q.GetScope(), q.GetMailboxes())
+	}, ruleOut)
+}
+
+func (s *mailServer) Block(ctx context.Context, q *proto.SendRuleRequest) (*proto.SendRule, error) {
+	return within(s, q, func(t ports.MailTenant) (sendlimit.Rule, error) {
+		return t.Block(ctx, q.GetScope(), q.GetMailboxes())
+	}, ruleOut)
+}
+
+func (s *mailServer) RemoveRules(ctx context.Context, q *proto.TenantRequest) (*proto.Done, error) {
+	return carryOut(s, q, func(t ports.MailTenant) error { return t.RemoveRules(ctx) })
+}
+
+func (s *mailServer) Sent(ctx context.Context, q *proto.SentRequest) (*proto.SentAnswer, error) {
+	return within(s, q, func(t ports.MailTenant) (sendlimit.Trace, error) {
+		return t.Sent(ctx, timeIn(q.GetFrom()), timeIn(q.GetTo()), q.GetCursor())
+	}, traceOut)
+}
