@@ -68,7 +68,8 @@ var suites = map[string]func(*testing.T, func(testing.TB) contract.Stores){
 	"mailboxes": contract.MailboxStore, "flows": contract.ConnectFlows,
 	"DNS connections": contract.DNSConnections, "DNS writes": contract.DNSWrites,
 	"DNS runs": contract.DNSRuns, "DNS jobs": contract.DNSJobs,
-	"integrations": contract.Integrations, "connections": contract.Connections, "enforcement events": contract.EnforcementEvents, "audit": contract.Audit,
+	"integrations": contract.Integrations, "connections": contract.Connections, "enforcement events": contract.EnforcementEvents,
+	"send policies": contract.SendPolicies, "send days": contract.SendDays, "send runs": contract.SendRuns, "audit": contract.Audit,
 	"idempotency": contract.Idempotency, "effects": contract.StoreEffects,
 }
 

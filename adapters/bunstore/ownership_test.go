@@ -22,6 +22,7 @@ var ownedTables = []string{
 	"accounts", "members", "api_keys", "tenants", "tenant_holders", "withdrawn", "domains", "mailboxes", "connect_flows",
 	"audit_events", "closed_accounts", "idempotency_keys", "dns_connections", "dns_writes",
 	"dns_runs", "dns_jobs", "integrations", "mailbox_connections", "oauth_sessions", "enforcement_events", "enforcement_counts",
+	"send_policies", "send_tenants", "mailbox_sends", "mailbox_blocks",
 }
 
 // unowned are the statements that reach across accounts, and why they may.
@@ -46,6 +47,8 @@ var unowned = map[string]string{
 	`FROM "oauth_sessions" AS "os" WHERE (os.status = '') AND`:                   "the sweep ends sessions of all accounts",
 	`DELETE FROM "connect_flows" AS "f" WHERE (expires_at < '')`:                 "expired flows of all accounts are swept",
 	`DELETE FROM "idempotency_keys" AS "i" WHERE ((account_id, key_hash)`:        "expired keys of all accounts are swept",
+	`WITH "busy" AS (SELECT st.account_id, count(*) AS runs`:                     "the sweep enforces the limits of all accounts' tenants",
+	`AS st ON st.account_id = t.account_id AND st.tenant_id = t.id WHERE (h.`:    "the operator's command names a tenant alone",
 	`FROM "enforcement_counts" AS "ec" WHERE (ec.tenant_guid = '')`:              "old days of all accounts' events are dropped",
 }
 

@@ -75,6 +75,9 @@ var _ interface {
 	ports.DNSJobs
 	ports.Integrations
 	ports.Connections
+	ports.SendPolicies
+	ports.SendDays
+	ports.SendRuns
 	ports.EnforcementEvents
 	ports.Audit
 	ports.Idempotency

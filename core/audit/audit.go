@@ -26,6 +26,7 @@ const (
 	AssignTenant        Action = "tenant.assign"
 	WithdrawTenant      Action = "tenant.withdraw"
 	ReleaseTenant       Action = "tenant.release" // by the closing of its account
+	SetTenantDay        Action = "tenant.day"
 	AddDNSConnection    Action = "dns_connection.add"
 	RemoveDNSConnection Action = "dns_connection.remove" // also by the closing of its account
 	AddPlugin           Action = "plugin.add"

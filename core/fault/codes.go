@@ -46,6 +46,7 @@ var (
 	TenantNotFound        = Code{"tenant_not_found", NotFound, "Tenant not found", "The account holds no tenant with this GUID: it was never connected, was deleted, or belongs to another account. GET /v1/tenants lists what the account holds."}
 	DomainNotFound        = Code{"domain_not_found", NotFound, "Domain not found", "The tenant holds no such domain, or the account holds no domain with this id. GET /v1/tenants/{tenant_id}/domains lists the domains; a sync finds those that were added at the mail platform."}
 	MailboxNotFound       = Code{"mailbox_not_found", NotFound, "Mailbox not found", "The tenant holds no mailbox with this id. GET /v1/tenants/{tenant_id}/mailboxes lists them; what vanished at the mail platform is removed by the next sync."}
+	PolicyNotFound        = Code{"policy_not_found", NotFound, "Policy not found", "No send limit is enforced for this scope. POST /v1/tenants/{tenant_id}/mailbox-limits sets one; a policy goes with its domain."}
 	RunNotFound           = Code{"provisioning_run_not_found", NotFound, "Provisioning run not found", "The account has no provisioning run with this id. GET /v1/dns/provisioning-runs lists its runs; those of a deleted tenant are gone."}
 	JobNotFound           = Code{"provisioning_job_not_found", NotFound, "Provisioning job not found", "The account has no provisioning job with this id. A run shows the jobs that it consists of; those of a deleted tenant are gone."}
 	IntegrationNotFound   = Code{"integration_not_found", NotFound, "Integration not found", "The account has no integration with this id. GET /v1/integrations lists its integrations."}
@@ -92,7 +93,7 @@ func All() []Code {
 		InvalidAuthHeader, MissingAPIKey, InvalidAPIKey,
 		NoAPIPlan, TenantLimitReached, DNSAutomationNotInPlan,
 		AccessDenied, ConsentDeclined, NotAdministrator,
-		AccountNotFound, KeyNotFound, DNSConnectionNotFound, RouteNotFound, TenantNotFound, DomainNotFound, MailboxNotFound,
+		AccountNotFound, KeyNotFound, DNSConnectionNotFound, RouteNotFound, TenantNotFound, DomainNotFound, MailboxNotFound, PolicyNotFound,
 		RunNotFound, JobNotFound, IntegrationNotFound, SessionNotFound,
 		WrongMethod, WrongAccept, BodyTooLarge, WrongMedia,
 		AccountClosed, KeyRevoked, DomainUnavailable, ExchangeNotReady, SMTPAuthNotEnabled,

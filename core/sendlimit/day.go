@@ -2,7 +2,11 @@
 
 package sendlimit
 
-import "time"
+import (
+	"time"
+
+	"github.com/tenantry/tenantry/core/fault"
+)
 
 // Day is one of a tenant's days, from midnight to midnight where it lives.
 type Day struct {
@@ -18,3 +22,17 @@ func DayOf(at time.Time, place *time.Location) Day {
 
 // Has reports whether a moment lies in the day.
 func (d Day) Has(at time.Time) bool { return !at.Before(d.Start) && at.Before(d.End) }
+
+// UsualPlace is where the days of a tenant are that nobody said anything else
+// of.
+const UsualPlace = "UTC"
+
+// Place finds a place by the IANA name of its time zone. Refusal:
+// invalid_request.
+func Place(name string) (*time.Location, error) {
+	place, err := time.LoadLocation(name)
+	if err != nil || name == "" || name == "Local" {
+		return nil, fault.InvalidRequest.With("a time zone has a name like UTC or Europe/Berlin")
+	}
+	return place, nil
+}

@@ -36,6 +36,9 @@ type Stores interface {
 	ports.DNSJobs
 	ports.Integrations
 	ports.Connections
+	ports.SendPolicies
+	ports.SendDays
+	ports.SendRuns
 	ports.EnforcementEvents
 	ports.Audit
 	ports.Idempotency
@@ -115,6 +118,17 @@ func Integrations(t *testing.T, open func(testing.TB) Stores) { runStores(t, ope
 // Connections runs the contract of ports.Connections.
 func Connections(t *testing.T, open func(testing.TB) Stores) {
 	runStores(t, open, slices.Concat(eligibleChecks, connectionChecks, sessionChecks, sessionEndChecks, refreshChecks))
+}
+
+// SendPolicies runs the contract of ports.SendPolicies.
+func SendPolicies(t *testing.T, open func(testing.TB) Stores) { runStores(t, open, sendPolicyChecks) }
+
+// SendDays runs the contract of ports.SendDays.
+func SendDays(t *testing.T, open func(testing.TB) Stores) { runStores(t, open, sendDayChecks) }
+
+// SendRuns runs the contract of ports.SendRuns.
+func SendRuns(t *testing.T, open func(testing.TB) Stores) {
+	runStores(t, open, append(sendRunChecks, sendChangeChecks...))
 }
 
 // EnforcementEvents runs the contract of ports.EnforcementEvents.

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// countsKept is how long counts of a day stay that no reading reaches any more.
+const countsKept = 48 * time.Hour
+
+// SendBoxes implements ports.SendRuns.
+func (s *Store) SendBoxes(ctx context.Context, r ports.SendRun, since time.Time) ([]ports.SendBox, error) {
+	var boxes []mailboxRow
+	var sends []sendsRow
+	owner, guid := account(r.Account), ident.Lookup(string(r.Tenant))
+	err := s.snapshot(ctx, "list mailboxes with counts", func(ctx context.Context, tx bun.IDB) error {
+		boxes, sends = nil, nil
+		if err := tx.NewSelect().Model(&boxes).Where("m.account_id = ?", owner).Where("m.tenant_id = "+tenantOfRun, owner, guid).
+			Where("m.stage IN (?)", listedStages).Order("m.address").Scan(ctx); err != nil {
+			return err
+		}
+		return tx.NewSelect().Model(&sends).Join("JOIN mailboxes AS m ON m.account_id = ms.account_id AND m.id = ms.mailbox_id").
+			Where("ms.account_id = ?", owner).Where("m.tenant_id = "+tenantOfRun, owner, guid).
+			Where("ms.day_start >= ?", micro(since)).Order("ms.day_start").Scan(ctx)
+	})
+	counts := map[string][]sendlimit.Count{}
+	for _, c := range sends {
+		counts[c.MailboxID] = append(counts[c.MailboxID], sendlimit.Count{Day: c.DayStart.UTC(), Settled: c.Settled, Recent: c.Recent})
+	}
+	all := make([]ports.SendBox, 0, len(boxes))
+	for _, m := range boxes {
+		all = append(all, ports.SendBox{Counts: counts[m.ID], Box: sendlimit.Box{
+			ID: m.ID, Address: m.Address, Domain: m.DomainName, Own: m.DailySendLimit, BlockedAt: m.BlockedAt.UTC(),
+		}})
+	}
+	return all, err
+}
+
+// SaveCounts implements ports.SendRuns.
+func (s *Store) SaveCounts(ctx context.Context, r ports.SendRun, c ports.SendCounts) (bool, error) {
+	return s.asRun(ctx, "save counts", r, func(ctx context.Context, tx bun.IDB, own sendTenantRow) error {
+		var there []string
+		if err := tx.NewSelect().Model((*mailboxRow)(nil)).Column("id").Where("m.account_id = ?", own.AccountID).
+			Where("m.tenant_id = ?", own.TenantID).Scan(ctx, &there); err != nil {
+			return err
+		}
+		if err := putCounts(ctx, tx, own, there, c); err != nil {
+			return err
+		}
+		if err := dropCounts(ctx, tx, own.AccountID, own.TenantID, c.Mark.Add(-countsKept)); err != nil {
+			return err
+		}
+		own.Mark = micro(c.Mark)
+		_, err := ofRun(tx, r).Set("mark = ?", own.Mark).Exec(ctx)
+		return err
+	})
+}
+
+// putCounts stores the counts of mailboxes that are there, and shows today's.
+func putCounts(ctx context.Context, tx bun.IDB, own sendTenantRow, there []string, c ports.SendCounts) error {
+	var rows []sendsRow
+	var today []string
+	for _, id := range there {
+		for _, count := range c.Boxes[id] {
+			rows = append(rows, sendsRow{AccountID: own.AccountID, MailboxID: id, DayStart: micro(count.Day),
+				Settled: count.Settled, Recent: count.Recent, CountedAt: micro(c.At)})
+			if count.Day.Equal(c.Today) {
+				today = append(today, id)
+			}
+		}
+	}
+	slices.SortFunc(rows, func(a, b sendsRow) int {
+		return cmp.Or(cmp.Compare(a.MailboxID, b.MailboxID), a.DayStart.Compare(b.DayStart))
+	})
+	for some := range slices.Chunk(rows, batch) {
+		if _, err := tx.NewInsert().Model(&some).On("CONFLICT (account_id, mailbox_id, day_start) DO UPDATE").
+			Set("settled = EXCLUDED.settled").Set("recent = EXCLUDED.recent").Set("counted_at = EXCLUDED.counted_at").Exec(ctx); err != nil {
+			return err
+		}
+	}
+	return showToday(ctx, tx, own, today, c)
+}
+
+// showToday makes the counts of today those that callers see.
+func showToday(ctx context.Context, tx bun.IDB, own sendTenantRow, ids []string, c ports.SendCounts) error {
+	for some := range slices.Chunk(ids, batch) {
+		if _, err := tx.NewUpdate().Model((*mailboxRow)(nil)).
+			Set("sends_today = (SELECT ms.settled + ms.recent FROM mailbox_sends AS ms WHERE ms.account_id = m.account_id "+
+				"AND ms.mailbox_id = m.id AND ms.day_start = ?)", micro(c.Today)).
+			Set("sends_today_at = ?", micro(c.At)).
+			Where("m.account_id = ?", own.AccountID).Where("m.id IN (?)", bun.List(some)).Exec(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}

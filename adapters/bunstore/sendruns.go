@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// dueSince is when a tenant became due: one without a row never had a run.
+const dueSince = "COALESCE(st.due_at, t.consented_at)"
+
+// enforceable are the tenants of accounts that can be asked what they send.
+func enforceable(q *bun.SelectQuery) *bun.SelectQuery {
+	return q.TableExpr("tenants AS t").Join("JOIN accounts AS a ON a.account_id = t.account_id AND a.active").
+		Where("t.consent = ?", string(tenant.ConsentGranted)).Where("t.bootstrap = ?", string(tenant.BootstrapReady))
+}
+
+// DueTenants implements ports.SendRuns. A tenant's turn is as DueJobs has it.
+func (s *Store) DueTenants(ctx context.Context, now time.Time, most int) ([]ports.DueTenant, error) {
+	var rows []struct {
+		AccountID string
+		GUID      string `bun:"guid"`
+		Since     time.Time
+	}
+	err := s.run(ctx, "list due tenants", func(ctx context.Context, db bun.IDB) error {
+		rows = nil
+		busy := db.NewSelect().TableExpr("send_tenants AS st").ColumnExpr("st.account_id, count(*) AS runs").
+			Where("st.leased_until > ?", s.clock()).GroupExpr("st.account_id")
+		due := enforceable(db.NewSelect()).ColumnExpr("t.account_id, t.guid, "+dueSince+" AS since").
+			ColumnExpr("row_number() OVER (PARTITION BY t.account_id ORDER BY "+dueSince+", t.id) AS place").
+			Join("LEFT JOIN send_tenants AS st ON st.account_id = t.account_id AND st.tenant_id = t.id").
+			Where(dueSince+" <= ?", micro(now)).Where("COALESCE(st.leased_until, 0) <= ?", s.clock())
+		return db.NewSelect().With("busy", busy).With("due", due).TableExpr("due").Join("LEFT JOIN busy ON busy.account_id = due.account_id").
+			ColumnExpr("due.account_id, due.guid, due.since").
+			OrderExpr("due.place + COALESCE(busy.runs, 0), due.since, due.guid").Limit(int64(most)).Scan(ctx, &rows)
+	})
+	all := make([]ports.DueTenant, 0, len(rows))
+	for _, r := range rows {
+		all = append(all, ports.DueTenant{Account: access.AccountID(r.AccountID), Tenant: tenant.GUID(r.GUID), At: r.Since.UTC()})
+	}
+	return all, err
+}
+
+// ClaimTenant implements ports.SendRuns.
+func (s *Store) ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, now time.Time) (ports.SendRun, bool, error) {
+	guid := ident.Lookup(string(id))
+	var row sendTenantRow
+	err := s.atomically(ctx, "claim tenant", func(ctx context.Context, tx bun.IDB) error {
+		var id string
+		err := enforceable(tx.NewSelect()).ColumnExpr("t.id").
+			Join("LEFT JOIN send_tenants AS st ON st.account_id = t.account_id AND st.tenant_id = t.id").
+			Where("t.account_id = ?", account(owner)).Where("t.guid = ?", guid).Where(dueSince+" <= ?", micro(now)).Scan(ctx, &id)
+		if err != nil {
+			return err
+		}
+		row = sendTenantRow{AccountID: account(owner), TenantID: id, Place: sendlimit.UsualPlace, DueAt: micro(now), Epoch: 1}
+		return tx.NewInsert().Model(&row).Value("leased_until", "? + ?", s.clock(), lease.Microseconds()).
+			On("CONFLICT (account_id, tenant_id) DO UPDATE").Set("epoch = st.epoch + 1").Set("leased_until = EXCLUDED.leased_until").
+			Where("st.due_at <= ?", micro(now)).Where("st.leased_until <= ?", s.clock()).Returning("*").Scan(ctx)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return ports.SendRun{}, false, nil
+	}
+	if err != nil {
+		return ports.SendRun{}, false, err
+	}
+	return row.run(guid), true, nil
+}
+
+// HoldTenant implements ports.SendRuns.
+func (s *Store) HoldTenant(ctx context.Context, r ports.SendRun, lease time.Duration) (bool, error) {
+	return s.decides(ctx, "hold tenant", func(db bun.IDB) (sql.Result, error) {
+		return ofRun(db, r).Where("st.leased_until > 0").Set("leased_until = ? + ?", s.clock(), lease.Microseconds()).Exec(ctx)
+	})
+}
+
+// ReleaseTenant implements ports.SendRuns.
+func (s *Store) ReleaseTenant(ctx context.Context, r ports.SendRun, due time.Time) (bool, error) {
+	return s.decides(ctx, "release tenant", func(db bun.IDB) (sql.Result, error) {
+		return ofRun(db, r).Set("due_at = ?", micro(due)).Set("leased_until = 0").Exec(ctx)
+	})
+}
+
+// tenantOfRun finds a run's tenant by its GUID.
+const tenantOfRun = "(SELECT t.id FROM tenants AS t WHERE t.account_id = ? AND t.guid = ?)"
+
+// ofRun is a change of a tenant's counting only as long as its epoch is that
+// one.
+func ofRun(db bun.IDB, r ports.SendRun) *bun.UpdateQuery {
+	owner := account(r.Account)
+	return db.NewUpdate().Model((*sendTenantRow)(nil)).Where("st.account_id = ?", owner).
+		Where("st.tenant_id = "+tenantOfRun, owner, ident.Lookup(string(r.Tenant))).Where("st.epoch = ?", r.Epoch)
+}
+
+// asRun runs w in one transaction if the tenant is still the run's, which it
+// then stays until the transaction ends.
+func (s *Store) asRun(ctx context.Context, doing string, r ports.SendRun, w func(ctx context.Context, tx bun.IDB, own sendTenantRow) error) (held bool, err error) {
+	err = s.atomically(ctx, doing, func(ctx context.Context, tx bun.IDB) error {
+		held = false
+		var own sendTenantRow
+		owner := account(r.Account)
+		err := s.locked(tx.NewSelect().Model(&own).Where("st.account_id = ?", owner).
+			Where("st.tenant_id = "+tenantOfRun, owner, ident.Lookup(string(r.Tenant))).Where("st.epoch = ?", r.Epoch), "st").Scan(ctx)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		held = true
+		return w(ctx, tx, own)
+	})
+	return held && err == nil, err
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"testing"
+	"time"
+
+	compare "github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// blocked is that the tenant's mailbox is blocked, by its nth event.
+func (w counting) blocked(box, n int) sendlimit.Change {
+	return w.changed(box, n, sendlimit.Blocked)
+}
+
+func (w counting) changed(box, n int, action sendlimit.Action) sendlimit.Change {
+	e := anEvent(n, 1, later.Add(time.Duration(n)*time.Second))
+	e.Action, e.Tenant, e.Address = action, w.guid, w.boxes[box].Address
+	return sendlimit.Change{Box: w.boxes[box].ID, Scope: "a.test", Action: action, Event: e}
+}
+
+func (w counting) log(t testing.TB, s Stores, want ...sendlimit.Event) {
+	t.Helper()
+	page := eventPage(t, s, w.owner, ports.EventQuery{Limit: 200})
+	if diff := compare.Diff(ports.EventPage{Events: want, Total: len(want)}, page); diff != "" {
+		t.Fatalf("events (-want +got):\n%s", diff)
+	}
+}
+
+func (w counting) blockedAt(t testing.TB, s Stores, box int) time.Time {
+	t.Helper()
+	m, err := s.Mailbox(t.Context(), w.owner, w.guid, w.boxes[box].ID)
+	must(t, "find mailbox", err)
+	return m.BlockedAt
+}
+
+var sendChangeChecks = []storeCheck{
+	{"a mailbox is blocked and let go, with an event each", func(t testing.TB, s Stores) {
+		w := newCounting(t, s, "ann", 1)
+		r := w.claim(t, s)
+		block := w.blocked(0, 1)
+		holds(t, "block", true)(s.SaveChanges(t.Context(), r, []sendlimit.Change{block}, nil))
+		w.log(t, s, block.Event)
+		if at := w.blockedAt(t, s, 0); !at.Equal(block.Event.At) || !w.blockedAt(t, s, 1).IsZero() {
+			t.Fatalf("blocked at %s", at)
+		}
+		if boxes := w.list(t, s, r); !boxes[0].BlockedAt.Equal(block.Event.At) || !boxes[1].BlockedAt.IsZero() {
+			t.Fatalf("listed %+v", boxes)
+		}
+		ruled(t, s, w.owner, w.guid, "a.test")
+		free := w.changed(0, 2, sendlimit.Unblocked)
+		holds(t, "let go", true)(s.SaveChanges(t.Context(), r, []sendlimit.Change{free}, nil))
+		w.log(t, s, free.Event, block.Event)
+		if at := w.blockedAt(t, s, 0); !at.IsZero() {
+			t.Fatalf("still blocked at %s", at)
+		}
+		ruled(t, s, w.owner, w.guid)
+	}},
+	{"a change that is repeated, or decided twice, is one", func(t testing.TB, s Stores) {
+		w := newCounting(t, s, "ann", 1)
+		r := w.claim(t, s)
+		block, twin := w.blocked(0, 1), w.blocked(0, 2)
+		for _, c := range []sendlimit.Change{block, block, twin} {
+			holds(t, "block", true)(s.SaveChanges(t.Context(), r, []sendlimit.Change{c}, nil))
+		}
+		w.log(t, s, block.Event)
+		if at := w.blockedAt(t, s, 0); !at.Equal(block.Event.At) {
+			t.Fatalf("blocked at %s", at)
+		}
+		free, again := w.changed(0, 3, sendlimit.Unblocked), w.changed(0, 4, sendlimit.Unblocked)
+		for _, c := range []sendlimit.Change{free, again, free} {
+			holds(t, "let go", true)(s.SaveChanges(t.Context(), r, []sendlimit.Change{c}, nil))
+		}
+		w.log(t, s, free.Event, block.Event)
+	}},
+	{"of runs that race for a change one writes the event", func(t testing.TB, s Stores) {
+		w := newCounting(t, s, "ann", 1)
+		first := w.claim(t, s)
+		second := w.lost(t, s, first)
+		held := make([]bool, crowd)
+		for _, err := range atOnce(crowd, func(i int) (err error) {
+			held[i], err = s.SaveChanges(t.Context(), []ports.SendRun{first, second}[i%2], []sendlimit.Change{w.blocked(1, i), w.blocked(0, 100+i)}, nil)
+			return err
+		}) {
+			must(t, "save", err)
+		}
+		for i, h := range held {
+			if h != (i%2 == 1) {
+				t.Fatalf("%d: held is %v", i, h)
+			}
+		}
+		if page := eventPage(t, s, w.owner, ports.EventQuery{Limit: 200}); page.Total != 2 || len(page.Events) != 2 {
+			t.Fatalf("%d events, total %d", len(page.Events), page.Total)
+		}
+	}},
+	{"a mailbox that is gone, or another tenant's, is passed over", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		w, other := countingOf(t, s, ann, 1), countingOf(t, s, ann, 2)
+		r := w.claim(t, s)
+		gone := w.blocked(0, 1)
+		gone.Box = unknownMailbox
+		block := w.blocked(1, 3)
+		holds(t, "save", true)(s.SaveChanges(t.Context(), r, []sendlimit.Change{gone, other.blocked(0, 2), block}, nil))
+		w.log(t, s, block.Event)
+		if at := other.blockedAt(t, s, 0); !at.IsZero() {
+			t.Fatalf("another tenant's was blocked at %s", at)
+		}
+	}},
+	{"a scope that was emptied is forgotten when its domain is gone, and only then", func(t testing.TB, s Stores) {
+		w := newCounting(t, s, "ann", 1)
+		r := w.claim(t, s)
+		setPolicy(t, s, w.owner, w.guid, "a.test", 5)
+		setPolicy(t, s, w.owner, w.guid, sendlimit.TenantWide, 5)
+		both := []string{"a.test", sendlimit.TenantWide}
+		holds(t, "emptied", true)(s.SaveChanges(t.Context(), r, nil, both))
+		ruled(t, s, w.owner, w.guid, both...)
+		dropDomains(t, s, w.owner, w.guid)
+		holds(t, "not emptied", true)(s.SaveChanges(t.Context(), r, nil, nil))
+		ruled(t, s, w.owner, w.guid, both...)
+		holds(t, "emptied", true)(s.SaveChanges(t.Context(), r, nil, both))
+		ruled(t, s, w.owner, w.guid, sendlimit.TenantWide)
+	}},
+}
