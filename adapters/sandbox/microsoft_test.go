@@ -95,7 +95,7 @@ func TestTheBundledSimulator(t *testing.T) {
 		{"POST /tenants", `null`, http.StatusBadRequest, `error`},
 		{"POST /tenants/" + id + "/revoke", `{}}`, http.StatusBadRequest, `error`},
 		{"GET /messages", ``, http.StatusBadRequest, `error`},
-		{"POST /messages", `{"mailbox":"a@b.c","count":1}`, http.StatusNotImplemented, `error`},
+		{"POST /messages", `{"mailbox":"a@b.c","count":1}`, http.StatusNotFound, `error`},
 	} {
 		method, path, _ := strings.Cut(c.call, " ")
 		if status, body := ask(t, method, r.ControlURL+path, c.body); status != c.status || !strings.Contains(body, c.holds) {

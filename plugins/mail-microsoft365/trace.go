@@ -34,8 +34,8 @@ func (r traceRow) sent() sendlimit.Sent {
 	}
 }
 
-// traceSpan is the longest that one query may cover.
-const traceSpan = 10 * 24 * time.Hour
+// traceSpan is as long as one query may be, 10 days, with room for full seconds.
+const traceSpan = 10*24*time.Hour - time.Minute
 
 // traceTime is how the trace takes a time: in UTC, and without saying so.
 const traceTime = "2006-01-02T15:04:05.9999999"

@@ -43,7 +43,12 @@ type behaviour struct {
 	ConditionalAccess bool                `json:"conditional_access"`
 	Deleted           bool                `json:"deleted"`
 	ConsentBusy       bool                `json:"consent_busy"` // the next consent meets another one
-	Cmdlets           map[string]scripted `json:"cmdlets"`      // what a cmdlet says out of turn
+	TraceDuplicates   bool                `json:"trace_duplicates"`
+	TracePage         int                 `json:"trace_page"`      // rows of an answer at most, else what is asked for
+	TraceQuota        int                 `json:"trace_quota"`     // queries in 5 minutes, else 100
+	TraceThrottled    int                 `json:"trace_throttled"` // 400, the usual, or 429
+	TraceBare         bool                `json:"trace_bare"`      // Received has no zone
+	Cmdlets           map[string]scripted `json:"cmdlets"`         // what a cmdlet says out of turn
 }
 
 // scripted is what one cmdlet answers instead of doing its work.
@@ -81,6 +86,7 @@ func usual() behaviour {
 		NulForbidden: true, DomainMS: 300, HydrateMS: 1000, TokenSeconds: 3599, PageSize: 1000,
 		NextLink: "follow", ElsewhereAt: "verify", DomainConflict: 400,
 		DKIMLetter: "n", EarlyRecords: "empty",
+		TraceDuplicates: true,
 	}
 }
 
@@ -102,6 +108,10 @@ func (b behaviour) check() error {
 		return errors.New("a delay is not negative")
 	case b.TokenSeconds < 1 || b.PageSize < 1:
 		return errors.New("token_seconds and page_size are at least 1")
+	case b.TracePage < 0 || b.TracePage == 1 || b.TraceQuota < 0:
+		return errors.New("trace_page is at least 2, trace_quota not negative")
+	case b.TraceThrottled != 0 && b.TraceThrottled != 400 && b.TraceThrottled != 429:
+		return errors.New("trace_throttled is 400 or 429")
 	case b.NextLink != "follow" && b.NextLink != "expired":
 		return errors.New("next_link is follow or expired")
 	case b.ElsewhereAt != "verify" && b.ElsewhereAt != "add":

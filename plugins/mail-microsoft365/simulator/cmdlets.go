@@ -39,6 +39,14 @@ var cmdlets = byName(
 		takes: map[string]kind{"DomainName": text, "KeySize": number, "Enabled": boolean, "Confirm": flag}},
 	cmdlet{name: "Set-DkimSigningConfig", do: setSigning, ask: askCNAMEs, mandatory: []string{"Identity"},
 		takes: map[string]kind{"Identity": text, "Enabled": boolean, "Confirm": flag}},
+	cmdlet{name: "Get-TransportRule", do: getRules, takes: map[string]kind{"Identity": text, "ResultSize": limit}},
+	cmdlet{name: "New-TransportRule", do: newRule, mandatory: []string{"Name"}, takes: ruleParameters(map[string]kind{"Enabled": boolean})},
+	cmdlet{name: "Set-TransportRule", do: setRule, mandatory: []string{"Identity"}, takes: ruleParameters(map[string]kind{"Identity": text})},
+	cmdlet{name: "Enable-TransportRule", do: switchRule(true), mandatory: []string{"Identity"}, takes: map[string]kind{"Identity": text, "Confirm": flag}},
+	cmdlet{name: "Disable-TransportRule", do: switchRule(false), mandatory: []string{"Identity"}, takes: map[string]kind{"Identity": text, "Confirm": flag}},
+	cmdlet{name: "Remove-TransportRule", do: removeRule, mandatory: []string{"Identity"}, takes: map[string]kind{"Identity": text, "Confirm": flag}},
+	cmdlet{name: "Get-MessageTraceV2", do: getTrace, takes: map[string]kind{"StartDate": date, "EndDate": date, "SenderAddress": list,
+		"RecipientAddress": list, "MessageTraceId": text, "ResultSize": traceSize, "StartingRecipientAddress": text}},
 )
 
 func byName(list ...cmdlet) map[string]cmdlet {

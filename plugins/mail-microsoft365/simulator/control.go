@@ -18,9 +18,7 @@ func (s *simulator) control() http.Handler {
 	mux.HandleFunc("POST /_control/tenants/{id}/revoke", s.controlRevoke)
 	mux.HandleFunc("POST /_control/tenants/{id}/behaviour", s.controlBehaviour)
 	mux.HandleFunc("POST /_control/app", s.controlApp)
-	mux.HandleFunc("POST /_control/messages", func(w http.ResponseWriter, _ *http.Request) {
-		simulate.Refuse(w, http.StatusNotImplemented, "messages come with message trace")
-	})
+	mux.HandleFunc("POST /_control/messages", s.controlMessages)
 	return simulate.Calls(mux, nil)
 }
 

@@ -29,9 +29,9 @@ func (s *simulator) controlShow(w http.ResponseWriter, r *http.Request) {
 		Enabled     bool   `json:"enabled"`
 		PasswordSet bool   `json:"password_set"`
 	}
-	domains, mailboxes, consent := []domainView{}, []mailboxView{}, ""
+	domains, mailboxes, rules, consent := []domainView{}, []mailboxView{}, []ruleView{}, ""
 	ok := s.controlTenant(w, r, func(t *tenant) error {
-		consent = t.Grant.Consent
+		consent, rules = t.Grant.Consent, t.ruleViews()
 		for _, d := range t.Domains {
 			c := t.signing(d.Name)
 			domains = append(domains, domainView{d.Name, d.Verified, d.Default, c != nil && c.Enabled})
@@ -45,7 +45,7 @@ func (s *simulator) controlShow(w http.ResponseWriter, r *http.Request) {
 	})
 	if ok {
 		simulate.Reply(w, http.StatusOK, map[string]any{"domains": domains, "mailboxes": mailboxes,
-			"rules": []any{}, "consent": consent})
+			"rules": rules, "consent": consent})
 	}
 }
 

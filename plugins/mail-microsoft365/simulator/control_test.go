@@ -85,7 +85,9 @@ func TestControlRefusals(t *testing.T) {
 		{"unknown member", "POST", "/tenants", `{"colour":"blue"}`, 400},
 		{"no certificate", "POST", "/app", `{"certificate":"x"}`, 400},
 		{"unknown permission", "POST", "/app", `{"permissions":["Coffee.Make.All"]}`, 400},
-		{"messages are not there yet", "POST", "/messages", `{"mailbox":"a@b.example","count":1}`, 501},
+		{"a mailbox that is not there", "POST", "/messages", `{"mailbox":"a@b.example","count":1}`, 404},
+		{"one row a page", "POST", own + "/behaviour", `{"trace_page":1}`, 400},
+		{"another throttle", "POST", own + "/behaviour", `{"trace_throttled":503}`, 400},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := tn.do(tt.method, tn.ready.URL+"/_control"+tt.path, nil, tt.body)

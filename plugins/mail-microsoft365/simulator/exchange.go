@@ -39,6 +39,8 @@ type outcome struct {
 	warnings []string
 	errors   []string // non-terminating, with status 200
 	failed   *exception
+	status   int  // of a failure, 400 where it is 0
+	whole    bool // the rows are not cut into pages
 }
 
 // admitExchange authenticates and authorizes a call. Exchange reads both

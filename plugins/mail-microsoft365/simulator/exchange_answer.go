@@ -3,6 +3,7 @@
 package simulator
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"net/http"
@@ -21,11 +22,14 @@ func (in *invocation) answer(w http.ResponseWriter, out outcome) {
 		out = outcome{failed: errPaging.of("")}
 	}
 	if out.failed != nil {
-		writeExchange(w, http.StatusBadRequest, out.failed.envelope())
+		writeExchange(w, cmp.Or(out.status, http.StatusBadRequest), out.failed.envelope())
 		return
 	}
 	from = min(from, len(out.rows))
 	to := min(from+min(size, preferredSize(in.r)), len(out.rows))
+	if out.whole {
+		from, to = 0, len(out.rows)
+	}
 	body := object{}
 	if to < len(out.rows) {
 		body["@odata.nextLink"] = in.nextLink(to)

@@ -39,6 +39,10 @@ var (
 	errPaging        = exception{"", "Microsoft.Exchange.Admin.OData.Core.ODataServiceException", "Expired or Invalid pagination request. Default Expiry time is 00:30:00"}
 	errNoTenant      = exception{"", "Microsoft.Exchange.Admin.OData.Core.ODataServiceException", "The tenant '%s' couldn't be found."}
 	errBadCommand    = exception{"", "Microsoft.Exchange.Admin.OData.Core.ODataServiceException", "The command in the request body couldn't be read. CmdletName and Parameters are required."}
+	errRuleExists    = exception{"Ex9CD8F3", "Microsoft.Exchange.Data.Directory.ADObjectAlreadyExistsException", "The rule name \"%s\" already exists."}
+	errRuleCount     = exception{"Ex3E7B11", predicates + "RulesValidationException", "You've reached the maximum number of rules for your organization."}
+	errRuleSize      = exception{"Ex3E7B12", predicates + "RulesValidationException", "The rule is too large. A rule has at most 8 KB."}
+	errTraceQuota    = exception{"", "Microsoft.Exchange.Management.Tasks.MessageTraceException", "Your recent queries have surpassed the permitted limit, please try again later."}
 	errTransientBack = exception{"", "Microsoft.Exchange.Data.Storage.TransientException", "A server side error has occurred because of which the operation could not be completed. Please try again after some time."}
 )
 

@@ -54,6 +54,12 @@ type organization struct {
 	Signing          []dkimConfig `json:"signing"`
 	// Held are proxy addresses of objects that are no mailboxes.
 	Held []string `json:"held"`
+
+	Rules    []transportRule `json:"rules"`
+	RuleLog  []version       `json:"rule_log"` // what mail meets, oldest first
+	Messages int             `json:"messages"` // that were ever sent
+	Sent     []batch         `json:"sent"`
+	Traced   []time.Time     `json:"traced"` // queries of the trace within its quota
 }
 
 // dehydrated reports whether customization is still to be enabled.

@@ -104,11 +104,11 @@ func TestExchangeGrants(t *testing.T) {
 	}
 }
 
-// TestUnknownCmdlet: what the role does not allow is refused like a missing
-// role, the cmdlets of rules and message trace included until they are there.
+// TestUnknownCmdlet: what the role does not allow, or is there no more, is
+// refused like a missing role.
 func TestUnknownCmdlet(t *testing.T) {
 	tn := start(t).connected()
-	for _, name := range []string{"Get-Everything", "", "Get-MessageTrace", "Get-MessageTraceV2", "New-TransportRule", "New-RoleGroup"} {
+	for _, name := range []string{"Get-Everything", "", "Get-MessageTrace", "New-InboundConnector", "New-RoleGroup"} {
 		if a := tn.exchange(name, m{}); a.status != http.StatusForbidden {
 			t.Errorf("%q: %d %s", name, a.status, a.raw)
 		}

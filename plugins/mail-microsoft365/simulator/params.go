@@ -31,6 +31,20 @@ var (
 		n, ok := v.(float64)
 		return ok && n == float64(int(n)) && n > 0 && n < 65536
 	}}
+	count = kind{name: "Int32", accepts: func(v any) bool {
+		n, ok := v.(float64)
+		return ok && n == float64(int(n)) && n >= 0
+	}}
+	traceSize = kind{name: "Int32", accepts: func(v any) bool {
+		n, ok := v.(float64)
+		return ok && n == float64(int(n)) && n >= 1 && n <= traceLargest
+	}}
+	date = kind{name: "DateTime", accepts: isDate}
+	// list is one text or several; null takes away what there was.
+	list = kind{name: "MultiValuedProperty", accepts: func(v any) bool {
+		several, _ := v.([]any)
+		return v == nil || isText(v) || several != nil && !slices.ContainsFunc(several, func(one any) bool { return !isText(one) })
+	}}
 	limit = kind{name: "Unlimited", accepts: func(v any) bool {
 		n, ok := v.(float64)
 		return v == "Unlimited" || ok && n == float64(int(n)) && n > 0
