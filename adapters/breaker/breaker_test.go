@@ -14,6 +14,7 @@ import (
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -274,6 +275,58 @@ func TestURLsProveNothing(t *testing.T) {
 		}
 		if got := platform.Circuits()[0]; got.State != Closed || got.Domain != "login" {
 			t.Fatalf("after the sign-in: %+v", got)
+		}
+	})
+}
+
+func (p *provider) Sent(context.Context, time.Time, time.Time, string) (sendlimit.Trace, error) {
+	return sendlimit.Trace{Next: "2"}, p.answer("Sent")
+}
+
+func (p *provider) Block(context.Context, string, []string) (sendlimit.Rule, error) {
+	return sendlimit.Rule{Name: "r"}, p.answer("Block")
+}
+
+// TestTheTraceHasABudgetOfItsOwn: of all calls of a mail platform the budget
+// hears that one by its name; a page that does not fit in has not left.
+func TestTheTraceHasABudgetOfItsOwn(t *testing.T) {
+	var paid []string
+	full := false
+	p := &provider{}
+	m := Mail(p, Options{Budget: func(_ context.Context, domain, operation string) (time.Duration, bool) {
+		paid = append(paid, domain+" "+operation)
+		return time.Minute, !full
+	}}).For("t")
+	if page, err := m.Sent(t.Context(), time.Time{}, time.Time{}, ""); err != nil || page.Next != "2" {
+		t.Fatalf("%+v, %v", page, err)
+	}
+	if r, err := m.Block(t.Context(), "", nil); err != nil || r.Name != "r" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if got := fmt.Sprint(paid); got != "[tenant/t sent tenant/t ]" {
+		t.Errorf("paid for %s", got)
+	}
+	full, p.asked = true, nil
+	_, err := m.Sent(t.Context(), time.Time{}, time.Time{}, "")
+	var o *outcome.Error
+	if !errors.As(err, &o) || o.Kind != outcome.Throttled || o.RetryAfter != time.Minute || len(p.asked) > 0 {
+		t.Errorf("got %v, asked %v", err, p.asked)
+	}
+}
+
+// TestARuleIsWrittenAfterALook: while the circuit is half open.
+func TestARuleIsWrittenAfterALook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &provider{err: ended(outcome.Unknown)}
+		m := Mail(p, Options{Failures: 1, Open: time.Minute}).For("t")
+		_, _ = m.Sent(t.Context(), time.Time{}, time.Time{}, "")
+		if _, err := m.Block(t.Context(), "", nil); outcome.Of(err) != outcome.Down {
+			t.Fatalf("an open circuit writes: %v", err)
+		}
+		time.Sleep(2 * time.Minute)
+		p.err, p.asked = nil, nil
+		if _, err := m.Block(t.Context(), "", nil); err != nil || fmt.Sprint(p.asked) != "[Profile Block]" {
+			t.Fatalf("asked %v, %v", p.asked, err)
 		}
 	})
 }

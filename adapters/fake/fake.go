@@ -149,6 +149,13 @@ func (p *Platform) Advance(d time.Duration) {
 	p.DNS.advance(d)
 }
 
+// Now is the platform's clock.
+func (p *Platform) Now() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.now
+}
+
 // TakeDomain makes a domain belong to a tenant elsewhere.
 func (p *Platform) TakeDomain(name string) {
 	p.mu.Lock()

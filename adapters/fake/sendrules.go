@@ -130,6 +130,8 @@ func (p *Platform) SetRule(id tenant.GUID, r sendlimit.Rule) {
 	defer p.mu.Unlock()
 	t := p.tenants[id]
 	if t.rules[r.Name] == nil {
+		p.serial++
+		r.ID = fmt.Sprintf("00000000-0000-4000-9000-%012d", p.serial)
 		t.rules[r.Name] = &ruleState{since: p.now, Rule: r}
 		return
 	}

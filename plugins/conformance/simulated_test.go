@@ -21,6 +21,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/sandbox/zones"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/plugins/sdk"
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
@@ -34,6 +35,7 @@ type simulated struct {
 	platform sdk.MailPlatform
 	zones    *zones.Store
 	serial   atomic.Int64
+	ahead    atomic.Int64 // by which its clock was advanced
 }
 
 func build(t testing.TB, to, pkg string) {
@@ -144,6 +146,10 @@ func (w *simulated) NewTenant(t testing.TB, s contract.Setup) contract.Tenant {
 	if s.MailboxLag > 0 {
 		behaviour["mailbox_ms"] = s.MailboxLag.Milliseconds()
 	}
+	if s.TracePage > 0 {
+		behaviour["trace_page"] = s.TracePage
+	}
+	behaviour["rule_ms"], behaviour["trace_ms"] = s.RuleLag.Milliseconds(), s.TraceLag.Milliseconds()
 	w.control(t, http.MethodPost, "/tenants/"+id+"/behaviour", behaviour)
 	_, initial, _ := strings.Cut(admin, "@")
 	return contract.Tenant{
@@ -206,6 +212,37 @@ func (w *simulated) Publish(t testing.TB, zone string, records ...dns.Record) {
 func (w *simulated) Advance(t testing.TB, d time.Duration) {
 	t.Helper()
 	w.control(t, http.MethodPost, "/clock", map[string]string{"advance": d.String()})
+	w.ahead.Add(int64(d))
+}
+
+// Now is the platform's clock.
+func (w *simulated) Now(testing.TB) time.Time {
+	return time.Now().UTC().Add(time.Duration(w.ahead.Load()))
+}
+
+func (w *simulated) Send(t testing.TB, _ tenant.GUID, mailbox string, count int) {
+	t.Helper()
+	w.control(t, http.MethodPost, "/messages", map[string]any{"mailbox": mailbox, "count": count})
+}
+
+func (w *simulated) SetRule(t testing.TB, id tenant.GUID, r sendlimit.Rule) {
+	t.Helper()
+	w.control(t, http.MethodPost, "/tenants/"+string(id)+"/rules", map[string]any{"name": r.Name, "enabled": r.Enabled, "senders": r.Lists})
+}
+
+func (w *simulated) Rules(t testing.TB, id tenant.GUID) map[string][]string {
+	t.Helper()
+	held, _ := w.control(t, http.MethodGet, "/tenants/"+string(id), nil)["rules"].([]any)
+	out := map[string][]string{}
+	for _, r := range held {
+		rule := r.(map[string]any)
+		var stopped []string
+		for _, address := range rule["blocks"].([]any) {
+			stopped = append(stopped, address.(string))
+		}
+		out[rule["name"].(string)] = stopped
+	}
+	return out
 }
 
 func (w *simulated) Revoke(t testing.TB, id tenant.GUID, what contract.Grant) {
@@ -215,22 +252,28 @@ func (w *simulated) Revoke(t testing.TB, id tenant.GUID, what contract.Grant) {
 
 func (w *simulated) Fail(t testing.TB, _ tenant.GUID, method string, how contract.Failure) func() {
 	t.Helper()
-	fault := map[string]any{
-		"Domains":       map[string]any{"match": "GET /graph/v1.0/domains"},
-		"AddDomain":     map[string]any{"match": "POST /graph/v1.0/domains"},
-		"CreateMailbox": map[string]any{"operation": "New-Mailbox"},
-		"Rename":        map[string]any{"operation": "Set-Mailbox"},
-	}[method].(map[string]any)
-	fault["times"] = 1000
-	switch how {
-	case contract.LosesRequest:
-		fault["kind"] = "drop_before"
-	case contract.LosesAnswer:
-		fault["kind"] = "drop_after"
-	default:
-		fault["kind"] = "status"
-		fault["status"] = map[contract.Failure]int{contract.Throttles: 429, contract.IsDown: 503, contract.Breaks: 500}[how]
+	for _, fault := range map[string][]map[string]any{
+		"Domains":       {{"match": "GET /graph/v1.0/domains"}},
+		"AddDomain":     {{"match": "POST /graph/v1.0/domains"}},
+		"CreateMailbox": {{"operation": "New-Mailbox"}},
+		"Rename":        {{"operation": "Set-Mailbox"}},
+		"Sent":          {{"operation": "Get-MessageTraceV2"}},
+		"Block": {
+			{"operation": "New-TransportRule"}, {"operation": "Set-TransportRule"},
+			{"operation": "Enable-TransportRule"}, {"operation": "Disable-TransportRule"},
+		},
+	}[method] {
+		fault["times"] = 1000
+		switch how {
+		case contract.LosesRequest:
+			fault["kind"] = "drop_before"
+		case contract.LosesAnswer:
+			fault["kind"] = "drop_after"
+		default:
+			fault["kind"] = "status"
+			fault["status"] = map[contract.Failure]int{contract.Throttles: 429, contract.IsDown: 503, contract.Breaks: 500}[how]
+		}
+		w.control(t, http.MethodPost, "/faults", fault)
 	}
-	w.control(t, http.MethodPost, "/faults", fault)
 	return func() { w.control(t, http.MethodDelete, "/faults", nil) }
 }

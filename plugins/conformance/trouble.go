@@ -43,6 +43,10 @@ var reads = map[string]func(context.Context, sdk.MailTenant) error{
 		_, err := m.Mailbox(ctx, "a@example.com")
 		return err
 	},
+	"Sent": func(ctx context.Context, m sdk.MailTenant) error {
+		_, err := m.Sent(ctx, time.Now().Add(-time.Hour), time.Now(), "")
+		return err
+	},
 }
 
 // troubleChecks put the plugin before a provider that is not what it should

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/simulator"
@@ -32,6 +33,7 @@ type world struct {
 	platform sdk.MailPlatform
 	zones    *zones
 	serial   atomic.Int64
+	ahead    atomic.Int64 // by which its clock was advanced
 }
 
 func newWorld(t *testing.T) *world {
@@ -108,6 +110,10 @@ func (w *world) NewTenant(t testing.TB, s contract.Setup) contract.Tenant {
 	if s.MailboxLag > 0 {
 		behaviour["mailbox_ms"] = s.MailboxLag.Milliseconds()
 	}
+	if s.TracePage > 0 {
+		behaviour["trace_page"] = s.TracePage
+	}
+	behaviour["rule_ms"], behaviour["trace_ms"] = s.RuleLag.Milliseconds(), s.TraceLag.Milliseconds()
 	w.control(t, http.MethodPost, "/tenants/"+id+"/behaviour", behaviour)
 	_, initial, _ := strings.Cut(admin, "@")
 	return contract.Tenant{
@@ -153,6 +159,35 @@ func (w *world) Publish(_ testing.TB, zone string, records ...dns.Record) {
 func (w *world) Advance(t testing.TB, d time.Duration) {
 	t.Helper()
 	w.control(t, http.MethodPost, "/clock", map[string]string{"advance": d.String()})
+	w.ahead.Add(int64(d))
+}
+
+// Now is the platform's clock.
+func (w *world) Now(testing.TB) time.Time { return time.Now().UTC().Add(time.Duration(w.ahead.Load())) }
+
+func (w *world) Send(t testing.TB, _ tenant.GUID, mailbox string, count int) {
+	t.Helper()
+	w.control(t, http.MethodPost, "/messages", map[string]any{"mailbox": mailbox, "count": count})
+}
+
+func (w *world) SetRule(t testing.TB, id tenant.GUID, r sendlimit.Rule) {
+	t.Helper()
+	w.control(t, http.MethodPost, "/tenants/"+string(id)+"/rules", map[string]any{"name": r.Name, "enabled": r.Enabled, "senders": r.Lists})
+}
+
+func (w *world) Rules(t testing.TB, id tenant.GUID) map[string][]string {
+	t.Helper()
+	held, _ := w.control(t, http.MethodGet, "/tenants/"+string(id), nil)["rules"].([]any)
+	out := map[string][]string{}
+	for _, r := range held {
+		rule := r.(map[string]any)
+		var stopped []string
+		for _, address := range rule["blocks"].([]any) {
+			stopped = append(stopped, address.(string))
+		}
+		out[rule["name"].(string)] = stopped
+	}
+	return out
 }
 
 func (w *world) Revoke(t testing.TB, id tenant.GUID, what contract.Grant) {
@@ -162,22 +197,25 @@ func (w *world) Revoke(t testing.TB, id tenant.GUID, what contract.Grant) {
 
 func (w *world) Fail(t testing.TB, _ tenant.GUID, method string, how contract.Failure) func() {
 	t.Helper()
-	fault := map[string]any{"times": 1000}
-	switch method {
-	case "Domains":
-		fault["match"] = "GET /graph/v1.0/domains"
-	case "AddDomain":
-		fault["match"] = "POST /graph/v1.0/domains"
-	case "CreateMailbox":
-		fault["operation"] = "New-Mailbox"
-	case "Rename":
-		fault["operation"] = "Set-Mailbox"
+	places := map[string][]map[string]any{
+		"Domains":       {{"match": "GET /graph/v1.0/domains"}},
+		"AddDomain":     {{"match": "POST /graph/v1.0/domains"}},
+		"CreateMailbox": {{"operation": "New-Mailbox"}},
+		"Rename":        {{"operation": "Set-Mailbox"}},
+		"Sent":          {{"operation": "Get-MessageTraceV2"}},
+		"Block": {
+			{"operation": "New-TransportRule"}, {"operation": "Set-TransportRule"},
+			{"operation": "Enable-TransportRule"}, {"operation": "Disable-TransportRule"},
+		},
 	}
 	kinds := map[contract.Failure]string{contract.LosesRequest: "drop_before", contract.LosesAnswer: "drop_after"}
 	statuses := map[contract.Failure]int{contract.Throttles: 429, contract.IsDown: 503, contract.Breaks: 500}
-	if fault["kind"] = kinds[how]; kinds[how] == "" {
-		fault["kind"], fault["status"] = "status", statuses[how]
+	for _, fault := range places[method] {
+		if fault["kind"] = kinds[how]; kinds[how] == "" {
+			fault["kind"], fault["status"] = "status", statuses[how]
+		}
+		fault["times"] = 1000
+		w.control(t, http.MethodPost, "/faults", fault)
 	}
-	w.control(t, http.MethodPost, "/faults", fault)
 	return func() { w.control(t, http.MethodDelete, "/faults", nil) }
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -39,7 +40,11 @@ func (w *fakeWorld) NewTenant(_ testing.TB, s Setup) Tenant {
 	name := fmt.Sprintf("Tenant %d", n)
 	w.fake.AddTenant(id, fake.Setup{
 		Name: name, Dehydrated: s.Dehydrated, Denied: s.Denied, SMTPAuthRefused: s.SMTPAuthRefused,
-		Lag: fake.Lag{AcceptedDomain: s.AcceptedDomainLag, Directory: s.MailboxLag, Submission: s.MailboxLag},
+		TracePage: s.TracePage,
+		Lag: fake.Lag{
+			AcceptedDomain: s.AcceptedDomainLag, Directory: s.MailboxLag, Submission: s.MailboxLag,
+			Rule: s.RuleLag, Trace: s.TraceLag,
+		},
 	})
 	at := fmt.Sprintf("@t%08d.onmicrosoft.com", n)
 	return Tenant{GUID: id, Name: name, Admin: "admin" + at, Member: "member" + at, Guest: "guest" + at}
@@ -62,6 +67,22 @@ func (w *fakeWorld) Publish(_ testing.TB, zone string, records ...dns.Record) {
 }
 
 func (w *fakeWorld) Advance(_ testing.TB, d time.Duration) { w.fake.Advance(d) }
+
+func (w *fakeWorld) Now(testing.TB) time.Time { return w.fake.Now() }
+
+func (w *fakeWorld) Send(_ testing.TB, id tenant.GUID, mailbox string, count int) {
+	w.fake.Send(id, mailbox, count)
+}
+
+func (w *fakeWorld) SetRule(_ testing.TB, id tenant.GUID, r sendlimit.Rule) { w.fake.SetRule(id, r) }
+
+func (w *fakeWorld) Rules(_ testing.TB, id tenant.GUID) map[string][]string {
+	out := map[string][]string{}
+	for _, r := range w.fake.Holds(id).Rules {
+		out[r.Name] = r.Blocks()
+	}
+	return out
+}
 
 func (w *fakeWorld) Revoke(_ testing.TB, id tenant.GUID, what Grant) { w.fake.Revoke(id, string(what)) }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -32,12 +33,23 @@ type World interface {
 	// Advance moves the platform's clock, so that what it does in its own
 	// time goes on. A world with the real clock waits for its own delays.
 	Advance(t testing.TB, d time.Duration)
+	// Now is the platform's clock.
+	Now(t testing.TB) time.Time
+	// Send is a mailbox that sends messages now.
+	Send(t testing.TB, id tenant.GUID, mailbox string, count int)
+	// SetRule is somebody else who makes a rule of the tenant, or changes the
+	// one of this name: whether it is switched on, and whom it stops, which is
+	// everybody where it lists nobody.
+	SetRule(t testing.TB, id tenant.GUID, r sendlimit.Rule)
+	// Rules are the rules that the platform holds, by name, and whom each
+	// stops.
+	Rules(t testing.TB, id tenant.GUID) map[string][]string
 	// Revoke takes back what an administrator has granted.
 	Revoke(t testing.TB, id tenant.GUID, what Grant)
 	// Fail makes every call that a method of the port makes of the platform
 	// fail until lift is called, for this tenant at least. The suites use it
-	// for Domains, AddDomain, CreateMailbox and Rename; of a write only the
-	// changing call fails, not a look that an adapter may make besides.
+	// for Domains, AddDomain, CreateMailbox, Rename, Block and Sent; of a write
+	// only changing calls fail, not a look that an adapter may make besides.
 	Fail(t testing.TB, id tenant.GUID, method string, how Failure) (lift func())
 }
 
@@ -53,6 +65,12 @@ type Setup struct {
 	// in the directory and at the mail server. Zero: as the world likes,
 	// but within a few minutes of its clock.
 	AcceptedDomainLag, MailboxLag time.Duration
+	// RuleLag lies between a change of a rule and mail meeting it, TraceLag
+	// between a message and its showing in the trace; neither without it.
+	RuleLag, TraceLag time.Duration
+	// TracePage is how many rows a page of the trace has, as the world likes
+	// without it.
+	TracePage int
 }
 
 // Tenant is a tenant of a world and people in it.
@@ -107,5 +125,7 @@ func platformChecks() []check {
 	all = append(all, directoryChecks...)
 	all = append(all, mailServerChecks...)
 	all = append(all, mailboxChecks...)
+	all = append(all, ruleChecks...)
+	all = append(all, traceChecks...)
 	return append(all, outcomeChecks...)
 }

@@ -17,6 +17,7 @@ func (s *simulator) control() http.Handler {
 	mux.HandleFunc("GET /_control/tenants/{id}", s.controlShow)
 	mux.HandleFunc("POST /_control/tenants/{id}/revoke", s.controlRevoke)
 	mux.HandleFunc("POST /_control/tenants/{id}/behaviour", s.controlBehaviour)
+	mux.HandleFunc("POST /_control/tenants/{id}/rules", s.controlRule)
 	mux.HandleFunc("POST /_control/app", s.controlApp)
 	mux.HandleFunc("POST /_control/messages", s.controlMessages)
 	return simulate.Calls(mux, nil)

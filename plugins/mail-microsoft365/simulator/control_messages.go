@@ -64,26 +64,3 @@ func (s *simulator) controlMessages(w http.ResponseWriter, r *http.Request) {
 func (t *tenant) sends(address string) bool {
 	return slices.ContainsFunc(t.Exchange.Mailboxes, func(m mailbox) bool { return strings.EqualFold(m.Primary, address) })
 }
-
-// ruleView is a rule as the control interface shows it: whom it stops, which is
-// everybody where it has no condition, and nobody while it is switched off.
-type ruleView struct {
-	Name    string   `json:"name"`
-	Enabled bool     `json:"enabled"`
-	Blocks  []string `json:"blocks"`
-}
-
-func (t *tenant) ruleViews() []ruleView {
-	views := []ruleView{}
-	for _, r := range t.Exchange.Rules {
-		v := ruleView{r.Name, r.Enabled && r.Mode == "Enforce", []string{}}
-		for _, m := range t.Exchange.Mailboxes {
-			if r.stops(m.Primary) {
-				v.Blocks = append(v.Blocks, strings.ToLower(m.Primary))
-			}
-		}
-		slices.Sort(v.Blocks)
-		views = append(views, v)
-	}
-	return views
-}

@@ -44,8 +44,8 @@ type version struct {
 const versions = 10
 
 // changed remembers what a change of a rule does to mail, from rule_ms on.
-func (in *invocation) changed(t *tenant, r transportRule, gone bool) {
-	log := append(t.Exchange.RuleLog, version{r, gone, after(in.now, t.Behaviour.RuleMS)})
+func (t *tenant) changed(r transportRule, gone bool, now time.Time) {
+	log := append(t.Exchange.RuleLog, version{r, gone, after(now, t.Behaviour.RuleMS)})
 	held := 0
 	for i := len(log) - 1; i >= 0; i-- {
 		if log[i].GUID != r.GUID {

@@ -62,7 +62,7 @@ func newRule(in *invocation, t *tenant, _ map[string]bool) outcome {
 		return outcome{failed: failed}
 	}
 	t.Exchange.Rules = append(t.Exchange.Rules, r)
-	in.changed(t, r, false)
+	t.changed(r, false, in.now)
 	return outcome{rows: []object{r.row()}}
 }
 
@@ -81,7 +81,7 @@ func setRule(in *invocation, t *tenant, _ map[string]bool) outcome {
 		return outcome{failed: failed}
 	}
 	*held = r
-	in.changed(t, r, false)
+	t.changed(r, false, in.now)
 	return outcome{}
 }
 
@@ -93,7 +93,7 @@ func switchRule(on bool) func(*invocation, *tenant, map[string]bool) outcome {
 			return outcome{failed: errNoObject.of(in.params.text("Identity"))}
 		}
 		r.Enabled, r.Changed = on, in.now
-		in.changed(t, *r, false)
+		t.changed(*r, false, in.now)
 		return outcome{}
 	}
 }
@@ -104,7 +104,7 @@ func removeRule(in *invocation, t *tenant, _ map[string]bool) outcome {
 		return outcome{failed: errNoObject.of(in.params.text("Identity"))}
 	}
 	gone := *r
-	in.changed(t, gone, true)
+	t.changed(gone, true, in.now)
 	t.Exchange.Rules = slices.DeleteFunc(t.Exchange.Rules, func(o transportRule) bool { return o.GUID == gone.GUID })
 	return outcome{}
 }

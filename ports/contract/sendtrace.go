@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/sendlimit"
+)
+
+var traceChecks = []check{
+	{"every message is told, whatever the pages", func(t testing.TB, w World) {
+		s := senders(t, w, Setup{TracePage: 7})
+		for i, box := range s.boxes {
+			w.Send(t, s.who.GUID, box, 5+i)
+		}
+		got := counts(s.read(t, w))
+		for i, box := range s.boxes {
+			if got[box] != 5+i {
+				t.Fatalf("%s sent %d, want %d", box, got[box], 5+i)
+			}
+		}
+	}},
+	{"nothing was sent", func(t testing.TB, w World) {
+		s := senders(t, w, Setup{})
+		if got := s.read(t, w); len(got) != 0 {
+			t.Fatalf("got %+v", got)
+		}
+	}},
+	{"a span has its beginning and not its end", func(t testing.TB, w World) {
+		s := senders(t, w, Setup{})
+		w.Send(t, s.who.GUID, s.boxes[0], 2)
+		sent := s.read(t, w)
+		if len(sent) == 0 || !near(sent[0].At, w.Now(t), time.Minute) {
+			t.Fatalf("at %s the trace shows %+v", w.Now(t), sent)
+		}
+		at := sent[0].At
+		for what, tt := range map[string]struct {
+			from, to time.Time
+			want     int
+		}{
+			"at its beginning": {at, at.Add(time.Second), 2},
+			"at its end":       {at.Add(-time.Hour), at, 0},
+			"before it":        {at.Add(time.Millisecond), at.Add(time.Hour), 0},
+		} {
+			page, err := s.client.Sent(call(t), tt.from, tt.to, "")
+			must(t, "sent", err)
+			if got := counts(page.Sent)[s.boxes[0]]; got != tt.want {
+				t.Fatalf("%s: %d messages, want %d", what, got, tt.want)
+			}
+		}
+	}},
+	{"messages show late, at their own time", func(t testing.TB, w World) {
+		s := senders(t, w, Setup{TraceLag: time.Hour})
+		sentAt := w.Now(t)
+		w.Send(t, s.who.GUID, s.boxes[0], 3)
+		if got := s.read(t, w); len(got) != 0 {
+			t.Fatalf("at once: %+v", got)
+		}
+		w.Advance(t, 2*time.Hour)
+		got := s.read(t, w)
+		if counts(got)[s.boxes[0]] != 3 || !near(got[0].At, sentAt, time.Minute) {
+			t.Fatalf("sent at %s, the trace shows %+v", sentAt, got)
+		}
+	}},
+	{"what a rule stopped was not sent", func(t testing.TB, w World) {
+		s := senders(t, w, Setup{})
+		s.blocks(t, s.domain, true, s.boxes[0])
+		for _, box := range s.boxes {
+			w.Send(t, s.who.GUID, box, 2)
+		}
+		if got := counts(s.read(t, w)); got[s.boxes[0]] != 0 || got[s.boxes[1]] != 2 || got[s.boxes[2]] != 2 {
+			t.Fatalf("sent %v", got)
+		}
+	}},
+	{"a trace that cannot be had is not empty", func(t testing.TB, w World) {
+		s := senders(t, w, Setup{})
+		for how, kind := range map[Failure]outcome.Kind{Throttles: outcome.Throttled, IsDown: outcome.Down, Breaks: outcome.Broken} {
+			lift := w.Fail(t, s.who.GUID, "Sent", how)
+			_, err := s.client.Sent(call(t), w.Now(t).Add(-time.Hour), w.Now(t), "")
+			lift()
+			ended(t, "sent", err, kind)
+		}
+		w.Revoke(t, s.who.GUID, GrantExchangeRole)
+		_, err := s.client.Sent(call(t), w.Now(t).Add(-time.Hour), w.Now(t), "")
+		refused(t, "sent", err, fault.AccessDenied)
+	}},
+	{"a cursor that is none is refused", func(t testing.TB, w World) {
+		s := senders(t, w, Setup{})
+		_, err := s.client.Sent(call(t), w.Now(t).Add(-time.Hour), w.Now(t), "no cursor")
+		ended(t, "sent", err, outcome.Refused)
+	}},
+}
+
+// read reads the trace of the last day to its end.
+func (s sendingTenant) read(t testing.TB, w World) (all []sendlimit.Sent) {
+	t.Helper()
+	to := w.Now(t).Add(time.Minute)
+	for cursor, pages := "", 0; ; pages++ {
+		page, err := s.client.Sent(call(t), to.Add(-24*time.Hour), to, cursor)
+		must(t, "sent", err)
+		all = append(all, page.Sent...)
+		if page.Next == "" {
+			return all
+		}
+		if cursor = page.Next; pages > 200 {
+			t.Fatalf("the trace never ends")
+		}
+	}
+}
+
+// counts counts messages by sender, each once.
+func counts(sent []sendlimit.Sent) map[string]int {
+	out, seen := map[string]int{}, map[string]bool{}
+	for _, m := range sent {
+		if !m.Refused && !seen[m.Message] {
+			out[m.Sender]++
+		}
+		seen[m.Message] = true
+	}
+	return out
+}
+
+func near(at, of time.Time, slack time.Duration) bool {
+	return at.After(of.Add(-slack)) && at.Before(of.Add(slack))
+}
