@@ -4,210 +4,281 @@ package contract
 
 import (
 	"context"
+	"errors"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
 
-// brokenSends breaks a promise about rules or the trace; a nil field keeps the
-// fake's behaviour.
-type brokenSends struct {
-	ports.MailTenant
-	ensure func(context.Context, ports.MailTenant, string, []string) (sendlimit.Rule, error)
-	block  func(context.Context, ports.MailTenant, string, []string) (sendlimit.Rule, error)
-	remove func(context.Context, ports.MailTenant) error
-	sent   func(context.Context, ports.MailTenant, time.Time, time.Time, string) (sendlimit.Trace, error)
-}
+// Each of these breaks one promise of ports.SendPolicies, SendDays or SendRuns.
+type (
+	intentsShown   struct{ Stores }
+	wideForAll     struct{ Stores }
+	anyScope       struct{ Stores }
+	undying        struct{ Stores }
+	freshIDs       struct{ Stores }
+	openPolicies   struct{ Stores }
+	forgetsRules   struct{ Stores }
+	blindToBlocks  struct{ Stores }
+	everyonesDay   struct{ Stores }
+	keepsMark      struct{ Stores }
+	keepsRun       struct{ Stores }
+	alwaysAnew     struct{ Stores }
+	unfencedSends  struct{ Stores }
+	sharedTenants  struct{ Stores } // every claim wins
+	earlySends     struct{ Stores }
+	impatientSends struct{ Stores }
+	oldestTenants  struct{ Stores }
+	askRevoked     struct{ Stores }
+	heldReleased   struct{ Stores }
+	countsAdded    struct{ Stores }
+	allIsToday     struct{ Stores }
+	countsForever  struct{ Stores }
+	eventsAnyway   struct{ Stores }
+	eventsNever    struct{ Stores }
+	neverLetGo     struct{ Stores }
+	forgetsLiving  struct{ Stores }
+)
 
-func (b brokenSends) EnsureRule(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
-	if b.ensure != nil {
-		return b.ensure(ctx, b.MailTenant, scope, mailboxes)
+// intentsShown has policies in force that are only meant to be.
+func (b intentsShown) Policy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string) (sendlimit.Policy, error) {
+	p, err := b.Stores.Policy(ctx, owner, id, scope)
+	if scopes, _ := b.RuledScopes(ctx, owner, id); errors.Is(err, fault.PolicyNotFound) && slices.Contains(scopes, scope) {
+		return p, nil
 	}
-	return b.MailTenant.EnsureRule(ctx, scope, mailboxes)
+	return p, err
 }
 
-func (b brokenSends) Block(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
-	if b.block != nil {
-		return b.block(ctx, b.MailTenant, scope, mailboxes)
+func (b wideForAll) Policy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string) (sendlimit.Policy, error) {
+	p, err := b.Stores.Policy(ctx, owner, id, scope)
+	if errors.Is(err, fault.PolicyNotFound) {
+		return b.Stores.Policy(ctx, owner, id, sendlimit.TenantWide)
 	}
-	return b.MailTenant.Block(ctx, scope, mailboxes)
+	return p, err
 }
 
-func (b brokenSends) RemoveRules(ctx context.Context) error {
-	if b.remove != nil {
-		return b.remove(ctx, b.MailTenant)
+func (b anyScope) ReservePolicy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string, at time.Time) (sendlimit.Policy, error) {
+	p, err := b.Stores.ReservePolicy(ctx, owner, id, scope, at)
+	if errors.Is(err, fault.DomainNotFound) {
+		return b.Stores.ReservePolicy(ctx, owner, id, sendlimit.TenantWide, at)
 	}
-	return b.MailTenant.RemoveRules(ctx)
+	return p, err
 }
 
-func (b brokenSends) Sent(ctx context.Context, from, to time.Time, cursor string) (sendlimit.Trace, error) {
-	if b.sent != nil {
-		return b.sent(ctx, b.MailTenant, from, to, cursor)
+// undying saves a policy whose domain is gone.
+func (b undying) SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy) error {
+	err := b.Stores.SavePolicy(ctx, owner, p)
+	if p.Scope != "" && errors.Is(err, fault.PolicyNotFound) {
+		return nil
 	}
-	return b.MailTenant.Sent(ctx, from, to, cursor)
+	return err
 }
 
-// toldOf changes what a call tells of a rule.
-func toldOf(change func(*sendlimit.Rule)) brokenSends {
-	return brokenSends{
-		ensure: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
-			r, err := m.EnsureRule(ctx, scope, list)
-			change(&r)
-			return r, err
-		},
-		block: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
-			r, err := m.Block(ctx, scope, list)
-			change(&r)
-			return r, err
-		},
+func (b freshIDs) ReservePolicy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string, at time.Time) (sendlimit.Policy, error) {
+	p, err := b.Stores.ReservePolicy(ctx, owner, id, scope, at)
+	p.CreatedAt = at
+	return p, err
+}
+
+func (b openPolicies) Policies(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]sendlimit.Policy, error) {
+	return everyone(ctx, b.Stores, func(owner access.AccountID) ([]sendlimit.Policy, error) { return b.Stores.Policies(ctx, owner, id) })
+}
+
+func (b forgetsRules) RuledScopes(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]string, error) {
+	all, err := b.Stores.Policies(ctx, owner, id)
+	scopes := []string{}
+	for _, p := range all {
+		scopes = append(scopes, p.Scope)
 	}
+	return scopes, err
 }
 
-// tracedAs changes what a page of the trace tells.
-func tracedAs(change func(*sendlimit.Trace)) brokenSends {
-	return brokenSends{sent: func(ctx context.Context, m ports.MailTenant, from, to time.Time, cursor string) (sendlimit.Trace, error) {
-		page, err := m.Sent(ctx, from, to, cursor)
-		page.Sent = slices.Clone(page.Sent)
-		change(&page)
-		return page, err
-	}}
+func (b blindToBlocks) RuledScopes(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]string, error) {
+	scopes, err := b.Stores.RuledScopes(ctx, owner, id)
+	if all, _ := b.Stores.Policies(ctx, owner, id); len(scopes) == 1 && len(all) == 0 {
+		return nil, nil
+	}
+	return scopes, err
 }
 
-// brokenRules break one promise about rules each.
-var brokenRules = map[string]brokenSends{
-	"ensuring switches the rule on": {ensure: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
-		return m.Block(ctx, scope, list)
-	}},
-	"ensuring makes a rule anew": {ensure: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
-		_ = m.RemoveRules(ctx)
-		return m.EnsureRule(ctx, scope, list)
-	}},
-	"an empty list stays blocked": {block: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
-		if len(list) == 0 {
-			r, err := m.EnsureRule(ctx, scope, nil)
-			r.Enabled, r.Written = false, true
-			return r, err
-		}
-		return m.Block(ctx, scope, list)
-	}},
-	"a list is added to": {block: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
-		if r, err := m.EnsureRule(ctx, scope, nil); err == nil && len(list) > 0 {
-			list = slices.Concat(list, r.Blocks())
-		}
-		return m.Block(ctx, scope, list)
-	}},
-	"nothing is written": {block: func(_ context.Context, _ ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
-		return sendlimit.Rule{ID: "1", Name: sendlimit.RuleName(scope), Enabled: len(list) > 0, Lists: list, Written: true}, nil
-	}},
-	"one rule for all scopes": {block: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
-		r, err := m.Block(ctx, "any.test", list)
-		r.Name = sendlimit.RuleName(scope)
-		return r, err
-	}},
-	"what others did is left": {block: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
-		if r, err := m.EnsureRule(ctx, scope, nil); err == nil && r.ID != "" && !r.Enabled && len(list) == 1 {
-			return r, nil
-		}
-		return m.Block(ctx, scope, list)
-	}},
-	"always written": toldOf(func(r *sendlimit.Rule) { r.Written = r.ID != "" }),
-	"never written":  toldOf(func(r *sendlimit.Rule) { r.Written = false }),
-	"made each time": toldOf(func(r *sendlimit.Rule) { r.Made = r.ID != "" }),
-	"never made":     toldOf(func(r *sendlimit.Rule) { r.Made = false }),
-	"no id":          toldOf(func(r *sendlimit.Rule) { r.ID = "" }),
-	"another name":   toldOf(func(r *sendlimit.Rule) { r.Name = strings.ToUpper(r.Name) }),
-	"out of order":   toldOf(func(r *sendlimit.Rule) { slices.Reverse(r.Lists) }),
-	"as it was spelt": {block: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
-		r, err := m.Block(ctx, scope, list)
-		r.Lists = list
-		return r, err
-	}},
-	"nothing is removed": {remove: func(context.Context, ports.MailTenant) error { return nil }},
-	"a lost answer is told as no effect": {block: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
-		r, err := m.Block(ctx, scope, list)
-		if outcome.Of(err) == outcome.Unknown {
-			err = &outcome.Error{Kind: outcome.Down}
-		}
-		return r, err
-	}},
-	"every trouble is unknown": {block: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
-		r, err := m.Block(ctx, scope, list)
-		if err != nil {
-			err = &outcome.Error{Kind: outcome.Unknown}
-		}
-		return r, err
-	}},
+func (b everyonesDay) SetDay(ctx context.Context, id tenant.GUID, place string) (access.AccountID, error) {
+	_, _ = b.Stores.SetDay(ctx, guid(2), place)
+	return b.Stores.SetDay(ctx, id, place)
 }
 
-// brokenTraces break one promise about the trace each.
-var brokenTraces = map[string]brokenSends{
-	"only the first page":  tracedAs(func(p *sendlimit.Trace) { p.Next = "" }),
-	"pages without an end": tracedAs(func(p *sendlimit.Trace) { p.Next = "1" }),
-	"stopped mail counts": tracedAs(func(p *sendlimit.Trace) {
-		for i := range p.Sent {
-			p.Sent[i].Refused = false
-		}
-	}),
-	"nothing counts": tracedAs(func(p *sendlimit.Trace) {
-		for i := range p.Sent {
-			p.Sent[i].Refused = true
-		}
-	}),
-	"the time it showed": tracedAs(func(p *sendlimit.Trace) {
-		for i := range p.Sent {
-			p.Sent[i].At = p.Sent[i].At.Add(time.Hour)
-		}
-	}),
-	"each row a message": tracedAs(func(p *sendlimit.Trace) {
-		for i := range p.Sent {
-			p.Sent[i].Message += "/" + strconv.Itoa(i)
-		}
-	}),
-	"the end is within": {sent: func(ctx context.Context, m ports.MailTenant, from, to time.Time, cursor string) (sendlimit.Trace, error) {
-		return m.Sent(ctx, from, to.Add(time.Second), cursor)
-	}},
-	"the beginning is not": {sent: func(ctx context.Context, m ports.MailTenant, from, to time.Time, cursor string) (sendlimit.Trace, error) {
-		return m.Sent(ctx, from.Add(time.Nanosecond), to, cursor)
-	}},
-	"the beginning is a second early": {sent: func(ctx context.Context, m ports.MailTenant, from, to time.Time, cursor string) (sendlimit.Trace, error) {
-		return m.Sent(ctx, from.Add(-time.Second), to, cursor)
-	}},
-	"trouble is an empty page": {sent: func(ctx context.Context, m ports.MailTenant, from, to time.Time, cursor string) (sendlimit.Trace, error) {
-		page, _ := m.Sent(ctx, from, to, cursor)
-		return page, nil
-	}},
-	"any cursor is the beginning": {sent: func(ctx context.Context, m ports.MailTenant, from, to time.Time, cursor string) (sendlimit.Trace, error) {
-		if _, err := strconv.Atoi(cursor); err != nil {
-			cursor = ""
-		}
-		return m.Sent(ctx, from, to, cursor)
-	}},
+func (b keepsMark) ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, at time.Time) (ports.SendRun, bool, error) {
+	r, won, err := b.Stores.ClaimTenant(ctx, owner, id, lease, at)
+	if r.Place != sendlimit.UsualPlace {
+		r.Mark = at
+	}
+	return r, won, err
 }
 
-func TestSendSuitesNoticeBrokenPromises(t *testing.T) {
-	for _, suite := range []struct {
-		checks []check
-		broken map[string]brokenSends
-	}{{ruleChecks, brokenRules}, {traceChecks, brokenTraces}} {
-		for name, b := range suite.broken {
-			t.Run(name, func(t *testing.T) {
-				for _, c := range suite.checks {
-					w := newFakeWorld()
-					p := breaks(func(m ports.MailTenant) brokenSends { b.MailTenant = m; return b })
-					p.MailPlatform = w.fake
-					w.platform = p
-					if fails(t, func(t testing.TB) { c.run(t, w) }) {
-						return
-					}
-				}
-				t.Fatal("the suite does not notice")
-			})
+func (b keepsRun) HoldTenant(ctx context.Context, r ports.SendRun, lease time.Duration) (bool, error) {
+	held, err := b.Stores.HoldTenant(ctx, r, lease)
+	if place, _, _ := b.Day(ctx, r.Tenant); place != sendlimit.UsualPlace {
+		return true, nil
+	}
+	return held, err
+}
+
+func (b alwaysAnew) SetDay(ctx context.Context, id tenant.GUID, place string) (access.AccountID, error) {
+	if now, _, _ := b.Day(ctx, id); now == place {
+		_, _ = b.Stores.SetDay(ctx, id, "Asia/Tokyo")
+	}
+	return b.Stores.SetDay(ctx, id, place)
+}
+
+// unfencedSends writes for whoever has the tenant.
+func (b unfencedSends) SaveChanges(ctx context.Context, r ports.SendRun, changes []sendlimit.Change, emptied []string) (bool, error) {
+	held, err := b.Stores.SaveChanges(ctx, r, changes, emptied)
+	if !held && err == nil {
+		r.Epoch++
+		_, err = b.Stores.SaveChanges(ctx, r, changes, emptied)
+	}
+	return held, err
+}
+
+func (b sharedTenants) ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, at time.Time) (ports.SendRun, bool, error) {
+	r, won, err := b.Stores.ClaimTenant(ctx, owner, id, lease, at)
+	return r, won || err == nil && at.Equal(later), err
+}
+
+func (b earlySends) ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, at time.Time) (ports.SendRun, bool, error) {
+	return b.Stores.ClaimTenant(ctx, owner, id, lease, at.Add(time.Second))
+}
+
+// impatientSends takes the caller's clock for that of leases.
+func (b impatientSends) DueTenants(ctx context.Context, at time.Time, most int) ([]ports.DueTenant, error) {
+	all, err := b.Stores.DueTenants(ctx, at, most)
+	if len(all) == 0 && at.Sub(later) > 100*time.Hour {
+		return []ports.DueTenant{{Tenant: guid(1)}}, err
+	}
+	return all, err
+}
+
+func (b oldestTenants) DueTenants(ctx context.Context, at time.Time, most int) ([]ports.DueTenant, error) {
+	all, err := b.Stores.DueTenants(ctx, at, 1000)
+	slices.SortStableFunc(all, func(a, b ports.DueTenant) int { return a.At.Compare(b.At) })
+	return all[:min(most, len(all))], err
+}
+
+func (b askRevoked) DueTenants(ctx context.Context, at time.Time, most int) ([]ports.DueTenant, error) {
+	all, err := b.Stores.DueTenants(ctx, at, most)
+	accounts, _ := b.Accounts(ctx)
+	for _, a := range accounts {
+		held, _ := b.Tenants(ctx, a.ID)
+		for _, t := range held {
+			if t.Consent == tenant.ConsentRevoked {
+				all = append(all, ports.DueTenant{Account: a.ID, Tenant: t.GUID})
+			}
 		}
+	}
+	return all, err
+}
+
+func (b heldReleased) HoldTenant(ctx context.Context, r ports.SendRun, lease time.Duration) (bool, error) {
+	held, err := b.Stores.HoldTenant(ctx, r, lease)
+	if !held && err == nil && r.Epoch == 2 {
+		return true, nil
+	}
+	return held, err
+}
+
+func (b countsAdded) SaveCounts(ctx context.Context, r ports.SendRun, c ports.SendCounts) (bool, error) {
+	boxes, _ := b.SendBoxes(ctx, r, midnight)
+	for _, box := range boxes {
+		if counts := c.Boxes[box.ID]; len(counts) > 0 && len(box.Counts) > 0 {
+			more := slices.Clone(counts)
+			more[0].Settled += box.Counts[0].Settled
+			c.Boxes = map[string][]sendlimit.Count{box.ID: more}
+		}
+	}
+	return b.Stores.SaveCounts(ctx, r, c)
+}
+
+// allIsToday shows the count of any day.
+func (b allIsToday) SaveCounts(ctx context.Context, r ports.SendRun, c ports.SendCounts) (bool, error) {
+	for _, counts := range c.Boxes {
+		c.Today = counts[len(counts)-1].Day
+		if !c.Today.Equal(midnight) {
+			break
+		}
+	}
+	return b.Stores.SaveCounts(ctx, r, c)
+}
+
+func (b countsForever) SaveCounts(ctx context.Context, r ports.SendRun, c ports.SendCounts) (bool, error) {
+	c.Mark = now.Truncate(time.Microsecond)
+	return b.Stores.SaveCounts(ctx, r, c)
+}
+
+// eventsAnyway records the event of a change that was made before.
+func (b eventsAnyway) SaveChanges(ctx context.Context, r ports.SendRun, changes []sendlimit.Change, emptied []string) (bool, error) {
+	held, err := b.Stores.SaveChanges(ctx, r, changes, emptied)
+	if held && err == nil && len(changes) == 1 {
+		_ = b.RecordEvents(ctx, r.Account, []sendlimit.Event{changes[0].Event})
+	}
+	return held, err
+}
+
+func (b eventsNever) SaveChanges(ctx context.Context, r ports.SendRun, _ []sendlimit.Change, emptied []string) (bool, error) {
+	return b.Stores.SaveChanges(ctx, r, nil, emptied)
+}
+
+func (b neverLetGo) SaveChanges(ctx context.Context, r ports.SendRun, changes []sendlimit.Change, emptied []string) (bool, error) {
+	changes = slices.DeleteFunc(slices.Clone(changes), func(c sendlimit.Change) bool { return c.Action == sendlimit.Unblocked })
+	return b.Stores.SaveChanges(ctx, r, changes, emptied)
+}
+
+// forgetsLiving drops also policies that are in force.
+func (b forgetsLiving) RuledScopes(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]string, error) {
+	scopes, err := b.Stores.RuledScopes(ctx, owner, id)
+	if _, lost := b.Domain(ctx, owner, id, "a.test"); lost != nil {
+		scopes = slices.DeleteFunc(scopes, func(scope string) bool { return strings.HasSuffix(scope, ".test") })
+	}
+	return scopes, err
+}
+
+func TestBrokenSendLimitsAreNoticed(t *testing.T) {
+	for name, b := range map[string]struct {
+		suite []storeCheck
+		spoil func(Stores) Stores
+	}{
+		"an intent is a policy":                     {sendPolicyChecks, func(s Stores) Stores { return intentsShown{s} }},
+		"the tenant's policy is every domain's":     {sendPolicyChecks, func(s Stores) Stores { return wideForAll{s} }},
+		"an unknown domain has a policy":            {sendPolicyChecks, func(s Stores) Stores { return anyScope{s} }},
+		"a policy outlives its domain":              {sendPolicyChecks, func(s Stores) Stores { return undying{s} }},
+		"a policy is made anew":                     {sendPolicyChecks, func(s Stores) Stores { return freshIDs{s} }},
+		"foreign policies are listed":               {sendPolicyChecks, func(s Stores) Stores { return openPolicies{s} }},
+		"a rule is forgotten with its policy":       {sendPolicyChecks, func(s Stores) Stores { return forgetsRules{s} }},
+		"a rule that blocks is forgotten":           {sendChangeChecks, func(s Stores) Stores { return blindToBlocks{s} }},
+		"a day is set for others too":               {sendDayChecks, func(s Stores) Stores { return everyonesDay{s} }},
+		"another day goes on from the mark":         {sendDayChecks, func(s Stores) Stores { return keepsMark{s} }},
+		"a run goes on into another day":            {sendDayChecks, func(s Stores) Stores { return keepsRun{s} }},
+		"the same day counts anew":                  {sendDayChecks, func(s Stores) Stores { return alwaysAnew{s} }},
+		"a late run writes":                         {sendRunChecks, func(s Stores) Stores { return unfencedSends{s} }},
+		"a race has several winners":                {sendRunChecks, func(s Stores) Stores { return sharedTenants{s} }},
+		"a tenant is claimed before its time":       {sendRunChecks, func(s Stores) Stores { return earlySends{s} }},
+		"the caller's clock ends a lease":           {sendRunChecks, func(s Stores) Stores { return impatientSends{s} }},
+		"one account's tenants come first":          {sendRunChecks, func(s Stores) Stores { return oldestTenants{s} }},
+		"a tenant without consent is due":           {sendRunChecks, func(s Stores) Stores { return askRevoked{s} }},
+		"a run that ended is held":                  {sendRunChecks, func(s Stores) Stores { return heldReleased{s} }},
+		"counts that come again are added":          {sendRunChecks, func(s Stores) Stores { return countsAdded{s} }},
+		"yesterday's count is shown":                {sendRunChecks, func(s Stores) Stores { return allIsToday{s} }},
+		"counts are kept for ever":                  {sendRunChecks, func(s Stores) Stores { return countsForever{s} }},
+		"what is so already has an event":           {sendChangeChecks, func(s Stores) Stores { return eventsAnyway{s} }},
+		"changes are not stored":                    {sendChangeChecks, func(s Stores) Stores { return eventsNever{s} }},
+		"nobody is let go":                          {sendChangeChecks, func(s Stores) Stores { return neverLetGo{s} }},
+		"a scope is forgotten that was not emptied": {sendChangeChecks, func(s Stores) Stores { return forgetsLiving{s} }},
+	} {
+		t.Run(name, func(t *testing.T) { notices(t, b.suite, b.spoil) })
 	}
 }
