@@ -20,6 +20,7 @@ import (
 	"github.com/tenantry/tenantry/app/enforcement"
 	"github.com/tenantry/tenantry/app/integrations"
 	"github.com/tenantry/tenantry/app/keys"
+	"github.com/tenantry/tenantry/app/limits"
 	"github.com/tenantry/tenantry/app/mailboxes"
 	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/idempotency"
@@ -27,11 +28,12 @@ import (
 
 // Options are the use cases that the API offers and what it reports to.
 type Options struct {
-	Keys      *keys.Service
-	Tenants   *tenants.Service
-	Domains   *domains.Service
-	DNSRuns   *dnsruns.Service
-	Mailboxes *mailboxes.Service
+	Keys       *keys.Service
+	Tenants    *tenants.Service
+	Domains    *domains.Service
+	DNSRuns    *dnsruns.Service
+	Mailboxes  *mailboxes.Service
+	SendLimits *limits.Service
 	// Enforcement shows what was done about send limits.
 	Enforcement *enforcement.Service
 	// Integrations are those with sending platforms.

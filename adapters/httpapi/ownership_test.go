@@ -64,6 +64,7 @@ var notFoundOf = map[string]string{
 var bodies = map[string]string{
 	"POST /v1/tenants/{tenant_id}/domains":                 `{"domain":"new.example"}`,
 	"POST /v1/tenants/{tenant_id}/mailboxes":               `{"domain":"new.example","account_password":"Correct-Horse-7","mailboxes":[{"name":"A","email":"a@new.example"}]}`,
+	"POST /v1/tenants/{tenant_id}/mailbox-limits":          `{"daily_send_limit":5}`,
 	"PATCH /v1/tenants/{tenant_id}/mailboxes/{mailbox_id}": `{"display_name":"Ana","daily_send_limit":5}`,
 }
 

@@ -61,6 +61,12 @@ var parameterDocs = map[string]huma.Param{
 		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: usualRuns, Minimum: ptr(1.0), Maximum: ptr(float64(mostRuns))},
 		Example:     50,
 	},
+	"domain_scope": {
+		Description:     "A domain of the tenant; left out it is the whole tenant. Case and one final dot do not matter.",
+		Schema:          &huma.Schema{Type: huma.TypeString},
+		AllowEmptyValue: true, // which is no domain
+		Example:         exampleDomain,
+	},
 	"list-enforcement-events.tenant_id": {
 		Description: "Only events of this tenant, by its GUID.",
 		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},

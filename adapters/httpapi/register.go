@@ -81,6 +81,7 @@ func operations(api huma.API, o Options) {
 	dnsOperations(api, o.Domains)
 	provisioningOperations(api, o.DNSRuns)
 	mailboxOperations(api, o.Mailboxes)
+	sendLimitOperations(api, o.SendLimits)
 	enforcementOperations(api, o.Enforcement)
 	integrationOperations(api, o.Integrations)
 	keyOperations(api, o.Keys)

@@ -37,7 +37,7 @@ func TestOperationsDeclareTheirTerms(t *testing.T) {
 func TestBuckets(t *testing.T) {
 	want := map[string]bucket{
 		"get-dkim-status": expensive, "get-domain-dns-plan": expensive, "get-domain-dns-automation": expensive, "sync-tenant": providerHeavy, "add-domain": providerHeavy, "verify-domain": providerHeavy,
-		"enable-dkim": providerHeavy, "provision-mailboxes": providerHeavy, "provision-domain-dns": providerHeavy, "retry-provisioning-job": providerHeavy,
+		"enable-dkim": providerHeavy, "provision-mailboxes": providerHeavy, "set-mailbox-limit": providerHeavy, "provision-domain-dns": providerHeavy, "retry-provisioning-job": providerHeavy,
 		"create-integration": providerHeavyWrites, "test-integration": providerHeavyWrites, "delete-integration": providerHeavyWrites,
 		"begin-microsoft-oauth": providerHeavyWrites, "get-microsoft-oauth-status": providerHeavy, "refresh-integration-mailboxes": providerHeavyWrites,
 		"disconnect-mailbox": providerHeavyWrites,

@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// query refuses known parameters that are given twice, empty or no text, and
-// drops unknown ones.
+// query refuses known parameters that are given twice, no text, or empty where
+// that says nothing, and drops unknown ones.
 func (g *guard) query(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		op := exchangeOf(r.Context()).route.op
@@ -31,7 +31,7 @@ func (g *guard) query(next http.Handler) http.Handler {
 				continue
 			}
 			values, ok := given(r.URL.RawQuery, p.Name)
-			if !ok || len(values) > 1 || len(values) == 1 && values[0] == "" {
+			if !ok || len(values) > 1 || len(values) == 1 && values[0] == "" && !p.AllowEmptyValue {
 				refuse(w, r, invalid("a query parameter is not valid",
 					fault.Field{Location: "query." + p.Name, Message: "given more than once, empty, or not text"}))
 				return

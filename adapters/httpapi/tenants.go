@@ -99,8 +99,9 @@ func deleteTenant(api huma.API, service *tenants.Service) {
 	register(api, huma.Operation{
 		OperationID: "delete-tenant", Method: http.MethodDelete, Path: "/v1/tenants/{tenant_id}", Tags: []string{tagTenants},
 		Summary: "Delete a tenant",
-		Description: "Removes the tenant and all its domains, mailboxes and sync history from the service. The tenant at the mail " +
-			"platform is not touched. This cannot be undone. For a managed tenant it ends the assignment.",
+		Description: "Removes the tenant and all its domains, mailboxes and sync history from the service. Of the tenant at the mail " +
+			"platform nothing is touched but the rules by which mailboxes are blocked: they are taken out first, if the platform allows it, " +
+			"and `message` says what was left. This cannot be undone. For a managed tenant it ends the assignment.",
 		Metadata: terms{bucket: reads, write: true, answer: exampleDeleted, refuses: only(fault.TenantNotFound)}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *tenantPath) (deletedTenant, error) {
 		t, err := service.Delete(completing(ctx, deletedOf), who.Account.ID, tenant.LookupGUID(in.TenantID))

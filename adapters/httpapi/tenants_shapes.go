@@ -3,6 +3,7 @@
 package httpapi
 
 import (
+	"strings"
 	"time"
 
 	"github.com/tenantry/tenantry/app/tenants"
@@ -139,13 +140,21 @@ func syncedOf(s tenants.Synced) synced {
 	}
 }
 
-func deletedOf(t tenant.Tenant) deletedTenant {
-	message := "The tenant, its domains, its mailboxes and its sync history were removed from the service. " +
-		"The tenant at the mail platform was not touched."
-	if t.Managed {
-		message = "The assignment of the tenant was ended. The tenant at the mail platform was not touched."
+func deletedOf(d tenants.Deleted) deletedTenant {
+	message := "The tenant, its domains, its mailboxes and its sync history were removed from the service. "
+	if d.Managed {
+		message = "The assignment of the tenant was ended. "
 	}
-	return deletedTenant{Status: "deleted", TenantID: string(t.GUID), TenantName: t.Name, Message: message}
+	switch {
+	case len(d.Left) > 0:
+		message += "Mail flow rules by which mailboxes were blocked may still be in the tenant; remove them there: " +
+			strings.Join(d.Left, ", ") + ". Nothing else at the mail platform was touched."
+	case d.Removed:
+		message += "The mail flow rules by which mailboxes were blocked were taken out of the tenant; nothing else at the mail platform was touched."
+	default:
+		message += "The tenant at the mail platform was not touched."
+	}
+	return deletedTenant{Status: "deleted", TenantID: string(d.GUID), TenantName: d.Name, Message: message}
 }
 
 // wasDiscovered stays true when a later discovery fails.

@@ -23,6 +23,7 @@ import (
 	"github.com/tenantry/tenantry/app/enforcement"
 	"github.com/tenantry/tenantry/app/integrations"
 	"github.com/tenantry/tenantry/app/keys"
+	"github.com/tenantry/tenantry/app/limits"
 	"github.com/tenantry/tenantry/app/mailboxes"
 	"github.com/tenantry/tenantry/app/settling"
 	"github.com/tenantry/tenantry/app/tenants"
@@ -85,17 +86,19 @@ func newWorldIn(t *testing.T, database string) *world {
 	w.options = httpapi.Options{
 		Log:  slog.New(slog.DiscardHandler),
 		Keys: &keys.Service{Keys: store, Prefix: "tny", Random: rand.Reader, Now: time.Now},
-		Tenants: &tenants.Service{Tenants: store, Assignments: store, Discovered: store, Domains: store, Flows: store, Accounts: store,
+		Tenants: &tenants.Service{Tenants: store, Assignments: store, Discovered: store, Domains: store, Flows: store, Accounts: store, Policies: store, Runs: store,
 			Platform: platform, Settling: pass, Sealer: keyset, Random: rand.Reader, Now: time.Now,
 			PublicURL: "https://api.example"},
 		Domains: &domains.Service{Tenants: store, Domains: store, Platform: platform, DNS: w.platform.DNS, Settling: pass, Writes: store, Now: time.Now,
 			Connections: &dnsconnections.Service{Connections: store, Providers: &w.providers, Sealer: keyset, Now: time.Now}},
 		DNSRuns: &dnsruns.Service{Tenants: store, Domains: store, Runs: store, Queue: &w.woken, Random: rand.Reader, Now: time.Now,
 			Trace: func(context.Context) string { return "" }},
-		Mailboxes: &mailboxes.Service{Tenants: store, Domains: store, Mailboxes: store, Platform: platform, Settling: pass, Now: time.Now,
+		Mailboxes: &mailboxes.Service{Tenants: store, Domains: store, Mailboxes: store, Policies: store, Platform: platform, Settling: pass, Now: time.Now,
 			RequireSMTPAuth: true, Pause: time.Millisecond, Limit: time.Second},
 		Integrations: &integrations.Service{Integrations: store, Connections: store, Tenants: store, Platforms: guardedSending{&w.sending, breaker.NewSending(breaker.Options{Failures: 1000})}, Sealer: keyset,
 			Queue: &w.woken, Random: rand.Reader, Now: time.Now},
+		SendLimits: &limits.Service{Tenants: store, Domains: store, Mailboxes: store, Policies: store, Platform: platform, Now: time.Now,
+			Pause: time.Millisecond, Limit: time.Second},
 		Enforcement: &enforcement.Service{Events: store, Now: time.Now},
 		Idempotency: httpapi.Idempotency{Keys: store, Sealer: keyset, Prints: keyset, Now: time.Now},
 		Limits:      httpapi.Limits{Counters: counters(t), Off: true},

@@ -75,7 +75,7 @@ func (h *house) service() *Service {
 		Limit: 5 * time.Second, Pause: time.Millisecond,
 	}
 	return &Service{
-		Tenants: h.store, Domains: h.store, Mailboxes: h.store, Platform: h.fake, Settling: pass, Now: time.Now,
+		Tenants: h.store, Domains: h.store, Mailboxes: h.store, Policies: h.store, Platform: h.fake, Settling: pass, Now: time.Now,
 		RequireSMTPAuth: true, Pause: time.Millisecond, Limit: 5 * time.Second,
 	}
 }

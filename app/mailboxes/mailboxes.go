@@ -10,6 +10,7 @@ import (
 	"github.com/tenantry/tenantry/app/settling"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -22,6 +23,7 @@ type Service struct {
 	Tenants   ports.Tenants
 	Domains   ports.Domains
 	Mailboxes ports.MailboxStore
+	Policies  ports.SendPolicies
 	Platform  ports.MailPlatform
 	Settling  *settling.Pass
 	Now       func() time.Time
@@ -44,7 +46,11 @@ func (s *Service) Usage(ctx context.Context, owner access.AccountID, id tenant.G
 	if err != nil {
 		return mailbox.Usage{}, err
 	}
-	return mailbox.UsageUnder(m, m.DailySendLimit), nil
+	all, err := s.Policies.Policies(ctx, owner, id)
+	if err != nil {
+		return mailbox.Usage{}, err
+	}
+	return mailbox.UsageUnder(m, sendlimit.ByScope(all).Effective(m.DailySendLimit, m.DomainName)), nil
 }
 
 func (s *Service) detach(ctx context.Context) (context.Context, context.CancelFunc) {

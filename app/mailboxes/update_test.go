@@ -10,6 +10,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
@@ -51,6 +52,36 @@ func TestUsageWithoutALimit(t *testing.T) {
 	if usage.Limit != 0 || usage.Mailbox.SendsToday != 0 || !usage.Mailbox.SendsTodayAt.IsZero() {
 		t.Fatalf("the usage is %+v", usage)
 	}
+}
+
+// The limit that usage tells is the one that applies: the mailbox's own, else
+// its domain's, else the tenant's.
+func TestUsageUnderTheEffectiveLimit(t *testing.T) {
+	h := newHouse(t)
+	m := one(t, h)
+	for _, step := range []struct {
+		want int
+		set  func()
+	}{
+		{20, func() { h.enforce(t, sendlimit.TenantWide, 20) }},
+		{10, func() { h.enforce(t, zone, 10) }},
+		{15, func() { must(t, h.store.SetSendLimit(t.Context(), h.acc.ID, m.ID, 15)) }},
+	} {
+		step.set()
+		usage, err := h.Usage(t.Context(), h.acc.ID, guid, m.ID)
+		must(t, err)
+		if usage.Limit != step.want || usage.Remaining != step.want {
+			t.Fatalf("the usage is %+v, want a limit of %d", usage, step.want)
+		}
+	}
+}
+
+func (h *house) enforce(t *testing.T, scope string, perDay int) {
+	t.Helper()
+	p, err := h.store.ReservePolicy(t.Context(), h.acc.ID, guid, scope, h.Now())
+	must(t, err)
+	p.PerDay = perDay
+	must(t, h.store.SavePolicy(t.Context(), h.acc.ID, p))
 }
 
 func TestALimitNeedsNoPlatform(t *testing.T) {

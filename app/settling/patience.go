@@ -51,14 +51,15 @@ func Persist(ctx context.Context, pause time.Duration, step func(context.Context
 		default:
 			return err
 		}
-		if !wait(ctx, pause) {
+		if !Wait(ctx, pause) {
 			return err
 		}
 	}
 }
 
-// wait sleeps, and reports false when the context ended meanwhile.
-func wait(ctx context.Context, pause time.Duration) bool {
+// Wait sleeps, a second unless pause says otherwise, and reports false when the
+// context ended meanwhile.
+func Wait(ctx context.Context, pause time.Duration) bool {
 	if pause <= 0 {
 		pause = usualPause
 	}

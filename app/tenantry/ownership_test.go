@@ -28,6 +28,7 @@ var unowned = map[string]string{
 var bodies = map[string]any{
 	"POST /v1/tenants/{tenant_id}/domains":                 object{"domain": "new.example"},
 	"POST /v1/tenants/{tenant_id}/mailboxes":               boxes("new.example", "ada"),
+	"POST /v1/tenants/{tenant_id}/mailbox-limits":          object{"daily_send_limit": 5},
 	"PATCH /v1/tenants/{tenant_id}/mailboxes/{mailbox_id}": object{"display_name": "Ada", "daily_send_limit": 5},
 }
 

@@ -30,6 +30,7 @@ import (
 	"github.com/tenantry/tenantry/app/enforcement"
 	"github.com/tenantry/tenantry/app/integrations"
 	"github.com/tenantry/tenantry/app/keys"
+	"github.com/tenantry/tenantry/app/limits"
 	"github.com/tenantry/tenantry/app/mailboxes"
 	"github.com/tenantry/tenantry/app/settling"
 	"github.com/tenantry/tenantry/app/tenants"
@@ -78,6 +79,7 @@ type service struct {
 	mailboxes    *mailboxes.Service
 	integrations *integrations.Service
 	enforcement  *enforcement.Service
+	sendLimits   *limits.Service
 	sessionSweep time.Duration
 	runs         *dnsruns.Service
 	jobs         *dnsruns.Worker
@@ -174,7 +176,7 @@ func (s *service) useCases(c Config, publicURL string, sealer ports.Sealer, o ou
 	pass := &settling.Pass{Platform: s.platform, Domains: s.store, DNS: reader, Now: o.now}
 	s.keys = &keys.Service{Keys: s.store, Prefix: c.KeyPrefix, Random: rand.Reader, Now: o.now}
 	s.tenants = &tenants.Service{
-		Tenants: s.store, Assignments: s.store, Discovered: s.store, Domains: s.store, Flows: s.store, Accounts: s.store,
+		Tenants: s.store, Assignments: s.store, Discovered: s.store, Domains: s.store, Flows: s.store, Accounts: s.store, Policies: s.store, Runs: s.store,
 		Platform: s.platform, Settling: pass, Sealer: sealer, Random: rand.Reader, Now: o.now, PublicURL: publicURL,
 		RequireSMTPAuth: c.RequireSMTPAuth,
 	}
@@ -189,8 +191,11 @@ func (s *service) useCases(c Config, publicURL string, sealer ports.Sealer, o ou
 		Trace: telemetry.Traceparent,
 	}
 	s.enforcement = &enforcement.Service{Events: s.store, Keep: time.Duration(c.KeepEventsDays) * 24 * time.Hour, Now: o.now}
+	s.sendLimits = &limits.Service{
+		Tenants: s.store, Domains: s.store, Mailboxes: s.store, Policies: s.store, Platform: s.platform, Now: o.now,
+	}
 	s.mailboxes = &mailboxes.Service{
-		Tenants: s.store, Domains: s.store, Mailboxes: s.store, Platform: s.platform, Settling: pass, Now: o.now,
+		Tenants: s.store, Domains: s.store, Mailboxes: s.store, Policies: s.store, Platform: s.platform, Settling: pass, Now: o.now,
 		RequireSMTPAuth: c.RequireSMTPAuth,
 	}
 }
@@ -199,7 +204,7 @@ func (s *service) useCases(c Config, publicURL string, sealer ports.Sealer, o ou
 func (s *service) handler() (http.Handler, error) {
 	return httpapi.New(httpapi.Options{
 		Keys: s.keys, Tenants: s.tenants, Domains: s.domains, DNSRuns: s.runs, Mailboxes: s.mailboxes, Integrations: s.integrations,
-		Enforcement: s.enforcement,
+		Enforcement: s.enforcement, SendLimits: s.sendLimits,
 		Idempotency: s.once, Limits: s.limits,
 		Pages: console.New(console.Options{Tenants: s.tenants, Log: s.log}), Log: s.log,
 		TrustedProxies: s.proxies,

@@ -26,6 +26,8 @@ type Service struct {
 	Discovered  ports.Discovered
 	Domains     ports.Domains
 	Flows       ports.ConnectFlows
+	Policies    ports.SendPolicies
+	Runs        ports.SendRuns
 	Accounts    ports.Keys
 	Platform    ports.MailPlatform
 	Settling    *settling.Pass
@@ -57,24 +59,6 @@ func (s *Service) Get(ctx context.Context, acc access.Account, id tenant.GUID) (
 		return tenant.Tenant{}, tenant.Readiness{}, err
 	}
 	return t, t.Readiness(s.RequireSMTPAuth), nil
-}
-
-// Delete removes the tenant and all below it from the service. The mail
-// platform is left alone. It returns the tenant as it was.
-func (s *Service) Delete(ctx context.Context, owner access.AccountID, id tenant.GUID) (tenant.Tenant, error) {
-	t, err := s.Tenants.Tenant(ctx, owner, id)
-	if err != nil {
-		return tenant.Tenant{}, err
-	}
-	if ctx, err = ports.Complete(ctx, t); err != nil {
-		return tenant.Tenant{}, err
-	}
-	failpoint.Hit("tenants.before-delete")
-	if err := s.Tenants.DeleteTenant(ctx, owner, id); err != nil {
-		return tenant.Tenant{}, err
-	}
-	failpoint.Hit("tenants.after-delete")
-	return t, nil
 }
 
 // Assign makes the account the holder of a managed tenant, on the operator's

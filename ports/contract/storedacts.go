@@ -75,6 +75,13 @@ var operatorsActs = []struct {
 		must(t, "withdraw", err)
 	}, []audit.Action{audit.AssignTenant, audit.WithdrawTenant},
 		map[string]string{"tenant_id": string(guid(1)), "tenant_name": "", "tenant_domain": "", "managed": "true"}},
+	{"set a tenant's day", func(t testing.TB, s Stores, owner access.AccountID) {
+		attach(t, s, owner, 1)
+		for _, place := range []string{"UTC", "Europe/Berlin", "Europe/Berlin"} { // what is so already is no act
+			_, err := s.SetDay(t.Context(), guid(1), place)
+			must(t, "set day", err)
+		}
+	}, []audit.Action{audit.SetTenantDay}, map[string]string{"tenant_id": string(guid(1)), "time_zone": "Europe/Berlin"}},
 	{"add and remove DNS connection", func(t testing.TB, s Stores, owner access.AccountID) {
 		c := addDNSConnection(t, s, owner, 1)
 		must(t, "save test", s.SaveDNSConnectionTest(t.Context(), c)) // looking is no act

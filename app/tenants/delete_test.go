@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tenants_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/app/tenants"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+const someones = "somebody's own rule"
+
+// ruled is a tenant of ann's with a rule that blocks a mailbox, and one that is
+// none of ours.
+func ruled(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	held := w.connect(t, w.ann, admin)
+	w.synced(t)
+	if _, err := w.store.ReservePolicy(t.Context(), w.ann.ID, held.GUID, sendlimit.TenantWide, w.now); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.platform.For(guid).Block(t.Context(), sendlimit.TenantWide, []string{"ada@a.test"}); err != nil {
+		t.Fatal(err)
+	}
+	w.platform.SetRule(guid, sendlimit.Rule{Name: someones, Enabled: true, Lists: []string{"bob@a.test"}})
+	return w
+}
+
+func (w *world) synced(t *testing.T) {
+	t.Helper()
+	for range 10 {
+		if _, err := w.Sync(t.Context(), w.ann.ID, guid); err != nil {
+			t.Fatal(err)
+		}
+		held, err := w.store.Tenant(t.Context(), w.ann.ID, guid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if held.Bootstrap == tenant.BootstrapReady {
+			return
+		}
+		w.platform.Advance(time.Hour)
+	}
+	t.Fatal("the mail server does not get ready")
+}
+
+func (w *world) ruleNames() (names []string) {
+	for _, r := range w.platform.Holds(guid).Rules {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
+func (w *world) gone(t *testing.T) tenants.Deleted {
+	t.Helper()
+	gone, err := w.Delete(t.Context(), w.ann.ID, guid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if held := w.holds(t, w.ann); len(held) != 0 {
+		t.Fatalf("still held: %+v", held)
+	}
+	return gone
+}
+
+func TestDeletingTakesOurRulesOutFirst(t *testing.T) {
+	w := ruled(t)
+	if gone := w.gone(t); !gone.Removed || len(gone.Left) != 0 {
+		t.Fatalf("got %+v", gone)
+	}
+	if names := w.ruleNames(); !slices.Equal(names, []string{someones}) {
+		t.Fatalf("left are %q", names)
+	}
+}
+
+func TestATenantThatNeverHadARuleIsNotAsked(t *testing.T) {
+	w := newWorld(t)
+	w.connect(t, w.ann, admin)
+	if gone := w.gone(t); gone.Removed || len(gone.Left) != 0 || w.platform.Calls("RemoveRules") != 0 {
+		t.Fatalf("got %+v after %d calls", gone, w.platform.Calls("RemoveRules"))
+	}
+}
+
+// What cannot be taken out does not keep a tenant from being deleted, and is
+// named.
+func TestRulesThatAreLeft(t *testing.T) {
+	left := []string{sendlimit.RuleName(sendlimit.TenantWide)}
+	for name, spoil := range map[string]func(*world){
+		"the platform is down": func(w *world) { w.platform.Fail(fake.Fault{Method: "RemoveRules", Kind: outcome.Down}) },
+		"the answer is lost":   func(w *world) { w.platform.Fail(fake.Fault{Method: "RemoveRules", Kind: outcome.Unknown}) },
+		"the consent is gone":  func(w *world) { w.platform.Revoke(guid, "consent") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := ruled(t)
+			spoil(w)
+			if gone := w.gone(t); gone.Removed || !slices.Equal(gone.Left, left) {
+				t.Fatalf("got %+v", gone)
+			}
+		})
+	}
+}
+
+// A run of enforcement that is under way would put the rules back.
+func TestDeletingWaitsForARun(t *testing.T) {
+	w := ruled(t)
+	r, won, err := w.store.ClaimTenant(t.Context(), w.ann.ID, guid, time.Minute, w.now.Add(time.Hour))
+	if err != nil || !won {
+		t.Fatalf("not claimed: %v", err)
+	}
+	done := make(chan tenants.Deleted)
+	go func() {
+		gone, _ := w.Delete(t.Context(), w.ann.ID, guid)
+		done <- gone
+	}()
+	if _, err := w.platform.For(guid).Block(t.Context(), "a.test", []string{"ada@a.test"}); err != nil {
+		t.Error(err)
+	}
+	if held, err := w.store.ReleaseTenant(t.Context(), r, w.now.Add(time.Hour)); err != nil || !held {
+		t.Errorf("the run lost the tenant: %v", err)
+	}
+	if gone := <-done; !gone.Removed || !slices.Equal(w.ruleNames(), []string{someones}) {
+		t.Fatalf("got %+v, left are %q", gone, w.ruleNames())
+	}
+}
+
+// From the deletion's look on no run begins.
+func TestNoRunBeginsWhileATenantIsDeleted(t *testing.T) {
+	w := ruled(t)
+	gate := w.platform.Hold("RemoveRules")
+	done := make(chan error)
+	go func() {
+		_, err := w.Delete(t.Context(), w.ann.ID, guid)
+		done <- err
+	}()
+	<-gate.Arrived()
+	if _, won, err := w.store.ClaimTenant(t.Context(), w.ann.ID, guid, time.Minute, w.now.Add(time.Hour)); err != nil || won {
+		t.Errorf("a run began: %v", err)
+	}
+	gate.Release()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
