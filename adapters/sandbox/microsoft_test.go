@@ -96,6 +96,11 @@ func TestTheBundledSimulator(t *testing.T) {
 		{"POST /tenants/" + id + "/revoke", `{}}`, http.StatusBadRequest, `error`},
 		{"GET /messages", ``, http.StatusBadRequest, `error`},
 		{"POST /messages", `{"mailbox":"a@b.c","count":1}`, http.StatusNotFound, `error`},
+		{"POST /messages", `{"mailbox":"` + r.Tenants[0].Admin + `","count":26}`, http.StatusOK, `{}`},
+		{"POST /messages", `{"mailbox":"` + r.Tenants[0].Admin + `","count":1,"at":"2026-11-02T09:00:00Z"}`, http.StatusOK, `{}`},
+		{"POST /messages", `{"mailbox":"` + r.Tenants[0].Admin + `","count":0}`, http.StatusBadRequest, `error`},
+		{"POST /tenants/" + id + "/behaviour", `{"rule_ms":1800000,"trace_ms":300000}`, http.StatusOK, `{}`},
+		{"GET /tenants/" + id, ``, http.StatusOK, `"rules":[]`},
 	} {
 		method, path, _ := strings.Cut(c.call, " ")
 		if status, body := ask(t, method, r.ControlURL+path, c.body); status != c.status || !strings.Contains(body, c.holds) {

@@ -16,10 +16,14 @@ import (
 
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -164,6 +168,41 @@ func TestASparePlatformsMailServer(t *testing.T) {
 	})
 	same(t, im.client.EnableSigning(t.Context(), "a.example"), im.bodies["Set-DkimSigningConfig"],
 		`{"CmdletInput":{"CmdletName":"Set-DkimSigningConfig","Parameters":{"Enabled":true,"Identity":"a.example"}}}`)
+}
+
+// TestASparePlatformsRules: lists that are one text, null or left out, and other
+// rules in the answer about ours.
+func TestASparePlatformsRules(t *testing.T) {
+	im := newImitation(t)
+	const others = `{"Name":"Disclaimer","State":"Enabled","From":["anna@a.example"]}`
+	ours := `{"Name":"Tenantry-Block-a.example","Guid":"r-1","State":"enabled","Mode":"Enforce","From":"Anna@A.example",` +
+		`"SenderAddressLocation":"HeaderOrEnvelope","RejectMessageEnhancedStatusCode":"5.7.910","RejectMessageReasonText":"` + rejectText + `"}`
+	want := sendlimit.Rule{ID: "r-1", Name: "Tenantry-Block-a.example", Enabled: true, Lists: []string{"anna@a.example"}}
+	for name, answer := range map[string]string{
+		"the least":           ours,
+		"among others":        others + "," + ours,
+		"null where nothing":  strings.Replace(ours, `"Guid"`, `"Conditions":null,"Exceptions":null,"ExpiryDate":null,"Guid"`, 1),
+		"empty where nothing": strings.Replace(ours, `"Guid"`, `"Conditions":[],"Exceptions":[],"ExpiryDate":"","Guid"`, 1),
+	} {
+		im.answers[exchange.GetTransportRule] = `{"value":[` + answer + `]}`
+		got, err := im.client.Block(t.Context(), "a.example", []string{"anna@a.example"})
+		if err != nil || !cmp.Equal(got, want) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	same(t, nil, im.bodies[exchange.GetTransportRule], `{"CmdletInput":{"CmdletName":"Get-TransportRule","Parameters":`+
+		`{"Identity":"tenantry-block-a.example","ResultSize":"Unlimited"}}}`)
+	im.answers[exchange.GetTransportRule] = `{"value":[` + strings.Replace(ours, "enabled", "Resting", 1) + `]}`
+	_, err := im.client.Block(t.Context(), "a.example", nil)
+	ends(t, err, outcome.Broken, fault.Code{})
+
+	im.answers[exchange.GetTransportRule], im.answers[exchange.NewTransportRule] = `{"value":[`+others+`]}`, ``
+	_, err = im.client.Block(t.Context(), "a.example", []string{"Anna@a.example"})
+	ends(t, err, outcome.NotReady, fault.Code{}) // it never shows
+	same(t, nil, im.bodies[exchange.NewTransportRule], `{"CmdletInput":{"CmdletName":"New-TransportRule","Parameters":`+
+		`{"Comments":"`+managed+`a.example","Enabled":true,"From":["anna@a.example"],"Mode":"Enforce","Name":"tenantry-block-a.example",`+
+		`"Priority":0,"RejectMessageEnhancedStatusCode":"5.7.910","RejectMessageReasonText":"`+rejectText+`",`+
+		`"SenderAddressLocation":"HeaderOrEnvelope","StopRuleProcessing":true}}}`)
 }
 
 func TestASparePlatformsMailboxes(t *testing.T) {

@@ -44,8 +44,11 @@ func (c *client) RemoveRules(ctx context.Context) error {
 	var failed error
 	for n := 0; ; n++ {
 		rows, err := c.rules(ctx, nil)
+		if err != nil && n > 0 {
+			return partly(err)
+		}
 		if err != nil {
-			return first(failed, err)
+			return err
 		}
 		rows = slices.DeleteFunc(rows, func(r ruleRow) bool { return !sendlimit.IsRuleName(string(r.Name)) })
 		if len(rows) == 0 {
@@ -80,22 +83,41 @@ type ruleWork struct {
 	last          ruleStep
 	failed        error // how the last write ended
 	looks, writes int   // looks since the last write was another
-	made          bool
+	made, changed bool  // changed: something was, or may have been
 }
 
 func (w *ruleWork) run(ctx context.Context, next nextStep) (sendlimit.Rule, error) {
 	for {
 		row, found, err := w.rule(ctx, w.name)
 		if err != nil {
-			return sendlimit.Rule{}, first(w.failed, err)
+			return sendlimit.Rule{}, w.ended(err)
 		}
 		step := next(row, found, w.senders)
 		if step == settled {
 			return row.told(w.made, w.writes > 0), nil
 		}
 		if err := w.take(ctx, step); err != nil {
-			return sendlimit.Rule{}, err
+			return sendlimit.Rule{}, w.ended(err)
 		}
+	}
+}
+
+// ended is the end of work that cannot go on. What says that nothing changed is
+// only told as it is where nothing did.
+func (w *ruleWork) ended(err error) error {
+	if w.changed {
+		return partly(err)
+	}
+	return err
+}
+
+// partly is an error of work of which some was done.
+func partly(err error) error {
+	if !outcome.Settled(err) || is(err, outcome.NotReady) {
+		return err
+	}
+	return &outcome.Error{
+		Kind: outcome.Unknown, Cause: call.CauseOf(err), Detail: "the mail platform's rules were changed in part",
 	}
 }
 
@@ -113,6 +135,9 @@ func (w *ruleWork) take(ctx context.Context, step ruleStep) error {
 		return call.NotReady("somebody else changes the rule at the same time")
 	}
 	w.failed = w.do(ctx, step)
+	if w.failed == nil || is(w.failed, outcome.Unknown) || is(w.failed, outcome.Broken) {
+		w.changed = true
+	}
 	switch {
 	case exchange.Is(w.failed, exchange.Exists):
 		w.failed = nil // somebody else made it, and it shows soon

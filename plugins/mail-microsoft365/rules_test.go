@@ -337,13 +337,42 @@ func TestAWriteThatDoesNotShow(t *testing.T) {
 	s := newSenders(t, w)
 	s.block(s.domain, s.boxes[0])
 	for cmdlet, list := range map[string][]string{exchange.SetTransportRule: s.boxes[1:], exchange.DisableTransportRule: nil} {
-		w.behave(t, s.who.GUID, knobs{"cmdlets": knobs{cmdlet: knobs{"errors": []string{}}}})
+		w.behave(t, s.who.GUID, knobs{"cmdlets": knobs{cmdlet: knobs{"errors": []string{}, "times": 1}}})
 		_, err := s.client.Block(t.Context(), s.domain, list)
 		ends(t, err, outcome.NotReady, fault.Code{})
-		w.behave(t, s.who.GUID, knobs{"cmdlets": knobs{}})
 		if got := s.stopped(); !slices.Equal(got, s.boxes[:1]) {
 			t.Fatalf("%s: stopped %v", cmdlet, got)
 		}
+	}
+}
+
+// TestAPartIsNotNothing: where some of the work was done, nothing is told that
+// says that nothing changed.
+func TestAPartIsNotNothing(t *testing.T) {
+	w := newWorld(t)
+	s := newSenders(t, w)
+	s.block(s.domain, s.boxes[0])
+	blind := knobs{"operation": exchange.GetTransportRule, "kind": "status", "status": 503, "skip": 1, "times": 1000}
+	w.fault(t, blind)
+	_, err := s.client.Block(t.Context(), s.domain, s.boxes[1:])
+	ends(t, err, outcome.Unknown, fault.Code{})
+	w.control(t, http.MethodDelete, "/faults", nil)
+	if got := s.stopped(); !slices.Equal(got, s.boxes[1:]) {
+		t.Fatalf("stopped %v", got)
+	}
+
+	s.asOther(exchange.SetTransportRule, knobs{"Identity": sendlimit.RuleName(s.domain), "ExceptIfFrom": s.boxes[:1]})
+	full := knobs{"times": 1, "exception": knobs{"type": "Microsoft.RulesValidationException", "text": "The rule is too large."}}
+	w.behave(t, s.who.GUID, knobs{"cmdlets": knobs{exchange.NewTransportRule: full}})
+	_, err = s.client.Block(t.Context(), s.domain, s.boxes[1:])
+	ends(t, err, outcome.Unknown, fault.Code{})
+	s.block(s.domain, s.boxes[1:]...)
+
+	w.fault(t, blind)
+	ends(t, s.client.RemoveRules(t.Context()), outcome.Unknown, fault.Code{})
+	w.control(t, http.MethodDelete, "/faults", nil)
+	if len(s.rules()) != 0 {
+		t.Fatalf("left %v", s.rules())
 	}
 }
 
@@ -391,7 +420,7 @@ func TestRefusalsOfARule(t *testing.T) {
 	if got := s.stopped(); !slices.Equal(got, s.boxes[:1]) {
 		t.Fatalf("stopped %v", got)
 	}
-	full := knobs{"exception": knobs{"type": "Microsoft.RulesValidationException", "text": "You've reached the maximum number of rules."}}
+	full := knobs{"times": 1, "exception": knobs{"type": "Microsoft.RulesValidationException", "text": "You've reached the maximum number of rules."}}
 	w.behave(t, s.who.GUID, knobs{"cmdlets": knobs{exchange.NewTransportRule: full}})
 	_, err = s.client.Block(t.Context(), sendlimit.TenantWide, s.boxes)
 	ends(t, err, outcome.Refused, fault.ProviderError)

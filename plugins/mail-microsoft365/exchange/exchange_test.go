@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -182,6 +183,49 @@ func TestAListThatCannotBeHadWholeIsAnError(t *testing.T) {
 				t.Fatalf("got %v, %v", got, err)
 			}
 		})
+	}
+}
+
+// TestAPageIsOneRequest: whatever comes back, and a warning or a link says that
+// there is more.
+func TestAPageIsOneRequest(t *testing.T) {
+	for _, tt := range []struct {
+		status int
+		body   string
+		warned bool
+		failed bool
+	}{
+		{200, `{"value":[{"Name":"a"}]}`, false, false},
+		{200, `{"value":[{"Name":"a"}],"@adminapi.warnings":[]}`, false, false},
+		{200, `{"value":[{"Name":"a"}],"@adminapi.warnings":null}`, false, false},
+		{200, `{"value":[{"Name":"a"}],"@adminapi.warnings":["There are more results."]}`, true, false},
+		{200, `{"value":[{"Name":"a"}],"@odata.nextLink":"https://outlook.office365.com/adminapi/x"}`, true, false},
+		{200, `{"value":[],"@adminapi.errors":["no"]}`, false, true},
+		{503, ``, false, true},
+		{429, ``, false, true},
+		{500, ``, false, true},
+	} {
+		asked := 0
+		c := double(t, func(w http.ResponseWriter, _ *http.Request) {
+			asked++
+			w.WriteHeader(tt.status)
+			_, _ = w.Write([]byte(tt.body))
+		})
+		rows, warned, err := exchange.InvokePage[row](t.Context(), c, exchange.Command{Effect: call.Read, Cmdlet: exchange.GetMessageTrace})
+		if asked != 1 || (err != nil) != tt.failed || warned != tt.warned || len(rows) != map[bool]int{false: 1}[tt.failed] {
+			t.Errorf("%d %s: asked %d times, %v, warned %v, %v", tt.status, tt.body, asked, rows, warned, err)
+		}
+	}
+}
+
+func TestListsInAnyForm(t *testing.T) {
+	for text, want := range map[string][]string{
+		`["a","b"]`: {"a", "b"}, `"a"`: {"a"}, `[]`: nil, `null`: nil, `""`: nil, `["a",null,""]`: {"a"}, `{"x":1}`: nil, `5`: nil,
+	} {
+		var got exchange.Texts
+		if err := json.Unmarshal([]byte(text), &got); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %q, %v", text, got, err)
+		}
 	}
 }
 
