@@ -69,3 +69,41 @@ func TestProviderBudgets(t *testing.T) {
 		t.Errorf("what asks nobody is refused: %v", err)
 	}
 }
+
+// TestTheTracesBudget: two replicas together ask for 100 pages of a tenant's
+// trace in five minutes, whatever else they ask, and pages have no part in what
+// others may.
+func TestTheTracesBudget(t *testing.T) {
+	t.Parallel()
+	counters, err := limiter.Open(t.Context(), limiter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = counters.Close() })
+	describe := func(context.Context, string) (wire.Description, error) {
+		return wire.Description{Budgets: []wire.Budget{{Key: "tenant", Limit: 100, Window: 5 * time.Minute, Only: []string{breaker.OpSent}}}}, nil
+	}
+	const one, other = tenant.GUID("aaaaaaaa-0000-4000-8000-000000000001"), tenant.GUID("bbbbbbbb-0000-4000-8000-000000000002")
+	platform := fake.New()
+	spend := budgets{mailPlatform, describe, counters}.spend
+	replicas := []*breaker.Platform{
+		breaker.Mail(platform, breaker.Options{Budget: spend}), breaker.Mail(platform, breaker.Options{Budget: spend}),
+	}
+	for _, id := range []tenant.GUID{one, other} {
+		platform.Connect(id, fake.Setup{})
+		before := platform.Calls("Sent")
+		for i := range 150 {
+			at := replicas[i%2].For(id)
+			if _, err := at.Profile(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			_, err := at.Sent(t.Context(), platform.Now().Add(-time.Hour), platform.Now(), "")
+			if (err == nil) != (i < 100) || err != nil && outcome.Of(err) != outcome.Throttled {
+				t.Fatalf("page %d: %v", i, err)
+			}
+		}
+		if n := platform.Calls("Sent") - before; n != 100 {
+			t.Errorf("%d pages left", n)
+		}
+	}
+}

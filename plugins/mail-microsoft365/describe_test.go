@@ -5,7 +5,11 @@ package main
 import (
 	"errors"
 	"maps"
+	"slices"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/secret"
@@ -17,6 +21,11 @@ func TestThePluginDescribesItself(t *testing.T) {
 	if p.Describe.Name != "microsoft365" || p.Describe.Kind != "mail" || p.Describe.Title == "" || p.Describe.Version == "" ||
 		len(p.Describe.Budgets) == 0 || p.Mail == nil || p.Simulator == nil {
 		t.Fatalf("got %+v", p)
+	}
+	// The quota of the trace, as Microsoft has it.
+	trace := sdk.Budget{Key: "tenant", Limit: 100, Window: 5 * time.Minute, Only: []string{"sent"}}
+	if !slices.ContainsFunc(p.Describe.Budgets, func(b sdk.Budget) bool { return cmp.Equal(b, trace) }) {
+		t.Errorf("budgets %+v", p.Describe.Budgets)
 	}
 	for _, f := range p.Describe.Fields {
 		if f.Name == "" || f.Help == "" || (f.Secret && f.Default != "") {
