@@ -180,6 +180,36 @@ func meddle(rt *rapid.T, s *senderWorld, scope string) {
 	}
 }
 
+// TestNoListIsSentEmpty: whoever asks for a step of ours, the one place that
+// sends a list sends none without senders, and no step asks for it.
+func TestNoListIsSentEmpty(t *testing.T) {
+	im := newImitation(t) // which knows no rules, and fails the test when asked
+	w := &ruleWork{client: im.client.(*client), name: "tenantry-block-a.example"}
+	for _, step := range []ruleStep{makeOff, makeOn, list} {
+		if err := w.do(t.Context(), step); outcome.Of(err) != outcome.Broken {
+			t.Errorf("step %d: %v", step, err)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		row := ruleRow{
+			State: exchange.Text(rapid.SampledFrom([]string{"Enabled", "Disabled"}).Draw(t, "state")),
+			Mode:  exchange.Text(rapid.SampledFrom([]string{"Enforce", "Audit", ""}).Draw(t, "mode")),
+			From:  rapid.SliceOfN(rapid.SampledFrom([]string{"a@a.example", "b@a.example"}), 0, 2).Draw(t, "from"),
+			Ends:  exchange.Text(rapid.SampledFrom([]string{"", "2026-11-02"}).Draw(t, "ends")),
+		}
+		for _, next := range []nextStep{ensured, blocking} {
+			step := next(row, rapid.Bool().Draw(t, "found"), nil)
+			if step != settled && step != disable {
+				t.Fatalf("step %d without senders for %+v", step, row)
+			}
+		}
+		step := blocking(row, true, []string{"a@a.example"})
+		if step == enable && row.open() || row.on() && row.open() && step != disable {
+			t.Fatalf("step %d for %+v", step, row)
+		}
+	})
+}
+
 func TestARulesLife(t *testing.T) {
 	s := newSenders(t, newWorld(t))
 	ensure := func(list ...string) sendlimit.Rule {
