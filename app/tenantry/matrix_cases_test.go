@@ -57,6 +57,22 @@ func (a attempt) in(domain string) attempt {
 	return a
 }
 
+// scoped asks for the limit of a domain.
+func (a attempt) scoped(op operation, domain string) attempt {
+	if op.method == "GET" {
+		a.path += "?domain_scope=" + domain
+	} else {
+		a.body = `{"daily_send_limit":5,"domain_scope":"` + domain + `"}`
+	}
+	return a
+}
+
+// about asks for what happened in one tenant.
+func (a attempt) about(guid string) attempt {
+	a.path += "?tenant_id=" + guid
+	return a
+}
+
 // goodBody is a body that only ownership can refuse.
 func goodBody(e estate, op operation) string {
 	switch op.method + " " + op.path {
@@ -66,6 +82,8 @@ func goodBody(e estate, op operation) string {
 		raw, _ := json.Marshal(boxes(e.ids["domain_name"], "ada"))
 		return string(raw)
 	case "PATCH /v1/tenants/{tenant_id}/mailboxes/{mailbox_id}":
+		return `{"daily_send_limit":5}`
+	case "POST /v1/tenants/{tenant_id}/mailbox-limits":
 		return `{"daily_send_limit":5}`
 	case "POST /v1/integrations":
 		raw, _ := json.Marshal(e.credentialAt(sellsAt))
@@ -158,6 +176,18 @@ func (p *population) attempts(op operation, condition string) []attempt {
 		return one(a.in(b["domain_name"]))
 	case "domain_of_other_own_tenant_in_body.domain":
 		return one(a.in(far["domain_name"]))
+	case "unknown_domain_in_domain_scope":
+		return one(a.scoped(op, noSuchZone))
+	case "foreign_domain_in_domain_scope":
+		return one(a.scoped(op, b["domain_name"]))
+	case "domain_of_other_own_tenant_in_domain_scope":
+		return one(a.scoped(op, far["domain_name"]))
+	case "unknown_tenant_in_query":
+		return one(a.about(noSuchID))
+	case "foreign_tenant_in_query":
+		return one(a.about(b["tenant_id"]))
+	case "unassigned_managed_tenant_in_query":
+		return one(a.about(p.managed.guid))
 	case "unknown_mailbox_under_own_tenant", "unknown_mailbox_under_own_integration":
 		return a.variants("mailbox_id", noSuchID)
 	case "foreign_mailbox_under_own_tenant", "foreign_mailbox_under_own_integration":

@@ -55,7 +55,7 @@ func settle(c caller, slots int) manor {
 	return m
 }
 
-// whole is a tenant with a domain that signs, and mailboxes.
+// whole is a tenant with a domain that signs, mailboxes and a limit.
 func (c caller) whole(locals ...string) estate {
 	h := c.connected(nil)
 	zone := h.verified()
@@ -65,6 +65,7 @@ func (c caller) whole(locals ...string) estate {
 	})
 	h.post(h.domain(zone, "/enable-dkim"), nil)
 	h.post(h.path("/mailboxes"), boxes(zone, locals...))
+	h.post(h.path("/mailbox-limits"), object{"daily_send_limit": 25})
 	return estate{h, map[string]string{
 		"tenant_id": h.guid, "domain_name": zone, "row": h.get(h.path("")).text("id"),
 		"domain_id":  h.get(h.path("/domains")).objects("domains")[0].text("id"),

@@ -15,7 +15,7 @@ import (
 
 func tenantCommand() *cobra.Command {
 	group := &cobra.Command{Use: "tenant", Short: "Tenants that accounts hold, and the managed ones among them"}
-	for _, cmd := range []*cobra.Command{listTenantsCommand(), assignCommand(), withdrawCommand()} {
+	for _, cmd := range []*cobra.Command{listTenantsCommand(), tenantDayCommand(), assignCommand(), withdrawCommand()} {
 		Config{}.flags(cmd.Flags())
 		group.AddCommand(cmd)
 	}
