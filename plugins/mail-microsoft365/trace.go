@@ -6,9 +6,11 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
@@ -66,7 +68,7 @@ func (c *client) Sent(ctx context.Context, from, to time.Time, cursor string) (s
 		Parameters: at.parameters(begin, end),
 	})
 	if err != nil {
-		return sendlimit.Trace{}, err
+		return sendlimit.Trace{}, comeBack(err)
 	}
 	out := sendlimit.Trace{}
 	for _, r := range rows {
@@ -86,6 +88,19 @@ func (c *client) Sent(ctx context.Context, from, to time.Time, cursor string) (s
 		out.Next = next.cursor()
 	}
 	return out, err
+}
+
+// quotaWait is when to come back to a quota that is used up. The platform names
+// no time; a page comes free every 3 seconds on the average, 5 minutes at worst.
+const quotaWait = time.Minute
+
+// comeBack gives a throttle that names no time one.
+func comeBack(err error) error {
+	var o *outcome.Error
+	if errors.As(err, &o) && o.Kind == outcome.Throttled && o.RetryAfter <= 0 {
+		o.RetryAfter = quotaWait
+	}
+	return err
 }
 
 func (p place) parameters(begin, end time.Time) map[string]any {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -162,6 +163,9 @@ func TestAPageIsOneRequest(t *testing.T) {
 		w.behave(t, s.who.GUID, knobs{"trace_quota": 1, "trace_throttled": status})
 		_, err := s.client.Sent(t.Context(), now.Add(-time.Hour), now, "")
 		ends(t, err, outcome.Throttled, fault.Code{})
+		if o := new(outcome.Error); !errors.As(err, &o) || o.RetryAfter != time.Minute {
+			t.Errorf("come back after %s", o.RetryAfter)
+		}
 	}
 }
 
