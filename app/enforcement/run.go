@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package enforcement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+	"github.com/tenantry/tenantry/ports/failpoint"
+)
+
+// usualLease is longer than a provider call.
+const usualLease = 2 * time.Minute
+
+// errLost is that another run has the tenant, or that it is gone.
+var errLost = errors.New("the tenant is another run's")
+
+// Runner counts what a tenant's mailboxes sent, and has the mail platform block
+// those that are beyond their limits.
+type Runner struct {
+	Runs     ports.SendRuns
+	Policies ports.SendPolicies
+	Tenants  ports.Tenants
+	Platform ports.MailPlatform
+	Random   io.Reader
+	Now      func() time.Time
+	Lease    time.Duration // two minutes unless set
+}
+
+// run is one look at a tenant.
+type run struct {
+	*Runner
+	ports.SendRun
+
+	platform ports.MailTenant
+	place    *time.Location
+	now      time.Time
+	day      sendlimit.Day
+}
+
+// Run looks at one tenant, if it is due and nobody else is at it. What the
+// platform does not let it do it returns, and the tenant is due again soon; what
+// it could do is done and stored all the same.
+func (r *Runner) Run(ctx context.Context, owner access.AccountID, id tenant.GUID) error {
+	claimed, won, err := r.Runs.ClaimTenant(ctx, owner, id, r.lease(), r.Now())
+	if err != nil || !won {
+		return err
+	}
+	w := &run{Runner: r, SendRun: claimed, platform: r.Platform.For(id), now: r.Now()}
+	due, err := w.work(ctx)
+	if errors.Is(err, errLost) || errors.Is(err, fault.TenantNotFound) {
+		return nil
+	}
+	if err != nil {
+		due = w.now.Add(sendlimit.Soonest)
+		err = settling.Consent{Tenants: r.Tenants, Platform: r.Platform}.Notice(ctx, owner, id, err)
+	}
+	failpoint.Hit("enforcement.before-release")
+	released := settling.Store(ctx, func(ctx context.Context) error {
+		_, err := r.Runs.ReleaseTenant(ctx, claimed, due)
+		return err
+	})
+	return errors.Join(err, released)
+}
+
+func (r *Runner) lease() time.Duration {
+	if r.Lease > 0 {
+		return r.Lease
+	}
+	return usualLease
+}
+
+// work counts, decides and enforces. Without a new count the old one decides:
+// who was let go by the day that turned does not wait for a trace.
+func (w *run) work(ctx context.Context) (due time.Time, err error) {
+	if w.place, err = sendlimit.Place(w.Place); err != nil {
+		return due, err
+	}
+	w.day = sendlimit.DayOf(w.now, w.place)
+	uncounted := w.count(ctx)
+	if errors.Is(uncounted, errLost) {
+		return due, uncounted
+	}
+	due, err = w.enforce(ctx)
+	return due, errors.Join(uncounted, err)
+}
+
+// guard makes a call only while the tenant is the run's, and only until the
+// lease that is renewed for it ends: a process that was stopped between the
+// two calls nobody when it continues.
+func (w *run) guard(ctx context.Context, call func(context.Context) error) error {
+	until := time.Now().Add(w.lease())
+	held, err := w.Runs.HoldTenant(ctx, w.SendRun, w.lease())
+	if err != nil {
+		return err
+	}
+	if !held {
+		return errLost
+	}
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	if err := ctx.Err(); err != nil {
+		return errLost
+	}
+	return settling.Call(ctx, call)
+}
+
+// saved tells a run that has lost its tenant from one whose word was stored.
+func saved(held bool, err error) error {
+	if err == nil && !held {
+		return errLost
+	}
+	return err
+}
+
+// eventID makes the id of an event that happens now.
+func (w *run) eventID() (string, error) {
+	var random [ident.Entropy]byte
+	if _, err := io.ReadFull(w.Random, random[:]); err != nil {
+		return "", fmt.Errorf("read randomness: %w", err)
+	}
+	return ident.New(w.now, random), nil
+}

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package enforcement_test
+
+import (
+	"crypto/rand"
+	"fmt"
+	mathrand "math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/app/enforcement"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	guid = tenant.GUID("11111111-2222-4333-8444-555555555555")
+	one  = "one.test"
+	two  = "two.test"
+)
+
+// house is a runner over SQLite and the fake platform, with a tenant that has
+// two domains with two mailboxes each.
+type house struct {
+	*enforcement.Runner
+	store *bunstore.Store
+	fake  *fake.Platform
+	owner access.AccountID
+	now   time.Time
+	boxes []mailbox.Mailbox
+}
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	store, err := bunstore.Open(t.Context(), bunstore.Memory, bunstore.Options{})
+	must(t, err)
+	t.Cleanup(func() { must(t, store.Close()) })
+	must(t, store.Migrate(t.Context()))
+	h := &house{store: store, fake: fake.New(), now: time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)} // as the fake's
+	h.Runner = &enforcement.Runner{Runs: store, Policies: store, Tenants: store, Platform: h.fake, Random: rand.Reader,
+		Now: func() time.Time { return h.now }}
+	acc, err := store.CreateAccount(t.Context(), "ann@example.com", "complete", 0, h.now)
+	must(t, err)
+	h.owner = acc.ID
+	h.fake.Connect(guid, fake.Setup{TracePage: 7})
+	x, err := store.Attach(t.Context(), h.owner, tenant.Tenant{GUID: guid, ConsentedAt: h.now}, 10)
+	must(t, err)
+	x.Bootstrap = tenant.BootstrapReady
+	must(t, store.SaveTenant(t.Context(), h.owner, x))
+	for _, zone := range []string{one, two} {
+		d, err := store.ReserveDomain(t.Context(), h.owner, guid, zone, 12, h.now)
+		must(t, err)
+		d.Added = true
+		must(t, store.SaveDomain(t.Context(), h.owner, d))
+		for _, local := range []string{"ada", "bob"} {
+			made, err := store.ReserveMailboxes(t.Context(), h.owner, d.ID, []mailbox.Spec{{Address: local + "@" + zone}}, 3, h.now)
+			must(t, err)
+			made[0].Stage = mailbox.Ready
+			must(t, store.SaveMailbox(t.Context(), h.owner, made[0]))
+			h.boxes = append(h.boxes, made[0])
+		}
+	}
+	return h
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (h *house) advance(by time.Duration) {
+	h.now = h.now.Add(by)
+	h.fake.Advance(by)
+}
+
+// limit puts a policy in force, as app/limits does.
+func (h *house) limit(t *testing.T, scope string, perDay int) {
+	t.Helper()
+	p, err := h.store.ReservePolicy(t.Context(), h.owner, guid, scope, h.now)
+	must(t, err)
+	p.PerDay = perDay
+	must(t, h.store.SavePolicy(t.Context(), h.owner, p))
+}
+
+// run is one when the tenant is due again.
+func (h *house) run(t *testing.T) error {
+	t.Helper()
+	h.advance(sendlimit.Latest)
+	return h.Run(t.Context(), h.owner, guid)
+}
+
+func (h *house) stored(t *testing.T) []mailbox.Mailbox {
+	t.Helper()
+	all, err := h.store.Mailboxes(t.Context(), h.owner, guid)
+	must(t, err)
+	return all
+}
+
+// blocks are whom the rules at the platform block, each once.
+func (h *house) blocks(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, r := range h.fake.Holds(guid).Rules {
+		if r.Enabled && len(r.Lists) == 0 {
+			t.Fatalf("%s stops everybody's mail", r.Name)
+		}
+		all = append(all, r.Blocks()...)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (h *house) blocked(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, m := range h.stored(t) {
+		if !m.BlockedAt.IsZero() {
+			all = append(all, m.Address)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// events are an address's, oldest first.
+func (h *house) events(t *testing.T) map[string][]sendlimit.Event {
+	t.Helper()
+	page, err := h.store.Events(t.Context(), h.owner, ports.EventQuery{Limit: 10000})
+	must(t, err)
+	all := map[string][]sendlimit.Event{}
+	for _, e := range slices.Backward(page.Events) {
+		all[e.Address] = append(all[e.Address], e)
+	}
+	return all
+}
+
+// agrees holds state, rules and events to each other.
+func (h *house) agrees(t *testing.T) {
+	t.Helper()
+	blocked := h.blocked(t)
+	if rules := h.blocks(t); !slices.Equal(rules, blocked) {
+		t.Fatalf("the rules block %q, stored is %q", rules, blocked)
+	}
+	for address, all := range h.events(t) {
+		for n, e := range all {
+			if want := []sendlimit.Action{sendlimit.Blocked, sendlimit.Unblocked}[n%2]; e.Action != want {
+				t.Fatalf("%s: event %d is %s", address, n, e.Action)
+			}
+		}
+		if (len(all)%2 == 1) != slices.Contains(blocked, address) {
+			t.Fatalf("%s: %d events, blocked are %q", address, len(all), blocked)
+		}
+	}
+}
+
+func TestAMailboxIsBlockedAndLetGo(t *testing.T) {
+	h := newHouse(t)
+	h.limit(t, sendlimit.TenantWide, 5)
+	ada := h.boxes[0].Address
+	h.fake.Send(guid, ada, 5)
+	must(t, h.run(t))
+	h.agrees(t)
+	if len(h.blocked(t)) != 0 || h.stored(t)[0].SendsToday != 5 {
+		t.Fatalf("at its limit: %+v", h.stored(t)[0])
+	}
+	h.fake.Send(guid, ada, 1)
+	for range 3 { // what is so is not written again
+		must(t, h.run(t))
+		h.agrees(t)
+	}
+	if !slices.Equal(h.blocked(t), []string{ada}) || h.fake.Effects("Block") != 1 {
+		t.Fatalf("blocked are %q after %d writes", h.blocked(t), h.fake.Effects("Block"))
+	}
+	if h.fake.Send(guid, ada, 3) != 0 {
+		t.Fatal("a blocked mailbox sends")
+	}
+	h.advance(24 * time.Hour)
+	must(t, h.run(t))
+	h.agrees(t)
+	events := h.events(t)[ada]
+	if len(h.blocked(t)) != 0 || len(events) != 2 || events[0].Message() != "Mailbox blocked: sent 6, limit 5" ||
+		events[1].Message() != "Mailbox unblocked: sent 0, limit 5" {
+		t.Fatalf("blocked are %q, events %+v", h.blocked(t), events)
+	}
+}
+
+// A rule that could not be set is no block, and is tried again; one whose
+// answer was lost is found as it was set.
+func TestARuleThatCannotBeSet(t *testing.T) {
+	for name, f := range map[string]fake.Fault{
+		"down": {Method: "Block", Kind: outcome.Down, Times: 1},
+		"lost": {Method: "Block", Kind: outcome.Unknown, AfterEffect: true, Times: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t)
+			h.limit(t, sendlimit.TenantWide, 5)
+			h.fake.Send(guid, h.boxes[0].Address, 6)
+			h.fake.Fail(f)
+			if err := h.run(t); err == nil {
+				t.Fatal("the fault was not told")
+			}
+			if blocked := h.blocked(t); len(blocked) != 0 || len(h.events(t)) != 0 {
+				t.Fatalf("blocked are %q, events %+v", blocked, h.events(t))
+			}
+			must(t, h.run(t))
+			h.agrees(t)
+			if len(h.blocked(t)) != 1 || h.fake.Effects("Block") != 1 {
+				t.Fatalf("blocked are %q after %d writes", h.blocked(t), h.fake.Effects("Block"))
+			}
+		})
+	}
+}
+
+// Without a trace nobody is let go within the day, and all are when it turns.
+func TestATraceThatCannotBeRead(t *testing.T) {
+	h := newHouse(t)
+	h.limit(t, one, 5)
+	h.fake.Send(guid, h.boxes[0].Address, 6)
+	must(t, h.run(t))
+	lift := h.fake.Fail(fake.Fault{Method: "Sent", Kind: outcome.Throttled})
+	if err := h.run(t); err == nil || len(h.blocked(t)) != 1 {
+		t.Fatalf("%v, blocked are %q", err, h.blocked(t))
+	}
+	h.advance(24 * time.Hour)
+	if err := h.run(t); err == nil || len(h.blocked(t)) != 0 {
+		t.Fatalf("%v, blocked are %q", err, h.blocked(t))
+	}
+	lift()
+	must(t, h.run(t))
+	h.agrees(t)
+}
+
+// The rule of a domain that is gone blocks nobody any more.
+func TestARuleWhosePolicyWent(t *testing.T) {
+	h := newHouse(t)
+	h.limit(t, one, 5)
+	h.fake.Send(guid, h.boxes[0].Address, 6)
+	must(t, h.run(t))
+	d, err := h.store.Domain(t.Context(), h.owner, guid, two)
+	must(t, err)
+	found := ports.Found{Began: h.now.Add(time.Hour)}
+	found.Domains = append(found.Domains, d)
+	must(t, h.store.SaveDiscovery(t.Context(), h.owner, guid, found))
+	must(t, h.run(t))
+	h.agrees(t)
+	if scopes, err := h.store.RuledScopes(t.Context(), h.owner, guid); err != nil || len(scopes) != 0 || len(h.blocks(t)) != 0 {
+		t.Fatalf("%q, %v", scopes, err)
+	}
+}
+
+func TestOfRunsAtOnceOneWorks(t *testing.T) {
+	h := newHouse(t)
+	h.limit(t, sendlimit.TenantWide, 5)
+	for _, m := range h.boxes {
+		h.fake.Send(guid, m.Address, 6)
+	}
+	h.advance(sendlimit.Latest)
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			if err := h.Run(t.Context(), h.owner, guid); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	h.agrees(t)
+	if h.fake.Effects("Block") != 1 || len(h.blocked(t)) != len(h.boxes) {
+		t.Fatalf("%d writes, blocked are %q", h.fake.Effects("Block"), h.blocked(t))
+	}
+}
+
+// A run that was paused and lost its tenant changes nothing when it wakes.
+func TestARunThatWakesLate(t *testing.T) {
+	h := newHouse(t)
+	h.limit(t, sendlimit.TenantWide, 5)
+	h.fake.Send(guid, h.boxes[0].Address, 6)
+	h.advance(sendlimit.Latest)
+	gate := h.fake.Hold("Sent")
+	done := make(chan error)
+	go func() { done <- h.Run(t.Context(), h.owner, guid) }()
+	<-gate.Arrived()
+	_, err := h.store.SetDay(t.Context(), guid, "Europe/Berlin") // which takes the tenant from the run
+	must(t, err)
+	gate.Release()
+	must(t, <-done)
+	if h.fake.Calls("Block") != 0 || len(h.blocked(t)) != 0 || h.stored(t)[0].SendsToday != 0 {
+		t.Fatalf("written: %+v", h.stored(t)[0])
+	}
+	must(t, h.run(t))
+	h.agrees(t)
+}
+
+// TestHistories: whatever was sent, set, and went wrong, and wherever processes
+// ended, once faults stop state, rules and events agree, and exactly those are
+// blocked that sent more today than they may.
+func TestHistories(t *testing.T) {
+	for seed := range uint64(60) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			h, r := newHouse(t), mathrand.New(mathrand.NewPCG(seed, 7))
+			limits, own, sent := sendlimit.Policies{}, map[string]int{}, map[string]int{}
+			day := sendlimit.DayOf(h.now, time.UTC)
+			turn := func() {
+				if !day.Has(h.now) {
+					day, sent = sendlimit.DayOf(h.now, time.UTC), map[string]int{}
+				}
+			}
+			for range 40 {
+				m := h.boxes[r.IntN(len(h.boxes))]
+				switch r.IntN(9) {
+				case 0, 1, 2:
+					sent[m.Address] += h.fake.Send(guid, m.Address, 1+r.IntN(9))
+				case 3:
+					scope := []string{sendlimit.TenantWide, one, two}[r.IntN(3)]
+					limits[scope] = 1 + r.IntN(25)
+					h.limit(t, scope, limits[scope])
+				case 4:
+					own[m.Address] = 1 + r.IntN(25)
+					must(t, h.store.SetSendLimit(t.Context(), h.owner, m.ID, own[m.Address]))
+				case 5:
+					h.fake.Fail(fake.Fault{Method: []string{"Block", "Sent"}[r.IntN(2)], Times: 1, AfterEffect: r.IntN(2) == 0,
+						Kind: []outcome.Kind{outcome.Down, outcome.Unknown, outcome.Throttled}[r.IntN(3)]})
+				case 6:
+					h.advance(time.Duration(r.IntN(20)) * time.Hour)
+					turn()
+				case 7:
+					h.dies(t, r.IntN(6), r.IntN(2) == 0)
+					turn()
+				default:
+					_ = h.run(t) // a fault is none of the test's
+					turn()
+				}
+			}
+			for range 9 { // which spends what faults are left
+				_ = h.run(t)
+				turn()
+			}
+			must(t, h.run(t))
+			turn()
+			must(t, h.Run(t.Context(), h.owner, guid)) // nobody is due at once
+			h.agrees(t)
+			for _, m := range h.stored(t) {
+				_, covered := limits.Covering(m.DomainName)
+				over := covered && sent[m.Address] > limits.Effective(own[m.Address], m.DomainName)
+				if m.SendsToday != sent[m.Address] || over == m.BlockedAt.IsZero() {
+					t.Fatalf("%s sent %d, with the limits %v and its own %d: %+v", m.Address, sent[m.Address], limits, own[m.Address], m)
+				}
+			}
+		})
+	}
+}
+
+// Who could not be let go is not shown as let go.
+func TestARuleThatCannotBeTakenBack(t *testing.T) {
+	h := newHouse(t)
+	h.limit(t, one, 5)
+	h.limit(t, two, 5)
+	h.fake.Send(guid, h.boxes[0].Address, 6)
+	must(t, h.run(t))
+	h.limit(t, one, 6)
+	h.fake.Fail(fake.Fault{Method: "Block", About: one, Kind: outcome.Down, Times: 1})
+	if err := h.run(t); err == nil {
+		t.Fatal("the fault was not told")
+	}
+	h.agrees(t)
+	must(t, h.run(t))
+	h.agrees(t)
+	if blocked := h.blocked(t); len(blocked) != 0 {
+		t.Fatalf("blocked are %q", blocked)
+	}
+}
