@@ -62,8 +62,11 @@ var (
 		"sign_in":  func(ctx context.Context, p ports.SendingPlatform) error { _, err := p.SignIn(ctx, "s"); return err },
 	}
 	sendingWrites = map[string]sendingCall{
-		"start_sign_in": func(ctx context.Context, p ports.SendingPlatform) error { _, err := p.StartSignIn(ctx, "a"); return err },
-		"remove":        func(ctx context.Context, p ports.SendingPlatform) error { return p.Remove(ctx, "a") },
+		"start_sign_in": func(ctx context.Context, p ports.SendingPlatform) error {
+			_, err := p.StartSignIn(ctx, "a")
+			return err
+		},
+		"remove": func(ctx context.Context, p ports.SendingPlatform) error { return p.Remove(ctx, "a") },
 	}
 )
 
