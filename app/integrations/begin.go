@@ -3,6 +3,7 @@
 package integrations
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,12 +80,10 @@ func (s *Service) may(ctx context.Context, acc access.Account, i integration.Int
 
 // detach lets what has begun go on when its caller has gone.
 func (s *Service) detach(ctx context.Context) (context.Context, context.CancelFunc) {
-	limit := s.Limit
-	if limit == 0 {
-		limit = workLimit
-	}
-	return settling.Detach(ctx, limit)
+	return settling.Detach(ctx, s.limit())
 }
+
+func (s *Service) limit() time.Duration { return cmp.Or(s.Limit, workLimit) }
 
 // opener takes a session that has its row from there to its link.
 type opener struct {

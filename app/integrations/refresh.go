@@ -34,7 +34,7 @@ func (s *Service) Refresh(ctx context.Context, owner access.AccountID, id string
 	if err != nil {
 		return Refreshed{}, err
 	}
-	ctx, cancel := s.detach(ctx)
+	ctx, cancel := context.WithTimeout(ctx, s.limit())
 	defer cancel()
 	began := s.now()
 	all, err := s.Connections.Eligible(ctx, owner, i.ID)
@@ -51,6 +51,9 @@ func (s *Service) Refresh(ctx context.Context, owner access.AccountID, id string
 // brokeOff leaves all connections as they are, and notes that the refresh
 // failed.
 func (s *Service) brokeOff(ctx context.Context, i integration.Integration, l *listing, all []integration.Eligible, why error) (Refreshed, error) {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return Refreshed{}, why // given up: that says nothing of the integration
+	}
 	if turnedAway(why) {
 		s.drift(i.Provider, integration.DriftRefused)
 		return Refreshed{}, s.notice(ctx, i.AccountID, i.ID, why)

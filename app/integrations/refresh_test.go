@@ -87,14 +87,14 @@ func TestIncompleteListingChangesNothing(t *testing.T) {
 		want   fault.Code // when there is no answer at all
 		marked bool
 	}{
-		"the first page":              {fault: fake.Fault{Method: "Accounts", Kind: outcome.Broken}, want: fault.ProviderError, marked: true},
-		"the first page, throttled":   {fault: fake.Fault{Method: "Accounts", Kind: outcome.Throttled}, want: fault.ProviderUnavailable},
-		"the credential":              {fault: fake.Fault{Method: "Accounts", Kind: outcome.Refused, Code: fault.AccessDenied}, want: fault.CredentialRejected, marked: true},
-		"the second page":             {fault: fake.Fault{Method: "Accounts", Kind: outcome.Unknown, Skip: 1}, marked: true},
-		"the second page, down":       {fault: fake.Fault{Method: "Accounts", Kind: outcome.Down, Skip: 1}, marked: true},
-		"a circle":                    {loop: true, marked: true},
-		"the credential on the way":   {fault: fake.Fault{Method: "Accounts", Kind: outcome.Refused, Code: fault.AccessDenied, Skip: 1}, want: fault.CredentialRejected, marked: true},
-		"an answer that came to late": {fault: fake.Fault{Method: "Accounts", Kind: outcome.Unknown, AfterEffect: true, Skip: 1}, marked: true},
+		"the first page":               {fault: fake.Fault{Method: "Accounts", Kind: outcome.Broken}, want: fault.ProviderError, marked: true},
+		"the first page, throttled":    {fault: fake.Fault{Method: "Accounts", Kind: outcome.Throttled}, want: fault.ProviderUnavailable},
+		"the credential":               {fault: fake.Fault{Method: "Accounts", Kind: outcome.Refused, Code: fault.AccessDenied}, want: fault.CredentialRejected, marked: true},
+		"the second page":              {fault: fake.Fault{Method: "Accounts", Kind: outcome.Unknown, Skip: 1}, marked: true},
+		"the second page, down":        {fault: fake.Fault{Method: "Accounts", Kind: outcome.Down, Skip: 1}, marked: true},
+		"a circle":                     {loop: true, marked: true},
+		"the credential on the way":    {fault: fake.Fault{Method: "Accounts", Kind: outcome.Refused, Code: fault.AccessDenied, Skip: 1}, want: fault.CredentialRejected, marked: true},
+		"an answer that came too late": {fault: fake.Fault{Method: "Accounts", Kind: outcome.Unknown, AfterEffect: true, Skip: 1}, marked: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -129,6 +129,28 @@ func TestIncompleteListingChangesNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A refresh that its caller gave up, or that a stop of the service ended, says
+// nothing of the integration.
+func TestRefreshThatIsGivenUp(t *testing.T) {
+	w := newWorld(t)
+	id := w.integrate(t, "instantly")
+	w.connect(t, id, w.anna)
+	gate := w.instantly.Hold("Accounts")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := w.Refresh(ctx, w.acc.ID, id)
+		ended <- err
+	}()
+	<-gate.Arrived()
+	cancel()
+	refused(t, <-ended, fault.ProviderTimeout)
+	if i := w.integration(t, id); i.HasError {
+		t.Errorf("%+v", i)
+	}
+	w.is(t, id, w.anna, integration.ConnectionConnected)
 }
 
 // looping is a platform whose cursors run in a circle.

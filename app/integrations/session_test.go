@@ -364,7 +364,11 @@ func TestSlowRequestLosesItsSession(t *testing.T) {
 		b, err = w.Begin(t.Context(), w.acc, id, w.anna.ID)
 		quick <- err
 	}()
-	<-gate.Arrived()
+	select {
+	case <-gate.Arrived():
+	case err := <-quick:
+		quick <- err
+	}
 	gate.Release()
 	first, second := <-slow, <-quick
 	refused(t, first, fault.SessionActive)
