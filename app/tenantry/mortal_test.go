@@ -24,6 +24,7 @@ type mortal struct {
 	// armed are the failpoints that are still to be hit, hit those that were.
 	armed, hit []string
 	given      []string // variables beside those of the failpoints
+	flags      []string
 }
 
 func newMortal(t *testing.T, b built, armed []string) *mortal {
@@ -36,7 +37,7 @@ func newMortal(t *testing.T, b built, armed []string) *mortal {
 func (m *mortal) start() {
 	m.t.Helper()
 	env := append([]string{"TENANTRY_FAILPOINTS=" + strings.Join(m.armed, ",")}, m.given...)
-	m.process, m.ready = startDev(m.t, m.binary, m.data, env)
+	m.process, m.ready = startDev(m.t, m.binary, m.data, env, m.flags...)
 }
 
 // request is one that is sent until it is answered well.

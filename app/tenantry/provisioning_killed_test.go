@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
 // automated is a domain that is being provisioned, and the account that holds it.
@@ -105,17 +107,45 @@ func (c *multitude) settle(within time.Duration) {
 // as they should, and no record is there twice.
 func TestDomainsOverKills(t *testing.T) {
 	t.Parallel()
-	size, during := 20, 8*time.Second
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		overKills(t, &mortal{}, 20, func() {})
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		server, err := testserver.StartPostgres(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(server.Stop)
+		overKills(t, &mortal{flags: []string{"--database", server.URL}}, 10, func() {
+			if err := server.Crash(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		})
+	})
+}
+
+// overKills provisions so many domains, or what soak asks for. crash ends the
+// database once, between two deaths of the service, where it has a server.
+func overKills(t *testing.T, m *mortal, size int, crash func()) {
+	during := 8 * time.Second
 	if soak {
 		size, during = 200, time.Minute
 	}
-	c := newMultitude(t, newMortal(t, binary(t, release), nil), size)
+	m.client, m.binary, m.data = client{t: t}, binary(t, release), t.TempDir()
+	m.start()
+	c := newMultitude(t, m, size)
 	random := seeded(t)
 	c.begin()
-	kills := 0
-	for end := time.Now().Add(during); time.Now().Before(end); kills++ {
+	kills, began := 0, time.Now()
+	for ; time.Since(began) < during; kills++ {
 		c.disturb(random)
-		<-time.After(2 * time.Second)
+		<-time.After(time.Second)
+		if kills == 1 {
+			crash()
+		}
+		<-time.After(time.Second)
 		c.killed()
 	}
 	c.settle(90*time.Second + time.Duration(size/5)*time.Second)
