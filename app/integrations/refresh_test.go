@@ -121,6 +121,9 @@ func TestIncompleteListingChangesNothing(t *testing.T) {
 					t.Errorf("%+v", r)
 				}
 			}
+			if n := w.instantly.Calls("Accounts"); n > 5 || n > 1 && tt.fault.Skip == 0 && !tt.loop {
+				t.Errorf("%d pages were asked for", n)
+			}
 			w.is(t, id, w.anna, integration.ConnectionConnected)
 			w.is(t, id, w.ben, integration.ConnectionConnected)
 			i := w.integration(t, id)
@@ -151,6 +154,32 @@ func TestRefreshThatIsGivenUp(t *testing.T) {
 		t.Errorf("%+v", i)
 	}
 	w.is(t, id, w.anna, integration.ConnectionConnected)
+}
+
+// Of two accounts with one address the one that works counts, in any order.
+func TestTwoAccountsOfOneMailbox(t *testing.T) {
+	w := newWorld(t)
+	id := w.integrate(t, "instantly")
+	works := integration.Account{ID: "1", Address: w.anna.Address, State: integration.AccountConnected}
+	broken := integration.Account{ID: "2", Address: w.anna.Address, State: integration.AccountFailed}
+	for _, all := range [][]integration.Account{{works, broken}, {broken, works}} {
+		w.platforms.Hold("instantly", "key", "ws-1", listed{w.instantly, all})
+		w.refresh(t, id)
+		if c := w.is(t, id, w.anna, integration.ConnectionConnected); c.AccountID != "1" {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// listed is a platform whose list is one page.
+type listed struct {
+	ports.SendingPlatform
+
+	all []integration.Account
+}
+
+func (l listed) Accounts(context.Context, string) (integration.Page, error) {
+	return integration.Page{Accounts: l.all}, nil
 }
 
 // looping is a platform whose cursors run in a circle.

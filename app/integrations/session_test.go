@@ -14,6 +14,7 @@ import (
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/ports"
 )
 
 func TestSessionFromLinkToConnection(t *testing.T) {
@@ -405,6 +406,30 @@ func TestSweepEndsWhatNobodyAsksAbout(t *testing.T) {
 	_, counts, err := w.Get(t.Context(), w.acc.ID, id)
 	if err != nil || counts.Pending != 0 || counts.Failed != 2 {
 		t.Errorf("%+v, %v", counts, err)
+	}
+}
+
+// A session that is not over, and one that never opened, are nothing to ask the
+// platform about.
+func TestSweepAsksOnlyWhatItMust(t *testing.T) {
+	w := newWorld(t)
+	id := w.integrate(t, "instantly")
+	b := w.begin(t, id, w.anna)
+	must(t, w.store.BeginSession(t.Context(), w.acc.ID, integration.Session{
+		ID: stranger, IntegrationID: id, MailboxID: w.ben.ID, Status: integration.SessionPending, CreatedAt: w.clock, ExpiresAt: w.clock.Add(time.Second),
+	}, stranger, w.clock))
+	asked := w.instantly.Calls("SignIn") + w.instantly.Calls("Account")
+	w.wait(5 * time.Minute)
+	w.sweep(t, sessions)
+	w.is(t, id, w.ben, integration.ConnectionFailed)
+	end := w.Handlers()["sending_session"]
+	must(t, end(t.Context(), ports.Wakeup{Account: w.acc.ID, ID: id + "/" + w.anna.ID + "/" + b.Session.ID}))
+	if n := w.instantly.Calls("SignIn") + w.instantly.Calls("Account"); n != asked {
+		t.Errorf("asked %d times", n-asked)
+	}
+	w.is(t, id, w.anna, integration.ConnectionPending)
+	if err := end(t.Context(), ports.Wakeup{Account: w.acc.ID, ID: "nonsense"}); err == nil {
+		t.Error("nonsense is a session")
 	}
 }
 
