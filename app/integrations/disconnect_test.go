@@ -176,6 +176,29 @@ func TestDisconnectWithoutAnAnswer(t *testing.T) {
 	}
 }
 
+// A sign-in that comes to nothing does not settle a disconnect of which nobody
+// knows how it ended: the account may still be there.
+func TestSignInDuringADisconnect(t *testing.T) {
+	w := newWorld(t)
+	id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
+	w.connect(t, id, w.anna)
+	lift := w.instantly.Fail(fake.Fault{Method: "Remove", Kind: outcome.Unknown})
+	w.wait(time.Second)
+	_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
+	refused(t, err, fault.ProviderTimeout)
+	lift()
+	w.wait(time.Second)
+	b := w.begin(t, id, w.anna)
+	w.is(t, id, w.anna, integration.ConnectionDisconnecting)
+	w.instantly.Deny(b.AuthURL.Reveal())
+	w.wait(time.Minute)
+	w.status(t, b, integration.SessionFailed)
+	w.is(t, id, w.anna, integration.ConnectionDisconnecting)
+	_, err = w.Begin(t.Context(), w.acc, second, w.anna.ID)
+	refused(t, err, fault.ConnectedElsewhere)
+	w.connect(t, id, w.anna)
+}
+
 // What another integration left behind can be taken out there.
 func TestDisconnectBesideAnother(t *testing.T) {
 	w := newWorld(t)
