@@ -26,7 +26,7 @@ func TestBadKeys(t *testing.T) {
 		}
 	}
 	w.fault(m{"kind": "html", "status": 403})
-	if _, err := w.with(nil).Check(t.Context()); outcome.Of(err) != outcome.Down || errors.Is(err, fault.AccessDenied) {
+	if _, err := w.with(nil).Check(t.Context()); outcome.Of(err) != outcome.Throttled || errors.Is(err, fault.AccessDenied) {
 		t.Errorf("a page of the edge: %v", err)
 	}
 	w.fault(m{"kind": "status", "status": 402})
