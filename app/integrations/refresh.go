@@ -58,7 +58,9 @@ func (s *Service) brokeOff(ctx context.Context, i integration.Integration, l *li
 		s.drift(i.Provider, integration.DriftRefused)
 		return Refreshed{}, s.notice(ctx, i.AccountID, i.ID, why)
 	}
-	if outcome.Of(why) != outcome.Throttled { // which says that we ask too often
+	// That we ask too often says nothing of the integration, unless its list is
+	// longer than what the platform lets us read of one.
+	if outcome.Of(why) != outcome.Throttled || l.pages > 0 {
 		if err := s.mark(ctx, i.AccountID, i.ID, func(i *integration.Integration) { i.HasError = true }); err != nil {
 			return Refreshed{}, errors.Join(why, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -87,6 +88,7 @@ func TestIncompleteListingChangesNothing(t *testing.T) {
 		"the first page, throttled":    {fault: fake.Fault{Method: "Accounts", Kind: outcome.Throttled}, want: fault.ProviderUnavailable},
 		"the credential":               {fault: fake.Fault{Method: "Accounts", Kind: outcome.Refused, Code: fault.AccessDenied}, want: fault.CredentialRejected, marked: true},
 		"the second page":              {fault: fake.Fault{Method: "Accounts", Kind: outcome.Unknown, Skip: 1}, marked: true},
+		"the second page, throttled":   {fault: fake.Fault{Method: "Accounts", Kind: outcome.Throttled, Skip: 1}, marked: true},
 		"the second page, down":        {fault: fake.Fault{Method: "Accounts", Kind: outcome.Down, Skip: 1}, marked: true},
 		"a circle":                     {loop: true, marked: true},
 		"the credential on the way":    {fault: fake.Fault{Method: "Accounts", Kind: outcome.Refused, Code: fault.AccessDenied, Skip: 1}, want: fault.CredentialRejected, marked: true},
@@ -106,6 +108,9 @@ func TestIncompleteListingChangesNothing(t *testing.T) {
 				w.platforms.Hold("instantly", "key", "ws-1", looping{w.instantly})
 			} else {
 				w.instantly.Fail(tt.fault)
+			}
+			if tt.fault.Kind == outcome.Throttled {
+				w.Limit = time.Second // no time to wait
 			}
 			r, err := w.Refresh(t.Context(), w.acc.ID, id)
 			if tt.want.Name != "" {
