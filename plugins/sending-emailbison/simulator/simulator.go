@@ -126,7 +126,7 @@ func (e *emailbison) Call(r *http.Request, _ []byte) simulate.Call {
 func (e *emailbison) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == connect:
-		e.uploader(w, r)
+		e.uploader().ServeHTTP(w, r)
 	case e.limits.pass(w):
 		e.mux.ServeHTTP(w, r)
 	}

@@ -31,9 +31,10 @@ const (
 )
 
 type plusvibe struct {
-	kit  *simulate.Kit
-	file *simulate.File[state]
-	mux  *http.ServeMux
+	kit     *simulate.Kit
+	file    *simulate.File[state]
+	mux     *http.ServeMux
+	signIns simulate.SignIns[state]
 }
 
 // New makes the simulator.
@@ -50,7 +51,9 @@ func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
-	s := &plusvibe{kit: kit, file: file, mux: http.NewServeMux()}
+	s := &plusvibe{kit: kit, file: file, mux: http.NewServeMux(), signIns: simulate.SignIns[state]{
+		Platform: "PlusVibe", Path: authorize, Kit: kit, File: file, Started: started, Attach: (*state).attach,
+	}}
 	s.routes()
 	credential := map[string]string{"api_key": Key, "partner_username": Username, "partner_password": Password}
 	text, err := json.Marshal(credential)
@@ -71,8 +74,8 @@ func (s *plusvibe) routes() {
 	s.mux.HandleFunc("GET "+prefix+"/account/list", s.keyed(s.listAccounts))
 	s.mux.HandleFunc("POST "+prefix+"/webhook/partner-list-workspace", s.partners(s.partnerWorkspaces))
 	s.mux.HandleFunc("POST "+prefix+"/webhook/partner-microsoft-oauth-url", s.partners(s.startOAuth))
-	s.mux.HandleFunc("GET "+authorize, s.showPage)
-	s.mux.HandleFunc("POST "+authorize, s.submitPage)
+	s.mux.Handle("GET "+authorize, s.signIns)
+	s.mux.Handle("POST "+authorize, s.signIns)
 	s.mux.HandleFunc("/", s.elsewhere)
 }
 

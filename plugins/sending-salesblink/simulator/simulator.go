@@ -27,10 +27,11 @@ const (
 )
 
 type salesblink struct {
-	kit    *simulate.Kit
-	file   *simulate.File[state]
-	mux    *http.ServeMux
-	limits *limits
+	kit     *simulate.Kit
+	file    *simulate.File[state]
+	mux     *http.ServeMux
+	limits  *limits
+	signIns simulate.SignIns[state]
 }
 
 // New makes the simulator.
@@ -47,12 +48,14 @@ func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
-	s := &salesblink{kit: kit, file: file, mux: http.NewServeMux(), limits: newLimits()}
+	s := &salesblink{kit: kit, file: file, mux: http.NewServeMux(), limits: newLimits(), signIns: simulate.SignIns[state]{
+		Platform: "SalesBlink", Path: authorize, Kit: kit, File: file, Started: started, Attach: (*state).attach,
+	}}
 	s.mux.HandleFunc("GET "+prefix+"/workspaces", s.keyed(s.listWorkspaces))
 	s.mux.HandleFunc("GET "+prefix+"/senders", s.keyed(s.listSenders))
 	s.mux.HandleFunc("POST "+prefix+"/oauth/outlook", s.keyed(s.startOAuth))
-	s.mux.HandleFunc("GET "+authorize, s.showPage)
-	s.mux.HandleFunc("POST "+authorize, s.submitPage)
+	s.mux.Handle("GET "+authorize, s.signIns)
+	s.mux.Handle("POST "+authorize, s.signIns)
 	s.mux.HandleFunc("/", s.keyed(func(w http.ResponseWriter, _ *http.Request, _ customer) {
 		refuse(w, http.StatusNotFound, "Not found")
 	}))

@@ -115,7 +115,7 @@ func (s *smartlead) Call(r *http.Request, _ []byte) simulate.Call {
 // the work. Every path is served with and without a slash at its end.
 func (s *smartlead) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == connect {
-		s.dashboard(w, r)
+		s.dashboard().ServeHTTP(w, r)
 		return
 	}
 	key := r.URL.Query().Get("api_key")
