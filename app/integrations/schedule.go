@@ -68,9 +68,15 @@ func (s *Service) dueRefreshes(ctx context.Context, every time.Duration) ([]port
 }
 
 // refreshDue refreshes one integration. What a platform answers is stored, and
-// its next time comes; only trouble of ours is tried again before.
+// its next time comes; only trouble of ours is tried again before, and a list
+// that is longer than the platform lets us read at a time is read on.
 func (s *Service) refreshDue(ctx context.Context, w ports.Wakeup) error {
-	_, err := s.Refresh(ctx, w.Account, w.ID)
+	r := s.begun.take(w.ID, s.now())
+	_, err := s.refresh(ctx, w.Account, w.ID, r)
+	if at, later := r.goesOn(s.now()); later && err == nil {
+		s.begun.keep(w.ID, r, s.now())
+		return s.Queue.Wake(ctx, ports.Wakeup{Kind: kindRefresh, ID: w.ID, Account: w.Account, At: at})
+	}
 	if outcome.Of(err) != 0 || errors.Is(err, fault.IntegrationNotFound) || errors.Is(err, fault.CapabilityMissing) {
 		return nil
 	}
