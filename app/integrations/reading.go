@@ -31,13 +31,13 @@ type reading struct {
 	why error
 }
 
-// goesOn reports whether the rest is for later, and when.
-func (r *reading) goesOn(now time.Time) (at time.Time, later bool) {
+// goesOn reports whether the rest is for later, and how much.
+func (r *reading) goesOn(now time.Time) (after time.Duration, later bool) {
 	if !r.patient || r.listing == nil || r.pages == 0 || outcome.Of(r.why) != outcome.Throttled {
-		return time.Time{}, false
+		return 0, false
 	}
-	at = now.Add(max(pause(r.why), leastPause))
-	return at, at.Sub(r.began) < readingMost
+	after = max(pause(r.why), leastPause)
+	return after, now.Add(after).Sub(r.began) < readingMost
 }
 
 // readings are the lists of which this process has read a part. They are not

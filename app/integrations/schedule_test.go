@@ -30,7 +30,8 @@ func TestScheduledRefresh(t *testing.T) {
 	owners := map[string]access.AccountID{}
 	for n, wakeup := range woken {
 		owners[wakeup.ID] = wakeup.Account
-		if late := wakeup.At.Sub(w.clock); late < 0 || late >= 5*time.Minute || n > 0 && !wakeup.At.After(woken[n-1].At) {
+		// By the machine's clock, as the queue goes, whatever the service's says.
+		if late := time.Until(wakeup.At); late < -time.Minute || late >= 5*time.Minute || n > 0 && !wakeup.At.After(woken[n-1].At) {
 			t.Errorf("number %d begins after %s", n, late)
 		}
 	}
