@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -36,12 +35,10 @@ type door struct {
 
 func openDoor(t *testing.T) door {
 	t.Helper()
-	dir := t.TempDir()
-	kit, err := simulate.Open("shop", simulate.Options{DataDir: dir, Log: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := simulate.OpenFile(filepath.Join(dir, "club.json"), club{Links: map[string]*simulate.SignIn{}, Members: map[string]string{}})
+	o := simulate.Options{URL: "http://127.0.0.1:4000", DataDir: t.TempDir(), Log: io.Discard}
+	kit, file, err := simulate.OpenState("shop", "club.json", o, func(time.Time) club {
+		return club{Links: map[string]*simulate.SignIn{}, Members: map[string]string{}}
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +81,7 @@ func asked(page http.Handler, link, username, decision string) (status int, text
 func TestSignIns(t *testing.T) {
 	d := openDoor(t)
 	link := d.start("one")
-	if link != hall+"?client_id=shop&response_type=code&state=one" {
+	if link != "http://"+d.Kit.Host()+hall+"?client_id=shop&response_type=code&state=one" {
 		t.Errorf("the link is %s", link)
 	}
 	if status, page := asked(d, link, "", ""); status != http.StatusOK || !strings.Contains(page, `name="username" type="text" value=""`) {

@@ -9,8 +9,6 @@ package simulator
 import (
 	"encoding/json"
 	"net/http"
-	"net/url"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -39,15 +37,7 @@ type plusvibe struct {
 
 // New makes the simulator.
 func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
-	kit, err := simulate.Open(provider, o)
-	if err != nil {
-		return nil, simulate.Ready{}, err
-	}
-	file, err := simulate.OpenFile(filepath.Join(o.DataDir, "plusvibe.json"), fresh())
-	if err != nil {
-		return nil, simulate.Ready{}, err
-	}
-	at, err := url.Parse(o.URL)
+	kit, file, err := simulate.OpenState(provider, "plusvibe.json", o, fresh)
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
@@ -62,7 +52,7 @@ func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	}
 	return kit.Handler(s, s.controls()), simulate.Ready{
 		Provider: provider, URL: o.URL,
-		Settings: map[string]string{"base_url": o.URL + prefix, "auth_hosts": at.Host, "allow_password_credentials": "true"},
+		Settings: map[string]string{"base_url": o.URL + prefix, "auth_hosts": kit.Host(), "allow_password_credentials": "true"},
 		Secrets:  credential,
 		Control:  []string{},
 		Sending:  &simulate.Sending{APIKey: string(text), Workspaces: firstWorkspaces},

@@ -51,7 +51,7 @@ var firstWorkspaces = []simulate.Workspace{
 	{ID: "65f3a1b2c3d4e5f600000001", Name: "Example Outreach"}, {ID: "65f3a1b2c3d4e5f600000002", Name: "Example Recruiting"},
 }
 
-func fresh() state {
+func fresh(time.Time) state {
 	return state{
 		Keys:       map[string]customer{Key: {firstWorkspaces, Username, Password}},
 		Workspaces: map[string]*workspace{}, Links: map[string]*simulate.SignIn{},

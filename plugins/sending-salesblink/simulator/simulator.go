@@ -8,8 +8,6 @@ package simulator
 
 import (
 	"net/http"
-	"net/url"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -36,15 +34,7 @@ type salesblink struct {
 
 // New makes the simulator.
 func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
-	kit, err := simulate.Open(provider, o)
-	if err != nil {
-		return nil, simulate.Ready{}, err
-	}
-	file, err := simulate.OpenFile(filepath.Join(o.DataDir, "salesblink.json"), fresh())
-	if err != nil {
-		return nil, simulate.Ready{}, err
-	}
-	at, err := url.Parse(o.URL)
+	kit, file, err := simulate.OpenState(provider, "salesblink.json", o, fresh)
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
@@ -61,7 +51,7 @@ func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	}))
 	return kit.Handler(s, s.controls()), simulate.Ready{
 		Provider: provider, URL: o.URL,
-		Settings: map[string]string{"base_url": o.URL + prefix, "auth_hosts": at.Host},
+		Settings: map[string]string{"base_url": o.URL + prefix, "auth_hosts": kit.Host()},
 		Secrets:  map[string]string{"api_key": Key},
 		Control:  []string{},
 		Sending:  &simulate.Sending{APIKey: Key},

@@ -43,7 +43,7 @@ type behaviour struct {
 
 var firstWorkspace = simulate.Workspace{ID: "5b1e0000-0000-4000-8000-000000000001", Name: "Example Outreach"}
 
-func fresh() state {
+func fresh(time.Time) state {
 	return state{
 		Keys:       map[string]customer{Key: {[]simulate.Workspace{firstWorkspace}, "owner"}},
 		Workspaces: map[string]*workspace{}, Links: map[string]*simulate.SignIn{},
