@@ -86,11 +86,12 @@ func TestTheKeyIsShownNowhere(t *testing.T) {
 			t.Errorf("%s: the error or the platform shows the key", name)
 		}
 	}
-	if n := asked.Load(); n < 6 {
+	n := asked.Load()
+	if n < 6 {
 		t.Fatalf("only %d requests had the key where this test looks for it", n)
 	}
-	if len(spans.GetSpans()) < asked {
-		t.Fatalf("%d spans of %d calls", len(spans.GetSpans()), asked)
+	if int64(len(spans.GetSpans())) < n {
+		t.Fatalf("%d spans of %d calls", len(spans.GetSpans()), n)
 	}
 	var told []byte
 	for _, s := range spans.GetSpans() {
