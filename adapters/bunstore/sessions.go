@@ -74,7 +74,7 @@ func pendingConnection(ctx context.Context, tx bun.IDB, row connectionRow) error
 	_, err := tx.NewInsert().Model(&row).On("CONFLICT (account_id, integration_id, mailbox_id) DO UPDATE").
 		Set("status = EXCLUDED.status").Set("has_error = EXCLUDED.has_error").Set("reason = EXCLUDED.reason").
 		Set("updated_at = EXCLUDED.updated_at").Where("mc.status NOT IN (?, ?)",
-		string(integration.ConnectionConnected), string(integration.ConnectionDisconnecting)).Exec(ctx)
+		string(integration.ConnectionConnected), string(integration.ConnectionDisconnecting)).Exec(ctx) // see ConnectionStatus.Stays
 	return err
 }
 

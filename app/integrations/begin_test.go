@@ -3,6 +3,7 @@
 package integrations_test
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/ports"
 )
 
 // The checks come in their order, and before anybody is asked.
@@ -139,6 +141,35 @@ func TestStartThatCameToNothing(t *testing.T) {
 			})
 		}
 	}
+}
+
+// meddling fails each start of a session, while something else happens.
+type meddling struct {
+	ports.SendingPlatform
+
+	meanwhile func()
+}
+
+func (m meddling) StartSignIn(context.Context, string) (integration.SignIn, error) {
+	m.meanwhile()
+	return integration.SignIn{}, &outcome.Error{Kind: outcome.Throttled}
+}
+
+// A start that came to nothing does not undo what a refresh found meanwhile.
+func TestRefreshDuringAStart(t *testing.T) {
+	w := newWorld(t)
+	id := w.integrate(t, "instantly")
+	w.connect(t, id, w.anna)
+	w.platforms.Hold("instantly", "key", "ws-1", meddling{w.instantly, func() {
+		w.instantly.Drop(w.anna.Address)
+		w.wait(time.Second)
+		w.refresh(t, id)
+		w.is(t, id, w.anna, integration.ConnectionDisconnected)
+	}})
+	w.wait(time.Second)
+	_, err := w.Begin(t.Context(), w.acc, id, w.anna.ID)
+	refused(t, err, fault.ProviderUnavailable)
+	w.is(t, id, w.anna, integration.ConnectionDisconnected)
 }
 
 // A link that leads elsewhere is shown to nobody.
