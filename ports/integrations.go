@@ -52,9 +52,10 @@ type Connections interface {
 	ConnectionCounts(ctx context.Context, owner access.AccountID, integrationID string) (integration.Counts, error)
 	// BeginSession stores a new pending session, before the platform is asked
 	// for it, and makes the connection pending, without the error of before,
-	// unless it is connected. In the same transaction a pending session of the
-	// mailbox here that is past its end, or not Opened and begun before stale,
-	// ends as expired. Of several at once one wins. Refusals, in this order:
+	// unless it is connected, or disconnecting, which no failed session may
+	// settle. In the same transaction a pending session of the mailbox here that
+	// is past its end, or not Opened and begun before stale, ends as expired. Of
+	// several at once one wins. Refusals, in this order:
 	// those of EligibleMailbox; mailbox_already_connected_elsewhere when another
 	// integration holds the mailbox (see integration.ConnectionStatus.Held);
 	// oauth_session_pending when a session is pending here.

@@ -4,9 +4,11 @@ package breaker
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -57,7 +59,20 @@ func (g guardedSending) circuit(ctx context.Context) *circuit {
 func readSending[T any](ctx context.Context, g guardedSending, operation string, call func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, sendingCallLimit)
 	defer cancel()
-	return run(ctx, g.circuit(ctx), traits{operation: operation, payer: g.credential}, func() (T, error) { return call(ctx) })
+	return run(ctx, g.circuit(ctx), traits{operation: operation, payer: g.credential}, func() (T, error) {
+		got, err := call(ctx)
+		return got, cutRead(err)
+	})
+}
+
+// cutRead is what a cut connection means to a call that changes nothing: the
+// platform is away, and it is known that nothing happened.
+func cutRead(err error) error {
+	var cut *outcome.Error
+	if !errors.As(err, &cut) || cut.Kind != outcome.Unknown || cut.Cause != outcome.CauseCut {
+		return err
+	}
+	return &outcome.Error{Kind: outcome.Down, Cause: cut.Cause, Detail: "the connection to the provider was cut"}
 }
 
 // writeSending runs a call that may change something; while the circuit is half

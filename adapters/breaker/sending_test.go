@@ -62,8 +62,11 @@ var (
 		"sign_in":  func(ctx context.Context, p ports.SendingPlatform) error { _, err := p.SignIn(ctx, "s"); return err },
 	}
 	sendingWrites = map[string]sendingCall{
-		"start_sign_in": func(ctx context.Context, p ports.SendingPlatform) error { _, err := p.StartSignIn(ctx, "a"); return err },
-		"remove":        func(ctx context.Context, p ports.SendingPlatform) error { return p.Remove(ctx, "a") },
+		"start_sign_in": func(ctx context.Context, p ports.SendingPlatform) error {
+			_, err := p.StartSignIn(ctx, "a")
+			return err
+		},
+		"remove": func(ctx context.Context, p ports.SendingPlatform) error { return p.Remove(ctx, "a") },
 	}
 )
 
@@ -187,5 +190,25 @@ func TestSendingCallsCountForTheirCredential(t *testing.T) {
 	var o *outcome.Error
 	if !errors.As(err, &o) || o.Kind != outcome.Throttled || o.RetryAfter != time.Minute || len(far.asked) > 0 {
 		t.Errorf("got %v, asked %v", err, far.asked)
+	}
+}
+
+// A connection that is cut says of a read that the platform is away, of a write
+// that nobody knows; silence stays unknown for both.
+func TestACutConnectionToASendingPlatform(t *testing.T) {
+	for cause, reads := range map[string]outcome.Kind{outcome.CauseCut: outcome.Down, "no_answer": outcome.Unknown} {
+		far := &sender{provider: provider{err: &outcome.Error{Kind: outcome.Unknown, Cause: cause}}}
+		for name, call := range sendingReads {
+			p := NewSending(Options{}).Guard(far, "a", shared)
+			if err := call(t.Context(), p); outcome.Of(err) != reads {
+				t.Errorf("%s, %s: %v", name, cause, err)
+			}
+		}
+		for name, call := range sendingWrites {
+			p := NewSending(Options{}).Guard(far, "a", shared)
+			if err := call(t.Context(), p); outcome.Of(err) != outcome.Unknown {
+				t.Errorf("%s, %s: %v", name, cause, err)
+			}
+		}
 	}
 }

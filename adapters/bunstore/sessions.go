@@ -67,11 +67,14 @@ func pendingOf(tx bun.IDB, owner, integrationID, mailboxID string) *bun.UpdateQu
 }
 
 // pendingConnection makes the connection of a new session pending. One that is
-// connected stays so, with what is known of it.
+// connected stays so, with what is known of it; so does one that is being
+// disconnected: should the session come to nothing, the mailbox would be free
+// while its account is still there.
 func pendingConnection(ctx context.Context, tx bun.IDB, row connectionRow) error {
 	_, err := tx.NewInsert().Model(&row).On("CONFLICT (account_id, integration_id, mailbox_id) DO UPDATE").
 		Set("status = EXCLUDED.status").Set("has_error = EXCLUDED.has_error").Set("reason = EXCLUDED.reason").
-		Set("updated_at = EXCLUDED.updated_at").Where("mc.status <> ?", string(integration.ConnectionConnected)).Exec(ctx)
+		Set("updated_at = EXCLUDED.updated_at").Where("mc.status NOT IN (?, ?)",
+		string(integration.ConnectionConnected), string(integration.ConnectionDisconnecting)).Exec(ctx) // see ConnectionStatus.Stays
 	return err
 }
 

@@ -80,6 +80,14 @@ func (s mortalDomains) SaveDomain(ctx context.Context, owner access.AccountID, d
 	return s.life.Step(func() error { return s.storedDomains.SaveDomain(ctx, owner, d) })
 }
 
+func (s mortalDomains) ChangeDomain(ctx context.Context, owner access.AccountID, was, now domain.Domain) (d domain.Domain, err error) {
+	err = s.life.Step(func() error {
+		d, err = s.storedDomains.ChangeDomain(ctx, owner, was, now)
+		return err
+	})
+	return d, err
+}
+
 func (s mortalDomains) ReleaseDomain(ctx context.Context, owner access.AccountID, id string) error {
 	return s.life.Step(func() error { return s.storedDomains.ReleaseDomain(ctx, owner, id) })
 }

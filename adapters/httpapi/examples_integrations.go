@@ -11,8 +11,10 @@ const (
 	exampleSending       = "instantly"
 )
 
-// exampleCreate has no credential that could be mistaken for one.
-var exampleCreate = createIntegration{Provider: exampleSending, Name: "Outbound", APIKey: "<PROVIDER_API_KEY>"}
+// exampleSendingKey shows where a credential goes; it is none.
+const exampleSendingKey = "<PROVIDER_API_KEY>"
+
+var exampleCreate = createIntegration{Provider: exampleSending, Name: "Outbound", APIKey: exampleSendingKey}
 
 var exampleWorkspaces = []workspace{{ID: "65f31c0a9b2e4d7781aa0c11", Name: "Outbound"}, {ID: "65f31c0a9b2e4d7781aa0c12", Name: "Newsletters"}}
 

@@ -4,6 +4,7 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -28,15 +29,34 @@ type createIntegrationInput struct {
 // createIntegration asks for an integration. What a credential looks like is
 // the provider's business.
 type createIntegration struct {
-	Provider    string `json:"provider" minLength:"1" maxLength:"64" doc:"The sending platform: instantly, plusvibe, smartlead, salesblink, or one that the operator added."`
-	Name        string `json:"name" doc:"A label of your own, 1 to 256 characters."`
-	APIKey      string `json:"api_key" minLength:"1" maxLength:"4096" writeOnly:"true" doc:"The platform's credential. It is tested, stored encrypted and never shown. Where a platform takes more than a key it is a JSON object in a text, as the guide above says."`
-	WorkspaceID string `json:"workspace_id,omitempty" maxLength:"256" doc:"The workspace at the platform, where the credential reaches several."`
+	Provider    string        `json:"provider" minLength:"1" maxLength:"64" doc:"The sending platform: instantly, plusvibe, smartlead, salesblink, or one that the operator added."`
+	Name        string        `json:"name" doc:"A label of your own, 1 to 256 characters."`
+	APIKey      string        `json:"api_key" minLength:"1" maxLength:"4096" writeOnly:"true" doc:"The platform's credential. It is tested, stored encrypted and never shown. Where a platform takes more than a key it is a JSON object in a text, as the guide above says."`
+	WorkspaceID workspaceName `json:"workspace_id,omitempty" maxLength:"256" doc:"The workspace at the platform, where the credential reaches several."`
+}
+
+// workspaceName is a text that may be left out, but is never null: huma lets
+// null pass for every member that is not required.
+type workspaceName string
+
+// wasNull stands for null; no text of a request can hold it.
+const wasNull workspaceName = "\x00"
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (w *workspaceName) UnmarshalJSON(raw []byte) error {
+	if string(raw) == "null" {
+		*w = wasNull
+		return nil
+	}
+	return json.Unmarshal(raw, (*string)(w))
 }
 
 func (b createIntegration) of(owner access.AccountID) (integrations.New, error) {
+	if b.WorkspaceID == wasNull {
+		return integrations.New{}, invalid("a member has the wrong type", fault.Field{Location: "body.workspace_id", Message: "expected string"})
+	}
 	name, err := mailbox.DisplayName(norm.NFC.String(b.Name), "body.name")
-	return integrations.New{Account: owner, Provider: b.Provider, Name: name, APIKey: secret.New(b.APIKey), WorkspaceID: b.WorkspaceID}, err
+	return integrations.New{Account: owner, Provider: b.Provider, Name: name, APIKey: secret.New(b.APIKey), WorkspaceID: string(b.WorkspaceID)}, err
 }
 
 func integrationOperations(api huma.API, service *integrations.Service) {

@@ -180,7 +180,7 @@ func refreshedOf(r integrations.Refreshed) refreshedMailboxes {
 func disconnectedOf(d integrations.Disconnected) disconnectedMailbox {
 	message := "The mailbox was taken out of the sending platform."
 	if !d.Removed {
-		message = "The mailbox was not at the sending platform: there was nothing to take out."
+		message = "The mailbox was not connected: there was nothing to take out."
 	}
 	return disconnectedMailbox{Status: "disconnected", IntegrationID: d.IntegrationID, MailboxID: d.MailboxID, Message: message}
 }

@@ -158,6 +158,9 @@ func TestSignInShapes(t *testing.T) {
 	if again.body["status"] != "disconnected" || len(s.at.Held()) != 0 || s.at.Calls("Remove")+s.at.Calls("Account") != calls {
 		t.Errorf("disconnected %s", again.raw)
 	}
+	if again.body["message"] != "The mailbox was not connected: there was nothing to take out." {
+		t.Errorf("nobody looked at the platform, yet it says %s", again.raw)
+	}
 }
 
 // TestStatusNeedsItsSession: the parameter comes before ownership, and a session
@@ -213,6 +216,7 @@ func TestRefusedCredentials(t *testing.T) {
 		`{"provider":"instantly","name":"a\nb","api_key":"` + canary + `"}`:                    "invalid_request",
 		`{"provider":"instantly","name":"n","api_key":"` + canary + `","base_url":"http://x"}`: "invalid_request",
 		`{"provider":"instantly","name":"n","api_key":"` + canary + `","workspace_id":1}`:      "invalid_request",
+		`{"provider":"instantly","name":"n","api_key":"` + canary + `","workspace_id":null}`:   "invalid_request",
 		`{"provider":7,"name":"n","api_key":"` + canary + `"}`:                                 "invalid_request",
 	} {
 		if got := s.expect(call{method: "POST", path: sendings, body: body, key: s.a.key}, 400, code); strings.Contains(got.raw, canary) {

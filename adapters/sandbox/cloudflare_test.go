@@ -54,11 +54,16 @@ func openCloud(t *testing.T, plugins, data string) *cloud {
 // first error.
 func (c *cloud) api(method, path, body string, result any) (code int) {
 	c.t.Helper()
+	return c.as(c.world.Secrets()["cloudflare"]["api_token"].Reveal(), method, path, body, result)
+}
+
+func (c *cloud) as(token, method, path, body string, result any) (code int) {
+	c.t.Helper()
 	req, err := http.NewRequestWithContext(c.t.Context(), method, c.world.Settings()["cloudflare"]["api_url"]+path, strings.NewReader(body))
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	req.Header.Set("Authorization", "Bearer "+c.world.Secrets()["cloudflare"]["api_token"].Reveal())
+	req.Header.Set("Authorization", "Bearer "+token)
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {
@@ -142,13 +147,15 @@ func (c *cloud) control(method, path, body string) string {
 func TestCloudflareEditsTheWorld(t *testing.T) {
 	plugins, data := bundledAs(t, "dns", "cloudflare"), t.TempDir()
 	c := openCloud(t, plugins, data)
-	if want := []string{c.ready.AccountID + " cloudflare true"}; !slices.Equal(c.service.connects, want) {
+	seeded := connected{c.ready.AccountID, "cloudflare", c.service.token(c.ready.AccountID)}
+	if !slices.Equal(c.service.connects, []connected{seeded}) {
 		t.Errorf("seeded connections: %v", c.service.connects)
 	}
 	c.control("POST", "/accounts/"+c.ready.AccountID+"/dns-connections", `{"provider":"cloudflare"}`)
-	if len(c.service.connects) != 2 {
+	if !slices.Equal(c.service.connects, []connected{seeded, seeded}) {
 		t.Errorf("connections: %v", c.service.connects)
 	}
+	c.tokensOfTheirOwn()
 	zone := c.zone("example-one.test")
 	if code := c.batch(zone, `{"posts":[
 		{"type":"TXT","name":"example-one.test","content":"\"v=spf1 -all\"","ttl":1,"comment":"ours"},
@@ -178,6 +185,31 @@ func TestCloudflareEditsTheWorld(t *testing.T) {
 	}
 	if calls := c.control("GET", "/calls?provider=cloudflare", ""); !strings.Contains(calls, "recordBatch") {
 		t.Errorf("the journal is gone: %s", calls)
+	}
+}
+
+// tokensOfTheirOwn: another account has another token, which reaches the same
+// zones.
+func (c *cloud) tokensOfTheirOwn() {
+	c.t.Helper()
+	var other struct {
+		ID string `json:"account_id"`
+	}
+	if err := json.Unmarshal([]byte(c.control("POST", "/accounts", `{"email":"other@example.com","plan":"complete"}`)), &other); err != nil {
+		c.t.Fatal(err)
+	}
+	c.control("POST", "/accounts/"+other.ID+"/dns-connections", `{"provider":"cloudflare"}`)
+	tokens := map[string]bool{}
+	for _, owner := range []string{c.ready.AccountID, other.ID} {
+		token := c.service.token(owner)
+		tokens[token] = true
+		var zones []any
+		if code := c.as(token, "GET", "/zones?name=example-one.test", "", &zones); code != 0 || len(zones) != 1 {
+			c.t.Errorf("the token of %s: code %d, %v", owner, code, zones)
+		}
+	}
+	if len(tokens) != 2 {
+		c.t.Errorf("the accounts share %v", tokens)
 	}
 }
 

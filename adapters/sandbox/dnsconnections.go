@@ -4,6 +4,7 @@ package sandbox
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -34,7 +35,16 @@ func (c *controller) connectDNS(r *http.Request) (any, error) {
 	if s == nil {
 		return nil, badCall("provider: no DNS provider with this id is simulated here")
 	}
-	return done{}, c.ConnectDNS(r.Context(), acc.ID, in.Provider, s.credential())
+	return done{}, c.connectTo(r.Context(), s, acc.ID)
+}
+
+// connectTo connects an account with a credential that is its own.
+func (c *controller) connectTo(ctx context.Context, s *simulator, owner access.AccountID) error {
+	credential, err := s.credential(ctx, string(owner))
+	if err != nil {
+		return err
+	}
+	return c.ConnectDNS(ctx, owner, s.ready.Provider, credential)
 }
 
 // dnsProvider finds the stand-in of a DNS provider, nil when there is none.
@@ -47,13 +57,46 @@ func (w *World) dnsProvider(name string) *simulator {
 	return nil
 }
 
-// credential is what a customer of the provider has.
-func (s *simulator) credential() secret.Credential {
+// credential is what a customer of the provider has: settings and secrets of
+// the ready line, and over them secrets of the customer's own where the
+// simulator gives such.
+func (s *simulator) credential(ctx context.Context, customer string) (secret.Credential, error) {
 	out := secret.Credential{Settings: maps.Clone(s.ready.Settings), Secrets: map[string]secret.Text{}}
-	for name, value := range s.ready.Secrets {
-		out.Secrets[name] = secret.New(value)
+	own, err := s.ownSecrets(ctx, customer)
+	if err != nil {
+		return out, err
 	}
-	return out
+	for _, all := range []map[string]string{s.ready.Secrets, own} {
+		for name, value := range all {
+			out.Secrets[name] = secret.New(value)
+		}
+	}
+	return out, nil
+}
+
+// ownSecrets asks for a customer's secrets. A simulator that does not know the
+// call has the same ones for everybody.
+func (s *simulator) ownSecrets(ctx context.Context, customer string) (map[string]string, error) {
+	body, err := json.Marshal(map[string]string{"customer": customer})
+	if err != nil {
+		return nil, err
+	}
+	answer, err := s.ask(ctx, http.MethodPost, "/credentials", body)
+	switch {
+	case err != nil:
+		return nil, err
+	case answer.status == http.StatusNotFound:
+		return nil, nil
+	case answer.status != http.StatusOK:
+		return nil, fmt.Errorf("the simulator of %s gives no credential: it answered %d", s.ready.Provider, answer.status)
+	}
+	var given struct {
+		Secrets map[string]string `json:"secrets"`
+	}
+	if err := json.Unmarshal(answer.body, &given); err != nil { // which could quote a secret
+		return nil, fmt.Errorf("the simulator of %s gives no credential that can be read", s.ready.Provider)
+	}
+	return given.Secrets, nil
 }
 
 // seedDNS connects the seeded account, where that provider is simulated.
@@ -62,7 +105,7 @@ func (c *controller) seedDNS(ctx context.Context, owner access.AccountID) error 
 	if s == nil {
 		return nil
 	}
-	if err := c.ConnectDNS(ctx, owner, seededDNS, s.credential()); err != nil {
+	if err := c.connectTo(ctx, s, owner); err != nil {
 		return fmt.Errorf("seed DNS connection: %w", err)
 	}
 	return nil

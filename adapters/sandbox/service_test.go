@@ -33,11 +33,24 @@ type service struct {
 	keys     map[[32]byte]access.Key
 	holders  map[tenant.GUID]access.AccountID
 	killed   []string
-	connects []string
+	connects []connected
 	refuse   int // what the confirmation answers, 0 for success
 	notReady int // so many assignments are refused first
 	site     *httptest.Server
 	login    func() string
+}
+
+// connected is a connection that an account was given.
+type connected struct{ owner, provider, token string }
+
+// token is the one with which an account was connected last.
+func (s *service) token(owner string) (token string) {
+	for _, c := range s.connects {
+		if c.owner == owner {
+			token = c.token
+		}
+	}
+	return token
 }
 
 func newService(t testing.TB) *service {
@@ -58,7 +71,7 @@ func (s *service) services(w *sandbox.World) sandbox.Services {
 	return sandbox.Services{
 		Accounts: s, Keys: keys{service: s}, Consent: s, Managed: s,
 		ConnectDNS: func(_ context.Context, owner access.AccountID, provider string, c secret.Credential) error {
-			s.connects = append(s.connects, fmt.Sprint(owner, " ", provider, " ", len(c.Secrets["api_token"].Reveal()) > 0))
+			s.connects = append(s.connects, connected{string(owner), provider, c.Secrets["api_token"].Reveal()})
 			return nil
 		},
 		KillPlugin: func(name string) error { s.killed = append(s.killed, name); return nil },

@@ -28,6 +28,11 @@ func (c *claim) guard(ctx context.Context, write func(context.Context) error) er
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	// A context that has an earlier deadline ends by a timer, and the timers of a
+	// process that continues are not the first to run.
+	if !time.Now().Before(until) {
+		return context.DeadlineExceeded
+	}
 	return write(ctx)
 }
 

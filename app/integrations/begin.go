@@ -3,6 +3,7 @@
 package integrations
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,12 +80,10 @@ func (s *Service) may(ctx context.Context, acc access.Account, i integration.Int
 
 // detach lets what has begun go on when its caller has gone.
 func (s *Service) detach(ctx context.Context) (context.Context, context.CancelFunc) {
-	limit := s.Limit
-	if limit == 0 {
-		limit = workLimit
-	}
-	return settling.Detach(ctx, limit)
+	return settling.Detach(ctx, s.limit())
 }
+
+func (s *Service) limit() time.Duration { return cmp.Or(s.Limit, workLimit) }
 
 // opener takes a session that has its row from there to its link.
 type opener struct {
@@ -188,16 +187,33 @@ func (o *opener) giveUp(ctx context.Context, why error) error {
 	if kind := outcome.Of(why); kind != 0 {
 		reason = "start_" + kind.String()
 	}
-	c := o.e.Back(o.connection, o.i.ID, reason, o.now())
 	failed := o.session.Failed(reason)
 	err := settling.Store(ctx, func(ctx context.Context) error {
-		_, err := o.Connections.SaveSession(ctx, o.i.AccountID, failed, &c)
+		back, err := o.back(ctx, reason)
+		if err != nil {
+			return err
+		}
+		_, err = o.Connections.SaveSession(ctx, o.i.AccountID, failed, back)
 		return err
 	})
 	if errors.Is(err, fault.IntegrationNotFound) || errors.Is(err, fault.MailboxNotFound) {
 		err = nil // deleted meanwhile, its sessions too
 	}
 	return errors.Join(o.notice(ctx, o.i.AccountID, o.i.ID, why), err)
+}
+
+// back is the connection as it was before the session, nil where it is not pending:
+// a session leaves some as they are, and a refresh may have changed it since.
+func (o *opener) back(ctx context.Context, reason string) (*integration.Connection, error) {
+	e, err := o.Connections.EligibleMailbox(ctx, o.i.AccountID, o.i.ID, o.e.Mailbox.ID)
+	if err != nil || e.Connection.Status != integration.ConnectionPending {
+		return nil, err
+	}
+	c := o.e.Back(o.connection, o.i.ID, reason, o.now())
+	if c.Status.Stays() { // it had changed when the session began
+		c = e.Connection.Failed(reason, o.now())
+	}
+	return &c, nil
 }
 
 // account looks an account up.

@@ -177,7 +177,8 @@ func TestACredentialIsOfItsIntegrationAccountAndProvider(t *testing.T) {
 	same := i
 	same.ID = "019aa000-0000-7000-8000-000000000002"
 	moved := i
-	moved.ID, moved.Provider = "019aa000-0000-7000-8000-000000000003", "plusvibe"
+	moved.Provider = "plusvibe"
+	must(t, w.store.RemoveIntegration(t.Context(), w.acc.ID, id))
 	for _, i := range []integration.Integration{other, same, moved} {
 		must(t, w.store.AddIntegration(t.Context(), i, sealed))
 		var unreadable integrations.Unreadable

@@ -3,6 +3,7 @@
 package integrations_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/ports"
 )
 
 func TestDisconnect(t *testing.T) {
@@ -53,6 +55,45 @@ func TestDisconnectOfWhatIsGone(t *testing.T) {
 	w.instantly.Drop(w.anna.Address)
 	_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
 	must(t, err)
+	w.is(t, id, w.anna, integration.ConnectionDisconnected)
+}
+
+// One that the platform does not show yet, after a sign-in of some seconds ago,
+// is taken out by the id that it has.
+func TestDisconnectOfWhatDoesNotShowYet(t *testing.T) {
+	w := newWorld(t)
+	id := w.integrate(t, "instantly")
+	w.connect(t, id, w.anna)
+	w.platforms.Hold("instantly", "key", "ws-1", hiding{w.instantly})
+	d, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
+	if err != nil || !d.Removed || len(w.instantly.Held()) != 0 {
+		t.Errorf("%+v, %v, held %v", d, err, w.instantly.Held())
+	}
+}
+
+// hiding is a platform that finds no account.
+type hiding struct{ ports.SendingPlatform }
+
+func (hiding) Account(context.Context, string) (integration.Account, error) {
+	return integration.Account{}, nil
+}
+
+// The intent is stored before the platform is asked.
+func TestDisconnectHoldsTheMailboxMeanwhile(t *testing.T) {
+	w := newWorld(t)
+	id := w.integrate(t, "instantly")
+	w.connect(t, id, w.anna)
+	w.wait(time.Second)
+	gate := w.instantly.Hold("Remove")
+	ended := make(chan error, 1)
+	go func() {
+		_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
+		ended <- err
+	}()
+	<-gate.Arrived()
+	w.is(t, id, w.anna, integration.ConnectionDisconnecting)
+	gate.Release()
+	must(t, <-ended)
 	w.is(t, id, w.anna, integration.ConnectionDisconnected)
 }
 
@@ -107,6 +148,9 @@ func TestDisconnectWithoutAnAnswer(t *testing.T) {
 				must(t, err)
 			}
 			w.is(t, id, w.anna, tt.status)
+			if name == "the answer got lost" && w.instantly.Calls("Remove") != 1 {
+				t.Error("what a look showed gone was asked for again")
+			}
 			if tt.status != integration.ConnectionDisconnecting {
 				return
 			}
@@ -130,6 +174,29 @@ func TestDisconnectWithoutAnAnswer(t *testing.T) {
 			w.connect(t, second, w.anna)
 		})
 	}
+}
+
+// A sign-in that comes to nothing does not settle a disconnect of which nobody
+// knows how it ended: the account may still be there.
+func TestSignInDuringADisconnect(t *testing.T) {
+	w := newWorld(t)
+	id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
+	w.connect(t, id, w.anna)
+	lift := w.instantly.Fail(fake.Fault{Method: "Remove", Kind: outcome.Unknown})
+	w.wait(time.Second)
+	_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
+	refused(t, err, fault.ProviderTimeout)
+	lift()
+	w.wait(time.Second)
+	b := w.begin(t, id, w.anna)
+	w.is(t, id, w.anna, integration.ConnectionDisconnecting)
+	w.instantly.Deny(b.AuthURL.Reveal())
+	w.wait(time.Minute)
+	w.status(t, b, integration.SessionFailed)
+	w.is(t, id, w.anna, integration.ConnectionDisconnecting)
+	_, err = w.Begin(t.Context(), w.acc, second, w.anna.ID)
+	refused(t, err, fault.ConnectedElsewhere)
+	w.connect(t, id, w.anna)
 }
 
 // What another integration left behind can be taken out there.

@@ -36,6 +36,8 @@ type Service struct {
 	Drift func(provider string, kind integration.Drift)
 	// Limit bounds the work of one request; 55 s unless set.
 	Limit time.Duration
+
+	begun readings // of scheduled refreshes
 }
 
 // New is an integration that is to be added.

@@ -27,10 +27,13 @@ type listing struct {
 	of    map[string]int // mailboxes by folded address
 	found []integration.Account
 	pages int
+	// cursor is where it goes on, seen are the cursors before.
+	cursor string
+	seen   map[string]bool
 }
 
-func newListing(at ports.SendingPlatform, all []integration.Eligible) *listing {
-	l := &listing{at: at, of: make(map[string]int, len(all)), found: make([]integration.Account, len(all))}
+func newListing(all []integration.Eligible) *listing {
+	l := &listing{of: make(map[string]int, len(all)), found: make([]integration.Account, len(all)), seen: map[string]bool{}}
 	// A mailbox's own address comes before what another one signs in with.
 	for i, e := range all {
 		l.name(e.Mailbox.PrincipalName, i)
@@ -47,12 +50,11 @@ func (l *listing) name(address string, i int) {
 	}
 }
 
-// read reads all pages, each once. A listing that does not end, or runs in a
-// circle, is broken.
+// read reads all pages, each once, from where it broke off before. A listing that
+// does not end, or runs in a circle, is broken.
 func (l *listing) read(ctx context.Context) error {
-	seen := map[string]bool{}
-	for cursor := ""; ; {
-		page, err := l.page(ctx, cursor)
+	for {
+		page, err := l.page(ctx, l.cursor)
 		if err != nil {
 			return err
 		}
@@ -61,10 +63,10 @@ func (l *listing) read(ctx context.Context) error {
 		if page.Next == "" {
 			return nil
 		}
-		if seen[cursor] = true; seen[page.Next] || l.pages == pagesMost {
+		if l.seen[l.cursor] = true; l.seen[page.Next] || l.pages == pagesMost {
 			return &outcome.Error{Kind: outcome.Broken, Cause: "listing_without_end", Detail: "the list of accounts does not end"}
 		}
-		cursor = page.Next
+		l.cursor = page.Next
 	}
 }
 

@@ -23,6 +23,11 @@ import (
 // integration_not_found, capability_not_supported,
 // provider_credential_rejected.
 func (s *Service) Refresh(ctx context.Context, owner access.AccountID, id string) (Refreshed, error) {
+	return s.refresh(ctx, owner, id, &reading{})
+}
+
+// refresh reads on where a reading has begun.
+func (s *Service) refresh(ctx context.Context, owner access.AccountID, id string, r *reading) (Refreshed, error) {
 	i, sealed, err := s.Integrations.Integration(ctx, owner, id)
 	if err != nil {
 		return Refreshed{}, err
@@ -34,38 +39,47 @@ func (s *Service) Refresh(ctx context.Context, owner access.AccountID, id string
 	if err != nil {
 		return Refreshed{}, err
 	}
-	ctx, cancel := s.detach(ctx)
+	ctx, cancel := context.WithTimeout(ctx, s.limit())
 	defer cancel()
-	began := s.now()
-	all, err := s.Connections.Eligible(ctx, owner, i.ID)
-	if err != nil {
-		return Refreshed{}, err
+	if r.listing == nil {
+		r.began = s.now()
+		if r.all, err = s.Connections.Eligible(ctx, owner, i.ID); err != nil {
+			return Refreshed{}, err
+		}
+		r.listing = newListing(r.all)
 	}
-	l := newListing(at, all)
-	if err := l.read(ctx); err != nil {
-		return s.brokeOff(ctx, i, l, all, err)
+	r.at = at
+	if r.why = r.read(ctx); r.why != nil {
+		return s.brokeOff(ctx, i, r)
 	}
-	return s.reconcile(ctx, i, began, l, all)
+	return s.reconcile(ctx, i, r.began, r.listing, r.all)
 }
 
 // brokeOff leaves all connections as they are, and notes that the refresh
-// failed.
-func (s *Service) brokeOff(ctx context.Context, i integration.Integration, l *listing, all []integration.Eligible, why error) (Refreshed, error) {
+// failed, unless its list is read on.
+func (s *Service) brokeOff(ctx context.Context, i integration.Integration, of *reading) (Refreshed, error) {
+	why := of.why
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return Refreshed{}, why // given up: that says nothing of the integration
+	}
 	if turnedAway(why) {
 		s.drift(i.Provider, integration.DriftRefused)
 		return Refreshed{}, s.notice(ctx, i.AccountID, i.ID, why)
 	}
-	if outcome.Of(why) != outcome.Throttled { // which says that we ask too often
+	// That we ask too often says nothing of the integration, unless its list is
+	// longer than what the platform lets us read of one.
+	_, later := of.goesOn(s.now())
+	if outcome.Of(why) != outcome.Throttled || of.pages > 0 && !later {
 		if err := s.mark(ctx, i.AccountID, i.ID, func(i *integration.Integration) { i.HasError = true }); err != nil {
 			return Refreshed{}, errors.Join(why, err)
 		}
 	}
-	if l.pages == 0 {
+	if of.pages == 0 {
 		return Refreshed{}, why
 	}
 	r := Refreshed{IntegrationID: i.ID, Provider: i.Provider, Status: RefreshPartial}
-	for n, e := range all {
-		if l.found[n].There() {
+	for n, e := range of.all {
+		if of.found[n].There() {
 			r.Count(e.Connection, e.Connection, false)
 		} else {
 			r.Unread(e.Connection)

@@ -61,16 +61,28 @@ func (s *Service) dueRefreshes(ctx context.Context, every time.Duration) ([]port
 	due, err := s.Integrations.DueRefreshes(ctx, now.Add(-every), now, refreshMost)
 	all := make([]ports.Wakeup, 0, len(due))
 	for n, i := range due {
-		at := now.Add(min(refreshTick, every) * time.Duration(n) / time.Duration(len(due)))
-		all = append(all, ports.Wakeup{Kind: kindRefresh, ID: i.ID, Account: i.AccountID, At: at})
+		after := min(refreshTick, every) * time.Duration(n) / time.Duration(len(due))
+		all = append(all, refreshAfter(i.ID, i.AccountID, after))
 	}
 	return all, err
 }
 
+// refreshAfter wakes a refresh. Queues go by the clock of their machine, which
+// the sandbox's may be hours ahead of.
+func refreshAfter(id string, owner access.AccountID, after time.Duration) ports.Wakeup {
+	return ports.Wakeup{Kind: kindRefresh, ID: id, Account: owner, At: time.Now().Add(after)}
+}
+
 // refreshDue refreshes one integration. What a platform answers is stored, and
-// its next time comes; only trouble of ours is tried again before.
+// its next time comes; only trouble of ours is tried again before, and a list
+// that is longer than the platform lets us read at a time is read on.
 func (s *Service) refreshDue(ctx context.Context, w ports.Wakeup) error {
-	_, err := s.Refresh(ctx, w.Account, w.ID)
+	r := s.begun.take(w.ID, s.now())
+	_, err := s.refresh(ctx, w.Account, w.ID, r)
+	if after, later := r.goesOn(s.now()); later && err == nil {
+		s.begun.keep(w.ID, r, s.now())
+		return s.Queue.Wake(ctx, refreshAfter(w.ID, w.Account, after))
+	}
 	if outcome.Of(err) != 0 || errors.Is(err, fault.IntegrationNotFound) || errors.Is(err, fault.CapabilityMissing) {
 		return nil
 	}

@@ -12,8 +12,6 @@ import (
 	"github.com/tenantry/tenantry/app/integrations"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
-	"github.com/tenantry/tenantry/core/mailbox"
-	"github.com/tenantry/tenantry/core/outcome"
 )
 
 func TestSessionFromLinkToConnection(t *testing.T) {
@@ -62,88 +60,6 @@ func TestConnectedBeforeTheAccountShows(t *testing.T) {
 	r := w.refresh(t, id)
 	if c := w.is(t, id, w.anna, integration.ConnectionConnected); c.AccountID != "7" || r.Connected != 1 || r.NewlyConnected != 0 {
 		t.Errorf("%+v, %+v", c, r)
-	}
-}
-
-// The checks come in their order, and before anybody is asked.
-func TestBeginRefuses(t *testing.T) {
-	w := newWorld(t)
-	w.platform("emailbison", func([]string) integration.Capabilities { return integration.Capabilities{MailboxRefresh: true} })
-	id, second, bison := w.integrate(t, "instantly"), w.integrate(t, "plusvibe"), w.integrate(t, "emailbison")
-	theirs := w.mailbox(t, w.bob, "33333333-2222-4333-8444-555555555555", "bob")
-	found := w.discovered(t)
-	w.connect(t, second, w.ben)
-	asked := w.instantly.Calls("Account") + w.instantly.Calls("StartSignIn")
-	over := w.acc
-	over.Plan.TenantSlots = 0
-	for _, tt := range []struct {
-		name        string
-		id, mailbox string
-		slots       int
-		want        fault.Code
-	}{
-		{"no integration, whatever the mailbox", stranger, stranger, 0, fault.IntegrationNotFound},
-		{"no mailbox", id, stranger, 0, fault.MailboxNotFound},
-		{"no id", id, "anna", 0, fault.MailboxNotFound},
-		{"another account's mailbox", id, theirs.ID, 0, fault.MailboxNotFound},
-		{"one that discovery found", id, found.ID, 0, fault.MailboxNotFound},
-		{"over the plan", id, w.ben.ID, 0, fault.TenantLimitReached},
-		{"connected elsewhere", id, w.ben.ID, 1, fault.ConnectedElsewhere},
-		{"what it can do comes before where the mailbox is", bison, w.ben.ID, 1, fault.CapabilityMissing},
-		{"cannot do it", bison, w.anna.ID, 1, fault.CapabilityMissing},
-	} {
-		over.Plan.TenantSlots = tt.slots
-		_, err := w.Begin(t.Context(), over, tt.id, tt.mailbox)
-		if fault.Of(err).Code != tt.want {
-			t.Errorf("%s: %v, want %s", tt.name, err, tt.want.Name)
-		}
-	}
-	_, err := w.Begin(t.Context(), w.bob, id, w.anna.ID)
-	refused(t, err, fault.IntegrationNotFound)
-	if n := w.instantly.Calls("Account") + w.instantly.Calls("StartSignIn"); n != asked {
-		t.Errorf("the platform was asked")
-	}
-	w.begin(t, id, w.anna)
-	_, err = w.Begin(t.Context(), w.acc, id, w.anna.ID)
-	refused(t, err, fault.SessionActive)
-	_, err = w.Begin(t.Context(), w.acc, second, w.anna.ID)
-	refused(t, err, fault.ConnectedElsewhere)
-}
-
-// discovered is a mailbox that is there and that the service did not make.
-func (w *world) discovered(t *testing.T) mailbox.Mailbox {
-	t.Helper()
-	m := w.mailbox(t, w.acc, theTenant, "found")
-	m.Provisioned = false
-	must(t, w.store.SaveMailbox(t.Context(), w.acc.ID, m))
-	return m
-}
-
-// Of many at once, on two integrations, one has its session.
-func TestOneOfFiftyBegins(t *testing.T) {
-	w := newWorld(t)
-	ids := []string{w.integrate(t, "instantly"), w.integrate(t, "plusvibe")}
-	var mu sync.Mutex
-	got := map[string]int{}
-	var all sync.WaitGroup
-	for n := range 50 {
-		all.Go(func() {
-			_, err := w.Begin(t.Context(), w.acc, ids[n%2], w.anna.ID)
-			mu.Lock()
-			defer mu.Unlock()
-			if err == nil {
-				got["begun"]++
-			} else {
-				got[fault.Of(err).Code.Name]++
-			}
-		})
-	}
-	all.Wait()
-	if got["begun"] != 1 || got["begun"]+got[fault.SessionActive.Name]+got[fault.ConnectedElsewhere.Name] != 50 {
-		t.Errorf("%v", got)
-	}
-	if n := w.instantly.Calls("StartSignIn") + w.plusvibe.Calls("StartSignIn"); n != 1 {
-		t.Errorf("the platforms were asked for %d links", n)
 	}
 }
 
@@ -286,159 +202,6 @@ func TestStatusAsksEveryThreeSeconds(t *testing.T) {
 	}
 }
 
-// A start that came to nothing leaves the mailbox as it was, and free.
-func TestStartThatCameToNothing(t *testing.T) {
-	w := newWorld(t)
-	for name, tt := range map[string]struct {
-		fault fake.Fault
-		want  fault.Code
-	}{
-		"throttled":          {fake.Fault{Method: "StartSignIn", Kind: outcome.Throttled, Times: 1}, fault.ProviderUnavailable},
-		"refused":            {fake.Fault{Method: "StartSignIn", Kind: outcome.Refused, Code: fault.AccessDenied, Times: 1}, fault.CredentialRejected},
-		"no answer":          {fake.Fault{Method: "StartSignIn", Kind: outcome.Unknown, AfterEffect: true, Times: 1}, fault.ProviderTimeout},
-		"nonsense":           {fake.Fault{Method: "StartSignIn", Kind: outcome.Broken, Times: 1}, fault.ProviderError},
-		"look-up unanswered": {fake.Fault{Method: "Account", Kind: outcome.Unknown, Times: 1}, fault.ProviderTimeout},
-	} {
-		for _, was := range []integration.ConnectionStatus{"", integration.ConnectionConnected, integration.ConnectionDisconnected} {
-			t.Run(name+" "+string(was), func(t *testing.T) {
-				w.another(t)
-				id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
-				want := integration.ConnectionFailed
-				if was != "" {
-					w.connect(t, id, w.anna)
-					want = was
-				}
-				if was == integration.ConnectionDisconnected {
-					_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
-					must(t, err)
-				}
-				defer w.instantly.Fail(tt.fault)()
-				_, err := w.Begin(t.Context(), w.acc, id, w.anna.ID)
-				refused(t, err, tt.want)
-				w.is(t, id, w.anna, want)
-				if i := w.integration(t, id); i.HasError != (name == "refused") || (i.Status == integration.Failed) != i.HasError {
-					t.Errorf("the integration is %+v", i)
-				}
-				if was == "" {
-					w.connect(t, second, w.anna)
-				} else {
-					w.connect(t, id, w.anna)
-				}
-			})
-		}
-	}
-}
-
-// A link that leads elsewhere is shown to nobody.
-func TestLinkLeadsToDeclaredHosts(t *testing.T) {
-	w := newWorld(t)
-	w.platforms.Know(integration.Provider{ID: "evil", Title: "Evil", AuthHosts: []string{"login.other.example"}}, nil)
-	w.platforms.Hold("evil", "key", "", w.instantly)
-	w.platforms.Hold("evil", "key", "ws-1", w.instantly)
-	id := w.integrate(t, "evil")
-	b, err := w.Begin(t.Context(), w.acc, id, w.anna.ID)
-	refused(t, err, fault.ProviderError)
-	if b.AuthURL.Reveal() != "" || strings.Contains(err.Error(), "microsoftonline") {
-		t.Errorf("%v, %v", b.AuthURL.Reveal(), err)
-	}
-	w.is(t, id, w.anna, integration.ConnectionFailed)
-}
-
-// A request that was slower than another finds its session gone, and gives no
-// link out.
-func TestSlowRequestLosesItsSession(t *testing.T) {
-	w := newWorld(t)
-	id := w.integrate(t, "instantly")
-	gate := w.instantly.Hold("StartSignIn")
-	slow := make(chan error, 1)
-	go func() {
-		_, err := w.Begin(t.Context(), w.acc, id, w.anna.ID)
-		slow <- err
-	}()
-	<-gate.Arrived()
-	w.wait(11 * time.Second)
-	quick := make(chan error, 1)
-	var b integrations.Begun
-	go func() {
-		var err error
-		b, err = w.Begin(t.Context(), w.acc, id, w.anna.ID)
-		quick <- err
-	}()
-	<-gate.Arrived()
-	gate.Release()
-	first, second := <-slow, <-quick
-	refused(t, first, fault.SessionActive)
-	must(t, second)
-	w.instantly.Complete(b.AuthURL.Reveal(), w.anna.Address, "Anna")
-	w.status(t, b, integration.SessionConnected)
-}
-
-// A popup that was closed, and a request that died, come to their end by
-// themselves.
-func TestSweepEndsWhatNobodyAsksAbout(t *testing.T) {
-	w := newWorld(t)
-	id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
-	late := w.mailbox(t, w.acc, theTenant, "late")
-	b := w.begin(t, id, w.anna)
-	w.begin(t, second, w.ben)
-	w.begin(t, id, late)
-	w.instantly.Complete(b.AuthURL.Reveal(), w.anna.Address, "Anna")
-	must(t, w.store.BeginSession(t.Context(), w.acc.ID, integration.Session{
-		ID: stranger, IntegrationID: id, MailboxID: w.mailbox(t, w.acc, theTenant, "dead").ID, Status: integration.SessionPending, CreatedAt: w.clock, ExpiresAt: w.clock.Add(time.Second),
-	}, stranger, w.clock))
-	w.sweep(t, sessions)
-	w.is(t, id, w.anna, integration.ConnectionPending)
-	w.wait(11*time.Minute + 4*time.Second)
-	lift := w.plusvibe.Fail(fake.Fault{Kind: outcome.Down})
-	w.sweep(t, sessions)
-	w.is(t, id, w.anna, integration.ConnectionConnected)
-	w.is(t, id, late, integration.ConnectionFailed)
-	w.is(t, second, w.ben, integration.ConnectionPending) // its platform cannot be asked
-	lift()
-	w.plusvibe.Put(integration.Account{Address: w.ben.Address, State: integration.AccountConnected})
-	w.sweep(t, sessions)
-	w.is(t, second, w.ben, integration.ConnectionConnected)
-	_, counts, err := w.Get(t.Context(), w.acc.ID, id)
-	if err != nil || counts.Pending != 0 || counts.Failed != 2 {
-		t.Errorf("%+v, %v", counts, err)
-	}
-}
-
-// A platform that is away for long ends the wait for a last look.
-func TestSweepGivesALastLookUp(t *testing.T) {
-	w := newWorld(t)
-	id := w.integrate(t, "instantly")
-	b := w.begin(t, id, w.anna)
-	w.instantly.Fail(fake.Fault{Kind: outcome.Down})
-	w.wait(80 * time.Minute)
-	w.sweep(t, sessions)
-	w.is(t, id, w.anna, integration.ConnectionFailed)
-	s, err := w.Status(t.Context(), w.acc.ID, id, w.anna.ID, b.Session.ID)
-	if err != nil || s.Status != integration.SessionExpired {
-		t.Errorf("%+v, %v", s, err)
-	}
-}
-
-// What was deleted meanwhile is no trouble to the sweep.
-func TestSweepOfWhatIsGone(t *testing.T) {
-	w := newWorld(t)
-	id := w.integrate(t, "instantly")
-	w.begin(t, id, w.anna)
-	w.wait(20 * time.Minute)
-	for _, p := range w.Periodic(time.Minute, 6*time.Hour) {
-		must(t, p.Do(t.Context()))
-	}
-	_, err := w.Delete(t.Context(), w.acc.ID, id)
-	must(t, err)
-	woken := w.wakeups.take()
-	if len(woken) != 2 {
-		t.Fatalf("woken %+v", woken)
-	}
-	for _, wakeup := range woken {
-		must(t, w.Handlers()[wakeup.Kind](t.Context(), wakeup))
-	}
-}
-
 func TestSignInElsewhereMeanwhile(t *testing.T) {
 	w := newWorld(t)
 	id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
@@ -453,4 +216,24 @@ func TestSignInElsewhereMeanwhile(t *testing.T) {
 	}
 	w.is(t, second, w.anna, integration.ConnectionConnected)
 	w.is(t, id, w.anna, integration.ConnectionDisconnected)
+}
+
+// A sign-in that succeeds when another integration has the mailbox by now
+// attaches nothing here.
+func TestSignInAfterAnotherHasTheMailbox(t *testing.T) {
+	w := newWorld(t)
+	id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
+	b := w.begin(t, id, w.anna)
+	c := w.is(t, id, w.anna, integration.ConnectionPending)
+	saved, err := w.store.SaveConnection(t.Context(), w.acc.ID, c.Failed("lost", w.clock), c.UpdatedAt)
+	if err != nil || !saved {
+		t.Fatal(saved, err)
+	}
+	w.connect(t, second, w.anna)
+	w.instantly.Complete(b.AuthURL.Reveal(), w.anna.Address, "Anna")
+	if s := w.status(t, b, integration.SessionFailed); s.Reason != integration.ReasonElsewhere || !s.ConnectedAt.IsZero() {
+		t.Errorf("%+v", s)
+	}
+	w.is(t, id, w.anna, integration.ConnectionFailed)
+	w.is(t, second, w.anna, integration.ConnectionConnected)
 }

@@ -15,7 +15,7 @@ import (
 
 // administrator is a tenant's administrator at a browser of their own.
 type administrator struct {
-	t       *testing.T
+	t       testing.TB
 	name    string
 	browser *http.Client
 	// visited are the addresses that the browser was sent to, cookies what
@@ -26,7 +26,7 @@ type administrator struct {
 	at               *url.URL
 }
 
-func newAdministrator(t *testing.T, name string) *administrator {
+func newAdministrator(t testing.TB, name string) *administrator {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -117,7 +117,13 @@ func (a *administrator) proves(c client, key string) {
 	if link.status != http.StatusOK {
 		a.t.Fatalf("connect-url: %d %s", link.status, link.raw)
 	}
-	a.open(link.text("connect_url"))
+	a.follows(link.text("connect_url"))
+}
+
+// follows goes from the link itself to that page.
+func (a *administrator) follows(link string) {
+	a.t.Helper()
+	a.open(link)
 	a.press("accept", "") // the consent
 	a.press("", "")       // the sign-in
 	if !strings.Contains(a.page, "/connect/microsoft365/confirm") {

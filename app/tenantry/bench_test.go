@@ -38,6 +38,30 @@ type bench struct {
 
 func newBench(b *testing.B, database string) *bench {
 	b.Helper()
+	w := newOwner(b, database)
+	store, err := bunstore.Open(b.Context(), w.database, bunstore.Options{})
+	w.must(err)
+	defer func() { w.must(store.Close()) }()
+	account, err := store.FindAccount(b.Context(), benchOwner)
+	w.must(err)
+	now := time.Now()
+	for i := range 25 {
+		w.tenants = append(w.tenants, uuid.NewString())
+		_, err := store.Attach(b.Context(), account.ID, tenant.Tenant{
+			ID: uuid.NewString(), GUID: tenant.GUID(w.tenants[i]), Name: fmt.Sprint("Example ", i), BuiltinDomain: "example.onmicrosoft.com",
+			Consent: tenant.ConsentGranted, ConsentedAt: now, ConnectedBy: "admin@example.onmicrosoft.com",
+			Bootstrap: tenant.BootstrapReady, SMTPAuth: tenant.SMTPAuthEnabled, Discovery: tenant.DiscoveryCompleted,
+		}, 100)
+		w.must(err)
+	}
+	return w
+}
+
+const benchOwner = "owner@example.com"
+
+// newOwner is a database with one account that has no tenants.
+func newOwner(b *testing.B, database string) *bench {
+	b.Helper()
 	w := &bench{b: b, database: database}
 	secret := filepath.Join(b.TempDir(), "secret")
 	w.must(os.WriteFile(secret, []byte("not asked for"), 0o600))
@@ -52,21 +76,12 @@ func newBench(b *testing.B, database string) *bench {
 	_, err = migrateQueue(b.Context(), Config{DatabaseURL: w.database})
 	w.must(err)
 	now := time.Now()
-	account, err := store.CreateAccount(b.Context(), "owner@example.com", "complete", 0, now)
+	account, err := store.CreateAccount(b.Context(), benchOwner, "complete", 0, now)
 	w.must(err)
 	key, text, err := access.NewKey(rand.Reader, "tny", access.Live, account.ID, "bench", now)
 	w.must(err)
 	w.must(store.AddKey(b.Context(), key))
 	w.key = text.Reveal()
-	for i := range 25 {
-		w.tenants = append(w.tenants, uuid.NewString())
-		_, err := store.Attach(b.Context(), account.ID, tenant.Tenant{
-			ID: uuid.NewString(), GUID: tenant.GUID(w.tenants[i]), Name: fmt.Sprint("Example ", i), BuiltinDomain: "example.onmicrosoft.com",
-			Consent: tenant.ConsentGranted, ConsentedAt: now, ConnectedBy: "admin@example.onmicrosoft.com",
-			Bootstrap: tenant.BootstrapReady, SMTPAuth: tenant.SMTPAuthEnabled, Discovery: tenant.DiscoveryCompleted,
-		}, 100)
-		w.must(err)
-	}
 	return w
 }
 

@@ -142,6 +142,7 @@ func (k *canary) working() {
 	k.planned(path+"/domains", key)
 	k.twice(path+"/mailboxes", key)
 	k.passwords(path+"/mailboxes", key)
+	k.selling(path+"/mailboxes", key)
 	rotated := k.do("POST", k.ready.APIURL+"/api-key/rotate?user_email=owner@example.com", key, nil)
 	k.secrets["rotated key"] = rotated.text("api_key")
 	k.answered(401, "GET", "/v1/tenants", key, nil)

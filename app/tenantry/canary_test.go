@@ -149,7 +149,7 @@ func (k *canary) secretLines(name string, text []byte) {
 // begin starts a server, takes the secrets through everything and looks.
 func (k *canary) begin(env []string) {
 	k.rig.t.Helper()
-	env = append(env, k.cloudflare.env())
+	env = append(append(env, k.cloudflare.env()), k.platforms()...)
 	id, key := k.account(env, "owner@example.com", "complete", 0)
 	k.secrets["API key"] = key
 	k.registrar(id, env)

@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
 // metric is the value of a sample by its name and one label, "" when there is
@@ -81,44 +79,35 @@ func (d drifting) becomes(what string, passes func(object) bool, statuses map[st
 // zone; what was right and no longer is shows in the metrics.
 func TestHealthThatStays(t *testing.T) {
 	t.Parallel()
-	for name, start := range map[string]func(t *testing.T) caller{
-		"sqlite": alone,
-		"postgres": func(t *testing.T) caller {
-			_, ready := startDev(t, binary(t, release), t.TempDir(), nil, "--no-seed", "--database", testserver.Database(t))
-			return ownerAt(t, ready)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := start(t).newCaller(nil).automatic().connected(nil)
-			zone, id := h.hosted()
-			begun := h.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
-			h.ends(fmt.Sprint(begun.at("run.id")))
-			d := drifting{h, zone, id, h.zoneRecords(zone)}
-			all := map[string]bool{"spf": true, "dkim": true, "mx": true, "dmarc": true}
-			none := map[string]string{"spf_gone": "0", "dkim_broken": "0", "mx_moved": "0"}
-			with := func(kind string) map[string]string {
-				one := maps.Clone(none)
-				one[kind] = "1"
-				return one
-			}
-			without := func(status string) map[string]bool {
-				rest := maps.Clone(all)
-				rest[status] = false
-				return rest
-			}
-			any := func(object) bool { return true }
-			d.becomes("a day later all is well", any, all, none)
-			d.becomes("SPF is gone", func(r object) bool { return !strings.Contains(r.text("content"), "v=spf1") }, without("spf"), with("spf_gone"))
-			d.becomes("DKIM is broken", func(r object) bool { return !strings.Contains(r.text("name"), "_domainkey") }, without("dkim"), with("dkim_broken"))
-			d.becomes("the MX is gone", func(r object) bool { return r.text("type") != "MX" }, without("mx"), with("mx_moved"))
-			d.becomes("all is well again", any, all, none)
-			if count, err := strconv.Atoi(d.metric("tenantry_domain_checks_total", "result", "reliable")); count < 5 {
-				t.Errorf("%d reliable reads are counted: %v", count, err)
-			}
-			if metrics := d.do("GET", d.ready.AdminURL+"/metrics", "", nil).raw; strings.Contains(string(metrics), zone) {
-				t.Error("a domain is in the metrics")
-			}
-		})
-	}
+	onBothDatabases(t, func(t *testing.T) caller { return alone(t) }, func(t *testing.T, c caller) {
+		h := c.newCaller(nil).automatic().connected(nil)
+		zone, id := h.hosted()
+		begun := h.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
+		h.ends(fmt.Sprint(begun.at("run.id")))
+		d := drifting{h, zone, id, h.zoneRecords(zone)}
+		all := map[string]bool{"spf": true, "dkim": true, "mx": true, "dmarc": true}
+		none := map[string]string{"spf_gone": "0", "dkim_broken": "0", "mx_moved": "0"}
+		with := func(kind string) map[string]string {
+			one := maps.Clone(none)
+			one[kind] = "1"
+			return one
+		}
+		without := func(status string) map[string]bool {
+			rest := maps.Clone(all)
+			rest[status] = false
+			return rest
+		}
+		any := func(object) bool { return true }
+		d.becomes("a day later all is well", any, all, none)
+		d.becomes("SPF is gone", func(r object) bool { return !strings.Contains(r.text("content"), "v=spf1") }, without("spf"), with("spf_gone"))
+		d.becomes("DKIM is broken", func(r object) bool { return !strings.Contains(r.text("name"), "_domainkey") }, without("dkim"), with("dkim_broken"))
+		d.becomes("the MX is gone", func(r object) bool { return r.text("type") != "MX" }, without("mx"), with("mx_moved"))
+		d.becomes("all is well again", any, all, none)
+		if count, err := strconv.Atoi(d.metric("tenantry_domain_checks_total", "result", "reliable")); count < 5 {
+			t.Errorf("%d reliable reads are counted: %v", count, err)
+		}
+		if metrics := d.do("GET", d.ready.AdminURL+"/metrics", "", nil).raw; strings.Contains(string(metrics), zone) {
+			t.Error("a domain is in the metrics")
+		}
+	})
 }

@@ -60,7 +60,7 @@ func failpointNames(t *testing.T) []string {
 func everyWrite(e *errand) []step {
 	managed := e.ready.Tenants[1].TenantID
 	plain := func(r request) func(*errand) request { return func(*errand) request { return r } }
-	return append(append(mainJob(), automaticDNS(e)...),
+	return append(append(append(mainJob(), automaticDNS(e)...), sendingSteps()...),
 		step{name: "check", ask: plain(request{method: "GET", path: "/v1/tenants"}), after: func(e *errand, _ reply) { e.check() }},
 		step{name: "assign", ask: plain(request{method: "POST", path: "/managed", control: true,
 			body: object{"tenant_id": managed, "account_id": e.ready.AccountID}})},

@@ -26,7 +26,7 @@ const callers = 16
 // BenchmarkPlans is GET …/dns/plan of a thousand domains, from DNS alone, and
 // of an account whose connection reaches the zones.
 func BenchmarkPlans(b *testing.B) {
-	zones := newZoneBench(b)
+	zones := newZoneBench(b, benchZones)
 	for _, connected := range []bool{false, true} {
 		name := map[bool]string{false: "dns", true: "provider"}[connected]
 		b.Run(name, func(b *testing.B) {
@@ -80,12 +80,18 @@ func (w *bench) domains(zones []messy) (paths []string) {
 // connect gives the account a connection to the server.
 func (w *bench) connect(zones *zoneBench) {
 	w.b.Helper()
-	built, err := release()
-	w.must(err)
 	file := filepath.Join(w.b.TempDir(), "key")
 	w.must(os.WriteFile(file, []byte(zones.server.Key+"\n"), 0o600))
-	cmd := exec.Command(built.binary, "dns-connection", "add", "--account", "owner@example.com", "--provider", "powerdns",
+	w.command("dns-connection", "add", "--account", benchOwner, "--provider", "powerdns",
 		"--credential-file", file, "--set", "api_url="+zones.server.API)
+}
+
+// command runs one of the operator's commands.
+func (w *bench) command(args ...string) {
+	w.b.Helper()
+	built, err := release()
+	w.must(err)
+	cmd := exec.Command(built.binary, args...)
 	cmd.Env = append(os.Environ(), w.env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		w.b.Fatalf("%v\n%s", err, out)

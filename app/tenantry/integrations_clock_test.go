@@ -51,23 +51,24 @@ func TestSessionsEnd(t *testing.T) {
 }
 
 // TestRefreshesHappen: what changes at a platform is found without anybody who
-// asks, and counted.
+// asks, and counted. Refreshes that are due begin with the service.
 func TestRefreshesHappen(t *testing.T) {
 	t.Parallel()
-	c := startSending(t)
-	i := c.connectable("ada", "max").integrates("instantly")
+	m := newMortal(t, binary(t, release), nil)
+	i := ownerAt(t, m.ready).connectable("ada", "max").integrates("instantly")
 	i.signs(0)
 	i.signs(1)
 	i.byHand("DELETE", 0, nil)
 	i.byHand("PUT", 1, object{"status": -1, "autofix_failed": true})
-	c.control("POST", "/clock", object{"advance": "7h"})
+	m.killed()
+	i.client = m.client
 	i.eventually("a refresh by itself", func() bool {
 		return i.get(i.path("")).at("mailbox_connections.connected") == 0.0
 	})
 	i.stands(0, "disconnected")
 	sees(t, i.stands(1, "failed"), object{"has_error": true})
 	sees(t, i.get(i.path("")).object, object{"mailbox_connections.has_errors": true, "has_error": false})
-	drifts := scrape(c.do("GET", c.ready.AdminURL+"/metrics", "", nil).raw)["tenantry_sending_drift_total"]
+	drifts := scrape(i.do("GET", i.ready.AdminURL+"/metrics", "", nil).raw)["tenantry_sending_drift_total"]
 	if len(drifts["kind"]) != 2 {
 		t.Errorf("drifts %v", drifts)
 	}

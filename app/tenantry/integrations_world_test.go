@@ -62,11 +62,6 @@ func (c connectable) post(path string, body any) reply {
 	return c.expect("POST", path, body, 200, "")
 }
 
-func (c connectable) with(t *testing.T) connectable {
-	c.t = t
-	return c
-}
-
 // integrated is an integration with the account's mailboxes.
 type integrated struct {
 	connectable
@@ -210,15 +205,6 @@ func times(operations []string, one string) (n int) {
 		if o == one {
 			n++
 		}
-	}
-	return n
-}
-
-// askedAnywhere is the number of calls of all sending platforms.
-func (c client) askedAnywhere() (n int) {
-	c.t.Helper()
-	for _, name := range sendingNames {
-		n += len(c.askedAt(name))
 	}
 	return n
 }

@@ -24,6 +24,7 @@ type mortal struct {
 	// armed are the failpoints that are still to be hit, hit those that were.
 	armed, hit []string
 	given      []string // variables beside those of the failpoints
+	flags      []string
 }
 
 func newMortal(t *testing.T, b built, armed []string) *mortal {
@@ -36,7 +37,7 @@ func newMortal(t *testing.T, b built, armed []string) *mortal {
 func (m *mortal) start() {
 	m.t.Helper()
 	env := append([]string{"TENANTRY_FAILPOINTS=" + strings.Join(m.armed, ",")}, m.given...)
-	m.process, m.ready = startDev(m.t, m.binary, m.data, env)
+	m.process, m.ready = startDev(m.t, m.binary, m.data, env, m.flags...)
 }
 
 // request is one that is sent until it is answered well.
@@ -46,6 +47,8 @@ type request struct {
 	control      bool
 	// gone is the status that says that a deed without a second time is done.
 	gone int
+	// busy is a refusal that is over soon.
+	busy string
 	// once is its Idempotency-Key, a new one each time when empty.
 	once string
 }
@@ -77,7 +80,7 @@ func (m *mortal) insist(r request) reply {
 			m.revive(r, err)
 		case got.status < 300, r.gone != 0 && got.status == r.gone:
 			return got
-		case got.status == http.StatusServiceUnavailable || got.status == http.StatusGatewayTimeout:
+		case got.status == http.StatusServiceUnavailable || got.status == http.StatusGatewayTimeout, r.busy != "" && got.code() == r.busy:
 			<-time.After(100 * time.Millisecond)
 		default:
 			m.t.Fatalf("%s %s: %d %s (after %v)", r.method, r.path, got.status, got.raw, m.hit)

@@ -33,37 +33,15 @@ type providers struct {
 
 var _ ports.DNSProviders = (*providers)(nil)
 
-// providerOptions are what DNS providers need besides the settings.
-type providerOptions struct {
-	host     *pluginhost.Host
-	counters ports.Limiter       // of the providers' budgets
-	prints   ports.Fingerprinter // of credentials, which budgets are counted by
-	log      *slog.Logger
-	secrets  map[string]map[string]secret.Text // the sandbox's own
-}
-
-// dnsRoute is what the calls of one provider go through on their way to its
-// plugin, whichever credential they use.
-type dnsRoute struct {
-	calls    *telemetry.DNS
-	circuits *breaker.DNS
-}
+// dnsRoute is the route of a DNS provider.
+type dnsRoute = route[*telemetry.DNS, *breaker.DNS]
 
 func newProviders(c Config, o providerOptions) (*providers, error) {
-	p := &providers{
-		host: o.host, log: o.log, prints: o.prints, routes: map[string]dnsRoute{}, known: map[string]dns.Provider{},
-		operator: connections{settings: c.Providers, secrets: o.secrets, files: &credentialFiles{log: o.log}, describe: o.host.Describe},
+	routes, err := routesOf(c, o, wire.KindDNS, telemetry.NewDNS, breaker.NewDNS)
+	if err != nil {
+		return nil, err
 	}
-	for _, name := range o.host.Names(wire.KindDNS) {
-		calls, err := telemetry.NewDNS(telemetry.CallOptions{Provider: name, Log: o.log, CustomerData: c.TraceCustomerData})
-		if err != nil {
-			return nil, err
-		}
-		p.routes[name] = dnsRoute{calls, breaker.NewDNS(breaker.Options{
-			Provider: name, Log: o.log, Open: c.CircuitOpen, Budget: budgets{name, o.host.Describe, o.counters}.spend,
-		})}
-	}
-	return p, nil
+	return &providers{host: o.host, log: o.log, prints: o.prints, routes: routes, known: map[string]dns.Provider{}, operator: o.operator(c)}, nil
 }
 
 // openProviders are the DNS providers for a command without a service. close
@@ -152,15 +130,5 @@ func (p *providers) print(account wire.Connection) string {
 }
 
 func (p *providers) plugin(provider string, account wire.Connection) ports.DNSProvider {
-	return p.host.DNS(provider, func(ctx context.Context) (wire.Connection, error) {
-		operator, err := p.operator.of(ctx, provider)
-		if err != nil {
-			return wire.Connection{}, err
-		}
-		about, err := p.host.Describe(ctx, provider)
-		if err != nil {
-			return wire.Connection{}, err
-		}
-		return about.Join(operator, account), nil
-	})
+	return p.host.DNS(provider, p.operator.joined(provider, account, p.host.Describe))
 }

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
-
-	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
 // automatic connects an account to the simulated Cloudflare.
@@ -100,24 +98,15 @@ func (h holding) onceInZone(zone string) {
 // makes one call, and later finds it verified, signed and healthy.
 func TestProvisionedByOneCall(t *testing.T) {
 	t.Parallel()
-	for name, start := range map[string]func(t *testing.T) caller{
-		"sqlite": common,
-		"postgres": func(t *testing.T) caller {
-			_, ready := startDev(t, binary(t, release), t.TempDir(), nil, "--no-seed", "--database", testserver.Database(t))
-			return ownerAt(t, ready)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := start(t).newCaller(nil).automatic().connected(nil)
-			zone, id := h.hosted()
-			begun := h.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
-			h.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusConflict, "domain_provisioning_already_active")
-			ended := h.ends(fmt.Sprint(begun.at("run.id")))
-			if job := ended.objects("jobs")[0]; job.text("status") != "completed" || job.text("stage") != "done" {
-				t.Fatalf("the run ended %s", ended.raw)
-			}
-			h.provisioned(zone)
-		})
-	}
+	onBothDatabases(t, common, func(t *testing.T, c caller) {
+		h := c.newCaller(nil).automatic().connected(nil)
+		zone, id := h.hosted()
+		begun := h.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
+		h.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusConflict, "domain_provisioning_already_active")
+		ended := h.ends(fmt.Sprint(begun.at("run.id")))
+		if job := ended.objects("jobs")[0]; job.text("status") != "completed" || job.text("stage") != "done" {
+			t.Fatalf("the run ended %s", ended.raw)
+		}
+		h.provisioned(zone)
+	})
 }

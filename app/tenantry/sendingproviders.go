@@ -42,28 +42,17 @@ type sendingProviders struct {
 
 var _ ports.SendingPlatforms = (*sendingProviders)(nil)
 
-// sendingRoute is what the calls of one platform go through on their way to
-// its plugin, whichever credential they use.
-type sendingRoute struct {
-	calls    *telemetry.Sending
-	circuits *breaker.Sending
-}
+// sendingRoute is the route of a sending platform.
+type sendingRoute = route[*telemetry.Sending, *breaker.Sending]
 
 func newSendingProviders(c Config, o providerOptions) (*sendingProviders, error) {
-	p := &sendingProviders{
-		host: o.host, log: o.log, prints: o.prints, routes: map[string]sendingRoute{}, known: map[string]wire.Description{},
-		operator: connections{settings: c.Providers, secrets: o.secrets, files: &credentialFiles{log: o.log}, describe: o.host.Describe},
+	routes, err := routesOf(c, o, wire.KindSending, telemetry.NewSending, breaker.NewSending)
+	if err != nil {
+		return nil, err
 	}
-	for _, name := range o.host.Names(wire.KindSending) {
-		calls, err := telemetry.NewSending(telemetry.CallOptions{Provider: name, Log: o.log, CustomerData: c.TraceCustomerData})
-		if err != nil {
-			return nil, err
-		}
-		p.routes[name] = sendingRoute{calls, breaker.NewSending(breaker.Options{
-			Provider: name, Log: o.log, Open: c.CircuitOpen, Budget: budgets{name, o.host.Describe, o.counters}.spend,
-		})}
-	}
-	return p, nil
+	return &sendingProviders{
+		host: o.host, log: o.log, prints: o.prints, routes: routes, known: map[string]wire.Description{}, operator: o.operator(c),
+	}, nil
 }
 
 // Platforms implements ports.SendingPlatforms. The plugins of the kind are
@@ -204,15 +193,5 @@ func (p *sendingProviders) print(credential secret.Credential) string {
 }
 
 func (p *sendingProviders) plugin(provider string, account wire.Connection) ports.SendingPlatform {
-	return p.host.Sending(provider, func(ctx context.Context) (wire.Connection, error) {
-		operator, err := p.operator.of(ctx, provider)
-		if err != nil {
-			return wire.Connection{}, err
-		}
-		about, err := p.about(ctx, provider)
-		if err != nil {
-			return wire.Connection{}, err
-		}
-		return about.Join(operator, account), nil
-	})
+	return p.host.Sending(provider, p.operator.joined(provider, account, p.about))
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tenantry/tenantry/adapters/sandbox"
+	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
 // One sandbox serves every test that keeps to accounts and tenants of its own.
@@ -47,8 +48,22 @@ func stopShared() error {
 }
 
 // alone is the owner of a sandbox that only this test uses.
-func alone(t *testing.T) caller {
+func alone(t *testing.T, args ...string) caller {
 	t.Helper()
-	_, ready := startDev(t, binary(t, release), t.TempDir(), nil, "--no-seed")
+	_, ready := startDev(t, binary(t, release), t.TempDir(), nil, append([]string{"--no-seed"}, args...)...)
 	return ownerAt(t, ready)
+}
+
+// onBothDatabases runs a test in the given sandbox on SQLite, and in one of its
+// own on PostgreSQL.
+func onBothDatabases(t *testing.T, sqlite func(*testing.T) caller, test func(*testing.T, caller)) {
+	t.Helper()
+	for name, start := range map[string]func(*testing.T) caller{
+		"sqlite": sqlite, "postgres": func(t *testing.T) caller { return alone(t, "--database", testserver.Database(t)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, start(t))
+		})
+	}
 }

@@ -32,6 +32,12 @@ func (s ConnectionStatus) Held() bool {
 	}
 }
 
+// Stays reports whether a connection with this status is left as it is while a
+// session is open, and when that comes to nothing.
+func (s ConnectionStatus) Stays() bool {
+	return s == ConnectionConnected || s == ConnectionDisconnecting
+}
+
 // Connection is a mailbox's connection to a sending platform, one for each
 // integration and mailbox.
 type Connection struct {

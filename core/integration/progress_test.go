@@ -150,6 +150,8 @@ func TestConnectionAfterSession(t *testing.T) {
 		{"expired, the account works", integration.ConnectionPending, expired, there, integration.ConnectionConnected, ""},
 		{"expired, the account does not", integration.ConnectionPending, expired, broken, integration.ConnectionFailed, "connection_error"},
 		{"expired, connected before", integration.ConnectionConnected, expired, broken, integration.ConnectionConnected, ""},
+		{"failed while being disconnected", integration.ConnectionDisconnecting, denied, integration.Account{}, integration.ConnectionDisconnecting, ""},
+		{"connected while being disconnected", integration.ConnectionDisconnecting, done, there, integration.ConnectionConnected, ""},
 		{"failed after a disconnect", integration.ConnectionDisconnected, denied, integration.Account{}, integration.ConnectionDisconnected, ""},
 	} {
 		got := integration.Connection{ID: "c", Status: tt.was, ConnectedAt: now.Add(-time.Hour)}.After(tt.s, tt.a, now.Add(time.Second))

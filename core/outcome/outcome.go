@@ -104,6 +104,11 @@ func (e *Error) Unwrap() error {
 // read of one.
 const CauseTooLarge = "answer_too_large"
 
+// CauseCut is the cause of an unknown outcome of which the connection was cut
+// before its answer. A read of that kind changed nothing: whoever knows that it
+// was one may call it Down.
+const CauseCut = "connection_cut"
+
 // CauseSetting begins the cause of a refusal of a connection whose setting makes
 // no sense, which was seen before anybody was asked.
 const CauseSetting = "setting "

@@ -5,6 +5,9 @@ package main
 import (
 	"net/http"
 	"testing"
+
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
 // TestTokensThatEnded: verify answers for a token that is switched off or has
@@ -25,4 +28,58 @@ func TestTokensThatEnded(t *testing.T) {
 	if n, err := w.Provider().Check(t.Context()); err != nil || n != 1 {
 		t.Errorf("active again: %d, %v", n, err)
 	}
+}
+
+// given is the token of a customer.
+func (w *world) given(t *testing.T, customer string) string {
+	t.Helper()
+	var out struct {
+		Secrets map[string]string `json:"secrets"`
+	}
+	w.control(t, http.MethodPost, "/credentials", map[string]string{"customer": customer}, &out)
+	return out.Secrets["api_token"]
+}
+
+// TestTokensOfCustomers: each customer has a token, which reaches the same zones
+// and has a limit of its own; what nobody was given is none.
+func TestTokensOfCustomers(t *testing.T) {
+	w := newWorld(t)
+	zone := w.NewZone(t)
+	one, other := w.given(t, "one"), w.given(t, "other")
+	if one == other || one != w.given(t, "one") {
+		t.Fatal(one, other)
+	}
+	for token, reaches := range map[string]bool{one: true, other: true, one + "x": false, "": false} {
+		c := sdk.Connection{Settings: w.ready.Settings, Secrets: map[string]secret.Text{"api_token": secret.New(token)}}
+		p, err := w.make(c)
+		if err == nil {
+			_, err = p.Zone(t.Context(), zone)
+		}
+		if (err == nil) != reaches {
+			t.Errorf("%q: %v", token, err)
+		}
+	}
+	statuses := map[string]int{}
+	for range limit {
+		statuses[one] = w.verify(t, one)
+	}
+	statuses[other] = w.verify(t, other)
+	if statuses[one] != http.StatusTooManyRequests || statuses[other] != http.StatusOK {
+		t.Errorf("after so many calls of one %v", statuses)
+	}
+}
+
+func (w *world) verify(t *testing.T, token string) (status int) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.ready.Settings["api_url"]+"/user/tokens/verify", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	return resp.StatusCode
 }

@@ -38,9 +38,9 @@ func descriptionJSON(d Description) descriptionDoc {
 		Name: d.Name, Kind: string(d.Kind), Version: d.Version, Title: d.Title,
 		Capabilities: append([]string{}, d.Capabilities...),
 		Needs:        d.Needs, FaultDomain: d.FaultDomain,
-		NameServers:  append([]string{}, d.NameServers...),
-		Fields:       []fieldDoc{},
-		Budgets:      []budgetDoc{},
+		NameServers: append([]string{}, d.NameServers...),
+		Fields:      []fieldDoc{},
+		Budgets:     []budgetDoc{},
 	}
 	for _, f := range d.Fields {
 		doc.Fields = append(doc.Fields, fieldDoc(f))

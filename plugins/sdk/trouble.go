@@ -73,6 +73,7 @@ func UnknownEffect(cause string) error {
 // left changed nothing, of any other nobody knows.
 func NoAnswer(err error) error {
 	var dial *net.OpError
+	var late net.Error
 	switch {
 	case errors.Is(err, ErrPrivateAddress):
 		return &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: "private_address",
@@ -83,8 +84,10 @@ func NoAnswer(err error) error {
 		return UnknownEffect("no_answer")
 	case errors.As(err, &dial) && dial.Op == "dial":
 		return &outcome.Error{Kind: outcome.Down, Cause: "unreachable", Detail: "the provider cannot be reached"}
-	default:
+	case errors.As(err, &late) && late.Timeout():
 		return UnknownEffect("no_answer")
+	default:
+		return UnknownEffect(outcome.CauseCut)
 	}
 }
 

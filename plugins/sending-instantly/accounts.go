@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -69,7 +70,7 @@ func (p *platform) Account(ctx context.Context, address string) (sdk.Account, er
 		return p.search(ctx, address)
 	case err != nil:
 		return sdk.Account{}, err
-	case !strings.EqualFold(a.Email, address):
+	case !integration.SameAddress(a.Email, address):
 		return sdk.Account{}, sdk.BrokenBy("another_account")
 	}
 	return a.account(), nil
@@ -85,7 +86,7 @@ func (p *platform) search(ctx context.Context, address string) (sdk.Account, err
 		return sdk.Account{}, sdk.BrokenBy("listing_without_items")
 	}
 	for _, a := range found.Items {
-		if strings.EqualFold(a.Email, address) {
+		if integration.SameAddress(a.Email, address) {
 			return a.account(), nil
 		}
 	}
@@ -134,7 +135,7 @@ func (p *platform) Remove(ctx context.Context, account string) error {
 	switch {
 	case errors.Is(err, errGone):
 		return nil
-	case err == nil && !strings.EqualFold(gone.Email, account):
+	case err == nil && !integration.SameAddress(gone.Email, account):
 		return sdk.BrokenBy("another_account")
 	}
 	return err

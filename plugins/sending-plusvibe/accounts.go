@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,8 +19,14 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// perPage is what clients that are known to work ask for.
-const perPage = 100
+const (
+	// perPage is how far clients that are known to work go on at a time.
+	perPage = 100
+	// overlap is how many accounts of the next page a page shows too, if
+	// PlusVibe gives that many. An account that is taken out meanwhile moves those
+	// behind it to the front, and the one that slipped by would pass for gone.
+	overlap = 5
+)
 
 // accountDoc is an account as /account/list shows it.
 type accountDoc struct {
@@ -57,20 +65,25 @@ func (p *provider) Accounts(ctx context.Context, cursor string) (sdk.Page, error
 	return p.list(ctx, "", cursor)
 }
 
-// list reads one page. The cursor is how many accounts came before and a mark of
-// the last page's first: a page that comes again is no new one, and a listing
-// that stops at it may lack accounts.
+// list reads one page. The cursor is how many accounts came before, a mark of the
+// last page's first, and marks of those that the last page showed ahead: a page
+// that comes again is no new one, and a listing that stops at it, or that has
+// moved, may lack accounts.
 func (p *provider) list(ctx context.Context, search, cursor string) (sdk.Page, error) {
 	if p.workspace == "" {
 		return sdk.Page{}, sdk.Misconfigured(fieldWorkspace, "it is missing")
 	}
-	skip, before := 0, ""
+	var at place
 	if cursor != "" {
-		if n, err := fmt.Sscan(cursor, &skip, &before); err != nil || n != 2 || skip < 1 {
+		marks := ""
+		if n, err := fmt.Sscan(cursor, &at.skip, &at.before, &marks); err != nil || n != 3 || at.skip < 1 {
 			return sdk.Page{}, sdk.RefusedBy("cursor")
 		}
+		if marks != none {
+			at.shown = strings.Split(marks, ",")
+		}
 	}
-	query := url.Values{"workspace_id": {p.workspace}, "skip": {strconv.Itoa(skip)}, "limit": {strconv.Itoa(perPage)}}
+	query := url.Values{"workspace_id": {p.workspace}, "skip": {strconv.Itoa(at.skip)}, "limit": {strconv.Itoa(perPage + overlap)}}
 	if search != "" {
 		query.Set("email", search)
 	}
@@ -87,28 +100,51 @@ func (p *provider) list(ctx context.Context, search, cursor string) (sdk.Page, e
 	if said.Accounts == nil {
 		return sdk.Page{}, sdk.BrokenBy("no_accounts")
 	}
-	return p.page(ctx, *said.Accounts, skip, before)
+	return p.page(ctx, *said.Accounts, at)
 }
 
-func (p *provider) page(ctx context.Context, docs []accountDoc, skip int, before string) (sdk.Page, error) {
+// place is where a listing goes on.
+type place struct {
+	skip   int
+	before string   // the mark of the first account of the page before
+	shown  []string // the marks of accounts of this page that the page before showed
+}
+
+// none stands for no marks in a cursor.
+const none = "-"
+
+func (p *provider) page(ctx context.Context, docs []accountDoc, at place) (sdk.Page, error) {
 	var page sdk.Page
+	moved := len(at.shown) > 0
 	for _, d := range docs {
 		if d.Email == "" {
 			return sdk.Page{}, sdk.BrokenBy("account_without_address")
+		}
+		if slices.Contains(at.shown, markOf(d)) {
+			moved = false
+			continue
 		}
 		page.Accounts = append(page.Accounts, d.account())
 		if _, known := standingOf(string(d.Status)); !known {
 			p.house.tell(ctx, string(d.Status))
 		}
 	}
+	if moved {
+		return sdk.Page{}, sdk.BrokenBy("list_moved")
+	}
 	if len(docs) < perPage {
 		return page, nil
 	}
-	if mark := markOf(docs[0]); mark != before {
-		page.Next = fmt.Sprint(skip+len(docs), " ", mark)
-		return page, nil
+	first := markOf(docs[0])
+	if first == at.before {
+		return sdk.Page{}, sdk.BrokenBy("repeated_page")
 	}
-	return sdk.Page{}, sdk.BrokenBy("repeated_page")
+	var ahead []string
+	for _, d := range docs[perPage:] {
+		ahead = append(ahead, markOf(d))
+	}
+	page.Next = fmt.Sprint(at.skip+perPage, " ", first, " ", cmp.Or(strings.Join(ahead, ","), none))
+	return page, nil
 }
 
 // markOf recognises an account without naming it.

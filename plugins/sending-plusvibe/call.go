@@ -87,12 +87,14 @@ func (p *provider) request(ctx context.Context, r request) (*http.Request, error
 }
 
 // refusal finds the answers that are about who asks. A page instead of JSON with
-// 403 comes from the edge in front of PlusVibe, which knows no keys: it passes.
+// 403 comes from the edge in front of PlusVibe, which knows no keys: it passes. It
+// is no sign of an outage either: what one customer gives as a key may bring it
+// about, and the circuit of all of them must not open for that.
 func refusal(resp *http.Response, body []byte) error {
 	switch resp.StatusCode {
 	case http.StatusForbidden:
 		if page(resp.Header.Get("Content-Type"), body) {
-			return &outcome.Error{Kind: outcome.Down, Cause: "edge_block", Detail: "the provider's edge turned the call away"}
+			return &outcome.Error{Kind: outcome.Throttled, Cause: "edge_block", Detail: "the provider's edge turned the call away"}
 		}
 		return sdk.CredentialRefused("plusvibe status 403")
 	case http.StatusUnauthorized:

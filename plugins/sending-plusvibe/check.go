@@ -16,6 +16,9 @@ import (
 // published, so 401, 403 and a status that is not success all do. A partner's
 // login is tried too where it may be used.
 func (p *provider) Check(ctx context.Context) (sdk.Reach, error) {
+	if !p.partner && !p.password.Empty() { // or it would be kept, for nothing
+		return sdk.Reach{}, sdk.Misconfigured(fieldPassword, "this service does not take the login of a partner; give the key alone")
+	}
 	a, err := p.ask(ctx, request{method: http.MethodGet, path: "/authenticate"})
 	if err != nil {
 		return sdk.Reach{}, err

@@ -42,7 +42,7 @@ func description() sdk.Description {
 			{Name: "base_url", Default: baseURL, Help: "PlusVibe's API"},
 			{Name: "auth_hosts", Default: authHost, Help: "hosts to which sign-in links may lead, separated by commas"},
 			{Name: "user_agent", Default: userAgent, Help: "how calls name themselves; PlusVibe's edge may turn unusual ones away"},
-			{Name: fieldAllow, Default: "false", Help: "true: the password of a partner's login, where an account gave one, goes to PlusVibe to start sign-ins; false: it goes nowhere"},
+			{Name: fieldAllow, Default: "false", Help: "true: an account may give a partner's login, whose password starts sign-ins at PlusVibe; false: a credential with one is not taken, and one that is stored is not sent"},
 		},
 		// PlusVibe publishes no limit. These are 5 calls a second, in a window
 		// that has room for a person who tries things, and for a listing.

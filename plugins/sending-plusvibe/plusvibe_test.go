@@ -4,6 +4,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -205,6 +206,40 @@ func TestCursors(t *testing.T) {
 }
 
 // TestDescription: what the host computes capabilities and budgets from.
+// TestAccountsThatGo while they are listed make nobody slip by unseen: a few are
+// covered by what a page shows ahead, more break the listing.
+func TestAccountsThatGo(t *testing.T) {
+	for _, went := range []int{0, 1, 4, 5, 120} {
+		w := newWorld(t)
+		for i := range 320 {
+			w.put(fmt.Sprintf("user%03d@a.example", i), m{})
+		}
+		seen, broke := map[string]int{}, false
+		for at, n := "", 0; n == 0 || at != ""; n++ {
+			page, err := w.with(nil).Accounts(t.Context(), at)
+			if broke = err != nil; broke {
+				break
+			}
+			for _, a := range page.Accounts {
+				seen[a.Address]++
+			}
+			if at = page.Next; n == 1 {
+				for i := range went {
+					w.control(http.MethodDelete, fmt.Sprintf("/accounts/user%03d@a.example", i), nil)
+				}
+			}
+		}
+		for i := went; i < 320 && !broke; i++ {
+			if n := seen[fmt.Sprintf("user%03d@a.example", i)]; n != 1 {
+				t.Errorf("%d went, and %d was seen %d times", went, i, n)
+			}
+		}
+		if broke != (went >= overlap) {
+			t.Errorf("%d went: broken %v", went, broke)
+		}
+	}
+}
+
 func TestDescription(t *testing.T) {
 	d := description()
 	if needs := d.Needs[integration.CanOAuth]; !slices.Equal(needs, []string{"partner_username", "partner_password", "allow_password_credentials"}) {

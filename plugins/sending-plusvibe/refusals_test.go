@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -26,7 +25,7 @@ func TestBadKeys(t *testing.T) {
 		}
 	}
 	w.fault(m{"kind": "html", "status": 403})
-	if _, err := w.with(nil).Check(t.Context()); outcome.Of(err) != outcome.Down || errors.Is(err, fault.AccessDenied) {
+	if _, err := w.with(nil).Check(t.Context()); outcome.Of(err) != outcome.Throttled || errors.Is(err, fault.AccessDenied) {
 		t.Errorf("a page of the edge: %v", err)
 	}
 	w.fault(m{"kind": "status", "status": 402})
@@ -60,14 +59,14 @@ func TestPartnerLogin(t *testing.T) {
 	for _, off := range []string{"false", ""} {
 		w.control(http.MethodDelete, "/calls", nil)
 		p := w.with(merged(wrong, texts{"allow_password_credentials": off}))
-		if _, err := p.Check(t.Context()); err != nil {
+		if _, err := p.Check(t.Context()); outcome.Of(err) != outcome.Refused || !errors.Is(err, fault.InvalidRequest) {
 			t.Errorf("a login that may not be used: %v", err)
 		}
 		if _, err := p.StartSignIn(t.Context(), "anna@a.example"); !errors.Is(err, fault.CapabilityMissing) {
 			t.Errorf("a start that may not be: %v", err)
 		}
-		if calls := w.asked(); !slices.Equal(calls, []string{"GET /authenticate"}) {
-			t.Errorf("the password left: %v", calls)
+		if calls := w.asked(); len(calls) > 0 {
+			t.Errorf("asked %v", calls)
 		}
 	}
 }

@@ -15,8 +15,14 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// perPage is the most that SalesBlink gives at once.
-const perPage = 100
+const (
+	// perPage is the most that SalesBlink gives at once.
+	perPage = 100
+	// overlap is how many senders come twice where skip is an offset. One that
+	// is taken out meanwhile moves those behind it to the front, and the one
+	// that slipped by would pass for gone.
+	overlap = 5
+)
 
 // What `skip` means: the REST guide does not say, the tools' schema says a page's
 // number, and an offset is what others mean by it. The second page tells: `skip=1`
@@ -90,6 +96,9 @@ func (c cursor) page(all []sdk.Account) (sdk.Page, error) {
 			page.Accounts = append(page.Accounts, a)
 		}
 	}
+	if c.Means == offset && len(page.Accounts) == len(all) {
+		return sdk.Page{}, sdk.BrokenBy("list_moved")
+	}
 	if len(page.Accounts) == 0 {
 		// A full first page again: skip means nothing here, and nobody knows
 		// what comes after it.
@@ -106,7 +115,7 @@ func (c cursor) page(all []sdk.Account) (sdk.Page, error) {
 	}
 	next.Skip = c.Skip + 1
 	if next.Means == offset {
-		next.Skip = c.Skip + len(all)
+		next.Skip = max(c.Skip+len(all)-overlap, c.Skip+1)
 	}
 	raw, err := json.Marshal(next)
 	page.Next = string(raw)

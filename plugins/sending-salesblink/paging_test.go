@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"testing"
 
 	"github.com/tenantry/tenantry/core/outcome"
@@ -87,6 +88,41 @@ func TestSendersThatMove(t *testing.T) {
 		second, err := here.page(tt.second)
 		if err != nil || json.Unmarshal([]byte(second.Next), &next) != nil || next.Means != tt.means {
 			t.Errorf("%s: %+v, %v", name, next, err)
+		}
+	}
+}
+
+// TestSendersThatGo while they are listed by offset make nobody slip by unseen:
+// a few are covered by the overlap, more break the listing.
+func TestSendersThatGo(t *testing.T) {
+	for _, went := range []int{1, 4, 5, 120} {
+		w := newWorld(t)
+		for i := range 400 {
+			w.put(fmt.Sprintf("user%03d@a.example", i), m{})
+		}
+		w.behave(m{"skip": "offset", "limits": false})
+		ids, broke := map[string]bool{}, false
+		for at, n := "", 0; n == 0 || at != ""; n++ {
+			page, err := w.with(nil).Accounts(t.Context(), at)
+			if broke = err != nil; broke {
+				break
+			}
+			for _, a := range page.Accounts {
+				ids[a.Address] = true
+			}
+			if at = page.Next; n == 1 {
+				for i := range went {
+					w.control(http.MethodDelete, fmt.Sprintf("/accounts/user%03d@a.example", i), nil)
+				}
+			}
+		}
+		for i := went; i < 400 && !broke; i++ {
+			if !ids[fmt.Sprintf("user%03d@a.example", i)] {
+				t.Errorf("%d went, and nobody saw %d", went, i)
+			}
+		}
+		if broke != (went >= overlap) {
+			t.Errorf("%d went: broken %v", went, broke)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -120,6 +121,8 @@ func TestConnectionsThatMakeNoSense(t *testing.T) {
 	for name, c := range map[string]sdk.Connection{
 		"no key":             {},
 		"two words":          {Secrets: map[string]secret.Text{"api_key": secret.New("a b")}},
+		"an attack":          {Secrets: map[string]secret.Text{"api_key": secret.New("<script>")}},
+		"a long key":         {Secrets: map[string]secret.Text{"api_key": secret.New(strings.Repeat("a", 257))}},
 		"no URL":             {Settings: map[string]string{"base_url": "x"}, Secrets: map[string]secret.Text{"api_key": secret.New("a")}},
 		"a URL with a query": {Settings: map[string]string{"base_url": "https://a.example/?x"}, Secrets: map[string]secret.Text{"api_key": secret.New("a")}},
 		"no client":          {Settings: map[string]string{"workspace_id": "7/../8"}, Secrets: map[string]secret.Text{"api_key": secret.New("a")}},

@@ -21,7 +21,6 @@ type (
 	twoSessions        struct{ Stores }
 	sessionsForever    struct{ Stores } // one that was never opened blocks
 	sessionsCutShort   struct{ Stores } // one that is being opened does not
-	demotes            struct{ Stores } // a connected mailbox becomes pending
 	anybodysSession    struct{ Stores }
 	sessionOfAnyBox    struct{ Stores }
 	savedAfterTheEnd   struct{ Stores }
@@ -33,6 +32,13 @@ type (
 	overTooSoon        struct{ Stores }
 	endlessOver        struct{ Stores }
 )
+
+// demotes makes pending what stands like this.
+type demotes struct {
+	Stores
+
+	was integration.ConnectionStatus
+}
 
 func (b stealsSessions) BeginSession(ctx context.Context, owner access.AccountID, x integration.Session, id string, stale time.Time) error {
 	err := b.Stores.BeginSession(ctx, owner, x, id, stale)
@@ -66,7 +72,7 @@ func (b sessionsCutShort) BeginSession(ctx context.Context, owner access.Account
 
 func (b demotes) BeginSession(ctx context.Context, owner access.AccountID, x integration.Session, id string, stale time.Time) error {
 	err := b.Stores.BeginSession(ctx, owner, x, id, stale)
-	if e, found := b.EligibleMailbox(ctx, owner, x.IntegrationID, x.MailboxID); err == nil && found == nil {
+	if e, found := b.EligibleMailbox(ctx, owner, x.IntegrationID, x.MailboxID); err == nil && found == nil && e.Connection.Status == b.was {
 		e.Connection.Status = integration.ConnectionPending
 		_, err = b.SaveConnection(ctx, owner, e.Connection, e.Connection.UpdatedAt)
 	}
@@ -138,7 +144,8 @@ func TestSessionSuitesNoticeBrokenPromises(t *testing.T) {
 		"two sessions of a mailbox are pending":        {sessionChecks, func(s Stores) Stores { return twoSessions{s} }},
 		"a dead request blocks the next session":       {sessionChecks, func(s Stores) Stores { return sessionsForever{s} }},
 		"a session under way is taken over":            {sessionChecks, func(s Stores) Stores { return sessionsCutShort{s} }},
-		"a session ends a connection":                  {sessionChecks, func(s Stores) Stores { return demotes{s} }},
+		"a session ends a connection":                  {sessionChecks, func(s Stores) Stores { return demotes{s, integration.ConnectionConnected} }},
+		"a session ends a disconnect":                  {sessionChecks, func(s Stores) Stores { return demotes{s, integration.ConnectionDisconnecting} }},
 		"a foreign session is found":                   {sessionChecks, func(s Stores) Stores { return anybodysSession{s} }},
 		"a session of another mailbox is found":        {sessionChecks, func(s Stores) Stores { return sessionOfAnyBox{s} }},
 		"a session ends twice":                         {sessionEndChecks, func(s Stores) Stores { return savedAfterTheEnd{s} }},

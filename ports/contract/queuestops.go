@@ -108,7 +108,7 @@ var queueSweeps = []queueCheck{
 		within(t, soon, paused, "the worker")
 		second := open()
 		start(t, second, map[string]ports.Handler{"job": step}, rows.sweep(second))
-		if err := within(t, 2*soon, saved, "the second worker"); err != nil {
+		if err := within(t, 6*soon, saved, "the second worker"); err != nil {
 			t.Fatal(err)
 		}
 		close(other)

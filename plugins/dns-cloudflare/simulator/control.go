@@ -16,7 +16,8 @@ import (
 //	PUT /_control/zones/{name}            {"status": "active"}: a zone, made or moved
 //	GET /_control/zones/{name}/records    its records, as the API shows them
 //	PUT /_control/zones/{name}/records    [record]: exactly these, in the API's form
-//	PUT /_control/token                   {"status": "disabled"}: the token, as verify tells
+//	PUT /_control/token                   {"status": "disabled"}: all tokens, as verify tells
+//	POST /_control/credentials            {"customer": "word"}: that customer's token
 //
 // In a sandbox its own control calls make the zones.
 func (c *cloudflare) controls() http.Handler {
@@ -78,6 +79,7 @@ func (c *cloudflare) controls() http.Handler {
 		}
 		c.change(w, func(s *state) { s.Token = in.Status })
 	})
+	mux.HandleFunc("POST /_control/credentials", c.giveToken)
 	return simulate.Calls(mux, nil)
 }
 

@@ -6,7 +6,6 @@ package simulator
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -14,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
@@ -22,18 +20,14 @@ import (
 const (
 	provider = "cloudflare"
 	prefix   = "/client/v4"
-	// Token is the one that the simulator takes.
-	Token = "simulated-cloudflare-token"
-
-	limit  = 1200
-	window = 5 * time.Minute
 )
 
 // state is what is kept on disk.
 type state struct {
 	Serial int              `json:"serial"`
-	Token  string           `json:"token"` // its status, "" for active
-	Zones  map[string]*zone `json:"zones"` // by name
+	Token  string           `json:"token"`  // the status of all tokens, "" for active
+	Tokens map[string]bool  `json:"tokens"` // of customers
+	Zones  map[string]*zone `json:"zones"`  // by name
 }
 
 type cloudflare struct {
@@ -44,9 +38,7 @@ type cloudflare struct {
 
 	editing sync.Mutex // held while state and world are brought together
 
-	mu    sync.Mutex
-	calls []time.Time
-	until time.Time // blocked
+	allowances allowances
 }
 
 // New makes the simulator.
@@ -59,7 +51,7 @@ func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
-	c := &cloudflare{kit: kit, file: file, mux: http.NewServeMux(), world: newWorld(o.World)}
+	c := &cloudflare{kit: kit, file: file, mux: http.NewServeMux(), world: newWorld(o.World), allowances: allowances{all: map[string]*allowance{}}}
 	c.mux.HandleFunc("GET "+prefix+"/user/tokens/verify", c.verify)
 	c.mux.HandleFunc("GET "+prefix+"/accounts/{account}/tokens/verify", c.verify)
 	c.mux.HandleFunc("GET "+prefix+"/zones", c.listZones)
@@ -107,44 +99,20 @@ func (c *cloudflare) Fail(w http.ResponseWriter, _ *http.Request, status, retryA
 // ServeHTTP implements simulate.Provider: first the token's limit, then the
 // token, then the work.
 func (c *cloudflare) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	left, wait := c.count()
+	token := c.token(r)
+	left, wait := c.allowances.count(token, c.kit.Now())
 	w.Header().Set("Ratelimit-Policy", fmt.Sprintf(`"default";q=%d;w=%d`, limit, int(window.Seconds())))
 	w.Header().Set("Ratelimit", fmt.Sprintf(`"default";r=%d;t=%d`, left, int(wait.Seconds())))
 	switch {
 	case wait > 0:
 		c.Fail(w, r, http.StatusTooManyRequests, int(wait.Seconds())+1)
-	case r.Header.Get("Authorization") != "Bearer "+Token:
+	case token == "":
 		refuse(w, http.StatusUnauthorized, 1000, "Invalid API Token")
 	case c.tokenStatus() != "active" && !strings.HasSuffix(r.URL.Path, "/tokens/verify"):
 		refuse(w, http.StatusForbidden, 9109, "Unauthorized to access requested resource")
 	default:
 		c.mux.ServeHTTP(w, r)
 	}
-}
-
-func (c *cloudflare) tokenStatus() string {
-	status := ""
-	c.file.View(func(s *state) { status = s.Token })
-	return cmp.Or(status, "active")
-}
-
-// count counts a call. One over the limit blocks all calls for the whole
-// window.
-func (c *cloudflare) count() (left int, wait time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := c.kit.Now()
-	for len(c.calls) > 0 && now.Sub(c.calls[0]) >= window {
-		c.calls = c.calls[1:]
-	}
-	if len(c.calls) >= limit && !c.until.After(now) {
-		c.until = now.Add(window)
-	}
-	if c.until.After(now) {
-		return 0, c.until.Sub(now)
-	}
-	c.calls = append(c.calls, now)
-	return limit - len(c.calls), 0
 }
 
 func (c *cloudflare) verify(w http.ResponseWriter, _ *http.Request) {

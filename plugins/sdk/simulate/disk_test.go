@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -105,6 +106,31 @@ func TestFileRefusesWhatItCannotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := simulate.OpenFile(path, 1); err == nil {
+		t.Error("a broken state was taken for a new one")
+	}
+}
+
+// TestOpenState: one file in the data folder, which has to be readable, and a
+// URL that is one.
+func TestOpenState(t *testing.T) {
+	fresh := func(now time.Time) time.Time { return now }
+	dir := t.TempDir()
+	kit, file, err := simulate.OpenState("shop", "state.json", simulate.Options{URL: "http://127.0.0.1:4000", DataDir: dir}, fresh)
+	if err != nil || kit.Host() != "127.0.0.1:4000" {
+		t.Fatalf("%v %v", kit, err)
+	}
+	file.View(func(began *time.Time) {
+		if kit.Now().Sub(*began) > time.Minute {
+			t.Errorf("began at %s", began)
+		}
+	})
+	if _, _, err := simulate.OpenState("shop", "state.json", simulate.Options{URL: "http://[", DataDir: t.TempDir()}, fresh); err == nil {
+		t.Error("a URL that is none was taken")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "state.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := simulate.OpenState("shop", "state.json", simulate.Options{DataDir: dir}, fresh); err == nil {
 		t.Error("a broken state was taken for a new one")
 	}
 }

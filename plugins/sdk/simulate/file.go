@@ -44,9 +44,17 @@ func OpenFile[T any](path string, fresh T) (*File[T], error) {
 // Do runs fn alone with the value and saves what it changed. fn must not call
 // anybody: the value is locked meanwhile.
 func (f *File[T]) Do(fn func(*T)) error {
+	return f.Try(func(value *T) error { fn(value); return nil })
+}
+
+// Try is Do for a change that may be refused: when fn answers with an error,
+// the value is what was saved last.
+func (f *File[T]) Try(fn func(*T) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	fn(&f.value)
+	if err := fn(&f.value); err != nil {
+		return errors.Join(err, f.undo())
+	}
 	raw, err := json.Marshal(f.value)
 	if err != nil {
 		return fmt.Errorf("encode state: %w", err)
@@ -58,6 +66,15 @@ func (f *File[T]) Do(fn func(*T)) error {
 		return fmt.Errorf("save state: %w", err)
 	}
 	f.saved = raw
+	return nil
+}
+
+func (f *File[T]) undo() error {
+	var before T
+	if err := json.Unmarshal(f.saved, &before); err != nil {
+		return fmt.Errorf("undo a change: %w", err)
+	}
+	f.value = before
 	return nil
 }
 

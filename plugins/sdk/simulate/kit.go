@@ -5,6 +5,7 @@ package simulate
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
@@ -45,6 +46,7 @@ type Kit struct {
 	Options
 
 	name    string
+	host    string
 	journal *journal
 	plan    *File[plan]
 
@@ -64,8 +66,11 @@ func Open(name string, o Options) (*Kit, error) {
 	if err := os.MkdirAll(o.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
-	k := &Kit{Options: o, name: name}
-	var err error
+	at, err := url.Parse(o.URL)
+	if err != nil {
+		return nil, fmt.Errorf("where the simulator is reached: %w", err)
+	}
+	k := &Kit{Options: o, name: name, host: at.Host}
 	if k.plan, err = OpenFile(filepath.Join(o.DataDir, "plan.json"), plan{}); err != nil {
 		return nil, err
 	}
@@ -75,6 +80,21 @@ func Open(name string, o Options) (*Kit, error) {
 	k.plan.View(func(p *plan) { k.ahead.Store(int64(p.Ahead)) })
 	return k, nil
 }
+
+// OpenState is Open for a simulator that keeps all its state in one file of its
+// data folder. fresh is the state to start with, at a time of the clock.
+func OpenState[T any](name, file string, o Options, fresh func(now time.Time) T) (*Kit, *File[T], error) {
+	k, err := Open(name, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := OpenFile(filepath.Join(o.DataDir, file), fresh(k.Now()))
+	return k, f, err
+}
+
+// Host is the host and port of the simulator's URL, to which links lead that it
+// makes.
+func (k *Kit) Host() string { return k.host }
 
 // Handler serves the provider's API with the planned faults in front of it,
 // and below /_control/ the shared control calls and, for the rest, control.

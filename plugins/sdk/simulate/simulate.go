@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package simulate is what simulators share: the clock, planned faults, the
-// journal of calls, state on disk, and their part of the sandbox's control
-// interface.
+// journal of calls, state on disk, their part of the sandbox's control
+// interface, and the pages on which people sign mailboxes in.
 package simulate
 
 import "io"

@@ -31,17 +31,11 @@ func (e *emailbison) controls() http.Handler {
 	})
 	mux.HandleFunc("PUT /_control/accounts/{address}", e.putAccount)
 	mux.HandleFunc("DELETE /_control/accounts/{address}", func(w http.ResponseWriter, r *http.Request) {
-		before, after := 0, 0
-		err := e.file.Do(func(s *state) {
-			before = len(s.Accounts)
+		simulate.Alter(w, e.file, "no such account", func(s *state) bool {
+			before := len(s.Accounts)
 			s.Accounts = slices.DeleteFunc(s.Accounts, func(a *account) bool { return strings.EqualFold(a.Email, r.PathValue("address")) })
-			after = len(s.Accounts)
+			return len(s.Accounts) < before
 		})
-		if err == nil && before == after {
-			simulate.Refuse(w, http.StatusNotFound, "no such account")
-			return
-		}
-		changed(w, err)
 	})
 	mux.HandleFunc("PUT /_control/tokens", func(w http.ResponseWriter, r *http.Request) {
 		in := token{Type: "api-user", Workspace: 1}
@@ -49,25 +43,17 @@ func (e *emailbison) controls() http.Handler {
 			simulate.Refuse(w, http.StatusBadRequest, "token is its text, type is api-user or super-admin")
 			return
 		}
-		changed(w, e.file.Do(func(s *state) {
+		simulate.Done(w, e.file.Do(func(s *state) {
 			s.Tokens = append(slices.DeleteFunc(s.Tokens, func(t *token) bool { return t.Token == in.Token }), &in)
 		}))
 	})
 	mux.HandleFunc("PUT /_control/workspaces", func(w http.ResponseWriter, r *http.Request) {
 		var in []workspace
-		if err := simulate.Read(r, &in); err != nil {
-			simulate.Refuse(w, http.StatusBadRequest, err.Error())
-			return
-		}
-		changed(w, e.file.Do(func(s *state) { s.Workspaces = in }))
+		simulate.Change(w, r, e.file, &in, func(s *state) { s.Workspaces = in })
 	})
 	mux.HandleFunc("PUT /_control/quirks", func(w http.ResponseWriter, r *http.Request) {
 		var in quirks
-		if err := simulate.Read(r, &in); err != nil {
-			simulate.Refuse(w, http.StatusBadRequest, err.Error())
-			return
-		}
-		changed(w, e.file.Do(func(s *state) { s.Quirks = in }))
+		simulate.Change(w, r, e.file, &in, func(s *state) { s.Quirks = in })
 	})
 	return simulate.Calls(mux, nil)
 }
@@ -85,24 +71,12 @@ func (e *emailbison) putAccount(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	})
-	if err := simulate.Read(r, &in); err != nil {
-		simulate.Refuse(w, http.StatusBadRequest, err.Error())
-		return
-	}
-	changed(w, e.file.Do(func(s *state) {
+	simulate.Change(w, r, e.file, &in, func(s *state) {
 		a := s.at(in.Workspace, in.Email)
 		if a == nil {
 			a = s.add(in.Workspace, in.Email, now)
 		}
 		in.ID, in.Created, in.Updated = a.ID, a.Created, stamp(now)
 		*a = in
-	}))
-}
-
-func changed(w http.ResponseWriter, err error) {
-	if err != nil {
-		simulate.Refuse(w, http.StatusInternalServerError, err.Error())
-		return
-	}
-	simulate.Reply(w, http.StatusOK, struct{}{})
+	})
 }

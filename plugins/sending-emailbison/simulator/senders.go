@@ -186,28 +186,15 @@ func (e *emailbison) accessToken(w http.ResponseWriter, r *http.Request, by toke
 }
 
 // uploader is the form on which somebody connects a mailbox of the first
-// workspace by hand; it shows Microsoft's part of it too.
-func (e *emailbison) uploader(w http.ResponseWriter, r *http.Request) {
-	page := simulate.SignInPage{Platform: "EmailBison"}
-	address := strings.TrimSpace(r.PostFormValue("username"))
-	switch {
-	case r.Method != http.MethodPost:
-		page.Action, page.Username = connect, r.URL.Query().Get("username")
-	case r.PostFormValue("decision") != "accept":
-		page.Problem = "Nothing was connected: you did not accept."
-	case !strings.Contains(address, "@"):
-		page.Status, page.Action, page.Problem = http.StatusBadRequest, connect, "Give the address of a mailbox."
-	default:
-		err := e.file.Do(func(s *state) {
+// workspace by hand.
+func (e *emailbison) uploader() simulate.ConnectPage {
+	return simulate.ConnectPage{Platform: "EmailBison", Path: connect, Connect: func(address string) error {
+		return e.file.Do(func(s *state) {
 			a := s.at(1, address)
 			if a == nil {
 				a = s.add(1, address, e.kit.Now())
 			}
 			a.Status, a.Updated = "Connected", stamp(e.kit.Now())
 		})
-		if err != nil {
-			page.Status, page.Problem = http.StatusInternalServerError, err.Error()
-		}
-	}
-	page.Show(w)
+	}}
 }

@@ -7,8 +7,8 @@ package simulator
 
 import (
 	"net/http"
-	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
@@ -64,14 +64,13 @@ type emailbison struct {
 	limits limits
 }
 
+func fresh(time.Time) state {
+	return state{Tokens: []*token{{Token: Token, Type: "api-user", Workspace: 1}}, Workspaces: []workspace{{1, "Simulated"}}, Active: 1}
+}
+
 // New makes the simulator.
 func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
-	kit, err := simulate.Open(provider, o)
-	if err != nil {
-		return nil, simulate.Ready{}, err
-	}
-	fresh := state{Tokens: []*token{{Token: Token, Type: "api-user", Workspace: 1}}, Workspaces: []workspace{{1, "Simulated"}}, Active: 1}
-	file, err := simulate.OpenFile(filepath.Join(o.DataDir, "senders.json"), fresh)
+	kit, file, err := simulate.OpenState(provider, "senders.json", o, fresh)
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
@@ -126,7 +125,7 @@ func (e *emailbison) Call(r *http.Request, _ []byte) simulate.Call {
 func (e *emailbison) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == connect:
-		e.uploader(w, r)
+		e.uploader().ServeHTTP(w, r)
 	case e.limits.pass(w):
 		e.mux.ServeHTTP(w, r)
 	}

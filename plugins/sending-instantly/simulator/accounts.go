@@ -43,7 +43,7 @@ type held struct {
 func (s *instantly) workspace(w http.ResponseWriter, _ *http.Request, in *workspace) {
 	simulate.Reply(w, http.StatusOK, map[string]any{
 		"id": in.ID, "name": in.Name, "owner": "019ffad2-5cac-7fb9-a336-43e00eee8acc",
-		"timestamp_created": stamp(in.Created), "timestamp_updated": stamp(in.Created),
+		"timestamp_created": simulate.Stamp(in.Created), "timestamp_updated": simulate.Stamp(in.Created),
 		"plan_id": "pid_hg_v1", "org_logo_url": nil, "org_client_domain": nil,
 	})
 }

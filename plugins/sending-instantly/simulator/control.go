@@ -60,16 +60,7 @@ func read(w http.ResponseWriter, r *http.Request, into any) bool {
 
 // change changes the state; fn says whether what it changes is there.
 func (s *instantly) change(w http.ResponseWriter, fn func(*state) bool) {
-	there := false
-	err := s.file.Do(func(all *state) { there = fn(all) })
-	switch {
-	case err != nil:
-		simulate.Refuse(w, http.StatusInternalServerError, err.Error())
-	case !there:
-		simulate.Refuse(w, http.StatusNotFound, "Instantly has no such thing, or it is not open any more")
-	default:
-		simulate.Reply(w, http.StatusOK, struct{}{})
-	}
+	simulate.Alter(w, s.file, "Instantly has no such thing, or it is not open any more", fn)
 }
 
 func (s *instantly) shownAccounts(w http.ResponseWriter, _ *http.Request) {
@@ -114,7 +105,7 @@ func (c accountCall) write(s *instantly, all *state) {
 	if c.Name != "" {
 		a.FirstName, a.LastName, _ = strings.Cut(c.Name, " ")
 	}
-	a.Updated = stamp(now)
+	a.Updated = simulate.Stamp(now)
 	set(&a.Status, c.Status)
 	set(&a.SetupPending, c.SetupPending)
 	set(&a.ProviderCode, c.ProviderCode)

@@ -57,7 +57,7 @@ func (s *instantly) initOAuth(w http.ResponseWriter, r *http.Request, in *worksp
 	q := url.Values{"client_id": {"65ad96b6-fbeb-40b5-b404-2a415d074c97"}, "response_type": {"code"}, "state": {x.State},
 		"scope": {"offline_access https://outlook.office.com/SMTP.Send"}}
 	simulate.Reply(w, http.StatusOK, map[string]any{
-		"session_id": x.ID, "auth_url": base + authorize + "?" + q.Encode(), "expires_at": stamp(now.Add(lifetime)),
+		"session_id": x.ID, "auth_url": base + authorize + "?" + q.Encode(), "expires_at": simulate.Stamp(now.Add(lifetime)),
 	})
 }
 

@@ -4,7 +4,6 @@ package simulator
 
 import (
 	"net/http"
-	"net/mail"
 	"strings"
 
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
@@ -43,10 +42,10 @@ func (s *instantly) showPage(w http.ResponseWriter, r *http.Request) {
 func (s *instantly) submitPage(w http.ResponseWriter, r *http.Request) {
 	var open bool
 	var err error
-	username := strings.TrimSpace(r.PostFormValue("username"))
+	username, address := simulate.Username(r)
 	switch r.PostFormValue("decision") {
 	case "accept":
-		if at, err := mail.ParseAddress(username); err != nil || at.Address != username {
+		if !address {
 			s.show(w, simulate.SignInPage{Status: http.StatusBadRequest, Problem: noAddress, Action: r.URL.RequestURI(), Username: username})
 			return
 		}

@@ -7,8 +7,6 @@ package simulator
 
 import (
 	"net/http"
-	"net/url"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -33,23 +31,15 @@ type instantly struct {
 
 // New makes the simulator.
 func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
-	kit, err := simulate.Open(provider, o)
-	if err != nil {
-		return nil, simulate.Ready{}, err
-	}
-	file, err := simulate.OpenFile(filepath.Join(o.DataDir, "instantly.json"), fresh(kit.Now()))
+	kit, file, err := simulate.OpenState(provider, "instantly.json", o, fresh)
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
 	s := &instantly{kit: kit, file: file, mux: http.NewServeMux(), limits: newLimits()}
 	s.routes()
-	at, err := url.Parse(o.URL)
-	if err != nil {
-		return nil, simulate.Ready{}, err
-	}
 	return kit.Handler(s, s.controls()), simulate.Ready{
 		Provider: provider, URL: o.URL,
-		Settings: map[string]string{"base_url": o.URL, "auth_hosts": at.Host},
+		Settings: map[string]string{"base_url": o.URL, "auth_hosts": kit.Host()},
 		Secrets:  map[string]string{"api_key": Key},
 		Control:  []string{},
 		Sending:  &simulate.Sending{APIKey: Key},

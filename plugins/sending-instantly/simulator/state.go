@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
 // state is what is kept on disk.
@@ -67,18 +69,14 @@ func (s *state) attach(in, email, name string, now time.Time) {
 	a.FirstName, a.LastName, _ = strings.Cut(name, " ")
 	no := false
 	a.Status, a.AutofixFailed, a.SetupPending = 1, &no, false
-	// Two changes within a millisecond are told apart.
-	if last, err := time.Parse(time.RFC3339, a.Updated); err == nil && !now.After(last.Add(time.Millisecond)) {
-		now = last.Add(time.Millisecond)
-	}
-	a.Updated = stamp(now)
+	a.Updated = simulate.Later(a.Updated, now)
 }
 
 // newAccount makes an account as Instantly does.
 func newAccount(w *workspace, email string, now time.Time) *held {
 	no, limit := false, 30
 	a := &held{account: account{
-		Email: email, Created: stamp(now), Updated: stamp(now), Organization: w.ID, Status: 1, WarmupStatus: 0,
+		Email: email, Created: simulate.Stamp(now), Updated: simulate.Stamp(now), Organization: w.ID, Status: 1, WarmupStatus: 0,
 		ProviderCode: microsoft, DailyLimit: &limit, AutofixFailed: &no,
 	}}
 	w.Accounts[strings.ToLower(email)] = a
@@ -90,6 +88,3 @@ func (s *state) nextID(what string) string {
 	s.Serial++
 	return fmt.Sprintf("%s%012x", what, s.Serial)
 }
-
-// stamp is a time in the form of Instantly's.
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

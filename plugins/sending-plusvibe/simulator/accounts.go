@@ -122,7 +122,8 @@ func (s *plusvibe) deleteAccount(w http.ResponseWriter, r *http.Request, who cus
 		refuse(w, http.StatusBadRequest, "Invalid workspace_id")
 		return
 	}
-	gone, err := s.drop(in.Workspace, in.Email)
+	gone := false
+	err := s.file.Do(func(all *state) { gone = all.drop(in.Workspace, in.Email) })
 	switch {
 	case err != nil:
 		refuse(w, http.StatusInternalServerError, "Internal error")
@@ -133,12 +134,13 @@ func (s *plusvibe) deleteAccount(w http.ResponseWriter, r *http.Request, who cus
 	}
 }
 
-func (s *plusvibe) drop(in, email string) (gone bool, err error) {
-	err = s.file.Do(func(all *state) {
-		w := all.workspace(in)
-		if i := w.index(email); i >= 0 {
-			w.Accounts, gone = slices.Delete(w.Accounts, i, i+1), true
-		}
-	})
-	return gone, err
+// drop takes an account out of a workspace, if it is there.
+func (s *state) drop(in, email string) bool {
+	w := s.workspace(in)
+	i := w.index(email)
+	if i < 0 {
+		return false
+	}
+	w.Accounts = slices.Delete(w.Accounts, i, i+1)
+	return true
 }

@@ -3,6 +3,7 @@
 package simulator
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 
@@ -15,23 +16,14 @@ func (s *plusvibe) controls() http.Handler {
 	mux.HandleFunc("GET /_control/accounts", s.showAccounts)
 	mux.HandleFunc("PUT /_control/accounts/{address}", s.putAccount)
 	mux.HandleFunc("DELETE /_control/accounts/{address}", func(w http.ResponseWriter, r *http.Request) {
-		gone, err := s.drop(in(r), r.PathValue("address"))
-		if err == nil && !gone {
-			simulate.Refuse(w, http.StatusNotFound, "no such account")
-			return
-		}
-		done(w, err)
+		simulate.Alter(w, s.file, "no such account", func(all *state) bool { return all.drop(in(r), r.PathValue("address")) })
 	})
 	mux.HandleFunc("PUT /_control/keys/{key}", func(w http.ResponseWriter, r *http.Request) {
 		var c customer
-		if err := simulate.Read(r, &c); err != nil {
-			simulate.Refuse(w, http.StatusBadRequest, err.Error())
-			return
-		}
-		done(w, s.file.Do(func(all *state) { all.Keys[r.PathValue("key")] = c }))
+		simulate.Change(w, r, s.file, &c, func(all *state) { all.Keys[r.PathValue("key")] = c })
 	})
 	mux.HandleFunc("DELETE /_control/keys/{key}", func(w http.ResponseWriter, r *http.Request) {
-		done(w, s.file.Do(func(all *state) { delete(all.Keys, r.PathValue("key")) }))
+		simulate.Done(w, s.file.Do(func(all *state) { delete(all.Keys, r.PathValue("key")) }))
 	})
 	mux.HandleFunc("POST /_control/behaviour", s.behave)
 	return simulate.Calls(mux, nil)
@@ -39,10 +31,7 @@ func (s *plusvibe) controls() http.Handler {
 
 // in is the workspace that a control call is about.
 func in(r *http.Request) string {
-	if id := r.URL.Query().Get("workspace_id"); id != "" {
-		return id
-	}
-	return firstWorkspaces[0].ID
+	return cmp.Or(r.URL.Query().Get("workspace_id"), firstWorkspaces[0].ID)
 }
 
 func (s *plusvibe) showAccounts(w http.ResponseWriter, r *http.Request) {
@@ -59,26 +48,13 @@ func (s *plusvibe) showAccounts(w http.ResponseWriter, r *http.Request) {
 
 // putAccount makes an account, or changes what is given of it.
 func (s *plusvibe) putAccount(w http.ResponseWriter, r *http.Request) {
-	var bad error
-	err := s.file.Do(func(all *state) {
-		before := all.Serial
+	simulate.Amend(w, r, s.file, func(all *state) any {
 		a, fresh := all.account(in(r), r.PathValue("address"), s.kit.Now())
-		doc := a.accountDoc
 		if !fresh {
-			doc.Updated = later(doc.Updated, s.kit.Now())
+			a.Updated = simulate.Later(a.Updated, s.kit.Now())
 		}
-		if bad = simulate.Read(r, &doc); bad == nil {
-			a.accountDoc = doc
-		} else if fresh {
-			held := all.workspace(in(r))
-			held.Accounts, all.Serial = held.Accounts[:len(held.Accounts)-1], before
-		}
+		return &a.accountDoc
 	})
-	if bad != nil {
-		simulate.Refuse(w, http.StatusBadRequest, bad.Error())
-		return
-	}
-	done(w, err)
 }
 
 // behave sets the knobs that are given.
@@ -93,14 +69,6 @@ func (s *plusvibe) behave(w http.ResponseWriter, r *http.Request) {
 	case b.LinkAt == "":
 		simulate.Refuse(w, http.StatusBadRequest, "link_at is a path such as data.url")
 	default:
-		done(w, s.file.Do(func(all *state) { all.Behaviour = b }))
+		simulate.Done(w, s.file.Do(func(all *state) { all.Behaviour = b }))
 	}
-}
-
-func done(w http.ResponseWriter, err error) {
-	if err != nil {
-		simulate.Refuse(w, http.StatusInternalServerError, err.Error())
-		return
-	}
-	simulate.Reply(w, http.StatusOK, struct{}{})
 }

@@ -3,6 +3,7 @@
 package simulator
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -64,12 +65,8 @@ func (s *plusvibe) startOAuth(w http.ResponseWriter, who customer, in login) {
 	var to string
 	var at []string
 	err := s.file.Do(func(all *state) {
-		state := all.nextID()
-		all.Links[state] = &link{Workspace: in.Workspace, Ends: s.kit.Now().Add(linkTime)}
-		at, to = strings.Split(all.Behaviour.LinkAt, "."), all.Behaviour.LinkTo
-		if to == "" {
-			to = s.kit.URL + authorize + "?client_id=plusvibe&response_type=code&state=" + state
-		}
+		link := s.signIns.Start(all, all.nextID(), in.Workspace, linkTime)
+		at, to = strings.Split(all.Behaviour.LinkAt, "."), cmp.Or(all.Behaviour.LinkTo, link)
 	})
 	if err != nil {
 		refuse(w, http.StatusInternalServerError, "Internal error")

@@ -9,8 +9,6 @@ package simulator
 import (
 	"encoding/json"
 	"net/http"
-	"net/url"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -31,26 +29,21 @@ const (
 )
 
 type plusvibe struct {
-	kit  *simulate.Kit
-	file *simulate.File[state]
-	mux  *http.ServeMux
+	kit     *simulate.Kit
+	file    *simulate.File[state]
+	mux     *http.ServeMux
+	signIns simulate.SignIns[state]
 }
 
 // New makes the simulator.
 func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
-	kit, err := simulate.Open(provider, o)
+	kit, file, err := simulate.OpenState(provider, "plusvibe.json", o, fresh)
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
-	file, err := simulate.OpenFile(filepath.Join(o.DataDir, "plusvibe.json"), fresh())
-	if err != nil {
-		return nil, simulate.Ready{}, err
-	}
-	at, err := url.Parse(o.URL)
-	if err != nil {
-		return nil, simulate.Ready{}, err
-	}
-	s := &plusvibe{kit: kit, file: file, mux: http.NewServeMux()}
+	s := &plusvibe{kit: kit, file: file, mux: http.NewServeMux(), signIns: simulate.SignIns[state]{
+		Platform: "PlusVibe", Path: authorize, Kit: kit, File: file, Started: started, Attach: (*state).attach,
+	}}
 	s.routes()
 	credential := map[string]string{"api_key": Key, "partner_username": Username, "partner_password": Password}
 	text, err := json.Marshal(credential)
@@ -59,7 +52,7 @@ func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	}
 	return kit.Handler(s, s.controls()), simulate.Ready{
 		Provider: provider, URL: o.URL,
-		Settings: map[string]string{"base_url": o.URL + prefix, "auth_hosts": at.Host, "allow_password_credentials": "true"},
+		Settings: map[string]string{"base_url": o.URL + prefix, "auth_hosts": kit.Host(), "allow_password_credentials": "true"},
 		Secrets:  credential,
 		Control:  []string{},
 		Sending:  &simulate.Sending{APIKey: string(text), Workspaces: firstWorkspaces},
@@ -71,8 +64,8 @@ func (s *plusvibe) routes() {
 	s.mux.HandleFunc("GET "+prefix+"/account/list", s.keyed(s.listAccounts))
 	s.mux.HandleFunc("POST "+prefix+"/webhook/partner-list-workspace", s.partners(s.partnerWorkspaces))
 	s.mux.HandleFunc("POST "+prefix+"/webhook/partner-microsoft-oauth-url", s.partners(s.startOAuth))
-	s.mux.HandleFunc("GET "+authorize, s.showPage)
-	s.mux.HandleFunc("POST "+authorize, s.submitPage)
+	s.mux.Handle("GET "+authorize, s.signIns)
+	s.mux.Handle("POST "+authorize, s.signIns)
 	s.mux.HandleFunc("/", s.elsewhere)
 }
 

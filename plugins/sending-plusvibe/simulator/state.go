@@ -7,19 +7,17 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
 // state is what is kept on disk.
 type state struct {
-	Serial     int                   `json:"serial"`
-	Keys       map[string]customer   `json:"keys"`
-	Workspaces map[string]*workspace `json:"workspaces"` // by id
-	Links      map[string]*link      `json:"links"`      // by their state parameter
-	Behaviour  behaviour             `json:"behaviour"`
+	Serial     int                         `json:"serial"`
+	Keys       map[string]customer         `json:"keys"`
+	Workspaces map[string]*workspace       `json:"workspaces"` // by id
+	Links      map[string]*simulate.SignIn `json:"links"`      // by their state parameter
+	Behaviour  behaviour                   `json:"behaviour"`
 }
 
 // customer is who has a key, and a partner's login beside it.
@@ -31,13 +29,6 @@ type customer struct {
 
 type workspace struct {
 	Accounts []*account `json:"accounts"` // in the order in which they came
-}
-
-// link is a sign-in that was started.
-type link struct {
-	Workspace string    `json:"workspace"`
-	Ends      time.Time `json:"ends"`
-	Used      bool      `json:"used"`
 }
 
 // behaviour are the ways in which PlusVibe may turn out to answer.
@@ -60,13 +51,15 @@ var firstWorkspaces = []simulate.Workspace{
 	{ID: "65f3a1b2c3d4e5f600000001", Name: "Example Outreach"}, {ID: "65f3a1b2c3d4e5f600000002", Name: "Example Recruiting"},
 }
 
-func fresh() state {
+func fresh(time.Time) state {
 	return state{
 		Keys:       map[string]customer{Key: {firstWorkspaces, Username, Password}},
-		Workspaces: map[string]*workspace{}, Links: map[string]*link{},
+		Workspaces: map[string]*workspace{}, Links: map[string]*simulate.SignIn{},
 		Behaviour: behaviour{BadKey: 401, DeletePath: "/account/delete", LinkAt: "data.url"},
 	}
 }
+
+func started(s *state) map[string]*simulate.SignIn { return s.Links }
 
 // workspace finds or makes one.
 func (s *state) workspace(id string) *workspace {
@@ -87,7 +80,7 @@ func (s *state) account(in, email string, now time.Time) (a *account, fresh bool
 		return w.Accounts[i], false
 	}
 	a = &account{accountDoc: accountDoc{
-		ID: s.nextID(), Email: email, Status: "ACTIVE", Warmup: "INACTIVE", Provider: "MICROSOFT365", Created: stamp(now), Updated: stamp(now),
+		ID: s.nextID(), Email: email, Status: "ACTIVE", Warmup: "INACTIVE", Provider: "MICROSOFT365", Created: simulate.Stamp(now), Updated: simulate.Stamp(now),
 	}}
 	a.Payload.DailyLimit, a.Payload.Tags = 30, []string{}
 	w.Accounts = append(w.Accounts, a)
@@ -98,41 +91,19 @@ func (s *state) account(in, email string, now time.Time) (a *account, fresh bool
 func (s *state) attach(in, email string, now time.Time) {
 	a, fresh := s.account(in, email, now)
 	if !fresh {
-		a.Updated = later(a.Updated, now)
+		a.Updated = simulate.Later(a.Updated, now)
 	}
 	a.Status, a.Provider = "ACTIVE", "MICROSOFT365"
-	a.Payload.Name.First, a.Payload.Name.Last, _ = strings.Cut(nameOf(email), " ")
+	a.Payload.Name.First, a.Payload.Name.Last, _ = strings.Cut(simulate.NameOf(email), " ")
 	if fresh {
 		a.VisibleAt = now.Add(time.Duration(s.Behaviour.ListLagMS) * time.Millisecond)
 	}
-}
-
-// nameOf is what a person is called who signs in with an address.
-func nameOf(email string) string {
-	local, _, _ := strings.Cut(email, "@")
-	words := strings.FieldsFunc(strings.ToLower(local), func(r rune) bool { return strings.ContainsRune("._-+", r) })
-	for i, w := range words {
-		first, size := utf8.DecodeRuneInString(w)
-		words[i] = string(unicode.ToUpper(first)) + w[size:]
-	}
-	return strings.Join(words, " ")
 }
 
 // nextID makes an id as MongoDB does, of which no two are alike.
 func (s *state) nextID() string {
 	s.Serial++
 	return fmt.Sprintf("66a0b1c2d3e4f5%010x", s.Serial)
-}
-
-// stamp is a time in the form of PlusVibe's.
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
-
-// later is the stamp of a change, which is never that of the one before.
-func later(before string, now time.Time) string {
-	for stamp(now) <= before {
-		now = now.Add(time.Millisecond)
-	}
-	return stamp(now)
 }
 
 func (s *plusvibe) behaviour() (b behaviour) {

@@ -3,6 +3,7 @@
 package simulator
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 
@@ -28,14 +29,10 @@ func (s *salesblink) controls() http.Handler {
 	mux.HandleFunc("DELETE /_control/accounts/{address}", s.dropSender)
 	mux.HandleFunc("PUT /_control/keys/{key}", func(w http.ResponseWriter, r *http.Request) {
 		var c customer
-		if err := simulate.Read(r, &c); err != nil {
-			simulate.Refuse(w, http.StatusBadRequest, err.Error())
-			return
-		}
-		done(w, s.file.Do(func(all *state) { all.Keys[r.PathValue("key")] = c }))
+		simulate.Change(w, r, s.file, &c, func(all *state) { all.Keys[r.PathValue("key")] = c })
 	})
 	mux.HandleFunc("DELETE /_control/keys/{key}", func(w http.ResponseWriter, r *http.Request) {
-		done(w, s.file.Do(func(all *state) { delete(all.Keys, r.PathValue("key")) }))
+		simulate.Done(w, s.file.Do(func(all *state) { delete(all.Keys, r.PathValue("key")) }))
 	})
 	mux.HandleFunc("POST /_control/behaviour", s.behave)
 	return simulate.Calls(mux, nil)
@@ -43,49 +40,30 @@ func (s *salesblink) controls() http.Handler {
 
 // inWorkspace is the workspace that a control call is about.
 func inWorkspace(r *http.Request) string {
-	if id := r.URL.Query().Get("workspace_id"); id != "" {
-		return id
-	}
-	return firstWorkspace.ID
+	return cmp.Or(r.URL.Query().Get("workspace_id"), firstWorkspace.ID)
 }
 
 // putSender makes a sender, or changes what is given of it.
 func (s *salesblink) putSender(w http.ResponseWriter, r *http.Request) {
-	var bad error
-	err := s.file.Do(func(all *state) {
-		before := all.Serial
+	simulate.Amend(w, r, s.file, func(all *state) any {
 		a, fresh := all.sender(inWorkspace(r), r.PathValue("address"), s.kit.Now())
-		given := a.senderDoc
 		if !fresh {
-			given.Updated = later(given.Updated, s.kit.Now())
+			a.Updated = simulate.Later(a.Updated, s.kit.Now())
 		}
-		if bad = simulate.Read(r, &given); bad == nil {
-			a.senderDoc = given
-		} else if fresh {
-			held := all.workspace(inWorkspace(r))
-			held.Senders, all.Serial = held.Senders[:len(held.Senders)-1], before
-		}
+		return &a.senderDoc
 	})
-	if bad != nil {
-		simulate.Refuse(w, http.StatusBadRequest, bad.Error())
-		return
-	}
-	done(w, err)
 }
 
 func (s *salesblink) dropSender(w http.ResponseWriter, r *http.Request) {
-	gone := false
-	err := s.file.Do(func(all *state) {
+	simulate.Alter(w, s.file, "no such account", func(all *state) bool {
 		held := all.workspace(inWorkspace(r))
-		if i := held.index(r.PathValue("address")); i >= 0 {
-			held.Senders, gone = slices.Delete(held.Senders, i, i+1), true
+		i := held.index(r.PathValue("address"))
+		if i < 0 {
+			return false
 		}
+		held.Senders = slices.Delete(held.Senders, i, i+1)
+		return true
 	})
-	if err == nil && !gone {
-		simulate.Refuse(w, http.StatusNotFound, "no such account")
-		return
-	}
-	done(w, err)
 }
 
 // behave sets the knobs that are given.
@@ -102,14 +80,6 @@ func (s *salesblink) behave(w http.ResponseWriter, r *http.Request) {
 	case !slices.Contains([]string{"grouped", "folders", "flat"}, b.Shape):
 		simulate.Refuse(w, http.StatusBadRequest, "shape is grouped, folders or flat")
 	default:
-		done(w, s.file.Do(func(all *state) { all.Behaviour = b }))
+		simulate.Done(w, s.file.Do(func(all *state) { all.Behaviour = b }))
 	}
-}
-
-func done(w http.ResponseWriter, err error) {
-	if err != nil {
-		simulate.Refuse(w, http.StatusInternalServerError, err.Error())
-		return
-	}
-	simulate.Reply(w, http.StatusOK, struct{}{})
 }

@@ -8,8 +8,6 @@ package simulator
 
 import (
 	"net/http"
-	"net/url"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -27,38 +25,33 @@ const (
 )
 
 type salesblink struct {
-	kit    *simulate.Kit
-	file   *simulate.File[state]
-	mux    *http.ServeMux
-	limits *limits
+	kit     *simulate.Kit
+	file    *simulate.File[state]
+	mux     *http.ServeMux
+	limits  *limits
+	signIns simulate.SignIns[state]
 }
 
 // New makes the simulator.
 func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
-	kit, err := simulate.Open(provider, o)
+	kit, file, err := simulate.OpenState(provider, "salesblink.json", o, fresh)
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
-	file, err := simulate.OpenFile(filepath.Join(o.DataDir, "salesblink.json"), fresh())
-	if err != nil {
-		return nil, simulate.Ready{}, err
-	}
-	at, err := url.Parse(o.URL)
-	if err != nil {
-		return nil, simulate.Ready{}, err
-	}
-	s := &salesblink{kit: kit, file: file, mux: http.NewServeMux(), limits: newLimits()}
+	s := &salesblink{kit: kit, file: file, mux: http.NewServeMux(), limits: newLimits(), signIns: simulate.SignIns[state]{
+		Platform: "SalesBlink", Path: authorize, Kit: kit, File: file, Started: started, Attach: (*state).attach,
+	}}
 	s.mux.HandleFunc("GET "+prefix+"/workspaces", s.keyed(s.listWorkspaces))
 	s.mux.HandleFunc("GET "+prefix+"/senders", s.keyed(s.listSenders))
 	s.mux.HandleFunc("POST "+prefix+"/oauth/outlook", s.keyed(s.startOAuth))
-	s.mux.HandleFunc("GET "+authorize, s.showPage)
-	s.mux.HandleFunc("POST "+authorize, s.submitPage)
+	s.mux.Handle("GET "+authorize, s.signIns)
+	s.mux.Handle("POST "+authorize, s.signIns)
 	s.mux.HandleFunc("/", s.keyed(func(w http.ResponseWriter, _ *http.Request, _ customer) {
 		refuse(w, http.StatusNotFound, "Not found")
 	}))
 	return kit.Handler(s, s.controls()), simulate.Ready{
 		Provider: provider, URL: o.URL,
-		Settings: map[string]string{"base_url": o.URL + prefix, "auth_hosts": at.Host},
+		Settings: map[string]string{"base_url": o.URL + prefix, "auth_hosts": kit.Host()},
 		Secrets:  map[string]string{"api_key": Key},
 		Control:  []string{},
 		Sending:  &simulate.Sending{APIKey: Key},

@@ -22,7 +22,7 @@ func (st *state) signedIn(user int, address, name string, now time.Time) *accoun
 		a.FromName = name
 	}
 	a.Type, a.SMTP, a.IMAP, a.SMTPFailure, a.IMAPFailure = "OUTLOOK", yes(), yes(), nil, nil
-	a.Updated = stamp(now)
+	a.Updated = simulate.Stamp(now)
 	return a
 }
 
@@ -40,32 +40,17 @@ func (st *state) add(user int, address string, now time.Time) *account {
 	local, _, _ := strings.Cut(address, "@")
 	a := &account{
 		ID: st.Serial, UserID: user, FromEmail: address, Username: address, FromName: local, Type: "OUTLOOK",
-		PerDay: 20, Created: stamp(now), Updated: stamp(now),
+		PerDay: 20, Created: simulate.Stamp(now), Updated: simulate.Stamp(now),
 	}
 	st.Accounts = append(st.Accounts, a)
 	return a
 }
 
-func stamp(at time.Time) string { return at.Format("2006-01-02T15:04:05.000Z") }
-
-// dashboard is the page on which somebody connects a mailbox by hand; it shows
-// Microsoft's part of it too.
-func (s *smartlead) dashboard(w http.ResponseWriter, r *http.Request) {
-	page := simulate.SignInPage{Platform: "Smartlead"}
-	address := strings.TrimSpace(r.PostFormValue("username"))
-	switch {
-	case r.Method != http.MethodPost:
-		page.Action, page.Username = connect, r.URL.Query().Get("username")
-	case r.PostFormValue("decision") != "accept":
-		page.Problem = "Nothing was connected: you did not accept."
-	case !strings.Contains(address, "@"):
-		page.Status, page.Action, page.Problem = http.StatusBadRequest, connect, "Give the address of a mailbox."
-	default:
-		if err := s.file.Do(func(st *state) { st.signedIn(FirstUser, address, "", s.kit.Now()) }); err != nil {
-			page.Status, page.Problem = http.StatusInternalServerError, err.Error()
-		}
-	}
-	page.Show(w)
+// dashboard is the page on which somebody connects a mailbox by hand.
+func (s *smartlead) dashboard() simulate.ConnectPage {
+	return simulate.ConnectPage{Platform: "Smartlead", Path: connect, Connect: func(address string) error {
+		return s.file.Do(func(st *state) { st.signedIn(FirstUser, address, "", s.kit.Now()) })
+	}}
 }
 
 // saving is the body of save-oauth.

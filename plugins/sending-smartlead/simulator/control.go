@@ -33,25 +33,19 @@ func (s *smartlead) controls() http.Handler {
 	})
 	mux.HandleFunc("PUT /_control/accounts/{address}", s.putAccount)
 	mux.HandleFunc("DELETE /_control/accounts/{address}", func(w http.ResponseWriter, r *http.Request) {
-		known := false
-		err := s.file.Do(func(st *state) {
+		simulate.Alter(w, s.file, "no such account", func(st *state) bool {
 			before := len(st.Accounts)
 			st.Accounts = slices.DeleteFunc(st.Accounts, func(a *account) bool { return strings.EqualFold(a.FromEmail, r.PathValue("address")) })
-			known = len(st.Accounts) < before
+			return len(st.Accounts) < before
 		})
-		if !known {
-			simulate.Refuse(w, http.StatusNotFound, "no such account")
-			return
-		}
-		done(w, err)
 	})
 	mux.HandleFunc("PUT /_control/keys/{key}", func(w http.ResponseWriter, r *http.Request) {
 		in := holder{UserID: FirstUser}
-		s.change(w, r, &in, func(st *state) { st.Keys[r.PathValue("key")] = &in })
+		simulate.Change(w, r, s.file, &in, func(st *state) { st.Keys[r.PathValue("key")] = &in })
 	})
 	mux.HandleFunc("PUT /_control/clients", func(w http.ResponseWriter, r *http.Request) {
 		var in []client
-		s.change(w, r, &in, func(st *state) {
+		simulate.Change(w, r, s.file, &in, func(st *state) {
 			for i := range in {
 				if in[i].UserID == 0 {
 					in[i].UserID = FirstUser
@@ -72,11 +66,11 @@ func (s *smartlead) controls() http.Handler {
 			simulate.Refuse(w, http.StatusBadRequest, "plan is standard, pro or enterprise")
 			return
 		}
-		done(w, s.file.Do(func(st *state) { st.Plan = in.Plan }))
+		simulate.Done(w, s.file.Do(func(st *state) { st.Plan = in.Plan }))
 	})
 	mux.HandleFunc("PUT /_control/quirks", func(w http.ResponseWriter, r *http.Request) {
 		var in quirks
-		s.change(w, r, &in, func(st *state) { st.Quirks = in })
+		simulate.Change(w, r, s.file, &in, func(st *state) { st.Quirks = in })
 	})
 	return simulate.Calls(mux, nil)
 }
@@ -95,29 +89,12 @@ func (s *smartlead) putAccount(w http.ResponseWriter, r *http.Request) {
 	})
 	fresh := in.ID == 0
 	now := s.kit.Now()
-	s.change(w, r, &in, func(st *state) {
+	simulate.Change(w, r, s.file, &in, func(st *state) {
 		a := st.at(in.UserID, address)
 		if fresh || a == nil {
 			a = st.add(in.UserID, address, now)
 		}
-		in.ID, in.Created, in.Updated = a.ID, a.Created, stamp(now)
+		in.ID, in.Created, in.Updated = a.ID, a.Created, simulate.Stamp(now)
 		*a = in
 	})
-}
-
-// change reads the body into in, then changes the state.
-func (s *smartlead) change(w http.ResponseWriter, r *http.Request, in any, fn func(*state)) {
-	if err := simulate.Read(r, in); err != nil {
-		simulate.Refuse(w, http.StatusBadRequest, err.Error())
-		return
-	}
-	done(w, s.file.Do(fn))
-}
-
-func done(w http.ResponseWriter, err error) {
-	if err != nil {
-		simulate.Refuse(w, http.StatusInternalServerError, err.Error())
-		return
-	}
-	simulate.Reply(w, http.StatusOK, struct{}{})
 }

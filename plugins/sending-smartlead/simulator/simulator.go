@@ -7,8 +7,8 @@ package simulator
 
 import (
 	"net/http"
-	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
@@ -62,14 +62,13 @@ type smartlead struct {
 	limits limits
 }
 
+func fresh(time.Time) state {
+	return state{Serial: 139918, Plan: "standard", Keys: map[string]*holder{Key: {UserID: FirstUser}}}
+}
+
 // New makes the simulator.
 func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
-	kit, err := simulate.Open(provider, o)
-	if err != nil {
-		return nil, simulate.Ready{}, err
-	}
-	fresh := state{Serial: 139918, Plan: "standard", Keys: map[string]*holder{Key: {UserID: FirstUser}}}
-	file, err := simulate.OpenFile(filepath.Join(o.DataDir, "accounts.json"), fresh)
+	kit, file, err := simulate.OpenState(provider, "accounts.json", o, fresh)
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
@@ -115,7 +114,7 @@ func (s *smartlead) Call(r *http.Request, _ []byte) simulate.Call {
 // the work. Every path is served with and without a slash at its end.
 func (s *smartlead) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == connect {
-		s.dashboard(w, r)
+		s.dashboard().ServeHTTP(w, r)
 		return
 	}
 	key := r.URL.Query().Get("api_key")

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package integrations_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/app/integrations"
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// Of two accounts with one address the one that works counts, in any order.
+func TestTwoAccountsOfOneMailbox(t *testing.T) {
+	w := newWorld(t)
+	id := w.integrate(t, "instantly")
+	works := integration.Account{ID: "1", Address: w.anna.Address, State: integration.AccountConnected}
+	broken := integration.Account{ID: "2", Address: w.anna.Address, State: integration.AccountFailed}
+	for _, all := range [][]integration.Account{{works, broken}, {broken, works}} {
+		w.platforms.Hold("instantly", "key", "ws-1", listed{w.instantly, all})
+		w.refresh(t, id)
+		if c := w.is(t, id, w.anna, integration.ConnectionConnected); c.AccountID != "1" {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// listed is a platform whose list is one page.
+type listed struct {
+	ports.SendingPlatform
+
+	all []integration.Account
+}
+
+func (l listed) Accounts(context.Context, string) (integration.Page, error) {
+	return integration.Page{Accounts: l.all}, nil
+}
+
+// A platform that wants a pause in the middle of a listing gets it.
+func TestListingWaitsInTheMiddle(t *testing.T) {
+	w := newWorld(t)
+	id := w.integrate(t, "instantly")
+	w.connect(t, id, w.anna)
+	w.connect(t, id, w.ben)
+	w.instantly.PageSize = 1
+	w.platforms.Hold("instantly", "key", "ws-1", &hurried{SendingPlatform: w.instantly})
+	if r := w.refresh(t, id); r.Status != integrations.RefreshCompleted || r.Connected != 2 {
+		t.Errorf("%+v", r)
+	}
+	w.Limit = 5 * time.Second // no time to wait
+	w.platforms.Hold("instantly", "key", "ws-1", &hurried{SendingPlatform: w.instantly})
+	if r := w.refresh(t, id); r.Status != integrations.RefreshPartial {
+		t.Errorf("%+v", r)
+	}
+}
+
+// hurried throttles its second page once.
+type hurried struct {
+	ports.SendingPlatform
+
+	calls int
+}
+
+func (h *hurried) Accounts(ctx context.Context, cursor string) (integration.Page, error) {
+	if h.calls++; h.calls == 2 {
+		return integration.Page{}, &outcome.Error{Kind: outcome.Throttled, RetryAfter: time.Millisecond}
+	}
+	return h.SendingPlatform.Accounts(ctx, cursor)
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package integrations_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/app/integrations"
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// rationed lets some pages of a list be read at a time.
+type rationed struct {
+	ports.SendingPlatform
+
+	left int
+}
+
+func (r *rationed) Accounts(ctx context.Context, cursor string) (integration.Page, error) {
+	if r.left == 0 {
+		return integration.Page{}, &outcome.Error{Kind: outcome.Throttled, RetryAfter: time.Minute}
+	}
+	r.left--
+	return r.SendingPlatform.Accounts(ctx, cursor)
+}
+
+// due is the one wake-up that waits.
+func (w *world) due(t *testing.T) ports.Wakeup {
+	t.Helper()
+	all := w.wakeups.take()
+	if len(all) != 1 {
+		t.Fatalf("%d wait: %+v", len(all), all)
+	}
+	return all[0]
+}
+
+// rations is a world whose list has seven pages, of which two can be read at a
+// time. Anna's account comes last, and Ben's has gone.
+func rations(t *testing.T) (w *world, id string, r *rationed) {
+	w = newWorld(t)
+	w.Limit = time.Second // no time to wait
+	id = w.integrate(t, "instantly")
+	w.connect(t, id, w.ben)
+	w.instantly.Drop(w.ben.Address)
+	for n := range 6 {
+		w.instantly.Put(integration.Account{Address: fmt.Sprintf("a%d@other.test", n), State: integration.AccountConnected})
+	}
+	w.instantly.Put(integration.Account{Address: w.anna.Address, State: integration.AccountConnected})
+	w.instantly.PageSize = 1
+	r = &rationed{SendingPlatform: w.instantly}
+	w.platforms.Hold("instantly", "key", "ws-1", r)
+	w.wait(7 * time.Hour)
+	for _, p := range w.Periodic(time.Minute, 6*time.Hour) {
+		if p.Kind == refreshes {
+			must(t, p.Do(t.Context()))
+		}
+	}
+	return w, id, r
+}
+
+// A list that is longer than what the platform lets us read at a time is read on
+// by the scheduled refresh, until it has all of it.
+func TestScheduledRefreshReadsOn(t *testing.T) {
+	w, id, r := rations(t)
+	for part := range 3 {
+		wakeup := w.due(t)
+		r.left = 2
+		must(t, w.Handlers()[wakeup.Kind](t.Context(), wakeup))
+		w.is(t, id, w.ben, integration.ConnectionConnected)
+		w.wait(time.Minute)
+		if i := w.integration(t, id); i.HasError || !i.RefreshedAt.IsZero() {
+			t.Errorf("after part %d: %+v", part, i)
+		}
+	}
+	wakeup := w.due(t)
+	// The queue's clock is the machine's.
+	if in := time.Until(wakeup.At); wakeup.ID != id || wakeup.Account != w.acc.ID || in <= 0 || in > time.Minute {
+		t.Errorf("the next part is %+v", wakeup)
+	}
+	r.left = 2
+	must(t, w.Handlers()[wakeup.Kind](t.Context(), wakeup))
+	w.is(t, id, w.ben, integration.ConnectionDisconnected)
+	w.is(t, id, w.anna, integration.ConnectionConnected)
+	if n := w.instantly.Calls("Accounts"); n != 7 {
+		t.Errorf("%d pages were read", n)
+	}
+	if all := w.wakeups.take(); len(all) != 0 || w.integration(t, id).RefreshedAt.IsZero() {
+		t.Errorf("it is not over: %+v", all)
+	}
+}
+
+// What a refresh that somebody asked for has read is not kept.
+func TestRefreshOnRequestDoesNotReadOn(t *testing.T) {
+	w, id, r := rations(t)
+	w.wakeups.take()
+	r.left = 2
+	if got := w.refresh(t, id); got.Status != integrations.RefreshPartial || !w.integration(t, id).HasError || len(w.wakeups.take()) != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A list that takes too long is an error, and is read anew.
+func TestScheduledRefreshThatTakesTooLong(t *testing.T) {
+	w, id, r := rations(t)
+	r.left = 1
+	parts := 0
+	for all := w.wakeups.take(); len(all) == 1 && parts < 100; all = w.wakeups.take() {
+		must(t, w.Handlers()[all[0].Kind](t.Context(), all[0]))
+		w.wait(time.Minute)
+		parts++
+	}
+	if parts != 15 || !w.integration(t, id).HasError {
+		t.Errorf("%d parts, of a minute each", parts)
+	}
+	w.is(t, id, w.ben, integration.ConnectionConnected)
+}
