@@ -28,9 +28,11 @@ func (w *run) count(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	w.reading, w.before = r, make(map[string]int, len(boxes))
 	tally := r.Tally(w.place)
 	c := ports.SendCounts{Today: w.day.Start, At: w.now, Mark: r.Mark(), Boxes: make(map[string][]sendlimit.Count, len(boxes))}
 	for _, b := range boxes {
+		w.before[b.ID] = on(b, w.day.Start).Settled
 		for day := first; !day.Start.After(w.day.Start); day = sendlimit.DayOf(day.End, w.place) {
 			c.Boxes[b.ID] = append(c.Boxes[b.ID], tally.After(on(b, day.Start), b.Address))
 		}

@@ -112,5 +112,20 @@ func (w *run) save(ctx context.Context, ruling sendlimit.Ruling, ruled, failed [
 	failpoint.Hit("enforcement.before-changes")
 	err := saved(w.Runs.SaveChanges(ctx, w.SendRun, changes, emptied))
 	failpoint.Hit("enforcement.after-changes")
+	if err == nil {
+		w.measure(ctx, changes)
+	}
 	return err
+}
+
+// measure tells how late blocks are.
+func (w *run) measure(ctx context.Context, changes []sendlimit.Change) {
+	for _, c := range changes {
+		if w.Late == nil || c.Action != sendlimit.Blocked {
+			continue
+		}
+		if at, known := w.reading.Passed(c.Event.Address, w.before[c.Box], c.Event.Limit, w.day); known {
+			w.Late(ctx, max(0, w.Now().Sub(at)))
+		}
+	}
 }

@@ -35,6 +35,9 @@ type Runner struct {
 	Random   io.Reader
 	Now      func() time.Time
 	Lease    time.Duration // two minutes unless set
+	// Late is told, of each mailbox that was blocked, how long after the
+	// message that was one too many; nobody unless set.
+	Late func(ctx context.Context, lag time.Duration)
 }
 
 // run is one look at a tenant.
@@ -46,6 +49,10 @@ type run struct {
 	place    *time.Location
 	now      time.Time
 	day      sendlimit.Day
+	// reading is what this run read of the trace, before what was settled of
+	// today until then, by mailbox.
+	reading sendlimit.Reading
+	before  map[string]int
 }
 
 // Run looks at one tenant, if it is due and nobody else is at it. What the

@@ -3,6 +3,7 @@
 package enforcement_test
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
 	mathrand "math/rand/v2"
@@ -178,6 +179,8 @@ func TestAMailboxIsBlockedAndLetGo(t *testing.T) {
 	if len(h.blocked(t)) != 0 || h.stored(t)[0].SendsToday != 5 {
 		t.Fatalf("at its limit: %+v", h.stored(t)[0])
 	}
+	var late []time.Duration
+	h.Late = func(_ context.Context, lag time.Duration) { late = append(late, lag) }
 	h.fake.Send(guid, ada, 1)
 	for range 3 { // what is so is not written again
 		must(t, h.run(t))
@@ -185,6 +188,9 @@ func TestAMailboxIsBlockedAndLetGo(t *testing.T) {
 	}
 	if !slices.Equal(h.blocked(t), []string{ada}) || h.fake.Effects("Block") != 1 {
 		t.Fatalf("blocked are %q after %d writes", h.blocked(t), h.fake.Effects("Block"))
+	}
+	if !slices.Equal(late, []time.Duration{sendlimit.Latest}) {
+		t.Fatalf("blocked after %v", late)
 	}
 	if h.fake.Send(guid, ada, 3) != 0 {
 		t.Fatal("a blocked mailbox sends")
