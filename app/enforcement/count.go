@@ -18,7 +18,7 @@ const oldest = 9 * 24 * time.Hour
 
 // count reads the trace from where the last reading was good for, and stores
 // what it counted on each day since.
-func (w *run) count(ctx context.Context) error {
+func (w *look) count(ctx context.Context) error {
 	r, err := w.read(ctx)
 	if err != nil || !r.To.After(r.From) {
 		return err
@@ -54,7 +54,7 @@ func on(b ports.SendBox, day time.Time) sendlimit.Count {
 }
 
 // read reads the trace up to now. A clock that stepped back reads nothing.
-func (w *run) read(ctx context.Context) (sendlimit.Reading, error) {
+func (w *look) read(ctx context.Context) (sendlimit.Reading, error) {
 	r := sendlimit.Reading{From: w.Mark, To: w.now}
 	if r.From.IsZero() {
 		r.From = w.day.Start

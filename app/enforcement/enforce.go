@@ -17,7 +17,7 @@ import (
 // The rules come first: a mailbox is never shown as blocked, or let go, that
 // the platform treats otherwise. A run that ends between the two is repeated by
 // the next, which finds the rules as they have to be.
-func (w *run) enforce(ctx context.Context) (due time.Time, err error) {
+func (w *look) enforce(ctx context.Context) (due time.Time, err error) {
 	policies, err := w.Policies.Policies(ctx, w.Account, w.Tenant)
 	if err != nil {
 		return due, err
@@ -43,7 +43,7 @@ func (w *run) enforce(ctx context.Context) (due time.Time, err error) {
 }
 
 // boxes are the tenant's mailboxes with what was counted today, if it was.
-func (w *run) boxes(ctx context.Context) ([]sendlimit.Box, error) {
+func (w *look) boxes(ctx context.Context) ([]sendlimit.Box, error) {
 	all, err := w.Runs.SendBoxes(ctx, w.SendRun, w.day.Start)
 	boxes := make([]sendlimit.Box, 0, len(all))
 	for _, b := range all {
@@ -59,7 +59,7 @@ func (w *run) boxes(ctx context.Context) ([]sendlimit.Box, error) {
 
 // rule has every rule of ours block whom it has to, those of scopes without a
 // policy nobody. It returns the scopes where that could not be done, and why.
-func (w *run) rule(ctx context.Context, ruling sendlimit.Ruling, ruled []string) (failed []string, err error) {
+func (w *look) rule(ctx context.Context, ruling sendlimit.Ruling, ruled []string) (failed []string, err error) {
 	for _, scope := range ruled {
 		list := ruling.Lists[scope]
 		failpoint.Hit("enforcement.before-rule")
@@ -83,7 +83,7 @@ func (w *run) rule(ctx context.Context, ruling sendlimit.Ruling, ruled []string)
 
 // save stores the changes that are so at the platform now, with their events,
 // and forgets scopes whose rule is no longer of use.
-func (w *run) save(ctx context.Context, ruling sendlimit.Ruling, ruled, failed []string) error {
+func (w *look) save(ctx context.Context, ruling sendlimit.Ruling, ruled, failed []string) error {
 	var changes []sendlimit.Change
 	for _, c := range ruling.Changes {
 		if c.Action == sendlimit.Blocked && (slices.Contains(failed, c.Scope) || !slices.Contains(ruled, c.Scope)) {
@@ -119,7 +119,7 @@ func (w *run) save(ctx context.Context, ruling sendlimit.Ruling, ruled, failed [
 }
 
 // measure tells how late blocks are.
-func (w *run) measure(ctx context.Context, changes []sendlimit.Change) {
+func (w *look) measure(ctx context.Context, changes []sendlimit.Change) {
 	for _, c := range changes {
 		if w.Late == nil || c.Action != sendlimit.Blocked {
 			continue

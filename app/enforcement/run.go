@@ -40,8 +40,8 @@ type Runner struct {
 	Late func(ctx context.Context, lag time.Duration)
 }
 
-// run is one look at a tenant.
-type run struct {
+// look is one look at a tenant.
+type look struct {
 	*Runner
 	ports.SendRun
 
@@ -59,11 +59,16 @@ type run struct {
 // platform does not let it do it returns, and the tenant is due again soon; what
 // it could do is done and stored all the same.
 func (r *Runner) Run(ctx context.Context, owner access.AccountID, id tenant.GUID) error {
-	claimed, won, err := r.Runs.ClaimTenant(ctx, owner, id, r.lease(), r.Now())
+	return r.run(ctx, owner, id, r.Now())
+}
+
+// run looks at a tenant that is due by then.
+func (r *Runner) run(ctx context.Context, owner access.AccountID, id tenant.GUID, by time.Time) error {
+	claimed, won, err := r.Runs.ClaimTenant(ctx, owner, id, r.lease(), by)
 	if err != nil || !won {
 		return err
 	}
-	w := &run{Runner: r, SendRun: claimed, platform: r.Platform.For(id), now: r.Now()}
+	w := &look{Runner: r, SendRun: claimed, platform: r.Platform.For(id), now: r.Now()}
 	due, err := w.work(ctx)
 	if errors.Is(err, errLost) || errors.Is(err, fault.TenantNotFound) {
 		return nil
@@ -89,7 +94,7 @@ func (r *Runner) lease() time.Duration {
 
 // work counts, decides and enforces. Without a new count the old one decides:
 // who was let go by the day that turned does not wait for a trace.
-func (w *run) work(ctx context.Context) (due time.Time, err error) {
+func (w *look) work(ctx context.Context) (due time.Time, err error) {
 	if w.place, err = sendlimit.Place(w.Place); err != nil {
 		return due, err
 	}
@@ -105,7 +110,7 @@ func (w *run) work(ctx context.Context) (due time.Time, err error) {
 // guard makes a call only while the tenant is the run's, and only until the
 // lease that is renewed for it ends: a process that was stopped between the
 // two calls nobody when it continues.
-func (w *run) guard(ctx context.Context, call func(context.Context) error) error {
+func (w *look) guard(ctx context.Context, call func(context.Context) error) error {
 	until := time.Now().Add(w.lease())
 	held, err := w.Runs.HoldTenant(ctx, w.SendRun, w.lease())
 	if err != nil {
@@ -131,7 +136,7 @@ func saved(held bool, err error) error {
 }
 
 // eventID makes the id of an event that happens now.
-func (w *run) eventID() (string, error) {
+func (w *look) eventID() (string, error) {
 	var random [ident.Entropy]byte
 	if _, err := io.ReadFull(w.Random, random[:]); err != nil {
 		return "", fmt.Errorf("read randomness: %w", err)

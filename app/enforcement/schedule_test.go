@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package enforcement_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// bell keeps what it was asked to wake.
+type bell struct{ rung []ports.Wakeup }
+
+func (b *bell) Wake(_ context.Context, all ...ports.Wakeup) error {
+	b.rung = append(b.rung, all...)
+	return nil
+}
+
+// sweeps is one sweep, with the work that it wakes.
+func (h *house) sweeps(t *testing.T) (woken int) {
+	t.Helper()
+	b := &bell{}
+	for _, p := range h.Periodic(time.Minute, b) {
+		must(t, p.Do(t.Context()))
+	}
+	for _, w := range b.rung {
+		must(t, h.Handlers()[w.Kind](t.Context(), w))
+	}
+	return len(b.rung)
+}
+
+// A sweep wakes a tenant when it is due, and trouble at the platform is left to
+// the next one.
+func TestSweep(t *testing.T) {
+	h := newHouse(t)
+	h.limit(t, sendlimit.TenantWide, 5)
+	if n := h.sweeps(t); n != 1 {
+		t.Fatalf("the first sweep wakes %d", n)
+	}
+	h.fake.Send(guid, h.boxes[0].Address, 6)
+	h.advance(time.Minute)
+	if n := h.sweeps(t); n != 0 {
+		t.Fatalf("a minute later %d are woken", n)
+	}
+	h.advance(sendlimit.Latest)
+	h.fake.Fail(fake.Fault{Method: "Sent", Kind: outcome.Throttled, Times: 1})
+	if n := h.sweeps(t); n != 1 || len(h.blocked(t)) != 0 {
+		t.Fatalf("%d are woken, blocked are %q", n, h.blocked(t))
+	}
+	h.advance(sendlimit.Soonest)
+	if n := h.sweeps(t); n != 1 || len(h.blocked(t)) != 1 {
+		t.Fatalf("%d are woken, blocked are %q", n, h.blocked(t))
+	}
+}
+
+// The sandbox looks at all at once, due or not; what fails is told.
+func TestRunAll(t *testing.T) {
+	h := newHouse(t)
+	h.limit(t, sendlimit.TenantWide, 5)
+	for range 2 {
+		must(t, h.RunAll(t.Context()))
+	}
+	h.fake.Send(guid, h.boxes[0].Address, 6)
+	h.advance(time.Second)
+	must(t, h.RunAll(t.Context()))
+	h.agrees(t)
+	if len(h.blocked(t)) != 1 || h.sweeps(t) != 0 {
+		t.Fatalf("blocked are %q", h.blocked(t))
+	}
+	h.fake.Revoke(guid, "consent")
+	if err := h.RunAll(t.Context()); !errors.Is(err, fault.AccessDenied) {
+		t.Fatal(err)
+	}
+	must(t, h.RunAll(t.Context())) // a tenant without consent is left out
+}
