@@ -25,6 +25,8 @@ type Services struct {
 	// ConnectDNS connects an account to a DNS provider with what that knows
 	// it by; one that is connected to it already stays as it is.
 	ConnectDNS func(ctx context.Context, owner access.AccountID, provider string, c secret.Credential) error
+	// Enforce counts what all tenants sent and enforces their limits, now.
+	Enforce func(ctx context.Context) error
 	// KillPlugin sends SIGKILL to a plugin's process, if it runs.
 	KillPlugin func(name string) error
 	// APIURL and AdminURL are where the service listens.
@@ -61,7 +63,7 @@ func (w *World) Control(s Services) http.Handler {
 		"POST /zones":                         w.addZone,
 		"GET /zones/{name}/records":           w.records,
 		"PUT /zones/{name}/records":           w.replaceRecords,
-		"POST /enforcement/run":               notYet("enforcement comes with send limits"),
+		"POST /enforcement/run":               c.enforce,
 		"POST /clock":                         c.setClock,
 		"POST /faults":                        c.planFault,
 		"DELETE /faults":                      c.forget("/faults"),
@@ -75,8 +77,9 @@ func (w *World) Control(s Services) http.Handler {
 	return w.route(mux, c.pass)
 }
 
-func notYet(why string) call {
-	return func(*http.Request) (any, error) { return nil, later(why) }
+// enforce answers when all is done.
+func (c *controller) enforce(r *http.Request) (any, error) {
+	return done{}, c.Enforce(r.Context())
 }
 
 // pass hands a call to the simulator that answers such calls.

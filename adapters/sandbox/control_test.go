@@ -169,6 +169,10 @@ func TestWhatSimulatorsAreTold(t *testing.T) {
 	if diff := cmp.Diff(want, s.noted()); diff != "" {
 		t.Error(diff)
 	}
+	s.must("POST", "/enforcement/run", "", "{}")
+	if s.service.enforced != 1 {
+		t.Errorf("limits were enforced %d times", s.service.enforced)
+	}
 	if !slices.Equal(s.service.killed, []string{"fake"}) {
 		t.Error(s.service.killed)
 	}

@@ -33,6 +33,7 @@ type service struct {
 	keys     map[[32]byte]access.Key
 	holders  map[tenant.GUID]access.AccountID
 	killed   []string
+	enforced int // runs of all tenants
 	connects []connected
 	refuse   int // what the confirmation answers, 0 for success
 	notReady int // so many assignments are refused first
@@ -74,6 +75,7 @@ func (s *service) services(w *sandbox.World) sandbox.Services {
 			s.connects = append(s.connects, connected{string(owner), provider, c.Secrets["api_token"].Reveal()})
 			return nil
 		},
+		Enforce:    func(context.Context) error { s.enforced++; return nil },
 		KillPlugin: func(name string) error { s.killed = append(s.killed, name); return nil },
 		APIURL:     s.site.URL, AdminURL: "http://127.0.0.1:9", KeyPrefix: "tny",
 	}

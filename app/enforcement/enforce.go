@@ -118,9 +118,12 @@ func (w *look) save(ctx context.Context, ruling sendlimit.Ruling, ruled, failed 
 	return err
 }
 
-// measure tells how late blocks are.
+// measure tells what was changed, and how late blocks are.
 func (w *look) measure(ctx context.Context, changes []sendlimit.Change) {
 	for _, c := range changes {
+		if w.Changed != nil {
+			w.Changed(ctx, c.Action)
+		}
 		if w.Late == nil || c.Action != sendlimit.Blocked {
 			continue
 		}

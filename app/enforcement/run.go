@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/tenantry/tenantry/app/settling"
@@ -38,6 +39,17 @@ type Runner struct {
 	// Late is told, of each mailbox that was blocked, how long after the
 	// message that was one too many; nobody unless set.
 	Late func(ctx context.Context, lag time.Duration)
+	// Changed is told of each mailbox that was blocked or let go, Ended how each
+	// look at a tenant ended; nobody unless set.
+	Changed func(ctx context.Context, a sendlimit.Action)
+	Ended   func(ctx context.Context, err error)
+	// OnlyLimited has sweeps leave out tenants without a limit, whose messages
+	// then are not counted. It is for the sandbox, whose journal is to show
+	// what was asked for.
+	OnlyLimited bool
+
+	// everyone is RunAll's, which waits for looks that are under way.
+	everyone sync.RWMutex
 }
 
 // look is one look at a tenant.
@@ -59,6 +71,8 @@ type look struct {
 // platform does not let it do it returns, and the tenant is due again soon; what
 // it could do is done and stored all the same.
 func (r *Runner) Run(ctx context.Context, owner access.AccountID, id tenant.GUID) error {
+	r.everyone.RLock()
+	defer r.everyone.RUnlock()
 	return r.run(ctx, owner, id, r.Now())
 }
 
@@ -73,8 +87,11 @@ func (r *Runner) run(ctx context.Context, owner access.AccountID, id tenant.GUID
 	if errors.Is(err, errLost) || errors.Is(err, fault.TenantNotFound) {
 		return nil
 	}
+	if r.Ended != nil {
+		r.Ended(ctx, err)
+	}
 	if err != nil {
-		due = w.now.Add(sendlimit.Soonest)
+		due = w.again(ctx)
 		err = settling.Consent{Tenants: r.Tenants, Platform: r.Platform}.Notice(ctx, owner, id, err)
 	}
 	failpoint.Hit("enforcement.before-release")
@@ -83,6 +100,15 @@ func (r *Runner) run(ctx context.Context, owner access.AccountID, id tenant.GUID
 		return err
 	})
 	return errors.Join(err, released)
+}
+
+// again is when a tenant is due that a look failed at: at once where the look
+// itself was stopped.
+func (w *look) again(ctx context.Context) time.Time {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return w.now
+	}
+	return w.now.Add(sendlimit.Soonest)
 }
 
 func (r *Runner) lease() time.Duration {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
@@ -45,14 +46,25 @@ func (r *Runner) due(ctx context.Context) ([]ports.Wakeup, error) {
 	due, err := r.Runs.DueTenants(ctx, r.Now(), dueMost)
 	all := make([]ports.Wakeup, 0, len(due))
 	for _, d := range due {
+		if r.OnlyLimited {
+			ruled, err := r.Policies.RuledScopes(ctx, d.Account, d.Tenant)
+			if err != nil && !errors.Is(err, fault.TenantNotFound) {
+				return nil, err
+			}
+			if len(ruled) == 0 {
+				continue
+			}
+		}
 		all = append(all, ports.Wakeup{Kind: kindRun, ID: string(d.Tenant), Account: d.Account})
 	}
 	return all, err
 }
 
-// RunAll looks at all tenants now, due or not, but for those that somebody is
-// at. It is for the sandbox.
+// RunAll looks at all tenants now, due or not, once the looks of this process
+// that are under way have ended. It is for the sandbox.
 func (r *Runner) RunAll(ctx context.Context) error {
+	r.everyone.Lock()
+	defer r.everyone.Unlock()
 	until := r.Now().Add(ahead)
 	all, err := r.Runs.DueTenants(ctx, until, 1<<30)
 	if err != nil {

@@ -139,6 +139,7 @@ func devIn(ctx context.Context, world *sandbox.World, c Config, log *slog.Logger
 	url := "http://" + api.Addr().String()
 	s, err := assemble(ctx, c, log, url, outside{
 		now: world.Now, secrets: world.Secrets(), patience: sandboxPatience, jobSweep: sandboxSweepEvery, checkTick: sandboxSweepEvery,
+		onlyLimited: true,
 	})
 	if err != nil {
 		return errors.Join(err, api.Close(), admin.Close())
@@ -147,7 +148,7 @@ func devIn(ctx context.Context, world *sandbox.World, c Config, log *slog.Logger
 		return errors.Join(err, api.Close(), admin.Close(), s.close(context.WithoutCancel(ctx)))
 	}
 	opened, err := world.Open(ctx, sandbox.Services{
-		Accounts: s.store, Keys: s.store, Consent: s.platform, Managed: s.tenants, ConnectDNS: s.connectDNS, KillPlugin: s.host.Kill,
+		Accounts: s.store, Keys: s.store, Consent: s.platform, Managed: s.tenants, ConnectDNS: s.connectDNS, Enforce: s.enforceNow, KillPlugin: s.host.Kill,
 		APIURL: url, AdminURL: "http://" + admin.Addr().String(), KeyPrefix: c.KeyPrefix,
 	})
 	if err == nil {

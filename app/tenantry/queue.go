@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,14 +64,15 @@ func pendingQueue(ctx context.Context, c Config) ([]string, error) {
 func (s *service) work() ports.Work {
 	handlers := map[string]ports.Handler{dnsruns.Kind: s.jobs.Handle, domains.CheckKind: s.watch.Handle}
 	maps.Copy(handlers, s.integrations.Handlers())
+	maps.Copy(handlers, s.enforcer.Handlers())
 	return ports.Work{
 		Handlers: handlers,
-		Periodic: append([]ports.Periodic{
+		Periodic: slices.Concat([]ports.Periodic{
 			{Kind: "idempotency_keys", Every: sweepEvery, Do: s.reap},
 			{Kind: "enforcement_events", Every: time.Hour, Do: s.enforcement.Forget},
 			s.jobs.Sweep(s.jobSweep),
 			s.watch.Sweep(s.checkTick),
-		}, s.integrations.Periodic(s.sessionSweep, refreshEvery)...),
+		}, s.integrations.Periodic(s.sessionSweep, refreshEvery), s.enforcer.Periodic(enforceSweepEvery, s.queue)),
 	}
 }
 

@@ -58,6 +58,8 @@ type outside struct {
 	jobSweep time.Duration
 	// checkTick is how often it is looked which domains are to be read again.
 	checkTick time.Duration
+	// onlyLimited has nobody counted by himself who has no limit.
+	onlyLimited bool
 }
 
 // service is the assembled system.
@@ -79,6 +81,7 @@ type service struct {
 	mailboxes    *mailboxes.Service
 	integrations *integrations.Service
 	enforcement  *enforcement.Service
+	enforcer     *enforcement.Runner
 	sendLimits   *limits.Service
 	sessionSweep time.Duration
 	runs         *dnsruns.Service
@@ -145,6 +148,9 @@ func assemble(ctx context.Context, c Config, log *slog.Logger, publicURL string,
 	}
 	s.useCases(c, publicURL, sealer, o)
 	if err := s.sendingIntegrations(sealer, o); err != nil {
+		return nil, errors.Join(fmt.Errorf("metrics: %w", err), s.close(ctx))
+	}
+	if err := s.enforceLimits(o); err != nil {
 		return nil, errors.Join(fmt.Errorf("metrics: %w", err), s.close(ctx))
 	}
 	s.once = httpapi.Idempotency{Keys: s.store, Sealer: sealer, Prints: sealer, Now: o.now}

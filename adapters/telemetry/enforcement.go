@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/tenantry/tenantry/core/sendlimit"
+)
+
+// Enforcement measures how send limits are enforced.
+type Enforcement struct {
+	lag           metric.Float64Histogram
+	changes, runs metric.Int64Counter
+}
+
+// NewEnforcement makes it. It shows a 0 for each action at once.
+func NewEnforcement() (*Enforcement, error) {
+	meter := otel.Meter(scope)
+	lag, errLag := meter.Float64Histogram("tenantry.enforcement.lag", metric.WithUnit("s"),
+		metric.WithDescription("Time from the message that was one too many, as the platform dates it, to the block that was stored. What the platform needs to act on its rule comes on top."),
+		metric.WithExplicitBucketBoundaries(30, 60, 120, 300, 600, 900, 1200, 1800, 2700, 3600, 7200, 14400, 43200, 86400))
+	changes, errChanges := meter.Int64Counter("tenantry.enforcement.changes",
+		metric.WithDescription("Mailboxes that were blocked or let go, by action."))
+	runs, errRuns := meter.Int64Counter("tenantry.enforcement.runs",
+		metric.WithDescription("Looks at a tenant's counts and limits, by outcome."))
+	if err := errors.Join(errLag, errChanges, errRuns); err != nil {
+		return nil, err
+	}
+	e := &Enforcement{lag, changes, runs}
+	for _, a := range []sendlimit.Action{sendlimit.Blocked, sendlimit.Unblocked} {
+		changes.Add(context.Background(), 0, byAction(a))
+	}
+	runs.Add(context.Background(), 0, byOutcome(nil))
+	return e, nil
+}
+
+// Late is told how long after the message that was one too many a block was
+// stored.
+func (e *Enforcement) Late(ctx context.Context, lag time.Duration) { e.lag.Record(ctx, lag.Seconds()) }
+
+// Changed is told that a mailbox was blocked or let go.
+func (e *Enforcement) Changed(ctx context.Context, a sendlimit.Action) {
+	e.changes.Add(ctx, 1, byAction(a))
+}
+
+// Ended is told how a look at a tenant ended.
+func (e *Enforcement) Ended(ctx context.Context, err error) { e.runs.Add(ctx, 1, byOutcome(err)) }
+
+func byAction(a sendlimit.Action) metric.MeasurementOption {
+	return metric.WithAttributes(attribute.String("action", string(a)))
+}
+
+func byOutcome(err error) metric.MeasurementOption {
+	return metric.WithAttributes(attribute.String("outcome", resultOf(err)))
+}
