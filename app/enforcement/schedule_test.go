@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -79,4 +81,50 @@ func TestRunAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	must(t, h.RunAll(t.Context())) // a tenant without consent is left out
+}
+
+// In the sandbox a sweep counts nobody without a limit.
+func TestOnlyLimited(t *testing.T) {
+	h := newHouse(t)
+	h.OnlyLimited = true
+	if n := h.sweeps(t); n != 0 {
+		t.Fatalf("%d are woken without a limit", n)
+	}
+	h.limit(t, one, 5)
+	if n := h.sweeps(t); n != 1 {
+		t.Fatalf("%d are woken with one", n)
+	}
+}
+
+// A look that is stopped hands its tenant back, which is due at once.
+func TestAStoppedLook(t *testing.T) {
+	h := newHouse(t)
+	h.limit(t, sendlimit.TenantWide, 5)
+	ended := 0
+	h.Ended = func(_ context.Context, err error) {
+		if err != nil {
+			ended++
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	h.Runs = stopping{h.Runs, stop}
+	if err := h.Run(ctx, h.owner, guid); err == nil || ended != 1 {
+		t.Fatalf("%v, %d ended badly", err, ended)
+	}
+	h.Runs = h.store
+	if n := h.sweeps(t); n != 1 {
+		t.Fatalf("%d are woken after the stop", n)
+	}
+}
+
+// stopping are runs during which the process is told to stop.
+type stopping struct {
+	ports.SendRuns
+
+	stop func()
+}
+
+func (s stopping) ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, now time.Time) (ports.SendRun, bool, error) {
+	defer s.stop()
+	return s.SendRuns.ClaimTenant(ctx, owner, id, lease, now)
 }
