@@ -31,6 +31,8 @@ func TestDemo(t *testing.T) {
 	for _, want := range []string{
 		"1. Connect", "2. Prepare", "3. Add the domain example-one.test", "4. Have its DNS done", "5. Provision", "6. What there is now",
 		"7. Store the credential", "8. Connect the mailboxes", "9. Ask the platform", "stored are 3 of 3",
+		"10. Limit", "11. One sends more", "ada@example-one.test: Mailbox blocked: sent 21, limit 20", "enabled true, blocks [ada@example-one.test]",
+		"12. The next day", "ada@example-one.test: Mailbox unblocked: sent 0, limit 20", "enabled false, blocks []",
 		"the run is completed", "verified true, DKIM healthy, 3 mailboxes",
 	} {
 		if !strings.Contains(shown, want) {
@@ -41,7 +43,8 @@ func TestDemo(t *testing.T) {
 		t.Errorf("mailboxes shown: %q", made)
 	}
 	for _, request := range []string{"connect-url", "/sync", "/domains", "/dns/provision", `/provisioning-runs/\S+`, "/mailboxes",
-		"/v1/integrations", "/oauth/microsoft/init", `/oauth/microsoft/status\?session_id=\S+`, "/mailboxes/refresh"} {
+		"/v1/integrations", "/oauth/microsoft/init", `/oauth/microsoft/status\?session_id=\S+`, "/mailboxes/refresh",
+		"/mailbox-limits", `/v1/enforcement/events\?action=unblocked`} {
 		if !regexp.MustCompile(`(?m)^ +(GET|POST) +\S*` + request + ` +20[02] +\S+s$`).MatchString(shown) {
 			t.Errorf("no request to %s with its answer and time:\n%s", request, shown)
 		}

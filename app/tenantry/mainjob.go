@@ -14,9 +14,9 @@ import (
 const demoDomain = "example-one.test"
 
 // mainJob goes from a tenant that nobody connected to three mailboxes that a
-// sending platform sends from.
+// sending platform sends from, and that are kept to what they may send.
 func (w *walk) mainJob(ctx context.Context) error {
-	for _, part := range []func(context.Context) error{w.connect, w.addDomain, w.automate, w.provision, w.sending} {
+	for _, part := range []func(context.Context) error{w.connect, w.addDomain, w.automate, w.provision, w.sending, w.limits} {
 		if err := part(ctx); err != nil {
 			return err
 		}
