@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
@@ -61,15 +63,11 @@ func (w *look) boxes(ctx context.Context) ([]sendlimit.Box, error) {
 // policy nobody. It returns the scopes where that could not be done, and why.
 func (w *look) rule(ctx context.Context, ruling sendlimit.Ruling, ruled []string) (failed []string, err error) {
 	for _, scope := range ruled {
-		list := ruling.Lists[scope]
 		failpoint.Hit("enforcement.before-rule")
-		one := w.guard(ctx, func(ctx context.Context) error {
-			r, err := w.platform.Block(ctx, scope, list)
-			if err == nil && !slices.Equal(r.Blocks(), list) && len(r.Blocks())+len(list) > 0 {
-				err = errors.New("the rule does not block whom it was told to")
-			}
-			return err
-		})
+		one := w.block(ctx, scope, ruling.Lists[scope])
+		if errors.Is(one, fault.MailboxNotFound) {
+			one = w.blockRest(ctx, scope, ruling, one)
+		}
 		failpoint.Hit("enforcement.after-rule")
 		if errors.Is(one, errLost) {
 			return nil, one
@@ -81,12 +79,47 @@ func (w *look) rule(ctx context.Context, ruling sendlimit.Ruling, ruled []string
 	return failed, err
 }
 
+// block has one rule block exactly these.
+func (w *look) block(ctx context.Context, scope string, list []string) error {
+	return w.guard(ctx, func(ctx context.Context) error {
+		r, err := w.platform.Block(ctx, scope, list)
+		if err == nil && !slices.Equal(r.Blocks(), list) && len(r.Blocks())+len(list) > 0 {
+			err = errors.New("the rule does not block whom it was told to")
+		}
+		return err
+	})
+}
+
+// blockRest takes mailboxes that vanished at the platform out of a list and has
+// the rule block the others: one that sends no more is not to keep the rest from
+// being blocked. The next sync forgets it. Where none vanished it stays refused.
+func (w *look) blockRest(ctx context.Context, scope string, ruling sendlimit.Ruling, refused error) error {
+	there := map[string]bool{}
+	if err := w.guard(ctx, func(ctx context.Context) error {
+		held, err := w.platform.Mailboxes(ctx)
+		for _, m := range held {
+			there[strings.ToLower(m.Address)] = true
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	all := ruling.Lists[scope]
+	rest := slices.DeleteFunc(slices.Clone(all), func(address string) bool { return !there[strings.ToLower(address)] })
+	if len(rest) == len(all) {
+		return refused // it is listed, and not known all the same
+	}
+	ruling.Lists[scope] = rest
+	return w.block(ctx, scope, rest)
+}
+
 // save stores the changes that are so at the platform now, with their events,
 // and forgets scopes whose rule is no longer of use.
 func (w *look) save(ctx context.Context, ruling sendlimit.Ruling, ruled, failed []string) error {
 	var changes []sendlimit.Change
 	for _, c := range ruling.Changes {
-		if c.Action == sendlimit.Blocked && (slices.Contains(failed, c.Scope) || !slices.Contains(ruled, c.Scope)) {
+		done := slices.Contains(ruled, c.Scope) && !slices.Contains(failed, c.Scope) && slices.Contains(ruling.Lists[c.Scope], c.Event.Address)
+		if c.Action == sendlimit.Blocked && !done {
 			continue
 		}
 		// Whose rule had blocked one that is let go is not known for sure.

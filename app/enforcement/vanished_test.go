@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package enforcement_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// without is a platform that holds only some of the mailboxes, as the service
+// has not learned yet.
+type without struct {
+	ports.MailPlatform
+
+	there *[]string
+}
+
+func (p without) For(id tenant.GUID) ports.MailTenant {
+	return withoutTenant{p.MailPlatform.For(id), *p.there}
+}
+
+type withoutTenant struct {
+	ports.MailTenant
+
+	there []string
+}
+
+func (w withoutTenant) Mailboxes(context.Context) (all []mailbox.Platform, err error) {
+	for _, address := range w.there {
+		all = append(all, mailbox.Platform{Address: address})
+	}
+	return all, nil
+}
+
+func (w withoutTenant) Block(ctx context.Context, scope string, list []string) (sendlimit.Rule, error) {
+	for _, address := range list {
+		if !slices.Contains(w.there, address) {
+			return sendlimit.Rule{}, fault.MailboxNotFound.With("a mailbox that is to be blocked is not there")
+		}
+	}
+	return w.MailTenant.Block(ctx, scope, list)
+}
+
+// A mailbox that vanished at the platform keeps nobody else from being blocked,
+// and is not said to be.
+func TestAVanishedMailbox(t *testing.T) {
+	h := newHouse(t)
+	ada, bob := h.boxes[0].Address, h.boxes[1].Address
+	there := []string{bob}
+	h.Platform = without{h.fake, &there}
+	h.limit(t, sendlimit.TenantWide, 5)
+	h.fake.Send(guid, ada, 6)
+	must(t, h.run(t))
+	if len(h.blocked(t)) != 0 || len(h.blocks(t)) != 0 {
+		t.Fatalf("blocked are %q", h.blocked(t))
+	}
+	h.fake.Send(guid, bob, 6)
+	for range 2 {
+		must(t, h.run(t))
+		if !slices.Equal(h.blocked(t), []string{bob}) || !slices.Equal(h.blocks(t), []string{bob}) {
+			t.Fatalf("blocked are %q, by rules %q", h.blocked(t), h.blocks(t))
+		}
+	}
+	there = nil // it went while it was blocked
+	must(t, h.run(t))
+	if len(h.blocks(t)) != 0 {
+		t.Fatalf("rules block %q", h.blocks(t))
+	}
+	there = []string{ada, bob}
+	must(t, h.run(t))
+	h.agrees(t)
+	if len(h.blocked(t)) != 2 {
+		t.Fatalf("blocked are %q", h.blocked(t))
+	}
+}
+
+// A platform that lists whom it does not know is trouble, which is told.
+func TestAMailboxThatIsListedAndNotThere(t *testing.T) {
+	h := newHouse(t)
+	h.Platform = listing{h.fake, h.boxes[0].Address}
+	h.limit(t, sendlimit.TenantWide, 5)
+	h.fake.Send(guid, h.boxes[0].Address, 6)
+	if err := h.run(t); !errors.Is(err, fault.MailboxNotFound) || len(h.blocked(t)) != 0 {
+		t.Fatalf("%v, blocked are %q", err, h.blocked(t))
+	}
+}
+
+type listing struct {
+	ports.MailPlatform
+
+	address string
+}
+
+func (p listing) For(id tenant.GUID) ports.MailTenant {
+	return listingTenant{p.MailPlatform.For(id), p.address}
+}
+
+type listingTenant struct {
+	ports.MailTenant
+
+	address string
+}
+
+func (l listingTenant) Mailboxes(context.Context) ([]mailbox.Platform, error) {
+	return []mailbox.Platform{{Address: l.address}}, nil
+}
+
+func (listingTenant) Block(context.Context, string, []string) (sendlimit.Rule, error) {
+	return sendlimit.Rule{}, fault.MailboxNotFound.With("a mailbox that is to be blocked is not there")
+}
