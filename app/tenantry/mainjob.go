@@ -32,7 +32,7 @@ func (w *walk) connect(ctx context.Context) error {
 		return err
 	}
 	w.note("a link for the tenant's administrator, good for 15 minutes and once; now the administrator takes it:")
-	err := w.control(ctx, "browser: consent, sign-in at the tenant, confirmation", http.MethodPost,
+	err := w.control(ctx, "browser: consent, sign-in at the tenant, confirmation",
 		"/tenants/"+w.ready.Tenants[0].TenantID+"/consent", object{"api_key": w.ready.APIKey})
 	if err != nil {
 		return err

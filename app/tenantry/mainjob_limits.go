@@ -21,7 +21,7 @@ func (w *walk) limits(ctx context.Context) error {
 	rule, _ := set["provisioning"].(map[string]any)
 	w.note("a mail flow rule is ready at Microsoft 365, switched off: %v", rule["rule_name"])
 	w.title("One sends more, and is blocked")
-	if err := w.control(ctx, fmt.Sprintf("ada sends %d messages", demoLimit+1), http.MethodPost, "/messages",
+	if err := w.control(ctx, fmt.Sprintf("ada sends %d messages", demoLimit+1), "/messages",
 		object{"mailbox": "ada@" + demoDomain, "count": demoLimit + 1}); err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (w *walk) limits(ctx context.Context) error {
 		return err
 	}
 	w.title("The next day it is released")
-	if err := w.control(ctx, "a day goes by", http.MethodPost, "/clock", object{"advance": "24h"}); err != nil {
+	if err := w.control(ctx, "a day goes by", "/clock", object{"advance": "24h"}); err != nil {
 		return err
 	}
 	return w.enforced(ctx, "unblocked")
@@ -38,7 +38,7 @@ func (w *walk) limits(ctx context.Context) error {
 // enforced has limits enforced, and shows the event that says so and whom the
 // platform blocks.
 func (w *walk) enforced(ctx context.Context, action string) error {
-	if err := w.control(ctx, "the service counts in the message trace, and acts", http.MethodPost, "/enforcement/run", nil); err != nil {
+	if err := w.control(ctx, "the service counts in the message trace, and acts", "/enforcement/run", nil); err != nil {
 		return err
 	}
 	listed, err := w.must(ctx, http.MethodGet, "/v1/enforcement/events?action="+action, nil)

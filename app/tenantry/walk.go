@@ -94,9 +94,9 @@ func (w *walk) until(ctx context.Context, method, path string, body any, good fu
 }
 
 // control asks the sandbox to do what the world does.
-func (w *walk) control(ctx context.Context, what, method, path string, body any) error {
+func (w *walk) control(ctx context.Context, what, path string, body any) error {
 	began := time.Now()
-	answer, status, err := send(ctx, method, w.ready.ControlURL+path, "", body)
+	answer, status, err := send(ctx, http.MethodPost, w.ready.ControlURL+path, "", body)
 	if err == nil && status >= 300 {
 		err = fmt.Errorf("%s: the sandbox answered %d: %v", what, status, answer)
 	}
