@@ -4,6 +4,7 @@ package bunstore
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -11,21 +12,35 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
 )
 
 // batch is how many rows of a refresh go in one statement.
 const batch = 500
 
+// refreshTries is how often a refresh is stored anew that sessions elsewhere
+// keep coming before. Each of them takes one mailbox, so they come to an end.
+const refreshTries = 10
+
 // SaveRefresh implements ports.Connections.
 func (s *Store) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, connections []integration.Connection) (int, error) {
 	i.AccountID = owner
 	row := newIntegrationRow(i)
 	seen := newConnectionRows(row, connections)
-	var stored int
-	err := s.atomically(ctx, "save refresh", func(ctx context.Context, tx bun.IDB) error {
+	for range refreshTries {
+		stored, err := s.saveRefresh(ctx, row, seen, micro(began))
+		if !errors.Is(err, errDuplicate) {
+			return stored, err
+		}
+	}
+	return 0, fault.ServiceUnavailable.RetryIn(awayRetry, "others are connecting the same mailboxes right now")
+}
+
+func (s *Store) saveRefresh(ctx context.Context, row integrationRow, seen []connectionRow, began time.Time) (stored int, err error) {
+	err = s.atomically(ctx, "save refresh", func(ctx context.Context, tx bun.IDB) error {
 		stored = 0
-		if err := saveRefreshed(ctx, tx, row, micro(began)); err != nil {
+		if err := saveRefreshed(ctx, tx, row, began); err != nil {
 			return err
 		}
 		rows, err := storable(ctx, tx, row, seen)
@@ -33,7 +48,7 @@ func (s *Store) SaveRefresh(ctx context.Context, owner access.AccountID, i integ
 			return err
 		}
 		for part := range slices.Chunk(rows, batch) {
-			n, err := saveBatch(ctx, tx, part, micro(began))
+			n, err := saveBatch(ctx, tx, part, began)
 			if err != nil {
 				return err
 			}

@@ -33,6 +33,7 @@ type Config struct {
 	PluginDir   string `koanf:"plugin_dir" group:"Service" help:"folder of the provider plugins and their catalog; plugins beside the binary unless set"`
 	KeyPrefix   string `koanf:"key_prefix" default:"tny" help:"first part of API keys"`
 	LogLevel    string `koanf:"log_level" default:"info" help:"debug, info, warn or error"`
+	Worker      bool   `koanf:"worker" default:"true" help:"do what happens by itself: provisioning, checks, refreshes, sweeps; false leaves that to other processes on the same database, and answers requests alone"`
 	Operator    string `koanf:"operator" help:"who the audit says ran a command; the system's user and host unless set"`
 
 	DrainTime  time.Duration `koanf:"drain_time" group:"Stopping" default:"25s" help:"how long a stop may take: requests under way may finish, what is left after it is cut off"`

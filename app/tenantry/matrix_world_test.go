@@ -76,7 +76,7 @@ func (c caller) whole(locals ...string) estate {
 func populate(t *testing.T) *population {
 	t.Helper()
 	p, data := &population{journal: newReceiver(t), ids: map[string]string{}}, t.TempDir()
-	env := append(p.journal.env(), "OTEL_BSP_SCHEDULE_DELAY=200")
+	env := append(p.journal.env(), "OTEL_BSP_SCHEDULE_DELAY=200", "TENANTRY_WORKER=false")
 	process, ready := startDev(t, binary(t, release), data, env, "--limits", "off")
 	p.process, p.owner = process, ownerAt(t, ready)
 	c := p.owner

@@ -94,7 +94,7 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 // says when requests are answered.
 func (s *service) serveOn(ctx context.Context, api, admin net.Listener, ready func()) error {
 	handler, err := s.handler()
-	if err == nil {
+	if err == nil && !s.idle {
 		if err = s.queue.Start(ctx, s.work()); err != nil {
 			err = databaseError(fmt.Errorf("start the jobs: %w", err))
 		}

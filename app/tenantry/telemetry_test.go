@@ -124,8 +124,9 @@ func TestReadyInWords(t *testing.T) {
 		return got.status, string(got.raw)
 	}
 	if status, words := look(); status != 200 || words != strings.Join([]string{
-		"[+] stop: ok", "[+] database: ok", "[+] plugin cloudflare: ok", "[+] plugin microsoft365: ok", "[+] plugin powerdns: ok",
-		"[+] plugin rfc2136: ok", "[+] circuits of microsoft365: ok", "readyz: ready\n",
+		"[+] stop: ok", "[+] database: ok", "[+] plugin cloudflare: ok", "[+] plugin emailbison: ok", "[+] plugin instantly: ok",
+		"[+] plugin microsoft365: ok", "[+] plugin plusvibe: ok", "[+] plugin powerdns: ok", "[+] plugin rfc2136: ok",
+		"[+] plugin salesblink: ok", "[+] plugin smartlead: ok", "[+] circuits of microsoft365: ok", "readyz: ready\n",
 	}, "\n") {
 		t.Errorf("%d: %s", status, words)
 	}

@@ -67,6 +67,7 @@ type service struct {
 	store        *bunstore.Store
 	database     *pulse
 	queue        jobQueue
+	idle         bool // does nothing by itself
 	limiter      *limiter.Limiter
 	limits       httpapi.Limits
 	host         *pluginhost.Host
@@ -107,7 +108,7 @@ func assemble(ctx context.Context, c Config, log *slog.Logger, publicURL string,
 	if o.now == nil {
 		o.now = time.Now
 	}
-	s := &service{log: log, metrics: prometheus.NewRegistry(), drainTime: c.DrainTime, drainDelay: c.DrainDelay}
+	s := &service{log: log, metrics: prometheus.NewRegistry(), idle: !c.Worker, drainTime: c.DrainTime, drainDelay: c.DrainDelay}
 	var err error
 	if s.proxies, err = c.trustedProxies(); err != nil {
 		return nil, fmt.Errorf("trusted_proxies: %w", err)
