@@ -32,5 +32,5 @@ func Time(id string) time.Time {
 	if err != nil {
 		return time.UnixMilli(0)
 	}
-	return time.UnixMilli(int64(ms)).UTC() //nolint:gosec // 48 bits
+	return time.UnixMilli(int64(ms)).UTC()
 }
