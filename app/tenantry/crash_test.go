@@ -31,7 +31,12 @@ func seeded(t *testing.T) *rand.Rand {
 
 var hitCall = regexp.MustCompile(`failpoint\.Hit\("([^"]+)"\)`)
 
-// failpointNames are all failpoints that the source has.
+// aloneIn begins the failpoints of runs of enforcement, which no request waits
+// for: the lease of one that died has to end first. The crash test of
+// app/enforcement dies at each step of a run.
+const aloneIn = "enforcement."
+
+// failpointNames are all failpoints that the source has, but those.
 func failpointNames(t *testing.T) []string {
 	t.Helper()
 	var names []string
@@ -41,7 +46,9 @@ func failpointNames(t *testing.T) []string {
 		}
 		source, err := os.ReadFile(path)
 		for _, hit := range hitCall.FindAllStringSubmatch(string(source), -1) {
-			names = append(names, hit[1])
+			if !strings.HasPrefix(hit[1], aloneIn) {
+				names = append(names, hit[1])
+			}
 		}
 		return err
 	})
@@ -61,6 +68,8 @@ func everyWrite(e *errand) []step {
 	managed := e.ready.Tenants[1].TenantID
 	plain := func(r request) func(*errand) request { return func(*errand) request { return r } }
 	return append(append(append(mainJob(), automaticDNS(e)...), sendingSteps()...),
+		step{name: "limit", ask: plain(request{method: "POST", path: e.api("/mailbox-limits"), body: object{"daily_send_limit": 25}}),
+			after: func(e *errand, got reply) { e.expect("limit", got.text("status"), "provisioned") }},
 		step{name: "check", ask: plain(request{method: "GET", path: "/v1/tenants"}), after: func(e *errand, _ reply) { e.check() }},
 		step{name: "assign", ask: plain(request{method: "POST", path: "/managed", control: true,
 			body: object{"tenant_id": managed, "account_id": e.ready.AccountID}})},
