@@ -11,7 +11,7 @@ MODULES := $(patsubst %/go.mod,%,$(wildcard plugins/*/go.mod))
 PACKAGES ?= ./...
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev build test check lint-api openapi generate bench soak release fmt clean
+.PHONY: help demo dev build test check lint-api openapi generate bench bench-events soak release fmt clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +64,10 @@ generate: openapi ## write all generated files
 
 bench: ## measure, and write docs/performance.md
 	@.ci/bench
+
+bench-events: ## pages of 10 million events on PostgreSQL and 2 million on SQLite; needs 6 GB of disk
+	@.ci/need postgresql
+	@$(GO) run ./.ci/withservers -- $(GO) test -run '^$$' -bench Events -benchtime 300x -timeout 30m ./adapters/bunstore
 
 soak: ## the long proofs: all crash points, all timings
 	@.ci/need gcc postgresql nodejs npm chromium systemd openssl nginx caddy prometheus redis-server pdns-server pdns-backend-lmdb bind9

@@ -124,6 +124,10 @@ type Mailboxes interface {
 	// UserMailboxes counts the tenant's licensed user mailboxes, also while
 	// the mail server is not prepared.
 	UserMailboxes(ctx context.Context) (int, error)
+	// EmailLicenses counts the licences for e-mail that the tenant has, whether
+	// or not they are given to somebody, also while the mail server is not
+	// prepared.
+	EmailLicenses(ctx context.Context) (tenant.Licenses, error)
 	// Mailbox finds a shared mailbox by its address. Refusal:
 	// mailbox_not_found.
 	Mailbox(ctx context.Context, address string) (mailbox.Platform, error)
@@ -155,6 +159,8 @@ type SendRules interface {
 	// it as it was read back. Without any it is switched off, and one that is
 	// not there is not made. A rule that is as it should be is not written.
 	Block(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error)
+	// Rules lists our rules as they are, changing nothing.
+	Rules(ctx context.Context) ([]sendlimit.Rule, error)
 	// RemoveRules takes all our rules out of the tenant.
 	RemoveRules(ctx context.Context) error
 }

@@ -65,6 +65,14 @@ func (g guarded) UserMailboxes(ctx context.Context) (int, error) {
 	return read(ctx, g, func() (int, error) { return g.next.UserMailboxes(ctx) })
 }
 
+func (g guarded) EmailLicenses(ctx context.Context) (tenant.Licenses, error) {
+	return read(ctx, g, func() (tenant.Licenses, error) { return g.next.EmailLicenses(ctx) })
+}
+
+func (g guarded) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
+	return read(ctx, g, func() ([]sendlimit.Rule, error) { return g.next.Rules(ctx) })
+}
+
 func (g guarded) Mailbox(ctx context.Context, address string) (mailbox.Platform, error) {
 	return read(ctx, g, func() (mailbox.Platform, error) { return g.next.Mailbox(ctx, address) })
 }

@@ -94,6 +94,7 @@ type state struct {
 	mailboxes map[string]*mailboxState
 	occupied  map[string]bool // addresses of other objects
 	users     int
+	licenses  tenant.Licenses
 	rules     map[string]*ruleState // by name
 	trace     []traced
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/tenant"
 )
 
 type mailboxState struct {
@@ -36,6 +37,16 @@ func (c client) UserMailboxes(ctx context.Context) (int, error) {
 	var out int
 	err := c.call(ctx, "UserMailboxes", "", func(t *state) (bool, error) {
 		out = t.users
+		return false, nil
+	})
+	return out, err
+}
+
+// EmailLicenses implements ports.Mailboxes.
+func (c client) EmailLicenses(ctx context.Context) (tenant.Licenses, error) {
+	var out tenant.Licenses
+	err := c.call(ctx, "EmailLicenses", "", func(t *state) (bool, error) {
+		out = t.licenses
 		return false, nil
 	})
 	return out, err

@@ -94,6 +94,20 @@ func (c client) Block(ctx context.Context, scope string, mailboxes []string) (se
 	return out, err
 }
 
+// Rules implements ports.SendRules.
+func (c client) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
+	var out []sendlimit.Rule
+	err := c.server(ctx, "Rules", "", func(t *state) (bool, error) {
+		for _, name := range slices.Sorted(maps.Keys(t.rules)) {
+			if sendlimit.IsRuleName(name) {
+				out = append(out, t.rules[name].told(false, false))
+			}
+		}
+		return false, nil
+	})
+	return out, err
+}
+
 // RemoveRules implements ports.SendRules.
 func (c client) RemoveRules(ctx context.Context) error {
 	return c.server(ctx, "RemoveRules", "", func(t *state) (bool, error) {

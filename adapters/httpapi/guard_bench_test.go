@@ -68,7 +68,7 @@ func newGuarded(b *testing.B) guarded {
 		Log:       slog.New(slog.DiscardHandler),
 		Keys:      &keys.Service{Keys: store, Prefix: "tny", Random: rand.Reader, Now: time.Now},
 		Tenants:   &tenants.Service{Tenants: store, Now: time.Now},
-		Mailboxes: &mailboxes.Service{Tenants: store, Mailboxes: store, Now: time.Now},
+		Mailboxes: &mailboxes.Service{Tenants: store, Mailboxes: store, Policies: store, Now: time.Now},
 
 		Idempotency: httpapi.Idempotency{Keys: store, Sealer: keyset, Prints: keyset, Now: time.Now},
 		Limits:      httpapi.Limits{Counters: counters, Off: true},

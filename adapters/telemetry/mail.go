@@ -140,6 +140,10 @@ func (m *mailTenant) UserMailboxes(ctx context.Context) (int, error) {
 	return measure(ctx, m.calls, "user_mailboxes", m.about, m.next.UserMailboxes)
 }
 
+func (m *mailTenant) EmailLicenses(ctx context.Context) (tenant.Licenses, error) {
+	return measure(ctx, m.calls, "email_licenses", m.about, m.next.EmailLicenses)
+}
+
 func (m *mailTenant) Mailbox(ctx context.Context, address string) (mailbox.Platform, error) {
 	return measure(ctx, m.calls, "mailbox", m.to(address), func(ctx context.Context) (mailbox.Platform, error) { return m.next.Mailbox(ctx, address) })
 }
@@ -172,6 +176,10 @@ func (m *mailTenant) Block(ctx context.Context, scope string, mailboxes []string
 	return measure(ctx, m.calls, "block", m.on(scope), func(ctx context.Context) (sendlimit.Rule, error) {
 		return m.next.Block(ctx, scope, mailboxes)
 	})
+}
+
+func (m *mailTenant) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
+	return measure(ctx, m.calls, "rules", m.about, m.next.Rules)
 }
 
 func (m *mailTenant) RemoveRules(ctx context.Context) error {

@@ -39,6 +39,8 @@ var reads = map[string]func(context.Context, sdk.MailTenant) error{
 	"Signing":       func(ctx context.Context, m sdk.MailTenant) error { _, err := m.Signing(ctx, "example.com"); return err },
 	"Mailboxes":     func(ctx context.Context, m sdk.MailTenant) error { _, err := m.Mailboxes(ctx); return err },
 	"UserMailboxes": func(ctx context.Context, m sdk.MailTenant) error { _, err := m.UserMailboxes(ctx); return err },
+	"EmailLicenses": func(ctx context.Context, m sdk.MailTenant) error { _, err := m.EmailLicenses(ctx); return err },
+	"Rules":         func(ctx context.Context, m sdk.MailTenant) error { _, err := m.Rules(ctx); return err },
 	"Mailbox": func(ctx context.Context, m sdk.MailTenant) error {
 		_, err := m.Mailbox(ctx, "a@example.com")
 		return err

@@ -35,6 +35,18 @@ func (c *client) settle(ctx context.Context, scope string, mailboxes []string, n
 	return w.run(ctx, next)
 }
 
+// Rules implements sdk.MailTenant.
+func (c *client) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
+	rows, err := c.rules(ctx, nil)
+	var all []sendlimit.Rule
+	for _, r := range rows {
+		if sendlimit.IsRuleName(string(r.Name)) {
+			all = append(all, r.told(false, false))
+		}
+	}
+	return all, err
+}
+
 // RemoveRules implements sdk.MailTenant. It lists again after each round, so
 // that a rule whose removal was lost is seen.
 func (c *client) RemoveRules(ctx context.Context) error {

@@ -1353,6 +1353,58 @@ func (x *UserMailboxesAnswer) GetCount() int64 {
 	return 0
 }
 
+type EmailLicensesAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Paid          int64                  `protobuf:"varint,1,opt,name=paid,proto3" json:"paid,omitempty"`
+	Trial         int64                  `protobuf:"varint,2,opt,name=trial,proto3" json:"trial,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EmailLicensesAnswer) Reset() {
+	*x = EmailLicensesAnswer{}
+	mi := &file_plugins_proto_mail_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EmailLicensesAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EmailLicensesAnswer) ProtoMessage() {}
+
+func (x *EmailLicensesAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_plugins_proto_mail_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EmailLicensesAnswer.ProtoReflect.Descriptor instead.
+func (*EmailLicensesAnswer) Descriptor() ([]byte, []int) {
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *EmailLicensesAnswer) GetPaid() int64 {
+	if x != nil {
+		return x.Paid
+	}
+	return 0
+}
+
+func (x *EmailLicensesAnswer) GetTrial() int64 {
+	if x != nil {
+		return x.Trial
+	}
+	return 0
+}
+
 type MailboxRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Connection    *Connection            `protobuf:"bytes,1,opt,name=connection,proto3" json:"connection,omitempty"`
@@ -1364,7 +1416,7 @@ type MailboxRequest struct {
 
 func (x *MailboxRequest) Reset() {
 	*x = MailboxRequest{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[24]
+	mi := &file_plugins_proto_mail_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1376,7 +1428,7 @@ func (x *MailboxRequest) String() string {
 func (*MailboxRequest) ProtoMessage() {}
 
 func (x *MailboxRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[24]
+	mi := &file_plugins_proto_mail_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1389,7 +1441,7 @@ func (x *MailboxRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MailboxRequest.ProtoReflect.Descriptor instead.
 func (*MailboxRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{24}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *MailboxRequest) GetConnection() *Connection {
@@ -1425,7 +1477,7 @@ type CreateMailboxRequest struct {
 
 func (x *CreateMailboxRequest) Reset() {
 	*x = CreateMailboxRequest{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[25]
+	mi := &file_plugins_proto_mail_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1437,7 +1489,7 @@ func (x *CreateMailboxRequest) String() string {
 func (*CreateMailboxRequest) ProtoMessage() {}
 
 func (x *CreateMailboxRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[25]
+	mi := &file_plugins_proto_mail_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1450,7 +1502,7 @@ func (x *CreateMailboxRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateMailboxRequest.ProtoReflect.Descriptor instead.
 func (*CreateMailboxRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{25}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CreateMailboxRequest) GetConnection() *Connection {
@@ -1494,7 +1546,7 @@ type OpenSignInRequest struct {
 
 func (x *OpenSignInRequest) Reset() {
 	*x = OpenSignInRequest{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[26]
+	mi := &file_plugins_proto_mail_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1506,7 +1558,7 @@ func (x *OpenSignInRequest) String() string {
 func (*OpenSignInRequest) ProtoMessage() {}
 
 func (x *OpenSignInRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[26]
+	mi := &file_plugins_proto_mail_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1519,7 +1571,7 @@ func (x *OpenSignInRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSignInRequest.ProtoReflect.Descriptor instead.
 func (*OpenSignInRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{26}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *OpenSignInRequest) GetConnection() *Connection {
@@ -1569,7 +1621,7 @@ type RenameRequest struct {
 
 func (x *RenameRequest) Reset() {
 	*x = RenameRequest{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[27]
+	mi := &file_plugins_proto_mail_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1581,7 +1633,7 @@ func (x *RenameRequest) String() string {
 func (*RenameRequest) ProtoMessage() {}
 
 func (x *RenameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[27]
+	mi := &file_plugins_proto_mail_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1594,7 +1646,7 @@ func (x *RenameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameRequest.ProtoReflect.Descriptor instead.
 func (*RenameRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{27}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RenameRequest) GetConnection() *Connection {
@@ -1637,7 +1689,7 @@ type SendRuleRequest struct {
 
 func (x *SendRuleRequest) Reset() {
 	*x = SendRuleRequest{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[28]
+	mi := &file_plugins_proto_mail_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1649,7 +1701,7 @@ func (x *SendRuleRequest) String() string {
 func (*SendRuleRequest) ProtoMessage() {}
 
 func (x *SendRuleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[28]
+	mi := &file_plugins_proto_mail_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1662,7 +1714,7 @@ func (x *SendRuleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendRuleRequest.ProtoReflect.Descriptor instead.
 func (*SendRuleRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{28}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SendRuleRequest) GetConnection() *Connection {
@@ -1707,7 +1759,7 @@ type SendRule struct {
 
 func (x *SendRule) Reset() {
 	*x = SendRule{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[29]
+	mi := &file_plugins_proto_mail_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1719,7 +1771,7 @@ func (x *SendRule) String() string {
 func (*SendRule) ProtoMessage() {}
 
 func (x *SendRule) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[29]
+	mi := &file_plugins_proto_mail_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1732,7 +1784,7 @@ func (x *SendRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendRule.ProtoReflect.Descriptor instead.
 func (*SendRule) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{29}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SendRule) GetId() string {
@@ -1777,6 +1829,50 @@ func (x *SendRule) GetWritten() bool {
 	return false
 }
 
+type RulesAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rules         []*SendRule            `protobuf:"bytes,1,rep,name=rules,proto3" json:"rules,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RulesAnswer) Reset() {
+	*x = RulesAnswer{}
+	mi := &file_plugins_proto_mail_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RulesAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RulesAnswer) ProtoMessage() {}
+
+func (x *RulesAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_plugins_proto_mail_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RulesAnswer.ProtoReflect.Descriptor instead.
+func (*RulesAnswer) Descriptor() ([]byte, []int) {
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *RulesAnswer) GetRules() []*SendRule {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
 type SentRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Connection    *Connection            `protobuf:"bytes,1,opt,name=connection,proto3" json:"connection,omitempty"`
@@ -1790,7 +1886,7 @@ type SentRequest struct {
 
 func (x *SentRequest) Reset() {
 	*x = SentRequest{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[30]
+	mi := &file_plugins_proto_mail_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1802,7 +1898,7 @@ func (x *SentRequest) String() string {
 func (*SentRequest) ProtoMessage() {}
 
 func (x *SentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[30]
+	mi := &file_plugins_proto_mail_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1815,7 +1911,7 @@ func (x *SentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SentRequest.ProtoReflect.Descriptor instead.
 func (*SentRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{30}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SentRequest) GetConnection() *Connection {
@@ -1865,7 +1961,7 @@ type SentMessage struct {
 
 func (x *SentMessage) Reset() {
 	*x = SentMessage{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[31]
+	mi := &file_plugins_proto_mail_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1877,7 +1973,7 @@ func (x *SentMessage) String() string {
 func (*SentMessage) ProtoMessage() {}
 
 func (x *SentMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[31]
+	mi := &file_plugins_proto_mail_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1890,7 +1986,7 @@ func (x *SentMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SentMessage.ProtoReflect.Descriptor instead.
 func (*SentMessage) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{31}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SentMessage) GetMessage() string {
@@ -1931,7 +2027,7 @@ type SentAnswer struct {
 
 func (x *SentAnswer) Reset() {
 	*x = SentAnswer{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[32]
+	mi := &file_plugins_proto_mail_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1943,7 +2039,7 @@ func (x *SentAnswer) String() string {
 func (*SentAnswer) ProtoMessage() {}
 
 func (x *SentAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[32]
+	mi := &file_plugins_proto_mail_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1956,7 +2052,7 @@ func (x *SentAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SentAnswer.ProtoReflect.Descriptor instead.
 func (*SentAnswer) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{32}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SentAnswer) GetSent() []*SentMessage {
@@ -2076,7 +2172,10 @@ const file_plugins_proto_mail_proto_rawDesc = "" +
 	"\x0fMailboxesAnswer\x12?\n" +
 	"\tmailboxes\x18\x01 \x03(\v2!.tenantry.plugin.v1.SharedMailboxR\tmailboxes\"+\n" +
 	"\x13UserMailboxesAnswer\x12\x14\n" +
-	"\x05count\x18\x01 \x01(\x03R\x05count\"\x82\x01\n" +
+	"\x05count\x18\x01 \x01(\x03R\x05count\"?\n" +
+	"\x13EmailLicensesAnswer\x12\x12\n" +
+	"\x04paid\x18\x01 \x01(\x03R\x04paid\x12\x14\n" +
+	"\x05trial\x18\x02 \x01(\x03R\x05trial\"\x82\x01\n" +
 	"\x0eMailboxRequest\x12>\n" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2\x1e.tenantry.plugin.v1.ConnectionR\n" +
@@ -2118,7 +2217,9 @@ const file_plugins_proto_mail_proto_rawDesc = "" +
 	"\aenabled\x18\x03 \x01(\bR\aenabled\x12\x14\n" +
 	"\x05lists\x18\x04 \x03(\tR\x05lists\x12\x12\n" +
 	"\x04made\x18\x05 \x01(\bR\x04made\x12\x18\n" +
-	"\awritten\x18\x06 \x01(\bR\awritten\"\xd9\x01\n" +
+	"\awritten\x18\x06 \x01(\bR\awritten\"A\n" +
+	"\vRulesAnswer\x122\n" +
+	"\x05rules\x18\x01 \x03(\v2\x1c.tenantry.plugin.v1.SendRuleR\x05rules\"\xd9\x01\n" +
 	"\vSentRequest\x12>\n" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2\x1e.tenantry.plugin.v1.ConnectionR\n" +
@@ -2135,7 +2236,7 @@ const file_plugins_proto_mail_proto_rawDesc = "" +
 	"\n" +
 	"SentAnswer\x123\n" +
 	"\x04sent\x18\x01 \x03(\v2\x1f.tenantry.plugin.v1.SentMessageR\x04sent\x12\x12\n" +
-	"\x04next\x18\x02 \x01(\tR\x04next2\x96\x13\n" +
+	"\x04next\x18\x02 \x01(\tR\x04next2\xc0\x14\n" +
 	"\fMailPlatform\x12C\n" +
 	"\x05Check\x12 .tenantry.plugin.v1.CheckRequest\x1a\x18.tenantry.plugin.v1.Done\x12L\n" +
 	"\n" +
@@ -2159,7 +2260,8 @@ const file_plugins_proto_mail_proto_rawDesc = "" +
 	"\rEnsureSigning\x12!.tenantry.plugin.v1.DomainRequest\x1a!.tenantry.plugin.v1.DomainSigning\x12L\n" +
 	"\rEnableSigning\x12!.tenantry.plugin.v1.DomainRequest\x1a\x18.tenantry.plugin.v1.Done\x12S\n" +
 	"\tMailboxes\x12!.tenantry.plugin.v1.TenantRequest\x1a#.tenantry.plugin.v1.MailboxesAnswer\x12[\n" +
-	"\rUserMailboxes\x12!.tenantry.plugin.v1.TenantRequest\x1a'.tenantry.plugin.v1.UserMailboxesAnswer\x12P\n" +
+	"\rUserMailboxes\x12!.tenantry.plugin.v1.TenantRequest\x1a'.tenantry.plugin.v1.UserMailboxesAnswer\x12[\n" +
+	"\rEmailLicenses\x12!.tenantry.plugin.v1.TenantRequest\x1a'.tenantry.plugin.v1.EmailLicensesAnswer\x12P\n" +
 	"\aMailbox\x12\".tenantry.plugin.v1.MailboxRequest\x1a!.tenantry.plugin.v1.SharedMailbox\x12\\\n" +
 	"\rCreateMailbox\x12(.tenantry.plugin.v1.CreateMailboxRequest\x1a!.tenantry.plugin.v1.SharedMailbox\x12M\n" +
 	"\n" +
@@ -2168,7 +2270,8 @@ const file_plugins_proto_mail_proto_rawDesc = "" +
 	"\x06Rename\x12!.tenantry.plugin.v1.RenameRequest\x1a\x18.tenantry.plugin.v1.Done\x12O\n" +
 	"\n" +
 	"EnsureRule\x12#.tenantry.plugin.v1.SendRuleRequest\x1a\x1c.tenantry.plugin.v1.SendRule\x12J\n" +
-	"\x05Block\x12#.tenantry.plugin.v1.SendRuleRequest\x1a\x1c.tenantry.plugin.v1.SendRule\x12J\n" +
+	"\x05Block\x12#.tenantry.plugin.v1.SendRuleRequest\x1a\x1c.tenantry.plugin.v1.SendRule\x12K\n" +
+	"\x05Rules\x12!.tenantry.plugin.v1.TenantRequest\x1a\x1f.tenantry.plugin.v1.RulesAnswer\x12J\n" +
 	"\vRemoveRules\x12!.tenantry.plugin.v1.TenantRequest\x1a\x18.tenantry.plugin.v1.Done\x12G\n" +
 	"\x04Sent\x12\x1f.tenantry.plugin.v1.SentRequest\x1a\x1e.tenantry.plugin.v1.SentAnswerB,Z*github.com/tenantry/tenantry/plugins/protob\x06proto3"
 
@@ -2184,7 +2287,7 @@ func file_plugins_proto_mail_proto_rawDescGZIP() []byte {
 	return file_plugins_proto_mail_proto_rawDescData
 }
 
-var file_plugins_proto_mail_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_plugins_proto_mail_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_plugins_proto_mail_proto_goTypes = []any{
 	(*Done)(nil),                  // 0: tenantry.plugin.v1.Done
 	(*CheckRequest)(nil),          // 1: tenantry.plugin.v1.CheckRequest
@@ -2210,110 +2313,117 @@ var file_plugins_proto_mail_proto_goTypes = []any{
 	(*SharedMailbox)(nil),         // 21: tenantry.plugin.v1.SharedMailbox
 	(*MailboxesAnswer)(nil),       // 22: tenantry.plugin.v1.MailboxesAnswer
 	(*UserMailboxesAnswer)(nil),   // 23: tenantry.plugin.v1.UserMailboxesAnswer
-	(*MailboxRequest)(nil),        // 24: tenantry.plugin.v1.MailboxRequest
-	(*CreateMailboxRequest)(nil),  // 25: tenantry.plugin.v1.CreateMailboxRequest
-	(*OpenSignInRequest)(nil),     // 26: tenantry.plugin.v1.OpenSignInRequest
-	(*RenameRequest)(nil),         // 27: tenantry.plugin.v1.RenameRequest
-	(*SendRuleRequest)(nil),       // 28: tenantry.plugin.v1.SendRuleRequest
-	(*SendRule)(nil),              // 29: tenantry.plugin.v1.SendRule
-	(*SentRequest)(nil),           // 30: tenantry.plugin.v1.SentRequest
-	(*SentMessage)(nil),           // 31: tenantry.plugin.v1.SentMessage
-	(*SentAnswer)(nil),            // 32: tenantry.plugin.v1.SentAnswer
-	(*Connection)(nil),            // 33: tenantry.plugin.v1.Connection
-	(*timestamppb.Timestamp)(nil), // 34: google.protobuf.Timestamp
+	(*EmailLicensesAnswer)(nil),   // 24: tenantry.plugin.v1.EmailLicensesAnswer
+	(*MailboxRequest)(nil),        // 25: tenantry.plugin.v1.MailboxRequest
+	(*CreateMailboxRequest)(nil),  // 26: tenantry.plugin.v1.CreateMailboxRequest
+	(*OpenSignInRequest)(nil),     // 27: tenantry.plugin.v1.OpenSignInRequest
+	(*RenameRequest)(nil),         // 28: tenantry.plugin.v1.RenameRequest
+	(*SendRuleRequest)(nil),       // 29: tenantry.plugin.v1.SendRuleRequest
+	(*SendRule)(nil),              // 30: tenantry.plugin.v1.SendRule
+	(*RulesAnswer)(nil),           // 31: tenantry.plugin.v1.RulesAnswer
+	(*SentRequest)(nil),           // 32: tenantry.plugin.v1.SentRequest
+	(*SentMessage)(nil),           // 33: tenantry.plugin.v1.SentMessage
+	(*SentAnswer)(nil),            // 34: tenantry.plugin.v1.SentAnswer
+	(*Connection)(nil),            // 35: tenantry.plugin.v1.Connection
+	(*timestamppb.Timestamp)(nil), // 36: google.protobuf.Timestamp
 }
 var file_plugins_proto_mail_proto_depIdxs = []int32{
-	33, // 0: tenantry.plugin.v1.CheckRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	33, // 1: tenantry.plugin.v1.ConsentURLRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	33, // 2: tenantry.plugin.v1.GrantedRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	33, // 3: tenantry.plugin.v1.SignInURLRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	35, // 0: tenantry.plugin.v1.CheckRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	35, // 1: tenantry.plugin.v1.ConsentURLRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	35, // 2: tenantry.plugin.v1.GrantedRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	35, // 3: tenantry.plugin.v1.SignInURLRequest.connection:type_name -> tenantry.plugin.v1.Connection
 	6,  // 4: tenantry.plugin.v1.SignInURLRequest.sign_in:type_name -> tenantry.plugin.v1.SignIn
-	33, // 5: tenantry.plugin.v1.AdministratorRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	35, // 5: tenantry.plugin.v1.AdministratorRequest.connection:type_name -> tenantry.plugin.v1.Connection
 	6,  // 6: tenantry.plugin.v1.AdministratorRequest.sign_in:type_name -> tenantry.plugin.v1.SignIn
-	33, // 7: tenantry.plugin.v1.TenantRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	33, // 8: tenantry.plugin.v1.DomainRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	35, // 7: tenantry.plugin.v1.TenantRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	35, // 8: tenantry.plugin.v1.DomainRequest.connection:type_name -> tenantry.plugin.v1.Connection
 	13, // 9: tenantry.plugin.v1.DomainsAnswer.domains:type_name -> tenantry.plugin.v1.PlatformDomain
 	15, // 10: tenantry.plugin.v1.RecordsAnswer.verification:type_name -> tenantry.plugin.v1.Record
 	15, // 11: tenantry.plugin.v1.RecordsAnswer.service:type_name -> tenantry.plugin.v1.Record
 	15, // 12: tenantry.plugin.v1.DomainSigning.selector1:type_name -> tenantry.plugin.v1.Record
 	15, // 13: tenantry.plugin.v1.DomainSigning.selector2:type_name -> tenantry.plugin.v1.Record
-	34, // 14: tenantry.plugin.v1.SharedMailbox.created_at:type_name -> google.protobuf.Timestamp
+	36, // 14: tenantry.plugin.v1.SharedMailbox.created_at:type_name -> google.protobuf.Timestamp
 	21, // 15: tenantry.plugin.v1.MailboxesAnswer.mailboxes:type_name -> tenantry.plugin.v1.SharedMailbox
-	33, // 16: tenantry.plugin.v1.MailboxRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	33, // 17: tenantry.plugin.v1.CreateMailboxRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	33, // 18: tenantry.plugin.v1.OpenSignInRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	33, // 19: tenantry.plugin.v1.RenameRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	33, // 20: tenantry.plugin.v1.SendRuleRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	33, // 21: tenantry.plugin.v1.SentRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	34, // 22: tenantry.plugin.v1.SentRequest.from:type_name -> google.protobuf.Timestamp
-	34, // 23: tenantry.plugin.v1.SentRequest.to:type_name -> google.protobuf.Timestamp
-	34, // 24: tenantry.plugin.v1.SentMessage.at:type_name -> google.protobuf.Timestamp
-	31, // 25: tenantry.plugin.v1.SentAnswer.sent:type_name -> tenantry.plugin.v1.SentMessage
-	1,  // 26: tenantry.plugin.v1.MailPlatform.Check:input_type -> tenantry.plugin.v1.CheckRequest
-	2,  // 27: tenantry.plugin.v1.MailPlatform.ConsentURL:input_type -> tenantry.plugin.v1.ConsentURLRequest
-	4,  // 28: tenantry.plugin.v1.MailPlatform.Granted:input_type -> tenantry.plugin.v1.GrantedRequest
-	7,  // 29: tenantry.plugin.v1.MailPlatform.SignInURL:input_type -> tenantry.plugin.v1.SignInURLRequest
-	8,  // 30: tenantry.plugin.v1.MailPlatform.Administrator:input_type -> tenantry.plugin.v1.AdministratorRequest
-	10, // 31: tenantry.plugin.v1.MailPlatform.Profile:input_type -> tenantry.plugin.v1.TenantRequest
-	10, // 32: tenantry.plugin.v1.MailPlatform.Domains:input_type -> tenantry.plugin.v1.TenantRequest
-	11, // 33: tenantry.plugin.v1.MailPlatform.Domain:input_type -> tenantry.plugin.v1.DomainRequest
-	11, // 34: tenantry.plugin.v1.MailPlatform.AddDomain:input_type -> tenantry.plugin.v1.DomainRequest
-	11, // 35: tenantry.plugin.v1.MailPlatform.Records:input_type -> tenantry.plugin.v1.DomainRequest
-	11, // 36: tenantry.plugin.v1.MailPlatform.VerifyDomain:input_type -> tenantry.plugin.v1.DomainRequest
-	11, // 37: tenantry.plugin.v1.MailPlatform.EnableMail:input_type -> tenantry.plugin.v1.DomainRequest
-	10, // 38: tenantry.plugin.v1.MailPlatform.Bootstrap:input_type -> tenantry.plugin.v1.TenantRequest
-	10, // 39: tenantry.plugin.v1.MailPlatform.SMTPAuth:input_type -> tenantry.plugin.v1.TenantRequest
-	10, // 40: tenantry.plugin.v1.MailPlatform.EnableSMTPAuth:input_type -> tenantry.plugin.v1.TenantRequest
-	10, // 41: tenantry.plugin.v1.MailPlatform.MailDomains:input_type -> tenantry.plugin.v1.TenantRequest
-	11, // 42: tenantry.plugin.v1.MailPlatform.Signing:input_type -> tenantry.plugin.v1.DomainRequest
-	11, // 43: tenantry.plugin.v1.MailPlatform.EnsureSigning:input_type -> tenantry.plugin.v1.DomainRequest
-	11, // 44: tenantry.plugin.v1.MailPlatform.EnableSigning:input_type -> tenantry.plugin.v1.DomainRequest
-	10, // 45: tenantry.plugin.v1.MailPlatform.Mailboxes:input_type -> tenantry.plugin.v1.TenantRequest
-	10, // 46: tenantry.plugin.v1.MailPlatform.UserMailboxes:input_type -> tenantry.plugin.v1.TenantRequest
-	24, // 47: tenantry.plugin.v1.MailPlatform.Mailbox:input_type -> tenantry.plugin.v1.MailboxRequest
-	25, // 48: tenantry.plugin.v1.MailPlatform.CreateMailbox:input_type -> tenantry.plugin.v1.CreateMailboxRequest
-	26, // 49: tenantry.plugin.v1.MailPlatform.OpenSignIn:input_type -> tenantry.plugin.v1.OpenSignInRequest
-	24, // 50: tenantry.plugin.v1.MailPlatform.OpenSubmission:input_type -> tenantry.plugin.v1.MailboxRequest
-	27, // 51: tenantry.plugin.v1.MailPlatform.Rename:input_type -> tenantry.plugin.v1.RenameRequest
-	28, // 52: tenantry.plugin.v1.MailPlatform.EnsureRule:input_type -> tenantry.plugin.v1.SendRuleRequest
-	28, // 53: tenantry.plugin.v1.MailPlatform.Block:input_type -> tenantry.plugin.v1.SendRuleRequest
-	10, // 54: tenantry.plugin.v1.MailPlatform.RemoveRules:input_type -> tenantry.plugin.v1.TenantRequest
-	30, // 55: tenantry.plugin.v1.MailPlatform.Sent:input_type -> tenantry.plugin.v1.SentRequest
-	0,  // 56: tenantry.plugin.v1.MailPlatform.Check:output_type -> tenantry.plugin.v1.Done
-	3,  // 57: tenantry.plugin.v1.MailPlatform.ConsentURL:output_type -> tenantry.plugin.v1.URL
-	5,  // 58: tenantry.plugin.v1.MailPlatform.Granted:output_type -> tenantry.plugin.v1.GrantedAnswer
-	3,  // 59: tenantry.plugin.v1.MailPlatform.SignInURL:output_type -> tenantry.plugin.v1.URL
-	9,  // 60: tenantry.plugin.v1.MailPlatform.Administrator:output_type -> tenantry.plugin.v1.AdministratorAnswer
-	12, // 61: tenantry.plugin.v1.MailPlatform.Profile:output_type -> tenantry.plugin.v1.TenantProfile
-	14, // 62: tenantry.plugin.v1.MailPlatform.Domains:output_type -> tenantry.plugin.v1.DomainsAnswer
-	13, // 63: tenantry.plugin.v1.MailPlatform.Domain:output_type -> tenantry.plugin.v1.PlatformDomain
-	13, // 64: tenantry.plugin.v1.MailPlatform.AddDomain:output_type -> tenantry.plugin.v1.PlatformDomain
-	16, // 65: tenantry.plugin.v1.MailPlatform.Records:output_type -> tenantry.plugin.v1.RecordsAnswer
-	13, // 66: tenantry.plugin.v1.MailPlatform.VerifyDomain:output_type -> tenantry.plugin.v1.PlatformDomain
-	0,  // 67: tenantry.plugin.v1.MailPlatform.EnableMail:output_type -> tenantry.plugin.v1.Done
-	17, // 68: tenantry.plugin.v1.MailPlatform.Bootstrap:output_type -> tenantry.plugin.v1.Progress
-	18, // 69: tenantry.plugin.v1.MailPlatform.SMTPAuth:output_type -> tenantry.plugin.v1.SMTPAuthAnswer
-	0,  // 70: tenantry.plugin.v1.MailPlatform.EnableSMTPAuth:output_type -> tenantry.plugin.v1.Done
-	19, // 71: tenantry.plugin.v1.MailPlatform.MailDomains:output_type -> tenantry.plugin.v1.MailDomainsAnswer
-	20, // 72: tenantry.plugin.v1.MailPlatform.Signing:output_type -> tenantry.plugin.v1.DomainSigning
-	20, // 73: tenantry.plugin.v1.MailPlatform.EnsureSigning:output_type -> tenantry.plugin.v1.DomainSigning
-	0,  // 74: tenantry.plugin.v1.MailPlatform.EnableSigning:output_type -> tenantry.plugin.v1.Done
-	22, // 75: tenantry.plugin.v1.MailPlatform.Mailboxes:output_type -> tenantry.plugin.v1.MailboxesAnswer
-	23, // 76: tenantry.plugin.v1.MailPlatform.UserMailboxes:output_type -> tenantry.plugin.v1.UserMailboxesAnswer
-	21, // 77: tenantry.plugin.v1.MailPlatform.Mailbox:output_type -> tenantry.plugin.v1.SharedMailbox
-	21, // 78: tenantry.plugin.v1.MailPlatform.CreateMailbox:output_type -> tenantry.plugin.v1.SharedMailbox
-	0,  // 79: tenantry.plugin.v1.MailPlatform.OpenSignIn:output_type -> tenantry.plugin.v1.Done
-	0,  // 80: tenantry.plugin.v1.MailPlatform.OpenSubmission:output_type -> tenantry.plugin.v1.Done
-	0,  // 81: tenantry.plugin.v1.MailPlatform.Rename:output_type -> tenantry.plugin.v1.Done
-	29, // 82: tenantry.plugin.v1.MailPlatform.EnsureRule:output_type -> tenantry.plugin.v1.SendRule
-	29, // 83: tenantry.plugin.v1.MailPlatform.Block:output_type -> tenantry.plugin.v1.SendRule
-	0,  // 84: tenantry.plugin.v1.MailPlatform.RemoveRules:output_type -> tenantry.plugin.v1.Done
-	32, // 85: tenantry.plugin.v1.MailPlatform.Sent:output_type -> tenantry.plugin.v1.SentAnswer
-	56, // [56:86] is the sub-list for method output_type
-	26, // [26:56] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	35, // 16: tenantry.plugin.v1.MailboxRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	35, // 17: tenantry.plugin.v1.CreateMailboxRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	35, // 18: tenantry.plugin.v1.OpenSignInRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	35, // 19: tenantry.plugin.v1.RenameRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	35, // 20: tenantry.plugin.v1.SendRuleRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	30, // 21: tenantry.plugin.v1.RulesAnswer.rules:type_name -> tenantry.plugin.v1.SendRule
+	35, // 22: tenantry.plugin.v1.SentRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	36, // 23: tenantry.plugin.v1.SentRequest.from:type_name -> google.protobuf.Timestamp
+	36, // 24: tenantry.plugin.v1.SentRequest.to:type_name -> google.protobuf.Timestamp
+	36, // 25: tenantry.plugin.v1.SentMessage.at:type_name -> google.protobuf.Timestamp
+	33, // 26: tenantry.plugin.v1.SentAnswer.sent:type_name -> tenantry.plugin.v1.SentMessage
+	1,  // 27: tenantry.plugin.v1.MailPlatform.Check:input_type -> tenantry.plugin.v1.CheckRequest
+	2,  // 28: tenantry.plugin.v1.MailPlatform.ConsentURL:input_type -> tenantry.plugin.v1.ConsentURLRequest
+	4,  // 29: tenantry.plugin.v1.MailPlatform.Granted:input_type -> tenantry.plugin.v1.GrantedRequest
+	7,  // 30: tenantry.plugin.v1.MailPlatform.SignInURL:input_type -> tenantry.plugin.v1.SignInURLRequest
+	8,  // 31: tenantry.plugin.v1.MailPlatform.Administrator:input_type -> tenantry.plugin.v1.AdministratorRequest
+	10, // 32: tenantry.plugin.v1.MailPlatform.Profile:input_type -> tenantry.plugin.v1.TenantRequest
+	10, // 33: tenantry.plugin.v1.MailPlatform.Domains:input_type -> tenantry.plugin.v1.TenantRequest
+	11, // 34: tenantry.plugin.v1.MailPlatform.Domain:input_type -> tenantry.plugin.v1.DomainRequest
+	11, // 35: tenantry.plugin.v1.MailPlatform.AddDomain:input_type -> tenantry.plugin.v1.DomainRequest
+	11, // 36: tenantry.plugin.v1.MailPlatform.Records:input_type -> tenantry.plugin.v1.DomainRequest
+	11, // 37: tenantry.plugin.v1.MailPlatform.VerifyDomain:input_type -> tenantry.plugin.v1.DomainRequest
+	11, // 38: tenantry.plugin.v1.MailPlatform.EnableMail:input_type -> tenantry.plugin.v1.DomainRequest
+	10, // 39: tenantry.plugin.v1.MailPlatform.Bootstrap:input_type -> tenantry.plugin.v1.TenantRequest
+	10, // 40: tenantry.plugin.v1.MailPlatform.SMTPAuth:input_type -> tenantry.plugin.v1.TenantRequest
+	10, // 41: tenantry.plugin.v1.MailPlatform.EnableSMTPAuth:input_type -> tenantry.plugin.v1.TenantRequest
+	10, // 42: tenantry.plugin.v1.MailPlatform.MailDomains:input_type -> tenantry.plugin.v1.TenantRequest
+	11, // 43: tenantry.plugin.v1.MailPlatform.Signing:input_type -> tenantry.plugin.v1.DomainRequest
+	11, // 44: tenantry.plugin.v1.MailPlatform.EnsureSigning:input_type -> tenantry.plugin.v1.DomainRequest
+	11, // 45: tenantry.plugin.v1.MailPlatform.EnableSigning:input_type -> tenantry.plugin.v1.DomainRequest
+	10, // 46: tenantry.plugin.v1.MailPlatform.Mailboxes:input_type -> tenantry.plugin.v1.TenantRequest
+	10, // 47: tenantry.plugin.v1.MailPlatform.UserMailboxes:input_type -> tenantry.plugin.v1.TenantRequest
+	10, // 48: tenantry.plugin.v1.MailPlatform.EmailLicenses:input_type -> tenantry.plugin.v1.TenantRequest
+	25, // 49: tenantry.plugin.v1.MailPlatform.Mailbox:input_type -> tenantry.plugin.v1.MailboxRequest
+	26, // 50: tenantry.plugin.v1.MailPlatform.CreateMailbox:input_type -> tenantry.plugin.v1.CreateMailboxRequest
+	27, // 51: tenantry.plugin.v1.MailPlatform.OpenSignIn:input_type -> tenantry.plugin.v1.OpenSignInRequest
+	25, // 52: tenantry.plugin.v1.MailPlatform.OpenSubmission:input_type -> tenantry.plugin.v1.MailboxRequest
+	28, // 53: tenantry.plugin.v1.MailPlatform.Rename:input_type -> tenantry.plugin.v1.RenameRequest
+	29, // 54: tenantry.plugin.v1.MailPlatform.EnsureRule:input_type -> tenantry.plugin.v1.SendRuleRequest
+	29, // 55: tenantry.plugin.v1.MailPlatform.Block:input_type -> tenantry.plugin.v1.SendRuleRequest
+	10, // 56: tenantry.plugin.v1.MailPlatform.Rules:input_type -> tenantry.plugin.v1.TenantRequest
+	10, // 57: tenantry.plugin.v1.MailPlatform.RemoveRules:input_type -> tenantry.plugin.v1.TenantRequest
+	32, // 58: tenantry.plugin.v1.MailPlatform.Sent:input_type -> tenantry.plugin.v1.SentRequest
+	0,  // 59: tenantry.plugin.v1.MailPlatform.Check:output_type -> tenantry.plugin.v1.Done
+	3,  // 60: tenantry.plugin.v1.MailPlatform.ConsentURL:output_type -> tenantry.plugin.v1.URL
+	5,  // 61: tenantry.plugin.v1.MailPlatform.Granted:output_type -> tenantry.plugin.v1.GrantedAnswer
+	3,  // 62: tenantry.plugin.v1.MailPlatform.SignInURL:output_type -> tenantry.plugin.v1.URL
+	9,  // 63: tenantry.plugin.v1.MailPlatform.Administrator:output_type -> tenantry.plugin.v1.AdministratorAnswer
+	12, // 64: tenantry.plugin.v1.MailPlatform.Profile:output_type -> tenantry.plugin.v1.TenantProfile
+	14, // 65: tenantry.plugin.v1.MailPlatform.Domains:output_type -> tenantry.plugin.v1.DomainsAnswer
+	13, // 66: tenantry.plugin.v1.MailPlatform.Domain:output_type -> tenantry.plugin.v1.PlatformDomain
+	13, // 67: tenantry.plugin.v1.MailPlatform.AddDomain:output_type -> tenantry.plugin.v1.PlatformDomain
+	16, // 68: tenantry.plugin.v1.MailPlatform.Records:output_type -> tenantry.plugin.v1.RecordsAnswer
+	13, // 69: tenantry.plugin.v1.MailPlatform.VerifyDomain:output_type -> tenantry.plugin.v1.PlatformDomain
+	0,  // 70: tenantry.plugin.v1.MailPlatform.EnableMail:output_type -> tenantry.plugin.v1.Done
+	17, // 71: tenantry.plugin.v1.MailPlatform.Bootstrap:output_type -> tenantry.plugin.v1.Progress
+	18, // 72: tenantry.plugin.v1.MailPlatform.SMTPAuth:output_type -> tenantry.plugin.v1.SMTPAuthAnswer
+	0,  // 73: tenantry.plugin.v1.MailPlatform.EnableSMTPAuth:output_type -> tenantry.plugin.v1.Done
+	19, // 74: tenantry.plugin.v1.MailPlatform.MailDomains:output_type -> tenantry.plugin.v1.MailDomainsAnswer
+	20, // 75: tenantry.plugin.v1.MailPlatform.Signing:output_type -> tenantry.plugin.v1.DomainSigning
+	20, // 76: tenantry.plugin.v1.MailPlatform.EnsureSigning:output_type -> tenantry.plugin.v1.DomainSigning
+	0,  // 77: tenantry.plugin.v1.MailPlatform.EnableSigning:output_type -> tenantry.plugin.v1.Done
+	22, // 78: tenantry.plugin.v1.MailPlatform.Mailboxes:output_type -> tenantry.plugin.v1.MailboxesAnswer
+	23, // 79: tenantry.plugin.v1.MailPlatform.UserMailboxes:output_type -> tenantry.plugin.v1.UserMailboxesAnswer
+	24, // 80: tenantry.plugin.v1.MailPlatform.EmailLicenses:output_type -> tenantry.plugin.v1.EmailLicensesAnswer
+	21, // 81: tenantry.plugin.v1.MailPlatform.Mailbox:output_type -> tenantry.plugin.v1.SharedMailbox
+	21, // 82: tenantry.plugin.v1.MailPlatform.CreateMailbox:output_type -> tenantry.plugin.v1.SharedMailbox
+	0,  // 83: tenantry.plugin.v1.MailPlatform.OpenSignIn:output_type -> tenantry.plugin.v1.Done
+	0,  // 84: tenantry.plugin.v1.MailPlatform.OpenSubmission:output_type -> tenantry.plugin.v1.Done
+	0,  // 85: tenantry.plugin.v1.MailPlatform.Rename:output_type -> tenantry.plugin.v1.Done
+	30, // 86: tenantry.plugin.v1.MailPlatform.EnsureRule:output_type -> tenantry.plugin.v1.SendRule
+	30, // 87: tenantry.plugin.v1.MailPlatform.Block:output_type -> tenantry.plugin.v1.SendRule
+	31, // 88: tenantry.plugin.v1.MailPlatform.Rules:output_type -> tenantry.plugin.v1.RulesAnswer
+	0,  // 89: tenantry.plugin.v1.MailPlatform.RemoveRules:output_type -> tenantry.plugin.v1.Done
+	34, // 90: tenantry.plugin.v1.MailPlatform.Sent:output_type -> tenantry.plugin.v1.SentAnswer
+	59, // [59:91] is the sub-list for method output_type
+	27, // [27:59] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_plugins_proto_mail_proto_init() }
@@ -2328,7 +2438,7 @@ func file_plugins_proto_mail_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plugins_proto_mail_proto_rawDesc), len(file_plugins_proto_mail_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   33,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -43,6 +43,7 @@ const (
 	MailPlatform_EnableSigning_FullMethodName  = "/tenantry.plugin.v1.MailPlatform/EnableSigning"
 	MailPlatform_Mailboxes_FullMethodName      = "/tenantry.plugin.v1.MailPlatform/Mailboxes"
 	MailPlatform_UserMailboxes_FullMethodName  = "/tenantry.plugin.v1.MailPlatform/UserMailboxes"
+	MailPlatform_EmailLicenses_FullMethodName  = "/tenantry.plugin.v1.MailPlatform/EmailLicenses"
 	MailPlatform_Mailbox_FullMethodName        = "/tenantry.plugin.v1.MailPlatform/Mailbox"
 	MailPlatform_CreateMailbox_FullMethodName  = "/tenantry.plugin.v1.MailPlatform/CreateMailbox"
 	MailPlatform_OpenSignIn_FullMethodName     = "/tenantry.plugin.v1.MailPlatform/OpenSignIn"
@@ -50,6 +51,7 @@ const (
 	MailPlatform_Rename_FullMethodName         = "/tenantry.plugin.v1.MailPlatform/Rename"
 	MailPlatform_EnsureRule_FullMethodName     = "/tenantry.plugin.v1.MailPlatform/EnsureRule"
 	MailPlatform_Block_FullMethodName          = "/tenantry.plugin.v1.MailPlatform/Block"
+	MailPlatform_Rules_FullMethodName          = "/tenantry.plugin.v1.MailPlatform/Rules"
 	MailPlatform_RemoveRules_FullMethodName    = "/tenantry.plugin.v1.MailPlatform/RemoveRules"
 	MailPlatform_Sent_FullMethodName           = "/tenantry.plugin.v1.MailPlatform/Sent"
 )
@@ -84,6 +86,7 @@ type MailPlatformClient interface {
 	// Its shared mailboxes.
 	Mailboxes(ctx context.Context, in *TenantRequest, opts ...grpc.CallOption) (*MailboxesAnswer, error)
 	UserMailboxes(ctx context.Context, in *TenantRequest, opts ...grpc.CallOption) (*UserMailboxesAnswer, error)
+	EmailLicenses(ctx context.Context, in *TenantRequest, opts ...grpc.CallOption) (*EmailLicensesAnswer, error)
 	Mailbox(ctx context.Context, in *MailboxRequest, opts ...grpc.CallOption) (*SharedMailbox, error)
 	CreateMailbox(ctx context.Context, in *CreateMailboxRequest, opts ...grpc.CallOption) (*SharedMailbox, error)
 	OpenSignIn(ctx context.Context, in *OpenSignInRequest, opts ...grpc.CallOption) (*Done, error)
@@ -92,6 +95,7 @@ type MailPlatformClient interface {
 	// Its rules that block mailboxes, and its message trace.
 	EnsureRule(ctx context.Context, in *SendRuleRequest, opts ...grpc.CallOption) (*SendRule, error)
 	Block(ctx context.Context, in *SendRuleRequest, opts ...grpc.CallOption) (*SendRule, error)
+	Rules(ctx context.Context, in *TenantRequest, opts ...grpc.CallOption) (*RulesAnswer, error)
 	RemoveRules(ctx context.Context, in *TenantRequest, opts ...grpc.CallOption) (*Done, error)
 	Sent(ctx context.Context, in *SentRequest, opts ...grpc.CallOption) (*SentAnswer, error)
 }
@@ -314,6 +318,16 @@ func (c *mailPlatformClient) UserMailboxes(ctx context.Context, in *TenantReques
 	return out, nil
 }
 
+func (c *mailPlatformClient) EmailLicenses(ctx context.Context, in *TenantRequest, opts ...grpc.CallOption) (*EmailLicensesAnswer, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EmailLicensesAnswer)
+	err := c.cc.Invoke(ctx, MailPlatform_EmailLicenses_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *mailPlatformClient) Mailbox(ctx context.Context, in *MailboxRequest, opts ...grpc.CallOption) (*SharedMailbox, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(SharedMailbox)
@@ -384,6 +398,16 @@ func (c *mailPlatformClient) Block(ctx context.Context, in *SendRuleRequest, opt
 	return out, nil
 }
 
+func (c *mailPlatformClient) Rules(ctx context.Context, in *TenantRequest, opts ...grpc.CallOption) (*RulesAnswer, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RulesAnswer)
+	err := c.cc.Invoke(ctx, MailPlatform_Rules_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *mailPlatformClient) RemoveRules(ctx context.Context, in *TenantRequest, opts ...grpc.CallOption) (*Done, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Done)
@@ -434,6 +458,7 @@ type MailPlatformServer interface {
 	// Its shared mailboxes.
 	Mailboxes(context.Context, *TenantRequest) (*MailboxesAnswer, error)
 	UserMailboxes(context.Context, *TenantRequest) (*UserMailboxesAnswer, error)
+	EmailLicenses(context.Context, *TenantRequest) (*EmailLicensesAnswer, error)
 	Mailbox(context.Context, *MailboxRequest) (*SharedMailbox, error)
 	CreateMailbox(context.Context, *CreateMailboxRequest) (*SharedMailbox, error)
 	OpenSignIn(context.Context, *OpenSignInRequest) (*Done, error)
@@ -442,6 +467,7 @@ type MailPlatformServer interface {
 	// Its rules that block mailboxes, and its message trace.
 	EnsureRule(context.Context, *SendRuleRequest) (*SendRule, error)
 	Block(context.Context, *SendRuleRequest) (*SendRule, error)
+	Rules(context.Context, *TenantRequest) (*RulesAnswer, error)
 	RemoveRules(context.Context, *TenantRequest) (*Done, error)
 	Sent(context.Context, *SentRequest) (*SentAnswer, error)
 	mustEmbedUnimplementedMailPlatformServer()
@@ -517,6 +543,9 @@ func (UnimplementedMailPlatformServer) Mailboxes(context.Context, *TenantRequest
 func (UnimplementedMailPlatformServer) UserMailboxes(context.Context, *TenantRequest) (*UserMailboxesAnswer, error) {
 	return nil, status.Error(codes.Unimplemented, "method UserMailboxes not implemented")
 }
+func (UnimplementedMailPlatformServer) EmailLicenses(context.Context, *TenantRequest) (*EmailLicensesAnswer, error) {
+	return nil, status.Error(codes.Unimplemented, "method EmailLicenses not implemented")
+}
 func (UnimplementedMailPlatformServer) Mailbox(context.Context, *MailboxRequest) (*SharedMailbox, error) {
 	return nil, status.Error(codes.Unimplemented, "method Mailbox not implemented")
 }
@@ -537,6 +566,9 @@ func (UnimplementedMailPlatformServer) EnsureRule(context.Context, *SendRuleRequ
 }
 func (UnimplementedMailPlatformServer) Block(context.Context, *SendRuleRequest) (*SendRule, error) {
 	return nil, status.Error(codes.Unimplemented, "method Block not implemented")
+}
+func (UnimplementedMailPlatformServer) Rules(context.Context, *TenantRequest) (*RulesAnswer, error) {
+	return nil, status.Error(codes.Unimplemented, "method Rules not implemented")
 }
 func (UnimplementedMailPlatformServer) RemoveRules(context.Context, *TenantRequest) (*Done, error) {
 	return nil, status.Error(codes.Unimplemented, "method RemoveRules not implemented")
@@ -943,6 +975,24 @@ func _MailPlatform_UserMailboxes_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _MailPlatform_EmailLicenses_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TenantRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MailPlatformServer).EmailLicenses(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MailPlatform_EmailLicenses_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MailPlatformServer).EmailLicenses(ctx, req.(*TenantRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _MailPlatform_Mailbox_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(MailboxRequest)
 	if err := dec(in); err != nil {
@@ -1065,6 +1115,24 @@ func _MailPlatform_Block_Handler(srv interface{}, ctx context.Context, dec func(
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(MailPlatformServer).Block(ctx, req.(*SendRuleRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MailPlatform_Rules_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TenantRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MailPlatformServer).Rules(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MailPlatform_Rules_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MailPlatformServer).Rules(ctx, req.(*TenantRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1197,6 +1265,10 @@ var MailPlatform_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _MailPlatform_UserMailboxes_Handler,
 		},
 		{
+			MethodName: "EmailLicenses",
+			Handler:    _MailPlatform_EmailLicenses_Handler,
+		},
+		{
 			MethodName: "Mailbox",
 			Handler:    _MailPlatform_Mailbox_Handler,
 		},
@@ -1223,6 +1295,10 @@ var MailPlatform_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Block",
 			Handler:    _MailPlatform_Block_Handler,
+		},
+		{
+			MethodName: "Rules",
+			Handler:    _MailPlatform_Rules_Handler,
 		},
 		{
 			MethodName: "RemoveRules",

@@ -27,6 +27,11 @@ func (t tenantClient) rule(
 	return ruleIn(a), err
 }
 
+func (t tenantClient) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
+	a, err := ofTenant(ctx, t, proto.MailPlatformClient.Rules)
+	return each(a.GetRules(), ruleIn), err
+}
+
 func (t tenantClient) RemoveRules(ctx context.Context) error {
 	_, err := ofTenant(ctx, t, proto.MailPlatformClient.RemoveRules)
 	return err

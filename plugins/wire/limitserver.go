@@ -22,6 +22,11 @@ func (s *mailServer) Block(ctx context.Context, q *proto.SendRuleRequest) (*prot
 	}, ruleOut)
 }
 
+func (s *mailServer) Rules(ctx context.Context, q *proto.TenantRequest) (*proto.RulesAnswer, error) {
+	return within(s, q, func(t ports.MailTenant) ([]sendlimit.Rule, error) { return t.Rules(ctx) },
+		func(all []sendlimit.Rule) *proto.RulesAnswer { return &proto.RulesAnswer{Rules: each(all, ruleOut)} })
+}
+
 func (s *mailServer) RemoveRules(ctx context.Context, q *proto.TenantRequest) (*proto.Done, error) {
 	return carryOut(s, q, func(t ports.MailTenant) error { return t.RemoveRules(ctx) })
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/plugins/proto"
 )
 
@@ -18,6 +19,11 @@ func (t tenantClient) Mailboxes(ctx context.Context) ([]mailbox.Platform, error)
 func (t tenantClient) UserMailboxes(ctx context.Context) (int, error) {
 	a, err := ofTenant(ctx, t, proto.MailPlatformClient.UserMailboxes)
 	return int(a.GetCount()), err
+}
+
+func (t tenantClient) EmailLicenses(ctx context.Context) (tenant.Licenses, error) {
+	a, err := ofTenant(ctx, t, proto.MailPlatformClient.EmailLicenses)
+	return tenant.Licenses{Paid: int(a.GetPaid()), Trial: int(a.GetTrial())}, err
 }
 
 func (t tenantClient) Mailbox(ctx context.Context, address string) (mailbox.Platform, error) {

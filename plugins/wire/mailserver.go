@@ -124,3 +124,10 @@ func (s *mailServer) UserMailboxes(ctx context.Context, q *proto.TenantRequest) 
 	return within(s, q, func(t ports.MailTenant) (int, error) { return t.UserMailboxes(ctx) },
 		func(n int) *proto.UserMailboxesAnswer { return &proto.UserMailboxesAnswer{Count: int64(n)} })
 }
+
+func (s *mailServer) EmailLicenses(ctx context.Context, q *proto.TenantRequest) (*proto.EmailLicensesAnswer, error) {
+	return within(s, q, func(t ports.MailTenant) (tenant.Licenses, error) { return t.EmailLicenses(ctx) },
+		func(l tenant.Licenses) *proto.EmailLicensesAnswer {
+			return &proto.EmailLicensesAnswer{Paid: int64(l.Paid), Trial: int64(l.Trial)}
+		})
+}

@@ -162,6 +162,11 @@ func (t scriptedTenant) UserMailboxes(context.Context) (int, error) {
 	return filled[int]("count")
 }
 
+func (t scriptedTenant) EmailLicenses(context.Context) (tenant.Licenses, error) {
+	t.asked("EmailLicenses", t.id)
+	return filled[tenant.Licenses]("licenses")
+}
+
 func (t scriptedTenant) Mailbox(_ context.Context, address string) (mailbox.Platform, error) {
 	t.asked("Mailbox", t.id, address)
 	return filled[mailbox.Platform]("mailbox")
@@ -195,6 +200,11 @@ func (t scriptedTenant) EnsureRule(_ context.Context, scope string, mailboxes []
 func (t scriptedTenant) Block(_ context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
 	t.asked("Block", t.id, scope, mailboxes)
 	return filled[sendlimit.Rule]("blocks")
+}
+
+func (t scriptedTenant) Rules(context.Context) ([]sendlimit.Rule, error) {
+	t.asked("Rules", t.id)
+	return filled[[]sendlimit.Rule]("rules")
 }
 
 func (t scriptedTenant) RemoveRules(context.Context) error {
