@@ -54,8 +54,8 @@ type SendRuns interface {
 	// DueTenants lists tenants that are due at now and that nobody works on, at
 	// most that many. Accounts take turns: the one with the fewest at work
 	// comes first, within an account the tenant that is due for longest. Left
-	// out are tenants whose consent is revoked, whose mail server is not
-	// prepared, or whose account has no active plan.
+	// out are tenants whose consent is revoked or whose mail server is not
+	// prepared. Those of suspended accounts are not: their mailboxes are let go.
 	DueTenants(ctx context.Context, now time.Time, most int) ([]DueTenant, error)
 	// ClaimTenant takes a tenant of the list, if it still is in it, for as long
 	// as the lease lasts.

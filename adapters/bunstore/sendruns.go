@@ -20,9 +20,10 @@ import (
 // dueSince is when a tenant became due: one without a row never had a run.
 const dueSince = "COALESCE(st.due_at, t.consented_at)"
 
-// enforceable are the tenants of accounts that can be asked what they send.
+// enforceable are the tenants that can be asked what they send, those of
+// suspended accounts too: a mailbox that is blocked has to be let go.
 func enforceable(q *bun.SelectQuery) *bun.SelectQuery {
-	return q.TableExpr("tenants AS t").Join("JOIN accounts AS a ON a.account_id = t.account_id AND a.active").
+	return q.TableExpr("tenants AS t").
 		Where("t.consent = ?", string(tenant.ConsentGranted)).Where("t.bootstrap = ?", string(tenant.BootstrapReady))
 }
 

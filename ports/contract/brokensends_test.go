@@ -247,6 +247,41 @@ func (b forgetsLiving) RuledScopes(ctx context.Context, owner access.AccountID, 
 	return scopes, err
 }
 
+// Wrong words for operators.
+type (
+	leasedWait   struct{ Stores }
+	neverBehind  struct{ Stores }
+	neverStrands struct{ Stores }
+	neverPaused  struct{ Stores }
+)
+
+func (b leasedWait) SendHealth(ctx context.Context, at, behind time.Time) (ports.SendHealth, error) {
+	h, err := b.Stores.SendHealth(ctx, at, behind)
+	if h.Due.IsZero() && !at.Before(now) {
+		h.Due = now
+	}
+	return h, err
+}
+
+func (b neverBehind) SendHealth(ctx context.Context, at, _ time.Time) (ports.SendHealth, error) {
+	return b.Stores.SendHealth(ctx, at, time.Time{})
+}
+
+func (b neverStrands) SendHealth(ctx context.Context, at, behind time.Time) (ports.SendHealth, error) {
+	h, err := b.Stores.SendHealth(ctx, at, behind)
+	h.Stranded = 0
+	return h, err
+}
+
+// neverPaused leaves tenants of suspended accounts out.
+func (b neverPaused) DueTenants(ctx context.Context, at time.Time, most int) ([]ports.DueTenant, error) {
+	all, err := b.Stores.DueTenants(ctx, at, most)
+	return slices.DeleteFunc(all, func(d ports.DueTenant) bool {
+		acc, _ := b.FindAccount(ctx, string(d.Account))
+		return !acc.Active
+	}), err
+}
+
 func TestBrokenSendLimitsAreNoticed(t *testing.T) {
 	for name, b := range map[string]struct {
 		suite []storeCheck
@@ -274,6 +309,10 @@ func TestBrokenSendLimitsAreNoticed(t *testing.T) {
 		"counts that come again are added":          {sendRunChecks, func(s Stores) Stores { return countsAdded{s} }},
 		"yesterday's count is shown":                {sendRunChecks, func(s Stores) Stores { return allIsToday{s} }},
 		"counts are kept for ever":                  {sendRunChecks, func(s Stores) Stores { return countsForever{s} }},
+		"blocks of the suspended stay":              {sendRunChecks, func(s Stores) Stores { return neverPaused{s} }},
+		"a tenant at work waits":                    {sendWatchChecks, func(s Stores) Stores { return leasedWait{s} }},
+		"nobody is ever behind":                     {sendWatchChecks, func(s Stores) Stores { return neverBehind{s} }},
+		"nobody is ever stranded":                   {sendWatchChecks, func(s Stores) Stores { return neverStrands{s} }},
 		"what is so already has an event":           {sendChangeChecks, func(s Stores) Stores { return eventsAnyway{s} }},
 		"changes are not stored":                    {sendChangeChecks, func(s Stores) Stores { return eventsNever{s} }},
 		"nobody is let go":                          {sendChangeChecks, func(s Stores) Stores { return neverLetGo{s} }},

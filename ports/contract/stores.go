@@ -39,6 +39,7 @@ type Stores interface {
 	ports.SendPolicies
 	ports.SendDays
 	ports.SendRuns
+	ports.SendWatch
 	ports.EnforcementEvents
 	ports.Audit
 	ports.Idempotency
@@ -126,9 +127,9 @@ func SendPolicies(t *testing.T, open func(testing.TB) Stores) { runStores(t, ope
 // SendDays runs the contract of ports.SendDays.
 func SendDays(t *testing.T, open func(testing.TB) Stores) { runStores(t, open, sendDayChecks) }
 
-// SendRuns runs the contract of ports.SendRuns.
+// SendRuns runs the contract of ports.SendRuns and ports.SendWatch.
 func SendRuns(t *testing.T, open func(testing.TB) Stores) {
-	runStores(t, open, append(sendRunChecks, sendChangeChecks...))
+	runStores(t, open, slices.Concat(sendRunChecks, sendChangeChecks, sendWatchChecks))
 }
 
 // EnforcementEvents runs the contract of ports.EnforcementEvents.
