@@ -70,10 +70,16 @@ type SendRuns interface {
 	// SaveCounts stores what was counted, and up to when the trace was read for
 	// good. It may be repeated.
 	SaveCounts(ctx context.Context, r SendRun, c SendCounts) (held bool, err error)
-	// SaveChanges stores which mailboxes are blocked or let go, and an event for
-	// each that was not so before; so it may be repeated. The events have their
-	// ids. Scopes of emptied that have no policy are forgotten.
-	SaveChanges(ctx context.Context, r SendRun, changes []sendlimit.Change, emptied []string) (held bool, err error)
+	// SaveIntents stores what a run is about to have the platform do, instead of
+	// all that was stored so of the tenant before. The events have their ids.
+	// Mailboxes that are gone are passed over, and an intent goes with its
+	// mailbox.
+	SaveIntents(ctx context.Context, r SendRun, changes []sendlimit.Change) (held bool, err error)
+	// Intents lists by address what is stored of them: that of a run which did
+	// not end, or could not find out what became of it.
+	Intents(ctx context.Context, r SendRun) ([]sendlimit.Change, error)
+	// SaveChanges stores what became of a run's intents, in one step.
+	SaveChanges(ctx context.Context, r SendRun, c SendChanges) (held bool, err error)
 	// ReleaseTenant ends a run. The tenant is due again then.
 	ReleaseTenant(ctx context.Context, r SendRun, due time.Time) (held bool, err error)
 }
@@ -95,6 +101,8 @@ type SendRun struct {
 	Place string
 	// Mark is up to when its trace was read for good, zero when it never was.
 	Mark time.Time
+	// Last is when the newest event of it happened, zero without one.
+	Last time.Time
 }
 
 // SendBox is a mailbox with its counts, oldest first.
@@ -113,4 +121,17 @@ type SendCounts struct {
 	// Boxes are the counts by the mailbox's id. Mailboxes that are gone are
 	// passed over.
 	Boxes map[string][]sendlimit.Count
+}
+
+// SendChanges is what a run did.
+type SendChanges struct {
+	// Done are the mailboxes that are blocked now, or let go. Each that was not
+	// so before gets its event, which has its id; so it may be repeated.
+	Done []sendlimit.Change
+	// Open names the mailboxes of which it is not known what became: their
+	// intents stay, all others of the tenant go.
+	Open []string
+	// Emptied are scopes whose rules block nobody. Those that have no policy
+	// are forgotten.
+	Emptied []string
 }

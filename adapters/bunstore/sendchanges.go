@@ -15,22 +15,25 @@ import (
 )
 
 // SaveChanges implements ports.SendRuns.
-func (s *Store) SaveChanges(ctx context.Context, r ports.SendRun, changes []sendlimit.Change, emptied []string) (bool, error) {
+func (s *Store) SaveChanges(ctx context.Context, r ports.SendRun, c ports.SendChanges) (bool, error) {
 	// One order for all, so that two never wait for each other.
-	changes = slices.Clone(changes)
+	changes := slices.Clone(c.Done)
 	slices.SortFunc(changes, func(a, b sendlimit.Change) int { return cmp.Compare(a.Box, b.Box) })
 	return s.asRun(ctx, "save changes of mailboxes", r, func(ctx context.Context, tx bun.IDB, own sendTenantRow) error {
 		var events []sendlimit.Event
-		for _, c := range changes {
-			made, err := change(ctx, tx, own, c)
+		for _, one := range changes {
+			made, err := change(ctx, tx, own, one)
 			if err != nil {
 				return err
 			}
 			if made {
-				events = append(events, c.Event)
+				events = append(events, one.Event)
 			}
 		}
-		if err := forgetScopes(ctx, tx, own, emptied); err != nil {
+		if err := forgetScopes(ctx, tx, own, c.Emptied); err != nil {
+			return err
+		}
+		if err := dropIntents(ctx, tx, own, c.Open); err != nil {
 			return err
 		}
 		return recordEvents(ctx, tx, own.AccountID, events)

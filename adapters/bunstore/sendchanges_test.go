@@ -46,7 +46,7 @@ func TestAChangeAndItsEventAreOneTransaction(t *testing.T) {
 				ID: ident.New(now, [ident.Entropy]byte{}), Tenant: run.Tenant, Address: m.Address, Action: sendlimit.Blocked, Sent: 26, Limit: 25, At: now}}
 			var ctx context.Context
 			ctx, hook.cut = context.WithCancel(t.Context())
-			if _, err := s.SaveChanges(ctx, run, []sendlimit.Change{change}, nil); err == nil {
+			if _, err := s.SaveChanges(ctx, run, ports.SendChanges{Done: []sendlimit.Change{change}}); err == nil {
 				t.Fatalf("%s was not cut", statement)
 			}
 			hook.cut = nil
@@ -57,7 +57,7 @@ func TestAChangeAndItsEventAreOneTransaction(t *testing.T) {
 			if !before.BlockedAt.IsZero() || page.Total != 0 {
 				t.Fatalf("cut at %s: blocked at %s, %d events", statement, before.BlockedAt, page.Total)
 			}
-			held, err := s.SaveChanges(t.Context(), run, []sendlimit.Change{change}, nil)
+			held, err := s.SaveChanges(t.Context(), run, ports.SendChanges{Done: []sendlimit.Change{change}})
 			must(t, err)
 			if page, err = s.Events(t.Context(), run.Account, ports.EventQuery{Limit: 9}); err != nil || !held || page.Total != 1 {
 				t.Fatalf("after %s: held %v, %d events, %v", statement, held, page.Total, err)

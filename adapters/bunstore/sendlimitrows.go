@@ -73,3 +73,30 @@ type blockRow struct {
 	MailboxID string `bun:",pk"`
 	Scope     string
 }
+
+type intentRow struct {
+	bun.BaseModel `bun:"table:send_intents,alias:si"`
+
+	AccountID  string `bun:",pk"`
+	TenantID   string
+	MailboxID  string `bun:",pk"`
+	Scope      string
+	Action     string
+	EventID    string `bun:"event_id"`
+	SentCount  int
+	LimitValue int
+	CreatedAt  time.Time
+
+	Address string `bun:",scanonly"`
+}
+
+func newIntentRow(own sendTenantRow, c sendlimit.Change) intentRow {
+	return intentRow{AccountID: own.AccountID, TenantID: own.TenantID, MailboxID: ident.Lookup(c.Box), Scope: text(c.Scope), Action: string(c.Action),
+		EventID: ident.Lookup(c.Event.ID), SentCount: c.Event.Sent, LimitValue: c.Event.Limit, CreatedAt: micro(c.Event.At)}
+}
+
+func (r intentRow) change(id tenant.GUID) sendlimit.Change {
+	action := sendlimit.Action(r.Action)
+	return sendlimit.Change{Box: r.MailboxID, Scope: r.Scope, Action: action, Event: sendlimit.Event{ID: r.EventID, Tenant: id, Address: r.Address,
+		Action: action, Sent: r.SentCount, Limit: r.LimitValue, At: r.CreatedAt.UTC()}}
+}

@@ -96,6 +96,8 @@ type state struct {
 	users     int
 	licenses  tenant.Licenses
 	rules     map[string]*ruleState // by name
+	stopped   map[string]bool       // senders whose mail our rules stop
+	turns     []Turn
 	trace     []traced
 }
 

@@ -47,10 +47,53 @@ func (r *ruleState) told(made, written bool) sendlimit.Rule {
 	return out
 }
 
+// Turn is a sender whose mail our rules began to stop, or ceased to: whichever
+// of them, as far as they were enabled.
+type Turn struct {
+	Address string
+	Blocked bool
+}
+
+// Turns are all turns of a tenant's senders so far, in order.
+func (p *Platform) Turns(id tenant.GUID) []Turn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.tenants[id].turns)
+}
+
+// turn notes whom our rules stop now and did not before, or the other way round.
+func (t *state) turn() {
+	now := map[string]bool{}
+	for name, r := range t.rules {
+		for _, address := range r.Blocks() {
+			now[address] = now[address] || sendlimit.IsRuleName(name)
+		}
+	}
+	for _, address := range slices.Sorted(maps.Keys(now)) {
+		if now[address] && !t.stopped[address] {
+			t.turns = append(t.turns, Turn{address, true})
+		}
+	}
+	for _, address := range slices.Sorted(maps.Keys(t.stopped)) {
+		if t.stopped[address] && !now[address] {
+			t.turns = append(t.turns, Turn{address, false})
+		}
+	}
+	t.stopped = now
+}
+
+// ruled makes a call that may change rules.
+func (c client) ruled(ctx context.Context, method, scope string, do func(*state) (bool, error)) error {
+	return c.server(ctx, method, scope, func(t *state) (bool, error) {
+		defer t.turn()
+		return do(t)
+	})
+}
+
 // EnsureRule implements ports.SendRules.
 func (c client) EnsureRule(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
 	var out sendlimit.Rule
-	err := c.server(ctx, "EnsureRule", scope, func(t *state) (bool, error) {
+	err := c.ruled(ctx, "EnsureRule", scope, func(t *state) (bool, error) {
 		if r := t.rules[sendlimit.RuleName(scope)]; r != nil {
 			open := r.Enabled && len(r.Lists) == 0
 			if open {
@@ -71,7 +114,7 @@ func (c client) EnsureRule(ctx context.Context, scope string, mailboxes []string
 // Block implements ports.SendRules.
 func (c client) Block(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
 	var out sendlimit.Rule
-	err := c.server(ctx, "Block", scope, func(t *state) (bool, error) {
+	err := c.ruled(ctx, "Block", scope, func(t *state) (bool, error) {
 		want, r := listed(mailboxes), t.rules[sendlimit.RuleName(scope)]
 		switch {
 		case r == nil && len(want) == 0:
@@ -110,7 +153,7 @@ func (c client) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
 
 // RemoveRules implements ports.SendRules.
 func (c client) RemoveRules(ctx context.Context) error {
-	return c.server(ctx, "RemoveRules", "", func(t *state) (bool, error) {
+	return c.ruled(ctx, "RemoveRules", "", func(t *state) (bool, error) {
 		held := len(t.rules)
 		maps.DeleteFunc(t.rules, func(name string, _ *ruleState) bool { return sendlimit.IsRuleName(name) })
 		return len(t.rules) < held, nil
@@ -143,6 +186,7 @@ func (p *Platform) SetRule(id tenant.GUID, r sendlimit.Rule) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.tenants[id]
+	defer t.turn()
 	if t.rules[r.Name] == nil {
 		p.serial++
 		r.ID = fmt.Sprintf("00000000-0000-4000-9000-%012d", p.serial)
@@ -157,4 +201,5 @@ func (p *Platform) DropRule(id tenant.GUID, name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.tenants[id].rules, name)
+	p.tenants[id].turn()
 }

@@ -20,8 +20,9 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// usualLease is longer than a provider call.
-const usualLease = 2 * time.Minute
+// usualLease is longer than a provider call, for each of which it is renewed,
+// and no longer than a killed run's tenant may wait for another.
+const usualLease = 30 * time.Second
 
 // errLost is that another run has the tenant, or that it is gone.
 var errLost = errors.New("the tenant is another run's")
@@ -35,7 +36,7 @@ type Runner struct {
 	Platform ports.MailPlatform
 	Random   io.Reader
 	Now      func() time.Time
-	Lease    time.Duration // two minutes unless set
+	Lease    time.Duration // 30 s unless set
 	// Late is told, of each mailbox that was blocked, how long after the
 	// message that was one too many; nobody unless set.
 	Late func(ctx context.Context, lag time.Duration)
@@ -161,11 +162,20 @@ func saved(held bool, err error) error {
 	return err
 }
 
-// eventID makes the id of an event that happens now.
-func (w *look) eventID() (string, error) {
+// at is when what is decided happens: after all that happened in the tenant
+// before, also when the clock stepped back, so that events are in order.
+func (w *look) at() time.Time {
+	if next := w.Last.Add(time.Millisecond); next.After(w.now) {
+		return next
+	}
+	return w.now
+}
+
+// eventID makes the id of an event that happens then.
+func (w *look) eventID(at time.Time) (string, error) {
 	var random [ident.Entropy]byte
 	if _, err := io.ReadFull(w.Random, random[:]); err != nil {
 		return "", fmt.Errorf("read randomness: %w", err)
 	}
-	return ident.New(w.now, random), nil
+	return ident.New(at, random), nil
 }

@@ -40,7 +40,7 @@ type Change struct {
 	Box    string // its id
 	Scope  string // whose rule blocks it, of no use for one that is let go
 	Action Action
-	Event  Event // without its id
+	Event  Event // Decide leaves its id to whoever carries it out
 }
 
 // Decide says what is to be done about a tenant's mailboxes at a moment of its
@@ -57,8 +57,7 @@ func Decide(id tenant.GUID, policies Policies, boxes []Box, day Day, now time.Ti
 	}
 	for _, b := range boxes {
 		scope, covered := policies.Covering(b.Domain)
-		limit := policies.Effective(b.Own, b.Domain)
-		over := covered && beyond(b, limit, day)
+		over := covered && beyond(b, policies.Effective(b.Own, b.Domain), day)
 		if over {
 			r.Lists[scope] = append(r.Lists[scope], b.Address)
 		}
@@ -69,15 +68,21 @@ func Decide(id tenant.GUID, policies Policies, boxes []Box, day Day, now time.Ti
 		if over {
 			action = Blocked
 		}
-		r.Changes = append(r.Changes, Change{Box: b.ID, Scope: scope, Action: action, Event: Event{
-			Tenant: id, Address: b.Address, Action: action, Sent: b.sent(), Limit: limit, At: now,
-		}})
+		r.Changes = append(r.Changes, b.Becomes(action, id, policies, now))
 	}
 	for _, scope := range slices.Collect(maps.Keys(r.Lists)) {
 		slices.Sort(r.Lists[scope])
 		r.Lists[scope] = slices.Compact(r.Lists[scope])
 	}
 	return r
+}
+
+// Becomes is the change of a mailbox that is blocked or let go.
+func (b Box) Becomes(action Action, id tenant.GUID, policies Policies, now time.Time) Change {
+	scope, _ := policies.Covering(b.Domain)
+	return Change{Box: b.ID, Scope: scope, Action: action, Event: Event{
+		Tenant: id, Address: b.Address, Action: action, Sent: b.sent(), Limit: policies.Effective(b.Own, b.Domain), At: now,
+	}}
 }
 
 // beyond reports whether a mailbox that a policy covers has to be blocked.

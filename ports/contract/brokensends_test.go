@@ -137,11 +137,11 @@ func (b alwaysAnew) SetDay(ctx context.Context, id tenant.GUID, place string) (a
 }
 
 // unfencedSends writes for whoever has the tenant.
-func (b unfencedSends) SaveChanges(ctx context.Context, r ports.SendRun, changes []sendlimit.Change, emptied []string) (bool, error) {
-	held, err := b.Stores.SaveChanges(ctx, r, changes, emptied)
+func (b unfencedSends) SaveChanges(ctx context.Context, r ports.SendRun, c ports.SendChanges) (bool, error) {
+	held, err := b.Stores.SaveChanges(ctx, r, c)
 	if !held && err == nil {
 		r.Epoch++
-		_, err = b.Stores.SaveChanges(ctx, r, changes, emptied)
+		_, err = b.Stores.SaveChanges(ctx, r, c)
 	}
 	return held, err
 }
@@ -221,21 +221,22 @@ func (b countsForever) SaveCounts(ctx context.Context, r ports.SendRun, c ports.
 }
 
 // eventsAnyway records the event of a change that was made before.
-func (b eventsAnyway) SaveChanges(ctx context.Context, r ports.SendRun, changes []sendlimit.Change, emptied []string) (bool, error) {
-	held, err := b.Stores.SaveChanges(ctx, r, changes, emptied)
-	if held && err == nil && len(changes) == 1 {
-		_ = b.RecordEvents(ctx, r.Account, []sendlimit.Event{changes[0].Event})
+func (b eventsAnyway) SaveChanges(ctx context.Context, r ports.SendRun, c ports.SendChanges) (bool, error) {
+	held, err := b.Stores.SaveChanges(ctx, r, c)
+	if held && err == nil && len(c.Done) == 1 {
+		_ = b.RecordEvents(ctx, r.Account, []sendlimit.Event{c.Done[0].Event})
 	}
 	return held, err
 }
 
-func (b eventsNever) SaveChanges(ctx context.Context, r ports.SendRun, _ []sendlimit.Change, emptied []string) (bool, error) {
-	return b.Stores.SaveChanges(ctx, r, nil, emptied)
+func (b eventsNever) SaveChanges(ctx context.Context, r ports.SendRun, c ports.SendChanges) (bool, error) {
+	c.Done = nil
+	return b.Stores.SaveChanges(ctx, r, c)
 }
 
-func (b neverLetGo) SaveChanges(ctx context.Context, r ports.SendRun, changes []sendlimit.Change, emptied []string) (bool, error) {
-	changes = slices.DeleteFunc(slices.Clone(changes), func(c sendlimit.Change) bool { return c.Action == sendlimit.Unblocked })
-	return b.Stores.SaveChanges(ctx, r, changes, emptied)
+func (b neverLetGo) SaveChanges(ctx context.Context, r ports.SendRun, c ports.SendChanges) (bool, error) {
+	c.Done = slices.DeleteFunc(slices.Clone(c.Done), func(c sendlimit.Change) bool { return c.Action == sendlimit.Unblocked })
+	return b.Stores.SaveChanges(ctx, r, c)
 }
 
 // forgetsLiving drops also policies that are in force.

@@ -23,6 +23,9 @@ func (w counting) changed(box, n int, action sendlimit.Action) sendlimit.Change 
 	return sendlimit.Change{Box: w.boxes[box].ID, Scope: "a.test", Action: action, Event: e}
 }
 
+// done are changes that happened.
+func done(all ...sendlimit.Change) ports.SendChanges { return ports.SendChanges{Done: all} }
+
 func (w counting) log(t testing.TB, s Stores, want ...sendlimit.Event) {
 	t.Helper()
 	page := eventPage(t, s, w.owner, ports.EventQuery{Limit: 200})
@@ -43,7 +46,7 @@ var sendChangeChecks = []storeCheck{
 		w := newCounting(t, s, "ann", 1)
 		r := w.claim(t, s)
 		block := w.blocked(0, 1)
-		holds(t, "block", true)(s.SaveChanges(t.Context(), r, []sendlimit.Change{block}, nil))
+		holds(t, "block", true)(s.SaveChanges(t.Context(), r, done(block)))
 		w.log(t, s, block.Event)
 		if at := w.blockedAt(t, s, 0); !at.Equal(block.Event.At) || !w.blockedAt(t, s, 1).IsZero() {
 			t.Fatalf("blocked at %s", at)
@@ -53,7 +56,7 @@ var sendChangeChecks = []storeCheck{
 		}
 		ruled(t, s, w.owner, w.guid, "a.test")
 		free := w.changed(0, 2, sendlimit.Unblocked)
-		holds(t, "let go", true)(s.SaveChanges(t.Context(), r, []sendlimit.Change{free}, nil))
+		holds(t, "let go", true)(s.SaveChanges(t.Context(), r, done(free)))
 		w.log(t, s, free.Event, block.Event)
 		if at := w.blockedAt(t, s, 0); !at.IsZero() {
 			t.Fatalf("still blocked at %s", at)
@@ -65,7 +68,7 @@ var sendChangeChecks = []storeCheck{
 		r := w.claim(t, s)
 		block, twin := w.blocked(0, 1), w.blocked(0, 2)
 		for _, c := range []sendlimit.Change{block, block, twin} {
-			holds(t, "block", true)(s.SaveChanges(t.Context(), r, []sendlimit.Change{c}, nil))
+			holds(t, "block", true)(s.SaveChanges(t.Context(), r, done(c)))
 		}
 		w.log(t, s, block.Event)
 		if at := w.blockedAt(t, s, 0); !at.Equal(block.Event.At) {
@@ -73,7 +76,7 @@ var sendChangeChecks = []storeCheck{
 		}
 		free, again := w.changed(0, 3, sendlimit.Unblocked), w.changed(0, 4, sendlimit.Unblocked)
 		for _, c := range []sendlimit.Change{free, again, free} {
-			holds(t, "let go", true)(s.SaveChanges(t.Context(), r, []sendlimit.Change{c}, nil))
+			holds(t, "let go", true)(s.SaveChanges(t.Context(), r, done(c)))
 		}
 		w.log(t, s, free.Event, block.Event)
 	}},
@@ -83,7 +86,7 @@ var sendChangeChecks = []storeCheck{
 		second := w.lost(t, s, first)
 		held := make([]bool, crowd)
 		for _, err := range atOnce(crowd, func(i int) (err error) {
-			held[i], err = s.SaveChanges(t.Context(), []ports.SendRun{first, second}[i%2], []sendlimit.Change{w.blocked(1, i), w.blocked(0, 100+i)}, nil)
+			held[i], err = s.SaveChanges(t.Context(), []ports.SendRun{first, second}[i%2], done(w.blocked(1, i), w.blocked(0, 100+i)))
 			return err
 		}) {
 			must(t, "save", err)
@@ -104,7 +107,7 @@ var sendChangeChecks = []storeCheck{
 		gone := w.blocked(0, 1)
 		gone.Box = unknownMailbox
 		block := w.blocked(1, 3)
-		holds(t, "save", true)(s.SaveChanges(t.Context(), r, []sendlimit.Change{gone, other.blocked(0, 2), block}, nil))
+		holds(t, "save", true)(s.SaveChanges(t.Context(), r, done(gone, other.blocked(0, 2), block)))
 		w.log(t, s, block.Event)
 		if at := other.blockedAt(t, s, 0); !at.IsZero() {
 			t.Fatalf("another tenant's was blocked at %s", at)
@@ -116,12 +119,12 @@ var sendChangeChecks = []storeCheck{
 		setPolicy(t, s, w.owner, w.guid, "a.test", 5)
 		setPolicy(t, s, w.owner, w.guid, sendlimit.TenantWide, 5)
 		both := []string{"a.test", sendlimit.TenantWide}
-		holds(t, "emptied", true)(s.SaveChanges(t.Context(), r, nil, both))
+		holds(t, "emptied", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{Emptied: both}))
 		ruled(t, s, w.owner, w.guid, both...)
 		dropDomains(t, s, w.owner, w.guid)
-		holds(t, "not emptied", true)(s.SaveChanges(t.Context(), r, nil, nil))
+		holds(t, "not emptied", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{}))
 		ruled(t, s, w.owner, w.guid, both...)
-		holds(t, "emptied", true)(s.SaveChanges(t.Context(), r, nil, both))
+		holds(t, "emptied", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{Emptied: both}))
 		ruled(t, s, w.owner, w.guid, sendlimit.TenantWide)
 	}},
 }

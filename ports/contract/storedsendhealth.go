@@ -34,12 +34,6 @@ func (w counting) limit(t testing.TB, s Stores) {
 	must(t, "save policy", s.SavePolicy(t.Context(), w.owner, p))
 }
 
-// saved stores what a run changed.
-func saved(t testing.TB, s Stores, r ports.SendRun, changes ...sendlimit.Change) {
-	t.Helper()
-	holds(t, "save changes", true)(s.SaveChanges(t.Context(), r, changes, nil))
-}
-
 var sendWatchChecks = []storeCheck{
 	{"the tenant that waits for longest is told, but not while somebody works on it", func(t testing.TB, s Stores) {
 		w := newCounting(t, s, "ann", 1)
@@ -78,9 +72,9 @@ var sendWatchChecks = []storeCheck{
 	{"blocked mailboxes are counted, and those that nobody can release", func(t testing.TB, s Stores) {
 		w := newCounting(t, s, "ann", 1)
 		r := w.claim(t, s)
-		saved(t, s, r, w.blocked(0, 1), w.blocked(1, 2))
+		holds(t, "block", true)(s.SaveChanges(t.Context(), r, done(w.blocked(0, 1), w.blocked(1, 2))))
 		health(t, "blocked", s, later, ports.SendHealth{Blocked: 2})
-		saved(t, s, r, w.changed(1, 3, sendlimit.Unblocked))
+		holds(t, "let go", true)(s.SaveChanges(t.Context(), r, done(w.changed(1, 3, sendlimit.Unblocked))))
 		there, err := s.Tenant(t.Context(), w.owner, w.guid)
 		must(t, "find", err)
 		there.Bootstrap = tenant.BootstrapFailed
@@ -93,7 +87,7 @@ var sendWatchChecks = []storeCheck{
 		stranger := newCounting(t, s, "bob", 3)
 		r := w.claim(t, s)
 		w.count(t, s, r, 3)
-		saved(t, s, r, w.blocked(0, 1))
+		holds(t, "block", true)(s.SaveChanges(t.Context(), r, done(w.blocked(0, 1))))
 		stranger.count(t, s, stranger.claim(t, s), 3)
 		got, err := s.SendStandings(t.Context(), w.owner)
 		must(t, "standings", err)

@@ -171,7 +171,7 @@ var sendRunChecks = []storeCheck{
 		late := ports.SendCounts{Today: midnight, At: later, Mark: later, Boxes: map[string][]sendlimit.Count{w.boxes[0].ID: {{Day: midnight, Settled: 99}}}}
 		holds(t, "hold", false)(s.HoldTenant(t.Context(), first, time.Minute))
 		holds(t, "counts", false)(s.SaveCounts(t.Context(), first, late))
-		holds(t, "changes", false)(s.SaveChanges(t.Context(), first, []sendlimit.Change{w.blocked(0, 1)}, nil))
+		holds(t, "changes", false)(s.SaveChanges(t.Context(), first, done(w.blocked(0, 1))))
 		holds(t, "release", false)(s.ReleaseTenant(t.Context(), first, later.Add(time.Hour)))
 		if diff := compare.Diff(want, w.list(t, s, second)); diff != "" {
 			t.Fatalf("written (-want +got):\n%s", diff)
@@ -244,7 +244,7 @@ var sendRunChecks = []storeCheck{
 		r.Account = stranger.owner
 		holds(t, "hold", false)(s.HoldTenant(t.Context(), r, time.Minute))
 		holds(t, "counts", false)(s.SaveCounts(t.Context(), r, ports.SendCounts{Today: midnight, At: later, Mark: later}))
-		holds(t, "changes", false)(s.SaveChanges(t.Context(), r, []sendlimit.Change{w.blocked(0, 1)}, nil))
+		holds(t, "changes", false)(s.SaveChanges(t.Context(), r, done(w.blocked(0, 1))))
 		if n := len(w.list(t, s, r)); n != 0 {
 			t.Fatalf("%d foreign mailboxes", n)
 		}

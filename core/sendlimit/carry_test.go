@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sendlimit_test
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tenantry/tenantry/core/sendlimit"
+)
+
+func TestWhetherAChangeHappened(t *testing.T) {
+	on := sendlimit.Rule{Name: "one", Enabled: true, Lists: []string{"ada@a.test"}}
+	off := sendlimit.Rule{Name: "two", Lists: []string{"bob@a.test"}}
+	for _, tt := range []struct {
+		name    string
+		address string
+		action  sendlimit.Action
+		rules   []sendlimit.Rule
+		want    bool
+	}{
+		{"blocked by one of two", "Ada@a.test", sendlimit.Blocked, []sendlimit.Rule{off, on}, true},
+		{"listed in one that is off", "bob@a.test", sendlimit.Blocked, []sendlimit.Rule{off, on}, false},
+		{"nowhere", "cyd@a.test", sendlimit.Blocked, []sendlimit.Rule{off, on}, false},
+		{"without rules", "ada@a.test", sendlimit.Blocked, nil, false},
+		{"let go, and blocked still", "ada@a.test", sendlimit.Unblocked, []sendlimit.Rule{off, on}, false},
+		{"let go by one that is off", "bob@a.test", sendlimit.Unblocked, []sendlimit.Rule{off, on}, true},
+		{"let go without rules", "ada@a.test", sendlimit.Unblocked, nil, true},
+	} {
+		c := sendlimit.Change{Action: tt.action, Event: sendlimit.Event{Address: tt.address}}
+		if got := c.Happened(tt.rules); got != tt.want {
+			t.Errorf("%s: %v", tt.name, got)
+		}
+	}
+}
+
+func TestTheOrderOfRules(t *testing.T) {
+	r := sendlimit.Ruling{Lists: map[string][]string{sendlimit.TenantWide: {}, "b.test": {"bob@b.test"}, "z.test": {}}}
+	got := r.Order([]string{sendlimit.TenantWide, "a.test", "b.test", "z.test"})
+	if want := []string{"b.test", "z.test", sendlimit.TenantWide, "a.test"}; !slices.Equal(got, want) {
+		t.Fatalf("%q, want %q", got, want)
+	}
+}
+
+// TestNobodyIsWithoutARule: whoever is blocked, by whichever rule, and has to
+// stay so, is blocked by some rule after every step, whichever steps fail; and
+// when none fails, exactly by the rule that has to.
+func TestNobodyIsWithoutARule(t *testing.T) {
+	scopes := []string{sendlimit.TenantWide, "a.test", "b.test"}
+	rapid.Check(t, func(t *rapid.T) {
+		r := sendlimit.Ruling{Lists: map[string][]string{}}
+		for _, scope := range scopes {
+			if rapid.Bool().Draw(t, "policy") {
+				r.Lists[scope] = []string{}
+			}
+		}
+		now := map[string][]string{} // what each rule blocks
+		var stay []string
+		for _, domain := range scopes[1:] {
+			address := "ada@" + domain
+			held := rapid.SampledFrom([]string{sendlimit.TenantWide, domain, "none"}).Draw(t, "held by")
+			now[held] = append(now[held], address)
+			covering := domain
+			if !r.InForce(domain) {
+				covering = sendlimit.TenantWide
+			}
+			if r.InForce(covering) && rapid.Bool().Draw(t, "over") {
+				r.Lists[covering] = append(r.Lists[covering], address)
+				if held != "none" {
+					stay = append(stay, address)
+				}
+			}
+		}
+		delete(now, "none")
+		var failed []string
+		for _, scope := range r.Order(scopes) {
+			list := r.Lists[scope]
+			if r.Gives(scope, failed) {
+				list = r.Keeping(scope, failed, rulesOf(now))
+			}
+			if rapid.Bool().Draw(t, "fails") {
+				failed = append(failed, scope)
+				continue
+			}
+			now[scope] = list
+			for _, address := range stay {
+				if !blockedIn(now, address) {
+					t.Fatalf("%s is let go by %q, after %q failed: %v, to be %v", address, scope, failed, now, r.Lists)
+				}
+			}
+		}
+		for _, scope := range scopes {
+			if len(failed) == 0 && !slices.Equal(now[scope], r.Lists[scope]) {
+				t.Fatalf("%q blocks %q, not %q", scope, now[scope], r.Lists[scope])
+			}
+		}
+	})
+}
+
+func rulesOf(now map[string][]string) (rules []sendlimit.Rule) {
+	for scope, list := range now {
+		rules = append(rules, sendlimit.Rule{Name: sendlimit.RuleName(scope), Enabled: len(list) > 0, Lists: list})
+	}
+	return rules
+}
+
+func blockedIn(now map[string][]string, address string) bool {
+	for _, list := range now {
+		if slices.Contains(list, address) {
+			return true
+		}
+	}
+	return false
+}
