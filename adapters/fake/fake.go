@@ -62,7 +62,9 @@ type Setup struct {
 	TakenAtAdd bool
 	// TracePage is how many rows a page of the trace has, 2 or more.
 	TracePage int
-	Lag       Lag
+	// Licenses are those for e-mail; one that is paid without them.
+	Licenses tenant.Licenses
+	Lag      Lag
 }
 
 // Lag is how long the platform takes for what it does in its own time.
@@ -94,7 +96,6 @@ type state struct {
 	mailboxes map[string]*mailboxState
 	occupied  map[string]bool // addresses of other objects
 	users     int
-	licenses  tenant.Licenses
 	rules     map[string]*ruleState // by name
 	stopped   map[string]bool       // senders whose mail our rules stop
 	turns     []Turn
@@ -112,6 +113,9 @@ func (p *Platform) AddTenant(id tenant.GUID, s Setup) {
 	}
 	if s.TracePage < 2 {
 		s.TracePage = tracePage
+	}
+	if s.Licenses == (tenant.Licenses{}) {
+		s.Licenses.Paid = 1
 	}
 	p.tenants[id] = &state{
 		Setup: s, guid: id, builtin: builtin, consent: "none", smtpAuth: tenant.SMTPAuthDisabled,

@@ -46,7 +46,7 @@ func (c client) UserMailboxes(ctx context.Context) (int, error) {
 func (c client) EmailLicenses(ctx context.Context) (tenant.Licenses, error) {
 	var out tenant.Licenses
 	err := c.call(ctx, "EmailLicenses", "", func(t *state) (bool, error) {
-		out = t.licenses
+		out = t.Licenses
 		return false, nil
 	})
 	return out, err

@@ -14,6 +14,9 @@ type Readiness struct {
 	ReadyToProvision bool
 	// NextStep is the first thing to do, or "" when nothing is left.
 	NextStep string
+	// Headroom is nil unless somebody asked for it and it is known. Nothing
+	// else depends on it.
+	Headroom *Headroom
 }
 
 // The next steps, in the order in which they come up.

@@ -23,16 +23,30 @@ type servicePlan struct {
 	Name string `json:"servicePlanName"`
 }
 
-// email reports whether its licences come with a mailbox. The foundation plan
-// is part of licences that have none.
+// emailPlans are how the names of the service plans begin that come with a
+// mailbox; variants for government and the like add to them. The foundation,
+// archives, analytics and multi-geo have none.
+//
+// UNVERIFIED: which plans Microsoft counts as licences for e-mail is published
+// nowhere; that a subscription whose payment is late still counts, neither.
+var emailPlans = []string{
+	"EXCHANGE_S_STANDARD", "EXCHANGE_S_ENTERPRISE", "EXCHANGE_S_DESKLESS", "EXCHANGE_S_ESSENTIALS",
+	"EXCHANGE_B_STANDARD", "EXCHANGE_L_STANDARD",
+}
+
+// email reports whether its licences come with a mailbox.
 func (s subscription) email() bool {
 	return slices.ContainsFunc(s.Services, func(p servicePlan) bool {
-		return strings.HasPrefix(p.Name, "EXCHANGE_") && p.Name != "EXCHANGE_S_FOUNDATION"
+		name := strings.ToUpper(p.Name)
+		return slices.ContainsFunc(emailPlans, func(begin string) bool { return name == begin || strings.HasPrefix(name, begin+"_") })
 	})
 }
 
-// lives reports whether it still counts. One whose payment is late does.
-func (s subscription) lives() bool { return equalFold(s.Status, "Enabled") || equalFold(s.Status, "Warning") }
+// lives reports whether it still counts: Suspended, LockedOut and Deleted do
+// not. One whose payment is late, Warning, works as before.
+func (s subscription) lives() bool {
+	return equalFold(s.Status, "Enabled") || equalFold(s.Status, "Warning")
+}
 
 // EmailLicenses implements sdk.MailTenant. Graph answers it even while the mail
 // server is not prepared.
@@ -43,9 +57,9 @@ func (c *client) EmailLicenses(ctx context.Context) (tenant.Licenses, error) {
 		switch {
 		case !s.email() || !s.lives():
 		case s.Trial:
-			l.Trial += s.Licenses
+			l.Trial += max(0, s.Licenses)
 		default:
-			l.Paid += s.Licenses
+			l.Paid += max(0, s.Licenses)
 		}
 	}
 	return l, err

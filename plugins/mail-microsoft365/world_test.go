@@ -113,6 +113,9 @@ func (w *world) NewTenant(t testing.TB, s contract.Setup) contract.Tenant {
 	if s.TracePage > 0 {
 		behaviour["trace_page"] = s.TracePage
 	}
+	if s.Licenses != (tenant.Licenses{}) {
+		behaviour["licenses"] = map[string]any{"paid": s.Licenses.Paid, "trial": s.Licenses.Trial}
+	}
 	behaviour["rule_ms"], behaviour["trace_ms"] = s.RuleLag.Milliseconds(), s.TraceLag.Milliseconds()
 	w.control(t, http.MethodPost, "/tenants/"+id+"/behaviour", behaviour)
 	_, initial, _ := strings.Cut(admin, "@")

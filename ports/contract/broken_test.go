@@ -91,6 +91,11 @@ type (
 	settlesUnknown struct{ ports.MailTenant }
 	blursKinds     struct{ ports.MailTenant }
 	countsShared   struct{ ports.MailTenant }
+
+	countsTrials      struct{ ports.MailTenant }
+	countsUsers       struct{ ports.MailTenant }
+	licensesForShared struct{ ports.MailTenant }
+	licensesWhenReady struct{ ports.MailTenant }
 )
 
 func (b forgetsDefault) Profile(ctx context.Context) (tenant.Profile, error) {
@@ -225,6 +230,30 @@ func (b countsShared) UserMailboxes(ctx context.Context) (int, error) {
 	return len(list), err
 }
 
+func (b countsTrials) EmailLicenses(ctx context.Context) (tenant.Licenses, error) {
+	l, err := b.MailTenant.EmailLicenses(ctx)
+	return tenant.Licenses{Paid: l.Paid + l.Trial}, err
+}
+
+func (b countsUsers) EmailLicenses(ctx context.Context) (tenant.Licenses, error) {
+	users, err := b.UserMailboxes(ctx)
+	return tenant.Licenses{Paid: users}, err
+}
+
+func (b licensesForShared) EmailLicenses(ctx context.Context) (tenant.Licenses, error) {
+	l, err := b.MailTenant.EmailLicenses(ctx)
+	shared, _ := b.Mailboxes(ctx)
+	l.Paid += len(shared)
+	return l, err
+}
+
+func (b licensesWhenReady) EmailLicenses(ctx context.Context) (tenant.Licenses, error) {
+	if _, err := b.Mailboxes(ctx); err != nil {
+		return tenant.Licenses{}, err
+	}
+	return b.MailTenant.EmailLicenses(ctx)
+}
+
 func breaks[T ports.MailTenant](make func(ports.MailTenant) T) brokenPlatform {
 	return brokenPlatform{tenants: func(m ports.MailTenant) ports.MailTenant { return make(m) }}
 }
@@ -274,6 +303,10 @@ func TestSuiteNoticesBrokenPromises(t *testing.T) {
 		"unknown reported as without effect": breaks(func(m ports.MailTenant) settlesUnknown { return settlesUnknown{m} }),
 		"every trouble is down":              breaks(func(m ports.MailTenant) blursKinds { return blursKinds{m} }),
 		"shared mailboxes counted as users":  breaks(func(m ports.MailTenant) countsShared { return countsShared{m} }),
+		"trials counted as bought":           breaks(func(m ports.MailTenant) countsTrials { return countsTrials{m} }),
+		"licences of users, not those held":  breaks(func(m ports.MailTenant) countsUsers { return countsUsers{m} }),
+		"shared mailboxes bring licences":    breaks(func(m ports.MailTenant) licensesForShared { return licensesForShared{m} }),
+		"licences only of prepared tenants":  breaks(func(m ports.MailTenant) licensesWhenReady { return licensesWhenReady{m} }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, c := range platformChecks() {

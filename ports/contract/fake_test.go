@@ -40,7 +40,7 @@ func (w *fakeWorld) NewTenant(_ testing.TB, s Setup) Tenant {
 	name := fmt.Sprintf("Tenant %d", n)
 	w.fake.AddTenant(id, fake.Setup{
 		Name: name, Dehydrated: s.Dehydrated, Denied: s.Denied, SMTPAuthRefused: s.SMTPAuthRefused,
-		TracePage: s.TracePage,
+		TracePage: s.TracePage, Licenses: s.Licenses,
 		Lag: fake.Lag{
 			AcceptedDomain: s.AcceptedDomainLag, Directory: s.MailboxLag, Submission: s.MailboxLag,
 			Rule: s.RuleLag, Trace: s.TraceLag,

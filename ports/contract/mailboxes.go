@@ -11,6 +11,7 @@ import (
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -69,6 +70,21 @@ var mailboxChecks = []check{
 		_, client := connected(t, w, Setup{})
 		_, err := client.UserMailboxes(call(t))
 		must(t, "user mailboxes", err)
+	}},
+	{"licences for e-mail are counted, bought ones and trials apart, before the mail server is prepared", func(t testing.TB, w World) {
+		for _, want := range []tenant.Licenses{{Paid: 25, Trial: 4}, {Paid: 3}, {Trial: 25}} {
+			_, client := connected(t, w, Setup{Licenses: want})
+			licensed(t, client, want)
+		}
+	}},
+	{"shared mailboxes take no licences and bring none", func(t testing.TB, w World) {
+		want := tenant.Licenses{Paid: 2}
+		_, client := ready(t, w, Setup{Licenses: want})
+		name := accepted(t, w, client)
+		for _, local := range []string{"anna", "ben", "cleo"} {
+			made(t, w, client, local+"@"+name)
+		}
+		licensed(t, client, want)
 	}},
 	{"one local part on two domains does not collide", func(t testing.TB, w World) {
 		_, client := ready(t, w, Setup{})
@@ -142,6 +158,15 @@ func open(t testing.TB, w World, client ports.MailTenant, m mailbox.Platform) {
 		return client.OpenSignIn(call(t), m.ObjectID, m.Address, secret.New(password))
 	})
 	patiently(t, w, "submission", func() error { return client.OpenSubmission(call(t), m.Address) })
+}
+
+func licensed(t testing.TB, client ports.MailTenant, want tenant.Licenses) {
+	t.Helper()
+	got, err := client.EmailLicenses(call(t))
+	must(t, "licences", err)
+	if got != want {
+		t.Fatalf("licences are %+v, want %+v", got, want)
+	}
 }
 
 func addresses(t testing.TB, client ports.MailTenant) []string {

@@ -68,6 +68,8 @@ type Setup struct {
 	// RuleLag lies between a change of a rule and mail meeting it, TraceLag
 	// between a message and its showing in the trace; neither without it.
 	RuleLag, TraceLag time.Duration
+	// Licenses are the tenant's for e-mail; one that is paid without them.
+	Licenses tenant.Licenses
 	// TracePage is how many rows a page of the trace has, as the world likes
 	// without it.
 	TracePage int

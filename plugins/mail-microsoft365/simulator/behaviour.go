@@ -42,6 +42,7 @@ type behaviour struct {
 	AppDisabled       bool                `json:"app_disabled"`
 	ConditionalAccess bool                `json:"conditional_access"`
 	Deleted           bool                `json:"deleted"`
+	Licenses          *licenses           `json:"licenses"`     // for e-mail, else as many as users have, and one at least
 	ConsentBusy       bool                `json:"consent_busy"` // the next consent meets another one
 	TraceDuplicates   bool                `json:"trace_duplicates"`
 	TracePage         int                 `json:"trace_page"`      // rows of an answer at most, else what is asked for
@@ -104,6 +105,8 @@ func (b behaviour) check() error {
 		}
 	}
 	switch {
+	case b.Licenses != nil && (b.Licenses.Paid < 0 || b.Licenses.Trial < 0):
+		return errors.New("licenses are not negative")
 	case b.CasMS != nil && *b.CasMS < 0:
 		return errors.New("a delay is not negative")
 	case b.TokenSeconds < 1 || b.PageSize < 1:

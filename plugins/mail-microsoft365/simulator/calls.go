@@ -52,6 +52,8 @@ func graphOperation(method, path string) string {
 	switch {
 	case collection == "policies" || collection == "roleManagement":
 		return map[string]string{"GET": "get-", "POST": "create-"}[method] + last
+	case collection == "directory":
+		return collection + ".list-" + last
 	case last == "verify" || last == "forceDelete" || last == "$count":
 		return singular + "." + last
 	case len(parts) > 2 || len(parts) == 2 && last == "appRoleAssignments":

@@ -16,6 +16,7 @@ func (s *simulator) graph() http.Handler {
 	domainRead, userRead := []string{domainReadWrite}, []string{userReadWrite}
 	roleReads := []string{roleRead, roleReadWrite}
 	mux.HandleFunc("GET /v1.0/organization", s.graphCall([]string{organizationRead}, locked(listOrganization)))
+	mux.HandleFunc("GET /v1.0/directory/subscriptions", s.graphCall([]string{organizationRead}, locked(listSubscriptions)))
 	mux.HandleFunc("GET /v1.0/domains", s.graphCall(domainRead, locked(listDomains)))
 	mux.HandleFunc("POST /v1.0/domains", s.graphCall(domainRead, createDomain))
 	mux.HandleFunc("GET /v1.0/domains/{id}", s.graphCall(domainRead, locked(getDomain)))

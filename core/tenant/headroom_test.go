@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tenant_test
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+// TestExternalRecipientLimit holds the formula against the values that the
+// platform has published with it.
+func TestExternalRecipientLimit(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		have tenant.Licenses
+		want int
+	}{
+		{"1 licence", tenant.Licenses{Paid: 1}, 10000},
+		{"2 licences", tenant.Licenses{Paid: 2}, 10312},
+		{"10 licences", tenant.Licenses{Paid: 10}, 12006},
+		{"25 licences", tenant.Licenses{Paid: 25}, 14259},
+		{"100 licences", tenant.Licenses{Paid: 100}, 22059},
+		{"1,000 licences", tenant.Licenses{Paid: 1000}, 72446},
+		{"10,000 licences", tenant.Licenses{Paid: 10000}, 324979},
+		{"100,000 licences", tenant.Licenses{Paid: 100000}, 1590639},
+		{"only a trial", tenant.Licenses{Trial: 25}, 5000},
+		{"a trial beside what was bought adds nothing", tenant.Licenses{Paid: 25, Trial: 25}, 14259},
+		{"none at all is no more than a trial", tenant.Licenses{}, 5000},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tt.have.ExternalRecipientLimit(); got != tt.want {
+				t.Fatalf("got %d, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestHeadroom(t *testing.T) {
+	at := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		name string
+		have tenant.Sending
+		want *tenant.Headroom
+	}{
+		{"licences never read", tenant.Sending{Today: 7}, nil},
+		{"nothing sent", tenant.Sending{Licenses: tenant.Licenses{Paid: 1}, LicensesAt: at},
+			&tenant.Headroom{Limit: 10000, Remaining: 10000, Licenses: 1, At: at}},
+		{"some", tenant.Sending{Licenses: tenant.Licenses{Paid: 25}, LicensesAt: at, Today: 900},
+			&tenant.Headroom{Limit: 14259, Sent: 900, Remaining: 13359, Percent: 6.3, Licenses: 25, At: at}},
+		{"near the limit of a trial", tenant.Sending{Licenses: tenant.Licenses{Trial: 25}, LicensesAt: at, Today: 4987},
+			&tenant.Headroom{Limit: 5000, Sent: 4987, Remaining: 13, Percent: 99.7, At: at}},
+		{"beyond it nothing remains", tenant.Sending{LicensesAt: at, Today: 5200},
+			&tenant.Headroom{Limit: 5000, Sent: 5200, Percent: 104, At: at}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := tt.have.Headroom()
+			if (got == nil) != (tt.want == nil) || got != nil && *got != *tt.want {
+				t.Fatalf("got %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestHeadroomHoldsTogether(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		paid, sent := rapid.IntRange(0, 300000).Draw(t, "paid"), rapid.IntRange(0, 100000).Draw(t, "sent")
+		s := tenant.Sending{Licenses: tenant.Licenses{Paid: paid}, LicensesAt: time.Unix(1, 0), Today: sent}
+		h, more := s.Headroom(), tenant.Licenses{Paid: paid + 1}.ExternalRecipientLimit()
+		exact := float64(sent) / float64(h.Limit) * 100
+		if h.Remaining < 0 || h.Remaining+min(sent, h.Limit) != h.Limit || h.Percent-exact > 0.051 || exact-h.Percent > 0.051 || more <= h.Limit {
+			t.Fatalf("%d sent with %d licences: %+v, one licence more: %d", sent, paid, h, more)
+		}
+	})
+}

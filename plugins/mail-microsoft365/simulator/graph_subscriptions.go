@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import "time"
+
+// licenses are a tenant's licences for e-mail, in subscriptions of their own.
+type licenses struct {
+	Paid  int `json:"paid"`
+	Trial int `json:"trial"`
+}
+
+// product is what a subscription is for, as Microsoft lists it in "Product
+// names and service plan identifiers for licensing".
+type product struct {
+	sku, name string
+	plans     []object
+}
+
+// Microsoft 365 Business Basic, Office 365 E3 and Power BI, each with some of
+// its service plans. Everybody has Power BI for nothing: it comes with the
+// foundation of Exchange, and with no mailbox.
+var (
+	businessBasic = product{"3b555118-da6a-4418-894f-7df1e2096870", "O365_BUSINESS_ESSENTIALS", []object{
+		plan("9aaf7827-d63c-4b61-89c3-182f06f82e5c", "EXCHANGE_S_STANDARD", "User"),
+		plan("c7699d2e-19aa-44de-8edf-1736da088ca1", "SHAREPOINTSTANDARD", "User"),
+	}}
+	officeE3 = product{"6fd2c87f-b296-42f0-b197-1e91e994b900", "ENTERPRISEPACK", []object{
+		plan("efb87545-963c-4e0d-99df-69c6916d9eb0", "EXCHANGE_S_ENTERPRISE", "User"),
+		plan("5dbe027f-2339-4123-9542-606e4d348a72", "SHAREPOINTENTERPRISE", "User"),
+	}}
+	powerBI = product{"a403ebcc-fae0-4ca2-8c8c-7a907fd6c235", "POWER_BI_STANDARD", []object{
+		plan("2049e525-b859-401b-b2a0-e0a31c4b1fe4", "BI_AZURE_P0", "User"),
+		plan("113feb6c-3fe4-4440-bddc-54d774bf0318", "EXCHANGE_S_FOUNDATION", "Company"),
+	}}
+)
+
+func plan(id, name, to string) object {
+	return object{"servicePlanId": id, "servicePlanName": name, "provisioningStatus": "Success", "appliesTo": to}
+}
+
+// licenses are those of the tenant.
+func (t *tenant) licenses() licenses {
+	if t.Behaviour.Licenses != nil {
+		return *t.Behaviour.Licenses
+	}
+	users := 0
+	for _, u := range t.Users {
+		if u.Licensed {
+			users++
+		}
+	}
+	return licenses{Paid: max(1, users)}
+}
+
+// listSubscriptions answers GET /directory/subscriptions, in pages.
+func listSubscriptions(c *graphCall, t *tenant) result {
+	q := c.r.URL.Query()
+	for _, name := range []string{"$top", "$skip", "$count", "$expand"} {
+		if q.Has(name) { // the metadata say that they are not supported
+			return refuse(errFilter.of(name))
+		}
+	}
+	have := t.licenses()
+	all := []object{}
+	for _, s := range []struct {
+		product
+		trial bool
+		seats int
+	}{{powerBI, false, 1000000}, {businessBasic, false, have.Paid}, {officeE3, true, have.Trial}} {
+		if s.seats > 0 {
+			all = append(all, t.subscription(s.product, s.trial, s.seats, c.now))
+		}
+	}
+	rows, next := c.page(all, t.Behaviour.PageSize)
+	out := c.many("directory/subscriptions", rows)
+	if next != "" {
+		out.body.(object)["@odata.nextLink"] = next
+	}
+	return out
+}
+
+func (t *tenant) subscription(p product, trial bool, seats int, now time.Time) object {
+	return object{
+		"id": guid("subscription", t.ID, p.sku), "commerceSubscriptionId": guid("commerce", t.ID, p.sku),
+		"createdDateTime": t.Created.Format(time.RFC3339), "nextLifecycleDateTime": now.AddDate(0, 1, 0).Format(time.RFC3339),
+		"isTrial": trial, "status": "Enabled", "totalLicenses": seats, "skuId": p.sku, "skuPartNumber": p.name,
+		"serviceStatus": p.plans, "ownerId": nil, "ownerTenantId": nil, "ownerType": nil,
+	}
+}
