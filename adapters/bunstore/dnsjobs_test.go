@@ -198,7 +198,7 @@ func TestTwoProcessesCreateOneRun(t *testing.T) {
 }
 
 // TestEndLeasesGivesJobsFree is for the start of the one process of an embedded
-// database.
+// database, and so is the next.
 func TestEndLeasesGivesJobsFree(t *testing.T) {
 	s := migrated(t, Memory)
 	withJobs(t, s, "ann", 1, began)
@@ -208,6 +208,21 @@ func TestEndLeasesGivesJobsFree(t *testing.T) {
 	must(t, err)
 	must(t, s.EndLeases(t.Context()))
 	second, won, err := s.ClaimJob(t.Context(), first.ID, time.Hour, began)
+	must(t, err)
+	if !won || second.Epoch != first.Epoch+1 {
+		t.Fatalf("won %v, epoch %d after %d", won, second.Epoch, first.Epoch)
+	}
+}
+
+func TestEndLeasesGivesTenantsFree(t *testing.T) {
+	s := migrated(t, Memory)
+	first, _ := blockable(t, s)
+	now := time.Now().Add(time.Hour)
+	if _, won, err := s.ClaimTenant(t.Context(), first.Account, first.Tenant, time.Hour, now); won || err != nil {
+		t.Fatalf("taken from a run: %v, %v", won, err)
+	}
+	must(t, s.EndLeases(t.Context()))
+	second, won, err := s.ClaimTenant(t.Context(), first.Account, first.Tenant, time.Hour, now)
 	must(t, err)
 	if !won || second.Epoch != first.Epoch+1 {
 		t.Fatalf("won %v, epoch %d after %d", won, second.Epoch, first.Epoch)

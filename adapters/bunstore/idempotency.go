@@ -164,12 +164,12 @@ func (s *Store) Reap(ctx context.Context, now time.Time, most int) (int, error) 
 	return int(gone), err
 }
 
-// EndLeases gives all keys free for their requests to run again, and all jobs
-// for workers. It is for the start of the one process of an embedded database:
+// EndLeases gives all keys free for their requests to run again, all jobs for
+// workers, and all tenants for runs of enforcement. It is for the start of the one process of an embedded database:
 // whoever held them is gone.
 func (s *Store) EndLeases(ctx context.Context) error {
 	return s.atomically(ctx, "end leases", func(ctx context.Context, tx bun.IDB) error {
-		for _, table := range []any{(*idempotencyRow)(nil), (*dnsJobRow)(nil)} {
+		for _, table := range []any{(*idempotencyRow)(nil), (*dnsJobRow)(nil), (*sendTenantRow)(nil)} {
 			if _, err := tx.NewUpdate().Model(table).Set("leased_until = 0").Where("leased_until > 0").Exec(ctx); err != nil {
 				return err
 			}
