@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/app/enforcement"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
@@ -127,4 +128,59 @@ type stopping struct {
 func (s stopping) ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, now time.Time) (ports.SendRun, bool, error) {
 	defer s.stop()
 	return s.SendRuns.ClaimTenant(ctx, owner, id, lease, now)
+}
+
+// crowd is a list of due tenants without end, of which none can be taken.
+type crowd struct {
+	ports.SendRuns
+
+	due          int
+	inside, gone chan struct{}
+}
+
+func (c crowd) DueTenants(_ context.Context, _ time.Time, most int) ([]ports.DueTenant, error) {
+	return make([]ports.DueTenant, min(c.due, most)), nil
+}
+
+func (c crowd) ClaimTenant(context.Context, access.AccountID, tenant.GUID, time.Duration, time.Time) (r ports.SendRun, won bool, err error) {
+	c.inside <- struct{}{}
+	<-c.gone
+	return r, false, nil
+}
+
+// A sweep that cannot wake all who are due comes again at once, any other at its
+// time.
+func TestASweepGoesOn(t *testing.T) {
+	for due, again := range map[int]bool{1: false, 1 << 20: true} {
+		b := &bell{}
+		r := &enforcement.Runner{Runs: crowd{due: due}, Now: time.Now}
+		sweep := r.Periodic(time.Hour, b)[0]
+		must(t, sweep.Do(t.Context()))
+		last := b.rung[len(b.rung)-1]
+		if on := last.Kind == sweep.Kind; on != again || on && time.Until(last.At) > time.Minute {
+			t.Errorf("of %d due tenants %d are woken, then %+v", due, len(b.rung), last)
+		}
+	}
+}
+
+// Looks wait for their turn, and where it does not come the tenant stays due.
+func TestLooksAtOnce(t *testing.T) {
+	c := crowd{inside: make(chan struct{}), gone: make(chan struct{})}
+	r := &enforcement.Runner{Runs: c, Now: time.Now}
+	for kind, look := range r.Handlers() {
+		ended := make(chan error)
+		for range enforcement.AtOnce {
+			go func() { ended <- look(t.Context(), ports.Wakeup{Kind: kind, ID: string(guid)}) }()
+			<-c.inside
+		}
+		stopped, stop := context.WithCancel(t.Context())
+		stop()
+		if err := look(stopped, ports.Wakeup{Kind: kind, ID: string(guid)}); !errors.Is(err, context.Canceled) {
+			t.Errorf("a look beside %d others: %v", enforcement.AtOnce, err)
+		}
+		close(c.gone)
+		for range enforcement.AtOnce {
+			must(t, <-ended)
+		}
+	}
 }

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// BenchmarkSweep counts and enforces what tenants of 36 mailboxes sent, all of
+// them due at once, at a mail platform that answers after 20 ms: with the real
+// store, queue and runner, and without plugin processes. Everything is the
+// service's own, the number of looks at once too.
+func BenchmarkSweep(b *testing.B) {
+	b.Run("sqlite", func(b *testing.B) { sweeps(b, embedded(b), 1000, 20*time.Millisecond) })
+	b.Run("postgres", func(b *testing.B) { sweeps(b, testserver.Database(b), 1000, 20*time.Millisecond) })
+}
+
+// BenchmarkSweepMemory is the same for more and more tenants, at a platform that
+// answers at once.
+func BenchmarkSweepMemory(b *testing.B) {
+	for _, tenants := range []int{100, 1000, 10_000} {
+		b.Run(fmt.Sprint(tenants), func(b *testing.B) { sweeps(b, testserver.Database(b), tenants, time.Millisecond) })
+	}
+}
+
+func sweeps(b *testing.B, database string, tenants int, latency time.Duration) {
+	c := Config{DatabaseURL: database}
+	store, err := bunstore.Open(b.Context(), database, bunstore.Options{})
+	mustSweep(b, err)
+	defer func() { mustSweep(b, store.Close()) }()
+	mustSweep(b, store.Migrate(b.Context()))
+	_, err = migrateQueue(b.Context(), c)
+	mustSweep(b, err)
+	mustSweep(b, limitedTenants(b.Context(), store, database, tenants))
+
+	for b.Loop() {
+		queue, err := openQueue(b.Context(), c, slog.New(slog.DiscardHandler))
+		mustSweep(b, err)
+		sweepOnce(b, &service{store: store, queue: queue}, tenants, latency)
+	}
+}
+
+// sweepOnce waits until all tenants were looked at.
+func sweepOnce(b *testing.B, s *service, tenants int, latency time.Duration) {
+	p := &slowPlatform{latency: latency}
+	s.platform = p
+	mustSweep(b, s.enforceLimits(outside{now: time.Now}))
+	done := make(chan struct{})
+	var ended atomic.Int64
+	s.enforcer.Ended = func(_ context.Context, err error) {
+		if err != nil {
+			b.Error(err)
+		}
+		p.looks.Add(-1)
+		if ended.Add(1) == int64(tenants) {
+			close(done)
+		}
+	}
+	peak := watchMemory()
+	began := time.Now()
+	mustSweep(b, s.queue.Start(b.Context(), ports.Work{Handlers: s.enforcer.Handlers(), Periodic: s.enforcer.Periodic(enforceSweepEvery, s.queue)}))
+	select {
+	case <-done:
+	case <-time.After(5 * time.Minute):
+		b.Fatalf("%d of %d tenants were looked at", ended.Load(), tenants)
+	}
+	took := time.Since(began)
+	heap := peak()
+	mustSweep(b, s.queue.Stop(b.Context()))
+	mustSweep(b, s.queue.Close(b.Context()))
+	p.counted(b)
+	least := float64(p.answers.Load()) * latency.Seconds() / float64(p.most.Load())
+	b.ReportMetric(took.Seconds(), "s/sweep")
+	b.ReportMetric(float64(p.answers.Load()), "calls")
+	b.ReportMetric(float64(p.most.Load()), "at-once")
+	b.ReportMetric(took.Seconds()/least, "x/platform")
+	b.ReportMetric(heap, "MB-heap")
+	b.ReportMetric(0, "ns/op")
+}
+
+func mustSweep(b *testing.B, err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// watchMemory begins to look at what is in use on the heap, as each collection
+// finds it. peak ends that.
+func watchMemory() (peak func() (megabytes float64)) {
+	debug.FreeOSMemory()
+	stop, most := make(chan struct{}), make(chan uint64)
+	go func() {
+		live, highest := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}, uint64(0)
+		for tick := time.Tick(5 * time.Millisecond); ; {
+			metrics.Read(live)
+			highest = max(highest, live[0].Value.Uint64())
+			select {
+			case <-stop:
+				most <- highest
+				return
+			case <-tick:
+			}
+		}
+	}()
+	return func() float64 {
+		runtime.GC()
+		close(stop)
+		return float64(<-most) / 1e6
+	}
+}

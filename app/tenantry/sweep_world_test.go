@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+const (
+	sweepBoxes    = 36
+	sweepMessages = 20 // of a mailbox on the day
+	sweepLimit    = 25
+	sweepAccounts = 10
+)
+
+// slowPlatform is a mail platform with the same messages in every tenant. In
+// one of ten a mailbox sent too many.
+type slowPlatform struct {
+	ports.MailPlatform
+	latency              time.Duration
+	answers, looks, most atomic.Int64
+	blocked              sync.Map // by tenant
+}
+
+// For implements ports.MailPlatform. A look begins with it.
+func (p *slowPlatform) For(id tenant.GUID) ports.MailTenant {
+	now := p.looks.Add(1)
+	for most := p.most.Load(); now > most && !p.most.CompareAndSwap(most, now); most = p.most.Load() {
+	}
+	return slowTenant{platform: p, id: id}
+}
+
+// answer is n answers of the platform, one after the other.
+func (p *slowPlatform) answer(ctx context.Context, n int) error {
+	p.answers.Add(int64(n))
+	select {
+	case <-time.After(time.Duration(n) * p.latency):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (p *slowPlatform) counted(b *testing.B) {
+	b.Helper()
+	blocked := 0
+	p.blocked.Range(func(_, _ any) bool { blocked++; return true })
+	if blocked == 0 {
+		b.Error("no mailbox was blocked")
+	}
+}
+
+type slowTenant struct {
+	ports.MailTenant
+	platform *slowPlatform
+	id       tenant.GUID
+}
+
+func (t slowTenant) greedy() bool { return strings.HasSuffix(string(t.id), "0") }
+
+// Sent implements ports.SendTrace.
+func (t slowTenant) Sent(ctx context.Context, from, to time.Time, _ string) (sendlimit.Trace, error) {
+	page := sendlimit.Trace{Sent: make([]sendlimit.Sent, 0, sweepBoxes*(sweepMessages+1))}
+	for n := range sweepBoxes {
+		messages := sweepMessages
+		if n == 0 && t.greedy() {
+			messages = sweepLimit + 1
+		}
+		for m := range messages {
+			page.Sent = append(page.Sent, sendlimit.Sent{Message: fmt.Sprint(n, "-", m), Sender: sweepAddress(n),
+				At: from.Add(to.Sub(from) * time.Duration(m) / time.Duration(messages))})
+		}
+	}
+	return page, t.platform.answer(ctx, 1)
+}
+
+// Block implements ports.SendRules: a rule that is as it has to be is read, one
+// that is not is read, written and read back.
+func (t slowTenant) Block(ctx context.Context, scope string, list []string) (sendlimit.Rule, error) {
+	r := sendlimit.Rule{ID: "rule", Name: sendlimit.RuleName(scope), Enabled: len(list) > 0, Lists: list}
+	if _, was := t.platform.blocked.Load(t.id); was || len(list) == 0 {
+		return r, t.platform.answer(ctx, 1)
+	}
+	t.platform.blocked.Store(t.id, true)
+	r.Written = true
+	return r, t.platform.answer(ctx, 3)
+}
+
+func sweepAddress(n int) string { return fmt.Sprintf("box-%d@example.test", n) }
+
+// limitedTenants gives accounts tenants that hold a limit and are full of
+// mailboxes, past the store, which would take a minute for 10,000.
+func limitedTenants(ctx context.Context, store *bunstore.Store, database string, tenants int) (err error) {
+	var owners []access.AccountID
+	for n := range sweepAccounts {
+		a, err := store.CreateAccount(ctx, fmt.Sprintf("owner-%d@example.test", n), "complete", 0, time.Now())
+		if err != nil {
+			return err
+		}
+		owners = append(owners, a.ID)
+	}
+	driver, source := "pgx", database
+	if path, ok := strings.CutPrefix(database, "sqlite://"); ok {
+		driver, source = "sqlite", path
+	}
+	db, err := sql.Open(driver, source)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	for first := 0; first < tenants && err == nil; first += 100 {
+		_, err = db.ExecContext(ctx, tenantRows(owners, first, min(first+100, tenants)))
+	}
+	return err
+}
+
+// tenantRows are the rows of tenants from one number to before another.
+func tenantRows(owners []access.AccountID, first, last int) string {
+	const at = "2026-01-01 00:00:00+00:00"
+	var holders, all, policies, boxes []string
+	for n := first; n < last; n++ {
+		owner, id := owners[n%len(owners)], fmt.Sprintf("20000000-0000-4000-8000-%012d", n)
+		holders = append(holders, fmt.Sprintf("('%s', '%s')", id, owner))
+		all = append(all, fmt.Sprintf("('%s', '%s', '%[2]s', 'Example', 'example.onmicrosoft.com', '', TRUE, '%s', '%s', '', '%s', '', '%s', '%s', %d)",
+			owner, id, tenant.ConsentGranted, at, tenant.BootstrapReady, tenant.SMTPAuthEnabled, tenant.DiscoveryCompleted, sweepBoxes))
+		policies = append(policies, fmt.Sprintf("('%s', '%s', '%[2]s', '%s', '', %d, 'rule', '%s', '%s', '%[6]s')",
+			owner, id, ident.Zero, sweepLimit, sendlimit.RuleName(sendlimit.TenantWide), at))
+		for i := range sweepBoxes {
+			boxes = append(boxes, fmt.Sprintf("('%s', '%08d-0000-4000-8000-%012d', '%s', '%s', 'example.test', '%s', TRUE, '', 'Box', '', '', TRUE, 0, '%s', '%[7]s')",
+				owner, i, n, id, sweepAddress(i), mailbox.Ready, at))
+		}
+	}
+	return "BEGIN; INSERT INTO tenant_holders (guid, account_id) VALUES " + strings.Join(holders, ", ") +
+		"; INSERT INTO tenants (account_id, id, guid, name, builtin_domain, default_domain, managed, consent, consented_at, connected_by, bootstrap, bootstrap_step, smtp_auth, discovery, user_mailboxes) VALUES " + strings.Join(all, ", ") +
+		"; INSERT INTO send_policies (account_id, id, tenant_id, domain_id, scope, daily_send_limit, rule_id, rule_name, created_at, updated_at) VALUES " + strings.Join(policies, ", ") +
+		"; INSERT INTO mailboxes (account_id, id, tenant_id, address, domain_name, stage, provisioned, object_id, display_name, principal_name, alias, account_enabled, sends_today, created_at, stored_at) VALUES " + strings.Join(boxes, ", ") +
+		"; COMMIT"
+}
