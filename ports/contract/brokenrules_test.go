@@ -21,6 +21,7 @@ type brokenSends struct {
 	ports.MailTenant
 	ensure func(context.Context, ports.MailTenant, string, []string) (sendlimit.Rule, error)
 	block  func(context.Context, ports.MailTenant, string, []string) (sendlimit.Rule, error)
+	rules  func(context.Context, ports.MailTenant) ([]sendlimit.Rule, error)
 	remove func(context.Context, ports.MailTenant) error
 	sent   func(context.Context, ports.MailTenant, time.Time, time.Time, string) (sendlimit.Trace, error)
 }
@@ -37,6 +38,13 @@ func (b brokenSends) Block(ctx context.Context, scope string, mailboxes []string
 		return b.block(ctx, b.MailTenant, scope, mailboxes)
 	}
 	return b.MailTenant.Block(ctx, scope, mailboxes)
+}
+
+func (b brokenSends) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
+	if b.rules != nil {
+		return b.rules(ctx, b.MailTenant)
+	}
+	return b.MailTenant.Rules(ctx)
 }
 
 func (b brokenSends) RemoveRules(ctx context.Context) error {
@@ -67,6 +75,14 @@ func toldOf(change func(*sendlimit.Rule)) brokenSends {
 			return r, err
 		},
 	}
+}
+
+// listedAs changes what is told of all rules.
+func listedAs(change func([]sendlimit.Rule) []sendlimit.Rule) brokenSends {
+	return brokenSends{rules: func(ctx context.Context, m ports.MailTenant) ([]sendlimit.Rule, error) {
+		all, err := m.Rules(ctx)
+		return change(all), err
+	}}
 }
 
 // tracedAs changes what a page of the trace tells.
@@ -127,6 +143,29 @@ var brokenRules = map[string]brokenSends{
 		r, err := m.Block(ctx, scope, list)
 		r.Lists = list
 		return r, err
+	}},
+	"no rule is listed": listedAs(func([]sendlimit.Rule) []sendlimit.Rule { return nil }),
+	"rules that are off are not listed": listedAs(func(all []sendlimit.Rule) []sendlimit.Rule {
+		return slices.DeleteFunc(all, func(r sendlimit.Rule) bool { return !r.Enabled })
+	}),
+	"rules that are off are listed as on": listedAs(func(all []sendlimit.Rule) []sendlimit.Rule {
+		for i := range all {
+			all[i].Enabled = true
+		}
+		return all
+	}),
+	"listing puts rules right": {rules: func(ctx context.Context, m ports.MailTenant) ([]sendlimit.Rule, error) {
+		all, err := m.Rules(ctx)
+		for _, r := range all {
+			if r.Name == sendlimit.RuleName(sendlimit.TenantWide) {
+				_, _ = m.Block(ctx, sendlimit.TenantWide, r.Blocks()[:1])
+			}
+		}
+		return all, err
+	}},
+	"rules that cannot be listed are none": {rules: func(ctx context.Context, m ports.MailTenant) ([]sendlimit.Rule, error) {
+		all, _ := m.Rules(ctx)
+		return all, nil
 	}},
 	"nothing is removed": {remove: func(context.Context, ports.MailTenant) error { return nil }},
 	"a lost answer is told as no effect": {block: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {

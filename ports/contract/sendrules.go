@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
@@ -121,6 +122,31 @@ var ruleChecks = []check{
 			t.Fatalf("the platform holds %v", w.Rules(t, s.who.GUID))
 		}
 	}},
+	{"our rules are listed as they are, others' are not", func(t testing.TB, w World) {
+		s := senders(t, w, Setup{})
+		s.lists(t, w)
+		w.SetRule(t, s.who.GUID, sendlimit.Rule{Name: "tenantry-block-something", Enabled: true, Lists: s.boxes[2:]})
+		s.lists(t, w)
+		wide := s.blocks(t, sendlimit.TenantWide, true, s.boxes[0])
+		s.lists(t, w, wide)
+		own := s.blocks(t, s.domain, true, s.boxes[1:]...)
+		s.lists(t, w, own, wide)
+		off := s.blocks(t, s.domain, true)
+		s.lists(t, w, off, wide)
+		w.SetRule(t, s.who.GUID, sendlimit.Rule{Name: wide.Name, Enabled: true, Lists: s.boxes[1:]})
+		wide.Lists = s.boxes[1:]
+		s.lists(t, w, off, wide)
+	}},
+	{"rules that cannot be listed are not none", func(t testing.TB, w World) {
+		s := senders(t, w, Setup{})
+		s.blocks(t, s.domain, true, s.boxes[0])
+		for how, kind := range map[Failure]outcome.Kind{Throttles: outcome.Throttled, IsDown: outcome.Down} {
+			lift := w.Fail(t, s.who.GUID, "Rules", how)
+			_, err := s.client.Rules(call(t))
+			lift()
+			ended(t, "list rules", err, kind)
+		}
+	}},
 	{"our rules are removed, others' stay", func(t testing.TB, w World) {
 		s := senders(t, w, Setup{})
 		must(t, "remove nothing", s.client.RemoveRules(call(t)))
@@ -181,6 +207,8 @@ var ruleChecks = []check{
 		_, err = s.client.EnsureRule(call(t), s.domain, s.boxes)
 		refused(t, "ensure", err, fault.AccessDenied)
 		refused(t, "remove", s.client.RemoveRules(call(t)), fault.AccessDenied)
+		_, err = s.client.Rules(call(t))
+		refused(t, "list", err, fault.AccessDenied)
 	}},
 }
 
@@ -212,6 +240,27 @@ func (s sendingTenant) blocks(t testing.TB, scope string, written bool, list ...
 		t.Fatalf("got %+v, want to block %v", r, list)
 	}
 	return r
+}
+
+// lists checks our rules, in any order, as they are told and as they are: nothing
+// was done to them by telling.
+func (s sendingTenant) lists(t testing.TB, w World, want ...sendlimit.Rule) {
+	t.Helper()
+	before := w.Rules(t, s.who.GUID)
+	got, err := s.client.Rules(call(t))
+	must(t, "list rules", err)
+	byName := func(a, b sendlimit.Rule) int { return strings.Compare(a.Name, b.Name) }
+	slices.SortFunc(got, byName)
+	slices.SortFunc(want, byName)
+	for i := range want {
+		want[i].Made, want[i].Written = false, false
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Fatalf("rules (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(before, w.Rules(t, s.who.GUID)); diff != "" {
+		t.Fatalf("listing changed them (-before +after):\n%s", diff)
+	}
 }
 
 // stops sends a message from each mailbox and checks whose were stopped, by the

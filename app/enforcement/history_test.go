@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package enforcement_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/ports"
+)
+
+const (
+	someHistories = 150
+	allHistories  = 10_000
+	historyWorks  = 40 // how many things happen in one
+	latestRow     = 4 * time.Hour
+)
+
+// TestHistories: whatever was sent, set, and went wrong, and wherever processes
+// ended or were overtaken, once faults stop state, rules and events agree, each
+// block and each release has one event, and exactly those are blocked that sent
+// more today than they may. A small part of it, unless TENANTRY_SOAK asks for
+// all.
+func TestHistories(t *testing.T) {
+	many, shards := someHistories, 1
+	if os.Getenv("TENANTRY_SOAK") != "" {
+		many, shards = allHistories, 50
+	}
+	for shard := range shards {
+		t.Run(fmt.Sprint(shard), func(t *testing.T) {
+			t.Parallel()
+			store := newStore(t) // shared, as making one takes longer than a history
+			for seed := shard; seed < many; seed += shards {
+				t.Run(fmt.Sprint(seed), func(t *testing.T) { newHistory(t, store, seed).happens(t) })
+			}
+		})
+	}
+}
+
+// history is a house in which things happen by chance.
+type history struct {
+	*house
+	want *model
+	*rand.Rand
+
+	log    []string // what happened, for whoever reads a failure
+	lifts  []func()
+	zones  int
+	counts map[string]int // the largest of each mailbox and day so far
+	within bool           // a run is under way
+	gone   bool           // the tenant is deleted
+	ahead  time.Time      // the furthest that the service's clock ever was
+}
+
+func newHistory(t *testing.T, store *bunstore.Store, seed int) *history {
+	t.Helper()
+	h := &history{house: numbered(t, store, seed), want: newModel(), Rand: rand.New(rand.NewPCG(uint64(seed), 7)), counts: map[string]int{}}
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, line := range h.log {
+				t.Log(line)
+			}
+		}
+	})
+	return h
+}
+
+func (h *history) note(format string, args ...any) {
+	h.log = append(h.log, fmt.Sprintf("%s, %s: ", h.fake.Now().Format("02 15:04"), h.now.Format("02 15:04"))+fmt.Sprintf(format, args...))
+}
+
+func (h *history) happens(t *testing.T) {
+	t.Helper()
+	for range historyWorks {
+		h.one(t)
+		if h.gone {
+			h.staysGone(t)
+			return
+		}
+		h.neverFalls(t)
+	}
+	h.ends(t)
+}
+
+// one thing happens.
+func (h *history) one(t *testing.T) {
+	t.Helper()
+	happen := []func(*testing.T){
+		h.sends, h.sends, h.sends, h.sets, h.setsOwn, h.fails, h.fails, h.waits, h.crashes, h.crashes, h.runs, h.runs,
+		h.moves, h.steps, h.drops, h.pauses, h.pauses,
+	}
+	if h.IntN(150) == 0 {
+		h.deletes(t)
+		return
+	}
+	happen[h.IntN(len(happen))](t)
+}
+
+// sends: mail goes out, unless the platform has its sender blocked. It shows in
+// the trace some time later.
+func (h *history) sends(t *testing.T) {
+	t.Helper()
+	m, n := h.boxes[h.IntN(len(h.boxes))], 1+h.IntN(9)
+	blocked := slices.Contains(h.blocks(t), m.Address)
+	h.fake.SetLag(h.id, fake.Lag{Trace: time.Duration(h.IntN(int(latestRow)))})
+	sent := h.fake.Send(h.id, m.Address, n)
+	h.note("%s sends %d of %d", m.Address, sent, n)
+	if blocked != (sent == 0) {
+		t.Fatalf("%s sent %d, blocked is %v", m.Address, sent, blocked)
+	}
+	for range sent {
+		h.want.sent[m.Address] = append(h.want.sent[m.Address], h.fake.Now())
+	}
+}
+
+func (h *history) sets(t *testing.T) {
+	t.Helper()
+	scope := []string{sendlimit.TenantWide, one, two}[h.IntN(3)]
+	if _, err := h.store.Domain(t.Context(), h.owner, h.id, scope); scope != sendlimit.TenantWide && err != nil {
+		h.addDomain(t, scope)
+	}
+	h.want.limits[scope] = 1 + h.IntN(sendlimit.Most)
+	h.note("the limit of %q is %d", scope, h.want.limits[scope])
+	h.limit(t, scope, h.want.limits[scope])
+}
+
+func (h *history) setsOwn(t *testing.T) {
+	t.Helper()
+	m := h.boxes[h.IntN(len(h.boxes))]
+	h.want.own[m.Address] = 1 + h.IntN(sendlimit.Most)
+	h.note("the limit of %s is %d", m.Address, h.want.own[m.Address])
+	must(t, h.store.SetSendLimit(t.Context(), h.owner, m.ID, h.want.own[m.Address]))
+}
+
+// drops: a domain leaves the tenant, and its policy with it.
+func (h *history) drops(t *testing.T) {
+	t.Helper()
+	scope := []string{one, two}[h.IntN(2)]
+	h.note("%s is dropped", scope)
+	delete(h.want.limits, scope)
+	h.drop(t, scope)
+}
+
+func (h *history) fails(*testing.T) {
+	f := fake.Fault{Method: []string{"Block", "Block", "Sent", "Rules"}[h.IntN(4)], Skip: h.IntN(3), Times: 1 + h.IntN(2), AfterEffect: h.IntN(2) == 0,
+		Kind: []outcome.Kind{outcome.Down, outcome.Unknown, outcome.Throttled, outcome.Broken}[h.IntN(4)]}
+	if f.Kind != outcome.Unknown {
+		f.AfterEffect = false
+	}
+	h.note("%s fails: %+v", f.Method, f)
+	h.lifts = append(h.lifts, h.fake.Fail(f))
+}
+
+func (h *history) waits(*testing.T) {
+	by := time.Duration(h.IntN(20*60)) * time.Minute
+	h.note("%s pass", by)
+	h.advance(by)
+}
+
+// steps: the service's clock steps back or, another time, to where it belongs.
+func (h *history) steps(*testing.T) {
+	h.ahead = latest(h.ahead, h.now)
+	h.now = h.fake.Now()
+	if h.IntN(2) == 0 {
+		h.now = h.now.Add(-time.Duration(h.IntN(30*60)) * time.Minute)
+	}
+	h.note("the clock steps")
+}
+
+// moves: the tenant's days are those of another place.
+func (h *history) moves(t *testing.T) {
+	t.Helper()
+	place := []string{"UTC", "Europe/Berlin", "America/St_Johns", "Asia/Tokyo", "Pacific/Kiritimati"}[h.IntN(5)]
+	h.note("its days are those of %s", place)
+	var err error
+	h.want.place, err = sendlimit.Place(place)
+	must(t, err)
+	_, err = h.store.SetDay(t.Context(), h.id, place)
+	must(t, err)
+	h.zones++
+}
+
+func (h *history) runs(t *testing.T) {
+	t.Helper()
+	h.advance(sendlimit.Latest)
+	h.note("a run")
+	_ = h.Run(t.Context(), h.owner, h.id) // a fault is none of the test's
+}
+
+func (h *history) crashes(t *testing.T) {
+	t.Helper()
+	step, after := h.IntN(9), h.IntN(2) == 0
+	h.note("a run that ends at step %d, after it %v", step, after)
+	l := h.dies(t, step, after)
+	h.note("ended at %s: %v", l.last, l.dead)
+}
+
+// pauses: a run stands still at one of its steps, and meanwhile other things
+// happen; its lease may end, and another run take its place.
+func (h *history) pauses(t *testing.T) {
+	t.Helper()
+	if h.within {
+		return
+	}
+	h.within = true
+	defer func() { h.within = false }()
+	h.advance(sendlimit.Latest)
+	l := &life{left: h.IntN(9), after: h.IntN(2) == 0}
+	l.pause = func() (lost bool) {
+		lost = h.IntN(3) > 0
+		h.note("a run pauses at %s, loses its tenant: %v", l.place(), lost)
+		runs, platform := h.Runs, h.Platform
+		h.Runs, h.Platform = h.store, h.fake
+		defer func() { h.Runs, h.Platform = runs, platform }()
+		if lost {
+			h.leaseEnds(t, l.has)
+			h.runs(t)
+		}
+		for range h.IntN(4) {
+			if !h.gone {
+				h.one(t)
+			}
+		}
+		h.note("it goes on")
+		held, err := h.store.HoldTenant(t.Context(), l.has, time.Minute)
+		must(t, err)
+		return !held
+	}
+	_ = h.lives(t, l)
+}
+
+// deletes: the tenant goes, as app/tenants has it.
+func (h *history) deletes(t *testing.T) {
+	t.Helper()
+	h.note("the tenant is deleted")
+	for _, lift := range h.lifts {
+		lift()
+	}
+	must(t, h.fake.For(h.id).RemoveRules(t.Context()))
+	must(t, h.store.DeleteTenant(t.Context(), h.owner, h.id))
+	h.gone = true
+}
+
+// staysGone: whatever was under way, no rule of ours is left in a tenant that
+// was deleted.
+func (h *history) staysGone(t *testing.T) {
+	t.Helper()
+	must(t, h.Run(t.Context(), h.owner, h.id))
+	if left := h.fake.Holds(h.id).Rules; len(left) != 0 {
+		t.Fatalf("rules are left: %+v", left)
+	}
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// neverFalls: no count of a day is ever smaller than it was.
+func (h *history) neverFalls(t *testing.T) {
+	t.Helper()
+	boxes, err := h.store.SendBoxes(t.Context(), ports.SendRun{Account: h.owner, Tenant: h.id}, time.Time{})
+	must(t, err)
+	for _, b := range boxes {
+		for _, c := range b.Counts {
+			key := fmt.Sprint(h.zones, b.Address, c.Day)
+			if c.Total() < h.counts[key] {
+				t.Fatalf("%s on %s: %d after %d", b.Address, c.Day, c.Total(), h.counts[key])
+			}
+			h.counts[key] = c.Total()
+		}
+	}
+}
+
+// ends: faults stop, clocks are right, and what is late has come.
+func (h *history) ends(t *testing.T) {
+	t.Helper()
+	for _, lift := range h.lifts {
+		lift()
+	}
+	h.now = h.fake.Now()
+	h.advance(max(0, h.ahead.Sub(h.now)) + latestRow)
+	h.note("all is well again")
+	for range 2 {
+		h.advance(sendlimit.Latest)
+		if err := h.Run(t.Context(), h.owner, h.id); err != nil && !errors.Is(err, fault.TenantNotFound) {
+			t.Fatal(err)
+		}
+	}
+	h.agrees(t)
+	writes := h.fake.Effects("Block")
+	for _, m := range h.stored(t) {
+		if n := h.want.today(m.Address, h.now); m.SendsToday != n || h.want.blocked(m.Address, h.now) == m.BlockedAt.IsZero() {
+			t.Fatalf("%s sent %d by %s, with the limits %v and its own %d: %+v", m.Address, n, h.now, h.want.limits, h.want.own[m.Address], m)
+		}
+	}
+	day := sendlimit.DayOf(h.now, h.want.place)
+	must(t, h.run(t))
+	if h.agrees(t); day.Has(h.now) && h.fake.Effects("Block") != writes {
+		t.Fatal("what is so was written again")
+	}
+	left, err := h.store.Intents(t.Context(), ports.SendRun{Account: h.owner, Tenant: h.id})
+	if must(t, err); len(left) != 0 {
+		t.Fatalf("intents are left: %+v", left)
+	}
+}

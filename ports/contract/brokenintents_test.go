@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// Each of these breaks one promise about intents.
+type (
+	intentsAdded  struct{ Stores }
+	lateIntents   struct{ Stores }
+	intentsStay   struct{ Stores }
+	intentsGo     struct{ Stores }
+	intentsDone   struct{ Stores }
+	namelessOnes  struct{ Stores }
+	foreignOnes   struct{ Stores }
+	ghostIntents  struct{ Stores }
+	noEventBefore struct{ Stores }
+)
+
+func (b intentsAdded) SaveIntents(ctx context.Context, r ports.SendRun, all []sendlimit.Change) (bool, error) {
+	before, _ := b.Intents(ctx, r)
+	for _, c := range before {
+		if !slices.ContainsFunc(all, func(one sendlimit.Change) bool { return one.Box == c.Box }) {
+			all = append(slices.Clone(all), c)
+		}
+	}
+	return b.Stores.SaveIntents(ctx, r, all)
+}
+
+func (b lateIntents) SaveIntents(ctx context.Context, r ports.SendRun, all []sendlimit.Change) (bool, error) {
+	held, err := b.Stores.SaveIntents(ctx, r, all)
+	if !held && err == nil {
+		r.Epoch++
+		_, err = b.Stores.SaveIntents(ctx, r, all)
+	}
+	return held, err
+}
+
+func (b intentsStay) SaveChanges(ctx context.Context, r ports.SendRun, c ports.SendChanges) (bool, error) {
+	before, _ := b.Intents(ctx, r)
+	for _, one := range before {
+		c.Open = append(slices.Clone(c.Open), one.Box)
+	}
+	return b.Stores.SaveChanges(ctx, r, c)
+}
+
+func (b intentsGo) SaveChanges(ctx context.Context, r ports.SendRun, c ports.SendChanges) (bool, error) {
+	c.Open = nil
+	return b.Stores.SaveChanges(ctx, r, c)
+}
+
+func (b intentsDone) SaveIntents(ctx context.Context, r ports.SendRun, all []sendlimit.Change) (bool, error) {
+	if _, err := b.Stores.SaveChanges(ctx, r, ports.SendChanges{Done: all}); err != nil {
+		return false, err
+	}
+	return b.Stores.SaveIntents(ctx, r, all)
+}
+
+func (b namelessOnes) Intents(ctx context.Context, r ports.SendRun) ([]sendlimit.Change, error) {
+	all, err := b.Stores.Intents(ctx, r)
+	for i := range all {
+		all[i].Event.ID = ""
+	}
+	return all, err
+}
+
+func (b foreignOnes) Intents(ctx context.Context, r ports.SendRun) ([]sendlimit.Change, error) {
+	return everyone(ctx, b.Stores, func(owner access.AccountID) ([]sendlimit.Change, error) {
+		r.Account = owner
+		return b.Stores.Intents(ctx, r)
+	})
+}
+
+// ghostIntents keeps those of mailboxes that are gone.
+func (b ghostIntents) Intents(ctx context.Context, r ports.SendRun) ([]sendlimit.Change, error) {
+	all, err := b.Stores.Intents(ctx, r)
+	if boxes, _ := b.SendBoxes(ctx, r, midnight); len(boxes) == 0 {
+		all = append(all, sendlimit.Change{Box: unknownMailbox})
+	}
+	return all, err
+}
+
+func (b noEventBefore) ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, at time.Time) (ports.SendRun, bool, error) {
+	r, won, err := b.Stores.ClaimTenant(ctx, owner, id, lease, at)
+	r.Last = time.Time{}
+	return r, won, err
+}
+
+func TestBrokenIntentsAreNoticed(t *testing.T) {
+	for name, spoil := range map[string]func(Stores) Stores{
+		"intents add up":                       func(s Stores) Stores { return intentsAdded{s} },
+		"a late run intends":                   func(s Stores) Stores { return lateIntents{s} },
+		"intents stay for ever":                func(s Stores) Stores { return intentsStay{s} },
+		"what is open goes":                    func(s Stores) Stores { return intentsGo{s} },
+		"what is intended is so":               func(s Stores) Stores { return intentsDone{s} },
+		"an intent forgets its event":          func(s Stores) Stores { return namelessOnes{s} },
+		"foreign intents are listed":           func(s Stores) Stores { return foreignOnes{s} },
+		"an intent outlives its mailbox":       func(s Stores) Stores { return ghostIntents{s} },
+		"nobody knows when the last event was": func(s Stores) Stores { return noEventBefore{s} },
+	} {
+		t.Run(name, func(t *testing.T) { notices(t, sendIntentChecks, spoil) })
+	}
+}
