@@ -87,7 +87,6 @@ func (h *history) happens(t *testing.T) {
 			h.staysGone(t)
 			return
 		}
-		h.neverFalls(t)
 	}
 	h.ends(t)
 }
@@ -195,6 +194,7 @@ func (h *history) runs(t *testing.T) {
 	h.advance(sendlimit.Latest)
 	h.note("a run")
 	_ = h.Run(t.Context(), h.owner, h.id) // a fault is none of the test's
+	h.neverFalls(t)
 }
 
 func (h *history) crashes(t *testing.T) {
@@ -203,6 +203,7 @@ func (h *history) crashes(t *testing.T) {
 	h.note("a run that ends at step %d, after it %v", step, after)
 	l := h.dies(t, step, after)
 	h.note("ended at %s: %v", l.last, l.dead)
+	h.neverFalls(t)
 }
 
 // pauses: a run stands still at one of its steps, and meanwhile other things
@@ -237,6 +238,7 @@ func (h *history) pauses(t *testing.T) {
 		return !held
 	}
 	_ = h.lives(t, l)
+	h.neverFalls(t)
 }
 
 // deletes: the tenant goes, as app/tenants has it.

@@ -69,16 +69,50 @@ func TestAVanishedMailbox(t *testing.T) {
 			t.Fatalf("blocked are %q, by rules %q", h.blocked(t), h.blocks(t))
 		}
 	}
-	there = nil // it went while it was blocked
-	must(t, h.run(t))
-	if len(h.blocks(t)) != 0 {
-		t.Fatalf("rules block %q", h.blocks(t))
+	there = nil // it went while it was blocked, and is let go once
+	for range 2 {
+		must(t, h.run(t))
+		h.agrees(t)
+		if events := h.events(t); len(h.blocks(t)) != 0 || len(events[bob]) != 2 || len(events[ada]) != 0 {
+			t.Fatalf("rules block %q, events %+v", h.blocks(t), events)
+		}
 	}
 	there = []string{ada, bob}
 	must(t, h.run(t))
 	h.agrees(t)
 	if len(h.blocked(t)) != 2 {
 		t.Fatalf("blocked are %q", h.blocked(t))
+	}
+}
+
+// However the run ends that finds a blocked mailbox gone, it is let go once, also
+// when it is back before the next one.
+func TestAVanishedMailboxAndARunThatEnds(t *testing.T) {
+	store, n := newStore(t), 0
+	for _, after := range []bool{false, true} {
+		for step, dead := 0, true; dead; step++ {
+			for _, back := range []bool{false, true} {
+				h := numbered(t, store, n)
+				n++
+				ada, bob := h.boxes[0].Address, h.boxes[1].Address
+				there := []string{ada, bob}
+				h.Platform = without{h.fake, &there}
+				h.limit(t, one, 5)
+				h.fake.Send(h.id, ada, 6)
+				h.fake.Send(h.id, bob, 6)
+				must(t, h.run(t))
+				there = []string{bob}
+				dead = h.dies(t, step, after).dead
+				if back {
+					there = []string{ada, bob}
+				}
+				must(t, h.run(t))
+				h.agrees(t)
+				if !slices.Contains(h.blocked(t), bob) || slices.Contains(h.blocked(t), ada) != back {
+					t.Fatalf("step %d: blocked are %q", step, h.blocked(t))
+				}
+			}
+		}
 	}
 }
 

@@ -195,6 +195,8 @@ func TestASparePlatformsRules(t *testing.T) {
 	im.answers[exchange.GetTransportRule] = `{"value":[` + strings.Replace(ours, "enabled", "Resting", 1) + `]}`
 	_, err := im.client.Block(t.Context(), "a.example", nil)
 	ends(t, err, outcome.Broken, fault.Code{})
+	_, err = im.client.Rules(t.Context())
+	ends(t, err, outcome.Broken, fault.Code{})
 
 	im.answers[exchange.GetTransportRule], im.answers[exchange.NewTransportRule] = `{"value":[`+others+`]}`, ``
 	_, err = im.client.Block(t.Context(), "a.example", []string{"Anna@a.example"})

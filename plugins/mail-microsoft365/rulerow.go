@@ -38,6 +38,14 @@ var ruleProperties = []string{
 // on reports whether the rule acts, or would but for its mode.
 func (r ruleRow) on() bool { return equalFold(string(r.State), exchange.Enabled) }
 
+// known refuses a rule of which it cannot be said whether it acts.
+func (r ruleRow) known() error {
+	if !r.on() && !equalFold(string(r.State), exchange.Disabled) {
+		return call.Broken("exchange", "rule_state")
+	}
+	return nil
+}
+
 // open reports whether the rule has no senders, which means everybody's mail.
 func (r ruleRow) open() bool { return len(r.From) == 0 }
 
@@ -82,8 +90,8 @@ func (c *client) rule(ctx context.Context, name string) (ruleRow, bool, error) {
 	}
 	for _, r := range rows {
 		if equalFold(string(r.Name), name) {
-			if !r.on() && !equalFold(string(r.State), exchange.Disabled) {
-				return ruleRow{}, false, call.Broken("exchange", "rule_state")
+			if err := r.known(); err != nil {
+				return ruleRow{}, false, err
 			}
 			return r, true, nil
 		}

@@ -38,13 +38,20 @@ func (c *client) settle(ctx context.Context, scope string, mailboxes []string, n
 // Rules implements sdk.MailTenant.
 func (c *client) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
 	rows, err := c.rules(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
 	var all []sendlimit.Rule
 	for _, r := range rows {
-		if sendlimit.IsRuleName(string(r.Name)) {
-			all = append(all, r.told(false, false))
+		if !sendlimit.IsRuleName(string(r.Name)) {
+			continue
 		}
+		if err := r.known(); err != nil {
+			return nil, err
+		}
+		all = append(all, r.told(false, false))
 	}
-	return all, err
+	return all, nil
 }
 
 // RemoveRules implements sdk.MailTenant. It lists again after each round, so

@@ -85,6 +85,35 @@ func TestOthersRulesStay(t *testing.T) {
 	}
 }
 
+// TestOurRulesAreListed: by their whole names, however they are spelt, and one
+// that only reports is told to block nobody.
+func TestOurRulesAreListed(t *testing.T) {
+	s := newSenders(t, newWorld(t))
+	list := func() []sendlimit.Rule {
+		all, err := s.client.Rules(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	s.asOther(exchange.NewTransportRule, knobs{"Name": "Disclaimer", "Enabled": true, "From": s.boxes, "DeleteMessage": true})
+	if all := list(); len(all) != 0 {
+		t.Fatalf("took %+v for ours", all)
+	}
+	own := s.block(s.domain, s.boxes[1:]...)
+	wide := strings.ToUpper(sendlimit.RuleName(sendlimit.TenantWide))
+	s.asOther(exchange.NewTransportRule, knobs{"Name": wide, "Enabled": true, "From": s.boxes[:1], "Mode": "Audit", "DeleteMessage": true})
+	before := fmt.Sprint(s.rules())
+	all := list()
+	slices.SortFunc(all, func(a, b sendlimit.Rule) int { return strings.Compare(b.Name, a.Name) })
+	if own.Written, own.Made = false, false; len(all) != 2 || !cmp.Equal(all[0], own) || all[1].Name != wide || len(all[1].Blocks()) != 0 {
+		t.Fatalf("listed %+v", all)
+	}
+	if after := fmt.Sprint(s.rules()); after != before {
+		t.Fatalf("rules were %s, are %s", before, after)
+	}
+}
+
 // TestAFoundRuleIsAdopted: one of our name is used, whoever made it, and put
 // right.
 func TestAFoundRuleIsAdopted(t *testing.T) {
