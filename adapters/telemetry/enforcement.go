@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/sendlimit"
 )
 
@@ -20,12 +21,13 @@ type Enforcement struct {
 	changes, runs metric.Int64Counter
 }
 
-// NewEnforcement makes it. It shows a 0 for each action at once.
+// NewEnforcement makes it. It shows a 0 for each action and outcome at once, so
+// that Prometheus sees the first of each.
 func NewEnforcement() (*Enforcement, error) {
 	meter := otel.Meter(scope)
 	lag, errLag := meter.Float64Histogram("tenantry.enforcement.lag", metric.WithUnit("s"),
 		metric.WithDescription("Time from the message that was one too many, as the platform dates it, to the block that was stored. What the platform needs to act on its rule comes on top."),
-		metric.WithExplicitBucketBoundaries(30, 60, 120, 300, 600, 900, 1200, 1800, 2700, 3600, 7200, 14400, 43200, 86400))
+		metric.WithExplicitBucketBoundaries(60, 120, 300, 600, 900, 1200, 1800, 2400, 3600, 5400, 7200, 10800, 14400, 21600, 43200, 86400))
 	changes, errChanges := meter.Int64Counter("tenantry.enforcement.changes",
 		metric.WithDescription("Mailboxes that were blocked or let go, by action."))
 	runs, errRuns := meter.Int64Counter("tenantry.enforcement.runs",
@@ -38,8 +40,15 @@ func NewEnforcement() (*Enforcement, error) {
 		changes.Add(context.Background(), 0, byAction(a))
 	}
 	runs.Add(context.Background(), 0, byOutcome(nil))
+	runs.Add(context.Background(), 0, byOutcome(errOurs))
+	for kind := outcome.Refused; kind <= outcome.Unknown; kind++ {
+		runs.Add(context.Background(), 0, byOutcome(&outcome.Error{Kind: kind}))
+	}
 	return e, nil
 }
+
+// errOurs stands for what no provider did.
+var errOurs = errors.New("failed")
 
 // Late is told how long after the message that was one too many a block was
 // stored.

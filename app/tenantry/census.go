@@ -24,22 +24,30 @@ const freshCensus = 15 * time.Second
 type census struct {
 	queue  jobQueue
 	checks ports.DomainChecks
+	sends  ports.SendWatch
 	now    func() time.Time
 	kinds  []string // of jobs, which are shown also when none of them waits
 	fresh  time.Duration
 
 	waiting, late, verified, drifted, unread metric.Float64ObservableGauge
+	enforcement                              sendGauges
 
-	mu      sync.Mutex
-	taken   time.Time
+	mu    sync.Mutex
+	taken time.Time
+	last  tallied
+	err   error
+}
+
+// tallied is what was found.
+type tallied struct {
 	backlog []ports.Backlog
-	health  ports.DomainHealth
-	err     error
+	domains ports.DomainHealth
+	sends   ports.SendHealth
 }
 
 // countStored registers the gauges of a census.
 func (s *service) countStored(now func() time.Time) error {
-	c, errs := &census{queue: s.queue, checks: s.store, now: now, kinds: s.kinds(), fresh: min(freshCensus, s.checkTick)}, []error(nil)
+	c, errs := &census{queue: s.queue, checks: s.store, sends: s.store, now: now, kinds: s.kinds(), fresh: min(freshCensus, s.checkTick)}, []error(nil)
 	meter := otel.Meter("github.com/tenantry/tenantry/app/tenantry")
 	gauge := func(name, about string) metric.Float64ObservableGauge {
 		made, err := meter.Float64ObservableGauge(name, metric.WithDescription(about))
@@ -51,7 +59,8 @@ func (s *service) countStored(now func() time.Time) error {
 	c.verified = gauge("tenantry.domains.verified", "Verified domains.")
 	c.drifted = gauge("tenantry.domains.drifted", "Verified domains in whose DNS something was right and no longer is, by kind.")
 	c.unread = gauge("tenantry.domains.unread.seconds", "For how long the verified domain was not read whose last read is longest ago.")
-	_, err := meter.RegisterCallback(c.look, c.waiting, c.late, c.verified, c.drifted, c.unread)
+	c.enforcement = newSendGauges(gauge)
+	_, err := meter.RegisterCallback(c.look, append(c.enforcement.all(), c.waiting, c.late, c.verified, c.drifted, c.unread)...)
 	return errors.Join(append(errs, err)...)
 }
 
@@ -70,10 +79,11 @@ func (s *service) kinds() (all []string) {
 
 // look shows nothing while the database does not answer.
 func (c *census) look(ctx context.Context, o metric.Observer) error {
-	backlog, health, err := c.take(ctx)
+	found, err := c.take(ctx)
 	if err != nil {
 		return nil //nolint:nilerr // tenantry.database.up says so
 	}
+	backlog, health := slices.Clone(found.backlog), found.domains
 	for _, kind := range c.kinds {
 		if !slices.ContainsFunc(backlog, func(b ports.Backlog) bool { return b.Kind == kind }) {
 			backlog = append(backlog, ports.Backlog{Kind: kind})
@@ -92,20 +102,31 @@ func (c *census) look(ctx context.Context, o metric.Observer) error {
 		unread = max(0, c.now().Sub(health.Oldest).Seconds())
 	}
 	o.ObserveFloat64(c.unread, unread)
+	c.enforcement.observe(o, found.sends, c.now())
 	return nil
 }
 
-func (c *census) take(ctx context.Context) ([]ports.Backlog, ports.DomainHealth, error) {
+func (c *census) take(ctx context.Context) (tallied, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.taken.IsZero() || time.Since(c.taken) >= c.fresh {
 		// What one scrape gives up on is not what the others should miss.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), databaseTime)
 		defer cancel()
-		if c.backlog, c.err = c.queue.Backlog(ctx); c.err == nil {
-			c.health, c.err = c.checks.DomainHealth(ctx)
-		}
+		c.last, c.err = c.count(ctx)
 		c.taken = time.Now()
 	}
-	return slices.Clone(c.backlog), c.health, c.err
+	return c.last, c.err
+}
+
+func (c *census) count(ctx context.Context) (found tallied, err error) {
+	if found.backlog, err = c.queue.Backlog(ctx); err != nil {
+		return found, err
+	}
+	if found.domains, err = c.checks.DomainHealth(ctx); err != nil {
+		return found, err
+	}
+	now := c.now()
+	found.sends, err = c.sends.SendHealth(ctx, now, now.Add(-behindAfter))
+	return found, err
 }

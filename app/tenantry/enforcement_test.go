@@ -158,9 +158,11 @@ func (l limited) again(since any, events ...string) {
 func (l limited) measured() {
 	l.t.Helper()
 	shown := scrape(l.do("GET", l.ready.AdminURL+"/metrics", "", nil).raw)
-	for _, name := range []string{"tenantry_enforcement_lag_seconds_count", "tenantry_enforcement_changes_total", "tenantry_enforcement_runs_total"} {
-		if _, has := shown[name]; !has {
-			l.t.Errorf("%s is not exported", name)
+	for name, labels := range lagSeries {
+		for _, label := range append(labels, "job") {
+			if _, has := shown[name][label]; !has {
+				l.t.Errorf("%s with the label %s is not exported", name, label)
+			}
 		}
 	}
 	if actions := shown["tenantry_enforcement_changes_total"]["action"]; len(actions) != 2 {

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package telemetry
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/sdk/resource"
+
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/sendlimit"
+)
+
+// exported are the samples of all metrics of what enforcement did, by name and
+// label; those of histograms are cumulative.
+func exported(t *testing.T, do func(*Enforcement)) map[string]float64 {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	meters, err := meter(t.Context(), resource.Empty(), registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer otel.SetMeterProvider(otel.GetMeterProvider())
+	otel.SetMeterProvider(meters)
+	e, err := NewEnforcement()
+	if err != nil {
+		t.Fatal(err)
+	}
+	do(e)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	samples := map[string]float64{}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			for _, label := range m.GetLabel() {
+				samples[family.GetName()+" "+label.GetValue()] = m.GetCounter().GetValue()
+			}
+			for _, bucket := range m.GetHistogram().GetBucket() {
+				samples[fmt.Sprintf("%s %g", family.GetName(), bucket.GetUpperBound())] = float64(bucket.GetCumulativeCount())
+			}
+		}
+	}
+	return samples
+}
+
+// TestEveryOutcomeOfARunIsShownFromTheStart: Prometheus does not see the first
+// failure of a counter that begins with it.
+func TestEveryOutcomeOfARunIsShownFromTheStart(t *testing.T) {
+	found := exported(t, func(e *Enforcement) {
+		e.Ended(t.Context(), errors.Join(errors.New("read trace"), &outcome.Error{Kind: outcome.Throttled}))
+		e.Changed(t.Context(), sendlimit.Blocked)
+	})
+	for name, want := range map[string]float64{
+		"done": 0, "refused": 0, "not_ready": 0, "throttled": 1, "down": 0, "broken": 0, "unknown": 0, "failed": 0,
+	} {
+		if got, shown := found["tenantry_enforcement_runs_total "+name]; !shown || got != want {
+			t.Errorf("%s: %v (shown: %t), want %v", name, got, shown, want)
+		}
+	}
+	for name, want := range map[string]float64{"blocked": 1, "unblocked": 0} {
+		if got, shown := found["tenantry_enforcement_changes_total "+name]; !shown || got != want {
+			t.Errorf("%s: %v (shown: %t), want %v", name, got, shown, want)
+		}
+	}
+}
+
+// TestLagsOfMinutesToHoursAreToldApart: what is usual, what is late, and what
+// stood still for a night lie in buckets of their own.
+func TestLagsOfMinutesToHoursAreToldApart(t *testing.T) {
+	lags := []time.Duration{4 * time.Minute, 9 * time.Minute, 25 * time.Minute, 39 * time.Minute, 50 * time.Minute, 80 * time.Minute,
+		110 * time.Minute, 150 * time.Minute, 5 * time.Hour, 11 * time.Hour, 20 * time.Hour}
+	found := exported(t, func(e *Enforcement) {
+		for _, lag := range lags {
+			e.Late(t.Context(), lag)
+		}
+	})
+	const lag = "tenantry_enforcement_lag_seconds "
+	bounds, before := []float64{}, 0.0
+	for name := range found {
+		if bound, err := strconv.ParseFloat(strings.TrimPrefix(name, lag), 64); err == nil && strings.HasPrefix(name, lag) {
+			bounds = append(bounds, bound)
+		}
+	}
+	slices.Sort(bounds)
+	for _, bound := range bounds {
+		upTo := found[fmt.Sprintf("%s%g", lag, bound)]
+		if in := upTo - before; in > 1 {
+			t.Errorf("%v lags lie in the bucket up to %s", in, time.Duration(bound)*time.Second)
+		}
+		before = upTo
+	}
+	if before != float64(len(lags)) {
+		t.Errorf("%v of %d lags are in buckets", before, len(lags))
+	}
+}
