@@ -18,36 +18,66 @@ import (
 // eventsAtOnce is how many events one statement inserts.
 const eventsAtOnce = 500
 
-// RecordEvents implements ports.EnforcementEvents.
+// RecordEvents implements ports.EnforcementEvents. What is there already is only
+// looked for when it was in the way: a batch that is repeated is rare.
 func (s *Store) RecordEvents(ctx context.Context, owner access.AccountID, events []sendlimit.Event) error {
+	repeated := false
 	return s.atomically(ctx, "record enforcement events", func(ctx context.Context, tx bun.IDB) error {
-		return recordEvents(ctx, tx, account(owner), events)
+		fresh := events
+		if repeated {
+			var err error
+			if fresh, err = unrecorded(ctx, tx, account(owner), events); err != nil {
+				return err
+			}
+		}
+		err := recordEvents(ctx, tx, account(owner), fresh)
+		repeated = err != nil
+		return err
 	})
 }
 
-// recordEvents adds events and counts those that are new. The counts of an
-// account are written last and in order: they are what its transactions would
-// wait for each other at.
+// unrecorded are those of events that are not there, each once.
+func unrecorded(ctx context.Context, tx bun.IDB, owner string, events []sendlimit.Event) (fresh []sendlimit.Event, err error) {
+	there := map[string]bool{}
+	for some := range slices.Chunk(events, eventsAtOnce) {
+		ids := make([]string, 0, len(some))
+		for _, e := range some {
+			ids = append(ids, ident.Lookup(e.ID))
+		}
+		var known []string
+		if err := tx.NewSelect().Model((*enforcementRow)(nil)).Column("id").Where("ev.account_id = ?", owner).
+			Where("ev.id IN (?)", bun.List(ids)).Scan(ctx, &known); err != nil {
+			return nil, err
+		}
+		for _, id := range known {
+			there[id] = true
+		}
+	}
+	for _, e := range events {
+		if id := ident.Lookup(e.ID); !there[id] {
+			there[id] = true
+			fresh = append(fresh, e)
+		}
+	}
+	return fresh, nil
+}
+
+// recordEvents adds events, none of which is there, and counts them. The counts
+// of an account are written last and in order: they are what its transactions
+// would wait for each other at.
 func recordEvents(ctx context.Context, tx bun.IDB, owner string, events []sendlimit.Event) error {
-	rows := map[string]enforcementRow{}
-	var fresh []string
+	counts := map[countRow]int{}
 	for some := range slices.Chunk(events, eventsAtOnce) {
 		insert := make([]enforcementRow, 0, len(some))
 		for _, e := range some {
 			row := newEnforcementRow(owner, e)
-			rows[row.ID] = row
 			insert = append(insert, row)
+			for _, c := range countedIn(row) {
+				counts[c]++
+			}
 		}
-		var added []string
-		if err := tx.NewInsert().Model(&insert).On("CONFLICT DO NOTHING").Returning("id").Scan(ctx, &added); err != nil {
+		if _, err := tx.NewInsert().Model(&insert).Exec(ctx); err != nil {
 			return err
-		}
-		fresh = append(fresh, added...)
-	}
-	counts := map[countRow]int{}
-	for _, id := range fresh {
-		for _, c := range countedIn(rows[id]) {
-			counts[c]++
 		}
 	}
 	return addCounts(ctx, tx, counts)

@@ -184,7 +184,7 @@ func (l eventLog) plainly(ctx context.Context, events []sendlimit.Event) error {
 		for _, e := range events {
 			rows = append(rows, newEnforcementRow(account(l.owner), e))
 		}
-		_, err := tx.NewInsert().Model(&rows).On("CONFLICT DO NOTHING").Exec(ctx)
+		_, err := tx.NewInsert().Model(&rows).Exec(ctx)
 		return err
 	})
 }
