@@ -71,7 +71,7 @@ var suites = map[string]func(*testing.T, func(testing.TB) contract.Stores){
 	"DNS connections": contract.DNSConnections, "DNS writes": contract.DNSWrites,
 	"DNS runs": contract.DNSRuns, "DNS jobs": contract.DNSJobs,
 	"integrations": contract.Integrations, "connections": contract.Connections, "enforcement events": contract.EnforcementEvents,
-	"send policies": contract.SendPolicies, "send days": contract.SendDays, "send runs": contract.SendRuns, "audit": contract.Audit,
+	"send policies": contract.SendPolicies, "send days": contract.SendDays, "send runs": contract.SendRuns, "send room": contract.SendRoom, "audit": contract.Audit,
 	"idempotency": contract.Idempotency, "effects": contract.StoreEffects,
 }
 

@@ -33,7 +33,7 @@ var exampleTested = testedIntegration{Status: "connected", IntegrationID: exampl
 
 var exampleEligible = eligibleList{IntegrationID: exampleIntegrationID, Count: 1, Mailboxes: []eligibleMailbox{{
 	MailboxID: exampleMailboxID, TenantID: exampleTenantID, TenantName: "Contoso", DomainName: exampleDomain, DisplayName: "Ana Lima",
-	PrimarySMTP: exampleAddress, AccountEnabled: true, Managed: true, Connection: perhapsConnection{&mailboxConnection{ID: exampleConnectionID,
+	PrimarySMTP: exampleAddress, AccountEnabled: true, Managed: true, Connection: perhaps[mailboxConnection]{&mailboxConnection{ID: exampleConnectionID,
 		Status: "connected", ProviderAccountID: ptr(exampleAddress), ProviderAccountEmail: ptr(exampleAddress), ConnectedAt: ptr(exampleTime),
 		UpdatedAt: exampleTime}},
 }}}

@@ -3,10 +3,7 @@
 package httpapi
 
 import (
-	"encoding/json"
 	"time"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tenantry/tenantry/app/integrations"
 	"github.com/tenantry/tenantry/core/integration"
@@ -70,15 +67,15 @@ type eligibleList struct {
 }
 
 type eligibleMailbox struct {
-	MailboxID      string            `json:"mailbox_id" format:"uuid" doc:"The mailbox's id; used in paths."`
-	TenantID       string            `json:"tenant_id" format:"uuid" doc:"The tenant's GUID."`
-	TenantName     string            `json:"tenant_name" doc:"The tenant's name."`
-	DomainName     string            `json:"domain_name" doc:"The mailbox's domain."`
-	DisplayName    string            `json:"display_name" doc:"The mailbox's display name."`
-	PrimarySMTP    string            `json:"primary_smtp" doc:"The mailbox's address."`
-	AccountEnabled bool              `json:"account_enabled" doc:"Whether it may sign in."`
-	Managed        bool              `json:"managed_by_tenantcore" doc:"Always true: only mailboxes that this service made are listed."`
-	Connection     perhapsConnection `json:"connection" doc:"Its connection through this integration, null when it never had one."`
+	MailboxID      string                     `json:"mailbox_id" format:"uuid" doc:"The mailbox's id; used in paths."`
+	TenantID       string                     `json:"tenant_id" format:"uuid" doc:"The tenant's GUID."`
+	TenantName     string                     `json:"tenant_name" doc:"The tenant's name."`
+	DomainName     string                     `json:"domain_name" doc:"The mailbox's domain."`
+	DisplayName    string                     `json:"display_name" doc:"The mailbox's display name."`
+	PrimarySMTP    string                     `json:"primary_smtp" doc:"The mailbox's address."`
+	AccountEnabled bool                       `json:"account_enabled" doc:"Whether it may sign in."`
+	Managed        bool                       `json:"managed_by_tenantcore" doc:"Always true: only mailboxes that this service made are listed."`
+	Connection     perhaps[mailboxConnection] `json:"connection" doc:"Its connection through this integration, null when it never had one."`
 }
 
 type mailboxConnection struct {
@@ -197,23 +194,11 @@ func eligibleOf(e integration.Eligible) eligibleMailbox {
 		Connection: connectionOf(e.Connection)}
 }
 
-// perhapsConnection is null for none. The document says so by hand: of itself
-// it knows no object that may be null.
-type perhapsConnection struct{ *mailboxConnection }
-
-// MarshalJSON writes the connection, or null.
-func (p perhapsConnection) MarshalJSON() ([]byte, error) { return json.Marshal(p.mailboxConnection) }
-
-// Schema documents both.
-func (perhapsConnection) Schema(r huma.Registry) *huma.Schema {
-	return &huma.Schema{AnyOf: []*huma.Schema{r.Schema(typeOf[mailboxConnection](), true, ""), {Type: "null"}}}
-}
-
-func connectionOf(c integration.Connection) perhapsConnection {
+func connectionOf(c integration.Connection) perhaps[mailboxConnection] {
 	if c.ID == "" {
-		return perhapsConnection{}
+		return perhaps[mailboxConnection]{}
 	}
-	return perhapsConnection{&mailboxConnection{ID: c.ID, Status: string(c.Status), ProviderAccountID: words(c.AccountID),
+	return perhaps[mailboxConnection]{&mailboxConnection{ID: c.ID, Status: string(c.Status), ProviderAccountID: words(c.AccountID),
 		ProviderAccountEmail: words(c.AccountAddress), HasError: c.HasError, ConnectedAt: moment(c.ConnectedAt), UpdatedAt: c.UpdatedAt.UTC()}}
 }
 

@@ -63,6 +63,8 @@ type readiness struct {
 	MailboxesTotal    int     `json:"mailboxes_total" doc:"All mailboxes."`
 	ReadyToProvision  bool    `json:"ready_to_provision" doc:"Whether mailboxes can be provisioned on a verified domain."`
 	NextStep          *string `json:"next_step" enum:"reconnect,grant_role,sync,add_domain,publish_dns,verify_domain,enable_dkim,create_mailboxes" doc:"The first thing to do, or null."`
+
+	Headroom perhaps[headroom] `json:"headroom" doc:"How near the tenant is to what its mail platform lets it send; null until a sync has read its licences. An estimate that nothing else here depends on."`
 }
 
 type deletedTenant struct {
@@ -120,6 +122,7 @@ func detailOf(t tenant.Tenant, r tenant.Readiness) tenantDetail {
 			Consent: string(r.Consent), ExchangeBootstrap: string(r.Bootstrap), SMTPAuth: string(r.SMTPAuth),
 			Discovery: string(r.Discovery), DomainsVerified: r.DomainsVerified, DomainsTotal: r.DomainsTotal,
 			MailboxesTotal: r.MailboxesTotal, ReadyToProvision: r.ReadyToProvision, NextStep: words(r.NextStep),
+			Headroom: headroomOf(r.Headroom),
 		},
 	}
 }

@@ -168,7 +168,7 @@ func TestTenantList(t *testing.T) {
 	h.verified()
 	api := h.get(h.path(""))
 	one = h.does("tenant", "list").objects("tenants")[0]
-	has(t, "readiness", one.at("readiness"), "consent exchange_bootstrap smtp_auth discovery domains_verified domains_total mailboxes_total ready_to_provision next_step")
+	has(t, "readiness", one.at("readiness"), "consent exchange_bootstrap smtp_auth discovery domains_verified domains_total mailboxes_total ready_to_provision next_step headroom")
 	sees(t, one, object{
 		"status": "ready", "id": api.text("id"), "tenant_name": api.text("tenant_name"), "tenant_domain": api.text("tenant_domain"),
 		"default_domain": api.text("default_domain"), "readiness": api.at("readiness"),

@@ -4,12 +4,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
@@ -46,7 +48,14 @@ func listTenantsCommand() *cobra.Command {
 					return err
 				}
 				for _, t := range held {
-					rows = append(rows, heldOf(owner, t, c.RequireSMTPAuth))
+					sends, err := store.Sending(ctx, owner.ID, t.GUID, time.Now())
+					if errors.Is(err, fault.TenantNotFound) {
+						continue // deleted meanwhile
+					}
+					if err != nil {
+						return err
+					}
+					rows = append(rows, heldOf(owner, t, sends, c.RequireSMTPAuth))
 				}
 			}
 			return list(cmd, "tenants", rows)

@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"strconv"
+	"time"
 
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -65,21 +66,37 @@ type readinessRow struct {
 	MailboxesTotal   int     `json:"mailboxes_total"`
 	ReadyToProvision bool    `json:"ready_to_provision"`
 	NextStep         *string `json:"next_step"`
+
+	Headroom *headroomRow `json:"headroom"`
+}
+
+// headroomRow, too.
+type headroomRow struct {
+	Limit       int       `json:"external_recipient_limit"`
+	Sent        int       `json:"sends_today"`
+	Remaining   int       `json:"remaining"`
+	Percent     float64   `json:"utilization_pct"`
+	Licenses    int       `json:"email_licenses"`
+	EstimatedAt time.Time `json:"estimated_at"`
 }
 
 func readinessOf(r tenant.Readiness) readinessRow {
 	row := readinessRow{
 		string(r.Consent), string(r.Bootstrap), string(r.SMTPAuth), string(r.Discovery),
-		r.DomainsVerified, r.DomainsTotal, r.MailboxesTotal, r.ReadyToProvision, nil,
+		r.DomainsVerified, r.DomainsTotal, r.MailboxesTotal, r.ReadyToProvision, nil, nil,
 	}
 	if r.NextStep != "" {
 		row.NextStep = &r.NextStep
 	}
+	if h := r.Headroom; h != nil {
+		row.Headroom = &headroomRow{h.Limit, h.Sent, h.Remaining, h.Percent, h.Licenses, h.At.UTC()}
+	}
 	return row
 }
 
-func heldOf(owner access.Account, t tenant.Tenant, requireSMTPAuth bool) heldRow {
+func heldOf(owner access.Account, t tenant.Tenant, sends tenant.Sending, requireSMTPAuth bool) heldRow {
 	ready := t.Readiness(requireSMTPAuth)
+	ready.Headroom = sends.Headroom()
 	return heldRow{
 		ID: t.ID, TenantID: string(t.GUID), AccountID: string(owner.ID), AccountEmail: owner.Email,
 		TenantName: t.Name, TenantDomain: t.BuiltinDomain, DefaultDomain: t.PrimaryDomain(), Managed: t.Managed,

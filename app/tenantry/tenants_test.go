@@ -12,7 +12,7 @@ const (
 	summaryMembers = "id tenant_id tenant_name tenant_domain default_domain domain_count mailbox_count status " +
 		"discovery_completed exchange_bootstrap_status consented_at last_sync_at"
 	readinessMembers = "consent exchange_bootstrap smtp_auth discovery domains_verified domains_total mailboxes_total " +
-		"ready_to_provision next_step"
+		"ready_to_provision next_step headroom"
 )
 
 // TestTenantShapes walks a tenant from the link to its deletion.
@@ -37,7 +37,7 @@ func TestTenantShapes(t *testing.T) {
 		"exchange_bootstrap_status": "pending", "smtp_auth_org_enabled": false, "connected_by": h.admin, "domain_count": 0,
 		"mailbox_count": 0, "default_domain": fresh.at("tenant_domain"), "readiness.consent": "granted",
 		"readiness.smtp_auth": "unknown", "readiness.discovery": "pending", "readiness.ready_to_provision": false,
-		"readiness.next_step": "sync",
+		"readiness.next_step": "sync", "readiness.headroom": nil,
 	})
 	if !strings.HasSuffix(fresh.text("tenant_domain"), ".onmicrosoft.com") || fresh.text("id") == h.guid {
 		t.Errorf("got %s", fresh.raw)

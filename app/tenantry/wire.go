@@ -184,7 +184,7 @@ func (s *service) useCases(c Config, publicURL string, sealer ports.Sealer, o ou
 	s.keys = &keys.Service{Keys: s.store, Prefix: c.KeyPrefix, Random: rand.Reader, Now: o.now}
 	s.tenants = &tenants.Service{
 		Tenants: s.store, Assignments: s.store, Discovered: s.store, Domains: s.store, Flows: s.store, Accounts: s.store, Policies: s.store, Runs: s.store,
-		Platform: s.platform, Settling: pass, Sealer: sealer, Random: rand.Reader, Now: o.now, PublicURL: publicURL,
+		Room: s.store, Platform: s.platform, Settling: pass, Sealer: sealer, Random: rand.Reader, Now: o.now, PublicURL: publicURL,
 		RequireSMTPAuth: c.RequireSMTPAuth,
 	}
 	s.connections = &dnsconnections.Service{Connections: s.store, Providers: s.providers, Sealer: sealer, Now: o.now}

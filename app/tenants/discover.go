@@ -28,6 +28,9 @@ func (r *run) discover(ctx context.Context) (directory, err error) {
 	found := ports.Found{Began: r.Now()}
 	found.Mailboxes = r.listMailboxes(ctx)
 	r.countUsers(ctx)
+	if err := r.readLicenses(ctx); err != nil {
+		return nil, err
+	}
 	stored, err := r.Domains.Domains(ctx, r.owner, r.t.GUID)
 	if err != nil {
 		return nil, err

@@ -28,6 +28,7 @@ type Service struct {
 	Flows       ports.ConnectFlows
 	Policies    ports.SendPolicies
 	Runs        ports.SendRuns
+	Room        ports.SendRoom
 	Accounts    ports.Keys
 	Platform    ports.MailPlatform
 	Settling    *settling.Pass
@@ -58,7 +59,10 @@ func (s *Service) Get(ctx context.Context, acc access.Account, id tenant.GUID) (
 	if err != nil {
 		return tenant.Tenant{}, tenant.Readiness{}, err
 	}
-	return t, t.Readiness(s.RequireSMTPAuth), nil
+	ready := t.Readiness(s.RequireSMTPAuth)
+	sends, err := s.Room.Sending(ctx, acc.ID, t.GUID, s.Now())
+	ready.Headroom = sends.Headroom()
+	return t, ready, err
 }
 
 // Assign makes the account the holder of a managed tenant, on the operator's

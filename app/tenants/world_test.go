@@ -53,7 +53,7 @@ func newWorld(t *testing.T) *world {
 	w.platform.AddTenant(other, fake.Setup{Name: "Other"})
 	clock := func() time.Time { return w.now }
 	w.Service = &tenants.Service{
-		Tenants: store, Assignments: store, Discovered: store, Domains: store, Flows: store, Accounts: store, Policies: store, Runs: store,
+		Tenants: store, Assignments: store, Discovered: store, Domains: store, Flows: store, Accounts: store, Policies: store, Runs: store, Room: store,
 		Platform: w.platform, Sealer: newSealer(t), Random: rand.Reader, Now: clock, PublicURL: "https://tenantry.test",
 		RequireSMTPAuth: true, Patience: 5 * time.Second, Pause: time.Millisecond,
 		Settling: &settling.Pass{

@@ -39,6 +39,7 @@ type Stores interface {
 	ports.SendPolicies
 	ports.SendDays
 	ports.SendRuns
+	ports.SendRoom
 	ports.SendWatch
 	ports.EnforcementEvents
 	ports.Audit
@@ -129,8 +130,11 @@ func SendDays(t *testing.T, open func(testing.TB) Stores) { runStores(t, open, s
 
 // SendRuns runs the contract of ports.SendRuns and ports.SendWatch.
 func SendRuns(t *testing.T, open func(testing.TB) Stores) {
-	runStores(t, open, slices.Concat(sendRunChecks, sendChangeChecks, sendWatchChecks))
+	runStores(t, open, slices.Concat(sendRunChecks, sendChangeChecks, sendIntentChecks, sendWatchChecks))
 }
+
+// SendRoom runs the contract of ports.SendRoom.
+func SendRoom(t *testing.T, open func(testing.TB) Stores) { runStores(t, open, sendRoomChecks) }
 
 // EnforcementEvents runs the contract of ports.EnforcementEvents.
 func EnforcementEvents(t *testing.T, open func(testing.TB) Stores) {
