@@ -206,6 +206,7 @@ func (w *world) Fail(t testing.TB, _ tenant.GUID, method string, how contract.Fa
 		"CreateMailbox": {{"operation": "New-Mailbox"}},
 		"Rename":        {{"operation": "Set-Mailbox"}},
 		"Sent":          {{"operation": "Get-MessageTraceV2"}},
+		"Rules":         {{"operation": "Get-TransportRule"}},
 		"Block": {
 			{"operation": "New-TransportRule"}, {"operation": "Set-TransportRule"},
 			{"operation": "Enable-TransportRule"}, {"operation": "Disable-TransportRule"},
