@@ -36,6 +36,9 @@ func BenchmarkSweepMemory(b *testing.B) {
 }
 
 func sweeps(b *testing.B, database string, tenants int, latency time.Duration) {
+	if testing.Short() {
+		tenants = min(tenants, 50)
+	}
 	c := Config{DatabaseURL: database}
 	store, err := bunstore.Open(b.Context(), database, bunstore.Options{})
 	mustSweep(b, err)

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi_test
+
+import (
+	"testing"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+)
+
+func TestBenchmarks(t *testing.T) { testserver.Benchmarks(t, "Guard") }

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sendlimit_test
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+// BenchmarkDecide evaluates tenants of 36 mailboxes in twelve domains, of which
+// some have a limit of their own and some sent too many, on one core.
+func BenchmarkDecide(b *testing.B) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	limits := sendlimit.Policies{sendlimit.TenantWide: 20}
+	var boxes []sendlimit.Box
+	for n := range 36 {
+		zone := fmt.Sprintf("domain-%d.test", n/3)
+		box := sendlimit.Box{ID: fmt.Sprint(n), Address: fmt.Sprint("box-", n, "@", zone), Domain: zone, Counted: true, Sent: n % 22}
+		if n%3 == 0 {
+			limits[zone] = 15
+		}
+		if n%9 == 0 {
+			box.BlockedAt = noon.Add(-time.Hour)
+		}
+		boxes = append(boxes, box)
+	}
+	tenants, changes := 0, 0
+	for b.Loop() {
+		id := tenant.GUID(fmt.Sprint(tenants))
+		changes += len(sendlimit.Decide(id, limits, boxes, today, noon).Changes)
+		if next := sendlimit.Next(id, limits, boxes, today, noon); !next.After(noon) {
+			b.Fatal("due at once again")
+		}
+		tenants++
+	}
+	if changes == 0 {
+		b.Fatal("nothing was decided")
+	}
+	b.ReportMetric(b.Elapsed().Seconds()/float64(tenants*len(boxes))*1e6, "s/million")
+	b.ReportMetric(0, "ns/op")
+}
