@@ -96,7 +96,7 @@ func (h *history) one(t *testing.T) {
 	t.Helper()
 	happen := []func(*testing.T){
 		h.sends, h.sends, h.sends, h.sets, h.setsOwn, h.fails, h.fails, h.waits, h.crashes, h.crashes, h.runs, h.runs,
-		h.moves, h.steps, h.drops, h.pauses, h.pauses,
+		h.moves, h.steps, h.drops, h.pauses, h.pauses, h.blinks,
 	}
 	if h.IntN(150) == 0 {
 		h.deletes(t)
@@ -128,9 +128,12 @@ func (h *history) sets(t *testing.T) {
 	if _, err := h.store.Domain(t.Context(), h.owner, h.id, scope); scope != sendlimit.TenantWide && err != nil {
 		h.addDomain(t, scope)
 	}
-	h.want.limits[scope] = 1 + h.IntN(sendlimit.Most)
+	h.want.limits[scope] = 1 + h.IntN(12)
 	h.note("the limit of %q is %d", scope, h.want.limits[scope])
 	h.limit(t, scope, h.want.limits[scope])
+	if h.IntN(3) == 0 { // its rule cannot be set at first, whoever else's can
+		h.lifts = append(h.lifts, h.fake.Fail(fake.Fault{Method: "Block", About: scope, Kind: outcome.Down, Times: 1}))
+	}
 }
 
 func (h *history) setsOwn(t *testing.T) {
@@ -167,13 +170,18 @@ func (h *history) waits(*testing.T) {
 }
 
 // steps: the service's clock steps back or, another time, to where it belongs.
-func (h *history) steps(*testing.T) {
+// A tenant whose days were moved is due all the same.
+func (h *history) steps(t *testing.T) {
+	t.Helper()
 	h.ahead = latest(h.ahead, h.now)
 	h.now = h.fake.Now()
-	if h.IntN(2) == 0 {
-		h.now = h.now.Add(-time.Duration(h.IntN(30*60)) * time.Minute)
+	if hours := []int{0, 3, 30}[h.IntN(3)]; hours > 0 {
+		h.now = h.now.Add(-time.Duration(h.IntN(hours*60)) * time.Minute)
 	}
 	h.note("the clock steps")
+	if h.IntN(2) == 0 {
+		h.moves(t)
+	}
 }
 
 // moves: the tenant's days are those of another place.
@@ -197,13 +205,29 @@ func (h *history) runs(t *testing.T) {
 	h.neverFalls(t)
 }
 
+// blinks: a run finds some of the latest messages gone from the trace.
+func (h *history) blinks(t *testing.T) {
+	t.Helper()
+	platform := h.Platform
+	defer func() { h.Platform = platform }()
+	h.Platform = blinking{platform, h.fake.Now()}
+	h.note("the trace blinks")
+	h.runs(t)
+}
+
 func (h *history) crashes(t *testing.T) {
 	t.Helper()
-	step, after := h.IntN(9), h.IntN(2) == 0
-	h.note("a run that ends at step %d, after it %v", step, after)
-	l := h.dies(t, step, after)
-	h.note("ended at %s: %v", l.last, l.dead)
+	l := h.life()
+	h.note("a run that ends at %q %d, after it %v", l.at, l.left, l.after)
+	h.diesAt(t, l)
+	h.note("it ended: %v", l.dead)
 	h.neverFalls(t)
+}
+
+// life is one that ends somewhere, or pauses.
+func (h *history) life() *life {
+	return &life{left: max(0, h.IntN(6)-3), after: h.IntN(2) == 0,
+		at: []string{"Sent", "SaveCounts", "Rules", "Settle", "SaveIntents", "Block", "Block", "SaveChanges", "ReleaseTenant"}[h.IntN(9)]}
 }
 
 // pauses: a run stands still at one of its steps, and meanwhile other things
@@ -216,7 +240,7 @@ func (h *history) pauses(t *testing.T) {
 	h.within = true
 	defer func() { h.within = false }()
 	h.advance(sendlimit.Latest)
-	l := &life{left: h.IntN(9), after: h.IntN(2) == 0}
+	l := h.life()
 	l.pause = func() (lost bool) {
 		lost = h.IntN(3) > 0
 		h.note("a run pauses at %s, loses its tenant: %v", l.place(), lost)

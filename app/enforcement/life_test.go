@@ -5,6 +5,7 @@ package enforcement_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ var errDead = errors.New("the process is dead")
 // From then on nothing it does reaches the store or the platform.
 type life struct {
 	left  int
+	at    string // what steps count, all unless set
 	after bool
 	// pause, if set, happens at the step instead of the end. It reports whether
 	// the tenant was lost meanwhile.
@@ -41,10 +43,13 @@ func (l *life) step(name string, calls bool, do func() error) error {
 	if name == "SaveChanges" && l.last == "Rules" {
 		name = "Settle"
 	}
-	last := l.left == 0
-	l.left--
-	if l.left >= -1 {
+	counts := l.at == "" || l.at == name
+	last := counts && l.left == 0
+	if l.left >= 0 {
 		l.last = name
+	}
+	if counts {
+		l.left--
 	}
 	if !last {
 		return do()
@@ -149,17 +154,45 @@ func (h *house) lives(t *testing.T, l *life) error {
 // it has so many. Its lease ends some time later.
 func (h *house) dies(t *testing.T, step int, after bool) *life {
 	t.Helper()
-	h.advance(sendlimit.Latest)
 	l := &life{left: step, after: after}
+	h.diesAt(t, l)
+	return l
+}
+
+func (h *house) diesAt(t *testing.T, l *life) {
+	t.Helper()
+	h.advance(sendlimit.Latest)
 	_ = h.lives(t, l)
 	if l.dead {
 		h.leaseEnds(t, l.has)
 	}
-	return l
 }
 
 func (h *house) leaseEnds(t *testing.T, r ports.SendRun) {
 	t.Helper()
 	_, err := h.store.HoldTenant(t.Context(), r, -time.Second)
 	must(t, err)
+}
+
+// blinking is a platform whose trace lacks the messages of its last hour.
+type blinking struct {
+	ports.MailPlatform
+
+	now time.Time
+}
+
+func (b blinking) For(id tenant.GUID) ports.MailTenant {
+	return blinkingTenant{b.MailPlatform.For(id), b.now}
+}
+
+type blinkingTenant struct {
+	ports.MailTenant
+
+	now time.Time
+}
+
+func (b blinkingTenant) Sent(ctx context.Context, from, to time.Time, cursor string) (sendlimit.Trace, error) {
+	page, err := b.MailTenant.Sent(ctx, from, to, cursor)
+	page.Sent = slices.DeleteFunc(slices.Clone(page.Sent), func(s sendlimit.Sent) bool { return s.At.After(b.now.Add(-time.Hour)) })
+	return page, err
 }

@@ -368,6 +368,39 @@ func TestARunThatWakesLate(t *testing.T) {
 	h.agrees(t)
 }
 
+// A clock that steps back lets nobody go, and what happens then is on record
+// after what happened before.
+func TestAClockThatStepsBack(t *testing.T) {
+	for name, tt := range map[string]struct {
+		by     time.Duration
+		events int
+	}{"a day": {24 * time.Hour, 1}, "an hour": {time.Hour, 2}} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t)
+			ada := h.boxes[0].Address
+			h.limit(t, sendlimit.TenantWide, 5)
+			h.fake.Send(h.id, ada, 6)
+			must(t, h.run(t))
+			right := h.now
+			h.now = h.now.Add(-tt.by)
+			_, err := h.store.SetDay(t.Context(), h.id, "Europe/London") // which makes it due
+			must(t, err)
+			h.limit(t, sendlimit.TenantWide, 9)
+			must(t, h.Run(t.Context(), h.owner, h.id))
+			h.agrees(t)
+			events := h.events(t)[ada]
+			if len(events) != tt.events || tt.events == 2 && !events[1].At.After(events[0].At) {
+				t.Fatalf("events %+v", events)
+			}
+			h.now = right
+			must(t, h.run(t))
+			if h.agrees(t); len(h.blocked(t)) != 0 {
+				t.Fatalf("blocked are %q", h.blocked(t))
+			}
+		})
+	}
+}
+
 // Who could not be let go is not shown as let go.
 func TestARuleThatCannotBeTakenBack(t *testing.T) {
 	h := newHouse(t)
