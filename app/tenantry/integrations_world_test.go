@@ -183,15 +183,20 @@ func (i integrated) byHand(method string, n int, body any) {
 	i.control(method, "/sending/"+i.provider+"/accounts/"+url.PathEscape(i.address(n)), body)
 }
 
-// asked are the operations that a platform was asked for, in order, without
+// calls are those that a platform's simulator noted, in order.
+func (c client) calls(provider string) (all []object) {
+	c.t.Helper()
+	if err := json.Unmarshal(c.control("GET", "/calls?provider="+provider, nil).raw, &all); err != nil {
+		c.t.Fatal(err)
+	}
+	return all
+}
+
+// askedAt are the operations that a platform was asked for, in order, without
 // those of people.
 func (c client) askedAt(provider string) (operations []string) {
 	c.t.Helper()
-	var calls []object
-	if err := json.Unmarshal(c.control("GET", "/calls?provider="+provider, nil).raw, &calls); err != nil {
-		c.t.Fatal(err)
-	}
-	for _, call := range calls {
+	for _, call := range c.calls(provider) {
 		if call.text("operation") != "authorize" {
 			operations = append(operations, call.text("operation"))
 		}

@@ -5,7 +5,6 @@ package main
 import (
 	"cmp"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -121,7 +120,7 @@ func (m *mortal) killed() {
 func (m *mortal) journal() (done, unsure map[string]int) {
 	m.t.Helper()
 	done, unsure = map[string]int{}, map[string]int{}
-	for _, call := range m.calls() {
+	for _, call := range m.calls("microsoft365") {
 		switch status, _ := call["status"].(float64); {
 		case status == 0:
 			unsure[call.text("operation")]++
@@ -130,15 +129,6 @@ func (m *mortal) journal() (done, unsure map[string]int) {
 		}
 	}
 	return done, unsure
-}
-
-func (m *mortal) calls() []object {
-	m.t.Helper()
-	var list []object
-	if err := json.Unmarshal(m.control("GET", "/calls?provider=microsoft365", nil).raw, &list); err != nil {
-		m.t.Fatal(err)
-	}
-	return list
 }
 
 // platform is what the simulator itself holds of a tenant.
