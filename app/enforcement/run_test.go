@@ -373,14 +373,19 @@ func TestARunThatWakesLate(t *testing.T) {
 func TestAClockThatStepsBack(t *testing.T) {
 	for name, tt := range map[string]struct {
 		by     time.Duration
+		dies   bool
 		events int
-	}{"a day": {24 * time.Hour, 1}, "an hour": {time.Hour, 2}} {
+	}{"a day": {24 * time.Hour, false, 1}, "an hour": {time.Hour, false, 2}, "an hour, after a run that did not end": {time.Hour, true, 2}} {
 		t.Run(name, func(t *testing.T) {
 			h := newHouse(t)
 			ada := h.boxes[0].Address
 			h.limit(t, sendlimit.TenantWide, 5)
 			h.fake.Send(h.id, ada, 6)
-			must(t, h.run(t))
+			if tt.dies {
+				h.diesAt(t, &life{at: "Block", after: true})
+			} else {
+				must(t, h.run(t))
+			}
 			right := h.now
 			h.now = h.now.Add(-tt.by)
 			_, err := h.store.SetDay(t.Context(), h.id, "Europe/London") // which makes it due
