@@ -59,6 +59,9 @@ type Tenants interface {
 
 // Assignments keeps managed tenants.
 type Assignments interface {
+	// Assigned returns whose managed tenant this is. Refusal: tenant_not_found,
+	// also for one that its account connected itself.
+	Assigned(ctx context.Context, id tenant.GUID) (access.AccountID, error)
 	// Withdraw ends an assignment on the operator's behalf, which is recorded
 	// as ports.Audit says; the account remembers it until it deletes the
 	// tenant. Refusal: tenant_not_found.

@@ -17,21 +17,37 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
+// Assigned implements ports.Assignments.
+func (s *Store) Assigned(ctx context.Context, id tenant.GUID) (access.AccountID, error) {
+	var held tenantRow
+	err := s.run(ctx, "find assigned tenant", func(ctx context.Context, db bun.IDB) error {
+		return oneAssigned(assigned(db, &held, id).Scan(ctx))
+	})
+	return access.AccountID(held.AccountID), err
+}
+
+func assigned(db bun.IDB, held *tenantRow, id tenant.GUID) *bun.SelectQuery {
+	return db.NewSelect().Model(held).Join("JOIN tenant_holders AS h ON h.account_id = t.account_id AND h.guid = t.guid").
+		Where("h.guid = ?", ident.Lookup(string(id))).Where("t.managed")
+}
+
+func oneAssigned(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return fault.TenantNotFound.With("no account holds this tenant as a managed one")
+	}
+	return err
+}
+
 // Withdraw implements ports.Assignments. A tenant that its account connected
 // itself is not the operator's to withdraw.
 func (s *Store) Withdraw(ctx context.Context, id tenant.GUID) (access.AccountID, error) {
 	var held tenantRow
 	err := s.atomically(ctx, "withdraw tenant", func(ctx context.Context, tx bun.IDB) error {
-		guid := ident.Lookup(string(id))
-		err := s.locked(tx.NewSelect().Model(&held).
-			Join("JOIN tenant_holders AS h ON h.account_id = t.account_id AND h.guid = t.guid").
-			Where("h.guid = ?", guid).Where("t.managed"), "t").Scan(ctx)
-		if errors.Is(err, sql.ErrNoRows) {
-			return fault.TenantNotFound.With("no account holds this tenant as a managed one")
-		}
-		if err != nil {
+		held = tenantRow{}
+		if err := oneAssigned(s.locked(assigned(tx, &held, id), "t").Scan(ctx)); err != nil {
 			return err
 		}
+		guid := ident.Lookup(string(id))
 		if _, err := release(ctx, tx, held.AccountID, guid); err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -38,7 +39,7 @@ type Services struct {
 // Managed assigns managed tenants; *tenants.Service does.
 type Managed interface {
 	Assign(ctx context.Context, acc access.Account, id tenant.GUID) (tenant.Tenant, error)
-	Withdraw(ctx context.Context, id tenant.GUID) (access.AccountID, error)
+	Withdraw(ctx context.Context, id tenant.GUID) (tenants.Withdrawn, error)
 }
 
 // controller serves the control interface.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/sandbox"
+	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/secret"
@@ -189,13 +190,13 @@ func (s *service) Assign(_ context.Context, acc access.Account, id tenant.GUID) 
 	return tenant.Tenant{}, nil
 }
 
-func (s *service) Withdraw(_ context.Context, id tenant.GUID) (access.AccountID, error) {
+func (s *service) Withdraw(_ context.Context, id tenant.GUID) (tenants.Withdrawn, error) {
 	owner, held := s.holders[id]
 	if !held {
-		return "", fault.TenantNotFound.With("not assigned")
+		return tenants.Withdrawn{}, fault.TenantNotFound.With("not assigned")
 	}
 	delete(s.holders, id)
-	return owner, nil
+	return tenants.Withdrawn{Account: owner}, nil
 }
 
 // keys is the part of ports.Keys that the sandbox asks.

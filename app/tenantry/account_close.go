@@ -15,7 +15,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/tenant"
 )
 
 func closeCommand() *cobra.Command {
@@ -25,7 +27,9 @@ func closeCommand() *cobra.Command {
 		Short: "Close an account for good",
 		Long: "Closes an account. There is no way back: its API keys are revoked, what is stored of its tenants, domains,\n" +
 			"mailboxes, DNS connections and integrations is removed, their credentials too, and other accounts may connect\n" +
-			"those tenants. Nothing is changed at the mail platform, at DNS providers and at sending platforms.\n\n" +
+			"those tenants. Our mail flow rules, which block mailboxes, are taken out of the tenants first; where the mail\n" +
+			"platform does not let them go, a warning names those that stay. Nothing else is changed there, at DNS providers\n" +
+			"and at sending platforms.\n\n" +
 			"The account itself stays in `account list`, and what was revoked and released in `audit list`. Its e-mail\n" +
 			"address is free for a new account. To refuse requests for a while only, use `account suspend`.\n\n" +
 			"On a terminal the command asks first. Anywhere else it wants --yes.",
@@ -35,14 +39,39 @@ func closeCommand() *cobra.Command {
 				return err
 			}
 		}
+		unruled, err := unruleAll(ctx, cmd, store, acc.ID)
+		if err != nil {
+			return err
+		}
 		done, err := store.CloseAccount(ctx, acc.ID, time.Now())
 		if err != nil {
 			return err
 		}
-		return show(cmd, closingOf(acc, done))
+		for _, u := range unruled {
+			tellOfRules(cmd, u.Tenant, u.Unruled)
+		}
+		return show(cmd, closingOf(acc, done, unruled))
 	})
 	cmd.Flags().BoolVar(&yes, "yes", false, "close it without being asked")
 	return cmd
+}
+
+// unruleAll takes our rules out of all tenants of an account.
+func unruleAll(ctx context.Context, cmd *cobra.Command, store *bunstore.Store, owner access.AccountID) ([]tenants.UnruledTenant, error) {
+	held, err := store.Tenants(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]tenant.GUID, 0, len(held))
+	for _, t := range held {
+		ids = append(ids, t.GUID)
+	}
+	s, end, err := leaving(ctx, cmd, store, owner, ids...)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return s.Unrule(ctx, owner)
 }
 
 func closingQuestion(acc access.Account) string {

@@ -48,7 +48,8 @@ func suspendCommand() *cobra.Command {
 		Use:   "suspend --account ACCOUNT",
 		Short: "Refuse all requests of an account, until it is resumed",
 		Long: "Suspends an account: each of its requests is answered with 402 no_api_plan from now on. Nothing is lost:\n" +
-			"keys, tenants and everything below them stay as they are. `account resume` ends it.",
+			"keys, tenants and everything below them stay as they are. Send limits go on: mailboxes are blocked, and\n" +
+			"released when their day is over, as ever. `account resume` ends it.",
 	}, setActive(false))
 }
 

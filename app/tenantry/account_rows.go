@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -77,10 +78,17 @@ type closingRow struct {
 	TenantsReleased int    `json:"tenants_released"`
 	DNSConnections  int    `json:"dns_connections_removed"`
 	Integrations    int    `json:"integrations_removed"`
+	// RulesRemoved are the tenants that our rules were taken out of.
+	RulesRemoved int       `json:"tenants_unruled"`
+	RulesLeft    []leftRow `json:"rules_left"`
 }
 
-func closingOf(a access.Account, c ports.Closing) closingRow {
-	return closingRow{string(a.ID), a.Email, string(access.StatusClosed), stamp(c.At), c.KeysRevoked, c.TenantsReleased, c.DNSConnectionsRemoved, c.IntegrationsRemoved}
+func closingOf(a access.Account, c ports.Closing, unruled []tenants.UnruledTenant) closingRow {
+	left, removed := leftOf(unruled)
+	return closingRow{
+		string(a.ID), a.Email, string(access.StatusClosed), stamp(c.At), c.KeysRevoked, c.TenantsReleased, c.DNSConnectionsRemoved,
+		c.IntegrationsRemoved, removed, left,
+	}
 }
 
 func (r closingRow) columns() [][2]string {
@@ -88,6 +96,7 @@ func (r closingRow) columns() [][2]string {
 		{"ACCOUNT", r.AccountID}, {"EMAIL", r.Email}, {"STATUS", r.Status}, {"CLOSED", r.ClosedAt},
 		{"KEYS REVOKED", strconv.Itoa(r.KeysRevoked)}, {"TENANTS RELEASED", strconv.Itoa(r.TenantsReleased)},
 		{"DNS CONNECTIONS REMOVED", strconv.Itoa(r.DNSConnections)}, {"INTEGRATIONS REMOVED", strconv.Itoa(r.Integrations)},
+		{"TENANTS WITH RULES LEFT", strconv.Itoa(len(r.RulesLeft))},
 	}
 }
 

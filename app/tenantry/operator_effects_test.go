@@ -126,7 +126,7 @@ func TestClosedAccount(t *testing.T) {
 	h.listsTenants(managed.guid, h.guid)
 
 	closed := c.does("account", "close", "--yes")
-	has(t, "close", closed, "account_id email status closed_at keys_revoked tenants_released dns_connections_removed integrations_removed")
+	has(t, "close", closed, "account_id email status closed_at keys_revoked tenants_released dns_connections_removed integrations_removed tenants_unruled rules_left")
 	sees(t, closed, object{"account_id": c.id, "email": c.email, "status": "closed", "keys_revoked": 1, "tenants_released": 2})
 	c.expect("GET", "/v1/tenants", nil, 401, "invalid_api_key")
 	sees(t, c.does("account", "close"), object{"closed_at": closed["closed_at"], "keys_revoked": 0}) // again: nothing to ask
@@ -159,10 +159,10 @@ func TestTenantList(t *testing.T) {
 	listed := h.does("tenant", "list")
 	has(t, "list", listed, "tenants count")
 	one := listed.objects("tenants")[0]
-	has(t, "tenant", one, "id tenant_id account_id account_email tenant_name tenant_domain default_domain managed status readiness consented_at last_sync_at")
+	has(t, "tenant", one, "id tenant_id account_id account_email tenant_name tenant_domain default_domain managed status readiness consented_at last_sync_at counted_at mailboxes_blocked")
 	sees(t, one, object{
 		"tenant_id": h.guid, "account_id": h.id, "account_email": h.email, "managed": false, "status": "pending",
-		"readiness.next_step": "sync", "readiness.exchange_bootstrap": "pending", "last_sync_at": nil,
+		"readiness.next_step": "sync", "readiness.exchange_bootstrap": "pending", "last_sync_at": nil, "counted_at": nil, "mailboxes_blocked": 0,
 	})
 	h.synced()
 	h.verified()

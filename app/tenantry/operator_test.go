@@ -6,10 +6,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -201,11 +203,46 @@ func TestOperatorsTenants(t *testing.T) {
 	operate(t, env, "tenant", "assign", "--tenant", second, "--account", id).fails(t, exitRefused)
 	operate(t, env, "tenant", "assign", "--tenant", h.guid, "--account", "bob@example.com").fails(t, exitRefused) // held already
 
+	const zone = "withdrawn.test"
+	if err := r.zones.Add(zone, "manual"); err != nil {
+		t.Fatal(err)
+	}
+	h.post(h.path("/domains"), object{"domain": zone})
+	h.publish(zone)
+	h.post(h.domain(zone, "/verify"), nil)
+	h.post(h.path("/mailboxes"), boxes(zone, "ada"))
+	h.post(h.path("/mailbox-limits"), object{"daily_send_limit": 5})
 	gone := operate(t, env, "tenant", "withdraw", "--tenant", h.guid, "-o", "json").json(t)
-	has(t, "withdraw", gone, "tenant_id account_id status withdrawn_at")
-	sees(t, gone, object{"tenant_id": h.guid, "account_id": id, "status": "withdrawn"})
+	has(t, "withdraw", gone, "tenant_id account_id status withdrawn_at rules_removed rules_left")
+	sees(t, gone, object{"tenant_id": h.guid, "account_id": id, "status": "withdrawn", "rules_removed": true, "rules_left": []any{}})
+	if !slices.ContainsFunc(r.requests(), func(q seen) bool { return strings.Contains(string(q.body), "Remove-TransportRule") }) {
+		t.Error("no rule was removed at the platform")
+	}
 	h.expect("POST", h.path("/sync"), nil, 403, "access_denied")
 	operate(t, env, "tenant", "withdraw", "--tenant", h.guid).fails(t, exitNotFound)
+	made = operate(t, env, "tenant", "assign", "--tenant", h.guid, "--account", id, "-o", "json").json(t)
+	sees(t, made, object{"tenant_id": h.guid})
+	h.synced()
+	limit := h.post(h.path("/mailbox-limits"), object{"daily_send_limit": 5, "domain_scope": zone})
+	sees(t, limit.object, object{"provisioning.status": "created"})
+	r.leaves(env, id, h.guid, "tenantry-block-"+zone)
+}
+
+// leaves closes an account while the mail platform is away, and checks that the
+// command says which rules stay where.
+func (r *rig) leaves(env []string, account, guid, rule string) {
+	r.t.Helper()
+	r.stop()
+	closed := operate(r.t, env, "account", "close", "--account", account, "--yes", "-o", "json")
+	var row, warned object
+	if json.Unmarshal([]byte(closed.output), &row) != nil || json.Unmarshal([]byte(closed.errors), &warned) != nil || closed.code != 0 {
+		r.t.Fatalf("exit code %d\n%s%s", closed.code, closed.output, closed.errors)
+	}
+	sees(r.t, row, object{"status": "closed", "tenants_released": 1, "tenants_unruled": 0, "rules_left": []any{map[string]any{"tenant_id": guid, "rules": []any{rule}}}})
+	sees(r.t, warned, object{"warning.code": "rules_left"})
+	if message := fmt.Sprint(warned.at("warning.message")); !strings.Contains(message, guid) || !strings.Contains(message, rule) {
+		r.t.Errorf("the warning says %s", message)
+	}
 }
 
 func TestVersionAndDocument(t *testing.T) {

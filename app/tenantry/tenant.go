@@ -31,7 +31,8 @@ func listTenantsCommand() *cobra.Command {
 		Short: "List the tenants that accounts hold, as stored",
 		Long: "Lists the tenants of one account, or of all. What it says is stored; the mail platform is not asked.\n\n" +
 			"Status is ready (mailboxes can be created), pending (the next step says what is missing), failed (the mail\n" +
-			"server cannot be prepared) or revoked (the tenant's administrator took the consent back).",
+			"server cannot be prepared) or revoked (the tenant's administrator took the consent back). Counted is when the\n" +
+			"messages of its mailboxes were last counted, blocked how many of these are blocked as they sent too much.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			c, err := loadConfig(cmd.Flags(), nil)
 			if err != nil {
@@ -43,26 +44,42 @@ func listTenantsCommand() *cobra.Command {
 			}
 			rows := []heldRow{}
 			for _, owner := range owners {
-				held, err := store.Tenants(ctx, owner.ID)
+				held, err := heldBy(ctx, store, owner, c.RequireSMTPAuth)
 				if err != nil {
 					return err
 				}
-				for _, t := range held {
-					sends, err := store.Sending(ctx, owner.ID, t.GUID, time.Now())
-					if errors.Is(err, fault.TenantNotFound) {
-						continue // deleted meanwhile
-					}
-					if err != nil {
-						return err
-					}
-					rows = append(rows, heldOf(owner, t, sends, c.RequireSMTPAuth))
-				}
+				rows = append(rows, held...)
 			}
 			return list(cmd, "tenants", rows)
 		}),
 	}
 	cmd.Flags().StringVar(&on, "account", "", "only tenants of this account: its id or e-mail address")
 	return cmd
+}
+
+// heldBy are an account's tenants.
+func heldBy(ctx context.Context, store *bunstore.Store, owner access.Account, requireSMTPAuth bool) (rows []heldRow, err error) {
+	held, err := store.Tenants(ctx, owner.ID)
+	if err != nil {
+		return nil, err
+	}
+	standings, err := store.SendStandings(ctx, owner.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range held {
+		sends, err := store.Sending(ctx, owner.ID, t.GUID, time.Now())
+		if errors.Is(err, fault.TenantNotFound) {
+			continue // deleted meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		row := heldOf(owner, t, sends, requireSMTPAuth)
+		row.CountedAt, row.Blocked = since(standings[t.GUID].CountedAt), standings[t.GUID].Blocked
+		rows = append(rows, row)
+	}
+	return rows, nil
 }
 
 // owners are the accounts that hold tenants, or the one that is named.
@@ -112,14 +129,26 @@ func withdrawCommand() *cobra.Command {
 		Use:   "withdraw --tenant GUID",
 		Short: "End the assignment of a managed tenant",
 		Long: "Takes a managed tenant from the account that it is assigned to, with what is stored of its domains and\n" +
-			"mailboxes. Nothing is changed at the mail platform, which is not asked either.",
+			"mailboxes. Our mail flow rules, which block mailboxes, are taken out of the tenant first; nothing else is\n" +
+			"changed there. Where the mail platform does not let them go, the tenant is withdrawn all the same, and a\n" +
+			"warning names the rules that its administrator has to remove.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			id := tenant.LookupGUID(guid)
-			owner, err := store.Withdraw(ctx, id)
+			owner, err := store.Assigned(ctx, id)
 			if err != nil {
 				return err
 			}
-			return show(cmd, withdrawnRow{string(id), string(owner), "withdrawn", stamp(time.Now())})
+			s, end, err := leaving(ctx, cmd, store, owner, id)
+			if err != nil {
+				return err
+			}
+			defer end()
+			gone, err := s.Withdraw(ctx, id)
+			if err != nil {
+				return err
+			}
+			tellOfRules(cmd, id, gone.Unruled)
+			return show(cmd, withdrawnOf(id, gone))
 		}),
 	}
 	cmd.Flags().StringVar(&guid, "tenant", "", tenantHelp)
@@ -132,19 +161,24 @@ const tenantHelp = "the mail platform's id of the tenant"
 // withService runs an operator's command that needs the mail platform too.
 func withService(act func(context.Context, *cobra.Command, *service) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
-		c, err := loadConfig(cmd.Flags(), nil)
-		if err != nil {
-			return usageError{err}
-		}
-		level, err := logLevel(c.LogLevel)
-		if err != nil {
-			return usageError{err}
-		}
-		s, err := assemble(cmd.Context(), c, commandLog(cmd, level), c.PublicURL, outside{})
+		s, err := serviceOf(cmd)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = s.close(context.WithoutCancel(cmd.Context())) }()
 		return act(cmd.Context(), cmd, s)
 	}
+}
+
+// serviceOf assembles the system with the settings of a command.
+func serviceOf(cmd *cobra.Command) (*service, error) {
+	c, err := loadConfig(cmd.Flags(), nil)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	level, err := logLevel(c.LogLevel)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return assemble(cmd.Context(), c, commandLog(cmd, level), c.PublicURL, outside{})
 }

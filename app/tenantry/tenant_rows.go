@@ -5,8 +5,10 @@ package main
 import (
 	"cmp"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/tenant"
 )
@@ -33,10 +35,20 @@ type withdrawnRow struct {
 	AccountID   string `json:"account_id"`
 	Status      string `json:"status"`
 	WithdrawnAt string `json:"withdrawn_at"`
+
+	RulesRemoved bool     `json:"rules_removed"`
+	RulesLeft    []string `json:"rules_left"`
+}
+
+func withdrawnOf(id tenant.GUID, w tenants.Withdrawn) withdrawnRow {
+	return withdrawnRow{string(id), string(w.Account), "withdrawn", stamp(time.Now()), w.Removed, append([]string{}, w.Left...)}
 }
 
 func (r withdrawnRow) columns() [][2]string {
-	return [][2]string{{"TENANT", r.TenantID}, {"ACCOUNT", r.AccountID}, {"STATUS", r.Status}, {"WITHDRAWN", r.WithdrawnAt}}
+	return [][2]string{
+		{"TENANT", r.TenantID}, {"ACCOUNT", r.AccountID}, {"STATUS", r.Status}, {"WITHDRAWN", r.WithdrawnAt},
+		{"RULES LEFT", cmp.Or(strings.Join(r.RulesLeft, " "), "-")},
+	}
 }
 
 // heldRow is a tenant as it is stored.
@@ -53,6 +65,8 @@ type heldRow struct {
 	Readiness     readinessRow `json:"readiness"`
 	ConsentedAt   string       `json:"consented_at"`
 	LastSyncAt    *string      `json:"last_sync_at"`
+	CountedAt     *string      `json:"counted_at"`
+	Blocked       int          `json:"mailboxes_blocked"`
 }
 
 // readinessRow has the members that the API gives it.
@@ -109,5 +123,6 @@ func (r heldRow) columns() [][2]string {
 	return [][2]string{
 		{"ID", r.ID}, {"TENANT", r.TenantID}, {"ACCOUNT", r.AccountEmail}, {"NAME", r.TenantName}, {"DOMAIN", cmp.Or(r.DefaultDomain, "-")},
 		{"MANAGED", managed}, {"STATUS", r.Status}, {"NEXT STEP", dash(r.Readiness.NextStep)}, {"SYNCED", dash(r.LastSyncAt)},
+		{"COUNTED", dash(r.CountedAt)}, {"BLOCKED", strconv.Itoa(r.Blocked)},
 	}
 }

@@ -3,12 +3,14 @@
 package tenants_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/app/tenants"
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -21,16 +23,21 @@ const someones = "somebody's own rule"
 func ruled(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
-	held := w.connect(t, w.ann, admin)
+	w.connect(t, w.ann, admin)
+	w.rule(t)
+	return w
+}
+
+func (w *world) rule(t *testing.T) {
+	t.Helper()
 	w.synced(t)
-	if _, err := w.store.ReservePolicy(t.Context(), w.ann.ID, held.GUID, sendlimit.TenantWide, w.now); err != nil {
+	if _, err := w.store.ReservePolicy(t.Context(), w.ann.ID, guid, sendlimit.TenantWide, w.now); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.platform.For(guid).Block(t.Context(), sendlimit.TenantWide, []string{"ada@a.test"}); err != nil {
 		t.Fatal(err)
 	}
 	w.platform.SetRule(guid, sendlimit.Rule{Name: someones, Enabled: true, Lists: []string{"bob@a.test"}})
-	return w
 }
 
 func (w *world) synced(t *testing.T) {
@@ -146,5 +153,74 @@ func TestNoRunBeginsWhileATenantIsDeleted(t *testing.T) {
 	gate.Release()
 	if err := <-done; err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestWithdrawingTakesOurRulesOutFirst(t *testing.T) {
+	w := assignedWithRule(t)
+	gone, err := w.Withdraw(t.Context(), guid)
+	if err != nil || !gone.Removed || gone.Account != w.ann.ID || len(gone.Left) != 0 {
+		t.Fatalf("got %+v, %v", gone, err)
+	}
+	if names := w.ruleNames(); !slices.Equal(names, []string{someones}) {
+		t.Fatalf("left are %q", names)
+	}
+}
+
+// assignedWithRule is ruled with a tenant that the operator manages.
+func assignedWithRule(t *testing.T) *world {
+	t.Helper()
+	w, _ := managed(t)
+	w.rule(t)
+	return w
+}
+
+// Whoever connected a tenant himself keeps it, and its rules.
+func TestRulesOfOthersTenantsStay(t *testing.T) {
+	w := ruled(t)
+	if _, err := w.Withdraw(t.Context(), guid); !errors.Is(err, fault.TenantNotFound) {
+		t.Fatalf("withdrawn: %v", err)
+	}
+	if n := len(w.ruleNames()); n != 2 || w.platform.Calls("RemoveRules") != 0 {
+		t.Fatalf("%d rules after %d calls", n, w.platform.Calls("RemoveRules"))
+	}
+}
+
+// An operator's command that finds no mail platform still ends, and names what
+// it leaves.
+func TestWithdrawingWithoutAPlatform(t *testing.T) {
+	w := assignedWithRule(t)
+	w.Platform = nil
+	gone, err := w.Withdraw(t.Context(), guid)
+	if err != nil || gone.Removed || !slices.Equal(gone.Left, []string{sendlimit.RuleName(sendlimit.TenantWide)}) || gone.Why == nil {
+		t.Fatalf("got %+v, %v", gone, err)
+	}
+	if held := w.holds(t, w.ann); len(held) != 0 {
+		t.Fatalf("still held: %v", held)
+	}
+}
+
+// Before an account is closed its tenants lose our rules, each by itself.
+func TestRulesOfAllTenantsOfAnAccount(t *testing.T) {
+	w := ruled(t)
+	w.connect(t, w.ann, otherAdmin)
+	if _, err := w.store.ReservePolicy(t.Context(), w.ann.ID, other, sendlimit.TenantWide, w.now); err != nil {
+		t.Fatal(err)
+	}
+	w.platform.Revoke(other, "consent")
+	all, err := w.Unrule(t.Context(), w.ann.ID)
+	if err != nil || len(all) != 2 {
+		t.Fatalf("got %+v, %v", all, err)
+	}
+	for _, u := range all {
+		if u.Removed != (u.Tenant == guid) || (len(u.Left) == 0) != u.Removed || (u.Why == nil) != u.Removed {
+			t.Errorf("got %+v", u)
+		}
+	}
+	if names := w.ruleNames(); !slices.Equal(names, []string{someones}) {
+		t.Fatalf("left are %q", names)
+	}
+	if _, won, err := w.store.ClaimTenant(t.Context(), w.ann.ID, guid, time.Minute, w.now.Add(time.Hour)); err != nil || won {
+		t.Errorf("a run began that puts them back: %v", err)
 	}
 }

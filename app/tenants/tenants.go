@@ -30,11 +30,13 @@ type Service struct {
 	Runs        ports.SendRuns
 	Room        ports.SendRoom
 	Accounts    ports.Keys
-	Platform    ports.MailPlatform
-	Settling    *settling.Pass
-	Sealer      ports.Sealer
-	Random      io.Reader
-	Now         func() time.Time
+	// Platform is nil in an operator's command that found none. Only tenants
+	// leave then.
+	Platform ports.MailPlatform
+	Settling *settling.Pass
+	Sealer   ports.Sealer
+	Random   io.Reader
+	Now      func() time.Time
 	// PublicURL is where browsers reach the service, without a final slash.
 	PublicURL string
 	// RequireSMTPAuth is false where operators let tenants provision for
@@ -86,13 +88,6 @@ func (s *Service) Assign(ctx context.Context, acc access.Account, id tenant.GUID
 	}
 	t.Managed = true
 	return s.attach(ctx, acc, t)
-}
-
-// Withdraw ends an assignment on the operator's behalf and returns whose it
-// was. Refusal: tenant_not_found.
-func (s *Service) Withdraw(ctx context.Context, id tenant.GUID) (access.AccountID, error) {
-	failpoint.Hit("tenants.before-withdraw")
-	return s.Assignments.Withdraw(ctx, tenant.LookupGUID(string(id)))
 }
 
 // attach makes the account the tenant's holder. A consent given again gives

@@ -124,9 +124,9 @@ func TestManagedTenantsTakeSlots(t *testing.T) {
 
 func TestWithdraw(t *testing.T) {
 	w, _ := managed(t)
-	owner, err := w.Withdraw(t.Context(), tenant.GUID(strings.ToUpper(string(guid))))
-	if err != nil || owner != w.ann.ID {
-		t.Fatalf("got %s, %v", owner, err)
+	gone, err := w.Withdraw(t.Context(), tenant.GUID(strings.ToUpper(string(guid))))
+	if err != nil || gone.Account != w.ann.ID {
+		t.Fatalf("got %+v, %v", gone, err)
 	}
 	_, err = w.Sync(t.Context(), w.ann.ID, guid)
 	refused(t, err, fault.AccessDenied)

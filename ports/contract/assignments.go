@@ -36,6 +36,9 @@ var assignmentChecks = []storeCheck{
 		assign(t, s, ann, 1)
 		addDomain(t, s, ann, guid(1), "contoso.test")
 		withdrawn(t, s, ann, 1, false)
+		if holder, err := s.Assigned(t.Context(), guid(1)); err != nil || holder != ann {
+			t.Fatalf("assigned to %s, want %s: %v", holder, ann, err)
+		}
 		holder, err := s.Withdraw(t.Context(), guid(1))
 		must(t, "withdraw", err)
 		if holder != ann {
@@ -52,7 +55,9 @@ var assignmentChecks = []storeCheck{
 		ann := newAccount(t, s, "ann")
 		attach(t, s, ann, 1)
 		for _, id := range []tenant.GUID{guid(1), noGUID, "nonsense"} {
-			_, err := s.Withdraw(t.Context(), id)
+			_, err := s.Assigned(t.Context(), id)
+			refused(t, "assigned", err, fault.TenantNotFound)
+			_, err = s.Withdraw(t.Context(), id)
 			refused(t, "withdraw", err, fault.TenantNotFound)
 		}
 		_, err := s.Tenant(t.Context(), ann, guid(1))
