@@ -106,7 +106,7 @@ func TestEveryFailpointIsAnEnd(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	must(t, err)
 	var found []string
-	for _, file := range files {
+	for _, file := range append(files, "../settling/intents.go") {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}

@@ -11,8 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/sendlimit"
@@ -57,9 +60,10 @@ type history struct {
 	lifts  []func()
 	zones  int
 	counts map[string]int // the largest of each mailbox and day so far
-	within bool           // a run is under way
-	gone   bool           // the tenant is deleted
-	ahead  time.Time      // the furthest that the service's clock ever was
+	within bool           // a run is under way, which paused
+	paused ports.SendRun
+	gone   bool      // the tenant is deleted
+	ahead  time.Time // the furthest that the service's clock ever was
 }
 
 func newHistory(t *testing.T, store *bunstore.Store, seed int) *history {
@@ -98,7 +102,7 @@ func (h *history) one(t *testing.T) {
 		h.sends, h.sends, h.sends, h.sets, h.setsOwn, h.fails, h.fails, h.waits, h.crashes, h.crashes, h.runs, h.runs,
 		h.moves, h.steps, h.drops, h.pauses, h.pauses, h.blinks,
 	}
-	if h.IntN(150) == 0 {
+	if h.IntN(400) == 0 {
 		h.deletes(t)
 		return
 	}
@@ -242,7 +246,7 @@ func (h *history) pauses(t *testing.T) {
 	h.advance(sendlimit.Latest)
 	l := h.life()
 	l.pause = func() (lost bool) {
-		lost = h.IntN(3) > 0
+		lost, h.paused = h.IntN(3) > 0, l.has
 		h.note("a run pauses at %s, loses its tenant: %v", l.place(), lost)
 		runs, platform := h.Runs, h.Platform
 		h.Runs, h.Platform = h.store, h.fake
@@ -265,25 +269,38 @@ func (h *history) pauses(t *testing.T) {
 	h.neverFalls(t)
 }
 
-// deletes: the tenant goes, as app/tenants has it.
+// deletes: the tenant goes. A run that is under way has lost it by then.
 func (h *history) deletes(t *testing.T) {
 	t.Helper()
 	h.note("the tenant is deleted")
 	for _, lift := range h.lifts {
 		lift()
 	}
-	must(t, h.fake.For(h.id).RemoveRules(t.Context()))
-	must(t, h.store.DeleteTenant(t.Context(), h.owner, h.id))
+	if h.within {
+		h.leaseEnds(t, h.paused)
+	}
+	service := tenants.Service{Tenants: h.store, Policies: h.store, Runs: h.store, Platform: h.fake, Now: h.Now, Pause: time.Millisecond}
+	_, err := service.Delete(t.Context(), h.owner, h.id)
+	must(t, err)
 	h.gone = true
 }
 
 // staysGone: whatever was under way, no rule of ours is left in a tenant that
-// was deleted.
+// was deleted, and all that was blocked or let go before has its event.
 func (h *history) staysGone(t *testing.T) {
 	t.Helper()
 	must(t, h.Run(t.Context(), h.owner, h.id))
 	if left := h.fake.Holds(h.id).Rules; len(left) != 0 {
 		t.Fatalf("rules are left: %+v", left)
+	}
+	turns, acts := h.turns(), h.acts(t)
+	for address, all := range turns {
+		if last := len(all) - 1; len(acts[address]) == last && !all[last] {
+			turns[address] = all[:last] // by the deletion
+		}
+	}
+	if diff := cmp.Diff(turns, acts); diff != "" {
+		t.Fatalf("events differ from what the rules did (-rules +events):\n%s", diff)
 	}
 }
 

@@ -215,18 +215,30 @@ func (h *house) agrees(t *testing.T) {
 	if rules, blocked := h.blocks(t), h.blocked(t); !slices.Equal(rules, blocked) {
 		t.Fatalf("the rules block %q, stored is %q", rules, blocked)
 	}
-	turns, acts := map[string][]bool{}, map[string][]bool{}
+	if diff := cmp.Diff(h.turns(), h.acts(t)); diff != "" {
+		t.Fatalf("events differ from what the rules did (-rules +events):\n%s", diff)
+	}
+}
+
+// turns are, of each address, whether the rules began or ceased to stop it, and
+// acts whether the events say that it was blocked or let go.
+func (h *house) turns() map[string][]bool {
+	turns := map[string][]bool{}
 	for _, turn := range h.fake.Turns(h.id) {
 		turns[turn.Address] = append(turns[turn.Address], turn.Blocked)
 	}
+	return turns
+}
+
+func (h *house) acts(t *testing.T) map[string][]bool {
+	t.Helper()
+	acts := map[string][]bool{}
 	for address, all := range h.events(t) {
 		for _, e := range all {
 			acts[address] = append(acts[address], e.Action == sendlimit.Blocked)
 		}
 	}
-	if diff := cmp.Diff(turns, acts); diff != "" {
-		t.Fatalf("events differ from what the rules did (-rules +events):\n%s", diff)
-	}
+	return acts
 }
 
 func TestAMailboxIsBlockedAndLetGo(t *testing.T) {
