@@ -12,6 +12,7 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
@@ -40,8 +41,12 @@ func (s *Service) unrule(ctx context.Context, owner access.AccountID, t tenant.T
 		why = errNoPlatform
 	}
 	if why == nil {
-		if err := s.aside(ctx, owner, t, lease); err != nil {
+		run, won, err := s.aside(ctx, owner, t, lease)
+		if err != nil {
 			return Unruled{}, err
+		}
+		if won {
+			s.settle(ctx, run)
 		}
 		failpoint.Hit("tenants.before-unrule")
 		why = settling.Call(ctx, s.Platform.For(t.GUID).RemoveRules)
@@ -60,24 +65,39 @@ func (s *Service) unrule(ctx context.Context, owner access.AccountID, t tenant.T
 // runLimit is how long is waited for a run of enforcement to end.
 const runLimit = 10 * time.Second
 
+// settle puts on record what a run of enforcement blocked or let go and did not
+// live to say: nobody can tell once rules and tenant are gone. It is no reason to
+// keep the tenant.
+func (s *Service) settle(ctx context.Context, r ports.SendRun) {
+	_, _, _ = settling.Intents(ctx, s.Runs, r, func(ctx context.Context) (rules []sendlimit.Rule, err error) {
+		err = settling.Call(ctx, func(ctx context.Context) (err error) {
+			rules, err = s.Platform.For(r.Tenant).Rules(ctx)
+			return err
+		})
+		return rules, err
+	})
+}
+
 // aside keeps runs of enforcement away, which would put the rules back. One
 // that is under way for too long does not keep the tenant from being deleted.
-func (s *Service) aside(ctx context.Context, owner access.AccountID, t tenant.Tenant, lease time.Duration) error {
+func (s *Service) aside(ctx context.Context, owner access.AccountID, t tenant.Tenant, lease time.Duration) (r ports.SendRun, won bool, err error) {
 	if t.Bootstrap != tenant.BootstrapReady {
-		return nil // none takes place
+		return r, false, nil // none takes place
 	}
 	ctx, cancel := context.WithTimeout(ctx, runLimit)
 	defer cancel()
 	for {
-		_, won, err := s.Runs.ClaimTenant(ctx, owner, t.GUID, lease, s.Now().Add(runsAhead))
+		r, won, err = s.Runs.ClaimTenant(ctx, owner, t.GUID, lease, s.Now().Add(runsAhead))
 		switch {
-		case won || ctx.Err() != nil:
-			return nil
+		case won:
+			return r, true, nil
+		case ctx.Err() != nil:
+			return r, false, nil
 		case err != nil:
-			return fmt.Errorf("keep enforcement away: %w", err)
+			return r, false, fmt.Errorf("keep enforcement away: %w", err)
 		}
 		if !settling.Wait(ctx, s.Pause) {
-			return nil
+			return r, false, nil
 		}
 	}
 }
