@@ -187,7 +187,7 @@ func (s *Store) ofAttempt(q *bun.UpdateQuery, at idempotency.Place, attempt stri
 // it has to be.
 func (s *Store) decides(ctx context.Context, doing string, exec func(db bun.IDB) (sql.Result, error)) (bool, error) {
 	var n int64
-	err := s.run(ctx, doing, func(_ context.Context, db bun.IDB) error {
+	err := s.runWriting(ctx, doing, func(_ context.Context, db bun.IDB) error {
 		res, err := exec(db)
 		if err == nil {
 			n, err = res.RowsAffected()

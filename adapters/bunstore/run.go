@@ -30,15 +30,24 @@ const patience = 10 * time.Second
 
 // run runs a single statement. doing says which, for errors.
 func (s *Store) run(ctx context.Context, doing string, w work) error {
-	return s.again(ctx, doing, func() error {
+	return s.again(ctx, doing, s.single(ctx, w))
+}
+
+// runWriting runs a single statement that is known to write.
+func (s *Store) runWriting(ctx context.Context, doing string, w work) error {
+	return s.again(ctx, doing, s.written(ctx, s.single(ctx, w)))
+}
+
+func (s *Store) single(ctx context.Context, w work) func() error {
+	return func() error {
 		return inTime(ctx, s.patience, func(ctx context.Context) error { return w(ctx, s.db) })
-	})
+	}
 }
 
 // atomically runs w in one transaction. Only one that was to be committed has
 // changed anything; whether the commit succeeded may stay unknown.
 func (s *Store) atomically(ctx context.Context, doing string, w work) error {
-	return s.again(ctx, doing, func() error {
+	return s.again(ctx, doing, s.written(ctx, func() error {
 		var inside ports.Effects
 		var rolledBack error
 		err := inTime(ctx, s.patience, func(ctx context.Context) error {
@@ -51,7 +60,7 @@ func (s *Store) atomically(ctx context.Context, doing string, w work) error {
 			ports.NoteChanged(ctx)
 		}
 		return err
-	})
+	}))
 }
 
 // snapshot runs reads that all see the database as of one moment.
@@ -121,23 +130,34 @@ const placeTime = 3 * time.Second
 
 // placed makes an attempt once a connection is free for it.
 func (s *Store) placed(ctx context.Context, attempt func() error) error {
-	if s.places == nil {
+	return oneOf(ctx, s.places, attempt)
+}
+
+// written makes an attempt that writes wait for the other writers of SQLite.
+// Its own way of waiting is to look again after up to 100 ms.
+func (s *Store) written(ctx context.Context, attempt func() error) func() error {
+	return func() error { return oneOf(ctx, s.writers, attempt) }
+}
+
+// oneOf makes an attempt in one of some places, of which nil has plenty.
+func oneOf(ctx context.Context, places chan struct{}, attempt func() error) error {
+	if places == nil {
 		return attempt()
 	}
 	select {
-	case s.places <- struct{}{}:
+	case places <- struct{}{}:
 	default:
 		wait := time.NewTimer(placeTime)
 		defer wait.Stop()
 		select {
-		case s.places <- struct{}{}:
+		case places <- struct{}{}:
 		case <-wait.C:
 			return errNoPlace
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
-	defer func() { <-s.places }()
+	defer func() { <-places }()
 	return attempt()
 }
 

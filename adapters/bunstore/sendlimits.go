@@ -131,12 +131,13 @@ func (s *Store) RuledScopes(ctx context.Context, owner access.AccountID, id tena
 	var rows []struct{ Scope sql.NullString }
 	err := s.run(ctx, "list scopes with rules", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
+		owner, guid := account(owner), ident.Lookup(string(id))
 		ruled := db.NewSelect().TableExpr("send_policies AS sp").Column("sp.tenant_id", "sp.scope").
-			Where("sp.account_id = ?", account(owner)).
+			Where("sp.account_id = ?", owner).Where("sp.tenant_id = "+tenantOfRun, owner, guid).
 			Union(db.NewSelect().TableExpr("mailbox_blocks AS mb").Join("JOIN mailboxes AS m ON m.account_id = mb.account_id AND m.id = mb.mailbox_id").
-				Column("m.tenant_id", "mb.scope").Where("mb.account_id = ?", account(owner)))
+				Column("m.tenant_id", "mb.scope").Where("mb.account_id = ?", owner).Where("m.tenant_id = "+tenantOfRun, owner, guid))
 		return db.NewSelect().TableExpr("tenants AS t").Join("LEFT JOIN (?) AS r ON r.tenant_id = t.id", ruled).
-			ColumnExpr("r.scope").Where("t.account_id = ?", account(owner)).Where("t.guid = ?", ident.Lookup(string(id))).
+			ColumnExpr("r.scope").Where("t.account_id = ?", owner).Where("t.guid = ?", guid).
 			OrderExpr("r.scope").Scan(ctx, &rows)
 	})
 	if err == nil && len(rows) == 0 {

@@ -49,9 +49,9 @@ type Store struct {
 	log      *slog.Logger
 	operator string
 	patience time.Duration
-	// places are the connections, for those who would have to wait for one;
-	// nil on SQLite, whose writers wait for each other anyway.
-	places chan struct{}
+	// places are the connections, for those who would have to wait for one, and
+	// nil on SQLite; writers is the one place of those who write there.
+	places, writers chan struct{}
 
 	preparing      pgx.QueryExecMode // of PostgreSQL's driver
 	callerByHash   *prepared
@@ -97,6 +97,8 @@ func open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*
 	s := &Store{db: db, log: o.Log, operator: text(cmp.Or(o.Operator, "unknown")), patience: patience}
 	if s.postgres() {
 		s.places = make(chan struct{}, db.Stats().MaxOpenConnections)
+	} else {
+		s.writers = make(chan struct{}, 1)
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

@@ -21,7 +21,7 @@ var live = []rivertype.JobState{
 }
 
 const (
-	batch = 1000
+	batch = 200
 	// mostBeside ends a race that cannot be won: after that a double comes in.
 	mostBeside = 5
 )
