@@ -75,9 +75,8 @@ generate: openapi ## write all generated files
 bench: ## measure, and write docs/performance.md
 	@.ci/bench
 
-bench-events: ## pages of 10 million events on PostgreSQL and 2 million on SQLite; needs 6 GB of disk
-	@.ci/need postgresql
-	@$(GO) run ./.ci/withservers -- $(GO) test -run '^$$' -bench Events -benchtime 300x -timeout 30m ./adapters/bunstore
+bench-events: ## measure pages of 10 million events, and write docs/event-pages.md; needs 6 GB of disk
+	@.ci/bench-events
 
 soak: ## the long proofs: all crash points, all timings
 	@.ci/need gcc postgresql nodejs npm chromium systemd openssl nginx caddy prometheus redis-server pdns-server pdns-backend-lmdb bind9

@@ -79,13 +79,12 @@ func (l eventLog) pages(b *testing.B, q ports.EventQuery) {
 			took[name] = append(took[name], l.timed(b, q))
 		}
 	}
-	worst := 0.0
+	slowest := 0.0
 	for name := range places {
-		p99 := quantileOf(took[name], .99)
-		worst = max(worst, p99)
-		b.ReportMetric(p99, "ms/p99-"+name)
+		slowest = max(slowest, quantileOf(took[name], .5))
+		b.ReportMetric(quantileOf(took[name], .99), "ms/p99-"+name)
 	}
-	b.ReportMetric(worst, "ms/p99")
+	b.ReportMetric(slowest, "ms/median")
 	b.ReportMetric(quantileOf(took["middle"], .5)/quantileOf(took["first"], .5), "x/middle")
 	b.ReportMetric(0, "ns/op")
 }
