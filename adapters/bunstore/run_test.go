@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -169,4 +170,22 @@ func TestADatabaseThatHangs(t *testing.T) {
 			t.Errorf("and then: %v", err)
 		}
 	})
+}
+
+// Writers of SQLite wait for each other in the process, readers for nobody.
+func TestWritersTakeTurns(t *testing.T) {
+	s := migrated(t, "sqlite://"+filepath.Join(t.TempDir(), "tenantry.db"))
+	s.writers <- struct{}{}
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := s.CreateAccount(short, "ann@example.test", "complete", 0, time.Now()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("beside another writer: %v", err)
+	}
+	if err := s.Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+	<-s.writers
+	if _, err := s.CreateAccount(t.Context(), "ann@example.test", "complete", 0, time.Now()); err != nil {
+		t.Error(err)
+	}
 }
