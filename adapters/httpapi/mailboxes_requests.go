@@ -16,6 +16,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/sendlimit"
 )
 
 // provisionMailboxes asks for mailboxes. Domain, password and addresses carry
@@ -107,7 +108,7 @@ func wholeNumber(raw json.RawMessage) int {
 
 // Schema documents the rules that change and core check.
 func (updateMailbox) Schema(huma.Registry) *huma.Schema {
-	least, most := float64(mailbox.MinSendLimit), float64(mailbox.MaxSendLimit)
+	least, most := float64(sendlimit.Least), float64(sendlimit.Most)
 	one, longest := 1, 256
 	return &huma.Schema{
 		Type: huma.TypeObject, MinProperties: &one, AdditionalProperties: false,

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/tenantry/tenantry/app/settling"
 	"github.com/tenantry/tenantry/core/access"
@@ -65,7 +66,8 @@ func (s *Service) Set(ctx context.Context, owner access.AccountID, id tenant.GUI
 	}
 	var out Outcome
 	out.Mailboxes = len(addresses)
-	out.Policy, out.Became = p.With(w.PerDay, rule, s.Now())
+	now := s.Now().UTC().Truncate(time.Microsecond) // as it will be read again
+	out.Policy, out.Became = p.With(w.PerDay, rule, now)
 	return out, s.save(ctx, owner, out)
 }
 

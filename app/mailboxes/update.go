@@ -11,6 +11,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 	"github.com/tenantry/tenantry/ports/failpoint"
@@ -68,7 +69,7 @@ func check(c Change) error {
 		return fault.NoUpdates.With("the body holds no field that can be changed")
 	}
 	if c.DailySendLimit != nil {
-		return mailbox.CheckSendLimit(*c.DailySendLimit)
+		return sendlimit.Valid(*c.DailySendLimit)
 	}
 	return nil
 }

@@ -33,7 +33,8 @@ func TestMailboxLimits(t *testing.T) {
 		sees(t, h.post(h.path("/mailbox-limits"), asked).object, object{"provisioning.status": "unchanged", "provisioning.rule_id": set.at("provisioning.rule_id")})
 		got := h.get(h.path("/mailbox-limits") + query)
 		has(t, "get", got.object, limitMembers)
-		sees(t, got.object, object{"daily_send_limit": 20, "scope_label": label, "policy.id": set.at("policy.id")})
+		sees(t, got.object, object{"daily_send_limit": 20, "scope_label": label, "policy.id": set.at("policy.id"),
+			"policy.created_at": set.at("policy.created_at"), "policy.updated_at": set.at("policy.updated_at")})
 	}
 	h.ruledAtPlatform(2)
 

@@ -2,26 +2,7 @@
 
 package mailbox
 
-import (
-	"math"
-
-	"github.com/tenantry/tenantry/core/fault"
-)
-
-// The range of a daily send limit.
-const (
-	MinSendLimit = 1
-	MaxSendLimit = 25
-)
-
-// CheckSendLimit refuses a daily limit outside the range: invalid_send_limit.
-func CheckSendLimit(perDay int) error {
-	if perDay < MinSendLimit || perDay > MaxSendLimit {
-		why := "an integer from 1 to 25"
-		return fault.InvalidSendLimit.At("the daily send limit is out of range", fault.Field{Location: "body.daily_send_limit", Message: why})
-	}
-	return nil
-}
+import "math"
 
 // Usage is what a mailbox has sent today of what it may send.
 type Usage struct {

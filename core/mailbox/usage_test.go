@@ -3,24 +3,13 @@
 package mailbox_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
-	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
 )
-
-func TestSendLimit(t *testing.T) {
-	for perDay, ok := range map[int]bool{-1: false, 0: false, 1: true, 25: true, 26: false, 1e9: false} {
-		err := mailbox.CheckSendLimit(perDay)
-		if (err == nil) != ok || err != nil && !errors.Is(err, fault.InvalidSendLimit) {
-			t.Errorf("%d: %v", perDay, err)
-		}
-	}
-}
 
 func TestUsageUnder(t *testing.T) {
 	for _, tt := range []struct {

@@ -2,7 +2,11 @@
 
 package sendlimit
 
-import "github.com/tenantry/tenantry/core/fault"
+import (
+	"fmt"
+
+	"github.com/tenantry/tenantry/core/fault"
+)
 
 // The bounds of a daily limit.
 const (
@@ -13,7 +17,8 @@ const (
 // Valid refuses a limit out of bounds. Refusal: invalid_send_limit.
 func Valid(perDay int) error {
 	if perDay < Least || perDay > Most {
-		return fault.InvalidSendLimit.With("a daily limit is an integer from %d to %d", Least, Most)
+		why := fmt.Sprintf("an integer from %d to %d", Least, Most)
+		return fault.InvalidSendLimit.At("the daily send limit is out of range", fault.Field{Location: "body.daily_send_limit", Message: why})
 	}
 	return nil
 }
