@@ -24,10 +24,10 @@ const kindSweep = "enforcement_sweep"
 const (
 	// dueMost is how many tenants one sweep wakes.
 	dueMost = 500
-	// AtOnce is how many tenants a process looks at side by side: as many as it
-	// has connections to a database, beyond which they would wait for each other
-	// and keep requests waiting.
-	AtOnce = 16
+	// AtOnce is how many tenants a process looks at side by side: fewer than it
+	// has connections to a database server, so that requests find one. More
+	// would wait for each other there.
+	AtOnce = 12
 	// turn is how long a look waits for the end of others. It leaves it most
 	// of the time that a handler has.
 	turn = 10 * time.Second
