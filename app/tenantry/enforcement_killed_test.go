@@ -236,9 +236,9 @@ func (y *history) cutOff() (within bool) {
 	y.t.Helper()
 	y.control("DELETE", "/calls", nil)
 	held := []object{
-		{"operation": "Get-MessageTraceV2"}, {"operation": "Get-TransportRule"}, {"writes_only": true}, {"writes_only": true},
-		{"writes_only": true, "skip": 1},
-	}[y.random.IntN(5)]
+		{"operation": "Get-MessageTraceV2"}, {"operation": "Get-TransportRule", "skip": 2}, {"operation": "Set-TransportRule"},
+		{"operation": "Enable-TransportRule"}, {"operation": "Enable-TransportRule"}, {"operation": "Disable-TransportRule"},
+	}[y.random.IntN(6)]
 	held["kind"], held["delay_ms"], held["times"] = []string{"delay", "delay_after"}[y.random.IntN(2)], 60_000, 1
 	y.fault(held)
 	answered, c := make(chan struct{}), y.client
@@ -252,6 +252,8 @@ func (y *history) cutOff() (within bool) {
 	case <-time.After(wait):
 		within = true
 	}
+	// Half of the time nobody looks at the tenant by himself at once.
+	y.given = []string{"TENANTRY_WORKER=" + []string{"true", "false"}[y.random.IntN(2)]}
 	y.killed()
 	<-answered
 	y.control("DELETE", "/faults", nil)
