@@ -20,6 +20,9 @@ type Wakeup struct {
 	ID string
 	// Account is whose turn it takes; empty is the service's own.
 	Account access.AccountID
+	// Apart says that it takes turns of its own beside the account's: work of
+	// which much falls due at once keeps none of the rest waiting.
+	Apart bool
 	// At is when, at once where it is zero or past.
 	At time.Time
 	// Trace is the traceparent of the request that caused the job. Where it is
@@ -32,7 +35,8 @@ type Wakeup struct {
 //
 // Accounts take turns, and each has its share of the workers, of which one
 // more is kept free: however much is due for some accounts, the first job of
-// another begins as if it were alone, at most 5 s later.
+// another begins as if it were alone, at most 5 s later. What stands apart is
+// in all of that an account of its own, for each kind.
 type Queue interface {
 	// Wake asks for wake-ups. It is called after the job's row was committed,
 	// also from handlers. A handler that begins after Wake was called sees

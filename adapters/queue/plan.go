@@ -69,23 +69,24 @@ func (p *plan) add(e *entry) {
 func (p *plan) take(now time.Time) *entry {
 	for len(p.later) > 0 && !p.later[0].At.After(now) {
 		e := heap.Pop(&p.later).(*entry)
-		if len(p.due[e.Account]) == 0 {
-			p.turns = append(p.turns, e.Account)
+		whose := turn(e.Wakeup)
+		if len(p.due[whose]) == 0 {
+			p.turns = append(p.turns, whose)
 		}
-		p.due[e.Account] = append(p.due[e.Account], e)
+		p.due[whose] = append(p.due[whose], e)
 	}
 	if p.running >= p.atOnce {
 		return nil
 	}
 	most := share(p.atOnce, p.accounts())
-	turn := slices.IndexFunc(p.turns, func(a access.AccountID) bool { return p.busy[a] < most })
-	if turn < 0 {
+	next := slices.IndexFunc(p.turns, func(a access.AccountID) bool { return p.busy[a] < most })
+	if next < 0 {
 		return nil
 	}
-	account := p.turns[turn]
+	account := p.turns[next]
 	e := p.due[account][0]
 	p.due[account] = p.due[account][1:]
-	p.turns = slices.Delete(p.turns, turn, turn+1)
+	p.turns = slices.Delete(p.turns, next, next+1)
 	if len(p.due[account]) > 0 {
 		p.turns = append(p.turns, account)
 	} else {
@@ -113,8 +114,9 @@ func (p *plan) accounts() int {
 func (p *plan) done(e *entry) {
 	delete(p.active, e.job())
 	p.running--
-	if p.busy[e.Account]--; p.busy[e.Account] == 0 {
-		delete(p.busy, e.Account)
+	whose := turn(e.Wakeup)
+	if p.busy[whose]--; p.busy[whose] == 0 {
+		delete(p.busy, whose)
 	}
 	if again := p.again[e.job()]; again != nil {
 		delete(p.again, e.job())

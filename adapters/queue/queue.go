@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -60,6 +61,14 @@ func (o Options) pause(failures int) time.Duration {
 // strangerPause is for kinds that this process has no handler for: a newer
 // replica may have one.
 const strangerPause = time.Minute
+
+// turn is whose turn a wake-up takes.
+func turn(w ports.Wakeup) access.AccountID {
+	if w.Apart {
+		return w.Account + access.AccountID("/"+w.Kind)
+	}
+	return w.Account
+}
 
 // share is how many handlers one of the accounts that have work may run at
 // the same time. There is a share more than there are accounts: what it keeps

@@ -188,14 +188,30 @@ type args struct {
 	ID  string `json:"id" river:"unique"`
 	// Beside is the wake-up of the same job that this one does not wait for:
 	// that one runs already, or comes too late.
-	Beside  int64            `json:"beside" river:"unique"`
-	Account access.AccountID `json:"account"`
-	Trace   string           `json:"trace,omitempty"`
+	Beside int64 `json:"beside" river:"unique"`
+	// Turn is whose turn it takes; its name in the database is older than work
+	// that stands apart, whose account is Owner.
+	Turn  access.AccountID `json:"account"`
+	Owner access.AccountID `json:"owner,omitempty"`
+	Apart bool             `json:"apart,omitempty"`
+	Trace string           `json:"trace,omitempty"`
+}
+
+func argsOf(w ports.Wakeup) args {
+	a := args{Job: w.Kind, ID: w.ID, Turn: turn(w), Apart: w.Apart, Trace: w.Trace}
+	if w.Apart {
+		a.Owner = w.Account
+	}
+	return a
 }
 
 // Kind is River's name for all wake-ups.
 func (args) Kind() string { return "wakeup" }
 
 func (a args) wakeup(at time.Time) ports.Wakeup {
-	return ports.Wakeup{Kind: a.Job, ID: a.ID, Account: a.Account, At: at, Trace: a.Trace}
+	w := ports.Wakeup{Kind: a.Job, ID: a.ID, Account: a.Turn, Apart: a.Apart, At: at, Trace: a.Trace}
+	if a.Apart {
+		w.Account = a.Owner
+	}
+	return w
 }

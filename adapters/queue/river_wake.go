@@ -50,7 +50,7 @@ func (r *River) wake(ctx context.Context, wakeups []ports.Wakeup) error {
 		w = caused(ctx, w)
 		known, twice := left[job{w.Kind, w.ID}]
 		if !twice || w.At.Before(known.at) {
-			left[job{w.Kind, w.ID}] = ask{args{Job: w.Kind, ID: w.ID, Account: w.Account, Trace: w.Trace}, w.At}
+			left[job{w.Kind, w.ID}] = ask{argsOf(w), w.At}
 		}
 	}
 	for round := 0; len(left) > 0; round++ {

@@ -89,7 +89,7 @@ func (r *Runner) due(ctx context.Context) (wakeups []ports.Wakeup, more bool, er
 				continue
 			}
 		}
-		all = append(all, ports.Wakeup{Kind: kindRun, ID: string(d.Tenant), Account: d.Account})
+		all = append(all, ports.Wakeup{Kind: kindRun, ID: string(d.Tenant), Account: d.Account, Apart: true})
 	}
 	return all, len(due) == dueMost, err
 }

@@ -238,6 +238,9 @@ var brokenQueues = []struct {
 			return w.Start(ctx, all)
 		}}
 	}},
+	{"nothing stands apart", "so do an account's own that stand apart, and they are told as theirs", func() brokenQueue {
+		return brokenQueue{wake: each(func(w *ports.Wakeup) { w.Apart = false })}
+	}},
 	{"no turns", "10,000 jobs of an account delay another's first by at most 5 s", func() brokenQueue {
 		return disguised(func(_ int, w *ports.Wakeup) { w.Account = "all" })
 	}},

@@ -66,6 +66,24 @@ var queueShares = []queueCheck{
 			firstOf(t, w, e, account)
 		}
 	}},
+	{"so do an account's own that stand apart, and they are told as theirs", func(t testing.TB, open func() ports.Worker) {
+		w, e := open(), newEar()
+		begun := make(chan access.AccountID, 2000)
+		var all []ports.Wakeup
+		for i := range 2000 {
+			all = append(all, ports.Wakeup{Kind: "flood", ID: fmt.Sprint(i), Account: "ann", Apart: true})
+		}
+		wake(t, w, all...)
+		start(t, w, map[string]ports.Handler{"job": e.hear, "flood": func(ctx context.Context, w ports.Wakeup) error {
+			begun <- w.Account
+			<-ctx.Done()
+			return nil
+		}})
+		if account := within(t, soon, begun, "one that stands apart"); account != "ann" {
+			t.Fatalf("it is told as %q's", account)
+		}
+		firstOf(t, w, e, "ann")
+	}},
 	{"so do those of several accounts", func(t testing.TB, open func() ports.Worker) {
 		w, e := flooded(t, open, 5, 500)
 		firstOf(t, w, e, "bob")
