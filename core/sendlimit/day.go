@@ -14,10 +14,34 @@ type Day struct {
 }
 
 // DayOf is the day at a place in which a moment lies. Days with a change of the
-// clock are shorter or longer than others.
+// clock are shorter or longer than others. A day begins when its date is first
+// reached, so days lie end to end: where midnight is left out it begins later,
+// and where a date comes again after the next began, that is still the next.
 func DayOf(at time.Time, place *time.Location) Day {
-	year, month, day := at.In(place).Date()
-	return Day{time.Date(year, month, day, 0, 0, 0, 0, place).UTC(), time.Date(year, month, day+1, 0, 0, 0, 0, place).UTC()}
+	year, month, date := at.In(place).Date()
+	start, end := begin(year, month, date, place), begin(year, month, date+1, place)
+	if at.Before(end) {
+		return Day{start, end}
+	}
+	return Day{end, begin(year, month, date+2, place)}
+}
+
+// begin is the first moment at a place at which a date is reached. time.Date
+// does not tell it where midnight is left out, or comes twice.
+func begin(year int, month time.Month, date int, place *time.Location) time.Time {
+	midnight := time.Date(year, month, date, 0, 0, 0, 0, time.UTC)
+	for at := midnight.Add(-48 * time.Hour).In(place); ; {
+		_, offset := at.Zone()
+		first := midnight.Add(-time.Duration(offset) * time.Second)
+		if first.Before(at) {
+			first = at
+		}
+		_, end := at.ZoneBounds()
+		if end.IsZero() || first.Before(end) {
+			return first.UTC()
+		}
+		at = end
+	}
 }
 
 // Has reports whether a moment lies in the day.
