@@ -26,7 +26,8 @@ type SendPolicies interface {
 	// anybody until SavePolicy. Refusals: tenant_not_found, domain_not_found.
 	ReservePolicy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string, now time.Time) (sendlimit.Policy, error)
 	// SavePolicy puts a reserved policy in force, or changes one, and commits a
-	// Completion. Refusal: policy_not_found when it went meanwhile.
+	// Completion. With another limit the tenant is due at once, for a look at
+	// what it means. Refusal: policy_not_found when it went meanwhile.
 	SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy) error
 	// RuledScopes lists the scopes for which the mail platform may hold a rule
 	// of ours: those of policies, reserved ones too, and such whose policy went
@@ -80,7 +81,8 @@ type SendRuns interface {
 	Intents(ctx context.Context, r SendRun) ([]sendlimit.Change, error)
 	// SaveChanges stores what became of a run's intents, in one step.
 	SaveChanges(ctx context.Context, r SendRun, c SendChanges) (held bool, err error)
-	// ReleaseTenant ends a run. The tenant is due again then.
+	// ReleaseTenant ends a run. The tenant is due again then, or at once if a
+	// limit changed meanwhile.
 	ReleaseTenant(ctx context.Context, r SendRun, due time.Time) (held bool, err error)
 }
 
@@ -99,6 +101,8 @@ type SendRun struct {
 	Epoch   int64
 	// Place is the IANA name of the time zone of its days.
 	Place string
+	// Due is when it became due.
+	Due time.Time
 	// Mark is up to when its trace was read for good, zero when it never was.
 	Mark time.Time
 	// Last is when the newest event of it happened, zero without one.

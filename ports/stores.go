@@ -146,8 +146,9 @@ type MailboxStore interface {
 	// ReleaseMailbox gives a place back whose creation the platform refused
 	// or that was never begun.
 	ReleaseMailbox(ctx context.Context, owner access.AccountID, mailboxID string) error
-	// SetSendLimit stores a mailbox's own daily limit.
-	SetSendLimit(ctx context.Context, owner access.AccountID, mailboxID string, perDay int) error
+	// SetSendLimit stores a mailbox's own daily limit. If it is another one,
+	// the tenant is due at once, as with SendPolicies.SavePolicy.
+	SetSendLimit(ctx context.Context, owner access.AccountID, mailboxID string, perDay int, now time.Time) error
 }
 
 // ConnectFlows keeps the connecting of tenants while browsers walk through

@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"time"
 
 	"github.com/uptrace/bun"
 
@@ -112,10 +113,22 @@ func (s *Store) ReleaseMailbox(ctx context.Context, owner access.AccountID, mail
 }
 
 // SetSendLimit implements ports.MailboxStore.
-func (s *Store) SetSendLimit(ctx context.Context, owner access.AccountID, mailboxID string, perDay int) error {
-	return s.run(ctx, "set send limit", func(ctx context.Context, db bun.IDB) error {
-		res, err := db.NewUpdate().Model((*mailboxRow)(nil)).Set("daily_send_limit = ?", perDay).
+func (s *Store) SetSendLimit(ctx context.Context, owner access.AccountID, mailboxID string, perDay int, now time.Time) error {
+	return s.atomically(ctx, "set send limit", func(ctx context.Context, tx bun.IDB) error {
+		held := tx.NewSelect().Model((*mailboxRow)(nil)).Where("m.account_id = ?", account(owner)).Where("m.id = ?", ident.Lookup(mailboxID))
+		st, err := s.lockSending(ctx, tx, account(owner), held.Clone().Column("tenant_id"))
+		if err != nil {
+			return err
+		}
+		other, err := held.Where("COALESCE(m.daily_send_limit, 0) <> ?", perDay).Exists(ctx)
+		if err != nil {
+			return err
+		}
+		res, err := tx.NewUpdate().Model((*mailboxRow)(nil)).Set("daily_send_limit = ?", perDay).
 			Where("account_id = ?", account(owner)).Where("id = ?", ident.Lookup(mailboxID)).Exec(ctx)
-		return changed(res, err, noMailbox())
+		if err := changed(res, err, noMailbox()); err != nil || !other {
+			return err
+		}
+		return hasten(ctx, tx, st, now)
 	})
 }

@@ -52,7 +52,7 @@ type sendTenantRow struct {
 }
 
 func (r sendTenantRow) run(id string) ports.SendRun {
-	return ports.SendRun{Account: access.AccountID(r.AccountID), Tenant: tenant.GUID(id), Epoch: r.Epoch, Place: r.Place, Mark: r.Mark.UTC()}
+	return ports.SendRun{Account: access.AccountID(r.AccountID), Tenant: tenant.GUID(id), Epoch: r.Epoch, Place: r.Place, Mark: r.Mark.UTC(), Due: r.DueAt.UTC()}
 }
 
 type sendsRow struct {

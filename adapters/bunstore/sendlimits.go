@@ -117,10 +117,24 @@ func (s *Store) placeOf(ctx context.Context, tx bun.IDB, owner, guid, scope stri
 func (s *Store) SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy) error {
 	row := newPolicyRow(account(owner), p)
 	return s.atomically(ctx, "save send limit", func(ctx context.Context, tx bun.IDB) error {
+		held := tx.NewSelect().Model((*policyRow)(nil)).Where("sp.account_id = ?", row.AccountID).Where("sp.id = ?", row.ID)
+		st, err := s.lockSending(ctx, tx, row.AccountID, held.Clone().Column("tenant_id"))
+		if err != nil {
+			return err
+		}
+		other, err := held.Where("COALESCE(sp.daily_send_limit, 0) <> ?", row.DailySendLimit).Exists(ctx)
+		if err != nil {
+			return err
+		}
 		res, err := tx.NewUpdate().Model(&row).Column("daily_send_limit", "rule_id", "rule_name", "updated_at").
 			Where("sp.account_id = ?", row.AccountID).Where("sp.id = ?", row.ID).Where(domainOfPolicy).Exec(ctx)
 		if err := changed(res, err, noPolicy()); err != nil {
 			return err
+		}
+		if other {
+			if err := hasten(ctx, tx, st, p.UpdatedAt); err != nil {
+				return err
+			}
 		}
 		return s.complete(ctx, tx)
 	})

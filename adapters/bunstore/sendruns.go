@@ -106,7 +106,8 @@ func (s *Store) HoldTenant(ctx context.Context, r ports.SendRun, lease time.Dura
 // ReleaseTenant implements ports.SendRuns.
 func (s *Store) ReleaseTenant(ctx context.Context, r ports.SendRun, due time.Time) (bool, error) {
 	return s.decides(ctx, "release tenant", func(db bun.IDB) (sql.Result, error) {
-		return ofRun(db, r).Set("due_at = ?", micro(due)).Set("leased_until = 0").Exec(ctx)
+		return ofRun(db, r).Set("due_at = CASE WHEN st.due_at < ? THEN st.due_at ELSE ? END", micro(r.Due), micro(due)).
+			Set("leased_until = 0").Exec(ctx)
 	})
 }
 

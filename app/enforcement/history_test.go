@@ -145,7 +145,7 @@ func (h *history) setsOwn(t *testing.T) {
 	m := h.boxes[h.IntN(len(h.boxes))]
 	h.want.own[m.Address] = 1 + h.IntN(sendlimit.Most)
 	h.note("the limit of %s is %d", m.Address, h.want.own[m.Address])
-	must(t, h.store.SetSendLimit(t.Context(), h.owner, m.ID, h.want.own[m.Address]))
+	must(t, h.store.SetSendLimit(t.Context(), h.owner, m.ID, h.want.own[m.Address], h.now))
 }
 
 // drops: a domain leaves the tenant, and its policy with it.

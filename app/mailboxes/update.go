@@ -46,7 +46,9 @@ func (s *Service) Update(ctx context.Context, owner access.AccountID, id tenant.
 	}
 	if c.DailySendLimit != nil {
 		m.DailySendLimit = *c.DailySendLimit
-		set := func(ctx context.Context) error { return s.Mailboxes.SetSendLimit(ctx, owner, m.ID, m.DailySendLimit) }
+		set := func(ctx context.Context) error {
+			return s.Mailboxes.SetSendLimit(ctx, owner, m.ID, m.DailySendLimit, s.Now())
+		}
 		if err := settling.Store(ctx, set); err != nil {
 			return mailbox.Mailbox{}, fmt.Errorf("set send limit: %w", err)
 		}

@@ -65,7 +65,7 @@ func TestUsageUnderTheEffectiveLimit(t *testing.T) {
 	}{
 		{20, func() { h.enforce(t, sendlimit.TenantWide, 20) }},
 		{10, func() { h.enforce(t, zone, 10) }},
-		{15, func() { must(t, h.store.SetSendLimit(t.Context(), h.acc.ID, m.ID, 15)) }},
+		{15, func() { must(t, h.store.SetSendLimit(t.Context(), h.acc.ID, m.ID, 15, h.Now())) }},
 	} {
 		step.set()
 		usage, err := h.Usage(t.Context(), h.acc.ID, guid, m.ID)

@@ -256,7 +256,7 @@ func (b limitOverwritten) SaveMailbox(ctx context.Context, owner access.AccountI
 	if err := b.Stores.SaveMailbox(ctx, owner, m); err != nil {
 		return err
 	}
-	return b.SetSendLimit(ctx, owner, m.ID, m.DailySendLimit)
+	return b.SetSendLimit(ctx, owner, m.ID, m.DailySendLimit, now)
 }
 
 func (b nilIsEmpty) SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f ports.Found) error {

@@ -71,7 +71,7 @@ var discoveredMailboxChecks = []storeCheck{
 	{"a known mailbox keeps its id, origin and limit", func(t testing.TB, s Stores) {
 		ann, d := mailDomain(t, s)
 		ours := addMailbox(t, s, ann, d, "ours", mailbox.Ready)
-		must(t, "limit", s.SetSendLimit(t.Context(), ann, ours.ID, 9))
+		must(t, "limit", s.SetSendLimit(t.Context(), ann, ours.ID, 9, now))
 		for range 2 {
 			discover(t, s, ann, nil, listing("OURS@contoso.test"))
 		}

@@ -65,7 +65,7 @@ var reserveMailboxChecks = []storeCheck{
 		}{{mailbox.Reserved, true}, {mailbox.Creating, true}, {mailbox.Created, false}, {mailbox.Ready, false}} {
 			m := addMailbox(t, s, ann, d, string(tt.stage), tt.stage)
 			must(t, "release by another account", s.ReleaseMailbox(t.Context(), bob, m.ID))
-			must(t, "the row afterwards", s.SetSendLimit(t.Context(), ann, m.ID, 1))
+			must(t, "the row afterwards", s.SetSendLimit(t.Context(), ann, m.ID, 1, now))
 			must(t, "release", s.ReleaseMailbox(t.Context(), ann, m.ID))
 			if err := s.SaveMailbox(t.Context(), ann, m); (err != nil) != tt.freed {
 				t.Fatalf("%s: saving after the release gives %v", tt.stage, err)

@@ -22,7 +22,7 @@ var storedMailboxChecks = []storeCheck{
 	{"a mailbox comes back as it was saved, its limit and counts apart", func(t testing.TB, s Stores) {
 		ann, d := mailDomain(t, s)
 		want := addMailbox(t, s, ann, d, "sales", mailbox.Creating)
-		must(t, "limit", s.SetSendLimit(t.Context(), ann, want.ID, 7))
+		must(t, "limit", s.SetSendLimit(t.Context(), ann, want.ID, 7, now))
 		want.Stage, want.Provisioned, want.AccountEnabled = mailbox.Ready, true, true
 		want.ObjectID, want.DisplayName, want.PrincipalName, want.Alias = "object", hostile, "sales@contoso.test", "sales.contoso"
 		want.DailySendLimit, want.SendsToday, want.BlockedAt = 25, 99, now
@@ -74,7 +74,7 @@ var storedMailboxChecks = []storeCheck{
 				return err
 			}},
 			"save":  {fault.MailboxNotFound, func(o access.AccountID, x mailbox.Mailbox) error { return s.SaveMailbox(t.Context(), o, x) }},
-			"limit": {fault.MailboxNotFound, func(o access.AccountID, x mailbox.Mailbox) error { return s.SetSendLimit(t.Context(), o, x.ID, 5) }},
+			"limit": {fault.MailboxNotFound, func(o access.AccountID, x mailbox.Mailbox) error { return s.SetSendLimit(t.Context(), o, x.ID, 5, now) }},
 		} {
 			foreign := c.call(bob, m)
 			refused(t, name, foreign, c.code)

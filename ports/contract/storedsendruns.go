@@ -113,7 +113,7 @@ var sendRunChecks = []storeCheck{
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
 		r := w.claim(t, s)
-		if diff := compare.Diff(ports.SendRun{Account: w.owner, Tenant: w.guid, Epoch: r.Epoch, Place: "UTC"}, r); diff != "" {
+		if diff := compare.Diff(ports.SendRun{Account: w.owner, Tenant: w.guid, Epoch: r.Epoch, Place: "UTC", Due: later.Truncate(time.Microsecond)}, r); diff != "" {
 			t.Fatalf("claimed (-want +got):\n%s", diff)
 		}
 		at := later.Add(7 * time.Minute)
@@ -252,7 +252,7 @@ var sendRunChecks = []storeCheck{
 	{"counts are kept by mailbox and day, and today's are shown", func(t testing.TB, s Stores) {
 		w := newCounting(t, s, "ann", 1)
 		r := w.claim(t, s)
-		must(t, "limit", s.SetSendLimit(t.Context(), w.owner, w.boxes[1].ID, 9))
+		must(t, "limit", s.SetSendLimit(t.Context(), w.owner, w.boxes[1].ID, 9, now))
 		yesterday := midnight.Add(-24 * time.Hour)
 		c := ports.SendCounts{Today: midnight, At: later, Mark: midnight, Boxes: map[string][]sendlimit.Count{
 			w.boxes[0].ID:  {{Day: midnight, Settled: 3, Recent: 4}, {Day: yesterday, Settled: 8}},
