@@ -159,7 +159,8 @@ type SendRules interface {
 	// it as it was read back. Without any it is switched off, and one that is
 	// not there is not made. A rule that is as it should be is not written.
 	Block(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error)
-	// Rules lists our rules as they are, changing nothing.
+	// Rules lists our rules as they are, changing nothing. Block would leave
+	// those as they are that are right.
 	Rules(ctx context.Context) ([]sendlimit.Rule, error)
 	// RemoveRules takes all our rules out of the tenant.
 	RemoveRules(ctx context.Context) error

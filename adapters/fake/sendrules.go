@@ -43,7 +43,7 @@ func (r *ruleState) blocks(address string, now time.Time, lag time.Duration) boo
 // told is the rule as a call answers with it.
 func (r *ruleState) told(made, written bool) sendlimit.Rule {
 	out := r.Rule
-	out.Lists, out.Made, out.Written = slices.Clone(r.Lists), made, written
+	out.Lists, out.Made, out.Written, out.Altered = slices.Clone(r.Lists), made, written, r.Altered && r.Enabled
 	return out
 }
 
@@ -122,13 +122,13 @@ func (c client) Block(ctx context.Context, scope string, mailboxes []string) (se
 		case r == nil:
 			out = c.p.makeRule(t, scope, want, true).told(true, true)
 			return true, nil
-		case r.Enabled == (len(want) > 0) && slices.Equal(r.Blocks(), want):
+		case r.told(false, false).Right(want):
 			out = r.told(false, false)
 			return false, nil
 		}
 		r.change(c.p.now, func(r *sendlimit.Rule) {
 			if r.Enabled = len(want) > 0; r.Enabled {
-				r.Lists = want
+				r.Lists, r.Altered = want, false
 			}
 		})
 		out = r.told(false, true)
@@ -181,7 +181,7 @@ func listed(mailboxes []string) []string {
 }
 
 // SetRule is somebody else who makes a rule of the tenant, or changes one: its
-// name decides which.
+// name decides which. One that he makes is not as ours are.
 func (p *Platform) SetRule(id tenant.GUID, r sendlimit.Rule) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -190,10 +190,13 @@ func (p *Platform) SetRule(id tenant.GUID, r sendlimit.Rule) {
 	if t.rules[r.Name] == nil {
 		p.serial++
 		r.ID = fmt.Sprintf("00000000-0000-4000-9000-%012d", p.serial)
+		r.Altered = true
 		t.rules[r.Name] = &ruleState{since: p.now, Rule: r}
 		return
 	}
-	t.rules[r.Name].change(p.now, func(now *sendlimit.Rule) { now.Enabled, now.Lists = r.Enabled, r.Lists })
+	t.rules[r.Name].change(p.now, func(now *sendlimit.Rule) {
+		now.Enabled, now.Lists, now.Altered = r.Enabled, r.Lists, now.Altered || r.Altered
+	})
 }
 
 // DropRule is somebody else who removes a rule.

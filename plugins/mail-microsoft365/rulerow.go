@@ -77,7 +77,7 @@ func (r ruleRow) senders() []string {
 func (r ruleRow) told(made, written bool) sendlimit.Rule {
 	return sendlimit.Rule{
 		ID: string(r.ID), Name: string(r.Name), Enabled: r.on() && equalFold(string(r.Mode), exchange.Enforce),
-		Lists: r.senders(), Made: made, Written: written,
+		Lists: r.senders(), Altered: r.on() && (r.mixed() || !r.ours()), Made: made, Written: written,
 	}
 }
 

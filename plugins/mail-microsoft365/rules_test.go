@@ -114,6 +114,33 @@ func TestOurRulesAreListed(t *testing.T) {
 	}
 }
 
+// TestAnAlteredRuleIsTold: whatever somebody changed in a rule that acts, a list
+// of the rules shows that it has to be put right.
+func TestAnAlteredRuleIsTold(t *testing.T) {
+	s := newSenders(t, newWorld(t))
+	name := sendlimit.RuleName(s.domain)
+	for _, other := range []knobs{
+		{"ExceptIfFrom": s.boxes[:1]}, {"SenderAddressLocation": "Header"}, {"RejectMessageReasonText": "Go away."},
+		{"RejectMessageEnhancedStatusCode": "5.7.1"}, {"DeleteMessage": true}, {"Mode": "Audit"}, {"SentToScope": "NotInOrganization"},
+	} {
+		s.block(s.domain, s.boxes[0])
+		right := func() bool {
+			all, err := s.client.Rules(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return sendlimit.RuleOf(s.domain, all).Right(s.boxes[:1])
+		}
+		if !right() {
+			t.Fatalf("before %v it is altered: %v", other, s.rules())
+		}
+		other["Identity"] = name
+		if s.asOther(exchange.SetTransportRule, other); right() {
+			t.Errorf("%v is taken for ours", other)
+		}
+	}
+}
+
 // TestAFoundRuleIsAdopted: one of our name is used, whoever made it, and put
 // right.
 func TestAFoundRuleIsAdopted(t *testing.T) {

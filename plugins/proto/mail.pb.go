@@ -1753,6 +1753,7 @@ type SendRule struct {
 	Lists         []string               `protobuf:"bytes,4,rep,name=lists,proto3" json:"lists,omitempty"`
 	Made          bool                   `protobuf:"varint,5,opt,name=made,proto3" json:"made,omitempty"`
 	Written       bool                   `protobuf:"varint,6,opt,name=written,proto3" json:"written,omitempty"`
+	Altered       bool                   `protobuf:"varint,7,opt,name=altered,proto3" json:"altered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1825,6 +1826,13 @@ func (x *SendRule) GetMade() bool {
 func (x *SendRule) GetWritten() bool {
 	if x != nil {
 		return x.Written
+	}
+	return false
+}
+
+func (x *SendRule) GetAltered() bool {
+	if x != nil {
+		return x.Altered
 	}
 	return false
 }
@@ -2210,14 +2218,15 @@ const file_plugins_proto_mail_proto_rawDesc = "" +
 	"connection\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x14\n" +
 	"\x05scope\x18\x03 \x01(\tR\x05scope\x12\x1c\n" +
-	"\tmailboxes\x18\x04 \x03(\tR\tmailboxes\"\x8c\x01\n" +
+	"\tmailboxes\x18\x04 \x03(\tR\tmailboxes\"\xa6\x01\n" +
 	"\bSendRule\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
 	"\aenabled\x18\x03 \x01(\bR\aenabled\x12\x14\n" +
 	"\x05lists\x18\x04 \x03(\tR\x05lists\x12\x12\n" +
 	"\x04made\x18\x05 \x01(\bR\x04made\x12\x18\n" +
-	"\awritten\x18\x06 \x01(\bR\awritten\"A\n" +
+	"\awritten\x18\x06 \x01(\bR\awritten\x12\x18\n" +
+	"\aaltered\x18\a \x01(\bR\aaltered\"A\n" +
 	"\vRulesAnswer\x122\n" +
 	"\x05rules\x18\x01 \x03(\v2\x1c.tenantry.plugin.v1.SendRuleR\x05rules\"\xd9\x01\n" +
 	"\vSentRequest\x12>\n" +

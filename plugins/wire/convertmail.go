@@ -98,12 +98,13 @@ func mailboxIn(m *proto.SharedMailbox) mailbox.Platform {
 }
 
 func ruleOut(r sendlimit.Rule) *proto.SendRule {
-	return &proto.SendRule{Id: r.ID, Name: r.Name, Enabled: r.Enabled, Lists: r.Lists, Made: r.Made, Written: r.Written}
+	return &proto.SendRule{Id: r.ID, Name: r.Name, Enabled: r.Enabled, Lists: r.Lists, Made: r.Made, Written: r.Written, Altered: r.Altered}
 }
 
 func ruleIn(r *proto.SendRule) sendlimit.Rule {
 	return sendlimit.Rule{
 		ID: r.GetId(), Name: r.GetName(), Enabled: r.GetEnabled(), Lists: r.GetLists(), Made: r.GetMade(), Written: r.GetWritten(),
+		Altered: r.GetAltered(),
 	}
 }
 

@@ -154,6 +154,18 @@ var brokenRules = map[string]brokenSends{
 		}
 		return all
 	}),
+	"rules that others altered are listed as ours": listedAs(func(all []sendlimit.Rule) []sendlimit.Rule {
+		for i := range all {
+			all[i].Altered = false
+		}
+		return all
+	}),
+	"rules that are right are listed as altered": listedAs(func(all []sendlimit.Rule) []sendlimit.Rule {
+		for i := range all {
+			all[i].Altered = all[i].Enabled
+		}
+		return all
+	}),
 	"listing puts rules right": {rules: func(ctx context.Context, m ports.MailTenant) ([]sendlimit.Rule, error) {
 		all, err := m.Rules(ctx)
 		for _, r := range all {

@@ -137,6 +137,18 @@ var ruleChecks = []check{
 		wide.Lists = s.boxes[1:]
 		s.lists(t, w, off, wide)
 	}},
+	{"a rule that acts and is not as ours are is told apart, until it is put right", func(t testing.TB, w World) {
+		s := senders(t, w, Setup{})
+		w.SetRule(t, s.who.GUID, sendlimit.Rule{Name: sendlimit.RuleName(s.domain), Enabled: true, Lists: s.boxes[:1]})
+		all, err := s.client.Rules(call(t))
+		if must(t, "list rules", err); len(all) != 1 || !all[0].Altered || all[0].Right(s.boxes[:1]) {
+			t.Fatalf("got %+v", all)
+		}
+		r := s.blocks(t, s.domain, true, s.boxes[0])
+		if s.lists(t, w, r); r.Altered || !r.Right(s.boxes[:1]) {
+			t.Fatalf("put right: %+v", r)
+		}
+	}},
 	{"rules that cannot be listed are not none", func(t testing.TB, w World) {
 		s := senders(t, w, Setup{})
 		s.blocks(t, s.domain, true, s.boxes[0])
