@@ -5,6 +5,7 @@ package enforcement
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -29,9 +30,15 @@ func (w *look) enforce(ctx context.Context) (due time.Time, err error) {
 	if a.ruled, err = w.Policies.RuledScopes(ctx, w.Account, w.Tenant); err != nil {
 		return due, err
 	}
+	if len(a.ruled) > 0 { // else no rule is wanted, and the first look removed what there was
+		if _, err := w.rules(ctx); err != nil {
+			return due, fmt.Errorf("read rules: %w", err)
+		}
+	}
 	if a.boxes, err = w.boxes(ctx); err != nil {
 		return due, err
 	}
+	a.boxes = w.vanished.among(w.Tenant, a.boxes, w.now)
 	a.limits = sendlimit.ByScope(policies)
 	a.Ruling = sendlimit.Decide(w.Tenant, a.limits, a.boxes, w.day, w.at())
 	if err := a.intend(ctx); err != nil {

@@ -27,13 +27,17 @@ func (w *look) settle(ctx context.Context) error {
 	return nil
 }
 
-// rules are ours at the platform, as they are.
-func (w *look) rules(ctx context.Context) (rules []sendlimit.Rule, err error) {
-	err = w.guard(ctx, func(ctx context.Context) (err error) {
-		rules, err = w.platform.Rules(ctx)
+// rules are ours at the platform, as they were when this look asked first.
+func (w *look) rules(ctx context.Context) ([]sendlimit.Rule, error) {
+	if w.listed {
+		return w.there, nil
+	}
+	err := w.guard(ctx, func(ctx context.Context) (err error) {
+		w.there, err = w.platform.Rules(ctx)
 		return err
 	})
-	return rules, err
+	w.listed = err == nil
+	return w.there, err
 }
 
 // intend stores what the rules are about to change, each with the id of its

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
@@ -27,12 +28,10 @@ type act struct {
 }
 
 // rule has every rule of ours block whom it has to, those of scopes without a
-// policy nobody. What could not be done it returns.
+// policy nobody. Those that do need no call. What could not be done it returns.
 func (a *act) rule(ctx context.Context) (err error) {
-	for _, scope := range a.Order(a.ruled) {
-		failpoint.Hit("enforcement.before-rule")
+	for _, scope := range append(a.Order(a.ruled), a.left()...) {
 		one := a.set(ctx, scope)
-		failpoint.Hit("enforcement.after-rule")
 		if errors.Is(one, errLost) {
 			return one
 		}
@@ -43,20 +42,34 @@ func (a *act) rule(ctx context.Context) (err error) {
 	return err
 }
 
+// left are scopes that nothing is known of and that have a rule of ours: one of
+// an earlier life of the tenant, or one that was made while its policy went.
+func (a *act) left() (scopes []string) {
+	for _, r := range a.there {
+		if scope := sendlimit.RuledScope(r.Name); !slices.ContainsFunc(a.ruled, func(known string) bool {
+			return sendlimit.RuleName(known) == sendlimit.RuleName(scope)
+		}) {
+			scopes = append(scopes, scope)
+		}
+	}
+	return scopes
+}
+
 // set has the rule of a scope block whom it has to. It gives nobody up whom
 // another rule was to take and could not.
 func (a *act) set(ctx context.Context, scope string) error {
 	if a.Gives(scope, a.failed) {
-		rules, err := a.rules(ctx)
-		if err != nil {
-			return err
-		}
-		if list := a.Keeping(scope, a.failed, rules); len(list) > 0 {
+		if list := a.Keeping(scope, a.failed, a.there); len(list) > 0 {
 			a.Lists[scope] = list
 		}
 	}
+	if sendlimit.RuleOf(scope, a.there).Right(a.Lists[scope]) {
+		return nil
+	}
+	failpoint.Hit("enforcement.before-rule")
+	defer failpoint.Hit("enforcement.after-rule")
 	err := a.block(ctx, scope)
-	if errors.Is(err, fault.MailboxNotFound) {
+	if errors.Is(err, fault.MailboxNotFound) || outcome.Of(err) == outcome.NotReady {
 		return a.blockRest(ctx, scope, err)
 	}
 	return err
@@ -74,10 +87,11 @@ func (a *act) block(ctx context.Context, scope string) error {
 	})
 }
 
-// blockRest takes mailboxes that vanished at the platform out of a list and has
-// the rule block the others: one that sends no more is not to keep the rest from
-// being blocked. The next sync forgets it. Where none vanished it stays refused.
-func (a *act) blockRest(ctx context.Context, scope string, refused error) error {
+// blockRest takes mailboxes that vanished at the platform, or whose address is
+// another now so that the rule never shows it, out of a list and has the rule
+// block the others: one is not to keep the rest from being blocked. The next sync
+// forgets it. Where none vanished it stays as it was.
+func (a *act) blockRest(ctx context.Context, scope string, trouble error) error {
 	there := map[string]bool{}
 	if err := a.guard(ctx, func(ctx context.Context) error {
 		held, err := a.platform.Mailboxes(ctx)
@@ -91,13 +105,25 @@ func (a *act) blockRest(ctx context.Context, scope string, refused error) error 
 	all := a.Lists[scope]
 	rest := slices.DeleteFunc(slices.Clone(all), func(address string) bool { return !there[strings.ToLower(address)] })
 	if len(rest) == len(all) {
-		return refused // it is listed, and not known all the same
+		return trouble // it is listed, and not known all the same
 	}
+	a.forget(all, rest)
 	a.Lists[scope] = rest
 	if err := a.letGo(ctx, all, rest); err != nil {
 		return err
 	}
 	return a.block(ctx, scope)
+}
+
+// forget has the next looks not ask for those who vanished.
+func (a *act) forget(all, rest []string) {
+	var ids []string
+	for _, b := range a.boxes {
+		if slices.Contains(all, b.Address) && !slices.Contains(rest, b.Address) {
+			ids = append(ids, b.ID)
+		}
+	}
+	a.vanished.add(a.Tenant, ids, a.now)
 }
 
 // letGo has those who vanished while they were blocked let go, with the rule
@@ -106,7 +132,7 @@ func (a *act) letGo(ctx context.Context, all, rest []string) error {
 	before := len(a.Changes)
 	for _, b := range a.boxes {
 		if !b.BlockedAt.IsZero() && slices.Contains(all, b.Address) && !slices.Contains(rest, b.Address) {
-			a.Changes = append(a.Changes, b.Becomes(sendlimit.Unblocked, a.Tenant, a.limits, a.at()))
+			a.Changes = append(a.Changes, b.Becomes(sendlimit.Unblocked, a.Tenant, a.limits, a.now))
 		}
 	}
 	if len(a.Changes) == before {

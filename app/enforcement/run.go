@@ -49,6 +49,8 @@ type Runner struct {
 	// what was asked for.
 	OnlyLimited bool
 
+	// vanished are mailboxes that the platform did not know when last asked.
+	vanished vanished
 	// everyone is RunAll's, which waits for looks that are under way.
 	everyone sync.RWMutex
 }
@@ -66,6 +68,9 @@ type look struct {
 	// today until then, by mailbox.
 	reading sendlimit.Reading
 	before  map[string]int
+	// there are our rules as this look found them, once it listed them.
+	there  []sendlimit.Rule
+	listed bool
 }
 
 // Run looks at one tenant, if it is due and nobody else is at it. What the
@@ -126,6 +131,11 @@ func (w *look) work(ctx context.Context) (due time.Time, err error) {
 		return due, err
 	}
 	w.day = sendlimit.DayOf(w.now, w.place)
+	if w.Mark.IsZero() { // once, and before anything says that it was
+		if _, err := w.rules(ctx); err != nil {
+			return due, fmt.Errorf("read rules: %w", err)
+		}
+	}
 	uncounted := w.count(ctx)
 	if errors.Is(uncounted, errLost) {
 		return due, uncounted

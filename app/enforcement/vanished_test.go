@@ -10,6 +10,7 @@ import (
 
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
@@ -95,16 +96,18 @@ func TestAVanishedMailboxAndARunThatEnds(t *testing.T) {
 				h := numbered(t, store, n)
 				n++
 				ada, bob := h.boxes[0].Address, h.boxes[1].Address
-				there := []string{ada, bob}
+				other := h.boxes[2].Address
+				there := []string{ada, bob, other}
 				h.Platform = without{h.fake, &there}
-				h.limit(t, one, 5)
+				h.limit(t, sendlimit.TenantWide, 5)
 				h.fake.Send(h.id, ada, 6)
 				h.fake.Send(h.id, bob, 6)
 				must(t, h.run(t))
-				there = []string{bob}
+				there = []string{bob, other}
+				h.fake.Send(h.id, other, 6) // so that the rule is set
 				dead = h.dies(t, step, after).dead
 				if back {
-					there = []string{ada, bob}
+					there = []string{ada, bob, other}
 				}
 				must(t, h.run(t))
 				h.agrees(t)
@@ -114,6 +117,62 @@ func TestAVanishedMailboxAndARunThatEnds(t *testing.T) {
 			}
 		}
 	}
+}
+
+// It is not asked for at each look, in vain.
+func TestAVanishedMailboxIsRemembered(t *testing.T) {
+	h := newHouse(t)
+	ada, bob := h.boxes[0].Address, h.boxes[1].Address
+	there := []string{bob}
+	h.Platform = without{h.fake, &there}
+	h.limit(t, one, 5)
+	h.fake.Send(h.id, ada, 6)
+	h.fake.Send(h.id, bob, 6)
+	must(t, h.run(t))
+	for range 3 {
+		must(t, h.RunAll(t.Context()))
+	}
+	if h.agrees(t); h.fake.Calls("Mailboxes") != 0 || h.fake.Calls("Block") != 1 || !slices.Equal(h.blocked(t), []string{bob}) {
+		t.Fatalf("%d calls, blocked are %q", h.fake.Calls("Block"), h.blocked(t))
+	}
+	there = []string{ada, bob}
+	must(t, h.run(t))
+	if h.agrees(t); len(h.blocked(t)) != 2 {
+		t.Fatalf("blocked are %q", h.blocked(t))
+	}
+}
+
+// One whose address is another now is not shown by the rule as it was told to,
+// ever, and does not keep others from being blocked either.
+func TestAMailboxWithAnotherAddress(t *testing.T) {
+	h := newHouse(t)
+	ada, bob := h.boxes[0].Address, h.boxes[1].Address
+	there := []string{bob, "ada.k@" + one}
+	h.Platform = renamed{without{h.fake, &there}}
+	h.limit(t, sendlimit.TenantWide, 5)
+	h.fake.Send(h.id, ada, 6)
+	h.fake.Send(h.id, bob, 6)
+	must(t, h.run(t))
+	if h.agrees(t); !slices.Equal(h.blocked(t), []string{bob}) {
+		t.Fatalf("blocked are %q", h.blocked(t))
+	}
+}
+
+// renamed is a platform that knows who is not there by another address.
+type renamed struct{ without }
+
+func (p renamed) For(id tenant.GUID) ports.MailTenant {
+	return renamedTenant{withoutTenant{p.MailPlatform.For(id), *p.there}}
+}
+
+type renamedTenant struct{ withoutTenant }
+
+func (r renamedTenant) Block(ctx context.Context, scope string, list []string) (sendlimit.Rule, error) {
+	out, err := r.withoutTenant.Block(ctx, scope, list)
+	if errors.Is(err, fault.MailboxNotFound) {
+		err = &outcome.Error{Kind: outcome.NotReady, Cause: "test"}
+	}
+	return out, err
 }
 
 // A platform that lists whom it does not know is trouble, which is told.

@@ -30,6 +30,16 @@ func RuleName(scope string) string {
 	return rulePrefix + scope[:kept] + "-" + hex.EncodeToString(sum[:])[:hashDigits]
 }
 
+// RuledScope is a scope whose rule has this name, which is one of ours. Where a
+// domain was cut for it, what is left names the same rule.
+func RuledScope(name string) string {
+	name = strings.ToLower(name)
+	if name == tenantRule {
+		return TenantWide
+	}
+	return strings.TrimPrefix(name, rulePrefix)
+}
+
 // IsRuleName reports whether a rule of this name is one of ours: the prefix
 // alone, which anybody may use, does not make it so.
 func IsRuleName(name string) bool {

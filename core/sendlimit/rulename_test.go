@@ -22,6 +22,9 @@ func TestRuleNames(t *testing.T) {
 			t.Errorf("%q: %s, want %s", scope, got, want)
 		}
 	}
+	if scope := sendlimit.RuledScope(sendlimit.RuleName(sendlimit.TenantWide)); scope != sendlimit.TenantWide {
+		t.Errorf("the whole tenant's leads to %q", scope)
+	}
 	for _, foreign := range []string{"", "Disclaimer", "tenantry-block-", "tenantry-block-mine", "my tenantry-block-a.test", "tenantry-block-a b.test", "tenantry-block-."} {
 		if sendlimit.IsRuleName(foreign) {
 			t.Errorf("%q is taken for ours", foreign)
@@ -44,6 +47,9 @@ func TestEveryDomainHasARuleOfItsOwn(t *testing.T) {
 		}
 		if name == sendlimit.RuleName(sendlimit.TenantWide) || name != sendlimit.RuleName(strings.ToUpper(one)) {
 			t.Fatalf("%s has the rule %s", one, name)
+		}
+		if again := sendlimit.RuleName(sendlimit.RuledScope(strings.ToUpper(name))); again != name {
+			t.Fatalf("%s leads to %s", name, again)
 		}
 	})
 }
