@@ -97,19 +97,6 @@ func (s *Service) admit(ctx context.Context, owner access.AccountID, id tenant.G
 	return scope, nil
 }
 
-// ensure makes sure of the rule. It is found by its name, so that a call whose
-// answer was lost is made again.
-func (s *Service) ensure(ctx context.Context, p sendlimit.Policy, addresses []string) (rule sendlimit.Rule, err error) {
-	at := s.Platform.For(p.Tenant)
-	failpoint.Hit("limits.before-rule")
-	err = settling.Persist(ctx, s.Pause, func(ctx context.Context) error {
-		rule, err = at.EnsureRule(ctx, p.Scope, addresses)
-		return err
-	})
-	failpoint.Hit("limits.after-rule")
-	return rule, err
-}
-
 func (s *Service) save(ctx context.Context, owner access.AccountID, out Outcome) error {
 	ctx, err := ports.Complete(ctx, out)
 	if err != nil {
