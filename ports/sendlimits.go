@@ -72,9 +72,8 @@ type SendRuns interface {
 	// good. It may be repeated.
 	SaveCounts(ctx context.Context, r SendRun, c SendCounts) (held bool, err error)
 	// SaveIntents stores what a run is about to have the platform do, instead of
-	// all that was stored so of the tenant before. The events have their ids.
-	// Mailboxes that are gone are passed over, and an intent goes with its
-	// mailbox.
+	// all that was stored so of the tenant before. Mailboxes that are gone are
+	// passed over, and an intent goes with its mailbox.
 	SaveIntents(ctx context.Context, r SendRun, changes []sendlimit.Change) (held bool, err error)
 	// Intents lists by address what is stored of them: that of a run which did
 	// not end, or could not find out what became of it.
@@ -105,8 +104,6 @@ type SendRun struct {
 	Due time.Time
 	// Mark is up to when its trace was read for good, zero when it never was.
 	Mark time.Time
-	// Last is when the newest event of it happened, zero without one.
-	Last time.Time
 }
 
 // SendBox is a mailbox with its counts, oldest first.
@@ -129,8 +126,12 @@ type SendCounts struct {
 
 // SendChanges is what a run did.
 type SendChanges struct {
+	// At is when they are stored. Events are of then, or of a millisecond after
+	// the tenant's newest one where that is later: they are in order also when
+	// a clock stepped back.
+	At time.Time
 	// Done are the mailboxes that are blocked now, or let go. Each that was not
-	// so before gets its event, which has its id; so it may be repeated.
+	// so before gets its event, so it may be repeated.
 	Done []sendlimit.Change
 	// Open names the mailboxes of which it is not known what became: their
 	// intents stay, all others of the tenant go.

@@ -22,7 +22,7 @@ var ownedTables = []string{
 	"accounts", "members", "api_keys", "tenants", "tenant_holders", "withdrawn", "domains", "mailboxes", "connect_flows",
 	"audit_events", "closed_accounts", "idempotency_keys", "dns_connections", "dns_writes",
 	"dns_runs", "dns_jobs", "integrations", "mailbox_connections", "oauth_sessions", "enforcement_events", "enforcement_counts",
-	"send_policies", "send_tenants", "tenant_licenses", "mailbox_sends", "mailbox_blocks", "send_intents",
+	"send_policies", "send_tenants", "tenant_licenses", "mailbox_sends", "mailbox_blocks", "send_intents", "block_grounds",
 }
 
 // unowned are the statements that reach across accounts, and why they may.

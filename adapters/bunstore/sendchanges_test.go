@@ -10,7 +10,6 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -36,17 +35,17 @@ func (*cutBefore) AfterQuery(context.Context, *bun.QueryEvent) {}
 func TestAChangeAndItsEventAreOneTransaction(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
 		for _, statement := range []string{
-			`INSERT INTO "mailbox_blocks"`, `INSERT INTO "enforcement_events"`, `INSERT INTO "enforcement_counts"`,
+			`INSERT INTO "mailbox_blocks"`, `INSERT INTO "block_grounds"`, `INSERT INTO "enforcement_events"`, `INSERT INTO "enforcement_counts"`,
 		} {
 			hook := &cutBefore{statement: statement}
 			s := migrated(t, url(t), hook)
 			run, m := blockable(t, s)
 			now := time.Now()
-			change := sendlimit.Change{Box: m.ID, Action: sendlimit.Blocked, Event: sendlimit.Event{
-				ID: ident.New(now, [ident.Entropy]byte{}), Tenant: run.Tenant, Address: m.Address, Action: sendlimit.Blocked, Sent: 26, Limit: 25, At: now}}
+			change := sendlimit.Change{Box: m.ID, Action: sendlimit.Blocked, At: now, Event: sendlimit.Event{
+				Tenant: run.Tenant, Address: m.Address, Action: sendlimit.Blocked, Sent: 26, Limit: 25}}
 			var ctx context.Context
 			ctx, hook.cut = context.WithCancel(t.Context())
-			if _, err := s.SaveChanges(ctx, run, ports.SendChanges{Done: []sendlimit.Change{change}}); err == nil {
+			if _, err := s.SaveChanges(ctx, run, ports.SendChanges{At: now, Done: []sendlimit.Change{change}}); err == nil {
 				t.Fatalf("%s was not cut", statement)
 			}
 			hook.cut = nil
@@ -57,7 +56,7 @@ func TestAChangeAndItsEventAreOneTransaction(t *testing.T) {
 			if !before.BlockedAt.IsZero() || page.Total != 0 {
 				t.Fatalf("cut at %s: blocked at %s, %d events", statement, before.BlockedAt, page.Total)
 			}
-			held, err := s.SaveChanges(t.Context(), run, ports.SendChanges{Done: []sendlimit.Change{change}})
+			held, err := s.SaveChanges(t.Context(), run, ports.SendChanges{At: now, Done: []sendlimit.Change{change}})
 			must(t, err)
 			if page, err = s.Events(t.Context(), run.Account, ports.EventQuery{Limit: 9}); err != nil || !held || page.Total != 1 {
 				t.Fatalf("after %s: held %v, %d events, %v", statement, held, page.Total, err)

@@ -22,6 +22,7 @@ const countsKept = 48 * time.Hour
 func (s *Store) SendBoxes(ctx context.Context, r ports.SendRun, since time.Time) ([]ports.SendBox, error) {
 	var boxes []mailboxRow
 	var sends []sendsRow
+	var grounds map[string]groundRow
 	owner, guid := account(r.Account), ident.Lookup(string(r.Tenant))
 	err := s.snapshot(ctx, "list mailboxes with counts", func(ctx context.Context, tx bun.IDB) error {
 		boxes, sends = nil, nil
@@ -42,7 +43,9 @@ func (s *Store) SendBoxes(ctx context.Context, r ports.SendRun, since time.Time)
 			}
 			sends = append(sends, counted...)
 		}
-		return nil
+		var err error
+		grounds, err = groundsOf(ctx, tx, owner, boxes)
+		return err
 	})
 	counts := map[string][]sendlimit.Count{}
 	for _, c := range sends {
@@ -50,9 +53,7 @@ func (s *Store) SendBoxes(ctx context.Context, r ports.SendRun, since time.Time)
 	}
 	all := make([]ports.SendBox, 0, len(boxes))
 	for _, m := range boxes {
-		all = append(all, ports.SendBox{Counts: counts[m.ID], Box: sendlimit.Box{
-			ID: m.ID, Address: m.Address, Domain: m.DomainName, Own: m.DailySendLimit, BlockedAt: m.BlockedAt.UTC(),
-		}})
+		all = append(all, ports.SendBox{Counts: counts[m.ID], Box: m.box(grounds[m.ID])})
 	}
 	return all, err
 }

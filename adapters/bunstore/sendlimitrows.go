@@ -74,6 +74,16 @@ type blockRow struct {
 	Scope     string
 }
 
+// groundRow is why a mailbox is blocked.
+type groundRow struct {
+	bun.BaseModel `bun:"table:block_grounds,alias:bg"`
+
+	AccountID  string `bun:",pk"`
+	MailboxID  string `bun:",pk"`
+	LimitValue int
+	DecidedAt  time.Time
+}
+
 type intentRow struct {
 	bun.BaseModel `bun:"table:send_intents,alias:si"`
 
@@ -82,21 +92,20 @@ type intentRow struct {
 	MailboxID  string `bun:",pk"`
 	Scope      string
 	Action     string
-	EventID    string `bun:"event_id"`
 	SentCount  int
 	LimitValue int
-	CreatedAt  time.Time
+	DecidedAt  time.Time
 
 	Address string `bun:",scanonly"`
 }
 
 func newIntentRow(own sendTenantRow, c sendlimit.Change) intentRow {
 	return intentRow{AccountID: own.AccountID, TenantID: own.TenantID, MailboxID: ident.Lookup(c.Box), Scope: text(c.Scope), Action: string(c.Action),
-		EventID: ident.Lookup(c.Event.ID), SentCount: c.Event.Sent, LimitValue: c.Event.Limit, CreatedAt: micro(c.Event.At)}
+		SentCount: c.Event.Sent, LimitValue: c.Event.Limit, DecidedAt: micro(c.At)}
 }
 
 func (r intentRow) change(id tenant.GUID) sendlimit.Change {
 	action := sendlimit.Action(r.Action)
-	return sendlimit.Change{Box: r.MailboxID, Scope: r.Scope, Action: action, Event: sendlimit.Event{ID: r.EventID, Tenant: id, Address: r.Address,
-		Action: action, Sent: r.SentCount, Limit: r.LimitValue, At: r.CreatedAt.UTC()}}
+	return sendlimit.Change{Box: r.MailboxID, Scope: r.Scope, Action: action, At: r.DecidedAt.UTC(), Event: sendlimit.Event{Tenant: id,
+		Address: r.Address, Action: action, Sent: r.SentCount, Limit: r.LimitValue}}
 }

@@ -57,7 +57,6 @@ func (s *Store) DueTenants(ctx context.Context, now time.Time, most int) ([]port
 func (s *Store) ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, now time.Time) (ports.SendRun, bool, error) {
 	guid := ident.Lookup(string(id))
 	var row sendTenantRow
-	var last enforcementRow
 	err := s.atomically(ctx, "claim tenant", func(ctx context.Context, tx bun.IDB) error {
 		var id string
 		err := enforceable(tx.NewSelect()).ColumnExpr("t.id").
@@ -67,13 +66,9 @@ func (s *Store) ClaimTenant(ctx context.Context, owner access.AccountID, id tena
 			return err
 		}
 		row = sendTenantRow{AccountID: account(owner), TenantID: id, Place: sendlimit.UsualPlace, DueAt: micro(now), Epoch: 1}
-		if err := tx.NewInsert().Model(&row).Value("leased_until", "? + ?", s.clock(), lease.Microseconds()).
+		return tx.NewInsert().Model(&row).Value("leased_until", "? + ?", s.clock(), lease.Microseconds()).
 			On("CONFLICT (account_id, tenant_id) DO UPDATE").Set("epoch = st.epoch + 1").Set("leased_until = EXCLUDED.leased_until").
-			Where("st.due_at <= ?", micro(now)).Where("st.leased_until <= ?", s.clock()).Returning("*").Scan(ctx); err != nil {
-			return err
-		}
-		last, err = newestEvent(ctx, tx, row.AccountID, guid)
-		return err
+			Where("st.due_at <= ?", micro(now)).Where("st.leased_until <= ?", s.clock()).Returning("*").Scan(ctx)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return ports.SendRun{}, false, nil
@@ -81,19 +76,7 @@ func (s *Store) ClaimTenant(ctx context.Context, owner access.AccountID, id tena
 	if err != nil {
 		return ports.SendRun{}, false, err
 	}
-	run := row.run(guid)
-	run.Last = last.CreatedAt.UTC()
-	return run, true, nil
-}
-
-// newestEvent is the newest of a tenant, the zero row without one.
-func newestEvent(ctx context.Context, tx bun.IDB, owner, guid string) (row enforcementRow, err error) {
-	err = tx.NewSelect().Model(&row).Where("ev.account_id = ?", owner).Where("ev.tenant_guid = ?", guid).
-		OrderExpr("ev.id DESC").Limit(1).Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return enforcementRow{}, nil
-	}
-	return row, err
+	return row.run(guid), true, nil
 }
 
 // HoldTenant implements ports.SendRuns.

@@ -40,7 +40,7 @@ func (w *look) enforce(ctx context.Context) (due time.Time, err error) {
 	}
 	a.boxes = w.vanished.among(w.Tenant, a.boxes, w.now)
 	a.limits = sendlimit.ByScope(policies)
-	a.Ruling = sendlimit.Decide(w.Tenant, a.limits, a.boxes, w.day, w.at())
+	a.Ruling = sendlimit.Decide(w.Tenant, a.limits, a.boxes, w.day, w.now)
 	if err := a.intend(ctx); err != nil {
 		return due, err
 	}
@@ -90,6 +90,7 @@ func (a *act) save(ctx context.Context) error {
 		return nil
 	}
 	failpoint.Hit("enforcement.before-changes")
+	c.At = a.Now()
 	err := saved(a.Runs.SaveChanges(ctx, a.SendRun, c))
 	failpoint.Hit("enforcement.after-changes")
 	if err == nil {

@@ -5,15 +5,12 @@ package enforcement
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"sync"
 	"time"
 
 	"github.com/tenantry/tenantry/app/settling"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
-	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
@@ -34,7 +31,6 @@ type Runner struct {
 	Policies ports.SendPolicies
 	Tenants  ports.Tenants
 	Platform ports.MailPlatform
-	Random   io.Reader
 	Now      func() time.Time
 	Lease    time.Duration // 30 s unless set
 	// Late is told, of each mailbox that was blocked, how long after the
@@ -170,22 +166,4 @@ func saved(held bool, err error) error {
 		return errLost
 	}
 	return err
-}
-
-// at is when what is decided happens: after all that happened in the tenant
-// before, also when the clock stepped back, so that events are in order.
-func (w *look) at() time.Time {
-	if next := w.Last.Add(time.Millisecond); next.After(w.now) {
-		return next
-	}
-	return w.now
-}
-
-// eventID makes the id of an event that happens then.
-func (w *look) eventID(at time.Time) (string, error) {
-	var random [ident.Entropy]byte
-	if _, err := io.ReadFull(w.Random, random[:]); err != nil {
-		return "", fmt.Errorf("read randomness: %w", err)
-	}
-	return ident.New(at, random), nil
 }

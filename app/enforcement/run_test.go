@@ -4,7 +4,6 @@ package enforcement_test
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"slices"
 	"sync"
@@ -70,7 +69,7 @@ func newStore(t *testing.T) *bunstore.Store {
 func houseIn(t *testing.T, store *bunstore.Store, email string, id tenant.GUID) *house {
 	t.Helper()
 	h := &house{store: store, id: id, fake: fake.New(), now: time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)} // as the fake's
-	h.Runner = &enforcement.Runner{Runs: store, Policies: store, Tenants: store, Platform: h.fake, Random: rand.Reader,
+	h.Runner = &enforcement.Runner{Runs: store, Policies: store, Tenants: store, Platform: h.fake,
 		Now: func() time.Time { return h.now }}
 	acc, err := store.CreateAccount(t.Context(), email, "complete", 0, h.now)
 	must(t, err)

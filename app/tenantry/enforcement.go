@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/telemetry"
@@ -24,7 +23,7 @@ func (s *service) enforceLimits(o outside) error {
 		return err
 	}
 	s.enforcer = &enforcement.Runner{
-		Runs: s.store, Policies: s.store, Tenants: s.store, Platform: s.platform, Random: rand.Reader, Now: o.now,
+		Runs: s.store, Policies: s.store, Tenants: s.store, Platform: s.platform, Now: o.now,
 		Late: m.Late, Changed: m.Changed, Ended: m.Ended, OnlyLimited: o.onlyLimited,
 	}
 	return nil

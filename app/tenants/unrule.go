@@ -69,7 +69,7 @@ const runLimit = 10 * time.Second
 // live to say: nobody can tell once rules and tenant are gone. It is no reason to
 // keep the tenant.
 func (s *Service) settle(ctx context.Context, r ports.SendRun) {
-	_, _, _ = settling.Intents(ctx, s.Runs, r, func(ctx context.Context) (rules []sendlimit.Rule, err error) {
+	_, _, _ = settling.Intents(ctx, s.Runs, r, s.Now, func(ctx context.Context) (rules []sendlimit.Rule, err error) {
 		err = settling.Call(ctx, func(ctx context.Context) (err error) {
 			rules, err = s.Platform.For(r.Tenant).Rules(ctx)
 			return err

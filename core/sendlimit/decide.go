@@ -19,8 +19,10 @@ type Box struct {
 	// Sent is how many it has sent on the day; it is of no use unless Counted.
 	Sent    int
 	Counted bool
-	// BlockedAt is when it was blocked, zero when it is not.
+	// BlockedAt is when it was decided to block it, zero when it is not blocked.
 	BlockedAt time.Time
+	// BlockedBy is the limit by which it was blocked, 0 where that is not known.
+	BlockedBy int
 }
 
 func (b Box) blocked() bool { return !b.BlockedAt.IsZero() }
@@ -40,7 +42,8 @@ type Change struct {
 	Box    string // its id
 	Scope  string // whose rule blocks it, of no use for one that is let go
 	Action Action
-	Event  Event // Decide leaves its id to whoever carries it out
+	At     time.Time // when it was decided
+	Event  Event     // without id and time, which it gets when it is stored
 }
 
 // Decide says what is to be done about a tenant's mailboxes at a moment of its
@@ -77,11 +80,16 @@ func Decide(id tenant.GUID, policies Policies, boxes []Box, day Day, now time.Ti
 	return r
 }
 
-// Becomes is the change of a mailbox that is blocked or let go.
+// Becomes is the change of a mailbox that is blocked or let go. Its limit is the
+// one that applies, or that of its block where none is enforced any more.
 func (b Box) Becomes(action Action, id tenant.GUID, policies Policies, now time.Time) Change {
-	scope, _ := policies.Covering(b.Domain)
-	return Change{Box: b.ID, Scope: scope, Action: action, Event: Event{
-		Tenant: id, Address: b.Address, Action: action, Sent: b.sent(), Limit: policies.Effective(b.Own, b.Domain), At: now,
+	limit := policies.Effective(b.Own, b.Domain)
+	scope, covered := policies.Covering(b.Domain)
+	if !covered && b.BlockedBy > 0 {
+		limit = b.BlockedBy
+	}
+	return Change{Box: b.ID, Scope: scope, Action: action, At: now, Event: Event{
+		Tenant: id, Address: b.Address, Action: action, Sent: b.sent(), Limit: limit,
 	}}
 }
 

@@ -91,8 +91,8 @@ func TestAChangeIsItsEvent(t *testing.T) {
 		{ID: "2", Address: "bob@a.test", Domain: "a.test", Own: 5, BlockedAt: today.Start.Add(-time.Hour)},
 	}, today, noon)
 	want := sendlimit.Ruling{Lists: map[string][]string{"a.test": {"ada@a.test"}}, Changes: []sendlimit.Change{
-		{Box: "1", Scope: "a.test", Action: sendlimit.Blocked, Event: sendlimit.Event{Tenant: "guid", Address: "ada@a.test", Action: sendlimit.Blocked, Sent: 26, Limit: 25, At: noon}},
-		{Box: "2", Scope: "a.test", Action: sendlimit.Unblocked, Event: sendlimit.Event{Tenant: "guid", Address: "bob@a.test", Action: sendlimit.Unblocked, Limit: 5, At: noon}},
+		{Box: "1", Scope: "a.test", Action: sendlimit.Blocked, At: noon, Event: sendlimit.Event{Tenant: "guid", Address: "ada@a.test", Action: sendlimit.Blocked, Sent: 26, Limit: 25}},
+		{Box: "2", Scope: "a.test", Action: sendlimit.Unblocked, At: noon, Event: sendlimit.Event{Tenant: "guid", Address: "bob@a.test", Action: sendlimit.Unblocked, Limit: 5}},
 	}}
 	if diff := cmp.Diff(want, r); diff != "" {
 		t.Error(diff)

@@ -31,9 +31,9 @@ type Event struct {
 	Tenant  tenant.GUID
 	Address string // of the mailbox, as it was then
 	Action  Action
-	Sent    int // how many were counted when it was decided
-	Limit   int // the limit that applied
-	At      time.Time
+	Sent    int       // how many were counted when it was decided
+	Limit   int       // the limit that applied
+	At      time.Time // when it was stored, which comes after the act
 }
 
 // Message is the event in words.

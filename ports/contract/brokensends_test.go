@@ -12,6 +12,7 @@ import (
 
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
@@ -44,6 +45,7 @@ type (
 	eventsAnyway   struct{ Stores }
 	eventsNever    struct{ Stores }
 	neverLetGo     struct{ Stores }
+	byTheClock     struct{ Stores }
 	forgetsLiving  struct{ Stores }
 )
 
@@ -234,6 +236,16 @@ func (b eventsNever) SaveChanges(ctx context.Context, r ports.SendRun, c ports.S
 	return b.Stores.SaveChanges(ctx, r, c)
 }
 
+// byTheClock has events be of when they were stored, whatever was before.
+func (b byTheClock) Events(ctx context.Context, owner access.AccountID, q ports.EventQuery) (ports.EventPage, error) {
+	page, err := b.Stores.Events(ctx, owner, q)
+	for i := range page.Events {
+		e := &page.Events[i]
+		e.ID, e.At = ident.New(storedAt, [ident.Entropy]byte{byte(i)}), storedAt
+	}
+	return page, err
+}
+
 func (b neverLetGo) SaveChanges(ctx context.Context, r ports.SendRun, c ports.SendChanges) (bool, error) {
 	c.Done = slices.DeleteFunc(slices.Clone(c.Done), func(c sendlimit.Change) bool { return c.Action == sendlimit.Unblocked })
 	return b.Stores.SaveChanges(ctx, r, c)
@@ -288,36 +300,37 @@ func TestBrokenSendLimitsAreNoticed(t *testing.T) {
 		suite []storeCheck
 		spoil func(Stores) Stores
 	}{
-		"an intent is a policy":                     {sendPolicyChecks, func(s Stores) Stores { return intentsShown{s} }},
-		"the tenant's policy is every domain's":     {sendPolicyChecks, func(s Stores) Stores { return wideForAll{s} }},
-		"an unknown domain has a policy":            {sendPolicyChecks, func(s Stores) Stores { return anyScope{s} }},
-		"a policy outlives its domain":              {sendPolicyChecks, func(s Stores) Stores { return undying{s} }},
-		"a policy is made anew":                     {sendPolicyChecks, func(s Stores) Stores { return freshIDs{s} }},
-		"foreign policies are listed":               {sendPolicyChecks, func(s Stores) Stores { return openPolicies{s} }},
-		"a rule is forgotten with its policy":       {sendPolicyChecks, func(s Stores) Stores { return forgetsRules{s} }},
-		"a rule that blocks is forgotten":           {sendChangeChecks, func(s Stores) Stores { return blindToBlocks{s} }},
-		"a day is set for others too":               {sendDayChecks, func(s Stores) Stores { return everyonesDay{s} }},
-		"another day goes on from the mark":         {sendDayChecks, func(s Stores) Stores { return keepsMark{s} }},
-		"a run goes on into another day":            {sendDayChecks, func(s Stores) Stores { return keepsRun{s} }},
-		"the same day counts anew":                  {sendDayChecks, func(s Stores) Stores { return alwaysAnew{s} }},
-		"a late run writes":                         {sendRunChecks, func(s Stores) Stores { return unfencedSends{s} }},
-		"a race has several winners":                {sendRunChecks, func(s Stores) Stores { return sharedTenants{s} }},
-		"a tenant is claimed before its time":       {sendRunChecks, func(s Stores) Stores { return earlySends{s} }},
-		"the caller's clock ends a lease":           {sendRunChecks, func(s Stores) Stores { return impatientSends{s} }},
-		"one account's tenants come first":          {sendRunChecks, func(s Stores) Stores { return oldestTenants{s} }},
-		"a tenant without consent is due":           {sendRunChecks, func(s Stores) Stores { return askRevoked{s} }},
-		"a run that ended is held":                  {sendRunChecks, func(s Stores) Stores { return heldReleased{s} }},
-		"counts that come again are added":          {sendRunChecks, func(s Stores) Stores { return countsAdded{s} }},
-		"yesterday's count is shown":                {sendRunChecks, func(s Stores) Stores { return allIsToday{s} }},
-		"counts are kept for ever":                  {sendRunChecks, func(s Stores) Stores { return countsForever{s} }},
-		"blocks of the suspended stay":              {sendRunChecks, func(s Stores) Stores { return neverPaused{s} }},
-		"a tenant at work waits":                    {sendWatchChecks, func(s Stores) Stores { return leasedWait{s} }},
-		"nobody is ever behind":                     {sendWatchChecks, func(s Stores) Stores { return neverBehind{s} }},
-		"nobody is ever stranded":                   {sendWatchChecks, func(s Stores) Stores { return neverStrands{s} }},
-		"what is so already has an event":           {sendChangeChecks, func(s Stores) Stores { return eventsAnyway{s} }},
-		"changes are not stored":                    {sendChangeChecks, func(s Stores) Stores { return eventsNever{s} }},
-		"nobody is let go":                          {sendChangeChecks, func(s Stores) Stores { return neverLetGo{s} }},
-		"a scope is forgotten that was not emptied": {sendChangeChecks, func(s Stores) Stores { return forgetsLiving{s} }},
+		"an intent is a policy":                      {sendPolicyChecks, func(s Stores) Stores { return intentsShown{s} }},
+		"the tenant's policy is every domain's":      {sendPolicyChecks, func(s Stores) Stores { return wideForAll{s} }},
+		"an unknown domain has a policy":             {sendPolicyChecks, func(s Stores) Stores { return anyScope{s} }},
+		"a policy outlives its domain":               {sendPolicyChecks, func(s Stores) Stores { return undying{s} }},
+		"a policy is made anew":                      {sendPolicyChecks, func(s Stores) Stores { return freshIDs{s} }},
+		"foreign policies are listed":                {sendPolicyChecks, func(s Stores) Stores { return openPolicies{s} }},
+		"a rule is forgotten with its policy":        {sendPolicyChecks, func(s Stores) Stores { return forgetsRules{s} }},
+		"a rule that blocks is forgotten":            {sendChangeChecks, func(s Stores) Stores { return blindToBlocks{s} }},
+		"a day is set for others too":                {sendDayChecks, func(s Stores) Stores { return everyonesDay{s} }},
+		"another day goes on from the mark":          {sendDayChecks, func(s Stores) Stores { return keepsMark{s} }},
+		"a run goes on into another day":             {sendDayChecks, func(s Stores) Stores { return keepsRun{s} }},
+		"the same day counts anew":                   {sendDayChecks, func(s Stores) Stores { return alwaysAnew{s} }},
+		"a late run writes":                          {sendRunChecks, func(s Stores) Stores { return unfencedSends{s} }},
+		"a race has several winners":                 {sendRunChecks, func(s Stores) Stores { return sharedTenants{s} }},
+		"a tenant is claimed before its time":        {sendRunChecks, func(s Stores) Stores { return earlySends{s} }},
+		"the caller's clock ends a lease":            {sendRunChecks, func(s Stores) Stores { return impatientSends{s} }},
+		"one account's tenants come first":           {sendRunChecks, func(s Stores) Stores { return oldestTenants{s} }},
+		"a tenant without consent is due":            {sendRunChecks, func(s Stores) Stores { return askRevoked{s} }},
+		"a run that ended is held":                   {sendRunChecks, func(s Stores) Stores { return heldReleased{s} }},
+		"counts that come again are added":           {sendRunChecks, func(s Stores) Stores { return countsAdded{s} }},
+		"yesterday's count is shown":                 {sendRunChecks, func(s Stores) Stores { return allIsToday{s} }},
+		"counts are kept for ever":                   {sendRunChecks, func(s Stores) Stores { return countsForever{s} }},
+		"blocks of the suspended stay":               {sendRunChecks, func(s Stores) Stores { return neverPaused{s} }},
+		"a tenant at work waits":                     {sendWatchChecks, func(s Stores) Stores { return leasedWait{s} }},
+		"nobody is ever behind":                      {sendWatchChecks, func(s Stores) Stores { return neverBehind{s} }},
+		"nobody is ever stranded":                    {sendWatchChecks, func(s Stores) Stores { return neverStrands{s} }},
+		"what is so already has an event":            {sendChangeChecks, func(s Stores) Stores { return eventsAnyway{s} }},
+		"changes are not stored":                     {sendChangeChecks, func(s Stores) Stores { return eventsNever{s} }},
+		"a clock that stands still spoils the order": {sendChangeChecks, func(s Stores) Stores { return byTheClock{s} }},
+		"nobody is let go":                           {sendChangeChecks, func(s Stores) Stores { return neverLetGo{s} }},
+		"a scope is forgotten that was not emptied":  {sendChangeChecks, func(s Stores) Stores { return forgetsLiving{s} }},
 	} {
 		t.Run(name, func(t *testing.T) { notices(t, b.suite, b.spoil) })
 	}

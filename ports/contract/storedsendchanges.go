@@ -3,35 +3,52 @@
 package contract
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	compare "github.com/google/go-cmp/cmp"
 
+	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/ports"
 )
 
-// blocked is that the tenant's mailbox is blocked, by its nth event.
+// blocked is that the tenant's mailbox is blocked, the nth thing that is decided.
 func (w counting) blocked(box, n int) sendlimit.Change {
 	return w.changed(box, n, sendlimit.Blocked)
 }
 
 func (w counting) changed(box, n int, action sendlimit.Action) sendlimit.Change {
-	e := anEvent(n, 1, later.Add(time.Duration(n)*time.Second))
-	e.Action, e.Tenant, e.Address = action, w.guid, w.boxes[box].Address
-	return sendlimit.Change{Box: w.boxes[box].ID, Scope: "a.test", Action: action, Event: e}
+	return sendlimit.Change{Box: w.boxes[box].ID, Scope: "a.test", Action: action, At: later.Add(time.Duration(n) * time.Second).UTC().Truncate(time.Microsecond),
+		Event: sendlimit.Event{Tenant: w.guid, Address: w.boxes[box].Address, Action: action, Sent: n, Limit: 25}}
 }
 
-// done are changes that happened.
-func done(all ...sendlimit.Change) ports.SendChanges { return ports.SendChanges{Done: all} }
+// storedAt is when changes are stored in these checks, each time by the same clock.
+var storedAt = later.Add(time.Hour).UTC().Truncate(time.Microsecond)
 
-func (w counting) log(t testing.TB, s Stores, want ...sendlimit.Event) {
+// done are changes that happened.
+func done(all ...sendlimit.Change) ports.SendChanges {
+	return ports.SendChanges{At: storedAt, Done: all}
+}
+
+// log checks the events, newest first, and that each is of its id's time. It
+// returns them with those.
+func (w counting) log(t testing.TB, s Stores, want ...sendlimit.Event) []sendlimit.Event {
 	t.Helper()
 	page := eventPage(t, s, w.owner, ports.EventQuery{Limit: 200})
-	if diff := compare.Diff(ports.EventPage{Events: want, Total: len(want)}, page); diff != "" {
+	plain := ports.EventPage{Total: page.Total}
+	for _, e := range page.Events {
+		if !e.At.Truncate(time.Millisecond).Equal(ident.Time(e.ID)) {
+			t.Fatalf("the event %s is of %s", e.ID, e.At)
+		}
+		e.ID, e.At = "", time.Time{}
+		plain.Events = append(plain.Events, e)
+	}
+	if diff := compare.Diff(ports.EventPage{Events: want, Total: len(want)}, plain); diff != "" {
 		t.Fatalf("events (-want +got):\n%s", diff)
 	}
+	return page.Events
 }
 
 func (w counting) blockedAt(t testing.TB, s Stores, box int) time.Time {
@@ -47,11 +64,11 @@ var sendChangeChecks = []storeCheck{
 		r := w.claim(t, s)
 		block := w.blocked(0, 1)
 		holds(t, "block", true)(s.SaveChanges(t.Context(), r, done(block)))
-		w.log(t, s, block.Event)
-		if at := w.blockedAt(t, s, 0); !at.Equal(block.Event.At) || !w.blockedAt(t, s, 1).IsZero() {
-			t.Fatalf("blocked at %s", at)
+		event := w.log(t, s, block.Event)[0]
+		if at := w.blockedAt(t, s, 0); !event.At.Equal(storedAt) || !at.Equal(event.At) || !w.blockedAt(t, s, 1).IsZero() {
+			t.Fatalf("blocked at %s, the event is of %s", at, event.At)
 		}
-		if boxes := w.list(t, s, r); !boxes[0].BlockedAt.Equal(block.Event.At) || !boxes[1].BlockedAt.IsZero() {
+		if boxes := w.list(t, s, r); !boxes[0].BlockedAt.Equal(block.At) || boxes[0].BlockedBy != 25 || !boxes[1].BlockedAt.IsZero() || boxes[1].BlockedBy != 0 {
 			t.Fatalf("listed %+v", boxes)
 		}
 		ruled(t, s, w.owner, w.guid, "a.test")
@@ -61,7 +78,29 @@ var sendChangeChecks = []storeCheck{
 		if at := w.blockedAt(t, s, 0); !at.IsZero() {
 			t.Fatalf("still blocked at %s", at)
 		}
+		if boxes := w.list(t, s, r); !boxes[0].BlockedAt.IsZero() || boxes[0].BlockedBy != 0 {
+			t.Fatalf("listed %+v", boxes)
+		}
 		ruled(t, s, w.owner, w.guid)
+	}},
+	{"events are in order, also when the clock stands still or steps back", func(t testing.TB, s Stores) {
+		w := newCounting(t, s, "ann", 1)
+		r := w.claim(t, s)
+		var want []sendlimit.Event
+		for n, at := range []time.Time{storedAt, storedAt, storedAt.Add(-24 * time.Hour), storedAt.Add(time.Second)} {
+			c := w.changed(0, n, []sendlimit.Action{sendlimit.Blocked, sendlimit.Unblocked}[n%2])
+			holds(t, "save", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{At: at, Done: []sendlimit.Change{c}}))
+			want = append([]sendlimit.Event{c.Event}, want...)
+		}
+		events := w.log(t, s, want...)
+		for n, e := range slices.Backward(events[:3]) {
+			if !e.At.After(events[n+1].At) {
+				t.Fatalf("%s after %s", e.At, events[n+1].At)
+			}
+		}
+		if at := events[0].At; !at.Equal(storedAt.Add(time.Second)) {
+			t.Fatalf("the last one is of %s", at)
+		}
 	}},
 	{"a change that is repeated, or decided twice, is one", func(t testing.TB, s Stores) {
 		w := newCounting(t, s, "ann", 1)
@@ -70,9 +109,9 @@ var sendChangeChecks = []storeCheck{
 		for _, c := range []sendlimit.Change{block, block, twin} {
 			holds(t, "block", true)(s.SaveChanges(t.Context(), r, done(c)))
 		}
-		w.log(t, s, block.Event)
-		if at := w.blockedAt(t, s, 0); !at.Equal(block.Event.At) {
-			t.Fatalf("blocked at %s", at)
+		event := w.log(t, s, block.Event)[0]
+		if at := w.blockedAt(t, s, 0); !at.Equal(event.At) {
+			t.Fatalf("blocked at %s, the event is of %s", at, event.At)
 		}
 		free, again := w.changed(0, 3, sendlimit.Unblocked), w.changed(0, 4, sendlimit.Unblocked)
 		for _, c := range []sendlimit.Change{free, again, free} {

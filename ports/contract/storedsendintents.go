@@ -110,18 +110,4 @@ var sendIntentChecks = []storeCheck{
 		dropMailboxes(t, s, ann, other.guid)
 		other.intended(t, s, beside)
 	}},
-	{"a run knows when the tenant's newest event was", func(t testing.TB, s Stores) {
-		ann := newAccount(t, s, "ann")
-		w, other := countingOf(t, s, ann, 1), countingOf(t, s, ann, 2)
-		r := w.claim(t, s)
-		if !r.Last.IsZero() {
-			t.Fatalf("without events: %s", r.Last)
-		}
-		first, second := w.blocked(0, 1), w.blocked(1, 2)
-		holds(t, "block", true)(s.SaveChanges(t.Context(), r, done(first, second)))
-		holds(t, "block", true)(s.SaveChanges(t.Context(), other.claim(t, s), done(other.blocked(0, 9))))
-		if next := w.lost(t, s, r); !next.Last.Equal(second.Event.At.Truncate(time.Microsecond)) {
-			t.Fatalf("the newest was at %s, not %s", second.Event.At, next.Last)
-		}
-	}},
 }
