@@ -5,6 +5,7 @@ package enforcement
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
