@@ -18,7 +18,7 @@ import (
 )
 
 // shortly is a limit that is reached, but not before the trouble is met.
-const shortly = 250 * time.Millisecond
+const shortly = 500 * time.Millisecond
 
 // A platform in trouble for a while: the request gets over it by itself.
 func TestProvisionGetsOverPassingTrouble(t *testing.T) {

@@ -80,7 +80,8 @@ func (e estate) strange(other estate, param string) []string {
 func TestOwnershipTwins(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	_, ready := startDev(t, binary(t, release), folder, nil)
+	// No worker asks a provider of its own accord.
+	_, ready := startDev(t, binary(t, release), folder, []string{"TENANTRY_WORKER=false"})
 	c := ownerAt(t, ready)
 	one, two := c.estate(), c.estate()
 	ran(t, filepath.Join(folder, "tenantry.db"), one, two)
