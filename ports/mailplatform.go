@@ -11,7 +11,6 @@ package ports
 
 import (
 	"context"
-	"time"
 
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
@@ -168,9 +167,8 @@ type SendRules interface {
 
 // SendTrace tells what a tenant's mailboxes sent.
 type SendTrace interface {
-	// Sent lists what was sent from one moment on and before another, a page at
-	// a time: the first for an empty cursor, then the one that Next of the page
-	// before names. The platform shows messages minutes late, and some rows more
-	// than once.
-	Sent(ctx context.Context, from, to time.Time, cursor string) (sendlimit.Trace, error)
+	// Sent lists what some senders sent, and nothing that others did, a page at
+	// a time. The platform shows messages minutes late, and some rows more than
+	// once. Without senders nobody is asked.
+	Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit.Trace, error)
 }

@@ -279,7 +279,7 @@ func TestURLsProveNothing(t *testing.T) {
 	})
 }
 
-func (p *provider) Sent(context.Context, time.Time, time.Time, string) (sendlimit.Trace, error) {
+func (p *provider) Sent(context.Context, sendlimit.TraceQuery) (sendlimit.Trace, error) {
 	return sendlimit.Trace{Next: "2"}, p.answer("Sent")
 }
 
@@ -297,7 +297,7 @@ func TestTheTraceHasABudgetOfItsOwn(t *testing.T) {
 		paid = append(paid, domain+" "+operation)
 		return time.Minute, !full
 	}}).For("t")
-	if page, err := m.Sent(t.Context(), time.Time{}, time.Time{}, ""); err != nil || page.Next != "2" {
+	if page, err := m.Sent(t.Context(), sendlimit.TraceQuery{}); err != nil || page.Next != "2" {
 		t.Fatalf("%+v, %v", page, err)
 	}
 	if r, err := m.Block(t.Context(), "", nil); err != nil || r.Name != "r" {
@@ -307,7 +307,7 @@ func TestTheTraceHasABudgetOfItsOwn(t *testing.T) {
 		t.Errorf("paid for %s", got)
 	}
 	full, p.asked = true, nil
-	_, err := m.Sent(t.Context(), time.Time{}, time.Time{}, "")
+	_, err := m.Sent(t.Context(), sendlimit.TraceQuery{})
 	var o *outcome.Error
 	if !errors.As(err, &o) || o.Kind != outcome.Throttled || o.RetryAfter != time.Minute || len(p.asked) > 0 {
 		t.Errorf("got %v, asked %v", err, p.asked)
@@ -319,7 +319,7 @@ func TestARuleIsWrittenAfterALook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &provider{err: ended(outcome.Unknown)}
 		m := Mail(p, Options{Failures: 1, Open: time.Minute}).For("t")
-		_, _ = m.Sent(t.Context(), time.Time{}, time.Time{}, "")
+		_, _ = m.Sent(t.Context(), sendlimit.TraceQuery{})
 		if _, err := m.Block(t.Context(), "", nil); outcome.Of(err) != outcome.Down {
 			t.Fatalf("an open circuit writes: %v", err)
 		}

@@ -4,7 +4,6 @@ package breaker
 
 import (
 	"context"
-	"time"
 
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
@@ -77,8 +76,8 @@ func (g guarded) Mailbox(ctx context.Context, address string) (mailbox.Platform,
 	return read(ctx, g, func() (mailbox.Platform, error) { return g.next.Mailbox(ctx, address) })
 }
 
-func (g guarded) Sent(ctx context.Context, from, to time.Time, cursor string) (sendlimit.Trace, error) {
+func (g guarded) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
 	return run(ctx, g.circuits.circuit(g.domain), traits{operation: OpSent}, func() (sendlimit.Trace, error) {
-		return g.next.Sent(ctx, from, to, cursor)
+		return g.next.Sent(ctx, q)
 	})
 }

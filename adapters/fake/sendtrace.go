@@ -59,14 +59,14 @@ func (p *Platform) SendAt(id tenant.GUID, mailbox string, count int, at time.Tim
 
 // Sent implements ports.SendTrace. A cursor is where a page begins; its first
 // row was the last one of the page before.
-func (c client) Sent(ctx context.Context, from, to time.Time, cursor string) (sendlimit.Trace, error) {
+func (c client) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
 	var out sendlimit.Trace
 	err := c.server(ctx, "Sent", "", func(t *state) (bool, error) {
-		at, err := strconv.Atoi(cursor)
-		if cursor != "" && (err != nil || at < 1) {
+		at, err := strconv.Atoi(q.Cursor)
+		if q.Cursor != "" && (err != nil || at < 1) {
 			return false, refuse(fault.ProviderError, "this cursor is none of the trace's")
 		}
-		rows := t.shown(from, to, c.p.now)
+		rows := t.shown(q, c.p.now)
 		at = min(at, len(rows))
 		end := min(at+t.TracePage, len(rows))
 		out.Sent = rows[at:end]
@@ -78,11 +78,13 @@ func (c client) Sent(ctx context.Context, from, to time.Time, cursor string) (se
 	return out, err
 }
 
-// shown are the rows of a span that the trace shows by now, newest first.
-func (t *state) shown(from, to, now time.Time) []sendlimit.Sent {
+// shown are the rows that are asked for and that the trace shows by now, newest
+// first.
+func (t *state) shown(q sendlimit.TraceQuery, now time.Time) []sendlimit.Sent {
 	var rows []sendlimit.Sent
 	for _, row := range t.trace {
-		if !row.At.Before(from) && row.At.Before(to) && !now.Before(row.shows) {
+		asked := slices.ContainsFunc(q.Senders, func(address string) bool { return strings.EqualFold(address, row.Sender) })
+		if asked && !row.At.Before(q.From) && row.At.Before(q.To) && !now.Before(row.shows) {
 			rows = append(rows, row.Sent)
 		}
 	}

@@ -4,7 +4,6 @@ package telemetry
 
 import (
 	"context"
-	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 
@@ -186,8 +185,8 @@ func (m *mailTenant) RemoveRules(ctx context.Context) error {
 	return measured(ctx, m.calls, "remove_rules", m.about, m.next.RemoveRules)
 }
 
-func (m *mailTenant) Sent(ctx context.Context, from, to time.Time, cursor string) (sendlimit.Trace, error) {
+func (m *mailTenant) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
 	return measure(ctx, m.calls, "sent", m.about, func(ctx context.Context) (sendlimit.Trace, error) {
-		return m.next.Sent(ctx, from, to, cursor)
+		return m.next.Sent(ctx, q)
 	})
 }

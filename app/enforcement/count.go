@@ -5,6 +5,8 @@ package enforcement
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/tenantry/tenantry/core/sendlimit"
@@ -12,66 +14,96 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// oldest is how far back the platform's trace is read. What was sent before, by
-// a tenant that could not be asked for so long, stays unknown.
-const oldest = 9 * 24 * time.Hour
+// reads is how long a look reads the trace at most.
+const reads = 25 * time.Second
 
 // count reads the trace from where the last reading was good for, and stores
-// what it counted on each day since.
+// what it counted on each day since. What is read is stored before more is: a
+// trace that is too long for one look is read by several.
 func (w *look) count(ctx context.Context) error {
-	r, err := w.read(ctx)
-	if err != nil || !r.To.After(r.From) {
-		return err
-	}
-	first := sendlimit.DayOf(r.From, w.place)
-	boxes, err := w.Runs.SendBoxes(ctx, w.SendRun, first.Start)
+	reading, cancel := context.WithTimeout(ctx, part(ctx))
+	defer cancel()
+	r := sendlimit.NextReading(w.Mark, w.now, w.place)
+	boxes, err := w.Runs.SendBoxes(ctx, w.SendRun, r.Days[0].Start)
 	if err != nil {
 		return err
 	}
-	w.reading, w.before = r, make(map[string]int, len(boxes))
-	tally := r.Tally(w.place)
-	c := ports.SendCounts{Today: w.day.Start, At: w.now, Mark: r.Mark(), Boxes: make(map[string][]sendlimit.Count, len(boxes))}
+	for {
+		if r.Sent, err = w.read(reading, r, boxes); err != nil {
+			return fmt.Errorf("read trace: %w", err)
+		}
+		if err := w.keep(ctx, r, boxes); err != nil {
+			return err
+		}
+		if r.To.Equal(w.now) {
+			w.reading = r
+			return nil
+		}
+		r = sendlimit.NextReading(r.Mark, w.now, w.place)
+	}
+}
+
+// part is how long a look may read: half of the time that it has, so that the
+// rest is there for rules, however long the trace.
+func part(ctx context.Context) time.Duration {
+	if end, has := ctx.Deadline(); has {
+		return min(reads, time.Until(end)/2)
+	}
+	return reads
+}
+
+// read reads what mailboxes of ours sent. Nothing else stays in memory.
+func (w *look) read(ctx context.Context, r sendlimit.Reading, boxes []ports.SendBox) (sent []sendlimit.Sent, err error) {
+	q := sendlimit.TraceQuery{From: r.From, To: r.To}
+	ours := make(map[string]bool, len(boxes))
 	for _, b := range boxes {
-		w.before[b.ID] = on(b, w.day.Start).Settled
-		for day := first; !day.Start.After(w.day.Start); day = sendlimit.DayOf(day.End, w.place) {
-			c.Boxes[b.ID] = append(c.Boxes[b.ID], tally.After(on(b, day.Start), b.Address))
+		q.Senders = append(q.Senders, b.Address)
+		ours[strings.ToLower(b.Address)] = true
+	}
+	for more := len(boxes) > 0 && r.To.After(r.From); more; more = q.Cursor != "" {
+		var page sendlimit.Trace
+		if err := w.guard(ctx, func(ctx context.Context) (err error) {
+			page, err = w.platform.Sent(ctx, q)
+			return err
+		}); err != nil {
+			return nil, err
+		}
+		for _, s := range page.Sent {
+			if !s.Refused && ours[strings.ToLower(s.Sender)] {
+				sent = append(sent, s)
+			}
+		}
+		q.Cursor = page.Next
+	}
+	return sent, nil
+}
+
+// keep stores what a reading counted. Of a day that it does not have from its
+// beginning that is something only for those that were counted before: a gap is
+// no zero.
+func (w *look) keep(ctx context.Context, r sendlimit.Reading, boxes []ports.SendBox) error {
+	tally := r.Tally()
+	c := ports.SendCounts{At: w.now, Mark: r.Mark, Boxes: make(map[string][]sendlimit.Count, len(boxes))}
+	for _, day := range r.Days {
+		if day.Start.Equal(w.day.Start) {
+			c.Today = day.Start
+		}
+		for _, b := range boxes {
+			if before, counted := on(b, day.Start); counted || !day.Start.Before(r.From) {
+				c.Boxes[b.ID] = append(c.Boxes[b.ID], tally.After(before, b.Address))
+			}
 		}
 	}
 	failpoint.Hit("enforcement.before-counts")
-	err = saved(w.Runs.SaveCounts(ctx, w.SendRun, c))
+	err := saved(w.Runs.SaveCounts(ctx, w.SendRun, c))
 	failpoint.Hit("enforcement.after-counts")
 	return err
 }
 
-// on is what was counted of a mailbox on a day.
-func on(b ports.SendBox, day time.Time) sendlimit.Count {
-	for _, c := range b.Counts {
-		if c.Day.Equal(day) {
-			return c
-		}
+// on is what was counted of a mailbox on a day, if it was.
+func on(b ports.SendBox, day time.Time) (sendlimit.Count, bool) {
+	if i := slices.IndexFunc(b.Counts, func(c sendlimit.Count) bool { return c.Day.Equal(day) }); i >= 0 {
+		return b.Counts[i], true
 	}
-	return sendlimit.Count{Day: day}
-}
-
-// read reads the trace up to now. A clock that stepped back reads nothing.
-func (w *look) read(ctx context.Context) (sendlimit.Reading, error) {
-	r := sendlimit.Reading{From: w.Mark, To: w.now}
-	if r.From.IsZero() {
-		r.From = w.day.Start
-	}
-	if least := w.now.Add(-oldest); r.From.Before(least) {
-		r.From = least
-	}
-	for cursor, more := "", r.To.After(r.From); more; {
-		var page sendlimit.Trace
-		if err := w.guard(ctx, func(ctx context.Context) (err error) {
-			page, err = w.platform.Sent(ctx, r.From, r.To, cursor)
-			return err
-		}); err != nil {
-			return r, fmt.Errorf("read trace: %w", err)
-		}
-		r.Sent = append(r.Sent, page.Sent...)
-		cursor, more = page.Next, page.Next != ""
-	}
-	return r, nil
+	return sendlimit.Count{Day: day}, false
 }

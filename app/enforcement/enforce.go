@@ -135,7 +135,7 @@ func (w *look) measure(ctx context.Context, changes []sendlimit.Change) {
 		if c.Action != sendlimit.Blocked {
 			continue
 		}
-		if at, known := w.reading.Passed(c.Event.Address, w.before[c.Box], c.Event.Limit, w.day); known {
+		if at, known := w.reading.Passed(c.Event.Address, c.Event.Limit, w.day); known {
 			w.Late(ctx, max(0, w.Now().Sub(at)))
 		}
 	}

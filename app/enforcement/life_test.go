@@ -121,8 +121,8 @@ func (m mortalPlatform) For(id tenant.GUID) ports.MailTenant {
 	return mortalTenant{m.MailPlatform.For(id), m.life}
 }
 
-func (m mortalTenant) Sent(ctx context.Context, from, to time.Time, cursor string) (page sendlimit.Trace, err error) {
-	err = m.step("Sent", true, func() error { page, err = m.MailTenant.Sent(ctx, from, to, cursor); return err })
+func (m mortalTenant) Sent(ctx context.Context, q sendlimit.TraceQuery) (page sendlimit.Trace, err error) {
+	err = m.step("Sent", true, func() error { page, err = m.MailTenant.Sent(ctx, q); return err })
 	return page, err
 }
 
@@ -191,8 +191,8 @@ type blinkingTenant struct {
 	now time.Time
 }
 
-func (b blinkingTenant) Sent(ctx context.Context, from, to time.Time, cursor string) (sendlimit.Trace, error) {
-	page, err := b.MailTenant.Sent(ctx, from, to, cursor)
+func (b blinkingTenant) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
+	page, err := b.MailTenant.Sent(ctx, q)
 	page.Sent = slices.DeleteFunc(slices.Clone(page.Sent), func(s sendlimit.Sent) bool { return s.At.After(b.now.Add(-time.Hour)) })
 	return page, err
 }

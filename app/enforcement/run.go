@@ -61,10 +61,8 @@ type look struct {
 	place    *time.Location
 	now      time.Time
 	day      sendlimit.Day
-	// reading is what this run read of the trace, before what was settled of
-	// today until then, by mailbox.
+	// reading is what this look read of the trace of today.
 	reading sendlimit.Reading
-	before  map[string]int
 	// there are our rules as this look found them, once it listed them.
 	there  []sendlimit.Rule
 	listed bool
@@ -145,6 +143,9 @@ func (w *look) work(ctx context.Context) (due time.Time, err error) {
 // lease that is renewed for it ends: a process that was stopped between the
 // two calls nobody when it continues.
 func (w *look) guard(ctx context.Context, call func(context.Context) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	until := time.Now().Add(w.lease())
 	held, err := w.Runs.HoldTenant(ctx, w.SendRun, w.lease())
 	if err != nil {
@@ -153,11 +154,11 @@ func (w *look) guard(ctx context.Context, call func(context.Context) error) erro
 	if !held {
 		return errLost
 	}
-	ctx, cancel := context.WithDeadline(ctx, until)
-	defer cancel()
-	if err := ctx.Err(); err != nil {
+	if !time.Now().Before(until) {
 		return errLost
 	}
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
 	return settling.Call(ctx, call)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/adapters/limiter"
 	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/plugins/wire"
 )
@@ -97,7 +98,7 @@ func TestTheTracesBudget(t *testing.T) {
 			if _, err := at.Profile(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			_, err := at.Sent(t.Context(), platform.Now().Add(-time.Hour), platform.Now(), "")
+			_, err := at.Sent(t.Context(), sendlimit.TraceQuery{From: platform.Now().Add(-time.Hour), To: platform.Now(), Senders: []string{"ada@a.test"}})
 			if (err == nil) != (i < 100) || err != nil && outcome.Of(err) != outcome.Throttled {
 				t.Fatalf("page %d: %v", i, err)
 			}

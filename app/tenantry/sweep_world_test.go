@@ -67,7 +67,7 @@ type slowTenant struct {
 func (t slowTenant) greedy() bool { return strings.HasSuffix(string(t.id), "0") }
 
 // Sent implements ports.SendTrace.
-func (t slowTenant) Sent(ctx context.Context, from, to time.Time, _ string) (sendlimit.Trace, error) {
+func (t slowTenant) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
 	page := sendlimit.Trace{Sent: make([]sendlimit.Sent, 0, sweepBoxes*(sweepMessages+1))}
 	for n := range sweepBoxes {
 		messages := sweepMessages
@@ -76,7 +76,7 @@ func (t slowTenant) Sent(ctx context.Context, from, to time.Time, _ string) (sen
 		}
 		for m := range messages {
 			page.Sent = append(page.Sent, sendlimit.Sent{Message: fmt.Sprint(n, "-", m), Sender: sweepAddress(n),
-				At: from.Add(to.Sub(from) * time.Duration(m) / time.Duration(messages))})
+				At: q.From.Add(q.To.Sub(q.From) * time.Duration(m) / time.Duration(messages))})
 		}
 	}
 	return page, t.platform.answer(ctx, 1)

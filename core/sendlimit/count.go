@@ -3,9 +3,21 @@
 package sendlimit
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
+
+// TraceQuery asks for a page of what senders sent from one moment on and before
+// another.
+type TraceQuery struct {
+	From, To time.Time
+	// Senders are the addresses that are asked about; of none there is nothing.
+	Senders []string
+	// Cursor is Next of the page before, empty for the first. All else is as
+	// it was for that.
+	Cursor string
+}
 
 // Sent is one message of one sender in the platform's trace, which has a row
 // for each recipient and some rows twice.
@@ -29,22 +41,59 @@ type Count struct {
 // Total is the count.
 func (c Count) Total() int { return c.Settled + c.Recent }
 
-// Overlap is how long after a message was sent its rows may still come.
-const Overlap = 6 * time.Hour
+const (
+	// Overlap is how long after a message was sent its rows may still come, to
+	// a day that is over. Those of the present day may come at any time.
+	Overlap = 6 * time.Hour
+	// oldest is how far back the trace is read. What was sent before, by a
+	// tenant that could not be asked for so long, stays unknown.
+	oldest = 9 * 24 * time.Hour
+)
 
-// Reading is a whole reading of a tenant's trace, from the mark of the one
-// before it on.
+// Reading is a reading of a tenant's trace.
 type Reading struct {
 	From, To time.Time
-	Sent     []Sent
+	// Mark is where the next reading begins, at the latest.
+	Mark time.Time
+	// Days are those that it reaches, oldest first. The first may have begun
+	// before From.
+	Days []Day
+	Sent []Sent
 }
 
-// Mark is where the next reading begins. It never goes back.
-func (r Reading) Mark() time.Time {
-	if mark := r.To.Add(-Overlap); mark.After(r.From) {
-		return mark
+// NextReading is what to read next of a trace that was read for good up to a
+// mark, which is zero if it never was.
+//
+// The present day is always read from its beginning: then rows count however
+// late they come, and mailboxes that we come to know late. So it is when the
+// mark is later, which a clock said that was ahead. After a gap it is the
+// oldest day alone, so that this stays counted whatever becomes of the rest.
+func NextReading(mark, now time.Time, place *time.Location) Reading {
+	today := DayOf(now, place)
+	from := today.Start
+	if !mark.IsZero() && mark.Before(from) {
+		from = mark
 	}
-	return r.From
+	if least := now.Add(-oldest); from.Before(least) {
+		from = least
+	}
+	good := now.Add(-Overlap)
+	first := DayOf(from, place)
+	if !first.End.After(good) {
+		return Reading{From: from, To: first.End, Mark: first.End, Days: []Day{first}}
+	}
+	if good.After(today.Start) {
+		good = today.Start
+	}
+	if good.Before(from) {
+		good = from
+	}
+	r := Reading{From: from, To: now, Mark: good, Days: []Day{first}}
+	for day := first; day.Start.Before(today.Start); {
+		day = DayOf(day.End, place)
+		r.Days = append(r.Days, day)
+	}
+	return r
 }
 
 // key tells the counts of a reading apart.
@@ -56,19 +105,20 @@ type key struct {
 // Tally counts a reading's messages by sender and day, those before its mark as
 // settled. A message counts once, however many recipients it has, on the day it
 // was sent.
-func (r Reading) Tally(place *time.Location) Tally {
-	t := Tally{counts: map[key]Count{}}
-	seen, mark := map[string]bool{}, r.Mark()
+func (r Reading) Tally() Tally {
+	t := Tally{from: r.From, counts: map[key]Count{}}
+	seen := map[string]bool{}
 	for _, s := range r.Sent {
 		sender := strings.ToLower(s.Sender)
 		id := sender + "\x00" + s.Message
-		if s.Refused || seen[id] || s.At.Before(r.From) {
+		day := slices.IndexFunc(r.Days, func(d Day) bool { return d.Has(s.At) })
+		if s.Refused || seen[id] || s.At.Before(r.From) || day < 0 {
 			continue
 		}
 		seen[id] = true
-		k := key{sender, DayOf(s.At, place).Start}
+		k := key{sender, r.Days[day].Start}
 		c := t.counts[k]
-		if s.At.Before(mark) {
+		if s.At.Before(r.Mark) {
 			c.Settled++
 		} else {
 			c.Recent++
@@ -79,13 +129,20 @@ func (r Reading) Tally(place *time.Location) Tally {
 }
 
 // Tally is what a reading counted.
-type Tally struct{ counts map[key]Count }
+type Tally struct {
+	from   time.Time
+	counts map[key]Count
+}
 
 // After is a mailbox's count of a day after a reading, from what was stored
-// before it. It never falls within a day.
+// before it. A day that was read from its beginning is counted anew, of others
+// what is settled stays. A count never falls within a day.
 func (t Tally) After(before Count, address string) Count {
-	got := t.counts[key{strings.ToLower(address), before.Day}]
-	after := Count{Day: before.Day, Settled: before.Settled + got.Settled, Recent: got.Recent}
+	after := t.counts[key{strings.ToLower(address), before.Day}]
+	after.Day = before.Day
+	if before.Day.Before(t.from) {
+		after.Settled += before.Settled
+	}
 	if missing := before.Total() - after.Total(); missing > 0 {
 		after.Recent += missing
 	}

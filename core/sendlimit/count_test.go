@@ -36,29 +36,63 @@ func TestDays(t *testing.T) {
 }
 
 func TestWhatCounts(t *testing.T) {
-	r := sendlimit.Reading{From: noon.Add(-24 * time.Hour), To: noon, Sent: []sendlimit.Sent{
-		{Message: "1", Sender: "Ada@a.test", At: noon},
-		{Message: "1", Sender: "ada@a.test", At: noon}, // its second recipient
-		{Message: "2", Sender: "ada@a.test", At: noon, Refused: true},
+	yesterday := sendlimit.DayOf(noon.Add(-24*time.Hour), time.UTC)
+	r := sendlimit.NextReading(noon.Add(-24*time.Hour), today.Start.Add(time.Hour), time.UTC)
+	r.Sent = []sendlimit.Sent{
+		{Message: "1", Sender: "Ada@a.test", At: today.Start},
+		{Message: "1", Sender: "ada@a.test", At: today.Start}, // its second recipient
+		{Message: "2", Sender: "ada@a.test", At: today.Start, Refused: true},
 		{Message: "3", Sender: "ada@a.test", At: today.Start.Add(-time.Second)},
-		{Message: "4", Sender: "bob@a.test", At: noon},
-		{Message: "5", Sender: "ada@a.test", At: noon.Add(-7 * time.Hour)},
+		{Message: "4", Sender: "bob@a.test", At: today.Start},
+		{Message: "5", Sender: "ada@a.test", At: r.Mark.Add(-time.Second)},
 		{Message: "6", Sender: "ada@a.test", At: noon.Add(-25 * time.Hour)}, // before what was asked for
-	}}
-	tally := r.Tally(time.UTC)
-	if got := tally.After(sendlimit.Count{Day: today.Start}, "ADA@a.test"); got != (sendlimit.Count{Day: today.Start, Settled: 1, Recent: 1}) {
-		t.Errorf("today %+v", got)
+		{Message: "7", Sender: "ada@a.test", At: today.End},
 	}
-	if got := tally.After(sendlimit.Count{Day: today.Start.Add(-24 * time.Hour), Settled: 2}, "ada@a.test"); got.Total() != 3 {
-		t.Errorf("yesterday %+v", got)
-	}
-	if got := tally.After(sendlimit.Count{Day: today.Start, Settled: 5, Recent: 3}, "cyd@a.test"); got.Total() != 8 {
-		t.Errorf("a count fell to %+v", got)
+	tally := r.Tally()
+	for _, tt := range []struct {
+		name    string
+		before  sendlimit.Count
+		address string
+		want    sendlimit.Count
+	}{
+		{"today", sendlimit.Count{Day: today.Start}, "ADA@a.test", sendlimit.Count{Day: today.Start, Recent: 1}},
+		{"today, which is counted anew", sendlimit.Count{Day: today.Start, Settled: 1}, "ada@a.test", sendlimit.Count{Day: today.Start, Recent: 1}},
+		{"yesterday", sendlimit.Count{Day: yesterday.Start, Settled: 2, Recent: 2}, "ada@a.test", sendlimit.Count{Day: yesterday.Start, Settled: 3, Recent: 1}},
+		{"who sent nothing", sendlimit.Count{Day: today.Start, Settled: 5, Recent: 3}, "cyd@a.test", sendlimit.Count{Day: today.Start, Recent: 8}},
+	} {
+		if got := tally.After(tt.before, tt.address); got != tt.want {
+			t.Errorf("%s: %+v", tt.name, got)
+		}
 	}
 }
 
-// TestCountsOfALateTrace: however a trace comes, late, doubled and out of order,
-// and however often it is read, each message counts once, on its day, and no
+func TestWhatIsReadNext(t *testing.T) {
+	hour := func(h int) time.Time { return today.Start.Add(time.Duration(h) * time.Hour) }
+	for _, tt := range []struct {
+		name           string
+		mark, now      time.Time
+		from, to, next time.Time
+		days           int
+	}{
+		{"the first time", time.Time{}, hour(12), hour(0), hour(12), hour(0), 1},
+		{"the first time, at midnight", time.Time{}, hour(0), hour(0), hour(0), hour(0), 1},
+		{"within a day", hour(0), hour(23), hour(0), hour(23), hour(0), 1},
+		{"by night", hour(-6), hour(1), hour(-6), hour(1), hour(-5), 2},
+		{"in the morning", hour(-1), hour(6), hour(-1), hour(0), hour(0), 1},
+		{"after a gap", hour(-70), hour(12), hour(-70), hour(-48), hour(-48), 1},
+		{"after a long gap", hour(-1000), hour(12), hour(12 - 9*24), hour(-8 * 24), hour(-8 * 24), 1},
+		{"after a clock that was hours ahead", hour(11), hour(12), hour(0), hour(12), hour(0), 1},
+		{"after one that was a month ahead", hour(30 * 24), hour(12), hour(0), hour(12), hour(0), 1},
+	} {
+		r := sendlimit.NextReading(tt.mark, tt.now, time.UTC)
+		if !r.From.Equal(tt.from) || !r.To.Equal(tt.to) || !r.Mark.Equal(tt.next) || len(r.Days) != tt.days || !r.Days[0].Has(r.From) {
+			t.Errorf("%s: %+v", tt.name, r)
+		}
+	}
+}
+
+// TestCountsOfALateTrace: however a trace comes, doubled, out of order and late,
+// by any time on its day and by six hours after it, and however often it is read, each message counts once, on its day, and no
 // count falls on the way.
 func TestCountsOfALateTrace(t *testing.T) {
 	type row struct {
@@ -73,39 +107,45 @@ func TestCountsOfALateTrace(t *testing.T) {
 		for n := range rapid.IntRange(0, 60).Draw(t, "messages") {
 			s := sendlimit.Sent{Message: fmt.Sprint(n), Sender: rapid.SampledFrom([]string{"ada@a.test", "bob@a.test"}).Draw(t, "sender"),
 				At: begin.Add(time.Duration(rapid.IntRange(0, 50*60).Draw(t, "minute")) * time.Minute)}
+			day := sendlimit.DayOf(s.At, time.UTC)
 			for range rapid.IntRange(1, 3).Draw(t, "rows") {
-				rows = append(rows, row{s, s.At.Add(time.Duration(rapid.IntRange(0, 5*60+59).Draw(t, "late")) * time.Minute)})
+				shown := s.At.Add(time.Duration(rapid.IntRange(0, 24*60).Draw(t, "late")) * time.Minute)
+				if least := s.At.Add(sendlimit.Overlap - time.Minute); !day.Has(shown) && shown.After(least) {
+					shown = least
+				}
+				rows = append(rows, row{s, shown})
 			}
-			day := sendlimit.DayOf(s.At, time.UTC).Start
 			if want[s.Sender] == nil {
 				want[s.Sender] = map[time.Time]int{}
 			}
-			want[s.Sender][day]++
+			want[s.Sender][day.Start]++
 		}
 		counts := map[string]map[time.Time]sendlimit.Count{"ada@a.test": {}, "bob@a.test": {}}
 		mark, at := begin, begin
 		for end := begin.Add(60 * time.Hour); at.Before(end); {
 			at = at.Add(time.Duration(rapid.IntRange(1, 300).Draw(t, "pause")) * time.Minute)
-			r := sendlimit.Reading{From: mark, To: at}
-			for _, one := range rows {
-				if !one.shown.After(at) && !one.At.Before(mark) {
-					r.Sent = append(r.Sent, one.Sent)
-				}
-			}
-			slices.SortFunc(r.Sent, func(a, b sendlimit.Sent) int { return cmp.Compare(b.At.Unix(), a.At.Unix()) })
-			tally := r.Tally(time.UTC)
-			for sender := range counts {
-				for day := sendlimit.DayOf(begin, time.UTC).Start; day.Before(end); day = day.Add(24 * time.Hour) {
-					before := counts[sender][day]
-					before.Day = day
-					after := tally.After(before, sender)
-					if after.Total() < before.Total() || after.Total() > want[sender][day] {
-						t.Fatalf("%s on %s: %d after %d, of %d", sender, day, after.Total(), before.Total(), want[sender][day])
+			for whole := false; !whole; {
+				r := sendlimit.NextReading(mark, at, time.UTC)
+				for _, one := range rows {
+					if !one.shown.After(at) && !one.At.Before(r.From) && one.At.Before(r.To) {
+						r.Sent = append(r.Sent, one.Sent)
 					}
-					counts[sender][day] = after
 				}
+				slices.SortFunc(r.Sent, func(a, b sendlimit.Sent) int { return cmp.Compare(b.At.Unix(), a.At.Unix()) })
+				tally := r.Tally()
+				for sender := range counts {
+					for _, day := range r.Days {
+						before := counts[sender][day.Start]
+						before.Day = day.Start
+						after := tally.After(before, sender)
+						if after.Total() < before.Total() || after.Total() > want[sender][day.Start] {
+							t.Fatalf("%s on %s: %d after %d, of %d", sender, day, after.Total(), before.Total(), want[sender][day.Start])
+						}
+						counts[sender][day.Start] = after
+					}
+				}
+				mark, whole = r.Mark, r.To.Equal(at)
 			}
-			mark = r.Mark()
 		}
 		for sender, days := range counts {
 			for day, c := range days {

@@ -8,10 +8,9 @@ import (
 	"time"
 )
 
-// Passed is when a sender sent the message that was one too many on a day, of
-// which settled came before the reading. It is not known of one whose limit was
-// lowered to what it had sent before.
-func (r Reading) Passed(address string, settled, limit int, day Day) (at time.Time, known bool) {
+// Passed is when a sender sent the message that was one too many on a day, which
+// the reading has from its beginning.
+func (r Reading) Passed(address string, limit int, day Day) (at time.Time, known bool) {
 	first := map[string]time.Time{} // a message's rows may differ in when
 	for _, s := range r.Sent {
 		if s.Refused || !strings.EqualFold(s.Sender, address) || !day.Has(s.At) || s.At.Before(r.From) {
@@ -26,9 +25,8 @@ func (r Reading) Passed(address string, settled, limit int, day Day) (at time.Ti
 		times = append(times, at)
 	}
 	slices.SortFunc(times, time.Time.Compare)
-	over := limit - settled
-	if over < 0 || over >= len(times) {
+	if limit >= len(times) {
 		return time.Time{}, false
 	}
-	return times[over], true
+	return times[limit], true
 }

@@ -22,18 +22,15 @@ func TestWhenALimitWasPassed(t *testing.T) {
 		{Message: "7", Sender: "ada@a.test", At: today.End},
 	}}
 	for _, tt := range []struct {
-		name           string
-		settled, limit int
-		want           time.Time
+		name  string
+		limit int
+		want  time.Time
 	}{
-		{"the third of two", 0, 2, at(30)},
-		{"the second of one", 0, 1, at(20)},
-		{"the first beyond what was settled", 5, 5, at(10)},
-		{"the second beyond it", 5, 6, at(20)},
-		{"not yet", 0, 3, time.Time{}},
-		{"before the reading", 5, 4, time.Time{}},
+		{"the second of one", 1, at(20)},
+		{"the third of two", 2, at(30)},
+		{"not yet", 3, time.Time{}},
 	} {
-		got, known := r.Passed("ada@a.test", tt.settled, tt.limit, today)
+		got, known := r.Passed("ada@a.test", tt.limit, today)
 		if !got.Equal(tt.want) || known == tt.want.IsZero() {
 			t.Errorf("%s: %s, %v", tt.name, got, known)
 		}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/plugins/sdk"
 	"github.com/tenantry/tenantry/plugins/wire"
@@ -46,7 +47,7 @@ var reads = map[string]func(context.Context, sdk.MailTenant) error{
 		return err
 	},
 	"Sent": func(ctx context.Context, m sdk.MailTenant) error {
-		_, err := m.Sent(ctx, time.Now().Add(-time.Hour), time.Now(), "")
+		_, err := m.Sent(ctx, sendlimit.TraceQuery{From: time.Now().Add(-time.Hour), To: time.Now(), Senders: []string{"a@example.com"}})
 		return err
 	},
 }

@@ -68,7 +68,7 @@ func (s *senderWorld) stopped() []string {
 	for _, box := range s.all() {
 		s.control(s.t, http.MethodPost, "/messages", knobs{"mailbox": box, "count": 1})
 	}
-	trace, err := s.client.Sent(s.t.Context(), from, time.Now().Add(time.Minute), "")
+	trace, err := s.client.Sent(s.t.Context(), sendlimit.TraceQuery{From: from, To: time.Now().Add(time.Minute), Senders: s.all()})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/tenantry/tenantry/core/fault"
@@ -42,30 +43,38 @@ const traceSpan = 10*24*time.Hour - time.Minute
 // traceTime is how the trace takes a time: in UTC, and without saying so.
 const traceTime = "2006-01-02T15:04:05.9999999"
 
+// traceSenders is how many senders one query asks about.
+const traceSenders = 50
+
 // place is where a page of the trace begins.
 type place struct {
-	Span int `json:"s"` // how many spans were read
+	Span  int `json:"s"`           // how many spans were read
+	Batch int `json:"b,omitempty"` // how many batches of senders, in this span
 	// End and Recipient are those of the last row of the page before, both
-	// zero at the beginning of a span. That row comes again.
+	// zero at the beginning of a batch. That row comes again.
 	End       time.Time `json:"e,omitzero"`
 	Recipient string    `json:"r,omitempty"`
 }
 
 // Sent implements sdk.MailTenant. One call is one request, as each counts in a
 // quota of the tenant; the trace is read backwards, newest first.
-func (c *client) Sent(ctx context.Context, from, to time.Time, cursor string) (sendlimit.Trace, error) {
-	at, ok := placeOf(cursor)
-	if !ok {
+func (c *client) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
+	at, ok := placeOf(q.Cursor)
+	batches := slices.Collect(slices.Chunk(q.Senders, traceSenders))
+	if !ok || at.Batch > 0 && at.Batch >= len(batches) {
 		return sendlimit.Trace{}, call.Refuse(fault.ProviderError, "this cursor is none of the trace's")
 	}
-	end := to.Add(time.Duration(-at.Span) * traceSpan)
+	if len(batches) == 0 { // a query without senders would be for all
+		return sendlimit.Trace{}, nil
+	}
+	end := q.To.Add(time.Duration(-at.Span) * traceSpan)
 	begin := end.Add(-traceSpan)
-	if begin.Before(from) {
-		begin = from
+	if begin.Before(q.From) {
+		begin = q.From
 	}
 	rows, warned, err := exchange.InvokePage[traceRow](ctx, c.exchange, exchange.Command{
 		Effect: call.Read, Cmdlet: exchange.GetMessageTrace, Select: traceProperties,
-		Parameters: at.parameters(begin, end),
+		Parameters: at.parameters(begin, end, batches[at.Batch]),
 	})
 	if err != nil {
 		return sendlimit.Trace{}, comeBack(err)
@@ -76,12 +85,16 @@ func (c *client) Sent(ctx context.Context, from, to time.Time, cursor string) (s
 			return sendlimit.Trace{}, call.Broken("exchange", "trace_row")
 		}
 		// Reports of failed delivery have no sender.
-		if s := r.sent(); s.Sender != "" && !s.At.Before(from) && s.At.Before(to) {
+		if s := r.sent(); s.Sender != "" && !s.At.Before(q.From) && s.At.Before(q.To) {
 			out.Sent = append(out.Sent, s)
 		}
 	}
 	next, more, err := at.after(rows, warned)
-	if err == nil && !more && begin.After(from) {
+	switch {
+	case err != nil || more:
+	case at.Batch+1 < len(batches):
+		next, more = place{Span: at.Span, Batch: at.Batch + 1}, true
+	case begin.After(q.From):
 		next, more = place{Span: at.Span + 1}, true
 	}
 	if more {
@@ -103,11 +116,11 @@ func comeBack(err error) error {
 	return err
 }
 
-func (p place) parameters(begin, end time.Time) map[string]any {
+func (p place) parameters(begin, end time.Time, senders []string) map[string]any {
 	in := map[string]any{
 		"StartDate":  begin.UTC().Truncate(time.Second).Format(traceTime),
 		"EndDate":    end.UTC().Add(time.Second - time.Nanosecond).Truncate(time.Second).Format(traceTime),
-		"ResultSize": exchange.TracePage,
+		"ResultSize": exchange.TracePage, "SenderAddress": senders,
 	}
 	if !p.End.IsZero() {
 		in["EndDate"], in["StartingRecipientAddress"] = p.End.UTC().Format(traceTime), p.Recipient
@@ -123,7 +136,7 @@ func (p place) after(rows []traceRow, warned bool) (next place, more bool, err e
 		return place{}, false, nil
 	}
 	last := rows[len(rows)-1]
-	next = place{p.Span, last.Received.Time, string(last.Recipient)}
+	next = place{p.Span, p.Batch, last.Received.Time, string(last.Recipient)}
 	if next.End.Equal(p.End) && next.Recipient == p.Recipient {
 		if len(rows) >= exchange.TracePage {
 			return place{}, false, call.Broken("exchange", "trace_stands_still")
@@ -143,5 +156,5 @@ func placeOf(cursor string) (p place, ok bool) {
 		return place{}, true
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
-	return p, err == nil && json.Unmarshal(raw, &p) == nil && p.Span >= 0
+	return p, err == nil && json.Unmarshal(raw, &p) == nil && p.Span >= 0 && p.Batch >= 0
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
+	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
 // send makes a mailbox send messages at a moment.
@@ -30,20 +32,29 @@ func (s *senderWorld) send(t testing.TB, box string, count int, at time.Time, mo
 // read reads the trace to its end and counts pages.
 func (s *senderWorld) read(t testing.TB, from, to time.Time) (sent []sendlimit.Sent, pages int) {
 	t.Helper()
-	cursor := ""
+	return readAll(t, s.client, sendlimit.TraceQuery{From: from, To: to, Senders: s.all()})
+}
+
+func readAll(t testing.TB, c sdk.MailTenant, q sendlimit.TraceQuery) (sent []sendlimit.Sent, pages int) {
+	t.Helper()
 	for {
-		page, err := s.client.Sent(t.Context(), from, to, cursor)
+		page, err := c.Sent(t.Context(), q)
 		if err != nil {
 			t.Fatal(err)
 		}
-		sent, cursor, pages = append(sent, page.Sent...), page.Next, pages+1
-		if cursor == "" {
+		sent, q.Cursor, pages = append(sent, page.Sent...), page.Next, pages+1
+		if q.Cursor == "" {
 			return sent, pages
 		}
 		if pages > 500 {
 			t.Fatal("the pages never end")
 		}
 	}
+}
+
+// asks for what one sender sent.
+func asks(from, to time.Time, cursor string) sendlimit.TraceQuery {
+	return sendlimit.TraceQuery{From: from, To: to, Senders: []string{"a@a.example"}, Cursor: cursor}
 }
 
 // perSender counts each message once, however many rows it has.
@@ -115,6 +126,33 @@ func TestASpanThatIsTooLong(t *testing.T) {
 	}
 }
 
+// TestManySenders are asked about fifty at a time, each in all spans, and of
+// none nobody is asked.
+func TestManySenders(t *testing.T) {
+	w := newWorld(t)
+	s := newSenders(t, w)
+	now := time.Now().UTC()
+	for i, box := range s.boxes {
+		for _, days := range []int{1, 11} {
+			s.send(t, box, 2+i, now.Add(time.Duration(-days)*24*time.Hour), nil)
+		}
+	}
+	q := sendlimit.TraceQuery{From: now.Add(-12 * 24 * time.Hour), To: now, Senders: slices.Repeat([]string{"nobody@" + s.domain}, 120)}
+	q.Senders[0], q.Senders[49], q.Senders[50] = s.boxes[0], s.boxes[1], s.boxes[2]
+	w.control(t, http.MethodDelete, "/calls", nil)
+	sent, pages := readAll(t, s.client, q)
+	if got := perSender(sent); got[s.boxes[0]] != 4 || got[s.boxes[1]] != 6 || got[s.boxes[2]] != 8 {
+		t.Errorf("counted %v", got)
+	}
+	if asked := w.calls(t)[exchange.GetMessageTrace]; pages != 6 || asked != 6 {
+		t.Errorf("%d pages by %d requests", pages, asked)
+	}
+	q.Senders = nil
+	if page, err := s.client.Sent(t.Context(), q); err != nil || len(page.Sent) > 0 || page.Next != "" || w.calls(t)[exchange.GetMessageTrace] != 6 {
+		t.Errorf("of nobody: %+v, %v", page, err)
+	}
+}
+
 func TestWhatTheTraceTells(t *testing.T) {
 	w := newWorld(t)
 	s := newSenders(t, w)
@@ -151,7 +189,7 @@ func TestAPageIsOneRequest(t *testing.T) {
 			f["operation"], f["times"] = exchange.GetMessageTrace, 1
 			w.fault(t, f)
 		}
-		_, err := s.client.Sent(t.Context(), now.Add(-time.Hour), now, "")
+		_, err := s.client.Sent(t.Context(), asks(now.Add(-time.Hour), now, ""))
 		if (err == nil) != (f == nil) || outcome.Of(err) == outcome.Refused {
 			t.Errorf("%v: %v", f, err)
 		}
@@ -161,7 +199,7 @@ func TestAPageIsOneRequest(t *testing.T) {
 	}
 	for _, status := range []int{400, 429} {
 		w.behave(t, s.who.GUID, knobs{"trace_quota": 1, "trace_throttled": status})
-		_, err := s.client.Sent(t.Context(), now.Add(-time.Hour), now, "")
+		_, err := s.client.Sent(t.Context(), asks(now.Add(-time.Hour), now, ""))
 		ends(t, err, outcome.Throttled, fault.Code{})
 		if o := new(outcome.Error); !errors.As(err, &o) || o.RetryAfter != time.Minute {
 			t.Errorf("come back after %s", o.RetryAfter)
@@ -195,7 +233,7 @@ func TestATraceThatMakesNoSense(t *testing.T) {
 		"a page of one row":            {many, `"There are more results."`, exchange.TracePage, true, 0},
 	} {
 		im.answers[exchange.GetMessageTrace] = `{"value":[` + tt.rows + `],"@adminapi.warnings":[` + tt.warnings + `]}`
-		page, err := im.client.Sent(t.Context(), from, to, "")
+		page, err := im.client.Sent(t.Context(), asks(from, to, ""))
 		if len(page.Sent) != tt.rowsRead || (page.Next != "") != tt.next || outcome.Of(err) != tt.kind {
 			t.Errorf("%s: %d rows, next %q, %v", name, len(page.Sent), page.Next, err)
 			continue
@@ -203,7 +241,7 @@ func TestATraceThatMakesNoSense(t *testing.T) {
 		if page.Next == "" {
 			continue
 		}
-		again, err := im.client.Sent(t.Context(), from, to, page.Next)
+		again, err := im.client.Sent(t.Context(), asks(from, to, page.Next))
 		if len(tt.rows) > len(full) {
 			ends(t, err, outcome.Broken, fault.Code{}) // as many of one moment as a page holds
 		} else if err != nil || again.Next != "" {
@@ -211,8 +249,8 @@ func TestATraceThatMakesNoSense(t *testing.T) {
 		}
 	}
 	im.answers[exchange.GetMessageTrace] = `{"value":[]}`
-	for _, cursor := range []string{"x", "!", `{}`, "eyJzIjotMX0"} {
-		_, err := im.client.Sent(t.Context(), from, to, cursor)
+	for _, cursor := range []string{"x", "!", `{}`, "eyJzIjotMX0", "eyJiIjotMX0", "eyJiIjoxfQ"} {
+		_, err := im.client.Sent(t.Context(), asks(from, to, cursor))
 		ends(t, err, outcome.Refused, fault.ProviderError)
 	}
 }
@@ -225,18 +263,18 @@ func TestTheTracesQuery(t *testing.T) {
 	from, to := time.Date(2026, 11, 2, 1, 0, 0, 5, place), time.Date(2026, 11, 3, 1, 0, 0, 5, place)
 	im.answers[exchange.GetMessageTrace] = `{"value":[{"MessageTraceId":"m-1","Received":"2026-11-02T07:01:22.0480000Z",
 		"SenderAddress":"a@a.example","RecipientAddress":"b@b.example"}],"@adminapi.warnings":["more"]}`
-	page, err := im.client.Sent(t.Context(), from, to, "")
+	page, err := im.client.Sent(t.Context(), asks(from, to, ""))
 	if err != nil {
 		t.Fatal(err)
 	}
 	const head = `{"CmdletInput":{"CmdletName":"Get-MessageTraceV2","Parameters":{"EndDate":`
-	if got, want := im.bodies[exchange.GetMessageTrace], head+`"2026-11-03T00:00:01","ResultSize":5000,"StartDate":"2026-11-02T00:00:00"}}}`; got != want {
+	if got, want := im.bodies[exchange.GetMessageTrace], head+`"2026-11-03T00:00:01","ResultSize":5000,"SenderAddress":["a@a.example"],"StartDate":"2026-11-02T00:00:00"}}}`; got != want {
 		t.Errorf("asked\n%s, want\n%s", got, want)
 	}
-	if _, err := im.client.Sent(t.Context(), from, to, page.Next); err != nil {
+	if _, err := im.client.Sent(t.Context(), asks(from, to, page.Next)); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := im.bodies[exchange.GetMessageTrace], head+`"2026-11-02T07:01:22.048","ResultSize":5000,"StartDate":"2026-11-02T00:00:00","StartingRecipientAddress":"b@b.example"}}}`; got != want {
+	if got, want := im.bodies[exchange.GetMessageTrace], head+`"2026-11-02T07:01:22.048","ResultSize":5000,"SenderAddress":["a@a.example"],"StartDate":"2026-11-02T00:00:00","StartingRecipientAddress":"b@b.example"}}}`; got != want {
 		t.Errorf("asked\n%s, want\n%s", got, want)
 	}
 }

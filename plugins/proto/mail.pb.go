@@ -1888,6 +1888,7 @@ type SentRequest struct {
 	From          *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"`
 	To            *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=to,proto3" json:"to,omitempty"`
 	Cursor        string                 `protobuf:"bytes,5,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	Senders       []string               `protobuf:"bytes,6,rep,name=senders,proto3" json:"senders,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1955,6 +1956,13 @@ func (x *SentRequest) GetCursor() string {
 		return x.Cursor
 	}
 	return ""
+}
+
+func (x *SentRequest) GetSenders() []string {
+	if x != nil {
+		return x.Senders
+	}
+	return nil
 }
 
 type SentMessage struct {
@@ -2228,7 +2236,7 @@ const file_plugins_proto_mail_proto_rawDesc = "" +
 	"\awritten\x18\x06 \x01(\bR\awritten\x12\x18\n" +
 	"\aaltered\x18\a \x01(\bR\aaltered\"A\n" +
 	"\vRulesAnswer\x122\n" +
-	"\x05rules\x18\x01 \x03(\v2\x1c.tenantry.plugin.v1.SendRuleR\x05rules\"\xd9\x01\n" +
+	"\x05rules\x18\x01 \x03(\v2\x1c.tenantry.plugin.v1.SendRuleR\x05rules\"\xf3\x01\n" +
 	"\vSentRequest\x12>\n" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2\x1e.tenantry.plugin.v1.ConnectionR\n" +
@@ -2236,7 +2244,8 @@ const file_plugins_proto_mail_proto_rawDesc = "" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12.\n" +
 	"\x04from\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
 	"\x02to\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12\x16\n" +
-	"\x06cursor\x18\x05 \x01(\tR\x06cursor\"\x85\x01\n" +
+	"\x06cursor\x18\x05 \x01(\tR\x06cursor\x12\x18\n" +
+	"\asenders\x18\x06 \x03(\tR\asenders\"\x85\x01\n" +
 	"\vSentMessage\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12\x16\n" +
 	"\x06sender\x18\x02 \x01(\tR\x06sender\x12*\n" +

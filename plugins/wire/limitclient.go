@@ -4,7 +4,6 @@ package wire
 
 import (
 	"context"
-	"time"
 
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/plugins/proto"
@@ -37,9 +36,9 @@ func (t tenantClient) RemoveRules(ctx context.Context) error {
 	return err
 }
 
-func (t tenantClient) Sent(ctx context.Context, from, to time.Time, cursor string) (sendlimit.Trace, error) {
+func (t tenantClient) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
 	a, err := call(ctx, t.open, proto.MailPlatformClient.Sent, func(c *proto.Connection) *proto.SentRequest {
-		return &proto.SentRequest{Connection: c, Tenant: t.tenant, From: timeOut(from), To: timeOut(to), Cursor: cursor}
+		return &proto.SentRequest{Connection: c, Tenant: t.tenant, From: timeOut(q.From), To: timeOut(q.To), Senders: q.Senders, Cursor: q.Cursor}
 	})
 	return traceIn(a), err
 }

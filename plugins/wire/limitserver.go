@@ -33,6 +33,8 @@ func (s *mailServer) RemoveRules(ctx context.Context, q *proto.TenantRequest) (*
 
 func (s *mailServer) Sent(ctx context.Context, q *proto.SentRequest) (*proto.SentAnswer, error) {
 	return within(s, q, func(t ports.MailTenant) (sendlimit.Trace, error) {
-		return t.Sent(ctx, timeIn(q.GetFrom()), timeIn(q.GetTo()), q.GetCursor())
+		return t.Sent(ctx, sendlimit.TraceQuery{
+			From: timeIn(q.GetFrom()), To: timeIn(q.GetTo()), Senders: q.GetSenders(), Cursor: q.GetCursor(),
+		})
 	}, traceOut)
 }

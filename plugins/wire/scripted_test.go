@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
-	"time"
 
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
@@ -212,7 +211,7 @@ func (t scriptedTenant) RemoveRules(context.Context) error {
 	return nil
 }
 
-func (t scriptedTenant) Sent(_ context.Context, from, to time.Time, cursor string) (sendlimit.Trace, error) {
-	t.asked("Sent", t.id, from, to, cursor)
+func (t scriptedTenant) Sent(_ context.Context, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
+	t.asked("Sent", t.id, q)
 	return filled[sendlimit.Trace]("sent")
 }

@@ -23,7 +23,7 @@ type brokenSends struct {
 	block  func(context.Context, ports.MailTenant, string, []string) (sendlimit.Rule, error)
 	rules  func(context.Context, ports.MailTenant) ([]sendlimit.Rule, error)
 	remove func(context.Context, ports.MailTenant) error
-	sent   func(context.Context, ports.MailTenant, time.Time, time.Time, string) (sendlimit.Trace, error)
+	sent   func(context.Context, ports.MailTenant, sendlimit.TraceQuery) (sendlimit.Trace, error)
 }
 
 func (b brokenSends) EnsureRule(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
@@ -54,11 +54,11 @@ func (b brokenSends) RemoveRules(ctx context.Context) error {
 	return b.MailTenant.RemoveRules(ctx)
 }
 
-func (b brokenSends) Sent(ctx context.Context, from, to time.Time, cursor string) (sendlimit.Trace, error) {
+func (b brokenSends) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
 	if b.sent != nil {
-		return b.sent(ctx, b.MailTenant, from, to, cursor)
+		return b.sent(ctx, b.MailTenant, q)
 	}
-	return b.MailTenant.Sent(ctx, from, to, cursor)
+	return b.MailTenant.Sent(ctx, q)
 }
 
 // toldOf changes what a call tells of a rule.
@@ -87,8 +87,8 @@ func listedAs(change func([]sendlimit.Rule) []sendlimit.Rule) brokenSends {
 
 // tracedAs changes what a page of the trace tells.
 func tracedAs(change func(*sendlimit.Trace)) brokenSends {
-	return brokenSends{sent: func(ctx context.Context, m ports.MailTenant, from, to time.Time, cursor string) (sendlimit.Trace, error) {
-		page, err := m.Sent(ctx, from, to, cursor)
+	return brokenSends{sent: func(ctx context.Context, m ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
+		page, err := m.Sent(ctx, q)
 		page.Sent = slices.Clone(page.Sent)
 		change(&page)
 		return page, err
@@ -220,24 +220,42 @@ var brokenTraces = map[string]brokenSends{
 			p.Sent[i].Message += "/" + strconv.Itoa(i)
 		}
 	}),
-	"the end is within": {sent: func(ctx context.Context, m ports.MailTenant, from, to time.Time, cursor string) (sendlimit.Trace, error) {
-		return m.Sent(ctx, from, to.Add(time.Second), cursor)
+	"the end is within": {sent: func(ctx context.Context, m ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
+		q.To = q.To.Add(time.Second)
+		return m.Sent(ctx, q)
 	}},
-	"the beginning is not": {sent: func(ctx context.Context, m ports.MailTenant, from, to time.Time, cursor string) (sendlimit.Trace, error) {
-		return m.Sent(ctx, from.Add(time.Nanosecond), to, cursor)
+	"the beginning is not": {sent: func(ctx context.Context, m ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
+		q.From = q.From.Add(time.Nanosecond)
+		return m.Sent(ctx, q)
 	}},
-	"the beginning is a second early": {sent: func(ctx context.Context, m ports.MailTenant, from, to time.Time, cursor string) (sendlimit.Trace, error) {
-		return m.Sent(ctx, from.Add(-time.Second), to, cursor)
+	"the beginning is a second early": {sent: func(ctx context.Context, m ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
+		q.From = q.From.Add(-time.Second)
+		return m.Sent(ctx, q)
 	}},
-	"trouble is an empty page": {sent: func(ctx context.Context, m ports.MailTenant, from, to time.Time, cursor string) (sendlimit.Trace, error) {
-		page, _ := m.Sent(ctx, from, to, cursor)
+	"what others sent is told too": {sent: func(ctx context.Context, m ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
+		all, err := m.Mailboxes(ctx)
+		if err != nil {
+			return sendlimit.Trace{}, err
+		}
+		q.Senders = nil
+		for _, box := range all {
+			q.Senders = append(q.Senders, box.Address)
+		}
+		return m.Sent(ctx, q)
+	}},
+	"only the first sender's": {sent: func(ctx context.Context, m ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
+		q.Senders = q.Senders[:min(1, len(q.Senders))]
+		return m.Sent(ctx, q)
+	}},
+	"trouble is an empty page": {sent: func(ctx context.Context, m ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
+		page, _ := m.Sent(ctx, q)
 		return page, nil
 	}},
-	"any cursor is the beginning": {sent: func(ctx context.Context, m ports.MailTenant, from, to time.Time, cursor string) (sendlimit.Trace, error) {
-		if _, err := strconv.Atoi(cursor); err != nil {
-			cursor = ""
+	"any cursor is the beginning": {sent: func(ctx context.Context, m ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
+		if _, err := strconv.Atoi(q.Cursor); err != nil {
+			q.Cursor = ""
 		}
-		return m.Sent(ctx, from, to, cursor)
+		return m.Sent(ctx, q)
 	}},
 }
 

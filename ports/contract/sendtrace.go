@@ -3,6 +3,8 @@
 package contract
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,6 +32,33 @@ var traceChecks = []check{
 			t.Fatalf("got %+v", got)
 		}
 	}},
+	{"what others sent is not told", func(t testing.TB, w World) {
+		s := senders(t, w, Setup{TracePage: 7})
+		for i, box := range s.boxes {
+			w.Send(t, s.who.GUID, box, 5+i)
+		}
+		all := s.boxes
+		for what, asked := range map[string][]string{
+			"one": all[1:2], "two": {strings.ToUpper(all[2]), all[0]}, "nobody": nil, "who is not there": {"nobody@" + s.domain},
+		} {
+			s.boxes = asked
+			sent := s.read(t, w)
+			for _, m := range sent {
+				if !slices.ContainsFunc(asked, func(box string) bool { return strings.EqualFold(box, m.Sender) }) {
+					t.Fatalf("asked for %s, told of %+v", what, m)
+				}
+			}
+			for i, box := range all {
+				want := 0
+				if slices.ContainsFunc(asked, func(one string) bool { return strings.EqualFold(one, box) }) {
+					want = 5 + i
+				}
+				if got := counts(sent)[box]; got != want {
+					t.Fatalf("asked for %s: %s sent %d, want %d", what, box, got, want)
+				}
+			}
+		}
+	}},
 	{"a span has its beginning and not its end", func(t testing.TB, w World) {
 		s := senders(t, w, Setup{})
 		w.Send(t, s.who.GUID, s.boxes[0], 2)
@@ -46,7 +75,7 @@ var traceChecks = []check{
 			"at its end":       {at.Add(-time.Hour), at, 0},
 			"before it":        {at.Add(time.Millisecond), at.Add(time.Hour), 0},
 		} {
-			page, err := s.client.Sent(call(t), tt.from, tt.to, "")
+			page, err := s.client.Sent(call(t), s.from(tt.from, tt.to))
 			must(t, "sent", err)
 			if got := counts(page.Sent)[s.boxes[0]]; got != tt.want {
 				t.Fatalf("%s: %d messages, want %d", what, got, tt.want)
@@ -80,33 +109,46 @@ var traceChecks = []check{
 		s := senders(t, w, Setup{})
 		for how, kind := range map[Failure]outcome.Kind{Throttles: outcome.Throttled, IsDown: outcome.Down, Breaks: outcome.Broken} {
 			lift := w.Fail(t, s.who.GUID, "Sent", how)
-			_, err := s.client.Sent(call(t), w.Now(t).Add(-time.Hour), w.Now(t), "")
+			_, err := s.client.Sent(call(t), s.from(w.Now(t).Add(-time.Hour), w.Now(t)))
 			lift()
 			ended(t, "sent", err, kind)
 		}
 		w.Revoke(t, s.who.GUID, GrantExchangeRole)
-		_, err := s.client.Sent(call(t), w.Now(t).Add(-time.Hour), w.Now(t), "")
+		_, err := s.client.Sent(call(t), s.from(w.Now(t).Add(-time.Hour), w.Now(t)))
 		refused(t, "sent", err, fault.AccessDenied)
 	}},
 	{"a cursor that is none is refused", func(t testing.TB, w World) {
 		s := senders(t, w, Setup{})
-		_, err := s.client.Sent(call(t), w.Now(t).Add(-time.Hour), w.Now(t), "no cursor")
+		q := s.from(w.Now(t).Add(-time.Hour), w.Now(t))
+		q.Cursor = "no cursor"
+		_, err := s.client.Sent(call(t), q)
 		ended(t, "sent", err, outcome.Refused)
 	}},
 }
 
+// from asks for what all mailboxes sent in a span.
+func (s sendingTenant) from(from, to time.Time) sendlimit.TraceQuery {
+	return sendlimit.TraceQuery{From: from, To: to, Senders: s.boxes}
+}
+
 // read reads the trace of the last day to its end.
-func (s sendingTenant) read(t testing.TB, w World) (all []sendlimit.Sent) {
+func (s sendingTenant) read(t testing.TB, w World) []sendlimit.Sent {
 	t.Helper()
 	to := w.Now(t).Add(time.Minute)
-	for cursor, pages := "", 0; ; pages++ {
-		page, err := s.client.Sent(call(t), to.Add(-24*time.Hour), to, cursor)
+	return s.all(t, s.from(to.Add(-24*time.Hour), to))
+}
+
+// all is the whole answer to a query.
+func (s sendingTenant) all(t testing.TB, q sendlimit.TraceQuery) (all []sendlimit.Sent) {
+	t.Helper()
+	for pages := 0; ; pages++ {
+		page, err := s.client.Sent(call(t), q)
 		must(t, "sent", err)
 		all = append(all, page.Sent...)
 		if page.Next == "" {
 			return all
 		}
-		if cursor = page.Next; pages > 200 {
+		if q.Cursor = page.Next; pages > 200 {
 			t.Fatalf("the trace never ends")
 		}
 	}
