@@ -59,8 +59,12 @@ type SendRuns interface {
 	// prepared. Those of suspended accounts are not: their mailboxes are let go.
 	DueTenants(ctx context.Context, now time.Time, most int) ([]DueTenant, error)
 	// ClaimTenant takes a tenant of the list, if it still is in it, for as long
-	// as the lease lasts.
+	// as the lease lasts. When it is due does not change by that.
 	ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, now time.Time) (r SendRun, won bool, err error)
+	// SeizeTenant takes a tenant for as long as the lease lasts, due or not and
+	// whoever has it: a run that is under way has lost it, and whatever call of
+	// the platform it is at ends by itself. Not won is one that runs leave out.
+	SeizeTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (r SendRun, won bool, err error)
 	// HoldTenant renews the lease. held is false when another has the tenant or
 	// it is gone, here and in all that follow: then nothing is written, and
 	// nothing more may be done for it.

@@ -59,13 +59,14 @@ func (s *Store) ClaimTenant(ctx context.Context, owner access.AccountID, id tena
 	var row sendTenantRow
 	err := s.atomically(ctx, "claim tenant", func(ctx context.Context, tx bun.IDB) error {
 		var id string
-		err := enforceable(tx.NewSelect()).ColumnExpr("t.id").
+		var since time.Time
+		err := enforceable(tx.NewSelect()).ColumnExpr("t.id, "+dueSince).
 			Join("LEFT JOIN send_tenants AS st ON st.account_id = t.account_id AND st.tenant_id = t.id").
-			Where("t.account_id = ?", account(owner)).Where("t.guid = ?", guid).Where(dueSince+" <= ?", micro(now)).Scan(ctx, &id)
+			Where("t.account_id = ?", account(owner)).Where("t.guid = ?", guid).Where(dueSince+" <= ?", micro(now)).Scan(ctx, &id, &since)
 		if err != nil {
 			return err
 		}
-		row = sendTenantRow{AccountID: account(owner), TenantID: id, Place: sendlimit.UsualPlace, DueAt: micro(now), Epoch: 1}
+		row = sendTenantRow{AccountID: account(owner), TenantID: id, Place: sendlimit.UsualPlace, DueAt: micro(since), Epoch: 1}
 		return tx.NewInsert().Model(&row).Value("leased_until", "? + ?", s.clock(), lease.Microseconds()).
 			On("CONFLICT (account_id, tenant_id) DO UPDATE").Set("epoch = st.epoch + 1").Set("leased_until = EXCLUDED.leased_until").
 			Where("st.due_at <= ?", micro(now)).Where("st.leased_until <= ?", s.clock()).Returning("*").Scan(ctx)

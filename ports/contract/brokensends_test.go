@@ -313,6 +313,8 @@ func TestBrokenSendLimitsAreNoticed(t *testing.T) {
 		"a run goes on into another day":             {sendDayChecks, func(s Stores) Stores { return keepsRun{s} }},
 		"the same day counts anew":                   {sendDayChecks, func(s Stores) Stores { return alwaysAnew{s} }},
 		"a late run writes":                          {sendRunChecks, func(s Stores) Stores { return unfencedSends{s} }},
+		"a tenant is not taken from a run":           {sendRunChecks, func(s Stores) Stores { return waitsForRuns{s} }},
+		"a claim ahead makes a tenant late":          {sendRunChecks, func(s Stores) Stores { return lateByClaims{s} }},
 		"a race has several winners":                 {sendRunChecks, func(s Stores) Stores { return sharedTenants{s} }},
 		"a tenant is claimed before its time":        {sendRunChecks, func(s Stores) Stores { return earlySends{s} }},
 		"the caller's clock ends a lease":            {sendRunChecks, func(s Stores) Stores { return impatientSends{s} }},

@@ -103,6 +103,39 @@ func dueTenants(t testing.TB, s Stores, at time.Time, most int) (ids []string) {
 func (w counting) id() string { return string(w.guid) }
 
 var sendRunChecks = []storeCheck{
+	{"a claim ahead of time leaves a tenant due as it was", func(t testing.TB, s Stores) {
+		w := newCounting(t, s, "ann", 1)
+		for range 2 {
+			r, won, err := s.ClaimTenant(t.Context(), w.owner, w.guid, time.Minute, later.Add(1000*time.Hour))
+			if must(t, "claim", err); !won {
+				t.Fatal("not claimed")
+			}
+			holds(t, "let the lease end", true)(s.HoldTenant(t.Context(), r, over))
+			inOrder(t, "due", dueTenants(t, s, now, 9), w.id())
+		}
+	}},
+	{"a tenant is taken from whoever has it", func(t testing.TB, s Stores) {
+		w := newCounting(t, s, "ann", 1)
+		first, won, err := s.SeizeTenant(t.Context(), w.owner, w.guid, time.Minute)
+		if must(t, "take one that never had a run", err); !won {
+			t.Fatal("not taken")
+		}
+		holds(t, "hold", true)(s.HoldTenant(t.Context(), first, over))
+		r := w.claim(t, s)
+		taken, won, err := s.SeizeTenant(t.Context(), w.owner, w.guid, time.Minute)
+		must(t, "take", err)
+		if want := (ports.SendRun{Account: w.owner, Tenant: w.guid, Epoch: taken.Epoch, Place: r.Place}); !won || taken.Epoch <= r.Epoch || taken.Place != want.Place || taken.Tenant != want.Tenant || taken.Account != want.Account {
+			t.Fatalf("taken %v: %+v after %+v", won, taken, r)
+		}
+		holds(t, "the run that had it", false)(s.HoldTenant(t.Context(), r, time.Minute))
+		holds(t, "its changes", false)(s.SaveChanges(t.Context(), r, ports.SendChanges{}))
+		w.refused(t, "a tenant that was taken", s, later.Add(time.Hour))
+		holds(t, "give back", true)(s.ReleaseTenant(t.Context(), taken, later))
+		inOrder(t, "due", dueTenants(t, s, later, 9), w.id())
+		if _, won, err := s.SeizeTenant(t.Context(), newAccount(t, s, "bob"), w.guid, time.Minute); err != nil || won {
+			t.Fatalf("taken by another account: %v", err)
+		}
+	}},
 	{"a tenant is due from its connecting on, and then when its last run said", func(t testing.TB, s Stores) {
 		w := newCounting(t, s, "ann", 1)
 		inOrder(t, "before", dueTenants(t, s, now.Add(-time.Second), 9))
@@ -113,7 +146,7 @@ var sendRunChecks = []storeCheck{
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
 		r := w.claim(t, s)
-		if diff := compare.Diff(ports.SendRun{Account: w.owner, Tenant: w.guid, Epoch: r.Epoch, Place: "UTC", Due: later.Truncate(time.Microsecond)}, r); diff != "" {
+		if diff := compare.Diff(ports.SendRun{Account: w.owner, Tenant: w.guid, Epoch: r.Epoch, Place: "UTC", Due: now.Truncate(time.Microsecond)}, r); diff != "" {
 			t.Fatalf("claimed (-want +got):\n%s", diff)
 		}
 		at := later.Add(7 * time.Minute)
