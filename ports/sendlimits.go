@@ -57,6 +57,8 @@ type SendRuns interface {
 	// comes first, within an account the tenant that is due for longest. Left
 	// out are tenants whose consent is revoked or whose mail server is not
 	// prepared. Those of suspended accounts are not: their mailboxes are let go.
+	// A tenant is due too when its time is further ahead than any look sets it:
+	// that was a clock that was ahead.
 	DueTenants(ctx context.Context, now time.Time, most int) ([]DueTenant, error)
 	// ClaimTenant takes a tenant of the list, if it still is in it, for as long
 	// as the lease lasts. When it is due does not change by that.
@@ -119,7 +121,8 @@ type SendBox struct {
 
 // SendCounts is what a reading of a tenant's trace came to.
 type SendCounts struct {
-	// Today is the start of the day whose count is shown as today's.
+	// Today is the start of the day whose count is shown as today's, zero where
+	// that was not counted.
 	Today time.Time
 	At    time.Time // when it was counted
 	Mark  time.Time

@@ -69,13 +69,22 @@ func (s *Store) SaveCounts(ctx context.Context, r ports.SendRun, c ports.SendCou
 		if err := putCounts(ctx, tx, own, there, c); err != nil {
 			return err
 		}
-		if err := dropCounts(ctx, tx, own.AccountID, own.TenantID, c.Mark.Add(-countsKept)); err != nil {
+		if err := dropCounts(ctx, tx, own.AccountID, own.TenantID, passed(r.Mark, c.Mark).Add(-countsKept)); err != nil {
 			return err
 		}
 		own.Mark = micro(c.Mark)
 		_, err := ofRun(tx, r).Set("mark = ?", own.Mark).Exec(ctx)
 		return err
 	})
+}
+
+// passed is the mark that says which counts are of no use any more: that of the
+// run before, if it is earlier, as this one's clock may be ahead.
+func passed(was, is time.Time) time.Time {
+	if was.IsZero() || is.Before(was) {
+		return is
+	}
+	return was
 }
 
 // putCounts stores the counts of mailboxes that are there, and shows today's.

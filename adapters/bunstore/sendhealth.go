@@ -9,7 +9,6 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tenantry/tenantry/core/access"
-	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -23,6 +22,13 @@ const (
 	// limitedTenant has a limit in force.
 	limitedTenant = "EXISTS (SELECT 1 FROM send_policies AS sp WHERE sp.account_id = t.account_id AND sp.tenant_id = t.id " +
 		"AND sp.daily_send_limit IS NOT NULL AND " + domainOfPolicy + ")"
+	// countedAt is when a tenant's mailboxes were counted, which is done of all
+	// at once. A time that has not come yet is of a clock that was ahead, and as
+	// good as none.
+	countedAt = "(SELECT max(m.sends_today_at) FROM mailboxes AS m WHERE m.account_id = t.account_id AND m.tenant_id = t.id)"
+	// markBehind is how far the mark may be behind a count that is good: the
+	// longest day. It tells of tenants without mailboxes.
+	markBehind = 26 * time.Hour
 	// letsUsIn is what enforceable tenants have in common.
 	letsUsIn = "(t.consent = ? AND t.bootstrap = ?)"
 )
@@ -36,9 +42,9 @@ func (s *Store) SendHealth(ctx context.Context, now, behind time.Time) (h ports.
 		}
 		limited := enforceable(tx.NewSelect()).Join("LEFT JOIN send_tenants AS st ON st.account_id = t.account_id AND st.tenant_id = t.id").
 			Where(limitedTenant)
-		// The mark is as far behind a count as rows may still come.
-		late := "CASE WHEN st.mark IS NULL THEN " + readySince + " < ? ELSE st.mark < ? END"
-		if err := limited.ColumnExpr("count(*)").ColumnExpr("count(CASE WHEN "+late+" THEN 1 END)", micro(behind), micro(behind.Add(-sendlimit.Overlap))).
+		late := countedAt + " < ? OR " + countedAt + " > ? OR " + countedAt + " IS NULL AND (st.mark IS NULL AND " + readySince + " < ? OR st.mark < ?)"
+		if err := limited.ColumnExpr("count(*)").ColumnExpr("count(CASE WHEN "+late+" THEN 1 END)",
+			micro(behind), micro(now.Add(dueSlack)), micro(behind), micro(behind.Add(-markBehind))).
 			Scan(ctx, &h.Limited, &h.Behind); err != nil {
 			return err
 		}

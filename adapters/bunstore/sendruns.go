@@ -20,6 +20,18 @@ import (
 // dueSince is when a tenant became due: one without a row never had a run.
 const dueSince = "COALESCE(st.due_at, t.consented_at)"
 
+// dueSlack is how much clocks of replicas may differ.
+const dueSlack = 5 * time.Minute
+
+// isDue reports whether a tenant is due at a moment that is given by dueTimes:
+// its time has come, or is further ahead than any look sets it, which a clock
+// did that was ahead.
+func isDue(since string) string { return "(" + since + " <= ? OR " + since + " > ?)" }
+
+func dueTimes(now time.Time) []any {
+	return []any{micro(now), micro(now.Add(sendlimit.Latest + dueSlack))}
+}
+
 // enforceable are the tenants that can be asked what they send, those of
 // suspended accounts too: a mailbox that is blocked has to be let go.
 func enforceable(q *bun.SelectQuery) *bun.SelectQuery {
@@ -41,7 +53,7 @@ func (s *Store) DueTenants(ctx context.Context, now time.Time, most int) ([]port
 		due := enforceable(db.NewSelect()).ColumnExpr("t.account_id, t.guid, "+dueSince+" AS since").
 			ColumnExpr("row_number() OVER (PARTITION BY t.account_id ORDER BY "+dueSince+", t.id) AS place").
 			Join("LEFT JOIN send_tenants AS st ON st.account_id = t.account_id AND st.tenant_id = t.id").
-			Where(dueSince+" <= ?", micro(now)).Where("COALESCE(st.leased_until, 0) <= ?", s.clock())
+			Where(isDue(dueSince), dueTimes(now)...).Where("COALESCE(st.leased_until, 0) <= ?", s.clock())
 		return db.NewSelect().With("busy", busy).With("due", due).TableExpr("due").Join("LEFT JOIN busy ON busy.account_id = due.account_id").
 			ColumnExpr("due.account_id, due.guid, due.since").
 			OrderExpr("due.place + COALESCE(busy.runs, 0), due.since, due.guid").Limit(int64(most)).Scan(ctx, &rows)
@@ -62,14 +74,14 @@ func (s *Store) ClaimTenant(ctx context.Context, owner access.AccountID, id tena
 		var since time.Time
 		err := enforceable(tx.NewSelect()).ColumnExpr("t.id, "+dueSince).
 			Join("LEFT JOIN send_tenants AS st ON st.account_id = t.account_id AND st.tenant_id = t.id").
-			Where("t.account_id = ?", account(owner)).Where("t.guid = ?", guid).Where(dueSince+" <= ?", micro(now)).Scan(ctx, &id, &since)
+			Where("t.account_id = ?", account(owner)).Where("t.guid = ?", guid).Where(isDue(dueSince), dueTimes(now)...).Scan(ctx, &id, &since)
 		if err != nil {
 			return err
 		}
 		row = sendTenantRow{AccountID: account(owner), TenantID: id, Place: sendlimit.UsualPlace, DueAt: micro(since), Epoch: 1}
 		return tx.NewInsert().Model(&row).Value("leased_until", "? + ?", s.clock(), lease.Microseconds()).
 			On("CONFLICT (account_id, tenant_id) DO UPDATE").Set("epoch = st.epoch + 1").Set("leased_until = EXCLUDED.leased_until").
-			Where("st.due_at <= ?", micro(now)).Where("st.leased_until <= ?", s.clock()).Returning("*").Scan(ctx)
+			Where(isDue("st.due_at"), dueTimes(now)...).Where("st.leased_until <= ?", s.clock()).Returning("*").Scan(ctx)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return ports.SendRun{}, false, nil

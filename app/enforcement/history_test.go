@@ -100,7 +100,7 @@ func (h *history) one(t *testing.T) {
 	t.Helper()
 	happen := []func(*testing.T){
 		h.sends, h.sends, h.sends, h.sets, h.setsOwn, h.fails, h.fails, h.waits, h.crashes, h.crashes, h.runs, h.runs,
-		h.moves, h.steps, h.drops, h.pauses, h.pauses, h.blinks,
+		h.moves, h.steps, h.leaps, h.drops, h.pauses, h.pauses, h.blinks,
 	}
 	if h.IntN(400) == 0 {
 		h.deletes(t)
@@ -186,6 +186,30 @@ func (h *history) steps(t *testing.T) {
 	if h.IntN(2) == 0 {
 		h.moves(t)
 	}
+}
+
+// leaps: one run has a clock that is far ahead, unless one before it had and
+// nothing was counted by a right one since.
+func (h *history) leaps(t *testing.T) {
+	t.Helper()
+	for _, m := range h.stored(t) {
+		if m.SendsTodayAt.After(h.fake.Now()) {
+			return
+		}
+	}
+	now := h.now
+	h.now = now.Add([]time.Duration{5 * time.Hour, 5 * time.Hour, 24 * time.Hour, 24 * time.Hour, 24 * time.Hour, 30 * 24 * time.Hour}[h.IntN(6)])
+	h.note("a run by a clock that is ahead")
+	l := &life{left: -1}
+	if h.IntN(2) == 0 {
+		l = h.life()
+	}
+	_ = h.lives(t, l)
+	if l.dead {
+		h.leaseEnds(t, l.has)
+	}
+	h.now = now
+	h.neverFalls(t)
 }
 
 // moves: the tenant's days are those of another place.

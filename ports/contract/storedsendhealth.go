@@ -63,11 +63,22 @@ var sendWatchChecks = []storeCheck{
 		w.count(t, s, r, 3)
 		health(t, "counted", s, later.Add(time.Hour), ports.SendHealth{Limited: 1})
 		health(t, "counted long ago", s, later.Add(time.Hour+time.Second), ports.SendHealth{Limited: 1, Behind: 1})
+		ahead := ports.SendCounts{Today: midnight, At: later.Add(48 * time.Hour), Mark: midnight, Boxes: map[string][]sendlimit.Count{w.boxes[0].ID: {{Day: midnight}}}}
+		holds(t, "count by a clock that is ahead", true)(s.SaveCounts(t.Context(), r, ahead))
+		health(t, "counted ahead of now", s, later, ports.SendHealth{Limited: 1, Behind: 1})
 		there, err := s.Tenant(t.Context(), w.owner, w.guid)
 		must(t, "find", err)
 		there.Consent = tenant.ConsentRevoked
 		must(t, "revoke", s.SaveTenant(t.Context(), w.owner, there))
 		health(t, "without consent", s, later.Add(48*time.Hour), ports.SendHealth{})
+	}},
+	{"a tenant without mailboxes is behind when it was not looked at for a day", func(t testing.TB, s Stores) {
+		w := newCounting(t, s, "ann", 1)
+		w.limit(t, s)
+		r := w.claim(t, s)
+		holds(t, "save", true)(s.SaveCounts(t.Context(), r, ports.SendCounts{Today: midnight, At: later, Mark: midnight}))
+		health(t, "within the day", s, midnight.Add(27*time.Hour), ports.SendHealth{Limited: 1})
+		health(t, "later", s, midnight.Add(27*time.Hour+time.Second), ports.SendHealth{Limited: 1, Behind: 1})
 	}},
 	{"blocked mailboxes are counted, and those that nobody can release", func(t testing.TB, s Stores) {
 		w := newCounting(t, s, "ann", 1)

@@ -158,6 +158,17 @@ var sendRunChecks = []storeCheck{
 			t.Fatalf("not claimed in time: %v", err)
 		}
 	}},
+	{"a tenant is due when its time is further ahead than any look's", func(t testing.TB, s Stores) {
+		w := newCounting(t, s, "ann", 1)
+		for _, ahead := range []time.Duration{sendlimit.Latest + 10*time.Minute, 30 * 24 * time.Hour, 400 * 24 * time.Hour} {
+			holds(t, "release", true)(s.ReleaseTenant(t.Context(), w.claim(t, s), later.Add(ahead)))
+			inOrder(t, "ahead of a right clock", dueTenants(t, s, later, 9), w.id())
+		}
+		holds(t, "release", true)(s.ReleaseTenant(t.Context(), w.claim(t, s), later.Add(sendlimit.Latest)))
+		inOrder(t, "in its time", dueTenants(t, s, later, 9))
+		w.refused(t, "in its time", s, later)
+		inOrder(t, "by all times", dueTenants(t, s, later.Add(365*24*time.Hour), 9), w.id())
+	}},
 	{"of many claims at once one wins", func(t testing.TB, s Stores) {
 		w := newCounting(t, s, "ann", 1)
 		for range 2 { // with and without a row of an earlier run
@@ -312,7 +323,7 @@ var sendRunChecks = []storeCheck{
 			t.Fatalf("shown %+v", shown)
 		}
 	}},
-	{"counts are forgotten two days after the mark has passed them", func(t testing.TB, s Stores) {
+	{"counts are forgotten two days after the mark has passed them, by the run before too", func(t testing.TB, s Stores) {
 		w := newCounting(t, s, "ann", 1)
 		r := w.claim(t, s)
 		w.count(t, s, r, 7)
@@ -321,15 +332,19 @@ var sendRunChecks = []storeCheck{
 			must(t, "list", err)
 			return len(boxes[0].Counts)
 		}
-		c := ports.SendCounts{Today: midnight, At: later, Mark: midnight.Add(48 * time.Hour)}
-		holds(t, "save", true)(s.SaveCounts(t.Context(), r, c))
-		if n := days(); n != 1 {
-			t.Fatalf("%d days on the day", n)
+		save := func(what string, mark time.Time, want int) {
+			t.Helper()
+			for range 2 { // a run may store days one by one
+				holds(t, "save", true)(s.SaveCounts(t.Context(), r, ports.SendCounts{Today: midnight, At: later, Mark: mark}))
+			}
+			if n := days(); n != want {
+				t.Fatalf("%s: %d days", what, n)
+			}
 		}
-		c.Mark = c.Mark.Add(time.Microsecond)
-		holds(t, "save", true)(s.SaveCounts(t.Context(), r, c))
-		if n := days(); n != 0 {
-			t.Fatalf("%d days after it", n)
-		}
+		save("on the second day", midnight.Add(48*time.Hour), 1)
+		r = w.lost(t, s, r)
+		save("long after it, by a clock that is ahead", midnight.Add(1000*time.Hour), 1)
+		r.Mark = midnight.Add(48*time.Hour + time.Microsecond)
+		save("after it", midnight.Add(50*time.Hour), 0)
 	}},
 }
