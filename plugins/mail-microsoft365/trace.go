@@ -28,8 +28,9 @@ type traceRow struct {
 
 var traceProperties = []string{"MessageTraceId", "Received", "SenderAddress", "RecipientAddress", "Status", "ToIP"}
 
-// sent is the row in the words of the port. Mail that a rule stopped never went
-// to another server; mail that failed there was sent.
+// sent is the row in the words of the port. What our rules stopped is not to
+// count, and a row names no rule: such mail never went to another server, which
+// it shows. Mail that failed there was sent.
 func (r traceRow) sent() sendlimit.Sent {
 	return sendlimit.Sent{
 		Message: string(r.ID), Sender: string(r.Sender), At: r.Received.Time,
