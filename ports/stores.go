@@ -80,7 +80,10 @@ type Discovered interface {
 	// domain whose CheckedAt is after began and after the listed one's. A
 	// listed mailbox still in stage reserved becomes ready and not ours, one
 	// in stage creating becomes created. The listed sign-in name of one that
-	// we made is taken over once it is the address. Nil domains or mailboxes mean that
+	// we made is taken over once it is the address. A blocked mailbox that is
+	// removed is let go with its event, as SendRuns.SaveChanges does it, and
+	// found again it is not blocked; one that a run was about to block stays
+	// until a run knows what became of that. Nil domains or mailboxes mean that
 	// the platform's list could not be had: the stored ones stay untouched.
 	// Refusal: tenant_not_found.
 	SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f Found) error
@@ -88,7 +91,10 @@ type Discovered interface {
 
 // Found is one discovery of a tenant.
 type Found struct {
-	Began     time.Time
+	Began time.Time
+	// At is when it is saved, and no earlier than Began: events are of then, as
+	// SendChanges has it.
+	At        time.Time
 	Domains   []domain.Domain
 	Mailboxes []mailbox.Platform
 }

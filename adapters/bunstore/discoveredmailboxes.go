@@ -12,9 +12,13 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-func mergeMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, f ports.Found) error {
+func (s *Store) mergeMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, f ports.Found) error {
+	enforced, err := s.lockSending(ctx, tx, t.AccountID, rowOf(tx, t))
+	if err != nil {
+		return err
+	}
 	var stored []mailboxRow
-	err := tx.NewSelect().Model(&stored).Where("account_id = ?", t.AccountID).Where("tenant_id = ?", t.ID).Scan(ctx)
+	err = tx.NewSelect().Model(&stored).Where("account_id = ?", t.AccountID).Where("tenant_id = ?", t.ID).Scan(ctx)
 	if err != nil {
 		return err
 	}
@@ -22,23 +26,30 @@ func mergeMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, f ports.Found)
 	for _, p := range f.Mailboxes {
 		found[text(strings.ToLower(p.Address))] = p
 	}
-	var gone []string
+	var gone []mailboxRow
 	for _, row := range stored {
 		p, listed := found[row.Address]
 		delete(found, row.Address)
 		switch {
 		case !listed && vanished(f.Began, row.StoredAt, row.Stage.Listed()):
-			gone = append(gone, row.ID)
+			gone = append(gone, row)
 		case listed && !row.StoredAt.After(f.Began):
 			if _, err := saveMailbox(ctx, tx, seen(row, p)); err != nil {
 				return err
 			}
 		}
 	}
-	if err := deleteRows(ctx, tx, (*mailboxRow)(nil), t.AccountID, gone); err != nil {
+	ids, released, err := letGo(ctx, tx, t, enforced, gone, f)
+	if err != nil {
 		return err
 	}
-	return insertMailboxes(ctx, tx, t, found, f)
+	if err := deleteRows(ctx, tx, (*mailboxRow)(nil), t.AccountID, ids); err != nil {
+		return err
+	}
+	if err := insertMailboxes(ctx, tx, t, found, f); err != nil {
+		return err
+	}
+	return recordEvents(ctx, tx, t.AccountID, released)
 }
 
 // seen is a stored row with the platform's state.

@@ -19,7 +19,8 @@ import (
 const abandoned = time.Hour
 
 // SaveDiscovery implements ports.Discovered. The locks, tenant before domains,
-// keep reservations out while rows are compared with the platform's lists.
+// keep reservations out while rows are compared with the platform's lists, and
+// that of where enforcement stands keeps blocks out.
 func (s *Store) SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f ports.Found) error {
 	f.Began = micro(f.Began)
 	return s.atomically(ctx, "save discovery", func(ctx context.Context, tx bun.IDB) error {
@@ -37,7 +38,7 @@ func (s *Store) SaveDiscovery(ctx context.Context, owner access.AccountID, id te
 			}
 		}
 		if f.Mailboxes != nil {
-			return mergeMailboxes(ctx, tx, t, f)
+			return s.mergeMailboxes(ctx, tx, t, f)
 		}
 		return nil
 	})

@@ -46,6 +46,7 @@ func (r *run) discover(ctx context.Context) (directory, err error) {
 		return directory, nil
 	}
 	failpoint.Hit("tenants.before-save-discovery")
+	found.At = r.Now()
 	err = settling.Store(ctx, func(ctx context.Context) error {
 		return r.Discovered.SaveDiscovery(ctx, r.owner, r.t.GUID, found)
 	})

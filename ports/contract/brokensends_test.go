@@ -20,33 +20,36 @@ import (
 
 // Each of these breaks one promise of ports.SendPolicies, SendDays or SendRuns.
 type (
-	intentsShown   struct{ Stores }
-	wideForAll     struct{ Stores }
-	anyScope       struct{ Stores }
-	undying        struct{ Stores }
-	freshIDs       struct{ Stores }
-	openPolicies   struct{ Stores }
-	forgetsRules   struct{ Stores }
-	blindToBlocks  struct{ Stores }
-	everyonesDay   struct{ Stores }
-	keepsMark      struct{ Stores }
-	keepsRun       struct{ Stores }
-	alwaysAnew     struct{ Stores }
-	unfencedSends  struct{ Stores }
-	sharedTenants  struct{ Stores } // every claim wins
-	earlySends     struct{ Stores }
-	impatientSends struct{ Stores }
-	oldestTenants  struct{ Stores }
-	askRevoked     struct{ Stores }
-	heldReleased   struct{ Stores }
-	countsAdded    struct{ Stores }
-	allIsToday     struct{ Stores }
-	countsForever  struct{ Stores }
-	eventsAnyway   struct{ Stores }
-	eventsNever    struct{ Stores }
-	neverLetGo     struct{ Stores }
-	byTheClock     struct{ Stores }
-	forgetsLiving  struct{ Stores }
+	intentsShown     struct{ Stores }
+	wideForAll       struct{ Stores }
+	anyScope         struct{ Stores }
+	undying          struct{ Stores }
+	freshIDs         struct{ Stores }
+	openPolicies     struct{ Stores }
+	forgetsRules     struct{ Stores }
+	blindToBlocks    struct{ Stores }
+	everyonesDay     struct{ Stores }
+	keepsMark        struct{ Stores }
+	keepsRun         struct{ Stores }
+	alwaysAnew       struct{ Stores }
+	unfencedSends    struct{ Stores }
+	sharedTenants    struct{ Stores } // every claim wins
+	earlySends       struct{ Stores }
+	impatientSends   struct{ Stores }
+	oldestTenants    struct{ Stores }
+	askRevoked       struct{ Stores }
+	heldReleased     struct{ Stores }
+	countsAdded      struct{ Stores }
+	allIsToday       struct{ Stores }
+	countsForever    struct{ Stores }
+	eventsAnyway     struct{ Stores }
+	eventsNever      struct{ Stores }
+	neverLetGo       struct{ Stores }
+	byTheClock       struct{ Stores }
+	endsSilently     struct{ Stores }
+	endsWithoutLimit struct{ Stores }
+	dropsAnyway      struct{ Stores }
+	forgetsLiving    struct{ Stores }
 )
 
 // intentsShown has policies in force that are only meant to be.
@@ -236,6 +239,35 @@ func (b eventsNever) SaveChanges(ctx context.Context, r ports.SendRun, c ports.S
 	return b.Stores.SaveChanges(ctx, r, c)
 }
 
+// endsSilently lets mailboxes go without a word when a sync drops them, and
+// endsWithoutLimit by no limit.
+func (b endsSilently) Events(ctx context.Context, owner access.AccountID, q ports.EventQuery) (ports.EventPage, error) {
+	page, err := b.Stores.Events(ctx, owner, q)
+	all := len(page.Events)
+	page.Events = slices.DeleteFunc(page.Events, func(e sendlimit.Event) bool { return e.Action == sendlimit.Unblocked })
+	page.Total -= all - len(page.Events)
+	return page, err
+}
+
+func (b endsWithoutLimit) Events(ctx context.Context, owner access.AccountID, q ports.EventQuery) (ports.EventPage, error) {
+	page, err := b.Stores.Events(ctx, owner, q)
+	for i, e := range page.Events {
+		if e.Action == sendlimit.Unblocked && e.Limit == 25 {
+			page.Events[i].Limit = 0
+		}
+	}
+	return page, err
+}
+
+// dropsAnyway forgets what a run was about to do to a mailbox that is gone.
+func (b dropsAnyway) Intents(ctx context.Context, r ports.SendRun) ([]sendlimit.Change, error) {
+	all, err := b.Stores.Intents(ctx, r)
+	if len(all) > 1 {
+		all = nil
+	}
+	return all, err
+}
+
 // byTheClock has events be of when they were stored, whatever was before.
 func (b byTheClock) Events(ctx context.Context, owner access.AccountID, q ports.EventQuery) (ports.EventPage, error) {
 	page, err := b.Stores.Events(ctx, owner, q)
@@ -331,6 +363,9 @@ func TestBrokenSendLimitsAreNoticed(t *testing.T) {
 		"what is so already has an event":            {sendChangeChecks, func(s Stores) Stores { return eventsAnyway{s} }},
 		"changes are not stored":                     {sendChangeChecks, func(s Stores) Stores { return eventsNever{s} }},
 		"a clock that stands still spoils the order": {sendChangeChecks, func(s Stores) Stores { return byTheClock{s} }},
+		"a block ends without an event":              {sendGoneChecks, func(s Stores) Stores { return endsSilently{s} }},
+		"a block had no limit":                       {sendGoneChecks, func(s Stores) Stores { return endsWithoutLimit{s} }},
+		"what was about to be is forgotten":          {sendGoneChecks, func(s Stores) Stores { return dropsAnyway{s} }},
 		"nobody is let go":                           {sendChangeChecks, func(s Stores) Stores { return neverLetGo{s} }},
 		"a scope is forgotten that was not emptied":  {sendChangeChecks, func(s Stores) Stores { return forgetsLiving{s} }},
 	} {

@@ -99,10 +99,10 @@ var sendIntentChecks = []storeCheck{
 		gone.Box = unknownMailbox
 		w.intends(t, s, r, gone, other.blocked(0, 2), w.blocked(1, 3))
 		w.intended(t, s, r, w.blocked(1, 3))
-		other.intends(t, s, beside, other.blocked(0, 4))
+		other.intends(t, s, beside, other.changed(0, 4, sendlimit.Unblocked))
 		w.intends(t, s, r, w.blocked(0, 5))
 		holds(t, "save", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{}))
-		other.intended(t, s, beside, other.blocked(0, 4))
+		other.intended(t, s, beside, other.changed(0, 4, sendlimit.Unblocked))
 		stranger := beside
 		stranger.Account = newAccount(t, s, "bob")
 		other.intended(t, s, stranger)

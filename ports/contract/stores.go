@@ -130,7 +130,7 @@ func SendDays(t *testing.T, open func(testing.TB) Stores) { runStores(t, open, s
 
 // SendRuns runs the contract of ports.SendRuns and ports.SendWatch.
 func SendRuns(t *testing.T, open func(testing.TB) Stores) {
-	runStores(t, open, slices.Concat(sendRunChecks, sendDueChecks, sendChangeChecks, sendIntentChecks, sendWatchChecks))
+	runStores(t, open, slices.Concat(sendRunChecks, sendDueChecks, sendChangeChecks, sendGoneChecks, sendIntentChecks, sendWatchChecks))
 }
 
 // SendRoom runs the contract of ports.SendRoom.
