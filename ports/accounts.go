@@ -33,9 +33,12 @@ type Accounts interface {
 	// CloseAccount ends the account for good: its keys are revoked, its
 	// tenants free to be connected elsewhere, its DNS connections and its
 	// integrations removed with their credentials, its e-mail address free for a
-	// new account. The account itself stays, to be looked at. Closing again
-	// changes nothing and returns the first time. Refusal: account_not_found.
-	CloseAccount(ctx context.Context, id access.AccountID, now time.Time) (Closing, error)
+	// new account. The log of enforcement goes too, a day at a time. The account
+	// itself stays, to be looked at, and the record names the rules of ours that
+	// are left in its tenants. Closing again drops what is left of the log,
+	// changes nothing else and returns the first time. Refusal:
+	// account_not_found.
+	CloseAccount(ctx context.Context, id access.AccountID, now time.Time, rulesLeft ...string) (Closing, error)
 }
 
 // Closing is what the closing of an account did.

@@ -63,9 +63,10 @@ type Assignments interface {
 	// also for one that its account connected itself.
 	Assigned(ctx context.Context, id tenant.GUID) (access.AccountID, error)
 	// Withdraw ends an assignment on the operator's behalf, which is recorded
-	// as ports.Audit says; the account remembers it until it deletes the
-	// tenant. Refusal: tenant_not_found.
-	Withdraw(ctx context.Context, id tenant.GUID) (access.AccountID, error)
+	// as ports.Audit says, with the rules of ours that are left in the tenant;
+	// the account remembers it until it deletes the tenant. Refusal:
+	// tenant_not_found.
+	Withdraw(ctx context.Context, id tenant.GUID, rulesLeft ...string) (access.AccountID, error)
 	// Withdrawn reports whether the owner's assignment of this tenant was
 	// withdrawn.
 	Withdrawn(ctx context.Context, owner access.AccountID, id tenant.GUID) (bool, error)

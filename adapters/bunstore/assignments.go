@@ -40,7 +40,7 @@ func oneAssigned(err error) error {
 
 // Withdraw implements ports.Assignments. A tenant that its account connected
 // itself is not the operator's to withdraw.
-func (s *Store) Withdraw(ctx context.Context, id tenant.GUID) (access.AccountID, error) {
+func (s *Store) Withdraw(ctx context.Context, id tenant.GUID, rulesLeft ...string) (access.AccountID, error) {
 	var held tenantRow
 	err := s.atomically(ctx, "withdraw tenant", func(ctx context.Context, tx bun.IDB) error {
 		held = tenantRow{}
@@ -55,7 +55,7 @@ func (s *Store) Withdraw(ctx context.Context, id tenant.GUID) (access.AccountID,
 		if _, err := tx.NewInsert().Model(&mark).On("CONFLICT DO NOTHING").Exec(ctx); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, audit.WithdrawTenant, held.AccountID, tenantDetails(held))
+		return s.record(ctx, tx, audit.WithdrawTenant, held.AccountID, withRulesLeft(tenantDetails(held), rulesLeft))
 	})
 	return access.AccountID(held.AccountID), err
 }

@@ -5,6 +5,7 @@ package bunstore
 import (
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -23,7 +24,7 @@ type closedRow struct {
 
 // CloseAccount implements ports.Accounts. Everything waits for the account's
 // lock that could give it a key or a tenant meanwhile.
-func (s *Store) CloseAccount(ctx context.Context, id access.AccountID, now time.Time) (ports.Closing, error) {
+func (s *Store) CloseAccount(ctx context.Context, id access.AccountID, now time.Time, rulesLeft ...string) (ports.Closing, error) {
 	var done ports.Closing
 	err := s.atomically(ctx, "close account", func(ctx context.Context, tx bun.IDB) error {
 		done = ports.Closing{At: micro(now)}
@@ -38,12 +39,16 @@ func (s *Store) CloseAccount(ctx context.Context, id access.AccountID, now time.
 			done.At = acc.ClosedAt
 			return nil
 		}
-		return s.closeOpen(ctx, tx, acc, &done)
+		return s.closeOpen(ctx, tx, acc, rulesLeft, &done)
 	})
-	return done, err
+	if err != nil {
+		return done, err
+	}
+	// Nobody can add to it any more. It may be too long for one transaction.
+	return done, s.dropLog(ctx, account(id))
 }
 
-func (s *Store) closeOpen(ctx context.Context, tx bun.IDB, acc access.Account, done *ports.Closing) error {
+func (s *Store) closeOpen(ctx context.Context, tx bun.IDB, acc access.Account, rulesLeft []string, done *ports.Closing) error {
 	var err error
 	if done.TenantsReleased, err = s.releaseAll(ctx, tx, string(acc.ID)); err != nil {
 		return err
@@ -60,12 +65,21 @@ func (s *Store) closeOpen(ctx context.Context, tx bun.IDB, acc access.Account, d
 	if err := s.retire(ctx, tx, string(acc.ID), done.At); err != nil {
 		return err
 	}
-	return s.record(ctx, tx, audit.CloseAccount, string(acc.ID), map[string]string{
+	return s.record(ctx, tx, audit.CloseAccount, string(acc.ID), withRulesLeft(map[string]string{
 		"email": acc.Email, "plan": acc.Plan.Name,
 		"keys_revoked": strconv.Itoa(done.KeysRevoked), "tenants_released": strconv.Itoa(done.TenantsReleased),
 		"dns_connections_removed": strconv.Itoa(done.DNSConnectionsRemoved),
 		"integrations_removed":    strconv.Itoa(done.IntegrationsRemoved),
-	})
+	}, rulesLeft))
+}
+
+// withRulesLeft adds the rules that stay at the mail platform to what the audit
+// says.
+func withRulesLeft(details map[string]string, names []string) map[string]string {
+	if len(names) > 0 {
+		details["rules_left"] = strings.Join(names, ", ")
+	}
+	return details
 }
 
 // releaseAll takes all tenants from an account.

@@ -31,6 +31,22 @@ func (s *Store) DropEvents(ctx context.Context, before time.Time) (int, error) {
 	return dropped, err
 }
 
+// dropLog deletes all events of an account.
+func (s *Store) dropLog(ctx context.Context, owner string) error {
+	var days []countRow
+	err := s.run(ctx, "list an account's days of enforcement events", func(ctx context.Context, db bun.IDB) error {
+		days = nil
+		return db.NewSelect().Model(&days).Distinct().Column("account_id", "starts").Where("ec.account_id = ?", owner).
+			Where("ec.tenant_guid = ?", ident.Zero).Where("ec.span = ?", day).Order("ec.starts").Scan(ctx)
+	})
+	for _, d := range days {
+		if err == nil {
+			_, err = s.dropDay(ctx, d)
+		}
+	}
+	return err
+}
+
 func (s *Store) dropDay(ctx context.Context, d countRow) (n int, err error) {
 	err = s.atomically(ctx, "drop a day of enforcement events", func(ctx context.Context, tx bun.IDB) error {
 		if _, err := tx.NewDelete().Model((*countRow)(nil)).Where("ec.account_id = ?", d.AccountID).

@@ -51,8 +51,7 @@ func (s *Store) SaveLicenses(ctx context.Context, owner access.AccountID, id ten
 	})
 }
 
-// sendingRow is a tenant, once for each mailbox that sent something on the day
-// on which it was counted last.
+// sendingRow is a tenant, once for each mailbox that was ever counted.
 type sendingRow struct {
 	Place        string
 	Paid         int
@@ -71,7 +70,7 @@ func (s *Store) Sending(ctx context.Context, owner access.AccountID, id tenant.G
 			ColumnExpr("tl.paid, tl.trial, tl.read_at, m.sends_today, m.sends_today_at").
 			Join("LEFT JOIN send_tenants AS st ON st.account_id = t.account_id AND st.tenant_id = t.id").
 			Join("LEFT JOIN tenant_licenses AS tl ON tl.account_id = t.account_id AND tl.tenant_id = t.id").
-			Join("LEFT JOIN mailboxes AS m ON m.account_id = t.account_id AND m.tenant_id = t.id AND m.sends_today > 0 AND m.stage IN (?)",
+			Join("LEFT JOIN mailboxes AS m ON m.account_id = t.account_id AND m.tenant_id = t.id AND m.sends_today_at IS NOT NULL AND m.stage IN (?)",
 				listedStages).
 			Where("t.account_id = ?", account(owner)).Where("t.guid = ?", ident.Lookup(string(id))).Scan(ctx, &rows)
 	})
@@ -93,8 +92,12 @@ func sending(rows []sendingRow, now time.Time) (tenant.Sending, error) {
 	out := tenant.Sending{Licenses: tenant.Licenses{Paid: first.Paid, Trial: first.Trial}, LicensesAt: first.ReadAt.UTC()}
 	today := sendlimit.DayOf(now, place)
 	for _, r := range rows {
-		if today.Has(r.SendsTodayAt) {
-			out.Today += r.SendsToday
+		if !today.Has(r.SendsTodayAt) {
+			continue
+		}
+		out.Today += r.SendsToday
+		if at := r.SendsTodayAt.UTC(); out.TodayAt.IsZero() || at.Before(out.TodayAt) {
+			out.TodayAt = at
 		}
 	}
 	return out, nil

@@ -95,7 +95,7 @@ func (in *eventsInput) query() (ports.EventQuery, error) {
 		wrong = append(wrong, fault.Field{Location: "query.limit", Message: "no integer from 1 to 200"})
 	}
 	if in.Offset != "" && !integer(in.Offset, 0, mostOffset, &q.Offset) {
-		wrong = append(wrong, fault.Field{Location: "query.offset", Message: "no integer from 0 on"})
+		wrong = append(wrong, fault.Field{Location: "query.offset", Message: "no integer from 0 to " + strconv.Itoa(mostOffset)})
 	}
 	if wrong != nil {
 		return q, invalid("a query parameter is not valid", wrong...)

@@ -45,7 +45,7 @@ var exampleTenantDetail = tenantDetail{
 	ConsentedAt: &exampleTime, LastSyncAt: &exampleTime, ConnectedBy: ptr("admin@" + exampleBuiltin),
 	Readiness: readiness{Consent: "granted", ExchangeBootstrap: "ready", SMTPAuth: "enabled", Discovery: "completed",
 		DomainsTotal: 1, NextStep: ptr("verify_domain"), Headroom: perhaps[headroom]{&headroom{
-			ExternalRecipientLimit: 14259, SendsToday: 900, Remaining: 13359, UtilizationPct: 6.3, EmailLicenses: 25, EstimatedAt: exampleTime}}},
+			ExternalRecipientLimit: 14259, SendsToday: 900, SendsTodayAt: &exampleTime, Remaining: 13359, UtilizationPct: 6.3, EmailLicenses: 25, EstimatedAt: exampleTime}}},
 }
 
 var exampleSynced = synced{

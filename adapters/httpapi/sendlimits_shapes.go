@@ -93,7 +93,7 @@ type sendPolicy struct {
 }
 
 type limitWork struct {
-	Status   string  `json:"status" enum:"created,updated,unchanged" doc:"What became of the policy and its rule."`
+	Status   string  `json:"status" enum:"created,updated,unchanged" doc:"What became of the policy and its rule: created until the rule is there, so a scope that had no mailboxes yet is told so again by the request that makes its rule."`
 	RuleName string  `json:"rule_name" doc:"The name of the mail flow rule in the tenant."`
 	RuleID   *string `json:"rule_id" doc:"The mail platform's id of it, null until it is made."`
 	Message  string  `json:"message" doc:"The same in words."`

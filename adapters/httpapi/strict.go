@@ -32,8 +32,11 @@ func (g *guard) query(next http.Handler) http.Handler {
 			}
 			values, ok := given(r.URL.RawQuery, p.Name)
 			if !ok || len(values) > 1 || len(values) == 1 && values[0] == "" && !p.AllowEmptyValue {
-				refuse(w, r, invalid("a query parameter is not valid",
-					fault.Field{Location: "query." + p.Name, Message: "given more than once, empty, or not text"}))
+				why := "given more than once, empty, or not text"
+				if p.AllowEmptyValue {
+					why = "given more than once, or not text"
+				}
+				refuse(w, r, invalid("a query parameter is not valid", fault.Field{Location: "query." + p.Name, Message: why}))
 				return
 			}
 			if len(values) == 1 {

@@ -150,7 +150,7 @@ func deletedOf(d tenants.Deleted) deletedTenant {
 	}
 	switch {
 	case len(d.Left) > 0:
-		message += "Mail flow rules by which mailboxes were blocked may still be in the tenant; remove them there: " +
+		message += "Mail flow rules by which mailboxes were blocked may still be in the tenant, and block whom they list until they are removed there: " +
 			strings.Join(d.Left, ", ") + ". Nothing else at the mail platform was touched."
 	case d.Removed:
 		message += "The mail flow rules by which mailboxes were blocked were taken out of the tenant; nothing else at the mail platform was touched."

@@ -26,8 +26,8 @@ func closeCommand() *cobra.Command {
 		Use:   "close --account ACCOUNT --yes",
 		Short: "Close an account for good",
 		Long: "Closes an account. There is no way back: its API keys are revoked, what is stored of its tenants, domains,\n" +
-			"mailboxes, DNS connections and integrations is removed, their credentials too, and other accounts may connect\n" +
-			"those tenants. Our mail flow rules, which block mailboxes, are taken out of the tenants first; where the mail\n" +
+			"mailboxes, DNS connections and integrations is removed, their credentials and the log of enforcement too, and\n" +
+			"other accounts may connect those tenants. Our mail flow rules, which block mailboxes, are taken out of the tenants first; where the mail\n" +
 			"platform does not let them go, a warning names those that stay. Nothing else is changed there, at DNS providers\n" +
 			"and at sending platforms.\n\n" +
 			"The account itself stays in `account list`, and what was revoked and released in `audit list`. Its e-mail\n" +
@@ -43,7 +43,8 @@ func closeCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		done, err := store.CloseAccount(ctx, acc.ID, time.Now())
+		left, _ := leftOf(unruled)
+		done, err := store.CloseAccount(ctx, acc.ID, time.Now(), rulesLeft(left)...)
 		if err != nil {
 			return err
 		}

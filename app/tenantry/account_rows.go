@@ -3,8 +3,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tenantry/tenantry/app/tenants"
@@ -96,7 +98,7 @@ func (r closingRow) columns() [][2]string {
 		{"ACCOUNT", r.AccountID}, {"EMAIL", r.Email}, {"STATUS", r.Status}, {"CLOSED", r.ClosedAt},
 		{"KEYS REVOKED", strconv.Itoa(r.KeysRevoked)}, {"TENANTS RELEASED", strconv.Itoa(r.TenantsReleased)},
 		{"DNS CONNECTIONS REMOVED", strconv.Itoa(r.DNSConnections)}, {"INTEGRATIONS REMOVED", strconv.Itoa(r.Integrations)},
-		{"TENANTS WITH RULES LEFT", strconv.Itoa(len(r.RulesLeft))},
+		{"RULES LEFT", cmp.Or(strings.Join(rulesLeft(r.RulesLeft), ", "), "-")},
 	}
 }
 

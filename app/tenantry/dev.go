@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"net"
@@ -176,14 +177,25 @@ func inWorld(c *Config, world *sandbox.World) {
 }
 
 // writeEnv writes what a shell needs to try the API. The key is in it, so the
-// file is its owner's alone.
+// file is its owner's alone. Started again, the sandbox keeps the tenant that it
+// told of first, which may be connected by now.
 func writeEnv(folder string, r sandbox.Ready) error {
 	tenant := ""
 	if len(r.Tenants) > 0 {
 		tenant = r.Tenants[0].TenantID
 	}
+	path := filepath.Join(folder, "env")
+	before, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for line := range strings.Lines(string(before)) {
+		if kept, ok := strings.CutPrefix(strings.TrimSpace(line), "TENANTRY_TENANT="); ok {
+			tenant = cmp.Or(kept, tenant)
+		}
+	}
 	text := fmt.Sprintf("TENANTRY_URL=%s\nTENANTRY_KEY=%s\nTENANTRY_CONTROL=%s\nTENANTRY_TENANT=%s\n", r.APIURL, r.APIKey, r.ControlURL, tenant)
-	return os.WriteFile(filepath.Join(folder, "env"), []byte(text), 0o600)
+	return os.WriteFile(path, []byte(text), 0o600)
 }
 
 func welcome(out io.Writer, r sandbox.Ready, data string) {

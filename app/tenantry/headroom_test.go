@@ -4,7 +4,7 @@ package main
 
 import "testing"
 
-const headroomMembers = "external_recipient_limit sends_today remaining utilization_pct email_licenses estimated_at"
+const headroomMembers = "external_recipient_limit sends_today sends_today_at remaining utilization_pct email_licenses estimated_at"
 
 // TestHeadroom: what a tenant's mailboxes sent on its day, against the limit
 // that its bought licences give it.
@@ -21,12 +21,12 @@ func TestHeadroom(t *testing.T) {
 		sees(t, o, want)
 		return o
 	}
-	first := headroom(object{"external_recipient_limit": 10000, "email_licenses": 1, "sends_today": 0, "remaining": 10000, "utilization_pct": 0})
+	first := headroom(object{"external_recipient_limit": 10000, "email_licenses": 1, "sends_today": 0, "sends_today_at": nil, "remaining": 10000, "utilization_pct": 0})
 
 	l.sends(0, 120)
 	l.sends(1, 5)
 	l.run()
-	headroom(object{"external_recipient_limit": 10000, "sends_today": 125, "remaining": 9875, "utilization_pct": 1.3, "estimated_at": first["estimated_at"]})
+	headroom(object{"external_recipient_limit": 10000, "sends_today": 125, "sends_today_at": "2031-03-10T10:00:00Z", "remaining": 9875, "utilization_pct": 1.3, "estimated_at": first["estimated_at"]})
 
 	// Only a trial is left, which the next sync finds, unless it may not look.
 	l.behave(object{"licenses": object{"paid": 0, "trial": 25}})
@@ -42,7 +42,7 @@ func TestHeadroom(t *testing.T) {
 
 	// The next day begins with nothing sent, before anybody has counted.
 	c.control("POST", "/clock", object{"advance": "14h"})
-	headroom(object{"sends_today": 0, "remaining": 5000, "utilization_pct": 0})
+	headroom(object{"sends_today": 0, "sends_today_at": nil, "remaining": 5000, "utilization_pct": 0})
 	for _, entry := range c.get("/v1/tenants").objects("tenants") {
 		has(t, "list entry", entry, summaryMembers)
 	}

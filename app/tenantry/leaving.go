@@ -53,6 +53,16 @@ type leftRow struct {
 	Rules    []string `json:"rules"`
 }
 
+// rulesLeft names the rules with their tenants.
+func rulesLeft(all []leftRow) (names []string) {
+	for _, in := range all {
+		for _, rule := range in.Rules {
+			names = append(names, rule+" in "+in.TenantID)
+		}
+	}
+	return names
+}
+
 // leftOf lists tenants with rules, with how many had theirs taken out.
 func leftOf(all []tenants.UnruledTenant) (left []leftRow, removed int) {
 	left = []leftRow{}

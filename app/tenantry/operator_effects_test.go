@@ -159,10 +159,10 @@ func TestTenantList(t *testing.T) {
 	listed := h.does("tenant", "list")
 	has(t, "list", listed, "tenants count")
 	one := listed.objects("tenants")[0]
-	has(t, "tenant", one, "id tenant_id account_id account_email tenant_name tenant_domain default_domain managed status readiness consented_at last_sync_at counted_at mailboxes_blocked")
+	has(t, "tenant", one, "id tenant_id account_id account_email tenant_name tenant_domain default_domain managed status readiness consented_at last_sync_at time_zone counted_at mailboxes_blocked")
 	sees(t, one, object{
 		"tenant_id": h.guid, "account_id": h.id, "account_email": h.email, "managed": false, "status": "pending",
-		"readiness.next_step": "sync", "readiness.exchange_bootstrap": "pending", "last_sync_at": nil, "counted_at": nil, "mailboxes_blocked": 0,
+		"readiness.next_step": "sync", "readiness.exchange_bootstrap": "pending", "last_sync_at": nil, "time_zone": "UTC", "counted_at": nil, "mailboxes_blocked": 0,
 	})
 	h.synced()
 	h.verified()

@@ -243,6 +243,8 @@ func (r *rig) leaves(env []string, account, guid, rule string) {
 	if message := fmt.Sprint(warned.at("warning.message")); !strings.Contains(message, guid) || !strings.Contains(message, rule) {
 		r.t.Errorf("the warning says %s", message)
 	}
+	acts := operate(r.t, env, "audit", "list", "--account", account, "-o", "json").json(r.t).objects("events")
+	sees(r.t, acts[0], object{"action": "account.close", "details.rules_left": rule + " in " + guid})
 }
 
 func TestVersionAndDocument(t *testing.T) {

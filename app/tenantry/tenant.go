@@ -31,8 +31,9 @@ func listTenantsCommand() *cobra.Command {
 		Short: "List the tenants that accounts hold, as stored",
 		Long: "Lists the tenants of one account, or of all. What it says is stored; the mail platform is not asked.\n\n" +
 			"Status is ready (mailboxes can be created), pending (the next step says what is missing), failed (the mail\n" +
-			"server cannot be prepared) or revoked (the tenant's administrator took the consent back). Counted is when the\n" +
-			"messages of its mailboxes were last counted, blocked how many of these are blocked as they sent too much.",
+			"server cannot be prepared) or revoked (the tenant's administrator took the consent back). Days, by which limits\n" +
+			"count, begin at midnight in the time zone. Counted is when the messages of its mailboxes were last counted,\n" +
+			"blocked how many of these are blocked as they sent too much.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			c, err := loadConfig(cmd.Flags(), nil)
 			if err != nil {
@@ -69,6 +70,10 @@ func heldBy(ctx context.Context, store *bunstore.Store, owner access.Account, re
 	}
 	for _, t := range held {
 		sends, err := store.Sending(ctx, owner.ID, t.GUID, time.Now())
+		place := ""
+		if err == nil {
+			place, _, err = store.Day(ctx, t.GUID)
+		}
 		if errors.Is(err, fault.TenantNotFound) {
 			continue // deleted meanwhile
 		}
@@ -76,6 +81,7 @@ func heldBy(ctx context.Context, store *bunstore.Store, owner access.Account, re
 			return nil, err
 		}
 		row := heldOf(owner, t, sends, requireSMTPAuth)
+		row.TimeZone = place
 		row.CountedAt, row.Blocked = since(standings[t.GUID].CountedAt), standings[t.GUID].Blocked
 		rows = append(rows, row)
 	}

@@ -65,6 +65,7 @@ type heldRow struct {
 	Readiness     readinessRow `json:"readiness"`
 	ConsentedAt   string       `json:"consented_at"`
 	LastSyncAt    *string      `json:"last_sync_at"`
+	TimeZone      string       `json:"time_zone"`
 	CountedAt     *string      `json:"counted_at"`
 	Blocked       int          `json:"mailboxes_blocked"`
 }
@@ -88,6 +89,7 @@ type readinessRow struct {
 type headroomRow struct {
 	Limit       int       `json:"external_recipient_limit"`
 	Sent        int       `json:"sends_today"`
+	SentAt      *string   `json:"sends_today_at"`
 	Remaining   int       `json:"remaining"`
 	Percent     float64   `json:"utilization_pct"`
 	Licenses    int       `json:"email_licenses"`
@@ -103,7 +105,7 @@ func readinessOf(r tenant.Readiness) readinessRow {
 		row.NextStep = &r.NextStep
 	}
 	if h := r.Headroom; h != nil {
-		row.Headroom = &headroomRow{h.Limit, h.Sent, h.Remaining, h.Percent, h.Licenses, h.At.UTC()}
+		row.Headroom = &headroomRow{h.Limit, h.Sent, since(h.SentAt), h.Remaining, h.Percent, h.Licenses, h.At.UTC()}
 	}
 	return row
 }
@@ -123,6 +125,6 @@ func (r heldRow) columns() [][2]string {
 	return [][2]string{
 		{"ID", r.ID}, {"TENANT", r.TenantID}, {"ACCOUNT", r.AccountEmail}, {"NAME", r.TenantName}, {"DOMAIN", cmp.Or(r.DefaultDomain, "-")},
 		{"MANAGED", managed}, {"STATUS", r.Status}, {"NEXT STEP", dash(r.Readiness.NextStep)}, {"SYNCED", dash(r.LastSyncAt)},
-		{"COUNTED", dash(r.CountedAt)}, {"BLOCKED", strconv.Itoa(r.Blocked)},
+		{"TIME ZONE", r.TimeZone}, {"COUNTED", dash(r.CountedAt)}, {"BLOCKED", strconv.Itoa(r.Blocked)},
 	}
 }

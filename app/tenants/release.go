@@ -46,7 +46,7 @@ func (s *Service) Withdraw(ctx context.Context, id tenant.GUID) (Withdrawn, erro
 		return Withdrawn{}, err
 	}
 	failpoint.Hit("tenants.before-withdraw")
-	owner, err = s.Assignments.Withdraw(ctx, guid)
+	owner, err = s.Assignments.Withdraw(ctx, guid, gone.Left...)
 	return Withdrawn{owner, gone}, err
 }
 

@@ -18,7 +18,7 @@ const (
 func Valid(perDay int) error {
 	if perDay < Least || perDay > Most {
 		why := fmt.Sprintf("an integer from %d to %d", Least, Most)
-		return fault.InvalidSendLimit.At("the daily send limit is out of range", fault.Field{Location: "body.daily_send_limit", Message: why})
+		return fault.InvalidSendLimit.At("the daily send limit is not "+why, fault.Field{Location: "body.daily_send_limit", Message: why})
 	}
 	return nil
 }

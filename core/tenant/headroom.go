@@ -14,6 +14,8 @@ type Sending struct {
 	// Today is what the tenant's mailboxes sent on its present day, by the
 	// counts that callers see.
 	Today int
+	// TodayAt is when the oldest of those counts was taken; zero: none yet.
+	TodayAt time.Time
 }
 
 // Headroom is how near a tenant is to what the platform lets it send. It is an
@@ -22,9 +24,10 @@ type Sending struct {
 type Headroom struct {
 	Limit     int // of external recipients
 	Sent      int
-	Remaining int     // 0 beyond the limit
-	Percent   float64 // one decimal
-	Licenses  int     // for e-mail, bought
+	SentAt    time.Time // when that was counted; zero: not yet on this day
+	Remaining int       // 0 beyond the limit
+	Percent   float64   // one decimal
+	Licenses  int       // for e-mail, bought
 	At        time.Time
 }
 
@@ -35,7 +38,7 @@ func (s Sending) Headroom() *Headroom {
 	}
 	limit := s.Licenses.ExternalRecipientLimit()
 	return &Headroom{
-		Limit: limit, Sent: s.Today, Remaining: max(0, limit-s.Today), Licenses: s.Licenses.Paid, At: s.LicensesAt,
+		Limit: limit, Sent: s.Today, SentAt: s.TodayAt, Remaining: max(0, limit-s.Today), Licenses: s.Licenses.Paid, At: s.LicensesAt,
 		Percent: math.Round(float64(s.Today)/float64(limit)*1000) / 10,
 	}
 }

@@ -90,7 +90,7 @@ func (b purposeless) Written(ctx context.Context, owner access.AccountID, domain
 }
 
 // closedKeepsDNS does not count what it removes.
-func (b closedKeepsDNS) CloseAccount(ctx context.Context, id access.AccountID, now time.Time) (ports.Closing, error) {
+func (b closedKeepsDNS) CloseAccount(ctx context.Context, id access.AccountID, now time.Time, _ ...string) (ports.Closing, error) {
 	done, err := b.Stores.CloseAccount(ctx, id, now)
 	done.DNSConnectionsRemoved = 0
 	return done, err

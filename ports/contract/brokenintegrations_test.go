@@ -96,7 +96,7 @@ func (b endlesslyDue) DueRefreshes(ctx context.Context, before, at time.Time, _ 
 	return b.Stores.DueRefreshes(ctx, before, at, 1000)
 }
 
-func (b keepsIntegrations) CloseAccount(ctx context.Context, id access.AccountID, at time.Time) (ports.Closing, error) {
+func (b keepsIntegrations) CloseAccount(ctx context.Context, id access.AccountID, at time.Time, _ ...string) (ports.Closing, error) {
 	kept, _ := b.Integrations(ctx, id)
 	_, err := b.SetActive(ctx, id, false)
 	return ports.Closing{At: at, IntegrationsRemoved: len(kept)}, err

@@ -22,6 +22,7 @@ type (
 	readAtOnce      struct{ Stores }
 	keepsYesterday  struct{ Stores }
 	oneMailbox      struct{ Stores }
+	alwaysCounted   struct{ Stores }
 	daysOfUTC       struct{ Stores }
 	savedLosesRoom  struct{ Stores }
 )
@@ -77,6 +78,12 @@ func (b oneMailbox) Sending(ctx context.Context, owner access.AccountID, id tena
 	return out, err
 }
 
+func (b alwaysCounted) Sending(ctx context.Context, owner access.AccountID, id tenant.GUID, at time.Time) (tenant.Sending, error) {
+	out, err := b.Stores.Sending(ctx, owner, id, at)
+	out.TodayAt = at
+	return out, err
+}
+
 func (b daysOfUTC) SetDay(ctx context.Context, id tenant.GUID, _ string) (access.AccountID, error) {
 	return b.Stores.SetDay(ctx, id, "UTC")
 }
@@ -99,6 +106,7 @@ func TestSendRoomSuiteNoticesBrokenPromises(t *testing.T) {
 		"never read is read":                    func(s Stores) Stores { return readAtOnce{s} },
 		"yesterday's count is today's":          func(s Stores) Stores { return keepsYesterday{s} },
 		"one mailbox of two":                    func(s Stores) Stores { return oneMailbox{s} },
+		"a count is always of now":              func(s Stores) Stores { return alwaysCounted{s} },
 		"each day is UTC's":                     func(s Stores) Stores { return daysOfUTC{s} },
 		"a save of the tenant loses them":       func(s Stores) Stores { return savedLosesRoom{s} },
 	} {

@@ -30,6 +30,7 @@ type (
 	membersOfAnybody struct{ Stores }
 	keepsSlots       struct{ Stores }
 	halfClosed       struct{ Stores }
+	keepsLog         struct{ Stores }
 	reopened         struct{ Stores }
 	revokedAnew      struct{ Stores }
 	nameless         struct{ Stores }
@@ -82,13 +83,20 @@ func (b keepsSlots) ChangePlan(ctx context.Context, id access.AccountID, plan st
 }
 
 // halfClosed closes an account but for one tenant.
-func (b halfClosed) CloseAccount(ctx context.Context, id access.AccountID, now time.Time) (ports.Closing, error) {
+func (b halfClosed) CloseAccount(ctx context.Context, id access.AccountID, now time.Time, _ ...string) (ports.Closing, error) {
 	held, _ := b.Tenants(ctx, id)
 	done, err := b.Stores.CloseAccount(ctx, id, now)
 	if err == nil && len(held) > 0 {
 		a, _ := b.CreateAccount(ctx, "hidden@example.test", "complete", 0, now)
 		_, _ = b.Attach(ctx, a.ID, held[0], 100)
 	}
+	return done, err
+}
+
+func (b keepsLog) CloseAccount(ctx context.Context, id access.AccountID, now time.Time, left ...string) (ports.Closing, error) {
+	log, _ := b.Events(ctx, id, ports.EventQuery{Limit: 9})
+	done, err := b.Stores.CloseAccount(ctx, id, now, left...)
+	_ = b.RecordEvents(ctx, id, log.Events)
 	return done, err
 }
 
@@ -133,7 +141,7 @@ func (b oldActsFirst) AuditEvents(ctx context.Context, q ports.AuditQuery) ([]au
 }
 
 // twiceTold records what it refuses.
-func (b twiceTold) Withdraw(ctx context.Context, id tenant.GUID) (access.AccountID, error) {
+func (b twiceTold) Withdraw(ctx context.Context, id tenant.GUID, _ ...string) (access.AccountID, error) {
 	owner, err := b.Stores.Withdraw(ctx, id)
 	if err != nil {
 		_ = b.RecordAct(ctx, audit.WithdrawTenant, nil)
@@ -299,6 +307,7 @@ func TestStoreSuitesNoticeBrokenPromises(t *testing.T) {
 		"a plan cannot be switched off":     {keyChecks, func(s Stores) Stores { return planForever{s} }},
 		"a plan keeps slots of before":      {accountChecks, func(s Stores) Stores { return keepsSlots{s} }},
 		"a tenant of a closed account":      {closingChecks, func(s Stores) Stores { return halfClosed{s} }},
+		"a closed account keeps its log":    {closingChecks, func(s Stores) Stores { return keepsLog{s} }},
 		"a closed account is resumed":       {closingChecks, func(s Stores) Stores { return reopened{s} }},
 		"revoking again moves the time":     {issuedKeyChecks, func(s Stores) Stores { return revokedAnew{s} }},
 		"a replaced key loses its name":     {issuedKeyChecks, func(s Stores) Stores { return nameless{s} }},

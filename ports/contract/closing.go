@@ -101,6 +101,26 @@ var closingChecks = []storeCheck{
 			t.Fatalf("found %s, want %s, which was closed last", got, second)
 		}
 	}},
+	{"the log of enforcement ends with its account", func(t testing.TB, s Stores) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		for day := range 3 {
+			recordEvents(t, s, ann, anEvent(2*day, 1, now.Add(-time.Duration(day)*30*time.Hour)), anEvent(2*day+1, 2, now))
+			recordEvents(t, s, bob, anEvent(day, 3, now.Add(-time.Duration(day)*30*time.Hour)))
+		}
+		none := func(what string) {
+			t.Helper()
+			closeAccount(t, s, ann)
+			if page := eventPage(t, s, ann, ports.EventQuery{Limit: 9}); page.Total != 0 || len(page.Events) != 0 {
+				t.Fatalf("%s: %+v", what, page)
+			}
+		}
+		none("closed")
+		recordEvents(t, s, ann, anEvent(1, 1, now)) // left by a closing that was interrupted
+		none("closed again")
+		if page := eventPage(t, s, bob, ports.EventQuery{Limit: 9}); page.Total != 3 || len(page.Events) != 3 {
+			t.Fatalf("another account's: %+v", page)
+		}
+	}},
 	{"closing again changes nothing", func(t testing.TB, s Stores) {
 		ann := newAccount(t, s, "ann")
 		newKey(t, s, ann, 1)

@@ -75,6 +75,18 @@ var operatorsActs = []struct {
 		must(t, "withdraw", err)
 	}, []audit.Action{audit.AssignTenant, audit.WithdrawTenant},
 		map[string]string{"tenant_id": string(guid(1)), "tenant_name": "", "tenant_domain": "", "managed": "true"}},
+	{"withdraw with rules left", func(t testing.TB, s Stores, owner access.AccountID) {
+		assign(t, s, owner, 1)
+		_, err := s.Withdraw(t.Context(), guid(1), "one", hostile)
+		must(t, "withdraw", err)
+	}, []audit.Action{audit.AssignTenant, audit.WithdrawTenant},
+		map[string]string{"tenant_id": string(guid(1)), "tenant_name": "", "tenant_domain": "", "managed": "true", "rules_left": "one, " + hostile}},
+	{"close with rules left", func(t testing.TB, s Stores, owner access.AccountID) {
+		_, err := s.CloseAccount(t.Context(), owner, now, "one", "two")
+		must(t, "close", err)
+	}, []audit.Action{audit.CloseAccount},
+		map[string]string{"email": "ann@example.test", "plan": "complete", "keys_revoked": "0", "tenants_released": "0", "dns_connections_removed": "0",
+			"integrations_removed": "0", "rules_left": "one, two"}},
 	{"set a tenant's day", func(t testing.TB, s Stores, owner access.AccountID) {
 		attach(t, s, owner, 1)
 		for _, place := range []string{"UTC", "Europe/Berlin", "Europe/Berlin"} { // what is so already is no act

@@ -60,13 +60,13 @@ var sendRoomChecks = []storeCheck{
 		w := newCounting(t, s, "ann", 1)
 		others := countingOf(t, s, w.owner, 2)
 		w.count(t, s, w.claim(t, s), 7)
-		w.has(t, s, tenant.Sending{Today: 14})
+		w.has(t, s, tenant.Sending{Today: 14, TodayAt: later.UTC().Truncate(time.Microsecond)})
 		others.has(t, s, tenant.Sending{})
 		for name, moment := range map[string]time.Time{
 			"the day before": midnight.Add(-time.Microsecond), "the day after": midnight.Add(24 * time.Hour),
 		} {
-			if got := w.sending(t, s, moment).Today; got != 0 {
-				t.Fatalf("%d on %s", got, name)
+			if got := w.sending(t, s, moment); got.Today != 0 || !got.TodayAt.IsZero() {
+				t.Fatalf("%+v on %s", got, name)
 			}
 		}
 		if got := w.sending(t, s, midnight.Add(24*time.Hour-time.Microsecond)).Today; got != 14 {
@@ -82,8 +82,15 @@ var sendRoomChecks = []storeCheck{
 			Today: next, At: next.Add(time.Hour), Mark: next,
 			Boxes: map[string][]sendlimit.Count{w.boxes[0].ID: {{Day: next, Recent: 3}}},
 		}))
-		if got := w.sending(t, s, next.Add(2*time.Hour)).Today; got != 3 {
-			t.Fatalf("%d, want 3", got)
+		if got := w.sending(t, s, next.Add(2*time.Hour)); got.Today != 3 || !got.TodayAt.Equal(next.Add(time.Hour)) {
+			t.Fatalf("%+v, want 3 an hour into the day", got)
+		}
+		holds(t, "save counts", true)(s.SaveCounts(t.Context(), r, ports.SendCounts{
+			Today: next, At: next.Add(2 * time.Hour), Mark: next,
+			Boxes: map[string][]sendlimit.Count{w.boxes[1].ID: {{Day: next}}},
+		}))
+		if got := w.sending(t, s, next.Add(3*time.Hour)); got.Today != 3 || !got.TodayAt.Equal(next.Add(time.Hour)) {
+			t.Fatalf("%+v, want the oldest count's time", got)
 		}
 	}},
 	{"the day is the tenant's own", func(t testing.TB, s Stores) {
