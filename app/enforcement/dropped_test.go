@@ -48,6 +48,21 @@ func TestABlockedMailboxThatASyncDrops(t *testing.T) {
 	}
 }
 
+// A release where no limit is enforced any more tells the limit of its block.
+func TestAReleaseWhereNoLimitIs(t *testing.T) {
+	h := newHouse(t)
+	ada := h.boxes[0].Address
+	h.limit(t, one, 5)
+	h.fake.Send(h.id, ada, 6)
+	must(t, h.run(t))
+	h.drop(t, one)
+	must(t, h.run(t))
+	h.agrees(t)
+	if events := h.events(t)[ada]; len(events) != 2 || events[1].Message() != "Mailbox unblocked: sent 6, limit 5" {
+		t.Fatalf("events %+v", events)
+	}
+}
+
 func addresses(all []mailbox.Mailbox) (list []string) {
 	for _, m := range all {
 		list = append(list, m.Address)

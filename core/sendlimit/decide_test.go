@@ -99,6 +99,30 @@ func TestAChangeIsItsEvent(t *testing.T) {
 	}
 }
 
+// Where nothing is enforced any more, a release tells the limit of its block.
+func TestTheLimitOfARelease(t *testing.T) {
+	blocked := sendlimit.Box{ID: "1", Address: "ada@a.test", Domain: "a.test", Sent: 26, Counted: true, BlockedAt: noon, BlockedBy: 25}
+	own, old := blocked, blocked
+	own.Own, old.BlockedBy = 7, 0
+	for _, tt := range []struct {
+		name     string
+		policies sendlimit.Policies
+		box      sendlimit.Box
+		want     int
+	}{
+		{"raised", sendlimit.Policies{"a.test": 26}, blocked, 26},
+		{"no policy", nil, blocked, 25},
+		{"that of another domain", sendlimit.Policies{"b.test": 30}, blocked, 25},
+		{"its own, which is not enforced", nil, own, 25},
+		{"not known", nil, old, 0},
+	} {
+		all := sendlimit.Decide("guid", tt.policies, []sendlimit.Box{tt.box}, today, noon).Changes
+		if len(all) != 1 || all[0].Action != sendlimit.Unblocked || all[0].Event.Limit != tt.want {
+			t.Errorf("%s: %+v", tt.name, all)
+		}
+	}
+}
+
 // TestRulings: whatever a tenant looks like, a ruling blocks exactly who is
 // listed, and once it is carried out the next one changes nothing.
 func TestRulings(t *testing.T) {
