@@ -119,6 +119,16 @@ type SendBox struct {
 	Counts []sendlimit.Count
 }
 
+// On is the mailbox with what was counted on a day, if it was.
+func (b SendBox) On(day sendlimit.Day) sendlimit.Box {
+	for _, c := range b.Counts {
+		if c.Day.Equal(day.Start) {
+			b.Sent, b.Counted = c.Total(), true
+		}
+	}
+	return b.Box
+}
+
 // SendCounts is what a reading of a tenant's trace came to.
 type SendCounts struct {
 	// Today is the start of the day whose count is shown as today's, zero where

@@ -59,12 +59,7 @@ func (w *look) boxes(ctx context.Context) ([]sendlimit.Box, error) {
 	all, err := w.Runs.SendBoxes(ctx, w.SendRun, w.day.Start)
 	boxes := make([]sendlimit.Box, 0, len(all))
 	for _, b := range all {
-		for _, c := range b.Counts {
-			if c.Day.Equal(w.day.Start) {
-				b.Sent, b.Counted = c.Total(), true
-			}
-		}
-		boxes = append(boxes, b.Box)
+		boxes = append(boxes, b.On(w.day))
 	}
 	return boxes, err
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/fake"
-	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/sendlimit"
@@ -300,12 +299,11 @@ func (h *history) deletes(t *testing.T) {
 	for _, lift := range h.lifts {
 		lift()
 	}
-	if h.within {
-		h.leaseEnds(t, h.paused)
-	}
-	service := tenants.Service{Tenants: h.store, Policies: h.store, Runs: h.store, Platform: h.fake, Now: h.Now, Pause: time.Millisecond}
-	_, err := service.Delete(t.Context(), h.owner, h.id)
+	gone, err := h.deleter().Delete(t.Context(), h.owner, h.id)
 	must(t, err)
+	if !gone.Removed && len(gone.Left) > 0 {
+		t.Fatalf("left are %q: %v", gone.Left, gone.Why)
+	}
 	h.gone = true
 }
 

@@ -46,6 +46,7 @@ func closeCommand() *cobra.Command {
 		left, _ := leftOf(unruled)
 		done, err := store.CloseAccount(ctx, acc.ID, time.Now(), rulesLeft(left)...)
 		if err != nil {
+			(&tenants.Service{Runs: store, Now: time.Now}).Resume(ctx, unruled)
 			return err
 		}
 		for _, u := range unruled {

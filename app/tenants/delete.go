@@ -41,11 +41,13 @@ func (s *Service) Delete(ctx context.Context, owner access.AccountID, id tenant.
 		return Deleted{}, err
 	}
 	if ctx, err = ports.Complete(ctx, gone); err != nil {
+		s.giveBack(ctx, gone.Unruled)
 		return Deleted{}, err
 	}
 	failpoint.Hit("tenants.before-delete")
 	err = settling.Store(ctx, func(ctx context.Context) error { return s.Tenants.DeleteTenant(ctx, owner, id) })
 	if err != nil {
+		s.giveBack(ctx, gone.Unruled)
 		return Deleted{}, err
 	}
 	failpoint.Hit("tenants.after-delete")

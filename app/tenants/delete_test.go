@@ -3,17 +3,21 @@
 package tenants_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/app/tenants"
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
 )
 
 const someones = "somebody's own rule"
@@ -112,6 +116,36 @@ func TestRulesThatAreLeft(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What may have been done in part is asked for again.
+func TestRulesThatAreRemovedAtLast(t *testing.T) {
+	w := ruled(t)
+	w.platform.Fail(fake.Fault{Method: "RemoveRules", Kind: outcome.NotReady, Times: 1})
+	w.platform.Fail(fake.Fault{Method: "RemoveRules", Kind: outcome.Unknown, Times: 1})
+	if gone := w.gone(t); !gone.Removed || w.platform.Calls("RemoveRules") != 3 {
+		t.Fatalf("got %+v after %d calls", gone, w.platform.Calls("RemoveRules"))
+	}
+}
+
+// Rules are not said to be removed that a run may put back.
+func TestARunThatCannotBeKeptAway(t *testing.T) {
+	w := ruled(t)
+	w.Runs = unyielding{w.store}
+	w.RunTurn = time.Millisecond
+	if gone := w.gone(t); gone.Removed || len(gone.Left) != 1 || gone.Why == nil {
+		t.Fatalf("got %+v", gone)
+	}
+}
+
+type unyielding struct{ *bunstore.Store }
+
+func (unyielding) ClaimTenant(context.Context, access.AccountID, tenant.GUID, time.Duration, time.Time) (r ports.SendRun, won bool, err error) {
+	return r, false, nil
+}
+
+func (unyielding) SeizeTenant(context.Context, access.AccountID, tenant.GUID, time.Duration) (r ports.SendRun, won bool, err error) {
+	return r, false, nil
 }
 
 // A run of enforcement that is under way would put the rules back.
@@ -222,5 +256,9 @@ func TestRulesOfAllTenantsOfAnAccount(t *testing.T) {
 	}
 	if _, won, err := w.store.ClaimTenant(t.Context(), w.ann.ID, guid, time.Minute, w.now.Add(time.Hour)); err != nil || won {
 		t.Errorf("a run began that puts them back: %v", err)
+	}
+	w.Resume(t.Context(), all) // as the account is not closed after all
+	if _, won, err := w.store.ClaimTenant(t.Context(), w.ann.ID, guid, time.Minute, w.now); err != nil || !won {
+		t.Errorf("no run puts them back: %v", err)
 	}
 }

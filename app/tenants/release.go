@@ -4,6 +4,7 @@ package tenants
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -17,8 +18,9 @@ const (
 	// unruledAtOnce is of how many tenants rules are taken out side by side.
 	unruledAtOnce = 8
 	// closeLease is how long no run begins in tenants of an account that is
-	// about to be closed.
-	closeLease = 10 * time.Minute
+	// about to be closed: longer than it takes to ask all the tenants that one
+	// may have, each in its own time.
+	closeLease = time.Hour
 )
 
 // Withdrawn is whose tenant it was, and what became of our rules in it.
@@ -47,6 +49,9 @@ func (s *Service) Withdraw(ctx context.Context, id tenant.GUID) (Withdrawn, erro
 	}
 	failpoint.Hit("tenants.before-withdraw")
 	owner, err = s.Assignments.Withdraw(ctx, guid, gone.Left...)
+	if err != nil {
+		s.giveBack(ctx, gone)
+	}
 	return Withdrawn{owner, gone}, err
 }
 
@@ -78,12 +83,21 @@ func (s *Service) Unrule(ctx context.Context, owner access.AccountID) ([]Unruled
 	wg.Wait()
 	var all []UnruledTenant
 	for n, t := range held {
-		if errs[n] != nil {
-			return nil, errs[n]
-		}
 		if gone[n].Removed || len(gone[n].Left) > 0 {
 			all = append(all, UnruledTenant{t.GUID, gone[n]})
 		}
 	}
+	if err := errors.Join(errs...); err != nil {
+		s.Resume(ctx, all)
+		return nil, err
+	}
 	return all, nil
+}
+
+// Resume has enforcement go on in tenants of an account that was not closed after
+// all. Their rules are made again.
+func (s *Service) Resume(ctx context.Context, all []UnruledTenant) {
+	for _, u := range all {
+		s.giveBack(ctx, u.Unruled)
+	}
 }

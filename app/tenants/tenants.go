@@ -48,6 +48,10 @@ type Service struct {
 	// has not spread yet, Pause what lies between two looks; 15 s and 1 s
 	// unless set.
 	Patience, Pause time.Duration
+	// RunTurn is how long a deletion lets a run of enforcement go on, RunEnds
+	// how long one from which the tenant was taken may still be at the platform;
+	// 5 s and 20 s unless set.
+	RunTurn, RunEnds time.Duration
 }
 
 // List returns the owner's tenants, most recently connected first.

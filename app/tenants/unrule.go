@@ -5,11 +5,11 @@ package tenants
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/tenantry/tenantry/app/settling"
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
@@ -18,89 +18,129 @@ import (
 
 // Unruled is what became of our rules in a tenant.
 type Unruled struct {
-	// Removed is true when rules of ours may have been there and are not any
-	// more; Left names those that may still be there, and Why says what was in
-	// the way.
+	// Removed is true when rules of ours may have been there and for certain are
+	// not any more; Left names those that may still be there, and Why says what
+	// was in the way.
 	Removed bool
 	Left    []string
 	Why     error
+
+	// run keeps runs of enforcement away, where any takes place.
+	run  ports.SendRun
+	held bool
 }
 
-// errNoPlatform is that there is no mail platform to ask.
-var errNoPlatform = errors.New("there is no mail platform")
+var (
+	// errNoPlatform is that there is no mail platform to ask.
+	errNoPlatform = errors.New("there is no mail platform")
+	// errNotAside is that a run of enforcement may put the rules back.
+	errNotAside = errors.New("enforcement could not be kept away from the tenant")
+)
 
-// unrule takes our rules out of a tenant that may have some. For as long as the
-// lease no run of enforcement puts them back.
-func (s *Service) unrule(ctx context.Context, owner access.AccountID, t tenant.Tenant, lease time.Duration) (Unruled, error) {
+// unrule takes our rules out of a tenant that may have some, and puts on record
+// that whom they blocked is let go. For as long as the lease no run of
+// enforcement puts them back.
+func (s *Service) unrule(ctx context.Context, owner access.AccountID, t tenant.Tenant, lease time.Duration) (gone Unruled, err error) {
 	scopes, err := s.Policies.RuledScopes(ctx, owner, t.GUID)
 	if err != nil || len(scopes) == 0 {
 		return Unruled{}, err
 	}
-	why := t.Reachable()
-	if why == nil && s.Platform == nil {
-		why = errNoPlatform
+	gone.Why = t.Reachable()
+	if gone.Why == nil && s.Platform == nil {
+		gone.Why = errNoPlatform
 	}
-	if why == nil {
-		run, won, err := s.aside(ctx, owner, t, lease)
-		if err != nil {
+	if gone.Why == nil {
+		if gone.run, gone.held, err = s.aside(ctx, owner, t, lease); err != nil {
 			return Unruled{}, err
 		}
-		if won {
-			s.settle(ctx, run)
+		if err := s.takeOut(ctx, t, &gone); err != nil {
+			s.giveBack(ctx, gone)
+			return Unruled{}, err
 		}
-		failpoint.Hit("tenants.before-unrule")
-		why = settling.Call(ctx, s.Platform.For(t.GUID).RemoveRules)
-		failpoint.Hit("tenants.after-unrule")
 	}
-	if why == nil {
-		return Unruled{Removed: true}, nil
+	if gone.Removed = gone.Why == nil; gone.Removed {
+		return gone, nil
 	}
-	gone := Unruled{Why: why}
 	for _, scope := range scopes {
 		gone.Left = append(gone.Left, sendlimit.RuleName(scope))
 	}
 	return gone, nil
 }
 
-// runLimit is how long is waited for a run of enforcement to end.
-const runLimit = 10 * time.Second
+// takeOut has the platform remove our rules while runs are kept away.
+func (s *Service) takeOut(ctx context.Context, t tenant.Tenant, gone *Unruled) error {
+	if gone.held {
+		s.settle(ctx, gone.run)
+	}
+	failpoint.Hit("tenants.before-unrule")
+	gone.Why = s.removeRules(ctx, t.GUID)
+	failpoint.Hit("tenants.after-unrule")
+	switch {
+	case gone.Why != nil:
+		return nil
+	case gone.held:
+		return settling.Store(ctx, func(ctx context.Context) error { return s.letGo(ctx, gone.run) })
+	case t.Bootstrap == tenant.BootstrapReady:
+		gone.Why = errNotAside
+	}
+	return nil
+}
 
-// settle puts on record what a run of enforcement blocked or let go and did not
-// live to say: nobody can tell once rules and tenant are gone. It is no reason to
-// keep the tenant.
-func (s *Service) settle(ctx context.Context, r ports.SendRun) {
-	_, _, _ = settling.Intents(ctx, s.Runs, r, s.Now, func(ctx context.Context) (rules []sendlimit.Rule, err error) {
-		err = settling.Call(ctx, func(ctx context.Context) (err error) {
-			rules, err = s.Platform.For(r.Tenant).Rules(ctx)
+// removeTries is how often the platform is asked to remove our rules where it
+// may have done some of it.
+const removeTries = 3
+
+func (s *Service) removeRules(ctx context.Context, id tenant.GUID) error {
+	for n := 1; ; n++ {
+		err := settling.Call(ctx, s.Platform.For(id).RemoveRules)
+		switch outcome.Of(err) {
+		case outcome.NotReady, outcome.Unknown, outcome.Broken:
+		default:
 			return err
-		})
-		return rules, err
+		}
+		if n == removeTries || !settling.Wait(ctx, s.Pause) {
+			return err
+		}
+	}
+}
+
+// letGo stores that mailboxes are not blocked any more, with their events, which
+// outlive the tenant.
+func (s *Service) letGo(ctx context.Context, r ports.SendRun) error {
+	place, err := sendlimit.Place(r.Place)
+	if err != nil {
+		return err
+	}
+	now := s.Now()
+	day := sendlimit.DayOf(now, place)
+	policies, err := s.Policies.Policies(ctx, r.Account, r.Tenant)
+	if err != nil {
+		return err
+	}
+	boxes, err := s.Runs.SendBoxes(ctx, r, day.Start)
+	if err != nil {
+		return err
+	}
+	c := ports.SendChanges{At: now}
+	for _, b := range boxes {
+		if !b.BlockedAt.IsZero() {
+			c.Done = append(c.Done, b.On(day).Becomes(sendlimit.Unblocked, r.Tenant, sendlimit.ByScope(policies), now))
+		}
+	}
+	if len(c.Done) == 0 {
+		return nil
+	}
+	_, err = s.Runs.SaveChanges(ctx, r, c) // else another who takes the rules out does it
+	return err
+}
+
+// giveBack has runs of enforcement go on in a tenant that stays.
+func (s *Service) giveBack(ctx context.Context, u Unruled) {
+	if !u.held {
+		return
+	}
+	_ = settling.Store(ctx, func(ctx context.Context) error { // else the lease ends
+		_, err := s.Runs.ReleaseTenant(ctx, u.run, s.Now())
+		return err
 	})
 }
-
-// aside keeps runs of enforcement away, which would put the rules back. One
-// that is under way for too long does not keep the tenant from being deleted.
-func (s *Service) aside(ctx context.Context, owner access.AccountID, t tenant.Tenant, lease time.Duration) (r ports.SendRun, won bool, err error) {
-	if t.Bootstrap != tenant.BootstrapReady {
-		return r, false, nil // none takes place
-	}
-	ctx, cancel := context.WithTimeout(ctx, runLimit)
-	defer cancel()
-	for {
-		r, won, err = s.Runs.ClaimTenant(ctx, owner, t.GUID, lease, s.Now().Add(runsAhead))
-		switch {
-		case won:
-			return r, true, nil
-		case ctx.Err() != nil:
-			return r, false, nil
-		case err != nil:
-			return r, false, fmt.Errorf("keep enforcement away: %w", err)
-		}
-		if !settling.Wait(ctx, s.Pause) {
-			return r, false, nil
-		}
-	}
-}
-
-// runsAhead is more than any run of a tenant lies ahead.
-const runsAhead = 365 * 24 * time.Hour
