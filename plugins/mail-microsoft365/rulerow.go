@@ -38,6 +38,14 @@ var ruleProperties = []string{
 // on reports whether the rule acts, or would but for its mode.
 func (r ruleRow) on() bool { return equalFold(string(r.State), exchange.Enabled) }
 
+// turn is when the rule is removed among others.
+func (r ruleRow) turn() int {
+	if r.on() {
+		return 0
+	}
+	return 1
+}
+
 // known refuses a rule of which it cannot be said whether it acts.
 func (r ruleRow) known() error {
 	if !r.on() && !equalFold(string(r.State), exchange.Disabled) {

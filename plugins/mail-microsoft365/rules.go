@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -55,7 +56,8 @@ func (c *client) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
 }
 
 // RemoveRules implements sdk.MailTenant. It lists again after each round, so
-// that a rule whose removal was lost is seen.
+// that a rule whose removal was lost is seen. Those that act come first, should
+// there be no time for all.
 func (c *client) RemoveRules(ctx context.Context) error {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
@@ -77,6 +79,7 @@ func (c *client) RemoveRules(ctx context.Context) error {
 			return first(failed, call.NotReady("the mail platform still shows a rule that was removed"))
 		}
 		failed = nil
+		slices.SortStableFunc(rows, func(a, b ruleRow) int { return cmp.Compare(a.turn(), b.turn()) })
 		for _, r := range rows {
 			if err := c.removeRule(ctx, string(r.Name)); err != nil {
 				failed = err

@@ -107,6 +107,34 @@ func TestAPartIsNotNothing(t *testing.T) {
 	}
 }
 
+// TestRulesThatActAreRemovedFirst: what is left when there was no time for all
+// blocks nobody.
+func TestRulesThatActAreRemovedFirst(t *testing.T) {
+	w := newWorld(t)
+	s := newSenders(t, w)
+	scopes := []string{s.domain, sendlimit.TenantWide, "a.test"}
+	for _, scope := range scopes {
+		s.block(scope, s.boxes[0])
+	}
+	for _, on := range scopes {
+		for _, scope := range scopes {
+			if scope == on {
+				s.block(scope, s.boxes[0])
+			} else {
+				s.block(scope)
+			}
+		}
+		w.fault(t, knobs{"operation": exchange.RemoveTransportRule, "kind": "status", "status": 503, "skip": 1, "times": 1000})
+		if err := s.client.RemoveRules(t.Context()); err == nil || len(s.stopped()) != 0 || len(s.rules()) != 2 {
+			t.Fatalf("%q: %v, left are %v", on, err, s.rules())
+		}
+		w.control(t, http.MethodDelete, "/faults", nil)
+		for _, scope := range scopes {
+			s.block(scope, s.boxes[0])
+		}
+	}
+}
+
 // TestAListThatIsTooLong is refused before anything is sent.
 func TestAListThatIsTooLong(t *testing.T) {
 	w := newWorld(t)
