@@ -75,12 +75,10 @@ func (s *Service) takeOut(ctx context.Context, t tenant.Tenant, gone *Unruled) e
 	failpoint.Hit("tenants.before-unrule")
 	gone.Why = s.removeRules(ctx, t.GUID)
 	failpoint.Hit("tenants.after-unrule")
-	switch {
-	case gone.Why != nil:
-		return nil
-	case gone.held:
+	if gone.Why == nil && gone.held {
 		return settling.Store(ctx, func(ctx context.Context) error { return s.letGo(ctx, gone.run) })
-	case t.Bootstrap == tenant.BootstrapReady:
+	}
+	if gone.Why == nil && t.Bootstrap == tenant.BootstrapReady {
 		gone.Why = errNotAside
 	}
 	return nil
