@@ -93,7 +93,10 @@ func TestEnforcementEventsThatMakeNoSense(t *testing.T) {
 	a := serve(t, w.handler(t))
 	for _, query := range []string{"limit=0", "limit=201", "limit=5.0", "limit=+5", "limit=x", "offset=-1", "offset=1e3", "offset=9007199254740992",
 		"offset=99999999999999999999", "action=Blocked", "action=paused", "limit=1&limit=2"} {
-		a.expect(call{method: "GET", path: enforced + "?" + query, key: w.a.key}, 400, "invalid_request")
+		got := a.expect(call{method: "GET", path: enforced + "?" + query, key: w.a.key}, 400, "invalid_request")
+		if strings.HasPrefix(query, "offset") && !strings.Contains(got.raw, "no integer from 0 to 9007199254740991") {
+			t.Errorf("%s: it says %s", query, got.raw)
+		}
 	}
 	var answers []string
 	for _, id := range []string{string(w.b.tenant), nobodysID, "x", "0"} {
