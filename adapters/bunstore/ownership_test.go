@@ -50,7 +50,7 @@ var unowned = map[string]string{
 	`WITH "busy" AS (SELECT st.account_id, count(*) AS runs`:                     "the sweep enforces the limits of all accounts' tenants",
 	`AS st ON st.account_id = t.account_id AND st.tenant_id = t.id WHERE (h.`:    "the operator's command names a tenant alone",
 	`FROM "enforcement_counts" AS "ec" WHERE (ec.tenant_guid = '')`:              "old days of all accounts' events are dropped",
-	`SELECT count(*), count(CASE WHEN CASE WHEN st.mark IS NULL`:                 "a metric counts the tenants of all accounts that are behind",
+	`SELECT count(*), count(CASE WHEN (SELECT max(m.sends_today_at)`:             "a metric counts the tenants of all accounts that are behind",
 	`count(CASE WHEN NOT (t.consent = '' AND t.bootstrap = '')`:                  "a metric counts the blocked mailboxes of all accounts",
 	`AS since FROM tenants AS t LEFT JOIN send_tenants AS st`:                    "a metric tells how long any account's tenant waits",
 }
