@@ -36,7 +36,7 @@ type slowPlatform struct {
 	ports.MailPlatform
 	latency                      time.Duration
 	answers, looks, most, blocks atomic.Int64
-	blocked                      sync.Map // by tenant
+	blocked                      sync.Map // the rule of a tenant, once it blocks
 }
 
 // For implements ports.MailPlatform. A look begins with it.
@@ -82,16 +82,20 @@ func (t slowTenant) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit
 	return page, t.platform.answer(ctx, 1)
 }
 
-// Block implements ports.SendRules: a rule that is as it has to be is read, one
-// that is not is read, written and read back.
-func (t slowTenant) Block(ctx context.Context, scope string, list []string) (sendlimit.Rule, error) {
-	r := sendlimit.Rule{ID: "rule", Name: sendlimit.RuleName(scope), Enabled: len(list) > 0, Lists: list}
-	t.platform.blocks.Add(int64(len(list)))
-	if _, was := t.platform.blocked.Load(t.id); was || len(list) == 0 {
-		return r, t.platform.answer(ctx, 1)
+// Rules implements ports.SendRules.
+func (t slowTenant) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
+	rule := sendlimit.Rule{ID: "rule", Name: sendlimit.RuleName(sendlimit.TenantWide)}
+	if blocks, does := t.platform.blocked.Load(t.id); does {
+		rule = blocks.(sendlimit.Rule)
 	}
-	t.platform.blocked.Store(t.id, true)
-	r.Written = true
+	return []sendlimit.Rule{rule}, t.platform.answer(ctx, 1)
+}
+
+// Block implements ports.SendRules: the rule is read, written and read back.
+func (t slowTenant) Block(ctx context.Context, scope string, list []string) (sendlimit.Rule, error) {
+	r := sendlimit.Rule{ID: "rule", Name: sendlimit.RuleName(scope), Enabled: len(list) > 0, Lists: list, Written: true}
+	t.platform.blocks.Add(int64(len(list)))
+	t.platform.blocked.Store(t.id, r)
 	return r, t.platform.answer(ctx, 3)
 }
 
