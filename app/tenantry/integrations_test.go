@@ -222,9 +222,9 @@ func (i integrated) leaves() {
 	if i.held(0) {
 		i.t.Error("the account is still at the platform")
 	}
-	asked := len(i.askedAt(i.provider))
+	asked := i.askedAbout(0)
 	i.expect("DELETE", i.mailbox(0, ""), nil, 200, "")
-	if now := len(i.askedAt(i.provider)); now != asked {
+	if now := i.askedAbout(0); now != asked {
 		i.t.Errorf("what is disconnected was asked for %d times more", now-asked)
 	}
 	i.expect("DELETE", i.path(""), nil, 200, "") // with mailbox 2 connected

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -181,6 +182,18 @@ func (i integrated) refreshes(want object) reply {
 func (i integrated) byHand(method string, n int, body any) {
 	i.t.Helper()
 	i.control(method, "/sending/"+i.provider+"/accounts/"+url.PathEscape(i.address(n)), body)
+}
+
+// askedAbout counts what the platform was asked of a mailbox's account by its
+// address, and all removals: tests beside this one ask the same platform.
+func (i integrated) askedAbout(n int) (times int) {
+	i.t.Helper()
+	for _, call := range i.calls(i.provider) {
+		if call["method"] == "DELETE" || strings.Contains(call.text("path"), i.address(n)) {
+			times++
+		}
+	}
+	return times
 }
 
 // calls are those that a platform's simulator noted, in order.
