@@ -186,7 +186,9 @@ func TestPlatformsTooSlow(t *testing.T) {
 	if took := time.Since(began); took > 35*time.Second {
 		t.Errorf("given up after %s", took)
 	}
+	i.eventually("the call given up is seen", func() bool { return times(i.askedAt("instantly"), "check") > 0 })
 	for _, a := range i.askings() {
+		c.control("DELETE", "/calls", nil)
 		c.control("POST", "/faults", object{"provider": "instantly", "operation": a.operation, "kind": "delay_after", "delay_ms": 1500, "times": 1})
 		once, answered := rand.Text(), make(chan reply, 1)
 		go func() {
@@ -199,7 +201,6 @@ func TestPlatformsTooSlow(t *testing.T) {
 			t.Errorf("%s: %d %s", a.path, got.status, got.raw)
 		}
 		i.again(once, a)
-		c.control("DELETE", "/calls", nil)
 	}
 }
 

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"crypto/rand"
 	"fmt"
 	"net/http"
 	"os/exec"
@@ -12,7 +13,6 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/sdk"
-	"github.com/tenantry/tenantry/plugins/sending-salesblink/simulator"
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
@@ -59,9 +59,13 @@ func opener(knobs m) conformance.SendingWorld {
 		w := newWorld(t)
 		w.behave(knobs)
 		with := func(given texts) sdk.SendingPlatform { return platform(w.connection(given)) }
+		// A key of its own: the plugin that serves one world after the other would
+		// let this one's rest when a port comes back within the minute.
+		own := "key-" + rand.Text()
+		w.key(own, "owner", 1)
 		out := contract.SendingWorld{
-			Platform: with(nil), Refused: with(texts{"api_key": "key-guessed"}), Absent: with(texts{"base_url": conformance.Nowhere(t)}),
-			Secrets: []string{simulator.Key, "key-guessed"}, Can: description().Capabilities,
+			Platform: with(texts{"api_key": own}), Refused: with(texts{"api_key": "key-guessed"}), Absent: with(texts{"base_url": conformance.Nowhere(t)}),
+			Secrets: []string{own, "key-guessed"}, Can: description().Capabilities,
 			AuthHosts: []string{w.Ready.Settings["auth_hosts"]},
 			Reaching: func(_ testing.TB, n int) sdk.SendingPlatform {
 				key := fmt.Sprint("key-reaching-", n)

@@ -54,12 +54,13 @@ func (w *world) with(given texts) sdk.SendingPlatform {
 	return p
 }
 
-// key makes a key with this role that reaches so many workspaces.
+// key makes a key with this role that reaches so many workspaces. The first is
+// the one in which the simulator begins.
 func (w *world) key(name, role string, workspaces int) (ids []string) {
 	w.t.Helper()
 	all := []simulate.Workspace{}
 	for i := range workspaces {
-		ids = append(ids, fmt.Sprintf("5b1e0000-0000-4000-8002-%012x", i))
+		ids = append(ids, fmt.Sprintf("5b1e0000-0000-4000-8000-%012x", i+1))
 		all = append(all, simulate.Workspace{ID: ids[i], Name: fmt.Sprint("Workspace ", i)})
 	}
 	w.control(http.MethodPut, "/keys/"+name, m{"workspaces": all, "role": role})
