@@ -26,8 +26,8 @@ func (s *Store) SendBoxes(ctx context.Context, r ports.SendRun, since time.Time)
 	owner, guid := account(r.Account), ident.Lookup(string(r.Tenant))
 	err := s.snapshot(ctx, "list mailboxes with counts", func(ctx context.Context, tx bun.IDB) error {
 		boxes, sends = nil, nil
-		if err := tx.NewSelect().Model(&boxes).Where("m.account_id = ?", owner).Where("m.tenant_id = "+tenantOfRun, owner, guid).
-			Where("m.stage IN (?)", listedStages).Order("m.address").Scan(ctx); err != nil {
+		if err := tx.NewSelect().Model(&boxes).Column("id", "address", "domain_name", "daily_send_limit", "blocked_at").
+			Where("m.account_id = ?", owner).Where("m.tenant_id = "+tenantOfRun, owner, guid).Where("m.stage IN (?)", listedStages).Order("m.address").Scan(ctx); err != nil {
 			return err
 		}
 		ids := make([]string, 0, len(boxes))
@@ -60,7 +60,10 @@ func (s *Store) SendBoxes(ctx context.Context, r ports.SendRun, since time.Time)
 
 // SaveCounts implements ports.SendRuns.
 func (s *Store) SaveCounts(ctx context.Context, r ports.SendRun, c ports.SendCounts) (bool, error) {
-	return s.asRun(ctx, "save counts", r, func(ctx context.Context, tx bun.IDB, own sendTenantRow) error {
+	mark := func(ctx context.Context, tx bun.IDB, own *sendTenantRow) error {
+		return ofRun(tx, r).Set("mark = ?", micro(c.Mark)).Returning("*").Scan(ctx, own)
+	}
+	return s.inRun(ctx, "save counts", mark, func(ctx context.Context, tx bun.IDB, own sendTenantRow) error {
 		var there []string
 		if err := tx.NewSelect().Model((*mailboxRow)(nil)).Column("id").Where("m.account_id = ?", own.AccountID).
 			Where("m.tenant_id = ?", own.TenantID).Scan(ctx, &there); err != nil {
@@ -69,14 +72,14 @@ func (s *Store) SaveCounts(ctx context.Context, r ports.SendRun, c ports.SendCou
 		if err := putCounts(ctx, tx, own, there, c); err != nil {
 			return err
 		}
-		if err := dropCounts(ctx, tx, own.AccountID, own.TenantID, passed(r.Mark, c.Mark).Add(-countsKept)); err != nil {
-			return err
+		if date(r.Mark) == date(c.Mark) {
+			return nil // forgetting once a day is often enough
 		}
-		own.Mark = micro(c.Mark)
-		_, err := ofRun(tx, r).Set("mark = ?", own.Mark).Exec(ctx)
-		return err
+		return dropCounts(ctx, tx, own.AccountID, own.TenantID, passed(r.Mark, c.Mark).Add(-countsKept))
 	})
 }
+
+func date(at time.Time) string { return at.UTC().Format(time.DateOnly) }
 
 // passed is the mark that says which counts are of no use any more: that of the
 // run before, if it is earlier, as this one's clock may be ahead.
@@ -105,7 +108,8 @@ func putCounts(ctx context.Context, tx bun.IDB, own sendTenantRow, there []strin
 	})
 	for some := range slices.Chunk(rows, batch) {
 		if _, err := tx.NewInsert().Model(&some).On("CONFLICT (account_id, mailbox_id, day_start) DO UPDATE").
-			Set("settled = EXCLUDED.settled").Set("recent = EXCLUDED.recent").Set("counted_at = EXCLUDED.counted_at").Exec(ctx); err != nil {
+			Set("settled = EXCLUDED.settled").Set("recent = EXCLUDED.recent").Set("counted_at = EXCLUDED.counted_at").
+			Where("ms.settled <> EXCLUDED.settled OR ms.recent <> EXCLUDED.recent").Exec(ctx); err != nil {
 			return err
 		}
 	}

@@ -120,20 +120,29 @@ func ofRun(db bun.IDB, r ports.SendRun) *bun.UpdateQuery {
 
 // asRun runs w in one transaction if the tenant is still the run's, which it
 // then stays until the transaction ends.
-func (s *Store) asRun(ctx context.Context, doing string, r ports.SendRun, w func(ctx context.Context, tx bun.IDB, own sendTenantRow) error) (held bool, err error) {
-	err = s.atomically(ctx, doing, func(ctx context.Context, tx bun.IDB) error {
-		held = false
-		var own sendTenantRow
-		owner := account(r.Account)
-		err := s.locked(tx.NewSelect().Model(&own).Where("st.account_id = ?", owner).
+func (s *Store) asRun(ctx context.Context, doing string, r ports.SendRun, w ownWork) (held bool, err error) {
+	owner := account(r.Account)
+	return s.inRun(ctx, doing, func(ctx context.Context, tx bun.IDB, own *sendTenantRow) error {
+		return s.locked(tx.NewSelect().Model(own).Where("st.account_id = ?", owner).
 			Where("st.tenant_id = "+tenantOfRun, owner, ident.Lookup(string(r.Tenant))).Where("st.epoch = ?", r.Epoch), "st").Scan(ctx)
-		if errors.Is(err, sql.ErrNoRows) {
+	}, w)
+}
+
+// ownWork is what a run does about its tenant in a transaction.
+type ownWork func(ctx context.Context, tx bun.IDB, own sendTenantRow) error
+
+// inRun is asRun with another way to the row of the tenant, which has to lock it
+// and to end as sql.ErrNoRows if it is not the run's.
+func (s *Store) inRun(ctx context.Context, doing string, lock func(context.Context, bun.IDB, *sendTenantRow) error, w ownWork) (held bool, err error) {
+	err = s.atomically(ctx, doing, func(ctx context.Context, tx bun.IDB) error {
+		var own sendTenantRow
+		err := lock(ctx, tx, &own)
+		if held = err == nil; errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		held = true
 		return w(ctx, tx, own)
 	})
 	return held && err == nil, err

@@ -62,7 +62,7 @@ func (w *look) read(ctx context.Context, r sendlimit.Reading, boxes []ports.Send
 	}
 	for more := len(boxes) > 0 && r.To.After(r.From); more; more = q.Cursor != "" {
 		var page sendlimit.Trace
-		if err := w.guard(ctx, func(ctx context.Context) (err error) {
+		if err := w.ask(ctx, func(ctx context.Context) (err error) {
 			page, err = w.platform.Sent(ctx, q)
 			return err
 		}); err != nil {

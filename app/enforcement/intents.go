@@ -27,7 +27,7 @@ func (w *look) rules(ctx context.Context) ([]sendlimit.Rule, error) {
 	if w.listed {
 		return w.there, nil
 	}
-	err := w.guard(ctx, func(ctx context.Context) (err error) {
+	err := w.ask(ctx, func(ctx context.Context) (err error) {
 		w.there, err = w.platform.Rules(ctx)
 		return err
 	})

@@ -93,7 +93,7 @@ func (a *act) block(ctx context.Context, scope string) error {
 // forgets it. Where none vanished it stays as it was.
 func (a *act) blockRest(ctx context.Context, scope string, trouble error) error {
 	there := map[string]bool{}
-	if err := a.guard(ctx, func(ctx context.Context) error {
+	if err := a.ask(ctx, func(ctx context.Context) error {
 		held, err := a.platform.Mailboxes(ctx)
 		for _, m := range held {
 			there[strings.ToLower(m.Address)] = true

@@ -18,9 +18,13 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// usualLease is longer than a provider call, for each of which it is renewed,
-// and no longer than a killed run's tenant may wait for another.
+// usualLease is longer than a provider call, before which it is renewed, and no
+// longer than a killed run's tenant may wait for another.
 const usualLease = 30 * time.Second
+
+// fresh is the part of a lease within which it is not renewed for a call that
+// only reads.
+const fresh = 6
 
 // errLost is that another run has the tenant, or that it is gone.
 var errLost = errors.New("the tenant is another run's")
@@ -50,6 +54,9 @@ type Runner struct {
 	vanished vanished
 	// everyone is RunAll's, which waits for looks that are under way.
 	everyone sync.RWMutex
+	// calls are those that are under way, once there was one.
+	once  sync.Once
+	calls chan struct{}
 }
 
 // look is one look at a tenant.
@@ -58,6 +65,7 @@ type look struct {
 	ports.SendRun
 
 	platform ports.MailTenant
+	until    time.Time // the lease is not over before
 	place    *time.Location
 	now      time.Time
 	day      sendlimit.Day
@@ -79,11 +87,12 @@ func (r *Runner) Run(ctx context.Context, owner access.AccountID, id tenant.GUID
 
 // run looks at a tenant that is due by then.
 func (r *Runner) run(ctx context.Context, owner access.AccountID, id tenant.GUID, by time.Time) error {
+	until := time.Now().Add(r.lease())
 	claimed, won, err := r.Runs.ClaimTenant(ctx, owner, id, r.lease(), by)
 	if err != nil || !won {
 		return err
 	}
-	w := &look{Runner: r, SendRun: claimed, platform: r.Platform.For(id), now: r.Now()}
+	w := &look{Runner: r, SendRun: claimed, platform: r.Platform.For(id), until: until, now: r.Now()}
 	due, err := w.work(ctx)
 	if errors.Is(err, errLost) || errors.Is(err, fault.TenantNotFound) {
 		return nil
@@ -143,23 +152,58 @@ func (w *look) work(ctx context.Context) (due time.Time, err error) {
 // lease that is renewed for it ends: a process that was stopped between the
 // two calls nobody when it continues.
 func (w *look) guard(ctx context.Context, call func(context.Context) error) error {
+	return w.inTurn(ctx, func() error {
+		if err := w.hold(ctx); err != nil {
+			return err
+		}
+		return w.call(ctx, call)
+	})
+}
+
+// ask is guard for calls that change nothing: one who has lost the tenant does
+// no harm by them, so a lease that is fresh is good enough.
+func (w *look) ask(ctx context.Context, call func(context.Context) error) error {
+	return w.inTurn(ctx, func() error {
+		if time.Until(w.until) < w.lease()-w.lease()/fresh {
+			if err := w.hold(ctx); err != nil {
+				return err
+			}
+		}
+		return w.call(ctx, call)
+	})
+}
+
+func (w *look) hold(ctx context.Context) error {
+	until := time.Now().Add(w.lease())
+	err := saved(w.Runs.HoldTenant(ctx, w.SendRun, w.lease()))
+	if err == nil {
+		w.until = until
+	}
+	return err
+}
+
+func (w *look) call(ctx context.Context, call func(context.Context) error) error {
+	if !time.Now().Before(w.until) {
+		return errLost
+	}
+	ctx, cancel := context.WithDeadline(ctx, w.until)
+	defer cancel()
+	return settling.Call(ctx, call)
+}
+
+// inTurn waits until fewer than CallsAtOnce calls are under way.
+func (r *Runner) inTurn(ctx context.Context, call func() error) error {
+	r.once.Do(func() { r.calls = make(chan struct{}, CallsAtOnce) })
+	select {
+	case r.calls <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("wait for other calls: %w", ctx.Err())
+	}
+	defer func() { <-r.calls }()
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	until := time.Now().Add(w.lease())
-	held, err := w.Runs.HoldTenant(ctx, w.SendRun, w.lease())
-	if err != nil {
-		return err
-	}
-	if !held {
-		return errLost
-	}
-	if !time.Now().Before(until) {
-		return errLost
-	}
-	ctx, cancel := context.WithDeadline(ctx, until)
-	defer cancel()
-	return settling.Call(ctx, call)
+	return call()
 }
 
 // saved tells a run that has lost its tenant from one whose word was stored.

@@ -25,9 +25,12 @@ const (
 	// dueMost is how many tenants one sweep wakes.
 	dueMost = 500
 	// AtOnce is how many tenants a process looks at side by side: fewer than it
-	// has connections to a database server, so that requests find one. More
-	// would wait for each other there.
-	AtOnce = 12
+	// has connections to a database server, so that requests find one.
+	AtOnce = 15
+	// CallsAtOnce is how many of the looks ask the mail platform, while the
+	// others store what it said. So it is the platform that decides how long a
+	// sweep takes.
+	CallsAtOnce = 12
 	// turn is how long a look waits for the end of others. It leaves it most
 	// of the time that a handler has.
 	turn = 10 * time.Second

@@ -5,7 +5,10 @@ package enforcement_test
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/fake"
@@ -183,4 +186,60 @@ func TestLooksAtOnce(t *testing.T) {
 			must(t, <-ended)
 		}
 	}
+}
+
+// Of the looks that are under way only some ask the platform, and the next one
+// does when a call has ended.
+func TestCallsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &busy{answers: make(chan struct{})}
+		r := &enforcement.Runner{Runs: b, Platform: b, Now: time.Now}
+		var looks sync.WaitGroup
+		for range enforcement.AtOnce {
+			looks.Go(func() {
+				if err := r.Run(t.Context(), "", guid); outcome.Of(err) != outcome.Down {
+					t.Errorf("a look: %v", err)
+				}
+			})
+		}
+		for ended := range enforcement.AtOnce {
+			synctest.Wait()
+			if want := min(enforcement.CallsAtOnce, enforcement.AtOnce-ended); int(b.asked.Load())-ended != want {
+				t.Fatalf("after %d answers %d calls are under way, want %d", ended, int(b.asked.Load())-ended, want)
+			}
+			b.answers <- struct{}{}
+		}
+		looks.Wait()
+	})
+}
+
+// busy is a platform that fails when it is told to, and runs of tenants of which
+// each can be taken.
+type busy struct {
+	ports.SendRuns
+	ports.MailPlatform
+	ports.MailTenant
+
+	asked   atomic.Int64
+	answers chan struct{}
+}
+
+func (b *busy) ClaimTenant(context.Context, access.AccountID, tenant.GUID, time.Duration, time.Time) (ports.SendRun, bool, error) {
+	return ports.SendRun{Place: sendlimit.UsualPlace}, true, nil
+}
+
+func (b *busy) HoldTenant(context.Context, ports.SendRun, time.Duration) (bool, error) {
+	return true, nil
+}
+
+func (b *busy) ReleaseTenant(context.Context, ports.SendRun, time.Time) (bool, error) {
+	return true, nil
+}
+
+func (b *busy) For(tenant.GUID) ports.MailTenant { return b }
+
+func (b *busy) Rules(context.Context) ([]sendlimit.Rule, error) {
+	b.asked.Add(1)
+	<-b.answers
+	return nil, &outcome.Error{Kind: outcome.Down}
 }

@@ -35,21 +35,20 @@ const (
 type slowPlatform struct {
 	ports.MailPlatform
 	latency                      time.Duration
-	answers, looks, most, blocks atomic.Int64
-	blocked                      sync.Map // the rule of a tenant, once it blocks
+	answers, calls, most, blocks atomic.Int64 // most calls at once
+	blocked                      sync.Map     // the rule of a tenant, once it blocks
 }
 
-// For implements ports.MailPlatform. A look begins with it.
-func (p *slowPlatform) For(id tenant.GUID) ports.MailTenant {
-	now := p.looks.Add(1)
-	for most := p.most.Load(); now > most && !p.most.CompareAndSwap(most, now); most = p.most.Load() {
-	}
-	return slowTenant{platform: p, id: id}
-}
+// For implements ports.MailPlatform.
+func (p *slowPlatform) For(id tenant.GUID) ports.MailTenant { return slowTenant{platform: p, id: id} }
 
 // answer is n answers of the platform, one after the other.
 func (p *slowPlatform) answer(ctx context.Context, n int) error {
 	p.answers.Add(int64(n))
+	now := p.calls.Add(1)
+	defer p.calls.Add(-1)
+	for most := p.most.Load(); now > most && !p.most.CompareAndSwap(most, now); most = p.most.Load() {
+	}
 	select {
 	case <-time.After(time.Duration(n) * p.latency):
 		return nil
