@@ -4,6 +4,7 @@ package enforcement
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +15,10 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
+// step is how many mailboxes further the next look begins: a prime, and about
+// as many as a platform is asked about at once.
+const step = 53
+
 // reads is how long a look reads the trace at most.
 const reads = 25 * time.Second
 
@@ -23,14 +28,16 @@ const reads = 25 * time.Second
 func (w *look) count(ctx context.Context) error {
 	reading, cancel := context.WithTimeout(ctx, part(ctx))
 	defer cancel()
-	r := sendlimit.NextReading(w.Mark, w.now, w.place)
+	mark := w.Mark
+	r := sendlimit.NextReading(mark, w.now, w.place)
 	boxes, err := w.Runs.SendBoxes(ctx, w.SendRun, r.Days[0].Start)
 	if err != nil {
 		return err
 	}
+	boxes = w.turned(boxes)
 	for {
 		if r.Sent, err = w.read(reading, r, boxes); err != nil {
-			return fmt.Errorf("read trace: %w", err)
+			return errors.Join(fmt.Errorf("read trace: %w", err), w.keepPart(ctx, r, mark, boxes))
 		}
 		if err := w.keep(ctx, r, boxes); err != nil {
 			return err
@@ -39,8 +46,20 @@ func (w *look) count(ctx context.Context) error {
 			w.reading = r
 			return nil
 		}
-		r = sendlimit.NextReading(r.Mark, w.now, w.place)
+		mark = r.Mark
+		r = sendlimit.NextReading(mark, w.now, w.place)
 	}
+}
+
+// turned has another mailbox come first in each look: the platform is asked
+// about some after others, and a look that cannot read it all is not to leave
+// out the same ones as the last.
+func (w *look) turned(boxes []ports.SendBox) []ports.SendBox {
+	if len(boxes) == 0 {
+		return nil
+	}
+	first := int(w.Epoch * step % int64(len(boxes)))
+	return slices.Concat(boxes[first:], boxes[:first])
 }
 
 // part is how long a look may read: half of the time that it has, so that the
@@ -52,7 +71,8 @@ func part(ctx context.Context) time.Duration {
 	return reads
 }
 
-// read reads what mailboxes of ours sent. Nothing else stays in memory.
+// read reads what mailboxes of ours sent, or a part of it and why not the rest.
+// Nothing else stays in memory.
 func (w *look) read(ctx context.Context, r sendlimit.Reading, boxes []ports.SendBox) (sent []sendlimit.Sent, err error) {
 	q := sendlimit.TraceQuery{From: r.From, To: r.To}
 	ours := make(map[string]bool, len(boxes))
@@ -66,7 +86,7 @@ func (w *look) read(ctx context.Context, r sendlimit.Reading, boxes []ports.Send
 			page, err = w.platform.Sent(ctx, q)
 			return err
 		}); err != nil {
-			return nil, err
+			return sent, err
 		}
 		for _, s := range page.Sent {
 			if !s.Refused && ours[strings.ToLower(s.Sender)] {
@@ -98,6 +118,33 @@ func (w *look) keep(ctx context.Context, r sendlimit.Reading, boxes []ports.Send
 	err := saved(w.Runs.SaveCounts(ctx, w.SendRun, c))
 	failpoint.Hit("enforcement.after-counts")
 	return err
+}
+
+// keepPart stores what a reading counted that came to no end: mailboxes sent at
+// least that much, so whoever is beyond his limit by it is. Nobody is shown to be
+// counted, and all is read again.
+func (w *look) keepPart(ctx context.Context, r sendlimit.Reading, mark time.Time, boxes []ports.SendBox) error {
+	if mark.IsZero() {
+		mark = r.From
+	}
+	r.Mark = r.From
+	tally := r.Tally()
+	c := ports.SendCounts{At: w.now, Mark: mark, Boxes: map[string][]sendlimit.Count{}}
+	for _, day := range r.Days {
+		for _, b := range boxes {
+			before, counted := on(b, day.Start)
+			if !counted && (day.Start.Before(r.From) || !b.BlockedAt.IsZero()) {
+				continue // a part would pass for the whole, and let go who is blocked
+			}
+			if least := tally.After(before, b.Address); least.Total() > before.Total() {
+				c.Boxes[b.ID] = append(c.Boxes[b.ID], least)
+			}
+		}
+	}
+	if len(c.Boxes) == 0 {
+		return nil
+	}
+	return saved(w.Runs.SaveCounts(ctx, w.SendRun, c))
 }
 
 // on is what was counted of a mailbox on a day, if it was.
