@@ -123,7 +123,7 @@ type SendBox struct {
 func (b SendBox) On(day sendlimit.Day) sendlimit.Box {
 	for _, c := range b.Counts {
 		if c.Day.Equal(day.Start) {
-			b.Sent, b.Counted = c.Total(), true
+			b.Sent, b.Counted = c.Total(), !c.Part
 		}
 	}
 	return b.Box
@@ -135,7 +135,7 @@ type SendCounts struct {
 	// that was not counted.
 	Today time.Time
 	At    time.Time // when it was counted
-	Mark  time.Time
+	Mark  time.Time // zero leaves it where it is
 	// Boxes are the counts by the mailbox's id. Mailboxes that are gone are
 	// passed over.
 	Boxes map[string][]sendlimit.Count

@@ -95,7 +95,9 @@ func releases(ctx context.Context, tx bun.IDB, t tenantRow, st sendTenantRow, bl
 	events := make([]sendlimit.Event, 0, len(blocked))
 	for _, row := range blocked {
 		b := row.box(grounds[row.ID])
-		b.Sent, b.Counted = row.SendsToday, day.Has(row.SendsTodayAt)
+		if b.Counted = day.Has(row.SendsTodayAt); b.Counted {
+			b.Sent = row.SendsToday
+		}
 		events = append(events, stamped(b.Becomes(sendlimit.Unblocked, guid, limits, at).Event, at))
 	}
 	return events, nil

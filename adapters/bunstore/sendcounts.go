@@ -49,7 +49,7 @@ func (s *Store) SendBoxes(ctx context.Context, r ports.SendRun, since time.Time)
 	})
 	counts := map[string][]sendlimit.Count{}
 	for _, c := range sends {
-		counts[c.MailboxID] = append(counts[c.MailboxID], sendlimit.Count{Day: c.DayStart.UTC(), Settled: c.Settled, Recent: c.Recent})
+		counts[c.MailboxID] = append(counts[c.MailboxID], c.count())
 	}
 	all := make([]ports.SendBox, 0, len(boxes))
 	for _, m := range boxes {
@@ -60,10 +60,13 @@ func (s *Store) SendBoxes(ctx context.Context, r ports.SendRun, since time.Time)
 
 // SaveCounts implements ports.SendRuns.
 func (s *Store) SaveCounts(ctx context.Context, r ports.SendRun, c ports.SendCounts) (bool, error) {
-	mark := func(ctx context.Context, tx bun.IDB, own *sendTenantRow) error {
+	lock := func(ctx context.Context, tx bun.IDB, own *sendTenantRow) error {
+		if c.Mark.IsZero() {
+			return s.lockRun(ctx, tx, r, own)
+		}
 		return ofRun(tx, r).Set("mark = ?", micro(c.Mark)).Returning("*").Scan(ctx, own)
 	}
-	return s.inRun(ctx, "save counts", mark, func(ctx context.Context, tx bun.IDB, own sendTenantRow) error {
+	return s.inRun(ctx, "save counts", lock, func(ctx context.Context, tx bun.IDB, own sendTenantRow) error {
 		var there []string
 		if err := tx.NewSelect().Model((*mailboxRow)(nil)).Column("id").Where("m.account_id = ?", own.AccountID).
 			Where("m.tenant_id = ?", own.TenantID).Scan(ctx, &there); err != nil {
@@ -72,7 +75,7 @@ func (s *Store) SaveCounts(ctx context.Context, r ports.SendRun, c ports.SendCou
 		if err := putCounts(ctx, tx, own, there, c); err != nil {
 			return err
 		}
-		if date(r.Mark) == date(c.Mark) {
+		if c.Mark.IsZero() || date(r.Mark) == date(c.Mark) {
 			return nil // forgetting once a day is often enough
 		}
 		return dropCounts(ctx, tx, own.AccountID, own.TenantID, passed(r.Mark, c.Mark).Add(-countsKept))
@@ -96,8 +99,12 @@ func putCounts(ctx context.Context, tx bun.IDB, own sendTenantRow, there []strin
 	var today []string
 	for _, id := range there {
 		for _, count := range c.Boxes[id] {
-			rows = append(rows, sendsRow{AccountID: own.AccountID, MailboxID: id, DayStart: micro(count.Day),
-				Settled: count.Settled, Recent: count.Recent, CountedAt: micro(c.At)})
+			row := sendsRow{AccountID: own.AccountID, MailboxID: id, DayStart: micro(count.Day),
+				Settled: count.Settled, Recent: count.Recent, CountedAt: micro(c.At)}
+			if count.Part {
+				row.CountedAt = row.DayStart
+			}
+			rows = append(rows, row)
 			if count.Day.Equal(c.Today) {
 				today = append(today, id)
 			}
@@ -109,7 +116,7 @@ func putCounts(ctx context.Context, tx bun.IDB, own sendTenantRow, there []strin
 	for some := range slices.Chunk(rows, batch) {
 		if _, err := tx.NewInsert().Model(&some).On("CONFLICT (account_id, mailbox_id, day_start) DO UPDATE").
 			Set("settled = EXCLUDED.settled").Set("recent = EXCLUDED.recent").Set("counted_at = EXCLUDED.counted_at").
-			Where("ms.settled <> EXCLUDED.settled OR ms.recent <> EXCLUDED.recent").Exec(ctx); err != nil {
+			Where("ms.settled <> EXCLUDED.settled OR ms.recent <> EXCLUDED.recent OR ms.counted_at <= ms.day_start").Exec(ctx); err != nil {
 			return err
 		}
 	}

@@ -63,7 +63,13 @@ type sendsRow struct {
 	DayStart  time.Time
 	Settled   int
 	Recent    int
+	// CountedAt is when all of the day was counted that it had by then and the
+	// count changed. Of a part that is its start, when there was nothing.
 	CountedAt time.Time
+}
+
+func (r sendsRow) count() sendlimit.Count {
+	return sendlimit.Count{Day: r.DayStart.UTC(), Settled: r.Settled, Recent: r.Recent, Part: !r.CountedAt.After(r.DayStart)}
 }
 
 type blockRow struct {

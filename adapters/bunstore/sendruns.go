@@ -121,11 +121,13 @@ func ofRun(db bun.IDB, r ports.SendRun) *bun.UpdateQuery {
 // asRun runs w in one transaction if the tenant is still the run's, which it
 // then stays until the transaction ends.
 func (s *Store) asRun(ctx context.Context, doing string, r ports.SendRun, w ownWork) (held bool, err error) {
+	return s.inRun(ctx, doing, func(ctx context.Context, tx bun.IDB, own *sendTenantRow) error { return s.lockRun(ctx, tx, r, own) }, w)
+}
+
+func (s *Store) lockRun(ctx context.Context, tx bun.IDB, r ports.SendRun, own *sendTenantRow) error {
 	owner := account(r.Account)
-	return s.inRun(ctx, doing, func(ctx context.Context, tx bun.IDB, own *sendTenantRow) error {
-		return s.locked(tx.NewSelect().Model(own).Where("st.account_id = ?", owner).
-			Where("st.tenant_id = "+tenantOfRun, owner, ident.Lookup(string(r.Tenant))).Where("st.epoch = ?", r.Epoch), "st").Scan(ctx)
-	}, w)
+	return s.locked(tx.NewSelect().Model(own).Where("st.account_id = ?", owner).
+		Where("st.tenant_id = "+tenantOfRun, owner, ident.Lookup(string(r.Tenant))).Where("st.epoch = ?", r.Epoch), "st").Scan(ctx)
 }
 
 // ownWork is what a run does about its tenant in a transaction.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -15,50 +16,61 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// step is how many mailboxes further the next look begins: a prime, and about
-// as many as a platform is asked about at once.
-const step = 53
-
 // reads is how long a look reads the trace at most.
 const reads = 25 * time.Second
 
 // count reads the trace from where the last reading was good for, and stores
 // what it counted on each day since. What is read is stored before more is: a
-// trace that is too long for one look is read by several.
+// trace that is too long for one look is read by several. Behind the present day
+// that comes first, as it alone decides, and older ones may take all the time.
 func (w *look) count(ctx context.Context) error {
 	reading, cancel := context.WithTimeout(ctx, part(ctx))
 	defer cancel()
-	mark := w.Mark
-	r := sendlimit.NextReading(mark, w.now, w.place)
+	r := sendlimit.NextReading(w.Mark, w.now, w.place)
+	var counted time.Time // all since then is
+	if r.To.Before(w.now) {
+		today := sendlimit.NextReading(time.Time{}, w.now, w.place)
+		today.Mark, counted = time.Time{}, today.From
+		if err := w.countOne(ctx, reading, today); err != nil {
+			return err
+		}
+	}
+	for !r.From.Equal(counted) {
+		if err := w.countOne(ctx, reading, r); err != nil || r.To.Equal(w.now) {
+			return err
+		}
+		r = sendlimit.NextReading(r.Mark, w.now, w.place)
+	}
+	return nil
+}
+
+// countOne makes a reading and stores what it counted, or what it had read of it
+// when it ended.
+func (w *look) countOne(ctx, reading context.Context, r sendlimit.Reading) error {
 	boxes, err := w.Runs.SendBoxes(ctx, w.SendRun, r.Days[0].Start)
 	if err != nil {
 		return err
 	}
-	boxes = w.turned(boxes)
-	for {
-		if r.Sent, err = w.read(reading, r, boxes); err != nil {
-			return errors.Join(fmt.Errorf("read trace: %w", err), w.keepPart(ctx, r, mark, boxes))
-		}
-		if err := w.keep(ctx, r, boxes); err != nil {
-			return err
-		}
-		if r.To.Equal(w.now) {
-			w.reading = r
-			return nil
-		}
-		mark = r.Mark
-		r = sendlimit.NextReading(mark, w.now, w.place)
+	if r.Sent, err = w.read(reading, r, turned(boxes)); err != nil {
+		return errors.Join(fmt.Errorf("read trace: %w", err), w.keepPart(ctx, r, boxes))
 	}
+	if err := w.keep(ctx, r, boxes); err != nil {
+		return err
+	}
+	if r.To.Equal(w.now) {
+		w.reading = r
+	}
+	return nil
 }
 
-// turned has another mailbox come first in each look: the platform is asked
-// about some after others, and a look that cannot read it all is not to leave
-// out the same ones as the last.
-func (w *look) turned(boxes []ports.SendBox) []ports.SendBox {
+// turned has any mailbox come first: the platform is asked about some after
+// others, and a look that cannot read it all is not to leave out the same ones
+// as the last.
+func turned(boxes []ports.SendBox) []ports.SendBox {
 	if len(boxes) == 0 {
 		return nil
 	}
-	first := int(w.Epoch * step % int64(len(boxes)))
+	first := rand.IntN(len(boxes))
 	return slices.Concat(boxes[first:], boxes[:first])
 }
 
@@ -123,20 +135,18 @@ func (w *look) keep(ctx context.Context, r sendlimit.Reading, boxes []ports.Send
 // keepPart stores what a reading counted that came to no end: mailboxes sent at
 // least that much, so whoever is beyond his limit by it is. Nobody is shown to be
 // counted, and all is read again.
-func (w *look) keepPart(ctx context.Context, r sendlimit.Reading, mark time.Time, boxes []ports.SendBox) error {
-	if mark.IsZero() {
-		mark = r.From
-	}
-	r.Mark = r.From
+func (w *look) keepPart(ctx context.Context, r sendlimit.Reading, boxes []ports.SendBox) error {
+	r.Mark = r.From // nothing is settled
 	tally := r.Tally()
-	c := ports.SendCounts{At: w.now, Mark: mark, Boxes: map[string][]sendlimit.Count{}}
+	c := ports.SendCounts{At: w.now, Boxes: map[string][]sendlimit.Count{}}
 	for _, day := range r.Days {
 		for _, b := range boxes {
 			before, counted := on(b, day.Start)
-			if !counted && (day.Start.Before(r.From) || !b.BlockedAt.IsZero()) {
-				continue // a part would pass for the whole, and let go who is blocked
+			if !counted && day.Start.Before(r.From) {
+				continue
 			}
-			if least := tally.After(before, b.Address); least.Total() > before.Total() {
+			least := tally.After(before, b.Address)
+			if least.Part = before.Part || !counted; least.Total() > before.Total() {
 				c.Boxes[b.ID] = append(c.Boxes[b.ID], least)
 			}
 		}

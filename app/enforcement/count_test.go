@@ -59,7 +59,7 @@ func (h *house) counted(t *testing.T, id string) (all []int) {
 }
 
 // After a gap the trace may be too long for one look: each reads some more, day
-// by day, and meanwhile the day that turned lets go all the same.
+// by day, after the present one, which alone decides.
 func TestATraceThatIsTooLongForOneLook(t *testing.T) {
 	h := newHouse(t)
 	h.limit(t, sendlimit.TenantWide, 5)
@@ -71,21 +71,30 @@ func TestATraceThatIsTooLongForOneLook(t *testing.T) {
 		h.advance(24 * time.Hour)
 	}
 	h.fake.Send(h.id, bob.Address, 20)
-	pages, from := 0, time.Time{}
+	pages, from, today := 0, time.Time{}, 0
 	defer h.traces(func(ctx context.Context, m ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
-		if pages++; q.From.Before(from) {
+		pages++
+		switch of := sendlimit.DayOf(h.now, time.UTC); {
+		case q.From.Equal(of.Start):
+			today++
+		case q.From.Before(from):
 			t.Errorf("read from %s after %s", q.From, from)
+		default:
+			from = q.From
 		}
-		if from = q.From; pages > 20 {
+		if pages > 30 {
 			return sendlimit.Trace{}, &outcome.Error{Kind: outcome.Unknown, Cause: "context"}
 		}
 		return m.Sent(ctx, q)
 	})()
 	looks := 1
 	for pages = 0; h.run(t) != nil; pages = 0 {
-		if looks++; slices.Contains(h.blocked(t), ada.Address) || looks > 6 {
+		if looks++; !slices.Equal(h.blocked(t), []string{bob.Address}) || h.sent(t, bob.Address) != 20 || looks > 6 {
 			t.Fatalf("look %d: blocked are %q", looks, h.blocked(t))
 		}
+	}
+	if today == 0 {
+		t.Error("the present day did not come first")
 	}
 	if got := h.counted(t, bob.ID); looks < 2 || !slices.Equal(got, []int{20, 20, 20}) && !slices.Equal(got, []int{20, 20, 20, 20}) {
 		t.Fatalf("counted are %v after %d looks", got, looks)
@@ -146,14 +155,17 @@ func TestADayThatIsTooLongForAnyLook(t *testing.T) {
 		whole.Sent = whole.Sent[:rows]
 		return whole, nil
 	})
-	for look := range all {
-		if len(h.blocked(t)) != look {
-			t.Fatalf("after %d looks blocked are %q", look, h.blocked(t))
-		}
-		if err := h.run(t); outcome.Of(err) != outcome.Unknown {
-			t.Fatal(err)
+	for looks := 0; len(h.blocked(t)) < len(all); looks++ {
+		if err := h.run(t); outcome.Of(err) != outcome.Unknown || looks > 100 {
+			t.Fatalf("%v, blocked are %q", err, h.blocked(t))
 		}
 		h.agrees(t)
+	}
+	for _, m := range h.boxes { // they sent more than that, so nobody is let go
+		must(t, h.store.SetSendLimit(t.Context(), h.owner, m.ID, 20, h.now))
+	}
+	if err := h.run(t); outcome.Of(err) != outcome.Unknown || !slices.Equal(h.blocked(t), all) {
+		t.Fatalf("%v, blocked are %q", err, h.blocked(t))
 	}
 	for _, m := range h.stored(t) {
 		if m.BlockedAt.IsZero() || !m.SendsTodayAt.IsZero() {
@@ -169,8 +181,35 @@ func TestADayThatIsTooLongForAnyLook(t *testing.T) {
 	}
 	end()
 	must(t, h.run(t))
-	if h.agrees(t); !slices.Equal(h.blocked(t), all) || h.sent(t, all[0]) != 20 {
-		t.Fatalf("blocked are %q", h.blocked(t))
+	if h.agrees(t); len(h.blocked(t)) > 0 || h.sent(t, all[0]) != 20 {
+		t.Fatalf("with a limit of 20 blocked are %q", h.blocked(t))
+	}
+}
+
+// Nor does a day that can never be read keep the days after it from being counted.
+func TestADayThatCannotBeReadAnyMore(t *testing.T) {
+	h := newHouse(t)
+	h.limit(t, sendlimit.TenantWide, 5)
+	must(t, h.run(t))
+	today := sendlimit.DayOf(h.now, time.UTC)
+	defer h.traces(func(ctx context.Context, m ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
+		if q.From.Before(today.End) {
+			return sendlimit.Trace{}, &outcome.Error{Kind: outcome.Unknown, Cause: "context"}
+		}
+		return m.Sent(ctx, q)
+	})()
+	ada := h.boxes[0]
+	for n := range 4 {
+		h.advance(today.End.Add(time.Duration(n)*24*time.Hour + 7*time.Hour).Sub(h.now))
+		for range 2 { // first she is let go, as the day has turned
+			if err := h.run(t); outcome.Of(err) != outcome.Unknown {
+				t.Fatal(err)
+			}
+			h.fake.Send(h.id, ada.Address, 20)
+		}
+		if h.agrees(t); !slices.Equal(h.blocked(t), []string{ada.Address}) || h.sent(t, ada.Address) != 20 {
+			t.Fatalf("at %s blocked are %q", h.now, h.blocked(t))
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/tenantry/tenantry/app/settling"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
@@ -183,6 +184,9 @@ func (w *look) hold(ctx context.Context) error {
 }
 
 func (w *look) call(ctx context.Context, call func(context.Context) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if !time.Now().Before(w.until) {
 		return errLost
 	}
@@ -191,18 +195,23 @@ func (w *look) call(ctx context.Context, call func(context.Context) error) error
 	return settling.Call(ctx, call)
 }
 
-// inTurn waits until fewer than CallsAtOnce calls are under way.
-func (r *Runner) inTurn(ctx context.Context, call func() error) error {
-	r.once.Do(func() { r.calls = make(chan struct{}, CallsAtOnce) })
+// inTurn waits until fewer than CallsAtOnce calls are under way, which may take
+// as long as a call, so the lease is renewed first.
+func (w *look) inTurn(ctx context.Context, call func() error) error {
+	w.once.Do(func() { w.calls = make(chan struct{}, CallsAtOnce) })
 	select {
-	case r.calls <- struct{}{}:
-	case <-ctx.Done():
-		return fmt.Errorf("wait for other calls: %w", ctx.Err())
+	case w.calls <- struct{}{}:
+	default:
+		if err := w.hold(ctx); err != nil {
+			return err
+		}
+		select {
+		case w.calls <- struct{}{}:
+		case <-ctx.Done():
+			return &outcome.Error{Kind: outcome.Unknown, Cause: "context", Detail: "calls before this one took its time"}
+		}
 	}
-	defer func() { <-r.calls }()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
+	defer func() { <-w.calls }()
 	return call()
 }
 

@@ -28,7 +28,7 @@ const (
 	// has connections to a database server, so that requests find one.
 	AtOnce = 15
 	// CallsAtOnce is how many of the looks ask the mail platform, while the
-	// others store what it said. So it is the platform that decides how long a
+	// others read and store. So it is the platform that decides how long a
 	// sweep takes.
 	CallsAtOnce = 12
 	// turn is how long a look waits for the end of others. It leaves it most

@@ -28,8 +28,8 @@ const (
 )
 
 // aside keeps runs of enforcement away, which would put the rules back. From one
-// that takes too long the tenant is taken: it does no more than the call that it
-// is at, whose end is waited for.
+// that takes too long the tenant is taken: it changes nothing after the call
+// that it is at, whose end is waited for.
 func (s *Service) aside(ctx context.Context, owner access.AccountID, t tenant.Tenant, lease time.Duration) (r ports.SendRun, held bool, err error) {
 	if t.Bootstrap != tenant.BootstrapReady {
 		return r, false, nil // none takes place

@@ -36,6 +36,9 @@ type Count struct {
 	Day     time.Time // its start
 	Settled int
 	Recent  int
+	// Part is a count of a day of which no reading had all yet: it is at least
+	// that many.
+	Part bool
 }
 
 // Total is the count.
@@ -142,6 +145,7 @@ func (t Tally) After(before Count, address string) Count {
 	after.Day = before.Day
 	if before.Day.Before(t.from) {
 		after.Settled += before.Settled
+		after.Part = before.Part
 	}
 	if missing := before.Total() - after.Total(); missing > 0 {
 		after.Recent += missing

@@ -16,7 +16,8 @@ type Box struct {
 	Address string
 	Domain  string
 	Own     int // its stored limit, 0 for none
-	// Sent is how many it has sent on the day; it is of no use unless Counted.
+	// Sent is how many it has sent on the day, or at least that many unless
+	// Counted.
 	Sent    int
 	Counted bool
 	// BlockedAt is when it was decided to block it, zero when it is not blocked.
@@ -51,7 +52,8 @@ type Change struct {
 //
 // A mailbox is blocked when it was counted beyond its limit, and let go when
 // its day is over, when its limit allows what it sent, or when no policy covers
-// it any more. One that was not counted stays as it is: a gap is no zero.
+// it any more. One that was not counted stays as it is: a gap is no zero, and a
+// part lets nobody go.
 // A clock that steps back lets nobody go.
 func Decide(id tenant.GUID, policies Policies, boxes []Box, day Day, now time.Time) Ruling {
 	r := Ruling{Lists: map[string][]string{}}
@@ -89,26 +91,19 @@ func (b Box) Becomes(action Action, id tenant.GUID, policies Policies, now time.
 		limit = b.BlockedBy
 	}
 	return Change{Box: b.ID, Scope: scope, Action: action, At: now, Event: Event{
-		Tenant: id, Address: b.Address, Action: action, Sent: b.sent(), Limit: limit,
+		Tenant: id, Address: b.Address, Action: action, Sent: b.Sent, Limit: limit,
 	}}
 }
 
 // beyond reports whether a mailbox that a policy covers has to be blocked.
 func beyond(b Box, limit int, day Day) bool {
+	if b.Sent > limit {
+		return true
+	}
 	if b.Counted {
-		if b.Sent > limit {
-			return true
-		}
 		// What was counted on a day that has not come yet says nothing of
 		// the block.
 		return b.blocked() && !b.BlockedAt.Before(day.End)
 	}
 	return b.blocked() && !b.BlockedAt.Before(day.Start)
-}
-
-func (b Box) sent() int {
-	if b.Counted {
-		return b.Sent
-	}
-	return 0
 }

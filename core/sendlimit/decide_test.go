@@ -59,9 +59,13 @@ func TestDecide(t *testing.T) {
 		{"beyond its own", wide, sendlimit.Box{Own: 3, Sent: 4, Counted: true}, sendlimit.Blocked, true},
 		{"beyond, where no policy is", domain, sendlimit.Box{Own: 3, Domain: "b.test", Sent: 90, Counted: true}, "", false},
 		{"blocked already", wide, sendlimit.Box{Sent: 30, Counted: true, BlockedAt: blocked}, "", true},
-		{"not counted", wide, sendlimit.Box{Sent: 99}, "", false},
+		{"not counted", wide, sendlimit.Box{}, "", false},
 		{"blocked and not counted", wide, sendlimit.Box{BlockedAt: blocked}, "", true},
 		{"limit raised to the count", wide, sendlimit.Box{Own: 25, Sent: 25, Counted: true, BlockedAt: blocked}, sendlimit.Unblocked, false},
+		{"beyond it by a part", wide, sendlimit.Box{Sent: 26}, sendlimit.Blocked, true},
+		{"a part below the limit", wide, sendlimit.Box{Sent: 25}, "", false},
+		{"a part below the limit, blocked today", wide, sendlimit.Box{Sent: 25, BlockedAt: blocked}, "", true},
+		{"a part below the limit, blocked yesterday", wide, sendlimit.Box{Sent: 25, BlockedAt: yesterday}, sendlimit.Unblocked, false},
 		{"the day turned", wide, sendlimit.Box{Counted: true, BlockedAt: yesterday}, sendlimit.Unblocked, false},
 		{"the day turned, nothing counted yet", wide, sendlimit.Box{BlockedAt: yesterday}, sendlimit.Unblocked, false},
 		{"the day turned, and it is beyond again", wide, sendlimit.Box{Sent: 26, Counted: true, BlockedAt: yesterday}, "", true},
@@ -162,7 +166,7 @@ func TestRulings(t *testing.T) {
 			if blocked := !b.BlockedAt.IsZero(); blocked != (listed == 1) || listed > 1 {
 				t.Fatalf("%+v is in %d rules", b, listed)
 			}
-			if limit := policies.Effective(b.Own, b.Domain); b.Counted && limit > 0 && b.Sent > limit {
+			if limit := policies.Effective(b.Own, b.Domain); limit > 0 && b.Sent > limit {
 				if _, covered := policies.Covering(b.Domain); covered == b.BlockedAt.IsZero() {
 					t.Fatalf("%+v with the limit %d", b, limit)
 				}

@@ -27,7 +27,7 @@ func Next(id tenant.GUID, policies Policies, boxes []Box, day Day, now time.Time
 		}
 		held = held || b.blocked()
 		if limit := policies.Effective(b.Own, b.Domain); !b.blocked() && limit > 0 {
-			closest = max(closest, min(1, float64(b.sent())/float64(limit)))
+			closest = max(closest, min(1, float64(b.Sent)/float64(limit)))
 		}
 	}
 	wait := Latest - time.Duration(closest*float64(Latest-Soonest))

@@ -29,7 +29,8 @@ func TestNext(t *testing.T) {
 		{"at its own", wide, sendlimit.Box{Own: 4, Counted: true, Sent: 4}, noon, 5 * time.Minute},
 		{"blocked, so nothing is urgent", wide, sendlimit.Box{Counted: true, Sent: 21, BlockedAt: noon}, noon, 30 * time.Minute},
 		{"no policy", nil, sendlimit.Box{Own: 4, Counted: true, Sent: 4}, noon, 30 * time.Minute},
-		{"not counted", wide, sendlimit.Box{Sent: 20}, noon, 30 * time.Minute},
+		{"not counted", wide, sendlimit.Box{}, noon, 30 * time.Minute},
+		{"at its limit by a part", wide, sendlimit.Box{Sent: 20}, noon, 5 * time.Minute},
 	} {
 		next := sendlimit.Next("guid", tt.policies, []sendlimit.Box{tt.box}, today, tt.at)
 		if wait := next.Sub(tt.at); wait > tt.wait || wait <= tt.wait*9/10 {

@@ -41,6 +41,8 @@ type (
 	heldReleased     struct{ Stores }
 	countsAdded      struct{ Stores }
 	allIsToday       struct{ Stores }
+	partsAreWhole    struct{ Stores }
+	marksMove        struct{ Stores }
 	countsForever    struct{ Stores }
 	eventsAnyway     struct{ Stores }
 	eventsNever      struct{ Stores }
@@ -220,6 +222,22 @@ func (b allIsToday) SaveCounts(ctx context.Context, r ports.SendRun, c ports.Sen
 	return b.Stores.SaveCounts(ctx, r, c)
 }
 
+func (b partsAreWhole) SaveCounts(ctx context.Context, r ports.SendRun, c ports.SendCounts) (bool, error) {
+	for id, counts := range c.Boxes {
+		for i := range counts {
+			c.Boxes[id][i].Part = false
+		}
+	}
+	return b.Stores.SaveCounts(ctx, r, c)
+}
+
+func (b marksMove) SaveCounts(ctx context.Context, r ports.SendRun, c ports.SendCounts) (bool, error) {
+	if c.Mark.IsZero() {
+		c.Mark = c.At
+	}
+	return b.Stores.SaveCounts(ctx, r, c)
+}
+
 func (b countsForever) SaveCounts(ctx context.Context, r ports.SendRun, c ports.SendCounts) (bool, error) {
 	c.Mark = now.Truncate(time.Microsecond)
 	return b.Stores.SaveCounts(ctx, r, c)
@@ -354,6 +372,8 @@ func TestBrokenSendLimitsAreNoticed(t *testing.T) {
 		"a tenant without consent is due":            {sendRunChecks, func(s Stores) Stores { return askRevoked{s} }},
 		"a run that ended is held":                   {sendRunChecks, func(s Stores) Stores { return heldReleased{s} }},
 		"counts that come again are added":           {sendRunChecks, func(s Stores) Stores { return countsAdded{s} }},
+		"a part passes for the whole":                {sendRunChecks, func(s Stores) Stores { return partsAreWhole{s} }},
+		"a part moves the mark":                      {sendRunChecks, func(s Stores) Stores { return marksMove{s} }},
 		"yesterday's count is shown":                 {sendRunChecks, func(s Stores) Stores { return allIsToday{s} }},
 		"counts are kept for ever":                   {sendRunChecks, func(s Stores) Stores { return countsForever{s} }},
 		"blocks of the suspended stay":               {sendRunChecks, func(s Stores) Stores { return neverPaused{s} }},

@@ -323,6 +323,39 @@ var sendRunChecks = []storeCheck{
 			t.Fatalf("shown %+v", shown)
 		}
 	}},
+	{"a part is no whole until it is counted as one, shows nobody, and leaves the mark", func(t testing.TB, s Stores) {
+		w := newCounting(t, s, "ann", 1)
+		r := w.claim(t, s)
+		counted := func(what string, want sendlimit.Count) {
+			t.Helper()
+			if got := w.list(t, s, r)[0]; len(got.Counts) != 1 || got.Counts[0] != want || got.On(sendlimit.DayOf(midnight, time.UTC)).Counted == want.Part {
+				t.Fatalf("%s: %+v", what, got)
+			}
+		}
+		save := func(c ports.SendCounts, count sendlimit.Count) {
+			t.Helper()
+			c.At, c.Boxes = later, map[string][]sendlimit.Count{w.boxes[0].ID: {count}}
+			holds(t, "save", true)(s.SaveCounts(t.Context(), r, c))
+		}
+		part := sendlimit.Count{Day: midnight, Recent: 3, Part: true}
+		whole := sendlimit.Count{Day: midnight, Recent: 3}
+		for range 2 {
+			save(ports.SendCounts{}, part)
+			counted("a part", part)
+		}
+		shown, err := s.Mailboxes(t.Context(), w.owner, w.guid)
+		if must(t, "mailboxes", err); !shown[0].SendsTodayAt.IsZero() {
+			t.Fatalf("shown %+v", shown[0])
+		}
+		save(ports.SendCounts{Today: midnight, Mark: midnight}, whole)
+		counted("the whole", whole)
+		whole.Recent++
+		save(ports.SendCounts{}, whole)
+		counted("more", whole)
+		if r = w.lost(t, s, r); !r.Mark.Equal(midnight) {
+			t.Fatalf("the mark is %s", r.Mark)
+		}
+	}},
 	{"counts are forgotten two days after the mark has passed them, by the run before too, once a day", func(t testing.TB, s Stores) {
 		w := newCounting(t, s, "ann", 1)
 		r := w.claim(t, s)
