@@ -23,8 +23,7 @@ import (
 // longer than a killed run's tenant may wait for another.
 const usualLease = 30 * time.Second
 
-// fresh is the part of a lease within which it is not renewed for a call that
-// only reads.
+// fresh is the part of a lease within which it need not be renewed.
 const fresh = 6
 
 // errLost is that another run has the tenant, or that it is gone.
@@ -165,13 +164,19 @@ func (w *look) guard(ctx context.Context, call func(context.Context) error) erro
 // no harm by them, so a lease that is fresh is good enough.
 func (w *look) ask(ctx context.Context, call func(context.Context) error) error {
 	return w.inTurn(ctx, func() error {
-		if time.Until(w.until) < w.lease()-w.lease()/fresh {
-			if err := w.hold(ctx); err != nil {
-				return err
-			}
+		if err := w.renew(ctx); err != nil {
+			return err
 		}
 		return w.call(ctx, call)
 	})
+}
+
+// renew holds the tenant unless it did so just now.
+func (w *look) renew(ctx context.Context) error {
+	if time.Until(w.until) >= w.lease()-w.lease()/fresh {
+		return nil
+	}
+	return w.hold(ctx)
 }
 
 func (w *look) hold(ctx context.Context) error {
@@ -196,13 +201,13 @@ func (w *look) call(ctx context.Context, call func(context.Context) error) error
 }
 
 // inTurn waits until fewer than CallsAtOnce calls are under way, which may take
-// as long as a call, so the lease is renewed first.
+// as long as a call, so the lease is to be fresh.
 func (w *look) inTurn(ctx context.Context, call func() error) error {
 	w.once.Do(func() { w.calls = make(chan struct{}, CallsAtOnce) })
 	select {
 	case w.calls <- struct{}{}:
 	default:
-		if err := w.hold(ctx); err != nil {
+		if err := w.renew(ctx); err != nil {
 			return err
 		}
 		select {
