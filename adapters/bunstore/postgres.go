@@ -12,7 +12,7 @@ import (
 	"github.com/uptrace/bun/dialect/pgdialect"
 )
 
-const defaultPostgresConns = 16
+const defaultPostgresConns = 20
 
 // The driver's own error could quote the password.
 var errUnreadableURL = errors.New("open database: the postgres URL cannot be read")

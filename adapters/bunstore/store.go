@@ -30,7 +30,7 @@ const Memory = "sqlite::memory:"
 // Options are what a Store takes besides its URL. The zero value works.
 type Options struct {
 	Log *slog.Logger
-	// MaxConns bounds the connections: 16 unless set, 4 on SQLite. At least
+	// MaxConns bounds the connections: 20 unless set, 4 on SQLite. At least
 	// 2 on PostgreSQL: the lock around migrations holds one.
 	MaxConns int
 	// Synchronous is SQLite's pragma: NORMAL unless set, which can lose the

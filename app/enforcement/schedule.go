@@ -26,7 +26,7 @@ const (
 	dueMost = 500
 	// AtOnce is how many tenants a process looks at side by side: fewer than it
 	// has connections to a database server, so that requests find one.
-	AtOnce = 15
+	AtOnce = 18
 	// CallsAtOnce is how many of the looks ask the mail platform, while the
 	// others read and store. So it is the platform that decides how long a
 	// sweep takes.

@@ -209,7 +209,7 @@ func TestPoolExhausted(t *testing.T) {
 		t.Fatal(err)
 	}
 	var stuck sync.WaitGroup
-	for range 24 {
+	for range 32 {
 		stuck.Go(func() {
 			got, err := o.try("PATCH", o.ready.APIURL+o.path("/mailboxes/"+mailbox), o.key, object{"daily_send_limit": rand.IntN(25) + 1})
 			if err != nil || got.status != 200 && (got.status != 503 || got.header.Get("Retry-After") == "") {
@@ -220,7 +220,7 @@ func TestPoolExhausted(t *testing.T) {
 	o.eventually("every connection waits", func() bool {
 		var n int
 		row := o.db.QueryRowContext(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
-		return row.Scan(&n) == nil && n >= 16
+		return row.Scan(&n) == nil && n >= 20
 	})
 	for _, path := range []string{"/v1/tenants", o.path("/domains")} {
 		began := time.Now()
