@@ -75,22 +75,25 @@ func (s *Store) SaveCounts(ctx context.Context, r ports.SendRun, c ports.SendCou
 		if err := putCounts(ctx, tx, own, there, c); err != nil {
 			return err
 		}
-		if c.Mark.IsZero() || date(r.Mark) == date(c.Mark) {
-			return nil // forgetting once a day is often enough
+		passed, news := passed(r.Mark, c.Mark)
+		if !news {
+			return nil
 		}
-		return dropCounts(ctx, tx, own.AccountID, own.TenantID, passed(r.Mark, c.Mark).Add(-countsKept))
+		return dropCounts(ctx, tx, own.AccountID, own.TenantID, passed.Add(-countsKept))
 	})
 }
 
-func date(at time.Time) string { return at.UTC().Format(time.DateOnly) }
-
-// passed is the mark that says which counts are of no use any more: that of the
-// run before, if it is earlier, as this one's clock may be ahead.
-func passed(was, is time.Time) time.Time {
-	if was.IsZero() || is.Before(was) {
-		return is
+// passed is the mark that says which counts are of no use any more: the earlier
+// one of two runs, as the clock of one may be ahead. It has news once a day, which
+// is often enough.
+func passed(was, is time.Time) (mark time.Time, news bool) {
+	if was.IsZero() || is.IsZero() || was.UTC().Format(time.DateOnly) == is.UTC().Format(time.DateOnly) {
+		return mark, false
 	}
-	return was
+	if is.Before(was) {
+		return is, true
+	}
+	return was, true
 }
 
 // putCounts stores the counts of mailboxes that are there, and shows today's.

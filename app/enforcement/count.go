@@ -21,8 +21,9 @@ const reads = 25 * time.Second
 
 // count reads the trace from where the last reading was good for, and stores
 // what it counted on each day since. What is read is stored before more is: a
-// trace that is too long for one look is read by several. Behind the present day
-// that comes first, as it alone decides, and older ones may take all the time.
+// trace that is too long for one look is read by several. Where it is behind, the
+// present day comes first: that alone decides, and older ones may take all the
+// time.
 func (w *look) count(ctx context.Context) error {
 	reading, cancel := context.WithTimeout(ctx, part(ctx))
 	defer cancel()
@@ -126,10 +127,7 @@ func (w *look) keep(ctx context.Context, r sendlimit.Reading, boxes []ports.Send
 			}
 		}
 	}
-	failpoint.Hit("enforcement.before-counts")
-	err := saved(w.Runs.SaveCounts(ctx, w.SendRun, c))
-	failpoint.Hit("enforcement.after-counts")
-	return err
+	return w.saveCounts(ctx, c)
 }
 
 // keepPart stores what a reading counted that came to no end: mailboxes sent at
@@ -154,7 +152,14 @@ func (w *look) keepPart(ctx context.Context, r sendlimit.Reading, boxes []ports.
 	if len(c.Boxes) == 0 {
 		return nil
 	}
-	return saved(w.Runs.SaveCounts(ctx, w.SendRun, c))
+	return w.saveCounts(ctx, c)
+}
+
+func (w *look) saveCounts(ctx context.Context, c ports.SendCounts) error {
+	failpoint.Hit("enforcement.before-counts")
+	err := saved(w.Runs.SaveCounts(ctx, w.SendRun, c))
+	failpoint.Hit("enforcement.after-counts")
+	return err
 }
 
 // on is what was counted of a mailbox on a day, if it was.
