@@ -63,8 +63,8 @@ type sendsRow struct {
 	DayStart  time.Time
 	Settled   int
 	Recent    int
-	// CountedAt is when all of the day was counted that it had by then and the
-	// count changed. Of a part that is its start, when there was nothing.
+	// CountedAt is when the count changed, all of the day being read by then. Of
+	// one that a part changed it is the day's start, when there was nothing.
 	CountedAt time.Time
 }
 

@@ -16,33 +16,35 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// reads is how long a look reads the trace at most.
+// reads is how long a look reads the trace at most, without the time in which its
+// calls wait for those of others.
 const reads = 25 * time.Second
 
 // count reads the trace from where the last reading was good for, and stores
 // what it counted on each day since. What is read is stored before more is: a
-// trace that is too long for one look is read by several. Where it is behind, the
-// present day comes first: that alone decides, and older ones may take all the
-// time.
+// trace that is too long for one look is read by several.
 func (w *look) count(ctx context.Context) error {
-	reading, cancel := context.WithTimeout(ctx, part(ctx))
+	reading, cancel := w.mayRead(ctx)
 	defer cancel()
-	r := sendlimit.NextReading(w.Mark, w.now, w.place)
-	var counted time.Time // all since then is
-	if r.To.Before(w.now) {
-		today := sendlimit.NextReading(time.Time{}, w.now, w.place)
-		today.Mark, counted = time.Time{}, today.From
-		if err := w.countOne(ctx, reading, today); err != nil {
+	for _, r := range sendlimit.Readings(w.Mark, w.now, w.place) {
+		if err := w.countOne(ctx, reading, r); err != nil {
 			return err
 		}
-	}
-	for !r.From.Equal(counted) {
-		if err := w.countOne(ctx, reading, r); err != nil || r.To.Equal(w.now) {
-			return err
-		}
-		r = sendlimit.NextReading(r.Mark, w.now, w.place)
 	}
 	return nil
+}
+
+// mayRead says how long a look reads: half of the time that it has, and some more
+// of it waiting, so that the rest is there for rules, however long the trace.
+func (w *look) mayRead(ctx context.Context) (context.Context, context.CancelFunc) {
+	w.left = reads
+	end, has := ctx.Deadline()
+	if !has {
+		return context.WithCancel(ctx)
+	}
+	all := time.Until(end)
+	w.left = min(reads, all/2)
+	return context.WithTimeout(ctx, all*3/4)
 }
 
 // countOne makes a reading and stores what it counted, or what it had read of it
@@ -64,24 +66,15 @@ func (w *look) countOne(ctx, reading context.Context, r sendlimit.Reading) error
 	return nil
 }
 
-// turned has any mailbox come first: the platform is asked about some after
-// others, and a look that cannot read it all is not to leave out the same ones
-// as the last.
+// turned has any mailbox come first, by chance: the platform is asked about some
+// after others, and looks that cannot read it all are not to leave out the same
+// ones each time.
 func turned(boxes []ports.SendBox) []ports.SendBox {
 	if len(boxes) == 0 {
 		return nil
 	}
 	first := rand.IntN(len(boxes))
 	return slices.Concat(boxes[first:], boxes[:first])
-}
-
-// part is how long a look may read: half of the time that it has, so that the
-// rest is there for rules, however long the trace.
-func part(ctx context.Context) time.Duration {
-	if end, has := ctx.Deadline(); has {
-		return min(reads, time.Until(end)/2)
-	}
-	return reads
 }
 
 // read reads what mailboxes of ours sent, or a part of it and why not the rest.
@@ -96,6 +89,9 @@ func (w *look) read(ctx context.Context, r sendlimit.Reading, boxes []ports.Send
 	for more := len(boxes) > 0 && r.To.After(r.From); more; more = q.Cursor != "" {
 		var page sendlimit.Trace
 		if err := w.ask(ctx, func(ctx context.Context) (err error) {
+			defer func(began time.Time) { w.left -= time.Since(began) }(time.Now())
+			ctx, cancel := context.WithTimeout(ctx, w.left)
+			defer cancel()
 			page, err = w.platform.Sent(ctx, q)
 			return err
 		}); err != nil {
@@ -144,7 +140,7 @@ func (w *look) keepPart(ctx context.Context, r sendlimit.Reading, boxes []ports.
 				continue
 			}
 			least := tally.After(before, b.Address)
-			if least.Part = before.Part || !counted; least.Total() > before.Total() {
+			if least.Part = true; least.Total() > before.Total() {
 				c.Boxes[b.ID] = append(c.Boxes[b.ID], least)
 			}
 		}

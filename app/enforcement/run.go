@@ -19,8 +19,8 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// usualLease is longer than a provider call, before which it is renewed, and no
-// longer than a killed run's tenant may wait for another.
+// usualLease is longer than a provider call and the wait for its turn, before which
+// it is renewed, and no longer than a killed run's tenant may wait for another.
 const usualLease = 30 * time.Second
 
 // fresh is the part of a lease within which it need not be renewed.
@@ -69,6 +69,7 @@ type look struct {
 	place    *time.Location
 	now      time.Time
 	day      sendlimit.Day
+	left     time.Duration // for reading the trace
 	// reading is what this look read of the trace of today.
 	reading sendlimit.Reading
 	// there are our rules as this look found them, once it listed them.

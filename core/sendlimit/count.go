@@ -36,8 +36,8 @@ type Count struct {
 	Day     time.Time // its start
 	Settled int
 	Recent  int
-	// Part is a count of a day of which no reading had all yet: it is at least
-	// that many.
+	// Part is a count of which the last reading did not come to its end: it is
+	// at least that many.
 	Part bool
 }
 
@@ -56,7 +56,8 @@ const (
 // Reading is a reading of a tenant's trace.
 type Reading struct {
 	From, To time.Time
-	// Mark is where the next reading begins, at the latest.
+	// Mark is up to where the trace is read for good by then, and the next
+	// reading begins there at the latest. Zero moves nothing.
 	Mark time.Time
 	// Days are those that it reaches, oldest first. The first may have begun
 	// before From.
@@ -64,14 +65,35 @@ type Reading struct {
 	Sent []Sent
 }
 
-// NextReading is what to read next of a trace that was read for good up to a
-// mark, which is zero if it never was.
+// Readings are what to read, one after the other, of a trace that was read for
+// good up to a mark, which is zero if it never was.
 //
 // The present day is always read from its beginning: then rows count however
 // late they come, and mailboxes that we come to know late. So it is when the
-// mark is later, which a clock said that was ahead. After a gap it is the
-// oldest day alone, so that this stays counted whatever becomes of the rest.
-func NextReading(mark, now time.Time, place *time.Location) Reading {
+// mark is later, which a clock said that was ahead. It comes first where a whole
+// day before it is to be read too, as it alone decides who is blocked, and then
+// the others, the oldest first, so that each stays counted whatever becomes of the
+// rest.
+func Readings(mark, now time.Time, place *time.Location) (all []Reading) {
+	today, r := DayOf(now, place), nextReading(mark, now, place)
+	behind := r.From.Before(today.Start) && (r.To.Before(now) || r.From.Equal(r.Days[0].Start))
+	if !behind {
+		return []Reading{r}
+	}
+	all = append(all, Reading{From: today.Start, To: now, Days: []Day{today}})
+	for ; r.To.Before(now); r = nextReading(r.Mark, now, place) {
+		all = append(all, r)
+	}
+	if r.From.Before(today.Start) {
+		r.To, r.Days = today.Start, r.Days[:len(r.Days)-1]
+		all = append(all, r)
+	}
+	return all
+}
+
+// nextReading is the oldest day alone, once its rows have come, or all since the
+// mark.
+func nextReading(mark, now time.Time, place *time.Location) Reading {
 	today := DayOf(now, place)
 	from := today.Start
 	if !mark.IsZero() && mark.Before(from) {

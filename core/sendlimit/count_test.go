@@ -37,7 +37,7 @@ func TestDays(t *testing.T) {
 
 func TestWhatCounts(t *testing.T) {
 	yesterday := sendlimit.DayOf(noon.Add(-24*time.Hour), time.UTC)
-	r := sendlimit.NextReading(noon.Add(-24*time.Hour), today.Start.Add(time.Hour), time.UTC)
+	r := sendlimit.Readings(noon.Add(-24*time.Hour), today.Start.Add(time.Hour), time.UTC)[0]
 	r.Sent = []sendlimit.Sent{
 		{Message: "1", Sender: "Ada@a.test", At: today.Start},
 		{Message: "1", Sender: "ada@a.test", At: today.Start}, // its second recipient
@@ -68,26 +68,47 @@ func TestWhatCounts(t *testing.T) {
 
 func TestWhatIsReadNext(t *testing.T) {
 	hour := func(h int) time.Time { return today.Start.Add(time.Duration(h) * time.Hour) }
-	for _, tt := range []struct {
-		name           string
-		mark, now      time.Time
-		from, to, next time.Time
+	never := time.Time{}
+	type reading struct {
+		from, to, mark time.Time
 		days           int
+	}
+	for _, tt := range []struct {
+		name      string
+		mark, now time.Time
+		want      []reading
 	}{
-		{"the first time", time.Time{}, hour(12), hour(0), hour(12), hour(0), 1},
-		{"the first time, at midnight", time.Time{}, hour(0), hour(0), hour(0), hour(0), 1},
-		{"within a day", hour(0), hour(23), hour(0), hour(23), hour(0), 1},
-		{"by night", hour(-6), hour(1), hour(-6), hour(1), hour(-5), 2},
-		{"in the morning", hour(-1), hour(6), hour(-1), hour(0), hour(0), 1},
-		{"after a gap", hour(-70), hour(12), hour(-70), hour(-48), hour(-48), 1},
-		{"after a long gap", hour(-1000), hour(12), hour(12 - 9*24), hour(-8 * 24), hour(-8 * 24), 1},
-		{"after a clock that was hours ahead", hour(11), hour(12), hour(0), hour(12), hour(0), 1},
-		{"after one that was a month ahead", hour(30 * 24), hour(12), hour(0), hour(12), hour(0), 1},
+		{"the first time", never, hour(12), []reading{{hour(0), hour(12), hour(0), 1}}},
+		{"the first time, at midnight", never, hour(0), []reading{{hour(0), hour(0), hour(0), 1}}},
+		{"within a day", hour(0), hour(23), []reading{{hour(0), hour(23), hour(0), 1}}},
+		{"first after midnight", hour(-24), hour(1), []reading{{hour(0), hour(1), never, 1}, {hour(-24), hour(0), hour(-5), 1}}},
+		{"by night", hour(-6), hour(1), []reading{{hour(-6), hour(1), hour(-5), 2}}},
+		{"in the morning", hour(-1), hour(6), []reading{{hour(0), hour(6), never, 1}, {hour(-1), hour(0), hour(0), 1}}},
+		{"after a gap", hour(-70), hour(12), []reading{
+			{hour(0), hour(12), never, 1},
+			{hour(-70), hour(-48), hour(-48), 1}, {hour(-48), hour(-24), hour(-24), 1}, {hour(-24), hour(0), hour(0), 1},
+		}},
+		{"after a gap, by night", hour(-25), hour(1), []reading{
+			{hour(0), hour(1), never, 1},
+			{hour(-25), hour(-24), hour(-24), 1}, {hour(-24), hour(0), hour(-5), 1},
+		}},
+		{"after a clock that was hours ahead", hour(11), hour(12), []reading{{hour(0), hour(12), hour(0), 1}}},
+		{"after one that was a month ahead", hour(30 * 24), hour(12), []reading{{hour(0), hour(12), hour(0), 1}}},
 	} {
-		r := sendlimit.NextReading(tt.mark, tt.now, time.UTC)
-		if !r.From.Equal(tt.from) || !r.To.Equal(tt.to) || !r.Mark.Equal(tt.next) || len(r.Days) != tt.days || !r.Days[0].Has(r.From) {
-			t.Errorf("%s: %+v", tt.name, r)
+		var got []reading
+		for _, r := range sendlimit.Readings(tt.mark, tt.now, time.UTC) {
+			got = append(got, reading{r.From, r.To, r.Mark, len(r.Days)})
+			if !r.Days[0].Has(r.From) {
+				t.Errorf("%s: %+v", tt.name, r)
+			}
 		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %+v", tt.name, got)
+		}
+	}
+	long := sendlimit.Readings(hour(-1000), hour(12), time.UTC)
+	if len(long) != 10 || !long[1].From.Equal(hour(12-9*24)) || !long[1].To.Equal(hour(-8*24)) {
+		t.Errorf("after a long gap: %+v", long)
 	}
 }
 
@@ -124,8 +145,7 @@ func TestCountsOfALateTrace(t *testing.T) {
 		mark, at := begin, begin
 		for end := begin.Add(60 * time.Hour); at.Before(end); {
 			at = at.Add(time.Duration(rapid.IntRange(1, 300).Draw(t, "pause")) * time.Minute)
-			for whole := false; !whole; {
-				r := sendlimit.NextReading(mark, at, time.UTC)
+			for _, r := range sendlimit.Readings(mark, at, time.UTC) {
 				for _, one := range rows {
 					if !one.shown.After(at) && !one.At.Before(r.From) && one.At.Before(r.To) {
 						r.Sent = append(r.Sent, one.Sent)
@@ -144,7 +164,9 @@ func TestCountsOfALateTrace(t *testing.T) {
 						counts[sender][day.Start] = after
 					}
 				}
-				mark, whole = r.Mark, r.To.Equal(at)
+				if !r.Mark.IsZero() {
+					mark = r.Mark
+				}
 			}
 		}
 		for sender, days := range counts {
