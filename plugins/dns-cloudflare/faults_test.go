@@ -47,8 +47,10 @@ func (r *rough) wait(until time.Time) {
 }
 
 // settled repeats a call as the port says: at once what may have worked, after
-// the wait what was throttled. tries is how often it was made.
+// the wait what was throttled. tries is how often it was made; that others took
+// the room again after a wait is no failure.
 func (r *rough) settled(call func() error) (tries int, err error) {
+	failed := 0
 	for tries = 1; ; tries++ {
 		r.clock.RLock()
 		err = call()
@@ -61,8 +63,10 @@ func (r *rough) settled(call func() error) (tries int, err error) {
 			return tries, err
 		case o.Kind == outcome.Throttled:
 			r.wait(told.Add(o.RetryAfter))
-		case tries > 20 || o.Kind != outcome.Unknown && o.Kind != outcome.Broken && o.Kind != outcome.Down:
+		case failed > 20 || o.Kind != outcome.Unknown && o.Kind != outcome.Broken && o.Kind != outcome.Down:
 			return tries, err
+		default:
+			failed++
 		}
 	}
 }
