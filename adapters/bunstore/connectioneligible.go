@@ -24,7 +24,7 @@ func eligibleBelow(db bun.IDB, owner, integrationID, on string, args ...any) *bu
 		ColumnExpr("t.guid AS tenant_guid, t.name AS tenant_name, d.id AS domain_id").
 		Join("LEFT JOIN mailboxes AS m ON m.account_id = ig.account_id AND m.provisioned AND m.stage IN (?)"+on,
 			append([]any{listedStages}, args...)...).
-		Join("LEFT JOIN tenants AS t ON t.account_id = m.account_id AND t.id = m.tenant_id").
+		Join("LEFT JOIN "+tenantOfBox).
 		Join("LEFT JOIN domains AS d ON d.account_id = m.account_id AND d.tenant_id = m.tenant_id AND d.name = m.domain_name").
 		Where("ig.account_id = ?", owner).Where("ig.id = ?", integrationID)
 }

@@ -28,7 +28,7 @@ func noMailbox() error { return fault.MailboxNotFound.With("the tenant holds no 
 func mailboxesBelow(db bun.IDB, owner, guid, on string, args ...any) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("tenants AS t").ColumnExpr("m.*").
 		ColumnExpr("t.guid AS tenant_guid, t.name AS tenant_name, d.id AS domain_id").
-		Join("LEFT JOIN mailboxes AS m ON m.account_id = t.account_id AND m.tenant_id = t.id AND m.stage IN (?)"+on,
+		Join("LEFT JOIN mailboxes AS m ON "+boxOfTenant+" AND m.stage IN (?)"+on,
 			append([]any{listedStages}, args...)...).
 		Join("LEFT JOIN domains AS d ON d.account_id = m.account_id AND d.tenant_id = m.tenant_id AND d.name = m.domain_name").
 		Where("t.account_id = ?", owner).Where("t.guid = ?", guid)

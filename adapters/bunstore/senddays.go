@@ -29,7 +29,7 @@ type heldRow struct {
 func heldByGUID(db bun.IDB, row *heldRow, id tenant.GUID) *bun.SelectQuery {
 	return db.NewSelect().Model(row).ColumnExpr("?TableColumns").ColumnExpr("COALESCE(st.place, '') AS place").
 		Join("JOIN tenant_holders AS h ON h.account_id = t.account_id AND h.guid = t.guid").
-		Join("LEFT JOIN send_tenants AS st ON st.account_id = t.account_id AND st.tenant_id = t.id").
+		Join(standingOfTenant).
 		Where("h.guid = ?", ident.Lookup(string(id)))
 }
 

@@ -20,12 +20,12 @@ const (
 	// an earlier life, or the first of all times, which means at once.
 	waitsSince = "COALESCE(CASE WHEN st.due_at > t.consented_at THEN st.due_at END, " + readySince + ")"
 	// limitedTenant has a limit in force.
-	limitedTenant = "EXISTS (SELECT 1 FROM send_policies AS sp WHERE sp.account_id = t.account_id AND sp.tenant_id = t.id " +
+	limitedTenant = "EXISTS (SELECT 1 FROM send_policies AS sp WHERE " + policyOfTenant + " " +
 		"AND sp.daily_send_limit IS NOT NULL AND " + domainOfPolicy + ")"
 	// countedAt is when a tenant's mailboxes were counted, which is done of all
 	// at once. A time that has not come yet is of a clock that was ahead, and as
 	// good as none.
-	countedAt = "(SELECT max(m.sends_today_at) FROM mailboxes AS m WHERE m.account_id = t.account_id AND m.tenant_id = t.id)"
+	countedAt = "(SELECT max(m.sends_today_at) FROM mailboxes AS m WHERE " + boxOfTenant + ")"
 	// markBehind is how far the mark may be behind a count that is good: the
 	// longest day. It tells of tenants without mailboxes.
 	markBehind = 26 * time.Hour
@@ -40,7 +40,7 @@ func (s *Store) SendHealth(ctx context.Context, now, behind time.Time) (h ports.
 		if err := longestDue(ctx, s, tx, now, &h); err != nil {
 			return err
 		}
-		limited := enforceable(tx.NewSelect()).Join("LEFT JOIN send_tenants AS st ON st.account_id = t.account_id AND st.tenant_id = t.id").
+		limited := enforceable(tx.NewSelect()).Join(standingOfTenant).
 			Where(limitedTenant)
 		late := countedAt + " < ? OR " + countedAt + " > ? OR " + countedAt + " IS NULL AND (st.mark IS NULL AND " + readySince + " < ? OR st.mark < ?)"
 		if err := limited.ColumnExpr("count(*)").ColumnExpr("count(CASE WHEN "+late+" THEN 1 END)",
@@ -48,8 +48,8 @@ func (s *Store) SendHealth(ctx context.Context, now, behind time.Time) (h ports.
 			Scan(ctx, &h.Limited, &h.Behind); err != nil {
 			return err
 		}
-		return tx.NewSelect().TableExpr("mailbox_blocks AS mb").Join("JOIN mailboxes AS m ON m.account_id = mb.account_id AND m.id = mb.mailbox_id").
-			Join("JOIN tenants AS t ON t.account_id = m.account_id AND t.id = m.tenant_id").
+		return tx.NewSelect().TableExpr("mailbox_blocks AS mb").Join(boxOfBlock).
+			Join("JOIN "+tenantOfBox).
 			ColumnExpr("count(*)").ColumnExpr("count(CASE WHEN NOT "+letsUsIn+" THEN 1 END)", string(tenant.ConsentGranted), string(tenant.BootstrapReady)).
 			Scan(ctx, &h.Blocked, &h.Stranded)
 	})
@@ -60,7 +60,7 @@ func (s *Store) SendHealth(ctx context.Context, now, behind time.Time) (h ports.
 func longestDue(ctx context.Context, s *Store, tx bun.IDB, now time.Time, h *ports.SendHealth) error {
 	var due []time.Time
 	err := enforceable(tx.NewSelect()).ColumnExpr(waitsSince+" AS since").
-		Join("LEFT JOIN send_tenants AS st ON st.account_id = t.account_id AND st.tenant_id = t.id").
+		Join(standingOfTenant).
 		Where("COALESCE(st.leased_until, 0) <= ?", s.clock()).Where(dueSince+" <= ?", micro(now)).
 		OrderExpr("since").Limit(1).Scan(ctx, &due)
 	if err == nil && len(due) > 0 {
@@ -78,7 +78,7 @@ func (s *Store) SendStandings(ctx context.Context, owner access.AccountID) (map[
 	}
 	err := s.run(ctx, "list standings of enforcement", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
-		return db.NewSelect().TableExpr("tenants AS t").Join("JOIN mailboxes AS m ON m.account_id = t.account_id AND m.tenant_id = t.id").
+		return db.NewSelect().TableExpr("tenants AS t").Join("JOIN mailboxes AS m ON "+boxOfTenant).
 			ColumnExpr("t.guid, max(m.sends_today_at) AS counted_at, count(m.blocked_at) AS blocked").
 			Where("t.account_id = ?", account(owner)).GroupExpr("t.guid").Scan(ctx, &rows)
 	})

@@ -26,7 +26,7 @@ const domainOfPolicy = "(sp.scope = '' OR EXISTS (SELECT 1 FROM domains AS d WHE
 // policiesBelow is domainsBelow for policies that are in force.
 func policiesBelow(db bun.IDB, owner access.AccountID, id tenant.GUID, on string, args ...any) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("tenants AS t").ColumnExpr("sp.*").
-		Join("LEFT JOIN send_policies AS sp ON sp.account_id = t.account_id AND sp.tenant_id = t.id AND sp.daily_send_limit IS NOT NULL AND "+
+		Join("LEFT JOIN send_policies AS sp ON "+policyOfTenant+" AND sp.daily_send_limit IS NOT NULL AND "+
 			domainOfPolicy+on, args...).
 		Where("t.account_id = ?", account(owner)).Where("t.guid = ?", ident.Lookup(string(id)))
 }
@@ -148,7 +148,7 @@ func (s *Store) RuledScopes(ctx context.Context, owner access.AccountID, id tena
 		owner, guid := account(owner), ident.Lookup(string(id))
 		ruled := db.NewSelect().TableExpr("send_policies AS sp").Column("sp.tenant_id", "sp.scope").
 			Where("sp.account_id = ?", owner).Where("sp.tenant_id = "+tenantOfRun, owner, guid).
-			Union(db.NewSelect().TableExpr("mailbox_blocks AS mb").Join("JOIN mailboxes AS m ON m.account_id = mb.account_id AND m.id = mb.mailbox_id").
+			Union(db.NewSelect().TableExpr("mailbox_blocks AS mb").Join(boxOfBlock).
 				Column("m.tenant_id", "mb.scope").Where("mb.account_id = ?", owner).Where("m.tenant_id = "+tenantOfRun, owner, guid))
 		return db.NewSelect().TableExpr("tenants AS t").Join("LEFT JOIN (?) AS r ON r.tenant_id = t.id", ruled).
 			ColumnExpr("r.scope").Where("t.account_id = ?", owner).Where("t.guid = ?", guid).

@@ -17,6 +17,16 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
+// How rows of one account belong together: each condition is in one place, as
+// statements across accounts would not notice that it is gone.
+const (
+	standingOfTenant = "LEFT JOIN send_tenants AS st ON st.account_id = t.account_id AND st.tenant_id = t.id"
+	policyOfTenant   = "sp.account_id = t.account_id AND sp.tenant_id = t.id"
+	boxOfTenant      = "m.account_id = t.account_id AND m.tenant_id = t.id"
+	boxOfBlock       = "JOIN mailboxes AS m ON m.account_id = mb.account_id AND m.id = mb.mailbox_id"
+	tenantOfBox      = "tenants AS t ON t.account_id = m.account_id AND t.id = m.tenant_id"
+)
+
 // dueSince is when a tenant became due: one without a row never had a run.
 const dueSince = "COALESCE(st.due_at, t.consented_at)"
 
@@ -52,7 +62,7 @@ func (s *Store) DueTenants(ctx context.Context, now time.Time, most int) ([]port
 			Where("st.leased_until > ?", s.clock()).GroupExpr("st.account_id")
 		due := enforceable(db.NewSelect()).ColumnExpr("t.account_id, t.guid, "+dueSince+" AS since").
 			ColumnExpr("row_number() OVER (PARTITION BY t.account_id ORDER BY "+dueSince+", t.id) AS place").
-			Join("LEFT JOIN send_tenants AS st ON st.account_id = t.account_id AND st.tenant_id = t.id").
+			Join(standingOfTenant).
 			Where(isDue(dueSince), dueTimes(now)...).Where("COALESCE(st.leased_until, 0) <= ?", s.clock())
 		return db.NewSelect().With("busy", busy).With("due", due).TableExpr("due").Join("LEFT JOIN busy ON busy.account_id = due.account_id").
 			ColumnExpr("due.account_id, due.guid, due.since").
@@ -73,7 +83,7 @@ func (s *Store) ClaimTenant(ctx context.Context, owner access.AccountID, id tena
 		var id string
 		var since time.Time
 		err := enforceable(tx.NewSelect()).ColumnExpr("t.id, "+dueSince).
-			Join("LEFT JOIN send_tenants AS st ON st.account_id = t.account_id AND st.tenant_id = t.id").
+			Join(standingOfTenant).
 			Where("t.account_id = ?", account(owner)).Where("t.guid = ?", guid).Where(isDue(dueSince), dueTimes(now)...).Scan(ctx, &id, &since)
 		if err != nil {
 			return err

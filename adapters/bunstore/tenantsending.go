@@ -68,9 +68,9 @@ func (s *Store) Sending(ctx context.Context, owner access.AccountID, id tenant.G
 		rows = nil
 		return db.NewSelect().TableExpr("tenants AS t").ColumnExpr("COALESCE(st.place, '') AS place").
 			ColumnExpr("tl.paid, tl.trial, tl.read_at, m.sends_today, m.sends_today_at").
-			Join("LEFT JOIN send_tenants AS st ON st.account_id = t.account_id AND st.tenant_id = t.id").
+			Join(standingOfTenant).
 			Join("LEFT JOIN tenant_licenses AS tl ON tl.account_id = t.account_id AND tl.tenant_id = t.id").
-			Join("LEFT JOIN mailboxes AS m ON m.account_id = t.account_id AND m.tenant_id = t.id AND m.sends_today_at IS NOT NULL AND m.stage IN (?)",
+			Join("LEFT JOIN mailboxes AS m ON "+boxOfTenant+" AND m.sends_today_at IS NOT NULL AND m.stage IN (?)",
 				listedStages).
 			Where("t.account_id = ?", account(owner)).Where("t.guid = ?", ident.Lookup(string(id))).Scan(ctx, &rows)
 	})
