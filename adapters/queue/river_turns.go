@@ -63,6 +63,13 @@ func (e executor) JobGetAvailable(ctx context.Context, p *riverdriver.JobGetAvai
 	return &riverdriver.JobGetAvailableResult{Jobs: jobs}, nil
 }
 
+// JobSchedule implements riverdriver.Executor. claim has promoted what is due by
+// the time that River's leader looks, whose statement costs half of a busy
+// database: it compares each job that is due with all others.
+func (e executor) JobSchedule(context.Context, *riverdriver.JobScheduleParams) ([]*riverdriver.JobScheduleResult, error) {
+	return nil, nil
+}
+
 // next takes jobs. River would log each failure, four times a second.
 func (t *turns) next(ctx context.Context, p *riverdriver.JobGetAvailableParams) []int64 {
 	ids, err := t.claim(ctx, p)
