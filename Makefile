@@ -5,50 +5,90 @@ GO      ?= go
 VERSION ?= 0.1.0-dev
 COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
-TOOL    := $(GO) tool -modfile=.ci/tools/go.mod
 PLUGINS := $(notdir $(patsubst %/main.go,%,$(wildcard plugins/*/main.go)))
 MODULES := $(patsubst %/go.mod,%,$(wildcard plugins/*/go.mod))
 PACKAGES ?= ./...
 
-# Without the path of this checkout in them, compiled packages are shared by all
-# that is built elsewhere: the copy of .ci/fresh, the release before, the image.
+# Compiled packages are shared by all builds: they hold no path of this checkout and
+# no C, so that it does not matter whether gcc is installed. Only the race detector
+# needs C.
 export GOFLAGS := $(strip $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath)
+export CGO_ENABLED := 0
 
-# The race detector watches all Go code but SQLite's, which is C that a program
-# translated and several times slower when watched. A test binary ends without
-# the whole second for which the detector waits by default.
+# Tests find the programs that they start in this folder.
+export TENANTRY_TEST_BIN := $(CURDIR)/bin/test
+
+# The race detector watches what runs in the process of a test. End-to-end tests
+# (app/tenantry) start programs. SQLite is C that was translated to Go: watching it
+# would take most of the time.
+IN_PROCESS := ./adapters/... ./app/... ./core/... ./plugins/... ./ports/...
 RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
-test soak: export GORACE := atexit_sleep_ms=100 $(GORACE)
+race soak: export CGO_ENABLED := 1
+race soak: export GORACE := atexit_sleep_ms=100 $(GORACE)
+
+# A line for each package as it ends, the output of failures, and a closing line.
+# Only a test that hangs reaches the timeout.
+TIMEOUT := 60m
+GOTEST  := $(GO) run ./.ci/withservers -- bin/gotestsum --format standard-quiet --hide-summary skipped -- -timeout $(TIMEOUT)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev build test check lint-api openapi generate bench bench-events soak release fmt clean
+.PHONY: help demo dev build test race test-programs check lint lint-api openapi generate bench bench-events soak release fmt clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: build ## walk the main job before your eyes, against the sandbox
-	@bin/tenantry demo
+demo: ## walk the main job before your eyes, against the sandbox
+	@LDFLAGS='$(LDFLAGS)' .ci/build bin/demo mail-microsoft365 dns-cloudflare sending-instantly
+	@bin/demo/tenantry demo
 
 dev: build ## start the sandbox and keep it running
 	@bin/tenantry dev
 
 build: ## bin/tenantry and bin/plugins with their catalog
-	@$(GO) build -ldflags '$(LDFLAGS)' -o bin/tenantry ./app/tenantry
-	@for plugin in $(PLUGINS); do $(GO) -C plugins/$$plugin build -ldflags '-s -w' -o $(CURDIR)/bin/plugins/$$plugin . || exit 1; done
-	@rm -f bin/plugins/catalog.json
-	@bin/tenantry plugin add --plugin-dir bin/plugins $(addprefix bin/plugins/,$(PLUGINS)) >/dev/null
+	@LDFLAGS='$(LDFLAGS)' .ci/build bin $(PLUGINS)
 
-test: ## all tests, with the race detector, on SQLite and a private PostgreSQL
-	@.ci/need gcc postgresql nodejs npm chromium systemd openssl nginx caddy prometheus redis-server pdns-server pdns-backend-lmdb bind9
+test: ## all tests, on SQLite and a private PostgreSQL
+	@.ci/need test
+	@.ci/timed "make test" $(MAKE) --no-print-directory test-programs test-run
+
+test-run:
+	@$(GOTEST) $(PACKAGES)
+	@for module in $(if $(filter ./...,$(PACKAGES)),$(MODULES)); do bin/gotestsum --format standard-quiet -- -C $$module -timeout $(TIMEOUT) ./... || exit 1; done
+
+race: ## the tests that run in one process, with the race detector
+	@.ci/need race
+	@CGO_ENABLED=0 $(MAKE) --no-print-directory test-programs
+	@.ci/timed "make race" $(GOTEST) $(RACE) $$($(GO) list $(IN_PROCESS) | grep -v /app/tenantry$$)
+
+# What tests start is built once, before them. A program that is up to date is left
+# alone.
+TESTDATA := $(addprefix ./,$(wildcard adapters/*/testdata/*/main.go app/*/testdata/*/main.go))
+SOURCES  := $(wildcard $(shell git ls-files -co --exclude-standard -- go.mod go.sum adapters app core migrations plugins ports deploy/container))
+test-programs: bin/gotestsum bin/test/chart bin/test/clients/smoke.js bin/test/image/config.json
 	@.ci/npm .ci/browser
-	@.ci/npm .ci/clients
-	@$(GO) run ./.ci/withservers -- $(GO) test $(RACE) -timeout 15m $(PACKAGES)
-	@for module in $(if $(filter ./...,$(PACKAGES)),$(MODULES)); do $(GO) -C $$module test -race -timeout 15m ./... || exit 1; done
+	@.ci/build bin/test/release $(PLUGINS)
+	@.ci/previous bin/test/previous
+	@$(GO) build -tags failpoints -o bin/test/failpoints/tenantry ./app/tenantry
+	@ln -sfn ../release/plugins bin/test/failpoints/plugins
+	@$(GO) build -o bin/test/testdata/ $(dir $(TESTDATA))
 
-check: ## vet, lint with gosec, secret scan, generated files fresh, import rules, alert rules, API lint
-	@.ci/need gcc protobuf-compiler nodejs npm prometheus
-	@for module in . $(MODULES); do $(GO) -C $$module vet ./... || exit 1; done
-	@for module in . $(MODULES); do $(GO) -C $$module tool -modfile=$(CURDIR)/.ci/tools/go.mod golangci-lint run || exit 1; done
+bin/gotestsum: .ci/tools/go.mod
+	@$(GO) -C .ci/tools build -o $(CURDIR)/$@ gotest.tools/gotestsum
+
+bin/test/chart: $(wildcard .ci/chart/*)
+	@echo "Building the checker of the Helm chart."
+	@$(GO) -C .ci/chart build -o $(CURDIR)/$@ .
+
+bin/test/clients/smoke.js: docs/openapi.yaml $(wildcard .ci/clients/*)
+	@echo "Generating the Go and TypeScript clients of docs/openapi.yaml."
+	@.ci/npm .ci/clients
+	@.ci/clients/make docs/openapi.yaml bin/test/clients
+
+bin/test/image/config.json: $(SOURCES)
+	@echo "Building the container image's files."
+	@$(GO) run ./.ci/image -arg VERSION=9.8.7 -arg COMMIT=abc deploy/container/Containerfile bin/test/image
+
+check: lint ## vet and lint, secret scan, generated files fresh, import rules, alert rules, API lint
 	@git ls-files -co --exclude-standard -z | $(GO) run ./.ci/secretscan
 	@$(GO) test ./.ci/secretscan ./.ci/release
 	@.ci/fresh
@@ -57,8 +97,14 @@ check: ## vet, lint with gosec, secret scan, generated files fresh, import rules
 	@promtool test rules deploy/prometheus/alerts_test.yaml
 	@$(MAKE) --no-print-directory lint-api
 
+lint: ## go vet with more analyzers
+	@.ci/need check
+	@$(GO) -C .ci/tools build -o $(CURDIR)/bin/lint ./lint
+	@echo "Checking all packages with go vet and its additional analyzers (.ci/tools/lint)."
+	@for module in . $(MODULES); do .ci/progress $(GO) -C $$module vet -v -vettool=$(CURDIR)/bin/lint ./... || exit 1; done
+
 lint-api: ## check the OpenAPI document with Spectral and Redocly, and that it breaks no caller
-	@.ci/need nodejs npm
+	@.ci/need lint-api
 	@.ci/npm .ci/api-lint
 	@.ci/api-lint/lint docs/openapi.yaml
 	@.ci/oasdiff/guard $(BASE)
@@ -67,22 +113,21 @@ openapi: ## write docs/openapi.yaml from the code
 	@$(GO) run ./app/tenantry openapi > docs/openapi.yaml.new && mv docs/openapi.yaml.new docs/openapi.yaml
 
 generate: openapi ## write all generated files
-	@.ci/need protobuf-compiler
+	@.ci/need generate
 	@$(GO) generate ./...
 	@for plugin in $(PLUGINS); do $(GO) -C plugins/$$plugin run . describe || exit 1; done | \
 		$(GO) run ./app/tenantry reference > docs/configuration.md.new && mv docs/configuration.md.new docs/configuration.md
 
-bench: ## measure, and write docs/performance.md
+bench: test-programs ## measure, and write docs/performance.md
 	@.ci/bench
 
 bench-events: ## measure pages of 10 million events, and write docs/event-pages.md; needs 6 GB of disk
 	@.ci/bench-events
 
-soak: ## the long proofs: all crash points, all timings
-	@.ci/need gcc postgresql nodejs npm chromium systemd openssl nginx caddy prometheus redis-server pdns-server pdns-backend-lmdb bind9
-	@.ci/npm .ci/browser
-	@.ci/npm .ci/clients
-	@TENANTRY_SOAK=1 $(GO) run ./.ci/withservers -- $(GO) test $(RACE) -timeout 60m -count=1 $(PACKAGES)
+soak: ## the long proofs: all crash points, all histories, real time; with the race detector
+	@.ci/need soak
+	@CGO_ENABLED=0 $(MAKE) --no-print-directory test-programs
+	@TENANTRY_SOAK=1 $(GOTEST) $(RACE) -count=1 $(PACKAGES)
 
 release: ## dist: archives for Linux amd64 and arm64, bills of materials, checksums
 	@$(GO) run ./.ci/release -version $(VERSION) -commit $(COMMIT)

@@ -49,5 +49,5 @@ func writeArchive(folder, to string) error {
 	if err := errors.Join(err, archive.Close(), zip.Close()); err != nil {
 		return err
 	}
-	return os.WriteFile(to, packed.Bytes(), 0o644) //nolint:gosec // to be published
+	return os.WriteFile(to, packed.Bytes(), 0o644)
 }

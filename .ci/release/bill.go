@@ -56,7 +56,7 @@ func billOf(folder, version string) ([]byte, error) {
 		}
 		info, err := buildinfo.ReadFile(path)
 		if err != nil {
-			return nil //nolint:nilerr // a file that is no Go binary has no modules
+			return nil //lint:ignore nilerr a file that is no Go binary has no modules
 		}
 		name, err := filepath.Rel(folder, path)
 		if err != nil {

@@ -53,7 +53,7 @@ func (r release) make() error {
 	if err := os.RemoveAll(r.dir); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(r.dir, 0o755); err != nil { //nolint:gosec // to be published
+	if err := os.MkdirAll(r.dir, 0o755); err != nil {
 		return err
 	}
 	here := filepath.Join(scratch, "here")
@@ -87,7 +87,7 @@ func (r release) publish(folder, to string) error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(folder, name), content, 0o644); err != nil { //nolint:gosec // to be published
+		if err := os.WriteFile(filepath.Join(folder, name), content, 0o644); err != nil {
 			return err
 		}
 	}
@@ -95,7 +95,7 @@ func (r release) publish(folder, to string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(to+".cdx.json", bill, 0o644); err != nil { //nolint:gosec // to be published
+	if err := os.WriteFile(to+".cdx.json", bill, 0o644); err != nil {
 		return err
 	}
 	return writeArchive(folder, to+".tar.gz")
@@ -115,7 +115,7 @@ func (r release) build(platform, folder string) error {
 	}
 	system, machine, _ := strings.Cut(platform, "/")
 	for _, target := range targets {
-		cmd := exec.Command("go", "-C", target[0], "build", "-trimpath", "-buildvcs=false", "-ldflags", linker, "-o", filepath.Join(folder, target[1]), ".") //nolint:gosec,noctx // a build may take as long as it takes
+		cmd := exec.Command("go", "-C", target[0], "build", "-trimpath", "-buildvcs=false", "-ldflags", linker, "-o", filepath.Join(folder, target[1]), ".")
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system, "GOARCH="+machine, "GOFLAGS=-mod=readonly", "GOAMD64=v1", "GOARM64=v8.0")
 		cmd.Stderr = os.Stderr
 		if err := cmd.Run(); err != nil {
@@ -138,7 +138,7 @@ func described(folder string) (c catalog, err error) {
 		return c, err
 	}
 	dir := filepath.Join(folder, "plugins")
-	cmd := exec.Command(filepath.Join(folder, "tenantry"), append([]string{"plugin", "add", "--plugin-dir", dir, "--data-dir", folder}, plugins...)...) //nolint:gosec,noctx // what was just built; it has deadlines
+	cmd := exec.Command(filepath.Join(folder, "tenantry"), append([]string{"plugin", "add", "--plugin-dir", dir, "--data-dir", folder}, plugins...)...)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {
 		return c, fmt.Errorf("plugin add: %w", err)
@@ -170,7 +170,7 @@ func writeCatalog(c catalog, dir string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, "catalog.json"), append(text, '\n'), 0o644) //nolint:gosec // to be published
+	return os.WriteFile(filepath.Join(dir, "catalog.json"), append(text, '\n'), 0o644)
 }
 
 func sumOf(file string) (string, error) {
@@ -194,5 +194,5 @@ func writeSums(dir string) error {
 		}
 		fmt.Fprintf(&list, "%s  %s\n", sum, filepath.Base(file))
 	}
-	return os.WriteFile(filepath.Join(dir, "SHA256SUMS"), []byte(list.String()), 0o644) //nolint:gosec // to be published
+	return os.WriteFile(filepath.Join(dir, "SHA256SUMS"), []byte(list.String()), 0o644)
 }

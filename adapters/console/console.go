@@ -135,14 +135,14 @@ func (c *pages) secure() bool { return strings.HasPrefix(c.Tenants.PublicURL, "h
 
 func (c *pages) bind(value secret.Text) *http.Cookie {
 	// Lax: the platform's redirect back to us is a navigation from elsewhere.
-	return &http.Cookie{ //nolint:gosec // Secure goes with TLS, which loopback does without
+	return &http.Cookie{
 		Name: c.cookieName(), Value: value.Reveal(), Path: "/", MaxAge: int((15 * time.Minute).Seconds()),
 		HttpOnly: true, Secure: c.secure(), SameSite: http.SameSiteLaxMode,
 	}
 }
 
 func (c *pages) unbind() *http.Cookie {
-	return &http.Cookie{ //nolint:gosec // as in bind
+	return &http.Cookie{
 		Name: c.cookieName(), Path: "/", MaxAge: -1, HttpOnly: true, Secure: c.secure(), SameSite: http.SameSiteLaxMode,
 	}
 }

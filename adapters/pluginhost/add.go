@@ -18,8 +18,9 @@ import (
 	"time"
 )
 
-// describeTime bounds how long a plugin may take to say what it is.
-const describeTime = 10 * time.Second
+// describeTime bounds how long a plugin may take to describe itself, and to
+// start after that. An operator waits for it, so a busy machine gets its time.
+const describeTime = time.Minute
 
 // Addition is what Add did to the catalog.
 type Addition string
@@ -56,7 +57,7 @@ func Add(ctx context.Context, dir, file string) (Entry, Addition, error) {
 	if slices.Contains(all, e) && isContent(dir, e) {
 		return e, Unchanged, nil
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the service may be another user than who adds
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return e, "", err
 	}
 	if err := bring(content, file, filepath.Join(dir, e.File)); err != nil {
@@ -103,7 +104,7 @@ func examine(ctx context.Context, file string) (Entry, []byte, error) {
 	if err := e.check(); err != nil {
 		return e, nil, fmt.Errorf("its description: %w", err)
 	}
-	o := Options{Dir: filepath.Dir(file)}.orDefaults()
+	o := Options{Dir: filepath.Dir(file), Patience: Patience{Start: describeTime}}.orDefaults()
 	if _, err := (&Host{options: o}).inspect(e); err != nil {
 		return e, nil, fmt.Errorf("it does not speak with this version of tenantry: %w", err)
 	}
@@ -122,7 +123,7 @@ func describe(ctx context.Context, file string) (Entry, error) {
 	out, err := cmd.Output()
 	switch {
 	case ctx.Err() != nil:
-		return Entry{}, fmt.Errorf("asked to describe itself it does not answer in %s", describeTime)
+		return Entry{}, fmt.Errorf("it did not describe itself within %s", describeTime)
 	case err != nil:
 		return Entry{}, fmt.Errorf("it does not describe itself: %w", err)
 	}

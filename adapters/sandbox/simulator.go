@@ -149,12 +149,12 @@ func (w *World) answering(first string) (*simulator, bool) {
 
 // ask makes a control call at the simulator.
 func (s *simulator) ask(ctx context.Context, method, path string, body []byte) (relayed, error) {
-	req, err := http.NewRequestWithContext(ctx, method, s.ready.URL+"/_control"+path, bytes.NewReader(body)) //nolint:gosec // checked to be loopback when it started
+	req, err := http.NewRequestWithContext(ctx, method, s.ready.URL+"/_control"+path, bytes.NewReader(body))
 	if err != nil {
 		return relayed{}, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := s.client.Do(req) //nolint:gosec // as above
+	resp, err := s.client.Do(req)
 	if err != nil {
 		return relayed{}, fmt.Errorf("ask the simulator of %s: %w", s.ready.Provider, err)
 	}

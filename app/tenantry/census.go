@@ -81,7 +81,7 @@ func (s *service) kinds() (all []string) {
 func (c *census) look(ctx context.Context, o metric.Observer) error {
 	found, err := c.take(ctx)
 	if err != nil {
-		return nil //nolint:nilerr // tenantry.database.up says so
+		return nil //lint:ignore nilerr tenantry.database.up says so
 	}
 	backlog, health := slices.Clone(found.backlog), found.domains
 	for _, kind := range c.kinds {

@@ -20,7 +20,7 @@ func (r *run) readLicenses(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		return nil //nolint:nilerr // see above
+		return nil //lint:ignore nilerr the comment above says why
 	}
 	return settling.Store(ctx, func(ctx context.Context) error {
 		return r.Room.SaveLicenses(ctx, r.owner, r.t.GUID, have, r.Now())

@@ -16,7 +16,7 @@ const (
 	ConnectionRequired    ActionRequired = "dns_connection_required"
 	ConflictToSettle      ActionRequired = "dns_conflict"
 	ProviderUnsupported   ActionRequired = "dns_provider_unsupported"
-	CredentialNotAccepted ActionRequired = "dns_credential_rejected" //nolint:gosec // a word, no credential
+	CredentialNotAccepted ActionRequired = "dns_credential_rejected"
 	ReadUnreliable        ActionRequired = "dns_read_unreliable"
 )
 

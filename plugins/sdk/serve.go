@@ -68,11 +68,11 @@ func command(p Plugin, args []string, stdout, stderr io.Writer) int {
 	case "simulate":
 		return runSimulator(p, args[1:], stdout, stderr)
 	case "--version", "version":
-		fmt.Fprintln(stdout, p.Describe.Name, p.Describe.Version)
+		_, _ = fmt.Fprintln(stdout, p.Describe.Name, p.Describe.Version)
 		return exitDone
 	default:
 		name := filepath.Base(os.Args[0])
-		fmt.Fprintf(stderr, "%s is a plugin of tenantry, which starts it when it is needed.\n"+
+		_, _ = fmt.Fprintf(stderr, "%s is a plugin of tenantry, which starts it when it is needed.\n"+
 			"By hand: %s describe | simulate --listen 127.0.0.1:0 --data DIR | --version\n", name, name)
 		return exitUsage
 	}
@@ -82,7 +82,7 @@ func describe(d Description, stdout, stderr io.Writer) int {
 	out := json.NewEncoder(stdout)
 	out.SetIndent("", "  ")
 	if err := out.Encode(descriptionJSON(d)); err != nil {
-		fmt.Fprintln(stderr, "write description:", err)
+		_, _ = fmt.Fprintln(stderr, "write description:", err)
 		return exitFailed
 	}
 	return exitDone

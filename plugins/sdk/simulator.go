@@ -27,11 +27,11 @@ type simulatorFlags struct{ listen, data, world string }
 func runSimulator(p Plugin, args []string, stdout, stderr io.Writer) int {
 	f, err := parseSimulator(args, stderr)
 	if err != nil {
-		fmt.Fprintln(stderr, "simulate:", err)
+		_, _ = fmt.Fprintln(stderr, "simulate:", err)
 		return exitUsage
 	}
 	if p.Simulator == nil {
-		fmt.Fprintf(stderr, "simulate: %s has no simulator\n", p.Describe.Name)
+		_, _ = fmt.Fprintf(stderr, "simulate: %s has no simulator\n", p.Describe.Name)
 		return exitUsage
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
@@ -43,7 +43,7 @@ func runSimulator(p Plugin, args []string, stdout, stderr io.Writer) int {
 		cancel()
 	}()
 	if err := simulateUntil(ctx, p, f, stdout, stderr); err != nil {
-		fmt.Fprintln(stderr, "simulate:", err)
+		_, _ = fmt.Fprintln(stderr, "simulate:", err)
 		return exitFailed
 	}
 	return exitDone

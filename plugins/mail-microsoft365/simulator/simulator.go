@@ -73,7 +73,7 @@ func (s *simulator) ready() simulate.Ready {
 // note tells people what went wrong outside of an answer.
 func (s *simulator) note(format string, args ...any) {
 	if s.kit.Log != nil {
-		fmt.Fprintf(s.kit.Log, "simulator microsoft365: "+format+"\n", args...)
+		_, _ = fmt.Fprintf(s.kit.Log, "simulator microsoft365: "+format+"\n", args...)
 	}
 }
 

@@ -102,7 +102,7 @@ func (k *Kit) take(r *http.Request, c Call) (Fault, error) {
 // broken is for a fault of the simulator itself, such as a full disk.
 func (k *Kit) broken(w http.ResponseWriter, err error) {
 	if k.Log != nil {
-		fmt.Fprintf(k.Log, "simulator %s: %v\n", k.name, err)
+		_, _ = fmt.Fprintf(k.Log, "simulator %s: %v\n", k.name, err)
 	}
 	http.Error(w, "the simulator is broken, see its log", http.StatusInternalServerError)
 }

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command lint is `go vet` with more analyzers: dropped errors, bodies and rows
+// that stay open, requests without a context, assignments and identifiers that
+// nothing uses. `go vet` runs it:
+//
+//	go vet -vettool=bin/lint ./...
+//
+// A comment `//lint:ignore NAME reason` on the line of a finding, or on the
+// line above it, silences one analyzer there.
+package main
+
+import (
+	"go/ast"
+	"go/token"
+	"regexp"
+	"slices"
+	"strings"
+
+	"codeberg.org/polyfloyd/go-errorlint/errorlint"
+	"github.com/gordonklaus/ineffassign/pkg/ineffassign"
+	"github.com/gostaticanalysis/nilerr"
+	"github.com/jingyugao/rowserrcheck/passes/rowserr"
+	"github.com/kisielk/errcheck/errcheck"
+	sqlclose "github.com/ryanrolds/sqlclosecheck/pkg/analyzer"
+	"github.com/sonatard/noctx"
+	"github.com/timakin/bodyclose/passes/bodyclose"
+	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/analysis/passes/scannererr"
+	"golang.org/x/tools/go/analysis/suite/vet"
+	"golang.org/x/tools/go/analysis/unitchecker"
+	"honnef.co/go/tools/unused"
+)
+
+func main() {
+	// Test code calls servers that it started itself, and ends with its files.
+	product := []*analysis.Analyzer{bodyclose.Analyzer, errcheck.Analyzer, errorlint.NewAnalyzer(), noctx.Analyzer}
+	all := []*analysis.Analyzer{ineffassign.Analyzer, nilerr.Analyzer, rowserr.NewAnalyzer(), sqlclose.NewAnalyzer(), unusedIdentifiers}
+	for _, a := range append(product, scannererr.Analyzer) { // which is one of vet.Suite
+		filter(a, func(file string) bool { return !testCode.MatchString(file) })
+	}
+	for _, a := range all {
+		filter(a, func(string) bool { return true })
+	}
+	unitchecker.Main(slices.Concat(vet.Suite, product, all)...)
+}
+
+var testCode = regexp.MustCompile(`_test\.go$|/testdata/|/adapters/testserver/|/ports/contract/`)
+
+// filter drops findings in generated files, in files that are not accepted and
+// where a comment silences the analyzer.
+func filter(a *analysis.Analyzer, accepted func(file string) bool) {
+	run := a.Run
+	a.Run = func(pass *analysis.Pass) (any, error) {
+		report := pass.Report
+		pass.Report = func(d analysis.Diagnostic) {
+			at := pass.Fset.Position(d.Pos)
+			if file := fileOf(pass, d.Pos); file != nil && !ast.IsGenerated(file) && accepted(at.Filename) && !silenced(pass.Fset, file, a.Name, at.Line) {
+				report(d)
+			}
+		}
+		return run(pass)
+	}
+}
+
+func fileOf(pass *analysis.Pass, pos token.Pos) *ast.File {
+	for _, file := range pass.Files {
+		if file.FileStart <= pos && pos <= file.FileEnd {
+			return file
+		}
+	}
+	return nil
+}
+
+func silenced(set *token.FileSet, file *ast.File, analyzer string, line int) bool {
+	for _, group := range file.Comments {
+		for _, comment := range group.List {
+			words := strings.Fields(comment.Text)
+			at := set.Position(comment.Pos()).Line
+			if len(words) > 2 && words[0] == "//lint:ignore" && words[1] == analyzer && (at == line || at == line-1) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// unusedIdentifiers reports what unused.Analyzer finds. An identifier that only
+// tests of its package use counts as used.
+var unusedIdentifiers = &analysis.Analyzer{
+	Name:     "unused",
+	Doc:      "report constants, variables, functions, types, fields and methods that nothing uses",
+	Requires: []*analysis.Analyzer{unused.Analyzer.Analyzer},
+	Run: func(pass *analysis.Pass) (any, error) {
+		for _, object := range pass.ResultOf[unused.Analyzer.Analyzer].(unused.Result).Unused {
+			for _, file := range pass.Files {
+				if at := pass.Fset.File(file.Pos()); at.Name() == object.Position.Filename {
+					pass.Reportf(at.LineStart(object.Position.Line), "%s %s is unused", object.Kind, object.Name)
+				}
+			}
+		}
+		return nil, nil
+	},
+}
