@@ -4,10 +4,12 @@ package limiter
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/gomodule/redigo/redis"
 )
 
 // presence is a time in which Redis answers. Commands go to it in batches, one
@@ -21,27 +23,27 @@ type presence struct {
 
 // batch are commands that go out together.
 type batch struct {
-	commands []redis.Cmder
+	commands []*command
 	done     chan struct{}
 	answered bool // of use once done is closed
 }
 
 // join adds a command to the batch that is to go, nil when the presence is over.
 // The one who is first has to see to it that the batch goes.
-func (p *presence) join(command redis.Cmder) (b *batch, first bool) {
+func (p *presence) join(c *command) (b *batch, first bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.over {
 		return nil, false
 	}
 	if p.going == nil {
-		p.going = &batch{commands: []redis.Cmder{command}, done: make(chan struct{})}
+		p.going = &batch{commands: []*command{c}, done: make(chan struct{})}
 		return p.going, true
 	}
 	if p.next == nil {
 		p.next = &batch{done: make(chan struct{})}
 	}
-	p.next.commands = append(p.next.commands, command)
+	p.next.commands = append(p.next.commands, c)
 	return p.next, false
 }
 
@@ -89,9 +91,9 @@ func (p *presence) waitsFor(b *batch) bool {
 
 // ask reports whether Redis did what it was asked for. The caller's going away
 // says nothing about Redis. As soon as one gets no answer nobody waits any more.
-func (s *shared) ask(command redis.Cmder) bool {
+func (s *shared) ask(c *command) bool {
 	now := s.presence.Load()
-	b, first := now.join(command)
+	b, first := now.join(c)
 	if b == nil {
 		return false
 	}
@@ -115,34 +117,58 @@ func (s *shared) send(now *presence, b *batch) {
 	}
 }
 
-// trip brings commands to Redis and their answers back. It ends some time
-// after those who wait for it gave up, and so does the connection. A Redis that
-// was emptied is given the scripts again.
-func (s *shared) trip(commands ...redis.Cmder) error {
+// trip sends commands to Redis and reads their answers. It ends some time after
+// those who wait for it gave up, and so does the connection. A Redis that lost the
+// scripts gets them again.
+func (s *shared) trip(commands ...*command) error {
 	ctx, cancel := context.WithTimeout(s.ctx, s.longest())
 	defer cancel()
 	err := s.exec(ctx, commands)
-	if !redis.HasErrorPrefix(err, noScript) {
+	if !noScript(err) {
 		return err
 	}
-	again := []redis.Cmder{s.command("script", "load", takeText), s.command("script", "load", enterText)}
-	for _, command := range commands {
-		if redis.HasErrorPrefix(command.Err(), noScript) { // it did nothing
-			again = append(again, command)
+	again := []*command{
+		{name: "SCRIPT", args: []any{"LOAD", takeText}}, {name: "SCRIPT", args: []any{"LOAD", enterText}},
+	}
+	for _, c := range commands {
+		if noScript(c.err) { // it did nothing
+			again = append(again, c)
 		}
 	}
 	return s.exec(ctx, again)
 }
 
-const noScript = "NOSCRIPT"
+func noScript(err error) bool {
+	var refused redis.Error
+	return errors.As(err, &refused) && strings.HasPrefix(string(refused), "NOSCRIPT")
+}
 
-func (s *shared) exec(ctx context.Context, commands []redis.Cmder) error {
-	pipe := s.client.Pipeline()
-	for _, command := range commands {
-		_ = pipe.Process(ctx, command) // it only notes the command
+// exec sends commands in one pipeline. It returns the error of the connection, or
+// else the first one of a command.
+func (s *shared) exec(ctx context.Context, commands []*command) (first error) {
+	conn, err := s.pool.GetContext(ctx)
+	if err != nil {
+		return err
 	}
-	_, err := pipe.Exec(ctx)
-	return err
+	defer func() { _ = conn.Close() }()
+	for _, c := range commands {
+		if err := conn.Send(c.name, c.args...); err != nil {
+			return err
+		}
+	}
+	if err := conn.Flush(); err != nil {
+		return err
+	}
+	for _, c := range commands {
+		c.reply, c.err = conn.Receive()
+		if err := conn.Err(); err != nil {
+			return err
+		}
+		if first == nil {
+			first = c.err
+		}
+	}
+	return first
 }
 
 // watch ends the presence when a batch gets no answer in time. The time comes in

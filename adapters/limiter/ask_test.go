@@ -8,20 +8,17 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // TestBatches: what is asked while a batch is under way goes together, after it.
 func TestBatches(t *testing.T) {
 	var p presence
-	command := func() redis.Cmder { return redis.NewCmd(t.Context(), "ping") }
-	one, first := p.join(command())
+	one, first := p.join(&command{})
 	if !first || one == nil {
 		t.Fatal("the first one has to send")
 	}
-	two, first := p.join(command())
-	three, _ := p.join(command())
+	two, first := p.join(&command{})
+	three, _ := p.join(&command{})
 	if first || two != three || two == one {
 		t.Fatal("what came later is not one batch after the first")
 	}
@@ -31,7 +28,7 @@ func TestBatches(t *testing.T) {
 	if next := p.answer(); next != nil || !two.answered {
 		t.Fatalf("%+v is under way, where nobody asks", next)
 	}
-	if _, first := p.join(command()); !first {
+	if _, first := p.join(&command{}); !first {
 		t.Fatal("nobody sends what comes then")
 	}
 }
@@ -39,15 +36,15 @@ func TestBatches(t *testing.T) {
 // TestNobodyWaitsForOneThatIsAway, those in the queue neither.
 func TestNobodyWaitsForOneThatIsAway(t *testing.T) {
 	var p presence
-	one, _ := p.join(redis.NewCmd(t.Context(), "ping"))
-	two, _ := p.join(redis.NewCmd(t.Context(), "ping"))
+	one, _ := p.join(&command{})
+	two, _ := p.join(&command{})
 	if !p.end() || p.end() {
 		t.Error("it does not end once")
 	}
 	if !ended(one) || !ended(two) || one.answered || two.answered || p.lasts() {
 		t.Error("somebody waits")
 	}
-	if b, _ := p.join(redis.NewCmd(t.Context(), "ping")); b != nil || p.answer() != nil {
+	if b, _ := p.join(&command{}); b != nil || p.answer() != nil {
 		t.Error("it goes on")
 	}
 }
@@ -75,7 +72,7 @@ func TestPatience(t *testing.T) {
 				s := &shared{patience: 50 * time.Millisecond, log: slog.New(slog.DiscardHandler), ctx: closed}
 				now := &presence{}
 				s.presence.Store(now)
-				b, _ := now.join(redis.NewCmd(t.Context(), "ping"))
+				b, _ := now.join(&command{})
 				s.watch(now, b)
 				go func() {
 					<-time.After(tt.answer)

@@ -4,6 +4,7 @@ package limiter_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"strings"
 	"sync"
@@ -20,7 +21,10 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "8") // most tests wait
+	goleak.VerifyTestMain(m)
+}
 
 func open(t testing.TB, o limiter.Options) *limiter.Limiter {
 	t.Helper()
@@ -36,30 +40,45 @@ func open(t testing.TB, o limiter.Options) *limiter.Limiter {
 	return l
 }
 
-// counting is for what is about counting, not about how busy the machine is.
+// hang is how long a test waits for an event. Only a test that hangs reaches it.
+const hang = 4 * time.Minute
+
+// sharing opens a limiter and waits until it counts in Redis.
+func sharing(t testing.TB, o limiter.Options) *limiter.Limiter {
+	t.Helper()
+	l := open(t, o)
+	eventually(t, "the limiter counts in Redis", func() bool { return !l.State().Fallback })
+	return l
+}
+
+// counting makes options for tests that do not depend on how soon Redis answers.
 func counting(server *testserver.Redis) limiter.Options {
-	return limiter.Options{URL: server.URL, Patience: 10 * time.Second}
+	return limiter.Options{URL: server.URL, Patience: hang}
 }
 
 func TestContract(t *testing.T) {
 	t.Run("process", func(t *testing.T) {
+		t.Parallel()
 		contract.Limiter(t, func(t testing.TB) ports.Limiter { return open(t, limiter.Options{}) })
 	})
 	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
 		server := testserver.NewRedis(t)
 		contract.Limiter(t, func(t testing.TB) ports.Limiter {
 			server.Empty(t)
-			return open(t, counting(server))
+			return sharing(t, counting(server))
 		})
 	})
 	t.Run("two replicas in turn", func(t *testing.T) {
+		t.Parallel()
 		server := testserver.NewRedis(t)
 		contract.Limiter(t, func(t testing.TB) ports.Limiter {
 			server.Empty(t)
-			return &turns{of: [2]ports.Limiter{open(t, counting(server)), open(t, counting(server))}}
+			return &turns{of: [2]ports.Limiter{sharing(t, counting(server)), sharing(t, counting(server))}}
 		})
 	})
 	t.Run("without its redis", func(t *testing.T) {
+		t.Parallel()
 		server := testserver.NewRedis(t)
 		server.Stop()
 		contract.Limiter(t, func(t testing.TB) ports.Limiter { return open(t, limiter.Options{URL: server.URL}) })
@@ -101,12 +120,12 @@ func allowed(many int, b ratelimit.Bucket, replicas ...ports.Limiter) int64 {
 	return n.Load()
 }
 
-// eventually waits for what happens by itself.
-func eventually(t *testing.T, what string, good func() bool) {
+// eventually waits until good returns true.
+func eventually(t testing.TB, what string, good func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !good(); <-time.After(5 * time.Millisecond) {
+	for end := time.Now().Add(hang); !good(); <-time.After(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not in 10 s: %s", what)
+			t.Fatalf("not within %s: %s", hang, what)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/tenantry/tenantry/core/ratelimit"
 )
 
@@ -28,7 +30,10 @@ func read(b ratelimit.Bucket, said []any) (counted, error) {
 		}
 		numbers[i] = n
 	}
-	token, _ := said[len(numbers)].(string)
+	token, err := redis.String(said[len(numbers)], nil)
+	if err != nil {
+		return counted{}, fmt.Errorf("the script said %v: %w", said, err)
+	}
 	// No wait is longer than the window, also after the server's clock went back.
 	wait := func(microseconds int64) time.Duration {
 		return min(time.Duration(microseconds)*time.Microsecond, b.Window)

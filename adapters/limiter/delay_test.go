@@ -14,8 +14,16 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// delayed is the address of a server whose answers come later by what is set.
-func delayed(t *testing.T, server *testserver.Redis) (address string, by *atomic.Int64) {
+// proxy passes on the answers of a Redis after a delay.
+type proxy struct {
+	url   string
+	delay atomic.Int64 // in nanoseconds
+	late  atomic.Int64 // answers that were delayed
+	under sync.WaitGroup
+}
+
+// delayed starts a proxy that ends with the test.
+func delayed(t *testing.T, server *testserver.Redis) *proxy {
 	t.Helper()
 	at, err := url.Parse(server.URL)
 	if err != nil {
@@ -25,31 +33,30 @@ func delayed(t *testing.T, server *testserver.Redis) (address string, by *atomic
 	if err != nil {
 		t.Fatal(err)
 	}
-	by = new(atomic.Int64)
-	var under sync.WaitGroup
-	to := at.Host
-	under.Go(func() {
+	p, to := &proxy{}, at.Host
+	p.under.Go(func() {
 		for {
 			client, err := l.Accept()
 			if err != nil {
 				return
 			}
-			under.Go(func() { pass(&under, client, to, by) })
+			p.under.Go(func() { p.pass(client, to) })
 		}
 	})
-	t.Cleanup(under.Wait)
+	t.Cleanup(p.under.Wait)
 	t.Cleanup(func() { _ = l.Close() })
 	at.Host = l.Addr().String()
-	return at.String(), by
+	p.url = at.String()
+	return p
 }
 
-func pass(under *sync.WaitGroup, client net.Conn, to string, by *atomic.Int64) {
+func (p *proxy) pass(client net.Conn, to string) {
 	defer func() { _ = client.Close() }()
 	server, err := net.Dial("tcp", to)
 	if err != nil {
 		return
 	}
-	under.Go(func() {
+	p.under.Go(func() {
 		_, _ = io.Copy(server, client)
 		_ = server.Close()
 	})
@@ -59,8 +66,9 @@ func pass(under *sync.WaitGroup, client net.Conn, to string, by *atomic.Int64) {
 		if err != nil {
 			return
 		}
-		if d := by.Load(); d > 0 {
+		if d := p.delay.Load(); d > 0 {
 			<-time.After(time.Duration(d))
+			p.late.Add(1)
 		}
 		if _, err := client.Write(answer[:n]); err != nil {
 			return

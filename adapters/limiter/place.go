@@ -7,6 +7,8 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
 )
 
 // place is one place in Redis, held by a lease that is renewed until leave.
@@ -49,11 +51,11 @@ func (p *place) keep() {
 }
 
 func (p *place) take(most int) (got, answered bool) {
-	said := p.s.run(enterScript, p.name, p.who, most, p.lease.Microseconds())
+	said := runScript(enterScript, p.name, p.who, most, p.lease.Microseconds())
 	if !p.s.ask(said) {
 		return false, false
 	}
-	n, err := said.Int()
+	n, err := redis.Int(said.reply, said.err)
 	return n == 1, err == nil
 }
 
@@ -62,5 +64,5 @@ func (p *place) leave() {
 	defer p.mu.Unlock()
 	p.left = true
 	p.renew.Stop()
-	p.s.ask(p.s.command("zrem", keyspace+p.name, p.who))
+	p.s.ask(&command{name: "ZREM", args: []any{keyspace + p.name, p.who}})
 }

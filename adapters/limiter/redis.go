@@ -7,49 +7,60 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
+	"time"
 
-	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/logging"
-	"github.com/redis/go-redis/v9/maintnotifications"
+	"github.com/gomodule/redigo/redis"
 )
 
-// CheckURL refuses a URL that names no Redis. "" is fine: there is none then.
+var errURL = errors.New("it is not redis://host:port/number or rediss://…")
+
+var databasePath = regexp.MustCompile(`^(/[0-9]*)?$`)
+
+// CheckURL refuses a URL that names no Redis. The empty URL is accepted: there is
+// no Redis then. Errors do not quote the URL, which may hold a password.
 func CheckURL(address string) error {
 	if address == "" {
 		return nil
 	}
-	_, err := options(address)
-	return err
+	u, err := url.Parse(address)
+	if err != nil || (u.Scheme != "redis" && u.Scheme != "rediss") || u.Hostname() == "" || !databasePath.MatchString(u.Path) {
+		return errURL
+	}
+	return nil
 }
 
-// options reads the URL. Errors do not quote it: it may hold a password.
-func options(address string) (*redis.Options, error) {
-	u, err := url.Parse(address)
-	if err != nil || (u.Scheme != "redis" && u.Scheme != "rediss") || u.Hostname() == "" {
-		return nil, errors.New("it is not redis://host:port/number or rediss://…")
-	}
-	o, err := redis.ParseURL(address)
-	if err != nil {
-		return nil, errors.New("it is not redis://host:port/number or rediss://…")
-	}
-	o.MaxRetries, o.DialerRetries = -1, 1
-	o.ContextTimeoutEnabled, o.DisableIdentity = true, true
-	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	logging.Disable() // it would write to standard error, in its own form
-	return o, nil
+// dial connects to the Redis of a URL. answer bounds each read and each write.
+func dial(ctx context.Context, address string, answer time.Duration) (redis.Conn, error) {
+	return redis.DialURLContext(ctx, address,
+		redis.DialConnectTimeout(greeting), redis.DialReadTimeout(answer), redis.DialWriteTimeout(answer))
 }
 
 // Ping asks the Redis for a sign of life, once.
 func Ping(ctx context.Context, address string) error {
-	o, err := options(address)
-	if err != nil {
+	if err := CheckURL(address); err != nil {
 		return err
 	}
-	o.PoolSize = 1
-	client := redis.NewClient(o)
-	defer func() { _ = client.Close() }()
-	if err := client.Ping(ctx).Err(); err != nil {
+	conn, err := dial(ctx, address, greeting)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := redis.DoContext(conn, ctx, "PING"); err != nil {
 		return fmt.Errorf("ping: %w", err)
 	}
 	return nil
+}
+
+// command is one command for Redis, and what Redis answered.
+type command struct {
+	name  string
+	args  []any
+	reply any
+	err   error
+}
+
+// runScript is the command that runs a script on one key.
+func runScript(script *redis.Script, key string, args ...any) *command {
+	return &command{name: "EVALSHA", args: append([]any{script.Hash(), 1, keyspace + key}, args...)}
 }

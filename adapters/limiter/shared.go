@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/tenantry/tenantry/core/ratelimit"
 )
@@ -34,15 +34,15 @@ var (
 	//go:embed enter.lua
 	enterText string
 
-	takeScript  = redis.NewScript(takeText)
-	enterScript = redis.NewScript(enterText)
+	takeScript  = redis.NewScript(1, takeText)
+	enterScript = redis.NewScript(1, enterText)
 )
 
 // shared counts in Redis. While that does not answer it is away, and nobody
 // waits for it but one goroutine that looks for it.
 type shared struct {
-	client *redis.Client
-	log    *slog.Logger
+	pool *redis.Pool
+	log  *slog.Logger
 	// patience is how long a batch of requests waits for its answers.
 	patience time.Duration
 
@@ -56,14 +56,14 @@ type shared struct {
 }
 
 func connect(ctx context.Context, o Options) (*shared, error) {
-	settings, err := options(o.URL)
-	if err != nil {
+	if err := CheckURL(o.URL); err != nil {
 		return nil, err
 	}
 	s := &shared{log: o.Log, patience: cmp.Or(o.Patience, 200*time.Millisecond)}
-	settings.DialTimeout, settings.ReadTimeout, settings.WriteTimeout = greeting, s.longest(), s.longest()
-	settings.PoolSize = 4 // one in use, the others for when it hangs
-	s.client = redis.NewClient(settings)
+	// One connection is in use, the others are for when it hangs.
+	s.pool = &redis.Pool{MaxIdle: 1, MaxActive: 4, DialContext: func(ctx context.Context) (redis.Conn, error) {
+		return dial(ctx, o.URL, s.longest())
+	}}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	now := &presence{}
 	s.presence.Store(now)
@@ -78,7 +78,7 @@ func (s *shared) close() error {
 	s.cancel()
 	s.mu.Unlock()
 	s.under.Wait()
-	return s.client.Close()
+	return s.pool.Close()
 }
 
 // begin runs what close waits for, unless it was called.
@@ -124,7 +124,7 @@ func (s *shared) look() {
 func (s *shared) answers() error {
 	for range tries {
 		began := time.Now()
-		if err := s.trip(s.run(takeScript, "sign-of-life", 1, 1)); err != nil {
+		if err := s.trip(runScript(takeScript, "sign-of-life", 1, 1)); err != nil {
 			return err
 		}
 		if time.Since(began) <= s.patience {
@@ -142,20 +142,13 @@ func (s *shared) longest() time.Duration { return greeting + s.patience }
 // keyspace leads all keys, as the Redis may serve others too.
 const keyspace = "tenantry:"
 
-func (s *shared) command(args ...any) *redis.Cmd { return redis.NewCmd(s.ctx, args...) }
-
-// run is the command that runs a script on a key.
-func (s *shared) run(script *redis.Script, key string, args ...any) *redis.Cmd {
-	return s.command(append([]any{"evalsha", script.Hash(), 1, keyspace + key}, args...)...)
-}
-
 // take counts a request in a bucket. answered is false when Redis did not.
 func (s *shared) take(b ratelimit.Bucket) (there counted, answered bool) {
-	said := s.run(takeScript, "bucket:"+b.Key, b.Limit, b.Window.Microseconds())
+	said := runScript(takeScript, "bucket:"+b.Key, b.Limit, b.Window.Microseconds())
 	if !s.ask(said) {
 		return counted{}, false
 	}
-	list, err := said.Slice()
+	list, err := redis.Values(said.reply, said.err)
 	if err == nil {
 		there, err = read(b, list)
 	}
@@ -166,5 +159,5 @@ func (s *shared) take(b ratelimit.Bucket) (there counted, answered bool) {
 }
 
 func (s *shared) giveBack(b ratelimit.Bucket, token string) {
-	s.ask(s.command("lrem", keyspace+"bucket:"+b.Key, -1, token))
+	s.ask(&command{name: "LREM", args: []any{keyspace + "bucket:" + b.Key, -1, token}})
 }

@@ -6,9 +6,11 @@
 package main
 
 import (
+	"context"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -16,9 +18,9 @@ import (
 	"path"
 	"strings"
 
+	"github.com/gomodule/redigo/redis"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver of PostgreSQL
-	"github.com/redis/go-redis/v9"
-	_ "modernc.org/sqlite" // the driver of SQLite
+	_ "modernc.org/sqlite"             // the driver of SQLite
 )
 
 const (
@@ -85,12 +87,15 @@ func counter(url string) func(r *http.Request) error {
 	if url == "" {
 		return func(*http.Request) error { return nil }
 	}
-	options, err := redis.ParseURL(url)
-	if err != nil {
-		panic(err)
+	pool := &redis.Pool{MaxIdle: 64, DialContext: func(ctx context.Context) (redis.Conn, error) { return redis.DialURLContext(ctx, url) }}
+	return func(r *http.Request) error {
+		conn, err := pool.GetContext(r.Context())
+		if err != nil {
+			return err
+		}
+		_, err = redis.DoContext(conn, r.Context(), "INCR", "bare")
+		return errors.Join(err, conn.Close())
 	}
-	client := redis.NewClient(options)
-	return func(r *http.Request) error { return client.Incr(r.Context(), "bare").Err() }
 }
 
 func handler(db *sql.DB, count func(r *http.Request) error) http.Handler {
