@@ -95,6 +95,9 @@ type opener struct {
 	connection string // the id of its connection, should there be none yet
 }
 
+// reserve stores the session's row. Of the requests of this process for one mailbox
+// at one integration only one stores a row at a time; reserve refuses the others
+// with oauth_session_pending.
 func (s *Service) reserve(ctx context.Context, i integration.Integration, e integration.Eligible, at ports.SendingPlatform) (*opener, error) {
 	now := s.now()
 	id, err := s.newID(now)
@@ -105,6 +108,13 @@ func (s *Service) reserve(ctx context.Context, i integration.Integration, e inte
 	if err != nil {
 		return nil, err
 	}
+	// The others would wait for the row lock of this request, each with a connection
+	// of the database.
+	pair := [2]string{i.ID, e.Mailbox.ID}
+	if _, reserving := s.reserving.LoadOrStore(pair, nil); reserving {
+		return nil, fault.SessionActive.With("another request begins a session of the mailbox at this integration")
+	}
+	defer s.reserving.Delete(pair)
 	o := &opener{Service: s, at: at, i: i, e: e, connection: connection, session: integration.Session{
 		ID: id, IntegrationID: i.ID, MailboxID: e.Mailbox.ID, Status: integration.SessionPending, CreatedAt: now, ExpiresAt: now.Add(opening),
 	}}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/app/integrations"
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/mailbox"
@@ -97,6 +98,41 @@ func TestOneOfFiftyBegins(t *testing.T) {
 	}
 	if n := w.instantly.Calls("StartSignIn") + w.plusvibe.Calls("StartSignIn"); n != 1 {
 		t.Errorf("the platforms were asked for %d links", n)
+	}
+}
+
+// slowSessions are connections whose store is slow to begin a session.
+type slowSessions struct {
+	ports.Connections
+	entered, proceed chan struct{}
+}
+
+func (s slowSessions) BeginSession(ctx context.Context, owner access.AccountID, begun integration.Session, id string, stale time.Time) error {
+	s.entered <- struct{}{}
+	<-s.proceed
+	return s.Connections.BeginSession(ctx, owner, begun, id, stale)
+}
+
+// TestOneRequestAtTheStore checks that the store is asked to begin one session of a
+// mailbox at a time. Other requests for the mailbox are refused without it; those for
+// other mailboxes are not.
+func TestOneRequestAtTheStore(t *testing.T) {
+	w := newWorld(t)
+	id, slow := w.integrate(t, "instantly"), slowSessions{w.store, make(chan struct{}), make(chan struct{})}
+	s := w.service(w.store, slow, w.platforms)
+	begun := make(chan error, 2)
+	for _, m := range []mailbox.Mailbox{w.anna, w.ben} {
+		go func() {
+			_, err := s.Begin(t.Context(), w.acc, id, m.ID)
+			begun <- err
+		}()
+		<-slow.entered
+		_, err := s.Begin(t.Context(), w.acc, id, m.ID)
+		refused(t, err, fault.SessionActive)
+	}
+	close(slow.proceed)
+	for range cap(begun) {
+		must(t, <-begun)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/tenantry/tenantry/core/access"
@@ -37,7 +38,8 @@ type Service struct {
 	// Limit bounds the work of one request; 55 s unless set.
 	Limit time.Duration
 
-	begun readings // of scheduled refreshes
+	begun     readings // of scheduled refreshes
+	reserving sync.Map // see reserve; keys are the ids of an integration and a mailbox
 }
 
 // New is an integration that is to be added.

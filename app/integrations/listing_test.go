@@ -5,6 +5,7 @@ package integrations_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenantry/tenantry/app/integrations"
@@ -39,22 +40,25 @@ func (l listed) Accounts(context.Context, string) (integration.Page, error) {
 	return integration.Page{Accounts: l.all}, nil
 }
 
-// A platform that wants a pause in the middle of a listing gets it.
+// TestListingWaitsInTheMiddle checks that a listing pauses when the platform asks for a pause, and
+// ends where there is no time for one.
 func TestListingWaitsInTheMiddle(t *testing.T) {
-	w := newWorld(t)
-	id := w.integrate(t, "instantly")
-	w.connect(t, id, w.anna)
-	w.connect(t, id, w.ben)
-	w.instantly.PageSize = 1
-	w.platforms.Hold("instantly", "key", "ws-1", &hurried{SendingPlatform: w.instantly})
-	if r := w.refresh(t, id); r.Status != integrations.RefreshCompleted || r.Connected != 2 {
-		t.Errorf("%+v", r)
-	}
-	w.Limit = 5 * time.Second // no time to wait
-	w.platforms.Hold("instantly", "key", "ws-1", &hurried{SendingPlatform: w.instantly})
-	if r := w.refresh(t, id); r.Status != integrations.RefreshPartial {
-		t.Errorf("%+v", r)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		id := w.integrate(t, "instantly")
+		w.connect(t, id, w.anna)
+		w.connect(t, id, w.ben)
+		w.instantly.PageSize = 1
+		w.platforms.Hold("instantly", "key", "ws-1", &hurried{SendingPlatform: w.instantly})
+		if r := w.refresh(t, id); r.Status != integrations.RefreshCompleted || r.Connected != 2 {
+			t.Errorf("%+v", r)
+		}
+		w.Limit = 5 * time.Second // less than a pause needs
+		w.platforms.Hold("instantly", "key", "ws-1", &hurried{SendingPlatform: w.instantly})
+		if r := w.refresh(t, id); r.Status != integrations.RefreshPartial {
+			t.Errorf("%+v", r)
+		}
+	})
 }
 
 // hurried throttles its second page once.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenantry/tenantry/app/integrations"
@@ -43,7 +44,7 @@ func (w *world) due(t *testing.T) ports.Wakeup {
 // time. Anna's account comes last, and Ben's has gone.
 func rations(t *testing.T) (w *world, id string, r *rationed) {
 	w = newWorld(t)
-	w.Limit = time.Second // no time to wait
+	w.Limit = time.Second // less than a pause needs
 	id = w.integrate(t, "instantly")
 	w.connect(t, id, w.ben)
 	w.instantly.Drop(w.ben.Address)
@@ -66,56 +67,62 @@ func rations(t *testing.T) (w *world, id string, r *rationed) {
 // A list that is longer than what the platform lets us read at a time is read on
 // by the scheduled refresh, until it has all of it.
 func TestScheduledRefreshReadsOn(t *testing.T) {
-	w, id, r := rations(t)
-	for part := range 3 {
+	synctest.Test(t, func(t *testing.T) {
+		w, id, r := rations(t)
+		for part := range 3 {
+			wakeup := w.due(t)
+			r.left = 2
+			must(t, w.Handlers()[wakeup.Kind](t.Context(), wakeup))
+			w.is(t, id, w.ben, integration.ConnectionConnected)
+			w.wait(time.Minute)
+			if i := w.integration(t, id); i.HasError || !i.RefreshedAt.IsZero() {
+				t.Errorf("after part %d: %+v", part, i)
+			}
+		}
 		wakeup := w.due(t)
+		// The queue's clock is the machine's.
+		if in := time.Until(wakeup.At); wakeup.ID != id || wakeup.Account != w.acc.ID || in <= 0 || in > time.Minute {
+			t.Errorf("the next part is %+v", wakeup)
+		}
 		r.left = 2
 		must(t, w.Handlers()[wakeup.Kind](t.Context(), wakeup))
-		w.is(t, id, w.ben, integration.ConnectionConnected)
-		w.wait(time.Minute)
-		if i := w.integration(t, id); i.HasError || !i.RefreshedAt.IsZero() {
-			t.Errorf("after part %d: %+v", part, i)
+		w.is(t, id, w.ben, integration.ConnectionDisconnected)
+		w.is(t, id, w.anna, integration.ConnectionConnected)
+		if n := w.instantly.Calls("Accounts"); n != 7 {
+			t.Errorf("%d pages were read", n)
 		}
-	}
-	wakeup := w.due(t)
-	// The queue's clock is the machine's.
-	if in := time.Until(wakeup.At); wakeup.ID != id || wakeup.Account != w.acc.ID || in <= 0 || in > time.Minute {
-		t.Errorf("the next part is %+v", wakeup)
-	}
-	r.left = 2
-	must(t, w.Handlers()[wakeup.Kind](t.Context(), wakeup))
-	w.is(t, id, w.ben, integration.ConnectionDisconnected)
-	w.is(t, id, w.anna, integration.ConnectionConnected)
-	if n := w.instantly.Calls("Accounts"); n != 7 {
-		t.Errorf("%d pages were read", n)
-	}
-	if all := w.wakeups.take(); len(all) != 0 || w.integration(t, id).RefreshedAt.IsZero() {
-		t.Errorf("it is not over: %+v", all)
-	}
+		if all := w.wakeups.take(); len(all) != 0 || w.integration(t, id).RefreshedAt.IsZero() {
+			t.Errorf("it is not over: %+v", all)
+		}
+	})
 }
 
 // What a refresh that somebody asked for has read is not kept.
 func TestRefreshOnRequestDoesNotReadOn(t *testing.T) {
-	w, id, r := rations(t)
-	w.wakeups.take()
-	r.left = 2
-	if got := w.refresh(t, id); got.Status != integrations.RefreshPartial || !w.integration(t, id).HasError || len(w.wakeups.take()) != 0 {
-		t.Errorf("%+v", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w, id, r := rations(t)
+		w.wakeups.take()
+		r.left = 2
+		if got := w.refresh(t, id); got.Status != integrations.RefreshPartial || !w.integration(t, id).HasError || len(w.wakeups.take()) != 0 {
+			t.Errorf("%+v", got)
+		}
+	})
 }
 
 // A list that takes too long is an error, and is read anew.
 func TestScheduledRefreshThatTakesTooLong(t *testing.T) {
-	w, id, r := rations(t)
-	r.left = 1
-	parts := 0
-	for all := w.wakeups.take(); len(all) == 1 && parts < 100; all = w.wakeups.take() {
-		must(t, w.Handlers()[all[0].Kind](t.Context(), all[0]))
-		w.wait(time.Minute)
-		parts++
-	}
-	if parts != 15 || !w.integration(t, id).HasError {
-		t.Errorf("%d parts, of a minute each", parts)
-	}
-	w.is(t, id, w.ben, integration.ConnectionConnected)
+	synctest.Test(t, func(t *testing.T) {
+		w, id, r := rations(t)
+		r.left = 1
+		parts := 0
+		for all := w.wakeups.take(); len(all) == 1 && parts < 100; all = w.wakeups.take() {
+			must(t, w.Handlers()[all[0].Kind](t.Context(), all[0]))
+			w.wait(time.Minute)
+			parts++
+		}
+		if parts != 15 || !w.integration(t, id).HasError {
+			t.Errorf("%d parts, of a minute each", parts)
+		}
+		w.is(t, id, w.ben, integration.ConnectionConnected)
+	})
 }

@@ -94,7 +94,7 @@ func TestIncompleteListingChangesNothing(t *testing.T) {
 		"the credential on the way":    {fault: fake.Fault{Method: "Accounts", Kind: outcome.Refused, Code: fault.AccessDenied, Skip: 1}, want: fault.CredentialRejected, marked: true},
 		"an answer that came too late": {fault: fake.Fault{Method: "Accounts", Kind: outcome.Unknown, AfterEffect: true, Skip: 1}, marked: true},
 	} {
-		t.Run(name, func(t *testing.T) {
+		inFakeTime(t, name, func(t *testing.T) {
 			w := newWorld(t)
 			id := w.integrate(t, "instantly")
 			w.connect(t, id, w.anna)
@@ -110,7 +110,7 @@ func TestIncompleteListingChangesNothing(t *testing.T) {
 				w.instantly.Fail(tt.fault)
 			}
 			if tt.fault.Kind == outcome.Throttled {
-				w.Limit = time.Second // no time to wait
+				w.Limit = time.Second // less than a pause needs
 			}
 			r, err := w.Refresh(t.Context(), w.acc.ID, id)
 			if tt.want.Name != "" {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -55,6 +56,13 @@ type world struct {
 	drifts    []integration.Drift
 	accounts  int
 	clock     time.Time
+}
+
+// inFakeTime runs a subtest in which time passes only while everything waits. Its time limits are
+// reached on every machine at the same point.
+func inFakeTime(t *testing.T, name string, run func(*testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, run) })
 }
 
 func newWorld(t *testing.T) *world {
