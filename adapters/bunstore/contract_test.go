@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/uptrace/bun"
 
@@ -15,53 +18,106 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// eachDatabase runs a test on each kind of database. url makes an empty one.
+// eachDatabase runs a test on each kind of database. url returns the address of an empty one.
 func eachDatabase(t *testing.T, run func(t *testing.T, url func(testing.TB) string)) {
 	t.Run("memory", func(t *testing.T) {
 		run(t, func(testing.TB) string { return Memory })
 	})
-	t.Run("sqlite", func(t *testing.T) {
-		run(t, func(t testing.TB) string { return "sqlite://" + filepath.Join(t.TempDir(), "tenantry.db") })
-	})
-	t.Run("postgres", func(t *testing.T) { run(t, schemas(t, testserver.Database(t))) })
+	eachShared(t, run)
 }
 
-// schemas makes empty schemas in one database, which is a lot faster than a
-// database each.
-func schemas(t *testing.T, database string) func(testing.TB) string {
-	t.Helper()
-	db, err := connectPostgres(database, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	made := 0
-	return func(t testing.TB) string {
-		made++
-		name := fmt.Sprintf("s%d", made)
-		if _, err := db.ExecContext(t.Context(), "CREATE SCHEMA "+name); err != nil {
-			t.Fatal(err)
+// eachShared leaves out the database in memory, which only one Store can open.
+func eachShared(t *testing.T, run func(t *testing.T, url func(testing.TB) string)) {
+	t.Run("sqlite", func(t *testing.T) { run(t, newFile) })
+	t.Run("postgres", func(t *testing.T) { run(t, newSchema) })
+}
+
+func newFile(t testing.TB) string { return "sqlite://" + filepath.Join(t.TempDir(), "tenantry.db") }
+
+// shared is the PostgreSQL database of this package's tests. Creating and dropping a database
+// for each test would cost more than most tests do.
+var shared struct {
+	url     string
+	db      *bun.DB
+	schemas int
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if shared.url != "" {
+		if err := errors.Join(shared.db.Close(), testserver.DropDatabase(shared.url)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
 		}
-		return database + "?search_path=" + name
 	}
+	os.Exit(code)
 }
 
-// migrated opens an empty, migrated store.
-func migrated(t testing.TB, url string, hooks ...bun.QueryHook) *Store {
+// newSchema creates an empty schema in the shared database and returns its address.
+func newSchema(t testing.TB) string {
+	t.Helper()
+	if shared.url == "" {
+		url, err := testserver.CreateDatabase()
+		must(t, err)
+		shared.db, err = connectPostgres(url, Options{})
+		must(t, err)
+		shared.url = url
+	}
+	shared.schemas++
+	name := fmt.Sprintf("s%d", shared.schemas)
+	_, err := shared.db.ExecContext(t.Context(), "CREATE SCHEMA "+name)
+	must(t, err)
+	return shared.url + "?search_path=" + name
+}
+
+// onlyAHang is a time limit that only a hang reaches, however slow the machine is.
+const onlyAHang = 5 * time.Minute
+
+// opened opens a store that waits as long as a busy machine needs.
+func opened(t testing.TB, url string, hooks ...bun.QueryHook) *Store {
 	t.Helper()
 	s, err := open(t.Context(), url, Options{Operator: contract.Operator}, hooks...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	s.patience, s.placeTime = onlyAHang, onlyAHang
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	return s
+}
+
+// migrated opens an empty, migrated store.
+func migrated(t testing.TB, url string, hooks ...bun.QueryHook) *Store {
+	t.Helper()
+	s := opened(t, url, hooks...)
+	must(t, s.Migrate(t.Context()))
+	return s
+}
+
+// emptied returns a function that deletes what a test left in a migrated store and returns the
+// store to the next test. Migrating a database for each test would cost far more.
+func emptied(t testing.TB, s *Store) func(testing.TB) contract.Stores {
+	t.Helper()
+	all, err := s.Tables(t.Context())
+	must(t, err)
+	var names, deletions []string
+	for _, table := range slices.Backward(all) { // those that point at others first
+		names = append(names, table.Name)
+		if !slices.Contains(seeded, table.Name) {
+			deletions = append(deletions, "DELETE FROM "+table.Name)
+		}
+	}
+	if s.postgres() { // a transaction whose caller has gone may still be ending
+		deletions = append([]string{"LOCK TABLE " + strings.Join(names, ", ")}, deletions...)
+	}
+	script := "BEGIN; " + strings.Join(deletions, "; ") + "; COMMIT"
+	return func(t testing.TB) contract.Stores {
+		t.Helper()
+		_, err := s.db.DB.ExecContext(t.Context(), script) // the hooks of bun see only the test's statements
+		must(t, err)
+		return s
+	}
 }
 
 var suites = map[string]func(*testing.T, func(testing.TB) contract.Stores){
@@ -75,45 +131,13 @@ var suites = map[string]func(*testing.T, func(testing.TB) contract.Stores){
 	"idempotency": contract.Idempotency, "effects": contract.StoreEffects,
 }
 
-// TestContract leaves SQLite in memory to TestEveryStatementNamesTheOwner, which
-// runs all suites there.
+// TestContract runs the suites on the databases that a process can share.
+// TestEveryStatementNamesTheOwner runs them on SQLite in memory.
 func TestContract(t *testing.T) {
-	for kind, url := range map[string]func(*testing.T) func(testing.TB) string{
-		"sqlite":   copies,
-		"postgres": func(t *testing.T) func(testing.TB) string { return schemas(t, testserver.Database(t)) },
-	} {
-		t.Run(kind, func(t *testing.T) {
-			url := url(t)
-			for name, suite := range suites {
-				t.Run(name, func(t *testing.T) {
-					suite(t, func(t testing.TB) contract.Stores { return migrated(t, url(t)) })
-				})
-			}
-		})
-	}
-}
-
-// copies makes copies of one migrated file, which is a lot faster than to
-// migrate each.
-func copies(t *testing.T) func(testing.TB) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "tenantry.db")
-	s, err := open(t.Context(), "sqlite://"+file, Options{})
-	if err == nil {
-		err = errors.Join(s.Migrate(t.Context()), s.Close())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	made, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return func(t testing.TB) string {
-		file := filepath.Join(t.TempDir(), "tenantry.db")
-		if err := os.WriteFile(file, made, 0o600); err != nil {
-			t.Fatal(err)
+	eachShared(t, func(t *testing.T, url func(testing.TB) string) {
+		store := emptied(t, migrated(t, url(t)))
+		for name, suite := range suites {
+			t.Run(name, func(t *testing.T) { suite(t, store) })
 		}
-		return "sqlite://" + file
-	}
+	})
 }

@@ -78,6 +78,7 @@ func fillAll(t *testing.T, s *Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	types := columnTypes(t, s)
 	for _, table := range tables {
 		if there, err := s.db.NewSelect().TableExpr("?", bun.Ident(table.Name)).Exists(t.Context()); err != nil || there {
 			if err != nil {
@@ -88,7 +89,7 @@ func fillAll(t *testing.T, s *Store) {
 		for n := range 2 {
 			row := map[string]any{}
 			for _, column := range table.Columns {
-				row[column.Name] = odd(t, s, table.Name, column, n)
+				row[column.Name] = odd(types[table.Name+"."+column.Name], n)
 			}
 			if _, err := s.db.NewInsert().Model(&row).TableExpr("?", bun.Ident(table.Name)).Exec(t.Context()); err != nil {
 				t.Fatalf("%s: %v", table.Name, err)
@@ -97,18 +98,28 @@ func fillAll(t *testing.T, s *Store) {
 	}
 }
 
-func odd(t *testing.T, s *Store, table string, column Column, n int) any {
+// columnType is what PostgreSQL says of a column.
+type columnType struct{ TableName, ColumnName, DataType, IsNullable string }
+
+// columnTypes returns the types of all columns of the schema, by "table.column".
+func columnTypes(t *testing.T, s *Store) map[string]columnType {
 	t.Helper()
-	var about struct{ DataType, IsNullable string }
-	err := s.db.NewSelect().TableExpr("information_schema.columns").Column("data_type", "is_nullable").
-		Where("table_schema = current_schema()").Where("table_name = ? AND column_name = ?", table, column.Name).Scan(t.Context(), &about)
-	if err != nil {
-		t.Fatal(err)
+	var all []columnType
+	must(t, s.db.NewSelect().TableExpr("information_schema.columns").Column("table_name", "column_name", "data_type", "is_nullable").
+		Where("table_schema = current_schema()").Scan(t.Context(), &all))
+	types := map[string]columnType{}
+	for _, c := range all {
+		types[c.TableName+"."+c.ColumnName] = c
 	}
+	return types
+}
+
+// odd returns the first or the second odd value of a column.
+func odd(column columnType, n int) any {
 	switch {
-	case n == 1 && about.IsNullable == "YES":
+	case n == 1 && column.IsNullable == "YES":
 		return nil
-	case column.Name == "plan":
+	case column.ColumnName == "plan":
 		return "complete"
 	}
 	return map[string][]any{
@@ -120,5 +131,5 @@ func odd(t *testing.T, s *Store, table string, column Column, n int) any {
 		"boolean":                  {true, false},
 		"integer":                  {-1 << 31, 1<<31 - 1},
 		"bigint":                   {-1 << 63, 1<<63 - 1},
-	}[about.DataType][n]
+	}[column.DataType][n]
 }

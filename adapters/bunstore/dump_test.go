@@ -6,20 +6,16 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
 // Every table of the schema goes from one database to the other and back, so
 // that a table that a later migration adds is in the backup.
 func TestDumpsCarryEveryTableBothWays(t *testing.T) {
-	url := schemas(t, testserver.Database(t))
-	first, lite, second := migrated(t, url(t)), migrated(t, "sqlite://"+filepath.Join(t.TempDir(), "t.db")), migrated(t, url(t))
+	first, lite, second := migrated(t, newSchema(t)), migrated(t, newFile(t)), migrated(t, newSchema(t))
 	fillAll(t, first)
 	want := dump(t, first)
 	all := tables(t, first)

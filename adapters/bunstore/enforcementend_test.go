@@ -36,7 +36,7 @@ func TestDaysOfEventsComeFromTheirIndex(t *testing.T) {
 			counted[countRow{AccountID: owners[n%50], TenantGUID: guid, Action: "blocked", Span: day, Starts: int64(n) * day}] = 1
 		}
 		must(t, s.atomically(t.Context(), "count", func(ctx context.Context, tx bun.IDB) error { return addCounts(ctx, tx, counted) }))
-		exec(t, s, "ANALYZE")
+		exec(t, s, "ANALYZE enforcement_counts")
 		explain := "EXPLAIN QUERY PLAN "
 		if s.postgres() {
 			explain = "EXPLAIN "

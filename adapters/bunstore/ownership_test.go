@@ -12,8 +12,6 @@ import (
 	"testing"
 
 	"github.com/uptrace/bun"
-
-	"github.com/tenantry/tenantry/ports/contract"
 )
 
 // ownedTables hold rows of accounts. A statement on one names the account
@@ -102,12 +100,11 @@ func (s *statements) AfterQuery(_ context.Context, e *bun.QueryEvent) {
 func ran(t *testing.T) []string {
 	t.Helper()
 	seen := &statements{all: map[string]bool{}}
+	s := migrated(t, Memory)
+	store := emptied(t, s)
+	s.db, s.hooks = s.db.WithQueryHook(seen), append(s.hooks, seen)
 	for _, suite := range suites {
-		suite(t, func(t testing.TB) contract.Stores {
-			s := migrated(t, Memory)
-			s.db, s.hooks = s.db.WithQueryHook(seen), append(s.hooks, seen)
-			return s
-		})
+		suite(t, store)
 	}
 	var all []string
 	for statement := range seen.all {

@@ -67,11 +67,11 @@ func (s *Store) read(ctx context.Context, p *prepared, value any, take func(row)
 	if s.postgres() {
 		return s.readNative(ctx, p, value, take)
 	}
-	kept, err := s.statement(ctx, p) //nolint:sqlclosecheck // the next read needs it too
+	kept, err := s.statement(ctx, p) //lint:ignore sqlclosecheck the next read needs it too
 	if err != nil {
 		return err
 	}
-	rows, err := kept.QueryContext(ctx, value) //nolint:rowserrcheck // each looks
+	rows, err := kept.QueryContext(ctx, value) //lint:ignore rowserrcheck each caller checks rows.Err
 	if err != nil {
 		return err
 	}

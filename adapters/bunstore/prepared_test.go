@@ -10,10 +10,10 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 )
 
-// A migration by the next release changes tables below statements that this
-// one has prepared.
+// TestAPreparedReadOutlivesAMigration changes tables as the migration of a next release would,
+// after this release has prepared statements on them.
 func TestAPreparedReadOutlivesAMigration(t *testing.T) {
-	s := migrated(t, testserver.Database(t))
+	s := migrated(t, newSchema(t))
 	list := func() {
 		t.Helper()
 		if _, err := s.Tenants(t.Context(), access.AccountID(newID())); err != nil {
@@ -31,8 +31,9 @@ func TestAPreparedReadOutlivesAMigration(t *testing.T) {
 	}
 }
 
-// A server that restarts leaves dead connections in the pool, which cost no
-// request its answer.
+// TestAPreparedReadPassesOverDeadConnections ends the connections of the pool, as a restart of
+// the server does. The next read succeeds all the same. The test needs its own database, because
+// it ends all connections to it.
 func TestAPreparedReadPassesOverDeadConnections(t *testing.T) {
 	url := testserver.Database(t)
 	s, other := migrated(t, url), migrated(t, url)
@@ -53,7 +54,7 @@ func TestAPreparedReadPassesOverDeadConnections(t *testing.T) {
 		}
 	}
 	var ended int
-	err := other.db.NewRaw("SELECT COUNT(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity "+
+	err := other.db.NewRaw("SELECT COUNT(pg_terminate_backend(pid, 60000)) FROM pg_stat_activity "+
 		"WHERE datname = current_database() AND pid <> pg_backend_pid()").Scan(t.Context(), &ended)
 	if err != nil || ended < 4 {
 		t.Fatalf("%d ended: %v", ended, err)
@@ -68,8 +69,8 @@ func TestAPoolerMayForbidPreparing(t *testing.T) {
 	for _, tt := range []struct {
 		query string
 		kept  bool
-	}{{"", true}, {"?default_query_exec_mode=exec", false}} {
-		s := migrated(t, testserver.Database(t)+tt.query)
+	}{{"", true}, {"&default_query_exec_mode=exec", false}} {
+		s := migrated(t, newSchema(t)+tt.query)
 		s.db.SetMaxOpenConns(1) // what is counted is the connection's
 		for range 2 {
 			if _, err := s.Tenants(t.Context(), access.AccountID(newID())); err != nil {

@@ -130,24 +130,25 @@ const placeTime = 3 * time.Second
 
 // placed makes an attempt once a connection is free for it.
 func (s *Store) placed(ctx context.Context, attempt func() error) error {
-	return oneOf(ctx, s.places, attempt)
+	return oneOf(ctx, s.places, s.placeTime, attempt)
 }
 
 // written makes an attempt that writes wait for the other writers of SQLite.
 // Its own way of waiting is to look again after up to 100 ms.
 func (s *Store) written(ctx context.Context, attempt func() error) func() error {
-	return func() error { return oneOf(ctx, s.writers, attempt) }
+	return func() error { return oneOf(ctx, s.writers, s.placeTime, attempt) }
 }
 
-// oneOf makes an attempt in one of some places, of which nil has plenty.
-func oneOf(ctx context.Context, places chan struct{}, attempt func() error) error {
+// oneOf makes an attempt once one of some places is free. It gives up after limit. Without
+// places it makes the attempt at once.
+func oneOf(ctx context.Context, places chan struct{}, limit time.Duration, attempt func() error) error {
 	if places == nil {
 		return attempt()
 	}
 	select {
 	case places <- struct{}{}:
 	default:
-		wait := time.NewTimer(placeTime)
+		wait := time.NewTimer(limit)
 		defer wait.Stop()
 		select {
 		case places <- struct{}{}:

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/uptrace/bun"
 
-	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/core/fault"
 )
 
@@ -109,10 +107,10 @@ func TestAnEndedContextPassesThrough(t *testing.T) {
 	}
 }
 
-// Two transactions that wait for each other: PostgreSQL ends one, which then
-// runs again.
+// TestADeadlockIsRunAgain runs two transactions that wait for each other. PostgreSQL ends one,
+// and the store runs it again.
 func TestADeadlockIsRunAgain(t *testing.T) {
-	s := migrated(t, testserver.Database(t))
+	s := migrated(t, newSchema(t))
 	var first sync.WaitGroup
 	first.Add(2)
 	errs := make(chan error, 2)
@@ -141,8 +139,8 @@ func TestADeadlockIsRunAgain(t *testing.T) {
 	}
 }
 
-// TestADatabaseThatHangs: it counts as one that is away, and a caller whose own
-// time is up is told so.
+// TestADatabaseThatHangs checks that a database that hangs counts as unavailable, and that a
+// caller whose own deadline passes gets that deadline's error.
 func TestADatabaseThatHangs(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
 		s := migrated(t, url(t))
@@ -165,16 +163,17 @@ func TestADatabaseThatHangs(t *testing.T) {
 			}
 			cancel()
 		}
-		s.patience = patience
+		s.patience = onlyAHang
 		if err := s.Ping(t.Context()); err != nil {
-			t.Errorf("and then: %v", err)
+			t.Errorf("ping after the hang: %v", err)
 		}
 	})
 }
 
-// Writers of SQLite wait for each other in the process, readers for nobody.
+// TestWritersTakeTurns checks that the writers of SQLite wait for each other in the process,
+// and that readers do not wait.
 func TestWritersTakeTurns(t *testing.T) {
-	s := migrated(t, "sqlite://"+filepath.Join(t.TempDir(), "tenantry.db"))
+	s := migrated(t, newFile(t))
 	s.writers <- struct{}{}
 	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()

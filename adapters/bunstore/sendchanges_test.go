@@ -31,14 +31,18 @@ func (c *cutBefore) BeforeQuery(ctx context.Context, e *bun.QueryEvent) context.
 
 func (*cutBefore) AfterQuery(context.Context, *bun.QueryEvent) {}
 
-// A mailbox is never blocked without its event, wherever the transaction ends.
+// TestAChangeAndItsEventAreOneTransaction cuts the caller off at each statement of a change in
+// turn. No mailbox is blocked without its event.
 func TestAChangeAndItsEventAreOneTransaction(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+		hook := &cutBefore{}
+		s := migrated(t, url(t), hook)
+		empty := emptied(t, s)
 		for _, statement := range []string{
 			`INSERT INTO "mailbox_blocks"`, `INSERT INTO "block_grounds"`, `INSERT INTO "enforcement_events"`, `INSERT INTO "enforcement_counts"`,
 		} {
-			hook := &cutBefore{statement: statement}
-			s := migrated(t, url(t), hook)
+			empty(t)
+			hook.statement = statement
 			run, m := blockable(t, s)
 			now := time.Now()
 			change := sendlimit.Change{Box: m.ID, Action: sendlimit.Blocked, At: now, Event: sendlimit.Event{

@@ -37,11 +37,9 @@ func withMailbox(t *testing.T, s *Store) (access.AccountID, string, [2]integrati
 // TestTwoProcessesBeginOneSession: of 50 sessions of a mailbox, at two
 // integrations and in two processes, one begins.
 func TestTwoProcessesBeginOneSession(t *testing.T) {
-	eachShared(t, func(t *testing.T, url string) {
-		one := migrated(t, url)
-		two, err := Open(t.Context(), url, Options{})
-		must(t, err)
-		defer func() { must(t, two.Close()) }()
+	eachShared(t, func(t *testing.T, url func(testing.TB) string) {
+		address := url(t)
+		one, two := migrated(t, address), opened(t, address)
 		owner, box, both := withMailbox(t, one)
 		errs := make([]error, 50)
 		var wg sync.WaitGroup

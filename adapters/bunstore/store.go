@@ -44,11 +44,11 @@ type Options struct {
 
 // Store is the database.
 type Store struct {
-	db       *bun.DB
-	hooks    []bun.QueryHook
-	log      *slog.Logger
-	operator string
-	patience time.Duration
+	db                  *bun.DB
+	hooks               []bun.QueryHook
+	log                 *slog.Logger
+	operator            string
+	patience, placeTime time.Duration
 	// places are the connections, for those who would have to wait for one, and
 	// nil on SQLite; writers is the one place of those who write there.
 	places, writers chan struct{}
@@ -94,7 +94,7 @@ func open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, log: o.Log, operator: text(cmp.Or(o.Operator, "unknown")), patience: patience}
+	s := &Store{db: db, log: o.Log, operator: text(cmp.Or(o.Operator, "unknown")), patience: patience, placeTime: placeTime}
 	if s.postgres() {
 		s.places = make(chan struct{}, db.Stats().MaxOpenConnections)
 	} else {

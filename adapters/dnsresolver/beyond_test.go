@@ -184,7 +184,7 @@ func TestASlowServerDelaysNothingElse(t *testing.T) {
 		select {
 		case <-asked:
 			slow.ServeDNS(to, q)
-		case <-time.After(time.Second): // longer than anyone waits
+		case <-time.After(hang): // the question that asked waits for never came
 		}
 	}))
 	got := w.ask(three)

@@ -94,7 +94,9 @@ func TestTheParentNamesServersThatAreAllLame(t *testing.T) {
 }
 
 func TestAParentThatSaysNothingIsLeftAloneForAWhile(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, delegation+registry+strings.ReplaceAll(delegation, "example.test", "second.test"))
+	w.wait = brief
 	asked := make(chan string, 10)
 	w.server("127.0.0.4", wire.HandlerFunc(func(_ wire.ResponseWriter, q *wire.Msg) { asked <- q.Question[0].Name }))
 	for _, ip := range []string{"127.0.0.2", "127.0.0.3"} {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	wire "github.com/miekg/dns"
@@ -94,7 +93,11 @@ func TestHowASecondServerIsJudged(t *testing.T) {
 		{"sends the question back", changed(t, func(m, _ *wire.Msg) { m.Response = false }), dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t, delegation)
+			if tt.state == dns.ServerUnreachable {
+				w.wait = brief
+			}
 			w.server("127.0.0.2", zone(t, standard))
 			if tt.second != nil {
 				w.server("127.0.0.3", tt.second)
@@ -179,7 +182,9 @@ func TestBlockedTCPIsNamed(t *testing.T) {
 		}
 		_ = w.WriteMsg(m)
 	})
+	t.Parallel()
 	w := newWorld(t, delegation)
+	w.wait = brief
 	w.server("127.0.0.2", udpOnly)
 	w.server("127.0.0.3", zone(t, standard))
 	got := w.read("example.test")
@@ -240,6 +245,7 @@ func TestPrivateNameServersAreNotAsked(t *testing.T) {
 }
 
 func TestTimeIsUp(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, delegation)
 	w.server("127.0.0.2", silent)
 	s := zone(t, standard)
@@ -249,7 +255,7 @@ func TestTimeIsUp(t *testing.T) {
 		}
 	}))
 	r := dnsresolver.New(dnsresolver.Options{
-		Resolvers: []string{fmt.Sprintf("127.0.0.1:%d", w.port)}, Port: w.port, AllowPrivate: true, Timeout: 300 * time.Millisecond,
+		Resolvers: []string{fmt.Sprintf("127.0.0.1:%d", w.port)}, Port: w.port, AllowPrivate: true, Timeout: 2 * brief, UDPTimeout: hang,
 	})
 	got, err := r.Read(t.Context(), "example.test")
 	if err != nil || got.Complete || got.Reason != "read_deadline" {

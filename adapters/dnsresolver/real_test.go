@@ -111,12 +111,12 @@ func relay(to string) wire.Handler {
 			return
 		}
 		network := w.RemoteAddr().Network()
-		conn, err := net.DialTimeout(network, to, time.Second)
+		conn, err := net.DialTimeout(network, to, hang)
 		if err != nil {
 			return
 		}
 		defer func() { _ = conn.Close() }()
-		_ = conn.SetDeadline(time.Now().Add(time.Second))
+		_ = conn.SetDeadline(time.Now().Add(hang))
 		if network == "tcp" {
 			packet = append(binary.BigEndian.AppendUint16(nil, uint16(len(packet))), packet...)
 		}

@@ -114,6 +114,7 @@ func TestTwoPowerDNS(t *testing.T) {
 	t.Run("the second is stopped", func(t *testing.T) {
 		two.Stop()
 		w := realWorld(t, "zone-0.test", "")
+		w.wait = brief
 		w.server("127.0.0.2", relay(one.addr()))
 		w.server("127.0.0.3", relay(two.addr()))
 		got := w.read("zone-0.test")

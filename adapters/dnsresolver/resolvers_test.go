@@ -5,7 +5,6 @@ package dnsresolver_test
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/tenantry/tenantry/adapters/dnsresolver"
 
@@ -21,7 +20,7 @@ func TestEachResolverIsAskedByItself(t *testing.T) {
 	}))
 	reader := dnsresolver.New(dnsresolver.Options{
 		Resolvers:  []string{fmt.Sprintf("127.0.0.1:%d", w.port), "127.0.0.1:1", fmt.Sprintf("127.0.0.9:%d", w.port)},
-		UDPTimeout: 300 * time.Millisecond, TCPTimeout: 300 * time.Millisecond,
+		UDPTimeout: hang, TCPTimeout: hang,
 	})
 	got := reader.Resolvers(t.Context(), "Example.test.")
 	if len(got) != 3 || got[0].Err != nil || got[1].Err == nil || got[2].Err == nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/tenantry/tenantry/adapters/dnsresolver"
 	"github.com/tenantry/tenantry/core/dns"
@@ -23,7 +22,7 @@ func TestResolversInPlaceOfServers(t *testing.T) {
 	w.server("127.0.0.2", server)
 	reader := dnsresolver.New(dnsresolver.Options{
 		Resolvers: []string{fmt.Sprintf("127.0.0.1:%d", w.port)}, Port: w.port, AllowPrivate: true, Recursive: true,
-		UDPTimeout: 300 * time.Millisecond, TCPTimeout: 300 * time.Millisecond,
+		UDPTimeout: hang, TCPTimeout: hang,
 	})
 	got, err := reader.Read(t.Context(), "example.test")
 	if err != nil {

@@ -3,6 +3,8 @@
 package dnsresolver_test
 
 import (
+	"cmp"
+	"flag"
 	"fmt"
 	"maps"
 	"net"
@@ -17,7 +19,10 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "8") // those that run in parallel wait
+	goleak.VerifyTestMain(m)
+}
 
 // world is a small DNS of ours: a resolver on 127.0.0.1 and name servers on
 // 127.0.0.2 and up, all on one port.
@@ -26,6 +31,8 @@ type world struct {
 	port int
 	// cut is what the resolver knows: the records it answers with.
 	cut *served
+	// wait is how long a reader waits for an answer, hang when zero.
+	wait time.Duration
 }
 
 // standard is the zone that most tests read.
@@ -99,14 +106,23 @@ func run(t testing.TB, udp net.PacketConn, tcp net.Listener, h wire.Handler) {
 	}
 }
 
-// reader reads through the world's resolver, with short waits.
+// hang is how long a test waits for an event. Only a test that hangs reaches it.
+const hang = 4 * time.Minute
+
+// brief is how long a reader waits for a server that never answers. The others
+// have that long too, so it is generous.
+const brief = time.Second
+
+// reader reads through the world's resolver.
 func (w *world) reader() *dnsresolver.Reader {
+	wait := cmp.Or(w.wait, hang)
 	return dnsresolver.New(dnsresolver.Options{
 		Resolvers:    []string{fmt.Sprintf("127.0.0.1:%d", w.port)},
 		Port:         w.port,
 		AllowPrivate: true,
-		UDPTimeout:   300 * time.Millisecond,
-		TCPTimeout:   300 * time.Millisecond,
+		Timeout:      hang,
+		UDPTimeout:   wait,
+		TCPTimeout:   wait,
 	})
 }
 

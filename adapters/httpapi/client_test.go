@@ -17,6 +17,7 @@ import (
 // connection, and only trusted proxies may say otherwise.
 func TestForwardedAddresses(t *testing.T) {
 	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
+	w := newWorld(t)
 	for name, test := range map[string]struct {
 		trusted   []netip.Prefix
 		forwarded []string
@@ -40,7 +41,6 @@ func TestForwardedAddresses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var lines bytes.Buffer
-			w := newWorld(t)
 			w.options.Log, w.options.TrustedProxies = telemetry.Logger(&lines, slog.LevelInfo), test.trusted
 			a := serve(t, w.handler(t))
 			r := call{method: "GET", path: "/v1/tenants", key: w.a.key}.request(t, a.server.URL)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -77,9 +78,12 @@ func render(doc *huma.OpenAPI) (Documents, error) {
 	return Documents{JSON: append(indented.Bytes(), '\n'), YAML: append([]byte(yamlHead), yaml...)}, nil
 }
 
-// Document builds the OpenAPI document. It needs no services.
-func Document() (Documents, error) {
+// Document returns the OpenAPI document. It needs no services, so it is built
+// once for the process.
+func Document() (Documents, error) { return document() }
+
+var document = sync.OnceValues(func() (Documents, error) {
 	api := newAPI(http.NewServeMux())
 	operations(api, Options{})
 	return render(api.OpenAPI())
-}
+})

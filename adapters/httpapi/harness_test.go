@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/pb33f/libopenapi"
 	validator "github.com/pb33f/libopenapi-validator"
@@ -117,7 +118,26 @@ func (a *api) expect(c call, status int, code string) reply {
 	return got
 }
 
-var noRedirects = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+// noRedirects also fails a request whose answer never comes.
+var noRedirects = &http.Client{
+	Timeout:       hang,
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
+// hang is how long a test waits for an event. Only a test that hangs reaches it.
+const hang = 4 * time.Minute
+
+// receive returns the next value of a channel, and fails the test if none comes.
+func receive[T any](t testing.TB, from <-chan T, what string) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(hang):
+		t.Fatalf("waited %s in vain: %s", hang, what)
+		panic("unreachable")
+	}
+}
 
 // validating keeps the validator to one answer at a time: it renders schemas
 // that all of them share.
@@ -188,8 +208,8 @@ type operation struct {
 	doc          map[string]any
 }
 
-// allOperations walks the document.
-func allOperations() []operation {
+// allOperations returns the operations of the document, ordered by path.
+var allOperations = sync.OnceValue(func() []operation {
 	raw, err := closedDocument()
 	if err != nil {
 		panic(err)
@@ -207,7 +227,7 @@ func allOperations() []operation {
 		}
 	}
 	return all
-}
+})
 
 func isProblem(got reply) error {
 	code, known := fault.ByName(got.code())

@@ -65,7 +65,7 @@ func New(o Options) (http.Handler, error) {
 	mux := http.NewServeMux()
 	api := newAPI(mux)
 	operations(api, o)
-	documents, err := render(api.OpenAPI())
+	documents, err := Document()
 	if err != nil {
 		return nil, err
 	}

@@ -193,20 +193,20 @@ func TestTheFirstRequestRunsOnWithoutItsCaller(t *testing.T) {
 		}
 		gone <- err
 	}()
-	<-gate.Arrived()
+	receive(t, gate.Arrived(), "the first request did not reach the platform")
 	if got := a.expect(addOnce(w, "k"), 409, "idempotency_request_in_progress"); got.header.Get("Retry-After") != "1" {
 		t.Errorf("Retry-After %q", got.header.Get("Retry-After"))
 	}
 	a.expect(once(w, "k", "POST", domainsOfA, `{"domain":"example.org"}`), 409, "idempotency_key_conflict")
 	hangUp()
-	if err := <-gone; err == nil {
-		t.Fatal("the caller had an answer")
+	if err := receive(t, gone, "the cancelled request did not end"); err == nil {
+		t.Fatal("the cancelled request was answered")
 	}
 	gate.Release()
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(hang); ; time.Sleep(time.Millisecond) {
 		r, _, err := w.store.Remembered(t.Context(), w.place("k"))
 		if err != nil || time.Now().After(deadline) {
-			t.Fatalf("no answer is remembered: %v", err)
+			t.Fatalf("the answer of the first request was not stored: %v", err)
 		}
 		if r.Answer != nil {
 			break

@@ -127,6 +127,7 @@ func TestOnTheWire(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := httpapi.Server("", w.handler(t))
+	server.ReadHeaderTimeout, server.ReadTimeout = hang, hang
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() { _ = server.Close() })
 	head := "Host: x\r\nAuthorization: Bearer " + w.a.key + "\r\nIdempotency-Key: k\r\nContent-Type: application/json\r\n"
@@ -147,7 +148,7 @@ func TestOnTheWire(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = conn.Close() }()
-			_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+			_ = conn.SetDeadline(time.Now().Add(hang))
 			if _, err := conn.Write([]byte(tt.request)); err != nil {
 				t.Fatal(err)
 			}

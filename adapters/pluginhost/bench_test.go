@@ -27,7 +27,7 @@ func BenchmarkPluginCall(b *testing.B) {
 		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}, TraceFlags: trace.FlagsSampled,
 	}))
 	b.Run("plugin", func(b *testing.B) {
-		h, err := pluginhost.New(pluginhost.Options{Dir: folder(b, "puppet:puppet"), Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+		h, err := pluginhost.New(pluginhost.Options{Dir: folder(b, "puppet:puppet"), Patience: quick, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -5,12 +5,10 @@ package pluginhost_test
 import (
 	"context"
 	"errors"
-	"os/exec"
-	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/secret"
@@ -21,11 +19,7 @@ import (
 // the account gives decides what it says, and the operator's fields stay his.
 func TestDNSPlugin(t *testing.T) {
 	dir := t.TempDir()
-	file := filepath.Join(dir, "dns-powerdns")
-	if out, err := exec.Command("go", "build", "-o", file, "../../plugins/dns-powerdns").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	if e, _, err := pluginhost.Add(t.Context(), dir, file); err != nil || e.Kind != "dns" {
+	if e, _, err := pluginhost.Add(t.Context(), dir, testserver.Program(t, "release/plugins/dns-powerdns")); err != nil || e.Kind != "dns" {
 		t.Fatalf("%+v, %v", e, err)
 	}
 	h, _ := host(t, pluginhost.Options{Dir: dir})
@@ -40,7 +34,7 @@ func TestDNSPlugin(t *testing.T) {
 	check := func(operator map[string]string) error {
 		_, err := h.DNS("powerdns", func(context.Context) (wire.Connection, error) {
 			return about.Join(wire.Connection{Settings: operator}, account), nil
-		}).Check(within(t, 20*time.Second))
+		}).Check(within(t, hang))
 		return err
 	}
 	if err := check(nil); !errors.Is(err, fault.InvalidRequest) {

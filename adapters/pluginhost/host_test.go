@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/secret"
@@ -185,7 +186,7 @@ func TestCatalogIsChecked(t *testing.T) {
 // TestPluginsAreFoundBesideTheBinary runs a host with no folder given.
 func TestPluginsAreFoundBesideTheBinary(t *testing.T) {
 	bin := t.TempDir()
-	program, err := os.ReadFile(filepath.Join(binaries, "host"))
+	program, err := os.ReadFile(testserver.Program(t, "testdata/host"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +196,7 @@ func TestPluginsAreFoundBesideTheBinary(t *testing.T) {
 	if err := os.Rename(folder(t), filepath.Join(bin, "plugins")); err != nil {
 		t.Fatal(err)
 	}
-	c := exec.CommandContext(within(t, 10*time.Second), filepath.Join(bin, "host"), "", "nobody")
+	c := exec.CommandContext(within(t, hang), filepath.Join(bin, "host"), "", "nobody")
 	c.Dir = t.TempDir()
 	said, _ := c.CombinedOutput()
 	if !strings.Contains(string(said), "plugin_missing") {

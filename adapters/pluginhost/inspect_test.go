@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
 func TestInspectSaysWhatIsWrong(t *testing.T) {
@@ -19,7 +20,7 @@ func TestInspectSaysWhatIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	rename(t, dir, `"file":"mail-older"`, `"file":"mail-good"`)
-	found, err := pluginhost.Inspect(pluginhost.Options{Dir: dir})
+	found, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Patience: quick})
 	if err != nil || len(found) != 5 {
 		t.Fatalf("%v, %v", found, err)
 	}
@@ -37,11 +38,11 @@ func TestInspectSaysWhatIsWrong(t *testing.T) {
 	if says["good"] != "" || found[0].Description.Title != "Puppet" {
 		t.Errorf("the good one: %+v", found[0])
 	}
-	one, err := pluginhost.Inspect(pluginhost.Options{Dir: dir}, "good")
+	one, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Patience: quick}, "good")
 	if err != nil || len(one) != 1 || one[0].Problem != nil {
 		t.Errorf("by its name: %+v, %v", one, err)
 	}
-	if _, err := pluginhost.Inspect(pluginhost.Options{Dir: dir}, "nobody"); !errors.Is(err, pluginhost.ErrNotInCatalog) {
+	if _, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Patience: quick}, "nobody"); !errors.Is(err, pluginhost.ErrNotInCatalog) {
 		t.Errorf("nobody: %v", err)
 	}
 	if _, err := pluginhost.Inspect(pluginhost.Options{Dir: t.TempDir()}); !errors.Is(err, fs.ErrNotExist) {
@@ -52,7 +53,7 @@ func TestInspectSaysWhatIsWrong(t *testing.T) {
 func TestInspectComparesVersions(t *testing.T) {
 	dir := folder(t, "good:puppet")
 	rename(t, dir, `"version":"1.2.3"`, `"version":"1.2.2"`)
-	found, err := pluginhost.Inspect(pluginhost.Options{Dir: dir})
+	found, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Patience: quick})
 	if err != nil || found[0].Problem == nil || !strings.Contains(found[0].Problem.Error(), "1.2.3") {
 		t.Fatalf("%+v, %v", found, err)
 	}
@@ -61,7 +62,7 @@ func TestInspectComparesVersions(t *testing.T) {
 // copied is a program of testdata under another name.
 func copied(t *testing.T, program, name string) string {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(binaries, program))
+	content, err := os.ReadFile(testserver.Program(t, "testdata/"+program))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +96,7 @@ func TestAddIsHarmlessToRepeat(t *testing.T) {
 	if _, done, err := pluginhost.Add(t.Context(), dir, file); err != nil || done != pluginhost.Replaced {
 		t.Fatalf("%s %v", done, err)
 	}
-	if found, err := pluginhost.Inspect(pluginhost.Options{Dir: dir}); err != nil || found[0].Problem != nil {
+	if found, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Patience: quick}); err != nil || found[0].Problem != nil {
 		t.Fatalf("%+v, %v", found, err)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -23,54 +22,51 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/wire"
 	"github.com/tenantry/tenantry/ports"
 )
 
-// binaries is the folder of the programs under testdata, built.
-var binaries string
-
-func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "plugins")
-		if err != nil {
-			panic(err)
-		}
-		defer func() { _ = os.RemoveAll(dir) }()
-		build := exec.Command("go", "build", "-o", dir+"/", "./testdata/puppet", "./testdata/hostile", "./testdata/host")
-		build.Stderr = os.Stderr
-		if err := build.Run(); err != nil {
-			fmt.Fprintln(os.Stderr, "build the plugins under testdata:", err)
-			return 1
-		}
-		binaries = dir
-		return m.Run()
-	}())
-}
-
 const token = "canary-7f3a9e51d2"
 
-// quick keeps tests short where the default would wait for seconds.
-var quick = pluginhost.Patience{Ping: 200 * time.Millisecond, Backoff: 20 * time.Millisecond}
+// hang is how long a test waits for an event. Only a test that hangs reaches it.
+const hang = 4 * time.Minute
 
-// folder makes a plugin folder: each name is a plugin of that name, and the
-// program it is a copy of comes after the colon.
+// quick restarts plugins soon, and waits for their answers as long as a slow
+// machine may need.
+var quick = pluginhost.Patience{Start: hang, Ping: hang, Backoff: 20 * time.Millisecond}
+
+// sums are the SHA-256 sums of programs, by path.
+var sums sync.Map
+
+func sumOf(t testing.TB, path string) string {
+	t.Helper()
+	if sum, known := sums.Load(path); known {
+		return sum.(string)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(content)
+	sums.Store(path, hex.EncodeToString(sum[:]))
+	return hex.EncodeToString(sum[:])
+}
+
+// folder makes a plugin folder. Each argument is the name of a plugin and,
+// after a colon, the program that its file is a link to.
 func folder(t testing.TB, plugins ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	var entries []pluginhost.Entry
 	for _, p := range plugins {
 		name, program, _ := strings.Cut(p, ":")
-		content, err := os.ReadFile(filepath.Join(binaries, program))
-		if err != nil {
+		path := testserver.Program(t, "testdata/"+program)
+		if err := os.Symlink(path, filepath.Join(dir, "mail-"+name)); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, "mail-"+name), content, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		sum := sha256.Sum256(content)
-		entries = append(entries, pluginhost.Entry{Name: name, Kind: "mail", File: "mail-" + name, SHA256: hex.EncodeToString(sum[:]), Version: "1.2.3"})
+		entries = append(entries, pluginhost.Entry{Name: name, Kind: "mail", File: "mail-" + name, SHA256: sumOf(t, path), Version: "1.2.3"})
 	}
 	catalog, err := json.Marshal(map[string]any{"plugins": entries})
 	if err != nil {
@@ -102,6 +98,9 @@ func (j *journal) String() string {
 
 func host(t *testing.T, o pluginhost.Options) (*pluginhost.Host, *journal) {
 	t.Helper()
+	if o.Patience == (pluginhost.Patience{}) {
+		o.Patience = quick
+	}
 	j := &journal{}
 	o.Log = slog.New(slog.NewJSONHandler(j, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	h, err := pluginhost.New(o)
@@ -136,7 +135,7 @@ func pid(t *testing.T, h *pluginhost.Host, name string) int {
 	return n
 }
 
-// gone waits for the end of a process that need not be our child.
+// gone waits for the end of a process, which need not be our child.
 func gone(t *testing.T, pid int, within time.Duration) {
 	t.Helper()
 	fd, err := unix.PidfdOpen(pid, 0)
@@ -154,7 +153,7 @@ func gone(t *testing.T, pid int, within time.Duration) {
 			continue
 		}
 		if n == 0 || err != nil {
-			t.Fatalf("process %d is still there after %s (%v)", pid, within, err)
+			t.Fatalf("process %d did not end within %s (%v)", pid, within, err)
 		}
 		return
 	}

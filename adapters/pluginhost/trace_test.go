@@ -32,8 +32,10 @@ func TestTraceCrosses(t *testing.T) {
 	otel.SetTracerProvider(provider)
 	defer otel.SetTracerProvider(previous)
 
+	p := quick
+	p.Stop = hang // the plugin sends its last spans before it ends
 	h, _ := host(t, pluginhost.Options{
-		Dir: folder(t, "puppet:puppet"),
+		Dir: folder(t, "puppet:puppet"), Patience: p,
 		Env: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + server.URL, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"},
 	})
 	ctx, root := provider.Tracer("test").Start(t.Context(), "caller")
@@ -41,7 +43,7 @@ func TestTraceCrosses(t *testing.T) {
 		t.Fatal(err)
 	}
 	root.End()
-	h.Close() // the plugin sends its last spans before it ends
+	h.Close()
 
 	parents := map[string]string{} // span → parent, of both processes
 	for _, s := range exporter.GetSpans() {

@@ -21,9 +21,10 @@ import (
 // kinds is everything that a worker has a handler for.
 type kinds map[string]ports.Handler
 
-// kindsOf makes handlers of periodic work too. Each asks for its next time
-// before it begins, so that no failure of it ends it.
-func kindsOf(q ports.Queue, w ports.Work) (kinds, error) {
+// kindsOf returns the handlers of w, with one for each periodic. A periodic asks
+// for its next time before it begins, so that no failure ends it. id names the
+// wake-up of that time.
+func kindsOf(q ports.Queue, w ports.Work, id func(at time.Time) string) (kinds, error) {
 	all := kinds{}
 	for kind, handle := range w.Handlers {
 		all[kind] = handle
@@ -35,8 +36,12 @@ func kindsOf(q ports.Queue, w ports.Work) (kinds, error) {
 		if p.Every <= 0 {
 			return nil, fmt.Errorf("queue: kind %q comes every %s", p.Kind, p.Every)
 		}
-		all[p.Kind] = func(ctx context.Context, _ ports.Wakeup) error {
-			if err := q.Wake(ctx, ports.Wakeup{Kind: p.Kind, At: next(p, time.Now())}); err != nil {
+		all[p.Kind] = func(ctx context.Context, w ports.Wakeup) error {
+			at := next(p, w.At)
+			if now := time.Now(); now.After(w.At) { // else this clock is behind the queue's
+				at = next(p, now)
+			}
+			if err := q.Wake(ctx, ports.Wakeup{Kind: p.Kind, ID: id(at), At: at}); err != nil {
 				return err
 			}
 			return p.Do(ctx)

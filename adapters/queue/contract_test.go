@@ -19,9 +19,12 @@ var forContract = queue.Options{
 	Poll: 100 * time.Millisecond,
 }
 
+// hang is how long a test waits for an event. Only a test that hangs reaches it.
+const hang = 4 * time.Minute
+
 func TestContract(t *testing.T) {
 	t.Run("local", func(t *testing.T) {
-		contract.Queue(t, func(t testing.TB) func() ports.Worker {
+		contract.QueueWithFakeTime(t, func(t testing.TB) func() ports.Worker {
 			return func() ports.Worker {
 				l, err := queue.NewLocal(forContract)
 				if err != nil {
@@ -57,7 +60,7 @@ func openRiver(t testing.TB, url string, o queue.Options) *queue.River {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), hang)
 		defer cancel()
 		if err := r.Close(ctx); err != nil {
 			t.Error(err)
@@ -70,7 +73,7 @@ func openRiver(t testing.TB, url string, o queue.Options) *queue.River {
 // stopped ends a worker with its test. A check may have stopped it already.
 func stopped(t testing.TB, w ports.Worker) {
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), hang)
 		defer cancel()
 		if err := w.Stop(ctx); err != nil {
 			t.Error(err)

@@ -57,7 +57,8 @@ func (l *Local) Wake(ctx context.Context, wakeups ...ports.Wakeup) error {
 
 // Start implements ports.Worker.
 func (l *Local) Start(ctx context.Context, w ports.Work) error {
-	all, err := kindsOf(l, w)
+	// Without an id of its own no run of a periodic begins before the last ended.
+	all, err := kindsOf(l, w, func(time.Time) string { return "" })
 	if err != nil {
 		return err
 	}

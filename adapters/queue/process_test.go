@@ -4,6 +4,7 @@ package queue_test
 
 import (
 	"context"
+	"flag"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -24,6 +25,7 @@ const (
 func TestMain(m *testing.M) {
 	dir := os.Getenv(processFolder)
 	if dir == "" {
+		_ = flag.Set("test.parallel", "8") // most tests wait
 		goleak.VerifyTestMain(m)
 	}
 	if err := process(context.Background(), dir, os.Getenv(processDatabase)); err != nil {

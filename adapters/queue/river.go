@@ -119,7 +119,9 @@ func (promptly) NextRetry(*rivertype.JobRow) time.Time { return time.Now() }
 
 // Start implements ports.Worker.
 func (r *River) Start(ctx context.Context, w ports.Work) error {
-	all, err := kindsOf(r, w)
+	// Two runs at once, as after two starts, each ask for the next time. The time
+	// as the id makes that one wake-up, also while one of them runs.
+	all, err := kindsOf(r, w, func(at time.Time) string { return at.Format(time.RFC3339Nano) })
 	if err != nil {
 		return err
 	}

@@ -11,33 +11,22 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/tenantry/tenantry/adapters/sandbox"
 	"go.uber.org/goleak"
-)
 
-// fakePlugin is the binary of testdata/fake.
-var fakePlugin string
+	"github.com/tenantry/tenantry/adapters/sandbox"
+	"github.com/tenantry/tenantry/adapters/testserver"
+)
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("SANDBOX_TEST_CHILD"); dir != "" {
 		child(dir)
 		return
 	}
-	dir, err := os.MkdirTemp("", "sandbox")
-	if err != nil {
-		panic(err)
-	}
-	fakePlugin = filepath.Join(dir, "fake")
-	if out, err := exec.Command("go", "build", "-o", fakePlugin, "./testdata/fake").CombinedOutput(); err != nil {
-		panic(fmt.Sprintf("%v\n%s", err, out))
-	}
 	code := m.Run()
-	_ = os.RemoveAll(dir)
 	if err := goleak.Find(); code == 0 && err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
@@ -49,14 +38,15 @@ func TestMain(m *testing.M) {
 func plugins(t testing.TB, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()
-	raw, err := os.ReadFile(fakePlugin)
+	fake := testserver.Program(t, "testdata/fake")
+	raw, err := os.ReadFile(fake)
 	if err != nil {
 		t.Fatal(err)
 	}
 	sum := sha256.Sum256(raw)
 	list := []map[string]string{}
 	for _, name := range names {
-		if err := os.WriteFile(filepath.Join(dir, name), raw, 0o700); err != nil {
+		if err := os.Symlink(fake, filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
 		list = append(list, map[string]string{"name": name, "kind": "mail", "file": name, "sha256": hex.EncodeToString(sum[:]), "version": "1"})

@@ -10,12 +10,12 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/tenantry/tenantry/adapters/sandbox"
+	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
 // bundled makes a plugin folder with the bundled mail platform's real binary.
@@ -24,9 +24,9 @@ func bundled(t *testing.T) string { return bundledAs(t, "mail", "microsoft365") 
 func bundledAs(t *testing.T, kind, name string) string {
 	t.Helper()
 	dir := t.TempDir()
-	file := filepath.Join(dir, kind+"-"+name)
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", file, "../../plugins/"+kind+"-"+name).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	file := testserver.Program(t, "release/plugins/"+kind+"-"+name)
+	if err := os.Symlink(file, filepath.Join(dir, kind+"-"+name)); err != nil {
+		t.Fatal(err)
 	}
 	raw, err := os.ReadFile(file)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-const startLimit = 2 * time.Minute
+const startLimit = 5 * time.Minute
 
 // script runs the server below a shell that waits for its input to end, which
 // the kernel sees to however the parent ends. Then nothing is left: no

@@ -117,14 +117,14 @@ func (r *Redis) Empty(t testing.TB) {
 
 // do sends commands, so that this package needs no client.
 func (r *Redis) do(commands ...string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", "127.0.0.1:"+r.port)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(time.Second))
+	_ = conn.SetDeadline(time.Now().Add(startLimit))
 	answers := bufio.NewScanner(conn)
 	for _, command := range append([]string{"AUTH " + r.password}, commands...) {
 		if _, err := fmt.Fprintf(conn, "%s\r\n", command); err != nil {

@@ -70,7 +70,7 @@ func TestEveryCrashConverges(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		steps := 0
 		for finished := false; !finished; steps++ {
-			t.Run(fmt.Sprintf("step %d, after its effect %v", steps, after), func(t *testing.T) {
+			inFakeTime(t, fmt.Sprintf("step %d, after its effect %v", steps, after), func(t *testing.T) {
 				w := newWorld(t)
 				w.connect(t, w.provider)
 				id := w.begin(t).ID

@@ -19,8 +19,14 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// soak asks for the times of production, which short ones stand for else.
-var soak = os.Getenv("TENANTRY_SOAK") != ""
+// lease is the lease of a worker whose process is stopped or killed. A process that runs renews it
+// also on a slow machine. The soak test uses the lease of production.
+func lease() time.Duration {
+	if os.Getenv("TENANTRY_SOAK") != "" {
+		return usualLease
+	}
+	return 8 * time.Second
+}
 
 // other is a process that works on a job of the test's.
 type other struct {
@@ -31,7 +37,7 @@ type other struct {
 
 // shared is a world in PostgreSQL with a job that is about to be verified, and
 // another process that has it and waits at a point.
-func shared(t *testing.T, point string, lease time.Duration) (*world, string, *other) {
+func shared(t *testing.T, point string) (*world, string, *other) {
 	t.Helper()
 	url := testserver.Database(t)
 	w := newWorldIn(t, url)
@@ -41,7 +47,7 @@ func shared(t *testing.T, point string, lease time.Duration) (*world, string, *o
 	j.Stage, j.Next = provisioning.StageDomainVerification, provisioning.Verify
 	must(t, w.store.CreateRun(t.Context(), provisioning.Run{ID: run, Account: w.acc.ID, TotalDomains: 1, CreatedAt: w.clock}, []provisioning.Job{j}))
 	o := &other{cmd: exec.CommandContext(t.Context(), os.Args[0])}
-	o.cmd.Env = append(os.Environ(), strangerPoint+"="+point, strangerDatabase+"="+url, strangerJob+"="+id, strangerLease+"="+lease.String())
+	o.cmd.Env = append(os.Environ(), strangerPoint+"="+point, strangerDatabase+"="+url, strangerJob+"="+id, strangerLease+"="+lease().String())
 	o.cmd.Stderr = os.Stderr
 	var err error
 	o.in, err = o.cmd.StdinPipe()
@@ -72,28 +78,24 @@ func (o *other) until(t *testing.T, word string) (before []string) {
 	}
 }
 
-// TestAStoppedProcessCannotWrite: a process that has a job is stopped with
-// SIGSTOP before each of its ways to write, another one takes the job over, and
-// when the first goes on it writes nothing.
+// TestAStoppedProcessCannotWrite stops a process that holds a job with SIGSTOP, before each of its
+// ways to write. When its lease has ended, a second process finishes the job. Then the first
+// process continues and must not write.
 func TestAStoppedProcessCannotWrite(t *testing.T) {
-	lease, stopped := time.Second, 2*time.Second
-	if soak {
-		lease, stopped = usualLease, 2*time.Minute
-	}
 	for point, writes := range map[string]int{beforeCheck: 0, afterCheck: 0, beforeSave: 1} {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
-			w, id, o := shared(t, point, lease)
+			w, id, o := shared(t, point)
 			said := o.until(t, "here")
 			must(t, o.cmd.Process.Signal(syscall.SIGSTOP))
-			began := time.Now()
-			w.Lease = lease
+			stopped := time.Now()
+			w.Lease = lease()
 			for w.job(t, id).Epoch == 1 {
 				must(t, w.Handle(t.Context(), ports.Wakeup{Kind: Kind, ID: id}))
 				<-time.After(20 * time.Millisecond)
 			}
 			ours := w.run(t, w.Worker, id)
-			<-time.After(time.Until(began.Add(stopped)))
+			<-time.After(time.Until(stopped.Add(lease())))
 			_, err := io.WriteString(o.in, "on\n")
 			must(t, err)
 			must(t, o.cmd.Process.Signal(syscall.SIGCONT))
@@ -108,16 +110,15 @@ func TestAStoppedProcessCannotWrite(t *testing.T) {
 	}
 }
 
-// TestAKilledProcessIsRescued: a process that has a job is killed with SIGKILL,
-// and the sweep of another one has it take the job over in 90 s, with the times
-// of production.
+// TestAKilledProcessIsRescued kills a process that holds a job. The sweep of a second process lets
+// it take over the job. With the lease and the sweep of production that takes at most 90 s.
 func TestAKilledProcessIsRescued(t *testing.T) {
 	t.Parallel()
-	lease, sweep, limit := time.Second, time.Second, 10*time.Second
-	if soak {
-		lease, sweep, limit = usualLease, 30*time.Second, 90*time.Second
+	sweep, limit := time.Second, onlyAHang
+	if os.Getenv("TENANTRY_SOAK") != "" {
+		sweep, limit = 30*time.Second, 90*time.Second
 	}
-	w, id, o := shared(t, beforeSave, lease)
+	w, id, o := shared(t, beforeSave)
 	o.until(t, "here")
 	url := strings.TrimPrefix(o.cmd.Env[len(o.cmd.Env)-3], strangerDatabase+"=")
 	_, err := queue.Migrate(t.Context(), url)
@@ -125,14 +126,14 @@ func TestAKilledProcessIsRescued(t *testing.T) {
 	river, err := queue.OpenRiver(t.Context(), url, queue.Options{})
 	must(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), onlyAHang)
 		defer cancel()
 		must(t, river.Stop(ctx))
 		must(t, river.Close(ctx))
 	})
 	taken := make(chan time.Time, 100)
 	heir := w.worker(reality{w.fake, w.store, w.store, w.providers})
-	heir.Lease, heir.Queue = lease, river
+	heir.Lease, heir.Queue = lease(), river
 	must(t, river.Start(t.Context(), ports.Work{
 		Handlers: map[string]ports.Handler{Kind: func(ctx context.Context, wakeup ports.Wakeup) error {
 			err := heir.Handle(ctx, wakeup)

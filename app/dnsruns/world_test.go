@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
@@ -32,6 +33,16 @@ const (
 	theTenant = tenant.GUID("22222222-2222-4333-8444-555555555555")
 	zone      = "example.test"
 )
+
+// onlyAHang is a time limit that only a hang reaches, however slow the machine is.
+const onlyAHang = 5 * time.Minute
+
+// inFakeTime runs a subtest in which time passes only while everything waits. Its time limits are
+// reached on every machine at the same point.
+func inFakeTime(t *testing.T, name string, run func(*testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, run) })
+}
 
 var worldBegan = time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 
@@ -94,7 +105,7 @@ type reality struct {
 // worker is a new process over the same world.
 func (w *world) worker(r reality) *Worker {
 	now := func() time.Time { return w.clock }
-	pass := &settling.Pass{Platform: r.platform, Domains: r.domains, DNS: w.fake.DNS, Now: now, Limit: time.Second, Pause: time.Millisecond}
+	pass := &settling.Pass{Platform: r.platform, Domains: r.domains, DNS: w.fake.DNS, Now: now, Limit: onlyAHang, Pause: time.Millisecond}
 	return &Worker{
 		Jobs: r.jobs, Queue: w.wakeups, Timetable: provisioning.Usual, Now: now, Chance: func() float64 { return 0 },
 		Log: slog.New(slog.DiscardHandler),
@@ -103,7 +114,7 @@ func (w *world) worker(r reality) *Worker {
 		},
 		Domains: &domains.Service{
 			Tenants: w.store, Domains: r.domains, Platform: r.platform, DNS: w.fake.DNS, Settling: pass, Now: now,
-			Search: 100 * time.Millisecond, Writes: w.store,
+			Search: time.Second, Writes: w.store,
 			Connections: &dnsconnections.Service{Connections: w.store, Providers: r.providers, Sealer: w.sealer, Now: now},
 		},
 	}

@@ -165,8 +165,9 @@ func TestAddInTrouble(t *testing.T) {
 		{"records are throttled", fake.Fault{Method: "Records", Kind: outcome.Throttled}, fault.ProviderUnavailable, true},
 		{"consent is gone", fake.Fault{Kind: outcome.Refused, Code: fault.AccessDenied}, fault.AccessDenied, false},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		inFakeTime(t, tt.name, func(t *testing.T) {
 			h := newHouse(t)
+			h.Search = time.Second
 			lift := h.fake.Fail(tt.fault)
 			_, err := h.Add(t.Context(), h.acc, guid, zone)
 			if tt.want == (fault.Code{}) {
@@ -196,7 +197,6 @@ func TestAddInTrouble(t *testing.T) {
 // replicas show it.
 func TestAddFindsWhatThePlatformShowsLate(t *testing.T) {
 	h := newHouse(t)
-	h.Search = time.Minute
 	h.fake.Fail(fake.Fault{Method: "AddDomain", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
 	h.fake.Fail(fake.Fault{Method: "Domain", Kind: outcome.Refused, Code: fault.DomainNotFound, Times: 4})
 	got := h.added(t)

@@ -77,7 +77,7 @@ func TestEnableDKIMRefusals(t *testing.T) {
 			h.fake.Revoke(guid, "exchange_role")
 		}, fault.AccessDenied, false},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		inFakeTime(t, tt.name, func(t *testing.T) {
 			h := newHouse(t)
 			tt.arrange(t, h)
 			_, err := h.EnableDKIM(t.Context(), h.acc.ID, guid, zone)

@@ -5,6 +5,7 @@ package domains
 import (
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -28,6 +29,16 @@ const (
 	guid = tenant.GUID("11111111-2222-4333-8444-555555555555")
 	zone = "example.test"
 )
+
+// onlyAHang is a time limit that only a hang reaches, however slow the machine is.
+const onlyAHang = 5 * time.Minute
+
+// inFakeTime runs a subtest in which time passes only while everything waits. Its time limits are
+// reached on every machine at the same point.
+func inFakeTime(t *testing.T, name string, run func(*testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, run) })
+}
 
 // house is a service over SQLite and the fake, with a tenant that is ready and
 // a published zone without records.
@@ -73,16 +84,16 @@ func openStore(t *testing.T) *bunstore.Store {
 func (h *house) service(p ports.MailPlatform, d ports.Domains) *Service {
 	pass := &settling.Pass{
 		Platform: p, Domains: d, DNS: h.fake.DNS, Now: time.Now,
-		Limit: 5 * time.Second, Pause: time.Millisecond,
+		Limit: onlyAHang, Pause: time.Millisecond,
 	}
 	return &Service{
 		Tenants: h.store, Domains: d, Platform: p, DNS: h.fake.DNS, Settling: pass, Now: time.Now,
-		Search: 100 * time.Millisecond, Writes: h.store,
+		Search: onlyAHang, Writes: h.store,
 		Connections: &dnsconnections.Service{Connections: h.store, Providers: h.providers, Sealer: h.sealer, Now: time.Now},
 	}
 }
 
-// lag has the mail server not accept domains within a pass.
+// lag makes the mail server accept no domain within a pass. It is for tests in fake time.
 func (h *house) lag() {
 	h.fake.SetLag(guid, fake.Lag{AcceptedLooks: 1_000_000})
 	h.Settling.Limit = 100 * time.Millisecond

@@ -5,6 +5,7 @@ package domains
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 
 	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/core/fault"
@@ -39,11 +40,13 @@ func TestVerifyBeforeTheMailServerIsReady(t *testing.T) {
 }
 
 func TestVerifyWhileTheMailServerLags(t *testing.T) {
-	h := newHouse(t)
-	h.lag()
-	if d := h.verified(t); !d.Verified || d.MailReady || len(d.Service) == 0 {
-		t.Fatalf("got %+v", d)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		h.lag()
+		if d := h.verified(t); !d.Verified || d.MailReady || len(d.Service) == 0 {
+			t.Fatalf("got %+v", d)
+		}
+	})
 }
 
 func TestVerifyFails(t *testing.T) {

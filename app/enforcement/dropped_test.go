@@ -75,7 +75,7 @@ func addresses(all []mailbox.Mailbox) (list []string) {
 // there a block without its release, nor one without its block, and once all is
 // well state and rules agree.
 func TestHistoriesOfMailboxesThatGo(t *testing.T) {
-	many := 40
+	many := 20
 	if os.Getenv("TENANTRY_SOAK") != "" {
 		many = 2000
 	}

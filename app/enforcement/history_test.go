@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	someHistories = 150
+	someHistories = 60
 	allHistories  = 10_000
 	historyWorks  = 40 // how many things happen in one
 	latestRow     = 4 * time.Hour
@@ -284,7 +284,7 @@ func (h *history) pauses(t *testing.T) {
 			}
 		}
 		h.note("it goes on")
-		held, err := h.store.HoldTenant(t.Context(), l.has, time.Minute)
+		held, err := h.store.HoldTenant(t.Context(), l.has, time.Hour)
 		must(t, err)
 		return !held
 	}

@@ -5,6 +5,7 @@ package mailboxes
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/fake"
@@ -17,7 +18,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// shortly is a limit that is reached, but not before the trouble is met.
+// shortly is a time limit that tests in fake time reach.
 const shortly = 500 * time.Millisecond
 
 // A platform in trouble for a while: the request gets over it by itself.
@@ -71,7 +72,7 @@ func TestProvisionConvergesAfterLastingTrouble(t *testing.T) {
 		{"sign-in is throttled", fake.Fault{Method: "OpenSignIn", Kind: outcome.Throttled}, fault.ProviderUnavailable, true},
 		{"submission gets lost", fake.Fault{Method: "OpenSubmission", Kind: outcome.Unknown}, fault.ProviderTimeout, true},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		inFakeTime(t, tt.name, func(t *testing.T) {
 			h := newHouse(t)
 			h.Limit = shortly
 			lift := h.fake.Fail(tt.fault)
@@ -84,7 +85,7 @@ func TestProvisionConvergesAfterLastingTrouble(t *testing.T) {
 			if kept := !h.takesPlace(t, "anna@example.test"); kept != tt.kept {
 				t.Fatalf("the place was kept: %v, want %v", kept, tt.kept)
 			}
-			h.Limit = 5 * time.Second
+			h.Limit = onlyAHang
 			got, err := h.provision(t.Context(), "anna@example.test")
 			must(t, err)
 			if got[0].Status != "created" || h.fake.Effects("CreateMailbox") != 1 {
@@ -107,7 +108,7 @@ func TestProvisionKeepsAnEarlierRequestsPlace(t *testing.T) {
 		{"looks fail", []fake.Fault{{Method: "Mailbox", Kind: outcome.Down}}, fault.ProviderUnavailable},
 		{"the domain is not accepted", []fake.Fault{hidden, {Method: "CreateMailbox", Kind: outcome.NotReady}}, fault.ProviderTimeout},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		inFakeTime(t, tt.name, func(t *testing.T) {
 			h := newHouse(t)
 			h.leaveUnfinished(t)
 			var lifts []func()
@@ -120,7 +121,7 @@ func TestProvisionKeepsAnEarlierRequestsPlace(t *testing.T) {
 			for _, lift := range lifts {
 				lift()
 			}
-			h.Limit = 5 * time.Second
+			h.Limit = onlyAHang
 			got, err := h.provision(t.Context(), "anna@example.test")
 			must(t, err)
 			if got[0].Status != "created" || h.fake.Effects("CreateMailbox") != 1 {
@@ -132,15 +133,17 @@ func TestProvisionKeepsAnEarlierRequestsPlace(t *testing.T) {
 }
 
 func TestProvisionLooksAgainForWhatHoldsTheAddress(t *testing.T) {
-	h := newHouse(t)
-	h.leaveUnfinished(t)
-	h.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.MailboxNotFound, Times: 3})
-	got, err := h.provision(t.Context(), "anna@example.test")
-	must(t, err)
-	if got[0].Status != "created" {
-		t.Fatalf("got %+v", got[0])
-	}
-	h.sound(t, 1)
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		h.leaveUnfinished(t)
+		h.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.MailboxNotFound, Times: 3})
+		got, err := h.provision(t.Context(), "anna@example.test")
+		must(t, err)
+		if got[0].Status != "created" {
+			t.Fatalf("got %+v", got[0])
+		}
+		h.sound(t, 1)
+	})
 }
 
 // leaveUnfinished has a request make a mailbox and lose every answer.
@@ -156,7 +159,7 @@ func (h *house) leaveUnfinished(t *testing.T) {
 	for _, lift := range lifts {
 		lift()
 	}
-	h.Limit = 5 * time.Second
+	h.Limit = onlyAHang
 }
 
 // overtaken is a store whose first reservation is followed at once by all of
@@ -253,7 +256,7 @@ func TestProvisionTellsWhatAnUnansweredRequestCreated(t *testing.T) {
 		{"the platform throttles", fake.Fault{Method: "OpenSignIn", Kind: outcome.Throttled}, fault.ProviderUnavailable},
 		{"time is up", fake.Fault{Method: "OpenSubmission", Kind: outcome.NotReady}, fault.ProviderTimeout},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		inFakeTime(t, tt.name, func(t *testing.T) {
 			h := newHouse(t)
 			h.Limit = shortly
 			tt.fault.About = "ben@example.test"
@@ -264,7 +267,7 @@ func TestProvisionTellsWhatAnUnansweredRequestCreated(t *testing.T) {
 				t.Fatalf("stored %+v", s)
 			}
 			lift()
-			h.Limit = 5 * time.Second
+			h.Limit = onlyAHang
 			for _, want := range []string{"created", "exists"} {
 				got, err := h.provision(t.Context(), "anna@example.test", "ben@example.test")
 				must(t, err)
@@ -279,20 +282,22 @@ func TestProvisionTellsWhatAnUnansweredRequestCreated(t *testing.T) {
 
 // What an earlier request left in doubt is not forgotten for a refusal.
 func TestProvisionKeepsADoubtfulPlaceWhenRefused(t *testing.T) {
-	h := newHouse(t)
-	h.leaveUnfinished(t)
-	lift := h.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.ProviderError})
-	got, err := h.provision(t.Context(), "anna@example.test")
-	must(t, err)
-	if got[0].Status != "failed" {
-		t.Fatalf("got %+v", got[0])
-	}
-	lift()
-	got, err = h.provision(t.Context(), "anna@example.test")
-	must(t, err)
-	if got[0].Status != "created" || h.fake.Effects("CreateMailbox") != 1 {
-		t.Fatalf("got %+v", got[0])
-	}
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		h.leaveUnfinished(t)
+		lift := h.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.ProviderError})
+		got, err := h.provision(t.Context(), "anna@example.test")
+		must(t, err)
+		if got[0].Status != "failed" {
+			t.Fatalf("got %+v", got[0])
+		}
+		lift()
+		got, err = h.provision(t.Context(), "anna@example.test")
+		must(t, err)
+		if got[0].Status != "created" || h.fake.Effects("CreateMailbox") != 1 {
+			t.Fatalf("got %+v", got[0])
+		}
+	})
 }
 
 // Trouble with DKIM is none of the mailboxes.

@@ -170,11 +170,7 @@ func list25(b *testing.B, w *bench) {
 // bare starts a handler without anything around it on the same database.
 func (w *bench) bare(b *testing.B) (pid int, api string) {
 	b.Helper()
-	bare := filepath.Join(b.TempDir(), "bare")
-	if out, err := exec.Command("go", "build", "-o", bare, "./testdata/bare").CombinedOutput(); err != nil {
-		b.Fatalf("%v\n%s", err, out)
-	}
-	cmd := exec.Command(bare, w.database, w.redis)
+	cmd := exec.Command(testserver.Program(b, "testdata/bare"), w.database, w.redis)
 	out, err := cmd.StdoutPipe()
 	w.must(err)
 	w.must(cmd.Start())

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"crypto/rand"
 	"database/sql"
 	"fmt"
 	"sync"
@@ -65,6 +66,15 @@ func (w *twins) rush(n int, send func(i int, c client) reply) map[string]int {
 	return count
 }
 
+func (w *twins) post(c client, path string, body any) reply {
+	w.t.Helper()
+	got, err := c.patient(rand.Text(), "POST", path, w.key, body)
+	if err != nil {
+		w.t.Error(err)
+	}
+	return got
+}
+
 func (w *twins) rows(query string) (n int) {
 	w.t.Helper()
 	if err := w.db.QueryRow(query).Scan(&n); err != nil {
@@ -105,7 +115,7 @@ func TestCapsOverTwoServers(t *testing.T) {
 	t.Run("mailboxes", func(t *testing.T) {
 		zone := w.verifiedDomain(tenant)
 		got := w.rush(crowd, func(i int, c client) reply {
-			return c.api("POST", path+"/mailboxes", boxes(zone, fmt.Sprintf("box%d", i)))
+			return w.post(c, path+"/mailboxes", boxes(zone, fmt.Sprintf("box%d", i)))
 		})
 		w.counts("answers", got, map[string]int{"200 ": 3, "400 mailbox_limit_reached": crowd - 3})
 		w.counts("in the database", w.rows("SELECT count(*) FROM mailboxes"), 3)
@@ -113,14 +123,14 @@ func TestCapsOverTwoServers(t *testing.T) {
 		w.counts("made at the platform", w.effective("POST", "/exchange/adminapi/beta/"+tenant+"/InvokeCommand", "New-Mailbox"), 3)
 	})
 	t.Run("the same domain", func(t *testing.T) {
-		got := w.rush(crowd, func(_ int, c client) reply { return c.api("POST", path+"/domains", object{"domain": "same.test"}) })
+		got := w.rush(crowd, func(_ int, c client) reply { return w.post(c, path+"/domains", object{"domain": "same.test"}) })
 		w.counts("answers", got, map[string]int{"200 ": crowd})
 		w.counts("in the database", w.rows("SELECT count(*) FROM domains WHERE name = 'same.test'"), 1)
 		w.counts("made at the platform", w.effective("POST", "/graph/v1.0/domains", ""), 2)
 	})
 	t.Run("domains", func(t *testing.T) {
 		got := w.rush(crowd, func(i int, c client) reply {
-			return c.api("POST", path+"/domains", object{"domain": fmt.Sprintf("domain-%d.test", i)})
+			return w.post(c, path+"/domains", object{"domain": fmt.Sprintf("domain-%d.test", i)})
 		})
 		w.counts("answers", got, map[string]int{"200 ": 10, "400 domain_limit_reached": crowd - 10})
 		w.counts("in the database", w.rows("SELECT count(*) FROM domains"), 12)

@@ -194,7 +194,7 @@ func (o *onDatabase) eachWrite(s *scissors, skip int, done bool) (cuts int) {
 func (o *onDatabase) insists(s *scissors, method, path string, body any) (reply, int) {
 	o.t.Helper()
 	key, met := fmt.Sprint("commit-", serial.Add(1)), 0
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(hang); time.Now().Before(deadline); {
 		got, err := o.tryAs(key, method, o.ready.APIURL+path, o.key, body)
 		met += s.disarm()
 		if err == nil && got.status == http.StatusOK {
@@ -204,7 +204,7 @@ func (o *onDatabase) insists(s *scissors, method, path string, body any) (reply,
 			o.t.Fatalf("%s %s: %d %s, %v", method, path, got.status, got.raw, err)
 		}
 	}
-	o.t.Fatalf("%s %s does not succeed in 30 s", method, path)
+	o.t.Fatalf("%s %s did not succeed in %s", method, path, hang)
 	return reply{}, met
 }
 

@@ -2,10 +2,7 @@
 
 package main
 
-import (
-	"fmt"
-	"time"
-)
+import "fmt"
 
 // automaticDNS are the steps of an errand that has the rest of its domain's DNS
 // done: the job finds the provider out of reach, is retried, and ends well.
@@ -19,22 +16,17 @@ func automaticDNS(e *errand) []step {
 	return []step{
 		{name: "automatic DNS", ask: provision, after: func(e *errand, got reply) {
 			run, job = fmt.Sprint(got.at("run.id")), got.objects("jobs")[0].text("id")
-			e.seesRun(run, func(job object) bool { return job["status"] == "waiting" && !soon(job.text("next_attempt_at")) })
+			e.seesRun(run, func(job object) bool { return job["status"] == "waiting" })
 		}},
 		{name: "retry", ask: func(*errand) request {
-			return request{method: "POST", path: "/v1/dns/provisioning-jobs/" + job + "/retry"}
+			// A job that is being attempted is not retryable; it waits again soon.
+			return request{method: "POST", path: "/v1/dns/provisioning-jobs/" + job + "/retry", busy: "provisioning_job_not_retryable"}
 		}, after: func(e *errand, got reply) {
 			e.expect("retry", got.text("status"), "queued")
 			e.control("DELETE", "/faults", nil)
 			e.seesRun(run, func(job object) bool { return job["status"] == "completed" })
 		}},
 	}
-}
-
-// soon reports whether a job that waits may go on while it is looked at.
-func soon(at string) bool {
-	next, err := time.Parse(time.RFC3339Nano, at)
-	return err != nil || time.Until(next) < 2*time.Second
 }
 
 // seesRun looks at a run, over deaths of its worker, until its job is as wanted.

@@ -2,10 +2,7 @@
 
 package main
 
-import (
-	"net/url"
-	"time"
-)
+import "net/url"
 
 // sendingSteps are the steps of an errand that connects its mailbox to a sending
 // platform and takes it out again.
@@ -41,12 +38,7 @@ func sendingSteps() []step {
 			v := newVisitor(e.t)
 			v.submit(v.open(link), url.Values{"username": {got.text("mailbox")}, "decision": {"accept"}})
 			look := of("GET", "/oauth/microsoft/status?session_id="+session)(e)
-			for deadline := time.Now().Add(time.Minute); e.insist(look).text("status") != "connected"; {
-				if time.Now().After(deadline) {
-					e.t.Fatalf("the session is not connected (after %v)", e.hit)
-				}
-				<-time.After(200 * time.Millisecond)
-			}
+			e.eventually("the session is connected", func() bool { return e.insist(look).text("status") == "connected" })
 			connections(e, object{"total": 1, "connected": 1})
 		}},
 		{name: "refresh", ask: at("POST", "/mailboxes/refresh"), after: func(e *errand, got reply) {

@@ -111,16 +111,12 @@ func enforce(events ...string) step {
 	}}
 }
 
-// TestCrashAtEveryPoint kills the service at every failpoint there is, one
-// after the other, within one errand: each request is sent again until it
-// succeeds, and nothing exists twice.
+// TestCrashAtEveryPoint kills the service at one failpoint after the other within one
+// errand: at all failpoints in a soak, else at a sample. Each request is sent again
+// until it succeeds, and nothing exists twice.
 func TestCrashAtEveryPoint(t *testing.T) {
 	t.Parallel()
-	names := failpointNames(t)
-	if !soak {
-		names = fewRuns(t, names)
-	}
-	e := setOut(newMortal(t, binary(t, failpoints), names))
+	e := setOut(newMortal(t, binary(t, failpoints), sample(t, failpointNames(t), 10)))
 	e.run(everyWrite(e), undisturbed(e))
 	if len(e.armed) > 0 {
 		t.Errorf("no write reaches these failpoints: %v", e.armed)
@@ -128,26 +124,22 @@ func TestCrashAtEveryPoint(t *testing.T) {
 	t.Logf("%d deaths", len(e.hit))
 }
 
-// fewRuns leaves one of the failpoints in runs of enforcement: the crash test of
-// app/enforcement dies at each of its steps, and quicker.
-func fewRuns(t *testing.T, names []string) []string {
+// sample returns all elements in a soak, else n random ones.
+func sample[T any](t *testing.T, all []T, n int) []T {
 	t.Helper()
-	inRuns := func(name string) bool { return strings.HasPrefix(name, "enforcement.") }
-	all := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !inRuns(name) })
-	one := all[seeded(t).IntN(len(all))]
-	return slices.DeleteFunc(names, func(name string) bool { return inRuns(name) && name != one })
+	if soak {
+		return all
+	}
+	few := slices.Clone(all)
+	seeded(t).Shuffle(len(few), func(i, j int) { few[i], few[j] = few[j], few[i] })
+	return few[:n]
 }
 
 // TestCrashAtOnePoint kills the service at one failpoint of an errand that
 // nothing else disturbs: all failpoints in a soak, else a sample.
 func TestCrashAtOnePoint(t *testing.T) {
 	t.Parallel()
-	names := failpointNames(t)
-	if !soak {
-		seeded(t).Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-		names = names[:6]
-	}
-	for _, name := range names {
+	for _, name := range sample(t, failpointNames(t), 2) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := setOut(newMortal(t, binary(t, failpoints), []string{name}))

@@ -21,7 +21,7 @@ import (
 func demoCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo",
-		Short: "Walk the main job before your eyes, against a sandbox of its own",
+		Short: "Show the main job step by step, in a sandbox of its own",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			folder, err := os.MkdirTemp("", "tenantry-demo-")
 			if err != nil {
@@ -38,8 +38,8 @@ func demo(ctx context.Context, folder string, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
 	defer cancel()
 	began := time.Now()
-	_, _ = fmt.Fprintln(out, "tenantry demo: the main job, end to end. The API, the plugin process and the database are the real ones;")
-	_, _ = fmt.Fprintln(out, "Microsoft 365, the DNS and the sending platform are the sandbox's.")
+	_, _ = fmt.Fprintln(out, "This demo does what a customer does, from a new tenant to enforced send limits, over the public API.")
+	_, _ = fmt.Fprintln(out, "The service, its plugins and its database are the real ones. Microsoft 365, Cloudflare and Instantly are simulators\non loopback. Each line shows a request, the status of its answer and the time that it took.")
 	logs, err := os.Create(filepath.Join(folder, "log.json"))
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func demo(ctx context.Context, folder string, out io.Writer) error {
 		if err := errors.Join(err, <-ended); err != nil {
 			return err
 		}
-		_, _ = fmt.Fprintf(out, "\nDone in %s. `make dev` starts this sandbox to stay; the README has a tour with curl.\n", time.Since(began).Round(100*time.Millisecond))
+		_, _ = fmt.Fprintf(out, "\nDone in %s. To try the API yourself, start the sandbox with `make dev` and follow the tour in README.md.\n", time.Since(began).Round(100*time.Millisecond))
 		return nil
 	}
 }

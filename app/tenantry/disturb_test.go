@@ -3,6 +3,7 @@
 package main
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"testing"
@@ -85,12 +86,16 @@ func (e *errand) hold(operation string) (before int) {
 	return done[operation]
 }
 
-// TestKilledWhileTheAnswerIsHeld: SIGKILL to the service after each effect,
-// before its answer arrived.
+// TestKilledWhileTheAnswerIsHeld kills the service after an effect and before the
+// answer to it arrives: after each effect in a soak, else after a sample.
 func TestKilledWhileTheAnswerIsHeld(t *testing.T) {
 	t.Parallel()
+	chosen := sample(t, slices.Concat(slices.Collect(maps.Values(effects))...), 4)
 	disturbed(t, func(e *errand, r request, operations []string) {
 		for _, operation := range operations {
+			if !slices.Contains(chosen, operation) {
+				continue
+			}
 			before := e.hold(operation)
 			p := e.ask(r)
 			if !e.until(p, operation, before) {

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/core/dns"
 )
 
@@ -83,10 +84,7 @@ func (w *zoneBench) seed(b *testing.B) {
 // BenchmarkZones plans a thousand zones and writes them, in a process of its
 // own each time, beside a bare client.
 func BenchmarkZones(b *testing.B) {
-	program := filepath.Join(b.TempDir(), "dnsbench")
-	if out, err := exec.Command("go", "build", "-o", program, "./testdata/dnsbench").CombinedOutput(); err != nil {
-		b.Fatalf("%v\n%s", err, out)
-	}
+	program := testserver.Program(b, "testdata/dnsbench")
 	w := newZoneBench(b, benchZones)
 	for _, mode := range []string{"plan", "bare-plan", "apply", "bare-apply"} {
 		b.Run(mode, func(b *testing.B) {

@@ -17,6 +17,7 @@ import (
 
 // TestDoctorNamesWhatIsBroken breaks one thing at a time of a service that is
 // well, and reads the check's status, its summary and its fix.
+// Outside a soak it takes a sample of the cases.
 func TestDoctorNamesWhatIsBroken(t *testing.T) {
 	t.Parallel()
 	p := newPatient(t)
@@ -33,7 +34,7 @@ func TestDoctorNamesWhatIsBroken(t *testing.T) {
 		return []string{"TENANTRY_TLS_CERTIFICATE_FILE=" + path, "TENANTRY_TLS_KEY_FILE=" + path}
 	}
 	day := func(days int) string { return time.Now().AddDate(0, 0, days).Format(time.DateOnly) }
-	for _, tt := range []struct {
+	cases := []struct {
 		id, name     string
 		change       []string
 		status       string
@@ -93,7 +94,8 @@ func TestDoctorNamesWhatIsBroken(t *testing.T) {
 		{"credentials", "its own certificate ended", tls(certificateFile(t, -48*time.Hour, -24*time.Hour, true)), isFailed, "tls_certificate_file: .*ended on", "renew"},
 		{"credentials", "its own certificate is gone", tls("/nonexistent/pem"), isFailed, "tls_certificate_file cannot be read: no such file", "/nonexistent/pem"},
 		{"credentials", "no date", []string{provider("CREDENTIAL_EXPIRES", "soon")}, isFailed, "no date", "2027-01-31"},
-	} {
+	}
+	for _, tt := range sample(t, cases, 15) {
 		t.Run(tt.id+" "+tt.name, func(t *testing.T) {
 			t.Parallel()
 			report, checks := examined(t, p.with(tt.change...))

@@ -17,9 +17,10 @@ import (
 )
 
 const (
-	// checkTime bounds each check, openTime what several of them wait for.
-	checkTime = 10 * time.Second
-	openTime  = 5 * time.Second
+	// checkTime bounds each check, openTime what several of them wait for. On a small
+	// or busy machine the first start of all plugins alone takes more than 10 s.
+	checkTime = 60 * time.Second
+	openTime  = 30 * time.Second
 )
 
 // checks are what doctor looks at, in the order of its report.

@@ -308,7 +308,7 @@ func (y *history) settles() {
 // and every block has one event.
 func TestHistoriesOverKills(t *testing.T) {
 	t.Parallel()
-	histories, deaths := 1, 2
+	histories, deaths := 1, 1
 	if soak {
 		histories, deaths = 10, 5
 	}

@@ -15,22 +15,28 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/sandbox"
+	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// built holds the binaries that tests start, built once without the race
-// detector, which makes the embedded database many times slower.
+// hang is how long a test waits for an event. Only a process that hangs takes this long.
+const hang = 5 * time.Minute
+
+// built is a folder of $TENANTRY_TEST_BIN with the binary of the service, and
+// with its plugins in the folder plugins. `make test-programs` builds them,
+// without the race detector, which makes the embedded database many times slower.
 type built struct{ folder, binary string }
 
 var (
-	release    = sync.OnceValues(func() (built, error) { return buildIn(".", "release") })
-	failpoints = sync.OnceValues(buildFailpoints)
-	scratch    string
+	release    = builtIn("release")
+	failpoints = builtIn("failpoints")
+	// previous is the binary that this one replaces in an upgrade that changes the
+	// schema. It has the plugin of Microsoft 365 only.
+	previous = builtIn("previous")
+	scratch  string
 )
 
 func TestMain(m *testing.M) {
@@ -53,55 +59,19 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// buildIn makes what `make build` makes of the source of which folder is the
-// main package, in a folder of its own.
-func buildIn(folder, name string) (built, error) {
-	b := builtAs(name)
-	sources, err := filepath.Glob(filepath.Join(folder, "../../plugins/*/main.go"))
-	if err != nil {
-		return b, err
-	}
-	dir := filepath.Join(b.folder, "plugins")
-	plugins, add := []string{"build", "-o", dir + "/"}, []string{"plugin", "add", "--plugin-dir", dir}
-	err = in(folder, "go", "build", "-o", b.binary, ".")
-	for _, source := range sources {
-		home := filepath.Dir(source)
-		file := filepath.Join(dir, filepath.Base(home))
-		add = append(add, file)
-		// A plugin with a module of its own is built in its folder.
-		if _, none := os.Stat(filepath.Join(home, "go.mod")); none == nil {
-			err = errors.Join(err, in(home, "go", "build", "-o", file, "."))
-			continue
+func builtIn(folder string) func() (built, error) {
+	return func() (built, error) {
+		b := built{folder: filepath.Join(os.Getenv(testserver.ProgramsEnv), folder)}
+		b.binary = filepath.Join(b.folder, "tenantry")
+		_, err := os.Stat(b.binary)
+		if err == nil && !filepath.IsAbs(b.binary) {
+			err = errors.New(testserver.ProgramsEnv + " is not an absolute path")
 		}
-		plugins = append(plugins, "../../plugins/"+filepath.Base(home))
-	}
-	return b, errors.Join(err, in(folder, "go", plugins...), in(folder, b.binary, add...))
-}
-
-// buildFailpoints takes the plugins of the release, which hold no failpoints.
-func buildFailpoints() (built, error) {
-	b := builtAs("failpoints")
-	from, err := release()
-	if err != nil {
+		if err != nil {
+			err = fmt.Errorf("%w: run `make test`, or `make test-programs` and set %s to the absolute path of bin/test", err, testserver.ProgramsEnv)
+		}
 		return b, err
 	}
-	return b, errors.Join(in(".", "go", "build", "-tags", "failpoints", "-o", b.binary, "."),
-		os.CopyFS(filepath.Join(b.folder, "plugins"), os.DirFS(filepath.Join(from.folder, "plugins"))))
-}
-
-func builtAs(name string) built {
-	folder := filepath.Join(scratch, name)
-	return built{folder, filepath.Join(folder, "tenantry")}
-}
-
-// in runs a program in a folder.
-func in(folder, program string, args ...string) error {
-	cmd := exec.Command(program, args...)
-	cmd.Dir = folder
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
-	}
-	return nil
 }
 
 // descriptions are what all bundled plugins say of themselves, one document after
@@ -161,6 +131,16 @@ func (c client) try(method, url, key string, body any) (reply, error) {
 	return c.tryAs(rand.Text(), method, url, key, body)
 }
 
+// patient is tryAs for a caller who sends the request again while the answer is 503: a
+// busy database refuses what would wait too long for a connection.
+func (c client) patient(once, method, path, key string, body any) (got reply, err error) {
+	c.eventually(method+" "+path+" is not refused for now", func() bool {
+		got, err = c.tryAs(once, method, c.ready.APIURL+path, key, body)
+		return err != nil || got.code() != "service_unavailable"
+	})
+	return got, err
+}
+
 // tryAs is try for writes that are sent again with the same Idempotency-Key.
 func (c client) tryAs(once, method, url, key string, body any) (reply, error) {
 	payload := []byte(nil)
@@ -170,7 +150,7 @@ func (c client) tryAs(once, method, url, key string, body any) (reply, error) {
 			return reply{}, err
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), hang)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(payload))
 	if err != nil {
@@ -215,14 +195,14 @@ func (c client) control(method, path string, body any) reply {
 	return got
 }
 
-// eventually repeats a call until it is good.
+// eventually repeats a check until it succeeds.
 func (c client) eventually(what string, good func() bool) {
 	c.t.Helper()
-	for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(hang); time.Now().Before(deadline); {
 		if good() {
 			return
 		}
-		<-time.After(200 * time.Millisecond)
+		<-time.After(100 * time.Millisecond)
 	}
-	c.t.Fatalf("not in a minute: %s", what)
+	c.t.Fatalf("waited %s in vain: %s", hang, what)
 }

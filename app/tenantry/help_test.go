@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -108,7 +107,7 @@ COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
 _get_comp_words_by_ref() { cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words=("${COMP_WORDS[@]}") cword=$COMP_CWORD; }
 __start_tenantry tenantry
 printf '%s\n' "${COMPREPLY[@]}"`
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), hang)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", script, "bash", line)
 	cmd.Env = []string{"PATH=" + binary(t, release).folder + ":" + os.Getenv("PATH"), "HOME=" + scratch}

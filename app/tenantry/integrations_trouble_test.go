@@ -61,7 +61,7 @@ func (i integrated) endures(a asking) {
 		{object{"kind": "status", "status": 429, "retry_after": 7}, 503, "provider_unavailable"},
 		{object{"kind": "status", "status": 500}, 502, "provider_error"},
 		{object{"kind": "status", "status": 503}, 503, "provider_unavailable"},
-		{object{"kind": "drop_before", "times": 2}, 503, "provider_unavailable"}, // a client may ask again at once
+		{object{"kind": "drop_before", "times": 4}, 503, "provider_unavailable"}, // net/http repeats a call on each idle connection that it loses
 	} {
 		if i.provider == "salesblink" && trouble.fault["retry_after"] != nil {
 			continue // which wants a minute of silence after that
@@ -174,19 +174,15 @@ func TestIncompleteListsDisconnectNobody(t *testing.T) {
 	sees(t, i.get(i.path("")).object, object{"has_error": false})
 }
 
-// TestPlatformsTooSlow: a platform that says nothing is given up in time, and
-// one plugin that dies while it is asked takes nothing with it.
+// TestPlatformsTooSlow checks that a request to a platform which does not answer
+// ends with 504, and that the death of a plugin ends only its own call.
 func TestPlatformsTooSlow(t *testing.T) {
 	t.Parallel()
 	c := startSending(t)
 	i := c.connectable("ada").integrates("instantly")
-	c.control("POST", "/faults", object{"provider": "instantly", "operation": "check", "kind": "delay", "delay_ms": 40_000, "times": 1})
-	began := time.Now()
+	c.control("POST", "/faults", object{"provider": "instantly", "operation": "check", "kind": "delay", "delay_ms": 2 * hang.Milliseconds(), "times": 1})
 	i.expect("POST", i.path("/test"), nil, 504, "provider_timeout")
-	if took := time.Since(began); took > 35*time.Second {
-		t.Errorf("given up after %s", took)
-	}
-	i.eventually("the call given up is seen", func() bool { return times(i.askedAt("instantly"), "check") > 0 })
+	i.eventually("the call that got no answer is in the journal", func() bool { return times(i.askedAt("instantly"), "check") > 0 })
 	for _, a := range i.askings() {
 		c.control("DELETE", "/calls", nil)
 		c.control("POST", "/faults", object{"provider": "instantly", "operation": a.operation, "kind": "delay_after", "delay_ms": 1500, "times": 1})
@@ -204,8 +200,8 @@ func TestPlatformsTooSlow(t *testing.T) {
 	}
 }
 
-// TestOneMailboxManyLinks: of 50 requests at once, half of them for each of two
-// integrations, one gets a link, and its platform is asked for one.
+// TestOneMailboxManyLinks sends 50 requests at once, half of them for each of two
+// integrations. One of them gets a link, and one platform is asked for one link.
 func TestOneMailboxManyLinks(t *testing.T) {
 	t.Parallel()
 	for name, start := range connecting(t) {
@@ -220,7 +216,7 @@ func TestOneMailboxManyLinks(t *testing.T) {
 				i := []integrated{one, two}[n%2]
 				go func() {
 					<-gate
-					got, _ := i.try("POST", i.ready.APIURL+i.mailbox(0, "/oauth/microsoft/init"), i.key, nil)
+					got, _ := i.patient(rand.Text(), "POST", i.mailbox(0, "/oauth/microsoft/init"), i.key, nil)
 					answers <- got
 				}()
 			}

@@ -34,7 +34,7 @@ func (c caller) connectable(locals ...string) connectable {
 // customer.
 func (c connectable) expect(method, path string, body any, status int, code string) reply {
 	c.t.Helper()
-	for deadline := time.Now().Add(90 * time.Second); status != http.StatusServiceUnavailable && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(hang); status != http.StatusServiceUnavailable && time.Now().Before(deadline); {
 		got := c.call(method, path, body)
 		if got.status != http.StatusServiceUnavailable {
 			c.same(got, method, path, status, code)

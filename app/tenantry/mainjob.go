@@ -31,20 +31,20 @@ func (w *walk) connect(ctx context.Context) error {
 	if _, err := w.must(ctx, http.MethodGet, "/v1/tenants/connect-url", nil); err != nil {
 		return err
 	}
-	w.note("a link for the tenant's administrator, good for 15 minutes and once; now the administrator takes it:")
-	err := w.control(ctx, "browser: consent, sign-in at the tenant, confirmation",
+	w.note("The link is for the tenant's administrator. It works once, within 15 minutes. The administrator opens it:")
+	err := w.control(ctx, "in the browser: consent, sign in at the tenant, confirm",
 		"/tenants/"+w.ready.Tenants[0].TenantID+"/consent", object{"api_key": w.ready.APIKey})
 	if err != nil {
 		return err
 	}
-	w.title("Prepare its mail server and discover what is there")
+	w.title("Prepare its mail server, and discover its domains and mailboxes")
 	synced, err := w.until(ctx, http.MethodPost, w.tenant("/sync"), nil, func(a object, status int) bool {
 		return status == http.StatusOK && a.text("status") == "completed"
 	})
 	if err != nil {
 		return err
 	}
-	w.note("synced: %v", summary(synced, "status"))
+	w.note("The sync found: %v", summary(synced, "status"))
 	t, err := w.must(ctx, http.MethodGet, w.tenant(""), nil)
 	if err != nil {
 		return err
@@ -61,13 +61,13 @@ func (w *walk) addDomain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.note("Microsoft 365 asks for %s", described(added.objects("verification_dns_records")))
+	w.note("To prove that the domain is yours, Microsoft 365 asks for one of: %s", described(added.objects("verification_dns_records")))
 	return nil
 }
 
 // automate has the service do the DNS and all that follows from it.
 func (w *walk) automate(ctx context.Context) error {
-	w.title("Have its DNS done, at the provider that the account is connected to")
+	w.title("Publish its DNS records at the connected DNS provider")
 	listed, err := w.must(ctx, http.MethodGet, w.tenant("/domains"), nil)
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func (w *walk) automate(ctx context.Context) error {
 		return err
 	}
 	run, _ := begun["run"].(map[string]any)
-	w.note("that was all; it goes on by itself, whatever is stopped or lost meanwhile:")
+	w.note("Nothing more to do: background jobs write the records, wait for the DNS, verify the domain and enable DKIM.")
 	ended, err := w.until(ctx, http.MethodGet, "/v1/dns/provisioning-runs/"+object(run).text("id"), nil, func(a object, _ int) bool {
 		w.stage(a)
 		run, _ := a["run"].(map[string]any)
@@ -96,7 +96,7 @@ func (w *walk) automate(ctx context.Context) error {
 	if run["status"] != "completed" {
 		return fmt.Errorf("the run ended as %v", run["status"])
 	}
-	w.note("verified, published and signed: the run is completed")
+	w.note("The domain is verified, its records are published, its mail is signed with DKIM: the run is completed.")
 	return nil
 }
 
@@ -126,7 +126,7 @@ func (w *walk) provision(ctx context.Context) error {
 	if made.text("created_count") != "3" {
 		return fmt.Errorf("created %s of 3 mailboxes", made.text("created_count"))
 	}
-	w.title("What there is now")
+	w.title("List what was made")
 	mailboxes, err := w.must(ctx, http.MethodGet, w.tenant("/mailboxes"), nil)
 	if err != nil {
 		return err

@@ -13,23 +13,23 @@ const demoLimit = 20
 
 // limits has a mailbox send more than it may, and shows what comes of that.
 func (w *walk) limits(ctx context.Context) error {
-	w.title("Limit what each mailbox may send a day")
+	w.title("Limit how many messages each mailbox may send in a day")
 	set, err := w.must(ctx, http.MethodPost, w.tenant("/mailbox-limits"), object{"daily_send_limit": demoLimit, "domain_scope": demoDomain})
 	if err != nil {
 		return err
 	}
 	rule, _ := set["provisioning"].(map[string]any)
-	w.note("a mail flow rule is ready at Microsoft 365, switched off: %v", rule["rule_name"])
-	w.title("One sends more, and is blocked")
-	if err := w.control(ctx, fmt.Sprintf("ada sends %d messages", demoLimit+1), "/messages",
+	w.note("Microsoft 365 has a new mail flow rule, switched off until a mailbox exceeds its limit: %v", rule["rule_name"])
+	w.title("A mailbox exceeds its limit and is blocked")
+	if err := w.control(ctx, fmt.Sprintf("ada@example-one.test sends %d messages", demoLimit+1), "/messages",
 		object{"mailbox": "ada@" + demoDomain, "count": demoLimit + 1}); err != nil {
 		return err
 	}
 	if err := w.enforced(ctx, "blocked"); err != nil {
 		return err
 	}
-	w.title("The next day it is released")
-	if err := w.control(ctx, "a day goes by", "/clock", object{"advance": "24h"}); err != nil {
+	w.title("The next day it is unblocked")
+	if err := w.control(ctx, "the clock of the sandbox moves on by 24 hours", "/clock", object{"advance": "24h"}); err != nil {
 		return err
 	}
 	return w.enforced(ctx, "unblocked")
@@ -38,7 +38,7 @@ func (w *walk) limits(ctx context.Context) error {
 // enforced has limits enforced, and shows the event that says so and whom the
 // platform blocks.
 func (w *walk) enforced(ctx context.Context, action string) error {
-	if err := w.control(ctx, "the service counts in the message trace, and acts", "/enforcement/run", nil); err != nil {
+	if err := w.control(ctx, "the service counts the messages and updates the rule", "/enforcement/run", nil); err != nil {
 		return err
 	}
 	listed, err := w.must(ctx, http.MethodGet, "/v1/enforcement/events?action="+action, nil)

@@ -16,15 +16,15 @@ const demoPlatform = "instantly"
 // sending stores the credential of a sending platform and has each mailbox
 // signed in there.
 func (w *walk) sending(ctx context.Context) error {
-	w.title("Store the credential of a sending platform, once")
+	w.title("Store the API key of a sending platform")
 	customer, _ := w.ready.Sending[demoPlatform].(map[string]any)
 	made, err := w.must(ctx, http.MethodPost, "/v1/integrations", object{"provider": demoPlatform, "name": "Outbound", "api_key": customer["api_key"]})
 	if err != nil {
 		return err
 	}
 	at := "/v1/integrations/" + made.text("id")
-	w.note("tested first, then stored sealed; no answer ever shows it: %s, workspace %s", made.text("status"), made.text("provider_workspace_name"))
-	w.title("Connect the mailboxes there, by one link each")
+	w.note("The key was tested, then stored encrypted. No answer of the API shows it again: %s, workspace %s", made.text("status"), made.text("provider_workspace_name"))
+	w.title("Connect each mailbox to the sending platform, by a link")
 	listed, err := w.must(ctx, http.MethodGet, at+"/mailboxes", nil)
 	if err != nil {
 		return err
@@ -34,7 +34,7 @@ func (w *walk) sending(ctx context.Context) error {
 			return err
 		}
 	}
-	w.title("Ask the platform what is connected")
+	w.title("Compare with what the sending platform lists")
 	refreshed, err := w.must(ctx, http.MethodPost, at+"/mailboxes/refresh", nil)
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func (w *walk) sending(ctx context.Context) error {
 		return err
 	}
 	counts, _ := shown["mailbox_connections"].(map[string]any)
-	w.note("compared %v mailboxes with its list, %v connected; stored are %v of %v", refreshed["checked"], refreshed["connected"], counts["connected"], counts["total"])
+	w.note("Compared %v mailboxes with the platform's list: %v are connected there. The service has stored %v of %v.", refreshed["checked"], refreshed["connected"], counts["connected"], counts["total"])
 	if fmt.Sprint(counts["connected"]) != listed.text("count") {
 		return fmt.Errorf("connected are %v of %s mailboxes", counts["connected"], listed.text("count"))
 	}
@@ -62,7 +62,7 @@ func (w *walk) signIn(ctx context.Context, path string) error {
 	if err := accept(ctx, begun.text("auth_url"), mailbox); err != nil {
 		return err
 	}
-	w.note("browser: %s signs in and accepts", mailbox)
+	w.note("In the browser %s signs in and accepts.", mailbox)
 	ended, err := w.until(ctx, http.MethodGet, path+"/status?session_id="+begun.text("session_id"), nil, func(a object, _ int) bool {
 		return a.text("status") != "pending"
 	})

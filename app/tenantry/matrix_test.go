@@ -88,22 +88,28 @@ func TestEveryOperationIsInTheMatrix(t *testing.T) {
 	}
 }
 
-// TestAuthorizationMatrix runs every row that applies to what exists, over the
-// wire, and looks at the answer, the mail platform, the database and the
-// statements that the service ran.
+// TestAuthorizationMatrix sends the requests of every row that applies, and checks the
+// answer, the mail platform, the database and the statements that the service ran.
+// Outside a soak it takes the rows of a sample of the operations.
 func TestAuthorizationMatrix(t *testing.T) {
 	t.Parallel()
+	var names []string
+	for _, row := range matrix(t) {
+		names = append(names, row.op.method+" "+row.op.path)
+	}
+	slices.Sort(names)
+	chosen := sample(t, slices.Compact(names), 10)
 	p := populate(t)
 	run := &matrixRun{population: p, answers: map[string][]string{}, traces: map[string]matrixRow{}}
 	run.asked(t)
 	for _, row := range matrix(t) {
 		name := row.op.method + " " + row.op.path
-		if name == connectPages || row.condition == exhausted || row.apart() != "" {
+		if name == connectPages || row.condition == exhausted || row.apart() != "" || !slices.Contains(chosen, name) {
 			continue
 		}
 		t.Run(row.id+" "+row.condition, func(t *testing.T) { run.row(t, row) })
 	}
-	if run.rows < 500 {
+	if soak && run.rows < 500 {
 		t.Errorf("only %d rows ran", run.rows)
 	}
 	run.compareStatements(t)

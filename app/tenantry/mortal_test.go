@@ -72,7 +72,7 @@ func keyed(body any, key string) any {
 func (m *mortal) insist(r request) reply {
 	m.t.Helper()
 	r.once = cmp.Or(r.once, rand.Text())
-	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(hang); time.Now().Before(deadline); {
 		got, err := m.send(r)
 		switch {
 		case err != nil:
@@ -85,7 +85,7 @@ func (m *mortal) insist(r request) reply {
 			m.t.Fatalf("%s %s: %d %s (after %v)", r.method, r.path, got.status, got.raw, m.hit)
 		}
 	}
-	m.t.Fatalf("%s %s did not succeed in 90 s", r.method, r.path)
+	m.t.Fatalf("%s %s did not succeed in %s", r.method, r.path, hang)
 	return reply{}
 }
 
@@ -96,7 +96,7 @@ func (m *mortal) revive(r request, lost error) {
 	m.t.Helper()
 	select {
 	case <-m.process.done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(hang):
 		m.t.Fatalf("%s %s got no answer from a service that lives: %v", r.method, r.path, lost)
 	}
 	found := hitLine.FindStringSubmatch(m.process.logs.String())

@@ -86,14 +86,14 @@ func (p *process) until(t *testing.T) {
 
 func tail(s string, n int) string { return s[max(0, len(s)-n):] }
 
-// stop ends the process as an operator would, and by force after 30 s, which
-// is an error.
+// stop sends SIGTERM and waits for the end. A process that does not stop is
+// killed, and stop returns an error.
 func (p *process) stop() error {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-p.done:
 		return nil
-	case <-time.After(30 * time.Second):
+	case <-time.After(hang):
 		p.kill()
 		return errors.New("the process did not stop on SIGTERM")
 	}
@@ -139,7 +139,7 @@ func launchDev(b built, data string, env []string, args ...string) (*process, sa
 			return p, ready, fmt.Errorf("ready line %q: %w", line, err)
 		}
 		return p, ready, nil
-	case <-time.After(60 * time.Second):
-		return p, ready, errors.New("no ready line in a minute")
+	case <-time.After(hang):
+		return p, ready, fmt.Errorf("no ready line in %s", hang)
 	}
 }

@@ -117,7 +117,7 @@ func (p *proxied) start(args ...string) {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		<-ended
 	})
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(hang); ; {
 		conn, err := new(net.Dialer).DialContext(p.t.Context(), "tcp", "127.0.0.1:"+p.port)
 		if err == nil {
 			_ = conn.Close()

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 )
 
 // registered is a server whose simulated registration follows a manifest.
@@ -62,7 +61,7 @@ type granted struct {
 func (g *granted) consents() {
 	g.t.Helper()
 	g.visitor = newVisitor(g.t)
-	g.visitor.client.Transport = impatient{&http.Transport{ResponseHeaderTimeout: 10 * time.Second}}
+	g.visitor.client.Transport = impatient{&http.Transport{ResponseHeaderTimeout: hang}}
 	g.callback = g.visitor.consents(g.get("/v1/tenants/connect-url").text("connect_url"), g.admin, "accept")
 }
 

@@ -10,31 +10,17 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
 const chartFolder = "../../deploy/helm/tenantry"
 
-// chartTool checks charts by Helm's and Kubernetes' own code.
-var chartTool = sync.OnceValues(func() (string, error) {
-	tool := filepath.Join(scratch, "chart")
-	cmd := exec.Command("go", "build", "-o", tool, ".")
-	cmd.Dir = "../../.ci/chart"
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("build .ci/chart: %w\n%s", err, out)
-	}
-	return tool, err
-})
-
-// rendered lints and renders a chart with these values.
+// rendered lints and renders a chart with these values, by Helm's and Kubernetes'
+// own code in the program of .ci/chart.
 func rendered(t *testing.T, folder string, values ...object) ([]object, error) {
 	t.Helper()
-	tool, err := chartTool()
-	if err != nil {
-		t.Fatal(err)
-	}
 	args := []string{folder}
 	for i, v := range values {
 		raw, err := json.Marshal(v) // JSON is YAML
@@ -47,7 +33,7 @@ func rendered(t *testing.T, folder string, values ...object) ([]object, error) {
 		}
 		args = append(args, file)
 	}
-	cmd := exec.Command(tool, args...)
+	cmd := exec.Command(testserver.Program(t, "chart"), args...)
 	var errs strings.Builder
 	cmd.Stderr = &errs
 	out, err := cmd.Output()

@@ -192,7 +192,7 @@ var servingAt = regexp.MustCompile(`"msg":"serving","api":"([^"]+)","admin":"([^
 func (r *rig) serve(env []string, flags ...string) (*process, client) {
 	r.t.Helper()
 	p := start(r.t, r.binary, env, io.Discard, append([]string{"serve"}, flags...)...)
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(hang)
 	for {
 		if at := servingAt.FindStringSubmatch(p.logs.String()); at != nil {
 			return p, client{r.t, sandbox.Ready{APIURL: at[1], AdminURL: at[2], ControlURL: r.url + "/_control"}}

@@ -77,7 +77,7 @@ func deletionInherited(t *testing.T, r *rig, heir client, env []string, guid str
 // inherited sends the request of a dead server again until it is answered.
 func inherited(t *testing.T, heir client, guid, point, zone string) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; {
+	for deadline := time.Now().Add(hang); ; {
 		got, err := heir.tryAs(point, "POST", heir.ready.APIURL+"/v1/tenants/"+guid+"/domains", heir.ready.APIKey, object{"domain": zone})
 		switch {
 		case err != nil || time.Now().After(deadline):

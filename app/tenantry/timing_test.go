@@ -81,7 +81,7 @@ func (s *stopwatch) take(method, path, key string, body any) (time.Duration, int
 		fmt.Fprintf(&b, "Idempotency-Key: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", rand.Text(), len(payload), payload)
 	}
 	request := []byte(b.String())
-	_ = s.conn.SetDeadline(time.Now().Add(time.Minute))
+	_ = s.conn.SetDeadline(time.Now().Add(hang))
 	began := time.Now()
 	if _, err := s.conn.Write(request); err != nil {
 		s.t.Fatal(err)

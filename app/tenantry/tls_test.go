@@ -68,7 +68,8 @@ func TestServeTLS(t *testing.T) {
 		replaced(t, files[0], certificate)
 	}
 	install(1)
-	env := append(r.env(t.TempDir(), ""), "TENANTRY_TLS_CERTIFICATE_FILE="+files[0], "TENANTRY_TLS_KEY_FILE="+files[1])
+	env := append(r.env(t.TempDir(), ""), "TENANTRY_TLS_CERTIFICATE_FILE="+files[0], "TENANTRY_TLS_KEY_FILE="+files[1],
+		"TENANTRY_DRAIN_TIME="+(2*hang).String()) // a stop that waits for an idle connection is seen as one that hangs
 	_, key := r.account(env, "ann@example.com", "complete", 0)
 	p, c := r.serve(env)
 	address, secure := strings.CutPrefix(c.ready.APIURL, "https://")
@@ -108,9 +109,8 @@ func TestServeTLS(t *testing.T) {
 		t.Errorf("the metrics do not tell when the certificate ends:\n%s", metrics)
 	}
 	c.idleOverTLS(t, key)
-	began := time.Now()
-	if err := p.stop(); err != nil || time.Since(began) > 8*time.Second {
-		t.Errorf("a stop with an idle connection takes %v, %v", time.Since(began), err)
+	if err := p.stop(); err != nil {
+		t.Errorf("a stop with an idle connection: %v", err)
 	}
 }
 

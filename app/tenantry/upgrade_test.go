@@ -8,59 +8,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
-
-// previous is the binary that is replaced by this one in an upgrade that
-// changes the schema: built from the commit before the last one that changed
-// the migrations. Changes that are not committed count as the last one.
-var previous = sync.OnceValues(func() (built, error) {
-	const from = "previous"
-	commit, err := beforeTheSchema()
-	if err != nil {
-		return built{}, fmt.Errorf("%w: this test needs the project's whole git history (git fetch --unshallow)", err)
-	}
-	source := filepath.Join(scratch, from+"-source")
-	for _, line := range []string{
-		"mkdir -p " + source,
-		"git archive --format=tar --output=" + source + ".tar " + commit,
-		"tar -xf " + source + ".tar -C " + source,
-	} {
-		cmd := exec.Command("sh", "-c", line)
-		cmd.Dir = "../.."
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return built{}, fmt.Errorf("%s: %w\n%s", line, err, out)
-		}
-	}
-	return buildIn(filepath.Join(source, "app", "tenantry"), from)
-})
-
-func beforeTheSchema() (string, error) {
-	if changed, err := git("status", "--porcelain", "--", "migrations"); err != nil || changed != "" {
-		return "HEAD", err
-	}
-	last, err := git("log", "-1", "--format=%H", "--", "migrations")
-	if err != nil {
-		return "", err
-	}
-	return git("rev-parse", "--verify", last+"^")
-}
-
-// git runs it on the project and gives what it printed.
-func git(args ...string) (string, error) {
-	cmd := exec.Command("git", args...)
-	cmd.Dir = "../.."
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("git %s: %w", strings.Join(args, " "), err)
-	}
-	return strings.TrimSpace(string(out)), nil
-}
 
 // TestPreviousBinaryOnTheNewSchema: while replicas are replaced one after the
 // other, the old binary serves and works on a database that the new one has

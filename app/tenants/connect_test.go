@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/fake"
@@ -408,11 +409,13 @@ func TestReconnectGivesALostGrantANewChance(t *testing.T) {
 }
 
 func TestASignInWithoutConsentGivesNothing(t *testing.T) {
-	w := newWorld(t)
-	w.Patience = 20 * time.Millisecond
-	forged := with(t, w.consent(t, w.ann, admin), "tenant", string(other))
-	_, err := w.callback(t, forged).signIn(t, otherAdmin)
-	refused(t, err, fault.ConsentDeclined)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.Patience = 20 * time.Millisecond
+		forged := with(t, w.consent(t, w.ann, admin), "tenant", string(other))
+		_, err := w.callback(t, forged).signIn(t, otherAdmin)
+		refused(t, err, fault.ConsentDeclined)
+	})
 }
 
 func TestAConsentThatSpreadsSlowly(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/fake"
@@ -151,7 +152,7 @@ func TestSyncOfATenantThatWaits(t *testing.T) {
 		{"the tenant is dehydrated", fake.Setup{Dehydrated: true}, "pending", tenant.NextSync},
 		{"the role is denied", fake.Setup{Denied: true}, "failed", tenant.NextGrantRole},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		inFakeTime(t, tt.name, func(t *testing.T) {
 			w := connected(t, tt.setup)
 			w.Settling.Limit = 50 * time.Millisecond
 			if _, err := w.platform.For(guid).AddDomain(t.Context(), "one.test"); err != nil {
@@ -414,14 +415,16 @@ func TestSyncIsStoredForACallerWhoHasGone(t *testing.T) {
 }
 
 func TestSyncEndsWhenItsTimeIsUp(t *testing.T) {
-	w := connected(t, fake.Setup{})
-	w.Limit = time.Second
-	gate := w.platform.Hold("Domains")
-	defer gate.Release()
-	out := w.sync(t)
-	if !out.Partial || out.Discovery.Status != "failed" || out.Bootstrap.Status != "ready" {
-		t.Fatalf("got %+v", out)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := connected(t, fake.Setup{})
+		w.Limit = time.Second
+		gate := w.platform.Hold("Domains")
+		defer gate.Release()
+		out := w.sync(t)
+		if !out.Partial || out.Discovery.Status != "failed" || out.Bootstrap.Status != "ready" {
+			t.Fatalf("got %+v", out)
+		}
+	})
 }
 
 func TestSyncOfATenantDeletedMeanwhile(t *testing.T) {

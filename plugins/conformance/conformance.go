@@ -18,11 +18,16 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
+// startTime and callTime are long enough for any machine: only a plugin that
+// hangs reaches them.
 const (
-	startTime = 10 * time.Second
-	stopTime  = 5 * time.Second
-	callTime  = 20 * time.Second
+	startTime = 4 * time.Minute
+	callTime  = 4 * time.Minute
 )
+
+// stopTime is how long a plugin may take to end by itself. The tests of this
+// package shorten it for plugins that never do.
+var stopTime = 4 * time.Minute
 
 // Binary is the plugin under test.
 type Binary struct {

@@ -3,9 +3,9 @@
 package conformance_test
 
 import (
-	"path/filepath"
 	"testing"
 
+	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/sdk"
@@ -15,8 +15,7 @@ import (
 // TestMicrosoft365 runs every suite over the bundled plugin as it is built,
 // before its simulator as it is run.
 func TestMicrosoft365(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "mail-microsoft365")
-	build(t, path, "../mail-microsoft365")
+	path := testserver.Program(t, "release/plugins/mail-microsoft365")
 	conformance.Mail(t, conformance.Binary{Path: path, Connect: microsoft},
 		func(t testing.TB, platform func(sdk.Connection) sdk.MailPlatform) contract.World {
 			return newSimulated(t, path, platform)

@@ -5,13 +5,14 @@ package conformance
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -37,18 +38,12 @@ func (r *recorder) Fatalf(format string, args ...any) {
 }
 
 func TestSuitesNotice(t *testing.T) {
-	dir := t.TempDir()
-	copyOf := func(program, as string) Binary {
-		built := filepath.Join(dir, program)
-		if out, err := exec.Command("go", "build", "-o", built, "../../adapters/pluginhost/testdata/"+program).CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		content, err := os.ReadFile(built)
-		if err != nil {
-			t.Fatal(err)
-		}
-		path := filepath.Join(dir, as)
-		if err := os.WriteFile(path, content, 0o755); err != nil {
+	was := stopTime
+	stopTime = time.Second
+	t.Cleanup(func() { stopTime = was })
+	linkTo := func(program, as string) Binary {
+		path := filepath.Join(t.TempDir(), as)
+		if err := os.Symlink(testserver.Program(t, "testdata/"+program), path); err != nil {
 			t.Fatal(err)
 		}
 		return Binary{Path: path, Connect: func(string) sdk.Connection {
@@ -62,15 +57,15 @@ func TestSuitesNotice(t *testing.T) {
 		plugin Binary
 		says   string
 	}{
-		{"it does not start", pluginChecks, "it says who it is", copyOf("puppet", "mail-crashes"), "start"},
-		{"another protocol", pluginChecks, "it says who it is", copyOf("hostile", "mail-liar"), "protocol version"},
-		{"no version", pluginChecks, "it says who it is", copyOf("hostile", "mail-giant"), "version"},
-		{"a name that is none", pluginChecks, "it says who it is", copyOf("puppet", "mail-Odd Name"), "provider's id"},
-		{"no commands", pluginChecks, "describe and --version", copyOf("hostile", "mail-giant"), "exits"},
-		{"it outlives its host", pluginChecks, "it ends when", copyOf("hostile", "mail-giant"), "killed"},
-		{"errors without a kind", troubleChecks, "nobody listens", copyOf("puppet", "mail-puppet"), "want [down]"},
-		{"panics as outcomes", troubleChecks, "the provider answers with pages", copyOf("puppet", "mail-puppet"), "did not say"},
-		{"it answers though nobody does", troubleChecks, "no answer in time", copyOf("puppet", "mail-puppet"), "ended with"},
+		{"it does not start", pluginChecks, "it says who it is", linkTo("puppet", "mail-crashes"), "start"},
+		{"another protocol", pluginChecks, "it says who it is", linkTo("hostile", "mail-liar"), "protocol version"},
+		{"no version", pluginChecks, "it says who it is", linkTo("hostile", "mail-giant"), "version"},
+		{"a name that is none", pluginChecks, "it says who it is", linkTo("puppet", "mail-Odd Name"), "provider's id"},
+		{"no commands", pluginChecks, "describe and --version", linkTo("hostile", "mail-giant"), "exits"},
+		{"it outlives its host", pluginChecks, "it ends when", linkTo("hostile", "mail-giant"), "killed"},
+		{"errors without a kind", troubleChecks, "nobody listens", linkTo("puppet", "mail-puppet"), "want [down]"},
+		{"panics as outcomes", troubleChecks, "the provider answers with pages", linkTo("puppet", "mail-puppet"), "did not say"},
+		{"it answers though nobody does", troubleChecks, "no answer in time", linkTo("puppet", "mail-puppet"), "ended with"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := &recorder{TB: t}

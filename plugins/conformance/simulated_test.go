@@ -38,13 +38,6 @@ type simulated struct {
 	ahead    atomic.Int64 // by which its clock was advanced
 }
 
-func build(t testing.TB, to, pkg string) {
-	t.Helper()
-	if out, err := exec.Command("go", "build", "-o", to, pkg).CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", pkg, err, out)
-	}
-}
-
 func newSimulated(t testing.TB, binary string, platform func(sdk.Connection) sdk.MailPlatform) *simulated {
 	t.Helper()
 	store, err := zones.Open(t.TempDir() + "/zones.json")

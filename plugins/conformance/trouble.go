@@ -88,19 +88,21 @@ var troubleChecks = []check{
 		}),
 			outcome.Broken, outcome.Down)
 	}},
-	{"no answer in time: unknown, and in time", func(t testing.TB, b Binary) {
+	{"no answer in time: unknown", func(t testing.TB, b Binary) {
 		m := Platform(b.Start(t), b.Connect(silent(t))).For(someTenant(0))
 		for name, read := range reads {
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-			began := time.Now()
-			err := read(ctx, m)
+			ended := make(chan error, 1)
+			go func() { ended <- read(ctx, m) }()
+			select {
+			case err := <-ended:
+				if outcome.Of(err) != outcome.Unknown {
+					t.Errorf("%s ended with %v", name, err)
+				}
+			case <-time.After(callTime):
+				t.Errorf("%s did not end at its deadline", name)
+			}
 			cancel()
-			if outcome.Of(err) != outcome.Unknown {
-				t.Errorf("%s ended with %v", name, err)
-			}
-			if took := time.Since(began); took > 2*time.Second {
-				t.Errorf("%s took %s for a deadline of 300ms", name, took)
-			}
 		}
 	}},
 	{"a caller who leaves is not kept", func(t testing.TB, b Binary) {
@@ -115,7 +117,7 @@ var troubleChecks = []check{
 				t.Errorf("it ended with %v", err)
 			}
 		case <-time.After(callTime):
-			t.Error("the call goes on")
+			t.Error("the call did not end when it was cancelled")
 		}
 	}},
 }

@@ -12,15 +12,16 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// budgets are those of all tokens, by the fingerprint of their connection.
+// budgets holds the budget of each token, by the fingerprint of its connection.
 type budgets struct {
-	now func() time.Time
-	mu  sync.Mutex
-	all map[string]*budget
+	now   func() time.Time
+	limit int // calls of one token in any window
+	mu    sync.Mutex
+	all   map[string]*budget
 }
 
 func newBudgets(now func() time.Time) *budgets {
-	return &budgets{now: now, all: map[string]*budget{}}
+	return &budgets{now: now, limit: limit, all: map[string]*budget{}}
 }
 
 // of finds a token's budget and forgets those that are whole again.
@@ -33,7 +34,7 @@ func (b *budgets) of(token string) *budget {
 		}
 	}
 	if b.all[token] == nil {
-		b.all[token] = &budget{now: b.now}
+		b.all[token] = &budget{now: b.now, limit: b.limit}
 	}
 	return b.all[token]
 }
@@ -43,6 +44,7 @@ func (b *budgets) of(token string) *budget {
 // arrives, which may be any time until its answer, so from then on it is young.
 type budget struct {
 	now   func() time.Time
+	limit int
 	mu    sync.Mutex
 	open  int         // calls without an answer yet
 	calls []time.Time // when those of the last window ended, oldest first
@@ -59,7 +61,7 @@ func (b *budget) take() error {
 	if len(b.calls) > 0 {
 		free = b.calls[0].Add(window)
 	}
-	if b.open+len(b.calls) >= limit && b.until.Before(free) {
+	if b.open+len(b.calls) >= b.limit && b.until.Before(free) {
 		b.until = free
 	}
 	if wait := b.until.Sub(now); wait > 0 {

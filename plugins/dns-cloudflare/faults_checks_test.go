@@ -11,7 +11,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// holds looks past the plugin at what the zone holds.
+// holds checks, without the plugin, that the zone has the records of a domain, once.
 func (r *rough) holds(t *testing.T, zone string) {
 	t.Helper()
 	want := map[string]bool{}
@@ -34,13 +34,14 @@ func (r *rough) holds(t *testing.T, zone string) {
 	}
 }
 
-// checkLimits holds the journal against Cloudflare's limit and its wishes.
-func checkLimits(t *testing.T, calls []simulate.Entry, throttled int) {
+// checkLimits checks that the calls of the journal came near the limit and never
+// exceeded it, and that only the planned answers of 429 were given.
+func (r *rough) checkLimits(t *testing.T, calls []simulate.Entry, throttled int) {
 	t.Helper()
 	refused, failed := 0, 0
 	for i, c := range calls {
-		if i >= limit && c.At.Sub(calls[i-limit].At) < window {
-			t.Fatalf("call %d is the %dth in five minutes", i, limit+1)
+		if i >= r.limit && c.At.Sub(calls[i-r.limit].At) < window {
+			t.Fatalf("call %d exceeds the limit of %d in five minutes", i, r.limit)
 		}
 		switch c.Status {
 		case http.StatusTooManyRequests:
@@ -49,10 +50,10 @@ func checkLimits(t *testing.T, calls []simulate.Entry, throttled int) {
 			failed++
 		}
 	}
-	if refused != throttled || failed < 60 {
+	if refused != throttled || failed < r.limit/20 {
 		t.Errorf("%d answers of 429, not the %d that were planned; %d of 500", refused, throttled, failed)
 	}
-	if len(calls) < limit {
+	if len(calls) < r.limit {
 		t.Errorf("%d calls never came near the limit", len(calls))
 	}
 }
@@ -112,7 +113,7 @@ func checkEach(t *testing.T, calls []simulate.Entry, ids map[string]string, smoo
 			}
 		}
 	}
-	if undisturbed < 100 {
+	if undisturbed < len(smooth)/6 {
 		t.Errorf("only %d domains met no fault", undisturbed)
 	}
 }

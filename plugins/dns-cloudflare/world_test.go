@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
@@ -27,10 +28,23 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// world is the simulator, with Cloudflare's own description held against every
-// request and answer.
+// hang is a timeout that only a server that never answers reaches, however slow
+// the machine is.
+const hang = 4 * time.Minute
+
+// patientHouse returns a house whose calls time out after hang, and which tells
+// the time by now.
+func patientHouse(now func() time.Time) *house {
+	h := newHouse()
+	h.http.Timeout, h.budgets = hang, newBudgets(now)
+	return h
+}
+
+// world is the simulator. Every request and answer is checked against
+// Cloudflare's own OpenAPI description.
 type world struct {
 	server *httptest.Server
+	inner  http.Handler // the simulator without the check
 	ready  simulate.Ready
 	make   func(sdk.Connection) (sdk.DNSProvider, error)
 	serial atomic.Int64
@@ -40,7 +54,7 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{make: newHouse().provider, t: t}
+	w := &world{make: patientHouse(time.Now).provider, t: t}
 	var handler http.Handler
 	w.server = httptest.NewServer(http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) { handler.ServeHTTP(a, r) }))
 	t.Cleanup(w.server.Close)
@@ -48,7 +62,7 @@ func newWorld(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.ready = ready
+	w.ready, w.inner = ready, inner
 	handler = w.checked(inner)
 	return w
 }

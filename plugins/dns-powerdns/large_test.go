@@ -15,7 +15,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// saying is a server that begins, repeats a part and ends, whatever is asked.
+// saying returns a provider whose server answers every request with begin, part
+// as often as times says, and end.
 func saying(t *testing.T, begin, part string, times int, end string) sdk.DNSProvider {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -28,7 +29,7 @@ func saying(t *testing.T, begin, part string, times int, end string) sdk.DNSProv
 		_, _ = io.WriteString(w, end)
 	}))
 	t.Cleanup(server.Close)
-	p, err := newHouse().provider(sdk.Connection{
+	p, err := patientHouse().provider(sdk.Connection{
 		Settings: map[string]string{"api_url": server.URL, "allow_private": "true"},
 		Secrets:  map[string]secret.Text{"api_key": secret.New("k")},
 	})
@@ -38,33 +39,34 @@ func saying(t *testing.T, begin, part string, times int, end string) sdk.DNSProv
 	return p
 }
 
-// A server of thousands of zones can be connected, and one of endless ones
-// fills no memory.
+// TestManyZones checks that a server with thousands of zones can be connected.
+// A list of zones over maxList is refused.
 func TestManyZones(t *testing.T) {
 	const first = `[{"id":"z.test.","name":"z.test."}`
 	more := `,{"id":"a.test.","name":"a.test.","url":"` + strings.Repeat("x", 1000) + `"}`
 	if n, err := saying(t, first, more, 4999, "]").Check(t.Context()); n != 5000 || err != nil {
-		t.Errorf("%d zones, %v", n, err)
+		t.Errorf("Check counts %d zones, %v, want 5000", n, err)
 	}
 	if _, err := saying(t, first, more, 40_000, "]").Check(t.Context()); !outcome.TooLarge(err) {
-		t.Errorf("without an end: %v", err)
+		t.Errorf("Check of a list over maxList: %v, want too large", err)
 	}
 	for _, nonsense := range []string{"", "{}", "<html>", `["a"]`, first} {
 		if _, err := saying(t, nonsense, "", 0, "").Check(t.Context()); outcome.Of(err) != outcome.Broken {
-			t.Errorf("%s: %v", nonsense, err)
+			t.Errorf("Check of the answer %q: %v, want broken", nonsense, err)
 		}
 	}
 }
 
+// TestLargeZones checks that a large zone is read and one over maxZone is refused.
 func TestLargeZones(t *testing.T) {
 	zone := dns.Zone{ID: "a.test.", Name: "a.test"}
 	const first = `{"id":"a.test.","name":"a.test.","rrsets":[{"name":"a.test.","type":"TXT","ttl":60,"records":[{"content":"\"x\""}]}`
 	more := `,{"name":"b.a.test.","type":"TXT","ttl":60,"records":[{"content":"\"` + strings.Repeat("x", 200) + `\""}]}`
 	if sets, err := saying(t, first, more, 20_000, "]}").Records(t.Context(), zone); len(sets) != 20_001 || err != nil {
-		t.Errorf("%d sets, %v", len(sets), err)
+		t.Errorf("Records returns %d sets, %v, want 20001", len(sets), err)
 	}
 	_, err := saying(t, first, more, 60_000, "]}").Records(t.Context(), zone)
 	if !outcome.TooLarge(err) || !strings.Contains(err.Error(), "too large") {
-		t.Errorf("a zone without an end: %v", err)
+		t.Errorf("Records of a zone over maxZone: %v, want too large", err)
 	}
 }

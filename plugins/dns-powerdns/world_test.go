@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	wire "github.com/miekg/dns"
 
@@ -23,6 +24,17 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 	"github.com/tenantry/tenantry/ports/contract"
 )
+
+// hang is a timeout that only a server that never answers reaches, however slow
+// the machine is.
+const hang = 4 * time.Minute
+
+// patientHouse returns a house whose calls time out after hang.
+func patientHouse() *house {
+	h := newHouse()
+	h.guarded.Timeout, h.open.Timeout = hang, hang
+	return h
+}
 
 // world is a real server behind a proxy that loses what it is told to.
 type world struct {
@@ -46,7 +58,7 @@ func newWorld(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{server: server, make: newHouse().provider}
+	w := &world{server: server, make: patientHouse().provider}
 	w.proxy = httptest.NewServer(w.between(httputil.NewSingleHostReverseProxy(to)))
 	t.Cleanup(w.proxy.Close)
 	return w
@@ -144,7 +156,7 @@ func (w *world) ask(t testing.TB, method, path string, in any) []byte {
 // Held transfers the zone over DNS.
 func (w *world) Held(t testing.TB, zone string) []dns.RRSet {
 	t.Helper()
-	in, err := new(wire.Transfer).In(new(wire.Msg).SetAxfr(zone+"."), w.server.DNS)
+	in, err := (&wire.Transfer{DialTimeout: hang, ReadTimeout: hang, WriteTimeout: hang}).In(new(wire.Msg).SetAxfr(zone+"."), w.server.DNS)
 	if err != nil {
 		t.Fatal(err)
 	}

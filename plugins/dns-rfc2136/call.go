@@ -24,7 +24,7 @@ const (
 // dial connects by TCP: updates and transfers may be larger than a datagram.
 // The connection ends with the context.
 func (p *provider) dial(ctx context.Context) (*wire.Conn, func(), error) {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	conn, err := p.dialer.DialContext(ctx, "tcp", p.server)
 	if err != nil {
 		cancel()
@@ -49,7 +49,7 @@ func (p *provider) transfer(ctx context.Context, zone string) ([]wire.RR, error)
 	defer done()
 	q := new(wire.Msg).SetAxfr(wire.Fqdn(zone))
 	p.sign(q)
-	in, err := (&wire.Transfer{Conn: conn, TsigSecret: p.secrets, ReadTimeout: callTime, WriteTimeout: callTime}).In(q, p.server)
+	in, err := (&wire.Transfer{Conn: conn, TsigSecret: p.secrets, ReadTimeout: p.timeout, WriteTimeout: p.timeout}).In(q, p.server)
 	if err != nil {
 		return nil, sdk.NoAnswer(err)
 	}

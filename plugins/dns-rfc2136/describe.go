@@ -47,10 +47,11 @@ type provider struct {
 	secrets   map[string]string // of TSIG, as the library wants it
 	algorithm string
 	dialer    *net.Dialer
+	timeout   time.Duration // of a call, the dialing included
 }
 
 func newProvider(c sdk.Connection) (sdk.DNSProvider, error) {
-	p := &provider{server: strings.TrimSpace(c.Settings["server"])}
+	p := &provider{server: strings.TrimSpace(c.Settings["server"]), timeout: callTime}
 	if host, port, err := net.SplitHostPort(p.server); err != nil {
 		p.server = net.JoinHostPort(strings.Trim(p.server, "[]"), "53")
 	} else if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" {

@@ -14,7 +14,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// A customer's server does not fill our memory, with few large records either.
+// TestATransferThatIsTooLarge checks that a transfer over maxOctets is refused,
+// even if it has few records.
 func TestATransferThatIsTooLarge(t *testing.T) {
 	const key = "c2VjcmV0"
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -24,7 +25,7 @@ func TestATransferThatIsTooLarge(t *testing.T) {
 	server := &wire.Server{Listener: listener, Net: "tcp", TsigSecret: map[string]string{"k.": key}, Handler: wire.HandlerFunc(endless)}
 	go func() { _ = server.ActivateAndServe() }()
 	t.Cleanup(func() { _ = listener.Close() })
-	p, err := newProvider(sdk.Connection{
+	p, err := newPatientProvider(sdk.Connection{
 		Settings: map[string]string{"server": listener.Addr().String(), "zones": "a.test", "key_name": "k", "allow_private": "true"},
 		Secrets:  map[string]secret.Text{"key_secret": secret.New(key)},
 	})
@@ -33,7 +34,7 @@ func TestATransferThatIsTooLarge(t *testing.T) {
 	}
 	_, err = p.Records(t.Context(), dns.Zone{ID: "a.test", Name: "a.test"})
 	if err == nil || !strings.Contains(err.Error(), "answer_too_large") {
-		t.Fatalf("got %v", err)
+		t.Fatalf("Records: %v, want answer_too_large", err)
 	}
 }
 

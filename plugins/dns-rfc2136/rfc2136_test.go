@@ -4,13 +4,12 @@ package main
 
 import (
 	"errors"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"testing"
 
 	wire "github.com/miekg/dns"
 
+	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
@@ -28,10 +27,7 @@ func TestContract(t *testing.T) {
 
 // TestBinary runs every suite over the plugin as it is built.
 func TestBinary(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "dns-rfc2136")
-	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	path := testserver.Program(t, "release/plugins/dns-rfc2136")
 	connect := func(string) sdk.Connection { return good() }
 	conformance.DNS(t, conformance.Binary{Path: path, Connect: connect},
 		func(t testing.TB, provider func(sdk.Connection) sdk.DNSProvider) contract.ProviderWorld {

@@ -22,6 +22,19 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
+// hang is a timeout that only a server that never answers reaches, however slow
+// the machine is.
+const hang = 4 * time.Minute
+
+// newPatientProvider is newProvider with hang as the timeout of its calls.
+func newPatientProvider(c sdk.Connection) (sdk.DNSProvider, error) {
+	made, err := newProvider(c)
+	if p, ok := made.(*provider); ok {
+		p.timeout, p.dialer.Timeout = hang, hang
+	}
+	return made, err
+}
+
 // world is a real BIND behind a proxy that loses what it is told to.
 type world struct {
 	server *testserver.BIND
@@ -46,7 +59,7 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Stop)
-	w := &world{server: server, make: newProvider}
+	w := &world{server: server, make: newPatientProvider}
 	if w.proxy, err = new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +179,7 @@ func (w *world) Put(t testing.TB, zone string, s dns.RRSet) {
 
 func (w *world) send(t testing.TB, m *wire.Msg) {
 	t.Helper()
-	client := &wire.Client{Net: "tcp", TsigSecret: w.tsig(m)}
+	client := &wire.Client{Net: "tcp", Timeout: hang, TsigSecret: w.tsig(m)}
 	a, _, err := client.ExchangeContext(context.WithoutCancel(t.Context()), m, w.server.Addr)
 	if err != nil || a.Rcode != wire.RcodeSuccess {
 		t.Fatalf("update: %v, %v", a, err)
@@ -202,7 +215,7 @@ func (w *world) Held(t testing.TB, zone string) []dns.RRSet {
 func (w *world) raw(t testing.TB, zone string) []wire.RR {
 	t.Helper()
 	q := new(wire.Msg).SetAxfr(zone + ".")
-	in, err := (&wire.Transfer{TsigSecret: w.tsig(q)}).In(q, w.server.Addr)
+	in, err := (&wire.Transfer{DialTimeout: hang, ReadTimeout: hang, WriteTimeout: hang, TsigSecret: w.tsig(q)}).In(q, w.server.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,6 +34,21 @@ var graphDocument = sync.OnceValues(func() (*openapi3.T, error) {
 	return doc, nil
 })
 
+var braced = regexp.MustCompile(`\\\{[^}]*\\\}`)
+
+// graphPaths returns a pattern for each path of the description.
+var graphPaths = sync.OnceValue(func() map[string]*regexp.Regexp {
+	forms := map[string]*regexp.Regexp{}
+	doc, err := graphDocument()
+	if err != nil {
+		return forms
+	}
+	for template := range doc.Paths.Map() {
+		forms[template] = regexp.MustCompile("^" + braced.ReplaceAllString(regexp.QuoteMeta(template), `[^/]+`) + "$")
+	}
+	return forms
+})
+
 func graphRules(t testing.TB) *openapi3.T {
 	t.Helper()
 	doc, err := graphDocument()
@@ -92,8 +107,7 @@ func (v graphValidator) operation(method, path string) *openapi3.Operation {
 	var chosen *openapi3.Operation
 	fewest := 0
 	for template, item := range v.rules.Paths.Map() {
-		form := regexp.MustCompile(`\\\{[^}]*\\\}`).ReplaceAllString(regexp.QuoteMeta(template), `[^/]+`)
-		if !regexp.MustCompile("^" + form + "$").MatchString(path) {
+		if !graphPaths()[template].MatchString(path) {
 			continue
 		}
 		if open := strings.Count(template, "{") - strings.Count(template, "="); chosen == nil || open < fewest {

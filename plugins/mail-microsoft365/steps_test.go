@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
@@ -132,15 +131,5 @@ func ends(t testing.TB, err error, kind outcome.Kind, code fault.Code) {
 	t.Helper()
 	if outcome.Of(err) != kind || (code.Name != "" && !errors.Is(err, code)) {
 		t.Fatalf("got %v, want %s %s", err, kind, code.Name)
-	}
-}
-
-// within fails a test that takes longer than the platform's own deadline.
-func within(t testing.TB, limit time.Duration, step func()) {
-	t.Helper()
-	began := time.Now()
-	step()
-	if took := time.Since(began); took > limit {
-		t.Fatalf("it took %s", took)
 	}
 }

@@ -10,7 +10,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -27,6 +30,34 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
+// hang is a timeout that only a call that never ends reaches, however slow the
+// machine is.
+const hang = 4 * time.Minute
+
+// application is the registration that all simulators of this package share,
+// because its key is expensive to make.
+var application struct {
+	sync.Mutex
+	saved []byte
+}
+
+// startSimulator starts a simulator with the shared registration.
+func startSimulator(o simulate.Options) (http.Handler, simulate.Ready, error) {
+	application.Lock()
+	defer application.Unlock()
+	path := filepath.Join(o.DataDir, "app.json")
+	if application.saved != nil {
+		if err := os.WriteFile(path, application.saved, 0o600); err != nil {
+			return nil, simulate.Ready{}, err
+		}
+	}
+	handler, ready, err := simulator.New(o)
+	if err == nil && application.saved == nil {
+		application.saved, err = os.ReadFile(path)
+	}
+	return handler, ready, err
+}
+
 // world is the adapter with its simulator, in one process.
 type world struct {
 	url      string
@@ -41,7 +72,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{zones: newZones(t)}
 	server := httptest.NewUnstartedServer(nil)
 	w.url = "http://" + server.Listener.Addr().String()
-	handler, ready, err := simulator.New(simulate.Options{URL: w.url, DataDir: t.TempDir(), World: w.zones.url, Log: io.Discard})
+	handler, ready, err := startSimulator(simulate.Options{URL: w.url, DataDir: t.TempDir(), World: w.zones.url, Log: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func TestGuardedClientDialsPublicAddressesOnly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp, err := sdk.NewGuardedHTTPClient(5*time.Second, allowPrivate).Do(req)
+		resp, err := sdk.NewGuardedHTTPClient(4*time.Minute, allowPrivate).Do(req)
 		if err == nil {
 			_ = resp.Body.Close()
 		}

@@ -31,7 +31,7 @@ func get(t *testing.T, url string) (*http.Response, []byte, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := NewHTTPClient(5 * time.Second).Do(q)
+	a, err := NewHTTPClient(4 * time.Minute).Do(q)
 	if err != nil {
 		t.Fatal(err)
 	}

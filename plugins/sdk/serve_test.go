@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	case "plain":
 		Serve(testPlugin)
 	case "fetch":
-		if _, err := NewHTTPClient(5 * time.Second).Get(os.Args[1]); err != nil {
+		if _, err := NewHTTPClient(4 * time.Minute).Get(os.Args[1]); err != nil {
 			os.Exit(1)
 		}
 		os.Exit(0)

@@ -64,7 +64,7 @@ func reach(t *testing.T, instance string, private bool) error {
 	if err != nil {
 		t.Fatalf("%s: %v", instance, err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	_, err = p.Check(ctx)
 	return err

@@ -5,10 +5,9 @@ package main
 import (
 	"maps"
 	"net/http"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
+	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/conformance"
@@ -22,10 +21,7 @@ func TestContract(t *testing.T) { conformance.SendingInProcess(t, plugin(), open
 
 // TestBinary runs every suite over the plugin as it is built.
 func TestBinary(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "sending-instantly")
-	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	path := testserver.Program(t, "release/plugins/sending-instantly")
 	connect := func(base string) sdk.Connection {
 		return sdk.Connection{Settings: map[string]string{"base_url": base}, Secrets: map[string]secret.Text{"api_key": secret.New("not-a-real-one")}}
 	}

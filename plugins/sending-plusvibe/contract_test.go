@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/sdk"
@@ -22,10 +21,7 @@ func TestContract(t *testing.T) { conformance.SendingInProcess(t, plugin(), open
 
 // TestBinary runs every suite over the plugin as it is built.
 func TestBinary(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "sending-plusvibe")
-	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	path := testserver.Program(t, "release/plugins/sending-plusvibe")
 	connect := func(base string) sdk.Connection {
 		return sdk.Connection{Settings: texts{"base_url": base}, Secrets: map[string]secret.Text{"api_key": secret.New("not-a-real-one")}}
 	}

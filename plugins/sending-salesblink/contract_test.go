@@ -6,10 +6,9 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net/http"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
+	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/sdk"
@@ -29,10 +28,7 @@ func TestContract(t *testing.T) {
 
 // TestBinary runs every suite over the plugin as it is built.
 func TestBinary(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "sending-salesblink")
-	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	path := testserver.Program(t, "release/plugins/sending-salesblink")
 	connect := func(base string) sdk.Connection {
 		return sdk.Connection{Settings: texts{"base_url": base}, Secrets: map[string]secret.Text{"api_key": secret.New("not-a-real-one")}}
 	}

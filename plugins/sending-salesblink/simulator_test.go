@@ -11,31 +11,48 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
-	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/sdk"
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 	"github.com/tenantry/tenantry/plugins/sending-salesblink/simulator"
 )
 
-// TestLimits: 30 reads and 15 writes a minute for a key, without Retry-After.
+// TestLimits checks the limits of a key: 30 reads and 15 writes a minute. The
+// answer to a call over the limit has no Retry-After.
 func TestLimits(t *testing.T) {
-	w := newWorld(t)
-	w.key("key-other", "owner", 1)
-	for method, most := range map[string]int{"GET /senders": 30, "POST /oauth/outlook": 15} {
-		for i := range most + 1 {
-			resp := w.raw(method, simulator.Key)
-			if over := resp.StatusCode == http.StatusTooManyRequests; over != (i == most) || resp.Header.Get("Retry-After") != "" {
-				t.Fatalf("%s, call %d: %d", method, i+1, resp.StatusCode)
+	synctest.Test(t, func(t *testing.T) {
+		handler, ready, err := simulator.New(simulate.Options{URL: "http://127.0.0.1:1", DataDir: t.TempDir(), Log: io.Discard})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask := func(call, key, body string) *httptest.ResponseRecorder {
+			method, path, _ := strings.Cut(call, " ")
+			req := httptest.NewRequest(method, path, strings.NewReader(body))
+			req.Header.Set("Authorization", key)
+			answer := httptest.NewRecorder()
+			handler.ServeHTTP(answer, req)
+			return answer
+		}
+		ask("PUT "+ready.URL+"/_control/keys/key-other", "", `{"workspaces": [{"id": "w", "name": "W"}], "role": "owner"}`)
+		for call, most := range map[string]int{"GET /senders": 30, "POST /oauth/outlook": 15} {
+			call = strings.Replace(call, "/", ready.Settings["base_url"]+"/", 1)
+			for i := range most + 1 {
+				answer := ask(call, simulator.Key, "")
+				if over := answer.Code == http.StatusTooManyRequests; over != (i == most) || answer.Header().Get("Retry-After") != "" {
+					t.Fatalf("%s, call %d: %d", call, i+1, answer.Code)
+				}
+			}
+			if answer := ask(call, "key-other", ""); answer.Code != http.StatusOK {
+				t.Errorf("%s with another key: %d, want 200", call, answer.Code)
 			}
 		}
-		if resp := w.raw(method, "key-other"); resp.StatusCode != http.StatusOK {
-			t.Errorf("%s with another key: %d", method, resp.StatusCode)
+		time.Sleep(time.Minute)
+		if answer := ask("GET "+ready.Settings["base_url"]+"/senders", simulator.Key, ""); answer.Code != http.StatusOK {
+			t.Errorf("a minute later: %d, want 200", answer.Code)
 		}
-	}
-	if _, err := w.with(nil).Accounts(t.Context(), ""); outcome.Of(err) != outcome.Throttled {
-		t.Errorf("got %v", err)
-	}
+	})
 }
 
 func (w *world) raw(call, key string) *http.Response {

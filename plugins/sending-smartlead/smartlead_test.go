@@ -6,12 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tenantry/tenantry/adapters/testserver"
 	faults "github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/conformance"
@@ -34,10 +33,7 @@ func TestOnADayLikeThis(t *testing.T) {
 
 // TestBinary runs every suite over the plugin as it is built.
 func TestBinary(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "sending-smartlead")
-	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	path := testserver.Program(t, "release/plugins/sending-smartlead")
 	conformance.Sending(t, conformance.Binary{Path: path}, newSuite)
 }
 

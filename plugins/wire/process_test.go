@@ -4,8 +4,6 @@ package wire
 
 import (
 	"context"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -14,23 +12,17 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// puppet builds the plugin that the tests of the host use too.
-func puppet(t *testing.T) string {
-	t.Helper()
-	exe := filepath.Join(t.TempDir(), "puppet")
-	if out, err := exec.Command("go", "build", "-o", exe, "../../adapters/pluginhost/testdata/puppet").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return exe
-}
+// hang is how long a test waits for an event. Only a test that hangs reaches it.
+const hang = 4 * time.Minute
 
 func TestProcessLives(t *testing.T) {
-	exe := puppet(t)
+	exe := testserver.Program(t, "testdata/puppet")
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	p, err := Start(Launch{Exe: exe, Name: "mail-puppet", Line: func([]byte) {}, Timeout: 10 * time.Second})
+	p, err := Start(Launch{Exe: exe, Name: "mail-puppet", Line: func([]byte) {}, Timeout: hang})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +36,7 @@ func TestProcessLives(t *testing.T) {
 	if got, err := mail.For("t").Profile(t.Context()); err != nil || got.DefaultDomain != "mail-puppet" {
 		t.Fatalf("got %+v, %v", got, err)
 	}
-	p.Stop(10 * time.Second)
+	p.Stop(hang)
 	if !p.run.state.Success() {
 		t.Fatalf("asked to stop, it ended with %v", p.run.state)
 	}
@@ -53,13 +45,16 @@ func TestProcessLives(t *testing.T) {
 
 func TestProcessThatDoesNotStart(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	for _, tt := range []struct{ name, exe, says string }{
-		{"no such file", "/nowhere/plugin", "no such file"},
-		{"no plugin", "/bin/true", "handshake"},
-		{"it never says anything", "/bin/cat", "start"},
+	for _, tt := range []struct {
+		name, exe, says string
+		timeout         time.Duration
+	}{
+		{"no such file", "/nowhere/plugin", "no such file", hang},
+		{"no plugin", "/bin/true", "handshake", hang},
+		{"it never says anything", "/bin/cat", "start", 300 * time.Millisecond},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := Start(Launch{Exe: tt.exe, Name: "x", Line: func([]byte) {}, Timeout: 300 * time.Millisecond})
+			_, err := Start(Launch{Exe: tt.exe, Name: "x", Line: func([]byte) {}, Timeout: tt.timeout})
 			if err == nil || !strings.Contains(err.Error(), tt.says) {
 				t.Fatalf("got %v, want something about %q", err, tt.says)
 			}

@@ -7,14 +7,16 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// TestTheEndOfAProcessEndsNoThread: with a thread would go what it had started
-// before with a parent-death signal.
+// TestTheEndOfAProcessEndsNoThread: if the thread that started a process ended
+// with it, the kernel would kill the other processes that the thread started.
 func TestTheEndOfAProcessEndsNoThread(t *testing.T) {
-	exe := puppet(t)
+	exe := testserver.Program(t, "testdata/puppet")
 	for range 3 {
-		p, err := Start(Launch{Exe: exe, Name: "mail-puppet", Line: func([]byte) {}, Timeout: 10 * time.Second})
+		p, err := Start(Launch{Exe: exe, Name: "mail-puppet", Line: func([]byte) {}, Timeout: hang})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -162,6 +162,7 @@ func (b piecemeal) ConcludeMailboxes(ctx context.Context, owner access.AccountID
 }
 
 func TestBrokenClaimsAreNoticed(t *testing.T) {
+	store := reusedStore(t)
 	for name, b := range map[string]struct {
 		suite []storeCheck
 		spoil func(Stores) Stores
@@ -184,6 +185,6 @@ func TestBrokenClaimsAreNoticed(t *testing.T) {
 		"mailboxes are concluded singly":   {completionChecks, func(s Stores) Stores { return piecemeal{s} }},
 		"a read counts as a change":        {storeEffectChecks, func(s Stores) Stores { return loudReads{s} }},
 	} {
-		t.Run(name, func(t *testing.T) { notices(t, b.suite, b.spoil) })
+		t.Run(name, func(t *testing.T) { notices(t, store, b.suite, b.spoil) })
 	}
 }

@@ -109,6 +109,7 @@ func (b connectionsAlone) SaveConnection(_ context.Context, owner access.Account
 }
 
 func TestConnectionSuitesNoticeBrokenPromises(t *testing.T) {
+	store := reusedStore(t)
 	for name, b := range map[string]struct {
 		suite []storeCheck
 		spoil func(Stores) Stores
@@ -122,6 +123,6 @@ func TestConnectionSuitesNoticeBrokenPromises(t *testing.T) {
 		"a connection that changed is written over": {connectionChecks, func(s Stores) Stores { return writesOver{s} }},
 		"a connection commits no answer":            {connectionChecks, func(s Stores) Stores { return connectionsAlone{s} }},
 	} {
-		t.Run(name, func(t *testing.T) { notices(t, b.suite, b.spoil) })
+		t.Run(name, func(t *testing.T) { notices(t, store, b.suite, b.spoil) })
 	}
 }

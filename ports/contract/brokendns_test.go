@@ -97,6 +97,7 @@ func (b closedKeepsDNS) CloseAccount(ctx context.Context, id access.AccountID, n
 }
 
 func TestDNSStoreSuitesNoticeBrokenPromises(t *testing.T) {
+	store := reusedStore(t)
 	for name, b := range map[string]struct {
 		suite []storeCheck
 		spoil func(Stores) Stores
@@ -112,6 +113,6 @@ func TestDNSStoreSuitesNoticeBrokenPromises(t *testing.T) {
 		"a foreign write seems to be there": {dnsWriteChecks, func(s Stores) Stores { return strangersWrite{s} }},
 		"purposes are lost":                 {dnsWriteChecks, func(s Stores) Stores { return purposeless{s} }},
 	} {
-		t.Run(name, func(t *testing.T) { notices(t, b.suite, b.spoil) })
+		t.Run(name, func(t *testing.T) { notices(t, store, b.suite, b.spoil) })
 	}
 }

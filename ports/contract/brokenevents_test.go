@@ -91,6 +91,7 @@ func (b goneWithTenants) Events(ctx context.Context, owner access.AccountID, q p
 }
 
 func TestBrokenEventsAreNoticed(t *testing.T) {
+	store := reusedStore(t)
 	for name, spoil := range map[string]func(Stores) Stores{
 		"the total is the page's":        func(s Stores) Stores { return totalOfPage{s} },
 		"the oldest come first":          func(s Stores) Stores { return oldestEvents{s} },
@@ -103,6 +104,6 @@ func TestBrokenEventsAreNoticed(t *testing.T) {
 		"nothing is ever dropped":        func(s Stores) Stores { return dropsNothing{s} },
 		"events go with the last tenant": func(s Stores) Stores { return goneWithTenants{s} },
 	} {
-		t.Run(name, func(t *testing.T) { notices(t, enforcementEventChecks, spoil) })
+		t.Run(name, func(t *testing.T) { notices(t, store, enforcementEventChecks, spoil) })
 	}
 }

@@ -140,6 +140,7 @@ func (b refreshesUnasked) SaveRefresh(ctx context.Context, owner access.AccountI
 }
 
 func TestIntegrationSuitesNoticeBrokenPromises(t *testing.T) {
+	store := reusedStore(t)
 	for name, b := range map[string]struct {
 		suite []storeCheck
 		spoil func(Stores) Stores
@@ -163,6 +164,6 @@ func TestIntegrationSuitesNoticeBrokenPromises(t *testing.T) {
 		"half of a refresh is stored":            {refreshChecks, func(s Stores) Stores { return refreshesHalf{s} }},
 		"an asked refresh is due again at once":  {refreshChecks, func(s Stores) Stores { return refreshesUnasked{s} }},
 	} {
-		t.Run(name, func(t *testing.T) { notices(t, b.suite, b.spoil) })
+		t.Run(name, func(t *testing.T) { notices(t, store, b.suite, b.spoil) })
 	}
 }

@@ -88,6 +88,7 @@ func (b ghostIntents) Intents(ctx context.Context, r ports.SendRun) ([]sendlimit
 }
 
 func TestBrokenIntentsAreNoticed(t *testing.T) {
+	store := reusedStore(t)
 	for name, spoil := range map[string]func(Stores) Stores{
 		"intents add up":                 func(s Stores) Stores { return intentsAdded{s} },
 		"a late run intends":             func(s Stores) Stores { return lateIntents{s} },
@@ -98,6 +99,6 @@ func TestBrokenIntentsAreNoticed(t *testing.T) {
 		"foreign intents are listed":     func(s Stores) Stores { return foreignOnes{s} },
 		"an intent outlives its mailbox": func(s Stores) Stores { return ghostIntents{s} },
 	} {
-		t.Run(name, func(t *testing.T) { notices(t, sendIntentChecks, spoil) })
+		t.Run(name, func(t *testing.T) { notices(t, store, sendIntentChecks, spoil) })
 	}
 }

@@ -131,6 +131,7 @@ func (b allAreDue) DueJobs(ctx context.Context, _ time.Time, most int) ([]ports.
 }
 
 func TestBrokenJobsAreNoticed(t *testing.T) {
+	store := reusedStore(t)
 	for name, spoil := range map[string]func(Stores) Stores{
 		"a late worker writes":                  func(s Stores) Stores { return unfencedJobs{s} },
 		"the caller's clock ends a lease":       func(s Stores) Stores { return impatientJobs{s} },
@@ -146,6 +147,6 @@ func TestBrokenJobsAreNoticed(t *testing.T) {
 		"what an account has at work is no sum": func(s Stores) Stores { return busyIsNothing{s} },
 		"jobs are due before their time":        func(s Stores) Stores { return allAreDue{s} },
 	} {
-		t.Run(name, func(t *testing.T) { notices(t, dnsJobChecks, spoil) })
+		t.Run(name, func(t *testing.T) { notices(t, store, dnsJobChecks, spoil) })
 	}
 }

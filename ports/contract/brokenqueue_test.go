@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/queue"
@@ -264,7 +265,7 @@ var brokenQueues = []struct {
 	{"what was cut is lost", "a stop hands back what it cuts", func() brokenQueue { return brokenQueue{start: withoutPeriodic} }},
 	{"a stop waits for every handler", "a stop is over though a handler is not", func() brokenQueue {
 		return brokenQueue{stop: func(w ports.Worker, _ context.Context) error {
-			long, cancel := context.WithTimeout(context.Background(), 4*time.Second)
+			long, cancel := context.WithTimeout(context.Background(), 10*soon)
 			defer cancel()
 			return w.Stop(long)
 		}}
@@ -292,10 +293,9 @@ var brokenQueues = []struct {
 	{"nobody takes over", "a worker that is late cannot save", func() brokenQueue { return brokenQueue{start: withoutPeriodic} }},
 }
 
+// TestQueueNoticesEachBrokenPromise uses the fake clock of synctest, as most
+// broken queues make a check wait in vain.
 func TestQueueNoticesEachBrokenPromise(t *testing.T) {
-	was := soon
-	soon = 2 * time.Second // most of these wait for what does not come
-	t.Cleanup(func() { soon = was })
 	checks, proven := map[string]queueCheck{}, map[string]bool{}
 	for _, c := range queueChecks() {
 		checks[c.name] = c
@@ -303,10 +303,11 @@ func TestQueueNoticesEachBrokenPromise(t *testing.T) {
 	for _, b := range brokenQueues {
 		proven[b.check] = true
 		t.Run(b.name, func(t *testing.T) {
-			t.Parallel()
-			if !fails(t, func(t testing.TB) { checks[b.check].run(t, func() ports.Worker { return opened(t, b.make()) }) }) {
-				t.Fatalf("%q does not notice", b.check)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				if !fails(t, func(t testing.TB) { checks[b.check].run(t, func() ports.Worker { return opened(t, b.make()) }) }) {
+					t.Fatalf("%q does not notice", b.check)
+				}
+			})
 		})
 	}
 	for name := range checks {

@@ -98,6 +98,7 @@ func (b savedLosesRoom) SaveTenant(ctx context.Context, owner access.AccountID, 
 }
 
 func TestSendRoomSuiteNoticesBrokenPromises(t *testing.T) {
+	store := reusedStore(t)
 	for name, spoil := range map[string]func(Stores) Stores{
 		"an older reading replaces a later one": func(s Stores) Stores { return lastReadWins{s} },
 		"licences of anybody's tenant":          func(s Stores) Stores { return savesForAnybody{s} },
@@ -110,6 +111,6 @@ func TestSendRoomSuiteNoticesBrokenPromises(t *testing.T) {
 		"each day is UTC's":                     func(s Stores) Stores { return daysOfUTC{s} },
 		"a save of the tenant loses them":       func(s Stores) Stores { return savedLosesRoom{s} },
 	} {
-		t.Run(name, func(t *testing.T) { notices(t, sendRoomChecks, spoil) })
+		t.Run(name, func(t *testing.T) { notices(t, store, sendRoomChecks, spoil) })
 	}
 }

@@ -130,6 +130,7 @@ func (b tracelessRuns) CreateRun(ctx context.Context, r provisioning.Run, jobs [
 }
 
 func TestBrokenRunsAreNoticed(t *testing.T) {
+	store := reusedStore(t)
 	for name, b := range map[string]struct {
 		suite []storeCheck
 		spoil func(Stores) Stores
@@ -147,6 +148,6 @@ func TestBrokenRunsAreNoticed(t *testing.T) {
 		"a job outlives its domain":       {dnsRetryChecks, func(s Stores) Stores { return undeadRuns{s} }},
 		"a trace is lost":                 {dnsRunChecks, func(s Stores) Stores { return tracelessRuns{s} }},
 	} {
-		t.Run(name, func(t *testing.T) { notices(t, b.suite, b.spoil) })
+		t.Run(name, func(t *testing.T) { notices(t, store, b.suite, b.spoil) })
 	}
 }

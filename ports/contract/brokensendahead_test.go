@@ -39,6 +39,7 @@ func (b freshOfLater) SendHealth(ctx context.Context, at, behind time.Time) (por
 }
 
 func TestSendSuitesNoticeWhoBelievesAClockThatIsAhead(t *testing.T) {
+	store := reusedStore(t)
 	for name, broken := range map[string]struct {
 		checks []storeCheck
 		spoil  func(Stores) Stores
@@ -47,6 +48,6 @@ func TestSendSuitesNoticeWhoBelievesAClockThatIsAhead(t *testing.T) {
 		"counts are forgotten by it":    {sendRunChecks, func(s Stores) Stores { return forgetsByIt{s} }},
 		"what it counted is not behind": {sendWatchChecks, func(s Stores) Stores { return freshOfLater{s} }},
 	} {
-		t.Run(name, func(t *testing.T) { notices(t, broken.checks, broken.spoil) })
+		t.Run(name, func(t *testing.T) { notices(t, store, broken.checks, broken.spoil) })
 	}
 }

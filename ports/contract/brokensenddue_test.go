@@ -44,11 +44,12 @@ func (b releasesLater) ReleaseTenant(ctx context.Context, r ports.SendRun, due t
 }
 
 func TestSendDueSuiteNoticesBrokenPromises(t *testing.T) {
+	store := reusedStore(t)
 	for name, spoil := range map[string]func(Stores) Stores{
 		"a changed limit waits":                 func(s Stores) Stores { return waitsItsTime{s} },
 		"the same limit hastens":                func(s Stores) Stores { return alwaysHastens{s} },
 		"the end of a run forgets what changed": func(s Stores) Stores { return releasesLater{s} },
 	} {
-		t.Run(name, func(t *testing.T) { notices(t, sendDueChecks, spoil) })
+		t.Run(name, func(t *testing.T) { notices(t, store, sendDueChecks, spoil) })
 	}
 }

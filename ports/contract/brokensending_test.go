@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/fake"
@@ -262,7 +263,9 @@ func TestSendingSuiteNoticesBrokenPromises(t *testing.T) {
 	for name, b := range brokenSendings() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			noticedSending(t, all["all"], func(w *SendingWorld) { w.Platform = b(w.Platform.(*fake.SendingPlatform)) })
+			synctest.Test(t, func(t *testing.T) {
+				noticedSending(t, all["all"], func(w *SendingWorld) { w.Platform = b(w.Platform.(*fake.SendingPlatform)) })
+			})
 		})
 	}
 	for name, spoil := range map[string]func(*SendingWorld){
@@ -277,7 +280,7 @@ func TestSendingSuiteNoticesBrokenPromises(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			noticedSending(t, all["all"], spoil)
+			synctest.Test(t, func(t *testing.T) { noticedSending(t, all["all"], spoil) })
 		})
 	}
 }

@@ -346,6 +346,7 @@ func (b neverPaused) DueTenants(ctx context.Context, at time.Time, most int) ([]
 }
 
 func TestBrokenSendLimitsAreNoticed(t *testing.T) {
+	store := reusedStore(t)
 	for name, b := range map[string]struct {
 		suite []storeCheck
 		spoil func(Stores) Stores
@@ -389,6 +390,6 @@ func TestBrokenSendLimitsAreNoticed(t *testing.T) {
 		"nobody is let go":                           {sendChangeChecks, func(s Stores) Stores { return neverLetGo{s} }},
 		"a scope is forgotten that was not emptied":  {sendChangeChecks, func(s Stores) Stores { return forgetsLiving{s} }},
 	} {
-		t.Run(name, func(t *testing.T) { notices(t, b.suite, b.spoil) })
+		t.Run(name, func(t *testing.T) { notices(t, store, b.suite, b.spoil) })
 	}
 }

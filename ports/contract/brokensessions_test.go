@@ -136,6 +136,7 @@ func (b endlessOver) PendingSessions(ctx context.Context, before time.Time, _ in
 }
 
 func TestSessionSuitesNoticeBrokenPromises(t *testing.T) {
+	store := reusedStore(t)
 	for name, b := range map[string]struct {
 		suite []storeCheck
 		spoil func(Stores) Stores
@@ -157,6 +158,6 @@ func TestSessionSuitesNoticeBrokenPromises(t *testing.T) {
 		"a session is over before its end":             {sessionEndChecks, func(s Stores) Stores { return overTooSoon{s} }},
 		"more sessions are listed than were asked for": {sessionEndChecks, func(s Stores) Stores { return endlessOver{s} }},
 	} {
-		t.Run(name, func(t *testing.T) { notices(t, b.suite, b.spoil) })
+		t.Run(name, func(t *testing.T) { notices(t, store, b.suite, b.spoil) })
 	}
 }

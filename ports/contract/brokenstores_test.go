@@ -5,9 +5,12 @@ package contract
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -45,7 +48,7 @@ type (
 	staleConsent     struct{ Stores }
 	forgetful        struct{ Stores }
 	deafToContext    struct{ Stores }
-	countsFirst      struct{ Stores }
+	countsFirst      struct{ racing }
 	listsUnfinished  struct{ Stores }
 	twelveAndMore    struct{ Stores }
 	alwaysFresh      struct{ Stores }
@@ -194,7 +197,7 @@ func (b countsFirst) Attach(ctx context.Context, owner access.AccountID, t tenan
 	if _, known := b.Tenant(ctx, owner, t.GUID); known != nil && err == nil && held >= slots {
 		return tenant.Tenant{}, fault.TenantLimitReached.With("full")
 	}
-	<-time.After(100 * time.Millisecond) // the gap, wide enough to be met
+	b.meet()
 	return b.Stores.Attach(ctx, owner, t, 1000)
 }
 
@@ -297,6 +300,7 @@ func (b dropsAllFlows) DropFlows(ctx context.Context, before time.Time) error {
 
 // TestStoreSuitesNoticeBrokenPromises breaks one promise at a time.
 func TestStoreSuitesNoticeBrokenPromises(t *testing.T) {
+	store := reusedStore(t)
 	tenants, mailboxes := append(tenantChecks, attachChecks...), append(storedMailboxChecks, reserveMailboxChecks...)
 	found := append(discoveredDomainChecks, discoveredMailboxChecks...)
 	for name, b := range map[string]struct {
@@ -322,7 +326,7 @@ func TestStoreSuitesNoticeBrokenPromises(t *testing.T) {
 		"tenants oldest first":              {tenants, func(s Stores) Stores { return oldestFirst{s} }},
 		"no ceiling":                        {tenants, func(s Stores) Stores { return endlessSlots{s} }},
 		"a renewal takes a slot":            {tenants, func(s Stores) Stores { return slotPerConsent{s} }},
-		"slots are counted before the lock": {attachChecks, func(s Stores) Stores { return countsFirst{s} }},
+		"slots are counted before the lock": {oneCheck(attachChecks, "a crowd takes exactly the slots there are"), func(s Stores) Stores { return countsFirst{race(s)} }},
 		"an old save revokes a new consent": {tenants, func(s Stores) Stores { return staleConsent{s} }},
 		"an ended context is ignored":       {tenants, func(s Stores) Stores { return deafToContext{s} }},
 		"withdrawals are forgotten":         {assignmentChecks, func(s Stores) Stores { return forgetful{s} }},
@@ -340,29 +344,69 @@ func TestStoreSuitesNoticeBrokenPromises(t *testing.T) {
 		"a flow is saved after it moved on": {flowChecks, func(s Stores) Stores { return flowSavedLate{s} }},
 		"live flows are dropped":            {flowChecks, func(s Stores) Stores { return dropsAllFlows{s} }},
 	} {
-		t.Run(name, func(t *testing.T) { notices(t, b.suite, b.spoil) })
+		t.Run(name, func(t *testing.T) { notices(t, store, b.suite, b.spoil) })
 	}
 }
 
-// notices checks that a suite fails for a spoilt store.
-func notices(t *testing.T, suite []storeCheck, spoil func(Stores) Stores) {
+// notices checks that a suite fails on a spoilt store. open returns an empty one.
+func notices(t *testing.T, open func(testing.TB) Stores, suite []storeCheck, spoil func(Stores) Stores) {
 	t.Helper()
 	for _, c := range suite {
-		if fails(t, func(t testing.TB) { c.run(t, spoil(openMemory(t))) }) {
+		if fails(t, func(t testing.TB) { c.run(t, spoil(open(t))) }) {
 			return
 		}
 	}
 	t.Fatal("the suite does not notice")
 }
 
-func openMemory(t testing.TB) Stores {
-	s, err := bunstore.Open(t.Context(), bunstore.Memory, bunstore.Options{Operator: Operator})
-	if err != nil {
-		t.Fatal(err)
-	}
+// oneCheck returns the check of a suite that has this name.
+func oneCheck(suite []storeCheck, name string) []storeCheck {
+	at := slices.IndexFunc(suite, func(c storeCheck) bool { return c.name == name })
+	return suite[at : at+1]
+}
+
+// racing is a store whose method reads and then writes without a lock. Every caller of a crowd
+// reads before the first one writes.
+type racing struct {
+	Stores
+	reading *sync.WaitGroup
+}
+
+func race(s Stores) racing {
+	r := racing{s, new(sync.WaitGroup)}
+	r.reading.Add(crowd)
+	return r
+}
+
+// meet waits until the whole crowd has read.
+func (r racing) meet() {
+	r.reading.Done()
+	r.reading.Wait()
+}
+
+// reusedStore opens one store and returns a function that deletes all its rows for the next
+// check. Migrating a database for each check would cost more than the checks do.
+func reusedStore(t *testing.T) func(testing.TB) Stores {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "tenantry.db")
+	s, err := bunstore.Open(t.Context(), "sqlite://"+file, bunstore.Options{Operator: Operator})
+	must(t, "open", err)
 	t.Cleanup(func() { _ = s.Close() })
-	if err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
+	must(t, "migrate", s.Migrate(t.Context()))
+	tables, err := s.Tables(t.Context())
+	must(t, "list tables", err)
+	direct, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(60000)") // it ignores foreign keys
+	must(t, "open directly", err)
+	t.Cleanup(func() { _ = direct.Close() })
+	script := "BEGIN IMMEDIATE;"
+	for _, table := range tables {
+		if table.Name != "plans" && table.Name != "schema_release" { // filled by migrations
+			script += "DELETE FROM " + table.Name + ";"
+		}
 	}
-	return s
+	return func(t testing.TB) Stores {
+		_, err := direct.ExecContext(t.Context(), script+"COMMIT")
+		must(t, "delete all rows", err)
+		return s
+	}
 }

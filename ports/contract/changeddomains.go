@@ -75,7 +75,7 @@ var changedDomainChecks = []storeCheck{
 			change(&want)
 		}
 		want.Signing.Enabled = true
-		for _, err := range atOnce(3*len(changes), func(i int) error {
+		for _, err := range atOnce(crowd, func(i int) error {
 			mine := was
 			changes[i%len(changes)](&mine)
 			_, err := s.ChangeDomain(t.Context(), ann, was, mine)

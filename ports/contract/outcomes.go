@@ -6,7 +6,6 @@ import (
 	"context"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/outcome"
@@ -75,18 +74,14 @@ var outcomeChecks = []check{
 		unsettled(t, err)
 		must(t, "rename again", client.Rename(call(t), m.Address, "Anna Schmidt"))
 	}},
-	{"a call whose context ended returns at once", func(t testing.TB, w World) {
+	{"a call whose context has ended does nothing", func(t testing.TB, w World) {
 		_, client := ready(t, w, Setup{})
 		name := accepted(t, w, client)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		began := time.Now()
 		_, err := client.CreateMailbox(ctx, mailbox.Spec{DisplayName: "Anna", Address: "anna@" + name})
 		if err == nil || outcome.Of(err) == outcome.Refused || outcome.Of(err) == outcome.NotReady {
 			t.Fatalf("got %v, want the end of the context", err)
-		}
-		if took := time.Since(began); took > 5*time.Second {
-			t.Fatalf("it took %s", took)
 		}
 	}},
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenantry/tenantry/ports"
@@ -23,8 +24,8 @@ const (
 	QueueAtOnce   = 8                      // handlers of a process
 )
 
-// soon is how long a check waits for what should come at once.
-var soon = 10 * time.Second
+// soon is how long a check waits for an event. Only a hang reaches it.
+const soon = 4 * time.Minute
 
 // queueCheck is one promise of ports.Worker. open gives one more replica that
 // shares what the queue stores.
@@ -40,6 +41,16 @@ func Queue(t *testing.T, place func(testing.TB) func() ports.Worker) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			c.run(t, place(t))
+		})
+	}
+}
+
+// QueueWithFakeTime runs the same contract with the fake clock of synctest. It
+// is for a queue that uses no process and no connection.
+func QueueWithFakeTime(t *testing.T, place func(testing.TB) func() ports.Worker) {
+	for _, c := range queueChecks() {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { c.run(t, place(t)) })
 		})
 	}
 }
@@ -86,7 +97,8 @@ func (e *ear) id(t testing.TB, id string) ports.Wakeup {
 	return w
 }
 
-// silent fails on a wake-up that comes although it should not.
+// silent fails on a wake-up that comes although it should not. A slow machine
+// can only make it pass.
 func (e *ear) silent(t testing.TB, during time.Duration) {
 	t.Helper()
 	select {
@@ -102,7 +114,7 @@ func within[T any](t testing.TB, limit time.Duration, c <-chan T, what string) T
 	case v := <-c:
 		return v
 	case <-time.After(limit):
-		t.Fatalf("%s did not come in %s", what, limit)
+		t.Fatalf("%s did not come within %s", what, limit)
 		panic("unreachable")
 	}
 }
@@ -133,8 +145,8 @@ var queueWakes = []queueCheck{
 		asked := ports.Wakeup{Kind: "job", ID: "1", Account: "ann", At: time.Now().Add(800 * time.Millisecond), Trace: link}
 		wake(t, w, asked)
 		got := e.next(t)
-		if late := time.Since(asked.At); late < 0 || late > 5*time.Second {
-			t.Fatalf("it came %s late", late)
+		if early := time.Until(asked.At); early > 0 {
+			t.Fatalf("it came %s early", early)
 		}
 		if got.Kind != asked.Kind || got.ID != asked.ID || got.Account != asked.Account || got.Trace != asked.Trace {
 			t.Fatalf("%+v, want %+v", got, asked)
@@ -185,10 +197,11 @@ var queueWakes = []queueCheck{
 		}
 		start(t, w, heardBy(e))
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "last", At: time.Now().Add(time.Second)})
-		for e.next(t).ID != "last" {
+		for seen := map[string]bool{}; !seen["1"] || !seen["last"]; {
+			seen[e.next(t).ID] = true
 		}
-		if n := e.times("1"); n < 1 || n > 2 {
-			t.Fatalf("150 wake-ups of a job that waited came as %d", n)
+		if n := e.times("1"); n > 2 {
+			t.Fatalf("150 wake-ups of a job that waited came as %d, want 1 or 2", n)
 		}
 	}},
 	{"the earlier one counts", func(t testing.TB, open func() ports.Worker) {

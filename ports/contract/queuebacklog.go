@@ -61,9 +61,9 @@ var queueBacklogs = []queueCheck{
 		if all := backlogOf(t, w); len(all) != 0 {
 			t.Fatalf("while it runs there waits %+v", all)
 		}
-		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
+		wake(t, w, ports.Wakeup{Kind: "job", ID: "1", At: time.Now().Add(time.Hour)})
 		if all := backlogOf(t, w); len(all) != 1 || all[0].Waiting != 1 {
-			t.Fatalf("its next one: %+v", all)
+			t.Fatalf("the next wake-up of the job: %+v, want one that waits", all)
 		}
 	}},
 }

@@ -162,11 +162,6 @@ func (c *process) stop(t *testing.T) {
 	}
 }
 
-// rescued is how long after the last kill all must be done: a rescue, in the
-// seconds of the contract, the pauses of wake-ups that came too early, and
-// the work itself.
-const rescued = QueueRescue + 20*time.Second
-
 const kills = 4
 
 func (p processes) kills(t *testing.T, jobs *rows) {
@@ -180,12 +175,12 @@ func (p processes) kills(t *testing.T, jobs *rows) {
 			break
 		}
 		// Some were begun and not ended: that many are at work at once.
-		await(t, soon*3, "work begins", func() bool { return marked(jobs.marks(t), "taken") > before+QueueAtOnce/2 })
+		await(t, "work begins", func() bool { return marked(jobs.marks(t), "taken") > before+QueueAtOnce/2 })
 		for _, c := range running {
 			c.kill()
 		}
 	}
-	await(t, rescued, "all is done", func() bool { return marked(jobs.marks(t), "saved") >= marked(jobs.marks(t), "added") })
+	await(t, "all is done", func() bool { return marked(jobs.marks(t), "saved") >= marked(jobs.marks(t), "added") })
 	for _, c := range running {
 		c.stop(t)
 	}
@@ -213,19 +208,19 @@ func (p processes) pause(t *testing.T) {
 	p.leave(t, "hold")
 	jobs := p.jobs(t, 1)
 	first := p.start(t)
-	await(t, soon*3, "work begins", func() bool { return marked(jobs.marks(t), "taken") == 1 })
+	await(t, "work begins", func() bool { return marked(jobs.marks(t), "taken") == 1 })
 	if err := first.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	second := p.start(t)
-	await(t, rescued, "another does it", func() bool { return marked(jobs.marks(t), "saved") == 1 })
+	await(t, "another process does it", func() bool { return marked(jobs.marks(t), "saved") == 1 })
 	if err := os.Remove(filepath.Join(p.dir, "hold")); err != nil {
 		t.Fatal(err)
 	}
 	if err := first.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	await(t, soon*3, "the first one tries to save", func() bool { return marked(jobs.marks(t), "refused") >= 1 })
+	await(t, "the first process tries to save", func() bool { return marked(jobs.marks(t), "refused") >= 1 })
 	first.stop(t)
 	second.stop(t)
 	for _, m := range jobs.marks(t) {
@@ -245,12 +240,12 @@ func marked(marks []mark, what string) (n int) {
 	return n
 }
 
-func await(t *testing.T, limit time.Duration, what string, done func() bool) {
+func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for end := time.After(limit); !done(); {
+	for end := time.After(soon); !done(); {
 		select {
 		case <-end:
-			t.Fatalf("not within %s: %s", limit, what)
+			t.Fatalf("not within %s: %s", soon, what)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

@@ -4,22 +4,22 @@ package contract
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/tenantry/tenantry/ports"
 )
 
+// stop stops a worker, and fails the test if Stop does not return.
 func stop(t testing.TB, w ports.Worker, limit time.Duration) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	began := time.Now()
-	err := w.Stop(ctx)
-	if took := time.Since(began); took > limit+2*time.Second {
-		t.Fatalf("a stop within %s took %s", limit, took)
-	}
-	return err
+	ended := make(chan error, 1)
+	go func() { ended <- w.Stop(ctx) }()
+	return within(t, limit+soon, ended, "the end of Stop")
 }
 
 var queueStops = []queueCheck{
@@ -29,7 +29,7 @@ var queueStops = []queueCheck{
 		start(t, w, map[string]ports.Handler{"job": e.hear, "long": func(ctx context.Context, w ports.Wakeup) error {
 			begun <- true
 			<-release
-			if ctx.Err() != nil {
+			if errors.Is(ctx.Err(), context.Canceled) { // by Stop, not by its deadline
 				return ctx.Err()
 			}
 			return e.hear(ctx, w)
@@ -55,9 +55,8 @@ var queueStops = []queueCheck{
 		}})
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
 		within(t, soon, begun, "the handler")
-		if err := stop(t, w, QueueDeadline/2); err != nil {
-			t.Fatal(err)
-		}
+		// An error says that the handler ended late. Its job comes again too.
+		_ = stop(t, w, QueueDeadline/2)
 		after, e := open(), newEar()
 		start(t, after, heardBy(e), rows.sweep(after))
 		e.id(t, "1")
@@ -74,7 +73,7 @@ var queueStops = []queueCheck{
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
 		within(t, soon, begun, "the handler")
 		if err := stop(t, w, time.Second); err == nil {
-			t.Fatal("it says nothing of the handler")
+			t.Fatal("Stop returned no error, though a handler did not end")
 		}
 	}},
 }
@@ -89,6 +88,8 @@ var queueSweeps = []queueCheck{
 		w, rows := open(), newRows(t, "1")
 		late, saved := make(chan error, 10), make(chan error, 10)
 		paused, other := make(chan bool, 10), make(chan bool)
+		release := sync.OnceFunc(func() { close(other) })
+		defer release()
 		step := func(context.Context, ports.Wakeup) error {
 			epoch, ok, err := rows.Take("1")
 			switch {
@@ -103,15 +104,16 @@ var queueSweeps = []queueCheck{
 			}
 			return nil
 		}
-		start(t, w, map[string]ports.Handler{"job": step})
+		// Both know the sweep: a worker that did not would put it off for a minute.
+		start(t, w, map[string]ports.Handler{"job": step}, rows.sweep(w))
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
 		within(t, soon, paused, "the worker")
 		second := open()
 		start(t, second, map[string]ports.Handler{"job": step}, rows.sweep(second))
-		if err := within(t, 6*soon, saved, "the second worker"); err != nil {
+		if err := within(t, soon, saved, "the second worker"); err != nil {
 			t.Fatal(err)
 		}
-		close(other)
+		release()
 		if err := within(t, soon, late, "the first worker"); err == nil {
 			t.Fatal("the late one saved over the other")
 		}

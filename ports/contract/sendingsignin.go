@@ -147,15 +147,14 @@ func stands(t testing.TB, w SendingWorld, s integration.SignIn, want integration
 	return p
 }
 
-// attached waits for an account that was signed in: a platform may take its
-// time to list it.
+// attached waits for an account that was signed in. A platform may list it late
+// and does not say how late.
 func attached(t testing.TB, w SendingWorld, address string) integration.Account {
 	t.Helper()
-	for range 20 {
+	for end := time.Now().Add(onlyAHang); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if a := lookup(t, w, address); a.There() {
 			return a
 		}
-		time.Sleep(100 * time.Millisecond) // the platform's own time, of which it says nothing
 	}
 	t.Fatalf("%s is not attached", address)
 	return integration.Account{}

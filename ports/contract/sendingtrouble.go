@@ -65,6 +65,10 @@ var sendingRemovalChecks = []sendingCheck{
 	}),
 }
 
+// ownTimeout is less than the timeouts that adapters set for themselves. A call
+// that takes longer does not mind the deadline of its caller.
+const ownTimeout = 10 * time.Second
+
 var sendingTroubleChecks = []sendingCheck{
 	{"a platform that throttles is throttled, for as long as it says", func(t testing.TB, w SendingWorld) {
 		w.Fail(t, Throttles)
@@ -72,7 +76,7 @@ var sendingTroubleChecks = []sendingCheck{
 		ended(t, "check", err, outcome.Throttled)
 		var o *outcome.Error
 		want := max(ThrottleWait, w.LeastWait)
-		if errors.As(err, &o); o.RetryAfter <= want-2*time.Second || o.RetryAfter > want {
+		if errors.As(err, &o); o.RetryAfter != want {
 			t.Fatalf("come back after %s, want %s", o.RetryAfter, want)
 		}
 		w.discreet(t, "check", err)
@@ -112,23 +116,19 @@ var sendingTroubleChecks = []sendingCheck{
 			began := time.Now()
 			err := of(ctx)
 			cancel()
-			if ended(t, what, err, outcome.Unknown); time.Since(began) > 5*time.Second {
-				t.Fatalf("%s took %s", what, time.Since(began))
+			if ended(t, what, err, outcome.Unknown); time.Since(began) > ownTimeout {
+				t.Fatalf("%s returned after %s, want the end of the caller's deadline", what, time.Since(began))
 			}
 			w.discreet(t, what, err)
 		}
 	}},
-	{"a call whose context ended returns at once", func(t testing.TB, w SendingWorld) {
+	{"a call whose context has ended does nothing", func(t testing.TB, w SendingWorld) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		began := time.Now()
 		for what, of := range w.calls(w.Platform, "some-session") {
 			if err := of(ctx); err == nil || outcome.Of(err) == outcome.Refused {
 				t.Fatalf("%s: got %v, want the end of the context", what, err)
 			}
-		}
-		if took := time.Since(began); took > 5*time.Second {
-			t.Fatalf("it took %s", took)
 		}
 	}},
 }

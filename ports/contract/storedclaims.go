@@ -15,7 +15,7 @@ import (
 func claimOf(owner access.AccountID, key byte) ports.Claim {
 	return ports.Claim{
 		Place:       idempotency.Place{Account: owner, Key: [32]byte{key}},
-		Fingerprint: []byte{'f', key}, Lease: time.Minute, Now: now,
+		Fingerprint: []byte{'f', key}, Lease: leased, Now: now,
 	}
 }
 
@@ -90,7 +90,7 @@ var claimChecks = []storeCheck{
 		holds(t, "finish for bob", false)(s.Finish(t.Context(), bob.Place, attempt, []byte("x"), now))
 		holds(t, "leave for bob", false)(s.Leave(t.Context(), bob.Place, attempt, now))
 		holds(t, "release for bob", false)(s.Release(t.Context(), bob.Place, attempt))
-		holds(t, "hold for bob", false)(s.Hold(t.Context(), bob.Place, attempt, time.Minute))
+		holds(t, "hold for bob", false)(s.Hold(t.Context(), bob.Place, attempt, leased))
 		claimed(t, s, bob)
 		if r := remembered(t, s, ann.Place); r.Attempt != attempt || r.Answer != nil {
 			t.Fatalf("ann's became %+v", r)

@@ -125,7 +125,7 @@ var completionChecks = []storeCheck{
 				t.Fatalf("%s: made %v, %+v", what, x.made(t), r)
 			}
 			// Its run goes on for a moment, and has lost nothing.
-			holds(t, "hold after "+what, true)(s.Hold(t.Context(), c.Place, r.Attempt, time.Minute))
+			holds(t, "hold after "+what, true)(s.Hold(t.Context(), c.Place, r.Attempt, leased))
 			holds(t, "finish after "+what, true)(s.Finish(t.Context(), c.Place, r.Attempt, []byte("answer"), now))
 		}
 	}},

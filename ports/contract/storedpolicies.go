@@ -253,7 +253,7 @@ var sendDayChecks = []storeCheck{
 		w.count(t, s, r, 7)
 		_, err := s.SetDay(t.Context(), w.guid, "Europe/Berlin")
 		must(t, "set", err)
-		holds(t, "the run", false)(s.HoldTenant(t.Context(), r, time.Minute))
+		holds(t, "the run", false)(s.HoldTenant(t.Context(), r, leased))
 		holds(t, "its counts", false)(s.SaveCounts(t.Context(), r, ports.SendCounts{Today: midnight, At: later, Mark: later}))
 		fresh := w.claim(t, s)
 		if fresh.Place != "Europe/Berlin" || !fresh.Mark.IsZero() {
@@ -269,7 +269,7 @@ var sendDayChecks = []storeCheck{
 		w.count(t, s, r, 7)
 		_, err := s.SetDay(t.Context(), w.guid, "UTC")
 		must(t, "set", err)
-		holds(t, "the run", true)(s.HoldTenant(t.Context(), r, time.Minute))
+		holds(t, "the run", true)(s.HoldTenant(t.Context(), r, leased))
 		if boxes := w.list(t, s, r); len(boxes[0].Counts) != 1 {
 			t.Fatalf("counts are gone: %+v", boxes)
 		}

@@ -66,10 +66,10 @@ var dnsRetryChecks = []storeCheck{
 			refused(t, "run", err, fault.RunNotFound)
 			_, err = s.Job(t.Context(), j.Account, j.ID)
 			refused(t, "job", err, fault.JobNotFound)
-			holds(t, "hold", false)(s.HoldJob(t.Context(), j, time.Minute))
+			holds(t, "hold", false)(s.HoldJob(t.Context(), j, leased))
 			holds(t, "save", false)(s.SaveJob(t.Context(), j))
 			holds(t, "release", false)(s.ReleaseJob(t.Context(), j, now))
-			if _, won, err := s.ClaimJob(t.Context(), j.ID, time.Minute, now.Add(time.Hour)); err != nil || won {
+			if _, won, err := s.ClaimJob(t.Context(), j.ID, leased, now.Add(time.Hour)); err != nil || won {
 				t.Fatalf("claimed: %v", err)
 			}
 		}

@@ -55,7 +55,7 @@ func manyDomains(t testing.TB, s Stores, owner access.AccountID, n, count int) (
 // claimed by a worker at a time when it is due.
 func claimJob(t testing.TB, s Stores, id string, at time.Time) provisioning.Job {
 	t.Helper()
-	j, won, err := s.ClaimJob(t.Context(), id, time.Minute, at)
+	j, won, err := s.ClaimJob(t.Context(), id, leased, at)
 	must(t, "claim", err)
 	if !won {
 		t.Fatalf("job %s could not be claimed", id)

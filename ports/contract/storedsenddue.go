@@ -31,7 +31,7 @@ var sendDueChecks = []storeCheck{
 		holds(t, "release", true)(s.ReleaseTenant(t.Context(), other.claim(t, s), again))
 		at := later
 		for what, set := range limitsOf(t, s, w) {
-			r, won, err := s.ClaimTenant(t.Context(), w.owner, w.guid, time.Minute, again.Add(time.Hour))
+			r, won, err := s.ClaimTenant(t.Context(), w.owner, w.guid, leased, again.Add(time.Hour))
 			if err != nil || !won {
 				t.Fatalf("not claimed: %v", err)
 			}
@@ -81,7 +81,7 @@ var sendDueChecks = []storeCheck{
 			}
 			holds(t, "release", true)(s.ReleaseTenant(t.Context(), w.claim(t, s), again))
 			inOrder(t, "nothing changed", dueTenants(t, s, again.Add(-time.Microsecond), 9))
-			r, _, err := s.ClaimTenant(t.Context(), w.owner, w.guid, time.Minute, again)
+			r, _, err := s.ClaimTenant(t.Context(), w.owner, w.guid, leased, again)
 			must(t, "claim", err)
 			holds(t, "release", true)(s.ReleaseTenant(t.Context(), r, later))
 		}

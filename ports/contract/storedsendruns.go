@@ -50,7 +50,7 @@ func prepare(t testing.TB, s Stores, owner access.AccountID, made tenant.Tenant)
 
 func (w counting) claim(t testing.TB, s Stores) ports.SendRun {
 	t.Helper()
-	r, won, err := s.ClaimTenant(t.Context(), w.owner, w.guid, time.Minute, later)
+	r, won, err := s.ClaimTenant(t.Context(), w.owner, w.guid, leased, later)
 	must(t, "claim", err)
 	if !won {
 		t.Fatal("not claimed")
@@ -67,7 +67,7 @@ func (w counting) lost(t testing.TB, s Stores, r ports.SendRun) ports.SendRun {
 
 func (w counting) refused(t testing.TB, what string, s Stores, at time.Time) {
 	t.Helper()
-	if _, won, err := s.ClaimTenant(t.Context(), w.owner, w.guid, time.Minute, at); err != nil || won {
+	if _, won, err := s.ClaimTenant(t.Context(), w.owner, w.guid, leased, at); err != nil || won {
 		t.Fatalf("%s was claimed: %v", what, err)
 	}
 }
@@ -106,7 +106,7 @@ var sendRunChecks = []storeCheck{
 	{"a claim ahead of time leaves a tenant due as it was", func(t testing.TB, s Stores) {
 		w := newCounting(t, s, "ann", 1)
 		for range 2 {
-			r, won, err := s.ClaimTenant(t.Context(), w.owner, w.guid, time.Minute, later.Add(1000*time.Hour))
+			r, won, err := s.ClaimTenant(t.Context(), w.owner, w.guid, leased, later.Add(1000*time.Hour))
 			if must(t, "claim", err); !won {
 				t.Fatal("not claimed")
 			}
@@ -116,23 +116,23 @@ var sendRunChecks = []storeCheck{
 	}},
 	{"a tenant is taken from whoever has it", func(t testing.TB, s Stores) {
 		w := newCounting(t, s, "ann", 1)
-		first, won, err := s.SeizeTenant(t.Context(), w.owner, w.guid, time.Minute)
+		first, won, err := s.SeizeTenant(t.Context(), w.owner, w.guid, leased)
 		if must(t, "take one that never had a run", err); !won {
 			t.Fatal("not taken")
 		}
 		holds(t, "hold", true)(s.HoldTenant(t.Context(), first, over))
 		r := w.claim(t, s)
-		taken, won, err := s.SeizeTenant(t.Context(), w.owner, w.guid, time.Minute)
+		taken, won, err := s.SeizeTenant(t.Context(), w.owner, w.guid, leased)
 		must(t, "take", err)
 		if want := (ports.SendRun{Account: w.owner, Tenant: w.guid, Epoch: taken.Epoch, Place: r.Place}); !won || taken.Epoch <= r.Epoch || taken.Place != want.Place || taken.Tenant != want.Tenant || taken.Account != want.Account {
 			t.Fatalf("taken %v: %+v after %+v", won, taken, r)
 		}
-		holds(t, "the run that had it", false)(s.HoldTenant(t.Context(), r, time.Minute))
+		holds(t, "the run that had it", false)(s.HoldTenant(t.Context(), r, leased))
 		holds(t, "its changes", false)(s.SaveChanges(t.Context(), r, ports.SendChanges{}))
 		w.refused(t, "a tenant that was taken", s, later.Add(time.Hour))
 		holds(t, "give back", true)(s.ReleaseTenant(t.Context(), taken, later))
 		inOrder(t, "due", dueTenants(t, s, later, 9), w.id())
-		if _, won, err := s.SeizeTenant(t.Context(), newAccount(t, s, "bob"), w.guid, time.Minute); err != nil || won {
+		if _, won, err := s.SeizeTenant(t.Context(), newAccount(t, s, "bob"), w.guid, leased); err != nil || won {
 			t.Fatalf("taken by another account: %v", err)
 		}
 	}},
@@ -154,7 +154,7 @@ var sendRunChecks = []storeCheck{
 		inOrder(t, "before its time", dueTenants(t, s, at.Add(-time.Microsecond), 9))
 		w.refused(t, "before its time", s, at.Add(-time.Microsecond))
 		inOrder(t, "at its time", dueTenants(t, s, at, 9), w.id())
-		if _, won, err := s.ClaimTenant(t.Context(), w.owner, w.guid, time.Minute, at); err != nil || !won {
+		if _, won, err := s.ClaimTenant(t.Context(), w.owner, w.guid, leased, at); err != nil || !won {
 			t.Fatalf("not claimed in time: %v", err)
 		}
 	}},
@@ -174,7 +174,7 @@ var sendRunChecks = []storeCheck{
 		for range 2 { // with and without a row of an earlier run
 			won, runs := make([]bool, crowd), make([]ports.SendRun, crowd)
 			for _, err := range atOnce(crowd, func(i int) (err error) {
-				runs[i], won[i], err = s.ClaimTenant(t.Context(), w.owner, w.guid, time.Minute, later)
+				runs[i], won[i], err = s.ClaimTenant(t.Context(), w.owner, w.guid, leased, later)
 				return err
 			}) {
 				must(t, "claim", err)
@@ -194,17 +194,14 @@ var sendRunChecks = []storeCheck{
 		first := w.claim(t, s)
 		w.refused(t, "a leased one", s, later.Add(1000*time.Hour))
 		inOrder(t, "a leased one", dueTenants(t, s, later.Add(1000*time.Hour), 9))
-		holds(t, "hold", true)(s.HoldTenant(t.Context(), first, 150*time.Millisecond))
-		began := time.Now()
-		for won := false; !won; {
-			second, claimed, err := s.ClaimTenant(t.Context(), w.owner, w.guid, time.Minute, later)
-			if won = claimed; err != nil || time.Since(began) > 10*time.Second {
-				t.Fatalf("the lease does not end: %v", err)
-			}
+		holds(t, "shorten the lease", true)(s.HoldTenant(t.Context(), first, time.Millisecond))
+		untilWon(t, func() (bool, error) {
+			second, won, err := s.ClaimTenant(t.Context(), w.owner, w.guid, leased, later)
 			if won && second.Epoch <= first.Epoch {
 				t.Fatalf("epoch %d after %d", second.Epoch, first.Epoch)
 			}
-		}
+			return won, err
+		})
 	}},
 	{"a run that lost its tenant changes nothing", func(t testing.TB, s Stores) {
 		w := newCounting(t, s, "ann", 1)
@@ -213,7 +210,7 @@ var sendRunChecks = []storeCheck{
 		w.count(t, s, second, 7)
 		want := w.list(t, s, second)
 		late := ports.SendCounts{Today: midnight, At: later, Mark: later, Boxes: map[string][]sendlimit.Count{w.boxes[0].ID: {{Day: midnight, Settled: 99}}}}
-		holds(t, "hold", false)(s.HoldTenant(t.Context(), first, time.Minute))
+		holds(t, "hold", false)(s.HoldTenant(t.Context(), first, leased))
 		holds(t, "counts", false)(s.SaveCounts(t.Context(), first, late))
 		holds(t, "changes", false)(s.SaveChanges(t.Context(), first, done(w.blocked(0, 1))))
 		holds(t, "release", false)(s.ReleaseTenant(t.Context(), first, later.Add(time.Hour)))
@@ -224,7 +221,7 @@ var sendRunChecks = []storeCheck{
 			t.Fatalf("%d events", page.Total)
 		}
 		holds(t, "the second", true)(s.ReleaseTenant(t.Context(), second, later))
-		holds(t, "hold what was released", false)(s.HoldTenant(t.Context(), second, time.Minute))
+		holds(t, "hold what was released", false)(s.HoldTenant(t.Context(), second, leased))
 		if third := w.claim(t, s); !third.Mark.Equal(later.Add(-6 * time.Hour).Truncate(time.Microsecond)) {
 			t.Fatalf("the mark is %s", third.Mark)
 		}
@@ -244,7 +241,7 @@ var sendRunChecks = []storeCheck{
 		at := later.Add(time.Minute)
 		inOrder(t, "turns", dueTenants(t, s, at, 4), all[0].id(), all[3].id(), all[1].id(), all[4].id())
 		for _, w := range all[:2] {
-			if _, won, err := s.ClaimTenant(t.Context(), ann, w.guid, time.Minute, at); err != nil || !won {
+			if _, won, err := s.ClaimTenant(t.Context(), ann, w.guid, leased, at); err != nil || !won {
 				t.Fatalf("not claimed: %v", err)
 			}
 		}
@@ -276,7 +273,7 @@ var sendRunChecks = []storeCheck{
 		r := w.claim(t, s)
 		must(t, "delete", s.DeleteTenant(t.Context(), w.owner, w.guid))
 		out("deleted")
-		holds(t, "hold", false)(s.HoldTenant(t.Context(), r, time.Minute))
+		holds(t, "hold", false)(s.HoldTenant(t.Context(), r, leased))
 		holds(t, "release", false)(s.ReleaseTenant(t.Context(), r, later))
 	}},
 	{"a tenant is claimed for its holder alone", func(t testing.TB, s Stores) {
@@ -286,7 +283,7 @@ var sendRunChecks = []storeCheck{
 		stranger.refused(t, "a foreign tenant", s, later)
 		r := w.claim(t, s)
 		r.Account = stranger.owner
-		holds(t, "hold", false)(s.HoldTenant(t.Context(), r, time.Minute))
+		holds(t, "hold", false)(s.HoldTenant(t.Context(), r, leased))
 		holds(t, "counts", false)(s.SaveCounts(t.Context(), r, ports.SendCounts{Today: midnight, At: later, Mark: later}))
 		holds(t, "changes", false)(s.SaveChanges(t.Context(), r, done(w.blocked(0, 1))))
 		if n := len(w.list(t, s, r)); n != 0 {

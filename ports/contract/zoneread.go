@@ -6,7 +6,6 @@ import (
 	"context"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -85,13 +84,14 @@ var zoneReadChecks = []providerCheck{
 		at := find(t, w.Provider(), zone)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		began := time.Now()
-		_, err := w.Provider().Apply(ctx, at, []dns.Change{{Before: of(zone, dns.TXT, 0), After: of(zone, dns.TXT, 300, "x")}})
+		ended := make(chan error, 1)
+		go func() {
+			_, err := w.Provider().Apply(ctx, at, []dns.Change{{Before: of(zone, dns.TXT, 0), After: of(zone, dns.TXT, 300, "x")}})
+			ended <- err
+		}()
+		err := within(t, soon, ended, "the end of the call")
 		if err == nil || outcome.Of(err) == outcome.Refused {
 			t.Fatalf("got %v, want the end of the context", err)
-		}
-		if took := time.Since(began); took > 5*time.Second {
-			t.Fatalf("it took %s", took)
 		}
 		inZone(t, w, zone)
 	}},

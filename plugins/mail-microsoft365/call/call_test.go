@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"go.opentelemetry.io/otel"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -53,6 +52,23 @@ func TestEachCallHasAnID(t *testing.T) {
 	}
 }
 
+// lateContext is a context whose deadline passes when late is closed.
+type lateContext struct {
+	context.Context
+	late chan struct{}
+}
+
+func (c lateContext) Done() <-chan struct{} { return c.late }
+
+func (c lateContext) Err() error {
+	select {
+	case <-c.late:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
 func TestLostAnswers(t *testing.T) {
 	cut := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := w.(http.Hijacker).Hijack()
@@ -60,8 +76,11 @@ func TestLostAnswers(t *testing.T) {
 			_ = conn.Close()
 		}
 	})
-	done := make(chan struct{})
-	silent := serve(t, func(http.ResponseWriter, *http.Request) { <-done })
+	arrived, done := make(chan struct{}), make(chan struct{})
+	silent := serve(t, func(http.ResponseWriter, *http.Request) {
+		arrived <- struct{}{}
+		<-done
+	})
 	t.Cleanup(func() { close(done) })
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -83,8 +102,13 @@ func TestLostAnswers(t *testing.T) {
 		"too slow, create":     {silent, call.Create, outcome.Unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-			defer cancel()
+			ctx := lateContext{t.Context(), make(chan struct{})}
+			if tt.address == silent {
+				go func() {
+					<-arrived
+					close(ctx.late)
+				}()
+			}
 			_, err := once(ctx, tt.effect, tt.address)
 			kind(t, err, tt.want)
 		})

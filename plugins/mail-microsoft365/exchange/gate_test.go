@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenantry/tenantry/core/outcome"
@@ -34,24 +35,28 @@ func TestAtMostThreeInFlight(t *testing.T) {
 	}
 }
 
+// TestPacing checks that a call beyond the burst is throttled at once when its
+// deadline comes before its turn.
 func TestPacing(t *testing.T) {
-	g := new(Gates).Of("c", "t", 1)
-	for range burst {
-		leave, err := g.Enter(t.Context())
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		g := new(Gates).Of("c", "t", 1)
+		for range burst {
+			leave, err := g.Enter(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			leave()
 		}
-		leave()
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	began := time.Now()
-	if _, err := g.Enter(ctx); outcome.Of(err) != outcome.Throttled || time.Since(began) > 90*time.Millisecond {
-		t.Fatalf("a call beyond the burst: %v after %s", err, time.Since(began))
-	}
-	if len(g.slots) != 0 {
-		t.Fatal("its place is lost")
-	}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		if _, err := g.Enter(ctx); outcome.Of(err) != outcome.Throttled || time.Since(began) != 0 {
+			t.Fatalf("a call beyond the burst ends with %v after %s, want throttled at once", err, time.Since(began))
+		}
+		if len(g.slots) != 0 {
+			t.Fatal("the throttled call still holds a slot")
+		}
+	})
 }
 
 func TestTenantsDoNotWaitForEachOther(t *testing.T) {

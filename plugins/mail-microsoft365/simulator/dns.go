@@ -19,7 +19,7 @@ import (
 )
 
 // dnsPatience bounds one question over one protocol.
-const dnsPatience = 2 * time.Second
+const dnsPatience = 10 * time.Second
 
 var dnsTypes = map[string]dnsmessage.Type{
 	"TXT": dnsmessage.TypeTXT, "MX": dnsmessage.TypeMX, "CNAME": dnsmessage.TypeCNAME,

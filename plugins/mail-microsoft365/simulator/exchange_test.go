@@ -20,6 +20,7 @@ func ready(t *testing.T) *tenant {
 }
 
 func TestExchangeErrors(t *testing.T) {
+	usual := ready(t)
 	for _, tt := range []struct {
 		name   string
 		before m // behaviour
@@ -50,8 +51,9 @@ func TestExchangeErrors(t *testing.T) {
 			"type": "Microsoft.Exchange.Configuration.Tasks.ManagementObjectNotFoundException"}}}), "Get-Mailbox", m{}, "exchange-not-found"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tn := ready(t)
+			tn := usual
 			if tt.before != nil {
+				tn = ready(t)
 				tn.behave(tt.before)
 			}
 			golden(t, tt.golden, tn.exchange(tt.cmdlet, tt.params))

@@ -82,13 +82,26 @@ func checkAgainstOpenAPI(t *testing.T, method, path string, a answer) {
 	checkProperties(t, content.Schema.Value, body, method+" "+path)
 }
 
+var braced = regexp.MustCompile(`\\\{[^}]*\\\}`)
+
+// graphPaths returns a pattern for each path of the description.
+var graphPaths = sync.OnceValue(func() map[string]*regexp.Regexp {
+	forms := map[string]*regexp.Regexp{}
+	doc, err := graphDocument()
+	if err != nil {
+		return forms
+	}
+	for template := range doc.Paths.Map() {
+		forms[template] = regexp.MustCompile("^" + braced.ReplaceAllString(regexp.QuoteMeta(template), `[^/]+`) + "$")
+	}
+	return forms
+})
+
 // operationOf finds the operation whose path template matches.
 func operationOf(doc *openapi3.T, method, path string) *openapi3.Operation {
 	best, chosen := -1, (*openapi3.Operation)(nil)
 	for template, item := range doc.Paths.Map() {
-		form := regexp.QuoteMeta(template)
-		form = regexp.MustCompile(`\\\{[^}]*\\\}`).ReplaceAllString(form, `[^/]+`)
-		if !regexp.MustCompile("^" + form + "$").MatchString(path) {
+		if !graphPaths()[template].MatchString(path) {
 			continue
 		}
 		if fixed := len(template) - 100*strings.Count(template, "{"); chosen == nil || fixed > best {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -52,27 +53,33 @@ func TestJournal(t *testing.T) {
 	}
 }
 
+// TestEmptiedJournal checks that the status of a call that came before the journal
+// was emptied is not written to a later call.
 func TestEmptiedJournal(t *testing.T) {
-	dir := t.TempDir()
-	r := open(t, dir)
-	r.ask("GET", "/before", "")
-	r.plan(`{"kind":"delay","delay_ms":60,"times":1}`)
-	held := make(chan struct{})
-	go func() { r.ask("GET", "/held", ""); close(held) }()
-	for len(r.calls()) < 2 { // until the held call has come
-	}
-	r.ask("DELETE", "/_control/calls", "")
-	if calls := r.calls(); len(calls) != 0 {
-		t.Fatalf("%v", calls)
-	}
-	r.ask("POST", "/after", "")
-	<-held // whose status must not be written to the new first call
-	want := []simulate.Entry{{Method: "POST", Path: "/after", Status: 201, Write: true}}
-	for _, j := range []*running{r, open(t, dir)} {
-		if diff := cmp.Diff(want, j.calls(), noTime); diff != "" {
-			t.Fatal(diff)
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		r := openDirect(t, dir)
+		r.ask("GET", "/before", "")
+		r.plan(`{"kind":"delay","delay_ms":60,"times":1}`)
+		held := make(chan struct{})
+		go func() { r.ask("GET", "/held", ""); close(held) }()
+		synctest.Wait()
+		if calls := r.calls(); len(calls) != 2 {
+			t.Fatalf("the journal is %v, want two calls", calls)
 		}
-	}
+		r.ask("DELETE", "/_control/calls", "")
+		if calls := r.calls(); len(calls) != 0 {
+			t.Fatalf("the emptied journal is %v", calls)
+		}
+		r.ask("POST", "/after", "")
+		<-held
+		want := []simulate.Entry{{Method: "POST", Path: "/after", Status: 201, Write: true}}
+		for _, j := range []*running{r, openDirect(t, dir)} {
+			if diff := cmp.Diff(want, j.calls(), noTime); diff != "" {
+				t.Fatal(diff)
+			}
+		}
+	})
 }
 
 func TestFileKeepsWhatChanged(t *testing.T) {
@@ -114,14 +121,14 @@ func TestFileRefusesWhatItCannotRead(t *testing.T) {
 // URL that is one.
 func TestOpenState(t *testing.T) {
 	fresh := func(now time.Time) time.Time { return now }
-	dir := t.TempDir()
+	dir, before := t.TempDir(), time.Now().Truncate(0)
 	kit, file, err := simulate.OpenState("shop", "state.json", simulate.Options{URL: "http://127.0.0.1:4000", DataDir: dir}, fresh)
 	if err != nil || kit.Host() != "127.0.0.1:4000" {
 		t.Fatalf("%v %v", kit, err)
 	}
 	file.View(func(began *time.Time) {
-		if kit.Now().Sub(*began) > time.Minute {
-			t.Errorf("began at %s", began)
+		if began.Before(before) || began.After(kit.Now()) {
+			t.Errorf("the state began at %s, want a time between %s and %s", began, before, kit.Now())
 		}
 	})
 	if _, _, err := simulate.OpenState("shop", "state.json", simulate.Options{URL: "http://[", DataDir: t.TempDir()}, fresh); err == nil {

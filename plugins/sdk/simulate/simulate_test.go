@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
@@ -45,20 +46,31 @@ func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *shop) works() int { s.mu.Lock(); defer s.mu.Unlock(); return len(s.done) }
 
 type running struct {
-	t    *testing.T
-	shop *shop
-	kit  *simulate.Kit
-	url  string
+	t       *testing.T
+	shop    *shop
+	kit     *simulate.Kit
+	handler http.Handler
+	url     string // "" without a server
 }
 
-func open(t *testing.T, dir string) *running {
+// openDirect opens a simulator that is called without a network, so that it works
+// under a fake clock.
+func openDirect(t *testing.T, dir string) *running {
 	t.Helper()
 	kit, err := simulate.Open("shop", simulate.Options{DataDir: dir, Log: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &running{t: t, shop: &shop{}, kit: kit}
-	server := httptest.NewServer(kit.Handler(r.shop, http.NotFoundHandler()))
+	r.handler = kit.Handler(r.shop, http.NotFoundHandler())
+	return r
+}
+
+// open opens a simulator with a server.
+func open(t *testing.T, dir string) *running {
+	t.Helper()
+	r := openDirect(t, dir)
+	server := httptest.NewServer(r.handler)
 	t.Cleanup(server.Close)
 	r.url = server.URL
 	return r
@@ -67,6 +79,11 @@ func open(t *testing.T, dir string) *running {
 // ask makes one call; the status is 0 when no answer came.
 func (r *running) ask(method, path, body string) (int, string) {
 	r.t.Helper()
+	if r.url == "" {
+		answer := httptest.NewRecorder()
+		r.handler.ServeHTTP(answer, httptest.NewRequest(method, path, strings.NewReader(body)))
+		return answer.Code, answer.Body.String()
+	}
 	req, err := http.NewRequestWithContext(r.t.Context(), method, r.url+path, strings.NewReader(body))
 	if err != nil {
 		r.t.Fatal(err)
@@ -155,35 +172,28 @@ func TestFaultsActOnTheCallsTheyAreMeantFor(t *testing.T) {
 	}
 }
 
+// TestDelays checks when the work is done and when the answer comes. The journal
+// shows the call at once, and its status when the work is done.
 func TestDelays(t *testing.T) {
 	const wait = 80 * time.Millisecond
-	for _, tt := range []struct {
-		kind string
-		// during tells whether the work is done while the caller waits.
-		during bool
-	}{{"delay", false}, {"delay_after", true}} {
-		t.Run(tt.kind, func(t *testing.T) {
-			r := open(t, t.TempDir())
-			r.plan(`{"kind":"` + tt.kind + `","delay_ms":80,"times":1}`)
-			began := time.Now()
-			answered := make(chan int)
-			go func() {
-				status, _ := r.ask("POST", "/a", "x")
-				answered <- status
-			}()
-			// The journal shows the call at once, and its status when the
-			// work is done.
-			var entries []simulate.Entry
-			for len(entries) == 0 || tt.during && entries[0].Status == 0 {
-				entries = r.calls()
-			}
-			early := time.Since(began) < wait
-			if early && (entries[0].Status == http.StatusCreated) != tt.during {
-				t.Errorf("while it waits the journal says %+v", entries[0])
-			}
-			if status := <-answered; status != http.StatusCreated || time.Since(began) < wait {
-				t.Errorf("%d after %v", status, time.Since(began))
-			}
+	for kind, worked := range map[string]int{"delay": 0, "delay_after": http.StatusCreated} {
+		t.Run(kind, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := openDirect(t, t.TempDir())
+				r.plan(`{"kind":"` + kind + `","delay_ms":80,"times":1}`)
+				began, answered := time.Now(), make(chan int)
+				go func() {
+					status, _ := r.ask("POST", "/a", "x")
+					answered <- status
+				}()
+				synctest.Wait()
+				if calls := r.calls(); len(calls) != 1 || calls[0].Status != worked {
+					t.Errorf("during the delay the journal is %+v, want one call with status %d", calls, worked)
+				}
+				if status := <-answered; status != http.StatusCreated || time.Since(began) != wait {
+					t.Errorf("the answer is %d after %s, want 201 after %s", status, time.Since(began), wait)
+				}
+			})
 		})
 	}
 }
@@ -242,29 +252,31 @@ func TestControlRefusesWhatItDoesNotUnderstand(t *testing.T) {
 }
 
 func TestClock(t *testing.T) {
-	dir := t.TempDir()
-	r := open(t, dir)
-	near := func(want time.Time, got time.Time) bool { return got.Sub(want).Abs() < 5*time.Second }
-
-	if !near(time.Now(), r.kit.Now()) {
-		t.Fatalf("a new clock says %v", r.kit.Now())
-	}
-	r.ask("POST", "/_control/clock", `{"now":"2031-05-01T12:00:00Z"}`)
-	set := time.Date(2031, 5, 1, 12, 0, 0, 0, time.UTC)
-	if !near(set, r.kit.Now()) {
-		t.Fatalf("a set clock says %v", r.kit.Now())
-	}
-	r.ask("POST", "/_control/clock", `{"advance":"24h"}`)
-	if !near(set.Add(24*time.Hour), r.kit.Now()) {
-		t.Fatalf("an advanced clock says %v", r.kit.Now())
-	}
-	if again := open(t, dir); !near(set.Add(24*time.Hour), again.kit.Now()) {
-		t.Fatalf("after a restart the clock says %v", again.kit.Now())
-	}
-	r.ask("GET", "/a", "")
-	if at := r.calls()[0].At; !near(set.Add(24*time.Hour), at) {
-		t.Fatalf("the journal says %v", at)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		r := openDirect(t, dir)
+		if !r.kit.Now().Equal(time.Now()) {
+			t.Fatalf("a new clock says %v", r.kit.Now())
+		}
+		r.ask("POST", "/_control/clock", `{"now":"2031-05-01T12:00:00Z"}`)
+		set := time.Date(2031, 5, 1, 12, 0, 0, 0, time.UTC)
+		if !r.kit.Now().Equal(set) {
+			t.Fatalf("a set clock says %v, want %v", r.kit.Now(), set)
+		}
+		r.ask("POST", "/_control/clock", `{"advance":"24h"}`)
+		time.Sleep(time.Second)
+		want := set.Add(24*time.Hour + time.Second)
+		if !r.kit.Now().Equal(want) {
+			t.Fatalf("an advanced clock says %v a second later, want %v", r.kit.Now(), want)
+		}
+		if again := openDirect(t, dir); !again.kit.Now().Equal(want) {
+			t.Fatalf("after a restart the clock says %v, want %v", again.kit.Now(), want)
+		}
+		r.ask("GET", "/a", "")
+		if at := r.calls()[0].At; !at.Equal(want) {
+			t.Fatalf("the journal says %v, want %v", at, want)
+		}
+	})
 }
 
 func TestPlannedFaultsSurviveARestart(t *testing.T) {

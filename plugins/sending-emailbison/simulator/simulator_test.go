@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
@@ -175,16 +176,18 @@ func TestPagesOfFifteen(t *testing.T) {
 	}
 }
 
-// TestTheLimitOfTheInstance is one for all who call it.
+// TestTheLimitOfTheInstance checks the limit of calls in a minute, which all
+// callers of an instance share.
 func TestTheLimitOfTheInstance(t *testing.T) {
-	l := limits{now: (&simulate.Kit{}).Now}
+	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
+	l := limits{now: func() time.Time { return now }}
 	for range limit {
 		if !l.pass(httptest.NewRecorder()) {
 			t.Fatal("too early")
 		}
 	}
 	out := httptest.NewRecorder()
-	if l.pass(out) || out.Code != 429 || out.Header().Get("Retry-After") == "" || out.Header().Get("X-RateLimit-Remaining") != "0" {
+	if l.pass(out) || out.Code != 429 || out.Header().Get("Retry-After") != "60" || out.Header().Get("X-RateLimit-Remaining") != "0" {
 		t.Errorf("%d %v", out.Code, out.Header())
 	}
 }

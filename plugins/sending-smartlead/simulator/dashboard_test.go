@@ -4,19 +4,21 @@ package simulator
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 )
 
 // connects is somebody who connects a mailbox by the form.
 func (s server) connects(address string) int {
 	s.t.Helper()
-	resp, err := http.PostForm(s.url+connect, url.Values{"username": {address}, "decision": {"accept"}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	return resp.StatusCode
+	form := url.Values{"username": {address}, "decision": {"accept"}}
+	req := httptest.NewRequest(http.MethodPost, connect, strings.NewReader(form.Encode()))
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	answer := httptest.NewRecorder()
+	s.handler.ServeHTTP(answer, req)
+	return answer.Code
 }
 
 // TestDashboard: somebody connects a mailbox by the form, and it outlives the

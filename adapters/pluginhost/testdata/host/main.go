@@ -9,13 +9,14 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
 func main() {
-	h, err := pluginhost.New(pluginhost.Options{Dir: os.Args[1], Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	h, err := pluginhost.New(pluginhost.Options{Dir: os.Args[1], Patience: pluginhost.Patience{Start: 4 * time.Minute}, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
@@ -22,10 +23,10 @@ func main() {
 	switch {
 	case strings.Contains(os.Args[0], "liar"):
 		fmt.Println("1|9|unix|/nowhere|grpc|")
-		select {}
+		sleep()
 	case strings.Contains(os.Args[0], "babbler"):
 		fmt.Println("\x1b[31mnot a handshake " + strings.Repeat("at all ", 5000))
-		select {}
+		sleep()
 	}
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig:  plugin.HandshakeConfig{MagicCookieKey: "TENANTRY_PLUGIN", MagicCookieValue: "b6b0ad7a-hosted-by-tenantry"},
@@ -35,6 +36,10 @@ func main() {
 		},
 	})
 }
+
+// sleep never returns. An empty select would end the process, as the runtime
+// calls it a deadlock.
+func sleep() { time.Sleep(1<<63 - 1) }
 
 type services struct {
 	plugin.NetRPCUnsupportedPlugin

@@ -28,7 +28,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "cannot go on")
 		os.Exit(3)
 	case strings.Contains(os.Args[0], "silent"):
-		select {}
+		sleep()
 	}
 	sdk.Serve(sdk.Plugin{
 		Describe: sdk.Description{
@@ -39,6 +39,10 @@ func main() {
 		Mail: func(c sdk.Connection) (sdk.MailPlatform, error) { return puppet{c: c}, nil },
 	})
 }
+
+// sleep never returns. An empty select would end the process, as the runtime
+// calls it a deadlock.
+func sleep() { time.Sleep(1<<63 - 1) }
 
 type puppet struct {
 	sdk.MailPlatform // what is not written here panics with a nil pointer

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 func main() {
@@ -33,16 +34,20 @@ func main() {
 		os.Exit(1)
 	case "babbling":
 		fmt.Println("hello")
-		select {}
+		sleep()
 	case "open":
 		ready("http://192.0.2.1:80", "open", *world)
-		select {}
+		sleep()
 	case "liar":
 		ready("http://127.0.0.1:1", "somebody-else", *world)
-		select {}
+		sleep()
 	}
 	serve(*listen, *data, *world)
 }
+
+// sleep never returns. An empty select would end the process, as the runtime
+// calls it a deadlock.
+func sleep() { time.Sleep(1<<63 - 1) }
 
 func ready(url, provider, world string) {
 	_ = json.NewEncoder(os.Stdout).Encode(map[string]any{
