@@ -140,5 +140,9 @@ func gaveUp(err error) error {
 	if !errors.Is(err, errAway) && !errors.Is(err, errLost) {
 		return err
 	}
-	return fmt.Errorf("%w (%w)", fault.ServiceUnavailable.RetryIn(awayRetry, "the database does not answer right now"), err)
+	detail := "the database does not answer right now"
+	if errors.Is(err, errNoPlace) {
+		detail = "all connections to the database are in use right now"
+	}
+	return fmt.Errorf("%w (%w)", fault.ServiceUnavailable.RetryIn(awayRetry, "%s", detail), err)
 }

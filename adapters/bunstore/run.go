@@ -125,7 +125,7 @@ func (s *Store) again(ctx context.Context, doing string, attempt func() error) e
 }
 
 // placeTime is how long a request waits for a connection while others hold
-// them all. Longer would only make the queue longer.
+// them all. A longer wait would only make the queue longer.
 const placeTime = 3 * time.Second
 
 // placed makes an attempt once a connection is free for it.

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	someHistories = 60
+	someHistories = 50
 	allHistories  = 10_000
 	historyWorks  = 40 // how many things happen in one
 	latestRow     = 4 * time.Hour

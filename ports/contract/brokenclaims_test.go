@@ -18,27 +18,36 @@ import (
 
 // Each of these breaks one promise of ports.Idempotency or ports.Effects.
 type (
-	everyoneWins  struct{ Stores } // looks first, then inserts
-	sharedKeys    struct{ Stores }
-	impatient     struct{ Stores }
-	unfenced      struct{ Stores }
-	hostClock     struct{ Stores }
-	neverLeft     struct{ Stores }
-	answersLost   struct{ Stores }
-	cutAnswers    struct{ Stores }
-	reapsRunning  struct{ Stores }
-	reapsAtOnce   struct{ Stores }
-	oneAttempt    struct{ Stores }
-	eternalAnswer struct{ Stores }
-	silentChanges struct{ Stores }
-	loudReads     struct{ Stores }
-	neverComplete struct{ Stores }
-	completeAlone struct{ Stores }
-	piecemeal     struct{ Stores }
+	everyoneWins struct{ idempotencyPort } // looks first, then inserts
+	sharedKeys   struct {
+		idempotencyPort
+		all Stores
+	}
+	impatient    struct{ idempotencyPort }
+	unfenced     struct{ idempotencyPort }
+	hostClock    struct{ idempotencyPort }
+	neverLeft    struct{ idempotencyPort }
+	answersLost  struct{ idempotencyPort }
+	cutAnswers   struct{ idempotencyPort }
+	reapsRunning struct {
+		idempotencyPort
+		all Stores
+	}
+	reapsAtOnce   struct{ idempotencyPort }
+	oneAttempt    struct{ idempotencyPort }
+	eternalAnswer struct{ idempotencyPort }
+	silentChanges struct{ tenantsPort }
+	loudReads     struct{ tenantsPort }
+	neverComplete struct{ tenantsPort }
+	completeAlone struct {
+		domainsPort
+		all Stores
+	}
+	piecemeal struct{ mailboxStorePort }
 )
 
 func (b everyoneWins) Claim(ctx context.Context, c ports.Claim) (string, bool, error) {
-	attempt, won, err := b.Stores.Claim(ctx, c)
+	attempt, won, err := b.idempotencyPort.Claim(ctx, c)
 	if r, found, _ := b.Remembered(ctx, c.Place); !won && found && r.Answer == nil {
 		return r.Attempt, true, nil
 	}
@@ -46,12 +55,12 @@ func (b everyoneWins) Claim(ctx context.Context, c ports.Claim) (string, bool, e
 }
 
 func (b sharedKeys) Remembered(ctx context.Context, at idempotency.Place) (idempotency.Record, bool, error) {
-	if r, found, err := b.Stores.Remembered(ctx, at); found || err != nil {
+	if r, found, err := b.idempotencyPort.Remembered(ctx, at); found || err != nil {
 		return r, found, err
 	}
-	all, err := b.Accounts(ctx)
+	all, err := b.all.Accounts(ctx)
 	for _, a := range all {
-		if r, found, err := b.Stores.Remembered(ctx, idempotency.Place{Account: a.ID, Key: at.Key}); found || err != nil {
+		if r, found, err := b.idempotencyPort.Remembered(ctx, idempotency.Place{Account: a.ID, Key: at.Key}); found || err != nil {
 			return r, found, err
 		}
 	}
@@ -61,7 +70,7 @@ func (b sharedKeys) Remembered(ctx context.Context, at idempotency.Place) (idemp
 // impatient takes a key from whoever works on it.
 func (b impatient) TakeOver(ctx context.Context, from string, c ports.Claim) (string, bool, error) {
 	_, _ = b.Hold(ctx, c.Place, from, over)
-	return b.Stores.TakeOver(ctx, from, c)
+	return b.idempotencyPort.TakeOver(ctx, from, c)
 }
 
 // unfenced stores for whoever has the key.
@@ -69,7 +78,7 @@ func (b unfenced) Finish(ctx context.Context, at idempotency.Place, attempt stri
 	if r, found, _ := b.Remembered(ctx, at); found {
 		attempt = r.Attempt
 	}
-	return b.Stores.Finish(ctx, at, attempt, answer, until)
+	return b.idempotencyPort.Finish(ctx, at, attempt, answer, until)
 }
 
 // hostClock measures leases by the caller's clock.
@@ -77,7 +86,7 @@ func (b hostClock) TakeOver(ctx context.Context, from string, c ports.Claim) (st
 	if c.Now.Sub(now) > c.Lease {
 		_, _ = b.Hold(ctx, c.Place, from, over)
 	}
-	return b.Stores.TakeOver(ctx, from, c)
+	return b.idempotencyPort.TakeOver(ctx, from, c)
 }
 
 func (b neverLeft) Leave(context.Context, idempotency.Place, string, time.Time) (bool, error) {
@@ -88,16 +97,16 @@ func (b answersLost) Release(ctx context.Context, at idempotency.Place, attempt 
 	if r, found, _ := b.Remembered(ctx, at); found && r.Answer != nil && r.Attempt == attempt {
 		return true, nil
 	}
-	return b.Stores.Release(ctx, at, attempt)
+	return b.idempotencyPort.Release(ctx, at, attempt)
 }
 
 func (b cutAnswers) Finish(ctx context.Context, at idempotency.Place, attempt string, answer []byte, until time.Time) (bool, error) {
-	return b.Stores.Finish(ctx, at, attempt, answer[:min(len(answer), 1000)], until)
+	return b.idempotencyPort.Finish(ctx, at, attempt, answer[:min(len(answer), 1000)], until)
 }
 
 func (b reapsRunning) Reap(ctx context.Context, at time.Time, most int) (int, error) {
-	n, err := b.Stores.Reap(ctx, at, most)
-	all, _ := b.Accounts(ctx)
+	n, err := b.idempotencyPort.Reap(ctx, at, most)
+	all, _ := b.all.Accounts(ctx)
 	for _, a := range all {
 		for key := range byte(10) {
 			place := idempotency.Place{Account: a.ID, Key: [32]byte{key}}
@@ -110,12 +119,12 @@ func (b reapsRunning) Reap(ctx context.Context, at time.Time, most int) (int, er
 }
 
 func (b reapsAtOnce) Reap(ctx context.Context, at time.Time, _ int) (int, error) {
-	return b.Stores.Reap(ctx, at, 1000)
+	return b.idempotencyPort.Reap(ctx, at, 1000)
 }
 
 // oneAttempt gives every attempt the same name.
 func (b oneAttempt) Claim(ctx context.Context, c ports.Claim) (string, bool, error) {
-	_, won, err := b.Stores.Claim(ctx, c)
+	_, won, err := b.idempotencyPort.Claim(ctx, c)
 	return "attempt", won, err
 }
 
@@ -123,28 +132,28 @@ func (b eternalAnswer) TakeOver(ctx context.Context, from string, c ports.Claim)
 	if r, found, err := b.Remembered(ctx, c.Place); found && r.Answer != nil || err != nil {
 		return "", false, err
 	}
-	return b.Stores.TakeOver(ctx, from, c)
+	return b.idempotencyPort.TakeOver(ctx, from, c)
 }
 
 func (b silentChanges) SaveTenant(ctx context.Context, owner access.AccountID, t tenant.Tenant) error {
-	return b.Stores.SaveTenant(ports.WithEffects(ctx, &ports.Effects{}), owner, t)
+	return b.tenantsPort.SaveTenant(ports.WithEffects(ctx, &ports.Effects{}), owner, t)
 }
 
 func (b loudReads) Tenants(ctx context.Context, owner access.AccountID) ([]tenant.Tenant, error) {
 	ports.NoteChanged(ctx)
-	return b.Stores.Tenants(ctx, owner)
+	return b.tenantsPort.Tenants(ctx, owner)
 }
 
 // neverComplete leaves the answer for later.
 func (b neverComplete) DeleteTenant(_ context.Context, owner access.AccountID, id tenant.GUID) error {
-	return b.Stores.DeleteTenant(context.Background(), owner, id)
+	return b.tenantsPort.DeleteTenant(context.Background(), owner, id)
 }
 
 // completeAlone stores the answer after the change, not with it.
 func (b completeAlone) SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain) error {
-	err := b.Stores.SaveDomain(context.Background(), owner, d)
+	err := b.domainsPort.SaveDomain(context.Background(), owner, d)
 	if c, found := ports.CompletionOf(ctx); found && err == nil {
-		if held, _ := b.Finish(ctx, c.Place, c.Attempt, c.Answer, c.Until); !held {
+		if held, _ := b.all.Finish(ctx, c.Place, c.Attempt, c.Answer, c.Until); !held {
 			return fault.KeyInProgress
 		}
 	}
@@ -158,7 +167,7 @@ func (b piecemeal) ConcludeMailboxes(ctx context.Context, owner access.AccountID
 			return err
 		}
 	}
-	return b.Stores.ConcludeMailboxes(ctx, owner, all)
+	return b.mailboxStorePort.ConcludeMailboxes(ctx, owner, all)
 }
 
 func TestBrokenClaimsAreNoticed(t *testing.T) {
@@ -167,23 +176,23 @@ func TestBrokenClaimsAreNoticed(t *testing.T) {
 		suite []storeCheck
 		spoil func(Stores) Stores
 	}{
-		"a race has several winners":       {claimChecks, func(s Stores) Stores { return everyoneWins{s} }},
-		"accounts share keys":              {claimChecks, func(s Stores) Stores { return sharedKeys{s} }},
-		"a live lease is taken over":       {leaseChecks, func(s Stores) Stores { return impatient{s} }},
-		"a late owner writes":              {leaseChecks, func(s Stores) Stores { return unfenced{s} }},
-		"the caller's clock ends a lease":  {leaseChecks, func(s Stores) Stores { return hostClock{s} }},
-		"a left key stays leased":          {leaseChecks, func(s Stores) Stores { return neverLeft{s} }},
-		"an answer can be released":        {claimChecks, func(s Stores) Stores { return answersLost{s} }},
-		"an answer is cut":                 {claimChecks, func(s Stores) Stores { return cutAnswers{s} }},
-		"what runs is reaped":              {claimChecks, func(s Stores) Stores { return reapsRunning{s} }},
-		"all is reaped at once":            {claimChecks, func(s Stores) Stores { return reapsAtOnce{s} }},
-		"attempts share a name":            {claimChecks, func(s Stores) Stores { return oneAttempt{s} }},
-		"an answer is kept for ever":       {leaseChecks, func(s Stores) Stores { return eternalAnswer{s} }},
-		"a change is not noted":            {storeEffectChecks, func(s Stores) Stores { return silentChanges{s} }},
-		"an answer is not committed":       {completionChecks, func(s Stores) Stores { return neverComplete{s} }},
-		"an answer comes after its change": {completionChecks, func(s Stores) Stores { return completeAlone{s} }},
-		"mailboxes are concluded singly":   {completionChecks, func(s Stores) Stores { return piecemeal{s} }},
-		"a read counts as a change":        {storeEffectChecks, func(s Stores) Stores { return loudReads{s} }},
+		"a race has several winners":       {claimChecks, func(s Stores) Stores { return with(s, everyoneWins{s}) }},
+		"accounts share keys":              {claimChecks, func(s Stores) Stores { return with(s, sharedKeys{s, s}) }},
+		"a live lease is taken over":       {leaseChecks, func(s Stores) Stores { return with(s, impatient{s}) }},
+		"a late owner writes":              {leaseChecks, func(s Stores) Stores { return with(s, unfenced{s}) }},
+		"the caller's clock ends a lease":  {leaseChecks, func(s Stores) Stores { return with(s, hostClock{s}) }},
+		"a left key stays leased":          {leaseChecks, func(s Stores) Stores { return with(s, neverLeft{s}) }},
+		"an answer can be released":        {claimChecks, func(s Stores) Stores { return with(s, answersLost{s}) }},
+		"an answer is cut":                 {claimChecks, func(s Stores) Stores { return with(s, cutAnswers{s}) }},
+		"what runs is reaped":              {claimChecks, func(s Stores) Stores { return with(s, reapsRunning{s, s}) }},
+		"all is reaped at once":            {claimChecks, func(s Stores) Stores { return with(s, reapsAtOnce{s}) }},
+		"attempts share a name":            {claimChecks, func(s Stores) Stores { return with(s, oneAttempt{s}) }},
+		"an answer is kept for ever":       {leaseChecks, func(s Stores) Stores { return with(s, eternalAnswer{s}) }},
+		"a change is not noted":            {storeEffectChecks, func(s Stores) Stores { return with(s, silentChanges{s}) }},
+		"an answer is not committed":       {completionChecks, func(s Stores) Stores { return with(s, neverComplete{s}) }},
+		"an answer comes after its change": {completionChecks, func(s Stores) Stores { return with(s, completeAlone{s, s}) }},
+		"mailboxes are concluded singly":   {completionChecks, func(s Stores) Stores { return with(s, piecemeal{s}) }},
+		"a read counts as a change":        {storeEffectChecks, func(s Stores) Stores { return with(s, loudReads{s}) }},
 	} {
 		t.Run(name, func(t *testing.T) { notices(t, store, b.suite, b.spoil) })
 	}

@@ -17,24 +17,24 @@ import (
 
 // Each of these breaks one promise of ports.DNSConnections or ports.DNSWrites.
 type (
-	anybodysDNS     struct{ Stores } // finds foreign connections
-	youngestDNS     struct{ Stores }
-	undeadDNS       struct{ Stores } // keeps what was removed
-	staleDNSTest    struct{ Stores }
-	toldTwiceDNS    struct{ Stores } // every remover wins
-	textualDNS      struct{ Stores } // bends bytes that are no text
-	firstWriteStays struct{ Stores }
-	strangersWrite  struct{ Stores }
-	purposeless     struct{ Stores }
-	closedKeepsDNS  struct{ Stores }
+	anybodysDNS     struct{ dnsConnectionsPort } // finds foreign connections
+	youngestDNS     struct{ dnsConnectionsPort }
+	undeadDNS       struct{ dnsConnectionsPort } // keeps what was removed
+	staleDNSTest    struct{ dnsConnectionsPort }
+	toldTwiceDNS    struct{ dnsConnectionsPort } // every remover wins
+	textualDNS      struct{ dnsWritesPort }      // bends bytes that are no text
+	firstWriteStays struct{ dnsWritesPort }
+	strangersWrite  struct{ dnsWritesPort }
+	purposeless     struct{ dnsWritesPort }
+	closedKeepsDNS  struct{ accountsPort }
 )
 
 func (b anybodysDNS) DNSConnection(ctx context.Context, _ access.AccountID, id string) (dnsconnection.Connection, []byte, error) {
-	return b.Stores.DNSConnection(ctx, "", id)
+	return b.dnsConnectionsPort.DNSConnection(ctx, "", id)
 }
 
 func (b youngestDNS) DNSConnections(ctx context.Context, owner access.AccountID) ([]dnsconnection.Connection, error) {
-	all, err := b.Stores.DNSConnections(ctx, owner)
+	all, err := b.dnsConnectionsPort.DNSConnections(ctx, owner)
 	slices.Reverse(all)
 	return all, err
 }
@@ -49,11 +49,11 @@ func (b staleDNSTest) SaveDNSConnectionTest(ctx context.Context, c dnsconnection
 	if err == nil {
 		c.Status = before.Status
 	}
-	return b.Stores.SaveDNSConnectionTest(ctx, c)
+	return b.dnsConnectionsPort.SaveDNSConnectionTest(ctx, c)
 }
 
 func (b toldTwiceDNS) RemoveDNSConnection(ctx context.Context, id string) (dnsconnection.Connection, error) {
-	c, err := b.Stores.RemoveDNSConnection(ctx, id)
+	c, err := b.dnsConnectionsPort.RemoveDNSConnection(ctx, id)
 	if err != nil && id == dnsConnectionID(1) {
 		return c, nil
 	}
@@ -65,7 +65,7 @@ func (b textualDNS) SaveWritten(ctx context.Context, owner access.AccountID, dom
 	for i, w := range written {
 		written[i].Value = strings.ToValidUTF8(w.Value, "?")
 	}
-	return b.Stores.SaveWritten(ctx, owner, domainID, written)
+	return b.dnsWritesPort.SaveWritten(ctx, owner, domainID, written)
 }
 
 func (b firstWriteStays) SaveWritten(ctx context.Context, owner access.AccountID, domainID string, written []dns.Written) error {
@@ -73,16 +73,16 @@ func (b firstWriteStays) SaveWritten(ctx context.Context, owner access.AccountID
 	if err != nil {
 		return err
 	}
-	return b.Stores.SaveWritten(ctx, owner, domainID, append(slices.Clone(written), before...))
+	return b.dnsWritesPort.SaveWritten(ctx, owner, domainID, append(slices.Clone(written), before...))
 }
 
 func (b strangersWrite) SaveWritten(ctx context.Context, owner access.AccountID, domainID string, written []dns.Written) error {
-	_ = b.Stores.SaveWritten(ctx, owner, domainID, written)
+	_ = b.dnsWritesPort.SaveWritten(ctx, owner, domainID, written)
 	return nil
 }
 
 func (b purposeless) Written(ctx context.Context, owner access.AccountID, domainID string) ([]dns.Written, error) {
-	all, err := b.Stores.Written(ctx, owner, domainID)
+	all, err := b.dnsWritesPort.Written(ctx, owner, domainID)
 	for i := range all {
 		all[i].Purpose = dns.Sending
 	}
@@ -91,7 +91,7 @@ func (b purposeless) Written(ctx context.Context, owner access.AccountID, domain
 
 // closedKeepsDNS does not count what it removes.
 func (b closedKeepsDNS) CloseAccount(ctx context.Context, id access.AccountID, now time.Time, _ ...string) (ports.Closing, error) {
-	done, err := b.Stores.CloseAccount(ctx, id, now)
+	done, err := b.accountsPort.CloseAccount(ctx, id, now)
 	done.DNSConnectionsRemoved = 0
 	return done, err
 }
@@ -102,16 +102,16 @@ func TestDNSStoreSuitesNoticeBrokenPromises(t *testing.T) {
 		suite []storeCheck
 		spoil func(Stores) Stores
 	}{
-		"a foreign connection is found":     {dnsConnectionChecks, func(s Stores) Stores { return anybodysDNS{s} }},
-		"the youngest is listed first":      {dnsConnectionChecks, func(s Stores) Stores { return youngestDNS{s} }},
-		"a removed connection stays":        {dnsConnectionChecks, func(s Stores) Stores { return undeadDNS{s} }},
-		"a test leaves the status":          {dnsConnectionChecks, func(s Stores) Stores { return staleDNSTest{s} }},
-		"everybody removed it":              {dnsConnectionChecks, func(s Stores) Stores { return toldTwiceDNS{s} }},
-		"closing does not count":            {dnsConnectionChecks, func(s Stores) Stores { return closedKeepsDNS{s} }},
-		"values are made text":              {dnsWriteChecks, func(s Stores) Stores { return textualDNS{s} }},
-		"the first write is kept":           {dnsWriteChecks, func(s Stores) Stores { return firstWriteStays{s} }},
-		"a foreign write seems to be there": {dnsWriteChecks, func(s Stores) Stores { return strangersWrite{s} }},
-		"purposes are lost":                 {dnsWriteChecks, func(s Stores) Stores { return purposeless{s} }},
+		"a foreign connection is found":     {dnsConnectionChecks, func(s Stores) Stores { return with(s, anybodysDNS{s}) }},
+		"the youngest is listed first":      {dnsConnectionChecks, func(s Stores) Stores { return with(s, youngestDNS{s}) }},
+		"a removed connection stays":        {dnsConnectionChecks, func(s Stores) Stores { return with(s, undeadDNS{s}) }},
+		"a test leaves the status":          {dnsConnectionChecks, func(s Stores) Stores { return with(s, staleDNSTest{s}) }},
+		"everybody removed it":              {dnsConnectionChecks, func(s Stores) Stores { return with(s, toldTwiceDNS{s}) }},
+		"closing does not count":            {dnsConnectionChecks, func(s Stores) Stores { return with(s, closedKeepsDNS{s}) }},
+		"values are made text":              {dnsWriteChecks, func(s Stores) Stores { return with(s, textualDNS{s}) }},
+		"the first write is kept":           {dnsWriteChecks, func(s Stores) Stores { return with(s, firstWriteStays{s}) }},
+		"a foreign write seems to be there": {dnsWriteChecks, func(s Stores) Stores { return with(s, strangersWrite{s}) }},
+		"purposes are lost":                 {dnsWriteChecks, func(s Stores) Stores { return with(s, purposeless{s}) }},
 	} {
 		t.Run(name, func(t *testing.T) { notices(t, store, b.suite, b.spoil) })
 	}

@@ -15,36 +15,51 @@ import (
 
 // Each of these breaks one promise of ports.Integrations, or of the refreshes.
 type (
-	anybodysIntegrations struct{ Stores }
-	oldIntegrationsFirst struct{ Stores }
-	undeadIntegrations   struct{ Stores }
-	stubbornStatus       struct{ Stores } // a test does not change it
-	onlyAPIKeys          struct{ Stores } // forgets which fields were given
-	textualCredentials   struct{ Stores }
-	integrationsAlone    struct{ Stores } // commits no answer
-	dueTwice             struct{ Stores }
-	dueAnyway            struct{ Stores } // for suspended accounts too
-	youngestDueFirst     struct{ Stores }
-	endlesslyDue         struct{ Stores } // more than asked for
-	keepsIntegrations    struct{ Stores } // of closed accounts
-	refreshesLate        struct{ Stores } // stores what changed since
-	refreshesBlindly     struct{ Stores } // counts what it did not store
-	refreshesRowsAlone   struct{ Stores } // leaves the integration as it was
-	refreshesOrFails     struct{ Stores }
-	refreshesHalf        struct{ Stores }
-	refreshesUnasked     struct{ Stores } // does not note that one began
+	anybodysIntegrations struct {
+		integrationsPort
+		all Stores
+	}
+	oldIntegrationsFirst struct{ integrationsPort }
+	undeadIntegrations   struct{ integrationsPort }
+	stubbornStatus       struct{ integrationsPort } // a test does not change it
+	onlyAPIKeys          struct{ integrationsPort } // forgets which fields were given
+	textualCredentials   struct{ integrationsPort }
+	integrationsAlone    struct{ integrationsPort } // commits no answer
+	dueTwice             struct{ integrationsPort }
+	dueAnyway            struct { // for suspended accounts too
+		integrationsPort
+		all Stores
+	}
+	youngestDueFirst  struct{ integrationsPort }
+	endlesslyDue      struct{ integrationsPort } // more than asked for
+	keepsIntegrations struct {                   // of closed accounts
+		accountsPort
+		all Stores
+	}
+	refreshesLate      struct{ connectionsPort } // stores what changed since
+	refreshesBlindly   struct{ connectionsPort } // counts what it did not store
+	refreshesRowsAlone struct {                  // leaves the integration as it was
+		connectionsPort
+		all Stores
+	}
+	refreshesOrFails struct{ connectionsPort }
+	refreshesHalf    struct{ connectionsPort }
+	refreshesUnasked struct { // does not note that one began
+		connectionsPort
+		all Stores
+	}
 )
 
 func (b anybodysIntegrations) Integration(ctx context.Context, _ access.AccountID, id string) (i integration.Integration, credential []byte, err error) {
-	i, err = everyone(ctx, b.Stores, func(owner access.AccountID) (i integration.Integration, err error) {
-		i, credential, err = b.Stores.Integration(ctx, owner, id)
+	i, err = everyone(ctx, b.all, func(owner access.AccountID) (i integration.Integration, err error) {
+		i, credential, err = b.integrationsPort.Integration(ctx, owner, id)
 		return i, err
 	})
 	return i, credential, err
 }
 
 func (b oldIntegrationsFirst) Integrations(ctx context.Context, owner access.AccountID) ([]integration.Integration, error) {
-	all, err := b.Stores.Integrations(ctx, owner)
+	all, err := b.integrationsPort.Integrations(ctx, owner)
 	slices.Reverse(all)
 	return all, err
 }
@@ -58,69 +73,69 @@ func (b stubbornStatus) SaveIntegration(ctx context.Context, i integration.Integ
 	if was, _, err := b.Integration(ctx, i.AccountID, i.ID); err == nil {
 		i.Status = was.Status
 	}
-	return b.Stores.SaveIntegration(ctx, i)
+	return b.integrationsPort.SaveIntegration(ctx, i)
 }
 
 func (b onlyAPIKeys) AddIntegration(ctx context.Context, i integration.Integration, credential []byte) error {
 	i.Given = []string{"api_key"}
-	return b.Stores.AddIntegration(ctx, i, credential)
+	return b.integrationsPort.AddIntegration(ctx, i, credential)
 }
 
 func (b textualCredentials) AddIntegration(ctx context.Context, i integration.Integration, credential []byte) error {
-	return b.Stores.AddIntegration(ctx, i, []byte(string([]rune(string(credential)))))
+	return b.integrationsPort.AddIntegration(ctx, i, []byte(string([]rune(string(credential)))))
 }
 
 func (b integrationsAlone) RemoveIntegration(ctx context.Context, owner access.AccountID, id string) error {
-	return b.Stores.RemoveIntegration(context.WithoutCancel(context.Background()), owner, id)
+	return b.integrationsPort.RemoveIntegration(context.WithoutCancel(context.Background()), owner, id)
 }
 
 func (b dueTwice) DueRefreshes(ctx context.Context, before, _ time.Time, most int) ([]integration.Integration, error) {
-	return b.Stores.DueRefreshes(ctx, before, before.Add(-time.Second), most)
+	return b.integrationsPort.DueRefreshes(ctx, before, before.Add(-time.Second), most)
 }
 
 func (b dueAnyway) DueRefreshes(ctx context.Context, before, at time.Time, most int) ([]integration.Integration, error) {
-	all, _ := b.Accounts(ctx)
+	all, _ := b.all.Accounts(ctx)
 	for _, a := range all {
-		_, _ = b.SetActive(ctx, a.ID, true)
+		_, _ = b.all.SetActive(ctx, a.ID, true)
 	}
-	return b.Stores.DueRefreshes(ctx, before, at, most)
+	return b.integrationsPort.DueRefreshes(ctx, before, at, most)
 }
 
 func (b youngestDueFirst) DueRefreshes(ctx context.Context, before, at time.Time, most int) ([]integration.Integration, error) {
-	all, err := b.Stores.DueRefreshes(ctx, before, at, most)
+	all, err := b.integrationsPort.DueRefreshes(ctx, before, at, most)
 	slices.Reverse(all)
 	return all, err
 }
 
 func (b endlesslyDue) DueRefreshes(ctx context.Context, before, at time.Time, _ int) ([]integration.Integration, error) {
-	return b.Stores.DueRefreshes(ctx, before, at, 1000)
+	return b.integrationsPort.DueRefreshes(ctx, before, at, 1000)
 }
 
 func (b keepsIntegrations) CloseAccount(ctx context.Context, id access.AccountID, at time.Time, _ ...string) (ports.Closing, error) {
-	kept, _ := b.Integrations(ctx, id)
+	kept, _ := b.all.Integrations(ctx, id)
 	_, err := b.SetActive(ctx, id, false)
 	return ports.Closing{At: at, IntegrationsRemoved: len(kept)}, err
 }
 
 func (b refreshesLate) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, all []integration.Connection) (int, error) {
-	return b.Stores.SaveRefresh(ctx, owner, i, began.Add(1000*time.Hour), all)
+	return b.connectionsPort.SaveRefresh(ctx, owner, i, began.Add(1000*time.Hour), all)
 }
 
 func (b refreshesBlindly) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, all []integration.Connection) (int, error) {
-	_, err := b.Stores.SaveRefresh(ctx, owner, i, began, all)
+	_, err := b.connectionsPort.SaveRefresh(ctx, owner, i, began, all)
 	return len(all), err
 }
 
 func (b refreshesRowsAlone) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, all []integration.Connection) (int, error) {
-	was, _, err := b.Integration(ctx, owner, i.ID)
+	was, _, err := b.all.Integration(ctx, owner, i.ID)
 	if err != nil {
 		return 0, err
 	}
-	return b.Stores.SaveRefresh(ctx, owner, was, began, all)
+	return b.connectionsPort.SaveRefresh(ctx, owner, was, began, all)
 }
 
 func (b refreshesOrFails) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, all []integration.Connection) (int, error) {
-	n, err := b.Stores.SaveRefresh(ctx, owner, i, began, all)
+	n, err := b.connectionsPort.SaveRefresh(ctx, owner, i, began, all)
 	if err == nil && n < len(all) {
 		err = context.Canceled
 	}
@@ -128,15 +143,15 @@ func (b refreshesOrFails) SaveRefresh(ctx context.Context, owner access.AccountI
 }
 
 func (b refreshesHalf) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, all []integration.Connection) (int, error) {
-	return b.Stores.SaveRefresh(ctx, owner, i, began, all[len(all)/2:])
+	return b.connectionsPort.SaveRefresh(ctx, owner, i, began, all[len(all)/2:])
 }
 
 func (b refreshesUnasked) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, all []integration.Connection) (int, error) {
 	if len(all) == 0 {
 		i.AccountID = owner
-		return 0, b.SaveIntegration(ctx, i)
+		return 0, b.all.SaveIntegration(ctx, i)
 	}
-	return b.Stores.SaveRefresh(ctx, owner, i, began, all)
+	return b.connectionsPort.SaveRefresh(ctx, owner, i, began, all)
 }
 
 func TestIntegrationSuitesNoticeBrokenPromises(t *testing.T) {
@@ -145,24 +160,24 @@ func TestIntegrationSuitesNoticeBrokenPromises(t *testing.T) {
 		suite []storeCheck
 		spoil func(Stores) Stores
 	}{
-		"a foreign integration is found":         {integrationChecks, func(s Stores) Stores { return anybodysIntegrations{s} }},
-		"the oldest is listed first":             {integrationChecks, func(s Stores) Stores { return oldIntegrationsFirst{s} }},
-		"a removed integration stays":            {integrationChecks, func(s Stores) Stores { return undeadIntegrations{s} }},
-		"a test leaves the status":               {integrationChecks, func(s Stores) Stores { return stubbornStatus{s} }},
-		"what was given is forgotten":            {integrationChecks, func(s Stores) Stores { return onlyAPIKeys{s} }},
-		"credentials are made text":              {integrationChecks, func(s Stores) Stores { return textualCredentials{s} }},
-		"a removal commits no answer":            {integrationChecks, func(s Stores) Stores { return integrationsAlone{s} }},
-		"closing leaves integrations":            {integrationChecks, func(s Stores) Stores { return keepsIntegrations{s} }},
-		"a refresh is handed out twice":          {refreshChecks, func(s Stores) Stores { return dueTwice{s} }},
-		"the suspended are refreshed":            {refreshChecks, func(s Stores) Stores { return dueAnyway{s} }},
-		"who waited least is first":              {refreshChecks, func(s Stores) Stores { return youngestDueFirst{s} }},
-		"more are due than asked for":            {refreshChecks, func(s Stores) Stores { return endlesslyDue{s} }},
-		"a refresh undoes what came later":       {refreshChecks, func(s Stores) Stores { return refreshesLate{s} }},
-		"what was skipped is counted":            {refreshChecks, func(s Stores) Stores { return refreshesBlindly{s} }},
-		"a refresh leaves the integration alone": {refreshChecks, func(s Stores) Stores { return refreshesRowsAlone{s} }},
-		"one that is held fails the others":      {refreshChecks, func(s Stores) Stores { return refreshesOrFails{s} }},
-		"half of a refresh is stored":            {refreshChecks, func(s Stores) Stores { return refreshesHalf{s} }},
-		"an asked refresh is due again at once":  {refreshChecks, func(s Stores) Stores { return refreshesUnasked{s} }},
+		"a foreign integration is found":         {integrationChecks, func(s Stores) Stores { return with(s, anybodysIntegrations{s, s}) }},
+		"the oldest is listed first":             {integrationChecks, func(s Stores) Stores { return with(s, oldIntegrationsFirst{s}) }},
+		"a removed integration stays":            {integrationChecks, func(s Stores) Stores { return with(s, undeadIntegrations{s}) }},
+		"a test leaves the status":               {integrationChecks, func(s Stores) Stores { return with(s, stubbornStatus{s}) }},
+		"what was given is forgotten":            {integrationChecks, func(s Stores) Stores { return with(s, onlyAPIKeys{s}) }},
+		"credentials are made text":              {integrationChecks, func(s Stores) Stores { return with(s, textualCredentials{s}) }},
+		"a removal commits no answer":            {integrationChecks, func(s Stores) Stores { return with(s, integrationsAlone{s}) }},
+		"closing leaves integrations":            {integrationChecks, func(s Stores) Stores { return with(s, keepsIntegrations{s, s}) }},
+		"a refresh is handed out twice":          {refreshChecks, func(s Stores) Stores { return with(s, dueTwice{s}) }},
+		"the suspended are refreshed":            {refreshChecks, func(s Stores) Stores { return with(s, dueAnyway{s, s}) }},
+		"who waited least is first":              {refreshChecks, func(s Stores) Stores { return with(s, youngestDueFirst{s}) }},
+		"more are due than asked for":            {refreshChecks, func(s Stores) Stores { return with(s, endlesslyDue{s}) }},
+		"a refresh undoes what came later":       {refreshChecks, func(s Stores) Stores { return with(s, refreshesLate{s}) }},
+		"what was skipped is counted":            {refreshChecks, func(s Stores) Stores { return with(s, refreshesBlindly{s}) }},
+		"a refresh leaves the integration alone": {refreshChecks, func(s Stores) Stores { return with(s, refreshesRowsAlone{s, s}) }},
+		"one that is held fails the others":      {refreshChecks, func(s Stores) Stores { return with(s, refreshesOrFails{s}) }},
+		"half of a refresh is stored":            {refreshChecks, func(s Stores) Stores { return with(s, refreshesHalf{s}) }},
+		"an asked refresh is due again at once":  {refreshChecks, func(s Stores) Stores { return with(s, refreshesUnasked{s, s}) }},
 	} {
 		t.Run(name, func(t *testing.T) { notices(t, store, b.suite, b.spoil) })
 	}

@@ -14,14 +14,17 @@ import (
 
 // Each of these breaks one promise about intents.
 type (
-	intentsAdded struct{ Stores }
-	lateIntents  struct{ Stores }
-	intentsStay  struct{ Stores }
-	intentsGo    struct{ Stores }
-	intentsDone  struct{ Stores }
-	namelessOnes struct{ Stores }
-	foreignOnes  struct{ Stores }
-	ghostIntents struct{ Stores }
+	intentsAdded struct{ sendRunsPort }
+	lateIntents  struct{ sendRunsPort }
+	intentsStay  struct{ sendRunsPort }
+	intentsGo    struct{ sendRunsPort }
+	intentsDone  struct{ sendRunsPort }
+	namelessOnes struct{ sendRunsPort }
+	foreignOnes  struct {
+		sendRunsPort
+		all Stores
+	}
+	ghostIntents struct{ sendRunsPort }
 )
 
 func (b intentsAdded) SaveIntents(ctx context.Context, r ports.SendRun, all []sendlimit.Change) (bool, error) {
@@ -31,14 +34,14 @@ func (b intentsAdded) SaveIntents(ctx context.Context, r ports.SendRun, all []se
 			all = append(slices.Clone(all), c)
 		}
 	}
-	return b.Stores.SaveIntents(ctx, r, all)
+	return b.sendRunsPort.SaveIntents(ctx, r, all)
 }
 
 func (b lateIntents) SaveIntents(ctx context.Context, r ports.SendRun, all []sendlimit.Change) (bool, error) {
-	held, err := b.Stores.SaveIntents(ctx, r, all)
+	held, err := b.sendRunsPort.SaveIntents(ctx, r, all)
 	if !held && err == nil {
 		r.Epoch++
-		_, err = b.Stores.SaveIntents(ctx, r, all)
+		_, err = b.sendRunsPort.SaveIntents(ctx, r, all)
 	}
 	return held, err
 }
@@ -48,23 +51,23 @@ func (b intentsStay) SaveChanges(ctx context.Context, r ports.SendRun, c ports.S
 	for _, one := range before {
 		c.Open = append(slices.Clone(c.Open), one.Box)
 	}
-	return b.Stores.SaveChanges(ctx, r, c)
+	return b.sendRunsPort.SaveChanges(ctx, r, c)
 }
 
 func (b intentsGo) SaveChanges(ctx context.Context, r ports.SendRun, c ports.SendChanges) (bool, error) {
 	c.Open = nil
-	return b.Stores.SaveChanges(ctx, r, c)
+	return b.sendRunsPort.SaveChanges(ctx, r, c)
 }
 
 func (b intentsDone) SaveIntents(ctx context.Context, r ports.SendRun, all []sendlimit.Change) (bool, error) {
-	if _, err := b.Stores.SaveChanges(ctx, r, ports.SendChanges{Done: all}); err != nil {
+	if _, err := b.sendRunsPort.SaveChanges(ctx, r, ports.SendChanges{Done: all}); err != nil {
 		return false, err
 	}
-	return b.Stores.SaveIntents(ctx, r, all)
+	return b.sendRunsPort.SaveIntents(ctx, r, all)
 }
 
 func (b namelessOnes) Intents(ctx context.Context, r ports.SendRun) ([]sendlimit.Change, error) {
-	all, err := b.Stores.Intents(ctx, r)
+	all, err := b.sendRunsPort.Intents(ctx, r)
 	for i := range all {
 		all[i].Event.Sent = 0
 	}
@@ -72,15 +75,15 @@ func (b namelessOnes) Intents(ctx context.Context, r ports.SendRun) ([]sendlimit
 }
 
 func (b foreignOnes) Intents(ctx context.Context, r ports.SendRun) ([]sendlimit.Change, error) {
-	return everyone(ctx, b.Stores, func(owner access.AccountID) ([]sendlimit.Change, error) {
+	return everyone(ctx, b.all, func(owner access.AccountID) ([]sendlimit.Change, error) {
 		r.Account = owner
-		return b.Stores.Intents(ctx, r)
+		return b.sendRunsPort.Intents(ctx, r)
 	})
 }
 
 // ghostIntents keeps those of mailboxes that are gone.
 func (b ghostIntents) Intents(ctx context.Context, r ports.SendRun) ([]sendlimit.Change, error) {
-	all, err := b.Stores.Intents(ctx, r)
+	all, err := b.sendRunsPort.Intents(ctx, r)
 	if boxes, _ := b.SendBoxes(ctx, r, midnight); len(boxes) == 0 {
 		all = append(all, sendlimit.Change{Box: unknownMailbox})
 	}
@@ -90,14 +93,14 @@ func (b ghostIntents) Intents(ctx context.Context, r ports.SendRun) ([]sendlimit
 func TestBrokenIntentsAreNoticed(t *testing.T) {
 	store := reusedStore(t)
 	for name, spoil := range map[string]func(Stores) Stores{
-		"intents add up":                 func(s Stores) Stores { return intentsAdded{s} },
-		"a late run intends":             func(s Stores) Stores { return lateIntents{s} },
-		"intents stay for ever":          func(s Stores) Stores { return intentsStay{s} },
-		"what is open goes":              func(s Stores) Stores { return intentsGo{s} },
-		"what is intended is so":         func(s Stores) Stores { return intentsDone{s} },
-		"an intent forgets its event":    func(s Stores) Stores { return namelessOnes{s} },
-		"foreign intents are listed":     func(s Stores) Stores { return foreignOnes{s} },
-		"an intent outlives its mailbox": func(s Stores) Stores { return ghostIntents{s} },
+		"intents add up":                 func(s Stores) Stores { return with(s, intentsAdded{s}) },
+		"a late run intends":             func(s Stores) Stores { return with(s, lateIntents{s}) },
+		"intents stay for ever":          func(s Stores) Stores { return with(s, intentsStay{s}) },
+		"what is open goes":              func(s Stores) Stores { return with(s, intentsGo{s}) },
+		"what is intended is so":         func(s Stores) Stores { return with(s, intentsDone{s}) },
+		"an intent forgets its event":    func(s Stores) Stores { return with(s, namelessOnes{s}) },
+		"foreign intents are listed":     func(s Stores) Stores { return with(s, foreignOnes{s, s}) },
+		"an intent outlives its mailbox": func(s Stores) Stores { return with(s, ghostIntents{s}) },
 	} {
 		t.Run(name, func(t *testing.T) { notices(t, store, sendIntentChecks, spoil) })
 	}

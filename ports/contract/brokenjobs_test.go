@@ -16,48 +16,60 @@ import (
 
 // Each of these breaks one promise of ports.DNSJobs.
 type (
-	unfencedJobs   struct{ Stores }
-	impatientJobs  struct{ Stores }
-	earlyJobs      struct{ Stores }
-	sharedJobs     struct{ Stores } // every claim wins
-	oneEpoch       struct{ Stores }
-	keepsLease     struct{ Stores }
-	losesLease     struct{ Stores }
-	cutsMessage    struct{ Stores }
-	heldWaiting    struct{ Stores }
-	neverReleased  struct{ Stores }
+	unfencedJobs struct {
+		dnsJobsPort
+		all Stores
+	}
+	impatientJobs struct {
+		dnsJobsPort
+		all Stores
+	}
+	earlyJobs   struct{ dnsJobsPort }
+	sharedJobs  struct{ dnsJobsPort } // every claim wins
+	oneEpoch    struct{ dnsJobsPort }
+	keepsLease  struct{ dnsJobsPort }
+	losesLease  struct{ dnsJobsPort }
+	cutsMessage struct{ dnsJobsPort }
+	heldWaiting struct {
+		dnsJobsPort
+		all Stores
+	}
+	neverReleased struct {
+		dnsJobsPort
+		all Stores
+	}
 	firstComeFirst struct{ Stores }
 	busyIsNothing  struct{ Stores }
-	allAreDue      struct{ Stores }
+	allAreDue      struct{ dnsJobsPort }
 )
 
 // unfencedJobs saves for whoever has the job.
 func (b unfencedJobs) SaveJob(ctx context.Context, j provisioning.Job) (bool, error) {
-	if now, err := b.Job(ctx, j.Account, j.ID); err == nil {
+	if now, err := b.all.Job(ctx, j.Account, j.ID); err == nil {
 		j.Epoch = now.Epoch
 	}
-	return b.Stores.SaveJob(ctx, j)
+	return b.dnsJobsPort.SaveJob(ctx, j)
 }
 
 // impatientJobs takes a job from whoever works on it.
 func (b impatientJobs) ClaimJob(ctx context.Context, id string, lease time.Duration, at time.Time) (provisioning.Job, bool, error) {
-	j, won, err := b.Stores.ClaimJob(ctx, id, lease, at)
+	j, won, err := b.dnsJobsPort.ClaimJob(ctx, id, lease, at)
 	if won || err != nil {
 		return j, won, err
 	}
-	found, lost := everyone(ctx, b.Stores, func(owner access.AccountID) (provisioning.Job, error) { return b.Job(ctx, owner, id) })
+	found, lost := everyone(ctx, b.all, func(owner access.AccountID) (provisioning.Job, error) { return b.all.Job(ctx, owner, id) })
 	if lost == nil && at.Sub(now) > 100*time.Hour {
 		_, _ = b.HoldJob(ctx, found, over)
 	}
-	return b.Stores.ClaimJob(ctx, id, lease, at)
+	return b.dnsJobsPort.ClaimJob(ctx, id, lease, at)
 }
 
 func (b earlyJobs) ClaimJob(ctx context.Context, id string, lease time.Duration, at time.Time) (provisioning.Job, bool, error) {
-	return b.Stores.ClaimJob(ctx, id, lease, at.Add(time.Minute))
+	return b.dnsJobsPort.ClaimJob(ctx, id, lease, at.Add(time.Minute))
 }
 
 func (b sharedJobs) ClaimJob(ctx context.Context, id string, lease time.Duration, at time.Time) (provisioning.Job, bool, error) {
-	j, won, err := b.Stores.ClaimJob(ctx, id, lease, at)
+	j, won, err := b.dnsJobsPort.ClaimJob(ctx, id, lease, at)
 	if !won && err == nil && id == jobID(1) {
 		return j, true, nil
 	}
@@ -65,7 +77,7 @@ func (b sharedJobs) ClaimJob(ctx context.Context, id string, lease time.Duration
 }
 
 func (b oneEpoch) ClaimJob(ctx context.Context, id string, lease time.Duration, at time.Time) (provisioning.Job, bool, error) {
-	j, won, err := b.Stores.ClaimJob(ctx, id, lease, at)
+	j, won, err := b.dnsJobsPort.ClaimJob(ctx, id, lease, at)
 	j.Epoch = 1
 	return j, won, err
 }
@@ -73,33 +85,33 @@ func (b oneEpoch) ClaimJob(ctx context.Context, id string, lease time.Duration, 
 func (b keepsLease) SaveJob(ctx context.Context, j provisioning.Job) (bool, error) {
 	status := j.Status
 	j.Status = provisioning.Running
-	held, err := b.Stores.SaveJob(ctx, j)
+	held, err := b.dnsJobsPort.SaveJob(ctx, j)
 	if status != provisioning.Waiting {
 		j.Status = status
-		return b.Stores.SaveJob(ctx, j)
+		return b.dnsJobsPort.SaveJob(ctx, j)
 	}
 	return held, err
 }
 
 func (b losesLease) SaveJob(ctx context.Context, j provisioning.Job) (bool, error) {
-	held, err := b.Stores.SaveJob(ctx, j)
+	held, err := b.dnsJobsPort.SaveJob(ctx, j)
 	_, _ = b.HoldJob(ctx, j, over)
 	return held, err
 }
 
 func (b cutsMessage) SaveJob(ctx context.Context, j provisioning.Job) (bool, error) {
 	j.Message, _, _ = strings.Cut(j.Message, "'")
-	return b.Stores.SaveJob(ctx, j)
+	return b.dnsJobsPort.SaveJob(ctx, j)
 }
 
 func (b heldWaiting) HoldJob(ctx context.Context, j provisioning.Job, lease time.Duration) (bool, error) {
-	held, err := b.Stores.HoldJob(ctx, j, lease)
-	now, lost := b.Job(ctx, j.Account, j.ID)
+	held, err := b.dnsJobsPort.HoldJob(ctx, j, lease)
+	now, lost := b.all.Job(ctx, j.Account, j.ID)
 	return held || lost == nil && now.Epoch == j.Epoch, err
 }
 
 func (b neverReleased) ReleaseJob(ctx context.Context, j provisioning.Job, _ time.Time) (bool, error) {
-	now, err := b.Job(ctx, j.Account, j.ID)
+	now, err := b.all.Job(ctx, j.Account, j.ID)
 	return err == nil && now.Epoch == j.Epoch, nil
 }
 
@@ -127,25 +139,25 @@ func (b busyIsNothing) DueJobs(ctx context.Context, at time.Time, most int) ([]p
 }
 
 func (b allAreDue) DueJobs(ctx context.Context, _ time.Time, most int) ([]ports.DueJob, error) {
-	return b.Stores.DueJobs(ctx, later.Add(1000*time.Hour), most)
+	return b.dnsJobsPort.DueJobs(ctx, later.Add(1000*time.Hour), most)
 }
 
 func TestBrokenJobsAreNoticed(t *testing.T) {
 	store := reusedStore(t)
 	for name, spoil := range map[string]func(Stores) Stores{
-		"a late worker writes":                  func(s Stores) Stores { return unfencedJobs{s} },
-		"the caller's clock ends a lease":       func(s Stores) Stores { return impatientJobs{s} },
-		"a job is claimed before its time":      func(s Stores) Stores { return earlyJobs{s} },
-		"a race has several winners":            func(s Stores) Stores { return sharedJobs{s} },
-		"claims share an epoch":                 func(s Stores) Stores { return oneEpoch{s} },
-		"a job that waits is not stored so":     func(s Stores) Stores { return keepsLease{s} },
-		"a running job loses its lease":         func(s Stores) Stores { return losesLease{s} },
-		"a message is cut":                      func(s Stores) Stores { return cutsMessage{s} },
-		"a job that waits is held":              func(s Stores) Stores { return heldWaiting{s} },
-		"a released job stays leased":           func(s Stores) Stores { return neverReleased{s} },
+		"a late worker writes":                  func(s Stores) Stores { return with(s, unfencedJobs{s, s}) },
+		"the caller's clock ends a lease":       func(s Stores) Stores { return with(s, impatientJobs{s, s}) },
+		"a job is claimed before its time":      func(s Stores) Stores { return with(s, earlyJobs{s}) },
+		"a race has several winners":            func(s Stores) Stores { return with(s, sharedJobs{s}) },
+		"claims share an epoch":                 func(s Stores) Stores { return with(s, oneEpoch{s}) },
+		"a job that waits is not stored so":     func(s Stores) Stores { return with(s, keepsLease{s}) },
+		"a running job loses its lease":         func(s Stores) Stores { return with(s, losesLease{s}) },
+		"a message is cut":                      func(s Stores) Stores { return with(s, cutsMessage{s}) },
+		"a job that waits is held":              func(s Stores) Stores { return with(s, heldWaiting{s, s}) },
+		"a released job stays leased":           func(s Stores) Stores { return with(s, neverReleased{s, s}) },
 		"one account's jobs come first":         func(s Stores) Stores { return firstComeFirst{s} },
 		"what an account has at work is no sum": func(s Stores) Stores { return busyIsNothing{s} },
-		"jobs are due before their time":        func(s Stores) Stores { return allAreDue{s} },
+		"jobs are due before their time":        func(s Stores) Stores { return with(s, allAreDue{s}) },
 	} {
 		t.Run(name, func(t *testing.T) { notices(t, store, dnsJobChecks, spoil) })
 	}

@@ -16,34 +16,49 @@ import (
 
 // Each of these breaks one promise of ports.DNSRuns.
 type (
-	twoJobs        struct{ Stores } // a domain may have two active ones
-	halfRuns       struct{ Stores }
-	anybodysRuns   struct{ Stores }
-	anybodysJobs   struct{ Stores }
-	oldRunsFirst   struct{ Stores }
-	endlessRuns    struct{ Stores }
-	endedRunsToo   struct{ Stores }
-	retriesAll     struct{ Stores }
-	retryKeepsHold struct{ Stores }
-	runsAlone      struct{ Stores } // commits no answer
-	undeadRuns     struct{ Stores }
-	tracelessRuns  struct{ Stores }
+	twoJobs struct { // a domain may have two active ones
+		dnsRunsPort
+		all Stores
+	}
+	halfRuns     struct{ dnsRunsPort }
+	anybodysRuns struct {
+		dnsRunsPort
+		all Stores
+	}
+	anybodysJobs struct {
+		dnsRunsPort
+		all Stores
+	}
+	oldRunsFirst   struct{ dnsRunsPort }
+	endlessRuns    struct{ dnsRunsPort }
+	endedRunsToo   struct{ dnsRunsPort }
+	retriesAll     struct{ dnsRunsPort }
+	retryKeepsHold struct {
+		dnsRunsPort
+		all Stores
+	}
+	runsAlone  struct{ dnsRunsPort } // commits no answer
+	undeadRuns struct {
+		dnsRunsPort
+		all Stores
+	}
+	tracelessRuns struct{ dnsRunsPort }
 )
 
 func (b twoJobs) CreateRun(ctx context.Context, r provisioning.Run, jobs []provisioning.Job) error {
 	if j, found, _ := b.ActiveJob(ctx, r.Account, jobs[0].DomainID); found {
 		j.Status = provisioning.Failed
-		_, _ = b.SaveJob(ctx, j)
+		_, _ = b.all.SaveJob(ctx, j)
 	}
-	return b.Stores.CreateRun(ctx, r, jobs)
+	return b.dnsRunsPort.CreateRun(ctx, r, jobs)
 }
 
 func (b halfRuns) CreateRun(ctx context.Context, r provisioning.Run, jobs []provisioning.Job) error {
-	if err := b.Stores.CreateRun(ctx, r, jobs[:1]); err != nil || len(jobs) == 1 {
+	if err := b.dnsRunsPort.CreateRun(ctx, r, jobs[:1]); err != nil || len(jobs) == 1 {
 		return err
 	}
 	r.ID = runID(99)
-	return b.Stores.CreateRun(ctx, r, jobs[1:])
+	return b.dnsRunsPort.CreateRun(ctx, r, jobs[1:])
 }
 
 // everyone gives an answer that some account gets.
@@ -58,37 +73,37 @@ func everyone[T any](ctx context.Context, s Stores, get func(access.AccountID) (
 }
 
 func (b anybodysRuns) Run(ctx context.Context, _ access.AccountID, id string) (r provisioning.Run, jobs []provisioning.Job, err error) {
-	r, err = everyone(ctx, b.Stores, func(owner access.AccountID) (r provisioning.Run, err error) {
-		r, jobs, err = b.Stores.Run(ctx, owner, id)
+	r, err = everyone(ctx, b.all, func(owner access.AccountID) (r provisioning.Run, err error) {
+		r, jobs, err = b.dnsRunsPort.Run(ctx, owner, id)
 		return r, err
 	})
 	return r, jobs, err
 }
 
 func (b anybodysJobs) RetryJob(ctx context.Context, _ access.AccountID, id string, now time.Time) (provisioning.Job, error) {
-	return everyone(ctx, b.Stores, func(owner access.AccountID) (provisioning.Job, error) {
-		return b.Stores.RetryJob(ctx, owner, id, now)
+	return everyone(ctx, b.all, func(owner access.AccountID) (provisioning.Job, error) {
+		return b.dnsRunsPort.RetryJob(ctx, owner, id, now)
 	})
 }
 
 func (b oldRunsFirst) Runs(ctx context.Context, owner access.AccountID, q ports.RunQuery) ([]provisioning.Run, error) {
-	all, err := b.Stores.Runs(ctx, owner, q)
+	all, err := b.dnsRunsPort.Runs(ctx, owner, q)
 	slices.Reverse(all)
 	return all, err
 }
 
 func (b endlessRuns) Runs(ctx context.Context, owner access.AccountID, q ports.RunQuery) ([]provisioning.Run, error) {
 	q.Limit = 1000
-	return b.Stores.Runs(ctx, owner, q)
+	return b.dnsRunsPort.Runs(ctx, owner, q)
 }
 
 func (b endedRunsToo) Runs(ctx context.Context, owner access.AccountID, q ports.RunQuery) ([]provisioning.Run, error) {
 	q.ActiveOnly = false
-	return b.Stores.Runs(ctx, owner, q)
+	return b.dnsRunsPort.Runs(ctx, owner, q)
 }
 
 func (b retriesAll) RetryJob(ctx context.Context, owner access.AccountID, id string, now time.Time) (provisioning.Job, error) {
-	j, err := b.Stores.RetryJob(ctx, owner, id, now)
+	j, err := b.dnsRunsPort.RetryJob(ctx, owner, id, now)
 	if err != nil && fault.Of(err).Code == fault.JobNotRetryable {
 		return b.Job(ctx, owner, id)
 	}
@@ -98,23 +113,23 @@ func (b retriesAll) RetryJob(ctx context.Context, owner access.AccountID, id str
 func (b retryKeepsHold) RetryJob(ctx context.Context, owner access.AccountID, id string, now time.Time) (provisioning.Job, error) {
 	before, err := b.Job(ctx, owner, id)
 	if err != nil || before.Status != provisioning.Waiting && before.Status != provisioning.ActionRequired {
-		return b.Stores.RetryJob(ctx, owner, id, now)
+		return b.dnsRunsPort.RetryJob(ctx, owner, id, now)
 	}
 	j, err := provisioning.Retry(before, now)
 	j.Epoch = before.Epoch
-	_, _ = b.SaveJob(ctx, j)
+	_, _ = b.all.SaveJob(ctx, j)
 	return j, err
 }
 
 func (b runsAlone) CreateRun(ctx context.Context, r provisioning.Run, jobs []provisioning.Job) error {
-	return b.Stores.CreateRun(context.WithoutCancel(context.Background()), r, jobs)
+	return b.dnsRunsPort.CreateRun(context.WithoutCancel(context.Background()), r, jobs)
 }
 
 // undeadRuns shows what was there before.
 func (b undeadRuns) Job(ctx context.Context, owner access.AccountID, id string) (provisioning.Job, error) {
-	j, err := b.Stores.Job(ctx, owner, id)
+	j, err := b.dnsRunsPort.Job(ctx, owner, id)
 	if err != nil && id == jobID(1) {
-		if ids, _ := b.Tenants(ctx, owner); len(ids) == 0 {
+		if ids, _ := b.all.Tenants(ctx, owner); len(ids) == 0 {
 			return provisioning.Job{ID: id, Account: owner}, nil
 		}
 	}
@@ -126,7 +141,7 @@ func (b tracelessRuns) CreateRun(ctx context.Context, r provisioning.Run, jobs [
 	for i := range jobs {
 		jobs[i].Trace = ""
 	}
-	return b.Stores.CreateRun(ctx, r, jobs)
+	return b.dnsRunsPort.CreateRun(ctx, r, jobs)
 }
 
 func TestBrokenRunsAreNoticed(t *testing.T) {
@@ -135,18 +150,18 @@ func TestBrokenRunsAreNoticed(t *testing.T) {
 		suite []storeCheck
 		spoil func(Stores) Stores
 	}{
-		"a domain has two active jobs":    {dnsRunChecks, func(s Stores) Stores { return twoJobs{s} }},
-		"a refused run leaves a job":      {dnsRunChecks, func(s Stores) Stores { return halfRuns{s} }},
-		"foreign runs are found":          {dnsRunChecks, func(s Stores) Stores { return anybodysRuns{s} }},
-		"foreign jobs are retried":        {dnsRunChecks, func(s Stores) Stores { return anybodysJobs{s} }},
-		"the oldest run comes first":      {dnsRunChecks, func(s Stores) Stores { return oldRunsFirst{s} }},
-		"all runs are listed":             {dnsRunChecks, func(s Stores) Stores { return endlessRuns{s} }},
-		"ended runs are active":           {dnsRunChecks, func(s Stores) Stores { return endedRunsToo{s} }},
-		"any job is retried":              {dnsRetryChecks, func(s Stores) Stores { return retriesAll{s} }},
-		"a retry leaves a worker its job": {dnsRetryChecks, func(s Stores) Stores { return retryKeepsHold{s} }},
-		"a run commits no answer":         {dnsRetryChecks, func(s Stores) Stores { return runsAlone{s} }},
-		"a job outlives its domain":       {dnsRetryChecks, func(s Stores) Stores { return undeadRuns{s} }},
-		"a trace is lost":                 {dnsRunChecks, func(s Stores) Stores { return tracelessRuns{s} }},
+		"a domain has two active jobs":    {dnsRunChecks, func(s Stores) Stores { return with(s, twoJobs{s, s}) }},
+		"a refused run leaves a job":      {dnsRunChecks, func(s Stores) Stores { return with(s, halfRuns{s}) }},
+		"foreign runs are found":          {dnsRunChecks, func(s Stores) Stores { return with(s, anybodysRuns{s, s}) }},
+		"foreign jobs are retried":        {dnsRunChecks, func(s Stores) Stores { return with(s, anybodysJobs{s, s}) }},
+		"the oldest run comes first":      {dnsRunChecks, func(s Stores) Stores { return with(s, oldRunsFirst{s}) }},
+		"all runs are listed":             {dnsRunChecks, func(s Stores) Stores { return with(s, endlessRuns{s}) }},
+		"ended runs are active":           {dnsRunChecks, func(s Stores) Stores { return with(s, endedRunsToo{s}) }},
+		"any job is retried":              {dnsRetryChecks, func(s Stores) Stores { return with(s, retriesAll{s}) }},
+		"a retry leaves a worker its job": {dnsRetryChecks, func(s Stores) Stores { return with(s, retryKeepsHold{s, s}) }},
+		"a run commits no answer":         {dnsRetryChecks, func(s Stores) Stores { return with(s, runsAlone{s}) }},
+		"a job outlives its domain":       {dnsRetryChecks, func(s Stores) Stores { return with(s, undeadRuns{s, s}) }},
+		"a trace is lost":                 {dnsRunChecks, func(s Stores) Stores { return with(s, tracelessRuns{s}) }},
 	} {
 		t.Run(name, func(t *testing.T) { notices(t, store, b.suite, b.spoil) })
 	}

@@ -12,22 +12,22 @@ import (
 )
 
 type (
-	waitsForRuns struct{ Stores } // instead of taking their tenant
-	lateByClaims struct{ Stores }
+	waitsForRuns struct{ sendRunsPort } // instead of taking their tenant
+	lateByClaims struct{ sendRunsPort }
 )
 
 func (b waitsForRuns) SeizeTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (ports.SendRun, bool, error) {
-	return b.Stores.ClaimTenant(ctx, owner, id, lease, later.Add(time.Hour))
+	return b.sendRunsPort.ClaimTenant(ctx, owner, id, lease, later.Add(time.Hour))
 }
 
 // lateByClaims has a tenant due when the first claim was made for.
 func (b lateByClaims) ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, at time.Time) (ports.SendRun, bool, error) {
-	r, won, err := b.Stores.ClaimTenant(ctx, owner, id, lease, at)
+	r, won, err := b.sendRunsPort.ClaimTenant(ctx, owner, id, lease, at)
 	if err != nil || !won {
 		return r, won, err
 	}
 	if _, err := b.ReleaseTenant(ctx, r, at); err != nil {
 		return r, won, err
 	}
-	return b.Stores.ClaimTenant(ctx, owner, id, lease, at)
+	return b.sendRunsPort.ClaimTenant(ctx, owner, id, lease, at)
 }

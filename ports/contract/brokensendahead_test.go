@@ -13,27 +13,27 @@ import (
 
 // Each of these believes a clock that was ahead.
 type (
-	waitsForIt   struct{ Stores }
-	forgetsByIt  struct{ Stores }
-	freshOfLater struct{ Stores }
+	waitsForIt   struct{ sendRunsPort }
+	forgetsByIt  struct{ sendRunsPort }
+	freshOfLater struct{ sendWatchPort }
 )
 
 func (b waitsForIt) DueTenants(ctx context.Context, at time.Time, most int) ([]ports.DueTenant, error) {
-	all, err := b.Stores.DueTenants(ctx, at, most)
+	all, err := b.sendRunsPort.DueTenants(ctx, at, most)
 	return slices.DeleteFunc(all, func(d ports.DueTenant) bool { return d.At.After(at) }), err
 }
 
 func (b forgetsByIt) SaveCounts(ctx context.Context, r ports.SendRun, c ports.SendCounts) (bool, error) {
 	r.Mark = c.Mark
-	return b.Stores.SaveCounts(ctx, r, c)
+	return b.sendRunsPort.SaveCounts(ctx, r, c)
 }
 
 func (b freshOfLater) SendHealth(ctx context.Context, at, behind time.Time) (ports.SendHealth, error) {
-	h, err := b.Stores.SendHealth(ctx, at, behind)
+	h, err := b.sendWatchPort.SendHealth(ctx, at, behind)
 	if err != nil {
 		return h, err
 	}
-	late, err := b.Stores.SendHealth(ctx, at.Add(1000*time.Hour), behind)
+	late, err := b.sendWatchPort.SendHealth(ctx, at.Add(1000*time.Hour), behind)
 	h.Behind = late.Behind
 	return h, err
 }
@@ -44,9 +44,9 @@ func TestSendSuitesNoticeWhoBelievesAClockThatIsAhead(t *testing.T) {
 		checks []storeCheck
 		spoil  func(Stores) Stores
 	}{
-		"a tenant is due when it said":  {sendRunChecks, func(s Stores) Stores { return waitsForIt{s} }},
-		"counts are forgotten by it":    {sendRunChecks, func(s Stores) Stores { return forgetsByIt{s} }},
-		"what it counted is not behind": {sendWatchChecks, func(s Stores) Stores { return freshOfLater{s} }},
+		"a tenant is due when it said":  {sendRunChecks, func(s Stores) Stores { return with(s, waitsForIt{s}) }},
+		"counts are forgotten by it":    {sendRunChecks, func(s Stores) Stores { return with(s, forgetsByIt{s}) }},
+		"what it counted is not behind": {sendWatchChecks, func(s Stores) Stores { return with(s, freshOfLater{s}) }},
 	} {
 		t.Run(name, func(t *testing.T) { notices(t, store, broken.checks, broken.spoil) })
 	}

@@ -15,8 +15,8 @@ import (
 // Each of these breaks what changed limits promise of when a tenant is due.
 type (
 	waitsItsTime  struct{ Stores } // a changed limit waits for the usual time
-	alwaysHastens struct{ Stores }
-	releasesLater struct{ Stores }
+	alwaysHastens struct{ mailboxStorePort }
+	releasesLater struct{ sendRunsPort }
 )
 
 // elsewhere is a time at which no check of these says that a limit changed.
@@ -32,23 +32,23 @@ func (b waitsItsTime) SavePolicy(ctx context.Context, owner access.AccountID, p 
 }
 
 func (b alwaysHastens) SetSendLimit(ctx context.Context, owner access.AccountID, id string, perDay int, at time.Time) error {
-	if err := b.Stores.SetSendLimit(ctx, owner, id, sendlimit.Most, at); err != nil {
+	if err := b.mailboxStorePort.SetSendLimit(ctx, owner, id, sendlimit.Most, at); err != nil {
 		return err
 	}
-	return b.Stores.SetSendLimit(ctx, owner, id, perDay, at)
+	return b.mailboxStorePort.SetSendLimit(ctx, owner, id, perDay, at)
 }
 
 func (b releasesLater) ReleaseTenant(ctx context.Context, r ports.SendRun, due time.Time) (bool, error) {
 	r.Due = time.Time{}
-	return b.Stores.ReleaseTenant(ctx, r, due)
+	return b.sendRunsPort.ReleaseTenant(ctx, r, due)
 }
 
 func TestSendDueSuiteNoticesBrokenPromises(t *testing.T) {
 	store := reusedStore(t)
 	for name, spoil := range map[string]func(Stores) Stores{
 		"a changed limit waits":                 func(s Stores) Stores { return waitsItsTime{s} },
-		"the same limit hastens":                func(s Stores) Stores { return alwaysHastens{s} },
-		"the end of a run forgets what changed": func(s Stores) Stores { return releasesLater{s} },
+		"the same limit hastens":                func(s Stores) Stores { return with(s, alwaysHastens{s}) },
+		"the end of a run forgets what changed": func(s Stores) Stores { return with(s, releasesLater{s}) },
 	} {
 		t.Run(name, func(t *testing.T) { notices(t, store, sendDueChecks, spoil) })
 	}

@@ -26,54 +26,72 @@ import (
 
 // Each of these breaks one promise of a store.
 type (
-	sharedAddresses  struct{ Stores }
-	planForever      struct{ Stores }
-	immortalKeys     struct{ Stores }
-	looseRotation    struct{ Stores }
-	membersOfAnybody struct{ Stores }
-	keepsSlots       struct{ Stores }
-	halfClosed       struct{ Stores }
-	keepsLog         struct{ Stores }
-	reopened         struct{ Stores }
-	revokedAnew      struct{ Stores }
-	nameless         struct{ Stores }
-	silentActs       struct{ Stores }
-	namelessOperator struct{ Stores }
-	oldActsFirst     struct{ Stores }
-	twiceTold        struct{ Stores }
-	noSecrets        struct{ Stores } // tells foreign from unknown
-	oldestFirst      struct{ Stores }
-	endlessSlots     struct{ Stores }
-	slotPerConsent   struct{ Stores }
-	staleConsent     struct{ Stores }
-	forgetful        struct{ Stores }
-	deafToContext    struct{ Stores }
+	sharedAddresses struct{ accountsPort }
+	planForever     struct {
+		accountsPort
+		all Stores
+	}
+	immortalKeys struct {
+		keysPort
+		all Stores
+	}
+	looseRotation    struct{ keysPort }
+	membersOfAnybody struct {
+		keysPort
+		all Stores
+	}
+	keepsSlots struct{ accountsPort }
+	halfClosed struct {
+		accountsPort
+		all Stores
+	}
+	keepsLog struct {
+		accountsPort
+		all Stores
+	}
+	reopened         struct{ accountsPort }
+	revokedAnew      struct{ issuedKeysPort }
+	nameless         struct{ issuedKeysPort }
+	silentActs       struct{ auditPort }
+	namelessOperator struct{ auditPort }
+	oldActsFirst     struct{ auditPort }
+	twiceTold        struct {
+		assignmentsPort
+		all Stores
+	}
+	noSecrets        struct{ tenantsPort } // tells foreign from unknown
+	oldestFirst      struct{ tenantsPort }
+	endlessSlots     struct{ tenantsPort }
+	slotPerConsent   struct{ tenantsPort }
+	staleConsent     struct{ tenantsPort }
+	forgetful        struct{ assignmentsPort }
+	deafToContext    struct{ tenantsPort }
 	countsFirst      struct{ racing }
-	listsUnfinished  struct{ Stores }
-	twelveAndMore    struct{ Stores }
-	alwaysFresh      struct{ Stores }
-	dropsAdded       struct{ Stores }
-	halfPairs        struct{ Stores }
-	unordered        struct{ Stores }
-	limitOverwritten struct{ Stores }
-	nilIsEmpty       struct{ Stores }
-	keepsVanished    struct{ Stores }
-	neverLater       struct{ Stores }
-	flowForever      struct{ Stores }
-	flowSavedLate    struct{ Stores }
-	dropsAllFlows    struct{ Stores }
+	listsUnfinished  struct{ domainsPort }
+	twelveAndMore    struct{ domainsPort }
+	alwaysFresh      struct{ domainsPort }
+	dropsAdded       struct{ domainsPort }
+	halfPairs        struct{ mailboxStorePort }
+	unordered        struct{ mailboxStorePort }
+	limitOverwritten struct{ mailboxStorePort }
+	nilIsEmpty       struct{ discoveredPort }
+	keepsVanished    struct{ discoveredPort }
+	neverLater       struct{ discoveredPort }
+	flowForever      struct{ connectFlowsPort }
+	flowSavedLate    struct{ connectFlowsPort }
+	dropsAllFlows    struct{ connectFlowsPort }
 )
 
 func (b sharedAddresses) CreateAccount(ctx context.Context, email, plan string, slots int, now time.Time) (access.Account, error) {
-	a, err := b.Stores.CreateAccount(ctx, email, plan, slots, now)
+	a, err := b.accountsPort.CreateAccount(ctx, email, plan, slots, now)
 	if err != nil && plan == "complete" {
-		return b.Stores.CreateAccount(ctx, fmt.Sprintf("%p%s", &a, email), plan, slots, now)
+		return b.accountsPort.CreateAccount(ctx, fmt.Sprintf("%p%s", &a, email), plan, slots, now)
 	}
 	return a, err
 }
 
 func (b planForever) SetActive(ctx context.Context, id access.AccountID, _ bool) (access.Account, error) {
-	return b.Account(ctx, id)
+	return b.all.Account(ctx, id)
 }
 
 // keepsSlots keeps slots of the account's own under a new plan.
@@ -82,29 +100,29 @@ func (b keepsSlots) ChangePlan(ctx context.Context, id access.AccountID, plan st
 	if err != nil {
 		return a, err
 	}
-	return b.Stores.ChangePlan(ctx, id, plan, cmp.Or(slots, a.OwnSlots))
+	return b.accountsPort.ChangePlan(ctx, id, plan, cmp.Or(slots, a.OwnSlots))
 }
 
 // halfClosed closes an account but for one tenant.
 func (b halfClosed) CloseAccount(ctx context.Context, id access.AccountID, now time.Time, _ ...string) (ports.Closing, error) {
-	held, _ := b.Tenants(ctx, id)
-	done, err := b.Stores.CloseAccount(ctx, id, now)
+	held, _ := b.all.Tenants(ctx, id)
+	done, err := b.accountsPort.CloseAccount(ctx, id, now)
 	if err == nil && len(held) > 0 {
 		a, _ := b.CreateAccount(ctx, "hidden@example.test", "complete", 0, now)
-		_, _ = b.Attach(ctx, a.ID, held[0], 100)
+		_, _ = b.all.Attach(ctx, a.ID, held[0], 100)
 	}
 	return done, err
 }
 
 func (b keepsLog) CloseAccount(ctx context.Context, id access.AccountID, now time.Time, left ...string) (ports.Closing, error) {
-	log, _ := b.Events(ctx, id, ports.EventQuery{Limit: 9})
-	done, err := b.Stores.CloseAccount(ctx, id, now, left...)
-	_ = b.RecordEvents(ctx, id, log.Events)
+	log, _ := b.all.Events(ctx, id, ports.EventQuery{Limit: 9})
+	done, err := b.accountsPort.CloseAccount(ctx, id, now, left...)
+	_ = b.all.RecordEvents(ctx, id, log.Events)
 	return done, err
 }
 
 func (b reopened) SetActive(ctx context.Context, id access.AccountID, active bool) (access.Account, error) {
-	a, err := b.Stores.SetActive(ctx, id, active)
+	a, err := b.accountsPort.SetActive(ctx, id, active)
 	if errors.Is(err, fault.AccountClosed) {
 		return a, nil
 	}
@@ -112,25 +130,25 @@ func (b reopened) SetActive(ctx context.Context, id access.AccountID, active boo
 }
 
 func (b revokedAnew) RevokeKey(ctx context.Context, id string, now time.Time) (access.Key, error) {
-	k, err := b.Stores.RevokeKey(ctx, id, now)
+	k, err := b.issuedKeysPort.RevokeKey(ctx, id, now)
 	k.RevokedAt = now
 	return k, err
 }
 
 func (b nameless) ReplaceKey(ctx context.Context, id string, fresh access.Key) (access.Key, error) {
-	k, err := b.Stores.ReplaceKey(ctx, id, fresh)
+	k, err := b.issuedKeysPort.ReplaceKey(ctx, id, fresh)
 	k.Name = fresh.Name
 	return k, err
 }
 
 // silentActs does not remember suspensions.
 func (b silentActs) AuditEvents(ctx context.Context, q ports.AuditQuery) ([]audit.Event, error) {
-	all, err := b.Stores.AuditEvents(ctx, q)
+	all, err := b.auditPort.AuditEvents(ctx, q)
 	return slices.DeleteFunc(all, func(e audit.Event) bool { return e.Action == audit.SuspendAccount }), err
 }
 
 func (b namelessOperator) AuditEvents(ctx context.Context, q ports.AuditQuery) ([]audit.Event, error) {
-	all, err := b.Stores.AuditEvents(ctx, q)
+	all, err := b.auditPort.AuditEvents(ctx, q)
 	for i := range all {
 		all[i].Operator = "unknown"
 	}
@@ -138,57 +156,57 @@ func (b namelessOperator) AuditEvents(ctx context.Context, q ports.AuditQuery) (
 }
 
 func (b oldActsFirst) AuditEvents(ctx context.Context, q ports.AuditQuery) ([]audit.Event, error) {
-	all, err := b.Stores.AuditEvents(ctx, q)
+	all, err := b.auditPort.AuditEvents(ctx, q)
 	slices.Reverse(all)
 	return all, err
 }
 
 // twiceTold records what it refuses.
 func (b twiceTold) Withdraw(ctx context.Context, id tenant.GUID, _ ...string) (access.AccountID, error) {
-	owner, err := b.Stores.Withdraw(ctx, id)
+	owner, err := b.assignmentsPort.Withdraw(ctx, id)
 	if err != nil {
-		_ = b.RecordAct(ctx, audit.WithdrawTenant, nil)
+		_ = b.all.RecordAct(ctx, audit.WithdrawTenant, nil)
 	}
 	return owner, err
 }
 
 func (b immortalKeys) RotateKey(ctx context.Context, _ access.AccountID, _ string, fresh access.Key) error {
-	return b.AddKey(ctx, fresh)
+	return b.all.AddKey(ctx, fresh)
 }
 
 func (b looseRotation) RotateKey(ctx context.Context, owner access.AccountID, id string, fresh access.Key) error {
-	_ = b.Stores.RotateKey(ctx, owner, id, fresh)
+	_ = b.keysPort.RotateKey(ctx, owner, id, fresh)
 	return nil
 }
 
 func (b membersOfAnybody) Member(ctx context.Context, _ access.AccountID, email string) (bool, error) {
-	_, err := b.FindAccount(ctx, email)
+	_, err := b.all.FindAccount(ctx, email)
 	return err == nil, nil
 }
 
 func (b noSecrets) Tenant(ctx context.Context, owner access.AccountID, id tenant.GUID) (tenant.Tenant, error) {
-	t, err := b.Stores.Tenant(ctx, owner, id)
-	if _, held := b.Stores.Attach(ctx, owner, tenant.Tenant{GUID: id}, 0); err != nil && held != nil {
+	t, err := b.tenantsPort.Tenant(ctx, owner, id)
+	if _, held := b.tenantsPort.Attach(ctx, owner, tenant.Tenant{GUID: id}, 0); err != nil && held != nil {
 		return t, fault.AccessDenied.With("not yours")
 	}
 	return t, err
 }
 
 func (b oldestFirst) Tenants(ctx context.Context, owner access.AccountID) ([]tenant.Tenant, error) {
-	list, err := b.Stores.Tenants(ctx, owner)
+	list, err := b.tenantsPort.Tenants(ctx, owner)
 	slices.Reverse(list)
 	return list, err
 }
 
 func (b endlessSlots) Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, _ int) (tenant.Tenant, error) {
-	return b.Stores.Attach(ctx, owner, t, 1000)
+	return b.tenantsPort.Attach(ctx, owner, t, 1000)
 }
 
 func (b slotPerConsent) Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, slots int) (tenant.Tenant, error) {
 	if n, err := b.TenantCount(ctx, owner); err == nil && n >= slots {
 		return tenant.Tenant{}, fault.TenantLimitReached.With("full")
 	}
-	return b.Stores.Attach(ctx, owner, t, slots)
+	return b.tenantsPort.Attach(ctx, owner, t, slots)
 }
 
 // countsFirst counts outside the transaction that takes the slot.
@@ -205,7 +223,7 @@ func (b staleConsent) SaveTenant(ctx context.Context, owner access.AccountID, t 
 	if now, err := b.Tenant(ctx, owner, t.GUID); err == nil {
 		t.ConsentedAt = now.ConsentedAt
 	}
-	return b.Stores.SaveTenant(ctx, owner, t)
+	return b.tenantsPort.SaveTenant(ctx, owner, t)
 }
 
 func (b forgetful) Withdrawn(context.Context, access.AccountID, tenant.GUID) (bool, error) {
@@ -213,11 +231,11 @@ func (b forgetful) Withdrawn(context.Context, access.AccountID, tenant.GUID) (bo
 }
 
 func (b deafToContext) Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, slots int) (tenant.Tenant, error) {
-	return b.Stores.Attach(context.WithoutCancel(ctx), owner, t, slots)
+	return b.tenantsPort.Attach(context.WithoutCancel(ctx), owner, t, slots)
 }
 
 func (b listsUnfinished) ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, most int, now time.Time) (domain.Domain, error) {
-	d, err := b.Stores.ReserveDomain(ctx, owner, id, name, most, now)
+	d, err := b.domainsPort.ReserveDomain(ctx, owner, id, name, most, now)
 	if err == nil && !d.Added {
 		d.Added = true
 		err = b.SaveDomain(ctx, owner, d)
@@ -227,11 +245,11 @@ func (b listsUnfinished) ReserveDomain(ctx context.Context, owner access.Account
 }
 
 func (b twelveAndMore) ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, most int, now time.Time) (domain.Domain, error) {
-	return b.Stores.ReserveDomain(ctx, owner, id, name, most+1, now)
+	return b.domainsPort.ReserveDomain(ctx, owner, id, name, most+1, now)
 }
 
 func (b alwaysFresh) ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, most int, now time.Time) (domain.Domain, error) {
-	d, err := b.Stores.ReserveDomain(ctx, owner, id, name, most, now)
+	d, err := b.domainsPort.ReserveDomain(ctx, owner, id, name, most, now)
 	d.Fresh = err == nil
 	return d, err
 }
@@ -241,13 +259,13 @@ func (b dropsAdded) ReleaseDomain(ctx context.Context, owner access.AccountID, i
 		d.Added = false
 		_ = b.SaveDomain(ctx, owner, d)
 	}
-	return b.Stores.ReleaseDomain(ctx, owner, id)
+	return b.domainsPort.ReleaseDomain(ctx, owner, id)
 }
 
 func (b halfPairs) ReserveMailboxes(ctx context.Context, owner access.AccountID, id string, specs []mailbox.Spec, most int, now time.Time) ([]mailbox.Mailbox, error) {
 	var all []mailbox.Mailbox
 	for _, one := range specs {
-		m, err := b.Stores.ReserveMailboxes(ctx, owner, id, []mailbox.Spec{one}, most, now)
+		m, err := b.mailboxStorePort.ReserveMailboxes(ctx, owner, id, []mailbox.Spec{one}, most, now)
 		if err != nil {
 			return nil, err
 		}
@@ -257,14 +275,14 @@ func (b halfPairs) ReserveMailboxes(ctx context.Context, owner access.AccountID,
 }
 
 func (b unordered) ReserveMailboxes(ctx context.Context, owner access.AccountID, id string, specs []mailbox.Spec, most int, now time.Time) ([]mailbox.Mailbox, error) {
-	all, err := b.Stores.ReserveMailboxes(ctx, owner, id, specs, most, now)
+	all, err := b.mailboxStorePort.ReserveMailboxes(ctx, owner, id, specs, most, now)
 	slices.SortFunc(all, func(x, y mailbox.Mailbox) int { return len(x.ID+x.Address) - len(y.ID+y.Address) })
 	slices.Reverse(all)
 	return all, err
 }
 
 func (b limitOverwritten) SaveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox) error {
-	if err := b.Stores.SaveMailbox(ctx, owner, m); err != nil {
+	if err := b.mailboxStorePort.SaveMailbox(ctx, owner, m); err != nil {
 		return err
 	}
 	return b.SetSendLimit(ctx, owner, m.ID, m.DailySendLimit, now)
@@ -272,30 +290,30 @@ func (b limitOverwritten) SaveMailbox(ctx context.Context, owner access.AccountI
 
 func (b nilIsEmpty) SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f ports.Found) error {
 	f.Domains, f.Mailboxes = append([]domain.Domain{}, f.Domains...), append([]mailbox.Platform{}, f.Mailboxes...)
-	return b.Stores.SaveDiscovery(ctx, owner, id, f)
+	return b.discoveredPort.SaveDiscovery(ctx, owner, id, f)
 }
 
 func (b keepsVanished) SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f ports.Found) error {
 	f.Began = f.Began.Add(-1000 * time.Hour)
-	return b.Stores.SaveDiscovery(ctx, owner, id, f)
+	return b.discoveredPort.SaveDiscovery(ctx, owner, id, f)
 }
 
 func (b neverLater) SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f ports.Found) error {
 	f.Began = f.Began.Add(1000 * time.Hour)
-	return b.Stores.SaveDiscovery(ctx, owner, id, f)
+	return b.discoveredPort.SaveDiscovery(ctx, owner, id, f)
 }
 
 func (b flowForever) TakeFlow(ctx context.Context, hash [32]byte, from, to ports.ConnectStep, _ time.Time) (ports.ConnectFlow, error) {
-	return b.Stores.TakeFlow(ctx, hash, from, to, time.Time{})
+	return b.connectFlowsPort.TakeFlow(ctx, hash, from, to, time.Time{})
 }
 
 func (b flowSavedLate) SaveFlow(ctx context.Context, f ports.ConnectFlow) error {
-	_ = b.Stores.SaveFlow(ctx, f)
+	_ = b.connectFlowsPort.SaveFlow(ctx, f)
 	return nil
 }
 
 func (b dropsAllFlows) DropFlows(ctx context.Context, before time.Time) error {
-	return b.Stores.DropFlows(ctx, before.Add(1000*time.Hour))
+	return b.connectFlowsPort.DropFlows(ctx, before.Add(1000*time.Hour))
 }
 
 // TestStoreSuitesNoticeBrokenPromises breaks one promise at a time.
@@ -307,45 +325,160 @@ func TestStoreSuitesNoticeBrokenPromises(t *testing.T) {
 		suite []storeCheck
 		spoil func(Stores) Stores
 	}{
-		"an address has two accounts":       {accountChecks, func(s Stores) Stores { return sharedAddresses{s} }},
-		"a plan cannot be switched off":     {keyChecks, func(s Stores) Stores { return planForever{s} }},
-		"a plan keeps slots of before":      {accountChecks, func(s Stores) Stores { return keepsSlots{s} }},
-		"a tenant of a closed account":      {closingChecks, func(s Stores) Stores { return halfClosed{s} }},
-		"a closed account keeps its log":    {closingChecks, func(s Stores) Stores { return keepsLog{s} }},
-		"a closed account is resumed":       {closingChecks, func(s Stores) Stores { return reopened{s} }},
-		"revoking again moves the time":     {issuedKeyChecks, func(s Stores) Stores { return revokedAnew{s} }},
-		"a replaced key loses its name":     {issuedKeyChecks, func(s Stores) Stores { return nameless{s} }},
-		"an act goes unrecorded":            {actChecks(), func(s Stores) Stores { return silentActs{s} }},
-		"nobody acted":                      {auditChecks, func(s Stores) Stores { return namelessOperator{s} }},
-		"acts oldest first":                 {auditChecks, func(s Stores) Stores { return oldActsFirst{s} }},
-		"a refusal is recorded":             {auditChecks, func(s Stores) Stores { return twiceTold{s} }},
-		"rotated keys stay alive":           {keyChecks, func(s Stores) Stores { return immortalKeys{s} }},
-		"every rotation claims to win":      {keyChecks, func(s Stores) Stores { return looseRotation{s} }},
-		"members of any account":            {keyChecks, func(s Stores) Stores { return membersOfAnybody{s} }},
-		"foreign differs from unknown":      {tenants, func(s Stores) Stores { return noSecrets{s} }},
-		"tenants oldest first":              {tenants, func(s Stores) Stores { return oldestFirst{s} }},
-		"no ceiling":                        {tenants, func(s Stores) Stores { return endlessSlots{s} }},
-		"a renewal takes a slot":            {tenants, func(s Stores) Stores { return slotPerConsent{s} }},
+		"an address has two accounts":       {accountChecks, func(s Stores) Stores { return with(s, sharedAddresses{s}) }},
+		"a plan cannot be switched off":     {keyChecks, func(s Stores) Stores { return with(s, planForever{s, s}) }},
+		"a plan keeps slots of before":      {accountChecks, func(s Stores) Stores { return with(s, keepsSlots{s}) }},
+		"a tenant of a closed account":      {closingChecks, func(s Stores) Stores { return with(s, halfClosed{s, s}) }},
+		"a closed account keeps its log":    {closingChecks, func(s Stores) Stores { return with(s, keepsLog{s, s}) }},
+		"a closed account is resumed":       {closingChecks, func(s Stores) Stores { return with(s, reopened{s}) }},
+		"revoking again moves the time":     {issuedKeyChecks, func(s Stores) Stores { return with(s, revokedAnew{s}) }},
+		"a replaced key loses its name":     {issuedKeyChecks, func(s Stores) Stores { return with(s, nameless{s}) }},
+		"an act goes unrecorded":            {actChecks(), func(s Stores) Stores { return with(s, silentActs{s}) }},
+		"nobody acted":                      {auditChecks, func(s Stores) Stores { return with(s, namelessOperator{s}) }},
+		"acts oldest first":                 {auditChecks, func(s Stores) Stores { return with(s, oldActsFirst{s}) }},
+		"a refusal is recorded":             {auditChecks, func(s Stores) Stores { return with(s, twiceTold{s, s}) }},
+		"rotated keys stay alive":           {keyChecks, func(s Stores) Stores { return with(s, immortalKeys{s, s}) }},
+		"every rotation claims to win":      {keyChecks, func(s Stores) Stores { return with(s, looseRotation{s}) }},
+		"members of any account":            {keyChecks, func(s Stores) Stores { return with(s, membersOfAnybody{s, s}) }},
+		"foreign differs from unknown":      {tenants, func(s Stores) Stores { return with(s, noSecrets{s}) }},
+		"tenants oldest first":              {tenants, func(s Stores) Stores { return with(s, oldestFirst{s}) }},
+		"no ceiling":                        {tenants, func(s Stores) Stores { return with(s, endlessSlots{s}) }},
+		"a renewal takes a slot":            {tenants, func(s Stores) Stores { return with(s, slotPerConsent{s}) }},
 		"slots are counted before the lock": {oneCheck(attachChecks, "a crowd takes exactly the slots there are"), func(s Stores) Stores { return countsFirst{race(s)} }},
-		"an old save revokes a new consent": {tenants, func(s Stores) Stores { return staleConsent{s} }},
-		"an ended context is ignored":       {tenants, func(s Stores) Stores { return deafToContext{s} }},
-		"withdrawals are forgotten":         {assignmentChecks, func(s Stores) Stores { return forgetful{s} }},
-		"unfinished domains are listed":     {storedDomainChecks, func(s Stores) Stores { return listsUnfinished{s} }},
-		"one domain too many":               {storedDomainChecks, func(s Stores) Stores { return twelveAndMore{s} }},
-		"an old place counts as fresh":      {storedDomainChecks, func(s Stores) Stores { return alwaysFresh{s} }},
-		"an added domain is given back":     {storedDomainChecks, func(s Stores) Stores { return dropsAdded{s} }},
-		"half of a refused pair stays":      {mailboxes, func(s Stores) Stores { return halfPairs{s} }},
-		"places out of order":               {mailboxes, func(s Stores) Stores { return unordered{s} }},
-		"saving overwrites the limit":       {mailboxes, func(s Stores) Stores { return limitOverwritten{s} }},
-		"no list is an empty list":          {found, func(s Stores) Stores { return nilIsEmpty{s} }},
-		"what vanished stays":               {found, func(s Stores) Stores { return keepsVanished{s} }},
-		"what came later goes":              {found, func(s Stores) Stores { return neverLater{s} }},
-		"flows do not expire":               {flowChecks, func(s Stores) Stores { return flowForever{s} }},
-		"a flow is saved after it moved on": {flowChecks, func(s Stores) Stores { return flowSavedLate{s} }},
-		"live flows are dropped":            {flowChecks, func(s Stores) Stores { return dropsAllFlows{s} }},
+		"an old save revokes a new consent": {tenants, func(s Stores) Stores { return with(s, staleConsent{s}) }},
+		"an ended context is ignored":       {tenants, func(s Stores) Stores { return with(s, deafToContext{s}) }},
+		"withdrawals are forgotten":         {assignmentChecks, func(s Stores) Stores { return with(s, forgetful{s}) }},
+		"unfinished domains are listed":     {storedDomainChecks, func(s Stores) Stores { return with(s, listsUnfinished{s}) }},
+		"one domain too many":               {storedDomainChecks, func(s Stores) Stores { return with(s, twelveAndMore{s}) }},
+		"an old place counts as fresh":      {storedDomainChecks, func(s Stores) Stores { return with(s, alwaysFresh{s}) }},
+		"an added domain is given back":     {storedDomainChecks, func(s Stores) Stores { return with(s, dropsAdded{s}) }},
+		"half of a refused pair stays":      {mailboxes, func(s Stores) Stores { return with(s, halfPairs{s}) }},
+		"places out of order":               {mailboxes, func(s Stores) Stores { return with(s, unordered{s}) }},
+		"saving overwrites the limit":       {mailboxes, func(s Stores) Stores { return with(s, limitOverwritten{s}) }},
+		"no list is an empty list":          {found, func(s Stores) Stores { return with(s, nilIsEmpty{s}) }},
+		"what vanished stays":               {found, func(s Stores) Stores { return with(s, keepsVanished{s}) }},
+		"what came later goes":              {found, func(s Stores) Stores { return with(s, neverLater{s}) }},
+		"flows do not expire":               {flowChecks, func(s Stores) Stores { return with(s, flowForever{s}) }},
+		"a flow is saved after it moved on": {flowChecks, func(s Stores) Stores { return with(s, flowSavedLate{s}) }},
+		"live flows are dropped":            {flowChecks, func(s Stores) Stores { return with(s, dropsAllFlows{s}) }},
 	} {
 		t.Run(name, func(t *testing.T) { notices(t, store, b.suite, b.spoil) })
 	}
+}
+
+// Under these names a double can embed a port: its own name may be that of a method.
+type (
+	accountsPort          = ports.Accounts
+	issuedKeysPort        = ports.IssuedKeys
+	keysPort              = ports.Keys
+	tenantsPort           = ports.Tenants
+	assignmentsPort       = ports.Assignments
+	discoveredPort        = ports.Discovered
+	domainsPort           = ports.Domains
+	domainChecksPort      = ports.DomainChecks
+	mailboxStorePort      = ports.MailboxStore
+	connectFlowsPort      = ports.ConnectFlows
+	dnsConnectionsPort    = ports.DNSConnections
+	dnsWritesPort         = ports.DNSWrites
+	dnsRunsPort           = ports.DNSRuns
+	dnsJobsPort           = ports.DNSJobs
+	integrationsPort      = ports.Integrations
+	connectionsPort       = ports.Connections
+	sendPoliciesPort      = ports.SendPolicies
+	sendDaysPort          = ports.SendDays
+	sendRunsPort          = ports.SendRuns
+	sendRoomPort          = ports.SendRoom
+	sendWatchPort         = ports.SendWatch
+	enforcementEventsPort = ports.EnforcementEvents
+	auditPort             = ports.Audit
+	idempotencyPort       = ports.Idempotency
+)
+
+// parts is a store whose ports can be replaced one by one. Embedding Stores in each double instead
+// would make the compiler write two hundred methods for each.
+type parts struct {
+	accountsPort
+	issuedKeysPort
+	keysPort
+	tenantsPort
+	assignmentsPort
+	discoveredPort
+	domainsPort
+	domainChecksPort
+	mailboxStorePort
+	connectFlowsPort
+	dnsConnectionsPort
+	dnsWritesPort
+	dnsRunsPort
+	dnsJobsPort
+	integrationsPort
+	connectionsPort
+	sendPoliciesPort
+	sendDaysPort
+	sendRunsPort
+	sendRoomPort
+	sendWatchPort
+	enforcementEventsPort
+	auditPort
+	idempotencyPort
+}
+
+// with returns a store in which a double replaces the port that it implements.
+func with(s Stores, double any) Stores {
+	p := parts{s, s, s, s, s, s, s, s, s, s, s, s, s, s, s, s, s, s, s, s, s, s, s, s}
+	switch double := double.(type) {
+	case accountsPort:
+		p.accountsPort = double
+	case issuedKeysPort:
+		p.issuedKeysPort = double
+	case keysPort:
+		p.keysPort = double
+	case tenantsPort:
+		p.tenantsPort = double
+	case assignmentsPort:
+		p.assignmentsPort = double
+	case discoveredPort:
+		p.discoveredPort = double
+	case domainsPort:
+		p.domainsPort = double
+	case domainChecksPort:
+		p.domainChecksPort = double
+	case mailboxStorePort:
+		p.mailboxStorePort = double
+	case connectFlowsPort:
+		p.connectFlowsPort = double
+	case dnsConnectionsPort:
+		p.dnsConnectionsPort = double
+	case dnsWritesPort:
+		p.dnsWritesPort = double
+	case dnsRunsPort:
+		p.dnsRunsPort = double
+	case dnsJobsPort:
+		p.dnsJobsPort = double
+	case integrationsPort:
+		p.integrationsPort = double
+	case connectionsPort:
+		p.connectionsPort = double
+	case sendPoliciesPort:
+		p.sendPoliciesPort = double
+	case sendDaysPort:
+		p.sendDaysPort = double
+	case sendRunsPort:
+		p.sendRunsPort = double
+	case sendRoomPort:
+		p.sendRoomPort = double
+	case sendWatchPort:
+		p.sendWatchPort = double
+	case enforcementEventsPort:
+		p.enforcementEventsPort = double
+	case auditPort:
+		p.auditPort = double
+	case idempotencyPort:
+		p.idempotencyPort = double
+	default:
+		panic(fmt.Sprintf("%T implements no port", double))
+	}
+	return p
 }
 
 // notices checks that a suite fails on a spoilt store. open returns an empty one.
