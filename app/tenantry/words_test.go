@@ -156,7 +156,7 @@ func hasFlag(c *cobra.Command, name string) bool {
 // sandbox wrote, switches of tests, and what Kubernetes sets for a service.
 func variables(t *testing.T) func(string) bool {
 	t.Helper()
-	names := []string{"TENANTRY_URL", "TENANTRY_KEY", "TENANTRY_CONTROL", "TENANTRY_TENANT", "TENANTRY_SOAK", "TENANTRY_SHOTS", "TENANTRY_SERVICE_HOST"}
+	names := []string{"TENANTRY_URL", "TENANTRY_KEY", "TENANTRY_CONTROL", "TENANTRY_TENANT", "TENANTRY_SOAK", "TENANTRY_SHOTS", "TENANTRY_TEST_BIN", "TENANTRY_SERVICE_HOST"}
 	for field := range fields() {
 		if field.Type.Kind() != reflect.Map {
 			names = append(names, "TENANTRY_"+strings.ToUpper(field.Tag.Get("koanf")))
