@@ -111,9 +111,9 @@ func enforce(events ...string) step {
 	}}
 }
 
-// TestCrashAtEveryPoint kills the service at one failpoint after the other within one
-// errand: at all failpoints in a soak, else at a sample. Each request is sent again
-// until it succeeds, and nothing exists twice.
+// TestCrashAtEveryPoint walks through every write once and kills the service at one
+// failpoint after the other: at all of them in a soak, otherwise at a sample. Each
+// request is sent again until it succeeds, and nothing exists twice.
 func TestCrashAtEveryPoint(t *testing.T) {
 	t.Parallel()
 	e := setOut(newMortal(t, binary(t, failpoints), sample(t, failpointNames(t), 10)))

@@ -135,8 +135,8 @@ func (f *flood) endAfter(limit time.Duration, status int) {
 	}
 }
 
-// healthy sends n good requests from each of several callers, of whom half use a new
-// connection for each. It returns how long each request took, in order.
+// healthy sends n good requests from each of several callers. Half of the callers use a
+// new connection for each request. It returns the duration of each request, in order.
 func healthy(t *testing.T, c client, n int) []time.Duration {
 	t.Helper()
 	const callers, pace = 4, 15 * time.Millisecond
