@@ -53,7 +53,8 @@ test: ## all tests, on SQLite and a private PostgreSQL
 
 test-run:
 	@$(GOTEST) $(PACKAGES)
-	@for module in $(if $(filter ./...,$(PACKAGES)),$(MODULES)); do bin/gotestsum --format standard-quiet -- -C $$module -timeout $(TIMEOUT) ./... || exit 1; done
+	@for module in $(if $(filter ./...,$(PACKAGES)),$(MODULES)); do \
+		(cd $$module && $(CURDIR)/bin/gotestsum --format standard-quiet -- -timeout $(TIMEOUT) ./...) || exit 1; done
 
 race: ## the tests that run in one process, with the race detector
 	@.ci/need race
