@@ -7,7 +7,8 @@ COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 PLUGINS := $(notdir $(patsubst %/main.go,%,$(wildcard plugins/*/main.go)))
 MODULES := $(patsubst %/go.mod,%,$(wildcard plugins/*/go.mod))
-PACKAGES ?= ./...
+# The end-to-end tests take longest, so they begin first.
+PACKAGES ?= ./app/tenantry ./...
 
 # Compiled packages are shared by all builds: they hold no path of this checkout and
 # no C, so that it does not matter whether gcc is installed. Only the race detector
@@ -27,9 +28,10 @@ race soak: export CGO_ENABLED := 1
 race soak: export GORACE := atexit_sleep_ms=100 $(GORACE)
 
 # A line for each package as it ends, the output of failures, and a closing line.
-# Only a test that hangs reaches the timeout.
+# Only a test that hangs reaches the timeout. Tests wait more than they compute, so
+# more packages are tested at a time than there are cores.
 TIMEOUT := 60m
-GOTEST  := $(GO) run ./.ci/withservers -- bin/gotestsum --format standard-quiet --hide-summary skipped -- -timeout $(TIMEOUT)
+GOTEST  := $(GO) run ./.ci/withservers -- bin/gotestsum --format standard-quiet --hide-summary skipped -- -p 4 -timeout $(TIMEOUT)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo dev build test race test-programs check lint lint-api openapi generate bench bench-events soak release fmt clean
@@ -65,7 +67,7 @@ race: ## the tests that run in one process, with the race detector
 # alone.
 TESTDATA := $(addprefix ./,$(wildcard adapters/*/testdata/*/main.go app/*/testdata/*/main.go))
 SOURCES  := $(wildcard $(shell git ls-files -co --exclude-standard -- go.mod go.sum adapters app core migrations plugins ports deploy/container 2>/dev/null))
-test-programs: bin/gotestsum bin/test/chart bin/test/clients/smoke.js bin/test/image/config.json
+test-programs: bin/gotestsum bin/oasdiff bin/test/chart bin/test/clients/smoke.js bin/test/image/config.json
 	@.ci/npm .ci/browser
 	@.ci/build bin/test/release $(PLUGINS)
 	@.ci/previous bin/test/previous
@@ -75,6 +77,10 @@ test-programs: bin/gotestsum bin/test/chart bin/test/clients/smoke.js bin/test/i
 
 bin/gotestsum: .ci/tools/go.mod
 	@$(GO) -C .ci/tools build -o $(CURDIR)/$@ gotest.tools/gotestsum
+
+bin/oasdiff: .ci/oasdiff/go.mod
+	@echo "Building what compares two OpenAPI documents."
+	@$(GO) -C .ci/oasdiff build -o $(CURDIR)/$@ github.com/oasdiff/oasdiff
 
 bin/test/chart: $(wildcard .ci/chart/*)
 	@echo "Building the checker of the Helm chart."
@@ -89,7 +95,7 @@ bin/test/image/config.json: $(SOURCES)
 	@echo "Building the container image's files."
 	@$(GO) run ./.ci/image -arg VERSION=9.8.7 -arg COMMIT=abc deploy/container/Containerfile bin/test/image
 
-check: lint ## vet and lint, secret scan, generated files fresh, import rules, alert rules, API lint
+check: lint bin/oasdiff ## vet and lint, secret scan, generated files fresh, import rules, alert rules, API lint
 	@git ls-files -co --exclude-standard -z | $(GO) run ./.ci/secretscan
 	@$(GO) test ./.ci/secretscan ./.ci/release
 	@.ci/fresh
@@ -104,7 +110,7 @@ lint: ## go vet with more analyzers
 	@echo "Checking all packages with go vet and its additional analyzers (.ci/tools/lint)."
 	@for module in . $(MODULES); do .ci/progress $(GO) -C $$module vet -v -vettool=$(CURDIR)/bin/lint ./... || exit 1; done
 
-lint-api: ## check the OpenAPI document with Spectral and Redocly, and that it breaks no caller
+lint-api: bin/oasdiff ## check the OpenAPI document with Spectral and Redocly, and that it breaks no caller
 	@.ci/need lint-api
 	@.ci/npm .ci/api-lint
 	@.ci/api-lint/lint docs/openapi.yaml

@@ -15,10 +15,7 @@ import (
 // TestErrorPagesHelp: the page of each code says what it means, whether to
 // send the request again, and which operations answer it.
 func TestErrorPagesHelp(t *testing.T) {
-	api, err := New(Options{Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	api := New(Options{Log: slog.New(slog.DiscardHandler)})
 	page := func(code string) string {
 		w := httptest.NewRecorder()
 		api.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/docs/errors/"+code, nil))

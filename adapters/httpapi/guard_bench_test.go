@@ -73,10 +73,8 @@ func newGuarded(b *testing.B) guarded {
 		Idempotency: httpapi.Idempotency{Keys: store, Sealer: keyset, Prints: keyset, Now: time.Now},
 		Limits:      httpapi.Limits{Counters: counters, Off: true},
 	}
-	with, err := httpapi.New(o)
-	must(err)
 	return guarded{
-		with: with, without: httpapi.Unguarded(o, access.Caller{Account: account}), key: text.Reveal(),
+		with: httpapi.New(o), without: httpapi.Unguarded(o, access.Caller{Account: account}), key: text.Reveal(),
 		mailbox: "/v1/tenants/" + string(tenantOfA) + "/mailboxes/" + held[0].ID,
 	}
 }

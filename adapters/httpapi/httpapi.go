@@ -56,7 +56,7 @@ type Options struct {
 }
 
 // New builds the API.
-func New(o Options) (http.Handler, error) {
+func New(o Options) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
@@ -65,12 +65,8 @@ func New(o Options) (http.Handler, error) {
 	mux := http.NewServeMux()
 	api := newAPI(mux)
 	operations(api, o)
-	documents, err := Document()
-	if err != nil {
-		return nil, err
-	}
-	public(mux, documents, routesOf(api.OpenAPI()))
-	return newGuard(o, mux, api.OpenAPI()).handler(), nil
+	public(mux, routesOf(api.OpenAPI()))
+	return newGuard(o, mux, api.OpenAPI()).handler()
 }
 
 // The times that a connection gets. Answers get more than the longest

@@ -11,9 +11,9 @@ import (
 )
 
 // public adds what needs no key: the document and the pages about the API.
-func public(mux *http.ServeMux, d Documents, operations map[string]route) {
-	mux.HandleFunc("GET /openapi.json", serveBytes("application/json", d.JSON))
-	mux.HandleFunc("GET /openapi.yaml", serveBytes("application/yaml", d.YAML))
+func public(mux *http.ServeMux, operations map[string]route) {
+	mux.HandleFunc("GET /openapi.json", serveDocument("application/json", func(d Documents) []byte { return d.JSON }))
+	mux.HandleFunc("GET /openapi.yaml", serveDocument("application/yaml", func(d Documents) []byte { return d.YAML }))
 	mux.HandleFunc("GET /docs", pages.API)
 	mux.HandleFunc("GET /docs/assets/{file}", func(w http.ResponseWriter, r *http.Request) {
 		if !pages.Asset(w, r, r.PathValue("file")) {
@@ -44,9 +44,16 @@ func origin(operations map[string]route, c fault.Code) pages.Origin {
 	return from
 }
 
-func serveBytes(contentType string, content []byte) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
+// serveDocument serves the OpenAPI document. The first request for it builds it, which takes
+// longer than all the rest of the start of the service.
+func serveDocument(contentType string, notation func(Documents) []byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		d, err := Document()
+		if err != nil {
+			refuse(w, r, err)
+			return
+		}
 		w.Header().Set("Content-Type", contentType)
-		_, _ = w.Write(content) // into memory
+		_, _ = w.Write(notation(d)) // into memory
 	}
 }

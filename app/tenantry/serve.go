@@ -93,17 +93,15 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 // serveOn serves until ctx ends, then lets requests finish and closes all. It
 // says when requests are answered.
 func (s *service) serveOn(ctx context.Context, api, admin net.Listener, ready func()) error {
-	handler, err := s.handler()
-	if err == nil && !s.idle {
-		if err = s.queue.Start(ctx, s.work()); err != nil {
+	if !s.idle {
+		if err := s.queue.Start(ctx, s.work()); err != nil {
 			err = databaseError(fmt.Errorf("start the jobs: %w", err))
+			return errors.Join(err, api.Close(), admin.Close(), s.close(context.WithoutCancel(ctx)))
 		}
 	}
-	if err != nil {
-		return errors.Join(err, api.Close(), admin.Close(), s.close(context.WithoutCancel(ctx)))
-	}
-	callers, watch := serveAt(ctx, api, s.tls, s.farewell(handler), s.log), serveAt(ctx, admin, nil, s.adminHandler(), s.log)
+	callers, watch := serveAt(ctx, api, s.tls, s.farewell(s.handler()), s.log), serveAt(ctx, admin, nil, s.adminHandler(), s.log)
 	ready()
+	var err error
 	select {
 	case <-ctx.Done():
 	case <-callers.ended:

@@ -208,7 +208,7 @@ func (s *service) useCases(c Config, publicURL string, sealer ports.Sealer, o ou
 }
 
 // handler is all that the API's listener serves.
-func (s *service) handler() (http.Handler, error) {
+func (s *service) handler() http.Handler {
 	return httpapi.New(httpapi.Options{
 		Keys: s.keys, Tenants: s.tenants, Domains: s.domains, DNSRuns: s.runs, Mailboxes: s.mailboxes, Integrations: s.integrations,
 		Enforcement: s.enforcement, SendLimits: s.sendLimits,
