@@ -17,6 +17,8 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/telemetry"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/access"
 )
 
@@ -29,7 +31,7 @@ func accountCommand() *cobra.Command {
 		createAccountCommand(), listAccountsCommand(), showAccountCommand(), planCommand(),
 		suspendCommand(), resumeCommand(), closeCommand(),
 	} {
-		Config{}.flags(cmd.Flags())
+		settings.Config{}.AddFlags(cmd.Flags())
 		group.AddCommand(cmd)
 	}
 	return group
@@ -52,13 +54,13 @@ func createAccountCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return show(cmd, accountOf(account))
+			return cli.Show(cmd, accountOf(account))
 		}),
 	}
 	cmd.Flags().StringVar(&email, "email", "", "address of the account's first member")
 	cmd.Flags().StringVar(&plan, "plan", "complete", planNames())
 	cmd.Flags().IntVar(&slots, "tenant-slots", 0, "tenants the account may hold, instead of its plan's number")
-	require(cmd, "email")
+	cli.Require(cmd, "email")
 	return cmd
 }
 
@@ -75,7 +77,7 @@ func listAccountsCommand() *cobra.Command {
 			for i, account := range accounts {
 				rows[i] = standingOf(account)
 			}
-			return list(cmd, "accounts", rows)
+			return cli.List(cmd, "accounts", rows)
 		}),
 	}
 }
@@ -95,7 +97,7 @@ func showAccountCommand() *cobra.Command {
 				shown.ActiveKeys++
 			}
 		}
-		return show(cmd, shown)
+		return cli.Show(cmd, shown)
 	})
 }
 
@@ -103,7 +105,7 @@ func showAccountCommand() *cobra.Command {
 func accountAct(cmd *cobra.Command, act func(context.Context, *cobra.Command, *bunstore.Store, access.Account) error) *cobra.Command {
 	var on string
 	cmd.Flags().StringVar(&on, "account", "", accountHelp)
-	require(cmd, "account")
+	cli.Require(cmd, "account")
 	cmd.RunE = withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 		acc, err := store.FindAccount(ctx, on)
 		if err != nil {
@@ -130,21 +132,9 @@ const mostSlots = 1_000_000
 
 func checkSlots(slots int) error {
 	if slots < 0 || slots > mostSlots {
-		return usageError{fmt.Errorf("--tenant-slots is from 0 to %d", mostSlots)}
+		return cli.Usage(fmt.Errorf("--tenant-slots is from 0 to %d", mostSlots))
 	}
 	return nil
-}
-
-// require makes a flag's absence a usage error.
-func require(cmd *cobra.Command, names ...string) {
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
-		for _, name := range names {
-			if !cmd.Flags().Changed(name) {
-				return usageError{fmt.Errorf("--%s is missing", name)}
-			}
-		}
-		return nil
-	}
 }
 
 // commandLog is the log of a command that ends at once. What goes wrong is
@@ -158,29 +148,25 @@ func commandLog(cmd *cobra.Command, level slog.Level) *slog.Logger {
 
 // tellOfNewDatabase warns a person who looks for what is there before a
 // database is made: in another folder than the service's nothing is there.
-func tellOfNewDatabase(cmd *cobra.Command, c Config) {
+func tellOfNewDatabase(cmd *cobra.Command, c settings.Config) {
 	path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://")
-	if !embedded || cmd.Name() == "create" || jsonWanted(cmd) {
+	if !embedded || cmd.Name() == "create" || cli.JSONWanted(cmd) {
 		return
 	}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		warning(cmd, "new_database", "there was no database at "+path+", so this one is new and empty; are the settings those of the service?")
+		cli.Warn(cmd, "new_database", "there was no database at "+path+", so this one is new and empty; are the settings those of the service?")
 	}
 }
 
 // withStore runs an operator's command on the database itself.
 func withStore(act storeAct) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
-		c, err := loadConfig(cmd.Flags(), nil)
+		c, err := settings.Load(cmd.Flags(), nil)
 		if err != nil {
-			return usageError{err}
-		}
-		level, err := logLevel(c.LogLevel)
-		if err != nil {
-			return usageError{err}
+			return cli.Usage(err)
 		}
 		tellOfNewDatabase(cmd, c)
-		store, err := openStore(cmd.Context(), c, commandLog(cmd, level))
+		store, err := openStore(cmd.Context(), c, commandLog(cmd, c.Level()))
 		if err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -52,7 +53,7 @@ func closeCommand() *cobra.Command {
 		for _, u := range unruled {
 			tellOfRules(cmd, u.Tenant, u.Unruled)
 		}
-		return show(cmd, closingOf(acc, done, unruled))
+		return cli.Show(cmd, closingOf(acc, done, unruled))
 	})
 	cmd.Flags().BoolVar(&yes, "yes", false, "close it without being asked")
 	return cmd
@@ -82,7 +83,7 @@ func closingQuestion(acc access.Account) string {
 
 // confirm asks a person. Without a terminal there is nobody to ask.
 func confirm(ctx context.Context, cmd *cobra.Command, question string) error {
-	refusal := failure{errors.New("not done: this cannot be undone, and nobody said yes"), "add --yes to do it without being asked"}
+	refusal := cli.WithFix(errors.New("not done: this cannot be undone, and nobody said yes"), "add --yes to do it without being asked")
 	in := cmd.InOrStdin()
 	if !terminal(in) {
 		return refusal

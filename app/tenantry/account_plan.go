@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/core/access"
 )
 
@@ -27,7 +28,7 @@ func planCommand() *cobra.Command {
 			"what would make it larger (402 tenant_limit_reached). A suspended account stays suspended.",
 	}, func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store, acc access.Account) error {
 		if !cmd.Flags().Changed("plan") && !cmd.Flags().Changed("tenant-slots") {
-			return usageError{errors.New("give --plan, --tenant-slots or both")}
+			return cli.Usage(errors.New("give --plan, --tenant-slots or both"))
 		}
 		if err := checkSlots(slots); err != nil {
 			return err
@@ -36,7 +37,7 @@ func planCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return show(cmd, standingOf(changed))
+		return cli.Show(cmd, standingOf(changed))
 	})
 	cmd.Flags().StringVar(&plan, "plan", "", planNames())
 	cmd.Flags().IntVar(&slots, "tenant-slots", 0, "tenants the account may hold; 0 is the plan's number")
@@ -66,6 +67,6 @@ func setActive(active bool) func(context.Context, *cobra.Command, *bunstore.Stor
 		if err != nil {
 			return err
 		}
-		return show(cmd, standingOf(changed))
+		return cli.Show(cmd, standingOf(changed))
 	}
 }

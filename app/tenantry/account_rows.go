@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/ports"
@@ -25,10 +26,10 @@ type accountRow struct {
 }
 
 func accountOf(a access.Account) accountRow {
-	return accountRow{string(a.ID), a.Email, a.Plan.Name, a.Active, a.Plan.TenantSlots, stamp(a.CreatedAt)}
+	return accountRow{string(a.ID), a.Email, a.Plan.Name, a.Active, a.Plan.TenantSlots, cli.Stamp(a.CreatedAt)}
 }
 
-func (r accountRow) columns() [][2]string {
+func (r accountRow) Columns() [][2]string {
 	return [][2]string{
 		{"ACCOUNT", r.AccountID}, {"EMAIL", r.Email}, {"PLAN", r.Plan}, {"ACTIVE", strconv.FormatBool(r.Active)},
 		{"TENANT SLOTS", strconv.Itoa(r.TenantSlots)}, {"CREATED", r.CreatedAt},
@@ -53,7 +54,7 @@ func standingOf(a access.Account) standingRow {
 	return row
 }
 
-func (r standingRow) columns() [][2]string {
+func (r standingRow) Columns() [][2]string {
 	return [][2]string{
 		{"ACCOUNT", r.AccountID}, {"EMAIL", r.Email}, {"PLAN", r.Plan}, {"STATUS", r.Status},
 		{"TENANTS", fmt.Sprintf("%d of %d", r.TenantsHeld, r.TenantSlots)}, {"SLOTS FROM", r.SlotsFrom},
@@ -67,8 +68,8 @@ type accountDetail struct {
 	ActiveKeys int `json:"active_keys"`
 }
 
-func (r accountDetail) columns() [][2]string {
-	return append(r.standingRow.columns(), [2]string{"ACTIVE KEYS", strconv.Itoa(r.ActiveKeys)})
+func (r accountDetail) Columns() [][2]string {
+	return append(r.standingRow.Columns(), [2]string{"ACTIVE KEYS", strconv.Itoa(r.ActiveKeys)})
 }
 
 type closingRow struct {
@@ -88,12 +89,12 @@ type closingRow struct {
 func closingOf(a access.Account, c ports.Closing, unruled []tenants.UnruledTenant) closingRow {
 	left, removed := leftOf(unruled)
 	return closingRow{
-		string(a.ID), a.Email, string(access.StatusClosed), stamp(c.At), c.KeysRevoked, c.TenantsReleased, c.DNSConnectionsRemoved,
+		string(a.ID), a.Email, string(access.StatusClosed), cli.Stamp(c.At), c.KeysRevoked, c.TenantsReleased, c.DNSConnectionsRemoved,
 		c.IntegrationsRemoved, removed, left,
 	}
 }
 
-func (r closingRow) columns() [][2]string {
+func (r closingRow) Columns() [][2]string {
 	return [][2]string{
 		{"ACCOUNT", r.AccountID}, {"EMAIL", r.Email}, {"STATUS", r.Status}, {"CLOSED", r.ClosedAt},
 		{"KEYS REVOKED", strconv.Itoa(r.KeysRevoked)}, {"TENANTS RELEASED", strconv.Itoa(r.TenantsReleased)},
@@ -107,7 +108,7 @@ func since(t time.Time) *string {
 	if t.IsZero() {
 		return nil
 	}
-	text := stamp(t)
+	text := cli.Stamp(t)
 	return &text
 }
 

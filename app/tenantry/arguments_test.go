@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/tenantry/tenantry/app/cli"
 )
 
 // TestEmptyFlagsAreNotLeftOutFlags: a script whose variable is not set neither
@@ -22,7 +24,7 @@ func TestEmptyFlagsAreNotLeftOutFlags(t *testing.T) {
 		{"key", "revoke", "--key", ""},
 	} {
 		o := operate(t, env, args...)
-		o.fails(t, exitUsage)
+		o.fails(t, cli.ExitUsage)
 		if !strings.Contains(o.errors, " is empty") {
 			t.Errorf("%v: %s", args, o.errors)
 		}
@@ -53,14 +55,14 @@ func TestUsageErrors(t *testing.T) {
 	} {
 		args := strings.Split(line, " ")
 		o := operate(t, nil, args...)
-		o.fails(t, exitUsage)
+		o.fails(t, cli.ExitUsage)
 		if !strings.Contains(o.errors, want) {
 			t.Errorf("%s: %s", line, o.errors)
 		}
 		for _, asked := range [][]string{{"-o", "json"}, {"-o=json"}, {"-ojson"}, {"--output", "json"}, {"--output=json"}} {
 			o := operate(t, nil, append(args[:len(args):len(args)], asked...)...)
 			var printed object
-			if err := json.Unmarshal([]byte(o.errors), &printed); err != nil || o.code != exitUsage || o.output != "" {
+			if err := json.Unmarshal([]byte(o.errors), &printed); err != nil || o.code != cli.ExitUsage || o.output != "" {
 				t.Fatalf("%s %v: exit code %d, %v: %s%s", line, asked, o.code, err, o.output, o.errors)
 			}
 			sees(t, printed, object{"error.code": "usage"})
@@ -105,7 +107,7 @@ func TestTables(t *testing.T) {
 	sees(t, operate(t, env, "account", "list", "-o", "json").json(t), object{"count": 0})
 	operate(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").json(t)
 	for _, name := range []string{"two\nlines", strings.Repeat("x", 101)} { // which no table bears
-		operate(t, env, "key", "create", "--account", "ann@example.com", "--name", name).fails(t, exitUsage)
+		operate(t, env, "key", "create", "--account", "ann@example.com", "--name", name).fails(t, cli.ExitUsage)
 	}
 	for _, line := range strings.Split(operate(t, env, "account", "list").output, "\n") {
 		if line != strings.TrimRight(line, " ") {

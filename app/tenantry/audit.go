@@ -14,15 +14,15 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"os/user"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/audit"
 	"github.com/tenantry/tenantry/ports"
@@ -31,7 +31,7 @@ import (
 // recordAct records an act on something outside the database, if there is a
 // database: it makes none, and leaves one alone that was never migrated.
 // details says what was done, and never holds a secret.
-func recordAct(ctx context.Context, c Config, action audit.Action, details map[string]string) error {
+func recordAct(ctx context.Context, c settings.Config, action audit.Action, details map[string]string) error {
 	if path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://"); embedded {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -54,23 +54,7 @@ func recordAct(ctx context.Context, c Config, action audit.Action, details map[s
 }
 
 func unrecorded(action audit.Action, err error) error {
-	return failure{fmt.Errorf("%s is done, but could not be recorded: %w", action, err), "look at the database settings; the act itself needs no repeating"}
-}
-
-// operatorHere is who runs this command, as the system knows it: the person
-// behind sudo rather than root.
-func operatorHere() string {
-	name := os.Getenv("SUDO_USER")
-	if name == "" {
-		name = "uid " + strconv.Itoa(os.Getuid()) // as in a container without a user database
-		if who, err := user.Current(); err == nil {
-			name = who.Username
-		}
-	}
-	if host, err := os.Hostname(); err == nil {
-		name += "@" + host
-	}
-	return name
+	return cli.WithFix(fmt.Errorf("%s is done, but could not be recorded: %w", action, err), "look at the database settings; the act itself needs no repeating")
 }
 
 type eventRow struct {
@@ -83,14 +67,14 @@ type eventRow struct {
 }
 
 func eventOf(e audit.Event) eventRow {
-	row := eventRow{EventID: e.ID, Operator: e.Operator, Action: string(e.Action), Details: e.Details, CreatedAt: stamp(e.At)}
+	row := eventRow{EventID: e.ID, Operator: e.Operator, Action: string(e.Action), Details: e.Details, CreatedAt: cli.Stamp(e.At)}
 	if e.Account != "" {
 		row.AccountID = (*string)(&e.Account)
 	}
 	return row
 }
 
-func (r eventRow) columns() [][2]string {
+func (r eventRow) Columns() [][2]string {
 	on := "-"
 	if r.AccountID != nil {
 		on = *r.AccountID
@@ -118,7 +102,7 @@ func auditCommand() *cobra.Command {
 			query := ports.AuditQuery{Limit: limit}
 			var err error
 			if query.Since, err = sinceTime(since, time.Now()); err != nil || limit < 1 {
-				return usageError{errors.Join(err, positive("limit", limit))}
+				return cli.Usage(errors.Join(err, positive("limit", limit)))
 			}
 			if query.Account, err = optionalAccount(ctx, store, on); err != nil {
 				return err
@@ -131,13 +115,13 @@ func auditCommand() *cobra.Command {
 			for i, e := range found {
 				rows[i] = eventOf(e)
 			}
-			return list(cmd, "events", rows)
+			return cli.List(cmd, "events", rows)
 		}),
 	}
 	events.Flags().StringVar(&on, "account", "", "only acts on this account: its id or e-mail address")
 	events.Flags().StringVar(&since, "since", "", "only acts since then: 2026-11-21, 2026-11-21T08:00:00Z, or 24h for the last day")
 	events.Flags().IntVar(&limit, "limit", 100, "at most so many")
-	Config{}.flags(events.Flags())
+	settings.Config{}.AddFlags(events.Flags())
 	group.AddCommand(events)
 	return group
 }

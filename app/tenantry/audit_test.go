@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/audit"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -24,8 +26,8 @@ func TestAuditList(t *testing.T) {
 	began := time.Now().UTC().Format(time.RFC3339)
 	id := operate(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").json(t).text("account_id")
 	key := operate(t, env, "key", "create", "--account", id, "--name", "two words", "--operator", "deploy bot", "-o", "json").json(t)
-	operate(t, env, "account", "create", "--email", "ann@example.com").fails(t, exitRefused) // no act
-	operate(t, env, "account", "list", "-o", "json").json(t)                                 // nor this
+	operate(t, env, "account", "create", "--email", "ann@example.com").fails(t, cli.ExitRefused) // no act
+	operate(t, env, "account", "list", "-o", "json").json(t)                                     // nor this
 
 	raw := operate(t, env, "audit", "list", "-o", "json")
 	listed := raw.json(t)
@@ -95,7 +97,7 @@ func TestSinceTime(t *testing.T) {
 // and make none where there is not.
 func TestActsOutsideTheDatabase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tenantry.db")
-	c := Config{DatabaseURL: "sqlite://" + path, Operator: "ann@host"}
+	c := settings.Config{DatabaseURL: "sqlite://" + path, Operator: "ann@host"}
 	record := func() {
 		t.Helper()
 		if err := recordAct(t.Context(), c, audit.AddPlugin, map[string]string{"name": "microsoft365"}); err != nil {
@@ -126,26 +128,5 @@ func TestActsOutsideTheDatabase(t *testing.T) {
 	c.DatabaseURL = "postgres://127.0.0.1:1/nothing?connect_timeout=1"
 	if err := recordAct(t.Context(), c, audit.Backup, nil); err == nil || !strings.Contains(err.Error(), "backup is done") {
 		t.Fatalf("a database that does not answer: %v", err)
-	}
-}
-
-func TestTheOperatorIsNamed(t *testing.T) {
-	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("SUDO_USER", "ann")
-	if got := operatorHere(); got != "ann@"+host {
-		t.Errorf("behind sudo: %q", got)
-	}
-	t.Setenv("SUDO_USER", "")
-	if got := operatorHere(); !strings.HasSuffix(got, "@"+host) || strings.HasPrefix(got, "@") || strings.HasPrefix(got, "ann@") {
-		t.Errorf("got %q", got)
-	}
-	set := devCommand().Flags()
-	t.Setenv("TENANTRY_OPERATOR", "deploy bot")
-	c, err := loadConfig(set, nil)
-	if err != nil || c.Operator != "deploy bot" {
-		t.Errorf("the setting: %q, %v", c.Operator, err)
 	}
 }

@@ -3,17 +3,13 @@
 package main
 
 import (
-	"encoding/json"
-	"fmt"
-	"io"
-	"os"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/audit"
-	"github.com/tenantry/tenantry/core/secret"
 )
 
 // backupRow is what backup and restore show.
@@ -29,7 +25,7 @@ type backupRow struct {
 	CreatedAt string `json:"created_at"`
 }
 
-func (r backupRow) columns() [][2]string {
+func (r backupRow) Columns() [][2]string {
 	return [][2]string{
 		{"FILE", r.File}, {"STATUS", r.Status}, {"ENCRYPTED", strconv.FormatBool(r.Encrypted)}, {"VERSION", r.Version},
 		{"DATABASE", r.Database}, {"TABLES", strconv.Itoa(r.Tables)}, {"ROWS", strconv.Itoa(r.Rows)},
@@ -39,7 +35,7 @@ func (r backupRow) columns() [][2]string {
 
 func backupOf(file, status string, encrypted bool, b backup) backupRow {
 	return backupRow{
-		file, status, encrypted, b.Version, b.Database, len(b.manifest.Tables), b.manifest.rows(), b.manifest.SHA256, stamp(b.CreatedAt),
+		file, status, encrypted, b.Version, b.Database, len(b.manifest.Tables), b.manifest.rows(), b.manifest.SHA256, cli.Stamp(b.CreatedAt),
 	}
 }
 
@@ -55,13 +51,13 @@ func backupCommand() *cobra.Command {
 			"elsewhere: without it nobody opens the backup. Without one the file is readable by its owner only, and holds\n" +
 			"the keyset in clear.\n\n" +
 			"Settings, the provider's certificate or secret, and plugins are not in it.",
-		Args: oneFile,
+		Args: cli.OneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := loadConfig(cmd.Flags(), nil)
+			c, err := settings.Load(cmd.Flags(), nil)
 			if err != nil {
-				return usageError{err}
+				return cli.Usage(err)
 			}
-			passphrase, err := readSecret(cmd, credential, "passphrase")
+			passphrase, err := cli.ReadSecret(cmd, credential, "passphrase")
 			if err != nil {
 				return err
 			}
@@ -70,9 +66,9 @@ func backupCommand() *cobra.Command {
 				return err
 			}
 			if credential == "" {
-				warning(cmd, "keyset_in_clear", "the backup holds the keyset in clear, so whoever reads it reads the stored secrets; --credential-file FILE encrypts it")
+				cli.Warn(cmd, "keyset_in_clear", "the backup holds the keyset in clear, so whoever reads it reads the stored secrets; --credential-file FILE encrypts it")
 			}
-			if err := show(cmd, backupOf(args[0], "written", !passphrase.Empty(), b)); err != nil {
+			if err := cli.Show(cmd, backupOf(args[0], "written", !passphrase.Empty(), b)); err != nil {
 				return err
 			}
 			return recordAct(cmd.Context(), c, audit.Backup, map[string]string{
@@ -82,38 +78,6 @@ func backupCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&credential, "credential-file", "", "encrypt the backup with the passphrase in this file, or on standard input (-)")
 	cmd.Flags().BoolVar(&force, "force", false, "replace a file that exists")
-	Config{}.flags(cmd.Flags())
+	settings.Config{}.AddFlags(cmd.Flags())
 	return cmd
-}
-
-// readSecret reads what is secret from a file or standard input, without the
-// space around. No name is no secret.
-func readSecret(cmd *cobra.Command, name, what string) (secret.Text, error) {
-	if name == "" {
-		return secret.Text{}, nil
-	}
-	var raw []byte
-	var err error
-	if name == "-" {
-		raw, err = io.ReadAll(io.LimitReader(cmd.InOrStdin(), 1<<16))
-	} else {
-		raw, err = os.ReadFile(name)
-	}
-	if err != nil {
-		return secret.Text{}, failure{fmt.Errorf("read %s: %w", what, err), "--credential-file names a file that holds the " + what + ", or is - for standard input"}
-	}
-	text := secret.New(strings.TrimSpace(string(raw)))
-	if text.Empty() {
-		return secret.Text{}, failure{fmt.Errorf("the %s is empty", what), "put it into the file that --credential-file names"}
-	}
-	return text, nil
-}
-
-// warning says on standard error what the operator should know and may ignore.
-func warning(cmd *cobra.Command, code, message string) {
-	if jsonWanted(cmd) {
-		_ = json.NewEncoder(cmd.ErrOrStderr()).Encode(map[string]any{"warning": map[string]string{"code": code, "message": message}})
-		return
-	}
-	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "tenantry: warning: %s\n", message)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/app/cli"
 )
 
 // longestLine bounds what a damaged backup can make us read at once.
@@ -92,10 +93,10 @@ func (r *backupReader) head() error {
 		return damaged("it does not begin as a backup of tenantry")
 	}
 	if r.Format > backupFormat {
-		return failure{
+		return cli.WithFix(
 			fmt.Errorf("the backup has format %d, written by tenantry %s; this one reads up to %d", r.Format, r.Version, backupFormat),
 			"restore it with that version or a later one",
-		}
+		)
 	}
 	if err := r.knownMigrations(); err != nil {
 		return err
@@ -118,10 +119,10 @@ func (r *backupReader) knownMigrations() error {
 	if err != nil || len(unknown) == 0 {
 		return err
 	}
-	return failure{
+	return cli.WithFix(
 		fmt.Errorf("the backup was made by tenantry %s, whose database has %d migrations that this version does not know", r.Version, len(unknown)),
 		"restore it with that version or a later one",
-	}
+	)
 }
 
 func (r *backupReader) add(line []byte) {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/app/cli"
 )
 
 func unzipped(t *testing.T, name string) []byte {
@@ -68,7 +69,7 @@ func TestBackupKeepsWhatIsThere(t *testing.T) {
 	t.Parallel()
 	env, file := simple(t)
 	before, _ := os.ReadFile(file)
-	operate(t, env, "backup", file).fails(t, exitRefused)
+	operate(t, env, "backup", file).fails(t, cli.ExitRefused)
 	if after, _ := os.ReadFile(file); !bytes.Equal(before, after) {
 		t.Error("the file was overwritten")
 	}
@@ -80,12 +81,12 @@ func TestBackupKeepsWhatIsThere(t *testing.T) {
 	}
 	// Nothing is made where nothing was.
 	empty := t.TempDir()
-	operate(t, []string{"TENANTRY_DATA_DIR=" + empty}, "backup", filepath.Join(empty, "b")).fails(t, exitRefused)
+	operate(t, []string{"TENANTRY_DATA_DIR=" + empty}, "backup", filepath.Join(empty, "b")).fails(t, cli.ExitRefused)
 	if left, _ := os.ReadDir(empty); len(left) != 0 {
 		t.Errorf("files: %v", left)
 	}
-	operate(t, append(env, "TENANTRY_KEYSET_FILE="+empty+"/keyset"), "backup", filepath.Join(empty, "b")).fails(t, exitRefused)
-	operate(t, env, "backup").fails(t, exitUsage)
+	operate(t, append(env, "TENANTRY_KEYSET_FILE="+empty+"/keyset"), "backup", filepath.Join(empty, "b")).fails(t, cli.ExitRefused)
+	operate(t, env, "backup").fails(t, cli.ExitUsage)
 	if left, _ := os.ReadDir(empty); len(left) != 0 {
 		t.Errorf("half a backup is left: %v", left)
 	}
@@ -129,7 +130,7 @@ func TestBackupsThatAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			data := filepath.Join(t.TempDir(), "data")
 			got := operate(t, []string{"TENANTRY_DATA_DIR=" + data}, "restore", tt.file)
-			got.fails(t, exitRefused)
+			got.fails(t, cli.ExitRefused)
 			if !strings.Contains(got.errors, tt.says) || strings.Count(got.errors, "\n") != 2 {
 				t.Errorf("it says: %s", got.errors)
 			}
@@ -150,7 +151,7 @@ func TestPlainBackupWithPassphrase(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := operate(t, []string{"TENANTRY_DATA_DIR=" + data}, "restore", file, "--credential-file", credential)
-	got.fails(t, exitRefused)
+	got.fails(t, cli.ExitRefused)
 	if _, err := os.Stat(data); err == nil || !strings.Contains(got.errors, "not encrypted") {
 		t.Errorf("it says %s; the data folder: %v", got.errors, err)
 	}
@@ -162,7 +163,7 @@ func TestRestoreOverwritesNoKeyset(t *testing.T) {
 	other := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
 	operate(t, other, "keyset", "create", "-o", "json").json(t)
 	got := operate(t, other, "restore", file)
-	got.fails(t, exitRefused)
+	got.fails(t, cli.ExitRefused)
 	if !strings.Contains(got.errors, "keyset") {
 		t.Errorf("it says: %s", got.errors)
 	}

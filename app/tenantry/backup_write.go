@@ -15,12 +15,14 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/secret"
 )
 
 // writeBackup writes beside the final name first: under that name there is
 // never half a backup.
-func writeBackup(ctx context.Context, c Config, name string, passphrase secret.Text, force bool) (b backup, err error) {
+func writeBackup(ctx context.Context, c settings.Config, name string, passphrase secret.Text, force bool) (b backup, err error) {
 	if err := mayWrite(name, force); err != nil {
 		return b, err
 	}
@@ -31,7 +33,7 @@ func writeBackup(ctx context.Context, c Config, name string, passphrase secret.T
 	defer func() { _ = store.Close() }()
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-") // mode 0600
 	if err != nil {
-		return b, failure{fmt.Errorf("write backup: %w", err), "is the folder there, and may you write to it?"}
+		return b, cli.WithFix(fmt.Errorf("write backup: %w", err), "is the folder there, and may you write to it?")
 	}
 	defer func() { _ = os.Remove(f.Name()) }() // gone already when all went well
 	b, err = fillBackup(ctx, c, store, f, passphrase)
@@ -51,9 +53,9 @@ func mayWrite(name string, force bool) error {
 	info, err := os.Stat(name)
 	switch {
 	case err == nil && info.IsDir():
-		return failure{fmt.Errorf("%s is a folder", name), "name a file"}
+		return cli.WithFix(fmt.Errorf("%s is a folder", name), "name a file")
 	case err == nil && !force:
-		return failure{fmt.Errorf("%s exists already", name), "take another name, or replace it with --force"}
+		return cli.WithFix(fmt.Errorf("%s exists already", name), "take another name, or replace it with --force")
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("write backup: %w", err)
 	}
@@ -73,10 +75,10 @@ func syncFolder(name string) error {
 
 // existingStore opens the database as it is: a backup before an upgrade must
 // not be the upgrade.
-func existingStore(ctx context.Context, c Config) (*bunstore.Store, error) {
+func existingStore(ctx context.Context, c settings.Config) (*bunstore.Store, error) {
 	if path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://"); embedded {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return nil, failure{fmt.Errorf("there is no database at %s", path), "are the settings data_dir and database_url those of the service?"}
+			return nil, cli.WithFix(fmt.Errorf("there is no database at %s", path), "are the settings data_dir and database_url those of the service?")
 		}
 	}
 	store, err := bunstore.Open(ctx, c.DatabaseURL, bunstore.Options{Operator: c.Operator})
@@ -86,7 +88,7 @@ func existingStore(ctx context.Context, c Config) (*bunstore.Store, error) {
 	return store, nil
 }
 
-func fillBackup(ctx context.Context, c Config, store *bunstore.Store, f *os.File, passphrase secret.Text) (b backup, err error) {
+func fillBackup(ctx context.Context, c settings.Config, store *bunstore.Store, f *os.File, passphrase secret.Text) (b backup, err error) {
 	var to io.Writer = f
 	var closed io.WriteCloser
 	if !passphrase.Empty() {
@@ -110,7 +112,7 @@ func fillBackup(ctx context.Context, c Config, store *bunstore.Store, f *os.File
 
 // writeSnapshot reads the keyset after the snapshot began: keys are only ever
 // added, so it has all that the snapshot needs.
-func writeSnapshot(ctx context.Context, c Config, shot *bunstore.Snapshot, to io.Writer) (b backup, err error) {
+func writeSnapshot(ctx context.Context, c settings.Config, shot *bunstore.Snapshot, to io.Writer) (b backup, err error) {
 	b.keyset, err = secrets.ReadKeyset(c.KeysetFile)
 	if err != nil {
 		return b, keysetFailure(c.KeysetFile, err)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/tenant"
 )
@@ -73,7 +74,7 @@ func newOwner(b *testing.B, database string) *bench {
 	w.must(err)
 	defer func() { w.must(store.Close()) }()
 	w.must(store.Migrate(b.Context()))
-	_, err = migrateQueue(b.Context(), Config{DatabaseURL: w.database})
+	_, err = migrateQueue(b.Context(), settings.Config{DatabaseURL: w.database})
 	w.must(err)
 	now := time.Now()
 	account, err := store.CreateAccount(b.Context(), benchOwner, "complete", 0, now)

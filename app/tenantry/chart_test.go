@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tenantry/tenantry/app/settings"
 )
 
 func TestChartRenders(t *testing.T) {
@@ -91,7 +93,7 @@ func checkContainer(t *testing.T, c object) {
 	for _, v := range c.objects("env") {
 		name, value := v.text("name"), v.text("value")
 		if strings.HasPrefix(name, "TENANTRY_") {
-			if key, _ := setting(name, value); key == "" {
+			if key, _ := settings.FromVariable(name, value); key == "" {
 				t.Errorf("%s is no setting", name)
 			}
 		}

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
@@ -66,7 +68,7 @@ func gravest(found []finding) finding {
 
 // ownCertificate looks at the certificate that the service itself speaks TLS
 // with.
-func ownCertificate(c Config, now time.Time) finding {
+func ownCertificate(c settings.Config, now time.Time) finding {
 	const fix = "renew the certificate, and replace the files of tls_certificate_file and tls_key_file, the key first"
 	chain, err := os.ReadFile(c.TLSCertificateFile)
 	if err != nil {
@@ -124,7 +126,7 @@ func why(err error) string {
 	if errors.As(err, &path) {
 		return path.Err.Error()
 	}
-	return oneLine(err)
+	return cli.OneLine(err)
 }
 
 // certificate reads when a certificate ends, or says why it is of no use.
@@ -170,7 +172,7 @@ func expiries(settings map[string]string) map[string]time.Time {
 
 // ownExpiry is the end of the certificate that the service itself speaks TLS
 // with, if it has one.
-func ownExpiry(c Config) (end time.Time, ok bool) {
+func ownExpiry(c settings.Config) (end time.Time, ok bool) {
 	chain, errChain := os.ReadFile(c.TLSCertificateFile)
 	key, errKey := os.ReadFile(c.TLSKeyFile)
 	if errChain != nil || errKey != nil {

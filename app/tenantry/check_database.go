@@ -7,6 +7,8 @@ import (
 	"errors"
 	"io/fs"
 	"strings"
+
+	"github.com/tenantry/tenantry/app/cli"
 )
 
 // openToOthers are the permissions that a file with customers' data or secrets
@@ -22,16 +24,16 @@ func (e *examination) database(ctx context.Context) finding {
 		return doubtful("run `tenantry migrate`, which makes it, or correct database_url",
 			"there is no database yet: %s", strings.TrimPrefix(e.config.DatabaseURL, "sqlite://"))
 	case errors.Is(err, fs.ErrPermission):
-		return broken(fixUser, "%s", oneLine(err))
+		return broken(cli.FixUser, "%s", cli.OneLine(err))
 	case err != nil:
-		return broken(fixDatabase, "%s", oneLine(err))
+		return broken(fixDatabase, "%s", cli.OneLine(err))
 	}
 	if err := db.Writable(ctx); err != nil {
 		fix := "give the database's user the right to write"
 		if db.File != "" {
 			fix = "make file and folder writable for the user of the service: " + db.File
 		}
-		return broken(fix, "%s %s can be read but not written: %s", db.Kind, db.Version, oneLine(err))
+		return broken(fix, "%s %s can be read but not written: %s", db.Kind, db.Version, cli.OneLine(err))
 	}
 	if db.File == "" {
 		return fine("%s %s answers and takes writes", db.Kind, db.Version)
@@ -56,7 +58,7 @@ func (e *examination) migrations(ctx context.Context) finding {
 	}
 	switch {
 	case err != nil:
-		return broken("if the database is not tenantry's, correct database_url", "the migrations cannot be read: %s", oneLine(err))
+		return broken("if the database is not tenantry's, correct database_url", "the migrations cannot be read: %s", cli.OneLine(err))
 	case m.Closed > 0:
 		return broken("install a newer tenantry", "a newer tenantry migrated the database and closed it to this one (it asks for schema release %d)", m.Closed)
 	case len(m.Pending) > 0 && db.File != "":

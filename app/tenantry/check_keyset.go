@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/app/cli"
 )
 
 func (e *examination) keyset(ctx context.Context) finding {
@@ -18,17 +19,17 @@ func (e *examination) keyset(ctx context.Context) finding {
 	case errors.Is(err, fs.ErrNotExist):
 		return e.noKeyset(ctx, path)
 	case err != nil:
-		return broken(fixUser+", or correct keyset_file", "the keyset cannot be read: %s", oneLine(err))
+		return broken(cli.FixUser+", or correct keyset_file", "the keyset cannot be read: %s", cli.OneLine(err))
 	}
 	if _, err := secrets.OpenKeyset(path, false); err != nil {
 		fix := "put the keyset back from its backup: " + path
 		switch {
 		case errors.Is(err, fs.ErrPermission):
-			fix = fixUser
+			fix = cli.FixUser
 		case info.Mode().Perm()&0o027 != 0:
 			fix = "chmod 600 " + path
 		}
-		return broken(fix, "%s", oneLine(err))
+		return broken(fix, "%s", cli.OneLine(err))
 	}
 	return fine("%s opens (mode %#o)", path, info.Mode().Perm())
 }

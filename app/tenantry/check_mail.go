@@ -8,6 +8,8 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/wire"
@@ -48,7 +50,7 @@ func lacking(about wire.Description, given map[string]string) (missing, variable
 	held := false
 	for _, field := range about.Fields {
 		name := settingOf(field)
-		variable := variableName("providers." + about.Name + "." + name)
+		variable := settings.VariableName("providers." + about.Name + "." + name)
 		switch {
 		case field.Secret:
 			secrets, names = append(secrets, variable), append(names, name)
@@ -93,5 +95,5 @@ func detailOf(err error) string {
 	if errors.As(err, &refusal) {
 		return refusal.Detail
 	}
-	return oneLine(err)
+	return cli.OneLine(err)
 }

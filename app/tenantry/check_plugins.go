@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
@@ -22,7 +23,7 @@ func (e *examination) plugins(context.Context) finding {
 	case errors.Is(err, fs.ErrNotExist):
 		return broken(catalogFix(dir, err), "%s holds no plugin catalog", dir)
 	case err != nil:
-		return broken(catalogFix(dir, err), "%s", oneLine(err))
+		return broken(catalogFix(dir, err), "%s", cli.OneLine(err))
 	}
 	var well []string
 	for _, p := range host.Status() {
@@ -40,7 +41,7 @@ func (e *examination) plugins(context.Context) finding {
 
 // sick says why a plugin does not run.
 func sick(host *pluginhost.Host, name, dir string, err error) finding {
-	why := oneLine(err)
+	why := cli.OneLine(err)
 	for _, p := range host.Status() {
 		if p.Name == name && p.LastError != nil {
 			why = p.LastError.Error()

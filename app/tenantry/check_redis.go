@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"github.com/tenantry/tenantry/adapters/limiter"
+	"github.com/tenantry/tenantry/app/cli"
 )
 
 func (e *examination) redis(ctx context.Context) finding {
@@ -18,7 +19,7 @@ func (e *examination) redis(ctx context.Context) finding {
 	ctx, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
 	if err := limiter.Ping(ctx, e.config.RedisURL); err != nil {
-		return broken("start Redis, or correct redis_url (TENANTRY_REDIS_URL), its password included", "Redis does not answer: %s", oneLine(err))
+		return broken("start Redis, or correct redis_url (TENANTRY_REDIS_URL), its password included", "Redis does not answer: %s", cli.OneLine(err))
 	}
 	return fine("Redis answers")
 }

@@ -9,13 +9,14 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/telemetry"
 	"github.com/tenantry/tenantry/app/domains"
+	"github.com/tenantry/tenantry/app/settings"
 )
 
 // checkTickEvery is how often it is looked which domains are to be read again.
 const checkTickEvery = 5 * time.Minute
 
 // watchDomains makes what reads the DNS of verified domains again.
-func (s *service) watchDomains(c Config, o outside) error {
+func (s *service) watchDomains(c settings.Config, o outside) error {
 	results := make([]string, 0, len(domains.Checks))
 	for _, check := range domains.Checks {
 		results = append(results, string(check))

@@ -18,6 +18,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
@@ -35,7 +37,7 @@ type settingRow struct {
 	Flag     string `json:"flag"`
 }
 
-func (r settingRow) columns() [][2]string {
+func (r settingRow) Columns() [][2]string {
 	return [][2]string{{"SETTING", r.Name}, {"VALUE", r.Value}, {"FROM", r.Source}}
 }
 
@@ -46,38 +48,38 @@ func configCommand() *cobra.Command {
 		Long: "Shows every setting, its value, and whether that is the default or comes from tenantry.yaml, a variable or a\n" +
 			"flag. Passwords in URLs and other secrets are shown as " + redacted + ".",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := readConfig(cmd.Flags(), nil)
+			r, err := settings.Read(cmd.Flags(), nil)
 			if err != nil {
-				return usageError{err}
+				return cli.Usage(err)
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), describeTime)
 			defer cancel()
-			rows := append(r.rows(), r.providerRows(describeAll(ctx, r.config.PluginDir))...)
-			if err := list(cmd, "settings", rows); err != nil {
+			rows := append(settingRows(r), providerRows(r, describeAll(ctx, r.Config.PluginDir))...)
+			if err := cli.List(cmd, "settings", rows); err != nil {
 				return err
 			}
-			if err := r.config.check(); err != nil {
-				return usageError{err}
+			if err := r.Config.Check(); err != nil {
+				return cli.Usage(err)
 			}
 			return nil
 		},
 	}
-	Config{}.flags(cmd.Flags())
+	settings.Config{}.AddFlags(cmd.Flags())
 	return cmd
 }
 
-// rows are the plain settings, in the order of the struct.
-func (r reading) rows() []settingRow {
+// settingRows returns a row for each setting of the struct, in its order.
+func settingRows(r settings.Reading) []settingRow {
 	var rows []settingRow
-	values := reflect.ValueOf(r.config)
-	for field := range fields() {
+	values := reflect.ValueOf(r.Config)
+	for field := range settings.Fields() {
 		if field.Type.Kind() == reflect.Map {
 			continue
 		}
 		key := field.Tag.Get("koanf")
 		rows = append(rows, settingRow{
-			Name: key, Value: shown(field, values.FieldByIndex(field.Index)), Source: cmp.Or(r.from[key], fromDefault),
-			Variable: variableName(key), Flag: "--" + flagName(field),
+			Name: key, Value: shown(field, values.FieldByIndex(field.Index)), Source: cmp.Or(r.From[key], settings.FromDefault),
+			Variable: settings.VariableName(key), Flag: "--" + settings.FlagName(field),
 		})
 	}
 	return rows
@@ -129,24 +131,24 @@ func secretName(name string) bool {
 
 // providerRows are the settings of the providers: those that their plugins
 // describe, and those that were given and nobody knows.
-func (r reading) providerRows(descriptions map[string]wire.Description) []settingRow {
+func providerRows(r settings.Reading, descriptions map[string]wire.Description) []settingRow {
 	var rows []settingRow
 	row := func(provider, name, value string) {
 		key := "providers." + provider + "." + name
 		if value != "" && secretName(name) {
 			value = redacted
 		}
-		rows = append(rows, settingRow{Name: key, Value: value, Source: cmp.Or(r.from[key], fromDefault), Variable: variableName(key)})
+		rows = append(rows, settingRow{Name: key, Value: value, Source: cmp.Or(r.From[key], settings.FromDefault), Variable: settings.VariableName(key)})
 	}
 	for _, provider := range slices.Sorted(maps.Keys(descriptions)) {
 		for _, field := range descriptions[provider].FieldsOf(false) {
 			name := settingOf(field)
-			row(provider, name, cmp.Or(r.config.Providers[provider][name], field.Default))
+			row(provider, name, cmp.Or(r.Config.Providers[provider][name], field.Default))
 		}
 	}
-	for _, provider := range slices.Sorted(maps.Keys(r.config.Providers)) {
-		for _, name := range unknownSettings(descriptions[provider], r.config.Providers[provider]) {
-			row(provider, name, r.config.Providers[provider][name])
+	for _, provider := range slices.Sorted(maps.Keys(r.Config.Providers)) {
+		for _, name := range unknownSettings(descriptions[provider], r.Config.Providers[provider]) {
+			row(provider, name, r.Config.Providers[provider][name])
 			if len(descriptions) > 0 {
 				rows[len(rows)-1].Source += ", unknown"
 			}

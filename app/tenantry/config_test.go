@@ -10,10 +10,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
 )
 
-// settings is what `tenantry config` shows, by name.
-func settings(t *testing.T, o operated) map[string]object {
+// shownSettings is what `tenantry config` shows, by name.
+func shownSettings(t *testing.T, o operated) map[string]object {
 	t.Helper()
 	all := map[string]object{}
 	printed := o.json(t)
@@ -35,7 +38,7 @@ func TestConfigShowsWhereValuesComeFrom(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := []string{"TENANTRY_LISTEN=127.0.0.1:2", "TENANTRY_ADMIN_LISTEN=127.0.0.1:2", "TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID=from-variable"}
-	got := settings(t, operate(t, env, "config", "--config", file, "--listen", "127.0.0.1:3", "-o", "json"))
+	got := shownSettings(t, operate(t, env, "config", "--config", file, "--listen", "127.0.0.1:3", "-o", "json"))
 	for name, want := range map[string][2]string{
 		"log_level":                         {"info", "default"},
 		"key_prefix":                        {"abc", "file"},
@@ -52,7 +55,7 @@ func TestConfigShowsWhereValuesComeFrom(t *testing.T) {
 			t.Errorf("%s is %v, want %v", name, s, want)
 		}
 	}
-	for field := range fields() {
+	for field := range settings.Fields() {
 		if _, ok := got[field.Tag.Get("koanf")]; !ok && field.Name != "Providers" {
 			t.Errorf("%s is not shown", field.Name)
 		}
@@ -109,14 +112,14 @@ func TestMisspeltSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := operate(t, nil, "account", "list", "--config", file)
-		o.fails(t, exitUsage)
+		o.fails(t, cli.ExitUsage)
 		if !strings.Contains(o.errors, says) {
 			t.Errorf("%q: %s", text, o.errors)
 		}
 	}
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir(), "TENANTRY_DATABSE_URL=x"}
 	o := operate(t, env, "account", "list")
-	if o.code != 0 || !strings.Contains(o.errors, "TENANTRY_DATABSE_URL is no setting and has no effect; did you mean TENANTRY_DATABASE_URL?") {
+	if o.code != 0 || !strings.Contains(o.errors, "TENANTRY_DATABSE_URL is not a setting and has no effect; did you mean TENANTRY_DATABASE_URL?") {
 		t.Errorf("%d: %s", o.code, o.errors)
 	}
 	o = operate(t, env, "account", "list", "-o", "json")
@@ -145,11 +148,11 @@ func TestVariablesOfOthersAreLeftAlone(t *testing.T) {
 		"TENANTRY_PORT_8080_TCP=tcp://10.0.0.1:8080", "TENANTRY_PORT_8080_TCP_ADDR=10.0.0.1", "TENANTRY_API_SERVICE_HOST=10.0.0.1",
 		"TENANTRY_DNS_PORT=53", "TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID=x",
 	}
-	if got := strangers(others); len(got) > 0 {
+	if got := settings.UnknownVariables(others); len(got) > 0 {
 		t.Errorf("taken for misspelt: %v", got)
 	}
 	misspelt := []string{"TENANTRY_ADMIN_PORT=9090", "TENANTRY_PROVIDERS=x", "TENANTRY_PROVIDERS_MICROSOFT365=x", "TENANTRY_REDIS=x"}
-	if got := strangers(misspelt); len(got) != len(misspelt) {
+	if got := settings.UnknownVariables(misspelt); len(got) != len(misspelt) {
 		t.Errorf("of %v only %v are noticed", misspelt, got)
 	}
 }
@@ -157,7 +160,7 @@ func TestVariablesOfOthersAreLeftAlone(t *testing.T) {
 func TestEverySettingIsExplained(t *testing.T) {
 	t.Parallel()
 	var names []string
-	for field := range fields() {
+	for field := range settings.Fields() {
 		name := field.Tag.Get("koanf")
 		if name == "" || slices.Contains(names, name) || field.Tag.Get("help") == "" {
 			t.Errorf("%s: koanf %q, help %q", field.Name, name, field.Tag.Get("help"))
@@ -168,7 +171,7 @@ func TestEverySettingIsExplained(t *testing.T) {
 		names = append(names, name)
 	}
 	var shownRow bytes.Buffer
-	if code := run(t.Context(), []string{"config", "--listen", "nonsense"}, &shownRow, &shownRow); code != exitUsage {
+	if code := run(t.Context(), []string{"config", "--listen", "nonsense"}, &shownRow, &shownRow); code != cli.ExitUsage {
 		t.Errorf("settings that make no sense: exit code %d", code)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tenantry/tenantry/app/cli"
 )
 
 // newTerminal opens a terminal: what a person types goes into the first file,
@@ -48,11 +50,11 @@ func TestClosingAsksOnATerminal(t *testing.T) {
 		code   int
 		status string
 	}{
-		{"\n", exitRefused, "active"},
-		{"n\n", exitRefused, "active"},
-		{"yes, but\n", exitRefused, "active"},
-		{"\x04", exitRefused, "active"}, // the end of the input
-		{"", exitRefused, "active"},     // Ctrl-C instead of an answer
+		{"\n", cli.ExitRefused, "active"},
+		{"n\n", cli.ExitRefused, "active"},
+		{"yes, but\n", cli.ExitRefused, "active"},
+		{"\x04", cli.ExitRefused, "active"}, // the end of the input
+		{"", cli.ExitRefused, "active"},     // Ctrl-C instead of an answer
 		{"Y\n", 0, "closed"},
 	} {
 		person, command := newTerminal(t)

@@ -23,6 +23,8 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/sandbox"
 	"github.com/tenantry/tenantry/adapters/telemetry"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
 )
 
 // devOptions are the flags of `tenantry dev`.
@@ -42,12 +44,9 @@ func devCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := devConfig(nil, o)
 			if err != nil {
-				return usageError{err}
+				return cli.Usage(err)
 			}
-			level, err := logLevel(c.LogLevel)
-			if err != nil {
-				return usageError{err}
-			}
+			level := c.Level()
 			if !o.json {
 				level = max(level, slog.LevelWarn)
 			}
@@ -69,7 +68,7 @@ func devCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON line when ready, logs to standard error")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if o.limits != "" && o.limits != "off" {
-			return usageError{fmt.Errorf("--limits is off or left out, not %q", o.limits)}
+			return cli.Usage(fmt.Errorf("--limits is off or left out, not %q", o.limits))
 		}
 		return nil
 	}
@@ -80,11 +79,11 @@ func devCommand() *cobra.Command {
 // planned there all the time, so circuits close soon, and the outside world has
 // to end after the service), then file and environment as ever, then what its
 // flags say.
-func devConfig(set *pflag.FlagSet, o devOptions) (Config, error) {
+func devConfig(set *pflag.FlagSet, o devOptions) (settings.Config, error) {
 	if set == nil {
 		set = pflag.NewFlagSet("dev", pflag.ContinueOnError)
 	}
-	c, err := loadConfig(set, map[string]any{"circuit_open": "2s", "drain_delay": "0s", "drain_time": "20s"})
+	c, err := settings.Load(set, map[string]any{"circuit_open": "2s", "drain_delay": "0s", "drain_time": "20s"})
 	if err != nil {
 		return c, err
 	}
@@ -106,7 +105,7 @@ func devConfig(set *pflag.FlagSet, o devOptions) (Config, error) {
 }
 
 // dev starts the world, then the service in it, and serves until ctx ends.
-func dev(ctx context.Context, c Config, o devOptions, log *slog.Logger, ready func(sandbox.Ready)) error {
+func dev(ctx context.Context, c settings.Config, o devOptions, log *slog.Logger, ready func(sandbox.Ready)) error {
 	release, err := soleServer(filepath.Join(c.DataDir, "sandbox"))
 	if err != nil {
 		return err
@@ -130,7 +129,7 @@ func dev(ctx context.Context, c Config, o devOptions, log *slog.Logger, ready fu
 	return errors.Join(err, world.Close())
 }
 
-func devIn(ctx context.Context, world *sandbox.World, c Config, log *slog.Logger, api, admin net.Listener, ready func(sandbox.Ready)) error {
+func devIn(ctx context.Context, world *sandbox.World, c settings.Config, log *slog.Logger, api, admin net.Listener, ready func(sandbox.Ready)) error {
 	inWorld(&c, world)
 	if strings.HasPrefix(c.DatabaseURL, "postgres") {
 		if _, err := migrateNow(ctx, c, log); err != nil {
@@ -162,7 +161,7 @@ func devIn(ctx context.Context, world *sandbox.World, c Config, log *slog.Logger
 }
 
 // inWorld points the service at the world, but for what the operator set.
-func inWorld(c *Config, world *sandbox.World) {
+func inWorld(c *settings.Config, world *sandbox.World) {
 	if len(c.DNSResolvers) == 0 {
 		c.DNSResolvers, c.DNSPort, c.DNSAllowPrivate = []string{world.DNSAddr()}, world.DNSPort(), true
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/tenantry/tenantry/adapters/sandbox"
+	"github.com/tenantry/tenantry/app/cli"
 )
 
 // TestReadyLine: everything that a program needs is in the line, and in the
@@ -158,6 +159,6 @@ func TestDevListensOnLoopbackAlone(t *testing.T) {
 	for _, args := range [][]string{
 		{"--listen", "0.0.0.0:0"}, {"--listen", ":0"}, {"--listen", "192.0.2.1:80"}, {"--listen", "nonsense"}, {"--limits", "on"}, {"extra"},
 	} {
-		operate(t, nil, append([]string{"dev", "--data", t.TempDir()}, args...)...).fails(t, exitUsage)
+		operate(t, nil, append([]string{"dev", "--data", t.TempDir()}, args...)...).fails(t, cli.ExitUsage)
 	}
 }

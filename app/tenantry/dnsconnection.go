@@ -9,7 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/dnsconnections"
+	"github.com/tenantry/tenantry/app/settings"
 )
 
 func dnsConnectionCommand() *cobra.Command {
@@ -17,7 +19,7 @@ func dnsConnectionCommand() *cobra.Command {
 	for _, cmd := range []*cobra.Command{
 		addDNSConnectionCommand(), listDNSConnectionsCommand(), testDNSConnectionCommand(), removeDNSConnectionCommand(),
 	} {
-		Config{}.flags(cmd.Flags())
+		settings.Config{}.AddFlags(cmd.Flags())
 		group.AddCommand(cmd)
 	}
 	return group
@@ -43,7 +45,7 @@ func listDNSConnectionsCommand() *cobra.Command {
 			for i, c := range all {
 				rows[i] = dnsConnectionOf(c)
 			}
-			return list(cmd, "connections", rows)
+			return cli.List(cmd, "connections", rows)
 		}),
 	}
 	cmd.Flags().StringVar(&on, "account", "", "only connections of this account: its id or e-mail address")
@@ -62,7 +64,7 @@ func testDNSConnectionCommand() *cobra.Command {
 			if err != nil {
 				return testFailed(c.Provider, err)
 			}
-			return show(cmd, dnsConnectionOf(c))
+			return cli.Show(cmd, dnsConnectionOf(c))
 		}),
 	}
 	namedDNSConnection(cmd, &id)
@@ -81,7 +83,7 @@ func removeDNSConnectionCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return show(cmd, removedConnectionRow{c.ID, string(c.AccountID), c.Provider, c.Name, "removed", stamp(time.Now())})
+			return cli.Show(cmd, removedConnectionRow{c.ID, string(c.AccountID), c.Provider, c.Name, "removed", cli.Stamp(time.Now())})
 		}),
 	}
 	namedDNSConnection(cmd, &id)
@@ -91,5 +93,5 @@ func removeDNSConnectionCommand() *cobra.Command {
 // namedDNSConnection gives a command the flag that names a connection.
 func namedDNSConnection(cmd *cobra.Command, id *string) {
 	cmd.Flags().StringVar(id, "connection", "", "the connection's id, as dns-connection list shows it")
-	require(cmd, "connection")
+	cli.Require(cmd, "connection")
 }

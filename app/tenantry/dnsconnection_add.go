@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/dnsconnections"
 	"github.com/tenantry/tenantry/plugins/wire"
 )
@@ -46,13 +47,13 @@ func addDNSConnectionCommand() *cobra.Command {
 	cmd.Flags().StringVar(&a.name, "name", "", "what the connection is for")
 	cmd.Flags().StringVar(&a.credential, "credential-file", "", "the file with the secret, or - for standard input")
 	cmd.Flags().StringArrayVar(&a.set, "set", nil, "a field of the provider's that is no secret, as `NAME=VALUE`")
-	require(cmd, "account", "provider")
+	cli.Require(cmd, "account", "provider")
 	return cmd
 }
 
 func (a addition) run(ctx context.Context, cmd *cobra.Command, desk dnsDesk) error {
-	if utf8.RuneCountInString(a.name) > 100 || printable(a.name) != a.name {
-		return usageError{errors.New("--name is one line of at most 100 characters")}
+	if utf8.RuneCountInString(a.name) > 100 || cli.Printable(a.name) != a.name {
+		return cli.Usage(errors.New("--name is one line of at most 100 characters"))
 	}
 	about, err := a.about(ctx, desk.providers)
 	if err != nil {
@@ -80,22 +81,22 @@ func (a addition) run(ctx context.Context, cmd *cobra.Command, desk dnsDesk) err
 	if err != nil {
 		return notAdded(about.Name, err)
 	}
-	return show(cmd, dnsConnectionOf(c))
+	return cli.Show(cmd, dnsConnectionOf(c))
 }
 
 // about is what the provider's plugin says of itself.
 func (a addition) about(ctx context.Context, p *providers) (wire.Description, error) {
 	names := p.host.Names(wire.KindDNS)
 	if len(names) == 0 {
-		return wire.Description{}, failure{errors.New("the catalog has no plugin of a DNS provider"),
-			"add one with `tenantry plugin add FILE…`; `tenantry plugin list` shows the catalog"}
+		return wire.Description{}, cli.WithFix(errors.New("the catalog has no plugin of a DNS provider"),
+			"add one with `tenantry plugin add FILE…`; `tenantry plugin list` shows the catalog")
 	}
 	if !slices.Contains(names, a.provider) {
-		return wire.Description{}, usageError{fmt.Errorf("there is no DNS provider %q; --provider is %s", a.provider, strings.Join(names, ", "))}
+		return wire.Description{}, cli.Usage(fmt.Errorf("there is no DNS provider %q; --provider is %s", a.provider, strings.Join(names, ", ")))
 	}
 	about, err := p.host.Describe(ctx, a.provider)
 	if err != nil {
-		err = failure{err, "`tenantry doctor` says what is wrong with the plugin"}
+		err = cli.WithFix(err, "`tenantry doctor` says what is wrong with the plugin")
 	}
 	return about, err
 }

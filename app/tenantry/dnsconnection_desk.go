@@ -12,7 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/dnsconnections"
+	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 )
@@ -27,13 +29,9 @@ type dnsDesk struct {
 // withDNSProviders runs a command that calls DNS providers, without a service.
 func withDNSProviders(act func(context.Context, *cobra.Command, dnsDesk) error) func(*cobra.Command, []string) error {
 	return withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) (err error) {
-		c, err := loadConfig(cmd.Flags(), nil)
+		c, err := settings.Load(cmd.Flags(), nil)
 		if err != nil {
-			return usageError{err}
-		}
-		level, err := logLevel(c.LogLevel)
-		if err != nil {
-			return usageError{err}
+			return cli.Usage(err)
 		}
 		// A keyset that is made here would be another one than the service's
 		// on a server, and what it seals be lost there.
@@ -42,7 +40,7 @@ func withDNSProviders(act func(context.Context, *cobra.Command, dnsDesk) error) 
 		if err != nil {
 			return err
 		}
-		providers, closeAll, err := openProviders(ctx, c, sealer, commandLog(cmd, level))
+		providers, closeAll, err := openProviders(ctx, c, sealer, commandLog(cmd, c.Level()))
 		if err != nil {
 			return err
 		}
@@ -52,11 +50,6 @@ func withDNSProviders(act func(context.Context, *cobra.Command, dnsDesk) error) 
 		}})
 	})
 }
-
-// outsideError is the outside world's no, whatever the provider calls it.
-type outsideError struct{ error }
-
-func (o outsideError) Unwrap() error { return o.error }
 
 // What an operator does about a connection that does not pass its test.
 const (
@@ -74,21 +67,21 @@ const (
 func notAdded(provider string, err error) error {
 	var o *outcome.Error
 	if errors.As(err, &o) && o.Kind == outcome.Refused && strings.HasPrefix(o.Cause, outcome.CauseSetting) {
-		return failure{usageError{errors.New(o.Detail)}, fixSettings}
+		return cli.WithFix(cli.Usage(errors.New(o.Detail)), fixSettings)
 	}
 	said, fix := failedTest(provider, err)
 	if said == nil {
 		return err
 	}
 	said.Detail += "; nothing is stored"
-	return failure{outsideError{said}, fix}
+	return cli.WithFix(cli.Outside(said), fix)
 }
 
 // testFailed says why a stored connection did not pass its test.
 func testFailed(provider string, err error) error {
 	var lost dnsconnections.Unreadable
 	if errors.As(err, &lost) {
-		return failure{err, "put the keyset that it was sealed with back, from a backup, or add the connection anew and remove this one"}
+		return cli.WithFix(err, "put the keyset that it was sealed with back, from a backup, or add the connection anew and remove this one")
 	}
 	said, fix := failedTest(provider, err)
 	if said == nil {
@@ -97,7 +90,7 @@ func testFailed(provider string, err error) error {
 	if errors.Is(said, fault.CredentialRejected) || fix == fixSettings {
 		fix += fixStored
 	}
-	return failure{outsideError{said}, fix}
+	return cli.WithFix(cli.Outside(said), fix)
 }
 
 // failedTest is what the provider's answer means, and what helps; nil when

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/dnsconnections"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
@@ -27,29 +28,29 @@ func TestFailedTestsSayWhatToDo(t *testing.T) {
 		says, code string
 		add, test  string // what to do
 	}{
-		{"the credential", fmt.Errorf("%w (%w)", fault.CredentialRejected.With("no"), rejected), exitOutside, "not this one", "provider_credential_rejected",
+		{"the credential", fmt.Errorf("%w (%w)", fault.CredentialRejected.With("no"), rejected), cli.ExitOutside, "not this one", "provider_credential_rejected",
 			fixRefused, fixRefused + fixStored},
-		{"a setting that the server does not know", sdk.NotServed("zones", "the server does not serve one"), exitOutside, "zones: the server", "invalid_request",
+		{"a setting that the server does not know", sdk.NotServed("zones", "the server does not serve one"), cli.ExitOutside, "zones: the server", "invalid_request",
 			fixSettings, fixSettings + fixStored},
-		{"throttled", &outcome.Error{Kind: outcome.Throttled, Detail: "wait"}, exitOutside, "wait", "provider_unavailable", fixAway, fixAway},
-		{"down", &outcome.Error{Kind: outcome.Down, Detail: "nobody there"}, exitOutside, "nobody there", "provider_unavailable", fixAway, fixAway},
-		{"our own plugin", &outcome.Error{Kind: outcome.Down, Cause: "plugin_missing", Detail: "does not run"}, exitOutside, "does not run", "provider_unavailable",
+		{"throttled", &outcome.Error{Kind: outcome.Throttled, Detail: "wait"}, cli.ExitOutside, "wait", "provider_unavailable", fixAway, fixAway},
+		{"down", &outcome.Error{Kind: outcome.Down, Detail: "nobody there"}, cli.ExitOutside, "nobody there", "provider_unavailable", fixAway, fixAway},
+		{"our own plugin", &outcome.Error{Kind: outcome.Down, Cause: "plugin_missing", Detail: "does not run"}, cli.ExitOutside, "does not run", "provider_unavailable",
 			fixPlugin, fixPlugin},
-		{"a server inside", &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: "private_address", Detail: "no public address"}, exitOutside,
+		{"a server inside", &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: "private_address", Detail: "no public address"}, cli.ExitOutside,
 			"no public address", "invalid_request", "TENANTRY_PROVIDERS_X_ALLOW_PRIVATE=true", "TENANTRY_PROVIDERS_X_ALLOW_PRIVATE=true"},
-		{"broken", &outcome.Error{Kind: outcome.Broken, Detail: "nonsense"}, exitOutside, "nonsense", "provider_error", fixAway, fixAway},
-		{"too large", &outcome.Error{Kind: outcome.Broken, Cause: outcome.CauseTooLarge, Detail: "the answer is too large"}, exitOutside, "too large", "provider_error",
+		{"broken", &outcome.Error{Kind: outcome.Broken, Detail: "nonsense"}, cli.ExitOutside, "nonsense", "provider_error", fixAway, fixAway},
+		{"too large", &outcome.Error{Kind: outcome.Broken, Cause: outcome.CauseTooLarge, Detail: "the answer is too large"}, cli.ExitOutside, "too large", "provider_error",
 			fixTooLarge, fixTooLarge},
-		{"silent", &outcome.Error{Kind: outcome.Unknown, Detail: "too late"}, exitOutside, "too late", "provider_timeout", fixAway, fixAway},
-		{"no test at all", fault.AccountClosed.With("closed"), exitRefused, "closed", "account_closed", fault.AccountClosed.About, fault.AccountClosed.About},
-		{"the keyset is another one", dnsconnections.Unreadable{Connection: "c1", Cause: errors.New("does not open")}, exitRefused, "c1", "failed",
+		{"silent", &outcome.Error{Kind: outcome.Unknown, Detail: "too late"}, cli.ExitOutside, "too late", "provider_timeout", fixAway, fixAway},
+		{"no test at all", fault.AccountClosed.With("closed"), cli.ExitRefused, "closed", "account_closed", fault.AccountClosed.About, fault.AccountClosed.About},
+		{"the keyset is another one", dnsconnections.Unreadable{Connection: "c1", Cause: errors.New("does not open")}, cli.ExitRefused, "c1", "failed",
 			"", "put the keyset that it was sealed with back"},
 	} {
 		for of, err := range map[string]error{tt.add: notAdded("x", tt.err), tt.test: testFailed("x", tt.err)} {
 			var printed strings.Builder
-			printError(&printed, &cobra.Command{}, true, err)
-			if got := printed.String(); exitCode(err) != tt.exit || !strings.Contains(got, tt.says) || !strings.Contains(got, `"`+tt.code+`"`) || !strings.Contains(got, of) {
-				t.Errorf("%s: exit code %d\n%s", tt.name, exitCode(err), got)
+			cli.PrintError(&printed, &cobra.Command{}, true, err)
+			if got := printed.String(); cli.ExitCode(err) != tt.exit || !strings.Contains(got, tt.says) || !strings.Contains(got, `"`+tt.code+`"`) || !strings.Contains(got, of) {
+				t.Errorf("%s: exit code %d\n%s", tt.name, cli.ExitCode(err), got)
 			}
 		}
 	}
@@ -64,14 +65,14 @@ func TestMistakesThatThePluginSees(t *testing.T) {
 		exit int
 		says []string
 	}{
-		notAdded("x", mistake):   {exitUsage, []string{`"usage"`, `"key_secret: it is not base64"`, "a secret in the file of --credential-file"}},
-		testFailed("x", mistake): {exitOutside, []string{`"invalid_request"`, "key_secret: it is not base64", fixSettings + fixStored}},
+		notAdded("x", mistake):   {cli.ExitUsage, []string{`"usage"`, `"key_secret: it is not base64"`, "a secret in the file of --credential-file"}},
+		testFailed("x", mistake): {cli.ExitOutside, []string{`"invalid_request"`, "key_secret: it is not base64", fixSettings + fixStored}},
 	} {
 		var printed strings.Builder
-		printError(&printed, &cobra.Command{}, true, err)
+		cli.PrintError(&printed, &cobra.Command{}, true, err)
 		for _, says := range want.says {
-			if got := printed.String(); exitCode(err) != want.exit || !strings.Contains(got, says) {
-				t.Errorf("exit code %d, want %d %s\n%s", exitCode(err), want.exit, says, got)
+			if got := printed.String(); cli.ExitCode(err) != want.exit || !strings.Contains(got, says) {
+				t.Errorf("exit code %d, want %d %s\n%s", cli.ExitCode(err), want.exit, says, got)
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/wire"
 )
@@ -39,7 +40,7 @@ func (f accountForm) settings(set []string) (map[string]string, error) {
 		case !ok:
 			return nil, errors.New("--set is NAME=VALUE")
 		case !known:
-			return nil, fmt.Errorf("%s has no field %q", f.Name, printable(name))
+			return nil, fmt.Errorf("%s has no field %q", f.Name, cli.Printable(name))
 		case !field.Account:
 			return nil, fmt.Errorf("%s is the operator's to set, for all accounts: providers.%s.%s in tenantry.yaml", name, f.Name, settingOf(field))
 		case field.Secret:
@@ -88,7 +89,7 @@ func (f accountForm) secrets(cmd *cobra.Command, file string) (accountSecrets, e
 	case file == "":
 		return nil, errors.New("--credential-file is missing")
 	}
-	text, err := readSecret(cmd, file, "credential")
+	text, err := cli.ReadSecret(cmd, file, "credential")
 	if err != nil {
 		return nil, err
 	}
@@ -129,11 +130,10 @@ func (f accountForm) several(fields []wire.Field, text secret.Text) (accountSecr
 // wrong makes what is wrong with the form a mistake in the command, with all
 // fields of the provider as the way out. A file that cannot be read is none.
 func (f accountForm) wrong(err error) error {
-	var unread failure
-	if errors.As(err, &unread) {
+	if cli.HasFix(err) {
 		return err
 	}
-	return failure{usageError{err}, f.Name + " takes:\n" + f.help()}
+	return cli.WithFix(cli.Usage(err), f.Name+" takes:\n"+f.help())
 }
 
 func (f accountForm) help() string {

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"strconv"
 
+	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/core/dnsconnection"
 )
 
@@ -22,11 +23,11 @@ type dnsConnectionRow struct {
 
 func dnsConnectionOf(c dnsconnection.Connection) dnsConnectionRow {
 	return dnsConnectionRow{
-		c.ID, string(c.AccountID), c.Provider, c.Name, string(c.Status), c.ZonesVisible, stamp(c.TestedAt), stamp(c.CreatedAt),
+		c.ID, string(c.AccountID), c.Provider, c.Name, string(c.Status), c.ZonesVisible, cli.Stamp(c.TestedAt), cli.Stamp(c.CreatedAt),
 	}
 }
 
-func (r dnsConnectionRow) columns() [][2]string {
+func (r dnsConnectionRow) Columns() [][2]string {
 	return [][2]string{
 		{"CONNECTION", r.ConnectionID}, {"ACCOUNT", r.AccountID}, {"PROVIDER", r.Provider}, {"NAME", cmp.Or(r.Name, "-")},
 		{"STATUS", r.Status}, {"ZONES", strconv.Itoa(r.ZonesVisible)}, {"TESTED", r.TestedAt}, {"CREATED", r.CreatedAt},
@@ -42,7 +43,7 @@ type removedConnectionRow struct {
 	RemovedAt    string `json:"removed_at"`
 }
 
-func (r removedConnectionRow) columns() [][2]string {
+func (r removedConnectionRow) Columns() [][2]string {
 	return [][2]string{
 		{"CONNECTION", r.ConnectionID}, {"ACCOUNT", r.AccountID}, {"PROVIDER", r.Provider}, {"NAME", cmp.Or(r.Name, "-")},
 		{"STATUS", r.Status}, {"REMOVED", r.RemovedAt},

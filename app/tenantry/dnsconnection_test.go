@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/app/cli"
 	cloudflare "github.com/tenantry/tenantry/plugins/dns-cloudflare/simulator"
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
@@ -129,7 +130,7 @@ func TestOperatorsDNSConnections(t *testing.T) {
 		return operate(t, env, append(args, more...)...)
 	}
 	good := secretIn(t, c.token)
-	bad := add(secretIn(t, "another"+rand.Text())).refusal(t, exitOutside, "provider_credential_rejected")
+	bad := add(secretIn(t, "another"+rand.Text())).refusal(t, cli.ExitOutside, "provider_credential_rejected")
 	if !strings.HasSuffix(bad.Message, "; nothing is stored") || bad.Fix != fixRefused {
 		t.Errorf("got %v", bad)
 	}
@@ -143,7 +144,7 @@ func TestOperatorsDNSConnections(t *testing.T) {
 
 	c.revoked.Store(true)
 	failed := operate(t, env, "dns-connection", "test", "--connection", one.text("connection_id"), "-o", "json")
-	failed.refusal(t, exitOutside, "provider_credential_rejected")
+	failed.refusal(t, cli.ExitOutside, "provider_credential_rejected")
 	one["status"] = "failed"
 	delete(one, "tested_at")
 	connected(t, env, one, two)
@@ -158,7 +159,7 @@ func TestOperatorsDNSConnections(t *testing.T) {
 	has(t, "removal", removed, "connection_id account_id provider name status removed_at")
 	sees(t, removed, object{"connection_id": two["connection_id"], "status": "removed"})
 	for _, act := range []string{"test", "remove"} {
-		operate(t, env, "dns-connection", act, "--connection", two.text("connection_id"), "-o", "json").refusal(t, exitNotFound, "dns_connection_not_found")
+		operate(t, env, "dns-connection", act, "--connection", two.text("connection_id"), "-o", "json").refusal(t, cli.ExitNotFound, "dns_connection_not_found")
 	}
 	connected(t, env, one)
 	c.followed(t, env, ann)
@@ -190,7 +191,7 @@ func (c *simulated) followed(t *testing.T, env []string, account string) {
 		t.Error("the acts hold the credential")
 	}
 	operate(t, env, "dns-connection", "add", "--account", account, "--provider", "cloudflare", "--credential-file", secretIn(t, c.token), "-o", "json").
-		refusal(t, exitRefused, "account_closed")
+		refusal(t, cli.ExitRefused, "account_closed")
 }
 
 // TestDNSConnectionToARealServer: PowerDNS, with fields of the account, from
@@ -211,24 +212,24 @@ func TestDNSConnectionToARealServer(t *testing.T) {
 		return operate(t, env, "dns-connection", "add", "--account", "ann@example.com", "--provider", "powerdns",
 			"--credential-file", secretIn(t, server.Key), "--set", "api_url="+set, "-o", "json")
 	}
-	if got := add(env, server.API).refusal(t, exitRefused, "failed"); !strings.Contains(got.Fix, "keyset create") {
+	if got := add(env, server.API).refusal(t, cli.ExitRefused, "failed"); !strings.Contains(got.Fix, "keyset create") {
 		t.Errorf("got %v", got)
 	}
 	operate(t, env, "keyset", "create", "-o", "json").json(t)
 	made := add(env, server.API).json(t)
 	sees(t, made, object{"provider": "powerdns", "name": "", "status": "connected", "zones_visible": 0})
 	operate(t, env, "dns-connection", "test", "--connection", made.text("connection_id"), "-o", "json").json(t)
-	add(env, "http://127.0.0.1:1").refusal(t, exitOutside, "provider_unavailable")
+	add(env, "http://127.0.0.1:1").refusal(t, cli.ExitOutside, "provider_unavailable")
 	guarded := append(env, "TENANTRY_PROVIDERS_POWERDNS_ALLOW_PRIVATE=false")
-	if clear := add(guarded, server.API).refusal(t, exitUsage, "usage"); !strings.Contains(clear.Message, "http would send the key in clear") {
+	if clear := add(guarded, server.API).refusal(t, cli.ExitUsage, "usage"); !strings.Contains(clear.Message, "http would send the key in clear") {
 		t.Errorf("got %v", clear)
 	}
-	private := add(guarded, strings.Replace(server.API, "http:", "https:", 1)).refusal(t, exitOutside, "invalid_request")
+	private := add(guarded, strings.Replace(server.API, "http:", "https:", 1)).refusal(t, cli.ExitOutside, "invalid_request")
 	if !strings.Contains(private.Fix, "TENANTRY_PROVIDERS_POWERDNS_ALLOW_PRIVATE") {
 		t.Errorf("got %v", private)
 	}
 	server.Stop()
-	operate(t, env, "dns-connection", "test", "--connection", made.text("connection_id"), "-o", "json").refusal(t, exitOutside, "provider_unavailable")
+	operate(t, env, "dns-connection", "test", "--connection", made.text("connection_id"), "-o", "json").refusal(t, cli.ExitOutside, "provider_unavailable")
 	made["status"] = "failed"
 	delete(made, "tested_at")
 	connected(t, env, made)
@@ -245,25 +246,25 @@ func TestDNSConnectionMistakes(t *testing.T) {
 		args string
 		says string
 	}{
-		{exitUsage, "add --provider cloudflare", "--account"},
-		{exitUsage, "add --account ann@example.com", "--provider"},
-		{exitUsage, "add --account ann@example.com --provider nope", "cloudflare, powerdns, rfc2136"},
-		{exitUsage, "add --account ann@example.com --provider cloudflare", "--credential-file is missing"},
-		{exitUsage, "add --account ann@example.com --provider cloudflare --set api_token=5up3rs3cr3t", "--credential-file"},
-		{exitUsage, "add --account ann@example.com --provider cloudflare --set api_url=5up3rs3cr3t", "the operator's"},
-		{exitUsage, "add --account ann@example.com --provider cloudflare --set 5up3rs3cr3t", "NAME=VALUE"},
-		{exitUsage, "add --account ann@example.com --provider rfc2136 --credential-file " + key + " --set server=5up3rs3cr3t", "needs --set zones, --set key_name"},
-		{exitUsage, "add --account ann@example.com --provider rfc2136 --set server=a --set server=5up3rs3cr3t", "twice"},
-		{exitUsage, "add --account ann@example.com --provider rfc2136 --set server=", "no value"},
-		{exitUsage, "add --account ann@example.com --provider rfc2136 --set servers=a", "--set server=…"},
-		{exitUsage, "add --account ann@example.com --provider powerdns --credential-file " + key + " --set api_url=5up3rs3cr3t", "api_url: it is a URL"},
-		{exitUsage, "add --account ann@example.com --provider rfc2136 --credential-file " + secretIn(t, "5up3rs3cr3t!") +
+		{cli.ExitUsage, "add --provider cloudflare", "--account"},
+		{cli.ExitUsage, "add --account ann@example.com", "--provider"},
+		{cli.ExitUsage, "add --account ann@example.com --provider nope", "cloudflare, powerdns, rfc2136"},
+		{cli.ExitUsage, "add --account ann@example.com --provider cloudflare", "--credential-file is missing"},
+		{cli.ExitUsage, "add --account ann@example.com --provider cloudflare --set api_token=5up3rs3cr3t", "--credential-file"},
+		{cli.ExitUsage, "add --account ann@example.com --provider cloudflare --set api_url=5up3rs3cr3t", "the operator's"},
+		{cli.ExitUsage, "add --account ann@example.com --provider cloudflare --set 5up3rs3cr3t", "NAME=VALUE"},
+		{cli.ExitUsage, "add --account ann@example.com --provider rfc2136 --credential-file " + key + " --set server=5up3rs3cr3t", "needs --set zones, --set key_name"},
+		{cli.ExitUsage, "add --account ann@example.com --provider rfc2136 --set server=a --set server=5up3rs3cr3t", "twice"},
+		{cli.ExitUsage, "add --account ann@example.com --provider rfc2136 --set server=", "no value"},
+		{cli.ExitUsage, "add --account ann@example.com --provider rfc2136 --set servers=a", "--set server=…"},
+		{cli.ExitUsage, "add --account ann@example.com --provider powerdns --credential-file " + key + " --set api_url=5up3rs3cr3t", "api_url: it is a URL"},
+		{cli.ExitUsage, "add --account ann@example.com --provider rfc2136 --credential-file " + secretIn(t, "5up3rs3cr3t!") +
 			" --set server=ns1.example.com --set zones=example.com --set key_name=k", "key_secret: it is missing or is not base64"},
-		{exitRefused, "add --account ann@example.com --provider cloudflare --credential-file missing", "missing"},
-		{exitNotFound, "add --account bob@example.com --provider cloudflare --credential-file " + key, "account list"},
-		{exitNotFound, "list --account bob@example.com", "account list"},
-		{exitUsage, "test", "--connection"},
-		{exitUsage, "remove", "--connection"},
+		{cli.ExitRefused, "add --account ann@example.com --provider cloudflare --credential-file missing", "missing"},
+		{cli.ExitNotFound, "add --account bob@example.com --provider cloudflare --credential-file " + key, "account list"},
+		{cli.ExitNotFound, "list --account bob@example.com", "account list"},
+		{cli.ExitUsage, "test", "--connection"},
+		{cli.ExitUsage, "remove", "--connection"},
 	} {
 		got := operate(t, env, append([]string{"dns-connection"}, strings.Fields(tt.args)...)...)
 		got.fails(t, tt.code)
@@ -272,7 +273,7 @@ func TestDNSConnectionMistakes(t *testing.T) {
 		}
 	}
 	without := append(env, "TENANTRY_PLUGIN_DIR="+t.TempDir())
-	operate(t, without, "dns-connection", "add", "--account", "ann@example.com", "--provider", "cloudflare", "--credential-file", key).fails(t, exitRefused)
+	operate(t, without, "dns-connection", "add", "--account", "ann@example.com", "--provider", "cloudflare", "--credential-file", key).fails(t, cli.ExitRefused)
 	connected(t, env)
 }
 

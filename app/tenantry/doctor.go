@@ -10,6 +10,9 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
 )
 
 // The states of a check and of all together.
@@ -43,27 +46,27 @@ func doctorCommand() *cobra.Command {
 			"URL, plugins, mail platform, DNS, Redis, clock, certificates and secrets. It changes nothing, and may be run\n" +
 			"at any time, also beside the running service. The exit code is 1 when a check failed.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := readConfig(cmd.Flags(), nil)
+			r, err := settings.Read(cmd.Flags(), nil)
 			if err != nil {
-				return usageError{err}
+				return cli.Usage(err)
 			}
-			e, err := newExamination(r.config)
+			e, err := newExamination(r.Config)
 			if err != nil {
-				return usageError{err}
+				return cli.Usage(err)
 			}
 			found := e.run(cmd.Context())
-			if jsonWanted(cmd) {
+			if cli.JSONWanted(cmd) {
 				err = json.NewEncoder(cmd.OutOrStdout()).Encode(found)
 			} else {
 				err = found.print(cmd.OutOrStdout())
 			}
 			if err == nil && found.Status == isFailed {
-				err = errReported
+				err = cli.ErrReported
 			}
 			return err
 		},
 	}
-	Config{}.flags(cmd.Flags())
+	settings.Config{}.AddFlags(cmd.Flags())
 	return cmd
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/app/cli"
 )
 
 // TestDoctorNamesWhatIsBroken breaks one thing at a time of a service that is
@@ -145,7 +146,7 @@ func TestDoctorOnPostgreSQL(t *testing.T) {
 	expect(and("default_transaction_read_only=on"), "database", isFailed, "takes no writes", "right to write")
 	expect(and("user=nobody-here"), "database", isFailed, "refuses the user or its password", "database_url")
 	expect(and("dbname=nothing_here"), "database", isFailed, "no such database", "database_url")
-	operate(t, and("dbname=nothing_here"), "account", "list").fails(t, exitOutside)
+	operate(t, and("dbname=nothing_here"), "account", "list").fails(t, cli.ExitOutside)
 	behindTheBack(t, url, "INSERT INTO bun_migrations (name, group_id, migrated_at) VALUES ('29990101000000', 9, now())")
 	expect(env, "migrations", isOK, "of a newer tenantry", "")
 	behindTheBack(t, url, "UPDATE schema_release SET min_release = 99")

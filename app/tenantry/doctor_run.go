@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
@@ -64,7 +64,7 @@ func unchecked(other string) finding {
 // examination is one run of doctor. What several checks need is opened once,
 // by whichever comes first.
 type examination struct {
-	config Config
+	config settings.Config
 	// wrong tells what is wrong with settings that a check looks at.
 	wrong map[string]string
 	open  func() (*bunstore.Inspection, error)
@@ -74,12 +74,12 @@ type examination struct {
 
 // newExamination refuses settings that serve would refuse and that no check
 // looks at.
-func newExamination(c Config) (*examination, error) {
+func newExamination(c settings.Config) (*examination, error) {
 	e := &examination{config: c, wrong: map[string]string{}}
-	for _, problem := range c.problems() {
-		switch problem.setting {
+	for _, problem := range c.Problems() {
+		switch problem.Setting {
 		case "public_url", "redis_url", "dns_resolvers", "dns_mode", "dns_port":
-			e.wrong[problem.setting] = problem.problem
+			e.wrong[problem.Setting] = problem.Text
 		default:
 			return nil, problem
 		}
@@ -148,13 +148,4 @@ func (e *examination) close() {
 	if host, err := e.host(); err == nil {
 		host.Close()
 	}
-}
-
-// oneLine is an error for a table.
-func oneLine(err error) string {
-	var joined interface{ Unwrap() []error }
-	if errors.As(err, &joined) && len(joined.Unwrap()) > 0 {
-		return oneLine(joined.Unwrap()[0])
-	}
-	return err.Error()
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/tenantry/tenantry/adapters/sandbox/zones"
+	"github.com/tenantry/tenantry/app/cli"
 )
 
 var checkIDs = strings.Fields("database migrations keyset public_url plugins mail_platform dns redis clock credentials")
@@ -27,7 +28,7 @@ func examined(t *testing.T, env []string) (object, map[string]object) {
 		t.Fatalf("exit code %d, %v\n%s%s", o.code, err, o.output, o.errors)
 	}
 	has(t, "doctor", report, "status version checks")
-	if failed := report.text("status") == isFailed; failed != (o.code == exitRefused) || (!failed && o.code != 0) {
+	if failed := report.text("status") == isFailed; failed != (o.code == cli.ExitRefused) || (!failed && o.code != 0) {
 		t.Errorf("status %s with exit code %d", report.text("status"), o.code)
 	}
 	checks := map[string]object{}
@@ -125,7 +126,7 @@ func TestDoctorMakesNothing(t *testing.T) {
 		t.Errorf("doctor made the data folder: %v", err)
 	}
 	table := operate(t, []string{"TENANTRY_DATA_DIR=" + data}, "doctor")
-	if table.code != exitRefused || table.errors != "" || strings.Count(table.output, "fix: ") < 5 {
+	if table.code != cli.ExitRefused || table.errors != "" || strings.Count(table.output, "fix: ") < 5 {
 		t.Errorf("%d: %s%s", table.code, table.output, table.errors)
 	}
 }
@@ -148,7 +149,7 @@ func TestDoctorKeepsItsDeadline(t *testing.T) {
 func TestDoctorRefusesWhatServeRefuses(t *testing.T) {
 	t.Parallel()
 	for _, variable := range []string{"TENANTRY_LISTEN=nonsense", "TENANTRY_LOG_LEVEL=loud", "TENANTRY_CIRCUIT_OPEN=0s"} {
-		operate(t, []string{variable}, "doctor").fails(t, exitUsage)
+		operate(t, []string{variable}, "doctor").fails(t, cli.ExitUsage)
 	}
 }
 

@@ -13,6 +13,9 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
 )
 
 func TestHelpIsGrouped(t *testing.T) {
@@ -40,9 +43,9 @@ func TestHelpIsGrouped(t *testing.T) {
 		t.Errorf("account create:\n%s", create)
 	}
 	serve := operate(t, nil, "help", "serve").output
-	for field := range fields() {
-		if field.Name != "Providers" && !strings.Contains(serve, "--"+flagName(field)+" ") {
-			t.Errorf("serve --help lacks --%s", flagName(field))
+	for field := range settings.Fields() {
+		if field.Name != "Providers" && !strings.Contains(serve, "--"+settings.FlagName(field)+" ") {
+			t.Errorf("serve --help lacks --%s", settings.FlagName(field))
 		}
 	}
 }
@@ -56,7 +59,7 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") {
 			t.Errorf("%s: %q", cmd.CommandPath(), cmd.Short)
 		}
-		own, _ := flagsOf(cmd)
+		own, _ := cli.Flags(cmd)
 		for _, line := range strings.Split(strings.TrimSpace(own.FlagUsages()), "\n") {
 			if line != "" && !regexp.MustCompile(`--\S+( \S+)?\s{2,}\S`).MatchString(line) {
 				t.Errorf("%s: %s", cmd.CommandPath(), line)
@@ -79,8 +82,8 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%s: exit code %d, %d bytes", shell, script.code, len(script.output))
 		}
 	}
-	operate(t, nil, "completion").fails(t, exitUsage)
-	operate(t, nil, "completion", "tcsh").fails(t, exitUsage)
+	operate(t, nil, "completion").fails(t, cli.ExitUsage)
+	operate(t, nil, "completion", "tcsh").fails(t, cli.ExitUsage)
 	for line, want := range map[string]string{
 		"tenantry doc":                   "doctor",
 		"tenantry account cr":            "create",

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/telemetry"
 	"github.com/tenantry/tenantry/app/dnsruns"
+	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/provisioning"
 )
 
@@ -27,7 +28,7 @@ var sandboxPatience = func() provisioning.Timetable {
 }()
 
 // dnsJobs makes the worker of provisioning jobs.
-func (s *service) dnsJobs(c Config, o outside) {
+func (s *service) dnsJobs(c settings.Config, o outside) {
 	spans := telemetry.Jobs{CustomerData: c.TraceCustomerData}
 	s.jobSweep = cmp.Or(o.jobSweep, jobSweepEvery)
 	s.jobs = &dnsruns.Worker{

@@ -12,13 +12,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/access"
 )
 
 func keyCommand() *cobra.Command {
 	group := &cobra.Command{Use: "key", Short: "API keys of accounts"}
 	for _, cmd := range []*cobra.Command{createKeyCommand(), listKeysCommand(), rotateKeyCommand(), revokeKeyCommand()} {
-		Config{}.flags(cmd.Flags())
+		settings.Config{}.AddFlags(cmd.Flags())
 		group.AddCommand(cmd)
 	}
 	return group
@@ -30,15 +32,15 @@ func createKeyCommand() *cobra.Command {
 		Use:   "create --account ACCOUNT",
 		Short: "Make an API key; it is shown this once",
 	}, func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store, owner access.Account) error {
-		c, err := loadConfig(cmd.Flags(), nil)
+		c, err := settings.Load(cmd.Flags(), nil)
 		if err != nil {
-			return usageError{err}
+			return cli.Usage(err)
 		}
 		if form := access.Form(form); form != access.Live && form != access.Trial {
-			return usageError{errors.New("--form is live or trial")}
+			return cli.Usage(errors.New("--form is live or trial"))
 		}
-		if utf8.RuneCountInString(name) > 100 || printable(name) != name {
-			return usageError{errors.New("--name is one line of at most 100 characters")}
+		if utf8.RuneCountInString(name) > 100 || cli.Printable(name) != name {
+			return cli.Usage(errors.New("--name is one line of at most 100 characters"))
 		}
 		key, text, err := access.NewKey(rand.Reader, c.KeyPrefix, access.Form(form), owner.ID, name, time.Now())
 		if err != nil {
@@ -47,7 +49,7 @@ func createKeyCommand() *cobra.Command {
 		if err := store.AddKey(ctx, key); err != nil {
 			return err
 		}
-		return show(cmd, keyOf(key, text))
+		return cli.Show(cmd, keyOf(key, text))
 	})
 	cmd.Flags().StringVar(&name, "name", "", "what the key is for")
 	cmd.Flags().StringVar(&form, "form", "live", "live or trial")
@@ -74,7 +76,7 @@ func listKeysCommand() *cobra.Command {
 			for i, key := range keys {
 				rows[i] = issuedOf(key)
 			}
-			return list(cmd, "keys", rows)
+			return cli.List(cmd, "keys", rows)
 		}),
 	}
 	cmd.Flags().StringVar(&on, "account", "", "only keys of this account: its id or e-mail address")
@@ -90,9 +92,9 @@ func rotateKeyCommand() *cobra.Command {
 			"and is shown this once. To have both for a while, make a second one with `key create` and revoke the first\n" +
 			"when nothing uses it any more.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
-			c, err := loadConfig(cmd.Flags(), nil)
+			c, err := settings.Load(cmd.Flags(), nil)
 			if err != nil {
-				return usageError{err}
+				return cli.Usage(err)
 			}
 			// The account and the name are the old key's.
 			fresh, text, err := access.NewKey(rand.Reader, c.KeyPrefix, access.Live, "", "", time.Now())
@@ -102,7 +104,7 @@ func rotateKeyCommand() *cobra.Command {
 			if fresh, err = store.ReplaceKey(ctx, id, fresh); err != nil {
 				return err
 			}
-			return show(cmd, rotatedRow{keyOf(fresh, text), "rotated", id, stamp(fresh.CreatedAt)})
+			return cli.Show(cmd, rotatedRow{keyOf(fresh, text), "rotated", id, cli.Stamp(fresh.CreatedAt)})
 		}),
 	}
 	named(cmd, &id)
@@ -119,7 +121,7 @@ func revokeKeyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return show(cmd, revokedRow{key.ID, string(key.Status()), stamp(key.RevokedAt)})
+			return cli.Show(cmd, revokedRow{key.ID, string(key.Status()), cli.Stamp(key.RevokedAt)})
 		}),
 	}
 	named(cmd, &id)
@@ -129,5 +131,5 @@ func revokeKeyCommand() *cobra.Command {
 // named gives a command the flag that names a key.
 func named(cmd *cobra.Command, id *string) {
 	cmd.Flags().StringVar(id, "key", "", "the key's id, as key list shows it; never the key itself")
-	require(cmd, "key")
+	cli.Require(cmd, "key")
 }

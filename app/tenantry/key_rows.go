@@ -3,6 +3,7 @@
 package main
 
 import (
+	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/secret"
 )
@@ -19,10 +20,10 @@ type keyRow struct {
 }
 
 func keyOf(k access.Key, text secret.Text) keyRow {
-	return keyRow{k.ID, string(k.Account), text.Reveal(), k.Hint, string(k.Form), k.Name, stamp(k.CreatedAt)}
+	return keyRow{k.ID, string(k.Account), text.Reveal(), k.Hint, string(k.Form), k.Name, cli.Stamp(k.CreatedAt)}
 }
 
-func (r keyRow) columns() [][2]string {
+func (r keyRow) Columns() [][2]string {
 	return [][2]string{
 		{"KEY", r.KeyID}, {"ACCOUNT", r.AccountID}, {"API KEY (shown this once)", r.APIKey}, {"FORM", r.Form},
 		{"NAME", r.Name}, {"CREATED", r.CreatedAt},
@@ -38,8 +39,8 @@ type rotatedRow struct {
 	RotatedAt string `json:"rotated_at"`
 }
 
-func (r rotatedRow) columns() [][2]string {
-	return append(r.keyRow.columns(), [2]string{"REPLACES", r.Replaced})
+func (r rotatedRow) Columns() [][2]string {
+	return append(r.keyRow.Columns(), [2]string{"REPLACES", r.Replaced})
 }
 
 type revokedRow struct {
@@ -48,7 +49,7 @@ type revokedRow struct {
 	RevokedAt string `json:"revoked_at"`
 }
 
-func (r revokedRow) columns() [][2]string {
+func (r revokedRow) Columns() [][2]string {
 	return [][2]string{{"KEY", r.KeyID}, {"STATUS", r.Status}, {"REVOKED", r.RevokedAt}}
 }
 
@@ -65,10 +66,10 @@ type issuedRow struct {
 }
 
 func issuedOf(k access.Key) issuedRow {
-	return issuedRow{k.ID, string(k.Account), k.Hint, string(k.Form), k.Name, string(k.Status()), stamp(k.CreatedAt), since(k.RevokedAt)}
+	return issuedRow{k.ID, string(k.Account), k.Hint, string(k.Form), k.Name, string(k.Status()), cli.Stamp(k.CreatedAt), since(k.RevokedAt)}
 }
 
-func (r issuedRow) columns() [][2]string {
+func (r issuedRow) Columns() [][2]string {
 	return [][2]string{
 		{"KEY", r.KeyID}, {"ACCOUNT", r.AccountID}, {"HINT", "…" + r.Hint}, {"FORM", r.Form}, {"NAME", r.Name},
 		{"STATUS", r.Status}, {"CREATED", r.CreatedAt}, {"REVOKED", dash(r.RevokedAt)},

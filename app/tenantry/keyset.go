@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/audit"
 )
 
@@ -18,7 +20,7 @@ type keysetKey struct {
 	Status string `json:"status"`
 }
 
-func (k keysetKey) columns() [][2]string { return [][2]string{{"KEY", k.KeyID}, {"STATUS", k.Status}} }
+func (k keysetKey) Columns() [][2]string { return [][2]string{{"KEY", k.KeyID}, {"STATUS", k.Status}} }
 
 // keysetRow is a keyset without the material of its keys.
 type keysetRow struct {
@@ -38,7 +40,7 @@ func keysetOf(file string, keys []secrets.Key) keysetRow {
 	return row
 }
 
-func (r keysetRow) columns() [][2]string {
+func (r keysetRow) Columns() [][2]string {
 	columns := [][2]string{{"KEYSET", r.File}}
 	for _, k := range r.Keys {
 		columns = append(columns, [2]string{"KEY", k.KeyID + " " + k.Status})
@@ -84,7 +86,7 @@ func keysetCommand() *cobra.Command {
 		RunE:  onKeyset(func() keysetAct { return keysetAct{run: secrets.Keys} }),
 	}
 	for _, cmd := range []*cobra.Command{create, rotate, keys} {
-		Config{}.flags(cmd.Flags())
+		settings.Config{}.AddFlags(cmd.Flags())
 		group.AddCommand(cmd)
 	}
 	return group
@@ -92,9 +94,9 @@ func keysetCommand() *cobra.Command {
 
 func onKeyset(choose func() keysetAct) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
-		c, err := loadConfig(cmd.Flags(), nil)
+		c, err := settings.Load(cmd.Flags(), nil)
 		if err != nil {
-			return usageError{err}
+			return cli.Usage(err)
 		}
 		act := choose()
 		keys, err := act.run(c.KeysetFile)
@@ -102,7 +104,7 @@ func onKeyset(choose func() keysetAct) func(*cobra.Command, []string) error {
 			return keysetFailure(c.KeysetFile, err)
 		}
 		row := keysetOf(c.KeysetFile, keys)
-		if err := show(cmd, row); err != nil || act.action == "" {
+		if err := cli.Show(cmd, row); err != nil || act.action == "" {
 			return err
 		}
 		return recordAct(cmd.Context(), c, act.action, map[string]string{
@@ -115,14 +117,14 @@ func onKeyset(choose func() keysetAct) func(*cobra.Command, []string) error {
 func keysetFailure(file string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return failure{fmt.Errorf("%s exists already", file), "secrets are sealed with that keyset: `tenantry keyset rotate` adds a key to it"}
+		return cli.WithFix(fmt.Errorf("%s exists already", file), "secrets are sealed with that keyset: `tenantry keyset rotate` adds a key to it")
 	case errors.Is(err, fs.ErrNotExist):
-		return failure{fmt.Errorf("there is no keyset at %s", file), "is the setting keyset_file right? `tenantry keyset create` makes the first keyset"}
+		return cli.WithFix(fmt.Errorf("there is no keyset at %s", file), "is the setting keyset_file right? `tenantry keyset create` makes the first keyset")
 	case errors.Is(err, secrets.ErrStaged):
-		return failure{err, "give the file to every replica, then seal with the staged key: `tenantry keyset rotate`"}
+		return cli.WithFix(err, "give the file to every replica, then seal with the staged key: `tenantry keyset rotate`")
 	case errors.Is(err, fs.ErrPermission):
-		return failure{fmt.Errorf("the keyset may not be used here: %w", err), fixUser}
+		return cli.WithFix(fmt.Errorf("the keyset may not be used here: %w", err), cli.FixUser)
 	default:
-		return failure{err, "look at the file of the setting keyset_file"}
+		return cli.WithFix(err, "look at the file of the setting keyset_file")
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/tenantry/tenantry/app/cli"
 )
 
 func TestOperatorsKeyset(t *testing.T) {
@@ -19,8 +21,8 @@ func TestOperatorsKeyset(t *testing.T) {
 	data := t.TempDir()
 	file := filepath.Join(data, "keyset.json")
 	env := []string{"TENANTRY_DATA_DIR=" + data}
-	operate(t, env, "keyset", "list").fails(t, exitRefused)
-	operate(t, env, "keyset", "rotate").fails(t, exitRefused)
+	operate(t, env, "keyset", "list").fails(t, cli.ExitRefused)
+	operate(t, env, "keyset", "rotate").fails(t, cli.ExitRefused)
 	operate(t, env, "migrate", "-o", "json").json(t)
 	made := operate(t, env, "keyset", "create", "-o", "json").json(t)
 	has(t, "keyset", made, "keyset_file primary_key_id keys")
@@ -29,13 +31,13 @@ func TestOperatorsKeyset(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	operate(t, env, "keyset", "create").fails(t, exitRefused)
+	operate(t, env, "keyset", "create").fails(t, cli.ExitRefused)
 	if after, _ := os.ReadFile(file); !bytes.Equal(before, after) {
 		t.Fatal("the keyset was overwritten")
 	}
 	staged := operate(t, env, "keyset", "rotate", "--stage", "-o", "json").json(t)
 	sees(t, staged, object{"primary_key_id": made["primary_key_id"]})
-	operate(t, env, "keyset", "rotate", "--stage").fails(t, exitRefused)
+	operate(t, env, "keyset", "rotate", "--stage").fails(t, cli.ExitRefused)
 	rotated := operate(t, env, "keyset", "rotate", "-o", "json").json(t)
 	keys := rotated.objects("keys")
 	if len(keys) != 2 || keys[0].text("status") != "old" || keys[1].text("status") != "primary" ||

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -30,7 +31,7 @@ func leaving(ctx context.Context, cmd *cobra.Command, store *bunstore.Store, own
 		}
 		s, err := serviceOf(cmd)
 		if err != nil {
-			warning(cmd, "mail_platform", fmt.Sprintf("the mail platform cannot be asked: %v", err))
+			cli.Warn(cmd, "mail_platform", fmt.Sprintf("the mail platform cannot be asked: %v", err))
 			break
 		}
 		return s.tenants, func() { _ = s.close(context.WithoutCancel(ctx)) }, nil
@@ -43,7 +44,7 @@ func tellOfRules(cmd *cobra.Command, id tenant.GUID, u tenants.Unruled) {
 	if len(u.Left) == 0 {
 		return
 	}
-	warning(cmd, "rules_left", fmt.Sprintf("these mail flow rules may still be in tenant %s and block whom they list, until its administrator removes them: %s (%v)",
+	cli.Warn(cmd, "rules_left", fmt.Sprintf("these mail flow rules may still be in tenant %s and block whom they list, until its administrator removes them: %s (%v)",
 		id, strings.Join(u.Left, ", "), u.Why))
 }
 

@@ -8,13 +8,14 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
 )
 
 func main() {
@@ -26,7 +27,7 @@ func main() {
 		stop()
 		<-signals
 		_, _ = fmt.Fprintln(os.Stderr, "stopped at once by a second signal")
-		os.Exit(exitRefused)
+		os.Exit(cli.ExitRefused)
 	}()
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -39,9 +40,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil {
-		printError(stderr, cmd, askedForJSON(cmd, args), err)
+		cli.PrintError(stderr, cmd, cli.AskedForJSON(cmd, args), err)
 	}
-	return exitCode(err)
+	return cli.ExitCode(err)
 }
 
 func command() *cobra.Command {
@@ -54,33 +55,25 @@ func command() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.PersistentFlags().StringP("output", "o", "text", "text or json")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.Usage(err) })
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if format, _ := cmd.Flags().GetString("output"); format != "text" && format != "json" {
-			return usageError{fmt.Errorf("--output is text or json, not %q", format)}
+			return cli.Usage(fmt.Errorf("--output is text or json, not %q", format))
 		}
-		if settings := cmd.Flags().Lookup("config") != nil || cmd.Name() == "dev"; settings && cmd.Name() != "serve" {
-			warn(cmd.ErrOrStderr(), jsonWanted(cmd))
+		if reads := cmd.Flags().Lookup("config") != nil || cmd.Name() == "dev"; reads && cmd.Name() != "serve" {
+			settings.WarnUnknownVariables(cmd.ErrOrStderr(), cli.JSONWanted(cmd))
 		}
 		if cmd.Name() == "dev" {
 			return nil
 		}
-		return notEmpty(cmd)
+		return cli.RefuseEmpty(cmd)
 	}
 	root.AddCommand(serveCommand(), devCommand(), demoCommand(), migrateCommand(), openapiCommand(), accountCommand(), keyCommand(),
-		tenantCommand(), dnsConnectionCommand(), auditCommand(), pluginCommand(), keysetCommand(), backupCommand(), restoreCommand(), configCommand(), doctorCommand(), completionCommand(), versionCommand(), referenceCommand())
+		tenantCommand(), dnsConnectionCommand(), auditCommand(), pluginCommand(), keysetCommand(), backupCommand(), restoreCommand(), configCommand(), doctorCommand(), cli.CompletionCommand(), versionCommand(), referenceCommand())
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-	explained(root)
-	completed(root)
-	helped(root)
-	strict(root)
+	cli.Explain(root)
+	cli.Complete(root)
+	cli.CheckHelp(root)
+	cli.RefuseArguments(root)
 	return root
-}
-
-func logLevel(name string) (slog.Level, error) {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(strings.ToUpper(name))); err != nil {
-		return level, fmt.Errorf("log_level: %q is not debug, info, warn or error", name)
-	}
-	return level, nil
 }

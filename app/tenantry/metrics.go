@@ -15,13 +15,14 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/breaker"
 	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/app/settings"
 )
 
 // gauges show what the service is like at the moment they are fetched. What
 // happens over time is measured where it happens.
 type gauges struct {
 	service *service
-	config  Config
+	config  settings.Config
 
 	build, database, circuits, state, expiry metric.Float64ObservableGauge
 	fallback                                 metric.Float64ObservableGauge
@@ -29,7 +30,7 @@ type gauges struct {
 }
 
 // observe registers the gauges, and those of the Go runtime and the process.
-func (s *service) observe(c Config) error {
+func (s *service) observe(c settings.Config) error {
 	if err := errors.Join(s.metrics.Register(collectors.NewGoCollector()),
 		s.metrics.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))); err != nil {
 		return err

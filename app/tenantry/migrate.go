@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/audit"
 )
 
@@ -22,7 +24,7 @@ type migrated struct {
 	Migrations []string `json:"migrations"` // those that it ran
 }
 
-func (m migrated) columns() [][2]string {
+func (m migrated) Columns() [][2]string {
 	return [][2]string{{"STATUS", m.Status}, {"MIGRATIONS", cmp.Or(strings.Join(m.Migrations, ", "), "none were missing")}}
 }
 
@@ -31,9 +33,9 @@ func migrateCommand() *cobra.Command {
 		Use:   "migrate",
 		Short: "Bring the database to this version's schema",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := loadConfig(cmd.Flags(), nil)
+			c, err := settings.Load(cmd.Flags(), nil)
 			if err != nil {
-				return usageError{err}
+				return cli.Usage(err)
 			}
 			if err := dataFolder(c); err != nil {
 				return err
@@ -42,18 +44,18 @@ func migrateCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := show(cmd, migrated{"migrated", append([]string{}, ran...)}); err != nil || len(ran) == 0 {
+			if err := cli.Show(cmd, migrated{"migrated", append([]string{}, ran...)}); err != nil || len(ran) == 0 {
 				return err
 			}
 			return recordAct(cmd.Context(), c, audit.Migrate, map[string]string{"migrations": strings.Join(ran, ", "), "version": version})
 		},
 	}
-	Config{}.flags(cmd.Flags())
+	settings.Config{}.AddFlags(cmd.Flags())
 	return cmd
 }
 
 // migrateNow migrates a database and names the migrations that it lacked.
-func migrateNow(ctx context.Context, c Config, log *slog.Logger) ([]string, error) {
+func migrateNow(ctx context.Context, c settings.Config, log *slog.Logger) ([]string, error) {
 	store, err := bunstore.Open(ctx, c.DatabaseURL, bunstore.Options{Log: log})
 	if err != nil {
 		return nil, databaseError(err)
@@ -73,7 +75,7 @@ func migrateNow(ctx context.Context, c Config, log *slog.Logger) ([]string, erro
 }
 
 // dataFolder makes the folder of an embedded database.
-func dataFolder(c Config) error {
+func dataFolder(c settings.Config) error {
 	if !strings.HasPrefix(c.DatabaseURL, "sqlite:") {
 		return nil
 	}

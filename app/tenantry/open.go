@@ -14,6 +14,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/fault"
 )
 
@@ -23,14 +25,14 @@ const fixMigrations = "run `tenantry migrate` with the same database settings"
 func migratedAlready(ctx context.Context, store *bunstore.Store) error {
 	pending, err := store.Pending(ctx)
 	if err == nil && len(pending) > 0 {
-		err = failure{fmt.Errorf("%d migrations are missing", len(pending)), fixMigrations}
+		err = cli.WithFix(fmt.Errorf("%d migrations are missing", len(pending)), fixMigrations)
 	}
 	return err
 }
 
 // openStore opens the database. The embedded one is migrated on the spot; a
 // server's is migrated by `tenantry migrate`.
-func openStore(ctx context.Context, c Config, log *slog.Logger) (*bunstore.Store, error) {
+func openStore(ctx context.Context, c settings.Config, log *slog.Logger) (*bunstore.Store, error) {
 	embedded := strings.HasPrefix(c.DatabaseURL, "sqlite:")
 	if err := dataFolder(c); err != nil {
 		return nil, err
@@ -54,27 +56,26 @@ func openStore(ctx context.Context, c Config, log *slog.Logger) (*bunstore.Store
 
 // databaseError says what can be done about a database that does not open.
 func databaseError(err error) error {
-	var known failure
 	err = fmt.Errorf("database: %w", err)
 	switch {
-	case errors.As(err, &known):
+	case cli.HasFix(err):
 		return err
 	case errors.Is(err, bunstore.ErrTooOld):
-		return failure{err, "install a newer tenantry"}
+		return cli.WithFix(err, "install a newer tenantry")
 	case errors.Is(err, context.DeadlineExceeded):
 		return databaseError(fault.ServiceUnavailable.With("the database did not answer in %s", answerTime))
 	case fault.Of(err).Code.Kind == fault.Unavailable:
-		return failure{err, "start the database, or correct database_url; `tenantry doctor` looks closer"}
+		return cli.WithFix(err, "start the database, or correct database_url; `tenantry doctor` looks closer")
 	default:
 		return err
 	}
 }
 
 // openHost opens the plugin folder. Plugins start on first use.
-func openHost(c Config, log *slog.Logger) (*pluginhost.Host, error) {
+func openHost(c settings.Config, log *slog.Logger) (*pluginhost.Host, error) {
 	host, err := pluginhost.New(pluginhost.Options{Dir: c.PluginDir, Log: log, Env: os.Environ()})
 	if err != nil {
-		return nil, failure{fmt.Errorf("plugins: %w", err), catalogFix(c.PluginDir, err)}
+		return nil, cli.WithFix(fmt.Errorf("plugins: %w", err), catalogFix(c.PluginDir, err))
 	}
 	return host, nil
 }
@@ -94,17 +95,17 @@ func catalogFix(dir string, err error) string {
 // openKeyset opens the keyset, which is made where there is none yet. Beside a
 // database that holds what an earlier one sealed, a new one would hide its
 // loss until nothing opens.
-func openKeyset(ctx context.Context, c Config, store *bunstore.Store, create bool) (*secrets.Sealer, error) {
+func openKeyset(ctx context.Context, c settings.Config, store *bunstore.Store, create bool) (*secrets.Sealer, error) {
 	if _, err := os.Stat(c.KeysetFile); create && errors.Is(err, fs.ErrNotExist) {
 		lost, err := store.HoldsSealed(ctx)
 		if err != nil {
 			return nil, databaseError(err)
 		}
 		if lost {
-			return nil, failure{
+			return nil, cli.WithFix(
 				fmt.Errorf("there is no keyset at %s, and the database holds what was sealed with one", c.KeysetFile),
 				"put the keyset back from its backup, or correct keyset_file; to give up what it sealed: `tenantry keyset create`",
-			}
+			)
 		}
 	}
 	sealer, err := secrets.OpenKeyset(c.KeysetFile, create)

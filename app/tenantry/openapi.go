@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenantry/tenantry/adapters/httpapi"
+	"github.com/tenantry/tenantry/app/cli"
 )
 
 func openapiCommand() *cobra.Command {
@@ -19,7 +20,7 @@ func openapiCommand() *cobra.Command {
 				return err
 			}
 			text := document.YAML
-			if asJSON || jsonWanted(cmd) {
+			if asJSON || cli.JSONWanted(cmd) {
 				text = document.JSON
 			}
 			_, err = cmd.OutOrStdout().Write(text)

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/tenantry/tenantry/app/cli"
 )
 
 // desk is where the operator of the shared sandbox sits: its database.
@@ -88,7 +90,7 @@ func TestKeysOfAnAccount(t *testing.T) {
 	has(t, "rotate", rotated, "key_id account_id api_key key_hint form name created_at status replaced_key_id rotated_at")
 	sees(t, rotated, object{"account_id": c.id, "form": "live", "name": first["name"], "status": "rotated", "replaced_key_id": first["key_id"]})
 	c.expect("GET", "/v1/tenants", nil, 401, "invalid_api_key")
-	operate(t, desk(""), "key", "rotate", "--key", first.text("key_id")).fails(t, exitRefused)
+	operate(t, desk(""), "key", "rotate", "--key", first.text("key_id")).fails(t, cli.ExitRefused)
 	c.key = rotated.text("api_key")
 	c.get("/v1/tenants")
 
@@ -119,7 +121,7 @@ func TestClosedAccount(t *testing.T) {
 	managed := c.newTenant(nil)
 	c.control("POST", "/managed", object{"tenant_id": managed.guid, "account_id": c.id})
 	asked := operate(t, desk(""), "account", "close", "--account", c.email)
-	asked.fails(t, exitRefused)
+	asked.fails(t, cli.ExitRefused)
 	if !strings.Contains(asked.errors, "--yes") {
 		t.Errorf("it does not say what to do: %s", asked.errors)
 	}
@@ -134,7 +136,7 @@ func TestClosedAccount(t *testing.T) {
 		{"account", "plan", "--plan", "complete"}, {"account", "suspend"}, {"account", "resume"}, {"key", "create"},
 		{"tenant", "assign", "--tenant", h.guid},
 	} {
-		operate(t, desk(""), append(args, "--account", c.id)...).fails(t, exitRefused)
+		operate(t, desk(""), append(args, "--account", c.id)...).fails(t, cli.ExitRefused)
 	}
 	sees(t, c.does("account", "show"), object{"status": "closed", "email": c.email, "tenants_held": 0, "active_keys": 0, "closed_at": closed["closed_at"]})
 

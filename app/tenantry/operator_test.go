@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tenantry/tenantry/app/cli"
 )
 
 // operated is how one command ended.
@@ -101,54 +103,54 @@ func TestOperatorsMistakes(t *testing.T) {
 		code int
 		args []string
 	}{
-		{exitUsage, []string{"nonsense"}},
-		{exitUsage, []string{"account"}},
-		{exitUsage, []string{"account", "nonsense"}},
-		{exitUsage, []string{"account", "list", "extra"}},
-		{exitUsage, []string{"account", "list", "--nonsense"}},
-		{exitUsage, []string{"account", "list", "-o", "yaml"}},
-		{exitUsage, []string{"account", "create", "--plan", "complete"}},
-		{exitUsage, []string{"account", "create", "--email", "a@b.example", "--tenant-slots", "many"}},
-		{exitUsage, []string{"account", "list", "--log-level", "loud"}},
-		{exitUsage, []string{"account", "list", "--config", "missing.yaml"}},
-		{exitUsage, []string{"serve", "--listen", "nonsense"}},
-		{exitUsage, []string{"serve", "--public-url", "http://tenantry.example"}},
-		{exitUsage, []string{"account", "show"}},
-		{exitUsage, []string{"account", "plan", "--account", unknown, "--plan"}},
-		{exitUsage, []string{"account", "suspend"}},
-		{exitUsage, []string{"account", "resume"}},
-		{exitUsage, []string{"account", "close", "--yes"}},
-		{exitUsage, []string{"key", "create"}},
-		{exitUsage, []string{"key", "revoke"}},
-		{exitUsage, []string{"key", "rotate"}},
-		{exitUsage, []string{"audit", "list", "--limit", "0"}},
-		{exitUsage, []string{"audit", "list", "--since", "yesterday"}},
-		{exitUsage, []string{"tenant", "assign", "--account", "a"}},
-		{exitUsage, []string{"tenant", "withdraw"}},
-		{exitRefused, []string{"account", "create", "--email", "ann@example.com", "--plan", "nonsense"}},
-		{exitRefused, []string{"account", "create", "--email", "nonsense", "--plan", "complete"}},
-		{exitUsage, []string{"account", "create", "--email", "ann@example.com", "--tenant-slots", "-1"}},
-		{exitNotFound, []string{"account", "show", "--account", unknown}},
-		{exitNotFound, []string{"account", "plan", "--account", unknown, "--plan", "complete"}},
-		{exitNotFound, []string{"account", "suspend", "--account", "nobody@example.com"}},
-		{exitNotFound, []string{"account", "resume", "--account", unknown}},
-		{exitNotFound, []string{"account", "close", "--account", unknown, "--yes"}},
-		{exitNotFound, []string{"key", "list", "--account", unknown}},
-		{exitNotFound, []string{"key", "rotate", "--key", unknown}},
-		{exitNotFound, []string{"key", "revoke", "--key", "tny_live_0123"}},
-		{exitNotFound, []string{"tenant", "list", "--account", unknown}},
-		{exitNotFound, []string{"audit", "list", "--account", unknown}},
-		{exitNotFound, []string{"key", "create", "--account", unknown}},
-		{exitNotFound, []string{"key", "create", "--account", "nobody@example.com"}},
-		{exitNotFound, []string{"tenant", "assign", "--tenant", unknown, "--account", unknown}},
-		{exitNotFound, []string{"tenant", "withdraw", "--tenant", unknown}},
-		{exitNotFound, []string{"tenant", "withdraw", "--tenant", "nonsense"}},
+		{cli.ExitUsage, []string{"nonsense"}},
+		{cli.ExitUsage, []string{"account"}},
+		{cli.ExitUsage, []string{"account", "nonsense"}},
+		{cli.ExitUsage, []string{"account", "list", "extra"}},
+		{cli.ExitUsage, []string{"account", "list", "--nonsense"}},
+		{cli.ExitUsage, []string{"account", "list", "-o", "yaml"}},
+		{cli.ExitUsage, []string{"account", "create", "--plan", "complete"}},
+		{cli.ExitUsage, []string{"account", "create", "--email", "a@b.example", "--tenant-slots", "many"}},
+		{cli.ExitUsage, []string{"account", "list", "--log-level", "loud"}},
+		{cli.ExitUsage, []string{"account", "list", "--config", "missing.yaml"}},
+		{cli.ExitUsage, []string{"serve", "--listen", "nonsense"}},
+		{cli.ExitUsage, []string{"serve", "--public-url", "http://tenantry.example"}},
+		{cli.ExitUsage, []string{"account", "show"}},
+		{cli.ExitUsage, []string{"account", "plan", "--account", unknown, "--plan"}},
+		{cli.ExitUsage, []string{"account", "suspend"}},
+		{cli.ExitUsage, []string{"account", "resume"}},
+		{cli.ExitUsage, []string{"account", "close", "--yes"}},
+		{cli.ExitUsage, []string{"key", "create"}},
+		{cli.ExitUsage, []string{"key", "revoke"}},
+		{cli.ExitUsage, []string{"key", "rotate"}},
+		{cli.ExitUsage, []string{"audit", "list", "--limit", "0"}},
+		{cli.ExitUsage, []string{"audit", "list", "--since", "yesterday"}},
+		{cli.ExitUsage, []string{"tenant", "assign", "--account", "a"}},
+		{cli.ExitUsage, []string{"tenant", "withdraw"}},
+		{cli.ExitRefused, []string{"account", "create", "--email", "ann@example.com", "--plan", "nonsense"}},
+		{cli.ExitRefused, []string{"account", "create", "--email", "nonsense", "--plan", "complete"}},
+		{cli.ExitUsage, []string{"account", "create", "--email", "ann@example.com", "--tenant-slots", "-1"}},
+		{cli.ExitNotFound, []string{"account", "show", "--account", unknown}},
+		{cli.ExitNotFound, []string{"account", "plan", "--account", unknown, "--plan", "complete"}},
+		{cli.ExitNotFound, []string{"account", "suspend", "--account", "nobody@example.com"}},
+		{cli.ExitNotFound, []string{"account", "resume", "--account", unknown}},
+		{cli.ExitNotFound, []string{"account", "close", "--account", unknown, "--yes"}},
+		{cli.ExitNotFound, []string{"key", "list", "--account", unknown}},
+		{cli.ExitNotFound, []string{"key", "rotate", "--key", unknown}},
+		{cli.ExitNotFound, []string{"key", "revoke", "--key", "tny_live_0123"}},
+		{cli.ExitNotFound, []string{"tenant", "list", "--account", unknown}},
+		{cli.ExitNotFound, []string{"audit", "list", "--account", unknown}},
+		{cli.ExitNotFound, []string{"key", "create", "--account", unknown}},
+		{cli.ExitNotFound, []string{"key", "create", "--account", "nobody@example.com"}},
+		{cli.ExitNotFound, []string{"tenant", "assign", "--tenant", unknown, "--account", unknown}},
+		{cli.ExitNotFound, []string{"tenant", "withdraw", "--tenant", unknown}},
+		{cli.ExitNotFound, []string{"tenant", "withdraw", "--tenant", "nonsense"}},
 	} {
 		t.Run(strings.Join(tt.args, " "), func(t *testing.T) { operate(t, env, tt.args...).fails(t, tt.code) })
 	}
 	asJSON := operate(t, env, "key", "create", "--account", unknown, "-o", "json")
 	var printed object
-	if err := json.Unmarshal([]byte(asJSON.errors), &printed); err != nil || asJSON.code != exitNotFound {
+	if err := json.Unmarshal([]byte(asJSON.errors), &printed); err != nil || asJSON.code != cli.ExitNotFound {
 		t.Fatalf("%d %v: %s", asJSON.code, err, asJSON.errors)
 	}
 	plan := operate(t, env, "account", "create", "--email", "ann@example.com", "--plan", "nonsense")
@@ -170,7 +172,7 @@ func TestASilentDatabase(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = silent.Close() })
 	asked := operate(t, []string{"TENANTRY_DATABASE_URL=postgres://u:secret@" + silent.Addr().String() + "/x"}, "account", "list")
-	asked.fails(t, exitOutside)
+	asked.fails(t, cli.ExitOutside)
 	if !strings.Contains(asked.errors, "did not answer") || !strings.Contains(asked.errors, "database_url") || strings.Contains(asked.errors, "secret") {
 		t.Errorf("it says %s", asked.errors)
 	}
@@ -188,8 +190,8 @@ func TestOperatorsTenants(t *testing.T) {
 	h := holding{caller: c}
 	h.guid, h.admin = r.tenant(server)
 
-	operate(t, env, "tenant", "assign", "--tenant", "nonsense", "--account", id).fails(t, exitRefused)
-	operate(t, env, "tenant", "assign", "--tenant", h.guid, "--account", id).fails(t, exitRefused) // nobody consented
+	operate(t, env, "tenant", "assign", "--tenant", "nonsense", "--account", id).fails(t, cli.ExitRefused)
+	operate(t, env, "tenant", "assign", "--tenant", h.guid, "--account", id).fails(t, cli.ExitRefused) // nobody consented
 	newVisitor(t).consents(c.get("/v1/tenants/connect-url").text("connect_url"), h.admin, "accept")
 	made := operate(t, env, "tenant", "assign", "--tenant", strings.ToUpper(h.guid), "--account", "ann@example.com", "-o", "json").json(t)
 	has(t, "assign", made, "id tenant_id account_id tenant_name tenant_domain managed assigned_at")
@@ -200,8 +202,8 @@ func TestOperatorsTenants(t *testing.T) {
 	_, other := r.account(env, "bob@example.com", "complete", 0)
 	bob := caller{client: server, key: other}
 	newVisitor(t).consents(bob.get("/v1/tenants/connect-url").text("connect_url"), admin, "accept")
-	operate(t, env, "tenant", "assign", "--tenant", second, "--account", id).fails(t, exitRefused)
-	operate(t, env, "tenant", "assign", "--tenant", h.guid, "--account", "bob@example.com").fails(t, exitRefused) // held already
+	operate(t, env, "tenant", "assign", "--tenant", second, "--account", id).fails(t, cli.ExitRefused)
+	operate(t, env, "tenant", "assign", "--tenant", h.guid, "--account", "bob@example.com").fails(t, cli.ExitRefused) // held already
 
 	const zone = "withdrawn.test"
 	if err := r.zones.Add(zone, "manual"); err != nil {
@@ -219,7 +221,7 @@ func TestOperatorsTenants(t *testing.T) {
 		t.Error("no rule was removed at the platform")
 	}
 	h.expect("POST", h.path("/sync"), nil, 403, "access_denied")
-	operate(t, env, "tenant", "withdraw", "--tenant", h.guid).fails(t, exitNotFound)
+	operate(t, env, "tenant", "withdraw", "--tenant", h.guid).fails(t, cli.ExitNotFound)
 	made = operate(t, env, "tenant", "assign", "--tenant", h.guid, "--account", id, "-o", "json").json(t)
 	sees(t, made, object{"tenant_id": h.guid})
 	h.synced()

@@ -6,13 +6,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/audit"
 )
 
 func pluginCommand() *cobra.Command {
 	group := &cobra.Command{Use: "plugin", Short: "Provider plugins"}
 	for _, cmd := range []*cobra.Command{pluginAddCommand(), pluginListCommand(), pluginVerifyCommand()} {
-		Config{}.flags(cmd.Flags())
+		settings.Config{}.AddFlags(cmd.Flags())
 		group.AddCommand(cmd)
 	}
 	return group
@@ -23,7 +25,7 @@ type addedRow struct {
 	Status string `json:"status"`
 }
 
-func (r addedRow) columns() [][2]string {
+func (r addedRow) Columns() [][2]string {
 	return [][2]string{{"NAME", r.Name}, {"KIND", r.Kind}, {"VERSION", r.Version}, {"STATUS", r.Status}, {"FILE", r.File}, {"SHA-256", r.SHA256}}
 }
 
@@ -34,17 +36,17 @@ func pluginAddCommand() *cobra.Command {
 		Long: "Adds plugin binaries to the catalog of the plugin folder, with their SHA-256: from then on exactly\n" +
 			"these files may run under their names. A file from elsewhere is copied into the folder. The binary is run\n" +
 			"to ask what it provides, so add only what you trust. Adding the same file again changes nothing.",
-		Args: someFiles,
+		Args: cli.SomeFiles,
 		RunE: func(cmd *cobra.Command, files []string) error {
-			c, err := loadConfig(cmd.Flags(), nil)
+			c, err := settings.Load(cmd.Flags(), nil)
 			if err != nil {
-				return usageError{err}
+				return cli.Usage(err)
 			}
 			var rows []addedRow
 			for _, file := range files {
 				entry, done, err := pluginhost.Add(cmd.Context(), c.PluginDir, file)
 				if err != nil {
-					return failure{err, "is the file a plugin binary for this machine and this version of tenantry?"}
+					return cli.WithFix(err, "is the file a plugin binary for this machine and this version of tenantry?")
 				}
 				rows = append(rows, addedRow{entry, string(done)})
 				if done == pluginhost.Unchanged {
@@ -55,7 +57,7 @@ func pluginAddCommand() *cobra.Command {
 					return err
 				}
 			}
-			return list(cmd, "plugins", rows)
+			return cli.List(cmd, "plugins", rows)
 		},
 	}
 }

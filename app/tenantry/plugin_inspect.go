@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/fault"
 )
 
@@ -43,7 +45,7 @@ type pluginRow struct {
 func pluginOf(found pluginhost.Inspection) pluginRow {
 	row := pluginRow{Entry: found.Entry, Title: found.Description.Title, Settings: []pluginSetting{}, Status: "ok"}
 	if found.Problem != nil {
-		row.Status, row.Problem = "failed", oneLine(found.Problem)
+		row.Status, row.Problem = "failed", cli.OneLine(found.Problem)
 	}
 	for _, f := range found.Description.FieldsOf(false) {
 		row.Settings = append(row.Settings, pluginSetting{settingOf(f), f.Secret, f.Required, f.Default, f.Help})
@@ -51,7 +53,7 @@ func pluginOf(found pluginhost.Inspection) pluginRow {
 	return row
 }
 
-func (r pluginRow) columns() [][2]string {
+func (r pluginRow) Columns() [][2]string {
 	var needs []string
 	for _, s := range r.Settings {
 		if s.Required || s.Secret {
@@ -76,14 +78,14 @@ func pluginListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return list(cmd, "plugins", rows)
+			return cli.List(cmd, "plugins", rows)
 		},
 	}
 }
 
 type verifiedRow struct{ pluginRow }
 
-func (r verifiedRow) columns() [][2]string {
+func (r verifiedRow) Columns() [][2]string {
 	return [][2]string{{"NAME", r.Name}, {"VERSION", r.Version}, {"STATUS", r.Status}, {"PROBLEM", cmp.Or(r.Problem, "-")}}
 }
 
@@ -104,11 +106,11 @@ func pluginVerifyCommand() *cobra.Command {
 			for i, row := range rows {
 				verified[i] = verifiedRow{row}
 			}
-			if err := list(cmd, "plugins", verified); err != nil {
+			if err := cli.List(cmd, "plugins", verified); err != nil {
 				return err
 			}
 			if slices.ContainsFunc(rows, func(r pluginRow) bool { return r.Problem != "" }) {
-				return errReported
+				return cli.ErrReported
 			}
 			return nil
 		},
@@ -117,18 +119,18 @@ func pluginVerifyCommand() *cobra.Command {
 
 // inspected looks at the plugins with these names, or at all.
 func inspected(cmd *cobra.Command, names []string) ([]pluginRow, error) {
-	c, err := loadConfig(cmd.Flags(), nil)
+	c, err := settings.Load(cmd.Flags(), nil)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, cli.Usage(err)
 	}
 	found, err := pluginhost.Inspect(pluginhost.Options{Dir: c.PluginDir, Log: slog.New(slog.DiscardHandler), Env: os.Environ()}, names...)
 	switch {
 	case errors.Is(err, pluginhost.ErrNotInCatalog):
 		return nil, pluginNotFound.With("%s", err)
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, failure{fmt.Errorf("%s holds no plugin catalog", c.PluginDir), catalogFix(c.PluginDir, err)}
+		return nil, cli.WithFix(fmt.Errorf("%s holds no plugin catalog", c.PluginDir), catalogFix(c.PluginDir, err))
 	case err != nil:
-		return nil, failure{err, catalogFix(c.PluginDir, err)}
+		return nil, cli.WithFix(err, catalogFix(c.PluginDir, err))
 	}
 	rows := make([]pluginRow, len(found))
 	for i, one := range found {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tenantry/tenantry/app/cli"
 )
 
 // TestOperatorsPlugins adds the built plugin to a folder of its own, and
@@ -17,8 +19,8 @@ func TestOperatorsPlugins(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plugins")
 	env := []string{"TENANTRY_PLUGIN_DIR=" + dir, "TENANTRY_DATA_DIR=" + t.TempDir()}
 	operate(t, env, "migrate", "-o", "json").json(t)
-	operate(t, env, "plugin", "list").fails(t, exitRefused)
-	operate(t, env, "plugin", "verify").fails(t, exitRefused)
+	operate(t, env, "plugin", "list").fails(t, cli.ExitRefused)
+	operate(t, env, "plugin", "verify").fails(t, cli.ExitRefused)
 	for _, want := range []string{"added", "unchanged"} {
 		got := operate(t, env, "plugin", "add", bundled, "-o", "json").json(t).objects("plugins")
 		if len(got) != 1 || got[0].text("status") != want {
@@ -39,7 +41,7 @@ func TestOperatorsPlugins(t *testing.T) {
 		t.Errorf("the table does not say what it needs:\n%s", table.output)
 	}
 	operate(t, env, "plugin", "verify", "microsoft365", "-o", "json").json(t)
-	operate(t, env, "plugin", "verify", "microsoft366").fails(t, exitNotFound)
+	operate(t, env, "plugin", "verify", "microsoft366").fails(t, cli.ExitNotFound)
 
 	own := filepath.Join(dir, "mail-microsoft365")
 	for _, spoilt := range []struct {
@@ -53,7 +55,7 @@ func TestOperatorsPlugins(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := operate(t, env, "plugin", "verify")
-		if got.code != exitRefused || !strings.Contains(got.output, own) || !strings.Contains(got.output, spoilt.says) || got.errors != "" {
+		if got.code != cli.ExitRefused || !strings.Contains(got.output, own) || !strings.Contains(got.output, spoilt.says) || got.errors != "" {
 			t.Errorf("exit code %d: %s%s", got.code, got.output, got.errors)
 		}
 		if got := operate(t, env, "plugin", "list", "-o", "json").json(t).objects("plugins"); got[0].text("status") != "failed" {

@@ -13,6 +13,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/limiter"
 	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/adapters/telemetry"
+	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/wire"
@@ -36,7 +37,7 @@ var _ ports.DNSProviders = (*providers)(nil)
 // dnsRoute is the route of a DNS provider.
 type dnsRoute = route[*telemetry.DNS, *breaker.DNS]
 
-func newProviders(c Config, o providerOptions) (*providers, error) {
+func newProviders(c settings.Config, o providerOptions) (*providers, error) {
 	routes, err := routesOf(c, o, wire.KindDNS, telemetry.NewDNS, breaker.NewDNS)
 	if err != nil {
 		return nil, err
@@ -46,7 +47,7 @@ func newProviders(c Config, o providerOptions) (*providers, error) {
 
 // openProviders are the DNS providers for a command without a service. close
 // ends their plugins.
-func openProviders(ctx context.Context, c Config, prints ports.Fingerprinter, log *slog.Logger) (p *providers, closeAll func() error, err error) {
+func openProviders(ctx context.Context, c settings.Config, prints ports.Fingerprinter, log *slog.Logger) (p *providers, closeAll func() error, err error) {
 	host, err := openHost(c, log)
 	if err != nil {
 		return nil, nil, err

@@ -14,6 +14,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/limiter"
 	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/ratelimit"
@@ -22,14 +23,14 @@ import (
 )
 
 // catalogued are the DNS providers of a plugin folder, counting in counters.
-func catalogued(t *testing.T, dir string, prints ports.Fingerprinter, counters ports.Limiter, settings map[string]map[string]string) *providers {
+func catalogued(t *testing.T, dir string, prints ports.Fingerprinter, counters ports.Limiter, provider map[string]map[string]string) *providers {
 	t.Helper()
 	host, err := pluginhost.New(pluginhost.Options{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(host.Close)
-	p, err := newProviders(Config{Providers: settings, CircuitOpen: time.Minute},
+	p, err := newProviders(settings.Config{Providers: provider, CircuitOpen: time.Minute},
 		providerOptions{host: host, counters: counters, prints: prints, log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -83,8 +84,8 @@ func TestDNSProvidersOfTheCatalog(t *testing.T) {
 func TestDNSProviderAsAnAccountReachesIt(t *testing.T) {
 	t.Parallel()
 	prints, counters := counting(t)
-	settings := map[string]map[string]string{"cloudflare": {"api_url": cloudflareWith(t, "a.test"), "api_token_file": "/nonexistent"}}
-	p := catalogued(t, filepath.Join(binary(t, release).folder, "plugins"), prints, counters, settings)
+	providerSettings := map[string]map[string]string{"cloudflare": {"api_url": cloudflareWith(t, "a.test"), "api_token_file": "/nonexistent"}}
+	p := catalogued(t, filepath.Join(binary(t, release).folder, "plugins"), prints, counters, providerSettings)
 	account := token("theirs")
 	account.Settings = map[string]string{"api_url": "http://" + free(t)}
 	reached := p.For("cloudflare", account)
@@ -129,9 +130,9 @@ func TestReplicasShareACredentialsBudget(t *testing.T) {
 	t.Parallel()
 	prints, shared := counting(t)
 	counters := bucketNames{shared, map[string]int{}}
-	settings := map[string]map[string]string{"cloudflare": {"api_url": cloudflareWith(t, "a.test")}}
+	providerSettings := map[string]map[string]string{"cloudflare": {"api_url": cloudflareWith(t, "a.test")}}
 	dir := filepath.Join(binary(t, release).folder, "plugins")
-	one, other := catalogued(t, dir, prints, counters, settings), catalogued(t, dir, prints, counters, settings)
+	one, other := catalogued(t, dir, prints, counters, providerSettings), catalogued(t, dir, prints, counters, providerSettings)
 	for i, p := range []*providers{one, other} {
 		if _, err := p.For("cloudflare", token("shared")).Check(t.Context()); err != nil {
 			t.Fatalf("replica %d: %v", i, err)

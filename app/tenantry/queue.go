@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/queue"
+	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/dnsruns"
 	"github.com/tenantry/tenantry/app/domains"
+	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -26,7 +28,7 @@ type jobQueue interface {
 
 // openQueue takes the queue that fits the database: River on a server's, the
 // memory of this process for the embedded one.
-func openQueue(ctx context.Context, c Config, log *slog.Logger) (jobQueue, error) {
+func openQueue(ctx context.Context, c settings.Config, log *slog.Logger) (jobQueue, error) {
 	o := queue.Options{Log: log}
 	if strings.HasPrefix(c.DatabaseURL, "sqlite:") {
 		return queue.NewLocal(o)
@@ -36,7 +38,7 @@ func openQueue(ctx context.Context, c Config, log *slog.Logger) (jobQueue, error
 	r, err := queue.OpenRiver(asked, c.DatabaseURL, o)
 	switch {
 	case errors.Is(err, queue.ErrNotMigrated):
-		return nil, failure{err, fixMigrations}
+		return nil, cli.WithFix(err, fixMigrations)
 	case err != nil:
 		return nil, databaseError(err)
 	}
@@ -45,7 +47,7 @@ func openQueue(ctx context.Context, c Config, log *slog.Logger) (jobQueue, error
 
 // migrateQueue brings the tables of a server's queue up to this release and
 // names what was missing.
-func migrateQueue(ctx context.Context, c Config) ([]string, error) {
+func migrateQueue(ctx context.Context, c settings.Config) ([]string, error) {
 	if strings.HasPrefix(c.DatabaseURL, "sqlite:") {
 		return nil, nil
 	}
@@ -53,7 +55,7 @@ func migrateQueue(ctx context.Context, c Config) ([]string, error) {
 }
 
 // pendingQueue names what migrateQueue would do.
-func pendingQueue(ctx context.Context, c Config) ([]string, error) {
+func pendingQueue(ctx context.Context, c settings.Config) ([]string, error) {
 	if strings.HasPrefix(c.DatabaseURL, "sqlite:") {
 		return nil, nil
 	}
@@ -79,7 +81,7 @@ func (s *service) work() ports.Work {
 // stopQueue lets handlers finish; those that do not are woken again later.
 func (s *service) stopQueue(ctx context.Context) error {
 	if err := s.queue.Stop(ctx); err != nil {
-		return failure{fmt.Errorf("jobs: %w", err), "what they did not finish goes on after the next start; raise drain_time if this happens often"}
+		return cli.WithFix(fmt.Errorf("jobs: %w", err), "what they did not finish goes on after the next start; raise drain_time if this happens often")
 	}
 	return nil
 }

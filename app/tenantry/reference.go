@@ -11,6 +11,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
 )
 
 // pluginDoc is what a plugin's `describe` prints, as far as settings go.
@@ -47,7 +50,7 @@ func referenceCommand() *cobra.Command {
 				plugins = append(plugins, plugin)
 			}
 			if len(plugins) == 0 {
-				return usageError{errors.New("no description on standard input")}
+				return cli.Usage(errors.New("no description on standard input"))
 			}
 			_, err := io.WriteString(cmd.OutOrStdout(), reference(plugins))
 			return err
@@ -56,7 +59,7 @@ func referenceCommand() *cobra.Command {
 }
 
 const referenceHead = `<!-- SPDX-License-Identifier: Apache-2.0 -->
-<!-- Written by make generate from app/tenantry/config.go and the plugins' descriptions. Do not edit. -->
+<!-- Written by make generate from app/settings/settings.go and the plugins' descriptions. Do not edit. -->
 # Configuration
 
 Every setting has a default, and tenantry starts without any. A value comes from the last of these that has one:
@@ -86,7 +89,7 @@ TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_CERTIFICATE_FILE=/etc/tenantry/microsoft3
 
 - ` + "`tenantry config`" + ` shows every setting, its value and which source it comes from, without secrets.
 - ` + "`tenantry doctor`" + ` tries what they lead to, and says what is wrong and how to fix it.
-- A name in the file that is no setting is an error. A ` + "`TENANTRY_…`" + ` variable that is none is a warning, as orchestrators
+- A name in the file that is not a setting is an error. An unknown ` + "`TENANTRY_…`" + ` variable is a warning, as orchestrators
   set such variables too.
 - Times are written as ` + "`30s`" + ` or ` + "`5m`" + `, lists with commas (in the file also as a YAML list).
 - Secrets of providers are never values: the setting names a file that holds the secret.
@@ -97,7 +100,7 @@ TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_CERTIFICATE_FILE=/etc/tenantry/microsoft3
 func reference(plugins []pluginDoc) string {
 	var page strings.Builder
 	page.WriteString(referenceHead)
-	for field := range fields() {
+	for field := range settings.Fields() {
 		if group := field.Tag.Get("group"); group != "" {
 			fmt.Fprintf(&page, "\n## %s\n\n| Setting | Variable | Flag | Default | Meaning |\n|---|---|---|---|---|\n", group)
 		}
@@ -105,7 +108,7 @@ func reference(plugins []pluginDoc) string {
 			continue
 		}
 		key := field.Tag.Get("koanf")
-		fmt.Fprintf(&page, "| `%s` | `%s` | `--%s` | %s | %s |\n", key, variableName(key), flagName(field), inCode(defaultOf(field)), cell(field.Tag.Get("help")))
+		fmt.Fprintf(&page, "| `%s` | `%s` | `--%s` | %s | %s |\n", key, settings.VariableName(key), settings.FlagName(field), inCode(defaultOf(field)), cell(field.Tag.Get("help")))
 	}
 	for _, plugin := range plugins {
 		fmt.Fprintf(&page, "\n## Provider %s\n\nUnder `providers.%s` in the file; there are no flags.\n\n", plugin.Title, plugin.Name)
@@ -121,7 +124,7 @@ func reference(plugins []pluginDoc) string {
 			if field.Required {
 				help += " (required)"
 			}
-			fmt.Fprintf(&page, "| `%s` | `%s` | %s | %s |\n", name, variableName("providers."+plugin.Name+"."+name), inCode(field.Default), cell(help))
+			fmt.Fprintf(&page, "| `%s` | `%s` | %s | %s |\n", name, settings.VariableName("providers."+plugin.Name+"."+name), inCode(field.Default), cell(help))
 		}
 	}
 	return page.String()

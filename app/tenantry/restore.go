@@ -19,6 +19,8 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/audit"
 	"github.com/tenantry/tenantry/core/secret"
 )
@@ -31,13 +33,13 @@ func restoreCommand() *cobra.Command {
 		Long: "Reads a backup through first and checks its sums, then writes it in one transaction: all of it, or nothing.\n" +
 			"The database may be of the other kind than the backup's. It must be empty but may be migrated; a keyset file\n" +
 			"that exists must be that of the backup. Stop the service before, and start it afterwards.",
-		Args: oneFile,
+		Args: cli.OneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := loadConfig(cmd.Flags(), nil)
+			c, err := settings.Load(cmd.Flags(), nil)
 			if err != nil {
-				return usageError{err}
+				return cli.Usage(err)
 			}
-			passphrase, err := readSecret(cmd, credential, "passphrase")
+			passphrase, err := cli.ReadSecret(cmd, credential, "passphrase")
 			if err != nil {
 				return err
 			}
@@ -46,30 +48,29 @@ func restoreCommand() *cobra.Command {
 			if err != nil {
 				return restoreFailure(err)
 			}
-			if err := show(cmd, backupOf(from.name, "restored", !passphrase.Empty(), b)); err != nil {
+			if err := cli.Show(cmd, backupOf(from.name, "restored", !passphrase.Empty(), b)); err != nil {
 				return err
 			}
 			return recordAct(cmd.Context(), c, audit.Restore, map[string]string{
-				"file": from.name, "sha256": b.manifest.SHA256, "created_at": stamp(b.CreatedAt), "rows": strconv.Itoa(b.manifest.rows()),
+				"file": from.name, "sha256": b.manifest.SHA256, "created_at": cli.Stamp(b.CreatedAt), "rows": strconv.Itoa(b.manifest.rows()),
 			})
 		},
 	}
 	cmd.Flags().StringVar(&credential, "credential-file", "", "the passphrase of the backup in this file, or on standard input (-)")
-	Config{}.flags(cmd.Flags())
+	settings.Config{}.AddFlags(cmd.Flags())
 	return cmd
 }
 
 func restoreFailure(err error) error {
-	var has failure
 	switch {
-	case errors.As(err, &has):
+	case cli.HasFix(err):
 		return err
 	case errors.Is(err, errDamaged):
-		return failure{err, "nothing was written; take another copy of it, or an older backup"}
+		return cli.WithFix(err, "nothing was written; take another copy of it, or an older backup")
 	case errors.Is(err, bunstore.ErrOccupied):
-		return failure{err, "a backup is restored into an empty database: make one, or look at the setting database_url"}
+		return cli.WithFix(err, "a backup is restored into an empty database: make one, or look at the setting database_url")
 	case errors.Is(err, secrets.ErrPassphrase):
-		return failure{err, "--credential-file FILE takes the passphrase that the backup was made with"}
+		return cli.WithFix(err, "--credential-file FILE takes the passphrase that the backup was made with")
 	default:
 		return err
 	}
@@ -85,7 +86,7 @@ type backupSource struct {
 func (s backupSource) read(into backupSink) (backup, error) {
 	f, err := os.Open(s.name)
 	if err != nil {
-		return backup{}, failure{fmt.Errorf("read backup: %w", err), "restore takes the name of a file that backup wrote"}
+		return backup{}, cli.WithFix(fmt.Errorf("read backup: %w", err), "restore takes the name of a file that backup wrote")
 	}
 	defer func() { _ = f.Close() }()
 	buffered := bufio.NewReaderSize(f, 1<<16)
@@ -93,17 +94,17 @@ func (s backupSource) read(into backupSink) (backup, error) {
 	var content io.Reader = buffered
 	switch {
 	case secrets.Encrypted(start) && s.passphrase.Empty():
-		return backup{}, failure{errors.New("the backup is encrypted"), "--credential-file FILE takes its passphrase, - from standard input"}
+		return backup{}, cli.WithFix(errors.New("the backup is encrypted"), "--credential-file FILE takes its passphrase, - from standard input")
 	case secrets.Encrypted(start):
 		if content, err = secrets.Decrypt(buffered, s.passphrase); err != nil {
 			return backup{}, err
 		}
 	case !bytes.HasPrefix(start, []byte{0x1f, 0x8b}):
-		return backup{}, failure{fmt.Errorf("%s is no backup of tenantry", s.name), "restore takes the name of a file that `tenantry backup` wrote"}
+		return backup{}, cli.WithFix(fmt.Errorf("%s is no backup of tenantry", s.name), "restore takes the name of a file that `tenantry backup` wrote")
 	case !s.passphrase.Empty():
 		// Nobody but who knows the passphrase can have made an encrypted one.
-		return backup{}, failure{errors.New("a passphrase is given, but the backup is not encrypted"),
-			"leave --credential-file out if this is the backup that you mean"}
+		return backup{}, cli.WithFix(errors.New("a passphrase is given, but the backup is not encrypted"),
+			"leave --credential-file out if this is the backup that you mean")
 	}
 	return readBackup(content, into)
 }
@@ -111,7 +112,7 @@ func (s backupSource) read(into backupSink) (backup, error) {
 // restore checks first and writes then. The keyset is in place just before the
 // rows are there: a database without its keyset would make the service begin a
 // new one, and what the old one sealed would be lost.
-func restore(ctx context.Context, c Config, from backupSource) (backup, error) {
+func restore(ctx context.Context, c settings.Config, from backupSource) (backup, error) {
 	checked, err := from.read(nobody{})
 	if err != nil {
 		return checked, err
@@ -141,14 +142,14 @@ func restore(ctx context.Context, c Config, from backupSource) (backup, error) {
 		err = store.Migrate(ctx)
 	}
 	if err != nil {
-		return checked, failure{fmt.Errorf("the backup is restored, but not migrated: %w", err), "run `tenantry migrate`"}
+		return checked, cli.WithFix(fmt.Errorf("the backup is restored, but not migrated: %w", err), "run `tenantry migrate`")
 	}
 	return checked, nil
 }
 
 // load leaves the keyset where it is when the end goes wrong: it may be the
 // answer to the commit that was lost, and a next try takes it as it is.
-func load(ctx context.Context, c Config, store *bunstore.Store, from backupSource, checked backup) error {
+func load(ctx context.Context, c settings.Config, store *bunstore.Store, from backupSource, checked backup) error {
 	return store.Load(ctx, checked.Migrations, func(ctx context.Context, l *bunstore.Loading) error {
 		again, err := from.read(&filling{ctx: ctx, loading: l, from: checked.Version})
 		if err != nil {
@@ -170,7 +171,7 @@ func sameKeyset(path string, want []byte) error {
 	if err == nil {
 		err = fmt.Errorf("the keyset file %s exists, and is not the one in the backup", path)
 	}
-	return failure{err, "move the file away, or let the setting keyset_file name another one: nothing in the backup is sealed with it"}
+	return cli.WithFix(err, "move the file away, or let the setting keyset_file name another one: nothing in the backup is sealed with it")
 }
 
 func placeKeyset(path string, keyset []byte) error {
@@ -179,7 +180,7 @@ func placeKeyset(path string, keyset []byte) error {
 		return sameKeyset(path, keyset)
 	}
 	if err != nil {
-		return failure{fmt.Errorf("write keyset: %w", err), "may you write to the folder " + filepath.Dir(path) + "?"}
+		return cli.WithFix(fmt.Errorf("write keyset: %w", err), "may you write to the folder "+filepath.Dir(path)+"?")
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/app/cli"
 )
 
 // nobody takes a backup that is only checked.
@@ -38,7 +39,7 @@ func (f *filling) table(t bunstore.Table) error {
 	}
 	f.into = t
 	if err := f.loading.Fits(t); err != nil {
-		return failure{fmt.Errorf("the backup of tenantry %s does not fit: %w", f.from, err), "restore it with that version, and upgrade then"}
+		return cli.WithFix(fmt.Errorf("the backup of tenantry %s does not fit: %w", f.from, err), "restore it with that version, and upgrade then")
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/app/cli"
 )
 
 // TestRestoredOnAnotherDatabase: everything is backed up while it is in use,
@@ -197,10 +198,10 @@ func (l *loss) restored(file, database string) {
 	l.t.Helper()
 	data := filepath.Join(l.t.TempDir(), "new")
 	env := l.rig.env(data, database)
-	operate(l.t, env, "restore", file).fails(l.t, exitRefused) // no passphrase
+	operate(l.t, env, "restore", file).fails(l.t, cli.ExitRefused) // no passphrase
 	made := operate(l.t, env, "restore", file, "--credential-file", l.passphrase(), "-o", "json").json(l.t)
 	sees(l.t, made, object{"status": "restored", "encrypted": true})
-	operate(l.t, env, "restore", file, "--credential-file", l.passphrase()).fails(l.t, exitRefused) // not empty any more
+	operate(l.t, env, "restore", file, "--credential-file", l.passphrase()).fails(l.t, cli.ExitRefused) // not empty any more
 	acts := operate(l.t, env, "audit", "list", "-o", "json").json(l.t).objects("events")
 	if len(acts) < 3 || acts[0].text("action") != "restore" || acts[len(acts)-1].text("action") == "restore" {
 		l.t.Errorf("the audit: %v", acts)

@@ -9,6 +9,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/breaker"
 	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/adapters/telemetry"
+	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/wire"
 	"github.com/tenantry/tenantry/ports"
@@ -25,7 +26,7 @@ type providerOptions struct {
 }
 
 // operator is the operator's part of the providers' connections.
-func (o providerOptions) operator(c Config) connections {
+func (o providerOptions) operator(c settings.Config) connections {
 	return connections{settings: c.Providers, secrets: o.secrets, files: &credentialFiles{log: o.log}, describe: o.host.Describe}
 }
 
@@ -37,7 +38,7 @@ type route[M, G any] struct {
 }
 
 // routesOf are those of all providers of a kind.
-func routesOf[M, G any](c Config, o providerOptions, kind wire.Kind, measure func(telemetry.CallOptions) (M, error), guard func(breaker.Options) G) (map[string]route[M, G], error) {
+func routesOf[M, G any](c settings.Config, o providerOptions, kind wire.Kind, measure func(telemetry.CallOptions) (M, error), guard func(breaker.Options) G) (map[string]route[M, G], error) {
 	routes := map[string]route[M, G]{}
 	for _, name := range o.host.Names(kind) {
 		calls, err := measure(telemetry.CallOptions{Provider: name, Log: o.log, CustomerData: c.TraceCustomerData})

@@ -16,6 +16,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/breaker"
 	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/adapters/telemetry"
+	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/wire"
@@ -45,7 +46,7 @@ var _ ports.SendingPlatforms = (*sendingProviders)(nil)
 // sendingRoute is the route of a sending platform.
 type sendingRoute = route[*telemetry.Sending, *breaker.Sending]
 
-func newSendingProviders(c Config, o providerOptions) (*sendingProviders, error) {
+func newSendingProviders(c settings.Config, o providerOptions) (*sendingProviders, error) {
 	routes, err := routesOf(c, o, wire.KindSending, telemetry.NewSending, breaker.NewSending)
 	if err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/ratelimit"
@@ -25,14 +26,14 @@ import (
 )
 
 // cataloguedSending are the sending platforms of a plugin folder, as catalogued.
-func cataloguedSending(t *testing.T, dir string, prints ports.Fingerprinter, counters ports.Limiter, settings map[string]map[string]string) *sendingProviders {
+func cataloguedSending(t *testing.T, dir string, prints ports.Fingerprinter, counters ports.Limiter, provider map[string]map[string]string) *sendingProviders {
 	t.Helper()
 	host, err := pluginhost.New(pluginhost.Options{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(host.Close)
-	p, err := newSendingProviders(Config{Providers: settings, CircuitOpen: time.Minute},
+	p, err := newSendingProviders(settings.Config{Providers: provider, CircuitOpen: time.Minute},
 		providerOptions{host: host, counters: counters, prints: prints, log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -73,8 +74,8 @@ func apiKey(text string) secret.Credential {
 func TestSendingPlatformsOfTheCatalog(t *testing.T) {
 	t.Parallel()
 	prints, counters := counting(t)
-	settings := map[string]map[string]string{"instantly": {"auth_hosts": "login.microsoftonline.us, proxy.example:8443"}}
-	p := cataloguedSending(t, pluginsBut(t, binary(t, release), "sending-plusvibe"), prints, counters, settings)
+	providerSettings := map[string]map[string]string{"instantly": {"auth_hosts": "login.microsoftonline.us, proxy.example:8443"}}
+	p := cataloguedSending(t, pluginsBut(t, binary(t, release), "sending-plusvibe"), prints, counters, providerSettings)
 	all, err := p.Platforms(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -114,8 +115,8 @@ func TestSendingPlatformAsAnAccountReachesIt(t *testing.T) {
 	t.Parallel()
 	prints, counters := counting(t)
 	url, _ := instantlyWith(t, "theirs")
-	settings := map[string]map[string]string{"instantly": {"base_url": url, "api_key": "operators"}}
-	p := cataloguedSending(t, filepath.Join(binary(t, release).folder, "plugins"), prints, counters, settings)
+	providerSettings := map[string]map[string]string{"instantly": {"base_url": url, "api_key": "operators"}}
+	p := cataloguedSending(t, filepath.Join(binary(t, release).folder, "plugins"), prints, counters, providerSettings)
 	account := apiKey("theirs")
 	account.Settings = map[string]string{"base_url": "http://" + free(t), "workspace_id": "01890000-0000-7000-8000-000000000001"}
 	reach, err := p.For("instantly", account).Check(t.Context())
@@ -146,10 +147,10 @@ func TestReplicasShareASendingBudget(t *testing.T) {
 	prints, limits := counting(t)
 	counters := bucketNames{limits, map[string]int{}}
 	url, calls := instantlyWith(t, "key-")
-	settings := map[string]map[string]string{"instantly": {"base_url": url}}
+	providerSettings := map[string]map[string]string{"instantly": {"base_url": url}}
 	dir := filepath.Join(binary(t, release).folder, "plugins")
 	replicas := []*sendingProviders{
-		cataloguedSending(t, dir, prints, counters, settings), cataloguedSending(t, dir, prints, counters, settings),
+		cataloguedSending(t, dir, prints, counters, providerSettings), cataloguedSending(t, dir, prints, counters, providerSettings),
 	}
 	for i, p := range replicas {
 		in := apiKey("key-one")

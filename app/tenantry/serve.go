@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenantry/tenantry/adapters/telemetry"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
 )
 
 func serveCommand() *cobra.Command {
@@ -24,26 +26,22 @@ func serveCommand() *cobra.Command {
 		Long: "Serve the API, on an embedded SQLite database unless a PostgreSQL one is set.\n" +
 			"It starts without provider settings; what needs a provider then answers 503.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := loadConfig(cmd.Flags(), nil)
+			c, err := settings.Load(cmd.Flags(), nil)
 			if err != nil {
-				return usageError{err}
+				return cli.Usage(err)
 			}
-			level, err := logLevel(c.LogLevel)
-			if err != nil {
-				return usageError{err}
-			}
-			log := telemetry.Logger(cmd.ErrOrStderr(), level)
-			for _, name := range strangers(os.Environ()) {
-				log.Warn("a variable that is no setting has no effect", "variable", name)
+			log := telemetry.Logger(cmd.ErrOrStderr(), c.Level())
+			for _, name := range settings.UnknownVariables(os.Environ()) {
+				log.Warn("a variable that is not a setting has no effect", "variable", name)
 			}
 			return serve(cmd.Context(), c, log)
 		},
 	}
-	Config{}.flags(cmd.Flags())
+	settings.Config{}.AddFlags(cmd.Flags())
 	return cmd
 }
 
-func serve(ctx context.Context, c Config, log *slog.Logger) error {
+func serve(ctx context.Context, c settings.Config, log *slog.Logger) error {
 	if path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://"); embedded {
 		release, err := soleServer(path)
 		if err != nil {
@@ -51,7 +49,7 @@ func serve(ctx context.Context, c Config, log *slog.Logger) error {
 		}
 		defer func() { _ = release() }()
 	}
-	speaksTLS, err := c.tls(log)
+	speaksTLS, err := tlsConfig(c, log)
 	if err != nil {
 		return err
 	}
@@ -85,7 +83,7 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	plain.SetMultipathTCP(false) // its sockets take no filter, see deafen
 	l, err := plain.Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, failure{fmt.Errorf("listen on %s: %w", address, err), "stop what listens there, or choose another address"}
+		return nil, cli.WithFix(fmt.Errorf("listen on %s: %w", address, err), "stop what listens there, or choose another address")
 	}
 	return l, nil
 }

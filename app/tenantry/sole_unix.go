@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/tenantry/tenantry/app/cli"
 )
 
 // soleServer makes this process the only one that serves from what is at
@@ -24,8 +26,8 @@ func soleServer(path string) (release func() error, err error) {
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		err = failure{fmt.Errorf("another tenantry serves from %s", filepath.Dir(path)),
-			"stop that one, choose another data_dir, or use PostgreSQL, which several may share"}
+		err = cli.WithFix(fmt.Errorf("another tenantry serves from %s", filepath.Dir(path)),
+			"stop that one, choose another data_dir, or use PostgreSQL, which several may share")
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/app/cli"
 )
 
 // TestServeThatCannotStart: it says why and what to do, and ends.
@@ -31,31 +32,31 @@ func TestServeThatCannotStart(t *testing.T) {
 	_, c := r.serve(r.env(data, ""))
 	taken := strings.TrimPrefix(c.ready.APIURL, "http://")
 	t.Run("the port is taken", func(t *testing.T) {
-		refusedToStart(t, r, append(r.env(t.TempDir(), ""), "TENANTRY_LISTEN="+taken), exitRefused, []string{taken, "address already in use", "another address"}, "serve")
+		refusedToStart(t, r, append(r.env(t.TempDir(), ""), "TENANTRY_LISTEN="+taken), cli.ExitRefused, []string{taken, "address already in use", "another address"}, "serve")
 	})
 	t.Run("the data folder is in use", func(t *testing.T) {
-		refusedToStart(t, r, r.env(data, ""), exitRefused, []string{"another tenantry serves", data, "another data_dir"}, "serve")
+		refusedToStart(t, r, r.env(data, ""), cli.ExitRefused, []string{"another tenantry serves", data, "another data_dir"}, "serve")
 	})
 	t.Run("nobody is at the database's address", func(t *testing.T) {
 		nobody, data := "postgres://u:p@"+free(t)+"/tenantry", t.TempDir()
 		for _, args := range [][]string{{"serve"}, {"migrate"}, {"account", "list"}} {
-			refusedToStart(t, r, r.env(data, nobody), exitOutside, []string{"the database does not answer", "database_url"}, args...)
+			refusedToStart(t, r, r.env(data, nobody), cli.ExitOutside, []string{"the database does not answer", "database_url"}, args...)
 		}
 		noKeyset(t, data)
 	})
 	t.Run("there is no plugin catalog", func(t *testing.T) {
 		data, dir := t.TempDir(), t.TempDir()
-		refusedToStart(t, r, append(r.env(data, ""), "TENANTRY_PLUGIN_DIR="+dir), exitRefused, []string{"plugins: ", dir, "tenantry plugin add --plugin-dir " + dir}, "serve")
+		refusedToStart(t, r, append(r.env(data, ""), "TENANTRY_PLUGIN_DIR="+dir), cli.ExitRefused, []string{"plugins: ", dir, "tenantry plugin add --plugin-dir " + dir}, "serve")
 		noKeyset(t, data)
 	})
 	t.Run("the keyset is none", func(t *testing.T) {
-		refusedToStart(t, r, append(r.env(t.TempDir(), ""), "TENANTRY_KEYSET_FILE="+fileWith(t, "{}", 0o600)), exitRefused, []string{"is not a keyset", "keyset_file"}, "serve")
+		refusedToStart(t, r, append(r.env(t.TempDir(), ""), "TENANTRY_KEYSET_FILE="+fileWith(t, "{}", 0o600)), cli.ExitRefused, []string{"is not a keyset", "keyset_file"}, "serve")
 	})
 	t.Run("the database's user lacks rights", func(t *testing.T) {
-		refusedToStart(t, r, r.env(t.TempDir(), asReader(t)), exitRefused, []string{"permission denied", "the right that it lacks"}, "serve")
+		refusedToStart(t, r, r.env(t.TempDir(), asReader(t)), cli.ExitRefused, []string{"permission denied", "the right that it lacks"}, "serve")
 	})
 	t.Run("migrations are missing", func(t *testing.T) {
-		refusedToStart(t, r, r.env(t.TempDir(), testserver.Database(t)), exitRefused, []string{"migrations are missing", "tenantry migrate"}, "serve")
+		refusedToStart(t, r, r.env(t.TempDir(), testserver.Database(t)), cli.ExitRefused, []string{"migrations are missing", "tenantry migrate"}, "serve")
 	})
 	if got := c.do("GET", c.ready.AdminURL+"/readyz", "", nil); got.status != http.StatusOK {
 		t.Errorf("the first server: %d", got.status)
@@ -100,7 +101,7 @@ func TestLostKeyset(t *testing.T) {
 	if err := os.Rename(keyset, keyset+".lost"); err != nil {
 		t.Fatal(err)
 	}
-	refusedToStart(t, r, env, exitRefused, []string{"there is no keyset at " + keyset, "from its backup", "tenantry keyset create"}, "serve")
+	refusedToStart(t, r, env, cli.ExitRefused, []string{"there is no keyset at " + keyset, "from its backup", "tenantry keyset create"}, "serve")
 	noKeyset(t, data)
 	r.command(env, "keyset", "create")
 	r.serve(env)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/httpapi"
+	"github.com/tenantry/tenantry/app/cli"
 )
 
 // cutTime is the last part of drain_time: what is still under way is told to
@@ -73,8 +74,8 @@ func (r *served) drain(cutAt, end time.Time, stop func()) error {
 	stop()
 	r.door.emptyBy(end)
 	_ = r.server.Close()
-	return failure{fmt.Errorf("%d requests were not finished in drain_time and were cut off", left),
-		"they may be sent again; raise drain_time if this happens often"}
+	return cli.WithFix(fmt.Errorf("%d requests were not finished in drain_time and were cut off", left),
+		"they may be sent again; raise drain_time if this happens often")
 }
 
 // stop is the way from the signal to the end: it says that it is not ready,

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/tenantry/tenantry/app/cli"
 )
 
 // held is a sandbox with a request that the mail platform holds for longer than
@@ -33,7 +35,7 @@ func TestStopCutsWhatTakesTooLong(t *testing.T) {
 	if p.got.status == http.StatusServiceUnavailable && p.got.header.Get("Retry-After") == "" {
 		t.Error("503 without Retry-After")
 	}
-	if code := e.process.cmd.ProcessState.ExitCode(); code != exitRefused || !strings.Contains(e.process.logs.String(), "1 requests were not finished in drain_time") {
+	if code := e.process.cmd.ProcessState.ExitCode(); code != cli.ExitRefused || !strings.Contains(e.process.logs.String(), "1 requests were not finished in drain_time") {
 		t.Errorf("exit code %d without saying that a request was cut", code)
 	}
 	if rest := left(below); len(rest) > 0 {
@@ -66,7 +68,7 @@ func TestSecondSignalStopsAtOnce(t *testing.T) {
 			return false
 		}
 	})
-	if code := e.process.cmd.ProcessState.ExitCode(); code != exitRefused {
+	if code := e.process.cmd.ProcessState.ExitCode(); code != cli.ExitRefused {
 		t.Errorf("exit code %d", code)
 	}
 	if <-p.answered; p.err == nil {

@@ -20,10 +20,11 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/app/settings"
 )
 
 // drainTime is the default of the setting.
-var drainTime, _ = time.ParseDuration(defaults()["drain_time"].(string))
+var drainTime, _ = time.ParseDuration(settings.Defaults()["drain_time"].(string))
 
 // siege is a load of clients that keep their connections: some list tenants,
 // some rotate their key, who are locked out when they lose an answer.

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/tenantry/tenantry/app/cli"
 )
 
 // TestTheWrongUser: who runs a command as somebody else than the service is
@@ -23,7 +25,7 @@ func TestTheWrongUser(t *testing.T) {
 	operate(t, env, "keyset", "create", "-o", "json").json(t)
 	for _, args := range [][]string{{"account", "list"}, {"keyset", "list"}, {"backup", filepath.Join(t.TempDir(), "b")}} {
 		o := operateAsStranger(t, data, args...)
-		if o.code != exitRefused || !strings.Contains(o.errors, "as the user of the service") {
+		if o.code != cli.ExitRefused || !strings.Contains(o.errors, "as the user of the service") {
 			t.Errorf("%v: exit code %d: %s", args, o.code, o.errors)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/app/enforcement"
+	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -41,7 +42,7 @@ func sweeps(b *testing.B, database string, tenants int, latency time.Duration, r
 	if testing.Short() {
 		tenants = min(tenants, 50)
 	}
-	c := Config{DatabaseURL: database}
+	c := settings.Config{DatabaseURL: database}
 	store, err := bunstore.Open(b.Context(), database, bunstore.Options{})
 	mustSweep(b, err)
 	defer func() { mustSweep(b, store.Close()) }()

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -18,7 +20,7 @@ import (
 func tenantCommand() *cobra.Command {
 	group := &cobra.Command{Use: "tenant", Short: "Tenants that accounts hold, and the managed ones among them"}
 	for _, cmd := range []*cobra.Command{listTenantsCommand(), tenantDayCommand(), assignCommand(), withdrawCommand()} {
-		Config{}.flags(cmd.Flags())
+		settings.Config{}.AddFlags(cmd.Flags())
 		group.AddCommand(cmd)
 	}
 	return group
@@ -35,9 +37,9 @@ func listTenantsCommand() *cobra.Command {
 			"count, begin at midnight in the time zone. Counted is when the messages of its mailboxes were last counted,\n" +
 			"blocked how many of these are blocked as they sent too much.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
-			c, err := loadConfig(cmd.Flags(), nil)
+			c, err := settings.Load(cmd.Flags(), nil)
 			if err != nil {
-				return usageError{err}
+				return cli.Usage(err)
 			}
 			owners, err := owners(ctx, store, on)
 			if err != nil {
@@ -51,7 +53,7 @@ func listTenantsCommand() *cobra.Command {
 				}
 				rows = append(rows, held...)
 			}
-			return list(cmd, "tenants", rows)
+			return cli.List(cmd, "tenants", rows)
 		}),
 	}
 	cmd.Flags().StringVar(&on, "account", "", "only tenants of this account: its id or e-mail address")
@@ -120,12 +122,12 @@ func assignCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return show(cmd, assignedRow{t.ID, string(t.GUID), string(owner.ID), t.Name, t.BuiltinDomain, t.Managed, stamp(t.ConsentedAt)})
+			return cli.Show(cmd, assignedRow{t.ID, string(t.GUID), string(owner.ID), t.Name, t.BuiltinDomain, t.Managed, cli.Stamp(t.ConsentedAt)})
 		}),
 	}
 	cmd.Flags().StringVar(&guid, "tenant", "", tenantHelp)
 	cmd.Flags().StringVar(&account, "account", "", accountHelp)
-	require(cmd, "tenant", "account")
+	cli.Require(cmd, "tenant", "account")
 	return cmd
 }
 
@@ -154,11 +156,11 @@ func withdrawCommand() *cobra.Command {
 				return err
 			}
 			tellOfRules(cmd, id, gone.Unruled)
-			return show(cmd, withdrawnOf(id, gone))
+			return cli.Show(cmd, withdrawnOf(id, gone))
 		}),
 	}
 	cmd.Flags().StringVar(&guid, "tenant", "", tenantHelp)
-	require(cmd, "tenant")
+	cli.Require(cmd, "tenant")
 	return cmd
 }
 
@@ -178,13 +180,9 @@ func withService(act func(context.Context, *cobra.Command, *service) error) func
 
 // serviceOf assembles the system with the settings of a command.
 func serviceOf(cmd *cobra.Command) (*service, error) {
-	c, err := loadConfig(cmd.Flags(), nil)
+	c, err := settings.Load(cmd.Flags(), nil)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, cli.Usage(err)
 	}
-	level, err := logLevel(c.LogLevel)
-	if err != nil {
-		return nil, usageError{err}
-	}
-	return assemble(cmd.Context(), c, commandLog(cmd, level), c.PublicURL, outside{})
+	return assemble(cmd.Context(), c, commandLog(cmd, c.Level()), c.PublicURL, outside{})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -28,12 +29,12 @@ func tenantDayCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return show(cmd, dayRow{string(id), string(owner), place})
+			return cli.Show(cmd, dayRow{string(id), string(owner), place})
 		}),
 	}
 	cmd.Flags().StringVar(&guid, "tenant", "", tenantHelp)
 	cmd.Flags().StringVar(&zone, "time-zone", "", "the IANA name of a time zone, such as Europe/Berlin")
-	require(cmd, "tenant")
+	cli.Require(cmd, "tenant")
 	return cmd
 }
 
@@ -42,7 +43,7 @@ func tenantDay(ctx context.Context, store *bunstore.Store, id tenant.GUID, zone 
 		return store.Day(ctx, id)
 	}
 	if _, err := sendlimit.Place(zone); err != nil {
-		return "", "", usageError{err}
+		return "", "", cli.Usage(err)
 	}
 	owner, err := store.SetDay(ctx, id, zone)
 	return zone, owner, err
@@ -54,6 +55,6 @@ type dayRow struct {
 	TimeZone  string `json:"time_zone"`
 }
 
-func (r dayRow) columns() [][2]string {
+func (r dayRow) Columns() [][2]string {
 	return [][2]string{{"TENANT", r.TenantID}, {"ACCOUNT", r.AccountID}, {"TIME ZONE", r.TimeZone}}
 }

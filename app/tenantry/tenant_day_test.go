@@ -2,7 +2,11 @@
 
 package main
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/tenantry/tenantry/app/cli"
+)
 
 // TestTenantDay: an operator sets where a tenant's days begin, which is on
 // record; what is so already is not.
@@ -18,8 +22,8 @@ func TestTenantDay(t *testing.T) {
 	}
 	sees(t, day().json(t), object{"time_zone": "Europe/Berlin"})
 	for _, nonsense := range []string{"Mars/Olympus", "Local", "../UTC"} {
-		operate(t, desk("carol@desk"), "tenant", "day", "--tenant", h.guid, "--time-zone", nonsense).fails(t, exitUsage)
+		operate(t, desk("carol@desk"), "tenant", "day", "--tenant", h.guid, "--time-zone", nonsense).fails(t, cli.ExitUsage)
 	}
-	operate(t, desk("carol@desk"), "tenant", "day", "--tenant", noSuchID, "--time-zone", "UTC").fails(t, exitNotFound)
+	operate(t, desk("carol@desk"), "tenant", "day", "--tenant", noSuchID, "--time-zone", "UTC").fails(t, cli.ExitNotFound)
 	h.told("account.create", "key.create", "tenant.day")
 }

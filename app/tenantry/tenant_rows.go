@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -23,7 +24,7 @@ type assignedRow struct {
 	AssignedAt   string `json:"assigned_at"`
 }
 
-func (r assignedRow) columns() [][2]string {
+func (r assignedRow) Columns() [][2]string {
 	return [][2]string{
 		{"ID", r.ID}, {"TENANT", r.TenantID}, {"ACCOUNT", r.AccountID}, {"NAME", r.TenantName}, {"DOMAIN", r.TenantDomain},
 		{"MANAGED", strconv.FormatBool(r.Managed)}, {"ASSIGNED", r.AssignedAt},
@@ -41,10 +42,10 @@ type withdrawnRow struct {
 }
 
 func withdrawnOf(id tenant.GUID, w tenants.Withdrawn) withdrawnRow {
-	return withdrawnRow{string(id), string(w.Account), "withdrawn", stamp(time.Now()), w.Removed, append([]string{}, w.Left...)}
+	return withdrawnRow{string(id), string(w.Account), "withdrawn", cli.Stamp(time.Now()), w.Removed, append([]string{}, w.Left...)}
 }
 
-func (r withdrawnRow) columns() [][2]string {
+func (r withdrawnRow) Columns() [][2]string {
 	return [][2]string{
 		{"TENANT", r.TenantID}, {"ACCOUNT", r.AccountID}, {"STATUS", r.Status}, {"WITHDRAWN", r.WithdrawnAt},
 		{"RULES LEFT", cmp.Or(strings.Join(r.RulesLeft, " "), "-")},
@@ -116,11 +117,11 @@ func heldOf(owner access.Account, t tenant.Tenant, sends tenant.Sending, require
 	return heldRow{
 		ID: t.ID, TenantID: string(t.GUID), AccountID: string(owner.ID), AccountEmail: owner.Email,
 		TenantName: t.Name, TenantDomain: t.BuiltinDomain, DefaultDomain: t.PrimaryDomain(), Managed: t.Managed,
-		Status: string(ready.Status()), Readiness: readinessOf(ready), ConsentedAt: stamp(t.ConsentedAt), LastSyncAt: since(t.LastSyncAt),
+		Status: string(ready.Status()), Readiness: readinessOf(ready), ConsentedAt: cli.Stamp(t.ConsentedAt), LastSyncAt: since(t.LastSyncAt),
 	}
 }
 
-func (r heldRow) columns() [][2]string {
+func (r heldRow) Columns() [][2]string {
 	managed := map[bool]string{true: "yes", false: "no"}[r.Managed]
 	return [][2]string{
 		{"ID", r.ID}, {"TENANT", r.TenantID}, {"ACCOUNT", r.AccountEmail}, {"NAME", r.TenantName}, {"DOMAIN", cmp.Or(r.DefaultDomain, "-")},

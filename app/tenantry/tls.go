@@ -10,18 +10,21 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
 )
 
-// tls is how the API's listener speaks TLS; nil when that is a proxy's work.
+// tlsConfig returns the TLS configuration of the API's listener, or nil when a proxy does TLS.
 // The cipher suites are Go's own choice. HTTP/2 is not offered: what a stop
 // promises (stop.go) is promised for the requests of HTTP/1.1.
-func (c Config) tls(log *slog.Logger) (*tls.Config, error) {
+func tlsConfig(c settings.Config, log *slog.Logger) (*tls.Config, error) {
 	if c.TLSCertificateFile == "" {
 		return nil, nil
 	}
 	files := &certificateFiles{certificate: c.TLSCertificateFile, key: c.TLSKeyFile, log: log}
 	if _, err := files.get(nil); err != nil {
-		return nil, failure{err, "tls_certificate_file holds the certificate and its chain, tls_key_file the key of exactly that certificate, both as PEM"}
+		return nil, cli.WithFix(err, "tls_certificate_file holds the certificate and its chain, tls_key_file the key of exactly that certificate, both as PEM")
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, GetCertificate: files.get}, nil
 }

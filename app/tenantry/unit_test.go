@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tenantry/tenantry/app/settings"
 )
 
 const unitFile = "../../deploy/systemd/tenantry.service"
@@ -49,7 +51,7 @@ func TestUnit(t *testing.T) {
 // usualDrain is how long a stop takes at the most, unless set.
 func usualDrain(t *testing.T) time.Duration {
 	t.Helper()
-	d, err := time.ParseDuration(fmt.Sprint(defaults()["drain_time"]))
+	d, err := time.ParseDuration(fmt.Sprint(settings.Defaults()["drain_time"]))
 	if err != nil {
 		t.Fatal(err)
 	}

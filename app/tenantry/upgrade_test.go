@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/app/cli"
 )
 
 // TestPreviousBinaryOnTheNewSchema: while replicas are replaced one after the
@@ -124,7 +125,7 @@ func TestSchemaThatIsTooNew(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"serve"}, {"migrate"}, {"account", "list"}} {
-		refusedToStart(t, r, env, exitRefused, []string{"newer tenantry", "install a newer tenantry"}, args...)
+		refusedToStart(t, r, env, cli.ExitRefused, []string{"newer tenantry", "install a newer tenantry"}, args...)
 	}
 }
 

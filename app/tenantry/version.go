@@ -6,6 +6,8 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/app/cli"
 )
 
 // version and commit are set by the linker in `make build`.
@@ -17,7 +19,7 @@ type versionRow struct {
 	Go      string `json:"go"`
 }
 
-func (v versionRow) columns() [][2]string {
+func (v versionRow) Columns() [][2]string {
 	return [][2]string{{"tenantry", v.Version}, {"commit", v.Commit}, {"go", v.Go}}
 }
 
@@ -26,7 +28,7 @@ func versionCommand() *cobra.Command {
 		Use:   "version",
 		Short: "Say which version this is",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return show(cmd, versionRow{version, commit, runtime.Version()})
+			return cli.Show(cmd, versionRow{version, commit, runtime.Version()})
 		},
 	}
 }

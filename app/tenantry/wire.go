@@ -32,6 +32,7 @@ import (
 	"github.com/tenantry/tenantry/app/keys"
 	"github.com/tenantry/tenantry/app/limits"
 	"github.com/tenantry/tenantry/app/mailboxes"
+	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/app/settling"
 	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/provisioning"
@@ -103,14 +104,14 @@ type service struct {
 
 // assemble calls constructors in order. A missing dependency is an error here,
 // not a nil later. publicURL is where browsers reach the service.
-func assemble(ctx context.Context, c Config, log *slog.Logger, publicURL string, o outside) (*service, error) {
+func assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicURL string, o outside) (*service, error) {
 	collectRarely()
 	if o.now == nil {
 		o.now = time.Now
 	}
 	s := &service{log: log, metrics: prometheus.NewRegistry(), idle: !c.Worker, drainTime: c.DrainTime, drainDelay: c.DrainDelay}
 	var err error
-	if s.proxies, err = c.trustedProxies(); err != nil {
+	if s.proxies, err = c.Proxies(); err != nil {
 		return nil, fmt.Errorf("trusted_proxies: %w", err)
 	}
 	s.flush, err = telemetry.Start(ctx, telemetry.Options{Service: "tenantry", Version: version, Log: log, Registry: s.metrics})
@@ -166,7 +167,7 @@ func assemble(ctx context.Context, c Config, log *slog.Logger, publicURL string,
 
 // mail builds the mail platform's port from the inside out: the plugin's
 // process, its circuits, the measurement of each call.
-func (s *service) mail(ctx context.Context, c Config, o outside) (ports.MailPlatform, error) {
+func (s *service) mail(ctx context.Context, c settings.Config, o outside) (ports.MailPlatform, error) {
 	conn := connections{settings: c.Providers, secrets: o.secrets, files: &credentialFiles{log: s.log}, describe: s.host.Describe}
 	conn.files.expect(ctx, mailPlatform, c.Providers[mailPlatform])
 	plugin := s.host.Mail(mailPlatform, func(ctx context.Context) (wire.Connection, error) { return conn.of(ctx, mailPlatform) })
@@ -176,7 +177,7 @@ func (s *service) mail(ctx context.Context, c Config, o outside) (ports.MailPlat
 	return telemetry.Mail(s.circuits, telemetry.CallOptions{Provider: mailPlatform, Log: s.log, CustomerData: c.TraceCustomerData})
 }
 
-func (s *service) useCases(c Config, publicURL string, sealer ports.Sealer, o outside) {
+func (s *service) useCases(c settings.Config, publicURL string, sealer ports.Sealer, o outside) {
 	reader := dnsresolver.New(dnsresolver.Options{
 		Resolvers: c.DNSResolvers, Recursive: c.DNSMode == "recursive", Port: c.DNSPort, AllowPrivate: c.DNSAllowPrivate, Now: o.now, Log: s.log,
 	})

@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/app/settings"
 )
 
 // TestWordsOfTheDocuments: every command line and every variable that a page,
@@ -157,7 +159,7 @@ func hasFlag(c *cobra.Command, name string) bool {
 func variables(t *testing.T) func(string) bool {
 	t.Helper()
 	names := []string{"TENANTRY_URL", "TENANTRY_KEY", "TENANTRY_CONTROL", "TENANTRY_TENANT", "TENANTRY_SOAK", "TENANTRY_SHOTS", "TENANTRY_TEST_BIN", "TENANTRY_SERVICE_HOST"}
-	for field := range fields() {
+	for field := range settings.Fields() {
 		if field.Type.Kind() != reflect.Map {
 			names = append(names, "TENANTRY_"+strings.ToUpper(field.Tag.Get("koanf")))
 		}
@@ -168,7 +170,7 @@ func variables(t *testing.T) func(string) bool {
 			t.Fatal(err)
 		}
 		for _, field := range about.Fields {
-			name := variableName("providers." + about.Name + "." + field.Name)
+			name := settings.VariableName("providers." + about.Name + "." + field.Name)
 			if field.Secret {
 				name += "_FILE"
 			}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package settings
 
 import (
 	"errors"
@@ -15,44 +15,47 @@ import (
 	"github.com/knadh/koanf/providers/file"
 	"github.com/knadh/koanf/v2"
 	"github.com/spf13/pflag"
+
+	"github.com/tenantry/tenantry/app/cli"
 )
 
-// Where a setting has its value from.
+// The sources of a setting's value.
 const (
-	fromDefault  = "default"
+	FromDefault  = "default"
 	fromFile     = "file"
 	fromVariable = "variable"
 	fromFlag     = "flag"
 )
 
-// reading is what all sources say together, not yet checked.
-type reading struct {
-	config Config
-	// from tells the source of each key that one of them set.
-	from map[string]string
+// Reading is the merged content of all sources, before it is checked.
+type Reading struct {
+	Config Config
+	// From maps each setting that a source set to the name of that source.
+	From map[string]string
 }
 
-// loadConfig reads all sources and checks the result. preset holds values that
-// a command sets between the defaults and the file.
-func loadConfig(set *pflag.FlagSet, preset map[string]any) (Config, error) {
-	r, err := readConfig(set, preset)
+// Load reads all sources and checks the result. preset holds values that a command sets: they
+// override the defaults, and all other sources override them.
+func Load(set *pflag.FlagSet, preset map[string]any) (Config, error) {
+	r, err := Read(set, preset)
 	if err != nil {
 		return Config{}, err
 	}
-	return r.config, r.config.check()
+	return r.Config, r.Config.Check()
 }
 
-func readConfig(set *pflag.FlagSet, preset map[string]any) (reading, error) {
-	r, all := reading{from: map[string]string{}}, koanf.New(".")
+// Read reads all sources and does not check the values.
+func Read(set *pflag.FlagSet, preset map[string]any) (Reading, error) {
+	r, all := Reading{From: map[string]string{}}, koanf.New(".")
 	for _, source := range []struct {
 		name string
 		load func(*koanf.Koanf) error
 	}{
-		{fromDefault, func(k *koanf.Koanf) error { return k.Load(confmap.Provider(defaults(), "."), nil) }},
-		{fromDefault, func(k *koanf.Koanf) error { return k.Load(confmap.Provider(preset, "."), nil) }},
+		{FromDefault, func(k *koanf.Koanf) error { return k.Load(confmap.Provider(Defaults(), "."), nil) }},
+		{FromDefault, func(k *koanf.Koanf) error { return k.Load(confmap.Provider(preset, "."), nil) }},
 		{fromFile, func(k *koanf.Koanf) error { return loadFile(k, set) }},
 		{fromVariable, func(k *koanf.Koanf) error {
-			return k.Load(env.Provider(".", env.Opt{Prefix: variablePrefix, TransformFunc: setting}), nil)
+			return k.Load(env.Provider(".", env.Opt{Prefix: variablePrefix, TransformFunc: FromVariable}), nil)
 		}},
 		{fromFlag, func(k *koanf.Koanf) error { return k.Load(confmap.Provider(given(set), "."), nil) }},
 	} {
@@ -65,12 +68,12 @@ func readConfig(set *pflag.FlagSet, preset map[string]any) (reading, error) {
 			return r, unreadable(err)
 		}
 		for _, key := range k.Keys() {
-			r.from[key] = source.name
+			r.From[key] = source.name
 		}
 	}
-	err := all.Unmarshal("", &r.config)
+	err := all.Unmarshal("", &r.Config)
 	if err == nil {
-		r.config, err = r.config.complete()
+		r.Config, err = r.Config.complete()
 	}
 	if err != nil {
 		return r, unreadable(err)
@@ -79,12 +82,13 @@ func readConfig(set *pflag.FlagSet, preset map[string]any) (reading, error) {
 }
 
 func unreadable(err error) error {
-	return failure{fmt.Errorf("settings: %w", err), "correct it; `tenantry serve --help` lists all settings"}
+	return cli.WithFix(fmt.Errorf("settings: %w", err), "correct it; `tenantry serve --help` lists all settings")
 }
 
-func defaults() map[string]any {
+// Defaults returns the default of each setting that has one, by the setting's name.
+func Defaults() map[string]any {
 	all := map[string]any{}
-	for field := range fields() {
+	for field := range Fields() {
 		if value, ok := field.Tag.Lookup("default"); ok {
 			all[field.Tag.Get("koanf")] = value
 		}
@@ -92,8 +96,7 @@ func defaults() map[string]any {
 	return all
 }
 
-// loadFile reads the settings file. All of it is ours, so a name that is no
-// setting is a mistake.
+// loadFile reads the settings file. It fails for a name that is not a setting.
 func loadFile(k *koanf.Koanf, set *pflag.FlagSet) error {
 	name, explicit := "tenantry.yaml", false
 	if flag := set.Lookup("config"); flag != nil && flag.Changed {
@@ -111,9 +114,10 @@ func loadFile(k *koanf.Koanf, set *pflag.FlagSet) error {
 	return err
 }
 
-// setting turns a variable's name into a key: those of providers nest. It is
-// "" for a variable that is no setting.
-func setting(name, value string) (string, any) {
+// FromVariable returns the setting that a variable sets, and its value. A variable
+// TENANTRY_PROVIDERS_X_Y sets providers.x.y. For a variable that does not set anything the name
+// is "".
+func FromVariable(name, value string) (string, any) {
 	key := strings.ToLower(strings.TrimPrefix(name, variablePrefix))
 	if rest, ok := strings.CutPrefix(key, "providers_"); ok {
 		provider, name, _ := strings.Cut(rest, "_")
@@ -122,7 +126,7 @@ func setting(name, value string) (string, any) {
 		}
 		return "providers." + provider + "." + name, value
 	}
-	for field := range fields() {
+	for field := range Fields() {
 		if field.Tag.Get("koanf") != key || field.Type.Kind() == reflect.Map {
 			continue
 		}
@@ -134,12 +138,13 @@ func setting(name, value string) (string, any) {
 	return "", nil
 }
 
+// given returns the settings whose flags were set.
 func given(set *pflag.FlagSet) map[string]any {
 	values := map[string]any{}
 	set.Visit(func(flag *pflag.Flag) {
-		for field := range fields() {
-			if flagName(field) == flag.Name && field.Type.Kind() != reflect.Map {
-				if key, value := setting(variableName(field.Tag.Get("koanf")), flag.Value.String()); key != "" {
+		for field := range Fields() {
+			if FlagName(field) == flag.Name && field.Type.Kind() != reflect.Map {
+				if key, value := FromVariable(VariableName(field.Tag.Get("koanf")), flag.Value.String()); key != "" {
 					values[key] = value
 				}
 			}

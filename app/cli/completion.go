@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package cli
 
 import (
 	"fmt"
@@ -12,9 +12,8 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 )
 
-// values are what shells offer for flags with few of them, wherever a command
-// has such a flag. Accounts and tenants are not offered: a key pressed twice
-// should open no database.
+// values maps a flag to the values that shells offer for it. Accounts and tenants are not
+// offered, because completing a command line should not open the database.
 var values = map[string][]string{
 	"output":    {"text", "json"},
 	"log-level": {"debug", "info", "warn", "error"},
@@ -32,8 +31,8 @@ func plans() []string {
 	return names
 }
 
-// completed teaches every command the values of its flags.
-func completed(cmd *cobra.Command) {
+// Complete registers the values of flags for shell completion, on cmd and its subcommands.
+func Complete(cmd *cobra.Command) {
 	for name, words := range values {
 		if cmd.LocalNonPersistentFlags().Lookup(name) != nil || cmd.PersistentFlags().Lookup(name) != nil {
 			_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
@@ -43,12 +42,12 @@ func completed(cmd *cobra.Command) {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
 	}
 	for _, sub := range cmd.Commands() {
-		completed(sub)
+		Complete(sub)
 	}
 }
 
-// completionCommand prints what a shell needs to complete our commands.
-func completionCommand() *cobra.Command {
+// CompletionCommand prints what a shell needs to complete our commands.
+func CompletionCommand() *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	return &cobra.Command{
 		Use:   "completion " + strings.Join(shells, "|"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package cli
 
 import (
 	"fmt"
@@ -11,8 +11,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// The groups of commands, and what is in them. A command that is in none is
-// the operator's.
+// SettingFlag is the annotation of flags that set a setting.
+const SettingFlag = "tenantry_setting"
+
+// The groups of commands in the help. A command that groupOf does not list is in groupOperate.
 const (
 	groupServe   = "serve"
 	groupOperate = "operate"
@@ -25,9 +27,8 @@ var groupOf = map[string]string{
 	"version": "", "help": "", "completion": "",
 }
 
-// explained gives root its groups, its own form of help, and the values that
-// shells complete.
-func explained(root *cobra.Command) {
+// Explain groups the commands of root and sets the format of their help.
+func Explain(root *cobra.Command) {
 	root.AddGroup(
 		&cobra.Group{ID: groupServe, Title: "Serve"},
 		&cobra.Group{ID: groupOperate, Title: "Operate"},
@@ -53,7 +54,7 @@ func usage(cmd *cobra.Command) error {
 	} else {
 		_, _ = fmt.Fprintf(w, "Usage:\n  %s\n", cmd.UseLine())
 	}
-	own, settings := flagsOf(cmd)
+	own, settings := Flags(cmd)
 	if own.HasAvailableFlags() {
 		_, _ = fmt.Fprintf(w, "\nFlags:\n%s", own.FlagUsages())
 	}
@@ -85,11 +86,11 @@ func subcommands(w io.Writer, cmd *cobra.Command) {
 	}
 }
 
-// flagsOf tells a command's own flags from the settings.
-func flagsOf(cmd *cobra.Command) (own, settings *pflag.FlagSet) {
+// Flags tells a command's own flags from the settings.
+func Flags(cmd *cobra.Command) (own, settings *pflag.FlagSet) {
 	own, settings = pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
 	add := func(flag *pflag.Flag) {
-		if _, setting := flag.Annotations[settingFlag]; setting {
+		if _, setting := flag.Annotations[SettingFlag]; setting {
 			settings.AddFlag(flag)
 			return
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package settings
 
 import (
 	"context"
@@ -9,32 +9,36 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"strings"
 
 	"github.com/tenantry/tenantry/adapters/limiter"
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// settingError says what is wrong with the value of a setting.
-type settingError struct {
-	setting, problem string
+// Problem is the error of a setting whose value is refused.
+type Problem struct {
+	Setting, Text string
 }
 
-func (e settingError) Error() string { return e.setting + ": " + e.problem }
+func (e Problem) Error() string { return e.Setting + ": " + e.Text }
 
-// check refuses nonsense.
-func (c Config) check() error {
-	for _, problem := range c.problems() {
+// Fix returns how the operator can correct the setting. Package cli prints it.
+func (e Problem) Fix() string {
+	return "`tenantry config` shows every setting, its value and where that comes from"
+}
+
+// Check returns the first of the Problems.
+func (c Config) Check() error {
+	for _, problem := range c.Problems() {
 		return problem
 	}
 	return nil
 }
 
-// problems lists the settings whose values make no sense.
-func (c Config) problems() []settingError {
-	var all []settingError
+// Problems returns an error for each setting whose value is refused.
+func (c Config) Problems() []Problem {
+	var all []Problem
 	bad := func(setting, problem string, args ...any) {
-		all = append(all, settingError{setting, fmt.Sprintf(problem, args...)})
+		all = append(all, Problem{setting, fmt.Sprintf(problem, args...)})
 	}
 	for _, at := range [][2]string{{"listen", c.Listen}, {"admin_listen", c.AdminListen}} {
 		_, port, err := net.SplitHostPort(at[1])
@@ -51,7 +55,7 @@ func (c Config) problems() []settingError {
 	if (c.TLSCertificateFile == "") != (c.TLSKeyFile == "") {
 		bad("tls_key_file", "tls_certificate_file and tls_key_file belong together: set both or none")
 	}
-	if _, err := c.trustedProxies(); err != nil {
+	if _, err := c.Proxies(); err != nil {
 		bad("trusted_proxies", "%v", err)
 	}
 	if err := limiter.CheckURL(c.RedisURL); err != nil {
@@ -61,7 +65,7 @@ func (c Config) problems() []settingError {
 		bad("limits", "%q is neither on nor off", c.Limits)
 	}
 	if c.MaxInFlight < 1 {
-		bad("max_in_flight", "%d requests at once is none", c.MaxInFlight)
+		bad("max_in_flight", "must be at least 1, got %d", c.MaxInFlight)
 	}
 	for _, address := range c.DNSResolvers {
 		if _, _, err := net.SplitHostPort(address); err != nil {
@@ -72,28 +76,28 @@ func (c Config) problems() []settingError {
 		bad("dns_mode", "%q is neither authoritative nor recursive", c.DNSMode)
 	}
 	if c.DNSPort < 1 || c.DNSPort > 65535 {
-		bad("dns_port", "%d is no port", c.DNSPort)
+		bad("dns_port", "must be between 1 and 65535, got %d", c.DNSPort)
 	}
 	if !dns.ValidDMARC(c.DMARCRecord) {
-		bad("dmarc_record", "%q is no DMARC record that receivers take, as v=DMARC1; p=none", c.DMARCRecord)
+		bad("dmarc_record", "%q is not a valid DMARC record; a valid one is v=DMARC1; p=none", c.DMARCRecord)
 	}
 	if c.CircuitOpen <= 0 {
-		bad("circuit_open", "%s is no time to wait", c.CircuitOpen)
+		bad("circuit_open", "must be more than 0, got %s", c.CircuitOpen)
 	}
 	if c.DrainTime <= 0 {
-		bad("drain_time", "%s is no time to stop in", c.DrainTime)
+		bad("drain_time", "must be more than 0, got %s", c.DrainTime)
 	}
 	if c.DrainDelay < 0 || c.DrainDelay >= c.DrainTime {
-		bad("drain_delay", "%s is not a part of drain_time, which is %s", c.DrainDelay, c.DrainTime)
+		bad("drain_delay", "must be at least 0 and less than drain_time (%[2]s), got %[1]s", c.DrainDelay, c.DrainTime)
 	}
 	if _, err := logLevel(c.LogLevel); err != nil {
-		bad("log_level", "%s", strings.TrimPrefix(err.Error(), "log_level: "))
+		bad("log_level", "%v", err)
 	}
 	return all
 }
 
-// trustedProxies reads the ranges; an address is the range of itself.
-func (c Config) trustedProxies() ([]netip.Prefix, error) {
+// Proxies returns trusted_proxies as address ranges. An address becomes the range of itself.
+func (c Config) Proxies() ([]netip.Prefix, error) {
 	var all []netip.Prefix
 	for _, text := range c.TrustedProxies {
 		p, err := netip.ParsePrefix(text)
@@ -104,7 +108,7 @@ func (c Config) trustedProxies() ([]netip.Prefix, error) {
 		case err != nil:
 			return nil, fmt.Errorf("%q is neither an address nor a range like 10.0.0.0/8", text)
 		case p.Bits() == 0:
-			return nil, fmt.Errorf("%q is everybody", text)
+			return nil, fmt.Errorf("%q contains every address", text)
 		}
 		all = append(all, p.Masked())
 	}
@@ -118,7 +122,7 @@ func (c Config) checkPublicURL() error {
 	u, err := url.Parse(c.PublicURL)
 	switch {
 	case err != nil:
-		return errors.New("it is no URL")
+		return errors.New("it is not a URL")
 	case u.RawQuery != "" || u.Fragment != "" || u.User != nil: // not quoted: it may hold a password
 		return errors.New("it has a query, a fragment or a user")
 	case u.Host == "" || u.Scheme != "https" && !loopback(u):

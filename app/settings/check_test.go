@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package settings
 
 import "testing"
 
@@ -8,10 +8,10 @@ import "testing"
 func TestDMARCRecordThatReceiversRefuse(t *testing.T) {
 	t.Parallel()
 	for record, ok := range map[string]bool{"v=DMARC1; p=none; rua=mailto:dmarc@example.com": true, "p=none": false, "v=DMARC1": false, "v=spf1 -all": false} {
-		problems := Config{DMARCRecord: record}.problems()
+		problems := Config{DMARCRecord: record}.Problems()
 		found := false
 		for _, p := range problems {
-			found = found || p.setting == "dmarc_record"
+			found = found || p.Setting == "dmarc_record"
 		}
 		if found == ok {
 			t.Errorf("%q: %v", record, problems)

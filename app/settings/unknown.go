@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package settings
 
 import (
 	"encoding/json"
@@ -15,14 +15,15 @@ import (
 
 const variablePrefix = "TENANTRY_"
 
-func variableName(key string) string {
+// VariableName returns the name of the variable that sets a setting.
+func VariableName(key string) string {
 	return variablePrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
-// known reports whether a key of the settings file is a setting. Which
-// settings a provider has only its plugin knows: `tenantry config` asks it.
+// known reports whether key is a setting. Any name is accepted below providers.<id>, because only
+// the plugin knows the settings of a provider.
 func known(key string) bool {
-	for field := range fields() {
+	for field := range Fields() {
 		name := field.Tag.Get("koanf")
 		if field.Type.Kind() == reflect.Map && strings.HasPrefix(key, name+".") {
 			return strings.Count(key, ".") == 2
@@ -34,22 +35,23 @@ func known(key string) bool {
 	return false
 }
 
-// Variables that begin like ours and are none: what the sandbox writes for
-// shells, what switches our tests, and what Kubernetes sets in every container
-// for a service with our name.
+// Variables that begin with TENANTRY_ and are not settings: those that the sandbox writes for
+// shells, those that switch tests, and those that Kubernetes sets in every container for a service
+// named tenantry.
 var (
 	otherVariables = []string{"CONTROL", "FAILPOINTS", "KEY", "SEED", "SHOTS", "SOAK", "TENANT", "URL"}
 	serviceLink    = regexp.MustCompile(`^TENANTRY_(\w+_)?(SERVICE_HOST|SERVICE_PORT\w*|PORT_\d+_(TCP|UDP)\w*)$`)
 	servicePort    = regexp.MustCompile(`^TENANTRY_(\w+_)?PORT=(tcp|udp)://`)
 )
 
-// strangers lists the variables that look like settings and are none.
-func strangers(environment []string) []string {
+// UnknownVariables returns the names of the variables in environment that begin with TENANTRY_ and
+// are not known.
+func UnknownVariables(environment []string) []string {
 	var names []string
 	for _, variable := range environment {
 		name, _, _ := strings.Cut(variable, "=")
 		rest, ours := strings.CutPrefix(name, variablePrefix)
-		key, _ := setting(name, "")
+		key, _ := FromVariable(name, "")
 		switch {
 		case !ours, key != "", slices.Contains(otherVariables, rest), strings.HasPrefix(rest, "TEST_"):
 		case serviceLink.MatchString(name), servicePort.MatchString(variable):
@@ -61,13 +63,11 @@ func strangers(environment []string) []string {
 	return names
 }
 
-// warn tells of variables that are no settings. The environment is not ours
-// alone, and an older binary may meet a newer one's variables, so they are no
-// error; but a misspelt one must not pass unseen. The service says it in its
-// log instead.
-func warn(w io.Writer, asJSON bool) {
-	for _, name := range strangers(os.Environ()) {
-		message := fmt.Sprintf("the variable %s is no setting and has no effect%s", name, meantVariable(name))
+// WarnUnknownVariables writes a warning for each unknown variable of the environment. It is not an
+// error, because a newer release may know the variable. `tenantry serve` logs the warning instead.
+func WarnUnknownVariables(w io.Writer, asJSON bool) {
+	for _, name := range UnknownVariables(os.Environ()) {
+		message := fmt.Sprintf("the variable %s is not a setting and has no effect%s", name, meantVariable(name))
 		if asJSON {
 			_ = json.NewEncoder(w).Encode(map[string]any{"warning": map[string]string{"code": "unknown_variable", "message": message}})
 			continue
@@ -78,7 +78,7 @@ func warn(w io.Writer, asJSON bool) {
 
 func meantVariable(name string) string {
 	if near := nearest(strings.ToLower(strings.TrimPrefix(name, variablePrefix))); near != "" {
-		return "; did you mean " + variableName(near) + "?"
+		return "; did you mean " + VariableName(near) + "?"
 	}
 	return ""
 }
@@ -90,11 +90,10 @@ func meant(key string) string {
 	return ""
 }
 
-// nearest is the setting whose name differs least from key, "" when none is
-// near.
+// nearest returns the setting whose name is most similar to key, or "" when none is similar.
 func nearest(key string) string {
 	best, at := "", 1+len(key)/4
-	for field := range fields() {
+	for field := range Fields() {
 		name := field.Tag.Get("koanf")
 		if d := distance(key, name); d <= at && field.Type.Kind() != reflect.Map {
 			best, at = name, d-1
@@ -103,8 +102,8 @@ func nearest(key string) string {
 	return best
 }
 
-// distance is how many letters have to be added, left out or replaced to turn
-// a into b (Levenshtein).
+// distance returns the Levenshtein distance: how many letters must be added, removed or replaced to
+// turn a into b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tenantry/tenantry/core/secret"
+)
+
+// RefuseArguments makes cmd and its subcommands refuse unexpected arguments with a usage error.
+func RefuseArguments(cmd *cobra.Command) {
+	check := cmd.Args
+	if check == nil {
+		check = noArguments
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return Usage(err)
+		}
+		return nil
+	}
+	if cmd.HasSubCommands() && cmd.RunE == nil {
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+			return Usage(fmt.Errorf("%s needs a subcommand", cmd.CommandPath()))
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		RefuseArguments(sub)
+	}
+}
+
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if !cmd.HasSubCommands() {
+		return fmt.Errorf("%s takes flags only, not %q", cmd.CommandPath(), args[0])
+	}
+	meant := ""
+	cmd.SuggestionsMinimumDistance = 2
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		meant = "; did you mean " + near[0] + "?"
+	}
+	return fmt.Errorf("%s has no command %q%s", cmd.CommandPath(), args[0], meant)
+}
+
+// CheckHelp makes the command `help` refuse the name of a command that does not exist.
+func CheckHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "help" {
+			cmd.Args = func(_ *cobra.Command, args []string) error {
+				found, rest, err := root.Find(args)
+				if err != nil {
+					return err
+				}
+				return noArguments(found, rest)
+			}
+		}
+	}
+}
+
+// OneFile checks that the only argument is the name of a file. Standard input is not accepted.
+func OneFile(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 || args[0] == "" || args[0] == "-" {
+		return fmt.Errorf("%s takes the name of one file", cmd.CommandPath())
+	}
+	return nil
+}
+
+// SomeFiles checks that the arguments are the names of one or more files.
+func SomeFiles(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("%s takes the name of a file, or of several", cmd.CommandPath())
+	}
+	return nil
+}
+
+// RefuseEmpty refuses a flag with an empty value. A script passes one when its variable is not
+// set, and the command must not take it for a flag that was left out. Settings and --name may be
+// empty.
+func RefuseEmpty(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(flag *pflag.Flag) {
+		_, setting := flag.Annotations[SettingFlag]
+		if err == nil && !setting && flag.Name != "name" && flag.Value.Type() == "string" && flag.Value.String() == "" {
+			err = Usage(fmt.Errorf("--%s is empty", flag.Name))
+		}
+	})
+	return err
+}
+
+// AskedForJSON reports whether the error of cmd is to be printed as JSON. It also searches args,
+// because cobra stops reading flags at the first one that is wrong.
+func AskedForJSON(cmd *cobra.Command, args []string) bool {
+	if JSONWanted(cmd) {
+		return true
+	}
+	for i, arg := range args {
+		switch arg {
+		case "-ojson", "-o=json", "--output=json":
+			return true
+		case "-o", "--output":
+			if slices.Equal(args[i+1:min(i+2, len(args))], []string{"json"}) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Require makes cmd refuse to run without these flags.
+func Require(cmd *cobra.Command, names ...string) {
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		for _, name := range names {
+			if !cmd.Flags().Changed(name) {
+				return Usage(fmt.Errorf("--%s is missing", name))
+			}
+		}
+		return nil
+	}
+}
+
+// ReadSecret reads a secret from the file name, or from standard input when name is "-", and
+// removes white space around it. Without a name it returns an empty secret. what names the secret
+// in errors, such as "passphrase".
+func ReadSecret(cmd *cobra.Command, name, what string) (secret.Text, error) {
+	if name == "" {
+		return secret.Text{}, nil
+	}
+	var raw []byte
+	var err error
+	if name == "-" {
+		raw, err = io.ReadAll(io.LimitReader(cmd.InOrStdin(), 1<<16))
+	} else {
+		raw, err = os.ReadFile(name)
+	}
+	if err != nil {
+		return secret.Text{}, WithFix(fmt.Errorf("read %s: %w", what, err), "--credential-file names a file that holds the "+what+", or is - for standard input")
+	}
+	text := secret.New(strings.TrimSpace(string(raw)))
+	if text.Empty() {
+		return secret.Text{}, WithFix(fmt.Errorf("the %s is empty", what), "put it into the file that --credential-file names")
+	}
+	return text, nil
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cli holds what all commands of the program tenantry share: how they print results and
+// errors, which exit codes they use, and how they check arguments.
+//
+//   - output.go prints an object (Show) or a list (List), as a table or as JSON.
+//   - errors.go holds the kinds of errors, their exit codes and the fixes that operators read.
+//   - arguments.go checks arguments and reads secrets.
+//   - help.go and completion.go set the format of --help and the values that shells complete.
+//
+// The commands themselves are in the packages operator, doctor, backup and tenantry.
+package cli

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+)
+
+// The exit codes of all commands. A command that succeeds exits with 0.
+const (
+	ExitRefused  = 1 // refused or failed
+	ExitUsage    = 2 // a mistake in the command line or the settings
+	ExitNotFound = 3 // no such object
+	ExitOutside  = 4 // a provider, a server or the network failed
+)
+
+// fixedError is an error with the text that tells the operator how to fix it.
+type fixedError struct {
+	err error
+	fix string
+}
+
+// WithFix returns err with the text that tells the operator how to fix it.
+func WithFix(err error, fix string) error { return fixedError{err, fix} }
+
+// HasFix reports whether err already tells the operator how to fix it.
+func HasFix(err error) bool {
+	var known fixable
+	return errors.As(err, &known)
+}
+
+func (e fixedError) Error() string { return e.err.Error() }
+func (e fixedError) Unwrap() error { return e.err }
+func (e fixedError) Fix() string   { return e.fix }
+
+// fixable is an error that knows how the operator can fix it.
+type fixable interface{ Fix() string }
+
+// usageError is a mistake in the command line.
+type usageError struct{ error }
+
+func (u usageError) Unwrap() error { return u.error }
+
+// Usage returns err as a mistake in the command line. The command exits with ExitUsage.
+func Usage(err error) error { return usageError{err} }
+
+// outsideError is an error of something outside of tenantry.
+type outsideError struct{ error }
+
+func (o outsideError) Unwrap() error { return o.error }
+
+// Outside returns err as an error of something outside of tenantry, such as a provider that
+// does not answer. The command exits with ExitOutside.
+func Outside(err error) error { return outsideError{err} }
+
+// ErrReported is returned by a command that has already printed why it fails. PrintError prints
+// nothing for it.
+var ErrReported = errors.New("reported")
+
+// ExitCode returns the exit code of a command that returned err.
+func ExitCode(err error) int {
+	var usage usageError
+	var outside outsideError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &usage):
+		return ExitUsage
+	case errors.As(err, &outside):
+		return ExitOutside
+	case outcome.Of(err) == outcome.Refused:
+		return ExitRefused
+	case outcome.Of(err) != 0:
+		return ExitOutside
+	}
+	switch fault.Of(err).Code.Kind {
+	case fault.NotFound:
+		return ExitNotFound
+	case fault.Unavailable, fault.Timeout, fault.BadGateway:
+		return ExitOutside
+	default:
+		return ExitRefused
+	}
+}
+
+// fixes maps an error code to what an operator can do about it, for codes whose documentation
+// page is written for callers of the API.
+var fixes = map[string]string{
+	fault.InvalidRequest.Name:        "correct it and run the command again; --help says what it takes",
+	fault.AccountNotFound.Name:       "`tenantry account list` shows all accounts",
+	fault.KeyNotFound.Name:           "`tenantry key list` shows the ids",
+	fault.DNSConnectionNotFound.Name: "`tenantry dns-connection list` shows the ids",
+	fault.TenantNotFound.Name:        "`tenantry tenant list` shows the tenants that are held, and which of them are managed",
+	fault.TenantHeld.Name:            "`tenantry tenant list` shows who holds it; it has to be released there first",
+	fault.TenantLimitReached.Name:    "give the account more: `tenantry account plan`, with --plan or --tenant-slots",
+	fault.AccessDenied.Name:          "the tenant's administrator has to consent to the application first, or again",
+	fault.ServiceUnavailable.Name:    "`tenantry doctor` says what is missing",
+	fault.ProviderError.Name:         "run the command again; `tenantry doctor` asks the mail platform too",
+	fault.ProviderUnavailable.Name:   "run the command again in some minutes; `tenantry doctor` asks the mail platform too",
+	fault.ProviderTimeout.Name:       "run the command again in some minutes; `tenantry doctor` asks the mail platform too",
+}
+
+// FixUser is the fix for a file that belongs to another user.
+const FixUser = "run the command as the user of the service, or let that user read and write the file"
+
+// fixRights is the fix for a database user without the privileges that a statement needs.
+const fixRights = "give the database's user the right that it lacks: `tenantry migrate` makes tables, the service reads and writes them"
+
+// PrintError writes the error of a command and its fix: as text, or as
+// {"error": {"code", "message", "fix"}} when asJSON is set.
+func PrintError(w io.Writer, cmd *cobra.Command, asJSON bool, err error) {
+	if errors.Is(err, ErrReported) {
+		return
+	}
+	code, message, fix := "failed", err.Error(), ""
+	var refusal *fault.Error
+	if errors.As(err, &refusal) {
+		code, message, fix = refusal.Code.Name, refusal.Detail, cmp.Or(fixes[refusal.Code.Name], refusal.Code.About)
+	}
+	var usage usageError
+	if errors.As(err, &usage) {
+		code, fix = "usage", "`"+cmd.CommandPath()+" --help` says what it takes"
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		fix = FixUser
+	}
+	if bunstore.Forbidden(err) {
+		fix = fixRights
+	}
+	var known fixable
+	if errors.As(err, &known) {
+		fix = known.Fix()
+	}
+	if asJSON {
+		_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]string{"code": code, "message": message, "fix": fix}})
+		return
+	}
+	_, _ = fmt.Fprintf(w, "tenantry: %s\n", message)
+	if fix != "" {
+		_, _ = fmt.Fprintf(w, "%s\n", fix)
+	}
+}

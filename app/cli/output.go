@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+)
+
+// Row is an object that a command prints. With --output json it is encoded as it is.
+type Row interface {
+	// Columns returns the title and the text of each column of the object's line in a table.
+	Columns() [][2]string
+}
+
+// Show prints one object on standard output: as a table with a line for each column, or as JSON.
+func Show(cmd *cobra.Command, r Row) error {
+	if JSONWanted(cmd) {
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(r)
+	}
+	table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	for _, column := range r.Columns() {
+		_, _ = fmt.Fprintf(table, "%s\t%s\n", column[0], Printable(column[1]))
+	}
+	return table.Flush()
+}
+
+// List prints several objects on standard output: as a table, or as {name: […], "count": n} with
+// --output json. name is the plural of the objects, such as "accounts".
+func List[R Row](cmd *cobra.Command, name string, rows []R) error {
+	if JSONWanted(cmd) {
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{name: rows, "count": len(rows)})
+	}
+	if len(rows) == 0 {
+		_, err := fmt.Fprintf(cmd.ErrOrStderr(), "there are no %s\n", name)
+		return err
+	}
+	table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	for i, r := range rows {
+		var names, cells []string
+		for _, column := range r.Columns() {
+			names, cells = append(names, column[0]), append(cells, Printable(column[1]))
+		}
+		if i == 0 {
+			_, _ = fmt.Fprintln(table, strings.Join(names, "\t"))
+		}
+		_, _ = fmt.Fprintln(table, strings.Join(cells, "\t"))
+	}
+	return table.Flush()
+}
+
+// Printable replaces control characters, so that text of a provider cannot move the terminal's
+// cursor or break a table.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
+}
+
+// JSONWanted reports whether the command was called with --output json.
+func JSONWanted(cmd *cobra.Command) bool {
+	format, err := cmd.Flags().GetString("output")
+	return err == nil && format == "json"
+}
+
+// Stamp formats a time as RFC 3339 in UTC.
+func Stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// Warn prints a warning on standard error: as text, or as {"warning": {"code", "message"}} with
+// --output json. The command goes on.
+func Warn(cmd *cobra.Command, code, message string) {
+	if JSONWanted(cmd) {
+		_ = json.NewEncoder(cmd.ErrOrStderr()).Encode(map[string]any{"warning": map[string]string{"code": code, "message": message}})
+		return
+	}
+	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "tenantry: warning: %s\n", message)
+}
+
+// OneLine returns the text of err without line breaks: of joined errors the first one's.
+func OneLine(err error) string {
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) && len(joined.Unwrap()) > 0 {
+		return OneLine(joined.Unwrap()[0])
+	}
+	return err.Error()
+}

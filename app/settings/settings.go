@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package settings reads the settings of tenantry from all sources and checks them.
+//
+//   - settings.go: Config, a field for each setting, with its name, default and help in tags.
+//   - load.go: Load merges defaults, tenantry.yaml, TENANTRY_… variables and flags.
+//   - check.go: the values that are refused.
+//   - unknown.go: names that are not settings, with a suggestion.
+//
+// The settings of a provider are described by its plugin, so this package cannot check them.
+package settings
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/user"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/tenantry/tenantry/app/cli"
+)
+
+// Config holds the value of every setting. It is read once, at start. Later sources override
+// earlier ones: defaults, tenantry.yaml, TENANTRY_… variables, flags.
+type Config struct {
+	Listen      string `koanf:"listen" group:"Addresses" default:"127.0.0.1:8080" help:"address of the API and the pages for people"`
+	AdminListen string `koanf:"admin_listen" default:"127.0.0.1:9090" help:"address of /metrics, /livez and /readyz"`
+	PublicURL   string `koanf:"public_url" help:"URL at which browsers reach the API, without a final slash; http://LISTEN unless set"`
+
+	TLSCertificateFile string   `koanf:"tls_certificate_file" help:"PEM file with the certificate of listen and its chain: serve then speaks TLS itself, from version 1.2. A replaced file is used by the next connection"`
+	TLSKeyFile         string   `koanf:"tls_key_file" help:"PEM file with the key of tls_certificate_file"`
+	TrustedProxies     []string `koanf:"trusted_proxies" help:"addresses or CIDR ranges of proxies whose X-Forwarded-For header is trusted for the client address in the log; none unless set. No other forwarded header is read"`
+
+	DataDir     string `koanf:"data_dir" group:"Storage" default:"./tenantry-data" help:"folder of the embedded database and the keyset"`
+	DatabaseURL string `koanf:"database_url" secret:"url" help:"sqlite:///path or postgres://…; a SQLite file in the data folder unless set"`
+	KeysetFile  string `koanf:"keyset_file" help:"the keyset that encrypts stored secrets; keyset.json in the data folder unless set"`
+	RedisURL    string `koanf:"redis_url" secret:"url" help:"redis://host:6379/0 or rediss://…, where replicas count rate limits together; each process counts by itself unless set"`
+	Limits      string `koanf:"limits" default:"on" help:"off counts requests but refuses none; for benchmarks"`
+	MaxInFlight int    `koanf:"max_in_flight" default:"1000" help:"how many requests a process works on at once; more are answered 503"`
+	PluginDir   string `koanf:"plugin_dir" group:"Service" help:"folder of the provider plugins and their catalog; plugins beside the binary unless set"`
+	KeyPrefix   string `koanf:"key_prefix" default:"tny" help:"first part of API keys"`
+	LogLevel    string `koanf:"log_level" default:"info" help:"debug, info, warn or error"`
+	Worker      bool   `koanf:"worker" default:"true" help:"run the background jobs: provisioning, checks, refreshes, sweeps; with false this process only answers requests and leaves the jobs to other processes on the same database"`
+	Operator    string `koanf:"operator" help:"name of the operator in the audit log; the system's user and host unless set"`
+
+	DrainTime  time.Duration `koanf:"drain_time" group:"Stopping" default:"25s" help:"how long a stop may take: requests in progress may finish in it, the others are cut off"`
+	DrainDelay time.Duration `koanf:"drain_delay" default:"1s" help:"the first part of drain_time: new requests are still accepted while /readyz answers 503, so that load balancers notice"`
+
+	DNSResolvers    []string `koanf:"dns_resolvers" group:"DNS" help:"recursive resolvers, addresses with ports; those of the system unless set"`
+	DNSMode         string   `koanf:"dns_mode" default:"authoritative" help:"authoritative asks the name servers of each domain themselves; recursive asks dns_resolvers for everything, for networks where no other servers can be reached: then no read counts as reliable, and no DNS is written"`
+	DNSPort         int      `koanf:"dns_port" default:"53" help:"port of authoritative servers"`
+	DNSAllowPrivate bool     `koanf:"dns_allow_private" help:"ask authoritative servers on private addresses too; for sandboxes"`
+	DMARCRecord     string   `koanf:"dmarc_record" default:"v=DMARC1; p=none" help:"DMARC record that is planned for a domain without one, for example with an address for reports: v=DMARC1; p=none; rua=mailto:dmarc@example.com. An existing record is never changed"`
+
+	DomainChecks bool `koanf:"domain_checks" default:"true" help:"read the DNS of each verified domain again about once a day, to notice changes; with false it is read only when a request asks for it"`
+
+	TraceCustomerData bool `koanf:"trace_customer_data" group:"Telemetry" help:"let spans carry tenant GUIDs, domains and mailbox addresses, which are customer data; metrics and the log never do"`
+
+	CircuitOpen time.Duration `koanf:"circuit_open" group:"Mail platform" default:"30s" help:"how long calls to a provider that keeps failing are refused before it is tried again"`
+
+	RequireSMTPAuth bool `koanf:"require_smtp_auth" default:"true" help:"refuse to provision where organization SMTP AUTH is off"`
+
+	KeepEventsDays int `koanf:"keep_events_days" group:"Send limits" default:"730" help:"how many whole days (UTC) enforcement events are kept; 0 keeps them for ever"`
+
+	// Providers maps the id of a provider to its settings: the variable
+	// TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID sets providers.microsoft365.client_id.
+	Providers map[string]map[string]string `koanf:"providers" help:"settings of the providers; each plugin describes its own"`
+}
+
+// AddFlags adds a flag for each setting that is not a provider's.
+func (Config) AddFlags(set *pflag.FlagSet) {
+	set.String("config", "", "settings file; tenantry.yaml in the working directory is read when it exists")
+	for field := range Fields() {
+		if field.Type.Kind() == reflect.Map {
+			continue
+		}
+		help := field.Tag.Get("help")
+		if value, ok := field.Tag.Lookup("default"); ok {
+			help += " (default " + value + ")"
+		}
+		set.String(FlagName(field), "", help)
+		_ = set.SetAnnotation(FlagName(field), cli.SettingFlag, nil)
+	}
+	_ = set.SetAnnotation("config", cli.SettingFlag, nil)
+}
+
+// Fields iterates over the fields of Config, a setting each.
+func Fields() func(func(reflect.StructField) bool) {
+	return func(yield func(reflect.StructField) bool) {
+		for _, field := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
+			if !yield(field) {
+				return
+			}
+		}
+	}
+}
+
+// FlagName returns the name of a setting's flag, without dashes.
+func FlagName(field reflect.StructField) string {
+	return strings.ReplaceAll(field.Tag.Get("koanf"), "_", "-")
+}
+
+// complete sets the settings whose default depends on other settings or on this machine.
+func (c Config) complete() (Config, error) {
+	if c.DatabaseURL == "" {
+		data, err := filepath.Abs(c.DataDir)
+		if err != nil {
+			return c, err
+		}
+		c.DatabaseURL = "sqlite://" + filepath.Join(data, "tenantry.db")
+	}
+	if c.KeysetFile == "" {
+		c.KeysetFile = filepath.Join(c.DataDir, "keyset.json")
+	}
+	if c.PluginDir == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return c, err
+		}
+		if real, err := filepath.EvalSymlinks(self); err == nil {
+			self = real
+		}
+		c.PluginDir = filepath.Join(filepath.Dir(self), "plugins")
+	}
+	c.Operator = cmp.Or(c.Operator, operatorHere())
+	c.PublicURL = strings.TrimSuffix(c.PublicURL, "/")
+	return c, nil
+}
+
+// operatorHere returns the operator as user@host. Behind sudo it is the user who called sudo.
+func operatorHere() string {
+	name := os.Getenv("SUDO_USER")
+	if name == "" {
+		name = "uid " + strconv.Itoa(os.Getuid()) // in a container without a user database
+		if who, err := user.Current(); err == nil {
+			name = who.Username
+		}
+	}
+	if host, err := os.Hostname(); err == nil {
+		name += "@" + host
+	}
+	return name
+}
+
+// Level returns the log level. Load has checked log_level, so it cannot fail.
+func (c Config) Level() slog.Level {
+	level, _ := logLevel(c.LogLevel)
+	return level
+}
+
+func logLevel(name string) (level slog.Level, err error) {
+	if level.UnmarshalText([]byte(strings.ToUpper(name))) != nil {
+		err = fmt.Errorf("%q is not debug, info, warn or error", name)
+	}
+	return level, err
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package settings
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+func TestTheOperatorIsNamed(t *testing.T) {
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SUDO_USER", "ann")
+	if got := operatorHere(); got != "ann@"+host {
+		t.Errorf("behind sudo: %q", got)
+	}
+	t.Setenv("SUDO_USER", "")
+	if got := operatorHere(); !strings.HasSuffix(got, "@"+host) || strings.HasPrefix(got, "@") || strings.HasPrefix(got, "ann@") {
+		t.Errorf("got %q", got)
+	}
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	Config{}.AddFlags(set)
+	t.Setenv("TENANTRY_OPERATOR", "deploy bot")
+	c, err := Load(set, nil)
+	if err != nil || c.Operator != "deploy bot" {
+		t.Errorf("the setting: %q, %v", c.Operator, err)
+	}
+}
