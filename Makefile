@@ -8,7 +8,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 PLUGINS := $(notdir $(patsubst %/main.go,%,$(wildcard plugins/*/main.go)))
 MODULES := $(patsubst %/go.mod,%,$(wildcard plugins/*/go.mod))
 # The end-to-end tests take longest, so they begin first.
-PACKAGES ?= ./app/tenantry ./...
+PACKAGES ?= ./app/e2e ./...
 
 # Compiled packages are shared by all builds: they hold no path of this checkout and
 # no C, so that it does not matter whether gcc is installed. Only the race detector
@@ -20,7 +20,7 @@ export CGO_ENABLED := 0
 export TENANTRY_TEST_BIN := $(CURDIR)/bin/test
 
 # The race detector watches what runs in the process of a test. End-to-end tests
-# (app/tenantry) start programs. SQLite is C that was translated to Go: watching it
+# (app/e2e) start programs. SQLite is C that was translated to Go: watching it
 # would take most of the time.
 IN_PROCESS := ./adapters/... ./app/... ./core/... ./plugins/... ./ports/...
 RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
@@ -61,7 +61,7 @@ test-run:
 race: ## the tests that run in one process, with the race detector
 	@.ci/need race
 	@CGO_ENABLED=0 $(MAKE) --no-print-directory test-programs
-	@.ci/timed "make race" $(GOTEST) $(RACE) $$($(GO) list $(IN_PROCESS) | grep -v /app/tenantry$$)
+	@.ci/timed "make race" $(GOTEST) $(RACE) $$($(GO) list $(IN_PROCESS) | grep -v /app/e2e$$)
 
 # What tests start is built once, before them. A program that is up to date is left
 # alone.

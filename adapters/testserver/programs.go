@@ -3,6 +3,7 @@
 package testserver
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -23,4 +24,29 @@ func Program(t testing.TB, name string) string {
 		t.Fatalf("%s was not built (%v): run `make test`, or `make test-programs` and set %s to the absolute path of bin/test", name, err, ProgramsEnv)
 	}
 	return path
+}
+
+// FreeAddress returns a loopback address on which nothing listens.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+// PluginsWithout copies the bundled plugins and their catalog to a new folder, removes one file and
+// returns the folder.
+func PluginsWithout(t testing.TB, file string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "plugins")
+	if err := os.CopyFS(dir, os.DirFS(Program(t, "release/plugins"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, file)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package backup implements the commands `tenantry backup` and `tenantry restore`. They write the
+// database and the keyset into one file, and put that file into an empty database.
+//
+// A backup does not depend on the kind of database: a backup of SQLite can be restored into
+// PostgreSQL, and the reverse. The file does not contain the settings, the certificate or secret of
+// the provider, or the plugins.
+//
+//   - command.go: Command, which is `tenantry backup`, and the output of both commands.
+//   - format.go: the format of the file, and the writer of its lines. manifestBuilder computes the
+//     checksums while lines are written or read.
+//   - write.go: writeBackup, which writes a snapshot of the database into a file.
+//   - read.go: readBackup, which checks a file and passes its tables and rows to a rowSink.
+//   - restore.go: RestoreCommand, and restore, which loads a file into a database.
+//
+// Start reading with the format in format.go, then writeBackup and restore.
+package backup
+
+import (
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/app/wiring"
+	"github.com/tenantry/tenantry/core/audit"
+)
+
+// backupRow shows the backup that was written or restored.
+type backupRow struct {
+	File      string `json:"file"`
+	Status    string `json:"status"`
+	Encrypted bool   `json:"encrypted"`
+	Version   string `json:"version"`
+	Database  string `json:"database"`
+	Tables    int    `json:"tables"`
+	Rows      int    `json:"rows"`
+	SHA256    string `json:"sha256"` // of the uncompressed, unencrypted content
+	CreatedAt string `json:"created_at"`
+}
+
+// Columns implements cli.Row.
+func (r backupRow) Columns() [][2]string {
+	return [][2]string{
+		{"FILE", r.File}, {"STATUS", r.Status}, {"ENCRYPTED", strconv.FormatBool(r.Encrypted)}, {"VERSION", r.Version},
+		{"DATABASE", r.Database}, {"TABLES", strconv.Itoa(r.Tables)}, {"ROWS", strconv.Itoa(r.Rows)},
+		{"SHA-256", r.SHA256}, {"CREATED", r.CreatedAt},
+	}
+}
+
+func newBackupRow(file, status string, encrypted bool, b backupInfo) backupRow {
+	return backupRow{
+		file, status, encrypted, b.header.Version, b.header.Database, len(b.manifest.Tables), b.manifest.rows(), b.manifest.SHA256, cli.Stamp(b.header.CreatedAt),
+	}
+}
+
+// Command returns the command `tenantry backup`. The command fails when the database or the keyset
+// does not exist, and when the file exists and --force is not set.
+func Command() *cobra.Command {
+	var credential string
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "backup FILE",
+		Short: "Write database and keyset into one file, while the service runs",
+		Long: "Writes all tables as they are at one moment, and the keyset, into one file. The service may run, and the\n" +
+			"file can be restored on SQLite and on PostgreSQL, whichever it comes from.\n\n" +
+			"With --credential-file the whole file is encrypted with a passphrase, in the age format. Keep the passphrase\n" +
+			"elsewhere: without it nobody opens the backup. Without one the file is readable by its owner only, and holds\n" +
+			"the keyset in clear.\n\n" +
+			"Settings, the provider's certificate or secret, and plugins are not in it.",
+		Args: cli.OneFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := settings.Load(cmd.Flags(), nil)
+			if err != nil {
+				return cli.Usage(err)
+			}
+			passphrase, err := cli.ReadSecret(cmd, credential, "passphrase")
+			if err != nil {
+				return err
+			}
+			b, err := writeBackup(cmd.Context(), c, args[0], passphrase, force)
+			if err != nil {
+				return err
+			}
+			if credential == "" {
+				cli.Warn(cmd, "keyset_in_clear", "the backup holds the keyset in clear, so whoever reads it reads the stored secrets; --credential-file FILE encrypts it")
+			}
+			if err := cli.Show(cmd, newBackupRow(args[0], "written", !passphrase.Empty(), b)); err != nil {
+				return err
+			}
+			return wiring.RecordAct(cmd.Context(), c, audit.Backup, map[string]string{
+				"file": args[0], "encrypted": strconv.FormatBool(!passphrase.Empty()), "sha256": b.manifest.SHA256,
+			})
+		},
+	}
+	cmd.Flags().StringVar(&credential, "credential-file", "", "encrypt the backup with the passphrase in this file, or on standard input (-)")
+	cmd.Flags().BoolVar(&force, "force", false, "replace a file that exists")
+	settings.Config{}.AddFlags(cmd.Flags())
+	return cmd
+}

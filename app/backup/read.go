@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/app/cli"
+)
+
+// maxLineBytes limits the memory that a line of a damaged backup can take.
+const maxLineBytes = 64 << 20
+
+// errDamaged is the kind of all errors about the content of a backup.
+var errDamaged = errors.New("the backup is damaged")
+
+func damaged(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", errDamaged, fmt.Sprintf(format, args...))
+}
+
+// rowSink receives the tables and rows of a backup, in the order of the file. Each row belongs to
+// the table of the last call of beginTable. finish is called once, after a backup without errors.
+type rowSink interface {
+	beginTable(bunstore.Table) error
+	addRow([]byte) error
+	finish() error
+}
+
+// backupInfo is the content of a backup without its tables and rows.
+type backupInfo struct {
+	header   backupHeader
+	keyset   []byte
+	manifest backupManifest
+}
+
+// backupReader reads the lines of a backup and computes their manifest.
+type backupReader struct {
+	computed manifestBuilder
+	lines    *bufio.Scanner
+	info     backupInfo
+}
+
+// readBackup reads a whole backup and passes its tables and rows to sink. The checksums are at the
+// end of a backup, so the caller must discard what sink received when readBackup fails.
+// readBackup fails when the backup is damaged, when a newer release wrote it, and when sink fails.
+func readBackup(from io.Reader, sink rowSink) (backupInfo, error) {
+	zip, err := gzip.NewReader(from)
+	if err != nil {
+		return backupInfo{}, damaged("%v", err)
+	}
+	r := &backupReader{computed: newManifestBuilder(), lines: bufio.NewScanner(zip)}
+	r.lines.Buffer(make([]byte, 1<<16), maxLineBytes)
+	if err := r.readHead(); err != nil {
+		return r.info, err
+	}
+	for r.info.manifest.SHA256 == "" {
+		if err := r.readNext(sink); err != nil {
+			return r.info, err
+		}
+	}
+	if r.lines.Scan() || r.lines.Err() != nil {
+		return r.info, damaged("something follows its end")
+	}
+	return r.info, sink.finish()
+}
+
+// scan returns the next line. The line is valid until the next call of scan.
+func (r *backupReader) scan() ([]byte, error) {
+	if r.lines.Scan() {
+		return r.lines.Bytes(), nil
+	}
+	if err := r.lines.Err(); err != nil {
+		// The error is formatted and not wrapped: callers would take a wrapped I/O error for an
+		// error of the database or the network.
+		return nil, damaged("%v", err)
+	}
+	return nil, damaged("it ends too early")
+}
+
+// readHead reads the header and the keyset.
+func (r *backupReader) readHead() error {
+	line, err := r.scan()
+	if err != nil {
+		return err
+	}
+	if json.Unmarshal(line, &r.info.header) != nil || r.info.header.Format == 0 {
+		return damaged("it does not begin as a backup of tenantry")
+	}
+	if r.info.header.Format > backupFormat {
+		return cli.WithFix(
+			fmt.Errorf("the backup has format %d, written by tenantry %s; this one reads up to %d", r.info.header.Format, r.info.header.Version, backupFormat),
+			"restore it with that version or a later one",
+		)
+	}
+	if err := r.checkMigrations(); err != nil {
+		return err
+	}
+	r.addLine(line)
+	if line, err = r.scan(); err != nil {
+		return err
+	}
+	var keysetLine backupLine
+	if json.Unmarshal(line, &keysetLine) != nil || secrets.CheckKeyset([]byte(keysetLine.Keyset)) != nil {
+		return damaged("its keyset cannot be read")
+	}
+	r.info.keyset = []byte(keysetLine.Keyset)
+	r.addLine(line)
+	return nil
+}
+
+// checkMigrations returns an error when the backup has migrations that this release does not know.
+func (r *backupReader) checkMigrations() error {
+	unknown, err := bunstore.UnknownMigrations(r.info.header.Migrations)
+	if err != nil || len(unknown) == 0 {
+		return err
+	}
+	return cli.WithFix(
+		fmt.Errorf("the backup was made by tenantry %s, whose database has %d migrations that this version does not know", r.info.header.Version, len(unknown)),
+		"restore it with that version or a later one",
+	)
+}
+
+// addLine adds a line and its line break to the checksum of the content.
+func (r *backupReader) addLine(line []byte) {
+	r.computed.addContent(line)
+	r.computed.addContent([]byte{'\n'})
+}
+
+// readNext reads one line after the head: the columns of a table, a row, or the manifest.
+func (r *backupReader) readNext(sink rowSink) error {
+	line, err := r.scan()
+	if err != nil {
+		return err
+	}
+	if bytes.HasPrefix(line, []byte{'['}) {
+		if r.computed.tableHash == nil {
+			return damaged("a row before its table")
+		}
+		r.computed.addRow(line)
+		r.addLine(line)
+		return sink.addRow(bytes.Clone(line))
+	}
+	var parsed backupLine
+	if json.Unmarshal(line, &parsed) != nil {
+		return damaged("a line that is neither row nor table")
+	}
+	if parsed.Manifest != nil {
+		return r.checkManifest(*parsed.Manifest)
+	}
+	if parsed.Table == "" {
+		return damaged("a line that is neither row nor table")
+	}
+	r.computed.beginTable(parsed.Table)
+	r.addLine(line)
+	return sink.beginTable(bunstore.Table{Name: parsed.Table, Columns: parsed.Columns})
+}
+
+// checkManifest returns an error when the computed manifest differs from the manifest in the
+// backup.
+func (r *backupReader) checkManifest(want backupManifest) error {
+	got := r.computed.build()
+	for i, t := range got.Tables {
+		if i >= len(want.Tables) || t != want.Tables[i] {
+			return damaged("table %s is not what was written", t.Table)
+		}
+	}
+	if !slices.Equal(got.Tables, want.Tables) || got.SHA256 != want.SHA256 {
+		return damaged("its SHA-256 is not that of what was written")
+	}
+	r.info.manifest = want
+	return nil
+}

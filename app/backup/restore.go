@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/app/wiring"
+	"github.com/tenantry/tenantry/core/audit"
+	"github.com/tenantry/tenantry/core/secret"
+)
+
+// RestoreCommand returns the command `tenantry restore`. The command refuses a damaged backup, a
+// database that is not empty, and a keyset file that differs from the keyset in the backup. It
+// checks all three before it changes any data.
+func RestoreCommand() *cobra.Command {
+	var credential string
+	cmd := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Put a backup into an empty database, and its keyset into place",
+		Long: "Reads a backup through first and checks its sums, then writes it in one transaction: all of it, or nothing.\n" +
+			"The database may be of the other kind than the backup's. It must be empty but may be migrated; a keyset file\n" +
+			"that exists must be that of the backup. Stop the service before, and start it afterwards.",
+		Args: cli.OneFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := settings.Load(cmd.Flags(), nil)
+			if err != nil {
+				return cli.Usage(err)
+			}
+			passphrase, err := cli.ReadSecret(cmd, credential, "passphrase")
+			if err != nil {
+				return err
+			}
+			source := backupSource{args[0], passphrase}
+			b, err := restore(cmd.Context(), c, source)
+			if err != nil {
+				return addRestoreFix(err)
+			}
+			if err := cli.Show(cmd, newBackupRow(source.name, "restored", !passphrase.Empty(), b)); err != nil {
+				return err
+			}
+			return wiring.RecordAct(cmd.Context(), c, audit.Restore, map[string]string{
+				"file": source.name, "sha256": b.manifest.SHA256, "created_at": cli.Stamp(b.header.CreatedAt), "rows": strconv.Itoa(b.manifest.rows()),
+			})
+		},
+	}
+	cmd.Flags().StringVar(&credential, "credential-file", "", "the passphrase of the backup in this file, or on standard input (-)")
+	settings.Config{}.AddFlags(cmd.Flags())
+	return cmd
+}
+
+// addRestoreFix returns err with the text that tells the operator how to fix it.
+func addRestoreFix(err error) error {
+	switch {
+	case cli.HasFix(err):
+		return err
+	case errors.Is(err, errDamaged):
+		return cli.WithFix(err, "nothing was written; take another copy of it, or an older backup")
+	case errors.Is(err, bunstore.ErrOccupied):
+		return cli.WithFix(err, "a backup is restored into an empty database: make one, or look at the setting database_url")
+	case errors.Is(err, secrets.ErrPassphrase):
+		return cli.WithFix(err, "--credential-file FILE takes the passphrase that the backup was made with")
+	default:
+		return err
+	}
+}
+
+// backupSource is a backup file. restore reads it twice, because the checksums are at the end of
+// the file: first to check it, then to load it.
+type backupSource struct {
+	name       string
+	passphrase secret.Text
+}
+
+// read decrypts the file and passes its tables and rows to sink. It fails when the file is not a
+// backup, and when it is encrypted without a passphrase or the reverse.
+func (s backupSource) read(sink rowSink) (backupInfo, error) {
+	f, err := os.Open(s.name)
+	if err != nil {
+		return backupInfo{}, cli.WithFix(fmt.Errorf("read backup: %w", err), "restore takes the name of a file that backup wrote")
+	}
+	defer func() { _ = f.Close() }()
+	buffered := bufio.NewReaderSize(f, 1<<16)
+	start, _ := buffered.Peek(64)
+	var content io.Reader = buffered
+	switch {
+	case secrets.Encrypted(start) && s.passphrase.Empty():
+		return backupInfo{}, cli.WithFix(errors.New("the backup is encrypted"), "--credential-file FILE takes its passphrase, - from standard input")
+	case secrets.Encrypted(start):
+		if content, err = secrets.Decrypt(buffered, s.passphrase); err != nil {
+			return backupInfo{}, err
+		}
+	case !bytes.HasPrefix(start, []byte{0x1f, 0x8b}):
+		return backupInfo{}, cli.WithFix(fmt.Errorf("%s is no backup of tenantry", s.name), "restore takes the name of a file that `tenantry backup` wrote")
+	case !s.passphrase.Empty():
+		// Only someone who knows the passphrase can make an encrypted backup. A file that is not
+		// encrypted may have been put in its place.
+		return backupInfo{}, cli.WithFix(errors.New("a passphrase is given, but the backup is not encrypted"),
+			"leave --credential-file out if this is the backup that you mean")
+	}
+	return readBackup(content, sink)
+}
+
+// restore checks the whole backup first and then loads it. The keyset file is written just before
+// the rows are committed. With rows but without their keyset, the service could create a new
+// keyset, and the encrypted values in the database could not be decrypted.
+func restore(ctx context.Context, c settings.Config, source backupSource) (backupInfo, error) {
+	checked, err := source.read(discardSink{})
+	if err != nil {
+		return checked, err
+	}
+	if err := checkKeysetFile(c.KeysetFile, checked.keyset); err != nil {
+		return checked, err
+	}
+	if err := wiring.CreateDataFolder(c); err != nil {
+		return checked, err
+	}
+	store, err := bunstore.Open(ctx, c.DatabaseURL, bunstore.Options{Operator: c.Operator, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return checked, fmt.Errorf("database: %w", err)
+	}
+	defer func() { _ = store.Close() }()
+	if err := store.Empty(ctx); err != nil {
+		return checked, err
+	}
+	if err := store.Migrate(ctx); err != nil {
+		return checked, fmt.Errorf("migrate: %w", err)
+	}
+	if err := loadBackup(ctx, c, store, source, checked); err != nil {
+		return checked, err
+	}
+	// The backup can come from an older release, so later migrations run on the loaded rows.
+	if _, err = wiring.MigrateQueue(ctx, c); err == nil {
+		err = store.Migrate(ctx)
+	}
+	if err != nil {
+		return checked, cli.WithFix(fmt.Errorf("the backup is restored, but not migrated: %w", err), "run `tenantry migrate`")
+	}
+	return checked, nil
+}
+
+// loadBackup loads the rows in one transaction and writes the keyset file. It does not remove the
+// keyset file when the commit fails: the database may have committed although its answer was lost.
+// A second restore accepts the keyset file, because it equals that of the backup.
+func loadBackup(ctx context.Context, c settings.Config, store *bunstore.Store, source backupSource, checked backupInfo) error {
+	return store.Load(ctx, checked.header.Migrations, func(ctx context.Context, loader *bunstore.Loading) error {
+		again, err := source.read(&databaseSink{ctx: ctx, loader: loader, version: checked.header.Version})
+		if err != nil {
+			return err
+		}
+		if again.manifest.SHA256 != checked.manifest.SHA256 {
+			return damaged("it changed while it was read")
+		}
+		return writeKeyset(c.KeysetFile, checked.keyset)
+	})
+}
+
+// checkKeysetFile returns an error when the file at path exists and is not the keyset want.
+func checkKeysetFile(path string, want []byte) error {
+	existing, err := secrets.ReadKeyset(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && bytes.Equal(existing, want) {
+		return nil
+	}
+	if err == nil {
+		err = fmt.Errorf("the keyset file %s exists, and is not the one in the backup", path)
+	}
+	return cli.WithFix(err, "move the file away, or let the setting keyset_file name another one: nothing in the backup is sealed with it")
+}
+
+// writeKeyset writes the keyset file. It accepts an existing file with the same keyset.
+func writeKeyset(path string, keyset []byte) error {
+	err := secrets.PlaceKeyset(path, keyset)
+	if errors.Is(err, fs.ErrExist) {
+		return checkKeysetFile(path, keyset)
+	}
+	if err != nil {
+		return cli.WithFix(fmt.Errorf("write keyset: %w", err), "may you write to the folder "+filepath.Dir(path)+"?")
+	}
+	return nil
+}
+
+// discardSink discards all rows, for a backup that is only checked.
+type discardSink struct{}
+
+func (discardSink) beginTable(bunstore.Table) error { return nil }
+func (discardSink) addRow([]byte) error             { return nil }
+func (discardSink) finish() error                   { return nil }
+
+// A batch of rows is inserted with one statement when it reaches one of these limits.
+const (
+	batchRows  = 500
+	batchBytes = 1 << 20
+)
+
+// databaseSink inserts the rows of a backup into a database.
+type databaseSink struct {
+	ctx     context.Context
+	loader  *bunstore.Loading
+	version string // the release of tenantry that wrote the backup
+	table   bunstore.Table
+	rows    [][]byte // the current batch
+	bytes   int      // the size of the current batch
+}
+
+func (s *databaseSink) beginTable(t bunstore.Table) error {
+	if err := s.flush(); err != nil {
+		return err
+	}
+	s.table = t
+	if err := s.loader.Fits(t); err != nil {
+		return cli.WithFix(fmt.Errorf("the backup of tenantry %s does not fit: %w", s.version, err), "restore it with that version, and upgrade then")
+	}
+	return nil
+}
+
+func (s *databaseSink) addRow(row []byte) error {
+	s.rows, s.bytes = append(s.rows, row), s.bytes+len(row)
+	if len(s.rows) < batchRows && s.bytes < batchBytes {
+		return nil
+	}
+	return s.flush()
+}
+
+func (s *databaseSink) finish() error { return s.flush() }
+
+// flush inserts the current batch and begins a new one.
+func (s *databaseSink) flush() error {
+	err := s.loader.Insert(s.ctx, s.table, s.rows)
+	s.rows, s.bytes = nil, 0
+	return err
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/app/wiring"
+	"github.com/tenantry/tenantry/core/secret"
+)
+
+// writeBackup writes a backup of the database and the keyset into the file name. It writes a
+// temporary file in the same folder and renames it, so that name never holds an incomplete backup.
+// It fails when name exists and force is not set.
+func writeBackup(ctx context.Context, c settings.Config, name string, passphrase secret.Text, force bool) (b backupInfo, err error) {
+	if err := checkTarget(name, force); err != nil {
+		return b, err
+	}
+	store, err := openExistingStore(ctx, c)
+	if err != nil {
+		return b, err
+	}
+	defer func() { _ = store.Close() }()
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-") // mode 0600
+	if err != nil {
+		return b, cli.WithFix(fmt.Errorf("write backup: %w", err), "is the folder there, and may you write to it?")
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // after the rename there is nothing to remove
+	b, err = writeContent(ctx, c, store, f, passphrase)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return b, err
+	}
+	if err := checkTarget(name, force); err != nil { // another process may have created name since the first check
+		return b, err
+	}
+	if err := os.Rename(f.Name(), name); err != nil {
+		return b, fmt.Errorf("write backup: %w", err)
+	}
+	return b, syncFolder(filepath.Dir(name))
+}
+
+// checkTarget returns an error when name is a folder, or when it exists and force is not set.
+func checkTarget(name string, force bool) error {
+	info, err := os.Stat(name)
+	switch {
+	case err == nil && info.IsDir():
+		return cli.WithFix(fmt.Errorf("%s is a folder", name), "name a file")
+	case err == nil && !force:
+		return cli.WithFix(fmt.Errorf("%s exists already", name), "take another name, or replace it with --force")
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("write backup: %w", err)
+	}
+	return nil
+}
+
+// syncFolder syncs a folder to disk, so that a rename in it survives a power failure.
+func syncFolder(name string) error {
+	folder, err := os.Open(name)
+	if err != nil {
+		return fmt.Errorf("write backup: %w", err)
+	}
+	if err := errors.Join(folder.Sync(), folder.Close()); err != nil {
+		return fmt.Errorf("write backup: %w", err)
+	}
+	return nil
+}
+
+// openExistingStore opens the database without migrating it, because a backup before an upgrade
+// must not change the schema. It fails when there is no database.
+func openExistingStore(ctx context.Context, c settings.Config) (*bunstore.Store, error) {
+	if path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://"); embedded {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return nil, cli.WithFix(fmt.Errorf("there is no database at %s", path), "are the settings data_dir and database_url those of the service?")
+		}
+	}
+	store, err := bunstore.Open(ctx, c.DatabaseURL, bunstore.Options{Operator: c.Operator})
+	if err != nil {
+		return nil, fmt.Errorf("database: %w", err)
+	}
+	return store, nil
+}
+
+// writeContent writes a snapshot of store into f, encrypted when there is a passphrase, and syncs f
+// to disk.
+func writeContent(ctx context.Context, c settings.Config, store *bunstore.Store, f *os.File, passphrase secret.Text) (b backupInfo, err error) {
+	var to io.Writer = f
+	var encrypted io.WriteCloser
+	if !passphrase.Empty() {
+		if encrypted, err = secrets.Encrypt(f, passphrase); err != nil {
+			return b, err
+		}
+		to = encrypted
+	}
+	err = store.Snapshot(ctx, func(ctx context.Context, snapshot *bunstore.Snapshot) (err error) {
+		b, err = writeSnapshot(ctx, c, snapshot, to)
+		return err
+	})
+	if err == nil && encrypted != nil {
+		err = encrypted.Close()
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return b, err
+}
+
+// writeSnapshot writes a snapshot and the keyset to the writer to. It reads the keyset after the
+// snapshot began. Keys are added and never removed, so the keyset has every key of the snapshot.
+func writeSnapshot(ctx context.Context, c settings.Config, snapshot *bunstore.Snapshot, to io.Writer) (b backupInfo, err error) {
+	b.keyset, err = secrets.ReadKeyset(c.KeysetFile)
+	if err != nil {
+		return b, wiring.KeysetError(c.KeysetFile, err)
+	}
+	scheme, _, _ := strings.Cut(c.DatabaseURL, ":")
+	b.header = backupHeader{backupFormat, cli.Version, time.Now().UTC().Truncate(time.Second), databaseKind(scheme), snapshot.Migrations}
+	w, err := newBackupWriter(to, b.header, b.keyset)
+	if err != nil {
+		return b, fmt.Errorf("write backup: %w", err)
+	}
+	for _, t := range snapshot.Tables {
+		if err := w.beginTable(t); err != nil {
+			return b, fmt.Errorf("write backup: %w", err)
+		}
+		if err := snapshot.Rows(ctx, t, w.writeRow); err != nil {
+			return b, fmt.Errorf("write backup: %w", err)
+		}
+	}
+	if b.manifest, err = w.finish(); err != nil {
+		return b, fmt.Errorf("write backup: %w", err)
+	}
+	return b, nil
+}
+
+// databaseKind returns the name of a database in the header: sqlite or postgres.
+func databaseKind(scheme string) string {
+	if scheme == "sqlite" {
+		return scheme
+	}
+	return "postgres"
+}

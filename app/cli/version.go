@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+// Version and Commit name the release that runs. The program sets them before it does anything
+// else; tests leave them as they are here.
+var Version, Commit = "0.1.0-dev", "unknown"

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tenantry/tenantry/adapters/sandbox"
+	"github.com/tenantry/tenantry/adapters/telemetry"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/dnsconnections"
+	"github.com/tenantry/tenantry/app/server"
+	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/app/wiring"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/dnsconnection"
+	"github.com/tenantry/tenantry/core/secret"
+)
+
+// devOptions holds the flags of `tenantry dev`.
+type devOptions struct {
+	listen, data, database string
+	redis, limits          string
+	noSeed, json           bool
+}
+
+func devCommand() *cobra.Command {
+	var o devOptions
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Start the sandbox: the service and the outside world, on loopback",
+		Long: "Starts the service with simulators of the outside world, seeds an account, and says where everything is.\n" +
+			"Everything is kept in one folder; started again on it, the sandbox goes on.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := devConfig(nil, o)
+			if err != nil {
+				return cli.Usage(err)
+			}
+			level := c.Level()
+			if !o.json {
+				level = max(level, slog.LevelWarn)
+			}
+			return dev(cmd.Context(), c, o, telemetry.Logger(cmd.ErrOrStderr(), level), func(r sandbox.Ready) {
+				if o.json {
+					_ = json.NewEncoder(cmd.OutOrStdout()).Encode(r)
+					return
+				}
+				welcome(cmd.OutOrStdout(), r, o.data)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8080", "address of the API; port 0 takes a free one")
+	cmd.Flags().StringVar(&o.data, "data", "./tenantry-dev", "folder that everything is kept in")
+	cmd.Flags().StringVar(&o.database, "database", "", "postgres://… instead of SQLite in the data folder")
+	cmd.Flags().StringVar(&o.redis, "redis", "", "redis://… to count rate limits in; counted in the process unless set")
+	cmd.Flags().StringVar(&o.limits, "limits", "", "off lifts the rate limits: requests are counted, but none is refused")
+	cmd.Flags().BoolVar(&o.noSeed, "no-seed", false, "no zones and tenants, only the account and its key")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON line when ready, logs to standard error")
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if o.limits != "" && o.limits != "off" {
+			return cli.Usage(fmt.Errorf("--limits is off or left out, not %q", o.limits))
+		}
+		return nil
+	}
+	return cmd
+}
+
+// devConfig returns the settings of a sandbox. Circuits stay open for 2 s only, because faults are
+// planned there all the time. The service stops within 20 s, because the simulators stop after it.
+// The settings file and variables override these defaults, and the flags of dev override both.
+func devConfig(set *pflag.FlagSet, o devOptions) (settings.Config, error) {
+	if set == nil {
+		set = pflag.NewFlagSet("dev", pflag.ContinueOnError)
+	}
+	c, err := settings.Load(set, map[string]any{"circuit_open": "2s", "drain_delay": "0s", "drain_time": "20s"})
+	if err != nil {
+		return c, err
+	}
+	data, err := filepath.Abs(o.data)
+	if err != nil {
+		return c, err
+	}
+	c.Listen, c.DataDir, c.KeysetFile = o.listen, data, filepath.Join(data, "keyset.json")
+	c.DatabaseURL = "sqlite://" + filepath.Join(data, "tenantry.db")
+	if o.database != "" {
+		c.DatabaseURL = o.database
+	}
+	c.RedisURL, c.Limits = cmp.Or(o.redis, c.RedisURL), cmp.Or(o.limits, c.Limits)
+	host, _, err := net.SplitHostPort(c.Listen)
+	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return c, fmt.Errorf("--listen %q is not an address of this machine alone: the sandbox listens on loopback only", o.listen)
+	}
+	return c, nil
+}
+
+// dev starts the simulators, then the service that uses them, and serves until ctx ends. It calls
+// ready once the API answers.
+func dev(ctx context.Context, c settings.Config, o devOptions, log *slog.Logger, ready func(sandbox.Ready)) error {
+	release, err := server.Lock(filepath.Join(c.DataDir, "sandbox"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = release() }()
+	api, err := server.Listen(ctx, c.Listen)
+	if err != nil {
+		return err
+	}
+	admin, err := server.Listen(ctx, "127.0.0.1:0")
+	if err != nil {
+		return errors.Join(err, api.Close())
+	}
+	world, err := sandbox.StartWorld(context.WithoutCancel(ctx), sandbox.Options{
+		DataDir: c.DataDir, PluginDir: c.PluginDir, Seed: !o.noSeed, Log: log,
+	})
+	if err != nil {
+		return errors.Join(err, api.Close(), admin.Close())
+	}
+	err = devIn(ctx, world, c, log, api, admin, ready)
+	return errors.Join(err, world.Close())
+}
+
+func devIn(ctx context.Context, world *sandbox.World, c settings.Config, log *slog.Logger, api, admin net.Listener, ready func(sandbox.Ready)) error {
+	inWorld(&c, world)
+	if strings.HasPrefix(c.DatabaseURL, "postgres") {
+		if _, err := wiring.MigrateNow(ctx, c, log); err != nil {
+			return errors.Join(err, api.Close(), admin.Close())
+		}
+	}
+	url := "http://" + api.Addr().String()
+	s, err := wiring.Assemble(ctx, c, log, url, wiring.Overrides{
+		Now: world.Now, Secrets: world.Secrets(), Timetable: wiring.SandboxTimetable, JobSweep: wiring.SandboxSweepEvery, CheckTick: wiring.SandboxSweepEvery,
+		OnlyLimited: true,
+	})
+	if err != nil {
+		return errors.Join(err, api.Close(), admin.Close())
+	}
+	if err := s.FinishInterrupted(ctx, c.DatabaseURL); err != nil {
+		return errors.Join(err, api.Close(), admin.Close(), s.Close(context.WithoutCancel(ctx)))
+	}
+	opened, err := world.Open(ctx, sandbox.Services{
+		Accounts: s.Store, Keys: s.Store, Consent: s.Platform, Managed: s.Tenants, ConnectDNS: connectDNS(s), Enforce: s.EnforceNow, KillPlugin: s.Host.Kill,
+		APIURL: url, AdminURL: "http://" + admin.Addr().String(), KeyPrefix: c.KeyPrefix,
+	})
+	if err == nil {
+		err = writeEnv(c.DataDir, opened)
+	}
+	if err != nil {
+		return errors.Join(err, api.Close(), admin.Close(), s.Close(context.WithoutCancel(ctx)))
+	}
+	return server.Run(ctx, s, api, admin, nil, func() { ready(opened) })
+}
+
+// inWorld points the settings at the simulators, except those that the operator set.
+func inWorld(c *settings.Config, world *sandbox.World) {
+	if len(c.DNSResolvers) == 0 {
+		c.DNSResolvers, c.DNSPort, c.DNSAllowPrivate = []string{world.DNSAddr()}, world.DNSPort(), true
+	}
+	providers := world.Settings()
+	for provider, settings := range c.Providers {
+		if providers[provider] == nil {
+			providers[provider] = map[string]string{}
+		}
+		maps.Copy(providers[provider], settings)
+	}
+	c.Providers = providers
+}
+
+// writeEnv writes the file env, with the variables that a shell needs to call the API. Only its
+// owner can read it, because it holds the API key. A restart keeps the tenant that the file names:
+// it may be connected by now.
+func writeEnv(folder string, r sandbox.Ready) error {
+	tenant := ""
+	if len(r.Tenants) > 0 {
+		tenant = r.Tenants[0].TenantID
+	}
+	path := filepath.Join(folder, "env")
+	before, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for line := range strings.Lines(string(before)) {
+		if kept, ok := strings.CutPrefix(strings.TrimSpace(line), "TENANTRY_TENANT="); ok {
+			tenant = cmp.Or(kept, tenant)
+		}
+	}
+	text := fmt.Sprintf("TENANTRY_URL=%s\nTENANTRY_KEY=%s\nTENANTRY_CONTROL=%s\nTENANTRY_TENANT=%s\n", r.APIURL, r.APIKey, r.ControlURL, tenant)
+	return os.WriteFile(path, []byte(text), 0o600)
+}
+
+func welcome(out io.Writer, r sandbox.Ready, data string) {
+	_, _ = fmt.Fprintf(out, `The sandbox is ready.
+
+  API          %s
+  API page     %s/docs
+  API key      %s
+  Control      %s
+  DNS          %s
+
+In another terminal: . %s/env
+Then, for example:   curl -H "Authorization: Bearer $TENANTRY_KEY" $TENANTRY_URL/v1/tenants
+
+Tenants that wait to be connected:
+`, r.APIURL, r.APIURL, r.APIKey, r.ControlURL, r.DNSAddr, shellPath(data))
+	for _, t := range r.Tenants {
+		_, _ = fmt.Fprintf(out, "  %s  %s  (%s)\n", t.TenantID, t.Name, t.Admin)
+	}
+	if len(r.Zones) > 0 {
+		_, _ = fmt.Fprintf(out, "\nZones at Cloudflare, empty: %s … %s\nZones with a past, to try a plan on:\n", r.Zones[0], r.Zones[len(r.Zones)-1])
+	}
+	for _, p := range r.Pasts {
+		_, _ = fmt.Fprintf(out, "  %-27s %s\n", p.Name, p.About)
+	}
+	if len(r.Sending) > 0 {
+		_, _ = fmt.Fprintln(out, "\nSending platforms, and the api_key for an integration with each:")
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Sending)) {
+		customer, _ := r.Sending[name].(map[string]any)
+		_, _ = fmt.Fprintf(out, "  %-12s %v\n", name, customer["api_key"])
+	}
+	_, _ = fmt.Fprintln(out, "\nStop with Ctrl-C. Started again, it goes on where it was.")
+}
+
+// shellPath returns a path that the shell command `.` does not look up in PATH.
+func shellPath(path string) string {
+	if filepath.IsAbs(path) || strings.HasPrefix(path, ".") {
+		return path
+	}
+	return "./" + path
+}
+
+// connectDNS returns a function that connects an account to a simulated DNS provider, as an
+// operator does. It does nothing for an account that is connected already.
+func connectDNS(s *wiring.Service) func(context.Context, access.AccountID, string, secret.Credential) error {
+	return func(ctx context.Context, owner access.AccountID, provider string, all secret.Credential) error {
+		there, err := s.Connections.List(ctx, owner)
+		if err != nil || slices.ContainsFunc(there, func(c dnsconnection.Connection) bool { return c.Provider == provider }) {
+			return err
+		}
+		about, err := s.Host.Describe(ctx, provider)
+		if err != nil {
+			return err
+		}
+		theirs := secret.Credential{Settings: map[string]string{}, Secrets: all.Secrets}
+		for _, field := range about.FieldsOf(true) {
+			if value := all.Settings[field.Name]; value != "" {
+				theirs.Settings[field.Name] = value
+			}
+		}
+		_, err = s.Connections.Add(ctx, dnsconnections.New{Account: owner, Provider: provider, Name: "sandbox", Credential: theirs})
+		return err
+	}
+}

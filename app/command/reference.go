@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/adapters/httpapi"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
+)
+
+// pluginDoc is the part of a plugin's `describe` output that the page of settings needs.
+type pluginDoc struct {
+	Name   string `json:"name"`
+	Title  string `json:"title"`
+	Fields []struct {
+		Name     string `json:"name"`
+		Secret   bool   `json:"secret"`
+		Required bool   `json:"required"`
+		Default  string `json:"default"`
+		Help     string `json:"help"`
+		Account  bool   `json:"account"`
+	} `json:"fields"`
+}
+
+// referenceCommand writes docs/configuration.md in `make generate`.
+func referenceCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "reference",
+		Short:  "Print the page of all settings; standard input is what the plugins' describe prints",
+		Hidden: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var plugins []pluginDoc
+			for read := json.NewDecoder(cmd.InOrStdin()); ; {
+				var plugin pluginDoc
+				err := read.Decode(&plugin)
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				if err != nil {
+					return fmt.Errorf("read descriptions: %w", err)
+				}
+				plugins = append(plugins, plugin)
+			}
+			if len(plugins) == 0 {
+				return cli.Usage(errors.New("no description on standard input"))
+			}
+			_, err := io.WriteString(cmd.OutOrStdout(), reference(plugins))
+			return err
+		},
+	}
+}
+
+const referenceHead = `<!-- SPDX-License-Identifier: Apache-2.0 -->
+<!-- Written by make generate from app/settings/settings.go and the plugins' descriptions. Do not edit. -->
+# Configuration
+
+Every setting has a default, and tenantry starts without any. A value comes from the last of these that has one:
+
+1. the default,
+2. ` + "`tenantry.yaml`" + ` in the working directory, or the file that ` + "`--config`" + ` names,
+3. the variable ` + "`TENANTRY_…`" + `,
+4. the flag, which every command has.
+
+The file and the environment below say the same:
+
+` + "```yaml" + `
+public_url: https://tenantry.example
+dns_resolvers: ["192.0.2.53:53", "192.0.2.54:53"]
+providers:
+  microsoft365:
+    client_id: 00000000-0000-0000-0000-000000000000
+    client_certificate_file: /etc/tenantry/microsoft365.pem
+` + "```" + `
+
+` + "```sh" + `
+TENANTRY_PUBLIC_URL=https://tenantry.example
+TENANTRY_DNS_RESOLVERS=192.0.2.53:53,192.0.2.54:53
+TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID=00000000-0000-0000-0000-000000000000
+TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_CERTIFICATE_FILE=/etc/tenantry/microsoft365.pem
+` + "```" + `
+
+- ` + "`tenantry config`" + ` shows every setting, its value and which source it comes from, without secrets.
+- ` + "`tenantry doctor`" + ` tries what they lead to, and says what is wrong and how to fix it.
+- A name in the file that is not a setting is an error. An unknown ` + "`TENANTRY_…`" + ` variable is a warning, as orchestrators
+  set such variables too.
+- Times are written as ` + "`30s`" + ` or ` + "`5m`" + `, lists with commas (in the file also as a YAML list).
+- Secrets of providers are never values: the setting names a file that holds the secret.
+- Traces are set up by the standard ` + "`OTEL_…`" + ` variables; see [operations.md](operations.md).
+`
+
+// reference returns the page of all settings, as Markdown.
+func reference(plugins []pluginDoc) string {
+	var page strings.Builder
+	page.WriteString(referenceHead)
+	for field := range settings.Fields() {
+		if group := field.Tag.Get("group"); group != "" {
+			fmt.Fprintf(&page, "\n## %s\n\n| Setting | Variable | Flag | Default | Meaning |\n|---|---|---|---|---|\n", group)
+		}
+		if field.Type.Kind() == reflect.Map {
+			continue
+		}
+		key := field.Tag.Get("koanf")
+		fmt.Fprintf(&page, "| `%s` | `%s` | `--%s` | %s | %s |\n", key, settings.VariableName(key), settings.FlagName(field), inCode(defaultOf(field)), cell(field.Tag.Get("help")))
+	}
+	for _, plugin := range plugins {
+		fmt.Fprintf(&page, "\n## Provider %s\n\nUnder `providers.%s` in the file; there are no flags.\n\n", plugin.Title, plugin.Name)
+		page.WriteString("| Setting | Variable | Default | Meaning |\n|---|---|---|---|\n")
+		for _, field := range plugin.Fields {
+			if field.Account {
+				continue // an account gives it with its connection
+			}
+			name, help := field.Name, field.Help
+			if field.Secret {
+				name, help = name+"_file", "file with: "+help
+			}
+			if field.Required {
+				help += " (required)"
+			}
+			fmt.Fprintf(&page, "| `%s` | `%s` | %s | %s |\n", name, settings.VariableName("providers."+plugin.Name+"."+name), inCode(field.Default), cell(help))
+		}
+	}
+	return page.String()
+}
+
+// defaultOf returns a setting's default as it is written in the settings file.
+func defaultOf(field reflect.StructField) string {
+	if value, ok := field.Tag.Lookup("default"); ok {
+		return value
+	}
+	if field.Type.Kind() == reflect.String || field.Type.Kind() == reflect.Slice {
+		return ""
+	}
+	return fmt.Sprint(reflect.Zero(field.Type).Interface())
+}
+
+func inCode(value string) string {
+	if value == "" {
+		return ""
+	}
+	return "`" + value + "`"
+}
+
+func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
+
+func openapiCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "openapi",
+		Short: "Print the OpenAPI document of the API",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			document, err := httpapi.Document()
+			if err != nil {
+				return err
+			}
+			text := document.YAML
+			if asJSON || cli.JSONWanted(cmd) {
+				text = document.JSON
+			}
+			_, err = cmd.OutOrStdout().Write(text)
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "as JSON instead of YAML")
+	return cmd
+}
+
+type versionRow struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit"`
+	Go      string `json:"go"`
+}
+
+func (v versionRow) Columns() [][2]string {
+	return [][2]string{{"tenantry", v.Version}, {"commit", v.Commit}, {"go", v.Go}}
+}
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Say which version this is",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return cli.Show(cmd, versionRow{cli.Version, cli.Commit, runtime.Version()})
+		},
+	}
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package command is the command line of tenantry: the tree of its commands.
+//
+//   - root.go: Root adds every command and sets what all share. Start reading here.
+//   - serve.go: `tenantry serve` and `tenantry migrate`.
+//   - dev.go, demo.go: the sandbox, `tenantry dev`, and the walk through it, `tenantry demo`.
+//   - reference.go: what the program prints about itself: openapi, version, the page of settings.
+//
+// The commands of operators are in the packages operator, doctor and backup.
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/app/backup"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/doctor"
+	"github.com/tenantry/tenantry/app/operator"
+	"github.com/tenantry/tenantry/app/settings"
+)
+
+// Run runs one command line and returns its exit code.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := Root()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err != nil {
+		cli.PrintError(stderr, cmd, cli.AskedForJSON(cmd, args), err)
+	}
+	return cli.ExitCode(err)
+}
+
+// Root returns the command `tenantry` with all its subcommands.
+func Root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "tenantry",
+		Short: "Outbound e-mail infrastructure on Microsoft 365 tenants, by API",
+		Long: "Outbound e-mail infrastructure on Microsoft 365 tenants, by API.\n\n" +
+			"To try it on this machine: tenantry dev. For real: tenantry serve, and tenantry doctor says what is missing.",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.PersistentFlags().StringP("output", "o", "text", "text or json")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.Usage(err) })
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if format, _ := cmd.Flags().GetString("output"); format != "text" && format != "json" {
+			return cli.Usage(fmt.Errorf("--output is text or json, not %q", format))
+		}
+		if reads := cmd.Flags().Lookup("config") != nil || cmd.Name() == "dev"; reads && cmd.Name() != "serve" {
+			settings.WarnUnknownVariables(cmd.ErrOrStderr(), cli.JSONWanted(cmd))
+		}
+		if cmd.Name() == "dev" {
+			return nil
+		}
+		return cli.RefuseEmpty(cmd)
+	}
+	root.AddCommand(serveCommand(), devCommand(), demoCommand(), migrateCommand(), openapiCommand(), referenceCommand(), versionCommand(),
+		doctor.Command(), backup.Command(), backup.RestoreCommand(), cli.CompletionCommand())
+	root.AddCommand(operator.Commands()...)
+	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cli.Explain(root)
+	cli.Complete(root)
+	cli.CheckHelp(root)
+	cli.RefuseArguments(root)
+	return root
+}

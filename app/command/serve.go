@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"cmp"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/adapters/telemetry"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/server"
+	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/app/wiring"
+	"github.com/tenantry/tenantry/core/audit"
+)
+
+func serveCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the API",
+		Long: "Serve the API, on an embedded SQLite database unless a PostgreSQL one is set.\n" +
+			"It starts without provider settings; what needs a provider then answers 503.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := settings.Load(cmd.Flags(), nil)
+			if err != nil {
+				return cli.Usage(err)
+			}
+			log := telemetry.Logger(cmd.ErrOrStderr(), c.Level())
+			for _, name := range settings.UnknownVariables(os.Environ()) {
+				log.Warn("a variable that is not a setting has no effect", "variable", name)
+			}
+			return server.Serve(cmd.Context(), c, log)
+		},
+	}
+	settings.Config{}.AddFlags(cmd.Flags())
+	return cmd
+}
+
+type migrated struct {
+	Status     string   `json:"status"`
+	Migrations []string `json:"migrations"` // those that it ran
+}
+
+func (m migrated) Columns() [][2]string {
+	return [][2]string{{"STATUS", m.Status}, {"MIGRATIONS", cmp.Or(strings.Join(m.Migrations, ", "), "none were missing")}}
+}
+
+func migrateCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "migrate",
+		Short: "Bring the database to this version's schema",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := settings.Load(cmd.Flags(), nil)
+			if err != nil {
+				return cli.Usage(err)
+			}
+			if err := wiring.CreateDataFolder(c); err != nil {
+				return err
+			}
+			ran, err := wiring.MigrateNow(cmd.Context(), c, slog.New(slog.DiscardHandler))
+			if err != nil {
+				return err
+			}
+			if err := cli.Show(cmd, migrated{"migrated", append([]string{}, ran...)}); err != nil || len(ran) == 0 {
+				return err
+			}
+			return wiring.RecordAct(cmd.Context(), c, audit.Migrate, map[string]string{"migrations": strings.Join(ran, ", "), "version": cli.Version})
+		},
+	}
+	settings.Config{}.AddFlags(cmd.Flags())
+	return cmd
+}

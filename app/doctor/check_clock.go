@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/app/wiring"
+)
+
+// The offsets from which the clock check warns and fails. Signatures and tokens carry times, and
+// Microsoft tolerates an offset of five minutes. The failure comes earlier, because a clock that is
+// a minute off usually drifts further.
+const (
+	clockWarning = 5 * time.Second
+	clockFailure = time.Minute
+)
+
+// clock compares this machine's clock with the clocks of the database server and of the mail
+// platform.
+func (e *examination) clock(ctx context.Context) finding {
+	var compared []string
+	largest := time.Duration(0)
+	addOffset := func(clock string, offset time.Duration) {
+		compared = append(compared, fmt.Sprintf("%s from %s", offset.Abs().Round(time.Second), clock))
+		largest = max(largest, offset.Abs())
+	}
+	if db, err := e.openDatabase(); err == nil {
+		if offset, hasClock, err := db.Ahead(ctx); err == nil && hasClock {
+			addOffset("the database's", offset)
+		}
+	}
+	if offset, found := e.platformClockOffset(ctx); found {
+		addOffset("the mail platform's", offset)
+	}
+	summary := "this machine's clock is off by " + strings.Join(compared, ", ")
+	const fix = "set the clocks by NTP: timedatectl set-ntp true"
+	switch {
+	case len(compared) == 0:
+		return warned("mend the check mail_platform first, or set the clock by NTP: timedatectl set-ntp true", "no other clock could be asked")
+	case largest > clockFailure:
+		return failed(fix, "%s", summary)
+	case largest > clockWarning:
+		return warned(fix, "%s", summary)
+	default:
+		return passed("%s", summary)
+	}
+}
+
+// platformClockOffset returns how far the mail platform's clock is ahead of this machine's clock.
+// It reads the Date header of a response from the first host that the plugin names. The header has
+// whole seconds, so half a second is added. It returns false when no time could be read.
+func (e *examination) platformClockOffset(ctx context.Context) (time.Duration, bool) {
+	description, err := e.describe(wiring.MailPlatform)
+	if err != nil {
+		return 0, false
+	}
+	for _, field := range description.Fields {
+		if !strings.HasSuffix(field.Name, "_url") {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+		defer cancel()
+		request, err := http.NewRequestWithContext(ctx, http.MethodHead, cmp.Or(e.config.Providers[wiring.MailPlatform][field.Name], field.Default), nil)
+		if err != nil {
+			return 0, false
+		}
+		began := time.Now()
+		response, err := http.DefaultTransport.RoundTrip(request)
+		if err != nil {
+			return 0, false
+		}
+		_ = response.Body.Close()
+		platformTime, err := http.ParseTime(response.Header.Get("Date"))
+		requestMidpoint := began.Add(time.Since(began) / 2)
+		return platformTime.Add(500 * time.Millisecond).Sub(requestMidpoint), err == nil
+	}
+	return 0, false
+}

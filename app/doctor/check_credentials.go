@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/app/wiring"
+	"github.com/tenantry/tenantry/plugins/wire"
+)
+
+// expiryWarning is how long before a credential expires doctor begins to warn. The operator needs
+// this time to create, register and roll out a new credential.
+const expiryWarning = 30 * 24 * time.Hour
+
+// credentials checks the operator's own secrets and certificates: whether their files can be read,
+// and when they expire.
+func (e *examination) credentials(context.Context) finding {
+	description, err := e.describe(wiring.MailPlatform)
+	if err != nil {
+		return skipped("plugins")
+	}
+	var found []finding
+	for _, field := range description.Fields {
+		value := e.config.Providers[wiring.MailPlatform][wiring.SettingOf(field)]
+		switch {
+		case value == "":
+		case field.Secret:
+			found = append(found, checkSecretFile(field, value, time.Now()))
+		case strings.HasSuffix(field.Name, "_expires"):
+			found = append(found, checkExpiryDate(field.Name, value, time.Now()))
+		}
+	}
+	if e.config.TLSCertificateFile != "" {
+		found = append(found, checkTLSCertificate(e.config, time.Now()))
+	}
+	if len(found) == 0 {
+		return passed("no secret or certificate is set")
+	}
+	return worstFinding(found)
+}
+
+// worstFinding returns the most severe finding. Findings of equal severity are joined into one.
+func worstFinding(found []finding) finding {
+	worst := found[0]
+	for _, f := range found[1:] {
+		switch {
+		case severity(f) > severity(worst):
+			worst = f
+		case severity(f) == severity(worst):
+			worst.summary += "; " + f.summary
+			worst.fix = strings.Trim(worst.fix+"; "+f.fix, "; ")
+		}
+	}
+	return worst
+}
+
+// checkTLSCertificate checks the certificate and the key that the service serves TLS with.
+func checkTLSCertificate(c settings.Config, now time.Time) finding {
+	const fix = "renew the certificate, and replace the files of tls_certificate_file and tls_key_file, the key first"
+	chain, err := os.ReadFile(c.TLSCertificateFile)
+	if err != nil {
+		return failed("make "+c.TLSCertificateFile+" readable for the user of the service, or correct tls_certificate_file", "tls_certificate_file cannot be read: %s", withoutPath(err))
+	}
+	key, err := os.ReadFile(c.TLSKeyFile)
+	if err != nil {
+		return failed("make "+c.TLSKeyFile+" readable for the user of the service, or correct tls_key_file", "tls_key_file cannot be read: %s", withoutPath(err))
+	}
+	expires, problem := wiring.CertificateExpiry(chain, key, now)
+	switch {
+	case problem != "":
+		return failed(fix, "tls_certificate_file: %s", problem)
+	case expires.Sub(now) < expiryWarning:
+		return warned(fix, "tls_certificate_file: the certificate ends on %s", expires.UTC().Format(time.DateOnly))
+	default:
+		return passed("tls_certificate_file: the certificate ends on %s", expires.UTC().Format(time.DateOnly))
+	}
+}
+
+// severity orders the statuses of findings: OK is 0, Warning is 1, Failed is 2.
+func severity(f finding) int { return map[string]int{Warning: 1, Failed: 2}[f.status] }
+
+// checkSecretFile checks one file with a secret. The finding shows nothing of the content, except
+// when a certificate expires.
+func checkSecretFile(field wire.Field, path string, now time.Time) finding {
+	name := wiring.SettingOf(field)
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return failed("make "+path+" readable for the user of the service, or correct "+name, "%s cannot be read: %s", name, withoutPath(err))
+	}
+	if len(strings.TrimSpace(string(raw))) == 0 {
+		return failed("write the secret into "+path, "%s: the file is empty", name)
+	}
+	summary := fmt.Sprintf("%s is readable", name)
+	if strings.Contains(field.Name, "certificate") {
+		expires, problem := wiring.CertificateExpiry(raw, raw, now)
+		if problem != "" {
+			return failed("make and register a new certificate, and write it with its key into "+path, "%s: %s", name, problem)
+		}
+		summary = fmt.Sprintf("%s: the certificate ends on %s", name, expires.UTC().Format(time.DateOnly))
+		if expires.Sub(now) < expiryWarning {
+			return warned("make and register a new certificate now, and write it with its key into "+path, "%s", summary)
+		}
+	}
+	info, err := os.Stat(path)
+	if err == nil && info.Mode().Perm()&0o007 != 0 {
+		return warned("chmod 600 "+path, "%s is open to others (mode %#o)", name, info.Mode().Perm())
+	}
+	return passed("%s", summary)
+}
+
+// withoutPath returns the text of err without the path of the file, which the fix names already.
+func withoutPath(err error) string {
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) {
+		return pathErr.Err.Error()
+	}
+	return cli.OneLine(err)
+}
+
+// checkExpiryDate checks the expiry date of a secret. The operator sets the date, because it cannot
+// be read from the secret.
+func checkExpiryDate(name, date string, now time.Time) finding {
+	day, err := time.Parse(time.DateOnly, date)
+	renew := "make a new secret where the application is registered, then set its file and " + name
+	switch {
+	case err != nil:
+		return failed("write it as 2027-01-31", "%s: %q is no date", name, date)
+	case now.After(day.AddDate(0, 0, 1)):
+		return failed(renew, "the secret ended on %s (%s)", date, name)
+	case day.Sub(now) < expiryWarning:
+		return warned(renew, "the secret ends on %s (%s)", date, name)
+	default:
+		return passed("the secret ends on %s", date)
+	}
+}
+
+// keyset checks that the file of the encryption keys can be read and opened.
+func (e *examination) keyset(ctx context.Context) finding {
+	path := e.config.KeysetFile
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return e.missingKeyset(ctx, path)
+	case err != nil:
+		return failed(cli.FixUser+", or correct keyset_file", "the keyset cannot be read: %s", cli.OneLine(err))
+	}
+	if _, err := secrets.OpenKeyset(path, false); err != nil {
+		fix := "put the keyset back from its backup: " + path
+		switch {
+		case errors.Is(err, fs.ErrPermission):
+			fix = cli.FixUser
+		case info.Mode().Perm()&0o027 != 0:
+			fix = "chmod 600 " + path
+		}
+		return failed(fix, "%s", cli.OneLine(err))
+	}
+	return passed("%s opens (mode %#o)", path, info.Mode().Perm())
+}
+
+// missingKeyset distinguishes a first start from a lost keyset. `tenantry serve` creates a new
+// keyset in both cases. After a loss the new keyset cannot decrypt what the database holds.
+func (e *examination) missingKeyset(ctx context.Context, path string) finding {
+	if db, err := e.openDatabase(); err == nil {
+		if m, err := db.Migrations(ctx); err == nil && m.InUse {
+			return failed("put it back from its backup before the service starts and makes a new one: "+path,
+				"there is no keyset, but the database is in use: what was sealed with it cannot be opened")
+		}
+	}
+	return warned("run `tenantry keyset create`, or let the first start of `tenantry serve` make it", "there is no keyset yet: %s", path)
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+
+	"github.com/tenantry/tenantry/adapters/limiter"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/wiring"
+)
+
+// groupAndOtherPerm are the permission bits that the SQLite file must not have, because it holds
+// customers' data.
+const groupAndOtherPerm fs.FileMode = 0o077
+
+const fixDatabase = "start the database, or correct database_url (`tenantry config` shows what is set)"
+
+// database checks that the database answers and takes writes. For SQLite it also checks the
+// permissions of the file and the journal mode.
+func (e *examination) database(ctx context.Context) finding {
+	db, err := e.openDatabase()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return warned("run `tenantry migrate`, which makes it, or correct database_url",
+			"there is no database yet: %s", strings.TrimPrefix(e.config.DatabaseURL, "sqlite://"))
+	case errors.Is(err, fs.ErrPermission):
+		return failed(cli.FixUser, "%s", cli.OneLine(err))
+	case err != nil:
+		return failed(fixDatabase, "%s", cli.OneLine(err))
+	}
+	if err := db.Writable(ctx); err != nil {
+		fix := "give the database's user the right to write"
+		if db.File != "" {
+			fix = "make file and folder writable for the user of the service: " + db.File
+		}
+		return failed(fix, "%s %s can be read but not written: %s", db.Kind, db.Version, cli.OneLine(err))
+	}
+	if db.File == "" {
+		return passed("%s %s answers and takes writes", db.Kind, db.Version)
+	}
+	if db.Mode&groupAndOtherPerm != 0 {
+		return warned("chmod 600 "+db.File, "%s is open to others (mode %#o)", db.File, db.Mode)
+	}
+	if db.Journal != "wal" {
+		return warned("start `tenantry serve` once, which switches it", "%s has the journal mode %s instead of wal", db.File, db.Journal)
+	}
+	return passed("%s %s, %s, takes writes", db.Kind, db.Version, db.File)
+}
+
+// migrations checks that all migrations of this version are applied: those of the tables and those
+// of the job queue.
+func (e *examination) migrations(ctx context.Context) finding {
+	db, err := e.openDatabase()
+	if err != nil {
+		return skipped("database")
+	}
+	m, err := db.Migrations(ctx)
+	if err == nil && len(m.Pending) == 0 && m.Closed == 0 {
+		m.Pending, err = wiring.PendingQueue(ctx, e.config)
+	}
+	switch {
+	case err != nil:
+		return failed("if the database is not tenantry's, correct database_url", "the migrations cannot be read: %s", cli.OneLine(err))
+	case m.Closed > 0:
+		return failed("install a newer tenantry", "a newer tenantry migrated the database and closed it to this one (it asks for schema release %d)", m.Closed)
+	case len(m.Pending) > 0 && db.File != "":
+		return warned("run `tenantry migrate`, or start `tenantry serve`, which does it", "%d migrations are pending", len(m.Pending))
+	case len(m.Pending) > 0:
+		return failed(wiring.FixMigrations, "%d migrations are pending", len(m.Pending))
+	case len(m.Newer) > 0:
+		return passed("all %d applied, and %d of a newer tenantry that this one can live with", m.Applied, len(m.Newer))
+	default:
+		return passed("all %d applied", m.Applied)
+	}
+}
+
+// redis checks that Redis answers, if it is configured.
+func (e *examination) redis(ctx context.Context) finding {
+	if problem := e.settingProblems["redis_url"]; problem != "" {
+		return failed("correct redis_url (TENANTRY_REDIS_URL): redis://:PASSWORD@HOST:6379/0, or rediss:// with TLS", "%s", problem)
+	}
+	if e.config.RedisURL == "" {
+		return passed("not configured: counters are kept in the process")
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	if err := limiter.Ping(ctx, e.config.RedisURL); err != nil {
+		return failed("start Redis, or correct redis_url (TENANTRY_REDIS_URL), its password included", "Redis does not answer: %s", cli.OneLine(err))
+	}
+	return passed("Redis answers")
+}

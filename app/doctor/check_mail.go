@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/app/wiring"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/plugins/wire"
+)
+
+// mailPlatform checks that the settings of the mail platform are complete, then sends a request to
+// the platform through its plugin.
+func (e *examination) mailPlatform(ctx context.Context) finding {
+	description, err := e.describe(wiring.MailPlatform)
+	if err != nil {
+		return skipped("plugins")
+	}
+	title, configured := cmp.Or(description.Title, description.Name), e.config.Providers[wiring.MailPlatform]
+	if missing, variables := missingSettings(description, configured); len(missing) > 0 {
+		return failed("set "+strings.Join(variables, " and "), "%s is not configured: %s missing", title, strings.Join(missing, " and "))
+	}
+	host, err := e.pluginHost()
+	if err != nil {
+		return skipped("plugins")
+	}
+	conn := wiring.Connections{Settings: e.config.Providers, Files: &wiring.CredentialFiles{}, Describe: host.Describe}
+	err = host.Mail(wiring.MailPlatform, func(ctx context.Context) (wire.Connection, error) { return conn.Of(ctx, wiring.MailPlatform) }).Check(ctx)
+	switch unknown := wiring.UnknownSettings(description, configured); {
+	case err != nil:
+		return mailPlatformFailure(title, err)
+	case len(unknown) > 0:
+		return warned("correct or remove them; `tenantry config` lists those that exist",
+			"%s answers and does not refuse our credential, but it has no setting %s", title, strings.Join(unknown, ", "))
+	default:
+		return passed("%s answers and does not refuse our credential", title)
+	}
+}
+
+// missingSettings returns the required settings of a provider that are not set, and the environment
+// variables that set them. A provider needs only one of its secrets.
+func missingSettings(description wire.Description, configured map[string]string) (missing, variables []string) {
+	var secretVariables, secretNames []string
+	hasSecret := false
+	for _, field := range description.Fields {
+		name := wiring.SettingOf(field)
+		variable := settings.VariableName("providers." + description.Name + "." + name)
+		switch {
+		case field.Secret:
+			secretVariables, secretNames = append(secretVariables, variable), append(secretNames, name)
+			hasSecret = hasSecret || configured[name] != ""
+		case field.Required && field.Default == "" && configured[name] == "":
+			missing, variables = append(missing, name), append(variables, variable)
+		}
+	}
+	if len(secretVariables) > 0 && !hasSecret {
+		missing = append(missing, strings.Join(secretNames, " or "))
+		variables = append(variables, strings.Join(secretVariables, " or "))
+	}
+	return missing, variables
+}
+
+// mailPlatformFailure returns the finding for an error of the mail platform, with a fix for the
+// kind of error. The texts of an outcome.Error hold no secret.
+func mailPlatformFailure(title string, err error) finding {
+	var o *outcome.Error
+	if !errors.As(err, &o) {
+		return failed("see the check credentials", "%s cannot be asked: %s", title, faultDetail(err))
+	}
+	detail := o.Detail
+	if o.Cause != "" {
+		detail += " (" + o.Cause + ")"
+	}
+	switch {
+	case errors.Is(err, fault.AccessDenied):
+		return failed("correct the client id and the credential of the application, or make a new credential where it is registered",
+			"%s refuses our application: %s", title, detail)
+	case o.Kind == outcome.Refused:
+		return failed("correct the setting; `tenantry config` shows what is set", "%s is not configured: %s", title, detail)
+	case o.Kind == outcome.Throttled:
+		return warned("run `tenantry doctor` again in some minutes", "%s is there, but asks us to wait: %s", title, detail)
+	default:
+		return failed("look at the platform's status page; if it is well, let this machine reach the host of login_url (DNS, firewall, proxy)",
+			"%s is down or out of reach: %s", title, detail)
+	}
+}
+
+// faultDetail returns the detail of a fault.Error, and one line of any other error.
+func faultDetail(err error) string {
+	var f *fault.Error
+	if errors.As(err, &f) {
+		return f.Detail
+	}
+	return cli.OneLine(err)
+}

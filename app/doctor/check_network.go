@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/tenantry/tenantry/adapters/dnsresolver"
+	"github.com/tenantry/tenantry/app/tenants"
+	"github.com/tenantry/tenantry/core/dns"
+)
+
+// probeZone is the zone that the DNS check reads. It always exists, in the sandbox too, because the
+// SPF record of every customer refers to it.
+const probeZone = "outlook.com"
+
+// dns queries each resolver and the authoritative servers of probeZone, in the way in which the
+// service reads customers' domains.
+func (e *examination) dns(ctx context.Context) finding {
+	c := e.config
+	if problem := cmp.Or(e.settingProblems["dns_resolvers"], e.settingProblems["dns_mode"], e.settingProblems["dns_port"]); problem != "" {
+		return failed("correct dns_resolvers (addresses with ports), dns_mode and dns_port", "%s", problem)
+	}
+	reader := dnsresolver.New(dnsresolver.Options{
+		Resolvers: c.DNSResolvers, Recursive: c.DNSMode == "recursive", Port: c.DNSPort, AllowPrivate: c.DNSAllowPrivate, Log: slog.New(slog.DiscardHandler),
+	})
+	var resolvers []dnsresolver.Resolver
+	var resolversDone sync.WaitGroup
+	resolversDone.Go(func() { resolvers = reader.Resolvers(ctx, probeZone) })
+	sight, err := reader.Read(ctx, probeZone)
+	resolversDone.Wait()
+	var silent []string
+	for _, r := range resolvers {
+		if r.Err != nil {
+			silent = append(silent, fmt.Sprintf("%s (%s)", r.Addr, r.Err))
+		}
+	}
+	const fix = "correct dns_resolvers, or let this machine reach them by UDP and TCP"
+	switch {
+	case len(silent) == len(resolvers):
+		return failed(fix, "no resolver answers: %s", cmp.Or(strings.Join(silent, ", "), "none is configured"))
+	case sight.Zone == "" && sight.Reason != "":
+		return failed("set dns_resolvers to resolvers that know the public DNS", "the resolvers do not find the zone %s: %s", probeZone, sight.Reason)
+	case c.DNSMode == "recursive":
+		return warned("let this machine reach name servers by UDP and TCP, and set dns_mode to authoritative", "dns_mode is recursive: no read counts as reliable, and no DNS is written")
+	case err != nil || answeringServers(sight) == 0:
+		reason := strings.Join(append([]string{cmp.Or(sight.Reason, "read_deadline")}, sight.Warnings...), ", ")
+		return failed(fmt.Sprintf("let this machine reach UDP and TCP port %d of any address; if name servers are in a private network on purpose, set dns_allow_private", c.DNSPort),
+			"no authoritative server of %s answers on port %d: %s", probeZone, c.DNSPort, reason)
+	case len(silent) > 0:
+		return warned(fix, "%d of %d resolvers do not answer: %s", len(silent), len(resolvers), strings.Join(silent, ", "))
+	default:
+		return passed("resolvers that answer: %d of %d; authoritative servers answer on port %d", len(resolvers), len(resolvers), c.DNSPort)
+	}
+}
+
+// answeringServers returns the number of authoritative servers that answered.
+func answeringServers(s dns.Sight) int {
+	n := 0
+	for _, server := range s.Servers {
+		if server.State == dns.ServerOK {
+			n++
+		}
+	}
+	return n
+}
+
+const fixPublicURL = "set public_url (TENANTRY_PUBLIC_URL) to the https:// address at which browsers reach the service"
+
+// publicURL checks that public_url is set and that its host resolves to an address outside this
+// machine. The summary lists the redirect URIs that the operator must register.
+func (e *examination) publicURL(ctx context.Context) finding {
+	if problem := e.settingProblems["public_url"]; problem != "" {
+		return failed(fixPublicURL, "%s", problem)
+	}
+	address := e.config.PublicURL
+	if address == "" {
+		address = "http://" + e.config.Listen
+		if e.config.TLSCertificateFile != "" {
+			address = "https://" + e.config.Listen
+		}
+		return warned(fixPublicURL, "not set: links lead to %s, which only this machine reaches; %s", address, redirectURIHint(address))
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return failed(fixPublicURL, "it cannot be read")
+	}
+	addresses, err := e.resolveHost(ctx, u.Hostname())
+	switch {
+	case err != nil || len(addresses) == 0:
+		return failed("publish an A or AAAA record of "+u.Hostname()+", or correct public_url", "%s: the host's name does not resolve", address)
+	case !slices.ContainsFunc(addresses, func(a netip.Addr) bool { return !a.IsLoopback() }):
+		return warned(fixPublicURL, "%s is this machine's own address: customers' administrators cannot reach it; %s", address, redirectURIHint(address))
+	}
+	return passed("%s resolves; %s", address, redirectURIHint(address))
+}
+
+// redirectURIHint returns a text with the redirect URIs to register for a public URL.
+func redirectURIHint(address string) string {
+	return "redirect URIs to register: " + strings.Join(tenants.RedirectURIs(address), " and ")
+}
+
+// resolveHost returns the IP addresses of a host. It queries the first configured resolver, and the
+// resolvers of this machine if none is configured.
+func (e *examination) resolveHost(ctx context.Context, host string) ([]netip.Addr, error) {
+	if a, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{a}, nil
+	}
+	resolver := &net.Resolver{}
+	if len(e.config.DNSResolvers) > 0 && e.settingProblems["dns_resolvers"] == "" {
+		resolver.PreferGo = true
+		resolver.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, e.config.DNSResolvers[0])
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	return resolver.LookupNetIP(ctx, "ip", host)
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/wiring"
+	"github.com/tenantry/tenantry/core/outcome"
+)
+
+// plugins checks that every plugin of the catalog starts and describes itself, and that the catalog
+// has the plugin of the mail platform.
+func (e *examination) plugins(context.Context) finding {
+	dir := e.config.PluginDir
+	host, err := e.pluginHost()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return failed(wiring.CatalogFix(dir, err), "%s holds no plugin catalog", dir)
+	case err != nil:
+		return failed(wiring.CatalogFix(dir, err), "%s", cli.OneLine(err))
+	}
+	var running []string
+	for _, p := range host.Status() {
+		if _, err := e.describe(p.Name); err != nil {
+			return pluginFailure(host, p.Name, dir, err)
+		}
+		running = append(running, p.Name+" "+p.Version)
+	}
+	if _, err := e.describe(wiring.MailPlatform); err != nil {
+		return failed("add the plugin of the mail platform: tenantry plugin add --plugin-dir "+dir+" "+filepath.Join(dir, "mail-"+wiring.MailPlatform),
+			"the catalog in %s has no plugin %s", dir, wiring.MailPlatform)
+	}
+	return passed("%s: unchanged since added, and running when asked", strings.Join(running, ", "))
+}
+
+// pluginFailure returns the finding for a plugin that does not start, with the reason and a fix.
+func pluginFailure(host *pluginhost.Host, name, dir string, err error) finding {
+	reason := cli.OneLine(err)
+	for _, p := range host.Status() {
+		if p.Name == name && p.LastError != nil {
+			reason = p.LastError.Error()
+		}
+	}
+	fix := fmt.Sprintf("run its binary in %s by hand with `describe`: it says why it does not start", dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		fix = "put the file back: it came with this version of tenantry, or from the plugin's author"
+	}
+	var o *outcome.Error
+	if errors.As(err, &o) && o.Cause == "plugin_checksum" {
+		fix = "put the right file back, or, if you trust the new one: tenantry plugin add --plugin-dir " + dir + " FILE"
+	}
+	if errors.As(err, &o) && o.Cause == "plugin_version" {
+		fix = "install the plugin that was made for this version of tenantry"
+	}
+	return failed(fix, "%s does not start: %s", name, reason)
+}

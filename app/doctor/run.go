@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/plugins/wire"
+)
+
+const (
+	// checkTimeout limits each check. It is long because the first start of all plugins takes more
+	// than 10 s on a small or busy machine.
+	checkTimeout = 60 * time.Second
+	// probeTimeout limits one call to a database, a plugin or a network service within a check.
+	probeTimeout = 30 * time.Second
+)
+
+// checks lists all checks in the order of the report.
+var checks = []struct {
+	id  string
+	run func(*examination, context.Context) finding
+}{
+	{"database", (*examination).database},
+	{"migrations", (*examination).migrations},
+	{"keyset", (*examination).keyset},
+	{"public_url", (*examination).publicURL},
+	{"plugins", (*examination).plugins},
+	{"mail_platform", (*examination).mailPlatform},
+	{"dns", (*examination).dns},
+	{"redis", (*examination).redis},
+	{"clock", (*examination).clock},
+	{"credentials", (*examination).credentials},
+}
+
+// finding is the result of a check. The fix is a command to run or a setting to change. The summary
+// and the fix must not hold a secret or a customer's data.
+type finding struct{ status, summary, fix string }
+
+// passed returns a finding with the status OK.
+func passed(summary string, args ...any) finding {
+	return finding{status: OK, summary: fmt.Sprintf(summary, args...)}
+}
+
+// warned returns a finding with the status Warning.
+func warned(fix, summary string, args ...any) finding {
+	return finding{Warning, fmt.Sprintf(summary, args...), fix}
+}
+
+// failed returns a finding with the status Failed.
+func failed(fix, summary string, args ...any) finding {
+	return finding{Failed, fmt.Sprintf(summary, args...), fix}
+}
+
+// skipped returns the finding of a check that cannot run until a different check passes.
+func skipped(other string) finding {
+	return warned("mend the check "+other+" first", "not checked: the check %s comes first", other)
+}
+
+// examination is one run of doctor. Several checks share its database and its plugin host. The
+// first call of openDatabase or pluginHost opens the resource, later calls return the same one.
+type examination struct {
+	config settings.Config
+	// settingProblems holds the problem of each invalid setting that a check reports, keyed by the
+	// name of the setting.
+	settingProblems map[string]string
+	openDatabase    func() (*bunstore.Inspection, error)
+	pluginHost      func() (*pluginhost.Host, error)
+	// describe starts the plugin of a provider and returns its description.
+	describe func(provider string) (wire.Description, error)
+}
+
+// newExamination returns an examination of the settings. It fails when a setting is invalid and no
+// check reports it.
+func newExamination(c settings.Config) (*examination, error) {
+	e := &examination{config: c, settingProblems: map[string]string{}}
+	for _, problem := range c.Problems() {
+		switch problem.Setting {
+		case "public_url", "redis_url", "dns_resolvers", "dns_mode", "dns_port":
+			e.settingProblems[problem.Setting] = problem.Text
+		default:
+			return nil, problem
+		}
+	}
+	return e, nil
+}
+
+// run runs all checks in parallel, so that a slow check does not delay the others, and returns the
+// report.
+func (e *examination) run(ctx context.Context) report {
+	e.openDatabase = sync.OnceValues(func() (*bunstore.Inspection, error) {
+		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+		defer cancel()
+		return bunstore.Inspect(ctx, e.config.DatabaseURL)
+	})
+	e.pluginHost = sync.OnceValues(func() (*pluginhost.Host, error) {
+		return pluginhost.New(pluginhost.Options{Dir: e.config.PluginDir, Log: slog.New(slog.DiscardHandler), Env: os.Environ()})
+	})
+	e.describe = func(provider string) (wire.Description, error) {
+		host, err := e.pluginHost()
+		if err != nil {
+			return wire.Description{}, err
+		}
+		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+		defer cancel()
+		return host.Describe(ctx, provider)
+	}
+	r := report{Status: OK, Version: cli.Version, Checks: make([]checkResult, len(checks))}
+	var running sync.WaitGroup
+	for i := range checks {
+		running.Go(func() { r.Checks[i] = e.check(ctx, i) })
+	}
+	running.Wait()
+	e.close()
+	for _, result := range r.Checks {
+		if result.Status == Failed || r.Status == OK {
+			r.Status = result.Status
+		}
+	}
+	return r
+}
+
+// check runs the check with index i. If the check ignores its deadline, check returns a failure and
+// leaves the goroutine running.
+func (e *examination) check(ctx context.Context, i int) checkResult {
+	began := time.Now()
+	found := make(chan finding, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+		defer cancel()
+		found <- checks[i].run(e, ctx)
+	}()
+	var f finding
+	select {
+	case f = <-found:
+	case <-time.After(checkTimeout + time.Second):
+		f = failed("run `tenantry doctor` again; what it asks there does not answer", "no result within %s", checkTimeout)
+	}
+	return checkResult{checks[i].id, f.status, f.summary, f.fix, time.Since(began).Milliseconds()}
+}
+
+// close closes the database and the plugin host. Resources of a check that is still running are
+// released when the process exits.
+func (e *examination) close() {
+	if db, err := e.openDatabase(); err == nil {
+		_ = db.Close()
+	}
+	if host, err := e.pluginHost(); err == nil {
+		host.Close()
+	}
+}

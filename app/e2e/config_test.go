@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/command"
+	"github.com/tenantry/tenantry/app/settings"
+)
+
+// shownSettings is what `tenantry config` shows, by name.
+func shownSettings(t *testing.T, o operated) map[string]object {
+	t.Helper()
+	all := map[string]object{}
+	printed := o.json(t)
+	has(t, "config", printed, "settings count")
+	for _, s := range printed.objects("settings") {
+		has(t, "setting", s, "name value source variable flag")
+		all[s.text("name")] = s
+	}
+	return all
+}
+
+// TestConfigShowsWhereValuesComeFrom: each source overrides the one before.
+func TestConfigShowsWhereValuesComeFrom(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "tenantry.yaml")
+	text := "listen: 127.0.0.1:1\nadmin_listen: 127.0.0.1:1\nkey_prefix: abc\ndns_resolvers: [\"192.0.2.1:53\", \"192.0.2.2:53\"]\n" +
+		"providers:\n  microsoft365:\n    client_id: from-file\n    pacing: 3\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"TENANTRY_LISTEN=127.0.0.1:2", "TENANTRY_ADMIN_LISTEN=127.0.0.1:2", "TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID=from-variable"}
+	got := shownSettings(t, operate(t, env, "config", "--config", file, "--listen", "127.0.0.1:3", "-o", "json"))
+	for name, want := range map[string][2]string{
+		"log_level":                         {"info", "default"},
+		"key_prefix":                        {"abc", "file"},
+		"dns_resolvers":                     {"192.0.2.1:53,192.0.2.2:53", "file"},
+		"admin_listen":                      {"127.0.0.1:2", "variable"},
+		"listen":                            {"127.0.0.1:3", "flag"},
+		"redis_url":                         {"", "default"},
+		"providers.microsoft365.pacing":     {"3", "file"},
+		"providers.microsoft365.client_id":  {"from-variable", "variable"},
+		"providers.microsoft365.graph_url":  {"https://graph.microsoft.com", "default"},
+		"providers.microsoft365.exchange_x": {"<nil>", "<nil>"},
+	} {
+		if s := got[name]; s.text("value") != want[0] || s.text("source") != want[1] {
+			t.Errorf("%s is %v, want %v", name, s, want)
+		}
+	}
+	for field := range settings.Fields() {
+		if _, ok := got[field.Tag.Get("koanf")]; !ok && field.Name != "Providers" {
+			t.Errorf("%s is not shown", field.Name)
+		}
+	}
+	table := operate(t, env, "config")
+	if !strings.HasPrefix(table.output, "SETTING") || table.code != 0 || table.errors != "" {
+		t.Errorf("%d: %s%s", table.code, table.output, table.errors)
+	}
+}
+
+func TestConfigTellsNoSecret(t *testing.T) {
+	t.Parallel()
+	const secret = "canary-5c1d"
+	env := []string{
+		"TENANTRY_DATABASE_URL=postgres://ann:" + secret + "@db.example/x?sslmode=require&sslpassword=" + secret,
+		"TENANTRY_REDIS_URL=rediss://:" + secret + "@redis.example/0",
+		"TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET=" + secret,
+	}
+	for _, format := range []string{"text", "json"} {
+		o := operate(t, env, "config", "-o", format)
+		if strings.Contains(o.output+o.errors, secret) {
+			t.Errorf("a secret is shown:\n%s%s", o.output, o.errors)
+		}
+		for _, want := range []string{"ann:[redacted]@db.example", "rediss://:[redacted]@redis.example/0", "variable, unknown"} {
+			if !strings.Contains(o.output, want) {
+				t.Errorf("the output lacks %s:\n%s", want, o.output)
+			}
+		}
+	}
+}
+
+// TestMisspeltSettings: in the file they are an error, as variables a warning.
+func TestMisspeltSettings(t *testing.T) {
+	t.Parallel()
+	for text, says := range map[string]string{
+		"databse_url: x\n":                         `"databse_url"; did you mean database_url?`,
+		"nonsense: 1\n":                            `"nonsense"`,
+		"providers:\n  microsoft365: x\n":          `"providers.microsoft365"`,
+		"providers:\n  a:\n    b:\n      c: x\n":   `"providers.a.b.c"`,
+		"dns_resolvers:\n  first: 192.0.2.1:53\n":  `"dns_resolvers.first"`,
+		"listen: 127.0.0.1:0\nLISTEN: 127.0.0.1\n": `"LISTEN"`,
+	} {
+		file := filepath.Join(t.TempDir(), "tenantry.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		o := operate(t, nil, "account", "list", "--config", file)
+		o.fails(t, cli.ExitUsage)
+		if !strings.Contains(o.errors, says) {
+			t.Errorf("%q: %s", text, o.errors)
+		}
+	}
+	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir(), "TENANTRY_DATABSE_URL=x"}
+	o := operate(t, env, "account", "list")
+	if o.code != 0 || !strings.Contains(o.errors, "TENANTRY_DATABSE_URL is not a setting and has no effect; did you mean TENANTRY_DATABASE_URL?") {
+		t.Errorf("%d: %s", o.code, o.errors)
+	}
+	o = operate(t, env, "account", "list", "-o", "json")
+	var printed object
+	if err := json.Unmarshal([]byte(o.errors), &printed); err != nil {
+		t.Fatalf("%v: %s", err, o.errors)
+	}
+	sees(t, printed, object{"warning.code": "unknown_variable"})
+}
+
+// TestServeLogsMisspeltVariables: its standard error is a log.
+func TestServeLogsMisspeltVariables(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, binary(t, release))
+	p, _ := r.serve(append(r.env(t.TempDir(), ""), "TENANTRY_LISTN=127.0.0.1:1"))
+	if logs := p.logs.String(); !strings.Contains(logs, `"variable":"TENANTRY_LISTN"`) || strings.Contains(logs, "tenantry: warning") {
+		t.Errorf("the log:\n%s", logs)
+	}
+}
+
+func TestVariablesOfOthersAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	others := []string{
+		"TENANTRY_URL=http://127.0.0.1:8080", "TENANTRY_KEY=k", "TENANTRY_SOAK=1", "TENANTRY_TEST_POSTGRES_URL=x", "PATH=/bin",
+		"TENANTRY_SERVICE_HOST=10.0.0.1", "TENANTRY_SERVICE_PORT=8080", "TENANTRY_SERVICE_PORT_HTTP=8080", "TENANTRY_PORT=tcp://10.0.0.1:8080",
+		"TENANTRY_PORT_8080_TCP=tcp://10.0.0.1:8080", "TENANTRY_PORT_8080_TCP_ADDR=10.0.0.1", "TENANTRY_API_SERVICE_HOST=10.0.0.1",
+		"TENANTRY_DNS_PORT=53", "TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID=x",
+	}
+	if got := settings.UnknownVariables(others); len(got) > 0 {
+		t.Errorf("taken for misspelt: %v", got)
+	}
+	misspelt := []string{"TENANTRY_ADMIN_PORT=9090", "TENANTRY_PROVIDERS=x", "TENANTRY_PROVIDERS_MICROSOFT365=x", "TENANTRY_REDIS=x"}
+	if got := settings.UnknownVariables(misspelt); len(got) != len(misspelt) {
+		t.Errorf("of %v only %v are noticed", misspelt, got)
+	}
+}
+
+func TestEverySettingIsExplained(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for field := range settings.Fields() {
+		name := field.Tag.Get("koanf")
+		if name == "" || slices.Contains(names, name) || field.Tag.Get("help") == "" {
+			t.Errorf("%s: koanf %q, help %q", field.Name, name, field.Tag.Get("help"))
+		}
+		names = append(names, name)
+	}
+	var shownRow bytes.Buffer
+	if code := command.Run(t.Context(), []string{"config", "--listen", "nonsense"}, &shownRow, &shownRow); code != cli.ExitUsage {
+		t.Errorf("settings that make no sense: exit code %d", code)
+	}
+}

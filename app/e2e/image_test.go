@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"debug/elf"
+	"encoding/json"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+)
+
+const containerfile = "../../deploy/container/Containerfile"
+
+// TestImage reads and starts the image that `make test-programs` builds: its
+// binaries are static, it runs without privileges, and it serves with its plugins.
+func TestImage(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile(testserver.Program(t, "image/config.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config map[string]string
+	if err := json.Unmarshal(raw, &config); err != nil {
+		t.Fatal(err)
+	}
+	for instruction, want := range map[string]string{
+		"FROM": "scratch", "USER": "65532:65532", "ENTRYPOINT": `["/opt/tenantry/tenantry"]`, "CMD": `["serve"]`,
+	} {
+		if got := config[instruction]; got != want {
+			t.Errorf("%s is %q, want %q", instruction, got, want)
+		}
+	}
+	root := testserver.Program(t, "image/root")
+	program := filepath.Join(root, "opt", "tenantry", "tenantry")
+	static(t, program)
+	sources, err := filepath.Glob("../../plugins/*/main.go")
+	if err != nil || len(sources) < 4 {
+		t.Fatalf("%v: %v", sources, err)
+	}
+	for _, source := range sources {
+		static(t, filepath.Join(root, "opt", "tenantry", "plugins", filepath.Base(filepath.Dir(source))))
+	}
+	if out, err := exec.Command(program, "plugin", "verify", "--plugin-dir", filepath.Join(root, "opt", "tenantry", "plugins")).CombinedOutput(); err != nil || strings.Count(string(out), " ok ") != len(sources) {
+		t.Errorf("its plugins: %v %s", err, out)
+	}
+	for name, want := range map[string]fs.FileMode{
+		"tmp": 0o777 | fs.ModeSticky | fs.ModeDir, "data": 0o700 | fs.ModeDir, "opt/tenantry/tenantry": 0o755,
+		"opt/tenantry/plugins/catalog.json": 0o644, "etc/ssl/certs/ca-certificates.crt": 0o644,
+	} {
+		if info, err := os.Stat(filepath.Join(root, name)); err != nil || info.Mode() != want {
+			t.Errorf("/%s: %v (%v)", name, info, err)
+		}
+	}
+	if out, err := exec.Command(program, "version").CombinedOutput(); err != nil || !strings.Contains(string(out), "9.8.7") {
+		t.Errorf("version: %v %s", err, out)
+	}
+	r := &rig{t: t, binary: built{filepath.Dir(program), program}}
+	var env []string
+	for variable := range strings.FieldsSeq(config["ENV"]) {
+		env = append(env, strings.Replace(variable, "=/data", "="+t.TempDir(), 1))
+	}
+	env = append(env, "TENANTRY_LISTEN=127.0.0.1:0", "TENANTRY_ADMIN_LISTEN=127.0.0.1:0", "TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID=none")
+	_, server := r.serve(env)
+	if got := server.do("GET", server.ready.AdminURL+"/readyz", "", nil); got.status != 200 {
+		t.Errorf("/readyz: %d %s", got.status, got.raw)
+	}
+	_, key := r.account(env, "ann@example.com", "complete", 0)
+	// The plugin was started and found its settings wanting.
+	if got := server.do("GET", server.ready.APIURL+"/v1/tenants/connect-url", key, nil); got.code() != "service_unavailable" {
+		t.Errorf("connect-url: %d %s", got.status, got.raw)
+	}
+}
+
+// static refuses a binary that needs a library or a loader.
+func static(t *testing.T, file string) {
+	t.Helper()
+	program, err := elf.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = program.Close() }()
+	for _, part := range program.Progs {
+		if part.Type == elf.PT_INTERP {
+			loader, _ := io.ReadAll(part.Open())
+			t.Errorf("%s needs %s, which the image does not have", file, loader)
+		}
+	}
+}
+
+// TestContainerfilePins: the toolchain is the one of go.mod, and the last
+// stage starts from nothing.
+func TestContainerfilePins(t *testing.T) {
+	t.Parallel()
+	module, err := os.ReadFile("../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(containerfile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := regexp.MustCompile(`(?m)^go (\S+)$`).FindSubmatch(module)
+	from := regexp.MustCompile(`(?m)^FROM (\S+)`).FindAllSubmatch(file, -1)
+	if len(from) != 2 || string(from[0][1]) != "docker.io/library/golang:"+string(version[1])+"-bookworm" || string(from[1][1]) != "scratch" {
+		t.Errorf("built from %s with Go %s", from, version[1])
+	}
+	page, err := os.ReadFile(filepath.Join(filepath.Dir(containerfile), "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := regexp.MustCompile(`--stop-timeout (\d+)s?`).FindSubmatch(page)
+	if wait, err := time.ParseDuration(string(stop[1]) + "s"); err != nil || wait < usualDrain(t)+10*time.Second {
+		t.Errorf("a stop may take %s (%v)", wait, err)
+	}
+}

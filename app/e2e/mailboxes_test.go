@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+)
+
+const (
+	mailboxMembers = "id display_name primary_smtp user_principal_name mail_nickname account_enabled daily_send_limit sends_today " +
+		"sends_today_at blocked_at created_at domain_name tenant_name"
+	usageMembers = "mailbox_id primary_smtp display_name account_enabled daily_send_limit sends_today sends_today_at remaining_sends " +
+		"is_blocked blocked_at utilization_pct"
+)
+
+// TestMailboxShapes walks mailboxes from their creation to a stored limit.
+func TestMailboxShapes(t *testing.T) {
+	t.Parallel()
+	h := common(t).newCaller(nil).connected(object{"name": "Boxes Ltd"})
+	zone := h.verified()
+	sees(t, h.get(h.path("/mailboxes")).object, object{"tenant_id": h.guid, "mailboxes": "[]", "count": 0})
+
+	made := h.post(h.path("/mailboxes"), boxes(zone, "ada", "max"))
+	has(t, "provision", made.object, "created_count exists_count failed_count results")
+	sees(t, made.object, object{"created_count": 2, "exists_count": 0, "failed_count": 0})
+	for i, local := range []string{"ada", "max"} {
+		result := made.objects("results")[i]
+		has(t, "result", result, "status name email details")
+		has(t, "details", result.at("details"), "display_name primary_smtp user_principal_name alias")
+		sees(t, result, object{"status": "created", "email": local + "@" + zone, "details.primary_smtp": local + "@" + zone,
+			"details.user_principal_name": local + "@" + zone, "details.display_name": result["name"]})
+	}
+	h.holdsAtPlatform(zone, "ada", "max")
+
+	list := h.get(h.path("/mailboxes"))
+	has(t, "list", list.object, "tenant_id mailboxes count")
+	ada := list.objects("mailboxes")[0]
+	has(t, "mailbox", ada, mailboxMembers)
+	sees(t, ada, object{"display_name": "Ada", "primary_smtp": "ada@" + zone, "user_principal_name": "ada@" + zone, "account_enabled": true,
+		"daily_send_limit": nil, "sends_today": 0, "sends_today_at": nil, "blocked_at": nil, "domain_name": zone, "tenant_name": "Boxes Ltd"})
+	h.countsUsage(h.path("/mailboxes/" + ada.text("id")))
+	sees(t, h.get(h.path("")).object, object{"mailbox_count": 2, "readiness.mailboxes_total": 2, "readiness.ready_to_provision": true})
+}
+
+// holdsAtPlatform checks that the platform has exactly these mailboxes, ready
+// for sending.
+func (h holding) holdsAtPlatform(zone string, locals ...string) {
+	h.t.Helper()
+	there := h.control("GET", "/tenants/"+h.guid, nil).objects("mailboxes")
+	if len(there) != len(locals) {
+		h.t.Errorf("the platform holds %v, want %v", there, locals)
+	}
+	for _, m := range there {
+		if m["enabled"] != true || m["password_set"] != true || !strings.HasSuffix(m.text("address"), "@"+zone) {
+			h.t.Errorf("at the platform: %v", m)
+		}
+	}
+}
+
+// countsUsage changes a mailbox step by step and looks at its usage.
+func (h holding) countsUsage(path string) {
+	t := h.t
+	t.Helper()
+	usage := h.get(path + "/usage")
+	has(t, "usage", usage.object, usageMembers)
+	sees(t, usage.object, object{"daily_send_limit": nil, "sends_today": 0, "sends_today_at": nil, "remaining_sends": nil,
+		"utilization_pct": nil, "is_blocked": false, "blocked_at": nil})
+
+	stored := h.expect("PATCH", path, object{"daily_send_limit": 20}, 200, "")
+	has(t, "update", stored.object, "status mailbox")
+	has(t, "updated mailbox", stored.at("mailbox"), "id display_name primary_smtp daily_send_limit sends_today sends_today_at account_enabled")
+	sees(t, stored.object, object{"status": "updated", "mailbox.daily_send_limit": 20, "mailbox.display_name": "Ada", "mailbox.sends_today_at": nil})
+	sees(t, h.get(path+"/usage").object, object{"daily_send_limit": 20, "remaining_sends": 20, "utilization_pct": 0})
+
+	renamed := h.expect("PATCH", path, object{"display_name": "Ada K.", "daily_send_limit": 25}, 200, "")
+	sees(t, renamed.object, object{"mailbox.display_name": "Ada K.", "mailbox.daily_send_limit": 25})
+	sees(t, h.get(path+"/usage").object, object{"display_name": "Ada K.", "daily_send_limit": 25})
+	h.synced() // what the platform has is what we say it has
+	sees(t, h.get(path+"/usage").object, object{"display_name": "Ada K.", "daily_send_limit": 25})
+}
+
+// TestThreeMailboxes: existing addresses take no new place, and the cap holds
+// however many race for it.
+func TestThreeMailboxes(t *testing.T) {
+	t.Parallel()
+	h := common(t).newCaller(nil).connected(nil)
+	zone := h.verified()
+	var racing sync.WaitGroup
+	answers := make([]reply, 5)
+	for i := range answers {
+		racing.Go(func() {
+			body := boxes(zone, "a"+string(rune('a'+i)), "b"+string(rune('a'+i)))
+			answers[i], _ = h.try("POST", h.ready.APIURL+h.path("/mailboxes"), h.key, body)
+		})
+	}
+	racing.Wait()
+	created := ""
+	for _, got := range answers {
+		switch {
+		case got.status == http.StatusOK && got.text("created_count") == "2" && created == "":
+			created = got.objects("results")[0].text("email")
+		case got.status != 400 || got.code() != "mailbox_limit_reached":
+			t.Errorf("%d %s", got.status, got.raw)
+		}
+	}
+	local, _, _ := strings.Cut(created, "@")
+	third := h.post(h.path("/mailboxes"), boxes(zone, local, "third"))
+	sees(t, third.object, object{"created_count": 1, "exists_count": 1})
+	has(t, "existing", third.objects("results")[0], "status name email details")
+	sees(t, third.objects("results")[0], object{"status": "exists", "email": created})
+	h.expect("POST", h.path("/mailboxes"), boxes(zone, "fourth"), 400, "mailbox_limit_reached")
+	h.expect("POST", h.path("/mailboxes"), boxes(zone, local, "fourth"), 400, "mailbox_limit_reached")
+	h.expect("POST", h.path("/mailboxes"), boxes(zone, "w", "x", "y", "z"), 400, "mailbox_limit_reached")
+	if n := h.get(h.path("/mailboxes")).at("count"); n != 3.0 {
+		t.Errorf("%v mailboxes", n)
+	}
+	if there := h.control("GET", "/tenants/"+h.guid, nil).objects("mailboxes"); len(there) != 3 {
+		t.Errorf("%d at the platform", len(there))
+	}
+}
+
+func TestMailboxRequests(t *testing.T) {
+	t.Parallel()
+	h := common(t).newCaller(nil).connected(nil)
+	zone := h.verified()
+	waiting := h.newZone()
+	h.post(h.path("/domains"), object{"domain": waiting})
+	change := func(member string, value any) object {
+		body := boxes(zone, "ada")
+		body[member] = value
+		return body
+	}
+	one := func(email string) object {
+		return change("mailboxes", []object{{"name": "A", "email": email}})
+	}
+	for _, tt := range []struct {
+		name   string
+		body   any
+		status int
+		code   string
+	}{
+		{"another domain", one("ada@example.com"), 400, "invalid_mailbox_email"},
+		{"no domain", one("ada"), 400, "invalid_mailbox_email"},
+		{"a domain below", one("ada@sub." + zone), 400, "invalid_mailbox_email"},
+		{"a bad local part", one("a b@" + zone), 400, "invalid_mailbox_email"},
+		{"two dots", one("a..b@" + zone), 400, "invalid_mailbox_email"},
+		{"no local part", one("@" + zone), 400, "invalid_mailbox_email"},
+		{"twice", boxes(zone, "ada", "ADA"), 400, "duplicate_mailbox_email"},
+		{"a short password", change("account_password", "Aa1!Aa1"), 400, "weak_password"},
+		{"two classes", change("account_password", "abcdefgh1"), 400, "weak_password"},
+		{"a long password", change("account_password", "Aa1!"+strings.Repeat("x", 253)), 400, "weak_password"},
+		{"an unverified domain", boxes(waiting, "ada"), 400, "domain_not_verified"},
+		{"an unknown domain", boxes("unknown.example", "ada"), 404, "domain_not_found"},
+		{"no domain", change("domain", "no domain"), 404, "domain_not_found"},
+		{"a missing password", object{"domain": zone, "mailboxes": boxes(zone, "ada")["mailboxes"]}, 400, "invalid_request"},
+		{"a password of the wrong type", change("account_password", 12345678), 400, "invalid_request"},
+		{"a domain of the wrong type", change("domain", nil), 400, "invalid_request"},
+		{"no mailboxes", change("mailboxes", []object{}), 400, "invalid_request"},
+		{"a mailbox without a name", change("mailboxes", []object{{"email": "ada@" + zone}}), 400, "invalid_request"},
+		{"an unknown member", change("licence", "E5"), 400, "invalid_request"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := h.with(t).expect("POST", h.path("/mailboxes"), tt.body, tt.status, tt.code)
+			if body, ok := tt.body.(object); ok {
+				if password, ok := body["account_password"].(string); ok && strings.Contains(string(got.raw), password) {
+					t.Error("the password comes back")
+				}
+			}
+		})
+	}
+	sees(t, h.get(h.path("/mailboxes")).object, object{"count": 0})
+}
+
+func TestMailboxChanges(t *testing.T) {
+	t.Parallel()
+	h := common(t).newCaller(nil).connected(nil)
+	zone := h.verified()
+	h.post(h.path("/mailboxes"), boxes(zone, "ada"))
+	path := h.path("/mailboxes/" + h.get(h.path("/mailboxes")).objects("mailboxes")[0].text("id"))
+	for _, limit := range []string{"0", "26", "-1", "2.5", "5.0", "1e1", `"5"`, "null", "true", "[]", "99999999999999999999"} {
+		h.expect("PATCH", path, json.RawMessage(`{"daily_send_limit":`+limit+`}`), 400, "invalid_send_limit")
+	}
+	h.expect("PATCH", path, object{"display_name": "A", "daily_send_limit": 0}, 400, "invalid_send_limit")
+	h.expect("PATCH", path, object{}, 400, "no_updates")
+	h.expect("PATCH", path, object{"unknown": 1}, 400, "no_updates")
+	h.expect("PATCH", path, object{"unknown": 1, "daily_send_limit": 5}, 400, "invalid_request")
+	h.expect("PATCH", path, object{"display_name": 7}, 400, "invalid_request")
+	h.expect("PATCH", path, object{"display_name": ""}, 400, "invalid_request")
+	h.expect("PATCH", path, []int{1}, 400, "invalid_request")
+	for _, limit := range []int{1, 25} {
+		sees(t, h.expect("PATCH", path, object{"daily_send_limit": limit}, 200, "").object, object{"mailbox.daily_send_limit": limit})
+	}
+}
+
+// TestFailedMailbox: what the platform refuses for good is one failed item of
+// a success.
+func TestFailedMailbox(t *testing.T) {
+	t.Parallel()
+	h := common(t).newCaller(nil).connected(nil)
+	zone := h.verified()
+	h.behave(object{"cmdlets": object{"New-Mailbox": object{"exception": object{
+		"id": "", "type": "Microsoft.Exchange.Configuration.Tasks.ManagementObjectAlreadyExistsException",
+		"text": "The proxy address \"SMTP:taken@" + zone + "\" is already being used by the proxy addresses or LegacyExchangeDN of \"another\". Please choose another proxy address."}}}})
+	got := h.post(h.path("/mailboxes"), boxes(zone, "taken"))
+	sees(t, got.object, object{"created_count": 0, "exists_count": 0, "failed_count": 1})
+	result := got.objects("results")[0]
+	has(t, "failed item", result, "status name email details error")
+	has(t, "its error", result.at("error"), "code message")
+	sees(t, result, object{"status": "failed", "email": "taken@" + zone})
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// raw sends a request as a program that gets it wrong would; an empty header
+// value leaves that header out.
+func (c caller) raw(method, path, body string, headers map[string]string) reply {
+	c.t.Helper()
+	r, err := http.NewRequestWithContext(c.t.Context(), method, c.ready.APIURL+path, strings.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	r.Header = http.Header{"Authorization": {"Bearer " + c.key}, "Idempotency-Key": {"raw"}, "Content-Type": {"application/json"}}
+	for name, value := range headers {
+		r.Header.Del(name)
+		if value != "" {
+			r.Header[http.CanonicalHeaderKey(name)] = strings.Split(value, "\n")
+		}
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	got := parsed(answer, text)
+	if err := documented(c.t, method, path, got); err != nil {
+		c.t.Errorf("%s %s answered %d: %v\n%s", method, path, got.status, err, text)
+	}
+	return got
+}
+
+// TestErrorContract: every request that is wrong in its own way has one
+// status and code, over the wire.
+func TestErrorContract(t *testing.T) {
+	t.Parallel()
+	c := common(t).newCaller(nil)
+	domains := "/v1/tenants/" + strings.Repeat("0", 8) + "/domains"
+	for _, tt := range []struct {
+		name, method, path, body string
+		headers                  map[string]string
+		status                   int
+		code                     string
+	}{
+		{"unknown route", "GET", "/v1/nothing", "", nil, 404, "route_not_found"},
+		{"unknown route outside", "GET", "/nothing", "", nil, 404, "route_not_found"},
+		{"a final slash", "GET", "/v1/tenants/", "", nil, 404, "route_not_found"},
+		{"wrong method", "PUT", "/v1/tenants", "", nil, 405, "method_not_allowed"},
+		{"authentication before the route", "GET", "/v1/nothing", "", map[string]string{"Authorization": ""}, 401, "invalid_auth_header"},
+		{"another scheme", "GET", "/v1/tenants", "", map[string]string{"Authorization": "Basic eDp5"}, 401, "invalid_auth_header"},
+		{"two headers", "GET", "/v1/tenants", "", map[string]string{"Authorization": "Bearer " + c.key + "\nBearer " + c.key}, 401, "invalid_auth_header"},
+		{"nothing after Bearer", "GET", "/v1/tenants", "", map[string]string{"Authorization": "Bearer "}, 401, "missing_api_key"},
+		{"another form", "GET", "/v1/tenants", "", map[string]string{"Authorization": "Bearer " + strings.ToUpper(c.key)}, 401, "invalid_api_key"},
+		{"an unknown key", "GET", "/v1/tenants", "", map[string]string{"Authorization": "Bearer tny_live_" + strings.Repeat("0", 48)}, 401, "invalid_api_key"},
+		{"HTML wanted", "GET", "/v1/tenants", "", map[string]string{"Accept": "text/html"}, 406, "not_acceptable"},
+		{"no idempotency key", "POST", domains, "{}", map[string]string{"Idempotency-Key": ""}, 400, "idempotency_key_required"},
+		{"a long idempotency key", "POST", domains, "{}", map[string]string{"Idempotency-Key": strings.Repeat("k", 256)}, 400, "invalid_idempotency_key"},
+		{"a key with a blank", "POST", domains, "{}", map[string]string{"Idempotency-Key": "a b"}, 400, "invalid_idempotency_key"},
+		{"the key before the body", "POST", domains, "nonsense", map[string]string{"Idempotency-Key": ""}, 400, "idempotency_key_required"},
+		{"a form", "POST", domains, "a=b", map[string]string{"Content-Type": "application/x-www-form-urlencoded"}, 415, "unsupported_media_type"},
+		{"too large", "POST", domains, `{"domain":"` + strings.Repeat("x", 64<<10) + `"}`, nil, 413, "request_too_large"},
+		{"malformed JSON", "POST", domains, `{"domain":`, nil, 400, "invalid_request"},
+		{"two values", "POST", domains, `{"domain":"a.example"} {}`, nil, 400, "invalid_request"},
+		{"a member twice", "POST", domains, `{"domain":"a.example","domain":"a.example"}`, nil, 400, "invalid_request"},
+		{"a member in capitals", "POST", domains, `{"Domain":"a.example"}`, nil, 400, "invalid_request"},
+		{"no UTF-8", "POST", domains, "{\"domain\":\"\xff.example\"}", nil, 400, "invalid_request"},
+		{"U+0000", "POST", domains, `{"domain":"a\u0000.example"}`, nil, 400, "invalid_request"},
+		{"17 levels", "POST", domains, strings.Repeat("[", 17) + strings.Repeat("]", 17), nil, 400, "invalid_request"},
+		{"the body before ownership", "POST", domains, `{}`, nil, 400, "invalid_request"},
+		{"ownership before the rules", "POST", domains, `{"domain":"com"}`, nil, 404, "tenant_not_found"},
+		{"unknown queries are ignored", "GET", "/v1/tenants?x=1&x=2", "", nil, 200, ""},
+		{"any JSON is wanted", "GET", "/v1/tenants", "", map[string]string{"Accept": "text/html, application/*;q=0.1"}, 200, ""},
+		{"the scheme in small letters", "GET", "/v1/tenants", "", map[string]string{"Authorization": "bearer " + c.key}, 200, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := c.with(t).raw(tt.method, tt.path, tt.body, tt.headers)
+			if got.status != tt.status || got.code() != tt.code {
+				t.Errorf("got %d %q, want %d %q\n%s", got.status, got.code(), tt.status, tt.code, got.raw)
+			}
+			if (got.status == 401) != (got.header.Get("WWW-Authenticate") == "Bearer") {
+				t.Errorf("WWW-Authenticate: %q", got.header.Get("WWW-Authenticate"))
+			}
+			if got.status == 405 && got.header.Get("Allow") == "" {
+				t.Error("405 without Allow")
+			}
+			if strings.HasPrefix(tt.path, "/v1") && got.status == 200 && got.header.Get("Cache-Control") != "no-store" {
+				t.Errorf("Cache-Control: %q", got.header.Get("Cache-Control"))
+			}
+			if bytes.Contains(got.raw, []byte("$schema")) || got.header.Get("Access-Control-Allow-Origin") != "" {
+				t.Errorf("a $schema or CORS: %s", got.raw)
+			}
+		})
+	}
+}
+
+func TestRequestIDs(t *testing.T) {
+	t.Parallel()
+	c := common(t)
+	for sent, kept := range map[string]bool{"a.B-9_": true, strings.Repeat("x", 128): true, strings.Repeat("x", 129): false, "a b": false, "ü": false} {
+		got := c.raw("GET", "/v1/nothing", "", map[string]string{"X-Request-ID": sent})
+		if id := got.header.Get("X-Request-ID"); (id == sent) != kept || id == "" {
+			t.Errorf("%q comes back as %q", sent, id)
+		}
+	}
+}
+
+// TestHeadIsGet: HEAD answers as GET does, without the body.
+func TestHeadIsGet(t *testing.T) {
+	t.Parallel()
+	c := common(t)
+	for path, status := range map[string]int{"/v1/tenants": 200, "/openapi.json": 200, "/v1/tenants/x": 404} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodHead, c.ready.APIURL+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+c.key)
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		if err != nil || answer.StatusCode != status || len(body) != 0 {
+			t.Errorf("HEAD %s: %d, %d bytes, %v", path, answer.StatusCode, len(body), err)
+		}
+	}
+}

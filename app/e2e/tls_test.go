@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// certificateOf makes a certificate for the loopback address, and its key.
+func certificateOf(t *testing.T, serial int64) (certificate, key []byte) {
+	t.Helper()
+	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	about := &x509.Certificate{SerialNumber: big.NewInt(serial), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, err := x509.CreateCertificate(rand.Reader, about, about, secret.Public(), secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := x509.MarshalPKCS8PrivateKey(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
+}
+
+// presented is the serial number of the certificate that a new connection is
+// shown.
+func presented(t *testing.T, address string) int64 {
+	t.Helper()
+	c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	if got := c.ConnectionState().NegotiatedProtocol; got != "http/1.1" {
+		t.Errorf("it speaks %q", got)
+	}
+	return c.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
+}
+
+// TestServeTLS: the service speaks modern TLS by itself, takes a replaced
+// certificate up while it runs, keeps the last good one, and still stops
+// without waiting for idle connections.
+func TestServeTLS(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, binary(t, release))
+	files := [2]string{filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")}
+	install := func(serial int64) {
+		certificate, key := certificateOf(t, serial)
+		replaced(t, files[1], key)
+		replaced(t, files[0], certificate)
+	}
+	install(1)
+	env := append(r.env(t.TempDir(), ""), "TENANTRY_TLS_CERTIFICATE_FILE="+files[0], "TENANTRY_TLS_KEY_FILE="+files[1],
+		"TENANTRY_DRAIN_TIME="+(2*hang).String()) // a stop that waits for an idle connection is seen as one that hangs
+	_, key := r.account(env, "ann@example.com", "complete", 0)
+	p, c := r.serve(env)
+	address, secure := strings.CutPrefix(c.ready.APIURL, "https://")
+	if !secure {
+		t.Fatalf("serves at %s", c.ready.APIURL)
+	}
+	if got := presented(t, address); got != 1 {
+		t.Errorf("certificate %d", got)
+	}
+	for version, good := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
+		c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, MinVersion: version, MaxVersion: version})
+		if good != (err == nil) {
+			t.Errorf("%s: %v", tls.VersionName(version), err)
+		}
+		if err == nil {
+			_ = c.Close()
+		}
+	}
+	if got, err := http.Get("http://" + address + "/docs"); err == nil && got.StatusCode != http.StatusBadRequest {
+		t.Errorf("plain HTTP is answered %d", got.StatusCode)
+	}
+	install(2)
+	if got := presented(t, address); got != 2 {
+		t.Errorf("after the replacement: certificate %d", got)
+	}
+	replaced(t, files[0], []byte("-----BEGIN CERTIFICATE-----\nAAAA"))
+	for range 3 {
+		if got := presented(t, address); got != 2 {
+			t.Errorf("with a broken file: certificate %d", got)
+		}
+	}
+	if said := strings.Count(p.logs.String(), "the one read before stays in use"); said != 1 {
+		t.Errorf("said %d times", said)
+	}
+	install(3)
+	if metrics := c.do("GET", c.ready.AdminURL+"/metrics", "", nil).raw; !bytes.Contains(metrics, []byte(`tenantry_credential_expiry_timestamp_seconds{credential="tls_certificate_file",provider="tenantry"} 1.`)) {
+		t.Errorf("the metrics do not tell when the certificate ends:\n%s", metrics)
+	}
+	c.idleOverTLS(t, key)
+	if err := p.stop(); err != nil {
+		t.Errorf("a stop with an idle connection: %v", err)
+	}
+}
+
+// idleOverTLS makes a call and leaves its connection open.
+func (c client) idleOverTLS(t *testing.T, key string) {
+	t.Helper()
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	t.Cleanup(transport.CloseIdleConnections)
+	q, err := http.NewRequest("GET", c.ready.APIURL+"/v1/tenants", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Header.Set("Authorization", "Bearer "+key)
+	got, err := (&http.Client{Transport: transport}).Do(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = got.Body.Close() }()
+	raw, err := io.ReadAll(got.Body)
+	if err != nil || got.StatusCode != 200 || !bytes.Contains(raw, []byte(`"tenants"`)) {
+		t.Errorf("%d %s %v", got.StatusCode, raw, err)
+	}
+}
+
+// TestTLSAndProxySettingsThatMakeNoSense: what cannot be meant is refused at
+// the start, with what to do.
+func TestTLSAndProxySettingsThatMakeNoSense(t *testing.T) {
+	t.Parallel()
+	certificate, _ := certificateOf(t, 1)
+	_, key := certificateOf(t, 2)
+	files := [2]string{filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")}
+	for i, content := range [][]byte{certificate, key} {
+		if err := os.WriteFile(files[i], content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for want, env := range map[string][]string{
+		"belong together":  {"TENANTRY_TLS_CERTIFICATE_FILE=" + files[0]},
+		"set both or none": {"TENANTRY_TLS_KEY_FILE=" + files[1]},
+		"do not hold a":    {"TENANTRY_TLS_CERTIFICATE_FILE=" + files[0], "TENANTRY_TLS_KEY_FILE=" + files[1]},
+		"no such file":     {"TENANTRY_TLS_CERTIFICATE_FILE=/nowhere/a", "TENANTRY_TLS_KEY_FILE=/nowhere/b"},
+		"neither an addr":  {"TENANTRY_TRUSTED_PROXIES=10.0.0.1,proxy.example"},
+		`"0.0.0.0/0" cont`: {"TENANTRY_TRUSTED_PROXIES=0.0.0.0/0"},
+		`"::/0" contains `: {"TENANTRY_TRUSTED_PROXIES=::/0"},
+	} {
+		env = append(env, "TENANTRY_DATA_DIR="+t.TempDir(), "TENANTRY_LISTEN=127.0.0.1:0", "TENANTRY_ADMIN_LISTEN=127.0.0.1:0")
+		if o := operate(t, env, "serve"); o.code == 0 || !strings.Contains(o.errors, want) || strings.Contains(o.errors, "BEGIN") {
+			t.Errorf("%v: exit %d %s", env[:1], o.code, o.errors)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/tenants"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// closeCommand returns the command that closes an account. The command first removes the managed
+// transport rules from the account's tenants. If closing fails afterwards, enforcement resumes.
+func closeCommand() *cobra.Command {
+	var yes bool
+	cmd := withAccount(&cobra.Command{
+		Use:   "close --account ACCOUNT --yes",
+		Short: "Close an account for good",
+		Long: "Closes an account. There is no way back: its API keys are revoked, what is stored of its tenants, domains,\n" +
+			"mailboxes, DNS connections and integrations is removed, their credentials and the log of enforcement too, and\n" +
+			"other accounts may connect those tenants. Our mail flow rules, which block mailboxes, are taken out of the tenants first; where the mail\n" +
+			"platform does not let them go, a warning names those that stay. Nothing else is changed there, at DNS providers\n" +
+			"and at sending platforms.\n\n" +
+			"The account itself stays in `account list`, and what was revoked and released in `audit list`. Its e-mail\n" +
+			"address is free for a new account. To refuse requests for a while only, use `account suspend`.\n\n" +
+			"On a terminal the command asks first. Anywhere else it wants --yes.",
+	}, func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store, acc access.Account) error {
+		if !yes && acc.Status() != access.StatusClosed {
+			if err := confirm(ctx, cmd, closingQuestion(acc)); err != nil {
+				return err
+			}
+		}
+		removals, err := removeRules(ctx, cmd, store, acc.ID)
+		if err != nil {
+			return err
+		}
+		remaining, _ := remainingRules(removals)
+		closing, err := store.CloseAccount(ctx, acc.ID, time.Now(), ruleNames(remaining)...)
+		if err != nil {
+			(&tenants.Service{Runs: store, Now: time.Now}).Resume(ctx, removals)
+			return err
+		}
+		for _, removal := range removals {
+			warnOfRemainingRules(cmd, removal.Tenant, removal.Unruled)
+		}
+		return cli.Show(cmd, newClosedAccountRow(acc, closing, removals))
+	})
+	cmd.Flags().BoolVar(&yes, "yes", false, "close it without being asked")
+	return cmd
+}
+
+// removeRules removes the transport rules managed by tenantry from all tenants of an account. It
+// returns the tenants that could have such rules, with the result for each.
+func removeRules(ctx context.Context, cmd *cobra.Command, store *bunstore.Store, owner access.AccountID) ([]tenants.UnruledTenant, error) {
+	stored, err := store.Tenants(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]tenant.GUID, 0, len(stored))
+	for _, t := range stored {
+		ids = append(ids, t.GUID)
+	}
+	service, closeService, err := withdrawalService(ctx, cmd, store, owner, ids...)
+	if err != nil {
+		return nil, err
+	}
+	defer closeService()
+	return service.Unrule(ctx, owner)
+}
+
+// closingQuestion returns the question that closeCommand asks on a terminal.
+func closingQuestion(acc access.Account) string {
+	return fmt.Sprintf("Close the account %s of %s for good? Its keys are revoked, its %d tenants released, its DNS connections and integrations removed.", acc.ID, acc.Email, acc.TenantsHeld)
+}
+
+// confirm asks question on the terminal. It returns an error unless the reply is y or yes, when
+// standard input is not a terminal, and when ctx ends.
+func confirm(ctx context.Context, cmd *cobra.Command, question string) error {
+	refusal := cli.WithFix(errors.New("not done: this cannot be undone, and nobody said yes"), "add --yes to do it without being asked")
+	in := cmd.InOrStdin()
+	if !isTerminal(in) {
+		return refusal
+	}
+	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s [y/N] ", question)
+	answer := make(chan string, 1)
+	go func() {
+		line, err := bufio.NewReader(in).ReadString('\n')
+		if err != nil {
+			_, _ = fmt.Fprintln(cmd.ErrOrStderr())
+		}
+		answer <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case reply := <-answer:
+		if reply != "y" && reply != "yes" {
+			return refusal
+		}
+		return nil
+	case <-ctx.Done(): // Ctrl-C does not interrupt ReadString
+		_, _ = fmt.Fprintln(cmd.ErrOrStderr())
+		return refusal
+	}
+}
+
+// isTerminal reports whether in can be an interactive terminal. It accepts every character device
+// except /dev/null, which is the standard input of many background jobs.
+func isTerminal(in io.Reader) bool {
+	file, ok := in.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	devNull, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, devNull)
+}
+
+// closedAccountRow shows what closing an account removed.
+type closedAccountRow struct {
+	AccountID       string `json:"account_id"`
+	Email           string `json:"email"`
+	Status          string `json:"status"`
+	ClosedAt        string `json:"closed_at"`
+	KeysRevoked     int    `json:"keys_revoked"`
+	TenantsReleased int    `json:"tenants_released"`
+	DNSConnections  int    `json:"dns_connections_removed"`
+	Integrations    int    `json:"integrations_removed"`
+	// RulesRemoved is the number of tenants from which all managed transport rules were removed.
+	RulesRemoved int                 `json:"tenants_unruled"`
+	RulesLeft    []remainingRulesRow `json:"rules_left"`
+}
+
+func newClosedAccountRow(a access.Account, closing ports.Closing, removals []tenants.UnruledTenant) closedAccountRow {
+	remaining, removed := remainingRules(removals)
+	return closedAccountRow{
+		string(a.ID), a.Email, string(access.StatusClosed), cli.Stamp(closing.At), closing.KeysRevoked, closing.TenantsReleased,
+		closing.DNSConnectionsRemoved, closing.IntegrationsRemoved, removed, remaining,
+	}
+}
+
+// Columns implements cli.Row.
+func (r closedAccountRow) Columns() [][2]string {
+	return [][2]string{
+		{"ACCOUNT", r.AccountID}, {"EMAIL", r.Email}, {"STATUS", r.Status}, {"CLOSED", r.ClosedAt},
+		{"KEYS REVOKED", strconv.Itoa(r.KeysRevoked)}, {"TENANTS RELEASED", strconv.Itoa(r.TenantsReleased)},
+		{"DNS CONNECTIONS REMOVED", strconv.Itoa(r.DNSConnections)}, {"INTEGRATIONS REMOVED", strconv.Itoa(r.Integrations)},
+		{"RULES LEFT", cmp.Or(strings.Join(ruleNames(r.RulesLeft), ", "), "-")},
+	}
+}

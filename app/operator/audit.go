@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/core/audit"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// eventRow shows one entry of the audit log.
+type eventRow struct {
+	EventID   string            `json:"event_id"`
+	Operator  string            `json:"operator"`
+	Action    string            `json:"action"`
+	AccountID *string           `json:"account_id"`
+	Details   map[string]string `json:"details"`
+	CreatedAt string            `json:"created_at"`
+}
+
+func newEventRow(e audit.Event) eventRow {
+	row := eventRow{EventID: e.ID, Operator: e.Operator, Action: string(e.Action), Details: e.Details, CreatedAt: cli.Stamp(e.At)}
+	if e.Account != "" {
+		row.AccountID = (*string)(&e.Account)
+	}
+	return row
+}
+
+// Columns implements cli.Row.
+func (r eventRow) Columns() [][2]string {
+	var details []string
+	for _, name := range slices.Sorted(maps.Keys(r.Details)) {
+		details = append(details, name+"="+r.Details[name])
+	}
+	return [][2]string{
+		{"WHEN", r.CreatedAt}, {"OPERATOR", r.Operator}, {"ACTION", r.Action}, {"ACCOUNT", orDash(r.AccountID)}, {"DETAILS", strings.Join(details, ", ")},
+	}
+}
+
+// auditCommand returns the group of commands on the audit log. The store records each change of an
+// account, a key or a tenant in the transaction of the change. A command that changes something
+// else (plugins, the keyset, a backup) calls wiring.RecordAct afterwards.
+func auditCommand() *cobra.Command {
+	group := &cobra.Command{Use: "audit", Short: "What operators did"}
+	var account, since string
+	var limit int
+	events := &cobra.Command{
+		Use:   "list",
+		Short: "List what operators did: who, when and what, newest first",
+		Long: "Lists the acts of operators, newest first: who did what, and when. An act is recorded together with\n" +
+			"its effect, or both are not there. What was refused, or only looked at, is not listed.\n\n" +
+			"The operator is the system's user and host (the person behind sudo), or what the setting `operator` says.",
+		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
+			query := ports.AuditQuery{Limit: limit}
+			var err error
+			if query.Since, err = parseSince(since, time.Now()); err != nil || limit < 1 {
+				return cli.Usage(errors.Join(err, checkPositive("limit", limit)))
+			}
+			if query.Account, err = findOptionalAccount(ctx, store, account); err != nil {
+				return err
+			}
+			auditEvents, err := store.AuditEvents(ctx, query)
+			if err != nil {
+				return err
+			}
+			rows := make([]eventRow, len(auditEvents))
+			for i, e := range auditEvents {
+				rows[i] = newEventRow(e)
+			}
+			return cli.List(cmd, "events", rows)
+		}),
+	}
+	events.Flags().StringVar(&account, "account", "", "only acts on this account: its id or e-mail address")
+	events.Flags().StringVar(&since, "since", "", "only acts since then: 2026-11-21, 2026-11-21T08:00:00Z, or 24h for the last day")
+	events.Flags().IntVar(&limit, "limit", 100, "at most so many")
+	settings.Config{}.AddFlags(events.Flags())
+	group.AddCommand(events)
+	return group
+}
+
+// checkPositive returns an error when the value of flag is below 1.
+func checkPositive(flag string, value int) error {
+	if value < 1 {
+		return fmt.Errorf("--%s is at least 1", flag)
+	}
+	return nil
+}
+
+// parseSince parses the value of --since: a date, an RFC 3339 time, or a duration before now. A
+// date begins at midnight in UTC. An empty value is the zero time.
+func parseSince(raw string, now time.Time) (time.Time, error) {
+	if raw == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if at, err := time.Parse(layout, raw); err == nil {
+			return at, nil
+		}
+	}
+	if ago, err := time.ParseDuration(raw); err == nil && ago >= 0 {
+		return now.Add(-ago), nil
+	}
+	return time.Time{}, fmt.Errorf("--since takes 2026-11-21, 2026-11-21T08:00:00Z or 24h, not %q", raw)
+}

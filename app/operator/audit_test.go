@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"testing"
+	"time"
+)
+
+func TestSinceTime(t *testing.T) {
+	now := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		raw  string
+		want time.Time
+		ok   bool
+	}{
+		{"", time.Time{}, true},
+		{"2026-11-20", now.Add(-32 * time.Hour), true},
+		{"2026-11-21T08:00:00Z", now, true},
+		{"2026-11-21T09:30:00+01:00", now.Add(30 * time.Minute), true},
+		{"90m", now.Add(-90 * time.Minute), true},
+		{"-1h", time.Time{}, false},
+		{"yesterday", time.Time{}, false},
+		{"2026-11-31", time.Time{}, false},
+		{"20.11.2026", time.Time{}, false},
+	} {
+		if got, err := parseSince(tt.raw, now); !got.Equal(tt.want) || (err == nil) != tt.ok {
+			t.Errorf("%q: got %v, %v", tt.raw, got, err)
+		}
+	}
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/url"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/app/wiring"
+	"github.com/tenantry/tenantry/plugins/wire"
+)
+
+// describeTimeout is the timeout for all plugins together to describe their settings.
+const describeTimeout = 10 * time.Second
+
+// redacted replaces secret values in the output.
+const redacted = "[redacted]"
+
+// settingRow shows a setting, its value and the source of the value.
+type settingRow struct {
+	Name     string `json:"name"`
+	Value    string `json:"value"`
+	Source   string `json:"source"`
+	Variable string `json:"variable"`
+	Flag     string `json:"flag"`
+}
+
+// Columns implements cli.Row.
+func (r settingRow) Columns() [][2]string {
+	return [][2]string{{"SETTING", r.Name}, {"VALUE", r.Value}, {"FROM", r.Source}}
+}
+
+// configCommand returns the command that shows all settings. It shows them even when they are not
+// valid, and then fails with a usage error.
+func configCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Show every setting, its value and where that comes from",
+		Long: "Shows every setting, its value, and whether that is the default or comes from tenantry.yaml, a variable or a\n" +
+			"flag. Passwords in URLs and other secrets are shown as " + redacted + ".",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := settings.Read(cmd.Flags(), nil)
+			if err != nil {
+				return cli.Usage(err)
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), describeTimeout)
+			defer cancel()
+			rows := append(settingRows(r), providerRows(r, describePlugins(ctx, r.Config.PluginDir))...)
+			if err := cli.List(cmd, "settings", rows); err != nil {
+				return err
+			}
+			if err := r.Config.Check(); err != nil {
+				return cli.Usage(err)
+			}
+			return nil
+		},
+	}
+	settings.Config{}.AddFlags(cmd.Flags())
+	return cmd
+}
+
+// settingRows returns a row for each field of settings.Config, in the order of the fields.
+func settingRows(r settings.Reading) []settingRow {
+	var rows []settingRow
+	values := reflect.ValueOf(r.Config)
+	for field := range settings.Fields() {
+		if field.Type.Kind() == reflect.Map {
+			continue
+		}
+		key := field.Tag.Get("koanf")
+		rows = append(rows, settingRow{
+			Name: key, Value: displayValue(field, values.FieldByIndex(field.Index)), Source: cmp.Or(r.From[key], settings.FromDefault),
+			Variable: settings.VariableName(key), Flag: "--" + settings.FlagName(field),
+		})
+	}
+	return rows
+}
+
+// displayValue returns the value of a setting as text, without secrets.
+func displayValue(field reflect.StructField, value reflect.Value) string {
+	text := fmt.Sprint(value.Interface())
+	if list, ok := value.Interface().([]string); ok {
+		text = strings.Join(list, ",")
+	}
+	switch {
+	case text == "":
+		return ""
+	case field.Tag.Get("secret") == "url":
+		return redactURL(text)
+	case field.Tag.Get("secret") != "":
+		return redacted
+	}
+	return text
+}
+
+// redactURL replaces the password of a URL and all secret query parameters. A URL that cannot
+// be parsed is replaced as a whole.
+func redactURL(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return redacted
+	}
+	if _, ok := u.User.Password(); ok {
+		u.User = url.UserPassword(u.User.Username(), redacted)
+	}
+	query := u.Query()
+	for name := range query {
+		if isSecretName(name) {
+			query.Set(name, redacted)
+			u.RawQuery = query.Encode()
+		}
+	}
+	return strings.ReplaceAll(u.String(), url.QueryEscape(redacted), redacted)
+}
+
+// isSecretName reports whether name looks like the name of a secret. The value of a name that ends
+// in _file is a path, which is not a secret.
+func isSecretName(name string) bool {
+	name = strings.ToLower(name)
+	return !strings.HasSuffix(name, "_file") && slices.ContainsFunc([]string{"secret", "password", "token", "certificate", "passphrase"},
+		func(word string) bool { return strings.Contains(name, word) })
+}
+
+// providerRows returns the settings of the providers: first those that a plugin describes, then
+// those that are set but that no plugin describes.
+func providerRows(r settings.Reading, descriptions map[string]wire.Description) []settingRow {
+	var rows []settingRow
+	add := func(provider, name, value string) {
+		key := "providers." + provider + "." + name
+		if value != "" && isSecretName(name) {
+			value = redacted
+		}
+		rows = append(rows, settingRow{Name: key, Value: value, Source: cmp.Or(r.From[key], settings.FromDefault), Variable: settings.VariableName(key)})
+	}
+	for _, provider := range slices.Sorted(maps.Keys(descriptions)) {
+		for _, field := range descriptions[provider].FieldsOf(false) {
+			name := wiring.SettingOf(field)
+			add(provider, name, cmp.Or(r.Config.Providers[provider][name], field.Default))
+		}
+	}
+	for _, provider := range slices.Sorted(maps.Keys(r.Config.Providers)) {
+		for _, name := range wiring.UnknownSettings(descriptions[provider], r.Config.Providers[provider]) {
+			add(provider, name, r.Config.Providers[provider][name])
+			if len(descriptions) > 0 {
+				rows[len(rows)-1].Source += ", unknown"
+			}
+		}
+	}
+	return rows
+}
+
+// describePlugins returns the descriptions of all plugins in dir, keyed by plugin name. It omits
+// plugins that do not run; `tenantry doctor` reports them.
+func describePlugins(ctx context.Context, dir string) map[string]wire.Description {
+	host, err := pluginhost.New(pluginhost.Options{Dir: dir, Log: slog.New(slog.DiscardHandler), Env: os.Environ()})
+	if err != nil {
+		return nil
+	}
+	defer host.Close()
+	descriptions := map[string]wire.Description{}
+	for _, plugin := range host.Status() {
+		if description, err := host.Describe(ctx, plugin.Name); err == nil {
+			descriptions[plugin.Name] = description
+		}
+	}
+	return descriptions
+}

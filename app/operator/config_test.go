@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"testing"
+
+	"github.com/tenantry/tenantry/app/settings"
+)
+
+func TestPasswordsInURLsAreNotShown(t *testing.T) {
+	for address, want := range map[string]string{
+		"postgres://h/x?password=p&a=b": "postgres://h/x?a=b&password=[redacted]",
+		"postgres://a:p@[/x":            redacted,
+		"sqlite:///x/tenantry.db":       "sqlite:///x/tenantry.db",
+	} {
+		if got := redactURL(address); got != want {
+			t.Errorf("%s is shown as %s, want %s", address, got, want)
+		}
+	}
+}
+
+func TestSettingsThatHoldSecretsAreMarked(t *testing.T) {
+	for field := range settings.Fields() {
+		if name := field.Tag.Get("koanf"); isSecretName(name) && field.Tag.Get("secret") == "" {
+			t.Errorf("%s looks like a secret and is not marked as one", name)
+		}
+	}
+}

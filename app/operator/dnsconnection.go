@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/dnsconnections"
+	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/app/wiring"
+	"github.com/tenantry/tenantry/core/dnsconnection"
+)
+
+// dnsConnectionCommand returns the group of commands on DNS connections.
+func dnsConnectionCommand() *cobra.Command {
+	group := &cobra.Command{Use: "dns-connection", Short: "Connections of accounts to DNS providers"}
+	for _, cmd := range []*cobra.Command{
+		addDNSConnectionCommand(), listDNSConnectionsCommand(), testDNSConnectionCommand(), removeDNSConnectionCommand(),
+	} {
+		settings.Config{}.AddFlags(cmd.Flags())
+		group.AddCommand(cmd)
+	}
+	return group
+}
+
+func listDNSConnectionsCommand() *cobra.Command {
+	var account string
+	cmd := &cobra.Command{
+		Use:   "list [--account ACCOUNT]",
+		Short: "List DNS connections, oldest first; never their credentials",
+		Long: "Lists the DNS connections of one account, or of all, oldest first. What it says is stored: how the last\n" +
+			"test ended and how many zones it saw. The providers are not asked; `dns-connection test` does that.",
+		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
+			owner, err := findOptionalAccount(ctx, store, account)
+			if err != nil {
+				return err
+			}
+			connections, err := (&dnsconnections.Service{Connections: store}).List(ctx, owner)
+			if err != nil {
+				return err
+			}
+			rows := make([]dnsConnectionRow, len(connections))
+			for i, c := range connections {
+				rows[i] = newDNSConnectionRow(c)
+			}
+			return cli.List(cmd, "connections", rows)
+		}),
+	}
+	cmd.Flags().StringVar(&account, "account", "", "only connections of this account: its id or e-mail address")
+	return cmd
+}
+
+func testDNSConnectionCommand() *cobra.Command {
+	var id string
+	cmd := &cobra.Command{
+		Use:   "test --connection CONNECTION",
+		Short: "Ask the provider whether it still takes the credential, and store the answer",
+		Long: "Signs in to the provider with the stored credential and counts the zones that it reaches. How that ends is\n" +
+			"stored as the connection's status. Nothing is written into a zone. A test that fails ends with exit code 4.",
+		RunE: withDNSDependencies(func(ctx context.Context, cmd *cobra.Command, deps dnsDependencies) error {
+			c, err := deps.connections.Test(ctx, "", id)
+			if err != nil {
+				return testFailure(c.Provider, err)
+			}
+			return cli.Show(cmd, newDNSConnectionRow(c))
+		}),
+	}
+	requireConnectionFlag(cmd, &id)
+	return cmd
+}
+
+func removeDNSConnectionCommand() *cobra.Command {
+	var id string
+	cmd := &cobra.Command{
+		Use:   "remove --connection CONNECTION",
+		Short: "Remove a DNS connection and its credential for good",
+		Long: "Removes a connection with its credential from the database. Records that were written with it stay in their\n" +
+			"zones, and the provider is not asked: revoke the credential there too.",
+		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
+			c, err := (&dnsconnections.Service{Connections: store}).Remove(ctx, id)
+			if err != nil {
+				return err
+			}
+			return cli.Show(cmd, removedDNSConnectionRow{c.ID, string(c.AccountID), c.Provider, c.Name, "removed", cli.Stamp(time.Now())})
+		}),
+	}
+	requireConnectionFlag(cmd, &id)
+	return cmd
+}
+
+// requireConnectionFlag adds the required flag --connection to cmd.
+func requireConnectionFlag(cmd *cobra.Command, id *string) {
+	cmd.Flags().StringVar(id, "connection", "", "the connection's id, as dns-connection list shows it")
+	cli.Require(cmd, "connection")
+}
+
+// dnsDependencies holds the services of a command that calls DNS providers.
+type dnsDependencies struct {
+	store       *bunstore.Store
+	providers   *wiring.DNSProviders
+	connections *dnsconnections.Service
+}
+
+// withDNSDependencies returns a RunE that opens the database, the keyset and the provider plugins,
+// and calls run with them.
+func withDNSDependencies(run func(context.Context, *cobra.Command, dnsDependencies) error) func(*cobra.Command, []string) error {
+	return withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) (err error) {
+		c, err := settings.Load(cmd.Flags(), nil)
+		if err != nil {
+			return cli.Usage(err)
+		}
+		// The keyset is created only for an embedded database. With a database server the service
+		// may run on another host with its own keyset. It could not decrypt what a new keyset
+		// encrypted.
+		embedded := strings.HasPrefix(c.DatabaseURL, "sqlite:")
+		sealer, err := wiring.OpenKeyset(ctx, c, store, embedded)
+		if err != nil {
+			return err
+		}
+		providers, closeAll, err := wiring.OpenDNSProviders(ctx, c, sealer, commandLog(cmd, c.Level()))
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, closeAll()) }()
+		return run(ctx, cmd, dnsDependencies{store, providers, &dnsconnections.Service{
+			Connections: store, Providers: providers, Sealer: sealer, Now: time.Now,
+		}})
+	})
+}
+
+// dnsConnectionRow shows a DNS connection without its credential.
+type dnsConnectionRow struct {
+	ConnectionID string `json:"connection_id"`
+	AccountID    string `json:"account_id"`
+	Provider     string `json:"provider"`
+	Name         string `json:"name"`
+	Status       string `json:"status"`
+	ZonesVisible int    `json:"zones_visible"`
+	TestedAt     string `json:"tested_at"`
+	CreatedAt    string `json:"created_at"`
+}
+
+func newDNSConnectionRow(c dnsconnection.Connection) dnsConnectionRow {
+	return dnsConnectionRow{
+		c.ID, string(c.AccountID), c.Provider, c.Name, string(c.Status), c.ZonesVisible, cli.Stamp(c.TestedAt), cli.Stamp(c.CreatedAt),
+	}
+}
+
+// Columns implements cli.Row.
+func (r dnsConnectionRow) Columns() [][2]string {
+	return [][2]string{
+		{"CONNECTION", r.ConnectionID}, {"ACCOUNT", r.AccountID}, {"PROVIDER", r.Provider}, {"NAME", cmp.Or(r.Name, "-")},
+		{"STATUS", r.Status}, {"ZONES", strconv.Itoa(r.ZonesVisible)}, {"TESTED", r.TestedAt}, {"CREATED", r.CreatedAt},
+	}
+}
+
+// removedDNSConnectionRow shows a DNS connection that was just removed.
+type removedDNSConnectionRow struct {
+	ConnectionID string `json:"connection_id"`
+	AccountID    string `json:"account_id"`
+	Provider     string `json:"provider"`
+	Name         string `json:"name"`
+	Status       string `json:"status"`
+	RemovedAt    string `json:"removed_at"`
+}
+
+// Columns implements cli.Row.
+func (r removedDNSConnectionRow) Columns() [][2]string {
+	return [][2]string{
+		{"CONNECTION", r.ConnectionID}, {"ACCOUNT", r.AccountID}, {"PROVIDER", r.Provider}, {"NAME", cmp.Or(r.Name, "-")},
+		{"STATUS", r.Status}, {"REMOVED", r.RemovedAt},
+	}
+}

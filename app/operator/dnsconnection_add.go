@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/dnsconnections"
+	"github.com/tenantry/tenantry/app/wiring"
+	"github.com/tenantry/tenantry/plugins/wire"
+)
+
+// addOptions holds the values of the flags of `dns-connection add`.
+type addOptions struct {
+	account, provider, name, credential string
+	settings                            []string
+}
+
+// addDNSConnectionCommand returns the command that tests and stores a new DNS connection.
+func addDNSConnectionCommand() *cobra.Command {
+	var options addOptions
+	cmd := &cobra.Command{
+		Use:   "add --account ACCOUNT --provider PROVIDER --credential-file FILE|- [--name NAME] [--set NAME=VALUE]…",
+		Short: "Connect an account to a DNS provider; the credential is tested first",
+		Long: "Gives an account a connection to a DNS provider, by which this service may write into the account's zones.\n" +
+			"The credential is tested first: one that fails is not stored, and the command ends with exit code 4. It is\n" +
+			"stored encrypted and never shown again. An account may have several connections to one provider; for each\n" +
+			"zone the one is used whose credential reaches it.\n\n" +
+			"The file holds the secret as the provider gave it, of a provider with several secrets a JSON object of\n" +
+			"them. What else the provider needs goes into --set, once for each field. Without them the command says\n" +
+			"which there are. For example:\n\n" +
+			"  tenantry dns-connection add --account ann@example.com --provider cloudflare --credential-file token\n" +
+			"  tenantry dns-connection add --account ann@example.com --provider powerdns --credential-file key \\\n" +
+			"    --set api_url=https://dns.example.com:8081\n" +
+			"  tenantry dns-connection add --account ann@example.com --provider rfc2136 --credential-file key \\\n" +
+			"    --set server=ns1.example.com --set zones=example.com,example.net --set key_name=tenantry",
+		RunE: withDNSDependencies(func(ctx context.Context, cmd *cobra.Command, deps dnsDependencies) error {
+			return options.run(ctx, cmd, deps)
+		}),
+	}
+	cmd.Flags().StringVar(&options.account, "account", "", accountFlagHelp)
+	cmd.Flags().StringVar(&options.provider, "provider", "", "the DNS provider, as cloudflare, powerdns or rfc2136")
+	cmd.Flags().StringVar(&options.name, "name", "", "what the connection is for")
+	cmd.Flags().StringVar(&options.credential, "credential-file", "", "the file with the secret, or - for standard input")
+	cmd.Flags().StringArrayVar(&options.settings, "set", nil, "a field of the provider's that is no secret, as `NAME=VALUE`")
+	cli.Require(cmd, "account", "provider")
+	return cmd
+}
+
+// run checks the flags and the credential, and adds the connection. Nothing is stored when the
+// provider rejects the credential.
+func (options addOptions) run(ctx context.Context, cmd *cobra.Command, deps dnsDependencies) error {
+	if utf8.RuneCountInString(options.name) > 100 || cli.Printable(options.name) != options.name {
+		return cli.Usage(errors.New("--name is one line of at most 100 characters"))
+	}
+	description, err := options.describeProvider(ctx, deps.providers)
+	if err != nil {
+		return err
+	}
+	form := credentialForm{description}
+	settings, err := form.settings(options.settings)
+	if err != nil {
+		return form.usageError(err)
+	}
+	secrets, err := form.secrets(cmd, options.credential)
+	if err != nil {
+		return form.usageError(err)
+	}
+	owner, err := deps.store.FindAccount(ctx, options.account)
+	if err != nil {
+		return err
+	}
+	if err := owner.Open(); err != nil {
+		return err
+	}
+	c, err := deps.connections.Add(ctx, dnsconnections.New{
+		Account: owner.ID, Provider: description.Name, Name: options.name, Credential: secrets.withSettings(settings),
+	})
+	if err != nil {
+		return addFailure(description.Name, err)
+	}
+	return cli.Show(cmd, newDNSConnectionRow(c))
+}
+
+// describeProvider returns the description of the provider from its plugin. It fails when the
+// catalog has no such DNS provider or its plugin does not run.
+func (options addOptions) describeProvider(ctx context.Context, p *wiring.DNSProviders) (wire.Description, error) {
+	names := p.Host.Names(wire.KindDNS)
+	if len(names) == 0 {
+		return wire.Description{}, cli.WithFix(errors.New("the catalog has no plugin of a DNS provider"),
+			"add one with `tenantry plugin add FILE…`; `tenantry plugin list` shows the catalog")
+	}
+	if !slices.Contains(names, options.provider) {
+		return wire.Description{}, cli.Usage(fmt.Errorf("there is no DNS provider %q; --provider is %s", options.provider, strings.Join(names, ", ")))
+	}
+	description, err := p.Host.Describe(ctx, options.provider)
+	if err != nil {
+		err = cli.WithFix(err, "`tenantry doctor` says what is wrong with the plugin")
+	}
+	return description, err
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"cmp"
+	"errors"
+	"strings"
+
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/dnsconnections"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+)
+
+// The fixes that operators read when the test of a connection fails.
+const (
+	fixCredential  = "give a credential that the provider takes, with the rights that it needs"
+	fixSettings    = "correct the field: a secret in the file of --credential-file, any other with --set"
+	fixPlugin      = "`tenantry doctor` says what is wrong with the plugin"
+	fixTooLarge    = "the same would come again: let the credential reach fewer zones, or smaller ones"
+	fixUnreachable = "can this machine reach the provider? run the command again in some minutes"
+	// fixReplaceStored follows another fix: a stored credential cannot be changed.
+	fixReplaceStored = "; to do so, add the connection anew and remove this one"
+)
+
+// addFailure returns the error of a connection that was not added, with a fix. It returns a usage
+// error for a field that the plugin rejects before it calls the provider.
+func addFailure(provider string, err error) error {
+	var providerErr *outcome.Error
+	if errors.As(err, &providerErr) && providerErr.Kind == outcome.Refused && strings.HasPrefix(providerErr.Cause, outcome.CauseSetting) {
+		return cli.WithFix(cli.Usage(errors.New(providerErr.Detail)), fixSettings)
+	}
+	cause, fix := explainFailedTest(provider, err)
+	if cause == nil {
+		return err
+	}
+	cause.Detail += "; nothing is stored"
+	return cli.WithFix(cli.Outside(cause), fix)
+}
+
+// testFailure returns the error of a stored connection that failed its test, with a fix.
+func testFailure(provider string, err error) error {
+	var unreadable dnsconnections.Unreadable
+	if errors.As(err, &unreadable) {
+		return cli.WithFix(err, "put the keyset that it was sealed with back, from a backup, or add the connection anew and remove this one")
+	}
+	cause, fix := explainFailedTest(provider, err)
+	if cause == nil {
+		return err
+	}
+	if errors.Is(cause, fault.CredentialRejected) || fix == fixSettings {
+		fix += fixReplaceStored
+	}
+	return cli.WithFix(cli.Outside(cause), fix)
+}
+
+// explainFailedTest translates the error of a provider call into the error that operators read, and
+// returns its fix. It returns nil when err does not come from a provider call.
+func explainFailedTest(provider string, err error) (*fault.Error, string) {
+	var providerErr *outcome.Error
+	if !errors.As(err, &providerErr) {
+		return nil, ""
+	}
+	cause, fix := fault.Of(err), fixUnreachable
+	switch {
+	case errors.Is(err, fault.CredentialRejected):
+		fix = fixCredential
+	case providerErr.Cause == "private_address":
+		fix = "use the server's public address; for a server in your own network set TENANTRY_PROVIDERS_" +
+			strings.ToUpper(provider) + "_ALLOW_PRIVATE=true, for the service too"
+	case errors.Is(err, fault.InvalidRequest):
+		fix = fixSettings
+	case outcome.TooLarge(err):
+		fix = fixTooLarge
+	case strings.HasPrefix(providerErr.Cause, "plugin_"):
+		fix = fixPlugin
+	}
+	return &fault.Error{Code: cause.Code, Detail: "the test of the connection failed: " + cmp.Or(providerErr.Detail, cause.Detail)}, fix
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/dnsconnections"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/plugins/sdk"
+)
+
+// TestFailedTestsSayWhatToDo checks message, exit code and fix for each kind of provider error.
+func TestFailedTestsSayWhatToDo(t *testing.T) {
+	t.Parallel()
+	rejected := &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied, Detail: "not this one"}
+	for _, tt := range []struct {
+		name       string
+		err        error
+		exit       int
+		says, code string
+		add, test  string // the fix after `add`, and the fix after `test`
+	}{
+		{"the credential", fmt.Errorf("%w (%w)", fault.CredentialRejected.With("no"), rejected), cli.ExitOutside, "not this one", "provider_credential_rejected",
+			fixCredential, fixCredential + fixReplaceStored},
+		{"a setting that the server does not know", sdk.NotServed("zones", "the server does not serve one"), cli.ExitOutside, "zones: the server", "invalid_request",
+			fixSettings, fixSettings + fixReplaceStored},
+		{"throttled", &outcome.Error{Kind: outcome.Throttled, Detail: "wait"}, cli.ExitOutside, "wait", "provider_unavailable", fixUnreachable, fixUnreachable},
+		{"down", &outcome.Error{Kind: outcome.Down, Detail: "nobody there"}, cli.ExitOutside, "nobody there", "provider_unavailable", fixUnreachable, fixUnreachable},
+		{"our own plugin", &outcome.Error{Kind: outcome.Down, Cause: "plugin_missing", Detail: "does not run"}, cli.ExitOutside, "does not run", "provider_unavailable",
+			fixPlugin, fixPlugin},
+		{"a server inside", &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: "private_address", Detail: "no public address"}, cli.ExitOutside,
+			"no public address", "invalid_request", "TENANTRY_PROVIDERS_X_ALLOW_PRIVATE=true", "TENANTRY_PROVIDERS_X_ALLOW_PRIVATE=true"},
+		{"broken", &outcome.Error{Kind: outcome.Broken, Detail: "nonsense"}, cli.ExitOutside, "nonsense", "provider_error", fixUnreachable, fixUnreachable},
+		{"too large", &outcome.Error{Kind: outcome.Broken, Cause: outcome.CauseTooLarge, Detail: "the answer is too large"}, cli.ExitOutside, "too large", "provider_error",
+			fixTooLarge, fixTooLarge},
+		{"silent", &outcome.Error{Kind: outcome.Unknown, Detail: "too late"}, cli.ExitOutside, "too late", "provider_timeout", fixUnreachable, fixUnreachable},
+		{"no test at all", fault.AccountClosed.With("closed"), cli.ExitRefused, "closed", "account_closed", fault.AccountClosed.About, fault.AccountClosed.About},
+		{"the keyset is another one", dnsconnections.Unreadable{Connection: "c1", Cause: errors.New("does not open")}, cli.ExitRefused, "c1", "failed",
+			"", "put the keyset that it was sealed with back"},
+	} {
+		for fix, err := range map[string]error{tt.add: addFailure("x", tt.err), tt.test: testFailure("x", tt.err)} {
+			var printed strings.Builder
+			cli.PrintError(&printed, &cobra.Command{}, true, err)
+			if got := printed.String(); cli.ExitCode(err) != tt.exit || !strings.Contains(got, tt.says) || !strings.Contains(got, `"`+tt.code+`"`) || !strings.Contains(got, fix) {
+				t.Errorf("%s: exit code %d\n%s", tt.name, cli.ExitCode(err), got)
+			}
+		}
+	}
+}
+
+// TestMistakesThatThePluginSees checks a field that the plugin rejects. `add` returns a usage
+// error for it. `test` returns a failed test.
+func TestMistakesThatThePluginSees(t *testing.T) {
+	t.Parallel()
+	mistake := sdk.Misconfigured("key_secret", "it is not base64")
+	for err, want := range map[error]struct {
+		exit int
+		says []string
+	}{
+		addFailure("x", mistake):  {cli.ExitUsage, []string{`"usage"`, `"key_secret: it is not base64"`, "a secret in the file of --credential-file"}},
+		testFailure("x", mistake): {cli.ExitOutside, []string{`"invalid_request"`, "key_secret: it is not base64", fixSettings + fixReplaceStored}},
+	} {
+		var printed strings.Builder
+		cli.PrintError(&printed, &cobra.Command{}, true, err)
+		for _, says := range want.says {
+			if got := printed.String(); cli.ExitCode(err) != want.exit || !strings.Contains(got, says) {
+				t.Errorf("exit code %d, want %d %s\n%s", cli.ExitCode(err), want.exit, says, got)
+			}
+		}
+	}
+}

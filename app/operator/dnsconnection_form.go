@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/wiring"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/wire"
+)
+
+// credentialForm checks the settings and secrets of a DNS connection against the fields that the
+// provider's plugin describes. Its errors never contain a value, because an operator can put a
+// secret into the wrong field by mistake.
+type credentialForm struct{ wire.Description }
+
+// credentialSecrets holds the secrets of a credential, keyed by field name.
+type credentialSecrets map[string]secret.Text
+
+// withSettings returns the credential of these secrets and settings.
+func (s credentialSecrets) withSettings(settings map[string]string) secret.Credential {
+	return secret.Credential{Settings: settings, Secrets: s}
+}
+
+// settings parses the --set flags into values keyed by field name. It fails when a field is
+// unknown, is a secret, is set twice, or can be set only in tenantry.yaml. It also fails when a
+// required field is missing.
+func (f credentialForm) settings(set []string) (map[string]string, error) {
+	values := map[string]string{}
+	for _, assignment := range set {
+		name, value, ok := strings.Cut(assignment, "=")
+		value = strings.TrimSpace(value)
+		switch field, known := f.field(name); {
+		case !ok:
+			return nil, errors.New("--set is NAME=VALUE")
+		case !known:
+			return nil, fmt.Errorf("%s has no field %q", f.Name, cli.Printable(name))
+		case !field.Account:
+			return nil, fmt.Errorf("%s is the operator's to set, for all accounts: providers.%s.%s in tenantry.yaml", name, f.Name, wiring.SettingOf(field))
+		case field.Secret:
+			return nil, fmt.Errorf("%s is a secret: it goes into the file of --credential-file", name)
+		case value == "" || !utf8.ValidString(value):
+			return nil, fmt.Errorf("--set %s has no value, or one that is no text", name)
+		case values[name] != "":
+			return nil, fmt.Errorf("--set %s is given twice", name)
+		}
+		values[name] = value
+	}
+	return values, f.checkRequired(values)
+}
+
+// field returns the field with this name, and whether it exists.
+func (f credentialForm) field(name string) (wire.Field, bool) {
+	i := slices.IndexFunc(f.Fields, func(field wire.Field) bool { return field.Name == name })
+	if i < 0 {
+		return wire.Field{}, false
+	}
+	return f.Fields[i], true
+}
+
+// checkRequired returns an error that names all required settings without a value.
+func (f credentialForm) checkRequired(values map[string]string) error {
+	var names []string
+	for _, field := range f.FieldsOf(true) {
+		if field.Required && !field.Secret && field.Default == "" && values[field.Name] == "" {
+			names = append(names, "--set "+field.Name)
+		}
+	}
+	if len(names) > 0 {
+		return fmt.Errorf("%s needs %s", f.Name, strings.Join(names, ", "))
+	}
+	return nil
+}
+
+// secrets reads the credential file: the secret itself for a provider with one secret, or a JSON
+// object for a provider with several. It fails when the file is empty or lacks a required secret.
+func (f credentialForm) secrets(cmd *cobra.Command, file string) (credentialSecrets, error) {
+	fields := f.secretFields()
+	switch {
+	case len(fields) == 0 && file == "":
+		return credentialSecrets{}, nil
+	case len(fields) == 0:
+		return nil, fmt.Errorf("%s takes no credential", f.Name)
+	case file == "":
+		return nil, errors.New("--credential-file is missing")
+	}
+	text, err := cli.ReadSecret(cmd, file, "credential")
+	if err != nil {
+		return nil, err
+	}
+	if !utf8.ValidString(text.Reveal()) {
+		return nil, errors.New("the credential file holds no text")
+	}
+	if len(fields) == 1 {
+		return credentialSecrets{fields[0].Name: text}, nil
+	}
+	return f.parseSecrets(fields, text)
+}
+
+// secretFields returns the secret fields that an account has to provide.
+func (f credentialForm) secretFields() []wire.Field {
+	return slices.DeleteFunc(f.FieldsOf(true), func(field wire.Field) bool { return !field.Secret })
+}
+
+// parseSecrets parses the JSON object of a credential file with several secrets.
+func (f credentialForm) parseSecrets(fields []wire.Field, text secret.Text) (credentialSecrets, error) {
+	var values map[string]string
+	if json.Unmarshal([]byte(text.Reveal()), &values) != nil { // the JSON error could quote a secret
+		return nil, errors.New("the credential file is no JSON object of texts")
+	}
+	secrets := credentialSecrets{}
+	for _, field := range fields {
+		switch value := strings.TrimSpace(values[field.Name]); {
+		case value != "":
+			secrets[field.Name] = secret.New(value)
+		case field.Required:
+			return nil, fmt.Errorf("%s is missing in the credential file", field.Name)
+		}
+		delete(values, field.Name)
+	}
+	if len(values) > 0 {
+		return nil, fmt.Errorf("the credential file has members that %s does not know: %d", f.Name, len(values))
+	}
+	return secrets, nil
+}
+
+// usageError returns err as a usage error with the list of all fields as its fix. It returns err
+// unchanged when err has a fix of its own, such as for a file that cannot be read.
+func (f credentialForm) usageError(err error) error {
+	if cli.HasFix(err) {
+		return err
+	}
+	return cli.WithFix(cli.Usage(err), f.Name+" takes:\n"+f.help())
+}
+
+// help returns one line for each field, which tells how to pass it and what it is for.
+func (f credentialForm) help() string {
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fields := f.secretFields()
+	for _, field := range f.FieldsOf(true) {
+		switch {
+		case !field.Secret:
+			_, _ = fmt.Fprintf(table, "  --set %s=…\t%s%s\n", field.Name, field.Help, fieldNote(field))
+		case len(fields) == 1:
+			_, _ = fmt.Fprintf(table, "  --credential-file FILE\t%s\n", field.Help)
+		default:
+			_, _ = fmt.Fprintf(table, "  %q in the credential file\t%s%s\n", field.Name, field.Help, fieldNote(field))
+		}
+	}
+	_ = table.Flush()
+	return strings.TrimRight(text.String(), "\n")
+}
+
+// fieldNote returns the text after the help of a field: its default, or that it is optional.
+func fieldNote(field wire.Field) string {
+	switch {
+	case field.Default != "":
+		return "; " + field.Default + " unless set"
+	case field.Required:
+		return ""
+	default:
+		return " (optional)"
+	}
+}

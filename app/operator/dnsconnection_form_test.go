@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/plugins/wire"
+)
+
+// twoSecrets is a provider with several secrets. No bundled provider has more than one.
+var twoSecrets = credentialForm{wire.Description{Name: "twofold", Fields: []wire.Field{
+	{Name: "user", Account: true, Required: true, Help: "who"},
+	{Name: "region", Account: true, Required: true, Default: "eu", Help: "where"},
+	{Name: "note", Account: true, Help: "why"},
+	{Name: "key", Account: true, Secret: true, Required: true, Help: "first secret"},
+	{Name: "salt", Account: true, Secret: true, Help: "second secret"},
+	{Name: "proxy", Secret: true}, {Name: "api_url"},
+}}}
+
+func TestFormReadsSeveralSecrets(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, file string
+		want       map[string]string
+		says       string
+	}{
+		{"both", `{"key": " k1\n", "salt": "s1"}`, map[string]string{"key": "k1", "salt": "s1"}, ""},
+		{"the needed one", `{"key": "k1"}`, map[string]string{"key": "k1"}, ""},
+		{"without it", `{"salt": "s3cr3t"}`, nil, "key is missing"},
+		{"an empty one", `{"key": " ", "salt": "s3cr3t"}`, nil, "key is missing"},
+		{"the operator's", `{"key": "k1", "proxy": "s3cr3t"}`, nil, "does not know"},
+		{"not as an object", `s3cr3t`, nil, "JSON object"},
+		{"a number", `{"key": 53123123}`, nil, "JSON object"},
+		{"no text", "s3cr3t\xff", nil, "no text"},
+		{"nothing", "\n", nil, "empty"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cmd := &cobra.Command{}
+			cmd.SetIn(strings.NewReader(tt.file))
+			got, err := twoSecrets.secrets(cmd, "-")
+			message := ""
+			if err != nil {
+				message = err.Error()
+			}
+			if (err == nil) != (tt.says == "") || !strings.Contains(message, tt.says) || strings.Contains(message, "s3cr3t") {
+				t.Fatalf("got %v, %q", got, message)
+			}
+			revealed := map[string]string{}
+			for name, text := range got {
+				revealed[name] = text.Reveal()
+			}
+			if err == nil && !cmp.Equal(revealed, tt.want) {
+				t.Error(cmp.Diff(tt.want, revealed))
+			}
+		})
+	}
+}
+
+func TestFormReadsOneSecretAsItIs(t *testing.T) {
+	t.Parallel()
+	form := credentialForm{wire.Description{Name: "plain", Fields: twoSecrets.Fields[3:4]}}
+	cmd := &cobra.Command{}
+	cmd.SetIn(strings.NewReader("{\"key\": 1} and more\r\n"))
+	if got, err := form.secrets(cmd, "-"); err != nil || len(got) != 1 || got["key"].Reveal() != `{"key": 1} and more` {
+		t.Errorf("%v, %q", err, got["key"].Reveal())
+	}
+	none := credentialForm{wire.Description{Name: "open"}}
+	if got, err := none.secrets(cmd, ""); err != nil || len(got) != 0 {
+		t.Errorf("a provider without secrets: %v", err)
+	}
+	if _, err := none.secrets(cmd, "-"); err == nil {
+		t.Error("a provider without secrets took one")
+	}
+}
+
+func TestFormReadsSettings(t *testing.T) {
+	t.Parallel()
+	got, err := twoSecrets.settings([]string{"user=ann", "note= a=b "})
+	if diff := cmp.Diff(map[string]string{"user": "ann", "note": "a=b"}, got); err != nil || diff != "" {
+		t.Errorf("%v %s", err, diff)
+	}
+	for set, says := range map[string]string{
+		"note=x": "needs --set user", "user": "NAME=VALUE", "user=": "no value", "user=\xff": "no text", "key=x": "is a secret",
+		"proxy=x": "providers.twofold.proxy_file", "api_url=x": "providers.twofold.api_url", "what=x": `no field "what"`, "a\x1b=x": "no field",
+	} {
+		if _, err := twoSecrets.settings([]string{set}); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\x1b") {
+			t.Errorf("%q: %v", set, err)
+		}
+	}
+	want := strings.TrimPrefix(`
+  --set user=…                   who
+  --set region=…                 where; eu unless set
+  --set note=…                   why (optional)
+  "key" in the credential file   first secret
+  "salt" in the credential file  second secret (optional)`, "\n")
+	if diff := cmp.Diff(want, twoSecrets.help()); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/secret"
+)
+
+// keyCommand returns the group of commands on API keys.
+func keyCommand() *cobra.Command {
+	group := &cobra.Command{Use: "key", Short: "API keys of accounts"}
+	for _, cmd := range []*cobra.Command{createKeyCommand(), listKeysCommand(), rotateKeyCommand(), revokeKeyCommand()} {
+		settings.Config{}.AddFlags(cmd.Flags())
+		group.AddCommand(cmd)
+	}
+	return group
+}
+
+func createKeyCommand() *cobra.Command {
+	var name, form string
+	cmd := withAccount(&cobra.Command{
+		Use:   "create --account ACCOUNT",
+		Short: "Make an API key; it is shown this once",
+	}, func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store, owner access.Account) error {
+		c, err := settings.Load(cmd.Flags(), nil)
+		if err != nil {
+			return cli.Usage(err)
+		}
+		if form := access.Form(form); form != access.Live && form != access.Trial {
+			return cli.Usage(errors.New("--form is live or trial"))
+		}
+		if utf8.RuneCountInString(name) > 100 || cli.Printable(name) != name {
+			return cli.Usage(errors.New("--name is one line of at most 100 characters"))
+		}
+		key, text, err := access.NewKey(rand.Reader, c.KeyPrefix, access.Form(form), owner.ID, name, time.Now())
+		if err != nil {
+			return err
+		}
+		if err := store.AddKey(ctx, key); err != nil {
+			return err
+		}
+		return cli.Show(cmd, newCreatedKeyRow(key, text))
+	})
+	cmd.Flags().StringVar(&name, "name", "", "what the key is for")
+	cmd.Flags().StringVar(&form, "form", "live", "live or trial")
+	return cmd
+}
+
+func listKeysCommand() *cobra.Command {
+	var account string
+	cmd := &cobra.Command{
+		Use:   "list [--account ACCOUNT]",
+		Short: "List API keys, revoked ones too, oldest first",
+		Long: "Lists the API keys of one account, or of all, oldest first, with those that were revoked or rotated. A key\n" +
+			"itself is not stored and cannot be shown; its last four characters (key_hint) tell keys apart.",
+		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
+			owner, err := findOptionalAccount(ctx, store, account)
+			if err != nil {
+				return err
+			}
+			keys, err := store.IssuedKeys(ctx, owner)
+			if err != nil {
+				return err
+			}
+			rows := make([]storedKeyRow, len(keys))
+			for i, key := range keys {
+				rows[i] = newStoredKeyRow(key)
+			}
+			return cli.List(cmd, "keys", rows)
+		}),
+	}
+	cmd.Flags().StringVar(&account, "account", "", "only keys of this account: its id or e-mail address")
+	return cmd
+}
+
+func rotateKeyCommand() *cobra.Command {
+	var id string
+	cmd := &cobra.Command{
+		Use:   "rotate --key KEY",
+		Short: "Replace an API key by a new one, which is shown this once",
+		Long: "Replaces an API key. The old one is dead at once; the new one has its account and name, is of the form live,\n" +
+			"and is shown this once. To have both for a while, make a second one with `key create` and revoke the first\n" +
+			"when nothing uses it any more.",
+		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
+			c, err := settings.Load(cmd.Flags(), nil)
+			if err != nil {
+				return cli.Usage(err)
+			}
+			// ReplaceKey copies the account and the name of the old key.
+			newKey, text, err := access.NewKey(rand.Reader, c.KeyPrefix, access.Live, "", "", time.Now())
+			if err != nil {
+				return err
+			}
+			if newKey, err = store.ReplaceKey(ctx, id, newKey); err != nil {
+				return err
+			}
+			return cli.Show(cmd, rotatedKeyRow{newCreatedKeyRow(newKey, text), "rotated", id, cli.Stamp(newKey.CreatedAt)})
+		}),
+	}
+	requireKeyFlag(cmd, &id)
+	return cmd
+}
+
+func revokeKeyCommand() *cobra.Command {
+	var id string
+	cmd := &cobra.Command{
+		Use:   "revoke --key KEY",
+		Short: "End an API key for good, at once",
+		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
+			key, err := store.RevokeKey(ctx, id, time.Now())
+			if err != nil {
+				return err
+			}
+			return cli.Show(cmd, revokedKeyRow{key.ID, string(key.Status()), cli.Stamp(key.RevokedAt)})
+		}),
+	}
+	requireKeyFlag(cmd, &id)
+	return cmd
+}
+
+// requireKeyFlag adds the required flag --key to cmd.
+func requireKeyFlag(cmd *cobra.Command, id *string) {
+	cmd.Flags().StringVar(id, "key", "", "the key's id, as key list shows it; never the key itself")
+	cli.Require(cmd, "key")
+}
+
+// createdKeyRow shows a new API key with its text. The text is not stored and cannot be shown
+// again.
+type createdKeyRow struct {
+	KeyID     string `json:"key_id"`
+	AccountID string `json:"account_id"`
+	APIKey    string `json:"api_key"`
+	Hint      string `json:"key_hint"`
+	Form      string `json:"form"`
+	Name      string `json:"name"`
+	CreatedAt string `json:"created_at"`
+}
+
+func newCreatedKeyRow(k access.Key, text secret.Text) createdKeyRow {
+	return createdKeyRow{k.ID, string(k.Account), text.Reveal(), k.Hint, string(k.Form), k.Name, cli.Stamp(k.CreatedAt)}
+}
+
+// Columns implements cli.Row.
+func (r createdKeyRow) Columns() [][2]string {
+	return [][2]string{
+		{"KEY", r.KeyID}, {"ACCOUNT", r.AccountID}, {"API KEY (shown this once)", r.APIKey}, {"FORM", r.Form},
+		{"NAME", r.Name}, {"CREATED", r.CreatedAt},
+	}
+}
+
+// rotatedKeyRow shows the API key that replaces a rotated one.
+type rotatedKeyRow struct {
+	createdKeyRow
+
+	Status    string `json:"status"`
+	Replaced  string `json:"replaced_key_id"`
+	RotatedAt string `json:"rotated_at"`
+}
+
+// Columns implements cli.Row.
+func (r rotatedKeyRow) Columns() [][2]string {
+	return append(r.createdKeyRow.Columns(), [2]string{"REPLACES", r.Replaced})
+}
+
+// revokedKeyRow shows an API key that was just revoked.
+type revokedKeyRow struct {
+	KeyID     string `json:"key_id"`
+	Status    string `json:"status"`
+	RevokedAt string `json:"revoked_at"`
+}
+
+// Columns implements cli.Row.
+func (r revokedKeyRow) Columns() [][2]string {
+	return [][2]string{{"KEY", r.KeyID}, {"STATUS", r.Status}, {"REVOKED", r.RevokedAt}}
+}
+
+// storedKeyRow shows a stored API key, without its text.
+type storedKeyRow struct {
+	KeyID     string  `json:"key_id"`
+	AccountID string  `json:"account_id"`
+	Hint      string  `json:"key_hint"`
+	Form      string  `json:"form"`
+	Name      string  `json:"name"`
+	Status    string  `json:"status"`
+	CreatedAt string  `json:"created_at"`
+	RevokedAt *string `json:"revoked_at"`
+}
+
+func newStoredKeyRow(k access.Key) storedKeyRow {
+	return storedKeyRow{k.ID, string(k.Account), k.Hint, string(k.Form), k.Name, string(k.Status()), cli.Stamp(k.CreatedAt), optionalStamp(k.RevokedAt)}
+}
+
+// Columns implements cli.Row.
+func (r storedKeyRow) Columns() [][2]string {
+	return [][2]string{
+		{"KEY", r.KeyID}, {"ACCOUNT", r.AccountID}, {"HINT", "…" + r.Hint}, {"FORM", r.Form}, {"NAME", r.Name},
+		{"STATUS", r.Status}, {"CREATED", r.CreatedAt}, {"REVOKED", orDash(r.RevokedAt)},
+	}
+}

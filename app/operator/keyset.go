@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/app/wiring"
+	"github.com/tenantry/tenantry/core/audit"
+)
+
+// keysetKeyRow shows a key without its material.
+type keysetKeyRow struct {
+	KeyID  string `json:"key_id"`
+	Status string `json:"status"`
+}
+
+// Columns implements cli.Row.
+func (k keysetKeyRow) Columns() [][2]string {
+	return [][2]string{{"KEY", k.KeyID}, {"STATUS", k.Status}}
+}
+
+// keysetRow shows a keyset without the material of its keys.
+type keysetRow struct {
+	File    string         `json:"keyset_file"`
+	Primary string         `json:"primary_key_id"`
+	Keys    []keysetKeyRow `json:"keys"`
+}
+
+func newKeysetRow(file string, keys []secrets.Key) keysetRow {
+	row := keysetRow{File: file}
+	for _, k := range keys {
+		row.Keys = append(row.Keys, keysetKeyRow{k.ID, string(k.Status)})
+		if k.Status == secrets.Primary {
+			row.Primary = k.ID
+		}
+	}
+	return row
+}
+
+// Columns implements cli.Row.
+func (r keysetRow) Columns() [][2]string {
+	columns := [][2]string{{"KEYSET", r.File}}
+	for _, k := range r.Keys {
+		columns = append(columns, [2]string{"KEY", k.KeyID + " " + k.Status})
+	}
+	return columns
+}
+
+// keysetOperation is an operation on the keyset file.
+type keysetOperation struct {
+	action audit.Action // empty for an operation that changes nothing
+	run    func(path string) ([]secrets.Key, error)
+}
+
+// keysetCommand returns the group of commands on the keyset file.
+func keysetCommand() *cobra.Command {
+	group := &cobra.Command{Use: "keyset", Short: "The keys that seal stored secrets"}
+	create := &cobra.Command{
+		Use:   "create",
+		Short: "Make the keyset; one that exists is never overwritten",
+		Long: "Makes a keyset with one key in the file of the setting `keyset_file`, readable by its owner only. The\n" +
+			"service makes it at its first start where it is missing; make it yourself to hand the same one to several replicas.",
+		RunE: withKeyset(func() keysetOperation { return keysetOperation{audit.CreateKeyset, secrets.CreateKeyset} }),
+	}
+	var stage bool
+	rotate := &cobra.Command{
+		Use:   "rotate [--stage]",
+		Short: "Seal with a new key from now on; what older keys sealed still opens",
+		Long: "Adds a key to the keyset and seals with it from now on. Older keys stay: what they sealed still opens. A\n" +
+			"service that runs takes up the changed file by itself, within seconds.\n\n" +
+			"Replicas that get the file separately rotate in two steps, so that none meets a key it does not have:\n" +
+			"  1. tenantry keyset rotate --stage    adds a key that nobody seals with yet; give the file to every replica\n" +
+			"  2. tenantry keyset rotate            seals with the staged key; give the file to every replica again",
+		RunE: withKeyset(func() keysetOperation {
+			if stage {
+				return keysetOperation{audit.RotateKeyset, secrets.Stage}
+			}
+			return keysetOperation{audit.RotateKeyset, secrets.Rotate}
+		}),
+	}
+	rotate.Flags().BoolVar(&stage, "stage", false, "only add the key; the next rotation seals with it")
+	list := &cobra.Command{
+		Use:   "list",
+		Short: "List the keys by id, oldest first; never their material",
+		RunE:  withKeyset(func() keysetOperation { return keysetOperation{run: secrets.Keys} }),
+	}
+	for _, cmd := range []*cobra.Command{create, rotate, list} {
+		settings.Config{}.AddFlags(cmd.Flags())
+		group.AddCommand(cmd)
+	}
+	return group
+}
+
+// withKeyset returns a RunE that runs the operation, shows the keyset and records the change in the
+// audit log. It calls chooseOperation after the flags are parsed.
+func withKeyset(chooseOperation func() keysetOperation) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		c, err := settings.Load(cmd.Flags(), nil)
+		if err != nil {
+			return cli.Usage(err)
+		}
+		operation := chooseOperation()
+		keys, err := operation.run(c.KeysetFile)
+		if err != nil {
+			return wiring.KeysetError(c.KeysetFile, err)
+		}
+		row := newKeysetRow(c.KeysetFile, keys)
+		if err := cli.Show(cmd, row); err != nil || operation.action == "" {
+			return err
+		}
+		return wiring.RecordAct(cmd.Context(), c, operation.action, map[string]string{
+			"primary_key_id": row.Primary, "newest_key_id": row.Keys[len(row.Keys)-1].KeyID,
+		})
+	}
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package operator implements the commands with which an operator manages an installation: its
+// accounts, API keys, tenants, DNS connections, plugins, keyset, audit log and settings.
+//
+// Commands returns one group of commands for each subject. The commands work on the database and on
+// files directly, so the service need not run. A command has three parts. A function returns the
+// *cobra.Command with its flags. A body calls the store or a service. A row type implements
+// cli.Row: it has the columns of the table and the members of the JSON output.
+//
+//   - operator.go: Commands, and the helpers that open the database (withStore) or all services
+//     (withService) for the body of a command.
+//   - account.go and account_close.go: accounts, their plans, and closing them.
+//   - key.go: API keys.
+//   - tenant.go: the list of tenants and their time zones. tenant_assignment.go: assigning
+//     managed tenants, withdrawing them, and removing managed transport rules.
+//   - dnsconnection.go: DNS connections. dnsconnection_add.go adds one, dnsconnection_form.go
+//     checks its settings and secrets, and dnsconnection_failure.go explains a failed test.
+//   - plugin.go: the plugin catalog. keyset.go: the keys that seal secrets.
+//   - audit.go: the audit log. config.go: the values of all settings.
+//
+// Start reading in operator.go. Then read key.go, which is one complete group of commands.
+package operator
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/telemetry"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/app/wiring"
+	"github.com/tenantry/tenantry/core/access"
+)
+
+// Commands returns the commands of an operator. The caller adds them to the root command.
+func Commands() []*cobra.Command {
+	return []*cobra.Command{
+		accountCommand(), keyCommand(), tenantCommand(), dnsConnectionCommand(), auditCommand(), pluginCommand(), keysetCommand(), configCommand(),
+	}
+}
+
+// storeFunc is the body of a command that needs only the database.
+type storeFunc func(context.Context, *cobra.Command, *bunstore.Store) error
+
+// withStore returns a RunE that opens the database and calls run with it.
+func withStore(run storeFunc) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		c, err := settings.Load(cmd.Flags(), nil)
+		if err != nil {
+			return cli.Usage(err)
+		}
+		warnOfNewDatabase(cmd, c)
+		store, err := wiring.OpenStore(cmd.Context(), c, commandLog(cmd, c.Level()))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = store.Close() }()
+		return run(cmd.Context(), cmd, store)
+	}
+}
+
+// withService returns a RunE that calls run with all services, for a command that needs the mail
+// platform.
+func withService(run func(context.Context, *cobra.Command, *wiring.Service) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		s, err := assembleService(cmd)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = s.Close(context.WithoutCancel(cmd.Context())) }()
+		return run(cmd.Context(), cmd, s)
+	}
+}
+
+// assembleService assembles the services from the settings of cmd. The caller closes them.
+func assembleService(cmd *cobra.Command) (*wiring.Service, error) {
+	c, err := settings.Load(cmd.Flags(), nil)
+	if err != nil {
+		return nil, cli.Usage(err)
+	}
+	return wiring.Assemble(cmd.Context(), c, commandLog(cmd, c.Level()), c.PublicURL, wiring.Overrides{})
+}
+
+// commandLog returns the logger of a short command. It discards all records unless the log level is
+// debug, because the command reports a failure as its error.
+func commandLog(cmd *cobra.Command, level slog.Level) *slog.Logger {
+	if level > slog.LevelDebug {
+		return slog.New(slog.DiscardHandler)
+	}
+	return telemetry.Logger(cmd.ErrOrStderr(), level)
+}
+
+// warnOfNewDatabase warns that the command is about to create an empty database. Without the
+// warning, a command in the wrong folder shows an empty list. It does not warn for `create`
+// commands and for JSON output.
+func warnOfNewDatabase(cmd *cobra.Command, c settings.Config) {
+	path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://")
+	if !embedded || cmd.Name() == "create" || cli.JSONWanted(cmd) {
+		return
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		cli.Warn(cmd, "new_database", "there was no database at "+path+", so this one is new and empty; are the settings those of the service?")
+	}
+}
+
+// findOptionalAccount returns the id of the account that idOrEmail names, or "" when idOrEmail is
+// empty. It fails when there is no such account.
+func findOptionalAccount(ctx context.Context, store *bunstore.Store, idOrEmail string) (access.AccountID, error) {
+	if idOrEmail == "" {
+		return "", nil
+	}
+	acc, err := store.FindAccount(ctx, idOrEmail)
+	return acc.ID, err
+}
+
+// optionalStamp formats a time as cli.Stamp does. It returns nil, which is null in JSON, for the
+// zero time.
+func optionalStamp(t time.Time) *string {
+	if t.IsZero() {
+		return nil
+	}
+	text := cli.Stamp(t)
+	return &text
+}
+
+// orDash returns the text, or "-" for nil.
+func orDash(text *string) string {
+	if text == nil {
+		return "-"
+	}
+	return *text
+}

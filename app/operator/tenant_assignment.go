@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/tenants"
+	"github.com/tenantry/tenantry/app/wiring"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+// assignCommand returns the command that assigns a managed tenant to an account.
+func assignCommand() *cobra.Command {
+	var tenantID, account string
+	cmd := &cobra.Command{
+		Use:   "assign --tenant GUID --account ACCOUNT",
+		Short: "Assign a managed tenant to an account",
+		Long: "Makes the account the holder of a tenant that you manage. The tenant's administrator must have consented to\n" +
+			"the application before. It takes one of the account's tenant slots.",
+		RunE: withService(func(ctx context.Context, cmd *cobra.Command, s *wiring.Service) error {
+			owner, err := s.Store.FindAccount(ctx, account)
+			if err != nil {
+				return err
+			}
+			t, err := s.Tenants.Assign(ctx, owner, tenant.GUID(tenantID))
+			if err != nil {
+				return err
+			}
+			return cli.Show(cmd, assignedTenantRow{t.ID, string(t.GUID), string(owner.ID), t.Name, t.BuiltinDomain, t.Managed, cli.Stamp(t.ConsentedAt)})
+		}),
+	}
+	cmd.Flags().StringVar(&tenantID, "tenant", "", tenantFlagHelp)
+	cmd.Flags().StringVar(&account, "account", "", accountFlagHelp)
+	cli.Require(cmd, "tenant", "account")
+	return cmd
+}
+
+// withdrawCommand returns the command that ends the assignment of a managed tenant. Transport rules
+// that cannot be removed do not stop it; the command warns about them.
+func withdrawCommand() *cobra.Command {
+	var tenantID string
+	cmd := &cobra.Command{
+		Use:   "withdraw --tenant GUID",
+		Short: "End the assignment of a managed tenant",
+		Long: "Takes a managed tenant from the account that it is assigned to, with what is stored of its domains and\n" +
+			"mailboxes. Our mail flow rules, which block mailboxes, are taken out of the tenant first; nothing else is\n" +
+			"changed there. Where the mail platform does not let them go, the tenant is withdrawn all the same, and a\n" +
+			"warning names the rules that its administrator has to remove.",
+		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
+			id := tenant.LookupGUID(tenantID)
+			owner, err := store.Assigned(ctx, id)
+			if err != nil {
+				return err
+			}
+			service, closeService, err := withdrawalService(ctx, cmd, store, owner, id)
+			if err != nil {
+				return err
+			}
+			defer closeService()
+			withdrawn, err := service.Withdraw(ctx, id)
+			if err != nil {
+				return err
+			}
+			warnOfRemainingRules(cmd, id, withdrawn.Unruled)
+			return cli.Show(cmd, newWithdrawnTenantRow(id, withdrawn))
+		}),
+	}
+	cmd.Flags().StringVar(&tenantID, "tenant", "", tenantFlagHelp)
+	cli.Require(cmd, "tenant")
+	return cmd
+}
+
+// assignedTenantRow shows a tenant that was just assigned.
+type assignedTenantRow struct {
+	ID           string `json:"id"`
+	TenantID     string `json:"tenant_id"`
+	AccountID    string `json:"account_id"`
+	TenantName   string `json:"tenant_name"`
+	TenantDomain string `json:"tenant_domain"`
+	Managed      bool   `json:"managed"`
+	AssignedAt   string `json:"assigned_at"`
+}
+
+// Columns implements cli.Row.
+func (r assignedTenantRow) Columns() [][2]string {
+	return [][2]string{
+		{"ID", r.ID}, {"TENANT", r.TenantID}, {"ACCOUNT", r.AccountID}, {"NAME", r.TenantName}, {"DOMAIN", r.TenantDomain},
+		{"MANAGED", strconv.FormatBool(r.Managed)}, {"ASSIGNED", r.AssignedAt},
+	}
+}
+
+// withdrawnTenantRow shows a tenant that was just withdrawn, and the transport rules that may
+// remain in it.
+type withdrawnTenantRow struct {
+	TenantID    string `json:"tenant_id"`
+	AccountID   string `json:"account_id"`
+	Status      string `json:"status"`
+	WithdrawnAt string `json:"withdrawn_at"`
+
+	RulesRemoved bool     `json:"rules_removed"`
+	RulesLeft    []string `json:"rules_left"`
+}
+
+func newWithdrawnTenantRow(id tenant.GUID, withdrawn tenants.Withdrawn) withdrawnTenantRow {
+	return withdrawnTenantRow{string(id), string(withdrawn.Account), "withdrawn", cli.Stamp(time.Now()), withdrawn.Removed, append([]string{}, withdrawn.Left...)}
+}
+
+// Columns implements cli.Row.
+func (r withdrawnTenantRow) Columns() [][2]string {
+	return [][2]string{
+		{"TENANT", r.TenantID}, {"ACCOUNT", r.AccountID}, {"STATUS", r.Status}, {"WITHDRAWN", r.WithdrawnAt},
+		{"RULES LEFT", cmp.Or(strings.Join(r.RulesLeft, " "), "-")},
+	}
+}
+
+// withdrawalService returns the service that removes managed transport rules from the tenants ids
+// and withdraws them. The caller calls the returned function to close the service. The service
+// connects to the mail platform only when one of the tenants can have managed rules; otherwise it
+// needs only the database. If the connection fails, the command warns and continues without it.
+func withdrawalService(ctx context.Context, cmd *cobra.Command, store *bunstore.Store, owner access.AccountID, ids ...tenant.GUID) (*tenants.Service, func(), error) {
+	for _, id := range ids {
+		scopes, err := store.RuledScopes(ctx, owner, id)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(scopes) == 0 {
+			continue
+		}
+		service, err := assembleService(cmd)
+		if err != nil {
+			cli.Warn(cmd, "mail_platform", fmt.Sprintf("the mail platform cannot be asked: %v", err))
+			break
+		}
+		return service.Tenants, func() { _ = service.Close(context.WithoutCancel(ctx)) }, nil
+	}
+	return &tenants.Service{Tenants: store, Assignments: store, Policies: store, Runs: store, Now: time.Now}, func() {}, nil
+}
+
+// warnOfRemainingRules warns about the managed transport rules that may remain in a tenant.
+func warnOfRemainingRules(cmd *cobra.Command, id tenant.GUID, removal tenants.Unruled) {
+	if len(removal.Left) == 0 {
+		return
+	}
+	cli.Warn(cmd, "rules_left", fmt.Sprintf("these mail flow rules may still be in tenant %s and block whom they list, until its administrator removes them: %s (%v)",
+		id, strings.Join(removal.Left, ", "), removal.Why))
+}
+
+// remainingRulesRow lists the managed transport rules that may remain in a tenant.
+type remainingRulesRow struct {
+	TenantID string   `json:"tenant_id"`
+	Rules    []string `json:"rules"`
+}
+
+// ruleNames returns each remaining rule as "RULE in TENANT".
+func ruleNames(rows []remainingRulesRow) (names []string) {
+	for _, row := range rows {
+		for _, rule := range row.Rules {
+			names = append(names, rule+" in "+row.TenantID)
+		}
+	}
+	return names
+}
+
+// remainingRules returns the tenants in which managed rules may remain, and the number of tenants
+// from which all managed rules were removed.
+func remainingRules(removals []tenants.UnruledTenant) (remaining []remainingRulesRow, removed int) {
+	remaining = []remainingRulesRow{}
+	for _, removal := range removals {
+		if removal.Removed {
+			removed++
+		} else {
+			remaining = append(remaining, remainingRulesRow{string(removal.Tenant), removal.Left})
+		}
+	}
+	return remaining, removed
+}

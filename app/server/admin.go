@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/tenantry/tenantry/adapters/breaker"
+	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/app/wiring"
+)
+
+// adminHandler returns the handler of the admin endpoints: /metrics, /livez and /readyz. It has no
+// authentication, so admin_listen must not be a public address.
+func adminHandler(s *wiring.Service) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.Metrics, promhttp.HandlerOpts{
+		MaxRequestsInFlight: 4, Timeout: 2 * wiring.DatabaseTimeout,
+		EnableOpenMetrics: true, // its exemplars link a data point to a trace
+	}))
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { readyz(s, w, r) })
+	return mux
+}
+
+// readinessCheck is the result of one check of /readyz.
+type readinessCheck struct {
+	name string
+	// problem is empty when the check passes.
+	problem string
+	// vendor marks a check of an external vendor, which never makes the service unready. Stored
+	// data can be read without the vendor, and its outage would take all replicas out of service.
+	vendor bool
+}
+
+// unready reports whether the check makes the service unready.
+func (c readinessCheck) unready() bool { return c.problem != "" && !c.vendor }
+
+// String returns the line of the check in /readyz?verbose.
+func (c readinessCheck) String() string {
+	switch {
+	case c.problem == "":
+		return fmt.Sprintf("[+] %s: ok", c.name)
+	case c.vendor:
+		return fmt.Sprintf("[!] %s: %s (the service stays ready)", c.name, c.problem)
+	default:
+		return fmt.Sprintf("[-] %s: %s", c.name, c.problem)
+	}
+}
+
+// readyz answers 200 when this process should receive requests, and 503 with the first problem
+// when it should not. With ?verbose it answers one line for each check.
+func readyz(s *wiring.Service, w http.ResponseWriter, r *http.Request) {
+	status, text, lines := http.StatusOK, "ok", []string(nil)
+	for _, c := range readinessChecks(r.Context(), s) {
+		lines = append(lines, c.String())
+		if c.unready() && status == http.StatusOK {
+			status, text = http.StatusServiceUnavailable, c.name+": "+c.problem
+		}
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	if r.URL.Query().Has("verbose") {
+		text = strings.Join(append(lines, "readyz: "+map[bool]string{true: "ready", false: "not ready"}[status == http.StatusOK]), "\n")
+	}
+	_, _ = fmt.Fprintln(w, text)
+}
+
+// readinessChecks checks the stop, the database, each plugin and the circuit breakers.
+func readinessChecks(ctx context.Context, s *wiring.Service) []readinessCheck {
+	stop, database := readinessCheck{name: "stop"}, readinessCheck{name: "database"}
+	if s.Draining.Load() {
+		stop.problem = "asked for: requests under way are finished"
+	}
+	if err := s.Database.Check(ctx); err != nil {
+		database.problem = "away"
+		if errors.Is(err, context.DeadlineExceeded) {
+			database.problem = "does not answer in time"
+		}
+	}
+	all := []readinessCheck{stop, database}
+	for _, p := range s.Host.Status() {
+		plugin := readinessCheck{name: "plugin " + p.Name, vendor: true}
+		if p.State == pluginhost.Waiting || p.State == pluginhost.CrashLoop {
+			plugin.problem = strings.ReplaceAll(string(p.State), "_", " ")
+		}
+		all = append(all, plugin)
+	}
+	return append(all, circuitCheck(s))
+}
+
+// circuitCheck reports the open circuit breakers of the mail platform: those of the login host and
+// those of tenants.
+func circuitCheck(s *wiring.Service) readinessCheck {
+	check, counts := readinessCheck{name: "circuits of " + wiring.MailPlatform, vendor: true}, s.CircuitStates()
+	login := counts[wiring.CircuitKey{Provider: wiring.MailPlatform, Domain: "login", State: breaker.Open}]
+	tenants := counts[wiring.CircuitKey{Provider: wiring.MailPlatform, Domain: "tenant", State: breaker.Open}]
+	if login+tenants > 0 {
+		check.problem = fmt.Sprintf("open for the login host: %t, for %.0f tenants", login > 0, tenants)
+	}
+	return check
+}

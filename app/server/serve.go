@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package server runs the service: it listens on TCP, serves the API and the admin endpoints, and
+// stops without losing a request.
+//
+// Serve is the entry point of `tenantry serve`. `tenantry dev` calls Lock, Listen and Run itself,
+// because it assembles a different service. The package has two HTTP servers, both of type
+// runningServer: the API server and the admin server with /metrics, /livez and /readyz.
+//
+//   - serve.go: Serve, Listen and Run, from the settings to a serving process. Start here.
+//   - stop.go: runningServer, and how it finishes its requests before the process exits.
+//   - stop_conn.go: trackingListener and trackedConn, which know the connections with a request.
+//   - stop_linux.go, stop_other.go: the socket options and system calls that a stop needs.
+//   - admin.go: the admin endpoints.
+//   - tls.go: the TLS configuration, and the certificate that is reloaded when its files change.
+//   - lock_unix.go, lock_other.go: Lock, which keeps two processes off one SQLite database.
+package server
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/app/wiring"
+)
+
+// Serve listens on the addresses of the settings, assembles the service and runs it until ctx is
+// cancelled. It returns an error when the SQLite database is locked by a different process, when
+// the certificate cannot be used, when an address is taken, or when the service fails to start.
+// It also returns the errors of Run.
+func Serve(ctx context.Context, c settings.Config, log *slog.Logger) error {
+	if path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://"); embedded {
+		release, err := Lock(path)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = release() }()
+	}
+	tlsConfig, err := newTLSConfig(c, log)
+	if err != nil {
+		return err
+	}
+	api, err := Listen(ctx, c.Listen)
+	if err != nil {
+		return err
+	}
+	admin, err := Listen(ctx, c.AdminListen)
+	if err != nil {
+		return errors.Join(err, api.Close())
+	}
+	scheme := "http://"
+	if tlsConfig != nil {
+		scheme = "https://"
+	}
+	publicURL := cmp.Or(c.PublicURL, scheme+api.Addr().String())
+	s, err := wiring.Assemble(ctx, c, log, publicURL, wiring.Overrides{})
+	if err != nil {
+		return errors.Join(err, api.Close(), admin.Close())
+	}
+	if err := s.FinishInterrupted(ctx, c.DatabaseURL); err != nil {
+		return errors.Join(wiring.DatabaseError(err), api.Close(), admin.Close(), s.Close(context.WithoutCancel(ctx)))
+	}
+	log.Info("serving", "api", scheme+api.Addr().String(), "admin", "http://"+admin.Addr().String(), "version", cli.Version)
+	return Run(ctx, s, api, admin, tlsConfig, func() {})
+}
+
+// Listen returns a listener on a TCP address. It fails when the address is invalid or in use; the
+// error carries a fix for the user.
+func Listen(ctx context.Context, address string) (net.Listener, error) {
+	var listenConfig net.ListenConfig
+	listenConfig.SetMultipathTCP(false) // MPTCP sockets refuse the filter of dropSYNs
+	l, err := listenConfig.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, cli.WithFix(fmt.Errorf("listen on %s: %w", address, err), "stop what listens there, or choose another address")
+	}
+	return l, nil
+}
+
+// Run serves the API on one listener and the admin handler on the other until ctx is cancelled.
+// Then it lets requests in progress finish, and closes the service and both listeners. It calls
+// ready when both servers accept requests. With a nil tlsConfig the API is served over plain HTTP.
+//
+// Run returns an error when the jobs do not start, when a listener fails, when requests had to be
+// cut off at the end of drain_time, or when the service does not close cleanly.
+func Run(ctx context.Context, s *wiring.Service, api, admin net.Listener, tlsConfig *tls.Config, ready func()) error {
+	if s.RunsJobs {
+		if err := s.Queue.Start(ctx, s.QueueWork()); err != nil {
+			err = wiring.DatabaseError(fmt.Errorf("start the jobs: %w", err))
+			return errors.Join(err, api.Close(), admin.Close(), s.Close(context.WithoutCancel(ctx)))
+		}
+	}
+	apiServer := startServer(ctx, api, tlsConfig, closeConnsWhileDraining(s, s.Handler()), s.Log)
+	adminServer := startServer(ctx, admin, nil, adminHandler(s), s.Log)
+	ready()
+	var err error
+	select {
+	case <-ctx.Done():
+	case <-apiServer.ended:
+		err = apiServer.serveErr
+	case <-adminServer.ended:
+		err = adminServer.serveErr
+	}
+	return errors.Join(err, stop(ctx, s, apiServer, adminServer))
+}

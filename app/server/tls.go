@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
+)
+
+// newTLSConfig returns the TLS configuration of the API's listener. It returns nil when no
+// certificate is configured, because a proxy terminates TLS then. It fails when the certificate
+// cannot be loaded.
+//
+// The cipher suites are Go's defaults. HTTP/2 is not offered, because a stop (stop.go)
+// guarantees an answer only to HTTP/1.1 requests.
+func newTLSConfig(c settings.Config, log *slog.Logger) (*tls.Config, error) {
+	if c.TLSCertificateFile == "" {
+		return nil, nil
+	}
+	files := &certificateFiles{certificate: c.TLSCertificateFile, key: c.TLSKeyFile, log: log}
+	if _, err := files.getCertificate(nil); err != nil {
+		return nil, cli.WithFix(err, "tls_certificate_file holds the certificate and its chain, tls_key_file the key of exactly that certificate, both as PEM")
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, GetCertificate: files.getCertificate}, nil
+}
+
+// certificateFiles holds a certificate and reloads it when its files change. If the new files
+// cannot be used, the current certificate stays in use.
+type certificateFiles struct {
+	certificate, key string // the paths
+	log              *slog.Logger
+
+	mu          sync.Mutex
+	current     *tls.Certificate
+	loaded      [2]fileVersion // the versions of both files from which current was loaded
+	loggedError string         // the error that was logged last, so that it is logged once
+}
+
+// getCertificate returns the current certificate. crypto/tls calls it in each handshake. It fails
+// only when no certificate has been loaded yet.
+func (f *certificateFiles) getCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	versions, err := f.versions()
+	if err == nil && f.current != nil && versions == f.loaded {
+		return f.current, nil
+	}
+	var pair tls.Certificate
+	if err == nil {
+		// The error of LoadX509KeyPair is replaced, because it could quote the private key.
+		if pair, err = tls.LoadX509KeyPair(f.certificate, f.key); err != nil {
+			err = errors.New("the files do not hold a certificate and its key as PEM")
+		}
+	}
+	switch {
+	case err == nil:
+		if f.current != nil {
+			f.log.Info("TLS certificate reloaded", "file", f.certificate)
+		}
+		f.current, f.loaded, f.loggedError = &pair, versions, ""
+	case f.current == nil:
+		return nil, fmt.Errorf("TLS: %w", err)
+	case f.loggedError != err.Error():
+		f.loggedError = err.Error()
+		f.log.Error("the TLS certificate has changed and cannot be used; the one read before stays in use", "file", f.certificate, "error", err)
+	}
+	return f.current, nil
+}
+
+// fileVersion identifies the content of a file. The size is part of it because two quick writes can
+// have the same modification time.
+type fileVersion struct {
+	modTime time.Time
+	size    int64
+}
+
+// versions returns the current versions of the certificate file and the key file. It fails when one
+// of them cannot be read.
+func (f *certificateFiles) versions() (versions [2]fileVersion, err error) {
+	for i, name := range []string{f.certificate, f.key} {
+		info, err := os.Stat(name)
+		if err != nil {
+			return versions, err
+		}
+		versions[i] = fileVersion{info.ModTime(), info.Size()}
+	}
+	return versions, nil
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wiring
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/breaker"
+	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/adapters/telemetry"
+	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/core/ratelimit"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/wire"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// callChain is the part of a provider's call path that all its credentials share. A call passes
+// the measurement M, then the circuit breaker G, then the plugin.
+type callChain[M, G any] struct {
+	measurement M
+	circuits    G
+}
+
+// providerOptions are the dependencies of DNSProviders and sendingPlatforms, besides the
+// settings.
+type providerOptions struct {
+	host          *pluginhost.Host
+	counters      ports.Limiter       // counts calls against the providers' budgets
+	fingerprinter ports.Fingerprinter // names credentials in budgets and circuits
+	log           *slog.Logger
+	secrets       map[string]map[string]secret.Text // the sandbox's, by provider and field
+}
+
+// operatorConnections returns the operator's part of the providers' connections.
+func (o providerOptions) operatorConnections(c settings.Config) Connections {
+	return Connections{Settings: c.Providers, secrets: o.secrets, Files: &CredentialFiles{log: o.log}, Describe: o.host.Describe}
+}
+
+// newCallChains builds a call chain for each provider of a kind, by provider. It fails when the
+// metrics of a measurement cannot be registered.
+func newCallChains[M, G any](
+	c settings.Config, o providerOptions, kind wire.Kind, measure func(telemetry.CallOptions) (M, error), guard func(breaker.Options) G,
+) (map[string]callChain[M, G], error) {
+	chains := map[string]callChain[M, G]{}
+	for _, name := range o.host.Names(kind) {
+		measurement, err := measure(telemetry.CallOptions{Provider: name, Log: o.log, CustomerData: c.TraceCustomerData})
+		if err != nil {
+			return nil, err
+		}
+		chains[name] = callChain[M, G]{measurement, guard(breaker.Options{
+			Provider: name, Log: o.log, Open: c.CircuitOpen, Budget: budgets{name, o.host.Describe, o.counters}.spend,
+		})}
+	}
+	return chains, nil
+}
+
+// budgets enforces the call budgets that a provider's plugin describes. With Redis, all replicas
+// share the counters.
+type budgets struct {
+	provider string
+	describe func(context.Context, string) (wire.Description, error)
+	counters ports.Limiter
+}
+
+// spend counts the cost of one call against each budget that covers its fault domain. If one
+// budget has too little left, spend undoes the whole count and returns false with the time until
+// a retry can succeed. The signature is that of breaker.Options.Budget.
+func (b budgets) spend(ctx context.Context, faultDomain, operation string) (retryIn time.Duration, ok bool) {
+	description, err := b.describe(ctx, b.provider)
+	if err != nil {
+		return 0, true // the call itself will fail with this error
+	}
+	var undos []func()
+	for _, budget := range description.Budgets {
+		owner, covered := b.owner(budget.Key, faultDomain)
+		if !covered {
+			continue
+		}
+		for range budget.Cost(operation) {
+			verdict, undoTake := b.counters.Take(ctx, ratelimit.Bucket{
+				Key: b.bucketKey(budget, owner), Limit: budget.Limit, Window: budget.Window,
+			})
+			if !verdict.Allowed {
+				for _, undoTake := range undos {
+					undoTake()
+				}
+				return verdict.RetryIn, false
+			}
+			undos = append(undos, undoTake)
+		}
+	}
+	return 0, true
+}
+
+// bucketKey returns the key of a budget's bucket for one owner. It includes the window and the
+// operations, because a provider may have several budgets for one kind of owner.
+func (b budgets) bucketKey(budget wire.Budget, owner string) string {
+	name := "budget:" + b.provider + ":" + budget.Key + ":" + owner + ":" + budget.Window.String()
+	if len(budget.Only) > 0 {
+		name += ":" + strings.Join(budget.Only, "+")
+	}
+	return name
+}
+
+// owner returns the owner of a budget's bucket for a call, and whether the budget covers the
+// call. key is the kind of owner: "tenant", "credential" or "egress". faultDomain is a kind, or
+// a kind and an id, such as `tenant/<id>` or `credential/<fingerprint>`. A budget by credential
+// or by egress address covers every call. If faultDomain does not name its owner, the owner is
+// empty and all calls share one bucket.
+func (b budgets) owner(key, faultDomain string) (owner string, covered bool) {
+	if kind, id, ok := strings.Cut(faultDomain, "/"); ok && kind == key {
+		return id, true
+	}
+	return "", key == "credential" || key == "egress"
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wiring
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/breaker"
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/adapters/limiter"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/plugins/wire"
+)
+
+// TestProviderBudgets checks that two replicas share the budgets that a plugin describes. A
+// throttled call does not reach the platform, opens no circuit and does not affect other tenants.
+func TestProviderBudgets(t *testing.T) {
+	t.Parallel()
+	counters, err := limiter.Open(t.Context(), limiter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = counters.Close() })
+	describe := func(context.Context, string) (wire.Description, error) {
+		return wire.Description{Budgets: []wire.Budget{
+			{Key: "tenant", Limit: 20, Window: time.Minute}, {Key: "credential", Limit: 30, Window: time.Minute},
+		}}, nil
+	}
+	const firstTenant, otherTenant = tenant.GUID("aaaaaaaa-0000-4000-8000-000000000001"), tenant.GUID("bbbbbbbb-0000-4000-8000-000000000002")
+	platform := fake.New()
+	platform.Connect(firstTenant, fake.Setup{})
+	platform.Connect(otherTenant, fake.Setup{})
+	spend := budgets{MailPlatform, describe, counters}.spend
+	replicas := []*breaker.Platform{
+		breaker.Mail(platform, breaker.Options{Budget: spend}), breaker.Mail(platform, breaker.Options{Budget: spend}),
+	}
+	countAllowed := func(id tenant.GUID, calls int) (allowed int) {
+		for i := range calls {
+			_, err := replicas[i%2].For(id).Profile(t.Context())
+			var callErr *outcome.Error
+			switch {
+			case err == nil:
+				allowed++
+			case !errors.As(err, &callErr) || callErr.Kind != outcome.Throttled || callErr.RetryAfter <= 0 || callErr.RetryAfter > time.Minute:
+				t.Fatalf("%v", err)
+			}
+		}
+		return allowed
+	}
+	if n := countAllowed(firstTenant, 50); n != 20 {
+		t.Errorf("%d calls of a tenant were allowed, want 20", n)
+	}
+	if n := countAllowed(otherTenant, 50); n != 10 {
+		t.Errorf("%d calls of another tenant were allowed, want the remaining 10 of the credential's 30", n)
+	}
+	for _, p := range replicas {
+		for _, c := range p.Circuits() {
+			if c.State != breaker.Closed {
+				t.Errorf("the circuit of %s is %s", c.Domain, c.State)
+			}
+		}
+	}
+	if _, err := replicas[0].ConsentURL(t.Context(), "state", "https://api.example"); err != nil {
+		t.Errorf("a call that makes no request is throttled: %v", err)
+	}
+}
+
+// TestBudgetOfOneOperation checks a budget for trace pages only: two replicas share 100 pages per
+// tenant in five minutes, and other operations do not count.
+func TestBudgetOfOneOperation(t *testing.T) {
+	t.Parallel()
+	counters, err := limiter.Open(t.Context(), limiter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = counters.Close() })
+	describe := func(context.Context, string) (wire.Description, error) {
+		return wire.Description{Budgets: []wire.Budget{{Key: "tenant", Limit: 100, Window: 5 * time.Minute, Only: []string{breaker.OpSent}}}}, nil
+	}
+	const firstTenant, otherTenant = tenant.GUID("aaaaaaaa-0000-4000-8000-000000000001"), tenant.GUID("bbbbbbbb-0000-4000-8000-000000000002")
+	platform := fake.New()
+	spend := budgets{MailPlatform, describe, counters}.spend
+	replicas := []*breaker.Platform{
+		breaker.Mail(platform, breaker.Options{Budget: spend}), breaker.Mail(platform, breaker.Options{Budget: spend}),
+	}
+	for _, id := range []tenant.GUID{firstTenant, otherTenant} {
+		platform.Connect(id, fake.Setup{})
+		before := platform.Calls("Sent")
+		for i := range 150 {
+			connected := replicas[i%2].For(id)
+			if _, err := connected.Profile(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			_, err := connected.Sent(t.Context(), sendlimit.TraceQuery{From: platform.Now().Add(-time.Hour), To: platform.Now(), Senders: []string{"ada@a.test"}})
+			if (err == nil) != (i < 100) || err != nil && outcome.Of(err) != outcome.Throttled {
+				t.Fatalf("page %d: %v", i, err)
+			}
+		}
+		if n := platform.Calls("Sent") - before; n != 100 {
+			t.Errorf("%d pages were requested, want 100", n)
+		}
+	}
+}

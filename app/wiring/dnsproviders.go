@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wiring
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"sync"
+
+	"github.com/tenantry/tenantry/adapters/breaker"
+	"github.com/tenantry/tenantry/adapters/limiter"
+	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/adapters/telemetry"
+	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/wire"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// DNSProviders implements ports.DNSProviders with the DNS plugins of the plugin folder.
+type DNSProviders struct {
+	Host          *pluginhost.Host
+	log           *slog.Logger
+	fingerprinter ports.Fingerprinter
+	operator      Connections
+	chains        map[string]dnsCallChain // by provider
+
+	mu    sync.Mutex
+	cache map[string]dns.Provider // the providers whose plugins described themselves
+}
+
+var _ ports.DNSProviders = (*DNSProviders)(nil)
+
+type dnsCallChain = callChain[*telemetry.DNS, *breaker.DNS]
+
+func newDNSProviders(c settings.Config, o providerOptions) (*DNSProviders, error) {
+	chains, err := newCallChains(c, o, wire.KindDNS, telemetry.NewDNS, breaker.NewDNS)
+	if err != nil {
+		return nil, err
+	}
+	return &DNSProviders{
+		Host: o.host, log: o.log, fingerprinter: o.fingerprinter, chains: chains, cache: map[string]dns.Provider{}, operator: o.operatorConnections(c),
+	}, nil
+}
+
+// OpenDNSProviders returns the DNS providers for a command that does not assemble a Service. It
+// fails when the plugin folder or the rate limiter cannot be opened. closeAll ends the plugins
+// and closes the limiter.
+func OpenDNSProviders(ctx context.Context, c settings.Config, fingerprinter ports.Fingerprinter, log *slog.Logger) (p *DNSProviders, closeAll func() error, err error) {
+	host, err := openHost(c, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	counters, err := limiter.Open(ctx, limiter.Options{URL: c.RedisURL, Log: log})
+	if err != nil {
+		host.Close()
+		return nil, nil, err
+	}
+	closeAll = func() error {
+		host.Close()
+		return counters.Close()
+	}
+	if p, err = newDNSProviders(c, providerOptions{host: host, counters: counters, fingerprinter: fingerprinter, log: log}); err != nil {
+		return nil, nil, errors.Join(err, closeAll())
+	}
+	return p, closeAll, nil
+}
+
+// Providers returns the providers whose plugins described themselves, in the order of the
+// catalog. It starts each DNS plugin that has not described itself yet. A plugin that fails to
+// start is logged and left out. Providers fails only when ctx ends.
+func (p *DNSProviders) Providers(ctx context.Context) ([]dns.Provider, error) {
+	names := p.Host.Names(wire.KindDNS)
+	var plugins sync.WaitGroup
+	for _, name := range names {
+		if _, ok := p.cached(name); !ok {
+			plugins.Go(func() { p.describe(ctx, name) })
+		}
+	}
+	plugins.Wait()
+	var described []dns.Provider
+	for _, name := range names {
+		if provider, ok := p.cached(name); ok {
+			described = append(described, provider)
+		}
+	}
+	return described, ctx.Err()
+}
+
+func (p *DNSProviders) cached(name string) (dns.Provider, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	provider, ok := p.cache[name]
+	return provider, ok
+}
+
+// describe caches the description of a plugin. The description cannot change while the host
+// lives, because the catalog pins the plugin's binary.
+func (p *DNSProviders) describe(ctx context.Context, name string) {
+	description, err := p.Host.Describe(ctx, name)
+	if err != nil {
+		p.log.WarnContext(ctx, "a DNS provider's plugin does not say what it is", "provider", name, "error", err)
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cache[name] = dns.Provider{ID: description.Name, Title: description.Title, NameServers: description.NameServers}
+}
+
+// For returns a provider's port for one credential. A call is measured, then passes the circuit
+// of the credential, then reaches the plugin. The calls of a provider without a plugin fail.
+func (p *DNSProviders) For(provider string, credential secret.Credential) ports.DNSProvider {
+	account := wire.Connection{Settings: credential.Settings, Secrets: credential.Secrets}
+	plugin := p.plugin(provider, account)
+	chain, ok := p.chains[provider]
+	if !ok {
+		return plugin // the host has no such plugin, so each call returns an error
+	}
+	return chain.measurement.Measure(chain.circuits.Guard(plugin, p.fingerprint(account)))
+}
+
+// fingerprint returns the name of a credential in circuits and budgets, which Redis stores. It is
+// a keyed hash that reveals nothing about the credential without the key. Equal credentials have
+// the same fingerprint, in all accounts and all replicas.
+func (p *DNSProviders) fingerprint(account wire.Connection) string {
+	sum, err := p.fingerprinter.Fingerprint([]byte(account.Fingerprint()))
+	if err != nil {
+		p.log.Error("credentials of DNS providers are not told apart", "error", err)
+	}
+	return hex.EncodeToString(sum)
+}
+
+func (p *DNSProviders) plugin(provider string, account wire.Connection) ports.DNSProvider {
+	return p.Host.DNS(provider, p.operator.joined(provider, account, p.Host.Describe))
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wiring
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/limiter"
+	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/ratelimit"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// openTestDNSProviders opens the DNS providers of a plugin folder, which count their budgets in
+// counters.
+func openTestDNSProviders(t *testing.T, dir string, fingerprinter ports.Fingerprinter, counters ports.Limiter, providerSettings map[string]map[string]string) *DNSProviders {
+	t.Helper()
+	host, err := pluginhost.New(pluginhost.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(host.Close)
+	p, err := newDNSProviders(settings.Config{Providers: providerSettings, CircuitOpen: time.Minute},
+		providerOptions{host: host, counters: counters, fingerprinter: fingerprinter, log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func tokenCredential(token string) secret.Credential {
+	return secret.Credential{Secrets: map[string]secret.Text{"api_token": secret.New(token)}}
+}
+
+// newFingerprinterAndLimiter returns an in-memory limiter and a fingerprinter with a new keyset.
+func newFingerprinterAndLimiter(t *testing.T) (ports.Fingerprinter, ports.Limiter) {
+	t.Helper()
+	fingerprinter, err := secrets.OpenKeyset(filepath.Join(t.TempDir(), "keyset.json"), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counters, err := limiter.Open(t.Context(), limiter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = counters.Close() })
+	return fingerprinter, counters
+}
+
+// TestDNSProvidersList checks that Providers lists the DNS plugins, leaves out one that fails to
+// start, and starts no plugin of another kind. Calls of a missing plugin fail as outcome.Down.
+func TestDNSProvidersList(t *testing.T) {
+	t.Parallel()
+	fingerprinter, counters := newFingerprinterAndLimiter(t)
+	p := openTestDNSProviders(t, testserver.PluginsWithout(t, "dns-powerdns"), fingerprinter, counters, nil)
+	all, err := p.Providers(t.Context())
+	if err != nil || len(all) != 2 || all[0].ID != "cloudflare" || all[0].Title != "Cloudflare" || len(all[0].NameServers) == 0 || all[1].ID != "rfc2136" {
+		t.Errorf("got %v, %v", all, err)
+	}
+	for _, s := range p.Host.Status() {
+		if started := s.Starts > 0; started != (s.Name == "cloudflare" || s.Name == "rfc2136") {
+			t.Errorf("%s was started: %v", s.Name, started)
+		}
+	}
+	for _, missing := range []string{"powerdns", "nowhere"} {
+		if _, err := p.For(missing, tokenCredential("x")).Check(t.Context()); outcome.Of(err) != outcome.Down {
+			t.Errorf("%s: %v", missing, err)
+		}
+	}
+}
+
+// TestDNSProviderConnection checks that a plugin receives operator fields only from the operator
+// and account fields only from the account. Circuits are named by fingerprint.
+func TestDNSProviderConnection(t *testing.T) {
+	t.Parallel()
+	fingerprinter, counters := newFingerprinterAndLimiter(t)
+	providerSettings := map[string]map[string]string{"cloudflare": {"api_url": testserver.Cloudflare(t, "a.test"), "api_token_file": "/nonexistent"}}
+	p := openTestDNSProviders(t, testserver.Program(t, "release/plugins"), fingerprinter, counters, providerSettings)
+	account := tokenCredential("account-key")
+	account.Settings = map[string]string{"api_url": "http://" + testserver.FreeAddress(t)}
+	provider := p.For("cloudflare", account)
+	if n, err := provider.Check(t.Context()); n != 1 || err != nil {
+		t.Errorf("%d zones, %v", n, err)
+	}
+	if zone, err := provider.Zone(t.Context(), "a.test"); zone.Name != "a.test" || err != nil {
+		t.Errorf("%v, %v", zone, err)
+	}
+	if _, err := provider.Zone(t.Context(), "b.test"); !dns.IsNoZone(err) {
+		t.Errorf("a zone of another account: %v", err)
+	}
+	if _, err := p.For("cloudflare", secret.Credential{}).Check(t.Context()); outcome.Of(err) != outcome.Refused {
+		t.Errorf("without a token: %v", err)
+	}
+	circuits := p.chains["cloudflare"].circuits.Circuits()
+	if len(circuits) != 2 {
+		t.Errorf("circuits of two credentials: %v", circuits)
+	}
+	for _, c := range circuits {
+		if strings.Contains(c.Domain, "account-key") || !strings.HasPrefix(c.Domain, "credential/") {
+			t.Errorf("a circuit is named %s", c.Domain)
+		}
+	}
+}
+
+// takeCounter counts the calls of Take by bucket key.
+type takeCounter struct {
+	ports.Limiter
+	takes map[string]int
+}
+
+func (c takeCounter) Take(ctx context.Context, b ratelimit.Bucket) (ratelimit.Verdict, func()) {
+	c.takes[b.Key]++
+	return c.Limiter.Take(ctx, b)
+}
+
+// TestReplicasShareCredentialBudget checks that two replicas count the cost of calls with one
+// token in one bucket, whose key does not reveal the token. A call that exceeds the budget is
+// throttled and counts nothing.
+func TestReplicasShareCredentialBudget(t *testing.T) {
+	t.Parallel()
+	fingerprinter, shared := newFingerprinterAndLimiter(t)
+	counters := takeCounter{shared, map[string]int{}}
+	providerSettings := map[string]map[string]string{"cloudflare": {"api_url": testserver.Cloudflare(t, "a.test")}}
+	dir := testserver.Program(t, "release/plugins")
+	first, second := openTestDNSProviders(t, dir, fingerprinter, counters, providerSettings), openTestDNSProviders(t, dir, fingerprinter, counters, providerSettings)
+	for i, p := range []*DNSProviders{first, second} {
+		if _, err := p.For("cloudflare", tokenCredential("shared")).Check(t.Context()); err != nil {
+			t.Fatalf("replica %d: %v", i, err)
+		}
+	}
+	if len(counters.takes) != 1 {
+		t.Fatalf("counted as %v", counters.takes)
+	}
+	for key, takes := range counters.takes {
+		if takes != 6 || strings.Contains(key, "shared") || !strings.HasPrefix(key, "budget:cloudflare:credential:") {
+			t.Errorf("%d counted as %s", takes, key)
+		}
+		for range 1200 - 6 - 2 { // calls of other replicas
+			shared.Take(t.Context(), ratelimit.Bucket{Key: key, Limit: 1200, Window: 5 * time.Minute})
+		}
+	}
+	_, err := first.For("cloudflare", tokenCredential("shared")).Check(t.Context())
+	var throttled *outcome.Error
+	if !errors.As(err, &throttled) || throttled.Kind != outcome.Throttled || throttled.RetryAfter <= 0 || throttled.RetryAfter > 5*time.Minute {
+		t.Errorf("three requests where two are left: %v", err)
+	}
+	for range 2 { // the throttled call counted nothing
+		if _, err := second.For("cloudflare", tokenCredential("shared")).Zone(t.Context(), "a.test"); err != nil {
+			t.Errorf("one request: %v", err)
+		}
+	}
+	if _, err := second.For("cloudflare", tokenCredential("shared")).Zone(t.Context(), "a.test"); outcome.Of(err) != outcome.Throttled {
+		t.Errorf("one too many: %v", err)
+	}
+	if _, err := first.For("cloudflare", tokenCredential("another")).Check(t.Context()); err != nil {
+		t.Errorf("another token: %v", err)
+	}
+}

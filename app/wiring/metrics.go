@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wiring
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/tenantry/tenantry/adapters/breaker"
+	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
+)
+
+// meterName is the instrumentation scope of this package's metrics. It keeps the path of the
+// package that held them first, because exporters publish it.
+const meterName = "github.com/tenantry/tenantry/app/tenantry"
+
+// DatabaseTimeout bounds a database query of a health check or of a scrape.
+const DatabaseTimeout = 2 * time.Second
+
+// pingCacheTTL is how long the result of a database ping is reused. Concurrent checks wait for
+// one ping. If each check pinged a hanging database, the second would exceed its own deadline,
+// and its caller would take the service for down.
+const pingCacheTTL = time.Second
+
+// databaseHealth checks whether the database answers. Checks within pingCacheTTL share one ping.
+type databaseHealth struct {
+	ping func(context.Context) error
+
+	mu       sync.Mutex
+	pingedAt time.Time
+	err      error
+}
+
+// Check returns nil if the database answers, and the error of the ping otherwise.
+func (h *databaseHealth) Check(ctx context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.pingedAt.IsZero() && time.Since(h.pingedAt) < pingCacheTTL {
+		return h.err
+	}
+	// Other callers share the result, so the ping ignores the cancellation of this caller.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), DatabaseTimeout)
+	defer cancel()
+	h.err = h.ping(ctx)
+	h.pingedAt = time.Now()
+	return h.err
+}
+
+// gauges observes the state of this process at each scrape. Counters and histograms are recorded
+// where the events happen.
+type gauges struct {
+	service *Service
+	config  settings.Config
+
+	build, database, circuits, state, expiry metric.Float64ObservableGauge
+	fallback                                 metric.Float64ObservableGauge
+	restarts, hangs, fallbacks               metric.Int64ObservableCounter
+}
+
+// registerGauges registers the gauges, and the collectors of the Go runtime and the process. It
+// fails when a collector is registered already or an instrument cannot be created.
+func (s *Service) registerGauges(c settings.Config) error {
+	if err := errors.Join(s.Metrics.Register(collectors.NewGoCollector()),
+		s.Metrics.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))); err != nil {
+		return err
+	}
+	meter, g, errs := otel.Meter(meterName), &gauges{service: s, config: c}, []error(nil)
+	gauge := func(name, description string) metric.Float64ObservableGauge {
+		instrument, err := meter.Float64ObservableGauge(name, metric.WithDescription(description))
+		errs = append(errs, err)
+		return instrument
+	}
+	counter := func(name, description string) metric.Int64ObservableCounter {
+		instrument, err := meter.Int64ObservableCounter(name, metric.WithDescription(description))
+		errs = append(errs, err)
+		return instrument
+	}
+	g.build = gauge("tenantry.build.info", "1, with the version that runs.")
+	g.database = gauge("tenantry.database.up", "1 while the database answers.")
+	g.circuits = gauge("tenantry.circuits", "Circuits by provider, fault domain and state.")
+	g.state = gauge("tenantry.plugin.state", "1 for the state that a plugin is in.")
+	g.expiry = gauge("tenantry.credential.expiry.timestamp.seconds", "When a credential of ours at a provider, or the certificate of our own TLS, ends, in Unix seconds.")
+	g.restarts = counter("tenantry.plugin.restarts", "Plugin processes that replaced one that ended.")
+	g.hangs = counter("tenantry.plugin.hangs", "Plugin processes killed because they did not answer.")
+	g.fallback = gauge("tenantry.ratelimit.fallback", "1 while this process counts rate limits by itself, as the Redis that is set does not answer.")
+	g.fallbacks = counter("tenantry.ratelimit.fallbacks", "How often the Redis that rate limits are counted in went away.")
+	_, err := meter.RegisterCallback(g.observe, g.build, g.database, g.circuits, g.state, g.expiry, g.restarts, g.hangs, g.fallback, g.fallbacks)
+	return errors.Join(append(errs, err)...)
+}
+
+// labels returns the attributes of an observation. pairs alternates names and values.
+func labels(pairs ...string) metric.MeasurementOption {
+	set := make([]attribute.KeyValue, 0, len(pairs)/2)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		set = append(set, attribute.String(pairs[i], pairs[i+1]))
+	}
+	return metric.WithAttributes(set...)
+}
+
+func (g *gauges) observe(ctx context.Context, o metric.Observer) error {
+	o.ObserveFloat64(g.build, 1, labels("version", cli.Version, "commit", cli.Commit, "go_version", runtime.Version()))
+	o.ObserveFloat64(g.database, boolValue(g.service.Database.Check(ctx) == nil))
+	limiterState := g.service.limiter.State()
+	o.ObserveFloat64(g.fallback, boolValue(limiterState.Fallback))
+	o.ObserveInt64(g.fallbacks, limiterState.Fallbacks)
+	for key, count := range g.service.CircuitStates() {
+		o.ObserveFloat64(g.circuits, count, labels("provider", key.Provider, "domain", key.Domain, "state", string(key.State)))
+	}
+	for _, plugin := range g.service.Host.Status() {
+		for _, state := range pluginhost.States {
+			o.ObserveFloat64(g.state, boolValue(plugin.State == state), labels("plugin", plugin.Name, "state", string(state)))
+		}
+		o.ObserveInt64(g.restarts, int64(max(plugin.Starts-1, 0)), labels("plugin", plugin.Name))
+		o.ObserveInt64(g.hangs, int64(plugin.Hangs), labels("plugin", plugin.Name))
+	}
+	for setting, expiry := range credentialExpiries(g.config.Providers[MailPlatform]) {
+		o.ObserveFloat64(g.expiry, float64(expiry.Unix()), labels("provider", MailPlatform, "credential", setting))
+	}
+	if expiry, ok := serverCertificateExpiry(g.config); ok {
+		o.ObserveFloat64(g.expiry, float64(expiry.Unix()), labels("provider", "tenantry", "credential", "tls_certificate_file"))
+	}
+	return nil
+}
+
+// boolValue returns 1 for true and 0 for false.
+func boolValue(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// CircuitKey groups circuits by provider, kind of fault domain and state. It does not identify
+// the tenant or the credential.
+type CircuitKey struct {
+	Provider, Domain string
+	State            breaker.State
+}
+
+// CircuitStates returns the number of circuits for each CircuitKey. Keys without a circuit are
+// present with 0.
+func (s *Service) CircuitStates() map[CircuitKey]float64 {
+	counts := map[CircuitKey]float64{}
+	count := func(provider string, circuits []breaker.Circuit, domains ...string) {
+		for _, domain := range domains {
+			for _, state := range []breaker.State{breaker.Closed, breaker.HalfOpen, breaker.Open} {
+				counts[CircuitKey{provider, domain, state}] = 0
+			}
+		}
+		for _, c := range circuits {
+			domain, _, _ := strings.Cut(c.Domain, "/")
+			counts[CircuitKey{provider, domain, c.State}]++
+		}
+	}
+	count(MailPlatform, s.mailCircuits.Circuits(), "login", "tenant")
+	for provider, chain := range s.dnsProviders.chains {
+		count(provider, chain.circuits.Circuits(), "credential")
+	}
+	for provider, chain := range s.sendingPlatforms.chains {
+		count(provider, chain.circuits.Circuits(), s.sendingPlatforms.faultDomain(provider))
+	}
+	return counts
+}

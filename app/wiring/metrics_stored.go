@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wiring
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// storedCountsTTL is how long the counts of a query are reused. Each replica is scraped often,
+// and each query counts all rows.
+const storedCountsTTL = 15 * time.Second
+
+// lagThreshold is the age at which the last count of a tenant's messages counts as lagging: two
+// enforcement passes did not count them.
+const lagThreshold = 2 * sendlimit.Latest
+
+// storedGauges observes what the database and the queue hold. With PostgreSQL, all replicas
+// observe the same values.
+type storedGauges struct {
+	queue    jobQueue
+	checks   ports.DomainChecks
+	sends    ports.SendWatch
+	now      func() time.Time
+	jobKinds []string // reported also when no job of the kind waits
+	ttl      time.Duration
+
+	waiting, late, verified, drifted, unread metric.Float64ObservableGauge
+	enforcement                              enforcementGauges
+
+	mu        sync.Mutex
+	countedAt time.Time
+	counts    storedCounts
+	err       error
+}
+
+// storedCounts is the result of one query of storedGauges.
+type storedCounts struct {
+	backlog []ports.Backlog
+	domains ports.DomainHealth
+	sends   ports.SendHealth
+}
+
+// registerStoredGauges registers the gauges of stored data. It fails when an instrument cannot be
+// created.
+func (s *Service) registerStoredGauges(now func() time.Time) error {
+	g, errs := &storedGauges{
+		queue: s.Queue, checks: s.Store, sends: s.Store, now: now, jobKinds: s.jobKinds(), ttl: min(storedCountsTTL, s.domainSweepInterval),
+	}, []error(nil)
+	meter := otel.Meter(meterName)
+	gauge := func(name, description string) metric.Float64ObservableGauge {
+		instrument, err := meter.Float64ObservableGauge(name, metric.WithDescription(description))
+		errs = append(errs, err)
+		return instrument
+	}
+	g.waiting = gauge("tenantry.jobs.waiting", "Wake-ups of jobs that no worker has taken, those that are not due yet included, by kind. All replicas show the same with PostgreSQL.")
+	g.late = gauge("tenantry.jobs.late.seconds", "For how long the wake-up is due that is due for longest, by kind.")
+	g.verified = gauge("tenantry.domains.verified", "Verified domains.")
+	g.drifted = gauge("tenantry.domains.drifted", "Verified domains in whose DNS something was right and no longer is, by kind.")
+	g.unread = gauge("tenantry.domains.unread.seconds", "For how long the verified domain was not read whose last read is longest ago.")
+	g.enforcement = newEnforcementGauges(gauge)
+	_, err := meter.RegisterCallback(g.observe, append(g.enforcement.all(), g.waiting, g.late, g.verified, g.drifted, g.unread)...)
+	return errors.Join(append(errs, err)...)
+}
+
+// jobKinds returns the kinds of all background jobs, sorted.
+func (s *Service) jobKinds() (kinds []string) {
+	work := s.QueueWork()
+	for kind := range work.Handlers {
+		kinds = append(kinds, kind)
+	}
+	for _, p := range work.Periodic {
+		kinds = append(kinds, p.Kind)
+	}
+	slices.Sort(kinds)
+	return kinds
+}
+
+// observe reports the counts. It reports nothing when the database does not answer.
+func (g *storedGauges) observe(ctx context.Context, o metric.Observer) error {
+	counts, err := g.cachedCounts(ctx)
+	if err != nil {
+		return nil //lint:ignore nilerr tenantry.database.up reports the failure
+	}
+	backlog, health := slices.Clone(counts.backlog), counts.domains
+	for _, kind := range g.jobKinds {
+		if !slices.ContainsFunc(backlog, func(b ports.Backlog) bool { return b.Kind == kind }) {
+			backlog = append(backlog, ports.Backlog{Kind: kind})
+		}
+	}
+	for _, b := range backlog {
+		o.ObserveFloat64(g.waiting, float64(b.Waiting), labels("kind", b.Kind))
+		o.ObserveFloat64(g.late, b.Late.Seconds(), labels("kind", b.Kind))
+	}
+	o.ObserveFloat64(g.verified, float64(health.Verified))
+	for _, kind := range domain.Drifts {
+		o.ObserveFloat64(g.drifted, float64(health.Drifted[kind]), labels("kind", string(kind)))
+	}
+	unread := 0.0
+	if !health.Oldest.IsZero() {
+		unread = max(0, g.now().Sub(health.Oldest).Seconds())
+	}
+	o.ObserveFloat64(g.unread, unread)
+	g.enforcement.observe(o, counts.sends, g.now())
+	return nil
+}
+
+// cachedCounts returns counts, or the error of their query, that are at most g.ttl old.
+func (g *storedGauges) cachedCounts(ctx context.Context) (storedCounts, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.countedAt.IsZero() || time.Since(g.countedAt) >= g.ttl {
+		// Other scrapes share the result, so the query ignores the cancellation of this one.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), DatabaseTimeout)
+		defer cancel()
+		g.counts, g.err = g.queryCounts(ctx)
+		g.countedAt = time.Now()
+	}
+	return g.counts, g.err
+}
+
+func (g *storedGauges) queryCounts(ctx context.Context) (counts storedCounts, err error) {
+	if counts.backlog, err = g.queue.Backlog(ctx); err != nil {
+		return counts, err
+	}
+	if counts.domains, err = g.checks.DomainHealth(ctx); err != nil {
+		return counts, err
+	}
+	now := g.now()
+	counts.sends, err = g.sends.SendHealth(ctx, now, now.Add(-lagThreshold))
+	return counts, err
+}
+
+// enforcementGauges observes the state of send-limit enforcement in all tenants.
+type enforcementGauges struct {
+	late, tenants, lagging, blocked, stranded metric.Float64ObservableGauge
+}
+
+func newEnforcementGauges(gauge func(name, description string) metric.Float64ObservableGauge) enforcementGauges {
+	return enforcementGauges{
+		late:     gauge("tenantry.enforcement.late.seconds", "For how long the tenant is due to be looked at that is due for longest and that nobody works on."),
+		tenants:  gauge("tenantry.enforcement.tenants", "Tenants in which a send limit is enforced and which let us in."),
+		lagging:  gauge("tenantry.enforcement.tenants.behind", "Those among them whose messages were not counted for an hour."),
+		blocked:  gauge("tenantry.enforcement.mailboxes.blocked", "Mailboxes that are blocked."),
+		stranded: gauge("tenantry.enforcement.mailboxes.stranded", "Blocked mailboxes of tenants that do not let us in, so that nobody releases them."),
+	}
+}
+
+// all returns every gauge, for registration with the callback.
+func (g enforcementGauges) all() []metric.Observable {
+	return []metric.Observable{g.late, g.tenants, g.lagging, g.blocked, g.stranded}
+}
+
+func (g enforcementGauges) observe(o metric.Observer, h ports.SendHealth, now time.Time) {
+	late := 0.0
+	if !h.Due.IsZero() {
+		late = max(0, now.Sub(h.Due).Seconds())
+	}
+	o.ObserveFloat64(g.late, late)
+	o.ObserveFloat64(g.tenants, float64(h.Limited))
+	o.ObserveFloat64(g.lagging, float64(h.Behind))
+	o.ObserveFloat64(g.blocked, float64(h.Blocked))
+	o.ObserveFloat64(g.stranded, float64(h.Stranded))
+}

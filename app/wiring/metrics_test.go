@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wiring
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+// TestDatabaseHealth checks that concurrent checks share one ping, which is bounded and ignores
+// the cancellation of its caller. A check after pingCacheTTL pings again.
+func TestDatabaseHealth(t *testing.T) {
+	unreachable, pings, pingResult := errors.New("away"), 0, make(chan error)
+	health := &databaseHealth{ping: func(ctx context.Context) error {
+		pings++
+		if deadline, ok := ctx.Deadline(); ctx.Err() != nil || !ok || time.Until(deadline) > DatabaseTimeout {
+			t.Errorf("the ping is bounded by %s, %v", deadline, ctx.Err())
+		}
+		return <-pingResult
+	}}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	results := make(chan error)
+	for range 5 {
+		go func() { results <- health.Check(canceled) }()
+	}
+	pingResult <- unreachable
+	for range 5 {
+		if err := <-results; !errors.Is(err, unreachable) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if pings != 1 {
+		t.Errorf("%d pings, want 1", pings)
+	}
+	health.pingedAt = health.pingedAt.Add(-pingCacheTTL)
+	go func() { pingResult <- nil }()
+	if err := health.Check(t.Context()); err != nil || pings != 2 {
+		t.Errorf("second check: %v after %d pings", err, pings)
+	}
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wiring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/core/audit"
+	"github.com/tenantry/tenantry/core/fault"
+)
+
+// FixMigrations is the remedy for a database that lacks migrations of this release.
+const FixMigrations = "run `tenantry migrate` with the same database settings"
+
+// OpenStore opens the database. It migrates an embedded database at once. A PostgreSQL database
+// is migrated by `tenantry migrate`; OpenStore fails when migrations are missing. It also fails
+// when the database is unreachable or its schema is newer than this release.
+func OpenStore(ctx context.Context, c settings.Config, log *slog.Logger) (*bunstore.Store, error) {
+	embedded := strings.HasPrefix(c.DatabaseURL, "sqlite:")
+	if err := CreateDataFolder(c); err != nil {
+		return nil, err
+	}
+	openCtx, cancel := context.WithTimeout(ctx, databaseOpenTimeout)
+	defer cancel()
+	store, err := bunstore.Open(openCtx, c.DatabaseURL, bunstore.Options{Log: log, Operator: c.Operator})
+	if err != nil {
+		return nil, DatabaseError(err)
+	}
+	if embedded {
+		err = store.Migrate(ctx) // not openCtx: a migration may take longer than the timeout
+	} else {
+		err = checkMigrated(openCtx, store)
+	}
+	if err != nil {
+		return nil, errors.Join(DatabaseError(err), store.Close())
+	}
+	return store, nil
+}
+
+// checkMigrated returns an error when the database lacks migrations of this release.
+func checkMigrated(ctx context.Context, store *bunstore.Store) error {
+	pending, err := store.Pending(ctx)
+	if err == nil && len(pending) > 0 {
+		err = cli.WithFix(fmt.Errorf("%d migrations are missing", len(pending)), FixMigrations)
+	}
+	return err
+}
+
+// CreateDataFolder creates the folder of an embedded database, with its parents. It does nothing
+// for PostgreSQL.
+func CreateDataFolder(c settings.Config) error {
+	if !strings.HasPrefix(c.DatabaseURL, "sqlite:") {
+		return nil
+	}
+	return os.MkdirAll(c.DataDir, 0o700)
+}
+
+// DatabaseError wraps an error of opening or migrating a database, and adds the remedy if one is
+// known.
+func DatabaseError(err error) error {
+	err = fmt.Errorf("database: %w", err)
+	switch {
+	case cli.HasFix(err):
+		return err
+	case errors.Is(err, bunstore.ErrTooOld):
+		return cli.WithFix(err, "install a newer tenantry")
+	case errors.Is(err, context.DeadlineExceeded):
+		return DatabaseError(fault.ServiceUnavailable.With("the database did not answer in %s", databaseOpenTimeout))
+	case fault.Of(err).Code.Kind == fault.Unavailable:
+		return cli.WithFix(err, "start the database, or correct database_url; `tenantry doctor` looks closer")
+	default:
+		return err
+	}
+}
+
+// MigrateNow migrates the store's tables and the queue's tables. It returns the names of the
+// migrations that it applied.
+func MigrateNow(ctx context.Context, c settings.Config, log *slog.Logger) ([]string, error) {
+	store, err := bunstore.Open(ctx, c.DatabaseURL, bunstore.Options{Log: log})
+	if err != nil {
+		return nil, DatabaseError(err)
+	}
+	storeMigrations, err := store.Pending(ctx)
+	if err == nil {
+		err = store.Migrate(ctx)
+	}
+	var queueMigrations []string
+	if err == nil {
+		queueMigrations, err = MigrateQueue(ctx, c)
+	}
+	if err != nil {
+		return nil, errors.Join(DatabaseError(fmt.Errorf("migrate: %w", err)), store.Close())
+	}
+	return append(storeMigrations, queueMigrations...), store.Close()
+}
+
+// openHost opens the plugin folder. Each plugin starts on its first call.
+func openHost(c settings.Config, log *slog.Logger) (*pluginhost.Host, error) {
+	host, err := pluginhost.New(pluginhost.Options{Dir: c.PluginDir, Log: log, Env: os.Environ()})
+	if err != nil {
+		return nil, cli.WithFix(fmt.Errorf("plugins: %w", err), CatalogFix(c.PluginDir, err))
+	}
+	return host, nil
+}
+
+// CatalogFix returns the remedy for a plugin folder whose catalog could not be opened because
+// of err.
+func CatalogFix(dir string, err error) string {
+	add := "tenantry plugin add FILE…"
+	if dir != "" {
+		add = "tenantry plugin add --plugin-dir " + dir + " FILE…"
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return "correct plugin_dir, or make the catalog: " + add
+	}
+	return "make the catalog anew: " + add
+}
+
+// OpenKeyset opens the keyset. If create is set and the file does not exist, it creates one. It
+// refuses to do so when the database holds data that an earlier keyset sealed: a new keyset
+// would hide the loss of the earlier one until the first decryption fails.
+func OpenKeyset(ctx context.Context, c settings.Config, store *bunstore.Store, create bool) (*secrets.Sealer, error) {
+	if _, err := os.Stat(c.KeysetFile); create && errors.Is(err, fs.ErrNotExist) {
+		keysetLost, err := store.HoldsSealed(ctx)
+		if err != nil {
+			return nil, DatabaseError(err)
+		}
+		if keysetLost {
+			return nil, cli.WithFix(
+				fmt.Errorf("there is no keyset at %s, and the database holds what was sealed with one", c.KeysetFile),
+				"put the keyset back from its backup, or correct keyset_file; to give up what it sealed: `tenantry keyset create`",
+			)
+		}
+	}
+	sealer, err := secrets.OpenKeyset(c.KeysetFile, create)
+	if err != nil {
+		return nil, KeysetError(c.KeysetFile, err)
+	}
+	return sealer, nil
+}
+
+// KeysetError wraps an error of creating, reading or rotating a keyset file, and adds the remedy.
+func KeysetError(file string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return cli.WithFix(fmt.Errorf("%s exists already", file), "secrets are sealed with that keyset: `tenantry keyset rotate` adds a key to it")
+	case errors.Is(err, fs.ErrNotExist):
+		return cli.WithFix(fmt.Errorf("there is no keyset at %s", file), "is the setting keyset_file right? `tenantry keyset create` makes the first keyset")
+	case errors.Is(err, secrets.ErrStaged):
+		return cli.WithFix(err, "give the file to every replica, then seal with the staged key: `tenantry keyset rotate`")
+	case errors.Is(err, fs.ErrPermission):
+		return cli.WithFix(fmt.Errorf("the keyset may not be used here: %w", err), cli.FixUser)
+	default:
+		return cli.WithFix(err, "look at the file of the setting keyset_file")
+	}
+}
+
+// RecordAct writes an audit event about an action outside the database, such as adding a plugin.
+// It does nothing when the embedded database does not exist, or when the database has no audit
+// table yet. details must not hold secrets. The returned error tells that the action is done and
+// that its record is missing.
+func RecordAct(ctx context.Context, c settings.Config, action audit.Action, details map[string]string) error {
+	if path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://"); embedded {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, databaseOpenTimeout)
+	defer cancel()
+	store, err := bunstore.Open(ctx, c.DatabaseURL, bunstore.Options{Operator: c.Operator})
+	if err != nil {
+		return unrecordedError(action, err)
+	}
+	hasAuditTable, err := store.KeepsAudit(ctx)
+	if err == nil && hasAuditTable {
+		err = store.RecordAct(ctx, action, details)
+	}
+	if err = errors.Join(err, store.Close()); err != nil {
+		return unrecordedError(action, err)
+	}
+	return nil
+}
+
+func unrecordedError(action audit.Action, err error) error {
+	return cli.WithFix(fmt.Errorf("%s is done, but could not be recorded: %w", action, err), "look at the database settings; the act itself needs no repeating")
+}

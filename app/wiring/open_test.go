@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wiring
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/core/audit"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// TestRecordAct checks that RecordAct writes an event to a migrated database, and neither creates
+// nor migrates a database.
+func TestRecordAct(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tenantry.db")
+	c := settings.Config{DatabaseURL: "sqlite://" + path, Operator: "ann@host"}
+	recordAct := func() {
+		t.Helper()
+		if err := RecordAct(t.Context(), c, audit.AddPlugin, map[string]string{"name": "microsoft365"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	recordAct()
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("a database was created: %v", err)
+	}
+	store, err := bunstore.Open(t.Context(), c.DatabaseURL, bunstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = store.Close() }()
+	recordAct()
+	if hasTable, err := store.KeepsAudit(t.Context()); err != nil || hasTable {
+		t.Fatalf("the database was migrated: %v, %v", hasTable, err)
+	}
+	if err := store.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	recordAct()
+	events, err := store.AuditEvents(t.Context(), ports.AuditQuery{Limit: 9})
+	if err != nil || len(events) != 1 || events[0].Operator != "ann@host" || events[0].Action != audit.AddPlugin || events[0].Details["name"] != "microsoft365" {
+		t.Fatalf("got %+v, %v", events, err)
+	}
+	c.DatabaseURL = "postgres://127.0.0.1:1/nothing?connect_timeout=1"
+	if err := RecordAct(t.Context(), c, audit.Backup, nil); err == nil || !strings.Contains(err.Error(), "backup is done") {
+		t.Fatalf("a database that does not answer: %v", err)
+	}
+}

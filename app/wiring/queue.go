@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wiring
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	mathrand "math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/tenantry/tenantry/adapters/queue"
+	"github.com/tenantry/tenantry/adapters/telemetry"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/dnsruns"
+	"github.com/tenantry/tenantry/app/domains"
+	"github.com/tenantry/tenantry/app/enforcement"
+	"github.com/tenantry/tenantry/app/integrations"
+	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/core/idempotency"
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/provisioning"
+	"github.com/tenantry/tenantry/ports"
+)
+
+const (
+	// jobSweepEvery is the interval of the sweep that wakes due provisioning jobs without a
+	// wake-up. Jobs of a killed worker must resume within 90 s: this interval plus a worker's
+	// lease is less.
+	jobSweepEvery = 30 * time.Second
+
+	// domainSweepEvery is the interval of the sweep that wakes due domain checks.
+	domainSweepEvery = 5 * time.Minute
+
+	// EnforceSweepEvery is the interval of the sweep that wakes tenants whose messages are due to
+	// be counted. The sandbox keeps this interval: there the control interface triggers
+	// enforcement, and a shorter sweep would run first.
+	EnforceSweepEvery = time.Minute
+
+	// sessionSweepEvery is the interval of the sweep that ends expired sign-in sessions which no
+	// request has read.
+	sessionSweepEvery = time.Minute
+
+	// refreshEvery is the longest time between two reads of an integration's sending platform.
+	// The reads stay far below the platforms' limits, which allow dozens of pages a minute.
+	refreshEvery = 6 * time.Hour
+
+	// keySweepEvery is the interval at which expired Idempotency-Keys are deleted.
+	keySweepEvery = time.Minute
+
+	// keyBatchTimeout bounds the deletion of one batch of Idempotency-Keys.
+	keyBatchTimeout = 10 * time.Second
+
+	// SandboxSweepEvery is the interval of the sandbox's sweeps. It is short because the
+	// sandbox's simulated providers answer within seconds and its clock can be moved.
+	SandboxSweepEvery = time.Second
+)
+
+// SandboxTimetable is the retry policy of provisioning jobs in the sandbox: the usual one with
+// short pauses.
+var SandboxTimetable = func() provisioning.Timetable {
+	t := provisioning.Usual
+	t.First, t.Longest, t.Between = time.Second, 15*time.Second, time.Second
+	return t
+}()
+
+// jobQueue wakes jobs and runs them in this process.
+type jobQueue interface {
+	ports.Worker
+	Close(ctx context.Context) error
+}
+
+// OpenQueue returns the queue that fits the database: River for PostgreSQL, an in-memory queue
+// for the embedded database. It fails when PostgreSQL is unreachable or the queue's tables are
+// not migrated.
+func OpenQueue(ctx context.Context, c settings.Config, log *slog.Logger) (jobQueue, error) {
+	o := queue.Options{Log: log}
+	if strings.HasPrefix(c.DatabaseURL, "sqlite:") {
+		return queue.NewLocal(o)
+	}
+	openCtx, cancel := context.WithTimeout(ctx, databaseOpenTimeout)
+	defer cancel()
+	river, err := queue.OpenRiver(openCtx, c.DatabaseURL, o)
+	switch {
+	case errors.Is(err, queue.ErrNotMigrated):
+		return nil, cli.WithFix(err, FixMigrations)
+	case err != nil:
+		return nil, DatabaseError(err)
+	}
+	return river, nil
+}
+
+// MigrateQueue migrates the queue's tables in PostgreSQL and returns the names of the migrations
+// that it applied. It does nothing for the embedded database.
+func MigrateQueue(ctx context.Context, c settings.Config) ([]string, error) {
+	if strings.HasPrefix(c.DatabaseURL, "sqlite:") {
+		return nil, nil
+	}
+	return queue.Migrate(ctx, c.DatabaseURL)
+}
+
+// PendingQueue returns the names of the migrations that MigrateQueue would apply.
+func PendingQueue(ctx context.Context, c settings.Config) ([]string, error) {
+	if strings.HasPrefix(c.DatabaseURL, "sqlite:") {
+		return nil, nil
+	}
+	return queue.Pending(ctx, c.DatabaseURL)
+}
+
+// QueueWork returns all background jobs: the handlers by job kind, and the periodic jobs.
+func (s *Service) QueueWork() ports.Work {
+	handlers := map[string]ports.Handler{dnsruns.Kind: s.dnsWorker.Handle, domains.CheckKind: s.domainWatch.Handle}
+	maps.Copy(handlers, s.integrations.Handlers())
+	maps.Copy(handlers, s.Enforcer.Handlers())
+	return ports.Work{
+		Handlers: handlers,
+		Periodic: slices.Concat([]ports.Periodic{
+			{Kind: "idempotency_keys", Every: keySweepEvery, Do: s.deleteExpiredKeys},
+			{Kind: "enforcement_events", Every: time.Hour, Do: s.enforcement.Forget},
+			s.dnsWorker.Sweep(s.jobSweepInterval),
+			s.domainWatch.Sweep(s.domainSweepInterval),
+		}, s.integrations.Periodic(s.sessionSweepInterval, refreshEvery), s.Enforcer.Periodic(EnforceSweepEvery, s.Queue)),
+	}
+}
+
+// StopQueue waits until running handlers finish, at most until ctx ends. It returns an error when
+// some did not; their jobs are woken again later.
+func (s *Service) StopQueue(ctx context.Context) error {
+	if err := s.Queue.Stop(ctx); err != nil {
+		return cli.WithFix(fmt.Errorf("jobs: %w", err), "what they did not finish goes on after the next start; raise drain_time if this happens often")
+	}
+	return nil
+}
+
+// FinishInterrupted releases the leases that a previous process left in an embedded database, so
+// that interrupted writes can run again at once. On PostgreSQL it does nothing: other processes
+// may hold the leases, and abandoned leases expire.
+func (s *Service) FinishInterrupted(ctx context.Context, databaseURL string) error {
+	if !strings.HasPrefix(databaseURL, "sqlite:") {
+		return nil
+	}
+	return s.Store.EndLeases(ctx)
+}
+
+// initDNSWorker builds the worker of provisioning jobs.
+func (s *Service) initDNSWorker(c settings.Config, o Overrides) {
+	spans := telemetry.Jobs{CustomerData: c.TraceCustomerData}
+	s.jobSweepInterval = cmp.Or(o.JobSweep, jobSweepEvery)
+	s.dnsWorker = &dnsruns.Worker{
+		Jobs: s.Store, Domains: s.domains, Queue: s.Queue, Timetable: cmp.Or(o.Timetable, provisioning.Usual),
+		Now: o.Now, Chance: mathrand.Float64, Log: s.Log, Traced: spans.Step,
+	}
+}
+
+// initDomainWatch builds the job that reads the DNS of verified domains again. It fails when its
+// counter cannot be registered.
+func (s *Service) initDomainWatch(c settings.Config, o Overrides) error {
+	results := make([]string, 0, len(domains.Checks))
+	for _, check := range domains.Checks {
+		results = append(results, string(check))
+	}
+	count, err := telemetry.DomainChecks(results...)
+	if err != nil {
+		return err
+	}
+	s.domainSweepInterval = cmp.Or(o.CheckTick, domainSweepEvery)
+	s.domainWatch = &domains.Watch{
+		Domains: s.Store, Checks: s.Store, DNS: s.domains.DNS, Queue: s.Queue, Now: o.Now, Log: s.Log, Off: !c.DomainChecks,
+		Checked: func(ctx context.Context, check domains.Check) { count(ctx, string(check)) },
+	}
+	return nil
+}
+
+// initIntegrations builds the use cases of integrations, with their background jobs. It fails
+// when the drift counter cannot be registered.
+func (s *Service) initIntegrations(sealer ports.Sealer, o Overrides) error {
+	drift, err := otel.Meter(meterName).Int64Counter("tenantry.sending.drift",
+		metric.WithDescription("Changes at sending platforms that nobody asked for here, by kind, as refreshes find them."))
+	if err != nil {
+		return err
+	}
+	s.integrations = &integrations.Service{
+		Integrations: s.Store, Connections: s.Store, Tenants: s.Store, Platforms: s.sendingPlatforms, Sealer: sealer, Queue: s.Queue, Random: rand.Reader,
+		Now: o.Now, Drift: func(provider string, kind integration.Drift) {
+			drift.Add(context.Background(), 1, labels("provider", provider, "kind", string(kind)))
+		},
+	}
+	s.sessionSweepInterval = cmp.Or(o.JobSweep, sessionSweepEvery)
+	return nil
+}
+
+// InitEnforcer builds s.Enforcer, which counts messages and enforces send limits. It fails when
+// the metrics of enforcement cannot be registered.
+func (s *Service) InitEnforcer(o Overrides) error {
+	m, err := telemetry.NewEnforcement()
+	if err != nil {
+		return err
+	}
+	s.Enforcer = &enforcement.Runner{
+		Runs: s.Store, Policies: s.Store, Tenants: s.Store, Platform: s.Platform, Now: o.Now,
+		Late: m.Late, Changed: m.Changed, Ended: m.Ended, OnlyLimited: o.OnlyLimited,
+	}
+	return nil
+}
+
+// EnforceNow runs one enforcement pass over all tenants. It logs failures of the mail platform
+// and leaves them to the next pass; it returns all other errors.
+func (s *Service) EnforceNow(ctx context.Context) error {
+	err := s.Enforcer.RunAll(ctx)
+	if outcome.Of(err) != 0 {
+		s.Log.WarnContext(ctx, "limits of some tenants could not be enforced", "error", err)
+		return nil
+	}
+	return err
+}
+
+// deleteExpiredKeys deletes expired Idempotency-Keys in batches, so that no statement locks the
+// table for long.
+func (s *Service) deleteExpiredKeys(ctx context.Context) error {
+	for deleted := idempotency.Batch; deleted == idempotency.Batch; {
+		batchCtx, cancel := context.WithTimeout(ctx, keyBatchTimeout)
+		var err error
+		deleted, err = s.Store.Reap(batchCtx, s.idempotency.Now(), idempotency.Batch)
+		cancel()
+		if err != nil {
+			return fmt.Errorf("forget expired Idempotency-Keys: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wiring
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+
+	"github.com/tenantry/tenantry/adapters/breaker"
+	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/adapters/telemetry"
+	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/wire"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// Fields of the credential of every sending platform.
+const (
+	apiKeyField    = "api_key"
+	workspaceField = "workspace_id"
+)
+
+// sendingPlatforms implements ports.SendingPlatforms with the sending plugins of the plugin
+// folder.
+type sendingPlatforms struct {
+	host          *pluginhost.Host
+	log           *slog.Logger
+	fingerprinter ports.Fingerprinter
+	operator      Connections
+	chains        map[string]sendingCallChain // by provider
+
+	mu    sync.Mutex
+	cache map[string]wire.Description // of the plugins that described themselves
+}
+
+var _ ports.SendingPlatforms = (*sendingPlatforms)(nil)
+
+type sendingCallChain = callChain[*telemetry.Sending, *breaker.Sending]
+
+func newSendingPlatforms(c settings.Config, o providerOptions) (*sendingPlatforms, error) {
+	chains, err := newCallChains(c, o, wire.KindSending, telemetry.NewSending, breaker.NewSending)
+	if err != nil {
+		return nil, err
+	}
+	return &sendingPlatforms{
+		host: o.host, log: o.log, fingerprinter: o.fingerprinter, chains: chains, cache: map[string]wire.Description{}, operator: o.operatorConnections(c),
+	}, nil
+}
+
+// Platforms returns the platforms whose plugins described themselves, sorted by id. It starts
+// each sending plugin that has not described itself yet. A plugin that fails to start is logged
+// and left out. Platforms fails only when ctx ends.
+func (p *sendingPlatforms) Platforms(ctx context.Context) ([]integration.Provider, error) {
+	var plugins sync.WaitGroup
+	for name := range p.chains {
+		plugins.Go(func() {
+			if _, err := p.describe(ctx, name); err != nil {
+				p.log.WarnContext(ctx, "a sending platform's plugin does not say what it is", "provider", name, "error", err)
+			}
+		})
+	}
+	plugins.Wait()
+	var described []integration.Provider
+	for _, name := range slices.Sorted(maps.Keys(p.chains)) {
+		if description, ok := p.cached(name); ok {
+			described = append(described, integration.Provider{ID: description.Name, Title: description.Title, AuthHosts: p.authHosts(description)})
+		}
+	}
+	return described, ctx.Err()
+}
+
+func (p *sendingPlatforms) cached(name string) (wire.Description, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	description, ok := p.cache[name]
+	return description, ok
+}
+
+// describe returns the description of a plugin and caches it. The description cannot change while
+// the host lives, because the catalog pins the plugin's binary.
+func (p *sendingPlatforms) describe(ctx context.Context, name string) (wire.Description, error) {
+	if description, ok := p.cached(name); ok {
+		return description, nil
+	}
+	description, err := p.host.Describe(ctx, name)
+	if err != nil {
+		return wire.Description{}, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cache[name] = description
+	return description, nil
+}
+
+// authHosts returns the hosts to which a platform's sign-in links may point.
+func (p *sendingPlatforms) authHosts(description wire.Description) []string {
+	i := slices.IndexFunc(description.Fields, func(f wire.Field) bool { return f.Name == wire.AuthHosts && !f.Account })
+	if i < 0 {
+		return nil
+	}
+	return strings.FieldsFunc(p.operatorValue(description, description.Fields[i]), func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+}
+
+// operatorValue returns the operator's value of a field, or the field's default. For a secret it
+// returns the source of the value: the path of its file, or a note that the sandbox set it.
+func (p *sendingPlatforms) operatorValue(description wire.Description, f wire.Field) string {
+	values := p.operator.Settings[description.Name]
+	if !f.Secret {
+		return cmp.Or(values[f.Name], f.Default)
+	}
+	if !p.operator.secrets[description.Name][f.Name].Empty() {
+		return "the sandbox"
+	}
+	return values[f.Name+"_file"]
+}
+
+// Capabilities returns what an integration can do whose credential has accountFields. It calls no
+// platform. A provider without a working plugin has no capabilities.
+func (p *sendingPlatforms) Capabilities(ctx context.Context, provider string, accountFields []string) integration.Capabilities {
+	if _, ok := p.chains[provider]; !ok {
+		return integration.Capabilities{}
+	}
+	description, err := p.describe(ctx, provider)
+	if err != nil {
+		return integration.Capabilities{}
+	}
+	can := func(capability string) bool {
+		return slices.Contains(description.Capabilities, capability) && !slices.ContainsFunc(description.Needs[capability], func(field string) bool {
+			return !p.hasField(description, field, accountFields)
+		})
+	}
+	return integration.Capabilities{
+		MicrosoftOAuth: can(integration.CanOAuth), MailboxRefresh: can(integration.CanRefresh), MailboxDisconnect: can(integration.CanDisconnect),
+	}
+}
+
+// hasField reports whether a field that a capability needs is set: by the account if it is an
+// account field, otherwise by the operator.
+func (p *sendingPlatforms) hasField(description wire.Description, field string, accountFields []string) bool {
+	i := slices.IndexFunc(description.Fields, func(f wire.Field) bool { return f.Name == field })
+	switch {
+	case i < 0:
+		return false
+	case description.Fields[i].Account:
+		return slices.Contains(accountFields, field)
+	default:
+		value := p.operatorValue(description, description.Fields[i])
+		return value != "" && value != "false"
+	}
+}
+
+// For returns a platform's port for one credential. A call is measured, then passes the circuit
+// breaker, then reaches the plugin. The calls of a platform without a plugin fail.
+func (p *sendingPlatforms) For(provider string, credential secret.Credential) ports.SendingPlatform {
+	plugin := p.plugin(provider, wire.Connection{Settings: credential.Settings, Secrets: credential.Secrets})
+	chain, ok := p.chains[provider]
+	if !ok {
+		return plugin // the host has no such plugin, so each call returns an error
+	}
+	circuitPerCredential := func(ctx context.Context) bool {
+		description, err := p.describe(ctx, provider)
+		return err == nil && description.FaultDomain == wire.FaultCredential
+	}
+	return chain.measurement.Measure(chain.circuits.Guard(plugin, p.fingerprint(credential), circuitPerCredential))
+}
+
+// faultDomain returns the kind of a platform's fault domains: "credential" or "provider". It is
+// "provider" until the plugin has described itself.
+func (p *sendingPlatforms) faultDomain(provider string) string {
+	if description, ok := p.cached(provider); ok && description.FaultDomain == wire.FaultCredential {
+		return "credential"
+	}
+	return "provider"
+}
+
+// fingerprint returns the name of a credential in circuits and budgets. It covers the API key
+// and all settings except the workspace. Platforms count calls by key, so integrations with one
+// key in several workspaces share a fingerprint.
+func (p *sendingPlatforms) fingerprint(credential secret.Credential) string {
+	conn := wire.Connection{Settings: maps.Clone(credential.Settings), Secrets: map[string]secret.Text{apiKeyField: credential.Secrets[apiKeyField]}}
+	delete(conn.Settings, workspaceField)
+	sum, err := p.fingerprinter.Fingerprint([]byte(conn.Fingerprint()))
+	if err != nil {
+		p.log.Error("credentials of sending platforms are not told apart", "error", err)
+	}
+	return hex.EncodeToString(sum)
+}
+
+func (p *sendingPlatforms) plugin(provider string, account wire.Connection) ports.SendingPlatform {
+	return p.host.Sending(provider, p.operator.joined(provider, account, p.describe))
+}
+
+// Read parses the credential text of an integration. The text is the API key alone, or a JSON
+// object of the plugin's account fields. Read returns unknown_provider for a provider without a
+// plugin, and service_unavailable when the plugin does not run. It returns invalid_request when
+// the text does not match the fields.
+func (p *sendingPlatforms) Read(ctx context.Context, provider string, text secret.Text) (secret.Credential, error) {
+	if _, ok := p.chains[provider]; !ok {
+		return secret.Credential{}, fault.UnknownProvider.At("There is no sending platform of this name here.",
+			fault.Field{Location: "body.provider", Message: "is none of the sending platforms here"})
+	}
+	description, err := p.describe(ctx, provider)
+	if err != nil {
+		return secret.Credential{}, fault.ServiceUnavailable.RetryIn(missingSettingRetry, "%s does not run", kindTitles[wire.KindSending])
+	}
+	return parseCredential(description, text)
+}
+
+// parseCredential parses a credential text with the account fields that a plugin describes. Its
+// errors do not quote the text, because any part of the text may be a secret.
+func parseCredential(description wire.Description, text secret.Text) (secret.Credential, error) {
+	fields := description.FieldsOf(true)
+	var names []string
+	for _, f := range fields {
+		names = append(names, f.Name)
+	}
+	members := map[string]string{apiKeyField: strings.TrimSpace(text.Reveal())}
+	if strings.HasPrefix(members[apiKeyField], "{") {
+		var object map[string]string
+		if json.Unmarshal([]byte(members[apiKeyField]), &object) != nil {
+			return secret.Credential{}, credentialError("is a JSON object that cannot be read: each member is a text, of %s", strings.Join(names, ", "))
+		}
+		members = object
+	}
+	c := secret.Credential{Settings: map[string]string{}, Secrets: map[string]secret.Text{}}
+	for _, f := range fields {
+		value := strings.TrimSpace(members[f.Name])
+		delete(members, f.Name)
+		switch {
+		case value == "" && f.Required:
+			return secret.Credential{}, credentialError("lacks %s", f.Name)
+		case value == "":
+		case f.Secret:
+			c.Secrets[f.Name] = secret.New(value)
+		default:
+			c.Settings[f.Name] = value
+		}
+	}
+	if len(members) > 0 {
+		return secret.Credential{}, credentialError("has a member that this provider does not know; it knows %s", strings.Join(names, ", "))
+	}
+	return c, nil
+}
+
+func credentialError(format string, args ...any) error {
+	return fault.InvalidRequest.At("The credential is not what this provider takes.",
+		fault.Field{Location: "body.api_key", Message: fmt.Sprintf(format, args...)})
+}

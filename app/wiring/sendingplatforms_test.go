@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wiring
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/ratelimit"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/wire"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// openTestSendingPlatforms opens the sending platforms of a plugin folder, which count their
+// budgets in counters.
+func openTestSendingPlatforms(t *testing.T, dir string, fingerprinter ports.Fingerprinter, counters ports.Limiter, providerSettings map[string]map[string]string) *sendingPlatforms {
+	t.Helper()
+	host, err := pluginhost.New(pluginhost.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(host.Close)
+	p, err := newSendingPlatforms(settings.Config{Providers: providerSettings, CircuitOpen: time.Minute},
+		providerOptions{host: host, counters: counters, fingerprinter: fingerprinter, log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// startInstantly starts a server that answers like Instantly. It accepts keys that begin with key,
+// and counts the requests.
+func startInstantly(t *testing.T, key string) (url string, calls *atomic.Int64) {
+	t.Helper()
+	calls = &atomic.Int64{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		calls.Add(1)
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer "+key):
+			w.WriteHeader(http.StatusUnauthorized)
+			_ = json.NewEncoder(w).Encode(map[string]any{"statusCode": 401, "error": "Unauthorized", "message": "Invalid API key"})
+		case strings.HasSuffix(r.URL.Path, "/workspaces/current"):
+			_ = json.NewEncoder(w).Encode(map[string]any{"id": "01890000-0000-7000-8000-000000000001", "name": "One"})
+		default:
+			_ = json.NewEncoder(w).Encode(map[string]any{"session_id": "s-1", "auth_url": "https://login.microsoftonline.com/common/oauth2/v2.0/authorize?state=1",
+				"expires_at": time.Now().Add(10 * time.Minute).UTC().Format(time.RFC3339Nano)})
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, calls
+}
+
+func keyCredential(apiKey string) secret.Credential {
+	return secret.Credential{Secrets: map[string]secret.Text{"api_key": secret.New(apiKey)}}
+}
+
+// TestSendingPlatformsList checks that Platforms lists the sending plugins with the operator's
+// auth hosts. It leaves out a plugin that fails to start, and starts no plugin of another kind.
+// Calls of a missing plugin fail as outcome.Down.
+func TestSendingPlatformsList(t *testing.T) {
+	t.Parallel()
+	fingerprinter, counters := newFingerprinterAndLimiter(t)
+	providerSettings := map[string]map[string]string{"instantly": {"auth_hosts": "login.microsoftonline.us, proxy.example:8443"}}
+	p := openTestSendingPlatforms(t, testserver.PluginsWithout(t, "sending-plusvibe"), fingerprinter, counters, providerSettings)
+	all, err := p.Platforms(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, platform := range all {
+		ids = append(ids, platform.ID)
+		if platform.ID == "instantly" && (platform.Title != "Instantly" || !slices.Equal(platform.AuthHosts, []string{"login.microsoftonline.us", "proxy.example:8443"})) {
+			t.Errorf("got %+v", platform)
+		}
+	}
+	if !slices.IsSorted(ids) || !slices.Contains(ids, "instantly") || !slices.Contains(ids, "smartlead") || slices.Contains(ids, "plusvibe") {
+		t.Errorf("listed are %v", ids)
+	}
+	for _, s := range p.host.Status() {
+		if started := s.Starts > 0; started != slices.Contains(ids, s.Name) {
+			t.Errorf("%s was started: %v", s.Name, started)
+		}
+	}
+	for _, missing := range []string{"plusvibe", "nowhere"} {
+		if _, err := p.For(missing, keyCredential("x")).Check(t.Context()); outcome.Of(err) != outcome.Down {
+			t.Errorf("%s: %v", missing, err)
+		}
+		if can := p.Capabilities(t.Context(), missing, []string{"api_key"}); can != (integration.Capabilities{}) {
+			t.Errorf("%s can %+v", missing, can)
+		}
+		if _, err := p.Read(t.Context(), missing, secret.New("x")); err == nil {
+			t.Errorf("%s: a credential is read", missing)
+		}
+	}
+}
+
+// TestSendingPlatformConnection checks that a plugin receives operator fields only from the
+// operator and account fields only from the account. Invalid keys of one customer do not open the
+// circuit for other customers.
+func TestSendingPlatformConnection(t *testing.T) {
+	t.Parallel()
+	fingerprinter, counters := newFingerprinterAndLimiter(t)
+	url, _ := startInstantly(t, "account-key")
+	providerSettings := map[string]map[string]string{"instantly": {"base_url": url, "api_key": "operators"}}
+	p := openTestSendingPlatforms(t, testserver.Program(t, "release/plugins"), fingerprinter, counters, providerSettings)
+	account := keyCredential("account-key")
+	account.Settings = map[string]string{"base_url": "http://" + testserver.FreeAddress(t), "workspace_id": "01890000-0000-7000-8000-000000000001"}
+	reach, err := p.For("instantly", account).Check(t.Context())
+	if err != nil || len(reach.Workspaces) != 1 || reach.Workspaces[0].Name != "One" {
+		t.Errorf("%+v, %v", reach, err)
+	}
+	for _, invalid := range []secret.Credential{keyCredential("guessed"), {}} {
+		for range 6 {
+			if _, err := p.For("instantly", invalid).Check(t.Context()); outcome.Of(err) != outcome.Refused || strings.Contains(err.Error(), "guessed") {
+				t.Errorf("an invalid key: %v", err)
+			}
+		}
+	}
+	if _, err := p.For("instantly", account).StartSignIn(t.Context(), "anna@a.test"); err != nil {
+		t.Errorf("after calls with invalid keys: %v", err)
+	}
+	if circuits := p.chains["instantly"].circuits.Circuits(); len(circuits) != 1 || circuits[0].Domain != "provider" {
+		t.Errorf("circuits: %v", circuits)
+	}
+}
+
+// TestReplicasShareSendingBudget checks that two replicas and two workspaces of one key share the
+// budgets of each operation. Bucket keys do not reveal the API key. A call that exceeds a budget
+// is throttled with a retry time and does not reach the platform.
+func TestReplicasShareSendingBudget(t *testing.T) {
+	t.Parallel()
+	fingerprinter, limits := newFingerprinterAndLimiter(t)
+	counters := takeCounter{limits, map[string]int{}}
+	url, calls := startInstantly(t, "key-")
+	providerSettings := map[string]map[string]string{"instantly": {"base_url": url}}
+	dir := testserver.Program(t, "release/plugins")
+	replicas := []*sendingPlatforms{
+		openTestSendingPlatforms(t, dir, fingerprinter, counters, providerSettings), openTestSendingPlatforms(t, dir, fingerprinter, counters, providerSettings),
+	}
+	for i, p := range replicas {
+		account := keyCredential("key-one")
+		account.Settings = map[string]string{"workspace_id": string(rune('a' + i))}
+		if _, err := p.For("instantly", account).StartSignIn(t.Context(), "anna@a.test"); err != nil {
+			t.Fatalf("replica %d: %v", i, err)
+		}
+		if _, err := p.For("instantly", account).Check(t.Context()); outcome.Of(err) != 0 && outcome.Of(err) != outcome.Refused {
+			t.Fatalf("replica %d: %v", i, err)
+		}
+	}
+	startBuckets := map[string]string{} // the buckets of sign-in starts, by the kind of their owner
+	for key, takes := range counters.takes {
+		if strings.Contains(key, "key-one") || !strings.HasPrefix(key, "budget:instantly:") {
+			t.Errorf("counted as %s", key)
+		}
+		if strings.HasSuffix(key, ":start_sign_in") {
+			startBuckets[strings.Split(key, ":")[2]] = key
+			if takes != 2 {
+				t.Errorf("%d starts counted as %s", takes, key)
+			}
+		}
+	}
+	if len(startBuckets) != 2 {
+		t.Fatalf("starts are counted as %v, all as %v", startBuckets, slices.Sorted(maps.Keys(counters.takes)))
+	}
+	expectThrottled := func(p *sendingPlatforms, key, why string) {
+		t.Helper()
+		before := calls.Load()
+		_, err := p.For("instantly", keyCredential(key)).StartSignIn(t.Context(), "anna@a.test")
+		var throttled *outcome.Error
+		if !errors.As(err, &throttled) || throttled.Kind != outcome.Throttled || throttled.RetryAfter <= 0 || throttled.RetryAfter > time.Minute || calls.Load() != before {
+			t.Errorf("%s: %v after %d calls", why, err, calls.Load()-before)
+		}
+	}
+	for range 75 - 2 { // starts of other replicas
+		limits.Take(t.Context(), ratelimit.Bucket{Key: startBuckets["credential"], Limit: 75, Window: time.Minute})
+	}
+	expectThrottled(replicas[0], "key-one", "the credential's budget")
+	if _, err := replicas[0].For("instantly", keyCredential("key-one")).Check(t.Context()); err != nil {
+		t.Errorf("an operation with another budget: %v", err)
+	}
+	if _, err := replicas[1].For("instantly", keyCredential("key-two")).StartSignIn(t.Context(), "anna@a.test"); err != nil {
+		t.Errorf("another credential: %v", err)
+	}
+	for range 120 - 3 {
+		limits.Take(t.Context(), ratelimit.Bucket{Key: startBuckets["egress"], Limit: 120, Window: time.Minute})
+	}
+	expectThrottled(replicas[1], "key-three", "the budget of all credentials together")
+}
+
+// describedPlatforms returns platforms without plugin processes, from their descriptions.
+func describedPlatforms(providerSettings map[string]map[string]string, descriptions ...wire.Description) *sendingPlatforms {
+	p := &sendingPlatforms{chains: map[string]sendingCallChain{}, cache: map[string]wire.Description{}, operator: Connections{Settings: providerSettings}}
+	for _, description := range descriptions {
+		p.chains[description.Name], p.cache[description.Name] = sendingCallChain{}, description
+	}
+	return p
+}
+
+// partnerPlatform needs a partner password and an operator setting for Microsoft OAuth.
+var partnerPlatform = wire.Description{
+	Name: "partnered", Capabilities: []string{"microsoft_oauth", "mailbox_refresh"},
+	Needs: map[string][]string{"microsoft_oauth": {"partner_password", "allow_passwords"}},
+	Fields: []wire.Field{
+		{Name: "api_key", Account: true, Secret: true, Required: true}, {Name: "workspace_id", Account: true},
+		{Name: "partner_password", Account: true, Secret: true}, {Name: "allow_passwords", Default: "false"}, {Name: "base_url"},
+	},
+}
+
+func TestReadCredential(t *testing.T) {
+	p := describedPlatforms(nil, partnerPlatform)
+	for text, want := range map[string]string{
+		"k3y":             "api_key=k3y",
+		" k3y\n":          "api_key=k3y",
+		`{"api_key":"k"}`: "api_key=k",
+		`{"api_key":"k","workspace_id":"w","partner_password":" "}`: "api_key=k workspace_id=w",
+		`{"api_key":"k","partner_password":"p"}`:                    "api_key=k partner_password=p",
+		"https://host.example#to|ken":                               "api_key=https://host.example#to|ken",
+	} {
+		c, err := p.Read(t.Context(), "partnered", secret.New(text))
+		var got []string
+		for _, f := range partnerPlatform.Fields {
+			if value := c.Settings[f.Name] + c.Secrets[f.Name].Reveal(); value != "" {
+				got = append(got, f.Name+"="+value)
+			}
+		}
+		if strings.Join(got, " ") != want || err != nil {
+			t.Errorf("%s: read as %v, %v", text, got, err)
+		}
+		if c.Secrets["workspace_id"].Reveal() != "" || c.Settings["api_key"] != "" || c.Settings["partner_password"] != "" {
+			t.Errorf("%s: a secret is a setting, or the other way round", text)
+		}
+	}
+}
+
+// TestReadInvalidCredential checks that errors quote nothing of the text, because any part of it
+// may be a secret.
+func TestReadInvalidCredential(t *testing.T) {
+	p := describedPlatforms(nil, partnerPlatform)
+	for _, text := range []string{
+		"", "  ", "{}", `{"api_key":""}`, `{"api_key":"s3cret","s3cret":"s3cret"}`, `{"api_key":"s3cret","base_url":"s3cret"}`,
+		`{"api_key":["s3cret"]}`, `{"api_key":"s3cret"`, `{"api_key":"s3cret"} s3cret`, `{"partner_password":"s3cret"}`, `{"api_key":7}`,
+	} {
+		_, err := p.Read(t.Context(), "partnered", secret.New(text))
+		var refusal *fault.Error
+		if !errors.Is(err, fault.InvalidRequest) || !errors.As(err, &refusal) || len(refusal.Fields) != 1 || refusal.Fields[0].Location != "body.api_key" {
+			t.Errorf("%s: %v", text, err)
+		}
+		if strings.Contains(fmt.Sprintf("%+v %#v", err, refusal), "s3cret") {
+			t.Errorf("%s is repeated: %+v", text, refusal)
+		}
+	}
+	if _, err := p.Read(t.Context(), "nowhere", secret.New("x")); !errors.Is(err, fault.UnknownProvider) {
+		t.Errorf("an unknown provider: %v", err)
+	}
+}
+
+// TestCapabilities checks that capabilities depend on the plugin's description, the account's
+// fields and the operator's settings.
+func TestCapabilities(t *testing.T) {
+	for _, tt := range []struct {
+		allowPasswords string
+		accountFields  []string
+		wantOAuth      bool
+	}{
+		{"", []string{"api_key", "partner_password"}, false},
+		{"false", []string{"api_key", "partner_password"}, false},
+		{"true", []string{"api_key"}, false},
+		{"true", []string{"api_key", "partner_password"}, true},
+		{"true", []string{"api_key", "partner_password", "allow_passwords"}, true},
+		{"", []string{"api_key", "partner_password", "allow_passwords"}, false},
+	} {
+		p := describedPlatforms(map[string]map[string]string{"partnered": {"allow_passwords": tt.allowPasswords}}, partnerPlatform)
+		got := p.Capabilities(t.Context(), "partnered", tt.accountFields)
+		if want := (integration.Capabilities{MicrosoftOAuth: tt.wantOAuth, MailboxRefresh: true}); got != want {
+			t.Errorf("allowed %q, given %v: %+v", tt.allowPasswords, tt.accountFields, got)
+		}
+	}
+	p := describedPlatforms(nil, partnerPlatform)
+	if got := p.Capabilities(t.Context(), "nowhere", []string{"api_key"}); got != (integration.Capabilities{}) {
+		t.Errorf("a provider without a plugin can %+v", got)
+	}
+}
+
+// TestAuthHosts checks that the operator's auth hosts replace the plugin's defaults. A plugin
+// without the field has no auth hosts.
+func TestAuthHosts(t *testing.T) {
+	withHosts, withoutHosts := partnerPlatform, partnerPlatform
+	withHosts.Name, withoutHosts.Name = "linking", "none"
+	withHosts.Fields = append(slices.Clone(partnerPlatform.Fields), wire.Field{Name: wire.AuthHosts, Default: "login.example"})
+	for hosts, want := range map[string]string{"": "[login.example]", "a.example:8443,  b.example": "[a.example:8443 b.example]"} {
+		p := describedPlatforms(map[string]map[string]string{"linking": {wire.AuthHosts: hosts}, "none": {wire.AuthHosts: hosts}}, withHosts, withoutHosts)
+		all, err := p.Platforms(t.Context())
+		if err != nil || len(all) != 2 || fmt.Sprint(all[0].AuthHosts) != want || len(all[1].AuthHosts) != 0 {
+			t.Errorf("hosts %q: %v, %v", hosts, all, err)
+		}
+	}
+}
+
+// TestFaultDomain checks that the fault domain comes from the plugin's description.
+func TestFaultDomain(t *testing.T) {
+	perCredential := partnerPlatform
+	perCredential.Name, perCredential.FaultDomain = "instances", wire.FaultCredential
+	p := describedPlatforms(nil, partnerPlatform, perCredential)
+	for provider, want := range map[string]string{"partnered": "provider", "instances": "credential", "silent": "provider"} {
+		if got := p.faultDomain(provider); got != want {
+			t.Errorf("%s: %s", provider, got)
+		}
+	}
+}

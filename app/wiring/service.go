@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package wiring assembles the service. It opens the store, the job queue, the rate limiter, the
+// plugin host and the keyset from the settings. It builds the use cases on top of them and
+// returns a Service. It also registers the gauges and lists the background jobs.
+//
+// The main types:
+//
+//   - Service holds the assembled parts. The server, the sandbox and some operator commands use
+//     it.
+//   - Overrides replaces the clock, the credentials and the intervals, for the sandbox.
+//   - Connections builds the operator's part of a provider connection from the settings and the
+//     credential files.
+//   - DNSProviders and sendingPlatforms resolve a provider's name to the port that calls its
+//     plugin. Every call passes a callChain: measurement, circuit breaker, budget.
+//
+// The files:
+//
+//   - service.go: Assemble, the HTTP handler, Close.
+//   - open.go: opening and migrating the database, the plugin folder and the keyset; errors with
+//     a remedy; audit records of commands that act outside the database.
+//   - queue.go: the queue and the list of background jobs.
+//   - connections.go, credentialfiles.go: operator settings, credential files and their expiry.
+//   - callchain.go: the call chain and the providers' budgets.
+//   - dnsproviders.go, sendingplatforms.go: one catalog of plugins per kind.
+//   - metrics.go, metrics_stored.go: gauges of this process, and gauges counted in the database.
+//
+// Start with Assemble.
+package wiring
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"os"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tenantry/tenantry/adapters/breaker"
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/console"
+	"github.com/tenantry/tenantry/adapters/dnsresolver"
+	"github.com/tenantry/tenantry/adapters/httpapi"
+	"github.com/tenantry/tenantry/adapters/limiter"
+	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/adapters/telemetry"
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/dnsconnections"
+	"github.com/tenantry/tenantry/app/dnsruns"
+	"github.com/tenantry/tenantry/app/domains"
+	"github.com/tenantry/tenantry/app/enforcement"
+	"github.com/tenantry/tenantry/app/integrations"
+	"github.com/tenantry/tenantry/app/keys"
+	"github.com/tenantry/tenantry/app/limits"
+	"github.com/tenantry/tenantry/app/mailboxes"
+	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/tenants"
+	"github.com/tenantry/tenantry/core/provisioning"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/wire"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// MailPlatform is the id of the provider behind ports.MailPlatform.
+const MailPlatform = "microsoft365"
+
+// missingSettingRetry is the Retry-After of an answer that fails because a setting is missing.
+const missingSettingRetry = time.Minute
+
+// databaseOpenTimeout bounds how long a start or a command waits for a database server.
+const databaseOpenTimeout = 15 * time.Second
+
+// telemetryFlushTimeout bounds the export of the last spans when the service closes.
+const telemetryFlushTimeout = 2 * time.Second
+
+// Overrides replaces parts of the service that the settings do not describe. The sandbox sets
+// them. Zero values keep the defaults.
+type Overrides struct {
+	// Now is the clock.
+	Now func() time.Time
+	// Secrets are credentials that no file holds, by provider and field.
+	Secrets map[string]map[string]secret.Text
+	// Timetable is the retry policy of provisioning jobs.
+	Timetable provisioning.Timetable
+	// JobSweep is the interval of the sweeps that wake due jobs and expire sign-in sessions.
+	JobSweep time.Duration
+	// CheckTick is the interval of the sweep that wakes due domain checks.
+	CheckTick time.Duration
+	// OnlyLimited excludes tenants without a send limit from the enforcement sweep.
+	OnlyLimited bool
+}
+
+// Service is the assembled system. Assemble creates it; Close must be called to release it.
+type Service struct {
+	Store    *bunstore.Store
+	Database *databaseHealth
+	Queue    jobQueue
+	// RunsJobs reports whether this process runs the background jobs.
+	RunsJobs         bool
+	limiter          *limiter.Limiter
+	requestLimits    httpapi.Limits
+	Host             *pluginhost.Host
+	mailCircuits     *breaker.Platform
+	Platform         ports.MailPlatform
+	dnsProviders     *DNSProviders
+	sendingPlatforms *sendingPlatforms
+
+	keys         *keys.Service
+	Tenants      *tenants.Service
+	domains      *domains.Service
+	Connections  *dnsconnections.Service
+	mailboxes    *mailboxes.Service
+	integrations *integrations.Service
+	enforcement  *enforcement.Service
+	Enforcer     *enforcement.Runner
+	sendLimits   *limits.Service
+	dnsRuns      *dnsruns.Service
+	idempotency  httpapi.Idempotency
+
+	dnsWorker            *dnsruns.Worker
+	domainWatch          *domains.Watch
+	jobSweepInterval     time.Duration
+	sessionSweepInterval time.Duration
+	domainSweepInterval  time.Duration
+
+	Metrics        *prometheus.Registry
+	Log            *slog.Logger
+	flushTelemetry func(context.Context) error
+
+	trustedProxies        []netip.Prefix
+	DrainTime, DrainDelay time.Duration
+	// Draining is set when a stop was requested.
+	Draining atomic.Bool
+}
+
+// Assemble opens the adapters and builds the use cases, in the order of their dependencies.
+// publicURL is the URL at which browsers reach the service. Assemble fails when a setting is
+// invalid or when the database, the queue, Redis, the plugin folder or the keyset cannot be
+// opened. Before it returns an error, it closes the adapters that it opened.
+func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicURL string, o Overrides) (*Service, error) {
+	raiseGCPercent()
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	s := &Service{Log: log, Metrics: prometheus.NewRegistry(), RunsJobs: c.Worker, DrainTime: c.DrainTime, DrainDelay: c.DrainDelay}
+	var err error
+	if s.trustedProxies, err = c.Proxies(); err != nil {
+		return nil, fmt.Errorf("trusted_proxies: %w", err)
+	}
+	s.flushTelemetry, err = telemetry.Start(ctx, telemetry.Options{Service: "tenantry", Version: cli.Version, Log: log, Registry: s.Metrics})
+	if err != nil {
+		return nil, fmt.Errorf("telemetry: %w", err)
+	}
+	if s.Store, err = OpenStore(ctx, c, log); err != nil {
+		return nil, err
+	}
+	s.Database = &databaseHealth{ping: s.Store.Ping}
+	if s.Queue, err = OpenQueue(ctx, c, log); err != nil {
+		return nil, errors.Join(err, s.Store.Close())
+	}
+	if s.limiter, err = limiter.Open(ctx, limiter.Options{URL: c.RedisURL, Log: log}); err != nil {
+		return nil, errors.Join(err, s.Queue.Close(ctx), s.Store.Close())
+	}
+	s.requestLimits = httpapi.Limits{Counters: s.limiter, Off: c.Limits == "off", InFlight: c.MaxInFlight}
+	if s.Host, err = openHost(c, log); err != nil {
+		return nil, errors.Join(err, s.limiter.Close(), s.Queue.Close(ctx), s.Store.Close())
+	}
+	// The keyset is opened after the other adapters: a failed start must not leave a new keyset
+	// behind.
+	sealer, err := OpenKeyset(ctx, c, s.Store, true)
+	if err != nil {
+		return nil, errors.Join(err, s.Close(ctx))
+	}
+	sealer.Log = log
+	if s.Platform, err = s.openMailPlatform(ctx, c, o); err != nil {
+		return nil, errors.Join(err, s.Close(ctx))
+	}
+	options := providerOptions{host: s.Host, counters: s.limiter, fingerprinter: sealer, log: log, secrets: o.Secrets}
+	if s.dnsProviders, err = newDNSProviders(c, options); err != nil {
+		return nil, errors.Join(err, s.Close(ctx))
+	}
+	if s.sendingPlatforms, err = newSendingPlatforms(c, options); err != nil {
+		return nil, errors.Join(err, s.Close(ctx))
+	}
+	s.initUseCases(c, publicURL, sealer, o)
+	if err := s.initIntegrations(sealer, o); err != nil {
+		return nil, errors.Join(fmt.Errorf("metrics: %w", err), s.Close(ctx))
+	}
+	if err := s.InitEnforcer(o); err != nil {
+		return nil, errors.Join(fmt.Errorf("metrics: %w", err), s.Close(ctx))
+	}
+	s.idempotency = httpapi.Idempotency{Keys: s.Store, Sealer: sealer, Prints: sealer, Now: o.Now}
+	if err := s.initDomainWatch(c, o); err != nil {
+		return nil, errors.Join(fmt.Errorf("metrics: %w", err), s.Close(ctx))
+	}
+	if err := errors.Join(s.registerGauges(c), s.registerStoredGauges(o.Now)); err != nil {
+		return nil, errors.Join(fmt.Errorf("metrics: %w", err), s.Close(ctx))
+	}
+	return s, nil
+}
+
+// raiseGCPercent lets the heap grow to five times the live heap before a collection, instead of
+// twice. The live heap is about ten megabytes, and with the default, collections took an eighth
+// of the CPU time of a list request. GOGC takes precedence if it is set. GOMEMLIMIT bounds both.
+func raiseGCPercent() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
+	}
+}
+
+// openMailPlatform builds the mail platform's port from the inside out: the plugin's process,
+// the circuit breaker, the measurement of each call.
+func (s *Service) openMailPlatform(ctx context.Context, c settings.Config, o Overrides) (ports.MailPlatform, error) {
+	connections := Connections{Settings: c.Providers, secrets: o.Secrets, Files: &CredentialFiles{log: s.Log}, Describe: s.Host.Describe}
+	connections.Files.initFailureCounter(ctx, MailPlatform, c.Providers[MailPlatform])
+	plugin := s.Host.Mail(MailPlatform, func(ctx context.Context) (wire.Connection, error) { return connections.Of(ctx, MailPlatform) })
+	s.mailCircuits = breaker.Mail(plugin, breaker.Options{
+		Provider: MailPlatform, Log: s.Log, Open: c.CircuitOpen, Budget: budgets{MailPlatform, s.Host.Describe, s.limiter}.spend,
+	})
+	return telemetry.Mail(s.mailCircuits, telemetry.CallOptions{Provider: MailPlatform, Log: s.Log, CustomerData: c.TraceCustomerData})
+}
+
+func (s *Service) initUseCases(c settings.Config, publicURL string, sealer ports.Sealer, o Overrides) {
+	dnsReader := dnsresolver.New(dnsresolver.Options{
+		Resolvers: c.DNSResolvers, Recursive: c.DNSMode == "recursive", Port: c.DNSPort, AllowPrivate: c.DNSAllowPrivate, Now: o.Now, Log: s.Log,
+	})
+	reconciler := &settling.Pass{Platform: s.Platform, Domains: s.Store, DNS: dnsReader, Now: o.Now}
+	s.keys = &keys.Service{Keys: s.Store, Prefix: c.KeyPrefix, Random: rand.Reader, Now: o.Now}
+	s.Tenants = &tenants.Service{
+		Tenants: s.Store, Assignments: s.Store, Discovered: s.Store, Domains: s.Store, Flows: s.Store, Accounts: s.Store, Policies: s.Store, Runs: s.Store,
+		Room: s.Store, Platform: s.Platform, Settling: reconciler, Sealer: sealer, Random: rand.Reader, Now: o.Now, PublicURL: publicURL,
+		RequireSMTPAuth: c.RequireSMTPAuth,
+	}
+	s.Connections = &dnsconnections.Service{Connections: s.Store, Providers: s.dnsProviders, Sealer: sealer, Now: o.Now}
+	s.domains = &domains.Service{
+		Tenants: s.Store, Domains: s.Store, Platform: s.Platform, DNS: dnsReader, Settling: reconciler, Writes: s.Store, DMARC: c.DMARCRecord, Now: o.Now,
+		Connections: s.Connections,
+	}
+	s.initDNSWorker(c, o)
+	s.dnsRuns = &dnsruns.Service{
+		Tenants: s.Store, Domains: s.Store, Runs: s.Store, Survey: s.domains, Queue: s.Queue, Random: rand.Reader, Now: o.Now,
+		Trace: telemetry.Traceparent,
+	}
+	s.enforcement = &enforcement.Service{Events: s.Store, Keep: time.Duration(c.KeepEventsDays) * 24 * time.Hour, Now: o.Now}
+	s.sendLimits = &limits.Service{
+		Tenants: s.Store, Domains: s.Store, Mailboxes: s.Store, Policies: s.Store, Platform: s.Platform, Now: o.Now,
+	}
+	s.mailboxes = &mailboxes.Service{
+		Tenants: s.Store, Domains: s.Store, Mailboxes: s.Store, Policies: s.Store, Platform: s.Platform, Settling: reconciler, Now: o.Now,
+		RequireSMTPAuth: c.RequireSMTPAuth,
+	}
+}
+
+// Handler returns the handler of the API's listener: the API and the connect pages.
+func (s *Service) Handler() http.Handler {
+	return httpapi.New(httpapi.Options{
+		Keys: s.keys, Tenants: s.Tenants, Domains: s.domains, DNSRuns: s.dnsRuns, Mailboxes: s.mailboxes, Integrations: s.integrations,
+		Enforcement: s.enforcement, SendLimits: s.sendLimits,
+		Idempotency: s.idempotency, Limits: s.requestLimits,
+		Pages: console.New(console.Options{Tenants: s.Tenants, Log: s.Log}), Log: s.Log,
+		TrustedProxies: s.trustedProxies,
+	})
+}
+
+// Close ends the plugins, then closes the limiter, the queue and the store, whose errors it
+// returns. Meanwhile it exports the last telemetry; a failure of the export is only logged.
+func (s *Service) Close(ctx context.Context) error {
+	flushed := make(chan struct{})
+	go func() {
+		ctx, cancel := context.WithTimeout(ctx, telemetryFlushTimeout)
+		defer cancel()
+		if err := s.flushTelemetry(ctx); err != nil {
+			s.Log.Warn("the last telemetry did not leave", "error", err)
+		}
+		close(flushed)
+	}()
+	s.Host.Close()
+	err := errors.Join(s.limiter.Close(), s.Queue.Close(ctx), s.Store.Close())
+	<-flushed
+	return err
+}
