@@ -49,33 +49,32 @@ type dnsStatus struct {
 func tenantDNSOf(d domain.Domain) tenantDNS {
 	return tenantDNS{TenantID: string(d.TenantGUID), DomainName: d.Name, IsDefault: d.Default, IsVerified: d.Verified,
 		DNSStatus: statusShape(d.Status), VerificationDNSRecords: each(d.Verification, recordOf),
-		ServiceConfigurationRecords: serviceRecords(d), LastChecked: moment(d.CheckedAt)}
+		ServiceConfigurationRecords: serviceRecords(d), LastChecked: timeOrNil(d.CheckedAt)}
 }
 
 func storedDNSOf(d domain.Domain) storedDNS {
 	return storedDNS{DomainID: d.ID, TenantResourceID: d.TenantID, TenantID: string(d.TenantGUID), DomainName: d.Name,
 		IsDefault: d.Default, IsVerified: d.Verified, DKIMEnabled: d.DKIM, DNSStatus: statusShape(d.Status),
 		VerificationDNSRecords: each(d.Verification, recordOf), ServiceConfigurationRecords: serviceRecords(d),
-		DKIMDNSRecords: signingRecords(d), LastChecked: moment(d.CheckedAt)}
+		DKIMDNSRecords: signingRecords(d), LastChecked: timeOrNil(d.CheckedAt)}
 }
 
 func statusShape(s dns.Status) dnsStatus {
-	return dnsStatus{SPF: seen(s.SPF), DKIM: seen(s.DKIM), DMARC: seen(s.DMARC), MX: seen(s.MX)}
+	return dnsStatus{SPF: orMissing(s.SPF), DKIM: orMissing(s.DKIM), DMARC: orMissing(s.DMARC), MX: orMissing(s.MX)}
 }
 
-// dnsRecord is a record to publish. Which members it has follows from its
-// type, so it writes itself.
+// dnsRecord is a record to publish. Its JSON members depend on its type.
 type dnsRecord struct{ dns.Record }
 
 func recordOf(r dns.Record) dnsRecord { return dnsRecord{r} }
 
-// serviceRecords are the platform's e-mail records and the DKIM ones.
+// serviceRecords returns the mail platform's records for e-mail and for DKIM.
 func serviceRecords(d domain.Domain) []dnsRecord {
 	return append(each(d.Service, recordOf), signingRecords(d)...)
 }
 
-// signingRecords are the DKIM records, with the labels that they have in
-// every domain: `selector1._domainkey`.
+// signingRecords returns the DKIM records. Their names are relative to the domain:
+// `selector1._domainkey`.
 func signingRecords(d domain.Domain) []dnsRecord {
 	list := []dnsRecord{}
 	for _, r := range []dns.Record{d.Signing.Selector1, d.Signing.Selector2} {
@@ -87,7 +86,7 @@ func signingRecords(d domain.Domain) []dnsRecord {
 	return list
 }
 
-// MarshalJSON writes the members that records of this type have.
+// MarshalJSON writes the members that a record of this type has.
 func (r dnsRecord) MarshalJSON() ([]byte, error) {
 	switch r.Type {
 	case dns.MX:
@@ -99,8 +98,7 @@ func (r dnsRecord) MarshalJSON() ([]byte, error) {
 	}
 }
 
-// Schema describes the three kinds, and by what generated clients tell them
-// apart.
+// Schema documents the three types of records and the member that tells them apart.
 func (dnsRecord) Schema(r huma.Registry) *huma.Schema {
 	txt, mx, cname := r.Schema(typeOf[txtRecord](), true, ""), r.Schema(typeOf[mxRecord](), true, ""), r.Schema(typeOf[cnameRecord](), true, "")
 	return &huma.Schema{

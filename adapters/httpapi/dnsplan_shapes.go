@@ -66,23 +66,23 @@ type planAction struct {
 	Blocking   bool         `json:"blocking" doc:"Whether nothing is written before this is settled."`
 }
 
-// planReason and planRemark are words of core, which lists them.
+// planReason and planRemark are enums that core defines.
 type (
 	planReason dns.Reason
 	planRemark dns.Note
 )
 
-// Schema lists the reasons.
+// Schema documents the reasons.
 func (planReason) Schema(huma.Registry) *huma.Schema {
-	return stableWords("Why, as a stable word.", dns.Reasons())
+	return enumSchema("Why, as a stable word.", dns.Reasons())
 }
 
-// Schema lists the notes.
+// Schema documents the notes.
 func (planRemark) Schema(huma.Registry) *huma.Schema {
-	return stableWords("What else to know, as a stable word.", dns.Notes())
+	return enumSchema("What else to know, as a stable word.", dns.Notes())
 }
 
-func stableWords[W interface {
+func enumSchema[W interface {
 	~string
 	Explain() string
 }](about string, words []W) *huma.Schema {
@@ -105,7 +105,7 @@ func planOf(v domains.Survey) dnsPlan {
 }
 
 func providerOf(v domains.Survey) planProvider {
-	return planProvider{ID: words(v.Holder.Provider.ID), Name: words(v.Holder.Title), Detected: v.Holder.Title != "", Supported: v.Holder.Provider.ID != "",
+	return planProvider{ID: textOrNil(v.Holder.Provider.ID), Name: textOrNil(v.Holder.Title), Detected: v.Holder.Title != "", Supported: v.Holder.Provider.ID != "",
 		Nameservers: each(v.Sight.Delegation, func(name string) string { return name })}
 }
 
@@ -114,7 +114,7 @@ func readOf(s dns.Sight) planRead {
 	if why == "" && len(s.Warnings) > 0 {
 		why = s.Warnings[0]
 	}
-	return planRead{Reliable: s.Complete, Reason: words(why), NameserversAsked: s.Asked(), NameserversAgreeing: s.Agreeing()}
+	return planRead{Reliable: s.Complete, Reason: textOrNil(why), NameserversAsked: s.Asked(), NameserversAgreeing: s.Agreeing()}
 }
 
 func desiredOf(d dns.Desired) desiredRecord {
@@ -127,7 +127,7 @@ func observedOf(s dns.RRSet) observedRecord {
 
 func actionOf(i dns.Item) planAction {
 	return planAction{
-		Action: string(i.Action), RecordType: string(i.Type), Name: i.Name, Desired: words(dns.Shown(i.Desired)), Observed: each(i.Observed, dns.Shown),
+		Action: string(i.Action), RecordType: string(i.Type), Name: i.Name, Desired: textOrNil(dns.Shown(i.Desired)), Observed: each(i.Observed, dns.Shown),
 		Reason: planReason(i.Reason), Notes: each(i.Notes, func(n dns.Note) planRemark { return planRemark(n) }), Message: i.Explain(), Blocking: i.Blocking,
 	}
 }
@@ -150,7 +150,7 @@ type automation struct {
 func automationOf(v domains.Survey) domainAutomation {
 	a := v.Automation()
 	return domainAutomation{DomainID: v.Domain.ID, Automation: automation{
-		Provider: words(a.Provider.ID), ProviderSupported: a.Provider.ID != "", ConnectionPresent: a.Connected, SafeToApply: a.Safe,
-		ManualActionRequired: a.Required != "", ActionRequiredCode: words(string(a.Required)), Message: a.Message,
+		Provider: textOrNil(a.Provider.ID), ProviderSupported: a.Provider.ID != "", ConnectionPresent: a.Connected, SafeToApply: a.Safe,
+		ManualActionRequired: a.Required != "", ActionRequiredCode: textOrNil(string(a.Required)), Message: a.Message,
 	}}
 }

@@ -39,7 +39,7 @@ func provisionDNS(api huma.API, service *dnsruns.Service) {
 			"name servers, verified by the mail platform, signed with DKIM and checked once more. The answer comes before that; follow the " +
 			"run. What only a person can settle is refused at once; a read of the DNS that is not reliable is not, the job waits for a " +
 			"better one. A domain has one active job.",
-		Metadata: terms{bucket: providerHeavy, write: true, answer: exampleBegun, refuses: codes(atPlatform, only(fault.DNSAutomationNotInPlan,
+		Metadata: terms{bucket: providerHeavy, write: true, answer: exampleBegun, refuses: codes(platformCodes, only(fault.DNSAutomationNotInPlan,
 			fault.TenantLimitReached, fault.DomainNotFound, fault.ProviderUnsupported, fault.ConnectionRequired, fault.DNSConflict,
 			fault.JobActive))}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *domainIDPath) (begunRun, error) {
@@ -83,17 +83,17 @@ func retryJob(api huma.API, service *dnsruns.Service) {
 	})
 }
 
-// runsInput has its parameters as text: what huma takes for a boolean or a
-// number is more than the document says.
+// runsInput keeps its parameters as text, because huma accepts more spellings of booleans and
+// numbers than the document allows.
 type runsInput struct {
 	ActiveOnly string `query:"active_only"`
 	Limit      string `query:"limit"`
 }
 
-// The number of runs that are listed.
+// The default and the maximum number of runs in a list.
 const (
-	usualRuns = 20
-	mostRuns  = 100
+	defaultRunLimit = 20
+	maxRunLimit     = 100
 )
 
 func listRuns(api huma.API, service *dnsruns.Service) {
@@ -117,12 +117,12 @@ func listRuns(api huma.API, service *dnsruns.Service) {
 }
 
 func (in *runsInput) query() (ports.RunQuery, error) {
-	q := ports.RunQuery{ActiveOnly: in.ActiveOnly == "true", Limit: usualRuns}
+	q := ports.RunQuery{ActiveOnly: in.ActiveOnly == "true", Limit: defaultRunLimit}
 	var wrong []fault.Field
 	if in.ActiveOnly != "" && in.ActiveOnly != "true" && in.ActiveOnly != "false" {
 		wrong = append(wrong, fault.Field{Location: "query.active_only", Message: "neither true nor false"})
 	}
-	if in.Limit != "" && !integer(in.Limit, 1, mostRuns, &q.Limit) {
+	if in.Limit != "" && !parsePlainInt(in.Limit, 1, maxRunLimit, &q.Limit) {
 		wrong = append(wrong, fault.Field{Location: "query.limit", Message: "no integer from 1 to 100"})
 	}
 	if wrong != nil {

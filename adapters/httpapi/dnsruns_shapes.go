@@ -65,11 +65,11 @@ func retriedOf(j provisioning.Job) retriedJob {
 
 func runOf(r provisioning.Run) provisioningRun {
 	return provisioningRun{ID: r.ID, Status: string(r.Status), TotalDomains: r.TotalDomains, CreatedAt: r.CreatedAt.UTC(),
-		StartedAt: moment(r.StartedAt), CompletedAt: moment(r.CompletedAt), UpdatedAt: moment(r.UpdatedAt)}
+		StartedAt: timeOrNil(r.StartedAt), CompletedAt: timeOrNil(r.CompletedAt), UpdatedAt: timeOrNil(r.UpdatedAt)}
 }
 
 func jobOf(j provisioning.Job) provisioningJob {
 	return provisioningJob{ID: j.ID, RunID: j.RunID, DomainID: j.DomainID, TenantID: string(j.TenantGUID), DomainName: j.DomainName,
-		Stage: string(j.Stage), Status: string(j.Status), Provider: words(j.Provider), ActionRequiredCode: words(string(j.Required)),
-		Message: words(j.Message), NextAttemptAt: j.NextAttemptAt.UTC()}
+		Stage: string(j.Stage), Status: string(j.Status), Provider: textOrNil(j.Provider), ActionRequiredCode: textOrNil(string(j.Required)),
+		Message: textOrNil(j.Message), NextAttemptAt: j.NextAttemptAt.UTC()}
 }

@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -14,7 +15,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// apiVersion is the version of the contract, not of the program.
+// apiVersion is the version of the API, not of the program.
 const apiVersion = "1.0.0"
 
 // introduction is what the document says before the operations.
@@ -22,7 +23,7 @@ const apiVersion = "1.0.0"
 //go:embed introduction.md
 var introduction string
 
-// The tags, one for each resource.
+// The tags of the document, one per resource.
 const (
 	tagTenants   = "Tenants"
 	tagDomains   = "Domains"
@@ -33,9 +34,9 @@ const (
 	tagKeys      = "API keys"
 )
 
-// about is the document without its operations.
-func about() *huma.OpenAPI {
-	_, description, _ := strings.Cut(introduction, "\n") // its first line is the licence
+// newDocument returns the document without operations.
+func newDocument() *huma.OpenAPI {
+	_, description, _ := strings.Cut(introduction, "\n") // the first line is the licence
 	return &huma.OpenAPI{
 		OpenAPI: "3.1.0",
 		Info: &huma.Info{
@@ -57,7 +58,7 @@ func about() *huma.OpenAPI {
 	}
 }
 
-// Documents is the OpenAPI document in both notations.
+// Documents is the OpenAPI document as JSON and as YAML.
 type Documents struct{ JSON, YAML []byte }
 
 const yamlHead = "# SPDX-License-Identifier: Apache-2.0\n# Generated from the code by `make openapi`.\n"
@@ -78,8 +79,8 @@ func render(doc *huma.OpenAPI) (Documents, error) {
 	return Documents{JSON: append(indented.Bytes(), '\n'), YAML: append([]byte(yamlHead), yaml...)}, nil
 }
 
-// Document returns the OpenAPI document. It needs no services, so it is built
-// once for the process.
+// Document returns the OpenAPI document. It needs no services. The document is built once per
+// process.
 func Document() (Documents, error) { return document() }
 
 var document = sync.OnceValues(func() (Documents, error) {
@@ -87,3 +88,54 @@ var document = sync.OnceValues(func() (Documents, error) {
 	operations(api, Options{})
 	return render(api.OpenAPI())
 })
+
+// finishDocument completes the document after all operations are registered.
+func finishDocument(doc *huma.OpenAPI) {
+	exampleComponents(doc.Components, doc.Components.Responses)
+	for _, item := range doc.Paths {
+		for _, op := range operationsOf(item) {
+			exampleComponents(doc.Components, op.Responses)
+		}
+	}
+	allowNewAnswerMembers(doc)
+}
+
+// allowNewAnswerMembers lets answers gain members in later versions. Only the schemas of request
+// bodies forbid unknown members.
+func allowNewAnswerMembers(doc *huma.OpenAPI) {
+	schemas := doc.Components.Schemas.Map()
+	sent := map[string]bool{}
+	for _, item := range doc.Paths {
+		for _, op := range operationsOf(item) {
+			if op.RequestBody != nil {
+				markComponents(schemas, op.RequestBody.Content["application/json"].Schema, sent)
+			}
+		}
+	}
+	for name, s := range maps.All(schemas) {
+		if sent[name] {
+			continue
+		}
+		s.AdditionalProperties = nil
+		for _, p := range s.Properties {
+			if p.Nullable && p.Enum != nil {
+				p.Enum = append(p.Enum, nil) // huma lists null only in the type
+			}
+		}
+	}
+}
+
+// markComponents adds to seen the names of all components that s refers to.
+func markComponents(schemas map[string]*huma.Schema, s *huma.Schema, seen map[string]bool) {
+	if s == nil {
+		return
+	}
+	if name, ok := strings.CutPrefix(s.Ref, "#/components/schemas/"); ok && !seen[name] {
+		seen[name] = true
+		markComponents(schemas, schemas[name], seen)
+	}
+	markComponents(schemas, s.Items, seen)
+	for _, p := range s.Properties {
+		markComponents(schemas, p, seen)
+	}
+}

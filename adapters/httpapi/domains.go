@@ -57,7 +57,7 @@ func addADomain(api huma.API, service *domains.Service) {
 			"service records, wait for propagation (typically 5 to 30 minutes, up to 48 hours), then verify. A domain that is on the " +
 			"tenant already is answered with `status` `exists`, and nothing is changed.",
 		Metadata: terms{bucket: providerHeavy, write: true, request: exampleAddDomain, answer: exampleAddedDomain,
-			refuses: codes(atPlatform, only(fault.InvalidDomain, fault.BuiltinDomain, fault.DomainLimitReached,
+			refuses: codes(platformCodes, only(fault.InvalidDomain, fault.BuiltinDomain, fault.DomainLimitReached,
 				fault.TenantLimitReached, fault.TenantNotFound, fault.DomainUnavailable))}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *addDomainInput) (addedDomain, error) {
 		id := tenant.LookupGUID(in.TenantID)
@@ -77,7 +77,7 @@ func verifyDomain(api huma.API, service *domains.Service) {
 		Description: "Asks the mail platform to look for the verification record, and switches its e-mail service on for the domain. " +
 			"It is safe to repeat.",
 		Metadata: terms{bucket: providerHeavy, write: true, answer: exampleVerified,
-			refuses: codes(atPlatform, only(fault.VerificationFailed, fault.TenantNotFound, fault.DomainNotFound, fault.DomainUnavailable))}.metadata(),
+			refuses: codes(platformCodes, only(fault.VerificationFailed, fault.TenantNotFound, fault.DomainNotFound, fault.DomainUnavailable))}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *domainPath) (verifiedDomain, error) {
 		d, err := service.Verify(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.DomainName)
 		if err != nil {
@@ -94,7 +94,7 @@ func enableDKIM(api huma.API, service *domains.Service) {
 		Description: "Starts DKIM signing for a verified domain whose two selector records are published. It is safe to repeat; " +
 			"`dkim-status` tells beforehand whether it can work.",
 		Metadata: terms{bucket: providerHeavy, write: true, answer: exampleSigned,
-			refuses: codes(atPlatform, only(fault.DKIMNotReady, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady))}.metadata(),
+			refuses: codes(platformCodes, only(fault.DKIMNotReady, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady))}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *domainPath) (signedDomain, error) {
 		d, err := service.EnableDKIM(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.DomainName)
 		if err != nil {
@@ -111,7 +111,7 @@ func dkimStatus(api huma.API, service *domains.Service) {
 		Summary:     "Get the DKIM status",
 		Description: "Reads the two selector records of a domain from its authoritative name servers, now.",
 		Metadata: terms{bucket: expensive, answer: exampleDKIMReport,
-			refuses: codes(atPlatform, only(fault.TenantNotFound, fault.DomainNotFound))}.metadata(),
+			refuses: codes(platformCodes, only(fault.TenantNotFound, fault.DomainNotFound))}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *domainPath) (dkimReport, error) {
 		r, err := service.DKIMStatus(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.DomainName)
 		if err != nil {

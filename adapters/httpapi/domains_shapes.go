@@ -29,7 +29,7 @@ type domainEntry struct {
 	LastChecked *time.Time `json:"last_checked" doc:"The last DNS read, null before the first."`
 }
 
-// addDomain leaves the form of the domain to core, which has codes for it.
+// addDomain has no schema rules for the domain: core checks it and has specific error codes.
 type addDomain struct {
 	Domain string `json:"domain" doc:"The domain to add: a host name of two labels or more that is no public suffix. U-labels become A-labels, one final dot is dropped."`
 }
@@ -92,7 +92,7 @@ type selectors struct {
 func entryOf(d domain.Domain) domainEntry {
 	s := liveOf(d.Status)
 	return domainEntry{ID: d.ID, DomainName: d.Name, IsDefault: d.Default, IsVerified: d.Verified, SPFStatus: s.SPFStatus,
-		DKIMStatus: s.DKIMStatus, DMARCStatus: s.DMARCStatus, MXStatus: s.MXStatus, LastChecked: moment(d.CheckedAt)}
+		DKIMStatus: s.DKIMStatus, DMARCStatus: s.DMARCStatus, MXStatus: s.MXStatus, LastChecked: timeOrNil(d.CheckedAt)}
 }
 
 func addedOf(id tenant.GUID, a domains.Added) addedDomain {
@@ -123,12 +123,12 @@ func reportOf(r domains.DKIMReport) dkimReport {
 		Selectors: selectors{Selector1: string(r.Selector1), Selector2: string(r.Selector2)}}
 }
 
-// liveOf shows a status; what was never read is missing.
+// liveOf returns the status of each record. A record that was never read is shown as missing.
 func liveOf(s dns.Status) liveStatus {
-	return liveStatus{SPFStatus: seen(s.SPF), DKIMStatus: seen(s.DKIM), DMARCStatus: seen(s.DMARC), MXStatus: seen(s.MX)}
+	return liveStatus{SPFStatus: orMissing(s.SPF), DKIMStatus: orMissing(s.DKIM), DMARCStatus: orMissing(s.DMARC), MXStatus: orMissing(s.MX)}
 }
 
-func seen(text string) string {
+func orMissing(text string) string {
 	if text == "" {
 		return dns.Missing
 	}

@@ -19,15 +19,15 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// The number of events that are listed, and the largest offset, which every
-// JSON reader takes.
+// The default and the maximum number of events in a list, and the largest offset. Every JSON reader
+// represents maxOffset exactly.
 const (
-	usualEvents = 50
-	mostEvents  = 200
-	mostOffset  = 1<<53 - 1
+	defaultEventLimit = 50
+	maxEventLimit     = 200
+	maxOffset         = 1<<53 - 1
 )
 
-// eventsInput has its parameters as text, as runsInput.
+// eventsInput keeps its parameters as text, like runsInput.
 type eventsInput struct {
 	TenantID string `query:"tenant_id"`
 	Action   string `query:"action"`
@@ -78,12 +78,12 @@ func enforcementOperations(api huma.API, service *enforcement.Service) {
 		}
 		events := each(page.Events, eventOf)
 		return eventList{Events: events, Count: len(events), Total: page.Total, Limit: q.Limit, Offset: q.Offset,
-			Filters: eventFilters{TenantID: words(string(q.Tenant)), Action: words(string(q.Action))}}, nil
+			Filters: eventFilters{TenantID: textOrNil(string(q.Tenant)), Action: textOrNil(string(q.Action))}}, nil
 	})
 }
 
 func (in *eventsInput) query() (ports.EventQuery, error) {
-	q := ports.EventQuery{Action: sendlimit.Action(in.Action), Limit: usualEvents}
+	q := ports.EventQuery{Action: sendlimit.Action(in.Action), Limit: defaultEventLimit}
 	if in.TenantID != "" {
 		q.Tenant = tenant.GUID(ident.Lookup(in.TenantID))
 	}
@@ -91,11 +91,11 @@ func (in *eventsInput) query() (ports.EventQuery, error) {
 	if in.Action != "" && !q.Action.Known() {
 		wrong = append(wrong, fault.Field{Location: "query.action", Message: "neither blocked nor unblocked"})
 	}
-	if in.Limit != "" && !integer(in.Limit, 1, mostEvents, &q.Limit) {
+	if in.Limit != "" && !parsePlainInt(in.Limit, 1, maxEventLimit, &q.Limit) {
 		wrong = append(wrong, fault.Field{Location: "query.limit", Message: "no integer from 1 to 200"})
 	}
-	if in.Offset != "" && !integer(in.Offset, 0, mostOffset, &q.Offset) {
-		wrong = append(wrong, fault.Field{Location: "query.offset", Message: "no integer from 0 to " + strconv.Itoa(mostOffset)})
+	if in.Offset != "" && !parsePlainInt(in.Offset, 0, maxOffset, &q.Offset) {
+		wrong = append(wrong, fault.Field{Location: "query.offset", Message: "no integer from 0 to " + strconv.Itoa(maxOffset)})
 	}
 	if wrong != nil {
 		return q, invalid("a query parameter is not valid", wrong...)
@@ -103,8 +103,9 @@ func (in *eventsInput) query() (ports.EventQuery, error) {
 	return q, nil
 }
 
-// integer reads one that is written plainly, within bounds.
-func integer(raw string, least, most int, into *int) bool {
+// parsePlainInt parses a decimal integer without sign or leading zeros into *into. It returns false
+// if raw has a different form or is not between least and most.
+func parsePlainInt(raw string, least, most int, into *int) bool {
 	n, err := strconv.Atoi(raw)
 	*into = n
 	return err == nil && strconv.Itoa(n) == raw && least <= n && n <= most
@@ -117,4 +118,4 @@ func eventOf(e sendlimit.Event) enforcementEvent {
 
 var exampleEventList = eventList{Events: []enforcementEvent{{ID: "019a52d0-04e1-7e11-8a52-6d1f0b7c9007", TenantID: exampleTenantID,
 	MailboxAddress: "ada@" + exampleDomain, ActionTaken: "blocked", SentCount: 26, LimitValue: 25, Message: "Mailbox blocked: sent 26, limit 25",
-	CreatedAt: exampleTime}}, Count: 1, Total: 1, Limit: usualEvents, Filters: eventFilters{Action: ptr("blocked")}}
+	CreatedAt: exampleTime}}, Count: 1, Total: 1, Limit: defaultEventLimit, Filters: eventFilters{Action: ptr("blocked")}}

@@ -11,6 +11,8 @@ import (
 // The examples of the document are values of the very types that requests and
 // answers have; tests validate or execute each of them.
 
+// The examples of the document have the types of requests and answers. Tests validate or execute
+// each of them.
 const (
 	exampleTenantID   = "5d1a8f6c-2f43-4a7b-9d10-6c0f3b7e9a21"
 	exampleResourceID = "019a52c0-7a10-7c3e-8b55-0d6a41c0f001"
@@ -44,7 +46,7 @@ var exampleTenantDetail = tenantDetail{
 	DomainCount: 1, DiscoveryCompleted: true, ExchangeBootstrapStatus: "ready", SMTPAuthOrgEnabled: true,
 	ConsentedAt: &exampleTime, LastSyncAt: &exampleTime, ConnectedBy: ptr("admin@" + exampleBuiltin),
 	Readiness: readiness{Consent: "granted", ExchangeBootstrap: "ready", SMTPAuth: "enabled", Discovery: "completed",
-		DomainsTotal: 1, NextStep: ptr("verify_domain"), Headroom: perhaps[headroom]{&headroom{
+		DomainsTotal: 1, NextStep: ptr("verify_domain"), Headroom: nullable[headroom]{&headroom{
 			ExternalRecipientLimit: 14259, SendsToday: 900, SendsTodayAt: &exampleTime, Remaining: 13359, UtilizationPct: 6.3, EmailLicenses: 25, EstimatedAt: exampleTime}}},
 }
 
@@ -146,7 +148,88 @@ var exampleUpdated = updatedMailbox{Status: "updated", Mailbox: changedMailbox{I
 var exampleUsage = mailboxUsage{MailboxID: exampleMailboxID, PrimarySMTP: exampleAddress, DisplayName: "Ana Lima", AccountEnabled: true,
 	DailySendLimit: ptr(20), SendsToday: 5, SendsTodayAt: &exampleTime, RemainingSends: ptr(15), UtilizationPct: ptr(25.0)}
 
-// exampleKey shows the form of a key; it is none.
+// exampleKey shows the form of a key. It is not a valid key.
 const exampleKey = "tny_live_<48 hexadecimal characters>"
 
 var exampleRotated = rotatedKey{Status: "rotated", APIKey: exampleKey, KeyHint: "9f0e", RotatedAt: exampleTime}
+
+const (
+	exampleProvisioningID = "019a52d0-04e1-7b3d-a6f2-8c1e57d9f005"
+	exampleJobID          = "019a52d0-04e1-7c85-9d41-3b7a60e2c006"
+)
+
+var exampleRun = provisioningRun{ID: exampleProvisioningID, Status: "queued", TotalDomains: 1, CreatedAt: exampleTime}
+
+var exampleJob = provisioningJob{ID: exampleJobID, RunID: exampleProvisioningID, DomainID: exampleDomainID, TenantID: exampleTenantID,
+	DomainName: exampleDomain, Stage: "queued", Status: "queued", Provider: ptr("cloudflare"), NextAttemptAt: exampleTime}
+
+var exampleBegun = begunRun{DomainID: exampleDomainID, Run: exampleRun, Jobs: []provisioningJob{exampleJob}}
+
+var (
+	exampleRunning = provisioningRun{ID: exampleProvisioningID, Status: "running", TotalDomains: 1, CreatedAt: exampleTime,
+		StartedAt: ptr(exampleTime.Add(time.Second)), UpdatedAt: ptr(exampleTime.Add(time.Minute))}
+	exampleWaiting = provisioningJob{ID: exampleJobID, RunID: exampleProvisioningID, DomainID: exampleDomainID, TenantID: exampleTenantID,
+		DomainName: exampleDomain, Stage: "dns_propagation", Status: "waiting", Provider: ptr("cloudflare"),
+		Message:       ptr("The records are written. Waiting for all name servers of the domain to show them."),
+		NextAttemptAt: exampleTime.Add(2 * time.Minute)}
+)
+
+var exampleRunDetail = runDetail{Run: exampleRunning, Jobs: []provisioningJob{exampleWaiting}}
+
+var exampleRunList = runList{Runs: []provisioningRun{exampleRunning}, Count: 1, Limit: defaultRunLimit}
+
+var exampleRetried = retriedJob{Status: "queued", Job: provisioningJob{ID: exampleJobID, RunID: exampleProvisioningID, DomainID: exampleDomainID,
+	TenantID: exampleTenantID, DomainName: exampleDomain, Stage: "dns_propagation", Status: "queued", Provider: ptr("cloudflare"),
+	NextAttemptAt: exampleTime}}
+
+const (
+	exampleIntegrationID = "019a52d4-51b8-7e40-93aa-6d0f2c81e007"
+	exampleConnectionID  = "019a52d5-0c3e-7a19-b7d4-18e95f36a008"
+	exampleSessionID     = "019a52d5-0c3e-7f02-8e61-c4a7903bd009"
+	exampleSending       = "instantly"
+)
+
+// exampleSendingKey is a placeholder for a credential.
+const exampleSendingKey = "<PROVIDER_API_KEY>"
+
+var exampleCreate = createIntegration{Provider: exampleSending, Name: "Outbound", APIKey: exampleSendingKey}
+
+var exampleWorkspaces = []workspace{{ID: "65f31c0a9b2e4d7781aa0c11", Name: "Outbound"}, {ID: "65f31c0a9b2e4d7781aa0c12", Name: "Newsletters"}}
+
+var exampleIntegration = IntegrationEntry{ID: exampleIntegrationID, Provider: exampleSending, Name: "Outbound",
+	ProviderWorkspaceID: ptr("3f0a8f62-7a55-4b52-9a46-1f4f0d4c8e10"), ProviderWorkspaceName: ptr("Contoso"), Status: "connected",
+	LastTestedAt: exampleTime, CreatedAt: exampleTime, UpdatedAt: exampleTime,
+	Capabilities: platformCapabilities{MicrosoftOAuth: true, MailboxRefresh: true, MailboxDisconnect: true}}
+
+var exampleIntegrationList = integrationList{Integrations: []IntegrationEntry{exampleIntegration}, Count: 1}
+
+var exampleIntegrationDetail = integrationDetail{IntegrationEntry: exampleIntegration,
+	MailboxConnections: connectionCounts{Total: 3, Connected: 2, Pending: 1}}
+
+var exampleTested = testedIntegration{Status: "connected", IntegrationID: exampleIntegrationID, Provider: exampleSending,
+	Message: "The platform takes the credential.", TestedAt: exampleTime}
+
+var exampleEligible = eligibleList{IntegrationID: exampleIntegrationID, Count: 1, Mailboxes: []eligibleMailbox{{
+	MailboxID: exampleMailboxID, TenantID: exampleTenantID, TenantName: "Contoso", DomainName: exampleDomain, DisplayName: "Ana Lima",
+	PrimarySMTP: exampleAddress, AccountEnabled: true, Managed: true, Connection: nullable[mailboxConnection]{&mailboxConnection{ID: exampleConnectionID,
+		Status: "connected", ProviderAccountID: ptr(exampleAddress), ProviderAccountEmail: ptr(exampleAddress), ConnectedAt: ptr(exampleTime),
+		UpdatedAt: exampleTime}},
+}}}
+
+var exampleSignIn = begunSession{Status: "pending", IntegrationID: exampleIntegrationID, Provider: exampleSending, MailboxID: exampleMailboxID,
+	Mailbox: exampleAddress, SessionID: exampleSessionID,
+	AuthURL:   "https://login.microsoftonline.com/common/oauth2/v2.0/authorize?client_id=65ad96b6&state=c2lnbmVk",
+	ExpiresAt: exampleTime.Add(10 * time.Minute)}
+
+var exampleSession = sessionState{Status: "connected", IntegrationID: exampleIntegrationID, MailboxID: exampleMailboxID,
+	SessionID: exampleSessionID, ProviderAccountID: ptr(exampleAddress), ProviderAccountName: ptr("Ana Lima"),
+	ConnectedAt: ptr(exampleTime.Add(time.Minute)), ExpiresAt: exampleTime.Add(10 * time.Minute)}
+
+var exampleRefreshed = refreshedMailboxes{IntegrationID: exampleIntegrationID, Provider: exampleSending, Checked: 3, Connected: 3,
+	NewlyConnected: 1, Unchanged: 2, Status: "completed"}
+
+var exampleDisconnected = disconnectedMailbox{Status: "disconnected", IntegrationID: exampleIntegrationID, MailboxID: exampleMailboxID,
+	Message: "The mailbox was taken out of the sending platform."}
+
+var exampleGone = deletedIntegration{Status: "deleted", IntegrationID: exampleIntegrationID,
+	Message: "The credential and the connections of the integration were removed. The sending platform was not called: what is connected there stays."}

@@ -9,7 +9,7 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 )
 
-// Unguarded are the operations alone, for a caller who is known already.
+// Unguarded returns the operations without the middleware, for a known caller.
 func Unguarded(o Options, caller access.Caller) http.Handler {
 	mux := http.NewServeMux()
 	operations(newAPI(mux), o)

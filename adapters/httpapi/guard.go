@@ -11,66 +11,67 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tenantry/tenantry/app/keys"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
 )
 
-// step is one thing that a request passes on its way in.
+// step is one middleware of the chain that every request passes.
 type step func(next http.Handler) http.Handler
 
-// guard is what stands around every operation and page.
+// guard holds what the middleware steps need. It wraps every operation and every page.
 type guard struct {
 	keys *keys.Service
 	log  *slog.Logger
 	once Idempotency
 
-	limits  Limits
-	ceiling ceiling
-	refused func(ctx context.Context, bucket string) // counts a 429
+	limits       Limits
+	inFlight     inFlightLimit
+	countRefusal func(ctx context.Context, bucket string) // counts a 429 answer
 
 	trace step
 	pages http.Handler
-	// trusted are proxies whose X-Forwarded-For is believed.
-	trusted []netip.Prefix
-	mux     *http.ServeMux
-	routes  map[string]route  // by the mux's pattern
-	fixed   map[string]string // by path, see fixedPaths
+	// trusted are the proxies whose X-Forwarded-For header is believed.
+	trusted    []netip.Prefix
+	mux        *http.ServeMux
+	routes     map[string]route  // keyed by mux pattern
+	fixedPaths map[string]string // by path, see fixedPaths
 }
 
 func newGuard(o Options, mux *http.ServeMux, doc *huma.OpenAPI) *guard {
 	g := &guard{
-		keys: o.Keys, log: o.Log, once: o.Idempotency, trace: tracing(o), pages: o.Pages, trusted: o.TrustedProxies,
-		limits: o.Limits, refused: refusals429(o),
-		mux: mux, routes: routesOf(doc), fixed: fixedPaths(doc),
+		keys: o.Keys, log: o.Log, once: o.Idempotency, trace: traceStep(o), pages: o.Pages, trusted: o.TrustedProxies,
+		limits: o.Limits, countRefusal: refusalCounter(o),
+		mux: mux, routes: routesOf(doc), fixedPaths: fixedPaths(doc),
 	}
-	g.ceiling.most = int64(o.Limits.InFlight)
+	g.inFlight.max = int64(o.Limits.InFlight)
 	return g
 }
 
-// steps is the order in which a request is checked, outermost first. It is
-// the published order: the first check that fails decides the answer, so a
-// caller sees the same refusal whatever else is wrong.
+// steps returns the middleware, outermost first. The API documents this order: the first check that
+// fails determines the answer.
 func (g *guard) steps() []step {
 	return []step{
-		g.identify,     // X-Request-ID, and which operation this is
-		g.trace,        // span and metrics, named by the route
-		g.record,       // one line in the log
-		g.rescue,       // a panic becomes 500
-		g.crowd,        // 503 when too many requests are under way
-		g.authenticate, // 401
-		g.entitle,      // 402
-		g.find,         // 404, 405
-		g.negotiate,    // 406
-		g.key,          // 400 for the Idempotency-Key
-		g.intake,       // 415, 413
-		g.remember,     // a known Idempotency-Key: replay, 409
-		g.limit,        // 429
-		g.claim,        // one of all requests with the same key goes on
-		g.query,        // 400 for query parameters
-		g.strict,       // 400 for what no reader should accept as JSON
-		g.deadline,     // the time that the operation gets
+		g.assignRequestID, // X-Request-ID, and the route
+		g.trace,           // span and metrics, named after the route
+		g.logRequest,      // one log line
+		g.recoverPanics,   // a panic becomes 500
+		g.limitInFlight,   // 503 if too many requests are in flight
+		g.authenticate,    // 401
+		g.checkPlan,       // 402
+		g.route,           // 404, 405
+		g.checkAccept,     // 406
+		g.checkKey,        // 400 for the Idempotency-Key
+		g.readBody,        // 415, 413
+		g.replayStored,    // a stored answer for the Idempotency-Key: replay, 409
+		g.limitRate,       // 429
+		g.claimKey,        // one request per Idempotency-Key continues
+		g.checkQuery,      // 400 for query parameters
+		g.validateJSON,    // 400 for a body that is not strict JSON
+		g.setDeadline,     // the time limit of the operation
 	}
 }
 
-// handler is the whole chain, with the mux at its end.
+// handler returns the whole chain around the mux.
 func (g *guard) handler() http.Handler {
 	var h http.Handler = http.HandlerFunc(g.serve)
 	steps := g.steps()
@@ -86,4 +87,33 @@ func (g *guard) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	g.mux.ServeHTTP(w, r)
+}
+
+// exchange is the state of one request. assignRequestID creates it and stores it in the context;
+// later steps fill it in.
+type exchange struct {
+	id        string
+	route     route
+	known     bool   // the mux has a handler for it
+	allow     string // the methods of the path, if it does not have the requested one
+	page      bool   // Options.Pages serves it
+	caller    access.Caller
+	status    int
+	holdsSlot bool // it holds a slot of guard.inFlight
+	// write is set for a request that carries an Idempotency-Key. keyLost says that a different
+	// request claimed the key first. replayed says that the answer is a stored one.
+	write             *keyedWrite
+	keyLost, replayed bool
+	// refusal is the error that was sent to the caller. cause is the underlying error; it is only
+	// logged.
+	refusal *fault.Error
+	cause   error
+}
+
+type exchangeKey struct{}
+
+// exchangeOf returns the state of the request in ctx. It returns nil outside of a request.
+func exchangeOf(ctx context.Context) *exchange {
+	e, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return e
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/adapters/telemetry"
+	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
@@ -217,3 +218,5 @@ func TestOnePanickingOperationLeavesTheRestAlone(t *testing.T) {
 	a.expect(call{method: "GET", path: "/v1/tenants", key: w.a.key}, http.StatusInternalServerError, "internal_error")
 	a.expect(call{method: "GET", path: domainsOfA, key: w.a.key}, 200, "")
 }
+
+func TestBenchmarks(t *testing.T) { testserver.Benchmarks(t, "Guard") }

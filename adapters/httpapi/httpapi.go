@@ -1,8 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package httpapi serves the API: /v1, the document that describes it and the
-// pages about it. One file holds the operations of one resource, guard.go
-// what every request passes before them, core/fault the words of refusals.
+// Package httpapi serves the HTTP API of tenantry: the operations under /v1, the OpenAPI document
+// that describes them, and the pages about the API.
+//
+// New builds the handler from Options, and Server builds the HTTP server for it. A request passes
+// the middleware steps of guard and then reaches an operation or a page. An operation converts
+// its input, calls a use case of the app packages and converts the result. It returns refusals as
+// errors of core/fault, which refusal.go converts to HTTP answers.
+//
+// Start reading with the method steps in guard.go, then with one resource, such as tenants.go.
+//
+// The main types are guard (the middleware), exchange (the state of one request), terms (what an
+// operation declares: rate limit, error codes, examples) and problem (the body of an error).
+//
+// Middleware, in the order of the steps:
+//
+//   - guard.go: the list of the steps, and the exchange
+//   - request_log.go: request id, log line, client address
+//   - trace.go: server span and HTTP metrics
+//   - recover.go: panics, and the buffered answer
+//   - ratelimits.go: rate limits, provider concurrency, requests in flight
+//   - auth.go: API key and plan
+//   - routing.go: unknown paths and methods, the Accept header
+//   - idempotency.go: the Idempotency-Key, its stored answer, its claim
+//   - idempotency_run.go: one run under a claimed key, its lease and its outcome
+//   - body.go: reading the body
+//   - validation.go: query parameters, strict JSON, the time limit
+//
+// Operations: one file per resource (tenants.go, domains.go, dns.go, dnsruns.go, mailboxes.go,
+// sendlimits.go, enforcement.go, integrations.go, keys.go). The shapes of its requests and
+// answers are in the file with the suffix _shapes. register.go adds operations to the API.
+//
+// Document: document.go builds it, with parameters.go, responses.go and examples.go. huma.go
+// configures the huma library. public.go serves the document and the pages.
 package httpapi
 
 import (
@@ -26,7 +56,7 @@ import (
 	"github.com/tenantry/tenantry/core/idempotency"
 )
 
-// Options are the use cases that the API offers and what it reports to.
+// Options are the use cases that the API calls and the components that it reports to.
 type Options struct {
 	Keys       *keys.Service
 	Tenants    *tenants.Service
@@ -34,28 +64,28 @@ type Options struct {
 	DNSRuns    *dnsruns.Service
 	Mailboxes  *mailboxes.Service
 	SendLimits *limits.Service
-	// Enforcement shows what was done about send limits.
+	// Enforcement lists what was done about send limits.
 	Enforcement *enforcement.Service
-	// Integrations are those with sending platforms.
+	// Integrations manages the integrations with sending platforms.
 	Integrations *integrations.Service
-	// Pages serves everything below /connect/, if set. It passes the same
-	// guard as the API as far as that concerns pages.
+	// Pages serves all paths under /connect/, if it is set. Its requests pass the same middleware;
+	// the steps for operations skip them.
 	Pages http.Handler
-	// Log takes one line for each request. Its handler adds the ids of
-	// request and trace that it finds in the context.
+	// Log receives one line per request. Its handler must add the request id and the trace id from
+	// the context.
 	Log *slog.Logger
-	// TrustedProxies may say in X-Forwarded-For whom a request is from.
+	// TrustedProxies are the proxies whose X-Forwarded-For header is believed.
 	TrustedProxies []netip.Prefix
-	// Idempotency remembers what writes did.
+	// Idempotency stores the answers of writes.
 	Idempotency Idempotency
-	// Limits keep callers within bounds.
+	// Limits are the rate limits and the concurrency limits.
 	Limits Limits
-	// Tracer and Meter are the process's when nil.
+	// Tracer and Meter default to the global providers of the process.
 	Tracer trace.TracerProvider
 	Meter  metric.MeterProvider
 }
 
-// New builds the API.
+// New returns the handler of the API with all middleware.
 func New(o Options) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -65,23 +95,23 @@ func New(o Options) http.Handler {
 	mux := http.NewServeMux()
 	api := newAPI(mux)
 	operations(api, o)
-	public(mux, routesOf(api.OpenAPI()))
+	addPublicRoutes(mux, routesOf(api.OpenAPI()))
 	return newGuard(o, mux, api.OpenAPI()).handler()
 }
 
-// The times that a connection gets. Answers get more than the longest
-// operation, a sync, may take.
+// The timeouts and size limits of a connection. writeTimeout is longer than the longest operation,
+// sync-tenant.
 const (
 	headTimeout   = 5 * time.Second
 	readTimeout   = 15 * time.Second // head and body together
 	writeTimeout  = 130 * time.Second
 	idleTimeout   = 60 * time.Second
 	maxHeadBytes  = 16 << 10
-	headAllowance = 4 << 10 // net/http adds this to MaxHeaderBytes
+	headAllowance = 4 << 10 // net/http adds it to MaxHeaderBytes
 )
 
-// Server makes the HTTP server for a handler, with limits that slow and
-// hostile clients run into.
+// Server returns an HTTP server for handler, with timeouts and size limits against slow and hostile
+// clients.
 func Server(addr string, handler http.Handler) *http.Server {
 	return &http.Server{
 		Addr:                         addr,
@@ -91,6 +121,6 @@ func Server(addr string, handler http.Handler) *http.Server {
 		WriteTimeout:                 writeTimeout,
 		IdleTimeout:                  idleTimeout,
 		MaxHeaderBytes:               maxHeadBytes - headAllowance,
-		DisableGeneralOptionsHandler: true, // OPTIONS * gets our 404 like any unknown path
+		DisableGeneralOptionsHandler: true, // OPTIONS * gets a 404 like any unknown path
 	}
 }

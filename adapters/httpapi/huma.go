@@ -13,22 +13,22 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// Huma's error model and its leniency are variables of its package, so they
-// are set here once, before anything is registered.
+// Huma's error model and strictness are package variables. They are set here once, before any
+// operation is registered.
 func init() {
 	huma.ValidateStrictCasing = true
 	huma.DefaultArrayNullable = false
-	huma.NewError = func(int, string, ...error) huma.StatusError { return &problem{} } // only its type counts
+	huma.NewError = func(int, string, ...error) huma.StatusError { return &problem{} } // only the type matters
 	huma.NewErrorWithContext = func(ctx huma.Context, status int, detail string, errs ...error) huma.StatusError {
-		return refusalOf(ctx.Context(), ownError(status, errs))
+		return refusalOf(ctx.Context(), humaRefusal(status, errs))
 	}
 }
 
-// newAPI makes a huma API without its own pages, schema links and formats
-// but JSON.
+// newAPI returns a huma API that speaks only JSON, without huma's documentation pages and schema
+// links.
 func newAPI(mux *http.ServeMux) huma.API {
 	config := huma.Config{
-		OpenAPI:       about(),
+		OpenAPI:       newDocument(),
 		Formats:       map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat},
 		DefaultFormat: "application/json",
 	}
@@ -36,12 +36,12 @@ func newAPI(mux *http.ServeMux) huma.API {
 	return humago.New(mux, config)
 }
 
-// maxFields is how many places one refusal names.
+// maxFields limits how many fields one error names.
 const maxFields = 10
 
-// ownError turns what huma itself found wrong into a refusal. By then the
-// guard has read the body, so anything but bad input is our own fault.
-func ownError(status int, errs []error) error {
+// humaRefusal converts a validation error of huma. The guard has read the body already, so any
+// other status is an internal error.
+func humaRefusal(status int, errs []error) error {
 	if status != http.StatusUnprocessableEntity && status != http.StatusBadRequest {
 		return fault.InternalError
 	}
@@ -54,14 +54,14 @@ func ownError(status int, errs []error) error {
 	return invalid("the request does not have the form that this operation takes", fields...)
 }
 
-// plainName is what may stand in a location: names as ours are. Anything else
-// in it came from the caller and may be a value in the wrong place.
-var plainName = regexp.MustCompile(`^[a-z]+(\.[a-z0-9_]{1,40}|\[[0-9]{1,5}\])*$`)
+// safeLocation matches locations that contain only names like those of the API. Other parts come
+// from the caller and could be a value in the wrong place.
+var safeLocation = regexp.MustCompile(`^[a-z]+(\.[a-z0-9_]{1,40}|\[[0-9]{1,5}\])*$`)
 
-// fieldOf keeps the place and the rule of a finding and drops the value.
+// fieldOf returns the location and the message of a finding. It drops the value.
 func fieldOf(d *huma.ErrorDetail) fault.Field {
 	f := fault.Field{Location: d.Location, Message: d.Message}
-	if !plainName.MatchString(f.Location) {
+	if !safeLocation.MatchString(f.Location) {
 		f.Location, _, _ = strings.Cut(f.Location, ".")
 	}
 	if strings.HasPrefix(f.Message, "json:") {

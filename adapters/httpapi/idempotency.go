@@ -5,9 +5,9 @@ package httpapi
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/tenantry/tenantry/core/fault"
@@ -16,83 +16,85 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// Idempotency is what makes a write happen once.
+// Idempotency configures how a repeated write with the same Idempotency-Key is recognized and
+// answered.
 type Idempotency struct {
 	Keys   ports.Idempotency
 	Sealer ports.Sealer
 	Prints ports.Fingerprinter
 	Now    func() time.Time
-	// Lease is idempotency.Lease unless set.
+	// Lease is the time after which a key without renewal can be claimed by a different request.
+	// The default is idempotency.Lease.
 	Lease time.Duration
 }
 
-// recordTime bounds each step with the database that must not end with the
-// caller.
-const recordTime = 5 * time.Second
+// storeTimeout limits each database call that must not be cancelled with the request.
+const storeTimeout = 5 * time.Second
 
-// write is a request with a key: what it is and what is known of it.
-type write struct {
-	at   idempotency.Place
-	text []byte // see idempotency.Request
-	// seen is what the look-up found, if it found anything.
-	seen  idempotency.Record
-	found bool
+// keyedWrite is a request with an Idempotency-Key and the stored record of that key.
+type keyedWrite struct {
+	place idempotency.Place
+	text  []byte // see idempotency.Request
+	// record is the stored record of the key. It is valid if recorded is true.
+	record   idempotency.Record
+	recorded bool
 }
 
-// remember answers a request whose key is known, without looking at anything
-// else: what it was about may be gone by now.
-func (g *guard) remember(next http.Handler) http.Handler {
+// replayStored answers a request whose Idempotency-Key has a stored answer. It runs before the
+// checks of the content, because the object of the first request can be gone by now.
+func (g *guard) replayStored(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
 		if !e.route.terms.write {
 			next.ServeHTTP(w, r)
 			return
 		}
-		given, err := writeOf(r, e)
+		keyed, err := writeOf(r, e)
 		if err != nil {
 			refuse(w, r, err)
 			return
 		}
-		e.write = given
-		if g.lookUp(w, r, given) {
+		e.write = keyed
+		if g.lookUp(w, r, keyed) {
 			next.ServeHTTP(w, r)
 		}
 	})
 }
 
-func writeOf(r *http.Request, e *exchange) (*write, error) {
-	body, err := io.ReadAll(r.Body) // in memory, see intake
+// writeOf returns the key and the content of a write. It reads the buffered body.
+func writeOf(r *http.Request, e *exchange) (*keyedWrite, error) {
+	body, err := io.ReadAll(r.Body) // buffered by readBody
 	if err != nil {
 		return nil, err
 	}
-	r.Body = held(body)
+	r.Body = bufferedBody(body)
 	asked := idempotency.Request{Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, Body: body}
 	key := sha256.Sum256([]byte(r.Header.Get("Idempotency-Key")))
-	return &write{at: idempotency.Place{Account: e.caller.Account.ID, Key: key}, text: asked.Text()}, nil
+	return &keyedWrite{place: idempotency.Place{Account: e.caller.Account.ID, Key: key}, text: asked.Text()}, nil
 }
 
-// lookUp reports whether the request may go on to its claim. Otherwise it is
-// answered.
-func (g *guard) lookUp(w http.ResponseWriter, r *http.Request, given *write) bool {
+// lookUp reads the stored record of the key. It returns true if the request can go on to claim the
+// key. Otherwise lookUp has answered the request.
+func (g *guard) lookUp(w http.ResponseWriter, r *http.Request, keyed *keyedWrite) bool {
 	var err error
-	if given.seen, given.found, err = g.once.Keys.Remembered(r.Context(), given.at); err != nil {
+	if keyed.record, keyed.recorded, err = g.once.Keys.Remembered(r.Context(), keyed.place); err != nil {
 		refuse(w, r, err)
 		return false
 	}
-	if !given.found {
+	if !keyed.recorded {
 		return true
 	}
-	verdict := idempotency.Judge(given.seen, g.once.Prints.Matches(given.text, given.seen.Fingerprint), g.once.Now())
+	verdict := idempotency.Judge(keyed.record, g.once.Prints.Matches(keyed.text, keyed.record.Fingerprint), g.once.Now())
 	if verdict == idempotency.Run {
 		return true
 	}
-	// What ends here is a look at what is known, whatever the operation is.
-	if _, ok := g.charge(w, r, reads); !ok {
+	// A request that is answered here counts as a read, whatever its operation is.
+	if _, ok := g.countRequest(w, r, reads); !ok {
 		return false
 	}
 	switch verdict {
 	case idempotency.Replay:
-		g.replay(w, r, given)
+		g.sendStored(w, r, keyed)
 	case idempotency.Busy:
 		refuse(w, r, busy())
 	default:
@@ -101,13 +103,14 @@ func (g *guard) lookUp(w http.ResponseWriter, r *http.Request, given *write) boo
 	return false
 }
 
+// busy is the answer while a different request with the same key is running.
 func busy() error {
 	return fault.KeyInProgress.RetryIn(time.Second, "the first request with this Idempotency-Key is still running")
 }
 
-// claim lets one of all requests with the same key run the operation. From
-// here on the caller may go away.
-func (g *guard) claim(next http.Handler) http.Handler {
+// claimKey lets exactly one of all requests with the same key run the operation. From here on the
+// request continues even if its caller disconnects.
+func (g *guard) claimKey(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
 		if !e.route.terms.write {
@@ -116,24 +119,24 @@ func (g *guard) claim(next http.Handler) http.Handler {
 		}
 		r = r.WithContext(context.WithoutCancel(r.Context()))
 		failpoint.Hit("idempotency.before-claim")
-		attempt, ok := g.win(w, r, e.write)
+		attempt, ok := g.acquireKey(w, r, e.write)
 		if !ok {
 			return
 		}
 		failpoint.Hit("idempotency.after-claim")
-		g.work(w, r, &run{guard: g, write: e.write, attempt: attempt}, next)
+		g.runOperation(w, r, &run{guard: g, keyedWrite: e.write, attempt: attempt}, next)
 	})
 }
 
-// claims is how often a request tries to win a key that others have and let go
-// of at the same moment.
-const claims = 3
+// maxClaimAttempts limits how often a request tries to claim a key. A claim fails if different
+// requests claim and release the key at the same moment.
+const maxClaimAttempts = 3
 
-// win reports the attempt that has the key now. A request that lost is
-// answered from what the winner left.
-func (g *guard) win(w http.ResponseWriter, r *http.Request, given *write) (attempt string, won bool) {
-	for range claims {
-		attempt, won, err := g.tryClaim(r.Context(), given)
+// acquireKey claims the key and returns the id of the attempt. If a different request has the key,
+// acquireKey answers from the record of that request and returns false.
+func (g *guard) acquireKey(w http.ResponseWriter, r *http.Request, keyed *keyedWrite) (attempt string, won bool) {
+	for range maxClaimAttempts {
+		attempt, won, err := g.tryClaim(r.Context(), keyed)
 		if err != nil {
 			refuse(w, r, err)
 			return "", false
@@ -141,8 +144,8 @@ func (g *guard) win(w http.ResponseWriter, r *http.Request, given *write) (attem
 		if won {
 			return attempt, true
 		}
-		exchangeOf(r.Context()).lost = true
-		if !g.lookUp(w, r, given) {
+		exchangeOf(r.Context()).keyLost = true
+		if !g.lookUp(w, r, keyed) {
 			return "", false
 		}
 	}
@@ -150,18 +153,40 @@ func (g *guard) win(w http.ResponseWriter, r *http.Request, given *write) (attem
 	return "", false
 }
 
-func (g *guard) tryClaim(ctx context.Context, given *write) (string, bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, recordTime)
+// tryClaim claims a key without a record, or takes over the recorded attempt.
+func (g *guard) tryClaim(ctx context.Context, keyed *keyedWrite) (string, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	print, err := g.once.Prints.Fingerprint(given.text)
+	print, err := g.once.Prints.Fingerprint(keyed.text)
 	if err != nil {
 		return "", false, err
 	}
-	c := ports.Claim{Place: given.at, Fingerprint: print, Lease: g.once.Lease, Now: g.once.Now()}
-	if given.found {
-		return g.once.Keys.TakeOver(ctx, given.seen.Attempt, c)
+	c := ports.Claim{Place: keyed.place, Fingerprint: print, Lease: g.once.Lease, Now: g.once.Now()}
+	if keyed.recorded {
+		return g.once.Keys.TakeOver(ctx, keyed.record.Attempt, c)
 	}
 	return g.once.Keys.Claim(ctx, c)
 }
 
-var errLeaseLost = errors.New("another request has the Idempotency-Key by now")
+// checkKey answers 400 if a write has no valid Idempotency-Key header.
+func (g *guard) checkKey(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !exchangeOf(r.Context()).route.terms.write {
+			next.ServeHTTP(w, r)
+			return
+		}
+		switch given := r.Header.Values("Idempotency-Key"); {
+		case len(given) == 0:
+			refuse(w, r, fault.KeyRequired.With("a write needs an Idempotency-Key header"))
+		case len(given) > 1 || !isVisibleASCII(given[0]):
+			refuse(w, r, fault.InvalidKey.With("the Idempotency-Key is not one header of 1 to 255 visible ASCII characters"))
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+func isVisibleASCII(key string) bool {
+	return len(key) >= 1 && len(key) <= 255 &&
+		strings.IndexFunc(key, func(c rune) bool { return c < '!' || c > '~' }) < 0
+}

@@ -26,8 +26,8 @@ type createIntegrationInput struct {
 	Body createIntegration
 }
 
-// createIntegration asks for an integration. What a credential looks like is
-// the provider's business.
+// createIntegration is the body of create-integration. The provider checks the form of the
+// credential.
 type createIntegration struct {
 	Provider    string        `json:"provider" minLength:"1" maxLength:"64" doc:"The sending platform: instantly, plusvibe, smartlead, salesblink, or one that the operator added."`
 	Name        string        `json:"name" doc:"A label of your own, 1 to 256 characters."`
@@ -35,24 +35,24 @@ type createIntegration struct {
 	WorkspaceID workspaceName `json:"workspace_id,omitempty" maxLength:"256" doc:"The workspace at the platform, where the credential reaches several."`
 }
 
-// workspaceName is a text that may be left out, but is never null: huma lets
-// null pass for every member that is not required.
+// workspaceName is an optional text that must not be null. Huma accepts null for every optional
+// member, so the type checks it.
 type workspaceName string
 
-// wasNull stands for null; no text of a request can hold it.
-const wasNull workspaceName = "\x00"
+// nullWorkspace marks a member that was null. No text in a request can contain this value.
+const nullWorkspace workspaceName = "\x00"
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (w *workspaceName) UnmarshalJSON(raw []byte) error {
 	if string(raw) == "null" {
-		*w = wasNull
+		*w = nullWorkspace
 		return nil
 	}
 	return json.Unmarshal(raw, (*string)(w))
 }
 
-func (b createIntegration) of(owner access.AccountID) (integrations.New, error) {
-	if b.WorkspaceID == wasNull {
+func (b createIntegration) newIntegration(owner access.AccountID) (integrations.New, error) {
+	if b.WorkspaceID == nullWorkspace {
 		return integrations.New{}, invalid("a member has the wrong type", fault.Field{Location: "body.workspace_id", Message: "expected string"})
 	}
 	name, err := mailbox.DisplayName(norm.NFC.String(b.Name), "body.name")
@@ -80,10 +80,10 @@ func createIntegrationOperation(api huma.API, service *integrations.Service) {
 			"several workspaces and none of them is named, the refusal lists them: send the request again with `workspace_id` and a new " +
 			"Idempotency-Key.",
 		Metadata: terms{bucket: providerHeavyWrites, write: true, request: exampleCreate, answer: exampleIntegration,
-			refuses: codes(atSending, only(fault.CredentialRejected, fault.UnknownProvider, fault.PlusVibeWorkspace, fault.SalesBlinkWorkspace,
+			refuses: codes(sendingCodes, only(fault.CredentialRejected, fault.UnknownProvider, fault.PlusVibeWorkspace, fault.SalesBlinkWorkspace,
 				fault.EmailBisonWorkspace))}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *createIntegrationInput) (IntegrationEntry, error) {
-		wanted, err := in.Body.of(who.Account.ID)
+		wanted, err := in.Body.newIntegration(who.Account.ID)
 		if err != nil {
 			return IntegrationEntry{}, err
 		}
@@ -133,7 +133,7 @@ func testIntegration(api huma.API, service *integrations.Service) {
 		Description: "Asks the platform whether it takes the credential. That it does not is an answer too: 200 with `status` `failed`, and " +
 			"`has_error` of the integration is true until a test succeeds.",
 		Metadata: terms{bucket: providerHeavyWrites, write: true, answer: exampleTested,
-			refuses: codes(atSending, only(fault.IntegrationNotFound))}.metadata(),
+			refuses: codes(sendingCodes, only(fault.IntegrationNotFound))}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *integrationPath) (testedIntegration, error) {
 		t, err := service.Test(completing(ctx, testedOf), who.Account.ID, ident.Lookup(in.IntegrationID))
 		if err != nil {

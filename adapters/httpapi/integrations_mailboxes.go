@@ -56,7 +56,7 @@ func beginSignIn(api huma.API, service *integrations.Service) {
 			"a private window, and sign in as the mailbox and nobody else; then ask for the status of the session. A mailbox connects through " +
 			"one integration at a time.",
 		Metadata: terms{bucket: providerHeavyWrites, write: true, answer: exampleSignIn,
-			refuses: codes(atSending, only(fault.CredentialRejected, fault.TenantLimitReached, fault.IntegrationNotFound, fault.MailboxNotFound,
+			refuses: codes(sendingCodes, only(fault.CredentialRejected, fault.TenantLimitReached, fault.IntegrationNotFound, fault.MailboxNotFound,
 				fault.ConnectedElsewhere, fault.SessionActive, fault.CapabilityMissing))}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *connectionPath) (begunSession, error) {
 		b, err := service.Begin(completing(ctx, begunSessionOf), who.Account, ident.Lookup(in.IntegrationID), ident.Lookup(in.MailboxID))
@@ -75,7 +75,7 @@ func getSignIn(api huma.API, service *integrations.Service) {
 			"account that signed in is the mailbox's. A session that nobody finished is looked at once more before it is `expired`; begin a " +
 			"new one after `failed` or `expired`.",
 		Metadata: terms{bucket: providerHeavy, answer: exampleSession,
-			refuses: codes(atSending, only(fault.InvalidRequest, fault.CredentialRejected, fault.IntegrationNotFound, fault.MailboxNotFound,
+			refuses: codes(sendingCodes, only(fault.InvalidRequest, fault.CredentialRejected, fault.IntegrationNotFound, fault.MailboxNotFound,
 				fault.SessionNotFound))}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *sessionInput) (sessionState, error) {
 		s, err := service.Status(ctx, who.Account.ID, ident.Lookup(in.IntegrationID), ident.Lookup(in.MailboxID), ident.Lookup(in.SessionID))
@@ -94,7 +94,7 @@ func refreshMailboxes(api huma.API, service *integrations.Service) {
 			"closed popup, an account that was taken out there, a disconnect without an answer. A list that could not be read to its end " +
 			"disconnects nobody.",
 		Metadata: terms{bucket: providerHeavyWrites, write: true, answer: exampleRefreshed,
-			refuses: codes(atSending, only(fault.CredentialRejected, fault.IntegrationNotFound, fault.CapabilityMissing))}.metadata(),
+			refuses: codes(sendingCodes, only(fault.CredentialRejected, fault.IntegrationNotFound, fault.CapabilityMissing))}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *integrationPath) (refreshedMailboxes, error) {
 		r, err := service.Refresh(completing(ctx, refreshedOf), who.Account.ID, ident.Lookup(in.IntegrationID))
 		if err != nil {
@@ -112,7 +112,7 @@ func disconnectMailbox(api huma.API, service *integrations.Service) {
 			"outcome is not known the answer is 504 and the connection is `disconnecting`: the same request again, or a refresh, decides, and " +
 			"until then the mailbox connects nowhere else.",
 		Metadata: terms{bucket: providerHeavyWrites, write: true, answer: exampleDisconnected,
-			refuses: codes(atSending, only(fault.CredentialRejected, fault.IntegrationNotFound, fault.MailboxNotFound, fault.CapabilityMissing))}.metadata(),
+			refuses: codes(sendingCodes, only(fault.CredentialRejected, fault.IntegrationNotFound, fault.MailboxNotFound, fault.CapabilityMissing))}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *connectionPath) (disconnectedMailbox, error) {
 		d, err := service.Disconnect(completing(ctx, disconnectedOf), who.Account.ID, ident.Lookup(in.IntegrationID), ident.Lookup(in.MailboxID))
 		if err != nil {

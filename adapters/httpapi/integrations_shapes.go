@@ -14,8 +14,7 @@ type integrationList struct {
 	Count        int                `json:"count" doc:"How many are listed."`
 }
 
-// IntegrationEntry is exported as the document shows only embedded fields that
-// are.
+// IntegrationEntry is exported because huma documents only exported embedded types.
 type IntegrationEntry struct {
 	ID                    string               `json:"id" format:"uuid" doc:"The integration's id; used in paths."`
 	Provider              string               `json:"provider" doc:"The sending platform: instantly, plusvibe, smartlead, salesblink, or one that the operator added."`
@@ -67,15 +66,15 @@ type eligibleList struct {
 }
 
 type eligibleMailbox struct {
-	MailboxID      string                     `json:"mailbox_id" format:"uuid" doc:"The mailbox's id; used in paths."`
-	TenantID       string                     `json:"tenant_id" format:"uuid" doc:"The tenant's GUID."`
-	TenantName     string                     `json:"tenant_name" doc:"The tenant's name."`
-	DomainName     string                     `json:"domain_name" doc:"The mailbox's domain."`
-	DisplayName    string                     `json:"display_name" doc:"The mailbox's display name."`
-	PrimarySMTP    string                     `json:"primary_smtp" doc:"The mailbox's address."`
-	AccountEnabled bool                       `json:"account_enabled" doc:"Whether it may sign in."`
-	Managed        bool                       `json:"managed_by_tenantcore" doc:"Always true: only mailboxes that this service made are listed."`
-	Connection     perhaps[mailboxConnection] `json:"connection" doc:"Its connection through this integration, null when it never had one."`
+	MailboxID      string                      `json:"mailbox_id" format:"uuid" doc:"The mailbox's id; used in paths."`
+	TenantID       string                      `json:"tenant_id" format:"uuid" doc:"The tenant's GUID."`
+	TenantName     string                      `json:"tenant_name" doc:"The tenant's name."`
+	DomainName     string                      `json:"domain_name" doc:"The mailbox's domain."`
+	DisplayName    string                      `json:"display_name" doc:"The mailbox's display name."`
+	PrimarySMTP    string                      `json:"primary_smtp" doc:"The mailbox's address."`
+	AccountEnabled bool                        `json:"account_enabled" doc:"Whether it may sign in."`
+	Managed        bool                        `json:"managed_by_tenantcore" doc:"Always true: only mailboxes that this service made are listed."`
+	Connection     nullable[mailboxConnection] `json:"connection" doc:"Its connection through this integration, null when it never had one."`
 }
 
 type mailboxConnection struct {
@@ -134,7 +133,7 @@ type deletedIntegration struct {
 	Message       string `json:"message" doc:"What was done, and what was left."`
 }
 
-// workspace is a choice that a refusal offers.
+// workspace is a workspace that the caller can choose, listed in a *_workspace_required error.
 type workspace struct {
 	ID   string `json:"id" doc:"The workspace's id at the platform." example:"65f31c0a9b2e4d7781aa0c11"`
 	Name string `json:"name" doc:"Its name." example:"Outbound"`
@@ -153,8 +152,8 @@ func countsOf(c integration.Counts) connectionCounts {
 
 func integrationOf(v integrations.View) IntegrationEntry {
 	i := v.Integration
-	return IntegrationEntry{ID: i.ID, Provider: i.Provider, Name: i.Name, ProviderWorkspaceID: words(i.Workspace.ID),
-		ProviderWorkspaceName: words(i.Workspace.Name), Status: string(i.Status), LastTestedAt: i.LastTestedAt.UTC(), HasError: i.HasError,
+	return IntegrationEntry{ID: i.ID, Provider: i.Provider, Name: i.Name, ProviderWorkspaceID: textOrNil(i.Workspace.ID),
+		ProviderWorkspaceName: textOrNil(i.Workspace.Name), Status: string(i.Status), LastTestedAt: i.LastTestedAt.UTC(), HasError: i.HasError,
 		CreatedAt: i.CreatedAt.UTC(), UpdatedAt: i.UpdatedAt.UTC(), Capabilities: capabilitiesOf(v.Capabilities)}
 }
 
@@ -194,16 +193,16 @@ func eligibleOf(e integration.Eligible) eligibleMailbox {
 		Connection: connectionOf(e.Connection)}
 }
 
-func connectionOf(c integration.Connection) perhaps[mailboxConnection] {
+func connectionOf(c integration.Connection) nullable[mailboxConnection] {
 	if c.ID == "" {
-		return perhaps[mailboxConnection]{}
+		return nullable[mailboxConnection]{}
 	}
-	return perhaps[mailboxConnection]{&mailboxConnection{ID: c.ID, Status: string(c.Status), ProviderAccountID: words(c.AccountID),
-		ProviderAccountEmail: words(c.AccountAddress), HasError: c.HasError, ConnectedAt: moment(c.ConnectedAt), UpdatedAt: c.UpdatedAt.UTC()}}
+	return nullable[mailboxConnection]{&mailboxConnection{ID: c.ID, Status: string(c.Status), ProviderAccountID: textOrNil(c.AccountID),
+		ProviderAccountEmail: textOrNil(c.AccountAddress), HasError: c.HasError, ConnectedAt: timeOrNil(c.ConnectedAt), UpdatedAt: c.UpdatedAt.UTC()}}
 }
 
 func sessionOf(s integration.Session) sessionState {
 	return sessionState{Status: string(s.Status), IntegrationID: s.IntegrationID, MailboxID: s.MailboxID, SessionID: s.ID,
-		ProviderAccountID: words(s.AccountID), ProviderAccountName: words(s.AccountName), ConnectedAt: moment(s.ConnectedAt),
+		ProviderAccountID: textOrNil(s.AccountID), ProviderAccountName: textOrNil(s.AccountName), ConnectedAt: timeOrNil(s.ConnectedAt),
 		ExpiresAt: s.ExpiresAt.UTC()}
 }

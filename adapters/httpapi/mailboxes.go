@@ -64,7 +64,7 @@ func provision(api huma.API, service *mailboxes.Service) {
 			"for sending after 2 to 5 minutes. When the mail platform has not finished in time the answer is 504: send the same request " +
 			"again with the same Idempotency-Key and it goes on.",
 		Metadata: terms{bucket: providerHeavy, write: true, request: exampleProvision, answer: exampleProvisioned,
-			refuses: codes(atPlatform, only(fault.InvalidMailboxEmail, fault.DuplicateMailboxEmail, fault.WeakPassword, fault.DomainNotVerified,
+			refuses: codes(platformCodes, only(fault.InvalidMailboxEmail, fault.DuplicateMailboxEmail, fault.WeakPassword, fault.DomainNotVerified,
 				fault.MailboxLimitReached, fault.TenantLimitReached, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady,
 				fault.SMTPAuthNotEnabled))}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *provisionInput) (provisioned, error) {
@@ -86,10 +86,10 @@ func changeMailbox(api huma.API, service *mailboxes.Service) {
 		Summary: "Change a mailbox",
 		Description: "Renames a mailbox at the mail platform, stores its daily send limit, or both. A stored limit alone does not restrict " +
 			"sending. It can be changed but not cleared.",
-		Metadata: terms{bucket: reads, sometimes: has("display_name"), write: true, request: exampleUpdate, answer: exampleUpdated,
-			refuses: codes(atPlatform, only(fault.InvalidSendLimit, fault.NoUpdates, fault.TenantNotFound, fault.MailboxNotFound,
+		Metadata: terms{bucket: reads, callsProviderIf: hasMember("display_name"), write: true, request: exampleUpdate, answer: exampleUpdated,
+			refuses: codes(platformCodes, only(fault.InvalidSendLimit, fault.NoUpdates, fault.TenantNotFound, fault.MailboxNotFound,
 				fault.ExchangeNotReady))}.metadata(),
-		SkipValidateBody: true, // the body checks itself, see updateMailbox
+		SkipValidateBody: true, // updateMailbox validates the body
 	}, func(ctx context.Context, who access.Caller, in *updateInput) (updatedMailbox, error) {
 		change, err := in.Body.change()
 		if err != nil {

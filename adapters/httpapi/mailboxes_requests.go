@@ -5,7 +5,6 @@ package httpapi
 import (
 	"encoding/json"
 	"maps"
-	"reflect"
 	"slices"
 	"strconv"
 
@@ -19,8 +18,8 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 )
 
-// provisionMailboxes asks for mailboxes. Domain, password and addresses carry
-// no rules here: core has codes of their own for them.
+// provisionMailboxes is the body of provision-mailboxes. Domain, password and addresses have no
+// schema rules: core checks them and has specific error codes.
 type provisionMailboxes struct {
 	Domain          string          `json:"domain" doc:"A verified domain of the tenant."`
 	AccountPassword string          `json:"account_password" writeOnly:"true" doc:"8 to 256 characters with three of the four classes: lower case, upper case, digit (each as Unicode has it, so ö is lower case) and everything else. It is never stored or shown."`
@@ -42,21 +41,20 @@ func (b provisionMailboxes) request() (mailboxes.Request, error) {
 	return mailboxes.Request{Domain: b.Domain, Password: secret.New(b.AccountPassword), Mailboxes: specs}, nil
 }
 
-// updateMailbox keeps the members as they came. Which refusal answers depends
-// on all of them together, and daily_send_limit has a code of its own for
-// every wrong kind.
+// updateMailbox keeps the raw members of the body. The error code depends on all members together,
+// and every wrong type of daily_send_limit has a specific code.
 type updateMailbox struct{ members map[string]json.RawMessage }
 
-// UnmarshalJSON takes anything; change tells what it is.
+// UnmarshalJSON accepts any JSON value. The method change validates it.
 func (b *updateMailbox) UnmarshalJSON(raw []byte) error {
 	if err := json.Unmarshal(raw, &b.members); err != nil {
-		b.members = nil // no object
+		b.members = nil // not an object
 	}
 	return nil
 }
 
-// change refuses what is no change with invalid_request. It lets an empty one
-// and a send limit of the wrong kind pass: their codes come after ownership.
+// change returns the requested change, or invalid_request. It accepts an empty change and a send
+// limit of the wrong type: core refuses them after it has checked ownership.
 func (b updateMailbox) change() (mailboxes.Change, error) {
 	if b.members == nil {
 		return mailboxes.Change{}, invalid("the body is not an object", fault.Field{Location: "body", Message: "expected object"})
@@ -85,7 +83,7 @@ func (b updateMailbox) change() (mailboxes.Change, error) {
 	return c, nil
 }
 
-// unknown names the members that are no fields, as huma does for other bodies.
+// unknown returns the members that are not fields, in the form that huma reports for other bodies.
 func (b updateMailbox) unknown() []fault.Field {
 	var fields []fault.Field
 	for _, name := range slices.Sorted(maps.Keys(b.members)) {
@@ -96,8 +94,8 @@ func (b updateMailbox) unknown() []fault.Field {
 	return fields
 }
 
-// wholeNumber reads an integer as it is written: 5, but not 5.0, 1e1 or "5".
-// All else is 0, which core refuses with the field's own code.
+// wholeNumber parses an integer literal: 5, but not 5.0, 1e1 or "5". It returns 0 for anything
+// else, which core refuses with the field's own code.
 func wholeNumber(raw json.RawMessage) int {
 	n, err := strconv.Atoi(string(raw))
 	if err != nil {
@@ -106,7 +104,7 @@ func wholeNumber(raw json.RawMessage) int {
 	return n
 }
 
-// Schema documents the rules that change and core check.
+// Schema documents the rules that change and core enforce.
 func (updateMailbox) Schema(huma.Registry) *huma.Schema {
 	least, most := float64(sendlimit.Least), float64(sendlimit.Most)
 	one, longest := 1, 256
@@ -120,5 +118,3 @@ func (updateMailbox) Schema(huma.Registry) *huma.Schema {
 		},
 	}
 }
-
-func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }

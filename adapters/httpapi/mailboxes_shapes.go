@@ -90,8 +90,8 @@ type mailboxUsage struct {
 func mailboxOf(m mailbox.Mailbox) mailboxEntry {
 	return mailboxEntry{
 		ID: m.ID, DisplayName: m.DisplayName, PrimarySMTP: m.Address, UserPrincipalName: m.PrincipalName, MailNickname: m.Alias,
-		AccountEnabled: m.AccountEnabled, DailySendLimit: limitOf(m.DailySendLimit), SendsToday: m.SendsToday,
-		SendsTodayAt: moment(m.SendsTodayAt), BlockedAt: moment(m.BlockedAt), CreatedAt: m.CreatedAt.UTC(),
+		AccountEnabled: m.AccountEnabled, DailySendLimit: limitOrNil(m.DailySendLimit), SendsToday: m.SendsToday,
+		SendsTodayAt: timeOrNil(m.SendsTodayAt), BlockedAt: timeOrNil(m.BlockedAt), CreatedAt: m.CreatedAt.UTC(),
 		DomainName: m.DomainName, TenantName: m.TenantName,
 	}
 }
@@ -126,22 +126,22 @@ func resultOf(r mailboxes.Result) provisionResult {
 
 func updatedOf(m mailbox.Mailbox) updatedMailbox {
 	return updatedMailbox{Status: "updated", Mailbox: changedMailbox{ID: m.ID, DisplayName: m.DisplayName, PrimarySMTP: m.Address,
-		DailySendLimit: limitOf(m.DailySendLimit), SendsToday: m.SendsToday, SendsTodayAt: moment(m.SendsTodayAt),
+		DailySendLimit: limitOrNil(m.DailySendLimit), SendsToday: m.SendsToday, SendsTodayAt: timeOrNil(m.SendsTodayAt),
 		AccountEnabled: m.AccountEnabled}}
 }
 
 func usageOf(u mailbox.Usage) mailboxUsage {
 	out := mailboxUsage{MailboxID: u.Mailbox.ID, PrimarySMTP: u.Mailbox.Address, DisplayName: u.Mailbox.DisplayName,
-		AccountEnabled: u.Mailbox.AccountEnabled, DailySendLimit: limitOf(u.Limit), SendsToday: u.Mailbox.SendsToday,
-		SendsTodayAt: moment(u.Mailbox.SendsTodayAt), IsBlocked: u.Blocked, BlockedAt: moment(u.Mailbox.BlockedAt)}
+		AccountEnabled: u.Mailbox.AccountEnabled, DailySendLimit: limitOrNil(u.Limit), SendsToday: u.Mailbox.SendsToday,
+		SendsTodayAt: timeOrNil(u.Mailbox.SendsTodayAt), IsBlocked: u.Blocked, BlockedAt: timeOrNil(u.Mailbox.BlockedAt)}
 	if u.Limit > 0 {
 		out.RemainingSends, out.UtilizationPct = &u.Remaining, &u.Percent
 	}
 	return out
 }
 
-// limitOf is null for no limit.
-func limitOf(perDay int) *int {
+// limitOrNil returns nil for 0, which means no limit.
+func limitOrNil(perDay int) *int {
 	if perDay == 0 {
 		return nil
 	}

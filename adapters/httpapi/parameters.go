@@ -6,10 +6,9 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// parameterDocs describes each parameter once, for all operations but those
-// whose id stands before it. The formats
-// stand here and not in the inputs: a malformed id in a path is no bad input
-// but an unknown thing, so nothing may validate it.
+// parameterDocs describes each parameter, keyed by name. A key "operation-id.name" overrides the
+// name for one operation. The formats are defined here and not in the input types: a malformed id
+// in a path must be answered with 404, so huma must not validate it.
 var parameterDocs = map[string]huma.Param{
 	"tenant_id": {
 		Description: "The mail platform's GUID of the tenant, in any case. One that is malformed is answered like an unknown one.",
@@ -58,13 +57,13 @@ var parameterDocs = map[string]huma.Param{
 	},
 	"limit": {
 		Description: "How many to list at most.",
-		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: usualRuns, Minimum: ptr(1.0), Maximum: ptr(float64(mostRuns))},
+		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: defaultRunLimit, Minimum: ptr(1.0), Maximum: ptr(float64(maxRunLimit))},
 		Example:     50,
 	},
 	"domain_scope": {
 		Description:     "A domain of the tenant; left out it is the whole tenant. Case and one final dot do not matter.",
 		Schema:          &huma.Schema{Type: huma.TypeString},
-		AllowEmptyValue: true, // which is no domain
+		AllowEmptyValue: true, // an empty value is not a domain
 		Example:         exampleDomain,
 	},
 	"list-enforcement-events.tenant_id": {
@@ -79,12 +78,12 @@ var parameterDocs = map[string]huma.Param{
 	},
 	"list-enforcement-events.limit": {
 		Description: "How many to list at most.",
-		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: usualEvents, Minimum: ptr(1.0), Maximum: ptr(float64(mostEvents))},
+		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: defaultEventLimit, Minimum: ptr(1.0), Maximum: ptr(float64(maxEventLimit))},
 		Example:     100,
 	},
 	"offset": {
 		Description: "How many of the newest to pass over.",
-		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: 0, Minimum: ptr(0.0), Maximum: ptr(float64(mostOffset))},
+		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: 0, Minimum: ptr(0.0), Maximum: ptr(float64(maxOffset))},
 		Example:     100,
 	},
 	"user_email": {
@@ -94,8 +93,8 @@ var parameterDocs = map[string]huma.Param{
 	},
 }
 
-// documentParameters replaces the bare parameters that huma found in an input
-// by the described ones and adds the headers.
+// documentParameters replaces the parameters that huma derived from an input type by described
+// ones. It also adds the header parameters.
 func documentParameters(_ *huma.OpenAPI, op *huma.Operation) {
 	for i, p := range op.Parameters {
 		described, own := parameterDocs[op.OperationID+"."+p.Name]

@@ -10,8 +10,8 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// public adds what needs no key: the document and the pages about the API.
-func public(mux *http.ServeMux, operations map[string]route) {
+// addPublicRoutes adds the routes that need no key: the document and the pages about the API.
+func addPublicRoutes(mux *http.ServeMux, operations map[string]route) {
 	mux.HandleFunc("GET /openapi.json", serveDocument("application/json", func(d Documents) []byte { return d.JSON }))
 	mux.HandleFunc("GET /openapi.yaml", serveDocument("application/yaml", func(d Documents) []byte { return d.YAML }))
 	mux.HandleFunc("GET /docs", pages.API)
@@ -27,15 +27,15 @@ func public(mux *http.ServeMux, operations map[string]route) {
 			refuse(w, r, fault.RouteNotFound.With("no error has this code"))
 			return
 		}
-		pages.Error(w, code, statusOf[code.Kind], origin(operations, code))
+		pages.Error(w, code, statusOf[code.Kind], originOf(operations, code))
 	})
 }
 
-// origin finds the operations that may answer a code.
-func origin(operations map[string]route, c fault.Code) pages.Origin {
+// originOf returns the operations that can answer with the code c.
+func originOf(operations map[string]route, c fault.Code) pages.Origin {
 	var from pages.Origin
 	for pattern, r := range operations {
-		if slices.Contains(refused(r.op.Method, r.terms), c) {
+		if slices.Contains(refusalCodes(r.op.Method, r.terms), c) {
 			from.Operations = append(from.Operations, pattern)
 		}
 	}
@@ -44,8 +44,8 @@ func origin(operations map[string]route, c fault.Code) pages.Origin {
 	return from
 }
 
-// serveDocument serves the OpenAPI document. The first request for it builds it, which takes
-// longer than all the rest of the start of the service.
+// serveDocument serves the OpenAPI document. The first request builds the document, which takes
+// longer than the rest of the start of the service.
 func serveDocument(contentType string, notation func(Documents) []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		d, err := Document()
@@ -54,6 +54,6 @@ func serveDocument(contentType string, notation func(Documents) []byte) http.Han
 			return
 		}
 		w.Header().Set("Content-Type", contentType)
-		_, _ = w.Write(notation(d)) // into memory
+		_, _ = w.Write(notation(d)) // writes to memory, cannot fail
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/core/integration"
 )
 
-// statusOf is the one table from kinds of refusals to HTTP.
+// statusOf maps the kinds of errors to HTTP statuses.
 var statusOf = map[fault.Kind]int{
 	fault.Invalid:          http.StatusBadRequest,
 	fault.Unauthenticated:  http.StatusUnauthorized,
@@ -35,7 +35,7 @@ var statusOf = map[fault.Kind]int{
 	fault.Timeout:          http.StatusGatewayTimeout,
 }
 
-// problem is the body of every refusal (RFC 9457).
+// problem is the body of every error answer (RFC 9457).
 type problem struct {
 	Type       string         `json:"type" format:"uri-reference" doc:"The page about this code, below this service's address." example:"/docs/errors/tenant_not_found"`
 	Title      string         `json:"title" doc:"The code's name for people. It does not change." example:"Tenant not found"`
@@ -55,7 +55,7 @@ type problemField struct {
 	Message  string `json:"message" doc:"What is wrong there." example:"expected string"`
 }
 
-// problemOf writes a refusal down.
+// problemOf returns the body for an error.
 func problemOf(f *fault.Error, requestID string) *problem {
 	p := &problem{
 		Type: "/docs/errors/" + f.Code.Name, Title: f.Code.Title, Status: statusOf[f.Code.Kind],
@@ -73,13 +73,12 @@ func problemOf(f *fault.Error, requestID string) *problem {
 	return p
 }
 
-// Error, GetStatus, ContentType and GetHeaders make a problem an error that
-// huma writes as it is.
+// Error, GetStatus, ContentType and GetHeaders make a problem an error that huma writes unchanged.
 func (p *problem) Error() string             { return p.Code }
 func (p *problem) GetStatus() int            { return p.Status }
 func (p *problem) ContentType(string) string { return "application/problem+json" }
 
-// GetHeaders are the headers that belong to the status.
+// GetHeaders returns the headers that belong to the status.
 func (p *problem) GetHeaders() http.Header {
 	h := http.Header{}
 	if p.Status == http.StatusUnauthorized {
@@ -87,7 +86,7 @@ func (p *problem) GetHeaders() http.Header {
 	}
 	wait := p.retryAfter
 	if p.Status == http.StatusServiceUnavailable && wait <= 0 {
-		wait = usualWait
+		wait = defaultRetryAfter
 	}
 	if wait > 0 {
 		h.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(wait.Seconds())))))
@@ -95,22 +94,24 @@ func (p *problem) GetHeaders() http.Header {
 	return h
 }
 
-const usualWait = 10 * time.Second
+// defaultRetryAfter is the Retry-After of a 503 answer that has no time of its own.
+const defaultRetryAfter = 10 * time.Second
 
-// refusalOf finds the refusal in err and notes both for the log.
+// refusalOf returns the error answer for err. It stores the refusal and err in the exchange for the
+// log.
 func refusalOf(ctx context.Context, err error) *problem {
 	e := exchangeOf(ctx)
 	f := fault.Of(err)
 	if f.Code == fault.InternalError {
-		f = late(f, err, e.route.terms)
+		f = timeoutRefusal(f, err, e.route.terms)
 	}
 	e.refusal, e.cause = f, err
 	return problemOf(f, e.id)
 }
 
-// late is the refusal for an operation whose time was up, or whose caller went
-// away, before it had an answer.
-func late(f *fault.Error, err error, t terms) *fault.Error {
+// timeoutRefusal replaces internal_error if err is a timeout or a cancellation. Otherwise it
+// returns f.
+func timeoutRefusal(f *fault.Error, err error, t terms) *fault.Error {
 	switch expired := errors.Is(err, context.DeadlineExceeded); {
 	case expired && t.mayRefuse(fault.ProviderTimeout):
 		return &fault.Error{Code: fault.ProviderTimeout, Detail: "the operation was not finished in time"}
@@ -121,7 +122,7 @@ func late(f *fault.Error, err error, t terms) *fault.Error {
 	}
 }
 
-// refuse answers with a refusal from outside of huma.
+// refuse writes an error answer. Operations do not call it: they return their errors to huma.
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	p := refusalOf(r.Context(), err)
 	for name, values := range p.GetHeaders() {
@@ -132,5 +133,5 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	w.WriteHeader(p.Status)
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
-	_ = out.Encode(p) // into memory
+	_ = out.Encode(p) // writes to memory, cannot fail
 }

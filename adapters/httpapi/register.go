@@ -5,7 +5,9 @@ package httpapi
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"net/http"
+	"reflect"
 	"slices"
 	"time"
 
@@ -15,15 +17,15 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// terms is what an operation declares beside huma's own fields.
+// terms is what an operation declares in addition to huma's own fields.
 type terms struct {
 	bucket bucket
-	write  bool // it takes an Idempotency-Key
-	// sometimes tells from the body whether an operation calls the provider
-	// of which the bucket does not say so.
-	sometimes func(body []byte) bool
-	within    time.Duration // requestTime unless set
-	refuses   []fault.Code  // beside those that every operation has
+	write  bool // it requires an Idempotency-Key
+	// callsProviderIf reports, given the body, whether the operation calls a provider. It is set
+	// for operations whose bucket does not imply a provider call.
+	callsProviderIf func(body []byte) bool
+	timeLimit       time.Duration // the default is requestTime
+	refuses         []fault.Code  // in addition to those of every operation
 	// request and answer are the examples in the document.
 	request, answer any
 }
@@ -37,23 +39,23 @@ func termsOf(op *huma.Operation) terms {
 	return t
 }
 
-func (t terms) time() time.Duration {
-	if t.within > 0 {
-		return t.within
+func (t terms) timeout() time.Duration {
+	if t.timeLimit > 0 {
+		return t.timeLimit
 	}
 	return requestTime
 }
 
 func (t terms) mayRefuse(c fault.Code) bool { return slices.Contains(t.refuses, c) }
 
-// handler answers an authenticated caller. It returns refusals as errors and
-// mentions no status.
+// handler implements an operation for an authenticated caller. It returns a refusal as an error and
+// sets no HTTP status.
 type handler[I, O any] func(ctx context.Context, who access.Caller, in *I) (O, error)
 
-// result is huma's form of an answer.
+// result is the form of an answer that huma expects.
 type result[O any] struct{ Body O }
 
-// register is the one door through which operations enter the API.
+// register adds an operation to the API. Every operation is added by register.
 func register[I, O any](api huma.API, op huma.Operation, h handler[I, O]) {
 	t := termsOf(&op)
 	op.Security = []map[string][]string{{"bearer": {}}}
@@ -63,8 +65,8 @@ func register[I, O any](api huma.API, op huma.Operation, h handler[I, O]) {
 			"application/json": {Example: t.request},
 		}}
 	}
-	op.MaxBodyBytes = maxBody + 1 // the guard has measured it; huma refuses its own limit too
-	op.BodyReadTimeout = -1       // the guard has read it
+	op.MaxBodyBytes = maxBody + 1 // readBody enforces the limit; huma refuses a body of exactly its limit
+	op.BodyReadTimeout = -1       // readBody has read the body
 	huma.Register(api, op, func(ctx context.Context, in *I) (*result[O], error) {
 		out, err := h(ctx, exchangeOf(ctx).caller, in)
 		if err != nil {
@@ -74,7 +76,7 @@ func register[I, O any](api huma.API, op huma.Operation, h handler[I, O]) {
 	})
 }
 
-// operations registers all of them.
+// operations registers all operations and completes the document.
 func operations(api huma.API, o Options) {
 	tenantOperations(api, o.Tenants)
 	domainOperations(api, o.Domains)
@@ -85,13 +87,13 @@ func operations(api huma.API, o Options) {
 	enforcementOperations(api, o.Enforcement)
 	integrationOperations(api, o.Integrations)
 	keyOperations(api, o.Keys)
-	finish(api.OpenAPI())
+	finishDocument(api.OpenAPI())
 }
 
-// success is the status of an operation that was done.
+// success returns the status of a successful answer.
 func success(op *huma.Operation) int { return cmp.Or(op.DefaultStatus, http.StatusOK) }
 
-// operationsOf lists the operations of one path.
+// operationsOf returns the operations of one path.
 func operationsOf(item *huma.PathItem) []*huma.Operation {
 	var ops []*huma.Operation
 	for _, op := range []*huma.Operation{item.Get, item.Post, item.Put, item.Patch, item.Delete} {
@@ -102,5 +104,28 @@ func operationsOf(item *huma.PathItem) []*huma.Operation {
 	return ops
 }
 
-// hasBody reports whether requests with the method may have a body.
+// hasBody reports whether requests with the method can have a body.
 func hasBody(method string) bool { return method != http.MethodGet }
+
+// nullable is an object that is null in JSON if it is not set. It documents itself, because huma
+// cannot describe an object that can be null.
+type nullable[T any] struct{ object *T }
+
+// MarshalJSON implements json.Marshaler.
+func (p nullable[T]) MarshalJSON() ([]byte, error) { return json.Marshal(p.object) }
+
+// Schema implements huma.SchemaProvider: the schema of the object, or null.
+func (nullable[T]) Schema(r huma.Registry) *huma.Schema {
+	return &huma.Schema{AnyOf: []*huma.Schema{r.Schema(typeOf[T](), true, ""), {Type: "null"}}}
+}
+
+// each converts the items of a list. The result is never nil, so that JSON shows [] and not null.
+func each[A, B any](list []A, convert func(A) B) []B {
+	converted := make([]B, 0, len(list))
+	for _, item := range list {
+		converted = append(converted, convert(item))
+	}
+	return converted
+}
+
+func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Every operation declares its bucket and whether it is a write; one that was
-// not registered through the one door has neither.
+// Every operation declares its bucket and whether it is a write. An operation that was not added by
+// register declares neither.
 func TestOperationsDeclareTheirTerms(t *testing.T) {
 	api := newAPI(http.NewServeMux())
 	operations(api, Options{})
@@ -33,7 +33,7 @@ func TestOperationsDeclareTheirTerms(t *testing.T) {
 	}
 }
 
-// The buckets are those of the published table.
+// Each operation counts in the documented bucket.
 func TestBuckets(t *testing.T) {
 	want := map[string]bucket{
 		"get-dkim-status": expensive, "get-domain-dns-plan": expensive, "get-domain-dns-automation": expensive, "sync-tenant": providerHeavy, "add-domain": providerHeavy, "verify-domain": providerHeavy,
@@ -57,7 +57,7 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// Sync alone gets more time than a request usually has.
+// Only sync-tenant has a longer time limit than the default.
 func TestTimes(t *testing.T) {
 	api := newAPI(http.NewServeMux())
 	operations(api, Options{})
@@ -67,7 +67,7 @@ func TestTimes(t *testing.T) {
 			if op.OperationID == "sync-tenant" {
 				want = 110 * time.Second
 			}
-			if got := termsOf(op).time(); got != want {
+			if got := termsOf(op).timeout(); got != want {
 				t.Errorf("%s gets %v, want %v", op.OperationID, got, want)
 			}
 		}

@@ -14,45 +14,45 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// everywhere are the refusals of every operation, onWrites those of every
-// write and onBodies those of every operation that may be sent a body.
+// commonCodes are the error codes of every operation. writeCodes are added for every write,
+// bodyCodes for every operation that can have a body.
 var (
-	everywhere = []fault.Code{fault.InvalidAuthHeader, fault.MissingAPIKey, fault.InvalidAPIKey, fault.NoAPIPlan,
+	commonCodes = []fault.Code{fault.InvalidAuthHeader, fault.MissingAPIKey, fault.InvalidAPIKey, fault.NoAPIPlan,
 		fault.WrongAccept, fault.RateLimitExceeded, fault.InternalError, fault.ServiceUnavailable}
-	onWrites = []fault.Code{fault.KeyRequired, fault.InvalidKey, fault.KeyInProgress, fault.KeyConflict}
-	onBodies = []fault.Code{fault.InvalidRequest, fault.WrongMedia, fault.BodyTooLarge}
+	writeCodes = []fault.Code{fault.KeyRequired, fault.InvalidKey, fault.KeyInProgress, fault.KeyConflict}
+	bodyCodes  = []fault.Code{fault.InvalidRequest, fault.WrongMedia, fault.BodyTooLarge}
 )
 
-// atPlatform are the refusals of operations that call the mail platform,
-// atSending those of operations that call a sending platform.
+// platformCodes are the error codes of operations that call the mail platform. sendingCodes are
+// those of operations that call a sending platform.
 var (
-	atPlatform = []fault.Code{fault.AccessDenied, fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout}
-	atSending  = []fault.Code{fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout}
+	platformCodes = []fault.Code{fault.AccessDenied, fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout}
+	sendingCodes  = []fault.Code{fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout}
 )
 
 func codes(lists ...[]fault.Code) []fault.Code { return slices.Concat(lists...) }
 
-// only names an operation's own refusals.
+// only lists the error codes that are specific to an operation.
 func only(list ...fault.Code) []fault.Code { return list }
 
-// refused are all refusals of an operation.
-func refused(method string, t terms) []fault.Code {
-	all := codes(t.refuses, everywhere)
+// refusalCodes returns all error codes of an operation.
+func refusalCodes(method string, t terms) []fault.Code {
+	all := codes(t.refuses, commonCodes)
 	if hasBody(method) {
-		all = codes(all, onBodies)
+		all = codes(all, bodyCodes)
 	}
 	if t.write {
-		all = codes(all, onWrites)
+		all = codes(all, writeCodes)
 	}
 	return all
 }
 
-// responses documents what an operation may answer: its result, and each
-// status that a refusal of it has, with the codes.
+// responses documents the answers of an operation: the success, and each error status with its
+// codes.
 func responses(op huma.Operation, t terms) map[string]*huma.Response {
-	all := refused(op.Method, t)
+	all := refusalCodes(op.Method, t)
 	byStatus := map[int][]fault.Code{}
-	for _, c := range fault.All() { // in the order of the one table
+	for _, c := range fault.All() { // in the order of the table in core/fault
 		if slices.Contains(all, c) {
 			byStatus[statusOf[c.Kind]] = append(byStatus[statusOf[c.Kind]], c)
 		}
@@ -63,12 +63,12 @@ func responses(op huma.Operation, t terms) map[string]*huma.Response {
 	}
 	documented := map[string]*huma.Response{done: {
 		Description: about,
-		Headers:     counted(map[string]*huma.Param{"X-Request-ID": requestIDRef()}),
+		Headers:     addRateHeaderRefs(map[string]*huma.Param{"X-Request-ID": requestIDRef()}),
 		Content:     map[string]*huma.MediaType{"application/json": {Example: t.answer}},
 	}}
 	for status, list := range byStatus {
 		documented[strconv.Itoa(status)] = refusals(status, list)
-		if name, ok := shared[status]; ok {
+		if name, ok := sharedResponses[status]; ok {
 			documented[strconv.Itoa(status)] = &huma.Response{Ref: "#/components/responses/" + name}
 		}
 	}
@@ -93,36 +93,36 @@ func replayedHeader() *huma.Header {
 		Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"true"}}, Example: "true"}
 }
 
-// shared are the statuses that mean the same in every operation, by the name
-// that the document gives them.
-var shared = map[int]string{
+// sharedResponses are the statuses that mean the same in every operation, with their component
+// names.
+var sharedResponses = map[int]string{
 	http.StatusUnauthorized: "Unauthorized", http.StatusNotAcceptable: "NotAcceptable", http.StatusRequestEntityTooLarge: "TooLarge",
 	http.StatusUnsupportedMediaType: "UnsupportedMediaType", http.StatusTooManyRequests: "RateLimited", http.StatusInternalServerError: "InternalError",
 }
 
-// components are the parts of the document that operations refer to.
+// components returns the parts of the document that operations refer to.
 func components() *huma.Components {
 	c := &huma.Components{
 		Schemas:   huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
 		Responses: map[string]*huma.Response{},
 		Examples:  map[string]*huma.Example{},
-		Headers:   countedHeaders(map[string]*huma.Header{"X-Request-ID": requestIDHeader(), "Idempotency-Replayed": replayedHeader()}),
+		Headers:   addRateHeaders(map[string]*huma.Header{"X-Request-ID": requestIDHeader(), "Idempotency-Replayed": replayedHeader()}),
 		SecuritySchemes: map[string]*huma.SecurityScheme{"bearer": {
 			Type: "http", Scheme: "bearer",
 			Description: "An API key of the account: `Authorization: Bearer tny_live_…`. Treat it as opaque and keep it on your server.",
 		}},
 	}
 	byStatus := map[int][]fault.Code{}
-	for _, code := range codes(everywhere, onBodies) {
+	for _, code := range codes(commonCodes, bodyCodes) {
 		byStatus[statusOf[code.Kind]] = append(byStatus[statusOf[code.Kind]], code)
 	}
-	for status, name := range shared {
+	for status, name := range sharedResponses {
 		c.Responses[name] = refusals(status, byStatus[status])
 	}
 	return c
 }
 
-// exampleComponents adds the example of each code that an operation refers to.
+// exampleComponents adds an example for each error code in used.
 func exampleComponents(c *huma.Components, used map[string]*huma.Response) {
 	for _, r := range used {
 		for _, content := range r.Content {
@@ -145,8 +145,8 @@ func exampleProblem(code fault.Code) *problem {
 	return p
 }
 
-// refusals documents one status. The schema lists the codes, so an answer with
-// another one does not validate.
+// refusals documents one error status. The schema lists the codes, so an answer with a different
+// code does not validate.
 func refusals(status int, list []fault.Code) *huma.Response {
 	var about []string
 	var names []any
@@ -169,8 +169,8 @@ func refusals(status int, list []fault.Code) *huma.Response {
 	}
 }
 
-// exampleDetail is the title within a sentence: DKIM and Idempotency-Key stay
-// as they are.
+// exampleDetail returns the title of c with a lower-case first letter. Titles that begin with an
+// acronym or a header name stay unchanged.
 func exampleDetail(c fault.Code) string {
 	first, _, _ := strings.Cut(c.Title, " ")
 	if strings.ToLower(first[1:]) != first[1:] {
@@ -189,7 +189,7 @@ func refusalHeaders(status int) map[string]*huma.Param {
 	}
 	if status == http.StatusTooManyRequests {
 		headers["Retry-After"] = retryAfter("Seconds after which the request would be allowed.", 7)
-		counted(headers)
+		addRateHeaderRefs(headers)
 	}
 	if status == http.StatusServiceUnavailable {
 		headers["Retry-After"] = retryAfter("Seconds after which to try again.", 10)

@@ -23,10 +23,10 @@ type getLimitInput struct {
 	TenantID    string `path:"tenant_id"`
 	DomainScope string `query:"domain_scope"`
 
-	domainScope *string // nil when it was not given
+	domainScope *string // nil if the parameter is missing
 }
 
-// Resolve tells an empty scope from none.
+// Resolve distinguishes an empty domain_scope from a missing one.
 func (in *getLimitInput) Resolve(ctx huma.Context) []error {
 	if address := ctx.URL(); address.Query().Has("domain_scope") {
 		in.domainScope = &in.DomainScope
@@ -48,8 +48,8 @@ func setMailboxLimit(api huma.API, service *limits.Service) {
 			"tenant's. It is safe to repeat. Counts come from the mail platform's message trace, which is minutes late, and the mail platform " +
 			"needs up to about 30 minutes to act on a rule: a mailbox can pass its limit by what it sends meanwhile.",
 		Metadata: terms{bucket: providerHeavy, write: true, request: exampleSetLimit, answer: exampleLimitSet,
-			refuses: codes(atPlatform, only(fault.InvalidSendLimit, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady))}.metadata(),
-		SkipValidateBody: true, // the body checks itself, see setLimit
+			refuses: codes(platformCodes, only(fault.InvalidSendLimit, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady))}.metadata(),
+		SkipValidateBody: true, // setLimit validates the body
 	}, func(ctx context.Context, who access.Caller, in *setLimitInput) (limitSet, error) {
 		wanted, err := in.Body.wanted()
 		if err != nil {

@@ -15,20 +15,20 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 )
 
-// setLimit keeps the members as they came, as updateMailbox does:
-// daily_send_limit has a code of its own for every wrong kind.
+// setLimit keeps the raw members of the body, like updateMailbox: every wrong type of
+// daily_send_limit has a specific error code.
 type setLimit struct{ members map[string]json.RawMessage }
 
-// UnmarshalJSON takes anything; wanted tells what it is.
+// UnmarshalJSON accepts any JSON value. The method wanted validates it.
 func (b *setLimit) UnmarshalJSON(raw []byte) error {
 	if err := json.Unmarshal(raw, &b.members); err != nil {
-		b.members = nil // no object
+		b.members = nil // not an object
 	}
 	return nil
 }
 
-// wanted refuses what is no such request with invalid_request. It lets a limit
-// of a wrong kind pass, or none: their code comes after ownership.
+// wanted returns the requested limit, or invalid_request. It accepts a missing limit and one of the
+// wrong type: core refuses them after it has checked ownership.
 func (b setLimit) wanted() (w limits.Wanted, err error) {
 	if b.members == nil {
 		return w, invalid("the body is not an object", fault.Field{Location: "body", Message: "expected object"})
@@ -51,7 +51,7 @@ func (b setLimit) wanted() (w limits.Wanted, err error) {
 	return w, nil
 }
 
-// Schema documents the rules that wanted and core check.
+// Schema documents the rules that wanted and core enforce.
 func (setLimit) Schema(huma.Registry) *huma.Schema {
 	least, most := float64(sendlimit.Least), float64(sendlimit.Most)
 	return &huma.Schema{
@@ -109,11 +109,11 @@ func limitSetOf(o limits.Outcome) limitSet {
 	p := policyOf(o.Limit)
 	return limitSet{Status: "provisioned", TenantID: string(o.Policy.Tenant), DailySendLimit: p.DailySendLimit, DomainScope: p.DomainScope,
 		ScopeLabel: o.Policy.Label(), Policy: p, Provisioning: limitWork{
-			Status: string(o.Became), RuleName: o.Policy.RuleName, RuleID: words(o.Policy.RuleID), Message: setMessage(o)}}
+			Status: string(o.Became), RuleName: o.Policy.RuleName, RuleID: textOrNil(o.Policy.RuleID), Message: setMessage(o)}}
 }
 
 func policyOf(l limits.Limit) sendPolicy {
-	return sendPolicy{ID: l.Policy.ID, DailySendLimit: l.Policy.PerDay, DomainScope: words(l.Policy.Scope), State: "active",
+	return sendPolicy{ID: l.Policy.ID, DailySendLimit: l.Policy.PerDay, DomainScope: textOrNil(l.Policy.Scope), State: "active",
 		MailboxesInScope: l.Mailboxes, CreatedAt: l.Policy.CreatedAt.UTC(), UpdatedAt: l.Policy.UpdatedAt.UTC()}
 }
 

@@ -84,8 +84,8 @@ func syncTenant(api huma.API, service *tenants.Service) {
 		Description: "Prepares the tenant's mail server, switches organization-wide SMTP AUTH on when the server is ready, and discovers " +
 			"domains and mailboxes anew. It answers when all of that is done, which may take up to 110 seconds; `status` is `partial` " +
 			"when a part could not be done yet.",
-		Metadata: terms{bucket: providerHeavy, write: true, within: syncTime, answer: exampleSynced,
-			refuses: codes(atPlatform, only(fault.TenantNotFound))}.metadata(),
+		Metadata: terms{bucket: providerHeavy, write: true, timeLimit: syncTime, answer: exampleSynced,
+			refuses: codes(platformCodes, only(fault.TenantNotFound))}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *tenantPath) (synced, error) {
 		s, err := service.Sync(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID))
 		if err != nil {
@@ -110,13 +110,4 @@ func deleteTenant(api huma.API, service *tenants.Service) {
 		}
 		return deletedOf(t), nil
 	})
-}
-
-// each turns a list into another, never into null.
-func each[A, B any](list []A, turn func(A) B) []B {
-	turned := make([]B, 0, len(list))
-	for _, item := range list {
-		turned = append(turned, turn(item))
-	}
-	return turned
 }

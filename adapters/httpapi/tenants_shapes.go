@@ -64,7 +64,7 @@ type readiness struct {
 	ReadyToProvision  bool    `json:"ready_to_provision" doc:"Whether mailboxes can be provisioned on a verified domain."`
 	NextStep          *string `json:"next_step" enum:"reconnect,grant_role,sync,add_domain,publish_dns,verify_domain,enable_dkim,create_mailboxes" doc:"The first thing to do, or null."`
 
-	Headroom perhaps[headroom] `json:"headroom" doc:"How near the tenant is to what its mail platform lets it send; null until a sync has read its licences. An estimate that nothing else here depends on."`
+	Headroom nullable[headroom] `json:"headroom" doc:"How near the tenant is to what its mail platform lets it send; null until a sync has read its licences. An estimate that nothing else here depends on."`
 }
 
 type deletedTenant struct {
@@ -108,7 +108,7 @@ func summaryOf(t tenant.Tenant) tenantSummary {
 	return tenantSummary{
 		ID: t.ID, TenantID: string(t.GUID), TenantName: t.Name, TenantDomain: t.BuiltinDomain, DefaultDomain: t.PrimaryDomain(),
 		DomainCount: t.DomainCount, MailboxCount: t.MailboxCount, DiscoveryCompleted: wasDiscovered(t),
-		ExchangeBootstrapStatus: string(t.Bootstrap), ConsentedAt: moment(t.ConsentedAt), LastSyncAt: moment(t.LastSyncAt),
+		ExchangeBootstrapStatus: string(t.Bootstrap), ConsentedAt: timeOrNil(t.ConsentedAt), LastSyncAt: timeOrNil(t.LastSyncAt),
 	}
 }
 
@@ -117,11 +117,11 @@ func detailOf(t tenant.Tenant, r tenant.Readiness) tenantDetail {
 		ID: t.ID, TenantID: string(t.GUID), TenantName: t.Name, TenantDomain: t.BuiltinDomain, DefaultDomain: t.PrimaryDomain(),
 		DomainCount: t.DomainCount, MailboxCount: t.MailboxCount, DiscoveryCompleted: wasDiscovered(t),
 		ExchangeBootstrapStatus: string(t.Bootstrap), SMTPAuthOrgEnabled: t.SMTPAuth == tenant.SMTPAuthEnabled,
-		ConsentedAt: moment(t.ConsentedAt), LastSyncAt: moment(t.LastSyncAt), ConnectedBy: words(t.ConnectedBy),
+		ConsentedAt: timeOrNil(t.ConsentedAt), LastSyncAt: timeOrNil(t.LastSyncAt), ConnectedBy: textOrNil(t.ConnectedBy),
 		Readiness: readiness{
 			Consent: string(r.Consent), ExchangeBootstrap: string(r.Bootstrap), SMTPAuth: string(r.SMTPAuth),
 			Discovery: string(r.Discovery), DomainsVerified: r.DomainsVerified, DomainsTotal: r.DomainsTotal,
-			MailboxesTotal: r.MailboxesTotal, ReadyToProvision: r.ReadyToProvision, NextStep: words(r.NextStep),
+			MailboxesTotal: r.MailboxesTotal, ReadyToProvision: r.ReadyToProvision, NextStep: textOrNil(r.NextStep),
 			Headroom: headroomOf(r.Headroom),
 		},
 	}
@@ -138,7 +138,7 @@ func syncedOf(s tenants.Synced) synced {
 		SMTPAuth:  smtpAuth{Status: s.SMTPAuth.Status, Message: s.SMTPAuth.Message, Skipped: s.SMTPAuth.Skipped},
 		Result: discovered{
 			Status: s.Discovery.Status, TenantName: s.Tenant.Name, DefaultDomain: s.Tenant.PrimaryDomain(),
-			DomainCount: s.Tenant.DomainCount, UserMailboxCount: s.Tenant.UserMailboxes, MailboxError: words(s.MailboxError),
+			DomainCount: s.Tenant.DomainCount, UserMailboxCount: s.Tenant.UserMailboxes, MailboxError: textOrNil(s.MailboxError),
 		},
 	}
 }
@@ -160,13 +160,13 @@ func deletedOf(d tenants.Deleted) deletedTenant {
 	return deletedTenant{Status: "deleted", TenantID: string(d.GUID), TenantName: d.Name, Message: message}
 }
 
-// wasDiscovered stays true when a later discovery fails.
+// wasDiscovered reports whether discovery ever completed. It stays true if a later discovery fails.
 func wasDiscovered(t tenant.Tenant) bool {
 	return t.Discovery == tenant.DiscoveryCompleted || !t.LastSyncAt.IsZero()
 }
 
-// moment is null for a time that has not come.
-func moment(at time.Time) *time.Time {
+// timeOrNil returns nil for the zero time.
+func timeOrNil(at time.Time) *time.Time {
 	if at.IsZero() {
 		return nil
 	}
@@ -174,10 +174,30 @@ func moment(at time.Time) *time.Time {
 	return &at
 }
 
-// words is null for an empty text.
-func words(text string) *string {
+// textOrNil returns nil for the empty text.
+func textOrNil(text string) *string {
 	if text == "" {
 		return nil
 	}
 	return &text
+}
+
+type headroom struct {
+	ExternalRecipientLimit int        `json:"external_recipient_limit" doc:"How many recipients outside the tenant all of its mail together may have in 24 hours, by the platform's published formula: 500 times the bought licences for e-mail to the power of 0.7, plus 9500; 5000 where none are bought. The platform may apply another limit."`
+	SendsToday             int        `json:"sends_today" doc:"What the tenant's mailboxes sent on its present day, as counted: 0 until its first count, while the mailboxes still show that of the day before. Messages are counted here and not their recipients, of shared mailboxes alone, from midnight on; the platform counts external recipients of the last 24 hours."`
+	SendsTodayAt           *time.Time `json:"sends_today_at" doc:"When the oldest of these counts was taken, null before the day's first."`
+	Remaining              int        `json:"remaining" doc:"What is left of the limit, 0 beyond it."`
+	UtilizationPct         float64    `json:"utilization_pct" doc:"How much of the limit is used, in percent with one decimal."`
+	EmailLicenses          int        `json:"email_licenses" doc:"Bought licences for e-mail, given to somebody or not. Those on trial do not count, and shared mailboxes have none."`
+	EstimatedAt            time.Time  `json:"estimated_at" doc:"When the licences were read: the last sync that could."`
+}
+
+func headroomOf(h *tenant.Headroom) nullable[headroom] {
+	if h == nil {
+		return nullable[headroom]{}
+	}
+	return nullable[headroom]{&headroom{
+		ExternalRecipientLimit: h.Limit, SendsToday: h.Sent, SendsTodayAt: timeOrNil(h.SentAt), Remaining: h.Remaining, UtilizationPct: h.Percent,
+		EmailLicenses: h.Licenses, EstimatedAt: h.At.UTC(),
+	}}
 }

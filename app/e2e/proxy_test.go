@@ -104,7 +104,7 @@ func TestProxyDeadlines(t *testing.T) {
 	t.Parallel()
 	server := httpapi.Server("", nil)
 	nginx, caddy, page := text(t, proxyFolder+"nginx.conf"), text(t, proxyFolder+"Caddyfile"), text(t, proxyFolder+"README.md")
-	longest := secondsIn(t, text(t, "../../adapters/httpapi/strict.go"), `syncTime\s+= (\d+) \* time\.Second`)
+	longest := secondsIn(t, text(t, "../../adapters/httpapi/validation.go"), `syncTime\s+= (\d+) \* time\.Second`)
 	if server.WriteTimeout <= longest {
 		t.Errorf("the service closes connections after %s, a sync takes %s", server.WriteTimeout, longest)
 	}

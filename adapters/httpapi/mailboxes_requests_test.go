@@ -4,8 +4,7 @@ package httpapi
 
 import "testing"
 
-// TestNamesAreComposed: what a keyboard sends decomposed is one name with what
-// another sends composed.
+// TestNamesAreComposed checks that a decomposed Unicode name equals the composed one.
 func TestNamesAreComposed(t *testing.T) {
 	wanted := provisionMailboxes{Mailboxes: []wantedMailbox{{Name: "Zoe\u0308 A\u030angstro\u0308m"}}}
 	r, err := wanted.request()

@@ -6,15 +6,118 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/idempotency"
+	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
 
-// shaky is a store of keys some of whose answers a test decides.
+// finishing is a key store that passes each answer to a function before it is stored.
+type finishing struct {
+	ports.Idempotency
+
+	finish func(at idempotency.Place, answer []byte) error
+}
+
+func (f finishing) Finish(ctx context.Context, at idempotency.Place, attempt string, answer []byte, until time.Time) (bool, error) {
+	if err := f.finish(at, answer); err != nil {
+		return false, err
+	}
+	return f.Idempotency.Finish(ctx, at, attempt, answer, until)
+}
+
+// dies has the process end when the answer is to be stored, with every write
+// whose answer is committed with its change. What was committed must have the
+// bytes of the answer that was about to be given.
+func (w *world) dies(t *testing.T) finishing {
+	return finishing{w.store, func(at idempotency.Place, answer []byte) error {
+		r, _, err := w.store.Remembered(t.Context(), at)
+		if err != nil || r.Answer == nil {
+			return err
+		}
+		sealer := w.options.Idempotency.Sealer
+		committed, err := sealer.Open(r.Answer, at.String())
+		given, err2 := sealer.Open(answer, at.String())
+		if err != nil || err2 != nil || committed.Reveal() != given.Reveal() {
+			t.Errorf("%v, %v: committed %q, given %q", err, err2, committed.Reveal(), given.Reveal())
+		}
+		return fault.ServiceUnavailable.With("the process ends here")
+	}}
+}
+
+// TestAnAnswerIsCommittedWithItsChange covers writes that would answer differently on a second run.
+// The process dies between the change and the storing of the answer. The replay must still be the
+// first answer.
+func TestAnAnswerIsCommittedWithItsChange(t *testing.T) {
+	w := newWorld(t)
+	w.options.Idempotency.Keys = w.dies(t)
+	a := serve(t, w.handler(t))
+	base := "/v1/tenants/" + string(w.a.tenant)
+	again := func(key, method, path, body, want string) {
+		t.Helper()
+		ask := once(w, key, method, path, body)
+		a.expect(ask, 503, "service_unavailable")
+		got := a.expect(ask, 200, "")
+		if !strings.Contains(got.raw, want) || got.header.Get("Idempotency-Replayed") != "true" {
+			t.Errorf("%s is answered %s", key, got.raw)
+		}
+	}
+	write := func(path string) { a.expect(call{method: "POST", path: path, key: w.a.key}, 200, "") }
+	write(base + "/sync")
+	again("add", "POST", domainsOfA, `{"domain":"example.com"}`, `"status":"added"`)
+	w.publish(t, w.a, "example.com")
+	write(verifyOfA)
+	again("provision", "POST", base+"/mailboxes", `{"domain":"example.com","account_password":"Correct-Horse-7",
+		"mailboxes":[{"name":"<Zoë & Bo>","email":"ana@example.com"},{"name":"Bo","email":"bo@example.com"}]}`, `"created_count":2`)
+	again("delete", "DELETE", base, "", `"status":"deleted"`)
+	if n := w.platform.Calls("AddDomain") + w.platform.Calls("CreateMailbox"); n != 3 {
+		t.Errorf("%d things were made", n)
+	}
+}
+
+// robbed is a store in which a different attempt takes over the key before each change.
+type robbed struct {
+	tenantStore
+	rob func()
+}
+
+func (r robbed) DeleteTenant(ctx context.Context, owner access.AccountID, id tenant.GUID) error {
+	r.rob()
+	return r.tenantStore.DeleteTenant(ctx, owner, id)
+}
+
+// TestAnAttemptThatLostItsKeyDeletesNothing checks that a slow deletion does nothing after a
+// different attempt has taken over its key.
+func TestAnAttemptThatLostItsKeyDeletesNothing(t *testing.T) {
+	w := newWorld(t)
+	service := *w.options.Tenants
+	service.Tenants = robbed{w.store, func() {
+		r, _, err := w.store.Remembered(t.Context(), w.place("k"))
+		if err != nil {
+			t.Error(err)
+		}
+		if _, err := w.store.Hold(t.Context(), w.place("k"), r.Attempt, -time.Second); err != nil {
+			t.Error(err)
+		}
+		claim := ports.Claim{Place: w.place("k"), Fingerprint: r.Fingerprint, Lease: time.Hour, Now: time.Now()}
+		if _, won, err := w.store.TakeOver(t.Context(), r.Attempt, claim); err != nil || !won {
+			t.Errorf("taken over: %v, %v", won, err)
+		}
+	}}
+	w.options.Tenants = &service
+	a := serve(t, w.handler(t))
+	a.expect(once(w, "k", "DELETE", "/v1/tenants/"+string(w.a.tenant), ""), 409, "idempotency_request_in_progress")
+	if _, err := w.store.Tenant(t.Context(), w.a.account.ID, w.a.tenant); err != nil {
+		t.Errorf("the tenant is gone: %v", err)
+	}
+}
+
+// shaky is a key store whose results a test can replace.
 type shaky struct {
 	ports.Idempotency
 	hold   func(idempotency.Place, string) (bool, error)
@@ -37,8 +140,8 @@ func (s *shaky) Finish(ctx context.Context, at idempotency.Place, attempt string
 	return s.Idempotency.Finish(ctx, at, attempt, answer, until)
 }
 
-// A run renews its lease until it ends. Each renewal is stored for an hour, so
-// that the lease never expires on a slow machine.
+// A run renews its lease until it ends. Each renewal is stored for an hour, so that the lease does
+// not expire on a slow machine.
 func TestALeaseIsRenewed(t *testing.T) {
 	w := newWorld(t)
 	renewed := make(chan struct{}, 1)
@@ -68,8 +171,8 @@ func TestALeaseIsRenewed(t *testing.T) {
 	}
 }
 
-// A dead owner's key is taken over once its lease is over, by the same request
-// only.
+// The key of a dead process can be taken over when its lease has expired, but only by the same
+// request.
 func TestADeadOwnersKeyIsTakenOver(t *testing.T) {
 	w := newWorld(t)
 	a := serve(t, w.handler(t))
@@ -90,8 +193,8 @@ func TestADeadOwnersKeyIsTakenOver(t *testing.T) {
 	a.expect(addOnce(w, "k"), 200, "")
 }
 
-// A slow owner whose key was taken over is stopped, and its answer is the one
-// of whoever has the key by now.
+// A slow attempt is stopped when its key was taken over. Its answer is the one of the attempt that
+// has the key.
 func TestASlowOwnerLosesItsWrite(t *testing.T) {
 	w := newWorld(t)
 	a := serve(t, w.handler(t))
@@ -125,7 +228,7 @@ func (w *world) expire(t *testing.T, key string) {
 	}
 }
 
-// newSlow is a second process that does not come to renew its leases.
+// newSlow returns a second process that does not renew its leases.
 func newSlow(t *testing.T, w *world) *api {
 	t.Helper()
 	before := w.options.Idempotency
@@ -134,8 +237,8 @@ func newSlow(t *testing.T, w *world) *api {
 	return serve(t, w.handler(t))
 }
 
-// An owner that cannot renew its lease stops calling the platform before
-// somebody else begins.
+// An attempt that cannot renew its lease stops calling the platform before a different attempt can
+// begin.
 func TestALostLeaseStopsTheRun(t *testing.T) {
 	for name, lost := range map[string]error{"taken over": nil, "database away": errors.New("away")} {
 		t.Run(name, func(t *testing.T) {
@@ -166,7 +269,7 @@ func TestALostLeaseStopsTheRun(t *testing.T) {
 	}
 }
 
-// alarm tells of one line of the log.
+// alarm is a log handler that reports one log message.
 type alarm struct {
 	slog.Handler
 
@@ -183,8 +286,8 @@ func (a alarm) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// A success that could not be stored is not sent. It was committed with its
-// change here, so the next request with the key is given the stored answer.
+// A success that could not be stored is not sent. It was committed with its change here, so the
+// next request with the key gets the stored answer.
 func TestAnAnswerThatCannotBeKeptIsNotGiven(t *testing.T) {
 	w := newWorld(t)
 	keys := &shaky{Idempotency: w.store, finish: func() error { return fault.ServiceUnavailable.With("the database is away") }}

@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// named gives the mailbox of owner A a display name of n bytes, as a mail
-// platform might, and returns the call that answers with it.
+// named gives a mailbox of owner A a display name of n bytes, as a mail platform might. It returns
+// the call whose answer contains that name.
 func (w *world) named(t *testing.T, key string, n int) call {
 	t.Helper()
 	path := w.mailbox(t, w.a)
@@ -30,8 +30,8 @@ func (w *world) named(t *testing.T, key string, n int) call {
 	return once(w, key, "PATCH", path, `{"daily_send_limit":5}`)
 }
 
-// TestTheLargestAnswer: an answer of 256 KiB is remembered. A larger one is
-// given, but the same request runs again.
+// TestTheLargestAnswer checks that an answer of 256 KiB is stored. A larger one is sent but not
+// stored, so the same request runs again.
 func TestTheLargestAnswer(t *testing.T) {
 	w := newWorld(t)
 	a := serve(t, w.handler(t))
@@ -53,8 +53,8 @@ func TestTheLargestAnswer(t *testing.T) {
 	}
 }
 
-// TestALargeAnswerIsNotCommitted: the bound holds too where the answer is
-// stored with its change.
+// TestALargeAnswerIsNotCommitted checks the size limit for answers that are stored with their
+// change.
 func TestALargeAnswerIsNotCommitted(t *testing.T) {
 	w := newWorld(t)
 	a := serve(t, w.handler(t))
@@ -72,7 +72,7 @@ func TestALargeAnswerIsNotCommitted(t *testing.T) {
 	}
 }
 
-// withKeyset opens the keyset file anew, as a process does that starts.
+// withKeyset opens the keyset file again, as a new process does.
 func (w *world) withKeyset(t *testing.T, path string) *api {
 	t.Helper()
 	keyset, err := secrets.OpenKeyset(path, true)
@@ -110,9 +110,9 @@ func loseOldKeys(t *testing.T, path string) {
 	}
 }
 
-// TestAKeysetThatChanges: a rotation changes no replay. When the key of then
-// is gone nobody can tell whether it is the same request: it is refused, with
-// an answer stored and without, and nothing runs a second time.
+// TestAKeysetThatChanges checks that replays survive a key rotation. When the old key is gone, the
+// request cannot be compared with the first one. Then it is refused, with or without a stored
+// answer, and nothing runs a second time.
 func TestAKeysetThatChanges(t *testing.T) {
 	w := newWorld(t)
 	path := filepath.Join(t.TempDir(), "keyset.json")

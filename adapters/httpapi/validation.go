@@ -16,9 +16,9 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// query refuses known parameters that are given twice, no text, or empty where
-// that says nothing, and drops unknown ones.
-func (g *guard) query(next http.Handler) http.Handler {
+// checkQuery answers 400 for a known query parameter that is repeated, is not valid UTF-8 text, or
+// is empty without AllowEmptyValue. It removes unknown parameters.
+func (g *guard) checkQuery(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		op := exchangeOf(r.Context()).route.op
 		if op == nil {
@@ -30,7 +30,7 @@ func (g *guard) query(next http.Handler) http.Handler {
 			if p.In != "query" {
 				continue
 			}
-			values, ok := given(r.URL.RawQuery, p.Name)
+			values, ok := queryValues(r.URL.RawQuery, p.Name)
 			if !ok || len(values) > 1 || len(values) == 1 && values[0] == "" && !p.AllowEmptyValue {
 				why := "given more than once, empty, or not text"
 				if p.AllowEmptyValue {
@@ -50,8 +50,9 @@ func (g *guard) query(next http.Handler) http.Handler {
 	})
 }
 
-// given returns the values of one parameter and whether all of them are text.
-func given(raw, name string) (values []string, ok bool) {
+// queryValues returns the values of the parameter name. ok is false if a value is not valid UTF-8
+// text.
+func queryValues(raw, name string) (values []string, ok bool) {
 	for pair := range strings.SplitSeq(raw, "&") {
 		escapedName, escapedValue, _ := strings.Cut(pair, "=")
 		if n, err := url.QueryUnescape(escapedName); err != nil || n != name {
@@ -66,9 +67,9 @@ func given(raw, name string) (values []string, ok bool) {
 	return values, true
 }
 
-// strict refuses bodies that are no strict JSON, and any content where the
-// operation takes none. What the fields are is huma's and core's business.
-func (g *guard) strict(next http.Handler) http.Handler {
+// validateJSON answers 400 for a body that is not strict JSON, and for content that the operation
+// does not take. Huma and core validate the fields.
+func (g *guard) validateJSON(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		op := exchangeOf(r.Context()).route.op
 		if op == nil || !hasBody(op.Method) {
@@ -83,11 +84,13 @@ func (g *guard) strict(next http.Handler) http.Handler {
 			refuse(w, r, err)
 			return
 		}
-		r.Body = held(body)
+		r.Body = bufferedBody(body)
 		next.ServeHTTP(w, r)
 	})
 }
 
+// checkBody returns invalid_request if body is missing, is not strict JSON, or is not wanted. An
+// operation without a body accepts an empty body and {}.
 func checkBody(body []byte, wanted bool) error {
 	switch {
 	case len(body) == 0 && wanted:
@@ -108,13 +111,14 @@ func checkBody(body []byte, wanted bool) error {
 	return nil
 }
 
+// invalid returns an invalid_request error that names fields.
 func invalid(detail string, fields ...fault.Field) error {
 	return fault.InvalidRequest.At(detail, fields...)
 }
 
-// deadline gives the operation its time. A write is not broken off when its
-// caller goes away: half a write helps nobody.
-func (g *guard) deadline(next http.Handler) http.Handler {
+// setDeadline limits the time that the operation gets. A write continues after its caller
+// disconnects, so that it is not left half done.
+func (g *guard) setDeadline(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		route := exchangeOf(r.Context()).route
 		if route.op == nil {
@@ -125,13 +129,13 @@ func (g *guard) deadline(next http.Handler) http.Handler {
 		if hasBody(route.op.Method) {
 			ctx = context.WithoutCancel(ctx)
 		}
-		ctx, cancel := context.WithTimeout(ctx, route.terms.time())
+		ctx, cancel := context.WithTimeout(ctx, route.terms.timeout())
 		defer cancel()
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
-// The time that operations get.
+// requestTime is the default time limit of an operation. syncTime is the one of sync-tenant.
 const (
 	requestTime = 55 * time.Second
 	syncTime    = 110 * time.Second

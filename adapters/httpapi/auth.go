@@ -9,17 +9,17 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// guarded reports whether a request needs a key: every path under /v1, known
-// or not, so that nobody learns the routes without one, and every operation.
-func (e *exchange) guarded(path string) bool {
+// needsKey reports whether the request needs an API key. Every operation does, and so does every
+// path under /v1, known or not: without a key nobody can probe for routes.
+func (e *exchange) needsKey(path string) bool {
 	return path == "/v1" || strings.HasPrefix(path, "/v1/") || e.route.op != nil
 }
 
-// authenticate finds the caller behind the key.
+// authenticate identifies the caller by the API key, or answers 401.
 func (g *guard) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
-		if !e.guarded(r.URL.Path) {
+		if !e.needsKey(r.URL.Path) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -34,11 +34,11 @@ func (g *guard) authenticate(next http.Handler) http.Handler {
 	})
 }
 
-// entitle lets nobody by whose plan lapsed, whatever the request is.
-func (g *guard) entitle(next http.Handler) http.Handler {
+// checkPlan answers 402 for an account without an active API plan.
+func (g *guard) checkPlan(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
-		if e.guarded(r.URL.Path) && !e.caller.Account.Active {
+		if e.needsKey(r.URL.Path) && !e.caller.Account.Active {
 			refuse(w, r, fault.NoAPIPlan.With("the account has no active API plan"))
 			return
 		}

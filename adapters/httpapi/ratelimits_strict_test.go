@@ -35,6 +35,8 @@ const (
 	strictRedis  = "TENANTRY_TEST_STRICT_REDIS"
 )
 
+// TestMain also runs the server of TestTwelveOfFiveHundred, so that the test can start two
+// processes.
 func TestMain(m *testing.M) {
 	if folder := os.Getenv(strictFolder); folder != "" {
 		if err := serveStrict(context.Background(), folder, os.Getenv(strictRedis)); err != nil {
@@ -45,13 +47,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// strictStore is the database that the processes share.
+// strictStore opens the database that the processes share.
 func strictStore(ctx context.Context, folder string) (*bunstore.Store, error) {
 	return bunstore.Open(ctx, "sqlite://"+filepath.Join(folder, "strict.db"), bunstore.Options{Log: slog.New(slog.DiscardHandler)})
 }
 
-// serveStrict serves one write in the strict bucket, far from the ceiling on
-// what an account does at once, until its input ends. It prints its address.
+// serveStrict serves one write in the strictest bucket until its input ends, and prints its
+// address. Limits.AtOnce is too high to matter.
 func serveStrict(ctx context.Context, folder, redis string) error {
 	store, err := strictStore(ctx, folder)
 	if err != nil {
@@ -91,7 +93,7 @@ func serveStrict(ctx context.Context, folder, redis string) error {
 	return server.Close()
 }
 
-// startStrict starts a process that ends with the test, and with this one.
+// startStrict starts a server process that ends with the test and with the test process.
 func startStrict(t *testing.T, folder, redis string) (url string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])

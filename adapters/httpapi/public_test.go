@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// TestErrorPagesHelp: the page of each code says what it means, whether to
-// send the request again, and which operations answer it.
+// TestErrorPagesHelp checks that the page of each code explains the code, says whether to retry,
+// and lists the operations that return it.
 func TestErrorPagesHelp(t *testing.T) {
 	api := New(Options{Log: slog.New(slog.DiscardHandler)})
 	page := func(code string) string {

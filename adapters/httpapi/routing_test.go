@@ -81,7 +81,7 @@ func sameMethods(a, b string) bool {
 	return len(a) == len(b)
 }
 
-// Whatever else is wrong, the first check in the published order answers.
+// The first failing check in the documented order determines the answer.
 func TestOrderOfChecks(t *testing.T) {
 	w := newWorld(t)
 	lapsed := w.addOwner(t, "carl@c.example", "cccccccc-0000-4000-8000-000000000003")
@@ -165,7 +165,7 @@ func TestOnTheWire(t *testing.T) {
 	}
 }
 
-// A body of which nothing more comes ends the request, not the server.
+// A body that breaks off ends the request, not the server.
 func TestABrokenBody(t *testing.T) {
 	w := newWorld(t)
 	a := serve(t, w.handler(t))

@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/telemetry"
 )
 
-// TestForwardedAddresses: who a request is from is the other end of the
-// connection, and only trusted proxies may say otherwise.
+// TestForwardedAddresses checks that the client address is the peer of the connection, unless a
+// trusted proxy names a different one.
 func TestForwardedAddresses(t *testing.T) {
 	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
 	w := newWorld(t)
@@ -57,8 +57,8 @@ func TestForwardedAddresses(t *testing.T) {
 	}
 }
 
-// TestForwardedHeadersDecideNothing: whoever sends them, host, scheme and
-// method of a request are its own.
+// TestForwardedHeadersDecideNothing checks that forwarded headers do not change the host, scheme or
+// method of a request.
 func TestForwardedHeadersDecideNothing(t *testing.T) {
 	w := newWorld(t)
 	w.options.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}

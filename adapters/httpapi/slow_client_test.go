@@ -15,9 +15,8 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// A caller whose body does not arrive in time is answered, and its connection
-// is closed. The test sets the read deadline once the head has arrived, as
-// net/http does from ReadTimeout.
+// A caller whose body does not arrive in time gets an answer, and its connection is closed. The
+// test sets the read deadline after the header has arrived, as net/http does for ReadTimeout.
 func TestASlowBody(t *testing.T) {
 	w := newWorld(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -55,7 +54,7 @@ func TestASlowBody(t *testing.T) {
 	}
 }
 
-// A write goes on when its caller goes away in the middle of it.
+// A write continues when its caller disconnects in the middle of it.
 func TestAWriteOutlivesItsCaller(t *testing.T) {
 	w := newWorld(t)
 	began, noticed, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
@@ -86,7 +85,7 @@ func TestAWriteOutlivesItsCaller(t *testing.T) {
 	}
 }
 
-// deleting lets a test decide what becomes of a deletion.
+// deleting is a store whose deletions a test controls.
 type deleting struct {
 	tenantStore
 	delete func(context.Context) error

@@ -20,7 +20,7 @@ import (
 
 var rateHeaders = []string{"X-RateLimit-Bucket", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
 
-// limited is a world with its limits on.
+// limited returns a test environment with the rate limits enabled.
 func limited(t *testing.T) (*world, *api) {
 	t.Helper()
 	w := newWorld(t)
@@ -28,7 +28,7 @@ func limited(t *testing.T) (*world, *api) {
 	return w, serve(t, w.handler(t))
 }
 
-// counts checks what an answer says of its bucket.
+// counts checks the rate limit headers of an answer.
 func counts(t *testing.T, got reply, bucket string, limit, remaining int) {
 	t.Helper()
 	h := got.header
@@ -42,7 +42,7 @@ func counts(t *testing.T, got reply, bucket string, limit, remaining int) {
 	}
 }
 
-// uncounted checks that an answer was given before any bucket.
+// uncounted checks that an answer has no rate limit headers.
 func uncounted(t *testing.T, got reply) {
 	t.Helper()
 	for _, name := range rateHeaders {
@@ -52,8 +52,8 @@ func uncounted(t *testing.T, got reply) {
 	}
 }
 
-// TestEachOperationCounts: in its bucket, whatever the answer is, and only
-// what gets as far as the bucket.
+// TestEachOperationCounts checks that each operation counts in its bucket, whatever its answer is.
+// A request that is refused before limitRate does not count.
 func TestEachOperationCounts(t *testing.T) {
 	w, a := limited(t)
 	key := w.a.key
@@ -78,8 +78,8 @@ func TestEachOperationCounts(t *testing.T) {
 	uncounted(t, a.expect(call{method: "GET", path: "/v1/tenants", key: key}, 402, "no_api_plan"))
 }
 
-// TestAFullBucket: the request after the last says when to come back, and
-// other buckets and accounts go on.
+// TestAFullBucket checks that the request beyond the limit is told when to retry. Other buckets and
+// accounts are not affected.
 func TestAFullBucket(t *testing.T) {
 	w, a := limited(t)
 	status := call{method: "GET", path: domainsOfA + "/example.com/dkim-status", key: w.a.key}
@@ -96,8 +96,8 @@ func TestAFullBucket(t *testing.T) {
 	counts(t, a.expect(status, 404, "tenant_not_found"), "expensive", 30, 29)
 }
 
-// TestReplaysWhileTheBucketIsFull: what ends at the look-up costs one read,
-// whatever the operation is.
+// TestReplaysWhileTheBucketIsFull checks that a replay counts as one read, whatever its operation
+// is.
 func TestReplaysWhileTheBucketIsFull(t *testing.T) {
 	w, a := limited(t)
 	first := a.expect(addOnce(w, "k"), 200, "")
@@ -114,7 +114,7 @@ func TestReplaysWhileTheBucketIsFull(t *testing.T) {
 	}
 }
 
-// blind does not see at first what other requests claimed.
+// blind is a key store whose first reads do not see the claims of other requests.
 type blind struct {
 	ports.Idempotency
 	looks int
@@ -127,8 +127,8 @@ func (b *blind) Remembered(ctx context.Context, at idempotency.Place) (idempoten
 	return b.Idempotency.Remembered(ctx, at)
 }
 
-// TestALostRaceIsGivenBack: the token of a request that came second is free
-// again, and what it is told costs a read.
+// TestALostRaceIsGivenBack checks that a request that lost the race for its key is refunded, and
+// that its answer counts as a read.
 func TestALostRaceIsGivenBack(t *testing.T) {
 	w := newWorld(t)
 	keys := &blind{Idempotency: w.store, looks: 2}
@@ -142,7 +142,7 @@ func TestALostRaceIsGivenBack(t *testing.T) {
 	counts(t, a.expect(call{method: "POST", path: domainsOfA, key: w.a.key, body: `1`}, 400, "invalid_request"), "provider_heavy", 240, 238)
 }
 
-// entries reports each slot that a request occupies.
+// entries reports each provider slot that a request acquires.
 type entries struct {
 	ports.Limiter
 	taken chan struct{}
@@ -156,8 +156,8 @@ func (e entries) Enter(ctx context.Context, name string, places int) (func(), bo
 	return leave, ok
 }
 
-// TestFourAtOnce: the fifth operation at the providers is refused and costs
-// nothing; a rename takes a place too, a limit alone does not.
+// TestFourAtOnce checks that the fifth concurrent provider operation is refused and not counted. A
+// rename needs a slot; a new send limit alone does not.
 func TestFourAtOnce(t *testing.T) {
 	w := newWorld(t)
 	inside := entries{counters(t), make(chan struct{}, 100)}
@@ -202,8 +202,8 @@ func (f firstRead) Read(p []byte) (int, error) {
 	return f.ReadCloser.Read(p)
 }
 
-// TestInFlight: a request beyond InFlight is refused at once. A request whose
-// body is still arriving does not count.
+// TestInFlight checks that a request beyond InFlight is refused at once. A request whose body is
+// still arriving does not count.
 func TestInFlight(t *testing.T) {
 	w := newWorld(t)
 	w.options.Limits = httpapi.Limits{Counters: counters(t), InFlight: 1}
@@ -247,7 +247,7 @@ func TestInFlight(t *testing.T) {
 	a.expect(list, 200, "")
 }
 
-// TestLimitsOff: nothing is refused, and the headers still tell.
+// TestLimitsOff checks that nothing is refused and that the headers are still set.
 func TestLimitsOff(t *testing.T) {
 	w := newWorld(t)
 	a := serve(t, w.handler(t))

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/tenantry/tenantry/core/fault"
+)
+
+// maxBody is the size limit of a request body in bytes.
+const maxBody = 64 << 10
+
+// readBody reads the request body into memory, so that all later steps see the same bytes. It
+// answers 413 or 415 for a body that is not accepted. The request holds no in-flight slot while the
+// body is read.
+func (g *guard) readBody(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e := exchangeOf(r.Context())
+		op := e.route.op
+		if op == nil || !hasBody(op.Method) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		var body []byte
+		var err error
+		stays := g.releaseSlotDuring(e, func() { body, err = readJSONBody(w, r, op.RequestBody != nil) })
+		if err == nil && !stays {
+			err = tooManyInFlight()
+		}
+		if err != nil {
+			refuse(w, r, err)
+			return
+		}
+		r.Body = bufferedBody(body)
+		r.ContentLength = int64(len(body))
+		next.ServeHTTP(w, r)
+	})
+}
+
+// bufferedBody returns a request body that reads from memory.
+func bufferedBody(body []byte) io.ReadCloser { return io.NopCloser(bytes.NewReader(body)) }
+
+// readJSONBody reads the body and checks its media type. If the operation takes no body, an empty
+// one can have any Content-Type.
+func readJSONBody(w http.ResponseWriter, r *http.Request, wanted bool) ([]byte, error) {
+	media := mediaTypeOf(r.Header)
+	if media == otherMediaType && wanted || !isUnencoded(r.Header) {
+		return nil, wrongMedia()
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		w.Header().Set("Connection", "close")
+		return nil, fault.BodyTooLarge.With("the body is larger than 64 KiB")
+	case err != nil:
+		w.Header().Set("Connection", "close")
+		return nil, fault.InvalidRequest.At("the body could not be read",
+			fault.Field{Location: "body", Message: "broken off, too slow, or not framed as HTTP demands"})
+	case len(body) > 0 && (media == otherMediaType || media == noMediaType && wanted):
+		return nil, wrongMedia()
+	}
+	return body, nil
+}
+
+func wrongMedia() error {
+	return fault.WrongMedia.With("bodies are application/json in UTF-8, without a content encoding")
+}
+
+type mediaType int
+
+const (
+	noMediaType mediaType = iota
+	jsonMediaType
+	otherMediaType
+)
+
+func mediaTypeOf(h http.Header) mediaType {
+	given := h.Values("Content-Type")
+	if len(given) == 0 {
+		return noMediaType
+	}
+	kind, params, err := mime.ParseMediaType(given[0])
+	charset, named := params["charset"]
+	if err != nil || len(given) > 1 || kind != "application/json" || (named && !strings.EqualFold(charset, "utf-8")) {
+		return otherMediaType
+	}
+	return jsonMediaType
+}
+
+// isUnencoded reports whether the body has no content encoding. The API never decompresses a body.
+func isUnencoded(h http.Header) bool {
+	for _, encoding := range h.Values("Content-Encoding") {
+		if !strings.EqualFold(strings.TrimSpace(encoding), "identity") {
+			return false
+		}
+	}
+	return true
+}

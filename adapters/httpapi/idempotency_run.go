@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/idempotency"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/ports"
+	"github.com/tenantry/tenantry/ports/failpoint"
+)
+
+// run is one attempt to execute a write under a claimed key.
+type run struct {
+	*keyedWrite
+
+	guard   *guard
+	attempt string
+	effects ports.Effects
+}
+
+type runKey struct{}
+
+// runOperation runs the operation and records its outcome before it sends the answer. So the first
+// answer and every replay are the same.
+func (g *guard) runOperation(w http.ResponseWriter, r *http.Request, x *run, next http.Handler) {
+	a := newAnswer(w.Header())
+	ended := false
+	defer func() {
+		if !ended { // a panic, on its way to recoverPanics
+			x.leaveUnresolved(r.Context())
+		}
+	}()
+	ctx, done := x.keepLease(ports.WithEffects(context.WithValue(r.Context(), runKey{}, x), &x.effects))
+	func() {
+		defer done()
+		next.ServeHTTP(a, r.WithContext(ctx))
+	}()
+	a.WriteHeader(http.StatusOK)
+	ended = true
+	failpoint.Hit("idempotency.before-finish")
+	held, err := x.recordOutcome(r.Context(), a)
+	failpoint.Hit("idempotency.after-finish")
+	switch {
+	case err != nil:
+		refuse(w, r, err)
+	case !held:
+		g.answerAfterLostKey(w, r, x.keyedWrite)
+	default:
+		a.send(w)
+	}
+}
+
+// recordOutcome stores the answer, leaves the key unresolved, or releases it. Which one depends on
+// the status and on the effects at the provider. held is false if a different attempt has the key.
+// On an error the answer must not be sent, as it could not be replayed.
+func (x *run) recordOutcome(ctx context.Context, a *answer) (held bool, err error) {
+	switch idempotency.End(a.status, x.effects.Seen()) {
+	case idempotency.Keep:
+		if a.body.Len() <= idempotency.MaxAnswer {
+			return x.storeAnswer(ctx, a)
+		}
+		x.guard.log.ErrorContext(ctx, "an answer is too large to be remembered", "bytes", a.body.Len())
+		return x.leaveUnresolved(ctx), nil
+	case idempotency.Leave:
+		return x.leaveUnresolved(ctx), nil
+	default:
+		return x.releaseKey(ctx), nil
+	}
+}
+
+// storeAnswer stores the sealed answer for replays.
+func (x *run) storeAnswer(ctx context.Context, a *answer) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	sealed, err := x.guard.once.seal(x.place, a)
+	if err != nil {
+		return false, err
+	}
+	return x.guard.once.Keys.Finish(ctx, x.place, x.attempt, sealed, x.guard.once.Now().Add(idempotency.Kept))
+}
+
+// leaveUnresolved and releaseKey tolerate errors: the lease then expires, and the answer that was
+// sent stays true.
+func (x *run) leaveUnresolved(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	held, err := x.guard.once.Keys.Leave(ctx, x.place, x.attempt, x.guard.once.Now().Add(idempotency.Kept))
+	return x.guard.keyStillHeld(ctx, held, err)
+}
+
+func (x *run) releaseKey(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	held, err := x.guard.once.Keys.Release(ctx, x.place, x.attempt)
+	return x.guard.keyStillHeld(ctx, held, err)
+}
+
+// keyStillHeld logs err and treats the key as held. Without an error it returns held.
+func (g *guard) keyStillHeld(ctx context.Context, held bool, err error) bool {
+	if err != nil {
+		g.log.LogAttrs(ctx, slog.LevelWarn, "an Idempotency-Key stays leased", errorAttr(err))
+		return true
+	}
+	return held
+}
+
+// answerAfterLostKey answers for an attempt that lost its key while it ran. The answer is the one
+// of the attempt that has the key now.
+func (g *guard) answerAfterLostKey(w http.ResponseWriter, r *http.Request, keyed *keyedWrite) {
+	if g.lookUp(w, r, keyed) {
+		refuse(w, r, busy())
+	}
+}
+
+// stored is an answer as it is stored for replays. It is sealed as one piece, so that no part can
+// be changed separately.
+type stored struct {
+	Status      int    `json:"status"`
+	ContentType string `json:"content_type"`
+	Body        []byte `json:"body"`
+}
+
+func (o *Idempotency) seal(at idempotency.Place, a *answer) ([]byte, error) {
+	plain, err := json.Marshal(stored{a.status, a.header.Get("Content-Type"), a.body.Bytes()})
+	if err != nil {
+		return nil, err
+	}
+	return o.Sealer.Seal(secret.New(string(plain)), at.String())
+}
+
+func (o *Idempotency) open(at idempotency.Place, sealed []byte) (stored, error) {
+	var s stored
+	plain, err := o.Sealer.Open(sealed, at.String())
+	if err == nil {
+		err = json.Unmarshal([]byte(plain.Reveal()), &s)
+	}
+	if err != nil {
+		return s, fmt.Errorf("a remembered answer does not open: %w", err)
+	}
+	return s, nil
+}
+
+// sendStored sends the stored answer again. If the answer cannot be opened, sendStored logs an
+// error and answers 500; the operation does not run a second time.
+func (g *guard) sendStored(w http.ResponseWriter, r *http.Request, keyed *keyedWrite) {
+	s, err := g.once.open(keyed.place, keyed.record.Answer)
+	if err != nil {
+		g.log.LogAttrs(r.Context(), slog.LevelError, "a remembered answer was changed, moved, or its key is gone")
+		refuse(w, r, fmt.Errorf("%w: %w", fault.InternalError, err))
+		return
+	}
+	exchangeOf(r.Context()).replayed = true
+	w.Header().Set("Content-Type", s.ContentType)
+	w.Header().Set("Idempotency-Replayed", "true")
+	w.WriteHeader(s.Status)
+	_, _ = w.Write(s.Body) // writes to memory, cannot fail
+}
+
+var errLeaseLost = errors.New("another request has the Idempotency-Key by now")
+
+// keepLease renews the lease of the run in the background until the returned function is called. If
+// the lease is lost, keepLease cancels the returned context and stops further provider calls. So
+// two attempts with the same key never call the provider concurrently.
+func (x *run) keepLease(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		x.renewLease(ctx, cancel)
+	}()
+	return ctx, func() {
+		cancel(nil)
+		<-done
+	}
+}
+
+func (x *run) renewLease(ctx context.Context, stop context.CancelCauseFunc) {
+	lease := x.guard.once.Lease
+	tick := time.NewTicker(lease / 3)
+	defer tick.Stop()
+	// held is the start of the last successful renewal. Counting from the start makes this process
+	// give up before the lease expires in the database.
+	held := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		asked := time.Now()
+		within, cancel := context.WithTimeout(ctx, lease/3)
+		mine, err := x.guard.once.Keys.Hold(within, x.place, x.attempt, lease)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil && mine:
+			held = asked
+		case err == nil || time.Since(held) >= lease*2/3:
+			x.effects.Stop()
+			stop(errLeaseLost)
+			x.guard.log.LogAttrs(ctx, slog.LevelError, "an Idempotency-Key could not be held", errorAttr(err))
+			return
+		}
+	}
+}
+
+// completing returns a context with which a use case commits the answer in the transaction of its
+// change. shape converts the result of the use case to the answer. It is for writes that would
+// answer differently on a second run, such as a deletion. If the process dies after the commit, the
+// answer can still be replayed.
+func completing[R, O any](ctx context.Context, shape func(R) O) context.Context {
+	x, ok := ctx.Value(runKey{}).(*run)
+	if !ok {
+		return ctx
+	}
+	return ports.WithCompletion(ctx, func(result R) (ports.Completion, error) {
+		return x.completion(success(exchangeOf(ctx).route.op), shape(result))
+	})
+}
+
+// completion returns the stored form of a success. The answer has the same bytes that huma writes.
+// An answer larger than idempotency.MaxAnswer is not stored.
+func (x *run) completion(status int, out any) (c ports.Completion, err error) {
+	a := newAnswer(http.Header{"Content-Type": {"application/json"}})
+	a.WriteHeader(status)
+	if err = huma.DefaultJSONFormat.Marshal(a, out); err != nil || a.body.Len() > idempotency.MaxAnswer {
+		return c, err
+	}
+	c = ports.Completion{Place: x.place, Attempt: x.attempt, Until: x.guard.once.Now().Add(idempotency.Kept)}
+	c.Answer, err = x.guard.once.seal(x.place, a)
+	return c, err
+}

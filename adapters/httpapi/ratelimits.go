@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"math"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/ratelimit"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// bucket is the name of a rate limit. Each operation counts in one bucket.
+type bucket string
+
+// The buckets. Operations in the last two call a provider.
+const (
+	reads               bucket = "read"
+	expensive           bucket = "expensive"
+	providerHeavy       bucket = "provider_heavy"
+	providerHeavyWrites bucket = "provider_heavy_writes"
+)
+
+// quotas is the rate limit of an account in each bucket.
+var quotas = map[bucket]ratelimit.Bucket{
+	reads:               {Limit: 600, Window: time.Minute},
+	expensive:           {Limit: 30, Window: time.Minute},
+	providerHeavy:       {Limit: 240, Window: 10 * time.Minute},
+	providerHeavyWrites: {Limit: 12, Window: 10 * time.Minute},
+}
+
+// concurrency is the bucket name in answers to a request that exceeds Limits.AtOnce.
+const concurrency = "provider_concurrency"
+
+// Limits configures the rate limits and the concurrency limits.
+type Limits struct {
+	Counters ports.Limiter
+	// Off counts requests but refuses none. It is for benchmarks.
+	Off bool
+	// AtOnce is the maximum number of operations of an account that call providers concurrently,
+	// over all replicas. The default is 4.
+	AtOnce int
+	// InFlight is the maximum number of requests that the process handles concurrently. The default
+	// is 1,000.
+	InFlight int
+}
+
+// forAccount returns the rate limit of one account in this bucket.
+func (b bucket) forAccount(account access.AccountID) ratelimit.Bucket {
+	q := quotas[b]
+	q.Key = string(b) + ":" + string(account)
+	return q
+}
+
+// needsProviderSlot reports whether the request calls a provider and so counts against
+// Limits.AtOnce.
+func (t terms) needsProviderSlot(r *http.Request) bool {
+	return t.bucket == providerHeavy || t.bucket == providerHeavyWrites || t.callsProviderIf != nil && t.callsProviderIf(peekBody(r))
+}
+
+// peekBody returns the buffered body and leaves it readable.
+func peekBody(r *http.Request) []byte {
+	body, _ := io.ReadAll(r.Body)
+	r.Body = bufferedBody(body)
+	return body
+}
+
+// hasMember returns a function that reports whether a JSON object has the member.
+func hasMember(member string) func(body []byte) bool {
+	return func(body []byte) bool {
+		var members map[string]json.RawMessage
+		_ = json.Unmarshal(body, &members)
+		_, ok := members[member]
+		return ok
+	}
+}
+
+// limitRate counts each request for an operation in its bucket and answers 429 if the bucket is
+// full. It also enforces Limits.AtOnce. A request that lost the race for its Idempotency-Key is
+// refunded.
+func (g *guard) limitRate(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e := exchangeOf(r.Context())
+		if e.route.op == nil {
+			next.ServeHTTP(w, r)
+			return
+		}
+		refund, ok := g.countRequest(w, r, e.route.terms.bucket)
+		if !ok {
+			return
+		}
+		if e.route.terms.needsProviderSlot(r) {
+			leave, ok := g.limits.Counters.Enter(r.Context(), "account:"+string(e.caller.Account.ID), g.providerSlots())
+			if !ok {
+				refund()
+				g.refuseTooMany(w, r, concurrency, ratelimit.Verdict{Limit: g.limits.AtOnce, ResetIn: time.Second, RetryIn: time.Second},
+					"%d operations of the account are at work at the providers already", g.limits.AtOnce)
+				return
+			}
+			defer leave()
+		}
+		next.ServeHTTP(w, r)
+		if e.keyLost {
+			refund()
+		}
+	})
+}
+
+func (g *guard) providerSlots() int {
+	if g.limits.Off {
+		return math.MaxInt32
+	}
+	return g.limits.AtOnce
+}
+
+// countRequest counts a request in bucket b and sets the rate limit headers. If the bucket is full,
+// countRequest answers the request and returns false. refund undoes the count.
+func (g *guard) countRequest(w http.ResponseWriter, r *http.Request, b bucket) (refund func(), ok bool) {
+	v, refund := g.limits.Counters.Take(r.Context(), b.forAccount(exchangeOf(r.Context()).caller.Account.ID))
+	if !v.Allowed && !g.limits.Off {
+		g.refuseTooMany(w, r, string(b), v, "%d requests in %s of this kind are allowed", v.Limit, windowText(quotas[b].Window))
+		return refund, false
+	}
+	g.setRateHeaders(w, string(b), v)
+	return refund, true
+}
+
+func (g *guard) refuseTooMany(w http.ResponseWriter, r *http.Request, name string, v ratelimit.Verdict, detail string, args ...any) {
+	g.setRateHeaders(w, name, v)
+	g.countRefusal(r.Context(), name)
+	refuse(w, r, fault.RateLimitExceeded.RetryIn(max(v.RetryIn, time.Second), detail, args...))
+}
+
+// setRateHeaders sets the four X-RateLimit headers.
+func (g *guard) setRateHeaders(w http.ResponseWriter, name string, v ratelimit.Verdict) {
+	h := w.Header()
+	h.Set("X-RateLimit-Bucket", name)
+	h.Set("X-RateLimit-Limit", strconv.Itoa(v.Limit))
+	h.Set("X-RateLimit-Remaining", strconv.Itoa(v.Remaining))
+	reset := g.once.Now().Add(v.ResetIn)
+	h.Set("X-RateLimit-Reset", strconv.FormatInt(int64(math.Ceil(float64(reset.UnixMilli())/1000)), 10))
+}
+
+func windowText(window time.Duration) string {
+	if window == time.Minute {
+		return "a minute"
+	}
+	return strconv.Itoa(int(window.Minutes())) + " minutes"
+}
+
+func (l Limits) orDefaults() Limits {
+	l.AtOnce, l.InFlight = cmp.Or(l.AtOnce, 4), cmp.Or(l.InFlight, 1000)
+	return l
+}
+
+// inFlightLimit limits how many requests the process handles concurrently. Under overload, requests
+// are refused at once instead of slowing down all others.
+type inFlightLimit struct {
+	max     int64
+	current atomic.Int64
+}
+
+func (c *inFlightLimit) acquire() bool {
+	if c.current.Add(1) > c.max {
+		c.current.Add(-1)
+		return false
+	}
+	return true
+}
+
+func (c *inFlightLimit) release() { c.current.Add(-1) }
+
+// limitInFlight answers 503 if the process handles Limits.InFlight requests already.
+func (g *guard) limitInFlight(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !g.inFlight.acquire() {
+			refuse(w, r, tooManyInFlight())
+			return
+		}
+		e := exchangeOf(r.Context())
+		e.holdsSlot = true
+		defer func() {
+			if e.holdsSlot {
+				g.inFlight.release()
+			}
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// releaseSlotDuring releases the in-flight slot while wait runs, so that slow callers hold no slot.
+// It reports whether it acquired a slot again afterwards.
+func (g *guard) releaseSlotDuring(e *exchange, wait func()) bool {
+	g.inFlight.release()
+	e.holdsSlot = false
+	wait()
+	e.holdsSlot = g.inFlight.acquire()
+	return e.holdsSlot
+}
+
+func tooManyInFlight() error {
+	return fault.ServiceUnavailable.RetryIn(time.Second, "more requests are under way than this server works on at once")
+}
+
+// rateHeaders returns the definitions of the rate limit headers. Every answer that was counted in a
+// bucket has them.
+func rateHeaders() map[string]*huma.Header {
+	none := 0.0
+	number := func(about string, example int) *huma.Header {
+		return &huma.Header{Description: about, Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: &none}, Example: example}
+	}
+	return map[string]*huma.Header{
+		"X-RateLimit-Bucket": {
+			Description: "The limit that the request counted in.",
+			Schema:      &huma.Schema{Type: huma.TypeString, Enum: []any{string(reads), string(expensive), string(providerHeavy), string(providerHeavyWrites), concurrency}},
+			Example:     string(reads),
+		},
+		"X-RateLimit-Limit":     number("How many requests the limit allows in its window.", 600),
+		"X-RateLimit-Remaining": number("How many more are allowed now.", 598),
+		"X-RateLimit-Reset":     number("When the oldest request that counts leaves the window, in Unix seconds.", 1_780_000_000),
+	}
+}
+
+// addRateHeaders adds the definitions of the rate limit headers to a map of components.
+func addRateHeaders(to map[string]*huma.Header) map[string]*huma.Header {
+	maps.Copy(to, rateHeaders())
+	return to
+}
+
+// addRateHeaderRefs adds references to the rate limit headers to the headers of a response.
+func addRateHeaderRefs(to map[string]*huma.Param) map[string]*huma.Param {
+	for name := range rateHeaders() {
+		to[name] = &huma.Param{Ref: "#/components/headers/" + name}
+	}
+	return to
+}
+
+// refusalCounter returns a function that counts a 429 answer by its bucket.
+func refusalCounter(o Options) func(context.Context, string) {
+	meter := o.Meter
+	if meter == nil {
+		meter = otel.GetMeterProvider()
+	}
+	counter, err := meter.Meter("github.com/tenantry/tenantry/adapters/httpapi").Int64Counter("tenantry.ratelimit.refused",
+		metric.WithDescription("Requests answered 429, by the limit that was reached."))
+	if err != nil {
+		otel.Handle(err)
+	}
+	return func(ctx context.Context, name string) {
+		counter.Add(ctx, 1, metric.WithAttributes(attribute.String("bucket", name)))
+	}
+}

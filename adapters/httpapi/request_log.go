@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/ports"
+)
+
+var safeRequestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
+
+// assignRequestID sets the request id and creates the exchange. It uses the caller's X-Request-ID
+// if that is safe to repeat, else a random id.
+func (g *guard) assignRequestID(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e := g.newExchange(r)
+		e.id = rand.Text()
+		if given := r.Header.Values("X-Request-ID"); len(given) == 1 && safeRequestID.MatchString(given[0]) {
+			e.id = given[0]
+		}
+		w.Header().Set("X-Request-ID", e.id)
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		ctx := context.WithValue(ports.WithRequestID(r.Context(), e.id), exchangeKey{}, e)
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// logRequest writes one log line per request. The line contains the route template, never the path
+// or the query: they hold customer data.
+func (g *guard) logRequest(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began := time.Now()
+		next.ServeHTTP(w, r)
+		e := exchangeOf(r.Context())
+		level := slog.LevelInfo
+		line := []slog.Attr{
+			slog.String("route", e.route.pattern), slog.String("client", g.clientAddress(r).String()), slog.Int("status", e.status),
+			slog.Float64("duration_ms", float64(time.Since(began).Microseconds())/1000),
+		}
+		if e.replayed {
+			line = append(line, slog.Bool("replayed", true))
+		}
+		if e.refusal != nil {
+			line = append(line, slog.String("code", e.refusal.Code.Name))
+		}
+		if e.status >= http.StatusInternalServerError {
+			level = slog.LevelError
+			line = append(line, errorAttr(e.cause))
+		}
+		g.log.LogAttrs(r.Context(), level, "request", line...)
+	})
+}
+
+// errorAttr returns the log attribute for err. For a provider error it contains only the
+// classification, because the text of a provider can hold customer data. For any other error it
+// contains the text.
+func errorAttr(err error) slog.Attr {
+	var provider *outcome.Error
+	switch {
+	case err == nil:
+		return slog.Attr{}
+	case errors.As(err, &provider):
+		return slog.Group("provider", slog.String("outcome", provider.Kind.String()), slog.String("cause", provider.Cause))
+	default:
+		return slog.String("error", err.Error())
+	}
+}
+
+// clientAddress returns the IP address that sent the request, or the zero address if it is unknown.
+// It starts with the peer of the connection. While that address is a trusted proxy, it takes the
+// next entry of X-Forwarded-For, from right to left. Entries left of the first untrusted address
+// can be forged, so they are ignored.
+//
+// The address is only logged. No decision depends on it.
+func (g *guard) clientAddress(r *http.Request) netip.Addr {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	client := peer.Addr().Unmap().WithZone("")
+	named := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for _, name := range slices.Backward(named) {
+		if !g.isTrustedProxy(client) {
+			break
+		}
+		next, err := netip.ParseAddr(strings.TrimSpace(name))
+		if err != nil {
+			break
+		}
+		client = next.Unmap().WithZone("")
+	}
+	return client
+}
+
+func (g *guard) isTrustedProxy(a netip.Addr) bool {
+	return slices.ContainsFunc(g.trusted, func(p netip.Prefix) bool { return p.Contains(a) })
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi
+
+import (
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tenantry/tenantry/core/fault"
+)
+
+// route is a path template with a method. op is nil for pages.
+type route struct {
+	pattern string // "GET /v1/tenants/{tenant_id}", "" when unknown
+	path    string // the template alone
+	op      *huma.Operation
+	terms   terms
+}
+
+// routesOf returns the operations of the document, keyed by mux pattern.
+func routesOf(doc *huma.OpenAPI) map[string]route {
+	routes := map[string]route{}
+	for path, item := range doc.Paths {
+		for _, op := range operationsOf(item) {
+			pattern := op.Method + " " + path
+			routes[pattern] = route{pattern: pattern, path: path, op: op, terms: termsOf(op)}
+		}
+	}
+	return routes
+}
+
+// fixedPaths returns the paths without a parameter and the methods of each, as an Allow header
+// lists them. A template that also matches such a path does not apply to it: connect-url in
+// /v1/tenants/connect-url is not a tenant id.
+func fixedPaths(doc *huma.OpenAPI) map[string]string {
+	fixed := map[string]string{}
+	for path, item := range doc.Paths {
+		if strings.Contains(path, "{") {
+			continue
+		}
+		var methods []string
+		for _, op := range operationsOf(item) {
+			methods = append(methods, op.Method)
+			if op.Method == http.MethodGet {
+				methods = append(methods, http.MethodHead)
+			}
+		}
+		fixed[path] = strings.Join(methods, ", ")
+	}
+	return fixed
+}
+
+// newExchange returns the state of a new request, with its route resolved. It has no side effect.
+func (g *guard) newExchange(r *http.Request) *exchange {
+	e := &exchange{}
+	if !isCanonicalPath(r.URL.EscapedPath()) {
+		return e
+	}
+	if g.pages != nil && strings.HasPrefix(r.URL.Path, "/connect/") {
+		e.page, e.known = true, true
+		e.route = route{pattern: "/connect/", path: "/connect/"}
+		return e
+	}
+	handler, pattern := g.mux.Handler(r)
+	_, path, _ := strings.Cut(pattern, " ")
+	if allow, ok := g.fixedPaths[unescapedPath(r.URL)]; ok && path != r.URL.Path {
+		e.allow = allow
+		return e
+	}
+	if pattern == "" {
+		// The mux's own answer distinguishes an unknown path from a wrong method: it sets Allow.
+		a := newAnswer(http.Header{})
+		handler.ServeHTTP(a, r)
+		e.allow = a.header.Get("Allow")
+		return e
+	}
+	e.known = true
+	if known, ok := g.routes[pattern]; ok {
+		e.route = known
+		return e
+	}
+	e.route = route{pattern: pattern, path: path}
+	return e
+}
+
+// unescapedPath returns the decoded path of u. It returns "" if the path contains an escaped slash.
+func unescapedPath(u *url.URL) string {
+	if strings.Count(u.Path, "/") != strings.Count(u.EscapedPath(), "/") {
+		return ""
+	}
+	return u.Path
+}
+
+// isCanonicalPath reports whether path has no empty, "." or ".." segment. The mux would redirect
+// any other path, and the API never redirects.
+func isCanonicalPath(path string) bool {
+	rest, ok := strings.CutPrefix(path, "/")
+	if !ok {
+		return false
+	}
+	segments := strings.Split(rest, "/")
+	for i, s := range segments {
+		if s == "." || s == ".." || (s == "" && i < len(segments)-1) {
+			return false
+		}
+	}
+	return true
+}
+
+// route answers 404 for an unknown path and 405 for an unknown method.
+func (g *guard) route(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch e := exchangeOf(r.Context()); {
+		case e.known:
+			next.ServeHTTP(w, r)
+		case e.allow != "":
+			w.Header().Set("Allow", e.allow)
+			refuse(w, r, fault.WrongMethod.With("the path exists, but not with this method"))
+		default:
+			refuse(w, r, fault.RouteNotFound.With("no operation or page has this path"))
+		}
+	})
+}
+
+// checkAccept answers 406 if the caller of an operation does not accept JSON. Pages are exempt.
+func (g *guard) checkAccept(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if exchangeOf(r.Context()).route.op != nil && !acceptsJSON(r.Header.Values("Accept")) {
+			refuse(w, r, fault.WrongAccept.With("answers are application/json or application/problem+json"))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// specificity ranks the media ranges that match a JSON answer. The most specific range of an Accept
+// header decides.
+var specificity = map[string]int{"*/*": 1, "application/*": 2, "application/problem+json": 3, "application/json": 4}
+
+// acceptsJSON reports whether the values of an Accept header allow a JSON answer.
+func acceptsJSON(accept []string) bool {
+	all := strings.TrimSpace(strings.Join(accept, ","))
+	if all == "" {
+		return true
+	}
+	rank, takes := 0, false
+	for entry := range strings.SplitSeq(all, ",") {
+		kind, params, err := mime.ParseMediaType(entry)
+		if err != nil || specificity[kind] <= rank {
+			continue
+		}
+		rank, takes = specificity[kind], isPositiveWeight(params["q"])
+	}
+	return takes
+}
+
+func isPositiveWeight(q string) bool {
+	if q == "" {
+		return true
+	}
+	weight, err := strconv.ParseFloat(q, 64)
+	return err == nil && weight > 0
+}
