@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -125,12 +126,23 @@ func commandLines(path, text string) []string {
 	return lines
 }
 
+// tree is the tree of all commands. cobra changes it while it looks up a command.
+var (
+	treeInUse sync.Mutex
+	tree      = sync.OnceValue(func() *cobra.Command {
+		root := command.Root()
+		root.InitDefaultCompletionCmd()
+		root.InitDefaultHelpCmd()
+		return root
+	})
+)
+
 // exists checks one command line against the commands and their flags.
 // `create|list` stands for each of them.
 func exists(line string) error {
-	root := command.Root()
-	root.InitDefaultCompletionCmd()
-	root.InitDefaultHelpCmd()
+	treeInUse.Lock()
+	defer treeInUse.Unlock()
+	root := tree()
 	line, _, _ = strings.Cut(line, " | ")
 	at := []*cobra.Command{root}
 	for i, token := range strings.Fields(line)[1:] {

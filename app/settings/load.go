@@ -114,9 +114,9 @@ func loadFile(k *koanf.Koanf, set *pflag.FlagSet) error {
 	return err
 }
 
-// FromVariable returns the setting that a variable sets, and its value. A variable
-// TENANTRY_PROVIDERS_X_Y sets providers.x.y. For a variable that does not set anything the name
-// is "".
+// FromVariable returns the setting that a variable sets, and its value. The variable
+// TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID sets providers.microsoft365.client_id. For a variable
+// that is not a setting the name is "".
 func FromVariable(name, value string) (string, any) {
 	key := strings.ToLower(strings.TrimPrefix(name, variablePrefix))
 	if rest, ok := strings.CutPrefix(key, "providers_"); ok {
