@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pages that connect a tenant, by keyboard alone.
-import { narrow, wide } from './look.mjs';
+import { narrow, open, wide } from './look.mjs';
 
 export async function connectPages(browser, task, look, findings) {
   const walks = [
@@ -11,11 +11,10 @@ export async function connectPages(browser, task, look, findings) {
     { name: 'wide', decision: 'cancel', options: { viewport: wide, bypassCSP: true }, scripted: true },
   ];
   for (const [i, walk] of walks.entries()) {
-    const context = await browser.newContext(walk.options);
-    const page = await context.newPage();
+    const page = await open(browser, walk.options);
     await walkThrough(page, task.walks[i], walk, look, findings);
     await refusals(page, task, walk, look);
-    await context.close();
+    await page.context().close();
   }
 }
 

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pages about the API. They work without internet.
-import { narrow, wide } from './look.mjs';
+import { narrow, open, wide } from './look.mjs';
 
 export async function docsPages(browser, task, look, findings) {
   for (const [scheme, viewport] of [['light', narrow], ['dark', narrow], ['light', wide]]) {
-    const context = await browser.newContext({ viewport, colorScheme: scheme, bypassCSP: true });
-    const page = await context.newPage();
+    const page = await open(browser, { viewport, colorScheme: scheme, bypassCSP: true });
     watch(page, task, findings);
     for (const path of ['/docs/errors', ...task.codes.map((code) => `/docs/errors/${code}`)]) {
       await page.goto(task.api + path);
       await look(page, `${scheme}-${viewport.width}${path.replaceAll('/', '-')}`);
     }
-    await context.close();
+    await page.context().close();
   }
   for (const viewport of [wide, narrow]) await apiPage(browser, task, viewport, look, findings);
 }
@@ -19,8 +18,7 @@ export async function docsPages(browser, task, look, findings) {
 // apiPage opens the API page under its own policy: no bypass here.
 async function apiPage(browser, task, viewport, look, findings) {
   const name = `api-${viewport.width}`;
-  const context = await browser.newContext({ viewport });
-  const page = await context.newPage();
+  const page = await open(browser, { viewport });
   watch(page, task, findings);
   await page.goto(`${task.api}/docs`);
   await page.waitForSelector('.opblock');
@@ -29,7 +27,7 @@ async function apiPage(browser, task, viewport, look, findings) {
   await page.locator('.opblock button.opblock-summary-control').first().press('Enter');
   await page.waitForSelector('.opblock-body .responses-wrapper');
   await look(page, name, false);
-  await context.close();
+  await page.context().close();
 }
 
 // watch notes what a page must not do: complain, fail, or go elsewhere.

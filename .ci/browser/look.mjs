@@ -9,12 +9,24 @@ const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 export const narrow = { width: 320, height: 640 };
 export const wide = { width: 1100, height: 800 };
 
+// onlyHangs is longer than any step takes, however busy the machine is: a step
+// that reaches it hangs.
+const onlyHangs = 10 * 60_000;
+
 export function launch() {
   return chromium.launch({
+    timeout: onlyHangs,
     executablePath: process.env.CHROMIUM || '/usr/bin/chromium',
     args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
       '--disable-component-update', '--disable-sync'],
   });
+}
+
+// open returns a page in a context of its own.
+export async function open(browser, options) {
+  const context = await browser.newContext(options);
+  context.setDefaultTimeout(onlyHangs);
+  return context.newPage();
 }
 
 // check returns look(page, name, scripted): a picture, the width, and axe where

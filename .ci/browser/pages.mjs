@@ -16,6 +16,8 @@ try {
   const look = check(task.shots, findings);
   await connectPages(browser, task, look, findings);
   await docsPages(browser, task, look, findings);
+} catch (e) {
+  findings.push(e.stack);
 } finally {
   await browser.close();
 }

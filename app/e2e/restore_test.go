@@ -3,7 +3,9 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -58,10 +60,20 @@ type loss struct {
 
 func newLoss(t *testing.T) *loss {
 	l := &loss{rig: newRig(t, binary(t, release)), t: t}
-	// Connections of its own, as other tests close those of the default one.
+	// The proxy has connections of its own, because other tests close those of the default transport.
+	// It reads each request body before it forwards the request: net/http closes an unread body when
+	// the proxy begins to answer, and the transport, which looks for the end of that body, would then
+	// close the connection to the server in the middle of the answer.
 	proxy := httptest.NewServer(&httputil.ReverseProxy{
 		Transport: &http.Transport{DisableKeepAlives: true},
-		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(l.current.Load()) },
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(l.current.Load())
+			body, err := io.ReadAll(r.In.Body)
+			if err != nil {
+				t.Errorf("read the request body: %v", err)
+			}
+			r.Out.Body = io.NopCloser(bytes.NewReader(body))
+		},
 	})
 	t.Cleanup(proxy.Close)
 	l.proxy = proxy.URL
