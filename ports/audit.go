@@ -10,19 +10,18 @@ import (
 	"github.com/tenantry/tenantry/core/audit"
 )
 
-// Audit keeps what operators did. A store is opened for one operator. Each of
-// its methods that acts on behalf of operators says so, and records the act in
-// the transaction that acts: neither is there without the other.
+// Audit stores the actions of operators. A store is opened for one operator. Methods that act for
+// an operator record the action in the same transaction, so that both are stored or neither.
 type Audit interface {
-	// RecordAct records an act on something outside the database.
+	// RecordAct records an action on something outside the database.
 	RecordAct(ctx context.Context, action audit.Action, details map[string]string) error
-	// AuditEvents lists acts, newest first.
+	// AuditEvents lists actions, newest first.
 	AuditEvents(ctx context.Context, q AuditQuery) ([]audit.Event, error)
 }
 
-// AuditQuery narrows a list of acts.
+// AuditQuery selects recorded actions.
 type AuditQuery struct {
-	Account access.AccountID // only acts on this account, unless empty
-	Since   time.Time        // only acts at or after, unless zero
-	Limit   int              // at most so many
+	Account access.AccountID // only actions on this account, unless empty
+	Since   time.Time        // only actions at or after this time, unless zero
+	Limit   int              // maximum number of events
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/tenantry/tenantry/core/idempotency"
 )
 
-// Completion is the end of an attempt at a write: its sealed answer. Stores
-// commit it together with the change that the answer tells of, and neither
-// when another attempt has the key by now.
+// Completion is the result of an idempotent write: its sealed answer. Stores commit it in the
+// transaction of the change that the answer describes. If a different attempt holds the key by
+// then, they commit neither.
 type Completion struct {
 	Place   idempotency.Place
 	Attempt string
@@ -24,15 +24,14 @@ type (
 	completionKey    struct{}
 )
 
-// WithCompletion has completion say what is stored when the result of a use
-// case, an R, is about to become true. Without an answer nothing is.
+// WithCompletion sets the function that returns the Completion for a result of type R. If it
+// returns no answer, nothing is stored.
 func WithCompletion[R any](ctx context.Context, completion func(R) (Completion, error)) context.Context {
 	return context.WithValue(ctx, resultKey[R]{}, completion)
 }
 
-// Complete returns the context for the one change that makes r true: the last
-// one of a use case whose second run would tell something else. Nothing but
-// this change is made in it.
+// Complete returns the context for the one change that makes r true. Use it only for the last
+// change of a use case whose repetition would return a different result, and for nothing else.
 func Complete[R any](ctx context.Context, r R) (context.Context, error) {
 	completion, ok := ctx.Value(resultKey[R]{}).(func(R) (Completion, error))
 	if !ok {
@@ -45,7 +44,7 @@ func Complete[R any](ctx context.Context, r R) (context.Context, error) {
 	return context.WithValue(ctx, completionKey{}, c), nil
 }
 
-// CompletionOf is what a store commits together with a change in ctx.
+// CompletionOf returns the Completion that a store commits together with a change in ctx.
 func CompletionOf(ctx context.Context) (c Completion, found bool) {
 	c, found = ctx.Value(completionKey{}).(Completion)
 	return c, found

@@ -8,13 +8,11 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// DNSReader reads what the world sees of a domain's mail records.
+// DNSReader reads the published mail records of a domain.
 type DNSReader interface {
-	// Read asks every authoritative server of the domain's zone. Trouble
-	// with servers is part of the answer (Complete, Reason, Warnings); the
-	// error is only for a context that ended before anything could be said.
-	// What must be known of other names to decide on the wanted records is
-	// in Beyond; without any it is empty. An answer is noted in the context's
-	// Effects.
+	// Read queries every authoritative server of the domain's zone. Problems of the servers are
+	// reported in the Sight (Complete, Reason, Warnings). It fails only if ctx ends before there is
+	// any result. Sight.Beyond holds the other names that are needed to plan the wanted records. An
+	// answer is recorded in the context's Effects.
 	Read(ctx context.Context, name string, wanted ...dns.Desired) (dns.Sight, error)
 }

@@ -10,37 +10,34 @@ import (
 	"github.com/tenantry/tenantry/core/dnsconnection"
 )
 
-// DNSConnections stores how accounts reach DNS providers. Credentials go in
-// sealed, bound to the connection's id. Changes that operators make are
-// recorded as ports.Audit says.
+// DNSConnections stores the connections of accounts to DNS providers. Credentials are sealed and
+// bound to the connection's id. Changes by operators are recorded as described at Audit.
 type DNSConnections interface {
-	// AddDNSConnection stores a new connection and its sealed credential.
-	// Refusals: account_not_found, account_closed.
+	// AddDNSConnection stores a new connection and its sealed credential. It fails with
+	// account_not_found or account_closed.
 	AddDNSConnection(ctx context.Context, c dnsconnection.Connection, credential []byte) error
-	// DNSConnections lists an account's connections, or all when owner is
-	// empty, oldest first.
+	// DNSConnections lists an account's connections, or those of all accounts if owner is empty,
+	// oldest first.
 	DNSConnections(ctx context.Context, owner access.AccountID) ([]dnsconnection.Connection, error)
-	// DNSConnection finds one of the account's connections, or of any when
-	// owner is empty, with its sealed credential. Refusal:
-	// dns_connection_not_found.
+	// DNSConnection returns a connection of the account, or of any account if owner is empty, with
+	// its sealed credential. It fails with dns_connection_not_found.
 	DNSConnection(ctx context.Context, owner access.AccountID, id string) (dnsconnection.Connection, []byte, error)
-	// SaveDNSConnectionTest stores Status, ZonesVisible and TestedAt.
-	// Refusal: dns_connection_not_found.
+	// SaveDNSConnectionTest stores Status, ZonesVisible and TestedAt. It fails with
+	// dns_connection_not_found.
 	SaveDNSConnectionTest(ctx context.Context, c dnsconnection.Connection) error
-	// RemoveDNSConnection deletes a connection and its credential for good.
-	// Refusal: dns_connection_not_found.
+	// RemoveDNSConnection deletes a connection and its credential. It fails with
+	// dns_connection_not_found.
 	RemoveDNSConnection(ctx context.Context, id string) (dnsconnection.Connection, error)
 }
 
-// DNSWrites remembers what this service wrote into zones, so that it can tell
-// its own records from other people's.
+// DNSWrites stores the values that this service wrote into zones, to distinguish them from foreign
+// records.
 type DNSWrites interface {
-	// Written lists what was written for a domain of the account, as the
-	// last write of each purpose and value, oldest first. Nothing tells that
-	// it is still there. For a domain that is not the account's it is empty.
+	// Written lists the values that were written for a domain of the account, oldest first, with
+	// the last write of each purpose and value. They may no longer be in the zone. The list is
+	// empty for a domain of a different account.
 	Written(ctx context.Context, owner access.AccountID, domainID string) ([]dns.Written, error)
-	// SaveWritten adds to that, before or after the write itself: a record that
-	// is there though its write's answer got lost is known as well. Refusal:
-	// domain_not_found.
+	// SaveWritten adds values to the list. It may be called before the write itself, so that a
+	// record whose write had an unknown outcome is known too. It fails with domain_not_found.
 	SaveWritten(ctx context.Context, owner access.AccountID, domainID string, written []dns.Written) error
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// DNSProviders are the DNS providers that there are plugins for.
+// DNSProviders lists the DNS providers that have plugins.
 type DNSProviders interface {
-	// Providers lists them, by id.
+	// Providers lists the providers, by id.
 	Providers(ctx context.Context) ([]dns.Provider, error)
-	// For is a provider as a credential reaches it. Nothing is called yet; a
-	// provider without a plugin refuses every call as Down.
+	// For returns a provider, accessed with a credential. It makes no call. A provider without a
+	// plugin refuses every call as Down.
 	For(provider string, credential secret.Credential) DNSProvider
 }

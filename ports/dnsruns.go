@@ -10,58 +10,56 @@ import (
 	"github.com/tenantry/tenantry/core/provisioning"
 )
 
-// DNSRuns keeps provisioning runs and their jobs for the accounts that they
-// belong to. A run is there as long as one of its jobs is, and a job as long as
-// its domain. A foreign run or job and an unknown one are one answer.
+// DNSRuns stores the provisioning runs and jobs of accounts. A run exists as long as one of its
+// jobs, and a job as long as its domain. Runs and jobs of other accounts are treated as unknown.
 type DNSRuns interface {
-	// CreateRun stores a new run with its jobs, all or none, and commits a
-	// Completion. A domain has one active job: of several at once one wins.
-	// Refusals: domain_not_found, domain_provisioning_already_active.
+	// CreateRun stores a new run with its jobs, all or none, and commits a Completion. A domain has
+	// at most one active job; of concurrent calls one succeeds. It fails with domain_not_found or
+	// domain_provisioning_already_active.
 	CreateRun(ctx context.Context, r provisioning.Run, jobs []provisioning.Job) error
-	// Runs lists an account's runs as their jobs have them, newest first.
+	// Runs lists an account's runs, newest first, with the state derived from their jobs.
 	Runs(ctx context.Context, owner access.AccountID, q RunQuery) ([]provisioning.Run, error)
-	// Run returns a run as its jobs have it, and these. Refusal:
+	// Run returns a run, with the state derived from its jobs, and the jobs. It fails with
 	// provisioning_run_not_found.
 	Run(ctx context.Context, owner access.AccountID, id string) (provisioning.Run, []provisioning.Job, error)
-	// Job returns a job. Refusal: provisioning_job_not_found.
+	// Job returns a job. It fails with provisioning_job_not_found.
 	Job(ctx context.Context, owner access.AccountID, id string) (provisioning.Job, error)
 	// ActiveJob returns the active job of a domain, if it has one.
 	ActiveJob(ctx context.Context, owner access.AccountID, domainID string) (j provisioning.Job, found bool, err error)
-	// RetryJob queues a job as provisioning.Retry has it, and commits a
-	// Completion. Whoever claimed it before has lost it. Refusals:
-	// provisioning_job_not_found, provisioning_job_not_retryable.
+	// RetryJob queues a job again with provisioning.Retry and commits a Completion. An earlier
+	// claim of the job becomes invalid. It fails with provisioning_job_not_found or
+	// provisioning_job_not_retryable.
 	RetryJob(ctx context.Context, owner access.AccountID, id string, now time.Time) (provisioning.Job, error)
 }
 
 // RunQuery selects runs.
 type RunQuery struct {
-	// ActiveOnly leaves out runs of which every job has ended.
+	// ActiveOnly excludes runs whose jobs have all ended.
 	ActiveOnly bool
 	Limit      int
 }
 
-// DNSJobs are the same jobs for the workers. A job's row is the truth: a worker
-// takes it by raising its epoch and may change it while that is its own. Leases
-// are measured by the database's clock, which all replicas share; when a job is
-// due by the caller's.
+// DNSJobs provides the jobs of DNSRuns to workers. The job's row is authoritative. A worker claims
+// a job by incrementing its epoch, and may change the job only while the epoch is unchanged. Leases
+// use the database's clock, which all replicas share. Due times use the caller's clock.
 type DNSJobs interface {
-	// DueJobs lists jobs that are due at now and that nobody works on, at most
-	// that many. Accounts take turns: the one with the fewest jobs at work
-	// comes first, within an account the job that is due for longest.
+	// DueJobs lists at most that many jobs that are due at now and not leased. Accounts are served
+	// in turn, the one with the fewest running jobs first. Within an account, the job that is due
+	// for longest comes first.
 	DueJobs(ctx context.Context, now time.Time, most int) ([]DueJob, error)
-	// ClaimJob takes a job that is due at now, if nobody works on it, for as
-	// long as the lease lasts, and returns it running and with its new epoch.
-	// won is false also for a job that is not there any more.
+	// ClaimJob claims a due job that is not leased, for the duration of the lease. It returns the
+	// job as Running with its new epoch. won is false if a different worker has claimed the job or
+	// the job no longer exists.
 	ClaimJob(ctx context.Context, id string, lease time.Duration, now time.Time) (j provisioning.Job, won bool, err error)
-	// HoldJob renews the lease of a job. held is false when another has it or
-	// it is gone, here and in the two that follow: then nothing more may be
-	// done for it.
+	// HoldJob renews the lease of a job. held is false if a different worker has claimed the job or
+	// the job no longer exists. The same is true for SaveJob and ReleaseJob. The caller must then
+	// stop working on the job.
 	HoldJob(ctx context.Context, j provisioning.Job, lease time.Duration) (held bool, err error)
-	// SaveJob stores what was decided of a job. The lease ends unless the job
-	// is still running. It may be repeated.
+	// SaveJob stores the job. It ends the lease unless the job is still Running. It may be
+	// repeated.
 	SaveJob(ctx context.Context, j provisioning.Job) (held bool, err error)
-	// ReleaseJob gives a running job back as it is stored, for another worker
-	// to take up at once.
+	// ReleaseJob ends the lease of a running job and leaves the job as stored, so that a different
+	// worker can claim it at once.
 	ReleaseJob(ctx context.Context, j provisioning.Job, now time.Time) (held bool, err error)
 }
 
@@ -69,6 +67,6 @@ type DNSJobs interface {
 type DueJob struct {
 	ID      string
 	Account access.AccountID
-	// At is when it became due.
+	// At is when the job became due.
 	At time.Time
 }

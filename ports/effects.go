@@ -9,9 +9,8 @@ import (
 	"github.com/tenantry/tenantry/core/idempotency"
 )
 
-// Effects collects what is done in a context. The adapters that do it note it
-// here: a provider port that it calls out and is answered, a store that it
-// changed something. Noting in a context without Effects does nothing.
+// Effects collects the effects of a request. Adapters record them: provider ports record calls and
+// answers, stores record changes. Without Effects in the context, recording does nothing.
 type Effects struct {
 	mu      sync.Mutex
 	seen    idempotency.Effects
@@ -20,27 +19,27 @@ type Effects struct {
 
 type effectsKey struct{}
 
-// WithEffects makes e collect what is done in the context.
+// WithEffects returns a context in which effects are recorded in e.
 func WithEffects(ctx context.Context, e *Effects) context.Context {
 	return context.WithValue(ctx, effectsKey{}, e)
 }
 
-// Seen is what was done so far.
+// Seen returns the effects so far.
 func (e *Effects) Seen() idempotency.Effects {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.seen
 }
 
-// Stop has provider ports refuse further calls in the context. Unlike its
-// cancellation this reaches work that was detached from it.
+// Stop makes provider ports refuse further calls in the context. Unlike cancellation, this also
+// affects work that was detached from the context.
 func (e *Effects) Stop() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.stopped = true
 }
 
-// Stopped reports whether nothing more may be asked of providers in ctx.
+// Stopped reports whether provider ports must refuse calls in ctx.
 func Stopped(ctx context.Context) bool {
 	e, ok := ctx.Value(effectsKey{}).(*Effects)
 	if !ok {
@@ -51,17 +50,17 @@ func Stopped(ctx context.Context) bool {
 	return e.stopped
 }
 
-// NoteAsked says that a provider was called, whatever came of it.
+// NoteAsked records that a provider was called, whatever the outcome.
 func NoteAsked(ctx context.Context) {
 	note(ctx, func(e *idempotency.Effects) { e.Asked = true })
 }
 
-// NoteAnswered says that a provider answered or the live DNS was read.
+// NoteAnswered records that a provider answered or that the live DNS was read.
 func NoteAnswered(ctx context.Context) {
 	note(ctx, func(e *idempotency.Effects) { e.Asked, e.Answered = true, true })
 }
 
-// NoteChanged says that something was stored, or may have been.
+// NoteChanged records that something was stored, or may have been stored.
 func NoteChanged(ctx context.Context) {
 	note(ctx, func(e *idempotency.Effects) { e.Changed = true })
 }

@@ -11,20 +11,18 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// EnforcementEvents is the log of what enforcement did. It is found under its
-// account alone, and stays when mailbox or tenant go.
+// EnforcementEvents is the log of blocked and unblocked mailboxes. Events belong to an account and
+// remain after the mailbox or the tenant is deleted.
 type EnforcementEvents interface {
-	// RecordEvents adds events, all or none. Those that are there already,
-	// by their ids, are left as they are and counted once.
+	// RecordEvents adds events, all or none. Events whose ids are already stored are ignored.
 	RecordEvents(ctx context.Context, owner access.AccountID, events []sendlimit.Event) error
-	// Events is a page of an account's events, newest first, and how many
-	// there are in all; both as of one moment. It takes the same time at any
-	// offset. Refusal: tenant_not_found for a tenant that the account does not
-	// hold.
+	// Events returns a page of an account's events, newest first, and the total number, both from
+	// one snapshot. It takes the same time at any offset. It fails with tenant_not_found for a
+	// tenant that the account does not hold.
 	Events(ctx context.Context, owner access.AccountID, q EventQuery) (EventPage, error)
-	// DropEvents deletes the events of whole days (UTC) that ended by before,
-	// and returns how many. It does so a day and an account at a time, so one
-	// that is interrupted goes on where it stopped.
+	// DropEvents deletes the events of whole UTC days that ended at or before the given time, and
+	// returns their number. It deletes one day of one account at a time, so an interrupted call can
+	// be repeated.
 	DropEvents(ctx context.Context, before time.Time) (int, error)
 }
 

@@ -9,34 +9,31 @@ import (
 	"github.com/tenantry/tenantry/core/idempotency"
 )
 
-// Idempotency remembers the keys of writes. Leases are measured by the
-// database's clock, which all replicas share; expiry by the caller's.
+// Idempotency stores the idempotency keys of writes. Leases use the database's clock, which all
+// replicas share. Expiry uses the caller's clock.
 type Idempotency interface {
-	// Remembered looks a key up. found is false for one never used.
+	// Remembered returns the record of a key. found is false for an unused key.
 	Remembered(ctx context.Context, at idempotency.Place) (r idempotency.Record, found bool, err error)
-	// Claim takes a key that nobody has, by one insert: of several at once
-	// one wins and learns the name of its attempt.
+	// Claim inserts an unused key. Of concurrent calls one wins and gets the name of its attempt.
 	Claim(ctx context.Context, c Claim) (attempt string, won bool, err error)
-	// TakeOver takes a key from the attempt that was seen to have it, if it
-	// still has it, its lease is over, and it has left no answer that still
-	// counts at c.Now.
+	// TakeOver claims a key from the attempt from. It succeeds only if that attempt still holds the
+	// key, its lease has ended, and there is no answer that is valid at c.Now.
 	TakeOver(ctx context.Context, from string, c Claim) (attempt string, won bool, err error)
-	// Hold renews the lease of an attempt. held is false when another has
-	// the key, here and in the three that follow.
+	// Hold renews the lease of an attempt. held is false if a different attempt has the key. The
+	// same is true for Finish, Leave and Release.
 	Hold(ctx context.Context, at idempotency.Place, attempt string, lease time.Duration) (held bool, err error)
-	// Finish stores the sealed answer, to be kept until then. It may be
-	// repeated.
+	// Finish stores the sealed answer, to be kept until the given time. It may be repeated.
 	Finish(ctx context.Context, at idempotency.Place, attempt string, answer []byte, until time.Time) (held bool, err error)
-	// Leave ends an attempt without an answer to keep.
+	// Leave ends an attempt without storing an answer.
 	Leave(ctx context.Context, at idempotency.Place, attempt string, until time.Time) (held bool, err error)
-	// Release forgets the key.
+	// Release deletes the key.
 	Release(ctx context.Context, at idempotency.Place, attempt string) (held bool, err error)
-	// Reap forgets at most that many keys whose time was over at now and that
-	// nobody works on, and says how many.
+	// Reap deletes at most that many keys that have expired at now and are not leased. It returns
+	// their number.
 	Reap(ctx context.Context, now time.Time, most int) (int, error)
 }
 
-// Claim is what a key is claimed with.
+// Claim holds the data of a new claim of a key.
 type Claim struct {
 	Place       idempotency.Place
 	Fingerprint []byte

@@ -10,87 +10,76 @@ import (
 	"github.com/tenantry/tenantry/core/integration"
 )
 
-// Integrations stores how accounts reach sending platforms. Credentials go in
-// sealed, bound to the integration's row. An unknown integration and another
-// account's are one answer.
+// Integrations stores the integrations of accounts with sending platforms. Credentials are sealed
+// and bound to the integration's row. Integrations of other accounts are treated as unknown.
 type Integrations interface {
-	// AddIntegration stores a new integration with its sealed credential, and
-	// commits a Completion.
+	// AddIntegration stores a new integration with its sealed credential, and commits a Completion.
 	AddIntegration(ctx context.Context, i integration.Integration, credential []byte) error
 	// Integrations lists an account's integrations, newest first.
 	Integrations(ctx context.Context, owner access.AccountID) ([]integration.Integration, error)
-	// Integration finds one with its sealed credential. Refusal:
+	// Integration returns an integration with its sealed credential. It fails with
 	// integration_not_found.
 	Integration(ctx context.Context, owner access.AccountID, id string) (integration.Integration, []byte, error)
-	// SaveIntegration stores Status, HasError, Workspace, LastTestedAt,
-	// RefreshedAt and UpdatedAt, and commits a Completion. Refusal:
-	// integration_not_found.
+	// SaveIntegration stores Status, HasError, Workspace, LastTestedAt, RefreshedAt and UpdatedAt,
+	// and commits a Completion. It fails with integration_not_found.
 	SaveIntegration(ctx context.Context, i integration.Integration) error
-	// RemoveIntegration deletes an integration with its credential,
-	// connections and sessions, and commits a Completion. Refusal:
-	// integration_not_found.
+	// RemoveIntegration deletes an integration with its credential, connections and sessions, and
+	// commits a Completion. It fails with integration_not_found.
 	RemoveIntegration(ctx context.Context, owner access.AccountID, id string) error
-	// DueRefreshes lists integrations of all accounts whose last refresh
-	// began before, the longest ago first, at most that many, and notes now
-	// as the begin of theirs: no other caller gets them again before that is
-	// over. Integrations of accounts without an active plan are left out.
+	// DueRefreshes lists at most that many integrations whose last refresh began before the given
+	// time, oldest first. It stores now as the start of their next refresh, so that no other caller
+	// gets them in the meantime. Integrations of accounts without an active plan are left out.
 	DueRefreshes(ctx context.Context, before, now time.Time, most int) ([]integration.Integration, error)
 }
 
-// Connections stores what is connected where, and the sessions that lead there.
-// All rows belong to an account and are found under it alone.
+// Connections stores connections and the sessions that create them. All rows belong to an account
+// and are visible to it alone.
 type Connections interface {
-	// Eligible lists the mailboxes that this service made in tenants of the
-	// account, by address, with their connection to this integration. Refusal:
-	// integration_not_found.
+	// Eligible lists the mailboxes that this service created in the account's tenants, by address,
+	// with their connection to the integration. It fails with integration_not_found.
 	Eligible(ctx context.Context, owner access.AccountID, integrationID string) ([]integration.Eligible, error)
-	// EligibleMailbox finds one of them. Refusals, in this order:
-	// integration_not_found, mailbox_not_found, also for a mailbox that
-	// discovery found.
+	// EligibleMailbox returns one of the mailboxes of Eligible. It fails, in this order, with
+	// integration_not_found or mailbox_not_found. The latter includes mailboxes that discovery
+	// found.
 	EligibleMailbox(ctx context.Context, owner access.AccountID, integrationID, mailboxID string) (integration.Eligible, error)
 	// ConnectionCounts counts an integration's connections.
 	ConnectionCounts(ctx context.Context, owner access.AccountID, integrationID string) (integration.Counts, error)
-	// BeginSession stores a new pending session, before the platform is asked
-	// for it, and makes the connection pending, without the error of before,
-	// unless it is connected, or disconnecting, which no failed session may
-	// settle. In the same transaction a pending session of the mailbox here that
-	// is past its end, or not Opened and begun before stale, ends as expired. Of
-	// several at once one wins. Refusals, in this order:
-	// those of EligibleMailbox; mailbox_already_connected_elsewhere when another
-	// integration holds the mailbox (see integration.ConnectionStatus.Held);
-	// oauth_session_pending when a session is pending here.
+	// BeginSession stores a new pending session before the platform is called. It makes the
+	// connection pending and clears its error, unless the connection is connected or disconnecting.
+	// The same transaction expires an earlier pending session of the mailbox that has ended, or
+	// that is not Opened and began before stale. Of concurrent calls one wins. It fails, in this
+	// order, with the errors of EligibleMailbox, with mailbox_already_connected_elsewhere if a
+	// different integration holds the mailbox (see integration.ConnectionStatus.Held), or with
+	// oauth_session_pending.
 	BeginSession(ctx context.Context, owner access.AccountID, s integration.Session, connectionID string, stale time.Time) error
-	// Session finds a session of exactly this integration and mailbox.
-	// Refusal: oauth_session_not_found.
+	// Session returns a session of exactly this integration and mailbox. It fails with
+	// oauth_session_not_found.
 	Session(ctx context.Context, owner access.AccountID, integrationID, mailboxID, id string) (integration.Session, error)
-	// SaveSession stores a session, and c with it unless that is nil, and
-	// commits a Completion. Only a pending session changes: saved is false
-	// when it had ended already, and nothing is stored.
-	// It is refused as BeginSession when another integration holds the mailbox.
+	// SaveSession stores a session, and c unless it is nil, and commits a Completion. Only a
+	// pending session can change: saved is false, and nothing is stored, if it had already ended.
+	// It fails like BeginSession if a different integration holds the mailbox.
 	SaveSession(ctx context.Context, owner access.AccountID, s integration.Session, c *integration.Connection) (saved bool, err error)
-	// TakeLook notes now as the moment in which the platform is asked about a
-	// pending session. taken is false when somebody asked after since, or when
-	// the session has ended: of several at once one asks.
+	// TakeLook records that the caller asks the platform about a pending session at now. taken is
+	// false if the platform was asked after since or the session has ended. Of concurrent calls one
+	// wins.
 	TakeLook(ctx context.Context, owner access.AccountID, sessionID string, since, now time.Time) (taken bool, err error)
-	// PendingSessions lists sessions of all accounts that are still pending
-	// and were over before, the oldest first, at most that many.
+	// PendingSessions lists at most that many pending sessions of all accounts that expired before
+	// the given time, oldest first.
 	PendingSessions(ctx context.Context, before time.Time, most int) ([]OwnedSession, error)
-	// SaveConnection stores a connection whose row is as it was at before
-	// (UpdatedAt; zero: there was none), and commits a Completion. saved is
-	// false when it has changed since. Stored as disconnected it ends a pending
-	// session of the mailbox here as failed, for the reason disconnected.
-	// Refusals: mailbox_already_connected_elsewhere; those of EligibleMailbox
-	// for a first one.
+	// SaveConnection stores a connection and commits a Completion. saved is false if UpdatedAt of
+	// the stored row differs from before (zero: no row). Storing a disconnected connection ends a
+	// pending session of the mailbox as failed, with the reason disconnected. It fails with
+	// mailbox_already_connected_elsewhere. For a new connection it can also fail like
+	// EligibleMailbox.
 	SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time) (saved bool, err error)
-	// SaveRefresh stores what a complete listing showed, in one transaction:
-	// each connection unless its row has changed since began or another
-	// integration holds its mailbox or the mailbox went. Of several for one
-	// mailbox the last counts. It returns how many it stored, and commits
-	// a Completion. Refusal: integration_not_found.
+	// SaveRefresh stores the result of a complete listing in one transaction and commits a
+	// Completion. It skips connections that have changed since began, whose mailbox is gone, or
+	// whose mailbox a different integration holds. If a mailbox occurs several times, the last one
+	// counts. It returns the number of stored connections. It fails with integration_not_found.
 	SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, connections []integration.Connection) (stored int, err error)
 }
 
-// OwnedSession is a session and whose it is.
+// OwnedSession is a session with the account that owns it.
 type OwnedSession struct {
 	Account access.AccountID
 	Session integration.Session

@@ -8,21 +8,18 @@ import (
 	"github.com/tenantry/tenantry/core/ratelimit"
 )
 
-// Limiter counts what accounts ask for and what providers are asked. Replicas
-// that share a store count together, by its clock, in one atomic step a request.
+// Limiter counts the requests of accounts and the calls to providers. Replicas that share a store
+// count together, with the store's clock and in one atomic step for each request.
 //
-// A Limiter never fails, and a caller that goes away has been counted. While
-// the store is away (gone, hung, slow, or refusing to count) each replica counts
-// by itself, so that each may give a whole limit. The first requests notice
-// that after 200 ms, and then none waits until the store is back. What a replica let through stays counted in it,
-// also when the store comes back empty.
+// A Limiter never fails, and a cancelled request still counts. While the store is unavailable or
+// slow, each replica counts on its own, so each may allow a full limit. The first requests detect
+// an outage after 200 ms. Later requests do not wait until the store is back. Requests that a
+// replica allowed stay counted there, even if the store comes back empty.
 type Limiter interface {
-	// Take counts a request in a bucket if it still fits in. giveBack undoes
-	// that; for a request that was refused it does nothing. It may be called
-	// more than once.
+	// Take counts a request in a bucket if the bucket's limit allows it. giveBack undoes that. It
+	// does nothing for a refused request and may be called more than once.
 	Take(ctx context.Context, b ratelimit.Bucket) (v ratelimit.Verdict, giveBack func())
-	// Enter takes one of the places that a name has, unless all of them are
-	// taken. leave gives it back. The places of a replica that dies are free
-	// again after a while. Both functions may be called more than once.
+	// Enter takes one of the slots of a name, if one is free. leave releases it. The slots of a
+	// crashed replica become free after a while. Both functions may be called more than once.
 	Enter(ctx context.Context, name string, places int) (leave func(), ok bool)
 }

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ports lists what tenantry needs from outside. If you come from a
-// code base where `ports` means inbound HTTP: here it means what the inside
-// needs, written from its side.
+// Package ports defines the interfaces through which the core and the use cases reach the outside:
+// stores, providers, the queue and cryptography. Adapters implement them. In some code bases
+// `ports` means inbound HTTP; here it means outbound dependencies.
 //
-// Every call takes a context with a deadline. A read changes nothing. A write
-// may be repeated harmlessly. A provider call that brings no answer returns an
-// *outcome.Error.
+// Every call takes a context with a deadline. A read changes nothing. A write may be repeated
+// safely, except where its comment says otherwise. A provider call without an answer returns an
+// *outcome.Error. A comment that says "fails with" names the fault codes that the method returns.
+//
+// The main interfaces are MailPlatform (mailplatform.go), DNSReader and DNSProvider (dns.go,
+// dnsprovider.go), SendingPlatform (sendingplatform.go), Queue and Worker (queue.go), and the
+// stores. stores.go holds keys, tenants, domains and mailboxes. sendlimits.go and enforcement.go
+// hold send limits, dnsruns.go provisioning, integrations.go connections, and idempotency.go and
+// completion.go idempotent writes. Start reading at MailPlatform and Tenants.
 package ports
 
 import (
@@ -20,16 +26,14 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// MailPlatform is the mail platform: how a tenant is connected to it, and
-// what can be done in one that is.
+// MailPlatform is the mail platform: consent, the operator's application, and access to tenants.
 type MailPlatform interface {
 	Consent
-	// Check asks the platform whether it takes the operator's application
-	// and its credential, without any customer's tenant. Refusals:
-	// service_unavailable when a setting is missing or makes no sense,
-	// access_denied when the platform refuses application or credential.
+	// Check tests the operator's application and credential without a customer's tenant. It fails
+	// with service_unavailable if a setting is missing or invalid, and with access_denied if the
+	// platform rejects the application or credential.
 	Check(ctx context.Context) error
-	// For gives the client of one tenant. It calls nobody.
+	// For returns the client of one tenant. It makes no call.
 	For(t tenant.GUID) MailTenant
 }
 
@@ -42,20 +46,19 @@ type MailTenant interface {
 	SendTrace
 }
 
-// Consent proves that an administrator of a tenant wants it connected.
+// Consent proves that an administrator of a tenant agrees to connect it.
 type Consent interface {
-	// ConsentURL is where an administrator approves the application. The
-	// platform sends the browser back to redirect with state.
+	// ConsentURL returns the URL at which an administrator approves the application. The platform
+	// redirects the browser to redirect with state.
 	ConsentURL(ctx context.Context, state, redirect string) (string, error)
-	// Granted reads the platform's answer from the callback's raw query and
-	// returns the tenant it claims, which proves nothing yet. Refusals:
-	// consent_declined; invalid_request when the query makes no sense.
+	// Granted parses the callback's raw query and returns the tenant that it claims, which is not
+	// proven yet. It fails with consent_declined, or with invalid_request if the query is invalid.
 	Granted(ctx context.Context, query string) (tenant.GUID, error)
-	// SignInURL is where the administrator signs in at exactly that tenant.
+	// SignInURL returns the URL at which the administrator signs in to exactly that tenant.
 	SignInURL(ctx context.Context, s SignIn) (string, error)
-	// Administrator redeems the sign-in's code and proves tenant and role.
-	// Refusals: not_an_administrator; connect_link_invalid when the sign-in
-	// is for another tenant, another nonce or was redeemed before.
+	// Administrator redeems the code of the sign-in and proves the tenant and the role. It fails
+	// with not_an_administrator, or with connect_link_invalid if the tenant or nonce differs or the
+	// code was already redeemed.
 	Administrator(ctx context.Context, s SignIn, code secret.Text) (tenant.Administrator, error)
 }
 
@@ -70,105 +73,94 @@ type SignIn struct {
 
 // TenantDirectory reads and changes a tenant's domains.
 type TenantDirectory interface {
-	// Profile returns the tenant's names. Refusal: access_denied when the
-	// consent is gone.
+	// Profile returns the tenant's names. It fails with access_denied if the consent was revoked.
 	Profile(ctx context.Context) (tenant.Profile, error)
-	// Domains lists all custom domains, verified or not, without the
-	// platform's built-in ones.
+	// Domains lists all custom domains, verified or not, without the platform's built-in domains.
 	Domains(ctx context.Context) ([]domain.Platform, error)
-	// Domain returns one custom domain. Refusal: domain_not_found.
+	// Domain returns one custom domain. It fails with domain_not_found.
 	Domain(ctx context.Context, name string) (domain.Platform, error)
-	// AddDomain adds a domain and returns it; one that is there already is
-	// returned as it is. Refusals: domain_unavailable, invalid_domain.
+	// AddDomain adds a domain and returns it, or returns the existing domain unchanged. It fails
+	// with domain_unavailable or invalid_domain.
 	AddDomain(ctx context.Context, name string) (domain.Platform, error)
-	// Records returns the DNS records that the platform asks for. Service
-	// may be short or empty before verification.
+	// Records returns the DNS records that the platform specifies. Service may be incomplete or
+	// empty before verification.
 	Records(ctx context.Context, name string) (domain.Records, error)
-	// VerifyDomain asks the platform to look for the verification record.
-	// A verified domain stays so. Refusals: verification_failed,
-	// domain_unavailable, domain_not_found.
+	// VerifyDomain asks the platform to check the verification record. A verified domain stays
+	// verified. It fails with verification_failed, domain_unavailable or domain_not_found.
 	VerifyDomain(ctx context.Context, name string) (domain.Platform, error)
-	// EnableMail switches the platform's e-mail service on for a verified
-	// domain.
+	// EnableMail enables the platform's e-mail service for a verified domain.
 	EnableMail(ctx context.Context, name string) error
 }
 
 // MailServer prepares a tenant's mail server and signs its domains.
 type MailServer interface {
-	// Bootstrap takes the next step towards mail-server automation and says
-	// how far it has come. It is safe to repeat at any point.
+	// Bootstrap makes the next step towards mail-server automation and returns the progress. It is
+	// safe to repeat at any point.
 	Bootstrap(ctx context.Context) (tenant.Progress, error)
-	// SMTPAuth returns enabled or disabled.
+	// SMTPAuth returns the organization-wide state of authenticated SMTP, enabled or disabled.
 	SMTPAuth(ctx context.Context) (tenant.SMTPAuth, error)
-	// EnableSMTPAuth switches organization-wide authenticated SMTP on.
-	// Refusal: smtp_auth_not_enabled when the platform does not allow it.
+	// EnableSMTPAuth enables authenticated SMTP for the organization. It fails with
+	// smtp_auth_not_enabled if the platform does not allow it.
 	EnableSMTPAuth(ctx context.Context) error
-	// MailDomains lists the domains that the mail server accepts mail for.
+	// MailDomains lists the domains for which the mail server accepts mail.
 	MailDomains(ctx context.Context) ([]string, error)
-	// Signing returns the DKIM configuration of a domain, the zero value
-	// when the platform has none.
+	// Signing returns the DKIM configuration of a domain, the zero value if there is none.
 	Signing(ctx context.Context, name string) (dns.Signing, error)
-	// EnsureSigning makes the DKIM configuration, not yet enabled, and
-	// returns it; one that is there already is returned as it is.
+	// EnsureSigning creates the DKIM configuration, not enabled yet, and returns it. It returns an
+	// existing configuration unchanged.
 	EnsureSigning(ctx context.Context, name string) (dns.Signing, error)
-	// EnableSigning starts DKIM signing. Refusal: dkim_not_ready when the
-	// platform does not see the CNAME records.
+	// EnableSigning starts DKIM signing. It fails with dkim_not_ready if the platform does not see
+	// the CNAME records.
 	EnableSigning(ctx context.Context, name string) error
 }
 
-// Mailboxes lists, makes and renames shared mailboxes.
+// Mailboxes lists, creates and renames shared mailboxes.
 type Mailboxes interface {
 	// Mailboxes lists all shared mailboxes of the tenant.
 	Mailboxes(ctx context.Context) ([]mailbox.Platform, error)
-	// UserMailboxes counts the tenant's licensed user mailboxes, also while
-	// the mail server is not prepared.
-	UserMailboxes(ctx context.Context) (int, error)
-	// EmailLicenses counts the licences for e-mail that the tenant has, whether
-	// or not they are given to somebody, also while the mail server is not
+	// UserMailboxes returns the number of licensed user mailboxes, even if the mail server is not
 	// prepared.
+	UserMailboxes(ctx context.Context) (int, error)
+	// EmailLicenses returns the tenant's e-mail licences, assigned or not, even if the mail server
+	// is not prepared.
 	EmailLicenses(ctx context.Context) (tenant.Licenses, error)
-	// Mailbox finds a shared mailbox by its address. Refusal:
-	// mailbox_not_found.
+	// Mailbox returns a shared mailbox by its address. It fails with mailbox_not_found.
 	Mailbox(ctx context.Context, address string) (mailbox.Platform, error)
-	// CreateMailbox makes a shared mailbox. Refusals: invalid_mailbox_email
-	// when another object holds the address or the platform refuses it.
-	// NotReady while the mail server does not accept the domain yet.
-	// Unlike other writes it may not be repeated blindly: look first.
+	// CreateMailbox creates a shared mailbox. It fails with invalid_mailbox_email if the address is
+	// taken or rejected, and with NotReady while the mail server does not accept the domain. Unlike
+	// other writes it must not be repeated without a check: call Mailbox first.
 	CreateMailbox(ctx context.Context, m mailbox.Spec) (mailbox.Platform, error)
-	// OpenSignIn sets the password of the account behind a mailbox, enables
-	// its sign-in and makes the address its sign-in name. NotReady while
-	// the directory does not show the account yet. Refusal: weak_password.
+	// OpenSignIn sets the password of the mailbox's account, enables its sign-in and sets its
+	// sign-in name to the address. It fails with NotReady while the directory does not show the
+	// account, or with weak_password.
 	OpenSignIn(ctx context.Context, objectID, address string, password secret.Text) error
-	// OpenSubmission allows authenticated SMTP for one mailbox. NotReady
-	// while the mail server does not show it yet.
+	// OpenSubmission enables authenticated SMTP for one mailbox. It fails with NotReady while the
+	// mail server does not show the mailbox.
 	OpenSubmission(ctx context.Context, address string) error
-	// Rename changes a mailbox's display name. Refusal: mailbox_not_found.
+	// Rename changes a mailbox's display name. It fails with mailbox_not_found.
 	Rename(ctx context.Context, address, displayName string) error
 }
 
-// SendRules blocks mailboxes of a tenant inside the mail platform. There is one
-// rule for each scope, a domain or sendlimit.TenantWide, found by its name.
-// What others made of a rule is put right, never added to.
+// SendRules blocks mailboxes of a tenant inside the mail platform. Each scope, a domain or
+// sendlimit.TenantWide, has one rule, found by its name. Foreign changes to a rule are overwritten.
 type SendRules interface {
-	// EnsureRule returns the rule of a scope. One that is not there is made,
-	// switched off; as the platform takes none without senders, these are the
-	// scope's mailboxes, and without any nothing is made: the zero Rule.
+	// EnsureRule returns the rule of a scope and creates it, switched off, if it is missing. The
+	// platform requires senders in a rule, so the scope's mailboxes are used. Without mailboxes it
+	// creates nothing and returns the zero Rule.
 	EnsureRule(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error)
-	// Block makes the rule of a scope block exactly these mailboxes and returns
-	// it as it was read back. Without any it is switched off, and one that is
-	// not there is not made. A rule that is as it should be is not written.
+	// Block makes the rule of a scope block exactly these mailboxes, and returns the rule as read
+	// back. Without mailboxes it switches the rule off, and does not create a missing rule. It does
+	// not write a rule that is already right.
 	Block(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error)
-	// Rules lists our rules as they are, changing nothing. Block would leave
-	// those as they are that are right.
+	// Rules lists the managed rules without changing them.
 	Rules(ctx context.Context) ([]sendlimit.Rule, error)
-	// RemoveRules takes all our rules out of the tenant.
+	// RemoveRules deletes all managed rules from the tenant.
 	RemoveRules(ctx context.Context) error
 }
 
-// SendTrace tells what a tenant's mailboxes sent.
+// SendTrace reads the messages that a tenant's mailboxes sent.
 type SendTrace interface {
-	// Sent lists what some senders sent, and nothing that others did, a page at
-	// a time. The platform shows messages minutes late, and some rows more than
-	// once. Without senders nobody is asked.
+	// Sent returns a page of the messages of q.Senders only. The platform shows messages with
+	// minutes of delay and repeats some rows. Without senders it makes no call.
 	Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit.Trace, error)
 }

@@ -6,12 +6,12 @@ import "context"
 
 type requestKey struct{}
 
-// WithRequestID marks all that is done in ctx as part of one request.
+// WithRequestID returns a context that belongs to the request with this id.
 func WithRequestID(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, requestKey{}, id)
 }
 
-// RequestID returns the request that ctx belongs to, or "".
+// RequestID returns the id of the request to which ctx belongs, or "".
 func RequestID(ctx context.Context) string {
 	id, _ := ctx.Value(requestKey{}).(string)
 	return id

@@ -6,20 +6,19 @@ import "github.com/tenantry/tenantry/core/secret"
 
 // Sealer encrypts small secrets for the database and the browser.
 type Sealer interface {
-	// Seal encrypts plain and binds it to where it lives: Open gives it
-	// back only with the same place.
+	// Seal encrypts plain with place as its associated data. Open needs the same place.
 	Seal(plain secret.Text, place string) ([]byte, error)
-	// Open decrypts what Seal made. A ciphertext that was changed, moved to
-	// another place or made with another keyset is an error.
+	// Open decrypts the result of Seal. It fails if the ciphertext was changed, or was sealed with
+	// a different place or keyset.
 	Open(sealed []byte, place string) (secret.Text, error)
 }
 
-// Fingerprinter tells whether two texts are the same without keeping them. A
-// fingerprint says nothing to who lacks the key, which is not in the database.
+// Fingerprinter compares texts without storing them. A fingerprint reveals nothing without the key,
+// which is not in the database.
 type Fingerprinter interface {
-	// Fingerprint is the text's, with the name of the key that made it.
+	// Fingerprint returns the text's fingerprint, with the name of the key that made it.
 	Fingerprint(text []byte) ([]byte, error)
-	// Matches reports whether the fingerprint is the text's, also after
-	// rotations. One made with a key that is gone matches nothing.
+	// Matches reports whether the fingerprint belongs to the text, also after key rotations. A
+	// fingerprint of a deleted key matches nothing.
 	Matches(text, fingerprint []byte) bool
 }

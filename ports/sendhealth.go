@@ -10,34 +10,31 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// SendWatch tells operators how the counting and enforcing of send limits goes.
+// SendWatch reports the state of counting and enforcement of send limits to operators.
 type SendWatch interface {
-	// SendHealth counts over all accounts. Tenants are behind that were last
-	// counted before that.
+	// SendHealth summarizes all accounts. Tenants last counted before behind are lagging.
 	SendHealth(ctx context.Context, now, behind time.Time) (SendHealth, error)
-	// SendStandings are those of an account's tenants that were counted, or in
-	// which a mailbox is blocked.
+	// SendStandings returns the state of an account's tenants that were counted or have a blocked
+	// mailbox.
 	SendStandings(ctx context.Context, owner access.AccountID) (map[tenant.GUID]SendStanding, error)
 }
 
-// SendHealth is how the enforcement of all accounts is.
+// SendHealth is the state of enforcement for all accounts.
 type SendHealth struct {
-	// Due is when the tenant became due that is due for longest and that nobody
-	// works on; zero when none is.
+	// Due is when the longest-due tenant without a lease became due, zero if none is due.
 	Due time.Time
-	// Limited are the tenants in which a limit is enforced and which let us in,
-	// Behind those among them that are behind.
+	// Limited is the number of tenants with an enforced limit that grant access. Behind is the
+	// number of these that are lagging.
 	Limited, Behind int
-	// Blocked are the mailboxes that are blocked, Stranded those among them
-	// whose tenants do not let us in, so that nobody can release them.
+	// Blocked is the number of blocked mailboxes. Stranded is the number of these in tenants that
+	// deny access, so that they cannot be unblocked.
 	Blocked, Stranded int
 }
 
-// SendStanding is how the enforcement of one tenant is.
+// SendStanding is the state of enforcement for one tenant.
 type SendStanding struct {
-	// CountedAt is when its messages were last counted, zero when they never
-	// were.
+	// CountedAt is when the tenant's messages were last counted, zero for never.
 	CountedAt time.Time
-	// Blocked are its mailboxes that are blocked.
+	// Blocked is the number of blocked mailboxes.
 	Blocked int
 }

@@ -11,83 +11,75 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// SendPolicies keeps the limits that accounts have set for their tenants. A
-// policy goes with its domain or its tenant. A foreign tenant and an unknown
-// one are one answer.
+// SendPolicies stores the send limits that accounts set for their tenants. A policy is deleted with
+// its domain or tenant. Tenants of other accounts are treated as unknown.
 type SendPolicies interface {
-	// Policies lists the policies of a tenant that are in force, by scope.
-	// Refusal: tenant_not_found.
+	// Policies lists the policies in force for a tenant, by scope. It fails with tenant_not_found.
 	Policies(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]sendlimit.Policy, error)
-	// Policy returns the one that is in force in a scope. Refusals:
-	// tenant_not_found, policy_not_found.
+	// Policy returns the policy in force for a scope. It fails with tenant_not_found or
+	// policy_not_found.
 	Policy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string) (sendlimit.Policy, error)
-	// ReservePolicy says that a scope's policy is meant to be. It returns the
-	// one that is in force, or one without a limit, which is not there for
-	// anybody until SavePolicy. Refusals: tenant_not_found, domain_not_found.
+	// ReservePolicy reserves a scope for a policy. It returns the policy in force, or one without a
+	// limit, which stays invisible until SavePolicy. It fails with tenant_not_found or
+	// domain_not_found.
 	ReservePolicy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string, now time.Time) (sendlimit.Policy, error)
-	// SavePolicy puts a reserved policy in force, or changes one, and commits a
-	// Completion. With another limit the tenant is due at once, for a look at
-	// what it means. Refusal: policy_not_found when it went meanwhile.
+	// SavePolicy puts a reserved policy in force, or changes a policy, and commits a Completion. If
+	// the limit changes, the tenant becomes due at once. It fails with policy_not_found if the
+	// policy was deleted in the meantime.
 	SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy) error
-	// RuledScopes lists the scopes for which the mail platform may hold a rule
-	// of ours: those of policies, reserved ones too, and such whose policy went
-	// with its domain. Refusal: tenant_not_found.
+	// RuledScopes lists the scopes for which the mail platform may hold a managed rule: those of
+	// policies, reserved policies, and policies deleted with their domain. It fails with
+	// tenant_not_found.
 	RuledScopes(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]string, error)
 }
 
-// SendDays keeps where a tenant's days begin and end, for operators.
+// SendDays stores the time zones that determine the day boundaries of tenants, for operators.
 type SendDays interface {
-	// Day returns the time zone of a tenant's days, by its IANA name, and who
-	// holds the tenant. Refusal: tenant_not_found.
+	// Day returns a tenant's time zone, as an IANA name, and the account that holds the tenant. It
+	// fails with tenant_not_found.
 	Day(ctx context.Context, id tenant.GUID) (place string, holder access.AccountID, err error)
-	// SetDay changes it, if it is another, on the operator's behalf, which is
-	// recorded as ports.Audit says. What was counted by the days before is
-	// counted anew: the mark goes, and a run under way has lost the tenant.
-	// Refusal: tenant_not_found.
+	// SetDay changes a tenant's time zone, recorded as described at Audit. A change resets the
+	// mark, so that messages are counted again by the new days. It also invalidates the claim of a
+	// running pass. It fails with tenant_not_found.
 	SetDay(ctx context.Context, id tenant.GUID, place string) (holder access.AccountID, err error)
 }
 
-// SendRuns are the tenants for those who count what they send and enforce their
-// limits. A run takes a tenant by raising its epoch and may write while that is
-// its own. Leases are measured by the database's clock, when a tenant is due by
-// the caller's.
+// SendRuns provides tenants to enforcement passes. A pass claims a tenant by incrementing its
+// epoch, and may write only while the epoch is unchanged. Leases use the database's clock. Due
+// times use the caller's clock.
 type SendRuns interface {
-	// DueTenants lists tenants that are due at now and that nobody works on, at
-	// most that many. Accounts take turns: the one with the fewest at work
-	// comes first, within an account the tenant that is due for longest. Left
-	// out are tenants whose consent is revoked or whose mail server is not
-	// prepared. Those of suspended accounts are not: their mailboxes are let go.
-	// A tenant is due too when its time is further ahead than any look sets it:
-	// that was a clock that was ahead.
+	// DueTenants lists at most that many tenants that are due at now and not leased. Accounts are
+	// served in turn, the one with the fewest running passes first, then the tenant that is due for
+	// longest. Tenants with a revoked consent or an unprepared mail server are left out. Tenants of
+	// suspended accounts are included, so that their mailboxes are unblocked. A due time that is
+	// too far ahead can only come from clock skew and counts as due now.
 	DueTenants(ctx context.Context, now time.Time, most int) ([]DueTenant, error)
-	// ClaimTenant takes a tenant of the list, if it still is in it, for as long
-	// as the lease lasts. When it is due does not change by that.
+	// ClaimTenant claims a tenant of DueTenants for the duration of the lease, if it is still
+	// listed. It does not change the due time.
 	ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, now time.Time) (r SendRun, won bool, err error)
-	// SeizeTenant takes a tenant for as long as the lease lasts, due or not and
-	// whoever has it: a run that is under way has lost it, and whatever call of
-	// the platform it is at ends by itself. Not won is one that runs leave out.
+	// SeizeTenant claims a tenant, due or not, even if a pass has claimed it. That pass can write
+	// nothing after its current call to the platform. won is false for a tenant that DueTenants
+	// leaves out in general.
 	SeizeTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (r SendRun, won bool, err error)
-	// HoldTenant renews the lease. held is false when another has the tenant or
-	// it is gone, here and in all that follow: then nothing is written, and
-	// nothing more may be done for it.
+	// HoldTenant renews the lease. held is false if the claim is invalid or the tenant is gone. The
+	// same is true for the methods below. They then write nothing, and the caller must stop.
 	HoldTenant(ctx context.Context, r SendRun, lease time.Duration) (held bool, err error)
-	// SendBoxes lists the tenant's mailboxes by address, with what was counted
-	// of each on days that began at since or later. Sent is not filled in.
+	// SendBoxes lists the tenant's mailboxes by address, with their counts of days that began at or
+	// after since. Sent is not set.
 	SendBoxes(ctx context.Context, r SendRun, since time.Time) ([]SendBox, error)
-	// SaveCounts stores what was counted, and up to when the trace was read for
-	// good. It may be repeated.
+	// SaveCounts stores counts and the mark up to which the trace is final. It may be repeated.
 	SaveCounts(ctx context.Context, r SendRun, c SendCounts) (held bool, err error)
-	// SaveIntents stores what a run is about to have the platform do, instead of
-	// all that was stored so of the tenant before. Mailboxes that are gone are
-	// passed over, and an intent goes with its mailbox.
+	// SaveIntents replaces the stored intents of the tenant with the changes that a pass is about
+	// to make at the platform. Deleted mailboxes are ignored. An intent is deleted with its
+	// mailbox.
 	SaveIntents(ctx context.Context, r SendRun, changes []sendlimit.Change) (held bool, err error)
-	// Intents lists by address what is stored of them: that of a run which did
-	// not end, or could not find out what became of it.
+	// Intents lists the stored intents by address. They come from a pass that was interrupted or
+	// whose outcome is unknown.
 	Intents(ctx context.Context, r SendRun) ([]sendlimit.Change, error)
-	// SaveChanges stores what became of a run's intents, in one step.
+	// SaveChanges stores the outcome of a pass's intents in one transaction.
 	SaveChanges(ctx context.Context, r SendRun, c SendChanges) (held bool, err error)
-	// ReleaseTenant ends a run. The tenant is due again then, or at once if a
-	// limit changed meanwhile.
+	// ReleaseTenant ends a pass. The tenant becomes due at due, or at once if a limit has changed
+	// in the meantime.
 	ReleaseTenant(ctx context.Context, r SendRun, due time.Time) (held bool, err error)
 }
 
@@ -95,20 +87,20 @@ type SendRuns interface {
 type DueTenant struct {
 	Account access.AccountID
 	Tenant  tenant.GUID
-	// At is when it became due.
+	// At is when the tenant became due.
 	At time.Time
 }
 
-// SendRun is a tenant that a run has taken.
+// SendRun is a tenant that a pass has claimed.
 type SendRun struct {
 	Account access.AccountID
 	Tenant  tenant.GUID
 	Epoch   int64
-	// Place is the IANA name of the time zone of its days.
+	// Place is the tenant's time zone, as an IANA name.
 	Place string
-	// Due is when it became due.
+	// Due is when the tenant became due.
 	Due time.Time
-	// Mark is up to when its trace was read for good, zero when it never was.
+	// Mark is the time up to which the tenant's trace is final, zero if it was never read.
 	Mark time.Time
 }
 
@@ -119,7 +111,7 @@ type SendBox struct {
 	Counts []sendlimit.Count
 }
 
-// On is the mailbox with what was counted on a day, if it was.
+// On returns the mailbox with its count of a day, if there is one.
 func (b SendBox) On(day sendlimit.Day) sendlimit.Box {
 	for _, c := range b.Counts {
 		if c.Day.Equal(day.Start) {
@@ -129,31 +121,28 @@ func (b SendBox) On(day sendlimit.Day) sendlimit.Box {
 	return b.Box
 }
 
-// SendCounts is what a reading of a tenant's trace came to.
+// SendCounts is the result of reading a tenant's trace.
 type SendCounts struct {
-	// Today is the start of the day whose count is shown as today's, zero where
-	// that was not counted.
+	// Today is the start of the day whose count is shown as the current day's, zero if that day was
+	// not counted.
 	Today time.Time
-	At    time.Time // when it was counted
-	Mark  time.Time // zero leaves it where it is
-	// Boxes are the counts by the mailbox's id. Mailboxes that are gone are
-	// passed over.
+	At    time.Time // time of the count
+	Mark  time.Time // zero leaves the mark unchanged
+	// Boxes are the counts by mailbox id. Deleted mailboxes are ignored.
 	Boxes map[string][]sendlimit.Count
 }
 
-// SendChanges is what a run did.
+// SendChanges is the outcome of a pass.
 type SendChanges struct {
-	// At is when they are stored. Events are of then, or of a millisecond after
-	// the tenant's newest one where that is later: they are in order also when
-	// a clock stepped back.
+	// At is the time of storage. Events get this time, or one millisecond after the tenant's newest
+	// event if that is later. Events therefore stay ordered if a clock steps back.
 	At time.Time
-	// Done are the mailboxes that are blocked now, or let go. Each that was not
-	// so before gets its event, so it may be repeated.
+	// Done are the mailboxes that are now blocked or unblocked. Only an actual change gets an
+	// event, so SaveChanges may be repeated.
 	Done []sendlimit.Change
-	// Open names the mailboxes of which it is not known what became: their
-	// intents stay, all others of the tenant go.
+	// Open lists the mailboxes whose outcome is unknown. Their intents are kept, all others of the
+	// tenant are deleted.
 	Open []string
-	// Emptied are scopes whose rules block nobody. Those that have no policy
-	// are forgotten.
+	// Emptied are scopes whose rules block no mailbox. Scopes without a policy are forgotten.
 	Emptied []string
 }

@@ -14,29 +14,27 @@ import (
 
 // Keys authenticates callers.
 type Keys interface {
-	// Caller finds who a key belongs to, by its hash. Refusal:
-	// invalid_api_key.
+	// Caller returns the owner of a key by the key's hash. It fails with invalid_api_key.
 	Caller(ctx context.Context, hash [32]byte) (access.Caller, error)
-	// Account returns an account as it is now, for a browser that acts on
-	// its behalf. Refusal: account_not_found.
+	// Account returns the current state of an account, for a browser session. It fails with
+	// account_not_found.
 	Account(ctx context.Context, id access.AccountID) (access.Account, error)
 	// Member reports whether the address is a member of the account.
 	Member(ctx context.Context, owner access.AccountID, email string) (bool, error)
-	// RotateKey replaces the key with this id by the new one in one step;
-	// of several rotations at once one wins. The new key keeps the old one's
-	// name. Refusal: invalid_api_key when the old one is no longer live.
+	// RotateKey replaces the key with this id by a new one in one transaction. Of concurrent calls
+	// one wins. The new key keeps the old name. It fails with invalid_api_key if the old key is no
+	// longer valid.
 	RotateKey(ctx context.Context, owner access.AccountID, oldID string, fresh access.Key) error
 }
 
-// Tenants keeps the tenants that accounts hold. Every method takes the owner;
-// a tenant that is unknown and one of another account give the same
-// tenant_not_found after the same queries.
+// Tenants stores the tenants of accounts. Tenants of other accounts and unknown tenants fail with
+// the same tenant_not_found after the same queries.
 type Tenants interface {
 	// Tenants lists the owner's tenants, most recently connected first.
 	Tenants(ctx context.Context, owner access.AccountID) ([]tenant.Tenant, error)
 	// Tenant returns one tenant. Refusal: tenant_not_found.
 	Tenant(ctx context.Context, owner access.AccountID, id tenant.GUID) (tenant.Tenant, error)
-	// TenantCount counts the slots that the owner's tenants take.
+	// TenantCount returns the number of slots that the owner's tenants use.
 	TenantCount(ctx context.Context, owner access.AccountID) (int, error)
 	// Attach makes the account the tenant's one holder, in one transaction
 	// under a lock on the account: a second consent by the present holder
@@ -74,19 +72,17 @@ type Assignments interface {
 
 // Discovered keeps what discovery finds.
 type Discovered interface {
-	// SaveDiscovery makes the stored domains and mailboxes those that the
-	// platform listed: new ones are added, known ones updated, vanished ones
-	// removed. Rows created after began, and creations still under way
-	// (taken up by a request within the last hour), stay; so does a known
-	// domain whose CheckedAt is after began and after the listed one's. A
-	// listed mailbox still in stage reserved becomes ready and not ours, one
-	// in stage creating becomes created. The listed sign-in name of one that
-	// we made is taken over once it is the address. A blocked mailbox that is
-	// removed is let go with its event, as SendRuns.SaveChanges does it, and
-	// found again it is not blocked; one that a run was about to block stays
-	// until a run knows what became of that. Nil domains or mailboxes mean that
-	// the platform's list could not be had: the stored ones stay untouched.
-	// Refusal: tenant_not_found.
+	// SaveDiscovery replaces the stored domains and mailboxes of a tenant by the platform's lists.
+	// A nil list means that the platform's list was not available; the stored rows stay unchanged.
+	//
+	// Rows created after began stay, and so do creations that a request claimed within the last
+	// hour. A known domain stays if its CheckedAt is after began and after the listed one's. A
+	// listed mailbox in stage reserved becomes ready and foreign. One in stage creating becomes
+	// created. The listed sign-in name of a managed mailbox is stored once it equals the address.
+	//
+	// A blocked mailbox that is removed is unblocked with an event, as in SendRuns.SaveChanges, and
+	// is not blocked when it is found again. A mailbox with a stored intent stays until a pass
+	// knows the outcome. It fails with tenant_not_found.
 	SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f Found) error
 }
 
@@ -116,16 +112,15 @@ type Domains interface {
 	// under a lock on the tenant. Refusals: tenant_not_found,
 	// domain_limit_reached when max rows exist, unfinished ones included.
 	ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, max int, now time.Time) (domain.Domain, error)
-	// ReleaseDomain gives an unfinished place back.
+	// ReleaseDomain deletes an unfinished reservation.
 	ReleaseDomain(ctx context.Context, owner access.AccountID, domainID string) error
 	// SaveDomain stores a domain's state and commits a Completion. It is for who
 	// has just taken its place; others use ChangeDomain. Refusal:
 	// domain_not_found.
 	SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain) error
-	// ChangeDomain stores what somebody changed who read a domain as was and has
-	// it as now, and nothing else, as domain.Domain.With says: of changes that
-	// come at the same time none is lost. It returns the domain as it is stored
-	// then and commits a Completion. Refusal: domain_not_found.
+	// ChangeDomain stores the difference between was and now with domain.Domain.With, so that
+	// concurrent changes are not lost. It returns the stored domain and commits a Completion. It
+	// fails with domain_not_found.
 	ChangeDomain(ctx context.Context, owner access.AccountID, was, now domain.Domain) (domain.Domain, error)
 }
 
@@ -150,32 +145,30 @@ type MailboxStore interface {
 	// ConcludeMailboxes does so for all mailboxes of a request, or for none
 	// of them. It commits a Completion.
 	ConcludeMailboxes(ctx context.Context, owner access.AccountID, all []mailbox.Mailbox) error
-	// ReleaseMailbox gives a place back whose creation the platform refused
-	// or that was never begun.
+	// ReleaseMailbox deletes a reservation whose creation was refused by the platform or never
+	// started.
 	ReleaseMailbox(ctx context.Context, owner access.AccountID, mailboxID string) error
-	// SetSendLimit stores a mailbox's own daily limit. If it is another one,
-	// the tenant is due at once, as with SendPolicies.SavePolicy.
+	// SetSendLimit stores a mailbox's own daily limit. If the limit changes, the tenant becomes due
+	// at once, as with SendPolicies.SavePolicy.
 	SetSendLimit(ctx context.Context, owner access.AccountID, mailboxID string, perDay int, now time.Time) error
 }
 
-// ConnectFlows keeps the connecting of tenants while browsers walk through
-// it. A flow is found by the hash of its state and moves on by one step at a
-// time; of two that take the same step at once, one wins.
+// ConnectFlows stores the steps of browsers that connect a tenant. A flow is found by the hash of
+// its state. Of concurrent calls that take the same step, one wins.
 type ConnectFlows interface {
 	// StartFlow stores a new flow.
 	StartFlow(ctx context.Context, f ConnectFlow) error
-	// TakeFlow moves the flow from one step to the next and returns it as it
-	// was before, if it is at that step and not expired at now. Refusal:
-	// connect_link_invalid.
+	// TakeFlow moves the flow from one step to the next and returns its previous state. It fails
+	// with connect_link_invalid if the flow is at a different step or expired at now.
 	TakeFlow(ctx context.Context, stateHash [32]byte, from, to ConnectStep, now time.Time) (ConnectFlow, error)
 	// SaveFlow stores what a step added. f.Step names the flow's present
 	// step. Refusal: connect_link_invalid when the flow is not there.
 	SaveFlow(ctx context.Context, f ConnectFlow) error
-	// DropFlows deletes flows that expired before.
+	// DropFlows deletes flows that expired before the given time.
 	DropFlows(ctx context.Context, before time.Time) error
 }
 
-// ConnectStep is where a flow stands.
+// ConnectStep is the current step of a flow.
 type ConnectStep string
 
 // The steps of a flow, in order.
@@ -187,7 +180,7 @@ const (
 	FlowDone      ConnectStep = "done"       // connected, cancelled or refused
 )
 
-// ConnectFlow is one walk of an administrator's browser.
+// ConnectFlow is one attempt of an administrator to connect a tenant in a browser.
 type ConnectFlow struct {
 	StateHash [32]byte // of the link's state; the flow's id
 	Account   access.AccountID

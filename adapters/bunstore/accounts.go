@@ -3,6 +3,7 @@
 package bunstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"github.com/tenantry/tenantry/core/audit"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/ports"
 )
 
 type accountRow struct {
@@ -25,7 +27,7 @@ type accountRow struct {
 	Email       string
 	Plan        string
 	Active      bool
-	TenantSlots int `bun:",nullzero"` // 0: the plan's
+	TenantSlots int `bun:",nullzero"` // 0: as many as the plan has
 	CreatedAt   time.Time
 
 	PlanSlots    int       `bun:",scanonly"`
@@ -46,14 +48,14 @@ func (r accountRow) account() access.Account {
 	}
 }
 
-// accountColumns reads accounts, under the alias a, with their plans.
+// accountColumns selects accounts, under the alias a, with their plans.
 func accountColumns(q *bun.SelectQuery) *bun.SelectQuery {
 	return q.ColumnExpr("?TableColumns").ColumnExpr("p.tenant_slots AS plan_slots, p.automatic_dns").
 		Join("JOIN plans AS p ON p.name = a.plan")
 }
 
-// operatorColumns adds what only operators see.
-func operatorColumns(q *bun.SelectQuery) *bun.SelectQuery {
+// operatorAccountColumns adds the columns that only operators see.
+func operatorAccountColumns(q *bun.SelectQuery) *bun.SelectQuery {
 	return accountColumns(q).ColumnExpr("c.closed_at").
 		ColumnExpr("(SELECT COUNT(*) FROM tenants AS t WHERE t.account_id = a.account_id) AS tenants_held").
 		Join("LEFT JOIN closed_accounts AS c ON c.account_id = a.account_id")
@@ -62,13 +64,13 @@ func operatorColumns(q *bun.SelectQuery) *bun.SelectQuery {
 // CreateAccount implements ports.Accounts.
 func (s *Store) CreateAccount(ctx context.Context, email, plan string, slots int, now time.Time) (access.Account, error) {
 	row := accountRow{
-		AccountID: newID(), Email: mailAddress(email), Plan: text(plan), Active: true, TenantSlots: slots, CreatedAt: micro(now),
+		AccountID: newID(), Email: normalEmail(email), Plan: storedText(plan), Active: true, TenantSlots: slots, CreatedAt: storedTime(now),
 	}
-	err := s.atomically(ctx, "create account", func(ctx context.Context, tx bun.IDB) error {
-		if err := s.claimAddress(ctx, tx, row.Email); err != nil {
+	err := s.inTransaction(ctx, "create account", func(ctx context.Context, tx bun.IDB) error {
+		if err := s.checkEmailFree(ctx, tx, row.Email); err != nil {
 			return err
 		}
-		if err := knownPlan(ctx, tx, plan); err != nil {
+		if err := checkPlan(ctx, tx, plan); err != nil {
 			return err
 		}
 		if _, err := tx.NewInsert().Model(&row).Exec(ctx); err != nil {
@@ -81,7 +83,7 @@ func (s *Store) CreateAccount(ctx context.Context, email, plan string, slots int
 		if err := accountColumns(tx.NewSelect().Model(&row)).Where("a.account_id = ?", row.AccountID).Scan(ctx); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, audit.CreateAccount, row.AccountID, map[string]string{
+		return s.recordAudit(ctx, tx, audit.CreateAccount, row.AccountID, map[string]string{
 			"email": row.Email, "plan": row.Plan, "tenant_slots": strconv.Itoa(row.account().Plan.TenantSlots),
 		})
 	})
@@ -91,9 +93,9 @@ func (s *Store) CreateAccount(ctx context.Context, email, plan string, slots int
 	return row.account(), nil
 }
 
-// claimAddress refuses an address that is taken. On PostgreSQL two creations
-// with one address wait for each other, as no key across accounts can decide.
-func (s *Store) claimAddress(ctx context.Context, tx bun.IDB, email string) error {
+// checkEmailFree returns fault.InvalidRequest if a member already has the address. On PostgreSQL an
+// advisory lock serialises two creations with one address, as no unique key spans accounts.
+func (s *Store) checkEmailFree(ctx context.Context, tx bun.IDB, email string) error {
 	if s.postgres() {
 		if _, err := tx.NewRaw("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", email).Exec(ctx); err != nil {
 			return err
@@ -110,7 +112,7 @@ func (s *Store) claimAddress(ctx context.Context, tx bun.IDB, email string) erro
 func (s *Store) Accounts(ctx context.Context) ([]access.Account, error) {
 	var rows []accountRow
 	err := s.run(ctx, "list accounts", func(ctx context.Context, db bun.IDB) error {
-		return operatorColumns(db.NewSelect().Model(&rows)).Order("a.created_at", "a.account_id").Scan(ctx)
+		return operatorAccountColumns(db.NewSelect().Model(&rows)).Order("a.created_at", "a.account_id").Scan(ctx)
 	})
 	accounts := make([]access.Account, 0, len(rows))
 	for _, r := range rows {
@@ -122,9 +124,9 @@ func (s *Store) Accounts(ctx context.Context) ([]access.Account, error) {
 // FindAccount implements ports.Accounts.
 func (s *Store) FindAccount(ctx context.Context, idOrEmail string) (access.Account, error) {
 	var row accountRow
-	email := mailAddress(idOrEmail)
+	email := normalEmail(idOrEmail)
 	err := s.run(ctx, "find account", func(ctx context.Context, db bun.IDB) error {
-		return oneAccount(operatorColumns(db.NewSelect().Model(&row)).
+		return orAccountNotFound(operatorAccountColumns(db.NewSelect().Model(&row)).
 			Where("a.account_id = ? OR a.account_id IN (SELECT account_id FROM members WHERE email = ?) "+
 				"OR a.email = ? AND c.closed_at IS NOT NULL", ident.Lookup(idOrEmail), email, email).
 			OrderExpr("c.closed_at IS NOT NULL, c.closed_at DESC").Limit(1).Scan(ctx))
@@ -135,16 +137,244 @@ func (s *Store) FindAccount(ctx context.Context, idOrEmail string) (access.Accou
 	return row.account(), nil
 }
 
-func oneAccount(err error) error {
+func orAccountNotFound(err error) error {
 	if errors.Is(err, sql.ErrNoRows) {
-		return noAccount()
+		return accountNotFound()
 	}
 	return err
 }
 
-func noAccount() error {
+func accountNotFound() error {
 	return fault.AccountNotFound.With("there is no account with this id or e-mail address")
 }
 
-// mailAddress is the form in which members are told apart.
-func mailAddress(raw string) string { return text(strings.ToLower(strings.TrimSpace(raw))) }
+// normalEmail returns the form in which members' addresses are stored and compared.
+func normalEmail(raw string) string { return storedText(strings.ToLower(strings.TrimSpace(raw))) }
+
+// ChangePlan implements ports.Accounts.
+func (s *Store) ChangePlan(ctx context.Context, id access.AccountID, plan string, slots int) (access.Account, error) {
+	return s.changeAccount(ctx, "change plan", id, func(ctx context.Context, tx bun.IDB, before access.Account) error {
+		plan := cmp.Or(plan, before.Plan.Name)
+		if err := checkPlan(ctx, tx, plan); err != nil {
+			return err
+		}
+		row := accountRow{AccountID: string(before.ID), Plan: storedText(plan), TenantSlots: slots}
+		_, err := tx.NewUpdate().Model(&row).Column("plan", "tenant_slots").Where("account_id = ?", row.AccountID).Exec(ctx)
+		if err != nil {
+			return err
+		}
+		now, err := operatorAccount(ctx, tx, row.AccountID)
+		if err != nil {
+			return err
+		}
+		return s.recordAudit(ctx, tx, audit.ChangePlan, row.AccountID, map[string]string{
+			"plan": now.Plan.Name, "tenant_slots": strconv.Itoa(now.Plan.TenantSlots),
+			"plan_before": before.Plan.Name, "tenant_slots_before": strconv.Itoa(before.Plan.TenantSlots),
+		})
+	})
+}
+
+// SetActive implements ports.Accounts.
+func (s *Store) SetActive(ctx context.Context, id access.AccountID, active bool) (access.Account, error) {
+	return s.changeAccount(ctx, "suspend or resume account", id, func(ctx context.Context, tx bun.IDB, before access.Account) error {
+		if before.Active == active {
+			return nil
+		}
+		_, err := tx.NewUpdate().Model((*accountRow)(nil)).Set("active = ?", active).
+			Where("account_id = ?", string(before.ID)).Exec(ctx)
+		if err != nil {
+			return err
+		}
+		action := audit.SuspendAccount
+		if active {
+			action = audit.ResumeAccount
+		}
+		return s.recordAudit(ctx, tx, action, string(before.ID), map[string]string{"email": before.Email})
+	})
+}
+
+// changeAccount runs a change of an open account under its lock. It returns the account after the
+// change.
+func (s *Store) changeAccount(ctx context.Context, operation string, id access.AccountID,
+	do func(ctx context.Context, tx bun.IDB, before access.Account) error,
+) (access.Account, error) {
+	var changed access.Account
+	err := s.inTransaction(ctx, operation, func(ctx context.Context, tx bun.IDB) error {
+		before, err := s.lockOpenAccount(ctx, tx, accountKey(id))
+		if err != nil {
+			return err
+		}
+		if err := do(ctx, tx, before); err != nil {
+			return err
+		}
+		changed, err = operatorAccount(ctx, tx, string(before.ID))
+		return err
+	})
+	if err != nil {
+		return access.Account{}, err
+	}
+	return changed, nil
+}
+
+// lockOpenAccount locks the account and returns an error if it is closed. It reads in a second
+// statement, because the first may have waited for the closing and would not see it.
+func (s *Store) lockOpenAccount(ctx context.Context, tx bun.IDB, owner string) (access.Account, error) {
+	if err := s.lockAccount(ctx, tx, owner); err != nil {
+		return access.Account{}, err
+	}
+	acc, err := operatorAccount(ctx, tx, owner)
+	if err != nil {
+		return access.Account{}, err
+	}
+	return acc, acc.Open()
+}
+
+// lockAccount serialises changes of an account's keys, tenants and plan.
+func (s *Store) lockAccount(ctx context.Context, tx bun.IDB, owner string) error {
+	var id string
+	err := s.lockRows(tx.NewSelect().Model((*accountRow)(nil)).Column("account_id").
+		Where("account_id = ?", owner), "a").Scan(ctx, &id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return accountNotFound()
+	}
+	return err
+}
+
+// operatorAccount returns one account with the columns that operators see.
+func operatorAccount(ctx context.Context, tx bun.IDB, owner string) (access.Account, error) {
+	var row accountRow
+	err := orAccountNotFound(operatorAccountColumns(tx.NewSelect().Model(&row)).Where("a.account_id = ?", ident.Lookup(owner)).Scan(ctx))
+	return row.account(), err
+}
+
+func checkPlan(ctx context.Context, tx bun.IDB, plan string) error {
+	known, err := tx.NewSelect().TableExpr("plans").Where("name = ?", storedText(plan)).Exists(ctx)
+	if err == nil && !known {
+		return access.NoSuchPlan()
+	}
+	return err
+}
+
+type closedRow struct {
+	bun.BaseModel `bun:"table:closed_accounts,alias:c"`
+
+	AccountID string `bun:",pk"`
+	ClosedAt  time.Time
+}
+
+// CloseAccount implements ports.Accounts. It holds the account's lock, which every operation needs
+// that adds a key or a tenant.
+func (s *Store) CloseAccount(ctx context.Context, id access.AccountID, now time.Time, rulesLeft ...string) (ports.Closing, error) {
+	var done ports.Closing
+	err := s.inTransaction(ctx, "close account", func(ctx context.Context, tx bun.IDB) error {
+		done = ports.Closing{At: storedTime(now)}
+		if err := s.lockAccount(ctx, tx, accountKey(id)); err != nil {
+			return err
+		}
+		acc, err := operatorAccount(ctx, tx, string(id))
+		if err != nil {
+			return err
+		}
+		if acc.Status() == access.StatusClosed {
+			done.At = acc.ClosedAt
+			return nil
+		}
+		return s.closeLocked(ctx, tx, acc, rulesLeft, &done)
+	})
+	if err != nil {
+		return done, err
+	}
+	// No event can be added after the commit. The log may be too long for one transaction.
+	return done, s.dropAccountEvents(ctx, accountKey(id))
+}
+
+func (s *Store) closeLocked(ctx context.Context, tx bun.IDB, acc access.Account, rulesLeft []string, done *ports.Closing) error {
+	var err error
+	if done.TenantsReleased, err = s.releaseTenants(ctx, tx, string(acc.ID)); err != nil {
+		return err
+	}
+	if done.KeysRevoked, err = s.revokeKeys(ctx, tx, string(acc.ID), done.At); err != nil {
+		return err
+	}
+	if done.DNSConnectionsRemoved, err = s.dropDNSConnections(ctx, tx, string(acc.ID)); err != nil {
+		return err
+	}
+	if done.IntegrationsRemoved, err = dropIntegrations(ctx, tx, string(acc.ID)); err != nil {
+		return err
+	}
+	if err := s.markClosed(ctx, tx, string(acc.ID), done.At); err != nil {
+		return err
+	}
+	return s.recordAudit(ctx, tx, audit.CloseAccount, string(acc.ID), withRulesLeft(map[string]string{
+		"email": acc.Email, "plan": acc.Plan.Name,
+		"keys_revoked": strconv.Itoa(done.KeysRevoked), "tenants_released": strconv.Itoa(done.TenantsReleased),
+		"dns_connections_removed": strconv.Itoa(done.DNSConnectionsRemoved),
+		"integrations_removed":    strconv.Itoa(done.IntegrationsRemoved),
+	}, rulesLeft))
+}
+
+// withRulesLeft adds to audit details the transport rules that remain at the mail platform.
+func withRulesLeft(details map[string]string, names []string) map[string]string {
+	if len(names) > 0 {
+		details["rules_left"] = strings.Join(names, ", ")
+	}
+	return details
+}
+
+// releaseTenants releases all tenants of an account and returns how many.
+func (s *Store) releaseTenants(ctx context.Context, tx bun.IDB, owner string) (int, error) {
+	var rows []tenantRow
+	if err := tx.NewSelect().Model(&rows).Where("account_id = ?", owner).Order("guid").Scan(ctx); err != nil {
+		return 0, err
+	}
+	for _, row := range rows {
+		if _, err := deleteTenant(ctx, tx, owner, row.GUID); err != nil {
+			return 0, err
+		}
+		if err := s.recordAudit(ctx, tx, audit.ReleaseTenant, owner, tenantDetails(row)); err != nil {
+			return 0, err
+		}
+	}
+	return len(rows), nil
+}
+
+// tenantDetails returns the audit details of a tenant.
+func tenantDetails(row tenantRow) map[string]string {
+	return map[string]string{
+		"tenant_id": row.GUID, "tenant_name": row.Name, "tenant_domain": row.BuiltinDomain, "managed": strconv.FormatBool(row.Managed),
+	}
+}
+
+// revokeKeys revokes all live keys of an account and returns how many.
+func (s *Store) revokeKeys(ctx context.Context, tx bun.IDB, owner string, now time.Time) (int, error) {
+	var rows []keyRow
+	err := tx.NewSelect().Model(&rows).Where("account_id = ?", owner).Where("revoked_at IS NULL").Order("id").Scan(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, row := range rows {
+		if err := s.revokeKeyRow(ctx, tx, row, now); err != nil {
+			return 0, err
+		}
+	}
+	return len(rows), nil
+}
+
+// markClosed marks the account as closed and releases its address. It deletes connect flows, stored
+// answers and provisioning runs.
+func (s *Store) markClosed(ctx context.Context, tx bun.IDB, owner string, now time.Time) error {
+	mark := closedRow{AccountID: owner, ClosedAt: now}
+	if _, err := tx.NewInsert().Model(&mark).Exec(ctx); err != nil {
+		return err
+	}
+	_, err := tx.NewUpdate().Model((*accountRow)(nil)).Set("active = ?", false).Where("account_id = ?", owner).Exec(ctx)
+	if err != nil {
+		return err
+	}
+	for _, table := range []any{(*memberRow)(nil), (*flowRow)(nil), (*idempotencyRow)(nil), (*dnsRunRow)(nil)} {
+		if _, err := tx.NewDelete().Model(table).Where("account_id = ?", owner).Exec(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}

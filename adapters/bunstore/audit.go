@@ -14,10 +14,10 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-type eventRow struct {
+type auditRow struct {
 	bun.BaseModel `bun:"table:audit_events,alias:e"`
 
-	AccountID string `bun:",pk"` // ident.Zero: none
+	AccountID string `bun:",pk"` // ident.Zero: not about an account
 	ID        string `bun:",pk"`
 	Action    string
 	Operator  string
@@ -25,7 +25,7 @@ type eventRow struct {
 	CreatedAt time.Time
 }
 
-func (r eventRow) event() audit.Event {
+func (r auditRow) event() audit.Event {
 	e := audit.Event{ID: r.ID, At: r.CreatedAt.UTC(), Operator: r.Operator, Action: audit.Action(r.Action), Details: r.Details}
 	if r.AccountID != ident.Zero {
 		e.Account = access.AccountID(r.AccountID)
@@ -36,19 +36,19 @@ func (r eventRow) event() audit.Event {
 // RecordAct implements ports.Audit.
 func (s *Store) RecordAct(ctx context.Context, action audit.Action, details map[string]string) error {
 	return s.run(ctx, "record act", func(ctx context.Context, db bun.IDB) error {
-		return s.record(ctx, db, action, ident.Zero, details)
+		return s.recordAudit(ctx, db, action, ident.Zero, details)
 	})
 }
 
-// record writes down an act, in the transaction that acts. Its time is the
-// machine's own, whatever the act itself is dated.
-func (s *Store) record(ctx context.Context, tx bun.IDB, action audit.Action, owner string, details map[string]string) error {
-	row := eventRow{
-		AccountID: owner, ID: newID(), Action: text(string(action)), Operator: s.operator,
-		Details: map[string]string{}, CreatedAt: micro(time.Now()),
+// recordAudit records an audit event in the transaction of its change. The event's time is the
+// machine's clock, not the time of the change.
+func (s *Store) recordAudit(ctx context.Context, tx bun.IDB, action audit.Action, owner string, details map[string]string) error {
+	row := auditRow{
+		AccountID: owner, ID: newID(), Action: storedText(string(action)), Operator: s.operator,
+		Details: map[string]string{}, CreatedAt: storedTime(time.Now()),
 	}
 	for name, value := range details {
-		row.Details[text(name)] = text(value)
+		row.Details[storedText(name)] = storedText(value)
 	}
 	_, err := tx.NewInsert().Model(&row).Exec(ctx)
 	return err
@@ -56,12 +56,12 @@ func (s *Store) record(ctx context.Context, tx bun.IDB, action audit.Action, own
 
 // AuditEvents implements ports.Audit.
 func (s *Store) AuditEvents(ctx context.Context, q ports.AuditQuery) ([]audit.Event, error) {
-	var rows []eventRow
+	var rows []auditRow
 	err := s.run(ctx, "list acts", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
-		query := db.NewSelect().Model(&rows).Where("e.created_at >= ?", micro(q.Since))
+		query := db.NewSelect().Model(&rows).Where("e.created_at >= ?", storedTime(q.Since))
 		if q.Account != "" {
-			query = query.Where("e.account_id = ?", account(q.Account))
+			query = query.Where("e.account_id = ?", accountKey(q.Account))
 		}
 		return query.OrderExpr("e.created_at DESC, e.id DESC").Limit(int64(q.Limit)).Scan(ctx)
 	})
@@ -72,13 +72,13 @@ func (s *Store) AuditEvents(ctx context.Context, q ports.AuditQuery) ([]audit.Ev
 	return events, err
 }
 
-// KeepsAudit reports whether the database has this release's table of acts,
-// which one that was never migrated lacks.
+// KeepsAudit reports whether the database has the audit table. A database that was never migrated
+// lacks it.
 func (s *Store) KeepsAudit(ctx context.Context) (bool, error) {
-	var there bool
+	var exists bool
 	err := s.run(ctx, "look for the audit", func(ctx context.Context, db bun.IDB) (err error) {
-		there, err = s.hasTable(ctx, db, "audit_events")
+		exists, err = s.hasTable(ctx, db, "audit_events")
 		return err
 	})
-	return there, err
+	return exists, err
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// TestNoActWithoutItsRecord: where an act cannot be recorded it is not done
-// either, whatever it is.
+// TestNoActWithoutItsRecord checks that an operation fails if its audit event cannot be recorded.
 func TestNoActWithoutItsRecord(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
 		s := migrated(t, url(t))
@@ -59,7 +58,7 @@ func TestNoActWithoutItsRecord(t *testing.T) {
 	})
 }
 
-// state is what acts on an account change.
+// state is the part of an account that operators can change.
 type state struct {
 	account  access.Account
 	accounts int

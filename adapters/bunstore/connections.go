@@ -5,6 +5,9 @@ package bunstore
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -15,10 +18,44 @@ import (
 	"github.com/tenantry/tenantry/core/integration"
 )
 
-// held is the condition of the index that lets one integration have a mailbox.
-const held = "status IN ('pending', 'connected', 'disconnecting', 'other')"
+type connectionRow struct {
+	bun.BaseModel `bun:"table:mailbox_connections,alias:mc"`
 
-func heldElsewhere() error {
+	AccountID       string `bun:",pk"`
+	ID              string `bun:",pk"`
+	IntegrationID   string
+	MailboxID       string
+	Status          string
+	PlatformAccount string
+	PlatformAddress string
+	PlatformName    string
+	HasError        bool
+	Reason          string
+	ConnectedAt     time.Time `bun:",nullzero"`
+	UpdatedAt       time.Time
+}
+
+func newConnectionRow(owner string, c integration.Connection) connectionRow {
+	return connectionRow{
+		AccountID: owner, ID: ident.Lookup(c.ID), IntegrationID: ident.Lookup(c.IntegrationID), MailboxID: ident.Lookup(c.MailboxID),
+		Status: storedText(string(c.Status)), PlatformAccount: storedText(c.AccountID), PlatformAddress: storedText(c.AccountAddress),
+		PlatformName: storedText(c.AccountName), HasError: c.HasError, Reason: storedText(c.Reason),
+		ConnectedAt: storedTime(c.ConnectedAt), UpdatedAt: storedTime(c.UpdatedAt),
+	}
+}
+
+func (r connectionRow) connection() integration.Connection {
+	return integration.Connection{
+		ID: r.ID, IntegrationID: r.IntegrationID, MailboxID: r.MailboxID, Status: integration.ConnectionStatus(r.Status),
+		AccountID: r.PlatformAccount, AccountAddress: r.PlatformAddress, AccountName: r.PlatformName,
+		HasError: r.HasError, Reason: r.Reason, ConnectedAt: r.ConnectedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
+	}
+}
+
+// holdsMailbox is the condition of the unique index that allows one integration per mailbox.
+const holdsMailbox = "status IN ('pending', 'connected', 'disconnecting', 'other')"
+
+func connectedElsewhere() error {
 	return fault.ConnectedElsewhere.With("another integration holds the mailbox")
 }
 
@@ -31,7 +68,7 @@ func (s *Store) ConnectionCounts(ctx context.Context, owner access.AccountID, in
 	err := s.run(ctx, "count connections", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return db.NewSelect().TableExpr("mailbox_connections AS mc").ColumnExpr("mc.status, COUNT(*) AS mailboxes").
-			ColumnExpr("COUNT(*) FILTER (WHERE mc.has_error) AS errs").Where("mc.account_id = ?", account(owner)).
+			ColumnExpr("COUNT(*) FILTER (WHERE mc.has_error) AS errs").Where("mc.account_id = ?", accountKey(owner)).
 			Where("mc.integration_id = ?", ident.Lookup(integrationID)).GroupExpr("mc.status").Scan(ctx, &rows)
 	})
 	var n integration.Counts
@@ -56,11 +93,11 @@ func (s *Store) ConnectionCounts(ctx context.Context, owner access.AccountID, in
 
 // SaveConnection implements ports.Connections.
 func (s *Store) SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time) (bool, error) {
-	row := newConnectionRow(account(owner), c)
+	row := newConnectionRow(accountKey(owner), c)
 	var saved bool
-	err := s.atomically(ctx, "save connection", func(ctx context.Context, tx bun.IDB) error {
+	err := s.inTransaction(ctx, "save connection", func(ctx context.Context, tx bun.IDB) error {
 		saved = false
-		if err := free(ctx, tx, row); err != nil {
+		if err := checkNotHeld(ctx, tx, row); err != nil {
 			return err
 		}
 		var res sql.Result
@@ -68,7 +105,7 @@ func (s *Store) SaveConnection(ctx context.Context, owner access.AccountID, c in
 		if before.IsZero() {
 			res, err = insertConnection(ctx, tx, row)
 		} else {
-			res, err = updateConnection(tx, row).Where("mc.updated_at = ?", micro(before)).Exec(ctx)
+			res, err = updateConnection(tx, row).Where("mc.updated_at = ?", storedTime(before)).Exec(ctx)
 		}
 		if err != nil {
 			return err
@@ -78,40 +115,249 @@ func (s *Store) SaveConnection(ctx context.Context, owner access.AccountID, c in
 		}
 		saved = true
 		if c.Status == integration.ConnectionDisconnected {
-			if err := endDisconnected(ctx, tx, row); err != nil {
+			if err := failPendingSession(ctx, tx, row); err != nil {
 				return err
 			}
 		}
-		return s.complete(ctx, tx)
+		return s.storeCompletion(ctx, tx)
 	})
 	return saved && err == nil, err
 }
 
 func insertConnection(ctx context.Context, tx bun.IDB, row connectionRow) (sql.Result, error) {
-	if _, err := eligibleOne(ctx, tx, row.AccountID, row.IntegrationID, row.MailboxID); err != nil {
+	if _, err := eligibleMailbox(ctx, tx, row.AccountID, row.IntegrationID, row.MailboxID); err != nil {
 		return nil, err
 	}
 	return tx.NewInsert().Model(&row).On("CONFLICT (account_id, integration_id, mailbox_id) DO NOTHING").Exec(ctx)
 }
 
-// updateConnection is a change of the row that is there, whatever its id.
+// updateConnection returns an update of the connection of this mailbox and integration, whatever
+// its id.
 func updateConnection(tx bun.IDB, row connectionRow) *bun.UpdateQuery {
 	return tx.NewUpdate().Model(&row).Column("status", "platform_account", "platform_address", "platform_name",
 		"has_error", "reason", "connected_at", "updated_at").Where("mc.account_id = ?", row.AccountID).
 		Where("mc.integration_id = ?", row.IntegrationID).Where("mc.mailbox_id = ?", row.MailboxID)
 }
 
-// free refuses a connection that would hold a mailbox which another integration
-// holds. It only finds the words: of two who come here at once the index lets
-// one through, and the other looks again.
-func free(ctx context.Context, tx bun.IDB, row connectionRow) error {
+// checkNotHeld returns fault.ConnectedElsewhere if another integration holds the mailbox. The
+// unique index decides between concurrent callers. The one that loses retries and gets this error.
+func checkNotHeld(ctx context.Context, tx bun.IDB, row connectionRow) error {
 	if !integration.ConnectionStatus(row.Status).Held() {
 		return nil
 	}
 	taken, err := tx.NewSelect().TableExpr("mailbox_connections AS mc").Where("mc.account_id = ?", row.AccountID).
-		Where("mc.mailbox_id = ?", row.MailboxID).Where("mc.integration_id <> ?", row.IntegrationID).Where("mc." + held).Exists(ctx)
+		Where("mc.mailbox_id = ?", row.MailboxID).Where("mc.integration_id <> ?", row.IntegrationID).Where("mc." + holdsMailbox).Exists(ctx)
 	if err == nil && taken {
-		return heldElsewhere()
+		return connectedElsewhere()
 	}
 	return err
+}
+
+// eligibleMailboxes selects an integration left-joined with its account's mailboxes that satisfy
+// joinCondition. No row means no integration, and an empty mailbox means no mailbox. Connections
+// are read separately: right after the first refresh PostgreSQL has no statistics of them, and the
+// join takes over a second.
+func eligibleMailboxes(db bun.IDB, owner, integrationID, joinCondition string, args ...any) *bun.SelectQuery {
+	return db.NewSelect().TableExpr("integrations AS ig").ColumnExpr("m.*").
+		ColumnExpr("t.guid AS tenant_guid, t.name AS tenant_name, d.id AS domain_id").
+		Join("LEFT JOIN mailboxes AS m ON m.account_id = ig.account_id AND m.provisioned AND m.stage IN (?)"+joinCondition,
+			append([]any{listedStages}, args...)...).
+		Join("LEFT JOIN "+tenantOfMailbox).
+		Join("LEFT JOIN domains AS d ON d.account_id = m.account_id AND d.tenant_id = m.tenant_id AND d.name = m.domain_name").
+		Where("ig.account_id = ?", owner).Where("ig.id = ?", integrationID)
+}
+
+// selectConnections selects an account's connections to an integration, and the connections by
+// which other integrations hold a mailbox.
+func selectConnections(db bun.IDB, rows *[]connectionRow, owner, integrationID string) *bun.SelectQuery {
+	return db.NewSelect().Model(rows).Where("mc.account_id = ?", owner).
+		Where("(mc.integration_id = ? OR mc."+holdsMailbox+")", integrationID)
+}
+
+// joinConnections combines mailboxes with the connections of selectConnections.
+func joinConnections(mailboxes []mailboxRow, connections []connectionRow, integrationID string) []integration.Eligible {
+	all := make([]integration.Eligible, 0, len(mailboxes))
+	at := make(map[string]*integration.Eligible, len(mailboxes))
+	for _, m := range mailboxes {
+		all = append(all, integration.Eligible{Mailbox: m.mailbox()})
+		at[m.ID] = &all[len(all)-1]
+	}
+	for _, c := range connections {
+		e, eligible := at[c.MailboxID]
+		switch {
+		case eligible && c.IntegrationID == integrationID:
+			e.Connection = c.connection()
+		case eligible:
+			e.Elsewhere = true
+		}
+	}
+	return all
+}
+
+// Eligible implements ports.Connections.
+func (s *Store) Eligible(ctx context.Context, owner access.AccountID, integrationID string) ([]integration.Eligible, error) {
+	of := ident.Lookup(integrationID)
+	var mailboxes []mailboxRow
+	var connections []connectionRow
+	err := s.run(ctx, "list eligible mailboxes", func(ctx context.Context, db bun.IDB) error {
+		mailboxes = nil
+		return eligibleMailboxes(db, accountKey(owner), of, "").Order("m.address", "m.id").Scan(ctx, &mailboxes)
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = s.run(ctx, "list connections", func(ctx context.Context, db bun.IDB) error {
+		connections = nil
+		return selectConnections(db, &connections, accountKey(owner), of).Scan(ctx)
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(mailboxes) == 0:
+		return nil, integrationNotFound()
+	case mailboxes[0].ID == "":
+		return []integration.Eligible{}, nil
+	}
+	return joinConnections(mailboxes, connections, of), nil
+}
+
+// EligibleMailbox implements ports.Connections.
+func (s *Store) EligibleMailbox(ctx context.Context, owner access.AccountID, integrationID, mailboxID string) (integration.Eligible, error) {
+	var found integration.Eligible
+	err := s.run(ctx, "find eligible mailbox", func(ctx context.Context, db bun.IDB) (err error) {
+		found, err = eligibleMailbox(ctx, db, accountKey(owner), ident.Lookup(integrationID), ident.Lookup(mailboxID))
+		return err
+	})
+	return found, err
+}
+
+func eligibleMailbox(ctx context.Context, db bun.IDB, owner, integrationID, mailboxID string) (integration.Eligible, error) {
+	var row mailboxRow
+	err := eligibleMailboxes(db, owner, integrationID, " AND m.id = ?", mailboxID).Scan(ctx, &row)
+	unknown := errors.Is(err, sql.ErrNoRows)
+	if err != nil && !unknown {
+		return integration.Eligible{}, err
+	}
+	// An unknown mailbox takes the same queries as a known one.
+	var connections []connectionRow
+	err = selectConnections(db, &connections, owner, integrationID).Where("mc.mailbox_id = ?", mailboxID).Scan(ctx)
+	switch {
+	case err != nil:
+		return integration.Eligible{}, err
+	case unknown:
+		return integration.Eligible{}, integrationNotFound()
+	case row.ID == "":
+		return integration.Eligible{}, fault.MailboxNotFound.With("this service made no such mailbox in a tenant of the account")
+	}
+	return joinConnections([]mailboxRow{row}, connections, integrationID)[0], nil
+}
+
+// batchSize is how many rows one statement writes or names.
+const batchSize = 500
+
+// maxRefreshTries is how often a refresh is stored again after sessions at other integrations
+// claimed one of its mailboxes. Each session claims one mailbox, so the conflicts end.
+const maxRefreshTries = 10
+
+// SaveRefresh implements ports.Connections.
+func (s *Store) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, connections []integration.Connection) (int, error) {
+	i.AccountID = owner
+	row := newIntegrationRow(i)
+	seen := newConnectionRows(row, connections)
+	for range maxRefreshTries {
+		stored, err := s.saveRefresh(ctx, row, seen, storedTime(began))
+		if !errors.Is(err, errDuplicate) {
+			return stored, err
+		}
+	}
+	return 0, fault.ServiceUnavailable.RetryIn(unavailableRetry, "others are connecting the same mailboxes right now")
+}
+
+func (s *Store) saveRefresh(ctx context.Context, row integrationRow, seen []connectionRow, began time.Time) (stored int, err error) {
+	err = s.inTransaction(ctx, "save refresh", func(ctx context.Context, tx bun.IDB) error {
+		stored = 0
+		if err := saveRefreshed(ctx, tx, row, began); err != nil {
+			return err
+		}
+		rows, err := savableConnections(ctx, tx, row, seen)
+		if err != nil {
+			return err
+		}
+		for chunk := range slices.Chunk(rows, batchSize) {
+			n, err := saveBatch(ctx, tx, chunk, began)
+			if err != nil {
+				return err
+			}
+			stored += int(n)
+		}
+		return s.storeCompletion(ctx, tx)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return stored, nil
+}
+
+// newConnectionRows returns the rows sorted by mailbox, so that two concurrent refreshes do not
+// deadlock. If a mailbox has several connections, the last one is kept.
+func newConnectionRows(of integrationRow, connections []integration.Connection) []connectionRow {
+	last := make(map[string]connectionRow, len(connections))
+	for _, c := range connections {
+		c.IntegrationID = of.ID
+		row := newConnectionRow(of.AccountID, c)
+		last[row.MailboxID] = row
+	}
+	rows := make([]connectionRow, 0, len(last))
+	for _, row := range last {
+		rows = append(rows, row)
+	}
+	slices.SortFunc(rows, func(a, b connectionRow) int { return strings.Compare(a.MailboxID, b.MailboxID) })
+	return rows
+}
+
+// saveRefreshed stores the integration and when its last refresh began.
+func saveRefreshed(ctx context.Context, tx bun.IDB, row integrationRow, began time.Time) error {
+	res, err := tx.NewUpdate().Model(&row).Column("status", "has_error", "workspace_id", "workspace_name",
+		"last_tested_at", "refreshed_at", "updated_at").
+		Set("began_at = CASE WHEN began_at < ? THEN ? ELSE began_at END", began, began).
+		Where("ig.account_id = ?", row.AccountID).Where("ig.id = ?", row.ID).Exec(ctx)
+	return requireRow(res, err, integrationNotFound())
+}
+
+// savableConnections leaves out deleted mailboxes and mailboxes that another integration holds. A
+// mailbox that is deleted or claimed later fails the transaction, which then runs again.
+func savableConnections(ctx context.Context, tx bun.IDB, of integrationRow, rows []connectionRow) ([]connectionRow, error) {
+	var mailboxIDs []string
+	err := tx.NewSelect().Model((*mailboxRow)(nil)).Column("id").Where("m.account_id = ?", of.AccountID).
+		Where("m.provisioned").Scan(ctx, &mailboxIDs)
+	if err != nil {
+		return nil, err
+	}
+	var connections []connectionRow
+	if err := selectConnections(tx, &connections, of.AccountID, of.ID).Where("mc.integration_id <> ?", of.ID).Scan(ctx); err != nil {
+		return nil, err
+	}
+	open := make(map[string]bool, len(mailboxIDs))
+	for _, id := range mailboxIDs {
+		open[id] = true
+	}
+	for _, c := range connections {
+		delete(open, c.MailboxID)
+	}
+	return slices.DeleteFunc(slices.Clone(rows), func(row connectionRow) bool { return !open[row.MailboxID] }), nil
+}
+
+// saveBatch stores rows that have not changed since the listing began. It returns how many.
+func saveBatch(ctx context.Context, tx bun.IDB, rows []connectionRow, began time.Time) (int64, error) {
+	res, err := tx.NewInsert().Model(&rows).On("CONFLICT (account_id, integration_id, mailbox_id) DO UPDATE").
+		Set("status = EXCLUDED.status").Set("platform_account = EXCLUDED.platform_account").
+		Set("platform_address = EXCLUDED.platform_address").
+		Set("platform_name = EXCLUDED.platform_name").
+		Set("has_error = EXCLUDED.has_error").Set("reason = EXCLUDED.reason").
+		Set("connected_at = EXCLUDED.connected_at").Set("updated_at = EXCLUDED.updated_at").
+		Where("mc.updated_at <= ?", began).Exec(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
 }

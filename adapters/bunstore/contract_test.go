@@ -78,7 +78,7 @@ func opened(t testing.TB, url string, hooks ...bun.QueryHook) *Store {
 	t.Helper()
 	s, err := open(t.Context(), url, Options{Operator: contract.Operator}, hooks...)
 	must(t, err)
-	s.patience, s.placeTime = onlyAHang, onlyAHang
+	s.queryTimeout, s.connWait = onlyAHang, onlyAHang
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -102,13 +102,13 @@ func emptied(t testing.TB, s *Store) func(testing.TB) contract.Stores {
 	all, err := s.Tables(t.Context())
 	must(t, err)
 	var names, deletions []string
-	for _, table := range slices.Backward(all) { // those that point at others first
+	for _, table := range slices.Backward(all) { // referencing tables first
 		names = append(names, table.Name)
-		if !slices.Contains(seeded, table.Name) {
+		if !slices.Contains(seededTables, table.Name) {
 			deletions = append(deletions, "DELETE FROM "+table.Name)
 		}
 	}
-	if s.postgres() { // a transaction whose caller has gone may still be ending
+	if s.postgres() { // the transaction of a cancelled caller may still be open
 		deletions = append([]string{"LOCK TABLE " + strings.Join(names, ", ")}, deletions...)
 	}
 	script := "BEGIN; " + strings.Join(deletions, "; ") + "; COMMIT"

@@ -4,14 +4,17 @@ package bunstore
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
 
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/audit"
+	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/dnsconnection"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
@@ -24,7 +27,7 @@ type dnsConnectionRow struct {
 	ID           string `bun:",pk"`
 	Provider     string
 	Name         string
-	Credential   []byte // sealed
+	Credential   []byte // encrypted
 	Status       string
 	ZonesVisible int
 	TestedAt     time.Time
@@ -38,29 +41,29 @@ func (r dnsConnectionRow) connection() dnsconnection.Connection {
 	}
 }
 
-// dnsConnectionDetails is what the audit says of a connection.
+// dnsConnectionDetails returns the audit details of a DNS connection.
 func dnsConnectionDetails(r dnsConnectionRow) map[string]string {
 	return map[string]string{"connection_id": r.ID, "provider": r.Provider, "name": r.Name}
 }
 
-func noDNSConnection() error {
+func dnsConnectionNotFound() error {
 	return fault.DNSConnectionNotFound.With("there is no DNS connection with this id")
 }
 
 // AddDNSConnection implements ports.DNSConnections.
 func (s *Store) AddDNSConnection(ctx context.Context, c dnsconnection.Connection, credential []byte) error {
 	row := dnsConnectionRow{
-		AccountID: account(c.AccountID), ID: c.ID, Provider: text(c.Provider), Name: text(c.Name), Credential: credential,
-		Status: text(string(c.Status)), ZonesVisible: c.ZonesVisible, TestedAt: micro(c.TestedAt), CreatedAt: micro(c.CreatedAt),
+		AccountID: accountKey(c.AccountID), ID: c.ID, Provider: storedText(c.Provider), Name: storedText(c.Name), Credential: credential,
+		Status: storedText(string(c.Status)), ZonesVisible: c.ZonesVisible, TestedAt: storedTime(c.TestedAt), CreatedAt: storedTime(c.CreatedAt),
 	}
-	return s.atomically(ctx, "add DNS connection", func(ctx context.Context, tx bun.IDB) error {
-		if _, err := s.lockOpen(ctx, tx, row.AccountID); err != nil {
+	return s.inTransaction(ctx, "add DNS connection", func(ctx context.Context, tx bun.IDB) error {
+		if _, err := s.lockOpenAccount(ctx, tx, row.AccountID); err != nil {
 			return err
 		}
 		if _, err := tx.NewInsert().Model(&row).Exec(ctx); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, audit.AddDNSConnection, row.AccountID, dnsConnectionDetails(row))
+		return s.recordAudit(ctx, tx, audit.AddDNSConnection, row.AccountID, dnsConnectionDetails(row))
 	})
 }
 
@@ -71,7 +74,7 @@ func (s *Store) DNSConnections(ctx context.Context, owner access.AccountID) ([]d
 		rows = nil
 		q := db.NewSelect().Model(&rows).ExcludeColumn("credential").Order("dc.created_at", "dc.id")
 		if owner != "" {
-			q = q.Where("dc.account_id = ?", account(owner))
+			q = q.Where("dc.account_id = ?", accountKey(owner))
 		}
 		return q.Scan(ctx)
 	})
@@ -88,9 +91,9 @@ func (s *Store) DNSConnection(ctx context.Context, owner access.AccountID, id st
 	err := s.run(ctx, "find DNS connection", func(ctx context.Context, db bun.IDB) error {
 		q := db.NewSelect().Model(&row)
 		if owner != "" {
-			q = q.Where("dc.account_id = ?", account(owner))
+			q = q.Where("dc.account_id = ?", accountKey(owner))
 		}
-		return oneDNSConnection(q.Where("dc.id = ?", ident.Lookup(id)).Scan(ctx))
+		return orDNSConnectionNotFound(q.Where("dc.id = ?", ident.Lookup(id)).Scan(ctx))
 	})
 	if err != nil {
 		return dnsconnection.Connection{}, nil, err
@@ -98,9 +101,9 @@ func (s *Store) DNSConnection(ctx context.Context, owner access.AccountID, id st
 	return row.connection(), row.Credential, nil
 }
 
-func oneDNSConnection(err error) error {
+func orDNSConnectionNotFound(err error) error {
 	if errors.Is(err, sql.ErrNoRows) {
-		return noDNSConnection()
+		return dnsConnectionNotFound()
 	}
 	return err
 }
@@ -109,19 +112,19 @@ func oneDNSConnection(err error) error {
 func (s *Store) SaveDNSConnectionTest(ctx context.Context, c dnsconnection.Connection) error {
 	return s.run(ctx, "save test of DNS connection", func(ctx context.Context, db bun.IDB) error {
 		res, err := db.NewUpdate().Model((*dnsConnectionRow)(nil)).
-			Set("status = ?", text(string(c.Status))).Set("zones_visible = ?", c.ZonesVisible).Set("tested_at = ?", micro(c.TestedAt)).
-			Where("account_id = ?", account(c.AccountID)).Where("id = ?", ident.Lookup(c.ID)).Exec(ctx)
-		return changed(res, err, noDNSConnection())
+			Set("status = ?", storedText(string(c.Status))).Set("zones_visible = ?", c.ZonesVisible).Set("tested_at = ?", storedTime(c.TestedAt)).
+			Where("account_id = ?", accountKey(c.AccountID)).Where("id = ?", ident.Lookup(c.ID)).Exec(ctx)
+		return requireRow(res, err, dnsConnectionNotFound())
 	})
 }
 
 // RemoveDNSConnection implements ports.DNSConnections.
 func (s *Store) RemoveDNSConnection(ctx context.Context, id string) (dnsconnection.Connection, error) {
 	var row dnsConnectionRow
-	err := s.atomically(ctx, "remove DNS connection", func(ctx context.Context, tx bun.IDB) error {
-		err := s.locked(tx.NewSelect().Model(&row).Where("dc.id = ?", ident.Lookup(id)), "dc").Scan(ctx)
+	err := s.inTransaction(ctx, "remove DNS connection", func(ctx context.Context, tx bun.IDB) error {
+		err := s.lockRows(tx.NewSelect().Model(&row).Where("dc.id = ?", ident.Lookup(id)), "dc").Scan(ctx)
 		if err != nil {
-			return oneDNSConnection(err)
+			return orDNSConnectionNotFound(err)
 		}
 		return s.dropDNSConnection(ctx, tx, row)
 	})
@@ -137,10 +140,10 @@ func (s *Store) dropDNSConnection(ctx context.Context, tx bun.IDB, row dnsConnec
 	if err != nil {
 		return err
 	}
-	return s.record(ctx, tx, audit.RemoveDNSConnection, row.AccountID, dnsConnectionDetails(row))
+	return s.recordAudit(ctx, tx, audit.RemoveDNSConnection, row.AccountID, dnsConnectionDetails(row))
 }
 
-// dropDNSConnections takes all connections from an account.
+// dropDNSConnections deletes all DNS connections of an account and returns how many.
 func (s *Store) dropDNSConnections(ctx context.Context, tx bun.IDB, owner string) (int, error) {
 	var rows []dnsConnectionRow
 	err := tx.NewSelect().Model(&rows).ExcludeColumn("credential").Where("account_id = ?", owner).Order("id").Scan(ctx)
@@ -153,4 +156,71 @@ func (s *Store) dropDNSConnections(ctx context.Context, tx bun.IDB, owner string
 		}
 	}
 	return len(rows), nil
+}
+
+type dnsWriteRow struct {
+	bun.BaseModel `bun:"table:dns_writes,alias:dw"`
+
+	AccountID  string `bun:",pk"`
+	DomainID   string `bun:",pk"`
+	Purpose    string `bun:",pk"`
+	Name       string `bun:",pk"`
+	RecordType string `bun:",pk"`
+	ValueHash  []byte `bun:",pk"`
+	Value      []byte
+	Replaced   []byte
+	WrittenAt  time.Time
+}
+
+func newDNSWriteRow(owner, domainID string, w dns.Written, now time.Time) dnsWriteRow {
+	hash := sha256.Sum256([]byte(w.Value))
+	return dnsWriteRow{
+		AccountID: owner, DomainID: domainID, Purpose: storedText(string(w.Purpose)), Name: storedText(w.Name), RecordType: storedText(string(w.Type)),
+		ValueHash: hash[:], Value: []byte(w.Value), Replaced: []byte(w.Replaced), WrittenAt: now,
+	}
+}
+
+func (r dnsWriteRow) same(o dnsWriteRow) bool {
+	return r.Purpose == o.Purpose && r.Name == o.Name && r.RecordType == o.RecordType && string(r.ValueHash) == string(o.ValueHash)
+}
+
+// Written implements ports.DNSWrites.
+func (s *Store) Written(ctx context.Context, owner access.AccountID, domainID string) ([]dns.Written, error) {
+	var rows []dnsWriteRow
+	err := s.run(ctx, "list DNS writes", func(ctx context.Context, db bun.IDB) error {
+		rows = nil
+		return db.NewSelect().Model(&rows).Where("dw.account_id = ?", accountKey(owner)).Where("dw.domain_id = ?", ident.Lookup(domainID)).
+			Order("dw.written_at", "dw.purpose", "dw.name", "dw.record_type", "dw.value_hash").Scan(ctx)
+	})
+	all := make([]dns.Written, 0, len(rows))
+	for _, r := range rows {
+		all = append(all, dns.Written{
+			Purpose: dns.Purpose(r.Purpose), Name: r.Name, Type: dns.Type(r.RecordType), Value: string(r.Value), Replaced: string(r.Replaced),
+		})
+	}
+	return all, err
+}
+
+// SaveWritten implements ports.DNSWrites.
+func (s *Store) SaveWritten(ctx context.Context, owner access.AccountID, domainID string, written []dns.Written) error {
+	var rows []dnsWriteRow
+	now := storedTime(time.Now())
+	for _, w := range written {
+		row := newDNSWriteRow(accountKey(owner), ident.Lookup(domainID), w, now)
+		// One INSERT must not contain the same key twice. The later record is kept.
+		rows = append(slices.DeleteFunc(rows, row.same), row)
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	err := s.run(ctx, "save DNS writes", func(ctx context.Context, db bun.IDB) error {
+		_, err := db.NewInsert().Model(&rows).
+			On("CONFLICT (account_id, domain_id, purpose, name, record_type, value_hash) DO UPDATE").
+			Set("replaced = EXCLUDED.replaced").Set("written_at = EXCLUDED.written_at").Exec(ctx)
+		return err
+	})
+	if errors.Is(err, errMissingParent) {
+		return domainNotFound()
+	}
+	return err
 }

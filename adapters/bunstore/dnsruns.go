@@ -11,26 +11,116 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/provisioning"
+	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
 
-// The statuses, as they stand in the conditions of the two partial indexes.
+type dnsRunRow struct {
+	bun.BaseModel `bun:"table:dns_runs,alias:dr"`
+
+	AccountID    string `bun:",pk"`
+	ID           string `bun:",pk"`
+	TotalDomains int
+	CreatedAt    time.Time
+}
+
+func (r dnsRunRow) run(jobs []provisioning.Job) provisioning.Run {
+	return provisioning.Run{
+		ID: r.ID, Account: access.AccountID(r.AccountID), TotalDomains: r.TotalDomains, CreatedAt: r.CreatedAt.UTC(),
+	}.With(jobs)
+}
+
+type dnsJobRow struct {
+	bun.BaseModel `bun:"table:dns_jobs,alias:dj"`
+
+	AccountID     string `bun:",pk"`
+	ID            string `bun:",pk"`
+	RunID         string
+	DomainID      string
+	TenantGUID    string `bun:"tenant_guid"`
+	DomainName    string
+	Stage         string
+	Status        string
+	NextStep      string
+	Provider      string
+	Required      string
+	Message       string
+	NextAttemptAt time.Time
+	Epoch         int64
+	LeasedUntil   int64 // microseconds of Store.clock
+	Trace         string
+	Progress      storedProgress `bun:"type:jsonb"`
+	CreatedAt     time.Time
+	StartedAt     time.Time `bun:",nullzero"`
+	EndedAt       time.Time `bun:",nullzero"`
+	UpdatedAt     time.Time
+}
+
+// storedProgress is the JSON form of a job's Progress. Renaming a field requires a migration.
+type storedProgress struct {
+	PlanHash               string
+	Moves, Attempt, Faults int
+	Since                  time.Time
+	Away                   time.Duration
+	AwaySince              time.Time
+	UnreliableSince        time.Time
+	SeenAt, PublishedAt    time.Time
+	NegativeTTL            time.Duration
+}
+
+func newDNSJobRow(j provisioning.Job) dnsJobRow {
+	return dnsJobRow{
+		AccountID: accountKey(j.Account), ID: ident.Lookup(j.ID), RunID: ident.Lookup(j.RunID), DomainID: ident.Lookup(j.DomainID),
+		TenantGUID: ident.Lookup(string(j.TenantGUID)), DomainName: storedText(j.DomainName),
+		Stage: storedText(string(j.Stage)), Status: storedText(string(j.Status)), NextStep: storedText(string(j.Next)),
+		Provider: storedText(j.Provider), Required: storedText(string(j.Required)), Message: storedText(j.Message),
+		NextAttemptAt: storedTime(j.NextAttemptAt), Epoch: j.Epoch, Trace: storedText(j.Trace), Progress: newProgress(j.Progress),
+		CreatedAt: storedTime(j.CreatedAt), StartedAt: storedTime(j.StartedAt), EndedAt: storedTime(j.EndedAt), UpdatedAt: storedTime(j.UpdatedAt),
+	}
+}
+
+func newProgress(p provisioning.Progress) storedProgress {
+	stored := storedProgress(p)
+	stored.PlanHash = storedText(p.PlanHash)
+	return stored
+}
+
+func (r dnsJobRow) job() provisioning.Job {
+	return provisioning.Job{
+		ID: r.ID, RunID: r.RunID, Account: access.AccountID(r.AccountID), DomainID: r.DomainID,
+		TenantGUID: tenant.GUID(r.TenantGUID), DomainName: r.DomainName,
+		Stage: provisioning.Stage(r.Stage), Status: provisioning.Status(r.Status), Next: provisioning.Step(r.NextStep),
+		Provider: r.Provider, Required: dns.ActionRequired(r.Required), Message: r.Message,
+		NextAttemptAt: r.NextAttemptAt.UTC(), Epoch: r.Epoch, Trace: r.Trace, Progress: r.Progress.utc(),
+		CreatedAt: r.CreatedAt.UTC(), StartedAt: r.StartedAt.UTC(), EndedAt: r.EndedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
+	}
+}
+
+func (p storedProgress) utc() provisioning.Progress {
+	for _, t := range []*time.Time{&p.Since, &p.AwaySince, &p.UnreliableSince, &p.SeenAt, &p.PublishedAt} {
+		*t = t.UTC()
+	}
+	return provisioning.Progress(p)
+}
+
+// The conditions of the two partial indexes on the status of jobs.
 const (
 	activeJob = "dj.status IN ('queued', 'running', 'waiting', 'action_required')"
 	wakingJob = "dj.status IN ('queued', 'running', 'waiting')"
 )
 
-func noRun() error { return fault.RunNotFound.With("the account has no such provisioning run") }
+func runNotFound() error { return fault.RunNotFound.With("the account has no such provisioning run") }
 
-func noJob() error { return fault.JobNotFound.With("the account has no such provisioning job") }
+func jobNotFound() error { return fault.JobNotFound.With("the account has no such provisioning job") }
 
 // CreateRun implements ports.DNSRuns.
 func (s *Store) CreateRun(ctx context.Context, r provisioning.Run, jobs []provisioning.Job) error {
-	row := dnsRunRow{AccountID: account(r.Account), ID: ident.Lookup(r.ID), TotalDomains: r.TotalDomains, CreatedAt: micro(r.CreatedAt)}
-	err := s.atomically(ctx, "create provisioning run", func(ctx context.Context, tx bun.IDB) error {
+	row := dnsRunRow{AccountID: accountKey(r.Account), ID: ident.Lookup(r.ID), TotalDomains: r.TotalDomains, CreatedAt: storedTime(r.CreatedAt)}
+	err := s.inTransaction(ctx, "create provisioning run", func(ctx context.Context, tx bun.IDB) error {
 		if err := dropEmptyRuns(ctx, tx, row.AccountID); err != nil {
 			return err
 		}
@@ -39,25 +129,26 @@ func (s *Store) CreateRun(ctx context.Context, r provisioning.Run, jobs []provis
 		}
 		for _, j := range jobs {
 			j.Account, j.RunID = r.Account, r.ID
-			if err := addJob(ctx, tx, newDNSJobRow(j)); err != nil {
+			if err := insertJob(ctx, tx, newDNSJobRow(j)); err != nil {
 				return err
 			}
 		}
-		return s.complete(ctx, tx)
+		return s.storeCompletion(ctx, tx)
 	})
-	if errors.Is(err, errNoParent) {
-		return noDomain()
+	if errors.Is(err, errMissingParent) {
+		return domainNotFound()
 	}
 	return err
 }
 
-// addJob leaves it to the index which of several jobs of a domain is the one.
-func addJob(ctx context.Context, tx bun.IDB, row dnsJobRow) error {
+// insertJob inserts a job. It returns fault.JobActive if the unique index finds another active job
+// of the domain.
+func insertJob(ctx context.Context, tx bun.IDB, row dnsJobRow) error {
 	res, err := tx.NewInsert().Model(&row).On("CONFLICT DO NOTHING").Exec(ctx)
-	return changed(res, err, fault.JobActive.With("the domain has an active provisioning job"))
+	return requireRow(res, err, fault.JobActive.With("the domain has an active provisioning job"))
 }
 
-// dropEmptyRuns deletes runs whose domains are gone, and their jobs with them.
+// dropEmptyRuns deletes runs without jobs. A job is deleted with its domain.
 func dropEmptyRuns(ctx context.Context, tx bun.IDB, owner string) error {
 	_, err := tx.NewDelete().Model((*dnsRunRow)(nil)).Where("dr.account_id = ?", owner).
 		Where("NOT EXISTS (SELECT 1 FROM dns_jobs AS dj WHERE dj.account_id = dr.account_id AND dj.run_id = dr.id)").Exec(ctx)
@@ -74,22 +165,22 @@ func (s *Store) Runs(ctx context.Context, owner access.AccountID, q ports.RunQue
 		if q.ActiveOnly {
 			jobs = jobs.Where(activeJob)
 		}
-		return db.NewSelect().Model(&rows).Where("dr.account_id = ?", account(owner)).Where("EXISTS (?)", jobs).
+		return db.NewSelect().Model(&rows).Where("dr.account_id = ?", accountKey(owner)).Where("EXISTS (?)", jobs).
 			OrderExpr("dr.created_at DESC, dr.id DESC").Limit(int64(q.Limit)).Scan(ctx)
 	})
 	if err != nil || len(rows) == 0 {
 		return []provisioning.Run{}, err
 	}
-	return s.withJobs(ctx, rows)
+	return s.runsWithJobs(ctx, rows)
 }
 
-// withJobs makes runs of rows. A run whose jobs went meanwhile is not there.
-func (s *Store) withJobs(ctx context.Context, rows []dnsRunRow) ([]provisioning.Run, error) {
+// runsWithJobs loads the jobs of runs. It leaves out a run whose jobs were deleted meanwhile.
+func (s *Store) runsWithJobs(ctx context.Context, rows []dnsRunRow) ([]provisioning.Run, error) {
 	var ids []string
 	for _, r := range rows {
 		ids = append(ids, r.ID)
 	}
-	all, err := s.jobsOf(ctx, rows[0].AccountID, ids...)
+	all, err := s.jobsOfRuns(ctx, rows[0].AccountID, ids...)
 	runs := make([]provisioning.Run, 0, len(rows))
 	for _, r := range rows {
 		if jobs := all[r.ID]; len(jobs) > 0 {
@@ -99,7 +190,7 @@ func (s *Store) withJobs(ctx context.Context, rows []dnsRunRow) ([]provisioning.
 	return runs, err
 }
 
-func (s *Store) jobsOf(ctx context.Context, owner string, runs ...string) (map[string][]provisioning.Job, error) {
+func (s *Store) jobsOfRuns(ctx context.Context, owner string, runs ...string) (map[string][]provisioning.Job, error) {
 	var rows []dnsJobRow
 	err := s.run(ctx, "list provisioning jobs", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
@@ -117,19 +208,19 @@ func (s *Store) jobsOf(ctx context.Context, owner string, runs ...string) (map[s
 func (s *Store) Run(ctx context.Context, owner access.AccountID, id string) (provisioning.Run, []provisioning.Job, error) {
 	var row dnsRunRow
 	err := s.run(ctx, "find provisioning run", func(ctx context.Context, db bun.IDB) error {
-		return db.NewSelect().Model(&row).Where("dr.account_id = ?", account(owner)).Where("dr.id = ?", ident.Lookup(id)).Scan(ctx)
+		return db.NewSelect().Model(&row).Where("dr.account_id = ?", accountKey(owner)).Where("dr.id = ?", ident.Lookup(id)).Scan(ctx)
 	})
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return provisioning.Run{}, nil, err
 	}
-	// An unknown run takes the same queries.
-	all, err := s.jobsOf(ctx, account(owner), ident.Lookup(id))
+	// An unknown run takes the same queries as a known one.
+	all, err := s.jobsOfRuns(ctx, accountKey(owner), ident.Lookup(id))
 	if err != nil {
 		return provisioning.Run{}, nil, err
 	}
 	jobs := all[ident.Lookup(id)]
 	if row.ID == "" || len(jobs) == 0 {
-		return provisioning.Run{}, nil, noRun()
+		return provisioning.Run{}, nil, runNotFound()
 	}
 	return row.run(jobs), jobs, nil
 }
@@ -138,8 +229,8 @@ func (s *Store) Run(ctx context.Context, owner access.AccountID, id string) (pro
 func (s *Store) Job(ctx context.Context, owner access.AccountID, id string) (provisioning.Job, error) {
 	var row dnsJobRow
 	err := s.run(ctx, "find provisioning job", func(ctx context.Context, db bun.IDB) error {
-		return oneJob(db.NewSelect().Model(&row).
-			Where("dj.account_id = ?", account(owner)).Where("dj.id = ?", ident.Lookup(id)).Scan(ctx))
+		return orJobNotFound(db.NewSelect().Model(&row).
+			Where("dj.account_id = ?", accountKey(owner)).Where("dj.id = ?", ident.Lookup(id)).Scan(ctx))
 	})
 	if err != nil {
 		return provisioning.Job{}, err
@@ -147,9 +238,9 @@ func (s *Store) Job(ctx context.Context, owner access.AccountID, id string) (pro
 	return row.job(), nil
 }
 
-func oneJob(err error) error {
+func orJobNotFound(err error) error {
 	if errors.Is(err, sql.ErrNoRows) {
-		return noJob()
+		return jobNotFound()
 	}
 	return err
 }
@@ -158,7 +249,7 @@ func oneJob(err error) error {
 func (s *Store) ActiveJob(ctx context.Context, owner access.AccountID, domainID string) (provisioning.Job, bool, error) {
 	var row dnsJobRow
 	err := s.run(ctx, "find active provisioning job", func(ctx context.Context, db bun.IDB) error {
-		return db.NewSelect().Model(&row).Where("dj.account_id = ?", account(owner)).
+		return db.NewSelect().Model(&row).Where("dj.account_id = ?", accountKey(owner)).
 			Where("dj.domain_id = ?", ident.Lookup(domainID)).Where(activeJob).Scan(ctx)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
@@ -173,21 +264,99 @@ func (s *Store) ActiveJob(ctx context.Context, owner access.AccountID, domainID 
 // RetryJob implements ports.DNSRuns.
 func (s *Store) RetryJob(ctx context.Context, owner access.AccountID, id string, now time.Time) (provisioning.Job, error) {
 	var retried provisioning.Job
-	err := s.atomically(ctx, "retry provisioning job", func(ctx context.Context, tx bun.IDB) error {
+	err := s.inTransaction(ctx, "retry provisioning job", func(ctx context.Context, tx bun.IDB) error {
 		var row dnsJobRow
-		found := s.locked(tx.NewSelect().Model(&row).
-			Where("dj.account_id = ?", account(owner)).Where("dj.id = ?", ident.Lookup(id)), "dj").Scan(ctx)
-		if err := oneJob(found); err != nil {
+		found := s.lockRows(tx.NewSelect().Model(&row).
+			Where("dj.account_id = ?", accountKey(owner)).Where("dj.id = ?", ident.Lookup(id)), "dj").Scan(ctx)
+		if err := orJobNotFound(found); err != nil {
 			return err
 		}
 		var err error
-		if retried, err = provisioning.Retry(row.job(), micro(now)); err != nil {
+		if retried, err = provisioning.Retry(row.job(), storedTime(now)); err != nil {
 			return err
 		}
 		if _, err := saveJob(ctx, tx, retried, row.Epoch); err != nil {
 			return err
 		}
-		return s.complete(ctx, tx)
+		return s.storeCompletion(ctx, tx)
 	})
 	return retried, err
+}
+
+// DueJobs implements ports.DNSJobs. It serves accounts in fair shares: a job's slot is the number
+// of its account's jobs that are running or come before it. An account with many jobs so leaves the
+// first slots to others.
+func (s *Store) DueJobs(ctx context.Context, now time.Time, most int) ([]ports.DueJob, error) {
+	var rows []dnsJobRow
+	err := s.run(ctx, "list due provisioning jobs", func(ctx context.Context, db bun.IDB) error {
+		rows = nil
+		busy := db.NewSelect().TableExpr("dns_jobs AS dj").ColumnExpr("dj.account_id, count(*) AS jobs").
+			Where(wakingJob).Where("dj.leased_until > ?", s.clock()).GroupExpr("dj.account_id")
+		due := db.NewSelect().TableExpr("dns_jobs AS dj").ColumnExpr("dj.account_id, dj.id, dj.next_attempt_at").
+			ColumnExpr("row_number() OVER (PARTITION BY dj.account_id ORDER BY dj.next_attempt_at, dj.id) AS place").
+			Where(wakingJob).Where("dj.next_attempt_at <= ?", storedTime(now)).Where("dj.leased_until <= ?", s.clock())
+		return db.NewSelect().With("busy", busy).With("due", due).TableExpr("due").Join("LEFT JOIN busy ON busy.account_id = due.account_id").
+			ColumnExpr("due.account_id, due.id, due.next_attempt_at").
+			OrderExpr("due.place + COALESCE(busy.jobs, 0), due.next_attempt_at, due.id").Limit(int64(most)).Scan(ctx, &rows)
+	})
+	all := make([]ports.DueJob, 0, len(rows))
+	for _, r := range rows {
+		all = append(all, ports.DueJob{ID: r.ID, Account: access.AccountID(r.AccountID), At: r.NextAttemptAt.UTC()})
+	}
+	return all, err
+}
+
+// ClaimJob implements ports.DNSJobs.
+func (s *Store) ClaimJob(ctx context.Context, id string, lease time.Duration, now time.Time) (provisioning.Job, bool, error) {
+	var row dnsJobRow
+	err := s.run(ctx, "claim provisioning job", func(ctx context.Context, db bun.IDB) error {
+		return db.NewUpdate().Model(&row).Set("epoch = epoch + 1").Set("status = ?", string(provisioning.Running)).
+			Set("leased_until = ? + ?", s.clock(), lease.Microseconds()).
+			Where("dj.id = ?", ident.Lookup(id)).Where(wakingJob).Where("dj.next_attempt_at <= ?", storedTime(now)).
+			Where("dj.leased_until <= ?", s.clock()).Returning("*").Scan(ctx)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return provisioning.Job{}, false, nil
+	}
+	if err != nil {
+		return provisioning.Job{}, false, err
+	}
+	return row.job(), true, nil
+}
+
+// HoldJob implements ports.DNSJobs.
+func (s *Store) HoldJob(ctx context.Context, j provisioning.Job, lease time.Duration) (bool, error) {
+	return s.execChanged(ctx, "hold provisioning job", func(db bun.IDB) (sql.Result, error) {
+		return whereEpoch(db.NewUpdate().Model((*dnsJobRow)(nil)), j, j.Epoch).Where("dj.status = ?", string(provisioning.Running)).
+			Set("leased_until = ? + ?", s.clock(), lease.Microseconds()).Exec(ctx)
+	})
+}
+
+// SaveJob implements ports.DNSJobs.
+func (s *Store) SaveJob(ctx context.Context, j provisioning.Job) (bool, error) {
+	return s.execChanged(ctx, "save provisioning job", func(db bun.IDB) (sql.Result, error) { return saveJob(ctx, db, j, j.Epoch) })
+}
+
+// saveJob stores a job if its epoch is still epoch.
+func saveJob(ctx context.Context, db bun.IDB, j provisioning.Job, epoch int64) (sql.Result, error) {
+	row := newDNSJobRow(j)
+	q := db.NewUpdate().Model(&row).Column("stage", "status", "next_step", "provider", "required", "message", "next_attempt_at",
+		"epoch", "progress", "started_at", "ended_at", "updated_at")
+	if j.Status != provisioning.Running {
+		q = q.Set("leased_until = 0")
+	}
+	return whereEpoch(q, j, epoch).Exec(ctx)
+}
+
+// ReleaseJob implements ports.DNSJobs.
+func (s *Store) ReleaseJob(ctx context.Context, j provisioning.Job, now time.Time) (bool, error) {
+	return s.execChanged(ctx, "release provisioning job", func(db bun.IDB) (sql.Result, error) {
+		return whereEpoch(db.NewUpdate().Model((*dnsJobRow)(nil)), j, j.Epoch).Where("dj.status = ?", string(provisioning.Running)).
+			Set("status = ?", string(provisioning.Queued)).Set("next_attempt_at = ?", storedTime(now)).Set("leased_until = 0").Exec(ctx)
+	})
+}
+
+// whereEpoch restricts an update to a job with this epoch.
+func whereEpoch(q *bun.UpdateQuery, j provisioning.Job, epoch int64) *bun.UpdateQuery {
+	return q.Where("dj.account_id = ?", accountKey(j.Account)).Where("dj.id = ?", ident.Lookup(j.ID)).Where("dj.epoch = ?", epoch)
 }

@@ -6,23 +6,140 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
+	"time"
 
 	"github.com/uptrace/bun"
 
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
 )
 
-func noDomain() error { return fault.DomainNotFound.With("the tenant holds no such domain") }
+type domainRow struct {
+	bun.BaseModel `bun:"table:domains,alias:d"`
 
-// domainsBelow reads a tenant and, joined to it, its domains that on lets
-// through: no row means no tenant, an empty one no domain.
-func domainsBelow(db bun.IDB, owner, guid, on string, args ...any) *bun.SelectQuery {
+	AccountID        string `bun:",pk"`
+	ID               string `bun:",pk"`
+	TenantID         string
+	Name             string
+	Added            bool
+	IsDefault        bool
+	Verified         bool
+	DKIM             bool `bun:"dkim"`
+	MailReady        bool
+	Records          storedRecords `bun:"type:jsonb"`
+	MX               string        `bun:"mx"`
+	SPF              string        `bun:"spf"`
+	DMARC            string        `bun:"dmarc"`
+	DKIMStatus       string        `bun:"dkim_status"`
+	VerificationSeen bool
+	CheckedAt        time.Time `bun:",nullzero"`
+	CreatedAt        time.Time
+	StoredAt         time.Time
+
+	TenantGUID string `bun:"tenant_guid,scanonly"`
+	TenantName string `bun:",scanonly"`
+}
+
+// storedRecords is the JSON form of the DNS records that the platform requires, and of their
+// health. Renaming a field requires a migration.
+type storedRecords struct {
+	Verification, Service []storedRecord
+	Selector1, Selector2  storedRecord
+	// Sound and Drifted are kinds of drift, separated by commas.
+	Sound, Drifted string
+}
+
+type storedRecord struct {
+	Type, Name, Content string
+	Preference, TTL     int
+}
+
+func newDomainRow(owner string, d domain.Domain) domainRow {
+	return domainRow{
+		AccountID: owner, ID: ident.Lookup(d.ID), TenantID: ident.Lookup(d.TenantID), Name: storedText(d.Name),
+		Added: d.Added, IsDefault: d.Default, Verified: d.Verified, DKIM: d.DKIM, MailReady: d.MailReady,
+		Records: storedRecords{
+			Verification: newRecords(d.Verification), Service: newRecords(d.Service),
+			Selector1: newRecord(d.Signing.Selector1), Selector2: newRecord(d.Signing.Selector2),
+			Sound: joinDrifts(d.Health.Sound), Drifted: joinDrifts(d.Health.Drifted),
+		},
+		MX: storedText(d.Status.MX), SPF: storedText(d.Status.SPF), DMARC: storedText(d.Status.DMARC), DKIMStatus: d.Status.DKIM,
+		VerificationSeen: d.Status.VerificationSeen, CheckedAt: storedTime(d.CheckedAt), CreatedAt: storedTime(d.CreatedAt),
+	}
+}
+
+func (r domainRow) domain() domain.Domain {
+	return domain.Domain{
+		ID: r.ID, TenantID: r.TenantID, TenantGUID: tenant.GUID(r.TenantGUID), Name: r.Name,
+		Added: r.Added, Default: r.IsDefault, Verified: r.Verified, DKIM: r.DKIM, MailReady: r.MailReady,
+		Verification: dnsRecords(r.Records.Verification), Service: dnsRecords(r.Records.Service),
+		Signing: dns.Signing{
+			Enabled:   r.DKIM,
+			Selector1: r.Records.Selector1.dns(), Selector2: r.Records.Selector2.dns(),
+		},
+		Status: dns.Status{
+			MX: r.MX, SPF: r.SPF, DMARC: r.DMARC, DKIM: r.DKIMStatus, VerificationSeen: r.VerificationSeen,
+		},
+		Health:    domain.Health{Sound: splitDrifts(r.Records.Sound), Drifted: splitDrifts(r.Records.Drifted)},
+		CheckedAt: r.CheckedAt.UTC(), CreatedAt: r.CreatedAt.UTC(),
+	}
+}
+
+func joinDrifts(all []domain.Drift) string {
+	texts := make([]string, 0, len(all))
+	for _, kind := range all {
+		texts = append(texts, string(kind))
+	}
+	return strings.Join(texts, ",")
+}
+
+func splitDrifts(list string) []domain.Drift {
+	var all []domain.Drift
+	for kind := range strings.SplitSeq(list, ",") {
+		if kind != "" {
+			all = append(all, domain.Drift(kind))
+		}
+	}
+	return all
+}
+
+func newRecord(r dns.Record) storedRecord {
+	return storedRecord{Type: string(r.Type), Name: storedText(r.Name), Content: storedText(r.Content), Preference: r.Preference, TTL: r.TTL}
+}
+
+func (r storedRecord) dns() dns.Record {
+	return dns.Record{Type: dns.Type(r.Type), Name: r.Name, Content: r.Content, Preference: r.Preference, TTL: r.TTL}
+}
+
+func newRecords(all []dns.Record) []storedRecord {
+	rows := make([]storedRecord, 0, len(all))
+	for _, r := range all {
+		rows = append(rows, newRecord(r))
+	}
+	return rows
+}
+
+func dnsRecords(rows []storedRecord) []dns.Record {
+	var all []dns.Record
+	for _, r := range rows {
+		all = append(all, r.dns())
+	}
+	return all
+}
+
+func domainNotFound() error { return fault.DomainNotFound.With("the tenant holds no such domain") }
+
+// domainsOfTenant selects a tenant left-joined with its domains that satisfy joinCondition. No row
+// means no tenant, and an empty domain means no domain.
+func domainsOfTenant(db bun.IDB, owner, guid, joinCondition string, args ...any) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("tenants AS t").ColumnExpr("d.*").ColumnExpr("t.guid AS tenant_guid").
-		Join("LEFT JOIN domains AS d ON d.account_id = t.account_id AND d.tenant_id = t.id AND d.added"+on, args...).
+		Join("LEFT JOIN domains AS d ON d.account_id = t.account_id AND d.tenant_id = t.id AND d.added"+joinCondition, args...).
 		Where("t.account_id = ?", owner).Where("t.guid = ?", guid)
 }
 
@@ -30,13 +147,13 @@ func domainsBelow(db bun.IDB, owner, guid, on string, args ...any) *bun.SelectQu
 func (s *Store) Domains(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]domain.Domain, error) {
 	var rows []domainRow
 	err := s.run(ctx, "list domains", func(ctx context.Context, db bun.IDB) error {
-		return domainsBelow(db, account(owner), ident.Lookup(string(id)), "").Order("d.name").Scan(ctx, &rows)
+		return domainsOfTenant(db, accountKey(owner), ident.Lookup(string(id)), "").Order("d.name").Scan(ctx, &rows)
 	})
 	if err != nil {
 		return nil, err
 	}
 	if len(rows) == 0 {
-		return nil, noTenant()
+		return nil, tenantNotFound()
 	}
 	domains := make([]domain.Domain, 0, len(rows))
 	for _, r := range rows {
@@ -51,12 +168,12 @@ func (s *Store) Domains(ctx context.Context, owner access.AccountID, id tenant.G
 func (s *Store) Domain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error) {
 	var row domainRow
 	err := s.run(ctx, "find domain", func(ctx context.Context, db bun.IDB) error {
-		err := domainsBelow(db, account(owner), ident.Lookup(string(id)), " AND d.name = ?", text(name)).Scan(ctx, &row)
+		err := domainsOfTenant(db, accountKey(owner), ident.Lookup(string(id)), " AND d.name = ?", storedText(name)).Scan(ctx, &row)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
-			return noTenant()
+			return tenantNotFound()
 		case err == nil && row.ID == "":
-			return noDomain()
+			return domainNotFound()
 		}
 		return err
 	})
@@ -70,8 +187,8 @@ func (s *Store) Domain(ctx context.Context, owner access.AccountID, id tenant.GU
 func (s *Store) DomainByID(ctx context.Context, owner access.AccountID, domainID string) (domain.Domain, error) {
 	var row domainRow
 	err := s.run(ctx, "find domain by id", func(ctx context.Context, db bun.IDB) error {
-		return oneDomain(withTenant(db.NewSelect().Model(&row)).
-			Where("d.account_id = ?", account(owner)).Where("d.id = ?", ident.Lookup(domainID)).
+		return orDomainNotFound(withTenant(db.NewSelect().Model(&row)).
+			Where("d.account_id = ?", accountKey(owner)).Where("d.id = ?", ident.Lookup(domainID)).
 			Where("d.added").Scan(ctx))
 	})
 	if err != nil {
@@ -85,30 +202,30 @@ func withTenant(q *bun.SelectQuery) *bun.SelectQuery {
 		Join("JOIN tenants AS t ON t.account_id = d.account_id AND t.id = d.tenant_id")
 }
 
-func oneDomain(err error) error {
+func orDomainNotFound(err error) error {
 	if errors.Is(err, sql.ErrNoRows) {
-		return noDomain()
+		return domainNotFound()
 	}
 	return err
 }
 
 // SaveDomain implements ports.Domains.
 func (s *Store) SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain) error {
-	row := newDomainRow(account(owner), d)
-	return s.completing(ctx, "save domain", func(ctx context.Context, db bun.IDB) error {
+	row := newDomainRow(accountKey(owner), d)
+	return s.runCompleting(ctx, "save domain", func(ctx context.Context, db bun.IDB) error {
 		res, err := saveDomain(ctx, db, row)
-		return changed(res, err, noDomain())
+		return requireRow(res, err, domainNotFound())
 	})
 }
 
-// ChangeDomain implements ports.Domains. The lock keeps two changes apart, each
-// of which leaves the other's fields alone.
+// ChangeDomain implements ports.Domains. The lock serialises two changes, each of which keeps the
+// other's fields.
 func (s *Store) ChangeDomain(ctx context.Context, owner access.AccountID, was, now domain.Domain) (domain.Domain, error) {
 	var d domain.Domain
-	err := s.atomically(ctx, "change domain", func(ctx context.Context, tx bun.IDB) error {
+	err := s.inTransaction(ctx, "change domain", func(ctx context.Context, tx bun.IDB) error {
 		var row domainRow
-		lock := tx.NewSelect().Model(&row).Where("d.account_id = ?", account(owner)).Where("d.id = ?", ident.Lookup(now.ID)).Where("d.added")
-		if err := oneDomain(s.locked(lock, "d").Scan(ctx)); err != nil {
+		lock := tx.NewSelect().Model(&row).Where("d.account_id = ?", accountKey(owner)).Where("d.id = ?", ident.Lookup(now.ID)).Where("d.added")
+		if err := orDomainNotFound(s.lockRows(lock, "d").Scan(ctx)); err != nil {
 			return err
 		}
 		d = row.domain().With(was, now)
@@ -116,7 +233,7 @@ func (s *Store) ChangeDomain(ctx context.Context, owner access.AccountID, was, n
 		if _, err := saveDomain(ctx, tx, newDomainRow(row.AccountID, d)); err != nil {
 			return err
 		}
-		return s.complete(ctx, tx)
+		return s.storeCompletion(ctx, tx)
 	})
 	return d, err
 }
@@ -126,4 +243,136 @@ func saveDomain(ctx context.Context, db bun.IDB, row domainRow) (sql.Result, err
 		Column("added", "is_default", "verified", "dkim", "mail_ready", "records",
 			"mx", "spf", "dmarc", "dkim_status", "verification_seen", "checked_at").
 		Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx)
+}
+
+// ReserveDomain implements ports.Domains.
+func (s *Store) ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, most int, now time.Time) (domain.Domain, error) {
+	var row domainRow
+	fresh := false
+	err := s.inTransaction(ctx, "reserve domain", func(ctx context.Context, tx bun.IDB) error {
+		t, err := s.lockTenant(ctx, tx, accountKey(owner), ident.Lookup(string(id)))
+		if err != nil {
+			return err
+		}
+		row, fresh = domainRow{}, false
+		err = tx.NewSelect().Model(&row).Where("account_id = ?", t.AccountID).
+			Where("tenant_id = ?", t.ID).Where("name = ?", storedText(name)).Scan(ctx)
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			fresh = true
+			row, err = insertDomain(ctx, tx, t, name, most, storedTime(now))
+		case err == nil && !row.Added:
+			err = renewDomainReservation(ctx, tx, row, storedTime(now))
+		}
+		row.TenantGUID = t.GUID
+		return err
+	})
+	if err != nil {
+		return domain.Domain{}, err
+	}
+	d := row.domain()
+	d.Fresh = fresh
+	return d, nil
+}
+
+func (s *Store) lockTenant(ctx context.Context, tx bun.IDB, owner, guid string) (tenantRow, error) {
+	var t tenantRow
+	err := s.lockRows(tx.NewSelect().Model(&t).Where("t.account_id = ?", owner).Where("t.guid = ?", guid), "t").Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return t, tenantNotFound()
+	}
+	return t, err
+}
+
+func insertDomain(ctx context.Context, tx bun.IDB, t tenantRow, name string, most int, now time.Time) (domainRow, error) {
+	held, err := tx.NewSelect().Model((*domainRow)(nil)).
+		Where("account_id = ?", t.AccountID).Where("tenant_id = ?", t.ID).Count(ctx)
+	if err != nil {
+		return domainRow{}, err
+	}
+	if err := domain.Admit(int(held), most); err != nil {
+		return domainRow{}, err
+	}
+	row := domainRow{AccountID: t.AccountID, ID: newID(), TenantID: t.ID, Name: storedText(name), CreatedAt: now, StoredAt: now}
+	_, err = tx.NewInsert().Model(&row).Exec(ctx)
+	return row, err
+}
+
+// renewDomainReservation marks an unfinished creation as in progress again.
+func renewDomainReservation(ctx context.Context, tx bun.IDB, row domainRow, now time.Time) error {
+	_, err := tx.NewUpdate().Model((*domainRow)(nil)).Set("stored_at = ?", now).
+		Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx)
+	return err
+}
+
+// ReleaseDomain implements ports.Domains.
+func (s *Store) ReleaseDomain(ctx context.Context, owner access.AccountID, domainID string) error {
+	return s.run(ctx, "release domain", func(ctx context.Context, db bun.IDB) error {
+		_, err := db.NewDelete().Model((*domainRow)(nil)).Where("account_id = ?", accountKey(owner)).
+			Where("id = ?", ident.Lookup(domainID)).Where("NOT added").Exec(ctx)
+		return err
+	})
+}
+
+// checkedDomain and lastRead match the condition and the order of the index domains_checked.
+const (
+	checkedDomain = "d.verified AND d.added"
+	lastRead      = "COALESCE(d.checked_at, d.created_at)"
+)
+
+// StaleDomains implements ports.DomainChecks. The age of a domain that was never read counts from
+// its creation. That is equivalent, as a domain is verified only by reading it.
+func (s *Store) StaleDomains(ctx context.Context, before time.Time, most int) ([]ports.StaleDomain, error) {
+	var rows []struct{ AccountID, ID string }
+	err := s.run(ctx, "list stale domains", func(ctx context.Context, db bun.IDB) error {
+		rows = nil
+		return db.NewSelect().TableExpr("domains AS d").ColumnExpr("d.account_id, d.id").Where(checkedDomain).
+			Where(lastRead+" <= ?", storedTime(before)).OrderExpr(lastRead+", d.id").Limit(int64(most)).Scan(ctx, &rows)
+	})
+	all := make([]ports.StaleDomain, 0, len(rows))
+	for _, r := range rows {
+		all = append(all, ports.StaleDomain{ID: r.ID, Account: access.AccountID(r.AccountID)})
+	}
+	return all, err
+}
+
+// DomainHealth implements ports.DomainChecks.
+func (s *Store) DomainHealth(ctx context.Context) (ports.DomainHealth, error) {
+	h := ports.DomainHealth{Drifted: map[domain.Drift]int{}}
+	var groups []struct {
+		Drifted string
+		Domains int
+	}
+	err := s.run(ctx, "count drifted domains", func(ctx context.Context, db bun.IDB) error {
+		groups = nil
+		return db.NewSelect().TableExpr("domains AS d").ColumnExpr("d.records->>'Drifted' AS drifted, count(*) AS domains").
+			Where(checkedDomain).Where("d.records->>'Drifted' <> ''").GroupExpr("d.records->>'Drifted'").Scan(ctx, &groups)
+	})
+	if err != nil {
+		return h, err
+	}
+	for _, g := range groups {
+		for _, kind := range splitDrifts(g.Drifted) {
+			h.Drifted[kind] += g.Domains
+		}
+	}
+	err = s.domainAges(ctx, &h)
+	return h, err
+}
+
+// domainAges reads the number of verified domains and the oldest check. One index answers both.
+func (s *Store) domainAges(ctx context.Context, h *ports.DomainHealth) error {
+	var row struct {
+		Domains int
+		Oldest  time.Time `bun:",nullzero"`
+	}
+	err := s.run(ctx, "count verified domains", func(ctx context.Context, db bun.IDB) error {
+		oldest := db.NewSelect().TableExpr("domains AS d").ColumnExpr(lastRead).Where(checkedDomain).OrderExpr(lastRead + ", d.id").Limit(1)
+		return db.NewSelect().TableExpr("domains AS d").ColumnExpr("count(*) AS domains").ColumnExpr("(?) AS oldest", oldest).
+			Where(checkedDomain).Scan(ctx, &row)
+	})
+	if h.Verified = row.Domains; !row.Oldest.IsZero() {
+		h.Oldest = row.Oldest.UTC()
+	}
+	return err
 }

@@ -9,22 +9,153 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
 )
 
-// Snapshot is the database as it was at one moment.
+// Kind is the type of a column, the same for both databases.
+type Kind string
+
+// The kinds of columns. A backup stores UUIDs and JSON as text, as SQLite does.
+const (
+	Text  Kind = "text"
+	Bytes Kind = "bytes"
+	Time  Kind = "time"
+	Bool  Kind = "bool"
+	Int   Kind = "int"
+)
+
+// kinds maps the column types of both databases. A migration that uses another type adds it here
+// and to the tests of both directions.
+var kinds = map[string]Kind{
+	"text": Text, "uuid": Text, "jsonb": Text,
+	"blob": Bytes, "bytea": Bytes,
+	"timestamp": Time, "timestamp with time zone": Time,
+	"boolean": Bool,
+	"integer": Int, "bigint": Int,
+}
+
+// Column is a column of a Table.
+type Column struct {
+	Name string `json:"name"`
+	Kind Kind   `json:"kind"`
+}
+
+// Table is a table of the schema. The migrations' own tables are not listed.
+type Table struct {
+	Name    string
+	Columns []Column
+}
+
+// Tables returns all tables, referenced tables first. It reads the database's catalogue, so that a
+// backup includes new tables.
+func (s *Store) Tables(ctx context.Context) ([]Table, error) { return s.tables(ctx, s.db) }
+
+func (s *Store) tables(ctx context.Context, db bun.IDB) ([]Table, error) {
+	names, err := s.tableNames(ctx, db)
+	if err != nil {
+		return nil, s.wrapError(ctx, "list tables", err)
+	}
+	parents := map[string][]string{}
+	for _, name := range names {
+		if parents[name], err = s.parents(ctx, db, name); err != nil {
+			return nil, s.wrapError(ctx, "list foreign keys", err)
+		}
+	}
+	var tables []Table
+	for _, name := range parentsFirst(names, parents) {
+		columns, err := s.columns(ctx, db, name)
+		if err != nil {
+			return nil, s.wrapError(ctx, "list columns of "+name, err)
+		}
+		tables = append(tables, Table{name, columns})
+	}
+	return tables, nil
+}
+
+func (s *Store) tableNames(ctx context.Context, db bun.IDB) (names []string, err error) {
+	q := db.NewSelect().TableExpr("sqlite_master").Column("name").Where("type = 'table'").Where("name NOT LIKE 'sqlite_%'")
+	if s.postgres() {
+		q = db.NewSelect().TableExpr("pg_catalog.pg_tables").ColumnExpr("tablename AS name").Where("schemaname = current_schema()")
+	}
+	if err = q.OrderExpr("1").Scan(ctx, &names); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, "bun_") }), nil
+}
+
+func (s *Store) parents(ctx context.Context, db bun.IDB, table string) (names []string, err error) {
+	q := db.NewSelect().TableExpr("pragma_foreign_key_list(?)", table).ColumnExpr(`DISTINCT "table"`)
+	if s.postgres() {
+		q = db.NewSelect().TableExpr("pg_catalog.pg_constraint AS k").Join("JOIN pg_catalog.pg_class AS p ON p.oid = k.confrelid").
+			ColumnExpr("DISTINCT p.relname").Where("k.contype = 'f'").Where("k.conrelid = to_regclass(?)", table)
+	}
+	err = q.Scan(ctx, &names)
+	return names, err
+}
+
+// parentsFirst orders tables so that each comes after the tables that it references.
+func parentsFirst(names []string, parents map[string][]string) []string {
+	var ordered []string
+	var add func(name string, below []string)
+	add = func(name string, below []string) {
+		if slices.Contains(ordered, name) || slices.Contains(below, name) {
+			return
+		}
+		for _, parent := range parents[name] {
+			add(parent, append(below, name))
+		}
+		ordered = append(ordered, name)
+	}
+	for _, name := range names {
+		add(name, nil)
+	}
+	return ordered
+}
+
+func (s *Store) columns(ctx context.Context, db bun.IDB, table string) ([]Column, error) {
+	var found []struct{ Name, Type string }
+	q := db.NewSelect().TableExpr("pragma_table_info(?)", table).ColumnExpr("name, lower(type) AS type").OrderExpr("cid")
+	if s.postgres() {
+		q = db.NewSelect().TableExpr("information_schema.columns").ColumnExpr("column_name AS name, data_type AS type").
+			Where("table_schema = current_schema()").Where("table_name = ?", table).OrderExpr("ordinal_position")
+	}
+	if err := q.Scan(ctx, &found); err != nil {
+		return nil, err
+	}
+	columns := make([]Column, len(found))
+	for i, column := range found {
+		kind, known := kinds[column.Type]
+		if !known {
+			return nil, fmt.Errorf("column %s has a type that backups do not know: %s", column.Name, column.Type)
+		}
+		columns[i] = Column{column.Name, kind}
+	}
+	return columns, nil
+}
+
+// wrapError adds the operation to an error, and turns an unavailable database into a fault. It
+// returns nil for nil.
+func (s *Store) wrapError(ctx context.Context, operation string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", operation, unavailableFault(translate(ctx, err)))
+}
+
+// Snapshot is a consistent view of the database at one moment.
 type Snapshot struct {
 	store *Store
 	tx    bun.Tx
-	// Migrations are those that were applied, by their numbers.
+	// Migrations holds the numbers of the applied migrations.
 	Migrations []string
 	Tables     []Table
 }
 
-// Snapshot gives read one consistent view of the database. Others may write
-// meanwhile: on SQLite a reader stops nobody.
+// Snapshot calls read with one consistent view of the database. Others can write meanwhile, also on
+// SQLite.
 func (s *Store) Snapshot(ctx context.Context, read func(context.Context, *Snapshot) error) error {
 	options := &sql.TxOptions{ReadOnly: true}
 	if s.postgres() {
@@ -32,32 +163,32 @@ func (s *Store) Snapshot(ctx context.Context, read func(context.Context, *Snapsh
 	}
 	tx, err := s.db.BeginTx(ctx, options)
 	if err != nil {
-		return s.saying(ctx, "begin snapshot", err)
+		return s.wrapError(ctx, "begin snapshot", err)
 	}
 	defer func() { _ = tx.Rollback() }() // nothing was written
-	shot := &Snapshot{store: s, tx: tx}
-	if shot.Migrations, err = s.applied(ctx, tx); err != nil {
-		return s.saying(ctx, "read migrations", err)
+	snapshot := &Snapshot{store: s, tx: tx}
+	if snapshot.Migrations, err = s.applied(ctx, tx); err != nil {
+		return s.wrapError(ctx, "read migrations", err)
 	}
-	if len(shot.Migrations) == 0 {
+	if len(snapshot.Migrations) == 0 {
 		return errors.New("the database was never migrated: there is nothing in it")
 	}
-	if shot.Tables, err = s.tables(ctx, tx); err != nil {
+	if snapshot.Tables, err = s.tables(ctx, tx); err != nil {
 		return err
 	}
-	return read(ctx, shot)
+	return read(ctx, snapshot)
 }
 
 func (s *Store) applied(ctx context.Context, db bun.IDB) (names []string, err error) {
-	if there, err := s.hasTable(ctx, db, "bun_migrations"); err != nil || !there {
+	if exists, err := s.hasTable(ctx, db, "bun_migrations"); err != nil || !exists {
 		return nil, err
 	}
 	err = db.NewSelect().TableExpr("bun_migrations").Column("name").OrderExpr("name").Scan(ctx, &names)
 	return slices.Compact(names), err
 }
 
-// Rows gives each row of a table as a JSON array in the order of its columns.
-// The array is each's own.
+// Rows calls each with every row of a table, as a JSON array in the order of its columns. each may
+// keep the array.
 func (n *Snapshot) Rows(ctx context.Context, t Table, each func(row []byte) error) error {
 	query := n.tx.NewSelect().TableExpr("?", bun.Ident(t.Name))
 	for _, column := range t.Columns {
@@ -65,41 +196,41 @@ func (n *Snapshot) Rows(ctx context.Context, t Table, each func(row []byte) erro
 	}
 	rows, err := query.Rows(ctx)
 	if err != nil {
-		return n.store.saying(ctx, "read "+t.Name, err)
+		return n.store.wrapError(ctx, "read "+t.Name, err)
 	}
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
 		row, err := readRow(rows, t)
 		if err != nil {
-			return n.store.saying(ctx, "read "+t.Name, err)
+			return n.store.wrapError(ctx, "read "+t.Name, err)
 		}
 		if err := each(row); err != nil {
 			return err
 		}
 	}
-	return n.store.saying(ctx, "read "+t.Name, rows.Err())
+	return n.store.wrapError(ctx, "read "+t.Name, rows.Err())
 }
 
 func readRow(rows *sql.Rows, t Table) ([]byte, error) {
-	values, places := make([]any, len(t.Columns)), make([]any, len(t.Columns))
+	values, targets := make([]any, len(t.Columns)), make([]any, len(t.Columns))
 	for i := range values {
-		places[i] = &values[i]
+		targets[i] = &values[i]
 	}
-	if err := rows.Scan(places...); err != nil {
+	if err := rows.Scan(targets...); err != nil {
 		return nil, err
 	}
 	for i, column := range t.Columns {
 		var ok bool
-		if values[i], ok = portable(column.Kind, values[i]); !ok {
+		if values[i], ok = toJSONValue(column.Kind, values[i]); !ok {
 			return nil, fmt.Errorf("column %s holds a %T and not a %s", column.Name, values[i], column.Kind)
 		}
 	}
 	return json.Marshal(values)
 }
 
-// portable turns what a driver gives into what JSON keeps exactly. Bytes are
-// base64 there.
-func portable(kind Kind, value any) (any, bool) {
+// toJSONValue converts a driver's value into one that JSON represents exactly. Bytes become base64.
+// It returns false if the value is not of that kind.
+func toJSONValue(kind Kind, value any) (any, bool) {
 	switch v := value.(type) {
 	case nil:
 		return nil, true
@@ -109,7 +240,7 @@ func portable(kind Kind, value any) (any, bool) {
 		if kind == Text {
 			return string(v), true
 		}
-		return append([]byte{}, v...), kind == Bytes // never nil: that would be NULL
+		return append([]byte{}, v...), kind == Bytes // not nil, which would become NULL
 	case time.Time:
 		return v.UTC().Format(time.RFC3339Nano), kind == Time
 	case bool:

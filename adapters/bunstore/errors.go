@@ -21,28 +21,27 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// What the two databases say in their own ways. A duplicate and a parent that
-// is gone are tried again like any lost race: the second look finds the
-// other's row, or no tenant.
+// These errors classify the errors of both databases. errDuplicate and errMissingParent are retried
+// like a lost conflict: the second attempt finds the other transaction's row, or no tenant.
 var (
-	errDuplicate = errors.New("the row exists")
-	errLost      = errors.New("lost against another transaction")
-	errNoParent  = errors.New("the row that this one belongs to does not exist")
-	errAway      = errors.New("the database does not answer")
-	errNoPlace   = fmt.Errorf("%w: all connections are in use", errAway)
+	errDuplicate     = errors.New("the row exists")
+	errConflict      = errors.New("lost against another transaction")
+	errMissingParent = errors.New("the row that this one belongs to does not exist")
+	errUnavailable   = errors.New("the database does not answer")
+	errPoolExhausted = fmt.Errorf("%w: all connections are in use", errUnavailable)
 )
 
-const awayRetry = 5 * time.Second
+const unavailableRetry = 5 * time.Second
 
-// translate is the one place that knows the databases' own errors. The end of
-// the caller's context passes through as it is.
+// translate classifies an error of a database. If the caller's context has ended, it returns the
+// context's error. A fault.Error passes unchanged.
 func translate(ctx context.Context, err error) error {
-	var refusal *fault.Error
-	if errors.As(err, &refusal) {
+	var classified *fault.Error
+	if errors.As(err, &classified) {
 		return err
 	}
-	if over := ended(ctx); over != nil {
-		return over
+	if ctxErr := contextError(ctx); ctxErr != nil {
+		return ctxErr
 	}
 	if kind := kindOf(err); kind != nil {
 		return fmt.Errorf("%w: %w", kind, err)
@@ -50,9 +49,9 @@ func translate(ctx context.Context, err error) error {
 	return err
 }
 
-// ended is why ctx is over, or nil. A connection notices the deadline by a
-// timer of its own, which may go off just before that of ctx.
-func ended(ctx context.Context) error {
+// contextError returns why ctx is over, or nil. A connection checks the deadline with its own
+// timer, which may fire just before that of ctx.
+func contextError(ctx context.Context) error {
 	if deadline, has := ctx.Deadline(); has && ctx.Err() == nil && !time.Now().Before(deadline) {
 		return context.DeadlineExceeded
 	}
@@ -68,7 +67,7 @@ func kindOf(err error) error {
 	case errors.As(err, &lite):
 		return sqliteKind(lite.Code())
 	case unreachable(err):
-		return errAway
+		return errUnavailable
 	default:
 		return nil
 	}
@@ -79,21 +78,21 @@ func postgresKind(code string) error {
 	case "23505":
 		return errDuplicate
 	case "23503":
-		return errNoParent
+		return errMissingParent
 	case "40001", "40P01", "55P03", // serialization, deadlock, lock not available
-		"0A000": // a prepared statement's columns are those of the schema before a migration; the driver drops it
-		return errLost
+		"0A000": // a statement prepared before a migration; the driver discards it
+		return errConflict
 	case "57P01", "57P02", "57P03", "53300", "25006", // stopping, crashed, starting, too many connections, a standby
-		"28P01", "28000", "3D000": // nobody is let in: the password, the user, the database is another
-		return errAway
+		"28P01", "28000", "3D000": // wrong password, user or database
+		return errUnavailable
 	}
 	if strings.HasPrefix(code, "08") {
-		return errAway
+		return errUnavailable
 	}
 	return nil
 }
 
-// Forbidden reports whether the database lets its user in, but not do this.
+// Forbidden reports whether the database user lacks the privilege for a statement.
 func Forbidden(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == "42501"
@@ -104,13 +103,13 @@ func sqliteKind(code int) error {
 	case sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY:
 		return errDuplicate
 	case sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
-		return errNoParent
+		return errMissingParent
 	}
-	switch code & 0xff { // extended codes carry the plain one below
+	switch code & 0xff { // the low byte of an extended code is the primary code
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
-		return errLost
+		return errConflict
 	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN:
-		return errAway
+		return errUnavailable
 	}
 	return nil
 }
@@ -118,8 +117,7 @@ func sqliteKind(code int) error {
 func unreachable(err error) bool {
 	var network net.Error
 	var refused *pgconn.ConnectError
-	// The driver's "conn closed", of a connection that ended before the
-	// statement was sent, has no type of its own.
+	// pgconn.SafeToRetry covers the driver's "conn closed", which has no type of its own.
 	if errors.As(err, &network) || errors.As(err, &refused) || pgconn.SafeToRetry(err) {
 		return true
 	}
@@ -134,15 +132,15 @@ func unreachable(err error) bool {
 	return false
 }
 
-// gaveUp turns what more tries did not mend into the refusal that callers
-// see; the cause stays behind it for the log.
-func gaveUp(err error) error {
-	if !errors.Is(err, errAway) && !errors.Is(err, errLost) {
+// unavailableFault turns an unavailable database and a conflict that outlasted all tries into a
+// fault for the caller. The cause stays wrapped for the log. Other errors pass unchanged.
+func unavailableFault(err error) error {
+	if !errors.Is(err, errUnavailable) && !errors.Is(err, errConflict) {
 		return err
 	}
 	detail := "the database does not answer right now"
-	if errors.Is(err, errNoPlace) {
+	if errors.Is(err, errPoolExhausted) {
 		detail = "all connections to the database are in use right now"
 	}
-	return fmt.Errorf("%w (%w)", fault.ServiceUnavailable.RetryIn(awayRetry, "%s", detail), err)
+	return fmt.Errorf("%w (%w)", fault.ServiceUnavailable.RetryIn(unavailableRetry, "%s", detail), err)
 }

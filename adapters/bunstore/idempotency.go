@@ -22,14 +22,14 @@ type idempotencyRow struct {
 	KeyHash     []byte `bun:",pk"`
 	Fingerprint []byte
 	Attempt     string
-	LeasedUntil int64 // see clock
+	LeasedUntil int64 // microseconds of Store.clock
 	Answer      []byte
 	CreatedAt   time.Time
 	ExpiresAt   time.Time
 }
 
-// clock is the database's own time in microseconds, which leases are measured
-// by: it is the one clock that all replicas share.
+// clock returns the database's own time in microseconds. Leases are measured by it, as all replicas
+// share it.
 func (s *Store) clock() bun.Safe {
 	if s.postgres() {
 		return "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
@@ -47,7 +47,7 @@ func (s *Store) Remembered(ctx context.Context, at idempotency.Place) (idempoten
 	err := s.run(ctx, "look an idempotency key up", func(ctx context.Context, db bun.IDB) error {
 		return db.NewSelect().Model(&row).Column("fingerprint", "attempt", "answer", "expires_at").
 			ColumnExpr("leased_until > ? AS leased", s.clock()).
-			Where("account_id = ?", account(at.Account)).Where("key_hash = ?", at.Key[:]).Scan(ctx)
+			Where("account_id = ?", accountKey(at.Account)).Where("key_hash = ?", at.Key[:]).Scan(ctx)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return idempotency.Record{}, false, nil
@@ -63,10 +63,10 @@ func (s *Store) Remembered(ctx context.Context, at idempotency.Place) (idempoten
 // Claim implements ports.Idempotency.
 func (s *Store) Claim(ctx context.Context, c ports.Claim) (string, bool, error) {
 	row := idempotencyRow{
-		AccountID: account(c.Place.Account), KeyHash: c.Place.Key[:], Fingerprint: c.Fingerprint, Attempt: newID(),
-		CreatedAt: micro(c.Now), ExpiresAt: micro(c.Now.Add(idempotency.Kept)),
+		AccountID: accountKey(c.Place.Account), KeyHash: c.Place.Key[:], Fingerprint: c.Fingerprint, Attempt: newID(),
+		CreatedAt: storedTime(c.Now), ExpiresAt: storedTime(c.Now.Add(idempotency.Kept)),
 	}
-	won, err := s.decides(ctx, "claim an idempotency key", func(db bun.IDB) (sql.Result, error) {
+	won, err := s.execChanged(ctx, "claim an idempotency key", func(db bun.IDB) (sql.Result, error) {
 		return db.NewInsert().Model(&row).Value("leased_until", "? + ?", s.clock(), c.Lease.Microseconds()).
 			On("CONFLICT DO NOTHING").Exec(ctx)
 	})
@@ -76,74 +76,73 @@ func (s *Store) Claim(ctx context.Context, c ports.Claim) (string, bool, error) 
 // TakeOver implements ports.Idempotency.
 func (s *Store) TakeOver(ctx context.Context, from string, c ports.Claim) (string, bool, error) {
 	attempt := newID()
-	won, err := s.decides(ctx, "take an idempotency key over", func(db bun.IDB) (sql.Result, error) {
-		return s.ofAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), c.Place, from).
+	won, err := s.execChanged(ctx, "take an idempotency key over", func(db bun.IDB) (sql.Result, error) {
+		return s.whereAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), c.Place, from).
 			Set("attempt = ?", attempt).Set("fingerprint = ?", c.Fingerprint).Set("answer = NULL").
 			Set("leased_until = ? + ?", s.clock(), c.Lease.Microseconds()).
-			Set("expires_at = ?", micro(c.Now.Add(idempotency.Kept))).
+			Set("expires_at = ?", storedTime(c.Now.Add(idempotency.Kept))).
 			Where("leased_until <= ?", s.clock()).
-			Where("answer IS NULL OR expires_at <= ?", micro(c.Now)).Exec(ctx)
+			Where("answer IS NULL OR expires_at <= ?", storedTime(c.Now)).Exec(ctx)
 	})
 	return attempt, won, err
 }
 
 // Hold implements ports.Idempotency.
 func (s *Store) Hold(ctx context.Context, at idempotency.Place, attempt string, lease time.Duration) (bool, error) {
-	return s.decides(ctx, "hold an idempotency key", func(db bun.IDB) (sql.Result, error) {
-		return s.ofAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), at, attempt).
+	return s.execChanged(ctx, "hold an idempotency key", func(db bun.IDB) (sql.Result, error) {
+		return s.whereAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), at, attempt).
 			Set("leased_until = ? + ?", s.clock(), lease.Microseconds()).Exec(ctx)
 	})
 }
 
 // Finish implements ports.Idempotency.
 func (s *Store) Finish(ctx context.Context, at idempotency.Place, attempt string, answer []byte, until time.Time) (bool, error) {
-	return s.decides(ctx, "finish an idempotency key", func(db bun.IDB) (sql.Result, error) {
+	return s.execChanged(ctx, "finish an idempotency key", func(db bun.IDB) (sql.Result, error) {
 		return s.finish(ctx, db, ports.Completion{Place: at, Attempt: attempt, Answer: answer, Until: until})
 	})
 }
 
 func (s *Store) finish(ctx context.Context, db bun.IDB, c ports.Completion) (sql.Result, error) {
-	return s.ofAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), c.Place, c.Attempt).
-		Set("answer = ?", c.Answer).Set("leased_until = 0").Set("expires_at = ?", micro(c.Until)).Exec(ctx)
+	return s.whereAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), c.Place, c.Attempt).
+		Set("answer = ?", c.Answer).Set("leased_until = 0").Set("expires_at = ?", storedTime(c.Until)).Exec(ctx)
 }
 
-// completing runs a change so that its completion, if there is one, is
-// committed with it.
-func (s *Store) completing(ctx context.Context, doing string, change work) error {
+// runCompleting runs a change and commits it together with the completion in ctx, if there is one.
+func (s *Store) runCompleting(ctx context.Context, operation string, change dbFunc) error {
 	if _, found := ports.CompletionOf(ctx); !found {
-		return s.run(ctx, doing, change)
+		return s.run(ctx, operation, change)
 	}
-	return s.atomically(ctx, doing, func(ctx context.Context, tx bun.IDB) error {
+	return s.inTransaction(ctx, operation, func(ctx context.Context, tx bun.IDB) error {
 		if err := change(ctx, tx); err != nil {
 			return err
 		}
-		return s.complete(ctx, tx)
+		return s.storeCompletion(ctx, tx)
 	})
 }
 
-// complete stores the completion in the transaction of its change.
-func (s *Store) complete(ctx context.Context, tx bun.IDB) error {
+// storeCompletion stores the completion in ctx, if there is one, in the transaction of its change.
+func (s *Store) storeCompletion(ctx context.Context, tx bun.IDB) error {
 	c, found := ports.CompletionOf(ctx)
 	if !found {
 		return nil
 	}
 	res, err := s.finish(ctx, tx, c)
-	return changed(res, err, fault.KeyInProgress.With("another request has the Idempotency-Key by now"))
+	return requireRow(res, err, fault.KeyInProgress.With("another request has the Idempotency-Key by now"))
 }
 
 // Leave implements ports.Idempotency.
 func (s *Store) Leave(ctx context.Context, at idempotency.Place, attempt string, until time.Time) (bool, error) {
-	return s.decides(ctx, "leave an idempotency key", func(db bun.IDB) (sql.Result, error) {
-		return s.ofAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), at, attempt).
-			Set("leased_until = 0").Set("expires_at = ?", micro(until)).Where("answer IS NULL").Exec(ctx)
+	return s.execChanged(ctx, "leave an idempotency key", func(db bun.IDB) (sql.Result, error) {
+		return s.whereAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), at, attempt).
+			Set("leased_until = 0").Set("expires_at = ?", storedTime(until)).Where("answer IS NULL").Exec(ctx)
 	})
 }
 
 // Release implements ports.Idempotency.
 func (s *Store) Release(ctx context.Context, at idempotency.Place, attempt string) (bool, error) {
-	return s.decides(ctx, "release an idempotency key", func(db bun.IDB) (sql.Result, error) {
+	return s.execChanged(ctx, "release an idempotency key", func(db bun.IDB) (sql.Result, error) {
 		return db.NewDelete().Model((*idempotencyRow)(nil)).
-			Where("account_id = ?", account(at.Account)).Where("key_hash = ?", at.Key[:]).
+			Where("account_id = ?", accountKey(at.Account)).Where("key_hash = ?", at.Key[:]).
 			Where("attempt = ?", attempt).Where("answer IS NULL").Exec(ctx)
 	})
 }
@@ -152,10 +151,10 @@ func (s *Store) Release(ctx context.Context, at idempotency.Place, attempt strin
 func (s *Store) Reap(ctx context.Context, now time.Time, most int) (int, error) {
 	var gone int64
 	err := s.run(ctx, "reap idempotency keys", func(ctx context.Context, db bun.IDB) error {
-		over := db.NewSelect().Model((*idempotencyRow)(nil)).Column("account_id", "key_hash").
-			Where("expires_at <= ?", micro(now)).Where("leased_until <= ?", s.clock()).Limit(int64(most))
-		res, err := db.NewDelete().Model((*idempotencyRow)(nil)).Where("(account_id, key_hash) IN (?)", over).
-			Where("expires_at <= ?", micro(now)).Where("leased_until <= ?", s.clock()).Exec(ctx)
+		expired := db.NewSelect().Model((*idempotencyRow)(nil)).Column("account_id", "key_hash").
+			Where("expires_at <= ?", storedTime(now)).Where("leased_until <= ?", s.clock()).Limit(int64(most))
+		res, err := db.NewDelete().Model((*idempotencyRow)(nil)).Where("(account_id, key_hash) IN (?)", expired).
+			Where("expires_at <= ?", storedTime(now)).Where("leased_until <= ?", s.clock()).Exec(ctx)
 		if err == nil {
 			gone, err = res.RowsAffected()
 		}
@@ -164,11 +163,10 @@ func (s *Store) Reap(ctx context.Context, now time.Time, most int) (int, error) 
 	return int(gone), err
 }
 
-// EndLeases gives all keys free for their requests to run again, all jobs for
-// workers, and all tenants for runs of enforcement. It is for the start of the one process of an embedded database:
-// whoever held them is gone.
+// EndLeases expires the leases of all keys, jobs and enforcement runs. It is for the start of the
+// only process of an embedded database: every lease holder has exited.
 func (s *Store) EndLeases(ctx context.Context) error {
-	return s.atomically(ctx, "end leases", func(ctx context.Context, tx bun.IDB) error {
+	return s.inTransaction(ctx, "end leases", func(ctx context.Context, tx bun.IDB) error {
 		for _, table := range []any{(*idempotencyRow)(nil), (*dnsJobRow)(nil), (*sendTenantRow)(nil)} {
 			if _, err := tx.NewUpdate().Model(table).Set("leased_until = 0").Where("leased_until > 0").Exec(ctx); err != nil {
 				return err
@@ -178,16 +176,15 @@ func (s *Store) EndLeases(ctx context.Context) error {
 	})
 }
 
-// ofAttempt is a change of the row only as long as the attempt has it.
-func (s *Store) ofAttempt(q *bun.UpdateQuery, at idempotency.Place, attempt string) *bun.UpdateQuery {
-	return q.Where("account_id = ?", account(at.Account)).Where("key_hash = ?", at.Key[:]).Where("attempt = ?", attempt)
+// whereAttempt restricts an update to a key that this attempt holds.
+func (s *Store) whereAttempt(q *bun.UpdateQuery, at idempotency.Place, attempt string) *bun.UpdateQuery {
+	return q.Where("account_id = ?", accountKey(at.Account)).Where("key_hash = ?", at.Key[:]).Where("attempt = ?", attempt)
 }
 
-// decides runs a statement on one key and reports whether it found the row as
-// it has to be.
-func (s *Store) decides(ctx context.Context, doing string, exec func(db bun.IDB) (sql.Result, error)) (bool, error) {
+// execChanged runs a writing statement and reports whether it changed a row.
+func (s *Store) execChanged(ctx context.Context, operation string, exec func(db bun.IDB) (sql.Result, error)) (bool, error) {
 	var n int64
-	err := s.runWriting(ctx, doing, func(_ context.Context, db bun.IDB) error {
+	err := s.runWrite(ctx, operation, func(_ context.Context, db bun.IDB) error {
 		res, err := exec(db)
 		if err == nil {
 			n, err = res.RowsAffected()

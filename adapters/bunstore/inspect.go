@@ -25,28 +25,27 @@ import (
 	"github.com/tenantry/tenantry/migrations"
 )
 
-// Inspection is a database that is only looked at: unlike Open, Inspect makes
-// no file, changes no pragma and migrates nothing, also while others work on
-// the database.
+// Inspection is a database opened for checks only. Unlike Open, Inspect creates no file, changes no
+// pragma and does not migrate. It can run while others use the database.
 type Inspection struct {
 	Kind    string // SQLite or PostgreSQL
 	Version string
-	File    string      // SQLite: where it is
+	File    string      // SQLite: its path
 	Mode    fs.FileMode // SQLite: the file's permissions
-	Journal string      // SQLite: the journal mode, wal in ours
+	Journal string      // SQLite: the journal mode; Open sets wal
 	store   *Store
 }
 
-// Inspect connects to a database. It reports fs.ErrNotExist for a SQLite file
-// that is not there, and fs.ErrPermission for one that this user may not read;
-// other errors are words for people, without a secret.
+// Inspect connects to a database. It returns fs.ErrNotExist for a missing SQLite file and
+// fs.ErrPermission for one that the user may not read. Other errors are plain text for the
+// operator, without secrets.
 func Inspect(ctx context.Context, url string) (*Inspection, error) {
 	i := &Inspection{Kind: "PostgreSQL"}
 	var db *bun.DB
 	var err error
-	ask := "SHOW server_version"
+	versionQuery := "SHOW server_version"
 	if strings.HasPrefix(url, "sqlite:") {
-		i.Kind, ask = "SQLite", "SELECT sqlite_version()"
+		i.Kind, versionQuery = "SQLite", "SELECT sqlite_version()"
 		db, err = i.openFile(url)
 	} else {
 		db, err = connect(url, Options{MaxConns: 2})
@@ -55,11 +54,11 @@ func Inspect(ctx context.Context, url string) (*Inspection, error) {
 		return nil, err
 	}
 	i.store = &Store{db: db}
-	if err = db.NewRaw(ask).Scan(ctx, &i.Version); err == nil && i.File != "" {
+	if err = db.NewRaw(versionQuery).Scan(ctx, &i.Version); err == nil && i.File != "" {
 		err = db.NewRaw("PRAGMA journal_mode").Scan(ctx, &i.Journal)
 	}
 	if err != nil {
-		return nil, errors.Join(inWords(url, err), db.Close())
+		return nil, errors.Join(operatorError(url, err), db.Close())
 	}
 	return i, nil
 }
@@ -71,7 +70,7 @@ func (i *Inspection) openFile(address string) (*bun.DB, error) {
 		return nil, err
 	}
 	i.Mode = info.Mode().Perm()
-	if f, err := os.Open(i.File); err != nil { // SQLite does not say why it cannot
+	if f, err := os.Open(i.File); err != nil { // SQLite's own error has no reason
 		return nil, err
 	} else if err := f.Close(); err != nil {
 		return nil, err
@@ -85,14 +84,14 @@ func (i *Inspection) openFile(address string) (*bun.DB, error) {
 	return bun.NewDB(db, sqlitedialect.New()), nil
 }
 
-// Close ends the connections.
+// Close closes the connections.
 func (i *Inspection) Close() error { return i.store.Close() }
 
-// Writable begins a write and takes it back.
+// Writable returns an error if the database does not accept writes. It rolls its own write back.
 func (i *Inspection) Writable(ctx context.Context) error {
-	tx, err := i.store.db.BeginTx(ctx, nil) // on SQLite this takes the lock for writing
+	tx, err := i.store.db.BeginTx(ctx, nil) // on SQLite this takes the write lock
 	if err != nil {
-		return inWords("", err)
+		return operatorError("", err)
 	}
 	defer func() { _ = tx.Rollback() }()
 	if !i.store.postgres() {
@@ -102,15 +101,15 @@ func (i *Inspection) Writable(ctx context.Context) error {
 	if err == nil && ready {
 		_, err = tx.NewRaw("UPDATE schema_release SET min_release = min_release WHERE false").Exec(ctx)
 	} else if err == nil {
-		err = mayCreate(ctx, tx)
+		err = checkMayCreate(ctx, tx)
 	}
 	if err != nil {
-		return inWords("", err)
+		return operatorError("", err)
 	}
 	return nil
 }
 
-func mayCreate(ctx context.Context, tx bun.Tx) error {
+func checkMayCreate(ctx context.Context, tx bun.Tx) error {
 	var may sql.NullBool
 	if err := tx.NewRaw("SELECT has_schema_privilege(current_schema(), 'CREATE')").Scan(ctx, &may); err != nil {
 		return err
@@ -121,18 +120,17 @@ func mayCreate(ctx context.Context, tx bun.Tx) error {
 	return nil
 }
 
-// Migrations compares the migrations of a database with this binary's.
+// Migrations compares the migrations of a database with those of this binary.
 type Migrations struct {
 	Applied        int
 	Pending, Newer []string
-	// Closed is the release that the database asks for, where it is closed to
-	// this binary.
+	// Closed is the release that the database requires if this binary is too old, otherwise 0.
 	Closed int
-	// InUse tells that there are accounts.
+	// InUse reports whether there are accounts.
 	InUse bool
 }
 
-// Migrations reads which migrations the database has.
+// Migrations returns which migrations the database has, lacks, and has beyond this binary's.
 func (i *Inspection) Migrations(ctx context.Context) (Migrations, error) {
 	var m Migrations
 	set := migrate.NewMigrations()
@@ -141,15 +139,15 @@ func (i *Inspection) Migrations(ctx context.Context) (Migrations, error) {
 	}
 	applied, err := i.applied(ctx)
 	if err != nil {
-		return m, inWords("", err)
+		return m, operatorError("", err)
 	}
-	for _, ours := range set.Sorted() {
-		if _, there := applied[ours.Name]; there {
+	for _, migration := range set.Sorted() {
+		if _, there := applied[migration.Name]; there {
 			m.Applied++
-			delete(applied, ours.Name)
+			delete(applied, migration.Name)
 			continue
 		}
-		m.Pending = append(m.Pending, ours.Name+"_"+ours.Comment)
+		m.Pending = append(m.Pending, migration.Name+"_"+migration.Comment)
 	}
 	for name := range applied {
 		m.Newer = append(m.Newer, name)
@@ -159,7 +157,7 @@ func (i *Inspection) Migrations(ctx context.Context) (Migrations, error) {
 	}
 	var oldest int
 	if err := i.store.db.NewRaw("SELECT min_release FROM schema_release").Scan(ctx, &oldest); err != nil {
-		return m, inWords("", err)
+		return m, operatorError("", err)
 	}
 	if oldest > migrations.Release {
 		m.Closed = oldest
@@ -181,8 +179,8 @@ func (i *Inspection) applied(ctx context.Context) (map[string]bool, error) {
 	return all, err
 }
 
-// Ahead tells how far the server's clock is before ours. It reports false for
-// SQLite, which has none.
+// Ahead returns how far the server's clock is ahead of this machine's. It returns false for SQLite,
+// which has no server.
 func (i *Inspection) Ahead(ctx context.Context) (time.Duration, bool, error) {
 	if !i.store.postgres() {
 		return 0, false, nil
@@ -190,14 +188,14 @@ func (i *Inspection) Ahead(ctx context.Context) (time.Duration, bool, error) {
 	var there time.Time
 	began := time.Now()
 	if err := i.store.db.NewRaw("SELECT clock_timestamp()").Scan(ctx, &there); err != nil {
-		return 0, true, inWords("", err)
+		return 0, true, operatorError("", err)
 	}
 	return there.Sub(began.Add(time.Since(began) / 2)), true, nil
 }
 
-// inWords says what is wrong with a database in words for the operator. What
-// the servers say does not hold the password.
-func inWords(address string, err error) error {
+// operatorError describes the problem for the operator. The servers' messages do not hold the
+// password.
+func operatorError(address string, err error) error {
 	var pg *pgconn.PgError
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -211,14 +209,14 @@ func inWords(address string, err error) error {
 	case errors.As(err, &pg):
 		return fmt.Errorf("the server says %s (%s)", pg.Message, pg.Code)
 	case unreachable(err):
-		return fmt.Errorf("the server does not answer%s%s", at(address), because(err))
+		return fmt.Errorf("the server does not answer%s%s", atServer(address), networkReason(err))
 	default:
 		return err
 	}
 }
 
-// because tells the usual reasons of a connection that does not come about.
-func because(err error) string {
+// networkReason returns the cause of a failed connection, as the end of a sentence, or "".
+func networkReason(err error) string {
 	var untrusted *tls.CertificateVerificationError
 	var unknown *net.DNSError
 	var failed *net.OpError
@@ -236,10 +234,32 @@ func because(err error) string {
 	}
 }
 
-func at(address string) string {
+func atServer(address string) string {
 	config, err := pgx.ParseConfig(address)
 	if err != nil || address == "" {
 		return ""
 	}
 	return " at " + net.JoinHostPort(config.Host, fmt.Sprint(cmp.Or(config.Port, 5432)))
+}
+
+// sealedColumns names the column of each table that holds data encrypted with the keyset.
+var sealedColumns = map[string]string{
+	"connect_flows": "verifier", "idempotency_keys": "answer", "dns_connections": "credential",
+	"integrations": "credential",
+}
+
+// HoldsSealed reports whether the database holds data encrypted with a keyset, which is lost
+// without that keyset.
+func (s *Store) HoldsSealed(ctx context.Context) (bool, error) {
+	for table, column := range sealedColumns {
+		var holds bool
+		query := "SELECT EXISTS (SELECT 1 FROM ? WHERE ? IS NOT NULL)"
+		if err := s.db.NewRaw(query, bun.Ident(table), bun.Ident(column)).Scan(ctx, &holds); err != nil {
+			return false, translate(ctx, err)
+		}
+		if holds {
+			return true, nil
+		}
+	}
+	return false, nil
 }

@@ -3,6 +3,7 @@
 package bunstore
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -10,6 +11,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/dnsconnection"
+	"github.com/tenantry/tenantry/core/integration"
 )
 
 func inspected(t testing.TB, url string) *Inspection {
@@ -26,7 +31,7 @@ func TestInspectionOfEmptyAndMigratedDatabases(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
 		if address == Memory {
-			return // nobody else can look at it
+			return // only its own Store can open it
 		}
 		s, err := Open(t.Context(), address, Options{})
 		if err != nil {
@@ -111,5 +116,31 @@ func TestInspectionSaysWhatIsWrongAndNoSecret(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", url, err)
 		}
+	}
+}
+
+func TestWhatIsSealedIsFound(t *testing.T) {
+	for what, add := range map[string]func(ctx context.Context, s *Store, owner access.AccountID) error{
+		"a DNS connection": func(ctx context.Context, s *Store, owner access.AccountID) error {
+			c := dnsconnection.Connection{ID: newID(), AccountID: owner, Provider: "cloudflare", Status: dnsconnection.Connected, TestedAt: began, CreatedAt: began}
+			return s.AddDNSConnection(ctx, c, []byte("sealed"))
+		},
+		"an integration": func(ctx context.Context, s *Store, owner access.AccountID) error {
+			i := integration.Integration{ID: newID(), AccountID: owner, Provider: "instantly", Status: integration.Connected, CreatedAt: began, UpdatedAt: began}
+			return s.AddIntegration(ctx, i, []byte("sealed"))
+		},
+	} {
+		eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+			s := migrated(t, url(t))
+			ann, err := s.CreateAccount(t.Context(), "ann@example.test", "complete", 0, time.Now())
+			must(t, err)
+			if holds, err := s.HoldsSealed(t.Context()); err != nil || holds {
+				t.Errorf("an account alone: %v, %v", holds, err)
+			}
+			must(t, add(t.Context(), s, ann.ID))
+			if holds, err := s.HoldsSealed(t.Context()); err != nil || !holds {
+				t.Errorf("with %s: %v, %v", what, holds, err)
+			}
+		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -16,7 +17,49 @@ import (
 	"github.com/tenantry/tenantry/core/integration"
 )
 
-func noIntegration() error {
+type integrationRow struct {
+	bun.BaseModel `bun:"table:integrations,alias:ig"`
+
+	AccountID     string `bun:",pk"`
+	ID            string `bun:",pk"`
+	Provider      string
+	Name          string
+	WorkspaceID   string
+	WorkspaceName string
+	Credential    []byte   // encrypted
+	Given         []string `bun:"type:jsonb"`
+	Status        string
+	HasError      bool
+	LastTestedAt  time.Time `bun:",nullzero"`
+	RefreshedAt   time.Time `bun:",nullzero"`
+	BeganAt       time.Time // when the last refresh began
+	CreatedAt     time.Time
+	UpdatedAt     time.Time
+}
+
+func newIntegrationRow(i integration.Integration) integrationRow {
+	given := make([]string, 0, len(i.Given))
+	for _, name := range i.Given {
+		given = append(given, storedText(name))
+	}
+	return integrationRow{
+		AccountID: accountKey(i.AccountID), ID: ident.Lookup(i.ID), Provider: storedText(i.Provider), Name: storedText(i.Name),
+		WorkspaceID: storedText(i.Workspace.ID), WorkspaceName: storedText(i.Workspace.Name), Given: given,
+		Status: storedText(string(i.Status)), HasError: i.HasError, LastTestedAt: storedTime(i.LastTestedAt), RefreshedAt: storedTime(i.RefreshedAt),
+		CreatedAt: storedTime(i.CreatedAt), UpdatedAt: storedTime(i.UpdatedAt),
+	}
+}
+
+func (r integrationRow) integration() integration.Integration {
+	return integration.Integration{
+		ID: r.ID, AccountID: access.AccountID(r.AccountID), Provider: r.Provider, Name: r.Name,
+		Workspace: integration.Workspace{ID: r.WorkspaceID, Name: r.WorkspaceName},
+		Status:    integration.Status(r.Status), HasError: r.HasError, Given: slices.Clip(r.Given),
+		LastTestedAt: r.LastTestedAt.UTC(), RefreshedAt: r.RefreshedAt.UTC(), CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
+	}
+}
+
+func integrationNotFound() error {
 	return fault.IntegrationNotFound.With("the account has no such integration")
 }
 
@@ -24,14 +67,14 @@ func noIntegration() error {
 func (s *Store) AddIntegration(ctx context.Context, i integration.Integration, credential []byte) error {
 	row := newIntegrationRow(i)
 	row.Credential = credential
-	return s.atomically(ctx, "add integration", func(ctx context.Context, tx bun.IDB) error {
-		if _, err := s.lockOpen(ctx, tx, row.AccountID); err != nil {
+	return s.inTransaction(ctx, "add integration", func(ctx context.Context, tx bun.IDB) error {
+		if _, err := s.lockOpenAccount(ctx, tx, row.AccountID); err != nil {
 			return err
 		}
 		if _, err := tx.NewInsert().Model(&row).Exec(ctx); err != nil {
 			return err
 		}
-		return s.complete(ctx, tx)
+		return s.storeCompletion(ctx, tx)
 	})
 }
 
@@ -40,7 +83,7 @@ func (s *Store) Integrations(ctx context.Context, owner access.AccountID) ([]int
 	var rows []integrationRow
 	err := s.run(ctx, "list integrations", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
-		return db.NewSelect().Model(&rows).ExcludeColumn("credential").Where("ig.account_id = ?", account(owner)).
+		return db.NewSelect().Model(&rows).ExcludeColumn("credential").Where("ig.account_id = ?", accountKey(owner)).
 			OrderExpr("ig.created_at DESC, ig.id DESC").Scan(ctx)
 	})
 	return integrationsOf(rows), err
@@ -58,9 +101,9 @@ func integrationsOf(rows []integrationRow) []integration.Integration {
 func (s *Store) Integration(ctx context.Context, owner access.AccountID, id string) (integration.Integration, []byte, error) {
 	var row integrationRow
 	err := s.run(ctx, "find integration", func(ctx context.Context, db bun.IDB) error {
-		err := db.NewSelect().Model(&row).Where("ig.account_id = ?", account(owner)).Where("ig.id = ?", ident.Lookup(id)).Scan(ctx)
+		err := db.NewSelect().Model(&row).Where("ig.account_id = ?", accountKey(owner)).Where("ig.id = ?", ident.Lookup(id)).Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
-			return noIntegration()
+			return integrationNotFound()
 		}
 		return err
 	})
@@ -72,7 +115,7 @@ func (s *Store) Integration(ctx context.Context, owner access.AccountID, id stri
 
 // SaveIntegration implements ports.Integrations.
 func (s *Store) SaveIntegration(ctx context.Context, i integration.Integration) error {
-	return s.completing(ctx, "save integration", func(ctx context.Context, db bun.IDB) error {
+	return s.runCompleting(ctx, "save integration", func(ctx context.Context, db bun.IDB) error {
 		return saveIntegration(ctx, db, newIntegrationRow(i), "status", "has_error", "workspace_id", "workspace_name",
 			"last_tested_at", "refreshed_at", "updated_at")
 	})
@@ -81,19 +124,20 @@ func (s *Store) SaveIntegration(ctx context.Context, i integration.Integration) 
 func saveIntegration(ctx context.Context, db bun.IDB, row integrationRow, columns ...string) error {
 	res, err := db.NewUpdate().Model(&row).Column(columns...).
 		Where("ig.account_id = ?", row.AccountID).Where("ig.id = ?", row.ID).Exec(ctx)
-	return changed(res, err, noIntegration())
+	return requireRow(res, err, integrationNotFound())
 }
 
 // RemoveIntegration implements ports.Integrations.
 func (s *Store) RemoveIntegration(ctx context.Context, owner access.AccountID, id string) error {
-	return s.completing(ctx, "remove integration", func(ctx context.Context, db bun.IDB) error {
+	return s.runCompleting(ctx, "remove integration", func(ctx context.Context, db bun.IDB) error {
 		res, err := db.NewDelete().Model((*integrationRow)(nil)).
-			Where("account_id = ?", account(owner)).Where("id = ?", ident.Lookup(id)).Exec(ctx)
-		return changed(res, err, noIntegration())
+			Where("account_id = ?", accountKey(owner)).Where("id = ?", ident.Lookup(id)).Exec(ctx)
+		return requireRow(res, err, integrationNotFound())
 	})
 }
 
-// dropIntegrations takes all integrations from an account, credentials and all.
+// dropIntegrations deletes all integrations of an account with their credentials. It returns how
+// many.
 func dropIntegrations(ctx context.Context, tx bun.IDB, owner string) (int, error) {
 	res, err := tx.NewDelete().Model((*integrationRow)(nil)).Where("account_id = ?", owner).Exec(ctx)
 	if err != nil {
@@ -103,20 +147,20 @@ func dropIntegrations(ctx context.Context, tx bun.IDB, owner string) (int, error
 	return int(n), err
 }
 
-// DueRefreshes implements ports.Integrations. Whoever else wants the same rows
-// waits for them, and then finds that their refresh has just begun.
+// DueRefreshes implements ports.Integrations. A concurrent caller waits for the locked rows and
+// then finds that their refresh has just begun.
 func (s *Store) DueRefreshes(ctx context.Context, before, now time.Time, most int) ([]integration.Integration, error) {
 	var rows []integrationRow
-	err := s.atomically(ctx, "claim due refreshes", func(ctx context.Context, tx bun.IDB) error {
+	err := s.inTransaction(ctx, "claim due refreshes", func(ctx context.Context, tx bun.IDB) error {
 		rows = nil
-		err := s.locked(tx.NewSelect().Model(&rows).ExcludeColumn("credential").
+		err := s.lockRows(tx.NewSelect().Model(&rows).ExcludeColumn("credential").
 			Join("JOIN accounts AS a ON a.account_id = ig.account_id AND a.active").
-			Where("ig.began_at < ?", micro(before)).OrderExpr("ig.began_at, ig.id").Limit(int64(most)), "ig").Scan(ctx)
+			Where("ig.began_at < ?", storedTime(before)).OrderExpr("ig.began_at, ig.id").Limit(int64(most)), "ig").Scan(ctx)
 		if err != nil {
 			return err
 		}
 		for _, row := range rows {
-			row.BeganAt = micro(now)
+			row.BeganAt = storedTime(now)
 			if err := saveIntegration(ctx, tx, row, "began_at"); err != nil {
 				return err
 			}

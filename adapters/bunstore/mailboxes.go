@@ -6,6 +6,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -17,18 +19,69 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
+type mailboxRow struct {
+	bun.BaseModel `bun:"table:mailboxes,alias:m"`
+
+	AccountID      string `bun:",pk"`
+	ID             string `bun:",pk"`
+	TenantID       string
+	Address        string
+	DomainName     string
+	Stage          mailbox.Stage
+	Provisioned    bool
+	ObjectID       string
+	DisplayName    string
+	PrincipalName  string
+	Alias          string
+	AccountEnabled bool
+	DailySendLimit int `bun:",nullzero"`
+	SendsToday     int
+	SendsTodayAt   time.Time `bun:",nullzero"`
+	BlockedAt      time.Time `bun:",nullzero"`
+	CreatedAt      time.Time
+	StoredAt       time.Time
+
+	DomainID   string `bun:",scanonly"`
+	TenantGUID string `bun:"tenant_guid,scanonly"`
+	TenantName string `bun:",scanonly"`
+}
+
+func newMailboxRow(owner string, m mailbox.Mailbox) mailboxRow {
+	return mailboxRow{
+		AccountID: owner, ID: ident.Lookup(m.ID), Stage: m.Stage, Provisioned: m.Provisioned, ObjectID: storedText(m.ObjectID),
+		DisplayName: storedText(m.DisplayName), PrincipalName: storedText(m.PrincipalName), Alias: storedText(m.Alias), AccountEnabled: m.AccountEnabled,
+	}
+}
+
+func (r mailboxRow) mailbox() mailbox.Mailbox {
+	return mailbox.Mailbox{
+		ID: r.ID, TenantGUID: tenant.GUID(r.TenantGUID), DomainID: r.DomainID, Stage: r.Stage, Provisioned: r.Provisioned,
+		ObjectID: r.ObjectID, DisplayName: r.DisplayName, Address: r.Address, PrincipalName: r.PrincipalName, Alias: r.Alias,
+		AccountEnabled: r.AccountEnabled, DailySendLimit: r.DailySendLimit, SendsToday: r.SendsToday,
+		SendsTodayAt: r.SendsTodayAt.UTC(), BlockedAt: r.BlockedAt.UTC(), CreatedAt: r.CreatedAt.UTC(),
+		DomainName: r.DomainName, TenantName: r.TenantName,
+	}
+}
+
+// domainOf returns the part of an address after its last "@", or all of it: a provider's data can
+// be anything.
+func domainOf(address string) string {
+	return address[strings.LastIndexByte(address, '@')+1:]
+}
+
 var (
 	listedStages     = bun.List([]mailbox.Stage{mailbox.Created, mailbox.Ready})
 	unfinishedStages = bun.List([]mailbox.Stage{mailbox.Reserved, mailbox.Creating})
 )
 
-func noMailbox() error { return fault.MailboxNotFound.With("the tenant holds no such mailbox") }
+func mailboxNotFound() error { return fault.MailboxNotFound.With("the tenant holds no such mailbox") }
 
-// mailboxesBelow is domainsBelow for mailboxes.
-func mailboxesBelow(db bun.IDB, owner, guid, on string, args ...any) *bun.SelectQuery {
+// mailboxesOfTenant selects a tenant left-joined with its mailboxes, as domainsOfTenant does with
+// domains.
+func mailboxesOfTenant(db bun.IDB, owner, guid, joinCondition string, args ...any) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("tenants AS t").ColumnExpr("m.*").
 		ColumnExpr("t.guid AS tenant_guid, t.name AS tenant_name, d.id AS domain_id").
-		Join("LEFT JOIN mailboxes AS m ON "+boxOfTenant+" AND m.stage IN (?)"+on,
+		Join("LEFT JOIN mailboxes AS m ON "+mailboxOfTenant+" AND m.stage IN (?)"+joinCondition,
 			append([]any{listedStages}, args...)...).
 		Join("LEFT JOIN domains AS d ON d.account_id = m.account_id AND d.tenant_id = m.tenant_id AND d.name = m.domain_name").
 		Where("t.account_id = ?", owner).Where("t.guid = ?", guid)
@@ -38,13 +91,13 @@ func mailboxesBelow(db bun.IDB, owner, guid, on string, args ...any) *bun.Select
 func (s *Store) Mailboxes(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]mailbox.Mailbox, error) {
 	var rows []mailboxRow
 	err := s.run(ctx, "list mailboxes", func(ctx context.Context, db bun.IDB) error {
-		return mailboxesBelow(db, account(owner), ident.Lookup(string(id)), "").Order("m.address").Scan(ctx, &rows)
+		return mailboxesOfTenant(db, accountKey(owner), ident.Lookup(string(id)), "").Order("m.address").Scan(ctx, &rows)
 	})
 	if err != nil {
 		return nil, err
 	}
 	if len(rows) == 0 {
-		return nil, noTenant()
+		return nil, tenantNotFound()
 	}
 	boxes := make([]mailbox.Mailbox, 0, len(rows))
 	for _, r := range rows {
@@ -59,13 +112,13 @@ func (s *Store) Mailboxes(ctx context.Context, owner access.AccountID, id tenant
 func (s *Store) Mailbox(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string) (mailbox.Mailbox, error) {
 	var row mailboxRow
 	err := s.run(ctx, "find mailbox", func(ctx context.Context, db bun.IDB) error {
-		err := mailboxesBelow(db, account(owner), ident.Lookup(string(id)),
+		err := mailboxesOfTenant(db, accountKey(owner), ident.Lookup(string(id)),
 			" AND m.id = ?", ident.Lookup(mailboxID)).Scan(ctx, &row)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
-			return noTenant()
+			return tenantNotFound()
 		case err == nil && row.ID == "":
-			return noMailbox()
+			return mailboxNotFound()
 		}
 		return err
 	})
@@ -77,23 +130,23 @@ func (s *Store) Mailbox(ctx context.Context, owner access.AccountID, id tenant.G
 
 // SaveMailbox implements ports.MailboxStore.
 func (s *Store) SaveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox) error {
-	row := newMailboxRow(account(owner), m)
+	row := newMailboxRow(accountKey(owner), m)
 	return s.run(ctx, "save mailbox", func(ctx context.Context, db bun.IDB) error {
 		res, err := saveMailbox(ctx, db, row)
-		return changed(res, err, noMailbox())
+		return requireRow(res, err, mailboxNotFound())
 	})
 }
 
 // ConcludeMailboxes implements ports.MailboxStore.
 func (s *Store) ConcludeMailboxes(ctx context.Context, owner access.AccountID, all []mailbox.Mailbox) error {
-	return s.atomically(ctx, "conclude mailboxes", func(ctx context.Context, tx bun.IDB) error {
+	return s.inTransaction(ctx, "conclude mailboxes", func(ctx context.Context, tx bun.IDB) error {
 		for _, m := range all {
-			res, err := saveMailbox(ctx, tx, newMailboxRow(account(owner), m))
-			if err := changed(res, err, noMailbox()); err != nil {
+			res, err := saveMailbox(ctx, tx, newMailboxRow(accountKey(owner), m))
+			if err := requireRow(res, err, mailboxNotFound()); err != nil {
 				return err
 			}
 		}
-		return s.complete(ctx, tx)
+		return s.storeCompletion(ctx, tx)
 	})
 }
 
@@ -106,7 +159,7 @@ func saveMailbox(ctx context.Context, db bun.IDB, row mailboxRow) (sql.Result, e
 // ReleaseMailbox implements ports.MailboxStore.
 func (s *Store) ReleaseMailbox(ctx context.Context, owner access.AccountID, mailboxID string) error {
 	return s.run(ctx, "release mailbox", func(ctx context.Context, db bun.IDB) error {
-		_, err := db.NewDelete().Model((*mailboxRow)(nil)).Where("account_id = ?", account(owner)).
+		_, err := db.NewDelete().Model((*mailboxRow)(nil)).Where("account_id = ?", accountKey(owner)).
 			Where("id = ?", ident.Lookup(mailboxID)).Where("stage IN (?)", unfinishedStages).Exec(ctx)
 		return err
 	})
@@ -114,9 +167,9 @@ func (s *Store) ReleaseMailbox(ctx context.Context, owner access.AccountID, mail
 
 // SetSendLimit implements ports.MailboxStore.
 func (s *Store) SetSendLimit(ctx context.Context, owner access.AccountID, mailboxID string, perDay int, now time.Time) error {
-	return s.atomically(ctx, "set send limit", func(ctx context.Context, tx bun.IDB) error {
-		held := tx.NewSelect().Model((*mailboxRow)(nil)).Where("m.account_id = ?", account(owner)).Where("m.id = ?", ident.Lookup(mailboxID))
-		st, err := s.lockSending(ctx, tx, account(owner), held.Clone().Column("tenant_id"))
+	return s.inTransaction(ctx, "set send limit", func(ctx context.Context, tx bun.IDB) error {
+		held := tx.NewSelect().Model((*mailboxRow)(nil)).Where("m.account_id = ?", accountKey(owner)).Where("m.id = ?", ident.Lookup(mailboxID))
+		state, err := s.lockSendState(ctx, tx, accountKey(owner), held.Clone().Column("tenant_id"))
 		if err != nil {
 			return err
 		}
@@ -125,10 +178,102 @@ func (s *Store) SetSendLimit(ctx context.Context, owner access.AccountID, mailbo
 			return err
 		}
 		res, err := tx.NewUpdate().Model((*mailboxRow)(nil)).Set("daily_send_limit = ?", perDay).
-			Where("account_id = ?", account(owner)).Where("id = ?", ident.Lookup(mailboxID)).Exec(ctx)
-		if err := changed(res, err, noMailbox()); err != nil || !other {
+			Where("account_id = ?", accountKey(owner)).Where("id = ?", ident.Lookup(mailboxID)).Exec(ctx)
+		if err := requireRow(res, err, mailboxNotFound()); err != nil || !other {
 			return err
 		}
-		return hasten(ctx, tx, st, now)
+		return makeDue(ctx, tx, state, now)
 	})
+}
+
+// ReserveMailboxes implements ports.MailboxStore.
+func (s *Store) ReserveMailboxes(ctx context.Context, owner access.AccountID, domainID string, specs []mailbox.Spec, most int, now time.Time) ([]mailbox.Mailbox, error) {
+	var boxes []mailbox.Mailbox
+	err := s.inTransaction(ctx, "reserve mailboxes", func(ctx context.Context, tx bun.IDB) error {
+		d, err := s.lockDomain(ctx, tx, accountKey(owner), ident.Lookup(domainID))
+		if err != nil {
+			return err
+		}
+		rows, err := mailboxesOf(ctx, tx, d)
+		if err != nil {
+			return err
+		}
+		fresh, err := mailbox.Admit(addresses(rows), specs, most)
+		if err != nil {
+			return err
+		}
+		made, err := insertReservations(ctx, tx, d, fresh, storedTime(now))
+		if err != nil {
+			return err
+		}
+		if err := renewReservations(ctx, tx, d, specs, storedTime(now)); err != nil {
+			return err
+		}
+		boxes = inSpecOrder(specs, append(rows, made...), len(rows), d)
+		return nil
+	})
+	return boxes, err
+}
+
+func (s *Store) lockDomain(ctx context.Context, tx bun.IDB, owner, id string) (domainRow, error) {
+	var d domainRow
+	q := withTenant(tx.NewSelect().Model(&d)).Where("d.account_id = ?", owner).Where("d.id = ?", id).Where("d.added")
+	return d, orDomainNotFound(s.lockRows(q, "d").Scan(ctx))
+}
+
+func mailboxesOf(ctx context.Context, tx bun.IDB, d domainRow) ([]mailboxRow, error) {
+	var rows []mailboxRow
+	err := tx.NewSelect().Model(&rows).Where("account_id = ?", d.AccountID).
+		Where("tenant_id = ?", d.TenantID).Where("domain_name = ?", d.Name).Scan(ctx)
+	return rows, err
+}
+
+func addresses(rows []mailboxRow) []string {
+	all := make([]string, 0, len(rows))
+	for _, r := range rows {
+		all = append(all, r.Address)
+	}
+	return all
+}
+
+func insertReservations(ctx context.Context, tx bun.IDB, d domainRow, fresh []mailbox.Spec, now time.Time) ([]mailboxRow, error) {
+	if len(fresh) == 0 {
+		return nil, nil
+	}
+	rows := make([]mailboxRow, 0, len(fresh))
+	for _, spec := range fresh {
+		rows = append(rows, mailboxRow{
+			AccountID: d.AccountID, ID: newID(), TenantID: d.TenantID, Address: spec.Address, DomainName: d.Name,
+			Stage: mailbox.Reserved, DisplayName: storedText(spec.DisplayName), CreatedAt: now, StoredAt: now,
+		})
+	}
+	_, err := tx.NewInsert().Model(&rows).Exec(ctx)
+	return rows, err
+}
+
+// renewReservations marks the unfinished creations among specs as in progress again.
+func renewReservations(ctx context.Context, tx bun.IDB, d domainRow, specs []mailbox.Spec, now time.Time) error {
+	wanted := make([]string, 0, len(specs))
+	for _, spec := range specs {
+		wanted = append(wanted, spec.Address)
+	}
+	_, err := tx.NewUpdate().Model((*mailboxRow)(nil)).Set("stored_at = ?", now).
+		Where("account_id = ?", d.AccountID).Where("tenant_id = ?", d.TenantID).
+		Where("address IN (?)", bun.List(wanted)).Where("stage IN (?)", unfinishedStages).Exec(ctx)
+	return err
+}
+
+// inSpecOrder returns the rows in the order of specs. The first held rows existed before the
+// reservation.
+func inSpecOrder(specs []mailbox.Spec, rows []mailboxRow, held int, d domainRow) []mailbox.Mailbox {
+	boxes := make([]mailbox.Mailbox, 0, len(specs))
+	for _, spec := range specs {
+		i := slices.IndexFunc(rows, func(r mailboxRow) bool { return r.Address == spec.Address })
+		row := rows[i]
+		row.DomainID, row.TenantGUID, row.TenantName = d.ID, d.TenantGUID, d.TenantName
+		box := row.mailbox()
+		box.Fresh = i >= held
+		boxes = append(boxes, box)
+	}
+	return boxes
 }

@@ -13,15 +13,16 @@ import (
 	"github.com/tenantry/tenantry/migrations"
 )
 
-// migrationLock is the advisory lock that makes replicas which start together
-// migrate one after the other. The number means nothing; it is only ours.
+// migrationLock is the advisory lock that makes replicas migrate one after the other. The number is
+// arbitrary.
 const migrationLock = 7_365_001_827_364_501
 
-// Migrate brings the schema up to this release.
+// Migrate brings the schema up to this release. It fails with ErrTooOld if the database is closed
+// to this release.
 func (s *Store) Migrate(ctx context.Context) error {
 	unlock, err := s.lockMigrations(ctx)
 	if err != nil {
-		return fmt.Errorf("lock migrations: %w", gaveUp(translate(ctx, err)))
+		return fmt.Errorf("lock migrations: %w", unavailableFault(translate(ctx, err)))
 	}
 	defer unlock()
 	if err := s.checkRelease(ctx); err != nil {
@@ -31,9 +32,9 @@ func (s *Store) Migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Init and the migrations are harmless to repeat, which is what two
-	// processes on one SQLite file that start together come to.
-	return s.again(ctx, "migrate", func() error {
+	// Two processes that start on one SQLite file may both run this. Init and the migrations can be
+	// repeated.
+	return s.retry(ctx, "migrate", func() error {
 		if err := m.Init(ctx); err != nil {
 			return err
 		}
@@ -48,14 +49,14 @@ func (s *Store) Migrate(ctx context.Context) error {
 	})
 }
 
-// Pending names the migrations that this release has and the database lacks.
+// Pending returns the names of the migrations that this release has and the database lacks.
 func (s *Store) Pending(ctx context.Context) ([]string, error) {
 	m, err := s.migrator()
 	if err != nil {
 		return nil, err
 	}
 	var names []string
-	err = s.again(ctx, "read migrations", func() error {
+	err = s.retry(ctx, "read migrations", func() error {
 		names = nil
 		if err := m.Init(ctx); err != nil {
 			return err
@@ -78,7 +79,7 @@ func (s *Store) migrator() (*migrate.Migrator, error) {
 	if s.postgres() {
 		types = map[string]string{"uuid": "uuid", "ts": "timestamptz", "json": "jsonb", "bytes": "bytea"}
 	}
-	// Marked before it ran, a migration that fails would count as applied.
+	// By default a migration is marked before it runs, so a failed one would count as applied.
 	return migrate.NewMigrator(s.db, set, migrate.WithTemplateData(types),
 		migrate.WithMarkAppliedOnSuccess(true), migrate.WithUpsert(true)), nil
 }
@@ -96,18 +97,17 @@ func (s *Store) lockMigrations(ctx context.Context) (unlock func(), err error) {
 		return nil, err
 	}
 	return func() {
-		// Also when ctx ended: the connection goes back to the pool.
+		// The connection returns to the pool, so it must be unlocked even when ctx has ended.
 		_, _ = conn.NewRaw("SELECT pg_advisory_unlock(?)", migrationLock).Exec(context.WithoutCancel(ctx))
 		_ = conn.Close()
 	}, nil
 }
 
-// ErrTooOld is of a binary that a database is closed to.
+// ErrTooOld reports that a newer release has closed the database to this binary.
 var ErrTooOld = errors.New("this tenantry is too old for the database")
 
-// checkRelease refuses a database whose migrations mark this binary as too
-// old. Migrations that it does not know are no reason: a release is made to
-// run on the schema of the next one.
+// checkRelease returns ErrTooOld if the schema requires a newer release. Unknown migrations alone
+// are accepted: a release runs on the schema of the next one.
 func (s *Store) checkRelease(ctx context.Context) error {
 	var oldest []int
 	err := s.run(ctx, "read the schema's release", func(ctx context.Context, db bun.IDB) error {

@@ -42,7 +42,8 @@ func TestPendingNamesWhatMigrateDoes(t *testing.T) {
 	})
 }
 
-// A process can die between running a migration and marking it.
+// TestMigrationsMayRunAgain covers a process that crashes between running a migration and marking
+// it.
 func TestMigrationsMayRunAgain(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
 		s := migrated(t, url(t))
@@ -84,7 +85,7 @@ func TestProcessesThatStartTogetherMigrateOnce(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
 		one := url(t)
 		if one == Memory {
-			return // its database is nobody else's
+			return // only its own Store can open it
 		}
 		errs := make([]error, 4)
 		var wg sync.WaitGroup
@@ -135,8 +136,7 @@ func TestADatabaseOfANewerReleaseIsRefused(t *testing.T) {
 	})
 }
 
-// The plans stand in core for those who explain them and in the database for
-// those who change them.
+// TestPlansAreSeeded checks that the plans in core match those in the database.
 func TestPlansAreSeeded(t *testing.T) {
 	s := migrated(t, Memory)
 	var rows []struct {
@@ -161,8 +161,8 @@ func TestPlansAreSeeded(t *testing.T) {
 	}
 }
 
-// Architecture: every table but these leads with account_id, so that a
-// PostgreSQL cluster can spread it by account.
+// TestTablesLeadWithTheAccount checks that every table but these leads with account_id. A
+// PostgreSQL cluster can then shard by account.
 func TestTablesLeadWithTheAccount(t *testing.T) {
 	shared := []string{"api_keys", "tenant_holders", "plans", "schema_release"}
 	s := migrated(t, Memory)
@@ -178,7 +178,7 @@ func TestTablesLeadWithTheAccount(t *testing.T) {
 	}
 }
 
-// tables lists the schema's own tables.
+// tables returns the schema's own tables.
 func tables(t testing.TB, s *Store) []string {
 	t.Helper()
 	q := s.db.NewSelect().TableExpr("sqlite_master").Column("name").Where("type = 'table' AND name NOT LIKE 'sqlite_%'")

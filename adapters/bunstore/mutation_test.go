@@ -14,17 +14,17 @@ import (
 	"testing"
 )
 
-// mutable is the condition on the owner as it stands in this package's source.
+// mutable matches a condition on the owner in this package's source.
 var mutable = regexp.MustCompile(`(?:\w+\.)?account_id = (?:\?|\w+\.account_id)`)
 
-// mutant is the package with one condition less.
+// mutant is the source of a file with one condition removed.
 type mutant struct {
 	file, where string
 	source      []byte
 }
 
-// mutants makes one for each condition. A placeholder stays, so that only the
-// condition is gone and not the query's form.
+// mutants returns one mutant for each condition. A placeholder stays in the query, so that only the
+// condition is missing.
 func mutants(t *testing.T) (all []mutant) {
 	t.Helper()
 	files, err := filepath.Glob("*.go")
@@ -61,7 +61,7 @@ func lineOf(source []byte, at int) string {
 	return string(bytes.TrimSpace(line))
 }
 
-// spared are conditions that follow from others, with the reason.
+// spared holds conditions that follow from others, with the reason.
 var spared = map[string]string{
 	"h.account_id = t.account_id AND h.guid = t.guid": "a GUID has one row of a tenant, that of its holder; the statement is the operator's",
 }

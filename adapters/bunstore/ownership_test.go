@@ -14,8 +14,8 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// ownedTables hold rows of accounts. A statement on one names the account
-// once for each time that it names such a table.
+// ownedTables hold rows of accounts. A statement must name the account once for each time that it
+// names such a table.
 var ownedTables = []string{
 	"accounts", "members", "api_keys", "tenants", "tenant_holders", "withdrawn", "domains", "mailboxes", "connect_flows",
 	"audit_events", "closed_accounts", "idempotency_keys", "dns_connections", "dns_writes",
@@ -23,7 +23,7 @@ var ownedTables = []string{
 	"send_policies", "send_tenants", "tenant_licenses", "mailbox_sends", "mailbox_blocks", "send_intents", "block_grounds",
 }
 
-// unowned are the statements that reach across accounts, and why they may.
+// unowned holds the statements that may reach across accounts, with the reason.
 var unowned = map[string]string{
 	`FROM "members" AS "mb" WHERE (email = '')`:                                  "the operator's command asks whether an address is taken",
 	`AS c ON c.account_id = a.account_id ORDER BY "a"."created_at"`:              "the operator's command lists all accounts",
@@ -59,7 +59,7 @@ var (
 	condition = regexp.MustCompile(`(?:\w+\.)?"?account_id"? = (?:''|\$1|\w+\.account_id)`)
 )
 
-// ownerless says what is wrong with a statement, or "".
+// ownerless describes a missing condition of a statement, or returns "".
 func ownerless(statement string) string {
 	owned := 0
 	for _, m := range named.FindAllStringSubmatch(statement, -1) {
@@ -82,7 +82,7 @@ func ownerless(statement string) string {
 	return ""
 }
 
-// statements collects what runs, without its values.
+// statements is a hook that collects statements without their values.
 type statements struct {
 	mu  sync.Mutex
 	all map[string]bool
@@ -96,7 +96,7 @@ func (s *statements) AfterQuery(_ context.Context, e *bun.QueryEvent) {
 	s.all[literal.ReplaceAllString(e.Query, "''")] = true
 }
 
-// ran returns all statements that the contract makes the store run.
+// ran returns all statements that the store runs in the contract suites.
 func ran(t *testing.T) []string {
 	t.Helper()
 	seen := &statements{all: map[string]bool{}}
@@ -149,8 +149,7 @@ func exempt(statement string, used map[string]bool) bool {
 	return false
 }
 
-// withoutOne plants the mistake: the statement with each condition on the
-// account taken out in turn.
+// withoutOne returns the statement with each condition on the account removed in turn.
 func withoutOne(statement string) []string {
 	if strings.HasPrefix(statement, "INSERT") {
 		return []string{strings.Replace(statement, `"account_id"`, `"id"`, 1)}

@@ -17,27 +17,25 @@ import (
 	"github.com/uptrace/bun/schema"
 )
 
-// prepared is a read whose text is the same each time, with $1 where bun
-// would write the value into it. A database then parses and plans it once a
-// connection, and that is most of the work of a short read. It is for what
-// nearly every request asks; the budget of the list read needs it.
-type prepared struct {
+// preparedRead is a select whose text is constant, with $1 in place of its one value. The database
+// parses and plans it once a connection, which is most of the work of a short read. It is meant for
+// the reads of nearly every request.
+type preparedRead struct {
 	text, table string
 
 	mu   sync.Mutex
-	kept *sql.Stmt // on SQLite
+	stmt *sql.Stmt // SQLite only, prepared at the first read
 }
 
-// first is the place of a prepared statement's value.
-const first = bun.Safe("$1")
+// preparedArg stands for the value of a prepared statement.
+const preparedArg = bun.Safe("$1")
 
-func fixed(q *bun.SelectQuery) *prepared {
-	return &prepared{text: q.String(), table: q.GetTableName()}
+func newPreparedRead(q *bun.SelectQuery) *preparedRead {
+	return &preparedRead{text: q.String(), table: q.GetTableName()}
 }
 
-// prepare makes the prepared statements. PostgreSQL's driver keeps their plans
-// unless the URL's default_query_exec_mode says otherwise, which a pooler
-// between the two may need.
+// prepare creates the prepared statements. PostgreSQL's driver keeps their plans unless
+// default_query_exec_mode in the URL forbids it, as some connection poolers require.
 func (s *Store) prepare(url string) error {
 	s.callerByHash, s.tenantsOfOwner = callerByHash(s.db), tenantsOfOwner(s.db)
 	if !s.postgres() {
@@ -47,13 +45,13 @@ func (s *Store) prepare(url string) error {
 	if err != nil {
 		return errUnreadableURL
 	}
-	s.preparing = config.DefaultQueryExecMode
+	s.execMode = config.DefaultQueryExecMode
 	return nil
 }
 
-// read runs the statement and takes each of its rows, with the hooks that all
-// statements have. What may be null is taken into a pointer to a pointer.
-func (s *Store) read(ctx context.Context, p *prepared, value any, take func(row) error) (err error) {
+// readPrepared runs the statement with the hooks that all statements have. It passes each row to
+// scanRow. scanRow scans a nullable column into a pointer to a pointer.
+func (s *Store) readPrepared(ctx context.Context, p *preparedRead, value any, scanRow func(row) error) (err error) {
 	event := &bun.QueryEvent{DB: s.db, IQuery: p, Query: p.text, QueryTemplate: p.text, StartTime: time.Now()}
 	for _, hook := range s.hooks {
 		ctx = hook.BeforeQuery(ctx, event)
@@ -65,92 +63,90 @@ func (s *Store) read(ctx context.Context, p *prepared, value any, take func(row)
 		}
 	}()
 	if s.postgres() {
-		return s.readNative(ctx, p, value, take)
+		return s.readPostgres(ctx, p, value, scanRow)
 	}
-	kept, err := s.statement(ctx, p) //lint:ignore sqlclosecheck the next read needs it too
+	stmt, err := s.sqliteStatement(ctx, p) //lint:ignore sqlclosecheck the next read needs it too
 	if err != nil {
 		return err
 	}
-	rows, err := kept.QueryContext(ctx, value) //lint:ignore rowserrcheck each caller checks rows.Err
+	rows, err := stmt.QueryContext(ctx, value) //lint:ignore rowserrcheck each caller checks rows.Err
 	if err != nil {
 		return err
 	}
 	defer func() { _ = rows.Close() }()
-	return each(rows, take)
+	return eachRow(rows, scanRow)
 }
 
-// row is one row of a result.
+// row is one row of a result, of either driver.
 type row interface{ Scan(into ...any) error }
 
-func each(rows interface {
+func eachRow(rows interface {
 	row
 	Next() bool
 	Err() error
-}, take func(row) error,
+}, scanRow func(row) error,
 ) error {
 	for rows.Next() {
-		if err := take(rows); err != nil {
+		if err := scanRow(rows); err != nil {
 			return err
 		}
 	}
 	return rows.Err()
 }
 
-// readNative asks the driver itself: database/sql would make an interface of
-// each value, and that is a fifth of the work of a list. It passes over
-// connections that have died while they were idle, as all do when the server
-// restarts.
-func (s *Store) readNative(ctx context.Context, p *prepared, value any, take func(row) error) (err error) {
+// readPostgres bypasses database/sql, which would box each value and take a fifth of the time of a
+// list. It skips pooled connections that died while idle, as all do when the server restarts.
+func (s *Store) readPostgres(ctx context.Context, p *preparedRead, value any, scanRow func(row) error) (err error) {
 	for range s.db.Stats().MaxOpenConnections + 1 {
-		if err = s.readOn(ctx, p, value, take); !errors.Is(err, driver.ErrBadConn) {
+		if err = s.readOnConn(ctx, p, value, scanRow); !errors.Is(err, driver.ErrBadConn) {
 			break
 		}
 	}
 	return err
 }
 
-// readOn ends as driver.ErrBadConn when its connection turned out dead before
-// it gave a row.
-func (s *Store) readOn(ctx context.Context, p *prepared, value any, take func(row) error) error {
+// readOnConn returns driver.ErrBadConn if its connection proves dead before the first row.
+func (s *Store) readOnConn(ctx context.Context, p *preparedRead, value any, scanRow func(row) error) error {
 	conn, err := s.db.DB.Conn(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
 	return conn.Raw(func(inner any) error {
-		native, taken := inner.(*stdlib.Conn).Conn(), false
-		rows, err := native.Query(ctx, p.text, s.preparing, value)
+		native, scanned := inner.(*stdlib.Conn).Conn(), false
+		rows, err := native.Query(ctx, p.text, s.execMode, value)
 		if err == nil {
 			defer rows.Close()
-			err = each(rows, func(r row) error {
-				taken = true
-				return take(r)
+			err = eachRow(rows, func(r row) error {
+				scanned = true
+				return scanRow(r)
 			})
 		}
-		if err != nil && native.IsClosed() && !taken && ended(ctx) == nil {
+		if err != nil && native.IsClosed() && !scanned && contextError(ctx) == nil {
 			return driver.ErrBadConn
 		}
 		return err
 	})
 }
 
-// statement is SQLite's, which lives as long as the database is open.
-func (s *Store) statement(ctx context.Context, p *prepared) (*sql.Stmt, error) {
+// sqliteStatement returns the prepared statement of SQLite, which stays open as long as the
+// database.
+func (s *Store) sqliteStatement(ctx context.Context, p *preparedRead) (*sql.Stmt, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var err error
-	if p.kept == nil {
-		p.kept, err = s.db.DB.PrepareContext(ctx, p.text)
+	if p.stmt == nil {
+		p.stmt, err = s.db.DB.PrepareContext(ctx, p.text)
 	}
-	return p.kept, err
+	return p.stmt, err
 }
 
-// prepared is a bun.Query for the hooks.
+// preparedRead implements bun.Query, which the hooks need.
 
-func (p *prepared) Operation() string    { return "SELECT" }
-func (p *prepared) GetModel() bun.Model  { return nil }
-func (p *prepared) GetTableName() string { return p.table }
+func (p *preparedRead) Operation() string    { return "SELECT" }
+func (p *preparedRead) GetModel() bun.Model  { return nil }
+func (p *preparedRead) GetTableName() string { return p.table }
 
-func (p *prepared) AppendQuery(_ schema.QueryGen, b []byte) ([]byte, error) {
+func (p *preparedRead) AppendQuery(_ schema.QueryGen, b []byte) ([]byte, error) {
 	return append(b, p.text...), nil
 }

@@ -38,7 +38,7 @@ func TestAPreparedReadPassesOverDeadConnections(t *testing.T) {
 	url := testserver.Database(t)
 	s, other := migrated(t, url), migrated(t, url)
 	s.db.SetMaxIdleConns(4)
-	for range 2 { // one that was used in the last second is not looked at before it is used again
+	for range 2 { // the pool does not check a connection that was used in the last second
 		var held []*sql.Conn
 		for range 4 {
 			conn, err := s.db.DB.Conn(t.Context())
@@ -64,14 +64,15 @@ func TestAPreparedReadPassesOverDeadConnections(t *testing.T) {
 	}
 }
 
-// TestAPoolerMayForbidPreparing: the URL's mode is the statements' mode.
+// TestAPoolerMayForbidPreparing checks that the execution mode in the URL applies to prepared
+// statements.
 func TestAPoolerMayForbidPreparing(t *testing.T) {
 	for _, tt := range []struct {
 		query string
 		kept  bool
 	}{{"", true}, {"&default_query_exec_mode=exec", false}} {
 		s := migrated(t, newSchema(t)+tt.query)
-		s.db.SetMaxOpenConns(1) // what is counted is the connection's
+		s.db.SetMaxOpenConns(1) // the count is that of one connection
 		for range 2 {
 			if _, err := s.Tenants(t.Context(), access.AccountID(newID())); err != nil {
 				t.Fatal(err)

@@ -5,27 +5,49 @@ package bunstore
 import (
 	"cmp"
 	"context"
+	"database/sql"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
 
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
 
-// countsKept is how long counts of a day stay that no reading reaches any more.
-const countsKept = 48 * time.Hour
+type dayCountRow struct {
+	bun.BaseModel `bun:"table:mailbox_sends,alias:ms"`
+
+	AccountID string `bun:",pk"`
+	MailboxID string `bun:",pk"`
+	DayStart  time.Time
+	Settled   int
+	Recent    int
+	// CountedAt is when the count changed; the whole day had been read by then. For a partial count
+	// it is the start of the day.
+	CountedAt time.Time
+}
+
+func (r dayCountRow) count() sendlimit.Count {
+	return sendlimit.Count{Day: r.DayStart.UTC(), Settled: r.Settled, Recent: r.Recent, Part: !r.CountedAt.After(r.DayStart)}
+}
+
+// countRetention is how long counts are kept after the last reading that can change them.
+const countRetention = 48 * time.Hour
 
 // SendBoxes implements ports.SendRuns.
 func (s *Store) SendBoxes(ctx context.Context, r ports.SendRun, since time.Time) ([]ports.SendBox, error) {
 	var boxes []mailboxRow
-	var sends []sendsRow
-	var grounds map[string]groundRow
-	owner, guid := account(r.Account), ident.Lookup(string(r.Tenant))
+	var dayCounts []dayCountRow
+	var reasons map[string]blockReasonRow
+	owner, guid := accountKey(r.Account), ident.Lookup(string(r.Tenant))
 	err := s.snapshot(ctx, "list mailboxes with counts", func(ctx context.Context, tx bun.IDB) error {
-		boxes, sends = nil, nil
+		boxes, dayCounts = nil, nil
 		if err := tx.NewSelect().Model(&boxes).Column("id", "address", "domain_name", "daily_send_limit", "blocked_at").
 			Where("m.account_id = ?", owner).Where("m.tenant_id = "+tenantOfRun, owner, guid).Where("m.stage IN (?)", listedStages).Order("m.address").Scan(ctx); err != nil {
 			return err
@@ -34,76 +56,76 @@ func (s *Store) SendBoxes(ctx context.Context, r ports.SendRun, since time.Time)
 		for _, m := range boxes {
 			ids = append(ids, m.ID)
 		}
-		// By their ids: a join may go through what the account's other tenants sent.
-		for some := range slices.Chunk(ids, batch) {
-			var counted []sendsRow
-			if err := tx.NewSelect().Model(&counted).Where("ms.account_id = ?", owner).Where("ms.mailbox_id IN (?)", bun.List(some)).
-				Where("ms.day_start >= ?", micro(since)).Order("ms.day_start").Scan(ctx); err != nil {
+		// Selected by id: a join may scan the counts of the account's other tenants.
+		for chunk := range slices.Chunk(ids, batchSize) {
+			var counted []dayCountRow
+			if err := tx.NewSelect().Model(&counted).Where("ms.account_id = ?", owner).Where("ms.mailbox_id IN (?)", bun.List(chunk)).
+				Where("ms.day_start >= ?", storedTime(since)).Order("ms.day_start").Scan(ctx); err != nil {
 				return err
 			}
-			sends = append(sends, counted...)
+			dayCounts = append(dayCounts, counted...)
 		}
 		var err error
-		grounds, err = groundsOf(ctx, tx, owner, boxes)
+		reasons, err = blockReasons(ctx, tx, owner, boxes)
 		return err
 	})
 	counts := map[string][]sendlimit.Count{}
-	for _, c := range sends {
+	for _, c := range dayCounts {
 		counts[c.MailboxID] = append(counts[c.MailboxID], c.count())
 	}
 	all := make([]ports.SendBox, 0, len(boxes))
 	for _, m := range boxes {
-		all = append(all, ports.SendBox{Counts: counts[m.ID], Box: m.box(grounds[m.ID])})
+		all = append(all, ports.SendBox{Counts: counts[m.ID], Box: m.sendBox(reasons[m.ID])})
 	}
 	return all, err
 }
 
 // SaveCounts implements ports.SendRuns.
 func (s *Store) SaveCounts(ctx context.Context, r ports.SendRun, c ports.SendCounts) (bool, error) {
-	lock := func(ctx context.Context, tx bun.IDB, own *sendTenantRow) error {
+	lock := func(ctx context.Context, tx bun.IDB, state *sendTenantRow) error {
 		if c.Mark.IsZero() {
-			return s.lockRun(ctx, tx, r, own)
+			return s.lockSendRun(ctx, tx, r, state)
 		}
-		return ofRun(tx, r).Set("mark = ?", micro(c.Mark)).Returning("*").Scan(ctx, own)
+		return updateSendRun(tx, r).Set("mark = ?", storedTime(c.Mark)).Returning("*").Scan(ctx, state)
 	}
-	return s.inRun(ctx, "save counts", lock, func(ctx context.Context, tx bun.IDB, own sendTenantRow) error {
-		var there []string
-		if err := tx.NewSelect().Model((*mailboxRow)(nil)).Column("id").Where("m.account_id = ?", own.AccountID).
-			Where("m.tenant_id = ?", own.TenantID).Scan(ctx, &there); err != nil {
+	return s.inSendRunLocking(ctx, "save counts", lock, func(ctx context.Context, tx bun.IDB, state sendTenantRow) error {
+		var mailboxIDs []string
+		if err := tx.NewSelect().Model((*mailboxRow)(nil)).Column("id").Where("m.account_id = ?", state.AccountID).
+			Where("m.tenant_id = ?", state.TenantID).Scan(ctx, &mailboxIDs); err != nil {
 			return err
 		}
-		if err := putCounts(ctx, tx, own, there, c); err != nil {
+		if err := saveDayCounts(ctx, tx, state, mailboxIDs, c); err != nil {
 			return err
 		}
-		passed, news := passed(r.Mark, c.Mark)
-		if !news {
+		obsolete, newDay := retiredMark(r.Mark, c.Mark)
+		if !newDay {
 			return nil
 		}
-		return dropCounts(ctx, tx, own.AccountID, own.TenantID, passed.Add(-countsKept))
+		return deleteDayCounts(ctx, tx, state.AccountID, state.TenantID, obsolete.Add(-countRetention))
 	})
 }
 
-// passed is the mark that says which counts are of no use any more: the earlier
-// one of two runs, as the clock of one may be ahead. It has news once a day, which
-// is often enough.
-func passed(was, is time.Time) (mark time.Time, news bool) {
-	if was.IsZero() || is.IsZero() || was.UTC().Format(time.DateOnly) == is.UTC().Format(time.DateOnly) {
+// retiredMark returns the mark before which counts are obsolete. It is the earlier mark of two
+// runs, because one clock may be ahead. news is true once a day, which is often enough to delete
+// counts.
+func retiredMark(previous, current time.Time) (mark time.Time, newDay bool) {
+	if previous.IsZero() || current.IsZero() || previous.UTC().Format(time.DateOnly) == current.UTC().Format(time.DateOnly) {
 		return mark, false
 	}
-	if is.Before(was) {
-		return is, true
+	if current.Before(previous) {
+		return current, true
 	}
-	return was, true
+	return previous, true
 }
 
-// putCounts stores the counts of mailboxes that are there, and shows today's.
-func putCounts(ctx context.Context, tx bun.IDB, own sendTenantRow, there []string, c ports.SendCounts) error {
-	var rows []sendsRow
+// saveDayCounts stores the counts of existing mailboxes and updates the visible counts of today.
+func saveDayCounts(ctx context.Context, tx bun.IDB, state sendTenantRow, mailboxIDs []string, c ports.SendCounts) error {
+	var rows []dayCountRow
 	var today []string
-	for _, id := range there {
+	for _, id := range mailboxIDs {
 		for _, count := range c.Boxes[id] {
-			row := sendsRow{AccountID: own.AccountID, MailboxID: id, DayStart: micro(count.Day),
-				Settled: count.Settled, Recent: count.Recent, CountedAt: micro(c.At)}
+			row := dayCountRow{AccountID: state.AccountID, MailboxID: id, DayStart: storedTime(count.Day),
+				Settled: count.Settled, Recent: count.Recent, CountedAt: storedTime(c.At)}
 			if count.Part {
 				row.CountedAt = row.DayStart
 			}
@@ -113,29 +135,190 @@ func putCounts(ctx context.Context, tx bun.IDB, own sendTenantRow, there []strin
 			}
 		}
 	}
-	slices.SortFunc(rows, func(a, b sendsRow) int {
+	slices.SortFunc(rows, func(a, b dayCountRow) int {
 		return cmp.Or(cmp.Compare(a.MailboxID, b.MailboxID), a.DayStart.Compare(b.DayStart))
 	})
-	for some := range slices.Chunk(rows, batch) {
-		if _, err := tx.NewInsert().Model(&some).On("CONFLICT (account_id, mailbox_id, day_start) DO UPDATE").
+	for chunk := range slices.Chunk(rows, batchSize) {
+		if _, err := tx.NewInsert().Model(&chunk).On("CONFLICT (account_id, mailbox_id, day_start) DO UPDATE").
 			Set("settled = EXCLUDED.settled").Set("recent = EXCLUDED.recent").Set("counted_at = EXCLUDED.counted_at").
 			Where("ms.settled <> EXCLUDED.settled OR ms.recent <> EXCLUDED.recent OR ms.counted_at <= ms.day_start").Exec(ctx); err != nil {
 			return err
 		}
 	}
-	return showToday(ctx, tx, own, today, c)
+	return updateTodayCounts(ctx, tx, state, today, c)
 }
 
-// showToday makes the counts of today those that callers see.
-func showToday(ctx context.Context, tx bun.IDB, own sendTenantRow, ids []string, c ports.SendCounts) error {
-	for some := range slices.Chunk(ids, batch) {
+// updateTodayCounts copies the counts of today to the mailboxes, where callers see them.
+func updateTodayCounts(ctx context.Context, tx bun.IDB, state sendTenantRow, ids []string, c ports.SendCounts) error {
+	for chunk := range slices.Chunk(ids, batchSize) {
 		if _, err := tx.NewUpdate().Model((*mailboxRow)(nil)).
 			Set("sends_today = (SELECT ms.settled + ms.recent FROM mailbox_sends AS ms WHERE ms.account_id = m.account_id "+
-				"AND ms.mailbox_id = m.id AND ms.day_start = ?)", micro(c.Today)).
-			Set("sends_today_at = ?", micro(c.At)).
-			Where("m.account_id = ?", own.AccountID).Where("m.id IN (?)", bun.List(some)).Exec(ctx); err != nil {
+				"AND ms.mailbox_id = m.id AND ms.day_start = ?)", storedTime(c.Today)).
+			Set("sends_today_at = ?", storedTime(c.At)).
+			Where("m.account_id = ?", state.AccountID).Where("m.id IN (?)", bun.List(chunk)).Exec(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+var _ ports.SendRoom = (*Store)(nil)
+
+type licensesRow struct {
+	bun.BaseModel `bun:"table:tenant_licenses,alias:tl"`
+
+	AccountID string `bun:",pk"`
+	TenantID  string `bun:",pk"`
+	Paid      int
+	Trial     int
+	ReadAt    time.Time
+}
+
+// SaveLicenses implements ports.SendRoom.
+func (s *Store) SaveLicenses(ctx context.Context, owner access.AccountID, id tenant.GUID, l tenant.Licenses, at time.Time) error {
+	return s.inTransaction(ctx, "save licences", func(ctx context.Context, tx bun.IDB) error {
+		var t tenantRow
+		err := s.lockRows(tx.NewSelect().Model(&t).Where("t.account_id = ?", accountKey(owner)).
+			Where("t.guid = ?", ident.Lookup(string(id))), "t").Scan(ctx)
+		if errors.Is(err, sql.ErrNoRows) {
+			return tenantNotFound()
+		}
+		if err != nil {
+			return err
+		}
+		row := licensesRow{AccountID: t.AccountID, TenantID: t.ID, Paid: l.Paid, Trial: l.Trial, ReadAt: storedTime(at)}
+		_, err = tx.NewInsert().Model(&row).On("CONFLICT (account_id, tenant_id) DO UPDATE").
+			Set("paid = EXCLUDED.paid").Set("trial = EXCLUDED.trial").Set("read_at = EXCLUDED.read_at").
+			Where("tl.read_at <= EXCLUDED.read_at").Exec(ctx)
+		return err
+	})
+}
+
+// sendingRow is a tenant joined with one of its counted mailboxes.
+type sendingRow struct {
+	Place        string
+	Paid         int
+	Trial        int
+	ReadAt       time.Time
+	SendsToday   int
+	SendsTodayAt time.Time
+}
+
+// Sending implements ports.SendRoom.
+func (s *Store) Sending(ctx context.Context, owner access.AccountID, id tenant.GUID, now time.Time) (tenant.Sending, error) {
+	var rows []sendingRow
+	err := s.run(ctx, "read what a tenant sends", func(ctx context.Context, db bun.IDB) error {
+		rows = nil
+		return db.NewSelect().TableExpr("tenants AS t").ColumnExpr("COALESCE(st.place, '') AS place").
+			ColumnExpr("tl.paid, tl.trial, tl.read_at, m.sends_today, m.sends_today_at").
+			Join(sendStateOfTenant).
+			Join("LEFT JOIN tenant_licenses AS tl ON tl.account_id = t.account_id AND tl.tenant_id = t.id").
+			Join("LEFT JOIN mailboxes AS m ON "+mailboxOfTenant+" AND m.sends_today_at IS NOT NULL AND m.stage IN (?)",
+				listedStages).
+			Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", ident.Lookup(string(id))).Scan(ctx, &rows)
+	})
+	if err != nil {
+		return tenant.Sending{}, err
+	}
+	if len(rows) == 0 {
+		return tenant.Sending{}, tenantNotFound()
+	}
+	return sumSending(rows, now)
+}
+
+func sumSending(rows []sendingRow, now time.Time) (tenant.Sending, error) {
+	first := rows[0]
+	timeZone, err := sendlimit.Place(cmp.Or(first.Place, sendlimit.UsualPlace))
+	if err != nil {
+		return tenant.Sending{}, fmt.Errorf("the tenant's day: %w", err)
+	}
+	out := tenant.Sending{Licenses: tenant.Licenses{Paid: first.Paid, Trial: first.Trial}, LicensesAt: first.ReadAt.UTC()}
+	today := sendlimit.DayOf(now, timeZone)
+	for _, r := range rows {
+		if !today.Has(r.SendsTodayAt) {
+			continue
+		}
+		out.Today += r.SendsToday
+		if at := r.SendsTodayAt.UTC(); out.TodayAt.IsZero() || at.Before(out.TodayAt) {
+			out.TodayAt = at
+		}
+	}
+	return out, nil
+}
+
+const (
+	// readySince is about when a tenant without runs could have had its first one.
+	readySince = "COALESCE(t.last_sync_at, t.consented_at)"
+	// waitsSince is when a tenant became due. A due time before the consent is from an earlier
+	// connection of the tenant, or means at once.
+	waitsSince = "COALESCE(CASE WHEN st.due_at > t.consented_at THEN st.due_at END, " + readySince + ")"
+	// limitedTenant holds for a tenant with a limit in force.
+	limitedTenant = "EXISTS (SELECT 1 FROM send_policies AS sp WHERE " + policyOfTenant + " " +
+		"AND sp.daily_send_limit IS NOT NULL AND " + domainOfPolicy + ")"
+	// countedAt is when a tenant's mailboxes were counted; all are counted at once. A future time
+	// comes from clock skew and counts as missing.
+	countedAt = "(SELECT max(m.sends_today_at) FROM mailboxes AS m WHERE " + mailboxOfTenant + ")"
+	// maxMarkLag is how far the mark may lag behind a current count: the longest day. It is used
+	// for tenants without mailboxes.
+	maxMarkLag = 26 * time.Hour
+	// enforceableTenant is the condition of enforceable.
+	enforceableTenant = "(t.consent = ? AND t.bootstrap = ?)"
+)
+
+// SendHealth implements ports.SendWatch.
+func (s *Store) SendHealth(ctx context.Context, now, behind time.Time) (h ports.SendHealth, err error) {
+	err = s.snapshot(ctx, "count tenants of enforcement", func(ctx context.Context, tx bun.IDB) error {
+		h = ports.SendHealth{}
+		if err := longestDue(ctx, s, tx, now, &h); err != nil {
+			return err
+		}
+		limited := enforceable(tx.NewSelect()).Join(sendStateOfTenant).
+			Where(limitedTenant)
+		late := countedAt + " < ? OR " + countedAt + " > ? OR " + countedAt + " IS NULL AND (st.mark IS NULL AND " + readySince + " < ? OR st.mark < ?)"
+		if err := limited.ColumnExpr("count(*)").ColumnExpr("count(CASE WHEN "+late+" THEN 1 END)",
+			storedTime(behind), storedTime(now.Add(dueSlack)), storedTime(behind), storedTime(behind.Add(-maxMarkLag))).
+			Scan(ctx, &h.Limited, &h.Behind); err != nil {
+			return err
+		}
+		return tx.NewSelect().TableExpr("mailbox_blocks AS mb").Join(mailboxOfBlock).
+			Join("JOIN "+tenantOfMailbox).
+			ColumnExpr("count(*)").ColumnExpr("count(CASE WHEN NOT "+enforceableTenant+" THEN 1 END)", string(tenant.ConsentGranted), string(tenant.BootstrapReady)).
+			Scan(ctx, &h.Blocked, &h.Stranded)
+	})
+	return h, err
+}
+
+// longestDue sets when the tenant that has waited longest became due.
+func longestDue(ctx context.Context, s *Store, tx bun.IDB, now time.Time, h *ports.SendHealth) error {
+	var due []time.Time
+	err := enforceable(tx.NewSelect()).ColumnExpr(waitsSince+" AS since").
+		Join(sendStateOfTenant).
+		Where("COALESCE(st.leased_until, 0) <= ?", s.clock()).Where(dueSince+" <= ?", storedTime(now)).
+		OrderExpr("since").Limit(1).Scan(ctx, &due)
+	if err == nil && len(due) > 0 {
+		h.Due = due[0].UTC()
+	}
+	return err
+}
+
+// SendStandings implements ports.SendWatch.
+func (s *Store) SendStandings(ctx context.Context, owner access.AccountID) (map[tenant.GUID]ports.SendStanding, error) {
+	var rows []struct {
+		GUID      string    `bun:"guid"`
+		CountedAt time.Time `bun:",nullzero"`
+		Blocked   int
+	}
+	err := s.run(ctx, "list standings of enforcement", func(ctx context.Context, db bun.IDB) error {
+		rows = nil
+		return db.NewSelect().TableExpr("tenants AS t").Join("JOIN mailboxes AS m ON "+mailboxOfTenant).
+			ColumnExpr("t.guid, max(m.sends_today_at) AS counted_at, count(m.blocked_at) AS blocked").
+			Where("t.account_id = ?", accountKey(owner)).GroupExpr("t.guid").Scan(ctx, &rows)
+	})
+	all := make(map[tenant.GUID]ports.SendStanding, len(rows))
+	for _, r := range rows {
+		if !r.CountedAt.IsZero() || r.Blocked > 0 {
+			all[tenant.GUID(r.GUID)] = ports.SendStanding{CountedAt: r.CountedAt.UTC(), Blocked: r.Blocked}
+		}
+	}
+	return all, err
 }

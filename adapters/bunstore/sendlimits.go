@@ -17,18 +17,46 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-func noPolicy() error { return fault.PolicyNotFound.With("no send limit is enforced for this scope") }
+type policyRow struct {
+	bun.BaseModel `bun:"table:send_policies,alias:sp"`
 
-// domainOfPolicy is what a policy needs to be there: its domain, the very one
-// that it was made for, or none.
+	AccountID      string `bun:",pk"`
+	ID             string `bun:",pk"`
+	TenantID       string
+	DomainID       string // ident.Zero: the whole tenant
+	Scope          string
+	DailySendLimit int    `bun:",nullzero"`
+	RuleID         string `bun:"rule_id"`
+	RuleName       string
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+}
+
+func newPolicyRow(owner string, p sendlimit.Policy) policyRow {
+	return policyRow{AccountID: owner, ID: ident.Lookup(p.ID), DailySendLimit: p.PerDay, RuleID: storedText(p.RuleID), RuleName: storedText(p.RuleName),
+		UpdatedAt: storedTime(p.UpdatedAt)}
+}
+
+func (r policyRow) policy(id string) sendlimit.Policy {
+	return sendlimit.Policy{ID: r.ID, Tenant: tenant.GUID(id), Scope: r.Scope, PerDay: r.DailySendLimit, RuleID: r.RuleID, RuleName: r.RuleName,
+		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC()}
+}
+
+func policyNotFound() error {
+	return fault.PolicyNotFound.With("no send limit is enforced for this scope")
+}
+
+// domainOfPolicy holds for a policy of the whole tenant, and for a policy whose own domain still
+// exists. A new domain with the same name does not count.
 const domainOfPolicy = "(sp.scope = '' OR EXISTS (SELECT 1 FROM domains AS d WHERE d.account_id = sp.account_id AND d.id = sp.domain_id AND d.added))"
 
-// policiesBelow is domainsBelow for policies that are in force.
-func policiesBelow(db bun.IDB, owner access.AccountID, id tenant.GUID, on string, args ...any) *bun.SelectQuery {
+// policiesOfTenant selects a tenant left-joined with its policies in force, as domainsOfTenant does
+// with domains.
+func policiesOfTenant(db bun.IDB, owner access.AccountID, id tenant.GUID, joinCondition string, args ...any) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("tenants AS t").ColumnExpr("sp.*").
 		Join("LEFT JOIN send_policies AS sp ON "+policyOfTenant+" AND sp.daily_send_limit IS NOT NULL AND "+
-			domainOfPolicy+on, args...).
-		Where("t.account_id = ?", account(owner)).Where("t.guid = ?", ident.Lookup(string(id)))
+			domainOfPolicy+joinCondition, args...).
+		Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", ident.Lookup(string(id)))
 }
 
 // Policies implements ports.SendPolicies.
@@ -36,10 +64,10 @@ func (s *Store) Policies(ctx context.Context, owner access.AccountID, id tenant.
 	var rows []policyRow
 	err := s.run(ctx, "list send limits", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
-		return policiesBelow(db, owner, id, "").OrderExpr("sp.scope").Scan(ctx, &rows)
+		return policiesOfTenant(db, owner, id, "").OrderExpr("sp.scope").Scan(ctx, &rows)
 	})
 	if err == nil && len(rows) == 0 {
-		return nil, noTenant()
+		return nil, tenantNotFound()
 	}
 	policies := make([]sendlimit.Policy, 0, len(rows))
 	for _, r := range rows {
@@ -54,12 +82,12 @@ func (s *Store) Policies(ctx context.Context, owner access.AccountID, id tenant.
 func (s *Store) Policy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string) (sendlimit.Policy, error) {
 	var row policyRow
 	err := s.run(ctx, "find send limit", func(ctx context.Context, db bun.IDB) error {
-		err := policiesBelow(db, owner, id, " AND sp.scope = ?", text(scope)).Scan(ctx, &row)
+		err := policiesOfTenant(db, owner, id, " AND sp.scope = ?", storedText(scope)).Scan(ctx, &row)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
-			return noTenant()
+			return tenantNotFound()
 		case err == nil && row.ID == "":
-			return noPolicy()
+			return policyNotFound()
 		}
 		return err
 	})
@@ -72,18 +100,17 @@ func (s *Store) Policy(ctx context.Context, owner access.AccountID, id tenant.GU
 // ReservePolicy implements ports.SendPolicies.
 func (s *Store) ReservePolicy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string, now time.Time) (sendlimit.Policy, error) {
 	var row policyRow
-	err := s.atomically(ctx, "reserve send limit", func(ctx context.Context, tx bun.IDB) error {
-		fresh, err := s.placeOf(ctx, tx, account(owner), ident.Lookup(string(id)), text(scope))
+	err := s.inTransaction(ctx, "reserve send limit", func(ctx context.Context, tx bun.IDB) error {
+		fresh, err := s.newPolicyRowFor(ctx, tx, accountKey(owner), ident.Lookup(string(id)), storedText(scope))
 		if err != nil {
 			return err
 		}
-		// One of a domain that is gone makes room for that of the domain which
-		// has the name now.
+		// The policy of a deleted domain is replaced if a new domain has the same name.
 		if _, err := tx.NewDelete().Model((*policyRow)(nil)).Where("sp.account_id = ?", fresh.AccountID).
 			Where("sp.tenant_id = ?", fresh.TenantID).Where("sp.scope = ?", fresh.Scope).Where("sp.domain_id <> ?", fresh.DomainID).Exec(ctx); err != nil {
 			return err
 		}
-		fresh.ID, fresh.RuleName, fresh.CreatedAt, fresh.UpdatedAt = newID(), text(sendlimit.RuleName(scope)), micro(now), micro(now)
+		fresh.ID, fresh.RuleName, fresh.CreatedAt, fresh.UpdatedAt = newID(), storedText(sendlimit.RuleName(scope)), storedTime(now), storedTime(now)
 		if _, err := tx.NewInsert().Model(&fresh).On("CONFLICT (account_id, tenant_id, scope) DO NOTHING").Exec(ctx); err != nil {
 			return err
 		}
@@ -97,28 +124,29 @@ func (s *Store) ReservePolicy(ctx context.Context, owner access.AccountID, id te
 	return row.policy(ident.Lookup(string(id))), nil
 }
 
-// placeOf is where a policy goes, under a lock on its tenant.
-func (s *Store) placeOf(ctx context.Context, tx bun.IDB, owner, guid, scope string) (policyRow, error) {
+// newPolicyRowFor returns an unsaved policy row of the tenant and scope, with the tenant locked. It
+// fails if the tenant or the domain does not exist.
+func (s *Store) newPolicyRowFor(ctx context.Context, tx bun.IDB, owner, guid, scope string) (policyRow, error) {
 	row := policyRow{AccountID: owner, DomainID: ident.Zero, Scope: scope}
 	var t tenantRow
-	err := s.locked(tx.NewSelect().Model(&t).Where("t.account_id = ?", owner).Where("t.guid = ?", guid), "t").Scan(ctx)
+	err := s.lockRows(tx.NewSelect().Model(&t).Where("t.account_id = ?", owner).Where("t.guid = ?", guid), "t").Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
-		return row, noTenant()
+		return row, tenantNotFound()
 	}
 	if row.TenantID = t.ID; err != nil || scope == sendlimit.TenantWide {
 		return row, err
 	}
 	err = tx.NewSelect().Model((*domainRow)(nil)).Column("id").Where("d.account_id = ?", owner).Where("d.tenant_id = ?", t.ID).
 		Where("d.name = ?", scope).Where("d.added").Scan(ctx, &row.DomainID)
-	return row, oneDomain(err)
+	return row, orDomainNotFound(err)
 }
 
 // SavePolicy implements ports.SendPolicies.
 func (s *Store) SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy) error {
-	row := newPolicyRow(account(owner), p)
-	return s.atomically(ctx, "save send limit", func(ctx context.Context, tx bun.IDB) error {
+	row := newPolicyRow(accountKey(owner), p)
+	return s.inTransaction(ctx, "save send limit", func(ctx context.Context, tx bun.IDB) error {
 		held := tx.NewSelect().Model((*policyRow)(nil)).Where("sp.account_id = ?", row.AccountID).Where("sp.id = ?", row.ID)
-		st, err := s.lockSending(ctx, tx, row.AccountID, held.Clone().Column("tenant_id"))
+		state, err := s.lockSendState(ctx, tx, row.AccountID, held.Clone().Column("tenant_id"))
 		if err != nil {
 			return err
 		}
@@ -128,15 +156,15 @@ func (s *Store) SavePolicy(ctx context.Context, owner access.AccountID, p sendli
 		}
 		res, err := tx.NewUpdate().Model(&row).Column("daily_send_limit", "rule_id", "rule_name", "updated_at").
 			Where("sp.account_id = ?", row.AccountID).Where("sp.id = ?", row.ID).Where(domainOfPolicy).Exec(ctx)
-		if err := changed(res, err, noPolicy()); err != nil {
+		if err := requireRow(res, err, policyNotFound()); err != nil {
 			return err
 		}
 		if other {
-			if err := hasten(ctx, tx, st, p.UpdatedAt); err != nil {
+			if err := makeDue(ctx, tx, state, p.UpdatedAt); err != nil {
 				return err
 			}
 		}
-		return s.complete(ctx, tx)
+		return s.storeCompletion(ctx, tx)
 	})
 }
 
@@ -145,17 +173,17 @@ func (s *Store) RuledScopes(ctx context.Context, owner access.AccountID, id tena
 	var rows []struct{ Scope sql.NullString }
 	err := s.run(ctx, "list scopes with rules", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
-		owner, guid := account(owner), ident.Lookup(string(id))
+		owner, guid := accountKey(owner), ident.Lookup(string(id))
 		ruled := db.NewSelect().TableExpr("send_policies AS sp").Column("sp.tenant_id", "sp.scope").
 			Where("sp.account_id = ?", owner).Where("sp.tenant_id = "+tenantOfRun, owner, guid).
-			Union(db.NewSelect().TableExpr("mailbox_blocks AS mb").Join(boxOfBlock).
+			Union(db.NewSelect().TableExpr("mailbox_blocks AS mb").Join(mailboxOfBlock).
 				Column("m.tenant_id", "mb.scope").Where("mb.account_id = ?", owner).Where("m.tenant_id = "+tenantOfRun, owner, guid))
 		return db.NewSelect().TableExpr("tenants AS t").Join("LEFT JOIN (?) AS r ON r.tenant_id = t.id", ruled).
 			ColumnExpr("r.scope").Where("t.account_id = ?", owner).Where("t.guid = ?", guid).
 			OrderExpr("r.scope").Scan(ctx, &rows)
 	})
 	if err == nil && len(rows) == 0 {
-		return nil, noTenant()
+		return nil, tenantNotFound()
 	}
 	scopes := []string{}
 	for _, r := range rows {

@@ -3,6 +3,7 @@
 package bunstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -11,45 +12,62 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/audit"
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
 
-// How rows of one account belong together: each condition is in one place, as
-// statements across accounts would not notice that it is gone.
-const (
-	standingOfTenant = "LEFT JOIN send_tenants AS st ON st.account_id = t.account_id AND st.tenant_id = t.id"
-	policyOfTenant   = "sp.account_id = t.account_id AND sp.tenant_id = t.id"
-	boxOfTenant      = "m.account_id = t.account_id AND m.tenant_id = t.id"
-	boxOfBlock       = "JOIN mailboxes AS m ON m.account_id = mb.account_id AND m.id = mb.mailbox_id"
-	tenantOfBox      = "tenants AS t ON t.account_id = m.account_id AND t.id = m.tenant_id"
-)
+type sendTenantRow struct {
+	bun.BaseModel `bun:"table:send_tenants,alias:st"`
 
-// dueSince is when a tenant became due: one without a row never had a run.
-const dueSince = "COALESCE(st.due_at, t.consented_at)"
-
-// dueSlack is how much clocks of replicas may differ.
-const dueSlack = 5 * time.Minute
-
-// isDue reports whether a tenant is due at a moment that is given by dueTimes:
-// its time has come, or is further ahead than any look sets it, which a clock
-// did that was ahead.
-func isDue(since string) string { return "(" + since + " <= ? OR " + since + " > ?)" }
-
-func dueTimes(now time.Time) []any {
-	return []any{micro(now), micro(now.Add(sendlimit.Latest + dueSlack))}
+	AccountID   string `bun:",pk"`
+	TenantID    string `bun:",pk"`
+	Place       string
+	Mark        time.Time `bun:",nullzero"`
+	DueAt       time.Time
+	Epoch       int64
+	LeasedUntil int64 // microseconds of Store.clock
 }
 
-// enforceable are the tenants that can be asked what they send, those of
-// suspended accounts too: a mailbox that is blocked has to be let go.
+func (r sendTenantRow) run(id string) ports.SendRun {
+	return ports.SendRun{Account: access.AccountID(r.AccountID), Tenant: tenant.GUID(id), Epoch: r.Epoch, Place: r.Place, Mark: r.Mark.UTC(), Due: r.DueAt.UTC()}
+}
+
+// These conditions join rows of one account. Each is defined once, because a statement across
+// accounts would not fail without it.
+const (
+	sendStateOfTenant = "LEFT JOIN send_tenants AS st ON st.account_id = t.account_id AND st.tenant_id = t.id"
+	policyOfTenant    = "sp.account_id = t.account_id AND sp.tenant_id = t.id"
+	mailboxOfTenant   = "m.account_id = t.account_id AND m.tenant_id = t.id"
+	mailboxOfBlock    = "JOIN mailboxes AS m ON m.account_id = mb.account_id AND m.id = mb.mailbox_id"
+	tenantOfMailbox   = "tenants AS t ON t.account_id = m.account_id AND t.id = m.tenant_id"
+)
+
+// dueSince is when a tenant became due. A tenant without a row has never had a run.
+const dueSince = "COALESCE(st.due_at, t.consented_at)"
+
+// dueSlack is the largest expected clock skew between replicas.
+const dueSlack = 5 * time.Minute
+
+// isDue returns the condition that a tenant is due at the time in isDueArgs. A due time beyond
+// sendlimit.Latest can only come from clock skew and counts as due.
+func isDue(since string) string { return "(" + since + " <= ? OR " + since + " > ?)" }
+
+func isDueArgs(now time.Time) []any {
+	return []any{storedTime(now), storedTime(now.Add(sendlimit.Latest + dueSlack))}
+}
+
+// enforceable restricts a query to tenants whose sent messages can be read. It includes suspended
+// accounts, because their blocked mailboxes must still be unblocked.
 func enforceable(q *bun.SelectQuery) *bun.SelectQuery {
 	return q.TableExpr("tenants AS t").
 		Where("t.consent = ?", string(tenant.ConsentGranted)).Where("t.bootstrap = ?", string(tenant.BootstrapReady))
 }
 
-// DueTenants implements ports.SendRuns. A tenant's turn is as DueJobs has it.
+// DueTenants implements ports.SendRuns. It serves accounts in fair shares, as DueJobs does.
 func (s *Store) DueTenants(ctx context.Context, now time.Time, most int) ([]ports.DueTenant, error) {
 	var rows []struct {
 		AccountID string
@@ -62,8 +80,8 @@ func (s *Store) DueTenants(ctx context.Context, now time.Time, most int) ([]port
 			Where("st.leased_until > ?", s.clock()).GroupExpr("st.account_id")
 		due := enforceable(db.NewSelect()).ColumnExpr("t.account_id, t.guid, "+dueSince+" AS since").
 			ColumnExpr("row_number() OVER (PARTITION BY t.account_id ORDER BY "+dueSince+", t.id) AS place").
-			Join(standingOfTenant).
-			Where(isDue(dueSince), dueTimes(now)...).Where("COALESCE(st.leased_until, 0) <= ?", s.clock())
+			Join(sendStateOfTenant).
+			Where(isDue(dueSince), isDueArgs(now)...).Where("COALESCE(st.leased_until, 0) <= ?", s.clock())
 		return db.NewSelect().With("busy", busy).With("due", due).TableExpr("due").Join("LEFT JOIN busy ON busy.account_id = due.account_id").
 			ColumnExpr("due.account_id, due.guid, due.since").
 			OrderExpr("due.place + COALESCE(busy.runs, 0), due.since, due.guid").Limit(int64(most)).Scan(ctx, &rows)
@@ -79,19 +97,19 @@ func (s *Store) DueTenants(ctx context.Context, now time.Time, most int) ([]port
 func (s *Store) ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, now time.Time) (ports.SendRun, bool, error) {
 	guid := ident.Lookup(string(id))
 	var row sendTenantRow
-	err := s.atomically(ctx, "claim tenant", func(ctx context.Context, tx bun.IDB) error {
+	err := s.inTransaction(ctx, "claim tenant", func(ctx context.Context, tx bun.IDB) error {
 		var id string
 		var since time.Time
 		err := enforceable(tx.NewSelect()).ColumnExpr("t.id, "+dueSince).
-			Join(standingOfTenant).
-			Where("t.account_id = ?", account(owner)).Where("t.guid = ?", guid).Where(isDue(dueSince), dueTimes(now)...).Scan(ctx, &id, &since)
+			Join(sendStateOfTenant).
+			Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", guid).Where(isDue(dueSince), isDueArgs(now)...).Scan(ctx, &id, &since)
 		if err != nil {
 			return err
 		}
-		row = sendTenantRow{AccountID: account(owner), TenantID: id, Place: sendlimit.UsualPlace, DueAt: micro(since), Epoch: 1}
+		row = sendTenantRow{AccountID: accountKey(owner), TenantID: id, Place: sendlimit.UsualPlace, DueAt: storedTime(since), Epoch: 1}
 		return tx.NewInsert().Model(&row).Value("leased_until", "? + ?", s.clock(), lease.Microseconds()).
 			On("CONFLICT (account_id, tenant_id) DO UPDATE").Set("epoch = st.epoch + 1").Set("leased_until = EXCLUDED.leased_until").
-			Where(isDue("st.due_at"), dueTimes(now)...).Where("st.leased_until <= ?", s.clock()).Returning("*").Scan(ctx)
+			Where(isDue("st.due_at"), isDueArgs(now)...).Where("st.leased_until <= ?", s.clock()).Returning("*").Scan(ctx)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return ports.SendRun{}, false, nil
@@ -104,58 +122,174 @@ func (s *Store) ClaimTenant(ctx context.Context, owner access.AccountID, id tena
 
 // HoldTenant implements ports.SendRuns.
 func (s *Store) HoldTenant(ctx context.Context, r ports.SendRun, lease time.Duration) (bool, error) {
-	return s.decides(ctx, "hold tenant", func(db bun.IDB) (sql.Result, error) {
-		return ofRun(db, r).Where("st.leased_until > 0").Set("leased_until = ? + ?", s.clock(), lease.Microseconds()).Exec(ctx)
+	return s.execChanged(ctx, "hold tenant", func(db bun.IDB) (sql.Result, error) {
+		return updateSendRun(db, r).Where("st.leased_until > 0").Set("leased_until = ? + ?", s.clock(), lease.Microseconds()).Exec(ctx)
 	})
 }
 
 // ReleaseTenant implements ports.SendRuns.
 func (s *Store) ReleaseTenant(ctx context.Context, r ports.SendRun, due time.Time) (bool, error) {
-	return s.decides(ctx, "release tenant", func(db bun.IDB) (sql.Result, error) {
-		return ofRun(db, r).Set("due_at = CASE WHEN st.due_at < ? THEN st.due_at ELSE ? END", micro(r.Due), micro(due)).
+	return s.execChanged(ctx, "release tenant", func(db bun.IDB) (sql.Result, error) {
+		return updateSendRun(db, r).Set("due_at = CASE WHEN st.due_at < ? THEN st.due_at ELSE ? END", storedTime(r.Due), storedTime(due)).
 			Set("leased_until = 0").Exec(ctx)
 	})
 }
 
-// tenantOfRun finds a run's tenant by its GUID.
+// tenantOfRun selects a run's tenant by its GUID.
 const tenantOfRun = "(SELECT t.id FROM tenants AS t WHERE t.account_id = ? AND t.guid = ?)"
 
-// ofRun is a change of a tenant's counting only as long as its epoch is that
-// one.
-func ofRun(db bun.IDB, r ports.SendRun) *bun.UpdateQuery {
-	owner := account(r.Account)
+// updateSendRun returns an update of the tenant's enforcement state, restricted to the run's epoch.
+func updateSendRun(db bun.IDB, r ports.SendRun) *bun.UpdateQuery {
+	owner := accountKey(r.Account)
 	return db.NewUpdate().Model((*sendTenantRow)(nil)).Where("st.account_id = ?", owner).
 		Where("st.tenant_id = "+tenantOfRun, owner, ident.Lookup(string(r.Tenant))).Where("st.epoch = ?", r.Epoch)
 }
 
-// asRun runs w in one transaction if the tenant is still the run's, which it
-// then stays until the transaction ends.
-func (s *Store) asRun(ctx context.Context, doing string, r ports.SendRun, w ownWork) (held bool, err error) {
-	return s.inRun(ctx, doing, func(ctx context.Context, tx bun.IDB, own *sendTenantRow) error { return s.lockRun(ctx, tx, r, own) }, w)
+// inSendRun runs w in one transaction if the run still holds the tenant. It reports whether it
+// does. The lock keeps the tenant until the transaction ends.
+func (s *Store) inSendRun(ctx context.Context, operation string, r ports.SendRun, w sendRunFunc) (held bool, err error) {
+	return s.inSendRunLocking(ctx, operation, func(ctx context.Context, tx bun.IDB, state *sendTenantRow) error {
+		return s.lockSendRun(ctx, tx, r, state)
+	}, w)
 }
 
-func (s *Store) lockRun(ctx context.Context, tx bun.IDB, r ports.SendRun, own *sendTenantRow) error {
-	owner := account(r.Account)
-	return s.locked(tx.NewSelect().Model(own).Where("st.account_id = ?", owner).
+func (s *Store) lockSendRun(ctx context.Context, tx bun.IDB, r ports.SendRun, state *sendTenantRow) error {
+	owner := accountKey(r.Account)
+	return s.lockRows(tx.NewSelect().Model(state).Where("st.account_id = ?", owner).
 		Where("st.tenant_id = "+tenantOfRun, owner, ident.Lookup(string(r.Tenant))).Where("st.epoch = ?", r.Epoch), "st").Scan(ctx)
 }
 
-// ownWork is what a run does about its tenant in a transaction.
-type ownWork func(ctx context.Context, tx bun.IDB, own sendTenantRow) error
+// sendRunFunc is the part of a run that works on its tenant in a transaction.
+type sendRunFunc func(ctx context.Context, tx bun.IDB, state sendTenantRow) error
 
-// inRun is asRun with another way to the row of the tenant, which has to lock it
-// and to end as sql.ErrNoRows if it is not the run's.
-func (s *Store) inRun(ctx context.Context, doing string, lock func(context.Context, bun.IDB, *sendTenantRow) error, w ownWork) (held bool, err error) {
-	err = s.atomically(ctx, doing, func(ctx context.Context, tx bun.IDB) error {
-		var own sendTenantRow
-		err := lock(ctx, tx, &own)
+// inSendRunLocking is inSendRun with another way to lock the tenant's row. lock must return
+// sql.ErrNoRows if the run no longer holds the tenant.
+func (s *Store) inSendRunLocking(ctx context.Context, operation string, lock func(context.Context, bun.IDB, *sendTenantRow) error, w sendRunFunc) (held bool, err error) {
+	err = s.inTransaction(ctx, operation, func(ctx context.Context, tx bun.IDB) error {
+		var state sendTenantRow
+		err := lock(ctx, tx, &state)
 		if held = err == nil; errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		return w(ctx, tx, own)
+		return w(ctx, tx, state)
 	})
 	return held && err == nil, err
+}
+
+// SeizeTenant implements ports.SendRuns.
+func (s *Store) SeizeTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (ports.SendRun, bool, error) {
+	guid := ident.Lookup(string(id))
+	var row sendTenantRow
+	err := s.inTransaction(ctx, "seize tenant", func(ctx context.Context, tx bun.IDB) error {
+		var id string
+		var since time.Time
+		err := enforceable(tx.NewSelect()).ColumnExpr("t.id, t.consented_at").
+			Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", guid).Scan(ctx, &id, &since)
+		if err != nil {
+			return err
+		}
+		row = sendTenantRow{AccountID: accountKey(owner), TenantID: id, Place: sendlimit.UsualPlace, DueAt: storedTime(since), Epoch: 1}
+		return tx.NewInsert().Model(&row).Value("leased_until", "? + ?", s.clock(), lease.Microseconds()).
+			On("CONFLICT (account_id, tenant_id) DO UPDATE").Set("epoch = st.epoch + 1").Set("leased_until = EXCLUDED.leased_until").
+			Returning("*").Scan(ctx)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return ports.SendRun{}, false, nil
+	}
+	return row.run(guid), err == nil, err
+}
+
+// lockSendState locks the enforcement state of a tenant before its rows change. Runs lock in the
+// same order. A tenant that never had a run has no row, and is due anyway.
+func (s *Store) lockSendState(ctx context.Context, tx bun.IDB, owner string, of *bun.SelectQuery) (state sendTenantRow, err error) {
+	err = s.lockRows(tx.NewSelect().Model(&state).Where("st.account_id = ?", owner).Where("st.tenant_id = (?)", of), "st").Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return sendTenantRow{}, nil
+	}
+	return state, err
+}
+
+// makeDue makes a tenant due at now unless it is due earlier. A run in progress may have read the
+// old values. Its tenant gets a due time before the claim, which ReleaseTenant does not overwrite.
+func makeDue(ctx context.Context, tx bun.IDB, state sendTenantRow, now time.Time) error {
+	due := storedTime(now)
+	if due.After(state.DueAt) {
+		due = state.DueAt
+	}
+	if state.LeasedUntil > 0 {
+		due = due.Add(-time.Microsecond)
+	}
+	if state.TenantID == "" || due.Equal(state.DueAt) {
+		return nil
+	}
+	_, err := tx.NewUpdate().Model((*sendTenantRow)(nil)).Set("due_at = ?", storedTime(due)).
+		Where("st.account_id = ?", state.AccountID).Where("st.tenant_id = ?", state.TenantID).Exec(ctx)
+	return err
+}
+
+// heldTenantRow is a tenant and its time zone, found by its GUID alone.
+type heldTenantRow struct {
+	tenantRow `bun:",extend"`
+
+	Place string `bun:",scanonly"`
+}
+
+func heldTenantQuery(db bun.IDB, row *heldTenantRow, id tenant.GUID) *bun.SelectQuery {
+	return db.NewSelect().Model(row).ColumnExpr("?TableColumns").ColumnExpr("COALESCE(st.place, '') AS place").
+		Join("JOIN tenant_holders AS h ON h.account_id = t.account_id AND h.guid = t.guid").
+		Join(sendStateOfTenant).
+		Where("h.guid = ?", ident.Lookup(string(id)))
+}
+
+func orTenantNotHeld(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return fault.TenantNotFound.With("no account holds this tenant")
+	}
+	return err
+}
+
+// Day implements ports.SendDays.
+func (s *Store) Day(ctx context.Context, id tenant.GUID) (string, access.AccountID, error) {
+	var held heldTenantRow
+	err := s.run(ctx, "find a tenant's day", func(ctx context.Context, db bun.IDB) error {
+		return orTenantNotHeld(heldTenantQuery(db, &held, id).Scan(ctx))
+	})
+	return cmp.Or(held.Place, sendlimit.UsualPlace), access.AccountID(held.AccountID), err
+}
+
+// SetDay implements ports.SendDays.
+func (s *Store) SetDay(ctx context.Context, id tenant.GUID, timeZone string) (access.AccountID, error) {
+	var held heldTenantRow
+	err := s.inTransaction(ctx, "set a tenant's day", func(ctx context.Context, tx bun.IDB) error {
+		held = heldTenantRow{}
+		if err := orTenantNotHeld(s.lockRows(heldTenantQuery(tx, &held, id), "t").Scan(ctx)); err != nil {
+			return err
+		}
+		if cmp.Or(held.Place, sendlimit.UsualPlace) == timeZone {
+			return nil
+		}
+		row := sendTenantRow{AccountID: held.AccountID, TenantID: held.ID, Place: storedText(timeZone), DueAt: storedTime(time.Unix(0, 0))}
+		if _, err := tx.NewInsert().Model(&row).On("CONFLICT (account_id, tenant_id) DO UPDATE").Set("place = EXCLUDED.place").
+			Set("mark = NULL").Set("due_at = EXCLUDED.due_at").Set("epoch = st.epoch + 1").Set("leased_until = 0").Exec(ctx); err != nil {
+			return err
+		}
+		if err := deleteDayCounts(ctx, tx, held.AccountID, held.ID, afterAllDays); err != nil {
+			return err
+		}
+		return s.recordAudit(ctx, tx, audit.SetTenantDay, held.AccountID, map[string]string{"tenant_id": held.GUID, "time_zone": timeZone})
+	})
+	return access.AccountID(held.AccountID), err
+}
+
+// afterAllDays is later than any day that was counted.
+var afterAllDays = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// deleteDayCounts deletes the counts of a tenant's mailboxes for days that began before a time.
+func deleteDayCounts(ctx context.Context, tx bun.IDB, owner, tenantID string, before time.Time) error {
+	_, err := tx.NewDelete().Model((*dayCountRow)(nil)).Where("ms.account_id = ?", owner).Where("ms.day_start < ?", storedTime(before)).
+		Where("ms.mailbox_id IN (SELECT m.id FROM mailboxes AS m WHERE m.account_id = ? AND m.tenant_id = ?)", owner, tenantID).Exec(ctx)
+	return err
 }

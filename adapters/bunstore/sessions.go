@@ -17,60 +17,99 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
+type sessionRow struct {
+	bun.BaseModel `bun:"table:oauth_sessions,alias:os"`
+
+	AccountID       string `bun:",pk"`
+	ID              string `bun:",pk"`
+	IntegrationID   string
+	MailboxID       string
+	Status          string
+	Opened          bool
+	PlatformID      string
+	StampBefore     string
+	PlatformAccount string
+	PlatformAddress string
+	PlatformName    string
+	Reason          string
+	CreatedAt       time.Time
+	ExpiresAt       time.Time
+	ConnectedAt     time.Time `bun:",nullzero"`
+	LookedAt        time.Time `bun:",nullzero"`
+}
+
+func newSessionRow(owner string, s integration.Session) sessionRow {
+	return sessionRow{
+		AccountID: owner, ID: ident.Lookup(s.ID), IntegrationID: ident.Lookup(s.IntegrationID), MailboxID: ident.Lookup(s.MailboxID),
+		Status: storedText(string(s.Status)), Opened: s.Opened, PlatformID: storedText(s.PlatformID), StampBefore: storedText(s.Before),
+		PlatformAccount: storedText(s.AccountID), PlatformAddress: storedText(s.AccountAddress), PlatformName: storedText(s.AccountName),
+		Reason: storedText(s.Reason), CreatedAt: storedTime(s.CreatedAt), ExpiresAt: storedTime(s.ExpiresAt),
+		ConnectedAt: storedTime(s.ConnectedAt), LookedAt: storedTime(s.LookedAt),
+	}
+}
+
+func (r sessionRow) session() integration.Session {
+	return integration.Session{
+		ID: r.ID, IntegrationID: r.IntegrationID, MailboxID: r.MailboxID, Status: integration.SessionStatus(r.Status),
+		Opened: r.Opened, PlatformID: r.PlatformID, Before: r.StampBefore,
+		AccountID: r.PlatformAccount, AccountAddress: r.PlatformAddress, AccountName: r.PlatformName, Reason: r.Reason,
+		CreatedAt: r.CreatedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC(), ConnectedAt: r.ConnectedAt.UTC(), LookedAt: r.LookedAt.UTC(),
+	}
+}
+
 // BeginSession implements ports.Connections.
 func (s *Store) BeginSession(ctx context.Context, owner access.AccountID, begun integration.Session, connectionID string, stale time.Time) error {
-	row := newSessionRow(account(owner), begun)
+	row := newSessionRow(accountKey(owner), begun)
 	connection := newConnectionRow(row.AccountID, integration.Connection{
 		ID: connectionID, IntegrationID: row.IntegrationID, MailboxID: row.MailboxID,
 		Status: integration.ConnectionPending, UpdatedAt: row.CreatedAt,
 	})
-	return s.atomically(ctx, "begin OAuth session", func(ctx context.Context, tx bun.IDB) error {
-		e, err := eligibleOne(ctx, tx, row.AccountID, row.IntegrationID, row.MailboxID)
+	return s.inTransaction(ctx, "begin OAuth session", func(ctx context.Context, tx bun.IDB) error {
+		e, err := eligibleMailbox(ctx, tx, row.AccountID, row.IntegrationID, row.MailboxID)
 		if err != nil {
 			return err
 		}
-		if e.Elsewhere { // as in free
-			return heldElsewhere()
+		if e.Elsewhere { // as in checkNotHeld
+			return connectedElsewhere()
 		}
 		if err := expireSessions(ctx, tx, row, stale); err != nil {
 			return err
 		}
-		if err := pendingConnection(ctx, tx, connection); err != nil {
+		if err := savePendingConnection(ctx, tx, connection); err != nil {
 			return err
 		}
-		// The index leaves one of several that come here at once.
+		// The unique index admits one of several concurrent sessions.
 		res, err := tx.NewInsert().Model(&row).On("CONFLICT DO NOTHING").Exec(ctx)
-		return changed(res, err, fault.SessionActive.With("a session of the mailbox is pending at this integration"))
+		return requireRow(res, err, fault.SessionActive.With("a session of the mailbox is pending at this integration"))
 	})
 }
 
-// expireSessions ends what stands in the way of a new session and is over.
+// expireSessions expires sessions that would block the new one and are over.
 func expireSessions(ctx context.Context, tx bun.IDB, fresh sessionRow, stale time.Time) error {
-	_, err := pendingOf(tx, fresh.AccountID, fresh.IntegrationID, fresh.MailboxID).
+	_, err := updatePendingSession(tx, fresh.AccountID, fresh.IntegrationID, fresh.MailboxID).
 		Set("status = ?", string(integration.SessionExpired)).
-		Where("(os.expires_at <= ? OR NOT os.opened AND os.created_at < ?)", fresh.CreatedAt, micro(stale)).Exec(ctx)
+		Where("(os.expires_at <= ? OR NOT os.opened AND os.created_at < ?)", fresh.CreatedAt, storedTime(stale)).Exec(ctx)
 	return err
 }
 
-// endDisconnected ends the session of a mailbox that is disconnected.
-func endDisconnected(ctx context.Context, tx bun.IDB, of connectionRow) error {
-	_, err := pendingOf(tx, of.AccountID, of.IntegrationID, of.MailboxID).
+// failPendingSession ends the pending session of a mailbox that is disconnected.
+func failPendingSession(ctx context.Context, tx bun.IDB, of connectionRow) error {
+	_, err := updatePendingSession(tx, of.AccountID, of.IntegrationID, of.MailboxID).
 		Set("status = ?", string(integration.SessionFailed)).Set("reason = ?", string(integration.ConnectionDisconnected)).Exec(ctx)
 	return err
 }
 
-// pendingOf is a change of the session of a mailbox that is pending here.
-func pendingOf(tx bun.IDB, owner, integrationID, mailboxID string) *bun.UpdateQuery {
+// updatePendingSession returns an update of the pending session of a mailbox at an integration.
+func updatePendingSession(tx bun.IDB, owner, integrationID, mailboxID string) *bun.UpdateQuery {
 	return tx.NewUpdate().Model((*sessionRow)(nil)).Where("os.account_id = ?", owner).
 		Where("os.integration_id = ?", integrationID).Where("os.mailbox_id = ?", mailboxID).
 		Where("os.status = ?", string(integration.SessionPending))
 }
 
-// pendingConnection makes the connection of a new session pending. One that is
-// connected stays so, with what is known of it; so does one that is being
-// disconnected: should the session come to nothing, the mailbox would be free
-// while its account is still there.
-func pendingConnection(ctx context.Context, tx bun.IDB, row connectionRow) error {
+// savePendingConnection sets the connection of a new session to pending. A connected mailbox keeps
+// its connection. So does a mailbox that is being disconnected: if the session failed, the mailbox
+// would be free while its account still exists at the platform.
+func savePendingConnection(ctx context.Context, tx bun.IDB, row connectionRow) error {
 	_, err := tx.NewInsert().Model(&row).On("CONFLICT (account_id, integration_id, mailbox_id) DO UPDATE").
 		Set("status = EXCLUDED.status").Set("has_error = EXCLUDED.has_error").Set("reason = EXCLUDED.reason").
 		Set("updated_at = EXCLUDED.updated_at").Where("mc.status NOT IN (?, ?)",
@@ -82,7 +121,7 @@ func pendingConnection(ctx context.Context, tx bun.IDB, row connectionRow) error
 func (s *Store) Session(ctx context.Context, owner access.AccountID, integrationID, mailboxID, id string) (integration.Session, error) {
 	var row sessionRow
 	err := s.run(ctx, "find OAuth session", func(ctx context.Context, db bun.IDB) error {
-		return db.NewSelect().Model(&row).Where("os.account_id = ?", account(owner)).
+		return db.NewSelect().Model(&row).Where("os.account_id = ?", accountKey(owner)).
 			Where("os.integration_id = ?", ident.Lookup(integrationID)).Where("os.mailbox_id = ?", ident.Lookup(mailboxID)).
 			Where("os.id = ?", ident.Lookup(id)).Scan(ctx)
 	})
@@ -97,27 +136,27 @@ func (s *Store) Session(ctx context.Context, owner access.AccountID, integration
 
 // SaveSession implements ports.Connections.
 func (s *Store) SaveSession(ctx context.Context, owner access.AccountID, now integration.Session, c *integration.Connection) (bool, error) {
-	row := newSessionRow(account(owner), now)
+	row := newSessionRow(accountKey(owner), now)
 	var saved bool
-	err := s.atomically(ctx, "save OAuth session", func(ctx context.Context, tx bun.IDB) error {
+	err := s.inTransaction(ctx, "save OAuth session", func(ctx context.Context, tx bun.IDB) error {
 		saved = false
-		n, err := savePending(ctx, tx, row)
+		n, err := savePendingSession(ctx, tx, row)
 		if err != nil || n == 0 {
 			return err
 		}
 		if c != nil {
-			if err := saveSignedIn(ctx, tx, row, *c); err != nil {
+			if err := saveSessionConnection(ctx, tx, row, *c); err != nil {
 				return err
 			}
 		}
 		saved = true
-		return s.complete(ctx, tx)
+		return s.storeCompletion(ctx, tx)
 	})
 	return saved && err == nil, err
 }
 
-// savePending stores a session unless it had ended.
-func savePending(ctx context.Context, tx bun.IDB, row sessionRow) (int64, error) {
+// savePendingSession stores a session that is still pending. It returns how many rows it changed.
+func savePendingSession(ctx context.Context, tx bun.IDB, row sessionRow) (int64, error) {
 	res, err := tx.NewUpdate().Model(&row).Column("status", "opened", "platform_id", "stamp_before", "platform_account",
 		"platform_address", "platform_name", "reason", "expires_at", "connected_at", "looked_at").
 		Where("os.account_id = ?", row.AccountID).Where("os.id = ?", row.ID).Where("os.integration_id = ?", row.IntegrationID).
@@ -128,12 +167,12 @@ func savePending(ctx context.Context, tx bun.IDB, row sessionRow) (int64, error)
 	return res.RowsAffected()
 }
 
-// saveSignedIn stores the connection of a session, which is there as long as
-// the session is.
-func saveSignedIn(ctx context.Context, tx bun.IDB, of sessionRow, c integration.Connection) error {
+// saveSessionConnection stores the connection of a session. The connection exists as long as the
+// session.
+func saveSessionConnection(ctx context.Context, tx bun.IDB, of sessionRow, c integration.Connection) error {
 	c.IntegrationID, c.MailboxID = of.IntegrationID, of.MailboxID
 	row := newConnectionRow(of.AccountID, c)
-	if err := free(ctx, tx, row); err != nil {
+	if err := checkNotHeld(ctx, tx, row); err != nil {
 		return err
 	}
 	_, err := updateConnection(tx, row).Exec(ctx)
@@ -142,11 +181,11 @@ func saveSignedIn(ctx context.Context, tx bun.IDB, of sessionRow, c integration.
 
 // TakeLook implements ports.Connections.
 func (s *Store) TakeLook(ctx context.Context, owner access.AccountID, sessionID string, since, now time.Time) (bool, error) {
-	return s.decides(ctx, "take a look at OAuth session", func(db bun.IDB) (sql.Result, error) {
-		return db.NewUpdate().Model((*sessionRow)(nil)).Set("looked_at = ?", micro(now)).
-			Where("os.account_id = ?", account(owner)).Where("os.id = ?", ident.Lookup(sessionID)).
+	return s.execChanged(ctx, "take a look at OAuth session", func(db bun.IDB) (sql.Result, error) {
+		return db.NewUpdate().Model((*sessionRow)(nil)).Set("looked_at = ?", storedTime(now)).
+			Where("os.account_id = ?", accountKey(owner)).Where("os.id = ?", ident.Lookup(sessionID)).
 			Where("os.status = ?", string(integration.SessionPending)).
-			Where("(os.looked_at IS NULL OR os.looked_at <= ?)", micro(since)).Exec(ctx)
+			Where("(os.looked_at IS NULL OR os.looked_at <= ?)", storedTime(since)).Exec(ctx)
 	})
 }
 
@@ -155,7 +194,7 @@ func (s *Store) PendingSessions(ctx context.Context, before time.Time, most int)
 	var rows []sessionRow
 	err := s.run(ctx, "list OAuth sessions that are over", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
-		return db.NewSelect().Model(&rows).Where("os.status = 'pending'").Where("os.expires_at < ?", micro(before)).
+		return db.NewSelect().Model(&rows).Where("os.status = 'pending'").Where("os.expires_at < ?", storedTime(before)).
 			OrderExpr("os.expires_at, os.id").Limit(int64(most)).Scan(ctx)
 	})
 	all := make([]ports.OwnedSession, 0, len(rows))

@@ -34,8 +34,8 @@ func withMailbox(t *testing.T, s *Store) (access.AccountID, string, [2]integrati
 	return a.ID, box.ID, both
 }
 
-// TestTwoProcessesBeginOneSession: of 50 sessions of a mailbox, at two
-// integrations and in two processes, one begins.
+// TestTwoProcessesBeginOneSession checks that one of 50 concurrent sessions of a mailbox begins, at
+// two integrations and in two processes.
 func TestTwoProcessesBeginOneSession(t *testing.T) {
 	eachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)

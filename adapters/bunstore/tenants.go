@@ -3,38 +3,124 @@
 package bunstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
+	"time"
 
 	"github.com/uptrace/bun"
 
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/audit"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// ofTenant narrows counting to one tenant of the owner.
+type tenantRow struct {
+	bun.BaseModel `bun:"table:tenants,alias:t"`
+
+	AccountID     string `bun:",pk"`
+	ID            string `bun:",pk"`
+	GUID          string `bun:"guid"`
+	Name          string
+	BuiltinDomain string
+	DefaultDomain string
+	Managed       bool
+	Consent       string
+	ConsentedAt   time.Time
+	ConnectedBy   string
+	Bootstrap     string
+	BootstrapStep string
+	SMTPAuth      string `bun:"smtp_auth"`
+	Discovery     string
+	LastSyncAt    time.Time `bun:",nullzero"`
+	UserMailboxes int
+
+	DomainCount      int `bun:",scanonly"`
+	DomainsVerified  int `bun:",scanonly"`
+	DomainsSigned    int `bun:",scanonly"`
+	DomainsPublished int `bun:",scanonly"`
+	MailboxCount     int `bun:",scanonly"`
+}
+
+// scanTenant reads a row of tenantQuery column by column. Most requests need it, and bun's lookup
+// of each column's field is slower.
+func scanTenant(from row) (tenant.Tenant, error) {
+	var r tenantRow
+	var synced *time.Time
+	err := from.Scan(&r.AccountID, &r.ID, &r.GUID, &r.Name, &r.BuiltinDomain, &r.DefaultDomain, &r.Managed, &r.Consent,
+		&r.ConsentedAt, &r.ConnectedBy, &r.Bootstrap, &r.BootstrapStep, &r.SMTPAuth, &r.Discovery, &synced, &r.UserMailboxes,
+		&r.DomainCount, &r.DomainsVerified, &r.DomainsSigned, &r.DomainsPublished, &r.MailboxCount)
+	if synced != nil {
+		r.LastSyncAt = *synced
+	}
+	return r.tenant(), err
+}
+
+// holderRow records which account holds a tenant.
+type holderRow struct {
+	bun.BaseModel `bun:"table:tenant_holders,alias:h"`
+
+	GUID      string `bun:"guid,pk"`
+	AccountID string
+}
+
+type withdrawnRow struct {
+	bun.BaseModel `bun:"table:withdrawn,alias:w"`
+
+	AccountID   string `bun:",pk"`
+	GUID        string `bun:"guid,pk"`
+	WithdrawnAt time.Time
+}
+
+func newTenantRow(owner string, t tenant.Tenant) tenantRow {
+	return tenantRow{
+		AccountID: owner, ID: ident.Lookup(t.ID), GUID: ident.Lookup(string(t.GUID)), Name: storedText(t.Name),
+		BuiltinDomain: storedText(t.BuiltinDomain), DefaultDomain: storedText(t.DefaultDomain), Managed: t.Managed,
+		Consent:     string(cmp.Or(t.Consent, tenant.ConsentGranted)),
+		ConsentedAt: storedTime(t.ConsentedAt), ConnectedBy: storedText(t.ConnectedBy),
+		Bootstrap:     string(cmp.Or(t.Bootstrap, tenant.BootstrapPending)),
+		BootstrapStep: string(t.BootstrapStep),
+		SMTPAuth:      string(cmp.Or(t.SMTPAuth, tenant.SMTPAuthUnknown)),
+		Discovery:     string(cmp.Or(t.Discovery, tenant.DiscoveryPending)),
+		LastSyncAt:    storedTime(t.LastSyncAt), UserMailboxes: t.UserMailboxes,
+	}
+}
+
+func (r tenantRow) tenant() tenant.Tenant {
+	return tenant.Tenant{
+		ID: r.ID, GUID: tenant.GUID(r.GUID), Name: r.Name, BuiltinDomain: r.BuiltinDomain, DefaultDomain: r.DefaultDomain,
+		Managed: r.Managed, Consent: tenant.Consent(r.Consent), ConsentedAt: r.ConsentedAt.UTC(), ConnectedBy: r.ConnectedBy,
+		Bootstrap: tenant.Bootstrap(r.Bootstrap), BootstrapStep: tenant.BootstrapStep(r.BootstrapStep),
+		SMTPAuth: tenant.SMTPAuth(r.SMTPAuth), Discovery: tenant.Discovery(r.Discovery),
+		LastSyncAt: r.LastSyncAt.UTC(), UserMailboxes: r.UserMailboxes, DomainCount: r.DomainCount,
+		DomainsVerified: r.DomainsVerified, DomainsSigned: r.DomainsSigned, DomainsPublished: r.DomainsPublished,
+		MailboxCount: r.MailboxCount,
+	}
+}
+
+// ofTenant restricts the counts to one tenant of the owner.
 const ofTenant = " AND tenant_id = (SELECT id FROM tenants WHERE account_id = ? AND guid = ?)"
 
-// tenantQuery reads the owner's tenants with their counts in one statement:
-// all of them, or the one with that GUID.
+// tenantQuery selects the owner's tenants with their counts in one statement: all tenants, or the
+// one with the GUID only.
 func tenantQuery(db bun.IDB, rows, owner any, only *string) *bun.SelectQuery {
-	narrow, args := "", []any{owner}
+	oneTenant, args := "", []any{owner}
 	if only != nil {
-		narrow, args = ofTenant, []any{owner, owner, *only}
+		oneTenant, args = ofTenant, []any{owner, owner, *only}
 	}
-	listed := append(args[:1:1], append([]any{listedStages}, args[1:]...)...)
+	mailboxArgs := append(args[:1:1], append([]any{listedStages}, args[1:]...)...)
 	q := db.NewSelect().Model(rows).ColumnExpr("?TableColumns").
 		ColumnExpr("COALESCE(d.held, 0) AS domain_count, COALESCE(d.verified, 0) AS domains_verified").
 		ColumnExpr("COALESCE(d.signed, 0) AS domains_signed, COALESCE(d.published, 0) AS domains_published").
 		ColumnExpr("COALESCE(m.held, 0) AS mailbox_count").
 		Join("LEFT JOIN (SELECT tenant_id, COUNT(*) AS held, COUNT(*) FILTER (WHERE verified) AS verified, "+
 			"COUNT(*) FILTER (WHERE dkim) AS signed, COUNT(*) FILTER (WHERE verification_seen AND NOT verified) AS published "+
-			"FROM domains WHERE account_id = ? AND added"+narrow+" GROUP BY tenant_id) AS d ON d.tenant_id = t.id", args...).
+			"FROM domains WHERE account_id = ? AND added"+oneTenant+" GROUP BY tenant_id) AS d ON d.tenant_id = t.id", args...).
 		Join("LEFT JOIN (SELECT tenant_id, COUNT(*) AS held FROM mailboxes "+
-			"WHERE account_id = ? AND stage IN (?)"+narrow+" GROUP BY tenant_id) AS m ON m.tenant_id = t.id", listed...).
+			"WHERE account_id = ? AND stage IN (?)"+oneTenant+" GROUP BY tenant_id) AS m ON m.tenant_id = t.id", mailboxArgs...).
 		Where("t.account_id = ?", owner)
 	if only != nil {
 		q = q.Where("t.guid = ?", *only)
@@ -46,15 +132,15 @@ func selectTenant(ctx context.Context, db bun.IDB, owner, guid string) (tenant.T
 	var row tenantRow
 	err := tenantQuery(db, &row, owner, &guid).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
-		return tenant.Tenant{}, noTenant()
+		return tenant.Tenant{}, tenantNotFound()
 	}
 	return row.tenant(), err
 }
 
-func noTenant() error { return fault.TenantNotFound.With("the account holds no such tenant") }
+func tenantNotFound() error { return fault.TenantNotFound.With("the account holds no such tenant") }
 
-func tenantsOfOwner(db *bun.DB) *prepared {
-	return fixed(tenantQuery(db, (*tenantRow)(nil), first, nil).OrderExpr("t.consented_at DESC, t.id DESC"))
+func tenantsOfOwner(db *bun.DB) *preparedRead {
+	return newPreparedRead(tenantQuery(db, (*tenantRow)(nil), preparedArg, nil).OrderExpr("t.consented_at DESC, t.id DESC"))
 }
 
 // Tenants implements ports.Tenants.
@@ -62,8 +148,8 @@ func (s *Store) Tenants(ctx context.Context, owner access.AccountID) ([]tenant.T
 	var tenants []tenant.Tenant
 	err := s.run(ctx, "list tenants", func(ctx context.Context, _ bun.IDB) error {
 		tenants = []tenant.Tenant{}
-		return s.read(ctx, s.tenantsOfOwner, account(owner), func(r row) error {
-			t, err := takeTenant(r)
+		return s.readPrepared(ctx, s.tenantsOfOwner, accountKey(owner), func(r row) error {
+			t, err := scanTenant(r)
 			tenants = append(tenants, t)
 			return err
 		})
@@ -75,7 +161,7 @@ func (s *Store) Tenants(ctx context.Context, owner access.AccountID) ([]tenant.T
 func (s *Store) Tenant(ctx context.Context, owner access.AccountID, id tenant.GUID) (tenant.Tenant, error) {
 	var found tenant.Tenant
 	err := s.run(ctx, "find tenant", func(ctx context.Context, db bun.IDB) (err error) {
-		found, err = selectTenant(ctx, db, account(owner), ident.Lookup(string(id)))
+		found, err = selectTenant(ctx, db, accountKey(owner), ident.Lookup(string(id)))
 		return err
 	})
 	return found, err
@@ -85,7 +171,7 @@ func (s *Store) Tenant(ctx context.Context, owner access.AccountID, id tenant.GU
 func (s *Store) TenantCount(ctx context.Context, owner access.AccountID) (int, error) {
 	var held int
 	err := s.run(ctx, "count tenants", func(ctx context.Context, db bun.IDB) (err error) {
-		held, err = countTenants(ctx, db, account(owner))
+		held, err = countTenants(ctx, db, accountKey(owner))
 		return err
 	})
 	return held, err
@@ -96,43 +182,45 @@ func countTenants(ctx context.Context, db bun.IDB, owner string) (int, error) {
 	return int(held), err
 }
 
-// SaveTenant implements ports.Tenants. A consent that was renewed after t was
-// loaded is not taken back by what t's loader met before.
+// SaveTenant implements ports.Tenants. A consent that was renewed after t was loaded stays as it
+// is.
 func (s *Store) SaveTenant(ctx context.Context, owner access.AccountID, t tenant.Tenant) error {
-	row := newTenantRow(account(owner), t)
+	row := newTenantRow(accountKey(owner), t)
 	return s.run(ctx, "save tenant", func(ctx context.Context, db bun.IDB) error {
 		res, err := db.NewUpdate().Model(&row).
 			Column("name", "builtin_domain", "default_domain", "bootstrap", "bootstrap_step",
 				"smtp_auth", "discovery", "last_sync_at", "user_mailboxes").
 			Set("consent = CASE WHEN consented_at > ? THEN consent ELSE ? END", row.ConsentedAt, row.Consent).
 			Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx)
-		return changed(res, err, noTenant())
+		return requireRow(res, err, tenantNotFound())
 	})
 }
 
-// DeleteTenant implements ports.Tenants. What hangs below goes by foreign key.
+// DeleteTenant implements ports.Tenants. Foreign keys delete the tenant's domains, mailboxes and
+// other rows.
 func (s *Store) DeleteTenant(ctx context.Context, owner access.AccountID, id tenant.GUID) error {
 	held := false
-	err := s.atomically(ctx, "delete tenant", func(ctx context.Context, tx bun.IDB) (err error) {
+	err := s.inTransaction(ctx, "delete tenant", func(ctx context.Context, tx bun.IDB) (err error) {
 		guid := ident.Lookup(string(id))
-		if held, err = release(ctx, tx, account(owner), guid); err != nil {
+		if held, err = deleteTenant(ctx, tx, accountKey(owner), guid); err != nil {
 			return err
 		}
 		_, err = tx.NewDelete().Model((*withdrawnRow)(nil)).
-			Where("account_id = ?", account(owner)).Where("guid = ?", guid).Exec(ctx)
+			Where("account_id = ?", accountKey(owner)).Where("guid = ?", guid).Exec(ctx)
 		if err != nil || !held {
 			return err
 		}
-		return s.complete(ctx, tx)
+		return s.storeCompletion(ctx, tx)
 	})
 	if err == nil && !held {
-		return noTenant()
+		return tenantNotFound()
 	}
 	return err
 }
 
-// release takes the tenant from its holder and reports whether it was held.
-func release(ctx context.Context, tx bun.IDB, owner, guid string) (bool, error) {
+// deleteTenant deletes a tenant and the record of its holder. It reports whether the account held
+// it.
+func deleteTenant(ctx context.Context, tx bun.IDB, owner, guid string) (bool, error) {
 	res, err := tx.NewDelete().Model((*tenantRow)(nil)).
 		Where("account_id = ?", owner).Where("guid = ?", guid).Exec(ctx)
 	if err != nil {
@@ -144,4 +232,127 @@ func release(ctx context.Context, tx bun.IDB, owner, guid string) (bool, error) 
 	_, err = tx.NewDelete().Model((*holderRow)(nil)).
 		Where("account_id = ?", owner).Where("guid = ?", guid).Exec(ctx)
 	return true, err
+}
+
+// Attach implements ports.Tenants. The account's lock makes counting and claiming a slot one step.
+// The key of tenant_holders decides between accounts.
+func (s *Store) Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, slots int) (tenant.Tenant, error) {
+	row := newTenantRow(accountKey(owner), t)
+	row.ID, row.Consent = newID(), string(tenant.ConsentGranted)
+	var attached tenant.Tenant
+	err := s.inTransaction(ctx, "attach tenant", func(ctx context.Context, tx bun.IDB) error {
+		if _, err := s.lockOpenAccount(ctx, tx, row.AccountID); err != nil {
+			return err
+		}
+		renewed, err := renewConsent(ctx, tx, row)
+		if err != nil {
+			return err
+		}
+		if !renewed {
+			if err := claimSlot(ctx, tx, row, slots); err != nil {
+				return err
+			}
+		}
+		if attached, err = selectTenant(ctx, tx, row.AccountID, row.GUID); err != nil || !row.Managed {
+			return err
+		}
+		return s.recordAssignment(ctx, tx, row, attached)
+	})
+	return attached, err
+}
+
+// recordAssignment records that an operator assigned the tenant. It returns fault.TenantHeld if the
+// account connected the tenant itself.
+func (s *Store) recordAssignment(ctx context.Context, tx bun.IDB, row tenantRow, attached tenant.Tenant) error {
+	if !attached.Managed {
+		return fault.TenantHeld.With("the account connected this tenant itself")
+	}
+	return s.recordAudit(ctx, tx, audit.AssignTenant, row.AccountID, tenantDetails(row))
+}
+
+// renewConsent updates the consent of a tenant that the account already holds. It reports whether
+// it does.
+func renewConsent(ctx context.Context, tx bun.IDB, row tenantRow) (bool, error) {
+	res, err := tx.NewUpdate().Model(&row).Column("consent", "consented_at", "connected_by").
+		Where("account_id = ?", row.AccountID).Where("guid = ?", row.GUID).Exec(ctx)
+	if err != nil {
+		return false, err
+	}
+	n, err := res.RowsAffected()
+	return n > 0, err
+}
+
+func claimSlot(ctx context.Context, tx bun.IDB, row tenantRow, slots int) error {
+	held, err := countTenants(ctx, tx, row.AccountID)
+	if err != nil {
+		return err
+	}
+	if err := (access.Account{Plan: access.Plan{TenantSlots: slots}}).MayAttach(held); err != nil {
+		return err
+	}
+	holder := holderRow{GUID: row.GUID, AccountID: row.AccountID}
+	res, err := tx.NewInsert().Model(&holder).On("CONFLICT DO NOTHING").Exec(ctx)
+	if err := requireRow(res, err, fault.TenantHeld.With("this tenant is connected already")); err != nil {
+		return err
+	}
+	if _, err := tx.NewInsert().Model(&row).Exec(ctx); err != nil {
+		return err
+	}
+	_, err = tx.NewDelete().Model((*withdrawnRow)(nil)).
+		Where("account_id = ?", row.AccountID).Where("guid = ?", row.GUID).Exec(ctx)
+	return err
+}
+
+// Assigned implements ports.Assignments.
+func (s *Store) Assigned(ctx context.Context, id tenant.GUID) (access.AccountID, error) {
+	var held tenantRow
+	err := s.run(ctx, "find assigned tenant", func(ctx context.Context, db bun.IDB) error {
+		return orNotAssigned(assigned(db, &held, id).Scan(ctx))
+	})
+	return access.AccountID(held.AccountID), err
+}
+
+func assigned(db bun.IDB, held *tenantRow, id tenant.GUID) *bun.SelectQuery {
+	return db.NewSelect().Model(held).Join("JOIN tenant_holders AS h ON h.account_id = t.account_id AND h.guid = t.guid").
+		Where("h.guid = ?", ident.Lookup(string(id))).Where("t.managed")
+}
+
+func orNotAssigned(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return fault.TenantNotFound.With("no account holds this tenant as a managed one")
+	}
+	return err
+}
+
+// Withdraw implements ports.Assignments. An operator cannot withdraw a tenant that its account
+// connected itself.
+func (s *Store) Withdraw(ctx context.Context, id tenant.GUID, rulesLeft ...string) (access.AccountID, error) {
+	var held tenantRow
+	err := s.inTransaction(ctx, "withdraw tenant", func(ctx context.Context, tx bun.IDB) error {
+		held = tenantRow{}
+		if err := orNotAssigned(s.lockRows(assigned(tx, &held, id), "t").Scan(ctx)); err != nil {
+			return err
+		}
+		guid := ident.Lookup(string(id))
+		if _, err := deleteTenant(ctx, tx, held.AccountID, guid); err != nil {
+			return err
+		}
+		mark := withdrawnRow{AccountID: held.AccountID, GUID: guid, WithdrawnAt: storedTime(time.Now())}
+		if _, err := tx.NewInsert().Model(&mark).On("CONFLICT DO NOTHING").Exec(ctx); err != nil {
+			return err
+		}
+		return s.recordAudit(ctx, tx, audit.WithdrawTenant, held.AccountID, withRulesLeft(tenantDetails(held), rulesLeft))
+	})
+	return access.AccountID(held.AccountID), err
+}
+
+// Withdrawn implements ports.Assignments.
+func (s *Store) Withdrawn(ctx context.Context, owner access.AccountID, id tenant.GUID) (bool, error) {
+	var withdrawn bool
+	err := s.run(ctx, "find withdrawn tenant", func(ctx context.Context, db bun.IDB) (err error) {
+		withdrawn, err = db.NewSelect().Model((*withdrawnRow)(nil)).
+			Where("account_id = ?", accountKey(owner)).Where("guid = ?", ident.Lookup(string(id))).Exists(ctx)
+		return err
+	})
+	return withdrawn, err
 }

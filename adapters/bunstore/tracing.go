@@ -15,17 +15,16 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// tracing makes a span of each statement, and a point in the histogram
-// db.client.operation.duration. bunotel leaves values out of the statement's
-// text; the database's error messages can hold some, so of those only the kind
-// is recorded.
+// tracing records a span for each statement and its duration in the histogram
+// db.client.operation.duration. bunotel leaves values out of the statement's text. A database's
+// error message can hold values, so only the kind of an error is recorded.
 type tracing struct {
 	*bunotel.QueryHook
 	duration metric.Float64Histogram
 	points   map[string]metric.MeasurementOption // by operation
 }
 
-// otherOperation stands for what is neither read nor written every day.
+// otherOperation counts the statements that have no series of their own.
 const otherOperation = "OTHER"
 
 func newTracing(system string, o Options) (tracing, error) {
@@ -49,7 +48,7 @@ func newTracing(system string, o Options) (tracing, error) {
 	return t, err
 }
 
-// AfterQuery ends the span.
+// AfterQuery records the duration and ends the span.
 func (t tracing) AfterQuery(ctx context.Context, event *bun.QueryEvent) {
 	point, ok := t.points[event.Operation()]
 	if !ok {
@@ -57,11 +56,11 @@ func (t tracing) AfterQuery(ctx context.Context, event *bun.QueryEvent) {
 	}
 	t.duration.Record(ctx, time.Since(event.StartTime).Seconds(), point)
 	shown := *event
-	shown.Err = harmless(event.Err)
+	shown.Err = safeError(event.Err)
 	t.QueryHook.AfterQuery(ctx, &shown)
 }
 
-func harmless(err error) error {
+func safeError(err error) error {
 	if err == nil || errors.Is(err, sql.ErrNoRows) || errors.Is(err, sql.ErrTxDone) {
 		return err
 	}

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dnsconnections adds, tests and removes the connections of accounts
-// to DNS providers, and finds the one that reaches a zone.
+// Package dnsconnections adds, tests and removes the connections of accounts to DNS providers, and
+// finds the connection that reaches a zone.
+//
+// The main type is Service. Start reading at Service.Add in this file, which also seals and opens
+// credentials. Service.Reaching in reaching.go selects the connection for a zone.
 package dnsconnections
 
 import (
@@ -20,7 +23,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// callLimit bounds one call of a provider. A check may be two requests of it.
+// callLimit bounds one call of a provider. A credential check can take two HTTP requests.
 const callLimit = 30 * time.Second
 
 // Service holds the use cases of connections to DNS providers.
@@ -31,7 +34,7 @@ type Service struct {
 	Now         func() time.Time
 }
 
-// New is a connection that is to be added.
+// New is the input of Add.
 type New struct {
 	Account    access.AccountID
 	Provider   string
@@ -39,15 +42,15 @@ type New struct {
 	Credential secret.Credential
 }
 
-// Add tests a credential and stores it with its connection. One that fails the
-// test is not stored. Refusals: account_not_found, account_closed,
-// provider_credential_rejected, invalid_request when the settings make no sense.
+// Add tests a credential and stores it with a new connection, which it returns. A credential that
+// fails the test is not stored. It fails with account_not_found, account_closed,
+// provider_credential_rejected, or invalid_request when the settings are invalid.
 func (s *Service) Add(ctx context.Context, n New) (dnsconnection.Connection, error) {
 	zones, err := check(ctx, s.Providers.For(n.Provider, n.Credential))
 	if err != nil {
 		return dnsconnection.Connection{}, err
 	}
-	now := s.Now().UTC().Truncate(time.Microsecond) // as it will be read again
+	now := s.Now().UTC().Truncate(time.Microsecond) // the precision of the store
 	var random [ident.Entropy]byte
 	if _, err := rand.Read(random[:]); err != nil {
 		return dnsconnection.Connection{}, err
@@ -66,13 +69,13 @@ func (s *Service) Add(ctx context.Context, n New) (dnsconnection.Connection, err
 	return c, nil
 }
 
-// List lists the connections of an account, or all when owner is empty.
+// List returns the connections of an account, or of all accounts when owner is empty.
 func (s *Service) List(ctx context.Context, owner access.AccountID) ([]dnsconnection.Connection, error) {
 	return s.Connections.DNSConnections(ctx, owner)
 }
 
-// Test asks the provider again and stores how that ended, which is also the
-// error. Refusal: dns_connection_not_found.
+// Test checks the credential at the provider again, stores the result, and returns the connection.
+// It fails with dns_connection_not_found, and with the error of the check.
 func (s *Service) Test(ctx context.Context, owner access.AccountID, id string) (dnsconnection.Connection, error) {
 	c, provider, err := s.Open(ctx, owner, id)
 	if c.ID == "" {
@@ -83,7 +86,7 @@ func (s *Service) Test(ctx context.Context, owner access.AccountID, id string) (
 		zones, err = check(ctx, provider)
 	}
 	if ctx.Err() != nil {
-		return c, err // given up: that says nothing of the connection
+		return c, err // the caller is gone; the error says nothing about the connection
 	}
 	c.Status, c.TestedAt = dnsconnection.Failed, s.Now().UTC().Truncate(time.Microsecond)
 	if err == nil {
@@ -95,15 +98,15 @@ func (s *Service) Test(ctx context.Context, owner access.AccountID, id string) (
 	return c, err
 }
 
-// Remove deletes a connection and its credential for good. The provider is not
-// called. Refusal: dns_connection_not_found.
+// Remove deletes a connection and its credential permanently, and returns it. It does not call the
+// provider. It fails with dns_connection_not_found.
 func (s *Service) Remove(ctx context.Context, id string) (dnsconnection.Connection, error) {
 	return s.Connections.RemoveDNSConnection(ctx, id)
 }
 
-// Open is the provider as one of the account's connections reaches it; of any
-// account's when owner is empty. Refusal: dns_connection_not_found. With any
-// other error the connection is there, but its credential cannot be read.
+// Open returns a connection and its provider, ready for calls with the stored credential. An empty
+// owner matches any account. It fails with dns_connection_not_found. With any other error the
+// connection is returned, but its credential cannot be read.
 func (s *Service) Open(ctx context.Context, owner access.AccountID, id string) (dnsconnection.Connection, ports.DNSProvider, error) {
 	c, sealed, err := s.Connections.DNSConnection(ctx, owner, id)
 	if err != nil {
@@ -116,26 +119,25 @@ func (s *Service) Open(ctx context.Context, owner access.AccountID, id string) (
 	return c, s.Providers.For(c.Provider, credential), nil
 }
 
-// check asks a provider for its zones, in time.
+// check tests a credential and returns the number of visible zones.
 func check(ctx context.Context, provider ports.DNSProvider) (zones int, err error) {
 	err = call(ctx, func(ctx context.Context) error {
 		zones, err = provider.Check(ctx)
 		return err
 	})
 	if outcome.Of(err) == outcome.Refused && errors.Is(err, fault.AccessDenied) {
-		return 0, rejected(err)
+		return 0, credentialRejected(err)
 	}
 	return zones, err
 }
 
-// rejected is what a provider's no is called here: access_denied is the mail
-// platform's.
-func rejected(err error) error {
+// credentialRejected replaces a provider's access_denied, which in the API means the mail platform.
+func credentialRejected(err error) error {
 	return fmt.Errorf("%w (%w)", fault.CredentialRejected.With("the DNS provider does not take the credential"), err)
 }
 
-// call makes one call of a provider with its deadline. A context that ended
-// takes the answer with it: that is an unknown outcome.
+// call makes one call of a provider with a timeout. If the context ends before the answer, the
+// outcome is unknown.
 func call(ctx context.Context, step func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
@@ -145,3 +147,43 @@ func call(ctx context.Context, step func(context.Context) error) error {
 	}
 	return err
 }
+
+// associatedData binds a sealed credential to the row of its connection and to its account.
+func associatedData(c dnsconnection.Connection) string {
+	return "dns_connections/" + string(c.AccountID) + "/" + c.ID
+}
+
+func (s *Service) seal(c dnsconnection.Connection, credential secret.Credential) ([]byte, error) {
+	plain, err := credential.Encode()
+	if err != nil {
+		return nil, fmt.Errorf("seal credential: %w", err)
+	}
+	return s.Sealer.Seal(plain, associatedData(c))
+}
+
+func (s *Service) unseal(c dnsconnection.Connection, sealed []byte) (secret.Credential, error) {
+	plain, err := s.Sealer.Open(sealed, associatedData(c))
+	if err != nil {
+		return secret.Credential{}, Unreadable{c.ID, err}
+	}
+	credential, err := secret.DecodeCredential(plain)
+	if err != nil {
+		return secret.Credential{}, Unreadable{c.ID, err}
+	}
+	return credential, nil
+}
+
+// Unreadable is the error for a connection whose credential cannot be decrypted, as after the loss
+// of the keyset.
+type Unreadable struct {
+	Connection string
+	Cause      error
+}
+
+// Error names the connection and the cause.
+func (u Unreadable) Error() string {
+	return "the credential of DNS connection " + u.Connection + " cannot be read: " + u.Cause.Error()
+}
+
+// Unwrap returns the error of the sealer.
+func (u Unreadable) Unwrap() error { return u.Cause }

@@ -30,8 +30,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)
 
-// world has a provider for each token; other tokens are refused.
-type world struct {
+// fixture has one provider for each token; other tokens are refused.
+type fixture struct {
 	*dnsconnections.Service
 	store    *bunstore.Store
 	byToken  map[string]ports.DNSProvider
@@ -39,9 +39,9 @@ type world struct {
 	ann, bob access.AccountID
 }
 
-func (w *world) Providers(context.Context) ([]dns.Provider, error) { return nil, nil }
+func (w *fixture) Providers(context.Context) ([]dns.Provider, error) { return nil, nil }
 
-func (w *world) For(_ string, credential secret.Credential) ports.DNSProvider {
+func (w *fixture) For(_ string, credential secret.Credential) ports.DNSProvider {
 	token := credential.Secrets["api_token"].Reveal()
 	w.asked = append(w.asked, token)
 	if p := w.byToken[token]; p != nil {
@@ -50,7 +50,7 @@ func (w *world) For(_ string, credential secret.Credential) ports.DNSProvider {
 	return fake.Refusing{}
 }
 
-func newWorld(t *testing.T) *world {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	store, err := bunstore.Open(t.Context(), bunstore.Memory, bunstore.Options{})
 	must(t, err)
@@ -58,7 +58,7 @@ func newWorld(t *testing.T) *world {
 	must(t, store.Migrate(t.Context()))
 	sealer, err := secrets.OpenKeyset(filepath.Join(t.TempDir(), "keyset"), true)
 	must(t, err)
-	w := &world{store: store, byToken: map[string]ports.DNSProvider{}}
+	w := &fixture{store: store, byToken: map[string]ports.DNSProvider{}}
 	w.Service = &dnsconnections.Service{Connections: store, Providers: w, Sealer: sealer, Now: func() time.Time { return now }}
 	for _, at := range []*access.AccountID{&w.ann, &w.bob} {
 		acc, err := store.CreateAccount(t.Context(), map[bool]string{true: "ann", false: "bob"}[at == &w.ann]+"@example.com", "complete", 0, now)
@@ -68,8 +68,8 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// provide makes a token that reaches these zones.
-func (w *world) provide(token string, zones ...string) *fake.DNSProvider {
+// provide adds a token that reaches these zones.
+func (w *fixture) provide(token string, zones ...string) *fake.DNSProvider {
 	p := &fake.DNSProvider{}
 	for _, zone := range zones {
 		p.AddZone(zone)
@@ -84,8 +84,8 @@ func credential(token string) secret.Credential {
 	}
 }
 
-// connect adds a connection whose token is taken.
-func (w *world) connect(t *testing.T, owner access.AccountID, provider, token string) dnsconnection.Connection {
+// connect adds a connection whose token is valid.
+func (w *fixture) connect(t *testing.T, owner access.AccountID, provider, token string) dnsconnection.Connection {
 	t.Helper()
 	if w.byToken[token] == nil {
 		w.provide(token)
@@ -95,7 +95,7 @@ func (w *world) connect(t *testing.T, owner access.AccountID, provider, token st
 	return c
 }
 
-func (w *world) stored(t *testing.T) []dnsconnection.Connection {
+func (w *fixture) stored(t *testing.T) []dnsconnection.Connection {
 	t.Helper()
 	all, err := w.List(t.Context(), "")
 	must(t, err)
@@ -109,7 +109,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// failing is a provider whose calls all end in one error.
+// failing is a provider whose calls all fail with one error.
 type failing struct {
 	ports.DNSProvider
 
@@ -125,7 +125,7 @@ var (
 )
 
 func TestAddTestsAndStores(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.provide("good", "a.test", "b.test")
 	c := w.connect(t, w.ann, "cloudflare", "good")
 	want := dnsconnection.Connection{
@@ -148,8 +148,8 @@ func TestAddTestsAndStores(t *testing.T) {
 	}
 }
 
-func TestWhatFailsItsTestIsNotStored(t *testing.T) {
-	w := newWorld(t)
+func TestRejectedCredentialIsNotStored(t *testing.T) {
+	w := newFixture(t)
 	w.byToken["down"], w.byToken["absurd"] = failing{err: down}, failing{err: absurd}
 	w.byToken["stuck"] = failing{err: context.DeadlineExceeded}
 	w.provide("good")
@@ -175,7 +175,7 @@ func TestWhatFailsItsTestIsNotStored(t *testing.T) {
 }
 
 func TestTestStoresHowItEnded(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	p := w.provide("good", "a.test")
 	c := w.connect(t, w.ann, "cloudflare", "good")
 	later := now.Add(time.Hour).Truncate(time.Microsecond)
@@ -205,9 +205,10 @@ func TestTestStoresHowItEnded(t *testing.T) {
 	}
 }
 
-// A credential opens in the row that it was sealed for and nowhere else.
+// TestACredentialIsOfItsConnectionAndAccount checks that a sealed credential opens only in the row
+// that it was sealed for.
 func TestACredentialIsOfItsConnectionAndAccount(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	c := w.connect(t, w.ann, "cloudflare", "good")
 	_, sealed, err := w.store.DNSConnection(t.Context(), w.ann, c.ID)
 	must(t, err)
@@ -229,7 +230,7 @@ func TestACredentialIsOfItsConnectionAndAccount(t *testing.T) {
 }
 
 func TestRemoveForgets(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	c := w.connect(t, w.ann, "cloudflare", "good")
 	got, err := w.Remove(t.Context(), c.ID)
 	if err != nil || got != c || len(w.stored(t)) != 0 {

@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// ErrNoConnection says that the account has no connection to the provider, or
-// none at all.
+// ErrNoConnection is returned by Reaching when the account has no connection to the provider, or no
+// connection at all.
 var ErrNoConnection = errors.New("the account has no connection to the DNS provider")
 
 // Reach is a connection of an account that reaches a zone.
@@ -24,19 +24,18 @@ type Reach struct {
 	Connection dnsconnection.Connection
 	Provider   ports.DNSProvider
 	Zone       dns.Zone
-	// Serves is false when the world does not see what is written here: the
-	// zone is idle, or its servers are not those of the delegation.
+	// Serves is false when changes to the zone have no effect on public DNS: the zone is idle, or
+	// its servers are not in the delegation.
 	Serves bool
 }
 
-// Reaching finds the account's connection that reaches the zone with this
-// apex, among those to one provider or, when provider is empty, among all. One
-// whose zone serves the world, by the names of its delegation, is better than
-// one that only has the zone, and an older connection better than a younger.
+// Reaching returns the account's connection that reaches the zone with this apex. It considers
+// connections to one provider, or to all when provider is empty. It prefers a zone whose servers
+// are in the delegation, and then the older connection.
 //
-// Without one it is ErrNoConnection when there is none to ask, dns.NoZone when
-// all were asked, provider_credential_rejected when a provider did not take
-// a credential, and else the first error of a connection that could not be asked.
+// It fails with ErrNoConnection when there is no connection to ask, and with dns.NoZone when no
+// connection has the zone. It fails with provider_credential_rejected when a provider refused a
+// credential. Otherwise it returns the first error of a connection that could not be asked.
 func (s *Service) Reaching(ctx context.Context, owner access.AccountID, provider, apex string, delegation []string) (Reach, error) {
 	all, err := s.Connections.DNSConnections(ctx, owner)
 	if err != nil {
@@ -51,7 +50,7 @@ func (s *Service) Reaching(ctx context.Context, owner access.AccountID, provider
 	var best *Reach
 	failed := failures{first: dns.NoZone()}
 	for _, c := range all {
-		reach, err := s.reach(ctx, owner, c.ID, apex)
+		reach, err := s.reachZone(ctx, owner, c.ID, apex)
 		if err != nil {
 			failed.add(err)
 			continue
@@ -63,15 +62,15 @@ func (s *Service) Reaching(ctx context.Context, owner access.AccountID, provider
 			best = &reach
 		}
 	}
-	// Where one could not be asked that may serve the zone, one that does not
-	// is no answer.
-	if best != nil && (failed.weight < unsure || len(delegation) == 0) {
+	// If a connection that might serve the zone could not be asked, a zone that does not serve is
+	// not a reliable answer.
+	if best != nil && (failed.weight < weightUnknown || len(delegation) == 0) {
 		return *best, nil
 	}
 	return Reach{}, failed.first
 }
 
-func (s *Service) reach(ctx context.Context, owner access.AccountID, id, apex string) (Reach, error) {
+func (s *Service) reachZone(ctx context.Context, owner access.AccountID, id, apex string) (Reach, error) {
 	c, provider, err := s.Open(ctx, owner, id)
 	if err != nil {
 		return Reach{}, err
@@ -82,31 +81,31 @@ func (s *Service) reach(ctx context.Context, owner access.AccountID, id, apex st
 		return err
 	})
 	if outcome.Of(err) == outcome.Refused && errors.Is(err, fault.AccessDenied) {
-		err = rejected(err)
+		err = credentialRejected(err)
 	}
 	return r, err
 }
 
-// failures keeps the error that says most: one that leaves open whether the
-// zone is there, before a credential to replace, before a zone that is not there.
+// failures keeps the most significant error. An error that leaves open whether the zone exists
+// outranks a rejected credential, which outranks a missing zone.
 type failures struct {
 	first  error
 	weight int
 }
 
-// The weights of what says more than dns.NoZone.
+// The weights of errors that outrank dns.NoZone.
 const (
-	certain = iota + 1
-	unsure
+	weightRejected = iota + 1
+	weightUnknown
 )
 
 func (f *failures) add(err error) {
-	weight := unsure
+	weight := weightUnknown
 	switch {
-	case dns.IsNoZone(err) || errors.Is(err, fault.DNSConnectionNotFound): // removed meanwhile
+	case dns.IsNoZone(err) || errors.Is(err, fault.DNSConnectionNotFound): // the connection was removed meanwhile
 		return
 	case errors.Is(err, fault.CredentialRejected):
-		weight = certain
+		weight = weightRejected
 	}
 	if weight > f.weight {
 		f.first, f.weight = err, weight

@@ -15,10 +15,10 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// delegation is that of the fake's zones.
+// delegation is the delegation of the fake's zones.
 var delegation = []string{"ns1.provider.test", "ns2.provider.test"}
 
-// idle shows all zones of a provider as ones that the world does not see.
+// idle is a provider whose zones are not public.
 type idle struct{ ports.DNSProvider }
 
 func (p idle) Zone(ctx context.Context, name string) (dns.Zone, error) {
@@ -50,7 +50,7 @@ func TestReachingTakesTheOneThatReachesTheZone(t *testing.T) {
 		{"a delegation that is not known", []string{"down", "has"}, "cloudflare", nil, "has", false, []string{"down", "has"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.fill(t, tt.tokens)
 			got, err := w.Reaching(t.Context(), w.ann, tt.provider, "a.test", tt.seen)
 			if err != nil || got.Connection.Name != tt.want || got.Serves != tt.serves || got.Zone.Name != "a.test" {
@@ -81,7 +81,7 @@ func TestReachingSaysWhyNoneDoes(t *testing.T) {
 		{"down, where the other one does not serve", []string{"idle", "down"}, is(fault.ProviderUnavailable)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.fill(t, tt.tokens)
 			got, err := w.Reaching(t.Context(), w.ann, "cloudflare", "a.test", delegation)
 			if !tt.want(err) || got.Provider != nil {
@@ -91,9 +91,10 @@ func TestReachingSaysWhyNoneDoes(t *testing.T) {
 	}
 }
 
-// Another account's connection is no way to the zone, and nobody's are none.
+// TestReachingAsksTheAccountsOwn checks that connections of other accounts are never used, and that
+// an empty owner has none.
 func TestReachingAsksTheAccountsOwn(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.fill(t, []string{"has"})
 	if _, err := w.Reaching(t.Context(), w.bob, "", "a.test", delegation); !errors.Is(err, dnsconnections.ErrNoConnection) {
 		t.Errorf("bob: %v", err)
@@ -106,8 +107,8 @@ func TestReachingAsksTheAccountsOwn(t *testing.T) {
 	}
 }
 
-// fill adds connections of ann, which worked when they were added.
-func (w *world) fill(t *testing.T, tokens []string) {
+// fill adds connections of the account ann, which are valid when they are added.
+func (w *fixture) fill(t *testing.T, tokens []string) {
 	t.Helper()
 	for i, token := range tokens {
 		w.Now = func() time.Time { return now.Add(time.Duration(i) * time.Second) }

@@ -12,28 +12,28 @@ import (
 	"github.com/tenantry/tenantry/core/provisioning"
 )
 
-// errLost ends the work on a job that another worker has taken.
-var errLost = errors.New("the job is another worker's")
+// errLeaseLost ends the work on a job that another worker has claimed.
+var errLeaseLost = errors.New("the job is another worker's")
 
-// claim is a job that this worker holds.
+// claim is a job that this worker has leased.
 type claim struct {
 	*Worker
-	job  provisioning.Job
-	mine provisioning.Job // as claimed: its epoch is what counts
-	// domains does nothing to the outside once the job is another worker's.
+	job     provisioning.Job
+	claimed provisioning.Job // as claimed; its epoch identifies the lease
+	// domains is fenced: its writes fail once another worker has claimed the job.
 	domains *domains.Service
 	lost    atomic.Bool
 	cancel  context.CancelFunc
-	renewed chan struct{} // closed when no more is renewed
+	renewed chan struct{} // closed when renewLoop has returned
 }
 
-// hold keeps the lease of a claimed job from ending, until release. The context
-// ends when the job is lost, or may be.
-func (w *Worker) hold(ctx context.Context, j provisioning.Job) (context.Context, *claim) {
-	c := &claim{Worker: w, job: j, mine: j, renewed: make(chan struct{})}
+// startClaim renews the lease of a claimed job until release. The returned context ends when the
+// lease is lost or may have expired.
+func (w *Worker) startClaim(ctx context.Context, j provisioning.Job) (context.Context, *claim) {
+	c := &claim{Worker: w, job: j, claimed: j, renewed: make(chan struct{})}
 	ctx, c.cancel = context.WithCancel(ctx)
 	c.domains = c.fenced(w.Domains)
-	go c.renew(ctx)
+	go c.renewLoop(ctx)
 	return ctx, c
 }
 
@@ -42,12 +42,12 @@ func (c *claim) release() {
 	<-c.renewed
 }
 
-func (c *claim) lose() {
+func (c *claim) markLost() {
 	c.lost.Store(true)
 	c.cancel()
 }
 
-func (c *claim) renew(ctx context.Context) {
+func (c *claim) renewLoop(ctx context.Context) {
 	defer close(c.renewed)
 	tick := time.NewTicker(c.lease() / 3)
 	defer tick.Stop()
@@ -57,22 +57,22 @@ func (c *claim) renew(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if c.check(ctx) == nil {
+		if c.renewLease(ctx) == nil {
 			last = time.Now()
 		}
 		if time.Since(last) > c.lease()*2/3 {
-			c.cancel() // another worker may take the job from now on
+			c.cancel() // the lease may expire before it can be renewed
 			return
 		}
 	}
 }
 
-// check renews the lease. It is errLost when the job is another worker's.
-func (c *claim) check(ctx context.Context) error {
-	held, err := c.Jobs.HoldJob(ctx, c.mine, c.lease())
+// renewLease renews the lease. It fails with errLeaseLost when another worker has claimed the job.
+func (c *claim) renewLease(ctx context.Context) error {
+	held, err := c.Jobs.HoldJob(ctx, c.claimed, c.lease())
 	if err == nil && !held {
-		c.lose()
-		return errLost
+		c.markLost()
+		return errLeaseLost
 	}
 	return err
 }

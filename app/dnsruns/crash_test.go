@@ -15,33 +15,33 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-type mortalProviders struct {
+type crashingProviders struct {
 	ports.DNSProviders
 
 	life *fake.Life
 }
 
-func (p mortalProviders) For(provider string, c secret.Credential) ports.DNSProvider {
-	return mortalProvider{p.DNSProviders.For(provider, c), p.life}
+func (p crashingProviders) For(provider string, c secret.Credential) ports.DNSProvider {
+	return crashingProvider{p.DNSProviders.For(provider, c), p.life}
 }
 
-type mortalProvider struct {
+type crashingProvider struct {
 	ports.DNSProvider
 
 	life *fake.Life
 }
 
-func (m mortalProvider) Apply(ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
+func (m crashingProvider) Apply(ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
 	return fake.Answer(m.life, func() ([]dns.RRSet, error) { return m.DNSProvider.Apply(ctx, z, changes) })
 }
 
-type mortalJobs struct {
+type crashingJobs struct {
 	ports.DNSJobs
 
 	life *fake.Life
 }
 
-func (s mortalJobs) ClaimJob(ctx context.Context, id string, lease time.Duration, now time.Time) (j provisioning.Job, won bool, err error) {
+func (s crashingJobs) ClaimJob(ctx context.Context, id string, lease time.Duration, now time.Time) (j provisioning.Job, won bool, err error) {
 	err = s.life.Step(func() (err error) {
 		j, won, err = s.DNSJobs.ClaimJob(ctx, id, lease, now)
 		return err
@@ -49,34 +49,34 @@ func (s mortalJobs) ClaimJob(ctx context.Context, id string, lease time.Duration
 	return j, won && err == nil, err
 }
 
-func (s mortalJobs) SaveJob(ctx context.Context, j provisioning.Job) (bool, error) {
+func (s crashingJobs) SaveJob(ctx context.Context, j provisioning.Job) (bool, error) {
 	return fake.Answer(s.life, func() (bool, error) { return s.DNSJobs.SaveJob(ctx, j) })
 }
 
-func (s mortalJobs) ReleaseJob(ctx context.Context, j provisioning.Job, now time.Time) (bool, error) {
+func (s crashingJobs) ReleaseJob(ctx context.Context, j provisioning.Job, now time.Time) (bool, error) {
 	return fake.Answer(s.life, func() (bool, error) { return s.DNSJobs.ReleaseJob(ctx, j, now) })
 }
 
-func (s mortalJobs) HoldJob(ctx context.Context, j provisioning.Job, lease time.Duration) (bool, error) {
+func (s crashingJobs) HoldJob(ctx context.Context, j provisioning.Job, lease time.Duration) (bool, error) {
 	if s.life.Dead() {
 		return false, fake.ErrDead
 	}
 	return s.DNSJobs.HoldJob(ctx, j, lease)
 }
 
-// TestEveryCrashConverges ends a worker at every step of a job in turn. When its
-// lease is over another takes the job to its end, and nothing was made twice.
+// TestEveryCrashConverges crashes a worker at every step of a job in turn. After its lease has
+// expired a second worker finishes the job, and nothing is created twice.
 func TestEveryCrashConverges(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		steps := 0
 		for finished := false; !finished; steps++ {
 			inFakeTime(t, fmt.Sprintf("step %d, after its effect %v", steps, after), func(t *testing.T) {
-				w := newWorld(t)
+				w := newFixture(t)
 				w.connect(t, w.provider)
 				id := w.begin(t).ID
 				l := fake.NewLife(steps, after)
-				w.live(t, l, w.worker(reality{
-					l.MailPlatform(w.fake), l.Domains(w.store), mortalJobs{w.store, l}, mortalProviders{w.providers, l},
+				w.runUntilCrash(t, l, w.worker(dependencies{
+					l.MailPlatform(w.fake), l.Domains(w.store), crashingJobs{w.store, l}, crashingProviders{w.providers, l},
 				}), id)
 				finished = !l.Dead()
 				if j := w.job(t, id); j.Status == provisioning.Running {
@@ -91,8 +91,8 @@ func TestEveryCrashConverges(t *testing.T) {
 	}
 }
 
-// live runs a job until its worker dies, or it is at its end.
-func (w *world) live(t *testing.T, l *fake.Life, by *Worker, id string) {
+// runUntilCrash runs a job until its worker crashes or the job ends.
+func (w *fixture) runUntilCrash(t *testing.T, l *fake.Life, by *Worker, id string) {
 	t.Helper()
 	for !l.Dead() {
 		err := by.Handle(t.Context(), ports.Wakeup{ID: id})

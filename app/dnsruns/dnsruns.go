@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dnsruns provisions domains: callers begin runs, look at them and
-// retry their jobs; a worker takes the jobs from step to step.
+// Package dnsruns provisions the DNS and the mail setup of domains in background jobs.
+//
+// The main types are Service, with which callers start runs, list them and retry their jobs, and
+// Worker, which executes the jobs. A run is a request of a caller; it has one job for each domain.
+// A job advances from step to step, and core/provisioning decides which step is next.
+//
+// Start reading at Service in dnsruns.go and at Worker.Handle in worker.go. Service.Provision is in
+// provision.go, the steps in steps.go. A worker leases its job (claim.go) and checks the lease
+// before each write (fence.go).
 package dnsruns
 
 import (
@@ -11,13 +18,15 @@ import (
 
 	"github.com/tenantry/tenantry/app/domains"
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/provisioning"
 	"github.com/tenantry/tenantry/ports"
+	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// Kind names provisioning jobs to the queue.
+// Kind is the job kind of provisioning jobs.
 const Kind = "dns_job"
 
-// Surveyor reads a domain's DNS live and plans what it needs.
+// Surveyor reads a domain's DNS live and plans the changes that it needs.
 type Surveyor interface {
 	Survey(ctx context.Context, owner access.AccountID, domainID string) (domains.Survey, error)
 }
@@ -31,9 +40,49 @@ type Service struct {
 	Queue   ports.Queue
 	Random  io.Reader
 	Now     func() time.Time
-	// Trace returns the traceparent of a request, "" when it has none.
+	// Trace returns the traceparent of a request, or "" when it has none.
 	Trace func(ctx context.Context) string
 }
 
-// now is as exact as what is stored, so that an answer and a later look agree.
+// now has the precision of the store, so that an answer equals a later read.
 func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }
+
+// List returns an account's runs, newest first.
+func (s *Service) List(ctx context.Context, owner access.AccountID, q ports.RunQuery) ([]provisioning.Run, error) {
+	return s.Runs.Runs(ctx, owner, q)
+}
+
+// Get returns a run and its jobs. It fails with provisioning_run_not_found.
+func (s *Service) Get(ctx context.Context, owner access.AccountID, id string) (provisioning.Run, []provisioning.Job, error) {
+	return s.Runs.Run(ctx, owner, id)
+}
+
+// Retry queues a job for an immediate attempt, when the job waits or a person has fixed its
+// condition. It returns the job as read before the change, with the retry applied, because the
+// response is committed together with the change.
+//
+// It fails with provisioning_job_not_found, the limits of the plan, or a code of
+// provisioning.Retry.
+func (s *Service) Retry(ctx context.Context, acc access.Account, jobID string) (provisioning.Job, error) {
+	j, err := s.Runs.Job(ctx, acc.ID, jobID)
+	if err != nil {
+		return provisioning.Job{}, err
+	}
+	if err := s.checkPlan(ctx, acc); err != nil {
+		return provisioning.Job{}, err
+	}
+	now := s.now()
+	if j, err = provisioning.Retry(j, now); err != nil {
+		return provisioning.Job{}, err
+	}
+	completing, err := ports.Complete(ctx, j)
+	if err != nil {
+		return provisioning.Job{}, err
+	}
+	if _, err := s.Runs.RetryJob(completing, acc.ID, j.ID, now); err != nil {
+		return provisioning.Job{}, err
+	}
+	failpoint.Hit("dnsruns.after-retry")
+	s.wake(ctx, j)
+	return j, nil
+}

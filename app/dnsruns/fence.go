@@ -15,12 +15,11 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// guard does a write only while the job is held, and only until the lease that
-// was renewed for it ends: a process that was stopped between the two does
-// not write when it continues.
+// guard calls write only while the lease is held, and with a deadline at the end of the renewed
+// lease. A process that was suspended after the renewal therefore does not write when it continues.
 func (c *claim) guard(ctx context.Context, write func(context.Context) error) error {
 	until := time.Now().Add(c.lease())
-	if err := c.check(ctx); err != nil {
+	if err := c.renewLease(ctx); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithDeadline(ctx, until)
@@ -28,41 +27,41 @@ func (c *claim) guard(ctx context.Context, write func(context.Context) error) er
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	// A context that has an earlier deadline ends by a timer, and the timers of a
-	// process that continues are not the first to run.
+	// An earlier deadline of the context is enforced by a timer. In a process that was suspended,
+	// that timer may not have fired yet.
 	if !time.Now().Before(until) {
 		return context.DeadlineExceeded
 	}
 	return write(ctx)
 }
 
-// fenced are the use cases with every write of theirs under guard.
+// fenced returns a copy of s in which every write goes through guard.
 func (c *claim) fenced(s *domains.Service) *domains.Service {
 	platform, stored := fencedPlatform{s.Platform, c}, fencedDomains{s.Domains, c}
-	pass, connections, all := *s.Settling, *s.Connections, *s
+	pass, connections, copied := *s.Settling, *s.Connections, *s
 	pass.Platform, pass.Domains = platform, stored
 	connections.Providers = fencedProviders{s.Connections.Providers, c}
-	all.Platform, all.Domains, all.Settling, all.Connections = platform, stored, &pass, &connections
-	all.Writes = fencedWrites{s.Writes, c}
-	return &all
+	copied.Platform, copied.Domains, copied.Settling, copied.Connections = platform, stored, &pass, &connections
+	copied.Writes = fencedWrites{s.Writes, c}
+	return &copied
 }
 
 type fencedPlatform struct {
 	ports.MailPlatform
-	by *claim
+	claim *claim
 }
 
 func (f fencedPlatform) For(t tenant.GUID) ports.MailTenant {
-	return fencedTenant{f.MailPlatform.For(t), f.by}
+	return fencedTenant{f.MailPlatform.For(t), f.claim}
 }
 
 type fencedTenant struct {
 	ports.MailTenant
-	by *claim
+	claim *claim
 }
 
 func (f fencedTenant) VerifyDomain(ctx context.Context, name string) (held domain.Platform, err error) {
-	err = f.by.guard(ctx, func(ctx context.Context) error {
+	err = f.claim.guard(ctx, func(ctx context.Context) error {
 		held, err = f.MailTenant.VerifyDomain(ctx, name)
 		return err
 	})
@@ -70,11 +69,11 @@ func (f fencedTenant) VerifyDomain(ctx context.Context, name string) (held domai
 }
 
 func (f fencedTenant) EnableMail(ctx context.Context, name string) error {
-	return f.by.guard(ctx, func(ctx context.Context) error { return f.MailTenant.EnableMail(ctx, name) })
+	return f.claim.guard(ctx, func(ctx context.Context) error { return f.MailTenant.EnableMail(ctx, name) })
 }
 
 func (f fencedTenant) EnsureSigning(ctx context.Context, name string) (made dns.Signing, err error) {
-	err = f.by.guard(ctx, func(ctx context.Context) error {
+	err = f.claim.guard(ctx, func(ctx context.Context) error {
 		made, err = f.MailTenant.EnsureSigning(ctx, name)
 		return err
 	})
@@ -82,19 +81,20 @@ func (f fencedTenant) EnsureSigning(ctx context.Context, name string) (made dns.
 }
 
 func (f fencedTenant) EnableSigning(ctx context.Context, name string) error {
-	return f.by.guard(ctx, func(ctx context.Context) error { return f.MailTenant.EnableSigning(ctx, name) })
+	return f.claim.guard(ctx, func(ctx context.Context) error { return f.MailTenant.EnableSigning(ctx, name) })
 }
 
-// stored is the port under a name that none of its methods has.
+// stored is an alias of the port whose name differs from all of the port's methods. An embedded
+// field must not have the name of a method.
 type stored = ports.Domains
 
 type fencedDomains struct {
 	stored
-	by *claim
+	claim *claim
 }
 
 func (f fencedDomains) ChangeDomain(ctx context.Context, owner access.AccountID, was, now domain.Domain) (d domain.Domain, err error) {
-	err = f.by.guard(ctx, func(ctx context.Context) error {
+	err = f.claim.guard(ctx, func(ctx context.Context) error {
 		d, err = f.stored.ChangeDomain(ctx, owner, was, now)
 		return err
 	})
@@ -103,29 +103,29 @@ func (f fencedDomains) ChangeDomain(ctx context.Context, owner access.AccountID,
 
 type fencedWrites struct {
 	ports.DNSWrites
-	by *claim
+	claim *claim
 }
 
 func (f fencedWrites) SaveWritten(ctx context.Context, owner access.AccountID, id string, written []dns.Written) error {
-	return f.by.guard(ctx, func(ctx context.Context) error { return f.DNSWrites.SaveWritten(ctx, owner, id, written) })
+	return f.claim.guard(ctx, func(ctx context.Context) error { return f.DNSWrites.SaveWritten(ctx, owner, id, written) })
 }
 
 type fencedProviders struct {
 	ports.DNSProviders
-	by *claim
+	claim *claim
 }
 
 func (f fencedProviders) For(provider string, credential secret.Credential) ports.DNSProvider {
-	return fencedProvider{f.DNSProviders.For(provider, credential), f.by}
+	return fencedProvider{f.DNSProviders.For(provider, credential), f.claim}
 }
 
 type fencedProvider struct {
 	ports.DNSProvider
-	by *claim
+	claim *claim
 }
 
 func (f fencedProvider) Apply(ctx context.Context, z dns.Zone, changes []dns.Change) (sets []dns.RRSet, err error) {
-	err = f.by.guard(ctx, func(ctx context.Context) error {
+	err = f.claim.guard(ctx, func(ctx context.Context) error {
 		sets, err = f.DNSProvider.Apply(ctx, z, changes)
 		return err
 	})

@@ -12,16 +12,16 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// behind is a context whose deadline is over and whose timer has not run yet, as
-// a process sees it that was stopped and continues.
-type behind struct {
+// lateTimer is a context whose deadline has passed but whose timer has not fired. A process that
+// was suspended sees such a context when it continues.
+type lateTimer struct {
 	context.Context
 	deadline time.Time
 }
 
-func (b behind) Deadline() (time.Time, bool) { return b.deadline, true }
+func (b lateTimer) Deadline() (time.Time, bool) { return b.deadline, true }
 
-// slowJobs are held, but that takes longer than a lease.
+// slowJobs renews leases, but takes longer than a lease to do so.
 type slowJobs struct{ ports.DNSJobs }
 
 func (slowJobs) HoldJob(_ context.Context, _ provisioning.Job, lease time.Duration) (bool, error) {
@@ -29,11 +29,11 @@ func (slowJobs) HoldJob(_ context.Context, _ provisioning.Job, lease time.Durati
 	return true, nil
 }
 
-func TestAWriteAfterTheLeaseIsNone(t *testing.T) {
+func TestGuardRefusesAWriteAfterTheLease(t *testing.T) {
 	c := &claim{Worker: &Worker{Jobs: slowJobs{}, Lease: 20 * time.Millisecond}}
 	for name, ctx := range map[string]context.Context{
 		"without a deadline":          t.Context(),
-		"with one that is over first": behind{t.Context(), time.Now()},
+		"with one that is over first": lateTimer{t.Context(), time.Now()},
 	} {
 		err := c.guard(ctx, func(context.Context) error {
 			t.Errorf("%s: it wrote", name)

@@ -19,35 +19,35 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// lease is the lease of a worker whose process is stopped or killed. A process that runs renews it
-// also on a slow machine. The soak test uses the lease of production.
+// lease returns the lease of a worker whose process is stopped or killed. A running process renews
+// it even on a slow machine. The soak test uses the lease of production.
 func lease() time.Duration {
 	if os.Getenv("TENANTRY_SOAK") != "" {
-		return usualLease
+		return defaultLease
 	}
 	return 8 * time.Second
 }
 
-// other is a process that works on a job of the test's.
-type other struct {
+// secondProcess is a process that works on a job of the test.
+type secondProcess struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
 	lines *bufio.Reader
 }
 
-// shared is a world in PostgreSQL with a job that is about to be verified, and
-// another process that has it and waits at a point.
-func shared(t *testing.T, point string) (*world, string, *other) {
+// shared returns a fixture in PostgreSQL with a job that is about to be verified. A second process
+// has claimed the job and waits at point.
+func shared(t *testing.T, point string) (*fixture, string, *secondProcess) {
 	t.Helper()
 	url := testserver.Database(t)
-	w := newWorldIn(t, url)
+	w := newFixtureIn(t, url)
 	w.connect(t, w.provider)
 	const run, id = "01890000-0000-7000-8000-000000000001", "01890000-0000-7000-8000-000000000002"
 	j := provisioning.New(id, run, w.acc.ID, w.domain.ID, theTenant, zone, w.clock)
 	j.Stage, j.Next = provisioning.StageDomainVerification, provisioning.Verify
 	must(t, w.store.CreateRun(t.Context(), provisioning.Run{ID: run, Account: w.acc.ID, TotalDomains: 1, CreatedAt: w.clock}, []provisioning.Job{j}))
-	o := &other{cmd: exec.CommandContext(t.Context(), os.Args[0])}
-	o.cmd.Env = append(os.Environ(), strangerPoint+"="+point, strangerDatabase+"="+url, strangerJob+"="+id, strangerLease+"="+lease().String())
+	o := &secondProcess{cmd: exec.CommandContext(t.Context(), os.Args[0])}
+	o.cmd.Env = append(os.Environ(), pausePointEnv+"="+point, databaseEnv+"="+url, jobEnv+"="+id, leaseEnv+"="+lease().String())
 	o.cmd.Stderr = os.Stderr
 	var err error
 	o.in, err = o.cmd.StdinPipe()
@@ -63,8 +63,8 @@ func shared(t *testing.T, point string) (*world, string, *other) {
 	return w, id, o
 }
 
-// until reads what the process says, up to a word.
-func (o *other) until(t *testing.T, word string) (before []string) {
+// until reads the output of the process up to a word.
+func (o *secondProcess) until(t *testing.T, word string) (before []string) {
 	t.Helper()
 	for {
 		line, err := o.lines.ReadString('\n')
@@ -120,7 +120,7 @@ func TestAKilledProcessIsRescued(t *testing.T) {
 	}
 	w, id, o := shared(t, beforeSave)
 	o.until(t, "here")
-	url := strings.TrimPrefix(o.cmd.Env[len(o.cmd.Env)-3], strangerDatabase+"=")
+	url := strings.TrimPrefix(o.cmd.Env[len(o.cmd.Env)-3], databaseEnv+"=")
 	_, err := queue.Migrate(t.Context(), url)
 	must(t, err)
 	river, err := queue.OpenRiver(t.Context(), url, queue.Options{})
@@ -132,7 +132,7 @@ func TestAKilledProcessIsRescued(t *testing.T) {
 		must(t, river.Close(ctx))
 	})
 	taken := make(chan time.Time, 100)
-	heir := w.worker(reality{w.fake, w.store, w.store, w.providers})
+	heir := w.worker(dependencies{w.fake, w.store, w.store, w.providers})
 	heir.Lease, heir.Queue = lease(), river
 	must(t, river.Start(t.Context(), ports.Work{
 		Handlers: map[string]ports.Handler{Kind: func(ctx context.Context, wakeup ports.Wakeup) error {

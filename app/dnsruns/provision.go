@@ -26,47 +26,50 @@ type Begun struct {
 	Jobs     []provisioning.Job
 }
 
-// Provision queues the provisioning of a domain. It refuses what only a person
-// can settle: the answer comes at once then, and no job has to be looked after.
-// What the next hour may settle, an unreliable read first of all, is the job's.
+// Provision queues the provisioning of a domain and returns the run. It refuses at once what only a
+// person can fix, so that no job is started for it. Conditions that may pass within an hour, such
+// as an unreliable DNS read, are left to the job.
+//
+// It fails with domain_not_found, the limits of the plan, a code of Tenant.Reachable,
+// domain_provisioning_already_active, an error of the survey, dns_provider_unsupported,
+// dns_connection_required, or dns_conflict.
 func (s *Service) Provision(ctx context.Context, acc access.Account, domainID string) (Begun, error) {
 	d, err := s.Domains.DomainByID(ctx, acc.ID, domainID)
 	if err != nil {
 		return Begun{}, err
 	}
-	if err := s.entitled(ctx, acc); err != nil {
+	if err := s.checkPlan(ctx, acc); err != nil {
 		return Begun{}, err
 	}
-	if err := s.ready(ctx, acc.ID, d); err != nil {
+	if err := s.checkDomain(ctx, acc.ID, d); err != nil {
 		return Begun{}, err
 	}
 	v, err := s.Survey.Survey(ctx, acc.ID, d.ID)
 	if err != nil {
 		return Begun{}, err
 	}
-	if err := settled(v); err != nil {
+	if err := checkAutomation(v); err != nil {
 		return Begun{}, err
 	}
-	return s.begin(ctx, acc.ID, d, v)
+	return s.createRun(ctx, acc.ID, d, v)
 }
 
-// entitled refuses accounts whose plan has no automatic DNS, or which hold more
-// tenants than it allows.
-func (s *Service) entitled(ctx context.Context, acc access.Account) error {
+// checkPlan refuses accounts whose plan has no automatic DNS, or which have more tenants than the
+// plan allows.
+func (s *Service) checkPlan(ctx context.Context, acc access.Account) error {
 	if err := acc.MayAutomateDNS(); err != nil {
 		return err
 	}
-	held, err := s.Tenants.TenantCount(ctx, acc.ID)
+	tenantCount, err := s.Tenants.TenantCount(ctx, acc.ID)
 	if err != nil {
 		return err
 	}
-	return acc.MayGrow(held)
+	return acc.MayGrow(tenantCount)
 }
 
-// ready refuses what is known without a read: a tenant that cannot be reached,
-// and a domain that is provisioned already. Of requests that arrive together
-// CreateRun lets one by.
-func (s *Service) ready(ctx context.Context, owner access.AccountID, d domain.Domain) error {
+// checkDomain refuses a tenant that cannot be reached and a domain that has an active job. If
+// several requests pass this check concurrently, CreateRun accepts one.
+func (s *Service) checkDomain(ctx context.Context, owner access.AccountID, d domain.Domain) error {
 	t, err := s.Tenants.Tenant(ctx, owner, d.TenantGUID)
 	if err != nil {
 		return err
@@ -81,8 +84,8 @@ func (s *Service) ready(ctx context.Context, owner access.AccountID, d domain.Do
 	return err
 }
 
-// settled refuses a plan that a person has to do something for first.
-func settled(v domains.Survey) error {
+// checkAutomation refuses a survey with a condition that a person must fix first.
+func checkAutomation(v domains.Survey) error {
 	switch a := v.Automation(); a.Required {
 	case dns.ProviderUnsupported:
 		return fault.ProviderUnsupported.With("%s", a.Message)
@@ -95,7 +98,7 @@ func settled(v domains.Survey) error {
 	}
 }
 
-func (s *Service) begin(ctx context.Context, owner access.AccountID, d domain.Domain, v domains.Survey) (Begun, error) {
+func (s *Service) createRun(ctx context.Context, owner access.AccountID, d domain.Domain, v domains.Survey) (Begun, error) {
 	now := s.now()
 	runID, err := s.newID(now)
 	if err != nil {
@@ -109,11 +112,11 @@ func (s *Service) begin(ctx context.Context, owner access.AccountID, d domain.Do
 	j.Provider, j.Trace = v.Holder.Provider.ID, s.Trace(ctx)
 	b := Begun{DomainID: d.ID, Jobs: []provisioning.Job{j}}
 	b.Run = provisioning.Run{ID: runID, Account: owner, TotalDomains: len(b.Jobs), CreatedAt: now}.With(b.Jobs)
-	committing, err := ports.Complete(ctx, b)
+	completing, err := ports.Complete(ctx, b)
 	if err != nil {
 		return Begun{}, err
 	}
-	if err := s.Runs.CreateRun(committing, b.Run, b.Jobs); err != nil {
+	if err := s.Runs.CreateRun(completing, b.Run, b.Jobs); err != nil {
 		return Begun{}, err
 	}
 	failpoint.Hit("dnsruns.after-create")
@@ -129,11 +132,11 @@ func (s *Service) newID(now time.Time) (string, error) {
 	return ident.New(now, random), nil
 }
 
-// wakeLimit is how long a caller waits for a wake-up.
+// wakeLimit bounds how long a caller waits for a job to be queued.
 const wakeLimit = 5 * time.Second
 
-// wake has the job begin at once. One that gets lost is no trouble: the sweep
-// finds the job, which is stored.
+// wake queues the job to start at once. A lost wake-up is harmless: the job is stored, and the
+// sweep finds it.
 func (s *Service) wake(ctx context.Context, j provisioning.Job) {
 	ctx, cancel := context.WithTimeout(ctx, wakeLimit)
 	defer cancel()

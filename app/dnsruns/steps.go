@@ -13,32 +13,32 @@ import (
 	"github.com/tenantry/tenantry/core/provisioning"
 )
 
-// observe does a step and tells what it found out.
+// observe executes a step and returns what it observed.
 func (c *claim) observe(ctx context.Context, step provisioning.Step) provisioning.Observation {
 	switch step {
 	case provisioning.Plan:
-		_, o := c.look(ctx)
+		_, o := c.surveyAndStore(ctx)
 		return o
 	case provisioning.Apply:
 		return c.apply(ctx)
 	case provisioning.ReadDNS:
-		v, o := c.look(ctx)
+		v, o := c.surveyAndStore(ctx)
 		o.Shown = o.Err == nil && v.Shown
 		return o
 	case provisioning.Verify:
-		return c.sought(ctx, c.domains.Prove)
+		return c.checkRecords(ctx, c.domains.Prove)
 	case provisioning.EnableMail:
-		return asked(c.domains.EnableMail(ctx, c.job.Account, c.job.DomainID))
+		return observation(c.domains.EnableMail(ctx, c.job.Account, c.job.DomainID))
 	case provisioning.EnsureSigning:
-		return asked(c.domains.EnsureSigning(ctx, c.job.Account, c.job.DomainID))
+		return observation(c.domains.EnsureSigning(ctx, c.job.Account, c.job.DomainID))
 	case provisioning.EnableDKIM:
-		return c.sought(ctx, c.domains.StartSigning)
+		return c.checkRecords(ctx, c.domains.StartSigning)
 	default:
 		return c.validate(ctx)
 	}
 }
 
-// survey reads the DNS and plans.
+// survey reads the DNS and plans the changes.
 func (c *claim) survey(ctx context.Context) (domains.Survey, provisioning.Observation) {
 	v, err := c.domains.Survey(ctx, c.job.Account, c.job.DomainID)
 	if err != nil {
@@ -47,8 +47,8 @@ func (c *claim) survey(ctx context.Context) (domains.Survey, provisioning.Observ
 	return v, provisioning.Observation{Zone: provisioning.ZoneOf(v.Holder, v.Automation(), v.Plan), NegativeTTL: v.Public.NegativeTTL()}
 }
 
-// look is a survey whose sight is stored with the domain.
-func (c *claim) look(ctx context.Context) (domains.Survey, provisioning.Observation) {
+// surveyAndStore makes a survey and stores its DNS state with the domain.
+func (c *claim) surveyAndStore(ctx context.Context) (domains.Survey, provisioning.Observation) {
 	v, o := c.survey(ctx)
 	if o.Err == nil {
 		_, o.Err = c.domains.Saw(ctx, c.job.Account, v)
@@ -56,7 +56,7 @@ func (c *claim) look(ctx context.Context) (domains.Survey, provisioning.Observat
 	return v, o
 }
 
-// apply writes a new plan if it is the one that was decided on.
+// apply makes a new survey, and writes its plan if it equals the plan that the job decided on.
 func (c *claim) apply(ctx context.Context) provisioning.Observation {
 	v, o := c.survey(ctx)
 	if o.Err != nil || !c.job.MayWrite(o.Zone) {
@@ -67,28 +67,28 @@ func (c *claim) apply(ctx context.Context) provisioning.Observation {
 	return o
 }
 
-// sought has the platform look for records. When it does not see them, the
-// zone tells whether somebody took them away.
-func (c *claim) sought(ctx context.Context, step func(context.Context, access.AccountID, string) error) provisioning.Observation {
-	o := asked(step(ctx, c.job.Account, c.job.DomainID))
-	if unseen(o.Err) {
+// checkRecords executes a step in which the platform reads DNS records. If the platform does not
+// see them, a survey finds out whether they were removed from the zone.
+func (c *claim) checkRecords(ctx context.Context, step func(context.Context, access.AccountID, string) error) provisioning.Observation {
+	o := observation(step(ctx, c.job.Account, c.job.DomainID))
+	if notVisible(o.Err) {
 		_, seen := c.survey(ctx)
 		o.Zone = seen.Zone
 	}
 	return o
 }
 
-func asked(err error) provisioning.Observation {
+func observation(err error) provisioning.Observation {
 	return provisioning.Observation{Err: err, Ready: err == nil}
 }
 
-func unseen(err error) bool {
+func notVisible(err error) bool {
 	return errors.Is(err, fault.VerificationFailed) || errors.Is(err, fault.DKIMNotReady) || outcome.Of(err) == outcome.NotReady
 }
 
-// validate holds the domain once more against all that it needs.
+// validate checks the domain once more against all its requirements.
 func (c *claim) validate(ctx context.Context) provisioning.Observation {
-	_, o := c.look(ctx)
+	_, o := c.surveyAndStore(ctx)
 	if o.Err == nil {
 		o.Ready, o.Err = c.domains.Signs(ctx, c.job.Account, c.job.DomainID)
 	}

@@ -5,55 +5,57 @@ package dnsruns
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
 	"github.com/tenantry/tenantry/app/domains"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/provisioning"
 	"github.com/tenantry/tenantry/ports"
+	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 const (
-	// usualLease with the sweep's interval bounds how long a killed worker's job
-	// stands still.
-	usualLease = 30 * time.Second
-	// stepLimit bounds one step: a read of the DNS, and what mail platform and
-	// DNS provider are asked besides.
+	// defaultLease and the interval of the sweep bound how long the job of a killed worker is idle.
+	defaultLease = 30 * time.Second
+	// stepLimit bounds one step: a read of the DNS and the calls to mail platform and DNS provider.
 	stepLimit = 40 * time.Second
-	// stepTime is what a step may well need. With less time left a job goes back
-	// to the queue and comes again at once.
-	stepTime = 15 * time.Second
-	// storeLimit bounds the storing of what a step came to.
+	// minStepTime is the time that a step usually needs. With less time left the job goes back to
+	// the queue and is claimed again at once.
+	minStepTime = 15 * time.Second
+	// storeLimit bounds the storing of a step's result.
 	storeLimit = 10 * time.Second
 )
 
-// Worker takes provisioning jobs from step to step.
+// Worker executes provisioning jobs.
 type Worker struct {
 	Jobs    ports.DNSJobs
 	Domains *domains.Service
 	Queue   ports.Queue
-	// Timetable is how patient jobs are; provisioning.Usual for customers.
+	// Timetable is the retry policy of jobs. Production uses provisioning.Usual.
 	Timetable provisioning.Timetable
-	// Lease is how long a job is a worker's without a sign of it; 30 s unless set.
+	// Lease is how long a claim is valid without renewal. It defaults to 30 s.
 	Lease time.Duration
 	Now   func() time.Time
-	// Chance, from 0 to below 1, spreads pauses.
+	// Chance returns a random number from 0 to below 1, for the jitter of pauses.
 	Chance func() float64
 	Log    *slog.Logger
-	// Traced does a step under a span that is linked to the request which
-	// caused the job.
+	// Traced executes a step in a span that is linked to the request which caused the job.
 	Traced func(ctx context.Context, j provisioning.Job, s provisioning.Step, do func(context.Context) error)
 }
 
-// Handle works on a job until it waits, ends, or is another worker's.
+// Handle claims a job and executes it until it waits, ends or loses its lease. It returns nil if
+// another worker has the job, and fails when the store or the queue fails.
 func (w *Worker) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 	j, won, err := w.Jobs.ClaimJob(ctx, wakeup.ID, w.lease(), w.now())
 	if err != nil || !won {
 		return err
 	}
-	ctx, c := w.hold(ctx, j)
+	ctx, c := w.startClaim(ctx, j)
 	defer c.release()
-	err = c.work(ctx)
+	err = c.runJob(ctx)
 	if c.lost.Load() {
 		w.Log.InfoContext(ctx, "a provisioning job is another worker's now", "job", j.ID, "epoch", j.Epoch)
 		return nil
@@ -61,24 +63,136 @@ func (w *Worker) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 	return err
 }
 
-// Sweep wakes jobs that are due and that no wake-up covers.
+// Sweep returns the periodic job that queues due jobs without a wake-up.
 func (w *Worker) Sweep(every time.Duration) ports.Periodic {
 	return ports.Sweep("dns_sweep", every, w.Queue, w.due)
 }
 
-// sweepMost is how many jobs one sweep wakes. Accounts take turns among them.
-const sweepMost = 1000
+// maxSweepJobs is how many jobs one sweep queues. Accounts get fair shares of them.
+const maxSweepJobs = 1000
 
 func (w *Worker) due(ctx context.Context) ([]ports.Wakeup, error) {
-	jobs, err := w.Jobs.DueJobs(ctx, w.now(), sweepMost)
-	all := make([]ports.Wakeup, 0, len(jobs))
+	jobs, err := w.Jobs.DueJobs(ctx, w.now(), maxSweepJobs)
+	wakeups := make([]ports.Wakeup, 0, len(jobs))
 	for _, j := range jobs {
-		all = append(all, ports.Wakeup{Kind: Kind, ID: j.ID, Account: j.Account})
+		wakeups = append(wakeups, ports.Wakeup{Kind: Kind, ID: j.ID, Account: j.Account})
 	}
-	return all, err
+	return wakeups, err
 }
 
-func (w *Worker) lease() time.Duration { return cmp.Or(w.Lease, usualLease) }
+func (w *Worker) lease() time.Duration { return cmp.Or(w.Lease, defaultLease) }
 
-// now is as exact as what is stored.
+// now has the precision of the store.
 func (w *Worker) now() time.Time { return w.Now().UTC().Truncate(time.Microsecond) }
+
+// runJob executes the steps of a claimed job until it must wait or ends.
+func (c *claim) runJob(ctx context.Context) error {
+	begun, step := provisioning.Begin(c.job, c.now())
+	if err := c.save(ctx, begun); err != nil {
+		return err
+	}
+	for step != provisioning.Wait && step != provisioning.None {
+		if nearDeadline(ctx) {
+			return c.releaseJob(ctx)
+		}
+		o := c.runStep(ctx, step)
+		if c.lost.Load() || ctx.Err() != nil && (o.Err != nil || o.WriteErr != nil) {
+			return c.releaseJob(ctx) // the step was interrupted; its error says nothing about it
+		}
+		decided, next := c.Timetable.Advance(c.job, o, provisioning.Moment{Now: c.now(), Chance: c.Chance()})
+		failpoint.Hit("dnsruns.before-save")
+		if err := c.save(ctx, decided); err != nil {
+			return err
+		}
+		failpoint.Hit("dnsruns.after-save")
+		step = next
+	}
+	if step == provisioning.None {
+		return nil
+	}
+	return c.wake(ctx, c.job.NextAttemptAt)
+}
+
+// runStep executes a step with a timeout. A panic is stored as an internal fault of the job before
+// it continues. The stored faults keep the job from running into the same panic forever.
+func (c *claim) runStep(ctx context.Context, step provisioning.Step) (o provisioning.Observation) {
+	defer func() {
+		if p := recover(); p != nil {
+			o = provisioning.Observation{Err: errPanic}
+			decided, _ := c.Timetable.Advance(c.job, o, provisioning.Moment{Now: c.now(), Chance: c.Chance()})
+			_ = c.save(ctx, decided)
+			panic(p)
+		}
+	}()
+	c.Traced(ctx, c.job, step, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, stepLimit)
+		defer cancel()
+		o = c.observe(ctx, step)
+		o.Err, o.WriteErr = timeoutAsUnknown(ctx, o.Err), timeoutAsUnknown(ctx, o.WriteErr)
+		return errors.Join(o.Err, o.WriteErr)
+	})
+	if err := errors.Join(o.Err, o.WriteErr); isInternal(err) && ctx.Err() == nil {
+		c.Log.WarnContext(ctx, "a step of a provisioning job failed for a fault on our side",
+			"job", c.job.ID, "step", string(step), "faults", c.job.Faults+1, "error", err)
+	}
+	return o
+}
+
+var errPanic = errors.New("panic")
+
+func isInternal(err error) bool {
+	return err != nil && outcome.Of(err) == 0 && fault.Of(err).Code.Kind == fault.Internal
+}
+
+// timeoutAsUnknown turns the error of a step that timed out into an unknown outcome.
+func timeoutAsUnknown(ctx context.Context, err error) error {
+	if ctx.Err() != nil && isInternal(err) {
+		return &outcome.Error{Kind: outcome.Unknown, Cause: "context", Detail: "the step ended before its answer"}
+	}
+	return err
+}
+
+// nearDeadline reports whether too little time is left for another step.
+func nearDeadline(ctx context.Context) bool {
+	until, bound := ctx.Deadline()
+	return ctx.Err() != nil || bound && time.Until(until) < minStepTime
+}
+
+// save stores a decision, even when the context has ended.
+func (c *claim) save(ctx context.Context, j provisioning.Job) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
+	defer cancel()
+	held, err := c.Jobs.SaveJob(ctx, j)
+	if err != nil {
+		return err
+	}
+	if !held {
+		c.markLost()
+		return errLeaseLost
+	}
+	c.job = j
+	return nil
+}
+
+// handBack releases the job in its stored state, for any worker to claim.
+func (c *claim) releaseJob(ctx context.Context) error {
+	if c.lost.Load() {
+		return errLeaseLost
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
+	defer cancel()
+	now := c.now()
+	if held, err := c.Jobs.ReleaseJob(ctx, c.job, now); err != nil || !held {
+		return err
+	}
+	return c.wake(ctx, now)
+}
+
+// wake queues the job for a time of the service's clock. In the sandbox that clock differs from the
+// queue's.
+func (c *claim) wake(ctx context.Context, at time.Time) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
+	defer cancel()
+	j := c.job
+	return c.Queue.Wake(ctx, ports.Wakeup{Kind: Kind, ID: j.ID, Account: j.Account, At: time.Now().Add(at.Sub(c.now())), Trace: j.Trace})
+}

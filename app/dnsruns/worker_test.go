@@ -14,7 +14,7 @@ import (
 )
 
 func TestJobGoesAllTheWay(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.connect(t, w.provider)
 	j := w.run(t, w.Worker, w.begin(t).ID)
 	w.healthy(t, j)
@@ -31,10 +31,10 @@ func TestJobGoesAllTheWay(t *testing.T) {
 	}
 }
 
-// TestRecordsByHandAreEnough: without a connection nothing is written, and
-// a person who publishes what the plan says gets there by retries.
+// TestRecordsByHandAreEnough checks a domain without a connection. Nothing is written, and a person
+// who publishes the planned records finishes the job by retries.
 func TestRecordsByHandAreEnough(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	id := w.begin(t).ID
 	for range 3 {
 		j := w.run(t, w.Worker, id)
@@ -58,7 +58,7 @@ func TestRecordsByHandAreEnough(t *testing.T) {
 	t.Fatalf("the job stands %+v", w.job(t, id))
 }
 
-func (w *world) healthyByHand(t *testing.T) {
+func (w *fixture) healthyByHand(t *testing.T) {
 	t.Helper()
 	d, err := w.store.DomainByID(t.Context(), w.acc.ID, w.domain.ID)
 	must(t, err)
@@ -67,10 +67,10 @@ func (w *world) healthyByHand(t *testing.T) {
 	}
 }
 
-// TestStopHandsBack: a job whose worker is told to stop is free at once, as it
-// was before the step.
+// TestStopHandsBack checks that a stopping worker releases its job at once, in the state before the
+// step.
 func TestStopHandsBack(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.connect(t, w.provider)
 	id := w.begin(t).ID
 	gate := w.fake.Hold("VerifyDomain")
@@ -93,8 +93,8 @@ func TestStopHandsBack(t *testing.T) {
 	w.healthy(t, w.run(t, w.Worker, id))
 }
 
-// until has the job wait in a stage.
-func (w *world) until(t *testing.T, id string, stage provisioning.Stage) provisioning.Job {
+// until runs the job until it waits in the stage.
+func (w *fixture) until(t *testing.T, id string, stage provisioning.Stage) provisioning.Job {
 	t.Helper()
 	for range 100 {
 		must(t, w.Handle(t.Context(), ports.Wakeup{ID: id}))
@@ -108,7 +108,7 @@ func (w *world) until(t *testing.T, id string, stage provisioning.Stage) provisi
 	return provisioning.Job{}
 }
 
-// stalled is a provider that answers only when it is let go.
+// stalled is a provider that answers only when the test allows it.
 type stalled struct {
 	*published
 	arrived, open chan struct{}
@@ -121,10 +121,10 @@ func (s stalled) Records(ctx context.Context, z dns.Zone) ([]dns.RRSet, error) {
 	return sets, err
 }
 
-// TestLateWorkerCannotWrite: what a worker was about to write when its job
-// went to another, it does not write.
+// TestLateWorkerCannotWrite checks that a worker does not write after its job was claimed by
+// another worker.
 func TestLateWorkerCannotWrite(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	at := stalled{w.provider, make(chan struct{}, 100), make(chan struct{}, 100)}
 	w.connect(t, at)
 	id := w.begin(t).ID
@@ -135,7 +135,7 @@ func TestLateWorkerCannotWrite(t *testing.T) {
 	<-at.arrived          // the list before the write
 	late := w.expire(t, id)
 	w.providers.Hold("cloudflare", "token", w.provider)
-	w.healthy(t, w.run(t, w.worker(reality{w.fake, w.store, w.store, w.providers}), id))
+	w.healthy(t, w.run(t, w.worker(dependencies{w.fake, w.store, w.store, w.providers}), id))
 	before, writes := w.job(t, id), w.providers.Writes()
 	must(t, w.store.SaveWritten(t.Context(), w.acc.ID, w.domain.ID, nil))
 	at.open <- struct{}{}
@@ -145,9 +145,8 @@ func TestLateWorkerCannotWrite(t *testing.T) {
 	}
 }
 
-// expire ends the lease of a job, as its time does, and returns the epoch that
-// it ends for.
-func (w *world) expire(t *testing.T, id string) int64 {
+// expire expires the lease of a job and returns the epoch of the lease.
+func (w *fixture) expire(t *testing.T, id string) int64 {
 	t.Helper()
 	j := w.job(t, id)
 	held, err := w.store.ReleaseJob(t.Context(), j, w.clock)
@@ -158,9 +157,9 @@ func (w *world) expire(t *testing.T, id string) int64 {
 	return j.Epoch
 }
 
-// TestSweepWakesWhatIsDue finds a job that nobody was woken for.
+// TestSweepWakesWhatIsDue checks that the sweep queues a job without a wake-up.
 func TestSweepWakesWhatIsDue(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	j := w.begin(t)
 	sweep := w.Sweep(time.Second)
 	must(t, sweep.Do(t.Context()))
@@ -176,10 +175,10 @@ func TestSweepWakesWhatIsDue(t *testing.T) {
 	}
 }
 
-// TestWaitsForTheMailServer: a tenant that is not prepared holds the job up,
-// and does not end it.
+// TestWaitsForTheMailServer checks that a job waits for, and does not fail on, a tenant that is not
+// prepared.
 func TestWaitsForTheMailServer(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.connect(t, w.provider)
 	w.change(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapPending })
 	id := w.begin(t).ID
@@ -191,10 +190,10 @@ func TestWaitsForTheMailServer(t *testing.T) {
 	w.healthy(t, w.run(t, w.Worker, id))
 }
 
-// TestPassesAndJobsShareTheirWork: what a verify of the customer pushes on while
-// the job waits the job finds done, and the other way round.
+// TestPassesAndJobsShareTheirWork checks that a job skips what a customer's verify has done
+// meanwhile, and the reverse.
 func TestPassesAndJobsShareTheirWork(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.connect(t, w.provider)
 	id := w.begin(t).ID
 	w.until(t, id, provisioning.StagePropagation)

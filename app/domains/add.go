@@ -19,21 +19,25 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// Added is the result of adding a domain.
+// Added is the result of Add.
 type Added struct {
-	Exists bool // it was on this tenant already; nothing changed
+	Exists bool // the domain was on this tenant already; nothing changed
 	Domain domain.Domain
 	Live   dns.Status
 	DKIM   DKIMState
 }
 
-// DKIMState is a word and a sentence on where DKIM stands.
+// DKIMState is the DKIM status of a domain and a sentence that explains it.
 type DKIMState struct {
 	Status  string // pending, ready or enabled
 	Message string
 }
 
-// Add adds a domain to a tenant.
+// Add adds a domain to a tenant and returns it with the DNS records that it needs. Adding a domain
+// again returns the existing one.
+//
+// It fails with tenant_not_found, invalid_domain, a code of Tenant.Reachable, the domain cap, the
+// plan's ceiling, domain_unavailable, or an error of the platform.
 func (s *Service) Add(ctx context.Context, acc access.Account, id tenant.GUID, raw string) (Added, error) {
 	t, err := s.Tenants.Tenant(ctx, acc.ID, id)
 	if err != nil {
@@ -46,19 +50,19 @@ func (s *Service) Add(ctx context.Context, acc access.Account, id tenant.GUID, r
 	if err := t.Reachable(); err != nil {
 		return Added{}, err
 	}
-	known, err := s.admit(ctx, acc, id, name)
+	known, err := s.checkLimits(ctx, acc, id, name)
 	if err != nil {
 		return Added{}, err
 	}
 	if known == nil {
 		return s.reserveAndAdd(ctx, acc.ID, t, name)
 	}
-	return s.show(ctx, *known, true), nil
+	return s.liveResult(ctx, *known, true), nil
 }
 
-// admit checks cap and ceiling, in this order, and returns the domain when it
-// is stored already: that takes no place.
-func (s *Service) admit(ctx context.Context, acc access.Account, id tenant.GUID, name string) (*domain.Domain, error) {
+// checkLimits checks the cap of domains per tenant, then the plan's ceiling of tenants. It returns
+// the domain when it is stored already, because then no new row is needed.
+func (s *Service) checkLimits(ctx context.Context, acc access.Account, id tenant.GUID, name string) (*domain.Domain, error) {
 	stored, err := s.Domains.Domains(ctx, acc.ID, id)
 	if err != nil {
 		return nil, err
@@ -69,35 +73,35 @@ func (s *Service) admit(ctx context.Context, acc access.Account, id tenant.GUID,
 			return nil, err
 		}
 	}
-	held, err := s.Tenants.TenantCount(ctx, acc.ID)
+	tenantCount, err := s.Tenants.TenantCount(ctx, acc.ID)
 	if err != nil {
 		return nil, err
 	}
-	if err := acc.MayGrow(held); err != nil || i < 0 {
+	if err := acc.MayGrow(tenantCount); err != nil || i < 0 {
 		return nil, err
 	}
 	return &stored[i], nil
 }
 
-// reserveAndAdd takes the place first: a domain at the platform that holds no
-// place would slip past the cap.
+// reserveAndAdd stores a row before it calls the platform. A domain at the platform without a row
+// would not count towards the cap.
 func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t tenant.Tenant, name string) (Added, error) {
 	d, err := s.Domains.ReserveDomain(ctx, owner, t.GUID, name, domain.MaxPerTenant, s.Now())
 	if err != nil {
 		return Added{}, err
 	}
 	if d.Added {
-		return s.show(ctx, d, true), nil
+		return s.liveResult(ctx, d, true), nil
 	}
 	failpoint.Hit("domains.after-reserve")
 	ctx, cancel := settling.Detach(ctx, workLimit)
 	defer cancel()
 	exists, err := s.addAtPlatform(ctx, t.GUID, &d)
 	if err != nil {
-		return Added{}, s.abandon(ctx, owner, t.GUID, d, err)
+		return Added{}, s.releaseFailed(ctx, owner, t.GUID, d, err)
 	}
 	d.Added = true
-	added := s.show(ctx, d, exists)
+	added := s.liveResult(ctx, d, exists)
 	if ctx, err = ports.Complete(ctx, added); err != nil {
 		return Added{}, err
 	}
@@ -109,25 +113,25 @@ func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t t
 	return added, nil
 }
 
-// abandon gives the place back when nothing of ours can be at the platform: it
-// does not take the domain, or this request took the place and nothing left it
-// in doubt.
-func (s *Service) abandon(ctx context.Context, owner access.AccountID, id tenant.GUID, d domain.Domain, why error) error {
-	untaken := errors.Is(why, fault.DomainUnavailable) || errors.Is(why, fault.InvalidDomain)
-	if untaken || d.Fresh && outcome.Settled(why) {
+// releaseFailed deletes the reserved row when tenantry cannot have left the domain at the platform.
+// That is so when the platform refuses the domain, or when this request reserved the row and its
+// outcome is known. It returns the error for the caller.
+func (s *Service) releaseFailed(ctx context.Context, owner access.AccountID, id tenant.GUID, d domain.Domain, cause error) error {
+	refused := errors.Is(cause, fault.DomainUnavailable) || errors.Is(cause, fault.InvalidDomain)
+	if refused || d.Fresh && outcome.Settled(cause) {
 		release := func(ctx context.Context) error { return s.Domains.ReleaseDomain(ctx, owner, d.ID) }
 		if err := settling.Store(ctx, release); err != nil {
 			return fmt.Errorf("release domain: %w", err)
 		}
 	}
-	if outcome.Of(why) == outcome.NotReady {
+	if outcome.Of(cause) == outcome.NotReady {
 		return fault.ProviderTimeout.With("the mail platform has not finished its part yet")
 	}
-	return s.noticed(ctx, owner, id, why)
+	return s.recordLostConsent(ctx, owner, id, cause)
 }
 
-// show reads the domain's DNS for the answer.
-func (s *Service) show(ctx context.Context, d domain.Domain, exists bool) Added {
+// liveResult reads the domain's DNS and builds the result of Add.
+func (s *Service) liveResult(ctx context.Context, d domain.Domain, exists bool) Added {
 	sight, err := settling.Sight(ctx, s.DNS, d.Name, d.Signing.Wanted()...)
 	if err != nil {
 		sight = dns.Sight{Domain: d.Name}

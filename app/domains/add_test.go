@@ -18,7 +18,7 @@ import (
 )
 
 func TestAddNewAndAgain(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.fake.DNS.Publish(zone, dns.Record{Type: dns.MX, Name: zone, Content: "mx.other.test", Preference: 10})
 	got, err := h.Add(t.Context(), h.acc, guid, "Example.TEST.")
 	must(t, err)
@@ -48,7 +48,7 @@ func TestAddNewAndAgain(t *testing.T) {
 }
 
 func TestAddWhatThePlatformHasAlready(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	_, err := h.fake.For(guid).AddDomain(t.Context(), zone)
 	must(t, err)
 	got := h.added(t)
@@ -61,30 +61,30 @@ func TestAddWhatThePlatformHasAlready(t *testing.T) {
 }
 
 func TestAddRefusals(t *testing.T) {
-	full := func(t *testing.T, h *house) {
+	full := func(t *testing.T, h *fixture) {
 		for n := range domain.MaxPerTenant {
 			_, err := h.Add(t.Context(), h.acc, guid, fmt.Sprintf("full-%d.test", n))
 			must(t, err)
 		}
 	}
-	downgraded := func(_ *testing.T, h *house) { h.acc.Plan.TenantSlots = 0 }
+	downgraded := func(_ *testing.T, h *fixture) { h.acc.Plan.TenantSlots = 0 }
 	for _, tt := range []struct {
 		name    string
 		domain  string
-		arrange []func(*testing.T, *house)
+		arrange []func(*testing.T, *fixture)
 		want    fault.Code
 	}{
 		{"no host name", "nonsense", nil, fault.InvalidDomain},
 		{"a public suffix", "co.uk", nil, fault.InvalidDomain},
 		{"a built-in name", "x.OnMicrosoft.com", nil, fault.BuiltinDomain},
-		{"the thirteenth", zone, []func(*testing.T, *house){full}, fault.DomainLimitReached},
-		{"more tenants than the plan allows", zone, []func(*testing.T, *house){downgraded}, fault.TenantLimitReached},
-		{"the rules before the ceiling", "nonsense", []func(*testing.T, *house){downgraded}, fault.InvalidDomain},
-		{"the cap before the ceiling", zone, []func(*testing.T, *house){full, downgraded}, fault.DomainLimitReached},
-		{"the ceiling also for what exists", "full-3.test", []func(*testing.T, *house){full, downgraded}, fault.TenantLimitReached},
+		{"the thirteenth", zone, []func(*testing.T, *fixture){full}, fault.DomainLimitReached},
+		{"more tenants than the plan allows", zone, []func(*testing.T, *fixture){downgraded}, fault.TenantLimitReached},
+		{"the rules before the ceiling", "nonsense", []func(*testing.T, *fixture){downgraded}, fault.InvalidDomain},
+		{"the cap before the ceiling", zone, []func(*testing.T, *fixture){full, downgraded}, fault.DomainLimitReached},
+		{"the ceiling also for what exists", "full-3.test", []func(*testing.T, *fixture){full, downgraded}, fault.TenantLimitReached},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := newHouse(t)
+			h := newFixture(t)
 			for _, arrange := range tt.arrange {
 				arrange(t, h)
 			}
@@ -99,7 +99,7 @@ func TestAddRefusals(t *testing.T) {
 }
 
 func TestAtTheCapWhatExistsIsStillAnswered(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	for n := range domain.MaxPerTenant {
 		_, err := h.Add(t.Context(), h.acc, guid, fmt.Sprintf("full-%d.test", n))
 		must(t, err)
@@ -112,19 +112,19 @@ func TestAtTheCapWhatExistsIsStillAnswered(t *testing.T) {
 }
 
 func TestOthersDomainsAreNotFound(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	id := h.added(t).Domain.ID
-	stranger, err := h.store.CreateAccount(t.Context(), "other@example.com", "complete", 0, h.Now())
+	otherAccount, err := h.store.CreateAccount(t.Context(), "other@example.com", "complete", 0, h.Now())
 	must(t, err)
 	for name, foreign := range map[string]tenant.GUID{"another account's": guid, "unknown": tenant.NoGUID} {
 		t.Run(name, func(t *testing.T) {
 			calls := map[string]func() error{
-				"list":        func() error { _, err := h.List(t.Context(), stranger.ID, foreign); return err },
-				"add":         func() error { _, err := h.Add(t.Context(), stranger, foreign, "nonsense"); return err },
-				"verify":      func() error { _, err := h.Verify(t.Context(), stranger.ID, foreign, zone); return err },
-				"enable dkim": func() error { _, err := h.EnableDKIM(t.Context(), stranger.ID, foreign, zone); return err },
-				"dkim status": func() error { _, err := h.DKIMStatus(t.Context(), stranger.ID, foreign, zone); return err },
-				"stored":      func() error { _, err := h.Stored(t.Context(), stranger.ID, foreign, zone); return err },
+				"list":        func() error { _, err := h.List(t.Context(), otherAccount.ID, foreign); return err },
+				"add":         func() error { _, err := h.Add(t.Context(), otherAccount, foreign, "nonsense"); return err },
+				"verify":      func() error { _, err := h.Verify(t.Context(), otherAccount.ID, foreign, zone); return err },
+				"enable dkim": func() error { _, err := h.EnableDKIM(t.Context(), otherAccount.ID, foreign, zone); return err },
+				"dkim status": func() error { _, err := h.DKIMStatus(t.Context(), otherAccount.ID, foreign, zone); return err },
+				"stored":      func() error { _, err := h.Stored(t.Context(), otherAccount.ID, foreign, zone); return err },
 			}
 			for what, call := range calls {
 				if err := call(); !errors.Is(err, fault.TenantNotFound) {
@@ -133,7 +133,7 @@ func TestOthersDomainsAreNotFound(t *testing.T) {
 			}
 		})
 	}
-	_, err = h.ByID(t.Context(), stranger.ID, id)
+	_, err = h.ByID(t.Context(), otherAccount.ID, id)
 	refused(t, err, fault.DomainNotFound)
 	for _, name := range []string{"other.test", "nonsense", ""} {
 		_, err = h.Stored(t.Context(), h.acc.ID, guid, name)
@@ -143,7 +143,8 @@ func TestOthersDomainsAreNotFound(t *testing.T) {
 	}
 }
 
-// Whether the place stays taken tells whether something may be there.
+// TestAddInTrouble checks that the reserved row is kept exactly when the platform may hold the
+// domain.
 func TestAddInTrouble(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -166,7 +167,7 @@ func TestAddInTrouble(t *testing.T) {
 		{"consent is gone", fake.Fault{Kind: outcome.Refused, Code: fault.AccessDenied}, fault.AccessDenied, false},
 	} {
 		inFakeTime(t, tt.name, func(t *testing.T) {
-			h := newHouse(t)
+			h := newFixture(t)
 			h.Search = time.Second
 			lift := h.fake.Fail(tt.fault)
 			_, err := h.Add(t.Context(), h.acc, guid, zone)
@@ -193,10 +194,10 @@ func TestAddInTrouble(t *testing.T) {
 	}
 }
 
-// A domain whose adding brought no answer is looked for until the platform's
-// replicas show it.
+// TestAddFindsWhatThePlatformShowsLate checks that Add waits for the platform's replicas after an
+// unknown outcome.
 func TestAddFindsWhatThePlatformShowsLate(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.fake.Fail(fake.Fault{Method: "AddDomain", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
 	h.fake.Fail(fake.Fault{Method: "Domain", Kind: outcome.Refused, Code: fault.DomainNotFound, Times: 4})
 	got := h.added(t)
@@ -206,7 +207,7 @@ func TestAddFindsWhatThePlatformShowsLate(t *testing.T) {
 }
 
 func TestConsentGoneIsStored(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.fake.Revoke(guid, "consent")
 	_, err := h.Add(t.Context(), h.acc, guid, zone)
 	refused(t, err, fault.AccessDenied)
@@ -215,10 +216,10 @@ func TestConsentGoneIsStored(t *testing.T) {
 	}
 }
 
-// Once the consent is known to be gone nothing asks the platform any more, and
-// no state of tenant or domain is told instead.
+// TestAfterTheConsentWasLost checks that no call reaches the platform once the consent is known to
+// be gone. The error is about the consent, not about the state of tenant or domain.
 func TestAfterTheConsentWasLost(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.added(t)
 	h.changeTenant(t, func(x *tenant.Tenant) { x.Consent, x.Bootstrap = tenant.ConsentRevoked, tenant.BootstrapPending })
 	h.fake.Fail(fake.Fault{Kind: outcome.Down})
@@ -245,7 +246,7 @@ func TestAfterTheConsentWasLost(t *testing.T) {
 }
 
 func TestDKIMStatusWithoutConsent(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	d := h.verified(t)
 	h.changeTenant(t, func(x *tenant.Tenant) { x.Consent = tenant.ConsentRevoked })
 	_, err := h.DKIMStatus(t.Context(), h.acc.ID, guid, zone)
@@ -261,7 +262,7 @@ func TestDKIMStatusWithoutConsent(t *testing.T) {
 }
 
 func TestTheCapHoldsUnderManyRequests(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	const many = 50
 	errs := make([]error, many)
 	var all sync.WaitGroup
@@ -282,7 +283,7 @@ func TestTheCapHoldsUnderManyRequests(t *testing.T) {
 }
 
 func TestTheSameDomainManyTimesAtOnce(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	errs := make([]error, 50)
 	var all sync.WaitGroup
 	for n := range errs {

@@ -9,9 +9,9 @@ import (
 	"github.com/tenantry/tenantry/adapters/fake"
 )
 
-// walk adds, verifies and signs the domain, with its DNS kept as the platform
-// asks.
-func (h *house) walk(t *testing.T, s *Service) error {
+// walk adds, verifies and signs the domain, and publishes the DNS records that the platform asks
+// for.
+func (h *fixture) walk(t *testing.T, s *Service) error {
 	t.Helper()
 	if _, err := s.Add(t.Context(), h.acc, guid, zone); err != nil {
 		return err
@@ -23,14 +23,14 @@ func (h *house) walk(t *testing.T, s *Service) error {
 	h.publishAll(t)
 	_, err := s.EnableDKIM(t.Context(), h.acc.ID, guid, zone)
 	if err != nil && h.fake.Calls("EnsureSigning") > 0 {
-		// Verify may have died in its pass, so the targets are new.
+		// Verify may have crashed during its pass, so the targets can be new.
 		h.publishAll(t)
 		_, err = s.EnableDKIM(t.Context(), h.acc.ID, guid, zone)
 	}
 	return err
 }
 
-func (h *house) publishAll(t *testing.T) {
+func (h *fixture) publishAll(t *testing.T) {
 	t.Helper()
 	at := h.fake.For(guid)
 	records, err := at.Records(t.Context(), zone)
@@ -40,13 +40,13 @@ func (h *house) publishAll(t *testing.T) {
 	h.fake.DNS.Publish(zone, append(append(records.Verification, records.Service...), signing.Selector1, signing.Selector2)...)
 }
 
-// TestEveryCrashConverges ends the process at every step of the walk in turn;
-// a new process walks again and gets there, and nothing was made twice.
+// TestEveryCrashConverges crashes the process at every step of the walk in turn. A new process
+// repeats the walk and succeeds, and nothing is created twice.
 func TestEveryCrashConverges(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for steps, finished := 0, false; !finished; steps++ {
 			t.Run(fmt.Sprintf("step %d, after its effect %v", steps, after), func(t *testing.T) {
-				h := newHouse(t)
+				h := newFixture(t)
 				l := fake.NewLife(steps, after)
 				err := h.walk(t, h.service(l.MailPlatform(h.fake), l.Domains(h.store)))
 				if finished = !l.Dead(); finished {

@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// DKIMReport is the live state of a domain's DKIM.
+// DKIMReport is the live DKIM state of a domain.
 type DKIMReport struct {
 	Domain               domain.Domain
 	Status               string // pending, ready or enabled
@@ -26,23 +26,26 @@ type DKIMReport struct {
 	CheckedAt            time.Time
 }
 
-// EnableDKIM starts DKIM signing for a domain. It is safe to repeat.
+// EnableDKIM starts DKIM signing for a domain and returns the domain. It is idempotent.
+//
+// It fails with tenant_not_found, domain_not_found, dkim_not_ready, exchange_not_ready, a code of
+// Tenant.Reachable, or an error of the platform.
 func (s *Service) EnableDKIM(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error) {
-	t, d, err := s.reach(ctx, owner, id, name)
+	t, d, err := s.loadReachable(ctx, owner, id, name)
 	if err != nil {
 		return domain.Domain{}, err
 	}
 	if !d.Verified {
 		return domain.Domain{}, fault.DKIMNotReady.With("the domain is not verified yet")
 	}
-	if err := prepared(t); err != nil {
+	if err := checkMailServerReady(t); err != nil {
 		return domain.Domain{}, err
 	}
 	ctx, cancel := settling.Detach(ctx, workLimit)
 	defer cancel()
 	d, err = s.Settling.Domain(ctx, owner, d, true)
 	if err != nil {
-		return domain.Domain{}, s.noticed(ctx, owner, id, err)
+		return domain.Domain{}, s.recordLostConsent(ctx, owner, id, err)
 	}
 	if !d.DKIM {
 		return s.startSigning(ctx, owner, d)
@@ -50,24 +53,25 @@ func (s *Service) EnableDKIM(ctx context.Context, owner access.AccountID, id ten
 	return d, nil
 }
 
-// startSigning looks at the DNS first: the platform remembers for a long time
-// that it did not see a record.
+// startSigning checks the public DNS before it calls the platform. The platform caches a missing
+// record for a long time.
 func (s *Service) startSigning(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
 	if d.Signing.Selector1.Name == "" {
-		return domain.Domain{}, unsigned()
+		return domain.Domain{}, signingNotCreated()
 	}
-	if err := s.published(ctx, d); err != nil {
+	if err := s.checkPublished(ctx, d); err != nil {
 		return domain.Domain{}, err
 	}
 	if err := enable(ctx, s.Platform.For(d.TenantGUID), d.Name); err != nil {
-		return domain.Domain{}, s.noticed(ctx, owner, d.TenantGUID, err)
+		return domain.Domain{}, s.recordLostConsent(ctx, owner, d.TenantGUID, err)
 	}
 	return settling.Change(ctx, s.Domains, owner, d, func(stored *domain.Domain) {
 		stored.DKIM, stored.Signing.Enabled = true, true
 	})
 }
 
-func (s *Service) published(ctx context.Context, d domain.Domain) error {
+// checkPublished fails with dkim_not_ready unless both DKIM records are visible in the DNS.
+func (s *Service) checkPublished(ctx context.Context, d domain.Domain) error {
 	sight, err := settling.Sight(ctx, s.DNS, d.Name, d.Signing.Wanted()...)
 	if err != nil {
 		return fault.DKIMNotReady.With("the DKIM records could not be read from the DNS in time")
@@ -79,41 +83,46 @@ func (s *Service) published(ctx context.Context, d domain.Domain) error {
 	return nil
 }
 
-// enable settles a lost answer by looking.
-func enable(ctx context.Context, at ports.MailTenant, name string) error {
+// enable starts signing at the platform. It resolves an unknown outcome by reading the signing
+// state.
+func enable(ctx context.Context, platform ports.MailTenant, name string) error {
 	failpoint.Hit("domains.before-enable-dkim")
-	err := settling.Call(ctx, func(ctx context.Context) error { return at.EnableSigning(ctx, name) })
+	err := settling.Call(ctx, func(ctx context.Context) error { return platform.EnableSigning(ctx, name) })
 	failpoint.Hit("domains.after-enable-dkim")
 	if err == nil || outcome.Settled(err) {
 		return err
 	}
 	var found dns.Signing
-	lost := settling.Call(ctx, func(ctx context.Context) (err error) {
-		found, err = at.Signing(ctx, name)
+	readErr := settling.Call(ctx, func(ctx context.Context) (err error) {
+		found, err = platform.Signing(ctx, name)
 		return err
 	})
-	if lost == nil && found.Enabled {
+	if readErr == nil && found.Enabled {
 		return nil
 	}
 	return err
 }
 
-// DKIMStatus reads a domain's DKIM records live. It asks the platform only for
-// targets that are not stored yet.
+// DKIMStatus reads a domain's DKIM records from the DNS and stores the result. It asks the platform
+// only for CNAME targets that are not stored yet.
+//
+// It fails with tenant_not_found or domain_not_found, with provider_timeout when the DNS cannot be
+// read, or with an error of the platform.
 func (s *Service) DKIMStatus(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (DKIMReport, error) {
-	t, d, err := s.find(ctx, owner, id, name)
+	t, d, err := s.loadDomain(ctx, owner, id, name)
 	if err != nil {
 		return DKIMReport{}, err
 	}
 	if d.Signing.Selector1.Name == "" && d.Verified && t.Bootstrap == tenant.BootstrapReady {
-		if d, err = s.learnSigning(ctx, owner, t, d); err != nil {
+		if d, err = s.fetchSigning(ctx, owner, t, d); err != nil {
 			return DKIMReport{}, err
 		}
 	}
 	return s.report(ctx, owner, d)
 }
 
-func (s *Service) learnSigning(ctx context.Context, owner access.AccountID, t tenant.Tenant, d domain.Domain) (domain.Domain, error) {
+// fetchSigning returns d with the signing state that the platform reports. It does not store it.
+func (s *Service) fetchSigning(ctx context.Context, owner access.AccountID, t tenant.Tenant, d domain.Domain) (domain.Domain, error) {
 	if err := t.Reachable(); err != nil {
 		return d, err
 	}
@@ -122,7 +131,7 @@ func (s *Service) learnSigning(ctx context.Context, owner access.AccountID, t te
 		return err
 	})
 	d.DKIM = d.Signing.Enabled
-	return d, s.noticed(ctx, owner, t.GUID, err)
+	return d, s.recordLostConsent(ctx, owner, t.GUID, err)
 }
 
 func (s *Service) report(ctx context.Context, owner access.AccountID, d domain.Domain) (DKIMReport, error) {
@@ -130,10 +139,10 @@ func (s *Service) report(ctx context.Context, owner access.AccountID, d domain.D
 	if err != nil {
 		return DKIMReport{}, fault.ProviderTimeout.With("the DNS could not be read in time")
 	}
-	learned := d.Signing
+	fetched := d.Signing
 	d, err = settling.Change(ctx, s.Domains, owner, d.Looked(sight, s.Now()), func(stored *domain.Domain) {
 		if stored.Signing.Selector1.Name == "" {
-			stored.Signing, stored.DKIM = learned, learned.Enabled
+			stored.Signing, stored.DKIM = fetched, fetched.Enabled
 		}
 	})
 	if err != nil {

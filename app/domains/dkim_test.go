@@ -14,7 +14,7 @@ import (
 )
 
 func TestEnableDKIM(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.signable(t)
 	d, err := h.EnableDKIM(t.Context(), h.acc.ID, guid, zone)
 	must(t, err)
@@ -29,56 +29,56 @@ func TestEnableDKIM(t *testing.T) {
 }
 
 func TestEnableDKIMRefusals(t *testing.T) {
-	notReady := func(t *testing.T, h *house) {
+	notReady := func(t *testing.T, h *fixture) {
 		h.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapPending })
 	}
 	for _, tt := range []struct {
 		name    string
-		arrange func(*testing.T, *house)
+		arrange func(*testing.T, *fixture)
 		want    fault.Code // the zero Code: none
 		asked   bool
 	}{
-		{"an unverified domain", func(t *testing.T, h *house) { h.added(t) }, fault.DKIMNotReady, false},
-		{"the rules before the state", func(t *testing.T, h *house) { h.added(t); notReady(t, h) }, fault.DKIMNotReady, false},
-		{"bootstrap not ready", func(t *testing.T, h *house) { h.signable(t); notReady(t, h) }, fault.ExchangeNotReady, false},
-		{"no records made", func(t *testing.T, h *house) {
+		{"an unverified domain", func(t *testing.T, h *fixture) { h.added(t) }, fault.DKIMNotReady, false},
+		{"the rules before the state", func(t *testing.T, h *fixture) { h.added(t); notReady(t, h) }, fault.DKIMNotReady, false},
+		{"bootstrap not ready", func(t *testing.T, h *fixture) { h.signable(t); notReady(t, h) }, fault.ExchangeNotReady, false},
+		{"no records made", func(t *testing.T, h *fixture) {
 			h.lag()
 			h.verified(t)
 		}, fault.DKIMNotReady, false},
-		{"no CNAME published", func(t *testing.T, h *house) { h.verified(t) }, fault.DKIMNotReady, false},
-		{"one CNAME published", func(t *testing.T, h *house) {
+		{"no CNAME published", func(t *testing.T, h *fixture) { h.verified(t) }, fault.DKIMNotReady, false},
+		{"one CNAME published", func(t *testing.T, h *fixture) {
 			d := h.verified(t)
 			h.publish(d, d.Signing.Selector1)
 		}, fault.DKIMNotReady, false},
-		{"a CNAME to somewhere else", func(t *testing.T, h *house) {
+		{"a CNAME to somewhere else", func(t *testing.T, h *fixture) {
 			d := h.verified(t)
 			wrong := d.Signing.Selector2
 			wrong.Content = "elsewhere.test"
 			h.publish(d, d.Signing.Selector1, wrong)
 		}, fault.DKIMNotReady, false},
-		{"the platform does not see them", func(t *testing.T, h *house) {
+		{"the platform does not see them", func(t *testing.T, h *fixture) {
 			h.signable(t)
 			h.fake.Fail(fake.Fault{Method: "EnableSigning", Kind: outcome.Refused, Code: fault.DKIMNotReady})
 		}, fault.DKIMNotReady, true},
-		{"the answer is lost", func(t *testing.T, h *house) {
+		{"the answer is lost", func(t *testing.T, h *fixture) {
 			h.signable(t)
 			h.fake.Fail(fake.Fault{Method: "EnableSigning", Kind: outcome.Unknown, AfterEffect: true})
 		}, fault.Code{}, true},
-		{"the request is lost", func(t *testing.T, h *house) {
+		{"the request is lost", func(t *testing.T, h *fixture) {
 			h.signable(t)
 			h.fake.Fail(fake.Fault{Method: "EnableSigning", Kind: outcome.Unknown})
 		}, fault.ProviderTimeout, true},
-		{"the platform is throttled", func(t *testing.T, h *house) {
+		{"the platform is throttled", func(t *testing.T, h *fixture) {
 			h.signable(t)
 			h.fake.Fail(fake.Fault{Method: "EnableSigning", Kind: outcome.Throttled})
 		}, fault.ProviderUnavailable, true},
-		{"the mail server's grant is gone", func(t *testing.T, h *house) {
+		{"the mail server's grant is gone", func(t *testing.T, h *fixture) {
 			h.signable(t)
 			h.fake.Revoke(guid, "exchange_role")
 		}, fault.AccessDenied, false},
 	} {
 		inFakeTime(t, tt.name, func(t *testing.T) {
-			h := newHouse(t)
+			h := newFixture(t)
 			tt.arrange(t, h)
 			_, err := h.EnableDKIM(t.Context(), h.acc.ID, guid, zone)
 			done := tt.want == (fault.Code{})
@@ -100,30 +100,30 @@ func TestEnableDKIMRefusals(t *testing.T) {
 func TestDKIMStatus(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
-		arrange  func(*testing.T, *house)
+		arrange  func(*testing.T, *fixture)
 		status   string
 		one, two dns.Selector
 	}{
-		{"unverified", func(t *testing.T, h *house) { h.added(t) }, domain.DKIMPending, dns.SelectorMissing, dns.SelectorMissing},
-		{"one of two", func(t *testing.T, h *house) {
+		{"unverified", func(t *testing.T, h *fixture) { h.added(t) }, domain.DKIMPending, dns.SelectorMissing, dns.SelectorMissing},
+		{"one of two", func(t *testing.T, h *fixture) {
 			d := h.verified(t)
 			h.publish(d, d.Signing.Selector1)
 		}, domain.DKIMPending, dns.SelectorPropagated, dns.SelectorMissing},
-		{"one elsewhere", func(t *testing.T, h *house) {
+		{"one elsewhere", func(t *testing.T, h *fixture) {
 			d := h.verified(t)
 			wrong := d.Signing.Selector2
 			wrong.Content = "elsewhere.test"
 			h.publish(d, d.Signing.Selector1, wrong)
 		}, domain.DKIMPending, dns.SelectorPropagated, dns.SelectorMismatch},
-		{"both", func(t *testing.T, h *house) { h.signable(t) }, domain.DKIMReady, dns.SelectorPropagated, dns.SelectorPropagated},
-		{"enabled", func(t *testing.T, h *house) {
+		{"both", func(t *testing.T, h *fixture) { h.signable(t) }, domain.DKIMReady, dns.SelectorPropagated, dns.SelectorPropagated},
+		{"enabled", func(t *testing.T, h *fixture) {
 			h.signable(t)
 			_, err := h.EnableDKIM(t.Context(), h.acc.ID, guid, zone)
 			must(t, err)
 		}, domain.DKIMEnabled, dns.SelectorPropagated, dns.SelectorPropagated},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := newHouse(t)
+			h := newFixture(t)
 			tt.arrange(t, h)
 			reads := h.fake.DNS.Reads()
 			r, err := h.DKIMStatus(t.Context(), h.acc.ID, guid, zone)
@@ -140,7 +140,7 @@ func TestDKIMStatus(t *testing.T) {
 }
 
 func TestDKIMStatusAsksForTargetsItDoesNotKnow(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	d := h.verified(t)
 	known := d.Signing
 	d.Signing = dns.Signing{}

@@ -12,53 +12,55 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// What follows are the steps of jobs at the mail platform. Each tries once; a
-// job comes again by itself.
+// The methods in this file are steps of provisioning jobs at the mail platform. Each tries once.
+// The job schedules its own retries.
 
-// Prove has the mail platform verify a domain.
+// Prove asks the mail platform to verify a domain, and stores the result. It fails with
+// verification_failed when the platform does not see the record.
 func (s *Service) Prove(ctx context.Context, owner access.AccountID, domainID string) error {
-	_, d, err := s.reachByID(ctx, owner, domainID)
+	_, d, err := s.loadReachableByID(ctx, owner, domainID)
 	if err == nil {
-		_, err = s.prove(ctx, owner, d)
+		_, err = s.verifyAndStore(ctx, owner, d)
 	}
 	return err
 }
 
-// EnableMail has the platform take up the e-mail service of a verified domain.
-// It is exchange_not_ready as long as the tenant's mail server is.
+// EnableMail enables the e-mail service of a verified domain. It fails with exchange_not_ready
+// while the tenant's mail server is not prepared.
 func (s *Service) EnableMail(ctx context.Context, owner access.AccountID, domainID string) error {
-	t, d, err := s.reachByID(ctx, owner, domainID)
+	t, d, err := s.loadReachableByID(ctx, owner, domainID)
 	if err != nil {
 		return err
 	}
 	if _, err = s.Settling.Mail(ctx, owner, d, t.Bootstrap == tenant.BootstrapReady); err != nil {
-		return s.noticed(ctx, owner, t.GUID, err)
+		return s.recordLostConsent(ctx, owner, t.GUID, err)
 	}
-	return prepared(t)
+	return checkMailServerReady(t)
 }
 
-// EnsureSigning has the platform make the DKIM records of a domain.
+// EnsureSigning makes the platform create the DKIM records of a domain. It fails with
+// exchange_not_ready, or with dkim_not_ready while the records do not exist.
 func (s *Service) EnsureSigning(ctx context.Context, owner access.AccountID, domainID string) error {
-	t, d, err := s.reachByID(ctx, owner, domainID)
+	t, d, err := s.loadReachableByID(ctx, owner, domainID)
 	if err == nil {
-		err = prepared(t)
+		err = checkMailServerReady(t)
 	}
 	if err != nil {
 		return err
 	}
 	d, err = s.Settling.Signing(ctx, owner, d)
 	if err == nil && d.Signing.Selector1.Name == "" {
-		return unsigned()
+		return signingNotCreated()
 	}
-	return s.noticed(ctx, owner, t.GUID, err)
+	return s.recordLostConsent(ctx, owner, t.GUID, err)
 }
 
-// StartSigning has the platform sign once the DKIM records are visible, unless
-// it did when EnsureSigning or Signs last asked.
+// StartSigning enables DKIM signing once the DKIM records are visible. It does nothing when the
+// stored state says that signing is enabled. It fails with exchange_not_ready or dkim_not_ready.
 func (s *Service) StartSigning(ctx context.Context, owner access.AccountID, domainID string) error {
-	t, d, err := s.reachByID(ctx, owner, domainID)
+	t, d, err := s.loadReachableByID(ctx, owner, domainID)
 	if err == nil {
-		err = prepared(t)
+		err = checkMailServerReady(t)
 	}
 	if err == nil && !d.DKIM {
 		_, err = s.startSigning(ctx, owner, d)
@@ -66,14 +68,15 @@ func (s *Service) StartSigning(ctx context.Context, owner access.AccountID, doma
 	return err
 }
 
-// Signs asks the platform whether it signs a domain, and stores the answer.
+// Signs returns whether the platform signs a domain, and stores the answer. It fails with
+// exchange_not_ready or an error of the platform.
 func (s *Service) Signs(ctx context.Context, owner access.AccountID, domainID string) (bool, error) {
-	t, d, err := s.reachByID(ctx, owner, domainID)
+	t, d, err := s.loadReachableByID(ctx, owner, domainID)
 	if err == nil {
-		err = prepared(t)
+		err = checkMailServerReady(t)
 	}
 	if err == nil {
-		d, err = s.learnSigning(ctx, owner, t, d)
+		d, err = s.fetchSigning(ctx, owner, t, d)
 	}
 	if err != nil {
 		return false, err
@@ -82,7 +85,7 @@ func (s *Service) Signs(ctx context.Context, owner access.AccountID, domainID st
 	return d.DKIM, err
 }
 
-func (s *Service) reachByID(ctx context.Context, owner access.AccountID, domainID string) (tenant.Tenant, domain.Domain, error) {
+func (s *Service) loadReachableByID(ctx context.Context, owner access.AccountID, domainID string) (tenant.Tenant, domain.Domain, error) {
 	d, err := s.Domains.DomainByID(ctx, owner, domainID)
 	if err != nil {
 		return tenant.Tenant{}, d, err
@@ -94,14 +97,14 @@ func (s *Service) reachByID(ctx context.Context, owner access.AccountID, domainI
 	return t, d, err
 }
 
-// prepared refuses work at a mail server that is not ready for it.
-func prepared(t tenant.Tenant) error {
+// checkMailServerReady fails with exchange_not_ready unless the tenant's mail server is prepared.
+func checkMailServerReady(t tenant.Tenant) error {
 	if t.Bootstrap != tenant.BootstrapReady {
 		return fault.ExchangeNotReady.With("the mail server of the tenant is not prepared yet")
 	}
 	return nil
 }
 
-func unsigned() error {
+func signingNotCreated() error {
 	return fault.DKIMNotReady.With("the mail platform has not made the DKIM records yet")
 }

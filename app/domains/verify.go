@@ -16,36 +16,39 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// Verify asks the platform to verify a domain. It is safe to repeat.
+// Verify asks the platform to verify a domain, and returns the stored domain. It is idempotent.
+//
+// It fails with tenant_not_found, domain_not_found, a code of Tenant.Reachable,
+// verification_failed, or an error of the platform.
 func (s *Service) Verify(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error) {
-	t, d, err := s.reach(ctx, owner, id, name)
+	t, d, err := s.loadReachable(ctx, owner, id, name)
 	if err != nil {
 		return domain.Domain{}, err
 	}
 	ctx, cancel := settling.Detach(ctx, workLimit)
 	defer cancel()
-	if d, err = s.prove(ctx, owner, d); err != nil {
+	if d, err = s.verifyAndStore(ctx, owner, d); err != nil {
 		return domain.Domain{}, err
 	}
-	// The domain is verified, whatever becomes of the pass; the next sync,
-	// enable-dkim or provision makes another one.
+	// The domain is verified even if the pass fails. The next sync, enable-dkim or provision
+	// repeats the pass.
 	settled, err := s.Settling.Domain(ctx, owner, d, t.Bootstrap == tenant.BootstrapReady)
 	if err != nil {
-		_ = s.noticed(ctx, owner, id, err)
+		_ = s.recordLostConsent(ctx, owner, id, err)
 	}
 	return settled, nil
 }
 
-// prove has the platform verify a domain and stores that it did.
-func (s *Service) prove(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
-	held, err := verify(ctx, s.Platform.For(d.TenantGUID), d.Name)
+// verifyAndStore asks the platform to verify a domain, and stores the result.
+func (s *Service) verifyAndStore(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
+	held, err := verifyAtPlatform(ctx, s.Platform.For(d.TenantGUID), d.Name)
 	if err != nil {
-		return d, s.unverified(ctx, owner, d, err)
+		return d, s.recordFailedVerification(ctx, owner, d, err)
 	}
 	return settling.Change(ctx, s.Domains, owner, d, func(stored *domain.Domain) { *stored = stored.As(held) })
 }
 
-func (s *Service) find(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (tenant.Tenant, domain.Domain, error) {
+func (s *Service) loadDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (tenant.Tenant, domain.Domain, error) {
 	t, err := s.Tenants.Tenant(ctx, owner, id)
 	if err != nil {
 		return t, domain.Domain{}, err
@@ -54,41 +57,41 @@ func (s *Service) find(ctx context.Context, owner access.AccountID, id tenant.GU
 	return t, d, err
 }
 
-// reach finds a domain for work at the platform.
-func (s *Service) reach(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (tenant.Tenant, domain.Domain, error) {
-	t, d, err := s.find(ctx, owner, id, name)
+// loadReachable loads a tenant and its domain. It fails when the tenant cannot be reached.
+func (s *Service) loadReachable(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (tenant.Tenant, domain.Domain, error) {
+	t, d, err := s.loadDomain(ctx, owner, id, name)
 	if err == nil {
 		err = t.Reachable()
 	}
 	return t, d, err
 }
 
-// verify settles a lost answer by looking.
-func verify(ctx context.Context, at ports.MailTenant, name string) (held domain.Platform, err error) {
+// verifyAtPlatform resolves an unknown outcome by reading the domain.
+func verifyAtPlatform(ctx context.Context, platform ports.MailTenant, name string) (held domain.Platform, err error) {
 	failpoint.Hit("domains.before-verify")
 	err = settling.Call(ctx, func(ctx context.Context) error {
-		held, err = at.VerifyDomain(ctx, name)
+		held, err = platform.VerifyDomain(ctx, name)
 		return err
 	})
 	failpoint.Hit("domains.after-verify")
 	if err == nil || outcome.Settled(err) {
 		return held, err
 	}
-	if found, lost := lookUp(ctx, at, name); lost == nil && found.Verified {
+	if found, readErr := fetchDomain(ctx, platform, name); readErr == nil && found.Verified {
 		return found, nil
 	}
 	return held, err
 }
 
-// unverified stores what the DNS shows now, which tells a record that is
-// missing from one that only the platform does not see yet.
-func (s *Service) unverified(ctx context.Context, owner access.AccountID, d domain.Domain, why error) error {
-	if errors.Is(why, fault.VerificationFailed) {
-		if _, err := settling.Change(ctx, s.Domains, owner, s.Settling.Look(ctx, d), nothing); err != nil {
+// recordFailedVerification stores the current DNS of a domain that failed verification. The DNS
+// distinguishes a missing record from one that the platform does not see yet.
+func (s *Service) recordFailedVerification(ctx context.Context, owner access.AccountID, d domain.Domain, cause error) error {
+	if errors.Is(cause, fault.VerificationFailed) {
+		if _, err := settling.Change(ctx, s.Domains, owner, s.Settling.Look(ctx, d), noChange); err != nil {
 			return err
 		}
 	}
-	return s.noticed(ctx, owner, d.TenantGUID, why)
+	return s.recordLostConsent(ctx, owner, d.TenantGUID, cause)
 }
 
-func nothing(*domain.Domain) {}
+func noChange(*domain.Domain) {}

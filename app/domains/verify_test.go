@@ -14,7 +14,7 @@ import (
 )
 
 func TestVerifySettlesTheDomain(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	d := h.verified(t)
 	if !d.Verified || !d.MailReady || d.DKIM || len(d.Service) == 0 || d.Signing.Selector2.Content == "" || !d.Status.VerificationSeen {
 		t.Fatalf("got %+v", d)
@@ -31,7 +31,7 @@ func TestVerifySettlesTheDomain(t *testing.T) {
 }
 
 func TestVerifyBeforeTheMailServerIsReady(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapPending })
 	d := h.verified(t)
 	if !d.Verified || d.MailReady || len(d.Service) == 0 || h.fake.Calls("MailDomains") != 0 {
@@ -41,7 +41,7 @@ func TestVerifyBeforeTheMailServerIsReady(t *testing.T) {
 
 func TestVerifyWhileTheMailServerLags(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t)
+		h := newFixture(t)
 		h.lag()
 		if d := h.verified(t); !d.Verified || d.MailReady || len(d.Service) == 0 {
 			t.Fatalf("got %+v", d)
@@ -52,31 +52,31 @@ func TestVerifyWhileTheMailServerLags(t *testing.T) {
 func TestVerifyFails(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
-		arrange func(*house)
+		arrange func(*fixture)
 		want    fault.Code // the zero Code: none
 	}{
-		{"the record is missing", func(h *house) { h.fake.DNS.Publish(zone) }, fault.VerificationFailed},
-		{"the domain belongs to another tenant", func(h *house) { h.fake.TakeDomain(zone) }, fault.DomainUnavailable},
-		{"the answer is lost", func(h *house) {
+		{"the record is missing", func(h *fixture) { h.fake.DNS.Publish(zone) }, fault.VerificationFailed},
+		{"the domain belongs to another tenant", func(h *fixture) { h.fake.TakeDomain(zone) }, fault.DomainUnavailable},
+		{"the answer is lost", func(h *fixture) {
 			h.fake.Fail(fake.Fault{Method: "VerifyDomain", Kind: outcome.Unknown, AfterEffect: true})
 		}, fault.Code{}},
-		{"the request is lost", func(h *house) {
+		{"the request is lost", func(h *fixture) {
 			h.fake.Fail(fake.Fault{Method: "VerifyDomain", Kind: outcome.Unknown})
 		}, fault.ProviderTimeout},
-		{"the platform is throttled", func(h *house) {
+		{"the platform is throttled", func(h *fixture) {
 			h.fake.Fail(fake.Fault{Method: "VerifyDomain", Kind: outcome.Throttled})
 		}, fault.ProviderUnavailable},
-		{"the platform refuses the request", func(h *house) {
+		{"the platform refuses the request", func(h *fixture) {
 			h.fake.Fail(fake.Fault{Method: "VerifyDomain", Kind: outcome.Refused, Code: fault.ProviderError})
 		}, fault.ProviderError},
-		{"consent is gone", func(h *house) { h.fake.Revoke(guid, "consent") }, fault.AccessDenied},
-		{"the mail server's grant is gone", func(h *house) { h.fake.Revoke(guid, "exchange_role") }, fault.Code{}},
-		{"the pass is throttled", func(h *house) {
+		{"consent is gone", func(h *fixture) { h.fake.Revoke(guid, "consent") }, fault.AccessDenied},
+		{"the mail server's grant is gone", func(h *fixture) { h.fake.Revoke(guid, "exchange_role") }, fault.Code{}},
+		{"the pass is throttled", func(h *fixture) {
 			h.fake.Fail(fake.Fault{Method: "EnableMail", Kind: outcome.Throttled})
 		}, fault.Code{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := newHouse(t)
+			h := newFixture(t)
 			h.published(t)
 			tt.arrange(h)
 			d, err := h.Verify(t.Context(), h.acc.ID, guid, zone)
@@ -92,9 +92,10 @@ func TestVerifyFails(t *testing.T) {
 	}
 }
 
-// A domain is verified even when the consent is lost just then.
+// TestVerifyNoticesALostConsent checks that a domain counts as verified even when the consent is
+// lost during the pass.
 func TestVerifyNoticesALostConsent(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.published(t)
 	for _, method := range []string{"EnableMail", "Profile"} {
 		h.fake.Fail(fake.Fault{Method: method, Kind: outcome.Refused, Code: fault.AccessDenied})
@@ -106,10 +107,10 @@ func TestVerifyNoticesALostConsent(t *testing.T) {
 	}
 }
 
-// A failed verification shows in the stored DNS whether the record is missing
-// or only not seen by the platform yet.
+// TestFailedVerificationLooksAtTheDNS checks that the stored DNS shows whether the record is
+// missing or only not visible to the platform.
 func TestFailedVerificationLooksAtTheDNS(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.published(t)
 	h.fake.Fail(fake.Fault{Method: "VerifyDomain", Kind: outcome.Refused, Code: fault.VerificationFailed, Times: 1})
 	_, err := h.Verify(t.Context(), h.acc.ID, guid, zone)
@@ -127,7 +128,7 @@ func TestFailedVerificationLooksAtTheDNS(t *testing.T) {
 }
 
 func TestVerifyGoesOnWithoutItsCaller(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.published(t)
 	gate := h.fake.Hold("VerifyDomain")
 	ctx, leave := context.WithCancel(t.Context())

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/tenantry/tenantry/app/settling"
@@ -15,11 +16,11 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// CheckKind names the reads of a Watch to the queue.
+// CheckKind is the job kind of a Watch's domain checks.
 const CheckKind = "domain_check"
 
-// Watch reads the DNS of verified domains again, each about once a day, so that
-// what is stored of them stays true and drift is noticed.
+// Watch rereads the DNS of verified domains, each about once a day. It keeps the stored state
+// current and detects drift.
 type Watch struct {
 	Domains ports.Domains
 	Checks  ports.DomainChecks
@@ -27,37 +28,37 @@ type Watch struct {
 	Queue   ports.Queue
 	Now     func() time.Time
 	Log     *slog.Logger
-	// Checked is told what each read came to.
+	// Checked is called with the result of each read.
 	Checked func(ctx context.Context, c Check)
-	// Off leaves domains to what callers do with them.
+	// Off disables all checks.
 	Off bool
 
-	rest rest
+	backoff resolverBackoff
 }
 
-// Check is what one read of a domain's DNS came to.
+// Check is the result of one read of a domain's DNS.
 type Check string
 
-// What a read comes to.
+// The results of a read.
 const (
 	CheckReliable   Check = "reliable"
-	CheckUnreliable Check = "unreliable" // some servers answered
-	CheckSilent     Check = "silent"     // nobody did
+	CheckUnreliable Check = "unreliable" // some name servers did not answer
+	CheckSilent     Check = "silent"     // no name server answered
 )
 
-// Checks are all that a read may come to.
+// Checks lists all values of Check.
 var Checks = []Check{CheckReliable, CheckUnreliable, CheckSilent}
 
-// Sweep is the periodic work that has the domains read whose turn it is: the
-// tick's share of a day, those first whose last read is longest ago.
+// Sweep returns the periodic job that schedules domain checks. Each run schedules its share of a
+// day's checks, starting with the domain read longest ago.
 func (w *Watch) Sweep(every time.Duration) ports.Periodic {
 	return ports.Periodic{Kind: "domain_checks", Every: every, Do: func(ctx context.Context) error { return w.tick(ctx, every) }}
 }
 
-// tick spreads its share over the time until the next one. Each domain is a job
-// of its own, so that accounts take turns and all replicas read.
+// tick spreads its checks over the time until the next tick. Each check is a job of its own, so
+// that accounts get fair shares and all replicas take part.
 func (w *Watch) tick(ctx context.Context, every time.Duration) error {
-	if w.Off || w.rest.until(w.Now()) {
+	if w.Off || w.backoff.active(w.Now()) {
 		return nil
 	}
 	health, err := w.Checks.DomainHealth(ctx)
@@ -76,16 +77,17 @@ func (w *Watch) tick(ctx context.Context, every time.Duration) error {
 	return w.Queue.Wake(ctx, wakeups...)
 }
 
-// Handle reads a domain's DNS and stores what it saw, unless somebody has read
-// it meanwhile. Also a read without an answer is one: the domain's turn is over.
+// Handle reads a domain's DNS and stores the result, unless the domain was read meanwhile. A read
+// without an answer counts as the domain's daily read. Handle ignores deleted domains and fails
+// when the store fails.
 func (w *Watch) Handle(ctx context.Context, wakeup ports.Wakeup) error {
-	if w.Off || w.rest.until(w.Now()) {
-		return nil // the domain's turn comes again
+	if w.Off || w.backoff.active(w.Now()) {
+		return nil // a later tick schedules the domain again
 	}
 	d, err := w.Domains.DomainByID(ctx, wakeup.Account, wakeup.ID)
 	if err == nil && d.Due(w.Now()) {
 		if err = w.read(ctx, &d); err == nil {
-			_, err = settling.Change(ctx, w.Domains, wakeup.Account, d, nothing)
+			_, err = settling.Change(ctx, w.Domains, wakeup.Account, d, noChange)
 		}
 	}
 	if errors.Is(err, fault.DomainNotFound) || errors.Is(err, fault.TenantNotFound) {
@@ -97,24 +99,85 @@ func (w *Watch) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 func (w *Watch) read(ctx context.Context, d *domain.Domain) error {
 	sight, err := settling.Sight(ctx, w.DNS, d.Name, dns.Desire(d.Name, d.Offer())...)
 	if ctx.Err() != nil {
-		return ctx.Err() // stopped: that says nothing of the domain
+		return ctx.Err() // the worker is stopping; the error says nothing about the domain
 	}
 	if err != nil {
 		sight = dns.Sight{Domain: d.Name}
 	}
 	w.Checked(ctx, checkOf(sight))
-	w.hear(ctx, sight)
+	w.detectOutage(ctx, sight)
 	*d = d.Looked(sight, w.Now())
 	return nil
 }
 
-func checkOf(s dns.Sight) Check {
+func checkOf(sight dns.Sight) Check {
 	switch {
-	case s.Complete:
+	case sight.Complete:
 		return CheckReliable
-	case s.Silent():
+	case sight.Silent():
 		return CheckSilent
 	default:
 		return CheckUnreliable
 	}
+}
+
+const (
+	// maxSilentReads is how many reads in a row may get no answer before the resolver is suspected
+	// instead of the domains.
+	maxSilentReads = 5
+	// backoffTime is how long reads stop after a resolver outage was detected.
+	backoffTime = 10 * time.Minute
+)
+
+// resolverBackoff stops the reads of a Watch during an outage of the resolver or of our network.
+// Without it every domain would use up its daily read.
+type resolverBackoff struct {
+	mu        sync.Mutex
+	silent    int    // consecutive reads without an answer
+	answering string // a domain that answered; probed to tell a resolver outage from dead domains
+	end       time.Time
+}
+
+// active reports whether reads are still stopped.
+func (b *resolverBackoff) active(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return now.Before(b.end)
+}
+
+// record counts a read. It reports whether the resolver is suspected, and returns the domain to
+// probe, "" if none has answered.
+func (b *resolverBackoff) record(sight dns.Sight) (suspect bool, answering string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !sight.Silent() {
+		b.silent, b.answering = 0, sight.Domain
+		return false, ""
+	}
+	b.silent++
+	return b.silent >= maxSilentReads, b.answering
+}
+
+// start stops reads from now on. After the pause a single read without an answer stops them again.
+func (b *resolverBackoff) start(now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.silent, b.end = maxSilentReads-1, now.Add(backoffTime)
+}
+
+// detectOutage starts the backoff after several reads in a row without an answer. First it probes a
+// domain that answered before: one customer may have many domains on dead name servers.
+func (w *Watch) detectOutage(ctx context.Context, sight dns.Sight) {
+	suspect, answering := w.backoff.record(sight)
+	if !suspect {
+		return
+	}
+	if answering != "" {
+		if again, err := settling.Sight(ctx, w.DNS, answering); err == nil && !again.Silent() {
+			w.backoff.record(again)
+			return
+		}
+	}
+	w.backoff.start(w.Now())
+	w.Log.WarnContext(ctx, "no name server answers: domains are not read again for a while", "for", backoffTime.String())
 }

@@ -18,19 +18,18 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// watched is a watch over a house, whose clock the test moves, and a queue that
-// only remembers.
-type watched struct {
-	*house
+// watchFixture is a Watch with a clock that the test moves and a queue that only records wake-ups.
+type watchFixture struct {
+	*fixture
 	*Watch
 	clock   time.Time
 	woken   []ports.Wakeup
 	checked []Check
 }
 
-func newWatched(t *testing.T) *watched {
+func newWatchFixture(t *testing.T) *watchFixture {
 	t.Helper()
-	w := &watched{house: newHouse(t), clock: time.Now()}
+	w := &watchFixture{fixture: newFixture(t), clock: time.Now()}
 	w.Watch = &Watch{
 		Domains: w.store, Checks: w.store, DNS: w.fake.DNS, Queue: w, Now: func() time.Time { return w.clock },
 		Log: slog.New(slog.DiscardHandler), Checked: func(_ context.Context, c Check) { w.checked = append(w.checked, c) },
@@ -38,13 +37,13 @@ func newWatched(t *testing.T) *watched {
 	return w
 }
 
-func (w *watched) Wake(_ context.Context, all ...ports.Wakeup) error {
+func (w *watchFixture) Wake(_ context.Context, all ...ports.Wakeup) error {
 	w.woken = append(w.woken, all...)
 	return nil
 }
 
-// ticks has a tick's domains read.
-func (w *watched) ticks(t *testing.T, every time.Duration) []ports.Wakeup {
+// tick runs a tick, handles its wake-ups and returns them.
+func (w *watchFixture) tick(t *testing.T, every time.Duration) []ports.Wakeup {
 	t.Helper()
 	w.woken = nil
 	must(t, w.Watch.Sweep(every).Do(t.Context()))
@@ -54,8 +53,8 @@ func (w *watched) ticks(t *testing.T, every time.Duration) []ports.Wakeup {
 	return w.woken
 }
 
-// healthy is a domain with all of its records, read just now.
-func (w *watched) healthy(t *testing.T) domain.Domain {
+// healthy returns a domain with all its records, checked just now.
+func (w *watchFixture) healthy(t *testing.T) domain.Domain {
 	t.Helper()
 	w.signable(t)
 	d, err := w.EnableDKIM(t.Context(), w.acc.ID, guid, zone)
@@ -64,15 +63,15 @@ func (w *watched) healthy(t *testing.T) domain.Domain {
 	return d
 }
 
-func (w *watched) later(t *testing.T, after time.Duration) domain.Domain {
+func (w *watchFixture) later(t *testing.T, after time.Duration) domain.Domain {
 	t.Helper()
 	w.clock = w.clock.Add(after)
-	w.ticks(t, time.Minute)
+	w.tick(t, time.Minute)
 	return w.stored(t, zone)
 }
 
 func TestWatchNoticesDrift(t *testing.T) {
-	w := newWatched(t)
+	w := newWatchFixture(t)
 	d := w.healthy(t)
 	if got := w.later(t, domain.Day); len(got.Health.Drifted) > 0 || len(got.Health.Sound) != 3 || !got.CheckedAt.Equal(w.clock.UTC().Truncate(time.Microsecond)) {
 		t.Fatalf("a healthy domain: %+v, checked %s", got.Health, got.CheckedAt)
@@ -109,7 +108,7 @@ func TestWatchNoticesDrift(t *testing.T) {
 }
 
 func TestWatchTakesNoUnreliableReadForDrift(t *testing.T) {
-	w := newWatched(t)
+	w := newWatchFixture(t)
 	before := w.healthy(t)
 	for reason, want := range map[string]Check{"servers_disagree": CheckSilent, dns.ReasonNotDelegated: CheckUnreliable} {
 		w.fake.DNS.Trouble(reason)
@@ -123,14 +122,14 @@ func TestWatchTakesNoUnreliableReadForDrift(t *testing.T) {
 	}
 }
 
-// The sight of a stored domain that somebody read since is left alone, and one
-// that is gone is nobody's trouble.
+// TestWatchReadsOnlyWhatIsDue checks that a domain that was read meanwhile is not read again, and
+// that a deleted domain is no error.
 func TestWatchReadsOnlyWhatIsDue(t *testing.T) {
-	w := newWatched(t)
+	w := newWatchFixture(t)
 	d := w.healthy(t)
 	reads := w.fake.DNS.Reads()
 	w.clock = w.clock.Add(domain.Day/2 - time.Minute)
-	if n := len(w.ticks(t, time.Minute)); n != 0 {
+	if n := len(w.tick(t, time.Minute)); n != 0 {
 		t.Fatalf("%d domains are woken early", n)
 	}
 	for _, wakeup := range []ports.Wakeup{
@@ -139,15 +138,15 @@ func TestWatchReadsOnlyWhatIsDue(t *testing.T) {
 		must(t, w.Handle(t.Context(), wakeup))
 	}
 	w.Off, w.clock = true, w.clock.Add(domain.Day)
-	w.ticks(t, time.Minute)
+	w.tick(t, time.Minute)
 	must(t, w.Handle(t.Context(), ports.Wakeup{ID: d.ID, Account: w.acc.ID}))
 	if n := w.fake.DNS.Reads() - reads; n != 0 {
 		t.Fatalf("%d reads", n)
 	}
 }
 
-// many are verified domains that were never read; some of them answer.
-func (w *watched) many(t *testing.T, n int, answers func(i int) bool) {
+// many adds verified domains that were never checked; answers selects those whose DNS answers.
+func (w *watchFixture) many(t *testing.T, n int, answers func(i int) bool) {
 	t.Helper()
 	for i := range n {
 		name := fmt.Sprintf("d%03d.test", i)
@@ -162,14 +161,14 @@ func (w *watched) many(t *testing.T, n int, answers func(i int) bool) {
 }
 
 func TestWatchSpreadsDomainsOverTheDay(t *testing.T) {
-	w := newWatched(t)
+	w := newWatchFixture(t)
 	const domains, tick = 200, 30 * time.Minute
 	w.many(t, domains, func(int) bool { return true })
 	w.clock = w.clock.Add(domain.Day / 2)
 	seen := map[string]int{}
 	for range int(domain.Day / tick) {
 		began := time.Now()
-		woken := w.ticks(t, tick)
+		woken := w.tick(t, tick)
 		if len(woken) > domain.Share(domains, tick) {
 			t.Fatalf("a tick wakes %d of %d", len(woken), domains)
 		}
@@ -191,7 +190,7 @@ func TestWatchSpreadsDomainsOverTheDay(t *testing.T) {
 	}
 }
 
-// mute is a resolver that does not get through to some names.
+// mute is a resolver that gets no answer for some names.
 type mute struct {
 	ports.DNSReader
 	to func(name string) bool
@@ -204,40 +203,41 @@ func (m mute) Read(ctx context.Context, name string, wanted ...dns.Desired) (dns
 	return m.DNSReader.Read(ctx, name, wanted...)
 }
 
-func TestWatchRestsWhileTheResolverIsUnreliable(t *testing.T) {
-	w := newWatched(t)
+func TestWatchBacksOffDuringAResolverOutage(t *testing.T) {
+	w := newWatchFixture(t)
 	w.many(t, 40, func(int) bool { return true })
 	down := false
 	w.Watch.DNS = mute{w.fake.DNS, func(string) bool { return down }}
-	w.ticks(t, time.Hour) // 2 of the 40
+	w.tick(t, time.Hour) // 2 of the 40
 	down = true
 	for range 10 {
-		w.ticks(t, time.Hour)
+		w.tick(t, time.Hour)
 	}
-	if silent := len(w.checked) - 2; silent != patientWith {
-		t.Fatalf("%d reads, want %d: %v", silent, patientWith, w.checked)
+	if silent := len(w.checked) - 2; silent != maxSilentReads {
+		t.Fatalf("%d reads, want %d: %v", silent, maxSilentReads, w.checked)
 	}
-	w.clock = w.clock.Add(restFor)
-	w.ticks(t, time.Hour)
-	if silent := len(w.checked) - 2; silent != patientWith+1 {
+	w.clock = w.clock.Add(backoffTime)
+	w.tick(t, time.Hour)
+	if silent := len(w.checked) - 2; silent != maxSilentReads+1 {
 		t.Fatalf("after the rest one read more is enough: %v", w.checked)
 	}
 	down = false
-	w.clock = w.clock.Add(restFor)
-	w.ticks(t, time.Hour)
-	w.ticks(t, time.Hour)
+	w.clock = w.clock.Add(backoffTime)
+	w.tick(t, time.Hour)
+	w.tick(t, time.Hour)
 	if last := w.checked[len(w.checked)-4:]; slices.Contains(last, CheckSilent) {
 		t.Fatalf("it goes on: %v", last)
 	}
 }
 
-// One customer's dead servers cost nobody else a turn.
+// TestWatchGoesOnOverDeadDomains checks that one customer's dead name servers do not delay the
+// checks of other domains.
 func TestWatchGoesOnOverDeadDomains(t *testing.T) {
-	w := newWatched(t)
+	w := newWatchFixture(t)
 	w.many(t, 60, func(i int) bool { return true })
 	w.Watch.DNS = mute{w.fake.DNS, func(name string) bool { return name >= "d010" && name < "d050" }}
 	for range 60 {
-		w.ticks(t, time.Hour)
+		w.tick(t, time.Hour)
 	}
 	reliable, silent := 0, 0
 	for _, c := range w.checked {
@@ -253,17 +253,17 @@ func TestWatchGoesOnOverDeadDomains(t *testing.T) {
 	}
 }
 
-// failing is a store that does not answer.
+// failing is a store whose reads fail.
 type failing struct{ ports.DomainChecks }
 
 func (failing) DomainHealth(context.Context) (ports.DomainHealth, error) {
 	return ports.DomainHealth{}, fault.ServiceUnavailable
 }
 
-// deleted is a domain that goes away while it is read.
+// deleted is a store in which the domain is deleted while it is read.
 type deleted struct{ anyDomains }
 
-// anyDomains is the port under a name that none of its methods has.
+// anyDomains is an alias of the port whose name differs from all of the port's methods.
 type anyDomains = ports.Domains
 
 func (deleted) ChangeDomain(context.Context, access.AccountID, domain.Domain, domain.Domain) (domain.Domain, error) {
@@ -271,7 +271,7 @@ func (deleted) ChangeDomain(context.Context, access.AccountID, domain.Domain, do
 }
 
 func TestWatchMeetsTrouble(t *testing.T) {
-	w := newWatched(t)
+	w := newWatchFixture(t)
 	w.healthy(t)
 	d := w.stored(t, zone)
 	w.clock = w.clock.Add(domain.Day)

@@ -16,60 +16,59 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// reads is how long a look reads the trace at most, without the time in which its
-// calls wait for those of others.
-const reads = 25 * time.Second
+// maxRead is the longest time that one pass spends in trace calls. The time that a call waits for a
+// call slot does not count.
+const maxRead = 25 * time.Second
 
-// count reads the trace from where the last reading was good for, and stores
-// what it counted on each day since. What is read is stored before more is: a
-// trace that is too long for one look is read by several.
-func (w *look) count(ctx context.Context) error {
-	reading, cancel := w.mayRead(ctx)
+// count reads the trace from the last mark to now and stores the counts of each day in between.
+// Each reading is stored before the next one begins, so several passes can share a long trace.
+func (p *pass) count(ctx context.Context) error {
+	reading, cancel := p.readContext(ctx)
 	defer cancel()
-	for _, r := range sendlimit.Readings(w.Mark, w.now, w.place) {
-		if err := w.countOne(ctx, reading, r); err != nil {
+	for _, r := range sendlimit.Readings(p.Mark, p.now, p.zone) {
+		if err := p.countReading(ctx, reading, r); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// mayRead says how long a look reads: half of the time that it has, and some more
-// of it waiting, so that the rest is there for rules, however long the trace.
-func (w *look) mayRead(ctx context.Context) (context.Context, context.CancelFunc) {
-	w.left = reads
+// readContext returns the context for reading the trace and sets readBudget. Trace calls get at
+// most half of the remaining time, and waiting for call slots at most another quarter. The rest is
+// reserved for the rules.
+func (p *pass) readContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	p.readBudget = maxRead
 	end, has := ctx.Deadline()
 	if !has {
 		return context.WithCancel(ctx)
 	}
-	all := time.Until(end)
-	w.left = min(reads, all/2)
-	return context.WithTimeout(ctx, all*3/4)
+	remaining := time.Until(end)
+	p.readBudget = min(maxRead, remaining/2)
+	return context.WithTimeout(ctx, remaining*3/4)
 }
 
-// countOne makes a reading and stores what it counted, or what it had read of it
-// when it ended.
-func (w *look) countOne(ctx, reading context.Context, r sendlimit.Reading) error {
-	boxes, err := w.Runs.SendBoxes(ctx, w.SendRun, r.Days[0].Start)
+// countReading makes one reading and stores its counts. When the trace cannot be read to its end,
+// countReading stores partial counts and returns the error.
+func (p *pass) countReading(ctx, reading context.Context, r sendlimit.Reading) error {
+	boxes, err := p.Runs.SendBoxes(ctx, p.SendRun, r.Days[0].Start)
 	if err != nil {
 		return err
 	}
-	if r.Sent, err = w.read(reading, r, turned(boxes)); err != nil {
-		return errors.Join(fmt.Errorf("read trace: %w", err), w.keepPart(ctx, r, boxes))
+	if r.Sent, err = p.readSent(reading, r, rotated(boxes)); err != nil {
+		return errors.Join(fmt.Errorf("read trace: %w", err), p.savePartial(ctx, r, boxes))
 	}
-	if err := w.keep(ctx, r, boxes); err != nil {
+	if err := p.saveReading(ctx, r, boxes); err != nil {
 		return err
 	}
-	if r.To.Equal(w.now) {
-		w.reading = r
+	if r.To.Equal(p.now) {
+		p.todayReading = r
 	}
 	return nil
 }
 
-// turned has any mailbox come first, by chance: the platform is asked about some
-// after others, and looks that cannot read it all are not to leave out the same
-// ones each time.
-func turned(boxes []ports.SendBox) []ports.SendBox {
+// rotated returns the mailboxes rotated by a random offset. The platform is queried in this order.
+// If passes cannot read the whole trace, the offset varies which mailboxes they miss.
+func rotated(boxes []ports.SendBox) []ports.SendBox {
 	if len(boxes) == 0 {
 		return nil
 	}
@@ -77,28 +76,29 @@ func turned(boxes []ports.SendBox) []ports.SendBox {
 	return slices.Concat(boxes[first:], boxes[:first])
 }
 
-// read reads what mailboxes of ours sent, or a part of it and why not the rest.
-// Nothing else stays in memory.
-func (w *look) read(ctx context.Context, r sendlimit.Reading, boxes []ports.SendBox) (sent []sendlimit.Sent, err error) {
+// readSent returns the messages that managed mailboxes sent. If a call fails, it returns the
+// messages read so far and the error. Rows of other senders are dropped page by page, to bound
+// memory.
+func (p *pass) readSent(ctx context.Context, r sendlimit.Reading, boxes []ports.SendBox) (sent []sendlimit.Sent, err error) {
 	q := sendlimit.TraceQuery{From: r.From, To: r.To}
-	ours := make(map[string]bool, len(boxes))
+	managed := make(map[string]bool, len(boxes))
 	for _, b := range boxes {
 		q.Senders = append(q.Senders, b.Address)
-		ours[strings.ToLower(b.Address)] = true
+		managed[strings.ToLower(b.Address)] = true
 	}
 	for more := len(boxes) > 0 && r.To.After(r.From); more; more = q.Cursor != "" {
 		var page sendlimit.Trace
-		if err := w.ask(ctx, func(ctx context.Context) (err error) {
-			defer func(began time.Time) { w.left -= time.Since(began) }(time.Now())
-			ctx, cancel := context.WithTimeout(ctx, w.left)
+		if err := p.callReadOnly(ctx, func(ctx context.Context) (err error) {
+			defer func(began time.Time) { p.readBudget -= time.Since(began) }(time.Now())
+			ctx, cancel := context.WithTimeout(ctx, p.readBudget)
 			defer cancel()
-			page, err = w.platform.Sent(ctx, q)
+			page, err = p.platform.Sent(ctx, q)
 			return err
 		}); err != nil {
 			return sent, err
 		}
 		for _, s := range page.Sent {
-			if !s.Refused && ours[strings.ToLower(s.Sender)] {
+			if !s.Refused && managed[strings.ToLower(s.Sender)] {
 				sent = append(sent, s)
 			}
 		}
@@ -107,35 +107,35 @@ func (w *look) read(ctx context.Context, r sendlimit.Reading, boxes []ports.Send
 	return sent, nil
 }
 
-// keep stores what a reading counted. Of a day that it does not have from its
-// beginning that is something only for those that were counted before: a gap is
-// no zero.
-func (w *look) keep(ctx context.Context, r sendlimit.Reading, boxes []ports.SendBox) error {
+// saveReading stores the counts of a complete reading. If a reading misses the start of a day, only
+// mailboxes with an earlier count for that day are updated. For the others the count is unknown,
+// and a missing count is not zero.
+func (p *pass) saveReading(ctx context.Context, r sendlimit.Reading, boxes []ports.SendBox) error {
 	tally := r.Tally()
-	c := ports.SendCounts{At: w.now, Mark: r.Mark, Boxes: make(map[string][]sendlimit.Count, len(boxes))}
+	c := ports.SendCounts{At: p.now, Mark: r.Mark, Boxes: make(map[string][]sendlimit.Count, len(boxes))}
 	for _, day := range r.Days {
-		if day.Start.Equal(w.day.Start) {
+		if day.Start.Equal(p.day.Start) {
 			c.Today = day.Start
 		}
 		for _, b := range boxes {
-			if before, counted := on(b, day.Start); counted || !day.Start.Before(r.From) {
+			if before, counted := countOn(b, day.Start); counted || !day.Start.Before(r.From) {
 				c.Boxes[b.ID] = append(c.Boxes[b.ID], tally.After(before, b.Address))
 			}
 		}
 	}
-	return w.saveCounts(ctx, c)
+	return p.saveCounts(ctx, c)
 }
 
-// keepPart stores what a reading counted that came to no end: mailboxes sent at
-// least that much, so whoever is beyond his limit by it is. Nobody is shown to be
-// counted, and all is read again.
-func (w *look) keepPart(ctx context.Context, r sendlimit.Reading, boxes []ports.SendBox) error {
-	r.Mark = r.From // nothing is settled
+// savePartial stores what an incomplete reading counted. A partial count is a lower bound: it can
+// block a mailbox but cannot unblock one. The mark does not move, so the next pass reads the same
+// period again.
+func (p *pass) savePartial(ctx context.Context, r sendlimit.Reading, boxes []ports.SendBox) error {
+	r.Mark = r.From // no row of this reading is final
 	tally := r.Tally()
-	c := ports.SendCounts{At: w.now, Boxes: map[string][]sendlimit.Count{}}
+	c := ports.SendCounts{At: p.now, Boxes: map[string][]sendlimit.Count{}}
 	for _, day := range r.Days {
 		for _, b := range boxes {
-			before, counted := on(b, day.Start)
+			before, counted := countOn(b, day.Start)
 			if !counted && day.Start.Before(r.From) {
 				continue
 			}
@@ -148,18 +148,18 @@ func (w *look) keepPart(ctx context.Context, r sendlimit.Reading, boxes []ports.
 	if len(c.Boxes) == 0 {
 		return nil
 	}
-	return w.saveCounts(ctx, c)
+	return p.saveCounts(ctx, c)
 }
 
-func (w *look) saveCounts(ctx context.Context, c ports.SendCounts) error {
+func (p *pass) saveCounts(ctx context.Context, c ports.SendCounts) error {
 	failpoint.Hit("enforcement.before-counts")
-	err := saved(w.Runs.SaveCounts(ctx, w.SendRun, c))
+	err := leaseError(p.Runs.SaveCounts(ctx, p.SendRun, c))
 	failpoint.Hit("enforcement.after-counts")
 	return err
 }
 
-// on is what was counted of a mailbox on a day, if it was.
-func on(b ports.SendBox, day time.Time) (sendlimit.Count, bool) {
+// countOn returns the count of a mailbox on a day, and whether there is one.
+func countOn(b ports.SendBox, day time.Time) (sendlimit.Count, bool) {
 	if i := slices.IndexFunc(b.Counts, func(c sendlimit.Count) bool { return c.Day.Equal(day) }); i >= 0 {
 		return b.Counts[i], true
 	}

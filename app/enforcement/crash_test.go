@@ -17,18 +17,17 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 )
 
-// TestARunThatEndsAnywhere: the next run makes good what one left undone that
-// blocks a mailbox of one domain and lets one of the other go, with one event
-// each and no rule written twice.
-func TestARunThatEndsAnywhere(t *testing.T) {
+// The process crashes at each step of a pass. The next pass completes its block and its unblock,
+// with one event each and without writing a rule twice.
+func TestCrashAtEachStep(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for step, dead := 0, true; dead; step++ {
-			h, ada, bob := newBusy(t)
-			dead = h.dies(t, step, after).dead
-			must(t, h.run(t))
-			h.agrees(t)
-			if events := h.events(t); len(events[ada]) != 1 || len(events[bob]) != 2 || h.fake.Effects("Block") != 3 {
-				t.Fatalf("step %d, after its effect %v: %d writes, events %+v", step, after, h.fake.Effects("Block"), events)
+			fx, ada, bob := newBusy(t)
+			dead = fx.runCrashing(t, step, after).dead
+			must(t, fx.run(t))
+			fx.checkConsistent(t)
+			if events := fx.events(t); len(events[ada]) != 1 || len(events[bob]) != 2 || fx.fake.Effects("Block") != 3 {
+				t.Fatalf("step %d, after its effect %v: %d writes, events %+v", step, after, fx.fake.Effects("Block"), events)
 			}
 			if step > 50 {
 				t.Fatal("the run never ends")
@@ -37,43 +36,42 @@ func TestARunThatEndsAnywhere(t *testing.T) {
 	}
 }
 
-// newBusy is a house whose next run blocks ada and lets bob go.
-func newBusy(t *testing.T) (h *house, ada, bob string) {
+// newBusy returns a fixture whose next pass blocks ada and unblocks bob.
+func newBusy(t *testing.T) (fx *fixture, ada, bob string) {
 	t.Helper()
-	return busyIn(t, newStore(t), 0)
+	return newBusyIn(t, newStore(t), 0)
 }
 
-func busyIn(t *testing.T, store *bunstore.Store, n int) (h *house, ada, bob string) {
+func newBusyIn(t *testing.T, store *bunstore.Store, n int) (fx *fixture, ada, bob string) {
 	t.Helper()
-	h = numbered(t, store, n)
-	ada, bob = h.boxes[0].Address, h.boxes[2].Address
-	h.limit(t, one, 5)
-	h.limit(t, two, 5)
-	h.fake.Send(h.id, bob, 6)
-	must(t, h.run(t))
-	h.fake.Send(h.id, ada, 6)
-	h.limit(t, two, 6)
-	return h, ada, bob
+	fx = newNumberedFixture(t, store, n)
+	ada, bob = fx.boxes[0].Address, fx.boxes[2].Address
+	fx.limit(t, one, 5)
+	fx.limit(t, two, 5)
+	fx.fake.Send(fx.id, bob, 6)
+	must(t, fx.run(t))
+	fx.fake.Send(fx.id, ada, 6)
+	fx.limit(t, two, 6)
+	return fx, ada, bob
 }
 
-// TestARunThatEndsAndAnotherThatDecidesOtherwise: what the first one did at the
-// platform has its event all the same, also when the second one ends too. On
-// the way both end at every failpoint that the package has.
-func TestARunThatEndsAndAnotherThatDecidesOtherwise(t *testing.T) {
+// A pass crashes, and the next pass decides differently and can crash too. Each effect at the
+// platform still has its event. Together the passes crash at every failpoint of the package.
+func TestCrashThenDifferentDecision(t *testing.T) {
 	store, reached, n := newStore(t), map[string]bool{}, 0
 	for _, ends := range []bool{false, true} {
 		for first, dead := 0, true; dead; first++ {
 			for second, again := 0, true; again; second++ {
-				h, _, _ := busyIn(t, store, n)
-				l := h.dies(t, first, ends)
-				reached[l.place()], dead = true, l.dead
-				h.limit(t, one, 9) // which ada has not passed
-				h.limit(t, two, 3) // and bob has
-				l = h.dies(t, second, !ends)
+				fx, _, _ := newBusyIn(t, store, n)
+				l := fx.runCrashing(t, first, ends)
+				reached[l.where()], dead = true, l.dead
+				fx.limit(t, one, 9) // ada is below this limit
+				fx.limit(t, two, 3) // bob exceeds this limit
+				l = fx.runCrashing(t, second, !ends)
 				n++
-				reached[l.place()], again = true, l.dead && first%3 == 0
-				must(t, h.run(t))
-				h.agrees(t)
+				reached[l.where()], again = true, l.dead && first%3 == 0
+				must(t, fx.run(t))
+				fx.checkConsistent(t)
 			}
 		}
 	}
@@ -84,15 +82,15 @@ func TestARunThatEndsAndAnotherThatDecidesOtherwise(t *testing.T) {
 	}
 }
 
-// place is where a life ended.
-func (l *life) place() string {
+// where returns the step at which the process crashed.
+func (l *crashPlan) where() string {
 	if l.after {
 		return "after " + l.last
 	}
 	return "before " + l.last
 }
 
-// failpoints are those of the package, and which end of a life is the same.
+// failpoints maps each failpoint of the package to the equivalent step of a crashPlan.
 var failpoints = map[string]string{
 	"enforcement.before-counts": "before SaveCounts", "enforcement.after-counts": "after SaveCounts",
 	"enforcement.before-settled": "before Settle", "enforcement.after-settled": "after Settle",
@@ -102,11 +100,11 @@ var failpoints = map[string]string{
 	"enforcement.before-release": "before ReleaseTenant",
 }
 
-func TestEveryFailpointIsAnEnd(t *testing.T) {
+func TestEveryFailpointIsTested(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	must(t, err)
 	var found []string
-	for _, file := range append(files, "../settling/intents.go") {
+	for _, file := range append(files, "../settling/enforcement_intents.go") {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
@@ -122,68 +120,67 @@ func TestEveryFailpointIsAnEnd(t *testing.T) {
 	}
 }
 
-// While rules cannot be read, what a run left open stays so and nothing is
-// decided; counts are stored.
-func TestIntentsThatCannotBeSettled(t *testing.T) {
-	h := newHouse(t)
-	ada, bob := h.boxes[0].Address, h.boxes[1].Address
-	h.limit(t, one, 5)
-	h.fake.Send(h.id, ada, 6)
-	h.fake.Fail(fake.Fault{Method: "Block", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
-	if err := h.run(t); err == nil {
+// While rules cannot be read, open intents stay open and no decision is made. Counts are still
+// stored.
+func TestIntentsStayOpenWithoutRules(t *testing.T) {
+	fx := newFixture(t)
+	ada, bob := fx.boxes[0].Address, fx.boxes[1].Address
+	fx.limit(t, one, 5)
+	fx.fake.Send(fx.id, ada, 6)
+	fx.fake.Fail(fake.Fault{Method: "Block", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
+	if err := fx.run(t); err == nil {
 		t.Fatal("the fault was not told")
 	}
-	h.limit(t, one, 9)
-	lift := h.fake.Fail(fake.Fault{Method: "Rules", Kind: outcome.Down})
-	h.fake.Send(h.id, bob, 2)
+	fx.limit(t, one, 9)
+	lift := fx.fake.Fail(fake.Fault{Method: "Rules", Kind: outcome.Down})
+	fx.fake.Send(fx.id, bob, 2)
 	for range 2 {
-		if err := h.run(t); err == nil || len(h.events(t)) != 0 || h.fake.Calls("Block") != 1 || h.sent(t, bob) != 2 {
-			t.Fatalf("%v, events %+v, %d calls", err, h.events(t), h.fake.Calls("Block"))
+		if err := fx.run(t); err == nil || len(fx.events(t)) != 0 || fx.fake.Calls("Block") != 1 || fx.shownSends(t, bob) != 2 {
+			t.Fatalf("%v, events %+v, %d calls", err, fx.events(t), fx.fake.Calls("Block"))
 		}
 	}
 	lift()
-	must(t, h.run(t))
-	h.agrees(t)
-	events := h.events(t)[ada]
+	must(t, fx.run(t))
+	fx.checkConsistent(t)
+	events := fx.events(t)[ada]
 	if len(events) != 2 || events[0].Limit != 5 || events[1].Limit != 9 || !events[0].At.Before(events[1].At) {
 		t.Fatalf("events %+v", events)
 	}
 }
 
-// A mailbox that moves from one rule to another is blocked by one of them at
-// every moment, and where the one that is to have it cannot be set, the other
-// keeps it.
-func TestABlockMovesFromRuleToRule(t *testing.T) {
-	for name, move := range map[string]func(h *house){
-		"to its domain's": func(h *house) { h.limit(t, one, 5) },
-		"to the tenant's": func(h *house) { h.drop(t, one) },
+// A mailbox that moves from one rule to another is always blocked by one of them. If the new rule
+// cannot be set, the old rule keeps blocking it.
+func TestBlockMovesBetweenRules(t *testing.T) {
+	for name, move := range map[string]func(fx *fixture){
+		"to its domain's": func(fx *fixture) { fx.limit(t, one, 5) },
+		"to the tenant's": func(fx *fixture) { fx.dropDomain(t, one) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse(t)
-			ada, other := h.boxes[0].Address, h.boxes[2].Address
+			fx := newFixture(t)
+			ada, other := fx.boxes[0].Address, fx.boxes[2].Address
 			from, to := sendlimit.TenantWide, one
-			h.limit(t, sendlimit.TenantWide, 5)
+			fx.limit(t, sendlimit.TenantWide, 5)
 			if name == "to the tenant's" {
 				from, to = to, from
-				h.limit(t, one, 5)
+				fx.limit(t, one, 5)
 			}
-			h.fake.Send(h.id, ada, 6)
-			h.fake.Send(h.id, other, 6)
-			must(t, h.run(t))
-			move(h)
+			fx.fake.Send(fx.id, ada, 6)
+			fx.fake.Send(fx.id, other, 6)
+			must(t, fx.run(t))
+			move(fx)
 			for range 2 {
-				h.fake.Fail(fake.Fault{Method: "Block", About: to, Kind: outcome.Down, Times: 1})
-				if err := h.run(t); err == nil || !slices.Contains(h.lists(t, from), ada) {
-					t.Fatalf("%v: %q lists %q", err, from, h.lists(t, from))
+				fx.fake.Fail(fake.Fault{Method: "Block", About: to, Kind: outcome.Down, Times: 1})
+				if err := fx.run(t); err == nil || !slices.Contains(fx.ruleList(t, from), ada) {
+					t.Fatalf("%v: %q lists %q", err, from, fx.ruleList(t, from))
 				}
 			}
-			must(t, h.run(t))
-			if !slices.Contains(h.lists(t, to), ada) || slices.Contains(h.lists(t, from), ada) {
-				t.Fatalf("%q lists %q, %q lists %q", from, h.lists(t, from), to, h.lists(t, to))
+			must(t, fx.run(t))
+			if !slices.Contains(fx.ruleList(t, to), ada) || slices.Contains(fx.ruleList(t, from), ada) {
+				t.Fatalf("%q lists %q, %q lists %q", from, fx.ruleList(t, from), to, fx.ruleList(t, to))
 			}
-			must(t, h.run(t))
-			h.agrees(t)
-			if events := h.events(t); len(events[ada]) != 1 || len(events[other]) != 1 {
+			must(t, fx.run(t))
+			fx.checkConsistent(t)
+			if events := fx.events(t); len(events[ada]) != 1 || len(events[other]) != 1 {
 				t.Fatalf("events %+v", events)
 			}
 		})

@@ -9,75 +9,101 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tenantry/tenantry/app/settling"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/ports"
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// enforce decides who is to be blocked, stores what is about to change, has the
-// rules say so, and stores what changed. A mailbox is never shown as blocked,
-// or let go, that the platform treats otherwise, and a run that ends on the way
-// leaves its intents, which the next one settles first.
-func (w *look) enforce(ctx context.Context) (due time.Time, err error) {
-	if err := w.settle(ctx); err != nil {
+// enforce decides which mailboxes to block, stores the intents, sets the rules, and stores the
+// changes. It returns when the tenant is due again.
+//
+// A change is stored only after the platform has applied it. A pass that stops halfway leaves its
+// intents, and the next pass reconciles them first.
+func (p *pass) enforce(ctx context.Context) (due time.Time, err error) {
+	if err := p.reconcileIntents(ctx); err != nil {
 		return due, err
 	}
-	a := &act{look: w}
-	policies, err := w.Policies.Policies(ctx, w.Account, w.Tenant)
+	a := &applier{pass: p}
+	policies, err := p.Policies.Policies(ctx, p.Account, p.Tenant)
 	if err != nil {
 		return due, err
 	}
-	if a.ruled, err = w.Policies.RuledScopes(ctx, w.Account, w.Tenant); err != nil {
+	if a.ruledScopes, err = p.Policies.RuledScopes(ctx, p.Account, p.Tenant); err != nil {
 		return due, err
 	}
-	if len(a.ruled) > 0 { // else no rule is wanted, and the first look removed what there was
-		if _, err := w.rules(ctx); err != nil {
+	if len(a.ruledScopes) > 0 { // without scopes no rule is needed: the first pass emptied those it found
+		if _, err := p.listRules(ctx); err != nil {
 			return due, fmt.Errorf("read rules: %w", err)
 		}
 	}
-	if a.boxes, err = w.boxes(ctx); err != nil {
+	if a.boxes, err = p.countedBoxes(ctx); err != nil {
 		return due, err
 	}
-	a.boxes = w.vanished.among(w.Tenant, a.boxes, w.now)
+	a.boxes = p.missing.exclude(p.Tenant, a.boxes, p.now)
 	a.limits = sendlimit.ByScope(policies)
-	a.Ruling = sendlimit.Decide(w.Tenant, a.limits, a.boxes, w.day, w.now)
-	if err := a.intend(ctx); err != nil {
+	a.Ruling = sendlimit.Decide(p.Tenant, a.limits, a.boxes, p.day, p.now)
+	if err := a.saveIntents(ctx); err != nil {
 		return due, err
 	}
-	err = a.rule(ctx)
-	if errors.Is(err, errLost) {
+	err = a.applyRules(ctx)
+	if errors.Is(err, errLeaseLost) {
 		return due, err
 	}
-	if err := a.save(ctx); err != nil {
+	if err := a.saveChanges(ctx); err != nil {
 		return due, err
 	}
-	return sendlimit.Next(w.Tenant, a.limits, a.boxes, w.day, w.now), err
+	return sendlimit.Next(p.Tenant, a.limits, a.boxes, p.day, p.now), err
 }
 
-// boxes are the tenant's mailboxes with what was counted today, if it was.
-func (w *look) boxes(ctx context.Context) ([]sendlimit.Box, error) {
-	all, err := w.Runs.SendBoxes(ctx, w.SendRun, w.day.Start)
+// reconcileIntents finds out which intents of an interrupted pass took effect, and records them. It
+// runs before any decision, because a different decision would leave a block or an unblock without
+// its event.
+func (p *pass) reconcileIntents(ctx context.Context) error {
+	done, held, err := settling.Intents(ctx, p.Runs, p.SendRun, p.Now, p.listRules)
+	if err := leaseError(held, err); err != nil {
+		return err
+	}
+	p.reportChanges(ctx, done)
+	return nil
+}
+
+// countedBoxes returns the tenant's mailboxes, each with its count of the current day if there is
+// one.
+func (p *pass) countedBoxes(ctx context.Context) ([]sendlimit.Box, error) {
+	all, err := p.Runs.SendBoxes(ctx, p.SendRun, p.day.Start)
 	boxes := make([]sendlimit.Box, 0, len(all))
 	for _, b := range all {
-		boxes = append(boxes, b.On(w.day))
+		boxes = append(boxes, b.On(p.day))
 	}
 	return boxes, err
 }
 
-// save stores the changes that are so at the platform now, with their events,
-// and forgets scopes whose rule is no longer of use.
-func (a *act) save(ctx context.Context) error {
+// saveIntents stores the changes that the rules are about to make.
+func (a *applier) saveIntents(ctx context.Context) error {
+	if len(a.Changes) == 0 {
+		return nil
+	}
+	failpoint.Hit("enforcement.before-intents")
+	err := leaseError(a.Runs.SaveIntents(ctx, a.SendRun, a.Changes))
+	failpoint.Hit("enforcement.after-intents")
+	return err
+}
+
+// saveChanges stores the changes that the platform has applied, with their events. It also removes
+// the scopes whose rule is no longer needed.
+func (a *applier) saveChanges(ctx context.Context) error {
 	var c ports.SendChanges
 	for _, change := range a.Changes {
 		switch {
-		case a.open(change):
+		case a.unknownOutcome(change):
 			c.Open = append(c.Open, change.Box)
-		case change.Action == sendlimit.Unblocked || a.lists(change):
+		case change.Action == sendlimit.Unblocked || a.isListed(change):
 			c.Done = append(c.Done, change)
 		}
 	}
-	for _, scope := range a.ruled {
-		if !a.InForce(scope) && !slices.Contains(a.failed, scope) {
+	for _, scope := range a.ruledScopes {
+		if !a.InForce(scope) && !slices.Contains(a.failedScopes, scope) {
 			c.Emptied = append(c.Emptied, scope)
 		}
 	}
@@ -86,52 +112,52 @@ func (a *act) save(ctx context.Context) error {
 	}
 	failpoint.Hit("enforcement.before-changes")
 	c.At = a.Now()
-	err := saved(a.Runs.SaveChanges(ctx, a.SendRun, c))
+	err := leaseError(a.Runs.SaveChanges(ctx, a.SendRun, c))
 	failpoint.Hit("enforcement.after-changes")
 	if err == nil {
-		a.tell(ctx, c.Done)
-		a.measure(ctx, c.Done)
+		a.reportChanges(ctx, c.Done)
+		a.reportLag(ctx, c.Done)
 	}
 	return err
 }
 
-// open reports whether it is not known what became of a change: a rule that
-// could not be set may have been all the same, and whose rule had blocked one
-// that is let go is not known for sure.
-func (a *act) open(c sendlimit.Change) bool {
+// unknownOutcome reports whether the outcome of a change is unknown. The platform may have applied
+// a call that failed. It is not recorded which rule blocked a mailbox, so any failed rule makes an
+// unblock unknown.
+func (a *applier) unknownOutcome(c sendlimit.Change) bool {
 	if c.Action == sendlimit.Unblocked {
-		return len(a.failed) > 0
+		return len(a.failedScopes) > 0
 	}
-	return slices.Contains(a.failed, c.Scope)
+	return slices.Contains(a.failedScopes, c.Scope)
 }
 
-// lists reports whether a rule that was set blocks a mailbox: not so where it
-// vanished, or where its scope came to be only now.
-func (a *act) lists(c sendlimit.Change) bool {
-	return slices.Contains(a.ruled, c.Scope) && slices.Contains(a.Lists[c.Scope], c.Event.Address)
+// isListed reports whether a rule that was set blocks the mailbox. It returns false for a missing
+// mailbox and for a scope that was created during this pass.
+func (a *applier) isListed(c sendlimit.Change) bool {
+	return slices.Contains(a.ruledScopes, c.Scope) && slices.Contains(a.Lists[c.Scope], c.Event.Address)
 }
 
-// tell counts what was changed.
-func (w *look) tell(ctx context.Context, changes []sendlimit.Change) {
-	if w.Changed == nil {
+// reportChanges calls Changed once for each change.
+func (p *pass) reportChanges(ctx context.Context, changes []sendlimit.Change) {
+	if p.Changed == nil {
 		return
 	}
 	for _, c := range changes {
-		w.Changed(ctx, c.Action)
+		p.Changed(ctx, c.Action)
 	}
 }
 
-// measure tells how late blocks are.
-func (w *look) measure(ctx context.Context, changes []sendlimit.Change) {
-	if w.Late == nil {
+// reportLag calls Late with the delay of each block.
+func (p *pass) reportLag(ctx context.Context, changes []sendlimit.Change) {
+	if p.Late == nil {
 		return
 	}
 	for _, c := range changes {
 		if c.Action != sendlimit.Blocked {
 			continue
 		}
-		if at, known := w.reading.Passed(c.Event.Address, c.Event.Limit, w.day); known {
-			w.Late(ctx, max(0, w.Now().Sub(at)))
+		if at, known := p.todayReading.Passed(c.Event.Address, c.Event.Limit, p.day); known {
+			p.Late(ctx, max(0, p.Now().Sub(at)))
 		}
 	}
 }

@@ -1,7 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package enforcement shows what the enforcement of send limits did, and
-// forgets it when its time is over.
+// Package enforcement counts the messages that each tenant's mailboxes sent, and has the mail
+// platform block the mailboxes that exceed their daily limit. It also lists the recorded
+// enforcement events and deletes old ones.
+//
+// Runner makes passes. One pass evaluates one tenant: it reads the message trace, stores the
+// counts, decides which mailboxes to block, and updates the managed transport rules. Before a pass
+// changes a rule it stores the changes as intents, so that the next pass can reconcile them after a
+// crash. Limits are enforced with a delay: a mailbox can exceed its limit before it is blocked.
+//
+// Start reading at Runner.Run.
+//
+//   - run.go: Runner, one pass, its lease and its calls to the mail platform
+//   - count.go: reads the trace and stores counts
+//   - enforce.go: decides, reconciles and stores intents, stores changes
+//   - rules.go: reads and sets the transport rules, excludes missing mailboxes
+//   - schedule.go: the sweep that finds due tenants, and the wake-up handler
+//   - enforcement.go: Service, the use cases of enforcement events
 package enforcement
 
 import (
@@ -12,20 +27,21 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Service holds the use cases of enforcement.
+// Service holds the use cases of enforcement events.
 type Service struct {
 	Events ports.EnforcementEvents
-	// Keep is how long events are kept, in whole days; 0 is for ever.
+	// Keep is how long events are kept, in whole days. Zero keeps them forever.
 	Keep time.Duration
 	Now  func() time.Time
 }
 
-// List is a page of an account's events. Refusal: tenant_not_found.
+// List returns a page of the account's events. It fails with tenant_not_found when the query names
+// a tenant that the account does not hold.
 func (s *Service) List(ctx context.Context, owner access.AccountID, q ports.EventQuery) (ports.EventPage, error) {
 	return s.Events.Events(ctx, owner, q)
 }
 
-// Forget drops the events that are older than is kept.
+// Forget deletes the events that are older than Keep. It fails only when the store fails.
 func (s *Service) Forget(ctx context.Context) error {
 	if s.Keep == 0 {
 		return nil

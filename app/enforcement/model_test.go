@@ -7,31 +7,30 @@ import (
 	"time"
 )
 
-// model is what a person who only knows what was sent and set would say of a
-// tenant.
+// model is an independent, simple computation of the expected state of a tenant.
 type model struct {
-	place  *time.Location
-	sent   map[string][]time.Time // by address, without what was refused
-	limits map[string]int         // by domain, "" for the whole tenant
+	zone   *time.Location
+	sent   map[string][]time.Time // accepted messages by address
+	limits map[string]int         // by domain; "" is the whole tenant
 	own    map[string]int         // by address
 }
 
 func newModel() *model {
-	return &model{place: time.UTC, sent: map[string][]time.Time{}, limits: map[string]int{}, own: map[string]int{}}
+	return &model{zone: time.UTC, sent: map[string][]time.Time{}, limits: map[string]int{}, own: map[string]int{}}
 }
 
-// today is how many messages an address sent on the day in which now lies.
+// today returns how many messages an address sent on the day of now.
 func (m *model) today(address string, now time.Time) (n int) {
-	date := now.In(m.place).Format(time.DateOnly)
+	date := now.In(m.zone).Format(time.DateOnly)
 	for _, at := range m.sent[address] {
-		if at.In(m.place).Format(time.DateOnly) == date {
+		if at.In(m.zone).Format(time.DateOnly) == date {
 			n++
 		}
 	}
 	return n
 }
 
-// blocked reports whether an address sent more than it may.
+// blocked reports whether an address sent more than its limit.
 func (m *model) blocked(address string, now time.Time) bool {
 	_, name, _ := strings.Cut(address, "@")
 	limit, enforced := m.limits[name]

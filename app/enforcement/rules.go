@@ -6,47 +6,68 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// act is a ruling that is being carried out.
-type act struct {
-	*look
+// applier applies one decision to the managed rules of a tenant.
+type applier struct {
+	*pass
 	sendlimit.Ruling
 
 	limits sendlimit.Policies
 	boxes  []sendlimit.Box
-	ruled  []string // the scopes that may have a rule of ours
-	// failed are those whose rules could not be set, as far as is known.
-	failed []string
+	// ruledScopes are the scopes that may have a managed rule.
+	ruledScopes []string
+	// failedScopes are the scopes whose rule could not be set. Such a call may still have taken effect.
+	failedScopes []string
 }
 
-// rule has every rule of ours block whom it has to, those of scopes without a
-// policy nobody. Those that do need no call. What could not be done it returns.
-func (a *act) rule(ctx context.Context) (err error) {
-	for _, scope := range append(a.Order(a.ruled), a.left()...) {
-		one := a.set(ctx, scope)
-		if errors.Is(one, errLost) {
-			return one
+// listRules returns the managed rules of the tenant. It asks the platform once per pass and returns
+// the same answer afterwards.
+func (p *pass) listRules(ctx context.Context) ([]sendlimit.Rule, error) {
+	if p.rulesListed {
+		return p.foundRules, nil
+	}
+	err := p.callReadOnly(ctx, func(ctx context.Context) (err error) {
+		p.foundRules, err = p.platform.Rules(ctx)
+		return err
+	})
+	p.rulesListed = err == nil
+	return p.foundRules, err
+}
+
+// applyRules updates each managed transport rule to block exactly the mailboxes of the decision.
+// Rules of scopes without a policy are set to block none. A rule that is already right costs no
+// call. applyRules returns the joined errors of the rules that could not be set.
+func (a *applier) applyRules(ctx context.Context) (err error) {
+	for _, scope := range append(a.Order(a.ruledScopes), a.orphanScopes()...) {
+		setErr := a.setRule(ctx, scope)
+		if errors.Is(setErr, errLeaseLost) {
+			return setErr
 		}
-		if one != nil {
-			a.failed, err = append(a.failed, scope), errors.Join(err, fmt.Errorf("set rule: %w", one))
+		if setErr != nil {
+			a.failedScopes, err = append(a.failedScopes, scope), errors.Join(err, fmt.Errorf("set rule: %w", setErr))
 		}
 	}
 	return err
 }
 
-// left are scopes that nothing is known of and that have a rule of ours: one of
-// an earlier life of the tenant, or one that was made while its policy went.
-func (a *act) left() (scopes []string) {
-	for _, r := range a.there {
-		if scope := sendlimit.RuledScope(r.Name); !slices.ContainsFunc(a.ruled, func(known string) bool {
+// orphanScopes returns the scopes that have a managed rule but no stored policy. Such a rule
+// remains from an earlier connection of the tenant, or was created while its policy was being
+// deleted.
+func (a *applier) orphanScopes() (scopes []string) {
+	for _, r := range a.foundRules {
+		if scope := sendlimit.RuledScope(r.Name); !slices.ContainsFunc(a.ruledScopes, func(known string) bool {
 			return sendlimit.RuleName(known) == sendlimit.RuleName(scope)
 		}) {
 			scopes = append(scopes, scope)
@@ -55,30 +76,31 @@ func (a *act) left() (scopes []string) {
 	return scopes
 }
 
-// set has the rule of a scope block whom it has to. It gives nobody up whom
-// another rule was to take and could not.
-func (a *act) set(ctx context.Context, scope string) error {
-	if a.Gives(scope, a.failed) {
-		if list := a.Keeping(scope, a.failed, a.there); len(list) > 0 {
+// setRule sets the rule of one scope. If a mailbox moves to a rule that could not be set, its
+// present rule keeps blocking it.
+func (a *applier) setRule(ctx context.Context, scope string) error {
+	if a.Gives(scope, a.failedScopes) {
+		if list := a.Keeping(scope, a.failedScopes, a.foundRules); len(list) > 0 {
 			a.Lists[scope] = list
 		}
 	}
-	if sendlimit.RuleOf(scope, a.there).Right(a.Lists[scope]) {
+	if sendlimit.RuleOf(scope, a.foundRules).Right(a.Lists[scope]) {
 		return nil
 	}
 	failpoint.Hit("enforcement.before-rule")
 	defer failpoint.Hit("enforcement.after-rule")
 	err := a.block(ctx, scope)
 	if errors.Is(err, fault.MailboxNotFound) || outcome.Of(err) == outcome.NotReady {
-		return a.blockRest(ctx, scope, err)
+		return a.blockExisting(ctx, scope, err)
 	}
 	return err
 }
 
-// block has one rule block exactly its list.
-func (a *act) block(ctx context.Context, scope string) error {
+// block has one rule block exactly its list. It fails when the platform's answer shows a different
+// list.
+func (a *applier) block(ctx context.Context, scope string) error {
 	list := a.Lists[scope]
-	return a.guard(ctx, func(ctx context.Context) error {
+	return a.callWithRenewedLease(ctx, func(ctx context.Context) error {
 		r, err := a.platform.Block(ctx, scope, list)
 		if err == nil && !slices.Equal(r.Blocks(), list) && len(r.Blocks())+len(list) > 0 {
 			err = errors.New("the rule does not block whom it was told to")
@@ -87,48 +109,48 @@ func (a *act) block(ctx context.Context, scope string) error {
 	})
 }
 
-// blockRest takes mailboxes that vanished at the platform, or whose address is
-// another now so that the rule never shows it, out of a list and has the rule
-// block the others: one is not to keep the rest from being blocked. The next sync
-// forgets it. Where none vanished it stays as it was.
-func (a *act) blockRest(ctx context.Context, scope string, trouble error) error {
-	there := map[string]bool{}
-	if err := a.ask(ctx, func(ctx context.Context) error {
+// blockExisting removes missing mailboxes from the list of a scope and sets the rule again.
+// Otherwise one missing mailbox would prevent the block of all others. A mailbox is missing if the
+// platform does not list it, for example after a change of its address. If none is missing,
+// blockExisting returns cause.
+func (a *applier) blockExisting(ctx context.Context, scope string, cause error) error {
+	existing := map[string]bool{}
+	if err := a.callReadOnly(ctx, func(ctx context.Context) error {
 		held, err := a.platform.Mailboxes(ctx)
 		for _, m := range held {
-			there[strings.ToLower(m.Address)] = true
+			existing[strings.ToLower(m.Address)] = true
 		}
 		return err
 	}); err != nil {
 		return err
 	}
 	all := a.Lists[scope]
-	rest := slices.DeleteFunc(slices.Clone(all), func(address string) bool { return !there[strings.ToLower(address)] })
+	rest := slices.DeleteFunc(slices.Clone(all), func(address string) bool { return !existing[strings.ToLower(address)] })
 	if len(rest) == len(all) {
-		return trouble // it is listed, and not known all the same
+		return cause // the platform lists every mailbox and still refuses one
 	}
-	a.forget(all, rest)
+	a.rememberMissing(all, rest)
 	a.Lists[scope] = rest
-	if err := a.letGo(ctx, all, rest); err != nil {
+	if err := a.unblockMissing(ctx, all, rest); err != nil {
 		return err
 	}
 	return a.block(ctx, scope)
 }
 
-// forget has the next looks not ask for those who vanished.
-func (a *act) forget(all, rest []string) {
+// rememberMissing excludes the missing mailboxes from the next passes.
+func (a *applier) rememberMissing(all, rest []string) {
 	var ids []string
 	for _, b := range a.boxes {
 		if slices.Contains(all, b.Address) && !slices.Contains(rest, b.Address) {
 			ids = append(ids, b.ID)
 		}
 	}
-	a.vanished.add(a.Tenant, ids, a.now)
+	a.missing.add(a.Tenant, ids, a.now)
 }
 
-// letGo has those who vanished while they were blocked let go, with the rule
-// that forgets them.
-func (a *act) letGo(ctx context.Context, all, rest []string) error {
+// unblockMissing adds an unblock for each missing mailbox that was blocked, and stores it as an
+// intent before the rule drops the mailbox.
+func (a *applier) unblockMissing(ctx context.Context, all, rest []string) error {
 	before := len(a.Changes)
 	for _, b := range a.boxes {
 		if !b.BlockedAt.IsZero() && slices.Contains(all, b.Address) && !slices.Contains(rest, b.Address) {
@@ -138,5 +160,43 @@ func (a *act) letGo(ctx context.Context, all, rest []string) error {
 	if len(a.Changes) == before {
 		return nil
 	}
-	return a.intend(ctx)
+	return a.saveIntents(ctx)
+}
+
+// missingMailboxes remembers, per tenant, mailboxes that the platform did not list when a rule
+// should block them. Passes exclude them instead of retrying in vain. Entries expire soon, because
+// a sync deletes such a mailbox or the platform lists it again.
+type missingMailboxes struct {
+	mu       sync.Mutex
+	byTenant map[tenant.GUID]missingEntry
+}
+
+// missingEntry holds the ids of a tenant's missing mailboxes, and when the entry expires.
+type missingEntry struct {
+	ids   []string
+	until time.Time
+}
+
+// add records missing mailboxes of a tenant and deletes expired entries of all tenants.
+func (v *missingMailboxes) add(id tenant.GUID, ids []string, now time.Time) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.byTenant == nil {
+		v.byTenant = map[tenant.GUID]missingEntry{}
+	}
+	maps.DeleteFunc(v.byTenant, func(_ tenant.GUID, m missingEntry) bool { return !now.Before(m.until) })
+	v.byTenant[id] = missingEntry{append(v.byTenant[id].ids, ids...), now.Add(sendlimit.Latest)}
+}
+
+// exclude returns the mailboxes without the missing ones. It keeps a blocked mailbox, because that
+// one still needs an unblock. An entry that ends beyond sendlimit.Latest can only come from clock
+// skew and is ignored.
+func (v *missingMailboxes) exclude(id tenant.GUID, boxes []sendlimit.Box, now time.Time) []sendlimit.Box {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	m := v.byTenant[id]
+	if !now.Before(m.until) || m.until.Sub(now) > sendlimit.Latest {
+		return boxes
+	}
+	return slices.DeleteFunc(boxes, func(b sendlimit.Box) bool { return b.BlockedAt.IsZero() && slices.Contains(m.ids, b.ID) })
 }

@@ -11,33 +11,32 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 )
 
-// However many rules there are, a look reads them once and sets those that have
-// to differ.
-func TestRulesThatAreRightCostOneRead(t *testing.T) {
-	h := newHouse(t)
+// A pass reads all rules with one call and sets only those that differ.
+func TestUnchangedRulesCostOneRead(t *testing.T) {
+	fx := newFixture(t)
 	for _, scope := range []string{one, two, sendlimit.TenantWide} {
-		h.limit(t, scope, 5)
+		fx.limit(t, scope, 5)
 	}
-	must(t, h.run(t))
-	if h.fake.Calls("Rules") != 1 || h.fake.Calls("Block") != 0 {
-		t.Fatalf("%d reads, %d other calls", h.fake.Calls("Rules"), h.fake.Calls("Block"))
+	must(t, fx.run(t))
+	if fx.fake.Calls("Rules") != 1 || fx.fake.Calls("Block") != 0 {
+		t.Fatalf("%d reads, %d other calls", fx.fake.Calls("Rules"), fx.fake.Calls("Block"))
 	}
-	h.fake.Send(h.id, h.boxes[0].Address, 6)
+	fx.fake.Send(fx.id, fx.boxes[0].Address, 6)
 	for range 3 {
-		must(t, h.run(t))
+		must(t, fx.run(t))
 	}
-	if h.agrees(t); h.fake.Calls("Rules") != 4 || h.fake.Calls("Block") != 1 {
-		t.Fatalf("%d reads, %d other calls", h.fake.Calls("Rules"), h.fake.Calls("Block"))
+	if fx.checkConsistent(t); fx.fake.Calls("Rules") != 4 || fx.fake.Calls("Block") != 1 {
+		t.Fatalf("%d reads, %d other calls", fx.fake.Calls("Rules"), fx.fake.Calls("Block"))
 	}
 }
 
-// What somebody changed in a rule is put right, whatever it is.
-func TestARuleThatWasChangedByHand(t *testing.T) {
-	h := newHouse(t)
-	h.limit(t, one, 5)
-	ada, bob := h.boxes[0].Address, h.boxes[1].Address
-	h.fake.Send(h.id, ada, 6)
-	must(t, h.run(t))
+// A pass corrects every manual change of a rule.
+func TestManualRuleChangeIsCorrected(t *testing.T) {
+	fx := newFixture(t)
+	fx.limit(t, one, 5)
+	ada, bob := fx.boxes[0].Address, fx.boxes[1].Address
+	fx.fake.Send(fx.id, ada, 6)
+	must(t, fx.run(t))
 	name := sendlimit.RuleName(one)
 	for what, other := range map[string]sendlimit.Rule{
 		"switched off":    {Lists: []string{ada}},
@@ -47,52 +46,51 @@ func TestARuleThatWasChangedByHand(t *testing.T) {
 		"off and another": {Lists: []string{bob}, Altered: true},
 	} {
 		other.Name = name
-		h.fake.SetRule(h.id, other)
-		must(t, h.run(t))
-		if r := h.fake.Holds(h.id).Rules[0]; !r.Right([]string{ada}) {
+		fx.fake.SetRule(fx.id, other)
+		must(t, fx.run(t))
+		if r := fx.fake.Holds(fx.id).Rules[0]; !r.Right([]string{ada}) {
 			t.Fatalf("%s: %+v", what, r)
 		}
 	}
-	h.fake.DropRule(h.id, name)
-	must(t, h.run(t))
-	if got := h.lists(t, one); len(got) != 1 || len(h.events(t)) != 1 {
-		t.Fatalf("removed: %q, events %+v", got, h.events(t))
+	fx.fake.DropRule(fx.id, name)
+	must(t, fx.run(t))
+	if got := fx.ruleList(t, one); len(got) != 1 || len(fx.events(t)) != 1 {
+		t.Fatalf("removed: %q, events %+v", got, fx.events(t))
 	}
 }
 
-// Rules of an earlier life of a tenant, which nobody knows of any more, block
-// nobody after its first look, also where no limit was set; later looks at
-// such a tenant ask for no rules.
-func TestRulesThatWereLeftOver(t *testing.T) {
+// Rules from an earlier connection of a tenant block no mailbox after its first pass, with or
+// without a limit. Later passes over a tenant without a limit read no rules.
+func TestOrphanRulesAreEmptied(t *testing.T) {
 	long := strings.Repeat("long-", 12) + one
 	for name, limited := range map[string]bool{"limited": true, "without a limit": false} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse(t)
-			ada := h.boxes[0].Address
+			fx := newFixture(t)
+			ada := fx.boxes[0].Address
 			for _, scope := range []string{one, long, sendlimit.TenantWide} {
-				h.fake.SetRule(h.id, sendlimit.Rule{Name: sendlimit.RuleName(scope), Enabled: true, Lists: []string{ada}})
+				fx.fake.SetRule(fx.id, sendlimit.Rule{Name: sendlimit.RuleName(scope), Enabled: true, Lists: []string{ada}})
 			}
-			h.fake.SetRule(h.id, sendlimit.Rule{Name: "somebody's", Enabled: true, Lists: []string{ada}})
+			fx.fake.SetRule(fx.id, sendlimit.Rule{Name: "somebody's", Enabled: true, Lists: []string{ada}})
 			if limited {
-				h.limit(t, two, 5)
+				fx.limit(t, two, 5)
 			}
-			h.fake.Fail(fake.Fault{Method: "Rules", Kind: outcome.Down, Times: 1})
-			if err := h.run(t); err == nil || len(h.lists(t, one)) == 0 {
-				t.Fatalf("%v: %q", err, h.lists(t, one))
+			fx.fake.Fail(fake.Fault{Method: "Rules", Kind: outcome.Down, Times: 1})
+			if err := fx.run(t); err == nil || len(fx.ruleList(t, one)) == 0 {
+				t.Fatalf("%v: %q", err, fx.ruleList(t, one))
 			}
-			must(t, h.run(t))
+			must(t, fx.run(t))
 			for _, scope := range []string{one, long, sendlimit.TenantWide} {
-				if got := h.lists(t, scope); len(got) != 0 {
+				if got := fx.ruleList(t, scope); len(got) != 0 {
 					t.Errorf("%q blocks %q", scope, got)
 				}
 			}
-			reads, writes := h.fake.Calls("Rules"), h.fake.Effects("Block")
-			must(t, h.run(t))
-			if again := h.fake.Calls("Rules") > reads; again != limited || writes != 3 || h.fake.Effects("Block") != 3 {
-				t.Fatalf("read again: %v; %d writes", again, h.fake.Effects("Block"))
+			reads, writes := fx.fake.Calls("Rules"), fx.fake.Effects("Block")
+			must(t, fx.run(t))
+			if again := fx.fake.Calls("Rules") > reads; again != limited || writes != 3 || fx.fake.Effects("Block") != 3 {
+				t.Fatalf("read again: %v; %d writes", again, fx.fake.Effects("Block"))
 			}
-			if len(h.events(t)) != 0 || len(h.blocks(t)) != 1 {
-				t.Fatalf("events %+v, blocked are %q", h.events(t), h.blocks(t))
+			if len(fx.events(t)) != 0 || len(fx.blockedByRules(t)) != 1 {
+				t.Fatalf("events %+v, blocked are %q", fx.events(t), fx.blockedByRules(t))
 			}
 		})
 	}

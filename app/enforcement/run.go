@@ -19,90 +19,90 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// usualLease is longer than a provider call and the wait for its turn, before which
-// it is renewed, and no longer than a killed run's tenant may wait for another.
-const usualLease = 30 * time.Second
+// defaultLease must exceed the time of a provider call and of the wait for its slot. The lease is
+// renewed before each of the two. After a crash, the tenant waits for at most this time.
+const defaultLease = 30 * time.Second
 
-// fresh is the part of a lease within which it need not be renewed.
-const fresh = 6
+// freshFraction defines a fresh lease: less than 1/freshFraction of it has passed. A fresh lease
+// need not be renewed.
+const freshFraction = 6
 
-// errLost is that another run has the tenant, or that it is gone.
-var errLost = errors.New("the tenant is another run's")
+// errLeaseLost means that another pass holds the tenant, or that the tenant is gone.
+var errLeaseLost = errors.New("the tenant is another run's")
 
-// Runner counts what a tenant's mailboxes sent, and has the mail platform block
-// those that are beyond their limits.
+// Runner makes enforcement passes. A pass counts what a tenant's mailboxes sent, and has the mail
+// platform block those that exceed their limits.
 type Runner struct {
 	Runs     ports.SendRuns
 	Policies ports.SendPolicies
 	Tenants  ports.Tenants
 	Platform ports.MailPlatform
 	Now      func() time.Time
-	Lease    time.Duration // 30 s unless set
-	// Late is told, of each mailbox that was blocked, how long after the
-	// message that was one too many; nobody unless set.
+	Lease    time.Duration // defaults to 30 s
+	// Late, if set, is called for each blocked mailbox. The lag is the time since the message that
+	// exceeded the limit.
 	Late func(ctx context.Context, lag time.Duration)
-	// Changed is told of each mailbox that was blocked or let go, Ended how each
-	// look at a tenant ended; nobody unless set.
+	// Changed, if set, is called for each mailbox that was blocked or unblocked.
 	Changed func(ctx context.Context, a sendlimit.Action)
-	Ended   func(ctx context.Context, err error)
-	// OnlyLimited has sweeps leave out tenants without a limit, whose messages
-	// then are not counted. It is for the sandbox, whose journal is to show
-	// what was asked for.
+	// Ended, if set, is called with the result of each pass.
+	Ended func(ctx context.Context, err error)
+	// OnlyLimited excludes tenants without a limit from sweeps, so their messages are not counted.
+	// The sandbox sets it to keep such calls out of its journal.
 	OnlyLimited bool
 
-	// vanished are mailboxes that the platform did not know when last asked.
-	vanished vanished
-	// everyone is RunAll's, which waits for looks that are under way.
-	everyone sync.RWMutex
-	// calls are those that are under way, once there was one.
-	once  sync.Once
-	calls chan struct{}
+	// missing are the mailboxes that the platform did not list when last asked.
+	missing missingMailboxes
+	// runAllLock lets RunAll wait for the passes in progress and keep out new ones.
+	runAllLock sync.RWMutex
+	// callSlots holds one element per platform call in progress. The first call creates it.
+	callsOnce sync.Once
+	callSlots chan struct{}
 }
 
-// look is one look at a tenant.
-type look struct {
+// pass is one evaluation of one tenant.
+type pass struct {
 	*Runner
 	ports.SendRun
 
-	platform ports.MailTenant
-	until    time.Time // the lease is not over before
-	place    *time.Location
-	now      time.Time
-	day      sendlimit.Day
-	left     time.Duration // for reading the trace
-	// reading is what this look read of the trace of today.
-	reading sendlimit.Reading
-	// there are our rules as this look found them, once it listed them.
-	there  []sendlimit.Rule
-	listed bool
+	platform   ports.MailTenant
+	leaseEnd   time.Time // the lease is valid until then
+	zone       *time.Location
+	now        time.Time
+	day        sendlimit.Day
+	readBudget time.Duration // remaining time for trace calls
+	// todayReading is the part of the trace of the current day that this pass read.
+	todayReading sendlimit.Reading
+	// foundRules are the managed rules at the start of the pass, valid once rulesListed is true.
+	foundRules  []sendlimit.Rule
+	rulesListed bool
 }
 
-// Run looks at one tenant, if it is due and nobody else is at it. What the
-// platform does not let it do it returns, and the tenant is due again soon; what
-// it could do is done and stored all the same.
+// Run makes one pass over a tenant, if the tenant is due and no other pass holds it. It returns the
+// errors of the platform; the tenant is then due again soon. Whatever succeeded is stored even
+// then.
 func (r *Runner) Run(ctx context.Context, owner access.AccountID, id tenant.GUID) error {
-	r.everyone.RLock()
-	defer r.everyone.RUnlock()
-	return r.run(ctx, owner, id, r.Now())
+	r.runAllLock.RLock()
+	defer r.runAllLock.RUnlock()
+	return r.runPass(ctx, owner, id, r.Now())
 }
 
-// run looks at a tenant that is due by then.
-func (r *Runner) run(ctx context.Context, owner access.AccountID, id tenant.GUID, by time.Time) error {
-	until := time.Now().Add(r.lease())
+// runPass makes one pass over a tenant that is due at the time by.
+func (r *Runner) runPass(ctx context.Context, owner access.AccountID, id tenant.GUID, by time.Time) error {
+	leaseEnd := time.Now().Add(r.lease())
 	claimed, won, err := r.Runs.ClaimTenant(ctx, owner, id, r.lease(), by)
 	if err != nil || !won {
 		return err
 	}
-	w := &look{Runner: r, SendRun: claimed, platform: r.Platform.For(id), until: until, now: r.Now()}
-	due, err := w.work(ctx)
-	if errors.Is(err, errLost) || errors.Is(err, fault.TenantNotFound) {
+	p := &pass{Runner: r, SendRun: claimed, platform: r.Platform.For(id), leaseEnd: leaseEnd, now: r.Now()}
+	due, err := p.countAndEnforce(ctx)
+	if errors.Is(err, errLeaseLost) || errors.Is(err, fault.TenantNotFound) {
 		return nil
 	}
 	if r.Ended != nil {
 		r.Ended(ctx, err)
 	}
 	if err != nil {
-		due = w.again(ctx)
+		due = p.retryAt(ctx)
 		err = settling.Consent{Tenants: r.Tenants, Platform: r.Platform}.Notice(ctx, owner, id, err)
 	}
 	failpoint.Hit("enforcement.before-release")
@@ -113,118 +113,122 @@ func (r *Runner) run(ctx context.Context, owner access.AccountID, id tenant.GUID
 	return errors.Join(err, released)
 }
 
-// again is when a tenant is due that a look failed at: at once where the look
-// itself was stopped.
-func (w *look) again(ctx context.Context) time.Time {
+// retryAt returns when a tenant is due after a failed pass. After a cancelled pass the tenant is
+// due at once.
+func (p *pass) retryAt(ctx context.Context) time.Time {
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return w.now
+		return p.now
 	}
-	return w.now.Add(sendlimit.Soonest)
+	return p.now.Add(sendlimit.Soonest)
 }
 
 func (r *Runner) lease() time.Duration {
 	if r.Lease > 0 {
 		return r.Lease
 	}
-	return usualLease
+	return defaultLease
 }
 
-// work counts, decides and enforces. Without a new count the old one decides:
-// who was let go by the day that turned does not wait for a trace.
-func (w *look) work(ctx context.Context) (due time.Time, err error) {
-	if w.place, err = sendlimit.Place(w.Place); err != nil {
+// countAndEnforce counts, decides and enforces, and returns when the tenant is due again. If
+// counting fails, the stored counts decide. A new day can therefore unblock mailboxes without a
+// trace.
+func (p *pass) countAndEnforce(ctx context.Context) (due time.Time, err error) {
+	if p.zone, err = sendlimit.Place(p.Place); err != nil {
 		return due, err
 	}
-	w.day = sendlimit.DayOf(w.now, w.place)
-	if w.Mark.IsZero() { // once, and before anything says that it was
-		if _, err := w.rules(ctx); err != nil {
+	p.day = sendlimit.DayOf(p.now, p.zone)
+	if p.Mark.IsZero() { // the first pass reads the rules before it stores a mark
+		if _, err := p.listRules(ctx); err != nil {
 			return due, fmt.Errorf("read rules: %w", err)
 		}
 	}
-	uncounted := w.count(ctx)
-	if errors.Is(uncounted, errLost) {
+	uncounted := p.count(ctx)
+	if errors.Is(uncounted, errLeaseLost) {
 		return due, uncounted
 	}
-	due, err = w.enforce(ctx)
+	due, err = p.enforce(ctx)
 	return due, errors.Join(uncounted, err)
 }
 
-// guard makes a call only while the tenant is the run's, and only until the
-// lease that is renewed for it ends: a process that was stopped between the
-// two calls nobody when it continues.
-func (w *look) guard(ctx context.Context, call func(context.Context) error) error {
-	return w.inTurn(ctx, func() error {
-		if err := w.hold(ctx); err != nil {
+// callWithRenewedLease renews the lease and makes a call that changes the platform. The call is
+// cancelled when the lease expires. A process that was suspended after the renewal makes no call
+// when it resumes.
+func (p *pass) callWithRenewedLease(ctx context.Context, call func(context.Context) error) error {
+	return p.withCallSlot(ctx, func() error {
+		if err := p.renewLease(ctx); err != nil {
 			return err
 		}
-		return w.call(ctx, call)
+		return p.callUntilLeaseEnd(ctx, call)
 	})
 }
 
-// ask is guard for calls that change nothing: one who has lost the tenant does
-// no harm by them, so a lease that is fresh is good enough.
-func (w *look) ask(ctx context.Context, call func(context.Context) error) error {
-	return w.inTurn(ctx, func() error {
-		if err := w.renew(ctx); err != nil {
+// callReadOnly makes a call that changes nothing. It renews the lease only if the lease is not
+// fresh, because such a call does no harm after the lease is lost.
+func (p *pass) callReadOnly(ctx context.Context, call func(context.Context) error) error {
+	return p.withCallSlot(ctx, func() error {
+		if err := p.renewIfStale(ctx); err != nil {
 			return err
 		}
-		return w.call(ctx, call)
+		return p.callUntilLeaseEnd(ctx, call)
 	})
 }
 
-// renew holds the tenant unless it did so just now.
-func (w *look) renew(ctx context.Context) error {
-	if time.Until(w.until) >= w.lease()-w.lease()/fresh {
+// renewIfStale renews the lease unless it is fresh.
+func (p *pass) renewIfStale(ctx context.Context) error {
+	if time.Until(p.leaseEnd) >= p.lease()-p.lease()/freshFraction {
 		return nil
 	}
-	return w.hold(ctx)
+	return p.renewLease(ctx)
 }
 
-func (w *look) hold(ctx context.Context) error {
-	until := time.Now().Add(w.lease())
-	err := saved(w.Runs.HoldTenant(ctx, w.SendRun, w.lease()))
+// renewLease renews the lease. It fails with errLeaseLost when another pass holds the tenant.
+func (p *pass) renewLease(ctx context.Context) error {
+	leaseEnd := time.Now().Add(p.lease())
+	err := leaseError(p.Runs.HoldTenant(ctx, p.SendRun, p.lease()))
 	if err == nil {
-		w.until = until
+		p.leaseEnd = leaseEnd
 	}
 	return err
 }
 
-func (w *look) call(ctx context.Context, call func(context.Context) error) error {
+// callUntilLeaseEnd makes a call that is cancelled when the lease expires. It fails with
+// errLeaseLost when the lease has already expired.
+func (p *pass) callUntilLeaseEnd(ctx context.Context, call func(context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if !time.Now().Before(w.until) {
-		return errLost
+	if !time.Now().Before(p.leaseEnd) {
+		return errLeaseLost
 	}
-	ctx, cancel := context.WithDeadline(ctx, w.until)
+	ctx, cancel := context.WithDeadline(ctx, p.leaseEnd)
 	defer cancel()
 	return settling.Call(ctx, call)
 }
 
-// inTurn waits until fewer than CallsAtOnce calls are under way, which may take
-// as long as a call, so the lease is to be fresh.
-func (w *look) inTurn(ctx context.Context, call func() error) error {
-	w.once.Do(func() { w.calls = make(chan struct{}, CallsAtOnce) })
+// withCallSlot runs call once fewer than CallsAtOnce calls are in progress. The wait can take as
+// long as a call, so the lease is renewed before it.
+func (p *pass) withCallSlot(ctx context.Context, call func() error) error {
+	p.callsOnce.Do(func() { p.callSlots = make(chan struct{}, CallsAtOnce) })
 	select {
-	case w.calls <- struct{}{}:
+	case p.callSlots <- struct{}{}:
 	default:
-		if err := w.renew(ctx); err != nil {
+		if err := p.renewIfStale(ctx); err != nil {
 			return err
 		}
 		select {
-		case w.calls <- struct{}{}:
+		case p.callSlots <- struct{}{}:
 		case <-ctx.Done():
 			return &outcome.Error{Kind: outcome.Unknown, Cause: "context", Detail: "calls before this one took its time"}
 		}
 	}
-	defer func() { <-w.calls }()
+	defer func() { <-p.callSlots }()
 	return call()
 }
 
-// saved tells a run that has lost its tenant from one whose word was stored.
-func saved(held bool, err error) error {
+// leaseError returns err, or errLeaseLost when the store reports that the lease is not held.
+func leaseError(held bool, err error) error {
 	if err == nil && !held {
-		return errLost
+		return errLeaseLost
 	}
 	return err
 }

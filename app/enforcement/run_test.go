@@ -33,9 +33,9 @@ const (
 	two  = "two.test"
 )
 
-// house is a runner over SQLite and the fake platform, with a tenant that has
-// two domains with two mailboxes each.
-type house struct {
+// fixture is a runner over SQLite and the fake platform, with a tenant that has two domains with
+// two mailboxes each.
+type fixture struct {
 	*enforcement.Runner
 	store *bunstore.Store
 	fake  *fake.Platform
@@ -45,15 +45,15 @@ type house struct {
 	boxes []mailbox.Mailbox
 }
 
-func newHouse(t *testing.T) *house {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	return houseIn(t, newStore(t), "ann@example.com", guid)
+	return newFixtureIn(t, newStore(t), "ann@example.com", guid)
 }
 
-// numbered is one of many houses in a store.
-func numbered(t *testing.T, store *bunstore.Store, n int) *house {
+// newNumberedFixture returns one of many fixtures that share a store.
+func newNumberedFixture(t *testing.T, store *bunstore.Store, n int) *fixture {
 	t.Helper()
-	return houseIn(t, store, fmt.Sprintf("ann%d@example.com", n), tenant.GUID(fmt.Sprintf("11111111-2222-4333-8444-%012d", n)))
+	return newFixtureIn(t, store, fmt.Sprintf("ann%d@example.com", n), tenant.GUID(fmt.Sprintf("11111111-2222-4333-8444-%012d", n)))
 }
 
 func newStore(t *testing.T) *bunstore.Store {
@@ -65,49 +65,49 @@ func newStore(t *testing.T) *bunstore.Store {
 	return store
 }
 
-// houseIn is a house in a store that it may share with others.
-func houseIn(t *testing.T, store *bunstore.Store, email string, id tenant.GUID) *house {
+// newFixtureIn returns a fixture in a store that it can share with others.
+func newFixtureIn(t *testing.T, store *bunstore.Store, email string, id tenant.GUID) *fixture {
 	t.Helper()
-	h := &house{store: store, id: id, fake: fake.New(), now: time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)} // as the fake's
-	h.Runner = &enforcement.Runner{Runs: store, Policies: store, Tenants: store, Platform: h.fake,
-		Now: func() time.Time { return h.now }}
-	acc, err := store.CreateAccount(t.Context(), email, "complete", 0, h.now)
+	fx := &fixture{store: store, id: id, fake: fake.New(), now: time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)} // the start time of the fake platform
+	fx.Runner = &enforcement.Runner{Runs: store, Policies: store, Tenants: store, Platform: fx.fake,
+		Now: func() time.Time { return fx.now }}
+	acc, err := store.CreateAccount(t.Context(), email, "complete", 0, fx.now)
 	must(t, err)
-	h.owner = acc.ID
-	h.fake.Connect(id, fake.Setup{TracePage: 7})
-	x, err := store.Attach(t.Context(), h.owner, tenant.Tenant{GUID: id, ConsentedAt: h.now}, 10)
+	fx.owner = acc.ID
+	fx.fake.Connect(id, fake.Setup{TracePage: 7})
+	x, err := store.Attach(t.Context(), fx.owner, tenant.Tenant{GUID: id, ConsentedAt: fx.now}, 10)
 	must(t, err)
 	x.Bootstrap = tenant.BootstrapReady
-	must(t, store.SaveTenant(t.Context(), h.owner, x))
+	must(t, store.SaveTenant(t.Context(), fx.owner, x))
 	for _, zone := range []string{one, two} {
-		d := h.addDomain(t, zone)
+		d := fx.addDomain(t, zone)
 		for _, local := range []string{"ada", "bob"} {
-			made, err := store.ReserveMailboxes(t.Context(), h.owner, d.ID, []mailbox.Spec{{Address: local + "@" + zone}}, 3, h.now)
+			made, err := store.ReserveMailboxes(t.Context(), fx.owner, d.ID, []mailbox.Spec{{Address: local + "@" + zone}}, 3, fx.now)
 			must(t, err)
 			made[0].Stage = mailbox.Ready
-			must(t, store.SaveMailbox(t.Context(), h.owner, made[0]))
-			h.boxes = append(h.boxes, made[0])
+			must(t, store.SaveMailbox(t.Context(), fx.owner, made[0]))
+			fx.boxes = append(fx.boxes, made[0])
 		}
 	}
-	return h
+	return fx
 }
 
-func (h *house) addDomain(t *testing.T, zone string) domain.Domain {
+func (fx *fixture) addDomain(t *testing.T, zone string) domain.Domain {
 	t.Helper()
-	d, err := h.store.ReserveDomain(t.Context(), h.owner, h.id, zone, 12, h.now)
+	d, err := fx.store.ReserveDomain(t.Context(), fx.owner, fx.id, zone, 12, fx.now)
 	must(t, err)
 	d.Added = true
-	must(t, h.store.SaveDomain(t.Context(), h.owner, d))
+	must(t, fx.store.SaveDomain(t.Context(), fx.owner, d))
 	return d
 }
 
-// drop has a domain be gone, as a sync finds it.
-func (h *house) drop(t *testing.T, zone string) {
+// dropDomain stores a discovery without the domain.
+func (fx *fixture) dropDomain(t *testing.T, zone string) {
 	t.Helper()
-	all, err := h.store.Domains(t.Context(), h.owner, h.id)
+	all, err := fx.store.Domains(t.Context(), fx.owner, fx.id)
 	must(t, err)
 	all = slices.DeleteFunc(all, func(d domain.Domain) bool { return d.Name == zone })
-	must(t, h.store.SaveDiscovery(t.Context(), h.owner, h.id, ports.Found{Began: h.now.Add(48 * time.Hour), Domains: append([]domain.Domain{}, all...)}))
+	must(t, fx.store.SaveDiscovery(t.Context(), fx.owner, fx.id, ports.Found{Began: fx.now.Add(48 * time.Hour), Domains: append([]domain.Domain{}, all...)}))
 }
 
 func must(t *testing.T, err error) {
@@ -117,38 +117,38 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func (h *house) advance(by time.Duration) {
-	h.now = h.now.Add(by)
-	h.fake.Advance(by)
+func (fx *fixture) advance(by time.Duration) {
+	fx.now = fx.now.Add(by)
+	fx.fake.Advance(by)
 }
 
-// limit puts a policy in force, as app/limits does.
-func (h *house) limit(t *testing.T, scope string, perDay int) {
+// limit stores a policy, as app/limits does.
+func (fx *fixture) limit(t *testing.T, scope string, perDay int) {
 	t.Helper()
-	p, err := h.store.ReservePolicy(t.Context(), h.owner, h.id, scope, h.now)
+	p, err := fx.store.ReservePolicy(t.Context(), fx.owner, fx.id, scope, fx.now)
 	must(t, err)
 	p.PerDay = perDay
-	must(t, h.store.SavePolicy(t.Context(), h.owner, p))
+	must(t, fx.store.SavePolicy(t.Context(), fx.owner, p))
 }
 
-// run is one when the tenant is due again.
-func (h *house) run(t *testing.T) error {
+// run waits until the tenant is due and runs a pass.
+func (fx *fixture) run(t *testing.T) error {
 	t.Helper()
-	h.advance(sendlimit.Latest)
-	return h.Run(t.Context(), h.owner, h.id)
+	fx.advance(sendlimit.Latest)
+	return fx.Run(t.Context(), fx.owner, fx.id)
 }
 
-func (h *house) stored(t *testing.T) []mailbox.Mailbox {
+func (fx *fixture) storedMailboxes(t *testing.T) []mailbox.Mailbox {
 	t.Helper()
-	all, err := h.store.Mailboxes(t.Context(), h.owner, h.id)
+	all, err := fx.store.Mailboxes(t.Context(), fx.owner, fx.id)
 	must(t, err)
 	return all
 }
 
-// sent is how many messages a mailbox is shown to have sent.
-func (h *house) sent(t *testing.T, address string) int {
+// shownSends returns the stored number of messages that a mailbox sent today.
+func (fx *fixture) shownSends(t *testing.T, address string) int {
 	t.Helper()
-	for _, m := range h.stored(t) {
+	for _, m := range fx.storedMailboxes(t) {
 		if m.Address == address {
 			return m.SendsToday
 		}
@@ -157,11 +157,11 @@ func (h *house) sent(t *testing.T, address string) int {
 	return 0
 }
 
-// blocks are whom the rules at the platform block, each once.
-func (h *house) blocks(t *testing.T) []string {
+// blockedByRules returns the addresses that the rules at the platform block, without duplicates.
+func (fx *fixture) blockedByRules(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	for _, r := range h.fake.Holds(h.id).Rules {
+	for _, r := range fx.fake.Holds(fx.id).Rules {
 		if r.Enabled && len(r.Lists) == 0 {
 			t.Fatalf("%s stops everybody's mail", r.Name)
 		}
@@ -171,10 +171,10 @@ func (h *house) blocks(t *testing.T) []string {
 	return slices.Compact(all)
 }
 
-// lists is whom the rule of a scope blocks.
-func (h *house) lists(t *testing.T, scope string) []string {
+// ruleList returns the addresses that the rule of a scope blocks.
+func (fx *fixture) ruleList(t *testing.T, scope string) []string {
 	t.Helper()
-	for _, r := range h.fake.Holds(h.id).Rules {
+	for _, r := range fx.fake.Holds(fx.id).Rules {
 		if r.Name == sendlimit.RuleName(scope) {
 			return r.Blocks()
 		}
@@ -182,10 +182,10 @@ func (h *house) lists(t *testing.T, scope string) []string {
 	return nil
 }
 
-func (h *house) blocked(t *testing.T) []string {
+func (fx *fixture) storedBlocked(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	for _, m := range h.stored(t) {
+	for _, m := range fx.storedMailboxes(t) {
 		if !m.BlockedAt.IsZero() {
 			all = append(all, m.Address)
 		}
@@ -194,10 +194,10 @@ func (h *house) blocked(t *testing.T) []string {
 	return all
 }
 
-// events are an address's, oldest first.
-func (h *house) events(t *testing.T) map[string][]sendlimit.Event {
+// events returns the events of each address, oldest first.
+func (fx *fixture) events(t *testing.T) map[string][]sendlimit.Event {
 	t.Helper()
-	page, err := h.store.Events(t.Context(), h.owner, ports.EventQuery{Limit: 10000})
+	page, err := fx.store.Events(t.Context(), fx.owner, ports.EventQuery{Limit: 10000})
 	must(t, err)
 	all := map[string][]sendlimit.Event{}
 	for _, e := range slices.Backward(page.Events) {
@@ -206,33 +206,33 @@ func (h *house) events(t *testing.T) map[string][]sendlimit.Event {
 	return all
 }
 
-// agrees holds state, rules and events to each other: whoever is blocked is so
-// by the rules, and each time that they began or ceased to stop an address has
-// one event, in that order.
-func (h *house) agrees(t *testing.T) {
+// checkConsistent fails the test unless the stored state, rules and events agree. Each start and
+// end of a block by the rules has one event, in that order.
+func (fx *fixture) checkConsistent(t *testing.T) {
 	t.Helper()
-	if rules, blocked := h.blocks(t), h.blocked(t); !slices.Equal(rules, blocked) {
+	if rules, blocked := fx.blockedByRules(t), fx.storedBlocked(t); !slices.Equal(rules, blocked) {
 		t.Fatalf("the rules block %q, stored is %q", rules, blocked)
 	}
-	if diff := cmp.Diff(h.turns(), h.acts(t)); diff != "" {
+	if diff := cmp.Diff(fx.ruleTransitions(), fx.eventTransitions(t)); diff != "" {
 		t.Fatalf("events differ from what the rules did (-rules +events):\n%s", diff)
 	}
 }
 
-// turns are, of each address, whether the rules began or ceased to stop it, and
-// acts whether the events say that it was blocked or let go.
-func (h *house) turns() map[string][]bool {
+// ruleTransitions returns, for each address, when the rules began (true) or ceased (false) to block
+// it.
+func (fx *fixture) ruleTransitions() map[string][]bool {
 	turns := map[string][]bool{}
-	for _, turn := range h.fake.Turns(h.id) {
+	for _, turn := range fx.fake.Turns(fx.id) {
 		turns[turn.Address] = append(turns[turn.Address], turn.Blocked)
 	}
 	return turns
 }
 
-func (h *house) acts(t *testing.T) map[string][]bool {
+// eventTransitions returns the same sequence from the stored events.
+func (fx *fixture) eventTransitions(t *testing.T) map[string][]bool {
 	t.Helper()
 	acts := map[string][]bool{}
-	for address, all := range h.events(t) {
+	for address, all := range fx.events(t) {
 		for _, e := range all {
 			acts[address] = append(acts[address], e.Action == sendlimit.Blocked)
 		}
@@ -240,199 +240,199 @@ func (h *house) acts(t *testing.T) map[string][]bool {
 	return acts
 }
 
-func TestAMailboxIsBlockedAndLetGo(t *testing.T) {
-	h := newHouse(t)
-	h.limit(t, sendlimit.TenantWide, 5)
-	ada := h.boxes[0].Address
-	h.fake.Send(h.id, ada, 5)
-	must(t, h.run(t))
-	h.agrees(t)
-	if len(h.blocked(t)) != 0 || h.stored(t)[0].SendsToday != 5 {
-		t.Fatalf("at its limit: %+v", h.stored(t)[0])
+func TestBlockAndUnblock(t *testing.T) {
+	fx := newFixture(t)
+	fx.limit(t, sendlimit.TenantWide, 5)
+	ada := fx.boxes[0].Address
+	fx.fake.Send(fx.id, ada, 5)
+	must(t, fx.run(t))
+	fx.checkConsistent(t)
+	if len(fx.storedBlocked(t)) != 0 || fx.storedMailboxes(t)[0].SendsToday != 5 {
+		t.Fatalf("at its limit: %+v", fx.storedMailboxes(t)[0])
 	}
 	var late []time.Duration
-	h.Late = func(_ context.Context, lag time.Duration) { late = append(late, lag) }
-	h.fake.Send(h.id, ada, 1)
-	for range 3 { // what is so is not written again
-		must(t, h.run(t))
-		h.agrees(t)
+	fx.Late = func(_ context.Context, lag time.Duration) { late = append(late, lag) }
+	fx.fake.Send(fx.id, ada, 1)
+	for range 3 { // later passes write nothing
+		must(t, fx.run(t))
+		fx.checkConsistent(t)
 	}
-	if !slices.Equal(h.blocked(t), []string{ada}) || h.fake.Effects("Block") != 1 {
-		t.Fatalf("blocked are %q after %d writes", h.blocked(t), h.fake.Effects("Block"))
+	if !slices.Equal(fx.storedBlocked(t), []string{ada}) || fx.fake.Effects("Block") != 1 {
+		t.Fatalf("blocked are %q after %d writes", fx.storedBlocked(t), fx.fake.Effects("Block"))
 	}
 	if !slices.Equal(late, []time.Duration{sendlimit.Latest}) {
 		t.Fatalf("blocked after %v", late)
 	}
-	if h.fake.Send(h.id, ada, 3) != 0 {
+	if fx.fake.Send(fx.id, ada, 3) != 0 {
 		t.Fatal("a blocked mailbox sends")
 	}
-	h.advance(24 * time.Hour)
-	must(t, h.run(t))
-	h.agrees(t)
-	events := h.events(t)[ada]
-	if len(h.blocked(t)) != 0 || len(events) != 2 || events[0].Message() != "Mailbox blocked: sent 6, limit 5" ||
+	fx.advance(24 * time.Hour)
+	must(t, fx.run(t))
+	fx.checkConsistent(t)
+	events := fx.events(t)[ada]
+	if len(fx.storedBlocked(t)) != 0 || len(events) != 2 || events[0].Message() != "Mailbox blocked: sent 6, limit 5" ||
 		events[1].Message() != "Mailbox unblocked: sent 0, limit 5" {
-		t.Fatalf("blocked are %q, events %+v", h.blocked(t), events)
+		t.Fatalf("blocked are %q, events %+v", fx.storedBlocked(t), events)
 	}
 }
 
-// A rule that could not be set is no block, and is tried again; one whose
-// answer was lost is found as it was set.
-func TestARuleThatCannotBeSet(t *testing.T) {
+// A rule that could not be set is not shown as a block and is tried again. If only the answer was
+// lost, the next pass finds the rule as it was set.
+func TestFailedBlock(t *testing.T) {
 	for name, f := range map[string]fake.Fault{
 		"down": {Method: "Block", Kind: outcome.Down, Times: 1},
 		"lost": {Method: "Block", Kind: outcome.Unknown, AfterEffect: true, Times: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse(t)
-			h.limit(t, sendlimit.TenantWide, 5)
-			h.fake.Send(h.id, h.boxes[0].Address, 6)
-			h.fake.Fail(f)
-			if err := h.run(t); err == nil {
+			fx := newFixture(t)
+			fx.limit(t, sendlimit.TenantWide, 5)
+			fx.fake.Send(fx.id, fx.boxes[0].Address, 6)
+			fx.fake.Fail(f)
+			if err := fx.run(t); err == nil {
 				t.Fatal("the fault was not told")
 			}
-			if blocked := h.blocked(t); len(blocked) != 0 || len(h.events(t)) != 0 {
-				t.Fatalf("blocked are %q, events %+v", blocked, h.events(t))
+			if blocked := fx.storedBlocked(t); len(blocked) != 0 || len(fx.events(t)) != 0 {
+				t.Fatalf("blocked are %q, events %+v", blocked, fx.events(t))
 			}
-			must(t, h.run(t))
-			h.agrees(t)
-			if len(h.blocked(t)) != 1 || h.fake.Effects("Block") != 1 {
-				t.Fatalf("blocked are %q after %d writes", h.blocked(t), h.fake.Effects("Block"))
+			must(t, fx.run(t))
+			fx.checkConsistent(t)
+			if len(fx.storedBlocked(t)) != 1 || fx.fake.Effects("Block") != 1 {
+				t.Fatalf("blocked are %q after %d writes", fx.storedBlocked(t), fx.fake.Effects("Block"))
 			}
 		})
 	}
 }
 
-// Without a trace nobody is let go within the day, and all are when it turns.
-func TestATraceThatCannotBeRead(t *testing.T) {
-	h := newHouse(t)
-	h.limit(t, one, 5)
-	h.fake.Send(h.id, h.boxes[0].Address, 6)
-	must(t, h.run(t))
-	lift := h.fake.Fail(fake.Fault{Method: "Sent", Kind: outcome.Throttled})
-	if err := h.run(t); err == nil || len(h.blocked(t)) != 1 {
-		t.Fatalf("%v, blocked are %q", err, h.blocked(t))
+// Without a trace no mailbox is unblocked during the day, and all are unblocked at the day
+// boundary.
+func TestUnreadableTrace(t *testing.T) {
+	fx := newFixture(t)
+	fx.limit(t, one, 5)
+	fx.fake.Send(fx.id, fx.boxes[0].Address, 6)
+	must(t, fx.run(t))
+	lift := fx.fake.Fail(fake.Fault{Method: "Sent", Kind: outcome.Throttled})
+	if err := fx.run(t); err == nil || len(fx.storedBlocked(t)) != 1 {
+		t.Fatalf("%v, blocked are %q", err, fx.storedBlocked(t))
 	}
-	h.advance(24 * time.Hour)
-	if err := h.run(t); err == nil || len(h.blocked(t)) != 0 {
-		t.Fatalf("%v, blocked are %q", err, h.blocked(t))
+	fx.advance(24 * time.Hour)
+	if err := fx.run(t); err == nil || len(fx.storedBlocked(t)) != 0 {
+		t.Fatalf("%v, blocked are %q", err, fx.storedBlocked(t))
 	}
 	lift()
-	must(t, h.run(t))
-	h.agrees(t)
+	must(t, fx.run(t))
+	fx.checkConsistent(t)
 }
 
-// The rule of a domain that is gone blocks nobody any more.
-func TestARuleWhosePolicyWent(t *testing.T) {
-	h := newHouse(t)
-	h.limit(t, one, 5)
-	h.fake.Send(h.id, h.boxes[0].Address, 6)
-	must(t, h.run(t))
-	h.drop(t, one)
-	must(t, h.run(t))
-	h.agrees(t)
-	if scopes, err := h.store.RuledScopes(t.Context(), h.owner, h.id); err != nil || len(scopes) != 0 || len(h.blocks(t)) != 0 {
+// The rule of a deleted domain blocks no mailbox.
+func TestRuleOfDeletedDomain(t *testing.T) {
+	fx := newFixture(t)
+	fx.limit(t, one, 5)
+	fx.fake.Send(fx.id, fx.boxes[0].Address, 6)
+	must(t, fx.run(t))
+	fx.dropDomain(t, one)
+	must(t, fx.run(t))
+	fx.checkConsistent(t)
+	if scopes, err := fx.store.RuledScopes(t.Context(), fx.owner, fx.id); err != nil || len(scopes) != 0 || len(fx.blockedByRules(t)) != 0 {
 		t.Fatalf("%q, %v", scopes, err)
 	}
 }
 
-func TestOfRunsAtOnceOneWorks(t *testing.T) {
-	h := newHouse(t)
-	h.limit(t, sendlimit.TenantWide, 5)
-	for _, m := range h.boxes {
-		h.fake.Send(h.id, m.Address, 6)
+func TestConcurrentRunsMakeOnePass(t *testing.T) {
+	fx := newFixture(t)
+	fx.limit(t, sendlimit.TenantWide, 5)
+	for _, m := range fx.boxes {
+		fx.fake.Send(fx.id, m.Address, 6)
 	}
-	h.advance(sendlimit.Latest)
+	fx.advance(sendlimit.Latest)
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
-			if err := h.Run(t.Context(), h.owner, h.id); err != nil {
+			if err := fx.Run(t.Context(), fx.owner, fx.id); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
-	h.agrees(t)
-	if h.fake.Effects("Block") != 1 || len(h.blocked(t)) != len(h.boxes) {
-		t.Fatalf("%d writes, blocked are %q", h.fake.Effects("Block"), h.blocked(t))
+	fx.checkConsistent(t)
+	if fx.fake.Effects("Block") != 1 || len(fx.storedBlocked(t)) != len(fx.boxes) {
+		t.Fatalf("%d writes, blocked are %q", fx.fake.Effects("Block"), fx.storedBlocked(t))
 	}
 }
 
-// A run that was paused and lost its tenant changes nothing when it wakes.
-func TestARunThatWakesLate(t *testing.T) {
-	h := newHouse(t)
-	h.limit(t, sendlimit.TenantWide, 5)
-	h.fake.Send(h.id, h.boxes[0].Address, 6)
-	h.advance(sendlimit.Latest)
-	gate := h.fake.Hold("Sent")
+// A pass that was paused and lost its lease changes nothing when it resumes.
+func TestPausedPassLosesLease(t *testing.T) {
+	fx := newFixture(t)
+	fx.limit(t, sendlimit.TenantWide, 5)
+	fx.fake.Send(fx.id, fx.boxes[0].Address, 6)
+	fx.advance(sendlimit.Latest)
+	gate := fx.fake.Hold("Sent")
 	done := make(chan error)
-	go func() { done <- h.Run(t.Context(), h.owner, h.id) }()
+	go func() { done <- fx.Run(t.Context(), fx.owner, fx.id) }()
 	<-gate.Arrived()
-	_, err := h.store.SetDay(t.Context(), guid, "Europe/Berlin") // which takes the tenant from the run
+	_, err := fx.store.SetDay(t.Context(), guid, "Europe/Berlin") // revokes the lease of the pass
 	must(t, err)
 	gate.Release()
 	must(t, <-done)
-	if h.fake.Calls("Block") != 0 || len(h.blocked(t)) != 0 || h.stored(t)[0].SendsToday != 0 {
-		t.Fatalf("written: %+v", h.stored(t)[0])
+	if fx.fake.Calls("Block") != 0 || len(fx.storedBlocked(t)) != 0 || fx.storedMailboxes(t)[0].SendsToday != 0 {
+		t.Fatalf("written: %+v", fx.storedMailboxes(t)[0])
 	}
-	must(t, h.run(t))
-	h.agrees(t)
+	must(t, fx.run(t))
+	fx.checkConsistent(t)
 }
 
-// A clock that steps back lets nobody go, and what happens then is on record
-// after what happened before.
-func TestAClockThatStepsBack(t *testing.T) {
+// A clock that steps back unblocks no mailbox. Later events still follow the earlier ones.
+func TestClockStepsBack(t *testing.T) {
 	for name, tt := range map[string]struct {
 		by     time.Duration
 		dies   bool
 		events int
 	}{"a day": {24 * time.Hour, false, 1}, "an hour": {time.Hour, false, 2}, "an hour, after a run that did not end": {time.Hour, true, 2}} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse(t)
-			ada := h.boxes[0].Address
-			h.limit(t, sendlimit.TenantWide, 5)
-			h.fake.Send(h.id, ada, 6)
+			fx := newFixture(t)
+			ada := fx.boxes[0].Address
+			fx.limit(t, sendlimit.TenantWide, 5)
+			fx.fake.Send(fx.id, ada, 6)
 			if tt.dies {
-				h.diesAt(t, &life{at: "Block", after: true})
+				fx.runCrashingAt(t, &crashPlan{at: "Block", after: true})
 			} else {
-				must(t, h.run(t))
+				must(t, fx.run(t))
 			}
-			right := h.now
-			h.now = h.now.Add(-tt.by)
-			_, err := h.store.SetDay(t.Context(), h.id, "Europe/London") // which makes it due
+			right := fx.now
+			fx.now = fx.now.Add(-tt.by)
+			_, err := fx.store.SetDay(t.Context(), fx.id, "Europe/London") // makes the tenant due
 			must(t, err)
-			h.limit(t, sendlimit.TenantWide, 9)
-			must(t, h.Run(t.Context(), h.owner, h.id))
-			h.agrees(t)
-			events := h.events(t)[ada]
+			fx.limit(t, sendlimit.TenantWide, 9)
+			must(t, fx.Run(t.Context(), fx.owner, fx.id))
+			fx.checkConsistent(t)
+			events := fx.events(t)[ada]
 			if len(events) != tt.events || tt.events == 2 && !events[1].At.After(events[0].At) {
 				t.Fatalf("events %+v", events)
 			}
-			h.now = right
-			must(t, h.run(t))
-			if h.agrees(t); len(h.blocked(t)) != 0 {
-				t.Fatalf("blocked are %q", h.blocked(t))
+			fx.now = right
+			must(t, fx.run(t))
+			if fx.checkConsistent(t); len(fx.storedBlocked(t)) != 0 {
+				t.Fatalf("blocked are %q", fx.storedBlocked(t))
 			}
 		})
 	}
 }
 
-// Who could not be let go is not shown as let go.
-func TestARuleThatCannotBeTakenBack(t *testing.T) {
-	h := newHouse(t)
-	h.limit(t, one, 5)
-	h.limit(t, two, 5)
-	h.fake.Send(h.id, h.boxes[0].Address, 6)
-	must(t, h.run(t))
-	h.limit(t, one, 6)
-	h.fake.Fail(fake.Fault{Method: "Block", About: one, Kind: outcome.Down, Times: 1})
-	if err := h.run(t); err == nil {
+// A mailbox whose unblock failed is not shown as unblocked.
+func TestFailedUnblock(t *testing.T) {
+	fx := newFixture(t)
+	fx.limit(t, one, 5)
+	fx.limit(t, two, 5)
+	fx.fake.Send(fx.id, fx.boxes[0].Address, 6)
+	must(t, fx.run(t))
+	fx.limit(t, one, 6)
+	fx.fake.Fail(fake.Fault{Method: "Block", About: one, Kind: outcome.Down, Times: 1})
+	if err := fx.run(t); err == nil {
 		t.Fatal("the fault was not told")
 	}
-	h.agrees(t)
-	must(t, h.run(t))
-	h.agrees(t)
-	if blocked := h.blocked(t); len(blocked) != 0 {
+	fx.checkConsistent(t)
+	must(t, fx.run(t))
+	fx.checkConsistent(t)
+	if blocked := fx.storedBlocked(t); len(blocked) != 0 {
 		t.Fatalf("blocked are %q", blocked)
 	}
 }

@@ -15,45 +15,43 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// kindRun is the kind of a wake-up to look at one tenant, named by its GUID.
+// kindRun is the kind of a wake-up for one pass. Its ID is the GUID of the tenant.
 const kindRun = "enforcement"
 
-// kindSweep is the kind of the periodic work.
+// kindSweep is the kind of the periodic sweep.
 const kindSweep = "enforcement_sweep"
 
 const (
-	// dueMost is how many tenants one sweep wakes.
-	dueMost = 500
-	// AtOnce is how many tenants a process looks at side by side: fewer than it
-	// has connections to a database server, so that requests find one.
+	// maxDue is the number of tenants that one sweep wakes at most.
+	maxDue = 500
+	// AtOnce is the number of passes that a process makes in parallel. It is less than the number
+	// of database connections, so that requests find a free one.
 	AtOnce = 18
-	// CallsAtOnce is how many of the looks ask the mail platform, while the
-	// others read and store. So it is the platform that decides how long a
-	// sweep takes.
+	// CallsAtOnce is the number of platform calls that passes make in parallel. It is less than
+	// AtOnce, so the other passes can read and store meanwhile.
 	CallsAtOnce = 12
-	// turn is how long a look waits for the end of others. It leaves it most
-	// of the time that a handler has.
-	turn = 10 * time.Second
-	// onward is how long after a sweep that could not wake all the next one
-	// comes.
-	onward = time.Second
-	// ahead is further than any tenant's next look.
-	ahead = 365 * 24 * time.Hour
+	// slotWait is how long a pass waits for a slot. Most of a handler's time remains for the pass
+	// itself.
+	slotWait = 10 * time.Second
+	// nextSweepDelay is the pause after a sweep that could not wake every due tenant.
+	nextSweepDelay = time.Second
+	// farFuture is later than any tenant's next due time.
+	farFuture = 365 * 24 * time.Hour
 )
 
-// Handlers work on what the queue wakes. A tenant whose turn does not come stays
-// due.
+// Handlers returns the wake-up handler for passes. A tenant that finds no free slot stays due.
+// Errors of the platform are not returned, because the pass has already set the next due time.
 func (r *Runner) Handlers() map[string]ports.Handler {
-	places := make(chan struct{}, AtOnce)
+	slots := make(chan struct{}, AtOnce)
 	return map[string]ports.Handler{kindRun: func(ctx context.Context, w ports.Wakeup) error {
 		select {
-		case places <- struct{}{}:
-		case <-time.After(turn):
+		case slots <- struct{}{}:
+		case <-time.After(slotWait):
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		defer func() { <-places }()
+		defer func() { <-slots }()
 		err := r.Run(ctx, w.Account, tenant.GUID(w.ID))
 		if outcome.Of(err) != 0 {
 			return nil // the tenant is due again soon
@@ -62,25 +60,25 @@ func (r *Runner) Handlers() map[string]ports.Handler {
 	}}
 }
 
-// Periodic is what happens by itself: each sweep wakes the tenants that are due.
-// While there are more than it may wake, it goes on instead of waiting for its
-// time: those that it lists again are woken already and their wake-ups wait.
+// Periodic returns the sweep, which wakes the tenants that are due. If more tenants are due than
+// one sweep wakes, the sweep runs again after one second. Tenants that it lists twice have a
+// pending wake-up already.
 func (r *Runner) Periodic(sweep time.Duration, q ports.Queue) []ports.Periodic {
 	return []ports.Periodic{{Kind: kindSweep, Every: sweep, Do: func(ctx context.Context) error {
-		due, more, err := r.due(ctx)
+		due, more, err := r.dueWakeups(ctx)
 		if err != nil {
 			return fmt.Errorf("look for due tenants: %w", err)
 		}
 		if more {
-			due = append(due, ports.Wakeup{Kind: kindSweep, At: time.Now().Add(onward)})
+			due = append(due, ports.Wakeup{Kind: kindSweep, At: time.Now().Add(nextSweepDelay)})
 		}
 		return q.Wake(ctx, due...)
 	}}}
 }
 
-// due are the wake-ups of tenants that are, and whether there may be more.
-func (r *Runner) due(ctx context.Context) (wakeups []ports.Wakeup, more bool, err error) {
-	due, err := r.Runs.DueTenants(ctx, r.Now(), dueMost)
+// dueWakeups returns the wake-ups of due tenants, and whether more tenants may be due.
+func (r *Runner) dueWakeups(ctx context.Context) (wakeups []ports.Wakeup, more bool, err error) {
+	due, err := r.Runs.DueTenants(ctx, r.Now(), maxDue)
 	all := make([]ports.Wakeup, 0, len(due))
 	for _, d := range due {
 		if r.OnlyLimited {
@@ -94,27 +92,27 @@ func (r *Runner) due(ctx context.Context) (wakeups []ports.Wakeup, more bool, er
 		}
 		all = append(all, ports.Wakeup{Kind: kindRun, ID: string(d.Tenant), Account: d.Account, Apart: true})
 	}
-	return all, len(due) == dueMost, err
+	return all, len(due) == maxDue, err
 }
 
-// RunAll looks at all tenants now, due or not, once the looks of this process
-// that are under way have ended. It is for the sandbox.
+// RunAll makes a pass over every tenant, due or not. It first waits for the passes in progress in
+// this process. It returns their joined errors. The sandbox uses it.
 func (r *Runner) RunAll(ctx context.Context) error {
-	r.everyone.Lock()
-	defer r.everyone.Unlock()
-	until := r.Now().Add(ahead)
+	r.runAllLock.Lock()
+	defer r.runAllLock.Unlock()
+	until := r.Now().Add(farFuture)
 	all, err := r.Runs.DueTenants(ctx, until, 1<<30)
 	if err != nil {
 		return err
 	}
 	errs := make([]error, len(all))
-	places := make(chan struct{}, AtOnce)
+	slots := make(chan struct{}, AtOnce)
 	var wg sync.WaitGroup
 	for n, d := range all {
-		places <- struct{}{}
+		slots <- struct{}{}
 		wg.Go(func() {
-			defer func() { <-places }()
-			errs[n] = r.run(ctx, d.Account, d.Tenant, until)
+			defer func() { <-slots }()
+			errs[n] = r.runPass(ctx, d.Account, d.Tenant, until)
 		})
 	}
 	wg.Wait()

@@ -16,14 +16,14 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// mortal is a process over the same world that ends at one of its steps.
-func (w *world) mortal(l *fake.Life) *integrations.Service {
+// crashingService returns a service over the same state whose process crashes at one of its steps.
+func (w *fixture) crashingService(l *fake.Life) *integrations.Service {
 	return w.service(l.Integrations(w.store), l.Connections(w.store), l.SendingPlatforms(w.platforms))
 }
 
-// walk takes a mailbox from a credential to a connection and out again. What
-// an earlier walk has done is found, as the replay of its answer tells it.
-func (w *world) walk(t *testing.T, s *integrations.Service, provider string) error {
+// walk takes a mailbox from a credential to a connection and back. It finds what an earlier walk
+// has done, as a replayed answer would show it.
+func (w *fixture) walk(t *testing.T, s *integrations.Service, provider string) error {
 	t.Helper()
 	all, err := s.List(t.Context(), w.acc.ID)
 	must(t, err)
@@ -49,7 +49,7 @@ func (w *world) walk(t *testing.T, s *integrations.Service, provider string) err
 	return err
 }
 
-func (w *world) signIn(t *testing.T, s *integrations.Service, id string) error {
+func (w *fixture) signIn(t *testing.T, s *integrations.Service, id string) error {
 	t.Helper()
 	b, err := s.Begin(t.Context(), w.acc, id, w.anna.ID)
 	if err != nil {
@@ -64,11 +64,10 @@ func (w *world) signIn(t *testing.T, s *integrations.Service, id string) error {
 	return err
 }
 
-// TestEveryCrashConverges ends the process at every step of the walk in turn. A
-// new process sweeps and walks again, and gets there; nothing is there twice,
-// and no mailbox is held for ever.
+// TestEveryCrashConverges crashes the process at every step of the walk in turn. A new process
+// sweeps, repeats the walk and succeeds. Nothing exists twice, and no mailbox stays held.
 func TestEveryCrashConverges(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, provider := range []string{"instantly", "plusvibe"} {
 		for _, after := range []bool{false, true} {
 			steps := 0
@@ -76,7 +75,7 @@ func TestEveryCrashConverges(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, step %d, after its effect %v", provider, steps, after), func(t *testing.T) {
 					w.another(t)
 					l := fake.NewLife(steps, after)
-					err := w.walk(t, w.mortal(l), provider)
+					err := w.walk(t, w.crashingService(l), provider)
 					if finished = !l.Dead(); finished {
 						must(t, err)
 					}
@@ -90,7 +89,7 @@ func TestEveryCrashConverges(t *testing.T) {
 	}
 }
 
-func (w *world) converges(t *testing.T, provider string) {
+func (w *fixture) converges(t *testing.T, provider string) {
 	t.Helper()
 	w.wait(12 * time.Minute)
 	w.sweep(t, sessions)
@@ -100,7 +99,7 @@ func (w *world) converges(t *testing.T, provider string) {
 		t.Fatalf("%+v, %v", all, err)
 	}
 	w.is(t, all[0].ID, w.anna, integration.ConnectionDisconnected)
-	if w.there(w.anna.Address) {
+	if w.hasAccount(w.anna.Address) {
 		t.Error("still there")
 	}
 	w.connect(t, w.integrate(t, "plusvibe"), w.anna) // free for others
@@ -110,17 +109,16 @@ func (w *world) converges(t *testing.T, provider string) {
 	}
 }
 
-// TestTheSameRequestFindsTheWayFree ends a request at every step of a session's
-// begin. When its Idempotency-Key is free again, so is the mailbox, unless the
-// link is in the stored answer.
+// TestTheSameRequestFindsTheWayFree crashes a request at every step of Begin. When its
+// Idempotency-Key is released, the mailbox is too, unless the stored answer contains the link.
 func TestTheSameRequestFindsTheWayFree(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, after := range []bool{false, true} {
 		for steps, finished := 0, false; !finished; steps++ {
 			w.another(t)
 			id := w.integrate(t, "instantly")
 			l := fake.NewLife(steps, after)
-			_, err := w.mortal(l).Begin(t.Context(), w.acc, id, w.anna.ID)
+			_, err := w.crashingService(l).Begin(t.Context(), w.acc, id, w.anna.ID)
 			if finished = !l.Dead(); finished {
 				must(t, err)
 				continue
@@ -134,10 +132,10 @@ func TestTheSameRequestFindsTheWayFree(t *testing.T) {
 	}
 }
 
-// A disconnect that died holds the mailbox until the same request again, or a
-// refresh, has decided.
+// TestCrashOfADisconnect checks that a crashed disconnect holds the mailbox until a retry or a
+// refresh resolves the outcome.
 func TestCrashOfADisconnect(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, after := range []bool{false, true} {
 		for steps, finished := 0, false; !finished; steps++ {
 			for _, again := range []bool{true, false} {
@@ -146,12 +144,12 @@ func TestCrashOfADisconnect(t *testing.T) {
 				w.connect(t, id, w.anna)
 				w.wait(time.Second)
 				l := fake.NewLife(steps, after)
-				_, err := w.mortal(l).Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
+				_, err := w.crashingService(l).Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
 				if finished = !l.Dead(); finished {
 					must(t, err)
 				}
 				w.wait(time.Second)
-				there := w.there(w.anna.Address)
+				there := w.hasAccount(w.anna.Address)
 				want := integration.ConnectionDisconnected
 				if again {
 					_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
@@ -165,8 +163,8 @@ func TestCrashOfADisconnect(t *testing.T) {
 	}
 }
 
-// there reports whether a platform has the account.
-func (w *world) there(address string) bool {
+// hasAccount reports whether a platform has the account.
+func (w *fixture) hasAccount(address string) bool {
 	return slices.ContainsFunc(append(w.instantly.Held(), w.plusvibe.Held()...), func(a integration.Account) bool {
 		return integration.SameAddress(a.Address, address)
 	})

@@ -16,15 +16,15 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// Create tests a credential and stores it with its integration. One that fails
-// the test is not stored. Refusals: unknown_provider, invalid_request,
-// provider_credential_rejected, and those of integration.Reach.Choose.
+// Create tests a credential and stores it with a new integration, which it returns. A credential
+// that fails the test is not stored. It fails with unknown_provider, invalid_request,
+// provider_credential_rejected, or a code of integration.Reach.Choose.
 func (s *Service) Create(ctx context.Context, n New) (View, error) {
 	credential, err := s.Platforms.Read(ctx, n.Provider, n.APIKey)
 	if err != nil {
 		return View{}, err
 	}
-	workspace, err := s.admit(ctx, n, credential)
+	workspace, err := s.testCredential(ctx, n, credential)
 	if err != nil {
 		return View{}, err
 	}
@@ -33,37 +33,37 @@ func (s *Service) Create(ctx context.Context, n New) (View, error) {
 	if err != nil {
 		return View{}, err
 	}
-	credential = within(credential, "")
+	credential = withWorkspace(credential, "")
 	i := integration.Integration{
-		ID: id, AccountID: n.Account, Provider: n.Provider, Name: n.Name, Workspace: workspace, Given: given(credential),
+		ID: id, AccountID: n.Account, Provider: n.Provider, Name: n.Name, Workspace: workspace, Given: fieldNames(credential),
 		Status: integration.Connected, LastTestedAt: now, CreatedAt: now, UpdatedAt: now,
 	}
 	return s.add(ctx, i, credential)
 }
 
-// admit tests a credential, in the workspace that is asked for.
-func (s *Service) admit(ctx context.Context, n New, credential secret.Credential) (integration.Workspace, error) {
+// testCredential tests a credential in the requested workspace, and returns the workspace.
+func (s *Service) testCredential(ctx context.Context, n New, credential secret.Credential) (integration.Workspace, error) {
 	asked := n.WorkspaceID
 	if asked == "" {
 		asked = credential.Settings[workspaceField]
 	}
-	reach, err := check(ctx, s.Platforms.For(n.Provider, within(credential, asked)))
+	reach, err := check(ctx, s.Platforms.For(n.Provider, withWorkspace(credential, asked)))
 	if err != nil {
-		return integration.Workspace{}, blamed(told(err))
+		return integration.Workspace{}, locateInRequest(translateError(err))
 	}
 	return reach.Choose(n.Provider, asked)
 }
 
-func check(ctx context.Context, at ports.SendingPlatform) (reach integration.Reach, err error) {
+func check(ctx context.Context, platform ports.SendingPlatform) (reach integration.Reach, err error) {
 	err = settling.Call(ctx, func(ctx context.Context) error {
-		reach, err = at.Check(ctx)
+		reach, err = platform.Check(ctx)
 		return err
 	})
 	return reach, err
 }
 
-// blamed tells where settings stand in the request that make no sense.
-func blamed(err error) error {
+// locateInRequest adds the location of the credential in the request to invalid_request.
+func locateInRequest(err error) error {
 	if outcome.Of(err) != outcome.Refused || !errors.Is(err, fault.InvalidRequest) {
 		return err
 	}

@@ -21,7 +21,7 @@ import (
 )
 
 func TestCreateTestsAndStores(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	v, err := w.Create(t.Context(), integrations.New{Account: w.acc.ID, Provider: "instantly", Name: "Main", APIKey: secret.New(`{"api_key":"key","partner":"s3cret"}`)})
 	must(t, err)
 	want := integrations.View{
@@ -54,8 +54,8 @@ func TestCreateTestsAndStores(t *testing.T) {
 	}
 }
 
-func TestWhatFailsItsTestIsNotStored(t *testing.T) {
-	w := newWorld(t)
+func TestRejectedCredentialIsNotStored(t *testing.T) {
+	w := newFixture(t)
 	w.platforms.Hold("instantly", "down", "", fake.AbsentSending())
 	absurd, unpaid, stuck := fake.NewSendingPlatform(), fake.NewSendingPlatform(), fake.NewSendingPlatform()
 	absurd.Fail(fake.Fault{Kind: outcome.Refused, Code: fault.InvalidRequest})
@@ -94,10 +94,10 @@ func TestWhatFailsItsTestIsNotStored(t *testing.T) {
 	}
 }
 
-// A key that reaches several workspaces is stored for the one that is named,
-// and every later call goes there.
+// TestWorkspaceIsChosen checks that a key for several workspaces is stored for the named one, and
+// that later calls use it.
 func TestWorkspaceIsChosen(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	reach := integration.Reach{Workspaces: []integration.Workspace{{ID: "a", Name: "A"}, {ID: "b", Name: "B"}}}
 	at := map[string]*fake.SendingPlatform{}
 	for _, workspace := range []string{"", "a", "b", "c"} {
@@ -127,7 +127,7 @@ func TestWorkspaceIsChosen(t *testing.T) {
 }
 
 func TestTestStoresHowItEnded(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	id := w.integrate(t, "instantly")
 	w.wait(time.Hour)
 	lift := w.instantly.Fail(fake.Fault{Method: "Check", Kind: outcome.Refused, Code: fault.AccessDenied})
@@ -166,9 +166,10 @@ func TestTestStoresHowItEnded(t *testing.T) {
 	refused(t, err, fault.IntegrationNotFound)
 }
 
-// A credential opens in the row that it was sealed for and nowhere else.
+// TestACredentialIsOfItsIntegrationAccountAndProvider checks that a sealed credential opens only in
+// the row that it was sealed for.
 func TestACredentialIsOfItsIntegrationAccountAndProvider(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	id := w.integrate(t, "instantly")
 	i, sealed, err := w.store.Integration(t.Context(), w.acc.ID, id)
 	must(t, err)
@@ -188,9 +189,10 @@ func TestACredentialIsOfItsIntegrationAccountAndProvider(t *testing.T) {
 	}
 }
 
-// Deleting an integration frees its mailboxes, and calls nobody.
+// TestDeleteFreesMailboxes checks that Delete releases the mailboxes and does not call the
+// platform.
 func TestDeleteFreesMailboxes(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
 	w.connect(t, id, w.anna)
 	calls := w.instantly.Calls("Remove") + w.instantly.Calls("Account")
@@ -209,7 +211,7 @@ func TestDeleteFreesMailboxes(t *testing.T) {
 }
 
 func TestGetCountsWhatIsStored(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	id := w.integrate(t, "instantly")
 	w.connect(t, id, w.anna)
 	w.begin(t, id, w.ben)

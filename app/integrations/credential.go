@@ -12,13 +12,13 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// workspaceField is the field of every credential that names the workspace. It
-// is not stored with the others: the integration's row has it.
+// workspaceField is the field of every credential that names the workspace. It is not stored with
+// the credential but in the integration's row.
 const workspaceField = "workspace_id"
 
-// place is where a credential lives: in the row of its integration alone, for
-// its provider, and only while that is its account's.
-func place(i integration.Integration) string {
+// associatedData binds a sealed credential to the row of its integration, its provider and its
+// account.
+func associatedData(i integration.Integration) string {
 	return "integrations/" + string(i.AccountID) + "/" + i.ID + "/" + i.Provider
 }
 
@@ -27,12 +27,13 @@ func (s *Service) seal(i integration.Integration, credential secret.Credential) 
 	if err != nil {
 		return nil, fmt.Errorf("seal credential: %w", err)
 	}
-	return s.Sealer.Seal(plain, place(i))
+	return s.Sealer.Seal(plain, associatedData(i))
 }
 
-// reach is the platform as an integration reaches it.
-func (s *Service) reach(i integration.Integration, sealed []byte) (ports.SendingPlatform, error) {
-	plain, err := s.Sealer.Open(sealed, place(i))
+// openPlatform returns the platform, ready for calls with the integration's credential. It fails
+// with Unreadable.
+func (s *Service) openPlatform(i integration.Integration, sealed []byte) (ports.SendingPlatform, error) {
+	plain, err := s.Sealer.Open(sealed, associatedData(i))
 	if err != nil {
 		return nil, Unreadable{i.ID, err}
 	}
@@ -40,11 +41,12 @@ func (s *Service) reach(i integration.Integration, sealed []byte) (ports.Sending
 	if err != nil {
 		return nil, Unreadable{i.ID, err}
 	}
-	return s.Platforms.For(i.Provider, within(credential, i.Workspace.ID)), nil
+	return s.Platforms.For(i.Provider, withWorkspace(credential, i.Workspace.ID)), nil
 }
 
-// within is the credential in a workspace.
-func within(c secret.Credential, workspace string) secret.Credential {
+// withWorkspace returns a copy of the credential with this workspace, or without one if it is
+// empty.
+func withWorkspace(c secret.Credential, workspace string) secret.Credential {
 	settings := map[string]string{}
 	maps.Copy(settings, c.Settings)
 	delete(settings, workspaceField)
@@ -54,8 +56,8 @@ func within(c secret.Credential, workspace string) secret.Credential {
 	return secret.Credential{Settings: settings, Secrets: c.Secrets}
 }
 
-// given are the names of the fields that a credential has.
-func given(c secret.Credential) []string {
+// fieldNames returns the sorted names of the fields that are set.
+func fieldNames(c secret.Credential) []string {
 	var names []string
 	for name, value := range c.Settings {
 		if value != "" {
@@ -71,16 +73,17 @@ func given(c secret.Credential) []string {
 	return names
 }
 
-// Unreadable is an integration whose credential does not open, as after the
+// Unreadable is the error for an integration whose credential cannot be decrypted, as after the
 // loss of the keyset.
 type Unreadable struct {
 	Integration string
 	Cause       error
 }
 
+// Error names the integration and the cause.
 func (u Unreadable) Error() string {
 	return "the credential of integration " + u.Integration + " cannot be read: " + u.Cause.Error()
 }
 
-// Unwrap gives what the sealer says.
+// Unwrap returns the error of the sealer.
 func (u Unreadable) Unwrap() error { return u.Cause }

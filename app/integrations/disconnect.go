@@ -15,12 +15,13 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// Disconnect takes a mailbox's account out of the platform; one that is gone is
-// done already. Without an answer, and when a look does not show it gone, the
-// connection is `disconnecting`: the mailbox connects nowhere else until the
-// same request again, or a refresh, has decided. Refusals:
-// integration_not_found, mailbox_not_found, capability_not_supported for an
-// account that is still there, provider_credential_rejected.
+// Disconnect removes a mailbox's account from the platform. An account that is gone already counts
+// as removed. If the outcome is unknown and a read still finds the account, the connection stays
+// `disconnecting`. The mailbox cannot connect elsewhere until a retry or a refresh resolves the
+// outcome.
+//
+// It fails with integration_not_found, mailbox_not_found, provider_timeout,
+// provider_credential_rejected, or capability_not_supported for an account that still exists.
 func (s *Service) Disconnect(ctx context.Context, owner access.AccountID, id, mailboxID string) (Disconnected, error) {
 	i, sealed, err := s.Integrations.Integration(ctx, owner, id)
 	if err != nil {
@@ -33,52 +34,51 @@ func (s *Service) Disconnect(ctx context.Context, owner access.AccountID, id, ma
 	if e.Connection.ID == "" || e.Connection.Status == integration.ConnectionDisconnected {
 		return Disconnected{IntegrationID: i.ID, MailboxID: e.Mailbox.ID}, nil
 	}
-	at, err := s.reach(i, sealed)
+	platform, err := s.openPlatform(i, sealed)
 	if err != nil {
 		return Disconnected{}, err
 	}
 	ctx, cancel := s.detach(ctx)
 	defer cancel()
-	r := &removal{Service: s, at: at, i: i, e: e, c: e.Connection}
+	r := &removal{Service: s, platform: platform, integration: i, eligible: e, connection: e.Connection}
 	d, err := r.run(ctx)
-	return d, s.notice(ctx, owner, i.ID, err)
+	return d, s.recordRejection(ctx, owner, i.ID, err)
 }
 
-// removal takes one mailbox out of a platform.
+// removal removes one mailbox's account from a platform.
 type removal struct {
 	*Service
-	at ports.SendingPlatform
-	i  integration.Integration
-	e  integration.Eligible
-	c  integration.Connection // as it is stored
+	platform    ports.SendingPlatform
+	integration integration.Integration
+	eligible    integration.Eligible
+	connection  integration.Connection // as stored
 }
 
 func (r *removal) run(ctx context.Context) (Disconnected, error) {
-	found, err := account(ctx, r.at, r.e.Address())
+	found, err := fetchAccount(ctx, r.platform, r.eligible.Address())
 	if err != nil {
 		return Disconnected{}, err
 	}
 	id := found.ID
 	if id == "" {
-		id = r.c.AccountID // of one that the platform does not show yet
+		id = r.connection.AccountID // an account that the platform does not show yet
 	}
-	able := r.view(ctx, r.i).Capabilities.MailboxDisconnect
+	able := r.view(ctx, r.integration).Capabilities.MailboxDisconnect
 	switch {
 	case found.There() && !able:
 		return Disconnected{}, fault.CapabilityMissing.With("this integration cannot take mailboxes out of the platform, and this one is still there")
 	case id == "" || !able:
-		return r.conclude(ctx, false)
+		return r.finish(ctx, false)
 	}
-	return r.take(ctx, id)
+	return r.takeOut(ctx, id)
 }
 
-// take has the intent stored before the platform is asked. What is left of a
-// mailbox that another integration holds can be taken out too; the mailbox is
-// not held here then.
-func (r *removal) take(ctx context.Context, id string) (Disconnected, error) {
-	before := r.c
-	if !r.e.Elsewhere {
-		if err := r.save(ctx, r.as(integration.ConnectionDisconnecting)); err != nil {
+// takeOut stores the intent before it calls the platform. If another integration holds the mailbox,
+// the remaining account is removed without an intent, because the mailbox is not held here.
+func (r *removal) takeOut(ctx context.Context, id string) (Disconnected, error) {
+	before := r.connection
+	if !r.eligible.Elsewhere {
+		if err := r.save(ctx, r.withStatus(integration.ConnectionDisconnecting)); err != nil {
 			return Disconnected{}, err
 		}
 	}
@@ -87,7 +87,7 @@ func (r *removal) take(ctx context.Context, id string) (Disconnected, error) {
 	failpoint.Hit("integrations.after-remove")
 	switch {
 	case err == nil:
-		return r.conclude(ctx, true)
+		return r.finish(ctx, true)
 	case outcome.Settled(err):
 		before.UpdatedAt = r.now()
 		if saved := r.save(ctx, before); saved != nil {
@@ -99,56 +99,57 @@ func (r *removal) take(ctx context.Context, id string) (Disconnected, error) {
 	}
 }
 
-// remove asks once more after a lost answer when a look shows the account still
-// there: taking out what is out already does no harm.
+// remove resolves an unknown outcome by reading the account, and calls the platform again if the
+// account still exists. Removing an account twice is harmless.
 func (r *removal) remove(ctx context.Context, id string) error {
-	err := r.ask(ctx, id)
+	err := r.callRemove(ctx, id)
 	if err == nil || outcome.Settled(err) {
 		return err
 	}
-	found, lost := account(ctx, r.at, r.e.Address())
+	found, lost := fetchAccount(ctx, r.platform, r.eligible.Address())
 	switch {
 	case lost != nil:
 		return err
 	case !found.There():
 		return nil
 	}
-	if again := r.ask(ctx, found.ID); again == nil {
+	if again := r.callRemove(ctx, found.ID); again == nil {
 		return nil
 	}
-	return err // the first one may still take effect
+	return err // the first call may still take effect
 }
 
-func (r *removal) ask(ctx context.Context, id string) error {
-	return settling.Call(ctx, func(ctx context.Context) error { return r.at.Remove(ctx, id) })
+func (r *removal) callRemove(ctx context.Context, id string) error {
+	return settling.Call(ctx, func(ctx context.Context) error { return r.platform.Remove(ctx, id) })
 }
 
-// as is the connection in another status.
-func (r *removal) as(status integration.ConnectionStatus) integration.Connection {
-	c := r.c
+// withStatus returns the connection with another status.
+func (r *removal) withStatus(status integration.ConnectionStatus) integration.Connection {
+	c := r.connection
 	c.Status, c.UpdatedAt = status, r.now()
 	return c
 }
 
-func (r *removal) conclude(ctx context.Context, removed bool) (Disconnected, error) {
-	d := Disconnected{IntegrationID: r.i.ID, MailboxID: r.e.Mailbox.ID, Removed: removed}
+// finish stores the connection as disconnected, together with the response.
+func (r *removal) finish(ctx context.Context, removed bool) (Disconnected, error) {
+	d := Disconnected{IntegrationID: r.integration.ID, MailboxID: r.eligible.Mailbox.ID, Removed: removed}
 	ctx, err := ports.Complete(ctx, d)
 	if err != nil {
 		return Disconnected{}, err
 	}
 	failpoint.Hit("integrations.before-disconnect")
-	if err := r.save(ctx, r.c.Gone("", r.now())); err != nil {
+	if err := r.save(ctx, r.connection.Gone("", r.now())); err != nil {
 		return Disconnected{}, err
 	}
 	failpoint.Hit("integrations.after-disconnect")
 	return d, nil
 }
 
-// saveTries is how often a change is tried that others come before.
+// saveTries is how often a save is tried when concurrent changes precede it.
 const saveTries = 5
 
-// save stores the connection over whatever others made of it meanwhile: who
-// asked for the disconnect wants it, whatever they saw.
+// save stores the connection over concurrent changes, because the caller has requested the
+// disconnect.
 func (r *removal) save(ctx context.Context, c integration.Connection) error {
 	for range saveTries {
 		saved, err := r.saveOnce(ctx, c)
@@ -161,15 +162,15 @@ func (r *removal) save(ctx context.Context, c integration.Connection) error {
 
 func (r *removal) saveOnce(ctx context.Context, c integration.Connection) (saved bool, err error) {
 	err = settling.Store(ctx, func(ctx context.Context) error {
-		if saved, err = r.Connections.SaveConnection(ctx, r.i.AccountID, c, r.c.UpdatedAt); err != nil {
+		if saved, err = r.Connections.SaveConnection(ctx, r.integration.AccountID, c, r.connection.UpdatedAt); err != nil {
 			return fmt.Errorf("save connection: %w", err)
 		}
 		if saved {
-			r.c = c
+			r.connection = c
 			return nil
 		}
-		e, err := r.Connections.EligibleMailbox(ctx, r.i.AccountID, r.i.ID, r.e.Mailbox.ID)
-		r.c.UpdatedAt = e.Connection.UpdatedAt
+		e, err := r.Connections.EligibleMailbox(ctx, r.integration.AccountID, r.integration.ID, r.eligible.Mailbox.ID)
+		r.connection.UpdatedAt = e.Connection.UpdatedAt
 		return err
 	})
 	return saved, err

@@ -15,7 +15,7 @@ import (
 )
 
 func TestDisconnect(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
 	d, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
 	if err != nil || d.Removed || d.IntegrationID != id || d.MailboxID != w.anna.ID || w.instantly.Calls("Account")+w.instantly.Calls("Remove") != 0 {
@@ -47,9 +47,9 @@ func TestDisconnect(t *testing.T) {
 	refused(t, err, fault.IntegrationNotFound)
 }
 
-// One that is gone already counts as done.
+// TestDisconnectOfWhatIsGone checks that an account that is gone counts as removed.
 func TestDisconnectOfWhatIsGone(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	id := w.integrate(t, "instantly")
 	w.connect(t, id, w.anna)
 	w.instantly.Drop(w.anna.Address)
@@ -58,10 +58,10 @@ func TestDisconnectOfWhatIsGone(t *testing.T) {
 	w.is(t, id, w.anna, integration.ConnectionDisconnected)
 }
 
-// One that the platform does not show yet, after a sign-in of some seconds ago,
-// is taken out by the id that it has.
+// TestDisconnectOfWhatDoesNotShowYet checks an account that signed in some seconds ago and is not
+// visible yet. It is removed by its stored id.
 func TestDisconnectOfWhatDoesNotShowYet(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	id := w.integrate(t, "instantly")
 	w.connect(t, id, w.anna)
 	w.platforms.Hold("instantly", "key", "ws-1", hiding{w.instantly})
@@ -78,9 +78,10 @@ func (hiding) Account(context.Context, string) (integration.Account, error) {
 	return integration.Account{}, nil
 }
 
-// The intent is stored before the platform is asked.
+// TestDisconnectHoldsTheMailboxMeanwhile checks that the intent is stored before the platform is
+// called.
 func TestDisconnectHoldsTheMailboxMeanwhile(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	id := w.integrate(t, "instantly")
 	w.connect(t, id, w.anna)
 	w.wait(time.Second)
@@ -98,7 +99,7 @@ func TestDisconnectHoldsTheMailboxMeanwhile(t *testing.T) {
 }
 
 func TestDisconnectWithoutTheCapability(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	p := w.platform("salesblink", func([]string) integration.Capabilities {
 		return integration.Capabilities{MicrosoftOAuth: true, MailboxRefresh: true}
 	})
@@ -133,7 +134,7 @@ func TestDisconnectWithoutAnAnswer(t *testing.T) {
 		"no look before, nothing is done": {faults: []fake.Fault{{Method: "Account", Kind: outcome.Unknown}}, want: fault.ProviderTimeout, status: integration.ConnectionConnected},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
 			w.connect(t, id, w.anna)
 			var lifts []func()
@@ -176,10 +177,10 @@ func TestDisconnectWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// A sign-in that comes to nothing does not settle a disconnect of which nobody
-// knows how it ended: the account may still be there.
+// TestSignInDuringADisconnect checks that a failed sign-in does not resolve a disconnect with an
+// unknown outcome: the account may still exist.
 func TestSignInDuringADisconnect(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
 	w.connect(t, id, w.anna)
 	lift := w.instantly.Fail(fake.Fault{Method: "Remove", Kind: outcome.Unknown})
@@ -199,9 +200,10 @@ func TestSignInDuringADisconnect(t *testing.T) {
 	w.connect(t, id, w.anna)
 }
 
-// What another integration left behind can be taken out there.
+// TestDisconnectBesideAnother checks that an account left behind by another integration can be
+// removed there.
 func TestDisconnectBesideAnother(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
 	w.connect(t, id, w.anna)
 	w.instantly.Put(integration.Account{Address: w.anna.Address, State: integration.AccountFailed})

@@ -1,8 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package integrations connects mailboxes to sending platforms: it keeps the
-// credentials of accounts, has mailboxes signed in, and knows what is connected
-// where.
+// Package integrations connects mailboxes to sending platforms. It stores the credentials of
+// accounts, starts the sign-ins of mailboxes, and records which mailbox is connected where.
+//
+// The main type is Service. An integration is an account's credential for one platform. A
+// connection is the state of one mailbox at one integration. A session is one sign-in of a mailbox
+// by a person.
+//
+// Start reading at Service in integrations.go. Credentials are created in create.go, tested in
+// test.go and sealed in credential.go. A session starts in session_begin.go, is checked in
+// session_status.go, and ends there or in schedule.go. Refreshes compare a platform's accounts with
+// the stored connections: refresh.go, with the paged list in listing.go. The periodic jobs are in
+// schedule.go, and the handling of rejected credentials is in rejection.go.
 package integrations
 
 import (
@@ -17,6 +26,7 @@ import (
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/ports"
+	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // workLimit bounds the work of one request unless Limit is set.
@@ -32,58 +42,58 @@ type Service struct {
 	Queue        ports.Queue
 	Random       io.Reader
 	Now          func() time.Time
-	// Drift, unless it is nil, is told what refreshes find that nobody
-	// asked for. It is for metrics: no word is a customer's.
+	// Drift, if set, is called for each change that a refresh detects and that no request caused.
+	// It is for metrics: the arguments contain no customer data.
 	Drift func(provider string, kind integration.Drift)
-	// Limit bounds the work of one request; 55 s unless set.
+	// Limit bounds the work of one request. It defaults to 55 s.
 	Limit time.Duration
 
-	begun     readings // of scheduled refreshes
-	reserving sync.Map // see reserve; keys are the ids of an integration and a mailbox
+	partial   partialReads // lists that scheduled refreshes have read in part
+	reserving sync.Map     // see reserve; the key is an integration id and a mailbox id
 }
 
-// New is an integration that is to be added.
+// New is the input of Create.
 type New struct {
 	Account  access.AccountID
 	Provider string
 	Name     string
-	// APIKey is the credential as one text, as ports.SendingPlatforms reads it.
+	// APIKey is the credential as one text, in the format that ports.SendingPlatforms reads.
 	APIKey secret.Text
 	// WorkspaceID is empty when the caller names none.
 	WorkspaceID string
 }
 
-// View is an integration with what it can do.
+// View is an integration with its capabilities.
 type View struct {
 	integration.Integration
 
 	Capabilities integration.Capabilities
 }
 
-// Tested is how a test ended, which Status and LastTestedAt tell too.
+// Tested is the result of Test. Status and LastTestedAt are those of the test.
 type Tested struct {
 	integration.Integration
 
-	// Message says the same in words that may be shown.
+	// Message describes the result in words that a user may see.
 	Message string
 }
 
-// Begun is a session that waits for a person.
+// Begun is a session that waits for a person to sign in.
 type Begun struct {
 	Integration integration.Integration
-	Mailbox     string // its address
+	Mailbox     string // address of the mailbox
 	Session     integration.Session
-	// AuthURL works for whoever has it.
+	// AuthURL is a bearer secret: anyone with the URL can sign in.
 	AuthURL secret.Text
 }
 
 // The statuses of a refresh.
 const (
 	RefreshCompleted = "completed"
-	RefreshPartial   = "partial" // the listing broke off: nothing was changed
+	RefreshPartial   = "partial" // the listing was interrupted: nothing was changed
 )
 
-// Refreshed is what a refresh found.
+// Refreshed is the result of Refresh.
 type Refreshed struct {
 	IntegrationID string
 	Provider      string
@@ -92,15 +102,15 @@ type Refreshed struct {
 	Status string
 }
 
-// Disconnected is a mailbox that is not at the platform (any more).
+// Disconnected is the result of Disconnect: the mailbox is not at the platform.
 type Disconnected struct {
 	IntegrationID string
 	MailboxID     string
-	// Removed is false when there was nothing to take out.
+	// Removed is false when there was no account to remove.
 	Removed bool
 }
 
-// now is as exact as what is stored.
+// now has the precision of the store.
 func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }
 
 func (s *Service) newID(now time.Time) (string, error) {
@@ -113,4 +123,53 @@ func (s *Service) newID(now time.Time) (string, error) {
 
 func (s *Service) view(ctx context.Context, i integration.Integration) View {
 	return View{i, s.Platforms.Capabilities(ctx, i.Provider, i.Given)}
+}
+
+// List returns the account's integrations, newest first.
+func (s *Service) List(ctx context.Context, owner access.AccountID) ([]View, error) {
+	all, err := s.Integrations.Integrations(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	views := make([]View, 0, len(all))
+	for _, i := range all {
+		views = append(views, s.view(ctx, i))
+	}
+	return views, nil
+}
+
+// Get returns a stored integration and the counts of its connections. It fails with
+// integration_not_found.
+func (s *Service) Get(ctx context.Context, owner access.AccountID, id string) (View, integration.Counts, error) {
+	i, _, err := s.Integrations.Integration(ctx, owner, id)
+	if err != nil {
+		return View{}, integration.Counts{}, err
+	}
+	counts, err := s.Connections.ConnectionCounts(ctx, owner, id)
+	return s.view(ctx, i), counts, err
+}
+
+// Mailboxes returns the mailboxes that tenantry created, with their connections through the
+// integration. It fails with integration_not_found.
+func (s *Service) Mailboxes(ctx context.Context, owner access.AccountID, id string) ([]integration.Eligible, error) {
+	return s.Connections.Eligible(ctx, owner, id)
+}
+
+// Delete deletes an integration with its credential and connections, which releases its mailboxes.
+// It does not call the platform. It returns the integration as it was, and fails with
+// integration_not_found.
+func (s *Service) Delete(ctx context.Context, owner access.AccountID, id string) (integration.Integration, error) {
+	i, _, err := s.Integrations.Integration(ctx, owner, id)
+	if err != nil {
+		return integration.Integration{}, err
+	}
+	if ctx, err = ports.Complete(ctx, i); err != nil {
+		return integration.Integration{}, err
+	}
+	failpoint.Hit("integrations.before-delete")
+	if err := s.Integrations.RemoveIntegration(ctx, owner, id); err != nil {
+		return integration.Integration{}, err
+	}
+	failpoint.Hit("integrations.after-delete")
+	return i, nil
 }

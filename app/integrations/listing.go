@@ -5,6 +5,7 @@ package integrations
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/tenantry/tenantry/app/settling"
@@ -14,44 +15,44 @@ import (
 )
 
 const (
-	// pagesMost bounds a listing: a platform that never ends one is broken.
-	pagesMost = 1000
-	// pageTime is what the page after a wait may need.
-	pageTime = 5 * time.Second
+	// maxPages bounds a listing. A platform whose listing is longer counts as broken.
+	maxPages = 1000
+	// minPageTime is the time to keep for reading the page after a wait.
+	minPageTime = 5 * time.Second
 )
 
-// listing joins the accounts of a platform with the mailboxes that are asked
-// for. It keeps their accounts alone, however many the platform has.
+// listing matches the accounts of a platform with mailboxes. It keeps only matching accounts, so
+// its memory does not depend on the size of the platform's list.
 type listing struct {
-	at    ports.SendingPlatform
-	of    map[string]int // mailboxes by folded address
-	found []integration.Account
-	pages int
-	// cursor is where it goes on, seen are the cursors before.
+	platform       ports.SendingPlatform
+	indexByAddress map[string]int // index into found by folded address
+	found          []integration.Account
+	pages          int
+	// cursor is the next page; seen holds the cursors before it.
 	cursor string
 	seen   map[string]bool
 }
 
 func newListing(all []integration.Eligible) *listing {
-	l := &listing{of: make(map[string]int, len(all)), found: make([]integration.Account, len(all)), seen: map[string]bool{}}
-	// A mailbox's own address comes before what another one signs in with.
+	l := &listing{indexByAddress: make(map[string]int, len(all)), found: make([]integration.Account, len(all)), seen: map[string]bool{}}
+	// A mailbox's own address takes precedence over the principal name of another mailbox.
 	for i, e := range all {
-		l.name(e.Mailbox.PrincipalName, i)
+		l.index(e.Mailbox.PrincipalName, i)
 	}
 	for i, e := range all {
-		l.name(e.Mailbox.Address, i)
+		l.index(e.Mailbox.Address, i)
 	}
 	return l
 }
 
-func (l *listing) name(address string, i int) {
+func (l *listing) index(address string, i int) {
 	if address != "" {
-		l.of[integration.Fold(address)] = i
+		l.indexByAddress[integration.Fold(address)] = i
 	}
 }
 
-// read reads all pages, each once, from where it broke off before. A listing that
-// does not end, or runs in a circle, is broken.
+// read reads all remaining pages, each once. It fails with Broken when the listing does not end or
+// repeats a cursor.
 func (l *listing) read(ctx context.Context) error {
 	for {
 		page, err := l.page(ctx, l.cursor)
@@ -59,34 +60,34 @@ func (l *listing) read(ctx context.Context) error {
 			return err
 		}
 		l.pages++
-		l.take(page.Accounts)
+		l.match(page.Accounts)
 		if page.Next == "" {
 			return nil
 		}
-		if l.seen[l.cursor] = true; l.seen[page.Next] || l.pages == pagesMost {
+		if l.seen[l.cursor] = true; l.seen[page.Next] || l.pages == maxPages {
 			return &outcome.Error{Kind: outcome.Broken, Cause: "listing_without_end", Detail: "the list of accounts does not end"}
 		}
 		l.cursor = page.Next
 	}
 }
 
-// take keeps what is a mailbox's. Of two accounts with one address the one that
-// works counts.
-func (l *listing) take(accounts []integration.Account) {
+// match keeps the accounts of mailboxes. Of two accounts with one address it prefers the connected
+// one.
+func (l *listing) match(accounts []integration.Account) {
 	for _, a := range accounts {
-		i, ours := l.of[integration.Fold(a.Address)]
-		if ours && a.There() && l.found[i].State != integration.AccountConnected {
+		i, matches := l.indexByAddress[integration.Fold(a.Address)]
+		if matches && a.There() && l.found[i].State != integration.AccountConnected {
 			l.found[i] = a
 		}
 	}
 }
 
-// page reads one. A platform that wants us to wait in the middle of a listing
-// is waited for as long as there is time: beginning anew would take more of it.
+// page reads one page. If the platform throttles in the middle of a listing, page waits while there
+// is time, because a new listing would take longer.
 func (l *listing) page(ctx context.Context, cursor string) (page integration.Page, err error) {
 	for {
 		err = settling.Call(ctx, func(ctx context.Context) error {
-			page, err = l.at.Accounts(ctx, cursor)
+			page, err = l.platform.Accounts(ctx, cursor)
 			return err
 		})
 		if l.pages == 0 || outcome.Of(err) != outcome.Throttled || !wait(ctx, pause(err)) {
@@ -103,10 +104,11 @@ func pause(err error) time.Duration {
 	return e.RetryAfter
 }
 
-// wait reports false when there is no time to wait, or no word of how long.
+// wait sleeps for pause. It returns false without sleeping if pause is unknown or too little time
+// is left.
 func wait(ctx context.Context, pause time.Duration) bool {
 	end, bounded := ctx.Deadline()
-	if pause <= 0 || !bounded || time.Until(end) < pause+pageTime {
+	if pause <= 0 || !bounded || time.Until(end) < pause+minPageTime {
 		return false
 	}
 	timer := time.NewTimer(pause)
@@ -117,4 +119,68 @@ func wait(ctx context.Context, pause time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+const (
+	// maxListingTime bounds a listing that is continued over several refreshes. Older pages may be
+	// outdated.
+	maxListingTime = 15 * time.Minute
+	// minPause is the shortest pause before a listing is continued, even if the platform allows
+	// less.
+	minPause = 5 * time.Second
+)
+
+// accountRead is the read of a platform's accounts for one refresh.
+type accountRead struct {
+	*listing // nil before the read has started
+
+	all   []integration.Eligible
+	began time.Time
+	// resumable is true if a later refresh may continue the read.
+	resumable bool
+	// cause is the error that interrupted the read.
+	cause error
+}
+
+// continueAfter reports whether the read is to be continued later, and after which pause.
+func (r *accountRead) continueAfter(now time.Time) (after time.Duration, later bool) {
+	if !r.resumable || r.listing == nil || r.pages == 0 || outcome.Of(r.cause) != outcome.Throttled {
+		return 0, false
+	}
+	after = max(pause(r.cause), minPause)
+	return after, now.Add(after).Sub(r.began) < maxListingTime
+}
+
+// partialReads holds the interrupted reads of this process. They are not stored. If another process
+// gets the next wake-up, it starts its own read; one of the processes finishes.
+type partialReads struct {
+	mu   sync.Mutex
+	byID map[string]*accountRead // by integration id
+}
+
+// take removes and returns the interrupted read of an integration, or returns a new one.
+func (k *partialReads) take(id string, now time.Time) *accountRead {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	r, found := k.byID[id]
+	delete(k.byID, id)
+	if !found || now.Sub(r.began) >= maxListingTime {
+		return &accountRead{resumable: true}
+	}
+	return r
+}
+
+// keep stores an interrupted read and drops those that have expired.
+func (k *partialReads) keep(id string, r *accountRead, now time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.byID == nil {
+		k.byID = map[string]*accountRead{}
+	}
+	for other, old := range k.byID {
+		if now.Sub(old.began) >= maxListingTime {
+			delete(k.byID, other)
+		}
+	}
+	k.byID[id] = r
 }

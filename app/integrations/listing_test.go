@@ -14,14 +14,15 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Of two accounts with one address the one that works counts, in any order.
+// TestTwoAccountsOfOneMailbox checks that the connected one of two accounts with one address is
+// kept, in any order.
 func TestTwoAccountsOfOneMailbox(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	id := w.integrate(t, "instantly")
 	works := integration.Account{ID: "1", Address: w.anna.Address, State: integration.AccountConnected}
 	broken := integration.Account{ID: "2", Address: w.anna.Address, State: integration.AccountFailed}
 	for _, all := range [][]integration.Account{{works, broken}, {broken, works}} {
-		w.platforms.Hold("instantly", "key", "ws-1", listed{w.instantly, all})
+		w.platforms.Hold("instantly", "key", "ws-1", onePage{w.instantly, all})
 		w.refresh(t, id)
 		if c := w.is(t, id, w.anna, integration.ConnectionConnected); c.AccountID != "1" {
 			t.Errorf("%+v", c)
@@ -29,14 +30,14 @@ func TestTwoAccountsOfOneMailbox(t *testing.T) {
 	}
 }
 
-// listed is a platform whose list is one page.
-type listed struct {
+// onePage is a platform whose list is one page.
+type onePage struct {
 	ports.SendingPlatform
 
 	all []integration.Account
 }
 
-func (l listed) Accounts(context.Context, string) (integration.Page, error) {
+func (l onePage) Accounts(context.Context, string) (integration.Page, error) {
 	return integration.Page{Accounts: l.all}, nil
 }
 
@@ -44,31 +45,31 @@ func (l listed) Accounts(context.Context, string) (integration.Page, error) {
 // ends where there is no time for one.
 func TestListingWaitsInTheMiddle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		id := w.integrate(t, "instantly")
 		w.connect(t, id, w.anna)
 		w.connect(t, id, w.ben)
 		w.instantly.PageSize = 1
-		w.platforms.Hold("instantly", "key", "ws-1", &hurried{SendingPlatform: w.instantly})
+		w.platforms.Hold("instantly", "key", "ws-1", &throttledOnce{SendingPlatform: w.instantly})
 		if r := w.refresh(t, id); r.Status != integrations.RefreshCompleted || r.Connected != 2 {
 			t.Errorf("%+v", r)
 		}
 		w.Limit = 5 * time.Second // less than a pause needs
-		w.platforms.Hold("instantly", "key", "ws-1", &hurried{SendingPlatform: w.instantly})
+		w.platforms.Hold("instantly", "key", "ws-1", &throttledOnce{SendingPlatform: w.instantly})
 		if r := w.refresh(t, id); r.Status != integrations.RefreshPartial {
 			t.Errorf("%+v", r)
 		}
 	})
 }
 
-// hurried throttles its second page once.
-type hurried struct {
+// throttledOnce throttles its second page once.
+type throttledOnce struct {
 	ports.SendingPlatform
 
 	calls int
 }
 
-func (h *hurried) Accounts(ctx context.Context, cursor string) (integration.Page, error) {
+func (h *throttledOnce) Accounts(ctx context.Context, cursor string) (integration.Page, error) {
 	if h.calls++; h.calls == 2 {
 		return integration.Page{}, &outcome.Error{Kind: outcome.Throttled, RetryAfter: time.Millisecond}
 	}

@@ -17,17 +17,16 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// Refresh reads the platform's list of accounts and stores which of the
-// service's mailboxes are connected. A list that breaks off changes nothing,
-// and one that does not begin is the platform's error. Refusals:
-// integration_not_found, capability_not_supported,
+// Refresh reads the platform's list of accounts and stores which mailboxes are connected. An
+// interrupted listing changes no connection. A listing that fails on its first page returns the
+// platform's error. It fails with integration_not_found, capability_not_supported, or
 // provider_credential_rejected.
 func (s *Service) Refresh(ctx context.Context, owner access.AccountID, id string) (Refreshed, error) {
-	return s.refresh(ctx, owner, id, &reading{})
+	return s.refresh(ctx, owner, id, &accountRead{})
 }
 
-// refresh reads on where a reading has begun.
-func (s *Service) refresh(ctx context.Context, owner access.AccountID, id string, r *reading) (Refreshed, error) {
+// refresh continues the read r if it has started.
+func (s *Service) refresh(ctx context.Context, owner access.AccountID, id string, r *accountRead) (Refreshed, error) {
 	i, sealed, err := s.Integrations.Integration(ctx, owner, id)
 	if err != nil {
 		return Refreshed{}, err
@@ -35,7 +34,7 @@ func (s *Service) refresh(ctx context.Context, owner access.AccountID, id string
 	if !s.view(ctx, i).Capabilities.MailboxRefresh {
 		return Refreshed{}, fault.CapabilityMissing.With("this integration cannot list what is connected")
 	}
-	at, err := s.reach(i, sealed)
+	platform, err := s.openPlatform(i, sealed)
 	if err != nil {
 		return Refreshed{}, err
 	}
@@ -48,38 +47,38 @@ func (s *Service) refresh(ctx context.Context, owner access.AccountID, id string
 		}
 		r.listing = newListing(r.all)
 	}
-	r.at = at
-	if r.why = r.read(ctx); r.why != nil {
-		return s.brokeOff(ctx, i, r)
+	r.platform = platform
+	if r.cause = r.read(ctx); r.cause != nil {
+		return s.handleIncomplete(ctx, i, r)
 	}
 	return s.reconcile(ctx, i, r.began, r.listing, r.all)
 }
 
-// brokeOff leaves all connections as they are, and notes that the refresh
-// failed, unless its list is read on.
-func (s *Service) brokeOff(ctx context.Context, i integration.Integration, of *reading) (Refreshed, error) {
-	why := of.why
+// handleIncomplete leaves all connections unchanged. It marks the integration as failing unless the
+// listing is to be continued.
+func (s *Service) handleIncomplete(ctx context.Context, i integration.Integration, read *accountRead) (Refreshed, error) {
+	cause := read.cause
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return Refreshed{}, why // given up: that says nothing of the integration
+		return Refreshed{}, cause // the caller is gone; the error says nothing about the integration
 	}
-	if turnedAway(why) {
-		s.drift(i.Provider, integration.DriftRefused)
-		return Refreshed{}, s.notice(ctx, i.AccountID, i.ID, why)
+	if credentialRejected(cause) {
+		s.reportDrift(i.Provider, integration.DriftRefused)
+		return Refreshed{}, s.recordRejection(ctx, i.AccountID, i.ID, cause)
 	}
-	// That we ask too often says nothing of the integration, unless its list is
-	// longer than what the platform lets us read of one.
-	_, later := of.goesOn(s.now())
-	if outcome.Of(why) != outcome.Throttled || of.pages > 0 && !later {
-		if err := s.mark(ctx, i.AccountID, i.ID, func(i *integration.Integration) { i.HasError = true }); err != nil {
-			return Refreshed{}, errors.Join(why, err)
+	// Throttling is not an error of the integration, unless the list is longer than the platform
+	// lets tenantry read.
+	_, later := read.continueAfter(s.now())
+	if outcome.Of(cause) != outcome.Throttled || read.pages > 0 && !later {
+		if err := s.updateStored(ctx, i.AccountID, i.ID, func(i *integration.Integration) { i.HasError = true }); err != nil {
+			return Refreshed{}, errors.Join(cause, err)
 		}
 	}
-	if of.pages == 0 {
-		return Refreshed{}, why
+	if read.pages == 0 {
+		return Refreshed{}, cause
 	}
 	r := Refreshed{IntegrationID: i.ID, Provider: i.Provider, Status: RefreshPartial}
-	for n, e := range of.all {
-		if of.found[n].There() {
+	for n, e := range read.all {
+		if read.found[n].There() {
 			r.Count(e.Connection, e.Connection, false)
 		} else {
 			r.Unread(e.Connection)
@@ -88,7 +87,7 @@ func (s *Service) brokeOff(ctx context.Context, i integration.Integration, of *r
 	return r, nil
 }
 
-// reconcile stores what a complete listing means.
+// reconcile stores the connections that follow from a complete listing.
 func (s *Service) reconcile(ctx context.Context, i integration.Integration, began time.Time, l *listing, all []integration.Eligible) (Refreshed, error) {
 	r := Refreshed{IntegrationID: i.ID, Provider: i.Provider, Status: RefreshCompleted}
 	now := s.now()
@@ -116,7 +115,7 @@ func (s *Service) reconcile(ctx context.Context, i integration.Integration, bega
 		return Refreshed{}, err
 	}
 	for _, drift := range drifts {
-		s.drift(i.Provider, drift)
+		s.reportDrift(i.Provider, drift)
 	}
 	return r, nil
 }
@@ -128,7 +127,7 @@ func (s *Service) saveRefresh(ctx context.Context, i integration.Integration, be
 	}
 	failpoint.Hit("integrations.before-refresh")
 	err = settling.Store(ctx, func(ctx context.Context) error {
-		held, _, err := s.Integrations.Integration(ctx, i.AccountID, i.ID) // a test may have ended meanwhile
+		held, _, err := s.Integrations.Integration(ctx, i.AccountID, i.ID) // a test may have changed it meanwhile
 		if err != nil {
 			return err
 		}
@@ -144,7 +143,7 @@ func (s *Service) saveRefresh(ctx context.Context, i integration.Integration, be
 	return nil
 }
 
-func (s *Service) drift(provider string, kind integration.Drift) {
+func (s *Service) reportDrift(provider string, kind integration.Drift) {
 	if s.Drift != nil {
 		s.Drift(provider, kind)
 	}

@@ -20,7 +20,7 @@ import (
 )
 
 func TestRefreshMakesStatesTrue(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
 	named := map[string]mailbox.Mailbox{}
 	for _, name := range []string{"closed", "vanished", "revoked", "steady", "elsewhere", "never", "found", "paused"} {
@@ -76,7 +76,7 @@ func counted(drifts []integration.Drift) map[integration.Drift]int {
 	return n
 }
 
-// A listing that breaks off disturbs nobody.
+// TestIncompleteListingChangesNothing checks that an interrupted listing changes no connection.
 func TestIncompleteListingChangesNothing(t *testing.T) {
 	for name, tt := range map[string]struct {
 		fault  fake.Fault
@@ -95,7 +95,7 @@ func TestIncompleteListingChangesNothing(t *testing.T) {
 		"an answer that came too late": {fault: fake.Fault{Method: "Accounts", Kind: outcome.Unknown, AfterEffect: true, Skip: 1}, marked: true},
 	} {
 		inFakeTime(t, name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			id := w.integrate(t, "instantly")
 			w.connect(t, id, w.anna)
 			w.connect(t, id, w.ben)
@@ -135,10 +135,9 @@ func TestIncompleteListingChangesNothing(t *testing.T) {
 	}
 }
 
-// A refresh that its caller gave up, or that a stop of the service ended, says
-// nothing of the integration.
+// TestRefreshThatIsGivenUp checks that a canceled refresh does not mark the integration as failing.
 func TestRefreshThatIsGivenUp(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	id := w.integrate(t, "instantly")
 	w.connect(t, id, w.anna)
 	gate := w.instantly.Hold("Accounts")
@@ -157,7 +156,7 @@ func TestRefreshThatIsGivenUp(t *testing.T) {
 	w.is(t, id, w.anna, integration.ConnectionConnected)
 }
 
-// looping is a platform whose cursors run in a circle.
+// looping is a platform whose cursors form a cycle.
 type looping struct{ ports.SendingPlatform }
 
 func (l looping) Accounts(ctx context.Context, cursor string) (integration.Page, error) {
@@ -169,7 +168,7 @@ func (l looping) Accounts(ctx context.Context, cursor string) (integration.Page,
 }
 
 func TestRefreshNeedsTheCapability(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	p := w.platform("blind", func([]string) integration.Capabilities { return integration.Capabilities{} })
 	id := w.integrate(t, "blind")
 	_, err := w.Refresh(t.Context(), w.acc.ID, id)

@@ -16,49 +16,48 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// The kinds of what the queue wakes.
+// The job kinds of this package.
 const (
-	kindRefresh = "sending_refresh" // of one integration, named by its id
-	kindSession = "sending_session" // one that is over, named by sessionName
+	kindRefresh = "sending_refresh" // refresh of one integration, identified by its id
+	kindSession = "sending_session" // end of an expired session, identified by sessionName
 )
 
 const (
-	// refreshTick is how often refreshes that are due are handed out, spread
-	// over the time until the next, refreshMost at once.
-	refreshTick = 5 * time.Minute
-	refreshMost = 100
-	// lateness is how far past its end a session is looked at by itself. No
-	// request that opens one lasts that long.
-	lateness = time.Minute
-	// patience is how long past its end a session waits for a last look at a
-	// platform that cannot be asked.
-	patience = time.Hour
-	// sessionsMost is how many sessions one sweep wakes.
-	sessionsMost = 1000
+	// refreshTick is how often due refreshes are scheduled, spread over the time until the next
+	// tick. One tick schedules at most maxRefreshes.
+	refreshTick  = 5 * time.Minute
+	maxRefreshes = 100
+	// sessionGrace is how long after its expiry a session is checked by the sweep. No request that
+	// opens a session lasts that long.
+	sessionGrace = time.Minute
+	// maxCheckDelay is how long after its expiry a session waits for a final check at a platform
+	// that cannot be reached.
+	maxCheckDelay = time.Hour
+	// maxSessions is how many sessions one sweep queues.
+	maxSessions = 1000
 )
 
-// Handlers work on what the queue wakes.
+// Handlers returns the handlers of this package's job kinds.
 func (s *Service) Handlers() map[string]ports.Handler {
 	return map[string]ports.Handler{kindRefresh: s.refreshDue, kindSession: s.endSession}
 }
 
-// Periodic is what happens by itself: sessions that are over are looked for
-// after each sweep, and no integration is refreshed less often than each
-// refresh.
+// Periodic returns the background jobs: the sweep of expired sessions, and the scheduling of
+// refreshes. Each integration is refreshed about once in each refresh interval.
 func (s *Service) Periodic(sweep, refresh time.Duration) []ports.Periodic {
 	return []ports.Periodic{
-		ports.Sweep("sending_sessions", sweep, s.Queue, s.overSessions),
+		ports.Sweep("sending_sessions", sweep, s.Queue, s.expiredSessions),
 		ports.Sweep("sending_refreshes", min(refreshTick, refresh), s.Queue, func(ctx context.Context) ([]ports.Wakeup, error) {
 			return s.dueRefreshes(ctx, refresh)
 		}),
 	}
 }
 
-// dueRefreshes hands out the refreshes that are due, one job an integration, so
-// that accounts take turns, and not all at once.
+// dueRefreshes schedules the refreshes that are due. Each is a job of its own, spread over time, so
+// that accounts get fair shares.
 func (s *Service) dueRefreshes(ctx context.Context, every time.Duration) ([]ports.Wakeup, error) {
 	now := s.now()
-	due, err := s.Integrations.DueRefreshes(ctx, now.Add(-every), now, refreshMost)
+	due, err := s.Integrations.DueRefreshes(ctx, now.Add(-every), now, maxRefreshes)
 	all := make([]ports.Wakeup, 0, len(due))
 	for n, i := range due {
 		after := min(refreshTick, every) * time.Duration(n) / time.Duration(len(due))
@@ -67,20 +66,20 @@ func (s *Service) dueRefreshes(ctx context.Context, every time.Duration) ([]port
 	return all, err
 }
 
-// refreshAfter wakes a refresh. Queues go by the clock of their machine, which
-// the sandbox's may be hours ahead of.
+// refreshAfter returns the wake-up of a refresh. Queues use the clock of their machine; the
+// sandbox's clock may be hours ahead of it.
 func refreshAfter(id string, owner access.AccountID, after time.Duration) ports.Wakeup {
 	return ports.Wakeup{Kind: kindRefresh, ID: id, Account: owner, At: time.Now().Add(after)}
 }
 
-// refreshDue refreshes one integration. What a platform answers is stored, and
-// its next time comes; only trouble of ours is tried again before, and a list
-// that is longer than the platform lets us read at a time is read on.
+// refreshDue refreshes one integration. Errors of the platform are stored and wait for the next
+// scheduled refresh. Internal errors are returned, so that the queue retries. A listing that the
+// platform throttles is continued later.
 func (s *Service) refreshDue(ctx context.Context, w ports.Wakeup) error {
-	r := s.begun.take(w.ID, s.now())
+	r := s.partial.take(w.ID, s.now())
 	_, err := s.refresh(ctx, w.Account, w.ID, r)
-	if after, later := r.goesOn(s.now()); later && err == nil {
-		s.begun.keep(w.ID, r, s.now())
+	if after, later := r.continueAfter(s.now()); later && err == nil {
+		s.partial.keep(w.ID, r, s.now())
 		return s.Queue.Wake(ctx, refreshAfter(w.ID, w.Account, after))
 	}
 	if outcome.Of(err) != 0 || errors.Is(err, fault.IntegrationNotFound) || errors.Is(err, fault.CapabilityMissing) {
@@ -89,9 +88,9 @@ func (s *Service) refreshDue(ctx context.Context, w ports.Wakeup) error {
 	return err
 }
 
-// overSessions are the sessions that are over and that nobody asks about.
-func (s *Service) overSessions(ctx context.Context) ([]ports.Wakeup, error) {
-	over, err := s.Connections.PendingSessions(ctx, s.now().Add(-lateness), sessionsMost)
+// expiredSessions returns the wake-ups of pending sessions whose expiry is past the grace period.
+func (s *Service) expiredSessions(ctx context.Context) ([]ports.Wakeup, error) {
+	over, err := s.Connections.PendingSessions(ctx, s.now().Add(-sessionGrace), maxSessions)
 	all := make([]ports.Wakeup, 0, len(over))
 	for _, o := range over {
 		all = append(all, ports.Wakeup{Kind: kindSession, ID: sessionName(o.Session), Account: o.Account})
@@ -103,14 +102,13 @@ func sessionName(s integration.Session) string {
 	return s.IntegrationID + "/" + s.MailboxID + "/" + s.ID
 }
 
-// endSession takes the last look at a session that is over. What was deleted
-// meanwhile needs none.
+// endSession ends an expired session. It ignores sessions that were deleted meanwhile.
 func (s *Service) endSession(ctx context.Context, w ports.Wakeup) error {
 	names := strings.Split(w.ID, "/")
 	if len(names) != len([]string{"integration", "mailbox", "session"}) {
 		return fmt.Errorf("%q names no session", w.ID)
 	}
-	err := s.end(ctx, w.Account, names[0], names[1], names[2])
+	err := s.endExpired(ctx, w.Account, names[0], names[1], names[2])
 	for _, gone := range []fault.Code{fault.IntegrationNotFound, fault.MailboxNotFound, fault.SessionNotFound} {
 		if errors.Is(err, gone) {
 			return nil
@@ -119,26 +117,26 @@ func (s *Service) endSession(ctx context.Context, w ports.Wakeup) error {
 	return err
 }
 
-// end ends a session that is over: one that never opened at once, since nobody
-// has its link; another after a last look, unless that cannot be had for long.
-func (s *Service) end(ctx context.Context, owner access.AccountID, id, mailboxID, sessionID string) error {
-	q, err := s.question(ctx, owner, id, mailboxID, sessionID)
-	if err != nil || q.session.Status != integration.SessionPending || s.now().Before(q.session.ExpiresAt) {
+// endExpired ends an expired session. A session that never had a link ends at once. Others end
+// after a final check at the platform, or after maxCheckDelay without one.
+func (s *Service) endExpired(ctx context.Context, owner access.AccountID, id, mailboxID, sessionID string) error {
+	sc, err := s.loadCheck(ctx, owner, id, mailboxID, sessionID)
+	if err != nil || sc.session.Status != integration.SessionPending || s.now().Before(sc.session.ExpiresAt) {
 		return err
 	}
-	if q.session.Opened {
-		_, err = q.ask(ctx)
-		if err == nil || s.now().Sub(q.session.ExpiresAt) < patience {
-			return unanswered(err)
+	if sc.session.Opened {
+		_, err = sc.check(ctx)
+		if err == nil || s.now().Sub(sc.session.ExpiresAt) < maxCheckDelay {
+			return ignorePlatformError(err)
 		}
 	}
-	_, err = q.settle(ctx, q.session.Ended(integration.Account{}, s.now()), integration.Account{})
+	_, err = sc.storeEnd(ctx, sc.session.Ended(integration.Account{}, s.now()), integration.Account{})
 	return err
 }
 
-// unanswered leaves a session to the next sweep that its platform could not be
-// asked about.
-func unanswered(err error) error {
+// ignorePlatformError returns nil for an error of the platform: the next sweep checks the session
+// again.
+func ignorePlatformError(err error) error {
 	if outcome.Of(err) != 0 {
 		return nil
 	}

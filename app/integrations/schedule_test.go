@@ -15,9 +15,9 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-// What happens by itself notices what nobody asked about.
+// TestScheduledRefresh checks that background refreshes detect changes without a request.
 func TestScheduledRefresh(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
 	theirs := w.integrateFor(t, w.bob, "instantly")
 	w.connect(t, id, w.anna)
@@ -30,7 +30,7 @@ func TestScheduledRefresh(t *testing.T) {
 	owners := map[string]access.AccountID{}
 	for n, wakeup := range woken {
 		owners[wakeup.ID] = wakeup.Account
-		// By the machine's clock, as the queue goes, whatever the service's says.
+		// The queue uses the clock of the machine, not the service's.
 		if late := time.Until(wakeup.At); late < -time.Minute || late >= 5*time.Minute || n > 0 && !wakeup.At.After(woken[n-1].At) {
 			t.Errorf("number %d begins after %s", n, late)
 		}

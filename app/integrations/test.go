@@ -17,23 +17,23 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// Test asks the platform whether it still takes the credential. A no is an
-// answer, and stored as one; a platform that cannot be asked is an error, which
-// says nothing of the credential. Refusal: integration_not_found.
+// Test checks the credential at the platform, stores the result and returns it. A rejected
+// credential is a result, not an error. It fails with integration_not_found, or when the platform
+// cannot be reached, which says nothing about the credential.
 func (s *Service) Test(ctx context.Context, owner access.AccountID, id string) (Tested, error) {
 	i, sealed, err := s.Integrations.Integration(ctx, owner, id)
 	if err != nil {
 		return Tested{}, err
 	}
-	at, err := s.reach(i, sealed)
+	platform, err := s.openPlatform(i, sealed)
 	if err != nil {
 		return Tested{}, err
 	}
-	reach, err := check(ctx, at)
+	reach, err := check(ctx, platform)
 	if err == nil {
-		i.Workspace, err = still(i, reach)
+		i.Workspace, err = currentWorkspace(i, reach)
 	}
-	t, err := judged(i, told(err))
+	t, err := testResult(i, translateError(err))
 	if err != nil {
 		return Tested{}, err
 	}
@@ -42,21 +42,21 @@ func (s *Service) Test(ctx context.Context, owner access.AccountID, id string) (
 	return t, s.saveTest(ctx, t)
 }
 
-// still is the integration's workspace as the credential reaches it now.
-func still(i integration.Integration, reach integration.Reach) (integration.Workspace, error) {
-	at := slices.IndexFunc(reach.Workspaces, func(w integration.Workspace) bool { return w.ID == i.Workspace.ID })
+// currentWorkspace returns the integration's workspace as the credential reaches it now.
+func currentWorkspace(i integration.Integration, reach integration.Reach) (integration.Workspace, error) {
+	index := slices.IndexFunc(reach.Workspaces, func(w integration.Workspace) bool { return w.ID == i.Workspace.ID })
 	switch {
-	case at >= 0:
-		return reach.Workspaces[at], nil
+	case index >= 0:
+		return reach.Workspaces[index], nil
 	case len(reach.Workspaces) == 1 && (reach.Workspaces[0].ID == "" || i.Workspace.ID == ""):
-		return i.Workspace, nil // a platform without a choice, which took what it was given
+		return i.Workspace, nil // a platform without workspaces, or one that accepted the stored workspace
 	default:
 		return i.Workspace, fault.CredentialRejected.With("the credential does not reach the workspace any more")
 	}
 }
 
-// judged is how a test ended, unless the platform could not be asked.
-func judged(i integration.Integration, err error) (Tested, error) {
+// testResult returns the result of a test, or the error when the platform could not be reached.
+func testResult(i integration.Integration, err error) (Tested, error) {
 	switch {
 	case err == nil:
 		i.Status, i.HasError = integration.Connected, false
@@ -70,7 +70,7 @@ func judged(i integration.Integration, err error) (Tested, error) {
 }
 
 func advice(err error) string {
-	if unpaid(err) {
+	if planInactive(err) {
 		return "Renew the plan there, then test again."
 	}
 	return "Mend that there and test again, or add an integration with a new credential."

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package keys authenticates API keys and rotates them.
+//
+// The main type is Service: Authenticate returns the caller of a request, and Rotate replaces the
+// caller's key. The format of keys is defined in core/access.
 package keys
 
 import (
@@ -20,20 +23,21 @@ import (
 // Service authenticates callers and rotates their keys.
 type Service struct {
 	Keys   ports.Keys
-	Prefix string // of API keys, "tny" unless configured
+	Prefix string // prefix of API keys, "tny" unless configured
 	Random io.Reader
 	Now    func() time.Time
 }
 
-// Rotated is a key that replaced another. Secret is shown this once.
+// Rotated is the result of Rotate. The store keeps only a hash of Secret, so it cannot be shown
+// again.
 type Rotated struct {
 	Secret secret.Text
 	Hint   string
 	At     time.Time
 }
 
-// Authenticate finds the caller behind the Authorization headers of a request.
-// Refusals: invalid_auth_header, missing_api_key, invalid_api_key.
+// Authenticate returns the caller behind the Authorization headers of a request. It fails with
+// invalid_auth_header, missing_api_key or invalid_api_key.
 func (s *Service) Authenticate(ctx context.Context, headers []string) (access.Caller, error) {
 	token, err := access.Bearer(headers)
 	if err != nil {
@@ -53,10 +57,10 @@ func (s *Service) Authenticate(ctx context.Context, headers []string) (access.Ca
 	return caller, nil
 }
 
-// Rotate replaces the caller's key. Refusal: access_denied when the address is
-// no member of the caller's account.
+// Rotate replaces the caller's key and returns the new one. It fails with access_denied when email
+// is not the address of a member of the caller's account.
 //
-// The address selects nothing: the key alone says whose account it is.
+// The address does not select the account: the key alone does.
 func (s *Service) Rotate(ctx context.Context, caller access.Caller, email string) (Rotated, error) {
 	member, err := s.Keys.Member(ctx, caller.Account.ID, email)
 	if err != nil {
@@ -66,7 +70,7 @@ func (s *Service) Rotate(ctx context.Context, caller access.Caller, email string
 		return Rotated{}, fault.AccessDenied.With("the e-mail address is no member of the key's account")
 	}
 	now := s.Now()
-	// The store gives it the old one's name.
+	// The store copies the name of the old key.
 	fresh, text, err := access.NewKey(s.Random, s.Prefix, access.Live, caller.Account.ID, "", now)
 	if err != nil {
 		return Rotated{}, fmt.Errorf("rotate key: %w", err)

@@ -18,7 +18,7 @@ import (
 
 func now() time.Time { return time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC) }
 
-// open returns the use cases over an empty store, an account and its key.
+// open returns a service over an empty store, an account, and the account's key.
 func open(t *testing.T) (*keys.Service, access.Account, secret.Text) {
 	t.Helper()
 	store, err := bunstore.Open(t.Context(), bunstore.Memory, bunstore.Options{})
@@ -159,8 +159,8 @@ func TestOfManyRotationsAtOnceOneWins(t *testing.T) {
 	}
 }
 
-// TestPlansAreStoredAsTheyAreWritten holds the rows of the migrations to the
-// table of the rules.
+// TestPlansAreStoredAsTheyAreWritten checks that the plans in the migrations equal the table of
+// rules.
 func TestPlansAreStoredAsTheyAreWritten(t *testing.T) {
 	service, _, _ := open(t)
 	store := service.Keys.(*bunstore.Store)

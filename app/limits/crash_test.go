@@ -20,14 +20,14 @@ import (
 
 var errDead = errors.New("the process is dead")
 
-// life ends a process at one of its steps, before or after the step's effect.
-type life struct {
+// crashPlan crashes a process at one of its steps, before or after the effect of the step.
+type crashPlan struct {
 	left  int
 	after bool
 	dead  bool
 }
 
-func (l *life) step(do func() error) error {
+func (l *crashPlan) step(do func() error) error {
 	last := l.left == 0
 	l.left--
 	if l.dead || last && !l.after {
@@ -41,63 +41,63 @@ func (l *life) step(do func() error) error {
 	return err
 }
 
-type mortalPolicies struct {
+type crashingPolicies struct {
 	ports.SendPolicies
-	*life
+	*crashPlan
 }
 
-func (m mortalPolicies) ReservePolicy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string, now time.Time) (p sendlimit.Policy, err error) {
+func (m crashingPolicies) ReservePolicy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string, now time.Time) (p sendlimit.Policy, err error) {
 	err = m.step(func() error { p, err = m.SendPolicies.ReservePolicy(ctx, owner, id, scope, now); return err })
 	return p, err
 }
 
-func (m mortalPolicies) SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy) error {
+func (m crashingPolicies) SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy) error {
 	return m.step(func() error { return m.SendPolicies.SavePolicy(ctx, owner, p) })
 }
 
-type mortalPlatform struct {
+type crashingPlatform struct {
 	ports.MailPlatform
-	*life
+	*crashPlan
 }
 
-type mortalTenant struct {
+type crashingTenant struct {
 	ports.MailTenant
-	*life
+	*crashPlan
 }
 
-func (m mortalPlatform) For(id tenant.GUID) ports.MailTenant {
-	return mortalTenant{m.MailPlatform.For(id), m.life}
+func (m crashingPlatform) For(id tenant.GUID) ports.MailTenant {
+	return crashingTenant{m.MailPlatform.For(id), m.crashPlan}
 }
 
-func (m mortalTenant) EnsureRule(ctx context.Context, scope string, all []string) (r sendlimit.Rule, err error) {
+func (m crashingTenant) EnsureRule(ctx context.Context, scope string, all []string) (r sendlimit.Rule, err error) {
 	err = m.step(func() error { r, err = m.MailTenant.EnsureRule(ctx, scope, all); return err })
 	return r, err
 }
 
-// Wherever the process ends, no policy is in force without its rule, no rule is
-// there that nobody knows of, and the same request converges with one rule.
+// Wherever the process crashes, no policy is in force without its rule, and each rule has a
+// reserved policy. Repeating the request leaves exactly one rule.
 func TestSetConvergesAfterACrash(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for steps := range 3 {
 			t.Run(fmt.Sprintf("step %d, after its effect %v", steps, after), func(t *testing.T) {
-				h := newHouse(t)
-				l := &life{left: steps, after: after}
-				h.Policies, h.Platform = mortalPolicies{h.store, l}, mortalPlatform{h.fake, l}
-				if _, err := h.Set(t.Context(), h.owner, guid, limits.Wanted{PerDay: 5}); !errors.Is(err, errDead) {
+				fx := newFixture(t)
+				l := &crashPlan{left: steps, after: after}
+				fx.Policies, fx.Platform = crashingPolicies{fx.store, l}, crashingPlatform{fx.fake, l}
+				if _, err := fx.Set(t.Context(), fx.owner, guid, limits.Wanted{PerDay: 5}); !errors.Is(err, errDead) {
 					t.Fatalf("the process did not end: %v", err)
 				}
-				h.Policies, h.Platform = h.store, h.fake
-				rules := h.fake.Holds(guid).Rules
-				if _, err := h.Get(t.Context(), h.owner, guid, nil); err == nil && len(rules) == 0 || err != nil && !errors.Is(err, fault.PolicyNotFound) {
+				fx.Policies, fx.Platform = fx.store, fx.fake
+				rules := fx.fake.Holds(guid).Rules
+				if _, err := fx.Get(t.Context(), fx.owner, guid, nil); err == nil && len(rules) == 0 || err != nil && !errors.Is(err, fault.PolicyNotFound) {
 					t.Errorf("%v with the rules %+v", err, rules)
 				}
-				known, err := h.store.RuledScopes(t.Context(), h.owner, guid)
+				known, err := fx.store.RuledScopes(t.Context(), fx.owner, guid)
 				must(t, err)
 				if len(rules) > 0 && !slices.Contains(known, sendlimit.TenantWide) {
 					t.Errorf("nobody knows of %+v", rules)
 				}
-				out := h.set(t, nil, 5)
-				if rules = h.fake.Holds(guid).Rules; len(rules) != 1 || rules[0].ID != out.Policy.RuleID || rules[0].Enabled || h.fake.Effects("EnsureRule") != 1 {
+				out := fx.set(t, nil, 5)
+				if rules = fx.fake.Holds(guid).Rules; len(rules) != 1 || rules[0].ID != out.Policy.RuleID || rules[0].Enabled || fx.fake.Effects("EnsureRule") != 1 {
 					t.Errorf("%+v, and the rules %+v", out, rules)
 				}
 			})

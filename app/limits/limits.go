@@ -1,7 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package limits sets and shows the daily limits that are enforced for a
-// tenant or one of its domains.
+// Package limits sets and shows the daily send limits of a tenant or one of its domains. Package
+// enforcement counts messages and blocks mailboxes; this package only stores the limit and creates
+// its transport rule.
+//
+// Service holds the use cases. Limit is what Get returns, Wanted is the request of Set, and Outcome
+// its result.
+//
+// Start reading at Service.Set.
+//
+//   - limits.go: Service and Get
+//   - set.go: Set, its checks, and the creation of the transport rule
 package limits
 
 import (
@@ -16,7 +25,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// workLimit bounds the work of one request unless Limit is set.
+// workLimit is the default of Service.Limit.
 const workLimit = 50 * time.Second
 
 // Service holds the use cases of limits.
@@ -27,19 +36,19 @@ type Service struct {
 	Policies  ports.SendPolicies
 	Platform  ports.MailPlatform
 	Now       func() time.Time
-	// Pause lies between two tries of a step whose outcome is unknown; Limit
-	// bounds the work of one request.
+	// Pause is the time between two tries of a platform call that did not finish. Limit bounds the
+	// work of one request and defaults to 50 s.
 	Pause, Limit time.Duration
 }
 
-// Limit is a policy that is in force, and how many mailboxes lie in its scope.
+// Limit is a policy that is in force, and the number of mailboxes in its scope.
 type Limit struct {
 	Policy    sendlimit.Policy
 	Mailboxes int
 }
 
-// Get returns the policy of a scope: a domain as the caller wrote it, or nil
-// for the whole tenant. Refusals: tenant_not_found, policy_not_found.
+// Get returns the limit of a scope. The scope is a domain as the caller wrote it, or nil for the
+// whole tenant. Get fails with tenant_not_found or policy_not_found.
 func (s *Service) Get(ctx context.Context, owner access.AccountID, id tenant.GUID, domainScope *string) (Limit, error) {
 	scope := sendlimit.TenantWide
 	if domainScope != nil {
@@ -50,11 +59,11 @@ func (s *Service) Get(ctx context.Context, owner access.AccountID, id tenant.GUI
 		return Limit{}, err
 	}
 	all, err := s.Mailboxes.Mailboxes(ctx, owner, id)
-	return Limit{p, len(within(p, all))}, err
+	return Limit{p, len(coveredAddresses(p, all))}, err
 }
 
-// within are the addresses in a policy's scope.
-func within(p sendlimit.Policy, all []mailbox.Mailbox) []string {
+// coveredAddresses returns the addresses of the mailboxes that the policy covers.
+func coveredAddresses(p sendlimit.Policy, all []mailbox.Mailbox) []string {
 	var addresses []string
 	for _, m := range all {
 		if p.Covers(m.DomainName) {

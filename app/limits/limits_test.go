@@ -32,9 +32,9 @@ const (
 	zone  = "example.test"
 )
 
-// house is the use cases over SQLite and the fake platform, with a tenant that
-// is ready and two domains, one of them with two mailboxes.
-type house struct {
+// fixture is the service over SQLite and the fake platform, with a ready tenant and two domains.
+// One of the domains has two mailboxes.
+type fixture struct {
 	*limits.Service
 	store *bunstore.Store
 	fake  *fake.Platform
@@ -42,27 +42,27 @@ type house struct {
 	now   time.Time
 }
 
-// onlyAHang is a time limit that only a hang reaches, however slow the machine is.
-const onlyAHang = 5 * time.Minute
+// hangTimeout is a time limit that only a hanging test reaches, even on a slow machine.
+const hangTimeout = 5 * time.Minute
 
-func newHouse(t *testing.T) *house {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	store, err := bunstore.Open(t.Context(), bunstore.Memory, bunstore.Options{})
 	must(t, err)
 	t.Cleanup(func() { must(t, store.Close()) })
 	must(t, store.Migrate(t.Context()))
-	h := &house{store: store, fake: fake.New(), now: time.Now().UTC().Truncate(time.Microsecond)}
-	h.Service = &limits.Service{Tenants: store, Domains: store, Mailboxes: store, Policies: store, Platform: h.fake,
-		Now: func() time.Time { return h.now }, Pause: time.Millisecond, Limit: onlyAHang}
-	acc, err := store.CreateAccount(t.Context(), "ann@example.com", "complete", 0, h.now)
+	fx := &fixture{store: store, fake: fake.New(), now: time.Now().UTC().Truncate(time.Microsecond)}
+	fx.Service = &limits.Service{Tenants: store, Domains: store, Mailboxes: store, Policies: store, Platform: fx.fake,
+		Now: func() time.Time { return fx.now }, Pause: time.Millisecond, Limit: hangTimeout}
+	acc, err := store.CreateAccount(t.Context(), "ann@example.com", "complete", 0, fx.now)
 	must(t, err)
-	h.owner = acc.ID
-	h.fake.Connect(guid, fake.Setup{})
-	h.attach(t, guid)
-	h.change(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapReady })
-	h.addDomain(t, zone, "ada", "bob")
-	h.addDomain(t, "empty.test")
-	return h
+	fx.owner = acc.ID
+	fx.fake.Connect(guid, fake.Setup{})
+	fx.attach(t, guid)
+	fx.change(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapReady })
+	fx.addDomain(t, zone, "ada", "bob")
+	fx.addDomain(t, "empty.test")
+	return fx
 }
 
 func must(t *testing.T, err error) {
@@ -72,44 +72,44 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func (h *house) attach(t *testing.T, id tenant.GUID) {
+func (fx *fixture) attach(t *testing.T, id tenant.GUID) {
 	t.Helper()
-	_, err := h.store.Attach(t.Context(), h.owner, tenant.Tenant{GUID: id, ConsentedAt: h.now}, 10)
+	_, err := fx.store.Attach(t.Context(), fx.owner, tenant.Tenant{GUID: id, ConsentedAt: fx.now}, 10)
 	must(t, err)
 }
 
-func (h *house) change(t *testing.T, apply func(*tenant.Tenant)) {
+func (fx *fixture) change(t *testing.T, apply func(*tenant.Tenant)) {
 	t.Helper()
-	x, err := h.store.Tenant(t.Context(), h.owner, guid)
+	x, err := fx.store.Tenant(t.Context(), fx.owner, guid)
 	must(t, err)
 	apply(&x)
-	must(t, h.store.SaveTenant(t.Context(), h.owner, x))
+	must(t, fx.store.SaveTenant(t.Context(), fx.owner, x))
 }
 
-func (h *house) addDomain(t *testing.T, name string, locals ...string) {
+func (fx *fixture) addDomain(t *testing.T, name string, locals ...string) {
 	t.Helper()
-	d, err := h.store.ReserveDomain(t.Context(), h.owner, guid, name, 12, h.now)
+	d, err := fx.store.ReserveDomain(t.Context(), fx.owner, guid, name, 12, fx.now)
 	must(t, err)
 	d.Added = true
-	must(t, h.store.SaveDomain(t.Context(), h.owner, d))
+	must(t, fx.store.SaveDomain(t.Context(), fx.owner, d))
 	for _, local := range locals {
-		made, err := h.store.ReserveMailboxes(t.Context(), h.owner, d.ID, []mailbox.Spec{{Address: local + "@" + name}}, 3, h.now)
+		made, err := fx.store.ReserveMailboxes(t.Context(), fx.owner, d.ID, []mailbox.Spec{{Address: local + "@" + name}}, 3, fx.now)
 		must(t, err)
 		made[0].Stage = mailbox.Ready
-		must(t, h.store.SaveMailbox(t.Context(), h.owner, made[0]))
+		must(t, fx.store.SaveMailbox(t.Context(), fx.owner, made[0]))
 	}
 }
 
-func (h *house) set(t *testing.T, scope *string, perDay int) limits.Outcome {
+func (fx *fixture) set(t *testing.T, scope *string, perDay int) limits.Outcome {
 	t.Helper()
-	out, err := h.Set(t.Context(), h.owner, guid, limits.Wanted{DomainScope: scope, PerDay: perDay})
+	out, err := fx.Set(t.Context(), fx.owner, guid, limits.Wanted{DomainScope: scope, PerDay: perDay})
 	must(t, err)
 	return out
 }
 
-func (h *house) refused(t *testing.T, what string, w limits.Wanted, want fault.Code) {
+func (fx *fixture) refused(t *testing.T, what string, w limits.Wanted, want fault.Code) {
 	t.Helper()
-	if _, err := h.Set(t.Context(), h.owner, guid, w); !errors.Is(err, want) {
+	if _, err := fx.Set(t.Context(), fx.owner, guid, w); !errors.Is(err, want) {
 		t.Fatalf("%s: %v", what, err)
 	}
 }
@@ -117,159 +117,161 @@ func (h *house) refused(t *testing.T, what string, w limits.Wanted, want fault.C
 func ptr(s string) *string { return &s }
 
 func TestSet(t *testing.T) {
-	h := newHouse(t)
+	fx := newFixture(t)
 	for _, scope := range []*string{nil, ptr("EXAMPLE.test.")} {
-		first := h.set(t, scope, 20)
+		first := fx.set(t, scope, 20)
 		if first.Became != sendlimit.Created || first.Mailboxes != 2 || first.Policy.RuleID == "" || first.Policy.PerDay != 20 {
 			t.Fatalf("first %+v", first)
 		}
-		h.now = h.now.Add(time.Hour)
-		if again := h.set(t, scope, 20); again.Became != sendlimit.Unchanged || again.Policy != first.Policy {
+		fx.now = fx.now.Add(time.Hour)
+		if again := fx.set(t, scope, 20); again.Became != sendlimit.Unchanged || again.Policy != first.Policy {
 			t.Fatalf("again %+v", again)
 		}
-		changed := h.set(t, scope, 7)
-		if changed.Became != sendlimit.Updated || changed.Policy.ID != first.Policy.ID || !changed.Policy.UpdatedAt.Equal(h.now) {
+		changed := fx.set(t, scope, 7)
+		if changed.Became != sendlimit.Updated || changed.Policy.ID != first.Policy.ID || !changed.Policy.UpdatedAt.Equal(fx.now) {
 			t.Fatalf("changed %+v", changed)
 		}
-		got, err := h.Get(t.Context(), h.owner, guid, scope)
+		got, err := fx.Get(t.Context(), fx.owner, guid, scope)
 		must(t, err)
 		if got != changed.Limit {
 			t.Fatalf("got %+v, want %+v", got, changed.Limit)
 		}
 	}
-	if n := h.fake.Calls("EnsureRule"); n != 6 {
+	if n := fx.fake.Calls("EnsureRule"); n != 6 {
 		t.Fatalf("%d calls", n)
 	}
 }
 
-// What the platform holds is adopted, and what it lost is made again.
-func TestTheRuleIsFoundByItsName(t *testing.T) {
-	h := newHouse(t)
+// Set adopts an existing rule of the platform, and creates a lost one again.
+func TestSetAdoptsExistingRule(t *testing.T) {
+	fx := newFixture(t)
 	name := sendlimit.RuleName(zone)
-	h.fake.SetRule(guid, sendlimit.Rule{Name: name, Lists: []string{"ada@" + zone}})
-	there := h.fake.Holds(guid).Rules[0].ID
-	first := h.set(t, ptr(zone), 20)
+	fx.fake.SetRule(guid, sendlimit.Rule{Name: name, Lists: []string{"ada@" + zone}})
+	there := fx.fake.Holds(guid).Rules[0].ID
+	first := fx.set(t, ptr(zone), 20)
 	if first.Became != sendlimit.Created || first.Policy.RuleID != there || first.Policy.RuleName != name {
 		t.Fatalf("adopted %+v", first)
 	}
-	h.fake.DropRule(guid, name)
-	if again := h.set(t, ptr(zone), 20); again.Became != sendlimit.Created || again.Policy.RuleID == there {
+	fx.fake.DropRule(guid, name)
+	if again := fx.set(t, ptr(zone), 20); again.Became != sendlimit.Created || again.Policy.RuleID == there {
 		t.Fatalf("made again %+v", again)
 	}
 }
 
-func TestAScopeWithoutMailboxesHasNoRuleYet(t *testing.T) {
-	h := newHouse(t)
-	out := h.set(t, ptr("empty.test"), 20)
+func TestScopeWithoutMailboxesHasNoRule(t *testing.T) {
+	fx := newFixture(t)
+	out := fx.set(t, ptr("empty.test"), 20)
 	if out.Became != sendlimit.Created || out.Mailboxes != 0 || out.Policy.RuleID != "" || out.Policy.RuleName != sendlimit.RuleName("empty.test") {
 		t.Fatalf("got %+v", out)
 	}
 }
 
 func TestRefusals(t *testing.T) {
-	h := newHouse(t)
-	h.attach(t, other)
-	far, err := h.store.ReserveDomain(t.Context(), h.owner, other, "far.test", 12, h.now)
+	fx := newFixture(t)
+	fx.attach(t, other)
+	far, err := fx.store.ReserveDomain(t.Context(), fx.owner, other, "far.test", 12, fx.now)
 	must(t, err)
 	far.Added = true
-	must(t, h.store.SaveDomain(t.Context(), h.owner, far))
+	must(t, fx.store.SaveDomain(t.Context(), fx.owner, far))
 	for _, scope := range []string{"", ".", "unknown.test", "far.test", "nodots", "\x00"} {
-		h.refused(t, scope, limits.Wanted{DomainScope: ptr(scope), PerDay: 99}, fault.DomainNotFound)
-		if _, err := h.Get(t.Context(), h.owner, guid, ptr(scope)); !errors.Is(err, fault.PolicyNotFound) {
+		fx.refused(t, scope, limits.Wanted{DomainScope: ptr(scope), PerDay: 99}, fault.DomainNotFound)
+		if _, err := fx.Get(t.Context(), fx.owner, guid, ptr(scope)); !errors.Is(err, fault.PolicyNotFound) {
 			t.Fatalf("%q: %v", scope, err)
 		}
 	}
-	if _, err := h.Set(t.Context(), "bob", guid, limits.Wanted{PerDay: 99}); !errors.Is(err, fault.TenantNotFound) {
+	if _, err := fx.Set(t.Context(), "bob", guid, limits.Wanted{PerDay: 99}); !errors.Is(err, fault.TenantNotFound) {
 		t.Fatal(err)
 	}
-	h.change(t, func(x *tenant.Tenant) { x.Bootstrap, x.Consent = tenant.BootstrapPending, tenant.ConsentRevoked })
+	fx.change(t, func(x *tenant.Tenant) { x.Bootstrap, x.Consent = tenant.BootstrapPending, tenant.ConsentRevoked })
 	for _, perDay := range []int{0, -1, 26} {
-		h.refused(t, "out of bounds", limits.Wanted{PerDay: perDay}, fault.InvalidSendLimit)
+		fx.refused(t, "out of bounds", limits.Wanted{PerDay: perDay}, fault.InvalidSendLimit)
 	}
-	h.refused(t, "no consent", limits.Wanted{PerDay: 5}, fault.AccessDenied)
-	h.change(t, func(x *tenant.Tenant) { x.Consent = tenant.ConsentGranted })
-	h.refused(t, "no mail server", limits.Wanted{PerDay: 5}, fault.ExchangeNotReady)
-	if n := h.fake.Calls("EnsureRule"); n != 0 {
+	fx.refused(t, "no consent", limits.Wanted{PerDay: 5}, fault.AccessDenied)
+	fx.change(t, func(x *tenant.Tenant) { x.Consent = tenant.ConsentGranted })
+	fx.refused(t, "no mail server", limits.Wanted{PerDay: 5}, fault.ExchangeNotReady)
+	if n := fx.fake.Calls("EnsureRule"); n != 0 {
 		t.Fatalf("%d calls", n)
 	}
-	if scopes, err := h.store.RuledScopes(t.Context(), h.owner, guid); err != nil || len(scopes) != 0 {
+	if scopes, err := fx.store.RuledScopes(t.Context(), fx.owner, guid); err != nil || len(scopes) != 0 {
 		t.Fatalf("%v, %v", scopes, err)
 	}
 }
 
-// A policy is in force only when the platform has its rule; until then its
-// scope is remembered as one that may have a rule.
-func TestNoProtectionIsClaimedThatIsNotThere(t *testing.T) {
-	h := newHouse(t)
-	h.fake.Fail(fake.Fault{Method: "EnsureRule", Kind: outcome.Down, Times: 1})
-	if _, err := h.Set(t.Context(), h.owner, guid, limits.Wanted{PerDay: 5}); outcome.Of(err) != outcome.Down {
+// A policy is in force only once the platform has its rule. Until then its scope is stored as one
+// that may have a rule.
+func TestPolicyNeedsItsRule(t *testing.T) {
+	fx := newFixture(t)
+	fx.fake.Fail(fake.Fault{Method: "EnsureRule", Kind: outcome.Down, Times: 1})
+	if _, err := fx.Set(t.Context(), fx.owner, guid, limits.Wanted{PerDay: 5}); outcome.Of(err) != outcome.Down {
 		t.Fatal(err)
 	}
-	if _, err := h.Get(t.Context(), h.owner, guid, nil); !errors.Is(err, fault.PolicyNotFound) {
+	if _, err := fx.Get(t.Context(), fx.owner, guid, nil); !errors.Is(err, fault.PolicyNotFound) {
 		t.Fatal(err)
 	}
-	if scopes, err := h.store.RuledScopes(t.Context(), h.owner, guid); err != nil || !slices.Equal(scopes, []string{""}) {
+	if scopes, err := fx.store.RuledScopes(t.Context(), fx.owner, guid); err != nil || !slices.Equal(scopes, []string{""}) {
 		t.Fatalf("%v, %v", scopes, err)
 	}
-	h.set(t, nil, 5)
-	h.fake.Fail(fake.Fault{Method: "EnsureRule", Kind: outcome.Down, Times: 1})
-	if _, err := h.Set(t.Context(), h.owner, guid, limits.Wanted{PerDay: 9}); outcome.Of(err) != outcome.Down {
+	fx.set(t, nil, 5)
+	fx.fake.Fail(fake.Fault{Method: "EnsureRule", Kind: outcome.Down, Times: 1})
+	if _, err := fx.Set(t.Context(), fx.owner, guid, limits.Wanted{PerDay: 9}); outcome.Of(err) != outcome.Down {
 		t.Fatal(err)
 	}
-	if got, err := h.Get(t.Context(), h.owner, guid, nil); err != nil || got.Policy.PerDay != 5 {
+	if got, err := fx.Get(t.Context(), fx.owner, guid, nil); err != nil || got.Policy.PerDay != 5 {
 		t.Fatalf("%+v, %v", got, err)
 	}
 }
 
-// A call whose answer was lost is made again, and finds what it made.
-func TestALostAnswer(t *testing.T) {
-	h := newHouse(t)
-	h.fake.Fail(fake.Fault{Method: "EnsureRule", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
-	out := h.set(t, nil, 5)
-	if out.Policy.RuleID == "" || h.fake.Calls("EnsureRule") != 2 {
-		t.Fatalf("%+v after %d calls", out, h.fake.Calls("EnsureRule"))
+// A call whose answer was lost is repeated and finds the rule that it created.
+func TestLostAnswer(t *testing.T) {
+	fx := newFixture(t)
+	fx.fake.Fail(fake.Fault{Method: "EnsureRule", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
+	out := fx.set(t, nil, 5)
+	if out.Policy.RuleID == "" || fx.fake.Calls("EnsureRule") != 2 {
+		t.Fatalf("%+v after %d calls", out, fx.fake.Calls("EnsureRule"))
 	}
 }
 
-func TestALostConsentIsNoticed(t *testing.T) {
-	h := newHouse(t)
-	h.fake.Revoke(guid, "consent")
-	h.refused(t, "revoked", limits.Wanted{PerDay: 5}, fault.AccessDenied)
-	x, err := h.store.Tenant(t.Context(), h.owner, guid)
+func TestLostConsentIsStored(t *testing.T) {
+	fx := newFixture(t)
+	fx.fake.Revoke(guid, "consent")
+	fx.refused(t, "revoked", limits.Wanted{PerDay: 5}, fault.AccessDenied)
+	x, err := fx.store.Tenant(t.Context(), fx.owner, guid)
 	must(t, err)
 	if x.Consent != tenant.ConsentRevoked {
 		t.Fatalf("the consent is %s", x.Consent)
 	}
 }
 
-// away loses the tenant while the platform makes the rule.
-type away struct {
+// deletingPlatform runs drop while the platform creates the rule.
+type deletingPlatform struct {
 	ports.MailPlatform
 	drop func()
 }
 
-type awayTenant struct {
+type deletingTenant struct {
 	ports.MailTenant
 	drop func()
 }
 
-func (a away) For(id tenant.GUID) ports.MailTenant { return awayTenant{a.MailPlatform.For(id), a.drop} }
+func (a deletingPlatform) For(id tenant.GUID) ports.MailTenant {
+	return deletingTenant{a.MailPlatform.For(id), a.drop}
+}
 
-func (a awayTenant) EnsureRule(ctx context.Context, scope string, all []string) (sendlimit.Rule, error) {
+func (a deletingTenant) EnsureRule(ctx context.Context, scope string, all []string) (sendlimit.Rule, error) {
 	a.drop()
 	return a.MailTenant.EnsureRule(ctx, scope, all)
 }
 
-func TestATenantDeletedMeanwhile(t *testing.T) {
-	h := newHouse(t)
-	h.Platform = away{h.fake, func() { must(t, h.store.DeleteTenant(t.Context(), h.owner, guid)) }}
-	h.refused(t, "deleted", limits.Wanted{PerDay: 5}, fault.TenantNotFound)
+func TestTenantDeletedDuringSet(t *testing.T) {
+	fx := newFixture(t)
+	fx.Platform = deletingPlatform{fx.fake, func() { must(t, fx.store.DeleteTenant(t.Context(), fx.owner, guid)) }}
+	fx.refused(t, "deleted", limits.Wanted{PerDay: 5}, fault.TenantNotFound)
 }
 
-func TestADomainDroppedMeanwhile(t *testing.T) {
-	h := newHouse(t)
-	h.Platform = away{h.fake, func() {
-		must(t, h.store.SaveDiscovery(t.Context(), h.owner, guid, ports.Found{Began: h.now.Add(time.Hour), Domains: []domain.Domain{}}))
+func TestDomainDroppedDuringSet(t *testing.T) {
+	fx := newFixture(t)
+	fx.Platform = deletingPlatform{fx.fake, func() {
+		must(t, fx.store.SaveDiscovery(t.Context(), fx.owner, guid, ports.Found{Began: fx.now.Add(time.Hour), Domains: []domain.Domain{}}))
 	}}
-	h.refused(t, "dropped", limits.Wanted{DomainScope: ptr(zone), PerDay: 5}, fault.DomainNotFound)
+	fx.refused(t, "dropped", limits.Wanted{DomainScope: ptr(zone), PerDay: 5}, fault.DomainNotFound)
 }

@@ -7,41 +7,46 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/tenantry/tenantry/app/settling"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// Wanted is the limit that a caller asks for. PerDay is 0 when it was of a
-// wrong kind.
+// Wanted is the limit that a caller asks for. PerDay is 0 when the request had a value of the wrong
+// type.
 type Wanted struct {
-	DomainScope *string // as it was written; nil for the whole tenant
+	DomainScope *string // as the caller wrote it; nil for the whole tenant
 	PerDay      int
 }
 
-// Outcome is a limit that was set, and what became of its policy and rule.
+// Outcome is a limit after Set. Became tells whether its policy and rule were created, updated or
+// unchanged.
 type Outcome struct {
 	Limit
 
 	Became sendlimit.Set
 }
 
-// Set enforces a daily limit in a scope.
+// Set enforces a daily limit in a scope. It returns the limit that is now in force.
 //
-// That a rule is about to be is stored first, so that whoever deletes the
-// tenant knows of it. The policy is in force once the mail platform has the
-// rule, and not before: else it would claim protection that is not there. Any
-// of it may be repeated. Refusals: tenant_not_found, domain_not_found,
-// invalid_send_limit, access_denied, exchange_bootstrap_not_ready.
+// Set reserves the policy first, so that a deletion of the tenant knows that a rule may exist. The
+// policy is in force only once the mail platform has the rule. Otherwise it would claim protection
+// that does not exist. A failed Set can be repeated.
+//
+// Set fails with tenant_not_found, domain_not_found, invalid_send_limit, access_denied or
+// exchange_bootstrap_not_ready, and with the errors of the platform and the store.
 func (s *Service) Set(ctx context.Context, owner access.AccountID, id tenant.GUID, w Wanted) (Outcome, error) {
-	scope, err := s.admit(ctx, owner, id, w)
+	scope, err := s.checkRequest(ctx, owner, id, w)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -59,20 +64,20 @@ func (s *Service) Set(ctx context.Context, owner access.AccountID, id tenant.GUI
 	if err != nil {
 		return Outcome{}, err
 	}
-	addresses := within(p, all)
-	rule, err := s.ensure(ctx, p, addresses)
+	addresses := coveredAddresses(p, all)
+	rule, err := s.ensureRule(ctx, p, addresses)
 	if err != nil {
 		return Outcome{}, settling.Consent{Tenants: s.Tenants, Platform: s.Platform}.Notice(ctx, owner, id, err)
 	}
 	var out Outcome
 	out.Mailboxes = len(addresses)
-	now := s.Now().UTC().Truncate(time.Microsecond) // as it will be read again
+	now := s.Now().UTC().Truncate(time.Microsecond) // the precision of the store
 	out.Policy, out.Became = p.With(w.PerDay, rule, now)
 	return out, s.save(ctx, owner, out)
 }
 
-// admit refuses what needs no look at the platform, and returns the scope.
-func (s *Service) admit(ctx context.Context, owner access.AccountID, id tenant.GUID, w Wanted) (string, error) {
+// checkRequest makes the checks that need no platform call, and returns the scope.
+func (s *Service) checkRequest(ctx context.Context, owner access.AccountID, id tenant.GUID, w Wanted) (string, error) {
 	scope := sendlimit.TenantWide
 	if w.DomainScope != nil {
 		d, err := s.Domains.Domain(ctx, owner, id, domain.Lookup(*w.DomainScope))
@@ -97,6 +102,7 @@ func (s *Service) admit(ctx context.Context, owner access.AccountID, id tenant.G
 	return scope, nil
 }
 
+// save stores the policy. If the policy is gone, it returns which object was deleted during Set.
 func (s *Service) save(ctx context.Context, owner access.AccountID, out Outcome) error {
 	ctx, err := ports.Complete(ctx, out)
 	if err != nil {
@@ -106,17 +112,61 @@ func (s *Service) save(ctx context.Context, owner access.AccountID, out Outcome)
 	failpoint.Hit("limits.after-save")
 	switch {
 	case errors.Is(err, fault.PolicyNotFound):
-		return s.gone(ctx, owner, out.Policy)
+		return s.deletedError(ctx, owner, out.Policy)
 	case err != nil:
 		return fmt.Errorf("save policy: %w", err)
 	}
 	return nil
 }
 
-// gone says what took a policy with it while it was set.
-func (s *Service) gone(ctx context.Context, owner access.AccountID, p sendlimit.Policy) error {
+// deletedError returns the error for a policy that was deleted while it was set: the tenant is
+// gone, or else the domain.
+func (s *Service) deletedError(ctx context.Context, owner access.AccountID, p sendlimit.Policy) error {
 	if _, err := s.Tenants.Tenant(ctx, owner, p.Tenant); err != nil || p.Scope == sendlimit.TenantWide {
 		return cmp.Or(err, fault.TenantNotFound.With("the account holds no such tenant"))
 	}
 	return fault.DomainNotFound.With("the tenant holds no such domain")
+}
+
+// ensureRule creates the transport rule of a policy, or finds it. The rule is switched off until
+// enforcement blocks a mailbox, so any single mailbox is enough to create it. If the platform knows
+// none of the addresses, no rule is created, and the first block creates it.
+func (s *Service) ensureRule(ctx context.Context, p sendlimit.Policy, addresses []string) (sendlimit.Rule, error) {
+	platform := s.Platform.For(p.Tenant)
+	failpoint.Hit("limits.before-rule")
+	defer failpoint.Hit("limits.after-rule")
+	rule, err := s.ensureRuleWith(ctx, platform, p.Scope, addresses[:min(1, len(addresses))])
+	if !errors.Is(err, fault.MailboxNotFound) {
+		return rule, err
+	}
+	known, err := s.knownAddresses(ctx, platform, addresses)
+	if err != nil {
+		return rule, err
+	}
+	if rule, err = s.ensureRuleWith(ctx, platform, p.Scope, known[:min(1, len(known))]); errors.Is(err, fault.MailboxNotFound) {
+		return s.ensureRuleWith(ctx, platform, p.Scope, nil) // the mailbox was deleted meanwhile
+	}
+	return rule, err
+}
+
+// ensureRuleWith creates or finds the rule of a scope. The platform finds a rule by its name, so a
+// call whose answer was lost can be repeated.
+func (s *Service) ensureRuleWith(ctx context.Context, platform ports.MailTenant, scope string, senders []string) (rule sendlimit.Rule, err error) {
+	err = settling.Persist(ctx, s.Pause, func(ctx context.Context) (err error) {
+		rule, err = platform.EnsureRule(ctx, scope, senders)
+		return err
+	})
+	return rule, err
+}
+
+// knownAddresses returns the addresses for which the platform lists a mailbox.
+func (s *Service) knownAddresses(ctx context.Context, platform ports.MailTenant, addresses []string) ([]string, error) {
+	var held []mailbox.Platform
+	err := settling.Persist(ctx, s.Pause, func(ctx context.Context) (err error) {
+		held, err = platform.Mailboxes(ctx)
+		return err
+	})
+	return slices.DeleteFunc(slices.Clone(addresses), func(address string) bool {
+		return !slices.ContainsFunc(held, func(m mailbox.Platform) bool { return strings.EqualFold(m.Address, address) })
+	}), err
 }

@@ -18,16 +18,16 @@ import (
 
 var errDead = errors.New("the process is dead")
 
-// life ends a process at one of its steps: before or after the step's effect.
-// From then on nothing it does reaches the store or the platform.
-type life struct {
+// crash ends a process before or after the effect of one of its steps. From then on no call of the
+// process reaches the store or the platform.
+type crash struct {
 	mu    sync.Mutex
 	left  int
 	after bool
 	dead  bool
 }
 
-func (l *life) step(do func() error) error {
+func (l *crash) step(do func() error) error {
 	l.mu.Lock()
 	last := l.left == 0
 	l.left--
@@ -44,66 +44,65 @@ func (l *life) step(do func() error) error {
 	return err
 }
 
-type mortalPlatform struct {
+type crashingPlatform struct {
 	ports.MailPlatform
-	*life
+	*crash
 }
 
-func (p mortalPlatform) For(id tenant.GUID) ports.MailTenant {
-	return mortalTenant{p.MailPlatform.For(id), p.life}
+func (p crashingPlatform) For(id tenant.GUID) ports.MailTenant {
+	return crashingTenant{p.MailPlatform.For(id), p.crash}
 }
 
-type mortalTenant struct {
+type crashingTenant struct {
 	ports.MailTenant
-	*life
+	*crash
 }
 
-func (m mortalTenant) Mailbox(ctx context.Context, address string) (out mailbox.Platform, err error) {
+func (m crashingTenant) Mailbox(ctx context.Context, address string) (out mailbox.Platform, err error) {
 	err = m.step(func() error { out, err = m.MailTenant.Mailbox(ctx, address); return err })
 	return out, err
 }
 
-func (m mortalTenant) CreateMailbox(ctx context.Context, s mailbox.Spec) (out mailbox.Platform, err error) {
+func (m crashingTenant) CreateMailbox(ctx context.Context, s mailbox.Spec) (out mailbox.Platform, err error) {
 	err = m.step(func() error { out, err = m.MailTenant.CreateMailbox(ctx, s); return err })
 	return out, err
 }
 
-func (m mortalTenant) OpenSignIn(ctx context.Context, id, address string, p secret.Text) error {
+func (m crashingTenant) OpenSignIn(ctx context.Context, id, address string, p secret.Text) error {
 	return m.step(func() error { return m.MailTenant.OpenSignIn(ctx, id, address, p) })
 }
 
-func (m mortalTenant) OpenSubmission(ctx context.Context, address string) error {
+func (m crashingTenant) OpenSubmission(ctx context.Context, address string) error {
 	return m.step(func() error { return m.MailTenant.OpenSubmission(ctx, address) })
 }
 
-type mortalStore struct {
+type crashingStore struct {
 	ports.MailboxStore
-	*life
+	*crash
 }
 
-func (s mortalStore) SaveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox) error {
+func (s crashingStore) SaveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox) error {
 	return s.step(func() error { return s.MailboxStore.SaveMailbox(ctx, owner, m) })
 }
 
-func (s mortalStore) ConcludeMailboxes(ctx context.Context, owner access.AccountID, all []mailbox.Mailbox) error {
+func (s crashingStore) ConcludeMailboxes(ctx context.Context, owner access.AccountID, all []mailbox.Mailbox) error {
 	return s.step(func() error { return s.MailboxStore.ConcludeMailboxes(ctx, owner, all) })
 }
 
-func (s mortalStore) ReleaseMailbox(ctx context.Context, owner access.AccountID, id string) error {
+func (s crashingStore) ReleaseMailbox(ctx context.Context, owner access.AccountID, id string) error {
 	return s.step(func() error { return s.MailboxStore.ReleaseMailbox(ctx, owner, id) })
 }
 
-// TestProvisionConvergesAfterACrash ends the process at every step of a
-// request in turn; the same request to a new process converges, and nothing
-// was made twice.
+// TestProvisionConvergesAfterACrash crashes the process at every step of a request in turn. The
+// same request to a new process converges, and nothing is created twice.
 func TestProvisionConvergesAfterACrash(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		finished := false
 		for steps := 0; !finished; steps++ {
 			t.Run(fmt.Sprintf("step %d, after its effect %v", steps, after), func(t *testing.T) {
-				h := newHouse(t)
-				l := &life{left: steps, after: after}
-				h.Platform, h.Mailboxes = mortalPlatform{h.fake, l}, mortalStore{h.store, l}
+				h := newFixture(t)
+				l := &crash{left: steps, after: after}
+				h.Platform, h.Mailboxes = crashingPlatform{h.fake, l}, crashingStore{h.store, l}
 				_, err := h.provision(t.Context(), "anna@example.test", "ben@example.test")
 				if finished = !l.dead; finished {
 					must(t, err)

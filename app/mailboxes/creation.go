@@ -16,54 +16,54 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// shyLooks is how often an address that another object seems to hold is looked
-// up again when that object may be our own mailbox, not shown yet.
-const shyLooks = 5
+// maxHiddenLookups is how often creation is retried when the address is taken but no mailbox is
+// found. The address may belong to our own mailbox that the platform does not show yet.
+const maxHiddenLookups = 5
 
-// creation brings one mailbox from its intent to its use. What is done is
-// stored step by step, so another request can go on from there.
+// creation takes one mailbox from its reserved row to a usable mailbox. Each step is stored, so
+// that another request can continue.
 type creation struct {
 	*Service
 	owner    access.AccountID
-	at       ports.MailTenant
+	platform ports.MailTenant
 	spec     mailbox.Spec
 	row      mailbox.Mailbox
 	password secret.Text
 	// submission is false where the platform no longer offers SMTP AUTH.
 	submission bool
-	// doubt is set once something of ours may be at the platform.
-	doubt bool
+	// mayExist is true once a mailbox that tenantry created may exist at the platform.
+	mayExist bool
 }
 
-// run returns a result when the mailbox is there, or definitely will not be;
-// an error leaves it for the same request again.
+// run returns a result when the mailbox exists or was definitely refused. It returns an error when
+// the same request can continue later.
 func (c *creation) run(ctx context.Context) (Result, error) {
 	if c.row.Stage == mailbox.Ready {
 		return c.result(mailbox.ResultExists), nil
 	}
-	c.doubt = !c.row.Fresh
+	c.mayExist = !c.row.Fresh
 	var found *mailbox.Platform
 	err := settling.Persist(ctx, c.Pause, func(ctx context.Context) (err error) {
-		found, err = look(ctx, c.at, c.spec.Address)
+		found, err = fetchMailbox(ctx, c.platform, c.spec.Address)
 		return err
 	})
 	if err != nil {
-		return c.unmade(ctx, err)
+		return c.releaseFailed(ctx, err)
 	}
 	switch mailbox.NextStep(c.row.Stage, found != nil) {
 	case mailbox.Keep:
-		return c.keep(ctx, *found)
+		return c.recordExisting(ctx, *found)
 	case mailbox.Make:
-		if found, err = c.make(ctx); err != nil {
-			return c.unmade(ctx, err)
+		if found, err = c.createAtPlatform(ctx); err != nil {
+			return c.releaseFailed(ctx, err)
 		}
 	}
-	return c.complete(ctx, *found)
+	return c.finishSetup(ctx, *found)
 }
 
-// keep takes a mailbox into the books that was there before us. Another
-// request for the same address may have begun meanwhile: then it is theirs.
-func (c *creation) keep(ctx context.Context, found mailbox.Platform) (Result, error) {
+// recordExisting stores a mailbox that existed before tenantry. Another request for the same
+// address may have started meanwhile; then the row is left to that request.
+func (c *creation) recordExisting(ctx context.Context, found mailbox.Platform) (Result, error) {
 	rows, err := c.Mailboxes.ReserveMailboxes(ctx, c.owner, c.row.DomainID, []mailbox.Spec{c.spec}, mailbox.MaxPerDomain, c.Now())
 	if err != nil {
 		return Result{}, err
@@ -72,44 +72,43 @@ func (c *creation) keep(ctx context.Context, found mailbox.Platform) (Result, er
 	if c.row.Stage != mailbox.Reserved {
 		return c.result(mailbox.ResultExists), nil
 	}
-	c.adopt(found)
+	c.copyPlatform(found)
 	c.row.Stage, c.row.Provisioned = mailbox.Ready, false
 	return c.result(mailbox.ResultExists), c.save(ctx, c.owner, c.row)
 }
 
-// make asks the platform for the mailbox. The stage is stored before: what
-// carries the address from then on is ours to complete.
-func (c *creation) make(work context.Context) (found *mailbox.Platform, err error) {
+// createAtPlatform creates the mailbox. The stage Creating is stored first: from then on a mailbox
+// with this address counts as created by tenantry.
+func (c *creation) createAtPlatform(requestCtx context.Context) (found *mailbox.Platform, err error) {
 	c.row.Stage = mailbox.Creating
-	if err := c.save(work, c.owner, c.row); err != nil {
+	if err := c.save(requestCtx, c.owner, c.row); err != nil {
 		return nil, err
 	}
 	failpoint.Hit("mailboxes.before-create")
-	looks := 0
-	err = settling.Persist(work, c.Pause, func(ctx context.Context) error {
-		made, err := c.at.CreateMailbox(ctx, c.spec)
+	lookups := 0
+	err = settling.Persist(requestCtx, c.Pause, func(ctx context.Context) error {
+		createdMailbox, err := c.platform.CreateMailbox(ctx, c.spec)
 		failpoint.Hit("mailboxes.after-create")
 		held := errors.Is(err, fault.InvalidMailboxEmail)
 		if err == nil {
-			found = &made
+			found = &createdMailbox
 			return nil
 		}
 		if outcome.Settled(err) && !held {
 			return err
 		}
-		c.doubt = c.doubt || !held
-		// In the time that is left for the work: the call itself may have
-		// used up its own.
-		var lost error
-		found, lost = lookUp(work, c.at, c.spec.Address)
+		c.mayExist = c.mayExist || !held
+		// This uses the request's context, because the call may have used up its own timeout.
+		var lookupErr error
+		found, lookupErr = fetchWithTimeout(requestCtx, c.platform, c.spec.Address)
 		switch {
 		case found != nil:
 			return nil
-		case held && lost != nil:
-			c.doubt = true
-			return lost
-		case held && c.doubt && looks < shyLooks:
-			looks++
+		case held && lookupErr != nil:
+			c.mayExist = true
+			return lookupErr
+		case held && c.mayExist && lookups < maxHiddenLookups:
+			lookups++
 			return &outcome.Error{Kind: outcome.NotReady, Detail: "the platform does not show the mailbox yet"}
 		default:
 			return err
@@ -118,52 +117,53 @@ func (c *creation) make(work context.Context) (found *mailbox.Platform, err erro
 	return found, err
 }
 
-// unmade gives the place back when nothing of ours can be at the platform:
-// nothing was left in doubt, or the address is not to be had.
-func (c *creation) unmade(ctx context.Context, why error) (Result, error) {
-	c.row.Fresh = !c.doubt || errors.Is(why, fault.InvalidMailboxEmail)
-	why = c.giveBack(ctx, c.owner, c.row, why)
-	if failure(why) {
-		return c.failed(why), nil
+// releaseFailed deletes the reserved row when tenantry cannot have left a mailbox at the platform.
+// That is so when no outcome is unknown, or when the address is not available.
+func (c *creation) releaseFailed(ctx context.Context, cause error) (Result, error) {
+	c.row.Fresh = !c.mayExist || errors.Is(cause, fault.InvalidMailboxEmail)
+	cause = c.releaseIfFresh(ctx, c.owner, c.row, cause)
+	if isRefusal(cause) {
+		return c.failed(cause), nil
 	}
-	return Result{}, why
+	return Result{}, cause
 }
 
-// failure reports whether the platform refused this one mailbox. A lost
-// consent is trouble of the whole request.
-func failure(err error) bool {
+// isRefusal reports whether the platform refused this one mailbox. A lost consent is an error of
+// the whole request.
+func isRefusal(err error) bool {
 	return outcome.Of(err) == outcome.Refused && !errors.Is(err, fault.AccessDenied)
 }
 
-// complete gives the mailbox its password, its sign-in and its submission.
-func (c *creation) complete(ctx context.Context, found mailbox.Platform) (Result, error) {
-	c.adopt(found)
+// finishSetup sets the password and enables sign-in and SMTP submission.
+func (c *creation) finishSetup(ctx context.Context, found mailbox.Platform) (Result, error) {
+	c.copyPlatform(found)
 	c.row.Stage, c.row.Provisioned = mailbox.Created, true
 	if err := c.save(ctx, c.owner, c.row); err != nil {
 		return Result{}, err
 	}
 	failpoint.Hit("mailboxes.before-sign-in")
 	err := settling.Persist(ctx, c.Pause, func(ctx context.Context) error {
-		return c.at.OpenSignIn(ctx, c.row.ObjectID, c.row.Address, c.password)
+		return c.platform.OpenSignIn(ctx, c.row.ObjectID, c.row.Address, c.password)
 	})
 	failpoint.Hit("mailboxes.after-sign-in")
 	if err == nil && c.submission {
 		err = settling.Persist(ctx, c.Pause, func(ctx context.Context) error {
-			return c.at.OpenSubmission(ctx, c.row.Address)
+			return c.platform.OpenSubmission(ctx, c.row.Address)
 		})
 		failpoint.Hit("mailboxes.after-submission")
 	}
 	switch {
-	case failure(err):
+	case isRefusal(err):
 		return c.failed(err), nil
 	case err != nil:
 		return Result{}, err
 	}
 	c.row.AccountEnabled, c.row.PrincipalName = true, c.row.Address
-	return c.result(mailbox.ResultCreated), nil // stored once all of them have ended
+	return c.result(mailbox.ResultCreated), nil // storeResults stores the row after all mailboxes of the request have finished
 }
 
-func (c *creation) adopt(found mailbox.Platform) {
+// copyPlatform copies the platform's fields into the row.
+func (c *creation) copyPlatform(found mailbox.Platform) {
 	c.row.ObjectID, c.row.DisplayName, c.row.Address = found.ObjectID, found.DisplayName, c.spec.Address
 	c.row.PrincipalName, c.row.Alias, c.row.AccountEnabled = found.PrincipalName, found.Alias, found.AccountEnabled
 }
@@ -172,21 +172,22 @@ func (c *creation) result(status string) Result {
 	return Result{Status: status, Spec: c.spec, Mailbox: c.row}
 }
 
-func (c *creation) failed(why error) Result {
-	return Result{Status: mailbox.ResultFailed, Spec: c.spec, Failure: fault.Of(why)}
+func (c *creation) failed(cause error) Result {
+	return Result{Status: mailbox.ResultFailed, Spec: c.spec, Failure: fault.Of(cause)}
 }
 
-// lookUp looks with the deadline of one call; nil means not found.
-func lookUp(ctx context.Context, at ports.MailTenant, address string) (found *mailbox.Platform, err error) {
+// fetchWithTimeout reads a mailbox with the timeout of one call. It returns nil if there is none.
+func fetchWithTimeout(ctx context.Context, platform ports.MailTenant, address string) (found *mailbox.Platform, err error) {
 	err = settling.Call(ctx, func(ctx context.Context) (err error) {
-		found, err = look(ctx, at, address)
+		found, err = fetchMailbox(ctx, platform, address)
 		return err
 	})
 	return found, err
 }
 
-func look(ctx context.Context, at ports.MailTenant, address string) (*mailbox.Platform, error) {
-	found, err := at.Mailbox(ctx, address)
+// fetchMailbox reads a mailbox. It returns nil if there is none.
+func fetchMailbox(ctx context.Context, platform ports.MailTenant, address string) (*mailbox.Platform, error) {
+	found, err := platform.Mailbox(ctx, address)
 	if errors.Is(err, fault.MailboxNotFound) {
 		return nil, nil
 	}

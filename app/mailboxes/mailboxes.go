@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package mailboxes lists, provisions and changes shared mailboxes.
+//
+// The main type is Service. Start reading at Service.Provision in provision.go: it checks a
+// request, reserves a row for each mailbox, and creates all mailboxes concurrently. The creation of
+// one mailbox is in creation.go. The results of a request, their combined error and the release of
+// rows are in results.go. Update is in update.go.
 package mailboxes
 
 import (
@@ -27,30 +32,31 @@ type Service struct {
 	Platform  ports.MailPlatform
 	Settling  *settling.Pass
 	Now       func() time.Time
-	// RequireSMTPAuth is false where operators let tenants provision for
-	// which the platform no longer offers SMTP AUTH.
+	// RequireSMTPAuth makes Provision refuse tenants whose SMTP AUTH is off. Operators set it to
+	// false where the platform no longer offers SMTP AUTH.
 	RequireSMTPAuth bool
-	// Pause lies between two tries of a step that is not ready; Limit
-	// bounds the work of one request.
+	// Pause is the time between two tries of a step that is not ready. Limit bounds the work of one
+	// request.
 	Pause, Limit time.Duration
 }
 
-// List returns a tenant's mailboxes by address.
+// List returns a tenant's mailboxes, sorted by address. It fails with tenant_not_found.
 func (s *Service) List(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]mailbox.Mailbox, error) {
 	return s.Mailboxes.Mailboxes(ctx, owner, id)
 }
 
-// Usage tells what a mailbox has sent today of what it may send.
+// Usage returns how much a mailbox has sent today and its effective limit. It fails with
+// tenant_not_found or mailbox_not_found.
 func (s *Service) Usage(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string) (mailbox.Usage, error) {
 	m, err := s.Mailboxes.Mailbox(ctx, owner, id, mailboxID)
 	if err != nil {
 		return mailbox.Usage{}, err
 	}
-	all, err := s.Policies.Policies(ctx, owner, id)
+	policies, err := s.Policies.Policies(ctx, owner, id)
 	if err != nil {
 		return mailbox.Usage{}, err
 	}
-	return mailbox.UsageUnder(m, sendlimit.ByScope(all).Effective(m.DailySendLimit, m.DomainName)), nil
+	return mailbox.UsageUnder(m, sendlimit.ByScope(policies).Effective(m.DailySendLimit, m.DomainName)), nil
 }
 
 func (s *Service) detach(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -61,7 +67,8 @@ func (s *Service) detach(ctx context.Context) (context.Context, context.CancelFu
 	return settling.Detach(ctx, limit)
 }
 
-// noticed lets a lost consent be seen before the error goes on its way.
-func (s *Service) noticed(ctx context.Context, owner access.AccountID, id tenant.GUID, err error) error {
+// recordLostConsent returns err unchanged. If err shows that the tenant's consent is gone, it
+// stores that first.
+func (s *Service) recordLostConsent(ctx context.Context, owner access.AccountID, id tenant.GUID, err error) error {
 	return settling.Consent{Tenants: s.Tenants, Platform: s.Platform}.Notice(ctx, owner, id, err)
 }

@@ -16,14 +16,14 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// Request asks for mailboxes on one domain. Password is used and forgotten.
+// Request is a request for mailboxes on one domain. Password is used and never stored.
 type Request struct {
 	Domain    string
 	Password  secret.Text
 	Mailboxes []mailbox.Spec
 }
 
-// Result is what became of one mailbox of a request, in the request's order.
+// Result is the result for one mailbox of a request, in the order of the request.
 type Result struct {
 	Status  string // created, exists or failed
 	Spec    mailbox.Spec
@@ -32,13 +32,18 @@ type Result struct {
 	Failure *fault.Error
 }
 
-// Provision makes mailboxes. An item still unfinished when time is up makes
-// the whole answer provider_timeout; the same request again goes on.
+// Provision creates mailboxes and returns one result for each. If a mailbox is unfinished when the
+// time limit ends, the whole request fails with provider_timeout. A retry continues the work.
 //
-// Places are taken before anything is asked of the platform, so that a crash
-// leaves an intent to go on from and no mailbox escapes the cap.
+// It fails with invalid_request, tenant_not_found, domain_not_found, the codes of
+// mailbox.CheckAddresses and mailbox.CheckPassword, or a code of Tenant.Reachable. The state of
+// domain and tenant can add domain_not_verified, the mailbox cap, the plan's ceiling,
+// exchange_not_ready and smtp_auth_not_enabled.
+//
+// Rows are reserved before the platform is called. A crash therefore leaves rows to continue from,
+// and no mailbox evades the cap.
 func (s *Service) Provision(ctx context.Context, acc access.Account, id tenant.GUID, r Request) ([]Result, error) {
-	specs, err := names(r)
+	specs, err := checkBody(r)
 	if err != nil {
 		return nil, err
 	}
@@ -50,13 +55,13 @@ func (s *Service) Provision(ctx context.Context, acc access.Account, id tenant.G
 	if err != nil {
 		return nil, err
 	}
-	if specs, err = rules(d, specs, r.Password); err != nil {
+	if specs, err = checkRequest(d, specs, r.Password); err != nil {
 		return nil, err
 	}
 	if err := t.Reachable(); err != nil {
 		return nil, err
 	}
-	if err := s.state(ctx, acc, t, d, specs); err != nil {
+	if err := s.checkState(ctx, acc, t, d, specs); err != nil {
 		return nil, err
 	}
 	rows, err := s.Mailboxes.ReserveMailboxes(ctx, acc.ID, d.ID, specs, mailbox.MaxPerDomain, s.Now())
@@ -66,11 +71,11 @@ func (s *Service) Provision(ctx context.Context, acc access.Account, id tenant.G
 	failpoint.Hit("mailboxes.after-reserve")
 	ctx, cancel := s.detach(ctx)
 	defer cancel()
-	return s.carryOut(ctx, acc.ID, t, d, specs, rows, r.Password)
+	return s.provisionAll(ctx, acc.ID, t, d, specs, rows, r.Password)
 }
 
-// names refuses what is no valid body at all, which comes before ownership.
-func names(r Request) ([]mailbox.Spec, error) {
+// checkBody refuses malformed bodies. This check comes before the check of ownership.
+func checkBody(r Request) ([]mailbox.Spec, error) {
 	if len(r.Mailboxes) == 0 {
 		return nil, fault.InvalidRequest.At("the request names no mailbox",
 			fault.Field{Location: "body.mailboxes", Message: "empty"})
@@ -78,8 +83,8 @@ func names(r Request) ([]mailbox.Spec, error) {
 	return mailbox.CheckNames(r.Mailboxes)
 }
 
-// rules are what the request breaks by itself.
-func rules(d domain.Domain, specs []mailbox.Spec, password secret.Text) ([]mailbox.Spec, error) {
+// checkRequest checks the addresses and the password.
+func checkRequest(d domain.Domain, specs []mailbox.Spec, password secret.Text) ([]mailbox.Spec, error) {
 	specs, err := mailbox.CheckAddresses(d.Name, specs)
 	if err != nil {
 		return nil, err
@@ -87,17 +92,17 @@ func rules(d domain.Domain, specs []mailbox.Spec, password secret.Text) ([]mailb
 	return specs, mailbox.CheckPassword(password)
 }
 
-// state is what the domain and the tenant must have come to, by the published
-// order of statuses: 400, the ceiling's 402, 409.
-func (s *Service) state(ctx context.Context, acc access.Account, t tenant.Tenant, d domain.Domain, specs []mailbox.Spec) error {
-	if err := s.room(ctx, acc.ID, d, specs); err != nil {
+// checkState checks the state of domain, account and tenant. The order follows the published order
+// of statuses: 400, the ceiling's 402, 409.
+func (s *Service) checkState(ctx context.Context, acc access.Account, t tenant.Tenant, d domain.Domain, specs []mailbox.Spec) error {
+	if err := s.checkCapacity(ctx, acc.ID, d, specs); err != nil {
 		return err
 	}
-	held, err := s.Tenants.TenantCount(ctx, acc.ID)
+	tenantCount, err := s.Tenants.TenantCount(ctx, acc.ID)
 	if err != nil {
 		return err
 	}
-	if err := acc.MayGrow(held); err != nil {
+	if err := acc.MayGrow(tenantCount); err != nil {
 		return err
 	}
 	if t.Bootstrap != tenant.BootstrapReady {
@@ -109,9 +114,9 @@ func (s *Service) state(ctx context.Context, acc access.Account, t tenant.Tenant
 	return nil
 }
 
-// room looks whether the domain takes the mailboxes. The cap is looked at here
-// for the order of refusals alone; the reservation decides it.
-func (s *Service) room(ctx context.Context, owner access.AccountID, d domain.Domain, specs []mailbox.Spec) error {
+// checkCapacity checks that the domain is verified and below its cap. The check of the cap only
+// fixes the order of refusals; the reservation enforces the cap.
+func (s *Service) checkCapacity(ctx context.Context, owner access.AccountID, d domain.Domain, specs []mailbox.Spec) error {
 	if !d.Verified {
 		return fault.DomainNotVerified.With("the domain is not verified yet")
 	}
@@ -129,36 +134,36 @@ func (s *Service) room(ctx context.Context, owner access.AccountID, d domain.Dom
 	return err
 }
 
-// carryOut brings every mailbox as far as it goes, all at once.
-func (s *Service) carryOut(ctx context.Context, owner access.AccountID, t tenant.Tenant, d domain.Domain,
+// provisionAll creates all mailboxes concurrently and combines their results.
+func (s *Service) provisionAll(ctx context.Context, owner access.AccountID, t tenant.Tenant, d domain.Domain,
 	specs []mailbox.Spec, rows []mailbox.Mailbox, password secret.Text) ([]Result, error) {
 	results, errs := make([]Result, len(rows)), make([]error, len(rows))
-	if err := s.settle(ctx, owner, d, rows); err != nil {
+	if err := s.prepareDomain(ctx, owner, d, rows); err != nil {
 		for i, row := range rows {
-			errs[i] = s.giveBack(ctx, owner, row, err)
+			errs[i] = s.releaseIfFresh(ctx, owner, row, err)
 		}
-		return s.answer(ctx, owner, t.GUID, results, errs)
+		return s.combineResults(ctx, owner, t.GUID, results, errs)
 	}
-	var all sync.WaitGroup
+	var workers sync.WaitGroup
 	for i, row := range rows {
 		c := &creation{
-			Service: s, owner: owner, at: s.Platform.For(t.GUID), spec: specs[i], row: row, password: password,
+			Service: s, owner: owner, platform: s.Platform.For(t.GUID), spec: specs[i], row: row, password: password,
 			submission: s.RequireSMTPAuth || t.SMTPAuth == tenant.SMTPAuthEnabled,
 		}
-		all.Go(func() { results[i], errs[i] = c.run(ctx) })
+		workers.Go(func() { results[i], errs[i] = c.run(ctx) })
 	}
-	all.Wait()
-	if err := s.conclude(ctx, owner, results, errs); err != nil {
+	workers.Wait()
+	if err := s.storeResults(ctx, owner, results, errs); err != nil {
 		return nil, err
 	}
-	return s.answer(ctx, owner, t.GUID, results, errs)
+	return s.combineResults(ctx, owner, t.GUID, results, errs)
 }
 
-// settle pushes a domain on that the mail server does not take yet. Where all
-// mailboxes are there already it is not needed, and what comes after the
-// domain's acceptance, DKIM, keeps no mailbox from being made.
-func (s *Service) settle(ctx context.Context, owner access.AccountID, d domain.Domain, rows []mailbox.Mailbox) error {
-	if d.MailReady || !someUnfinished(rows) {
+// prepareDomain makes the mail server accept the domain if it does not yet. It does nothing when
+// all mailboxes are ready. A failure of DKIM, which follows the acceptance, does not prevent
+// provisioning.
+func (s *Service) prepareDomain(ctx context.Context, owner access.AccountID, d domain.Domain, rows []mailbox.Mailbox) error {
+	if d.MailReady || !anyUnfinished(rows) {
 		return nil
 	}
 	if d, err := s.Settling.Domain(ctx, owner, d, true); err != nil && !d.MailReady {
@@ -167,7 +172,7 @@ func (s *Service) settle(ctx context.Context, owner access.AccountID, d domain.D
 	return nil
 }
 
-func someUnfinished(rows []mailbox.Mailbox) bool {
+func anyUnfinished(rows []mailbox.Mailbox) bool {
 	for _, row := range rows {
 		if row.Stage != mailbox.Ready {
 			return true

@@ -15,7 +15,7 @@ import (
 )
 
 func TestProvisionMakesAndFinds(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	got, err := h.provision(t.Context(), "Anna@Example.TEST", "ben@example.test")
 	must(t, err)
 	if !slices.Equal(statuses(got), []string{"created", "created"}) {
@@ -39,8 +39,8 @@ func TestProvisionMakesAndFinds(t *testing.T) {
 	}
 }
 
-func TestProvisionTakesWhatWasThereBeforeUs(t *testing.T) {
-	h := newHouse(t)
+func TestProvisionRecordsExistingMailboxes(t *testing.T) {
+	h := newFixture(t)
 	_, err := h.fake.For(guid).CreateMailbox(t.Context(), mailbox.Spec{DisplayName: "Old", Address: "old@example.test"})
 	must(t, err)
 	got, err := h.provision(t.Context(), "old@example.test")
@@ -57,26 +57,26 @@ func TestProvisionTakesWhatWasThereBeforeUs(t *testing.T) {
 }
 
 func TestProvisionRefusals(t *testing.T) {
-	unverified := func(t *testing.T, h *house) {
+	unverified := func(t *testing.T, h *fixture) {
 		h.changeDomain(t, zone, func(d *domain.Domain) { d.Verified = false })
 	}
-	notReady := func(t *testing.T, h *house) {
+	notReady := func(t *testing.T, h *fixture) {
 		h.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapPending })
 	}
-	smtpOff := func(t *testing.T, h *house) {
+	smtpOff := func(t *testing.T, h *fixture) {
 		h.changeTenant(t, func(x *tenant.Tenant) { x.SMTPAuth = tenant.SMTPAuthDisabled })
 	}
-	revoked := func(t *testing.T, h *house) {
+	revoked := func(t *testing.T, h *fixture) {
 		h.changeTenant(t, func(x *tenant.Tenant) { x.Consent = tenant.ConsentRevoked })
 	}
-	downgraded := func(_ *testing.T, h *house) { h.acc.Plan.TenantSlots = 0 }
-	full := func(t *testing.T, h *house) {
+	downgraded := func(_ *testing.T, h *fixture) { h.acc.Plan.TenantSlots = 0 }
+	full := func(t *testing.T, h *fixture) {
 		_, err := h.provision(t.Context(), "a@example.test", "b@example.test", "c@example.test")
 		must(t, err)
 	}
 	for _, tt := range []struct {
 		name    string
-		arrange []func(*testing.T, *house)
+		arrange []func(*testing.T, *fixture)
 		change  func(*Request)
 		want    fault.Code
 	}{
@@ -90,31 +90,31 @@ func TestProvisionRefusals(t *testing.T) {
 			r.Mailboxes = append(r.Mailboxes, mailbox.Spec{DisplayName: "Anna", Address: "NEW@example.test"})
 		}, fault.DuplicateMailboxEmail},
 		{"a weak password", nil, func(r *Request) { r.Password = secret.New("simple") }, fault.WeakPassword},
-		{"an unverified domain", []func(*testing.T, *house){unverified}, nil, fault.DomainNotVerified},
-		{"a full domain", []func(*testing.T, *house){full}, nil, fault.MailboxLimitReached},
+		{"an unverified domain", []func(*testing.T, *fixture){unverified}, nil, fault.DomainNotVerified},
+		{"a full domain", []func(*testing.T, *fixture){full}, nil, fault.MailboxLimitReached},
 		{"more than fit at once", nil, func(r *Request) {
 			for _, a := range []string{"b", "c", "d"} {
 				r.Mailboxes = append(r.Mailboxes, mailbox.Spec{DisplayName: "Anna", Address: a + "@example.test"})
 			}
 		}, fault.MailboxLimitReached},
-		{"more tenants than the plan allows", []func(*testing.T, *house){downgraded}, nil, fault.TenantLimitReached},
-		{"bootstrap not ready", []func(*testing.T, *house){notReady}, nil, fault.ExchangeNotReady},
-		{"SMTP AUTH off", []func(*testing.T, *house){smtpOff}, nil, fault.SMTPAuthNotEnabled},
-		// What comes first when several apply.
+		{"more tenants than the plan allows", []func(*testing.T, *fixture){downgraded}, nil, fault.TenantLimitReached},
+		{"bootstrap not ready", []func(*testing.T, *fixture){notReady}, nil, fault.ExchangeNotReady},
+		{"SMTP AUTH off", []func(*testing.T, *fixture){smtpOff}, nil, fault.SMTPAuthNotEnabled},
+		// The order of refusals when several apply.
 		{"the body before the domain", nil, func(r *Request) { r.Domain, r.Mailboxes = "other.test", nil }, fault.InvalidRequest},
 		{"ownership before the rules", nil, func(r *Request) { r.Domain, r.Password = "other.test", secret.New("x") }, fault.DomainNotFound},
-		{"the consent is gone", []func(*testing.T, *house){revoked}, nil, fault.AccessDenied},
-		{"the consent before the state", []func(*testing.T, *house){revoked, unverified, downgraded, notReady}, nil, fault.AccessDenied},
-		{"the consent before the cap", []func(*testing.T, *house){full, revoked}, nil, fault.AccessDenied},
-		{"the rules before the consent", []func(*testing.T, *house){revoked}, func(r *Request) { r.Password = secret.New("x") }, fault.WeakPassword},
-		{"ownership before the consent", []func(*testing.T, *house){revoked}, func(r *Request) { r.Domain = "other.test" }, fault.DomainNotFound},
-		{"the rules before the ceiling", []func(*testing.T, *house){unverified, downgraded}, nil, fault.DomainNotVerified},
-		{"the cap before the ceiling", []func(*testing.T, *house){full, downgraded}, nil, fault.MailboxLimitReached},
-		{"the ceiling before the state", []func(*testing.T, *house){downgraded, notReady}, nil, fault.TenantLimitReached},
-		{"bootstrap before SMTP AUTH", []func(*testing.T, *house){smtpOff, notReady}, nil, fault.ExchangeNotReady},
+		{"the consent is gone", []func(*testing.T, *fixture){revoked}, nil, fault.AccessDenied},
+		{"the consent before the state", []func(*testing.T, *fixture){revoked, unverified, downgraded, notReady}, nil, fault.AccessDenied},
+		{"the consent before the cap", []func(*testing.T, *fixture){full, revoked}, nil, fault.AccessDenied},
+		{"the rules before the consent", []func(*testing.T, *fixture){revoked}, func(r *Request) { r.Password = secret.New("x") }, fault.WeakPassword},
+		{"ownership before the consent", []func(*testing.T, *fixture){revoked}, func(r *Request) { r.Domain = "other.test" }, fault.DomainNotFound},
+		{"the rules before the ceiling", []func(*testing.T, *fixture){unverified, downgraded}, nil, fault.DomainNotVerified},
+		{"the cap before the ceiling", []func(*testing.T, *fixture){full, downgraded}, nil, fault.MailboxLimitReached},
+		{"the ceiling before the state", []func(*testing.T, *fixture){downgraded, notReady}, nil, fault.TenantLimitReached},
+		{"bootstrap before SMTP AUTH", []func(*testing.T, *fixture){smtpOff, notReady}, nil, fault.ExchangeNotReady},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := newHouse(t)
+			h := newFixture(t)
 			for _, arrange := range tt.arrange {
 				arrange(t, h)
 			}
@@ -133,7 +133,7 @@ func TestProvisionRefusals(t *testing.T) {
 }
 
 func TestProvisionOfOthersIsNotFound(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	stranger, err := h.store.CreateAccount(t.Context(), "other@example.com", "complete", 0, h.Now())
 	must(t, err)
 	for name, id := range map[string]tenant.GUID{"another account's": guid, "unknown": tenant.NoGUID} {
@@ -149,7 +149,7 @@ func TestProvisionOfOthersIsNotFound(t *testing.T) {
 }
 
 func TestProvisionWithoutSMTPAuthWhereTheOperatorAllows(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.RequireSMTPAuth = false
 	h.changeTenant(t, func(x *tenant.Tenant) { x.SMTPAuth = tenant.SMTPAuthRefused })
 	got, err := h.provision(t.Context(), "anna@example.test")

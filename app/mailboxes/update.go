@@ -17,18 +17,20 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// Change names the fields to change; nil leaves one alone. DailySendLimit is
-// already known to be an integer; its range is checked here.
+// Change holds the fields to change; a nil field stays unchanged. Update checks the range of
+// DailySendLimit.
 type Change struct {
 	DisplayName    *string
 	DailySendLimit *int
 }
 
-// Update changes a mailbox's name at the platform, its stored limit, or both.
-// The platform comes first: what it refuses is not stored, and then the limit
-// that stood in the same request is not either.
+// Update changes a mailbox's display name at the platform, its stored limit, or both, and returns
+// it. The platform is changed first: if it refuses the name, the limit is not stored either.
+//
+// It fails with tenant_not_found, mailbox_not_found, no_updates, exchange_not_ready, the codes of
+// the validation, or an error of the platform.
 func (s *Service) Update(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string, c Change) (mailbox.Mailbox, error) {
-	c, err := canonical(c)
+	c, err := normalize(c)
 	if err != nil {
 		return mailbox.Mailbox{}, err
 	}
@@ -36,7 +38,7 @@ func (s *Service) Update(ctx context.Context, owner access.AccountID, id tenant.
 	if err != nil {
 		return mailbox.Mailbox{}, err
 	}
-	if err := check(c); err != nil {
+	if err := validate(c); err != nil {
 		return mailbox.Mailbox{}, err
 	}
 	if c.DisplayName != nil {
@@ -56,8 +58,9 @@ func (s *Service) Update(ctx context.Context, owner access.AccountID, id tenant.
 	return m, nil
 }
 
-// canonical refuses what is no valid body at all, which comes before ownership.
-func canonical(c Change) (Change, error) {
+// normalize checks the display name and brings it into its canonical form. This check comes before
+// the check of ownership.
+func normalize(c Change) (Change, error) {
 	if c.DisplayName == nil {
 		return c, nil
 	}
@@ -66,7 +69,7 @@ func canonical(c Change) (Change, error) {
 	return c, err
 }
 
-func check(c Change) error {
+func validate(c Change) error {
 	if c.DisplayName == nil && c.DailySendLimit == nil {
 		return fault.NoUpdates.With("the body holds no field that can be changed")
 	}
@@ -89,22 +92,22 @@ func (s *Service) rename(ctx context.Context, owner access.AccountID, m mailbox.
 	}
 	ctx, cancel := s.detach(ctx)
 	defer cancel()
-	if err := renameAt(ctx, s.Platform.For(m.TenantGUID), m.Address, name); err != nil {
-		return m, s.noticed(ctx, owner, m.TenantGUID, err)
+	if err := renameAtPlatform(ctx, s.Platform.For(m.TenantGUID), m.Address, name); err != nil {
+		return m, s.recordLostConsent(ctx, owner, m.TenantGUID, err)
 	}
 	m.DisplayName = name
 	return m, s.save(ctx, owner, m)
 }
 
-// renameAt settles a lost answer by looking.
-func renameAt(ctx context.Context, at ports.MailTenant, address, name string) error {
+// renameAtPlatform resolves an unknown outcome by reading the mailbox.
+func renameAtPlatform(ctx context.Context, platform ports.MailTenant, address, name string) error {
 	failpoint.Hit("mailboxes.before-rename")
-	err := settling.Call(ctx, func(ctx context.Context) error { return at.Rename(ctx, address, name) })
+	err := settling.Call(ctx, func(ctx context.Context) error { return platform.Rename(ctx, address, name) })
 	failpoint.Hit("mailboxes.after-rename")
 	if err == nil || outcome.Settled(err) {
 		return err
 	}
-	if found, lost := lookUp(ctx, at, address); lost == nil && found != nil && found.DisplayName == name {
+	if found, lookupErr := fetchWithTimeout(ctx, platform, address); lookupErr == nil && found != nil && found.DisplayName == name {
 		return nil
 	}
 	return err

@@ -14,7 +14,7 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-func one(t *testing.T, h *house) mailbox.Mailbox {
+func one(t *testing.T, h *fixture) mailbox.Mailbox {
 	t.Helper()
 	got, err := h.provision(t.Context(), "anna@example.test")
 	must(t, err)
@@ -22,7 +22,7 @@ func one(t *testing.T, h *house) mailbox.Mailbox {
 }
 
 func TestUpdate(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	m := one(t, h)
 	name, limit := "  Anna Schmidt ", 25
 	got, err := h.Update(t.Context(), h.acc.ID, guid, m.ID, Change{DisplayName: &name, DailySendLimit: &limit})
@@ -46,7 +46,7 @@ func TestUpdate(t *testing.T) {
 }
 
 func TestUsageWithoutALimit(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	usage, err := h.Usage(t.Context(), h.acc.ID, guid, one(t, h).ID)
 	must(t, err)
 	if usage.Limit != 0 || usage.Mailbox.SendsToday != 0 || !usage.Mailbox.SendsTodayAt.IsZero() {
@@ -54,10 +54,10 @@ func TestUsageWithoutALimit(t *testing.T) {
 	}
 }
 
-// The limit that usage tells is the one that applies: the mailbox's own, else
-// its domain's, else the tenant's.
+// TestUsageUnderTheEffectiveLimit checks that usage shows the effective limit: the mailbox's own,
+// else its domain's, else the tenant's.
 func TestUsageUnderTheEffectiveLimit(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	m := one(t, h)
 	for _, step := range []struct {
 		want int
@@ -76,7 +76,7 @@ func TestUsageUnderTheEffectiveLimit(t *testing.T) {
 	}
 }
 
-func (h *house) enforce(t *testing.T, scope string, perDay int) {
+func (h *fixture) enforce(t *testing.T, scope string, perDay int) {
 	t.Helper()
 	p, err := h.store.ReservePolicy(t.Context(), h.acc.ID, guid, scope, h.Now())
 	must(t, err)
@@ -85,7 +85,7 @@ func (h *house) enforce(t *testing.T, scope string, perDay int) {
 }
 
 func TestALimitNeedsNoPlatform(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	m := one(t, h)
 	h.fake.Fail(fake.Fault{Kind: outcome.Down})
 	h.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapFailed })
@@ -95,7 +95,7 @@ func TestALimitNeedsNoPlatform(t *testing.T) {
 }
 
 func TestUpdateRefusals(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	m := one(t, h)
 	name, empty, zero, tooMany, fine := "New", " ", 0, 26, 5
 	for _, tt := range []struct {
@@ -124,7 +124,7 @@ func TestUpdateRefusals(t *testing.T) {
 }
 
 func TestRenameAfterTheConsentWasLost(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	m := one(t, h)
 	h.changeTenant(t, func(x *tenant.Tenant) { x.Consent, x.Bootstrap = tenant.ConsentRevoked, tenant.BootstrapPending })
 	name, limit, tooMany := "New", 5, 26
@@ -142,28 +142,28 @@ func TestRenameAfterTheConsentWasLost(t *testing.T) {
 func TestRenameInTrouble(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
-		arrange func(*testing.T, *house)
+		arrange func(*testing.T, *fixture)
 		want    fault.Code // the zero Code: none
 	}{
-		{"bootstrap not ready", func(t *testing.T, h *house) {
+		{"bootstrap not ready", func(t *testing.T, h *fixture) {
 			h.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapPending })
 		}, fault.ExchangeNotReady},
-		{"the answer is lost", func(_ *testing.T, h *house) {
+		{"the answer is lost", func(_ *testing.T, h *fixture) {
 			h.fake.Fail(fake.Fault{Method: "Rename", Kind: outcome.Unknown, AfterEffect: true})
 		}, fault.Code{}},
-		{"the request is lost", func(_ *testing.T, h *house) {
+		{"the request is lost", func(_ *testing.T, h *fixture) {
 			h.fake.Fail(fake.Fault{Method: "Rename", Kind: outcome.Unknown})
 		}, fault.ProviderTimeout},
-		{"the platform is throttled", func(_ *testing.T, h *house) {
+		{"the platform is throttled", func(_ *testing.T, h *fixture) {
 			h.fake.Fail(fake.Fault{Method: "Rename", Kind: outcome.Throttled})
 		}, fault.ProviderUnavailable},
-		{"the platform refuses", func(_ *testing.T, h *house) {
+		{"the platform refuses", func(_ *testing.T, h *fixture) {
 			h.fake.Fail(fake.Fault{Method: "Rename", Kind: outcome.Refused, Code: fault.ProviderError})
 		}, fault.ProviderError},
-		{"the consent is gone", func(_ *testing.T, h *house) { h.fake.Revoke(guid, "consent") }, fault.AccessDenied},
+		{"the consent is gone", func(_ *testing.T, h *fixture) { h.fake.Revoke(guid, "consent") }, fault.AccessDenied},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := newHouse(t)
+			h := newFixture(t)
 			m := one(t, h)
 			tt.arrange(t, h)
 			name, limit := "New", 5
@@ -186,7 +186,7 @@ func TestRenameInTrouble(t *testing.T) {
 }
 
 func TestListByAddress(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	before := time.Now().Truncate(time.Microsecond)
 	_, err := h.provision(t.Context(), "ben@example.test", "anna@example.test")
 	must(t, err)

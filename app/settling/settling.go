@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package settling pushes on what the mail platform finishes in its own time,
-// by one bounded pass: e-mail service and accepted domain of a verified
-// domain, its DKIM configuration. Verify, sync, enable-dkim and provision
-// make such a pass; jobs take the same steps one try at a time, and either finds
-// done what the other did. It also holds what those share: calls with a
-// deadline, patience with a slow platform, a lost consent noticed.
+// Package settling completes the asynchronous work of the mail platform on verified domains, and
+// provides the calls that it shares with other packages. The work is the e-mail service, the
+// acceptance by the mail server, and the DKIM configuration.
+//
+// The main type is Pass. Verify, sync, enable-dkim and provision call Pass.Domain, which repeats
+// steps within a time limit. Jobs call the same steps with one try each: Pass.Mail and Pass.Signing
+// in steps.go. Either finds the steps done that the other has finished.
+//
+// Calls with timeouts and the retry policy are in calls.go, together with the detection of a lost
+// consent. Intents in enforcement_intents.go resolves the unknown outcomes of an interrupted
+// enforcement run. Start reading at Pass.Domain.
 package settling
 
 import (
@@ -23,41 +28,42 @@ import (
 // passLimit bounds a pass unless Limit is set.
 const passLimit = 20 * time.Second
 
-// Pass makes bounded passes.
+// Pass completes the work of the mail platform on domains.
 type Pass struct {
 	Platform ports.MailPlatform
 	Domains  ports.Domains
 	DNS      ports.DNSReader
 	Now      func() time.Time
-	// Limit bounds one pass; 20 s unless set. Pause lies between two looks.
+	// Limit bounds one pass; it defaults to 20 s. Pause is the time between two tries.
 	Limit, Pause time.Duration
 }
 
-// Domain pushes a verified domain on and returns it with what is known now:
-// records, signing, MailReady and DNS. mailServer false leaves out the steps
-// that need a ready bootstrap. What the platform has not finished when the
-// pass ends is no error: the fields of the domain say so. The result is
-// stored, also when a step met an error.
+// Domain runs all steps on a verified domain and returns it with its current records, signing
+// state, MailReady and DNS. If mailServer is false, it skips the steps that need a prepared mail
+// server.
+//
+// Unfinished work of the platform is not an error; the fields of the domain show it. Domain fails
+// when a step or the store fails. It stores the state even when a step fails.
 func (p *Pass) Domain(ctx context.Context, owner access.AccountID, d domain.Domain, mailServer bool) (domain.Domain, error) {
-	stepErr := p.push(ctx, &d, mailServer)
-	stored, err := p.keep(ctx, owner, p.Look(ctx, d))
+	stepErr := p.runAndReadRecords(ctx, &d, mailServer)
+	stored, err := p.storeState(ctx, owner, p.Look(ctx, d))
 	if err != nil {
 		return d, err
 	}
 	return stored, stepErr
 }
 
-// keep stores what steps at the platform came to.
-func (p *Pass) keep(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
+// storeState stores the result of steps at the platform.
+func (p *Pass) storeState(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
 	return Change(ctx, p.Domains, owner, d, func(stored *domain.Domain) {
 		stored.MailReady, stored.DKIM, stored.Signing = d.MailReady, d.DKIM, d.Signing
 		stored.Verification, stored.Service = d.Verification, d.Service
 	})
 }
 
-// Change stores what is known anew of a domain: its DNS as looked at, and what
-// apply changes. The row is read again first, as much may have happened to it
-// while the platform took its time, and what happens to it from then on stays.
+// Change stores the new DNS state of d and the changes that apply makes, and returns the stored
+// domain. It rereads the row first, because the row may have changed during calls to the platform.
+// It fails when the row is gone or the store fails.
 func Change(ctx context.Context, domains ports.Domains, owner access.AccountID, d domain.Domain, apply func(*domain.Domain)) (domain.Domain, error) {
 	stored := d
 	err := Store(ctx, func(ctx context.Context) error {
@@ -76,43 +82,44 @@ func Change(ctx context.Context, domains ports.Domains, owner access.AccountID, 
 	return stored, nil
 }
 
-// push takes the steps in order, as each needs the one before it.
-func (p *Pass) push(ctx context.Context, d *domain.Domain, mailServer bool) error {
-	at := p.Platform.For(d.TenantGUID)
-	if err := p.steps(ctx, at, d, mailServer); err != nil {
+// runAndReadRecords runs the steps, then reads the records that the platform asks for.
+func (p *Pass) runAndReadRecords(ctx context.Context, d *domain.Domain, mailServer bool) error {
+	platform := p.Platform.For(d.TenantGUID)
+	if err := p.runSteps(ctx, platform, d, mailServer); err != nil {
 		return err
 	}
-	return readRecords(ctx, at, d)
+	return readRecords(ctx, platform, d)
 }
 
-// steps takes what time is up for as unfinished.
-func (p *Pass) steps(ctx context.Context, at ports.MailTenant, d *domain.Domain, mailServer bool) error {
+// runSteps runs the steps within the limit. Steps that run out of time count as unfinished, not as
+// failed.
+func (p *Pass) runSteps(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServer bool) error {
 	limit := p.Limit
 	if limit == 0 {
 		limit = passLimit
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err := p.settle(ctx, at, d, mailServer)
+	err := p.takeSteps(ctx, platform, d, mailServer)
 	if outcome.Of(err) == outcome.NotReady || ctx.Err() != nil && !outcome.Settled(err) {
 		return nil
 	}
 	return err
 }
 
-func (p *Pass) settle(ctx context.Context, at ports.MailTenant, d *domain.Domain, mailServer bool) error {
-	if err := mail(ctx, at, d, mailServer, p.Persist); err != nil || !mailServer {
+func (p *Pass) takeSteps(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServer bool) error {
+	if err := mail(ctx, platform, d, mailServer, p.Persist); err != nil || !mailServer {
 		return err
 	}
-	return signing(ctx, at, d, p.Persist)
+	return signing(ctx, platform, d, p.Persist)
 }
 
-// Persist repeats a harmless step as the function Persist does.
+// Persist retries an idempotent step with the pause of the pass. See the function Persist.
 func (p *Pass) Persist(ctx context.Context, step func(context.Context) error) error {
 	return Persist(ctx, p.Pause, step)
 }
 
-// Look reads the domain's DNS and returns it with what the world sees.
+// Look returns d with the current state of its DNS, or unchanged when the DNS cannot be read.
 func (p *Pass) Look(ctx context.Context, d domain.Domain) domain.Domain {
 	sight, err := Sight(ctx, p.DNS, d.Name, d.Signing.Wanted()...)
 	if err != nil {
@@ -121,8 +128,8 @@ func (p *Pass) Look(ctx context.Context, d domain.Domain) domain.Domain {
 	return d.Looked(sight, p.Now())
 }
 
-// Sight reads a domain's DNS, with what the wanted records need to be decided
-// on, with a deadline of its own.
+// Sight reads a domain's DNS, including the names of the wanted records, with its own timeout. It
+// fails with the error of the reader.
 func Sight(ctx context.Context, reader ports.DNSReader, name string, wanted ...dns.Desired) (dns.Sight, error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()

@@ -35,10 +35,10 @@ const (
 	zone = "example.test"
 )
 
-// domains is the port under a name that none of its methods has.
+// domains is an alias of the port whose name differs from all of the port's methods.
 type domains = ports.Domains
 
-// oneDomain is a store with one domain in it.
+// oneDomain is a store with one domain.
 type oneDomain struct {
 	domains
 	d   domain.Domain
@@ -117,9 +117,8 @@ func TestPass(t *testing.T) {
 	}
 }
 
-// What happened to the row during the pass stays.
-// The e-mail service is written once, also when the answer got lost or the
-// request died before it was stored.
+// TestPassLooksBeforeItWrites checks that the e-mail service is enabled once, even after an unknown
+// outcome or a crash.
 func TestPassLooksBeforeItWrites(t *testing.T) {
 	pass, p, store := verified(t, fake.Setup{})
 	p.Fail(fake.Fault{Method: "EnableMail", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
@@ -134,8 +133,8 @@ func TestPassLooksBeforeItWrites(t *testing.T) {
 	}
 }
 
-// A mail server that does not let us look keeps nobody from the service, which
-// the directory switches on.
+// TestPassEnablesMailWithoutTheMailServer checks that the directory enables the e-mail service even
+// if the mail server denies reads.
 func TestPassEnablesMailWithoutTheMailServer(t *testing.T) {
 	pass, p, store := verified(t, fake.Setup{})
 	p.Revoke(guid, "exchange_role")

@@ -13,50 +13,49 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// patience is how a step is tried: Call tries once, Persist again and again.
-type patience func(ctx context.Context, step func(context.Context) error) error
+// retryPolicy is the retry policy of a step: Call tries once, Persist retries.
+type retryPolicy func(ctx context.Context, step func(context.Context) error) error
 
-// Mail tries once to have a verified domain's e-mail service on and the domain
-// accepted by the mail server, and stores that. It is an error, not_ready, when
-// that takes the platform longer. Without a mail server nothing is known to be
-// accepted.
+// Mail tries once to enable a verified domain's e-mail service and to have the mail server accept
+// the domain. It returns the stored domain. It fails with NotReady while the platform needs more
+// time. Without a mail server it only enables the service.
 func (p *Pass) Mail(ctx context.Context, owner access.AccountID, d domain.Domain, mailServer bool) (domain.Domain, error) {
-	at := p.Platform.For(d.TenantGUID)
-	if err := mail(ctx, at, &d, mailServer, Call); err != nil {
+	platform := p.Platform.For(d.TenantGUID)
+	if err := mail(ctx, platform, &d, mailServer, Call); err != nil {
 		return d, err
 	}
-	if err := readRecords(ctx, at, &d); err != nil {
+	if err := readRecords(ctx, platform, &d); err != nil {
 		return d, err
 	}
-	return p.keep(ctx, owner, d)
+	return p.storeState(ctx, owner, d)
 }
 
-// Signing tries once to have the DKIM configuration of a domain made, and stores
-// its records.
+// Signing tries once to create the DKIM configuration of a domain, and stores and returns its
+// records. It fails with an error of the platform or the store.
 func (p *Pass) Signing(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
 	if err := signing(ctx, p.Platform.For(d.TenantGUID), &d, Call); err != nil {
 		return d, err
 	}
-	return p.keep(ctx, owner, d)
+	return p.storeState(ctx, owner, d)
 }
 
-func mail(ctx context.Context, at ports.MailTenant, d *domain.Domain, mailServer bool, try patience) error {
+func mail(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServer bool, try retryPolicy) error {
 	if d.MailReady {
 		return nil
 	}
-	if err := enableMail(ctx, at, d.Name, mailServer, try); err != nil || !mailServer {
+	if err := enableMail(ctx, platform, d.Name, mailServer, try); err != nil || !mailServer {
 		return err
 	}
-	if err := try(ctx, func(ctx context.Context) error { return accepted(ctx, at, d.Name) }); err != nil {
+	if err := try(ctx, func(ctx context.Context) error { return checkAccepted(ctx, platform, d.Name) }); err != nil {
 		return err
 	}
 	d.MailReady = true
 	return nil
 }
 
-func signing(ctx context.Context, at ports.MailTenant, d *domain.Domain, try patience) error {
+func signing(ctx context.Context, platform ports.MailTenant, d *domain.Domain, try retryPolicy) error {
 	return try(ctx, func(ctx context.Context) error {
-		signing, err := at.EnsureSigning(ctx, d.Name)
+		signing, err := platform.EnsureSigning(ctx, d.Name)
 		failpoint.Hit("settling.after-ensure-signing")
 		if err == nil {
 			d.Signing, d.DKIM = signing, signing.Enabled
@@ -65,24 +64,23 @@ func signing(ctx context.Context, at ports.MailTenant, d *domain.Domain, try pat
 	})
 }
 
-// enableMail looks before each try: a mail server that accepts the domain needs
-// no more, also when an earlier answer got lost or its request died.
-func enableMail(ctx context.Context, at ports.MailTenant, name string, mailServer bool, try patience) error {
+// enableMail reads the accepted domains before each try. A domain that the mail server accepts
+// needs no further call, even if an earlier outcome is unknown.
+func enableMail(ctx context.Context, platform ports.MailTenant, name string, mailServer bool, try retryPolicy) error {
 	return try(ctx, func(ctx context.Context) error {
-		if mailServer && accepted(ctx, at, name) == nil {
+		if mailServer && checkAccepted(ctx, platform, name) == nil {
 			return nil
 		}
-		err := at.EnableMail(ctx, name)
+		err := platform.EnableMail(ctx, name)
 		failpoint.Hit("settling.after-enable-mail")
 		return err
 	})
 }
 
-// readRecords has time of its own: slow steps before it must not hide what is
-// to be published.
-func readRecords(ctx context.Context, at ports.MailTenant, d *domain.Domain) error {
+// readRecords has its own timeout: slow steps before it must not hide the records to publish.
+func readRecords(ctx context.Context, platform ports.MailTenant, d *domain.Domain) error {
 	return Call(context.WithoutCancel(ctx), func(ctx context.Context) error {
-		r, err := at.Records(ctx, d.Name)
+		r, err := platform.Records(ctx, d.Name)
 		if err == nil {
 			d.Verification, d.Service = r.Verification, r.Service
 		}
@@ -90,8 +88,8 @@ func readRecords(ctx context.Context, at ports.MailTenant, d *domain.Domain) err
 	})
 }
 
-func accepted(ctx context.Context, at ports.MailTenant, name string) error {
-	names, err := at.MailDomains(ctx)
+func checkAccepted(ctx context.Context, platform ports.MailTenant, name string) error {
+	names, err := platform.MailDomains(ctx)
 	if err == nil && !slices.Contains(names, name) {
 		return &outcome.Error{Kind: outcome.NotReady, Detail: "the mail server does not accept the domain yet"}
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// linkLife is how long a connect link, and the flow that it begins, lives.
+// linkLife is the lifetime of a connect link and of the flow that it starts.
 const linkLife = 15 * time.Minute
 
 const (
@@ -25,26 +25,26 @@ const (
 	signInPath   = "/connect/microsoft365/signin"
 )
 
-// RedirectURIs are the addresses to register with the mail platform: it sends
-// administrators back to no others.
+// RedirectURIs returns the redirect URIs to register with the mail platform. The platform redirects
+// administrators only to registered URIs.
 func RedirectURIs(publicURL string) []string {
 	return []string{publicURL + callbackPath, publicURL + signInPath}
 }
 
-// Link is a connect link: it lives 15 minutes and works once.
+// Link is a connect link. It expires after 15 minutes and works once.
 type Link struct {
 	URL       string
 	ExpiresAt time.Time
 }
 
-// Redirect sends a browser on, and may set the cookie that binds it.
+// Redirect is where to send a browser. Cookie, if set, binds the browser to the flow.
 type Redirect struct {
 	URL    string
 	Cookie secret.Text
 }
 
-// ConnectURL makes the signed consent link of an account. Refusals:
-// tenant_limit_reached, service_unavailable when no mail platform is set up.
+// ConnectURL returns a new consent link for an account. It fails with tenant_limit_reached, or with
+// service_unavailable when no mail platform is configured.
 func (s *Service) ConnectURL(ctx context.Context, acc access.Account) (Link, error) {
 	held, err := s.Tenants.Tenants(ctx, acc.ID)
 	if err != nil {
@@ -78,15 +78,14 @@ func (s *Service) ConnectURL(ctx context.Context, acc access.Account) (Link, err
 	return Link{URL: page, ExpiresAt: expires}, nil
 }
 
-// Callback takes the platform's answer to the consent: it checks and uses up
-// the link's state, binds the flow to this browser and sends it to sign in at
-// the tenant that the answer claims. rawQuery is the callback's query.
-// Refusals: connect_link_invalid, consent_declined, invalid_request.
+// Callback handles the platform's redirect after the consent. rawQuery is the query of the
+// redirect. Callback uses up the state of the link, binds the flow to this browser, and returns a
+// redirect to the sign-in. It fails with connect_link_invalid, consent_declined or invalid_request.
 //
-// The tenant in the answer proves nothing: anyone can call this page with any
-// GUID. It only says where to sign in.
+// The tenant in the query proves nothing, because anyone can call this page with any GUID. It only
+// selects the tenant at which the administrator signs in.
 func (s *Service) Callback(ctx context.Context, rawQuery string) (Redirect, error) {
-	state, err := single(rawQuery, "state")
+	state, err := singleParam(rawQuery, "state")
 	if err != nil {
 		return Redirect{}, err
 	}
@@ -94,9 +93,9 @@ func (s *Service) Callback(ctx context.Context, rawQuery string) (Redirect, erro
 	if err != nil {
 		return Redirect{}, err
 	}
-	claimed, answer := s.claimed(ctx, rawQuery)
+	claimed, answer := s.claimedTenant(ctx, rawQuery)
 	if answer != nil && fault.Of(answer).Code.Kind != fault.Forbidden {
-		return Redirect{}, answer // the link can be used again
+		return Redirect{}, answer // the link stays valid
 	}
 	flow, err := s.Flows.TakeFlow(ctx, hash(state), ports.FlowStarted, ports.FlowSigningIn, s.Now())
 	if err != nil {
@@ -112,8 +111,9 @@ func (s *Service) Callback(ctx context.Context, rawQuery string) (Redirect, erro
 	return s.sendToSignIn(ctx, flow, claimed)
 }
 
-// claimed is the tenant that the platform's answer names.
-func (s *Service) claimed(ctx context.Context, rawQuery string) (tenant.GUID, error) {
+// claimedTenant returns the tenant that the platform's redirect names. It fails with
+// invalid_request when the query names none.
+func (s *Service) claimedTenant(ctx context.Context, rawQuery string) (tenant.GUID, error) {
 	raw, err := s.Platform.Granted(ctx, rawQuery)
 	if err != nil {
 		return "", fmt.Errorf("consent: %w", err)
@@ -130,17 +130,17 @@ func (s *Service) sendToSignIn(ctx context.Context, flow ports.ConnectFlow, clai
 	if err != nil {
 		return Redirect{}, err
 	}
-	nonce, err := s.token()
+	nonce, err := s.randomToken()
 	if err != nil {
 		return Redirect{}, err
 	}
-	verifier, err := s.token() // 43 characters of the alphabet that RFC 7636 allows
+	verifier, err := s.randomToken() // 43 characters of the alphabet that RFC 7636 allows
 	if err != nil {
 		return Redirect{}, err
 	}
 	flow.Step, flow.Claimed, flow.Nonce = ports.FlowSigningIn, claimed, nonce
 	flow.Browser = hash(cookie.Reveal())
-	if flow.Verifier, err = s.Sealer.Seal(secret.New(verifier), verifierPlace(flow)); err != nil {
+	if flow.Verifier, err = s.Sealer.Seal(secret.New(verifier), verifierAssociatedData(flow)); err != nil {
 		return Redirect{}, fmt.Errorf("seal verifier: %w", err)
 	}
 	signIn := s.signIn(flow, cookie, secret.New(verifier))
@@ -154,18 +154,19 @@ func (s *Service) sendToSignIn(ctx context.Context, flow ports.ConnectFlow, clai
 
 func (s *Service) signIn(flow ports.ConnectFlow, cookie, verifier secret.Text) ports.SignIn {
 	return ports.SignIn{
-		Tenant: flow.Claimed, State: derived(cookie, "sign-in"), Nonce: flow.Nonce, Verifier: verifier,
+		Tenant: flow.Claimed, State: deriveToken(cookie, "sign-in"), Nonce: flow.Nonce, Verifier: verifier,
 		Redirect: s.PublicURL + signInPath,
 	}
 }
 
-// verifierPlace binds a sealed verifier to its flow.
-func verifierPlace(flow ports.ConnectFlow) string {
+// verifierAssociatedData returns the associated data that binds a sealed verifier to its flow.
+func verifierAssociatedData(flow ports.ConnectFlow) string {
 	return "connect/verifier/" + hex.EncodeToString(flow.StateHash[:])
 }
 
-// single returns a query parameter that must stand there once.
-func single(rawQuery, name string) (string, error) {
+// singleParam returns a query parameter that must occur exactly once. Otherwise it fails with
+// connect_link_invalid.
+func singleParam(rawQuery, name string) (string, error) {
 	query, err := url.ParseQuery(rawQuery)
 	if err != nil || len(query[name]) != 1 {
 		return "", invalidLink()

@@ -14,21 +14,22 @@ import (
 )
 
 const (
-	// deleteLimit bounds a deletion, and runLease is how long no run of
-	// enforcement begins meanwhile.
+	// deleteLimit bounds a deletion.
 	deleteLimit = 50 * time.Second
-	runLease    = time.Minute
+	// pauseLease is how long a deletion keeps enforcement out of the tenant.
+	pauseLease = time.Minute
 )
 
-// Deleted is a tenant as it was, and what became of our rules in it.
+// Deleted is a tenant before its deletion, and what became of the managed rules in it.
 type Deleted struct {
 	tenant.Tenant
 	Unruled
 }
 
-// Delete removes the tenant and all below it from the service. Rules of ours
-// are taken out of it first if the mail platform lets us: mail must not stay
-// blocked by a service that has forgotten why. Nothing else is changed there.
+// Delete removes the tenant and all its data from the service. It first removes the managed
+// transport rules at the platform, if the platform allows it. Otherwise mail would stay blocked
+// after the service has deleted the reason. Nothing else changes at the platform. Delete fails with
+// tenant_not_found.
 func (s *Service) Delete(ctx context.Context, owner access.AccountID, id tenant.GUID) (Deleted, error) {
 	t, err := s.Tenants.Tenant(ctx, owner, id)
 	if err != nil {
@@ -37,19 +38,51 @@ func (s *Service) Delete(ctx context.Context, owner access.AccountID, id tenant.
 	ctx, cancel := settling.Detach(ctx, deleteLimit)
 	defer cancel()
 	gone := Deleted{Tenant: t}
-	if gone.Unruled, err = s.unrule(ctx, owner, t, runLease); err != nil {
+	if gone.Unruled, err = s.removeManagedRules(ctx, owner, t, pauseLease); err != nil {
 		return Deleted{}, err
 	}
 	if ctx, err = ports.Complete(ctx, gone); err != nil {
-		s.giveBack(ctx, gone.Unruled)
+		s.resumeEnforcement(ctx, gone.Unruled)
 		return Deleted{}, err
 	}
 	failpoint.Hit("tenants.before-delete")
 	err = settling.Store(ctx, func(ctx context.Context) error { return s.Tenants.DeleteTenant(ctx, owner, id) })
 	if err != nil {
-		s.giveBack(ctx, gone.Unruled)
+		s.resumeEnforcement(ctx, gone.Unruled)
 		return Deleted{}, err
 	}
 	failpoint.Hit("tenants.after-delete")
 	return gone, nil
+}
+
+// Withdrawn is the account that held the tenant, and what became of the managed rules in it.
+type Withdrawn struct {
+	Account access.AccountID
+	Unruled
+}
+
+// Withdraw ends the assignment of a managed tenant, on behalf of the operator. It first removes the
+// managed rules, as Delete does. It fails with tenant_not_found.
+func (s *Service) Withdraw(ctx context.Context, id tenant.GUID) (Withdrawn, error) {
+	guid := tenant.LookupGUID(string(id))
+	owner, err := s.Assignments.Assigned(ctx, guid)
+	if err != nil {
+		return Withdrawn{}, err
+	}
+	t, err := s.Tenants.Tenant(ctx, owner, guid)
+	if err != nil {
+		return Withdrawn{}, err
+	}
+	ctx, cancel := settling.Detach(ctx, deleteLimit)
+	defer cancel()
+	gone, err := s.removeManagedRules(ctx, owner, t, pauseLease)
+	if err != nil {
+		return Withdrawn{}, err
+	}
+	failpoint.Hit("tenants.before-withdraw")
+	owner, err = s.Assignments.Withdraw(ctx, guid, gone.Left...)
+	if err != nil {
+		s.resumeEnforcement(ctx, gone)
+	}
+	return Withdrawn{owner, gone}, err
 }

@@ -22,166 +22,165 @@ import (
 
 const someones = "somebody's own rule"
 
-// ruled is a tenant of ann's with a rule that blocks a mailbox, and one that is
-// none of ours.
-func ruled(t *testing.T) *world {
+// withRule returns a fixture whose tenant has a managed rule that blocks a mailbox, and a foreign
+// rule.
+func withRule(t *testing.T) *fixture {
 	t.Helper()
-	w := newWorld(t)
-	w.connect(t, w.ann, admin)
-	w.rule(t)
-	return w
+	fx := newFixture(t)
+	fx.connect(t, fx.ann, admin)
+	fx.addRule(t)
+	return fx
 }
 
-func (w *world) rule(t *testing.T) {
+func (fx *fixture) addRule(t *testing.T) {
 	t.Helper()
-	w.synced(t)
-	if _, err := w.store.ReservePolicy(t.Context(), w.ann.ID, guid, sendlimit.TenantWide, w.now); err != nil {
+	fx.syncMailboxes(t)
+	if _, err := fx.store.ReservePolicy(t.Context(), fx.ann.ID, guid, sendlimit.TenantWide, fx.now); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.platform.For(guid).Block(t.Context(), sendlimit.TenantWide, []string{"ada@a.test"}); err != nil {
+	if _, err := fx.platform.For(guid).Block(t.Context(), sendlimit.TenantWide, []string{"ada@a.test"}); err != nil {
 		t.Fatal(err)
 	}
-	w.platform.SetRule(guid, sendlimit.Rule{Name: someones, Enabled: true, Lists: []string{"bob@a.test"}})
+	fx.platform.SetRule(guid, sendlimit.Rule{Name: someones, Enabled: true, Lists: []string{"bob@a.test"}})
 }
 
-func (w *world) synced(t *testing.T) {
+func (fx *fixture) syncMailboxes(t *testing.T) {
 	t.Helper()
 	for range 10 {
-		if _, err := w.Sync(t.Context(), w.ann.ID, guid); err != nil {
+		if _, err := fx.Sync(t.Context(), fx.ann.ID, guid); err != nil {
 			t.Fatal(err)
 		}
-		held, err := w.store.Tenant(t.Context(), w.ann.ID, guid)
+		held, err := fx.store.Tenant(t.Context(), fx.ann.ID, guid)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if held.Bootstrap == tenant.BootstrapReady {
 			return
 		}
-		w.platform.Advance(time.Hour)
+		fx.platform.Advance(time.Hour)
 	}
 	t.Fatal("the mail server does not get ready")
 }
 
-func (w *world) ruleNames() (names []string) {
-	for _, r := range w.platform.Holds(guid).Rules {
+func (fx *fixture) ruleNames() (names []string) {
+	for _, r := range fx.platform.Holds(guid).Rules {
 		names = append(names, r.Name)
 	}
 	return names
 }
 
-func (w *world) gone(t *testing.T) tenants.Deleted {
+func (fx *fixture) deleteTenant(t *testing.T) tenants.Deleted {
 	t.Helper()
-	gone, err := w.Delete(t.Context(), w.ann.ID, guid)
+	gone, err := fx.Delete(t.Context(), fx.ann.ID, guid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if held := w.holds(t, w.ann); len(held) != 0 {
+	if held := fx.heldTenants(t, fx.ann); len(held) != 0 {
 		t.Fatalf("still held: %+v", held)
 	}
 	return gone
 }
 
-func TestDeletingTakesOurRulesOutFirst(t *testing.T) {
-	w := ruled(t)
-	if gone := w.gone(t); !gone.Removed || len(gone.Left) != 0 {
+func TestDeleteRemovesManagedRules(t *testing.T) {
+	fx := withRule(t)
+	if gone := fx.deleteTenant(t); !gone.Removed || len(gone.Left) != 0 {
 		t.Fatalf("got %+v", gone)
 	}
-	if names := w.ruleNames(); !slices.Equal(names, []string{someones}) {
+	if names := fx.ruleNames(); !slices.Equal(names, []string{someones}) {
 		t.Fatalf("left are %q", names)
 	}
 }
 
-func TestATenantThatNeverHadARuleIsNotAsked(t *testing.T) {
-	w := newWorld(t)
-	w.connect(t, w.ann, admin)
-	if gone := w.gone(t); gone.Removed || len(gone.Left) != 0 || w.platform.Calls("RemoveRules") != 0 {
-		t.Fatalf("got %+v after %d calls", gone, w.platform.Calls("RemoveRules"))
+func TestDeleteWithoutRulesMakesNoCall(t *testing.T) {
+	fx := newFixture(t)
+	fx.connect(t, fx.ann, admin)
+	if gone := fx.deleteTenant(t); gone.Removed || len(gone.Left) != 0 || fx.platform.Calls("RemoveRules") != 0 {
+		t.Fatalf("got %+v after %d calls", gone, fx.platform.Calls("RemoveRules"))
 	}
 }
 
-// What cannot be taken out does not keep a tenant from being deleted, and is
-// named.
-func TestRulesThatAreLeft(t *testing.T) {
+// A rule that cannot be removed does not prevent the deletion, and is named in the result.
+func TestDeleteNamesRemainingRules(t *testing.T) {
 	left := []string{sendlimit.RuleName(sendlimit.TenantWide)}
-	for name, spoil := range map[string]func(*world){
-		"the platform is down": func(w *world) { w.platform.Fail(fake.Fault{Method: "RemoveRules", Kind: outcome.Down}) },
-		"the answer is lost":   func(w *world) { w.platform.Fail(fake.Fault{Method: "RemoveRules", Kind: outcome.Unknown}) },
-		"the consent is gone":  func(w *world) { w.platform.Revoke(guid, "consent") },
+	for name, spoil := range map[string]func(*fixture){
+		"the platform is down": func(fx *fixture) { fx.platform.Fail(fake.Fault{Method: "RemoveRules", Kind: outcome.Down}) },
+		"the answer is lost":   func(fx *fixture) { fx.platform.Fail(fake.Fault{Method: "RemoveRules", Kind: outcome.Unknown}) },
+		"the consent is gone":  func(fx *fixture) { fx.platform.Revoke(guid, "consent") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := ruled(t)
-			spoil(w)
-			if gone := w.gone(t); gone.Removed || !slices.Equal(gone.Left, left) {
+			fx := withRule(t)
+			spoil(fx)
+			if gone := fx.deleteTenant(t); gone.Removed || !slices.Equal(gone.Left, left) {
 				t.Fatalf("got %+v", gone)
 			}
 		})
 	}
 }
 
-// What may have been done in part is asked for again.
-func TestRulesThatAreRemovedAtLast(t *testing.T) {
-	w := ruled(t)
-	w.platform.Fail(fake.Fault{Method: "RemoveRules", Kind: outcome.NotReady, Times: 1})
-	w.platform.Fail(fake.Fault{Method: "RemoveRules", Kind: outcome.Unknown, Times: 1})
-	if gone := w.gone(t); !gone.Removed || w.platform.Calls("RemoveRules") != 3 {
-		t.Fatalf("got %+v after %d calls", gone, w.platform.Calls("RemoveRules"))
+// A removal that may be incomplete is requested again.
+func TestRuleRemovalIsRetried(t *testing.T) {
+	fx := withRule(t)
+	fx.platform.Fail(fake.Fault{Method: "RemoveRules", Kind: outcome.NotReady, Times: 1})
+	fx.platform.Fail(fake.Fault{Method: "RemoveRules", Kind: outcome.Unknown, Times: 1})
+	if gone := fx.deleteTenant(t); !gone.Removed || fx.platform.Calls("RemoveRules") != 3 {
+		t.Fatalf("got %+v after %d calls", gone, fx.platform.Calls("RemoveRules"))
 	}
 }
 
-// Rules are not said to be removed that a run may put back.
-func TestARunThatCannotBeKeptAway(t *testing.T) {
-	w := ruled(t)
-	w.Runs = unyielding{w.store}
-	w.RunTurn = time.Millisecond
-	if gone := w.gone(t); gone.Removed || len(gone.Left) != 1 || gone.Why == nil {
+// Rules are not reported as removed if an enforcement pass may create them again.
+func TestEnforcementCannotBePaused(t *testing.T) {
+	fx := withRule(t)
+	fx.Runs = heldRuns{fx.store}
+	fx.RunTurn = time.Millisecond
+	if gone := fx.deleteTenant(t); gone.Removed || len(gone.Left) != 1 || gone.Why == nil {
 		t.Fatalf("got %+v", gone)
 	}
 }
 
-type unyielding struct{ *bunstore.Store }
+type heldRuns struct{ *bunstore.Store }
 
-func (unyielding) ClaimTenant(context.Context, access.AccountID, tenant.GUID, time.Duration, time.Time) (r ports.SendRun, won bool, err error) {
+func (heldRuns) ClaimTenant(context.Context, access.AccountID, tenant.GUID, time.Duration, time.Time) (r ports.SendRun, won bool, err error) {
 	return r, false, nil
 }
 
-func (unyielding) SeizeTenant(context.Context, access.AccountID, tenant.GUID, time.Duration) (r ports.SendRun, won bool, err error) {
+func (heldRuns) SeizeTenant(context.Context, access.AccountID, tenant.GUID, time.Duration) (r ports.SendRun, won bool, err error) {
 	return r, false, nil
 }
 
-// A run of enforcement that is under way would put the rules back.
-func TestDeletingWaitsForARun(t *testing.T) {
-	w := ruled(t)
-	r, won, err := w.store.ClaimTenant(t.Context(), w.ann.ID, guid, time.Minute, w.now.Add(time.Hour))
+// A deletion waits for an enforcement pass in progress, which would create the rules again.
+func TestDeleteWaitsForPass(t *testing.T) {
+	fx := withRule(t)
+	r, won, err := fx.store.ClaimTenant(t.Context(), fx.ann.ID, guid, time.Minute, fx.now.Add(time.Hour))
 	if err != nil || !won {
 		t.Fatalf("not claimed: %v", err)
 	}
 	done := make(chan tenants.Deleted)
 	go func() {
-		gone, _ := w.Delete(t.Context(), w.ann.ID, guid)
+		gone, _ := fx.Delete(t.Context(), fx.ann.ID, guid)
 		done <- gone
 	}()
-	if _, err := w.platform.For(guid).Block(t.Context(), "a.test", []string{"ada@a.test"}); err != nil {
+	if _, err := fx.platform.For(guid).Block(t.Context(), "a.test", []string{"ada@a.test"}); err != nil {
 		t.Error(err)
 	}
-	if held, err := w.store.ReleaseTenant(t.Context(), r, w.now.Add(time.Hour)); err != nil || !held {
+	if held, err := fx.store.ReleaseTenant(t.Context(), r, fx.now.Add(time.Hour)); err != nil || !held {
 		t.Errorf("the run lost the tenant: %v", err)
 	}
-	if gone := <-done; !gone.Removed || !slices.Equal(w.ruleNames(), []string{someones}) {
-		t.Fatalf("got %+v, left are %q", gone, w.ruleNames())
+	if gone := <-done; !gone.Removed || !slices.Equal(fx.ruleNames(), []string{someones}) {
+		t.Fatalf("got %+v, left are %q", gone, fx.ruleNames())
 	}
 }
 
-// From the deletion's look on no run begins.
-func TestNoRunBeginsWhileATenantIsDeleted(t *testing.T) {
-	w := ruled(t)
-	gate := w.platform.Hold("RemoveRules")
+// No enforcement pass starts during a deletion.
+func TestNoPassDuringDelete(t *testing.T) {
+	fx := withRule(t)
+	gate := fx.platform.Hold("RemoveRules")
 	done := make(chan error)
 	go func() {
-		_, err := w.Delete(t.Context(), w.ann.ID, guid)
+		_, err := fx.Delete(t.Context(), fx.ann.ID, guid)
 		done <- err
 	}()
 	<-gate.Arrived()
-	if _, won, err := w.store.ClaimTenant(t.Context(), w.ann.ID, guid, time.Minute, w.now.Add(time.Hour)); err != nil || won {
+	if _, won, err := fx.store.ClaimTenant(t.Context(), fx.ann.ID, guid, time.Minute, fx.now.Add(time.Hour)); err != nil || won {
 		t.Errorf("a run began: %v", err)
 	}
 	gate.Release()
@@ -190,59 +189,58 @@ func TestNoRunBeginsWhileATenantIsDeleted(t *testing.T) {
 	}
 }
 
-func TestWithdrawingTakesOurRulesOutFirst(t *testing.T) {
-	w := assignedWithRule(t)
-	gone, err := w.Withdraw(t.Context(), guid)
-	if err != nil || !gone.Removed || gone.Account != w.ann.ID || len(gone.Left) != 0 {
+func TestWithdrawRemovesManagedRules(t *testing.T) {
+	fx := assignedWithRule(t)
+	gone, err := fx.Withdraw(t.Context(), guid)
+	if err != nil || !gone.Removed || gone.Account != fx.ann.ID || len(gone.Left) != 0 {
 		t.Fatalf("got %+v, %v", gone, err)
 	}
-	if names := w.ruleNames(); !slices.Equal(names, []string{someones}) {
+	if names := fx.ruleNames(); !slices.Equal(names, []string{someones}) {
 		t.Fatalf("left are %q", names)
 	}
 }
 
-// assignedWithRule is ruled with a tenant that the operator manages.
-func assignedWithRule(t *testing.T) *world {
+// assignedWithRule is withRule with a tenant that the operator manages.
+func assignedWithRule(t *testing.T) *fixture {
 	t.Helper()
-	w, _ := managed(t)
-	w.rule(t)
-	return w
+	fx, _ := managed(t)
+	fx.addRule(t)
+	return fx
 }
 
-// Whoever connected a tenant himself keeps it, and its rules.
-func TestRulesOfOthersTenantsStay(t *testing.T) {
-	w := ruled(t)
-	if _, err := w.Withdraw(t.Context(), guid); !errors.Is(err, fault.TenantNotFound) {
+// A tenant that an account connected itself cannot be withdrawn, and keeps its rules.
+func TestWithdrawConnectedTenant(t *testing.T) {
+	fx := withRule(t)
+	if _, err := fx.Withdraw(t.Context(), guid); !errors.Is(err, fault.TenantNotFound) {
 		t.Fatalf("withdrawn: %v", err)
 	}
-	if n := len(w.ruleNames()); n != 2 || w.platform.Calls("RemoveRules") != 0 {
-		t.Fatalf("%d rules after %d calls", n, w.platform.Calls("RemoveRules"))
+	if n := len(fx.ruleNames()); n != 2 || fx.platform.Calls("RemoveRules") != 0 {
+		t.Fatalf("%d rules after %d calls", n, fx.platform.Calls("RemoveRules"))
 	}
 }
 
-// An operator's command that finds no mail platform still ends, and names what
-// it leaves.
-func TestWithdrawingWithoutAPlatform(t *testing.T) {
-	w := assignedWithRule(t)
-	w.Platform = nil
-	gone, err := w.Withdraw(t.Context(), guid)
+// Without a mail platform, Withdraw still succeeds and names the rules that remain.
+func TestWithdrawWithoutPlatform(t *testing.T) {
+	fx := assignedWithRule(t)
+	fx.Platform = nil
+	gone, err := fx.Withdraw(t.Context(), guid)
 	if err != nil || gone.Removed || !slices.Equal(gone.Left, []string{sendlimit.RuleName(sendlimit.TenantWide)}) || gone.Why == nil {
 		t.Fatalf("got %+v, %v", gone, err)
 	}
-	if held := w.holds(t, w.ann); len(held) != 0 {
+	if held := fx.heldTenants(t, fx.ann); len(held) != 0 {
 		t.Fatalf("still held: %v", held)
 	}
 }
 
-// Before an account is closed its tenants lose our rules, each by itself.
-func TestRulesOfAllTenantsOfAnAccount(t *testing.T) {
-	w := ruled(t)
-	w.connect(t, w.ann, otherAdmin)
-	if _, err := w.store.ReservePolicy(t.Context(), w.ann.ID, other, sendlimit.TenantWide, w.now); err != nil {
+// Unrule removes the managed rules from every tenant of an account.
+func TestUnrule(t *testing.T) {
+	fx := withRule(t)
+	fx.connect(t, fx.ann, otherAdmin)
+	if _, err := fx.store.ReservePolicy(t.Context(), fx.ann.ID, other, sendlimit.TenantWide, fx.now); err != nil {
 		t.Fatal(err)
 	}
-	w.platform.Revoke(other, "consent")
-	all, err := w.Unrule(t.Context(), w.ann.ID)
+	fx.platform.Revoke(other, "consent")
+	all, err := fx.Unrule(t.Context(), fx.ann.ID)
 	if err != nil || len(all) != 2 {
 		t.Fatalf("got %+v, %v", all, err)
 	}
@@ -251,14 +249,14 @@ func TestRulesOfAllTenantsOfAnAccount(t *testing.T) {
 			t.Errorf("got %+v", u)
 		}
 	}
-	if names := w.ruleNames(); !slices.Equal(names, []string{someones}) {
+	if names := fx.ruleNames(); !slices.Equal(names, []string{someones}) {
 		t.Fatalf("left are %q", names)
 	}
-	if _, won, err := w.store.ClaimTenant(t.Context(), w.ann.ID, guid, time.Minute, w.now.Add(time.Hour)); err != nil || won {
+	if _, won, err := fx.store.ClaimTenant(t.Context(), fx.ann.ID, guid, time.Minute, fx.now.Add(time.Hour)); err != nil || won {
 		t.Errorf("a run began that puts them back: %v", err)
 	}
-	w.Resume(t.Context(), all) // as the account is not closed after all
-	if _, won, err := w.store.ClaimTenant(t.Context(), w.ann.ID, guid, time.Minute, w.now); err != nil || !won {
+	fx.Resume(t.Context(), all) // the account is not closed
+	if _, won, err := fx.store.ClaimTenant(t.Context(), fx.ann.ID, guid, time.Minute, fx.now); err != nil || !won {
 		t.Errorf("no run puts them back: %v", err)
 	}
 }

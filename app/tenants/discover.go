@@ -18,25 +18,25 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// atOnce is how many domains a sync looks at side by side.
-const atOnce = 6
+// parallelDomains is how many domains a sync checks in parallel.
+const parallelDomains = 6
 
-// discover makes the stored domains and mailboxes those of the platform, then
-// looks closer at each domain. directory is the platform's answer when it did
-// not list the domains; mailboxes that it did not list are told apart.
-func (r *run) discover(ctx context.Context) (directory, err error) {
+// discover replaces the stored domains and mailboxes with those of the platform, then checks each
+// domain. directory is the platform's error when it did not list the domains. If only the mailboxes
+// could not be listed, MailboxError is set.
+func (r *syncRun) discover(ctx context.Context) (directory, err error) {
 	found := ports.Found{Began: r.Now()}
 	found.Mailboxes = r.listMailboxes(ctx)
 	r.countUsers(ctx)
 	if err := r.readLicenses(ctx); err != nil {
 		return nil, err
 	}
-	stored, err := r.Domains.Domains(ctx, r.owner, r.t.GUID)
+	stored, err := r.Domains.Domains(ctx, r.owner, r.tenant.GUID)
 	if err != nil {
 		return nil, err
 	}
-	directory = r.ask(ctx, func(ctx context.Context) error {
-		listed, err := r.at.Domains(ctx)
+	directory = r.call(ctx, func(ctx context.Context) error {
+		listed, err := r.platform.Domains(ctx)
 		if err == nil {
 			found.Domains = domain.Discovered(stored, listed)
 		}
@@ -48,48 +48,64 @@ func (r *run) discover(ctx context.Context) (directory, err error) {
 	failpoint.Hit("tenants.before-save-discovery")
 	found.At = r.Now()
 	err = settling.Store(ctx, func(ctx context.Context) error {
-		return r.Discovered.SaveDiscovery(ctx, r.owner, r.t.GUID, found)
+		return r.Discovered.SaveDiscovery(ctx, r.owner, r.tenant.GUID, found)
 	})
 	failpoint.Hit("tenants.after-save-discovery")
 	if err != nil || directory != nil {
 		return directory, err
 	}
-	return nil, r.lookAtDomains(ctx)
+	return nil, r.checkDomains(ctx)
 }
 
-// listMailboxes returns nil when they could not be listed, which leaves the
-// stored ones alone.
-func (r *run) listMailboxes(ctx context.Context) []mailbox.Platform {
+// listMailboxes returns the shared mailboxes. It returns nil when they could not be listed, and the
+// stored mailboxes then stay.
+func (r *syncRun) listMailboxes(ctx context.Context) []mailbox.Platform {
 	if r.bootstrap.Step == tenant.StepNoExchange {
-		r.out.MailboxError = "the tenant has no mail server"
+		r.result.MailboxError = "the tenant has no mail server"
 		return nil
 	}
 	shared := []mailbox.Platform{}
-	err := r.ask(ctx, func(ctx context.Context) error {
-		listed, err := r.at.Mailboxes(ctx)
+	err := r.call(ctx, func(ctx context.Context) error {
+		listed, err := r.platform.Mailboxes(ctx)
 		shared = append(shared, listed...)
 		return err
 	})
 	if err != nil {
-		r.out.MailboxError = mailboxError(err)
+		r.result.MailboxError = mailboxError(err)
 		return nil
 	}
 	return shared
 }
 
-// countUsers asks the directory, which knows the licensed users of a tenant
-// whose mail server is not prepared, too.
-func (r *run) countUsers(ctx context.Context) {
-	err := r.ask(ctx, func(ctx context.Context) error {
-		users, err := r.at.UserMailboxes(ctx)
+// countUsers counts the licensed users. It asks the directory, which answers even before the mail
+// server is prepared.
+func (r *syncRun) countUsers(ctx context.Context) {
+	err := r.call(ctx, func(ctx context.Context) error {
+		users, err := r.platform.UserMailboxes(ctx)
 		if err == nil {
-			r.t.UserMailboxes = users
+			r.tenant.UserMailboxes = users
 		}
 		return err
 	})
-	if err != nil && r.out.MailboxError == "" {
-		r.out.MailboxError = "the user mailboxes could not be counted: " + fault.Of(err).Detail
+	if err != nil && r.result.MailboxError == "" {
+		r.result.MailboxError = "the user mailboxes could not be counted: " + fault.Of(err).Detail
 	}
+}
+
+// readLicenses stores the number of email licenses. If the platform fails, the earlier number stays
+// and the sync continues: the headroom shows its age. Only an error of the store is returned.
+func (r *syncRun) readLicenses(ctx context.Context) error {
+	var have tenant.Licenses
+	err := r.call(ctx, func(ctx context.Context) (err error) {
+		have, err = r.platform.EmailLicenses(ctx)
+		return err
+	})
+	if err != nil {
+		return nil //lint:ignore nilerr a failed read keeps the earlier number
+	}
+	return settling.Store(ctx, func(ctx context.Context) error {
+		return r.Room.SaveLicenses(ctx, r.owner, r.tenant.GUID, have, r.Now())
+	})
 }
 
 func mailboxError(err error) string {
@@ -99,21 +115,20 @@ func mailboxError(err error) string {
 	return "the mailboxes could not be listed: " + fault.Of(err).Detail
 }
 
-// lookAtDomains reads each domain's records and DNS and pushes the verified
-// ones on, those first whose last look is longest ago: a tenant may have more
-// domains than there is time for, and the next sync goes on with the others.
-// What the platform does not answer for one domain stays as it was; only the
-// store's own trouble is an error.
-func (r *run) lookAtDomains(ctx context.Context) error {
-	stored, err := r.Domains.Domains(ctx, r.owner, r.t.GUID)
+// checkDomains reads the records and DNS of each domain and advances the verified ones. It starts
+// with the domains whose last check is oldest. If the time is too short for all domains, the next
+// sync continues with the others. Only an error of the store is returned. If the platform fails for
+// a domain, that domain stays unchanged.
+func (r *syncRun) checkDomains(ctx context.Context) error {
+	stored, err := r.Domains.Domains(ctx, r.owner, r.tenant.GUID)
 	if err != nil {
 		return err
 	}
 	slices.SortStableFunc(stored, func(a, b domain.Domain) int { return a.CheckedAt.Compare(b.CheckedAt) })
 	var (
-		wait    sync.WaitGroup
-		slots   = make(chan struct{}, atOnce)
-		trouble = make([]error, len(stored))
+		wait  sync.WaitGroup
+		slots = make(chan struct{}, parallelDomains)
+		errs  = make([]error, len(stored))
 	)
 	for i, d := range stored {
 		slots <- struct{}{}
@@ -122,39 +137,39 @@ func (r *run) lookAtDomains(ctx context.Context) error {
 		}
 		wait.Go(func() {
 			defer func() { <-slots }()
-			trouble[i] = r.lookAt(ctx, d)
+			errs[i] = r.checkDomain(ctx, d)
 		})
 	}
 	wait.Wait()
-	return errors.Join(trouble...)
+	return errors.Join(errs...)
 }
 
-func (r *run) lookAt(ctx context.Context, d domain.Domain) error {
+func (r *syncRun) checkDomain(ctx context.Context, d domain.Domain) error {
 	var err error
 	if d.Verified {
 		_, err = r.Settling.Domain(ctx, r.owner, d, r.bootstrap.Status == tenant.BootstrapReady)
 	} else {
-		err = r.lookAtUnverified(ctx, d)
+		err = r.checkUnverified(ctx, d)
 	}
 	if outcome.Of(err) != 0 || errors.Is(err, fault.DomainNotFound) {
-		return nil // the platform's trouble, or deleted meanwhile
+		return nil // the platform failed, or the domain was deleted meanwhile
 	}
 	return err
 }
 
-func (r *run) lookAtUnverified(ctx context.Context, d domain.Domain) error {
-	// When the platform does not answer, the stored records still hold.
+func (r *syncRun) checkUnverified(ctx context.Context, d domain.Domain) error {
+	// If the platform does not answer, the stored records are used.
 	_ = settling.Call(ctx, func(ctx context.Context) error {
-		records, err := r.at.Records(ctx, d.Name)
+		records, err := r.platform.Records(ctx, d.Name)
 		if err == nil {
 			d.Verification, d.Service = records.Verification, records.Service
 		}
 		return err
 	})
-	looked := r.Settling.Look(ctx, d)
-	_, err := settling.Change(ctx, r.Domains, r.owner, looked, func(stored *domain.Domain) {
-		if !stored.Verified { // a verify that came in between knows better
-			stored.Verification, stored.Service = looked.Verification, looked.Service
+	checked := r.Settling.Look(ctx, d)
+	_, err := settling.Change(ctx, r.Domains, r.owner, checked, func(stored *domain.Domain) {
+		if !stored.Verified { // a concurrent verification has newer records
+			stored.Verification, stored.Service = checked.Verification, checked.Service
 		}
 	})
 	return err

@@ -17,13 +17,14 @@ import (
 )
 
 const (
-	// syncLimit leaves some of the 110 s of a sync for storing what was found.
+	// syncLimit is the default of Service.Limit. A sync takes at most 110 s. The rest is for
+	// storing the results.
 	syncLimit = 105 * time.Second
-	// passLimit bounds the waiting for a mail server that is being prepared.
-	passLimit = 20 * time.Second
+	// bootstrapLimit is how long a sync waits for a mail server that is being prepared.
+	bootstrapLimit = 20 * time.Second
 )
 
-// Part is how one part of a sync ended.
+// Part is the result of one part of a sync.
 type Part = tenant.Part
 
 // Synced is the result of a sync.
@@ -34,49 +35,49 @@ type Synced struct {
 	Bootstrap Part
 	SMTPAuth  Part
 	Discovery Part // Status is "completed" or "failed"
-	// MailboxError says why mailboxes could not be listed, safe to show.
+	// MailboxError tells the user why the mailboxes could not be listed. It is empty if they were.
 	MailboxError string
 }
 
-// run is one sync under way: t gathers what is found out.
-type run struct {
+// syncRun is one sync in progress. Its tenant collects what the sync finds out.
+type syncRun struct {
 	*Service
-	owner access.AccountID
-	at    ports.MailTenant
-	t     tenant.Tenant
-	out   Synced
-	// bootstrap is what the mail server answered, zero when it did not.
+	owner    access.AccountID
+	platform ports.MailTenant
+	tenant   tenant.Tenant
+	result   Synced
+	// bootstrap is the state of the mail server. It is zero when the platform did not answer.
 	bootstrap tenant.Progress
-	// learned is true once the platform answered anything at all.
-	learned bool
+	// answered is true once the platform has answered any call.
+	answered bool
 }
 
-// Sync prepares the mail server and discovers the tenant anew. Refusals:
-// tenant_not_found; access_denied when the consent or the assignment was
-// withdrawn; those of the provider when it answered nothing at all.
+// Sync prepares the mail server, reads the tenant's domains and mailboxes, and returns the result.
+// It fails with tenant_not_found. It fails with access_denied when the consent or the assignment
+// was withdrawn. It returns the platform's error when the platform answered no call.
 //
-// The directory comes first, as only it tells a withdrawn consent from a
-// missing grant of the mail server.
+// The directory is read first, because only the directory distinguishes a withdrawn consent from a
+// missing grant at the mail server.
 func (s *Service) Sync(ctx context.Context, owner access.AccountID, id tenant.GUID) (Synced, error) {
-	t, err := s.held(ctx, owner, id)
+	t, err := s.heldTenant(ctx, owner, id)
 	if err != nil {
 		return Synced{}, err
 	}
-	r := &run{Service: s, owner: owner, at: s.Platform.For(t.GUID), t: t}
-	if r.out.RunID, err = s.newID(); err != nil {
+	r := &syncRun{Service: s, owner: owner, platform: s.Platform.For(t.GUID), tenant: t}
+	if r.result.RunID, err = s.newID(); err != nil {
 		return Synced{}, err
 	}
-	ctx, cancel := settling.Detach(ctx, or(s.Limit, syncLimit))
+	ctx, cancel := settling.Detach(ctx, orDefault(s.Limit, syncLimit))
 	defer cancel()
 	directory := r.readProfile(ctx)
 	if denied(directory) {
-		return Synced{}, r.revoked(ctx, directory)
+		return Synced{}, r.saveRevoked(ctx, directory)
 	}
-	r.prepare(ctx)
-	r.openSubmission(ctx)
+	r.prepareMailServer(ctx)
+	r.enableSubmission(ctx)
 	listing, err := r.discover(ctx)
 	if denied(listing) {
-		return Synced{}, r.revoked(ctx, listing)
+		return Synced{}, r.saveRevoked(ctx, listing)
 	}
 	if err != nil {
 		return Synced{}, fmt.Errorf("discover: %w", err)
@@ -84,16 +85,17 @@ func (s *Service) Sync(ctx context.Context, owner access.AccountID, id tenant.GU
 	return r.finish(ctx, errors.Join(directory, listing))
 }
 
-// held finds the tenant. An account whose assignment was withdrawn once knew
-// the tenant, so telling it why is no oracle.
-func (s *Service) held(ctx context.Context, owner access.AccountID, id tenant.GUID) (tenant.Tenant, error) {
+// heldTenant returns the tenant. It fails with access_denied when the assignment of a managed
+// tenant was withdrawn. This reveals nothing, because that account knew the tenant before.
+// Otherwise it fails with tenant_not_found.
+func (s *Service) heldTenant(ctx context.Context, owner access.AccountID, id tenant.GUID) (tenant.Tenant, error) {
 	t, err := s.Tenants.Tenant(ctx, owner, id)
 	if !errors.Is(err, fault.TenantNotFound) {
 		return t, err
 	}
-	withdrawn, lookErr := s.Assignments.Withdrawn(ctx, owner, id)
-	if lookErr != nil {
-		return tenant.Tenant{}, lookErr
+	withdrawn, readErr := s.Assignments.Withdrawn(ctx, owner, id)
+	if readErr != nil {
+		return tenant.Tenant{}, readErr
 	}
 	if withdrawn {
 		return tenant.Tenant{}, fault.AccessDenied.With("the assignment of this managed tenant was withdrawn")
@@ -101,59 +103,60 @@ func (s *Service) held(ctx context.Context, owner access.AccountID, id tenant.GU
 	return tenant.Tenant{}, err
 }
 
-func (r *run) readProfile(ctx context.Context) error {
-	return r.ask(ctx, func(ctx context.Context) error {
-		p, err := r.at.Profile(ctx)
+func (r *syncRun) readProfile(ctx context.Context) error {
+	return r.call(ctx, func(ctx context.Context) error {
+		p, err := r.platform.Profile(ctx)
 		if err == nil {
-			r.t.Name, r.t.BuiltinDomain, r.t.DefaultDomain = p.Name, p.BuiltinDomain, p.DefaultDomain
-			r.t.Consent = tenant.ConsentGranted
+			r.tenant.Name, r.tenant.BuiltinDomain, r.tenant.DefaultDomain = p.Name, p.BuiltinDomain, p.DefaultDomain
+			r.tenant.Consent = tenant.ConsentGranted
 		}
 		return err
 	})
 }
 
-// ask makes one call and notes whether the platform answered.
-func (r *run) ask(ctx context.Context, call func(context.Context) error) error {
+// call makes one platform call and records whether the platform answered.
+func (r *syncRun) call(ctx context.Context, call func(context.Context) error) error {
 	err := settling.Call(ctx, call)
-	r.learned = r.learned || err == nil || denied(err)
+	r.answered = r.answered || err == nil || denied(err)
 	return err
 }
 
-// revoked stores that the consent is gone, for readiness to show.
-func (r *run) revoked(ctx context.Context, err error) error {
-	r.t.Consent = tenant.ConsentRevoked
+// saveRevoked stores that the consent is gone, so that readiness shows it. It returns an error in
+// any case.
+func (r *syncRun) saveRevoked(ctx context.Context, err error) error {
+	r.tenant.Consent = tenant.ConsentRevoked
 	if saveErr := r.save(ctx); saveErr != nil {
 		return saveErr
 	}
 	return fmt.Errorf("sync: %w", err)
 }
 
-func (r *run) save(ctx context.Context) error {
-	return settling.Store(ctx, func(ctx context.Context) error { return r.Tenants.SaveTenant(ctx, r.owner, r.t) })
+func (r *syncRun) save(ctx context.Context) error {
+	return settling.Store(ctx, func(ctx context.Context) error { return r.Tenants.SaveTenant(ctx, r.owner, r.tenant) })
 }
 
-// finish stores the sync's outcome. A platform that answered nothing gives no
-// partial success: its refusal tells the caller when to come back.
-func (r *run) finish(ctx context.Context, directory error) (Synced, error) {
-	r.t.Discovery, r.out.Discovery = tenant.DiscoveryCompleted, Part{Status: tenant.PartCompleted}
+// finish stores the result of the sync and returns it. When the platform answered no call, the sync
+// fails with the platform's error, which tells the caller when to retry.
+func (r *syncRun) finish(ctx context.Context, directory error) (Synced, error) {
+	r.tenant.Discovery, r.result.Discovery = tenant.DiscoveryCompleted, Part{Status: tenant.PartCompleted}
 	if directory != nil {
-		r.t.Discovery = tenant.DiscoveryFailed
-		r.out.Discovery = Part{Status: tenant.PartFailed, Message: "the directory could not be read: " + fault.Of(directory).Detail}
+		r.tenant.Discovery = tenant.DiscoveryFailed
+		r.result.Discovery = Part{Status: tenant.PartFailed, Message: "the directory could not be read: " + fault.Of(directory).Detail}
 	} else {
-		r.t.LastSyncAt = r.Now()
+		r.tenant.LastSyncAt = r.Now()
 	}
 	failpoint.Hit("tenants.before-save-sync")
 	if err := r.save(ctx); err != nil {
 		return Synced{}, err
 	}
 	failpoint.Hit("tenants.after-save-sync")
-	if !r.learned && directory != nil {
+	if !r.answered && directory != nil {
 		return Synced{}, fmt.Errorf("sync: %w", directory)
 	}
-	r.out.Partial = tenant.Partial(r.out.Bootstrap, r.out.SMTPAuth, r.out.Discovery, r.out.MailboxError)
+	r.result.Partial = tenant.Partial(r.result.Bootstrap, r.result.SMTPAuth, r.result.Discovery, r.result.MailboxError)
 	err := settling.Store(ctx, func(ctx context.Context) (err error) {
-		r.out.Tenant, err = r.Tenants.Tenant(ctx, r.owner, r.t.GUID)
+		r.result.Tenant, err = r.Tenants.Tenant(ctx, r.owner, r.tenant.GUID)
 		return err
 	})
-	return r.out, err
+	return r.result, err
 }

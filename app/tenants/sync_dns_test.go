@@ -19,13 +19,13 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// reading is a reader that tells what each read saw, or cuts it off.
-type reading struct {
+// interceptedDNS passes each DNS reading to see, which can change it or fail.
+type interceptedDNS struct {
 	ports.DNSReader
 	see func(ctx context.Context, s dns.Sight) (dns.Sight, error)
 }
 
-func (r reading) Read(ctx context.Context, name string, wanted ...dns.Desired) (dns.Sight, error) {
+func (r interceptedDNS) Read(ctx context.Context, name string, wanted ...dns.Desired) (dns.Sight, error) {
 	s, err := r.DNSReader.Read(ctx, name, wanted...)
 	if err != nil {
 		return s, err
@@ -33,34 +33,33 @@ func (r reading) Read(ctx context.Context, name string, wanted ...dns.Desired) (
 	return r.see(ctx, s)
 }
 
-// TestSyncRefreshesTheStatuses: the domain list shows after a sync what the
-// world sees then, of verified domains and others.
+// After a sync, the domains show the current DNS, whether they are verified or not.
 func TestSyncRefreshesTheStatuses(t *testing.T) {
-	w := connected(t, fake.Setup{})
-	w.furnish(t)
-	w.sync(t)
-	domains, _ := w.stored(t)
+	fx := connected(t, fake.Setup{})
+	fx.addPlatformObjects(t)
+	fx.sync(t)
+	domains, _ := fx.storedObjects(t)
 	for _, d := range domains {
-		w.platform.DNS.Publish(d.Name,
+		fx.platform.DNS.Publish(d.Name,
 			dns.Record{Type: dns.MX, Name: d.Name, Content: "mx.new.test", Preference: 7},
 			dns.Record{Type: dns.TXT, Name: d.Name, Content: "v=spf1 a ~all"},
 			dns.Record{Type: dns.TXT, Name: "_dmarc." + d.Name, Content: "v=DMARC1; p=reject"},
 			d.Signing.Selector1, d.Signing.Selector2)
 	}
-	w.now = w.now.Add(time.Hour)
-	w.sync(t)
-	for i, d := range first(w.stored(t)) {
+	fx.now = fx.now.Add(time.Hour)
+	fx.sync(t)
+	for i, d := range first(fx.storedObjects(t)) {
 		want := dns.Status{MX: "mx.new.test.", SPF: "v=spf1 a ~all", DMARC: "v=DMARC1; p=reject", DKIM: dns.Missing}
 		if d.Verified {
 			want.DKIM = dns.DKIMHealthy
 		}
-		if diff := cmp.Diff(want, d.Status); diff != "" || !d.CheckedAt.Equal(w.now) {
+		if diff := cmp.Diff(want, d.Status); diff != "" || !d.CheckedAt.Equal(fx.now) {
 			t.Errorf("%s was read at %s: %s", d.Name, d.CheckedAt, diff)
 		}
-		w.platform.DNS.Publish(domains[i].Name)
+		fx.platform.DNS.Publish(domains[i].Name)
 	}
-	w.sync(t)
-	for _, d := range first(w.stored(t)) {
+	fx.sync(t)
+	for _, d := range first(fx.storedObjects(t)) {
 		if diff := cmp.Diff(dns.Status{MX: dns.Missing, SPF: dns.Missing, DMARC: dns.Missing, DKIM: dns.Missing}, d.Status); diff != "" {
 			t.Errorf("%s: %s", d.Name, diff)
 		}
@@ -69,24 +68,23 @@ func TestSyncRefreshesTheStatuses(t *testing.T) {
 
 func first(domains []domain.Domain, _ any) []domain.Domain { return domains }
 
-// TestSyncKeepsWhatAnUnreliableReadSeesOtherwise: one server's word overwrites
-// nothing, whether it shows nothing or something else.
-func TestSyncKeepsWhatAnUnreliableReadSeesOtherwise(t *testing.T) {
-	w := connected(t, fake.Setup{})
-	w.furnish(t)
-	w.sync(t)
-	before, _ := w.stored(t)
-	w.platform.DNS.Trouble("no_authoritative_answer")
-	w.sync(t)
-	w.platform.DNS.Trouble("")
-	w.platform.DNS.Publish("one.test", dns.Record{Type: dns.TXT, Name: "one.test", Content: "v=spf1 +all"}, dns.Record{Type: dns.MX, Name: "one.test", Content: "mx.other.test"},
+// An unreliable DNS reading from one server overwrites no stored status.
+func TestSyncIgnoresUnreliableDNS(t *testing.T) {
+	fx := connected(t, fake.Setup{})
+	fx.addPlatformObjects(t)
+	fx.sync(t)
+	before, _ := fx.storedObjects(t)
+	fx.platform.DNS.Trouble("no_authoritative_answer")
+	fx.sync(t)
+	fx.platform.DNS.Trouble("")
+	fx.platform.DNS.Publish("one.test", dns.Record{Type: dns.TXT, Name: "one.test", Content: "v=spf1 +all"}, dns.Record{Type: dns.MX, Name: "one.test", Content: "mx.other.test"},
 		dns.Record{Type: dns.TXT, Name: "_dmarc.one.test", Content: "v=DMARC1; p=quarantine"})
-	w.Settling.DNS = reading{w.platform.DNS, func(_ context.Context, s dns.Sight) (dns.Sight, error) {
+	fx.Settling.DNS = interceptedDNS{fx.platform.DNS, func(_ context.Context, s dns.Sight) (dns.Sight, error) {
 		s.Complete, s.Reason = false, "single_server_answered"
 		return s, nil
 	}}
-	w.sync(t)
-	after, _ := w.stored(t)
+	fx.sync(t)
+	after, _ := fx.storedObjects(t)
 	if before[0].Status.SPF == dns.Missing || before[0].Status.DMARC == dns.Missing {
 		t.Fatalf("nothing was seen before: %+v", before[0].Status)
 	}
@@ -102,10 +100,10 @@ func TestSyncKeepsWhatAnUnreliableReadSeesOtherwise(t *testing.T) {
 // sync begins with the domains that this one did not read.
 func TestSyncOfMoreDomainsThanThereIsTimeFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := connected(t, fake.Setup{})
-		w.Limit = 1500 * time.Millisecond
+		fx := connected(t, fake.Setup{})
+		fx.Limit = 1500 * time.Millisecond
 		for i := range 20 {
-			if _, err := w.platform.For(guid).AddDomain(t.Context(), fmt.Sprintf("d%02d.test", i)); err != nil {
+			if _, err := fx.platform.For(guid).AddDomain(t.Context(), fmt.Sprintf("d%02d.test", i)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -114,7 +112,7 @@ func TestSyncOfMoreDomainsThanThereIsTimeFor(t *testing.T) {
 			mu    sync.Mutex
 			names []string
 		)
-		w.Settling.DNS = reading{w.platform.DNS, func(ctx context.Context, s dns.Sight) (dns.Sight, error) {
+		fx.Settling.DNS = interceptedDNS{fx.platform.DNS, func(ctx context.Context, s dns.Sight) (dns.Sight, error) {
 			mu.Lock()
 			names = append(names, s.Domain)
 			turn := len(names)
@@ -126,13 +124,13 @@ func TestSyncOfMoreDomainsThanThereIsTimeFor(t *testing.T) {
 			return s, ctx.Err()
 		}}
 		began := time.Now()
-		w.sync(t)
-		if took := time.Since(began); took > w.Limit || len(names) < inTime || len(names) > 2*inTime {
-			t.Fatalf("%d reads in %s, want %d to %d reads in %s", len(names), took, inTime, 2*inTime, w.Limit)
+		fx.sync(t)
+		if took := time.Since(began); took > fx.Limit || len(names) < inTime || len(names) > 2*inTime {
+			t.Fatalf("%d reads in %s, want %d to %d reads in %s", len(names), took, inTime, 2*inTime, fx.Limit)
 		}
 		seen := slices.Clone(names[:inTime])
 		names = nil
-		w.sync(t)
+		fx.sync(t)
 		for _, name := range names[:inTime] {
 			if slices.Contains(seen, name) {
 				t.Errorf("%s was read again before the domains that were not read", name)

@@ -21,30 +21,30 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// connected is a world whose ann holds a tenant that is set up so.
-func connected(t *testing.T, setup fake.Setup) *world {
+// connected returns a fixture with a tenant of this setup, connected to the account ann.
+func connected(t *testing.T, setup fake.Setup) *fixture {
 	t.Helper()
-	w := newWorld(t)
+	fx := newFixture(t)
 	setup.Name = "One"
-	w.platform.AddTenant(guid, setup)
-	w.connect(t, w.ann, admin)
-	return w
+	fx.platform.AddTenant(guid, setup)
+	fx.connect(t, fx.ann, admin)
+	return fx
 }
 
-func (w *world) sync(t *testing.T) tenants.Synced {
+func (fx *fixture) sync(t *testing.T) tenants.Synced {
 	t.Helper()
-	out, err := w.Sync(t.Context(), w.ann.ID, guid)
+	out, err := fx.Sync(t.Context(), fx.ann.ID, guid)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return out
 }
 
-// furnish gives the tenant, behind our back, a verified domain with a mailbox
-// and a domain that waits for its record.
-func (w *world) furnish(t *testing.T) {
+// addPlatformObjects adds a verified domain with a mailbox, and an unverified domain, at the
+// platform.
+func (fx *fixture) addPlatformObjects(t *testing.T) {
 	t.Helper()
-	at := w.platform.For(guid)
+	at := fx.platform.For(guid)
 	for _, name := range []string{"one.test", "two.test"} {
 		if _, err := at.AddDomain(t.Context(), name); err != nil {
 			t.Fatal(err)
@@ -54,10 +54,10 @@ func (w *world) furnish(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.platform.DNS.Publish("one.test", append(records.Verification,
+	fx.platform.DNS.Publish("one.test", append(records.Verification,
 		dns.Record{Type: dns.TXT, Name: "one.test", Content: "v=spf1 -all"},
 		dns.Record{Type: dns.TXT, Name: "_dmarc.one.test", Content: "v=DMARC1; p=none"})...)
-	w.platform.DNS.Publish("two.test")
+	fx.platform.DNS.Publish("two.test")
 	if _, err := at.VerifyDomain(t.Context(), "one.test"); err != nil {
 		t.Fatal(err)
 	}
@@ -72,13 +72,13 @@ func (w *world) furnish(t *testing.T) {
 	}
 }
 
-func (w *world) stored(t *testing.T) (domains []domain.Domain, boxes []mailbox.Mailbox) {
+func (fx *fixture) storedObjects(t *testing.T) (domains []domain.Domain, boxes []mailbox.Mailbox) {
 	t.Helper()
-	domains, err := w.store.Domains(t.Context(), w.ann.ID, guid)
+	domains, err := fx.store.Domains(t.Context(), fx.ann.ID, guid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	boxes, err = w.store.Mailboxes(t.Context(), w.ann.ID, guid)
+	boxes, err = fx.store.Mailboxes(t.Context(), fx.ann.ID, guid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,21 +86,21 @@ func (w *world) stored(t *testing.T) (domains []domain.Domain, boxes []mailbox.M
 }
 
 func TestSync(t *testing.T) {
-	w := connected(t, fake.Setup{})
-	w.furnish(t)
-	out := w.sync(t)
+	fx := connected(t, fake.Setup{})
+	fx.addPlatformObjects(t)
+	out := fx.sync(t)
 	if out.Partial || out.Bootstrap.Status != "ready" || out.SMTPAuth.Status != "enabled" || out.SMTPAuth.Skipped ||
 		out.Discovery.Status != "completed" || out.MailboxError != "" || len(out.RunID) != 36 {
 		t.Fatalf("got %+v", out)
 	}
 	if got := out.Tenant; got.DomainCount != 2 || got.DomainsVerified != 1 || got.MailboxCount != 1 || got.UserMailboxes != 1 ||
-		!got.LastSyncAt.Equal(w.now) || got.Name != "One" || got.SMTPAuth != tenant.SMTPAuthEnabled {
+		!got.LastSyncAt.Equal(fx.now) || got.Name != "One" || got.SMTPAuth != tenant.SMTPAuthEnabled {
 		t.Fatalf("the tenant is %+v", got)
 	}
-	if r := w.readiness(t); !r.ReadyToProvision || r.NextStep != tenant.NextPublishDNS || r.Discovery != tenant.DiscoveryCompleted {
+	if r := fx.readiness(t); !r.ReadyToProvision || r.NextStep != tenant.NextPublishDNS || r.Discovery != tenant.DiscoveryCompleted {
 		t.Fatalf("readiness %+v", r)
 	}
-	domains, boxes := w.stored(t)
+	domains, boxes := fx.storedObjects(t)
 	one, two := domains[0], domains[1]
 	if !one.Verified || !one.MailReady || one.Status.SPF != "v=spf1 -all" || one.Status.DMARC != "v=DMARC1; p=none" ||
 		one.Signing.Selector1.Content == "" || len(one.Service) == 0 || one.CheckedAt.IsZero() {
@@ -115,33 +115,33 @@ func TestSync(t *testing.T) {
 }
 
 func TestSyncSeesThePublishedRecord(t *testing.T) {
-	w := connected(t, fake.Setup{})
-	w.furnish(t)
-	w.sync(t)
-	domains, _ := w.stored(t)
-	w.platform.DNS.Publish("two.test", domains[1].Verification...)
-	w.sync(t)
-	if next := w.readiness(t).NextStep; next != tenant.NextVerifyDomain {
+	fx := connected(t, fake.Setup{})
+	fx.addPlatformObjects(t)
+	fx.sync(t)
+	domains, _ := fx.storedObjects(t)
+	fx.platform.DNS.Publish("two.test", domains[1].Verification...)
+	fx.sync(t)
+	if next := fx.readiness(t).NextStep; next != tenant.NextVerifyDomain {
 		t.Fatalf("next step %q", next)
 	}
 }
 
-func TestSyncRemovesWhatVanished(t *testing.T) {
-	w := connected(t, fake.Setup{})
-	w.furnish(t)
-	w.sync(t)
-	w.now = w.now.Add(time.Hour)
-	w.platform.AddTenant(guid, fake.Setup{Name: "One renamed"}) // nothing in it
-	w.connect(t, w.ann, admin)
-	w.now = w.now.Add(time.Minute)
-	out := w.sync(t)
-	domains, boxes := w.stored(t)
+func TestSyncRemovesMissingObjects(t *testing.T) {
+	fx := connected(t, fake.Setup{})
+	fx.addPlatformObjects(t)
+	fx.sync(t)
+	fx.now = fx.now.Add(time.Hour)
+	fx.platform.AddTenant(guid, fake.Setup{Name: "One renamed"}) // without domains or mailboxes
+	fx.connect(t, fx.ann, admin)
+	fx.now = fx.now.Add(time.Minute)
+	out := fx.sync(t)
+	domains, boxes := fx.storedObjects(t)
 	if len(domains) != 0 || len(boxes) != 0 || out.Tenant.Name != "One renamed" {
 		t.Fatalf("still there: %v %v %v", domains, boxes, out.Tenant)
 	}
 }
 
-func TestSyncOfATenantThatWaits(t *testing.T) {
+func TestSyncOfPendingTenant(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		setup     fake.Setup
@@ -153,12 +153,12 @@ func TestSyncOfATenantThatWaits(t *testing.T) {
 		{"the role is denied", fake.Setup{Denied: true}, "failed", tenant.NextGrantRole},
 	} {
 		inFakeTime(t, tt.name, func(t *testing.T) {
-			w := connected(t, tt.setup)
-			w.Settling.Limit = 50 * time.Millisecond
-			if _, err := w.platform.For(guid).AddDomain(t.Context(), "one.test"); err != nil {
+			fx := connected(t, tt.setup)
+			fx.Settling.Limit = 50 * time.Millisecond
+			if _, err := fx.platform.For(guid).AddDomain(t.Context(), "one.test"); err != nil {
 				t.Fatal(err)
 			}
-			out := w.sync(t)
+			out := fx.sync(t)
 			if !out.Partial || out.Bootstrap.Status != tt.bootstrap || out.Bootstrap.Message == "" ||
 				out.SMTPAuth.Status != "skipped" || !out.SMTPAuth.Skipped || out.SMTPAuth.Message == "" {
 				t.Fatalf("got %+v", out)
@@ -169,10 +169,10 @@ func TestSyncOfATenantThatWaits(t *testing.T) {
 			if out.Tenant.UserMailboxes != 1 {
 				t.Errorf("%d user mailboxes", out.Tenant.UserMailboxes)
 			}
-			if w.platform.Calls("SMTPAuth")+w.platform.Calls("EnableSMTPAuth") != 0 {
+			if fx.platform.Calls("SMTPAuth")+fx.platform.Calls("EnableSMTPAuth") != 0 {
 				t.Error("SMTP AUTH was attempted")
 			}
-			if next := w.readiness(t).NextStep; next != tt.next {
+			if next := fx.readiness(t).NextStep; next != tt.next {
 				t.Errorf("next step %q", next)
 			}
 		})
@@ -180,18 +180,18 @@ func TestSyncOfATenantThatWaits(t *testing.T) {
 }
 
 func TestSyncWaitsForABootstrapThatIsAlmostThere(t *testing.T) {
-	w := connected(t, fake.Setup{Dehydrated: true})
-	gate := w.platform.Hold("Bootstrap")
+	fx := connected(t, fake.Setup{Dehydrated: true})
+	gate := fx.platform.Hold("Bootstrap")
 	done := make(chan tenants.Synced)
 	go func() {
-		out, err := w.Sync(context.WithoutCancel(t.Context()), w.ann.ID, guid)
+		out, err := fx.Sync(context.WithoutCancel(t.Context()), fx.ann.ID, guid)
 		if err != nil {
 			t.Error(err)
 		}
 		done <- out
 	}()
 	<-gate.Arrived()
-	w.platform.Advance(time.Hour)
+	fx.platform.Advance(time.Hour)
 	gate.Release()
 	if out := <-done; out.Bootstrap.Status != "ready" || out.Partial {
 		t.Fatalf("got %+v", out)
@@ -199,34 +199,34 @@ func TestSyncWaitsForABootstrapThatIsAlmostThere(t *testing.T) {
 }
 
 func TestSyncWithSMTPAuthRefused(t *testing.T) {
-	w := connected(t, fake.Setup{SMTPAuthRefused: true})
-	out := w.sync(t)
+	fx := connected(t, fake.Setup{SMTPAuthRefused: true})
+	out := fx.sync(t)
 	if !out.Partial || out.SMTPAuth.Status != "failed" || out.SMTPAuth.Skipped || out.Bootstrap.Status != "ready" {
 		t.Fatalf("got %+v", out)
 	}
-	if r := w.readiness(t); r.SMTPAuth != tenant.SMTPAuthRefused || r.NextStep != tenant.NextAddDomain {
+	if r := fx.readiness(t); r.SMTPAuth != tenant.SMTPAuthRefused || r.NextStep != tenant.NextAddDomain {
 		t.Fatalf("readiness %+v", r)
 	}
 }
 
-// What was switched on and does not show yet is neither refused nor enabled.
+// SMTP AUTH that was enabled but does not show yet is neither refused nor enabled.
 func TestSyncWithSMTPAuthThatTakesEffectLater(t *testing.T) {
-	w := connected(t, fake.Setup{})
-	lift := w.platform.Fail(fake.Fault{Method: "EnableSMTPAuth", Kind: outcome.NotReady})
-	out := w.sync(t)
+	fx := connected(t, fake.Setup{})
+	lift := fx.platform.Fail(fake.Fault{Method: "EnableSMTPAuth", Kind: outcome.NotReady})
+	out := fx.sync(t)
 	if !out.Partial || out.SMTPAuth.Status != "disabled" || out.SMTPAuth.Skipped || !strings.Contains(out.SMTPAuth.Message, "soon") {
 		t.Fatalf("got %+v", out)
 	}
-	if r := w.readiness(t); r.SMTPAuth != tenant.SMTPAuthDisabled || r.NextStep != tenant.NextSync || r.ReadyToProvision {
+	if r := fx.readiness(t); r.SMTPAuth != tenant.SMTPAuthDisabled || r.NextStep != tenant.NextSync || r.ReadyToProvision {
 		t.Fatalf("readiness %+v", r)
 	}
 	lift()
-	if out := w.sync(t); out.Partial || out.SMTPAuth.Status != "enabled" {
+	if out := fx.sync(t); out.Partial || out.SMTPAuth.Status != "enabled" {
 		t.Fatalf("then got %+v", out)
 	}
 }
 
-// An error on the way is no refusal: what was read is stored.
+// A failed call is not a refusal. The state that was read is stored.
 func TestSyncWithSMTPAuthThatCannotBeSwitchedNow(t *testing.T) {
 	for _, f := range []fake.Fault{
 		{Method: "EnableSMTPAuth", Kind: outcome.Throttled},
@@ -234,23 +234,23 @@ func TestSyncWithSMTPAuthThatCannotBeSwitchedNow(t *testing.T) {
 		{Method: "EnableSMTPAuth", Kind: outcome.Refused, Code: fault.ProviderError},
 	} {
 		t.Run(f.Kind.String(), func(t *testing.T) {
-			w := connected(t, fake.Setup{})
-			w.platform.Fail(f)
-			out := w.sync(t)
-			if r := w.readiness(t); out.SMTPAuth.Status != "failed" || r.SMTPAuth != tenant.SMTPAuthDisabled || r.NextStep != tenant.NextSync {
+			fx := connected(t, fake.Setup{})
+			fx.platform.Fail(f)
+			out := fx.sync(t)
+			if r := fx.readiness(t); out.SMTPAuth.Status != "failed" || r.SMTPAuth != tenant.SMTPAuthDisabled || r.NextStep != tenant.NextSync {
 				t.Fatalf("got %+v, %+v", out.SMTPAuth, r)
 			}
 		})
 	}
 }
 
-func TestSyncLooksWhenTheAnswerGotLost(t *testing.T) {
-	w := connected(t, fake.Setup{})
-	w.platform.Fail(fake.Fault{Method: "EnableSMTPAuth", Kind: outcome.Unknown, AfterEffect: true})
-	if out := w.sync(t); out.Partial || out.SMTPAuth.Status != "enabled" {
+func TestSyncReadsStateAfterLostAnswer(t *testing.T) {
+	fx := connected(t, fake.Setup{})
+	fx.platform.Fail(fake.Fault{Method: "EnableSMTPAuth", Kind: outcome.Unknown, AfterEffect: true})
+	if out := fx.sync(t); out.Partial || out.SMTPAuth.Status != "enabled" {
 		t.Fatalf("got %+v", out)
 	}
-	if n := w.platform.Effects("EnableSMTPAuth"); n != 1 {
+	if n := fx.platform.Effects("EnableSMTPAuth"); n != 1 {
 		t.Fatalf("enabled %d times", n)
 	}
 }
@@ -259,64 +259,64 @@ func TestSyncOfAPartlyBrokenPlatform(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		fault fake.Fault
-		check func(t *testing.T, w *world, out tenants.Synced)
+		check func(t *testing.T, fx *fixture, out tenants.Synced)
 	}{
-		{"the directory is not listed", fake.Fault{Method: "Domains", Kind: outcome.Broken}, func(t *testing.T, w *world, out tenants.Synced) {
-			if out.Discovery.Status != "failed" || out.Discovery.Message == "" || out.Bootstrap.Status != "ready" || !out.Tenant.LastSyncAt.Equal(w.now.Add(-time.Hour)) {
+		{"the directory is not listed", fake.Fault{Method: "Domains", Kind: outcome.Broken}, func(t *testing.T, fx *fixture, out tenants.Synced) {
+			if out.Discovery.Status != "failed" || out.Discovery.Message == "" || out.Bootstrap.Status != "ready" || !out.Tenant.LastSyncAt.Equal(fx.now.Add(-time.Hour)) {
 				t.Errorf("got %+v", out)
 			}
-			if r := w.readiness(t); r.Discovery != tenant.DiscoveryFailed || r.NextStep != tenant.NextSync {
+			if r := fx.readiness(t); r.Discovery != tenant.DiscoveryFailed || r.NextStep != tenant.NextSync {
 				t.Errorf("readiness %+v", r)
 			}
 		}},
-		{"mailboxes are not listed", fake.Fault{Method: "Mailboxes", Kind: outcome.Throttled}, func(t *testing.T, _ *world, out tenants.Synced) {
+		{"mailboxes are not listed", fake.Fault{Method: "Mailboxes", Kind: outcome.Throttled}, func(t *testing.T, _ *fixture, out tenants.Synced) {
 			if out.Discovery.Status != "completed" || out.MailboxError == "" {
 				t.Errorf("got %+v", out)
 			}
 		}},
-		{"users are not counted", fake.Fault{Method: "UserMailboxes", Kind: outcome.Unknown}, func(t *testing.T, _ *world, out tenants.Synced) {
+		{"users are not counted", fake.Fault{Method: "UserMailboxes", Kind: outcome.Unknown}, func(t *testing.T, _ *fixture, out tenants.Synced) {
 			if out.MailboxError == "" || out.Tenant.UserMailboxes != 1 {
 				t.Errorf("got %+v", out)
 			}
 		}},
-		{"the mail server does not answer", fake.Fault{Method: "Bootstrap", Kind: outcome.Down}, func(t *testing.T, w *world, out tenants.Synced) {
+		{"the mail server does not answer", fake.Fault{Method: "Bootstrap", Kind: outcome.Down}, func(t *testing.T, fx *fixture, out tenants.Synced) {
 			if out.Bootstrap.Status != "pending" || !out.SMTPAuth.Skipped || out.Tenant.Bootstrap != tenant.BootstrapReady {
 				t.Errorf("no news became bad news: %+v", out)
 			}
 		}},
-		{"SMTP AUTH is not told", fake.Fault{Method: "SMTPAuth", Kind: outcome.Broken}, func(t *testing.T, _ *world, out tenants.Synced) {
+		{"SMTP AUTH is not told", fake.Fault{Method: "SMTPAuth", Kind: outcome.Broken}, func(t *testing.T, _ *fixture, out tenants.Synced) {
 			if out.SMTPAuth.Status != "failed" || out.Tenant.SMTPAuth != tenant.SMTPAuthEnabled {
 				t.Errorf("got %+v", out)
 			}
 		}},
-		{"records of a domain are not told", fake.Fault{Method: "Records", About: "two.test", Kind: outcome.Broken}, func(t *testing.T, w *world, out tenants.Synced) {
-			if domains, _ := w.stored(t); out.Partial || len(domains[1].Verification) != 1 {
+		{"records of a domain are not told", fake.Fault{Method: "Records", About: "two.test", Kind: outcome.Broken}, func(t *testing.T, fx *fixture, out tenants.Synced) {
+			if domains, _ := fx.storedObjects(t); out.Partial || len(domains[1].Verification) != 1 {
 				t.Errorf("got %+v", out)
 			}
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := connected(t, fake.Setup{})
-			w.furnish(t)
-			w.sync(t)
-			w.now = w.now.Add(time.Hour)
-			w.platform.Fail(tt.fault)
-			out := w.sync(t)
+			fx := connected(t, fake.Setup{})
+			fx.addPlatformObjects(t)
+			fx.sync(t)
+			fx.now = fx.now.Add(time.Hour)
+			fx.platform.Fail(tt.fault)
+			out := fx.sync(t)
 			if !out.Partial && tt.fault.About == "" {
 				t.Errorf("not partial: %+v", out)
 			}
-			if domains, boxes := w.stored(t); len(domains) != 2 || len(boxes) != 1 {
+			if domains, boxes := fx.storedObjects(t); len(domains) != 2 || len(boxes) != 1 {
 				t.Errorf("what could not be listed was removed: %v %v", domains, boxes)
 			}
-			tt.check(t, w, out)
+			tt.check(t, fx, out)
 		})
 	}
 }
 
 func TestSyncOfAPlatformThatIsDown(t *testing.T) {
-	w := connected(t, fake.Setup{})
-	w.platform.Fail(fake.Fault{Kind: outcome.Down})
-	_, err := w.Sync(t.Context(), w.ann.ID, guid)
+	fx := connected(t, fake.Setup{})
+	fx.platform.Fail(fake.Fault{Kind: outcome.Down})
+	_, err := fx.Sync(t.Context(), fx.ann.ID, guid)
 	refused(t, err, fault.ProviderUnavailable)
 	if wait := fault.Of(err).RetryAfter; wait != 7*time.Second {
 		t.Errorf("comes back in %v", wait)
@@ -326,20 +326,20 @@ func TestSyncOfAPlatformThatIsDown(t *testing.T) {
 func TestSyncAfterTheConsentWasWithdrawn(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		revoke func(w *world)
+		revoke func(fx *fixture)
 	}{
-		{"before", func(w *world) { w.platform.Revoke(guid, "consent") }},
-		{"in its midst", func(w *world) {
-			w.platform.Fail(fake.Fault{Method: "Domains", Kind: outcome.Refused, Code: fault.AccessDenied})
+		{"before", func(fx *fixture) { fx.platform.Revoke(guid, "consent") }},
+		{"in its midst", func(fx *fixture) {
+			fx.platform.Fail(fake.Fault{Method: "Domains", Kind: outcome.Refused, Code: fault.AccessDenied})
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := connected(t, fake.Setup{})
-			w.sync(t)
-			tt.revoke(w)
-			_, err := w.Sync(t.Context(), w.ann.ID, guid)
+			fx := connected(t, fake.Setup{})
+			fx.sync(t)
+			tt.revoke(fx)
+			_, err := fx.Sync(t.Context(), fx.ann.ID, guid)
 			refused(t, err, fault.AccessDenied)
-			if r := w.readiness(t); r.Consent != tenant.ConsentRevoked || r.NextStep != tenant.NextReconnect || r.ReadyToProvision {
+			if r := fx.readiness(t); r.Consent != tenant.ConsentRevoked || r.NextStep != tenant.NextReconnect || r.ReadyToProvision {
 				t.Fatalf("readiness %+v", r)
 			}
 		})
@@ -347,43 +347,43 @@ func TestSyncAfterTheConsentWasWithdrawn(t *testing.T) {
 }
 
 func TestSyncNoticesAConsentThatWorksAgain(t *testing.T) {
-	w := connected(t, fake.Setup{})
-	lift := w.platform.Fail(fake.Fault{Method: "Profile", Kind: outcome.Refused, Code: fault.AccessDenied})
-	_, err := w.Sync(t.Context(), w.ann.ID, guid)
+	fx := connected(t, fake.Setup{})
+	lift := fx.platform.Fail(fake.Fault{Method: "Profile", Kind: outcome.Refused, Code: fault.AccessDenied})
+	_, err := fx.Sync(t.Context(), fx.ann.ID, guid)
 	refused(t, err, fault.AccessDenied)
 	lift()
-	w.sync(t)
-	if r := w.readiness(t); r.Consent != tenant.ConsentGranted {
+	fx.sync(t)
+	if r := fx.readiness(t); r.Consent != tenant.ConsentGranted {
 		t.Fatalf("readiness %+v", r)
 	}
 }
 
 func TestSyncAfterTheRoleWasLost(t *testing.T) {
 	t.Run("it can take it back", func(t *testing.T) {
-		w := connected(t, fake.Setup{})
-		w.sync(t)
-		w.platform.Revoke(guid, "exchange_role")
-		if out := w.sync(t); out.Bootstrap.Status != "ready" || out.Partial {
+		fx := connected(t, fake.Setup{})
+		fx.sync(t)
+		fx.platform.Revoke(guid, "exchange_role")
+		if out := fx.sync(t); out.Bootstrap.Status != "ready" || out.Partial {
 			t.Fatalf("got %+v", out)
 		}
 	})
 	t.Run("it cannot", func(t *testing.T) {
-		w := connected(t, fake.Setup{})
-		w.sync(t)
-		w.platform.Fail(fake.Fault{Method: "Bootstrap", Kind: outcome.Refused, Code: fault.AccessDenied})
-		out := w.sync(t)
-		if r := w.readiness(t); out.Bootstrap.Status != "failed" || !out.Partial || r.NextStep != tenant.NextGrantRole || r.Consent != tenant.ConsentGranted {
+		fx := connected(t, fake.Setup{})
+		fx.sync(t)
+		fx.platform.Fail(fake.Fault{Method: "Bootstrap", Kind: outcome.Refused, Code: fault.AccessDenied})
+		out := fx.sync(t)
+		if r := fx.readiness(t); out.Bootstrap.Status != "failed" || !out.Partial || r.NextStep != tenant.NextGrantRole || r.Consent != tenant.ConsentGranted {
 			t.Fatalf("got %+v, %+v", out, r)
 		}
 	})
 }
 
 func TestSyncOfATenantNotHeld(t *testing.T) {
-	w := newWorld(t)
-	w.connect(t, w.bob, admin)
+	fx := newFixture(t)
+	fx.connect(t, fx.bob, admin)
 	var answers []string
 	for _, id := range []tenant.GUID{guid, other, tenant.NoGUID, "x"} {
-		_, err := w.Sync(t.Context(), w.ann.ID, id)
+		_, err := fx.Sync(t.Context(), fx.ann.ID, id)
 		refused(t, err, fault.TenantNotFound)
 		answers = append(answers, err.Error())
 	}
@@ -392,15 +392,14 @@ func TestSyncOfATenantNotHeld(t *testing.T) {
 	}
 }
 
-// TestSyncIsStoredForACallerWhoHasGone cancels the request while the platform
-// holds its answer.
-func TestSyncIsStoredForACallerWhoHasGone(t *testing.T) {
-	w := connected(t, fake.Setup{})
+// TestSyncIsStoredForACancelledRequest cancels the request while the platform delays its answer.
+func TestSyncIsStoredForACancelledRequest(t *testing.T) {
+	fx := connected(t, fake.Setup{})
 	ctx, cancel := context.WithCancel(t.Context())
-	gate := w.platform.Hold("Domains")
+	gate := fx.platform.Hold("Domains")
 	done := make(chan error)
 	go func() {
-		_, err := w.Sync(ctx, w.ann.ID, guid)
+		_, err := fx.Sync(ctx, fx.ann.ID, guid)
 		done <- err
 	}()
 	<-gate.Arrived()
@@ -409,34 +408,34 @@ func TestSyncIsStoredForACallerWhoHasGone(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	if r := w.readiness(t); r.Discovery != tenant.DiscoveryCompleted {
+	if r := fx.readiness(t); r.Discovery != tenant.DiscoveryCompleted {
 		t.Fatalf("readiness %+v", r)
 	}
 }
 
 func TestSyncEndsWhenItsTimeIsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := connected(t, fake.Setup{})
-		w.Limit = time.Second
-		gate := w.platform.Hold("Domains")
+		fx := connected(t, fake.Setup{})
+		fx.Limit = time.Second
+		gate := fx.platform.Hold("Domains")
 		defer gate.Release()
-		out := w.sync(t)
+		out := fx.sync(t)
 		if !out.Partial || out.Discovery.Status != "failed" || out.Bootstrap.Status != "ready" {
 			t.Fatalf("got %+v", out)
 		}
 	})
 }
 
-func TestSyncOfATenantDeletedMeanwhile(t *testing.T) {
-	w := connected(t, fake.Setup{})
-	gate := w.platform.Hold("Profile")
+func TestSyncOfTenantDeletedMeanwhile(t *testing.T) {
+	fx := connected(t, fake.Setup{})
+	gate := fx.platform.Hold("Profile")
 	done := make(chan error)
 	go func() {
-		_, err := w.Sync(context.WithoutCancel(t.Context()), w.ann.ID, guid)
+		_, err := fx.Sync(context.WithoutCancel(t.Context()), fx.ann.ID, guid)
 		done <- err
 	}()
 	<-gate.Arrived()
-	if _, err := w.Delete(t.Context(), w.ann.ID, guid); err != nil {
+	if _, err := fx.Delete(t.Context(), fx.ann.ID, guid); err != nil {
 		t.Fatal(err)
 	}
 	gate.Release()

@@ -1,6 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tenants connects, lists, synchronizes and deletes tenants.
+// Package tenants connects, lists, synchronizes and deletes tenants. A tenant is one customer
+// organization at the mail platform.
+//
+// Service holds the use cases. An administrator connects a tenant in four steps: ConnectURL makes
+// the link, Callback takes the consent, SignedIn proves the administrator, and Confirm attaches the
+// tenant. An operator can instead assign a managed tenant with Assign. Sync then prepares the mail
+// server and reads domains and mailboxes. Before a tenant is deleted or withdrawn, the transport
+// rules that tenantry manages are removed from it.
+//
+// Start reading at ConnectURL for the connect flow, at Sync, or at Delete.
+//
+//   - tenants.go: Service, List, Get, Assign
+//   - connect.go: the connect link and the consent callback
+//   - sign_in.go: the sign-in, the confirmation page and Confirm
+//   - connect_tokens.go: state, cookie and CSRF token of a connect flow
+//   - sync.go: Sync and its result
+//   - bootstrap.go: mail server preparation and SMTP AUTH during a sync
+//   - discover.go: domains, mailboxes and licenses during a sync
+//   - delete.go: Delete and Withdraw
+//   - remove_rules.go: removal of the managed transport rules
+//   - pause_enforcement.go: keeps enforcement out of a tenant during the removal
 package tenants
 
 import (
@@ -30,27 +50,26 @@ type Service struct {
 	Runs        ports.SendRuns
 	Room        ports.SendRoom
 	Accounts    ports.Keys
-	// Platform is nil in an operator's command that found none. Only tenants
-	// leave then.
+	// Platform is nil in an operator's command that runs without a mail platform. Only Withdraw,
+	// Unrule, Resume and Delete work then.
 	Platform ports.MailPlatform
 	Settling *settling.Pass
 	Sealer   ports.Sealer
 	Random   io.Reader
 	Now      func() time.Time
-	// PublicURL is where browsers reach the service, without a final slash.
+	// PublicURL is the base URL of the service, without a final slash.
 	PublicURL string
-	// RequireSMTPAuth is false where operators let tenants provision for
-	// which the platform no longer offers SMTP AUTH.
+	// RequireSMTPAuth makes SMTP AUTH a condition of readiness. It is false if operators accept
+	// tenants for which the platform no longer offers SMTP AUTH.
 	RequireSMTPAuth bool
-	// Limit bounds a sync; 110 s unless set.
+	// Limit bounds a sync. It defaults to 105 s.
 	Limit time.Duration
-	// Patience is how long a sign-in waits for a consent that the platform
-	// has not spread yet, Pause what lies between two looks; 15 s and 1 s
-	// unless set.
+	// Patience is how long SignedIn waits for a new consent to take effect at the platform. Pause
+	// is the time between two tries. They default to 15 s and 1 s.
 	Patience, Pause time.Duration
-	// RunTurn is how long a deletion lets a run of enforcement go on, RunEnds
-	// how long one from which the tenant was taken may still be at the platform;
-	// 5 s and 20 s unless set.
+	// RunTurn is how long a deletion waits for an enforcement pass to finish. RunEnds is how long
+	// it then waits for the last platform call of a pass whose lease was revoked. They default to 5
+	// s and 20 s.
 	RunTurn, RunEnds time.Duration
 }
 
@@ -59,7 +78,7 @@ func (s *Service) List(ctx context.Context, owner access.AccountID) ([]tenant.Te
 	return s.Tenants.Tenants(ctx, owner)
 }
 
-// Get returns one tenant with its readiness.
+// Get returns one tenant with its readiness. It fails with tenant_not_found.
 func (s *Service) Get(ctx context.Context, acc access.Account, id tenant.GUID) (tenant.Tenant, tenant.Readiness, error) {
 	t, err := s.Tenants.Tenant(ctx, acc.ID, id)
 	if err != nil {
@@ -71,9 +90,9 @@ func (s *Service) Get(ctx context.Context, acc access.Account, id tenant.GUID) (
 	return t, ready, err
 }
 
-// Assign makes the account the holder of a managed tenant, on the operator's
-// behalf. Refusals: invalid_request, account_closed, tenant_limit_reached,
-// tenant_held_elsewhere; access_denied when the tenant's consent is missing.
+// Assign attaches a managed tenant to the account, on behalf of the operator, and returns it. It
+// fails with invalid_request, account_closed, tenant_limit_reached or tenant_held_elsewhere. It
+// fails with access_denied when the tenant's consent is missing.
 func (s *Service) Assign(ctx context.Context, acc access.Account, id tenant.GUID) (tenant.Tenant, error) {
 	if err := acc.Open(); err != nil {
 		return tenant.Tenant{}, err
@@ -86,7 +105,7 @@ func (s *Service) Assign(ctx context.Context, acc access.Account, id tenant.GUID
 	if err != nil {
 		return tenant.Tenant{}, fmt.Errorf("assign tenant: %w", err)
 	}
-	t, err := s.fresh(guid, profile)
+	t, err := s.newTenant(guid, profile)
 	if err != nil {
 		return tenant.Tenant{}, err
 	}
@@ -94,9 +113,8 @@ func (s *Service) Assign(ctx context.Context, acc access.Account, id tenant.GUID
 	return s.attach(ctx, acc, t)
 }
 
-// attach makes the account the tenant's holder. A consent given again gives
-// back what the administrator had taken, so a bootstrap that had failed for
-// want of a grant has a new chance; the next sync finds out.
+// attach attaches the tenant to the account. A renewed consent can restore a missing grant, so a
+// failed bootstrap is set back to pending. The next sync then tries it again.
 func (s *Service) attach(ctx context.Context, acc access.Account, t tenant.Tenant) (tenant.Tenant, error) {
 	failpoint.Hit("tenants.before-attach")
 	held, err := s.Tenants.Attach(ctx, acc.ID, t, acc.Plan.TenantSlots)
@@ -111,8 +129,9 @@ func (s *Service) attach(ctx context.Context, acc access.Account, t tenant.Tenan
 	return held, s.Tenants.SaveTenant(ctx, acc.ID, held)
 }
 
-// fresh is a tenant as it is connected, before its first sync.
-func (s *Service) fresh(id tenant.GUID, p tenant.Profile) (tenant.Tenant, error) {
+// newTenant returns a tenant in its state before the first sync. It fails when no random bytes can
+// be read.
+func (s *Service) newTenant(id tenant.GUID, p tenant.Profile) (tenant.Tenant, error) {
 	rowID, err := s.newID()
 	return tenant.Tenant{
 		ID: rowID, GUID: id, Name: p.Name, BuiltinDomain: p.BuiltinDomain, DefaultDomain: p.DefaultDomain,
@@ -129,5 +148,5 @@ func (s *Service) newID() (string, error) {
 	return ident.New(s.Now(), random), nil
 }
 
-// denied reports whether the platform answered that it no longer lets us in.
+// denied reports whether the platform denied access.
 func denied(err error) bool { return errors.Is(err, fault.AccessDenied) }

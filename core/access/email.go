@@ -12,8 +12,7 @@ import (
 // maxEmail is the longest address that mail can carry.
 const maxEmail = 254
 
-// CheckEmail refuses what cannot be a member's address. Only its form is
-// looked at: whether somebody reads mail there, nobody can tell from it.
+// CheckEmail returns an error if the text cannot be a member's address. It checks only the form.
 func CheckEmail(email string) error {
 	local, host, _ := strings.Cut(email, "@")
 	strange := func(r rune) bool { return r == '@' || unicode.IsSpace(r) || !unicode.IsPrint(r) }

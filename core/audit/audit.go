@@ -13,7 +13,7 @@ import (
 // Action is what an operator did.
 type Action string
 
-// The acts of operators. Looking is none of them, nor is what was refused.
+// The recorded actions of operators. Reads and refused actions are not recorded.
 const (
 	CreateAccount       Action = "account.create"
 	ChangePlan          Action = "account.plan"

@@ -2,72 +2,72 @@
 
 package dns
 
-// Access is how a connection of an account to a DNS provider stands to a zone.
+// Access describes what a connection of an account to a DNS provider can do in a zone.
 type Access struct {
-	Provider string // as in Provider.ID
-	Title    string // how people call it; FindHolder tells
+	Provider string // Provider.ID
+	Title    string // display name of the provider, set by FindHolder
 	Standing Standing
-	Zone     Zone   // when the credential reaches it
-	Detail   string // why the settings are refused; safe to show
+	Zone     Zone   // set when the credential reaches the zone
+	Detail   string // why the provider rejects the settings; safe to show
 }
 
-// Standing is how a connection stands to a zone, as a stable word.
+// Standing is the result of looking up a zone through a connection, as a stable word.
 type Standing string
 
-// The standings. ReachesZone is the only one by which records of the world
-// can be written; whether it is so follows from the delegation too.
+// The standings. Published records can be written only with ReachesZone, which FindHolder checks
+// against the zone's delegation.
 const (
-	// ReachesZone: the credential reaches the zone.
+	// ReachesZone means that the credential reaches the zone.
 	ReachesZone Standing = "reaches_zone"
-	// ReachesElsewhere: it does, but the world asks other name servers.
+	// ReachesElsewhere means that the zone is delegated to other name servers than the provider's.
 	ReachesElsewhere Standing = "reaches_elsewhere"
-	// ReachesIdle: it does, but Zone.Idle says why nobody sees it.
+	// ReachesIdle means that the provider does not publish the zone. Zone.Idle says why.
 	ReachesIdle Standing = "reaches_idle"
-	// ZoneUnreached: the provider shows no such zone to the credential.
+	// ZoneUnreached means that the credential does not reach the zone.
 	ZoneUnreached Standing = "zone_unreached"
-	// ProviderRefuses: the provider does not take the credential.
+	// ProviderRefuses means that the provider rejects the credential.
 	ProviderRefuses Standing = "provider_refuses"
-	// SettingsRefused: the connection is refused, and not for its credential.
+	// SettingsRefused means that the provider rejects the connection's settings.
 	SettingsRefused Standing = "settings_refused"
-	// AnswerTooLarge: the provider answers more than is read, and always will.
+	// AnswerTooLarge means that the provider's answer always exceeds the size that is read.
 	AnswerTooLarge Standing = "answer_too_large"
-	// ProviderSilent: the provider gave no answer, so nothing is known.
+	// ProviderSilent means that the provider did not answer, so nothing is known.
 	ProviderSilent Standing = "provider_silent"
-	// NoConnection: the account has none to the provider.
+	// NoConnection means that the account has no connection to the provider.
 	NoConnection Standing = "no_connection"
 )
 
-// Unread reports whether it is not known what the provider holds.
+// Unread reports whether the provider's records are unknown.
 func (s Standing) Unread() bool { return s == ProviderSilent || s == AnswerTooLarge }
 
-// tellingFirst is the order in which connections that cannot write speak for an
-// account: what may turn out to be the right one before what is not.
-var tellingFirst = []Standing{ProviderSilent, AnswerTooLarge, ProviderRefuses, SettingsRefused, ReachesIdle, ReachesElsewhere, ZoneUnreached}
+// standingPriority lists the standings that do not allow a write, the most relevant first.
+// Connections that may still turn out to hold the zone come before those that do not.
+var standingPriority = []Standing{ProviderSilent, AnswerTooLarge, ProviderRefuses, SettingsRefused, ReachesIdle, ReachesElsewhere, ZoneUnreached}
 
-// Holder is who holds a zone, and how the account reaches it there.
+// Holder is the DNS provider that holds a zone, and the account's access to the zone there.
 type Holder struct {
 	Detection
 	Access Access
 }
 
-// FindHolder decides who holds a sight's zone. A connection that reaches the
-// zone where the world asks for it wins over the names of the servers, behind
-// which a provider may hide.
+// FindHolder returns the provider that holds the zone of a sight. A connection that reaches the
+// published zone takes precedence over the names of the name servers, because a provider may use
+// servers with names of its own choice.
 func FindHolder(s Sight, providers []Provider, all []Access) Holder {
 	h := Holder{Detection: Detect(s, providers), Access: Access{Standing: NoConnection}}
-	judged := make([]Access, 0, len(all))
+	checked := make([]Access, 0, len(all))
 	for _, a := range all {
-		a = a.judged(s.Delegation)
+		a = a.checkDelegation(s.Delegation)
 		a.Title = detected(a.Provider, providers).Title
 		if a.Standing == ReachesZone {
 			h.Detection, h.Access = detected(a.Provider, providers), a
 			return h
 		}
-		judged = append(judged, a)
+		checked = append(checked, a)
 	}
-	for _, standing := range tellingFirst {
-		for _, a := range judged {
-			if a.Standing == standing && h.concerns(a, providers) {
+	for _, standing := range standingPriority {
+		for _, a := range checked {
+			if a.Standing == standing && h.isRelevant(a, providers) {
 				h.Access = a
 				return h
 			}
@@ -76,10 +76,10 @@ func FindHolder(s Sight, providers []Provider, all []Access) Holder {
 	return h
 }
 
-// concerns reports whether a connection that cannot write has to do with the
-// zone. While nobody is detected it may be anyone's whose servers have no
-// pattern; of the others only what reaches the zone has.
-func (h Holder) concerns(a Access, providers []Provider) bool {
+// isRelevant reports whether a connection that cannot write matters for the zone. If a provider is
+// detected, only its connections matter. Otherwise the ones matter that reach the zone, and those
+// of providers without name server patterns.
+func (h Holder) isRelevant(a Access, providers []Provider) bool {
 	if h.Provider.ID != "" {
 		return a.Provider == h.Provider.ID
 	}
@@ -87,8 +87,9 @@ func (h Holder) concerns(a Access, providers []Provider) bool {
 	return unknowable || a.Standing == ReachesIdle || a.Standing == ReachesElsewhere
 }
 
-// judged tells a zone that the world sees from one that it does not.
-func (a Access) judged(delegation []string) Access {
+// checkDelegation returns the access with ReachesZone replaced where the zone is idle or not
+// delegated to the provider.
+func (a Access) checkDelegation(delegation []string) Access {
 	switch {
 	case a.Standing != ReachesZone:
 	case a.Zone.Idle != "":

@@ -4,18 +4,19 @@ package dns
 
 import "slices"
 
-// autodiscover never blocks: only some mail programs use it.
-func (l look) autodiscover(want Record) verdict {
-	targets := l.at(want.Name, CNAME).Values
-	all := slices.Concat(targets, l.beside(want.Name, CNAME))
+// autodiscover decides on the autodiscover CNAME. Its conflicts never block, because only some mail
+// clients use it.
+func (l zoneView) autodiscover(want Record) verdict {
+	targets := l.setAt(want.Name, CNAME).Values
+	all := slices.Concat(targets, l.otherTypesAt(want.Name, CNAME))
 	switch {
 	case len(targets) == 1 && sameName(targets[0], want.Content):
-		return preserve(ReasonPresent).seeing(targets)
+		return preserve(ReasonPresent).observing(targets)
 	case len(all) == 0:
 		return create(want.Value())
-	case l.allOurs(Autodiscover, all):
-		return update(ReasonOwnSuperseded, targets, want.Value()).seeing(all)
+	case l.allManaged(Autodiscover, all):
+		return update(ReasonOwnSuperseded, targets, want.Value()).observing(all)
 	default:
-		return conflict(ReasonAutodiscoverTaken).seeing(all)
+		return conflict(ReasonAutodiscoverTaken).observing(all)
 	}
 }

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// ActionRequired is what a person has to do before a domain's records can be
-// written, as a stable word, "" for nothing.
+// ActionRequired is what a person must do before a domain's records can be written, as a stable
+// word, "" for nothing.
 type ActionRequired string
 
-// What may be required.
+// The actions that a plan may require.
 const (
 	ConnectionRequired    ActionRequired = "dns_connection_required"
 	ConflictToSettle      ActionRequired = "dns_conflict"
@@ -20,18 +20,18 @@ const (
 	ReadUnreliable        ActionRequired = "dns_read_unreliable"
 )
 
-// Automation tells whether a domain's records can be written for its owner.
+// Automation says whether the service can write a domain's records.
 type Automation struct {
-	Provider  Provider // its ID is empty when there is no plugin for it
-	Connected bool     // the account has a connection to it
-	Safe      bool     // the plan may be written
+	Provider  Provider // its ID is empty without a plugin
+	Connected bool     // whether the account has a connection to Provider
+	Safe      bool     // whether the plan may be written
 	Required  ActionRequired
-	Message   string // says the same to the domain's owner, and what to do
+	Message   string // states the required action for the domain's owner
 }
 
-// Automate holds a plan against who holds the zone. What concerns the provider
-// comes first, as the plan helps nobody without it; a conflict comes last, as a
-// read that is not reliable may have made it up.
+// Automate returns whether the plan can be written through the holder's access, and what a person
+// must do if not. Problems with the provider come first, because nothing can be written without it.
+// Conflicts come last, because an unreliable read may report conflicts that do not exist.
 func (h Holder) Automate(s Sight, p Plan) Automation {
 	a := Automation{
 		Provider: h.Provider, Safe: p.SafeToApply(),
@@ -82,7 +82,7 @@ func (h Holder) unsupported(s Sight, p Plan) (ActionRequired, string) {
 	}
 }
 
-// unusable tells of a connection that is refused, and not for its credential.
+// unusable returns the message for a connection whose settings the provider rejects.
 func (h Holder) unusable() string {
 	why := ""
 	if h.Access.Detail != "" {
@@ -102,7 +102,7 @@ func (h Holder) unconnected(s Sight) string {
 	}
 }
 
-// misplaced tells of a zone that the account reaches and the world does not see.
+// misplaced returns the message for a zone that the account reaches but that is not published.
 func (h Holder) misplaced(s Sight) string {
 	if h.Access.Standing == ReachesIdle {
 		return fmt.Sprintf("The account reaches the zone %s at %s, but what is written there is not seen: the zone is %s there.", s.Zone, h.Access.Title, h.Access.Zone.Idle)
@@ -111,12 +111,12 @@ func (h Holder) misplaced(s Sight) string {
 		s.Zone, h.Access.Title, strings.Join(plainNames(s.Delegation), ", "), strings.Join(plainNames(h.Access.Zone.NameServers), ", "))
 }
 
-// ReasonSilent is why a sight is not reliable when a provider that may hold
-// more than its servers show did not answer. The other reasons are the reader's.
+// ReasonSilent is Sight.Reason when a provider that may hold more records than its servers show did
+// not answer. The DNS reader defines most other reasons.
 const ReasonSilent = "provider_unavailable"
 
-// ReasonRecursive is why a sight is not reliable that comes from resolvers,
-// which remember what was there before.
+// ReasonRecursive is Sight.Reason when the records come from recursive resolvers, whose caches may
+// be outdated.
 const ReasonRecursive = "recursive_only"
 
 func (h Holder) unreliable(reason string) string {

@@ -4,38 +4,36 @@ package dns
 
 import "strings"
 
-// Beyond is what a plan must know of names that are not the domain's own. What
-// could not be found out is absent; a name that was asked and has nothing is
-// there, without values.
+// Beyond holds what a plan must know about names outside the domain. A name whose lookup failed is
+// absent from the maps. A name without records is present with no values.
 type Beyond struct {
-	// SPF holds the texts at the names to which the domain's SPF record and
-	// the platform's refer, and at those to which they refer in turn: start
-	// with SPFReferences of each and go on with what was found.
+	// SPF holds the TXT values of all names that the SPF records of the domain and the platform
+	// reference, directly or indirectly. SPFReferences returns the names that a record references.
 	SPF map[string][]string
-	// Above holds the texts at DMARCAbove's names, for a domain that has no
-	// DMARC record of its own.
+	// Above holds the TXT values of the names of DMARCAbove, for a domain without a DMARC record of
+	// its own.
 	Above map[string][]string
-	// Exchanges says which hosts of the domain's MX cannot take mail.
+	// Exchanges holds the problem of each host in the domain's MX that cannot receive mail.
 	Exchanges map[string]Exchange
-	// Keys holds the texts at the targets of the DKIM records, for selectors
-	// that have a text and no CNAME: a provider may have flattened it.
+	// Keys holds the TXT values of the DKIM targets, for selectors that have a TXT record and no
+	// CNAME. Some providers replace a CNAME by its target's records.
 	Keys map[string][]string
 }
 
-// Exchange is how a host of an MX stands.
+// Exchange is the problem of a host in an MX record.
 type Exchange string
 
-// What makes an exchange useless. A host that is fine has no entry.
+// The problems of an MX host. A usable host has no entry.
 const (
 	ExchangeAlias   Exchange = "alias"   // a CNAME, which RFC 2181 forbids there
 	ExchangeNowhere Exchange = "nowhere" // no address
 )
 
-// maxWalk is how many names the tree walk of RFC 9989 asks at most.
+// maxWalk is the maximum number of names in the tree walk of RFC 9989.
 const maxWalk = 8
 
-// DMARCAbove lists the names above a domain whose DMARC record may cover it,
-// nearest first, as the tree walk of RFC 9989 asks them.
+// DMARCAbove returns the names above a domain whose DMARC record may cover it, nearest first, in
+// the order of the tree walk of RFC 9989.
 func DMARCAbove(domain string) []string {
 	labels := strings.Split(strings.TrimSuffix(strings.ToLower(domain), "."), ".")
 	if len(labels) > maxWalk {

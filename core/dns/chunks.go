@@ -4,12 +4,11 @@ package dns
 
 import "strings"
 
-// maxString is how many octets one string of a TXT record holds.
+// maxString is the maximum length of one string of a TXT record, in octets.
 const maxString = 255
 
-// Chunks splits a text into the strings of a TXT record, at a space where there
-// is one: readers join them with nothing in between, so each space stays, at
-// the end of its string.
+// Chunks splits a text into the strings of a TXT record, after a space where possible. Readers join
+// the strings without a separator, so each space stays at the end of its string.
 func Chunks(text string) []string {
 	chunks := []string{}
 	for len(text) > maxString {

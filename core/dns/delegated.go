@@ -7,14 +7,13 @@ import (
 	"strings"
 )
 
-// ServesWorld reports whether the world sees what is written into the zone:
-// its provider says nothing against it, and the servers that it lists are
-// exactly those of the delegation.
+// ServesWorld reports whether the records of the zone are published. The provider must not mark the
+// zone as idle, and its name servers must equal those of the delegation.
 func (z Zone) ServesWorld(delegation []string) bool {
 	return z.Idle == "" && len(delegation) > 0 && slices.Equal(plainNames(z.NameServers), plainNames(delegation))
 }
 
-// plainNames are names in one spelling and order, each once.
+// plainNames returns the names in lower case without a final dot, sorted and without duplicates.
 func plainNames(names []string) []string {
 	plain := make([]string, len(names))
 	for i, name := range names {

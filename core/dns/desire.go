@@ -4,11 +4,11 @@ package dns
 
 import "strings"
 
-// Purpose is what a desired record is for.
+// Purpose is the function of a desired record.
 type Purpose string
 
-// The purposes, in the order in which their records are written: ownership
-// first, as the platform makes the others' values after it.
+// The purposes, in the order in which their records are written. Ownership comes first, because the
+// platform creates the other values after it.
 const (
 	Ownership    Purpose = "verification"
 	Inbound      Purpose = "mx"
@@ -19,40 +19,39 @@ const (
 	Selector2    Purpose = "dkim_selector2"
 )
 
-// Desired is a record that the domain is to have, and why.
+// Desired is a record that the domain must have, with its purpose.
 type Desired struct {
 	Purpose Purpose
 	Record
 }
 
-// DefaultPolicy is the DMARC record for a domain that has none: it changes
-// nothing for anyone's mail. The platform names none.
+// DefaultPolicy is the DMARC record for a domain without one. It does not affect mail delivery. The
+// platform does not specify a DMARC record.
 const DefaultPolicy = "v=DMARC1; p=none"
 
 const defaultTTL = 3600
 
-// Offer is what the mail platform says about a domain's records, with the
-// operator's DMARC record.
+// Offer holds the records that the mail platform specifies for a domain, and the operator's DMARC
+// record.
 type Offer struct {
 	Verification, Service []Record
 	Signing               Signing
-	// Policy is the DMARC record; DefaultPolicy unless set.
+	// Policy is the DMARC record. The empty string means DefaultPolicy.
 	Policy string
 }
 
-// Desire lists the records that a domain is to have as far as they are known,
-// by the order of purposes. None is computed: what the platform has not named
-// yet is not there.
+// Desire returns the records that a domain must have, ordered by purpose. It leaves out records
+// that the platform has not specified yet and never derives their values.
 func Desire(domain string, o Offer) []Desired {
 	var out []Desired
 	want := func(p Purpose, r Record, found bool) {
-		if !found || r.Content == "" || !within(r.Name, domain) {
+		if !found || r.Content == "" || !inDomain(r.Name, domain) {
 			return
 		}
 		if r.TTL <= 0 {
 			r.TTL = defaultTTL
 		}
-		r.Name = referred(r.Name)
+		r.Name = normalName(r.Name)
 		out = append(out, Desired{p, r})
 	}
 	proof, found := Verification(o.Verification)
@@ -61,7 +60,7 @@ func Desire(domain string, o Offer) []Desired {
 	want(Inbound, mx, found)
 	spf, found := o.service(TXT, domain, isSPF)
 	want(Sending, spf, found)
-	auto, found := o.service(CNAME, "autodiscover."+domain, anything)
+	auto, found := o.service(CNAME, "autodiscover."+domain, anyContent)
 	want(Autodiscover, auto, found)
 	want(Policy, Record{Type: TXT, Name: "_dmarc." + domain, Content: o.policy()}, true)
 	want(Selector1, o.Signing.Selector1, o.Signing.Selector1.Type == CNAME)
@@ -76,7 +75,7 @@ func (o Offer) policy() string {
 	return DefaultPolicy
 }
 
-// exchange is the platform's preferred host for a domain's mail.
+// exchange returns the platform's preferred MX record for a domain.
 func (o Offer) exchange(domain string) (best Record, found bool) {
 	for _, r := range o.Service {
 		if r.Type == MX && sameName(r.Name, domain) && (!found || r.Preference < best.Preference) {
@@ -95,14 +94,15 @@ func (o Offer) service(of Type, name string, is func(string) bool) (Record, bool
 	return Record{}, false
 }
 
-func anything(string) bool { return true }
+func anyContent(string) bool { return true }
 
-// within keeps a plan to the domain, whatever the platform answers.
-func within(name, domain string) bool {
-	return sameName(name, domain) || strings.HasSuffix(referred(name), "."+referred(domain))
+// inDomain reports whether a name is the domain or below it. It keeps a plan inside the domain,
+// whatever the platform specifies.
+func inDomain(name, domain string) bool {
+	return sameName(name, domain) || strings.HasSuffix(normalName(name), "."+normalName(domain))
 }
 
-// Value is a record's content as an RRSet holds it.
+// Value returns the record's content in the form that RRSet.Values uses.
 func (r Record) Value() string {
 	switch r.Type {
 	case MX:
@@ -110,6 +110,6 @@ func (r Record) Value() string {
 	case TXT:
 		return r.Content
 	default:
-		return referred(r.Content)
+		return normalName(r.Content)
 	}
 }

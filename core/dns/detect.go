@@ -10,40 +10,40 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// Detection is whose name servers serve a zone.
+// Detection is the DNS provider that serves a zone, detected by its name servers.
 type Detection struct {
-	// Provider is the one with a plugin; its ID is empty without.
+	// Provider has an empty ID when there is no plugin for the provider.
 	Provider Provider
-	// Title is how people call it: the provider's, or for one without a
-	// plugin the domain of its name servers. "" when none is known.
+	// Title is the display name. It is the provider's title, or the domain of the name servers if
+	// there is no plugin. It is "" when unknown.
 	Title  string
 	Reason DetectionReason
 }
 
-// DetectionReason says, as a stable word, why no provider is detected.
+// DetectionReason is a stable word for why no provider is detected, "" if one is.
 type DetectionReason string
 
-// The reasons why no provider is detected. One that is has none.
+// The reasons why no provider is detected.
 const (
-	// DetectionUnknown: the name servers are not known.
+	// DetectionUnknown means that the name servers are not known.
 	DetectionUnknown DetectionReason = "unknown"
-	// DetectionUnsupported: there is no plugin for whose they are.
+	// DetectionUnsupported means that there is no plugin for the provider.
 	DetectionUnsupported DetectionReason = "unsupported"
-	// DetectionMulti: they are of more than one provider. A write to one
-	// would leave the other as it is.
+	// DetectionMulti means that the servers belong to several providers. A write to one of them
+	// would leave the others unchanged.
 	DetectionMulti DetectionReason = "multi_provider"
 )
 
-// Detect finds the provider that serves a sight's zone by the names of the
-// servers to which it is delegated. A provider whose servers are called like
-// their owner, as PowerDNS, is found only by a connection that reaches the zone.
+// Detect returns the provider that serves the zone of a sight, by the names of the delegated name
+// servers. Providers without fixed name server names, such as PowerDNS, cannot be detected this
+// way. FindHolder finds them by a connection that reaches the zone.
 func Detect(s Sight, providers []Provider) Detection {
 	if len(s.Delegation) == 0 {
 		return Detection{Reason: DetectionUnknown}
 	}
-	first, found := recognise(s.Delegation[0], providers)
+	first, found := providerOf(s.Delegation[0], providers)
 	for _, host := range s.Delegation[1:] {
-		next, known := recognise(host, providers)
+		next, known := providerOf(host, providers)
 		if known != found || next.ID != first.ID {
 			return Detection{Reason: DetectionMulti}
 		}
@@ -51,12 +51,11 @@ func Detect(s Sight, providers []Provider) Detection {
 	if found {
 		return Detection{Provider: first, Title: cmp.Or(first.Title, first.ID)}
 	}
-	return Detection{Title: owner(slices.Min(s.Delegation)), Reason: DetectionUnsupported}
+	return Detection{Title: registeredDomain(slices.Min(s.Delegation)), Reason: DetectionUnsupported}
 }
 
-// recognise finds whose a name server is: of the patterns that match, the
-// longest decides.
-func recognise(host string, providers []Provider) (of Provider, found bool) {
+// providerOf returns the provider whose longest pattern matches the name server.
+func providerOf(host string, providers []Provider) (of Provider, found bool) {
 	longest := 0
 	for _, p := range providers {
 		for _, pattern := range p.NameServers {
@@ -68,20 +67,18 @@ func recognise(host string, providers []Provider) (of Provider, found bool) {
 	return of, found
 }
 
-// matches holds a name server against a host name, or against *. and the end of
-// its name.
+// matches reports whether a name server matches a pattern: a host name, or "*." and a suffix.
 func matches(host, pattern string) bool {
-	host, pattern = referred(host), referred(pattern)
+	host, pattern = normalName(host), normalName(pattern)
 	if end, wild := strings.CutPrefix(pattern, "*"); wild {
 		return strings.HasPrefix(end, ".") && strings.HasSuffix(host, end) && len(host) > len(end)
 	}
 	return host == pattern
 }
 
-// owner is the domain that somebody registered for a name server, or the name
-// itself.
-func owner(host string) string {
-	host = referred(host)
+// registeredDomain returns the registered domain of a name server, or the host name if it has none.
+func registeredDomain(host string) string {
+	host = normalName(host)
 	if domain, err := publicsuffix.EffectiveTLDPlusOne(host); err == nil {
 		return domain
 	}

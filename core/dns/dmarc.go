@@ -6,7 +6,7 @@ import "strings"
 
 const dmarcTag = "v=DMARC1"
 
-// isDMARC reports whether a text means to be a DMARC record.
+// isDMARC reports whether a text starts like a DMARC record.
 func isDMARC(text string) bool {
 	if len(text) < len(dmarcTag) || !strings.EqualFold(text[:len(dmarcTag)], dmarcTag) {
 		return false
@@ -15,8 +15,8 @@ func isDMARC(text string) bool {
 	return rest == "" || strings.ContainsAny(rest[:1], " ;\t")
 }
 
-// parseDMARC reads the tags of a record, or reports that receivers would not
-// take it. The version must be first and in capitals (RFC 9989).
+// parseDMARC returns the tags of a record. ok is false when receivers would reject the record. The
+// version must be first and in upper case (RFC 9989).
 func parseDMARC(text string) (map[string]string, bool) {
 	tags := map[string]string{}
 	for i, part := range strings.Split(text, ";") {
@@ -33,32 +33,32 @@ func parseDMARC(text string) (map[string]string, bool) {
 	return tags, true
 }
 
-// ValidDMARC reports whether a text is a DMARC record that receivers take, with
-// a policy, and may be published as one text.
+// ValidDMARC reports whether a text is a valid DMARC record with a policy that fits into one TXT
+// string.
 func ValidDMARC(text string) bool {
 	tags, ok := parseDMARC(text)
 	return ok && (enforced(tags["p"]) || strings.EqualFold(tags["p"], "none")) && len(text) <= maxString && Shown(text) == text
 }
 
-// policy decides on the DMARC record. One that is there stays as it is, and one
-// above the domain is not weakened by ours.
-func (l look) policy(want Record) verdict {
-	alias := l.at(want.Name, CNAME).Values
-	// A record that a wildcard makes up counts for receivers, so it does here.
-	records := only(l.values(want.Name, TXT), isDMARC)
-	delegation := l.at(want.Name, NS).Values
-	above := l.inherited()
+// policy decides on the DMARC record. An existing record is preserved. No record is added where a
+// record above the domain applies, because that could weaken it.
+func (l zoneView) policy(want Record) verdict {
+	alias := l.setAt(want.Name, CNAME).Values
+	// Receivers accept a record from a wildcard, so it counts here too.
+	records := filter(l.values(want.Name, TXT), isDMARC)
+	delegation := l.setAt(want.Name, NS).Values
+	above := l.inheritedTags()
 	switch {
 	case len(alias) > 0:
-		return preserve(ReasonDMARCAlias).seeing(alias)
+		return preserve(ReasonDMARCAlias).observing(alias)
 	case len(records) > 1:
-		return conflict(ReasonDMARCMultiple).seeing(records)
+		return conflict(ReasonDMARCMultiple).observing(records)
 	case len(records) == 1:
-		return standing(records[0], want).seeing(records)
+		return standing(records[0], want).observing(records)
 	case len(above) > 0:
-		return preserve(ReasonDMARCInherited).noting(strict(above), NoteDMARCStrict)
+		return preserve(ReasonDMARCInherited).withNoteIf(mayRejectUnsigned(above), NoteDMARCStrict)
 	case len(delegation) > 0:
-		return conflict(ReasonDMARCDelegated).seeing(delegation)
+		return conflict(ReasonDMARCDelegated).observing(delegation)
 	default:
 		return create(want.Value())
 	}
@@ -74,11 +74,12 @@ func standing(record string, want Record) verdict {
 		why = ReasonPresent
 	}
 	none := strings.EqualFold(tags["p"], "none")
-	return preserve(why).noting(strict(tags), NoteDMARCStrict).noting(!none && !enforced(tags["p"]), NoteDMARCUnenforced)
+	return preserve(why).withNoteIf(mayRejectUnsigned(tags), NoteDMARCStrict).withNoteIf(!none && !enforced(tags["p"]), NoteDMARCUnenforced)
 }
 
-// strict reports whether mail that is sent before it is signed may be refused.
-func strict(tags map[string]string) bool {
+// mayRejectUnsigned reports whether receivers may reject mail that is sent before DKIM signing
+// starts.
+func mayRejectUnsigned(tags map[string]string) bool {
 	return enforced(tags["p"]) || enforced(tags["sp"]) || strings.EqualFold(tags["adkim"], "s") || strings.EqualFold(tags["aspf"], "s")
 }
 
@@ -86,10 +87,11 @@ func enforced(policy string) bool {
 	return strings.EqualFold(policy, "reject") || strings.EqualFold(policy, "quarantine")
 }
 
-// inherited are the tags of the nearest record above that covers the domain.
-func (l look) inherited() map[string]string {
+// inheritedTags returns the tags of the nearest DMARC record above that covers the domain, nil for
+// none.
+func (l zoneView) inheritedTags() map[string]string {
 	for _, name := range DMARCAbove(l.Domain) {
-		records := only(l.Beyond.Above[name], isDMARC)
+		records := filter(l.Beyond.Above[name], isDMARC)
 		if len(records) != 1 {
 			continue
 		}

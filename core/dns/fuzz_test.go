@@ -18,13 +18,13 @@ func FuzzReadStatus(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, one, two string) {
 		s := dns.Sight{Domain: "example.com", Complete: true}
-		for _, at := range []string{"example.com", "_dmarc.example.com", "selector1._domainkey.example.com", one} {
+		for _, owner := range []string{"example.com", "_dmarc.example.com", "selector1._domainkey.example.com", one} {
 			for _, of := range []dns.Type{dns.TXT, dns.MX, dns.CNAME} {
-				s.Sets = append(s.Sets, dns.RRSet{Name: at, Type: of, Values: []string{one, two}})
+				s.Sets = append(s.Sets, dns.RRSet{Name: owner, Type: of, Values: []string{one, two}})
 			}
 		}
-		ours := dns.Record{Type: dns.CNAME, Name: "selector1._domainkey.example.com", Content: "target.example"}
-		status := dns.ReadStatus(s, []dns.Record{{Type: dns.TXT, Name: "example.com", Content: "MS=ms1"}}, dns.Signing{Selector1: ours})
+		desired := dns.Record{Type: dns.CNAME, Name: "selector1._domainkey.example.com", Content: "target.example"}
+		status := dns.ReadStatus(s, []dns.Record{{Type: dns.TXT, Name: "example.com", Content: "MS=ms1"}}, dns.Signing{Selector1: desired})
 		if status.VerificationSeen && one != "MS=ms1" && two != "MS=ms1" {
 			t.Errorf("%q, %q: seen as the verification", one, two)
 		}

@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// decided and changed are what of a plan its hash covers. Contents are bytes,
-// as JSON bends a text that is no UTF-8.
+// decided and changed are the parts of a plan that its hash covers. Contents are bytes, because
+// JSON alters a text that is not UTF-8.
 type (
 	decided struct {
 		Purpose Purpose
@@ -24,23 +24,23 @@ type (
 	}
 )
 
-// Hash is the same for two plans that decide and write the same, whenever and
-// from wherever the zone was read.
+// Hash returns a SHA-256 hash, in hex, of what the plan decides and writes. It does not depend on
+// when and from which servers the zone was read.
 func (p Plan) Hash() string {
 	content := struct {
 		Domain  string
 		Decided []decided
 		Changed []changed
-	}{Domain: referred(p.Domain)}
+	}{Domain: normalName(p.Domain)}
 	for _, i := range p.Items {
 		content.Decided = append(content.Decided, decided{i.Purpose, i.Action, []byte(i.Desired)})
 	}
 	for _, c := range p.Changes {
 		content.Changed = append(content.Changed, changed{
-			referred(c.After.Name), c.After.Type, inOrder(c.Before.Values), inOrder(c.After.Values),
+			normalName(c.After.Name), c.After.Type, inOrder(c.Before.Values), inOrder(c.After.Values),
 		})
 	}
-	encoded, _ := json.Marshal(content) // nothing in it can fail
+	encoded, _ := json.Marshal(content) // this type always encodes
 	sum := sha256.Sum256(encoded)
 	return hex.EncodeToString(sum[:])
 }

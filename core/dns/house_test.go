@@ -63,7 +63,7 @@ type planCase struct {
 	name     string
 	sets     []dns.RRSet
 	beyond   func(*dns.Beyond)
-	ours     []dns.Written
+	managed  []dns.Written
 	action   dns.Action
 	reason   dns.Reason
 	blocking bool
@@ -78,7 +78,7 @@ func (c planCase) run(t *testing.T, o dns.Offer, domain string, of dns.Purpose) 
 	if c.beyond != nil {
 		c.beyond(&s.Beyond)
 	}
-	p := dns.NewPlan(o, s, c.ours)
+	p := dns.NewPlan(o, s, c.managed)
 	got := item(t, p, of)
 	want := dns.Item{Purpose: of, Action: c.action, Reason: c.reason, Blocking: c.blocking, Notes: c.notes,
 		Type: got.Type, Name: got.Name, Desired: got.Desired, Observed: got.Observed}
@@ -88,13 +88,13 @@ func (c planCase) run(t *testing.T, o dns.Offer, domain string, of dns.Purpose) 
 	if p.SafeToApply() == c.blocking && !others(p, of) {
 		t.Errorf("safe to apply is %v", p.SafeToApply())
 	}
-	stands := after(p, s, got.Name, got.Type)
-	if diff := cmp.Diff(c.after, stands); diff != "" {
+	exists := after(p, s, got.Name, got.Type)
+	if diff := cmp.Diff(c.after, exists); diff != "" {
 		t.Error("afterwards: " + diff)
 	}
 	if c.action == dns.Create || c.action == dns.Update {
-		if !slices.Contains(stands, got.Desired) {
-			t.Errorf("%q is desired and not among %q", got.Desired, stands)
+		if !slices.Contains(exists, got.Desired) {
+			t.Errorf("%q is desired and not among %q", got.Desired, exists)
 		}
 	}
 	if len(got.Reason.Explain()) < 20 {

@@ -7,15 +7,16 @@ import (
 	"strings"
 )
 
-// look is a sight, held against what is known of the domain.
-type look struct {
+// zoneView is a sight together with what is known about the domain. Its methods decide on each
+// purpose.
+type zoneView struct {
 	Sight
-	ours    []Written
+	managed []Written
 	offered []Record // ownership records that the platform offers
 }
 
-// verdict is what is decided of one purpose. Of the record set's values those
-// in remove give way to those in add.
+// verdict is the decision on one purpose. In the record set, the values in add replace those in
+// remove.
 type verdict struct {
 	action      Action
 	reason      Reason
@@ -39,61 +40,60 @@ func conflict(why Reason) verdict { return verdict{action: Conflict, reason: why
 
 func blocked(why Reason) verdict { return verdict{action: Conflict, reason: why, blocking: true} }
 
-func (v verdict) seeing(values []string) verdict {
+func (v verdict) observing(values []string) verdict {
 	v.observed = slices.Clone(values)
 	return v
 }
 
-func (v verdict) noting(when bool, note Note) verdict {
+func (v verdict) withNoteIf(when bool, note Note) verdict {
 	if when {
 		v.notes = append(v.notes, note)
 	}
 	return v
 }
 
-// stands reports whether a set is what it seems. Below the domain, what a
-// wildcard makes up gives way to a record that is created. At the domain
-// itself it counts: the first record written there would end it, and
-// somebody's mail with it.
-func (l look) stands(s RRSet) bool {
+// exists reports whether a set counts as existing. Below the domain, a set from a wildcard does not
+// count, because a created record overrides it. At the domain itself it counts: the first record
+// written there would override the wildcard and could break existing mail.
+func (l zoneView) exists(s RRSet) bool {
 	return len(s.Values) > 0 && (!s.Synthesised || sameName(s.Name, l.Domain))
 }
 
-// madeUp reports whether a set is a wildcard's. An apex has records of its own
-// always, so there it is not, however alike the wildcard's are.
-func (l look) madeUp(s RRSet) bool { return s.Synthesised && !sameName(s.Name, l.Zone) }
+// fromWildcard reports whether a wildcard synthesised the set. The apex of a zone always has its
+// own records, so a set there is never synthesised.
+func (l zoneView) fromWildcard(s RRSet) bool { return s.Synthesised && !sameName(s.Name, l.Zone) }
 
-// at is the set that stands at a name, without values when there is none.
-func (l look) at(name string, of Type) RRSet {
+// setAt returns the existing set of a name and type, without values if there is none.
+func (l zoneView) setAt(name string, of Type) RRSet {
 	for _, s := range l.Sets {
-		if s.Type == of && sameName(s.Name, name) && l.stands(s) {
-			return RRSet{Name: referred(name), Type: of, TTL: s.TTL, Values: s.Values, Synthesised: l.madeUp(s)}
+		if s.Type == of && sameName(s.Name, name) && l.exists(s) {
+			return RRSet{Name: normalName(name), Type: of, TTL: s.TTL, Values: s.Values, Synthesised: l.fromWildcard(s)}
 		}
 	}
-	return RRSet{Name: referred(name), Type: of}
+	return RRSet{Name: normalName(name), Type: of}
 }
 
-// beside lists what stands at a name of other types.
-func (l look) beside(name string, of Type) []string {
+// otherTypesAt returns the values of all existing sets of a name that have a different type.
+func (l zoneView) otherTypesAt(name string, of Type) []string {
 	var out []string
 	for _, s := range l.Sets {
-		if s.Type != of && sameName(s.Name, name) && l.stands(s) {
+		if s.Type != of && sameName(s.Name, name) && l.exists(s) {
 			out = append(out, s.Values...)
 		}
 	}
 	return out
 }
 
-func (l look) wildcard(name string) bool {
-	return slices.ContainsFunc(l.Sets, func(s RRSet) bool { return l.madeUp(s) && sameName(s.Name, name) })
+func (l zoneView) wildcard(name string) bool {
+	return slices.ContainsFunc(l.Sets, func(s RRSet) bool { return l.fromWildcard(s) && sameName(s.Name, name) })
 }
 
 // aliased reports whether the domain itself is a CNAME.
-func (l look) aliased() bool { return len(l.at(l.Domain, CNAME).Values) > 0 }
+func (l zoneView) aliased() bool { return len(l.setAt(l.Domain, CNAME).Values) > 0 }
 
-// wrote finds what we wrote for a purpose where the zone still holds it.
-func (l look) wrote(p Purpose, value string) (Written, bool) {
-	for _, w := range l.ours {
+// findWritten returns the record of a value that this service wrote for a purpose.
+func (l zoneView) findWritten(p Purpose, value string) (Written, bool) {
+	for _, w := range l.managed {
 		if w.Purpose == p && w.Value == value {
 			return w, true
 		}
@@ -101,57 +101,57 @@ func (l look) wrote(p Purpose, value string) (Written, bool) {
 	return Written{}, false
 }
 
-func (l look) allOurs(p Purpose, values []string) bool {
+func (l zoneView) allManaged(p Purpose, values []string) bool {
 	return !slices.ContainsFunc(values, func(value string) bool {
-		_, ours := l.wrote(p, value)
-		return !ours
+		_, managed := l.findWritten(p, value)
+		return !managed
 	})
 }
 
-// watched are the names that a plan for a domain looks at.
-func watched(domain string) []string {
+// planNames returns the names that a plan for a domain inspects.
+func planNames(domain string) []string {
 	keys := "_domainkey." + domain
 	return []string{domain, "_dmarc." + domain, keys, "selector1." + keys, "selector2." + keys, "autodiscover." + domain}
 }
 
-// observed are the sets at the watched names, without the zone's own.
+// observed returns the sets of the planNames, without the zone's NS and SOA.
 func observed(s Sight) []RRSet {
 	var out []RRSet
 	for _, set := range s.Sets {
 		own := sameName(set.Name, s.Domain) && (set.Type == NS || set.Type == SOA)
-		if !own && slices.ContainsFunc(watched(s.Domain), func(name string) bool { return sameName(name, set.Name) }) {
+		if !own && slices.ContainsFunc(planNames(s.Domain), func(name string) bool { return sameName(name, set.Name) }) {
 			out = append(out, set)
 		}
 	}
 	return out
 }
 
-// Holding is the sight with a provider's own list of records in place of what
-// its servers say: they flatten, proxy and fill in from wildcards. What a
-// wildcard makes up stays where the provider holds nothing, as receivers go by
-// it. Where the list itself sends the world on, it says nothing of what is there.
+// Holding returns the sight with the provider's own list of records in place of the servers'
+// answers, which flatten, proxy and expand wildcards. Wildcard answers are kept where the provider
+// has no records, because receivers accept them. Sets that the list delegates or renames are kept
+// too, because the list does not contain them.
 func (s Sight) Holding(held []RRSet) Sight {
-	public := look{Sight: s}
+	public := zoneView{Sight: s}
 	s.Sets = slices.DeleteFunc(slices.Clone(held), func(set RRSet) bool {
-		// A CNAME at the domain that the world does not see is flattened.
+		// A CNAME at the domain that is not visible in public is flattened.
 		flattened := set.Type == CNAME && sameName(set.Name, s.Domain) && !public.aliased()
 		return flattened || set.Type != NS && sentOn(held, s.Zone, set.Name)
 	})
 	for _, set := range public.Sets {
 		explicit := slices.ContainsFunc(held, func(h RRSet) bool { return sameName(h.Name, set.Name) })
-		if public.madeUp(set) && !explicit || set.Type != NS && sentOn(held, s.Zone, set.Name) {
+		if public.fromWildcard(set) && !explicit || set.Type != NS && sentOn(held, s.Zone, set.Name) {
 			s.Sets = append(s.Sets, set)
 		}
 	}
 	return s
 }
 
-// sentOn reports whether a zone's own records send who asks for a name to
-// another place: they delegate it, or rename all that is below a name.
+// sentOn reports whether a zone's own records redirect queries for a name: by a delegation, or by a
+// DNAME above it.
 func sentOn(held []RRSet, zone, name string) bool {
 	return slices.ContainsFunc(held, func(h RRSet) bool {
-		at := sameName(name, h.Name)
-		below := strings.HasSuffix(referred(name), "."+referred(h.Name))
-		return h.Type == NS && !sameName(h.Name, zone) && (at || below) || h.Type == DNAME && below
+		exact := sameName(name, h.Name)
+		below := strings.HasSuffix(normalName(name), "."+normalName(h.Name))
+		return h.Type == NS && !sameName(h.Name, zone) && (exact || below) || h.Type == DNAME && below
 	})
 }

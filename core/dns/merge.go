@@ -2,23 +2,22 @@
 
 package dns
 
-// Merge is a domain's status after a read saw what it saw. A read that is not
-// complete overwrites no earlier sighting: what it does not see, or sees
-// otherwise, may be one server's word. It only fills in what nobody had seen.
+// Merge returns a domain's status after a read. An incomplete read may reflect the view of a single
+// server. It therefore only fills in values that were missing and overwrites nothing.
 func Merge(earlier, seen Status, complete bool) Status {
 	if complete {
 		return seen
 	}
 	return Status{
-		MX:               either(earlier.MX, seen.MX),
-		SPF:              either(earlier.SPF, seen.SPF),
-		DMARC:            either(earlier.DMARC, seen.DMARC),
-		DKIM:             either(earlier.DKIM, seen.DKIM),
+		MX:               firstKnown(earlier.MX, seen.MX),
+		SPF:              firstKnown(earlier.SPF, seen.SPF),
+		DMARC:            firstKnown(earlier.DMARC, seen.DMARC),
+		DKIM:             firstKnown(earlier.DKIM, seen.DKIM),
 		VerificationSeen: seen.VerificationSeen || earlier.VerificationSeen,
 	}
 }
 
-func either(earlier, seen string) string {
+func firstKnown(earlier, seen string) string {
 	if earlier == "" || earlier == Missing {
 		return seen
 	}

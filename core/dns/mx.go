@@ -10,35 +10,36 @@ import (
 )
 
 func mxValue(preference int, host string) string {
-	return strconv.Itoa(preference) + " " + referred(host)
+	return strconv.Itoa(preference) + " " + normalName(host)
 }
 
-// parseMX reads an MX as an RRSet holds it. The host of a null MX is "".
+// parseMX parses an MX value of an RRSet. host is "" for a null MX. ok is false for an invalid
+// value.
 func parseMX(value string) (preference int, host string, ok bool) {
 	number, host, found := strings.Cut(value, " ")
 	preference, err := strconv.Atoi(number)
-	return preference, referred(host), found && err == nil && preference >= 0
+	return preference, normalName(host), found && err == nil && preference >= 0
 }
 
-// exchanges is a domain's MX, sorted by whose the values are.
+// exchanges is a domain's MX values, grouped by owner.
 type exchanges struct {
 	desired, stale, foreign []string
-	null, broken, ours      bool
+	null, broken, managed   bool
 }
 
-func (l look) sortExchanges(values []string, want Record) exchanges {
+func (l zoneView) sortExchanges(values []string, want Record) exchanges {
 	var x exchanges
 	for _, value := range values {
 		_, host, ok := parseMX(value)
-		_, ours := l.wrote(Inbound, value)
+		_, managed := l.findWritten(Inbound, value)
 		switch {
 		case ok && host == "":
 			x.null = true
 		case ok && want.Content != "" && sameName(host, want.Content):
 			x.desired = append(x.desired, value)
-		case ok && l.proves(host):
-		case ok && (ours || l.platforms(host, want.Content)):
-			x.stale, x.ours = append(x.stale, value), x.ours || ours
+		case ok && l.isOwnershipMX(host):
+		case ok && (managed || l.isPlatformHost(host, want.Content)):
+			x.stale, x.managed = append(x.stale, value), x.managed || managed
 		default:
 			x.foreign = append(x.foreign, value)
 			x.broken = x.broken || !ok || l.Beyond.Exchanges[host] != "" || address(host)
@@ -47,16 +48,16 @@ func (l look) sortExchanges(values []string, want Record) exchanges {
 	return x
 }
 
-// proves reports whether a host only proves ownership: that form of the proof
-// stays, as it takes no mail.
-func (l look) proves(host string) bool {
+// isOwnershipMX reports whether an MX host only proves ownership. Such a record receives no mail
+// and is preserved.
+func (l zoneView) isOwnershipMX(host string) bool {
 	return slices.ContainsFunc(l.offered, func(r Record) bool { return r.Type == MX && sameName(r.Content, host) })
 }
 
-// platforms reports whether a host is another of the platform's for the same
-// domain: by its name, or by beginning like the one that the platform names.
-func (l look) platforms(host, desired string) bool {
-	mine, _, _ := strings.Cut(referred(desired), ".")
+// isPlatformHost reports whether a host is a different host of the platform for the same domain. It
+// compares the host with the domain and with the first label of the desired host.
+func (l zoneView) isPlatformHost(host, desired string) bool {
+	mine, _, _ := strings.Cut(normalName(desired), ".")
 	label, _, _ := strings.Cut(host, ".")
 	return servesDomain(host, l.Domain) || desired != "" && label == mine && below(host, platformExchanges)
 }
@@ -66,18 +67,18 @@ func address(host string) bool {
 	return err == nil
 }
 
-// inbound decides on the MX. Without a desired one, which the platform names
-// only after verification, it only tells conflicts.
-func (l look) inbound(want Record) verdict {
-	values := l.at(want.Name, MX).Values
+// inbound decides on the MX. The platform specifies the desired record only after verification.
+// Until then, inbound only detects conflicts.
+func (l zoneView) inbound(want Record) verdict {
+	values := l.setAt(want.Name, MX).Values
 	if l.aliased() {
-		return blocked(ReasonAliasAtDomain).seeing(l.at(l.Domain, CNAME).Values)
+		return blocked(ReasonAliasAtDomain).observing(l.setAt(l.Domain, CNAME).Values)
 	}
 	x := l.sortExchanges(values, want)
-	return l.settleExchanges(x, want).seeing(values)
+	return l.settleExchanges(x, want).observing(values)
 }
 
-func (l look) settleExchanges(x exchanges, want Record) verdict {
+func (l zoneView) settleExchanges(x exchanges, want Record) verdict {
 	switch {
 	case x.null:
 		return blocked(ReasonMXNull)
@@ -94,13 +95,13 @@ func (l look) settleExchanges(x exchanges, want Record) verdict {
 	case len(x.desired) == 0:
 		return create(want.Value())
 	default:
-		return preserve(ReasonPresent).noting(!slices.Contains(x.desired, want.Value()), NoteMXPreference)
+		return preserve(ReasonPresent).withNoteIf(!slices.Contains(x.desired, want.Value()), NoteMXPreference)
 	}
 }
 
 func superseded(x exchanges, want Record) verdict {
 	why := ReasonMXMigration
-	if x.ours {
+	if x.managed {
 		why = ReasonOwnSuperseded
 	}
 	if len(x.desired) > 0 {

@@ -10,7 +10,7 @@ import (
 
 func TestPlanMX(t *testing.T) {
 	mx := func(values ...string) []dns.RRSet { return []dns.RRSet{set("a.test", dns.MX, values...)} }
-	ours := []dns.Written{{Purpose: dns.Inbound, Name: "a.test", Type: dns.MX, Value: "0 mx.old-platform.test"}}
+	managed := []dns.Written{{Purpose: dns.Inbound, Name: "a.test", Type: dns.MX, Value: "0 mx.old-platform.test"}}
 	broken := func(kind dns.Exchange) func(*dns.Beyond) {
 		return func(b *dns.Beyond) { b.Exchanges = map[string]dns.Exchange{"mx.else.test": kind} }
 	}
@@ -50,11 +50,11 @@ func TestPlanMX(t *testing.T) {
 		{name: "mx_broken: an address for a host", sets: mx("5 192.0.2.1"), action: dns.Conflict, reason: "mx_broken", blocking: true, after: []string{"5 192.0.2.1"}},
 		{name: "the proof of ownership takes no mail and stays", sets: mx("32767 ms1.msv1.invalid"), action: dns.Create, reason: "missing",
 			after: []string{"32767 ms1.msv1.invalid", "0 " + host}},
-		{name: "own_superseded: what we wrote", sets: mx("0 mx.old-platform.test"), ours: ours, action: dns.Update, reason: "own_superseded",
+		{name: "own_superseded: what we wrote", sets: mx("0 mx.old-platform.test"), managed: managed, action: dns.Update, reason: "own_superseded",
 			after: []string{"0 " + host}},
-		{name: "what we wrote beside another's", sets: mx("0 mx.old-platform.test", "5 mx.else.test"), ours: ours, action: dns.Conflict,
+		{name: "what we wrote beside another's", sets: mx("0 mx.old-platform.test", "5 mx.else.test"), managed: managed, action: dns.Conflict,
 			reason: "mx_other_provider", blocking: true, after: []string{"0 mx.old-platform.test", "5 mx.else.test"}},
-		{name: "what we wrote and somebody changed", sets: mx("10 mx.old-platform.test"), ours: ours, action: dns.Conflict,
+		{name: "what we wrote and somebody changed", sets: mx("10 mx.old-platform.test"), managed: managed, action: dns.Conflict,
 			reason: "mx_other_provider", blocking: true, after: []string{"10 mx.old-platform.test"}},
 		{name: "another's by a wildcard still takes somebody's mail", sets: []dns.RRSet{synthesised(set("a.test", dns.MX, "5 mx.else.test"))},
 			action: dns.Conflict, reason: "mx_other_provider", blocking: true, after: []string{"5 mx.else.test"}},

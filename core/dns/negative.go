@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// NegativeTTL is how long resolvers remember that a record of the zone is not
-// there: min(SOA TTL, SOA MINIMUM), as RFC 2308 has it. It is 0 when not known.
+// NegativeTTL returns how long resolvers cache the absence of a record of the zone: min(SOA TTL,
+// SOA MINIMUM), as in RFC 2308. It returns 0 when unknown.
 func (s Sight) NegativeTTL() time.Duration {
 	soa := Find(s.Sets, s.Zone, SOA)
 	if len(soa.Values) == 0 {

@@ -7,24 +7,24 @@ import (
 	"strings"
 )
 
-// ownership decides on the text that proves ownership. Those of other tenants
-// may stand beside it.
-func (l look) ownership(want Record) verdict {
-	texts := l.at(want.Name, TXT).Values
+// ownership decides on the TXT record that proves ownership. Ownership records of other tenants are
+// preserved.
+func (l zoneView) ownership(want Record) verdict {
+	texts := l.setAt(want.Name, TXT).Values
 	label, _, _ := strings.Cut(want.Content, "=")
-	alike := only(texts, func(text string) bool { return text == want.Content || strings.HasPrefix(text, label+"=") })
-	stale := only(alike, func(text string) bool {
-		_, ours := l.wrote(Ownership, text)
-		return ours
+	alike := filter(texts, func(text string) bool { return text == want.Content || strings.HasPrefix(text, label+"=") })
+	stale := filter(alike, func(text string) bool {
+		_, managed := l.findWritten(Ownership, text)
+		return managed
 	})
 	switch {
 	case l.aliased():
-		return blocked(ReasonAliasAtDomain).seeing(l.at(l.Domain, CNAME).Values)
+		return blocked(ReasonAliasAtDomain).observing(l.setAt(l.Domain, CNAME).Values)
 	case slices.Contains(texts, want.Content):
-		return preserve(ReasonPresent).seeing(alike)
+		return preserve(ReasonPresent).observing(alike)
 	case len(stale) > 0:
-		return update(ReasonOwnSuperseded, stale, want.Content).seeing(alike)
+		return update(ReasonOwnSuperseded, stale, want.Content).observing(alike)
 	default:
-		return create(want.Content).seeing(alike)
+		return create(want.Content).observing(alike)
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Action is what a plan does about one desired record.
+// Action is what a plan does for one desired record.
 type Action string
 
-// The actions. Only create and update are written.
+// The actions. Only Create and Update write records.
 const (
 	Create   Action = "create"
 	Update   Action = "update"
@@ -18,64 +18,63 @@ const (
 	Conflict Action = "conflict"
 )
 
-// Item is what a plan says of one purpose.
+// Item is the decision of a plan on one purpose.
 type Item struct {
 	Purpose Purpose
 	Action  Action
 	Type    Type
 	Name    string
-	// Desired is the content that is to stand there, the merged one of an
-	// SPF record; "" while the platform has named none.
+	// Desired is the content to publish, for SPF the merged record. It is "" while the platform has
+	// not specified one.
 	Desired string
-	// Observed holds the contents that concern the purpose.
+	// Observed holds the existing contents that concern the purpose.
 	Observed []string
 	Reason   Reason
 	Notes    []Note
-	// Blocking items must be settled by a person before anything is written.
+	// Blocking is true for an item that a person must resolve before anything is written.
 	Blocking bool
 }
 
-// Written is one value that this service wrote, as its database knows it. It
-// is ours while the zone still holds exactly it; all else is foreign.
+// Written is one value that this service wrote, as recorded in its database. The value is managed
+// by tenantry as long as the zone contains exactly this value. All other values are foreign.
 type Written struct {
 	Purpose Purpose
 	Name    string
 	Type    Type
 	Value   string
-	// Replaced is the value in whose place it was written, "" when it was
-	// added to what there was.
+	// Replaced is the value that this one replaced, "" when it was added.
 	Replaced string
 }
 
-// largeTXT is how many octets of text at one name some providers still take.
+// largeTXT is the total size of the texts at one name, in octets, that some providers reject.
 const largeTXT = 8192
 
-// Plan is what is to be done to a domain's records, and why. It is data: it can
-// be shown, compared and applied. To see later that nothing moved, store its
-// Hash and plan again; texts need not be UTF-8, which JSON would bend.
+// Plan is the set of changes that a domain's records need, with reasons. It is plain data. To
+// detect later changes of the zone, store the Hash and compare it with that of a new plan. Do not
+// store the plan as JSON, which alters texts that are not UTF-8.
 type Plan struct {
 	Domain, Zone string
-	// Reliable and Reason are the read's Complete and Reason.
+	// Reliable and Reason are Sight.Complete and Sight.Reason.
 	Reliable bool
 	Reason   string
 	At       time.Time
 	Desired  []Desired
 	Observed []RRSet
 	Items    []Item
-	// Changes are the record sets to write, in this order. They may be
-	// written only when SafeToApply.
+	// Changes are the record sets to write, in this order. They may be written only if SafeToApply
+	// returns true.
 	Changes []Change
-	// Writes are the values that the changes bring, each with its purpose.
+	// Writes are the values that the changes add, with their purposes.
 	Writes []Written
 }
 
-// NewPlan decides what a domain's records need. It writes only what is missing
-// and replaces only what is the platform's or ours; what somebody else's mail
-// may depend on is a conflict for a person to settle.
-func NewPlan(o Offer, s Sight, ours []Written) Plan {
+// NewPlan returns the plan for a domain's records. It adds what is missing and replaces only values
+// of the platform or of this service. Foreign values that existing mail may depend on become
+// conflicts for a person to resolve.
+func NewPlan(o Offer, s Sight, managed []Written) Plan {
 	p := Plan{Domain: s.Domain, Zone: s.Zone, Reliable: s.Complete, Reason: s.Reason, At: s.At,
 		Desired: Desire(s.Domain, o), Observed: observed(s)}
-	l := look{Sight: s, ours: ours, offered: o.Verification}
+	l := zoneView{Sight: s, managed: managed, offered: o.Verification}
 	if !slices.ContainsFunc(p.Desired, func(d Desired) bool { return d.Purpose == Inbound }) {
 		if v := l.inbound(Record{Type: MX, Name: s.Domain}); v.action == Conflict {
 			p.add(Desired{Inbound, Record{Type: MX, Name: s.Domain}}, v)
@@ -85,16 +84,16 @@ func NewPlan(o Offer, s Sight, ours []Written) Plan {
 		v := l.decide(want)
 		writes := v.action == Create || v.action == Update
 		if writes {
-			p.change(l.at(want.Name, want.Type), want.TTL, v)
+			p.change(l.setAt(want.Name, want.Type), want.TTL, v)
 			p.note(want, v)
 		}
-		p.add(want, v.noting(writes && l.wildcard(want.Name), NoteWildcard).
-			noting(writes && want.Type == TXT && p.size(want.Record) > largeTXT, NoteTXTLarge))
+		p.add(want, v.withNoteIf(writes && l.wildcard(want.Name), NoteWildcard).
+			withNoteIf(writes && want.Type == TXT && p.textSize(want.Record) > largeTXT, NoteTXTLarge))
 	}
 	return p
 }
 
-func (l look) decide(want Desired) verdict {
+func (l zoneView) decide(want Desired) verdict {
 	switch want.Purpose {
 	case Ownership:
 		return l.ownership(want.Record)
@@ -107,7 +106,7 @@ func (l look) decide(want Desired) verdict {
 	case Policy:
 		return l.policy(want.Record)
 	default:
-		return l.selectorAt(want)
+		return l.dkimSelector(want)
 	}
 }
 
@@ -123,8 +122,8 @@ func (p *Plan) add(want Desired, v verdict) {
 	p.Items = append(p.Items, item)
 }
 
-// change adds a verdict's edit to the change of its record set. A set that is
-// there keeps its TTL. What a wildcard makes up is not there, but goes on.
+// change adds a verdict's edit to the change of its record set. An existing set keeps its TTL. A
+// set from a wildcard does not exist in the zone, so its values are written with the change.
 func (p *Plan) change(have RRSet, ttl int, v verdict) {
 	i := slices.IndexFunc(p.Changes, func(c Change) bool { return c.After.Type == have.Type && sameName(c.After.Name, have.Name) })
 	if i < 0 {
@@ -139,14 +138,14 @@ func (p *Plan) change(have RRSet, ttl int, v verdict) {
 		i, p.Changes = len(p.Changes), append(p.Changes, Change{Before: have, After: after})
 	}
 	after := &p.Changes[i].After
-	after.Values = edit(after.Values, v.remove, v.add)
+	after.Values = replaceValues(after.Values, v.remove, v.add)
 }
 
-// note keeps what a verdict writes. Of several values that give way the first
-// stands for all.
+// note records the values that a verdict writes. If several values are replaced, the first one is
+// recorded.
 func (p *Plan) note(want Desired, v verdict) {
 	for _, value := range v.add {
-		w := Written{Purpose: want.Purpose, Name: referred(want.Name), Type: want.Type, Value: value}
+		w := Written{Purpose: want.Purpose, Name: normalName(want.Name), Type: want.Type, Value: value}
 		if len(v.remove) > 0 {
 			w.Replaced = v.remove[0]
 		}
@@ -154,11 +153,11 @@ func (p *Plan) note(want Desired, v verdict) {
 	}
 }
 
-// size is how many octets of text a changed set holds afterwards.
-func (p *Plan) size(at Record) int {
+// textSize returns the total length of the texts of a changed set after the change, in octets.
+func (p *Plan) textSize(record Record) int {
 	total := 0
 	for _, c := range p.Changes {
-		if c.After.Type == at.Type && sameName(c.After.Name, at.Name) {
+		if c.After.Type == record.Type && sameName(c.After.Name, record.Name) {
 			for _, text := range c.After.Values {
 				total += len(text)
 			}
@@ -167,9 +166,9 @@ func (p *Plan) size(at Record) int {
 	return total
 }
 
-// edit is values with what is added in the place of what is removed, or at the
-// end. All else stays as and where it is.
-func edit(values, remove, add []string) []string {
+// replaceValues returns values with add in the position of the first removed value, or at the end.
+// All other values keep their order.
+func replaceValues(values, remove, add []string) []string {
 	var out []string
 	for _, value := range values {
 		if !slices.Contains(remove, value) {
@@ -181,7 +180,7 @@ func edit(values, remove, add []string) []string {
 	return append(out, add...)
 }
 
-// Blocking are the items that must be settled first.
+// Blocking returns the items that a person must resolve before the changes are written.
 func (p Plan) Blocking() []Item {
 	var out []Item
 	for _, item := range p.Items {
@@ -192,6 +191,5 @@ func (p Plan) Blocking() []Item {
 	return out
 }
 
-// SafeToApply reports whether the changes may be written: the read is reliable
-// and nothing blocks.
+// SafeToApply reports whether the changes may be written: the read is reliable and no item blocks.
 func (p Plan) SafeToApply() bool { return p.Reliable && len(p.Blocking()) == 0 }

@@ -80,8 +80,8 @@ func applied(t *rapid.T, s dns.Sight, p dns.Plan) dns.Sight {
 	next := s
 	next.Sets = slices.Clone(s.Sets)
 	for _, c := range made {
-		next.Sets = slices.DeleteFunc(next.Sets, func(at dns.RRSet) bool {
-			return at.Name == c.After.Name && (at.Type == c.After.Type || at.Synthesised)
+		next.Sets = slices.DeleteFunc(next.Sets, func(set dns.RRSet) bool {
+			return set.Name == c.After.Name && (set.Type == c.After.Type || set.Synthesised)
 		})
 		next.Sets = append(next.Sets, c.After)
 	}
@@ -90,7 +90,7 @@ func applied(t *rapid.T, s dns.Sight, p dns.Plan) dns.Sight {
 
 // standing is what a provider holds: no wildcard's answers.
 func standing(s dns.Sight) []dns.RRSet {
-	return slices.DeleteFunc(slices.Clone(s.Sets), func(at dns.RRSet) bool { return at.Synthesised })
+	return slices.DeleteFunc(slices.Clone(s.Sets), func(set dns.RRSet) bool { return set.Synthesised })
 }
 
 func someWritten(t *rapid.T) []dns.Written {
@@ -101,12 +101,12 @@ func someWritten(t *rapid.T) []dns.Written {
 // written, and the same conflicts where a person must decide.
 func TestApplyingAPlanAndPlanningAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s, ours := messyZone(t), someWritten(t)
-		p := dns.NewPlan(offer(), s, ours)
+		s, managed := messyZone(t), someWritten(t)
+		p := dns.NewPlan(offer(), s, managed)
 		if !p.SafeToApply() {
 			return
 		}
-		again := dns.NewPlan(offer(), applied(t, s, p), ours)
+		again := dns.NewPlan(offer(), applied(t, s, p), managed)
 		if len(again.Changes) != 0 || !again.SafeToApply() {
 			t.Fatalf("not done yet: %+v", again)
 		}
@@ -123,15 +123,15 @@ func TestApplyingAPlanAndPlanningAgain(t *testing.T) {
 // byte afterwards, and what is replaced is ours or the platform's.
 func TestNothingForeignIsTouched(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s, ours := messyZone(t), someWritten(t)
-		p := dns.NewPlan(offer(), s, ours)
+		s, managed := messyZone(t), someWritten(t)
+		p := dns.NewPlan(offer(), s, managed)
 		next := applied(t, s, p)
 		for _, before := range standing(s) {
 			now := dns.Find(next.Sets, before.Name, before.Type)
 			if now.TTL != before.TTL {
 				t.Fatalf("the TTL of %+v becomes %d", before, now.TTL)
 			}
-			kept := slices.DeleteFunc(slices.Clone(before.Values), func(v string) bool { return mayGo(p, before, ours, v) })
+			kept := slices.DeleteFunc(slices.Clone(before.Values), func(v string) bool { return mayGo(p, before, managed, v) })
 			remain := slices.DeleteFunc(slices.Clone(now.Values), func(v string) bool { return !slices.Contains(kept, v) })
 			if diff := cmp.Diff(kept, remain); diff != "" {
 				t.Fatalf("of %+v: %s", before, diff)
@@ -144,16 +144,16 @@ func TestNothingForeignIsTouched(t *testing.T) {
 }
 
 // mayGo says independently of the planner whether a value may be replaced.
-func mayGo(p dns.Plan, at dns.RRSet, ours []dns.Written, value string) bool {
-	written := slices.ContainsFunc(ours, func(w dns.Written) bool { return w.Name == at.Name && w.Type == at.Type && w.Value == value })
+func mayGo(p dns.Plan, set dns.RRSet, managed []dns.Written, value string) bool {
+	written := slices.ContainsFunc(managed, func(w dns.Written) bool { return w.Name == set.Name && w.Type == set.Type && w.Value == value })
 	switch {
 	case written:
 		return true
-	case at.Type == dns.MX:
+	case set.Type == dns.MX:
 		return value == "0 "+oldHost
-	case at.Type == dns.CNAME:
+	case set.Type == dns.CNAME:
 		return value == target1 || value == target2 || value == "selector1-a-test._domainkey.t.onmicrosoft.com"
-	case at.Name == "a.test" && strings.HasPrefix(value, "v=spf1"):
+	case set.Name == "a.test" && strings.HasPrefix(value, "v=spf1"):
 		return slices.ContainsFunc(p.Items, func(i dns.Item) bool {
 			return i.Purpose == dns.Sending && i.Action == dns.Update && addsOnly(value, i.Desired)
 		})

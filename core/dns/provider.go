@@ -2,12 +2,11 @@
 
 package dns
 
-// Provider is a DNS provider that there is a plugin for.
+// Provider is a DNS provider that has a plugin.
 type Provider struct {
-	ID    string // as in cloudflare
-	Title string // for people, as in Cloudflare
-	// NameServers are patterns of its name servers, as *.ns.cloudflare.com.
-	// A provider without any is found only by a connection of the account
-	// that reaches the zone.
+	ID    string // such as cloudflare
+	Title string // display name, such as Cloudflare
+	// NameServers are patterns of the provider's name servers, such as *.ns.cloudflare.com. Without
+	// patterns, the provider is found only by a connection that reaches the zone.
 	NameServers []string
 }

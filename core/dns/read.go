@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Verification selects the record that proves ownership. The platform offers
-// alternatives; the TXT is the one that disturbs no mail.
+// Verification returns the record that proves ownership, false if there is none. The platform
+// offers alternatives. TXT is preferred, because it does not affect mail.
 func Verification(offered []Record) (Record, bool) {
 	for _, r := range offered {
 		if r.Type == TXT {
@@ -21,8 +21,8 @@ func Verification(offered []Record) (Record, bool) {
 	return Record{}, false
 }
 
-// ReadStatus reads how a domain's mail records stand. verification holds the
-// ownership records that the platform offers, signing its DKIM targets.
+// ReadStatus returns the status of a domain's mail records. verification holds the ownership
+// records that the platform offers, signing its DKIM targets.
 func ReadStatus(s Sight, verification []Record, signing Signing) Status {
 	selector1, selector2 := ReadSelectors(s, signing)
 	return Status{
@@ -34,21 +34,21 @@ func ReadStatus(s Sight, verification []Record, signing Signing) Status {
 	}
 }
 
-// ReadSelectors reads how the two DKIM selectors stand. While the platform has
-// named no targets nothing can be right: what is published there is foreign.
+// ReadSelectors returns the states of the two DKIM selectors. As long as the platform has specified
+// no targets, published records count as a mismatch.
 func ReadSelectors(s Sight, signing Signing) (Selector, Selector) {
 	return s.selector(Selector1, "selector1", signing.Selector1), s.selector(Selector2, "selector2", signing.Selector2)
 }
 
-// selector is a plan's verdict in one word: what a plan would leave as it is
-// has propagated.
+// selector returns the state of a DKIM selector. A record that a plan would preserve has
+// propagated.
 func (s Sight) selector(of Purpose, label string, want Record) Selector {
 	want.Type, want.Name = CNAME, label+"._domainkey."+s.Domain
-	l := look{Sight: s}
+	l := zoneView{Sight: s}
 	switch {
-	case l.selectorAt(Desired{of, want}).action == Preserve:
+	case l.dkimSelector(Desired{of, want}).action == Preserve:
 		return SelectorPropagated
-	case len(l.at(want.Name, CNAME).Values) > 0 || len(l.beside(want.Name, CNAME)) > 0:
+	case len(l.setAt(want.Name, CNAME).Values) > 0 || len(l.otherTypesAt(want.Name, CNAME)) > 0:
 		return SelectorMismatch
 	default:
 		return SelectorMissing
@@ -72,7 +72,7 @@ func dkim(selectors ...Selector) string {
 	}
 }
 
-// shows reports whether the world sees a record that the platform asks for.
+// shows reports whether a record that the platform specifies is published.
 func (s Sight) shows(want Record) bool {
 	return slices.ContainsFunc(s.values(want.Name, want.Type), func(value string) bool {
 		if want.Type == TXT {
@@ -94,8 +94,8 @@ func (s Sight) values(name string, of Type) []string {
 	return nil
 }
 
-// preferredMX returns the exchange with the lowest preference, with its final
-// dot. Of equals the first by name counts, since servers turn the order.
+// preferredMX returns the host with the lowest preference, with its final dot. Among equal
+// preferences the first value in sort order wins, because servers rotate the order.
 func preferredMX(values []string) string {
 	best, lowest := Missing, -1
 	for _, value := range slices.Sorted(slices.Values(values)) {
@@ -107,10 +107,10 @@ func preferredMX(values []string) string {
 	return best
 }
 
-// first is the first text of a kind. When there are several, which is a fault
-// of the zone, it is the first by text, since servers turn the order.
+// first returns the first matching text in sort order, or Missing. Several matches are an error in
+// the zone. Sorting makes the result independent of the servers' rotation.
 func first(texts []string, is func(string) bool) string {
-	if found := slices.Sorted(slices.Values(only(texts, is))); len(found) > 0 {
+	if found := slices.Sorted(slices.Values(filter(texts, is))); len(found) > 0 {
 		return found[0]
 	}
 	return Missing

@@ -4,18 +4,18 @@ package dns
 
 import "slices"
 
-// Needs are names beyond a domain's own that must be looked at before its
-// wanted records can be decided on. Each list says for which part of Beyond.
+// Needs lists the names outside the domain that must be read before its records can be planned.
+// Each list corresponds to a field of Beyond.
 type Needs struct {
-	// SPF is where the tree begins: each text found may refer to more.
+	// SPF holds the first names to read. Each record may reference more names.
 	SPF       []string
 	Above     []string
 	Exchanges []string
 	Keys      []string
 }
 
-// Wanted are the selectors of a configuration as records to be published. A read
-// for a domain's status wants these: a provider may have flattened them.
+// Wanted returns the DKIM selectors as records to publish. A read for a domain's status passes them
+// to the reader, because a provider may have flattened the CNAMEs.
 func (s Signing) Wanted() []Desired {
 	var out []Desired
 	for _, d := range []Desired{{Selector1, s.Selector1}, {Selector2, s.Selector2}} {
@@ -26,22 +26,22 @@ func (s Signing) Wanted() []Desired {
 	return out
 }
 
-// Needs lists what must be known besides s to decide on the wanted records, and
-// no more: every name is a question to somebody's server.
+// Needs returns the names to read in addition to s before the wanted records can be planned. The
+// lists are minimal, because each name costs a DNS query.
 func (s Sight) Needs(wanted []Desired) Needs {
 	var n Needs
-	l := look{Sight: s}
+	l := zoneView{Sight: s}
 	for _, want := range wanted {
 		switch want.Purpose {
 		case Sending:
 			n.SPF = s.needsSPF(want)
 		case Policy:
-			if len(l.at(want.Name, CNAME).Values) == 0 && len(only(l.values(want.Name, TXT), isDMARC)) == 0 {
+			if len(l.setAt(want.Name, CNAME).Values) == 0 && len(filter(l.values(want.Name, TXT), isDMARC)) == 0 {
 				n.Above = DMARCAbove(s.Domain)
 			}
 		case Selector1, Selector2:
-			if len(l.at(want.Name, CNAME).Values) == 0 && len(l.at(want.Name, TXT).Values) > 0 {
-				n.Keys = append(n.Keys, referred(want.Content))
+			if len(l.setAt(want.Name, CNAME).Values) == 0 && len(l.setAt(want.Name, TXT).Values) > 0 {
+				n.Keys = append(n.Keys, normalName(want.Content))
 			}
 		}
 	}
@@ -58,8 +58,8 @@ func (s Sight) needsSPF(want Desired) []string {
 	return slices.Compact(names)
 }
 
-// needsExchanges lists the hosts of the MX but the platform's own. Who asks for
-// selectors alone decides nothing about the MX.
+// needsExchanges returns the MX hosts except those of the platform, nil if only DKIM selectors are
+// wanted.
 func (s Sight) needsExchanges(wanted []Desired) []string {
 	selectors := func(d Desired) bool { return d.Purpose == Selector1 || d.Purpose == Selector2 }
 	if !slices.ContainsFunc(wanted, func(d Desired) bool { return !selectors(d) }) {

@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// Reason says, as a stable word, why an item of a plan is what it is.
+// Reason is a stable word for why a plan decides as it does on an item.
 type Reason string
 
-// The reasons of what is written or stays.
+// The reasons for values that are written or preserved.
 const (
 	ReasonMissing           Reason = "missing"
 	ReasonPresent           Reason = "present"
@@ -27,7 +27,7 @@ const (
 	ReasonAutodiscoverTaken Reason = "autodiscover_taken"
 )
 
-// The reasons of conflicts, which a person must settle.
+// The reasons for conflicts, which a person must resolve.
 const (
 	ReasonAliasAtDomain   Reason = "cname_at_domain"
 	ReasonMXOther         Reason = "mx_other_provider"
@@ -50,7 +50,7 @@ const (
 	ReasonDMARCDelegated  Reason = "dmarc_delegated"
 )
 
-// Note is a remark on an item that changes nothing about it.
+// Note is a remark on an item that does not affect the decision.
 type Note string
 
 // The notes.
@@ -70,13 +70,13 @@ const (
 	NoteDMARCUnenforced Note = "dmarc_no_policy"
 )
 
-// Explain says a reason in a sentence for the domain's owner.
+// Explain returns the reason as a sentence for the domain's owner.
 func (r Reason) Explain() string { return sentences[r] }
 
-// Explain says a note in a sentence for the domain's owner.
+// Explain returns the note as a sentence for the domain's owner.
 func (n Note) Explain() string { return remarks[n] }
 
-// Explain says in sentences why an item is what it is, and what to know of it.
+// Explain returns the item's reason and notes as sentences for the domain's owner.
 func (i Item) Explain() string {
 	all := i.Reason.Explain()
 	for _, n := range i.Notes {
@@ -85,10 +85,10 @@ func (i Item) Explain() string {
 	return all
 }
 
-// Reasons are all reasons that an item may have, by name.
+// Reasons returns all reasons that an item may have, sorted.
 func Reasons() []Reason { return slices.Sorted(maps.Keys(sentences)) }
 
-// Notes are all notes that an item may have, by name.
+// Notes returns all notes that an item may have, sorted.
 func Notes() []Note { return slices.Sorted(maps.Keys(remarks)) }
 
 var remarks = map[Note]string{

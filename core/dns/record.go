@@ -1,15 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dns holds mail DNS records, how tenantry reads them, and the plan of
-// what a domain needs.
+// Package dns reads the mail records of a domain and plans the changes that they need. It is pure:
+// adapters make the DNS queries and call the providers.
+//
+// The main types are Sight (one read of a domain), Offer (the records of the mail platform), Plan
+// (the changes), and Holder (the provider and the account's access). Start reading at NewPlan in
+// plan.go.
+//
+// record.go, zone.go and beyond.go define records, zones and reads. look.go holds zoneView and
+// verdict, the base of all decisions. The decisions for each purpose are in ownership.go, mx.go,
+// spf.go, spfmerge.go, spftree.go, autodiscover.go, dmarc.go and dkim.go. detect.go and access.go
+// find the provider of a zone, and automation.go decides whether a plan can be written. read.go,
+// merge.go and soundness.go derive a domain's status from a read.
 package dns
 
 import "time"
 
-// Type is a DNS record type by its name.
+// Type is the name of a DNS record type.
 type Type string
 
-// The record types that tenantry reads and asks for.
+// The record types that tenantry reads or writes.
 const (
 	TXT   Type = "TXT"
 	MX    Type = "MX"
@@ -21,28 +31,27 @@ const (
 	DNAME Type = "DNAME"
 )
 
-// Record is one record that the mail platform asks for.
+// Record is one record that the mail platform specifies.
 type Record struct {
 	Type Type
-	// Name is fully qualified, lower case, without the final dot.
+	// Name is fully qualified, in lower case, without the final dot.
 	Name string
-	// Content is the text of a TXT (unquoted) or the target of an MX or
-	// CNAME, without the final dot.
+	// Content is the unquoted text of a TXT record, or the target of an MX or CNAME without the
+	// final dot.
 	Content    string
 	Preference int // MX only
 	TTL        int // seconds
 }
 
-// RRSet is what the world sees at one name and type.
+// RRSet is the published record set of one name and type.
 type RRSet struct {
 	Name string // as in Record
 	Type Type
 	TTL  int
-	// Values are the contents: TXT unquoted and joined, CNAME and NS targets
-	// without the final dot, MX as "preference host".
+	// Values are the contents: TXT unquoted and joined, CNAME and NS targets without the final dot,
+	// MX as "preference host".
 	Values []string
-	// Synthesised is true when a wildcard answers and nothing stands at the
-	// name itself.
+	// Synthesised is true when a wildcard answers for a name that does not exist.
 	Synthesised bool
 }
 
@@ -51,31 +60,31 @@ type Sight struct {
 	Domain string
 	Zone   string // the apex of the zone that holds Domain
 	Sets   []RRSet
-	// Delegation names the servers to which the zone is delegated, in order.
+	// Delegation lists the servers to which the zone is delegated, sorted.
 	Delegation []string
-	// Servers says what each authoritative server did: those of Delegation
-	// and those that the zone itself names besides.
+	// Servers holds the result of each authoritative server: those of Delegation and those in the
+	// zone's own NS records.
 	Servers []Server
-	// Complete is true when the read can be relied on: enough servers
-	// answered everything and none disagrees with another.
+	// Complete is true when the read is reliable: enough servers answered all queries, and they
+	// agree.
 	Complete bool
-	// Reason says why the read is not complete, as a stable word.
+	// Reason is a stable word for why the read is not complete.
 	Reason string
-	// Warnings are stable words for what is wrong with the zone's DNS without
-	// making the read incomplete.
+	// Warnings are stable words for problems of the zone's DNS that do not make the read
+	// incomplete.
 	Warnings []string
-	// Secure is true when a resolver that checks DNSSEC vouches for the zone.
+	// Secure is true when a DNSSEC-validating resolver vouches for the zone.
 	Secure bool
 	At     time.Time
 	Beyond Beyond
 }
 
-// Asked is how many name servers were asked.
+// Asked returns the number of name servers that were queried.
 func (s Sight) Asked() int {
 	return s.servers(func(n Server) bool { return n.State != ServerBlocked })
 }
 
-// Agreeing is how many of them gave the answers that most gave.
+// Agreeing returns the number of servers that gave the majority's answers.
 func (s Sight) Agreeing() int { return s.servers(func(n Server) bool { return n.Agrees }) }
 
 func (s Sight) servers(are func(Server) bool) int {
@@ -88,10 +97,10 @@ func (s Sight) servers(are func(Server) bool) int {
 	return n
 }
 
-// ServerState is how an authoritative server behaved.
+// ServerState is the behaviour of an authoritative server.
 type ServerState string
 
-// The classes of servers.
+// The states of servers.
 const (
 	ServerOK          ServerState = "ok"
 	ServerLame        ServerState = "lame"
@@ -103,15 +112,14 @@ const (
 type Server struct {
 	Name  string
 	State ServerState
-	// Agrees is true for a server that serves the zone as most of them do.
+	// Agrees is true when the server's answers equal those of most servers.
 	Agrees bool
 }
 
-// Signing is the mail platform's DKIM configuration of a domain. It is the
-// zero value while the platform has made none.
+// Signing is the mail platform's DKIM configuration of a domain. It is the zero value as long as
+// the platform has not created one.
 type Signing struct {
 	Enabled bool
-	// Selector1 and Selector2 are the CNAME records to publish, as the
-	// platform says them.
+	// Selector1 and Selector2 are the CNAME records to publish, as specified by the platform.
 	Selector1, Selector2 Record
 }

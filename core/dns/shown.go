@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Shown is a content as it may be shown and stored as text: bytes that are
-// none, and control characters, become \DDD, as zone files write them.
+// Shown returns the content as text that is safe to show and store. Invalid UTF-8 and control
+// characters become \DDD, as in zone files.
 func Shown(content string) string {
 	if utf8.ValidString(content) && !strings.ContainsFunc(content, unicode.IsControl) {
 		return content

@@ -2,11 +2,11 @@
 
 package dns
 
-// Soundness is whether what mail depends on is right in the DNS. A read may have
-// been too narrow to tell, and the platform may not have said what is right.
+// Soundness says whether the DNS records that mail depends on are right. It is Untold when the read
+// or the platform's records do not suffice to decide.
 type Soundness int
 
-// What a read may say.
+// The values of Soundness.
 const (
 	Untold Soundness = iota
 	Right
@@ -20,13 +20,13 @@ func soundness(right bool) Soundness {
 	return Wrong
 }
 
-// ReadSoundness reads whether the world lets the mail platform send for a domain
-// (SPF), finds its keys (DKIM) and brings it the domain's mail (MX). For SPF
-// that goes by way of other names the read must know these: see Desire.
+// ReadSoundness returns whether the published records let the mail platform send for a domain
+// (SPF), publish its keys (DKIM) and deliver the domain's mail to it (MX). The read must include
+// the names that an SPF record references; see Sight.Needs.
 func ReadSoundness(s Sight, o Offer) (spf, dkim, mx Soundness) {
-	l := look{Sight: s, offered: o.Verification}
+	l := zoneView{Sight: s, offered: o.Verification}
 	if want, named := o.exchange(s.Domain); named {
-		x := l.sortExchanges(l.at(s.Domain, MX).Values, want)
+		x := l.sortExchanges(l.setAt(s.Domain, MX).Values, want)
 		mx = soundness(len(x.desired)+len(x.stale) > 0)
 	}
 	if o.Signing.Selector1.Content != "" && o.Signing.Selector2.Content != "" {
@@ -34,15 +34,15 @@ func ReadSoundness(s Sight, o Offer) (spf, dkim, mx Soundness) {
 		dkim = soundness(selector1 == SelectorPropagated && selector2 == SelectorPropagated)
 	}
 	if want, named := o.service(TXT, s.Domain, isSPF); named {
-		spf = l.sendingSound(want)
+		spf = l.spfSoundness(want)
 	}
 	return spf, dkim, mx
 }
 
-// sendingSound takes a record for right that receivers can read and that lets
-// the platform pass, itself or by names that it refers to.
-func (l look) sendingSound(want Record) Soundness {
-	records := only(l.at(want.Name, TXT).Values, isSPF)
+// spfSoundness returns Right for a valid SPF record that passes the platform, directly or through
+// names that it references.
+func (l zoneView) spfSoundness(want Record) Soundness {
+	records := filter(l.setAt(want.Name, TXT).Values, isSPF)
 	desired, ok := parseSPF(want.Content)
 	switch {
 	case !ok:
@@ -54,7 +54,7 @@ func (l look) sendingSound(want Record) Soundness {
 	if !ok {
 		return Wrong
 	}
-	missing, negated := absent(have, desired)
+	missing, negated := missingTerms(have, desired)
 	switch {
 	case negated:
 		return Wrong
@@ -67,12 +67,11 @@ func (l look) sendingSound(want Record) Soundness {
 	}
 }
 
-// Silent reports whether nobody answered at all: then the trouble may well be on
-// our side.
+// Silent reports whether no server answered at all, so that the cause may be the service's own
+// network.
 func (s Sight) Silent() bool {
 	return !s.Complete && s.Reason != ReasonNotDelegated && s.servers(func(n Server) bool { return n.State == ServerOK }) == 0
 }
 
-// ReasonNotDelegated is why a sight is not reliable whose domain nobody serves:
-// the zone above it says so.
+// ReasonNotDelegated is Sight.Reason when the parent zone does not delegate the domain.
 const ReasonNotDelegated = "not_delegated"

@@ -17,55 +17,55 @@ func isSPF(text string) bool {
 		(len(text) == len(spfTag) || text[len(spfTag)] == ' ')
 }
 
-// spfTerm is one term of an SPF record, with the place where it begins.
+// spfTerm is one term of an SPF record.
 type spfTerm struct {
-	at        int
+	offset    int
 	qualifier byte   // + - ~ ?, of a mechanism only
 	name      string // lower case
-	value     string // as written, without the : or =, of a and mx with the /
+	value     string // as written, without the : or =; for a and mx with the /
 	modifier  bool
 }
 
-// key is what makes two terms the same.
+// key returns a string that is equal for equivalent terms.
 func (t spfTerm) key() string {
 	return t.name + " " + strings.TrimSuffix(strings.ToLower(t.value), ".")
 }
 
-// is reports whether this is the mechanism or modifier of that name; "all=x" is
-// an unknown modifier and no all.
+// is reports whether the term is the mechanism or modifier of a name. "all=x" is an unknown
+// modifier, not the mechanism all.
 func (t spfTerm) is(name string) bool {
 	return t.name == name && t.modifier == (name == "redirect" || name == "exp")
 }
 
-// spfRecord is an SPF record that was read. Its text is never built anew from
-// its terms: what others wrote stays byte for byte.
+// spfRecord is a parsed SPF record. Its text is never rebuilt from its terms, so foreign parts stay
+// byte for byte.
 type spfRecord struct {
 	text  string
 	terms []spfTerm
 }
 
-// parseSPF reads a record, or reports that receivers would refuse it.
+// parseSPF parses a record. ok is false when receivers would reject the record.
 func parseSPF(text string) (spfRecord, bool) {
 	r := spfRecord{text: text}
 	if !isSPF(text) {
 		return r, false
 	}
-	for at := len(spfTag); at < len(text); {
-		if text[at] == ' ' {
-			at++
+	for offset := len(spfTag); offset < len(text); {
+		if text[offset] == ' ' {
+			offset++
 			continue
 		}
 		end := len(text)
-		if i := strings.IndexByte(text[at:], ' '); i >= 0 {
-			end = at + i
+		if i := strings.IndexByte(text[offset:], ' '); i >= 0 {
+			end = offset + i
 		}
-		t, ok := parseTerm(text[at:end])
+		t, ok := parseTerm(text[offset:end])
 		if !ok || (t.modifier && (t.is("redirect") || t.is("exp")) && r.first(t.name) != nil) {
 			return r, false
 		}
-		t.at = at
+		t.offset = offset
 		r.terms = append(r.terms, t)
-		at = end
+		offset = end
 	}
 	return r, true
 }
@@ -95,46 +95,46 @@ func nameRune(r rune) bool {
 }
 
 func modifierOK(t spfTerm) bool {
-	if t.name == "" || !letter(t.name[0]) {
+	if t.name == "" || !isLetter(t.name[0]) {
 		return false
 	}
 	if t.is("redirect") || t.is("exp") {
-		return domainSpec(t.value)
+		return validDomainSpec(t.value)
 	}
-	return macros(t.value)
+	return validMacros(t.value)
 }
 
-func letter(b byte) bool { return b >= 'a' && b <= 'z' }
+func isLetter(b byte) bool { return b >= 'a' && b <= 'z' }
 
-// mechanismOK holds a mechanism's argument, with its : or /, against the
-// grammar of RFC 7208.
+// mechanismOK reports whether a mechanism's argument, with its : or /, conforms to RFC 7208.
 func mechanismOK(name, rest string) bool {
 	value, colon := strings.CutPrefix(rest, ":")
 	switch name {
 	case "all":
 		return rest == ""
 	case "include", "exists":
-		return colon && domainSpec(value)
+		return colon && validDomainSpec(value)
 	case "ptr":
-		return rest == "" || colon && domainSpec(value)
+		return rest == "" || colon && validDomainSpec(value)
 	case "a", "mx":
-		return hostSpec(rest)
+		return validHostSpec(rest)
 	case "ip4", "ip6":
-		return colon && network(name, value)
+		return colon && validNetwork(name, value)
 	default:
 		return false
 	}
 }
 
-// hostSpec is an optional name and optional prefix lengths: ":d/24//64".
-func hostSpec(rest string) bool {
+// validHostSpec reports whether rest is an optional name and optional prefix lengths, as in
+// ":d/24//64".
+func validHostSpec(rest string) bool {
 	host, prefix := rest, ""
-	// A slash inside of a macro's braces is a delimiter of the macro.
+	// A slash inside a macro's braces is a delimiter of the macro.
 	if i := strings.IndexByte(rest[strings.LastIndexByte(rest, '}')+1:], '/'); i >= 0 {
 		i += strings.LastIndexByte(rest, '}') + 1
 		host, prefix = rest[:i], rest[i:]
 	}
-	if value, colon := strings.CutPrefix(host, ":"); host != "" && (!colon || !domainSpec(value)) {
+	if value, colon := strings.CutPrefix(host, ":"); host != "" && (!colon || !validDomainSpec(value)) {
 		return false
 	}
 	four, six, dual := strings.Cut(prefix, "//")
@@ -149,7 +149,7 @@ func length(digits string, most int) bool {
 	return err == nil && n >= 0 && n <= most && digits[0] != '+'
 }
 
-func network(name, value string) bool {
+func validNetwork(name, value string) bool {
 	addr, bits, prefixed := strings.Cut(value, "/")
 	ip, err := netip.ParseAddr(addr)
 	if err != nil || ip.Zone() != "" || ip.Is4() != (name == "ip4") {
@@ -158,13 +158,13 @@ func network(name, value string) bool {
 	return !prefixed || length(bits, ip.BitLen())
 }
 
-// domainSpec is a name that has at least two labels or a macro.
-func domainSpec(s string) bool {
-	return macros(s) && (strings.Contains(s, "%{") || strings.Contains(strings.TrimSuffix(s, "."), "."))
+// validDomainSpec reports whether s is a name with at least two labels or a macro.
+func validDomainSpec(s string) bool {
+	return validMacros(s) && (strings.Contains(s, "%{") || strings.Contains(strings.TrimSuffix(s, "."), "."))
 }
 
-// macros reports whether s is visible ASCII whose % all begin a macro.
-func macros(s string) bool {
+// validMacros reports whether s is visible ASCII in which each % starts a valid macro.
+func validMacros(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] <= ' ' || s[i] > '~' {
 			return false
@@ -187,7 +187,7 @@ func macros(s string) bool {
 	return true
 }
 
-// first is the first term of a name, or nil.
+// first returns the first term of a name, or nil.
 func (r spfRecord) first(name string) *spfTerm {
 	if i := slices.IndexFunc(r.terms, func(t spfTerm) bool { return t.is(name) }); i >= 0 {
 		return &r.terms[i]
@@ -195,8 +195,8 @@ func (r spfRecord) first(name string) *spfTerm {
 	return nil
 }
 
-// live are the terms that receivers reach: those after all are dead.
-func (r spfRecord) live() []spfTerm {
+// reachableTerms returns the terms that receivers evaluate. Terms after "all" are ignored.
+func (r spfRecord) reachableTerms() []spfTerm {
 	for i, t := range r.terms {
 		if t.is("all") {
 			return r.terms[:i+1]
@@ -205,7 +205,7 @@ func (r spfRecord) live() []spfTerm {
 	return r.terms
 }
 
-// redirect is the name that decides when nothing here does, or "".
+// redirect returns the target of a redirect that receivers follow, or "".
 func (r spfRecord) redirect() string {
 	if t := r.first("redirect"); t != nil && r.first("all") == nil {
 		return t.value
@@ -213,24 +213,23 @@ func (r spfRecord) redirect() string {
 	return ""
 }
 
-// SPFReferences lists the names to which an SPF record refers and that can be
-// asked: includes and a redirect, but none with a macro. It lists nothing for
-// any other text.
+// SPFReferences returns the names of the includes and the redirect of an SPF record, without those
+// that contain a macro. It returns nil for any other text.
 func SPFReferences(text string) []string {
 	r, ok := parseSPF(text)
 	if !ok {
 		return nil
 	}
 	var names []string
-	for _, t := range r.live() {
+	for _, t := range r.reachableTerms() {
 		if t.is("include") && !strings.Contains(t.value, "%") {
-			names = append(names, referred(t.value))
+			names = append(names, normalName(t.value))
 		}
 	}
 	if to := r.redirect(); to != "" && !strings.Contains(to, "%") {
-		names = append(names, referred(to))
+		names = append(names, normalName(to))
 	}
 	return names
 }
 
-func referred(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".") }
+func normalName(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".") }

@@ -91,14 +91,14 @@ func TestPlanSPFTree(t *testing.T) {
 	const text = "v=spf1 include:one.test -all"
 	eight := "v=spf1 a mx a:1.test a:2.test a:3.test mx:4.test exists:5.test -all"
 	wide := map[string]string{"one.test": eight} // 1 + 7
-	with := "v=spf1 include:one.test " + inc + " -all"
+	withTerms := "v=spf1 include:one.test " + inc + " -all"
 	for _, tt := range []planCase{
 		{name: "spf_lookup_limit: 11 with ours", sets: spf("v=spf1 a include:one.test mx -all"), beyond: tree(wide), action: dns.Conflict,
 			reason: "spf_lookup_limit", blocking: true, after: []string{"v=spf1 a include:one.test mx -all"}},
 		{name: "10 with ours", sets: spf("v=spf1 a include:one.test -all"), beyond: tree(wide), action: dns.Update, reason: "spf_merged",
 			notes: []dns.Note{"spf_lookups_near_limit"}, after: []string{"v=spf1 a include:one.test " + inc + " -all"}},
 		{name: "9 with ours", sets: spf(text), beyond: tree(wide), action: dns.Update, reason: "spf_merged",
-			notes: []dns.Note{"spf_lookups_near_limit"}, after: []string{with}},
+			notes: []dns.Note{"spf_lookups_near_limit"}, after: []string{withTerms}},
 		{name: "ours costs what its own tree costs", sets: spf(text), beyond: tree(map[string]string{"one.test": eight, include: "v=spf1 a a:6.test -all"}),
 			action: dns.Conflict, reason: "spf_lookup_limit", blocking: true, after: []string{text}},
 		{name: "spf_lookup_limit: too many already, with the platform", sets: spf("v=spf1 include:one.test a mx ptr " + inc + " -all"), beyond: tree(wide),
@@ -122,12 +122,12 @@ func TestPlanSPFTree(t *testing.T) {
 			beyond: tree(map[string]string{"one.test": "v=spf1 " + inc}), action: dns.Update, reason: "spf_merged",
 			after: []string{"v=spf1 ~include:one.test " + inc + " ~all"}},
 		{name: "spf_lookups_unknown: a name did not answer", sets: spf(text), action: dns.Conflict, reason: "spf_lookups_unknown", blocking: true, after: []string{text}},
-		{name: "what stands already is not held back by it", sets: spf(with), action: dns.Preserve, reason: "present",
-			notes: []dns.Note{"spf_lookups_unknown"}, after: []string{with}},
+		{name: "what stands already is not held back by it", sets: spf(withTerms), action: dns.Preserve, reason: "present",
+			notes: []dns.Note{"spf_lookups_unknown"}, after: []string{withTerms}},
 		{name: "a name with a macro costs one and cannot be asked", sets: spf("v=spf1 include:%{d}.one.test ~all"), action: dns.Update, reason: "spf_merged",
 			after: []string{"v=spf1 include:%{d}.one.test " + inc + " ~all"}},
 		{name: "a name without a record is remarked", sets: spf(text), beyond: tree(map[string]string{"one.test": ""}), action: dns.Update, reason: "spf_merged",
-			notes: []dns.Note{"spf_reference_broken"}, after: []string{with}},
+			notes: []dns.Note{"spf_reference_broken"}, after: []string{withTerms}},
 		{name: "three names with nothing are remarked", sets: spf("v=spf1 include:one.test include:two.test include:x.test ~all"),
 			beyond: tree(map[string]string{"one.test": "", "two.test": "", "x.test": ""}), action: dns.Update, reason: "spf_merged",
 			notes: []dns.Note{"spf_void_limit", "spf_reference_broken"},
@@ -152,15 +152,15 @@ func TestPlanSPFOfAnotherCloud(t *testing.T) {
 
 func TestPlanSPFThatWeWrote(t *testing.T) {
 	const old = "v=spf1 a include:spf.old-platform.test ~all"
-	wrote := func(replaced string) []dns.Written {
+	findWritten := func(replaced string) []dns.Written {
 		return []dns.Written{{Purpose: dns.Sending, Name: "a.test", Type: dns.TXT, Value: old, Replaced: replaced}}
 	}
 	for _, tt := range []planCase{
-		{name: "what was there before us is merged anew", sets: spf("x", old), ours: wrote("v=spf1 a ~all"), action: dns.Update, reason: "own_superseded",
+		{name: "what was there before us is merged anew", sets: spf("x", old), managed: findWritten("v=spf1 a ~all"), action: dns.Update, reason: "own_superseded",
 			after: []string{"x", "v=spf1 a " + inc + " ~all"}},
-		{name: "nothing was there before us", sets: spf(old), ours: wrote(""), action: dns.Update, reason: "own_superseded",
+		{name: "nothing was there before us", sets: spf(old), managed: findWritten(""), action: dns.Update, reason: "own_superseded",
 			after: []string{"v=spf1 " + inc + " -all"}},
-		{name: "somebody changed it since", sets: spf(old + " "), ours: wrote(""), beyond: tree(map[string]string{"spf.old-platform.test": "v=spf1 -all"}),
+		{name: "somebody changed it since", sets: spf(old + " "), managed: findWritten(""), beyond: tree(map[string]string{"spf.old-platform.test": "v=spf1 -all"}),
 			action: dns.Update, reason: "spf_merged", after: []string{"v=spf1 a include:spf.old-platform.test " + inc + " ~all "}},
 	} {
 		t.Run(tt.name, func(t *testing.T) { tt.run(t, unproven(), "a.test", dns.Sending) })

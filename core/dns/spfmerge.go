@@ -7,72 +7,73 @@ import (
 	"strings"
 )
 
-const longSPF = 450 // octets, beyond which an answer may need TCP
+const longSPF = 450 // octets; a longer answer may need TCP
 
-// sending decides on the SPF record. There may be only one, so the platform is
-// merged into it.
-func (l look) sending(want Record) verdict {
+// sending decides on the SPF record. A domain may have only one, so the platform's terms are merged
+// into it.
+func (l zoneView) sending(want Record) verdict {
 	if l.aliased() {
-		return blocked(ReasonAliasAtDomain).seeing(l.at(l.Domain, CNAME).Values)
+		return blocked(ReasonAliasAtDomain).observing(l.setAt(l.Domain, CNAME).Values)
 	}
-	records := only(l.at(want.Name, TXT).Values, isSPF)
+	records := filter(l.setAt(want.Name, TXT).Values, isSPF)
 	desired, ok := parseSPF(want.Content)
 	switch {
 	case !ok:
-		return blocked(ReasonSPFSyntax).seeing(records)
+		return blocked(ReasonSPFSyntax).observing(records)
 	case len(records) == 0:
-		return l.counted(desired, desired, create(want.Content))
+		return l.checkLimits(desired, desired, create(want.Content))
 	case len(slices.Compact(slices.Clone(records))) > 1:
-		return blocked(ReasonSPFMultiple).seeing(records)
+		return blocked(ReasonSPFMultiple).observing(records)
 	}
 	v := l.merged(records[0], desired)
 	if v.action == Preserve && len(records) > 1 {
 		v = update(ReasonSPFDuplicates, records[:1], records[0])
 	}
-	return v.seeing(records)
+	return v.observing(records)
 }
 
-// merged decides on the one record there is.
-func (l look) merged(text string, desired spfRecord) verdict {
+// merged decides on the only existing SPF record.
+func (l zoneView) merged(text string, desired spfRecord) verdict {
 	have, ok := parseSPF(text)
 	if !ok {
 		return blocked(ReasonSPFSyntax)
 	}
-	missing, negated := absent(have, desired)
+	missing, negated := missingTerms(have, desired)
 	switch {
 	case negated:
 		return blocked(ReasonSPFNegated)
 	case len(missing) == 0:
-		return l.counted(have, desired, preserve(ReasonPresent))
+		return l.checkLimits(have, desired, preserve(ReasonPresent))
 	case l.indirect(have, missing):
-		return l.counted(have, desired, preserve(ReasonSPFIndirect))
+		return l.checkLimits(have, desired, preserve(ReasonSPFIndirect))
 	}
 	base, why := have, ReasonSPFMerged
-	if w, ours := l.wrote(Sending, text); ours {
-		// What we wrote gives way to what we would write today.
+	if w, managed := l.findWritten(Sending, text); managed {
+		// A managed record is replaced by the record that would be written today.
 		base, why = desired, ReasonOwnSuperseded
 		if earlier, ok := parseSPF(w.Replaced); ok {
 			base = earlier
-			missing, _ = absent(base, desired)
+			missing, _ = missingTerms(base, desired)
 		}
 	}
-	if why, ok := objection(base); !ok {
+	if why, ok := mergeConflict(base); !ok {
 		return why
 	}
 	if base.text == desired.text {
 		missing = nil
 	}
-	result, _ := parseSPF(base.with(missing))
-	return l.counted(result, desired, update(why, []string{text}, result.text))
+	result, _ := parseSPF(base.withTerms(missing))
+	return l.checkLimits(result, desired, update(why, []string{text}, result.text))
 }
 
-// objection is what speaks against adding to a record.
-func objection(r spfRecord) (verdict, bool) {
+// mergeConflict returns the conflict that forbids adding terms to a record. ok is true when there
+// is none.
+func mergeConflict(r spfRecord) (verdict, bool) {
 	all := r.first("all")
 	if all == nil {
 		return verdict{}, true
 	}
-	mechanisms := only(r.names(), func(name string) bool { return name != "all" })
+	mechanisms := filter(r.names(), func(name string) bool { return name != "all" })
 	switch {
 	case all.qualifier == '+':
 		return conflict(ReasonSPFPermissive), false
@@ -85,7 +86,7 @@ func objection(r spfRecord) (verdict, bool) {
 
 func (r spfRecord) names() []string {
 	var out []string
-	for _, t := range r.live() {
+	for _, t := range r.reachableTerms() {
 		if !t.modifier {
 			out = append(out, t.name)
 		}
@@ -93,43 +94,43 @@ func (r spfRecord) names() []string {
 	return out
 }
 
-// absent lists the desired terms that a record does not have where receivers
-// reach them, and whether it has one that does not let mail pass.
-func absent(have, desired spfRecord) (missing []string, negated bool) {
-	for _, t := range desired.live() {
+// missingTerms returns the desired terms that are missing from the reachable terms of a record.
+// negated is true if a desired term has a qualifier other than "+".
+func missingTerms(have, desired spfRecord) (missing []string, negated bool) {
+	for _, t := range desired.reachableTerms() {
 		if t.modifier || t.is("all") {
 			continue
 		}
-		live := have.live()
-		i := slices.IndexFunc(live, func(h spfTerm) bool { return !h.modifier && h.key() == t.key() })
+		reachableTerms := have.reachableTerms()
+		i := slices.IndexFunc(reachableTerms, func(h spfTerm) bool { return !h.modifier && h.key() == t.key() })
 		switch {
 		case i < 0:
-			missing = append(missing, t.name+separated(t))
-		case live[i].qualifier != '+':
+			missing = append(missing, t.name+termArgument(t))
+		case reachableTerms[i].qualifier != '+':
 			negated = true
 		}
 	}
 	return missing, negated
 }
 
-func separated(t spfTerm) string {
+func termArgument(t spfTerm) string {
 	if t.value == "" || t.value[0] == '/' {
 		return t.value
 	}
 	return ":" + t.value
 }
 
-// indirect reports whether all that is missing is reached by other names.
-func (l look) indirect(have spfRecord, missing []string) bool {
+// indirect reports whether the names that a record references cover all missing terms.
+func (l zoneView) indirect(have spfRecord, missing []string) bool {
 	return !slices.ContainsFunc(missing, func(word string) bool {
 		t, ok := parseTerm(word)
 		return !ok || !t.is("include") || !spfTree(l.Beyond.SPF).reaches(have, t)
 	})
 }
 
-// with is the record's text with terms before its all or redirect, or at its
-// end with a softfail. Every other byte stays.
-func (r spfRecord) with(terms []string) string {
+// withTerms returns the record's text with terms inserted before "all" or the redirect. A record
+// without either gets the terms and "~all" at its end. All other bytes are unchanged.
+func (r spfRecord) withTerms(terms []string) string {
 	if len(terms) == 0 {
 		return r.text
 	}
@@ -139,7 +140,7 @@ func (r spfRecord) with(terms []string) string {
 		last = r.first("redirect")
 	}
 	if last != nil {
-		return r.text[:last.at] + words + " " + r.text[last.at:]
+		return r.text[:last.offset] + words + " " + r.text[last.offset:]
 	}
 	gap := " "
 	if strings.HasSuffix(r.text, " ") {
@@ -148,9 +149,9 @@ func (r spfRecord) with(terms []string) string {
 	return r.text + gap + words + " ~all"
 }
 
-// counted holds a record that is to stand against the limits of RFC 7208. What
-// could not be counted is not written, but what stands already stays.
-func (l look) counted(r, desired spfRecord, v verdict) verdict {
+// checkLimits applies the lookup limits of RFC 7208 to a verdict. A record that cannot be counted
+// is not written, but an existing one is preserved.
+func (l zoneView) checkLimits(r, desired spfRecord, v verdict) verdict {
 	c := spfTree(l.Beyond.SPF).cost(r)
 	foreign := c.unknown && !l.onlyUnknown(r, desired)
 	switch {
@@ -160,20 +161,19 @@ func (l look) counted(r, desired spfRecord, v verdict) verdict {
 		return blocked(ReasonSPFUnknown)
 	}
 	all := r.first("all")
-	return v.noting(foreign, NoteSPFUnknown).
-		noting(c.lookups >= maxLookups-1, NoteSPFNearLimit).
-		noting(c.void > maxVoid, NoteSPFVoid).
-		noting(c.broken, NoteSPFBroken).
-		noting(len(r.text) > longSPF, NoteSPFLong).
-		noting(r.first("ptr") != nil, NoteSPFPtr).
-		noting(all != nil && all.qualifier == '?', NoteSPFNeutral).
-		noting(all != nil && all.qualifier == '+', NoteSPFPermissive)
+	return v.withNoteIf(foreign, NoteSPFUnknown).
+		withNoteIf(c.lookups >= maxLookups-1, NoteSPFNearLimit).
+		withNoteIf(c.void > maxVoid, NoteSPFVoid).
+		withNoteIf(c.broken, NoteSPFBroken).
+		withNoteIf(len(r.text) > longSPF, NoteSPFLong).
+		withNoteIf(r.first("ptr") != nil, NoteSPFPtr).
+		withNoteIf(all != nil && all.qualifier == '?', NoteSPFNeutral).
+		withNoteIf(all != nil && all.qualifier == '+', NoteSPFPermissive)
 }
 
-// onlyUnknown reports whether nothing but what the platform itself names could
-// not be counted. That costs one look-up, and no trouble of ours with its name
-// is a reason to hold anything back.
-func (l look) onlyUnknown(r, desired spfRecord) bool {
+// onlyUnknown reports whether all names that could not be read belong to the platform's own record.
+// These cost one lookup and are no reason to hold back a write.
+func (l zoneView) onlyUnknown(r, desired spfRecord) bool {
 	tree := spfTree{}
 	for name, texts := range l.Beyond.SPF {
 		tree[name] = texts

@@ -7,24 +7,24 @@ import (
 	"strings"
 )
 
-// RFC 7208, section 4.6.4.
+// The limits of RFC 7208, section 4.6.4.
 const (
 	maxLookups = 10
 	maxVoid    = 2
 )
 
-// spfCost is what receivers must look up to evaluate a record to its end.
+// spfCost is the cost of evaluating a record to its end.
 type spfCost struct {
 	lookups int
-	void    int  // names that have nothing at all
-	unknown bool // a name was not found out: there may be more
-	broken  bool // a name has no record that receivers take
+	void    int  // names without any records
+	unknown bool // a name could not be read, so there may be more lookups
+	broken  bool // a name has no valid record
 }
 
 type spfTree map[string][]string
 
-// cost counts the lookups of a record through all to which it refers. It stops
-// counting once there are too many.
+// cost returns the lookups of a record, including those of all records that it references. It stops
+// counting beyond maxLookups.
 func (t spfTree) cost(r spfRecord) spfCost {
 	var c spfCost
 	t.count(r, nil, &c)
@@ -32,7 +32,7 @@ func (t spfTree) cost(r spfRecord) spfCost {
 }
 
 func (t spfTree) count(r spfRecord, path []string, c *spfCost) {
-	for _, term := range r.live() {
+	for _, term := range r.reachableTerms() {
 		switch {
 		case term.modifier:
 		case term.is("include"):
@@ -48,12 +48,12 @@ func (t spfTree) count(r spfRecord, path []string, c *spfCost) {
 
 func (t spfTree) follow(to string, path []string, c *spfCost) {
 	c.lookups++
-	to = referred(to)
+	to = normalName(to)
 	if c.lookups > maxLookups || strings.Contains(to, "%") {
 		return
 	}
 	if slices.Contains(path, to) {
-		c.lookups = maxLookups + 1 // a circle never ends
+		c.lookups = maxLookups + 1 // a loop never ends
 		return
 	}
 	texts, known := t[to]
@@ -69,21 +69,21 @@ func (t spfTree) follow(to string, path []string, c *spfCost) {
 	t.count(next, append(slices.Clip(path), to), c)
 }
 
-// reaches reports whether a record passes what an include passes, by way of the
-// names to which it refers.
+// reaches reports whether a record includes the same name as an include term, through the names
+// that it references.
 func (t spfTree) reaches(r spfRecord, include spfTerm) bool {
-	return t.leadsTo(r, referred(include.value), map[string]bool{})
+	return t.leadsTo(r, normalName(include.value), map[string]bool{})
 }
 
 func (t spfTree) leadsTo(r spfRecord, name string, seen map[string]bool) bool {
 	names := []string{}
-	for _, term := range r.live() {
+	for _, term := range r.reachableTerms() {
 		if term.is("include") && term.qualifier == '+' {
-			names = append(names, referred(term.value))
+			names = append(names, normalName(term.value))
 		}
 	}
 	if to := r.redirect(); to != "" {
-		names = append(names, referred(to))
+		names = append(names, normalName(to))
 	}
 	return slices.ContainsFunc(names, func(to string) bool {
 		if to == name {
@@ -98,16 +98,16 @@ func (t spfTree) leadsTo(r spfRecord, name string, seen map[string]bool) bool {
 	})
 }
 
-// soleSPF reads the one SPF record among texts. Two are as good as none.
+// soleSPF parses the only SPF record among texts. ok is false when there are none or several.
 func soleSPF(texts []string) (spfRecord, bool) {
-	found := only(texts, isSPF)
+	found := filter(texts, isSPF)
 	if len(found) != 1 {
 		return spfRecord{}, false
 	}
 	return parseSPF(found[0])
 }
 
-func only(texts []string, is func(string) bool) []string {
+func filter(texts []string, is func(string) bool) []string {
 	var out []string
 	for _, text := range texts {
 		if is(text) {

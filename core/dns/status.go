@@ -2,7 +2,7 @@
 
 package dns
 
-// Missing is the status of a record that the world does not see.
+// Missing is the status of a record that is not published.
 const Missing = "missing"
 
 // The values of Status.DKIM.
@@ -11,8 +11,7 @@ const (
 	DKIMPartial = "partial"
 )
 
-// Status is how a domain's mail records stand, in the words of the domain
-// list: raw record text or "missing".
+// Status is the status of a domain's mail records: raw record text or "missing".
 type Status struct {
 	MX    string
 	SPF   string
@@ -22,7 +21,7 @@ type Status struct {
 	VerificationSeen bool
 }
 
-// Selector is how one DKIM selector stands.
+// Selector is the state of one DKIM selector.
 type Selector string
 
 // The states of a selector.

@@ -14,14 +14,14 @@ import (
 func TestPlanOwnership(t *testing.T) {
 	o := offer()
 	o.Service = nil
-	ours := []dns.Written{{Purpose: dns.Ownership, Name: "a.test", Type: dns.TXT, Value: "MS=ms1"}}
+	managed := []dns.Written{{Purpose: dns.Ownership, Name: "a.test", Type: dns.TXT, Value: "MS=ms1"}}
 	for _, tt := range []planCase{
 		{name: "none", action: dns.Create, reason: "missing", after: []string{ms}},
 		{name: "there", sets: spf("x", ms, "y"), action: dns.Preserve, reason: "present", after: []string{"x", ms, "y"}},
 		{name: "other texts stay, other tenants' too", sets: spf("MS=ms99", "x"), action: dns.Create, reason: "missing", after: []string{"MS=ms99", "x", ms}},
 		{name: "letters count", sets: spf("ms=MS12345678"), action: dns.Create, reason: "missing", after: []string{"ms=MS12345678", ms}},
-		{name: "own_superseded", sets: spf("x", "MS=ms1", "y"), ours: ours, action: dns.Update, reason: "own_superseded", after: []string{"x", ms, "y"}},
-		{name: "ours of before does no harm beside the present one", sets: spf("MS=ms1", ms), ours: ours, action: dns.Preserve, reason: "present",
+		{name: "own_superseded", sets: spf("x", "MS=ms1", "y"), managed: managed, action: dns.Update, reason: "own_superseded", after: []string{"x", ms, "y"}},
+		{name: "ours of before does no harm beside the present one", sets: spf("MS=ms1", ms), managed: managed, action: dns.Preserve, reason: "present",
 			after: []string{"MS=ms1", ms}},
 		{name: "bytes that are no text stay", sets: spf("\x00\xff;\"\\"), action: dns.Create, reason: "missing", after: []string{"\x00\xff;\"\\", ms}},
 		{name: "txt_set_large", sets: spf(strings.Repeat("x", 8192)), action: dns.Create, reason: "missing", notes: []dns.Note{"txt_set_large"},
@@ -42,8 +42,8 @@ func TestPlanAutodiscover(t *testing.T) {
 			after: []string{"else.test"}},
 		{name: "autodiscover_taken by an address", sets: []dns.RRSet{set(name, "A", "192.0.2.1")}, action: dns.Conflict, reason: "autodiscover_taken"},
 		{name: "own_superseded", sets: []dns.RRSet{set(name, dns.CNAME, "old.test")},
-			ours:   []dns.Written{{Purpose: dns.Autodiscover, Name: name, Type: dns.CNAME, Value: "old.test"}},
-			action: dns.Update, reason: "own_superseded", after: []string{auto}},
+			managed: []dns.Written{{Purpose: dns.Autodiscover, Name: name, Type: dns.CNAME, Value: "old.test"}},
+			action:  dns.Update, reason: "own_superseded", after: []string{auto}},
 		{name: "only a wildcard's", sets: []dns.RRSet{synthesised(set(name, dns.CNAME, "web.test"))}, action: dns.Create, reason: "missing",
 			notes: []dns.Note{"wildcard_overridden"}, after: []string{auto}},
 	} {

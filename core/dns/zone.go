@@ -11,48 +11,46 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-// Zone is a zone as a DNS provider holds it.
+// Zone is a zone at a DNS provider.
 type Zone struct {
-	ID          string // the provider's own, opaque to everyone else
-	Name        string // the apex, as in Record
+	ID          string // opaque id of the provider
+	Name        string // the apex, in the form of Record.Name
 	NameServers []string
-	// Idle says, as a stable word, why the world does not see what is
-	// written here ("pending", "moved", "paused", "partial", "secondary"),
-	// or is empty.
+	// Idle is a stable word for why the provider does not publish the zone ("pending", "moved",
+	// "paused", "partial", "secondary"), or empty.
 	Idle string
 }
 
-// Change takes one record set of a zone from the state it was planned from to
-// the one that is wanted. A set without values is absent. A TTL that Before
-// and After have in common is not the change's business: the set keeps what
-// the provider has.
+// Change replaces one record set of a zone: Before is the state that the plan was made from, After
+// the desired state. A set without values does not exist. If both TTLs are equal, the set keeps the
+// TTL that it has at the provider.
 type Change struct {
 	Before, After RRSet
 }
 
-// The causes of the two refusals that every DNS provider words alike.
+// The causes of the two errors that are the same for all DNS providers.
 const (
 	causeChanged = "zone_changed"
 	causeNoZone  = "zone_not_found"
 )
 
-// Changed is the refusal of a write because the zone is no longer what the
-// write was planned from. Nothing was written.
+// Changed returns the error of a write that was refused because the zone has changed since it was
+// planned. Nothing was written.
 func Changed() error {
 	return &outcome.Error{Kind: outcome.Refused, Code: fault.ProviderError, Cause: causeChanged,
 		Detail: "the zone changed since it was planned; nothing was written"}
 }
 
-// NoZone is the refusal of a zone that the credential does not reach.
+// NoZone returns the error for a zone that the credential does not reach.
 func NoZone() error {
 	return &outcome.Error{Kind: outcome.Refused, Code: fault.ProviderError, Cause: causeNoZone,
 		Detail: "the DNS provider shows no such zone to this credential"}
 }
 
-// IsChanged reports whether err is Changed, wherever it comes from.
+// IsChanged reports whether err is or wraps an error of Changed.
 func IsChanged(err error) bool { return refusedFor(err, causeChanged) }
 
-// IsNoZone reports whether err is NoZone, wherever it comes from.
+// IsNoZone reports whether err is or wraps an error of NoZone.
 func IsNoZone(err error) bool { return refusedFor(err, causeNoZone) }
 
 func refusedFor(err error, cause string) bool {
@@ -60,8 +58,8 @@ func refusedFor(err error, cause string) bool {
 	return errors.As(err, &o) && o.Kind == outcome.Refused && o.Cause == cause
 }
 
-// Same reports whether two sets hold the same values, in any order. The TTL
-// is no part of it, so it is not called Equal, which comparisons in tests use.
+// Same reports whether two sets hold the same values, in any order. It ignores the TTL. It is not
+// named Equal, because comparison libraries call a method of that name.
 func (s RRSet) Same(other RRSet) bool {
 	return sameName(s.Name, other.Name) && s.Type == other.Type &&
 		slices.Equal(slices.Sorted(slices.Values(s.Values)), slices.Sorted(slices.Values(other.Values)))
@@ -77,11 +75,10 @@ func Find(sets []RRSet, name string, of Type) RRSet {
 	return RRSet{Name: name, Type: of}
 }
 
-// Outstanding holds changes against what the provider has now and returns
-// those that are still to be made, with Before as it really is. One whose After
-// is there already is done, so a write may be repeated. When anything is
-// neither as planned nor done, or a CNAME would not stand alone, it is Changed
-// and nothing may be written.
+// Outstanding returns the changes that the provider's current sets now still need, with Before as
+// it is now. Changes that are already done are left out, so a write may be repeated. It fails with
+// Changed if a set is neither as planned nor as desired, or if a CNAME would share its name. Then
+// nothing may be written.
 func Outstanding(now []RRSet, changes []Change) ([]Change, error) {
 	var open []Change
 	for _, c := range changes {
@@ -104,7 +101,7 @@ func Outstanding(now []RRSet, changes []Change) ([]Change, error) {
 	return open, nil
 }
 
-// standsAlone reports whether no CNAME would have a neighbour after changes.
+// standsAlone reports whether each changed CNAME is the only set at its name after the changes.
 func standsAlone(now []RRSet, changes []Change) bool {
 	planned := func(s RRSet) bool {
 		return slices.ContainsFunc(changes, func(c Change) bool {
@@ -131,20 +128,19 @@ func standsAlone(now []RRSet, changes []Change) bool {
 	return true
 }
 
-// CheckChanges refuses what no plan of ours asks of a zone: a record outside of
-// it, the zone's own SOA and NS, one set twice, a change of one set into
-// another.
+// CheckChanges returns an error for changes that no plan contains: a record outside the zone, the
+// zone's SOA or NS, a set that occurs twice, or a change of name or type.
 func CheckChanges(zone string, changes []Change) error {
 	for i, c := range changes {
-		at := c.After
-		apex := sameName(at.Name, zone)
+		set := c.After
+		apex := sameName(set.Name, zone)
 		switch {
-		case !sameName(at.Name, c.Before.Name) || at.Type != c.Before.Type,
-			!apex && !strings.HasSuffix(strings.ToLower(at.Name), "."+strings.ToLower(zone)),
-			at.Type == "" || at.Type == SOA || (apex && at.Type == NS),
-			at.Type == CNAME && len(at.Values) > 1,
+		case !sameName(set.Name, c.Before.Name) || set.Type != c.Before.Type,
+			!apex && !strings.HasSuffix(strings.ToLower(set.Name), "."+strings.ToLower(zone)),
+			set.Type == "" || set.Type == SOA || (apex && set.Type == NS),
+			set.Type == CNAME && len(set.Values) > 1,
 			slices.ContainsFunc(changes[:i], func(o Change) bool {
-				return o.After.Type == at.Type && sameName(o.After.Name, at.Name)
+				return o.After.Type == set.Type && sameName(o.After.Name, set.Name)
 			}):
 			return &outcome.Error{Kind: outcome.Refused, Code: fault.ProviderError, Cause: "change_not_allowed",
 				Detail: "this change of the zone is none that may be made"}

@@ -20,7 +20,7 @@ func ttl(seconds int, s dns.RRSet) dns.RRSet {
 }
 
 func TestOutstanding(t *testing.T) {
-	spf, ours, merged := set("a.test", dns.TXT, "v=spf1 -all"), set("a.test", dns.TXT, "MS=1", "v=spf1 -all"), set("A.test.", dns.TXT, "v=spf1 -all", "MS=1")
+	spf, managed, merged := set("a.test", dns.TXT, "v=spf1 -all"), set("a.test", dns.TXT, "MS=1", "v=spf1 -all"), set("A.test.", dns.TXT, "v=spf1 -all", "MS=1")
 	host, none := set("_dmarc.a.test", dns.CNAME, "vendor.test"), set("_dmarc.a.test", dns.CNAME)
 	text := set("_dmarc.a.test", dns.TXT, "v=DMARC1")
 	for _, tt := range []struct {
@@ -30,21 +30,21 @@ func TestOutstanding(t *testing.T) {
 		want    []dns.Change
 		changed bool
 	}{
-		{"as planned", []dns.RRSet{spf}, []dns.Change{{Before: spf, After: ours}}, []dns.Change{{Before: spf, After: ours}}, false},
-		{"there already, in another order and spelling", []dns.RRSet{merged}, []dns.Change{{Before: spf, After: ours}}, nil, false},
-		{"moved", []dns.RRSet{set("a.test", dns.TXT, "other")}, []dns.Change{{Before: spf, After: ours}}, nil, true},
-		{"gone", nil, []dns.Change{{Before: spf, After: ours}}, nil, true},
+		{"as planned", []dns.RRSet{spf}, []dns.Change{{Before: spf, After: managed}}, []dns.Change{{Before: spf, After: managed}}, false},
+		{"there already, in another order and spelling", []dns.RRSet{merged}, []dns.Change{{Before: spf, After: managed}}, nil, false},
+		{"moved", []dns.RRSet{set("a.test", dns.TXT, "other")}, []dns.Change{{Before: spf, After: managed}}, nil, true},
+		{"gone", nil, []dns.Change{{Before: spf, After: managed}}, nil, true},
 		{"somebody made it first", []dns.RRSet{text}, []dns.Change{{Before: set("_dmarc.a.test", dns.TXT), After: set("_dmarc.a.test", dns.TXT, "mine")}}, nil, true},
 		{"one of two moved", []dns.RRSet{spf, text}, []dns.Change{
-			{Before: spf, After: ours}, {Before: set("_dmarc.a.test", dns.TXT), After: set("_dmarc.a.test", dns.TXT, "mine")},
+			{Before: spf, After: managed}, {Before: set("_dmarc.a.test", dns.TXT), After: set("_dmarc.a.test", dns.TXT, "mine")},
 		}, nil, true},
 		{"a value twice is not the same as once", []dns.RRSet{set("a.test", dns.TXT, "x", "x")}, []dns.Change{
 			{Before: set("a.test", dns.TXT, "x", "y"), After: set("a.test", dns.TXT, "x")},
 		}, nil, true},
 		{"the TTL that nobody planned to change stays", []dns.RRSet{ttl(60, spf)},
-			[]dns.Change{{Before: ttl(300, spf), After: ttl(300, ours)}}, []dns.Change{{Before: ttl(60, spf), After: ttl(60, ours)}}, false},
+			[]dns.Change{{Before: ttl(300, spf), After: ttl(300, managed)}}, []dns.Change{{Before: ttl(60, spf), After: ttl(60, managed)}}, false},
 		{"a TTL that was planned", []dns.RRSet{ttl(60, spf)},
-			[]dns.Change{{Before: ttl(60, spf), After: ttl(300, ours)}}, []dns.Change{{Before: ttl(60, spf), After: ttl(300, ours)}}, false},
+			[]dns.Change{{Before: ttl(60, spf), After: ttl(300, managed)}}, []dns.Change{{Before: ttl(60, spf), After: ttl(300, managed)}}, false},
 		{"a CNAME beside what came meanwhile", []dns.RRSet{text}, []dns.Change{{Before: none, After: host}}, nil, true},
 		{"beside a CNAME that came meanwhile", []dns.RRSet{host}, []dns.Change{{Before: set("_dmarc.a.test", dns.TXT), After: text}}, nil, true},
 		{"a CNAME in the place of what goes", []dns.RRSet{text},

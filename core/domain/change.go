@@ -8,9 +8,9 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// With is the stored domain with what somebody changed who read it as was and
-// has it as now. What they left alone stays as it is stored: somebody else may
-// have changed that meanwhile. Of two looks at the DNS the later one stands.
+// With returns the stored domain with the changes between was and now applied. Unchanged fields
+// keep their stored values, which a concurrent request may have changed. Of two DNS reads the later
+// one is kept.
 func (d Domain) With(was, now Domain) Domain {
 	changed(&d.Added, was.Added, now.Added)
 	changed(&d.Default, was.Default, now.Default)
@@ -32,8 +32,7 @@ func (d Domain) With(was, now Domain) Domain {
 	return d
 }
 
-// Seen is the domain with the look at its DNS of another, if that is not the
-// earlier one.
+// Seen returns the domain with the DNS read of other, unless that read is older.
 func (d Domain) Seen(other Domain) Domain {
 	if other.CheckedAt.Before(d.CheckedAt) {
 		return d
@@ -41,7 +40,7 @@ func (d Domain) Seen(other Domain) Domain {
 	sound := d.Health.Sound
 	d.Status, d.Health, d.CheckedAt = other.Status, other.Health, other.CheckedAt
 	d.Health.Sound = nil
-	for _, kind := range Drifts { // what was right for either of them has been right
+	for _, kind := range Drifts { // a record that was right in either read counts as sound
 		if slices.Contains(sound, kind) || slices.Contains(other.Health.Sound, kind) {
 			d.Health.Sound = append(d.Health.Sound, kind)
 		}
@@ -49,7 +48,7 @@ func (d Domain) Seen(other Domain) Domain {
 	return d
 }
 
-// sees reports whether two are from the same look.
+// sees reports whether both domains have the same DNS read.
 func (d Domain) sees(other Domain) bool {
 	return d.Status == other.Status && d.CheckedAt.Equal(other.CheckedAt) &&
 		slices.Equal(d.Health.Sound, other.Health.Sound) && slices.Equal(d.Health.Drifted, other.Health.Drifted)

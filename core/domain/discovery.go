@@ -9,7 +9,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// Admit refuses one more domain beside the held ones.
+// Admit fails with domain_limit_reached if held domains already reach the limit.
 func Admit(held, limit int) error {
 	if held >= limit {
 		return fault.DomainLimitReached.With("the tenant holds %d domains already", limit)
@@ -17,10 +17,9 @@ func Admit(held, limit int) error {
 	return nil
 }
 
-// Discovered merges what the platform lists into what is stored: the domains
-// that the tenant has now, by name. What is known of a stored domain beyond
-// the list (records, signing, DNS) stays; what the platform no longer lists is
-// gone.
+// Discovered returns the tenant's domains, by name: the platform's list merged with the stored
+// domains. Stored records, signing and DNS status are kept. Domains that are not listed are
+// dropped.
 func Discovered(stored []Domain, listed []Platform) []Domain {
 	known := make(map[string]Domain, len(stored))
 	for _, d := range stored {
@@ -40,8 +39,8 @@ func Discovered(stored []Domain, listed []Platform) []Domain {
 	return now
 }
 
-// As is the domain with the state that the platform tells. Only a verified
-// domain can be the tenant's primary one, or accept mail and be signed.
+// As returns the domain with the platform's state. Only a verified domain can be primary, accept
+// mail or be signed.
 func (d Domain) As(p Platform) Domain {
 	d.Verified = p.Verified
 	d.Default = p.Default && p.Verified

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package domain holds custom mail domains: the rules for their names, their
-// state and how many a tenant may hold.
+// Package domain holds custom mail domains: their names, their state, their DNS health and how many
+// a tenant may have.
+//
+// Domain in domain.go is the main type; start reading there. name.go validates names, discovery.go
+// merges the platform's list, change.go merges concurrent changes, dkim.go derives the DKIM status,
+// and health.go detects drift.
 package domain
 
 import (

@@ -9,8 +9,7 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// Drift is a kind in which what was right in a verified domain's DNS no longer
-// is.
+// Drift is a kind of DNS record of a verified domain that was right and no longer is.
 type Drift string
 
 // The kinds of drift.
@@ -32,8 +31,7 @@ type Health struct {
 	Drifted []Drift
 }
 
-// Looked is the domain after a read of its DNS. Only a read that can be relied
-// on finds drift, or ends one.
+// Looked returns the domain after a read of its DNS. Only a complete read can detect or end drift.
 func (d Domain) Looked(s dns.Sight, now time.Time) Domain {
 	d.Status = dns.Merge(d.Status, dns.ReadStatus(s, d.Verification, d.Signing), s.Complete)
 	d.CheckedAt = now
@@ -44,7 +42,7 @@ func (d Domain) Looked(s dns.Sight, now time.Time) Domain {
 	return d
 }
 
-// Offer is what the mail platform has said of the domain's records.
+// Offer returns the records that the mail platform specifies for the domain.
 func (d Domain) Offer() dns.Offer {
 	return dns.Offer{Verification: d.Verification, Service: d.Service, Signing: d.Signing}
 }
@@ -72,16 +70,15 @@ func (h Health) after(seen map[Drift]dns.Soundness) Health {
 // Day is how often the DNS of a verified domain is read again.
 const Day = 24 * time.Hour
 
-// DueSince is the time of the last read before which a domain is read again.
-// That is less than a day ago: with few domains a tick's share is more than they
-// need, and with many the shares make the day.
+// DueSince returns the time before which the last read must be for a domain to be due. It is half a
+// day ago, so that all domains are read within a day.
 func DueSince(now time.Time) time.Time { return now.Add(-Day / 2) }
 
 // Due reports whether the domain's DNS is to be read again.
 func (d Domain) Due(now time.Time) bool { return d.Verified && !d.CheckedAt.After(DueSince(now)) }
 
-// Share is how many of so many domains are read in one tick, so that all of them
-// are within a day, and none of them at the same time.
+// Share returns how many domains to read in one tick, so that all are read within a day and evenly
+// spread.
 func Share(domains int, tick time.Duration) int {
 	day := int64(Day)
 	return int((int64(domains)*int64(tick) + day - 1) / day)

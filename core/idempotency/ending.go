@@ -29,7 +29,7 @@ const (
 // End decides from the status of the answer and from what was done. A refusal
 // is kept when a provider's answer or the live DNS led to it: asking again
 // would be another question. What depends on the caller's credentials, plan
-// or pace (401, 402, 429) is never kept, nor is trouble of ours.
+// or pace (401, 402, 429) is never kept, nor are internal errors.
 func End(status int, e Effects) Ending {
 	switch {
 	case status >= 200 && status < 300:

@@ -41,14 +41,14 @@ type Record struct {
 	// Attempt names the run that the record belongs to now. Each run has a
 	// name of its own, so one that lost the key cannot write to it.
 	Attempt string
-	// Leased: somebody works on it now, by the database's clock.
+	// Leased is true while an attempt holds the lease, by the database's clock.
 	Leased bool
 	// Answer is the sealed answer, nil until there is one to keep.
 	Answer    []byte
 	ExpiresAt time.Time
 }
 
-// expired: nobody works on it and its time is over.
+// expired reports whether the key is not leased and its time is over.
 func (r Record) expired(now time.Time) bool { return !r.Leased && !now.Before(r.ExpiresAt) }
 
 // Verdict is what to do with a request whose key is known.

@@ -9,9 +9,8 @@ const Zero = "00000000-0000-0000-0000-000000000000"
 
 const length = len(Zero)
 
-// Parse returns the lower-case form of a UUID in the form 8-4-4-4-12, any
-// case, and whether raw is one. Braces and urn:uuid: are other spellings that
-// no client of ours has a reason for, so they are not UUIDs here.
+// Parse returns the lower-case form of a UUID in the form 8-4-4-4-12, in any case, and whether raw
+// is one. The spellings with braces or urn:uuid: are not accepted.
 func Parse(raw string) (string, bool) {
 	if len(raw) != length {
 		return "", false

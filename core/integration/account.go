@@ -4,61 +4,57 @@ package integration
 
 import "time"
 
-// AccountState is what a sending platform says of one of its mail accounts.
+// AccountState is the state of a mail account at a sending platform.
 type AccountState string
 
-// The states, in which each platform's own ones are told.
+// The states, to which adapters map the states of each platform.
 const (
-	AccountConnected AccountState = "connected" // its grant works; pausing changes nothing
+	AccountConnected AccountState = "connected" // its grant works; pausing does not change the state
 	AccountPending   AccountState = "pending"   // the platform is still setting it up
 	AccountFailed    AccountState = "failed"    // it cannot sign in
-	AccountOther     AccountState = "other"     // a state that we do not know
+	AccountOther     AccountState = "other"     // a state that tenantry does not know
 )
 
-// Account is a mail account as a sending platform holds it. The zero Account
-// is one that is not there.
+// Account is a mail account at a sending platform. The zero Account stands for a missing account.
 type Account struct {
-	ID      string // the platform's own; its address where it has no other
-	Address string // as the platform has it; compare by SameAddress
-	Name    string // of the person, may be empty
+	ID      string // id at the platform; its address if the platform has no ids
+	Address string // as the platform returns it; compare with SameAddress
+	Name    string // display name, may be empty
 	State   AccountState
 	Paused  bool // connected, but not sending
-	// HasError says that the platform has a problem with it, also one that
-	// leaves it connected.
+	// HasError is true when the platform reports a problem, even if the account stays connected.
 	HasError bool
-	// Reason classifies the problem, as in connection_error; never the
-	// platform's words.
+	// Reason is a class of problems, such as connection_error. It never quotes the platform.
 	Reason string
-	// Stamp changes whenever the account is signed in anew. It may change
-	// at other times too.
+	// Stamp changes with each new sign-in. It may also change at other times.
 	Stamp string
 }
 
-// There reports whether the account is at the platform.
+// There reports whether the account exists at the platform.
 func (a Account) There() bool { return a.ID != "" }
 
-// Page is one page of a listing of accounts.
+// Page is one page of a list of accounts.
 type Page struct {
 	Accounts []Account
-	// Next continues the listing, empty at its end.
+	// Next is the cursor of the next page, empty on the last page.
 	Next string
 }
 
-// SignIn is a session in which somebody signs a mailbox in at the platform.
+// SignIn is a session at the platform in which a person signs a mailbox in.
 type SignIn struct {
-	// ID is the platform's own. It is empty where the platform has no
-	// sessions; then the account is looked up to see how it went.
+	// ID is the session's id at the platform. It is empty for a platform without sessions; the
+	// account then shows the result.
 	ID string
-	// URL is where a person signs in. It works for whoever has it: it is
-	// given out once and never logged or stored.
+	// URL is the page on which a person signs in. Anyone with the URL can use it. It is returned
+	// once and never logged or stored.
 	URL       string
 	ExpiresAt time.Time
 }
 
-// SignInState is how a session at the platform stands.
+// SignInState is the state of a session at the platform.
 type SignInState string
 
-// The states.
+// The states of a session at the platform.
 const (
 	SignInPending   SignInState = "pending"
 	SignInSucceeded SignInState = "succeeded"
@@ -66,12 +62,12 @@ const (
 	SignInExpired   SignInState = "expired"
 )
 
-// Progress is a session as the platform sees it.
+// Progress is the state of a session as reported by the platform.
 type Progress struct {
 	State SignInState
-	// Address and Name are who signed in, once somebody has.
+	// Address and Name identify the person who signed in, empty before that.
 	Address string
 	Name    string
-	// Reason classifies a failure, as in access_denied.
+	// Reason is a class of failures, such as access_denied.
 	Reason string
 }

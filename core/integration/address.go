@@ -4,11 +4,11 @@ package integration
 
 import "strings"
 
-// SameAddress reports whether two mail addresses are one: the case of ASCII
-// letters makes no difference, any other character does.
+// SameAddress reports whether two mail addresses are equal, ignoring the case of ASCII letters
+// only.
 func SameAddress(a, b string) bool { return Fold(a) == Fold(b) }
 
-// Fold is an address in the form in which addresses are compared.
+// Fold returns an address with ASCII letters in lower case, the form for comparisons.
 func Fold(address string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {

@@ -10,8 +10,8 @@ import (
 
 func TestSameAddress(t *testing.T) {
 	for _, tt := range []struct {
-		a, b string
-		same bool
+		a, b      string
+		sameState bool
 	}{
 		{"anna@a.test", "Anna@A.TEST", true},
 		{"anna@a.test", "joanna@a.test", false},
@@ -20,7 +20,7 @@ func TestSameAddress(t *testing.T) {
 		{"nik@a.test", "ni\u212a@a.test", false}, // the sign for kelvin, which Unicode takes for a k
 		{"", "", true},
 	} {
-		if got := integration.SameAddress(tt.a, tt.b); got != tt.same {
+		if got := integration.SameAddress(tt.a, tt.b); got != tt.sameState {
 			t.Errorf("%q and %q: %v", tt.a, tt.b, got)
 		}
 	}

@@ -4,7 +4,7 @@ package integration
 
 import "time"
 
-// As is the connection whose account was found at the platform.
+// As returns the connection updated from its account at the platform.
 func (c Connection) As(a Account, now time.Time) Connection {
 	before := c.Status
 	switch a.State {
@@ -28,22 +28,22 @@ func (c Connection) As(a Account, now time.Time) Connection {
 	return c
 }
 
-// Gone is the connection whose account is not at the platform.
+// Gone returns the connection after its account was not found at the platform.
 func (c Connection) Gone(reason string, now time.Time) Connection {
 	c.Status, c.Reason, c.HasError, c.UpdatedAt = ConnectionDisconnected, reason, false, now
 	c.AccountID, c.AccountAddress, c.AccountName = "", "", ""
 	return c
 }
 
-// Failed is the connection after a session that came to nothing.
+// Failed returns the connection after a failed session.
 func (c Connection) Failed(reason string, now time.Time) Connection {
 	c.Status, c.Reason, c.UpdatedAt = ConnectionFailed, reason, now
 	return c
 }
 
-// After is the connection once a session of it has ended. a is its account as
-// it was seen then, zero when it was not looked up or is not there. One that
-// was connected before stays so: whether it is, refreshes tell.
+// After returns the connection after one of its sessions has ended. a is its account at that time,
+// or the zero Account. A failed session does not change a connected connection; refreshes update
+// that.
 func (c Connection) After(s Session, a Account, now time.Time) Connection {
 	switch {
 	case s.Status == SessionConnected:
@@ -62,15 +62,15 @@ func (c Connection) After(s Session, a Account, now time.Time) Connection {
 	}
 }
 
-// Back is the connection as it was before a session that the platform did not
-// begin. id names it where there was none.
+// Back returns the connection to store when the platform did not start a session. id is the id of a
+// new connection if the mailbox had none.
 func (e Eligible) Back(id, integrationID, reason string, now time.Time) Connection {
 	c := e.Connection
 	switch {
 	case c.ID == "":
 		c = Connection{ID: id, IntegrationID: integrationID, MailboxID: e.Mailbox.ID}
 		return c.Failed(reason, now)
-	case c.Status == ConnectionPending: // of a session that came to nothing too
+	case c.Status == ConnectionPending: // its session failed as well
 		return c.Failed(reason, now)
 	}
 	c.UpdatedAt = now

@@ -8,9 +8,8 @@ import (
 	"slices"
 )
 
-// AuthURL reports whether an authorization URL may be shown to a person: it
-// leads by https to exactly one of the hosts. On a loopback address, which only
-// a test system declares, http will do.
+// AuthURL reports whether an authorization URL may be shown to a person. It must use https and one
+// of the hosts. Plain http is allowed for loopback addresses, which only test systems configure.
 func AuthURL(raw string, hosts []string) bool {
 	u, err := url.Parse(raw)
 	if err != nil || u.User != nil || u.Opaque != "" || !slices.Contains(hosts, u.Host) {

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package integration holds what the connections of accounts to sending
-// platforms know and decide: the workspace that a credential is for, the
-// sessions in which mailboxes are signed in there, and what is connected where.
+// Package integration decides about connections of mailboxes to sending platforms: the workspace of
+// a credential, the sign-in sessions, and the state of each connection.
+//
+// The main types are Integration (integration.go), Connection (connection.go), Session (session.go)
+// and Account (account.go). Start reading at Reconcile in reconcile.go, which applies a platform's
+// list of accounts, and at the methods of Session in progress.go. after.go derives connections from
+// accounts and sessions. workspace.go chooses a credential's workspace, belongs.go and address.go
+// compare addresses, and authurl.go checks sign-in links.
 package integration
 
 import (
@@ -11,27 +16,25 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 )
 
-// Provider is a sending platform that there is a plugin for.
+// Provider is a sending platform that has a plugin.
 type Provider struct {
-	ID    string // as in instantly
-	Title string // for people, as in Instantly
-	// AuthHosts are the hosts (with a port where it is not 443) that an
-	// authorization URL of it may lead to.
+	ID    string // such as instantly
+	Title string // display name, such as Instantly
+	// AuthHosts are the hosts that its authorization URLs may use, with the port if it is not 443.
 	AuthHosts []string
 }
 
-// Status is how an integration's last test ended.
+// Status is the result of an integration's last test.
 type Status string
 
-// The statuses. A credential that fails when it is given is not stored, so only
-// a later test or call leads to Failed.
+// The statuses. A credential that fails its first test is not stored, so only a later test or call
+// leads to Failed.
 const (
 	Connected Status = "connected"
 	Failed    Status = "failed"
 )
 
-// Integration is an account's access to a sending platform, without its
-// credential.
+// Integration is an account's access to a sending platform, without the credential.
 type Integration struct {
 	ID        string // UUIDv7
 	AccountID access.AccountID
@@ -40,19 +43,18 @@ type Integration struct {
 	Workspace Workspace
 	Status    Status
 	HasError  bool // the last test or refresh failed; false after a good one
-	// Given are the names of the credential's fields that were given, which
-	// Capabilities are computed from.
+	// Given lists the credential's fields that were set, from which Capabilities are computed.
 	Given        []string
 	LastTestedAt time.Time
-	// RefreshedAt is the end of the last complete listing of its accounts,
-	// zero before the first.
+	// RefreshedAt is the end of the last complete listing of the integration's accounts, zero
+	// before the first.
 	RefreshedAt time.Time
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
 }
 
-// Capabilities is what an integration can do, computed from what the provider
-// describes, which of its fields the credential has and what the operator set.
+// Capabilities lists what an integration can do. It depends on the provider's description, the
+// fields of the credential and the operator's settings.
 type Capabilities struct {
 	MicrosoftOAuth    bool // microsoft_oauth
 	MailboxRefresh    bool // mailbox_refresh
@@ -66,20 +68,19 @@ const (
 	CanDisconnect = "mailbox_disconnect"
 )
 
-// Workspace is a workspace at a sending platform. Both are empty where the
-// platform has none, or has not said yet.
+// Workspace is a workspace at a sending platform. Both fields are empty if the platform has no
+// workspaces or has not named one yet.
 type Workspace struct {
 	ID   string
 	Name string
 }
 
-// Reach is what a credential that the platform takes gets to.
+// Reach describes the workspaces that an accepted credential reaches.
 type Reach struct {
-	// Workspaces are all that it reaches: one, and that one perhaps without
-	// an id, where the platform leaves no choice.
+	// Workspaces lists them. If the platform leaves no choice, it has one entry, possibly without
+	// an id.
 	Workspaces []Workspace
-	// Roaming credentials act in whichever workspace is selected at the
-	// platform at that moment. One that reaches several is refused whatever
-	// workspace is asked for.
+	// Roaming is true for a credential that acts in the workspace that is currently selected at the
+	// platform. Such a credential is refused if it reaches several workspaces.
 	Roaming bool
 }

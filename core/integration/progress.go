@@ -8,59 +8,58 @@ import (
 	"github.com/tenantry/tenantry/core/mailbox"
 )
 
-// The reasons of ours for which sessions and connections fail.
+// The reasons that this service gives for failed sessions and connections.
 const (
 	ReasonWrongAccount = "wrong_account_signed_in"
-	ReasonSignIn       = "sign_in_failed" // the platform says no more
+	ReasonSignIn       = "sign_in_failed" // the platform gives no further reason
 	ReasonElsewhere    = "connected_elsewhere"
 	ReasonExpired      = "sign_in_expired"
-	ReasonGone         = "account_gone" // the account was there and is not any more
-	ReasonDisconnected = "disconnected" // the session's mailbox was disconnected meanwhile
+	ReasonGone         = "account_gone" // the account existed before and no longer exists
+	ReasonDisconnected = "disconnected" // the session's mailbox was disconnected in the meantime
 )
 
 const (
-	// SessionTime is how long a session is open whose platform does not say.
+	// SessionTime is the lifetime of a session for which the platform does not specify one.
 	SessionTime = 10 * time.Minute
-	// sessionMost bounds what a platform says.
-	sessionMost = time.Hour
-	// grace is how much later than we a platform may end a session.
-	grace = time.Minute
+	// maxSessionTime limits the lifetime that a platform specifies.
+	maxSessionTime = time.Hour
+	// expiryGrace is how long after ExpiresAt a platform may still complete a session.
+	expiryGrace = time.Minute
 )
 
-// Mark is what changes when the account is signed in anew, empty when it is not
-// there.
+// Mark returns a string that changes with each new sign-in of the account, empty if the account
+// does not exist.
 func (a Account) Mark() string {
 	if a.There() && a.Stamp == "" {
-		return string(a.State) + " " + a.ID // better than nothing: a repaired grant shows
+		return string(a.State) + " " + a.ID // without a stamp, only a state change shows a new sign-in
 	}
 	return a.Stamp
 }
 
-// Open is the session once the platform has made its own, in which nobody has
+// Open returns the session after the platform has created its own session, in which no one has
 // signed in yet.
 func (s Session) Open(in SignIn, now time.Time) Session {
 	s.Opened, s.PlatformID, s.ExpiresAt = true, in.ID, in.ExpiresAt.UTC().Truncate(time.Microsecond)
 	switch {
 	case !s.ExpiresAt.After(now):
 		s.ExpiresAt = now.Add(SessionTime)
-	case s.ExpiresAt.Sub(now) > sessionMost:
-		s.ExpiresAt = now.Add(sessionMost)
+	case s.ExpiresAt.Sub(now) > maxSessionTime:
+		s.ExpiresAt = now.Add(maxSessionTime)
 	}
 	return s
 }
 
-// Over reports whether the session has come to its end, at which an account is
-// looked up once more. A platform with sessions has the last word on them for
-// a while.
+// Over reports whether the session has ended, so that the account must be checked for the last
+// time. A platform with sessions may complete one until expiryGrace after its end.
 func (s Session) Over(p Progress, now time.Time) bool {
 	if s.PlatformID == "" {
 		return !now.Before(s.ExpiresAt)
 	}
-	return p.State == SignInExpired || !now.Before(s.ExpiresAt.Add(grace))
+	return p.State == SignInExpired || !now.Before(s.ExpiresAt.Add(expiryGrace))
 }
 
-// Heard is the session after the platform told how its own stands. Somebody
-// else than the mailbox signing in is a failure.
+// Heard returns the session after the platform has reported its progress. The session fails if a
+// different account than the mailbox signed in.
 func (s Session) Heard(p Progress, m mailbox.Mailbox, now time.Time) Session {
 	switch p.State {
 	case SignInSucceeded:
@@ -79,8 +78,8 @@ func (s Session) Heard(p Progress, m mailbox.Mailbox, now time.Time) Session {
 	}
 }
 
-// Seen is the session after the mailbox's account was looked up. An account
-// that was there before proves nothing until it changes.
+// Seen returns the session after the mailbox's account was read. An account that existed before the
+// session counts as signed in only once its Mark changes.
 func (s Session) Seen(a Account, now time.Time) Session {
 	if a.State != AccountConnected || !s.changed(a) {
 		return s
@@ -88,8 +87,8 @@ func (s Session) Seen(a Account, now time.Time) Session {
 	return s.connected(a, now)
 }
 
-// Ended is the session after the last look: somebody may have signed in late,
-// or without telling.
+// Ended returns the session after the last check of the account, which may find a late or
+// unreported sign-in.
 func (s Session) Ended(a Account, now time.Time) Session {
 	if seen := s.Seen(a, now); seen.Status == SessionConnected {
 		return seen
@@ -102,7 +101,7 @@ func (s Session) Ended(a Account, now time.Time) Session {
 	return s
 }
 
-// Failed is the session after it failed for this reason.
+// Failed returns the session as failed for a reason.
 func (s Session) Failed(reason string) Session {
 	s.Status, s.Reason = SessionFailed, reason
 	return s
@@ -115,7 +114,7 @@ func (s Session) connected(a Account, now time.Time) Session {
 	return s.With(a)
 }
 
-// With is the session of this account, as far as that is known.
+// With returns the session with the account's data, as far as they are known.
 func (s Session) With(a Account) Session {
 	if !a.There() {
 		return s

@@ -96,9 +96,9 @@ func TestAMailboxWithoutASignInNameIsNotEverybody(t *testing.T) {
 
 func TestLooks(t *testing.T) {
 	was := integration.Account{ID: "1", Address: "anna@a.test", State: integration.AccountConnected, Stamp: "one"}
-	signed, failed, waits := was, was, was
-	signed.Stamp, failed.Stamp, waits.Stamp = "two", "two", "two"
-	failed.State, failed.Reason, waits.State = integration.AccountFailed, "connection_error", integration.AccountPending
+	signed, failed, hasOpenSession := was, was, was
+	signed.Stamp, failed.Stamp, hasOpenSession.Stamp = "two", "two", "two"
+	failed.State, failed.Reason, hasOpenSession.State = integration.AccountFailed, "connection_error", integration.AccountPending
 	bare, mended := was, was
 	bare.Stamp, mended.Stamp, bare.State = "", "", integration.AccountFailed
 	for _, tt := range []struct {
@@ -112,7 +112,7 @@ func TestLooks(t *testing.T) {
 		{"signed in anew", was, signed, integration.SessionConnected, integration.SessionConnected},
 		{"came and cannot sign in", integration.Account{}, failed, integration.SessionPending, integration.SessionFailed},
 		{"cannot sign in, as before", failed, failed, integration.SessionPending, integration.SessionExpired},
-		{"being set up", was, waits, integration.SessionPending, integration.SessionExpired},
+		{"being set up", was, hasOpenSession, integration.SessionPending, integration.SessionExpired},
 		{"it went", was, integration.Account{}, integration.SessionPending, integration.SessionExpired},
 		{"without stamps, unchanged", mended, mended, integration.SessionPending, integration.SessionExpired},
 		{"without stamps, mended", bare, mended, integration.SessionConnected, integration.SessionConnected},

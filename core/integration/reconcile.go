@@ -4,20 +4,19 @@ package integration
 
 import "time"
 
-// Tally is what a refresh counts.
+// Tally holds the counters of a refresh.
 type Tally struct {
 	Checked        int // eligible mailboxes that were examined
-	Connected      int // those that are connected now
-	NewlyConnected int // those of them that were not
-	Unchanged      int // mailboxes whose stored state was right
+	Connected      int // of those, mailboxes that are connected now
+	NewlyConnected int // of those, mailboxes that were not connected before
+	Unchanged      int // mailboxes whose stored state was up to date
 	ErrorCount     int // mailboxes that could not be read
 }
 
-// Reconcile decides what a complete listing means for a mailbox: a is its
-// account there, zero when it is not listed. changed is false when what is
-// stored is right, or not the listing's to decide: a mailbox that another
-// integration holds is not attached here, and while a session is open only
-// success is believed. The connection has no ids when there was none.
+// Reconcile returns the connection of a mailbox after a complete listing. a is its account in the
+// listing, or the zero Account. changed is false when the stored state is up to date or the listing
+// cannot decide. It cannot for a mailbox that a different integration holds. While a session is
+// open, only a connected account changes the state. A new connection has no ids yet.
 func Reconcile(e Eligible, a Account, now time.Time) (c Connection, changed bool) {
 	c = e.Connection
 	if e.Elsewhere {
@@ -28,30 +27,30 @@ func Reconcile(e Eligible, a Account, now time.Time) (c Connection, changed bool
 	case a.There():
 		next = c.As(a, now)
 	case c.Status == ConnectionFailed && c.AccountID == "" || c.Status == "" || c.Status == ConnectionDisconnected:
-		return c, false // it was not there before either
+		return c, false // it did not exist before either
 	case c.Status == ConnectionDisconnecting:
 		next = c.Gone("", now)
 	default:
 		next = c.Gone(ReasonGone, now)
 	}
-	if c.waits(now) && next.Status != ConnectionConnected || c.same(next) {
+	if c.hasOpenSession(now) && next.Status != ConnectionConnected || c.sameState(next) {
 		return c, false
 	}
 	return next, true
 }
 
-// waits reports whether a session may be open. One that is pending for longer
-// than any session is pending at the platform.
-func (c Connection) waits(now time.Time) bool {
-	return c.Status == ConnectionPending && now.Sub(c.UpdatedAt) < sessionMost+2*grace
+// hasOpenSession reports whether a session may be open. A connection that is pending for longer
+// than any session is pending at the platform itself.
+func (c Connection) hasOpenSession(now time.Time) bool {
+	return c.Status == ConnectionPending && now.Sub(c.UpdatedAt) < maxSessionTime+2*expiryGrace
 }
 
-func (c Connection) same(d Connection) bool {
+func (c Connection) sameState(d Connection) bool {
 	d.ConnectedAt, d.UpdatedAt = c.ConnectedAt, c.UpdatedAt
 	return c == d
 }
 
-// Count adds a mailbox that was examined.
+// Count adds an examined mailbox to the counters.
 func (t *Tally) Count(before, after Connection, changed bool) {
 	t.Checked++
 	if after.Status == ConnectionConnected {
@@ -65,7 +64,7 @@ func (t *Tally) Count(before, after Connection, changed bool) {
 	}
 }
 
-// Unread adds a mailbox that the listing broke off before.
+// Unread adds a mailbox that an interrupted listing did not reach.
 func (t *Tally) Unread(stored Connection) {
 	t.Checked++
 	t.ErrorCount++
@@ -74,24 +73,24 @@ func (t *Tally) Unread(stored Connection) {
 	}
 }
 
-// Drift is a change at a platform that nobody asked for here.
+// Drift is a change at a platform that tenantry did not make.
 type Drift string
 
-// The drifts.
+// The kinds of drift.
 const (
 	DriftGrantLost Drift = "grant_lost"         // an account cannot sign in any more
-	DriftGone      Drift = "account_gone"       // a connected account is not there any more
-	DriftAppeared  Drift = "account_appeared"   // an account is there that was connected past us
-	DriftStays     Drift = "account_stays"      // it is still there after a disconnect without an answer
-	DriftRefused   Drift = "credential_refused" // the integration's credential, seen by a refresh
+	DriftGone      Drift = "account_gone"       // a connected account no longer exists
+	DriftAppeared  Drift = "account_appeared"   // an account was connected without tenantry
+	DriftStays     Drift = "account_stays"      // an account still exists after a disconnect with unknown outcome
+	DriftRefused   Drift = "credential_refused" // the platform refuses the integration's credential during a refresh
 )
 
-// Drifts are all drifts, for who counts them.
+// Drifts returns all kinds of drift, for metrics.
 func Drifts() []Drift {
 	return []Drift{DriftGrantLost, DriftGone, DriftAppeared, DriftStays, DriftRefused}
 }
 
-// Drifted names what a refresh found that has changed behind our back.
+// Drifted returns the drift between two states of a connection, false if there is none.
 func Drifted(before, after Connection) (Drift, bool) {
 	switch {
 	case before.Status == ConnectionConnected && after.Status == ConnectionFailed:

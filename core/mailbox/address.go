@@ -17,9 +17,8 @@ const (
 	maxFields = 10
 )
 
-// CheckAddresses returns the specs with canonical addresses, all on the
-// domain of the request. Refusals: invalid_mailbox_email,
-// duplicate_mailbox_email.
+// CheckAddresses returns the specs with canonical addresses, all on the domain of the request. It
+// fails with invalid_mailbox_email or duplicate_mailbox_email.
 func CheckAddresses(domainName string, specs []Spec) ([]Spec, error) {
 	canonical := make([]Spec, len(specs))
 	var bad, repeated []fault.Field
@@ -56,9 +55,8 @@ func address(raw, domainName string) (string, bool) {
 	return canonical, len(canonical) <= maxAddress
 }
 
-// plain allows what an SMTP address, a sign-in name and an Exchange alias all
-// allow, and no platform asks to be quoted. A plus is a tag to the platform,
-// not part of a name.
+// plain reports whether a local part is valid in an SMTP address, a sign-in name and an Exchange
+// alias, without quoting. "+" is not allowed, because the platform treats it as the start of a tag.
 func plain(local string) bool {
 	if local == "" || len(local) > maxLocal ||
 		strings.HasPrefix(local, ".") || strings.HasSuffix(local, ".") || strings.Contains(local, "..") {

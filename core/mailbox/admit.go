@@ -8,10 +8,9 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// Admit returns those of the wanted mailboxes that need a new place on a
-// domain which holds the existing addresses. What exists takes none, so all
-// of three can be asked for again. When the new ones do not all fit, none is
-// admitted: mailbox_limit_reached.
+// Admit returns the wanted mailboxes that need a new slot on a domain with the existing addresses.
+// Existing ones need none, so a request can be repeated. If the new ones do not all fit, Admit
+// fails with mailbox_limit_reached.
 func Admit(existing []string, wanted []Spec, limit int) ([]Spec, error) {
 	var fresh []Spec
 	for _, w := range wanted {
@@ -26,14 +25,14 @@ func Admit(existing []string, wanted []Spec, limit int) ([]Spec, error) {
 	return fresh, nil
 }
 
-// The results that a provisioning reports for a mailbox.
+// The results of provisioning for a mailbox.
 const (
 	ResultCreated = "created"
 	ResultExists  = "exists"
 	ResultFailed  = "failed"
 )
 
-// Step is what a provisioning does next for one mailbox.
+// Step is the next action of provisioning for one mailbox.
 type Step int
 
 const (
@@ -45,9 +44,9 @@ const (
 	Keep
 )
 
-// NextStep decides by how far the stored row has come and whether the
-// platform has a mailbox of that address. A row still reserved never reached
-// the platform, so what is found there is not our making.
+// NextStep returns the next action from the stage of the stored row and whether the platform has a
+// mailbox with the address. A row in stage Reserved never reached the platform, so an existing
+// mailbox there is foreign.
 func NextStep(stage Stage, found bool) Step {
 	switch {
 	case stage == Ready:

@@ -13,10 +13,9 @@ const (
 	aliasBytes = 6 // of the hash, twice as many characters
 )
 
-// Alias is the directory alias of a mailbox we make. The platform turns it
-// into an address on the tenant's built-in domain, so anna@one.example and
-// anna@two.example need different ones; the hash of the whole address tells
-// them apart, and the same address always gives the same alias.
+// Alias returns the directory alias of a managed mailbox. The platform derives an address on the
+// tenant's built-in domain from it, so anna@one.example and anna@two.example need different
+// aliases. A hash of the whole address makes them unique and reproducible.
 func Alias(address string) string {
 	sum := sha256.Sum256([]byte(address))
 	tail := "-" + hex.EncodeToString(sum[:aliasBytes])

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mailbox holds shared mailboxes: the rules for their addresses and
-// passwords, how many a domain may hold, and the usage arithmetic.
+// Package mailbox holds the rules for shared mailboxes: addresses, names, passwords, the number per
+// domain, and usage.
+//
+// Mailbox in mailbox.go is the main type. address.go, name.go and password.go validate requests,
+// admit.go decides what provisioning does, alias.go names new mailboxes, seen.go merges the
+// platform's state, and usage.go computes usage. Start reading at mailbox.go.
 package mailbox
 
 import (
@@ -10,10 +14,10 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// MaxPerDomain is how many mailboxes a domain may hold.
+// MaxPerDomain is the maximum number of mailboxes of a domain.
 const MaxPerDomain = 3
 
-// Stage is how far a mailbox's creation has come.
+// Stage is the progress of a mailbox's creation.
 type Stage string
 
 const (
@@ -30,7 +34,7 @@ const (
 	Ready Stage = "ready"
 )
 
-// Listed reports whether a mailbox in this stage is shown to callers.
+// Listed reports whether the API shows a mailbox in this stage.
 func (s Stage) Listed() bool { return s == Created || s == Ready }
 
 // Mailbox is a shared mailbox as tenantry stores it.
@@ -39,10 +43,10 @@ type Mailbox struct {
 	TenantGUID tenant.GUID
 	DomainID   string
 	Stage      Stage
-	// Fresh is not stored: a reservation sets it when it took the place just
-	// now, and not when it found the row of an earlier attempt.
+	// Fresh is not stored. It is true when a reservation has just created the row, false when the
+	// row existed.
 	Fresh bool
-	// Provisioned is true when we made it, false when discovery found it.
+	// Provisioned is true when tenantry created the mailbox, false when discovery found it.
 	Provisioned    bool
 	ObjectID       string // the platform's id of the account behind it
 	DisplayName    string

@@ -64,9 +64,9 @@ func displayName(raw string) (name, why string) {
 	}
 }
 
-// misleading are the characters that break a line or turn the direction of
-// what follows, so that a name shows as another one. Joiners are not among
-// them: emoji and several scripts need those.
+// misleading reports whether a character breaks a line or changes the text direction, so that a
+// name could look like a different one. Joiners are allowed, because emoji and several scripts need
+// them.
 func misleading(c rune) bool {
 	return c == '\u2028' || c == '\u2029' || unicode.Is(unicode.Bidi_Control, c)
 }

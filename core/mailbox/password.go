@@ -16,7 +16,7 @@ const (
 	passwordClasses = 3
 )
 
-// CheckPassword refuses what the mail platform would refuse: weak_password.
+// CheckPassword fails with weak_password for a password that the mail platform would reject.
 func CheckPassword(password secret.Text) error {
 	text := password.Reveal()
 	if n := utf8.RuneCountInString(text); n < minPassword || n > maxPassword || classes(text) < passwordClasses {

@@ -4,11 +4,11 @@ package mailbox
 
 import "strings"
 
-// Seen is a stored mailbox with the state that the platform listed. One still
-// reserved is not our making; one being created is, and waits for its password.
+// Seen returns a stored mailbox updated with the platform's state. In stage Reserved the mailbox is
+// foreign. In stage Creating tenantry created it, and its password is still missing.
 //
-// We set the sign-in name of the mailboxes we make to their address. The
-// platform's list mirrors that late, so it does not take back what we know.
+// For mailboxes that tenantry creates, the sign-in name is set to the address. The platform's list
+// shows that late, so an older name in the list is ignored.
 func (m Mailbox) Seen(p Platform) Mailbox {
 	switch m.Stage {
 	case Reserved:

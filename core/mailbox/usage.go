@@ -4,7 +4,7 @@ package mailbox
 
 import "math"
 
-// Usage is what a mailbox has sent today of what it may send.
+// Usage is the use of a mailbox's daily limit.
 type Usage struct {
 	Mailbox Mailbox
 	// Limit is the effective daily limit; 0 means none, and then Remaining
@@ -15,7 +15,7 @@ type Usage struct {
 	Blocked   bool
 }
 
-// UsageUnder computes a mailbox's usage of an effective limit, 0 for none.
+// UsageUnder returns a mailbox's usage of an effective limit, 0 for none.
 func UsageUnder(m Mailbox, limit int) Usage {
 	u := Usage{Mailbox: m, Limit: limit, Blocked: !m.BlockedAt.IsZero()}
 	if limit > 0 {

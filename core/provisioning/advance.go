@@ -11,9 +11,10 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// Begin is what a worker does first with a job that it has claimed.
+// Begin starts an attempt of a job that a worker has claimed. It returns the job as Running and the
+// step to do, or the job unchanged and None if it has no next attempt.
 func Begin(j Job, now time.Time) (Job, Step) {
-	if !j.Status.due() {
+	if !j.Status.hasNextAttempt() {
 		return j, None
 	}
 	if j.StartedAt.IsZero() {
@@ -21,16 +22,15 @@ func Begin(j Job, now time.Time) (Job, Step) {
 	}
 	if j.Stage == StageQueued {
 		d := decision{Moment: Moment{Now: now}, Job: j}
-		d.enter(StagePlan, Plan)
+		d.enterStage(StagePlan, Plan)
 		j = d.Job
 	}
 	j.Status, j.UpdatedAt = Running, now
 	return j, j.Next
 }
 
-// Advance decides what becomes of a running job, given what its step found out.
-// The step that it returns is to be done at once, or is Wait or None. A job that
-// is not running stays as it is.
+// Advance returns the job after the observation of its step, and what to do next. The returned step
+// must be done at once, unless it is Wait or None. A job that is not Running is returned unchanged.
 func (t Timetable) Advance(j Job, o Observation, at Moment) (Job, Step) {
 	if j.Status != Running {
 		return j, j.step()
@@ -38,20 +38,21 @@ func (t Timetable) Advance(j Job, o Observation, at Moment) (Job, Step) {
 	d := decision{Timetable: t, Moment: at, Job: j}
 	d.UpdatedAt = at.Now
 	if d.Next == Apply && o.WriteErr != nil {
-		d.unwritten(o)
-	} else if d.reached(o.Err, o.Zone) {
+		d.writeFailed(o)
+	} else if d.checkError(o.Err, o.Zone) {
 		d.decide(o)
 	}
 	return d.Job, d.step()
 }
 
-// decision is a job while it is decided on.
+// decision is a job during Advance, with the inputs of the decision.
 type decision struct {
 	Timetable
 	Moment
 	Job
 }
 
+// decide updates the job for an observation without an error.
 func (d *decision) decide(o Observation) {
 	if o.NegativeTTL > 0 {
 		d.NegativeTTL = o.NegativeTTL
@@ -64,140 +65,143 @@ func (d *decision) decide(o Observation) {
 	}
 	switch d.Next {
 	case Plan:
-		d.planned(o.Zone)
+		d.afterPlan(o.Zone)
 	case Apply:
-		d.applied(o)
+		d.afterApply(o)
 	case ReadDNS:
-		d.read(o)
+		d.afterRead(o)
 	case Validate:
-		d.validated(o)
+		d.afterValidate(o)
 	default:
-		d.platform(o)
+		d.afterPlatformStep(o)
 	}
 }
 
-// reached reports whether a step has an answer to decide on, and else settles
-// what becomes of the job.
-func (d *decision) reached(err error, z Zone) bool {
-	e, told := judge(err)
-	d.note(e)
+// checkError reports whether the step has an answer to decide on. If not, it updates the job for
+// the error.
+func (d *decision) checkError(err error, z Zone) bool {
+	e, minWait := classify(err)
+	d.trackErrors(e)
 	switch e {
 	case answered:
 		return true
 	case notYet:
-		d.notYet(z, told)
-	case away:
-		d.away(told)
-	case lost:
+		d.notYet(z, minWait)
+	case unavailable:
+		d.unavailable(minWait)
+	case outcomeUnknown:
 		d.wait(0)
-	case denied:
+	case accessDenied:
 		d.require(TenantAccessLost, "")
-	case taken:
+	case domainTaken:
 		d.require(DomainUnavailable, "")
-	case gone:
+	case domainGone:
 		d.fail(messageGone)
 	case refused:
 		d.fail(fmt.Sprintf(messageRefused, fault.Of(err).Detail))
 	default:
-		d.fault()
+		d.countFault()
 	}
 	return false
 }
 
-// unwritten settles a write that the DNS provider did not do, or may have done:
-// then it is done again, which adopts what is there.
-func (d *decision) unwritten(o Observation) {
+// writeFailed updates the job after a write that the DNS provider refused or whose outcome is
+// unknown. A write with an unknown outcome is repeated, which adopts the values that are already in
+// the zone.
+func (d *decision) writeFailed(o Observation) {
 	err := o.WriteErr
-	e, _ := judge(err)
+	e, _ := classify(err)
 	switch {
 	case dns.IsChanged(err):
-		d.note(answered)
-		d.moved()
+		d.trackErrors(answered)
+		d.replan()
 	case dns.IsNoZone(err):
-		d.note(answered)
+		d.trackErrors(answered)
 		d.require(dns.ConnectionRequired, "")
-	case e == denied:
-		d.note(answered)
+	case e == accessDenied:
+		d.trackErrors(answered)
 		d.require(dns.CredentialNotAccepted, "")
 	default:
-		d.reached(err, o.Zone)
+		d.checkError(err, o.Zone)
 	}
 }
 
-// note keeps count of faults in a row, and of the time that somebody was away.
-func (d *decision) note(e ending) {
-	if e != ours {
+// trackErrors updates the count of consecutive internal faults and the time that a provider was
+// unavailable.
+func (d *decision) trackErrors(e errorClass) {
+	if e != internalFault {
 		d.Faults = 0
 	}
 	switch {
-	case e == away && d.AwaySince.IsZero():
+	case e == unavailable && d.AwaySince.IsZero():
 		d.AwaySince = d.Now
-	case e != away && !d.AwaySince.IsZero():
-		d.Away, d.AwaySince = d.Away+since(d.AwaySince, d.Now), time.Time{}
+	case e != unavailable && !d.AwaySince.IsZero():
+		d.Away, d.AwaySince = d.Away+elapsed(d.AwaySince, d.Now), time.Time{}
 	}
 }
 
-// enter goes on to another stage, whose clocks start anew.
-func (d *decision) enter(s Stage, next Step) {
+// enterStage moves the job to another stage and restarts the stage's clocks.
+func (d *decision) enterStage(s Stage, next Step) {
 	d.Stage, d.Since, d.Away, d.AwaySince = s, d.Now, 0, time.Time{}
-	d.goOn(next)
+	d.enterStep(next)
 }
 
-// goOn goes on to another step.
-func (d *decision) goOn(next Step) {
+// enterStep moves the job to another step and resets the step's progress.
+func (d *decision) enterStep(next Step) {
 	d.Next, d.Attempt, d.SeenAt, d.UnreliableSince = next, 0, time.Time{}, time.Time{}
 	d.Status, d.NextAttemptAt, d.Required, d.Message = Running, d.Now, "", ""
 }
 
-// wait pauses before the same step, at least that long, unless the stage has
-// taken too long already.
+// wait pauses before the same step for at least the given time. If the stage has exceeded its time
+// limit, the job requires an action instead.
 func (d *decision) wait(least time.Duration) {
 	if d.overdue(d.Job, d.Now) {
-		d.require(d.Stage.timeout(), "")
+		d.require(d.Stage.timeoutAction(), "")
 		return
 	}
 	pause := max(min(least, d.Told), d.pause(d.Attempt, d.Chance))
 	d.Attempt++
-	d.until(pause)
+	d.waitFor(pause)
 }
 
-func (d *decision) until(pause time.Duration) {
-	d.Status, d.NextAttemptAt, d.Message = Waiting, d.Now.Add(pause), waits[d.Stage]
+// waitFor pauses before the same step for exactly the given time.
+func (d *decision) waitFor(pause time.Duration) {
+	d.Status, d.NextAttemptAt, d.Message = Waiting, d.Now.Add(pause), waitMessages[d.Stage]
 }
 
-// notYet waits for the platform. What it does not see may be gone; and a record
-// that it looked for too early stays unseen for as long as resolvers remember
-// that it was not there.
-func (d *decision) notYet(z Zone, told time.Duration) {
+// notYet waits for the mail platform. First it checks that the records are still in the zone. The
+// pause lasts until resolvers drop a cached negative answer for the records.
+func (d *decision) notYet(z Zone, minWait time.Duration) {
 	if d.Next == Verify || d.Next == EnableDKIM {
-		if d.disturbed(z) {
+		if d.handleZoneChange(z) {
 			return
 		}
-		remembered := min(d.NegativeTTL, d.Told) - since(d.PublishedAt, d.Now)
-		told = max(told, remembered)
+		remembered := min(d.NegativeTTL, d.Told) - elapsed(d.PublishedAt, d.Now)
+		minWait = max(minWait, remembered)
 	}
-	d.wait(told)
+	d.wait(minWait)
 }
 
-// away waits as it is told, longer each time.
-func (d *decision) away(told time.Duration) {
-	d.wait(told)
+// unavailable waits for as long as the provider demands, or for the backoff if that is longer.
+func (d *decision) unavailable(minWait time.Duration) {
+	d.wait(minWait)
 	if d.Status == Waiting {
-		d.Message += waitsForProvider
+		d.Message += suffixUnavailable
 		return
 	}
-	d.Message += awayAtTheEnd
+	d.Message += suffixUnavailableAtEnd
 }
 
-func (d *decision) fault() {
-	if d.Faults++; d.Faults >= mostFaults {
+// countFault waits after an internal fault. The job fails after maxFaults faults in a row.
+func (d *decision) countFault() {
+	if d.Faults++; d.Faults >= maxFaults {
 		d.fail(messageFaults)
 		return
 	}
 	d.wait(0)
 }
 
-// require leaves the job to a person.
+// require stops the job until a person has acted.
 func (d *decision) require(what dns.ActionRequired, message string) {
 	d.Status, d.Required, d.Message = ActionRequired, what, cmp.Or(message, advice[what])
 }
@@ -207,6 +211,6 @@ func (d *decision) fail(message string) {
 }
 
 func (d *decision) complete() {
-	d.enter(StageDone, None)
+	d.enterStage(StageDone, None)
 	d.Status, d.EndedAt = Completed, d.Now
 }

@@ -22,11 +22,11 @@ func fresh() Job {
 
 // Zones as steps find them.
 var (
-	toWrite   = Zone{Provider: "powerdns", Held: true, Reliable: true, Changes: true, Hash: "plan"}
-	otherwise = Zone{Provider: "powerdns", Held: true, Reliable: true, Changes: true, Hash: "another plan"}
-	settled   = Zone{Provider: "powerdns", Held: true, Reliable: true, Hash: "settled"}
-	pending   = Zone{Provider: "powerdns", Reliable: true, Changes: true, Hash: "plan"} // as the world sees it
-	blocked   = Zone{Provider: "powerdns", Held: true, Reliable: true, Conflict: true, Changes: true, Hash: "blocked",
+	toWrite      = Zone{Provider: "powerdns", Held: true, Reliable: true, Changes: true, Hash: "plan"}
+	otherwise    = Zone{Provider: "powerdns", Held: true, Reliable: true, Changes: true, Hash: "another plan"}
+	needsNothing = Zone{Provider: "powerdns", Held: true, Reliable: true, Hash: "settled"}
+	pending      = Zone{Provider: "powerdns", Reliable: true, Changes: true, Hash: "plan"} // as the world sees it
+	blocked      = Zone{Provider: "powerdns", Held: true, Reliable: true, Conflict: true, Changes: true, Hash: "blocked",
 		Required: dns.ConflictToSettle, Message: "Settle this first. MX at contoso.test."}
 	unclear = Zone{Provider: "powerdns", Required: dns.ReadUnreliable, Message: "The DNS could not be read reliably (servers_disagree)."}
 )
@@ -50,9 +50,9 @@ var observations = map[string]Observation{
 	"nothing":               {},
 	"changes":               {Zone: toWrite},
 	"other changes":         {Zone: otherwise},
-	"settled":               {Zone: settled},
-	"settled and ready":     {Zone: settled, Ready: true},
-	"settled and shown":     {Zone: settled, Shown: true, NegativeTTL: 30 * time.Minute},
+	"settled":               {Zone: needsNothing},
+	"settled and ready":     {Zone: needsNothing, Ready: true},
+	"settled and shown":     {Zone: needsNothing, Shown: true, NegativeTTL: 30 * time.Minute},
 	"not shown":             {Zone: pending},
 	"written":               {Zone: toWrite, Ready: true},
 	"ready":                 {Ready: true},

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package provisioning is the state machine that takes a domain from its first
-// DNS record to signed, healthy mail. A job is data: what it is to do next is
-// decided from what the last step found out and from the time, nothing else.
-// docs/provisioning.md draws the states.
+// Package provisioning is the state machine that takes a domain from its first DNS record to
+// signed, healthy mail. A Job is plain data. The next step follows from the last step's Observation
+// and the time alone. docs/provisioning.md draws the states.
+//
+// Start reading at Begin and Timetable.Advance in advance.go. The main types are Job, Stage, Status
+// and Step (job.go), Observation and Zone (observation.go), Run (run.go) and Timetable
+// (timetable.go). steps.go decides after each kind of step, trouble.go classifies errors, retry.go
+// resumes stopped jobs, and messages.go holds the texts for callers.
 package provisioning
 
 import (
@@ -14,7 +18,7 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// Stage is how far a job has come, as callers see it.
+// Stage is the phase of a job, as callers see it.
 type Stage string
 
 // The stages, in their order.
@@ -30,7 +34,7 @@ const (
 	StageDone               Stage = "done"
 )
 
-// Status is whose move is next, of a job or of a run.
+// Status is the state of a job or of a run.
 type Status string
 
 // The statuses. Runs are never Waiting.
@@ -43,41 +47,41 @@ const (
 	Failed         Status = "failed"
 )
 
-// Active reports whether a domain can have no other job beside one in s.
-func (s Status) Active() bool { return s.due() || s == ActionRequired }
+// Active reports whether a job in status s keeps its domain from getting another job.
+func (s Status) Active() bool { return s.hasNextAttempt() || s == ActionRequired }
 
-// due are the statuses in which a job has a next attempt of its own.
-func (s Status) due() bool { return s == Queued || s == Running || s == Waiting }
+// hasNextAttempt reports whether a job in status s is attempted again without a person.
+func (s Status) hasNextAttempt() bool { return s == Queued || s == Running || s == Waiting }
 
-// Step is one thing that a worker does for a job.
+// Step is one action that a worker performs for a job.
 type Step string
 
-// The steps. Each ends in an Observation.
+// The steps. The result of each one is an Observation.
 const (
-	// Plan reads the DNS and plans; nothing is written.
+	// Plan reads the DNS and makes a plan. It writes nothing.
 	Plan Step = "plan"
-	// Apply plans again from the provider's own list, and writes that plan if
+	// Apply makes a new plan from the provider's own list of records. It writes that plan if
 	// Job.MayWrite allows it.
 	Apply Step = "apply"
-	// ReadDNS looks whether every server shows what was written.
+	// ReadDNS checks whether every name server shows the written records.
 	ReadDNS Step = "read_dns"
-	// Verify has the mail platform verify the domain.
+	// Verify asks the mail platform to verify the domain.
 	Verify Step = "verify"
-	// EnableMail has it take up the domain's e-mail service.
+	// EnableMail asks the mail platform to enable the domain's e-mail service.
 	EnableMail Step = "enable_mail"
-	// EnsureSigning has it make the DKIM records.
+	// EnsureSigning asks the mail platform to create the DKIM records.
 	EnsureSigning Step = "ensure_signing"
-	// EnableDKIM has it sign.
+	// EnableDKIM asks the mail platform to enable DKIM signing.
 	EnableDKIM Step = "enable_dkim"
-	// Validate holds the domain once more against all that it needs.
+	// Validate checks the domain against everything that it needs, once more.
 	Validate Step = "validate"
-	// Wait is for NextAttemptAt, with nothing to do before.
+	// Wait means that the job waits for NextAttemptAt.
 	Wait Step = "wait"
-	// None: the job has ended, or a person has to act.
+	// None means that the job has ended or that a person has to act.
 	None Step = ""
 )
 
-// Job is the provisioning of one domain. Callers see only part of it.
+// Job is the provisioning of one domain. The API shows only some of its fields.
 type Job struct {
 	ID, RunID  string // UUIDv7
 	Account    access.AccountID
@@ -87,54 +91,55 @@ type Job struct {
 
 	Stage  Stage
 	Status Status
-	// Next is the step to do, or to do again.
+	// Next is the step to do or to repeat.
 	Next Step
 	// Provider is the id of the DNS provider, "" until it is known.
 	Provider string
-	// Required is what a person has to do, "" for nothing; Message says it in
-	// words, or what the job waits for.
+	// Required is the action that a person has to take, "" for none. Message describes it, or says
+	// what the job waits for.
 	Required      dns.ActionRequired
 	Message       string
 	NextAttemptAt time.Time
-	// Epoch counts the claims of the job. Only the worker of the last one may
-	// write it.
+	// Epoch counts how often the job was claimed. Only the worker with the latest claim may write
+	// the job.
 	Epoch int64
-	// Trace is the traceparent of the request that caused the job, or "".
+	// Trace is the W3C traceparent of the request that created the job, or "".
 	Trace string
 
 	Progress
 
 	CreatedAt time.Time
-	StartedAt time.Time // zero: never
-	EndedAt   time.Time // zero: not yet
+	StartedAt time.Time // zero if the job never started
+	EndedAt   time.Time // zero if the job has not ended
 	UpdatedAt time.Time
 }
 
-// Progress is what a job remembers between its steps.
+// Progress is the state that a job keeps between its steps.
 type Progress struct {
-	// PlanHash is the plan that may be written; any other is a zone that moved.
+	// PlanHash identifies the plan that may be written. A different hash means that the zone has
+	// changed.
 	PlanHash string
-	// Moves counts how often the zone moved under a plan.
+	// Moves counts how often the zone changed after it was planned.
 	Moves int
-	// Attempt counts the tries of the present step, Faults those in a row that
-	// met a fault of ours.
+	// Attempt counts the tries of the current step. Faults counts consecutive tries that failed
+	// with an internal fault.
 	Attempt, Faults int
-	// Since is when the present stage was entered. Away is how much of the time
-	// since then some provider was out of reach, AwaySince when that began if
-	// it still lasts.
+	// Since is when the current stage was entered. Away is how long a provider has been unavailable
+	// since then, without the current outage. AwaySince is when the current outage began, zero for
+	// none.
 	Since     time.Time
 	Away      time.Duration
 	AwaySince time.Time
-	// UnreliableSince is when the reads of the DNS became unreliable.
+	// UnreliableSince is when reads of the DNS became unreliable, zero while they are reliable.
 	UnreliableSince time.Time
-	// SeenAt is when all servers were first seen to show what was written;
-	// PublishedAt when they were seen to for the second time.
+	// SeenAt is when all servers were first seen to show the written records. PublishedAt is when a
+	// second read confirmed it.
 	SeenAt, PublishedAt time.Time
-	// NegativeTTL is how long resolvers remember that a record was not there.
+	// NegativeTTL is how long resolvers cache the absence of a record.
 	NegativeTTL time.Duration
 }
 
-// New is a job that has not begun.
+// New returns a queued job that is due at once.
 func New(id, runID string, account access.AccountID, domainID string, of tenant.GUID, name string, now time.Time) Job {
 	return Job{
 		ID: id, RunID: runID, Account: account, DomainID: domainID, TenantGUID: of, DomainName: name,
@@ -143,13 +148,13 @@ func New(id, runID string, account access.AccountID, domainID string, of tenant.
 	}
 }
 
-// MayWrite reports whether a plan made just before writing is the one that the
-// job decided on.
+// MayWrite reports whether a plan made just before the write equals the plan that the job decided
+// on.
 func (j Job) MayWrite(z Zone) bool {
 	return j.Next == Apply && z.required() == "" && z.Hash == j.PlanHash
 }
 
-// step is what a worker does with the job as it is.
+// step returns what a worker does with the job in its current status.
 func (j Job) step() Step {
 	switch j.Status {
 	case Running:

@@ -4,7 +4,7 @@ package provisioning
 
 import "github.com/tenantry/tenantry/core/dns"
 
-// What may be required of a person beside what dns.Automation asks for.
+// The actions that a job may require in addition to those of dns.Automation.
 const (
 	ZoneChanged         dns.ActionRequired = "dns_changed"
 	DomainUnavailable   dns.ActionRequired = "domain_unavailable"
@@ -14,8 +14,8 @@ const (
 	TenantAccessLost    dns.ActionRequired = "tenant_access_lost"
 )
 
-// advice says what happened and what a person does about it. Where a plan knows
-// the particulars of a domain, its own words are shown instead.
+// advice holds the message for each required action. If a plan has a more specific message for the
+// domain, that one is shown instead.
 var advice = map[dns.ActionRequired]string{
 	dns.ConnectionRequired:    "The account has no connection to the domain's DNS provider that reaches the zone. Add one, or publish the records of the plan by hand; then retry the job.",
 	dns.ConflictToSettle:      "A record that is there stands against what the mail platform needs, and is not overwritten. The plan names it: settle it, then retry the job.",
@@ -30,8 +30,8 @@ var advice = map[dns.ActionRequired]string{
 	TenantAccessLost:          "The mail platform does not let this service manage the tenant any more. Give consent again, or run a sync; then retry the job.",
 }
 
-// waits says what a job waits for in a stage.
-var waits = map[Stage]string{
+// waitMessages holds the message of a waiting job for each stage.
+var waitMessages = map[Stage]string{
 	StagePlan:               "Waiting for what a plan needs: a reliable read of the domain's DNS, and the mail platform's word on its records.",
 	StageApply:              "Waiting for the DNS provider to take the records.",
 	StagePropagation:        "The records are written. Waiting for all name servers of the domain to show them.",
@@ -42,8 +42,8 @@ var waits = map[Stage]string{
 }
 
 const (
-	waitsForProvider = " A provider is out of reach or wants us to wait; the job goes on as soon as it answers."
-	awayAtTheEnd     = " At the end a provider was out of reach."
+	suffixUnavailable      = " A provider is out of reach or wants us to wait; the job goes on as soon as it answers."
+	suffixUnavailableAtEnd = " At the end a provider was out of reach."
 
 	messageMoved   = "The zone was changed while its records were being written. It is planned anew."
 	messageRefused = "A provider refuses a step for good: %s. Once that is mended, provision the domain again."

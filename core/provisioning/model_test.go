@@ -88,7 +88,7 @@ func (w *world) observation(t *rapid.T) Observation {
 
 // work is a worker with the job: it waits until it is due, claims and advances.
 func (w *world) work(t *rapid.T) {
-	if !w.job.Status.due() {
+	if !w.job.Status.hasNextAttempt() {
 		return
 	}
 	if w.job.Status != Running {
@@ -147,11 +147,11 @@ func (w *world) check(t *rapid.T, before Job) {
 	if before.Stage == StageQueued { // begun and advanced in one
 		allowed = append(slices.Clone(allowed), w.table[StagePlan].next...)
 	}
-	resumed := before.Status == ActionRequired && w.job.Status == Queued
-	if w.job.Stage != before.Stage && !resumed && !slices.Contains(allowed, string(w.job.Stage)) {
+	wasReset := before.Status == ActionRequired && w.job.Status == Queued
+	if w.job.Stage != before.Stage && !wasReset && !slices.Contains(allowed, string(w.job.Stage)) {
 		t.Fatalf("from %s to %s", before.Stage, w.job.Stage)
 	}
-	if w.job.Moves >= mostMoves && w.job.Status != ActionRequired {
+	if w.job.Moves >= maxMoves && w.job.Status != ActionRequired {
 		t.Fatalf("%s after %d moves", w.job.Status, w.job.Moves)
 	}
 }
@@ -176,7 +176,7 @@ func (w *world) endless(t *rapid.T) {
 	if w.job.NextAttemptAt.After(began) {
 		began = w.job.NextAttemptAt
 	}
-	for steps := 0; w.job.Status.due(); steps++ {
+	for steps := 0; w.job.Status.hasNextAttempt(); steps++ {
 		if w.job.Status != Running {
 			if w.job.NextAttemptAt.After(w.now) {
 				w.now = w.job.NextAttemptAt

@@ -8,37 +8,37 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// Observation is what a step found out. The zero value is a step that found
-// nothing: a read that saw nothing reliable, a platform that is not ready.
+// Observation is the result of a step. The zero value is a step without findings: no reliable read,
+// and a platform that is not ready.
 type Observation struct {
-	// Err is why the step has no answer: a refusal or an outcome of the mail
-	// platform or of our own parts. Anything else is taken for a fault of ours.
+	// Err is why the step has no answer: a refusal or an outcome of the mail platform or of another
+	// component. Any other error counts as an internal fault.
 	Err error
-	// WriteErr is how the DNS provider ended Apply's write, nil when there was
-	// none or it is done.
+	// WriteErr is the error of Apply's write at the DNS provider. It is nil when the write
+	// succeeded or none was made.
 	WriteErr error
-	// Zone is what the zone needs, after Plan, Apply, ReadDNS and Validate, and
-	// after a Verify or EnableDKIM that the platform was not ready for. A read
-	// that could not be made is the zero Zone.
+	// Zone is what the zone needs. It is set after Plan, Apply, ReadDNS and Validate, and after a
+	// Verify or EnableDKIM for which the platform was not ready. A failed read leaves the zero
+	// Zone.
 	Zone Zone
-	// Shown, after ReadDNS: a reliable read in which every server that answers
-	// shows all that the plan wants.
+	// Shown is set after ReadDNS. It is true for a reliable read in which every server that answers
+	// shows all records of the plan.
 	Shown bool
-	// NegativeTTL is min(SOA TTL, SOA MINIMUM) of the zone, 0 when not known.
+	// NegativeTTL is min(SOA TTL, SOA MINIMUM) of the zone, 0 when unknown.
 	NegativeTTL time.Duration
-	// Ready, after Apply: the plan was written, after Validate: the platform
-	// signs, after its other steps: it has done what was asked.
+	// Ready is true after Apply when the plan was written, and after Validate when the platform
+	// signs. After other steps it is true when the platform has done what was asked.
 	Ready bool
 }
 
-// Zone is what a job has to know of a plan and of who holds the zone.
+// Zone summarizes a plan and the DNS provider that holds the zone.
 type Zone struct {
-	// Provider is who holds it, "" when there is no plugin for them.
+	// Provider is the id of the DNS provider, "" when there is no plugin for it.
 	Provider string
-	// Held is true when the plan was made from the provider's own list.
+	// Held is true when the plan was made from the provider's own list of records.
 	Held     bool
 	Reliable bool
-	// Conflict: something blocks. Changes: something is to be written.
+	// Conflict is true when a conflict blocks the plan, Changes when the plan writes something.
 	Conflict, Changes bool
 	Hash              string
 	// Required and Message are those of dns.Automation.
@@ -46,7 +46,7 @@ type Zone struct {
 	Message  string
 }
 
-// ZoneOf reduces a plan to what a job has to know.
+// ZoneOf returns the summary of a plan that a job decides on.
 func ZoneOf(h dns.Holder, a dns.Automation, p dns.Plan) Zone {
 	return Zone{
 		Provider: a.Provider.ID, Held: h.Access.Standing == dns.ReachesZone,
@@ -55,10 +55,10 @@ func ZoneOf(h dns.Holder, a dns.Automation, p dns.Plan) Zone {
 	}
 }
 
-// settled is a zone that needs nothing more, whoever wrote what is there.
-func (z Zone) settled() bool { return z.Reliable && !z.Conflict && !z.Changes }
+// needsNothing reports whether the zone needs no write, whoever wrote its records.
+func (z Zone) needsNothing() bool { return z.Reliable && !z.Conflict && !z.Changes }
 
-// required is what keeps the zone's changes from being written.
+// required returns the action that is needed before the zone's changes can be written, "" for none.
 func (z Zone) required() dns.ActionRequired {
 	switch {
 	case z.Required != "":

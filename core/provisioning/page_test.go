@@ -56,7 +56,7 @@ var histories = map[string]func(*Job){
 	"unreliable":    func(j *Job) { j.UnreliableSince = j.Since.Add(-Usual.Unreliable) },
 	"seen once":     func(j *Job) { j.SeenAt = j.Since },
 	"moved twice":   func(j *Job) { j.Moves = 2 },
-	"many faults":   func(j *Job) { j.Faults = mostFaults - 1 },
+	"many faults":   func(j *Job) { j.Faults = maxFaults - 1 },
 	"verified late": func(j *Job) { j.PublishedAt = j.Since.Add(-time.Hour) },
 }
 

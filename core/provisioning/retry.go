@@ -9,14 +9,14 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// Retry queues a job for another attempt, which resumes where it stopped. One
-// that a person has dealt with gets all its time again. Whoever claimed it
-// before has lost it. Refusal: provisioning_job_not_retryable.
+// Retry queues a job for another attempt, which resumes where the job stopped. A job that required
+// an action gets its full time again. An earlier claim of the job becomes invalid. Retry fails with
+// provisioning_job_not_retryable unless the job is Waiting or ActionRequired.
 func Retry(j Job, now time.Time) (Job, error) {
 	switch j.Status {
 	case Waiting:
 	case ActionRequired:
-		j = resumed(j, now)
+		j = resetForRetry(j, now)
 	default:
 		return j, fault.JobNotRetryable.With("the job is %s", j.Status)
 	}
@@ -26,23 +26,23 @@ func Retry(j Job, now time.Time) (Job, error) {
 	return j, nil
 }
 
-// resumed gives a job the step that its stop calls for: what a person settles
-// in the DNS is planned anew.
-func resumed(j Job, now time.Time) Job {
+// resetForRetry returns a stopped job with fresh progress and the step at which to resume. After an
+// action in the DNS, the zone is planned again.
+func resetForRetry(j Job, now time.Time) Job {
 	stop := j.Required
 	j.Progress = Progress{Since: now, PublishedAt: j.PublishedAt, NegativeTTL: j.NegativeTTL}
 	switch {
 	case j.Stage == StageHealth && stop == DKIMTimeout:
 		j.Stage, j.Next = StageDKIMEnablement, EnableDKIM
-	case j.Stage == StageHealth, !ofTheZone(stop) && j.Next != Apply:
+	case j.Stage == StageHealth, !isZoneProblem(stop) && j.Next != Apply:
 	default:
-		j.Stage, j.Next = j.Stage.planning(), Plan
+		j.Stage, j.Next = j.Stage.planStage(), Plan
 	}
 	return j
 }
 
-// ofTheZone reports whether a person settles it in the DNS or at its provider.
-func ofTheZone(stop dns.ActionRequired) bool {
+// isZoneProblem reports whether a person resolves the action in the DNS or at its provider.
+func isZoneProblem(stop dns.ActionRequired) bool {
 	switch stop {
 	case PropagationTimeout, VerificationTimeout, DKIMTimeout, DomainUnavailable, TenantAccessLost:
 		return false
@@ -51,8 +51,8 @@ func ofTheZone(stop dns.ActionRequired) bool {
 	}
 }
 
-// planning is the stage in which a zone is planned anew.
-func (s Stage) planning() Stage {
+// planStage returns the stage in which a job in s plans its zone again.
+func (s Stage) planStage() Stage {
 	switch s {
 	case StagePlan, StageApply, StagePropagation, StageDomainVerification:
 		return StagePlan

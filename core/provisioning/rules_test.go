@@ -68,7 +68,7 @@ func seen4s(j *Job, now time.Time)     { j.SeenAt = now.Add(-4 * time.Second) }
 func seenLater(j *Job, now time.Time)  { j.SeenAt = now.Add(time.Hour) } // the clock was set back
 func blindLater(j *Job, now time.Time) { j.UnreliableSince = now.Add(time.Hour) }
 func faultless19(j *Job, _ time.Time)  { j.Faults = 19 }
-func published(ago, negative time.Duration) func(*Job, time.Time) {
+func publishedAgo(ago, negative time.Duration) func(*Job, time.Time) {
 	return func(j *Job, now time.Time) { j.PublishedAt, j.NegativeTTL = now.Add(-ago), negative }
 }
 
@@ -118,11 +118,11 @@ func TestRules(t *testing.T) {
 		{name: "the customer put something in its way", way: toRead, sees: "conflict", stage: StagePropagation, status: ActionRequired, next: ReadDNS, code: dns.ConflictToSettle},
 
 		{name: "verified", way: toVerify, sees: "ready", stage: StageDomainVerification, status: Running, next: EnableMail},
-		{name: "not verified", way: toVerify, past: published(time.Hour, time.Minute), sees: "not verified", stage: StageDomainVerification, status: Waiting, next: Verify, pause: first},
+		{name: "not verified", way: toVerify, past: publishedAgo(time.Hour, time.Minute), sees: "not verified", stage: StageDomainVerification, status: Waiting, next: Verify, pause: first},
 		{name: "not verified so soon after the publication", way: toVerify, sees: "not verified", stage: StageDomainVerification, status: Waiting, next: Verify, pause: 29 * time.Minute},
-		{name: "they remember for an hour from the publication on", way: toVerify, past: published(40*time.Minute, 24*time.Hour), sees: "not verified", stage: StageDomainVerification, status: Waiting, next: Verify, pause: 20 * time.Minute},
-		{name: "not verified while resolvers remember", way: toVerify, past: published(time.Minute, 30*time.Minute), sees: "not verified", stage: StageDomainVerification, status: Waiting, next: Verify, pause: 29 * time.Minute},
-		{name: "they remember for an hour at most", way: toVerify, past: published(0, 24*time.Hour), sees: "not verified", stage: StageDomainVerification, status: Waiting, next: Verify, pause: time.Hour},
+		{name: "they remember for an hour from the publication on", way: toVerify, past: publishedAgo(40*time.Minute, 24*time.Hour), sees: "not verified", stage: StageDomainVerification, status: Waiting, next: Verify, pause: 20 * time.Minute},
+		{name: "not verified while resolvers remember", way: toVerify, past: publishedAgo(time.Minute, 30*time.Minute), sees: "not verified", stage: StageDomainVerification, status: Waiting, next: Verify, pause: 29 * time.Minute},
+		{name: "they remember for an hour at most", way: toVerify, past: publishedAgo(0, 24*time.Hour), sees: "not verified", stage: StageDomainVerification, status: Waiting, next: Verify, pause: time.Hour},
 		{name: "not verified for 48 h", way: toVerify, past: overdue, sees: "not verified", stage: StageDomainVerification, status: ActionRequired, next: Verify, code: VerificationTimeout},
 		{name: "not verified, as the record is gone", way: toVerify, sees: "not verified, touched", stage: StagePlan, status: Waiting, next: Plan, pause: first},
 		{name: "not ready, as something is in its way", way: toVerify, sees: "conflict", stage: StageDomainVerification, status: ActionRequired, next: Verify, code: dns.ConflictToSettle},
@@ -130,7 +130,7 @@ func TestRules(t *testing.T) {
 		{name: "consent is gone", way: toVerify, sees: "access denied", stage: StageDomainVerification, status: ActionRequired, next: Verify, code: TenantAccessLost},
 		{name: "the domain is gone", way: toVerify, sees: "gone", stage: StageDomainVerification, status: Failed},
 		{name: "e-mail service", way: toMail, sees: "ready", stage: StageDKIMPublication, status: Running, next: EnsureSigning},
-		{name: "e-mail service is not ready", way: toMail, past: published(0, time.Hour), sees: "nothing", stage: StageDomainVerification, status: Waiting, next: EnableMail, pause: first},
+		{name: "e-mail service is not ready", way: toMail, past: publishedAgo(0, time.Hour), sees: "nothing", stage: StageDomainVerification, status: Waiting, next: EnableMail, pause: first},
 		{name: "e-mail service takes 48 h", way: toMail, past: overdue, sees: "not ready", stage: StageDomainVerification, status: ActionRequired, next: EnableMail, code: VerificationTimeout},
 
 		{name: "DKIM records", way: toSigning, sees: "ready", stage: StageDKIMPublication, status: Running, next: Plan},
@@ -143,7 +143,7 @@ func TestRules(t *testing.T) {
 		{name: "DKIM seen", way: toDKIMRead, past: seen10s, sees: "settled and shown", stage: StageDKIMEnablement, status: Running, next: EnableDKIM},
 		{name: "DKIM not seen in 48 h", way: toDKIMRead, past: overdue, sees: "not shown", stage: StageDKIMPublication, status: ActionRequired, next: ReadDNS, code: DKIMTimeout},
 		{name: "signing", way: toEnable, sees: "ready", stage: StageHealth, status: Running, next: Validate},
-		{name: "not signing, as the platform remembers", way: toEnable, past: published(time.Minute, 11*time.Minute), sees: "not ready", stage: StageDKIMEnablement, status: Waiting, next: EnableDKIM, pause: 10 * time.Minute},
+		{name: "not signing, as the platform remembers", way: toEnable, past: publishedAgo(time.Minute, 11*time.Minute), sees: "not ready", stage: StageDKIMEnablement, status: Waiting, next: EnableDKIM, pause: 10 * time.Minute},
 		{name: "not signing, as the records are gone", way: toEnable, sees: "changes", stage: StageDKIMPublication, status: Waiting, next: Plan, pause: first},
 		{name: "not signing in 48 h", way: toEnable, past: overdue, sees: "not ready", stage: StageDKIMEnablement, status: ActionRequired, next: EnableDKIM, code: DKIMTimeout},
 

@@ -9,8 +9,8 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 )
 
-// Run is one request to provision domains. What changes about it follows from
-// its jobs and is stored nowhere.
+// Run is one request to provision domains. The fields from Status on are derived from its jobs and
+// not stored.
 type Run struct {
 	ID           string // UUIDv7
 	Account      access.AccountID
@@ -18,12 +18,12 @@ type Run struct {
 	CreatedAt    time.Time
 
 	Status      Status
-	StartedAt   time.Time // zero: not yet
-	CompletedAt time.Time // zero: not all of its jobs have ended
-	UpdatedAt   time.Time // zero: nothing happened yet
+	StartedAt   time.Time // zero if it has not started
+	CompletedAt time.Time // zero if some jobs have not ended
+	UpdatedAt   time.Time // zero if no job has been updated
 }
 
-// With is the run as its jobs have it.
+// With returns the run with the fields that are derived from its jobs.
 func (r Run) With(jobs []Job) Run {
 	r.Status = runStatus(jobs)
 	r.StartedAt, r.CompletedAt, r.UpdatedAt = time.Time{}, time.Time{}, time.Time{}

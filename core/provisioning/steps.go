@@ -8,19 +8,19 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// planned writes what may be written. A zone that needs nothing goes on whoever
-// holds it: its records may have been published by hand.
-func (d *decision) planned(z Zone) {
+// afterPlan writes the plan if it may be written. A zone that needs nothing skips the write,
+// whoever holds it: its records may have been published by hand.
+func (d *decision) afterPlan(z Zone) {
 	switch required := z.required(); {
-	case z.settled():
-		d.publish()
+	case z.needsNothing():
+		d.awaitPublication()
 	case required == "":
 		d.PlanHash = z.Hash
 		if d.Stage == StagePlan {
-			d.enter(StageApply, Apply)
+			d.enterStage(StageApply, Apply)
 			return
 		}
-		d.goOn(Apply)
+		d.enterStep(Apply)
 	case required == dns.ReadUnreliable:
 		d.unreliable(z)
 	default:
@@ -28,95 +28,96 @@ func (d *decision) planned(z Zone) {
 	}
 }
 
-// applied goes on when the plan is written. A plan that needs nothing more was
-// written by an attempt whose answer got lost, or by somebody else.
-func (d *decision) applied(o Observation) {
+// afterApply continues once the plan is written. A plan that needs no more changes was written by
+// an earlier attempt whose answer was lost, or by someone else.
+func (d *decision) afterApply(o Observation) {
 	z := o.Zone
 	switch required := z.required(); {
-	case o.Ready, z.settled():
-		d.publish()
+	case o.Ready, z.needsNothing():
+		d.awaitPublication()
 	case required == dns.ReadUnreliable:
 		d.unreliable(z)
 	case required != "":
 		d.require(required, z.Message)
 	default:
-		d.moved()
+		d.replan()
 	}
 }
 
-// publish goes on to see the records on all servers.
-func (d *decision) publish() {
+// awaitPublication continues with reading the records on all servers.
+func (d *decision) awaitPublication() {
 	if d.Stage == StagePlan || d.Stage == StageApply {
-		d.enter(StagePropagation, ReadDNS)
+		d.enterStage(StagePropagation, ReadDNS)
 		return
 	}
-	d.goOn(ReadDNS)
+	d.enterStep(ReadDNS)
 }
 
-// read goes on when all servers show the records in two reads.
-func (d *decision) read(o Observation) {
+// afterRead continues when two reads, at least Between apart, show the records on all servers.
+func (d *decision) afterRead(o Observation) {
 	switch {
-	case d.disturbed(o.Zone):
+	case d.handleZoneChange(o.Zone):
 	case !o.Shown:
 		d.SeenAt = time.Time{}
 		d.wait(0)
 	case d.SeenAt.IsZero() || d.SeenAt.After(d.Now):
 		d.SeenAt = d.Now
-		d.until(d.Between)
+		d.waitFor(d.Between)
 	case d.Now.Sub(d.SeenAt) < d.Between:
-		d.until(d.Between - d.Now.Sub(d.SeenAt))
+		d.waitFor(d.Between - d.Now.Sub(d.SeenAt))
 	default:
-		d.published()
+		d.enterVerification()
 	}
 }
 
-// disturbed settles what somebody else did to the zone after it was written:
-// what stands there now blocks, or the provider does not hold our records.
-func (d *decision) disturbed(z Zone) bool {
+// handleZoneChange handles a change of the zone by someone else after the write. It acts on a new
+// conflict, or on records that are missing at the provider, and reports whether it did.
+func (d *decision) handleZoneChange(z Zone) bool {
 	switch {
 	case z.Reliable && z.Conflict:
 		d.require(dns.ConflictToSettle, z.messageOf(dns.ConflictToSettle))
 	case z.Reliable && z.Held && z.Changes:
-		d.moved()
+		d.replan()
 	default:
 		return false
 	}
 	return true
 }
 
-func (d *decision) published() {
+// enterVerification records that the records are published, and continues with the platform.
+func (d *decision) enterVerification() {
 	d.PublishedAt = d.Now
 	if d.Stage == StagePropagation {
-		d.enter(StageDomainVerification, Verify)
+		d.enterStage(StageDomainVerification, Verify)
 		return
 	}
-	d.enter(StageDKIMEnablement, EnableDKIM)
+	d.enterStage(StageDKIMEnablement, EnableDKIM)
 }
 
-// platform goes on when the mail platform has done what was asked.
-func (d *decision) platform(o Observation) {
+// afterPlatformStep continues when the mail platform has done what was asked.
+func (d *decision) afterPlatformStep(o Observation) {
 	switch {
 	case !o.Ready:
 		d.notYet(o.Zone, 0)
 	case d.Next == Verify:
-		d.goOn(EnableMail)
+		d.enterStep(EnableMail)
 	case d.Next == EnableMail:
-		d.enter(StageDKIMPublication, EnsureSigning)
+		d.enterStage(StageDKIMPublication, EnsureSigning)
 	case d.Next == EnsureSigning:
-		d.goOn(Plan)
+		d.enterStep(Plan)
 	default:
-		d.enter(StageHealth, Validate)
+		d.enterStage(StageHealth, Validate)
 	}
 }
 
-// validated ends the job when nothing is missing.
-func (d *decision) validated(o Observation) {
+// afterValidate completes the job when nothing is missing.
+func (d *decision) afterValidate(o Observation) {
 	switch z := o.Zone; {
-	case d.disturbed(z):
+	case d.handleZoneChange(z):
 	case !z.Reliable:
 		d.unreliable(z)
 	case z.Changes:
-		d.moved()
+		d.replan()
 	case !o.Ready:
 		d.wait(0)
 	default:
@@ -124,33 +125,33 @@ func (d *decision) validated(o Observation) {
 	}
 }
 
-// unreliable waits for a reliable read, but not for ever.
+// unreliable waits for a reliable read, for at most the time Unreliable.
 func (d *decision) unreliable(z Zone) {
 	if d.UnreliableSince.IsZero() || d.UnreliableSince.After(d.Now) {
 		d.UnreliableSince = d.Now
 	}
-	if since(d.UnreliableSince, d.Now) >= d.Unreliable {
+	if elapsed(d.UnreliableSince, d.Now) >= d.Unreliable {
 		d.require(dns.ReadUnreliable, z.messageOf(dns.ReadUnreliable))
 		return
 	}
 	d.wait(0)
 }
 
-// moved plans anew for a zone that is not what was planned from. Nothing of
-// what somebody else wrote there is overwritten.
-func (d *decision) moved() {
-	if d.Moves++; d.Moves >= mostMoves {
+// replan returns to the planning stage after the zone changed. This keeps the job from overwriting
+// values that someone else wrote. After maxMoves changes the job requires an action.
+func (d *decision) replan() {
+	if d.Moves++; d.Moves >= maxMoves {
 		d.require(ZoneChanged, "")
 		return
 	}
-	d.enter(d.Stage.planning(), Plan)
+	d.enterStage(d.Stage.planStage(), Plan)
 	d.Attempt = d.Moves - 1
 	d.wait(0)
 	d.Message = messageMoved
 }
 
-// messageOf is what the plan says of what is required, unless it had something
-// else to say of who holds the zone.
+// messageOf returns the plan's message for the required action, "" if the plan requires a different
+// one.
 func (z Zone) messageOf(what dns.ActionRequired) string {
 	if z.Required == what {
 		return z.Message

@@ -8,42 +8,40 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// Timetable is how patient jobs are.
+// Timetable holds the retry delays and timeouts of jobs.
 type Timetable struct {
-	// First is the pause after a first try; each further one is twice as long,
-	// up to Longest.
+	// First is the pause after the first try. It doubles with each further try, up to Longest.
 	First, Longest time.Duration
-	// Between lies between the two reads that prove publication.
+	// Between is the minimum time between the two reads that confirm publication.
 	Between time.Duration
-	// Unreliable is how long a plan waits for a reliable read.
+	// Unreliable is how long a job waits for a reliable read of the DNS.
 	Unreliable time.Duration
-	// Told is the longest wait that a provider, or a resolver's memory of a
-	// record that was not there, can impose.
+	// Told is the longest wait that a provider or a cached negative answer can impose.
 	Told time.Duration
-	// Limit is how long a stage may take, not counting the time that a
-	// provider was out of reach, of which Limit counts too.
+	// Limit is how long a stage may take. The time that a provider was unavailable is not counted,
+	// up to Limit.
 	Limit time.Duration
 }
 
-// Usual is the timetable of the service.
+// Usual is the timetable that the service uses.
 var Usual = Timetable{
 	First: 15 * time.Second, Longest: 15 * time.Minute, Between: 10 * time.Second,
 	Unreliable: time.Hour, Told: time.Hour, Limit: 48 * time.Hour,
 }
 
 const (
-	mostMoves  = 3  // of a zone under a plan
-	mostFaults = 20 // of ours in a row
+	maxMoves  = 3  // changes of the zone after it was planned
+	maxFaults = 20 // consecutive internal faults
 )
 
-// Moment is when a decision is made. Chance, from 0 to below 1, spreads the
-// pauses of jobs that were begun together.
+// Moment is the time of a decision. Chance, in [0, 1), randomizes the pauses of jobs that started
+// together.
 type Moment struct {
 	Now    time.Time
 	Chance float64
 }
 
-// pause is how long to wait after some tries: up to a fifth shorter by chance.
+// pause returns the wait after the given number of tries, shortened at random by up to a fifth.
 func (t Timetable) pause(tries int, chance float64) time.Duration {
 	p := t.First
 	for range tries {
@@ -56,20 +54,20 @@ func (t Timetable) pause(tries int, chance float64) time.Duration {
 	return p - time.Duration(float64(p/5)*chance)
 }
 
-// since is how long ago something was, whichever way clocks were set meanwhile.
-func since(then, now time.Time) time.Duration { return max(0, now.Sub(then)) }
+// elapsed returns the time from then to now, 0 if the clock stepped back.
+func elapsed(then, now time.Time) time.Duration { return max(0, now.Sub(then)) }
 
-// overdue reports whether a job's stage has taken too long.
+// overdue reports whether the job has exceeded the time limit of its stage.
 func (t Timetable) overdue(j Job, now time.Time) bool {
-	lost := j.Away
+	unavailable := j.Away
 	if !j.AwaySince.IsZero() {
-		lost += since(j.AwaySince, now)
+		unavailable += elapsed(j.AwaySince, now)
 	}
-	return since(j.Since, now)-min(lost, t.Limit) >= t.Limit
+	return elapsed(j.Since, now)-min(unavailable, t.Limit) >= t.Limit
 }
 
-// timeout is what is required when a stage has taken too long.
-func (s Stage) timeout() dns.ActionRequired {
+// timeoutAction returns the action that is required when the stage exceeds its time limit.
+func (s Stage) timeoutAction() dns.ActionRequired {
 	switch s {
 	case StagePlan, StageApply, StagePropagation:
 		return PropagationTimeout

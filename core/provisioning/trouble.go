@@ -10,64 +10,65 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-// ending is what an error of a step means for a job.
-type ending int
+// errorClass says what the error of a step means for a job.
+type errorClass int
 
 const (
-	answered ending = iota
-	notYet          // the other side has not finished something
-	away            // the other side is out of reach, or wants us to stay away
-	lost            // nobody knows what happened: do it again, it is harmless
-	denied          // we may not manage the tenant
-	taken           // the domain is another tenant's
-	gone            // the domain or its tenant is not there any more
-	refused         // trying again does not help
-	ours            // a fault on our side
+	answered       errorClass = iota
+	notYet                    // the platform has not finished the step
+	unavailable               // a provider does not answer, or throttles
+	outcomeUnknown            // the outcome is unknown; steps are idempotent, so repeat it
+	accessDenied              // the service may not manage the tenant
+	domainTaken               // the domain belongs to a different tenant
+	domainGone                // the domain or its tenant no longer exists
+	refused                   // a retry cannot succeed
+	internalFault             // an internal error of the service
 )
 
-var endings = map[fault.Code]ending{
-	fault.AccessDenied: denied, fault.DomainUnavailable: taken,
-	fault.DomainNotFound: gone, fault.TenantNotFound: gone, fault.AccountClosed: gone,
+// classByCode classifies errors whose code decides alone.
+var classByCode = map[fault.Code]errorClass{
+	fault.AccessDenied: accessDenied, fault.DomainUnavailable: domainTaken,
+	fault.DomainNotFound: domainGone, fault.TenantNotFound: domainGone, fault.AccountClosed: domainGone,
 	fault.VerificationFailed: notYet, fault.DKIMNotReady: notYet, fault.ExchangeNotReady: notYet,
 }
 
-// judge reads an error, and how long it asks us to wait.
-func judge(err error) (ending, time.Duration) {
+// classify returns the class of a step's error and the wait that the error demands, 0 for none.
+func classify(err error) (errorClass, time.Duration) {
 	if err == nil {
 		return answered, 0
 	}
 	f := fault.Of(err)
-	if e, known := endings[f.Code]; known {
+	if e, known := classByCode[f.Code]; known {
 		return e, f.RetryAfter
 	}
 	switch outcome.Of(err) {
 	case outcome.NotReady:
 		return notYet, f.RetryAfter
 	case outcome.Throttled, outcome.Down:
-		return away, retryAfter(err)
+		return unavailable, retryAfter(err)
 	case outcome.Unknown, outcome.Broken:
-		return lost, 0
+		return outcomeUnknown, 0
 	case outcome.Refused:
 		return refused, 0
 	}
-	return judgeRefusal(f)
+	return classifyByKind(f)
 }
 
-// judgeRefusal judges what no provider said.
-func judgeRefusal(f *fault.Error) (ending, time.Duration) {
+// classifyByKind classifies an error that does not come from a provider.
+func classifyByKind(f *fault.Error) (errorClass, time.Duration) {
 	switch f.Code.Kind {
 	case fault.Unavailable, fault.RateLimited:
-		return away, f.RetryAfter
+		return unavailable, f.RetryAfter
 	case fault.Timeout, fault.BadGateway:
-		return lost, 0
+		return outcomeUnknown, 0
 	case fault.Internal:
-		return ours, 0
+		return internalFault, 0
 	default:
 		return refused, 0
 	}
 }
 
-// retryAfter is what the provider itself said, 0 for nothing.
+// retryAfter returns the wait that the provider demanded, 0 for none.
 func retryAfter(err error) time.Duration {
 	var o *outcome.Error
 	if errors.As(err, &o) {

@@ -40,7 +40,7 @@ func TestPausesGrow(t *testing.T) {
 
 // What a provider takes of a stage's time does not count, up to a limit.
 func TestAwayDoesNotCount(t *testing.T) {
-	away := func(hours int) Job {
+	unavailable := func(hours int) Job {
 		j := sees(t, fresh(), toRead...)
 		j, _ = Begin(j, j.NextAttemptAt)
 		began := j.Since
@@ -54,7 +54,7 @@ func TestAwayDoesNotCount(t *testing.T) {
 		j.Status = Running
 		return j
 	}
-	j := away(40)
+	j := unavailable(40)
 	for hours, want := range map[int]Status{87: Waiting, 88: ActionRequired} {
 		answered, _ := Usual.Advance(j, named(t, "not shown"), at(j.Since.Add(40*time.Hour)))
 		answered.Status = Running
@@ -63,9 +63,9 @@ func TestAwayDoesNotCount(t *testing.T) {
 			t.Errorf("at %d h: %s", hours, got.Status)
 		}
 	}
-	j = away(95)
+	j = unavailable(95)
 	got, _ := Usual.Advance(j, named(t, "down"), at(j.Since.Add(96*time.Hour)))
-	if got.Required != PropagationTimeout || !strings.Contains(got.Message, awayAtTheEnd) {
+	if got.Required != PropagationTimeout || !strings.Contains(got.Message, suffixUnavailableAtEnd) {
 		t.Errorf("after 96 h: %s, %q", got.Required, got.Message)
 	}
 }
@@ -131,7 +131,7 @@ func TestWhatBeginsAnew(t *testing.T) {
 
 func TestMayWrite(t *testing.T) {
 	j := sees(t, fresh(), toApply...)
-	for name, z := range map[string]Zone{"another": otherwise, "settled": settled, "blocked": blocked, "unclear": unclear, "nothing": {},
+	for name, z := range map[string]Zone{"another": otherwise, "settled": needsNothing, "blocked": blocked, "unclear": unclear, "nothing": {},
 		"no connection": barred(dns.ConnectionRequired)} {
 		if j.MayWrite(z) {
 			t.Errorf("%s may be written", name)
@@ -145,13 +145,13 @@ func TestMayWrite(t *testing.T) {
 	}
 }
 
-// The words of a plan know more than ours; without any ours are shown.
+// A plan's message takes precedence over the general one.
 func TestMessages(t *testing.T) {
 	for name, want := range map[string]string{
 		"no connection": "words of dns_connection_required", "conflict": blocked.Message,
 		"access denied": advice[TenantAccessLost], "gone": messageGone,
 		"refused":   "A provider refuses a step for good: why. Once that is mended, provision the domain again.",
-		"throttled": waits[StagePlan] + waitsForProvider, "unreliable": waits[StagePlan],
+		"throttled": waitMessages[StagePlan] + suffixUnavailable, "unreliable": waitMessages[StagePlan],
 	} {
 		if got := sees(t, fresh(), name).Message; got != want {
 			t.Errorf("%s: %q", name, got)
@@ -171,25 +171,25 @@ func TestMessages(t *testing.T) {
 func TestJudge(t *testing.T) {
 	for _, tt := range []struct {
 		err  error
-		want ending
+		want errorClass
 		wait time.Duration
 	}{
 		{nil, answered, 0},
 		{&outcome.Error{Kind: outcome.NotReady, Code: fault.DKIMNotReady}, notYet, 0},
 		{&outcome.Error{Kind: outcome.NotReady, Code: fault.VerificationFailed, RetryAfter: time.Minute}, notYet, time.Minute},
 		{fault.ExchangeNotReady.With("no"), notYet, 0},
-		{ends(outcome.Throttled, 0), away, 0},
-		{ends(outcome.Down, time.Second), away, time.Second},
-		{fault.ProviderUnavailable.RetryIn(time.Minute, "no"), away, time.Minute},
-		{fault.RateLimitExceeded.RetryIn(time.Minute, "no"), away, time.Minute},
-		{fault.ProviderTimeout.With("no"), lost, 0},
-		{fault.ProviderError.With("no"), lost, 0},
-		{ends(outcome.Broken, time.Hour), lost, 0},
+		{ends(outcome.Throttled, 0), unavailable, 0},
+		{ends(outcome.Down, time.Second), unavailable, time.Second},
+		{fault.ProviderUnavailable.RetryIn(time.Minute, "no"), unavailable, time.Minute},
+		{fault.RateLimitExceeded.RetryIn(time.Minute, "no"), unavailable, time.Minute},
+		{fault.ProviderTimeout.With("no"), outcomeUnknown, 0},
+		{fault.ProviderError.With("no"), outcomeUnknown, 0},
+		{ends(outcome.Broken, time.Hour), outcomeUnknown, 0},
 		{fault.InvalidRequest.With("no"), refused, 0},
-		{fault.TenantNotFound.With("no"), gone, 0},
-		{errOurs, ours, 0},
+		{fault.TenantNotFound.With("no"), domainGone, 0},
+		{errOurs, internalFault, 0},
 	} {
-		if got, wait := judge(tt.err); got != tt.want || wait != tt.wait {
+		if got, wait := classify(tt.err); got != tt.want || wait != tt.wait {
 			t.Errorf("%v: %d after %s", tt.err, got, wait)
 		}
 	}

@@ -8,26 +8,25 @@ import (
 	"strings"
 )
 
-// Happened reports whether a change that was meant to be is so at the mail
-// platform, by our rules there.
+// Happened reports whether the mail platform's rules already show the effect of c: the address is
+// blocked after a Blocked change, and not blocked after an Unblocked one.
 func (c Change) Happened(rules []Rule) bool {
-	blocked := slices.ContainsFunc(rules, func(r Rule) bool { return r.stops(c.Event.Address) })
+	blocked := slices.ContainsFunc(rules, func(r Rule) bool { return r.blocksAddress(c.Event.Address) })
 	return blocked == (c.Action == Blocked)
 }
 
-func (r Rule) stops(address string) bool {
+func (r Rule) blocksAddress(address string) bool {
 	return slices.ContainsFunc(r.Blocks(), func(one string) bool { return strings.EqualFold(one, address) })
 }
 
-// InForce reports whether a scope has a policy.
+// InForce reports whether the scope has a policy.
 func (r Ruling) InForce(scope string) bool { return r.Lists[scope] != nil }
 
-// Order is the order in which the rules of scopes are set, so that a mailbox
-// which another rule is to block from now on is never without one in between:
-// those of domains take theirs from the tenant-wide one, that takes theirs from
-// such whose policy is gone.
+// Order returns the scopes in the order in which their rules must be written, so that a mailbox
+// that moves from one rule to another is always blocked by one of them. Rules of domains with a
+// policy come first, then the tenant-wide rule, then the rules of domains without a policy.
 func (r Ruling) Order(scopes []string) []string {
-	turn := func(scope string) int {
+	writeOrder := func(scope string) int {
 		switch {
 		case scope == TenantWide:
 			return 1
@@ -37,12 +36,12 @@ func (r Ruling) Order(scopes []string) []string {
 		return 2
 	}
 	out := slices.Clone(scopes)
-	slices.SortFunc(out, func(a, b string) int { return cmp.Or(cmp.Compare(turn(a), turn(b)), cmp.Compare(a, b)) })
+	slices.SortFunc(out, func(a, b string) int { return cmp.Or(cmp.Compare(writeOrder(a), writeOrder(b)), cmp.Compare(a, b)) })
 	return out
 }
 
-// Gives reports whether the rule of a scope may have to give mailboxes up to
-// one of those that could not be set before it.
+// Gives reports whether the rule of scope may now block mailboxes that belong to the rule of a
+// scope in failed. Such a rule must be written with the addresses that Keeping returns.
 func (r Ruling) Gives(scope string, failed []string) bool {
 	if scope != TenantWide && r.InForce(scope) {
 		return false
@@ -50,8 +49,9 @@ func (r Ruling) Gives(scope string, failed []string) bool {
 	return slices.ContainsFunc(failed, func(other string) bool { return len(r.Lists[other]) > 0 })
 }
 
-// Keeping is whom the rule of a scope has to block while those of others could
-// not be set: its own, and those of theirs that it blocks now.
+// Keeping returns the sorted addresses that the rule of scope must block while the rules of the
+// scopes in failed could not be written: its own, and those of the failed scopes that it blocks
+// now.
 func (r Ruling) Keeping(scope string, failed []string, rules []Rule) []string {
 	list := slices.Clone(r.Lists[scope])
 	for _, rule := range rules {
@@ -60,7 +60,7 @@ func (r Ruling) Keeping(scope string, failed []string, rules []Rule) []string {
 		}
 		for _, other := range failed {
 			for _, address := range r.Lists[other] {
-				if rule.stops(address) {
+				if rule.blocksAddress(address) {
 					list = append(list, address)
 				}
 			}

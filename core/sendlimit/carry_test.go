@@ -44,9 +44,8 @@ func TestTheOrderOfRules(t *testing.T) {
 	}
 }
 
-// TestNobodyIsWithoutARule: whoever is blocked, by whichever rule, and has to
-// stay so, is blocked by some rule after every step, whichever steps fail; and
-// when none fails, exactly by the rule that has to.
+// TestNobodyIsWithoutARule checks that a mailbox that must stay blocked is blocked by some rule
+// after every step, whichever steps fail. If no step fails, the intended rule blocks it.
 func TestNobodyIsWithoutARule(t *testing.T) {
 	scopes := []string{sendlimit.TenantWide, "a.test", "b.test"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -60,15 +59,15 @@ func TestNobodyIsWithoutARule(t *testing.T) {
 		var stay []string
 		for _, domain := range scopes[1:] {
 			address := "ada@" + domain
-			held := rapid.SampledFrom([]string{sendlimit.TenantWide, domain, "none"}).Draw(t, "held by")
-			now[held] = append(now[held], address)
+			heldBy := rapid.SampledFrom([]string{sendlimit.TenantWide, domain, "none"}).Draw(t, "held by")
+			now[heldBy] = append(now[heldBy], address)
 			covering := domain
 			if !r.InForce(domain) {
 				covering = sendlimit.TenantWide
 			}
 			if r.InForce(covering) && rapid.Bool().Draw(t, "over") {
 				r.Lists[covering] = append(r.Lists[covering], address)
-				if held != "none" {
+				if heldBy != "none" {
 					stay = append(stay, address)
 				}
 			}

@@ -8,80 +8,76 @@ import (
 	"time"
 )
 
-// TraceQuery asks for a page of what senders sent from one moment on and before
-// another.
+// TraceQuery requests one page of the messages that Senders sent from From until before To.
 type TraceQuery struct {
 	From, To time.Time
-	// Senders are the addresses that are asked about; of none there is nothing.
+	// Senders are the addresses to query. An empty list matches no message.
 	Senders []string
-	// Cursor is Next of the page before, empty for the first. All else is as
-	// it was for that.
+	// Cursor is Trace.Next of the previous page, empty for the first page. The other fields must be
+	// the same for all pages of a query.
 	Cursor string
 }
 
-// Sent is one message of one sender in the platform's trace, which has a row
-// for each recipient and some rows twice.
+// Sent is one row of the platform's message trace. The trace has a row for each recipient of a
+// message, and repeats some rows.
 type Sent struct {
-	Message string // the trace's id of the message
+	Message string // trace id of the message
 	Sender  string
 	At      time.Time
-	// Refused messages were not sent: our own rule, or another, stopped them.
+	// Refused is true when a transport rule rejected the message, so it was not sent.
 	Refused bool
 }
 
-// Count is how many messages a mailbox sent on one day. Those before the mark
-// up to which the trace was read for good are settled; the recent ones are
-// counted anew each time, as the trace still grows there.
+// Count is the number of messages that a mailbox sent on one day. Settled counts the messages
+// before the mark, up to which the trace is final. Recent counts the later ones and is recomputed
+// by each reading, because the trace still grows there.
 type Count struct {
-	Day     time.Time // its start
+	Day     time.Time // start of the day
 	Settled int
 	Recent  int
-	// Part is a count of which the last reading did not come to its end: it is
-	// at least that many.
+	// Part is true when the last reading did not complete. The count is then a lower bound.
 	Part bool
 }
 
-// Total is the count.
+// Total returns the number of messages of the day, settled and recent.
 func (c Count) Total() int { return c.Settled + c.Recent }
 
 const (
-	// Overlap is how long after a message was sent its rows may still come, to
-	// a day that is over. Those of the present day may come at any time.
+	// Overlap is how long the trace may still add rows to a day that has ended. Rows of the current
+	// day may arrive at any time.
 	Overlap = 6 * time.Hour
-	// oldest is how far back the trace is read. What was sent before, by a
-	// tenant that could not be asked for so long, stays unknown.
-	oldest = 9 * 24 * time.Hour
+	// traceRetention is how far back the trace is read. Older messages are never counted.
+	traceRetention = 9 * 24 * time.Hour
 )
 
-// Reading is a reading of a tenant's trace.
+// Reading describes one reading of a tenant's trace and holds its rows.
 type Reading struct {
 	From, To time.Time
-	// Mark is up to where the trace is read for good by then, and the next
-	// reading begins there at the latest. Zero moves nothing.
+	// Mark is the time up to which the trace is final after this reading. The next reading starts
+	// there at the latest. The zero value leaves the stored mark unchanged.
 	Mark time.Time
-	// Days are those that it reaches, oldest first. The first may have begun
-	// before From.
+	// Days are the days that the reading covers, oldest first. The first day may start before From.
 	Days []Day
 	Sent []Sent
 }
 
-// Readings are what to read, one after the other, of a trace that was read for
-// good up to a mark, which is zero if it never was.
+// Readings returns the readings that bring a tenant's counts up to date, in the order in which to
+// make them. mark is the time up to which the trace is final, or zero if it was never read.
 //
-// The present day is always read from its beginning: then rows count however
-// late they come, and mailboxes that we come to know late. So it is when the
-// mark is later, which a clock said that was ahead. It comes first where a whole
-// day before it is to be read too, as it alone decides who is blocked, and then
-// the others, the oldest first, so that each stays counted whatever becomes of the
-// rest.
-func Readings(mark, now time.Time, place *time.Location) (all []Reading) {
-	today, r := DayOf(now, place), nextReading(mark, now, place)
-	behind := r.From.Before(today.Start) && (r.To.Before(now) || r.From.Equal(r.Days[0].Start))
-	if !behind {
+// Each result reads the current day from its start. This counts rows that arrive late and mailboxes
+// that were added late. A mark later than now can only come from clock skew and changes nothing.
+//
+// If a whole earlier day must be read too, the current day comes first, because it alone decides
+// which mailboxes are blocked. The earlier days follow, oldest first. A failed reading therefore
+// leaves the counts of the readings before it intact.
+func Readings(mark, now time.Time, location *time.Location) (all []Reading) {
+	today, r := DayOf(now, location), nextReading(mark, now, location)
+	lagging := r.From.Before(today.Start) && (r.To.Before(now) || r.From.Equal(r.Days[0].Start))
+	if !lagging {
 		return []Reading{r}
 	}
 	all = append(all, Reading{From: today.Start, To: now, Days: []Day{today}})
-	for ; r.To.Before(now); r = nextReading(r.Mark, now, place) {
+	for ; r.To.Before(now); r = nextReading(r.Mark, now, location) {
 		all = append(all, r)
 	}
 	if r.From.Before(today.Start) {
@@ -91,47 +87,46 @@ func Readings(mark, now time.Time, place *time.Location) (all []Reading) {
 	return all
 }
 
-// nextReading is the oldest day alone, once its rows have come, or all since the
-// mark.
-func nextReading(mark, now time.Time, place *time.Location) Reading {
-	today := DayOf(now, place)
+// nextReading returns a reading of the oldest unfinished day if its trace is final by now.
+// Otherwise it returns a reading of everything since the mark.
+func nextReading(mark, now time.Time, location *time.Location) Reading {
+	today := DayOf(now, location)
 	from := today.Start
 	if !mark.IsZero() && mark.Before(from) {
 		from = mark
 	}
-	if least := now.Add(-oldest); from.Before(least) {
-		from = least
+	if earliest := now.Add(-traceRetention); from.Before(earliest) {
+		from = earliest
 	}
-	good := now.Add(-Overlap)
-	first := DayOf(from, place)
-	if !first.End.After(good) {
+	finalUntil := now.Add(-Overlap)
+	first := DayOf(from, location)
+	if !first.End.After(finalUntil) {
 		return Reading{From: from, To: first.End, Mark: first.End, Days: []Day{first}}
 	}
-	if good.After(today.Start) {
-		good = today.Start
+	if finalUntil.After(today.Start) {
+		finalUntil = today.Start
 	}
-	if good.Before(from) {
-		good = from
+	if finalUntil.Before(from) {
+		finalUntil = from
 	}
-	r := Reading{From: from, To: now, Mark: good, Days: []Day{first}}
+	r := Reading{From: from, To: now, Mark: finalUntil, Days: []Day{first}}
 	for day := first; day.Start.Before(today.Start); {
-		day = DayOf(day.End, place)
+		day = DayOf(day.End, location)
 		r.Days = append(r.Days, day)
 	}
 	return r
 }
 
-// key tells the counts of a reading apart.
-type key struct {
+// countKey identifies a count within a reading.
+type countKey struct {
 	sender string // in lower case
 	day    time.Time
 }
 
-// Tally counts a reading's messages by sender and day, those before its mark as
-// settled. A message counts once, however many recipients it has, on the day it
-// was sent.
+// Tally counts the reading's messages by sender and day. Messages before the mark count as settled.
+// A message counts once, on the day it was sent, however many recipients it has.
 func (r Reading) Tally() Tally {
-	t := Tally{from: r.From, counts: map[key]Count{}}
+	t := Tally{from: r.From, counts: map[countKey]Count{}}
 	seen := map[string]bool{}
 	for _, s := range r.Sent {
 		sender := strings.ToLower(s.Sender)
@@ -141,7 +136,7 @@ func (r Reading) Tally() Tally {
 			continue
 		}
 		seen[id] = true
-		k := key{sender, r.Days[day].Start}
+		k := countKey{sender, r.Days[day].Start}
 		c := t.counts[k]
 		if s.At.Before(r.Mark) {
 			c.Settled++
@@ -153,17 +148,17 @@ func (r Reading) Tally() Tally {
 	return t
 }
 
-// Tally is what a reading counted.
+// Tally holds the counts of a reading. After merges them with stored counts.
 type Tally struct {
 	from   time.Time
-	counts map[key]Count
+	counts map[countKey]Count
 }
 
-// After is a mailbox's count of a day after a reading, from what was stored
-// before it. A day that was read from its beginning is counted anew, of others
-// what is settled stays. A count never falls within a day.
+// After returns a mailbox's count of a day after the reading. before is the stored count of that
+// day. A day that was read from its start is recounted. For other days the settled count is added
+// to. A count never decreases within a day.
 func (t Tally) After(before Count, address string) Count {
-	after := t.counts[key{strings.ToLower(address), before.Day}]
+	after := t.counts[countKey{strings.ToLower(address), before.Day}]
 	after.Day = before.Day
 	if before.Day.Before(t.from) {
 		after.Settled += before.Settled

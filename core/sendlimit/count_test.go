@@ -20,15 +20,15 @@ func TestDays(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
-		at    time.Time
-		place *time.Location
-		hours float64
+		at       time.Time
+		location *time.Location
+		hours    float64
 	}{
 		{noon, time.UTC, 24},
 		{time.Date(2026, 3, 29, 10, 0, 0, 0, time.UTC), berlin, 23},
 		{time.Date(2026, 10, 25, 10, 0, 0, 0, time.UTC), berlin, 25},
 	} {
-		day := sendlimit.DayOf(tt.at, tt.place)
+		day := sendlimit.DayOf(tt.at, tt.location)
 		if !day.Has(tt.at) || day.Has(day.End) || !day.Has(day.Start) || day.End.Sub(day.Start).Hours() != tt.hours {
 			t.Errorf("%s: %+v", tt.at, day)
 		}
@@ -122,17 +122,17 @@ func TestCountsOfALateTrace(t *testing.T) {
 		shown time.Time
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		begin := today.Start.Add(-30 * time.Hour)
+		startOfDate := today.Start.Add(-30 * time.Hour)
 		var rows []row
 		want := map[string]map[time.Time]int{}
 		for n := range rapid.IntRange(0, 60).Draw(t, "messages") {
 			s := sendlimit.Sent{Message: fmt.Sprint(n), Sender: rapid.SampledFrom([]string{"ada@a.test", "bob@a.test"}).Draw(t, "sender"),
-				At: begin.Add(time.Duration(rapid.IntRange(0, 50*60).Draw(t, "minute")) * time.Minute)}
+				At: startOfDate.Add(time.Duration(rapid.IntRange(0, 50*60).Draw(t, "minute")) * time.Minute)}
 			day := sendlimit.DayOf(s.At, time.UTC)
 			for range rapid.IntRange(1, 3).Draw(t, "rows") {
 				shown := s.At.Add(time.Duration(rapid.IntRange(0, 24*60).Draw(t, "late")) * time.Minute)
-				if least := s.At.Add(sendlimit.Overlap - time.Minute); !day.Has(shown) && shown.After(least) {
-					shown = least
+				if earliest := s.At.Add(sendlimit.Overlap - time.Minute); !day.Has(shown) && shown.After(earliest) {
+					shown = earliest
 				}
 				rows = append(rows, row{s, shown})
 			}
@@ -142,8 +142,8 @@ func TestCountsOfALateTrace(t *testing.T) {
 			want[s.Sender][day.Start]++
 		}
 		counts := map[string]map[time.Time]sendlimit.Count{"ada@a.test": {}, "bob@a.test": {}}
-		mark, at := begin, begin
-		for end := begin.Add(60 * time.Hour); at.Before(end); {
+		mark, at := startOfDate, startOfDate
+		for end := startOfDate.Add(60 * time.Hour); at.Before(end); {
 			at = at.Add(time.Duration(rapid.IntRange(1, 300).Draw(t, "pause")) * time.Minute)
 			for _, r := range sendlimit.Readings(mark, at, time.UTC) {
 				for _, one := range rows {

@@ -8,29 +8,29 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// Day is one of a tenant's days, from midnight to midnight where it lives.
+// Day is one day of a tenant, from midnight to midnight in the tenant's time zone, as UTC times.
 type Day struct {
 	Start, End time.Time
 }
 
-// DayOf is the day at a place in which a moment lies. Days with a change of the
-// clock are shorter or longer than others. A day begins when its date is first
-// reached, so days lie end to end: where midnight is left out it begins later,
-// and where a date comes again after the next began, that is still the next.
-func DayOf(at time.Time, place *time.Location) Day {
-	year, month, date := at.In(place).Date()
-	start, end := begin(year, month, date, place), begin(year, month, date+1, place)
+// DayOf returns the day in a time zone that contains a moment. Days with a clock change are shorter
+// or longer than 24 hours. A day starts when its date is first reached, so days never overlap and
+// leave no gap. If the clock skips midnight, the day starts later. If a date recurs after the next
+// date has started, that time still belongs to the next day.
+func DayOf(at time.Time, location *time.Location) Day {
+	year, month, date := at.In(location).Date()
+	start, end := startOfDate(year, month, date, location), startOfDate(year, month, date+1, location)
 	if at.Before(end) {
 		return Day{start, end}
 	}
-	return Day{end, begin(year, month, date+2, place)}
+	return Day{end, startOfDate(year, month, date+2, location)}
 }
 
-// begin is the first moment at a place at which a date is reached. time.Date
-// does not tell it where midnight is left out, or comes twice.
-func begin(year int, month time.Month, date int, place *time.Location) time.Time {
+// startOfDate returns the first moment at which a time zone reaches a date, in UTC. time.Date does
+// not return it where midnight is skipped or occurs twice.
+func startOfDate(year int, month time.Month, date int, location *time.Location) time.Time {
 	midnight := time.Date(year, month, date, 0, 0, 0, 0, time.UTC)
-	for at := midnight.Add(-48 * time.Hour).In(place); ; {
+	for at := midnight.Add(-48 * time.Hour).In(location); ; {
 		_, offset := at.Zone()
 		first := midnight.Add(-time.Duration(offset) * time.Second)
 		if first.Before(at) {
@@ -44,19 +44,18 @@ func begin(year int, month time.Month, date int, place *time.Location) time.Time
 	}
 }
 
-// Has reports whether a moment lies in the day.
+// Has reports whether the day contains a moment.
 func (d Day) Has(at time.Time) bool { return !at.Before(d.Start) && at.Before(d.End) }
 
-// UsualPlace is where the days of a tenant are that nobody said anything else
-// of.
+// UsualPlace is the time zone of a tenant without a configured one.
 const UsualPlace = "UTC"
 
-// Place finds a place by the IANA name of its time zone. Refusal:
-// invalid_request.
+// Place returns the time zone with an IANA name. It fails with invalid_request for an unknown or
+// empty name and for "Local".
 func Place(name string) (*time.Location, error) {
-	place, err := time.LoadLocation(name)
+	location, err := time.LoadLocation(name)
 	if err != nil || name == "" || name == "Local" {
 		return nil, fault.InvalidRequest.With("a time zone has a name like UTC or Europe/Berlin")
 	}
-	return place, nil
+	return location, nil
 }

@@ -12,11 +12,11 @@ import (
 
 func at(t *testing.T, zone string) *time.Location {
 	t.Helper()
-	place, err := sendlimit.Place(zone)
+	location, err := sendlimit.Place(zone)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return place
+	return location
 }
 
 // TestDaysLieEndToEnd: each moment lies in one day, and where that ends the
@@ -29,16 +29,16 @@ func TestDaysLieEndToEnd(t *testing.T) {
 		"America/Santiago": {2026, 2027}, "America/Asuncion": {2023}, "Asia/Gaza": {2026, 2027}, "Asia/Beirut": {2026, 2027},
 		"Africa/Cairo": {2026, 2027}, "Africa/Casablanca": {2026}, "Australia/Lord_Howe": {2026}, "Pacific/Kiritimati": {2026}, "Pacific/Chatham": {2026},
 	} {
-		place := at(t, zone)
+		location := at(t, zone)
 		for _, year := range years {
 			var day sendlimit.Day
 			for at := time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC); at.Year() == year; at = at.Add(30 * time.Minute) {
 				was := day
-				day = sendlimit.DayOf(at, place)
+				day = sendlimit.DayOf(at, location)
 				if !day.Has(at) || day.Has(day.End) || !day.Has(day.Start) {
 					t.Fatalf("%s: the day of %s is %+v", zone, at, day)
 				}
-				if next := sendlimit.DayOf(day.End, place); !next.Start.Equal(day.End) || !next.End.After(next.Start) {
+				if next := sendlimit.DayOf(day.End, location); !next.Start.Equal(day.End) || !next.End.After(next.Start) {
 					t.Fatalf("%s: %+v is followed by %+v", zone, day, next)
 				}
 				if !was.Start.IsZero() && was != day && was.End != day.Start {

@@ -10,51 +10,48 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// Box is a mailbox as enforcement sees it.
+// Box is the state of a mailbox that Decide needs.
 type Box struct {
 	ID      string
 	Address string
 	Domain  string
-	Own     int // its stored limit, 0 for none
-	// Sent is how many it has sent on the day, or at least that many unless
-	// Counted.
+	Own     int // stored limit of the mailbox, 0 for none
+	// Sent is the number of messages sent on the day. It is a lower bound unless Counted.
 	Sent    int
 	Counted bool
-	// BlockedAt is when it was decided to block it, zero when it is not blocked.
+	// BlockedAt is when the decision to block the mailbox was made, zero when it is not blocked.
 	BlockedAt time.Time
-	// BlockedBy is the limit by which it was blocked, 0 where that is not known.
+	// BlockedBy is the limit that the mailbox exceeded, 0 when unknown.
 	BlockedBy int
 }
 
 func (b Box) blocked() bool { return !b.BlockedAt.IsZero() }
 
-// Ruling is what is to be true of a tenant.
+// Ruling is the decision for a tenant: the addresses that each rule must block, and the changes.
 type Ruling struct {
-	// Lists holds, for each policy's scope, the addresses that its rule has to
-	// block, in order. An empty list is a rule that is switched off.
+	// Lists holds the addresses to block, sorted, for the scope of each policy. An empty list means
+	// that the rule is switched off.
 	Lists map[string][]string
-	// Changes are the mailboxes that are blocked or let go by that. They are
-	// so once the rules are as Lists has them, and not before.
+	// Changes are the mailboxes to block or unblock. They take effect only once the rules at the
+	// platform equal Lists.
 	Changes []Change
 }
 
-// Change is a mailbox that is blocked or let go.
+// Change is a mailbox that is blocked or unblocked.
 type Change struct {
-	Box    string // its id
-	Scope  string // whose rule blocks it, of no use for one that is let go
+	Box    string // id of the mailbox
+	Scope  string // scope whose rule blocks the mailbox, meaningless for Unblocked
 	Action Action
-	At     time.Time // when it was decided
-	Event  Event     // without id and time, which it gets when it is stored
+	At     time.Time // time of the decision
+	Event  Event     // without ID and At, which are set when the event is stored
 }
 
-// Decide says what is to be done about a tenant's mailboxes at a moment of its
-// day.
+// Decide returns the decision for a tenant's mailboxes on day, made at now.
 //
-// A mailbox is blocked when it was counted beyond its limit, and let go when
-// its day is over, when its limit allows what it sent, or when no policy covers
-// it any more. One that was not counted stays as it is: a gap is no zero, and a
-// part lets nobody go.
-// A clock that steps back lets nobody go.
+// A mailbox is blocked when its count exceeds its limit. It is unblocked when the day ends, when
+// the limit is raised to the count or above, or when no policy covers it. A missing count is not
+// zero, and a partial count is a lower bound: neither unblocks a mailbox. A clock that steps back
+// does not unblock a mailbox either.
 func Decide(id tenant.GUID, policies Policies, boxes []Box, day Day, now time.Time) Ruling {
 	r := Ruling{Lists: map[string][]string{}}
 	for scope := range policies {
@@ -62,7 +59,7 @@ func Decide(id tenant.GUID, policies Policies, boxes []Box, day Day, now time.Ti
 	}
 	for _, b := range boxes {
 		scope, covered := policies.Covering(b.Domain)
-		over := covered && beyond(b, policies.Effective(b.Own, b.Domain), day)
+		over := covered && exceedsLimit(b, policies.Effective(b.Own, b.Domain), day)
 		if over {
 			r.Lists[scope] = append(r.Lists[scope], b.Address)
 		}
@@ -82,8 +79,8 @@ func Decide(id tenant.GUID, policies Policies, boxes []Box, day Day, now time.Ti
 	return r
 }
 
-// Becomes is the change of a mailbox that is blocked or let go. Its limit is the
-// one that applies, or that of its block where none is enforced any more.
+// Becomes returns the change that blocks or unblocks the mailbox. Its limit is the effective one.
+// If no policy covers the mailbox any more, it is the limit of the block.
 func (b Box) Becomes(action Action, id tenant.GUID, policies Policies, now time.Time) Change {
 	limit := policies.Effective(b.Own, b.Domain)
 	scope, covered := policies.Covering(b.Domain)
@@ -95,14 +92,14 @@ func (b Box) Becomes(action Action, id tenant.GUID, policies Policies, now time.
 	}}
 }
 
-// beyond reports whether a mailbox that a policy covers has to be blocked.
-func beyond(b Box, limit int, day Day) bool {
+// exceedsLimit reports whether a mailbox that a policy covers must be blocked.
+func exceedsLimit(b Box, limit int, day Day) bool {
 	if b.Sent > limit {
 		return true
 	}
 	if b.Counted {
-		// What was counted on a day that has not come yet says nothing of
-		// the block.
+		// A block set after the end of the day means that the clock stepped back. A count of an
+		// earlier day does not lift it.
 		return b.blocked() && !b.BlockedAt.Before(day.End)
 	}
 	return b.blocked() && !b.BlockedAt.Before(day.Start)

@@ -103,7 +103,7 @@ func TestAChangeIsItsEvent(t *testing.T) {
 	}
 }
 
-// Where nothing is enforced any more, a release tells the limit of its block.
+// If no policy covers a mailbox any more, its unblock event has the limit of the block.
 func TestTheLimitOfARelease(t *testing.T) {
 	blocked := sendlimit.Box{ID: "1", Address: "ada@a.test", Domain: "a.test", Sent: 26, Counted: true, BlockedAt: noon, BlockedBy: 25}
 	own, old := blocked, blocked
@@ -127,8 +127,8 @@ func TestTheLimitOfARelease(t *testing.T) {
 	}
 }
 
-// TestRulings: whatever a tenant looks like, a ruling blocks exactly who is
-// listed, and once it is carried out the next one changes nothing.
+// TestRulings checks that a decision blocks exactly the listed mailboxes, and that the next
+// decision after it was applied changes nothing.
 func TestRulings(t *testing.T) {
 	domains := []string{"a.test", "b.test", "c.test"}
 	rapid.Check(t, func(t *rapid.T) {

@@ -8,13 +8,13 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// The bounds of a daily limit.
+// Least and Most bound a daily limit, in messages.
 const (
 	Least = 1
 	Most  = 25
 )
 
-// Valid refuses a limit out of bounds. Refusal: invalid_send_limit.
+// Valid returns nil for a limit between Least and Most, else an invalid_send_limit error.
 func Valid(perDay int) error {
 	if perDay < Least || perDay > Most {
 		why := fmt.Sprintf("an integer from %d to %d", Least, Most)
@@ -23,14 +23,14 @@ func Valid(perDay int) error {
 	return nil
 }
 
-// Policies are the limits of a tenant by their scope: a domain, or TenantWide.
+// Policies maps the scope of each policy of a tenant, a domain or TenantWide, to its limit.
 type Policies map[string]int
 
 // TenantWide is the scope of a policy for all of a tenant's domains.
 const TenantWide = ""
 
-// Covering is the scope whose rule blocks the mailboxes of a domain: its own,
-// else the tenant-wide one. Without either nothing is enforced there.
+// Covering returns the scope whose rule blocks the mailboxes of a domain: the domain's own, else
+// TenantWide. covered is false when neither has a policy, so that no limit is enforced.
 func (p Policies) Covering(domain string) (scope string, covered bool) {
 	if _, has := p[domain]; has && domain != TenantWide {
 		return domain, true
@@ -39,8 +39,8 @@ func (p Policies) Covering(domain string) (scope string, covered bool) {
 	return TenantWide, covered
 }
 
-// Effective is the limit that applies to a mailbox of a domain: its own (0 is
-// none), else that of the covering policy. 0 is no limit.
+// Effective returns the limit that applies to a mailbox of a domain. It is the mailbox's own limit,
+// or that of the covering policy if own is 0. It returns 0 when there is no limit.
 func (p Policies) Effective(own int, domain string) int {
 	if own > 0 {
 		return own

@@ -37,8 +37,8 @@ func TestNext(t *testing.T) {
 			t.Errorf("%s: after %s", tt.name, wait)
 		}
 	}
-	held := []sendlimit.Box{{Counted: true, Sent: 21, BlockedAt: noon}}
-	if next := sendlimit.Next("guid", wide, held, today, evening); !next.Equal(today.End) {
+	anyBlocked := []sendlimit.Box{{Counted: true, Sent: 21, BlockedAt: noon}}
+	if next := sendlimit.Next("guid", wide, anyBlocked, today, evening); !next.Equal(today.End) {
 		t.Errorf("who is blocked is let go at %s", next)
 	}
 }
@@ -69,8 +69,8 @@ func TestCloserIsSooner(t *testing.T) {
 
 func TestPlaces(t *testing.T) {
 	for _, name := range []string{"UTC", "Europe/Berlin", "America/St_Johns"} {
-		if place, err := sendlimit.Place(name); err != nil || place.String() != name {
-			t.Errorf("%s: %v, %v", name, place, err)
+		if location, err := sendlimit.Place(name); err != nil || location.String() != name {
+			t.Errorf("%s: %v, %v", name, location, err)
 		}
 	}
 	for _, name := range []string{"", "Local", "Mars/Olympus", "../etc/passwd"} {

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Passed is when a sender sent the message that was one too many on a day, which
-// the reading has from its beginning.
+// Passed returns when a sender sent the first message beyond limit on a day. The reading must cover
+// the day from its start. known is false when the sender did not exceed the limit.
 func (r Reading) Passed(address string, limit int, day Day) (at time.Time, known bool) {
-	first := map[string]time.Time{} // a message's rows may differ in when
+	first := map[string]time.Time{} // a message's rows may have different times
 	for _, s := range r.Sent {
 		if s.Refused || !strings.EqualFold(s.Sender, address) || !day.Has(s.At) || s.At.Before(r.From) {
 			continue

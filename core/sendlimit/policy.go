@@ -8,22 +8,22 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// Policy is the limit that is enforced in a scope of a tenant.
+// Policy is the limit that is enforced for a scope of a tenant.
 type Policy struct {
 	ID     string // UUIDv7
 	Tenant tenant.GUID
 	Scope  string // a domain, or TenantWide
-	// PerDay is the limit; 0 as long as the policy is only meant to be.
+	// PerDay is the limit in messages, 0 until the policy has been applied for the first time.
 	PerDay int
-	// RuleID is the mail platform's of the scope's rule, empty until it is there.
+	// RuleID is the platform's id of the scope's rule, empty until the rule exists.
 	RuleID, RuleName     string
 	CreatedAt, UpdatedAt time.Time
 }
 
-// Covers reports whether a mailbox of a domain lies in the policy's scope.
+// Covers reports whether the policy's scope contains a domain.
 func (p Policy) Covers(domain string) bool { return p.Scope == TenantWide || p.Scope == domain }
 
-// Label names the scope to callers.
+// Label returns the scope's name in the API: "tenant" or the domain.
 func (p Policy) Label() string {
 	if p.Scope == TenantWide {
 		return "tenant"
@@ -31,7 +31,7 @@ func (p Policy) Label() string {
 	return p.Scope
 }
 
-// ByScope are the limits of policies.
+// ByScope returns the limits of policies, keyed by scope.
 func ByScope(all []Policy) Policies {
 	limits := make(Policies, len(all))
 	for _, p := range all {
@@ -40,17 +40,18 @@ func ByScope(all []Policy) Policies {
 	return limits
 }
 
-// Set is what became of a policy and its rule when it was set.
+// Set is the result of applying a policy.
 type Set string
 
-// What can become of it.
+// The results of applying a policy.
 const (
 	Created   Set = "created"
 	Updated   Set = "updated"
 	Unchanged Set = "unchanged"
 )
 
-// With is the policy with a limit and the rule that the platform has for it.
+// With returns the policy with a new limit and the platform's rule r, and whether that created it,
+// updated it or left it unchanged.
 func (p Policy) With(perDay int, r Rule, now time.Time) (Policy, Set) {
 	was := p
 	p.PerDay = perDay

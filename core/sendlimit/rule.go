@@ -7,24 +7,22 @@ import (
 	"strings"
 )
 
-// Rule is the mail platform's rule of a scope. The zero Rule is one that is not
-// there.
+// Rule is the mail platform's transport rule of a scope. The zero Rule stands for a missing rule.
 type Rule struct {
 	ID   string
 	Name string
-	// Enabled rules block; one that is switched off blocks nobody, whatever it
-	// lists.
+	// Enabled is false for a rule that is switched off, which blocks no address.
 	Enabled bool
-	// Lists are the addresses in the rule, in lower case and in order.
+	// Lists holds the addresses in the rule, in lower case and sorted.
 	Lists []string
-	// Altered is that it acts and is not as ours are in something else: what it
-	// looks at or does, or when. To block by it puts it right.
+	// Altered is true when an enabled rule differs from the expected one in more than its
+	// addresses, such as its conditions, actions or schedule. The next write restores it.
 	Altered bool
-	// Made and Written say what this call did: made the rule, or changed it.
+	// Made and Written report whether this call created or changed the rule.
 	Made, Written bool
 }
 
-// Blocks are the addresses that the rule stops.
+// Blocks returns the addresses that the rule blocks, nil when it is switched off.
 func (r Rule) Blocks() []string {
 	if !r.Enabled {
 		return nil
@@ -32,13 +30,13 @@ func (r Rule) Blocks() []string {
 	return r.Lists
 }
 
-// Right reports whether the rule blocks exactly these addresses, which are in
-// order, and needs no writing. One that is to block nobody may be missing.
+// Right reports whether the rule blocks exactly the addresses of list, which is sorted, so that no
+// write is needed. A missing rule is right for an empty list.
 func (r Rule) Right(list []string) bool {
 	return !r.Altered && r.Enabled == (len(list) > 0) && slices.Equal(r.Blocks(), list)
 }
 
-// RuleOf is the rule of a scope among ours, the zero Rule where it is not.
+// RuleOf returns the rule of a scope, or the zero Rule if rules has none.
 func RuleOf(scope string, rules []Rule) Rule {
 	for _, r := range rules {
 		if strings.EqualFold(r.Name, RuleName(scope)) {
@@ -48,9 +46,9 @@ func RuleOf(scope string, rules []Rule) Rule {
 	return Rule{}
 }
 
-// Trace is one page of what was sent.
+// Trace is one page of the message trace.
 type Trace struct {
 	Sent []Sent
-	// Next continues the list, empty at its end.
+	// Next is the cursor of the next page, empty on the last page.
 	Next string
 }

@@ -32,8 +32,8 @@ func TestRuleNames(t *testing.T) {
 	}
 }
 
-// TestEveryDomainHasARuleOfItsOwn: whatever the domain, its rule's name is taken
-// by the platform, is known as ours, and is no other domain's.
+// TestEveryDomainHasARuleOfItsOwn checks that the rule name of any domain is valid at the platform,
+// recognized as managed, and unique.
 func TestEveryDomainHasARuleOfItsOwn(t *testing.T) {
 	domains := rapid.StringMatching(`([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.){1,4}[a-z]{2,10}`)
 	rapid.Check(t, func(t *rapid.T) {

@@ -7,20 +7,19 @@ import (
 	"time"
 )
 
-// Sending is what is stored of how much a tenant sends and may send.
+// Sending is the stored data about how much a tenant sends and may send.
 type Sending struct {
 	Licenses   Licenses
 	LicensesAt time.Time // when they were read; zero: never
-	// Today is what the tenant's mailboxes sent on its present day, by the
-	// counts that callers see.
+	// Today is the number of messages that the tenant's mailboxes sent on the current day in its
+	// time zone, as shown to callers.
 	Today int
 	// TodayAt is when the oldest of those counts was taken; zero: none yet.
 	TodayAt time.Time
 }
 
-// Headroom is how near a tenant is to what the platform lets it send. It is an
-// estimate: we count messages, the platform their recipients outside of the
-// tenant; our day begins at midnight, the platform's is the last 24 hours.
+// Headroom estimates how close a tenant is to the platform's sending limit. Tenantry counts
+// messages since midnight. The platform counts external recipients in the last 24 hours.
 type Headroom struct {
 	Limit     int // of external recipients
 	Sent      int
@@ -31,7 +30,7 @@ type Headroom struct {
 	At        time.Time
 }
 
-// Headroom computes it, or nil while nobody has read the licences.
+// Headroom returns the estimate, or nil if the licences were never read.
 func (s Sending) Headroom() *Headroom {
 	if s.LicensesAt.IsZero() {
 		return nil

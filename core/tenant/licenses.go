@@ -10,14 +10,12 @@ type Licenses struct {
 	Trial int // of subscriptions that are tried out
 }
 
-// trialRecipients is what a tenant gets that has bought nothing.
+// trialRecipients is the limit of a tenant without paid licences.
 const trialRecipients = 5000
 
-// ExternalRecipientLimit estimates, by the formula that the platform has
-// published, how many recipients outside of it a tenant may send to in 24
-// hours. Licences on trial do not count. With none at all it is what a trial
-// gives: the formula's own answer would be more, for a tenant that the platform
-// trusts less.
+// ExternalRecipientLimit returns the estimated number of external recipients in 24 hours, by the
+// platform's published formula. Trial licences do not count. Without paid licences it returns the
+// trial limit, which is lower than the formula's result.
 func (l Licenses) ExternalRecipientLimit() int {
 	if l.Paid <= 0 {
 		return trialRecipients

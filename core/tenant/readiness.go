@@ -2,7 +2,7 @@
 
 package tenant
 
-// Readiness sums up how far a tenant's setup has come.
+// Readiness summarizes the progress of a tenant's setup.
 type Readiness struct {
 	Consent          Consent
 	Bootstrap        Bootstrap
@@ -31,8 +31,8 @@ const (
 	NextCreateMailboxes = "create_mailboxes"
 )
 
-// Readiness decides how far the tenant's setup has come. requireSMTPAuth is
-// false where the operator lets tenants provision without SMTP AUTH.
+// Readiness returns the progress of the tenant's setup. requireSMTPAuth is false if the operator
+// allows provisioning without SMTP AUTH.
 func (t Tenant) Readiness(requireSMTPAuth bool) Readiness {
 	return Readiness{
 		Consent:         t.Consent,
@@ -72,14 +72,14 @@ func (t Tenant) nextStep() string {
 	}
 }
 
-// lacksGrant is true for both grants of the mail server. The administrator
-// gives back the role by hand or either of them by a new consent.
+// lacksGrant reports whether the role or the consent for the mail server is missing. An
+// administrator must restore it.
 func (t Tenant) lacksGrant() bool {
 	return t.Bootstrap != BootstrapReady && (t.BootstrapStep == StepGrantRole || t.BootstrapStep == StepReconnect)
 }
 
-// syncHelps leaves out SMTP AUTH that the platform refused: trying again
-// changes nothing, and what comes after it need not wait.
+// syncHelps reports whether a sync can make progress. SMTP AUTH that the platform refused does not
+// count.
 func (t Tenant) syncHelps() bool {
 	return t.Discovery != DiscoveryCompleted || t.Bootstrap != BootstrapReady ||
 		t.SMTPAuth == SMTPAuthUnknown || t.SMTPAuth == SMTPAuthDisabled

@@ -2,7 +2,7 @@
 
 package tenant
 
-// Status is how far a tenant's setup has come, in one word.
+// Status is the state of a tenant's setup as one word.
 type Status string
 
 // A tenant is pending until mailboxes can be created on it. Failed: its mail

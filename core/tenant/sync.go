@@ -2,7 +2,7 @@
 
 package tenant
 
-// Part is how one part of a sync ended.
+// Part is the result of one part of a sync.
 type Part struct {
 	Status  string
 	Message string // safe to show
@@ -16,7 +16,7 @@ const (
 	PartSkipped   = "skipped"
 )
 
-// BootstrapPart tells of the bootstrap.
+// BootstrapPart returns the result of the bootstrap.
 func BootstrapPart(p Progress) Part {
 	message := p.Message
 	if message == "" {
@@ -31,9 +31,9 @@ var bootstrapMessages = map[Bootstrap]string{
 	BootstrapFailed:  "the mail server cannot be prepared",
 }
 
-// Bootstrapped is what an answer of the mail server means for this tenant. A
-// grant that is missing where there was a ready mail server was withdrawn:
-// that does not heal by waiting, as one does that was never given yet.
+// Bootstrapped returns the progress as it applies to this tenant. A missing grant after a ready
+// bootstrap means that the grant was withdrawn, which is a failure. Before that it is still
+// pending.
 func (t Tenant) Bootstrapped(p Progress) Progress {
 	if p.Status == BootstrapPending && p.Step == StepGrantRole && t.Bootstrap != BootstrapPending {
 		p.Status = BootstrapFailed
@@ -41,8 +41,8 @@ func (t Tenant) Bootstrapped(p Progress) Progress {
 	return p
 }
 
-// GrantLost is a bootstrap that met a mail server which no longer lets us in,
-// while the consent still holds.
+// GrantLost returns the progress of a bootstrap whose grant at the mail server is missing while the
+// consent holds.
 func GrantLost() Progress {
 	return Progress{
 		Status: BootstrapFailed, Step: StepGrantRole,

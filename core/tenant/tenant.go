@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tenant holds a mail-platform tenant: who it is, how far its setup
-// has come and what the next step is.
+// Package tenant holds a tenant of the mail platform, the progress of its setup and the next step.
+//
+// Tenant in tenant.go is the main type; start reading there. readiness.go and status.go derive the
+// progress, sync.go the results of a sync, consent.go checks the consent, and headroom.go and
+// licenses.go estimate sending limits.
 package tenant
 
 import "time"

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/audit"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/ident"
+)
+
+type memberRow struct {
+	bun.BaseModel `bun:"table:members,alias:mb"`
+
+	AccountID string `bun:",pk"`
+	Email     string `bun:",pk"`
+	CreatedAt time.Time
+}
+
+type keyRow struct {
+	bun.BaseModel `bun:"table:api_keys,alias:k"`
+
+	Hash      []byte `bun:",pk"`
+	ID        string
+	AccountID string
+	Form      string
+	Hint      string
+	Name      string
+	CreatedAt time.Time
+	RevokedAt time.Time `bun:",nullzero"`
+}
+
+func newKeyRow(k access.Key) keyRow {
+	return keyRow{
+		Hash: k.Hash[:], ID: cmp.Or(k.ID, newID()), AccountID: ident.Lookup(string(k.Account)),
+		Form: string(k.Form), Hint: storedText(k.Hint), Name: storedText(k.Name), CreatedAt: storedTime(k.CreatedAt),
+	}
+}
+
+func (r keyRow) key() access.Key {
+	return access.Key{
+		ID: r.ID, Account: access.AccountID(r.AccountID), Hash: [32]byte(r.Hash), Form: access.Form(r.Form), Hint: r.Hint, Name: r.Name,
+		CreatedAt: r.CreatedAt.UTC(), RevokedAt: r.RevokedAt.UTC(),
+	}
+}
+
+func callerByHash(db *bun.DB) *preparedRead {
+	return newPreparedRead(accountColumns(db.NewSelect().Model((*accountRow)(nil))).ColumnExpr("k.id AS key_id").
+		Join("JOIN api_keys AS k ON k.account_id = a.account_id").
+		Where("k.hash = ?", preparedArg).Where("k.revoked_at IS NULL"))
+}
+
+// Caller implements ports.Keys. It reads key, account and plan in one query for each request, so a
+// rotated key stops working at once in all processes.
+func (s *Store) Caller(ctx context.Context, hash [32]byte) (access.Caller, error) {
+	caller, found := access.Caller{}, false
+	err := s.run(ctx, "find key", func(ctx context.Context, _ bun.IDB) error {
+		return s.readPrepared(ctx, s.callerByHash, hash[:], func(r row) error {
+			var row accountRow
+			var slots *int
+			err := r.Scan(&row.AccountID, &row.Email, &row.Plan, &row.Active, &slots, &row.CreatedAt,
+				&row.PlanSlots, &row.AutomaticDNS, &caller.KeyID)
+			if slots != nil {
+				row.TenantSlots = *slots
+			}
+			caller.Account, found = row.account(), true
+			return err
+		})
+	})
+	if err == nil && !found {
+		err = access.UnknownKey()
+	}
+	if err != nil {
+		return access.Caller{}, err
+	}
+	return caller, nil
+}
+
+// Account implements ports.Keys.
+func (s *Store) Account(ctx context.Context, id access.AccountID) (access.Account, error) {
+	var row accountRow
+	err := s.run(ctx, "load account", func(ctx context.Context, db bun.IDB) error {
+		return orAccountNotFound(accountColumns(db.NewSelect().Model(&row)).Where("a.account_id = ?", accountKey(id)).Scan(ctx))
+	})
+	if err != nil {
+		return access.Account{}, err
+	}
+	return row.account(), nil
+}
+
+// Member implements ports.Keys.
+func (s *Store) Member(ctx context.Context, owner access.AccountID, email string) (bool, error) {
+	var member bool
+	err := s.run(ctx, "find member", func(ctx context.Context, db bun.IDB) (err error) {
+		member, err = db.NewSelect().Model((*memberRow)(nil)).
+			Where("account_id = ?", accountKey(owner)).Where("email = ?", normalEmail(email)).Exists(ctx)
+		return err
+	})
+	return member, err
+}
+
+// RotateKey implements ports.Keys. It holds the account's lock, so that a concurrent closing also
+// revokes the new key.
+func (s *Store) RotateKey(ctx context.Context, owner access.AccountID, oldID string, fresh access.Key) error {
+	row := newKeyRow(fresh)
+	row.AccountID = accountKey(owner)
+	return s.inTransaction(ctx, "rotate key", func(ctx context.Context, tx bun.IDB) error {
+		if err := s.lockAccount(ctx, tx, row.AccountID); err != nil {
+			return err
+		}
+		return replaceKeyRow(ctx, tx, ident.Lookup(oldID), &row)
+	})
+}
+
+// replaceKeyRow revokes a live key and inserts fresh with its name. It returns access.UnknownKey if
+// the old key is not live.
+func replaceKeyRow(ctx context.Context, tx bun.IDB, oldID string, fresh *keyRow) error {
+	err := tx.NewUpdate().Model((*keyRow)(nil)).Set("revoked_at = ?", fresh.CreatedAt).
+		Where("account_id = ?", fresh.AccountID).Where("id = ?", oldID).Where("revoked_at IS NULL").
+		Returning("name").Scan(ctx, &fresh.Name)
+	if errors.Is(err, sql.ErrNoRows) {
+		return access.UnknownKey()
+	}
+	if err != nil {
+		return err
+	}
+	_, err = tx.NewInsert().Model(fresh).Exec(ctx)
+	return err
+}
+
+// newID returns a random id that sorts by time.
+func newID() string { return uuid.Must(uuid.NewV7()).String() }
+
+// accountKey returns the account's id as it is stored.
+func accountKey(owner access.AccountID) string { return ident.Lookup(string(owner)) }
+
+// requireRow returns refusal if the statement changed no row.
+func requireRow(res sql.Result, err, refusal error) error {
+	if err != nil {
+		return err
+	}
+	n, err := res.RowsAffected()
+	if err == nil && n == 0 {
+		return refusal
+	}
+	return err
+}
+
+// AddKey implements ports.IssuedKeys.
+func (s *Store) AddKey(ctx context.Context, k access.Key) error {
+	row := newKeyRow(k)
+	return s.inTransaction(ctx, "add key", func(ctx context.Context, tx bun.IDB) error {
+		if _, err := s.lockOpenAccount(ctx, tx, row.AccountID); err != nil {
+			return err
+		}
+		if _, err := tx.NewInsert().Model(&row).Exec(ctx); err != nil {
+			return err
+		}
+		return s.recordAudit(ctx, tx, audit.CreateKey, row.AccountID, keyDetails(row))
+	})
+}
+
+// keyDetails returns the audit details of a key.
+func keyDetails(row keyRow) map[string]string {
+	return map[string]string{"key_id": row.ID, "key_hint": row.Hint, "form": row.Form, "name": row.Name}
+}
+
+// IssuedKeys implements ports.IssuedKeys.
+func (s *Store) IssuedKeys(ctx context.Context, owner access.AccountID) ([]access.Key, error) {
+	var rows []keyRow
+	err := s.run(ctx, "list keys", func(ctx context.Context, db bun.IDB) error {
+		rows = nil
+		q := db.NewSelect().Model(&rows).Order("k.created_at", "k.id")
+		if owner != "" {
+			q = q.Where("k.account_id = ?", accountKey(owner))
+		}
+		return q.Scan(ctx)
+	})
+	keys := make([]access.Key, 0, len(rows))
+	for _, r := range rows {
+		keys = append(keys, r.key())
+	}
+	return keys, err
+}
+
+// IssuedKey implements ports.IssuedKeys.
+func (s *Store) IssuedKey(ctx context.Context, id string) (access.Key, error) {
+	var found keyRow
+	err := s.run(ctx, "find key by id", func(ctx context.Context, db bun.IDB) (err error) {
+		found, err = keyByID(ctx, db, id)
+		return err
+	})
+	if err != nil {
+		return access.Key{}, err
+	}
+	return found.key(), nil
+}
+
+func keyByID(ctx context.Context, db bun.IDB, id string) (keyRow, error) {
+	var row keyRow
+	err := db.NewSelect().Model(&row).Where("k.id = ?", ident.Lookup(id)).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = fault.KeyNotFound.With("there is no API key with this id")
+	}
+	return row, err
+}
+
+// lockKey returns a key, read under its account's lock.
+func (s *Store) lockKey(ctx context.Context, tx bun.IDB, id string) (keyRow, error) {
+	row, err := keyByID(ctx, tx, id)
+	if err != nil {
+		return row, err
+	}
+	if err := s.lockAccount(ctx, tx, row.AccountID); err != nil {
+		return row, err
+	}
+	return keyByID(ctx, tx, id)
+}
+
+// ReplaceKey implements ports.IssuedKeys.
+func (s *Store) ReplaceKey(ctx context.Context, oldID string, fresh access.Key) (access.Key, error) {
+	row := newKeyRow(fresh)
+	err := s.inTransaction(ctx, "replace key", func(ctx context.Context, tx bun.IDB) error {
+		old, err := s.lockKey(ctx, tx, oldID)
+		if err != nil {
+			return err
+		}
+		row.AccountID = old.AccountID
+		if err := replaceKeyRow(ctx, tx, old.ID, &row); err != nil {
+			if errors.Is(err, fault.InvalidAPIKey) {
+				err = fault.KeyRevoked.With("the API key is revoked")
+			}
+			return err
+		}
+		details := keyDetails(row)
+		details["replaced_key_id"] = old.ID
+		return s.recordAudit(ctx, tx, audit.RotateKey, row.AccountID, details)
+	})
+	if err != nil {
+		return access.Key{}, err
+	}
+	return row.key(), nil
+}
+
+// RevokeKey implements ports.IssuedKeys.
+func (s *Store) RevokeKey(ctx context.Context, id string, now time.Time) (access.Key, error) {
+	var row keyRow
+	err := s.inTransaction(ctx, "revoke key", func(ctx context.Context, tx bun.IDB) (err error) {
+		if row, err = s.lockKey(ctx, tx, id); err != nil || !row.RevokedAt.IsZero() {
+			return err
+		}
+		row.RevokedAt = storedTime(now)
+		return s.revokeKeyRow(ctx, tx, row, now)
+	})
+	if err != nil {
+		return access.Key{}, err
+	}
+	return row.key(), nil
+}
+
+// revokeKeyRow revokes a live key and records it in the audit.
+func (s *Store) revokeKeyRow(ctx context.Context, tx bun.IDB, row keyRow, now time.Time) error {
+	_, err := tx.NewUpdate().Model((*keyRow)(nil)).Set("revoked_at = ?", storedTime(now)).
+		Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx)
+	if err != nil {
+		return err
+	}
+	return s.recordAudit(ctx, tx, audit.RevokeKey, row.AccountID, keyDetails(row))
+}

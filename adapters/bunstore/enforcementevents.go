@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+type enforcementRow struct {
+	bun.BaseModel `bun:"table:enforcement_events,alias:ev"`
+
+	AccountID      string `bun:",pk"`
+	ID             string `bun:",pk"`
+	TenantGUID     string `bun:"tenant_guid"`
+	MailboxAddress string
+	Action         string
+	SentCount      int
+	LimitValue     int
+	CreatedAt      time.Time
+}
+
+func newEnforcementRow(owner string, e sendlimit.Event) enforcementRow {
+	return enforcementRow{AccountID: owner, ID: ident.Lookup(e.ID), TenantGUID: ident.Lookup(string(e.Tenant)), MailboxAddress: storedText(e.Address),
+		Action: string(e.Action), SentCount: e.Sent, LimitValue: e.Limit, CreatedAt: storedTime(e.At)}
+}
+
+func (r enforcementRow) event() sendlimit.Event {
+	return sendlimit.Event{ID: r.ID, Tenant: tenant.GUID(r.TenantGUID), Address: r.MailboxAddress, Action: sendlimit.Action(r.Action),
+		Sent: r.SentCount, Limit: r.LimitValue, At: r.CreatedAt.UTC()}
+}
+
+// Events are counted in spans of an hour and of a day, in seconds. An hour has few enough events to
+// scan, and a log has few days.
+const (
+	hour = 60 * 60
+	day  = 24 * hour
+)
+
+// eventCountRow is the number of events of one tenant and action in a span. ident.Zero as the
+// tenant means all tenants of the account.
+type eventCountRow struct {
+	bun.BaseModel `bun:"table:enforcement_counts,alias:ec"`
+
+	AccountID  string `bun:",pk"`
+	TenantGUID string `bun:"tenant_guid,pk"`
+	Action     string `bun:",pk"`
+	Span       int    `bun:",pk"`
+	Starts     int64  `bun:",pk"`
+	Events     int
+}
+
+// countsOfEvent returns the counts that include an event. The event's id determines the span,
+// because pages are ordered by id.
+func countsOfEvent(e enforcementRow) (counts []eventCountRow) {
+	at := ident.Time(e.ID).Unix()
+	for _, guid := range []string{ident.Zero, e.TenantGUID} {
+		for _, span := range []int64{day, hour} {
+			counts = append(counts, eventCountRow{AccountID: e.AccountID, TenantGUID: guid, Action: e.Action,
+				Span: int(span), Starts: at - at%span, Events: 1})
+		}
+	}
+	return counts
+}
+
+// firstID returns the smallest id of an event at or after a time.
+func firstID(unix int64) string { return ident.New(time.Unix(unix, 0), [ident.Entropy]byte{}) }
+
+// eventBatch is how many events one statement inserts.
+const eventBatch = 500
+
+// RecordEvents implements ports.EnforcementEvents. It checks for existing events only after an
+// insert failed, because repeated batches are rare.
+func (s *Store) RecordEvents(ctx context.Context, owner access.AccountID, events []sendlimit.Event) error {
+	repeated := false
+	return s.inTransaction(ctx, "record enforcement events", func(ctx context.Context, tx bun.IDB) error {
+		fresh := events
+		if repeated {
+			var err error
+			if fresh, err = newEvents(ctx, tx, accountKey(owner), events); err != nil {
+				return err
+			}
+		}
+		err := recordEvents(ctx, tx, accountKey(owner), fresh)
+		repeated = err != nil
+		return err
+	})
+}
+
+// newEvents returns the events that are not stored yet, each once.
+func newEvents(ctx context.Context, tx bun.IDB, owner string, events []sendlimit.Event) (fresh []sendlimit.Event, err error) {
+	stored := map[string]bool{}
+	for chunk := range slices.Chunk(events, eventBatch) {
+		ids := make([]string, 0, len(chunk))
+		for _, e := range chunk {
+			ids = append(ids, ident.Lookup(e.ID))
+		}
+		var known []string
+		if err := tx.NewSelect().Model((*enforcementRow)(nil)).Column("id").Where("ev.account_id = ?", owner).
+			Where("ev.id IN (?)", bun.List(ids)).Scan(ctx, &known); err != nil {
+			return nil, err
+		}
+		for _, id := range known {
+			stored[id] = true
+		}
+	}
+	for _, e := range events {
+		if id := ident.Lookup(e.ID); !stored[id] {
+			stored[id] = true
+			fresh = append(fresh, e)
+		}
+	}
+	return fresh, nil
+}
+
+// recordEvents inserts new events and counts them. It writes the counts last and sorted, because
+// concurrent transactions of an account wait for each other there.
+func recordEvents(ctx context.Context, tx bun.IDB, owner string, events []sendlimit.Event) error {
+	counts := map[eventCountRow]int{}
+	for chunk := range slices.Chunk(events, eventBatch) {
+		insert := make([]enforcementRow, 0, len(chunk))
+		for _, e := range chunk {
+			row := newEnforcementRow(owner, e)
+			insert = append(insert, row)
+			for _, c := range countsOfEvent(row) {
+				counts[c]++
+			}
+		}
+		if _, err := tx.NewInsert().Model(&insert).Exec(ctx); err != nil {
+			return err
+		}
+	}
+	return addCounts(ctx, tx, counts)
+}
+
+func addCounts(ctx context.Context, tx bun.IDB, counts map[eventCountRow]int) error {
+	if len(counts) == 0 {
+		return nil
+	}
+	rows := make([]eventCountRow, 0, len(counts))
+	for row, n := range counts {
+		row.Events = n
+		rows = append(rows, row)
+	}
+	slices.SortFunc(rows, func(a, b eventCountRow) int {
+		return cmp.Or(cmp.Compare(b.TenantGUID, a.TenantGUID), cmp.Compare(b.Action, a.Action), cmp.Compare(a.Span, b.Span), cmp.Compare(a.Starts, b.Starts))
+	})
+	_, err := tx.NewInsert().Model(&rows).On("CONFLICT (account_id, tenant_guid, action, span, starts) DO UPDATE").
+		Set("events = ec.events + EXCLUDED.events").Exec(ctx)
+	return err
+}
+
+// Events implements ports.EnforcementEvents.
+func (s *Store) Events(ctx context.Context, owner access.AccountID, q ports.EventQuery) (ports.EventPage, error) {
+	var page ports.EventPage
+	err := s.snapshot(ctx, "list enforcement events", func(ctx context.Context, tx bun.IDB) error {
+		page = ports.EventPage{Events: []sendlimit.Event{}}
+		if q.Tenant != "" {
+			held, err := tx.NewSelect().Model((*tenantRow)(nil)).Where("t.account_id = ?", accountKey(owner)).
+				Where("t.guid = ?", ident.Lookup(string(q.Tenant))).Exists(ctx)
+			if err != nil || !held {
+				return cmp.Or(err, tenantNotFound())
+			}
+		}
+		days, err := eventCounts(ctx, tx, owner, q, day, 0, maxUnixTime)
+		if err != nil {
+			return err
+		}
+		for _, d := range days {
+			page.Total += d.Events
+		}
+		if q.Offset >= page.Total {
+			return nil
+		}
+		page.Events, err = eventPage(ctx, tx, owner, q, days)
+		return err
+	})
+	return page, err
+}
+
+// maxUnixTime is later than any event.
+const maxUnixTime = 1 << 48 / 1000
+
+// eventPage skips whole days, then whole hours of the day in which the page begins. It so skips at
+// most the rows of one hour.
+func eventPage(ctx context.Context, tx bun.IDB, owner access.AccountID, q ports.EventQuery, days []eventCountRow) ([]sendlimit.Event, error) {
+	span, rest := skipSpans(days, q.Offset)
+	hours, err := eventCounts(ctx, tx, owner, q, hour, span.Starts, span.Starts+day)
+	if err != nil {
+		return nil, err
+	}
+	span, rest = skipSpans(hours, rest)
+	var rows []enforcementRow
+	query := tx.NewSelect().Model(&rows).Where("ev.account_id = ?", accountKey(owner)).Where("ev.id < ?", firstID(span.Starts+hour))
+	if q.Tenant != "" {
+		query = query.Where("ev.tenant_guid = ?", ident.Lookup(string(q.Tenant)))
+	}
+	if q.Action != "" {
+		query = query.Where("ev.action = ?", string(q.Action))
+	}
+	err = query.OrderExpr("ev.id DESC").Limit(int64(q.Limit)).Offset(int64(rest)).Scan(ctx)
+	events := make([]sendlimit.Event, 0, len(rows))
+	for _, r := range rows {
+		events = append(events, r.event())
+	}
+	return events, err
+}
+
+// skipSpans returns the span that contains an offset, and the offset within it.
+func skipSpans(spans []eventCountRow, offset int) (span eventCountRow, rest int) {
+	for _, span = range spans {
+		if offset < span.Events {
+			break
+		}
+		offset -= span.Events
+	}
+	return span, offset
+}
+
+// eventCounts returns an account's counts for a filter, newest first. The counts of both actions
+// add up to the total.
+func eventCounts(ctx context.Context, tx bun.IDB, owner access.AccountID, q ports.EventQuery, span int, from, to int64) ([]eventCountRow, error) {
+	var rows []eventCountRow
+	guid := ident.Zero
+	if q.Tenant != "" {
+		guid = ident.Lookup(string(q.Tenant))
+	}
+	actions := []sendlimit.Action{sendlimit.Blocked, sendlimit.Unblocked}
+	if q.Action != "" {
+		actions = []sendlimit.Action{q.Action}
+	}
+	err := tx.NewSelect().Model(&rows).Column("starts").ColumnExpr("CAST(SUM(ec.events) AS bigint) AS events").
+		Where("ec.account_id = ?", accountKey(owner)).Where("ec.tenant_guid = ?", guid).Where("ec.action IN (?)", bun.List(actions)).
+		Where("ec.span = ?", span).Where("ec.starts >= ?", from).Where("ec.starts < ?", to).
+		GroupExpr("ec.starts").OrderExpr("ec.starts DESC").Scan(ctx)
+	return rows, err
+}
+
+// dropBatch is how many events one transaction deletes.
+const dropBatch = 5000
+
+// DropEvents implements ports.EnforcementEvents.
+func (s *Store) DropEvents(ctx context.Context, before time.Time) (int, error) {
+	var days []eventCountRow
+	err := s.run(ctx, "list days of enforcement events", func(ctx context.Context, db bun.IDB) error {
+		days = nil
+		return eventDaysBefore(db, before).Scan(ctx, &days)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return s.dropDays(ctx, days)
+}
+
+// dropAccountEvents deletes all events of an account.
+func (s *Store) dropAccountEvents(ctx context.Context, owner string) error {
+	var days []eventCountRow
+	err := s.run(ctx, "list an account's days of enforcement events", func(ctx context.Context, db bun.IDB) error {
+		days = nil
+		return db.NewSelect().Model(&days).Distinct().Column("account_id", "starts").Where("ec.account_id = ?", owner).
+			Where("ec.tenant_guid = ?", ident.Zero).Where("ec.span = ?", day).Order("ec.starts").Scan(ctx)
+	})
+	if err == nil {
+		_, err = s.dropDays(ctx, days)
+	}
+	return err
+}
+
+func (s *Store) dropDays(ctx context.Context, days []eventCountRow) (dropped int, err error) {
+	for _, d := range days {
+		for n := dropBatch; err == nil && n == dropBatch; dropped += n {
+			n, err = s.dropEventBatch(ctx, d, dropBatch)
+		}
+	}
+	return dropped, err
+}
+
+// eventDaysBefore selects the days of all accounts that ended by before.
+func eventDaysBefore(db bun.IDB, before time.Time) *bun.SelectQuery {
+	return db.NewSelect().Model((*eventCountRow)(nil)).Distinct().Column("account_id", "starts").Where("ec.tenant_guid = ?", ident.Zero).
+		Where("ec.span = ?", day).Where("ec.starts <= ?", before.Unix()-day).Order("ec.starts", "ec.account_id")
+}
+
+// dropEventBatch deletes at most that many events of a day and subtracts them from the counts.
+// Events and counts so agree at any moment.
+func (s *Store) dropEventBatch(ctx context.Context, d eventCountRow, most int) (n int, err error) {
+	err = s.inTransaction(ctx, "drop enforcement events", func(ctx context.Context, tx bun.IDB) error {
+		chunk := tx.NewSelect().Model((*enforcementRow)(nil)).Column("id").Where("ev.account_id = ?", d.AccountID).
+			Where("ev.id >= ?", firstID(d.Starts)).Where("ev.id < ?", firstID(d.Starts+day)).Order("ev.id").Limit(int64(most))
+		var gone []enforcementRow
+		if err := tx.NewDelete().Model(&gone).Where("ev.account_id = ?", d.AccountID).Where("ev.id IN (?)", chunk).
+			Returning("account_id, id, tenant_guid, action").Scan(ctx); err != nil {
+			return err
+		}
+		n = len(gone)
+		return subtractCounts(ctx, tx, d, gone)
+	})
+	return n, err
+}
+
+// subtractCounts subtracts deleted events from the counts of a day and deletes empty counts.
+func subtractCounts(ctx context.Context, tx bun.IDB, d eventCountRow, gone []enforcementRow) error {
+	decrements, tenants := map[eventCountRow]int{}, map[string]bool{}
+	for _, row := range gone {
+		for _, c := range countsOfEvent(row) {
+			decrements[c]--
+			tenants[c.TenantGUID] = true
+		}
+	}
+	if err := addCounts(ctx, tx, decrements); err != nil || len(decrements) == 0 {
+		return err
+	}
+	guids := make([]string, 0, len(tenants))
+	for guid := range tenants {
+		guids = append(guids, guid)
+	}
+	slices.Sort(guids)
+	_, err := tx.NewDelete().Model((*eventCountRow)(nil)).Where("ec.account_id = ?", d.AccountID).Where("ec.tenant_guid IN (?)", bun.List(guids)).
+		Where("ec.action IN (?)", bun.List([]sendlimit.Action{sendlimit.Blocked, sendlimit.Unblocked})).Where("ec.span IN (?)", bun.List([]int{hour, day})).
+		Where("ec.starts >= ?", d.Starts).Where("ec.starts < ?", d.Starts+day).Where("ec.events <= 0").Exec(ctx)
+	return err
+}
+
+// eventTime returns the time for a tenant's next events. It is after all existing events, even if
+// the clock went back. It must run in the transaction that inserts them, so that no event sorts
+// below one that was already read.
+func eventTime(ctx context.Context, tx bun.IDB, owner string, id tenant.GUID, now time.Time) (time.Time, error) {
+	var newest enforcementRow
+	err := tx.NewSelect().Model(&newest).Where("ev.account_id = ?", owner).Where("ev.tenant_guid = ?", ident.Lookup(string(id))).
+		OrderExpr("ev.id DESC").Limit(1).Scan(ctx)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return now, err
+	}
+	if next := newest.CreatedAt.Add(time.Millisecond); next.After(now) {
+		return next, nil
+	}
+	return now, nil
+}
+
+// withIDAt returns the event with the time at and a new id of that time.
+func withIDAt(e sendlimit.Event, at time.Time) sendlimit.Event {
+	var random [ident.Entropy]byte
+	_, _ = rand.Read(random[:]) // never fails
+	e.ID, e.At = ident.New(at, random), at
+	return e
+}

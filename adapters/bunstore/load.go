@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/migrate"
+
+	"github.com/tenantry/tenantry/migrations"
+)
+
+// seededTables have rows from migrations in a new database. The rows of the backup replace them.
+var seededTables = []string{"plans", "schema_release"}
+
+// auditTable keeps the rows of the new database beside those of the backup.
+const auditTable = "audit_events"
+
+// UnknownMigrations returns the migrations of applied that this release does not have.
+func UnknownMigrations(applied []string) ([]string, error) {
+	set := migrate.NewMigrations()
+	if err := set.Discover(migrations.Files); err != nil {
+		return nil, fmt.Errorf("read migrations: %w", err)
+	}
+	return slices.DeleteFunc(slices.Clone(applied), func(name string) bool {
+		return slices.ContainsFunc(set.Sorted(), func(m migrate.Migration) bool { return m.Name == name })
+	}), nil
+}
+
+// ErrOccupied reports that a database is not empty.
+var ErrOccupied = errors.New("the database is not empty")
+
+// Empty returns ErrOccupied if a table holds data.
+func (s *Store) Empty(ctx context.Context) error {
+	tables, err := s.Tables(ctx)
+	if err != nil {
+		return err
+	}
+	return s.empty(ctx, s.db, tables)
+}
+
+func (s *Store) empty(ctx context.Context, db bun.IDB, tables []Table) error {
+	for _, t := range tables {
+		if t.Name == auditTable || slices.Contains(seededTables, t.Name) {
+			continue
+		}
+		hasRows, err := db.NewSelect().TableExpr("?", bun.Ident(t.Name)).Exists(ctx)
+		if err != nil {
+			return s.wrapError(ctx, "look into "+t.Name, err)
+		}
+		if hasRows {
+			return fmt.Errorf("%w: there are rows in %s", ErrOccupied, t.Name)
+		}
+	}
+	return nil
+}
+
+// Loading is the transaction that fills a database from a backup.
+type Loading struct {
+	store  *Store
+	tx     bun.Tx
+	tables []Table
+}
+
+// Load calls fill to write the rows of a backup into a migrated, empty database, in one
+// transaction. applied are the migrations of the backup's database. Later ones are marked as
+// missing, so that Migrate runs them on the loaded rows, which every migration supports.
+func (s *Store) Load(ctx context.Context, applied []string, fill func(context.Context, *Loading) error) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return s.wrapError(ctx, "begin restore", err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	l := &Loading{store: s, tx: tx}
+	if err := l.begin(ctx); err != nil {
+		return err
+	}
+	if err := fill(ctx, l); err != nil {
+		return err
+	}
+	if _, err := tx.NewDelete().TableExpr("bun_migrations").Where("name NOT IN (?)", bun.List(applied)).Exec(ctx); err != nil {
+		return s.wrapError(ctx, "mark migrations", err)
+	}
+	return s.wrapError(ctx, "commit restore", tx.Commit())
+}
+
+// begin locks all tables, checks that they are empty and deletes the rows that migrations seeded.
+func (l *Loading) begin(ctx context.Context) (err error) {
+	if l.tables, err = l.store.tables(ctx, l.tx); err != nil {
+		return err
+	}
+	if l.store.postgres() {
+		names := make([]bun.Ident, len(l.tables))
+		for i, t := range l.tables {
+			names[i] = bun.Ident(t.Name)
+		}
+		if _, err := l.tx.NewRaw("LOCK TABLE ? IN EXCLUSIVE MODE", bun.List(names)).Exec(ctx); err != nil {
+			return l.store.wrapError(ctx, "lock tables", err)
+		}
+	}
+	if err := l.store.empty(ctx, l.tx, l.tables); err != nil {
+		return err
+	}
+	for _, name := range seededTables {
+		if _, err := l.tx.NewDelete().TableExpr("?", bun.Ident(name)).Where("TRUE").Exec(ctx); err != nil {
+			return l.store.wrapError(ctx, "replace "+name, err)
+		}
+	}
+	return nil
+}
+
+// Fits returns an error if this database lacks a backup's table or one of its columns.
+func (l *Loading) Fits(t Table) error {
+	at := slices.IndexFunc(l.tables, func(own Table) bool { return own.Name == t.Name })
+	if at < 0 {
+		return fmt.Errorf("this version has no table %s", t.Name)
+	}
+	for _, column := range t.Columns {
+		if !slices.Contains(l.tables[at].Columns, column) {
+			return fmt.Errorf("this version has no column %s of kind %s in table %s", column.Name, column.Kind, t.Name)
+		}
+	}
+	return nil
+}
+
+// Insert writes rows in the form that Snapshot.Rows passes.
+func (l *Loading) Insert(ctx context.Context, t Table, rows [][]byte) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	values := make([]bun.TupleValues, len(rows))
+	for i, row := range rows {
+		parsed, err := parseRow(t, row)
+		if err != nil {
+			return fmt.Errorf("row of %s: %w", t.Name, err)
+		}
+		values[i] = bun.Tuple(parsed)
+	}
+	columns := make([]bun.Ident, len(t.Columns))
+	for i, column := range t.Columns {
+		columns[i] = bun.Ident(column.Name)
+	}
+	_, err := l.tx.NewRaw("INSERT INTO ? (?) VALUES ?", bun.Ident(t.Name), bun.List(columns), bun.List(values)).Exec(ctx)
+	return l.store.wrapError(ctx, "fill "+t.Name, err)
+}
+
+func parseRow(t Table, row []byte) ([]any, error) {
+	var values []any
+	decoder := json.NewDecoder(bytes.NewReader(row))
+	decoder.UseNumber()
+	if err := decoder.Decode(&values); err != nil || len(values) != len(t.Columns) {
+		return nil, fmt.Errorf("it does not have %d columns", len(t.Columns))
+	}
+	if _, err := decoder.Token(); err != io.EOF {
+		return nil, fmt.Errorf("something follows the row")
+	}
+	for i, column := range t.Columns {
+		var err error
+		if values[i], err = parseValue(column.Kind, values[i]); err != nil {
+			return nil, fmt.Errorf("column %s is not of kind %s", column.Name, column.Kind)
+		}
+	}
+	return values, nil
+}
+
+func parseValue(kind Kind, value any) (any, error) {
+	switch v := value.(type) {
+	case nil:
+		return bun.Safe("NULL"), nil // bun.Tuple does not accept nil
+	case bool:
+		return v, kindError(kind == Bool)
+	case json.Number:
+		n, err := v.Int64()
+		if err == nil {
+			err = kindError(kind == Int)
+		}
+		return n, err
+	case string:
+		switch kind {
+		case Text:
+			return v, kindError(!strings.ContainsRune(v, 0))
+		case Bytes:
+			return base64.StdEncoding.DecodeString(v)
+		case Time:
+			return time.Parse(time.RFC3339Nano, v)
+		}
+	}
+	return nil, errWrongKind
+}
+
+var errWrongKind = errors.New("of another kind")
+
+func kindError(ok bool) error {
+	if ok {
+		return nil
+	}
+	return errWrongKind
+}

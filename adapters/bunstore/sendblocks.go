@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+type blockRow struct {
+	bun.BaseModel `bun:"table:mailbox_blocks,alias:mb"`
+
+	AccountID string `bun:",pk"`
+	MailboxID string `bun:",pk"`
+	Scope     string
+}
+
+// blockReasonRow is the reason why a mailbox is blocked.
+type blockReasonRow struct {
+	bun.BaseModel `bun:"table:block_grounds,alias:bg"`
+
+	AccountID  string `bun:",pk"`
+	MailboxID  string `bun:",pk"`
+	LimitValue int
+	DecidedAt  time.Time
+}
+
+type intentRow struct {
+	bun.BaseModel `bun:"table:send_intents,alias:si"`
+
+	AccountID  string `bun:",pk"`
+	TenantID   string
+	MailboxID  string `bun:",pk"`
+	Scope      string
+	Action     string
+	SentCount  int
+	LimitValue int
+	DecidedAt  time.Time
+
+	Address string `bun:",scanonly"`
+}
+
+func newIntentRow(state sendTenantRow, c sendlimit.Change) intentRow {
+	return intentRow{AccountID: state.AccountID, TenantID: state.TenantID, MailboxID: ident.Lookup(c.Box), Scope: storedText(c.Scope), Action: string(c.Action),
+		SentCount: c.Event.Sent, LimitValue: c.Event.Limit, DecidedAt: storedTime(c.At)}
+}
+
+func (r intentRow) change(id tenant.GUID) sendlimit.Change {
+	action := sendlimit.Action(r.Action)
+	return sendlimit.Change{Box: r.MailboxID, Scope: r.Scope, Action: action, At: r.DecidedAt.UTC(), Event: sendlimit.Event{Tenant: id,
+		Address: r.Address, Action: action, Sent: r.SentCount, Limit: r.LimitValue}}
+}
+
+// SaveChanges implements ports.SendRuns.
+func (s *Store) SaveChanges(ctx context.Context, r ports.SendRun, c ports.SendChanges) (bool, error) {
+	// All transactions change mailboxes in the same order, so that they do not deadlock.
+	changes := slices.Clone(c.Done)
+	slices.SortFunc(changes, func(a, b sendlimit.Change) int { return cmp.Compare(a.Box, b.Box) })
+	return s.inSendRun(ctx, "save changes of mailboxes", r, func(ctx context.Context, tx bun.IDB, state sendTenantRow) error {
+		events, err := applyChanges(ctx, tx, state, r.Tenant, changes, c.At)
+		if err != nil {
+			return err
+		}
+		if err := deleteOrphanPolicies(ctx, tx, state, c.Emptied); err != nil {
+			return err
+		}
+		if err := dropIntents(ctx, tx, state, c.Open); err != nil {
+			return err
+		}
+		return recordEvents(ctx, tx, state.AccountID, events)
+	})
+}
+
+// applyChanges blocks and unblocks mailboxes. It returns the events of the mailboxes whose state
+// changed.
+func applyChanges(ctx context.Context, tx bun.IDB, state sendTenantRow, id tenant.GUID, changes []sendlimit.Change, at time.Time) ([]sendlimit.Event, error) {
+	if len(changes) == 0 {
+		return nil, nil
+	}
+	var events []sendlimit.Event
+	at, err := eventTime(ctx, tx, state.AccountID, id, at)
+	if err != nil {
+		return nil, err
+	}
+	for _, change := range changes {
+		e := withIDAt(change.Event, at)
+		changed, err := applyChange(ctx, tx, state, change, e)
+		if err != nil {
+			return nil, err
+		}
+		if changed {
+			events = append(events, e)
+		}
+	}
+	return events, nil
+}
+
+func applyChange(ctx context.Context, tx bun.IDB, state sendTenantRow, c sendlimit.Change, e sendlimit.Event) (changed bool, err error) {
+	q := tx.NewUpdate().Model((*mailboxRow)(nil)).Where("m.account_id = ?", state.AccountID).Where("m.tenant_id = ?", state.TenantID).
+		Where("m.id = ?", ident.Lookup(c.Box))
+	if c.Action == sendlimit.Blocked {
+		q = q.Set("blocked_at = ?", storedTime(e.At)).Where("m.blocked_at IS NULL")
+	} else {
+		q = q.Set("blocked_at = NULL").Where("m.blocked_at IS NOT NULL")
+	}
+	res, err := q.Exec(ctx)
+	if err != nil {
+		return false, err
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		return false, err
+	}
+	if c.Action == sendlimit.Blocked {
+		return true, saveBlock(ctx, tx, state.AccountID, c)
+	}
+	return true, deleteBlock(ctx, tx, state.AccountID, ident.Lookup(c.Box))
+}
+
+// saveBlock stores the scope whose rule blocks a mailbox, and the reason.
+func saveBlock(ctx context.Context, tx bun.IDB, owner string, c sendlimit.Change) error {
+	block := blockRow{AccountID: owner, MailboxID: ident.Lookup(c.Box), Scope: storedText(c.Scope)}
+	if _, err := tx.NewInsert().Model(&block).On("CONFLICT (account_id, mailbox_id) DO UPDATE").Set("scope = EXCLUDED.scope").Exec(ctx); err != nil {
+		return err
+	}
+	reason := blockReasonRow{AccountID: owner, MailboxID: block.MailboxID, LimitValue: c.Event.Limit, DecidedAt: storedTime(c.At)}
+	_, err := tx.NewInsert().Model(&reason).On("CONFLICT (account_id, mailbox_id) DO UPDATE").
+		Set("limit_value = EXCLUDED.limit_value").Set("decided_at = EXCLUDED.decided_at").Exec(ctx)
+	return err
+}
+
+func deleteBlock(ctx context.Context, tx bun.IDB, owner, mailboxID string) error {
+	if _, err := tx.NewDelete().Model((*blockRow)(nil)).Where("mb.account_id = ?", owner).Where("mb.mailbox_id = ?", mailboxID).Exec(ctx); err != nil {
+		return err
+	}
+	_, err := tx.NewDelete().Model((*blockReasonRow)(nil)).Where("bg.account_id = ?", owner).Where("bg.mailbox_id = ?", mailboxID).Exec(ctx)
+	return err
+}
+
+// deleteOrphanPolicies deletes the policies of these scopes whose domains no longer exist.
+func deleteOrphanPolicies(ctx context.Context, tx bun.IDB, state sendTenantRow, scopes []string) error {
+	if len(scopes) == 0 {
+		return nil
+	}
+	_, err := tx.NewDelete().Model((*policyRow)(nil)).Where("sp.account_id = ?", state.AccountID).Where("sp.tenant_id = ?", state.TenantID).
+		Where("sp.scope IN (?)", bun.List(scopes)).Where("NOT " + domainOfPolicy).Exec(ctx)
+	return err
+}
+
+// blockReasons returns the reason for each blocked mailbox, keyed by mailbox id.
+func blockReasons(ctx context.Context, tx bun.IDB, owner string, boxes []mailboxRow) (map[string]blockReasonRow, error) {
+	reasons := map[string]blockReasonRow{}
+	var blocked []string
+	for _, m := range boxes {
+		if !m.BlockedAt.IsZero() {
+			blocked = append(blocked, m.ID)
+		}
+	}
+	for chunk := range slices.Chunk(blocked, batchSize) {
+		var rows []blockReasonRow
+		if err := tx.NewSelect().Model(&rows).Where("bg.account_id = ?", owner).Where("bg.mailbox_id IN (?)", bun.List(chunk)).Scan(ctx); err != nil {
+			return nil, err
+		}
+		for _, g := range rows {
+			reasons[g.MailboxID] = g
+		}
+	}
+	return reasons, nil
+}
+
+// sendBox returns the mailbox in the form that enforcement evaluates. A mailbox that an earlier
+// release blocked has no reason.
+func (r mailboxRow) sendBox(g blockReasonRow) sendlimit.Box {
+	b := sendlimit.Box{ID: r.ID, Address: r.Address, Domain: r.DomainName, Own: r.DailySendLimit, BlockedAt: r.BlockedAt.UTC()}
+	if !b.BlockedAt.IsZero() && !g.DecidedAt.IsZero() {
+		b.BlockedAt, b.BlockedBy = g.DecidedAt.UTC(), g.LimitValue
+	}
+	return b
+}
+
+// SaveIntents implements ports.SendRuns.
+func (s *Store) SaveIntents(ctx context.Context, r ports.SendRun, changes []sendlimit.Change) (bool, error) {
+	return s.inSendRun(ctx, "save intents", r, func(ctx context.Context, tx bun.IDB, state sendTenantRow) error {
+		if err := dropIntents(ctx, tx, state, nil); err != nil {
+			return err
+		}
+		var mailboxIDs []string
+		if err := tx.NewSelect().Model((*mailboxRow)(nil)).Column("id").Where("m.account_id = ?", state.AccountID).
+			Where("m.tenant_id = ?", state.TenantID).Scan(ctx, &mailboxIDs); err != nil {
+			return err
+		}
+		known := make(map[string]bool, len(mailboxIDs))
+		for _, id := range mailboxIDs {
+			known[id] = true
+		}
+		var rows []intentRow
+		for _, c := range changes {
+			if row := newIntentRow(state, c); known[row.MailboxID] {
+				rows = append(rows, row)
+			}
+		}
+		slices.SortFunc(rows, func(a, b intentRow) int { return cmp.Compare(a.MailboxID, b.MailboxID) })
+		for chunk := range slices.Chunk(rows, batchSize) {
+			if _, err := tx.NewInsert().Model(&chunk).Exec(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Intents implements ports.SendRuns.
+func (s *Store) Intents(ctx context.Context, r ports.SendRun) ([]sendlimit.Change, error) {
+	var rows []intentRow
+	owner, guid := accountKey(r.Account), ident.Lookup(string(r.Tenant))
+	err := s.run(ctx, "list intents", func(ctx context.Context, db bun.IDB) error {
+		rows = nil
+		return db.NewSelect().Model(&rows).ColumnExpr("?TableColumns").ColumnExpr("m.address AS address").
+			Join("JOIN mailboxes AS m ON m.account_id = si.account_id AND m.id = si.mailbox_id").
+			Where("si.account_id = ?", owner).Where("si.tenant_id = "+tenantOfRun, owner, guid).Order("m.address").Scan(ctx)
+	})
+	all := make([]sendlimit.Change, 0, len(rows))
+	for _, row := range rows {
+		all = append(all, row.change(tenant.GUID(guid)))
+	}
+	return all, err
+}
+
+// dropIntents deletes a tenant's intents except those for the mailboxes in open.
+func dropIntents(ctx context.Context, tx bun.IDB, state sendTenantRow, open []string) error {
+	var gone []string
+	if err := tx.NewSelect().Model((*intentRow)(nil)).Column("mailbox_id").Where("si.account_id = ?", state.AccountID).
+		Where("si.tenant_id = ?", state.TenantID).Order("mailbox_id").Scan(ctx, &gone); err != nil {
+		return err
+	}
+	stays := make(map[string]bool, len(open))
+	for _, id := range open {
+		stays[ident.Lookup(id)] = true
+	}
+	gone = slices.DeleteFunc(gone, func(id string) bool { return stays[id] })
+	for chunk := range slices.Chunk(gone, batchSize) {
+		if _, err := tx.NewDelete().Model((*intentRow)(nil)).Where("si.account_id = ?", state.AccountID).
+			Where("si.mailbox_id IN (?)", bun.List(chunk)).Exec(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}

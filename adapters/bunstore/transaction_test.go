@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/core/fault"
+)
+
+func TestErrorsOfPostgres(t *testing.T) {
+	for code, want := range map[string]error{
+		"23505": errDuplicate, "23503": errMissingParent, "40001": errConflict, "40P01": errConflict, "55P03": errConflict,
+		"57P01": errUnavailable, "57P03": errUnavailable, "53300": errUnavailable, "08006": errUnavailable, "25006": errUnavailable, "42601": nil, "22P02": nil,
+	} {
+		if got := kindOf(fmt.Errorf("wrapped: %w", &pgconn.PgError{Code: code})); !errors.Is(got, want) {
+			t.Errorf("%s is %v, want %v", code, got, want)
+		}
+	}
+}
+
+func TestErrorsOfConnections(t *testing.T) {
+	for _, err := range []error{driver.ErrBadConn, io.ErrUnexpectedEOF, io.EOF, new(pgconn.ConnectError)} {
+		if got := kindOf(fmt.Errorf("wrapped: %w", err)); !errors.Is(got, errUnavailable) {
+			t.Errorf("%v is %v", err, got)
+		}
+	}
+}
+
+func TestErrorsOfBothDatabases(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+		s := migrated(t, url(t))
+		for statement, want := range map[string]error{
+			"INSERT INTO plans (name, tenant_slots, automatic_dns) VALUES ('complete', 1, TRUE)": errDuplicate,
+			"INSERT INTO members (account_id, email, created_at) VALUES " +
+				"('00000000-0000-0000-0000-000000000000', 'x', '2026-01-01')": errMissingParent,
+			"SELECT nonsense FROM nowhere": nil,
+		} {
+			_, err := s.db.ExecContext(t.Context(), statement)
+			if got := kindOf(err); err == nil || !errors.Is(got, want) {
+				t.Errorf("%s: %v is %v, want %v", statement, err, got, want)
+			}
+		}
+	})
+}
+
+func TestTriesAgain(t *testing.T) {
+	lost := &pgconn.PgError{Code: "40001"}
+	refusal := fault.TenantNotFound.With("no")
+	for _, tt := range []struct {
+		name  string
+		errs  []error // of the attempts, then nil
+		tries int
+		want  error
+	}{
+		{"done", nil, 1, nil},
+		{"lost once", []error{lost}, 2, nil},
+		{"lost twice", []error{lost, lost}, 3, nil},
+		{"lost for good", []error{lost, lost, lost}, 3, fault.ServiceUnavailable},
+		{"a duplicate is looked at again", []error{&pgconn.PgError{Code: "23505"}}, 2, nil},
+		{"a parent that is gone is looked for again", []error{&pgconn.PgError{Code: "23503"}}, 2, nil},
+		{"a refusal stands", []error{refusal}, 1, fault.TenantNotFound},
+		{"away is not tried again", []error{io.EOF}, 1, fault.ServiceUnavailable},
+		{"a password that is refused", []error{&pgconn.PgError{Code: "28P01"}}, 1, fault.ServiceUnavailable},
+		{"a database that is gone", []error{&pgconn.PgError{Code: "3D000"}}, 1, fault.ServiceUnavailable},
+		{"a mistake of ours stands", []error{&pgconn.PgError{Code: "42601"}}, 1, &pgconn.PgError{Code: "42601"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tries := 0
+			err := migrated(t, Memory).retry(t.Context(), "test", func() error {
+				tries++
+				if tries <= len(tt.errs) {
+					return tt.errs[tries-1]
+				}
+				return nil
+			})
+			if tries != tt.tries {
+				t.Errorf("%d tries, want %d", tries, tt.tries)
+			}
+			if fault.Of(err).Code != fault.Of(tt.want).Code || (err == nil) != (tt.want == nil) {
+				t.Errorf("got %v, want %v", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestAnEndedContextPassesThrough(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	tries := 0
+	err := migrated(t, Memory).retry(ctx, "test", func() error {
+		tries++
+		cancel()
+		return &pgconn.PgError{Code: "40001"}
+	})
+	if !errors.Is(err, context.Canceled) || tries != 1 {
+		t.Fatalf("got %v after %d tries", err, tries)
+	}
+}
+
+// TestADeadlockIsRunAgain runs two transactions that wait for each other. PostgreSQL ends one,
+// and the store runs it again.
+func TestADeadlockIsRunAgain(t *testing.T) {
+	s := migrated(t, newSchema(t))
+	var first sync.WaitGroup
+	first.Add(2)
+	errs := make(chan error, 2)
+	for _, order := range [][]string{{"complete", "api_scale"}, {"api_scale", "complete"}} {
+		go func() {
+			meet := sync.OnceFunc(func() { first.Done(); first.Wait() })
+			errs <- s.inTransaction(t.Context(), "deadlock", func(ctx context.Context, tx bun.IDB) error {
+				for _, plan := range order {
+					if _, err := tx.NewRaw("UPDATE plans SET tenant_slots = tenant_slots + 1 WHERE name = ?", plan).Exec(ctx); err != nil {
+						return err
+					}
+					meet()
+				}
+				return nil
+			})
+		}()
+	}
+	for range 2 {
+		if err := <-errs; err != nil {
+			t.Fatal(err)
+		}
+	}
+	var slots int
+	if err := s.db.NewSelect().TableExpr("plans").Column("tenant_slots").Where("name = 'complete'").Scan(t.Context(), &slots); err != nil || slots != 102 {
+		t.Fatalf("slots are %d, want both additions (%v)", slots, err)
+	}
+}
+
+// TestADatabaseThatHangs checks that a database that hangs counts as unavailable, and that a
+// caller whose own deadline passes gets that deadline's error.
+func TestADatabaseThatHangs(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+		s := migrated(t, url(t))
+		endless := "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+		if s.postgres() {
+			endless = "SELECT pg_sleep(3600)"
+		}
+		hang := func(ctx context.Context, db bun.IDB) error {
+			_, err := db.ExecContext(ctx, endless)
+			return err
+		}
+		s.queryTimeout = 50 * time.Millisecond
+		for name, attempt := range map[string]func(context.Context, string, dbFunc) error{"run": s.run, "atomically": s.inTransaction} {
+			if err := attempt(t.Context(), "hang", hang); fault.Of(err).Code != fault.ServiceUnavailable || fault.Of(err).RetryAfter == 0 {
+				t.Errorf("%s: %v", name, err)
+			}
+			impatient, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			if err := attempt(impatient, "hang", hang); !errors.Is(err, context.DeadlineExceeded) || fault.Of(err).Code != fault.InternalError {
+				t.Errorf("%s for an impatient caller: %v", name, err)
+			}
+			cancel()
+		}
+		s.queryTimeout = onlyAHang
+		if err := s.Ping(t.Context()); err != nil {
+			t.Errorf("ping after the hang: %v", err)
+		}
+	})
+}
+
+// TestWritersTakeTurns checks that the writers of SQLite wait for each other in the process,
+// and that readers do not wait.
+func TestWritersTakeTurns(t *testing.T) {
+	s := migrated(t, newFile(t))
+	s.writeSlot <- struct{}{}
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := s.CreateAccount(short, "ann@example.test", "complete", 0, time.Now()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("beside another writer: %v", err)
+	}
+	if err := s.Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+	<-s.writeSlot
+	if _, err := s.CreateAccount(t.Context(), "ann@example.test", "complete", 0, time.Now()); err != nil {
+		t.Error(err)
+	}
+}

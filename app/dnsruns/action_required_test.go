@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dnsruns
+
+import (
+	"context"
+	"testing"
+
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/provisioning"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+// changingZone is a provider whose zone changes before each write.
+type changingZone struct{ *published }
+
+func (changingZone) Apply(context.Context, dns.Zone, []dns.Change) ([]dns.RRSet, error) {
+	return nil, dns.Changed()
+}
+
+// readOnly is a provider that accepts the credential only for reads.
+type readOnly struct{ *published }
+
+func (readOnly) Apply(context.Context, dns.Zone, []dns.Change) ([]dns.RRSet, error) {
+	return nil, &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied, Cause: "test", Detail: "no"}
+}
+
+// TestActionRequired checks each condition that a person must fix: the action that the job
+// requires, and that a retry succeeds after the fix.
+func TestActionRequired(t *testing.T) {
+	foreign := dns.RRSet{Name: zone, Type: dns.MX, TTL: 300, Values: []string{"10 mail.example.net"}}
+	for required, x := range map[dns.ActionRequired]struct {
+		requiredAction, settle func(*testing.T, *fixture)
+		stage                  provisioning.Stage
+	}{
+		dns.ConnectionRequired: {
+			requiredAction: func(*testing.T, *fixture) {},
+			settle:         func(t *testing.T, w *fixture) { w.connect(t, w.provider) },
+			stage:          provisioning.StagePlan,
+		},
+		dns.CredentialNotAccepted: {
+			requiredAction: func(t *testing.T, w *fixture) { w.connect(t, readOnly{w.provider}) },
+			settle:         func(_ *testing.T, w *fixture) { w.providers.Hold("cloudflare", "token", w.provider) },
+			stage:          provisioning.StageApply,
+		},
+		dns.ConflictToSettle: {
+			requiredAction: func(t *testing.T, w *fixture) {
+				w.connect(t, w.provider)
+				w.provider.Put(zone, foreign)
+			},
+			settle: func(_ *testing.T, w *fixture) { w.provider.Put(zone, dns.RRSet{Name: zone, Type: dns.MX}) },
+			stage:  provisioning.StagePlan,
+		},
+		dns.ReadUnreliable: {
+			requiredAction: func(t *testing.T, w *fixture) {
+				w.connect(t, w.provider)
+				w.fake.DNS.Trouble("test")
+			},
+			settle: func(_ *testing.T, w *fixture) { w.fake.DNS.Trouble("") },
+			stage:  provisioning.StagePlan,
+		},
+		provisioning.ZoneChanged: {
+			requiredAction: func(t *testing.T, w *fixture) { w.connect(t, changingZone{w.provider}) },
+			settle:         func(_ *testing.T, w *fixture) { w.providers.Hold("cloudflare", "token", w.provider) },
+			stage:          provisioning.StageApply,
+		},
+		provisioning.PropagationTimeout: {
+			requiredAction: func(t *testing.T, w *fixture) {
+				w.connect(t, w.provider)
+				w.provider.hidden = true
+			},
+			settle: func(t *testing.T, w *fixture) {
+				w.provider.hidden = false
+				w.provider.show(t.Context(), dns.Zone{ID: zone, Name: zone})
+			},
+			stage: provisioning.StagePropagation,
+		},
+		provisioning.TenantAccessLost: {
+			requiredAction: func(t *testing.T, w *fixture) {
+				w.connect(t, w.provider)
+				w.fake.Revoke(theTenant, "consent")
+			},
+			settle: func(t *testing.T, w *fixture) {
+				w.fake.Connect(theTenant, fake.Setup{})
+				w.change(t, func(x *tenant.Tenant) { x.Consent = tenant.ConsentGranted })
+				_, err := w.fake.For(theTenant).AddDomain(t.Context(), zone)
+				must(t, err)
+			},
+			stage: provisioning.StageDomainVerification,
+		},
+		provisioning.DomainUnavailable:   requiredActionAt("VerifyDomain", outcome.Refused, fault.DomainUnavailable, provisioning.StageDomainVerification),
+		provisioning.VerificationTimeout: requiredActionAt("VerifyDomain", outcome.Refused, fault.VerificationFailed, provisioning.StageDomainVerification),
+		provisioning.DKIMTimeout:         requiredActionAt("EnableSigning", outcome.Refused, fault.DKIMNotReady, provisioning.StageDKIMEnablement),
+	} {
+		t.Run(string(required), func(t *testing.T) {
+			t.Parallel()
+			w := newFixture(t)
+			x.requiredAction(t, w)
+			id := w.begin(t).ID
+			j := w.run(t, w.Worker, id)
+			if j.Status != provisioning.ActionRequired || j.Required != required || j.Stage != x.stage || j.Message == "" {
+				t.Fatalf("the job stands %+v", j)
+			}
+			if j.Required == dns.ConflictToSettle && w.providers.Writes() != 0 {
+				t.Error("a zone with a conflict was written")
+			}
+			x.settle(t, w)
+			_, err := w.store.RetryJob(t.Context(), w.acc.ID, id, w.clock)
+			must(t, err)
+			w.healthy(t, w.run(t, w.Worker, id))
+		})
+	}
+}
+
+type actionCase = struct {
+	requiredAction, settle func(*testing.T, *fixture)
+	stage                  provisioning.Stage
+}
+
+// requiredActionAt returns a case in which a call of the mail platform is refused until the
+// condition is fixed.
+func requiredActionAt(method string, kind outcome.Kind, code fault.Code, stage provisioning.Stage) actionCase {
+	return actionCase{
+		requiredAction: func(t *testing.T, w *fixture) {
+			w.connect(t, w.provider)
+			w.lift = w.fake.Fail(fake.Fault{Method: method, Kind: kind, Code: code})
+		},
+		settle: func(_ *testing.T, w *fixture) { w.lift() },
+		stage:  stage,
+	}
+}
+
+// TestUnsupportedProvider checks that a job requires an action at once when no adapter can write to
+// the zone.
+func TestUnsupportedProvider(t *testing.T) {
+	w := newFixture(t)
+	w.providers = &fake.DNSProviders{}
+	w.Worker = w.worker(dependencies{w.fake, w.store, w.store, w.providers})
+	if j := w.run(t, w.Worker, w.begin(t).ID); j.Required != dns.ProviderUnsupported || j.Provider != "" {
+		t.Fatalf("the job stands %+v", j)
+	}
+}
+
+// TestDomainGone checks that a job ends when its domain was removed from the tenant at the
+// platform.
+func TestDomainGone(t *testing.T) {
+	w := newFixture(t)
+	w.connect(t, w.provider)
+	w.fake.Fail(fake.Fault{Method: "VerifyDomain", Kind: outcome.Refused, Code: fault.DomainNotFound})
+	if j := w.run(t, w.Worker, w.begin(t).ID); j.Status != provisioning.Failed || j.EndedAt.IsZero() {
+		t.Fatalf("the job stands %+v", j)
+	}
+}
+
+// TestChangeOfTheCustomerIsNoticed checks records that a customer writes while the job waits. They
+// are kept, and stop the job if they conflict with its plan.
+func TestChangeOfTheCustomerIsNoticed(t *testing.T) {
+	w := newFixture(t)
+	w.connect(t, w.provider)
+	id := w.begin(t).ID
+	j := w.until(t, id, provisioning.StagePropagation)
+	theirs := dns.RRSet{Name: zone, Type: dns.MX, TTL: 300, Values: []string{"10 mail.example.net"}}
+	w.provider.Put(zone, theirs)
+	w.provider.show(t.Context(), dns.Zone{ID: zone, Name: zone})
+	w.wait(j.NextAttemptAt)
+	if j = w.run(t, w.Worker, id); j.Required != dns.ConflictToSettle {
+		t.Fatalf("the job stands %+v", j)
+	}
+	held, err := w.provider.Records(t.Context(), dns.Zone{ID: zone, Name: zone})
+	must(t, err)
+	if !dns.Find(held, zone, dns.MX).Same(theirs) {
+		t.Errorf("the customer's MX became %q", dns.Find(held, zone, dns.MX).Values)
+	}
+}

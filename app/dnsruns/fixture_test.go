@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dnsruns
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/app/dnsconnections"
+	"github.com/tenantry/tenantry/app/domains"
+	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/provisioning"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+const (
+	theTenant = tenant.GUID("22222222-2222-4333-8444-555555555555")
+	zone      = "example.test"
+)
+
+// onlyAHang is a time limit that only a hang reaches, however slow the machine is.
+const onlyAHang = 5 * time.Minute
+
+// inFakeTime runs a subtest in which time passes only while everything waits. Its time limits are
+// reached on every machine at the same point.
+func inFakeTime(t *testing.T, name string, run func(*testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, run) })
+}
+
+var fixtureStart = time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
+
+// fixture is a worker over SQLite and the fakes. It has a ready tenant, a domain, and a provider
+// whose zone is public. Its clock moves only while jobs wait.
+type fixture struct {
+	*Worker
+	store     *bunstore.Store
+	fake      *fake.Platform
+	providers *fake.DNSProviders
+	provider  *published
+	sealer    ports.Sealer
+	acc       access.Account
+	domain    domain.Domain
+	wakeups   *wakeups
+	clock     time.Time
+	lift      func() // ends the condition
+}
+
+func newFixture(t *testing.T) *fixture { return newFixtureIn(t, bunstore.Memory) }
+
+// newFixtureIn returns a fixture in an empty database.
+func newFixtureIn(t *testing.T, url string) *fixture {
+	t.Helper()
+	w := &fixture{fake: fake.New(), providers: &fake.DNSProviders{}, wakeups: &wakeups{}, clock: fixtureStart}
+	var err error
+	w.store, err = bunstore.Open(t.Context(), url, bunstore.Options{})
+	must(t, err)
+	t.Cleanup(func() { must(t, w.store.Close()) })
+	must(t, w.store.Migrate(t.Context()))
+	w.sealer, err = secrets.OpenKeyset(filepath.Join(t.TempDir(), "keyset.json"), true)
+	must(t, err)
+	w.Worker = w.worker(dependencies{w.fake, w.store, w.store, w.providers})
+	w.fake.Connect(theTenant, fake.Setup{})
+	w.fake.DNS.Publish(zone)
+	w.acc, err = w.store.CreateAccount(t.Context(), "worker@example.com", "complete", 0, w.clock)
+	must(t, err)
+	_, err = w.store.Attach(t.Context(), w.acc.ID, tenant.Tenant{GUID: theTenant, Name: "Fabrikam", BuiltinDomain: "f.onmicrosoft.com", ConsentedAt: w.clock}, 10)
+	must(t, err)
+	w.change(t, func(x *tenant.Tenant) { x.Bootstrap, x.Consent = tenant.BootstrapReady, tenant.ConsentGranted })
+	added, err := w.Domains.Add(t.Context(), w.acc, theTenant, zone)
+	must(t, err)
+	w.domain = added.Domain
+	w.provider = &published{DNSProvider: &fake.DNSProvider{}, publicDNS: w.fake.DNS}
+	w.provider.AddZone(zone)
+	w.provider.Put(zone, dns.RRSet{Name: zone, Type: dns.NS, Values: []string{"ns1.fake.test", "ns2.fake.test"}})
+	w.providers.Know(dns.Provider{ID: "cloudflare", Title: "Cloudflare", NameServers: []string{"*.fake.test"}})
+	return w
+}
+
+// dependencies holds the ports through which a worker changes state.
+type dependencies struct {
+	platform  ports.MailPlatform
+	domains   ports.Domains
+	jobs      ports.DNSJobs
+	providers ports.DNSProviders
+}
+
+// worker returns a worker as a new process would have it, with these dependencies.
+func (w *fixture) worker(r dependencies) *Worker {
+	now := func() time.Time { return w.clock }
+	pass := &settling.Pass{Platform: r.platform, Domains: r.domains, DNS: w.fake.DNS, Now: now, Limit: onlyAHang, Pause: time.Millisecond}
+	return &Worker{
+		Jobs: r.jobs, Queue: w.wakeups, Timetable: provisioning.Usual, Now: now, Chance: func() float64 { return 0 },
+		Log: slog.New(slog.DiscardHandler),
+		Traced: func(ctx context.Context, _ provisioning.Job, _ provisioning.Step, do func(context.Context) error) {
+			_ = do(ctx)
+		},
+		Domains: &domains.Service{
+			Tenants: w.store, Domains: r.domains, Platform: r.platform, DNS: w.fake.DNS, Settling: pass, Now: now,
+			Search: time.Second, Writes: w.store,
+			Connections: &dnsconnections.Service{Connections: w.store, Providers: r.providers, Sealer: w.sealer, Now: now},
+		},
+	}
+}
+
+// connect adds a connection of the account to the provider.
+func (w *fixture) connect(t *testing.T, at ports.DNSProvider) {
+	t.Helper()
+	w.providers.Hold("cloudflare", "token", &fake.DNSProvider{})
+	_, err := w.Domains.Connections.Add(t.Context(), dnsconnections.New{Account: w.acc.ID, Provider: "cloudflare",
+		Credential: secret.Credential{Secrets: map[string]secret.Text{"token": secret.New("token")}}})
+	must(t, err)
+	w.providers.Hold("cloudflare", "token", at)
+}
+
+func (w *fixture) change(t *testing.T, change func(*tenant.Tenant)) {
+	t.Helper()
+	stored, err := w.store.Tenant(t.Context(), w.acc.ID, theTenant)
+	must(t, err)
+	change(&stored)
+	must(t, w.store.SaveTenant(t.Context(), w.acc.ID, stored))
+}
+
+// begin stores a run with a job for the domain.
+func (w *fixture) begin(t *testing.T) provisioning.Job {
+	t.Helper()
+	const run, id = "01890000-0000-7000-8000-000000000001", "01890000-0000-7000-8000-000000000002"
+	j := provisioning.New(id, run, w.acc.ID, w.domain.ID, theTenant, zone, w.clock)
+	must(t, w.store.CreateRun(t.Context(), provisioning.Run{ID: run, Account: w.acc.ID, TotalDomains: 1, CreatedAt: w.clock}, []provisioning.Job{j}))
+	return j
+}
+
+func (w *fixture) job(t *testing.T, id string) provisioning.Job {
+	t.Helper()
+	j, err := w.store.Job(t.Context(), w.acc.ID, id)
+	must(t, err)
+	return j
+}
+
+// run executes a job, including all its waits, until it ends or requires an action.
+func (w *fixture) run(t *testing.T, by *Worker, id string) provisioning.Job {
+	t.Helper()
+	for range 2000 {
+		must(t, by.Handle(t.Context(), ports.Wakeup{Kind: Kind, ID: id}))
+		j := w.job(t, id)
+		if j.Status != provisioning.Waiting {
+			return j
+		}
+		w.wait(j.NextAttemptAt)
+	}
+	t.Fatalf("the job waits for ever: %+v", w.job(t, id))
+	return provisioning.Job{}
+}
+
+// wait moves all clocks forward to a time.
+func (w *fixture) wait(until time.Time) {
+	w.fake.Advance(max(0, until.Sub(w.clock)))
+	if until.After(w.clock) {
+		w.clock = until
+	}
+}
+
+// published is a provider whose zones become public as soon as they are written, unless hidden is
+// set.
+type published struct {
+	*fake.DNSProvider
+	publicDNS *fake.DNS
+	hidden    bool
+
+	mu      sync.Mutex
+	applied [][]dns.Change
+}
+
+func (p *published) Apply(ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
+	sets, err := p.DNSProvider.Apply(ctx, z, changes)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err == nil {
+		p.applied = append(p.applied, changes)
+	}
+	p.show(ctx, z)
+	return sets, err
+}
+
+func (p *published) show(ctx context.Context, z dns.Zone) {
+	if p.hidden {
+		return
+	}
+	held, err := p.Records(context.WithoutCancel(ctx), dns.Zone{ID: z.Name, Name: z.Name})
+	if err == nil {
+		p.publicDNS.Publish(z.Name, records(held)...)
+	}
+}
+
+func records(sets []dns.RRSet) (all []dns.Record) {
+	for _, s := range sets {
+		for _, value := range s.Values {
+			r := dns.Record{Type: s.Type, Name: s.Name, Content: value, TTL: s.TTL}
+			if s.Type == dns.MX {
+				preference, host, _ := strings.Cut(value, " ")
+				r.Preference, _ = strconv.Atoi(preference)
+				r.Content = host
+			}
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// wakeups is a queue that only records wake-ups.
+type wakeups struct {
+	mu  sync.Mutex
+	all []ports.Wakeup
+}
+
+func (q *wakeups) Wake(_ context.Context, w ...ports.Wakeup) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.all = append(q.all, w...)
+	return nil
+}
+
+func (q *wakeups) asked() []ports.Wakeup {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.all)
+}
+
+// once checks the zone after the writes: no value is duplicated, and no name has two records of
+// which a domain may have one.
+func (w *fixture) once(t *testing.T) {
+	t.Helper()
+	held, err := w.provider.Records(t.Context(), dns.Zone{ID: zone, Name: zone})
+	must(t, err)
+	for _, s := range held {
+		if sorted := slices.Sorted(slices.Values(s.Values)); len(slices.Compact(sorted)) != len(s.Values) {
+			t.Errorf("%s %s holds a value twice: %q", s.Name, s.Type, s.Values)
+		}
+		if s.Name == zone && s.Type == dns.TXT && len(s.Values) != 2 || s.Type == dns.MX && len(s.Values) != 1 {
+			t.Errorf("%s %s holds %q", s.Name, s.Type, s.Values)
+		}
+	}
+	for _, deed := range []string{"VerifyDomain", "EnableMail", "EnsureSigning", "EnableSigning"} {
+		if n := w.fake.Effects(deed); n != 1 {
+			t.Errorf("%s took effect %d times", deed, n)
+		}
+	}
+}
+
+func (w *fixture) healthy(t *testing.T, j provisioning.Job) {
+	t.Helper()
+	d, err := w.store.DomainByID(t.Context(), w.acc.ID, w.domain.ID)
+	must(t, err)
+	if j.Status != provisioning.Completed || j.Stage != provisioning.StageDone || j.Required != "" {
+		t.Fatalf("the job ended %+v", j)
+	}
+	if !d.Verified || !d.DKIM || !d.MailReady || d.Status.DKIM != dns.DKIMHealthy || d.Status.SPF == dns.Missing || d.Status.MX == dns.Missing {
+		t.Fatalf("stored %+v", d)
+	}
+	w.once(t)
+}
+
+func TestMain(m *testing.M) {
+	if point := os.Getenv(pausePointEnv); point != "" {
+		runSecondProcess(point)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

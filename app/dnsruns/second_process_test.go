@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dnsruns
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/provisioning"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// Environment variables that make the test binary run as a second process.
+const (
+	pausePointEnv = "TENANTRY_TEST_STRANGER" // the point at which the process waits
+	databaseEnv   = "TENANTRY_TEST_STRANGER_DATABASE"
+	jobEnv        = "TENANTRY_TEST_STRANGER_JOB"
+	leaseEnv      = "TENANTRY_TEST_STRANGER_LEASE"
+)
+
+// The points at which a second process waits, around its first write.
+const (
+	beforeCheck = "before it asks for its lease"
+	afterCheck  = "after it got its lease"
+	beforeSave  = "before it saves what the write came to"
+)
+
+// pausePoint prints a line for the test, and waits for a line from the test.
+type pausePoint struct {
+	once  sync.Once
+	lines *bufio.Reader
+}
+
+func (w *pausePoint) here() {
+	w.once.Do(func() {
+		fmt.Println("here")
+		_, _ = w.lines.ReadString('\n')
+	})
+}
+
+// pausedJobs waits before or after the store calls around a write.
+type pausedJobs struct {
+	ports.DNSJobs
+	point string
+	wait  *pausePoint
+}
+
+// HoldJob recognizes the check before a write by its context: steps have a deadline.
+func (p pausedJobs) HoldJob(ctx context.Context, j provisioning.Job, lease time.Duration) (bool, error) {
+	_, step := ctx.Deadline()
+	if step && p.point == beforeCheck {
+		p.wait.here()
+	}
+	held, err := p.DNSJobs.HoldJob(ctx, j, lease)
+	if step && p.point == afterCheck {
+		p.wait.here()
+	}
+	return held, err
+}
+
+// SaveJob waits once the write of the step is done.
+func (p pausedJobs) SaveJob(ctx context.Context, j provisioning.Job) (bool, error) {
+	if p.point == beforeSave && j.Next != provisioning.Verify {
+		p.wait.here()
+	}
+	return p.DNSJobs.SaveJob(ctx, j)
+}
+
+// announcingPlatform prints a line when it verifies a domain.
+type announcingPlatform struct{ ports.MailPlatform }
+
+func (p announcingPlatform) For(id tenant.GUID) ports.MailTenant {
+	return announcingTenant{p.MailPlatform.For(id)}
+}
+
+type announcingTenant struct{ ports.MailTenant }
+
+func (t announcingTenant) VerifyDomain(ctx context.Context, name string) (domain.Platform, error) {
+	fmt.Println("wrote")
+	return t.MailTenant.VerifyDomain(ctx, name)
+}
+
+// runSecondProcess works on a job with its own fake platform and the database of the test.
+func runSecondProcess(point string) {
+	ctx := context.Background()
+	lease, err := time.ParseDuration(os.Getenv(leaseEnv))
+	check(err)
+	w := &fixture{fake: fake.New(), providers: &fake.DNSProviders{}, wakeups: &wakeups{}, clock: fixtureStart}
+	w.store, err = bunstore.Open(ctx, os.Getenv(databaseEnv), bunstore.Options{})
+	check(err)
+	w.fake.Connect(theTenant, fake.Setup{})
+	w.fake.DNS.Publish(zone)
+	_, err = w.fake.For(theTenant).AddDomain(ctx, zone)
+	check(err)
+	records, err := w.fake.For(theTenant).Records(ctx, zone)
+	check(err)
+	w.fake.DNS.Publish(zone, records.Verification...)
+	jobs := pausedJobs{w.store, point, &pausePoint{lines: bufio.NewReader(os.Stdin)}}
+	worker := w.worker(dependencies{announcingPlatform{w.fake}, w.store, jobs, w.providers})
+	worker.Lease = lease
+	err = worker.Handle(ctx, ports.Wakeup{Kind: Kind, ID: os.Getenv(jobEnv)})
+	fmt.Println("ended", err)
+	check(w.store.Close())
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package domains
+
+import (
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/app/dnsconnections"
+	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	guid = tenant.GUID("11111111-2222-4333-8444-555555555555")
+	zone = "example.test"
+)
+
+// onlyAHang is a time limit that only a hang reaches, however slow the machine is.
+const onlyAHang = 5 * time.Minute
+
+// inFakeTime runs a subtest in which time passes only while everything waits. Its time limits are
+// reached on every machine at the same point.
+func inFakeTime(t *testing.T, name string, run func(*testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, run) })
+}
+
+// fixture is a service over SQLite and the fake platform. It has a ready tenant and a published
+// zone without records.
+type fixture struct {
+	*Service
+	store     *bunstore.Store
+	fake      *fake.Platform
+	providers *fake.DNSProviders
+	sealer    ports.Sealer
+	acc       access.Account
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	h := &fixture{fake: fake.New(), store: openStore(t), providers: &fake.DNSProviders{}}
+	var err error
+	h.sealer, err = secrets.OpenKeyset(filepath.Join(t.TempDir(), "keyset.json"), true)
+	must(t, err)
+	h.Service = h.service(h.fake, h.store)
+	h.fake.Connect(guid, fake.Setup{})
+	h.fake.DNS.Publish(zone)
+	acc, err := h.store.CreateAccount(t.Context(), "owner@example.com", "complete", 0, h.Now())
+	must(t, err)
+	h.acc = acc
+	_, err = h.store.Attach(t.Context(), acc.ID, tenant.Tenant{
+		GUID: guid, Name: "Fabrikam", BuiltinDomain: "f.onmicrosoft.com", ConsentedAt: h.Now(),
+	}, 10)
+	must(t, err)
+	h.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap, x.Consent = tenant.BootstrapReady, tenant.ConsentGranted })
+	return h
+}
+
+func openStore(t *testing.T) *bunstore.Store {
+	t.Helper()
+	store, err := bunstore.Open(t.Context(), bunstore.Memory, bunstore.Options{})
+	must(t, err)
+	t.Cleanup(func() { must(t, store.Close()) })
+	must(t, store.Migrate(t.Context()))
+	return store
+}
+
+// service returns a service as a new process would have it, with the same store and platform.
+func (h *fixture) service(p ports.MailPlatform, d ports.Domains) *Service {
+	pass := &settling.Pass{
+		Platform: p, Domains: d, DNS: h.fake.DNS, Now: time.Now,
+		Limit: onlyAHang, Pause: time.Millisecond,
+	}
+	return &Service{
+		Tenants: h.store, Domains: d, Platform: p, DNS: h.fake.DNS, Settling: pass, Now: time.Now,
+		Search: onlyAHang, Writes: h.store,
+		Connections: &dnsconnections.Service{Connections: h.store, Providers: h.providers, Sealer: h.sealer, Now: time.Now},
+	}
+}
+
+// lag makes the mail server accept no domain within a pass. It is for tests in fake time.
+func (h *fixture) lag() {
+	h.fake.SetLag(guid, fake.Lag{AcceptedLooks: 1_000_000})
+	h.Settling.Limit = 100 * time.Millisecond
+}
+
+func (h *fixture) changeTenant(t *testing.T, change func(*tenant.Tenant)) {
+	t.Helper()
+	stored, err := h.store.Tenant(t.Context(), h.acc.ID, guid)
+	must(t, err)
+	change(&stored)
+	must(t, h.store.SaveTenant(t.Context(), h.acc.ID, stored))
+}
+
+func (h *fixture) tenant(t *testing.T) tenant.Tenant {
+	t.Helper()
+	stored, err := h.store.Tenant(t.Context(), h.acc.ID, guid)
+	must(t, err)
+	return stored
+}
+
+func (h *fixture) stored(t *testing.T, name string) domain.Domain {
+	t.Helper()
+	d, err := h.store.Domain(t.Context(), h.acc.ID, guid, name)
+	must(t, err)
+	return d
+}
+
+// added adds the domain. published also publishes its ownership record, verified also verifies it,
+// and signable also publishes the DKIM CNAMEs.
+func (h *fixture) added(t *testing.T) Added {
+	t.Helper()
+	got, err := h.Add(t.Context(), h.acc, guid, zone)
+	must(t, err)
+	return got
+}
+
+func (h *fixture) published(t *testing.T) {
+	t.Helper()
+	h.fake.DNS.Publish(zone, h.added(t).Domain.Verification...)
+}
+
+func (h *fixture) verified(t *testing.T) domain.Domain {
+	t.Helper()
+	h.published(t)
+	d, err := h.Verify(t.Context(), h.acc.ID, guid, zone)
+	must(t, err)
+	return d
+}
+
+func (h *fixture) signable(t *testing.T) {
+	t.Helper()
+	d := h.verified(t)
+	h.publish(d, d.Signing.Selector1, d.Signing.Selector2)
+}
+
+func (h *fixture) publish(d domain.Domain, extra ...dns.Record) {
+	h.fake.DNS.Publish(zone, append(append(append([]dns.Record{}, d.Verification...), d.Service...), extra...)...)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func refused(t testing.TB, err error, code fault.Code) {
+	t.Helper()
+	if got := fault.Of(err).Code; err == nil || got != code {
+		t.Fatalf("got %v, want %s", err, code.Name)
+	}
+}

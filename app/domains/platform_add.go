@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package domains
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+	"github.com/tenantry/tenantry/ports/failpoint"
+)
+
+// addAtPlatform reads the domain at the platform and adds it only if it is missing. A domain that
+// is found comes from an earlier attempt if this one has an older reservation. With a fresh
+// reservation it existed before tenantry; then exists is true.
+func (s *Service) addAtPlatform(ctx context.Context, id tenant.GUID, d *domain.Domain) (exists bool, err error) {
+	platform := s.Platform.For(id)
+	held, err := fetchDomain(ctx, platform, d.Name)
+	switch {
+	case err == nil:
+		exists = d.Fresh
+	case !errors.Is(err, fault.DomainNotFound):
+		return false, err
+	default:
+		if held, err = s.add(ctx, platform, d.Name); err != nil {
+			return false, err
+		}
+		// From here on a failure leaves a domain at the platform.
+		d.Fresh = false
+	}
+	*d = d.As(held)
+	return exists, s.readRecords(ctx, platform, d)
+}
+
+func (s *Service) add(ctx context.Context, platform ports.MailTenant, name string) (held domain.Platform, err error) {
+	failpoint.Hit("domains.before-add")
+	err = settling.Call(ctx, func(ctx context.Context) error {
+		held, err = platform.AddDomain(ctx, name)
+		return err
+	})
+	failpoint.Hit("domains.after-add")
+	if err == nil || outcome.Settled(err) {
+		return held, err
+	}
+	if found, searchErr := s.search(ctx, platform, name); searchErr == nil {
+		return found, nil
+	}
+	return held, err
+}
+
+// search polls for a domain after an add with an unknown outcome. Replicas of the platform can show
+// a new domain late.
+func (s *Service) search(ctx context.Context, platform ports.MailTenant, name string) (held domain.Platform, err error) {
+	limit := s.Search
+	if limit == 0 {
+		limit = searchLimit
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err = s.Settling.Persist(ctx, func(ctx context.Context) error {
+		held, err = platform.Domain(ctx, name)
+		return retryNotFound(err)
+	})
+	return held, err
+}
+
+// retryNotFound turns domain_not_found into NotReady, so that the read is retried.
+func retryNotFound(err error) error {
+	if errors.Is(err, fault.DomainNotFound) {
+		return &outcome.Error{Kind: outcome.NotReady, Detail: "the platform does not show the domain yet"}
+	}
+	return err
+}
+
+func fetchDomain(ctx context.Context, platform ports.MailTenant, name string) (held domain.Platform, err error) {
+	err = settling.Call(ctx, func(ctx context.Context) error {
+		held, err = platform.Domain(ctx, name)
+		return err
+	})
+	return held, err
+}
+
+// readRecords reads the DNS records that the platform asks for. It retries, because for some
+// seconds the platform may not know a new domain.
+func (s *Service) readRecords(ctx context.Context, platform ports.MailTenant, d *domain.Domain) error {
+	return s.Settling.Persist(ctx, func(ctx context.Context) error {
+		r, err := platform.Records(ctx, d.Name)
+		if err == nil {
+			d.Verification, d.Service = r.Verification, r.Service
+		}
+		return retryNotFound(err)
+	})
+}

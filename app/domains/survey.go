@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package domains
+
+import (
+	"context"
+	"time"
+
+	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+	"github.com/tenantry/tenantry/ports/failpoint"
+)
+
+// planLimit bounds the calls to the mail platform, and separately those to DNS providers, that a
+// survey makes. A survey can be made without the answer of either.
+const planLimit = 15 * time.Second
+
+// Survey is a live read of a domain's DNS, compared with the records that the mail platform asks
+// for. A Survey is read-only: to make one writes and stores nothing.
+type Survey struct {
+	Domain domain.Domain
+	// Public is the DNS as public resolvers see it. Sight is the input of the plan: where the
+	// account's connection reaches the zone, it contains the provider's own records instead.
+	Public, Sight dns.Sight
+	Holder        dns.Holder
+	Plan          dns.Plan
+	// Shown is true when the public read is reliable and needs no changes.
+	Shown bool
+
+	zoneProvider ports.DNSProvider // the provider of the zone, or nil when the account has no access to it
+}
+
+// Automation returns whether tenantry can write the changes for the owner, and if not what is
+// required.
+func (v Survey) Automation() dns.Automation { return v.Holder.Automate(v.Sight, v.Plan) }
+
+// Survey reads a domain's DNS live and plans the changes that it needs.
+//
+// It fails with domain_not_found, with provider_timeout when the DNS cannot be read, and with an
+// error of the mail platform if no records of the domain are known yet.
+func (s *Service) Survey(ctx context.Context, owner access.AccountID, domainID string) (Survey, error) {
+	d, err := s.Domains.DomainByID(ctx, owner, domainID)
+	if err != nil {
+		return Survey{}, err
+	}
+	if d, err = s.fetchMissing(ctx, owner, d); err != nil {
+		return Survey{}, err
+	}
+	offer := dns.Offer{Verification: d.Verification, Service: d.Service, Signing: d.Signing, Policy: s.DMARC}
+	sight, err := settling.Sight(ctx, s.DNS, d.Name, dns.Desire(d.Name, offer)...)
+	if err != nil {
+		return Survey{}, fault.ProviderTimeout.With("the DNS could not be read in time")
+	}
+	return s.plan(ctx, owner, d, offer, sight)
+}
+
+// plan plans from the provider's own records where the account has access, and else from the public
+// DNS. Name servers flatten CNAMEs, proxy addresses and expand wildcards, so their answers can
+// differ from the zone.
+func (s *Service) plan(ctx context.Context, owner access.AccountID, d domain.Domain, offer dns.Offer, sight dns.Sight) (Survey, error) {
+	managed, err := s.Writes.Written(ctx, owner, d.ID)
+	if err != nil {
+		return Survey{}, err
+	}
+	v := Survey{Domain: d, Public: sight}
+	if v.Holder, v.Sight, v.zoneProvider, err = s.findHolder(ctx, owner, sight); err != nil {
+		return Survey{}, err
+	}
+	v.Plan = dns.NewPlan(offer, v.Sight, managed)
+	public := dns.NewPlan(offer, sight, managed)
+	v.Shown = public.SafeToApply() && len(public.Changes) == 0
+	return v, nil
+}
+
+// fetchMissing asks the mail platform for the records and the signing state that are not stored
+// yet. Stored values are not read again. If the platform does not answer, stored records suffice;
+// without any records it returns the platform's error.
+func (s *Service) fetchMissing(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
+	records := len(d.Service) == 0 && (d.Verified || len(d.Verification) == 0)
+	signing := d.Verified && d.Signing.Selector1.Name == ""
+	if !records && !signing {
+		return d, nil
+	}
+	t, err := s.Tenants.Tenant(ctx, owner, d.TenantGUID)
+	if err != nil {
+		return d, err
+	}
+	callCtx, cancel := context.WithTimeout(ctx, planLimit)
+	defer cancel()
+	err = t.Reachable()
+	if records && err == nil {
+		err = s.fetchRecords(callCtx, owner, &d)
+	}
+	if signing && err == nil && t.Bootstrap == tenant.BootstrapReady {
+		d, err = s.fetchSigning(callCtx, owner, t, d)
+	}
+	if len(d.Verification) == 0 && len(d.Service) == 0 {
+		return d, err
+	}
+	return d, nil
+}
+
+func (s *Service) fetchRecords(ctx context.Context, owner access.AccountID, d *domain.Domain) error {
+	err := settling.Call(ctx, func(ctx context.Context) error {
+		r, err := s.Platform.For(d.TenantGUID).Records(ctx, d.Name)
+		if err == nil {
+			d.Verification, d.Service = r.Verification, r.Service
+		}
+		return err
+	})
+	return s.recordLostConsent(ctx, owner, d.TenantGUID, err)
+}
+
+// Write applies a survey's changes at the provider that holds the zone. It stores the written
+// records first, so that they are known as managed even if the outcome is unknown. It fails with
+// the error of the store or of the provider.
+func (s *Service) Write(ctx context.Context, owner access.AccountID, v Survey) error {
+	if err := s.Writes.SaveWritten(ctx, owner, v.Domain.ID, v.Plan.Writes); err != nil {
+		return err
+	}
+	return settling.Call(ctx, func(ctx context.Context) error {
+		failpoint.Hit("domains.before-write")
+		_, err := v.zoneProvider.Apply(ctx, v.Holder.Access.Zone, v.Plan.Changes)
+		failpoint.Hit("domains.after-write")
+		return err
+	})
+}
+
+// Saw stores the DNS state that a survey read, and the records that it fetched from the mail
+// platform. It returns the stored domain, and fails when the store fails.
+func (s *Service) Saw(ctx context.Context, owner access.AccountID, v Survey) (domain.Domain, error) {
+	fetched := v.Domain.Looked(v.Public, s.Now())
+	return settling.Change(ctx, s.Domains, owner, fetched, func(stored *domain.Domain) {
+		if len(stored.Verification) == 0 {
+			stored.Verification = fetched.Verification
+		}
+		if len(stored.Service) == 0 {
+			stored.Service = fetched.Service
+		}
+		if stored.Signing.Selector1.Name == "" {
+			stored.Signing, stored.DKIM = fetched.Signing, fetched.Signing.Enabled
+		}
+	})
+}

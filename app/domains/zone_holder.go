@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package domains
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/tenantry/tenantry/app/dnsconnections"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/dnsconnection"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// findHolder finds the DNS provider that holds a domain's zone. If the account's connection reaches
+// the zone, it returns the provider, and the sight contains the provider's own records.
+//
+// If a provider does not answer, the sight is marked unreliable: the zone may contain records that
+// its name servers do not show.
+func (s *Service) findHolder(ctx context.Context, owner access.AccountID, sight dns.Sight) (dns.Holder, dns.Sight, ports.DNSProvider, error) {
+	providers, err := s.Connections.Providers.Providers(ctx)
+	if err != nil {
+		return dns.Holder{}, sight, nil, err
+	}
+	connections, err := s.Connections.List(ctx, owner)
+	if err != nil {
+		return dns.Holder{}, sight, nil, err
+	}
+	callCtx, cancel := context.WithTimeout(ctx, planLimit)
+	defer cancel()
+	accesses, zoneProvider := s.findConnection(callCtx, owner, sight, providerOrder(dns.Detect(sight, providers).Provider.ID, connections))
+	holder := dns.FindHolder(sight, providers, accesses)
+	if holder.Access.Standing == dns.ReachesZone {
+		held, err := zoneProvider.Records(callCtx, holder.Access.Zone)
+		if holder.Access.Standing, holder.Access.Detail = accessStanding(err); holder.Access.Standing == dns.ReachesZone {
+			return holder, sight.Holding(held), zoneProvider, nil
+		}
+	}
+	if holder.Access.Standing.Unread() && sight.Complete {
+		sight.Complete, sight.Reason = false, dns.ReasonSilent
+	}
+	return holder, sight, nil, ctx.Err()
+}
+
+// providerOrder lists the connected providers without duplicates. The provider detected from the
+// name servers comes first.
+func providerOrder(first string, connections []dnsconnection.Connection) []string {
+	var order []string
+	for _, c := range connections {
+		if !slices.Contains(order, c.Provider) {
+			order = append(order, c.Provider)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b string) int {
+		switch first {
+		case a:
+			return -1
+		case b:
+			return 1
+		}
+		return 0
+	})
+	return order
+}
+
+// findConnection asks the account's connections for the zone, provider by provider, until one
+// serves it. It returns the access to each provider asked, and the serving provider or nil.
+func (s *Service) findConnection(ctx context.Context, owner access.AccountID, sight dns.Sight, order []string) (accesses []dns.Access, zoneProvider ports.DNSProvider) {
+	if sight.Zone == "" || len(sight.Delegation) == 0 {
+		return nil, nil
+	}
+	for _, provider := range order {
+		found, err := s.Connections.Reaching(ctx, owner, provider, sight.Zone, sight.Delegation)
+		a := dns.Access{Provider: provider, Zone: found.Zone}
+		a.Standing, a.Detail = accessStanding(err)
+		accesses = append(accesses, a)
+		if found.Serves {
+			return accesses, found.Provider
+		}
+	}
+	return accesses, nil
+}
+
+// accessStanding translates the error of a provider call into the standing of the connection. The
+// detail is set when the provider refuses the settings.
+func accessStanding(err error) (standing dns.Standing, detail string) {
+	var refusal *outcome.Error
+	switch {
+	case err == nil:
+		return dns.ReachesZone, ""
+	case dns.IsNoZone(err):
+		return dns.ZoneUnreached, ""
+	case errors.Is(err, dnsconnections.ErrNoConnection): // the connection was removed meanwhile
+		return dns.NoConnection, ""
+	case outcome.TooLarge(err):
+		return dns.AnswerTooLarge, ""
+	case !errors.As(err, &refusal) || refusal.Kind != outcome.Refused:
+		return dns.ProviderSilent, ""
+	case errors.Is(err, fault.AccessDenied):
+		return dns.ProviderRefuses, ""
+	default:
+		return dns.SettingsRefused, refusal.Detail
+	}
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package enforcement_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/app/tenants"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// deletionService returns a service that deletes the tenant without waiting for a pass.
+func (fx *fixture) deletionService() *tenants.Service {
+	return &tenants.Service{Tenants: fx.store, Policies: fx.store, Runs: fx.store, Platform: fx.fake, Now: fx.Now,
+		Pause: time.Millisecond, RunTurn: time.Millisecond, RunEnds: time.Millisecond}
+}
+
+func (fx *fixture) deleteTenant(t *testing.T, s *tenants.Service) {
+	t.Helper()
+	gone, err := s.Delete(t.Context(), fx.owner, fx.id)
+	if err != nil || !gone.Removed || len(fx.fake.Holds(fx.id).Rules) != 0 {
+		t.Errorf("%+v, %v: left are %v", gone.Unruled, err, fx.fake.Holds(fx.id).Rules)
+	}
+}
+
+// seizingRuns signals when a tenant is seized, and continues when the interrupted pass has ended.
+type seizingRuns struct {
+	ports.SendRuns
+	seized, ended chan struct{}
+}
+
+func (s seizingRuns) SeizeTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (ports.SendRun, bool, error) {
+	r, won, err := s.SendRuns.SeizeTenant(ctx, owner, id, lease)
+	close(s.seized)
+	<-s.ended
+	return r, won, err
+}
+
+// A deletion revokes the lease of a pass that is in a long call. Whether the call takes effect
+// before or after that, no rule remains. Each block has an event for the block and one for the
+// unblock.
+func TestDeleteDuringCall(t *testing.T) {
+	for name, late := range map[string]bool{"its effect came before": false, "its effect comes after": true} {
+		t.Run(name, func(t *testing.T) {
+			fx := newFixture(t)
+			fx.limit(t, sendlimit.TenantWide, 5)
+			must(t, fx.run(t))
+			fx.fake.Send(fx.id, fx.boxes[0].Address, 6)
+			fx.advance(sendlimit.Latest)
+			s, runs := fx.deletionService(), seizingRuns{fx.store, make(chan struct{}), make(chan struct{})}
+			s.Runs = runs
+			done := make(chan struct{})
+			l := &crashPlan{at: "Block", after: !late, pause: func() bool {
+				go func() { defer close(done); fx.deleteTenant(t, s) }()
+				select {
+				case <-runs.seized:
+				case <-done: // the deletion failed the test itself
+				}
+				return false // the call still reaches the platform
+			}}
+			must(t, fx.runWithPlan(t, l))
+			close(runs.ended)
+			<-done
+			if acts := fx.eventTransitions(t)[fx.boxes[0].Address]; len(acts) != 2 || !acts[0] || acts[1] {
+				t.Fatalf("events %+v", fx.events(t))
+			}
+			fx.checkEvents(t)
+		})
+	}
+}
+
+// checkEvents fails the test unless the events match the changes of the rules.
+func (fx *fixture) checkEvents(t *testing.T) {
+	t.Helper()
+	turns, acts := fx.ruleTransitions(), fx.eventTransitions(t)
+	for address, all := range turns {
+		if len(acts[address]) != len(all) {
+			t.Errorf("%s: the rules did %v, events say %v", address, all, acts[address])
+		}
+	}
+}
+
+// Deleting a tenant unblocks its blocked mailboxes and records it.
+func TestDeleteUnblocksMailboxes(t *testing.T) {
+	fx := newFixture(t)
+	fx.limit(t, one, 5)
+	ada := fx.boxes[0].Address
+	fx.fake.Send(fx.id, ada, 6)
+	must(t, fx.run(t))
+	fx.deleteTenant(t, fx.deletionService())
+	events := fx.events(t)
+	if len(events) != 1 || len(events[ada]) != 2 || events[ada][1].Message() != "Mailbox unblocked: sent 6, limit 5" || events[ada][1].Tenant != fx.id {
+		t.Fatalf("events %+v", events)
+	}
+	fx.checkEvents(t)
+}
+
+type failingTenants struct{ *bunstore.Store }
+
+var errAway = errors.New("away")
+
+func (failingTenants) DeleteTenant(context.Context, access.AccountID, tenant.GUID) error {
+	return errAway
+}
+
+// If a deletion fails after the rules were removed, enforcement resumes at once.
+func TestFailedDeleteResumesEnforcement(t *testing.T) {
+	for name, hadPass := range map[string]bool{"after a pass": true, "before the first": false} {
+		t.Run(name, func(t *testing.T) {
+			fx := newFixture(t)
+			fx.limit(t, one, 5)
+			ada := fx.boxes[0].Address
+			fx.fake.Send(fx.id, ada, 6)
+			if fx.advance(time.Hour); hadPass {
+				must(t, fx.Run(t.Context(), fx.owner, fx.id))
+			}
+			s := fx.deletionService()
+			s.Tenants = failingTenants{fx.store}
+			if _, err := s.Delete(t.Context(), fx.owner, fx.id); !errors.Is(err, errAway) || len(fx.blockedByRules(t)) != 0 || len(fx.storedBlocked(t)) != 0 {
+				t.Fatalf("%v, blocked are %q", err, fx.storedBlocked(t))
+			}
+			if due, err := fx.store.DueTenants(t.Context(), fx.now, 9); err != nil || len(due) != 1 {
+				t.Fatalf("due are %v, %v", due, err)
+			}
+			fx.advance(sendlimit.Soonest)
+			must(t, fx.Run(t.Context(), fx.owner, fx.id))
+			if fx.checkConsistent(t); len(fx.storedBlocked(t)) != 1 {
+				t.Fatalf("blocked are %q", fx.storedBlocked(t))
+			}
+		})
+	}
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package integrations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/outcome"
+)
+
+// credentialRejected reports whether the platform rejected the credential.
+func credentialRejected(err error) bool {
+	return outcome.Of(err) == outcome.Refused && errors.Is(err, fault.AccessDenied)
+}
+
+// planInactive reports whether the platform rejected the credential only because its customer has
+// no active plan.
+func planInactive(err error) bool {
+	var e *outcome.Error
+	return errors.As(err, &e) && e.Cause == "plan_inactive"
+}
+
+// translateError replaces a platform's access_denied, which in the API means the mail platform.
+func translateError(err error) error {
+	switch {
+	case !credentialRejected(err):
+		return err
+	case planInactive(err):
+		return fmt.Errorf("%w (%w)", fault.CredentialRejected.With("the sending platform knows the credential, but no plan is active there"), err)
+	default:
+		return fmt.Errorf("%w (%w)", fault.CredentialRejected.With("the sending platform does not take the credential"), err)
+	}
+}
+
+// recordRejection stores that a credential was rejected, and returns the error for the caller.
+func (s *Service) recordRejection(ctx context.Context, owner access.AccountID, id string, err error) error {
+	if !credentialRejected(err) {
+		return translateError(err)
+	}
+	return errors.Join(translateError(err), s.updateStored(ctx, owner, id, func(i *integration.Integration) {
+		if i.HasError = true; !planInactive(err) {
+			i.Status = integration.Failed
+		}
+	}))
+}
+
+// updateStored rereads an integration, changes it and stores it. It ignores an integration that was
+// deleted.
+func (s *Service) updateStored(ctx context.Context, owner access.AccountID, id string, change func(*integration.Integration)) error {
+	err := settling.Store(ctx, func(ctx context.Context) error {
+		i, _, err := s.Integrations.Integration(ctx, owner, id)
+		if err != nil {
+			return err
+		}
+		change(&i)
+		i.UpdatedAt = s.now()
+		return s.Integrations.SaveIntegration(ctx, i)
+	})
+	if errors.Is(err, fault.IntegrationNotFound) {
+		return nil
+	}
+	return err
+}

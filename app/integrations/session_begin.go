@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package integrations
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/ports"
+	"github.com/tenantry/tenantry/ports/failpoint"
+)
+
+// openTimeout is how long a session without a link blocks other sessions of the mailbox. It is
+// shorter than the lease of an Idempotency-Key, so that a retry after a crash is not blocked. A
+// request that takes longer can lose its session to another request; it has returned no link by
+// then.
+const openTimeout = 10 * time.Second
+
+// Begin starts the sign-in of a mailbox at the platform and returns the link. It stores the session
+// before it calls the platform. Of concurrent requests only one calls the platform, and a crash
+// leaves no unknown session with a valid link.
+//
+// It fails, in this order and before the platform is called, with integration_not_found,
+// mailbox_not_found, tenant_limit_reached, capability_not_supported,
+// mailbox_already_connected_elsewhere, or oauth_session_pending.
+func (s *Service) Begin(ctx context.Context, acc access.Account, id, mailboxID string) (Begun, error) {
+	i, sealed, err := s.Integrations.Integration(ctx, acc.ID, id)
+	if err != nil {
+		return Begun{}, err
+	}
+	e, err := s.Connections.EligibleMailbox(ctx, acc.ID, i.ID, mailboxID)
+	if err != nil {
+		return Begun{}, err
+	}
+	if err := s.checkAllowed(ctx, acc, i, e); err != nil {
+		return Begun{}, err
+	}
+	platform, err := s.openPlatform(i, sealed)
+	if err != nil {
+		return Begun{}, err
+	}
+	ctx, cancel := s.detach(ctx)
+	defer cancel()
+	o, err := s.reserve(ctx, i, e, platform)
+	if err != nil {
+		return Begun{}, err
+	}
+	return o.open(ctx)
+}
+
+// checkAllowed refuses what can be decided from stored state. If several requests pass this check
+// concurrently, reserve accepts one.
+func (s *Service) checkAllowed(ctx context.Context, acc access.Account, i integration.Integration, e integration.Eligible) error {
+	tenantCount, err := s.Tenants.TenantCount(ctx, acc.ID)
+	if err != nil {
+		return err
+	}
+	if err := acc.MayGrow(tenantCount); err != nil {
+		return err
+	}
+	if !s.view(ctx, i).Capabilities.MicrosoftOAuth {
+		return fault.CapabilityMissing.With("mailboxes cannot be signed in through this integration")
+	}
+	if e.Elsewhere {
+		return fault.ConnectedElsewhere.With("another integration holds the mailbox")
+	}
+	return nil
+}
+
+// detach returns a context that survives the caller's cancellation, and its cancel function.
+func (s *Service) detach(ctx context.Context) (context.Context, context.CancelFunc) {
+	return settling.Detach(ctx, s.limit())
+}
+
+func (s *Service) limit() time.Duration { return cmp.Or(s.Limit, workLimit) }
+
+// sessionOpener takes a session from its stored row to its link.
+type sessionOpener struct {
+	*Service
+	platform     ports.SendingPlatform
+	integration  integration.Integration
+	eligible     integration.Eligible // as read before the session
+	session      integration.Session
+	connectionID string // id for a new connection, if there is none yet
+}
+
+// reserve stores the session's row. Of the requests of this process for one mailbox at one
+// integration only one stores a row at a time; reserve refuses the others with
+// oauth_session_pending.
+func (s *Service) reserve(ctx context.Context, i integration.Integration, e integration.Eligible, platform ports.SendingPlatform) (*sessionOpener, error) {
+	now := s.now()
+	id, err := s.newID(now)
+	if err != nil {
+		return nil, err
+	}
+	connectionID, err := s.newID(now)
+	if err != nil {
+		return nil, err
+	}
+	// Without this check the other requests would wait for a row lock, each with a database
+	// connection.
+	pair := [2]string{i.ID, e.Mailbox.ID}
+	if _, reserving := s.reserving.LoadOrStore(pair, nil); reserving {
+		return nil, fault.SessionActive.With("another request begins a session of the mailbox at this integration")
+	}
+	defer s.reserving.Delete(pair)
+	o := &sessionOpener{Service: s, platform: platform, integration: i, eligible: e, connectionID: connectionID, session: integration.Session{
+		ID: id, IntegrationID: i.ID, MailboxID: e.Mailbox.ID, Status: integration.SessionPending, CreatedAt: now, ExpiresAt: now.Add(openTimeout),
+	}}
+	if err := s.Connections.BeginSession(ctx, i.AccountID, o.session, connectionID, now.Add(-openTimeout)); err != nil {
+		return nil, err
+	}
+	failpoint.Hit("integrations.after-begin")
+	return o, nil
+}
+
+func (o *sessionOpener) open(ctx context.Context) (Begun, error) {
+	link, err := o.start(ctx)
+	if err != nil {
+		return Begun{}, o.failSession(ctx, err)
+	}
+	b := Begun{Integration: o.integration, Mailbox: o.eligible.Mailbox.Address, Session: o.session, AuthURL: link}
+	completing, err := ports.Complete(ctx, b)
+	if err != nil {
+		return Begun{}, err
+	}
+	failpoint.Hit("integrations.before-open")
+	var saved bool
+	err = settling.Store(completing, func(ctx context.Context) error {
+		saved, err = o.Connections.SaveSession(ctx, o.integration.AccountID, o.session, nil)
+		return err
+	})
+	if err != nil {
+		return Begun{}, fmt.Errorf("open session: %w", err)
+	}
+	if !saved {
+		return Begun{}, fault.SessionActive.With("another request has ended this session before its link was made")
+	}
+	failpoint.Hit("integrations.after-open")
+	return b, nil
+}
+
+// start asks the platform for a link. It stores a mark of the mailbox's account before the link
+// exists; a changed mark later proves a sign-in.
+func (o *sessionOpener) start(ctx context.Context) (secret.Text, error) {
+	before, err := fetchAccount(ctx, o.platform, o.eligible.Address())
+	if err != nil {
+		return secret.Text{}, err
+	}
+	o.session.Before = before.Mark()
+	var in integration.SignIn
+	failpoint.Hit("integrations.before-start")
+	err = settling.Call(ctx, func(ctx context.Context) error {
+		in, err = o.platform.StartSignIn(ctx, o.eligible.Mailbox.Address)
+		return err
+	})
+	failpoint.Hit("integrations.after-start")
+	if err != nil {
+		return secret.Text{}, err
+	}
+	if err := o.checkLinkHost(ctx, in.URL); err != nil {
+		return secret.Text{}, err
+	}
+	o.session = o.session.Open(in, o.now())
+	return secret.New(in.URL), nil
+}
+
+// checkLinkHost refuses a link to a host that the platform's plugin has not declared.
+func (o *sessionOpener) checkLinkHost(ctx context.Context, link string) error {
+	providers, err := o.Platforms.Platforms(ctx)
+	if err != nil {
+		return err
+	}
+	index := slices.IndexFunc(providers, func(p integration.Provider) bool { return p.ID == o.integration.Provider })
+	if index < 0 || !integration.AuthURL(link, providers[index].AuthHosts) {
+		return &outcome.Error{Kind: outcome.Broken, Cause: "auth_url_host", Detail: "the link leads to a host that it may not lead to"}
+	}
+	return nil
+}
+
+// failSession ends the session and restores the connection. If the platform created a link but its
+// answer was lost, no one has that link; a retry gets a new one.
+func (o *sessionOpener) failSession(ctx context.Context, cause error) error {
+	reason := "start_failed"
+	if kind := outcome.Of(cause); kind != 0 {
+		reason = "start_" + kind.String()
+	}
+	failed := o.session.Failed(reason)
+	err := settling.Store(ctx, func(ctx context.Context) error {
+		restored, err := o.restoredConnection(ctx, reason)
+		if err != nil {
+			return err
+		}
+		_, err = o.Connections.SaveSession(ctx, o.integration.AccountID, failed, restored)
+		return err
+	})
+	if errors.Is(err, fault.IntegrationNotFound) || errors.Is(err, fault.MailboxNotFound) {
+		err = nil // deleted meanwhile, together with its sessions
+	}
+	return errors.Join(o.recordRejection(ctx, o.integration.AccountID, o.integration.ID, cause), err)
+}
+
+// restoredConnection returns the connection as it was before the session, or nil when it is not
+// pending. It is not pending if the session left it unchanged, or a refresh has changed it since.
+func (o *sessionOpener) restoredConnection(ctx context.Context, reason string) (*integration.Connection, error) {
+	e, err := o.Connections.EligibleMailbox(ctx, o.integration.AccountID, o.integration.ID, o.eligible.Mailbox.ID)
+	if err != nil || e.Connection.Status != integration.ConnectionPending {
+		return nil, err
+	}
+	c := o.eligible.Back(o.connectionID, o.integration.ID, reason, o.now())
+	if c.Status.Stays() { // it had changed when the session began
+		c = e.Connection.Failed(reason, o.now())
+	}
+	return &c, nil
+}
+
+// fetchAccount reads the account with this address from the platform.
+func fetchAccount(ctx context.Context, platform ports.SendingPlatform, address string) (a integration.Account, err error) {
+	err = settling.Call(ctx, func(ctx context.Context) error {
+		a, err = platform.Account(ctx, address)
+		return err
+	})
+	return a, err
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package integrations_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/app/integrations"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// TestBeginRefuses checks the order of refusals, and that the platform is not called.
+func TestBeginRefuses(t *testing.T) {
+	w := newFixture(t)
+	w.platform("emailbison", func([]string) integration.Capabilities { return integration.Capabilities{MailboxRefresh: true} })
+	id, second, bison := w.integrate(t, "instantly"), w.integrate(t, "plusvibe"), w.integrate(t, "emailbison")
+	theirs := w.mailbox(t, w.bob, "33333333-2222-4333-8444-555555555555", "bob")
+	found := w.discovered(t)
+	w.connect(t, second, w.ben)
+	asked := w.instantly.Calls("Account") + w.instantly.Calls("StartSignIn")
+	over := w.acc
+	over.Plan.TenantSlots = 0
+	for _, tt := range []struct {
+		name        string
+		id, mailbox string
+		slots       int
+		want        fault.Code
+	}{
+		{"no integration, whatever the mailbox", stranger, stranger, 0, fault.IntegrationNotFound},
+		{"no mailbox", id, stranger, 0, fault.MailboxNotFound},
+		{"no id", id, "anna", 0, fault.MailboxNotFound},
+		{"another account's mailbox", id, theirs.ID, 0, fault.MailboxNotFound},
+		{"one that discovery found", id, found.ID, 0, fault.MailboxNotFound},
+		{"over the plan", id, w.ben.ID, 0, fault.TenantLimitReached},
+		{"connected elsewhere", id, w.ben.ID, 1, fault.ConnectedElsewhere},
+		{"what it can do comes before where the mailbox is", bison, w.ben.ID, 1, fault.CapabilityMissing},
+		{"cannot do it", bison, w.anna.ID, 1, fault.CapabilityMissing},
+	} {
+		over.Plan.TenantSlots = tt.slots
+		_, err := w.Begin(t.Context(), over, tt.id, tt.mailbox)
+		if fault.Of(err).Code != tt.want {
+			t.Errorf("%s: %v, want %s", tt.name, err, tt.want.Name)
+		}
+	}
+	_, err := w.Begin(t.Context(), w.bob, id, w.anna.ID)
+	refused(t, err, fault.IntegrationNotFound)
+	if n := w.instantly.Calls("Account") + w.instantly.Calls("StartSignIn"); n != asked {
+		t.Errorf("the platform was asked")
+	}
+	w.begin(t, id, w.anna)
+	_, err = w.Begin(t.Context(), w.acc, id, w.anna.ID)
+	refused(t, err, fault.SessionActive)
+	_, err = w.Begin(t.Context(), w.acc, second, w.anna.ID)
+	refused(t, err, fault.ConnectedElsewhere)
+}
+
+// discovered returns an existing mailbox that tenantry did not create.
+func (w *fixture) discovered(t *testing.T) mailbox.Mailbox {
+	t.Helper()
+	m := w.mailbox(t, w.acc, theTenant, "found")
+	m.Provisioned = false
+	must(t, w.store.SaveMailbox(t.Context(), w.acc.ID, m))
+	return m
+}
+
+// TestOneOfFiftyBegins checks that one of many concurrent requests, on two integrations, gets a
+// session.
+func TestOneOfFiftyBegins(t *testing.T) {
+	w := newFixture(t)
+	ids := []string{w.integrate(t, "instantly"), w.integrate(t, "plusvibe")}
+	var mu sync.Mutex
+	got := map[string]int{}
+	var all sync.WaitGroup
+	for n := range 50 {
+		all.Go(func() {
+			_, err := w.Begin(t.Context(), w.acc, ids[n%2], w.anna.ID)
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				got["begun"]++
+			} else {
+				got[fault.Of(err).Code.Name]++
+			}
+		})
+	}
+	all.Wait()
+	if got["begun"] != 1 || got["begun"]+got[fault.SessionActive.Name]+got[fault.ConnectedElsewhere.Name] != 50 {
+		t.Errorf("%v", got)
+	}
+	if n := w.instantly.Calls("StartSignIn") + w.plusvibe.Calls("StartSignIn"); n != 1 {
+		t.Errorf("the platforms were asked for %d links", n)
+	}
+}
+
+// slowSessions is a store that is slow to begin a session.
+type slowSessions struct {
+	ports.Connections
+	entered, proceed chan struct{}
+}
+
+func (s slowSessions) BeginSession(ctx context.Context, owner access.AccountID, begun integration.Session, id string, stale time.Time) error {
+	s.entered <- struct{}{}
+	<-s.proceed
+	return s.Connections.BeginSession(ctx, owner, begun, id, stale)
+}
+
+// TestOneRequestAtTheStore checks that the store is asked to begin one session of a
+// mailbox at a time. Other requests for the mailbox are refused without it; those for
+// other mailboxes are not.
+func TestOneRequestAtTheStore(t *testing.T) {
+	w := newFixture(t)
+	id, slow := w.integrate(t, "instantly"), slowSessions{w.store, make(chan struct{}), make(chan struct{})}
+	s := w.service(w.store, slow, w.platforms)
+	begun := make(chan error, 2)
+	for _, m := range []mailbox.Mailbox{w.anna, w.ben} {
+		go func() {
+			_, err := s.Begin(t.Context(), w.acc, id, m.ID)
+			begun <- err
+		}()
+		<-slow.entered
+		_, err := s.Begin(t.Context(), w.acc, id, m.ID)
+		refused(t, err, fault.SessionActive)
+	}
+	close(slow.proceed)
+	for range cap(begun) {
+		must(t, <-begun)
+	}
+}
+
+// TestFailedStart checks that a failed start restores the mailbox's connection and
+// releases the mailbox.
+func TestFailedStart(t *testing.T) {
+	w := newFixture(t)
+	for name, tt := range map[string]struct {
+		fault fake.Fault
+		want  fault.Code
+	}{
+		"throttled":          {fake.Fault{Method: "StartSignIn", Kind: outcome.Throttled, Times: 1}, fault.ProviderUnavailable},
+		"refused":            {fake.Fault{Method: "StartSignIn", Kind: outcome.Refused, Code: fault.AccessDenied, Times: 1}, fault.CredentialRejected},
+		"no answer":          {fake.Fault{Method: "StartSignIn", Kind: outcome.Unknown, AfterEffect: true, Times: 1}, fault.ProviderTimeout},
+		"nonsense":           {fake.Fault{Method: "StartSignIn", Kind: outcome.Broken, Times: 1}, fault.ProviderError},
+		"look-up unanswered": {fake.Fault{Method: "Account", Kind: outcome.Unknown, Times: 1}, fault.ProviderTimeout},
+	} {
+		for _, was := range []integration.ConnectionStatus{"", integration.ConnectionConnected, integration.ConnectionDisconnected} {
+			t.Run(name+" "+string(was), func(t *testing.T) {
+				w.another(t)
+				id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
+				want := integration.ConnectionFailed
+				if was != "" {
+					w.connect(t, id, w.anna)
+					want = was
+				}
+				if was == integration.ConnectionDisconnected {
+					_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
+					must(t, err)
+				}
+				defer w.instantly.Fail(tt.fault)()
+				_, err := w.Begin(t.Context(), w.acc, id, w.anna.ID)
+				refused(t, err, tt.want)
+				w.is(t, id, w.anna, want)
+				if i := w.integration(t, id); i.HasError != (name == "refused") || (i.Status == integration.Failed) != i.HasError {
+					t.Errorf("the integration is %+v", i)
+				}
+				if was == "" {
+					w.connect(t, second, w.anna)
+				} else {
+					w.connect(t, id, w.anna)
+				}
+			})
+		}
+	}
+}
+
+// meddling fails each start of a session and runs a function during it.
+type meddling struct {
+	ports.SendingPlatform
+
+	meanwhile func()
+}
+
+func (m meddling) StartSignIn(context.Context, string) (integration.SignIn, error) {
+	m.meanwhile()
+	return integration.SignIn{}, &outcome.Error{Kind: outcome.Throttled}
+}
+
+// TestRefreshDuringAStart checks that a failed start does not undo the result of a concurrent
+// refresh.
+func TestRefreshDuringAStart(t *testing.T) {
+	w := newFixture(t)
+	id := w.integrate(t, "instantly")
+	w.connect(t, id, w.anna)
+	w.platforms.Hold("instantly", "key", "ws-1", meddling{w.instantly, func() {
+		w.instantly.Drop(w.anna.Address)
+		w.wait(time.Second)
+		w.refresh(t, id)
+		w.is(t, id, w.anna, integration.ConnectionDisconnected)
+	}})
+	w.wait(time.Second)
+	_, err := w.Begin(t.Context(), w.acc, id, w.anna.ID)
+	refused(t, err, fault.ProviderUnavailable)
+	w.is(t, id, w.anna, integration.ConnectionDisconnected)
+}
+
+// TestLinkLeadsToDeclaredHosts checks that a link to an undeclared host is not returned.
+func TestLinkLeadsToDeclaredHosts(t *testing.T) {
+	w := newFixture(t)
+	w.platforms.Know(integration.Provider{ID: "evil", Title: "Evil", AuthHosts: []string{"login.other.example"}}, nil)
+	w.platforms.Hold("evil", "key", "", w.instantly)
+	w.platforms.Hold("evil", "key", "ws-1", w.instantly)
+	id := w.integrate(t, "evil")
+	b, err := w.Begin(t.Context(), w.acc, id, w.anna.ID)
+	refused(t, err, fault.ProviderError)
+	if b.AuthURL.Reveal() != "" || strings.Contains(err.Error(), "microsoftonline") {
+		t.Errorf("%v, %v", b.AuthURL.Reveal(), err)
+	}
+	w.is(t, id, w.anna, integration.ConnectionFailed)
+}
+
+// TestSlowRequestLosesItsSession checks that a request returns no link if another request has ended
+// its session.
+func TestSlowRequestLosesItsSession(t *testing.T) {
+	w := newFixture(t)
+	id := w.integrate(t, "instantly")
+	gate := w.instantly.Hold("StartSignIn")
+	slow := make(chan error, 1)
+	go func() {
+		_, err := w.Begin(t.Context(), w.acc, id, w.anna.ID)
+		slow <- err
+	}()
+	<-gate.Arrived()
+	w.wait(11 * time.Second)
+	quick := make(chan error, 1)
+	var b integrations.Begun
+	go func() {
+		var err error
+		b, err = w.Begin(t.Context(), w.acc, id, w.anna.ID)
+		quick <- err
+	}()
+	select {
+	case <-gate.Arrived():
+	case err := <-quick:
+		quick <- err
+	}
+	gate.Release()
+	first, second := <-slow, <-quick
+	refused(t, first, fault.SessionActive)
+	must(t, second)
+	w.instantly.Complete(b.AuthURL.Reveal(), w.anna.Address, "Anna")
+	w.status(t, b, integration.SessionConnected)
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package integrations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/ports"
+	"github.com/tenantry/tenantry/ports/failpoint"
+)
+
+// minCheckInterval is the minimum time between two checks of a session at the platform, for all
+// callers together.
+const minCheckInterval = 3 * time.Second
+
+// Status returns a session. An open session is checked at the platform first. It fails with
+// integration_not_found, mailbox_not_found, oauth_session_not_found, or an error of the platform.
+func (s *Service) Status(ctx context.Context, owner access.AccountID, id, mailboxID, sessionID string) (integration.Session, error) {
+	sc, err := s.loadCheck(ctx, owner, id, mailboxID, sessionID)
+	if err != nil || sc.session.Status != integration.SessionPending || !sc.session.Opened {
+		return sc.session, err
+	}
+	now := s.now()
+	taken, err := s.Connections.TakeLook(ctx, owner, sc.session.ID, now.Add(-minCheckInterval), now)
+	if err != nil {
+		return integration.Session{}, err
+	}
+	if !taken { // another request checks the session, and may have ended it
+		return s.Connections.Session(ctx, owner, sc.integration.ID, sc.eligible.Mailbox.ID, sc.session.ID)
+	}
+	sc.session.LookedAt = now
+	return sc.check(ctx)
+}
+
+// sessionCheck is a session with the state that is needed to check it at the platform.
+type sessionCheck struct {
+	*Service
+	integration integration.Integration
+	sealed      []byte
+	eligible    integration.Eligible
+	session     integration.Session
+}
+
+func (s *Service) loadCheck(ctx context.Context, owner access.AccountID, id, mailboxID, sessionID string) (sc sessionCheck, err error) {
+	sc.Service = s
+	if sc.integration, sc.sealed, err = s.Integrations.Integration(ctx, owner, id); err != nil {
+		return sc, err
+	}
+	if sc.eligible, err = s.Connections.EligibleMailbox(ctx, owner, sc.integration.ID, mailboxID); err != nil {
+		return sc, err
+	}
+	sc.session, err = s.Connections.Session(ctx, owner, sc.integration.ID, sc.eligible.Mailbox.ID, sessionID)
+	return sc, err
+}
+
+// check reads how an open session stands, and stores its end.
+func (sc sessionCheck) check(ctx context.Context) (integration.Session, error) {
+	platform, err := sc.openPlatform(sc.integration, sc.sealed)
+	if err != nil {
+		return integration.Session{}, err
+	}
+	next, seen, err := sc.readProgress(ctx, platform)
+	if err != nil {
+		return integration.Session{}, sc.recordRejection(ctx, sc.integration.AccountID, sc.integration.ID, err)
+	}
+	if next.Status == integration.SessionPending {
+		return next, nil
+	}
+	return sc.storeEnd(ctx, next, seen)
+}
+
+// readProgress reads the platform's session. It reads the account instead if the platform has no
+// sessions, and also before a session expires.
+func (sc sessionCheck) readProgress(ctx context.Context, platform ports.SendingPlatform) (next integration.Session, seen integration.Account, err error) {
+	next, now := sc.session, sc.now()
+	var p integration.Progress
+	if next.PlatformID != "" {
+		err = settling.Call(ctx, func(ctx context.Context) error {
+			p, err = platform.SignIn(ctx, next.PlatformID)
+			return err
+		})
+		if err != nil {
+			return next, seen, err
+		}
+		next = next.Heard(p, sc.eligible.Mailbox, now)
+	}
+	over := next.Over(p, now)
+	switch {
+	case next.Status == integration.SessionConnected:
+		// The platform may show the account some seconds late.
+		if seen, err = fetchAccount(ctx, platform, next.AccountAddress); err != nil {
+			seen = integration.Account{}
+		}
+		return next.With(seen), seen, nil
+	case next.Status != integration.SessionPending, next.PlatformID != "" && !over:
+		return next, seen, nil
+	}
+	if seen, err = fetchAccount(ctx, platform, sc.eligible.Address()); err != nil {
+		return next, seen, err
+	}
+	if over {
+		return next.Ended(seen, now), seen, nil
+	}
+	return next.Seen(seen, now), seen, nil
+}
+
+// storeEnd stores the end of a session and the resulting connection. If a concurrent request ended
+// the session or connected the mailbox elsewhere, that result prevails.
+func (sc sessionCheck) storeEnd(ctx context.Context, next integration.Session, seen integration.Account) (integration.Session, error) {
+	saved, err := sc.save(ctx, next, seen)
+	if errors.Is(err, fault.ConnectedElsewhere) {
+		next = next.Failed(integration.ReasonElsewhere)
+		next.ConnectedAt = time.Time{}
+		saved, err = sc.save(ctx, next, integration.Account{})
+	}
+	if err != nil {
+		return integration.Session{}, fmt.Errorf("end session: %w", err)
+	}
+	if !saved {
+		return sc.Connections.Session(ctx, sc.integration.AccountID, sc.integration.ID, sc.eligible.Mailbox.ID, sc.session.ID)
+	}
+	return next, nil
+}
+
+func (sc sessionCheck) save(ctx context.Context, next integration.Session, seen integration.Account) (saved bool, err error) {
+	failpoint.Hit("integrations.before-settle")
+	err = settling.Store(ctx, func(ctx context.Context) error {
+		c := sc.eligible.Connection.After(next, seen, sc.now())
+		ends := &c
+		if c == sc.eligible.Connection || c.ID == "" {
+			ends = nil
+		}
+		saved, err = sc.Connections.SaveSession(ctx, sc.integration.AccountID, next, ends)
+		return err
+	})
+	failpoint.Hit("integrations.after-settle")
+	return saved, err
+}

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mailboxes
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// shortly is a time limit that tests in fake time reach.
+const shortly = 500 * time.Millisecond
+
+// TestProvisionGetsOverPassingTrouble checks that a request survives transient errors of the
+// platform.
+func TestProvisionGetsOverPassingTrouble(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		fault fake.Fault
+	}{
+		{"the domain is not accepted yet", fake.Fault{Method: "CreateMailbox", Kind: outcome.NotReady, Times: 3}},
+		{"the directory lags", fake.Fault{Method: "OpenSignIn", Kind: outcome.NotReady, Times: 3}},
+		{"the mail server lags", fake.Fault{Method: "OpenSubmission", Kind: outcome.NotReady, Times: 3}},
+		{"the creation is lost", fake.Fault{Method: "CreateMailbox", Kind: outcome.Unknown, Times: 1}},
+		{"the answer of the creation is lost", fake.Fault{Method: "CreateMailbox", Kind: outcome.Unknown, Times: 1, AfterEffect: true}},
+		{"the creation breaks after its effect", fake.Fault{Method: "CreateMailbox", Kind: outcome.Broken, Times: 1, AfterEffect: true}},
+		{"the password's answer is lost", fake.Fault{Method: "OpenSignIn", Kind: outcome.Unknown, Times: 1, AfterEffect: true}},
+		{"submission's answer is lost", fake.Fault{Method: "OpenSubmission", Kind: outcome.Unknown, Times: 1, AfterEffect: true}},
+		{"a look is lost", fake.Fault{Method: "Mailbox", Kind: outcome.Unknown, Times: 1}},
+		{"a look breaks twice", fake.Fault{Method: "Mailbox", Kind: outcome.Broken, Times: 2}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newFixture(t)
+			h.fake.Fail(tt.fault)
+			got, err := h.provision(t.Context(), "anna@example.test")
+			must(t, err)
+			if got[0].Status != "created" || h.fake.Effects("CreateMailbox") != 1 {
+				t.Fatalf("got %v after %d creations", statuses(got), h.fake.Effects("CreateMailbox"))
+			}
+			h.sound(t, 1)
+		})
+	}
+}
+
+// TestProvisionConvergesAfterLastingTrouble checks that lasting errors of the platform fail the
+// request. After them, the same request converges with one mailbox created.
+func TestProvisionConvergesAfterLastingTrouble(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		fault fake.Fault
+		want  fault.Code
+		// kept is true if the row must be kept, because a mailbox may exist at the platform.
+		kept bool
+	}{
+		{"the domain is never accepted", fake.Fault{Method: "CreateMailbox", Kind: outcome.NotReady}, fault.ProviderTimeout, false},
+		{"creations get lost", fake.Fault{Method: "CreateMailbox", Kind: outcome.Unknown}, fault.ProviderTimeout, true},
+		{"looks get lost", fake.Fault{Method: "Mailbox", Kind: outcome.Unknown}, fault.ProviderTimeout, false},
+		{"creations break", fake.Fault{Method: "CreateMailbox", Kind: outcome.Broken}, fault.ProviderError, true},
+		{"looks break", fake.Fault{Method: "Mailbox", Kind: outcome.Broken}, fault.ProviderError, false},
+		{"creations are throttled", fake.Fault{Method: "CreateMailbox", Kind: outcome.Throttled}, fault.ProviderUnavailable, false},
+		{"the platform is down", fake.Fault{Kind: outcome.Down}, fault.ProviderUnavailable, false},
+		{"the directory never shows the account", fake.Fault{Method: "OpenSignIn", Kind: outcome.NotReady}, fault.ProviderTimeout, true},
+		{"sign-in is throttled", fake.Fault{Method: "OpenSignIn", Kind: outcome.Throttled}, fault.ProviderUnavailable, true},
+		{"submission gets lost", fake.Fault{Method: "OpenSubmission", Kind: outcome.Unknown}, fault.ProviderTimeout, true},
+	} {
+		inFakeTime(t, tt.name, func(t *testing.T) {
+			h := newFixture(t)
+			h.Limit = shortly
+			lift := h.fake.Fail(tt.fault)
+			_, err := h.provision(t.Context(), "anna@example.test")
+			refused(t, err, tt.want)
+			if tt.want == fault.ProviderUnavailable && fault.Of(err).RetryAfter != 7*time.Second {
+				t.Fatalf("it says to come back in %s", fault.Of(err).RetryAfter)
+			}
+			lift()
+			if kept := !h.reservesRow(t, "anna@example.test"); kept != tt.kept {
+				t.Fatalf("the place was kept: %v, want %v", kept, tt.kept)
+			}
+			h.Limit = onlyAHang
+			got, err := h.provision(t.Context(), "anna@example.test")
+			must(t, err)
+			if got[0].Status != "created" || h.fake.Effects("CreateMailbox") != 1 {
+				t.Fatalf("got %v after %d creations", statuses(got), h.fake.Effects("CreateMailbox"))
+			}
+			h.sound(t, 1)
+		})
+	}
+}
+
+// TestProvisionKeepsAnEarlierRequestsPlace checks a mailbox of an earlier request that the platform
+// does not show yet. A failing later request keeps the row, and the mailbox finally counts as
+// created by tenantry.
+func TestProvisionKeepsAnEarlierRequestsPlace(t *testing.T) {
+	hidden := fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.MailboxNotFound}
+	for _, tt := range []struct {
+		name   string
+		second []fake.Fault
+		want   fault.Code
+	}{
+		{"looks fail", []fake.Fault{{Method: "Mailbox", Kind: outcome.Down}}, fault.ProviderUnavailable},
+		{"the domain is not accepted", []fake.Fault{hidden, {Method: "CreateMailbox", Kind: outcome.NotReady}}, fault.ProviderTimeout},
+	} {
+		inFakeTime(t, tt.name, func(t *testing.T) {
+			h := newFixture(t)
+			h.leaveUnfinished(t)
+			var lifts []func()
+			for _, f := range tt.second {
+				lifts = append(lifts, h.fake.Fail(f))
+			}
+			h.Limit = shortly
+			_, err := h.provision(t.Context(), "anna@example.test")
+			refused(t, err, tt.want)
+			for _, lift := range lifts {
+				lift()
+			}
+			h.Limit = onlyAHang
+			got, err := h.provision(t.Context(), "anna@example.test")
+			must(t, err)
+			if got[0].Status != "created" || h.fake.Effects("CreateMailbox") != 1 {
+				t.Fatalf("got %v after %d creations", statuses(got), h.fake.Effects("CreateMailbox"))
+			}
+			h.sound(t, 1)
+		})
+	}
+}
+
+func TestProvisionLooksAgainForWhatHoldsTheAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFixture(t)
+		h.leaveUnfinished(t)
+		h.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.MailboxNotFound, Times: 3})
+		got, err := h.provision(t.Context(), "anna@example.test")
+		must(t, err)
+		if got[0].Status != "created" {
+			t.Fatalf("got %+v", got[0])
+		}
+		h.sound(t, 1)
+	})
+}
+
+// leaveUnfinished sends a request that creates a mailbox and loses every answer.
+func (h *fixture) leaveUnfinished(t *testing.T) {
+	t.Helper()
+	lifts := []func(){
+		h.fake.Fail(fake.Fault{Method: "CreateMailbox", Kind: outcome.Unknown, AfterEffect: true}),
+		h.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Unknown, Skip: 1}),
+	}
+	h.Limit = shortly
+	_, err := h.provision(t.Context(), "anna@example.test")
+	refused(t, err, fault.ProviderTimeout)
+	for _, lift := range lifts {
+		lift()
+	}
+	h.Limit = onlyAHang
+}
+
+// overtaken is a store in which a whole other request runs right after the first reservation.
+type overtaken struct {
+	ports.MailboxStore
+	other func()
+}
+
+func (o *overtaken) ReserveMailboxes(ctx context.Context, owner access.AccountID, domainID string, specs []mailbox.Spec, most int, now time.Time) ([]mailbox.Mailbox, error) {
+	rows, err := o.MailboxStore.ReserveMailboxes(ctx, owner, domainID, specs, most, now)
+	if other := o.other; other != nil {
+		o.other = nil
+		other()
+	}
+	return rows, err
+}
+
+func TestProvisionOvertakenByTheSameRequest(t *testing.T) {
+	h := newFixture(t)
+	slow := h.service()
+	slow.Mailboxes = &overtaken{h.store, func() {
+		got, err := h.provision(t.Context(), "anna@example.test")
+		must(t, err)
+		if got[0].Status != "created" {
+			t.Fatalf("the other request got %v", statuses(got))
+		}
+	}}
+	got, err := slow.Provision(t.Context(), h.acc, guid, request("anna@example.test"))
+	must(t, err)
+	if got[0].Status != "exists" {
+		t.Fatalf("got %v", statuses(got))
+	}
+	h.sound(t, 1)
+}
+
+func TestProvisionFailsOneItem(t *testing.T) {
+	h := newFixture(t)
+	h.fake.Occupy(guid, "taken@example.test")
+	got, err := h.provision(t.Context(), "taken@example.test", "anna@example.test")
+	must(t, err)
+	if got[0].Status != "failed" || got[0].Failure.Code != fault.InvalidMailboxEmail || got[1].Status != "created" {
+		t.Fatalf("got %+v", got)
+	}
+	h.sound(t, 1)
+	if free := h.free(t); free != 2 {
+		t.Fatalf("%d places are free, want 2", free)
+	}
+}
+
+// TestProvisionFailsWhatThePlatformRefuses checks that a definite refusal fails only its mailbox.
+// The row is released unless tenantry's mailbox exists, or may exist, at the platform.
+func TestProvisionFailsWhatThePlatformRefuses(t *testing.T) {
+	for _, tt := range []struct {
+		method string
+		kept   bool
+	}{{"Mailbox", false}, {"CreateMailbox", false}, {"OpenSignIn", true}, {"OpenSubmission", true}} {
+		t.Run(tt.method, func(t *testing.T) {
+			h := newFixture(t)
+			lift := h.fake.Fail(fake.Fault{
+				Method: tt.method, About: "anna@example.test", Kind: outcome.Refused, Code: fault.ProviderError,
+			})
+			got, err := h.provision(t.Context(), "anna@example.test", "ben@example.test")
+			must(t, err)
+			if got[0].Status != "failed" || got[0].Failure.Code != fault.ProviderError || got[0].Failure.Detail == "" || got[1].Status != "created" {
+				t.Fatalf("got %+v", got)
+			}
+			if n := h.fake.Calls(tt.method); n > 3 {
+				t.Fatalf("%d calls of %s", n, tt.method)
+			}
+			lift()
+			if kept := !h.reservesRow(t, "anna@example.test"); kept != tt.kept {
+				t.Fatalf("the place was kept: %v", kept)
+			}
+			got, err = h.provision(t.Context(), "anna@example.test", "ben@example.test")
+			must(t, err)
+			if got[0].Status != "created" || got[1].Status != "exists" || h.fake.Effects("CreateMailbox") != 2 {
+				t.Fatalf("afterwards: %+v", got)
+			}
+			h.sound(t, 2)
+		})
+	}
+}
+
+// TestProvisionTellsWhatAnUnansweredRequestCreated checks that a retry reports a mailbox as created
+// if the first request got no answer.
+func TestProvisionTellsWhatAnUnansweredRequestCreated(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		fault fake.Fault
+		want  fault.Code
+	}{
+		{"access is denied", fake.Fault{Method: "CreateMailbox", Kind: outcome.Refused, Code: fault.AccessDenied}, fault.AccessDenied},
+		{"the platform throttles", fake.Fault{Method: "OpenSignIn", Kind: outcome.Throttled}, fault.ProviderUnavailable},
+		{"time is up", fake.Fault{Method: "OpenSubmission", Kind: outcome.NotReady}, fault.ProviderTimeout},
+	} {
+		inFakeTime(t, tt.name, func(t *testing.T) {
+			h := newFixture(t)
+			h.Limit = shortly
+			tt.fault.About = "ben@example.test"
+			lift := h.fake.Fail(tt.fault)
+			_, err := h.provision(t.Context(), "anna@example.test", "ben@example.test")
+			refused(t, err, tt.want)
+			if s := h.stored(t); s[0].Address != "anna@example.test" || s[0].PrincipalName != s[0].Address || !s[0].AccountEnabled {
+				t.Fatalf("stored %+v", s)
+			}
+			lift()
+			h.Limit = onlyAHang
+			for _, want := range []string{"created", "exists"} {
+				got, err := h.provision(t.Context(), "anna@example.test", "ben@example.test")
+				must(t, err)
+				if got[0].Status != want || got[1].Status != want || h.fake.Effects("CreateMailbox") != 2 {
+					t.Fatalf("got %v, want %s", statuses(got), want)
+				}
+			}
+			h.sound(t, 2)
+		})
+	}
+}
+
+// TestProvisionKeepsADoubtfulPlaceWhenRefused checks that a refusal does not release a row whose
+// earlier outcome is unknown.
+func TestProvisionKeepsADoubtfulPlaceWhenRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFixture(t)
+		h.leaveUnfinished(t)
+		lift := h.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.ProviderError})
+		got, err := h.provision(t.Context(), "anna@example.test")
+		must(t, err)
+		if got[0].Status != "failed" {
+			t.Fatalf("got %+v", got[0])
+		}
+		lift()
+		got, err = h.provision(t.Context(), "anna@example.test")
+		must(t, err)
+		if got[0].Status != "created" || h.fake.Effects("CreateMailbox") != 1 {
+			t.Fatalf("got %+v", got[0])
+		}
+	})
+}
+
+// TestProvisionNeedsNoDKIM checks that DKIM errors do not affect mailboxes.
+func TestProvisionNeedsNoDKIM(t *testing.T) {
+	h := newFixture(t)
+	h.changeDomain(t, zone, func(d *domain.Domain) { d.MailReady = false })
+	h.fake.Fail(fake.Fault{Method: "EnsureSigning", Kind: outcome.Refused, Code: fault.ProviderError})
+	got, err := h.provision(t.Context(), "anna@example.test")
+	must(t, err)
+	if got[0].Status != "created" {
+		t.Fatalf("got %+v", got[0])
+	}
+}
+
+func TestProvisionWithAPasswordThePlatformRefuses(t *testing.T) {
+	h := newFixture(t)
+	h.fake.Fail(fake.Fault{Method: "OpenSignIn", Kind: outcome.Refused, Code: fault.WeakPassword, Times: 1})
+	got, err := h.provision(t.Context(), "anna@example.test")
+	must(t, err)
+	if got[0].Status != "failed" || got[0].Failure.Code != fault.WeakPassword {
+		t.Fatalf("got %+v", got[0])
+	}
+	got, err = h.provision(t.Context(), "anna@example.test")
+	must(t, err)
+	if got[0].Status != "created" || h.fake.Effects("CreateMailbox") != 1 {
+		t.Fatalf("got %+v", got[0])
+	}
+	h.sound(t, 1)
+}
+
+func TestProvisionWithAccessWithdrawn(t *testing.T) {
+	for what, want := range map[string]tenant.Consent{
+		"consent": tenant.ConsentRevoked, "exchange_role": tenant.ConsentGranted,
+	} {
+		t.Run(what, func(t *testing.T) {
+			h := newFixture(t)
+			h.fake.Revoke(guid, what)
+			_, err := h.provision(t.Context(), "anna@example.test", "ben@example.test")
+			refused(t, err, fault.AccessDenied)
+			stored, err := h.store.Tenant(t.Context(), h.acc.ID, guid)
+			must(t, err)
+			if stored.Consent != want {
+				t.Fatalf("the consent is stored as %s, want %s", stored.Consent, want)
+			}
+			if free := h.free(t); free != mailbox.MaxPerDomain {
+				t.Fatalf("%d places are free", free)
+			}
+		})
+	}
+}
+
+func TestProvisionSettlesTheDomainFirst(t *testing.T) {
+	h := newFixture(t)
+	h.changeDomain(t, zone, func(d *domain.Domain) { d.MailReady = false })
+	_, err := h.provision(t.Context(), "anna@example.test")
+	must(t, err)
+	d, err := h.store.Domain(t.Context(), h.acc.ID, guid, zone)
+	must(t, err)
+	if !d.MailReady || d.Signing.Selector1.Content == "" {
+		t.Fatalf("the domain is stored as %+v", d)
+	}
+}
+
+func TestProvisionGoesOnWithoutItsCaller(t *testing.T) {
+	h := newFixture(t)
+	gate := h.fake.Hold("CreateMailbox")
+	ctx, leave := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		_, err := h.provision(ctx, "anna@example.test")
+		done <- err
+	}()
+	<-gate.Arrived()
+	leave()
+	gate.Release()
+	must(t, <-done)
+	h.sound(t, 1)
+}

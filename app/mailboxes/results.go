@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mailboxes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+	"github.com/tenantry/tenantry/ports/failpoint"
+)
+
+// storeResults stores the created mailboxes and the response in one transaction. If another mailbox
+// of the request has an error, the caller gets no results. The created mailboxes then stay
+// unfinished, so that a retry reports them as created.
+func (s *Service) storeResults(ctx context.Context, owner access.AccountID, results []Result, errs []error) error {
+	stage := mailbox.Ready
+	if errors.Join(errs...) != nil {
+		stage = mailbox.Created
+	}
+	var created []mailbox.Mailbox
+	for i, r := range results {
+		if r.Status == mailbox.ResultCreated {
+			results[i].Mailbox.Stage = stage
+			created = append(created, results[i].Mailbox)
+		}
+	}
+	if len(created) == 0 {
+		return nil
+	}
+	if stage == mailbox.Ready {
+		var err error
+		if ctx, err = ports.Complete(ctx, results); err != nil {
+			return err
+		}
+	}
+	failpoint.Hit("mailboxes.before-conclude")
+	err := settling.Store(ctx, func(ctx context.Context) error { return s.Mailboxes.ConcludeMailboxes(ctx, owner, created) })
+	if err != nil {
+		return fmt.Errorf("conclude mailboxes: %w", err)
+	}
+	failpoint.Hit("mailboxes.after-conclude")
+	return nil
+}
+
+// combineResults returns the results, or one error for the whole request if any mailbox has an
+// error. A retry of the request reports all mailboxes.
+func (s *Service) combineResults(ctx context.Context, owner access.AccountID, id tenant.GUID, results []Result, errs []error) ([]Result, error) {
+	worst := error(nil)
+	for _, err := range errs {
+		if err != nil && (worst == nil || severity(err) > severity(worst)) {
+			worst = err
+		}
+	}
+	switch severity(worst) {
+	case 0:
+		return results, nil
+	case severityUnfinished:
+		return nil, fault.ProviderTimeout.With("work on the mailboxes is not finished yet")
+	default:
+		return nil, s.recordLostConsent(ctx, owner, id, worst)
+	}
+}
+
+// The severities of errors, in ascending order: the highest of a request is reported. An unfinished
+// mailbox outranks a platform that is throttled or down.
+const (
+	severityUnavailable = iota + 1
+	severityBroken
+	severityUnfinished
+	severityInternal
+	severityDenied
+)
+
+func severity(err error) int {
+	if err == nil {
+		return 0
+	}
+	switch {
+	case errors.Is(err, fault.AccessDenied):
+		return severityDenied
+	case errors.Is(err, fault.MailboxNotFound):
+		return severityUnfinished // another request for the same address released the row
+	}
+	switch outcome.Of(err) {
+	case outcome.Throttled, outcome.Down:
+		return severityUnavailable
+	case outcome.Broken:
+		return severityBroken
+	case outcome.NotReady, outcome.Unknown:
+		return severityUnfinished
+	default:
+		return severityInternal
+	}
+}
+
+// releaseIfFresh deletes a row that this request reserved, when nothing can exist at the platform.
+// It returns cause, or the error of the store.
+func (s *Service) releaseIfFresh(ctx context.Context, owner access.AccountID, row mailbox.Mailbox, cause error) error {
+	if !row.Fresh {
+		return cause
+	}
+	if err := s.release(ctx, owner, row); err != nil {
+		return err
+	}
+	return cause
+}
+
+func (s *Service) release(ctx context.Context, owner access.AccountID, row mailbox.Mailbox) error {
+	err := settling.Store(ctx, func(ctx context.Context) error { return s.Mailboxes.ReleaseMailbox(ctx, owner, row.ID) })
+	if err != nil {
+		return fmt.Errorf("release mailbox: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package settling
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/ports"
+	"github.com/tenantry/tenantry/ports/failpoint"
+)
+
+// Intents resolves the intents of an interrupted enforcement run by reading the rules at the
+// platform. It stores the changes that happened, with their events, and returns them. Intents that
+// are not visible in the rules never took effect.
+//
+// The result held is false when another run owns the tenant. Intents fails when the store or the
+// platform fails.
+func Intents(ctx context.Context, runs ports.SendRuns, r ports.SendRun, now func() time.Time, rules func(context.Context) ([]sendlimit.Rule, error)) (done []sendlimit.Change, held bool, err error) {
+	intents, err := runs.Intents(ctx, r)
+	if err != nil || len(intents) == 0 {
+		return nil, true, err
+	}
+	existing, err := rules(ctx)
+	if err != nil {
+		return nil, true, fmt.Errorf("read rules: %w", err)
+	}
+	for _, c := range intents {
+		if c.Happened(existing) {
+			done = append(done, c)
+		}
+	}
+	failpoint.Hit("enforcement.before-settled")
+	held, err = runs.SaveChanges(ctx, r, ports.SendChanges{At: now(), Done: done})
+	failpoint.Hit("enforcement.after-settled")
+	return done, held, err
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tenants
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/secret"
+)
+
+// A connect flow uses three kinds of token.
+//
+// The state travels in the link. It is sealed and holds the account and the expiry. The cookie
+// binds one browser to the flow: it holds the flow's hash and a random part. The sign-in's state
+// and the CSRF token are one-way hashes of the cookie. All of them can be checked before the store
+// is read.
+//
+// stateAssociatedData is the associated data of a sealed state.
+const stateAssociatedData = "connect/state"
+
+func invalidLink() error {
+	return fault.ConnectLinkInvalid.With("the connect link is forged, expired, already used or was opened in another browser")
+}
+
+// sealState returns a new sealed state for a link.
+func (s *Service) sealState(owner access.AccountID, expires time.Time) (string, error) {
+	token, err := s.randomToken()
+	if err != nil {
+		return "", err
+	}
+	plain := strings.Join([]string{token, string(owner), strconv.FormatInt(expires.Unix(), 10)}, " ")
+	sealed, err := s.Sealer.Seal(secret.New(plain), stateAssociatedData)
+	if err != nil {
+		return "", fmt.Errorf("seal state: %w", err)
+	}
+	return base64.RawURLEncoding.EncodeToString(sealed), nil
+}
+
+// openState returns the account of a state. It fails with connect_link_invalid when the seal is
+// wrong or the state has expired.
+func (s *Service) openState(state string) (access.AccountID, error) {
+	sealed, err := base64.RawURLEncoding.Strict().DecodeString(state)
+	if err != nil || state == "" {
+		return "", invalidLink()
+	}
+	plain, err := s.Sealer.Open(sealed, stateAssociatedData)
+	if err != nil {
+		return "", invalidLink()
+	}
+	parts := strings.Split(plain.Reveal(), " ")
+	if len(parts) != 3 {
+		return "", invalidLink()
+	}
+	expires, err := strconv.ParseInt(parts[2], 10, 64)
+	if err != nil || !s.Now().Before(time.Unix(expires, 0)) {
+		return "", invalidLink()
+	}
+	return access.AccountID(parts[1]), nil
+}
+
+// newCookie returns a new cookie that binds a browser to a flow.
+func (s *Service) newCookie(flow [32]byte) (secret.Text, error) {
+	token, err := s.randomToken()
+	return secret.New(hex.EncodeToString(flow[:]) + "." + token), err
+}
+
+// flowID returns the id of the flow that a cookie names. It fails with connect_link_invalid.
+func flowID(cookie secret.Text) ([32]byte, error) {
+	name, _, ok := strings.Cut(cookie.Reveal(), ".")
+	id, err := hex.DecodeString(name)
+	if !ok || err != nil || len(id) != sha256.Size {
+		return [32]byte{}, invalidLink()
+	}
+	return [32]byte(id), nil
+}
+
+func hash(text string) [32]byte { return sha256.Sum256([]byte(text)) }
+
+// deriveToken returns a one-way hash of the cookie for one use. The cookie cannot be computed from
+// it.
+func deriveToken(cookie secret.Text, use string) string {
+	sum := hash(use + "\x00" + cookie.Reveal())
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// randomToken returns 256 random bits in base64url.
+func (s *Service) randomToken() (string, error) {
+	var random [32]byte
+	if _, err := io.ReadFull(s.Random, random[:]); err != nil {
+		return "", fmt.Errorf("read randomness: %w", err)
+	}
+	return base64.RawURLEncoding.EncodeToString(random[:]), nil
+}

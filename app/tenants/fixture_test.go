@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tenants_test
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"errors"
+	"net/url"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/tenants"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+const (
+	guid  tenant.GUID = "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11"
+	other tenant.GUID = "1c2d3e4f-6a0e-4a55-8f0e-0c2f5b6a9d12"
+
+	admin      = "admin@t7b1d9c52.onmicrosoft.com"
+	otherAdmin = "admin@t1c2d3e4f.onmicrosoft.com"
+)
+
+// fixture is the service over a store and the fake platform, with two tenants that are not
+// connected.
+type fixture struct {
+	*tenants.Service
+	store    *bunstore.Store
+	platform *fake.Platform
+	now      time.Time
+	ann, bob access.Account
+}
+
+// hangTimeout is a time limit that only a hanging test reaches, even on a slow machine.
+const hangTimeout = 5 * time.Minute
+
+// inFakeTime runs a subtest in fake time. Fake time advances only while all goroutines wait, so
+// time limits do not depend on the machine.
+func inFakeTime(t *testing.T, name string, run func(*testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, run) })
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	store, err := bunstore.Open(t.Context(), bunstore.Memory, bunstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	if err := store.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	fx := &fixture{store: store, platform: fake.New(), now: time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)}
+	fx.platform.AddTenant(guid, fake.Setup{Name: "One"})
+	fx.platform.AddTenant(other, fake.Setup{Name: "Other"})
+	clock := func() time.Time { return fx.now }
+	fx.Service = &tenants.Service{
+		Tenants: store, Assignments: store, Discovered: store, Domains: store, Flows: store, Accounts: store, Policies: store, Runs: store, Room: store,
+		Platform: fx.platform, Sealer: newSealer(t), Random: rand.Reader, Now: clock, PublicURL: "https://tenantry.test",
+		RequireSMTPAuth: true, Patience: hangTimeout, Pause: time.Millisecond,
+		Settling: &settling.Pass{
+			Platform: fx.platform, Domains: store, DNS: fx.platform.DNS, Now: clock,
+			Limit: hangTimeout, Pause: time.Millisecond,
+		},
+	}
+	fx.ann, fx.bob = fx.account(t, "ann@example.com", 2), fx.account(t, "bob@example.com", 2)
+	return fx
+}
+
+func (fx *fixture) account(t *testing.T, email string, slots int) access.Account {
+	t.Helper()
+	acc, err := fx.store.CreateAccount(t.Context(), email, "complete", slots, fx.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return acc
+}
+
+// consent returns the callback query of a new link.
+func (fx *fixture) consent(t *testing.T, acc access.Account, username string) (query string) {
+	t.Helper()
+	link, err := fx.ConnectURL(t.Context(), acc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fx.visit(t, link.URL, username, true)
+}
+
+func (fx *fixture) visit(t *testing.T, page, username string, accept bool) (query string) {
+	t.Helper()
+	query, err := fx.platform.Visit(page, username, accept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return query
+}
+
+// browser is an administrator's browser after the callback.
+type browser struct {
+	*fixture
+	page   string
+	cookie secret.Text
+}
+
+func (fx *fixture) callback(t *testing.T, query string) browser {
+	t.Helper()
+	redirect, err := fx.Callback(t.Context(), query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return browser{fx, redirect.URL, redirect.Cookie}
+}
+
+func (b browser) signIn(t *testing.T, username string) (tenants.Offer, error) {
+	t.Helper()
+	return b.SignedIn(t.Context(), b.visit(t, b.page, username, true), b.cookie)
+}
+
+// offer runs the flow up to the confirmation page.
+func (fx *fixture) offer(t *testing.T, acc access.Account, username string) (browser, tenants.Offer) {
+	t.Helper()
+	b := fx.callback(t, fx.consent(t, acc, username))
+	offer, err := b.signIn(t, username)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, offer
+}
+
+// connect runs the whole flow.
+func (fx *fixture) connect(t *testing.T, acc access.Account, username string) tenant.Tenant {
+	t.Helper()
+	b, offer := fx.offer(t, acc, username)
+	held, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return held
+}
+
+func (fx *fixture) heldTenants(t *testing.T, acc access.Account) []tenant.GUID {
+	t.Helper()
+	list, err := fx.List(t.Context(), acc.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var guids []tenant.GUID
+	for _, held := range list {
+		guids = append(guids, held.GUID)
+	}
+	return guids
+}
+
+func (fx *fixture) readiness(t *testing.T) tenant.Readiness {
+	t.Helper()
+	_, readiness, err := fx.Get(t.Context(), fx.ann, guid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return readiness
+}
+
+func refused(t *testing.T, err, code error) {
+	t.Helper()
+	if !errors.Is(err, code) {
+		t.Fatalf("got %v, want %v", err, code)
+	}
+}
+
+// withParam returns the query with one parameter replaced.
+func withParam(t *testing.T, query, name, value string) string {
+	t.Helper()
+	q, err := url.ParseQuery(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Set(name, value)
+	return q.Encode()
+}
+
+// sealer seals with a random key.
+type sealer struct{ cipher.AEAD }
+
+func newSealer(t *testing.T) sealer {
+	t.Helper()
+	key := make([]byte, 32)
+	_, _ = rand.Read(key)
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sealer{aead}
+}
+
+func (s sealer) Seal(plain secret.Text, place string) ([]byte, error) {
+	return s.AEAD.Seal(nil, nil, []byte(plain.Reveal()), []byte(place)), nil
+}
+
+func (s sealer) Open(sealed []byte, place string) (secret.Text, error) {
+	plain, err := s.AEAD.Open(nil, nil, sealed, []byte(place))
+	return secret.New(string(plain)), err
+}

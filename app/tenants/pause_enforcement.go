@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tenants
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+const (
+	// passWait is the default of Service.RunTurn, and callWait that of Service.RunEnds. Together
+	// they leave enough of deleteLimit to remove rules.
+	passWait = 5 * time.Second
+	callWait = 20 * time.Second
+	// reconcileLimit bounds the reconciliation of the intents of an interrupted pass.
+	reconcileLimit = 5 * time.Second
+	// farFuture is later than any tenant's next due time.
+	farFuture = 365 * 24 * time.Hour
+)
+
+// pauseEnforcement stops enforcement for a tenant that is being deleted, so that no pass creates
+// its rules again. If a pass holds the tenant for too long, its lease is revoked. Such a pass can
+// change nothing after its current call, and pauseEnforcement waits for that call. It reports
+// whether enforcement is paused.
+func (s *Service) pauseEnforcement(ctx context.Context, owner access.AccountID, t tenant.Tenant, lease time.Duration) (r ports.SendRun, held bool, err error) {
+	if t.Bootstrap != tenant.BootstrapReady {
+		return r, false, nil // enforcement makes no pass before the bootstrap
+	}
+	if r, held, err = s.claimTenant(ctx, owner, t, lease); err != nil || held {
+		return r, held, err
+	}
+	if r, held, err = s.Runs.SeizeTenant(ctx, owner, t.GUID, lease); err != nil || !held {
+		return r, false, err
+	}
+	settling.Wait(ctx, cmp.Or(s.RunEnds, callWait))
+	return r, true, nil
+}
+
+// claimTenant claims the lease of the tenant. It returns false when a pass still holds the tenant
+// after RunTurn.
+func (s *Service) claimTenant(ctx context.Context, owner access.AccountID, t tenant.Tenant, lease time.Duration) (r ports.SendRun, won bool, err error) {
+	waitCtx, cancel := context.WithTimeout(ctx, cmp.Or(s.RunTurn, passWait))
+	defer cancel()
+	for {
+		r, won, err = s.Runs.ClaimTenant(ctx, owner, t.GUID, lease, s.Now().Add(farFuture))
+		if err != nil {
+			return r, false, fmt.Errorf("keep enforcement away: %w", err)
+		}
+		if won {
+			return r, true, nil
+		}
+		if !settling.Wait(waitCtx, s.Pause) {
+			return r, false, ctx.Err()
+		}
+	}
+}
+
+// reconcileIntents records the blocks and unblocks that an interrupted pass applied but did not
+// record. They cannot be found out after the rules and the tenant are gone. A failure does not stop
+// the deletion.
+func (s *Service) reconcileIntents(ctx context.Context, r ports.SendRun) {
+	ctx, cancel := context.WithTimeout(ctx, reconcileLimit)
+	defer cancel()
+	_, _, _ = settling.Intents(ctx, s.Runs, r, s.Now, func(ctx context.Context) (rules []sendlimit.Rule, err error) {
+		err = settling.Call(ctx, func(ctx context.Context) (err error) {
+			rules, err = s.Platform.For(r.Tenant).Rules(ctx)
+			return err
+		})
+		return rules, err
+	})
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tenants
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+	"github.com/tenantry/tenantry/ports/failpoint"
+)
+
+const (
+	// parallelRemovals is the number of tenants whose rules Unrule removes in parallel.
+	parallelRemovals = 8
+	// closeLease is how long Unrule keeps enforcement out of the tenants of an account. It exceeds
+	// the time to process all tenants that one account can have.
+	closeLease = time.Hour
+)
+
+// Unruled is what became of the managed rules in a tenant.
+type Unruled struct {
+	// Removed is true when the tenant may have had managed rules and certainly has none now. Left
+	// names the rules that may still exist. Why is the reason that they could not be removed.
+	Removed bool
+	Left    []string
+	Why     error
+
+	// pause is the lease that keeps enforcement out. It is valid if paused is true.
+	pause  ports.SendRun
+	paused bool
+}
+
+var (
+	// errNoPlatform means that no mail platform is configured.
+	errNoPlatform = errors.New("there is no mail platform")
+	// errNotPaused means that an enforcement pass may create the rules again.
+	errNotPaused = errors.New("enforcement could not be kept away from the tenant")
+)
+
+// removeManagedRules removes the managed rules from a tenant that may have some, and records the
+// unblocks. Until the lease expires, no enforcement pass can create the rules again. If rules may
+// remain, the result names them and the reason. The error is that of the store.
+func (s *Service) removeManagedRules(ctx context.Context, owner access.AccountID, t tenant.Tenant, lease time.Duration) (gone Unruled, err error) {
+	scopes, err := s.Policies.RuledScopes(ctx, owner, t.GUID)
+	if err != nil || len(scopes) == 0 {
+		return Unruled{}, err
+	}
+	gone.Why = t.Reachable()
+	if gone.Why == nil && s.Platform == nil {
+		gone.Why = errNoPlatform
+	}
+	if gone.Why == nil {
+		if gone.pause, gone.paused, err = s.pauseEnforcement(ctx, owner, t, lease); err != nil {
+			return Unruled{}, err
+		}
+		if err := s.removeRulesPaused(ctx, t, &gone); err != nil {
+			s.resumeEnforcement(ctx, gone)
+			return Unruled{}, err
+		}
+	}
+	if gone.Removed = gone.Why == nil; gone.Removed {
+		return gone, nil
+	}
+	for _, scope := range scopes {
+		gone.Left = append(gone.Left, sendlimit.RuleName(scope))
+	}
+	return gone, nil
+}
+
+// removeRulesPaused removes the rules after enforcement was paused, and records the unblocks.
+func (s *Service) removeRulesPaused(ctx context.Context, t tenant.Tenant, gone *Unruled) error {
+	if gone.paused {
+		s.reconcileIntents(ctx, gone.pause)
+	}
+	failpoint.Hit("tenants.before-unrule")
+	gone.Why = s.removeRules(ctx, t.GUID)
+	failpoint.Hit("tenants.after-unrule")
+	if gone.Why == nil && gone.paused {
+		return settling.Store(ctx, func(ctx context.Context) error { return s.recordUnblocks(ctx, gone.pause) })
+	}
+	if gone.Why == nil && t.Bootstrap == tenant.BootstrapReady {
+		gone.Why = errNotPaused
+	}
+	return nil
+}
+
+// removeTries is how often removeRules asks the platform when the outcome is unknown.
+const removeTries = 3
+
+func (s *Service) removeRules(ctx context.Context, id tenant.GUID) error {
+	for n := 1; ; n++ {
+		err := settling.Call(ctx, s.Platform.For(id).RemoveRules)
+		switch outcome.Of(err) {
+		case outcome.NotReady, outcome.Unknown, outcome.Broken:
+		default:
+			return err
+		}
+		if n == removeTries || !settling.Wait(ctx, s.Pause) {
+			return err
+		}
+	}
+}
+
+// recordUnblocks stores that the blocked mailboxes are unblocked. The events of the unblocks are
+// kept after the tenant is deleted.
+func (s *Service) recordUnblocks(ctx context.Context, r ports.SendRun) error {
+	zone, err := sendlimit.Place(r.Place)
+	if err != nil {
+		return err
+	}
+	now := s.Now()
+	day := sendlimit.DayOf(now, zone)
+	policies, err := s.Policies.Policies(ctx, r.Account, r.Tenant)
+	if err != nil {
+		return err
+	}
+	boxes, err := s.Runs.SendBoxes(ctx, r, day.Start)
+	if err != nil {
+		return err
+	}
+	c := ports.SendChanges{At: now}
+	for _, b := range boxes {
+		if !b.BlockedAt.IsZero() {
+			c.Done = append(c.Done, b.On(day).Becomes(sendlimit.Unblocked, r.Tenant, sendlimit.ByScope(policies), now))
+		}
+	}
+	if len(c.Done) == 0 {
+		return nil
+	}
+	_, err = s.Runs.SaveChanges(ctx, r, c) // if the lease was lost, its new holder records them
+	return err
+}
+
+// resumeEnforcement ends the pause in a tenant that is kept.
+func (s *Service) resumeEnforcement(ctx context.Context, u Unruled) {
+	if !u.paused {
+		return
+	}
+	_ = settling.Store(ctx, func(ctx context.Context) error { // on failure, the lease expires by itself
+		_, err := s.Runs.ReleaseTenant(ctx, u.pause, s.Now())
+		return err
+	})
+}
+
+// UnruledTenant is what became of the managed rules in one tenant of an account.
+type UnruledTenant struct {
+	Tenant tenant.GUID
+	Unruled
+}
+
+// Unrule removes the managed rules from all tenants of an account that the operator is about to
+// close. It returns the tenants that may have had rules. If one tenant fails, Unrule resumes
+// enforcement in the others and returns the joined errors.
+func (s *Service) Unrule(ctx context.Context, owner access.AccountID) ([]UnruledTenant, error) {
+	held, err := s.Tenants.Tenants(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	gone, errs := make([]Unruled, len(held)), make([]error, len(held))
+	slots := make(chan struct{}, parallelRemovals)
+	var wg sync.WaitGroup
+	for n, t := range held {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			ctx, cancel := context.WithTimeout(ctx, deleteLimit)
+			defer cancel()
+			gone[n], errs[n] = s.removeManagedRules(ctx, owner, t, closeLease)
+		})
+	}
+	wg.Wait()
+	var all []UnruledTenant
+	for n, t := range held {
+		if gone[n].Removed || len(gone[n].Left) > 0 {
+			all = append(all, UnruledTenant{t.GUID, gone[n]})
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		s.Resume(ctx, all)
+		return nil, err
+	}
+	return all, nil
+}
+
+// Resume resumes enforcement in tenants of an account that was not closed. Enforcement creates
+// their rules again.
+func (s *Service) Resume(ctx context.Context, all []UnruledTenant) {
+	for _, u := range all {
+		s.resumeEnforcement(ctx, u.Unruled)
+	}
+}

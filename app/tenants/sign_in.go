@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tenants
+
+import (
+	"context"
+	"crypto/subtle"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+	"github.com/tenantry/tenantry/ports/failpoint"
+)
+
+// Offer is the content of the confirmation page: the account, the tenant it would manage, and the
+// administrator who signed in.
+type Offer struct {
+	Account       access.Account
+	Tenant        tenant.GUID
+	Profile       tenant.Profile
+	Administrator tenant.Administrator
+	CSRF          string
+}
+
+// SignedIn handles the redirect after the sign-in and returns the content of the confirmation page.
+// It proves the tenant and the administrator. cookie is the browser's cookie. It fails with
+// connect_link_invalid, consent_declined, not_an_administrator, no_api_plan or
+// tenant_limit_reached.
+func (s *Service) SignedIn(ctx context.Context, rawQuery string, cookie secret.Text) (Offer, error) {
+	code, declined, err := signInAnswer(rawQuery, cookie)
+	if err != nil {
+		return Offer{}, err
+	}
+	flow, err := s.takeFlow(ctx, cookie, ports.FlowSigningIn, ports.FlowProving)
+	if err != nil {
+		return Offer{}, err
+	}
+	if declined {
+		return Offer{}, fault.ConsentDeclined.With("nobody signed in")
+	}
+	if flow.Administrator, err = s.prove(ctx, flow, cookie, code); err != nil {
+		return Offer{}, err
+	}
+	if flow.Profile, err = s.consentedProfile(ctx, flow.Claimed); err != nil {
+		return Offer{}, err
+	}
+	acc, err := s.checkTenantLimit(ctx, flow)
+	if err != nil {
+		return Offer{}, err
+	}
+	if err := s.saveProof(ctx, flow); err != nil {
+		return Offer{}, err
+	}
+	return Offer{
+		Account: acc, Tenant: flow.Claimed, Profile: flow.Profile, Administrator: flow.Administrator, CSRF: deriveToken(cookie, "csrf"),
+	}, nil
+}
+
+// signInAnswer parses the redirect after the sign-in. It fails when the state does not belong to
+// the cookie, before the flow is changed.
+func signInAnswer(rawQuery string, cookie secret.Text) (code secret.Text, declined bool, err error) {
+	state, err := singleParam(rawQuery, "state")
+	if err != nil || !constantTimeEqual(state, deriveToken(cookie, "sign-in")) {
+		return secret.Text{}, false, invalidLink()
+	}
+	query, err := url.ParseQuery(rawQuery)
+	if err != nil {
+		return secret.Text{}, false, invalidLink()
+	}
+	if query.Has("error") {
+		return secret.Text{}, true, nil
+	}
+	text, err := singleParam(rawQuery, "code")
+	return secret.New(text), false, err
+}
+
+// takeFlow moves the flow that the cookie names from one step to another. It fails with
+// connect_link_invalid when the flow belongs to a different browser.
+func (s *Service) takeFlow(ctx context.Context, cookie secret.Text, from, to ports.ConnectStep) (ports.ConnectFlow, error) {
+	id, err := flowID(cookie)
+	if err != nil {
+		return ports.ConnectFlow{}, err
+	}
+	flow, err := s.Flows.TakeFlow(ctx, id, from, to, s.Now())
+	if err != nil {
+		return ports.ConnectFlow{}, err
+	}
+	browser := hash(cookie.Reveal())
+	signIn := hash(deriveToken(cookie, "sign-in"))
+	if subtle.ConstantTimeCompare(browser[:], flow.Browser[:]) != 1 || subtle.ConstantTimeCompare(signIn[:], flow.SignInHash[:]) != 1 {
+		return ports.ConnectFlow{}, invalidLink()
+	}
+	flow.Step = to
+	return flow, nil
+}
+
+// prove redeems the code of the sign-in and returns the administrator. It fails with
+// connect_link_invalid when the administrator's tenant is not the claimed tenant.
+func (s *Service) prove(ctx context.Context, flow ports.ConnectFlow, cookie, code secret.Text) (tenant.Administrator, error) {
+	verifier, err := s.Sealer.Open(flow.Verifier, verifierAssociatedData(flow))
+	if err != nil {
+		return tenant.Administrator{}, fmt.Errorf("open verifier: %w", err)
+	}
+	failpoint.Hit("tenants.before-prove")
+	admin, err := s.Platform.Administrator(ctx, s.signIn(flow, cookie, verifier), code)
+	if denied(err) {
+		return tenant.Administrator{}, noConsent()
+	}
+	if err != nil {
+		return tenant.Administrator{}, fmt.Errorf("sign-in: %w", err)
+	}
+	failpoint.Hit("tenants.after-prove")
+	if proved, ok := tenant.ParseGUID(string(admin.Tenant)); !ok || proved != flow.Claimed {
+		return tenant.Administrator{}, invalidLink()
+	}
+	return admin, nil
+}
+
+// consentedProfile reads the tenant's names. The call also proves the consent, because a sign-in
+// alone gives no access. A new consent takes the platform some seconds to apply, so a denied call
+// is tried again until Patience ends.
+func (s *Service) consentedProfile(ctx context.Context, id tenant.GUID) (tenant.Profile, error) {
+	waitCtx, cancel := context.WithTimeout(ctx, orDefault(s.Patience, 15*time.Second))
+	defer cancel()
+	pause := time.NewTicker(orDefault(s.Pause, time.Second))
+	defer pause.Stop()
+	for {
+		profile, err := s.Platform.For(id).Profile(ctx)
+		if err == nil {
+			return profile, nil
+		}
+		if !denied(err) {
+			return tenant.Profile{}, fmt.Errorf("read tenant: %w", err)
+		}
+		select {
+		case <-pause.C:
+		case <-waitCtx.Done():
+			return tenant.Profile{}, noConsent()
+		}
+	}
+}
+
+// checkTenantLimit returns the account if it can attach the tenant. This early check spares the
+// user a confirmation that must fail. Attach makes the binding check.
+func (s *Service) checkTenantLimit(ctx context.Context, flow ports.ConnectFlow) (access.Account, error) {
+	acc, err := s.Accounts.Account(ctx, flow.Account)
+	if err != nil {
+		return access.Account{}, err
+	}
+	if err := acc.Entitled(); err != nil {
+		return access.Account{}, err
+	}
+	if _, err := s.Tenants.Tenant(ctx, acc.ID, flow.Claimed); err == nil {
+		return acc, nil // the account already holds this tenant, so it needs no slot
+	}
+	held, err := s.Tenants.TenantCount(ctx, acc.ID)
+	if err != nil {
+		return access.Account{}, err
+	}
+	return acc, acc.MayAttach(held)
+}
+
+// saveProof stores the proven flow without its one-time secrets and moves it to the confirmation.
+func (s *Service) saveProof(ctx context.Context, flow ports.ConnectFlow) error {
+	flow.Verifier, flow.Nonce = nil, ""
+	if err := s.Flows.SaveFlow(ctx, flow); err != nil {
+		return err
+	}
+	_, err := s.Flows.TakeFlow(ctx, flow.StateHash, ports.FlowProving, ports.FlowConfirm, s.Now())
+	return err
+}
+
+// Confirm attaches the tenant to the account and returns it. If connect is false, it only ends the
+// flow and returns the zero value. It fails with connect_link_invalid, no_api_plan,
+// tenant_limit_reached or tenant_held_elsewhere.
+//
+// The flow ends before the tenant is attached. If the process crashes in between, the user starts
+// again with a new link. Confirm makes no slow call, because the sync that follows prepares the
+// tenant.
+func (s *Service) Confirm(ctx context.Context, cookie secret.Text, csrf string, connect bool) (tenant.Tenant, error) {
+	if !constantTimeEqual(csrf, deriveToken(cookie, "csrf")) {
+		return tenant.Tenant{}, invalidLink()
+	}
+	flow, err := s.takeFlow(ctx, cookie, ports.FlowConfirm, ports.FlowDone)
+	if err != nil || !connect {
+		return tenant.Tenant{}, err
+	}
+	failpoint.Hit("tenants.after-confirm")
+	acc, err := s.Accounts.Account(ctx, flow.Account)
+	if err != nil {
+		return tenant.Tenant{}, err
+	}
+	if err := acc.Entitled(); err != nil {
+		return tenant.Tenant{}, err
+	}
+	t, err := s.newTenant(flow.Claimed, flow.Profile)
+	if err != nil {
+		return tenant.Tenant{}, err
+	}
+	t.ConnectedBy = flow.Administrator.Address
+	return s.attach(ctx, acc, t)
+}
+
+func noConsent() error {
+	return fault.ConsentDeclined.With("the mail platform knows of no consent for this tenant")
+}
+
+func constantTimeEqual(a, b string) bool {
+	return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1
+}
+
+func orDefault(set, otherwise time.Duration) time.Duration {
+	if set > 0 {
+		return set
+	}
+	return otherwise
+}
