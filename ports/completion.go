@@ -13,7 +13,7 @@ import (
 // transaction of the change that the answer describes. If a different attempt holds the key by
 // then, they commit neither.
 type Completion struct {
-	Place   idempotency.Place
+	Key     idempotency.KeyID
 	Attempt string
 	Answer  []byte
 	Until   time.Time

@@ -50,18 +50,18 @@ func Stopped(ctx context.Context) bool {
 	return e.stopped
 }
 
-// NoteAsked records that a provider was called, whatever the outcome.
-func NoteAsked(ctx context.Context) {
+// RecordCall records that a provider was called, whatever the outcome.
+func RecordCall(ctx context.Context) {
 	note(ctx, func(e *idempotency.Effects) { e.Asked = true })
 }
 
-// NoteAnswered records that a provider answered or that the live DNS was read.
-func NoteAnswered(ctx context.Context) {
+// RecordAnswer records that a provider answered or that the live DNS was read.
+func RecordAnswer(ctx context.Context) {
 	note(ctx, func(e *idempotency.Effects) { e.Asked, e.Answered = true, true })
 }
 
-// NoteChanged records that something was stored, or may have been stored.
-func NoteChanged(ctx context.Context) {
+// RecordChange records that something was stored, or may have been stored.
+func RecordChange(ctx context.Context) {
 	note(ctx, func(e *idempotency.Effects) { e.Changed = true })
 }
 

@@ -13,7 +13,7 @@ import (
 // replicas share. Expiry uses the caller's clock.
 type Idempotency interface {
 	// Remembered returns the record of a key. found is false for an unused key.
-	Remembered(ctx context.Context, at idempotency.Place) (r idempotency.Record, found bool, err error)
+	Remembered(ctx context.Context, at idempotency.KeyID) (r idempotency.Record, found bool, err error)
 	// Claim inserts an unused key. Of concurrent calls one wins and gets the name of its attempt.
 	Claim(ctx context.Context, c Claim) (attempt string, won bool, err error)
 	// TakeOver claims a key from the attempt from. It succeeds only if that attempt still holds the
@@ -21,13 +21,13 @@ type Idempotency interface {
 	TakeOver(ctx context.Context, from string, c Claim) (attempt string, won bool, err error)
 	// Hold renews the lease of an attempt. held is false if a different attempt has the key. The
 	// same is true for Finish, Leave and Release.
-	Hold(ctx context.Context, at idempotency.Place, attempt string, lease time.Duration) (held bool, err error)
+	Hold(ctx context.Context, at idempotency.KeyID, attempt string, lease time.Duration) (held bool, err error)
 	// Finish stores the sealed answer, to be kept until the given time. It may be repeated.
-	Finish(ctx context.Context, at idempotency.Place, attempt string, answer []byte, until time.Time) (held bool, err error)
+	Finish(ctx context.Context, at idempotency.KeyID, attempt string, answer []byte, until time.Time) (held bool, err error)
 	// Leave ends an attempt without storing an answer.
-	Leave(ctx context.Context, at idempotency.Place, attempt string, until time.Time) (held bool, err error)
+	Leave(ctx context.Context, at idempotency.KeyID, attempt string, until time.Time) (held bool, err error)
 	// Release deletes the key.
-	Release(ctx context.Context, at idempotency.Place, attempt string) (held bool, err error)
+	Release(ctx context.Context, at idempotency.KeyID, attempt string) (held bool, err error)
 	// Reap deletes at most that many keys that have expired at now and are not leased. It returns
 	// their number.
 	Reap(ctx context.Context, now time.Time, most int) (int, error)
@@ -35,7 +35,7 @@ type Idempotency interface {
 
 // Claim holds the data of a new claim of a key.
 type Claim struct {
-	Place       idempotency.Place
+	Key         idempotency.KeyID
 	Fingerprint []byte
 	Lease       time.Duration
 	Now         time.Time

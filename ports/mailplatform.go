@@ -37,6 +37,16 @@ type MailPlatform interface {
 	For(t tenant.GUID) MailTenant
 }
 
+// WriteGuard runs write if the caller may still write, and returns its error. Otherwise it returns
+// an error of its own and does not run write.
+type WriteGuard func(ctx context.Context, write func(context.Context) error) error
+
+// Fence returns ports in which each write runs inside a guard. Reads do not.
+type Fence interface {
+	Mail(p MailPlatform, guard WriteGuard) MailPlatform
+	DNS(p DNSProvider, guard WriteGuard) DNSProvider
+}
+
 // MailTenant is one tenant at the mail platform.
 type MailTenant interface {
 	TenantDirectory

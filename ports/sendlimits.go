@@ -96,8 +96,8 @@ type SendRun struct {
 	Account access.AccountID
 	Tenant  tenant.GUID
 	Epoch   int64
-	// Place is the tenant's time zone, as an IANA name.
-	Place string
+	// TimeZone is the tenant's time zone, as an IANA name.
+	TimeZone string
 	// Due is when the tenant became due.
 	Due time.Time
 	// Mark is the time up to which the tenant's trace is final, zero if it was never read.
@@ -106,19 +106,19 @@ type SendRun struct {
 
 // SendBox is a mailbox with its counts, oldest first.
 type SendBox struct {
-	sendlimit.Box
+	sendlimit.MailboxState
 
 	Counts []sendlimit.Count
 }
 
 // On returns the mailbox with its count of a day, if there is one.
-func (b SendBox) On(day sendlimit.Day) sendlimit.Box {
+func (b SendBox) On(day sendlimit.Day) sendlimit.MailboxState {
 	for _, c := range b.Counts {
 		if c.Day.Equal(day.Start) {
-			b.Sent, b.Counted = c.Total(), !c.Part
+			b.Sent, b.Counted = c.Total(), !c.Partial
 		}
 	}
-	return b.Box
+	return b.MailboxState
 }
 
 // SendCounts is the result of reading a tenant's trace.

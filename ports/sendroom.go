@@ -10,9 +10,9 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// SendRoom stores the data that Headroom is computed from. Tenants of other accounts are treated as
+// SendCapacity stores the data that Headroom is computed from. Tenants of other accounts are treated as
 // unknown.
-type SendRoom interface {
+type SendCapacity interface {
 	// SaveLicenses stores the licences that the platform reported at a time, unless a later report
 	// is stored. It fails with tenant_not_found.
 	SaveLicenses(ctx context.Context, owner access.AccountID, id tenant.GUID, l tenant.Licenses, at time.Time) error

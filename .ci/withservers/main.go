@@ -41,7 +41,7 @@ func run(args []string) (int, error) {
 		return 1, err
 	}
 	defer postgres.Stop()
-	return child(args, append(os.Environ(), testserver.Env+"="+postgres.URL), signals)
+	return child(args, append(os.Environ(), testserver.PostgresEnv+"="+postgres.URL), signals)
 }
 
 // child runs the command and hands it the signals that we get.

@@ -16,11 +16,11 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/plugins/wire"
 	"github.com/tenantry/tenantry/ports"
 )
 
-// provider answers every call that the tests make with err, and remembers
-// what it was asked.
+// provider ends every call with err and records the calls.
 type provider struct {
 	ports.MailTenant
 	err   error
@@ -70,6 +70,17 @@ func (p *provider) CreateMailbox(context.Context, mailbox.Spec) (mailbox.Platfor
 
 func (p *provider) Rename(context.Context, string, string) error { return p.answer("Rename") }
 
+// guarded is a mail platform behind the circuits of a Breaker.
+type guarded struct {
+	ports.MailPlatform
+	*Breaker
+}
+
+func mailWith(p ports.MailPlatform, o Options) guarded {
+	b := New(o)
+	return guarded{wire.MailInProcess(p, b.Interceptor(ByTenant)), b}
+}
+
 func ended(k outcome.Kind) error { return &outcome.Error{Kind: k, Code: fault.AccessDenied} }
 
 func readOf(ctx context.Context, m ports.MailTenant) error {
@@ -91,9 +102,8 @@ func refused(err error) (wait time.Duration, ok bool) {
 	return 0, false
 }
 
-// TestWhatOpensACircuit: what says that the provider is in trouble counts, and
-// nothing else.
-func TestWhatOpensACircuit(t *testing.T) {
+// TestFailuresOpenACircuit checks which outcomes count as failures of the provider.
+func TestFailuresOpenACircuit(t *testing.T) {
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, tt := range []struct {
@@ -115,7 +125,7 @@ func TestWhatOpensACircuit(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := &provider{err: tt.err}
-			m := Mail(p, Options{}).For("t")
+			m := mailWith(p, Options{}).For("t")
 			for range 50 {
 				_ = readOf(tt.ctx, m)
 			}
@@ -130,9 +140,9 @@ func TestWhatOpensACircuit(t *testing.T) {
 	}
 }
 
-func TestHalfOfTheCallsFailing(t *testing.T) {
+func TestManyFailuresAmongSuccessesOpenACircuit(t *testing.T) {
 	p := &provider{}
-	m := Mail(p, Options{}).For("t")
+	m := mailWith(p, Options{}).For("t")
 	for i := range 30 {
 		p.err = nil
 		if i%2 == 0 {
@@ -145,10 +155,10 @@ func TestHalfOfTheCallsFailing(t *testing.T) {
 	}
 }
 
-func TestFailuresAreForgotten(t *testing.T) {
+func TestOldFailuresDoNotOpenACircuit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &provider{err: ended(outcome.Down)}
-		m := Mail(p, Options{Failures: 2}).For("t")
+		m := mailWith(p, Options{Failures: 2}).For("t")
 		for range 10 {
 			if _, open := refused(readOf(t.Context(), m)); open {
 				t.Fatal("the circuit opened over failures that lie far apart")
@@ -158,9 +168,9 @@ func TestFailuresAreForgotten(t *testing.T) {
 	})
 }
 
-func TestOneTenantsTroubleIsItsOwn(t *testing.T) {
+func TestFailuresOfATenantDoNotAffectOthers(t *testing.T) {
 	p := &provider{err: ended(outcome.Down)}
-	platform := Mail(p, Options{})
+	platform := mailWith(p, Options{})
 	for range 6 {
 		_ = readOf(t.Context(), platform.For("ann"))
 	}
@@ -176,9 +186,9 @@ func TestOneTenantsTroubleIsItsOwn(t *testing.T) {
 	}
 }
 
-// TestReadGoesAheadOfAWrite: the first to meet a provider that comes back is
-// a read, whoever comes first.
-func TestReadGoesAheadOfAWrite(t *testing.T) {
+// TestReadIsSentBeforeAWrite checks that the first call to a provider that may work again is a read,
+// also when a write comes first.
+func TestReadIsSentBeforeAWrite(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		back  bool
@@ -192,7 +202,7 @@ func TestReadGoesAheadOfAWrite(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := &provider{err: ended(outcome.Down)}
-				m := Mail(p, Options{Open: time.Minute}).For("t")
+				m := mailWith(p, Options{Open: time.Minute}).For("t")
 				for range 5 {
 					_ = writeOf(t.Context(), m)
 				}
@@ -217,12 +227,11 @@ func TestReadGoesAheadOfAWrite(t *testing.T) {
 	}
 }
 
-// TestOneProbeAtATime: while a read finds out, everybody else is told to come
-// back.
+// TestOneProbeAtATime checks that other calls are refused while a read tests the provider.
 func TestOneProbeAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &provider{err: ended(outcome.Down)}
-		m := Mail(p, Options{}).For("t")
+		m := mailWith(p, Options{}).For("t")
 		for range 5 {
 			_ = readOf(t.Context(), m)
 		}
@@ -246,12 +255,11 @@ func TestOneProbeAtATime(t *testing.T) {
 	})
 }
 
-// TestURLsProveNothing: only a call that asks the login host closes its
-// circuit.
-func TestURLsProveNothing(t *testing.T) {
+// TestURLsDoNotCloseACircuit checks that only a call that reaches the login host closes its circuit.
+func TestURLsDoNotCloseACircuit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &provider{err: ended(outcome.Unknown)}
-		platform := Mail(p, Options{Open: time.Minute})
+		platform := mailWith(p, Options{Open: time.Minute})
 		signIn := func() error {
 			_, err := platform.Administrator(t.Context(), ports.SignIn{}, secret.New("c"))
 			return err
@@ -287,13 +295,13 @@ func (p *provider) Block(context.Context, string, []string) (sendlimit.Rule, err
 	return sendlimit.Rule{Name: "r"}, p.answer("Block")
 }
 
-// TestTheTraceHasABudgetOfItsOwn: of all calls of a mail platform the budget
-// hears that one by its name; a page that does not fit in has not left.
-func TestTheTraceHasABudgetOfItsOwn(t *testing.T) {
+// TestBudgetsSeeTheOperation checks that a budget gets the fault domain and the operation of each
+// call, and that a call which exceeds it is not sent.
+func TestBudgetsSeeTheOperation(t *testing.T) {
 	var paid []string
 	full := false
 	p := &provider{}
-	m := Mail(p, Options{Budget: func(_ context.Context, domain, operation string) (time.Duration, bool) {
+	m := mailWith(p, Options{Budget: func(_ context.Context, domain, operation string) (time.Duration, bool) {
 		paid = append(paid, domain+" "+operation)
 		return time.Minute, !full
 	}}).For("t")
@@ -303,7 +311,7 @@ func TestTheTraceHasABudgetOfItsOwn(t *testing.T) {
 	if r, err := m.Block(t.Context(), "", nil); err != nil || r.Name != "r" {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if got := fmt.Sprint(paid); got != "[tenant/t sent tenant/t ]" {
+	if got := fmt.Sprint(paid); got != "[tenant/t sent tenant/t block]" {
 		t.Errorf("paid for %s", got)
 	}
 	full, p.asked = true, nil
@@ -314,11 +322,11 @@ func TestTheTraceHasABudgetOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestARuleIsWrittenAfterALook: while the circuit is half open.
-func TestARuleIsWrittenAfterALook(t *testing.T) {
+// TestReadIsSentBeforeARuleIsWritten checks the same for a write with a result.
+func TestReadIsSentBeforeARuleIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &provider{err: ended(outcome.Unknown)}
-		m := Mail(p, Options{Failures: 1, Open: time.Minute}).For("t")
+		m := mailWith(p, Options{Failures: 1, Open: time.Minute}).For("t")
 		_, _ = m.Sent(t.Context(), sendlimit.TraceQuery{})
 		if _, err := m.Block(t.Context(), "", nil); outcome.Of(err) != outcome.Down {
 			t.Fatalf("an open circuit writes: %v", err)
@@ -333,7 +341,7 @@ func TestARuleIsWrittenAfterALook(t *testing.T) {
 
 func TestCircuitsAreListedAndBounded(t *testing.T) {
 	p := &provider{err: ended(outcome.Down)}
-	platform := Mail(p, Options{Domains: 3, Failures: 1})
+	platform := mailWith(p, Options{Domains: 3, Failures: 1})
 	for _, id := range []tenant.GUID{"a", "b", "c", "a", "d"} {
 		_ = readOf(t.Context(), platform.For(id))
 	}

@@ -3,7 +3,6 @@
 package breaker
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -14,18 +13,18 @@ import (
 
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/plugins/wire"
 	"github.com/tenantry/tenantry/ports"
 )
 
-// What gobreaker is told of a call. It never sees the call's own error.
+// The results that gobreaker sees. It never sees the error of the call.
 var (
 	errFailed     = errors.New("the call failed")
 	errNoEvidence = errors.New("the call says nothing about the provider")
 	errReadFirst  = errors.New("the circuit is half open and this is a write")
 )
 
-// probeWait is when to come back while another call finds out whether the
-// provider is back.
+// probeWait is the Retry-After while a different call tests whether the provider works again.
 const probeWait = time.Second
 
 // circuit is the circuit of one fault domain.
@@ -33,13 +32,13 @@ type circuit struct {
 	domain  string
 	open    time.Duration
 	budget  func(ctx context.Context, domain, operation string) (retryIn time.Duration, ok bool)
-	opened  atomic.Int64 // when it opened last, in Unix nanoseconds
+	opened  atomic.Int64 // when it last opened, in Unix nanoseconds
 	breaker *gobreaker.CircuitBreaker[struct{}]
 }
 
 func newCircuit(domain string, o Options) *circuit {
 	c := &circuit{domain: domain, open: o.Open, budget: o.Budget}
-	kind, _, _ := strings.Cut(domain, "/") // the rest is customer data
+	kind, _, _ := strings.Cut(domain, "/") // the part after the slash is customer data
 	c.breaker = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Interval:     o.Window,
 		BucketPeriod: o.Window / 6,
@@ -61,58 +60,42 @@ func newCircuit(domain string, o Options) *circuit {
 	return c
 }
 
-// traits say what a call is to the circuit.
-type traits struct {
-	// operation is its name where calls cost the provider more than one
-	// request, or count in a budget of their own.
-	operation string
-	// write: it may not be the one that finds out whether the provider is back.
-	write bool
-	// payer is the domain whose budgets the call counts in, where that is not
-	// the circuit's own.
-	payer string
-	// local: it is answered without asking the provider, so success proves
-	// nothing.
-	local bool
-}
-
-// run makes the call if the circuit lets it.
-func run[T any](ctx context.Context, c *circuit, is traits, call func() (T, error)) (T, error) {
-	var answer T
+// run sends the call if the circuit and the budgets of payer allow it.
+func (c *circuit) run(ctx context.Context, call wire.Call, payer string, send func(context.Context) error) error {
 	if ports.Stopped(ctx) {
-		return answer, fault.ServiceUnavailable.With("the request is at work elsewhere by now")
+		return fault.ServiceUnavailable.With("the request is at work elsewhere by now")
 	}
 	var err error
 	_, verdict := c.breaker.Execute(func() (struct{}, error) {
-		if is.write && c.breaker.State() == gobreaker.StateHalfOpen {
+		if !call.ReadOnly && c.breaker.State() == gobreaker.StateHalfOpen {
 			return struct{}{}, errReadFirst
 		}
-		if err = c.spend(ctx, is); err != nil {
+		if err = c.spend(ctx, call, payer); err != nil {
 			return struct{}{}, errNoEvidence
 		}
-		answer, err = call()
-		note(ctx, is, err)
-		return struct{}{}, judge(ctx, is, err)
+		err = send(ctx)
+		recordEffects(ctx, call, err)
+		return struct{}{}, judge(ctx, call, err)
 	})
 	switch {
 	case errors.Is(verdict, gobreaker.ErrOpenState):
-		return answer, c.refusal(c.remaining())
+		return c.refusal(c.remaining())
 	case errors.Is(verdict, gobreaker.ErrTooManyRequests):
-		return answer, c.refusal(probeWait)
+		return c.refusal(probeWait)
 	case errors.Is(verdict, errReadFirst):
-		return answer, errReadFirst
+		return errReadFirst
 	default:
-		return answer, err
+		return err
 	}
 }
 
-// spend takes the call's share of what the provider allows. What does not fit
-// in has not left.
-func (c *circuit) spend(ctx context.Context, is traits) error {
-	if is.local {
+// spend counts the call against the budgets of payer. It returns outcome.Throttled when one is
+// exceeded. The call was not sent then.
+func (c *circuit) spend(ctx context.Context, call wire.Call, payer string) error {
+	if call.WithoutProvider {
 		return nil
 	}
-	if wait, ok := c.budget(ctx, cmp.Or(is.payer, c.domain), is.operation); !ok {
+	if wait, ok := c.budget(ctx, payer, call.Operation); !ok {
 		return &outcome.Error{
 			Kind: outcome.Throttled, Cause: "budget", RetryAfter: wait,
 			Detail: "as much as the provider allows was asked of it already",
@@ -121,37 +104,37 @@ func (c *circuit) spend(ctx context.Context, is traits) error {
 	return nil
 }
 
-// note notes the call and its answer. This is the place for it: what the
-// circuit refuses has not left, and neither has what ended in an error of ours.
-func note(ctx context.Context, is traits, err error) {
+// recordEffects records in ports.Effects that the provider was called, or that it answered. A call
+// that ended with an error of tenantry itself did not reach the provider.
+func recordEffects(ctx context.Context, call wire.Call, err error) {
 	switch kind := outcome.Of(err); {
-	case is.local:
+	case call.WithoutProvider:
 	case err == nil, kind == outcome.Refused, kind == outcome.NotReady:
-		ports.NoteAnswered(ctx)
+		ports.RecordAnswer(ctx)
 	case kind != 0, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		ports.NoteAsked(ctx)
+		ports.RecordCall(ctx)
 	}
 }
 
-// judge says what a call's end tells about the provider.
-func judge(ctx context.Context, is traits, err error) error {
+// judge returns what the end of a call says about the provider: nil, errFailed or errNoEvidence.
+func judge(ctx context.Context, call wire.Call, err error) error {
 	switch kind := outcome.Of(err); {
 	case errors.Is(context.Cause(ctx), context.Canceled):
-		return errNoEvidence // the caller went away
+		return errNoEvidence // the caller gave up
 	case kind == outcome.Down, kind == outcome.Broken, kind == outcome.Unknown:
 		return errFailed
-	case kind != 0: // refused, not ready, throttled: it is there and answers
+	case kind != 0: // refused, not ready or throttled: the provider answers
 		return nil
 	case errors.Is(err, context.DeadlineExceeded):
 		return errFailed
-	case err != nil, is.local: // an error of ours, a missing setting say
+	case err != nil, call.WithoutProvider: // an error of tenantry itself, such as a missing setting
 		return errNoEvidence
 	default:
 		return nil
 	}
 }
 
-// refusal is the answer of an open circuit: nothing has left.
+// refusal returns the error of a call that an open circuit did not send.
 func (c *circuit) refusal(wait time.Duration) error {
 	return &outcome.Error{
 		Kind: outcome.Down, Cause: "circuit_open", RetryAfter: wait,
@@ -159,15 +142,15 @@ func (c *circuit) refusal(wait time.Duration) error {
 	}
 }
 
-// remaining is the time until an open circuit lets a read through.
+// remaining returns the time until an open circuit lets a read through.
 func (c *circuit) remaining() time.Duration {
 	left := c.open - time.Since(time.Unix(0, c.opened.Load()))
-	// gobreaker half-opens just after its time, and no time means no hint.
+	// gobreaker changes to half open just after its timeout, and a Retry-After of 0 is not sent.
 	return max(left, 0) + time.Millisecond
 }
 
-// waitAfterProbe is when to come back after a probe that failed, which opened
-// the circuit again, or after one that another call was ahead of.
+// waitAfterProbe returns the Retry-After of a write whose probe failed or was not sent. A probe that
+// failed has opened the circuit again; it was not sent when a different call was the probe.
 func (c *circuit) waitAfterProbe() time.Duration {
 	if c.breaker.State() == gobreaker.StateOpen {
 		return c.remaining()
@@ -183,7 +166,7 @@ func (c *circuit) show() Circuit {
 	return shown
 }
 
-// stateOf is a state by the one name that log, metrics and readiness use.
+// stateOf returns the State of a state of gobreaker. Logs, metrics and readiness use its name.
 func stateOf(s gobreaker.State) State {
 	switch s {
 	case gobreaker.StateOpen:

@@ -12,10 +12,19 @@ import (
 
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/plugins/wire"
 	"github.com/tenantry/tenantry/ports"
 )
 
-// zoneProvider is a DNS provider as provider is a mail platform.
+// dnsWith returns the provider as a credential reaches it, behind the circuits of b.
+func dnsWith(b *Breaker, p ports.DNSProvider, fingerprint string) ports.DNSProvider {
+	return wire.DNSInProcess(p, wire.Timeout(callTimeout), b.Interceptor(ByCredential(fingerprint)))
+}
+
+// callTimeout is the timeout of the calls in these tests.
+const callTimeout = 20 * time.Second
+
+// zoneProvider is a DNS provider that ends every call with err and records the calls.
 type zoneProvider struct{ provider }
 
 func (p *zoneProvider) Check(context.Context) (int, error) { return 1, p.answer("Check") }
@@ -42,9 +51,9 @@ func zoneWrite(ctx context.Context, p ports.DNSProvider) error {
 	return err
 }
 
-// A zone that moved, or that the credential does not reach, says nothing
-// against the provider; a server that does not answer does.
-func TestWhatOpensACircuitOfADNSProvider(t *testing.T) {
+// TestZoneErrorsAreNotFailures checks that a missing or changed zone does not count as a failure of
+// the DNS provider.
+func TestZoneErrorsAreNotFailures(t *testing.T) {
 	for _, tt := range []struct {
 		err   error
 		opens bool
@@ -59,9 +68,9 @@ func TestWhatOpensACircuitOfADNSProvider(t *testing.T) {
 		{ended(outcome.Unknown), true},
 	} {
 		t.Run(fmt.Sprint(tt.err), func(t *testing.T) {
-			p := NewDNS(Options{}).Guard(&zoneProvider{provider{err: tt.err}}, "a")
+			p := dnsWith(New(Options{}), &zoneProvider{provider{err: tt.err}}, "a")
 			for range 5 {
-				if err := zoneWrite(t.Context(), p); !errors.Is(err, tt.err) {
+				if err := zoneWrite(t.Context(), p); outcome.Of(err) != outcome.Of(tt.err) {
 					t.Fatalf("got %v", err)
 				}
 			}
@@ -72,17 +81,17 @@ func TestWhatOpensACircuitOfADNSProvider(t *testing.T) {
 	}
 }
 
-func TestOneCredentialsTroubleIsItsOwn(t *testing.T) {
+func TestFailuresOfACredentialDoNotAffectOthers(t *testing.T) {
 	down, up := &zoneProvider{provider{err: ended(outcome.Down)}}, &zoneProvider{}
-	circuits := NewDNS(Options{Domains: 3})
+	circuits := New(Options{Domains: 3})
 	for range 6 {
-		_ = zoneRead(t.Context(), circuits.Guard(down, "ann"))
+		_ = zoneRead(t.Context(), dnsWith(circuits, down, "ann"))
 	}
-	if _, open := refused(zoneRead(t.Context(), circuits.Guard(up, "ann"))); !open {
+	if _, open := refused(zoneRead(t.Context(), dnsWith(circuits, up, "ann"))); !open {
 		t.Fatal("the circuit of the credential in trouble is closed")
 	}
 	for _, other := range []string{"bob", "cid", "dan"} {
-		if err := zoneWrite(t.Context(), circuits.Guard(up, other)); err != nil {
+		if err := zoneWrite(t.Context(), dnsWith(circuits, up, other)); err != nil {
 			t.Fatalf("another credential: %v", err)
 		}
 	}
@@ -91,12 +100,13 @@ func TestOneCredentialsTroubleIsItsOwn(t *testing.T) {
 	}
 }
 
-// The first to meet a provider that comes back looks for the zone.
-func TestALookGoesAheadOfAnApply(t *testing.T) {
+// TestZoneIsReadBeforeAnApply checks that the first call to a DNS provider that may work again reads
+// the zone.
+func TestZoneIsReadBeforeAnApply(t *testing.T) {
 	for back, want := range map[bool]string{true: "[Zone Apply]", false: "[Zone]"} {
 		synctest.Test(t, func(t *testing.T) {
 			far := &zoneProvider{provider{err: ended(outcome.Unknown)}}
-			p := NewDNS(Options{Open: time.Minute}).Guard(far, "a")
+			p := dnsWith(New(Options{Open: time.Minute}), far, "a")
 			for range 5 {
 				_ = zoneWrite(t.Context(), p)
 			}
@@ -117,7 +127,7 @@ func TestALookGoesAheadOfAnApply(t *testing.T) {
 	}
 }
 
-// hanging never answers before its caller's deadline.
+// hanging answers when the caller's deadline has passed.
 type hanging struct{ ports.DNSProvider }
 
 func (hanging) hang(ctx context.Context) error {
@@ -137,8 +147,8 @@ func (h hanging) Apply(ctx context.Context, _ dns.Zone, _ []dns.Change) ([]dns.R
 	return nil, h.hang(ctx)
 }
 
-// Every call ends, also for a caller who sets no deadline, and counts.
-func TestDNSCallsHaveADeadline(t *testing.T) {
+// TestDNSTimeoutsAreFailures checks that a call that ends with its timeout counts as a failure.
+func TestDNSTimeoutsAreFailures(t *testing.T) {
 	for name, call := range map[string]func(context.Context, ports.DNSProvider) error{
 		"check":   func(ctx context.Context, p ports.DNSProvider) error { _, err := p.Check(ctx); return err },
 		"zone":    func(ctx context.Context, p ports.DNSProvider) error { _, err := p.Zone(ctx, "a.test"); return err },
@@ -146,9 +156,9 @@ func TestDNSCallsHaveADeadline(t *testing.T) {
 		"apply":   zoneWrite,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			circuits, began := NewDNS(Options{Failures: 1}), time.Now()
-			err := call(t.Context(), circuits.Guard(hanging{}, "a"))
-			if took := time.Since(began); took != 20*time.Second || outcome.Of(err) != outcome.Unknown {
+			circuits, began := New(Options{Failures: 1}), time.Now()
+			err := call(t.Context(), dnsWith(circuits, hanging{}, "a"))
+			if took := time.Since(began); took != callTimeout || outcome.Of(err) != outcome.Unknown {
 				t.Errorf("%s: %v after %s", name, err, took)
 			}
 			if circuits.Circuits()[0].State != Open {
@@ -158,16 +168,17 @@ func TestDNSCallsHaveADeadline(t *testing.T) {
 	}
 }
 
-// TestDNSCallsCostWhatTheirOperationCosts: the budget hears which operation it
-// is, before anything leaves, and a write that waits for a look pays for both.
-func TestDNSCallsCostWhatTheirOperationCosts(t *testing.T) {
+// TestDNSCallsCountForTheirCredential checks that a budget gets the credential and the operation of
+// each call before it is sent.
+func TestDNSCallsCountForTheirCredential(t *testing.T) {
 	var paid []string
 	full := false
 	far := &zoneProvider{}
-	p := NewDNS(Options{Budget: func(_ context.Context, domain, operation string) (time.Duration, bool) {
+	circuits := New(Options{Budget: func(_ context.Context, domain, operation string) (time.Duration, bool) {
 		paid = append(paid, domain+" "+operation)
 		return time.Minute, !full
-	}}).Guard(far, "a")
+	}})
+	p := dnsWith(circuits, far, "a")
 	_, _ = p.Check(t.Context())
 	_, _ = p.Zone(t.Context(), "a.test")
 	_ = zoneRead(t.Context(), p)

@@ -13,12 +13,13 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-// TestChangesAreLogged: under the names that metrics have, without the tenant.
+// TestChangesAreLogged checks that a change of state is logged with the names of the metrics and
+// without the tenant.
 func TestChangesAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		p := &provider{err: ended(outcome.Down)}
-		platform := Mail(p, Options{Provider: "p", Failures: 1, Open: time.Minute, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		platform := mailWith(p, Options{Provider: "p", Failures: 1, Open: time.Minute, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		_ = readOf(t.Context(), platform.For("a-customer"))
 		time.Sleep(2 * time.Minute)
 		p.err = nil

@@ -12,17 +12,17 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-// model is a circuit in the words of its promise.
+// model is a simple circuit with the promised behaviour.
 type model struct {
 	state  State
-	row    int       // failures in a row
+	inARow int       // failures in a row
 	failed int       // of all calls since it closed
 	calls  int       // since it closed
 	until  time.Time // while open
 }
 
-// call says what the provider is asked and whether the caller is refused, and
-// takes in how the provider answers.
+// call returns which calls the provider receives and whether the caller is refused, and records the
+// outcome of the call.
 func (m *model) call(write bool, kind outcome.Kind, limit int) (asked []string, refuse bool) {
 	name := "Mailboxes"
 	if write {
@@ -52,29 +52,29 @@ func (m *model) call(write bool, kind outcome.Kind, limit int) (asked []string, 
 func (m *model) count(bad bool, limit int) {
 	m.calls++
 	if !bad {
-		m.row = 0
+		m.inARow = 0
 		return
 	}
-	m.row++
+	m.inARow++
 	m.failed++
-	if m.row >= limit || (m.failed >= 2*limit && 2*m.failed >= m.calls) {
+	if m.inARow >= limit || (m.failed >= 2*limit && 2*m.failed >= m.calls) {
 		m.open()
 	}
 }
 
 func (m *model) open() { *m = model{state: Open, until: time.Now().Add(time.Second)} }
 
-// timeless hides the test's deadline, which means nothing in a bubble.
+// timeless hides the test's deadline, which is not in the time of a synctest bubble.
 type timeless struct{ testing.TB }
 
-// TestCircuitFollowsItsModel makes random calls with random ends, waits now
-// and then, and compares each answer with the model's.
+// TestCircuitFollowsItsModel makes random calls with random outcomes and pauses, and compares each
+// result with the model's.
 func TestCircuitFollowsItsModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(timeless{t}, func(t *rapid.T) {
 			limit := rapid.IntRange(1, 4).Draw(t, "failures that open")
 			p := &provider{}
-			platform := Mail(p, Options{Failures: limit, Open: time.Second, Window: 24 * time.Hour})
+			platform := mailWith(p, Options{Failures: limit, Open: time.Second, Window: 24 * time.Hour})
 			_ = readOf(t.Context(), platform.For("t")) // makes the circuit
 			m := &model{state: Closed, calls: 1}
 			t.Repeat(map[string]func(*rapid.T){

@@ -9,18 +9,18 @@ import (
 
 // The names of fault domains.
 const (
-	loginDomain    = "login"
-	providerDomain = "provider"
-	tenantDomain   = "tenant/"
-	callerDomain   = "credential/"
+	loginDomain      = "login"
+	providerDomain   = "provider"
+	tenantDomain     = "tenant/"
+	credentialDomain = "credential/"
 )
 
-// registry holds the circuits of one provider, up to a number.
+// registry holds the circuits of one provider, up to Options.Domains.
 type registry struct {
 	options Options
 
 	mu     sync.Mutex
-	recent *list.List // of *circuit, the most recently used in front
+	recent *list.List // of *circuit, the most recently used first
 	by     map[string]*list.Element
 }
 
@@ -28,7 +28,7 @@ func newRegistry(o Options) *registry {
 	return &registry{options: o, recent: list.New(), by: map[string]*list.Element{}}
 }
 
-// circuit gives the circuit of a fault domain, a new one if it has none.
+// circuit returns the circuit of a fault domain. It creates one if there is none.
 func (r *registry) circuit(domain string) *circuit {
 	r.mu.Lock()
 	defer r.mu.Unlock()

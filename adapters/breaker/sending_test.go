@@ -13,17 +13,23 @@ import (
 
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/plugins/wire"
 	"github.com/tenantry/tenantry/ports"
 )
 
-// sender is a sending platform as provider is a mail platform. One that hangs
-// never answers before its caller's deadline.
+// sendingWith returns the platform as a credential reaches it, behind the circuits of b.
+func sendingWith(b *Breaker, p ports.SendingPlatform, fingerprint string, ownServer func(context.Context) bool) ports.SendingPlatform {
+	return wire.SendingInProcess(p, wire.Timeout(callTimeout), b.Interceptor(ByProvider(fingerprint, ownServer)), wire.CutReads())
+}
+
+// sender is a sending platform that ends every call with err and records the calls. If hangs is set,
+// it answers when the caller's deadline has passed.
 type sender struct {
 	provider
 	hangs bool
 }
 
-func (s *sender) said(ctx context.Context, call string) error {
+func (s *sender) end(ctx context.Context, call string) error {
 	if s.hangs {
 		<-ctx.Done()
 	}
@@ -31,26 +37,26 @@ func (s *sender) said(ctx context.Context, call string) error {
 }
 
 func (s *sender) Check(ctx context.Context) (integration.Reach, error) {
-	return integration.Reach{}, s.said(ctx, "Check")
+	return integration.Reach{}, s.end(ctx, "Check")
 }
 
 func (s *sender) Account(ctx context.Context, _ string) (integration.Account, error) {
-	return integration.Account{ID: "a"}, s.said(ctx, "Account")
+	return integration.Account{ID: "a"}, s.end(ctx, "Account")
 }
 
 func (s *sender) Accounts(ctx context.Context, _ string) (integration.Page, error) {
-	return integration.Page{}, s.said(ctx, "Accounts")
+	return integration.Page{}, s.end(ctx, "Accounts")
 }
 
 func (s *sender) StartSignIn(ctx context.Context, _ string) (integration.SignIn, error) {
-	return integration.SignIn{ID: "s"}, s.said(ctx, "StartSignIn")
+	return integration.SignIn{ID: "s"}, s.end(ctx, "StartSignIn")
 }
 
 func (s *sender) SignIn(ctx context.Context, _ string) (integration.Progress, error) {
-	return integration.Progress{}, s.said(ctx, "SignIn")
+	return integration.Progress{}, s.end(ctx, "SignIn")
 }
 
-func (s *sender) Remove(ctx context.Context, _ string) error { return s.said(ctx, "Remove") }
+func (s *sender) Remove(ctx context.Context, _ string) error { return s.end(ctx, "Remove") }
 
 type sendingCall = func(context.Context, ports.SendingPlatform) error
 
@@ -73,15 +79,15 @@ var (
 func shared(context.Context) bool { return false }
 func own(context.Context) bool    { return true }
 
-// What says that the platform is in trouble counts, and nothing else: no
-// customer's bad key, ended plan or missing capability.
-func TestWhatOpensACircuitOfASendingPlatform(t *testing.T) {
+// TestRefusalsAreNotFailures checks that a rejected key, an expired plan or a missing capability of one
+// customer does not count as a failure of the sending platform.
+func TestRefusalsAreNotFailures(t *testing.T) {
 	for kind, opens := range map[outcome.Kind]bool{
 		outcome.Refused: false, outcome.NotReady: false, outcome.Throttled: false,
 		outcome.Down: true, outcome.Broken: true, outcome.Unknown: true,
 	} {
 		t.Run(kind.String(), func(t *testing.T) {
-			p := NewSending(Options{}).Guard(&sender{provider: provider{err: ended(kind)}}, "a", shared)
+			p := sendingWith(New(Options{}), &sender{provider: provider{err: ended(kind)}}, "a", shared)
 			for range 5 {
 				if err := sendingWrites["remove"](t.Context(), p); outcome.Of(err) != kind {
 					t.Fatalf("got %v", err)
@@ -94,16 +100,16 @@ func TestWhatOpensACircuitOfASendingPlatform(t *testing.T) {
 	}
 }
 
-// A platform is out of service for all credentials, unless each has a server of
-// its own.
-func TestWhoseCircuitItIs(t *testing.T) {
+// TestCredentialsShareACircuit checks that all credentials share the circuit of the platform, unless
+// each has a server of its own.
+func TestCredentialsShareACircuit(t *testing.T) {
 	for _, of := range []func(context.Context) bool{shared, own} {
 		down, up := &sender{provider: provider{err: ended(outcome.Down)}}, &sender{}
-		circuits := NewSending(Options{})
+		circuits := New(Options{})
 		for range 5 {
-			_ = sendingReads["check"](t.Context(), circuits.Guard(down, "ann", of))
+			_ = sendingReads["check"](t.Context(), sendingWith(circuits, down, "ann", of))
 		}
-		_, open := refused(sendingReads["check"](t.Context(), circuits.Guard(up, "bob", of)))
+		_, open := refused(sendingReads["check"](t.Context(), sendingWith(circuits, up, "bob", of)))
 		names := map[string]bool{}
 		for _, c := range circuits.Circuits() {
 			names[c.Domain] = true
@@ -114,14 +120,14 @@ func TestWhoseCircuitItIs(t *testing.T) {
 	}
 }
 
-// The first to meet a platform that comes back tests the credential; until then
-// calls are told when to come back, and nothing leaves.
-func TestATestGoesAheadOfAWriteToASendingPlatform(t *testing.T) {
+// TestCredentialIsCheckedBeforeAWrite checks that the first call to a platform that may work again
+// tests the credential. Until then calls are refused and not sent.
+func TestCredentialIsCheckedBeforeAWrite(t *testing.T) {
 	for _, name := range []string{"start_sign_in", "remove"} {
 		for back, asked := range map[bool]int{true: 2, false: 1} {
 			synctest.Test(t, func(t *testing.T) {
 				far := &sender{provider: provider{err: ended(outcome.Unknown)}}
-				p := NewSending(Options{Open: time.Minute}).Guard(far, "a", shared)
+				p := sendingWith(New(Options{Open: time.Minute}), far, "a", shared)
 				for range 5 {
 					_ = sendingWrites[name](t.Context(), p)
 				}
@@ -143,14 +149,14 @@ func TestATestGoesAheadOfAWriteToASendingPlatform(t *testing.T) {
 	}
 }
 
-// Every call ends, also for a caller who sets no deadline, and counts.
-func TestSendingCallsHaveADeadline(t *testing.T) {
+// TestSendingTimeoutsAreFailures checks that a call that ends with its timeout counts as a failure.
+func TestSendingTimeoutsAreFailures(t *testing.T) {
 	for _, calls := range []map[string]sendingCall{sendingReads, sendingWrites} {
 		for name, call := range calls {
 			synctest.Test(t, func(t *testing.T) {
-				circuits, began := NewSending(Options{Failures: 1}), time.Now()
-				err := call(t.Context(), circuits.Guard(&sender{provider: provider{err: ended(outcome.Unknown)}, hangs: true}, "a", own))
-				if took := time.Since(began); took != 20*time.Second || outcome.Of(err) != outcome.Unknown {
+				circuits, began := New(Options{Failures: 1}), time.Now()
+				err := call(t.Context(), sendingWith(circuits, &sender{provider: provider{err: ended(outcome.Unknown)}, hangs: true}, "a", own))
+				if took := time.Since(began); took != callTimeout || outcome.Of(err) != outcome.Unknown {
 					t.Errorf("%s: %v after %s", name, err, took)
 				}
 				if circuits.Circuits()[0].State != Open {
@@ -161,16 +167,17 @@ func TestSendingCallsHaveADeadline(t *testing.T) {
 	}
 }
 
-// The budget hears whose call it is and which operation, before anything
-// leaves, also where all credentials share a circuit.
+// TestSendingCallsCountForTheirCredential checks that a budget gets the credential and the operation of
+// each call, also where all credentials share a circuit.
 func TestSendingCallsCountForTheirCredential(t *testing.T) {
 	var paid []string
 	full := false
 	far := &sender{}
-	p := NewSending(Options{Budget: func(_ context.Context, domain, operation string) (time.Duration, bool) {
+	circuits := New(Options{Budget: func(_ context.Context, domain, operation string) (time.Duration, bool) {
 		paid = append(paid, domain+" "+operation)
 		return time.Minute, !full
-	}}).Guard(far, "a", shared)
+	}})
+	p := sendingWith(circuits, far, "a", shared)
 	var want []string
 	for _, calls := range []map[string]sendingCall{sendingReads, sendingWrites} {
 		for name, call := range calls {
@@ -193,19 +200,19 @@ func TestSendingCallsCountForTheirCredential(t *testing.T) {
 	}
 }
 
-// A connection that is cut says of a read that the platform is away, of a write
-// that nobody knows; silence stays unknown for both.
-func TestACutConnectionToASendingPlatform(t *testing.T) {
+// TestCutConnections checks that a cut connection means Down for a read and Unknown for a write. A
+// timeout means Unknown for both.
+func TestCutConnections(t *testing.T) {
 	for cause, reads := range map[string]outcome.Kind{outcome.CauseCut: outcome.Down, "no_answer": outcome.Unknown} {
 		far := &sender{provider: provider{err: &outcome.Error{Kind: outcome.Unknown, Cause: cause}}}
 		for name, call := range sendingReads {
-			p := NewSending(Options{}).Guard(far, "a", shared)
+			p := sendingWith(New(Options{}), far, "a", shared)
 			if err := call(t.Context(), p); outcome.Of(err) != reads {
 				t.Errorf("%s, %s: %v", name, cause, err)
 			}
 		}
 		for name, call := range sendingWrites {
-			p := NewSending(Options{}).Guard(far, "a", shared)
+			p := sendingWith(New(Options{}), far, "a", shared)
 			if err := call(t.Context(), p); outcome.Of(err) != outcome.Unknown {
 				t.Errorf("%s, %s: %v", name, cause, err)
 			}

@@ -245,7 +245,7 @@ func intendedBlocks(ctx context.Context, tx bun.IDB, t tenantRow) (map[string]bo
 // unblockEvents returns the events that unblock the mailboxes of blocked.
 func unblockEvents(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, blocked []mailboxRow, at time.Time) ([]sendlimit.Event, error) {
 	guid, owner := tenant.GUID(t.GUID), access.AccountID(t.AccountID)
-	timeZone, err := sendlimit.Place(state.Place)
+	timeZone, err := sendlimit.TimeZone(state.Place)
 	if err != nil {
 		return nil, err
 	}
@@ -273,7 +273,7 @@ func unblockEvents(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenan
 		if b.Counted = day.Has(row.SendsTodayAt); b.Counted {
 			b.Sent = row.SendsToday
 		}
-		events = append(events, withIDAt(b.Becomes(sendlimit.Unblocked, guid, limits, at).Event, at))
+		events = append(events, withIDAt(b.ChangeTo(sendlimit.Unblocked, guid, limits, at).Event, at))
 	}
 	return events, nil
 }

@@ -60,16 +60,17 @@ type dnsJobRow struct {
 	UpdatedAt     time.Time
 }
 
-// storedProgress is the JSON form of a job's Progress. Renaming a field requires a migration.
+// storedProgress is the JSON form of a job's Progress. Its JSON names are in databases and stay.
 type storedProgress struct {
-	PlanHash               string
-	Moves, Attempt, Faults int
-	Since                  time.Time
-	Away                   time.Duration
-	AwaySince              time.Time
-	UnreliableSince        time.Time
-	SeenAt, PublishedAt    time.Time
-	NegativeTTL            time.Duration
+	PlanHash            string
+	ZoneChanges         int `json:"Moves"`
+	Attempt, Faults     int
+	Since               time.Time
+	Unavailable         time.Duration `json:"Away"`
+	UnavailableSince    time.Time     `json:"AwaySince"`
+	UnreliableSince     time.Time
+	SeenAt, PublishedAt time.Time
+	NegativeTTL         time.Duration
 }
 
 func newDNSJobRow(j provisioning.Job) dnsJobRow {
@@ -101,7 +102,7 @@ func (r dnsJobRow) job() provisioning.Job {
 }
 
 func (p storedProgress) utc() provisioning.Progress {
-	for _, t := range []*time.Time{&p.Since, &p.AwaySince, &p.UnreliableSince, &p.SeenAt, &p.PublishedAt} {
+	for _, t := range []*time.Time{&p.Since, &p.UnavailableSince, &p.UnreliableSince, &p.SeenAt, &p.PublishedAt} {
 		*t = t.UTC()
 	}
 	return provisioning.Progress(p)

@@ -271,7 +271,7 @@ func (s *Store) ReserveDomain(ctx context.Context, owner access.AccountID, id te
 		return domain.Domain{}, err
 	}
 	d := row.domain()
-	d.Fresh = fresh
+	d.JustReserved = fresh
 	return d, nil
 }
 

@@ -38,7 +38,7 @@ func (s *Store) clock() bun.Safe {
 }
 
 // Remembered implements ports.Idempotency.
-func (s *Store) Remembered(ctx context.Context, at idempotency.Place) (idempotency.Record, bool, error) {
+func (s *Store) Remembered(ctx context.Context, at idempotency.KeyID) (idempotency.Record, bool, error) {
 	var row struct {
 		idempotencyRow `bun:",extend"`
 
@@ -63,8 +63,8 @@ func (s *Store) Remembered(ctx context.Context, at idempotency.Place) (idempoten
 // Claim implements ports.Idempotency.
 func (s *Store) Claim(ctx context.Context, c ports.Claim) (string, bool, error) {
 	row := idempotencyRow{
-		AccountID: accountKey(c.Place.Account), KeyHash: c.Place.Key[:], Fingerprint: c.Fingerprint, Attempt: newID(),
-		CreatedAt: storedTime(c.Now), ExpiresAt: storedTime(c.Now.Add(idempotency.Kept)),
+		AccountID: accountKey(c.Key.Account), KeyHash: c.Key.Key[:], Fingerprint: c.Fingerprint, Attempt: newID(),
+		CreatedAt: storedTime(c.Now), ExpiresAt: storedTime(c.Now.Add(idempotency.Retention)),
 	}
 	won, err := s.execChanged(ctx, "claim an idempotency key", func(db bun.IDB) (sql.Result, error) {
 		return db.NewInsert().Model(&row).Value("leased_until", "? + ?", s.clock(), c.Lease.Microseconds()).
@@ -77,10 +77,10 @@ func (s *Store) Claim(ctx context.Context, c ports.Claim) (string, bool, error) 
 func (s *Store) TakeOver(ctx context.Context, from string, c ports.Claim) (string, bool, error) {
 	attempt := newID()
 	won, err := s.execChanged(ctx, "take an idempotency key over", func(db bun.IDB) (sql.Result, error) {
-		return s.whereAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), c.Place, from).
+		return s.whereAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), c.Key, from).
 			Set("attempt = ?", attempt).Set("fingerprint = ?", c.Fingerprint).Set("answer = NULL").
 			Set("leased_until = ? + ?", s.clock(), c.Lease.Microseconds()).
-			Set("expires_at = ?", storedTime(c.Now.Add(idempotency.Kept))).
+			Set("expires_at = ?", storedTime(c.Now.Add(idempotency.Retention))).
 			Where("leased_until <= ?", s.clock()).
 			Where("answer IS NULL OR expires_at <= ?", storedTime(c.Now)).Exec(ctx)
 	})
@@ -88,7 +88,7 @@ func (s *Store) TakeOver(ctx context.Context, from string, c ports.Claim) (strin
 }
 
 // Hold implements ports.Idempotency.
-func (s *Store) Hold(ctx context.Context, at idempotency.Place, attempt string, lease time.Duration) (bool, error) {
+func (s *Store) Hold(ctx context.Context, at idempotency.KeyID, attempt string, lease time.Duration) (bool, error) {
 	return s.execChanged(ctx, "hold an idempotency key", func(db bun.IDB) (sql.Result, error) {
 		return s.whereAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), at, attempt).
 			Set("leased_until = ? + ?", s.clock(), lease.Microseconds()).Exec(ctx)
@@ -96,14 +96,14 @@ func (s *Store) Hold(ctx context.Context, at idempotency.Place, attempt string, 
 }
 
 // Finish implements ports.Idempotency.
-func (s *Store) Finish(ctx context.Context, at idempotency.Place, attempt string, answer []byte, until time.Time) (bool, error) {
+func (s *Store) Finish(ctx context.Context, at idempotency.KeyID, attempt string, answer []byte, until time.Time) (bool, error) {
 	return s.execChanged(ctx, "finish an idempotency key", func(db bun.IDB) (sql.Result, error) {
-		return s.finish(ctx, db, ports.Completion{Place: at, Attempt: attempt, Answer: answer, Until: until})
+		return s.finish(ctx, db, ports.Completion{Key: at, Attempt: attempt, Answer: answer, Until: until})
 	})
 }
 
 func (s *Store) finish(ctx context.Context, db bun.IDB, c ports.Completion) (sql.Result, error) {
-	return s.whereAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), c.Place, c.Attempt).
+	return s.whereAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), c.Key, c.Attempt).
 		Set("answer = ?", c.Answer).Set("leased_until = 0").Set("expires_at = ?", storedTime(c.Until)).Exec(ctx)
 }
 
@@ -131,7 +131,7 @@ func (s *Store) storeCompletion(ctx context.Context, tx bun.IDB) error {
 }
 
 // Leave implements ports.Idempotency.
-func (s *Store) Leave(ctx context.Context, at idempotency.Place, attempt string, until time.Time) (bool, error) {
+func (s *Store) Leave(ctx context.Context, at idempotency.KeyID, attempt string, until time.Time) (bool, error) {
 	return s.execChanged(ctx, "leave an idempotency key", func(db bun.IDB) (sql.Result, error) {
 		return s.whereAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), at, attempt).
 			Set("leased_until = 0").Set("expires_at = ?", storedTime(until)).Where("answer IS NULL").Exec(ctx)
@@ -139,7 +139,7 @@ func (s *Store) Leave(ctx context.Context, at idempotency.Place, attempt string,
 }
 
 // Release implements ports.Idempotency.
-func (s *Store) Release(ctx context.Context, at idempotency.Place, attempt string) (bool, error) {
+func (s *Store) Release(ctx context.Context, at idempotency.KeyID, attempt string) (bool, error) {
 	return s.execChanged(ctx, "release an idempotency key", func(db bun.IDB) (sql.Result, error) {
 		return db.NewDelete().Model((*idempotencyRow)(nil)).
 			Where("account_id = ?", accountKey(at.Account)).Where("key_hash = ?", at.Key[:]).
@@ -177,7 +177,7 @@ func (s *Store) EndLeases(ctx context.Context) error {
 }
 
 // whereAttempt restricts an update to a key that this attempt holds.
-func (s *Store) whereAttempt(q *bun.UpdateQuery, at idempotency.Place, attempt string) *bun.UpdateQuery {
+func (s *Store) whereAttempt(q *bun.UpdateQuery, at idempotency.KeyID, attempt string) *bun.UpdateQuery {
 	return q.Where("account_id = ?", accountKey(at.Account)).Where("key_hash = ?", at.Key[:]).Where("attempt = ?", attempt)
 }
 

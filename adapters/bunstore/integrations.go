@@ -38,8 +38,8 @@ type integrationRow struct {
 }
 
 func newIntegrationRow(i integration.Integration) integrationRow {
-	given := make([]string, 0, len(i.Given))
-	for _, name := range i.Given {
+	given := make([]string, 0, len(i.CredentialFields))
+	for _, name := range i.CredentialFields {
 		given = append(given, storedText(name))
 	}
 	return integrationRow{
@@ -54,7 +54,7 @@ func (r integrationRow) integration() integration.Integration {
 	return integration.Integration{
 		ID: r.ID, AccountID: access.AccountID(r.AccountID), Provider: r.Provider, Name: r.Name,
 		Workspace: integration.Workspace{ID: r.WorkspaceID, Name: r.WorkspaceName},
-		Status:    integration.Status(r.Status), HasError: r.HasError, Given: slices.Clip(r.Given),
+		Status:    integration.Status(r.Status), HasError: r.HasError, CredentialFields: slices.Clip(r.Given),
 		LastTestedAt: r.LastTestedAt.UTC(), RefreshedAt: r.RefreshedAt.UTC(), CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
 }

@@ -272,7 +272,7 @@ func inSpecOrder(specs []mailbox.Spec, rows []mailboxRow, held int, d domainRow)
 		row := rows[i]
 		row.DomainID, row.TenantGUID, row.TenantName = d.ID, d.TenantGUID, d.TenantName
 		box := row.mailbox()
-		box.Fresh = i >= held
+		box.JustReserved = i >= held
 		boxes = append(boxes, box)
 	}
 	return boxes

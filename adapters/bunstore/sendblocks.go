@@ -178,8 +178,8 @@ func blockReasons(ctx context.Context, tx bun.IDB, owner string, boxes []mailbox
 
 // sendBox returns the mailbox in the form that enforcement evaluates. A mailbox that an earlier
 // release blocked has no reason.
-func (r mailboxRow) sendBox(g blockReasonRow) sendlimit.Box {
-	b := sendlimit.Box{ID: r.ID, Address: r.Address, Domain: r.DomainName, Own: r.DailySendLimit, BlockedAt: r.BlockedAt.UTC()}
+func (r mailboxRow) sendBox(g blockReasonRow) sendlimit.MailboxState {
+	b := sendlimit.MailboxState{ID: r.ID, Address: r.Address, Domain: r.DomainName, Own: r.DailySendLimit, BlockedAt: r.BlockedAt.UTC()}
 	if !b.BlockedAt.IsZero() && !g.DecidedAt.IsZero() {
 		b.BlockedAt, b.BlockedBy = g.DecidedAt.UTC(), g.LimitValue
 	}

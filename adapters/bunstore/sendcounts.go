@@ -34,7 +34,7 @@ type dayCountRow struct {
 }
 
 func (r dayCountRow) count() sendlimit.Count {
-	return sendlimit.Count{Day: r.DayStart.UTC(), Settled: r.Settled, Recent: r.Recent, Part: !r.CountedAt.After(r.DayStart)}
+	return sendlimit.Count{Day: r.DayStart.UTC(), Final: r.Settled, Recent: r.Recent, Partial: !r.CountedAt.After(r.DayStart)}
 }
 
 // countRetention is how long counts are kept after the last reading that can change them.
@@ -75,7 +75,7 @@ func (s *Store) SendBoxes(ctx context.Context, r ports.SendRun, since time.Time)
 	}
 	all := make([]ports.SendBox, 0, len(boxes))
 	for _, m := range boxes {
-		all = append(all, ports.SendBox{Counts: counts[m.ID], Box: m.sendBox(reasons[m.ID])})
+		all = append(all, ports.SendBox{Counts: counts[m.ID], MailboxState: m.sendBox(reasons[m.ID])})
 	}
 	return all, err
 }
@@ -125,8 +125,8 @@ func saveDayCounts(ctx context.Context, tx bun.IDB, state sendTenantRow, mailbox
 	for _, id := range mailboxIDs {
 		for _, count := range c.Boxes[id] {
 			row := dayCountRow{AccountID: state.AccountID, MailboxID: id, DayStart: storedTime(count.Day),
-				Settled: count.Settled, Recent: count.Recent, CountedAt: storedTime(c.At)}
-			if count.Part {
+				Settled: count.Final, Recent: count.Recent, CountedAt: storedTime(c.At)}
+			if count.Partial {
 				row.CountedAt = row.DayStart
 			}
 			rows = append(rows, row)
@@ -162,7 +162,7 @@ func updateTodayCounts(ctx context.Context, tx bun.IDB, state sendTenantRow, ids
 	return nil
 }
 
-var _ ports.SendRoom = (*Store)(nil)
+var _ ports.SendCapacity = (*Store)(nil)
 
 type licensesRow struct {
 	bun.BaseModel `bun:"table:tenant_licenses,alias:tl"`
@@ -174,7 +174,7 @@ type licensesRow struct {
 	ReadAt    time.Time
 }
 
-// SaveLicenses implements ports.SendRoom.
+// SaveLicenses implements ports.SendCapacity.
 func (s *Store) SaveLicenses(ctx context.Context, owner access.AccountID, id tenant.GUID, l tenant.Licenses, at time.Time) error {
 	return s.inTransaction(ctx, "save licences", func(ctx context.Context, tx bun.IDB) error {
 		var t tenantRow
@@ -204,7 +204,7 @@ type sendingRow struct {
 	SendsTodayAt time.Time
 }
 
-// Sending implements ports.SendRoom.
+// Sending implements ports.SendCapacity.
 func (s *Store) Sending(ctx context.Context, owner access.AccountID, id tenant.GUID, now time.Time) (tenant.Sending, error) {
 	var rows []sendingRow
 	err := s.run(ctx, "read what a tenant sends", func(ctx context.Context, db bun.IDB) error {
@@ -228,7 +228,7 @@ func (s *Store) Sending(ctx context.Context, owner access.AccountID, id tenant.G
 
 func sumSending(rows []sendingRow, now time.Time) (tenant.Sending, error) {
 	first := rows[0]
-	timeZone, err := sendlimit.Place(cmp.Or(first.Place, sendlimit.UsualPlace))
+	timeZone, err := sendlimit.TimeZone(cmp.Or(first.Place, sendlimit.DefaultTimeZone))
 	if err != nil {
 		return tenant.Sending{}, fmt.Errorf("the tenant's day: %w", err)
 	}

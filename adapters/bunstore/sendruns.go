@@ -33,7 +33,7 @@ type sendTenantRow struct {
 }
 
 func (r sendTenantRow) run(id string) ports.SendRun {
-	return ports.SendRun{Account: access.AccountID(r.AccountID), Tenant: tenant.GUID(id), Epoch: r.Epoch, Place: r.Place, Mark: r.Mark.UTC(), Due: r.DueAt.UTC()}
+	return ports.SendRun{Account: access.AccountID(r.AccountID), Tenant: tenant.GUID(id), Epoch: r.Epoch, TimeZone: r.Place, Mark: r.Mark.UTC(), Due: r.DueAt.UTC()}
 }
 
 // These conditions join rows of one account. Each is defined once, because a statement across
@@ -53,11 +53,11 @@ const dueSince = "COALESCE(st.due_at, t.consented_at)"
 const dueSlack = 5 * time.Minute
 
 // isDue returns the condition that a tenant is due at the time in isDueArgs. A due time beyond
-// sendlimit.Latest can only come from clock skew and counts as due.
+// sendlimit.MaxInterval can only come from clock skew and counts as due.
 func isDue(since string) string { return "(" + since + " <= ? OR " + since + " > ?)" }
 
 func isDueArgs(now time.Time) []any {
-	return []any{storedTime(now), storedTime(now.Add(sendlimit.Latest + dueSlack))}
+	return []any{storedTime(now), storedTime(now.Add(sendlimit.MaxInterval + dueSlack))}
 }
 
 // enforceable restricts a query to tenants whose sent messages can be read. It includes suspended
@@ -106,7 +106,7 @@ func (s *Store) ClaimTenant(ctx context.Context, owner access.AccountID, id tena
 		if err != nil {
 			return err
 		}
-		row = sendTenantRow{AccountID: accountKey(owner), TenantID: id, Place: sendlimit.UsualPlace, DueAt: storedTime(since), Epoch: 1}
+		row = sendTenantRow{AccountID: accountKey(owner), TenantID: id, Place: sendlimit.DefaultTimeZone, DueAt: storedTime(since), Epoch: 1}
 		return tx.NewInsert().Model(&row).Value("leased_until", "? + ?", s.clock(), lease.Microseconds()).
 			On("CONFLICT (account_id, tenant_id) DO UPDATE").Set("epoch = st.epoch + 1").Set("leased_until = EXCLUDED.leased_until").
 			Where(isDue("st.due_at"), isDueArgs(now)...).Where("st.leased_until <= ?", s.clock()).Returning("*").Scan(ctx)
@@ -191,7 +191,7 @@ func (s *Store) SeizeTenant(ctx context.Context, owner access.AccountID, id tena
 		if err != nil {
 			return err
 		}
-		row = sendTenantRow{AccountID: accountKey(owner), TenantID: id, Place: sendlimit.UsualPlace, DueAt: storedTime(since), Epoch: 1}
+		row = sendTenantRow{AccountID: accountKey(owner), TenantID: id, Place: sendlimit.DefaultTimeZone, DueAt: storedTime(since), Epoch: 1}
 		return tx.NewInsert().Model(&row).Value("leased_until", "? + ?", s.clock(), lease.Microseconds()).
 			On("CONFLICT (account_id, tenant_id) DO UPDATE").Set("epoch = st.epoch + 1").Set("leased_until = EXCLUDED.leased_until").
 			Returning("*").Scan(ctx)
@@ -257,7 +257,7 @@ func (s *Store) Day(ctx context.Context, id tenant.GUID) (string, access.Account
 	err := s.run(ctx, "find a tenant's day", func(ctx context.Context, db bun.IDB) error {
 		return orTenantNotHeld(heldTenantQuery(db, &held, id).Scan(ctx))
 	})
-	return cmp.Or(held.Place, sendlimit.UsualPlace), access.AccountID(held.AccountID), err
+	return cmp.Or(held.Place, sendlimit.DefaultTimeZone), access.AccountID(held.AccountID), err
 }
 
 // SetDay implements ports.SendDays.
@@ -268,7 +268,7 @@ func (s *Store) SetDay(ctx context.Context, id tenant.GUID, timeZone string) (ac
 		if err := orTenantNotHeld(s.lockRows(heldTenantQuery(tx, &held, id), "t").Scan(ctx)); err != nil {
 			return err
 		}
-		if cmp.Or(held.Place, sendlimit.UsualPlace) == timeZone {
+		if cmp.Or(held.Place, sendlimit.DefaultTimeZone) == timeZone {
 			return nil
 		}
 		row := sendTenantRow{AccountID: held.AccountID, TenantID: held.ID, Place: storedText(timeZone), DueAt: storedTime(time.Unix(0, 0))}

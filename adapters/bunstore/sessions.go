@@ -41,19 +41,19 @@ type sessionRow struct {
 func newSessionRow(owner string, s integration.Session) sessionRow {
 	return sessionRow{
 		AccountID: owner, ID: ident.Lookup(s.ID), IntegrationID: ident.Lookup(s.IntegrationID), MailboxID: ident.Lookup(s.MailboxID),
-		Status: storedText(string(s.Status)), Opened: s.Opened, PlatformID: storedText(s.PlatformID), StampBefore: storedText(s.Before),
+		Status: storedText(string(s.Status)), Opened: s.Opened, PlatformID: storedText(s.PlatformID), StampBefore: storedText(s.PreviousMark),
 		PlatformAccount: storedText(s.AccountID), PlatformAddress: storedText(s.AccountAddress), PlatformName: storedText(s.AccountName),
 		Reason: storedText(s.Reason), CreatedAt: storedTime(s.CreatedAt), ExpiresAt: storedTime(s.ExpiresAt),
-		ConnectedAt: storedTime(s.ConnectedAt), LookedAt: storedTime(s.LookedAt),
+		ConnectedAt: storedTime(s.ConnectedAt), LookedAt: storedTime(s.CheckedAt),
 	}
 }
 
 func (r sessionRow) session() integration.Session {
 	return integration.Session{
 		ID: r.ID, IntegrationID: r.IntegrationID, MailboxID: r.MailboxID, Status: integration.SessionStatus(r.Status),
-		Opened: r.Opened, PlatformID: r.PlatformID, Before: r.StampBefore,
+		Opened: r.Opened, PlatformID: r.PlatformID, PreviousMark: r.StampBefore,
 		AccountID: r.PlatformAccount, AccountAddress: r.PlatformAddress, AccountName: r.PlatformName, Reason: r.Reason,
-		CreatedAt: r.CreatedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC(), ConnectedAt: r.ConnectedAt.UTC(), LookedAt: r.LookedAt.UTC(),
+		CreatedAt: r.CreatedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC(), ConnectedAt: r.ConnectedAt.UTC(), CheckedAt: r.LookedAt.UTC(),
 	}
 }
 

@@ -57,7 +57,7 @@ func (s *Store) inTransaction(ctx context.Context, operation string, w dbFunc) e
 			})
 		})
 		if rolledBack == nil && inside.Seen().Changed {
-			ports.NoteChanged(ctx)
+			ports.RecordChange(ctx)
 		}
 		return err
 	}))
@@ -104,7 +104,7 @@ func (changeHook) AfterQuery(ctx context.Context, event *bun.QueryEvent) {
 			return
 		}
 	}
-	ports.NoteChanged(ctx)
+	ports.RecordChange(ctx)
 }
 
 func (s *Store) retry(ctx context.Context, operation string, attempt func() error) error {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package console serves the pages for people: the walk of an administrator's
-// browser that connects a tenant. They work without JavaScript, by keyboard
-// and on a narrow screen.
+// name of the template
 package console
 
 import (
@@ -17,16 +15,16 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// Options is what the pages need.
+// Options configures the pages.
 type Options struct {
 	Tenants *tenants.Service
 	Log     *slog.Logger
-	// Timeout bounds the work behind one page; 55 s unless set.
+	// Timeout limits the work for one page. The default is 55 s.
 	Timeout time.Duration
 }
 
-// New returns the handler of everything below /connect/. It is served behind
-// the guard of the API, which gives each request its id, trace and log line.
+// New returns the handler of all paths below /connect/. It must run behind the middleware of
+// package httpapi, which assigns the request id, the trace and the log line.
 func New(o Options) http.Handler {
 	if o.Timeout == 0 {
 		o.Timeout = 55 * time.Second
@@ -44,49 +42,49 @@ func New(o Options) http.Handler {
 
 type pages struct{ Options }
 
-// answer is a page, or a redirect when to is set.
+// answer is a page, or a redirect when redirectTo is set.
 type answer struct {
-	to     string
-	cookie *http.Cookie
-	page   string // template
-	data   any
+	redirectTo string
+	cookie     *http.Cookie
+	page       string // template
+	data       any
 }
 
-// page runs one step and writes what it answers. An error becomes the page
-// that explains it.
+// page runs one step of the flow and writes its answer. It writes an error page when the step
+// fails.
 func (c *pages) page(method string, step func(*http.Request) (answer, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		harden(w)
+		setSecurityHeaders(w)
 		ctx, cancel := context.WithTimeout(r.Context(), c.Timeout)
 		defer cancel()
 		r = r.WithContext(ctx)
-		defer c.recovered(w, r)
+		defer c.recoverPanic(w, r)
 		if method != "" && r.Method != method && (method != http.MethodGet || r.Method != http.MethodHead) {
 			w.Header().Set("Allow", method)
-			c.explain(w, r, fault.WrongMethod.With("this page is not reached that way"))
+			c.renderError(w, r, fault.WrongMethod.With("this page is not reached that way"))
 			return
 		}
 		a, err := step(r)
 		if err != nil {
-			c.explain(w, r, err)
+			c.renderError(w, r, err)
 			return
 		}
 		if a.cookie != nil {
 			http.SetCookie(w, a.cookie)
 		}
-		if a.to != "" {
-			http.Redirect(w, r, a.to, http.StatusSeeOther)
+		if a.redirectTo != "" {
+			http.Redirect(w, r, a.redirectTo, http.StatusSeeOther)
 			return
 		}
 		c.render(w, r, http.StatusOK, a.page, a.data)
 	})
 }
 
-// recovered answers a panic with a page; its words stay in the log.
-func (c *pages) recovered(w http.ResponseWriter, r *http.Request) {
+// recoverPanic answers a panic with an error page and logs its value, which the page does not show.
+func (c *pages) recoverPanic(w http.ResponseWriter, r *http.Request) {
 	if p := recover(); p != nil {
 		c.Log.ErrorContext(r.Context(), "panic in a page", "panic", p)
-		c.explain(w, r, fault.InternalError.With("something went wrong on our side"))
+		c.renderError(w, r, fault.InternalError.With("something went wrong on our side"))
 	}
 }
 
@@ -95,11 +93,11 @@ func (c *pages) callback(r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{to: redirect.URL, cookie: c.bind(redirect.Cookie)}, nil
+	return answer{redirectTo: redirect.URL, cookie: c.newCookie(redirect.Cookie)}, nil
 }
 
 func (c *pages) signIn(r *http.Request) (answer, error) {
-	offer, err := c.Tenants.SignedIn(r.Context(), r.URL.RawQuery, c.bound(r))
+	offer, err := c.Tenants.SignedIn(r.Context(), r.URL.RawQuery, c.cookieValue(r))
 	return answer{page: "confirm", data: offer}, err
 }
 
@@ -112,18 +110,18 @@ func (c *pages) confirm(r *http.Request) (answer, error) {
 	if decision != "connect" && decision != "cancel" {
 		return answer{}, fault.InvalidRequest.With("the form says neither connect nor cancel")
 	}
-	t, err := c.Tenants.Confirm(r.Context(), c.bound(r), r.PostForm.Get("csrf"), decision == "connect")
+	t, err := c.Tenants.Confirm(r.Context(), c.cookieValue(r), r.PostForm.Get("csrf"), decision == "connect")
 	if err != nil {
 		return answer{}, err
 	}
 	if decision == "cancel" {
-		return answer{page: "cancelled", cookie: c.unbind()}, nil
+		return answer{page: "cancelled", cookie: c.expiredCookie()}, nil
 	}
-	return answer{page: "connected", data: t, cookie: c.unbind()}, nil
+	return answer{page: "connected", data: t, cookie: c.expiredCookie()}, nil
 }
 
-// cookieName follows the rule of the __Host- prefix: it needs TLS, so plain
-// HTTP, which is for loopback alone, does without.
+// cookieName returns the name of the flow's cookie. The prefix __Host- requires TLS, so plain HTTP,
+// which is served on loopback only, uses a name without it.
 func (c *pages) cookieName() string {
 	if c.secure() {
 		return "__Host-tenantry-connect"
@@ -133,21 +131,21 @@ func (c *pages) cookieName() string {
 
 func (c *pages) secure() bool { return strings.HasPrefix(c.Tenants.PublicURL, "https:") }
 
-func (c *pages) bind(value secret.Text) *http.Cookie {
-	// Lax: the platform's redirect back to us is a navigation from elsewhere.
+func (c *pages) newCookie(value secret.Text) *http.Cookie {
+	// SameSite=Lax, because the platform's redirect to us is a navigation from another site.
 	return &http.Cookie{
 		Name: c.cookieName(), Value: value.Reveal(), Path: "/", MaxAge: int((15 * time.Minute).Seconds()),
 		HttpOnly: true, Secure: c.secure(), SameSite: http.SameSiteLaxMode,
 	}
 }
 
-func (c *pages) unbind() *http.Cookie {
+func (c *pages) expiredCookie() *http.Cookie {
 	return &http.Cookie{
 		Name: c.cookieName(), Path: "/", MaxAge: -1, HttpOnly: true, Secure: c.secure(), SameSite: http.SameSiteLaxMode,
 	}
 }
 
-func (c *pages) bound(r *http.Request) secret.Text {
+func (c *pages) cookieValue(r *http.Request) secret.Text {
 	cookie, err := r.Cookie(c.cookieName())
 	if err != nil {
 		return secret.Text{}

@@ -24,14 +24,14 @@ var templates = template.Must(template.New("pages").Funcs(template.FuncMap{
 	"style": func() template.CSS { return template.CSS(style) },
 }).Parse(source))
 
-// policy lets a page load nothing but the style that is written in it.
+// policy is the Content-Security-Policy of all pages. It allows only the embedded style sheet.
 var policy = func() string {
 	sum := sha256.Sum256([]byte(style))
 	return "default-src 'none'; img-src data:; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
 		"'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 }()
 
-func harden(w http.ResponseWriter) {
+func setSecurityHeaders(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
 	h.Set("Referrer-Policy", "no-referrer")
@@ -40,27 +40,27 @@ func harden(w http.ResponseWriter) {
 	h.Set("X-Frame-Options", "DENY")
 }
 
-// statusOf is the HTTP status of a page that explains a refusal.
+// statusOf maps the kind of an error to the HTTP status of its page.
 var statusOf = map[fault.Kind]int{
 	fault.Invalid: http.StatusBadRequest, fault.PaymentRequired: http.StatusPaymentRequired, fault.Forbidden: http.StatusForbidden,
 	fault.NotFound: http.StatusNotFound, fault.MethodNotAllowed: http.StatusMethodNotAllowed, fault.Conflict: http.StatusConflict,
 	fault.BadGateway: http.StatusBadGateway, fault.Unavailable: http.StatusServiceUnavailable, fault.Timeout: http.StatusGatewayTimeout,
 }
 
-// refusal is what the page of a refusal shows.
-type refusal struct {
+// errorPage is the data of the error page. Request is the request id.
+type errorPage struct {
 	message
 	Request string
 }
 
-func (c *pages) explain(w http.ResponseWriter, r *http.Request, err error) {
+func (c *pages) renderError(w http.ResponseWriter, r *http.Request, err error) {
 	f := fault.Of(err)
 	status, known := statusOf[f.Code.Kind]
 	if !known {
 		status = http.StatusInternalServerError
 		c.Log.ErrorContext(r.Context(), "page failed", "error", err)
 	}
-	c.render(w, r, status, "refused", refusal{messageOf(f.Code), ports.RequestID(r.Context())})
+	c.render(w, r, status, "refused", errorPage{messageOf(f.Code), ports.RequestID(r.Context())})
 }
 
 func (c *pages) render(w http.ResponseWriter, r *http.Request, status int, page string, data any) {

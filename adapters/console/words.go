@@ -4,14 +4,13 @@ package console
 
 import "github.com/tenantry/tenantry/core/fault"
 
-// message is what a page says about a refusal: what happened, and what to do
-// next. The words of the codes are for clients of the API; a page speaks to an
-// administrator who was sent a link.
+// message is the text of an error page: what happened, and what to do next. The texts in package
+// fault address API clients; these address an administrator who opened a link.
 type message struct{ Title, About, Next string }
 
 const askForLink = "Ask whoever sent you the link for a new one."
 
-// messages are the refusals that have words of their own.
+// messages holds the texts of the errors that have their own, by error code.
 var messages = map[string]message{
 	fault.ConnectLinkInvalid.Name: {
 		"This link does not work any more",
@@ -50,7 +49,7 @@ var messages = map[string]message{
 	},
 }
 
-// messageOf finds the words for a refusal.
+// messageOf returns the text of an error code, or that of its kind.
 func messageOf(code fault.Code) message {
 	if m, ok := messages[code.Name]; ok {
 		return m

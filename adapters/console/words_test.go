@@ -10,9 +10,9 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// TestPagesSpeakToPeople: whatever goes wrong, the page says what happened and
-// what to do next, and nothing that only a client of the API understands.
-func TestPagesSpeakToPeople(t *testing.T) {
+// TestErrorPagesExplainWithoutJargon checks that each error page says what happened and what to do
+// next, without terms of the API.
+func TestErrorPagesExplainWithoutJargon(t *testing.T) {
 	c := &pages{}
 	for _, code := range fault.All() {
 		m := messageOf(code)
@@ -20,7 +20,7 @@ func TestPagesSpeakToPeople(t *testing.T) {
 			t.Errorf("%s: %+v", code.Name, m)
 		}
 		w := httptest.NewRecorder()
-		c.render(w, httptest.NewRequest("GET", "/", nil), 400, "refused", refusal{m, "req-1"})
+		c.render(w, httptest.NewRequest("GET", "/", nil), 400, "refused", errorPage{m, "req-1"})
 		for _, jargon := range []string{"`", "/v1", "Idempotency", "API", "callback"} {
 			if page := w.Body.String(); strings.Contains(page, jargon) || !strings.Contains(page, "req-1") {
 				t.Errorf("%s: the page says %q, or not which request it was:\n%s", code.Name, jargon, page)

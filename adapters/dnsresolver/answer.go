@@ -12,7 +12,7 @@ import (
 	wire "github.com/miekg/dns"
 )
 
-// Caps on what one answer may hold: it is a stranger who writes it.
+// Limits on one answer, because the owner of the domain writes it.
 const (
 	maxRecords = 500
 	maxLinks   = 8
@@ -20,97 +20,96 @@ const (
 
 var errTooMany = errors.New("more records than a set may have")
 
-// view is what one answer says about a question.
-type view struct {
-	values []string // canonical, sorted, no record twice
+// parsedAnswer is the content of one answer to a question.
+type parsedAnswer struct {
+	values []string // in canonical form, sorted, without duplicate records
 	ttl    int
-	alias  string // where the asked name points, when it is a CNAME
+	alias  string // the target of the asked name, when it is a CNAME
 	// aliasTTL is the TTL of that CNAME.
 	aliasTTL int
-	// open is the name at the end of the aliases when the answer says
-	// nothing about it; "" when there is nothing to follow.
-	open string
+	// pendingTarget is the last CNAME target when the answer does not say whether it has records;
+	// otherwise "".
+	pendingTarget string
 }
 
-// look reads the answer to q, following aliases as far as the answer holds
-// them. Questions for CNAME and NS are about the name itself and follow nothing.
-func look(m *wire.Msg, q question) (view, error) {
-	var v view
+// parseAnswer returns the content of the answer to q. It follows the CNAMEs that the answer holds,
+// except for questions about CNAME and NS. It fails with errTooMany above maxRecords.
+func parseAnswer(m *wire.Msg, q question) (parsedAnswer, error) {
+	var v parsedAnswer
 	owner := q.name
 	if q.qtype != wire.TypeCNAME && q.qtype != wire.TypeNS {
-		v, owner = follow(m, q.name)
+		v, owner = followAliases(m, q.name)
 	}
 	for i, rr := range m.Answer {
 		h := rr.Header()
-		if h.Rrtype != q.qtype || h.Class != wire.ClassINET || plain(h.Name) != owner || owner == "" {
+		if h.Rrtype != q.qtype || h.Class != wire.ClassINET || canonicalName(h.Name) != owner || owner == "" {
 			continue
 		}
-		// Two texts that differ only in how they are cut are two records, as
-		// for receivers.
+		// TXT records that differ only in how they are split into strings are two records, as for
+		// the receivers of mail.
 		same := func(other wire.RR) bool { return wire.IsDuplicate(other, rr) }
 		if q.qtype == wire.TypeTXT && slices.ContainsFunc(m.Answer[:i], same) {
 			continue
 		}
 		if len(v.values) == maxRecords {
-			return view{}, errTooMany
+			return parsedAnswer{}, errTooMany
 		}
 		if len(v.values) == 0 || int(h.Ttl) < v.ttl {
 			v.ttl = int(h.Ttl)
 		}
-		v.values = append(v.values, content(rr))
+		v.values = append(v.values, canonicalContent(rr))
 	}
-	order(v.values, q.qtype)
+	sortValues(v.values, q.qtype)
 	if q.qtype != wire.TypeTXT {
 		v.values = slices.Compact(v.values)
 	}
-	if v.alias != "" && len(v.values) == 0 && !denies(m) {
-		v.open = owner
+	if v.alias != "" && len(v.values) == 0 && !isNegative(m) {
+		v.pendingTarget = owner
 	}
 	return v, nil
 }
 
-// denies reports whether m says that there is nothing, by the SOA that every
-// negative answer carries.
-func denies(m *wire.Msg) bool {
+// isNegative reports whether m states that no record exists: negative answers carry an SOA record.
+func isNegative(m *wire.Msg) bool {
 	return slices.ContainsFunc(m.Ns, func(rr wire.RR) bool { return rr.Header().Rrtype == wire.TypeSOA })
 }
 
-// follow walks the aliases from name and returns where they end, "" for a
-// loop or a chain that is too long.
-func follow(m *wire.Msg, name string) (view, string) {
-	var v view
+// followAliases follows the CNAMEs from name and returns the last target. It returns "" for a loop
+// or for more than maxLinks CNAMEs.
+func followAliases(m *wire.Msg, name string) (parsedAnswer, string) {
+	var v parsedAnswer
 	targets := map[string]*wire.CNAME{}
 	for _, rr := range m.Answer {
 		if c, ok := rr.(*wire.CNAME); ok && c.Hdr.Class == wire.ClassINET {
-			targets[plain(c.Hdr.Name)] = c
+			targets[canonicalName(c.Hdr.Name)] = c
 		}
 	}
 	if c, ok := targets[name]; ok {
-		v.alias, v.aliasTTL = plain(c.Target), int(c.Hdr.Ttl)
+		v.alias, v.aliasTTL = canonicalName(c.Target), int(c.Hdr.Ttl)
 	}
 	for range maxLinks + 1 {
 		c, ok := targets[name]
 		if !ok {
 			return v, name
 		}
-		name = plain(c.Target)
+		name = canonicalName(c.Target)
 	}
 	return v, ""
 }
 
-// content is a record's data in the form that sets are compared in.
-func content(rr wire.RR) string {
+// canonicalContent returns the data of a record in the form in which sets are compared.
+func canonicalContent(rr wire.RR) string {
 	switch rr := rr.(type) {
 	case *wire.TXT:
-		return text(rr.Txt)
+		return txtContent(rr.Txt)
 	case *wire.MX:
-		return fmt.Sprintf("%d %s", rr.Preference, host(rr.Mx))
+		return fmt.Sprintf("%d %s", rr.Preference, displayName(rr.Mx))
 	case *wire.CNAME:
-		return host(rr.Target)
+		return displayName(rr.Target)
 	case *wire.NS:
-		return host(rr.Ns)
+		return displayName(rr.Ns)
 	case *wire.SOA:
-		return fmt.Sprintf("%s %s %d %d %d %d %d", host(rr.Ns), host(rr.Mbox), rr.Serial, rr.Refresh, rr.Retry, rr.Expire, rr.Minttl)
+		return fmt.Sprintf("%s %s %d %d %d %d %d", displayName(rr.Ns), displayName(rr.Mbox), rr.Serial, rr.Refresh, rr.Retry, rr.Expire, rr.Minttl)
 	case *wire.A:
 		return rr.A.String()
 	case *wire.AAAA:
@@ -120,9 +119,8 @@ func content(rr wire.RR) string {
 	}
 }
 
-// order sorts values; mail exchangers by preference, so that the preferred
-// one comes first.
-func order(values []string, qtype uint16) {
+// sortValues sorts values. MX values are sorted by preference first.
+func sortValues(values []string, qtype uint16) {
 	slices.SortFunc(values, func(a, b string) int {
 		if qtype == wire.TypeMX {
 			if d := preference(a) - preference(b); d != 0 {
@@ -133,10 +131,10 @@ func order(values []string, qtype uint16) {
 	})
 }
 
-// soa is what an SOA record says of how new and whose a copy of a zone is.
+// soa holds the fields of an SOA record that tell the version and the provider of a zone.
 type soa struct{ primary, mailbox, serial string }
 
-// parseSOA reads an SOA from the form that content gives it.
+// parseSOA parses an SOA record in the form of canonicalContent.
 func parseSOA(value string) soa {
 	f := append(strings.Fields(value), "", "", "")
 	return soa{f[0], f[1], f[2]}
@@ -148,15 +146,54 @@ func preference(mx string) int {
 	return n
 }
 
-// plain is a name as we compare it: lower case, no final dot, "" for the root.
-func plain(name string) string {
+// canonicalName returns a name in the form that is compared: lower case, without the final dot, ""
+// for the root.
+func canonicalName(name string) string {
 	return strings.TrimSuffix(wire.CanonicalName(name), ".")
 }
 
-// host is a name as we show it: the root stays a dot, as in a null MX.
-func host(name string) string {
-	if p := plain(name); p != "" {
+// displayName returns a name in the form of dns.ZoneRead: like canonicalName, but "." for the root, as
+// in a null MX.
+func displayName(name string) string {
+	if p := canonicalName(name); p != "" {
 		return p
 	}
 	return "."
+}
+
+// txtContent returns the bytes of a TXT record. Package miekg/dns holds its strings in presentation
+// format, where \DDD and \c stand for one byte.
+func txtContent(parts []string) string {
+	var b strings.Builder
+	for _, p := range parts {
+		for i := 0; i < len(p); i++ {
+			if p[i] != '\\' || i+1 == len(p) {
+				b.WriteByte(p[i])
+				continue
+			}
+			if v, ok := decimalEscape(p[i+1:]); ok {
+				b.WriteByte(v)
+				i += 3
+				continue
+			}
+			i++
+			b.WriteByte(p[i])
+		}
+	}
+	return b.String()
+}
+
+// decimalEscape parses the three digits of a \DDD escape.
+func decimalEscape(s string) (byte, bool) {
+	if len(s) < 3 {
+		return 0, false
+	}
+	n := 0
+	for _, c := range []byte(s[:3]) {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + int(c-'0')
+	}
+	return byte(n), n < 256
 }

@@ -15,45 +15,45 @@ import (
 )
 
 func TestContract(t *testing.T) {
-	contract.DNSReader(t, func(t testing.TB) contract.DNSWorld {
-		w := newWorld(t, "")
-		z := contractWorld{w, zone(t, ""), w.reader()}
-		w.server("127.0.0.2", z.zone)
+	contract.DNSReader(t, func(t testing.TB) contract.DNSReaderEnv {
+		w := newFixture(t, "")
+		z := contractFixture{w, newServer(t, ""), w.reader()}
+		w.startServer("127.0.0.2", z.server)
 		return z
 	})
 }
 
-// contractWorld holds one zone: each check opens a world of its own.
-type contractWorld struct {
-	*world
-	zone   *served
+// contractFixture serves one zone. Each check of the contract opens its own fixture.
+type contractFixture struct {
+	*fixture
+	server *recordServer
 	reader ports.DNSReader
 }
 
 const contractZone = "contract.example"
 
-func (w contractWorld) Reader() ports.DNSReader { return w.reader }
+func (w contractFixture) Reader() ports.DNSReader { return w.reader }
 
-func (w contractWorld) NewZone(t testing.TB) string {
+func (w contractFixture) NewZone(t testing.TB) string {
 	w.Publish(t, contractZone)
 	return contractZone
 }
 
-func (w contractWorld) Publish(t testing.TB, name string, records ...dns.Record) {
-	rrs := zone(t, apexOf(name)).records
+func (w contractFixture) Publish(t testing.TB, name string, records ...dns.Record) {
+	rrs := newServer(t, apexText(name)).records
 	for _, r := range records {
 		h := wire.RR_Header{Name: r.Name + ".", Rrtype: wire.StringToType[string(r.Type)], Class: wire.ClassINET, Ttl: uint32(r.TTL)}
-		rrs = append(rrs, published(h, r))
+		rrs = append(rrs, wireRecord(h, r))
 	}
-	w.zone.replace(rrs)
-	w.cut.replace(append(zone(t, "ns."+name+". 300 IN A 127.0.0.2\n").records, rrs...))
+	w.server.replace(rrs)
+	w.resolver.replace(append(newServer(t, "ns."+name+". 300 IN A 127.0.0.2\n").records, rrs...))
 }
 
-func apexOf(name string) string {
+func apexText(name string) string {
 	return fmt.Sprintf("%[1]s. 300 IN SOA ns.%[1]s. h.%[1]s. 1 2 3 4 5\n%[1]s. 300 IN NS ns.%[1]s.\n", name)
 }
 
-func published(h wire.RR_Header, r dns.Record) wire.RR {
+func wireRecord(h wire.RR_Header, r dns.Record) wire.RR {
 	switch r.Type {
 	case dns.MX:
 		return &wire.MX{Hdr: h, Preference: uint16(r.Preference), Mx: r.Content + "."}

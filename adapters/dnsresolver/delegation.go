@@ -4,6 +4,8 @@ package dnsresolver
 
 import (
 	"context"
+	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -11,83 +13,83 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// zone is where a domain's records live and who serves them.
+// zone is the zone that holds the records of a domain, with its name servers.
 type zone struct {
 	apex string
-	// delegation names the servers to which the parent zone delegates, or
-	// those that the zone itself names where the parent says nothing.
+	// delegation lists the servers in the parent zone's delegation. When the parent does not
+	// answer, it lists the zone's own NS records.
 	delegation []string
-	servers    []server // of both
-	// secure and bogus are what DNSSEC says of the zone.
+	servers    []server // of the delegation and of the NS records
+	// secure and bogus are the result of the resolver's DNSSEC validation.
 	secure, bogus bool
 }
 
-// delegation finds the zone of name, or says why it cannot.
-func (r *Reader) delegation(ctx context.Context, name string) (zone, string) {
-	if z, ok := r.known.find(name); ok {
+// findZone returns the zone of name, from the cache or the DNS, or the reason why it is not found.
+func (r *Reader) findZone(ctx context.Context, name string) (zone, string) {
+	if z, ok := r.zones.get(name); ok {
 		return z, ""
 	}
-	z, reason := r.cut(ctx, name)
+	z, reason := r.walkToZone(ctx, name)
 	switch {
 	case reason == "":
-		r.known.keep(name, z)
+		r.zones.put(name, z)
 	case ctx.Err() != nil:
 		reason = reasonDeadline
 	}
 	return z, reason
 }
 
-// cut walks from name towards the root until a resolver names the zone, or the
-// zone above refers to its servers. It stops at a public suffix: below one, a
-// zone is somebody's; at one, the domain is not delegated.
-func (r *Reader) cut(ctx context.Context, name string) (zone, string) {
+// walkToZone asks for the NS records of name and of each parent name. It stops when a resolver
+// names the zone, or when the parent zone refers to its servers. At a public suffix it ends with
+// reasonNotDelegated: no customer's zone can be there.
+func (r *Reader) walkToZone(ctx context.Context, name string) (zone, string) {
 	if _, ok := wire.IsDomainName(name); !ok || name == "" {
 		return zone{}, reasonZoneCut
 	}
 	reason := reasonNotDelegated
-	for cur := name; !suffix(cur); cur = parent(cur) {
-		m, bogus, err := r.checked(ctx, question{cur, wire.TypeNS})
+	for candidate := name; !isPublicSuffix(candidate); candidate = parent(candidate) {
+		m, bogus, err := r.queryChecked(ctx, question{candidate, wire.TypeNS})
 		if err != nil {
 			reason = reasonZoneCut
-			if ref := r.referral(ctx, cur); len(ref.hosts) > 0 {
-				return r.furnish(ctx, zone{apex: cur}, referral{}, ref)
+			if ref := r.parentReferral(ctx, candidate); len(ref.hosts) > 0 {
+				return r.addServers(ctx, zone{apex: candidate}, referral{}, ref)
 			}
 			continue
 		}
-		apex, ok := zoneOf(m, cur)
+		apex, ok := zoneOf(m, candidate)
 		switch {
 		case !ok:
 			continue
-		case suffix(apex):
+		case isPublicSuffix(apex):
 			return zone{}, reasonNotDelegated
 		default:
-			return r.found(ctx, zone{apex: apex, secure: m.AuthenticatedData && !bogus, bogus: bogus}, m)
+			return r.addServersOfBothSides(ctx, zone{apex: apex, secure: m.AuthenticatedData && !bogus, bogus: bogus}, m)
 		}
 	}
 	return zone{}, reason
 }
 
-// found asks on both sides of a zone cut for the zone's servers. m is the
-// answer that showed the cut.
-func (r *Reader) found(ctx context.Context, z zone, m *wire.Msg) (zone, string) {
-	above := make(chan referral, 1)
-	go func() { above <- r.referral(ctx, z.apex) }()
-	own := hostsOf(m, z.apex)
-	if len(own.hosts) == 0 && !answersFor(m, z.apex) {
-		if m, bogus, err := r.checked(ctx, question{z.apex, wire.TypeNS}); err == nil {
-			own, z.bogus = hostsOf(m, z.apex), z.bogus || bogus
+// addServersOfBothSides adds the servers that the parent zone and the zone itself list. m is the
+// answer that showed the zone apex.
+func (r *Reader) addServersOfBothSides(ctx context.Context, z zone, m *wire.Msg) (zone, string) {
+	fromParent := make(chan referral, 1)
+	go func() { fromParent <- r.parentReferral(ctx, z.apex) }()
+	fromZone := hostsOf(m, z.apex)
+	if len(fromZone.hosts) == 0 && !answersFor(m, z.apex) {
+		if m, bogus, err := r.queryChecked(ctx, question{z.apex, wire.TypeNS}); err == nil {
+			fromZone, z.bogus = hostsOf(m, z.apex), z.bogus || bogus
 		}
 	}
-	return r.furnish(ctx, z, own, <-above)
+	return r.addServers(ctx, z, fromZone, <-fromParent)
 }
 
 func answersFor(m *wire.Msg, name string) bool {
-	return len(m.Question) == 1 && plain(m.Question[0].Name) == name
+	return len(m.Question) == 1 && canonicalName(m.Question[0].Name) == name
 }
 
-// zoneOf finds in the answer for a name's NS in which zone the name is. An
-// alias in the answer means that an SOA may be of the alias's target, which
-// says nothing.
+// zoneOf returns the zone that contains name, read from the answer for its NS records. With a CNAME
+// or DNAME in the answer it returns false, because the SOA may then belong to the zone of the
+// target.
 func zoneOf(m *wire.Msg, name string) (string, bool) {
 	for _, rr := range m.Answer {
 		if rr.Header().Rrtype == wire.TypeCNAME || rr.Header().Rrtype == wire.TypeDNAME {
@@ -95,17 +97,17 @@ func zoneOf(m *wire.Msg, name string) (string, bool) {
 		}
 	}
 	for _, rr := range m.Answer {
-		if rr.Header().Rrtype == wire.TypeNS && plain(rr.Header().Name) == name {
+		if rr.Header().Rrtype == wire.TypeNS && canonicalName(rr.Header().Name) == name {
 			return name, true
 		}
 	}
 	return soaOwner(m, name)
 }
 
-// soaOwner finds whose SOA a negative answer about name holds.
+// soaOwner returns the owner of the SOA record in an answer about name, if name is within it.
 func soaOwner(m *wire.Msg, name string) (string, bool) {
 	for _, rr := range slices.Concat(m.Answer, m.Ns) {
-		owner := plain(rr.Header().Name)
+		owner := canonicalName(rr.Header().Name)
 		if rr.Header().Rrtype == wire.TypeSOA && within(name, owner) {
 			return owner, true
 		}
@@ -118,18 +120,110 @@ func parent(name string) string {
 	return rest
 }
 
-// within reports whether name is zone or lies below it. Everything lies below
-// the root, "".
+// within reports whether name equals zone or is below it. Each name is below the root, "".
 func within(name, zone string) bool {
 	return zone == "" || name == zone || strings.HasSuffix(name, "."+zone)
 }
 
-// suffix reports whether name is a public suffix, where no zone of a customer
-// can be. A top level that the list does not know counts as one.
-func suffix(name string) bool {
+// isPublicSuffix reports whether name is a public suffix, which cannot be a customer's zone. A
+// top-level domain that is not in the list counts as one.
+func isPublicSuffix(name string) bool {
 	if name == "" {
 		return true
 	}
 	s, _ := publicsuffix.PublicSuffix(name)
 	return s == name
+}
+
+// maxParentServers is how many servers of a parent zone are asked.
+const maxParentServers = 2
+
+// referral lists the name servers of a zone, as the parent zone or the zone itself names them. glue
+// is the message with the additional records.
+type referral struct {
+	hosts []string // sorted
+	glue  *wire.Msg
+}
+
+// hostsOf returns the name servers of a zone that an answer lists.
+func hostsOf(m *wire.Msg, apex string) referral {
+	v, err := parseAnswer(m, question{apex, wire.TypeNS})
+	if err != nil {
+		return referral{}
+	}
+	return referral{firstServers(v.values), m}
+}
+
+func firstServers(hosts []string) []string { return hosts[:min(len(hosts), maxServers)] }
+
+// parentReferral asks servers of the parent zone to which servers they delegate apex. It returns an
+// empty referral when none of them answers, or when the servers answer with authority for apex.
+func (r *Reader) parentReferral(ctx context.Context, apex string) referral {
+	if r.recursive {
+		return referral{}
+	}
+	parentName := parent(apex)
+	servers, known := r.parentAddrs.get(parentName)
+	if !known {
+		servers = r.parentZoneServers(ctx, parentName)
+	}
+	silent := len(servers) > 0
+	for _, to := range servers {
+		m, err := r.client.exchange(ctx, to, question{apex, wire.TypeNS}, modeParent)
+		if err != nil {
+			continue
+		}
+		silent = false
+		if hosts := referredHosts(m, apex); len(hosts) > 0 {
+			return referral{firstServers(hosts), m}
+		}
+	}
+	if silent && ctx.Err() == nil {
+		r.parentAddrs.put(parentName, nil) // remember the failure, so that later reads do not wait for these servers
+	}
+	return referral{}
+}
+
+// referredHosts returns the sorted name servers in a referral to owner. An authoritative answer is
+// not a referral.
+func referredHosts(m *wire.Msg, owner string) []string {
+	var hosts []string
+	if m.Authoritative || m.Rcode != wire.RcodeSuccess {
+		return nil
+	}
+	for _, rr := range m.Ns {
+		if ns, ok := rr.(*wire.NS); ok && canonicalName(ns.Hdr.Name) == owner {
+			hosts = append(hosts, displayName(ns.Ns))
+		}
+	}
+	slices.Sort(hosts)
+	return slices.Compact(hosts)
+}
+
+// parentZoneServers returns the addresses of at most maxParentServers servers of the zone that
+// contains name.
+func (r *Reader) parentZoneServers(ctx context.Context, name string) []netip.AddrPort {
+	m, err := r.queryResolvers(ctx, question{name, wire.TypeNS})
+	if err != nil || name == "" {
+		return nil
+	}
+	apex, ok := zoneOf(m, name)
+	if ok && apex != name && apex != "" {
+		if m, err = r.queryResolvers(ctx, question{apex, wire.TypeNS}); err != nil {
+			return nil
+		}
+	}
+	var out []netip.AddrPort
+	if ok {
+		hosts := hostsOf(m, apex).hosts
+		rand.Shuffle(len(hosts), func(i, j int) { hosts[i], hosts[j] = hosts[j], hosts[i] })
+		hosts = hosts[:min(len(hosts), maxParentServers)]
+		for _, s := range r.permittedServers(hosts, r.resolveHosts(ctx, referral{hosts, m}, apex)) {
+			out = append(out, s.addrs[:min(len(s.addrs), 1)]...)
+		}
+	}
+	if ctx.Err() == nil {
+		r.parentAddrs.put(name, out)
+	}
+	return out
 }

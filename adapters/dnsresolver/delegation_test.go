@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// registry is what a resolver knows of the zone above example.test.
+// registry holds the records of the parent zone of example.test that the resolver knows.
 const registry = `
 test. 300 IN SOA ns.registry.test. host.registry.test. 1 1 1 1 60
 test. 300 IN NS ns.registry.test.
@@ -21,14 +21,15 @@ ns.registry.test. 300 IN A 127.0.0.4
 ns3.example.test. 300 IN A 127.0.0.5
 `
 
-// refers answers for the zone above with a referral of these records.
-func refers(t testing.TB, records string) *served {
-	s := zone(t, records)
-	s.refer = true
+// newReferralServer returns a server of the parent zone that answers with a referral of these
+// records.
+func newReferralServer(t testing.TB, records string) *recordServer {
+	s := newServer(t, records)
+	s.refersOnly = true
 	return s
 }
 
-func names(servers []dns.Server) []string {
+func serverStates(servers []dns.Server) []string {
 	var out []string
 	for _, s := range servers {
 		out = append(out, s.Name+" "+string(s.State))
@@ -36,7 +37,7 @@ func names(servers []dns.Server) []string {
 	return out
 }
 
-func TestBothSidesOfTheDelegation(t *testing.T) {
+func TestServersOfParentAndZoneAreAsked(t *testing.T) {
 	const own = `
 example.test. 300 IN NS ns1.example.test.
 example.test. 300 IN NS ns2.example.test.
@@ -45,7 +46,7 @@ example.test. 300 IN NS ns2.example.test.
 	all := []string{"ns1.example.test ok", "ns2.example.test ok", "ns3.example.test ok"}
 	for _, tt := range []struct {
 		name, above string
-		own         string // of all servers, beside what the resolver knows
+		own         string // records of all servers, in addition to those of the resolver
 		delegation  []string
 		servers     []string
 		warnings    []string
@@ -56,10 +57,10 @@ example.test. 300 IN NS ns2.example.test.
 		{"the parent says nothing", "", standard, []string{"ns1.example.test", "ns2.example.test"}, all[:2], nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := newWorld(t, delegation+registry)
-			w.server("127.0.0.4", refers(t, tt.above))
+			w := newFixture(t, delegation+registry)
+			w.startServer("127.0.0.4", newReferralServer(t, tt.above))
 			for _, ip := range []string{"127.0.0.2", "127.0.0.3", "127.0.0.5"} {
-				w.server(ip, zone(t, tt.own))
+				w.startServer(ip, newServer(t, tt.own))
 			}
 			got := w.read("example.test")
 			if !got.Complete {
@@ -68,7 +69,7 @@ example.test. 300 IN NS ns2.example.test.
 			if diff := cmp.Diff(tt.delegation, got.Delegation); diff != "" {
 				t.Error("delegation", diff)
 			}
-			if diff := cmp.Diff(tt.servers, names(got.Servers)); diff != "" {
+			if diff := cmp.Diff(tt.servers, serverStates(got.Servers)); diff != "" {
 				t.Error("servers", diff)
 			}
 			if diff := cmp.Diff(tt.warnings, got.Warnings); diff != "" {
@@ -78,29 +79,29 @@ example.test. 300 IN NS ns2.example.test.
 	}
 }
 
-// Of a zone that none of its servers knows a resolver says only that it failed.
-func TestTheParentNamesServersThatAreAllLame(t *testing.T) {
-	w := newWorld(t, registry)
-	w.cut.failing("example.test.")
-	w.server("127.0.0.4", refers(t, "example.test. 300 IN NS ns3.example.test.\nns3.example.test. 300 IN A 127.0.0.5\n"))
-	w.server("127.0.0.5", refusing(wire.RcodeRefused))
+// When no server serves the zone, a resolver answers only SERVFAIL.
+func TestDelegationToLameServers(t *testing.T) {
+	w := newFixture(t, registry)
+	w.resolver.failOn("example.test.")
+	w.startServer("127.0.0.4", newReferralServer(t, "example.test. 300 IN NS ns3.example.test.\nns3.example.test. 300 IN A 127.0.0.5\n"))
+	w.startServer("127.0.0.5", respondWith(wire.RcodeRefused))
 	got := w.read("example.test")
 	if got.Zone != "example.test" || got.Reason != "no_authoritative_answer" {
 		t.Fatalf("zone %q, reason %q", got.Zone, got.Reason)
 	}
-	if diff := cmp.Diff([]string{"ns3.example.test lame"}, names(got.Servers)); diff != "" {
+	if diff := cmp.Diff([]string{"ns3.example.test lame"}, serverStates(got.Servers)); diff != "" {
 		t.Fatal(diff)
 	}
 }
 
-func TestAParentThatSaysNothingIsLeftAloneForAWhile(t *testing.T) {
+func TestSilentParentIsNotAskedAgain(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, delegation+registry+strings.ReplaceAll(delegation, "example.test", "second.test"))
+	w := newFixture(t, delegation+registry+strings.ReplaceAll(delegation, "example.test", "second.test"))
 	w.wait = brief
 	asked := make(chan string, 10)
-	w.server("127.0.0.4", wire.HandlerFunc(func(_ wire.ResponseWriter, q *wire.Msg) { asked <- q.Question[0].Name }))
+	w.startServer("127.0.0.4", wire.HandlerFunc(func(_ wire.ResponseWriter, q *wire.Msg) { asked <- q.Question[0].Name }))
 	for _, ip := range []string{"127.0.0.2", "127.0.0.3"} {
-		w.server(ip, zone(t, standard+strings.ReplaceAll(standard, "example.test", "second.test")))
+		w.startServer(ip, newServer(t, standard+strings.ReplaceAll(standard, "example.test", "second.test")))
 	}
 	r := w.reader()
 	for _, name := range []string{"example.test", "second.test"} {
@@ -129,10 +130,10 @@ func TestDNSSEC(t *testing.T) {
 		}, "dnssec_bogus", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := newWorld(t, delegation)
-			w.cut.changing(tt.change)
-			w.server("127.0.0.2", zone(t, standard))
-			w.server("127.0.0.3", zone(t, standard))
+			w := newFixture(t, delegation)
+			w.resolver.setChange(tt.change)
+			w.startServer("127.0.0.2", newServer(t, standard))
+			w.startServer("127.0.0.3", newServer(t, standard))
 			got := w.read("example.test")
 			if got.Reason != tt.reason || got.Complete != (tt.reason == "") || got.Secure != tt.secure || len(got.Sets) == 0 {
 				t.Fatalf("got %q, complete %v, secure %v, sets %v", got.Reason, got.Complete, got.Secure, got.Sets)
@@ -141,17 +142,16 @@ func TestDNSSEC(t *testing.T) {
 	}
 }
 
-// A resolver that failed only once is no proof of anything.
-func TestAResolverThatWasSlowIsNotDNSSEC(t *testing.T) {
-	w := newWorld(t, delegation)
+func TestOneFailureIsNotDNSSECBogus(t *testing.T) {
+	w := newFixture(t, delegation)
 	var failed atomic.Bool
-	w.cut.changing(func(m, q *wire.Msg) {
+	w.resolver.setChange(func(m, q *wire.Msg) {
 		if q.Question[0].Qtype == wire.TypeNS && failed.CompareAndSwap(false, true) {
 			m.SetRcode(q, wire.RcodeServerFailure)
 		}
 	})
-	w.server("127.0.0.2", zone(t, standard))
-	w.server("127.0.0.3", zone(t, standard))
+	w.startServer("127.0.0.2", newServer(t, standard))
+	w.startServer("127.0.0.3", newServer(t, standard))
 	if got := w.read("example.test"); !got.Complete || !failed.Load() {
 		t.Fatalf("got %q", got.Reason)
 	}

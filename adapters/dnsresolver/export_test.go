@@ -9,17 +9,17 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// Joined gives a function that waits until so many wait for a read of name.
-func Joined(r *Reader, name string) func(want int) {
+// WaitForReaders returns a function that waits until at least want callers share a read of name.
+func WaitForReaders(r *Reader, name string) func(want int) {
 	return func(want int) {
 		for {
-			r.flights.mu.Lock()
-			fl := r.flights.now[route{name, fmt.Sprint([]dns.Desired(nil))}]
+			r.sharedReads.mu.Lock()
+			shared := r.sharedReads.running[readKey{name, fmt.Sprint([]dns.Desired(nil))}]
 			n := 0
-			if fl != nil {
-				n = fl.waiting
+			if shared != nil {
+				n = shared.waiting
 			}
-			r.flights.mu.Unlock()
+			r.sharedReads.mu.Unlock()
 			if n >= want {
 				return
 			}

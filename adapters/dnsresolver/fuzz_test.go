@@ -10,9 +10,8 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// FuzzAnswer feeds packets to the reading and merging of answers: whatever a
-// server sends, a view keeps its caps, and one server alone and the same
-// server twice say the same.
+// FuzzAnswer parses and merges arbitrary packets. A parsed answer keeps its limits, and the same
+// answer from one or two servers gives the same sets.
 func FuzzAnswer(f *testing.F) {
 	for _, text := range []string{
 		"example.test. 60 IN TXT \"a\\000b\" \"c\"", "example.test. 60 IN MX 0 .", "example.test. 60 IN CNAME example.test.",
@@ -36,10 +35,10 @@ func FuzzAnswer(f *testing.F) {
 			return
 		}
 		q := question{"example.test", qtype}
-		answers(m, 1, q)
+		isAnswerTo(m, 1, q)
 		zoneOf(m, q.name)
-		referred(m, q.name)
-		v, err := look(m, q)
+		referredHosts(m, q.name)
+		v, err := parseAnswer(m, q)
 		if err != nil {
 			return
 		}
@@ -48,7 +47,7 @@ func FuzzAnswer(f *testing.F) {
 			t.Fatalf("%d values: %q", len(v.values), v.values)
 		}
 		one := report{state: dns.ServerOK, sets: map[key]set{{q.name, dns.TXT}: {values: v.values, ttl: v.ttl}}}
-		alone, both := common([]report{one}), common([]report{one, one})
+		alone, both := commonSets([]report{one}), commonSets([]report{one, one})
 		if !slices.EqualFunc(alone, both, func(x, y dns.RRSet) bool { return x.TTL == y.TTL && slices.Equal(x.Values, y.Values) }) {
 			t.Fatalf("%v and %v", alone, both)
 		}

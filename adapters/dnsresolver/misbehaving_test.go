@@ -15,19 +15,19 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// refusing answers everything with one code.
-func refusing(code int) wire.Handler {
+// respondWith returns a server that answers everything with one code.
+func respondWith(code int) wire.Handler {
 	return wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
 		_ = w.WriteMsg(new(wire.Msg).SetRcode(q, code))
 	})
 }
 
-// silent takes questions and says nothing.
+// silent is a server that does not answer.
 var silent = wire.HandlerFunc(func(wire.ResponseWriter, *wire.Msg) {})
 
-// changed is the standard zone with each answer changed before it leaves.
-func changed(t *testing.T, change func(m, q *wire.Msg)) wire.Handler {
-	s := zone(t, standard)
+// changedStandard returns a server of the standard zone that changes each answer.
+func changedStandard(t *testing.T, change func(m, q *wire.Msg)) wire.Handler {
+	s := newServer(t, standard)
 	return wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
 		m := s.answer(w, q)
 		change(m, q)
@@ -35,8 +35,8 @@ func changed(t *testing.T, change func(m, q *wire.Msg)) wire.Handler {
 	})
 }
 
-// only changes the answers to one type.
-func only(qtype uint16, change func(m, q *wire.Msg)) func(m, q *wire.Msg) {
+// onlyFor limits a change to the answers for one type.
+func onlyFor(qtype uint16, change func(m, q *wire.Msg)) func(m, q *wire.Msg) {
 	return func(m, q *wire.Msg) {
 		if q.Question[0].Qtype == qtype {
 			change(m, q)
@@ -44,7 +44,7 @@ func only(qtype uint16, change func(m, q *wire.Msg)) func(m, q *wire.Msg) {
 	}
 }
 
-func TestHowASecondServerIsJudged(t *testing.T) {
+func TestStateOfASecondServer(t *testing.T) {
 	notOurs := func(m, _ *wire.Msg) { m.Authoritative = false }
 	upward := func(m, q *wire.Msg) {
 		m.Authoritative, m.Answer = false, nil
@@ -57,50 +57,50 @@ func TestHowASecondServerIsJudged(t *testing.T) {
 		reason string
 		warns  []string
 	}{
-		{"refuses the zone", refusing(wire.RcodeRefused), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
-		{"fails", refusing(wire.RcodeServerFailure), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
-		{"serves only the zone above", changed(t, func(m, _ *wire.Msg) {
+		{"refuses the zone", respondWith(wire.RcodeRefused), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
+		{"fails", respondWith(wire.RcodeServerFailure), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
+		{"serves only the zone above", changedStandard(t, func(m, _ *wire.Msg) {
 			m.Rcode, m.Answer = wire.RcodeNameError, nil
 			m.Ns = []wire.RR{&wire.SOA{Hdr: wire.RR_Header{Name: "test.", Rrtype: wire.TypeSOA, Class: wire.ClassINET}, Ns: "a.", Mbox: "b."}}
 		}), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
-		{"is not authoritative", refusing(wire.RcodeNotAuth), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
-		{"answers from a cache", changed(t, notOurs), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
-		{"refers upwards", changed(t, upward), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
+		{"is not authoritative", respondWith(wire.RcodeNotAuth), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
+		{"answers from a cache", changedStandard(t, notOurs), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
+		{"refers upwards", changedStandard(t, upward), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
 		{"says nothing", silent, dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
 		{"does not run", nil, dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
-		{"refuses one type", changed(t, only(wire.TypeTXT, func(m, q *wire.Msg) { m.SetRcode(q, wire.RcodeRefused) })), dns.ServerOK, "type_unknown", []string{"wildcard_ambiguous"}},
-		{"answers one type from a cache", changed(t, only(wire.TypeMX, notOurs)), dns.ServerOK, "type_unknown", nil},
-		{"cannot read EDNS", changed(t, func(m, q *wire.Msg) {
+		{"refuses one type", changedStandard(t, onlyFor(wire.TypeTXT, func(m, q *wire.Msg) { m.SetRcode(q, wire.RcodeRefused) })), dns.ServerOK, "type_unknown", []string{"wildcard_ambiguous"}},
+		{"answers one type from a cache", changedStandard(t, onlyFor(wire.TypeMX, notOurs)), dns.ServerOK, "type_unknown", nil},
+		{"cannot read EDNS", changedStandard(t, func(m, q *wire.Msg) {
 			if q.IsEdns0() != nil {
 				*m = *new(wire.Msg).SetRcodeFormatError(q)
 				m.Question = nil
 			}
 		}), dns.ServerOK, "", nil},
-		{"does not know EDNS", changed(t, func(m, q *wire.Msg) {
+		{"does not know EDNS", changedStandard(t, func(m, q *wire.Msg) {
 			if q.IsEdns0() != nil {
 				m.SetRcode(q, wire.RcodeNotImplemented)
 			}
 		}), dns.ServerOK, "", nil},
-		{"shouts", changed(t, func(m, _ *wire.Msg) {
+		{"shouts", changedStandard(t, func(m, _ *wire.Msg) {
 			m.Question[0].Name = strings.ToUpper(m.Question[0].Name)
 			for i, rr := range m.Answer {
 				m.Answer[i] = wire.Copy(rr)
 				m.Answer[i].Header().Name = strings.ToUpper(rr.Header().Name)
 			}
 		}), dns.ServerOK, "", nil},
-		{"answers with another id", changed(t, func(m, _ *wire.Msg) { m.Id++ }), dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
-		{"answers another question", changed(t, func(m, _ *wire.Msg) { m.Question[0].Name = "other.test." }), dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
-		{"sends the question back", changed(t, func(m, _ *wire.Msg) { m.Response = false }), dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
+		{"answers with another id", changedStandard(t, func(m, _ *wire.Msg) { m.Id++ }), dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
+		{"answers another question", changedStandard(t, func(m, _ *wire.Msg) { m.Question[0].Name = "other.test." }), dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
+		{"sends the question back", changedStandard(t, func(m, _ *wire.Msg) { m.Response = false }), dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, delegation)
+			w := newFixture(t, delegation)
 			if tt.state == dns.ServerUnreachable {
 				w.wait = brief
 			}
-			w.server("127.0.0.2", zone(t, standard))
+			w.startServer("127.0.0.2", newServer(t, standard))
 			if tt.second != nil {
-				w.server("127.0.0.3", tt.second)
+				w.startServer("127.0.0.3", tt.second)
 			}
 			got := w.read("example.test")
 			if s := got.Servers[1].State; s != tt.state || got.Reason != tt.reason || got.Complete != (tt.reason == "") {
@@ -117,23 +117,23 @@ func TestHowASecondServerIsJudged(t *testing.T) {
 }
 
 func TestNoServerAnswers(t *testing.T) {
-	w := newWorld(t, delegation)
-	w.server("127.0.0.2", refusing(wire.RcodeRefused))
+	w := newFixture(t, delegation)
+	w.startServer("127.0.0.2", respondWith(wire.RcodeRefused))
 	got := w.read("example.test")
 	if got.Complete || got.Reason != "no_authoritative_answer" {
 		t.Fatalf("got complete %v, reason %q", got.Complete, got.Reason)
 	}
 }
 
-func TestStrayPacketsArePassedOver(t *testing.T) {
-	w := newWorld(t, delegation)
-	s := zone(t, standard)
+func TestStrayPacketsAreIgnored(t *testing.T) {
+	w := newFixture(t, delegation)
+	s := newServer(t, standard)
 	stranger, err := net.ListenPacket("udp", "127.0.0.8:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stranger.Close()
-	w.server("127.0.0.2", wire.HandlerFunc(func(rw wire.ResponseWriter, q *wire.Msg) {
+	w.startServer("127.0.0.2", wire.HandlerFunc(func(rw wire.ResponseWriter, q *wire.Msg) {
 		m := s.answer(rw, q)
 		forged := m.Copy()
 		forged.Answer = []wire.RR{&wire.TXT{Hdr: wire.RR_Header{Name: q.Question[0].Name, Rrtype: wire.TypeTXT, Class: wire.ClassINET}, Txt: []string{"forged"}}}
@@ -146,14 +146,14 @@ func TestStrayPacketsArePassedOver(t *testing.T) {
 		_ = rw.WriteMsg(forged)
 		_ = rw.WriteMsg(m)
 	}))
-	w.server("127.0.0.3", zone(t, standard))
+	w.startServer("127.0.0.3", newServer(t, standard))
 	got := w.read("example.test")
 	if diff := cmp.Diff([]string{"v=spf1 -all"}, values(got, "example.test", dns.TXT)); diff != "" || !got.Complete {
 		t.Fatalf("%s %s", got.Reason, diff)
 	}
 }
 
-func TestLongAnswersComeByTCP(t *testing.T) {
+func TestLongAnswersAreReadByTCP(t *testing.T) {
 	var records, want strings.Builder
 	records.WriteString(standard)
 	want.WriteString("v=spf1 -all\n")
@@ -161,17 +161,17 @@ func TestLongAnswersComeByTCP(t *testing.T) {
 		fmt.Fprintf(&records, "example.test. 300 IN TXT \"verification-%02d=%s\"\n", i, strings.Repeat("x", 120))
 		fmt.Fprintf(&want, "verification-%02d=%s\n", i, strings.Repeat("x", 120))
 	}
-	w := newWorld(t, delegation)
-	w.server("127.0.0.2", zone(t, records.String()))
-	w.server("127.0.0.3", zone(t, records.String()))
+	w := newFixture(t, delegation)
+	w.startServer("127.0.0.2", newServer(t, records.String()))
+	w.startServer("127.0.0.3", newServer(t, records.String()))
 	got := w.read("example.test")
 	if diff := cmp.Diff(want.String(), strings.Join(values(got, "example.test", dns.TXT), "\n")+"\n"); diff != "" || !got.Complete {
 		t.Fatalf("%s %s", got.Reason, diff)
 	}
 }
 
-func TestBlockedTCPIsNamed(t *testing.T) {
-	s := zone(t, standard)
+func TestBlockedTCPIsAWarning(t *testing.T) {
+	s := newServer(t, standard)
 	udpOnly := wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
 		m := s.answer(w, q)
 		if q.Question[0].Qtype == wire.TypeMX {
@@ -183,36 +183,36 @@ func TestBlockedTCPIsNamed(t *testing.T) {
 		_ = w.WriteMsg(m)
 	})
 	t.Parallel()
-	w := newWorld(t, delegation)
+	w := newFixture(t, delegation)
 	w.wait = brief
-	w.server("127.0.0.2", udpOnly)
-	w.server("127.0.0.3", zone(t, standard))
+	w.startServer("127.0.0.2", udpOnly)
+	w.startServer("127.0.0.3", newServer(t, standard))
 	got := w.read("example.test")
 	if got.Reason != "type_unknown" || !slices.Equal(got.Warnings, []string{"tcp_blocked"}) || values(got, "example.test", dns.MX) != nil {
 		t.Fatalf("got reason %q, warnings %v, MX %v", got.Reason, got.Warnings, values(got, "example.test", dns.MX))
 	}
 }
 
-func TestTooManyRecordsAreNoAnswer(t *testing.T) {
+func TestTooManyRecordsAreRefused(t *testing.T) {
 	var records strings.Builder
 	records.WriteString(standard)
 	for i := range 501 {
 		fmt.Fprintf(&records, "example.test. 300 IN MX %d m%d.example.net.\n", i, i)
 	}
-	w := newWorld(t, delegation)
-	w.server("127.0.0.2", zone(t, records.String()))
-	w.server("127.0.0.3", zone(t, records.String()))
+	w := newFixture(t, delegation)
+	w.startServer("127.0.0.2", newServer(t, records.String()))
+	w.startServer("127.0.0.3", newServer(t, records.String()))
 	if got := w.read("example.test"); got.Reason != "type_unknown" || values(got, "example.test", dns.MX) != nil {
 		t.Fatalf("got reason %q", got.Reason)
 	}
 }
 
-func TestOnlyWhatAllServersReturnIsSeen(t *testing.T) {
+func TestOnlyValuesOfAllServersAreReturned(t *testing.T) {
 	fresh := standard + "example.test. 60 IN TXT \"MS=ms1\"\nmail.example.test. 60 IN A 192.0.2.1\n"
-	w := newWorld(t, delegation)
-	w.server("127.0.0.2", zone(t, fresh))
-	lagging := zone(t, standard)
-	w.server("127.0.0.3", lagging)
+	w := newFixture(t, delegation)
+	w.startServer("127.0.0.2", newServer(t, fresh))
+	lagging := newServer(t, standard)
+	w.startServer("127.0.0.3", lagging)
 	r := w.reader()
 	got, err := r.Read(t.Context(), "example.test")
 	if err != nil {
@@ -221,7 +221,7 @@ func TestOnlyWhatAllServersReturnIsSeen(t *testing.T) {
 	if diff := cmp.Diff([]string{"v=spf1 -all"}, values(got, "example.test", dns.TXT)); diff != "" {
 		t.Fatal(diff)
 	}
-	lagging.replace(zone(t, fresh).records)
+	lagging.replace(newServer(t, fresh).records)
 	if got, err = r.Read(t.Context(), "example.test"); err != nil {
 		t.Fatal(err)
 	}
@@ -231,9 +231,9 @@ func TestOnlyWhatAllServersReturnIsSeen(t *testing.T) {
 }
 
 func TestPrivateNameServersAreNotAsked(t *testing.T) {
-	w := newWorld(t, delegation)
-	asked := zone(t, standard)
-	w.server("127.0.0.2", asked)
+	w := newFixture(t, delegation)
+	asked := newServer(t, standard)
+	w.startServer("127.0.0.2", asked)
 	r := dnsresolver.New(dnsresolver.Options{Resolvers: []string{fmt.Sprintf("127.0.0.1:%d", w.port)}, Port: w.port})
 	got, err := r.Read(t.Context(), "example.test")
 	if err != nil {
@@ -244,12 +244,12 @@ func TestPrivateNameServersAreNotAsked(t *testing.T) {
 	}
 }
 
-func TestTimeIsUp(t *testing.T) {
+func TestReadEndsAtTheTimeout(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, delegation)
-	w.server("127.0.0.2", silent)
-	s := zone(t, standard)
-	w.server("127.0.0.3", wire.HandlerFunc(func(rw wire.ResponseWriter, q *wire.Msg) {
+	w := newFixture(t, delegation)
+	w.startServer("127.0.0.2", silent)
+	s := newServer(t, standard)
+	w.startServer("127.0.0.3", wire.HandlerFunc(func(rw wire.ResponseWriter, q *wire.Msg) {
 		if q.Question[0].Qtype == wire.TypeSOA {
 			s.ServeDNS(rw, q)
 		}

@@ -20,13 +20,13 @@ import (
 
 var _ ports.DNSReader = (*dnsresolver.Reader)(nil)
 
-func TestReadTellsWhatAllServersSay(t *testing.T) {
-	w := newWorld(t, delegation)
-	w.server("127.0.0.2", zone(t, standard))
-	w.server("127.0.0.3", zone(t, standard))
+func TestReadReturnsTheRecordsOfAllServers(t *testing.T) {
+	w := newFixture(t, delegation)
+	w.startServer("127.0.0.2", newServer(t, standard))
+	w.startServer("127.0.0.3", newServer(t, standard))
 	got := w.read("Example.test.")
 	got.At = got.At.Truncate(0)
-	want := dns.Sight{
+	want := dns.ZoneRead{
 		Domain: "example.test", Zone: "example.test", Complete: true, At: got.At,
 		Delegation: []string{"ns1.example.test", "ns2.example.test"},
 		Servers: []dns.Server{
@@ -48,11 +48,11 @@ func TestReadTellsWhatAllServersSay(t *testing.T) {
 	}
 }
 
-func TestReadAsksTheListedNamesAndNoMore(t *testing.T) {
-	w := newWorld(t, delegation)
-	s := zone(t, standard)
-	w.server("127.0.0.2", s)
-	w.server("127.0.0.3", zone(t, standard))
+func TestReadAsksOnlyTheListedQuestions(t *testing.T) {
+	w := newFixture(t, delegation)
+	s := newServer(t, standard)
+	w.startServer("127.0.0.2", s)
+	w.startServer("127.0.0.3", newServer(t, standard))
 	w.read("example.test")
 	want := map[string]int{
 		"example.test. SOA": 1, "example.test. NS": 1, "example.test. MX": 1, "example.test. TXT": 1,
@@ -63,13 +63,14 @@ func TestReadAsksTheListedNamesAndNoMore(t *testing.T) {
 		"autodiscover.example.test. A": 1, "autodiscover.example.test. AAAA": 1,
 		"nobody.example.test. TXT": 1, "nobody._domainkey.example.test. TXT": 1,
 	}
-	if diff := cmp.Diff(want, asked(s)); diff != "" {
+	if diff := cmp.Diff(want, askedQuestions(s)); diff != "" {
 		t.Fatal(diff)
 	}
 }
 
-// asked counts questions, those for names that nobody has under one name.
-func asked(s *served) map[string]int {
+// askedQuestions counts the questions that a server received. Random probe names are counted as
+// "nobody".
+func askedQuestions(s *recordServer) map[string]int {
 	out := map[string]int{}
 	for what, n := range s.counts() {
 		if first, rest, _ := strings.Cut(what, "."); strings.HasPrefix(first, "tenantry-") {
@@ -80,16 +81,16 @@ func asked(s *served) map[string]int {
 	return out
 }
 
-func TestAFreshDomainTakesFewQuestions(t *testing.T) {
+func TestFreshDomainNeedsEightQuestions(t *testing.T) {
 	const bare = `
 example.test. 300 IN SOA ns1.example.test. hostmaster.example.test. 7 3600 600 86400 60
 example.test. 300 IN NS ns1.example.test.
 example.test. 300 IN NS ns2.example.test.
 `
-	w := newWorld(t, delegation)
-	s := zone(t, bare)
-	w.server("127.0.0.2", s)
-	w.server("127.0.0.3", zone(t, bare))
+	w := newFixture(t, delegation)
+	s := newServer(t, bare)
+	w.startServer("127.0.0.2", s)
+	w.startServer("127.0.0.3", newServer(t, bare))
 	if got := w.read("example.test"); !got.Complete || got.Warnings != nil {
 		t.Fatalf("got %q, %v", got.Reason, got.Warnings)
 	}
@@ -97,48 +98,47 @@ example.test. 300 IN NS ns2.example.test.
 		"example.test. SOA": 1, "example.test. NS": 1, "example.test. MX": 1, "example.test. TXT": 1, "_dmarc.example.test. TXT": 1,
 		"selector1._domainkey.example.test. CNAME": 1, "selector2._domainkey.example.test. CNAME": 1, "autodiscover.example.test. CNAME": 1,
 	}
-	if diff := cmp.Diff(want, asked(s)); diff != "" {
+	if diff := cmp.Diff(want, askedQuestions(s)); diff != "" {
 		t.Fatal(diff)
 	}
 }
 
-// A name that does not exist shows that no wildcard is there.
-func TestNoWildcardIsLookedForWhereThereCanBeNone(t *testing.T) {
-	w := newWorld(t, delegation)
-	s := zone(t, bare+"_dmarc.example.test. 300 IN TXT here\nselector1._domainkey.example.test. 300 IN CNAME k.test.\n")
-	w.server("127.0.0.2", s)
-	w.server("127.0.0.3", s)
+func TestMissingNameEndsTheWildcardProbe(t *testing.T) {
+	w := newFixture(t, delegation)
+	s := newServer(t, bare+"_dmarc.example.test. 300 IN TXT here\nselector1._domainkey.example.test. 300 IN CNAME k.test.\n")
+	w.startServer("127.0.0.2", s)
+	w.startServer("127.0.0.3", s)
 	w.read("example.test")
-	for what := range asked(s) {
+	for what := range askedQuestions(s) {
 		if strings.HasPrefix(what, "nobody.") {
 			t.Errorf("asked for %s", what)
 		}
 	}
 }
 
-// A server that moved is found at its new address by the next read.
-func TestAddressesOfServersThatFailAreNotRemembered(t *testing.T) {
-	// Outside of the zone, so that no address comes along with a name.
+// The next read finds a server that moved to a new address.
+func TestAddressesOfFailedServersAreNotCached(t *testing.T) {
+	// Server names outside the zone, so that no glue is used.
 	named := strings.NewReplacer("ns1.example.test", "ns1.provider.test", "ns2.example.test", "ns2.provider.test")
 	before := named.Replace(delegation)
-	w := newWorld(t, before)
-	w.server("127.0.0.2", zone(t, named.Replace(standard)))
+	w := newFixture(t, before)
+	w.startServer("127.0.0.2", newServer(t, named.Replace(standard)))
 	r := w.reader()
 	if got, err := r.Read(t.Context(), "example.test"); err != nil || got.Reason != "single_server_answered" {
 		t.Fatalf("got %q, %v", got.Reason, err)
 	}
-	w.cut.replace(zone(t, strings.ReplaceAll(before, "127.0.0.3", "127.0.0.4")).records)
-	w.server("127.0.0.4", zone(t, named.Replace(standard)))
+	w.resolver.replace(newServer(t, strings.ReplaceAll(before, "127.0.0.3", "127.0.0.4")).records)
+	w.startServer("127.0.0.4", newServer(t, named.Replace(standard)))
 	if got, err := r.Read(t.Context(), "example.test"); err != nil || !got.Complete {
 		t.Fatalf("got %q, %v", got.Reason, err)
 	}
 }
 
 func TestSubdomainIsReadInItsEnclosingZone(t *testing.T) {
-	w := newWorld(t, delegation)
+	w := newFixture(t, delegation)
 	records := standard + "mail.example.test. 300 IN MX 0 mail.example.net.\n"
-	w.server("127.0.0.2", zone(t, records))
-	w.server("127.0.0.3", zone(t, records))
+	w.startServer("127.0.0.2", newServer(t, records))
+	w.startServer("127.0.0.3", newServer(t, records))
 	got := w.read("mail.example.test")
 	if got.Zone != "example.test" || !got.Complete {
 		t.Fatalf("zone %q, complete %v (%s)", got.Zone, got.Complete, got.Reason)
@@ -148,7 +148,7 @@ func TestSubdomainIsReadInItsEnclosingZone(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeFound(t *testing.T) {
+func TestZoneThatCannotBeFound(t *testing.T) {
 	root := "test. 300 IN SOA ns.test. host.test. 1 1 1 1 60\n"
 	for _, tt := range []struct{ name, resolver, domain, reason string }{
 		{"nobody registered it", root, "example.test", "not_delegated"},
@@ -158,7 +158,7 @@ func TestWhatCannotBeFound(t *testing.T) {
 		{"no domain name", root, strings.Repeat("a", 64) + ".test", "zone_cut_unknown"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := newWorld(t, tt.resolver).read(tt.domain)
+			got := newFixture(t, tt.resolver).read(tt.domain)
 			if got.Complete || got.Reason != tt.reason || len(got.Sets) > 0 {
 				t.Fatalf("got complete %v, reason %q, sets %v; want reason %q", got.Complete, got.Reason, got.Sets, tt.reason)
 			}
@@ -166,18 +166,18 @@ func TestWhatCannotBeFound(t *testing.T) {
 	}
 }
 
-func TestWithoutResolversNothingIsKnown(t *testing.T) {
+func TestReadWithoutResolvers(t *testing.T) {
 	got, err := dnsresolver.New(dnsresolver.Options{Resolvers: []string{"nonsense"}}).Read(t.Context(), "example.test")
 	if err != nil || got.Reason != "zone_cut_unknown" {
 		t.Fatalf("got %q, %v", got.Reason, err)
 	}
 }
 
-func TestASecondResolverHelpsOut(t *testing.T) {
-	w := newWorld(t, delegation)
-	w.server("127.0.0.2", zone(t, standard))
-	w.server("127.0.0.3", zone(t, standard))
-	w.server("127.0.0.9", refusing(wire.RcodeServerFailure))
+func TestSecondResolverIsAskedWhenTheFirstFails(t *testing.T) {
+	w := newFixture(t, delegation)
+	w.startServer("127.0.0.2", newServer(t, standard))
+	w.startServer("127.0.0.3", newServer(t, standard))
+	w.startServer("127.0.0.9", respondWith(wire.RcodeServerFailure))
 	r := dnsresolver.New(dnsresolver.Options{
 		Resolvers: []string{fmt.Sprintf("127.0.0.9:%d", w.port), fmt.Sprintf("127.0.0.1:%d", w.port)},
 		Port:      w.port, AllowPrivate: true,
@@ -189,24 +189,24 @@ func TestASecondResolverHelpsOut(t *testing.T) {
 }
 
 func TestCancelledReadReturnsTheContextsError(t *testing.T) {
-	w := newWorld(t, delegation)
+	w := newFixture(t, delegation)
 	ctx, cancel := context.WithCancel(t.Context())
-	w.server("127.0.0.2", wire.HandlerFunc(func(wire.ResponseWriter, *wire.Msg) { cancel() }))
-	w.server("127.0.0.3", zone(t, standard))
+	w.startServer("127.0.0.2", wire.HandlerFunc(func(wire.ResponseWriter, *wire.Msg) { cancel() }))
+	w.startServer("127.0.0.3", newServer(t, standard))
 	if _, err := w.reader().Read(ctx, "example.test"); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}
 }
 
-func TestReadsAtTheSameTimeAreOne(t *testing.T) {
-	w := newWorld(t, delegation)
-	s, second, hold := zone(t, standard), make(chan struct{}), make(chan struct{})
+func TestConcurrentReadsAreShared(t *testing.T) {
+	w := newFixture(t, delegation)
+	s, second, hold := newServer(t, standard), make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	w.server("127.0.0.2", wire.HandlerFunc(func(rw wire.ResponseWriter, q *wire.Msg) {
+	w.startServer("127.0.0.2", wire.HandlerFunc(func(rw wire.ResponseWriter, q *wire.Msg) {
 		once.Do(func() { close(second); <-hold })
 		s.ServeDNS(rw, q)
 	}))
-	w.server("127.0.0.3", zone(t, standard))
+	w.startServer("127.0.0.3", newServer(t, standard))
 	r := dnsresolver.New(dnsresolver.Options{
 		Resolvers: []string{fmt.Sprintf("127.0.0.1:%d", w.port)}, Port: w.port, AllowPrivate: true,
 	})
@@ -223,7 +223,7 @@ func TestReadsAtTheSameTimeAreOne(t *testing.T) {
 	if _, err := r.Read(left, "example.test"); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	joined := dnsresolver.Joined(r, "example.test")
+	joined := dnsresolver.WaitForReaders(r, "example.test")
 	wg.Go(read)
 	joined(2)
 	close(hold)
@@ -233,18 +233,18 @@ func TestReadsAtTheSameTimeAreOne(t *testing.T) {
 	}
 }
 
-func TestDelegationIsRememberedRecordsAreNot(t *testing.T) {
-	w := newWorld(t, delegation)
-	s := zone(t, standard)
-	w.server("127.0.0.2", s)
-	w.server("127.0.0.3", zone(t, standard))
+func TestDelegationIsCachedButRecordsAreNot(t *testing.T) {
+	w := newFixture(t, delegation)
+	s := newServer(t, standard)
+	w.startServer("127.0.0.2", s)
+	w.startServer("127.0.0.3", newServer(t, standard))
 	r := w.reader()
 	for range 2 {
 		if got, err := r.Read(t.Context(), "example.test"); err != nil || !got.Complete {
 			t.Fatalf("got %q, %v", got.Reason, err)
 		}
 	}
-	if n := w.cut.count("example.test. NS"); n != 1 {
+	if n := w.resolver.count("example.test. NS"); n != 1 {
 		t.Errorf("the resolver was asked %d times", n)
 	}
 	if n := s.count("example.test. MX"); n != 2 {

@@ -5,32 +5,111 @@ package dnsresolver
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/netip"
 	"sync"
 
 	wire "github.com/miekg/dns"
 )
 
-// Resolver is a recursive resolver of the Reader, and why it is of no use, if
-// so.
+// errNoResolver means that no configured resolver responded. errFailing means that at least one
+// responded, but none could answer.
+var (
+	errNoResolver = errors.New("no resolver answered")
+	errFailing    = errors.New("the resolvers find no answer")
+)
+
+// resolverAddrs parses the configured addresses, or reads those of /etc/resolv.conf when none are
+// configured.
+func resolverAddrs(list []string, log *slog.Logger) []netip.AddrPort {
+	if len(list) == 0 {
+		machine, err := wire.ClientConfigFromFile("/etc/resolv.conf")
+		if err != nil {
+			log.Error("no DNS resolvers: none configured and the machine's cannot be read", "error", err)
+			return nil
+		}
+		list = machine.Servers
+	}
+	var out []netip.AddrPort
+	for _, s := range list {
+		if ap, err := netip.ParseAddrPort(s); err == nil {
+			out = append(out, ap)
+		} else if a, err := netip.ParseAddr(s); err == nil {
+			out = append(out, netip.AddrPortFrom(a, 53))
+		} else {
+			log.Error("DNS resolver left out: it is neither address nor address:port", "resolver", s)
+		}
+	}
+	return out
+}
+
+// queryResolvers asks the resolvers in order and returns the first answer. It asks resolvers that
+// did not respond a second time, but not those that returned an error code.
+func (r *Reader) queryResolvers(ctx context.Context, q question) (*wire.Msg, error) {
+	return r.queryResolversAs(ctx, q, modeResolver)
+}
+
+func (r *Reader) queryResolversAs(ctx context.Context, q question, mode queryMode) (*wire.Msg, error) {
+	remaining, failure := r.resolvers, errNoResolver
+	for range 2 {
+		var silent []netip.AddrPort
+		for _, resolver := range remaining {
+			m, err := r.client.exchange(ctx, resolver, q, mode)
+			switch {
+			case ctx.Err() != nil:
+				return nil, ctx.Err()
+			case err != nil:
+				silent = append(silent, resolver)
+			case m.Rcode == wire.RcodeSuccess || m.Rcode == wire.RcodeNameError:
+				return m, nil
+			default:
+				failure = errFailing
+			}
+		}
+		remaining = silent
+	}
+	return nil, failure
+}
+
+// queryChecked is queryResolvers, and reports bogus when only a query without DNSSEC validation is
+// answered. Validating resolvers, such as those of mail platforms, then see no answer.
+func (r *Reader) queryChecked(ctx context.Context, q question) (m *wire.Msg, bogus bool, err error) {
+	m, err = r.queryResolvers(ctx, q)
+	if !errors.Is(err, errFailing) {
+		return m, false, err
+	}
+	unchecked, uncheckedErr := r.queryResolversAs(ctx, q, modeUnchecked)
+	if uncheckedErr != nil {
+		return nil, false, err
+	}
+	// The first failure may have had a different cause, such as a slow server: ask again.
+	if m, err = r.queryResolvers(ctx, q); err == nil {
+		return m, false, nil
+	}
+	return unchecked, true, nil
+}
+
+// Resolver is a recursive resolver of the Reader. Err says why it is not usable; nil means that it
+// answered.
 type Resolver struct {
 	Addr netip.AddrPort
 	Err  error
 }
 
-// Resolvers asks every resolver, by itself, for the zone of name.
+// Resolvers asks each resolver separately for the SOA of name and returns the results in the
+// configured order.
 func (r *Reader) Resolvers(ctx context.Context, name string) []Resolver {
 	all := make([]Resolver, len(r.resolvers))
 	var wait sync.WaitGroup
 	for i, addr := range r.resolvers {
-		wait.Go(func() { all[i] = Resolver{addr, r.answers(ctx, addr, question{normalise(name), wire.TypeSOA})} })
+		wait.Go(func() { all[i] = Resolver{addr, r.checkResolver(ctx, addr, question{normalise(name), wire.TypeSOA})} })
 	}
 	wait.Wait()
 	return all
 }
 
-func (r *Reader) answers(ctx context.Context, addr netip.AddrPort, q question) error {
-	m, err := r.wire.ask(ctx, addr, q, manner{tries: 2, recurse: true})
+func (r *Reader) checkResolver(ctx context.Context, addr netip.AddrPort, q question) error {
+	m, err := r.client.exchange(ctx, addr, q, queryMode{tries: 2, recurse: true})
 	switch {
 	case err != nil:
 		return errors.New("no answer")
@@ -39,4 +118,18 @@ func (r *Reader) answers(ctx context.Context, addr netip.AddrPort, q question) e
 	default:
 		return nil
 	}
+}
+
+// resolversAsServers returns the resolvers in place of a zone's servers, for Options.Recursive. The
+// shared name hides their addresses from API clients.
+func (r *Reader) resolversAsServers() []server {
+	return []server{{name: "resolver", addrs: r.resolvers[:min(len(r.resolvers), maxPerServer)]}}
+}
+
+// serverMode returns how the servers of a zone are asked.
+func (r *Reader) serverMode() queryMode {
+	if r.recursive {
+		return modeResolverAsServer
+	}
+	return modeServer
 }

@@ -4,18 +4,19 @@ package dnsresolver_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
-	"github.com/tenantry/tenantry/adapters/dnsresolver"
-
 	wire "github.com/miekg/dns"
+
+	"github.com/tenantry/tenantry/adapters/dnsresolver"
+	"github.com/tenantry/tenantry/core/dns"
 )
 
-// TestEachResolverIsAskedByItself: one that does not answer, and one that
-// refuses, beside one that is well.
-func TestEachResolverIsAskedByItself(t *testing.T) {
-	w := newWorld(t, delegation)
-	w.server("127.0.0.9", wire.HandlerFunc(func(to wire.ResponseWriter, q *wire.Msg) {
+// TestResolversAreCheckedSeparately: one resolver works, one does not answer, one refuses.
+func TestResolversAreCheckedSeparately(t *testing.T) {
+	w := newFixture(t, delegation)
+	w.startServer("127.0.0.9", wire.HandlerFunc(func(to wire.ResponseWriter, q *wire.Msg) {
 		_ = to.WriteMsg(new(wire.Msg).SetRcode(q, wire.RcodeRefused))
 	}))
 	reader := dnsresolver.New(dnsresolver.Options{
@@ -28,5 +29,38 @@ func TestEachResolverIsAskedByItself(t *testing.T) {
 	}
 	if got[1].Addr.String() != "127.0.0.1:1" || got[2].Err.Error() == got[1].Err.Error() {
 		t.Fatalf("got %v", got)
+	}
+}
+
+// TestRecursiveReadAsksOnlyResolvers: the records are read, but the read is not complete, because
+// resolvers answer from a cache.
+func TestRecursiveReadAsksOnlyResolvers(t *testing.T) {
+	w := newFixture(t, standard)
+	w.resolver.setChange(func(m, _ *wire.Msg) { m.Authoritative, m.RecursionAvailable = false, true })
+	server := newServer(t, standard)
+	w.startServer("127.0.0.2", server)
+	reader := dnsresolver.New(dnsresolver.Options{
+		Resolvers: []string{fmt.Sprintf("127.0.0.1:%d", w.port)}, Port: w.port, AllowPrivate: true, Recursive: true,
+		UDPTimeout: hang, TCPTimeout: hang,
+	})
+	got, err := reader.Read(t.Context(), "example.test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Complete || got.Reason != dns.ReasonRecursive || got.Zone != "example.test" {
+		t.Errorf("it is %v, %q of %s", got.Complete, got.Reason, got.Zone)
+	}
+	if want := []dns.Server{{Name: "resolver", State: dns.ServerOK, Agrees: true}}; !slices.Equal(got.Servers, want) {
+		t.Errorf("it asked %v", got.Servers)
+	}
+	for name, want := range map[string]dns.Type{
+		"example.test": dns.MX, "_dmarc.example.test": dns.TXT, "selector1._domainkey.example.test": dns.CNAME,
+	} {
+		if len(values(got, name, want)) == 0 {
+			t.Errorf("no %s at %s in %v", want, name, got.Sets)
+		}
+	}
+	if len(askedQuestions(server)) > 0 {
+		t.Errorf("a server was asked %v", askedQuestions(server))
 	}
 }

@@ -8,80 +8,80 @@ import (
 	"sync"
 )
 
-// How many questions may be in flight, so that neither this process nor one
-// provider's server is flooded.
-// The resolvers are the operator's own, and every read asks them.
+// Limits on concurrent questions, so that neither this process nor a provider's server is
+// overloaded. Resolvers have a higher limit: they belong to the operator, and each read asks them.
 const (
 	maxInFlight    = 32
 	maxPerAddress  = 4
 	maxPerResolver = 16
 )
 
-// slots hands out permission to ask.
+// slots limits the concurrent questions, in total and per server address.
 type slots struct {
-	all   chan struct{}
-	mu    sync.Mutex
-	lanes map[netip.AddrPort]*lane
+	total      chan struct{}
+	mu         sync.Mutex
+	perAddress map[netip.AddrPort]*addressSlots
 }
 
-type lane struct {
-	places chan struct{}
-	users  int
+type addressSlots struct {
+	sem   chan struct{}
+	users int
 }
 
 func newSlots() *slots {
-	return &slots{all: make(chan struct{}, maxInFlight), lanes: map[netip.AddrPort]*lane{}}
+	return &slots{total: make(chan struct{}, maxInFlight), perAddress: map[netip.AddrPort]*addressSlots{}}
 }
 
-// take waits for a place. The address comes first: who waits for a busy
-// server must not hold a place that another server could use.
-func (s *slots) take(ctx context.Context, a netip.AddrPort, how manner) (release func(), err error) {
-	l := s.enter(a, how)
-	if err := place(ctx, l.places); err != nil {
-		s.exit(a, l)
+// acquire waits for a free slot and returns the function that releases it. It fails when ctx ends.
+// The slot of the address is taken first, so that waiting for a busy server does not hold a slot of
+// the total.
+func (s *slots) acquire(ctx context.Context, addr netip.AddrPort, mode queryMode) (release func(), err error) {
+	own := s.retain(addr, mode)
+	if err := acquireSlot(ctx, own.sem); err != nil {
+		s.drop(addr, own)
 		return nil, err
 	}
-	if err := place(ctx, s.all); err != nil {
-		<-l.places
-		s.exit(a, l)
+	if err := acquireSlot(ctx, s.total); err != nil {
+		<-own.sem
+		s.drop(addr, own)
 		return nil, err
 	}
 	return func() {
-		<-s.all
-		<-l.places
-		s.exit(a, l)
+		<-s.total
+		<-own.sem
+		s.drop(addr, own)
 	}, nil
 }
 
-func place(ctx context.Context, places chan struct{}) error {
+func acquireSlot(ctx context.Context, sem chan struct{}) error {
 	select {
-	case places <- struct{}{}:
+	case sem <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (s *slots) enter(a netip.AddrPort, how manner) *lane {
+func (s *slots) retain(addr netip.AddrPort, mode queryMode) *addressSlots {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l, ok := s.lanes[a]
+	own, ok := s.perAddress[addr]
 	if !ok {
-		places := maxPerAddress
-		if how.recurse {
-			places = maxPerResolver
+		limit := maxPerAddress
+		if mode.recurse {
+			limit = maxPerResolver
 		}
-		l = &lane{places: make(chan struct{}, places)}
-		s.lanes[a] = l
+		own = &addressSlots{sem: make(chan struct{}, limit)}
+		s.perAddress[addr] = own
 	}
-	l.users++
-	return l
+	own.users++
+	return own
 }
 
-func (s *slots) exit(a netip.AddrPort, l *lane) {
+func (s *slots) drop(addr netip.AddrPort, own *addressSlots) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l.users--; l.users == 0 {
-		delete(s.lanes, a)
+	if own.users--; own.users == 0 {
+		delete(s.perAddress, addr)
 	}
 }

@@ -26,8 +26,8 @@ const (
 	guest
 )
 
-// signedIn is a sign-in that waits to be redeemed.
-type signedIn struct {
+// pendingSignIn is a sign-in whose code was issued. redeemed is true after the code was used.
+type pendingSignIn struct {
 	tenant           tenant.GUID
 	user             string
 	nonce, challenge string
@@ -70,25 +70,26 @@ func (p *Platform) SignInURL(_ context.Context, s ports.SignIn) (string, error) 
 
 // Administrator implements ports.Consent.
 func (p *Platform) Administrator(ctx context.Context, s ports.SignIn, code secret.Text) (tenant.Administrator, error) {
-	var who tenant.Administrator
+	var admin tenant.Administrator
 	err := p.call(ctx, "Administrator", s.Tenant, "", func() (bool, error) {
 		in := p.codes[code.Reveal()]
 		if in == nil || in.redeemed || in.tenant != s.Tenant || in.nonce != s.Nonce ||
 			in.challenge != challenge(s.Verifier) || in.redirect != s.Redirect {
-			return false, refuse(fault.ConnectLinkInvalid, "the sign-in is not the one that was begun")
+			return false, refuse(fault.ConnectLinkInvalid, "the code belongs to a different sign-in")
 		}
 		in.redeemed = true
 		if p.tenants[in.tenant].people[in.user] != administrator {
-			return false, refuse(fault.NotAdministrator, "who signed in is no administrator of the tenant")
+			return false, refuse(fault.NotAdministrator, "the person who signed in is not an administrator of the tenant")
 		}
-		who = tenant.Administrator{Tenant: in.tenant, Address: in.user, Name: "Ada Admin"}
+		admin = tenant.Administrator{Tenant: in.tenant, Address: in.user, Name: "Ada Admin"}
 		return true, nil
 	})
-	return who, err
+	return admin, err
 }
 
-// Visit is a person at one of the platform's pages: who they are and whether
-// they accept. It returns the query with which the browser is sent back.
+// Visit simulates a person who opens the consent or the sign-in page of the platform as username.
+// accept is whether they give consent. It returns the query string of the redirect back to
+// tenantry, and an error for a different page.
 func (p *Platform) Visit(page, username string, accept bool) (query string, err error) {
 	u, err := url.Parse(page)
 	if err != nil {
@@ -109,7 +110,7 @@ func (p *Platform) Visit(page, username string, accept bool) (query string, err 
 
 func (p *Platform) consent(state, username string, accept bool) string {
 	back := url.Values{"state": {state}, "admin_consent": {"True"}}
-	t := p.home(username)
+	t := p.tenantOf(username)
 	if !accept || t == nil || t.people[username] != administrator {
 		back.Set("error", "permission_denied")
 		return back.Encode()
@@ -129,7 +130,7 @@ func (p *Platform) signIn(q url.Values, username string) string {
 	}
 	p.serial++
 	code := fmt.Sprintf("code-%d", p.serial)
-	p.codes[code] = &signedIn{
+	p.codes[code] = &pendingSignIn{
 		tenant: id, user: username, nonce: q.Get("nonce"),
 		challenge: q.Get("challenge"), redirect: q.Get("redirect"),
 	}
@@ -137,8 +138,8 @@ func (p *Platform) signIn(q url.Values, username string) string {
 	return back.Encode()
 }
 
-// home is the tenant that a person belongs to.
-func (p *Platform) home(username string) *state {
+// tenantOf returns the tenant that username belongs to, or nil.
+func (p *Platform) tenantOf(username string) *state {
 	for _, t := range p.tenants {
 		if t.people[username] != 0 {
 			return t

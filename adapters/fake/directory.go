@@ -18,7 +18,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// client is one tenant of the platform, as the port sees it.
+// client implements ports.MailTenant for one tenant of the platform.
 type client struct {
 	p  *Platform
 	id tenant.GUID
@@ -29,12 +29,13 @@ func (p *Platform) For(id tenant.GUID) ports.MailTenant { return client{p, id} }
 
 type domainState struct {
 	domain.Platform
-	acceptedAt time.Time
-	looks      int // calls of MailDomains that still do not show it
-	signing    dns.Signing
+	acceptedAt  time.Time
+	hiddenCalls int // remaining calls of MailDomains that omit it
+	signing     dns.Signing
 }
 
-// call does a call of the tenant's directory.
+// call runs one call of the tenant's directory. It fails with access_denied unless consent is
+// granted.
 func (c client) call(ctx context.Context, method, about string, effect func(*state) (bool, error)) error {
 	return c.p.call(ctx, method, c.id, about, func() (bool, error) {
 		t := c.p.tenants[c.id]
@@ -94,9 +95,9 @@ func (c client) AddDomain(ctx context.Context, name string) (domain.Platform, er
 			return false, nil
 		}
 		if !strings.Contains(name, ".") || strings.HasSuffix(name, ".onmicrosoft.com") {
-			return false, refuse(fault.InvalidDomain, "the platform does not take this name")
+			return false, refuse(fault.InvalidDomain, "the platform does not accept this name")
 		}
-		if t.TakenAtAdd && c.p.elsewhere(t, name) {
+		if t.TakenAtAdd && c.p.verifiedElsewhere(t, name) {
 			return false, refuse(fault.DomainUnavailable, "the domain belongs to another tenant")
 		}
 		t.domains[name] = &domainState{Platform: domain.Platform{Name: name}}
@@ -135,7 +136,7 @@ func (c client) VerifyDomain(ctx context.Context, name string) (domain.Platform,
 			out = d.Platform
 			return false, nil
 		}
-		if c.p.elsewhere(t, name) {
+		if c.p.verifiedElsewhere(t, name) {
 			return false, refuse(fault.DomainUnavailable, "the domain belongs to another tenant")
 		}
 		if !c.p.DNS.has(t.ownership(name)) {
@@ -162,7 +163,7 @@ func (c client) EnableMail(ctx context.Context, name string) error {
 			return false, nil
 		}
 		d.MailEnabled = true
-		d.acceptedAt, d.looks = c.p.now.Add(t.Lag.AcceptedDomain), t.Lag.AcceptedLooks
+		d.acceptedAt, d.hiddenCalls = c.p.now.Add(t.Lag.AcceptedDomain), t.Lag.AcceptedLooks
 		return true, nil
 	})
 }
@@ -174,9 +175,10 @@ func (t *state) domain(name string) (*domainState, error) {
 	return nil, refuse(fault.DomainNotFound, "the platform holds no such domain")
 }
 
-// elsewhere reports whether another tenant has verified the domain.
-func (p *Platform) elsewhere(t *state, name string) bool {
-	if p.taken[name] {
+// verifiedElsewhere reports whether a different tenant has verified the domain, or TakeDomain was
+// called for it.
+func (p *Platform) verifiedElsewhere(t *state, name string) bool {
+	if p.takenDomains[name] {
 		return true
 	}
 	for _, other := range p.tenants {
@@ -187,16 +189,16 @@ func (p *Platform) elsewhere(t *state, name string) bool {
 	return false
 }
 
-// ownership is the record that proves a domain to be the tenant's. It differs
-// from tenant to tenant.
+// ownership returns the record that proves that the tenant owns the domain. Its content depends on
+// the tenant.
 func (t *state) ownership(name string) dns.Record {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(string(t.guid) + name))
 	return dns.Record{Type: dns.TXT, Name: name, Content: fmt.Sprintf("MS=ms%08d", h.Sum32()%100_000_000), TTL: 3600}
 }
 
-// serviceRecords have an MX that can't be guessed from the name, as the
-// platform's own.
+// serviceRecords returns the MX, SPF and autodiscover records of a domain. The MX host cannot be
+// derived from the name alone, as with Microsoft 365.
 func serviceRecords(name string) []dns.Record {
 	host := strings.ReplaceAll(strings.ReplaceAll(name, "-", ""), ".", "-") + "01b.k-v1.mx.microsoft"
 	return []dns.Record{

@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// DNS is the world's DNS: zones with records. It reads like a resolver that
-// always reaches every authoritative server.
+// DNS is a set of zones in memory and implements ports.DNSReader. Every read reaches two name
+// servers, which agree, unless Trouble was called.
 type DNS struct {
 	mu      sync.Mutex
 	now     time.Time
@@ -26,7 +26,7 @@ type DNS struct {
 
 var _ ports.DNSReader = (*DNS)(nil)
 
-// Publish makes a zone hold exactly these records.
+// Publish replaces the records of a zone.
 func (d *DNS) Publish(zone string, records ...dns.Record) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -36,14 +36,14 @@ func (d *DNS) Publish(zone string, records ...dns.Record) {
 	d.zones[zone] = slices.Clone(records)
 }
 
-// Trouble makes reads incomplete for a reason; "" ends it.
+// Trouble makes every read incomplete for the given reason. An empty reason ends this.
 func (d *DNS) Trouble(reason string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.trouble = reason
 }
 
-// Reads counts the reads.
+// Reads returns the number of calls of Read.
 func (d *DNS) Reads() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -51,15 +51,15 @@ func (d *DNS) Reads() int {
 }
 
 // Read implements ports.DNSReader.
-func (d *DNS) Read(ctx context.Context, name string, wanted ...dns.Desired) (dns.Sight, error) {
+func (d *DNS) Read(ctx context.Context, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.reads++
 	if ctx.Err() != nil {
-		return dns.Sight{}, ctx.Err()
+		return dns.ZoneRead{}, ctx.Err()
 	}
-	ports.NoteAnswered(ctx)
-	s := dns.Sight{Domain: name, At: d.now}
+	ports.RecordAnswer(ctx)
+	s := dns.ZoneRead{Domain: name, At: d.now}
 	zone, records, found := d.zone(name)
 	switch {
 	case d.trouble != "":
@@ -78,7 +78,8 @@ func (d *DNS) Read(ctx context.Context, name string, wanted ...dns.Desired) (dns
 	return s, nil
 }
 
-// zone finds the zone that holds a name: the longest that ends it.
+// zone returns the zone that holds a name: the one with the longest apex that is the name or a
+// parent of it.
 func (d *DNS) zone(name string) (apex string, records []dns.Record, found bool) {
 	for zone, held := range d.zones {
 		if (zone == name || strings.HasSuffix(name, "."+zone)) && len(zone) >= len(apex) {
@@ -131,3 +132,54 @@ func content(r dns.Record) string {
 }
 
 func canonical(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".") }
+
+// beyond looks up the names that a read needs besides its own domain. It leaves out names in no
+// zone.
+func (d *DNS) beyond(n dns.Needs) dns.Referenced {
+	b := dns.Referenced{SPF: map[string][]string{}, Exchanges: map[string]dns.Exchange{}}
+	for pending := n.SPF; len(pending) > 0; pending = pending[1:] {
+		texts, known := d.texts(pending[0])
+		if _, done := b.SPF[pending[0]]; done || !known {
+			continue
+		}
+		b.SPF[pending[0]] = texts
+		for _, text := range texts {
+			pending = append(pending, dns.SPFReferences(text)...)
+		}
+	}
+	b.Above, b.Keys = d.allTexts(n.Above), d.allTexts(n.Keys)
+	for _, host := range n.Exchanges {
+		if state, known := d.exchange(host); known && state != "" {
+			b.Exchanges[host] = state
+		}
+	}
+	return b
+}
+
+func (d *DNS) allTexts(names []string) map[string][]string {
+	out := map[string][]string{}
+	for _, name := range names {
+		if texts, known := d.texts(name); known {
+			out[name] = texts
+		}
+	}
+	return out
+}
+
+func (d *DNS) texts(name string) (values []string, known bool) {
+	_, records, known := d.zone(name)
+	return dns.Find(sets(name, records), name, dns.TXT).Values, known
+}
+
+func (d *DNS) exchange(host string) (state dns.Exchange, known bool) {
+	_, records, known := d.zone(host)
+	held := sets(host, records)
+	switch {
+	case len(dns.Find(held, host, dns.CNAME).Values) > 0:
+		return dns.ExchangeAlias, known
+	case len(dns.Find(held, host, dns.A).Values)+len(dns.Find(held, host, dns.AAAA).Values) == 0:
+		return dns.ExchangeNoAddress, known
+	default:
+		return "", known
+	}
+}

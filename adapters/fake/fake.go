@@ -1,8 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fake is every provider port in memory. It keeps the promises of the
-// ports, which the suites of ports/contract prove, and can be told to be slow,
-// to fail and to hold a call: it carries the fast tests of the use cases.
+// Package fake implements the provider ports in memory, for fast tests of the use cases. The suites
+// of ports/contract prove that the fakes keep the contracts.
+//
+// Start with Platform, the mail platform: New creates it and AddTenant or Connect adds tenants.
+// Platform and SendingPlatform embed Script: Fail makes calls fail, and Hold makes them wait before
+// they return.
+//
+//   - fake.go: Platform, its tenants, its clock, and Holds, which returns what the platform stores.
+//   - consent.go, directory.go, mailserver.go, mailboxes.go, sendrules.go, sendtrace.go: the
+//     methods of ports.MailPlatform and ports.MailTenant, one file for each group.
+//   - faults.go: Script and Fault, the calls that fail; Gate, the calls that wait.
+//   - crash.go: Life, which makes a process crash before or after its nth step.
+//   - dns.go: DNS, zones in memory, read like public DNS.
+//   - dnsprovider.go: DNSProvider, one DNS provider account, and DNSProviders, the set of
+//     providers.
+//   - sendingplatform.go: SendingPlatform, one workspace of a sending platform.
+//   - sendingplatforms.go: SendingPlatforms, the set of sending platforms.
 package fake
 
 import (
@@ -19,90 +33,92 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Platform is a mail platform. Its clock stands still but for Advance, and it
-// looks records up in its own DNS.
+// Platform is a mail platform in memory. Its clock moves only by Advance. It reads DNS records from
+// its own DNS.
 type Platform struct {
 	Script
 
-	// DNS is the world's DNS, which the platform and a DNSReader see.
+	// DNS holds the zones that the platform reads, and implements ports.DNSReader for the service
+	// under test.
 	DNS *DNS
 
-	mu      sync.Mutex
-	now     time.Time
-	tenants map[tenant.GUID]*state
-	codes   map[string]*signedIn
-	taken   map[string]bool // domains of tenants that are none of ours
-	serial  int
+	mu           sync.Mutex
+	now          time.Time
+	tenants      map[tenant.GUID]*state
+	codes        map[string]*pendingSignIn
+	takenDomains map[string]bool // domains of tenants outside the test
+	serial       int
 }
 
 var _ ports.MailPlatform = (*Platform)(nil)
 
-// New makes a platform without tenants.
+// New returns a platform without tenants. Its clock starts at 2026-11-02 09:00 UTC.
 func New() *Platform {
 	start := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 	return &Platform{
-		DNS:     &DNS{now: start},
-		now:     start,
-		tenants: map[tenant.GUID]*state{},
-		codes:   map[string]*signedIn{},
-		taken:   map[string]bool{},
+		DNS:          &DNS{now: start},
+		now:          start,
+		tenants:      map[tenant.GUID]*state{},
+		codes:        map[string]*pendingSignIn{},
+		takenDomains: map[string]bool{},
 	}
 }
 
-// Setup is what a tenant is like before we come.
+// Setup is the state of a tenant before it is connected.
 type Setup struct {
 	Name string
-	// Dehydrated makes the first bootstrap step leave work that takes a
-	// minute; Denied keeps us from taking the mail server's role.
+	// Dehydrated makes the first bootstrap step start work that takes one minute. Denied stops
+	// tenantry from assigning itself the mail server's role.
 	Dehydrated, Denied bool
-	// SMTPAuthRefused keeps organization-wide SMTP AUTH off for good.
+	// SMTPAuthRefused keeps organization-wide SMTP AUTH disabled: EnableSMTPAuth is refused.
 	SMTPAuthRefused bool
-	// TakenAtAdd makes AddDomain, not VerifyDomain, refuse a domain that
-	// another tenant has verified.
+	// TakenAtAdd makes AddDomain refuse a domain that a different tenant has verified. Otherwise
+	// VerifyDomain refuses it.
 	TakenAtAdd bool
-	// TracePage is how many rows a page of the trace has, 2 or more.
+	// TracePage is the number of rows of a page of the message trace. Values below 2 mean 1000.
 	TracePage int
-	// Licenses are those for e-mail; one that is paid without them.
+	// Licenses are the e-mail licences of the tenant. Zero means one paid licence.
 	Licenses tenant.Licenses
 	Lag      Lag
 }
 
-// Lag is how long the platform takes for what it does in its own time.
+// Lag is the time that asynchronous work of the platform takes.
 type Lag struct {
-	// AcceptedDomain lies between EnableMail and the mail server accepting
-	// the domain; Role between taking the role and its working; Directory
-	// and Submission between CreateMailbox and the two steps after it.
+	// AcceptedDomain is the time from EnableMail until the mail server accepts the domain. Role is
+	// the time until an assigned role works. Directory and Submission are the times from
+	// CreateMailbox until OpenSignIn and OpenSubmission succeed.
 	AcceptedDomain, Role, Directory, Submission time.Duration
-	// AcceptedLooks is how many calls of MailDomains do not show a domain
-	// that is accepted by the clock: a lag for callers with real clocks.
+	// AcceptedLooks is the number of calls of MailDomains that omit a domain after AcceptedDomain
+	// has passed. It simulates the lag for callers that use the real clock.
 	AcceptedLooks int
-	// Rule lies between a change of a rule and mail meeting it, Trace between
-	// a message and its rows.
+	// Rule is the time from a change of a rule until it applies to mail. Trace is the time from a
+	// message until its rows appear in the message trace.
 	Rule, Trace time.Duration
 }
 
-// state is one tenant at the platform.
+// state is the state of one tenant at the platform.
 type state struct {
 	Setup
-	guid      tenant.GUID
-	builtin   string
-	people    map[string]role
-	consent   string // none, granted or revoked
-	role      bool
-	roleAt    time.Time
-	hydrateAt time.Time // zero: not begun
-	smtpAuth  tenant.SMTPAuth
-	domains   map[string]*domainState
-	mailboxes map[string]*mailboxState
-	occupied  map[string]bool // addresses of other objects
-	users     int
-	rules     map[string]*ruleState // by name
-	stopped   map[string]bool       // senders whose mail our rules stop
-	turns     []Turn
-	trace     []traced
+	guid              tenant.GUID
+	builtin           string
+	people            map[string]role
+	consent           string // none, granted or revoked
+	role              bool
+	roleAt            time.Time
+	hydrateAt         time.Time // zero until it begins
+	smtpAuth          tenant.SMTPAuth
+	domains           map[string]*domainState
+	mailboxes         map[string]*mailboxState
+	occupiedAddresses map[string]bool // addresses of objects that are not mailboxes
+	users             int
+	rules             map[string]*ruleState // by name
+	blockedSenders    map[string]bool       // senders that managed rules block
+	turns             []BlockChange
+	trace             []traceRow
 }
 
-// AddTenant makes a tenant that nobody has connected yet.
+// AddTenant adds a tenant that nobody has connected yet. It has the users admin, member and guest
+// in its built-in domain.
 func (p *Platform) AddTenant(id tenant.GUID, s Setup) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,13 +138,13 @@ func (p *Platform) AddTenant(id tenant.GUID, s Setup) {
 		people: map[string]role{
 			"admin@" + builtin: administrator, "member@" + builtin: member, "guest@" + builtin: guest,
 		},
-		domains: map[string]*domainState{}, mailboxes: map[string]*mailboxState{}, occupied: map[string]bool{},
+		domains: map[string]*domainState{}, mailboxes: map[string]*mailboxState{}, occupiedAddresses: map[string]bool{},
 		users: 1, rules: map[string]*ruleState{},
 	}
 }
 
-// Connect makes a tenant that is connected and ready: consent given, mail
-// server prepared, SMTP AUTH on unless refused.
+// Connect adds a tenant that is connected and ready: consent is granted, the mail server is
+// prepared, and SMTP AUTH is enabled unless s.SMTPAuthRefused.
 func (p *Platform) Connect(id tenant.GUID, s Setup) {
 	p.AddTenant(id, s)
 	p.mu.Lock()
@@ -141,14 +157,14 @@ func (p *Platform) Connect(id tenant.GUID, s Setup) {
 	}
 }
 
-// SetLag changes how long the tenant's own work takes from now on.
+// SetLag replaces the lags of a tenant for later calls.
 func (p *Platform) SetLag(id tenant.GUID, l Lag) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.tenants[id].Lag = l
 }
 
-// Advance moves the platform's clock.
+// Advance moves the platform's clock forward.
 func (p *Platform) Advance(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -156,29 +172,29 @@ func (p *Platform) Advance(d time.Duration) {
 	p.DNS.advance(d)
 }
 
-// Now is the platform's clock.
+// Now returns the platform's time.
 func (p *Platform) Now() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.now
 }
 
-// TakeDomain makes a domain belong to a tenant elsewhere.
+// TakeDomain makes a domain belong to a tenant outside the test.
 func (p *Platform) TakeDomain(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.taken[name] = true
+	p.takenDomains[name] = true
 }
 
-// Occupy gives an address of a tenant to something that is no mailbox.
+// Occupy assigns an address of a tenant to an object that is not a mailbox.
 func (p *Platform) Occupy(id tenant.GUID, address string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.tenants[id].occupied[strings.ToLower(address)] = true
+	p.tenants[id].occupiedAddresses[strings.ToLower(address)] = true
 }
 
-// Revoke withdraws a tenant's consent ("consent") or the grant for its mail
-// server ("exchange_role").
+// Revoke withdraws a tenant's consent if what is "consent", and the role at its mail server
+// otherwise ("exchange_role").
 func (p *Platform) Revoke(id tenant.GUID, what string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -189,32 +205,34 @@ func (p *Platform) Revoke(id tenant.GUID, what string) {
 	p.tenants[id].role = false
 }
 
-// Holding is what the platform holds of a tenant, whatever we stored.
-type Holding struct {
+// Snapshot is what the platform stores for a tenant, independent of what tenantry stores.
+type Snapshot struct {
 	Consent   string
 	Domains   []HeldDomain
 	Mailboxes []HeldMailbox
 	Rules     []sendlimit.Rule
 }
 
-// HeldDomain is a domain at the platform.
+// HeldDomain is a domain at the platform. Signed is whether DKIM signing is enabled.
 type HeldDomain struct {
 	domain.Platform
 	Signed bool
 }
 
-// HeldMailbox is a mailbox at the platform.
+// HeldMailbox is a mailbox at the platform, with whether its password is set and submission is
+// open.
 type HeldMailbox struct {
 	mailbox.Platform
 	PasswordSet, Submission bool
 }
 
-// Holds tells what the platform holds of a tenant, by name and address.
-func (p *Platform) Holds(id tenant.GUID) Holding {
+// Holds returns what the platform stores for a tenant. Domains and rules are ordered by name,
+// mailboxes by address.
+func (p *Platform) Holds(id tenant.GUID) Snapshot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.tenants[id]
-	h := Holding{Consent: t.consent}
+	h := Snapshot{Consent: t.consent}
 	for _, name := range slices.Sorted(maps.Keys(t.domains)) {
 		d := t.domains[name]
 		h.Domains = append(h.Domains, HeldDomain{d.Platform, d.signing.Enabled})
@@ -224,7 +242,7 @@ func (p *Platform) Holds(id tenant.GUID) Holding {
 		h.Mailboxes = append(h.Mailboxes, HeldMailbox{m.Platform, m.password, m.submission})
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.rules)) {
-		h.Rules = append(h.Rules, t.rules[name].told(false, false))
+		h.Rules = append(h.Rules, t.rules[name].answer(false, false))
 	}
 	return h
 }

@@ -12,24 +12,24 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// Fault makes calls fail. The zero Tenant and the empty Method mean all.
+// Fault makes matching calls fail. An empty Tenant, Method or About matches every call.
 type Fault struct {
 	Method string // of the port, such as "CreateMailbox"
 	Tenant tenant.GUID
-	// About narrows the fault to one domain name, address or object id.
+	// About limits the fault to one domain name, address or object id.
 	About string
 	Kind  outcome.Kind
 	Code  fault.Code // for Refused and NotReady
-	// AfterEffect lets the call do its work and loses the answer.
+	// AfterEffect makes the call take effect before it fails, as if the answer were lost.
 	AfterEffect bool
-	// Skip lets calls pass before the first that fails; Times is how many
-	// fail, 0 for all.
+	// Skip is the number of matching calls that pass before the first failure. Times is the number
+	// of failures, 0 for no limit.
 	Skip, Times int
 
 	spent int
 }
 
-// Script is what a fake was told to do wrong, and what it was asked so far.
+// Script holds the faults and gates of a fake, and counts its calls.
 type Script struct {
 	mu      sync.Mutex
 	faults  []*Fault
@@ -38,7 +38,7 @@ type Script struct {
 	effects map[string]int
 }
 
-// Fail arms a fault and returns how to lift it.
+// Fail arms a fault. lift disarms it.
 func (s *Script) Fail(f Fault) (lift func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,14 +51,14 @@ func (s *Script) Fail(f Fault) (lift func()) {
 	}
 }
 
-// Gate holds the calls of a method after their effect, before the answer.
+// Gate makes the calls of one method wait after their effect, before they return.
 type Gate struct {
 	method  string
 	arrived chan struct{}
 	open    chan struct{}
 }
 
-// Hold holds every call of a method until Release.
+// Hold makes every call of a method wait until Release, or until its context ends.
 func (s *Script) Hold(method string) *Gate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,27 +67,27 @@ func (s *Script) Hold(method string) *Gate {
 	return g
 }
 
-// Arrived receives once for each call that waits at the gate.
+// Arrived returns a channel that receives one value for each call that waits at the gate.
 func (g *Gate) Arrived() <-chan struct{} { return g.arrived }
 
-// Release lets all calls through, those to come included. Call it once.
+// Release lets all waiting and later calls return. It must be called only once.
 func (g *Gate) Release() { close(g.open) }
 
-// Calls counts the calls of a method.
+// Calls returns the number of calls of a method, including failed ones.
 func (s *Script) Calls(method string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls[method]
 }
 
-// Effects counts the calls of a method that changed something.
+// Effects returns the number of calls of a method that changed something.
 func (s *Script) Effects(method string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.effects[method]
 }
 
-func (s *Script) effected(method string) {
+func (s *Script) countEffect(method string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.effects == nil {
@@ -96,8 +96,7 @@ func (s *Script) effected(method string) {
 	s.effects[method]++
 }
 
-// call runs one call of the port: effect does its work under the lock and
-// says whether it changed anything.
+// call runs one call of a port. effect runs under the lock and returns whether it changed anything.
 func (p *Platform) call(ctx context.Context, method string, id tenant.GUID, about string, effect func() (bool, error)) error {
 	if err := p.begin(ctx, method, id, about); err != nil {
 		return err
@@ -106,7 +105,7 @@ func (p *Platform) call(ctx context.Context, method string, id tenant.GUID, abou
 	changed, err := effect()
 	p.mu.Unlock()
 	if changed {
-		p.effected(method)
+		p.countEffect(method)
 	}
 	if err != nil {
 		return err
@@ -124,12 +123,12 @@ func (s *Script) begin(ctx context.Context, method string, id tenant.GUID, about
 	if ctx.Err() != nil {
 		return unknown()
 	}
-	return s.faulty(method, id, about, false)
+	return s.nextFault(method, id, about, false)
 }
 
 func (s *Script) end(ctx context.Context, method string, id tenant.GUID, about string) error {
 	s.mu.Lock()
-	err := s.faulty(method, id, about, true)
+	err := s.nextFault(method, id, about, true)
 	gates := s.gates
 	s.mu.Unlock()
 	for _, g := range gates {
@@ -155,7 +154,7 @@ func (g *Gate) pass(ctx context.Context) bool {
 	}
 }
 
-func (s *Script) faulty(method string, id tenant.GUID, about string, after bool) error {
+func (s *Script) nextFault(method string, id tenant.GUID, about string, after bool) error {
 	for _, f := range s.faults {
 		if f.AfterEffect != after || f.Method != "" && f.Method != method ||
 			f.Tenant != "" && f.Tenant != id || f.About != "" && f.About != about {

@@ -74,7 +74,7 @@ func (c client) CreateMailbox(ctx context.Context, s mailbox.Spec) (mailbox.Plat
 		if !t.accepts(name, c.p.now) {
 			return false, notReady("the mail server does not accept the domain yet")
 		}
-		if t.occupied[address] || t.mailboxes[address] != nil {
+		if t.occupiedAddresses[address] || t.mailboxes[address] != nil {
 			return false, refuse(fault.InvalidMailboxEmail, "another object holds the address")
 		}
 		c.p.serial++

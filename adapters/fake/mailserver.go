@@ -14,10 +14,11 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// hydration is how long a dehydrated tenant takes to become usable.
-const hydration = time.Minute
+// hydrationTime is the time that a dehydrated tenant takes to become usable.
+const hydrationTime = time.Minute
 
-// server does a call of the tenant's mail server, which needs its own grant.
+// server runs one call of the tenant's mail server. It fails with access_denied until the role is
+// assigned and works.
 func (c client) server(ctx context.Context, method, about string, effect func(*state) (bool, error)) error {
 	return c.call(ctx, method, about, func(t *state) (bool, error) {
 		if !t.role || c.p.now.Before(t.roleAt) {
@@ -52,7 +53,7 @@ func (t *state) bootstrap(now time.Time) (tenant.Progress, bool) {
 	case now.Before(t.roleAt):
 		return wait, false
 	case t.Dehydrated && t.hydrateAt.IsZero():
-		t.hydrateAt = now.Add(hydration)
+		t.hydrateAt = now.Add(hydrationTime)
 		return wait, true
 	case t.Dehydrated && now.Before(t.hydrateAt):
 		return wait, false
@@ -90,8 +91,8 @@ func (c client) MailDomains(ctx context.Context) ([]string, error) {
 		out = append(out, t.builtin)
 		for _, name := range slices.Sorted(maps.Keys(t.domains)) {
 			d := t.domains[name]
-			if d.MailEnabled && !c.p.now.Before(d.acceptedAt) && d.looks > 0 {
-				d.looks--
+			if d.MailEnabled && !c.p.now.Before(d.acceptedAt) && d.hiddenCalls > 0 {
+				d.hiddenCalls--
 				continue
 			}
 			if t.accepts(name, c.p.now) {
@@ -105,7 +106,7 @@ func (c client) MailDomains(ctx context.Context) ([]string, error) {
 
 func (t *state) accepts(name string, now time.Time) bool {
 	d := t.domains[name]
-	return d != nil && d.MailEnabled && d.looks == 0 && !now.Before(d.acceptedAt)
+	return d != nil && d.MailEnabled && d.hiddenCalls == 0 && !now.Before(d.acceptedAt)
 }
 
 // Signing implements ports.MailServer.

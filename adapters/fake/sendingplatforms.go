@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// SendingPlatforms are sending platforms in memory. The secret `api_key` and
-// the setting `workspace_id` of a credential tell where it leads.
+// SendingPlatforms is the set of sending platforms, in memory. The secret `api_key` and the setting
+// `workspace_id` of a credential select the workspace.
 type SendingPlatforms struct {
 	mu    sync.Mutex
 	known []knownSending
@@ -31,8 +31,8 @@ type knownSending struct {
 
 var _ ports.SendingPlatforms = (*SendingPlatforms)(nil)
 
-// Know adds a platform that there is a plugin for. It can do everything for
-// everybody where capabilities is nil.
+// Know adds a platform to the result of Platforms. If capabilities is nil, every credential has all
+// capabilities.
 func (p *SendingPlatforms) Know(provider integration.Provider, capabilities func(given []string) integration.Capabilities) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -44,8 +44,8 @@ func (p *SendingPlatforms) Know(provider integration.Provider, capabilities func
 	p.known = append(p.known, knownSending{provider, capabilities})
 }
 
-// Hold makes a credential with this key reach a platform, in this workspace;
-// "" is for a credential that names none.
+// Hold makes a credential with this key and workspace reach the platform at. workspace is "" for
+// credentials that name none.
 func (p *SendingPlatforms) Hold(provider, key, workspace string, at ports.SendingPlatform) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,7 +78,7 @@ func (p *SendingPlatforms) of(provider string) (knownSending, bool) {
 	return knownSending{}, false
 }
 
-// Read implements ports.SendingPlatforms. All members of an object are secrets.
+// Read implements ports.SendingPlatforms. It treats every member of the JSON object as a secret.
 func (p *SendingPlatforms) Read(_ context.Context, provider string, text secret.Text) (secret.Credential, error) {
 	if _, known := p.of(provider); !known {
 		return secret.Credential{}, fault.UnknownProvider.With("there is no such sending platform")
@@ -116,13 +116,16 @@ func (p *SendingPlatforms) For(provider string, credential secret.Credential) po
 	return at
 }
 
-// RefusingSending is a platform as a credential sees it that is not taken.
-func RefusingSending() *SendingPlatform { return endingSending(outcome.Refused, fault.AccessDenied) }
+// RefusingSending returns a platform that rejects the credential: every call fails with
+// access_denied.
+func RefusingSending() *SendingPlatform {
+	return failingSendingPlatform(outcome.Refused, fault.AccessDenied)
+}
 
-// AbsentSending is a platform where nobody listens.
-func AbsentSending() *SendingPlatform { return endingSending(outcome.Down, fault.Code{}) }
+// AbsentSending returns a platform that cannot be reached: every call fails with outcome.Down.
+func AbsentSending() *SendingPlatform { return failingSendingPlatform(outcome.Down, fault.Code{}) }
 
-func endingSending(kind outcome.Kind, code fault.Code) *SendingPlatform {
+func failingSendingPlatform(kind outcome.Kind, code fault.Code) *SendingPlatform {
 	p := NewSendingPlatform()
 	p.Fail(Fault{Kind: kind, Code: code})
 	return p

@@ -14,23 +14,23 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// ruleState is a rule and since when it is as it is.
+// ruleState is a rule and the time of its last change.
 type ruleState struct {
 	sendlimit.Rule
 	since time.Time
-	// before is how it was until then; mail still meets that for Lag.Rule.
+	// before is the rule before the change. It still applies to mail until Lag.Rule has passed.
 	before *ruleState
 }
 
-// change makes the rule another from now on.
+// change applies do to the rule at the time now and keeps the previous state.
 func (r *ruleState) change(now time.Time, do func(*sendlimit.Rule)) {
 	was := *r
 	r.before, r.since = &was, now
 	do(&r.Rule)
 }
 
-// blocks reports whether mail that an address sends now is stopped. A rule
-// without senders stops everybody's.
+// blocks reports whether the rule blocks mail that an address sends at the time now. An enabled
+// rule without senders blocks every address.
 func (r *ruleState) blocks(address string, now time.Time, lag time.Duration) bool {
 	for at := r; at != nil; at = at.before {
 		if !now.Before(at.since.Add(lag)) {
@@ -40,29 +40,29 @@ func (r *ruleState) blocks(address string, now time.Time, lag time.Duration) boo
 	return false
 }
 
-// told is the rule as a call answers with it.
-func (r *ruleState) told(made, written bool) sendlimit.Rule {
+// answer returns the rule as a call of the port returns it.
+func (r *ruleState) answer(made, written bool) sendlimit.Rule {
 	out := r.Rule
-	out.Lists, out.Made, out.Written, out.Altered = slices.Clone(r.Lists), made, written, r.Altered && r.Enabled
+	out.Lists, out.Created, out.Written, out.Altered = slices.Clone(r.Lists), made, written, r.Altered && r.Enabled
 	return out
 }
 
-// Turn is a sender whose mail our rules began to stop, or ceased to: whichever
-// of them, as far as they were enabled.
-type Turn struct {
+// BlockChange is a change of a sender: enabled managed rules began to block its mail, or no longer
+// block it.
+type BlockChange struct {
 	Address string
 	Blocked bool
 }
 
-// Turns are all turns of a tenant's senders so far, in order.
-func (p *Platform) Turns(id tenant.GUID) []Turn {
+// Turns returns all such changes of a tenant's senders, oldest first.
+func (p *Platform) Turns(id tenant.GUID) []BlockChange {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.tenants[id].turns)
 }
 
-// turn notes whom our rules stop now and did not before, or the other way round.
-func (t *state) turn() {
+// recordTurns compares the blocked senders with those of the last call and appends the differences.
+func (t *state) recordTurns() {
 	now := map[string]bool{}
 	for name, r := range t.rules {
 		for _, address := range r.Blocks() {
@@ -70,22 +70,23 @@ func (t *state) turn() {
 		}
 	}
 	for _, address := range slices.Sorted(maps.Keys(now)) {
-		if now[address] && !t.stopped[address] {
-			t.turns = append(t.turns, Turn{address, true})
+		if now[address] && !t.blockedSenders[address] {
+			t.turns = append(t.turns, BlockChange{address, true})
 		}
 	}
-	for _, address := range slices.Sorted(maps.Keys(t.stopped)) {
-		if t.stopped[address] && !now[address] {
-			t.turns = append(t.turns, Turn{address, false})
+	for _, address := range slices.Sorted(maps.Keys(t.blockedSenders)) {
+		if t.blockedSenders[address] && !now[address] {
+			t.turns = append(t.turns, BlockChange{address, false})
 		}
 	}
-	t.stopped = now
+	t.blockedSenders = now
 }
 
-// ruled makes a call that may change rules.
-func (c client) ruled(ctx context.Context, method, scope string, do func(*state) (bool, error)) error {
+// changeRules runs a call that may change rules and records which senders became blocked or
+// unblocked.
+func (c client) changeRules(ctx context.Context, method, scope string, do func(*state) (bool, error)) error {
 	return c.server(ctx, method, scope, func(t *state) (bool, error) {
-		defer t.turn()
+		defer t.recordTurns()
 		return do(t)
 	})
 }
@@ -93,19 +94,19 @@ func (c client) ruled(ctx context.Context, method, scope string, do func(*state)
 // EnsureRule implements ports.SendRules.
 func (c client) EnsureRule(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
 	var out sendlimit.Rule
-	err := c.ruled(ctx, "EnsureRule", scope, func(t *state) (bool, error) {
+	err := c.changeRules(ctx, "EnsureRule", scope, func(t *state) (bool, error) {
 		if r := t.rules[sendlimit.RuleName(scope)]; r != nil {
 			open := r.Enabled && len(r.Lists) == 0
 			if open {
 				r.change(c.p.now, func(r *sendlimit.Rule) { r.Enabled = false })
 			}
-			out = r.told(false, open)
+			out = r.answer(false, open)
 			return open, nil
 		}
 		if len(mailboxes) == 0 {
 			return false, nil
 		}
-		out = c.p.makeRule(t, scope, mailboxes, false).told(true, true)
+		out = c.p.makeRule(t, scope, mailboxes, false).answer(true, true)
 		return true, nil
 	})
 	return out, err
@@ -114,16 +115,16 @@ func (c client) EnsureRule(ctx context.Context, scope string, mailboxes []string
 // Block implements ports.SendRules.
 func (c client) Block(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
 	var out sendlimit.Rule
-	err := c.ruled(ctx, "Block", scope, func(t *state) (bool, error) {
-		want, r := listed(mailboxes), t.rules[sendlimit.RuleName(scope)]
+	err := c.changeRules(ctx, "Block", scope, func(t *state) (bool, error) {
+		want, r := normalized(mailboxes), t.rules[sendlimit.RuleName(scope)]
 		switch {
 		case r == nil && len(want) == 0:
 			return false, nil
 		case r == nil:
-			out = c.p.makeRule(t, scope, want, true).told(true, true)
+			out = c.p.makeRule(t, scope, want, true).answer(true, true)
 			return true, nil
-		case r.told(false, false).Right(want):
-			out = r.told(false, false)
+		case r.answer(false, false).Matches(want):
+			out = r.answer(false, false)
 			return false, nil
 		}
 		r.change(c.p.now, func(r *sendlimit.Rule) {
@@ -131,7 +132,7 @@ func (c client) Block(ctx context.Context, scope string, mailboxes []string) (se
 				r.Lists, r.Altered = want, false
 			}
 		})
-		out = r.told(false, true)
+		out = r.answer(false, true)
 		return true, nil
 	})
 	return out, err
@@ -143,7 +144,7 @@ func (c client) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
 	err := c.server(ctx, "Rules", "", func(t *state) (bool, error) {
 		for _, name := range slices.Sorted(maps.Keys(t.rules)) {
 			if sendlimit.IsRuleName(name) {
-				out = append(out, t.rules[name].told(false, false))
+				out = append(out, t.rules[name].answer(false, false))
 			}
 		}
 		return false, nil
@@ -153,7 +154,7 @@ func (c client) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
 
 // RemoveRules implements ports.SendRules.
 func (c client) RemoveRules(ctx context.Context) error {
-	return c.ruled(ctx, "RemoveRules", "", func(t *state) (bool, error) {
+	return c.changeRules(ctx, "RemoveRules", "", func(t *state) (bool, error) {
 		held := len(t.rules)
 		maps.DeleteFunc(t.rules, func(name string, _ *ruleState) bool { return sendlimit.IsRuleName(name) })
 		return len(t.rules) < held, nil
@@ -164,14 +165,14 @@ func (p *Platform) makeRule(t *state, scope string, mailboxes []string, enabled 
 	p.serial++
 	name := sendlimit.RuleName(scope)
 	made := &ruleState{since: p.now, Rule: sendlimit.Rule{
-		ID: fmt.Sprintf("00000000-0000-4000-9000-%012d", p.serial), Name: name, Enabled: enabled, Lists: listed(mailboxes),
+		ID: fmt.Sprintf("00000000-0000-4000-9000-%012d", p.serial), Name: name, Enabled: enabled, Lists: normalized(mailboxes),
 	}}
 	t.rules[name] = made
 	return made
 }
 
-// listed are addresses as a rule lists them: in lower case, in order, once.
-func listed(mailboxes []string) []string {
+// normalized returns the addresses in lower case, sorted, without duplicates.
+func normalized(mailboxes []string) []string {
 	var out []string
 	for _, m := range mailboxes {
 		out = append(out, strings.ToLower(m))
@@ -180,13 +181,13 @@ func listed(mailboxes []string) []string {
 	return slices.Compact(out)
 }
 
-// SetRule is somebody else who makes a rule of the tenant, or changes one: its
-// name decides which. One that he makes is not as ours are.
+// SetRule creates or replaces a rule by its name, as a person at the platform does. A rule that it
+// creates is marked Altered, because its form differs from that of a managed rule.
 func (p *Platform) SetRule(id tenant.GUID, r sendlimit.Rule) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.tenants[id]
-	defer t.turn()
+	defer t.recordTurns()
 	if t.rules[r.Name] == nil {
 		p.serial++
 		r.ID = fmt.Sprintf("00000000-0000-4000-9000-%012d", p.serial)
@@ -199,10 +200,10 @@ func (p *Platform) SetRule(id tenant.GUID, r sendlimit.Rule) {
 	})
 }
 
-// DropRule is somebody else who removes a rule.
+// DropRule removes a rule, as a person at the platform does.
 func (p *Platform) DropRule(id tenant.GUID, name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.tenants[id].rules, name)
-	p.tenants[id].turn()
+	p.tenants[id].recordTurns()
 }

@@ -15,23 +15,22 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// tracePage is how many rows a page of the trace has where Setup says nothing.
+// tracePage is the number of rows of a page of the message trace if Setup sets none.
 const tracePage = 1000
 
-// traced is one row of the trace, and when it shows.
-type traced struct {
+// traceRow is one row of the message trace. It is visible from the time shows.
+type traceRow struct {
 	sendlimit.Sent
 	shows time.Time
 }
 
-// Send is a mailbox that sends this many messages now, each to two recipients.
-// What a rule stops is refused. It returns how many were not.
+// Send makes a mailbox send count messages now, each to two recipients. It returns the number that
+// were accepted: 0 if a rule blocks the mailbox, count otherwise.
 func (p *Platform) Send(id tenant.GUID, mailbox string, count int) (sent int) {
 	return p.SendAt(id, mailbox, count, time.Time{})
 }
 
-// SendAt is Send at a moment other than now: messages that the trace shows late,
-// or did not show before.
+// SendAt is Send at a different time. It simulates messages that the trace shows late.
 func (p *Platform) SendAt(id tenant.GUID, mailbox string, count int, at time.Time) (sent int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -46,7 +45,7 @@ func (p *Platform) SendAt(id tenant.GUID, mailbox string, count int, at time.Tim
 	}
 	for range count {
 		p.serial++
-		row := traced{shows: p.now.Add(t.Lag.Trace), Sent: sendlimit.Sent{
+		row := traceRow{shows: p.now.Add(t.Lag.Trace), Sent: sendlimit.Sent{
 			Message: fmt.Sprintf("message-%d", p.serial), Sender: mailbox, At: at, Refused: refused,
 		}}
 		t.trace = append(t.trace, row, row)
@@ -57,16 +56,16 @@ func (p *Platform) SendAt(id tenant.GUID, mailbox string, count int, at time.Tim
 	return count
 }
 
-// Sent implements ports.SendTrace. A cursor is where a page begins; its first
-// row was the last one of the page before.
+// Sent implements ports.SendTrace. A cursor is the index of the first row of a page; that row is
+// also the last row of the previous page.
 func (c client) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
 	var out sendlimit.Trace
 	err := c.server(ctx, "Sent", "", func(t *state) (bool, error) {
 		at, err := strconv.Atoi(q.Cursor)
 		if q.Cursor != "" && (err != nil || at < 1) {
-			return false, refuse(fault.ProviderError, "this cursor is none of the trace's")
+			return false, refuse(fault.ProviderError, "the cursor is invalid")
 		}
-		rows := t.shown(q, c.p.now)
+		rows := t.visibleRows(q, c.p.now)
 		at = min(at, len(rows))
 		end := min(at+t.TracePage, len(rows))
 		out.Sent = rows[at:end]
@@ -78,9 +77,8 @@ func (c client) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit.Tra
 	return out, err
 }
 
-// shown are the rows that are asked for and that the trace shows by now, newest
-// first.
-func (t *state) shown(q sendlimit.TraceQuery, now time.Time) []sendlimit.Sent {
+// visibleRows returns the rows that match the query and are visible at the time now, newest first.
+func (t *state) visibleRows(q sendlimit.TraceQuery, now time.Time) []sendlimit.Sent {
 	var rows []sendlimit.Sent
 	for _, row := range t.trace {
 		asked := slices.ContainsFunc(q.Senders, func(address string) bool { return strings.EqualFold(address, row.Sender) })

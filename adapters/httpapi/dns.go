@@ -4,12 +4,17 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
+	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tenantry/tenantry/app/domains"
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -88,4 +93,267 @@ func automationReadiness(api huma.API, service *domains.Service) {
 		}
 		return automationOf(v), nil
 	})
+}
+
+type tenantDNS struct {
+	TenantID                    string      `json:"tenant_id" format:"uuid" doc:"The tenant's GUID."`
+	DomainName                  string      `json:"domain_name" doc:"The domain, in A-labels."`
+	IsDefault                   bool        `json:"is_default" doc:"Whether it is the tenant's primary domain."`
+	IsVerified                  bool        `json:"is_verified" doc:"Whether the mail platform has verified it."`
+	DNSStatus                   dnsStatus   `json:"dns_status" doc:"How the records stood at the last read."`
+	VerificationDNSRecords      []dnsRecord `json:"verification_dns_records" doc:"They prove ownership."`
+	ServiceConfigurationRecords []dnsRecord `json:"service_configuration_records" doc:"They make e-mail work."`
+	LastChecked                 *time.Time  `json:"last_checked" doc:"The last DNS read, null before the first."`
+}
+
+type storedDNS struct {
+	DomainID                    string      `json:"domain_id" format:"uuid" doc:"The domain's id."`
+	TenantResourceID            string      `json:"tenant_resource_id" format:"uuid" doc:"The service's own id of the tenant."`
+	TenantID                    string      `json:"tenant_id" format:"uuid" doc:"The tenant's GUID."`
+	DomainName                  string      `json:"domain_name" doc:"The domain, in A-labels."`
+	IsDefault                   bool        `json:"is_default" doc:"Whether it is the tenant's primary domain."`
+	IsVerified                  bool        `json:"is_verified" doc:"Whether the mail platform has verified it."`
+	DKIMEnabled                 bool        `json:"dkim_enabled" doc:"Whether the mail platform signs the domain's mail."`
+	DNSStatus                   dnsStatus   `json:"dns_status" doc:"How the records stood at the last read."`
+	VerificationDNSRecords      []dnsRecord `json:"verification_dns_records" doc:"They prove ownership."`
+	ServiceConfigurationRecords []dnsRecord `json:"service_configuration_records" doc:"They make e-mail work."`
+	DKIMDNSRecords              []dnsRecord `json:"dkim_dns_records" doc:"The two DKIM records, once the mail platform has made them."`
+	LastChecked                 *time.Time  `json:"last_checked" doc:"The last DNS read, null before the first."`
+}
+
+type dnsStatus struct {
+	SPF   string `json:"spf" doc:"The SPF record as published, or missing."`
+	DKIM  string `json:"dkim" doc:"healthy, partial or missing."`
+	DMARC string `json:"dmarc" doc:"The DMARC record as published, or missing."`
+	MX    string `json:"mx" doc:"The exchange of the preferred MX as published, or missing."`
+}
+
+func tenantDNSOf(d domain.Domain) tenantDNS {
+	return tenantDNS{TenantID: string(d.TenantGUID), DomainName: d.Name, IsDefault: d.Default, IsVerified: d.Verified,
+		DNSStatus: statusShape(d.Status), VerificationDNSRecords: each(d.Verification, recordOf),
+		ServiceConfigurationRecords: serviceRecords(d), LastChecked: timeOrNil(d.CheckedAt)}
+}
+
+func storedDNSOf(d domain.Domain) storedDNS {
+	return storedDNS{DomainID: d.ID, TenantResourceID: d.TenantID, TenantID: string(d.TenantGUID), DomainName: d.Name,
+		IsDefault: d.Default, IsVerified: d.Verified, DKIMEnabled: d.DKIM, DNSStatus: statusShape(d.Status),
+		VerificationDNSRecords: each(d.Verification, recordOf), ServiceConfigurationRecords: serviceRecords(d),
+		DKIMDNSRecords: signingRecords(d), LastChecked: timeOrNil(d.CheckedAt)}
+}
+
+func statusShape(s dns.Status) dnsStatus {
+	return dnsStatus{SPF: orMissing(s.SPF), DKIM: orMissing(s.DKIM), DMARC: orMissing(s.DMARC), MX: orMissing(s.MX)}
+}
+
+// dnsRecord is a record to publish. Its JSON members depend on its type.
+type dnsRecord struct{ dns.Record }
+
+func recordOf(r dns.Record) dnsRecord { return dnsRecord{r} }
+
+// serviceRecords returns the mail platform's records for e-mail and for DKIM.
+func serviceRecords(d domain.Domain) []dnsRecord {
+	return append(each(d.Service, recordOf), signingRecords(d)...)
+}
+
+// signingRecords returns the DKIM records. Their names are relative to the domain:
+// `selector1._domainkey`.
+func signingRecords(d domain.Domain) []dnsRecord {
+	list := []dnsRecord{}
+	for _, r := range []dns.Record{d.Signing.Selector1, d.Signing.Selector2} {
+		if r.Name != "" {
+			r.Name = strings.TrimSuffix(r.Name, "."+d.Name)
+			list = append(list, recordOf(r))
+		}
+	}
+	return list
+}
+
+// MarshalJSON writes the members that a record of this type has.
+func (r dnsRecord) MarshalJSON() ([]byte, error) {
+	switch r.Type {
+	case dns.MX:
+		return json.Marshal(mxRecord{"domainDnsMxRecord", r.Name, r.Content, r.Preference, r.TTL})
+	case dns.CNAME:
+		return json.Marshal(cnameRecord{"domainDnsCnameRecord", r.Name, r.Content, r.TTL})
+	default:
+		return json.Marshal(txtRecord{"domainDnsTxtRecord", r.Name, r.Content, r.TTL})
+	}
+}
+
+// Schema documents the three types of records and the member that tells them apart.
+func (dnsRecord) Schema(r huma.Registry) *huma.Schema {
+	txt, mx, cname := r.Schema(typeOf[txtRecord](), true, ""), r.Schema(typeOf[mxRecord](), true, ""), r.Schema(typeOf[cnameRecord](), true, "")
+	return &huma.Schema{
+		Description: "A DNS record to publish; recordType tells which kind.",
+		OneOf:       []*huma.Schema{txt, mx, cname},
+		Discriminator: &huma.Discriminator{PropertyName: "recordType", Mapping: map[string]string{
+			"domainDnsTxtRecord": txt.Ref, "domainDnsMxRecord": mx.Ref, "domainDnsCnameRecord": cname.Ref,
+		}},
+	}
+}
+
+type txtRecord struct {
+	RecordType string `json:"recordType" enum:"domainDnsTxtRecord" doc:"The kind."`
+	Label      string `json:"label" doc:"The name, fully qualified."`
+	Text       string `json:"text" doc:"The text, unquoted."`
+	TTL        int    `json:"ttl" doc:"Seconds."`
+}
+
+type mxRecord struct {
+	RecordType   string `json:"recordType" enum:"domainDnsMxRecord" doc:"The kind."`
+	Label        string `json:"label" doc:"The name, fully qualified."`
+	MailExchange string `json:"mailExchange" doc:"The host that takes the mail."`
+	Preference   int    `json:"preference" doc:"Lower comes first."`
+	TTL          int    `json:"ttl" doc:"Seconds."`
+}
+
+type cnameRecord struct {
+	RecordType    string `json:"recordType" enum:"domainDnsCnameRecord" doc:"The kind."`
+	Label         string `json:"label" doc:"The name: fully qualified, but selector1._domainkey and selector2._domainkey for DKIM, below the domain."`
+	CanonicalName string `json:"canonicalName" doc:"The name to point to."`
+	TTL           int    `json:"ttl" doc:"Seconds."`
+}
+
+type dnsPlan struct {
+	DomainID        string           `json:"domain_id" format:"uuid" doc:"The domain's id."`
+	DomainName      string           `json:"domain_name" doc:"The domain, in A-labels."`
+	DNSProvider     planProvider     `json:"dns_provider" doc:"Who serves the domain's zone."`
+	Read            planRead         `json:"read" doc:"How the read went on which the plan rests."`
+	DesiredRecords  []desiredRecord  `json:"desired_records" doc:"The records that the domain is to have, as the mail platform names them, and a DMARC record. What it has not named yet is not there; most it names after verification."`
+	ObservedRecords []observedRecord `json:"observed_records" doc:"What stands at the names that the plan looks at."`
+	Actions         []planAction     `json:"actions" doc:"What would be done about each of the desired records. Conflicts are settled by a person, never written."`
+	BlockingChanges []planAction     `json:"blocking_changes" doc:"The actions that block: as long as there are any, nothing is written."`
+	SafeToApply     bool             `json:"safe_to_apply" doc:"Whether the changes may be written: the read is reliable and nothing blocks."`
+	CheckedAt       time.Time        `json:"checked_at" doc:"The time of this read."`
+}
+
+type planProvider struct {
+	ID          *string  `json:"id" doc:"cloudflare, powerdns or another that this service can write to, else null."`
+	Name        *string  `json:"name" doc:"Its name for people, or the domain of its name servers; null when several serve the zone, or nobody is known to."`
+	Nameservers []string `json:"nameservers" doc:"The name servers to which the zone is delegated."`
+	Detected    bool     `json:"detected" doc:"Whether it is known who serves the zone."`
+	Supported   bool     `json:"supported" doc:"Whether this service can write there."`
+}
+
+type planRead struct {
+	Reliable            bool    `json:"reliable" doc:"Whether enough of the name servers answered everything, and the same."`
+	Reason              *string `json:"reason" doc:"Why the read is not reliable, as zone_cut_unknown, not_delegated, no_authoritative_answer, single_server_answered, servers_disagree, type_unknown, dnssec_bogus, read_deadline, recursive_only, or provider_unavailable when the account's DNS provider did not answer; of a reliable one what is wrong with the zone all the same, as lame_delegation, server_unreachable, delegation_mismatch, tcp_blocked, ns_address_forbidden, wildcard_ambiguous or multi_provider, or null."`
+	NameserversAsked    int     `json:"nameservers_asked" doc:"How many name servers were asked."`
+	NameserversAgreeing int     `json:"nameservers_agreeing" doc:"How many of them serve the zone, and alike."`
+}
+
+type desiredRecord struct {
+	Purpose    string `json:"purpose" enum:"verification,mx,spf,autodiscover,dmarc,dkim_selector1,dkim_selector2" doc:"What it is for."`
+	RecordType string `json:"record_type" enum:"TXT,MX,CNAME" doc:"Its type."`
+	Name       string `json:"name" doc:"Its name, fully qualified, without the final dot."`
+	Content    string `json:"content" doc:"Its content: the text of a TXT, unquoted; preference and host of an MX; the target of a CNAME."`
+	TTL        int    `json:"ttl" doc:"Seconds."`
+}
+
+type observedRecord struct {
+	RecordType string   `json:"record_type" doc:"The type."`
+	Name       string   `json:"name" doc:"The name, fully qualified, without the final dot."`
+	Contents   []string `json:"contents" doc:"All contents that stand there, in the form of the desired ones. Octets that are no text are written \\DDD."`
+	TTL        int      `json:"ttl" doc:"Seconds."`
+}
+
+type planAction struct {
+	Action     string       `json:"action" enum:"create,update,preserve,conflict" doc:"create: nothing of the kind is there. update: our part of what is there is added or replaced. preserve: it is as it should be and stays. conflict: a person decides."`
+	RecordType string       `json:"record_type" enum:"TXT,MX,CNAME" doc:"The type of the record."`
+	Name       string       `json:"name" doc:"Its name, fully qualified, without the final dot."`
+	Desired    *string      `json:"desired" doc:"The content that is to stand there, of an SPF record with all that stays of the present one; null while the mail platform has named none."`
+	Observed   []string     `json:"observed" doc:"The contents there that concern it."`
+	Reason     planReason   `json:"reason"`
+	Notes      []planRemark `json:"notes" doc:"What else to know, as stable words."`
+	Message    string       `json:"message" doc:"Reason and notes in sentences, and what to do."`
+	Blocking   bool         `json:"blocking" doc:"Whether nothing is written before this is settled."`
+}
+
+// planReason and planRemark are enums that core defines.
+type (
+	planReason dns.Reason
+	planRemark dns.Note
+)
+
+// Schema documents the reasons.
+func (planReason) Schema(huma.Registry) *huma.Schema {
+	return enumSchema("Why, as a stable word.", dns.Reasons())
+}
+
+// Schema documents the notes.
+func (planRemark) Schema(huma.Registry) *huma.Schema {
+	return enumSchema("What else to know, as a stable word.", dns.Notes())
+}
+
+func enumSchema[W interface {
+	~string
+	Explain() string
+}](about string, words []W) *huma.Schema {
+	s := &huma.Schema{Type: huma.TypeString, Description: about + "\n"}
+	for _, w := range words {
+		s.Enum = append(s.Enum, string(w))
+		s.Description += "\n- `" + string(w) + "`: " + w.Explain()
+	}
+	return s
+}
+
+func planOf(v domains.Survey) dnsPlan {
+	p := v.Plan
+	return dnsPlan{
+		DomainID: v.Domain.ID, DomainName: v.Domain.Name, DNSProvider: providerOf(v), Read: readOf(v.Sight),
+		DesiredRecords: each(p.Desired, desiredOf), ObservedRecords: each(p.Observed, observedOf),
+		Actions: each(p.Items, actionOf), BlockingChanges: each(p.Blocking(), actionOf),
+		SafeToApply: p.SafeToApply(), CheckedAt: p.At.UTC().Truncate(time.Microsecond),
+	}
+}
+
+func providerOf(v domains.Survey) planProvider {
+	return planProvider{ID: textOrNil(v.Holder.Provider.ID), Name: textOrNil(v.Holder.Title), Detected: v.Holder.Title != "", Supported: v.Holder.Provider.ID != "",
+		Nameservers: each(v.Sight.Delegation, func(name string) string { return name })}
+}
+
+func readOf(s dns.ZoneRead) planRead {
+	why := s.Reason
+	if why == "" && len(s.Warnings) > 0 {
+		why = s.Warnings[0]
+	}
+	return planRead{Reliable: s.Complete, Reason: textOrNil(why), NameserversAsked: s.Asked(), NameserversAgreeing: s.Agreeing()}
+}
+
+func desiredOf(d dns.Desired) desiredRecord {
+	return desiredRecord{Purpose: string(d.Purpose), RecordType: string(d.Type), Name: d.Name, Content: dns.EscapeText(d.Value()), TTL: d.TTL}
+}
+
+func observedOf(s dns.RRSet) observedRecord {
+	return observedRecord{RecordType: string(s.Type), Name: s.Name, Contents: each(s.Values, dns.EscapeText), TTL: s.TTL}
+}
+
+func actionOf(i dns.Item) planAction {
+	return planAction{
+		Action: string(i.Action), RecordType: string(i.Type), Name: i.Name, Desired: textOrNil(dns.EscapeText(i.Desired)), Observed: each(i.Observed, dns.EscapeText),
+		Reason: planReason(i.Reason), Notes: each(i.Notes, func(n dns.Note) planRemark { return planRemark(n) }), Message: i.Explain(), Blocking: i.Blocking,
+	}
+}
+
+type domainAutomation struct {
+	DomainID   string     `json:"domain_id" format:"uuid" doc:"The domain's id."`
+	Automation automation `json:"automation" doc:"Whether its records can be written for the account."`
+}
+
+type automation struct {
+	Provider             *string `json:"provider" doc:"The DNS provider's id when this service can write there, else null."`
+	ProviderSupported    bool    `json:"provider_supported" doc:"Whether this service can write at the provider that serves the domain's zone."`
+	ConnectionPresent    bool    `json:"connection_present" doc:"Whether the account has a connection to that provider. Whether it reaches the zone, action_required_code tells."`
+	SafeToApply          bool    `json:"safe_to_apply" doc:"Whether the changes of the plan may be written: the read is reliable and nothing blocks."`
+	ManualActionRequired bool    `json:"manual_action_required" doc:"Whether a person has to do something first."`
+	ActionRequiredCode   *string `json:"action_required_code" enum:"dns_provider_unsupported,dns_connection_required,dns_credential_rejected,dns_read_unreliable,dns_conflict" doc:"What has to be done, null when nothing has to."`
+	Message              string  `json:"message" doc:"The same in words."`
+}
+
+func automationOf(v domains.Survey) domainAutomation {
+	a := v.Automation()
+	return domainAutomation{DomainID: v.Domain.ID, Automation: automation{
+		Provider: textOrNil(a.Provider.ID), ProviderSupported: a.Provider.ID != "", ConnectionPresent: a.Connected, SafeToApply: a.Safe,
+		ManualActionRequired: a.Required != "", ActionRequiredCode: textOrNil(string(a.Required)), Message: a.Message,
+	}}
 }

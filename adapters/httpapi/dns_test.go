@@ -3,48 +3,61 @@
 package httpapi_test
 
 import (
+	"context"
+	"crypto/rand"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/app/dnsconnections"
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/provisioning"
 	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
 )
 
-const planned = "planned.example"
+const plannedDomain = "planned.example"
 
-var cloud = dns.Provider{ID: "cloudflare", Title: "Cloudflare", NameServers: []string{"*.fake.test"}}
+var cloudflare = dns.Provider{ID: "cloudflare", Title: "Cloudflare", NameServers: []string{"*.fake.test"}}
 
-// newPlan is a world in which one account has a domain to be planned, with the
-// path of its DNS.
-func newPlan(t *testing.T) (w *world, a *api, path string) {
+// newDNSPlanEnv returns an environment in which account A has plannedDomain, a client, and the path
+// of the domain's DNS.
+func newDNSPlanEnv(t *testing.T) (env *testEnv, client *apiClient, path string) {
 	t.Helper()
-	w = newWorld(t)
-	w.providers.Know(cloud)
-	a, path = w.domain(t)
-	return w, a, path
+	env = newTestEnv(t)
+	env.dnsProviders.Know(cloudflare)
+	client, path = env.serveWithDomain(t)
+	return env, client, path
 }
 
-// domain serves the world, with a domain of one account.
-func (w *world) domain(t *testing.T) (a *api, path string) {
+// serveWithDomain adds plannedDomain to account A. It returns a client and the path of the domain's
+// DNS.
+func (env *testEnv) serveWithDomain(t *testing.T) (client *apiClient, path string) {
 	t.Helper()
-	a = serve(t, w.handler(t))
-	own := "/v1/tenants/" + string(w.a.tenant) + "/domains"
-	a.expect(call{method: "POST", path: own, body: `{"domain":"` + planned + `"}`, key: w.a.key}, 200, "")
-	list := a.expect(call{method: "GET", path: own, key: w.a.key}, 200, "").body["domains"].([]any)
-	return a, "/v1/domains/" + list[0].(map[string]any)["id"].(string) + "/dns"
+	client = serve(t, env.handler(t))
+	own := "/v1/tenants/" + string(env.accountA.tenant) + "/domains"
+	client.expect(call{method: "POST", path: own, body: `{"domain":"` + plannedDomain + `"}`, key: env.accountA.key}, 200, "")
+	list := client.expect(call{method: "GET", path: own, key: env.accountA.key}, 200, "").body["domains"].([]any)
+	return client, "/v1/domains/" + list[0].(map[string]any)["id"].(string) + "/dns"
 }
 
-func (w *world) get(a *api, path string) map[string]any {
-	a.t.Helper()
-	return a.expect(call{method: "GET", path: path, key: w.a.key}, 200, "").body
+// get returns the body of a successful GET request of account A.
+func (env *testEnv) get(client *apiClient, path string) map[string]any {
+	client.t.Helper()
+	return client.expect(call{method: "GET", path: path, key: env.accountA.key}, 200, "").body
 }
 
-func deep(o map[string]any, path string) any {
-	var v any = o
+// member returns the value at a path of dot-separated names in a JSON object, or nil if there is
+// none.
+func member(body map[string]any, path string) any {
+	var v any = body
 	for name := range strings.SplitSeq(path, ".") {
 		m, _ := v.(map[string]any)
 		v = m[name]
@@ -52,115 +65,242 @@ func deep(o map[string]any, path string) any {
 	return v
 }
 
-// Every answer fits the document, whatever the zone holds and however the read
-// goes.
-func TestPlansFitTheDocument(t *testing.T) {
-	w, a, path := newPlan(t)
-	text := func(name, content string) dns.Record {
+// TestDNSPlansMatchTheDocument checks plans of unusual zones and of failed reads.
+func TestDNSPlansMatchTheDocument(t *testing.T) {
+	env, client, path := newDNSPlanEnv(t)
+	txtRecord := func(name, content string) dns.Record {
 		return dns.Record{Type: dns.TXT, Name: name, Content: content, TTL: 60}
 	}
 	for _, tt := range []struct {
 		name     string
 		records  []dns.Record
-		trouble  string
+		failure  string
 		reliable bool
 		safe     bool
-		says     []string
+		contains []string
 	}{
-		{name: "an empty zone", reliable: true, safe: true, says: []string{`"reason":"missing"`, `"observed":[]`, `"blocking_changes":[]`}},
-		{name: "octets that are no text", records: []dns.Record{text(planned, "v=spf1 \xff\x00<a>&\u2028 -all"), text("_dmarc."+planned, "\xfe\"\\")}, reliable: true, safe: true,
-			says: []string{`v=spf1 \\255\\000`, `\\254\"\\`}},
-		{name: "nobody answers", trouble: "no_authoritative_answer", says: []string{`"reason":"no_authoritative_answer"`, `"nameservers":[]`}},
-		{name: "a foreign MX before verification", records: []dns.Record{{Type: dns.MX, Name: planned, Content: "mx.other.test", Preference: 10}}, reliable: true,
-			says: []string{`"desired":null`, `"observed":["10 mx.other.test"]`, `"mx_other_provider"`}},
-		{name: "an alias at the domain", records: []dns.Record{{Type: dns.CNAME, Name: planned, Content: "web.other.test"}}, reliable: true, says: []string{`"cname_at_domain"`}},
+		{name: "an empty zone", reliable: true, safe: true, contains: []string{`"reason":"missing"`, `"observed":[]`, `"blocking_changes":[]`}},
+		{name: "octets that are not text", records: []dns.Record{txtRecord(plannedDomain, "v=spf1 \xff\x00<a>&\u2028 -all"), txtRecord("_dmarc."+plannedDomain, "\xfe\"\\")}, reliable: true, safe: true,
+			contains: []string{`v=spf1 \\255\\000`, `\\254\"\\`}},
+		{name: "no authoritative answer", failure: "no_authoritative_answer", contains: []string{`"reason":"no_authoritative_answer"`, `"nameservers":[]`}},
+		{name: "a foreign MX before verification", records: []dns.Record{{Type: dns.MX, Name: plannedDomain, Content: "mx.other.test", Preference: 10}}, reliable: true,
+			contains: []string{`"desired":null`, `"observed":["10 mx.other.test"]`, `"mx_other_provider"`}},
+		{name: "an alias at the domain", records: []dns.Record{{Type: dns.CNAME, Name: plannedDomain, Content: "web.other.test"}}, reliable: true, contains: []string{`"cname_at_domain"`}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			a := &api{t: t, server: a.server, check: a.check}
-			w.platform.DNS.Publish(planned, tt.records...)
-			w.platform.DNS.Trouble(tt.trouble)
-			got := a.expect(call{method: "GET", path: path + "/plan", key: w.a.key}, 200, "")
-			if deep(got.body, "read.reliable") != tt.reliable || got.body["safe_to_apply"] != tt.safe {
+			client := client.forTest(t)
+			env.platform.DNS.Publish(plannedDomain, tt.records...)
+			env.platform.DNS.Trouble(tt.failure)
+			got := client.expect(call{method: "GET", path: path + "/plan", key: env.accountA.key}, 200, "")
+			if member(got.body, "read.reliable") != tt.reliable || got.body["safe_to_apply"] != tt.safe {
 				t.Errorf("got %s", got.raw)
 			}
-			for _, words := range tt.says {
-				if !strings.Contains(got.raw, words) {
-					t.Errorf("no %s in %s", words, got.raw)
+			for _, text := range tt.contains {
+				if !strings.Contains(got.raw, text) {
+					t.Errorf("no %s in %s", text, got.raw)
 				}
 			}
-			ready := w.get(a, path+"/automation")
-			if deep(ready, "automation.safe_to_apply") != tt.safe || deep(ready, "automation.manual_action_required") != true {
+			ready := env.get(client, path+"/automation")
+			if member(ready, "automation.safe_to_apply") != tt.safe || member(ready, "automation.manual_action_required") != true {
 				t.Errorf("got %v", ready)
 			}
 		})
 	}
 }
 
-// What the account's connection can do shows in both answers.
-func TestReadinessFollowsTheConnection(t *testing.T) {
-	w, a, path := newPlan(t)
-	w.platform.DNS.Publish(planned)
-	at := &fake.DNSProvider{}
-	at.AddZone(planned)
-	at.Put(planned, dns.RRSet{Name: planned, Type: dns.NS, Values: []string{"ns1.fake.test", "ns2.fake.test"}})
-	w.providers.Hold("cloudflare", "one", at)
-	see := func(name string, present bool, code any) {
+// TestAutomationReportsTheDNSConnection checks how the account's DNS connection changes the
+// automation answer. Plans must stay valid.
+func TestAutomationReportsTheDNSConnection(t *testing.T) {
+	env, client, path := newDNSPlanEnv(t)
+	env.platform.DNS.Publish(plannedDomain)
+	provider := &fake.DNSProvider{}
+	provider.AddZone(plannedDomain)
+	provider.Put(plannedDomain, dns.RRSet{Name: plannedDomain, Type: dns.NS, Values: []string{"ns1.fake.test", "ns2.fake.test"}})
+	env.dnsProviders.Hold("cloudflare", "one", provider)
+	checkAutomation := func(name string, present bool, code any) {
 		t.Helper()
-		ready := w.get(a, path+"/automation")
-		if deep(ready, "automation.connection_present") != present || deep(ready, "automation.action_required_code") != code ||
-			deep(ready, "automation.manual_action_required") != (code != nil) || deep(ready, "automation.message") == "" || deep(ready, "automation.provider") != "cloudflare" {
+		ready := env.get(client, path+"/automation")
+		if member(ready, "automation.connection_present") != present || member(ready, "automation.action_required_code") != code ||
+			member(ready, "automation.manual_action_required") != (code != nil) || member(ready, "automation.message") == "" || member(ready, "automation.provider") != "cloudflare" {
 			t.Errorf("%s: got %v", name, ready)
 		}
-		w.get(a, path+"/plan")
+		env.get(client, path+"/plan")
 	}
-	see("no connection", false, "dns_connection_required")
-	_, err := w.options.Domains.Connections.Add(t.Context(), dnsconnections.New{Account: w.a.account.ID, Provider: "cloudflare",
+	checkAutomation("no connection", false, "dns_connection_required")
+	_, err := env.options.Domains.Connections.Add(t.Context(), dnsconnections.New{Account: env.accountA.account.ID, Provider: "cloudflare",
 		Credential: secret.Credential{Secrets: map[string]secret.Text{"token": secret.New("one")}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	see("connected", true, nil)
-	w.providers.Hold("cloudflare", "one", fake.Refusing{DNSProvider: at})
-	see("the credential is refused", true, "dns_credential_rejected")
-	w.providers.Hold("cloudflare", "one", &fake.DNSProvider{})
-	see("another account's zones", true, "dns_connection_required")
-	at.Put(planned, dns.RRSet{Name: planned, Type: dns.MX, Values: []string{"0 ."}})
-	w.providers.Hold("cloudflare", "one", at)
-	see("a conflict that only the provider's list shows", true, "dns_conflict")
-	if w.providers.Writes() != 0 {
+	checkAutomation("connected", true, nil)
+	env.dnsProviders.Hold("cloudflare", "one", fake.Refusing{DNSProvider: provider})
+	checkAutomation("the provider refuses the credential", true, "dns_credential_rejected")
+	env.dnsProviders.Hold("cloudflare", "one", &fake.DNSProvider{})
+	checkAutomation("the connection has no access to the zone", true, "dns_connection_required")
+	provider.Put(plannedDomain, dns.RRSet{Name: plannedDomain, Type: dns.MX, Values: []string{"0 ."}})
+	env.dnsProviders.Hold("cloudflare", "one", provider)
+	checkAutomation("a conflict that only the provider's list shows", true, "dns_conflict")
+	if env.dnsProviders.Writes() != 0 {
 		t.Error("something was written")
 	}
 }
 
-// Only while the mail platform has never said what the domain needs is its
-// trouble the plan's.
-func TestAPlanWithoutThePlatform(t *testing.T) {
-	w, a, path := newPlan(t)
-	w.platform.DNS.Publish(planned)
-	w.platform.Fail(fake.Fault{Kind: outcome.Down})
-	w.get(a, path+"/plan")
-	d, err := w.store.DomainByID(t.Context(), w.a.account.ID, strings.Split(path, "/")[3])
+// TestDNSPlanWithoutTheMailPlatform checks that a failure of the mail platform affects the plan
+// only when the required records are not stored.
+func TestDNSPlanWithoutTheMailPlatform(t *testing.T) {
+	env, client, path := newDNSPlanEnv(t)
+	env.platform.DNS.Publish(plannedDomain)
+	env.platform.Fail(fake.Fault{Kind: outcome.Down})
+	env.get(client, path+"/plan")
+	d, err := env.store.DomainByID(t.Context(), env.accountA.account.ID, strings.Split(path, "/")[3])
 	if err != nil {
 		t.Fatal(err)
 	}
 	d.Verification, d.Service = nil, nil
-	if err := w.store.SaveDomain(t.Context(), w.a.account.ID, d); err != nil {
+	if err := env.store.SaveDomain(t.Context(), env.accountA.account.ID, d); err != nil {
 		t.Fatal(err)
 	}
 	for _, end := range []string{"/plan", "/automation"} {
-		got := a.expect(call{method: "GET", path: path + end, key: w.a.key}, 503, "provider_unavailable")
+		got := client.expect(call{method: "GET", path: path + end, key: env.accountA.key}, 503, "provider_unavailable")
 		if got.header.Get("Retry-After") == "" {
 			t.Error("no Retry-After")
 		}
 	}
 }
 
-// Times have microseconds at most, as in every other answer.
-func TestThePlansTimeIsInMicroseconds(t *testing.T) {
-	w, a, path := newPlan(t)
-	w.platform.Advance(123_456_789 * time.Nanosecond)
-	at, _ := w.get(a, path+"/plan")["checked_at"].(string)
-	if !strings.HasSuffix(at, ".123456Z") {
-		t.Errorf("checked at %s", at)
+// TestDNSPlanTimeHasMicroseconds checks that times have at most microseconds, as in all answers.
+func TestDNSPlanTimeHasMicroseconds(t *testing.T) {
+	env, client, path := newDNSPlanEnv(t)
+	env.platform.Advance(123_456_789 * time.Nanosecond)
+	checkedAt, _ := env.get(client, path+"/plan")["checked_at"].(string)
+	if !strings.HasSuffix(checkedAt, ".123456Z") {
+		t.Errorf("checked at %s", checkedAt)
+	}
+}
+
+// recordingQueue is a job queue that only records its wake-ups.
+type recordingQueue struct {
+	mu      sync.Mutex
+	wakeups []ports.Wakeup
+}
+
+func (q *recordingQueue) Wake(_ context.Context, wakeups ...ports.Wakeup) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.wakeups = append(q.wakeups, wakeups...)
+	return nil
+}
+
+// count returns the number of wake-ups of the job or run with this id.
+func (q *recordingQueue) count(id string) (n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, wakeup := range q.wakeups {
+		if wakeup.ID == id {
+			n++
+		}
+	}
+	return n
+}
+
+// newProvisioningEnv returns an environment in which account A may provision plannedDomain, a
+// client, and the path of the domain's DNS.
+func newProvisioningEnv(t *testing.T) (env *testEnv, client *apiClient, path string) {
+	t.Helper()
+	env = newTestEnv(t)
+	client, path = env.serveWithProvisionableDomain(t)
+	return env, client, path
+}
+
+// serveWithProvisionableDomain is newProvisioningEnv for an existing environment.
+func (env *testEnv) serveWithProvisionableDomain(t *testing.T) (client *apiClient, path string) {
+	t.Helper()
+	env.dnsProviders.Know(cloudflare)
+	client, path = env.serveWithDomain(t)
+	env.changePlan(t, env.accountA, "complete", 0)
+	env.platform.DNS.Publish(plannedDomain)
+	env.connectDNS(t, env.accountA, plannedDomain)
+	return client, path
+}
+
+// changePlan sets the plan of the account and its number of tenant slots.
+func (env *testEnv) changePlan(t *testing.T, owner testAccount, name string, slots int) {
+	t.Helper()
+	if _, err := env.store.ChangePlan(t.Context(), owner.account.ID, name, slots); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// connectDNS adds a DNS connection with access to the zone to the account. It returns the fake
+// provider behind the connection.
+func (env *testEnv) connectDNS(t *testing.T, owner testAccount, zone string) *fake.DNSProvider {
+	t.Helper()
+	provider := &fake.DNSProvider{}
+	provider.AddZone(zone)
+	provider.Put(zone, dns.RRSet{Name: zone, Type: dns.NS, Values: []string{"ns1.fake.test", "ns2.fake.test"}})
+	env.dnsProviders.Hold("cloudflare", "one", provider)
+	_, err := env.options.Domains.Connections.Add(t.Context(), dnsconnections.New{Account: owner.account.ID, Provider: "cloudflare",
+		Credential: secret.Credential{Secrets: map[string]secret.Text{"token": secret.New("one")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return provider
+}
+
+// startProvisioning starts a run through the API and returns the ids of the run and of its job.
+func (env *testEnv) startProvisioning(client *apiClient, path string) (run, job string) {
+	client.t.Helper()
+	got := client.expect(call{method: "POST", path: path + "/provision", key: env.accountA.key}, 202, "")
+	return member(got.body, "run.id").(string), got.body["jobs"].([]any)[0].(map[string]any)["id"].(string)
+}
+
+// addRun stores a run with one job for the account's domain and returns their ids.
+func (env *testEnv) addRun(t *testing.T, owner testAccount, d domain.Domain) (run, job string) {
+	t.Helper()
+	now := time.Now().UTC()
+	run, job = ident.New(now, [ident.Entropy]byte([]byte(rand.Text())[:10])), ident.New(now, [ident.Entropy]byte([]byte(rand.Text())[:10]))
+	j := provisioning.New(job, run, owner.account.ID, d.ID, owner.tenant, d.Name, now)
+	if err := env.store.CreateRun(t.Context(), provisioning.Run{ID: run, Account: owner.account.ID, TotalDomains: 1, CreatedAt: now}, []provisioning.Job{j}); err != nil {
+		t.Fatal(err)
+	}
+	return run, job
+}
+
+// updateJob claims a job as a worker does, applies change to it and saves it.
+func (env *testEnv) updateJob(t *testing.T, id string, change func(*provisioning.Job)) {
+	t.Helper()
+	j, won, err := env.store.ClaimJob(t.Context(), id, time.Minute, time.Now())
+	if err != nil || !won {
+		t.Fatal(won, err)
+	}
+	change(&j)
+	if held, err := env.store.SaveJob(t.Context(), j); err != nil || !held {
+		t.Fatal(held, err)
+	}
+}
+
+// addTrialKey returns a new trial API key of the account.
+func (env *testEnv) addTrialKey(t *testing.T, owner testAccount) string {
+	t.Helper()
+	key, text, err := access.NewKey(rand.Reader, "tny", access.Trial, owner.account.ID, "test", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := env.store.AddKey(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	return text.Reveal()
+}
+
+// updateTenant applies change to the account's tenant and saves it.
+func (env *testEnv) updateTenant(t *testing.T, owner testAccount, change func(*tenant.Tenant)) {
+	t.Helper()
+	stored, err := env.store.Tenant(t.Context(), owner.account.ID, owner.tenant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(&stored)
+	if err := env.store.SaveTenant(t.Context(), owner.account.ID, stored); err != nil {
+		t.Fatal(err)
 	}
 }

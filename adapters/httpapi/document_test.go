@@ -18,8 +18,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/httpapi"
 )
 
-func TestTheCommittedDocumentIsFresh(t *testing.T) {
-	fresh, err := httpapi.Document()
+func TestCommittedDocumentIsCurrent(t *testing.T) {
+	current, err := httpapi.Document()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,77 +27,78 @@ func TestTheCommittedDocumentIsFresh(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(committed, fresh.YAML) {
+	if !bytes.Equal(committed, current.YAML) {
 		t.Fatal("docs/openapi.yaml is stale: run make openapi")
 	}
 }
 
-// The harness is worth as much as what it notices.
-func TestTheHarnessNoticesWhatIsNotDocumented(t *testing.T) {
-	w := newWorld(t)
-	genuine := w.handler(t)
-	list := call{method: "GET", path: "/v1/tenants", key: w.a.key}
-	for name, plant := range map[string]func(http.ResponseWriter, []byte){
-		"a status": func(rw http.ResponseWriter, body []byte) {
+// TestClientReportsUndocumentedAnswers checks that apiClient reports each kind of difference from
+// the document.
+func TestClientReportsUndocumentedAnswers(t *testing.T) {
+	env := newTestEnv(t)
+	realHandler := env.handler(t)
+	list := call{method: "GET", path: "/v1/tenants", key: env.accountA.key}
+	for name, change := range map[string]func(http.ResponseWriter, []byte){
+		"undocumented status": func(rw http.ResponseWriter, body []byte) {
 			rw.WriteHeader(http.StatusTeapot)
 			_, _ = rw.Write(body)
 		},
-		"a documented code with a status that the operation has not": func(rw http.ResponseWriter, _ []byte) {
+		"status that the operation does not document": func(rw http.ResponseWriter, _ []byte) {
 			rw.Header().Set("Content-Type", "application/problem+json")
 			rw.WriteHeader(http.StatusConflict)
 			_, _ = fmt.Fprintf(rw, `{"type":"/docs/errors/domain_unavailable","title":"Domain unavailable","status":409,"detail":"x","code":"domain_unavailable","request_id":%q}`, rw.Header().Get("X-Request-ID"))
 		},
-		"a code that the status has not here": func(rw http.ResponseWriter, _ []byte) {
+		"code that the operation does not document for its status": func(rw http.ResponseWriter, _ []byte) {
 			rw.Header().Set("Content-Type", "application/problem+json")
 			rw.WriteHeader(http.StatusPaymentRequired)
 			_, _ = fmt.Fprintf(rw, `{"type":"/docs/errors/tenant_limit_reached","title":"Tenant limit reached","status":402,"detail":"x","code":"tenant_limit_reached","request_id":%q}`, rw.Header().Get("X-Request-ID"))
 		},
-		"a member": func(rw http.ResponseWriter, body []byte) {
+		"undocumented member": func(rw http.ResponseWriter, body []byte) {
 			_, _ = rw.Write(bytes.Replace(body, []byte(`"count"`), []byte(`"extra":1,"count"`), 1))
 		},
-		"a missing member": func(rw http.ResponseWriter, body []byte) {
+		"missing member": func(rw http.ResponseWriter, body []byte) {
 			_, _ = rw.Write(bytes.Replace(body, []byte(`"tenant_name":"Tenant",`), nil, 1))
 		},
-		"a wrong type": func(rw http.ResponseWriter, body []byte) {
+		"wrong type": func(rw http.ResponseWriter, body []byte) {
 			_, _ = rw.Write(bytes.Replace(body, []byte(`"domain_count":0`), []byte(`"domain_count":"0"`), 1))
 		},
 		"no request id": func(rw http.ResponseWriter, body []byte) {
 			rw.Header().Del("X-Request-ID")
 			_, _ = rw.Write(body)
 		},
-		"an error as text": func(rw http.ResponseWriter, _ []byte) {
+		"error as plain text": func(rw http.ResponseWriter, _ []byte) {
 			http.Error(rw, "boom", http.StatusInternalServerError)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			planted := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			changedHandler := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 				recorded := httptest.NewRecorder()
-				genuine.ServeHTTP(recorded, r)
+				realHandler.ServeHTTP(recorded, r)
 				maps.Copy(rw.Header(), recorded.Header())
 				rw.Header().Del("Content-Length")
-				plant(rw, recorded.Body.Bytes())
+				change(rw, recorded.Body.Bytes())
 			})
-			noted := &notedFailures{TB: t}
-			a := serve(t, planted)
-			a.t = noted
-			a.do(list)
-			if noted.count == 0 {
-				t.Error("the harness let it pass")
+			counter := &failureCounter{TB: t}
+			client := serve(t, changedHandler)
+			client.t = counter
+			client.do(list)
+			if counter.count == 0 {
+				t.Error("the client did not report the answer")
 			}
 		})
 	}
 }
 
-// notedFailures counts failures instead of failing.
-type notedFailures struct {
+// failureCounter counts errors instead of failing the test.
+type failureCounter struct {
 	testing.TB
 	count int
 }
 
-func (n *notedFailures) Errorf(string, ...any) { n.count++ }
+func (c *failureCounter) Errorf(string, ...any) { c.count++ }
 
-// Each example in the document fits its schema.
-func TestExamplesAreValid(t *testing.T) {
+// TestDocumentExamplesMatchTheirSchemas validates each example in the document against its schema.
+func TestDocumentExamplesMatchTheirSchemas(t *testing.T) {
 	raw, err := closedDocument()
 	if err != nil {
 		t.Fatal(err)
@@ -112,14 +113,14 @@ func TestExamplesAreValid(t *testing.T) {
 		t.Fatal(err)
 	}
 	checked := 0
-	walk(doc, "#", func(at string, node map[string]any) {
-		for place, example := range examplesOf(doc, at, node) {
-			schema, err := compiler.Compile("openapi.json" + at + "/schema")
+	visitObjects(doc, "#", func(pointer string, node map[string]any) {
+		for examplePointer, example := range examplesOf(doc, pointer, node) {
+			schema, err := compiler.Compile("openapi.json" + pointer + "/schema")
 			if err != nil {
-				t.Fatalf("%s: %v", at, err)
+				t.Fatalf("%s: %v", pointer, err)
 			}
 			if err := schema.Validate(example); err != nil {
-				t.Errorf("%s: %v", place, err)
+				t.Errorf("%s: %v", examplePointer, err)
 			}
 			checked++
 		}
@@ -129,32 +130,32 @@ func TestExamplesAreValid(t *testing.T) {
 	}
 }
 
-// walk visits every object of the document with its JSON pointer.
-func walk(node any, at string, visit func(at string, node map[string]any)) {
+// visitObjects calls visit with each object of the document and its JSON pointer.
+func visitObjects(node any, pointer string, visit func(pointer string, node map[string]any)) {
 	switch n := node.(type) {
 	case map[string]any:
-		visit(at, n)
+		visit(pointer, n)
 		for name, child := range n {
 			if name != "example" && name != "value" {
-				walk(child, at+"/"+strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace(name), visit)
+				visitObjects(child, pointer+"/"+strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace(name), visit)
 			}
 		}
 	case []any:
 		for i, child := range n {
-			walk(child, fmt.Sprintf("%s/%d", at, i), visit)
+			visitObjects(child, fmt.Sprintf("%s/%d", pointer, i), visit)
 		}
 	}
 }
 
-// examplesOf returns what stands beside a schema as its example, components
-// resolved.
-func examplesOf(doc any, at string, node map[string]any) map[string]any {
+// examplesOf returns the examples of a node with a schema, keyed by JSON pointer. References to
+// components are resolved.
+func examplesOf(doc any, pointer string, node map[string]any) map[string]any {
 	found := map[string]any{}
 	if _, ok := node["schema"]; !ok {
 		return found
 	}
 	if example, ok := node["example"]; ok {
-		found[at] = example
+		found[pointer] = example
 	}
 	examples, _ := node["examples"].(map[string]any)
 	for name, e := range examples {
@@ -162,13 +163,14 @@ func examplesOf(doc any, at string, node map[string]any) map[string]any {
 		if ref := e.(map[string]any)["$ref"]; ref != "#/components/examples/"+name {
 			component = e
 		}
-		found[at+"/examples/"+name] = component.(map[string]any)["value"]
+		found[pointer+"/examples/"+name] = component.(map[string]any)["value"]
 	}
 	return found
 }
 
-// What a client generator and a reader need is there for every operation.
-func TestOperationsAreDescribed(t *testing.T) {
+// TestOperationsAreDocumented checks that each operation has descriptions, examples and the common
+// errors.
+func TestOperationsAreDocumented(t *testing.T) {
 	for _, op := range allOperations() {
 		name := op.method + " " + op.path
 		for _, member := range []string{"summary", "description", "operationId", "tags", "security"} {
@@ -193,7 +195,7 @@ func TestOperationsAreDescribed(t *testing.T) {
 			}
 		}
 		if answers["422"] != nil || answers["default"] != nil {
-			t.Errorf("%s documents what never comes", name)
+			t.Errorf("%s documents an answer that is never sent", name)
 		}
 		if body, ok := op.doc["requestBody"].(map[string]any); ok && body["content"].(map[string]any)["application/json"].(map[string]any)["example"] == nil {
 			t.Errorf("%s has no example of a request", name)
@@ -201,11 +203,11 @@ func TestOperationsAreDescribed(t *testing.T) {
 	}
 }
 
-// The requests that the document shows work as they stand.
+// TestRequestExamplesWork sends the request examples of the document unchanged.
 func TestRequestExamplesWork(t *testing.T) {
-	w := newWorld(t)
-	a := serve(t, w.handler(t))
-	base := "/v1/tenants/" + string(w.a.tenant)
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	base := "/v1/tenants/" + string(env.accountA.tenant)
 	example := func(operationID string) string {
 		for _, op := range allOperations() {
 			if op.doc["operationId"] == operationID {
@@ -218,15 +220,89 @@ func TestRequestExamplesWork(t *testing.T) {
 		return ""
 	}
 	write := func(method, path, body string) reply {
-		return a.expect(call{method: method, path: path, body: body, key: w.a.key}, 200, "")
+		return client.expect(call{method: method, path: path, body: body, key: env.accountA.key}, 200, "")
 	}
 	write("POST", base+"/sync", "")
 	write("POST", base+"/domains", example("add-domain"))
-	w.publish(t, w.a, "example.com")
+	env.publishRecords(t, env.accountA, "example.com")
 	write("POST", base+"/domains/example.com/verify", "")
-	if made := write("POST", base+"/mailboxes", example("provision-mailboxes")); made.body["created_count"] != 1.0 {
-		t.Errorf("got %s", made.raw)
+	if created := write("POST", base+"/mailboxes", example("provision-mailboxes")); created.body["created_count"] != 1.0 {
+		t.Errorf("got %s", created.raw)
 	}
-	id := a.do(call{method: "GET", path: base + "/mailboxes", key: w.a.key}).body["mailboxes"].([]any)[0].(map[string]any)["id"].(string)
+	id := client.do(call{method: "GET", path: base + "/mailboxes", key: env.accountA.key}).body["mailboxes"].([]any)[0].(map[string]any)["id"].(string)
 	write("PATCH", base+"/mailboxes/"+id, example("update-mailbox"))
+}
+
+// TestAPIFromTenantToMailboxes goes through the API from a connected tenant to mailboxes. The
+// client validates each answer.
+func TestAPIFromTenantToMailboxes(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	base := "/v1/tenants/" + string(env.accountA.tenant)
+	get := func(path string) reply {
+		return client.expect(call{method: "GET", path: path, key: env.accountA.key}, 200, "")
+	}
+	write := func(method, path, body string) reply {
+		return client.expect(call{method: method, path: path, body: body, key: env.accountA.key}, 200, "")
+	}
+
+	if link := get("/v1/tenants/connect-url").body["connect_url"]; !strings.HasPrefix(fmt.Sprint(link), "http") {
+		t.Errorf("connect_url is %v", link)
+	}
+	if synced := write("POST", base+"/sync", ""); synced.body["status"] != "completed" {
+		t.Errorf("sync: %s", synced.raw)
+	}
+	if list := get("/v1/tenants"); list.body["count"] != 1.0 {
+		t.Errorf("tenants: %s", list.raw)
+	}
+	added := write("POST", base+"/domains", `{"domain":"Example.com."}`)
+	if added.body["status"] != "added" || added.body["domain"].(map[string]any)["domain_name"] != "example.com" {
+		t.Errorf("added: %s", added.raw)
+	}
+	if again := write("POST", base+"/domains", `{"domain":"example.com"}`); again.body["status"] != "exists" {
+		t.Errorf("again: %s", again.raw)
+	}
+	env.publishRecords(t, env.accountA, "example.com")
+	write("POST", base+"/domains/example.com/verify", "{}")
+	env.platform.DNS.Publish("example.com", env.dkimRecords(t, env.accountA, "example.com")...)
+	if report := get(base + "/domains/example.com/dkim-status"); report.body["ready_to_enable"] != true {
+		t.Errorf("dkim-status: %s", report.raw)
+	}
+	write("POST", base+"/domains/example.com/enable-dkim", "")
+	domain := get(base + "/domains").body["domains"].([]any)[0].(map[string]any)
+	if domain["dkim_status"] != "healthy" {
+		t.Errorf("domain: %v", domain)
+	}
+	get(base + "/domains/EXAMPLE.com/dns")
+	stored := get("/v1/domains/" + domain["id"].(string) + "/dns")
+	if label := stored.body["dkim_dns_records"].([]any)[0].(map[string]any)["label"]; label != "selector1._domainkey" {
+		t.Errorf("dkim label %v", label)
+	}
+
+	provisioned := write("POST", base+"/mailboxes", `{"domain":"example.com","account_password":"Correct-Horse-7",
+		"mailboxes":[{"name":"Ana","email":"ana@example.com"},{"name":"Bo","email":"bo@example.com"}]}`)
+	if provisioned.body["created_count"] != 2.0 {
+		t.Errorf("provisioned: %s", provisioned.raw)
+	}
+	list := get(base + "/mailboxes")
+	first := list.body["mailboxes"].([]any)[0].(map[string]any)
+	if first["daily_send_limit"] != nil || first["blocked_at"] != nil || first["sends_today_at"] != nil {
+		t.Errorf("a new mailbox: %v", first)
+	}
+	mailboxPath := base + "/mailboxes/" + first["id"].(string)
+	if usage := get(mailboxPath + "/usage"); usage.body["remaining_sends"] != nil || usage.body["utilization_pct"] != nil {
+		t.Errorf("usage without a limit: %s", usage.raw)
+	}
+	write("PATCH", mailboxPath, `{"daily_send_limit":20,"display_name":"Ana Lima"}`)
+	if usage := get(mailboxPath + "/usage"); usage.body["remaining_sends"] != 20.0 {
+		t.Errorf("usage: %s", usage.raw)
+	}
+	get(base)
+	rotated := client.expect(call{method: "POST", path: "/api-key/rotate?user_email=ann@a.example", key: env.accountA.key,
+		headers: map[string]string{"Idempotency-Key": ""}}, 200, "")
+	client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, http.StatusUnauthorized, "invalid_api_key")
+	write = func(method, path, body string) reply {
+		return client.expect(call{method: method, path: path, body: body, key: rotated.body["api_key"].(string)}, 200, "")
+	}
+	write("DELETE", base, "")
 }

@@ -8,9 +8,6 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// The examples of the document are values of the very types that requests and
-// answers have; tests validate or execute each of them.
-
 // The examples of the document have the types of requests and answers. Tests validate or execute
 // each of them.
 const (
@@ -124,7 +121,7 @@ var examplePlan = dnsPlan{DomainID: exampleDomainID, DomainName: exampleDomain,
 	BlockingChanges: []planAction{exampleMXAction}, CheckedAt: exampleTime}
 
 var exampleAutomation = domainAutomation{DomainID: exampleDomainID, Automation: automation{Provider: ptr("cloudflare"), ProviderSupported: true,
-	ConnectionPresent: true, ManualActionRequired: true, ActionRequiredCode: ptr(string(dns.ConflictToSettle)),
+	ConnectionPresent: true, ManualActionRequired: true, ActionRequiredCode: ptr(string(dns.ConflictToResolve)),
 	Message: "Settle this first. MX at example.com: " + dns.ReasonMXOther.Explain()}}
 
 var exampleMailboxList = mailboxList{TenantID: exampleTenantID, Count: 1, Mailboxes: []mailboxEntry{{

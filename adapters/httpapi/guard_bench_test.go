@@ -29,14 +29,14 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// guarded is an account on PostgreSQL that holds one tenant with one mailbox,
-// and the same operations with the guard around them and without.
-type guarded struct {
+// guardBench has an account on PostgreSQL with one tenant and one mailbox, and handlers of the same
+// operations with and without the middleware.
+type guardBench struct {
 	with, without http.Handler
 	key, mailbox  string
 }
 
-func newGuarded(b *testing.B) guarded {
+func newGuardBench(b *testing.B) guardBench {
 	b.Helper()
 	must := func(err error) {
 		if err != nil {
@@ -62,7 +62,7 @@ func newGuarded(b *testing.B) guarded {
 	must(store.SaveDiscovery(b.Context(), account.ID, tenantOfA, ports.Found{
 		Began: time.Now(), Mailboxes: []mailbox.Platform{{ObjectID: "o", DisplayName: "Ana", Address: "ana@a.example", CreatedAt: time.Now()}},
 	}))
-	held, err := store.Mailboxes(b.Context(), account.ID, tenantOfA)
+	stored, err := store.Mailboxes(b.Context(), account.ID, tenantOfA)
 	must(err)
 	o := httpapi.Options{
 		Log:       slog.New(slog.DiscardHandler),
@@ -73,16 +73,16 @@ func newGuarded(b *testing.B) guarded {
 		Idempotency: httpapi.Idempotency{Keys: store, Sealer: keyset, Prints: keyset, Now: time.Now},
 		Limits:      httpapi.Limits{Counters: counters, Off: true},
 	}
-	return guarded{
+	return guardBench{
 		with: httpapi.New(o), without: httpapi.Unguarded(o, access.Caller{Account: account}), key: text.Reveal(),
-		mailbox: "/v1/tenants/" + string(tenantOfA) + "/mailboxes/" + held[0].ID,
+		mailbox: "/v1/tenants/" + string(tenantOfA) + "/mailboxes/" + stored[0].ID,
 	}
 }
 
-// BenchmarkGuard is the processor time of this process for a read and for a
-// write, with the guard around them and without.
+// BenchmarkGuard measures the processor time of this process for a read and a write, with and
+// without the middleware.
 func BenchmarkGuard(b *testing.B) {
-	g := newGuarded(b)
+	g := newGuardBench(b)
 	for _, op := range []struct{ name, method, path, body string }{
 		{"read", "GET", g.mailbox + "/usage", ""},
 		{"write", "PATCH", g.mailbox, `{"daily_send_limit":5}`},
@@ -92,24 +92,25 @@ func BenchmarkGuard(b *testing.B) {
 	}
 }
 
-func (g guarded) load(b *testing.B, h http.Handler, method, path, body string) {
+// load sends the request repeatedly and reports the processor time in microseconds per request.
+func (g guardBench) load(b *testing.B, h http.Handler, method, path, body string) {
 	b.Helper()
-	before := spent(b)
+	before := processorTime(b)
 	for b.Loop() {
 		r := httptest.NewRequest(method, path, strings.NewReader(body))
 		r.Header.Set("Authorization", "Bearer "+g.key)
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Idempotency-Key", rand.Text())
-		w := httptest.NewRecorder()
-		if h.ServeHTTP(w, r); w.Code != http.StatusOK {
-			b.Fatalf("%d %s", w.Code, w.Body)
+		answer := httptest.NewRecorder()
+		if h.ServeHTTP(answer, r); answer.Code != http.StatusOK {
+			b.Fatalf("%d %s", answer.Code, answer.Body)
 		}
 	}
-	b.ReportMetric(float64((spent(b)-before).Microseconds())/float64(b.N), "cpu-us/req")
+	b.ReportMetric(float64((processorTime(b)-before).Microseconds())/float64(b.N), "cpu-us/req")
 }
 
-// spent is the processor time that this process has used.
-func spent(b *testing.B) time.Duration {
+// processorTime returns the processor time that this process has used.
+func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -30,59 +31,60 @@ import (
 
 type tenantStore = ports.Tenants
 
-// listing lets a test decide what becomes of a list of tenants.
-type listing struct {
+// tenantLister is a tenant store whose lists a test controls.
+type tenantLister struct {
 	tenantStore
 	list func(context.Context) ([]tenant.Tenant, error)
 }
 
-func (l listing) Tenants(ctx context.Context, _ access.AccountID) ([]tenant.Tenant, error) {
+func (l tenantLister) Tenants(ctx context.Context, _ access.AccountID) ([]tenant.Tenant, error) {
 	return l.list(ctx)
 }
 
-// listed makes an API whose list of tenants is answered by list.
-func listed(t *testing.T, list func(context.Context) ([]tenant.Tenant, error)) (*world, *api, *bytes.Buffer) {
+// newTenantListEnv returns an environment and a client of an API whose tenant list is the result of
+// list, and the log. The log is complete when the server is closed.
+func newTenantListEnv(t *testing.T, list func(context.Context) ([]tenant.Tenant, error)) (*testEnv, *apiClient, *bytes.Buffer) {
 	t.Helper()
-	w := newWorld(t)
+	env := newTestEnv(t)
 	var lines bytes.Buffer
-	w.options.Log = telemetry.Logger(&lines, slog.LevelInfo)
-	service := *w.options.Tenants
-	service.Tenants = listing{tenantStore: w.store, list: list}
-	w.options.Tenants = &service
-	return w, serve(t, w.handler(t)), &lines
+	env.options.Log = telemetry.Logger(&lines, slog.LevelInfo)
+	service := *env.options.Tenants
+	service.Tenants = tenantLister{tenantStore: env.store, list: list}
+	env.options.Tenants = &service
+	return env, serve(t, env.handler(t)), &lines
 }
 
 func TestPanicsAreAnsweredAndLoggedWithoutValues(t *testing.T) {
 	const canary = "Hunter2-Secret"
-	w, a, lines := listed(t, func(context.Context) ([]tenant.Tenant, error) { panic(canary) })
-	got := a.expect(call{method: "GET", path: "/v1/tenants?token=" + canary, key: w.a.key}, 500, "internal_error")
-	a.server.Close() // the log is complete when no request is left
+	env, client, lines := newTenantListEnv(t, func(context.Context) ([]tenant.Tenant, error) { panic(canary) })
+	got := client.expect(call{method: "GET", path: "/v1/tenants?token=" + canary, key: env.accountA.key}, 500, "internal_error")
+	client.server.Close() // the log is complete when no request is in progress
 	log := lines.String()
 	if strings.Contains(got.raw+log, canary) {
-		t.Errorf("the value got out: %s\n%s", got.raw, log)
+		t.Errorf("the answer or the log has the panic value: %s\n%s", got.raw, log)
 	}
 	if !strings.Contains(log, "TestPanicsAreAnswered") || !strings.Contains(log, `"msg":"panic"`) {
 		t.Errorf("no stack in the log: %s", log)
 	}
 }
 
-func TestErrorsBecomeRefusals(t *testing.T) {
+func TestErrorsMapToProblems(t *testing.T) {
 	for name, tt := range map[string]struct {
-		err    error
-		status int
-		code   string
-		wait   string
+		err        error
+		status     int
+		code       string
+		retryAfter string
 	}{
-		"anything else":    {errorString("dial tcp 10.0.0.1:5432"), 500, "internal_error", ""},
-		"time is up":       {context.DeadlineExceeded, 503, "service_unavailable", "10"},
-		"database away":    {fault.ServiceUnavailable.RetryIn(1500*time.Millisecond, "the database is away"), 503, "service_unavailable", "2"},
-		"no time said":     {fault.ServiceUnavailable.With("stopping"), 503, "service_unavailable", "10"},
-		"less than second": {fault.ServiceUnavailable.RetryIn(time.Millisecond, "busy"), 503, "service_unavailable", "1"},
+		"unknown error":           {errorString("dial tcp 10.0.0.1:5432"), 500, "internal_error", ""},
+		"deadline exceeded":       {context.DeadlineExceeded, 503, "service_unavailable", "10"},
+		"database unavailable":    {fault.ServiceUnavailable.RetryIn(1500*time.Millisecond, "the database is away"), 503, "service_unavailable", "2"},
+		"refusal without a delay": {fault.ServiceUnavailable.With("stopping"), 503, "service_unavailable", "10"},
+		"delay under a second":    {fault.ServiceUnavailable.RetryIn(time.Millisecond, "busy"), 503, "service_unavailable", "1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, a, _ := listed(t, func(context.Context) ([]tenant.Tenant, error) { return nil, tt.err })
-			got := a.expect(call{method: "GET", path: "/v1/tenants", key: w.a.key}, tt.status, tt.code)
-			if strings.Contains(got.raw, "10.0.0.1") || got.header.Get("Retry-After") != tt.wait {
+			env, client, _ := newTenantListEnv(t, func(context.Context) ([]tenant.Tenant, error) { return nil, tt.err })
+			got := client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, tt.status, tt.code)
+			if strings.Contains(got.raw, "10.0.0.1") || got.header.Get("Retry-After") != tt.retryAfter {
 				t.Errorf("Retry-After %q, %s", got.header.Get("Retry-After"), got.raw)
 			}
 		})
@@ -93,10 +95,10 @@ type errorString string
 
 func (e errorString) Error() string { return string(e) }
 
-// Providers' trouble has its documented statuses.
-func TestProviderTrouble(t *testing.T) {
-	w := newWorld(t)
-	a := serve(t, w.handler(t))
+// TestProviderFailuresMapToProblems checks the status and code of each kind of provider failure.
+func TestProviderFailuresMapToProblems(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
 	for kind, want := range map[outcome.Kind]struct {
 		status int
 		code   string
@@ -104,45 +106,46 @@ func TestProviderTrouble(t *testing.T) {
 		outcome.Throttled: {503, "provider_unavailable"}, outcome.Down: {503, "provider_unavailable"},
 		outcome.Broken: {502, "provider_error"}, outcome.Unknown: {504, "provider_timeout"},
 	} {
-		lift := w.platform.Fail(fake.Fault{Kind: kind})
-		a.expect(call{method: "POST", path: domainsOfA, body: `{"domain":"example.com"}`, key: w.a.key}, want.status, want.code)
-		lift()
+		endFailure := env.platform.Fail(fake.Fault{Kind: kind})
+		client.expect(call{method: "POST", path: domainsOfA, body: `{"domain":"example.com"}`, key: env.accountA.key}, want.status, want.code)
+		endFailure()
 	}
-	w.platform.Revoke(w.a.tenant, "consent")
-	a.expect(call{method: "POST", path: domainsOfA, body: `{"domain":"example.com"}`, key: w.a.key}, 403, "access_denied")
+	env.platform.Revoke(env.accountA.tenant, "consent")
+	client.expect(call{method: "POST", path: domainsOfA, body: `{"domain":"example.com"}`, key: env.accountA.key}, 403, "access_denied")
 }
 
-// A read has 55 seconds from when the server received it.
-func TestDeadlines(t *testing.T) {
+// TestReadsHaveADeadline checks that the context of a read ends 55 seconds after the server received
+// the request.
+func TestReadsHaveADeadline(t *testing.T) {
 	var deadline, latest time.Time
-	w, a, _ := listed(t, func(ctx context.Context) ([]tenant.Tenant, error) {
+	env, client, _ := newTenantListEnv(t, func(ctx context.Context) ([]tenant.Tenant, error) {
 		deadline, _ = ctx.Deadline()
 		latest = time.Now().Add(55 * time.Second)
 		return nil, nil
 	})
 	earliest := time.Now().Add(55 * time.Second)
-	a.expect(call{method: "GET", path: "/v1/tenants", key: w.a.key}, 200, "")
+	client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, 200, "")
 	if deadline.Before(earliest) || deadline.After(latest) {
 		t.Errorf("the deadline of a read is %v, want one between %v and %v", deadline, earliest, latest)
 	}
 }
 
-func TestAccessLineAndSpan(t *testing.T) {
+func TestLogLineAndSpanOfARequest(t *testing.T) {
 	spans := tracetest.NewInMemoryExporter()
-	w := newWorld(t)
+	env := newTestEnv(t)
 	var lines bytes.Buffer
-	w.options.Log = telemetry.Logger(&lines, slog.LevelInfo)
-	w.options.Tracer = sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
-	carried := false
-	service := *w.options.Tenants
-	service.Tenants = seesBaggage{tenantStore: w.store, carried: &carried}
-	w.options.Tenants = &service
-	a := serve(t, w.handler(t))
+	env.options.Log = telemetry.Logger(&lines, slog.LevelInfo)
+	env.options.Tracer = sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
+	gotBaggage := false
+	service := *env.options.Tenants
+	service.Tenants = baggageRecorder{tenantStore: env.store, gotBaggage: &gotBaggage}
+	env.options.Tenants = &service
+	client := serve(t, env.handler(t))
 	const parent = "0af7651916cd43dd8448eb211c80319c"
-	got := a.expect(call{method: "GET", path: "/v1/tenants/" + string(w.b.tenant) + "?email=ann@a.example", key: w.a.key, headers: map[string]string{
+	got := client.expect(call{method: "GET", path: "/v1/tenants/" + string(env.accountB.tenant) + "?email=ann@a.example", key: env.accountA.key, headers: map[string]string{
 		"Traceparent": "00-" + parent + "-b7ad6b7169203331-01", "Baggage": "customer=ann", "User-Agent": "curl", "X-Forwarded-For": "10.9.8.7",
 	}}, 404, "tenant_not_found")
-	a.server.Close()
+	client.server.Close()
 
 	var line map[string]any
 	if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
@@ -164,41 +167,43 @@ func TestAccessLineAndSpan(t *testing.T) {
 		ended[0].SpanKind != trace.SpanKindServer {
 		t.Fatalf("spans %+v", ended)
 	}
-	shown := lines.String()
+	output := lines.String()
 	for _, attribute := range ended[0].Attributes {
-		shown += string(attribute.Key) + "=" + attribute.Value.String() + "\n"
+		output += string(attribute.Key) + "=" + attribute.Value.String() + "\n"
 	}
-	if !strings.Contains(shown, "http.route=/v1/tenants/{tenant_id}") {
-		t.Errorf("no http.route: %s", shown)
+	if !strings.Contains(output, "http.route=/v1/tenants/{tenant_id}") {
+		t.Errorf("no http.route: %s", output)
 	}
-	for _, customer := range []string{string(w.b.tenant), "ann@a.example", "10.9.8.7", w.a.key} {
-		if strings.Contains(shown, customer) {
-			t.Errorf("%q got out: %s", customer, shown)
+	for _, customer := range []string{string(env.accountB.tenant), "ann@a.example", "10.9.8.7", env.accountA.key} {
+		if strings.Contains(output, customer) {
+			t.Errorf("the log or the span has %q: %s", customer, output)
 		}
 	}
-	if carried {
-		t.Error("baggage was carried on")
+	if gotBaggage {
+		t.Error("baggage was propagated")
 	}
 }
 
-type seesBaggage struct {
+// baggageRecorder is a tenant store that records whether the context has baggage.
+type baggageRecorder struct {
 	tenantStore
-	carried *bool
+	gotBaggage *bool
 }
 
-func (s seesBaggage) Tenant(ctx context.Context, owner access.AccountID, id tenant.GUID) (tenant.Tenant, error) {
-	*s.carried = baggage.FromContext(ctx).Len() > 0
-	return s.tenantStore.Tenant(ctx, owner, id)
+func (r baggageRecorder) Tenant(ctx context.Context, owner access.AccountID, id tenant.GUID) (tenant.Tenant, error) {
+	*r.gotBaggage = baggage.FromContext(ctx).Len() > 0
+	return r.tenantStore.Tenant(ctx, owner, id)
 }
 
-// Nothing of the Host header or its kin comes back.
-func TestNoReflection(t *testing.T) {
-	w := newWorld(t)
-	a := serve(t, w.handler(t))
+// TestHostHeaderIsNotReflected checks that no answer repeats the Host, X-Forwarded-Host or Origin
+// header.
+func TestHostHeaderIsNotReflected(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
 	for _, path := range []string{"/v1/tenants", "/v1/nowhere", "/docs", "/docs/errors", "/openapi.json"} {
-		r := call{method: "GET", path: path, key: w.a.key, headers: map[string]string{"X-Forwarded-Host": "evil.example", "Origin": "https://evil.example"}}.request(t, a.server.URL)
+		r := call{method: "GET", path: path, key: env.accountA.key, headers: map[string]string{"X-Forwarded-Host": "evil.example", "Origin": "https://evil.example"}}.request(t, client.server.URL)
 		r.Host = "evil.example"
-		got := a.send(r)
+		got := client.send(r)
 		for name, values := range got.header {
 			if strings.Contains(strings.Join(values, ","), "evil") {
 				t.Errorf("%s: %s %v", path, name, values)
@@ -210,13 +215,91 @@ func TestNoReflection(t *testing.T) {
 	}
 }
 
-// A missing service is a panic in its operation and no other.
-func TestOnePanickingOperationLeavesTheRestAlone(t *testing.T) {
-	w := newWorld(t)
-	w.options.Tenants = &tenants.Service{}
-	a := serve(t, w.handler(t))
-	a.expect(call{method: "GET", path: "/v1/tenants", key: w.a.key}, http.StatusInternalServerError, "internal_error")
-	a.expect(call{method: "GET", path: domainsOfA, key: w.a.key}, 200, "")
+// TestPanicDoesNotAffectOtherOperations calls an operation that panics because its service has no
+// store, and then a different one.
+func TestPanicDoesNotAffectOtherOperations(t *testing.T) {
+	env := newTestEnv(t)
+	env.options.Tenants = &tenants.Service{}
+	client := serve(t, env.handler(t))
+	client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, http.StatusInternalServerError, "internal_error")
+	client.expect(call{method: "GET", path: domainsOfA, key: env.accountA.key}, 200, "")
 }
 
 func TestBenchmarks(t *testing.T) { testserver.Benchmarks(t, "Guard") }
+
+// TestClientAddressBehindTrustedProxies checks that the client address is the peer of the
+// connection, unless a trusted proxy names a different one.
+func TestClientAddressBehindTrustedProxies(t *testing.T) {
+	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
+	env := newTestEnv(t)
+	for name, tt := range map[string]struct {
+		trusted   []netip.Prefix
+		forwarded []string
+		want      string
+	}{
+		"no trusted proxy":              {nil, []string{"198.51.100.7"}, "127.0.0.1"},
+		"a different proxy is trusted":  {loopback[1:], []string{"198.51.100.7"}, "127.0.0.1"},
+		"nothing forwarded":             {loopback, nil, "127.0.0.1"},
+		"one proxy":                     {loopback, []string{"198.51.100.7"}, "198.51.100.7"},
+		"forged by the client":          {loopback, []string{"203.0.113.1, 198.51.100.7"}, "198.51.100.7"},
+		"the client names a proxy":      {loopback, []string{"10.1.1.1, 198.51.100.7"}, "198.51.100.7"},
+		"two proxies":                   {loopback, []string{"203.0.113.1, 198.51.100.7, 10.1.2.3"}, "198.51.100.7"},
+		"two headers":                   {loopback, []string{"203.0.113.1, 198.51.100.7", "10.1.2.3"}, "198.51.100.7"},
+		"only proxies":                  {loopback, []string{"10.1.2.4,10.1.2.3"}, "10.1.2.4"},
+		"not an address":                {loopback, []string{"unknown"}, "127.0.0.1"},
+		"not an address before a proxy": {loopback, []string{"198.51.100.7, x\", \"a\":\"b, 10.1.2.3"}, "10.1.2.3"},
+		"empty":                         {loopback, []string{""}, "127.0.0.1"},
+		"IPv6":                          {loopback, []string{"2001:db8::7, fd00::1"}, "2001:db8::7"},
+		"IPv4 in IPv6":                  {loopback, []string{"198.51.100.7, ::ffff:10.1.2.3"}, "198.51.100.7"},
+		"a zone":                        {loopback, []string{"fe80::1%x y"}, "fe80::1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var lines bytes.Buffer
+			env.options.Log, env.options.TrustedProxies = telemetry.Logger(&lines, slog.LevelInfo), tt.trusted
+			client := serve(t, env.handler(t))
+			r := call{method: "GET", path: "/v1/tenants", key: env.accountA.key}.request(t, client.server.URL)
+			r.Header["X-Forwarded-For"] = tt.forwarded
+			if got := client.send(r); got.status != 200 {
+				t.Fatalf("%d %s", got.status, got.raw)
+			}
+			client.server.Close()
+			var line map[string]any
+			if err := json.Unmarshal(lines.Bytes(), &line); err != nil || line["client"] != tt.want {
+				t.Errorf("%v: %s is not from %s", err, lines.String(), tt.want)
+			}
+		})
+	}
+}
+
+// TestForwardedHeadersDecideNothing checks that forwarded headers do not change the host, scheme or
+// method of a request.
+func TestForwardedHeadersDecideNothing(t *testing.T) {
+	env := newTestEnv(t)
+	env.options.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
+	client := serve(t, env.handler(t))
+	plain := call{method: "GET", path: "/v1/tenants/connect-url", key: env.accountA.key}
+	want := client.expect(plain, 200, "")
+	for name, value := range map[string]string{
+		"X-Forwarded-Host": "evil.example", "X-Forwarded-Proto": "http", "X-Forwarded-Port": "81", "X-Forwarded-Prefix": "/evil",
+		"Forwarded": "for=192.0.2.1;host=evil.example;proto=http", "X-Real-Ip": "192.0.2.1", "X-Original-Url": "/evil",
+		"X-Rewrite-Url": "/evil", "X-Http-Method-Override": "DELETE",
+	} {
+		c := plain
+		c.headers = map[string]string{name: value}
+		got := client.expect(c, 200, "")
+		if linkTarget(t, got) != linkTarget(t, want) || bytes.Contains([]byte(got.raw), []byte("evil")) {
+			t.Errorf("%s has an effect: %s", name, got.raw)
+		}
+	}
+}
+
+// linkTarget returns the host, path and redirect URI of a connect link, without the state that is
+// new in each.
+func linkTarget(t *testing.T, r reply) string {
+	t.Helper()
+	link, err := http.NewRequest("GET", r.body["connect_url"].(string), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return link.URL.Host + link.URL.Path + link.URL.Query().Get("redirect_uri")
+}

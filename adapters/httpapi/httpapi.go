@@ -15,12 +15,11 @@
 //
 // Middleware, in the order of the steps:
 //
-//   - guard.go: the list of the steps, and the exchange
+//   - guard.go: the list of the steps, the exchange, the API key and the plan
 //   - request_log.go: request id, log line, client address
 //   - trace.go: server span and HTTP metrics
-//   - recover.go: panics, and the buffered answer
+//   - refusal.go: panics, the buffered answer, the bodies of errors
 //   - ratelimits.go: rate limits, provider concurrency, requests in flight
-//   - auth.go: API key and plan
 //   - routing.go: unknown paths and methods, the Accept header
 //   - idempotency.go: the Idempotency-Key, its stored answer, its claim
 //   - idempotency_run.go: one run under a claimed key, its lease and its outcome
@@ -28,11 +27,11 @@
 //   - validation.go: query parameters, strict JSON, the time limit
 //
 // Operations: one file per resource (tenants.go, domains.go, dns.go, dnsruns.go, mailboxes.go,
-// sendlimits.go, enforcement.go, integrations.go, keys.go). The shapes of its requests and
-// answers are in the file with the suffix _shapes. register.go adds operations to the API.
+// sendlimits.go, enforcement.go, integrations.go, keys.go), with the shapes of its requests and
+// answers. register.go configures the huma library and adds operations to the API.
 //
-// Document: document.go builds it, with parameters.go, responses.go and examples.go. huma.go
-// configures the huma library. public.go serves the document and the pages.
+// Document: document.go builds it, with parameters.go, responses.go and examples.go. public.go
+// serves the document and the pages.
 package httpapi
 
 import (

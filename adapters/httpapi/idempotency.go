@@ -33,7 +33,7 @@ const storeTimeout = 5 * time.Second
 
 // keyedWrite is a request with an Idempotency-Key and the stored record of that key.
 type keyedWrite struct {
-	place idempotency.Place
+	place idempotency.KeyID
 	text  []byte // see idempotency.Request
 	// record is the stored record of the key. It is valid if recorded is true.
 	record   idempotency.Record
@@ -70,7 +70,7 @@ func writeOf(r *http.Request, e *exchange) (*keyedWrite, error) {
 	r.Body = bufferedBody(body)
 	asked := idempotency.Request{Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, Body: body}
 	key := sha256.Sum256([]byte(r.Header.Get("Idempotency-Key")))
-	return &keyedWrite{place: idempotency.Place{Account: e.caller.Account.ID, Key: key}, text: asked.Text()}, nil
+	return &keyedWrite{place: idempotency.KeyID{Account: e.caller.Account.ID, Key: key}, text: asked.Text()}, nil
 }
 
 // lookUp reads the stored record of the key. It returns true if the request can go on to claim the
@@ -84,7 +84,7 @@ func (g *guard) lookUp(w http.ResponseWriter, r *http.Request, keyed *keyedWrite
 	if !keyed.recorded {
 		return true
 	}
-	verdict := idempotency.Judge(keyed.record, g.once.Prints.Matches(keyed.text, keyed.record.Fingerprint), g.once.Now())
+	verdict := idempotency.Decide(keyed.record, g.once.Prints.Matches(keyed.text, keyed.record.Fingerprint), g.once.Now())
 	if verdict == idempotency.Run {
 		return true
 	}
@@ -161,7 +161,7 @@ func (g *guard) tryClaim(ctx context.Context, keyed *keyedWrite) (string, bool, 
 	if err != nil {
 		return "", false, err
 	}
-	c := ports.Claim{Place: keyed.place, Fingerprint: print, Lease: g.once.Lease, Now: g.once.Now()}
+	c := ports.Claim{Key: keyed.place, Fingerprint: print, Lease: g.once.Lease, Now: g.once.Now()}
 	if keyed.recorded {
 		return g.once.Keys.TakeOver(ctx, keyed.record.Attempt, c)
 	}

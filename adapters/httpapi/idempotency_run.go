@@ -5,7 +5,6 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/tenantry/tenantry/app/lease"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/idempotency"
 	"github.com/tenantry/tenantry/core/secret"
@@ -66,13 +66,13 @@ func (g *guard) runOperation(w http.ResponseWriter, r *http.Request, x *run, nex
 // On an error the answer must not be sent, as it could not be replayed.
 func (x *run) recordOutcome(ctx context.Context, a *answer) (held bool, err error) {
 	switch idempotency.End(a.status, x.effects.Seen()) {
-	case idempotency.Keep:
+	case idempotency.KeepAnswer:
 		if a.body.Len() <= idempotency.MaxAnswer {
 			return x.storeAnswer(ctx, a)
 		}
 		x.guard.log.ErrorContext(ctx, "an answer is too large to be remembered", "bytes", a.body.Len())
 		return x.leaveUnresolved(ctx), nil
-	case idempotency.Leave:
+	case idempotency.KeepKey:
 		return x.leaveUnresolved(ctx), nil
 	default:
 		return x.releaseKey(ctx), nil
@@ -87,7 +87,7 @@ func (x *run) storeAnswer(ctx context.Context, a *answer) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return x.guard.once.Keys.Finish(ctx, x.place, x.attempt, sealed, x.guard.once.Now().Add(idempotency.Kept))
+	return x.guard.once.Keys.Finish(ctx, x.place, x.attempt, sealed, x.guard.once.Now().Add(idempotency.Retention))
 }
 
 // leaveUnresolved and releaseKey tolerate errors: the lease then expires, and the answer that was
@@ -95,7 +95,7 @@ func (x *run) storeAnswer(ctx context.Context, a *answer) (bool, error) {
 func (x *run) leaveUnresolved(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	held, err := x.guard.once.Keys.Leave(ctx, x.place, x.attempt, x.guard.once.Now().Add(idempotency.Kept))
+	held, err := x.guard.once.Keys.Leave(ctx, x.place, x.attempt, x.guard.once.Now().Add(idempotency.Retention))
 	return x.guard.keyStillHeld(ctx, held, err)
 }
 
@@ -131,7 +131,7 @@ type stored struct {
 	Body        []byte `json:"body"`
 }
 
-func (o *Idempotency) seal(at idempotency.Place, a *answer) ([]byte, error) {
+func (o *Idempotency) seal(at idempotency.KeyID, a *answer) ([]byte, error) {
 	plain, err := json.Marshal(stored{a.status, a.header.Get("Content-Type"), a.body.Bytes()})
 	if err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func (o *Idempotency) seal(at idempotency.Place, a *answer) ([]byte, error) {
 	return o.Sealer.Seal(secret.New(string(plain)), at.String())
 }
 
-func (o *Idempotency) open(at idempotency.Place, sealed []byte) (stored, error) {
+func (o *Idempotency) open(at idempotency.KeyID, sealed []byte) (stored, error) {
 	var s stored
 	plain, err := o.Sealer.Open(sealed, at.String())
 	if err == nil {
@@ -167,53 +167,18 @@ func (g *guard) sendStored(w http.ResponseWriter, r *http.Request, keyed *keyedW
 	_, _ = w.Write(s.Body) // writes to memory, cannot fail
 }
 
-var errLeaseLost = errors.New("another request has the Idempotency-Key by now")
-
 // keepLease renews the lease of the run in the background until the returned function is called. If
 // the lease is lost, keepLease cancels the returned context and stops further provider calls. So
 // two attempts with the same key never call the provider concurrently.
 func (x *run) keepLease(ctx context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		x.renewLease(ctx, cancel)
-	}()
-	return ctx, func() {
-		cancel(nil)
-		<-done
-	}
-}
-
-func (x *run) renewLease(ctx context.Context, stop context.CancelCauseFunc) {
-	lease := x.guard.once.Lease
-	tick := time.NewTicker(lease / 3)
-	defer tick.Stop()
-	// held is the start of the last successful renewal. Counting from the start makes this process
-	// give up before the lease expires in the database.
-	held := time.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		asked := time.Now()
-		within, cancel := context.WithTimeout(ctx, lease/3)
-		mine, err := x.guard.once.Keys.Hold(within, x.place, x.attempt, lease)
-		cancel()
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err == nil && mine:
-			held = asked
-		case err == nil || time.Since(held) >= lease*2/3:
-			x.effects.Stop()
-			stop(errLeaseLost)
-			x.guard.log.LogAttrs(ctx, slog.LevelError, "an Idempotency-Key could not be held", errorAttr(err))
-			return
-		}
-	}
+	once := x.guard.once
+	held := lease.New(time.Now(), once.Lease, func(ctx context.Context, duration time.Duration) (bool, error) {
+		return once.Keys.Hold(ctx, x.place, x.attempt, duration)
+	})
+	return held.Keep(ctx, func(err error) {
+		x.effects.Stop()
+		x.guard.log.LogAttrs(ctx, slog.LevelError, "an Idempotency-Key could not be held", errorAttr(err))
+	})
 }
 
 // completing returns a context with which a use case commits the answer in the transaction of its
@@ -238,7 +203,7 @@ func (x *run) completion(status int, out any) (c ports.Completion, err error) {
 	if err = huma.DefaultJSONFormat.Marshal(a, out); err != nil || a.body.Len() > idempotency.MaxAnswer {
 		return c, err
 	}
-	c = ports.Completion{Place: x.place, Attempt: x.attempt, Until: x.guard.once.Now().Add(idempotency.Kept)}
+	c = ports.Completion{Key: x.place, Attempt: x.attempt, Until: x.guard.once.Now().Add(idempotency.Retention)}
 	c.Answer, err = x.guard.once.seal(x.place, a)
 	return c, err
 }

@@ -16,71 +16,72 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// named gives a mailbox of owner A a display name of n bytes, as a mail platform might. It returns
-// the call whose answer contains that name.
-func (w *world) named(t *testing.T, key string, n int) call {
+// longNameCall adds a discovered mailbox with a display name of n bytes to account A. It returns a
+// call whose answer contains that name.
+func (env *testEnv) longNameCall(t *testing.T, key string, n int) call {
 	t.Helper()
-	path := w.mailbox(t, w.a)
+	path := env.addMailbox(t, env.accountA)
 	found := ports.Found{Began: time.Now(), Mailboxes: []mailbox.Platform{{
 		ObjectID: "object-aaaaaaaa.example", DisplayName: strings.Repeat("n", n), Address: "ana@aaaaaaaa.example", AccountEnabled: true,
 	}}}
-	if err := w.store.SaveDiscovery(t.Context(), w.a.account.ID, w.a.tenant, found); err != nil {
+	if err := env.store.SaveDiscovery(t.Context(), env.accountA.account.ID, env.accountA.tenant, found); err != nil {
 		t.Fatal(err)
 	}
-	return once(w, key, "PATCH", path, `{"daily_send_limit":5}`)
+	return keyedCall(env, key, "PATCH", path, `{"daily_send_limit":5}`)
 }
 
-// TestTheLargestAnswer checks that an answer of 256 KiB is stored. A larger one is sent but not
+// TestLargestStoredAnswer checks that an answer of 256 KiB is stored. A larger one is sent but not
 // stored, so the same request runs again.
-func TestTheLargestAnswer(t *testing.T) {
-	w := newWorld(t)
-	a := serve(t, w.handler(t))
-	frame := len(a.expect(w.named(t, "small", 1), 200, "").raw) - 1
-	for over, kept := range map[int]bool{0: true, 1: false} {
-		key := map[bool]string{true: "largest", false: "too-large"}[kept]
-		ask := w.named(t, key, idempotency.MaxAnswer-frame+over)
-		first := a.expect(ask, 200, "")
-		if len(first.raw) != idempotency.MaxAnswer+over {
+func TestLargestStoredAnswer(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	overhead := len(client.expect(env.longNameCall(t, "small", 1), 200, "").raw) - 1
+	for excess, stored := range map[int]bool{0: true, 1: false} {
+		key := map[bool]string{true: "largest", false: "too-large"}[stored]
+		request := env.longNameCall(t, key, idempotency.MaxAnswer-overhead+excess)
+		first := client.expect(request, 200, "")
+		if len(first.raw) != idempotency.MaxAnswer+excess {
 			t.Fatalf("%s: an answer of %d bytes", key, len(first.raw))
 		}
-		second := a.expect(ask, 200, "")
-		if replayed := second.header.Get("Idempotency-Replayed") == "true"; replayed != kept || second.raw != first.raw {
+		second := client.expect(request, 200, "")
+		if replayed := second.header.Get("Idempotency-Replayed") == "true"; replayed != stored || second.raw != first.raw {
 			t.Errorf("%s: replayed is %v, the same bytes %v", key, replayed, second.raw == first.raw)
 		}
-		if r, found, err := w.store.Remembered(t.Context(), w.place(key)); err != nil || !found || r.Leased || (r.Answer != nil) != kept {
+		if r, found, err := env.store.Remembered(t.Context(), env.keyPlace(key)); err != nil || !found || r.Leased || (r.Answer != nil) != stored {
 			t.Errorf("%s: found %v, leased %v, %d bytes, %v", key, found, r.Leased, len(r.Answer), err)
 		}
 	}
 }
 
-// TestALargeAnswerIsNotCommitted checks the size limit for answers that are stored with their
+// TestTooLargeAnswerIsNotCommitted checks the size limit for answers that are stored with their
 // change.
-func TestALargeAnswerIsNotCommitted(t *testing.T) {
-	w := newWorld(t)
-	a := serve(t, w.handler(t))
-	held, err := w.store.Tenant(t.Context(), w.a.account.ID, w.a.tenant)
+func TestTooLargeAnswerIsNotCommitted(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	storedTenant, err := env.store.Tenant(t.Context(), env.accountA.account.ID, env.accountA.tenant)
 	if err != nil {
 		t.Fatal(err)
 	}
-	held.Name = strings.Repeat("n", idempotency.MaxAnswer)
-	if err := w.store.SaveTenant(t.Context(), w.a.account.ID, held); err != nil {
+	storedTenant.Name = strings.Repeat("n", idempotency.MaxAnswer)
+	if err := env.store.SaveTenant(t.Context(), env.accountA.account.ID, storedTenant); err != nil {
 		t.Fatal(err)
 	}
-	a.expect(once(w, "k", "DELETE", "/v1/tenants/"+string(w.a.tenant), ""), 200, "")
-	if r, _, err := w.store.Remembered(t.Context(), w.place("k")); err != nil || r.Answer != nil || r.Leased {
+	client.expect(keyedCall(env, "k", "DELETE", "/v1/tenants/"+string(env.accountA.tenant), ""), 200, "")
+	if r, _, err := env.store.Remembered(t.Context(), env.keyPlace("k")); err != nil || r.Answer != nil || r.Leased {
 		t.Errorf("leased %v, %d bytes, %v", r.Leased, len(r.Answer), err)
 	}
 }
 
-// withKeyset opens the keyset file again, as a new process does.
-func (w *world) withKeyset(t *testing.T, path string) *api {
+// serveWithKeyset opens the keyset file, as a new process does, and returns a client of a server
+// that uses it.
+func (env *testEnv) serveWithKeyset(t *testing.T, path string) *apiClient {
 	t.Helper()
 	keyset, err := secrets.OpenKeyset(path, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.options.Idempotency.Sealer, w.options.Idempotency.Prints = keyset, keyset
-	return serve(t, w.handler(t))
+	env.options.Idempotency.Sealer, env.options.Idempotency.Prints = keyset, keyset
+	return serve(t, env.handler(t))
 }
 
 // loseOldKeys leaves only the newest key in a keyset file.
@@ -110,32 +111,32 @@ func loseOldKeys(t *testing.T, path string) {
 	}
 }
 
-// TestAKeysetThatChanges checks that replays survive a key rotation. When the old key is gone, the
-// request cannot be compared with the first one. Then it is refused, with or without a stored
+// TestReplayAfterKeyRotation checks that replays survive a key rotation. When the old key is gone,
+// the request cannot be compared with the first one. Then it is refused, with or without a stored
 // answer, and nothing runs a second time.
-func TestAKeysetThatChanges(t *testing.T) {
-	w := newWorld(t)
+func TestReplayAfterKeyRotation(t *testing.T) {
+	env := newTestEnv(t)
 	path := filepath.Join(t.TempDir(), "keyset.json")
-	first := w.withKeyset(t, path).expect(addOnce(w, "k"), 200, "")
-	w.options.Idempotency.Keys = finishing{w.store, func(idempotency.Place, []byte) error { panic("the process ends here") }}
-	unanswered := once(w, "unanswered", "POST", "/v1/tenants/"+string(w.a.tenant)+"/sync", "")
-	w.withKeyset(t, path).expect(unanswered, 500, "internal_error")
-	w.options.Idempotency.Keys = w.store
+	first := env.serveWithKeyset(t, path).expect(addDomainCall(env, "k"), 200, "")
+	env.options.Idempotency.Keys = finishHook{env.store, func(idempotency.KeyID, []byte) error { panic("the process ends here") }}
+	unanswered := keyedCall(env, "unanswered", "POST", "/v1/tenants/"+string(env.accountA.tenant)+"/sync", "")
+	env.serveWithKeyset(t, path).expect(unanswered, 500, "internal_error")
+	env.options.Idempotency.Keys = env.store
 
 	if _, err := secrets.Rotate(path); err != nil {
 		t.Fatal(err)
 	}
-	rotated := w.withKeyset(t, path)
-	replays(t, first, rotated.expect(addOnce(w, "k"), 200, ""))
-	fresh := rotated.expect(once(w, "new", "POST", domainsOfA, `{"domain":"example.org"}`), 200, "")
+	rotated := env.serveWithKeyset(t, path)
+	checkReplay(t, first, rotated.expect(addDomainCall(env, "k"), 200, ""))
+	firstAfterRotation := rotated.expect(keyedCall(env, "new", "POST", domainsOfA, `{"domain":"example.org"}`), 200, "")
 
 	loseOldKeys(t, path)
-	left := w.withKeyset(t, path)
-	calls := w.platform.Calls("AddDomain") + w.platform.Calls("Profile")
-	left.expect(addOnce(w, "k"), 409, "idempotency_key_conflict")
-	left.expect(unanswered, 409, "idempotency_key_conflict")
-	replays(t, fresh, left.expect(once(w, "new", "POST", domainsOfA, `{"domain":"example.org"}`), 200, ""))
-	if again := w.platform.Calls("AddDomain") + w.platform.Calls("Profile"); again != calls {
-		t.Errorf("%d calls of the platform more", again-calls)
+	withoutOldKey := env.serveWithKeyset(t, path)
+	calls := env.platform.Calls("AddDomain") + env.platform.Calls("Profile")
+	withoutOldKey.expect(addDomainCall(env, "k"), 409, "idempotency_key_conflict")
+	withoutOldKey.expect(unanswered, 409, "idempotency_key_conflict")
+	checkReplay(t, firstAfterRotation, withoutOldKey.expect(keyedCall(env, "new", "POST", domainsOfA, `{"domain":"example.org"}`), 200, ""))
+	if again := env.platform.Calls("AddDomain") + env.platform.Calls("Profile"); again != calls {
+		t.Errorf("%d more calls of the platform", again-calls)
 	}
 }

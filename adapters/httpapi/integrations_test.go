@@ -13,35 +13,36 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/outcome"
-	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// sellers is a world in which an account has a mailbox of its own making, and a
-// platform that takes the example's credential.
-type sellers struct {
-	*world
-	*api
-	at      *fake.SendingPlatform
-	mailbox string
+// integrationEnv is a test environment in which account A has a mailbox that the service
+// provisioned. platform is the sending platform of exampleAPIKey.
+type integrationEnv struct {
+	env       *testEnv
+	client    *apiClient
+	platform  *fake.SendingPlatform
+	mailboxID string
 }
 
-func newSellers(t *testing.T) sellers {
+func newIntegrationEnv(t *testing.T) integrationEnv {
 	t.Helper()
-	w := newWorld(t)
-	_, m := w.holding(t, w.a)
-	w.ours(t, w.a, m)
-	return sellers{w, serve(t, w.handler(t)), w.sent, m.ID}
+	env := newTestEnv(t)
+	_, m := env.addDomainAndMailbox(t, env.accountA)
+	env.markProvisioned(t, env.accountA, m)
+	return integrationEnv{env: env, client: serve(t, env.handler(t)), platform: env.sendingPlatform, mailboxID: m.ID}
 }
 
-// adds creates an integration and returns its path.
-func (s sellers) adds(provider string) string {
-	s.t.Helper()
-	got := s.expect(call{method: "POST", path: sendings, body: creates(provider, "Outbound", ""), key: s.a.key}, 200, "")
-	return sendings + "/" + fmt.Sprint(got.body["id"])
+// addIntegration creates an integration through the API and returns its path.
+func (s integrationEnv) addIntegration(provider string) string {
+	s.client.t.Helper()
+	got := s.client.expect(call{method: "POST", path: integrationsPath, body: integrationBody(provider, "Outbound", ""), key: s.env.accountA.key}, 200, "")
+	return integrationsPath + "/" + fmt.Sprint(got.body["id"])
 }
 
-func creates(provider, name, workspace string) string {
-	body := map[string]string{"provider": provider, "name": name, "api_key": sendsWith}
+// integrationBody returns the body of a request to create an integration. An empty workspace is
+// omitted.
+func integrationBody(provider, name, workspace string) string {
+	body := map[string]string{"provider": provider, "name": name, "api_key": exampleAPIKey}
 	if workspace != "" {
 		body["workspace_id"] = workspace
 	}
@@ -49,162 +50,165 @@ func creates(provider, name, workspace string) string {
 	return string(raw)
 }
 
-// members are the names of an object's members.
-func members(t testing.TB, got any, want string) {
+// checkMemberNames checks that a JSON object has exactly the members in want, separated by spaces.
+func checkMemberNames(t testing.TB, got any, want string) {
 	t.Helper()
-	o, _ := got.(map[string]any)
+	object, _ := got.(map[string]any)
 	var names []string
-	for name := range o {
+	for name := range object {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	wanted := strings.Fields(want)
-	slices.Sort(wanted)
-	if !slices.Equal(names, wanted) {
-		t.Errorf("members %v, want %v", names, wanted)
+	wantNames := strings.Fields(want)
+	slices.Sort(wantNames)
+	if !slices.Equal(names, wantNames) {
+		t.Errorf("members %v, want %v", names, wantNames)
 	}
 }
 
 const integrationMembers = "id provider name provider_workspace_id provider_workspace_name status last_tested_at has_error created_at updated_at capabilities"
 
-// TestIntegrationShapes walks an integration from its addition to its end.
-func TestIntegrationShapes(t *testing.T) {
-	s := newSellers(t)
-	once := call{method: "POST", path: sendings, body: creates("instantly", "Outbound", ""), key: s.a.key, headers: map[string]string{"Idempotency-Key": "once"}}
-	made := s.expect(once, 200, "")
-	members(t, made.body, integrationMembers)
-	members(t, made.body["capabilities"], "microsoft_oauth mailbox_refresh mailbox_disconnect")
-	if made.body["provider"] != "instantly" || made.body["name"] != "Outbound" || made.body["status"] != "connected" || made.body["has_error"] != false ||
-		made.body["provider_workspace_id"] != "ws-1" || made.body["provider_workspace_name"] != "Workspace 1" || made.header.Get("X-RateLimit-Bucket") != "provider_heavy_writes" {
-		t.Errorf("got %s", made.raw)
+// TestIntegrationAnswersHaveTheirMembers checks the answers of all operations from the creation of
+// an integration to its deletion.
+func TestIntegrationAnswersHaveTheirMembers(t *testing.T) {
+	s := newIntegrationEnv(t)
+	once := call{method: "POST", path: integrationsPath, body: integrationBody("instantly", "Outbound", ""), key: s.env.accountA.key, headers: map[string]string{"Idempotency-Key": "once"}}
+	created := s.client.expect(once, 200, "")
+	checkMemberNames(t, created.body, integrationMembers)
+	checkMemberNames(t, created.body["capabilities"], "microsoft_oauth mailbox_refresh mailbox_disconnect")
+	if created.body["provider"] != "instantly" || created.body["name"] != "Outbound" || created.body["status"] != "connected" || created.body["has_error"] != false ||
+		created.body["provider_workspace_id"] != "ws-1" || created.body["provider_workspace_name"] != "Workspace 1" || created.header.Get("X-RateLimit-Bucket") != "provider_heavy_writes" {
+		t.Errorf("got %s", created.raw)
 	}
-	if again := s.expect(once, 200, ""); again.raw != made.raw || again.header.Get("Idempotency-Replayed") != "true" || s.at.Calls("Check") != 1 {
-		t.Errorf("replayed %s after %d checks", again.raw, s.at.Calls("Check"))
+	if again := s.client.expect(once, 200, ""); again.raw != created.raw || again.header.Get("Idempotency-Replayed") != "true" || s.platform.Calls("Check") != 1 {
+		t.Errorf("replayed %s after %d checks", again.raw, s.platform.Calls("Check"))
 	}
-	path := sendings + "/" + fmt.Sprint(made.body["id"])
-	list := s.expect(call{method: "GET", path: sendings, key: s.a.key}, 200, "")
-	members(t, list.body, "integrations count")
+	path := integrationsPath + "/" + fmt.Sprint(created.body["id"])
+	list := s.client.expect(call{method: "GET", path: integrationsPath, key: s.env.accountA.key}, 200, "")
+	checkMemberNames(t, list.body, "integrations count")
 	if list.body["count"] != 1.0 || list.header.Get("X-RateLimit-Bucket") != "read" {
 		t.Errorf("listed %s", list.raw)
 	}
-	members(t, list.body["integrations"].([]any)[0], integrationMembers)
-	s.detail(path, `{"total":0,"connected":0,"pending":0,"failed":0,"disconnected":0,"other":0,"has_errors":false}`)
-	tested := s.expect(call{method: "POST", path: path + "/test", key: s.a.key}, 200, "")
-	members(t, tested.body, "status integration_id provider message tested_at")
+	checkMemberNames(t, list.body["integrations"].([]any)[0], integrationMembers)
+	s.checkConnectionCounts(path, `{"total":0,"connected":0,"pending":0,"failed":0,"disconnected":0,"other":0,"has_errors":false}`)
+	tested := s.client.expect(call{method: "POST", path: path + "/test", key: s.env.accountA.key}, 200, "")
+	checkMemberNames(t, tested.body, "status integration_id provider message tested_at")
 	if tested.body["status"] != "connected" || tested.body["message"] == "" || tested.header.Get("X-RateLimit-Bucket") != "provider_heavy_writes" {
 		t.Errorf("tested %s", tested.raw)
 	}
-	eligible := s.expect(call{method: "GET", path: path + "/mailboxes", key: s.a.key}, 200, "")
-	members(t, eligible.body, "integration_id mailboxes count")
-	one := eligible.body["mailboxes"].([]any)[0].(map[string]any)
-	members(t, one, "mailbox_id tenant_id tenant_name domain_name display_name primary_smtp account_enabled managed_by_tenantcore connection")
-	if one["connection"] != nil || one["managed_by_tenantcore"] != true || one["mailbox_id"] != s.mailbox || one["tenant_id"] != string(s.a.tenant) || one["tenant_name"] != "Tenant" {
+	eligible := s.client.expect(call{method: "GET", path: path + "/mailboxes", key: s.env.accountA.key}, 200, "")
+	checkMemberNames(t, eligible.body, "integration_id mailboxes count")
+	mailbox := eligible.body["mailboxes"].([]any)[0].(map[string]any)
+	checkMemberNames(t, mailbox, "mailbox_id tenant_id tenant_name domain_name display_name primary_smtp account_enabled managed_by_tenantcore connection")
+	if mailbox["connection"] != nil || mailbox["managed_by_tenantcore"] != true || mailbox["mailbox_id"] != s.mailboxID || mailbox["tenant_id"] != string(s.env.accountA.tenant) || mailbox["tenant_name"] != "Tenant" {
 		t.Errorf("eligible %s", eligible.raw)
 	}
-	deleted := s.expect(call{method: "DELETE", path: path, key: s.a.key, headers: map[string]string{"Idempotency-Key": "gone"}}, 200, "")
-	members(t, deleted.body, "status integration_id message")
-	if again := s.expect(call{method: "DELETE", path: path, key: s.a.key, headers: map[string]string{"Idempotency-Key": "gone"}}, 200, ""); again.raw != deleted.raw {
+	deleted := s.client.expect(call{method: "DELETE", path: path, key: s.env.accountA.key, headers: map[string]string{"Idempotency-Key": "gone"}}, 200, "")
+	checkMemberNames(t, deleted.body, "status integration_id message")
+	if again := s.client.expect(call{method: "DELETE", path: path, key: s.env.accountA.key, headers: map[string]string{"Idempotency-Key": "gone"}}, 200, ""); again.raw != deleted.raw {
 		t.Errorf("replayed %s", again.raw)
 	}
-	s.expect(call{method: "GET", path: path, key: s.a.key}, 404, "integration_not_found")
+	s.client.expect(call{method: "GET", path: path, key: s.env.accountA.key}, 404, "integration_not_found")
 }
 
-// detail looks at the counts of an integration.
-func (s sellers) detail(path, want string) {
-	s.t.Helper()
-	got := s.expect(call{method: "GET", path: path, key: s.a.key}, 200, "")
-	members(s.t, got.body, integrationMembers+" mailbox_connections")
+// checkConnectionCounts checks the mailbox_connections of an integration, which want has as JSON.
+func (s integrationEnv) checkConnectionCounts(path, want string) {
+	s.client.t.Helper()
+	got := s.client.expect(call{method: "GET", path: path, key: s.env.accountA.key}, 200, "")
+	checkMemberNames(s.client.t, got.body, integrationMembers+" mailbox_connections")
 	if !strings.Contains(got.raw, `"mailbox_connections":`+want) || got.header.Get("X-RateLimit-Bucket") != "read" {
-		s.t.Errorf("got %s, want %s", got.raw, want)
+		s.client.t.Errorf("got %s, want %s", got.raw, want)
 	}
 }
 
-// TestSignInShapes: from the link to a connected mailbox and out again.
-func TestSignInShapes(t *testing.T) {
-	s := newSellers(t)
-	path := s.adds("instantly")
-	oauth := path + "/mailboxes/" + s.mailbox + "/oauth/microsoft"
-	begun := s.expect(call{method: "POST", path: oauth + "/init", key: s.a.key, headers: map[string]string{"Idempotency-Key": "once"}}, 200, "")
-	members(t, begun.body, "status integration_id provider mailbox_id mailbox session_id auth_url expires_at")
-	if begun.body["status"] != "pending" || begun.body["mailbox_id"] != s.mailbox || begun.header.Get("X-RateLimit-Bucket") != "provider_heavy_writes" {
-		t.Errorf("begun %s", begun.raw)
+// TestOAuthAnswersHaveTheirMembers checks the answers of the OAuth operations until the mailbox is
+// connected, and of its disconnection.
+func TestOAuthAnswersHaveTheirMembers(t *testing.T) {
+	s := newIntegrationEnv(t)
+	path := s.addIntegration("instantly")
+	oauth := path + "/mailboxes/" + s.mailboxID + "/oauth/microsoft"
+	started := s.client.expect(call{method: "POST", path: oauth + "/init", key: s.env.accountA.key, headers: map[string]string{"Idempotency-Key": "once"}}, 200, "")
+	checkMemberNames(t, started.body, "status integration_id provider mailbox_id mailbox session_id auth_url expires_at")
+	if started.body["status"] != "pending" || started.body["mailbox_id"] != s.mailboxID || started.header.Get("X-RateLimit-Bucket") != "provider_heavy_writes" {
+		t.Errorf("begun %s", started.raw)
 	}
-	if again := s.expect(call{method: "POST", path: oauth + "/init", key: s.a.key, headers: map[string]string{"Idempotency-Key": "once"}}, 200, ""); again.raw != begun.raw || s.at.Calls("StartSignIn") != 1 {
+	if again := s.client.expect(call{method: "POST", path: oauth + "/init", key: s.env.accountA.key, headers: map[string]string{"Idempotency-Key": "once"}}, 200, ""); again.raw != started.raw || s.platform.Calls("StartSignIn") != 1 {
 		t.Errorf("replayed %s", again.raw)
 	}
-	s.expect(call{method: "POST", path: oauth + "/init", key: s.a.key}, 409, "oauth_session_pending")
-	s.detail(path, `{"total":1,"connected":0,"pending":1,"failed":0,"disconnected":0,"other":0,"has_errors":false}`)
-	elsewhere := s.adds("salesblink")
-	s.expect(call{method: "POST", path: elsewhere + "/mailboxes/" + s.mailbox + "/oauth/microsoft/init", key: s.a.key}, 409, "mailbox_already_connected_elsewhere")
+	s.client.expect(call{method: "POST", path: oauth + "/init", key: s.env.accountA.key}, 409, "oauth_session_pending")
+	s.checkConnectionCounts(path, `{"total":1,"connected":0,"pending":1,"failed":0,"disconnected":0,"other":0,"has_errors":false}`)
+	otherIntegration := s.addIntegration("salesblink")
+	s.client.expect(call{method: "POST", path: otherIntegration + "/mailboxes/" + s.mailboxID + "/oauth/microsoft/init", key: s.env.accountA.key}, 409, "mailbox_already_connected_elsewhere")
 
-	status := oauth + "/status?session_id=" + fmt.Sprint(begun.body["session_id"])
-	s.at.Complete(fmt.Sprint(begun.body["auth_url"]), fmt.Sprint(begun.body["mailbox"]), "Ana")
-	got := s.expect(call{method: "GET", path: status, key: s.a.key}, 200, "")
-	members(t, got.body, "status integration_id mailbox_id session_id provider_account_id provider_account_name connected_at expires_at")
+	status := oauth + "/status?session_id=" + fmt.Sprint(started.body["session_id"])
+	s.platform.Complete(fmt.Sprint(started.body["auth_url"]), fmt.Sprint(started.body["mailbox"]), "Ana")
+	got := s.client.expect(call{method: "GET", path: status, key: s.env.accountA.key}, 200, "")
+	checkMemberNames(t, got.body, "status integration_id mailbox_id session_id provider_account_id provider_account_name connected_at expires_at")
 	if got.body["status"] != "connected" || got.body["provider_account_id"] == nil || got.body["provider_account_name"] != "Ana" || got.body["connected_at"] == nil || got.header.Get("X-RateLimit-Bucket") != "provider_heavy" {
 		t.Errorf("status %s", got.raw)
 	}
-	one := s.expect(call{method: "GET", path: path + "/mailboxes", key: s.a.key}, 200, "").body["mailboxes"].([]any)[0].(map[string]any)
-	members(t, one["connection"], "id status provider_account_id provider_account_email has_error connected_at updated_at")
-	refreshed := s.expect(call{method: "POST", path: path + "/mailboxes/refresh", key: s.a.key}, 200, "")
-	members(t, refreshed.body, "integration_id provider checked connected newly_connected unchanged error_count status")
+	mailbox := s.client.expect(call{method: "GET", path: path + "/mailboxes", key: s.env.accountA.key}, 200, "").body["mailboxes"].([]any)[0].(map[string]any)
+	checkMemberNames(t, mailbox["connection"], "id status provider_account_id provider_account_email has_error connected_at updated_at")
+	refreshed := s.client.expect(call{method: "POST", path: path + "/mailboxes/refresh", key: s.env.accountA.key}, 200, "")
+	checkMemberNames(t, refreshed.body, "integration_id provider checked connected newly_connected unchanged error_count status")
 	if !strings.Contains(refreshed.raw, `"checked":1,"connected":1,"newly_connected":0,"unchanged":1,"error_count":0`) {
 		t.Errorf("refreshed %s", refreshed.raw)
 	}
-	gone := s.expect(call{method: "DELETE", path: path + "/mailboxes/" + s.mailbox, key: s.a.key}, 200, "")
-	members(t, gone.body, "status integration_id mailbox_id message")
-	calls := s.at.Calls("Remove") + s.at.Calls("Account")
-	again := s.expect(call{method: "DELETE", path: path + "/mailboxes/" + s.mailbox, key: s.a.key}, 200, "")
-	if again.body["status"] != "disconnected" || len(s.at.Held()) != 0 || s.at.Calls("Remove")+s.at.Calls("Account") != calls {
+	disconnected := s.client.expect(call{method: "DELETE", path: path + "/mailboxes/" + s.mailboxID, key: s.env.accountA.key}, 200, "")
+	checkMemberNames(t, disconnected.body, "status integration_id mailbox_id message")
+	calls := s.platform.Calls("Remove") + s.platform.Calls("Account")
+	again := s.client.expect(call{method: "DELETE", path: path + "/mailboxes/" + s.mailboxID, key: s.env.accountA.key}, 200, "")
+	if again.body["status"] != "disconnected" || len(s.platform.Held()) != 0 || s.platform.Calls("Remove")+s.platform.Calls("Account") != calls {
 		t.Errorf("disconnected %s", again.raw)
 	}
 	if again.body["message"] != "The mailbox was not connected: there was nothing to take out." {
-		t.Errorf("nobody looked at the platform, yet it says %s", again.raw)
+		t.Errorf("the platform was not called, but the message is %s", again.raw)
 	}
 }
 
-// TestStatusNeedsItsSession: the parameter comes before ownership, and a session
-// of something else is unknown.
-func TestStatusNeedsItsSession(t *testing.T) {
-	s := newSellers(t)
-	path := s.adds("instantly")
-	oauth := path + "/mailboxes/" + s.mailbox + "/oauth/microsoft/status"
-	for _, query := range []string{"", "?session_id=", "?session_id=" + nobodysID + "&session_id=" + nobodysID, "?Session_id=" + nobodysID, "?session_id=%ff"} {
-		got := s.expect(call{method: "GET", path: oauth + query, key: s.a.key}, 400, "invalid_request")
+// TestOAuthStatusRequiresItsSession checks that session_id is checked before ownership, and that an
+// unknown session is not found.
+func TestOAuthStatusRequiresItsSession(t *testing.T) {
+	s := newIntegrationEnv(t)
+	path := s.addIntegration("instantly")
+	oauth := path + "/mailboxes/" + s.mailboxID + "/oauth/microsoft/status"
+	for _, query := range []string{"", "?session_id=", "?session_id=" + unknownID + "&session_id=" + unknownID, "?Session_id=" + unknownID, "?session_id=%ff"} {
+		got := s.client.expect(call{method: "GET", path: oauth + query, key: s.env.accountA.key}, 400, "invalid_request")
 		if !strings.Contains(got.raw, `"location":"query.session_id"`) {
 			t.Errorf("%q: %s", query, got.raw)
 		}
-		s.expect(call{method: "GET", path: strings.Replace(oauth, path, sendings+"/"+nobodysID, 1) + query, key: s.a.key}, 400, "invalid_request")
+		s.client.expect(call{method: "GET", path: strings.Replace(oauth, path, integrationsPath+"/"+unknownID, 1) + query, key: s.env.accountA.key}, 400, "invalid_request")
 	}
-	for _, id := range []string{nobodysID, "x", "%2e", strings.Repeat("9", 300)} {
-		s.expect(call{method: "GET", path: oauth + "?session_id=" + id, key: s.a.key}, 404, "oauth_session_not_found")
+	for _, id := range []string{unknownID, "x", "%2e", strings.Repeat("9", 300)} {
+		s.client.expect(call{method: "GET", path: oauth + "?session_id=" + id, key: s.env.accountA.key}, 404, "oauth_session_not_found")
 	}
 }
 
-// TestWorkspacesToChoose: the refusal lists them, is what a replay says, and
-// another key goes on with one of them.
-func TestWorkspacesToChoose(t *testing.T) {
-	s := newSellers(t)
-	s.at.Reach = integration.Reach{Workspaces: []integration.Workspace{{ID: "ws-1", Name: "One <b>"}, {ID: "ws-2", Name: "Two"}}}
-	once := call{method: "POST", path: sendings, body: creates("salesblink", "Outbound", ""), key: s.a.key, headers: map[string]string{"Idempotency-Key": "choose"}}
-	got := s.expect(once, 400, "salesblink_workspace_required")
-	if !strings.Contains(got.raw, `"workspaces":[{"id":"ws-1","name":"One <b>"},{"id":"ws-2","name":"Two"}]`) || strings.Contains(got.raw, sendsWith) {
+// TestWorkspaceMustBeChosen checks that the refusal lists the workspaces and is replayed, and that
+// a request with a new key and a workspace succeeds.
+func TestWorkspaceMustBeChosen(t *testing.T) {
+	s := newIntegrationEnv(t)
+	s.platform.Reach = integration.Reach{Workspaces: []integration.Workspace{{ID: "ws-1", Name: "One <b>"}, {ID: "ws-2", Name: "Two"}}}
+	once := call{method: "POST", path: integrationsPath, body: integrationBody("salesblink", "Outbound", ""), key: s.env.accountA.key, headers: map[string]string{"Idempotency-Key": "choose"}}
+	got := s.client.expect(once, 400, "salesblink_workspace_required")
+	if !strings.Contains(got.raw, `"workspaces":[{"id":"ws-1","name":"One <b>"},{"id":"ws-2","name":"Two"}]`) || strings.Contains(got.raw, exampleAPIKey) {
 		t.Errorf("got %s", got.raw)
 	}
-	if again := s.expect(once, 400, "salesblink_workspace_required"); again.raw != got.raw || again.header.Get("Idempotency-Replayed") != "true" {
+	if again := s.client.expect(once, 400, "salesblink_workspace_required"); again.raw != got.raw || again.header.Get("Idempotency-Replayed") != "true" {
 		t.Errorf("not replayed: %s", again.raw)
 	}
-	s.expect(call{method: "POST", path: sendings, body: creates("salesblink", "Outbound", "ws-9"), key: s.a.key}, 400, "salesblink_workspace_required")
-	made := s.expect(call{method: "POST", path: sendings, body: creates("salesblink", "Outbound", "ws-1"), key: s.a.key}, 200, "")
-	if made.body["provider_workspace_id"] != "ws-1" {
-		t.Errorf("got %s", made.raw)
+	s.client.expect(call{method: "POST", path: integrationsPath, body: integrationBody("salesblink", "Outbound", "ws-9"), key: s.env.accountA.key}, 400, "salesblink_workspace_required")
+	created := s.client.expect(call{method: "POST", path: integrationsPath, body: integrationBody("salesblink", "Outbound", "ws-1"), key: s.env.accountA.key}, 200, "")
+	if created.body["provider_workspace_id"] != "ws-1" {
+		t.Errorf("got %s", created.raw)
 	}
 }
 
-// TestRefusedCredentials: at the addition it is refused for good, at a test it is
-// an answer; what the caller sent comes back nowhere.
-func TestRefusedCredentials(t *testing.T) {
-	s := newSellers(t)
+// TestRefusedCredentialsAreNotRepeated checks that creating an integration with a refused
+// credential fails, and the failure is replayed. Testing one is a success with status failed. No
+// answer repeats the credential.
+func TestRefusedCredentialsAreNotRepeated(t *testing.T) {
+	s := newIntegrationEnv(t)
 	for body, code := range map[string]string{
 		`{"provider":"nobody","name":"n","api_key":"` + canary + `"}`:                          "unknown_provider",
 		`{"provider":"instantly","name":"n","api_key":"` + canary + `"}`:                       "provider_credential_rejected",
@@ -219,30 +223,30 @@ func TestRefusedCredentials(t *testing.T) {
 		`{"provider":"instantly","name":"n","api_key":"` + canary + `","workspace_id":null}`:   "invalid_request",
 		`{"provider":7,"name":"n","api_key":"` + canary + `"}`:                                 "invalid_request",
 	} {
-		if got := s.expect(call{method: "POST", path: sendings, body: body, key: s.a.key}, 400, code); strings.Contains(got.raw, canary) {
-			t.Errorf("%s is repeated: %s", canary, got.raw)
+		if got := s.client.expect(call{method: "POST", path: integrationsPath, body: body, key: s.env.accountA.key}, 400, code); strings.Contains(got.raw, canary) {
+			t.Errorf("the answer repeats %s: %s", canary, got.raw)
 		}
 	}
-	once := call{method: "POST", path: sendings, body: `{"provider":"instantly","name":"n","api_key":"not taken"}`, key: s.a.key, headers: map[string]string{"Idempotency-Key": "refused"}}
-	first := s.expect(once, 400, "provider_credential_rejected")
-	if again := s.expect(once, 400, "provider_credential_rejected"); again.raw != first.raw || again.header.Get("Idempotency-Replayed") != "true" {
+	once := call{method: "POST", path: integrationsPath, body: `{"provider":"instantly","name":"n","api_key":"not taken"}`, key: s.env.accountA.key, headers: map[string]string{"Idempotency-Key": "refused"}}
+	first := s.client.expect(once, 400, "provider_credential_rejected")
+	if again := s.client.expect(once, 400, "provider_credential_rejected"); again.raw != first.raw || again.header.Get("Idempotency-Replayed") != "true" {
 		t.Errorf("not replayed: %s", again.raw)
 	}
-	path := s.adds("instantly")
-	s.at.Fail(fake.Fault{Method: "Check", Kind: outcome.Refused, Code: fault.AccessDenied})
-	tested := s.expect(call{method: "POST", path: path + "/test", key: s.a.key}, 200, "")
-	detail := s.expect(call{method: "GET", path: path, key: s.a.key}, 200, "")
+	path := s.addIntegration("instantly")
+	s.platform.Fail(fake.Fault{Method: "Check", Kind: outcome.Refused, Code: fault.AccessDenied})
+	tested := s.client.expect(call{method: "POST", path: path + "/test", key: s.env.accountA.key}, 200, "")
+	detail := s.client.expect(call{method: "GET", path: path, key: s.env.accountA.key}, 200, "")
 	if tested.body["status"] != "failed" || tested.body["message"] == "" || detail.body["has_error"] != true || detail.body["status"] != "failed" {
 		t.Errorf("tested %s, then %s", tested.raw, detail.raw)
 	}
 }
 
-// TestTroubleOfSendingPlatforms: each kind of trouble has its code, none of them
-// is remembered, and the key goes on when it is over.
-func TestTroubleOfSendingPlatforms(t *testing.T) {
-	s := newSellers(t)
-	path := s.adds("instantly")
-	refresh := call{method: "POST", path: path + "/test", key: s.a.key, headers: map[string]string{"Idempotency-Key": "trouble"}}
+// TestSendingPlatformFailuresMapToProblems checks the status and code of each kind of failure. A
+// failure is not replayed: the same key succeeds when the failure is over.
+func TestSendingPlatformFailuresMapToProblems(t *testing.T) {
+	s := newIntegrationEnv(t)
+	path := s.addIntegration("instantly")
+	testCall := call{method: "POST", path: path + "/test", key: s.env.accountA.key, headers: map[string]string{"Idempotency-Key": "trouble"}}
 	for _, tt := range []struct {
 		kind   outcome.Kind
 		status int
@@ -251,39 +255,40 @@ func TestTroubleOfSendingPlatforms(t *testing.T) {
 		{outcome.Throttled, 503, "provider_unavailable"}, {outcome.Down, 503, "provider_unavailable"}, {outcome.Broken, 502, "provider_error"},
 		{outcome.Unknown, 504, "provider_timeout"},
 	} {
-		s.at.Fail(fake.Fault{Method: "Check", Kind: tt.kind, Times: 1})
-		s.expect(refresh, tt.status, tt.code)
+		s.platform.Fail(fake.Fault{Method: "Check", Kind: tt.kind, Times: 1})
+		s.client.expect(testCall, tt.status, tt.code)
 	}
-	if got := s.expect(refresh, 200, ""); got.header.Get("Idempotency-Replayed") != "" {
+	if got := s.client.expect(testCall, 200, ""); got.header.Get("Idempotency-Replayed") != "" {
 		t.Errorf("replayed %s", got.raw)
 	}
 }
 
-// TestIntegrationsAreOneAccounts: what one account added no other one sees.
-func TestIntegrationsAreOneAccounts(t *testing.T) {
-	s := newSellers(t)
-	path := s.adds("instantly")
-	got := s.expect(call{method: "GET", path: sendings, key: s.b.key}, 200, "")
+// TestIntegrationsAreVisibleToTheirAccountOnly checks the list, the read and the deletion of a
+// different account.
+func TestIntegrationsAreVisibleToTheirAccountOnly(t *testing.T) {
+	s := newIntegrationEnv(t)
+	path := s.addIntegration("instantly")
+	got := s.client.expect(call{method: "GET", path: integrationsPath, key: s.env.accountB.key}, 200, "")
 	if !strings.HasPrefix(got.raw, `{"integrations":[],"count":0}`) {
 		t.Errorf("listed %s", got.raw)
 	}
-	s.expect(call{method: "GET", path: path, key: s.b.key}, 404, "integration_not_found")
-	s.expect(call{method: "DELETE", path: path, key: s.b.key}, 404, "integration_not_found")
-	s.expect(call{method: "GET", path: path, key: s.a.key}, 200, "")
+	s.client.expect(call{method: "GET", path: path, key: s.env.accountB.key}, 404, "integration_not_found")
+	s.client.expect(call{method: "DELETE", path: path, key: s.env.accountB.key}, 404, "integration_not_found")
+	s.client.expect(call{method: "GET", path: path, key: s.env.accountA.key}, 200, "")
 }
 
-// TestCeilingEndsNewSignIns: an account above its plan's tenants begins no
-// session, and everything else of integrations goes on.
-func TestCeilingEndsNewSignIns(t *testing.T) {
-	s := newSellers(t)
-	path := s.adds("instantly")
-	s.another(t, s.a, tenant.GUID("cccccccc-0000-4000-8000-000000000003"))
-	s.plan(t, s.a, "complete", 1)
-	s.expect(call{method: "POST", path: path + "/mailboxes/" + s.mailbox + "/oauth/microsoft/init", key: s.a.key}, 402, "tenant_limit_reached")
-	if s.at.Calls("StartSignIn") != 0 || s.at.Calls("Account") != 0 {
-		t.Error("the platform was asked")
+// TestTenantLimitStopsNewOAuthSessions checks that an account with more tenants than its plan
+// allows cannot start an OAuth session. The other operations of integrations still work.
+func TestTenantLimitStopsNewOAuthSessions(t *testing.T) {
+	s := newIntegrationEnv(t)
+	path := s.addIntegration("instantly")
+	s.env.attachTenant(t, s.env.accountA, extraTenant)
+	s.env.changePlan(t, s.env.accountA, "complete", 1)
+	s.client.expect(call{method: "POST", path: path + "/mailboxes/" + s.mailboxID + "/oauth/microsoft/init", key: s.env.accountA.key}, 402, "tenant_limit_reached")
+	if s.platform.Calls("StartSignIn") != 0 || s.platform.Calls("Account") != 0 {
+		t.Error("the platform was called")
 	}
-	s.expect(call{method: "POST", path: path + "/test", key: s.a.key}, 200, "")
-	s.expect(call{method: "POST", path: path + "/mailboxes/refresh", key: s.a.key}, 200, "")
-	s.expect(call{method: "DELETE", path: path, key: s.a.key}, 200, "")
+	s.client.expect(call{method: "POST", path: path + "/test", key: s.env.accountA.key}, 200, "")
+	s.client.expect(call{method: "POST", path: path + "/mailboxes/refresh", key: s.env.accountA.key}, 200, "")
+	s.client.expect(call{method: "DELETE", path: path, key: s.env.accountA.key}, 200, "")
 }

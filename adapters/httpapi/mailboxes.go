@@ -4,14 +4,23 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
+	"maps"
 	"net/http"
+	"slices"
+	"strconv"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/tenantry/tenantry/app/mailboxes"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
@@ -117,4 +126,244 @@ func usage(api huma.API, service *mailboxes.Service) {
 		}
 		return usageOf(u), nil
 	})
+}
+
+// provisionMailboxes is the body of provision-mailboxes. Domain, password and addresses have no
+// schema rules: core checks them and has specific error codes.
+type provisionMailboxes struct {
+	Domain          string          `json:"domain" doc:"A verified domain of the tenant."`
+	AccountPassword string          `json:"account_password" writeOnly:"true" doc:"8 to 256 characters with three of the four classes: lower case, upper case, digit (each as Unicode has it, so ö is lower case) and everything else. It is never stored or shown."`
+	Mailboxes       []wantedMailbox `json:"mailboxes" minItems:"1" doc:"The mailboxes. With those that exist a domain holds at most 3."`
+}
+
+type wantedMailbox struct {
+	Name  string `json:"name" doc:"The display name, 1 to 256 characters."`
+	Email string `json:"email" doc:"The address; it ends with @ and the domain."`
+}
+
+func (b provisionMailboxes) request() (mailboxes.Request, error) {
+	specs, err := mailbox.CheckNames(each(b.Mailboxes, func(w wantedMailbox) mailbox.Spec {
+		return mailbox.Spec{DisplayName: norm.NFC.String(w.Name), Address: w.Email}
+	}))
+	if err != nil {
+		return mailboxes.Request{}, err
+	}
+	return mailboxes.Request{Domain: b.Domain, Password: secret.New(b.AccountPassword), Mailboxes: specs}, nil
+}
+
+// updateMailbox keeps the raw members of the body. The error code depends on all members together,
+// and every wrong type of daily_send_limit has a specific code.
+type updateMailbox struct{ members map[string]json.RawMessage }
+
+// UnmarshalJSON accepts any JSON value. The method change validates it.
+func (b *updateMailbox) UnmarshalJSON(raw []byte) error {
+	if err := json.Unmarshal(raw, &b.members); err != nil {
+		b.members = nil // not an object
+	}
+	return nil
+}
+
+// change returns the requested change, or invalid_request. It accepts an empty change and a send
+// limit of the wrong type: core refuses them after it has checked ownership.
+func (b updateMailbox) change() (mailboxes.Change, error) {
+	if b.members == nil {
+		return mailboxes.Change{}, invalid("the body is not an object", fault.Field{Location: "body", Message: "expected object"})
+	}
+	var c mailboxes.Change
+	name, named := b.members["display_name"]
+	limit, limited := b.members["daily_send_limit"]
+	if unknown := b.unknown(); len(unknown) > 0 && (named || limited) {
+		return c, invalid("the body has members that this operation does not know", unknown...)
+	}
+	if named {
+		var text *string
+		if err := json.Unmarshal(name, &text); err != nil || text == nil {
+			return c, invalid("a member has the wrong type", fault.Field{Location: "body.display_name", Message: "expected string"})
+		}
+		canonical, err := mailbox.DisplayName(norm.NFC.String(*text), "body.display_name")
+		if err != nil {
+			return c, err
+		}
+		c.DisplayName = &canonical
+	}
+	if limited {
+		perDay := wholeNumber(limit)
+		c.DailySendLimit = &perDay
+	}
+	return c, nil
+}
+
+// unknown returns the members that are not fields, in the form that huma reports for other bodies.
+func (b updateMailbox) unknown() []fault.Field {
+	var fields []fault.Field
+	for _, name := range slices.Sorted(maps.Keys(b.members)) {
+		if name != "display_name" && name != "daily_send_limit" && len(fields) < maxFields {
+			fields = append(fields, fieldOf(&huma.ErrorDetail{Location: "body." + name, Message: "unexpected property"}))
+		}
+	}
+	return fields
+}
+
+// wholeNumber parses an integer literal: 5, but not 5.0, 1e1 or "5". It returns 0 for anything
+// else, which core refuses with the field's own code.
+func wholeNumber(raw json.RawMessage) int {
+	n, err := strconv.Atoi(string(raw))
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// Schema documents the rules that change and core enforce.
+func (updateMailbox) Schema(huma.Registry) *huma.Schema {
+	least, most := float64(sendlimit.MinLimit), float64(sendlimit.MaxLimit)
+	one, longest := 1, 256
+	return &huma.Schema{
+		Type: huma.TypeObject, MinProperties: &one, AdditionalProperties: false,
+		Description: "The members to change, at least one.",
+		Properties: map[string]*huma.Schema{
+			"display_name": {Type: huma.TypeString, MinLength: &one, MaxLength: &longest, Description: "The new display name."},
+			"daily_send_limit": {Type: huma.TypeInteger, Minimum: &least, Maximum: &most,
+				Description: "The most messages a day, written as an integer."},
+		},
+	}
+}
+
+type mailboxList struct {
+	TenantID  string         `json:"tenant_id" format:"uuid" doc:"The tenant's GUID."`
+	Mailboxes []mailboxEntry `json:"mailboxes"`
+	Count     int            `json:"count" doc:"How many there are."`
+}
+
+type mailboxEntry struct {
+	ID                string     `json:"id" format:"uuid" doc:"The mailbox's id; used in paths."`
+	DisplayName       string     `json:"display_name" doc:"The name that recipients see."`
+	PrimarySMTP       string     `json:"primary_smtp" doc:"The address."`
+	UserPrincipalName string     `json:"user_principal_name" doc:"The sign-in name."`
+	MailNickname      string     `json:"mail_nickname" doc:"The alias at the mail platform."`
+	AccountEnabled    bool       `json:"account_enabled" doc:"Whether the account behind it is enabled."`
+	DailySendLimit    *int       `json:"daily_send_limit" doc:"The stored limit, null for none."`
+	SendsToday        int        `json:"sends_today" doc:"Sent today, 0 until the first count."`
+	SendsTodayAt      *time.Time `json:"sends_today_at" doc:"When that was counted, null until then."`
+	BlockedAt         *time.Time `json:"blocked_at" doc:"When enforcement blocked it, null when it did not."`
+	CreatedAt         time.Time  `json:"created_at" doc:"When it was created."`
+	DomainName        string     `json:"domain_name" doc:"The domain it is on."`
+	TenantName        string     `json:"tenant_name" doc:"The tenant it is in."`
+}
+
+type provisioned struct {
+	CreatedCount int               `json:"created_count" doc:"How many were created."`
+	ExistsCount  int               `json:"exists_count" doc:"How many were there already."`
+	FailedCount  int               `json:"failed_count" doc:"How many the mail platform refused."`
+	Results      []provisionResult `json:"results" doc:"One for each mailbox of the request, in its order."`
+}
+
+type provisionResult struct {
+	Status  string           `json:"status" enum:"created,exists,failed" doc:"What became of it."`
+	Name    string           `json:"name" doc:"The name that was asked for."`
+	Email   string           `json:"email" doc:"The address that was asked for."`
+	Details provisionDetails `json:"details" doc:"The mailbox; what was asked for when it failed."`
+	Error   *provisionError  `json:"error,omitempty" doc:"Why it failed."`
+}
+
+type provisionDetails struct {
+	DisplayName       string `json:"display_name" doc:"The name that recipients see."`
+	PrimarySMTP       string `json:"primary_smtp" doc:"The address."`
+	UserPrincipalName string `json:"user_principal_name" doc:"The sign-in name."`
+	Alias             string `json:"alias" doc:"The alias at the mail platform."`
+}
+
+type provisionError struct {
+	Code    string `json:"code" doc:"One of the codes under /docs/errors."`
+	Message string `json:"message" doc:"The same in words."`
+}
+
+type updatedMailbox struct {
+	Status  string         `json:"status" enum:"updated" doc:"Always updated."`
+	Mailbox changedMailbox `json:"mailbox" doc:"The mailbox as it is now."`
+}
+
+type changedMailbox struct {
+	ID             string     `json:"id" format:"uuid" doc:"The mailbox's id."`
+	DisplayName    string     `json:"display_name" doc:"The name that recipients see."`
+	PrimarySMTP    string     `json:"primary_smtp" doc:"The address."`
+	DailySendLimit *int       `json:"daily_send_limit" doc:"The stored limit, null for none."`
+	SendsToday     int        `json:"sends_today" doc:"Sent today, 0 until the first count."`
+	SendsTodayAt   *time.Time `json:"sends_today_at" doc:"When that was counted, null until then."`
+	AccountEnabled bool       `json:"account_enabled" doc:"Whether the account behind it is enabled."`
+}
+
+type mailboxUsage struct {
+	MailboxID      string     `json:"mailbox_id" format:"uuid" doc:"The mailbox's id."`
+	PrimarySMTP    string     `json:"primary_smtp" doc:"The address."`
+	DisplayName    string     `json:"display_name" doc:"The name that recipients see."`
+	AccountEnabled bool       `json:"account_enabled" doc:"Whether the account behind it is enabled."`
+	DailySendLimit *int       `json:"daily_send_limit" doc:"The effective limit, null for none."`
+	SendsToday     int        `json:"sends_today" doc:"Sent today, 0 until the first count."`
+	SendsTodayAt   *time.Time `json:"sends_today_at" doc:"When that was counted, null until then."`
+	RemainingSends *int       `json:"remaining_sends" doc:"What is left today, null without a limit."`
+	IsBlocked      bool       `json:"is_blocked" doc:"Whether enforcement blocks it."`
+	BlockedAt      *time.Time `json:"blocked_at" doc:"Since when, null when it does not."`
+	UtilizationPct *float64   `json:"utilization_pct" doc:"Sent of allowed, in percent with one decimal; null without a limit."`
+}
+
+func mailboxOf(m mailbox.Mailbox) mailboxEntry {
+	return mailboxEntry{
+		ID: m.ID, DisplayName: m.DisplayName, PrimarySMTP: m.Address, UserPrincipalName: m.PrincipalName, MailNickname: m.Alias,
+		AccountEnabled: m.AccountEnabled, DailySendLimit: limitOrNil(m.DailySendLimit), SendsToday: m.SendsToday,
+		SendsTodayAt: timeOrNil(m.SendsTodayAt), BlockedAt: timeOrNil(m.BlockedAt), CreatedAt: m.CreatedAt.UTC(),
+		DomainName: m.DomainName, TenantName: m.TenantName,
+	}
+}
+
+func provisionedOf(results []mailboxes.Result) provisioned {
+	p := provisioned{Results: each(results, resultOf)}
+	for _, r := range results {
+		switch r.Status {
+		case mailbox.ResultCreated:
+			p.CreatedCount++
+		case mailbox.ResultExists:
+			p.ExistsCount++
+		default:
+			p.FailedCount++
+		}
+	}
+	return p
+}
+
+func resultOf(r mailboxes.Result) provisionResult {
+	out := provisionResult{Status: r.Status, Name: r.Spec.DisplayName, Email: r.Spec.Address}
+	if r.Failure != nil {
+		out.Error = &provisionError{Code: r.Failure.Code.Name, Message: r.Failure.Detail}
+		out.Details = provisionDetails{DisplayName: r.Spec.DisplayName, PrimarySMTP: r.Spec.Address,
+			UserPrincipalName: r.Spec.Address, Alias: mailbox.Alias(r.Spec.Address)}
+		return out
+	}
+	out.Details = provisionDetails{DisplayName: r.Mailbox.DisplayName, PrimarySMTP: r.Mailbox.Address,
+		UserPrincipalName: r.Mailbox.PrincipalName, Alias: r.Mailbox.Alias}
+	return out
+}
+
+func updatedOf(m mailbox.Mailbox) updatedMailbox {
+	return updatedMailbox{Status: "updated", Mailbox: changedMailbox{ID: m.ID, DisplayName: m.DisplayName, PrimarySMTP: m.Address,
+		DailySendLimit: limitOrNil(m.DailySendLimit), SendsToday: m.SendsToday, SendsTodayAt: timeOrNil(m.SendsTodayAt),
+		AccountEnabled: m.AccountEnabled}}
+}
+
+func usageOf(u mailbox.Usage) mailboxUsage {
+	out := mailboxUsage{MailboxID: u.Mailbox.ID, PrimarySMTP: u.Mailbox.Address, DisplayName: u.Mailbox.DisplayName,
+		AccountEnabled: u.Mailbox.AccountEnabled, DailySendLimit: limitOrNil(u.Limit), SendsToday: u.Mailbox.SendsToday,
+		SendsTodayAt: timeOrNil(u.Mailbox.SendsTodayAt), IsBlocked: u.Blocked, BlockedAt: timeOrNil(u.Mailbox.BlockedAt)}
+	if u.Limit > 0 {
+		out.RemainingSends, out.UtilizationPct = &u.Remaining, &u.Percent
+	}
+	return out
+}
+
+// limitOrNil returns nil for 0, which means no limit.
+func limitOrNil(perDay int) *int {
+	if perDay == 0 {
+		return nil
+	}
+	return &perDay
 }

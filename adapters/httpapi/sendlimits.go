@@ -4,13 +4,18 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
+	"maps"
 	"net/http"
+	"slices"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tenantry/tenantry/app/limits"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
@@ -78,3 +83,127 @@ func getMailboxLimit(api huma.API, service *limits.Service) {
 		return limitShownOf(l), nil
 	})
 }
+
+// setLimit keeps the raw members of the body, like updateMailbox: every wrong type of
+// daily_send_limit has a specific error code.
+type setLimit struct{ members map[string]json.RawMessage }
+
+// UnmarshalJSON accepts any JSON value. The method wanted validates it.
+func (b *setLimit) UnmarshalJSON(raw []byte) error {
+	if err := json.Unmarshal(raw, &b.members); err != nil {
+		b.members = nil // not an object
+	}
+	return nil
+}
+
+// wanted returns the requested limit, or invalid_request. It accepts a missing limit and one of the
+// wrong type: core refuses them after it has checked ownership.
+func (b setLimit) wanted() (w limits.Wanted, err error) {
+	if b.members == nil {
+		return w, invalid("the body is not an object", fault.Field{Location: "body", Message: "expected object"})
+	}
+	var unknown []fault.Field
+	for _, name := range slices.Sorted(maps.Keys(b.members)) {
+		if name != "daily_send_limit" && name != "domain_scope" && len(unknown) < maxFields {
+			unknown = append(unknown, fieldOf(&huma.ErrorDetail{Location: "body." + name, Message: "unexpected property"}))
+		}
+	}
+	if len(unknown) > 0 {
+		return w, invalid("the body has members that this operation does not know", unknown...)
+	}
+	if scope, scoped := b.members["domain_scope"]; scoped {
+		if err := json.Unmarshal(scope, &w.DomainScope); err != nil || w.DomainScope == nil {
+			return w, invalid("a member has the wrong type", fault.Field{Location: "body.domain_scope", Message: "expected string"})
+		}
+	}
+	w.PerDay = wholeNumber(b.members["daily_send_limit"])
+	return w, nil
+}
+
+// Schema documents the rules that wanted and core enforce.
+func (setLimit) Schema(huma.Registry) *huma.Schema {
+	least, most := float64(sendlimit.MinLimit), float64(sendlimit.MaxLimit)
+	return &huma.Schema{
+		Type: huma.TypeObject, AdditionalProperties: false, Required: []string{"daily_send_limit"},
+		Properties: map[string]*huma.Schema{
+			"daily_send_limit": {Type: huma.TypeInteger, Minimum: &least, Maximum: &most,
+				Description: "The most messages a day, written as an integer."},
+			"domain_scope": {Type: huma.TypeString, Description: "A domain of the tenant; without it the limit is the whole tenant's."},
+		},
+	}
+}
+
+type limitShown struct {
+	TenantID       string     `json:"tenant_id" format:"uuid" doc:"The tenant's GUID."`
+	DailySendLimit int        `json:"daily_send_limit" minimum:"1" maximum:"25" doc:"The most messages a day."`
+	DomainScope    *string    `json:"domain_scope" doc:"The domain, null for the whole tenant."`
+	ScopeLabel     string     `json:"scope_label" doc:"The domain, or tenant."`
+	Policy         sendPolicy `json:"policy" doc:"The policy that is in force."`
+}
+
+type limitSet struct {
+	Status         string     `json:"status" enum:"provisioned" doc:"Always provisioned."`
+	TenantID       string     `json:"tenant_id" format:"uuid" doc:"The tenant's GUID."`
+	DailySendLimit int        `json:"daily_send_limit" minimum:"1" maximum:"25" doc:"The most messages a day."`
+	DomainScope    *string    `json:"domain_scope" doc:"The domain, null for the whole tenant."`
+	ScopeLabel     string     `json:"scope_label" doc:"The domain, or tenant."`
+	Policy         sendPolicy `json:"policy" doc:"The policy that is in force now."`
+	Provisioning   limitWork  `json:"provisioning" doc:"What was done about it."`
+}
+
+type sendPolicy struct {
+	ID               string    `json:"id" format:"uuid" doc:"The policy's id."`
+	DailySendLimit   int       `json:"daily_send_limit" minimum:"1" maximum:"25" doc:"The most messages a day."`
+	DomainScope      *string   `json:"domain_scope" doc:"The domain, null for the whole tenant."`
+	State            string    `json:"state" enum:"active" doc:"Always active."`
+	MailboxesInScope int       `json:"mailboxes_in_scope" doc:"How many mailboxes there are in the domain or the tenant."`
+	CreatedAt        time.Time `json:"created_at" doc:"When it was first set."`
+	UpdatedAt        time.Time `json:"updated_at" doc:"When it last changed."`
+}
+
+type limitWork struct {
+	Status   string  `json:"status" enum:"created,updated,unchanged" doc:"What became of the policy and its rule: created until the rule is there, so a scope that had no mailboxes yet is told so again by the request that makes its rule."`
+	RuleName string  `json:"rule_name" doc:"The name of the mail flow rule in the tenant."`
+	RuleID   *string `json:"rule_id" doc:"The mail platform's id of it, null until it is made."`
+	Message  string  `json:"message" doc:"The same in words."`
+}
+
+func limitShownOf(l limits.Limit) limitShown {
+	p := policyOf(l)
+	return limitShown{TenantID: string(l.Policy.Tenant), DailySendLimit: p.DailySendLimit, DomainScope: p.DomainScope,
+		ScopeLabel: l.Policy.Label(), Policy: p}
+}
+
+func limitSetOf(o limits.Outcome) limitSet {
+	p := policyOf(o.Limit)
+	return limitSet{Status: "provisioned", TenantID: string(o.Policy.Tenant), DailySendLimit: p.DailySendLimit, DomainScope: p.DomainScope,
+		ScopeLabel: o.Policy.Label(), Policy: p, Provisioning: limitWork{
+			Status: string(o.Became), RuleName: o.Policy.RuleName, RuleID: textOrNil(o.Policy.RuleID), Message: setMessage(o)}}
+}
+
+func policyOf(l limits.Limit) sendPolicy {
+	return sendPolicy{ID: l.Policy.ID, DailySendLimit: l.Policy.PerDay, DomainScope: textOrNil(l.Policy.Scope), State: "active",
+		MailboxesInScope: l.Mailboxes, CreatedAt: l.Policy.CreatedAt.UTC(), UpdatedAt: l.Policy.UpdatedAt.UTC()}
+}
+
+func setMessage(o limits.Outcome) string {
+	switch {
+	case o.Policy.RuleID == "":
+		return "The limit is in force. The scope has no mailboxes yet: the mail flow rule is made when one is first blocked."
+	case o.Became == sendlimit.Unchanged:
+		return "The limit was in force already, and the mail flow rule is there."
+	}
+	return "The limit is in force. The mail flow rule blocks mailboxes once they were counted beyond it."
+}
+
+var (
+	exampleSetLimit = json.RawMessage(`{"daily_send_limit": 25, "domain_scope": "` + exampleDomain + `"}`)
+	examplePolicy   = sendPolicy{ID: "019a52d0-04e1-7e11-8a52-6d1f0b7c9008", DailySendLimit: 25, DomainScope: ptr(exampleDomain), State: "active",
+		MailboxesInScope: 3, CreatedAt: exampleTime, UpdatedAt: exampleTime}
+	exampleLimitShown = limitShown{TenantID: exampleTenantID, DailySendLimit: 25, DomainScope: ptr(exampleDomain), ScopeLabel: exampleDomain,
+		Policy: examplePolicy}
+	exampleLimitSet = limitSet{Status: "provisioned", TenantID: exampleTenantID, DailySendLimit: 25, DomainScope: ptr(exampleDomain),
+		ScopeLabel: exampleDomain, Policy: examplePolicy, Provisioning: limitWork{Status: "created",
+			RuleName: sendlimit.RuleName(exampleDomain), RuleID: ptr("5f1c7c3e-2a86-4d0c-9d5e-1b6f3a7e2c41"),
+			Message: "The limit is in force. The mail flow rule blocks mailboxes once they were counted beyond it."}}
+)

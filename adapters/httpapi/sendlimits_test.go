@@ -10,174 +10,270 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
 
-// enforceable is a world whose tenant has a ready mail server, with the path of its
-// limits and the domain of its mailbox.
-func enforceable(t *testing.T) (w *world, a *api, path, zone string) {
+// newMailboxLimitEnv returns an environment in which the tenant of account A is ready for transport
+// rules and has a mailbox. It also returns a client, the path of the tenant's limits and the domain
+// of the mailbox.
+func newMailboxLimitEnv(t *testing.T) (env *testEnv, client *apiClient, path, domainName string) {
 	t.Helper()
-	w = newWorld(t)
-	d, _ := w.holding(t, w.a)
-	w.tenants(t, w.a, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapReady })
-	return w, serve(t, w.handler(t)), "/v1/tenants/" + string(w.a.tenant) + "/mailbox-limits", d.Name
+	env = newTestEnv(t)
+	d, _ := env.addDomainAndMailbox(t, env.accountA)
+	env.updateTenant(t, env.accountA, func(stored *tenant.Tenant) { stored.Bootstrap = tenant.BootstrapReady })
+	return env, serve(t, env.handler(t)), "/v1/tenants/" + string(env.accountA.tenant) + "/mailbox-limits", d.Name
 }
 
-// at finds a member of an answer by its path.
-func at(body map[string]any, path string) any {
-	var now any = body
-	for name := range strings.SplitSeq(path, ".") {
-		members, _ := now.(map[string]any)
-		now = members[name]
-	}
-	return now
-}
-
-func shows(t *testing.T, got reply, want map[string]any) {
+// checkMembers checks the members of an answer, keyed by path.
+func checkMembers(t *testing.T, got reply, want map[string]any) {
 	t.Helper()
 	for path, value := range want {
-		if at(got.body, path) != value {
-			t.Errorf("%s is %v, want %v: %s", path, at(got.body, path), value, got.raw)
+		if member(got.body, path) != value {
+			t.Errorf("%s is %v, want %v: %s", path, member(got.body, path), value, got.raw)
 		}
 	}
 }
 
 func TestSetAndGetMailboxLimits(t *testing.T) {
-	w, a, path, zone := enforceable(t)
-	a.expect(call{method: "GET", path: path, key: w.a.key}, 404, "policy_not_found")
-	first := a.expect(call{method: "POST", path: path, body: `{"daily_send_limit":25}`, key: w.a.key}, 200, "")
-	shows(t, first, map[string]any{
-		"status": "provisioned", "tenant_id": string(w.a.tenant), "daily_send_limit": 25.0, "domain_scope": nil, "scope_label": "tenant",
+	env, client, path, domainName := newMailboxLimitEnv(t)
+	client.expect(call{method: "GET", path: path, key: env.accountA.key}, 404, "policy_not_found")
+	first := client.expect(call{method: "POST", path: path, body: `{"daily_send_limit":25}`, key: env.accountA.key}, 200, "")
+	checkMembers(t, first, map[string]any{
+		"status": "provisioned", "tenant_id": string(env.accountA.tenant), "daily_send_limit": 25.0, "domain_scope": nil, "scope_label": "tenant",
 		"policy.daily_send_limit": 25.0, "policy.domain_scope": nil, "policy.state": "active", "policy.mailboxes_in_scope": 1.0,
 		"provisioning.status": "created", "provisioning.rule_name": sendlimit.RuleName(sendlimit.TenantWide),
 	})
-	if at(first.body, "provisioning.rule_id") == nil || first.header.Get("X-RateLimit-Bucket") != "provider_heavy" {
+	if member(first.body, "provisioning.rule_id") == nil || first.header.Get("X-RateLimit-Bucket") != "provider_heavy" {
 		t.Errorf("%v %s", first.header, first.raw)
 	}
-	domain := a.expect(call{method: "POST", path: path, body: `{"daily_send_limit":5,"domain_scope":"` + strings.ToUpper(zone) + `."}`, key: w.a.key}, 200, "")
-	shows(t, domain, map[string]any{"domain_scope": zone, "scope_label": zone, "policy.domain_scope": zone, "provisioning.rule_name": sendlimit.RuleName(zone)})
+	domain := client.expect(call{method: "POST", path: path, body: `{"daily_send_limit":5,"domain_scope":"` + strings.ToUpper(domainName) + `."}`, key: env.accountA.key}, 200, "")
+	checkMembers(t, domain, map[string]any{"domain_scope": domainName, "scope_label": domainName, "policy.domain_scope": domainName, "provisioning.rule_name": sendlimit.RuleName(domainName)})
 	for _, step := range []struct {
 		limit  int
 		status string
 	}{{5, "unchanged"}, {6, "updated"}, {6, "unchanged"}} {
-		again := a.expect(call{method: "POST", path: path, body: fmt.Sprintf(`{"daily_send_limit":%d,"domain_scope":%q}`, step.limit, zone), key: w.a.key}, 200, "")
-		shows(t, again, map[string]any{"policy.id": at(domain.body, "policy.id"), "provisioning.status": step.status})
+		again := client.expect(call{method: "POST", path: path, body: fmt.Sprintf(`{"daily_send_limit":%d,"domain_scope":%q}`, step.limit, domainName), key: env.accountA.key}, 200, "")
+		checkMembers(t, again, map[string]any{"policy.id": member(domain.body, "policy.id"), "provisioning.status": step.status})
 	}
-	shown := a.expect(call{method: "GET", path: path, key: w.a.key}, 200, "")
-	shows(t, shown, map[string]any{"tenant_id": string(w.a.tenant), "daily_send_limit": 25.0, "domain_scope": nil, "scope_label": "tenant",
-		"policy.id": at(first.body, "policy.id"), "policy.mailboxes_in_scope": 1.0})
-	shown = a.expect(call{method: "GET", path: path + "?domain_scope=" + zone, key: w.a.key}, 200, "")
-	shows(t, shown, map[string]any{"daily_send_limit": 6.0, "domain_scope": zone, "scope_label": zone, "policy.id": at(domain.body, "policy.id")})
-	if shown.header.Get("X-RateLimit-Bucket") != "read" {
-		t.Error(shown.header)
+	policy := client.expect(call{method: "GET", path: path, key: env.accountA.key}, 200, "")
+	checkMembers(t, policy, map[string]any{"tenant_id": string(env.accountA.tenant), "daily_send_limit": 25.0, "domain_scope": nil, "scope_label": "tenant",
+		"policy.id": member(first.body, "policy.id"), "policy.mailboxes_in_scope": 1.0})
+	policy = client.expect(call{method: "GET", path: path + "?domain_scope=" + domainName, key: env.accountA.key}, 200, "")
+	checkMembers(t, policy, map[string]any{"daily_send_limit": 6.0, "domain_scope": domainName, "scope_label": domainName, "policy.id": member(domain.body, "policy.id")})
+	if policy.header.Get("X-RateLimit-Bucket") != "read" {
+		t.Error(policy.header)
 	}
 }
 
-// Which code answers, and in which order.
-func TestMailboxLimitsRefused(t *testing.T) {
-	w, a, path, _ := enforceable(t)
-	other, _ := w.holding(t, w.b)
-	foreign := "/v1/tenants/" + string(w.b.tenant) + "/mailbox-limits"
+// TestMailboxLimitRefusals checks the code of each invalid request, and which code is returned when
+// several apply.
+func TestMailboxLimitRefusals(t *testing.T) {
+	env, client, path, _ := newMailboxLimitEnv(t)
+	foreignDomain, _ := env.addDomainAndMailbox(t, env.accountB)
+	foreign := "/v1/tenants/" + string(env.accountB.tenant) + "/mailbox-limits"
 	for body, code := range map[string]string{
 		`[]`: "invalid_request", `{"daily_send_limit":5,"domain_scope":null}`: "invalid_request", `{"daily_send_limit":5,"domain_scope":7}`: "invalid_request",
 		`{"daily_send_limit":5,"other":1}`: "invalid_request", `{"daily_send_limit":5,"daily_send_limit":5}`: "invalid_request",
 	} {
-		a.expect(call{method: "POST", path: path, body: body, key: w.a.key}, 400, code)
-		a.expect(call{method: "POST", path: foreign, body: body, key: w.a.key}, 400, code) // no valid body at all comes before ownership
+		client.expect(call{method: "POST", path: path, body: body, key: env.accountA.key}, 400, code)
+		client.expect(call{method: "POST", path: foreign, body: body, key: env.accountA.key}, 400, code) // a body that does not match the schema is refused before ownership is checked
 	}
 	for _, limit := range []string{"0", "26", "-1", "2.5", "5.0", "1e1", `"5"`, "null", "true", "[]", "99999999999999999999"} {
 		body := `{"daily_send_limit":` + limit + `}`
-		a.expect(call{method: "POST", path: path, body: body, key: w.a.key}, 400, "invalid_send_limit")
-		a.expect(call{method: "POST", path: foreign, body: body, key: w.a.key}, 404, "tenant_not_found")
+		client.expect(call{method: "POST", path: path, body: body, key: env.accountA.key}, 400, "invalid_send_limit")
+		client.expect(call{method: "POST", path: foreign, body: body, key: env.accountA.key}, 404, "tenant_not_found")
 	}
-	shows(t, a.expect(call{method: "POST", path: path, body: `{}`, key: w.a.key}, 400, "invalid_send_limit"),
+	checkMembers(t, client.expect(call{method: "POST", path: path, body: `{}`, key: env.accountA.key}, 400, "invalid_send_limit"),
 		map[string]any{"detail": "the daily send limit is not an integer from 1 to 25"})
-	for _, scope := range []string{"", "unknown.example", other.Name, "nodots", "."} {
-		a.expect(call{method: "POST", path: path, body: fmt.Sprintf(`{"daily_send_limit":99,"domain_scope":%q}`, scope), key: w.a.key}, 404, "domain_not_found")
-		a.expect(call{method: "GET", path: path + "?domain_scope=" + url.QueryEscape(scope), key: w.a.key}, 404, "policy_not_found")
-		a.expect(call{method: "GET", path: foreign + "?domain_scope=" + url.QueryEscape(scope), key: w.a.key}, 404, "tenant_not_found")
+	for _, scope := range []string{"", "unknown.example", foreignDomain.Name, "nodots", "."} {
+		client.expect(call{method: "POST", path: path, body: fmt.Sprintf(`{"daily_send_limit":99,"domain_scope":%q}`, scope), key: env.accountA.key}, 404, "domain_not_found")
+		client.expect(call{method: "GET", path: path + "?domain_scope=" + url.QueryEscape(scope), key: env.accountA.key}, 404, "policy_not_found")
+		client.expect(call{method: "GET", path: foreign + "?domain_scope=" + url.QueryEscape(scope), key: env.accountA.key}, 404, "tenant_not_found")
 	}
-	twice := a.expect(call{method: "GET", path: path + "?domain_scope=a.example&domain_scope=b.example", key: w.a.key}, 400, "invalid_request")
-	if !strings.Contains(twice.raw, "given more than once, or not text") { // an empty one is fine
-		t.Errorf("it says %s", twice.raw)
+	repeated := client.expect(call{method: "GET", path: path + "?domain_scope=a.example&domain_scope=b.example", key: env.accountA.key}, 400, "invalid_request")
+	if !strings.Contains(repeated.raw, "given more than once, or not text") { // an empty value is valid
+		t.Errorf("got %s", repeated.raw)
 	}
-	w.tenants(t, w.a, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapPending })
-	a.expect(call{method: "POST", path: path, body: `{"daily_send_limit":26}`, key: w.a.key}, 400, "invalid_send_limit")
-	a.expect(call{method: "POST", path: path, body: `{"daily_send_limit":5}`, key: w.a.key}, 409, "exchange_bootstrap_not_ready")
-	if n := w.platform.Calls("EnsureRule"); n != 0 {
+	env.updateTenant(t, env.accountA, func(stored *tenant.Tenant) { stored.Bootstrap = tenant.BootstrapPending })
+	client.expect(call{method: "POST", path: path, body: `{"daily_send_limit":26}`, key: env.accountA.key}, 400, "invalid_send_limit")
+	client.expect(call{method: "POST", path: path, body: `{"daily_send_limit":5}`, key: env.accountA.key}, 409, "exchange_bootstrap_not_ready")
+	if n := env.platform.Calls("EnsureRule"); n != 0 {
 		t.Errorf("%d calls", n)
 	}
 }
 
-// The same key again after a fault goes on, and a replay asks nobody.
-func TestAMailboxLimitAfterAFault(t *testing.T) {
-	w, a, path, _ := enforceable(t)
-	c := call{method: "POST", path: path, body: `{"daily_send_limit":5}`, key: w.a.key, headers: map[string]string{"Idempotency-Key": "limit-once"}}
-	w.platform.Fail(fake.Fault{Method: "EnsureRule", Kind: outcome.Down, Times: 1})
-	a.expect(c, 503, "provider_unavailable")
-	a.expect(call{method: "GET", path: path, key: w.a.key}, 404, "policy_not_found")
-	first := a.expect(c, 200, "")
-	calls := w.platform.Calls("EnsureRule")
-	if again := a.expect(c, 200, ""); again.raw != first.raw || again.header.Get("Idempotency-Replayed") != "true" || w.platform.Calls("EnsureRule") != calls {
-		t.Errorf("%d calls, %v %s", w.platform.Calls("EnsureRule"), again.header, again.raw)
+// TestSetMailboxLimitAfterAProviderFailure checks that the same key runs again after a failure, and
+// that a replay calls no provider.
+func TestSetMailboxLimitAfterAProviderFailure(t *testing.T) {
+	env, client, path, _ := newMailboxLimitEnv(t)
+	set := call{method: "POST", path: path, body: `{"daily_send_limit":5}`, key: env.accountA.key, headers: map[string]string{"Idempotency-Key": "limit-once"}}
+	env.platform.Fail(fake.Fault{Method: "EnsureRule", Kind: outcome.Down, Times: 1})
+	client.expect(set, 503, "provider_unavailable")
+	client.expect(call{method: "GET", path: path, key: env.accountA.key}, 404, "policy_not_found")
+	first := client.expect(set, 200, "")
+	calls := env.platform.Calls("EnsureRule")
+	if again := client.expect(set, 200, ""); again.raw != first.raw || again.header.Get("Idempotency-Replayed") != "true" || env.platform.Calls("EnsureRule") != calls {
+		t.Errorf("%d calls, %v %s", env.platform.Calls("EnsureRule"), again.header, again.raw)
 	}
 }
 
-// Usage computes with the effective limit; the mailbox shows its own.
-func TestUsageUnderAPolicy(t *testing.T) {
-	w, a, path, _ := enforceable(t)
-	boxes, err := w.store.Mailboxes(t.Context(), w.a.account.ID, w.a.tenant)
+// TestUsageAppliesTheEffectiveLimit checks usage under a limit of the tenant and of the mailbox.
+func TestUsageAppliesTheEffectiveLimit(t *testing.T) {
+	env, client, path, _ := newMailboxLimitEnv(t)
+	stored, err := env.store.Mailboxes(t.Context(), env.accountA.account.ID, env.accountA.tenant)
 	if err != nil {
 		t.Fatal(err)
 	}
-	box := "/v1/tenants/" + string(w.a.tenant) + "/mailboxes/" + boxes[0].ID
-	w.counted(t, boxes[0].ID, 5)
+	mailboxPath := "/v1/tenants/" + string(env.accountA.tenant) + "/mailboxes/" + stored[0].ID
+	env.addSendCount(t, stored[0].ID, 5)
 	usage := func(want map[string]any) {
 		t.Helper()
-		shows(t, a.expect(call{method: "GET", path: box + "/usage", key: w.a.key}, 200, ""), want)
+		checkMembers(t, client.expect(call{method: "GET", path: mailboxPath + "/usage", key: env.accountA.key}, 200, ""), want)
 	}
 	usage(map[string]any{"daily_send_limit": nil, "sends_today": 5.0, "remaining_sends": nil, "utilization_pct": nil, "is_blocked": false})
-	a.expect(call{method: "POST", path: path, body: `{"daily_send_limit":15}`, key: w.a.key}, 200, "")
+	client.expect(call{method: "POST", path: path, body: `{"daily_send_limit":15}`, key: env.accountA.key}, 200, "")
 	usage(map[string]any{"daily_send_limit": 15.0, "remaining_sends": 10.0, "utilization_pct": 33.3})
-	a.expect(call{method: "PATCH", path: box, body: `{"daily_send_limit":3}`, key: w.a.key}, 200, "")
+	client.expect(call{method: "PATCH", path: mailboxPath, body: `{"daily_send_limit":3}`, key: env.accountA.key}, 200, "")
 	usage(map[string]any{"daily_send_limit": 3.0, "remaining_sends": 0.0, "utilization_pct": 166.7})
-	shown := a.expect(call{method: "GET", path: "/v1/tenants/" + string(w.a.tenant) + "/mailboxes", key: w.a.key}, 200, "")
-	if m := shown.body["mailboxes"].([]any)[0].(map[string]any); m["daily_send_limit"] != 3.0 || m["sends_today"] != 5.0 || m["sends_today_at"] == nil {
+	listed := client.expect(call{method: "GET", path: "/v1/tenants/" + string(env.accountA.tenant) + "/mailboxes", key: env.accountA.key}, 200, "")
+	if m := listed.body["mailboxes"].([]any)[0].(map[string]any); m["daily_send_limit"] != 3.0 || m["sends_today"] != 5.0 || m["sends_today_at"] == nil {
 		t.Errorf("%v", m)
 	}
 }
 
-// counted stores what a mailbox of a's sent today.
-func (w *world) counted(t *testing.T, mailboxID string, sent int) {
+// addSendCount stores the number of messages that a mailbox of account A has sent today.
+func (env *testEnv) addSendCount(t *testing.T, mailboxID string, sent int) {
 	t.Helper()
 	now := time.Now()
-	r, won, err := w.store.ClaimTenant(t.Context(), w.a.account.ID, w.a.tenant, time.Minute, now)
+	r, won, err := env.store.ClaimTenant(t.Context(), env.accountA.account.ID, env.accountA.tenant, time.Minute, now)
 	if err != nil || !won {
 		t.Fatalf("not claimed: %v", err)
 	}
 	today := sendlimit.DayOf(now, time.UTC).Start
-	held, err := w.store.SaveCounts(t.Context(), r, ports.SendCounts{Today: today, At: now, Mark: now,
-		Boxes: map[string][]sendlimit.Count{mailboxID: {{Day: today, Settled: sent}}}})
-	if err != nil || !held {
+	saved, err := env.store.SaveCounts(t.Context(), r, ports.SendCounts{Today: today, At: now, Mark: now,
+		Boxes: map[string][]sendlimit.Count{mailboxID: {{Day: today, Final: sent}}}})
+	if err != nil || !saved {
 		t.Fatalf("not counted: %v", err)
 	}
 }
 
-// A deletion says what became of our rules.
-func TestDeletingSaysWhatBecameOfTheRules(t *testing.T) {
-	for want, spoil := range map[string]func(*world){
-		"were taken out of the tenant":                  func(*world) {},
-		sendlimit.RuleName(sendlimit.TenantWide) + ". ": func(w *world) { w.platform.Fail(fake.Fault{Method: "RemoveRules", Kind: outcome.Down}) },
+// TestDeleteTenantReportsItsRules checks that the message of a deletion says whether the managed
+// rules were removed.
+func TestDeleteTenantReportsItsRules(t *testing.T) {
+	for want, prepare := range map[string]func(*testEnv){
+		"were taken out of the tenant":                  func(*testEnv) {},
+		sendlimit.RuleName(sendlimit.TenantWide) + ". ": func(env *testEnv) { env.platform.Fail(fake.Fault{Method: "RemoveRules", Kind: outcome.Down}) },
 	} {
-		w, a, path, _ := enforceable(t)
-		a.expect(call{method: "POST", path: path, body: `{"daily_send_limit":5}`, key: w.a.key}, 200, "")
-		spoil(w)
-		got := a.expect(call{method: "DELETE", path: "/v1/tenants/" + string(w.a.tenant), key: w.a.key}, 200, "")
+		env, client, path, _ := newMailboxLimitEnv(t)
+		client.expect(call{method: "POST", path: path, body: `{"daily_send_limit":5}`, key: env.accountA.key}, 200, "")
+		prepare(env)
+		got := client.expect(call{method: "DELETE", path: "/v1/tenants/" + string(env.accountA.tenant), key: env.accountA.key}, 200, "")
 		if message, _ := got.body["message"].(string); !strings.Contains(message, want) {
-			t.Errorf("%q does not say %q", message, want)
+			t.Errorf("%q does not contain %q", message, want)
+		}
+	}
+}
+
+const eventsPath = "/v1/enforcement/events"
+
+// addEvents stores n events of the account's tenant, one minute apart, and returns their ids,
+// newest first.
+func (env *testEnv) addEvents(t *testing.T, owner testAccount, n int) (ids []string) {
+	t.Helper()
+	var events []sendlimit.Event
+	for i := range n {
+		at := time.Date(2026, 3, 1, 12, i, 0, 0, time.UTC)
+		e := sendlimit.Event{ID: ident.New(at, [ident.Entropy]byte{9: byte(i)}), Tenant: owner.tenant, Address: fmt.Sprintf("box%d@a.example", i),
+			Action: sendlimit.Blocked, Sent: 26, Limit: 25, At: at}
+		if i%3 == 2 {
+			e.Action, e.Sent = sendlimit.Unblocked, 0
+		}
+		events = append(events, e)
+		ids = append([]string{e.ID}, ids...)
+	}
+	if err := env.store.RecordEvents(t.Context(), owner.account.ID, events); err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}
+
+// idsOf returns the ids of the events of a list.
+func idsOf(r reply) (ids []string) {
+	for _, e := range r.body["events"].([]any) {
+		ids = append(ids, e.(map[string]any)["id"].(string))
+	}
+	return ids
+}
+
+// TestEnforcementEventsArePagedAndFiltered checks the pages, filters and members of the account's
+// events.
+func TestEnforcementEventsArePagedAndFiltered(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	ids := env.addEvents(t, env.accountA, 7)
+	env.addEvents(t, env.accountB, 3)
+	for _, tt := range []struct {
+		query string
+		total int
+		want  []string
+	}{
+		{"", 7, ids},
+		{"?limit=2", 7, ids[:2]},
+		{"?limit=3&offset=5", 7, ids[5:]},
+		{"?offset=7", 7, nil},
+		{"?offset=9007199254740991", 7, nil},
+		{"?action=unblocked", 2, []string{ids[1], ids[4]}},
+		{"?tenant_id=" + strings.ToUpper(string(env.accountA.tenant)) + "&action=blocked&limit=1&offset=1", 5, []string{ids[2]}},
+	} {
+		got := client.expect(call{method: "GET", path: eventsPath + tt.query, key: env.accountA.key}, 200, "")
+		if fmt.Sprint(idsOf(got)) != fmt.Sprint(tt.want) || got.body["total"] != float64(tt.total) || got.body["count"] != float64(len(tt.want)) {
+			t.Errorf("%q: %s", tt.query, got.raw)
+		}
+		if got.header.Get("X-RateLimit-Bucket") != "read" {
+			t.Error(got.header)
+		}
+	}
+	all := client.expect(call{method: "GET", path: eventsPath, key: env.accountA.key}, 200, "")
+	newest := all.body["events"].([]any)[0].(map[string]any)
+	for name, want := range map[string]any{"tenant_id": string(env.accountA.tenant), "mailbox_address": "box6@a.example", "action_taken": "blocked",
+		"sent_count": 26.0, "limit_value": 25.0, "message": "Mailbox blocked: sent 26, limit 25", "created_at": "2026-03-01T12:06:00Z"} {
+		if newest[name] != want {
+			t.Errorf("%s is %v, want %v", name, newest[name], want)
+		}
+	}
+	for name, want := range map[string]any{"limit": 50.0, "offset": 0.0, "filters.tenant_id": nil, "filters.action": nil} {
+		if got := member(all.body, name); got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	filtered := client.expect(call{method: "GET", path: eventsPath + "?action=blocked&tenant_id=" + string(env.accountA.tenant), key: env.accountA.key}, 200, "")
+	if member(filtered.body, "filters.action") != "blocked" || member(filtered.body, "filters.tenant_id") != string(env.accountA.tenant) {
+		t.Error(filtered.raw)
+	}
+}
+
+func TestInvalidEnforcementEventQueriesAreRefused(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	for _, query := range []string{"limit=0", "limit=201", "limit=5.0", "limit=+5", "limit=x", "offset=-1", "offset=1e3", "offset=9007199254740992",
+		"offset=99999999999999999999", "action=Blocked", "action=paused", "limit=1&limit=2"} {
+		got := client.expect(call{method: "GET", path: eventsPath + "?" + query, key: env.accountA.key}, 400, "invalid_request")
+		if strings.HasPrefix(query, "offset") && !strings.Contains(got.raw, "no integer from 0 to 9007199254740991") {
+			t.Errorf("%s: got %s", query, got.raw)
+		}
+	}
+	var answers []string
+	for _, id := range []string{string(env.accountB.tenant), unknownID, "x", "0"} {
+		got := client.expect(call{method: "GET", path: eventsPath + "?tenant_id=" + id, key: env.accountA.key}, 404, "tenant_not_found")
+		answers = append(answers, comparableText(got))
+	}
+	for _, one := range answers {
+		if one != answers[0] {
+			t.Errorf("the answers differ:\n%s\n%s", one, answers[0])
 		}
 	}
 }

@@ -5,6 +5,8 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -110,4 +112,196 @@ func deleteTenant(api huma.API, service *tenants.Service) {
 		}
 		return deletedOf(t), nil
 	})
+}
+
+type connectURL struct {
+	ConnectURL string    `json:"connect_url" format:"uri" doc:"Open it in an administrator's browser. Do not parse or build it."`
+	ExpiresAt  time.Time `json:"expires_at" doc:"When the link ends."`
+}
+
+type tenantList struct {
+	Tenants []tenantSummary `json:"tenants"`
+	Count   int             `json:"count" doc:"How many there are."`
+}
+
+type tenantSummary struct {
+	ID                      string     `json:"id" format:"uuid" doc:"The service's own id of the tenant."`
+	TenantID                string     `json:"tenant_id" format:"uuid" doc:"The mail platform's GUID; used in paths."`
+	TenantName              string     `json:"tenant_name" doc:"Display name from the mail platform."`
+	TenantDomain            string     `json:"tenant_domain" doc:"The platform's built-in domain of the tenant."`
+	DefaultDomain           string     `json:"default_domain" doc:"The primary verified custom domain, else the built-in one."`
+	DomainCount             int        `json:"domain_count" doc:"Custom domains on the tenant."`
+	MailboxCount            int        `json:"mailbox_count" doc:"Mailboxes across all domains."`
+	Status                  *string    `json:"status" doc:"Always null for now."`
+	DiscoveryCompleted      bool       `json:"discovery_completed" doc:"Whether a discovery has finished."`
+	ExchangeBootstrapStatus string     `json:"exchange_bootstrap_status" enum:"ready,pending,failed" doc:"Whether mail-server automation is set up."`
+	ConsentedAt             *time.Time `json:"consented_at" doc:"When consent was given; null for a tenant that was assigned."`
+	LastSyncAt              *time.Time `json:"last_sync_at" doc:"Last successful discovery, null before the first."`
+}
+
+type tenantDetail struct {
+	ID                      string     `json:"id" format:"uuid" doc:"The service's own id of the tenant."`
+	TenantID                string     `json:"tenant_id" format:"uuid" doc:"The mail platform's GUID; used in paths."`
+	TenantName              string     `json:"tenant_name" doc:"Display name from the mail platform."`
+	TenantDomain            string     `json:"tenant_domain" doc:"The platform's built-in domain of the tenant."`
+	DefaultDomain           string     `json:"default_domain" doc:"The primary verified custom domain, else the built-in one."`
+	DomainCount             int        `json:"domain_count" doc:"Custom domains on the tenant."`
+	MailboxCount            int        `json:"mailbox_count" doc:"Mailboxes across all domains."`
+	Status                  *string    `json:"status" doc:"Always null for now."`
+	DiscoveryCompleted      bool       `json:"discovery_completed" doc:"Whether a discovery has finished."`
+	ExchangeBootstrapStatus string     `json:"exchange_bootstrap_status" enum:"ready,pending,failed" doc:"Whether mail-server automation is set up."`
+	SMTPAuthOrgEnabled      bool       `json:"smtp_auth_org_enabled" doc:"Whether authenticated SMTP is on for the organization."`
+	ConsentedAt             *time.Time `json:"consented_at" doc:"When consent was given; null for a tenant that was assigned."`
+	LastSyncAt              *time.Time `json:"last_sync_at" doc:"Last successful discovery, null before the first."`
+	ConnectedBy             *string    `json:"connected_by" doc:"The address of the administrator who consented; null for a tenant that was assigned."`
+	Readiness               readiness  `json:"readiness" doc:"How far the setup has come."`
+}
+
+type readiness struct {
+	Consent           string  `json:"consent" enum:"granted,revoked" doc:"Whether the administrator's consent holds."`
+	ExchangeBootstrap string  `json:"exchange_bootstrap" enum:"ready,pending,failed" doc:"Mail-server automation."`
+	SMTPAuth          string  `json:"smtp_auth" enum:"enabled,disabled,refused,unknown" doc:"Organization-wide SMTP AUTH."`
+	Discovery         string  `json:"discovery" enum:"completed,pending,failed" doc:"The last discovery."`
+	DomainsVerified   int     `json:"domains_verified" doc:"Verified custom domains."`
+	DomainsTotal      int     `json:"domains_total" doc:"All custom domains."`
+	MailboxesTotal    int     `json:"mailboxes_total" doc:"All mailboxes."`
+	ReadyToProvision  bool    `json:"ready_to_provision" doc:"Whether mailboxes can be provisioned on a verified domain."`
+	NextStep          *string `json:"next_step" enum:"reconnect,grant_role,sync,add_domain,publish_dns,verify_domain,enable_dkim,create_mailboxes" doc:"The first thing to do, or null."`
+
+	Headroom nullable[headroom] `json:"headroom" doc:"How near the tenant is to what its mail platform lets it send; null until a sync has read its licences. An estimate that nothing else here depends on."`
+}
+
+type deletedTenant struct {
+	Status     string `json:"status" enum:"deleted" doc:"Always deleted."`
+	TenantID   string `json:"tenant_id" format:"uuid" doc:"The tenant's GUID."`
+	TenantName string `json:"tenant_name" doc:"The name that it had."`
+	Message    string `json:"message" doc:"What was and what was not done."`
+}
+
+type synced struct {
+	Status    string     `json:"status" enum:"completed,partial" doc:"Whether every part was done."`
+	RunID     string     `json:"run_id" format:"uuid" doc:"The id of this sync."`
+	TenantID  string     `json:"tenant_id" format:"uuid" doc:"The tenant's GUID."`
+	Bootstrap bootstrap  `json:"bootstrap" doc:"Mail-server automation."`
+	SMTPAuth  smtpAuth   `json:"smtp_auth" doc:"Organization-wide SMTP AUTH."`
+	Result    discovered `json:"result" doc:"What discovery found."`
+}
+
+type bootstrap struct {
+	Status  string `json:"status" enum:"ready,pending,failed" doc:"How far it is."`
+	Message string `json:"message" doc:"The same in words."`
+	Skipped bool   `json:"skipped" doc:"Whether it was not attempted."`
+}
+
+type smtpAuth struct {
+	Status  string `json:"status" enum:"enabled,disabled,failed,skipped" doc:"Its state after the sync."`
+	Message string `json:"message" doc:"The same in words."`
+	Skipped bool   `json:"skipped" doc:"True when the mail server is not ready for it."`
+}
+
+type discovered struct {
+	Status           string  `json:"status" enum:"completed,failed" doc:"Whether discovery finished."`
+	TenantName       string  `json:"tenant_name" doc:"Display name from the mail platform."`
+	DefaultDomain    string  `json:"default_domain" doc:"The primary verified custom domain, else the built-in one."`
+	DomainCount      int     `json:"domain_count" doc:"Custom domains on the tenant."`
+	UserMailboxCount int     `json:"user_mailbox_count" doc:"Licensed user mailboxes, which the service leaves alone."`
+	MailboxError     *string `json:"mailbox_error" doc:"Why mailboxes could not be listed, or null."`
+}
+
+func summaryOf(t tenant.Tenant) tenantSummary {
+	return tenantSummary{
+		ID: t.ID, TenantID: string(t.GUID), TenantName: t.Name, TenantDomain: t.BuiltinDomain, DefaultDomain: t.PrimaryDomain(),
+		DomainCount: t.DomainCount, MailboxCount: t.MailboxCount, DiscoveryCompleted: wasDiscovered(t),
+		ExchangeBootstrapStatus: string(t.Bootstrap), ConsentedAt: timeOrNil(t.ConsentedAt), LastSyncAt: timeOrNil(t.LastSyncAt),
+	}
+}
+
+func detailOf(t tenant.Tenant, r tenant.Readiness) tenantDetail {
+	return tenantDetail{
+		ID: t.ID, TenantID: string(t.GUID), TenantName: t.Name, TenantDomain: t.BuiltinDomain, DefaultDomain: t.PrimaryDomain(),
+		DomainCount: t.DomainCount, MailboxCount: t.MailboxCount, DiscoveryCompleted: wasDiscovered(t),
+		ExchangeBootstrapStatus: string(t.Bootstrap), SMTPAuthOrgEnabled: t.SMTPAuth == tenant.SMTPAuthEnabled,
+		ConsentedAt: timeOrNil(t.ConsentedAt), LastSyncAt: timeOrNil(t.LastSyncAt), ConnectedBy: textOrNil(t.ConnectedBy),
+		Readiness: readiness{
+			Consent: string(r.Consent), ExchangeBootstrap: string(r.Bootstrap), SMTPAuth: string(r.SMTPAuth),
+			Discovery: string(r.Discovery), DomainsVerified: r.DomainsVerified, DomainsTotal: r.DomainsTotal,
+			MailboxesTotal: r.MailboxesTotal, ReadyToProvision: r.ReadyToProvision, NextStep: textOrNil(r.NextStep),
+			Headroom: headroomOf(r.Headroom),
+		},
+	}
+}
+
+func syncedOf(s tenants.Synced) synced {
+	status := "completed"
+	if s.Partial {
+		status = "partial"
+	}
+	return synced{
+		Status: status, RunID: s.RunID, TenantID: string(s.Tenant.GUID),
+		Bootstrap: bootstrap{Status: s.Bootstrap.Status, Message: s.Bootstrap.Message, Skipped: s.Bootstrap.Skipped},
+		SMTPAuth:  smtpAuth{Status: s.SMTPAuth.Status, Message: s.SMTPAuth.Message, Skipped: s.SMTPAuth.Skipped},
+		Result: discovered{
+			Status: s.Discovery.Status, TenantName: s.Tenant.Name, DefaultDomain: s.Tenant.PrimaryDomain(),
+			DomainCount: s.Tenant.DomainCount, UserMailboxCount: s.Tenant.UserMailboxes, MailboxError: textOrNil(s.MailboxError),
+		},
+	}
+}
+
+func deletedOf(d tenants.Deleted) deletedTenant {
+	message := "The tenant, its domains, its mailboxes and its sync history were removed from the service. "
+	if d.Managed {
+		message = "The assignment of the tenant was ended. "
+	}
+	switch {
+	case len(d.Left) > 0:
+		message += "Mail flow rules by which mailboxes were blocked may still be in the tenant, and block whom they list until they are removed there: " +
+			strings.Join(d.Left, ", ") + ". Nothing else at the mail platform was touched."
+	case d.Removed:
+		message += "The mail flow rules by which mailboxes were blocked were taken out of the tenant; nothing else at the mail platform was touched."
+	default:
+		message += "The tenant at the mail platform was not touched."
+	}
+	return deletedTenant{Status: "deleted", TenantID: string(d.GUID), TenantName: d.Name, Message: message}
+}
+
+// wasDiscovered reports whether discovery ever completed. It stays true if a later discovery fails.
+func wasDiscovered(t tenant.Tenant) bool {
+	return t.Discovery == tenant.DiscoveryCompleted || !t.LastSyncAt.IsZero()
+}
+
+// timeOrNil returns nil for the zero time.
+func timeOrNil(at time.Time) *time.Time {
+	if at.IsZero() {
+		return nil
+	}
+	at = at.UTC()
+	return &at
+}
+
+// textOrNil returns nil for the empty text.
+func textOrNil(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+type headroom struct {
+	ExternalRecipientLimit int        `json:"external_recipient_limit" doc:"How many recipients outside the tenant all of its mail together may have in 24 hours, by the platform's published formula: 500 times the bought licences for e-mail to the power of 0.7, plus 9500; 5000 where none are bought. The platform may apply another limit."`
+	SendsToday             int        `json:"sends_today" doc:"What the tenant's mailboxes sent on its present day, as counted: 0 until its first count, while the mailboxes still show that of the day before. Messages are counted here and not their recipients, of shared mailboxes alone, from midnight on; the platform counts external recipients of the last 24 hours."`
+	SendsTodayAt           *time.Time `json:"sends_today_at" doc:"When the oldest of these counts was taken, null before the day's first."`
+	Remaining              int        `json:"remaining" doc:"What is left of the limit, 0 beyond it."`
+	UtilizationPct         float64    `json:"utilization_pct" doc:"How much of the limit is used, in percent with one decimal."`
+	EmailLicenses          int        `json:"email_licenses" doc:"Bought licences for e-mail, given to somebody or not. Those on trial do not count, and shared mailboxes have none."`
+	EstimatedAt            time.Time  `json:"estimated_at" doc:"When the licences were read: the last sync that could."`
+}
+
+func headroomOf(h *tenant.Headroom) nullable[headroom] {
+	if h == nil {
+		return nullable[headroom]{}
+	}
+	return nullable[headroom]{&headroom{
+		ExternalRecipientLimit: h.Limit, SendsToday: h.Sent, SendsTodayAt: timeOrNil(h.SentAt), Remaining: h.Remaining, UtilizationPct: h.Percent,
+		EmailLicenses: h.Licenses, EstimatedAt: h.At.UTC(),
+	}}
 }

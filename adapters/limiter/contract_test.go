@@ -22,7 +22,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	_ = flag.Set("test.parallel", "8") // most tests wait
+	_ = flag.Set("test.parallel", "8") // most tests spend their time waiting
 	goleak.VerifyTestMain(m)
 }
 
@@ -43,17 +43,17 @@ func open(t testing.TB, o limiter.Options) *limiter.Limiter {
 // hang is how long a test waits for an event. Only a test that hangs reaches it.
 const hang = 4 * time.Minute
 
-// sharing opens a limiter and waits until it counts in Redis.
-func sharing(t testing.TB, o limiter.Options) *limiter.Limiter {
+// openShared opens a limiter and waits until it counts in Redis.
+func openShared(t testing.TB, o limiter.Options) *limiter.Limiter {
 	t.Helper()
 	l := open(t, o)
 	eventually(t, "the limiter counts in Redis", func() bool { return !l.State().Fallback })
 	return l
 }
 
-// counting makes options for tests that do not depend on how soon Redis answers.
-func counting(server *testserver.Redis) limiter.Options {
-	return limiter.Options{URL: server.URL, Patience: hang}
+// withoutTimeout returns options for tests that must not depend on how fast Redis answers.
+func withoutTimeout(server *testserver.Redis) limiter.Options {
+	return limiter.Options{URL: server.URL, AnswerTimeout: hang}
 }
 
 func TestContract(t *testing.T) {
@@ -66,7 +66,7 @@ func TestContract(t *testing.T) {
 		server := testserver.NewRedis(t)
 		contract.Limiter(t, func(t testing.TB) ports.Limiter {
 			server.Empty(t)
-			return sharing(t, counting(server))
+			return openShared(t, withoutTimeout(server))
 		})
 	})
 	t.Run("two replicas in turn", func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestContract(t *testing.T) {
 		server := testserver.NewRedis(t)
 		contract.Limiter(t, func(t testing.TB) ports.Limiter {
 			server.Empty(t)
-			return &turns{of: [2]ports.Limiter{sharing(t, counting(server)), sharing(t, counting(server))}}
+			return &roundRobin{replicas: [2]ports.Limiter{openShared(t, withoutTimeout(server)), openShared(t, withoutTimeout(server))}}
 		})
 	})
 	t.Run("without its redis", func(t *testing.T) {
@@ -85,28 +85,28 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// turns asks one replica, then the other.
-type turns struct {
-	of [2]ports.Limiter
-	n  atomic.Int64
+// roundRobin sends requests to two replicas alternately.
+type roundRobin struct {
+	replicas [2]ports.Limiter
+	n        atomic.Int64
 }
 
-func (r *turns) next() ports.Limiter { return r.of[r.n.Add(1)%2] }
+func (rr *roundRobin) next() ports.Limiter { return rr.replicas[rr.n.Add(1)%2] }
 
-func (r *turns) Take(ctx context.Context, b ratelimit.Bucket) (ratelimit.Verdict, func()) {
-	return r.next().Take(ctx, b)
+func (rr *roundRobin) Take(ctx context.Context, b ratelimit.Bucket) (ratelimit.Verdict, func()) {
+	return rr.next().Take(ctx, b)
 }
 
-func (r *turns) Enter(ctx context.Context, name string, places int) (func(), bool) {
-	return r.next().Enter(ctx, name, places)
+func (rr *roundRobin) Enter(ctx context.Context, name string, places int) (func(), bool) {
+	return rr.next().Enter(ctx, name, places)
 }
 
 func bucket(limit int) ratelimit.Bucket {
 	return ratelimit.Bucket{Key: "account/strict", Limit: limit, Window: 10 * time.Minute}
 }
 
-// allowed counts how many of many requests at once pass.
-func allowed(many int, b ratelimit.Bucket, replicas ...ports.Limiter) int64 {
+// countAllowed sends many requests concurrently and returns how many are allowed.
+func countAllowed(many int, b ratelimit.Bucket, replicas ...ports.Limiter) int64 {
 	var n atomic.Int64
 	var all sync.WaitGroup
 	for i := range many {
@@ -130,7 +130,7 @@ func eventually(t testing.TB, what string, good func() bool) {
 	}
 }
 
-func TestNothingButARedis(t *testing.T) {
+func TestInvalidURLsAreRefused(t *testing.T) {
 	for _, url := range []string{"http://127.0.0.1", "redis://", "127.0.0.1:6379", "redis://:hunter2@127.0.0.1:6379/x"} {
 		if _, err := limiter.Open(t.Context(), limiter.Options{URL: url}); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", url, err)
@@ -153,5 +153,22 @@ func BenchmarkTake(b *testing.B) {
 				}
 			})
 		})
+	}
+}
+
+func TestBenchmarks(t *testing.T) { testserver.Benchmarks(t, "Take") }
+
+// TestReplicasCountTogether also checks that a later request is told the remaining wait.
+func TestReplicasCountTogether(t *testing.T) {
+	server := testserver.NewRedis(t)
+	one, other := openShared(t, withoutTimeout(server)), openShared(t, withoutTimeout(server))
+	if n := countAllowed(500, bucket(12), one, other); n != 12 {
+		t.Fatalf("%d of 12 passed", n)
+	}
+	began := time.Now()
+	a, _ := one.Take(t.Context(), bucket(12))
+	b, _ := other.Take(t.Context(), bucket(12))
+	if passed := a.RetryIn - b.RetryIn; a.Allowed || b.Allowed || passed < 0 || passed > time.Since(began)+time.Second {
+		t.Errorf("one says %+v, the other %+v", a, b)
 	}
 }

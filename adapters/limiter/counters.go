@@ -9,76 +9,49 @@ import (
 	"github.com/tenantry/tenantry/core/ratelimit"
 )
 
-// counters are the buckets as this process knows them, by a clock that never
-// goes back. Buckets that are not used are forgotten: the logs are in two
-// generations, a used one moves to the young, and when the longest window is
-// over the old are dropped, in which nothing counts any more.
+// counters holds the buckets that this process counts, by a monotonic clock. Unused buckets are
+// removed in two generations: a used bucket moves to current. When the longest window has passed,
+// previous is dropped, because nothing in it counts any more.
 type counters struct {
 	clock func() time.Duration
 
-	mu         sync.Mutex
-	young, old map[string]*ratelimit.Log
-	turned     time.Duration
-	longest    time.Duration // window that was asked for
+	mu                sync.Mutex
+	current, previous map[string]*ratelimit.Log
+	rotatedAt         time.Duration
+	longestWindow     time.Duration // of all buckets so far
 }
 
 func newCounters() *counters {
-	began := time.Now()
-	return &counters{clock: func() time.Duration { return time.Since(began) }, young: map[string]*ratelimit.Log{}}
+	start := time.Now()
+	return &counters{clock: func() time.Duration { return time.Since(start) }, current: map[string]*ratelimit.Log{}}
 }
 
-// take counts a request from since on.
-func (c *counters) take(b ratelimit.Bucket, since time.Duration) (ratelimit.Verdict, time.Duration) {
+// take counts a request that arrived at arrivedAt, a time of c.clock.
+func (c *counters) take(b ratelimit.Bucket, arrivedAt time.Duration) (ratelimit.Verdict, time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.clock()
-	c.longest = max(c.longest, b.Window)
-	if now-c.turned >= c.longest {
-		c.young, c.old, c.turned = map[string]*ratelimit.Log{}, c.young, now
+	c.longestWindow = max(c.longestWindow, b.Window)
+	if now-c.rotatedAt >= c.longestWindow {
+		c.current, c.previous, c.rotatedAt = map[string]*ratelimit.Log{}, c.current, now
 	}
-	return c.log(b.Key).Take(b, now, since)
+	return c.bucketLog(b.Key).Take(b, now, arrivedAt)
 }
 
 func (c *counters) giveBack(b ratelimit.Bucket, token time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.log(b.Key).GiveBack(token)
+	c.bucketLog(b.Key).GiveBack(token)
 }
 
-func (c *counters) log(key string) *ratelimit.Log {
-	if l, ok := c.young[key]; ok {
+func (c *counters) bucketLog(key string) *ratelimit.Log {
+	if l, ok := c.current[key]; ok {
 		return l
 	}
-	l, ok := c.old[key]
+	l, ok := c.previous[key]
 	if !ok {
 		l = &ratelimit.Log{}
 	}
-	c.young[key] = l
+	c.current[key] = l
 	return l
-}
-
-// places are who is inside of what in this process.
-type places struct {
-	mu    sync.Mutex
-	taken map[string]int
-}
-
-func newPlaces() *places { return &places{taken: map[string]int{}} }
-
-func (p *places) enter(name string, most int) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.taken[name] >= most {
-		return false
-	}
-	p.taken[name]++
-	return true
-}
-
-func (p *places) leave(name string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.taken[name]--; p.taken[name] <= 0 {
-		delete(p.taken, name)
-	}
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/tenantry/tenantry/core/ratelimit"
 )
 
-// TestWhatIsNotUsedIsForgotten, and nothing else: neither does memory grow with
-// every account that ever came, nor does one get a limit anew.
-func TestWhatIsNotUsedIsForgotten(t *testing.T) {
+// TestUnusedBucketsAreDropped checks that memory does not grow with each key, and that no bucket in
+// use is reset.
+func TestUnusedBucketsAreDropped(t *testing.T) {
 	c, now := newCounters(), time.Duration(0)
 	c.clock = func() time.Duration { return now }
 	take := func(key string, window time.Duration) bool {
 		v, _ := c.take(ratelimit.Bucket{Key: key, Limit: 1, Window: window}, now)
 		return v.Allowed
 	}
-	var next time.Duration // when the long one is free
+	var next time.Duration // when the bucket "long" allows a request again
 	for second := range 4000 {
 		now = time.Duration(second) * time.Second
 		take(fmt.Sprint("passing by ", second), time.Minute)
@@ -30,7 +30,7 @@ func TestWhatIsNotUsedIsForgotten(t *testing.T) {
 			next = now + 10*time.Minute
 		}
 	}
-	if n := len(c.young) + len(c.old); n > 1300 { // of two of the longest windows
+	if n := len(c.current) + len(c.previous); n > 1300 { // two generations of 600 s each, one key per second
 		t.Errorf("%d buckets are remembered", n)
 	}
 }

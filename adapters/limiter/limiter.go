@@ -1,7 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package limiter counts requests: in the process, and for all replicas
-// together in Redis where there is one.
+// Package limiter counts requests per bucket and limits concurrency. It counts in the process, and
+// with Redis for all replicas together.
+//
+// Limiter implements ports.Limiter. When Redis does not answer within the timeout, the process
+// counts alone until Redis answers again.
+//
+//   - limiter.go: Options, Limiter and State. Start here.
+//   - counters.go: counters, the buckets of this process.
+//   - shared.go: shared, the buckets in Redis, and how it notices that Redis fails or returns.
+//     batch.go: many requests share a round trip.
+//   - slots.go: concurrency slots, in the process (localSlots) and in Redis (slotLease).
+//   - redis.go: CheckURL, Ping, the commands and their replies.
+//   - take.lua, enter.lua: the scripts that run in Redis.
 package limiter
 
 import (
@@ -16,38 +27,38 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Options say where to count. Zero values are the defaults.
+// Options configures a Limiter. Zero values are the defaults.
 type Options struct {
-	// URL is the Redis in which replicas count together; none when "".
+	// URL is the address of the Redis that all replicas share; "" means no Redis.
 	URL string
 	Log *slog.Logger
-	// Lease is how long a place stays taken for a replica that says nothing
-	// more; 30 s.
+	// Lease is how long a slot stays taken after the last renewal by its replica. The default is 30
+	// s.
 	Lease time.Duration
-	// Patience is how long Redis has for an answer; 200 ms. A request may wait
-	// twice that, when it came while others were waiting. Shorter, and on a
-	// machine that is busy replicas count apart for no reason.
-	Patience time.Duration
+	// AnswerTimeout is how long Redis may take to answer. The default is 200 ms. A request that
+	// arrives while a batch is in flight may wait twice as long. With a shorter time, replicas on a
+	// busy machine would count alone without need.
+	AnswerTimeout time.Duration
 }
 
-// Limiter is a ports.Limiter. What the process itself let through is always
-// counted in the process too, so that neither a Redis that goes away nor one
-// that comes back empty makes it forget that.
+// Limiter implements ports.Limiter. It always counts its own requests in the process as well. So a
+// Redis that fails, or comes back empty, does not reset what this process has let through.
 type Limiter struct {
-	here   *counters
-	places *places
+	local  *counters
+	slots  *localSlots
 	shared *shared // nil without Redis
 	lease  time.Duration
 }
 
 var _ ports.Limiter = (*Limiter)(nil)
 
-// Open starts to count. A Redis that is away is no error: it is waited for.
+// Open returns a Limiter. It fails only when the URL is invalid: an unreachable Redis is probed in
+// the background until it answers.
 func Open(ctx context.Context, o Options) (*Limiter, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	l := &Limiter{here: newCounters(), places: newPlaces(), lease: cmp.Or(o.Lease, 30*time.Second)}
+	l := &Limiter{local: newCounters(), slots: newLocalSlots(), lease: cmp.Or(o.Lease, 30*time.Second)}
 	if o.URL == "" {
 		return l, nil
 	}
@@ -58,7 +69,7 @@ func Open(ctx context.Context, o Options) (*Limiter, error) {
 	return l, nil
 }
 
-// Close ends the connections to Redis.
+// Close stops the background work and closes the connections to Redis.
 func (l *Limiter) Close() error {
 	if l.shared == nil {
 		return nil
@@ -68,71 +79,71 @@ func (l *Limiter) Close() error {
 
 // Take implements ports.Limiter.
 func (l *Limiter) Take(_ context.Context, b ratelimit.Bucket) (ratelimit.Verdict, func()) {
-	since := l.here.clock()
+	arrivedAt := l.local.clock()
 	if l.shared == nil {
-		return l.takeHere(b, since)
+		return l.takeLocal(b, arrivedAt)
 	}
-	there, answered := l.shared.take(b)
+	remote, answered := l.shared.take(b)
 	switch {
 	case !answered:
-		return l.takeHere(b, since)
-	case !there.verdict.Allowed:
-		return there.verdict, func() {}
+		return l.takeLocal(b, arrivedAt)
+	case !remote.verdict.Allowed:
+		return remote.verdict, func() {}
 	}
-	v, giveBack := l.takeHere(b, since)
+	v, giveBack := l.takeLocal(b, arrivedAt)
 	if !v.Allowed {
-		l.shared.giveBack(b, there.token)
+		l.shared.giveBack(b, remote.token)
 		return v, giveBack
 	}
-	v.Remaining, v.ResetIn = min(v.Remaining, there.verdict.Remaining), max(v.ResetIn, there.verdict.ResetIn)
+	v.Remaining, v.ResetIn = min(v.Remaining, remote.verdict.Remaining), max(v.ResetIn, remote.verdict.ResetIn)
 	return v, sync.OnceFunc(func() {
 		giveBack()
-		l.shared.giveBack(b, there.token)
+		l.shared.giveBack(b, remote.token)
 	})
 }
 
-func (l *Limiter) takeHere(b ratelimit.Bucket, since time.Duration) (ratelimit.Verdict, func()) {
-	v, token := l.here.take(b, since)
+func (l *Limiter) takeLocal(b ratelimit.Bucket, arrivedAt time.Duration) (ratelimit.Verdict, func()) {
+	v, token := l.local.take(b, arrivedAt)
 	if !v.Allowed {
 		return v, func() {}
 	}
-	return v, sync.OnceFunc(func() { l.here.giveBack(b, token) })
+	return v, sync.OnceFunc(func() { l.local.giveBack(b, token) })
 }
 
 // Enter implements ports.Limiter.
-func (l *Limiter) Enter(_ context.Context, name string, most int) (func(), bool) {
-	if !l.places.enter(name, most) {
+func (l *Limiter) Enter(_ context.Context, name string, limit int) (func(), bool) {
+	if !l.slots.acquire(name, limit) {
 		return func() {}, false
 	}
-	leave := func() { l.places.leave(name) }
+	releaseLocal := func() { l.slots.release(name) }
 	if l.shared == nil {
-		return sync.OnceFunc(leave), true
+		return sync.OnceFunc(releaseLocal), true
 	}
-	at := l.shared.place(name, l.lease)
-	if !at.enter(most) {
-		leave()
+	lease := l.shared.newSlotLease(name, l.lease)
+	if !lease.acquire(limit) {
+		releaseLocal()
 		return func() {}, false
 	}
 	return sync.OnceFunc(func() {
-		at.leave()
-		leave()
+		lease.release()
+		releaseLocal()
 	}), true
 }
 
-// State is how the counting goes.
+// State is the state of a Limiter, for metrics and health.
 type State struct {
-	// Shared: there is a Redis to count in.
+	// Shared is set when a Redis is configured.
 	Shared bool
-	// Fallback: it is away, and this process counts by itself.
+	// Fallback is set while Redis does not answer and this process counts alone.
 	Fallback bool
-	// Fallbacks is how often it has gone away.
+	// Fallbacks is how often Redis has stopped answering.
 	Fallbacks int64
 }
 
-// State tells how the counting goes.
+// State returns the current state.
 func (l *Limiter) State() State {
 	if l.shared == nil {
 		return State{}
 	}
-	return State{Shared: true, Fallback: l.shared.away(), Fallbacks: l.shared.losses.Load()}
+	return State{Shared: true, Fallback: l.shared.unavailable(), Fallbacks: l.shared.losses.Load()}
 }

@@ -11,14 +11,16 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/tenantry/tenantry/core/ratelimit"
 )
 
 var errURL = errors.New("it is not redis://host:port/number or rediss://…")
 
 var databasePath = regexp.MustCompile(`^(/[0-9]*)?$`)
 
-// CheckURL refuses a URL that names no Redis. The empty URL is accepted: there is
-// no Redis then. Errors do not quote the URL, which may hold a password.
+// CheckURL returns an error for a URL that is not the address of a Redis. It accepts "", which
+// means no Redis. Its error does not quote the URL, which may hold a password.
 func CheckURL(address string) error {
 	if address == "" {
 		return nil
@@ -30,18 +32,19 @@ func CheckURL(address string) error {
 	return nil
 }
 
-// dial connects to the Redis of a URL. answer bounds each read and each write.
-func dial(ctx context.Context, address string, answer time.Duration) (redis.Conn, error) {
+// dial connects to the Redis at address. timeout limits each read and each write.
+func dial(ctx context.Context, address string, timeout time.Duration) (redis.Conn, error) {
 	return redis.DialURLContext(ctx, address,
-		redis.DialConnectTimeout(greeting), redis.DialReadTimeout(answer), redis.DialWriteTimeout(answer))
+		redis.DialConnectTimeout(dialTimeout), redis.DialReadTimeout(timeout), redis.DialWriteTimeout(timeout))
 }
 
-// Ping asks the Redis for a sign of life, once.
+// Ping connects to the Redis at address and sends PING once. It returns an error when the URL is
+// invalid or Redis does not answer.
 func Ping(ctx context.Context, address string) error {
 	if err := CheckURL(address); err != nil {
 		return err
 	}
-	conn, err := dial(ctx, address, greeting)
+	conn, err := dial(ctx, address, dialTimeout)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
@@ -52,7 +55,7 @@ func Ping(ctx context.Context, address string) error {
 	return nil
 }
 
-// command is one command for Redis, and what Redis answered.
+// command is one Redis command with its reply.
 type command struct {
 	name  string
 	args  []any
@@ -60,7 +63,40 @@ type command struct {
 	err   error
 }
 
-// runScript is the command that runs a script on one key.
+// runScript returns the command that runs a script on one key.
 func runScript(script *redis.Script, key string, args ...any) *command {
 	return &command{name: "EVALSHA", args: append([]any{script.Hash(), 1, keyspace + key}, args...)}
+}
+
+// takeReply is the reply of take.lua. The token identifies the counted request for giveBack.
+type takeReply struct {
+	verdict ratelimit.Verdict
+	token   string
+}
+
+// parseTakeReply parses the reply of take.lua.
+func parseTakeReply(b ratelimit.Bucket, reply []any) (takeReply, error) {
+	var numbers [4]int64
+	if len(reply) != len(numbers)+1 {
+		return takeReply{}, fmt.Errorf("the script said %v", reply)
+	}
+	for i := range numbers {
+		n, ok := reply[i].(int64)
+		if !ok {
+			return takeReply{}, fmt.Errorf("the script said %v", reply)
+		}
+		numbers[i] = n
+	}
+	token, err := redis.String(reply[len(numbers)], nil)
+	if err != nil {
+		return takeReply{}, fmt.Errorf("the script said %v: %w", reply, err)
+	}
+	// No wait is longer than the window, even if the clock of the Redis server was set back.
+	wait := func(microseconds int64) time.Duration {
+		return min(time.Duration(microseconds)*time.Microsecond, b.Window)
+	}
+	return takeReply{ratelimit.Verdict{
+		Allowed: numbers[0] == 1, Limit: b.Limit, Remaining: int(numbers[1]),
+		ResetIn: wait(numbers[2]), RetryIn: wait(numbers[3]),
+	}, token}, nil
 }

@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	// greeting is how long a connection may take to be made.
-	greeting = 2 * time.Second
-	// pause lies between two looks for a Redis that is away.
-	pause = 500 * time.Millisecond
-	// tries is how often a look measures. The first one may have to make the
-	// connection, and any may find our own machine busy.
-	tries = 3
+	// dialTimeout is how long a connection may take to be established.
+	dialTimeout = 2 * time.Second
+	// probeInterval is the time between two probes while Redis does not answer.
+	probeInterval = 500 * time.Millisecond
+	// probeAttempts is how often a probe measures the response time. The first attempt may include
+	// connecting, and each may be slow because this machine is busy.
+	probeAttempts = 3
 )
 
-// The scripts. Each check is one, by the clock of Redis.
+// Each script checks and counts atomically, by the clock of the Redis server.
 var (
 	//go:embed take.lua
 	takeText string
@@ -38,37 +38,37 @@ var (
 	enterScript = redis.NewScript(1, enterText)
 )
 
-// shared counts in Redis. While that does not answer it is away, and nobody
-// waits for it but one goroutine that looks for it.
+// shared counts in Redis. When Redis stops answering, requests no longer wait for it; one goroutine
+// probes it until it answers again.
 type shared struct {
 	pool *redis.Pool
 	log  *slog.Logger
-	// patience is how long a batch of requests waits for its answers.
-	patience time.Duration
+	// answerTimeout is how long a batch waits for its answers.
+	answerTimeout time.Duration
 
-	presence atomic.Pointer[presence]
-	losses   atomic.Int64
+	session atomic.Pointer[redisSession]
+	losses  atomic.Int64
 
-	ctx    context.Context // ends with close
-	cancel context.CancelFunc
-	mu     sync.Mutex // between close and what it waits for
-	under  sync.WaitGroup
+	ctx        context.Context // cancelled by close
+	cancel     context.CancelFunc
+	mu         sync.Mutex // orders close and goUnlessClosed
+	background sync.WaitGroup
 }
 
 func connect(ctx context.Context, o Options) (*shared, error) {
 	if err := CheckURL(o.URL); err != nil {
 		return nil, err
 	}
-	s := &shared{log: o.Log, patience: cmp.Or(o.Patience, 200*time.Millisecond)}
-	// One connection is in use, the others are for when it hangs.
+	s := &shared{log: o.Log, answerTimeout: cmp.Or(o.AnswerTimeout, 200*time.Millisecond)}
+	// One connection is in use. The others replace connections that hang.
 	s.pool = &redis.Pool{MaxIdle: 1, MaxActive: 4, DialContext: func(ctx context.Context) (redis.Conn, error) {
-		return dial(ctx, o.URL, s.longest())
+		return dial(ctx, o.URL, s.readTimeout())
 	}}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	now := &presence{}
-	s.presence.Store(now)
-	if err := s.answers(); err != nil {
-		s.lose(now, err)
+	session := &redisSession{}
+	s.session.Store(session)
+	if err := s.probe(); err != nil {
+		s.endSession(session, err)
 	}
 	return s, nil
 }
@@ -77,87 +77,89 @@ func (s *shared) close() error {
 	s.mu.Lock()
 	s.cancel()
 	s.mu.Unlock()
-	s.under.Wait()
+	s.background.Wait()
 	return s.pool.Close()
 }
 
-// begin runs what close waits for, unless it was called.
-func (s *shared) begin(what func()) bool {
+// goUnlessClosed runs fn in a goroutine that close waits for. It returns false after close.
+func (s *shared) goUnlessClosed(fn func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {
 		return false
 	}
-	s.under.Go(what)
+	s.background.Go(fn)
 	return true
 }
 
-func (s *shared) away() bool { return !s.presence.Load().lasts() }
+func (s *shared) unavailable() bool { return !s.session.Load().active() }
 
-// lose notes that a presence is over, once, and begins to look for the next.
-func (s *shared) lose(now *presence, err error) {
-	if !now.end() {
+// endSession ends a session after an error and starts probing. Further calls for the same session
+// do nothing.
+func (s *shared) endSession(session *redisSession, err error) {
+	if !session.end() {
 		return
 	}
 	s.losses.Add(1)
 	s.log.Warn("Redis does not answer: this process counts rate limits by itself", "error", err)
-	s.begin(s.look)
+	s.goUnlessClosed(s.probeUntilAvailable)
 }
 
-func (s *shared) look() {
+func (s *shared) probeUntilAvailable() {
 	for {
 		select {
 		case <-s.ctx.Done():
 			return
-		case <-time.After(pause):
+		case <-time.After(probeInterval):
 		}
-		if s.answers() == nil {
+		if s.probe() == nil {
 			break
 		}
 	}
-	s.presence.Store(&presence{})
+	s.session.Store(&redisSession{})
 	s.log.Info("Redis answers: replicas count rate limits together")
 }
 
-// answers reports why Redis does not count, or not as fast as a request needs
-// it.
-func (s *shared) answers() error {
-	for range tries {
-		began := time.Now()
-		if err := s.trip(runScript(takeScript, "sign-of-life", 1, 1)); err != nil {
+// probe returns an error when Redis does not run the script, or does not answer within
+// answerTimeout.
+func (s *shared) probe() error {
+	for range probeAttempts {
+		start := time.Now()
+		if err := s.roundTrip(runScript(takeScript, "sign-of-life", 1, 1)); err != nil {
 			return err
 		}
-		if time.Since(began) <= s.patience {
+		if time.Since(start) <= s.answerTimeout {
 			return nil
 		}
 	}
-	return s.slow()
+	return s.timeoutError()
 }
 
-func (s *shared) slow() error { return fmt.Errorf("no answer within %s", s.patience) }
+func (s *shared) timeoutError() error { return fmt.Errorf("no answer within %s", s.answerTimeout) }
 
-// longest is how long an answer is read for, also when nobody waits any more.
-func (s *shared) longest() time.Duration { return greeting + s.patience }
+// readTimeout is how long an answer is read for. It is longer than answerTimeout, after which no
+// caller waits any more.
+func (s *shared) readTimeout() time.Duration { return dialTimeout + s.answerTimeout }
 
-// keyspace leads all keys, as the Redis may serve others too.
+// keyspace is the prefix of all keys, because other programs may use the same Redis.
 const keyspace = "tenantry:"
 
-// take counts a request in a bucket. answered is false when Redis did not.
-func (s *shared) take(b ratelimit.Bucket) (there counted, answered bool) {
-	said := runScript(takeScript, "bucket:"+b.Key, b.Limit, b.Window.Microseconds())
-	if !s.ask(said) {
-		return counted{}, false
+// take counts a request in a bucket. answered is false when Redis did not count it.
+func (s *shared) take(b ratelimit.Bucket) (reply takeReply, answered bool) {
+	cmd := runScript(takeScript, "bucket:"+b.Key, b.Limit, b.Window.Microseconds())
+	if !s.do(cmd) {
+		return takeReply{}, false
 	}
-	list, err := redis.Values(said.reply, said.err)
+	list, err := redis.Values(cmd.reply, cmd.err)
 	if err == nil {
-		there, err = read(b, list)
+		reply, err = parseTakeReply(b, list)
 	}
 	if err != nil {
-		s.lose(s.presence.Load(), err)
+		s.endSession(s.session.Load(), err)
 	}
-	return there, err == nil
+	return reply, err == nil
 }
 
 func (s *shared) giveBack(b ratelimit.Bucket, token string) {
-	s.ask(&command{name: "LREM", args: []any{keyspace + "bucket:" + b.Key, -1, token}})
+	s.do(&command{name: "LREM", args: []any{keyspace + "bucket:" + b.Key, -1, token}})
 }

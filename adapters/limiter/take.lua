@@ -2,14 +2,15 @@
 -- Counts a request in the bucket KEYS[1] if fewer than ARGV[1] were accepted in
 -- the last ARGV[2] microseconds. The bucket is the list of the times at which
 -- requests were accepted, the oldest first.
--- Returns: allowed, remaining, microseconds until the oldest leaves and until
--- a refused request would be allowed, the time that the request is counted at.
+-- Returns: allowed (1 or 0), remaining, microseconds until the oldest request leaves
+-- the window, microseconds until a refused request would be allowed, and the time at
+-- which the request was counted.
 local bucket, limit, window = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
--- After a change of the server the clock may be behind. By more than a window:
--- what is in the list would block for long, so it is forgotten.
+-- After a change of the server the clock may be behind the times in the list. If it is
+-- behind by more than a window, the list would block for long, so it is deleted.
 local newest = tonumber(redis.call('LINDEX', bucket, -1))
 if newest and newest > now + window then
   redis.call('DEL', bucket)
@@ -28,7 +29,7 @@ if counting >= limit then
   return {0, 0, oldest + window - now, leaves + window - now, ''}
 end
 
--- No two requests have one time, so that each can be given back by it.
+-- Each request gets a different time, by which it can be given back.
 local at = now
 if newest and newest >= at then at = newest + 1 end
 local text = string.format('%.0f', at)

@@ -18,27 +18,30 @@ import (
 	"time"
 )
 
-// describeTime bounds how long a plugin may take to describe itself, and to
-// start after that. An operator waits for it, so a busy machine gets its time.
-const describeTime = time.Minute
+// describeTimeout limits how long a plugin may take to describe itself, and then to start. It is
+// long because an operator waits for Add, and a busy machine is slow.
+const describeTimeout = time.Minute
 
-// Addition is what Add did to the catalog.
+// Addition is the change that Add made to the catalog.
 type Addition string
 
-// The outcomes of Add.
+// The changes that Add makes.
 const (
 	Added     Addition = "added"
 	Replaced  Addition = "replaced"
 	Unchanged Addition = "unchanged"
 )
 
-// Add puts a plugin binary into the catalog of a plugin folder, in place of
-// the entry with its name: from then on exactly this content may run. A binary
-// from elsewhere is copied into the folder. Add runs the binary to ask for its
-// description and to see that it speaks with the host, so it is for files that
-// the operator trusts. Adding the same file again changes nothing.
+// Add adds a plugin binary to the catalog of a plugin folder and replaces the entry with the same
+// name. From then on the host runs only a file with this content. Add copies a binary from a
+// different folder into the plugin folder. It creates a missing folder and catalog.
+//
+// Add runs the binary to read its description and to check that it works with this host. Use it
+// only for files that the operator trusts. Adding the same file again changes nothing. Add fails
+// when the file is not a working plugin, when a different plugin of the catalog has the same file
+// name, and when the catalog is invalid.
 func Add(ctx context.Context, dir, file string) (Entry, Addition, error) {
-	e, content, err := examine(ctx, file)
+	e, content, err := readPlugin(ctx, file)
 	if err != nil {
 		return e, "", fmt.Errorf("%s: %w", file, err)
 	}
@@ -46,30 +49,31 @@ func Add(ctx context.Context, dir, file string) (Entry, Addition, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return e, "", err
 	}
-	done := Added
+	change := Added
 	for _, old := range all {
 		if old.Name == e.Name {
-			done = Replaced
+			change = Replaced
 		} else if old.File == e.File {
 			return e, "", fmt.Errorf("%s: the plugin %s of the catalog has the file name %s too", file, old.Name, e.File)
 		}
 	}
-	if slices.Contains(all, e) && isContent(dir, e) {
+	if slices.Contains(all, e) && hasContent(dir, e) {
 		return e, Unchanged, nil
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return e, "", err
 	}
-	if err := bring(content, file, filepath.Join(dir, e.File)); err != nil {
+	if err := copyInto(content, file, filepath.Join(dir, e.File)); err != nil {
 		return e, "", err
 	}
 	all = slices.DeleteFunc(all, func(old Entry) bool { return old.Name == e.Name })
 	all = append(all, e)
 	slices.SortFunc(all, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
-	return e, done, writeCatalog(dir, all)
+	return e, change, writeCatalog(dir, all)
 }
 
-func isContent(dir string, e Entry) bool {
+// hasContent reports whether the file of an entry exists and has the entry's checksum.
+func hasContent(dir string, e Entry) bool {
 	f, err := openVerified(dir, e)
 	if err != nil {
 		return false
@@ -77,9 +81,9 @@ func isContent(dir string, e Entry) bool {
 	return f.Close() == nil
 }
 
-// examine makes the catalog's entry of a file, by what the file says of itself
-// and by talking with it as the service would.
-func examine(ctx context.Context, file string) (Entry, []byte, error) {
+// readPlugin returns the catalog entry of a file, made from its description, and its content. It
+// also starts the plugin as the service does, and fails when it does not start.
+func readPlugin(ctx context.Context, file string) (Entry, []byte, error) {
 	info, err := os.Stat(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -87,7 +91,7 @@ func examine(ctx context.Context, file string) (Entry, []byte, error) {
 	case err != nil:
 		return Entry{}, nil, err
 	case !info.Mode().IsRegular():
-		return Entry{}, nil, errors.New("it is no file")
+		return Entry{}, nil, errors.New("it is not a regular file")
 	case info.Mode().Perm()&0o111 == 0:
 		return Entry{}, nil, errors.New("it may not be executed: chmod +x it")
 	}
@@ -104,15 +108,17 @@ func examine(ctx context.Context, file string) (Entry, []byte, error) {
 	if err := e.check(); err != nil {
 		return e, nil, fmt.Errorf("its description: %w", err)
 	}
-	o := Options{Dir: filepath.Dir(file), Patience: Patience{Start: describeTime}}.orDefaults()
+	o := Options{Dir: filepath.Dir(file), Supervision: SupervisionPolicy{StartTimeout: describeTimeout}}.withDefaults()
 	if _, err := (&Host{options: o}).inspect(e); err != nil {
 		return e, nil, fmt.Errorf("it does not speak with this version of tenantry: %w", err)
 	}
 	return e, content, nil
 }
 
+// describe runs the file with the argument `describe` and an empty environment, and returns the
+// entry that it prints as JSON.
 func describe(ctx context.Context, file string) (Entry, error) {
-	ctx, cancel := context.WithTimeout(ctx, describeTime)
+	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
 	path, err := filepath.Abs(file)
 	if err != nil {
@@ -123,25 +129,25 @@ func describe(ctx context.Context, file string) (Entry, error) {
 	out, err := cmd.Output()
 	switch {
 	case ctx.Err() != nil:
-		return Entry{}, fmt.Errorf("it did not describe itself within %s", describeTime)
+		return Entry{}, fmt.Errorf("it did not describe itself within %s", describeTimeout)
 	case err != nil:
 		return Entry{}, fmt.Errorf("it does not describe itself: %w", err)
 	}
 	var e Entry
 	if err := json.Unmarshal(out, &e); err != nil {
-		return e, errors.New("its description is not JSON, so it is no plugin")
+		return e, errors.New("its description is not JSON, so it is not a plugin")
 	}
 	return e, nil
 }
 
-// bring copies the content to where the catalog wants it, unless it is there.
-func bring(content []byte, from, to string) error {
+// copyInto writes the content of the file from to the path to, unless both are the same file.
+func copyInto(content []byte, from, to string) error {
 	if a, err := os.Stat(from); err == nil {
 		if b, err := os.Stat(to); err == nil && os.SameFile(a, b) {
 			return nil
 		}
 	}
-	return replace(to, content, 0o755)
+	return writeAtomically(to, content, 0o755)
 }
 
 func writeCatalog(dir string, all []Entry) error {
@@ -149,14 +155,14 @@ func writeCatalog(dir string, all []Entry) error {
 	if err != nil {
 		return err
 	}
-	return replace(filepath.Join(dir, catalogFile), append(text, '\n'), 0o644)
+	return writeAtomically(filepath.Join(dir, catalogFile), append(text, '\n'), 0o644)
 }
 
-// replace writes a file in one step: readers see the old or the new one.
-func replace(path string, content []byte, mode fs.FileMode) error {
-	fresh := path + ".new"
-	if err := os.WriteFile(fresh, content, mode); err != nil {
+// writeAtomically replaces a file in one step: readers see the old content or the new content.
+func writeAtomically(path string, content []byte, mode fs.FileMode) error {
+	temporary := path + ".new"
+	if err := os.WriteFile(temporary, content, mode); err != nil {
 		return err
 	}
-	return os.Rename(fresh, path)
+	return os.Rename(temporary, path)
 }

@@ -19,43 +19,44 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// BenchmarkPluginCall is a call that carries a trace, to a plugin's process
-// and to the fake within this one.
+// BenchmarkPluginCall measures a call with a trace context, to a plugin's process and to a fake in
+// this process.
 func BenchmarkPluginCall(b *testing.B) {
 	otel.SetTextMapPropagator(propagation.TraceContext{})
-	traced := trace.ContextWithSpanContext(b.Context(), trace.NewSpanContext(trace.SpanContextConfig{
+	tracedCtx := trace.ContextWithSpanContext(b.Context(), trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}, TraceFlags: trace.FlagsSampled,
 	}))
 	b.Run("plugin", func(b *testing.B) {
-		h, err := pluginhost.New(pluginhost.Options{Dir: folder(b, "puppet:puppet"), Patience: quick, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+		h, err := pluginhost.New(pluginhost.Options{Dir: pluginDir(b, "puppet:puppet"), Supervision: fastRestart, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 		if err != nil {
 			b.Fatal(err)
 		}
 		defer h.Close()
-		median(b, traced, doing(h, "puppet", ""))
+		reportMedian(b, tracedCtx, tenantOf(h, "puppet", ""))
 	})
 	b.Run("in process", func(b *testing.B) {
 		platform := fake.New()
 		const id = "7f6c1f4e-5a0f-4bb4-9d5c-0e6d2c1b8a11"
 		platform.Connect(id, fake.Setup{Name: "Example"})
-		median(b, traced, platform.For(id))
+		reportMedian(b, tracedCtx, platform.For(id))
 	})
 }
 
-func median(b *testing.B, ctx context.Context, at ports.MailTenant) {
+// reportMedian calls Profile repeatedly and reports the median duration in microseconds.
+func reportMedian(b *testing.B, ctx context.Context, mailTenant ports.MailTenant) {
 	b.Helper()
 	times := make([]time.Duration, 0, 1<<16)
 	for range 100 { // the first calls start the process
-		if _, err := at.Profile(ctx); err != nil {
+		if _, err := mailTenant.Profile(ctx); err != nil {
 			b.Fatal(err)
 		}
 	}
 	for b.Loop() {
-		began := time.Now()
-		if _, err := at.Profile(ctx); err != nil {
+		start := time.Now()
+		if _, err := mailTenant.Profile(ctx); err != nil {
 			b.Fatal(err)
 		}
-		times = append(times, time.Since(began))
+		times = append(times, time.Since(start))
 	}
 	slices.Sort(times)
 	b.ReportMetric(float64(times[len(times)/2].Nanoseconds())/1000, "us/median")

@@ -11,10 +11,11 @@ import (
 	"path/filepath"
 )
 
-// catalogFile lists, in the plugin folder, what may run from there.
+// catalogFile is the file in the plugin folder that lists the plugins that may run.
 const catalogFile = "catalog.json"
 
-// Entry is one plugin of the catalog.
+// Entry is one plugin of the catalog. File is a name within the plugin folder, and SHA256 is the
+// hexadecimal checksum of its content.
 type Entry struct {
 	Name    string `json:"name"`
 	Kind    string `json:"kind"`
@@ -23,8 +24,8 @@ type Entry struct {
 	Version string `json:"version"`
 }
 
-// readCatalog reads the catalog of a plugin folder. One wrong entry makes all
-// of it untrusted.
+// readCatalog returns the entries of a plugin folder's catalog. It fails when the file is missing
+// or when any entry is invalid: one invalid entry makes the whole catalog untrusted.
 func readCatalog(dir string) ([]Entry, error) {
 	path := filepath.Join(dir, catalogFile)
 	text, err := os.ReadFile(path)
@@ -65,9 +66,9 @@ func (e Entry) check() error {
 	return nil
 }
 
-// besideBinary is the plugin folder next to the running program, wherever it
-// was started from.
-func besideBinary() (string, error) {
+// pluginDirBesideProgram returns the path of the folder `plugins` next to the running program. It
+// resolves symbolic links to the program first.
+func pluginDirBesideProgram() (string, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return "", fmt.Errorf("find the plugin folder: %w", err)

@@ -1,10 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pluginhost starts, watches and stops plugin processes. To the rest
-// of tenantry a plugin is an ordinary port.
+// Package pluginhost starts, supervises and stops plugin processes. The rest of tenantry calls a
+// plugin through an ordinary port and does not see the process.
+//
+// Start with Host: New reads the catalog, and Mail, DNS and Sending return ports whose calls go to
+// the plugin's process. A process starts with the first call that needs it.
+//
+//   - host.go: Host, its options and the supervision policy. Start here.
+//   - supervise.go: supervisor, which keeps at most one process of a plugin and restarts it.
+//   - launch.go: instance, one process. How its file is verified and its environment is chosen.
+//   - status.go: Status, what metrics and operators see of a plugin.
+//   - output.go, redact.go: what a plugin prints, made safe for the log.
+//   - catalog.go, add.go, inspect.go: the list of plugins that may run, and the operator's commands
+//     on it.
 package pluginhost
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,131 +24,178 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/wire"
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Options say where the plugins are and what they get.
+// Options configure a Host.
 type Options struct {
-	// Dir is the plugin folder with its catalog; "" is the folder `plugins`
-	// beside the running program.
+	// Dir is the plugin folder with its catalog. The default is the folder `plugins` next to the
+	// running program.
 	Dir string
-	// Log takes what the host and its plugins have to say.
+	// Log receives the messages of the host and the output of its plugins. The default discards
+	// them.
 	Log *slog.Logger
-	// Env is the host's environment, as os.Environ gives it. Plugins get
-	// the few variables of it that are on the allow-list.
+	// Env is the host's environment in the format of os.Environ. Plugins receive only the
+	// variables of an allow-list.
 	Env []string
-	// TelemetryHeaders go to plugins as OTEL_EXPORTER_OTLP_HEADERS.
+	// TelemetryHeaders is passed to plugins as OTEL_EXPORTER_OTLP_HEADERS.
 	TelemetryHeaders secret.Text
-	// Patience says how long the host waits for what; zero values are the
-	// defaults.
-	Patience Patience
+	// Supervision has the timeouts and restart limits. Zero values mean the defaults.
+	Supervision SupervisionPolicy
 }
 
-// Host runs the plugins of one folder. All methods are safe for concurrent
-// use.
+// SupervisionPolicy has the timeouts and the restart limits of plugin processes.
+type SupervisionPolicy struct {
+	// StartTimeout limits the start of a plugin until it is healthy, and then its description.
+	// The default is 30 s, because a plugin that starts on a busy machine may need several seconds.
+	StartTimeout time.Duration
+	// PingTimeout limits a health check. The default is 1 s.
+	PingTimeout time.Duration
+	// StopGrace is the time a plugin has to exit before it is killed. The default is 2 s.
+	StopGrace time.Duration
+	// Backoff is the delay after the first crash. It doubles with each crash in a row. The default
+	// is 200 ms.
+	Backoff time.Duration
+	// Cooldown is the delay between start attempts in a crash loop. The default is 1 min.
+	Cooldown time.Duration
+	// CrashLimit is how many crashes in a row make a crash loop. The default is 5.
+	CrashLimit int
+	// TimeoutLimit is how many calls in a row must end at their deadline before an unresponsive
+	// plugin is killed. The default is 3.
+	TimeoutLimit int
+}
+
+func (p SupervisionPolicy) withDefaults() SupervisionPolicy {
+	return SupervisionPolicy{
+		StartTimeout: cmp.Or(p.StartTimeout, 30*time.Second),
+		PingTimeout:  cmp.Or(p.PingTimeout, time.Second),
+		StopGrace:    cmp.Or(p.StopGrace, 2*time.Second),
+		Backoff:      cmp.Or(p.Backoff, 200*time.Millisecond),
+		Cooldown:     cmp.Or(p.Cooldown, time.Minute),
+		CrashLimit:   cmp.Or(p.CrashLimit, 5),
+		TimeoutLimit: cmp.Or(p.TimeoutLimit, 3),
+	}
+}
+
+// restartDelay returns the delay before the next start after this many crashes in a row, and
+// whether they make a crash loop. crashes is at least 1.
+func (p SupervisionPolicy) restartDelay(crashes int) (delay time.Duration, crashLoop bool) {
+	if crashes >= p.CrashLimit {
+		return p.Cooldown, true
+	}
+	return p.Backoff << (crashes - 1), false
+}
+
+// Host runs the plugins of one folder. Its methods are safe for concurrent use.
 type Host struct {
 	options  Options
 	redactor redactor
-	plugins  map[string]*supervised
+	plugins  map[string]*supervisor // by the plugin's name
 }
 
-// New reads the catalog. Plugins start on first use.
+// New returns a host for the plugins of the catalog. It starts no process. It fails when the
+// catalog is missing or invalid.
 func New(o Options) (*Host, error) {
 	if o.Dir == "" {
-		dir, err := besideBinary()
+		dir, err := pluginDirBesideProgram()
 		if err != nil {
 			return nil, err
 		}
 		o.Dir = dir
 	}
-	o = o.orDefaults()
+	o = o.withDefaults()
 	entries, err := readCatalog(o.Dir)
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{options: o, plugins: make(map[string]*supervised, len(entries))}
+	h := &Host{options: o, plugins: make(map[string]*supervisor, len(entries))}
 	for _, e := range entries {
-		h.plugins[e.Name] = newSupervised(h, e)
+		h.plugins[e.Name] = newSupervisor(h, e)
 	}
 	return h, nil
 }
 
-func (o Options) orDefaults() Options {
+func (o Options) withDefaults() Options {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	o.Patience = o.Patience.orDefaults()
+	o.Supervision = o.Supervision.withDefaults()
 	return o
 }
 
-// Mail is the mail platform of the plugin with this name. connection is asked
-// at each call; its error is the call's.
-func (h *Host) Mail(name string, connection func(context.Context) (wire.Connection, error)) ports.MailPlatform {
-	return wire.Mail(h.opener(name, connection))
+// Mail returns the mail platform of the plugin with this name. Calls pass the interceptors, the
+// first outermost, before they are sent to the plugin. connection is called for each call, and its
+// error becomes the call's error.
+func (h *Host) Mail(name string, connection func(context.Context) (wire.Connection, error), interceptors ...wire.Interceptor) ports.MailPlatform {
+	return wire.Mail(h.opener(name, connection), interceptors...)
 }
 
-// DNS is the DNS provider of the plugin with this name, as the connection
-// reaches it, which is asked at each call as in Mail.
-func (h *Host) DNS(name string, connection func(context.Context) (wire.Connection, error)) ports.DNSProvider {
-	return wire.DNS(h.opener(name, connection))
+// DNS returns the DNS provider of the plugin with this name for one connection, as Mail does.
+func (h *Host) DNS(name string, connection func(context.Context) (wire.Connection, error), interceptors ...wire.Interceptor) ports.DNSProvider {
+	return wire.DNS(h.opener(name, connection), interceptors...)
 }
 
-// Sending is the sending platform of the plugin with this name, as the
-// connection reaches it, which is asked at each call as in Mail.
-func (h *Host) Sending(name string, connection func(context.Context) (wire.Connection, error)) ports.SendingPlatform {
-	return wire.Sending(h.opener(name, connection))
+// Sending returns the sending platform of the plugin with this name for one connection, as Mail
+// does.
+func (h *Host) Sending(name string, connection func(context.Context) (wire.Connection, error), interceptors ...wire.Interceptor) ports.SendingPlatform {
+	return wire.Sending(h.opener(name, connection), interceptors...)
 }
 
 func (h *Host) opener(name string, connection func(context.Context) (wire.Connection, error)) wire.Opener {
-	return func(ctx context.Context, secrets ...secret.Text) (wire.Session, error) {
-		p, ok := h.plugins[name]
+	return func(ctx context.Context, callSecrets ...secret.Text) (wire.Session, error) {
+		s, ok := h.plugins[name]
 		if !ok {
-			return wire.Session{}, down("plugin_missing", 0)
+			return wire.Session{}, downError("plugin_missing", 0)
 		}
 		c, err := connection(ctx)
 		if err != nil {
 			return wire.Session{}, err
 		}
-		l, err := p.acquire(ctx)
+		running, err := s.acquire(ctx)
 		if err != nil {
 			return wire.Session{}, err
 		}
-		return h.session(p, l, c, secrets), nil
+		return h.session(s, running, c, callSecrets), nil
 	}
 }
 
-func (h *Host) session(p *supervised, l *life, c wire.Connection, secrets []secret.Text) wire.Session {
-	for _, s := range c.Secrets {
-		secrets = append(secrets, s)
+// session returns the session of one call. Until the call ends, the secrets of the connection and
+// of the call are redacted from the plugin's output.
+func (h *Host) session(s *supervisor, i *instance, c wire.Connection, callSecrets []secret.Text) wire.Session {
+	for _, value := range c.Secrets {
+		callSecrets = append(callSecrets, value)
 	}
-	release := h.redactor.hold(secrets)
-	return wire.Session{Process: l.process, Connection: c, Done: func(err error) {
+	release := h.redactor.hold(callSecrets)
+	return wire.Session{Process: i.process, Connection: c, Done: func(err error) {
 		release()
-		p.ended(l, err)
+		s.callEnded(i, err)
 	}}
 }
 
-// Describe asks a plugin who it is and what it needs; it starts the plugin.
+// Describe returns a plugin's description of itself and starts the plugin if necessary. It fails
+// when the catalog has no such plugin, and when the plugin cannot be started. The error of a failed
+// start includes the reason.
 func (h *Host) Describe(ctx context.Context, name string) (wire.Description, error) {
-	p, ok := h.plugins[name]
+	s, ok := h.plugins[name]
 	if !ok {
 		return wire.Description{}, fmt.Errorf("there is no plugin %q in the catalog", name)
 	}
-	l, err := p.acquire(ctx)
+	running, err := s.acquire(ctx)
 	if err != nil {
-		return wire.Description{}, errors.Join(err, p.status().LastError)
+		return wire.Description{}, errors.Join(err, s.status().LastError)
 	}
-	return l.description, nil
+	return running.description, nil
 }
 
-// Names lists the plugins of a kind by the catalog, sorted. None is started.
+// Names returns the names of the catalog's plugins of a kind, sorted. It starts none of them.
 func (h *Host) Names(kind wire.Kind) []string {
 	var names []string
-	for name, p := range h.plugins {
-		if p.entry.Kind == string(kind) {
+	for name, s := range h.plugins {
+		if s.entry.Kind == string(kind) {
 			names = append(names, name)
 		}
 	}
@@ -144,33 +203,33 @@ func (h *Host) Names(kind wire.Kind) []string {
 	return names
 }
 
-// Kill kills a plugin's process with SIGKILL, as a crash would. The next call
-// starts it anew.
+// Kill kills a plugin's process with SIGKILL, and the next call starts a new process. The kill does
+// not count as a crash. Kill fails when the catalog has no such plugin.
 func (h *Host) Kill(name string) error {
-	p, ok := h.plugins[name]
+	s, ok := h.plugins[name]
 	if !ok {
 		return fmt.Errorf("there is no plugin %q in the catalog", name)
 	}
-	p.kill()
+	s.kill()
 	return nil
 }
 
-// Status says how each plugin of the catalog is, by name.
+// Status returns the status of each plugin of the catalog, sorted by name.
 func (h *Host) Status() []Status {
 	var all []Status
-	for _, p := range h.plugins {
-		all = append(all, p.status())
+	for _, s := range h.plugins {
+		all = append(all, s.status())
 	}
 	slices.SortFunc(all, func(a, b Status) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 
-// Close ends all plugins and leaves no process behind. Calls under way are
-// cut off; later ones are answered with Down.
+// Close stops all plugins and waits until their processes have exited. Calls in progress are cut
+// off. Later calls fail with an error of kind outcome.Down.
 func (h *Host) Close() {
 	var wait sync.WaitGroup
-	for _, p := range h.plugins {
-		wait.Go(p.close)
+	for _, s := range h.plugins {
+		wait.Go(s.close)
 	}
 	wait.Wait()
 }

@@ -23,23 +23,22 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestEnvironmentIsTheAllowList compares all that a plugin sees with what it
-// may see.
+// TestEnvironmentIsTheAllowList compares the environment of a plugin with the allowed variables.
 func TestEnvironmentIsTheAllowList(t *testing.T) {
 	allowed := []string{
 		"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
 		"OTEL_TRACES_EXPORTER=none", "OTEL_TRACES_SAMPLER=always_off", "OTEL_TRACES_SAMPLER_ARG=1",
 		"SSL_CERT_FILE=/etc/ca.pem", "TZ=UTC",
 	}
-	h, _ := host(t, pluginhost.Options{
-		Dir: folder(t, "puppet:puppet"),
+	h, _ := newHost(t, pluginhost.Options{
+		Dir: pluginDir(t, "puppet:puppet"),
 		Env: append([]string{
 			"TENANTRY_DATABASE_URL=postgres://u:" + token + "@db/x", "PATH=/bin", "HOME=/root",
 			"OTEL_EXPORTER_OTLP_HEADERS=authorization=" + token, "OTEL_SERVICE_NAME=tenantry",
 			"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=https://user:" + token + "@collector",
 		}, allowed...),
 	})
-	list, err := doing(h, "puppet", "").Domains(t.Context())
+	list, err := tenantOf(h, "puppet", "").Domains(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,13 +53,13 @@ func TestEnvironmentIsTheAllowList(t *testing.T) {
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
-		t.Fatalf("the plugin sees\n%s\nit may see\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Fatalf("the plugin has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
-func TestTelemetryHeadersOnlyByTheirSetting(t *testing.T) {
-	h, _ := host(t, pluginhost.Options{Dir: folder(t, "puppet:puppet"), TelemetryHeaders: secret.New("api-key=k")})
-	list, err := doing(h, "puppet", "").Domains(t.Context())
+func TestTelemetryHeadersComeOnlyFromTheirOption(t *testing.T) {
+	h, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), TelemetryHeaders: secret.New("api-key=k")})
+	list, err := tenantOf(h, "puppet", "").Domains(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,13 +68,13 @@ func TestTelemetryHeadersOnlyByTheirSetting(t *testing.T) {
 			return
 		}
 	}
-	t.Fatalf("the headers did not arrive: %v", list)
+	t.Fatalf("the plugin did not receive the headers: %v", list)
 }
 
-func TestDescribeStartsOnFirstUseAndOnce(t *testing.T) {
-	h, _ := host(t, pluginhost.Options{Dir: folder(t, "puppet:puppet")})
+func TestConcurrentCallsStartOneProcess(t *testing.T) {
+	h, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet")})
 	if s := h.Status()[0]; s.State != pluginhost.Idle || s.PID != 0 {
-		t.Fatalf("before the first use: %+v", s)
+		t.Fatalf("before the first call: %+v", s)
 	}
 	var all sync.WaitGroup
 	for range 20 {
@@ -88,21 +87,21 @@ func TestDescribeStartsOnFirstUseAndOnce(t *testing.T) {
 	}
 	all.Wait()
 	if s := h.Status()[0]; s.State != pluginhost.Running || s.Starts != 1 {
-		t.Fatalf("after 20 uses at once: %+v", s)
+		t.Fatalf("after 20 concurrent calls: %+v", s)
 	}
 }
 
-func TestOutcomesCrossTheProcess(t *testing.T) {
-	h, _ := host(t, pluginhost.Options{Dir: folder(t, "puppet:puppet")})
-	_, err := doing(h, "puppet", "refuse").Profile(t.Context())
+func TestErrorsKeepTheirOutcomeAcrossTheProcess(t *testing.T) {
+	h, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet")})
+	_, err := tenantOf(h, "puppet", "refuse").Profile(t.Context())
 	var o *outcome.Error
 	if !errors.As(err, &o) || o.Kind != outcome.Refused || !errors.Is(err, fault.AccessDenied) || o.Cause != "invalid_client" {
 		t.Fatalf("got %v", err)
 	}
 }
 
-func TestConnectionErrorIsTheCalls(t *testing.T) {
-	h, _ := host(t, pluginhost.Options{Dir: folder(t, "puppet:puppet")})
+func TestConnectionErrorIsReturnedByTheCall(t *testing.T) {
+	h, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet")})
 	m := h.Mail("puppet", func(context.Context) (wire.Connection, error) {
 		return wire.Connection{}, fault.ServiceUnavailable.With("not configured")
 	})
@@ -110,56 +109,56 @@ func TestConnectionErrorIsTheCalls(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	if s := h.Status()[0]; s.State != pluginhost.Idle {
-		t.Fatalf("the plugin was started for nothing: %+v", s)
+		t.Fatalf("the plugin was started: %+v", s)
 	}
 }
 
-func TestRequestIDCrosses(t *testing.T) {
-	h, _ := host(t, pluginhost.Options{Dir: folder(t, "puppet:puppet")})
-	p, err := doing(h, "puppet", "").Profile(ports.WithRequestID(t.Context(), "req-42"))
+func TestRequestIDReachesThePlugin(t *testing.T) {
+	h, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet")})
+	p, err := tenantOf(h, "puppet", "").Profile(ports.WithRequestID(t.Context(), "req-42"))
 	if err != nil || p.BuiltinDomain != "req-42" {
 		t.Fatalf("got %+v, %v", p, err)
 	}
 }
 
-// TestChangedFileIsNeverRun replaces the file by a program that leaves a mark.
+// TestChangedFileIsNeverRun replaces the file with a program that would create a marker file.
 func TestChangedFileIsNeverRun(t *testing.T) {
-	dir := folder(t, "puppet:puppet")
-	h, _ := host(t, pluginhost.Options{Dir: dir, Patience: quick})
-	first := pid(t, h, "puppet")
+	dir := pluginDir(t, "puppet:puppet")
+	h, _ := newHost(t, pluginhost.Options{Dir: dir, Supervision: fastRestart})
+	first := processID(t, h, "puppet")
 
-	mark := filepath.Join(dir, "mark")
-	swapped := filepath.Join(dir, "swapped")
-	if err := os.WriteFile(swapped, []byte("#!/bin/sh\ntouch "+mark+"\n"), 0o755); err != nil {
+	marker := filepath.Join(dir, "mark")
+	replacement := filepath.Join(dir, "swapped")
+	if err := os.WriteFile(replacement, []byte("#!/bin/sh\ntouch "+marker+"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Rename(swapped, filepath.Join(dir, "mail-puppet")); err != nil {
+	if err := os.Rename(replacement, filepath.Join(dir, "mail-puppet")); err != nil {
 		t.Fatal(err)
 	}
-	if again := pid(t, h, "puppet"); again != first {
+	if again := processID(t, h, "puppet"); again != first {
 		t.Fatal("the running process was replaced")
 	}
 	if err := h.Kill("puppet"); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the first call tries to start, the second is told to wait
-		_, err := doing(h, "puppet", "").Profile(t.Context())
+	for range 2 { // the first call attempts a start, the second is refused without one
+		_, err := tenantOf(h, "puppet", "").Profile(t.Context())
 		var o *outcome.Error
 		if !errors.As(err, &o) || o.Kind != outcome.Down || o.Cause != "plugin_checksum" || o.RetryAfter <= 0 {
 			t.Fatalf("got %v", err)
 		}
 	}
-	if _, err := os.Stat(mark); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(marker); !errors.Is(err, os.ErrNotExist) {
 		t.Fatal("the changed file was executed")
 	}
 	if s := h.Status()[0]; s.LastError == nil || !strings.Contains(s.LastError.Error(), "SHA-256") {
-		t.Fatalf("the status does not say why: %+v", s)
+		t.Fatalf("the status does not have the reason: %+v", s)
 	}
 }
 
-func TestCatalogIsChecked(t *testing.T) {
+func TestInvalidCatalogIsRefused(t *testing.T) {
 	const sum = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-	for _, tt := range []struct{ name, catalog, says string }{
+	for _, tt := range []struct{ name, catalog, wantError string }{
 		{"not JSON", `{`, "unexpected end"},
 		{"a path", `{"plugins":[{"name":"a","kind":"mail","file":"../evil","sha256":"` + sum + `"}]}`, "not a file name"},
 		{"no checksum", `{"plugins":[{"name":"a","kind":"mail","file":"a"}]}`, "sha256"},
@@ -173,8 +172,8 @@ func TestCatalogIsChecked(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err := pluginhost.New(pluginhost.Options{Dir: dir})
-			if err == nil || !strings.Contains(err.Error(), tt.says) {
-				t.Fatalf("got %v, want something about %q", err, tt.says)
+			if err == nil || !strings.Contains(err.Error(), tt.wantError) {
+				t.Fatalf("got %v, want an error with %q", err, tt.wantError)
 			}
 		})
 	}
@@ -183,8 +182,8 @@ func TestCatalogIsChecked(t *testing.T) {
 	}
 }
 
-// TestPluginsAreFoundBesideTheBinary runs a host with no folder given.
-func TestPluginsAreFoundBesideTheBinary(t *testing.T) {
+// TestDefaultPluginDirIsBesideTheProgram runs a host without Options.Dir.
+func TestDefaultPluginDirIsBesideTheProgram(t *testing.T) {
 	bin := t.TempDir()
 	program, err := os.ReadFile(testserver.Program(t, "testdata/host"))
 	if err != nil {
@@ -193,23 +192,56 @@ func TestPluginsAreFoundBesideTheBinary(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(bin, "host"), program, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Rename(folder(t), filepath.Join(bin, "plugins")); err != nil {
+	if err := os.Rename(pluginDir(t), filepath.Join(bin, "plugins")); err != nil {
 		t.Fatal(err)
 	}
-	c := exec.CommandContext(within(t, hang), filepath.Join(bin, "host"), "", "nobody")
+	c := exec.CommandContext(withTimeout(t, testTimeout), filepath.Join(bin, "host"), "", "nobody")
 	c.Dir = t.TempDir()
-	said, _ := c.CombinedOutput()
-	if !strings.Contains(string(said), "plugin_missing") {
-		t.Fatalf("the host said: %s", said)
+	output, _ := c.CombinedOutput()
+	if !strings.Contains(string(output), "plugin_missing") {
+		t.Fatalf("the host printed: %s", output)
 	}
 }
 
-func TestUnknownPlugin(t *testing.T) {
-	h, _ := host(t, pluginhost.Options{Dir: folder(t)})
-	if _, err := doing(h, "nobody", "").Profile(t.Context()); outcome.Of(err) != outcome.Down {
+func TestUnknownPluginIsDown(t *testing.T) {
+	h, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t)})
+	if _, err := tenantOf(h, "nobody", "").Profile(t.Context()); outcome.Of(err) != outcome.Down {
 		t.Fatalf("got %v", err)
 	}
 	if h.Kill("nobody") == nil {
-		t.Fatal("a plugin that is not there was killed")
+		t.Fatal("Kill succeeded for an unknown plugin")
+	}
+}
+
+// TestAccountCannotOverrideOperatorSettings checks that an account cannot set allow_private, a
+// field of the operator, for a DNS plugin.
+func TestAccountCannotOverrideOperatorSettings(t *testing.T) {
+	dir := t.TempDir()
+	if entry, _, err := pluginhost.Add(t.Context(), dir, testserver.Program(t, "release/plugins/dns-powerdns")); err != nil || entry.Kind != "dns" {
+		t.Fatalf("%+v, %v", entry, err)
+	}
+	h, _ := newHost(t, pluginhost.Options{Dir: dir})
+	description, err := h.Describe(t.Context(), "powerdns")
+	if err != nil {
+		t.Fatal(err)
+	}
+	account := wire.Connection{
+		Settings: map[string]string{"api_url": "http://127.0.0.1:1", "allow_private": "true"},
+		Secrets:  map[string]secret.Text{"api_key": secret.New(token)},
+	}
+	check := func(operator map[string]string) error {
+		_, err := h.DNS("powerdns", func(context.Context) (wire.Connection, error) {
+			return description.Join(wire.Connection{Settings: operator}, account), nil
+		}).Check(withTimeout(t, testTimeout))
+		return err
+	}
+	if err := check(nil); !errors.Is(err, fault.InvalidRequest) {
+		t.Errorf("a private host that only the account allows: %v", err)
+	}
+	if err := check(map[string]string{"allow_private": "true"}); outcome.Of(err) != outcome.Down {
+		t.Errorf("a private host that the operator allows, with no server: %v", err)
+	}
+	if _, err := h.DNS("missing", nil).Check(t.Context()); outcome.Of(err) != outcome.Down {
+		t.Errorf("a plugin that is missing: %v", err)
 	}
 }

@@ -13,21 +13,23 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// Inspection is what looking at one plugin of the catalog found.
+// Inspection is the result of Inspect for one plugin of the catalog.
 type Inspection struct {
 	Entry
-	// Description is what the plugin says of itself, if it runs.
+	// Description is the plugin's description of itself. It is empty when the plugin did not start.
 	Description wire.Description
-	// Problem is nil when the file is there, is the one of the catalog,
-	// starts, and says of itself what the catalog says.
+	// Problem is nil when the file exists with the checksum of the catalog, starts, and describes
+	// itself with the name, kind and version of the catalog.
 	Problem error
 }
 
-// ErrNotInCatalog says that a plugin was named that the catalog does not have.
+// ErrNotInCatalog means that the catalog has no plugin with a name passed to Inspect.
 var ErrNotInCatalog = errors.New("there is no such plugin in the catalog")
 
-// Inspect starts the plugins of a folder's catalog with these names, or all,
-// asks what each is, and ends it again.
+// Inspect starts the catalog's plugins with these names, or all plugins when no name is passed. It
+// asks each for its description and stops it again. Results are in the order of the catalog. It
+// fails when the catalog is invalid, and with ErrNotInCatalog for an unknown name. A plugin that
+// does not work is not an error; see Inspection.Problem.
 func Inspect(o Options, names ...string) ([]Inspection, error) {
 	h, err := New(o)
 	if err != nil {
@@ -46,21 +48,21 @@ func Inspect(o Options, names ...string) ([]Inspection, error) {
 	if len(names) > 0 {
 		entries = slices.DeleteFunc(entries, func(e Entry) bool { return !slices.Contains(names, e.Name) })
 	}
-	found := make([]Inspection, len(entries))
+	inspections := make([]Inspection, len(entries))
 	var all sync.WaitGroup
 	for i, e := range entries {
 		all.Go(func() {
-			found[i] = Inspection{Entry: e}
-			found[i].Description, found[i].Problem = h.inspect(e)
+			inspections[i] = Inspection{Entry: e}
+			inspections[i].Description, inspections[i].Problem = h.inspect(e)
 		})
 	}
 	all.Wait()
-	return found, nil
+	return inspections, nil
 }
 
-// inspect runs what an entry names, as it would be run for a call.
+// inspect starts the plugin of an entry as a call would, and stops it.
 func (h *Host) inspect(e Entry) (wire.Description, error) {
-	l, err := newSupervised(h, e).launch()
+	started, err := newSupervisor(h, e).launch()
 	path := filepath.Join(h.options.Dir, e.File)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -68,9 +70,9 @@ func (h *Host) inspect(e Entry) (wire.Description, error) {
 	case err != nil:
 		return wire.Description{}, fmt.Errorf("%s: %w", path, err)
 	}
-	l.process.Stop(h.options.Patience.Stop)
-	if said := l.description.Version; said != e.Version {
-		err = fmt.Errorf("%s: it says it is version %.60q, the catalog says %q", path, said, e.Version)
+	started.process.Stop(h.options.Supervision.StopGrace)
+	if version := started.description.Version; version != e.Version {
+		err = fmt.Errorf("%s: it says it is version %.60q, the catalog says %q", path, version, e.Version)
 	}
-	return l.description, err
+	return started.description, err
 }

@@ -14,35 +14,35 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-func TestInspectSaysWhatIsWrong(t *testing.T) {
-	dir := folder(t, "good:puppet", "crashes:puppet", "gone:puppet", "older:puppet", "liar:hostile")
+func TestInspectReportsProblems(t *testing.T) {
+	dir := pluginDir(t, "good:puppet", "crashes:puppet", "gone:puppet", "older:puppet", "liar:hostile")
 	if err := os.Remove(filepath.Join(dir, "mail-gone")); err != nil {
 		t.Fatal(err)
 	}
-	rename(t, dir, `"file":"mail-older"`, `"file":"mail-good"`)
-	found, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Patience: quick})
-	if err != nil || len(found) != 5 {
-		t.Fatalf("%v, %v", found, err)
+	editCatalog(t, dir, `"file":"mail-older"`, `"file":"mail-good"`)
+	inspections, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Supervision: fastRestart})
+	if err != nil || len(inspections) != 5 {
+		t.Fatalf("%v, %v", inspections, err)
 	}
-	says := map[string]string{}
-	for _, one := range found {
-		if one.Problem != nil {
-			says[one.Name] = one.Problem.Error()
+	problems := map[string]string{}
+	for _, inspection := range inspections {
+		if inspection.Problem != nil {
+			problems[inspection.Name] = inspection.Problem.Error()
 		}
 	}
 	for name, want := range map[string]string{"crashes": "mail-crashes", "gone": "is missing", "older": `it is "good"`, "liar": "mail-liar"} {
-		if !strings.Contains(says[name], want) {
-			t.Errorf("%s: %q, want it to say %q", name, says[name], want)
+		if !strings.Contains(problems[name], want) {
+			t.Errorf("%s: %q, want it to say %q", name, problems[name], want)
 		}
 	}
-	if says["good"] != "" || found[0].Description.Title != "Puppet" {
-		t.Errorf("the good one: %+v", found[0])
+	if problems["good"] != "" || inspections[0].Description.Title != "Puppet" {
+		t.Errorf("the plugin that works: %+v", inspections[0])
 	}
-	one, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Patience: quick}, "good")
-	if err != nil || len(one) != 1 || one[0].Problem != nil {
-		t.Errorf("by its name: %+v, %v", one, err)
+	selected, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Supervision: fastRestart}, "good")
+	if err != nil || len(selected) != 1 || selected[0].Problem != nil {
+		t.Errorf("by its name: %+v, %v", selected, err)
 	}
-	if _, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Patience: quick}, "nobody"); !errors.Is(err, pluginhost.ErrNotInCatalog) {
+	if _, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Supervision: fastRestart}, "nobody"); !errors.Is(err, pluginhost.ErrNotInCatalog) {
 		t.Errorf("nobody: %v", err)
 	}
 	if _, err := pluginhost.Inspect(pluginhost.Options{Dir: t.TempDir()}); !errors.Is(err, fs.ErrNotExist) {
@@ -51,16 +51,16 @@ func TestInspectSaysWhatIsWrong(t *testing.T) {
 }
 
 func TestInspectComparesVersions(t *testing.T) {
-	dir := folder(t, "good:puppet")
-	rename(t, dir, `"version":"1.2.3"`, `"version":"1.2.2"`)
-	found, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Patience: quick})
-	if err != nil || found[0].Problem == nil || !strings.Contains(found[0].Problem.Error(), "1.2.3") {
-		t.Fatalf("%+v, %v", found, err)
+	dir := pluginDir(t, "good:puppet")
+	editCatalog(t, dir, `"version":"1.2.3"`, `"version":"1.2.2"`)
+	inspections, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Supervision: fastRestart})
+	if err != nil || inspections[0].Problem == nil || !strings.Contains(inspections[0].Problem.Error(), "1.2.3") {
+		t.Fatalf("%+v, %v", inspections, err)
 	}
 }
 
-// copied is a program of testdata under another name.
-func copied(t *testing.T, program, name string) string {
+// copyProgram copies a program of testdata to a temporary file with this name and returns its path.
+func copyProgram(t *testing.T, program, name string) string {
 	t.Helper()
 	content, err := os.ReadFile(testserver.Program(t, "testdata/"+program))
 	if err != nil {
@@ -73,7 +73,8 @@ func copied(t *testing.T, program, name string) string {
 	return file
 }
 
-func script(t *testing.T, text string, mode fs.FileMode) string {
+// writeScript writes a shell script to a temporary file and returns its path.
+func writeScript(t *testing.T, text string, mode fs.FileMode) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "mail-script")
 	if err := os.WriteFile(file, []byte("#!/bin/sh\n"+text+"\n"), mode); err != nil {
@@ -82,58 +83,58 @@ func script(t *testing.T, text string, mode fs.FileMode) string {
 	return file
 }
 
-func TestAddIsHarmlessToRepeat(t *testing.T) {
-	dir, file := filepath.Join(t.TempDir(), "plugins"), copied(t, "puppet", "mail-good")
+func TestAddCanBeRepeated(t *testing.T) {
+	dir, file := filepath.Join(t.TempDir(), "plugins"), copyProgram(t, "puppet", "mail-good")
 	for _, want := range []pluginhost.Addition{pluginhost.Added, pluginhost.Unchanged} {
-		e, done, err := pluginhost.Add(t.Context(), dir, file)
-		if err != nil || done != want || e.Name != "good" || e.Version != "1.2.3" {
-			t.Fatalf("%+v %s %v, want %s", e, done, err, want)
+		e, change, err := pluginhost.Add(t.Context(), dir, file)
+		if err != nil || change != want || e.Name != "good" || e.Version != "1.2.3" {
+			t.Fatalf("%+v %s %v, want %s", e, change, err, want)
 		}
 	}
 	if err := os.Truncate(filepath.Join(dir, "mail-good"), 10); err != nil {
 		t.Fatal(err)
 	}
-	if _, done, err := pluginhost.Add(t.Context(), dir, file); err != nil || done != pluginhost.Replaced {
-		t.Fatalf("%s %v", done, err)
+	if _, change, err := pluginhost.Add(t.Context(), dir, file); err != nil || change != pluginhost.Replaced {
+		t.Fatalf("%s %v", change, err)
 	}
-	if found, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Patience: quick}); err != nil || found[0].Problem != nil {
-		t.Fatalf("%+v, %v", found, err)
+	if inspections, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Supervision: fastRestart}); err != nil || inspections[0].Problem != nil {
+		t.Fatalf("%+v, %v", inspections, err)
 	}
 }
 
-func TestAddRefusesWhatIsNoPlugin(t *testing.T) {
+func TestAddRefusesFilesThatAreNotPlugins(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plugins")
-	describes := `echo '{"name":"x","kind":"mail","version":"1"}'`
-	for name, tt := range map[string]struct{ file, says string }{
-		"no file":                  {filepath.Join(t.TempDir(), "away"), "no such file"},
-		"a folder":                 {t.TempDir(), "it is no file"},
-		"not executable":           {script(t, describes, 0o644), "chmod +x"},
-		"fails":                    {script(t, "exit 7", 0o755), "exit status 7"},
-		"says something else":      {script(t, "echo hello", 0o755), "no plugin"},
-		"has no name":              {script(t, "echo '{}'", 0o755), "no name"},
-		"only describes itself":    {script(t, describes, 0o755), "does not speak"},
-		"crashes":                  {copied(t, "puppet", "mail-crashes"), "exit status 3"},
-		"of another version":       {script(t, `[ "$1" = describe ] && `+describes+` || echo "1|9|unix|/nowhere|grpc|"; sleep 1`, 0o755), "does not speak"},
-		"an answer without an end": {script(t, `[ "$1" = describe ] && printf '{"name":'`, 0o755), "not JSON"},
+	printDescription := `echo '{"name":"x","kind":"mail","version":"1"}'`
+	for name, tt := range map[string]struct{ file, wantError string }{
+		"no file":                    {filepath.Join(t.TempDir(), "away"), "no such file"},
+		"a folder":                   {t.TempDir(), "not a regular file"},
+		"not executable":             {writeScript(t, printDescription, 0o644), "chmod +x"},
+		"fails":                      {writeScript(t, "exit 7", 0o755), "exit status 7"},
+		"prints other text":          {writeScript(t, "echo hello", 0o755), "not a plugin"},
+		"has no name":                {writeScript(t, "echo '{}'", 0o755), "no name"},
+		"only describes itself":      {writeScript(t, printDescription, 0o755), "does not speak"},
+		"crashes":                    {copyProgram(t, "puppet", "mail-crashes"), "exit status 3"},
+		"different protocol version": {writeScript(t, `[ "$1" = describe ] && `+printDescription+` || echo "1|9|unix|/nowhere|grpc|"; sleep 1`, 0o755), "does not speak"},
+		"incomplete description":     {writeScript(t, `[ "$1" = describe ] && printf '{"name":'`, 0o755), "not JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, _, err := pluginhost.Add(t.Context(), dir, tt.file); err == nil || !strings.Contains(err.Error(), tt.says) || !strings.Contains(err.Error(), tt.file) {
-				t.Errorf("got %v, want it to say %q", err, tt.says)
+			if _, _, err := pluginhost.Add(t.Context(), dir, tt.file); err == nil || !strings.Contains(err.Error(), tt.wantError) || !strings.Contains(err.Error(), tt.file) {
+				t.Errorf("got %v, want it to say %q", err, tt.wantError)
 			}
 		})
 	}
 	if _, err := os.Stat(dir); err == nil {
-		t.Error("something was written")
+		t.Error("Add created the plugin folder")
 	}
 }
 
-func TestAddKeepsFileNamesApart(t *testing.T) {
+func TestAddRefusesADuplicateFileName(t *testing.T) {
 	dir := t.TempDir()
-	if _, _, err := pluginhost.Add(t.Context(), dir, copied(t, "puppet", "mail-good")); err != nil {
+	if _, _, err := pluginhost.Add(t.Context(), dir, copyProgram(t, "puppet", "mail-good")); err != nil {
 		t.Fatal(err)
 	}
-	rename(t, dir, `"name": "good"`, `"name": "first"`)
-	if _, _, err := pluginhost.Add(t.Context(), dir, copied(t, "puppet", "mail-good")); err == nil || !strings.Contains(err.Error(), "first") {
+	editCatalog(t, dir, `"name": "good"`, `"name": "first"`)
+	if _, _, err := pluginhost.Add(t.Context(), dir, copyProgram(t, "puppet", "mail-good")); err == nil || !strings.Contains(err.Error(), "first") {
 		t.Fatalf("got %v", err)
 	}
 }

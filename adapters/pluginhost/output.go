@@ -18,36 +18,35 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A plugin may say linesASecond for long and linesAtOnce in a burst, such as
-// the stacks of its panic.
+// A plugin may print linesPerSecond lines a second on average. maxBurst allows for the stacks of a
+// panic. Longer texts than maxTextBytes are truncated.
 const (
-	linesASecond = 50
-	linesAtOnce  = 300
-	shownLine    = 2048 // bytes
+	linesPerSecond = 50
+	maxBurst       = 300
+	maxTextBytes   = 2048
 )
 
-// output writes what a plugin prints into the host's log. It is text of a
-// stranger: bounded, rate-limited, without control characters and without the
-// secrets of the calls under way.
+// output writes a plugin's output to the host's log. The output is untrusted: its length and rate
+// are limited, control characters are escaped, and the secrets of calls in progress are redacted.
 type output struct {
 	log      *slog.Logger
 	redactor *redactor
 
 	mu      sync.Mutex
 	limit   *rate.Limiter
-	dropped int
-	panics  bool // the text of a panic is coming, until its first stack
+	dropped int  // lines over the limit since the last line that was logged
+	inPanic bool // between the first line of a panic and its first stack
 }
 
 func newOutput(log *slog.Logger, r *redactor) *output {
-	return &output{log: log, redactor: r, limit: rate.NewLimiter(linesASecond, linesAtOnce)}
+	return &output{log: log, redactor: r, limit: rate.NewLimiter(linesPerSecond, maxBurst)}
 }
 
-// line takes one line. Lines of several pipes may come at once.
-func (o *output) line(text []byte) {
+// writeLine logs one line of output. It is safe for concurrent use.
+func (o *output) writeLine(text []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(bytes.TrimSpace(text)) == 0 || o.withheld(text) {
+	if len(bytes.TrimSpace(text)) == 0 || o.isPanicMessage(text) {
 		return
 	}
 	if !o.limit.Allow() {
@@ -58,27 +57,28 @@ func (o *output) line(text []byte) {
 		o.log.Warn("plugin printed too much", "lines_dropped", o.dropped)
 		o.dropped = 0
 	}
-	if o.structured(text) {
+	if o.logStructured(text) {
 		return
 	}
-	o.log.Info("plugin output", "text", o.harmless(string(text)))
+	o.log.Info("plugin output", "text", o.sanitize(string(text)))
 }
 
-// withheld keeps the words of a panic to itself: they quote whatever value
-// the code panicked with. The stacks after them are shown.
-func (o *output) withheld(text []byte) bool {
+// isPanicMessage reports whether a line belongs to the message of a panic, which must not be
+// logged: it contains the value that the code panicked with. The stacks after it are logged.
+func (o *output) isPanicMessage(text []byte) bool {
 	switch {
 	case bytes.HasPrefix(text, []byte("panic: ")), bytes.HasPrefix(text, []byte("fatal error: ")):
-		o.panics = true
-		o.log.Error("plugin panicked; its words are withheld, they may quote a secret")
+		o.inPanic = true
+		o.log.Error("plugin panicked; its message is withheld because it may contain a secret")
 	case bytes.HasPrefix(text, []byte("goroutine ")):
-		o.panics = false
+		o.inPanic = false
 	}
-	return o.panics
+	return o.inPanic
 }
 
-// structured writes a line of hclog's JSON with its own level and members.
-func (o *output) structured(text []byte) bool {
+// logStructured logs a line in the JSON format of hclog with its level and members. It returns
+// false, and logs nothing, when the line has a different format.
+func (o *output) logStructured(text []byte) bool {
 	var members map[string]any
 	if text[0] != '{' || json.Unmarshal(text, &members) != nil {
 		return false
@@ -87,10 +87,10 @@ func (o *output) structured(text []byte) bool {
 	if !ok {
 		return false
 	}
-	attrs := []slog.Attr{slog.String("text", o.harmless(message))}
+	attrs := []slog.Attr{slog.String("text", o.sanitize(message))}
 	for _, id := range []string{"trace_id", "request_id"} {
 		if v, ok := members[id].(string); ok {
-			attrs = append(attrs, slog.String(id, o.harmless(v)))
+			attrs = append(attrs, slog.String(id, o.sanitize(v)))
 		}
 	}
 	level := levelOf(members["@level"])
@@ -98,12 +98,12 @@ func (o *output) structured(text []byte) bool {
 		delete(members, known)
 	}
 	if len(members) > 0 {
-		// The values one by one, since JSON would hide a secret's quotes.
+		// Not as JSON, which would escape quotes in a secret and hide it from the redactor.
 		var rest strings.Builder
 		for _, key := range slices.Sorted(maps.Keys(members)) {
 			fmt.Fprintf(&rest, "%s=%v ", key, members[key])
 		}
-		attrs = append(attrs, slog.String("fields", o.harmless(strings.TrimSpace(rest.String()))))
+		attrs = append(attrs, slog.String("fields", o.sanitize(strings.TrimSpace(rest.String()))))
 	}
 	o.log.LogAttrs(context.Background(), level, "plugin output", attrs...)
 	return true
@@ -122,11 +122,12 @@ func levelOf(v any) slog.Level {
 	}
 }
 
-// harmless redacts before it cuts: half a secret would not be recognised.
-func (o *output) harmless(text string) string {
-	text = o.redactor.clean(text)
-	if len(text) > shownLine {
-		text = text[:shownLine] + "…"
+// sanitize returns text with secrets redacted, truncated to maxTextBytes, and with unprintable
+// bytes escaped. It redacts before it truncates, because half a secret would not be recognised.
+func (o *output) sanitize(text string) string {
+	text = o.redactor.redact(text)
+	if len(text) > maxTextBytes {
+		text = text[:maxTextBytes] + "…"
 	}
 	var b strings.Builder
 	for i, r := range text {

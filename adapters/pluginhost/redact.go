@@ -3,6 +3,9 @@
 package pluginhost
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -11,34 +14,34 @@ import (
 )
 
 const (
-	// linger is how long after a call its secrets are still looked for: the
-	// last words of a dying plugin arrive later than the end of its calls.
-	linger = 10 * time.Second
-	// shortest is the length under which a secret is not looked for, since
-	// it would hit ordinary text.
-	shortest = 6
+	// holdAfterCall is how long the secrets of a call are redacted after it ended. The last output
+	// of a crashing plugin arrives later than the end of its calls.
+	holdAfterCall = 10 * time.Second
+	// minSecretLength is the length in bytes of the shortest secret that is redacted. A shorter one
+	// would match ordinary text.
+	minSecretLength = 6
 )
 
-// redactor takes the secrets of the calls under way out of what a plugin
-// prints. A plugin has no business printing them, but its panic may.
+// redactor removes the secrets of calls in progress from the output of plugins. A plugin should not
+// print them, but its panic may. The zero value is ready to use.
 type redactor struct {
 	mu    sync.Mutex
-	held  map[string]*holding
+	held  map[string]*heldSecret // by value
 	swept time.Time
 }
 
-type holding struct {
-	calls int
-	until time.Time // once calls is 0
+type heldSecret struct {
+	calls int       // calls in progress that use the secret
+	until time.Time // when calls is 0: the end of the redaction
 }
 
-// hold looks for these secrets until a while after release is called.
+// hold redacts these secrets until holdAfterCall after release is called.
 func (r *redactor) hold(secrets []secret.Text) (release func()) {
 	var values []string
 	for _, s := range secrets {
-		// What is printed comes in lines, so each line counts by itself.
+		// Output arrives line by line, so each line of a secret is matched by itself.
 		for line := range strings.SplitSeq(s.Reveal(), "\n") {
-			if line = strings.TrimSpace(line); len(line) >= shortest {
+			if line = strings.TrimSpace(line); len(line) >= minSecretLength {
 				values = append(values, line)
 			}
 		}
@@ -48,7 +51,7 @@ func (r *redactor) hold(secrets []secret.Text) (release func()) {
 	r.sweep(time.Now())
 	for _, v := range values {
 		if r.held[v] == nil {
-			r.held[v] = &holding{}
+			r.held[v] = &heldSecret{}
 		}
 		r.held[v].calls++
 	}
@@ -60,15 +63,16 @@ func (r *redactor) release(values []string) {
 	defer r.mu.Unlock()
 	for _, v := range values {
 		r.held[v].calls--
-		r.held[v].until = time.Now().Add(linger)
+		r.held[v].until = time.Now().Add(holdAfterCall)
 	}
 }
 
+// sweep forgets secrets whose redaction has ended. The caller holds r.mu.
 func (r *redactor) sweep(now time.Time) {
 	if r.held == nil {
-		r.held = map[string]*holding{}
+		r.held = map[string]*heldSecret{}
 	}
-	if now.Sub(r.swept) < linger {
+	if now.Sub(r.swept) < holdAfterCall {
 		return
 	}
 	r.swept = now
@@ -79,10 +83,13 @@ func (r *redactor) sweep(now time.Time) {
 	}
 }
 
-func (r *redactor) clean(text string) string {
+// redact returns text with each held secret replaced by `[redacted]`. Longer secrets are replaced
+// first, because a shorter one may be a part of them.
+func (r *redactor) redact(text string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for v := range r.held {
+	longestFirst := func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) }
+	for _, v := range slices.SortedFunc(maps.Keys(r.held), longestFirst) {
 		text = strings.ReplaceAll(text, v, "[redacted]")
 	}
 	return text

@@ -8,65 +8,67 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-// State is what a plugin is doing.
+// State is the state of a plugin.
 type State string
 
-// The states of a plugin. Waiting: it failed and may not start again before
-// RetryAt. CrashLoop: it fails whenever it starts; it is tried once in a while.
+// The states of a plugin.
 const (
-	Idle      State = "idle"
-	Starting  State = "starting"
-	Running   State = "running"
-	Waiting   State = "waiting"
+	// Idle means that no process runs and that the next call starts one.
+	Idle     State = "idle"
+	Starting State = "starting"
+	Running  State = "running"
+	// Waiting means that the last process or start failed. No start is made before RetryAt.
+	Waiting State = "waiting"
+	// CrashLoop means CrashLimit failures in a row. One start is attempted per Cooldown.
 	CrashLoop State = "crash_loop"
-	Closed    State = "closed"
+	// Closed means that the host is closed.
+	Closed State = "closed"
 )
 
-// States are all of them.
+// States has every state.
 var States = []State{Idle, Starting, Running, Waiting, CrashLoop, Closed}
 
-// Status is how a plugin is.
+// Status is the state of a plugin and the counts of its processes.
 type Status struct {
 	Name    string
-	Version string // by the catalog
+	Version string // from the catalog
 	State   State
-	PID     int // 0 unless running
-	// Starts counts the processes started; all but the first replaced one
-	// that ended.
+	PID     int // 0 unless State is Running
+	// Starts counts the processes started. Each after the first replaced one that exited.
 	Starts int
-	// Hangs counts the processes killed because they did not answer.
+	// Hangs counts the processes that were killed because they did not answer.
 	Hangs int
-	// Crashes counts the processes in a row that ended, or failed to start,
-	// without having answered a call.
+	// Crashes counts the failures in a row: failed starts, and processes that exited without having
+	// answered a call.
 	Crashes   int
-	LastError error // of the last crash or failed start
-	RetryAt   time.Time
+	LastError error     // of the last crash or failed start, nil if there was none
+	RetryAt   time.Time // no start is made before this time; zero if there was no failure
 }
 
-// down is the answer while a plugin cannot be called: nothing has left.
-func down(cause string, wait time.Duration) error {
+// downError returns the error of a call that was not sent because the plugin does not run.
+func downError(cause string, retryAfter time.Duration) error {
 	return &outcome.Error{
-		Kind: outcome.Down, Cause: cause, RetryAfter: wait,
+		Kind: outcome.Down, Cause: cause, RetryAfter: retryAfter,
 		Detail: "the plugin of this provider does not run",
 	}
 }
 
-func (s *supervised) status() Status {
+func (s *supervisor) status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := Status{
 		Name: s.entry.Name, Version: s.entry.Version, State: Idle,
 		Starts: s.starts, Hangs: s.hangs, Crashes: s.crashes, LastError: s.lastError, RetryAt: s.retryAt,
 	}
-	_, loop := s.patience.wait(max(s.crashes, 1))
+	_, crashLoop := s.policy.restartDelay(max(s.crashes, 1))
 	switch {
 	case s.closed:
 		st.State = Closed
-	case s.life != nil:
-		st.State, st.PID = Running, s.life.process.PID()
+	case s.running != nil:
+		st.State, st.PID = Running, s.running.process.PID()
 	case s.starting != nil:
 		st.State = Starting
-	case loop:
+	case crashLoop:
 		st.State = CrashLoop
 	case time.Now().Before(s.retryAt):
 		st.State = Waiting

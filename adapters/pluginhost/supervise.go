@@ -14,18 +14,19 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// supervised is one plugin of the catalog, with at most one process at a time.
-type supervised struct {
-	entry    Entry
-	host     *Host
-	patience Patience
-	log      *slog.Logger
+// supervisor runs one plugin of the catalog. It has at most one process at a time, starts it when a
+// call needs it, delays restarts after crashes, and kills a process that does not answer.
+type supervisor struct {
+	entry  Entry
+	host   *Host
+	policy SupervisionPolicy
+	log    *slog.Logger
 
-	background sync.WaitGroup // of starts, watches and pings
+	background sync.WaitGroup // starts, watches and health checks
 
 	mu        sync.Mutex
-	life      *life
-	starting  chan struct{} // closes when the start under way has ended
+	running   *instance
+	starting  chan struct{} // nil when no start is in progress; closed when the start ends
 	closed    bool
 	starts    int
 	hangs     int
@@ -34,200 +35,209 @@ type supervised struct {
 	lastError error
 }
 
-func newSupervised(h *Host, e Entry) *supervised {
-	return &supervised{entry: e, host: h, patience: h.options.Patience, log: h.options.Log.With("plugin", e.Name)}
+func newSupervisor(h *Host, e Entry) *supervisor {
+	return &supervisor{entry: e, host: h, policy: h.options.Supervision, log: h.options.Log.With("plugin", e.Name)}
 }
 
-// acquire gives the running process, starting it if there is none. Of many
-// callers one starts it and the others wait for the outcome.
-func (s *supervised) acquire(ctx context.Context) (*life, error) {
+// acquire returns the running process and starts one if there is none. Concurrent callers share one
+// start. It fails with outcome.Down when the host is closed, when a restart is delayed after a
+// crash, and when ctx ends before the start does.
+func (s *supervisor) acquire(ctx context.Context) (*instance, error) {
 	for {
 		s.mu.Lock()
 		if s.closed {
 			s.mu.Unlock()
-			return nil, down("plugin_closed", 0)
+			return nil, downError("plugin_closed", 0)
 		}
-		if l := s.life; l != nil && !l.over() {
+		if i := s.running; i != nil && !i.exited() {
 			s.mu.Unlock()
-			return l, nil
+			return i, nil
 		}
-		next, err := s.next()
+		changed, err := s.startOrJoin()
 		s.mu.Unlock()
 		if err != nil {
 			return nil, err
 		}
 		select {
-		case <-next:
+		case <-changed:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: %w", down("plugin_starting", 0), ctx.Err())
+			return nil, fmt.Errorf("%w: %w", downError("plugin_starting", 0), ctx.Err())
 		}
 	}
 }
 
-// next is what a caller waits for while there is no process: the end of the
-// last one to be taken in, or a start to end. It begins the start itself.
-func (s *supervised) next() (<-chan struct{}, error) {
-	if s.life != nil {
-		return s.life.settled, nil
+// startOrJoin returns a channel that is closed when acquire should check again: when the exit of
+// the last process is recorded, or when the current start ends. If neither is pending it begins a
+// start. It fails while a restart is delayed. The caller holds s.mu.
+func (s *supervisor) startOrJoin() (<-chan struct{}, error) {
+	if s.running != nil {
+		return s.running.exitRecorded, nil
 	}
 	if s.starting != nil {
 		return s.starting, nil
 	}
-	if wait := time.Until(s.retryAt); wait > 0 {
-		return nil, s.refusal(wait)
+	if delay := time.Until(s.retryAt); delay > 0 {
+		return nil, s.delayedError(delay)
 	}
 	s.starting = make(chan struct{})
 	s.background.Go(s.start)
 	return s.starting, nil
 }
 
-// refusal says why the plugin is not started now.
-func (s *supervised) refusal(wait time.Duration) error {
-	_, loop := s.patience.wait(s.crashes)
+// delayedError returns the error for a call while the restart is delayed. Its cause is the reason
+// of the last failure. The caller holds s.mu.
+func (s *supervisor) delayedError(delay time.Duration) error {
+	_, crashLoop := s.policy.restartDelay(s.crashes)
 	switch {
 	case errors.Is(s.lastError, errChecksum):
-		return down("plugin_checksum", wait)
+		return downError("plugin_checksum", delay)
 	case errors.Is(s.lastError, wire.ErrVersion):
-		return down("plugin_version", wait)
-	case loop:
-		return down("plugin_crash_loop", wait)
+		return downError("plugin_version", delay)
+	case crashLoop:
+		return downError("plugin_crash_loop", delay)
 	default:
-		return down("plugin_restarting", wait)
+		return downError("plugin_restarting", delay)
 	}
 }
 
-// start makes one attempt. It does not end with the call that caused it, since
-// others wait for it too.
-func (s *supervised) start() {
-	l, err := s.launch()
+// start makes one attempt to start the process. The attempt is independent of the context of the
+// call that caused it, because other calls wait for the same start.
+func (s *supervisor) start() {
+	i, err := s.launch()
 	s.mu.Lock()
 	started := s.starting
 	s.starting = nil
 	closed := s.closed
 	switch {
 	case err != nil:
-		s.failed(err)
+		s.recordFailure(err)
 	case !closed:
 		s.starts++
-		s.life = l
-		s.log.Info("plugin started", "version", l.description.Version, "pid", l.process.PID())
-		s.background.Go(func() { s.watch(l) })
+		s.running = i
+		s.log.Info("plugin started", "version", i.description.Version, "pid", i.process.PID())
+		s.background.Go(func() { s.watch(i) })
 	}
 	s.mu.Unlock()
-	if closed && l != nil {
-		l.process.Kill()
+	if closed && i != nil {
+		i.process.Kill()
 	}
 	close(started)
 }
 
-// watch waits for the end of a process.
-func (s *supervised) watch(l *life) {
-	<-l.process.Exited()
-	s.takeIn(l)
-	close(l.settled)
-	l.process.Kill() // what is left of it: pipes, sockets, connections
+// watch waits until a process exits and records the exit.
+func (s *supervisor) watch(i *instance) {
+	<-i.process.Exited()
+	s.recordExit(i)
+	close(i.exitRecorded)
+	i.process.Kill() // releases the pipes, sockets and connections of the exited process
 }
 
-func (s *supervised) takeIn(l *life) {
+// recordExit counts the exit as a crash, except when the host is closed, Host.Kill asked for the
+// exit, or the process had answered a call.
+func (s *supervisor) recordExit(i *instance) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.life == l {
-		s.life = nil
+	if s.running == i {
+		s.running = nil
 	}
 	switch {
 	case s.closed:
-	case l.wanted, l.answered:
+	case i.killRequested, i.answered:
 		s.crashes = 0
 		s.retryAt = time.Time{}
 		s.log.Warn("plugin ended; the next call starts it again")
 	default:
-		s.failed(errors.New("the process ended before it answered a call"))
+		s.recordFailure(errors.New("the process ended before it answered a call"))
 	}
 }
 
-// failed counts a start or a process that was of no use.
-func (s *supervised) failed(err error) {
+// recordFailure counts a failed start, or a process that exited without answering a call, and sets
+// the earliest time of the next start. The caller holds s.mu.
+func (s *supervisor) recordFailure(err error) {
 	s.crashes++
 	s.lastError = err
-	wait, loop := s.patience.wait(s.crashes)
-	s.retryAt = time.Now().Add(wait)
-	s.log.Error("plugin failed", "error", err, "crashes", s.crashes, "crash_loop", loop, "retry_in", wait.String())
+	delay, crashLoop := s.policy.restartDelay(s.crashes)
+	s.retryAt = time.Now().Add(delay)
+	s.log.Error("plugin failed", "error", err, "crashes", s.crashes, "crash_loop", crashLoop, "retry_in", delay.String())
 }
 
-// dying is how long the end of a process may take to be noticed after its
+// exitRecordTimeout is how long callEnded waits for the exit of a process to be recorded after its
 // connection broke.
-const dying = 200 * time.Millisecond
+const exitRecordTimeout = 200 * time.Millisecond
 
-// ended learns from the end of a call. It returns when the call's caller
-// would meet a new process.
-func (s *supervised) ended(l *life, err error) {
+// callEnded updates the state of a process from the error of a call that ended. After
+// wire.CausePluginExited it first waits until the exit is recorded or exitRecordTimeout has passed,
+// so that the caller's next call gets a new process.
+func (s *supervisor) callEnded(i *instance, err error) {
 	var o *outcome.Error
 	errors.As(err, &o)
-	if o != nil && o.Cause == wire.CauseGone {
+	if o != nil && o.Cause == wire.CausePluginExited {
 		select {
-		case <-l.settled:
-		case <-time.After(dying):
+		case <-i.exitRecorded:
+		case <-time.After(exitRecordTimeout):
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case o != nil && o.Cause == wire.CauseDeadline:
-		l.unanswered++
-		if !l.pinging && !s.closed {
-			l.pinging = true
-			s.background.Go(func() { s.ping(l) })
+		i.consecutiveTimeouts++
+		if !i.pinging && !s.closed {
+			i.pinging = true
+			s.background.Go(func() { s.checkResponsive(i) })
 		}
-	case o != nil && (o.Cause == wire.CauseGone || o.Cause == wire.CauseCanceled):
+	case o != nil && (o.Cause == wire.CausePluginExited || o.Cause == wire.CauseCanceled):
 	default:
-		l.unanswered = 0
-		l.answered = true
+		i.consecutiveTimeouts = 0
+		i.answered = true
 		s.crashes = 0
 	}
 }
 
-// ping tells a slow provider from a plugin that hangs, and kills one that
-// hung too often.
-func (s *supervised) ping(l *life) {
-	ctx, cancel := context.WithTimeout(context.Background(), s.patience.Ping)
+// checkResponsive runs a health check after a call that ended at its deadline. A plugin that passes
+// it is kept, because only its provider is slow. A plugin that fails it is killed once TimeoutLimit
+// calls in a row have ended at their deadline.
+func (s *supervisor) checkResponsive(i *instance) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.policy.PingTimeout)
 	defer cancel()
-	err := l.process.Ping(ctx)
+	err := i.process.Ping(ctx)
 	s.mu.Lock()
-	l.pinging = false
+	i.pinging = false
 	if err == nil {
-		l.unanswered = 0
+		i.consecutiveTimeouts = 0
 	}
-	hangs := l.unanswered >= s.patience.Hangs && s.life == l
+	hangs := i.consecutiveTimeouts >= s.policy.TimeoutLimit && s.running == i
 	if hangs {
 		s.hangs++
-		s.life = nil
-		s.log.Error("plugin does not answer and is killed", "calls", l.unanswered)
+		s.running = nil
+		s.log.Error("plugin does not answer and is killed", "calls", i.consecutiveTimeouts)
 	}
 	s.mu.Unlock()
 	if hangs {
-		l.process.Kill()
+		i.process.Kill()
 	}
 }
 
-func (s *supervised) kill() {
+func (s *supervisor) kill() {
 	s.mu.Lock()
-	l := s.life
-	if l != nil {
-		l.wanted = true
+	i := s.running
+	if i != nil {
+		i.killRequested = true
 	}
 	s.mu.Unlock()
-	if l != nil {
-		l.process.Kill()
+	if i != nil {
+		i.process.Kill()
 	}
 }
 
-func (s *supervised) close() {
+// close stops the process and waits for all background work of the supervisor.
+func (s *supervisor) close() {
 	s.mu.Lock()
 	s.closed = true
-	l := s.life
+	i := s.running
 	s.mu.Unlock()
-	if l != nil {
-		l.process.Stop(s.patience.Stop)
+	if i != nil {
+		i.process.Stop(s.policy.StopGrace)
 	}
 	s.background.Wait()
 }

@@ -20,10 +20,10 @@ import (
 	"github.com/tenantry/tenantry/adapters/pluginhost"
 )
 
-// TestTraceCrosses: the plugin's own span, which it exports itself, is the
-// child of the host's span of the call, in the trace of the caller.
-func TestTraceCrosses(t *testing.T) {
-	received := &otlpReceiver{}
+// TestPluginSpansBelongToTheCallersTrace checks that the span that the plugin exports is the child
+// of the host's span of the call, in the trace of the caller.
+func TestPluginSpansBelongToTheCallersTrace(t *testing.T) {
+	received := &spanReceiver{}
 	server := httptest.NewServer(received)
 	defer server.Close()
 	exporter := tracetest.NewInMemoryExporter()
@@ -32,20 +32,20 @@ func TestTraceCrosses(t *testing.T) {
 	otel.SetTracerProvider(provider)
 	defer otel.SetTracerProvider(previous)
 
-	p := quick
-	p.Stop = hang // the plugin sends its last spans before it ends
-	h, _ := host(t, pluginhost.Options{
-		Dir: folder(t, "puppet:puppet"), Patience: p,
+	policy := fastRestart
+	policy.StopGrace = testTimeout // the plugin sends its last spans before it ends
+	h, _ := newHost(t, pluginhost.Options{
+		Dir: pluginDir(t, "puppet:puppet"), Supervision: policy,
 		Env: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + server.URL, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"},
 	})
 	ctx, root := provider.Tracer("test").Start(t.Context(), "caller")
-	if _, err := doing(h, "puppet", "").Profile(ctx); err != nil {
+	if _, err := tenantOf(h, "puppet", "").Profile(ctx); err != nil {
 		t.Fatal(err)
 	}
 	root.End()
 	h.Close()
 
-	parents := map[string]string{} // span → parent, of both processes
+	parents := map[string]string{} // span id to parent id, of the host's spans
 	for _, s := range exporter.GetSpans() {
 		if s.SpanContext.TraceID() == root.SpanContext().TraceID() {
 			parents[s.SpanContext.SpanID().String()] = s.Parent.SpanID().String()
@@ -54,29 +54,29 @@ func TestTraceCrosses(t *testing.T) {
 	trace := root.SpanContext().TraceID()
 	for _, s := range received.all() {
 		if hex.EncodeToString(s.GetTraceId()) != trace.String() {
-			continue // the host's own look at a plugin that starts
+			continue // a call of the host while the plugin starts
 		}
-		at, hops := hex.EncodeToString(s.GetParentSpanId()), 0
-		for at != root.SpanContext().SpanID().String() && at != "" {
-			at, hops = parents[at], hops+1
+		parent, hops := hex.EncodeToString(s.GetParentSpanId()), 0
+		for parent != root.SpanContext().SpanID().String() && parent != "" {
+			parent, hops = parents[parent], hops+1
 		}
-		if at == "" {
+		if parent == "" {
 			t.Fatalf("the chain from the plugin's span %q to the caller is broken", s.GetName())
 		}
 		if s.GetName() == "tenantry.plugin.v1.MailPlatform/Profile" && hops == 1 {
 			return
 		}
 	}
-	t.Fatalf("the span of the call did not come: %v", received.all())
+	t.Fatalf("the plugin did not export the span of the call: %v", received.all())
 }
 
-// otlpReceiver takes spans as a collector does.
-type otlpReceiver struct {
+// spanReceiver is an HTTP handler that collects spans as an OTLP collector does.
+type spanReceiver struct {
 	mu    sync.Mutex
 	spans []*tracepb.Span
 }
 
-func (o *otlpReceiver) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+func (o *spanReceiver) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	var q collector.ExportTraceServiceRequest
 	if r.URL.Path != "/v1/traces" || proto.Unmarshal(body, &q) != nil {
@@ -91,7 +91,7 @@ func (o *otlpReceiver) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (o *otlpReceiver) all() []*tracepb.Span {
+func (o *spanReceiver) all() []*tracepb.Span {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.spans

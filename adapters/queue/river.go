@@ -68,8 +68,8 @@ const schema = "tenantry_queue"
 
 // connectTime bounds one attempt to connect, stepTime one statement or a few.
 const (
-	connectTime = 5 * time.Second
-	stepTime    = 10 * time.Second
+	connectTime = 15 * time.Second
+	stepTime    = 30 * time.Second
 )
 
 func connect(ctx context.Context, url string) (*pgxpool.Pool, error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// Accounts is what the sandbox does with accounts; the store does.
+// Accounts is the part of the store that the control interface needs for accounts.
 type Accounts interface {
 	CreateAccount(ctx context.Context, email, plan string, slots int, now time.Time) (access.Account, error)
 	FindAccount(ctx context.Context, idOrEmail string) (access.Account, error)
@@ -23,7 +23,7 @@ type Accounts interface {
 	AddKey(ctx context.Context, k access.Key) error
 }
 
-// addAccount makes one more account with a key.
+// addAccount creates an account with an API key.
 func (c *controller) addAccount(r *http.Request) (any, error) {
 	in := struct {
 		Email   string      `json:"email"`
@@ -31,16 +31,16 @@ func (c *controller) addAccount(r *http.Request) (any, error) {
 		Slots   int         `json:"tenant_slots"`
 		KeyForm access.Form `json:"key_form"`
 	}{KeyForm: access.Live}
-	if err := read(r, &in); err != nil {
+	if err := decodeBody(r, &in); err != nil {
 		return nil, err
 	}
 	switch {
 	case in.Email == "" || in.Plan == "":
-		return nil, badCall("email and plan are missing")
+		return nil, badRequest("email and plan are missing")
 	case in.Slots < 0:
-		return nil, badCall("tenant_slots is not negative")
+		return nil, badRequest("tenant_slots must not be negative")
 	case in.KeyForm != access.Live && in.KeyForm != access.Trial:
-		return nil, badCall("key_form is live or trial")
+		return nil, badRequest("key_form must be live or trial")
 	}
 	if err := access.CheckEmail(in.Email); err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (c *controller) addAccount(r *http.Request) (any, error) {
 	return map[string]string{"account_id": string(acc.ID), "api_key": key.Reveal()}, nil
 }
 
-// addKey gives an account one more key.
+// addKey creates a further API key for an account.
 func (c *controller) addKey(ctx context.Context, owner access.AccountID, form access.Form) (secret.Text, error) {
 	key, text, err := access.NewKey(rand.Reader, c.KeyPrefix, form, owner, "sandbox", c.Now())
 	if err != nil {
@@ -68,19 +68,19 @@ func (c *controller) addKey(ctx context.Context, owner access.AccountID, form ac
 	return text, nil
 }
 
-// setPlan changes an account's plan or lets it lapse. Slots of its own stay
-// unless others are given: a plan that lapses and comes back is the same.
+// setPlan changes the plan of an account and whether it is active. Without tenant_slots the account
+// keeps its own number of slots.
 func (c *controller) setPlan(r *http.Request) (any, error) {
 	var in struct {
 		Plan   string `json:"plan"`
 		Active *bool  `json:"active"`
 		Slots  int    `json:"tenant_slots"`
 	}
-	if err := read(r, &in); err != nil {
+	if err := decodeBody(r, &in); err != nil {
 		return nil, err
 	}
 	if in.Plan == "" || in.Active == nil || in.Slots < 0 {
-		return nil, badCall("give plan and active; tenant_slots is not negative")
+		return nil, badRequest("plan and active are required; tenant_slots must not be negative")
 	}
 	acc, err := c.Accounts.FindAccount(r.Context(), r.PathValue("id"))
 	if err != nil {
@@ -90,5 +90,5 @@ func (c *controller) setPlan(r *http.Request) (any, error) {
 		return nil, err
 	}
 	_, err = c.Accounts.SetActive(r.Context(), acc.ID, *in.Active)
-	return done{}, err
+	return emptyResponse{}, err
 }

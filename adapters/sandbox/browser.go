@@ -14,20 +14,20 @@ import (
 	"golang.org/x/net/html"
 )
 
-// largestPage is more than any page of a flow has.
-const largestPage = 1 << 20
+// maxPageSize limits one page, in bytes. The pages of the flow are smaller.
+const maxPageSize = 1 << 20
 
-// browser follows links and redirects, keeps cookies and posts forms.
+// browser acts as a person's browser: it follows redirects, keeps cookies and submits forms.
 type browser struct{ client *http.Client }
 
-// page is what a browser shows.
+// page is a response of a browser.
 type page struct {
 	status  int
 	heading string
-	form    *form // the first one, nil without
+	form    *form // the first form of the page, or nil
 }
 
-// form is a form with what it would send now.
+// form is an HTML form with the values that it would submit.
 type form struct {
 	action  *url.URL
 	method  string
@@ -42,7 +42,7 @@ func newBrowser() (*browser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &browser{&http.Client{Jar: jar, Timeout: flowTime, Transport: &http.Transport{DisableKeepAlives: true}}}, nil
+	return &browser{&http.Client{Jar: jar, Timeout: flowTimeout, Transport: &http.Transport{DisableKeepAlives: true}}}, nil
 }
 
 func (b *browser) get(ctx context.Context, link string) (page, error) {
@@ -50,7 +50,7 @@ func (b *browser) get(ctx context.Context, link string) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	return b.show(req)
+	return b.do(req)
 }
 
 func (b *browser) submit(ctx context.Context, f *form) (page, error) {
@@ -65,25 +65,25 @@ func (b *browser) submit(ctx context.Context, f *form) (page, error) {
 	if f.method == http.MethodPost {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
-	return b.show(req)
+	return b.do(req)
 }
 
-func (b *browser) show(req *http.Request) (page, error) {
+func (b *browser) do(req *http.Request) (page, error) {
 	req.Header.Set("Accept", "text/html")
 	resp, err := b.client.Do(req)
 	if err != nil {
 		return page{}, fmt.Errorf("open page: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	root, err := html.Parse(io.LimitReader(resp.Body, largestPage))
+	root, err := html.Parse(io.LimitReader(resp.Body, maxPageSize))
 	if err != nil {
 		return page{}, fmt.Errorf("read page: %w", err)
 	}
 	p := page{status: resp.StatusCode}
-	if h := first(root, "h1", "title"); h != nil {
-		p.heading = strings.Join(strings.Fields(content(h)), " ")
+	if h := firstElement(root, "h1", "title"); h != nil {
+		p.heading = strings.Join(strings.Fields(textContent(h)), " ")
 	}
-	if f := first(root, "form"); f != nil {
+	if f := firstElement(root, "form"); f != nil {
 		if p.form, err = readForm(f, resp.Request.URL); err != nil {
 			return page{}, err
 		}
@@ -91,7 +91,7 @@ func (b *browser) show(req *http.Request) (page, error) {
 	return p, nil
 }
 
-// readForm takes a form's fields with the values that are filled in already.
+// readForm returns a form with its fields, buttons and preset values.
 func readForm(n *html.Node, base *url.URL) (*form, error) {
 	action, err := base.Parse(attr(n, "action"))
 	if err != nil {
@@ -114,8 +114,8 @@ func readForm(n *html.Node, base *url.URL) (*form, error) {
 	return f, nil
 }
 
-// fill enters who is there and presses the button that agrees, or the only
-// one. It returns the decision, "" for a button without.
+// fill enters the username and presses the button that accepts, or else the first button. It
+// returns the decision of an accepting button, otherwise "".
 func (f *form) fill(username string) string {
 	if f.values.Has("username") {
 		f.values.Set("username", username)
@@ -132,8 +132,8 @@ func (f *form) fill(username string) string {
 	return ""
 }
 
-// first finds the first element of the first of these kinds that there is.
-func first(root *html.Node, kinds ...string) *html.Node {
+// firstElement returns the first element of the first kind that occurs, or nil.
+func firstElement(root *html.Node, kinds ...string) *html.Node {
 	for _, kind := range kinds {
 		for n := range root.Descendants() {
 			if n.Type == html.ElementNode && n.Data == kind {
@@ -153,7 +153,7 @@ func attr(n *html.Node, name string) string {
 	return ""
 }
 
-func content(n *html.Node) string {
+func textContent(n *html.Node) string {
 	var b strings.Builder
 	for c := range n.Descendants() {
 		if c.Type == html.TextNode {

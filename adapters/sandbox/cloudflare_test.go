@@ -15,16 +15,16 @@ import (
 	"github.com/tenantry/tenantry/adapters/sandbox"
 )
 
-// cloud is a world with the real simulator of Cloudflare, and its API.
-type cloud struct {
+// cloudflareFixture is a World with the real simulator of Cloudflare.
+type cloudflareFixture struct {
 	t       *testing.T
-	world   *sandbox.World
+	world   *sandbox.Environment
 	service *service
 	ready   sandbox.Ready
 }
 
-// shown is a record as the API lists it.
-type shown struct {
+// apiRecord is a record as Cloudflare's API lists it.
+type apiRecord struct {
 	ID       string `json:"id"`
 	Type     string `json:"type"`
 	Name     string `json:"name"`
@@ -37,27 +37,27 @@ type shown struct {
 	} `json:"settings"`
 }
 
-func openCloud(t *testing.T, plugins, data string) *cloud {
+func openCloudflare(t *testing.T, plugins, data string) *cloudflareFixture {
 	t.Helper()
-	world, err := sandbox.StartWorld(t.Context(), sandbox.Options{DataDir: data, PluginDir: plugins, Seed: true})
+	world, err := sandbox.Start(t.Context(), sandbox.Options{DataDir: data, PluginDir: plugins, Seed: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cloud{t: t, world: world, service: newService(t)}
+	c := &cloudflareFixture{t: t, world: world, service: newService(t)}
 	if c.ready, err = world.Open(t.Context(), c.service.services(world)); err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-// api makes a call of Cloudflare's API and gives its result, or the code of its
-// first error.
-func (c *cloud) api(method, path, body string, result any) (code int) {
+// api calls Cloudflare's API with the operator's token. It decodes the result, or returns the code
+// of the first error.
+func (c *cloudflareFixture) api(method, path, body string, result any) (code int) {
 	c.t.Helper()
-	return c.as(c.world.Secrets()["cloudflare"]["api_token"].Reveal(), method, path, body, result)
+	return c.apiAs(c.world.Secrets()["cloudflare"]["api_token"].Reveal(), method, path, body, result)
 }
 
-func (c *cloud) as(token, method, path, body string, result any) (code int) {
+func (c *cloudflareFixture) apiAs(token, method, path, body string, result any) (code int) {
 	c.t.Helper()
 	req, err := http.NewRequestWithContext(c.t.Context(), method, c.world.Settings()["cloudflare"]["api_url"]+path, strings.NewReader(body))
 	if err != nil {
@@ -87,7 +87,7 @@ func (c *cloud) as(token, method, path, body string, result any) (code int) {
 	return 0
 }
 
-func (c *cloud) zone(name string) string {
+func (c *cloudflareFixture) zone(name string) string {
 	c.t.Helper()
 	var found []struct {
 		ID      string   `json:"id"`
@@ -100,27 +100,27 @@ func (c *cloud) zone(name string) string {
 	return found[0].ID
 }
 
-func (c *cloud) records(zone string) []shown {
+func (c *cloudflareFixture) records(zone string) []apiRecord {
 	c.t.Helper()
-	var all []shown
+	var all []apiRecord
 	c.api("GET", "/zones/"+zone+"/dns_records", "", &all)
 	return all
 }
 
-func (c *cloud) batch(zone, body string) int {
+func (c *cloudflareFixture) batch(zone, body string) int {
 	c.t.Helper()
 	return c.api("POST", "/zones/"+zone+"/dns_records/batch", body, nil)
 }
 
-func (c *cloud) put(name, records string) {
+func (c *cloudflareFixture) put(name, records string) {
 	c.t.Helper()
 	if status, body := ask(c.t, "PUT", c.ready.ControlURL+"/zones/"+name+"/records", records); status != http.StatusOK {
 		c.t.Fatal(status, body)
 	}
 }
 
-// served is what the authoritative server says.
-func (c *cloud) served(name, qtype string) string {
+// served returns the answer of the DNS server, one record after the other.
+func (c *cloudflareFixture) served(name, qtype string) string {
 	c.t.Helper()
 	m, err := wire.Exchange(new(wire.Msg).SetQuestion(name+".", wire.StringToType[qtype]), c.ready.DNSAddr)
 	if err != nil {
@@ -133,7 +133,7 @@ func (c *cloud) served(name, qtype string) string {
 	return strings.Join(out, "|")
 }
 
-func (c *cloud) control(method, path, body string) string {
+func (c *cloudflareFixture) control(method, path, body string) string {
 	c.t.Helper()
 	status, answer := ask(c.t, method, c.ready.ControlURL+path, body)
 	if status != http.StatusOK {
@@ -142,20 +142,20 @@ func (c *cloud) control(method, path, body string) string {
 	return answer
 }
 
-// TestCloudflareEditsTheWorld: one zone, edited by the API and by hand, is the
-// same zone; what Cloudflare adds lasts while a record does, over a restart too.
-func TestCloudflareEditsTheWorld(t *testing.T) {
-	plugins, data := bundledAs(t, "dns", "cloudflare"), t.TempDir()
-	c := openCloud(t, plugins, data)
-	seeded := connected{c.ready.AccountID, "cloudflare", c.service.token(c.ready.AccountID)}
-	if !slices.Equal(c.service.connects, []connected{seeded}) {
-		t.Errorf("seeded connections: %v", c.service.connects)
+// TestCloudflareEditsReachTheDNS: the API and the control interface edit the same zone. What
+// Cloudflare adds to a record lasts as long as the record, also over a restart.
+func TestCloudflareEditsReachTheDNS(t *testing.T) {
+	plugins, data := bundledPlugin(t, "dns", "cloudflare"), t.TempDir()
+	c := openCloudflare(t, plugins, data)
+	seeded := dnsConnection{c.ready.AccountID, "cloudflare", c.service.token(c.ready.AccountID)}
+	if !slices.Equal(c.service.dnsConnections, []dnsConnection{seeded}) {
+		t.Errorf("seeded connections: %v", c.service.dnsConnections)
 	}
 	c.control("POST", "/accounts/"+c.ready.AccountID+"/dns-connections", `{"provider":"cloudflare"}`)
-	if !slices.Equal(c.service.connects, []connected{seeded, seeded}) {
-		t.Errorf("connections: %v", c.service.connects)
+	if !slices.Equal(c.service.dnsConnections, []dnsConnection{seeded, seeded}) {
+		t.Errorf("connections: %v", c.service.dnsConnections)
 	}
-	c.tokensOfTheirOwn()
+	c.checkTokensPerAccount()
 	zone := c.zone("example-one.test")
 	if code := c.batch(zone, `{"posts":[
 		{"type":"TXT","name":"example-one.test","content":"\"v=spf1 -all\"","ttl":1,"comment":"ours"},
@@ -178,7 +178,7 @@ func TestCloudflareEditsTheWorld(t *testing.T) {
 	if err := c.world.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c = openCloud(t, plugins, data)
+	c = openCloudflare(t, plugins, data)
 	defer closeWorld(t, c.world)
 	if got := c.records(c.zone("example-one.test")); c.zone("example-one.test") != zone || !slices.Equal(got, after) {
 		t.Errorf("after a restart %v", got)
@@ -188,9 +188,9 @@ func TestCloudflareEditsTheWorld(t *testing.T) {
 	}
 }
 
-// tokensOfTheirOwn: another account has another token, which reaches the same
-// zones.
-func (c *cloud) tokensOfTheirOwn() {
+// checkTokensPerAccount checks that each account has its own token and that all tokens reach the
+// same zones.
+func (c *cloudflareFixture) checkTokensPerAccount() {
 	c.t.Helper()
 	var other struct {
 		ID string `json:"account_id"`
@@ -204,7 +204,7 @@ func (c *cloud) tokensOfTheirOwn() {
 		token := c.service.token(owner)
 		tokens[token] = true
 		var zones []any
-		if code := c.as(token, "GET", "/zones?name=example-one.test", "", &zones); code != 0 || len(zones) != 1 {
+		if code := c.apiAs(token, "GET", "/zones?name=example-one.test", "", &zones); code != 0 || len(zones) != 1 {
 			c.t.Errorf("the token of %s: code %d, %v", owner, code, zones)
 		}
 	}
@@ -213,10 +213,10 @@ func (c *cloud) tokensOfTheirOwn() {
 	}
 }
 
-// TestCloudflareBatches: a batch is one transaction in its fixed order, with the
-// API's own refusals; faults of the control interface come between.
-func TestCloudflareBatches(t *testing.T) {
-	c := openCloud(t, bundledAs(t, "dns", "cloudflare"), t.TempDir())
+// TestCloudflareBatchIsOneTransaction also checks the error codes of the API, and a fault that was
+// set through the control interface.
+func TestCloudflareBatchIsOneTransaction(t *testing.T) {
+	c := openCloudflare(t, bundledPlugin(t, "dns", "cloudflare"), t.TempDir())
 	defer closeWorld(t, c.world)
 	zone := c.zone("example-two.test")
 	c.put("example-two.test", `[{"type":"A","name":"www.example-two.test","content":"192.0.2.1","ttl":300},{"type":"CNAME","name":"app.example-two.test","content":"a.example.net","ttl":300}]`)
@@ -239,7 +239,7 @@ func TestCloudflareBatches(t *testing.T) {
 	if got := c.served("new.example-two.test", "A"); got != "" {
 		t.Errorf("of a refused batch stayed %s", got)
 	}
-	www := c.records(zone)[slices.IndexFunc(c.records(zone), func(r shown) bool { return r.Type == "A" })].ID
+	www := c.records(zone)[slices.IndexFunc(c.records(zone), func(r apiRecord) bool { return r.Type == "A" })].ID
 	if code := c.batch(zone, fmt.Sprintf(`{"posts":[%s],"deletes":[{"id":%q}]}`, cname, www)); code != 0 {
 		t.Errorf("deletes come first, and got %d", code)
 	}
@@ -249,10 +249,10 @@ func TestCloudflareBatches(t *testing.T) {
 	}
 }
 
-// TestCloudflareVeils: what is proxied or flattened answers otherwise than the
-// API lists it.
-func TestCloudflareVeils(t *testing.T) {
-	c := openCloud(t, bundledAs(t, "dns", "cloudflare"), t.TempDir())
+// TestCloudflareProxiesAndFlattens: the API lists such records as they were created, but the DNS
+// answers differ.
+func TestCloudflareProxiesAndFlattens(t *testing.T) {
+	c := openCloudflare(t, bundledPlugin(t, "dns", "cloudflare"), t.TempDir())
 	defer closeWorld(t, c.world)
 	c.put("example-four.test", `[{"type":"A","name":"web.example-four.test","content":"192.0.2.9","ttl":60},{"type":"TXT","name":"key.example-four.test","content":"v=DKIM1; p=","ttl":60}]`)
 	zone := c.zone("example-three.test")
@@ -287,7 +287,7 @@ func TestCloudflareVeils(t *testing.T) {
 		t.Errorf("served: %s", by)
 	}
 	c.put("example-three.test", by)
-	if got := c.records(zone); slices.ContainsFunc(got, func(r shown) bool { return r.Type == "CNAME" || r.Proxied }) {
+	if got := c.records(zone); slices.ContainsFunc(got, func(r apiRecord) bool { return r.Type == "CNAME" || r.Proxied }) {
 		t.Errorf("replaced by hand: %v", got)
 	}
 }

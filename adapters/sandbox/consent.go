@@ -13,31 +13,31 @@ import (
 )
 
 const (
-	// flowTime bounds one walk through the pages.
-	flowTime = 2 * time.Minute
-	// flowPages is more than any flow shows.
-	flowPages = 12
-	// callbackPath is where the service takes the platform's answer.
+	// flowTimeout limits one pass through the pages of the connect flow.
+	flowTimeout = 2 * time.Minute
+	// maxFlowPages ends a flow that loops. No flow has as many pages.
+	maxFlowPages = 12
+	// callbackPath is the path of the service to which the platform redirects the browser.
 	callbackPath = "/connect/microsoft365/callback"
 )
 
-// consent is the administrator of a tenant at a browser, with a connect link
-// that the owner of an API key has sent.
+// consent acts as the administrator of a tenant, who opens a connect link of the account with the
+// given API key and accepts.
 func (c *controller) consent(r *http.Request) (any, error) {
 	var in struct {
 		APIKey string `json:"api_key"`
 	}
-	if err := read(r, &in); err != nil {
+	if err := decodeBody(r, &in); err != nil {
 		return nil, err
 	}
 	if in.APIKey == "" {
-		return nil, badCall("api_key is missing")
+		return nil, badRequest("api_key is missing")
 	}
-	who, ok := c.tenants.find(r.PathValue("id"))
+	tenant, ok := c.tenants.find(r.PathValue("id"))
 	if !ok {
-		return nil, missing("there is no such tenant")
+		return nil, notFound("there is no such tenant")
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), flowTime)
+	ctx, cancel := context.WithTimeout(r.Context(), flowTimeout)
 	defer cancel()
 	b, err := newBrowser()
 	if err != nil {
@@ -51,14 +51,14 @@ func (c *controller) consent(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return done{}, b.connect(ctx, page, who.Admin)
+	return emptyResponse{}, b.connect(ctx, page, tenant.Admin)
 }
 
-// connect goes from page to page until the tenant is connected or a page says
-// that it will not be.
+// connect submits page after page until the tenant is connected. It returns a failedFlow when a
+// page shows an error.
 func (b *browser) connect(ctx context.Context, p page, username string) error {
 	confirmed := false
-	for range flowPages {
+	for range maxFlowPages {
 		if p.status != http.StatusOK {
 			return failedFlow{p.heading, p.status}
 		}
@@ -79,7 +79,7 @@ func (b *browser) connect(ctx context.Context, p page, username string) error {
 	return failedFlow{"the pages do not come to an end", p.status}
 }
 
-// connectLink asks the service for the account's link, as any API client.
+// connectLink asks the API of the service for the account's connect link.
 func (c *controller) connectLink(ctx context.Context, b *browser, key string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.APIURL+"/v1/tenants/connect-url", nil)
 	if err != nil {
@@ -105,12 +105,12 @@ func (c *controller) connectLink(ctx context.Context, b *browser, key string) (s
 	return answer.URL, nil
 }
 
-// consentBeforehand has a tenant's administrator approve the application
-// without connecting the tenant to any account.
-func (c *controller) consentBeforehand(ctx context.Context, id string) error {
-	who, ok := c.tenants.find(id)
+// consentManaged acts as a tenant's administrator who approves the application, without connecting
+// the tenant to an account.
+func (c *controller) consentManaged(ctx context.Context, id string) error {
+	tenant, ok := c.tenants.find(id)
 	if !ok {
-		return missing("there is no such tenant")
+		return notFound("there is no such tenant")
 	}
 	link, err := c.Consent.ConsentURL(ctx, "managed", c.APIURL+callbackPath)
 	if err != nil {
@@ -120,7 +120,7 @@ func (c *controller) consentBeforehand(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	// The platform's answer is nobody's flow, so it is not delivered.
+	// No flow waits for the platform's redirect to the service, so it is not followed.
 	b.client.CheckRedirect = func(req *http.Request, _ []*http.Request) error {
 		if strings.HasPrefix(req.URL.String(), c.APIURL+"/") {
 			return http.ErrUseLastResponse
@@ -128,11 +128,11 @@ func (c *controller) consentBeforehand(ctx context.Context, id string) error {
 		return nil
 	}
 	p, err := b.get(ctx, link)
-	for range flowPages {
+	for range maxFlowPages {
 		if err != nil || p.form == nil {
 			return err
 		}
-		p.form.fill(who.Admin)
+		p.form.fill(tenant.Admin)
 		if p, err = b.submit(ctx, p.form); err == nil && p.status >= http.StatusBadRequest {
 			err = errors.New("the administrator's consent was refused")
 		}

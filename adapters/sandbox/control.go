@@ -15,42 +15,42 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Services is what the control interface moves of the service itself.
+// Services is the part of the service that the control interface uses.
 type Services struct {
 	Accounts Accounts
 	Keys     ports.Keys
-	// Consent tells where an administrator consents, for tenants that the
-	// operator manages.
+	// Consent returns the consent URL, for tenants that the operator manages.
 	Consent ports.Consent
 	Managed Managed
-	// ConnectDNS connects an account to a DNS provider with what that knows
-	// it by; one that is connected to it already stays as it is.
+	// ConnectDNS connects an account to a DNS provider with a credential. An existing connection to
+	// that provider is kept.
 	ConnectDNS func(ctx context.Context, owner access.AccountID, provider string, c secret.Credential) error
-	// Enforce counts what all tenants sent and enforces their limits, now.
+	// Enforce counts the messages of all tenants and enforces their limits, and returns when that
+	// is done.
 	Enforce func(ctx context.Context) error
-	// KillPlugin sends SIGKILL to a plugin's process, if it runs.
+	// KillPlugin sends SIGKILL to the process of a plugin, if it runs.
 	KillPlugin func(name string) error
-	// APIURL and AdminURL are where the service listens.
+	// APIURL and AdminURL are the base URLs of the service.
 	APIURL, AdminURL string
-	// KeyPrefix is that of API keys.
+	// KeyPrefix is the prefix of API keys.
 	KeyPrefix string
 }
 
-// Managed assigns managed tenants; *tenants.Service does.
+// Managed assigns managed tenants to accounts. *tenants.Service implements it.
 type Managed interface {
 	Assign(ctx context.Context, acc access.Account, id tenant.GUID) (tenant.Tenant, error)
 	Withdraw(ctx context.Context, id tenant.GUID) (tenants.Withdrawn, error)
 }
 
-// controller serves the control interface.
+// controller handles the calls of the control interface.
 type controller struct {
-	*World
+	*Environment
 	Services
 }
 
-// Control is the control interface. It is only ever opened on loopback, and
-// by `tenantry dev` alone.
-func (w *World) Control(s Services) http.Handler {
+// Control returns the handler of the control interface. Only `tenantry dev` serves it, and only on
+// loopback.
+func (w *Environment) Control(s Services) http.Handler {
 	c := &controller{w, s}
 	mux := http.NewServeMux()
 	for pattern, do := range map[string]call{
@@ -67,33 +67,33 @@ func (w *World) Control(s Services) http.Handler {
 		"POST /enforcement/run":               c.enforce,
 		"POST /clock":                         c.setClock,
 		"POST /faults":                        c.planFault,
-		"DELETE /faults":                      c.forget("/faults"),
-		"GET /calls":                          c.calls,
-		"DELETE /calls":                       c.forget("/calls"),
+		"DELETE /faults":                      c.deleteAtAll("/faults"),
+		"GET /calls":                          c.listCalls,
+		"DELETE /calls":                       c.deleteAtAll("/calls"),
 		"POST /plugins/{name}/kill":           c.killPlugin,
-		"/sending/{provider}/{rest...}":       w.atPlatform,
+		"/sending/{provider}/{rest...}":       w.forwardSending,
 	} {
 		mux.Handle(pattern, handle(w.log, do))
 	}
-	return w.route(mux, c.pass)
+	return w.route(mux, c.forwardToSimulator)
 }
 
-// enforce answers when all is done.
+// enforce returns when the enforcement is done.
 func (c *controller) enforce(r *http.Request) (any, error) {
-	return done{}, c.Enforce(r.Context())
+	return emptyResponse{}, c.Enforce(r.Context())
 }
 
-// pass hands a call to the simulator that answers such calls.
-func (c *controller) pass(r *http.Request) (any, error) {
+// forwardToSimulator forwards a call to the simulator that handles its first path element.
+func (c *controller) forwardToSimulator(r *http.Request) (any, error) {
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-	s, ok := c.answering(first)
+	s, ok := c.simulatorFor(first)
 	if !ok {
 		return noSuchCall(r)
 	}
-	return s.relay(r, r.URL.EscapedPath())
+	return s.forward(r, r.URL.EscapedPath())
 }
 
-// killPlugin ends a plugin's process as a crash would.
+// killPlugin kills the process of a plugin, to simulate a crash.
 func (c *controller) killPlugin(r *http.Request) (any, error) {
 	list, err := catalog(c.options.PluginDir)
 	if err != nil {
@@ -101,7 +101,7 @@ func (c *controller) killPlugin(r *http.Request) (any, error) {
 	}
 	name := r.PathValue("name")
 	if !slices.ContainsFunc(list, func(p plugin) bool { return p.Name == name }) {
-		return nil, missing("there is no such plugin")
+		return nil, notFound("there is no such plugin")
 	}
-	return done{}, c.KillPlugin(name)
+	return emptyResponse{}, c.KillPlugin(name)
 }

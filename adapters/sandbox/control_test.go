@@ -20,18 +20,18 @@ import (
 
 func secretOf(s string) secret.Text { return secret.New(s) }
 
-// sandboxed is a world with a stand-in for the service.
-type sandboxed struct {
+// fixture is a World with a fake service.
+type fixture struct {
 	t       testing.TB
-	world   *sandbox.World
+	world   *sandbox.Environment
 	service *service
 	ready   sandbox.Ready
 	tenant  string
 }
 
-func newSandbox(t testing.TB) *sandboxed {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	s := &sandboxed{t: t, service: newService(t)}
+	s := &fixture{t: t, service: newService(t)}
 	s.world = start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake", "without"), Seed: true})
 	var err error
 	if s.ready, err = s.world.Open(t.Context(), s.service.services(s.world)); err != nil {
@@ -41,13 +41,13 @@ func newSandbox(t testing.TB) *sandboxed {
 	return s
 }
 
-func (s *sandboxed) call(method, path, body string) (int, string) {
+func (s *fixture) call(method, path, body string) (int, string) {
 	s.t.Helper()
 	return ask(s.t, method, s.ready.ControlURL+path, body)
 }
 
-// must makes a call that has to succeed with exactly this answer.
-func (s *sandboxed) must(method, path, body, want string) {
+// mustCall makes a call that must succeed with exactly this answer.
+func (s *fixture) mustCall(method, path, body, want string) {
 	s.t.Helper()
 	if status, got := s.call(method, path, body); status != http.StatusOK || got != want {
 		s.t.Fatalf("%s %s: got %d %s, want %s", method, path, status, got, want)
@@ -55,7 +55,7 @@ func (s *sandboxed) must(method, path, body, want string) {
 }
 
 func TestAccountsAndPlans(t *testing.T) {
-	s := newSandbox(t)
+	s := newFixture(t)
 	status, body := s.call("POST", "/accounts", `{"email":"new@example.com","plan":"legacy_trial","tenant_slots":2,"key_form":"trial"}`)
 	var made struct {
 		Account string `json:"account_id"`
@@ -70,20 +70,20 @@ func TestAccountsAndPlans(t *testing.T) {
 	if key, ok := s.service.keys[access.HashKey(secretOf(made.Key))]; !ok || string(key.Account) != made.Account {
 		t.Fatalf("the key is not %s's", made.Account)
 	}
-	s.must("POST", "/accounts/"+made.Account+"/plan", `{"plan":"api_growth","active":false,"tenant_slots":7}`, "{}")
+	s.mustCall("POST", "/accounts/"+made.Account+"/plan", `{"plan":"api_growth","active":false,"tenant_slots":7}`, "{}")
 	acc, err := s.service.FindAccount(t.Context(), "new@example.com")
 	if err != nil || acc.Active || acc.Plan.Name != "api_growth" || acc.Plan.TenantSlots != 7 {
 		t.Fatalf("got %+v, %v", acc, err)
 	}
 }
 
-func TestConsentWalksTheWholeFlow(t *testing.T) {
-	s := newSandbox(t)
+func TestConsentConnectsTheTenant(t *testing.T) {
+	s := newFixture(t)
 	key := `{"api_key":"` + s.ready.APIKey + `"}`
-	s.must("POST", "/tenants/"+s.tenant+"/consent", key, "{}")
-	s.must("GET", "/tenants/"+s.tenant, "", `{"consent":"granted"}`)
+	s.mustCall("POST", "/tenants/"+s.tenant+"/consent", key, "{}")
+	s.mustCall("GET", "/tenants/"+s.tenant, "", `{"consent":"granted"}`)
 
-	s.service.refuse = http.StatusPaymentRequired
+	s.service.confirmStatus = http.StatusPaymentRequired
 	status, body := s.call("POST", "/tenants/"+s.tenant+"/consent", key)
 	if status != http.StatusConflict || body != `{"error":"Tenant limit reached","page_status":402}` {
 		t.Errorf("got %d %s", status, body)
@@ -95,81 +95,81 @@ func TestConsentWalksTheWholeFlow(t *testing.T) {
 }
 
 func TestManagedTenants(t *testing.T) {
-	s := newSandbox(t)
+	s := newFixture(t)
 	body := `{"tenant_id":"` + s.tenant + `","account_id":"` + s.ready.AccountID + `"}`
 	s.service.notReady = 2
-	s.must("POST", "/managed", body, "{}")
-	s.must("GET", "/tenants/"+s.tenant, "", `{"consent":"granted"}`)
+	s.mustCall("POST", "/managed", body, "{}")
+	s.mustCall("GET", "/tenants/"+s.tenant, "", `{"consent":"granted"}`)
 	if s.service.holders[tenant.GUID(s.tenant)] != access.AccountID(s.ready.AccountID) {
 		t.Fatal("not assigned")
 	}
 	if status, _ := s.call("POST", "/managed", body); status != http.StatusBadRequest {
 		t.Errorf("a held tenant: got %d", status)
 	}
-	s.must("DELETE", "/managed/"+s.tenant, "", "{}")
+	s.mustCall("DELETE", "/managed/"+s.tenant, "", "{}")
 	if status, _ := s.call("DELETE", "/managed/"+s.tenant, ""); status != http.StatusNotFound {
 		t.Errorf("withdrawn twice: got %d", status)
 	}
 }
 
-func TestZonesOfTheControlInterface(t *testing.T) {
-	s := newSandbox(t)
-	s.must("POST", "/zones", `{"name":"new.example","provider":"manual"}`, "{}")
-	s.must("GET", "/zones/new.example/records", "", "[]")
+func TestZoneCalls(t *testing.T) {
+	s := newFixture(t)
+	s.mustCall("POST", "/zones", `{"name":"new.example","provider":"manual"}`, "{}")
+	s.mustCall("GET", "/zones/new.example/records", "", "[]")
 	records := `[{"type":"MX","name":"new.example","content":"m.example.net","ttl":60,"priority":0},` +
 		`{"type":"TXT","name":"new.example","content":"v=spf1 -all","ttl":60}]`
-	s.must("PUT", "/zones/new.example/records", records, "{}")
-	s.must("GET", "/zones/new.example/records", "", records)
-	s.must("PUT", "/zones/new.example/records", "[]", "{}")
-	s.must("GET", "/zones/new.example/records", "", "[]")
+	s.mustCall("PUT", "/zones/new.example/records", records, "{}")
+	s.mustCall("GET", "/zones/new.example/records", "", records)
+	s.mustCall("PUT", "/zones/new.example/records", "[]", "{}")
+	s.mustCall("GET", "/zones/new.example/records", "", "[]")
 }
 
 func TestClockMovesServiceAndSimulators(t *testing.T) {
-	s := newSandbox(t)
+	s := newFixture(t)
 	before := time.Now()
-	s.must("POST", "/clock", `{"advance":"24h"}`, "{}")
+	s.mustCall("POST", "/clock", `{"advance":"24h"}`, "{}")
 	if ahead := s.world.Now().Sub(before); ahead < 24*time.Hour || ahead > 24*time.Hour+time.Minute {
 		t.Fatalf("ahead by %s", ahead)
 	}
-	s.must("POST", "/clock", `{"now":"2030-01-02T03:04:05Z"}`, "{}")
+	s.mustCall("POST", "/clock", `{"now":"2030-01-02T03:04:05Z"}`, "{}")
 	if now := s.world.Now().Format("2006-01-02T15:04"); now != "2030-01-02T03:04" {
 		t.Fatal(now)
 	}
-	if noted := s.noted(); len(noted) != 2 || noted[1] != `POST /_control/clock {"now":"2030-01-02T03:04:05Z"}` {
-		t.Fatal(noted)
+	if received := s.receivedCalls(); len(received) != 2 || received[1] != `POST /_control/clock {"now":"2030-01-02T03:04:05Z"}` {
+		t.Fatal(received)
 	}
 }
 
-// noted is what the fake simulator was told.
-func (s *sandboxed) noted() []string {
+// receivedCalls returns the control calls that the fake simulator received.
+func (s *fixture) receivedCalls() []string {
 	s.t.Helper()
 	status, body := s.call("GET", "/calls?provider=fake", "")
-	var noted []string
-	if err := json.Unmarshal([]byte(body), &noted); err != nil || status != http.StatusOK {
+	var received []string
+	if err := json.Unmarshal([]byte(body), &received); err != nil || status != http.StatusOK {
 		s.t.Fatalf("got %d %s", status, body)
 	}
-	return noted
+	return received
 }
 
-func TestWhatSimulatorsAreTold(t *testing.T) {
-	s := newSandbox(t)
+func TestControlCallsReachTheSimulators(t *testing.T) {
+	s := newFixture(t)
 	fault := `{"provider":"fake","kind":"status","status":503,"times":1}`
-	s.must("POST", "/faults", fault, "{}")
-	s.must("DELETE", "/faults", "", "{}")
-	s.must("DELETE", "/calls", "", "{}")
-	s.must("POST", "/tenants/"+s.tenant+"/revoke", `{"what":"consent"}`, "{}")
-	s.must("POST", "/tenants/"+s.tenant+"/behaviour", `{"trace_ms":0}`, "{}")
-	s.must("POST", "/messages", `{"count":1}`, "{}")
-	s.must("POST", "/plugins/fake/kill", "", "{}")
+	s.mustCall("POST", "/faults", fault, "{}")
+	s.mustCall("DELETE", "/faults", "", "{}")
+	s.mustCall("DELETE", "/calls", "", "{}")
+	s.mustCall("POST", "/tenants/"+s.tenant+"/revoke", `{"what":"consent"}`, "{}")
+	s.mustCall("POST", "/tenants/"+s.tenant+"/behaviour", `{"trace_ms":0}`, "{}")
+	s.mustCall("POST", "/messages", `{"count":1}`, "{}")
+	s.mustCall("POST", "/plugins/fake/kill", "", "{}")
 	want := []string{
 		"POST /_control/faults " + fault, "DELETE /_control/faults ", "DELETE /_control/calls ",
 		"POST /_control/tenants/" + s.tenant + `/revoke {"what":"consent"}`,
 		"POST /_control/tenants/" + s.tenant + `/behaviour {"trace_ms":0}`, `POST /_control/messages {"count":1}`,
 	}
-	if diff := cmp.Diff(want, s.noted()); diff != "" {
+	if diff := cmp.Diff(want, s.receivedCalls()); diff != "" {
 		t.Error(diff)
 	}
-	s.must("POST", "/enforcement/run", "", "{}")
+	s.mustCall("POST", "/enforcement/run", "", "{}")
 	if s.service.enforced != 1 {
 		t.Errorf("limits were enforced %d times", s.service.enforced)
 	}
@@ -178,12 +178,12 @@ func TestWhatSimulatorsAreTold(t *testing.T) {
 	}
 }
 
-func TestStartedAgainItGoesOn(t *testing.T) {
+func TestRestartKeepsTheState(t *testing.T) {
 	service := newService(t)
 	o := sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake"), Seed: true}
-	run := func(during func(w *sandbox.World, r sandbox.Ready)) sandbox.Ready {
+	run := func(during func(w *sandbox.Environment, r sandbox.Ready)) sandbox.Ready {
 		t.Helper()
-		w, err := sandbox.StartWorld(t.Context(), o)
+		w, err := sandbox.Start(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -195,7 +195,7 @@ func TestStartedAgainItGoesOn(t *testing.T) {
 		during(w, r)
 		return r
 	}
-	first := run(func(w *sandbox.World, r sandbox.Ready) {
+	first := run(func(w *sandbox.Environment, r sandbox.Ready) {
 		ask(t, "PUT", r.ControlURL+"/zones/example-two.test/records", `[{"type":"A","name":"example-two.test","content":"192.0.2.1","ttl":60}]`)
 		ask(t, "POST", r.ControlURL+"/clock", `{"advance":"48h"}`)
 		if status, body := ask(t, "POST", r.ControlURL+"/tenants/"+r.Tenants[0].TenantID+"/consent", `{"api_key":"`+r.APIKey+`"}`); status != http.StatusOK {
@@ -205,7 +205,7 @@ func TestStartedAgainItGoesOn(t *testing.T) {
 	if first.UserEmail != "owner@example.com" || len(first.Tenants) != 3 || len(first.Zones) != 12 || first.Zones[11] != "example-twelve.test" {
 		t.Fatalf("%+v", first)
 	}
-	second := run(func(w *sandbox.World, r sandbox.Ready) {
+	second := run(func(w *sandbox.Environment, r sandbox.Ready) {
 		if _, body := ask(t, "GET", r.ControlURL+"/zones/example-two.test/records", ""); !strings.Contains(body, "192.0.2.1") {
 			t.Error(body)
 		}
@@ -219,8 +219,8 @@ func TestStartedAgainItGoesOn(t *testing.T) {
 	if second.Tenants[0] != first.Tenants[1] || len(second.Tenants) != 3 {
 		t.Errorf("connected tenants are not offered, others are: %v, then %v", first.Tenants, second.Tenants)
 	}
-	delete(service.keys, access.HashKey(secretOf(first.APIKey))) // as a rotation does
-	third := run(func(*sandbox.World, sandbox.Ready) {})
+	delete(service.keys, access.HashKey(secretOf(first.APIKey))) // as a key rotation does
+	third := run(func(*sandbox.Environment, sandbox.Ready) {})
 	if third.APIKey == first.APIKey || third.AccountID != first.AccountID {
 		t.Error("not a new key of the same account")
 	}
@@ -229,7 +229,7 @@ func TestStartedAgainItGoesOn(t *testing.T) {
 	}
 }
 
-func TestWithoutSeeding(t *testing.T) {
+func TestUnseededSandboxIsEmpty(t *testing.T) {
 	service := newService(t)
 	w := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake")})
 	r, err := w.Open(t.Context(), service.services(w))

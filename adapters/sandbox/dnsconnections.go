@@ -13,10 +13,10 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// kindDNS is that of DNS providers in the plugin catalog.
+// kindDNS is the kind of DNS providers in the plugin catalog.
 const kindDNS = "dns"
 
-// seededDNS is the provider that the seeded account is connected to.
+// seededDNS is the provider to which the seeded account is connected.
 const seededDNS = "cloudflare"
 
 // connectDNS connects an account to a simulated DNS provider.
@@ -24,7 +24,7 @@ func (c *controller) connectDNS(r *http.Request) (any, error) {
 	var in struct {
 		Provider string `json:"provider"`
 	}
-	if err := read(r, &in); err != nil {
+	if err := decodeBody(r, &in); err != nil {
 		return nil, err
 	}
 	acc, err := c.Accounts.FindAccount(r.Context(), r.PathValue("id"))
@@ -33,12 +33,12 @@ func (c *controller) connectDNS(r *http.Request) (any, error) {
 	}
 	s := c.dnsProvider(in.Provider)
 	if s == nil {
-		return nil, badCall("provider: no DNS provider with this id is simulated here")
+		return nil, badRequest("provider: no DNS provider with this id is simulated here")
 	}
-	return done{}, c.connectTo(r.Context(), s, acc.ID)
+	return emptyResponse{}, c.connectTo(r.Context(), s, acc.ID)
 }
 
-// connectTo connects an account with a credential that is its own.
+// connectTo connects an account with a credential that the simulator issues for it.
 func (c *controller) connectTo(ctx context.Context, s *simulator, owner access.AccountID) error {
 	credential, err := s.credential(ctx, string(owner))
 	if err != nil {
@@ -47,8 +47,8 @@ func (c *controller) connectTo(ctx context.Context, s *simulator, owner access.A
 	return c.ConnectDNS(ctx, owner, s.ready.Provider, credential)
 }
 
-// dnsProvider finds the stand-in of a DNS provider, nil when there is none.
-func (w *World) dnsProvider(name string) *simulator {
+// dnsProvider returns the simulator of a DNS provider, or nil.
+func (w *Environment) dnsProvider(name string) *simulator {
 	for _, s := range w.simulators {
 		if s.kind == kindDNS && s.ready.Provider == name {
 			return s
@@ -57,9 +57,8 @@ func (w *World) dnsProvider(name string) *simulator {
 	return nil
 }
 
-// credential is what a customer of the provider has: settings and secrets of
-// the ready line, and over them secrets of the customer's own where the
-// simulator gives such.
+// credential returns the credential of a customer: the settings and secrets of the ready line, and
+// over them the secrets that the simulator issues for this customer.
 func (s *simulator) credential(ctx context.Context, customer string) (secret.Credential, error) {
 	out := secret.Credential{Settings: maps.Clone(s.ready.Settings), Secrets: map[string]secret.Text{}}
 	own, err := s.ownSecrets(ctx, customer)
@@ -74,14 +73,14 @@ func (s *simulator) credential(ctx context.Context, customer string) (secret.Cre
 	return out, nil
 }
 
-// ownSecrets asks for a customer's secrets. A simulator that does not know the
-// call has the same ones for everybody.
+// ownSecrets asks the simulator for a customer's secrets. A simulator without this call has the
+// same secrets for all customers.
 func (s *simulator) ownSecrets(ctx context.Context, customer string) (map[string]string, error) {
 	body, err := json.Marshal(map[string]string{"customer": customer})
 	if err != nil {
 		return nil, err
 	}
-	answer, err := s.ask(ctx, http.MethodPost, "/credentials", body)
+	answer, err := s.controlCall(ctx, http.MethodPost, "/credentials", body)
 	switch {
 	case err != nil:
 		return nil, err
@@ -93,13 +92,13 @@ func (s *simulator) ownSecrets(ctx context.Context, customer string) (map[string
 	var given struct {
 		Secrets map[string]string `json:"secrets"`
 	}
-	if err := json.Unmarshal(answer.body, &given); err != nil { // which could quote a secret
+	if err := json.Unmarshal(answer.body, &given); err != nil { // not wrapped: the error could quote a secret
 		return nil, fmt.Errorf("the simulator of %s gives no credential that can be read", s.ready.Provider)
 	}
 	return given.Secrets, nil
 }
 
-// seedDNS connects the seeded account, where that provider is simulated.
+// seedDNS connects the seeded account to seededDNS, if that provider is simulated.
 func (c *controller) seedDNS(ctx context.Context, owner access.AccountID) error {
 	s := c.dnsProvider(seededDNS)
 	if s == nil {

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("SANDBOX_TEST_CHILD"); dir != "" {
-		child(dir)
+		runChild(dir)
 		return
 	}
 	code := m.Run()
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// plugins makes a plugin folder with the fake under these names.
+// plugins creates a plugin directory that holds the fake plugin under these names.
 func plugins(t testing.TB, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -61,10 +61,10 @@ func plugins(t testing.TB, names ...string) string {
 	return dir
 }
 
-// start starts a world that ends with the test.
-func start(t testing.TB, o sandbox.Options) *sandbox.World {
+// start starts a World that is closed at the end of the test.
+func start(t testing.TB, o sandbox.Options) *sandbox.Environment {
 	t.Helper()
-	w, err := sandbox.StartWorld(t.Context(), o)
+	w, err := sandbox.Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func start(t testing.TB, o sandbox.Options) *sandbox.World {
 	return w
 }
 
-func closeWorld(t testing.TB, w *sandbox.World) {
+func closeWorld(t testing.TB, w *sandbox.Environment) {
 	t.Helper()
 	if err := w.Close(); err != nil {
 		t.Error(err)

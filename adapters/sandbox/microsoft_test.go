@@ -18,10 +18,10 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// bundled makes a plugin folder with the bundled mail platform's real binary.
-func bundled(t *testing.T) string { return bundledAs(t, "mail", "microsoft365") }
+// microsoftPlugin creates a plugin directory with the real plugin for Microsoft 365.
+func microsoftPlugin(t *testing.T) string { return bundledPlugin(t, "mail", "microsoft365") }
 
-func bundledAs(t *testing.T, kind, name string) string {
+func bundledPlugin(t *testing.T, kind, name string) string {
 	t.Helper()
 	dir := t.TempDir()
 	file := testserver.Program(t, "release/plugins/"+kind+"-"+name)
@@ -40,24 +40,24 @@ func bundledAs(t *testing.T, kind, name string) string {
 	return dir
 }
 
-// realPages sends administrators to the real simulator's consent page.
-type realPages struct {
+// realConsent returns consent URLs of the real simulator.
+type realConsent struct {
 	*service
-	world *sandbox.World
+	world *sandbox.Environment
 }
 
-func (p realPages) ConsentURL(_ context.Context, state, redirect string) (string, error) {
+func (p realConsent) ConsentURL(_ context.Context, state, redirect string) (string, error) {
 	s := p.world.Settings()["microsoft365"]
 	return s["login_url"] + "/organizations/v2.0/adminconsent?" + url.Values{
 		"client_id": {s["client_id"]}, "scope": {"https://graph.microsoft.com/.default"}, "state": {state}, "redirect_uri": {redirect},
 	}.Encode(), nil
 }
 
-func TestTheBundledSimulator(t *testing.T) {
-	w := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: bundled(t), Seed: true})
+func TestControlOfTheMicrosoftSimulator(t *testing.T) {
+	w := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: microsoftPlugin(t), Seed: true})
 	service := newService(t)
 	services := service.services(w)
-	services.Consent = realPages{service, w}
+	services.Consent = realConsent{service, w}
 	r, err := w.Open(t.Context(), services)
 	if err != nil {
 		t.Fatal(err)

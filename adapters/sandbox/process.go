@@ -18,43 +18,44 @@ import (
 )
 
 const (
-	// startTime is how long a simulator may take until it listens.
-	startTime = 30 * time.Second
-	// stopTime is how long one may take to end before it is killed.
-	stopTime = 3 * time.Second
-	// longestLine is what is kept of a line that a simulator prints.
-	longestLine = 64 << 10
-	// exitUsage is the exit code of a plugin that has no simulator.
+	// startTimeout is how long a simulator may take to print its ready line.
+	startTimeout = 30 * time.Second
+	// stopTimeout is how long a simulator may take to end before it is killed.
+	stopTimeout = 3 * time.Second
+	// maxLineSize is the maximum length of an output line, in bytes. A longer line is split.
+	maxLineSize = 64 << 10
+	// exitUsage is the exit code of a plugin without a simulator.
 	exitUsage = 2
 )
 
-// errNoSimulator: the plugin's provider can be run locally, or not at all.
+// errNoSimulator means that the plugin has no simulator.
 var errNoSimulator = errors.New("no simulator")
 
-// process is a running simulator. It ends when its standard input closes,
-// which the kernel sees to when this process dies.
+// process is a running simulator. It ends when its standard input is closed; the kernel closes it
+// when this process dies.
 type process struct {
-	cmd   *exec.Cmd
-	stdin io.Closer
-	said  *lines // standard error
-	ended chan struct{}
+	cmd    *exec.Cmd
+	stdin  io.Closer
+	stderr *lineWriter // the standard error output
+	ended  chan struct{}
 }
 
-// launch starts a binary and waits for the first line that it prints.
-func launch(ctx context.Context, log *slog.Logger, exe string, args ...string) (*process, []byte, error) {
+// startProcess starts a binary and returns the first line that it prints. It fails when the process
+// ends, or prints nothing within startTimeout.
+func startProcess(ctx context.Context, log *slog.Logger, exe string, args ...string) (*process, []byte, error) {
 	first := make(chan []byte, 1)
 	p := &process{ended: make(chan struct{})}
-	p.said = &lines{take: func(line []byte) { log.Debug("simulator says", "line", string(line)) }}
-	// Its own lifetime: it ends by Close, not with the call that starts it.
+	p.stderr = &lineWriter{onLine: func(line []byte) { log.Debug("simulator says", "line", string(line)) }}
+	// Without cancel: the simulator outlives the call that starts it and ends by stop.
 	p.cmd = exec.CommandContext(context.WithoutCancel(ctx), exe, args...)
 	p.cmd.Env = environment()
-	p.cmd.SysProcAttr = attributes()
+	p.cmd.SysProcAttr = processAttributes()
 	p.cmd.WaitDelay = time.Second
-	p.cmd.Stderr = p.said
-	p.cmd.Stdout = &lines{take: func(line []byte) {
+	p.cmd.Stderr = p.stderr
+	p.cmd.Stdout = &lineWriter{onLine: func(line []byte) {
 		select {
 		case first <- bytes.Clone(line):
-		default: // only the first line means anything
+		default: // the lines after the first are ignored
 		}
 	}}
 	stdin, err := p.cmd.StdinPipe()
@@ -65,7 +66,7 @@ func launch(ctx context.Context, log *slog.Logger, exe string, args ...string) (
 	if err := p.run(); err != nil {
 		return nil, nil, err
 	}
-	timeout := time.NewTimer(startTime)
+	timeout := time.NewTimer(startTimeout)
 	defer timeout.Stop()
 	select {
 	case line := <-first:
@@ -73,7 +74,7 @@ func launch(ctx context.Context, log *slog.Logger, exe string, args ...string) (
 	case <-p.ended:
 		return nil, nil, p.failure()
 	case <-timeout.C:
-		err = fmt.Errorf("it did not say that it is ready within %s", startTime)
+		err = fmt.Errorf("it did not say that it is ready within %s", startTimeout)
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
@@ -81,8 +82,8 @@ func launch(ctx context.Context, log *slog.Logger, exe string, args ...string) (
 	return nil, nil, err
 }
 
-// run starts the process and waits for its end on one system thread: Linux
-// kills a child when the thread that made it ends, not only with the process.
+// run starts the process and waits for its end on one OS thread. With Pdeathsig, Linux kills a
+// child when the thread that started it ends, not only when the process ends.
 func (p *process) run() error {
 	started := make(chan error, 1)
 	go func() {
@@ -98,20 +99,20 @@ func (p *process) run() error {
 	return <-started
 }
 
-// failure says why the process ended before it was ready.
+// failure returns why the process ended before it was ready.
 func (p *process) failure() error {
 	code := p.cmd.ProcessState.ExitCode()
 	if code == exitUsage {
 		return errNoSimulator
 	}
-	return fmt.Errorf("it ended with %s: %s", p.cmd.ProcessState, p.said.latest())
+	return fmt.Errorf("it ended with %s: %s", p.cmd.ProcessState, p.stderr.lastLine())
 }
 
 // stop ends the process and waits for that.
 func (p *process) stop() {
 	_ = p.stdin.Close()
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	timeout := time.NewTimer(stopTime)
+	timeout := time.NewTimer(stopTimeout)
 	defer timeout.Stop()
 	select {
 	case <-p.ended:
@@ -122,8 +123,8 @@ func (p *process) stop() {
 	<-p.ended
 }
 
-// environment is all that a simulator sees of ours: nothing that an operator
-// may have put secrets into.
+// environment returns the environment of a simulator. It leaves out all other variables, which may
+// hold secrets.
 func environment() []string {
 	var out []string
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "TZ"} {
@@ -134,37 +135,36 @@ func environment() []string {
 	return out
 }
 
-// lines cuts what a process prints into lines. The rest of a line that is too
-// long becomes a line of its own.
-type lines struct {
-	take func([]byte)
+// lineWriter splits the output of a process into lines and calls onLine for each.
+type lineWriter struct {
+	onLine func([]byte)
 
-	mu   sync.Mutex
-	part []byte
-	last []byte
+	mu      sync.Mutex
+	partial []byte
+	last    []byte
 }
 
 // Write implements io.Writer.
-func (l *lines) Write(p []byte) (int, error) {
+func (l *lineWriter) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.part = append(l.part, p...)
+	l.partial = append(l.partial, p...)
 	for {
-		i := bytes.IndexByte(l.part, '\n')
-		if i < 0 && len(l.part) < longestLine {
+		i := bytes.IndexByte(l.partial, '\n')
+		if i < 0 && len(l.partial) < maxLineSize {
 			return len(p), nil
 		}
 		if i < 0 {
-			i = longestLine - 1
+			i = maxLineSize - 1
 		}
-		l.last = bytes.Clone(bytes.TrimSuffix(l.part[:i+1], []byte("\n")))
-		l.part = l.part[i+1:]
-		l.take(l.last)
+		l.last = bytes.Clone(bytes.TrimSuffix(l.partial[:i+1], []byte("\n")))
+		l.partial = l.partial[i+1:]
+		l.onLine(l.last)
 	}
 }
 
-// latest is the last whole line.
-func (l *lines) latest() string {
+// lastLine returns the last complete line.
+func (l *lineWriter) lastLine() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return string(l.last)

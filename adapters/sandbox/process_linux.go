@@ -4,8 +4,8 @@ package sandbox
 
 import "syscall"
 
-// attributes ties a simulator to this process: it is killed when this one
-// dies, and a Ctrl-C that is meant for this one is not its.
-func attributes() *syscall.SysProcAttr {
+// processAttributes makes the kernel kill a simulator when this process dies. A process group of
+// its own keeps Ctrl-C from it.
+func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -6,8 +6,8 @@ package sandbox
 
 import "syscall"
 
-// attributes keeps a Ctrl-C that is meant for this process from a simulator.
-// The closed standard input alone ends it when this process dies.
-func attributes() *syscall.SysProcAttr {
+// processAttributes keeps Ctrl-C from a simulator. When this process dies, only the closed standard
+// input ends the simulator.
+func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

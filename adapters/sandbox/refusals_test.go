@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-func TestControlRefusesWhatItDoesNotUnderstand(t *testing.T) {
-	s := newSandbox(t)
+func TestControlRefusesInvalidCalls(t *testing.T) {
+	s := newFixture(t)
 	account := "/accounts/" + s.ready.AccountID
 	for _, tt := range []struct {
 		call, body string
@@ -84,11 +84,10 @@ func TestControlRefusesWhatItDoesNotUnderstand(t *testing.T) {
 	}
 }
 
-// TestCallsOfEveryProvider: the providers of the contract have a journal, which
-// is empty where no simulator of theirs runs.
-func TestCallsOfEveryProvider(t *testing.T) {
-	s := newSandbox(t)
+// TestEveryProviderHasAListOfCalls: the list is empty for a provider without a simulator.
+func TestEveryProviderHasAListOfCalls(t *testing.T) {
+	s := newFixture(t)
 	for _, id := range []string{"microsoft365", "cloudflare", "powerdns", "rfc2136", "instantly", "plusvibe", "smartlead", "salesblink", "emailbison"} {
-		s.must("GET", "/calls?provider="+id, "", "[]")
+		s.mustCall("GET", "/calls?provider="+id, "", "[]")
 	}
 }

@@ -22,12 +22,12 @@ const (
 )
 
 var (
-	numbers = []string{"one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"}
-	// tenantNames are those of the tenants that wait to be connected.
+	zoneNumbers = []string{"one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"}
+	// tenantNames are the names of the tenants that can be connected.
 	tenantNames = []string{"Example Outreach", "Example Growth", "Example Sales"}
 )
 
-// Ready is the line that `tenantry dev --json` prints.
+// Ready is the line that `tenantry dev --json` prints when everything runs.
 type Ready struct {
 	APIURL     string         `json:"api_url"`
 	APIKey     string         `json:"api_key"`
@@ -39,8 +39,8 @@ type Ready struct {
 	Zones      []string       `json:"zones"`
 	Tenants    []Tenant       `json:"tenants"`
 	Sending    map[string]any `json:"sending"`
-	// Pasts are the zones with a past, which people are shown.
-	Pasts []zones.Past `json:"-"`
+	// MessyZones are the messy zones, which are shown to people only.
+	MessyZones []zones.MessyZone `json:"-"`
 }
 
 // Tenant is a simulated tenant that is not connected yet.
@@ -50,11 +50,11 @@ type Tenant struct {
 	Name     string `json:"name"`
 }
 
-// Open seeds the account and the tenants, opens the control interface and says
-// where everything is.
-func (w *World) Open(ctx context.Context, s Services) (Ready, error) {
+// Open creates the account and the tenants, starts the control interface and returns the addresses
+// of everything.
+func (w *Environment) Open(ctx context.Context, s Services) (Ready, error) {
 	c := &controller{w, s}
-	acc, key, err := c.owner(ctx)
+	acc, key, err := c.ensureOwner(ctx)
 	if err != nil {
 		return Ready{}, fmt.Errorf("seed account: %w", err)
 	}
@@ -63,20 +63,21 @@ func (w *World) Open(ctx context.Context, s Services) (Ready, error) {
 		AdminURL: s.AdminURL, DNSAddr: w.DNSAddr(), Zones: []string{}, Tenants: []Tenant{}, Sending: map[string]any{},
 	}
 	if w.options.Seed {
-		r.Zones, r.Pasts, r.Sending = seedZones(), zones.Pasts, w.customers()
-		if r.Tenants, err = w.unconnected(ctx); err != nil {
+		r.Zones, r.MessyZones, r.Sending = seedZoneNames(), zones.MessyZones, w.sendingCustomers()
+		if r.Tenants, err = w.unconnectedTenants(ctx); err != nil {
 			return Ready{}, fmt.Errorf("seed tenants: %w", err)
 		}
 		if err := c.seedDNS(ctx, acc.ID); err != nil {
 			return Ready{}, err
 		}
 	}
-	r.ControlURL, err = w.open(ctx, w.Control(s))
+	r.ControlURL, err = w.listen(ctx, w.Control(s))
 	return r, err
 }
 
-// owner finds or makes the account and its key.
-func (c *controller) owner(ctx context.Context) (access.Account, secret.Text, error) {
+// ensureOwner returns the account of the sandbox and an API key, and creates them when they do not
+// exist.
+func (c *controller) ensureOwner(ctx context.Context) (access.Account, secret.Text, error) {
 	acc, err := c.Accounts.FindAccount(ctx, ownerEmail)
 	if errors.Is(err, fault.AccountNotFound) {
 		acc, err = c.Accounts.CreateAccount(ctx, ownerEmail, ownerPlan, 0, c.Now())
@@ -84,14 +85,14 @@ func (c *controller) owner(ctx context.Context) (access.Account, secret.Text, er
 	if err != nil {
 		return acc, secret.Text{}, err
 	}
-	key, err := c.ownersKey(ctx, acc.ID)
+	key, err := c.ensureOwnerKey(ctx, acc.ID)
 	return acc, key, err
 }
 
-// ownersKey gives the key of the last start while it is good, else a new one.
-// The database has only its hash, so the key itself is in a file.
-func (c *controller) ownersKey(ctx context.Context, owner access.AccountID) (secret.Text, error) {
-	path, kept := c.kept("api-key.json"), ""
+// ensureOwnerKey returns the API key of the last start while it is valid, else a new one. The
+// database has only its hash, so the key is kept in a file.
+func (c *controller) ensureOwnerKey(ctx context.Context, owner access.AccountID) (secret.Text, error) {
+	path, kept := c.dataFile("api-key.json"), ""
 	if err := disk.Load(path, &kept); err != nil {
 		return secret.Text{}, err
 	}
@@ -109,21 +110,21 @@ func (c *controller) ownersKey(ctx context.Context, owner access.AccountID) (sec
 	return key, disk.Save(path, key.Reveal())
 }
 
-func seedZones() []string {
-	out := make([]string, len(numbers))
-	for i, number := range numbers {
+func seedZoneNames() []string {
+	out := make([]string, len(zoneNumbers))
+	for i, number := range zoneNumbers {
 		out[i] = "example-" + number + ".test"
 	}
 	return out
 }
 
-func (w *World) seedZones() error {
-	for _, name := range seedZones() {
+func (w *Environment) seedZones() error {
+	for _, name := range seedZoneNames() {
 		if err := w.zones.Add(name, "cloudflare"); err != nil {
 			return fmt.Errorf("seed zone %s: %w", name, err)
 		}
 	}
-	for _, p := range zones.Pasts {
+	for _, p := range zones.MessyZones {
 		if err := w.zones.Seed(p); err != nil {
 			return fmt.Errorf("seed: %w", err)
 		}
@@ -131,11 +132,11 @@ func (w *World) seedZones() error {
 	return nil
 }
 
-// unconnected gives the seeded tenants that nobody has consented to, and makes
-// new ones for those that somebody has: whoever starts finds some to connect.
-func (w *World) unconnected(ctx context.Context) ([]Tenant, error) {
+// unconnectedTenants returns the seeded tenants without consent. It creates new ones, so that each
+// start offers as many tenants as tenantNames.
+func (w *Environment) unconnectedTenants(ctx context.Context) ([]Tenant, error) {
 	out := []Tenant{}
-	if _, ok := w.answering("tenants"); !ok {
+	if _, ok := w.simulatorFor("tenants"); !ok {
 		return out, nil
 	}
 	for round := range 2 {
@@ -158,7 +159,7 @@ func (w *World) unconnected(ctx context.Context) ([]Tenant, error) {
 	return out, nil
 }
 
-func (w *World) seedTenant(ctx context.Context, name string) error {
+func (w *Environment) seedTenant(ctx context.Context, name string) error {
 	body, err := json.Marshal(map[string]string{"name": name})
 	if err != nil {
 		return err

@@ -12,10 +12,10 @@ import (
 	"github.com/tenantry/tenantry/adapters/sandbox"
 )
 
-// instantlyKey is what the simulator says that a customer has.
+// instantlyKey is the API key that the simulator issues to a customer.
 const instantlyKey = "simulated-instantly-key"
 
-// api asks a sending platform as the plugin does.
+// api calls the API of a sending platform, as the plugin does.
 func api(t *testing.T, method, url string) (int, map[string]any) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
@@ -28,17 +28,16 @@ func api(t *testing.T, method, url string) (int, map[string]any) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	said := map[string]any{}
-	if err := json.NewDecoder(resp.Body).Decode(&said); err != nil {
+	answer := map[string]any{}
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
 		t.Fatal(err)
 	}
-	return resp.StatusCode, said
+	return resp.StatusCode, answer
 }
 
-// TestASendingPlatform: what the sandbox does with one that it knows nothing
-// of but its binary.
-func TestASendingPlatform(t *testing.T) {
-	w := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: bundledAs(t, "sending", "instantly"), Seed: true})
+// TestControlOfASendingPlatform: package sandbox knows nothing of the platform but its binary.
+func TestControlOfASendingPlatform(t *testing.T) {
+	w := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: bundledPlugin(t, "sending", "instantly"), Seed: true})
 	r, err := w.Open(t.Context(), newService(t).services(w))
 	if err != nil {
 		t.Fatal(err)
@@ -82,44 +81,43 @@ func TestASendingPlatform(t *testing.T) {
 	}
 }
 
-func TestWithoutASeedNobodyIsACustomer(t *testing.T) {
-	w := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: bundledAs(t, "sending", "instantly")})
+func TestUnseededSandboxHasNoSendingCustomers(t *testing.T) {
+	w := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: bundledPlugin(t, "sending", "instantly")})
 	r, err := w.Open(t.Context(), newService(t).services(w))
 	if err != nil || r.Sending == nil || len(r.Sending) > 0 {
 		t.Fatalf("%v, %v", r.Sending, err)
 	}
 }
 
-// Only a sending platform has mailboxes in this way.
-func TestOtherProvidersAreNoSendingPlatforms(t *testing.T) {
-	s := newSandbox(t)
+func TestOnlySendingPlatformsHaveSendingCalls(t *testing.T) {
+	s := newFixture(t)
 	if status, body := s.call("GET", "/sending/fake/accounts", ""); status != http.StatusNotFound {
 		t.Fatalf("got %d %s", status, body)
 	}
 }
 
-// TestSimulatorsStayWhereTheyAre: a credential may name its server, and a link
-// may be open in somebody's browser.
-func TestSimulatorsStayWhereTheyAre(t *testing.T) {
+// TestSimulatorsKeepTheirAddress: a credential may hold the address, and a link may be open in a
+// browser.
+func TestSimulatorsKeepTheirAddress(t *testing.T) {
 	o := sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake")}
-	where := func() string {
-		w, err := sandbox.StartWorld(t.Context(), o)
+	startedURL := func() string {
+		w, err := sandbox.Start(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer closeWorld(t, w)
 		return w.Settings()["fake"]["login_url"]
 	}
-	first := where()
-	if again := where(); again != first {
+	first := startedURL()
+	if again := startedURL(); again != first {
 		t.Fatalf("it was at %s and is at %s", first, again)
 	}
-	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", strings.TrimSuffix(strings.TrimPrefix(first, "http://"), "/login"))
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", strings.TrimSuffix(strings.TrimPrefix(first, "http://"), "/login"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = taken.Close() }()
-	if third := where(); third == first || third == "" {
+	defer func() { _ = listener.Close() }()
+	if third := startedURL(); third == first || third == "" {
 		t.Fatalf("where somebody else is: %q", third)
 	}
 }

@@ -22,32 +22,32 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-func contextOfChild() context.Context { return context.Background() }
+func childContext() context.Context { return context.Background() }
 
-// service stands in for the service: accounts in memory, and the pages of the
-// connect flow with the checks that a browser has to pass.
+// service is a fake of the service: accounts in memory, and the pages of the connect flow with the
+// checks that a browser must pass.
 type service struct {
-	ports.Consent // only ConsentURL is ever asked for
+	ports.Consent // only ConsentURL is called
 
-	mu       sync.Mutex
-	accounts []access.Account
-	keys     map[[32]byte]access.Key
-	holders  map[tenant.GUID]access.AccountID
-	killed   []string
-	enforced int // runs of all tenants
-	connects []connected
-	refuse   int // what the confirmation answers, 0 for success
-	notReady int // so many assignments are refused first
-	site     *httptest.Server
-	login    func() string
+	mu             sync.Mutex
+	accounts       []access.Account
+	keys           map[[32]byte]access.Key
+	holders        map[tenant.GUID]access.AccountID
+	killed         []string
+	enforced       int // number of Enforce calls
+	dnsConnections []dnsConnection
+	confirmStatus  int // status of the confirmation; 0 means success
+	notReady       int // number of assignments that are refused first
+	site           *httptest.Server
+	login          func() string
 }
 
-// connected is a connection that an account was given.
-type connected struct{ owner, provider, token string }
+// dnsConnection is a call of ConnectDNS.
+type dnsConnection struct{ owner, provider, token string }
 
-// token is the one with which an account was connected last.
+// token returns the token of the account's last DNS connection.
 func (s *service) token(owner string) (token string) {
-	for _, c := range s.connects {
+	for _, c := range s.dnsConnections {
 		if c.owner == owner {
 			token = c.token
 		}
@@ -67,13 +67,13 @@ func newService(t testing.TB) *service {
 	return s
 }
 
-// services is what the control interface is given.
-func (s *service) services(w *sandbox.World) sandbox.Services {
+// services returns the fake as sandbox.Services.
+func (s *service) services(w *sandbox.Environment) sandbox.Services {
 	s.login = func() string { return w.Settings()["fake"]["login_url"] }
 	return sandbox.Services{
 		Accounts: s, Keys: keys{service: s}, Consent: s, Managed: s,
 		ConnectDNS: func(_ context.Context, owner access.AccountID, provider string, c secret.Credential) error {
-			s.connects = append(s.connects, connected{string(owner), provider, c.Secrets["api_token"].Reveal()})
+			s.dnsConnections = append(s.dnsConnections, dnsConnection{string(owner), provider, c.Secrets["api_token"].Reveal()})
 			return nil
 		},
 		Enforce:    func(context.Context) error { s.enforced++; return nil },
@@ -127,8 +127,8 @@ func (s *service) confirm(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
-	if s.refuse != 0 {
-		w.WriteHeader(s.refuse)
+	if s.confirmStatus != 0 {
+		w.WriteHeader(s.confirmStatus)
 		fmt.Fprint(w, "<h1>Tenant limit\n reached</h1>")
 		return
 	}
@@ -199,7 +199,7 @@ func (s *service) Withdraw(_ context.Context, id tenant.GUID) (tenants.Withdrawn
 	return tenants.Withdrawn{Account: owner}, nil
 }
 
-// keys is the part of ports.Keys that the sandbox asks.
+// keys implements the method of ports.Keys that the sandbox calls.
 type keys struct {
 	ports.Keys
 	service *service

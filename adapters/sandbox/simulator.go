@@ -5,6 +5,8 @@ package sandbox
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,16 +14,20 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/tenantry/tenantry/adapters/sandbox/disk"
 )
 
-// callTime bounds one control call to a simulator.
-const callTime = 30 * time.Second
+// controlTimeout limits one control call to a simulator.
+const controlTimeout = 30 * time.Second
 
-// announced is the line by which a simulator says that it is ready.
-type announced struct {
+// readyLine is the line that a simulator prints when it is ready.
+type readyLine struct {
 	Provider string            `json:"provider"`
 	URL      string            `json:"url"`
 	Settings map[string]string `json:"settings"`
@@ -30,16 +36,16 @@ type announced struct {
 	Sending  map[string]any    `json:"sending"`
 }
 
-// simulator is one provider's stand-in.
+// simulator is the running simulator of one provider.
 type simulator struct {
 	*process
 	kind   string // of the plugin
-	ready  announced
+	ready  readyLine
 	client *http.Client
 }
 
 // startSimulators starts the simulators of all plugins that have one.
-func (w *World) startSimulators(ctx context.Context, world string) error {
+func (w *Environment) startSimulators(ctx context.Context, world string) error {
 	list, err := catalog(w.options.PluginDir)
 	if err != nil {
 		return err
@@ -56,12 +62,12 @@ func (w *World) startSimulators(ctx context.Context, world string) error {
 		w.simulators = append(w.simulators, s)
 	}
 	if w.clock.moved() {
-		return w.tellTime(ctx, w.clock.Now())
+		return w.setSimulatorClocks(ctx, w.clock.Now())
 	}
 	return nil
 }
 
-func (w *World) startSimulator(ctx context.Context, p plugin, world string) (*simulator, error) {
+func (w *Environment) startSimulator(ctx context.Context, p plugin, world string) (*simulator, error) {
 	exe, err := p.binary(w.options.PluginDir)
 	if err != nil {
 		return nil, err
@@ -71,23 +77,23 @@ func (w *World) startSimulator(ctx context.Context, p plugin, world string) (*si
 		return nil, err
 	}
 	log := w.log.With("provider", p.Name)
-	at := func(address string) (*process, []byte, error) {
-		return launch(ctx, log, exe, "simulate", "--listen", address, "--data", data, "--world", world)
+	start := func(address string) (*process, []byte, error) {
+		return startProcess(ctx, log, exe, "simulate", "--listen", address, "--data", data, "--world", world)
 	}
-	before := w.addresses.of(p.Name)
-	proc, line, err := at(before)
-	if err != nil && before != anyPort && ctx.Err() == nil {
-		proc, line, err = at(anyPort) // the port may be somebody else's by now
+	lastAddress := w.addresses.address(p.Name)
+	proc, line, err := start(lastAddress)
+	if err != nil && lastAddress != anyPort && ctx.Err() == nil {
+		proc, line, err = start(anyPort) // the last port may be in use by another process
 	}
 	if err != nil {
 		return nil, err
 	}
 	s := &simulator{process: proc, kind: p.Kind, client: &http.Client{
-		Timeout:   callTime,
+		Timeout:   controlTimeout,
 		Transport: &http.Transport{DisableKeepAlives: true},
 	}}
-	if err = s.introduce(line, p.Name); err == nil {
-		err = w.addresses.keep(p.Name, s.ready.URL)
+	if err = s.parseReadyLine(line, p.Name); err == nil {
+		err = w.addresses.save(p.Name, s.ready.URL)
 	}
 	if err != nil {
 		proc.stop()
@@ -96,49 +102,48 @@ func (w *World) startSimulator(ctx context.Context, p plugin, world string) (*si
 	return s, nil
 }
 
-// introduce reads the ready line.
-func (s *simulator) introduce(line []byte, name string) error {
+// parseReadyLine decodes the ready line. It fails for another provider, and for an address that is
+// not on loopback.
+func (s *simulator) parseReadyLine(line []byte, name string) error {
 	if err := json.Unmarshal(line, &s.ready); err != nil {
 		return fmt.Errorf("ready line: %w", err)
 	}
-	at, err := url.Parse(s.ready.URL)
+	baseURL, err := url.Parse(s.ready.URL)
 	if err != nil {
 		return fmt.Errorf("ready line: %w", err)
 	}
-	addr, err := netip.ParseAddr(at.Hostname())
+	addr, err := netip.ParseAddr(baseURL.Hostname())
 	switch {
 	case s.ready.Provider != name:
 		return fmt.Errorf("it stands in for %q", s.ready.Provider)
-	case at.Scheme != "http" || err != nil || !addr.IsLoopback():
+	case baseURL.Scheme != "http" || err != nil || !addr.IsLoopback():
 		return errors.New("it does not listen on a loopback address")
 	}
 	return nil
 }
 
-// providers are the ids of all that the service knows, with a simulator or
-// without.
+// providers are the ids of all bundled providers, with or without a simulator.
 var providers = []string{"microsoft365", "cloudflare", "powerdns", "rfc2136",
 	"instantly", "plusvibe", "smartlead", "salesblink", "emailbison"}
 
-// errNoneRuns: the provider is known, but nothing stands in for it here.
-const errNoneRuns = later("no simulator of this provider runs here")
+// errNotSimulated means that the provider is known but has no simulator here.
+const errNotSimulated = notImplemented("no simulator of this provider runs here")
 
-// simulator finds the stand-in of a provider.
-func (w *World) simulator(provider string) (*simulator, error) {
+// simulator returns the simulator of a provider.
+func (w *Environment) simulator(provider string) (*simulator, error) {
 	for _, s := range w.simulators {
 		if s.ready.Provider == provider {
 			return s, nil
 		}
 	}
 	if slices.Contains(providers, provider) {
-		return nil, errNoneRuns
+		return nil, errNotSimulated
 	}
-	return nil, missing("there is no such provider")
+	return nil, notFound("there is no such provider")
 }
 
-// answering finds the simulator that answers the control calls below a first
-// path element.
-func (w *World) answering(first string) (*simulator, bool) {
+// simulatorFor returns the simulator that handles control calls whose path begins with first.
+func (w *Environment) simulatorFor(first string) (*simulator, bool) {
 	for _, s := range w.simulators {
 		if slices.Contains(s.ready.Control, first) {
 			return s, true
@@ -147,30 +152,71 @@ func (w *World) answering(first string) (*simulator, bool) {
 	return nil, false
 }
 
-// ask makes a control call at the simulator.
-func (s *simulator) ask(ctx context.Context, method, path string, body []byte) (relayed, error) {
+// controlCall sends a call to the control interface of the simulator.
+func (s *simulator) controlCall(ctx context.Context, method, path string, body []byte) (rawResponse, error) {
 	req, err := http.NewRequestWithContext(ctx, method, s.ready.URL+"/_control"+path, bytes.NewReader(body))
 	if err != nil {
-		return relayed{}, err
+		return rawResponse{}, err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := s.client.Do(req)
 	if err != nil {
-		return relayed{}, fmt.Errorf("ask the simulator of %s: %w", s.ready.Provider, err)
+		return rawResponse{}, fmt.Errorf("ask the simulator of %s: %w", s.ready.Provider, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	answer, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return relayed{}, fmt.Errorf("ask the simulator of %s: %w", s.ready.Provider, err)
+		return rawResponse{}, fmt.Errorf("ask the simulator of %s: %w", s.ready.Provider, err)
 	}
-	return relayed{resp.StatusCode, answer}, nil
+	return rawResponse{resp.StatusCode, answer}, nil
 }
 
-// tell makes a control call that has no answer but success.
-func (s *simulator) tell(ctx context.Context, method, path string, body []byte) error {
-	answer, err := s.ask(ctx, method, path, body)
+// mustControlCall sends a control call and fails unless the status is 200.
+func (s *simulator) mustControlCall(ctx context.Context, method, path string, body []byte) error {
+	answer, err := s.controlCall(ctx, method, path, body)
 	if err == nil && answer.status != http.StatusOK {
 		return fmt.Errorf("the simulator of %s answered %d", s.ready.Provider, answer.status)
 	}
 	return err
+}
+
+// plugin is an entry of the plugin catalog.
+type plugin struct {
+	Name   string `json:"name"`
+	Kind   string `json:"kind"`
+	File   string `json:"file"`
+	SHA256 string `json:"sha256"`
+}
+
+// catalog returns the plugins in the catalog of a plugin directory.
+func catalog(dir string) ([]plugin, error) {
+	var list struct {
+		Plugins []plugin `json:"plugins"`
+	}
+	if err := disk.Load(filepath.Join(dir, "catalog.json"), &list); err != nil {
+		return nil, fmt.Errorf("plugin catalog: %w", err)
+	}
+	return list.Plugins, nil
+}
+
+// binary returns the path of the plugin's binary. It fails when the checksum differs from the
+// catalog, so that a changed binary is never run.
+func (p plugin) binary(dir string) (string, error) {
+	path, err := filepath.Abs(filepath.Join(dir, filepath.Base(p.File)))
+	if err != nil {
+		return "", err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	if !strings.EqualFold(hex.EncodeToString(sum.Sum(nil)), p.SHA256) {
+		return "", fmt.Errorf("%s is not the file that the catalog lists", p.File)
+	}
+	return path, nil
 }

@@ -6,26 +6,33 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// relay passes a call on to the simulator and its answer back.
-func (s *simulator) relay(r *http.Request, path string) (any, error) {
+// forward forwards a call to the simulator and returns its response.
+func (s *simulator) forward(r *http.Request, path string) (any, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := s.ask(r.Context(), r.Method, path, body)
+	answer, err := s.controlCall(r.Context(), r.Method, path, body)
 	if err != nil {
 		return nil, err
 	}
 	return answer, nil
 }
 
-// addTenant makes one more simulated tenant.
+// addTenant creates a simulated tenant.
 func (c *controller) addTenant(r *http.Request) (any, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -34,38 +41,38 @@ func (c *controller) addTenant(r *http.Request) (any, error) {
 	return c.makeTenant(r.Context(), body, "", false)
 }
 
-// makeTenant has a tenant made and remembers its administrator.
-func (w *World) makeTenant(ctx context.Context, body []byte, name string, seeded bool) (relayed, error) {
-	s, ok := w.answering("tenants")
+// makeTenant creates a tenant at the mail platform and stores its administrator.
+func (w *Environment) makeTenant(ctx context.Context, body []byte, name string, seeded bool) (rawResponse, error) {
+	s, ok := w.simulatorFor("tenants")
 	if !ok {
-		return relayed{}, missing("there is no simulator of a mail platform")
+		return rawResponse{}, notFound("there is no simulator of a mail platform")
 	}
 	if len(bytes.TrimSpace(body)) == 0 {
 		body = []byte("{}")
 	}
-	answer, err := s.ask(ctx, http.MethodPost, "/tenants", body)
+	answer, err := s.controlCall(ctx, http.MethodPost, "/tenants", body)
 	if err != nil || answer.status != http.StatusOK {
 		return answer, err
 	}
-	made := entry{Name: name, Seeded: seeded}
+	made := tenantEntry{Name: name, Seeded: seeded}
 	if err := json.Unmarshal(answer.body, &made); err != nil || made.TenantID == "" || made.Admin == "" {
-		return relayed{}, fmt.Errorf("the simulator of %s made a tenant without saying which", s.ready.Provider)
+		return rawResponse{}, fmt.Errorf("the simulator of %s created a tenant without returning its id and administrator", s.ready.Provider)
 	}
 	return answer, w.tenants.add(made)
 }
 
-// consentOf says how a tenant's consent stands at its platform.
-func (w *World) consentOf(ctx context.Context, id string) (string, error) {
-	s, ok := w.answering("tenants")
+// consentOf returns the state of a tenant's consent at the platform, such as "none".
+func (w *Environment) consentOf(ctx context.Context, id string) (string, error) {
+	s, ok := w.simulatorFor("tenants")
 	if !ok {
-		return "", missing("there is no simulator of a mail platform")
+		return "", notFound("there is no simulator of a mail platform")
 	}
-	answer, err := s.ask(ctx, http.MethodGet, "/tenants/"+url.PathEscape(id), nil)
+	answer, err := s.controlCall(ctx, http.MethodGet, "/tenants/"+url.PathEscape(id), nil)
 	switch {
 	case err != nil:
 		return "", err
 	case answer.status == http.StatusNotFound:
-		return "", missing("there is no such tenant")
+		return "", notFound("there is no such tenant")
 	case answer.status != http.StatusOK:
 		return "", fmt.Errorf("the simulator of %s answered %d", s.ready.Provider, answer.status)
 	}
@@ -76,4 +83,67 @@ func (w *World) consentOf(ctx context.Context, id string) (string, error) {
 		return "", fmt.Errorf("tenant at the simulator of %s: %w", s.ready.Provider, err)
 	}
 	return held.Consent, nil
+}
+
+const (
+	// consentTimeout is how long a new consent may take to become effective. consentPollInterval is
+	// the time between two attempts.
+	consentTimeout      = 20 * time.Second
+	consentPollInterval = 250 * time.Millisecond
+)
+
+// assign assigns a managed tenant to an account. A tenant whose administrator has not consented yet
+// consents first, as it would have before an operator manages it.
+func (c *controller) assign(r *http.Request) (any, error) {
+	var in struct {
+		TenantID  tenant.GUID `json:"tenant_id"`
+		AccountID string      `json:"account_id"`
+	}
+	if err := decodeBody(r, &in); err != nil {
+		return nil, err
+	}
+	if in.TenantID == "" || in.AccountID == "" {
+		return nil, badRequest("tenant_id and account_id are missing")
+	}
+	acc, err := c.Accounts.FindAccount(r.Context(), in.AccountID)
+	if err != nil {
+		return nil, err
+	}
+	consent, err := c.consentOf(r.Context(), string(in.TenantID))
+	if err != nil {
+		return nil, err
+	}
+	if consent == "none" {
+		return emptyResponse{}, c.consentAndAssign(r.Context(), acc, in.TenantID)
+	}
+	_, err = c.Managed.Assign(r.Context(), acc, in.TenantID)
+	return emptyResponse{}, err
+}
+
+// consentAndAssign lets the tenant's administrator consent, and assigns the tenant as soon as the
+// consent is effective at the platform.
+func (c *controller) consentAndAssign(ctx context.Context, acc access.Account, id tenant.GUID) error {
+	if err := c.consentManaged(ctx, string(id)); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, consentTimeout)
+	defer cancel()
+	poll := time.NewTicker(consentPollInterval)
+	defer poll.Stop()
+	for {
+		_, err := c.Managed.Assign(ctx, acc, id)
+		if outcome.Of(err) != outcome.NotReady && !errors.Is(err, fault.AccessDenied) {
+			return err
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+func (c *controller) withdraw(r *http.Request) (any, error) {
+	_, err := c.Managed.Withdraw(r.Context(), tenant.GUID(r.PathValue("id")))
+	return emptyResponse{}, err
 }

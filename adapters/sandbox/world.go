@@ -1,8 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sandbox is the outside world of `tenantry dev`: a DNS server, the
-// simulators of the bundled plugins, a clock that can be moved, and the
-// control interface by which tests and people arrange all that.
+// Package sandbox simulates everything outside the service for `tenantry dev`: the DNS, the APIs of
+// the providers, and the time. It also serves the control interface, by which tests and people
+// change the simulation.
+//
+// A Environment is that simulated environment. The bundled plugins bring the simulators of their
+// providers; sandbox starts them as processes. They read and edit zones through the API in
+// zonecalls.go.
+//
+//   - world.go: World, Start and Close. Start here.
+//   - seed.go: Open, which creates the first account and tenants, and Ready, what it returns.
+//   - control.go: the control interface: its calls and what they need of the service. http.go has
+//     its server, errors and JSON.
+//   - accounts.go, tenants.go, dnsconnections.go, zonecalls.go, simulatorcalls.go: the calls by
+//     subject.
+//   - consent.go: connecting a tenant as its administrator. browser.go: the browser for it.
+//   - simulator.go: simulators and the plugin catalog. process.go: the process of a simulator.
+//   - state.go: the clock, addresses and tenants that a restart keeps.
+//
+// Package zones is the DNS server, package disk stores the state.
 package sandbox
 
 import (
@@ -21,36 +37,36 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// Options says where the world lives.
+// Options configures a World.
 type Options struct {
-	// DataDir holds everything that is kept; a world started again on it
-	// goes on.
+	// DataDir is the directory of all state. A World that is started with it again continues from
+	// that state.
 	DataDir string
-	// PluginDir holds the plugin binaries and their catalog.
+	// PluginDir is the directory of the plugin binaries and their catalog.
 	PluginDir string
-	// Seed fills the world with zones and tenants.
+	// Seed creates zones and tenants.
 	Seed bool
 	Log  *slog.Logger
 }
 
-// World is the outside world. It starts before the services, which need its
-// addresses, and stays until Close.
-type World struct {
+// Environment is the simulated environment of the service. It starts before the service, which
+// needs its addresses, and runs until Close.
+type Environment struct {
 	options    Options
 	log        *slog.Logger
 	clock      *Clock
 	zones      *zones.Store
 	dns        *zones.Server
-	tenants    *directory
+	tenants    *tenantList
 	addresses  *addresses
 	simulators []*simulator
-	sites      []*site
+	servers    []*loopbackServer
 }
 
-// StartWorld starts the DNS server and the simulators. After an error nothing
-// is left running.
-func StartWorld(ctx context.Context, o Options) (*World, error) {
-	w := &World{options: o, log: o.Log}
+// Start starts the DNS server and the simulators. When it fails, it has stopped everything
+// that it started.
+func Start(ctx context.Context, o Options) (*Environment, error) {
+	w := &Environment{options: o, log: o.Log}
 	if w.log == nil {
 		w.log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
@@ -60,21 +76,21 @@ func StartWorld(ctx context.Context, o Options) (*World, error) {
 	return w, nil
 }
 
-func (w *World) start(ctx context.Context) error {
-	err := os.MkdirAll(w.kept(), 0o700)
+func (w *Environment) start(ctx context.Context) error {
+	err := os.MkdirAll(w.dataFile(), 0o700)
 	if err != nil {
 		return fmt.Errorf("data folder: %w", err)
 	}
-	if w.clock, err = openClock(w.kept("clock.json")); err != nil {
+	if w.clock, err = openClock(w.dataFile("clock.json")); err != nil {
 		return err
 	}
-	if w.tenants, err = openDirectory(w.kept("tenants.json")); err != nil {
+	if w.tenants, err = openTenantList(w.dataFile("tenants.json")); err != nil {
 		return err
 	}
-	if w.addresses, err = openAddresses(w.kept("addresses.json")); err != nil {
+	if w.addresses, err = openAddresses(w.dataFile("addresses.json")); err != nil {
 		return err
 	}
-	if w.zones, err = zones.Open(w.kept("zones.json")); err != nil {
+	if w.zones, err = zones.Open(w.dataFile("zones.json")); err != nil {
 		return err
 	}
 	if w.options.Seed {
@@ -85,32 +101,32 @@ func (w *World) start(ctx context.Context) error {
 	if w.dns, err = zones.Listen(ctx, w.zones); err != nil {
 		return err
 	}
-	url, err := w.open(ctx, w.surroundings())
+	url, err := w.listen(ctx, w.simulatorAPI())
 	if err != nil {
 		return err
 	}
 	return w.startSimulators(ctx, url)
 }
 
-// open serves h on a loopback port until the world ends.
-func (w *World) open(ctx context.Context, h http.Handler) (string, error) {
-	s, err := openSite(ctx, h)
+// listen serves h on a loopback port until Close, and returns its URL.
+func (w *Environment) listen(ctx context.Context, h http.Handler) (string, error) {
+	s, err := startServer(ctx, h)
 	if err != nil {
 		return "", err
 	}
-	w.sites = append(w.sites, s)
+	w.servers = append(w.servers, s)
 	return s.url, nil
 }
 
-// Close ends everything that the world has started and waits for it. A call
-// under way may wait for a simulator that does not run, so all end at a time.
-func (w *World) Close() error {
-	closed := make([]error, len(w.sites))
+// Close stops everything that the World has started and waits for it. It stops all parts
+// concurrently, because a running call may wait for a simulator that hangs.
+func (w *Environment) Close() error {
+	closed := make([]error, len(w.servers))
 	var wg sync.WaitGroup
 	for _, s := range w.simulators {
 		wg.Go(s.stop)
 	}
-	for i, s := range w.sites {
+	for i, s := range w.servers {
 		wg.Go(func() { closed[i] = s.close() })
 	}
 	wg.Wait()
@@ -121,17 +137,17 @@ func (w *World) Close() error {
 	return err
 }
 
-// Now is the time of service and simulators.
-func (w *World) Now() time.Time { return w.clock.Now() }
+// Now returns the time of the service and the simulators.
+func (w *Environment) Now() time.Time { return w.clock.Now() }
 
-// DNSAddr is the address of the DNS server: resolver and name server in one.
-func (w *World) DNSAddr() string { return w.dns.Addr() }
+// DNSAddr returns the address of the DNS server, which is both resolver and name server.
+func (w *Environment) DNSAddr() string { return w.dns.Addr() }
 
-// DNSPort is the port of DNSAddr, on which all name servers of the world are.
-func (w *World) DNSPort() int { return w.dns.Port() }
+// DNSPort returns the port of DNSAddr, which all name servers of the World share.
+func (w *Environment) DNSPort() int { return w.dns.Port() }
 
-// Settings points each provider's plugin at its simulator.
-func (w *World) Settings() map[string]map[string]string {
+// Settings returns the settings that connect each plugin to its simulator, by provider.
+func (w *Environment) Settings() map[string]map[string]string {
 	out := map[string]map[string]string{}
 	for _, s := range w.simulators {
 		out[s.ready.Provider] = s.ready.Settings
@@ -139,8 +155,8 @@ func (w *World) Settings() map[string]map[string]string {
 	return out
 }
 
-// Secrets are the operator's credentials at each simulator.
-func (w *World) Secrets() map[string]map[string]secret.Text {
+// Secrets returns the operator's credentials at each simulator, by provider.
+func (w *Environment) Secrets() map[string]map[string]secret.Text {
 	out := map[string]map[string]secret.Text{}
 	for _, s := range w.simulators {
 		out[s.ready.Provider] = map[string]secret.Text{}
@@ -151,7 +167,7 @@ func (w *World) Secrets() map[string]map[string]secret.Text {
 	return out
 }
 
-// kept is a file of the sandbox's own.
-func (w *World) kept(name ...string) string {
+// dataFile returns a path in the directory of the sandbox.
+func (w *Environment) dataFile(name ...string) string {
 	return filepath.Join(append([]string{w.options.DataDir, "sandbox"}, name...)...)
 }

@@ -23,10 +23,10 @@ import (
 	"github.com/tenantry/tenantry/adapters/sandbox"
 )
 
-// child is another process with a world of its own, which a test kills.
-func child(dir string) {
+// runChild runs a World in a child process, which the test kills.
+func runChild(dir string) {
 	plugins := os.Getenv("SANDBOX_TEST_PLUGINS")
-	w, err := sandbox.StartWorld(contextOfChild(), sandbox.Options{DataDir: dir, PluginDir: plugins})
+	w, err := sandbox.Start(childContext(), sandbox.Options{DataDir: dir, PluginDir: plugins})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -36,22 +36,22 @@ func child(dir string) {
 }
 
 func TestSimulatorsEndWithTheWorld(t *testing.T) {
-	w, err := sandbox.StartWorld(t.Context(), sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake", "without")})
+	w, err := sandbox.Start(t.Context(), sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake", "without")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := hold(t, w.Settings()["fake"]["login_url"])
+	conn := connectTo(t, w.Settings()["fake"]["login_url"])
 	closeWorld(t, w)
-	cut(t, line)
+	waitUntilClosed(t, conn)
 }
 
 // hang is how long a test waits for an event. Only a test that hangs reaches it.
 const hang = 4 * time.Minute
 
-// TestWorldEndsBesideAStoppedSimulator: a simulator process that is stopped
-// never ends by itself and never answers a call. The world ends nevertheless.
-func TestWorldEndsBesideAStoppedSimulator(t *testing.T) {
-	w, err := sandbox.StartWorld(t.Context(), sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake")})
+// TestCloseDoesNotWaitForAStoppedSimulator: a process that is suspended neither ends nor answers a
+// call.
+func TestCloseDoesNotWaitForAStoppedSimulator(t *testing.T) {
+	w, err := sandbox.Start(t.Context(), sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,12 +59,12 @@ func TestWorldEndsBesideAStoppedSimulator(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fake := w.Settings()["fake"]
-	pid, err := strconv.Atoi(fake["pid"])
+	settings := w.Settings()["fake"]
+	pid, err := strconv.Atoi(settings["pid"])
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := hold(t, fake["login_url"])
+	conn := connectTo(t, settings["login_url"])
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestWorldEndsBesideAStoppedSimulator(t *testing.T) {
 			t.Fatalf("%s did not end within %s", event.name, hang)
 		}
 	}
-	cut(t, line)
+	waitUntilClosed(t, conn)
 }
 
 func TestSimulatorsEndWhenTheirParentIsKilled(t *testing.T) {
@@ -109,20 +109,20 @@ func TestSimulatorsEndWhenTheirParentIsKilled(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	said, err := bufio.NewReader(stdout).ReadString('\n')
+	firstLine, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := hold(t, strings.TrimSpace(said))
+	conn := connectTo(t, strings.TrimSpace(firstLine))
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	cut(t, line)
+	waitUntilClosed(t, conn)
 }
 
-// hold opens a connection to a simulator, which ends with its process.
-func hold(t *testing.T, at string) net.Conn {
+// connectTo opens a connection to a simulator, which is closed when its process ends.
+func connectTo(t *testing.T, at string) net.Conn {
 	t.Helper()
 	u, err := url.Parse(at)
 	if err != nil {
@@ -135,8 +135,8 @@ func hold(t *testing.T, at string) net.Conn {
 	return c
 }
 
-// cut waits until the process at the other end is gone.
-func cut(t *testing.T, c net.Conn) {
+// waitUntilClosed waits until the process at the other end has ended.
+func waitUntilClosed(t *testing.T, c net.Conn) {
 	t.Helper()
 	defer c.Close()
 	_ = c.SetReadDeadline(time.Now().Add(hang))
@@ -145,7 +145,7 @@ func cut(t *testing.T, c net.Conn) {
 	}
 }
 
-func TestSimulatorsSeeNoneOfOurEnvironment(t *testing.T) {
+func TestSimulatorsGetACleanEnvironment(t *testing.T) {
 	t.Setenv("TENANTRY_KEYSET_FILE", "canary")
 	w := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake")})
 	if env := w.Settings()["fake"]["env"]; strings.Contains(env, "canary") || !strings.Contains(env, "PATH=") {
@@ -163,9 +163,9 @@ func TestPluginsWithoutASimulatorAreLeftOut(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotStart(t *testing.T) {
+func TestStartWorldErrors(t *testing.T) {
 	changed := plugins(t, "fake")
-	if err := os.Remove(filepath.Join(changed, "fake")); err != nil { // a link to the program of all tests
+	if err := os.Remove(filepath.Join(changed, "fake")); err != nil { // a symbolic link to the program that all tests use
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(changed, "fake"), []byte("#!/bin/sh\n"), 0o700); err != nil {
@@ -187,7 +187,7 @@ func TestWhatDoesNotStart(t *testing.T) {
 		{"a damaged state", damaged, plugins(t), "read zones: zones.json"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := sandbox.StartWorld(t.Context(), sandbox.Options{DataDir: tt.data, PluginDir: tt.plugins})
+			_, err := sandbox.Start(t.Context(), sandbox.Options{DataDir: tt.data, PluginDir: tt.plugins})
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("got %v, want %s", err, tt.want)
 			}
@@ -195,7 +195,7 @@ func TestWhatDoesNotStart(t *testing.T) {
 	}
 }
 
-func TestSimulatorsSeeTheWorld(t *testing.T) {
+func TestSimulatorsCanReadAndEditZones(t *testing.T) {
 	w := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake"), Seed: true})
 	world := w.Settings()["fake"]["world"]
 	if status, body := ask(t, "GET", world+"/dns", ""); status != http.StatusOK || body != fmt.Sprintf(`{"addr":%q}`, w.DNSAddr()) {
@@ -213,7 +213,7 @@ func TestSimulatorsSeeTheWorld(t *testing.T) {
 	}
 }
 
-func TestBrowserPagesOfOthersCannotPost(t *testing.T) {
+func TestCrossOriginRequestsAreRefused(t *testing.T) {
 	w := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake"), Seed: true})
 	req, err := http.NewRequest("PUT", w.Settings()["fake"]["world"]+"/zones/example-one.test/records", bytes.NewReader([]byte("[]")))
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// EncryptFast is Encrypt with next to no work for each guess, which the race
-// detector makes twenty times more.
+// EncryptFast is Encrypt with a small work factor: the race detector makes scrypt twenty times
+// slower.
 func EncryptFast(to io.Writer, passphrase secret.Text) (io.WriteCloser, error) {
 	return encrypt(to, passphrase, 10)
 }

@@ -20,21 +20,20 @@ import (
 
 var _ ports.Fingerprinter = (*Sealer)(nil)
 
-// keyring is what a keyset gives: sealing, and a key for fingerprints derived
-// from each of its keys, so that one file, one rotation and one backup are
-// enough for both.
+// keyring is what a keyset provides: sealing, and one fingerprint key derived from each of its
+// keys. So one file, one rotation and one backup cover both.
 type keyring struct {
 	tink.AEAD
 
-	primary uint32
-	prints  map[uint32][]byte // by the id of the keyset's key
+	primary         uint32
+	fingerprintKeys map[uint32][]byte // by the id of the AES-GCM key that each is derived from
 }
 
-// purpose keeps the derived keys apart from any other use of the keyset.
-const purpose = "tenantry fingerprint v1"
+// hkdfInfo is the HKDF info parameter. It separates the derived keys from other uses of the keyset.
+const hkdfInfo = "tenantry fingerprint v1"
 
-func (k *keyring) derive(handle *keyset.Handle) error {
-	k.prints = map[uint32][]byte{}
+func (k *keyring) deriveFingerprintKeys(handle *keyset.Handle) error {
+	k.fingerprintKeys = map[uint32][]byte{}
 	for i := range handle.Len() {
 		entry, err := handle.Entry(i)
 		if err != nil {
@@ -48,7 +47,7 @@ func (k *keyring) derive(handle *keyset.Handle) error {
 			return fmt.Errorf("key %d is not for AES-GCM", entry.KeyID())
 		}
 		material := key.KeyBytes().Data(insecuresecretdataaccess.Token{})
-		if k.prints[entry.KeyID()], err = hkdf.Key(sha256.New, material, nil, purpose, sha256.Size); err != nil {
+		if k.fingerprintKeys[entry.KeyID()], err = hkdf.Key(sha256.New, material, nil, hkdfInfo, sha256.Size); err != nil {
 			return err
 		}
 		if entry.IsPrimary() {
@@ -58,33 +57,34 @@ func (k *keyring) derive(handle *keyset.Handle) error {
 	return nil
 }
 
-// sum is the fingerprint under one key, led by that key's id.
-func sum(id uint32, key, text []byte) []byte {
+// fingerprintWith returns the fingerprint of text under one key: the key's id in 4 bytes, then the
+// HMAC-SHA-256.
+func fingerprintWith(id uint32, key, text []byte) []byte {
 	mac := hmac.New(sha256.New, key)
-	_, _ = mac.Write(text) // never fails
+	_, _ = mac.Write(text) // hash.Hash.Write never fails
 	return mac.Sum(binary.BigEndian.AppendUint32(nil, id))
 }
 
-// Fingerprint implements ports.Fingerprinter.
+// Fingerprint implements ports.Fingerprinter. It fails when the keyset has no primary key.
 func (s *Sealer) Fingerprint(text []byte) ([]byte, error) {
-	with := s.current()
-	key, ok := with.prints[with.primary]
+	ring := s.currentRing()
+	key, ok := ring.fingerprintKeys[ring.primary]
 	if !ok {
 		return nil, errors.New("fingerprint: the keyset has no primary key")
 	}
-	return sum(with.primary, key, text), nil
+	return fingerprintWith(ring.primary, key, text), nil
 }
 
-// Matches implements ports.Fingerprinter. A key that is not known may be that
-// of a replica with a newer keyset, so the file is read once more.
+// Matches implements ports.Fingerprinter. An unknown key id may come from a replica with a newer
+// keyset, so Matches reads the file once more.
 func (s *Sealer) Matches(text, fingerprint []byte) bool {
 	if len(fingerprint) < 4 {
 		return false
 	}
 	id := binary.BigEndian.Uint32(fingerprint)
-	key, ok := s.loaded().prints[id]
+	key, ok := s.loadedRing().fingerprintKeys[id]
 	if !ok {
-		key, ok = s.reread().prints[id]
+		key, ok = s.rereadRing().fingerprintKeys[id]
 	}
-	return ok && hmac.Equal(fingerprint, sum(id, key, text))
+	return ok && hmac.Equal(fingerprint, fingerprintWith(id, key, text))
 }

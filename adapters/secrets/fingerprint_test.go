@@ -11,7 +11,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/secrets"
 )
 
-func printed(t *testing.T, s *secrets.Sealer, text string) []byte {
+func fingerprintOf(t *testing.T, s *secrets.Sealer, text string) []byte {
 	t.Helper()
 	p, err := s.Fingerprint([]byte(text))
 	if err != nil {
@@ -20,9 +20,9 @@ func printed(t *testing.T, s *secrets.Sealer, text string) []byte {
 	return p
 }
 
-func TestFingerprintsTellTextsApart(t *testing.T) {
-	s := open(t, created(t))
-	p := printed(t, s, "one")
+func TestFingerprintMatchesOnlyItsText(t *testing.T) {
+	s := open(t, createKeyset(t))
+	p := fingerprintOf(t, s, "one")
 	if !s.Matches([]byte("one"), p) || s.Matches([]byte("two"), p) || s.Matches([]byte("one"), nil) || s.Matches([]byte("one"), p[:20]) {
 		t.Fatal("a fingerprint does not mean its text and nothing else")
 	}
@@ -32,11 +32,11 @@ func TestFingerprintsTellTextsApart(t *testing.T) {
 	}
 }
 
-// A plain hash of a body with a password would be an oracle to guess it with.
+// A hash without a key would allow guessing a password in the text.
 func TestFingerprintsNeedTheKeyset(t *testing.T) {
-	one, other := open(t, created(t)), open(t, filepath.Join(t.TempDir(), "keyset.json"))
-	p, hash := printed(t, one, "text"), sha256.Sum256([]byte("text"))
-	if bytes.Equal(p[4:], printed(t, other, "text")[4:]) || bytes.Contains(p, hash[:]) {
+	one, other := open(t, createKeyset(t)), open(t, filepath.Join(t.TempDir(), "keyset.json"))
+	p, hash := fingerprintOf(t, one, "text"), sha256.Sum256([]byte("text"))
+	if bytes.Equal(p[4:], fingerprintOf(t, other, "text")[4:]) || bytes.Contains(p, hash[:]) {
 		t.Fatal("the fingerprint can be made without the keyset")
 	}
 	if other.Matches([]byte("text"), p) {
@@ -44,15 +44,15 @@ func TestFingerprintsNeedTheKeyset(t *testing.T) {
 	}
 }
 
-func TestFingerprintsOutliveRotations(t *testing.T) {
-	path := created(t)
+func TestFingerprintsMatchAfterRotations(t *testing.T) {
+	path := createKeyset(t)
 	s := open(t, path)
-	before := printed(t, s, "text")
+	before := fingerprintOf(t, s, "text")
 	if _, err := secrets.Rotate(path); err != nil {
 		t.Fatal(err)
 	}
 	rotated := open(t, path)
-	after := printed(t, rotated, "text")
+	after := fingerprintOf(t, rotated, "text")
 	if bytes.Equal(before, after) {
 		t.Fatal("the rotation changed nothing")
 	}

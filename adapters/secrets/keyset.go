@@ -15,23 +15,24 @@ import (
 	"github.com/tink-crypto/tink-go/v2/keyset"
 )
 
-// openTo are the permissions that a keyset file must not have: any for
-// others, writing for the group. Its group may read it, which is how
-// orchestrators hand secrets to a service.
-const openTo fs.FileMode = 0o027
+// forbiddenMode holds the permissions that a keyset file must not have: any for others, write for
+// the group. The group may read it, because orchestrators pass secrets to a service that way.
+const forbiddenMode fs.FileMode = 0o027
 
-// OpenKeyset opens the keyset in the file at path. With create, a file that
-// does not exist is made with a new key, readable by its owner only.
+// OpenKeyset returns a Sealer for the keyset file at path. With create, a missing file is created
+// with a new key, readable by its owner only. OpenKeyset fails when the file is missing, is not a
+// keyset, or has permissions in forbiddenMode.
 //
-// The keyset lies there in clear (Tink's JSON). It protects what leaves the
-// machine with the database: replicas, a stolen disk of the database server.
+// The file holds the keyset in clear text (Tink's JSON). The keyset protects data that leaves the
+// machine with the database: replicas, backups of the database, a stolen disk of the database
+// server.
 func OpenKeyset(path string, create bool) (*Sealer, error) {
-	v, err := readFile(path)
+	v, err := readKeysetFile(path)
 	if create && errors.Is(err, fs.ErrNotExist) {
 		if _, err := CreateKeyset(path); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
-		v, err = readFile(path)
+		v, err = readKeysetFile(path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open keyset: %w", err)
@@ -39,16 +40,16 @@ func OpenKeyset(path string, create bool) (*Sealer, error) {
 	return newSealer(path, v)
 }
 
-// CreateKeyset makes a keyset with one key in a new file, and reports
-// fs.ErrExist when there is one already.
+// CreateKeyset writes a keyset with one key to a new file. Its error wraps fs.ErrExist when the
+// file exists.
 func CreateKeyset(path string) ([]Key, error) {
 	handle, err := keyset.NewHandle(aead.AES256GCMKeyTemplate())
 	if err != nil {
 		return nil, fmt.Errorf("make keyset: %w", err)
 	}
-	raw, err := encode(handle)
+	content, err := encode(handle)
 	if err == nil {
-		err = PlaceKeyset(path, raw)
+		err = WriteNewKeyset(path, content)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("make keyset: %w", err)
@@ -56,46 +57,46 @@ func CreateKeyset(path string) ([]Key, error) {
 	return keysOf(handle), nil
 }
 
-// ReadKeyset reads the content of a keyset file, as a backup holds it.
+// ReadKeyset returns the content of a keyset file, for a backup.
 func ReadKeyset(path string) ([]byte, error) {
-	v, err := readFile(path)
+	v, err := readKeysetFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read keyset: %w", err)
 	}
-	return v.raw, nil
+	return v.content, nil
 }
 
-// CheckKeyset reports whether raw is the content of a keyset file.
-func CheckKeyset(raw []byte) error {
-	_, err := decode(raw)
+// CheckKeyset returns an error when content is not that of a keyset file.
+func CheckKeyset(content []byte) error {
+	_, err := decode(content)
 	return err
 }
 
-// PlaceKeyset writes the content of a keyset into a new file. It is written
-// beside its place and linked there: of two processes that start together one
-// makes the keyset and both use that one, and no half-written file is seen.
-func PlaceKeyset(path string, raw []byte) error {
+// WriteNewKeyset writes the content of a keyset to a new file; its error wraps fs.ErrExist when the
+// file exists. It writes a temporary file and links it to path. So no process sees a half-written
+// file, and of two processes that start together both use the keyset of the first.
+func WriteNewKeyset(path string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	fresh, err := beside(path, raw, 0o600)
+	temp, err := writeTemp(path, content, 0o600)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(fresh) }()
-	if err := os.Link(fresh, path); err != nil {
+	defer func() { _ = os.Remove(temp) }()
+	if err := os.Link(temp, path); err != nil {
 		return err
 	}
-	return syncFolder(path)
+	return syncDir(path)
 }
 
-// beside writes a file next to path and returns its name.
-func beside(path string, raw []byte, mode fs.FileMode) (string, error) {
+// writeTemp writes a temporary file in the directory of path and returns its name.
+func writeTemp(path string, content []byte, mode fs.FileMode) (string, error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".keyset-")
 	if err != nil {
 		return "", err
 	}
-	_, err = f.Write(raw)
+	_, err = f.Write(content)
 	if err := errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
 		_ = os.Remove(f.Name())
 		return "", err
@@ -103,8 +104,8 @@ func beside(path string, raw []byte, mode fs.FileMode) (string, error) {
 	return f.Name(), nil
 }
 
-// syncFolder makes a file's new name outlive a loss of power.
-func syncFolder(path string) error {
+// syncDir syncs the directory of path, so that a new name survives a loss of power.
+func syncDir(path string) error {
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return err
@@ -112,43 +113,43 @@ func syncFolder(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// version is one state of a keyset file.
-type version struct {
-	info fs.FileInfo
-	raw  []byte
+// fileVersion is the content of a keyset file with its file info.
+type fileVersion struct {
+	info    fs.FileInfo
+	content []byte
 }
 
-// readFile refuses a file that is no keyset, or that others may read. It looks
-// before it reads: what is written in between is then noticed later.
-func readFile(path string) (version, error) {
+// readKeysetFile refuses a file that is not a keyset, or that others may read. It calls Stat before
+// it reads: a write in between then shows as a change later.
+func readKeysetFile(path string) (fileVersion, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return version{}, err
+		return fileVersion{}, err
 	}
-	if info.Mode().Perm()&openTo != 0 {
-		return version{}, fmt.Errorf("%s is open to others (mode %#o): chmod 600 it", path, info.Mode().Perm())
+	if info.Mode().Perm()&forbiddenMode != 0 {
+		return fileVersion{}, fmt.Errorf("%s is open to others (mode %#o): chmod 600 it", path, info.Mode().Perm())
 	}
-	raw, err := os.ReadFile(path)
+	content, err := os.ReadFile(path)
 	if err != nil {
-		return version{}, err
+		return fileVersion{}, err
 	}
-	if err := CheckKeyset(raw); err != nil {
-		return version{}, fmt.Errorf("%s %w", path, err)
+	if err := CheckKeyset(content); err != nil {
+		return fileVersion{}, fmt.Errorf("%s %w", path, err)
 	}
-	return version{info, raw}, nil
+	return fileVersion{info, content}, nil
 }
 
-func decode(raw []byte) (*keyset.Handle, error) {
-	handle, err := insecurecleartextkeyset.Read(keyset.NewJSONReader(bytes.NewReader(raw)))
+func decode(content []byte) (*keyset.Handle, error) {
+	handle, err := insecurecleartextkeyset.Read(keyset.NewJSONReader(bytes.NewReader(content)))
 	if err != nil {
-		// Tink's words could quote the file, which is a key.
+		// Tink's error could quote the file, which holds the keys.
 		return nil, errors.New("is not a keyset")
 	}
 	return handle, nil
 }
 
 func encode(handle *keyset.Handle) ([]byte, error) {
-	var raw bytes.Buffer
-	err := insecurecleartextkeyset.Write(handle, keyset.NewJSONWriter(&raw))
-	return raw.Bytes(), err
+	var content bytes.Buffer
+	err := insecurecleartextkeyset.Write(handle, keyset.NewJSONWriter(&content))
+	return content.Bytes(), err
 }

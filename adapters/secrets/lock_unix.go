@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// lock makes two rotations of one keyset come one after the other. It holds
-// the folder, as the file itself is replaced.
+// lock makes concurrent rotations of one keyset run one after the other. It locks the directory,
+// because the file itself is replaced.
 func lock(path string) (unlock func(), err error) {
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
@@ -25,10 +25,10 @@ func lock(path string) (unlock func(), err error) {
 	return func() { _ = dir.Close() }, nil
 }
 
-// sameOwner gives a file the owner of another one: a keyset that root rotates
-// stays readable for the service.
-func sameOwner(path string, like fs.FileInfo) error {
-	owner, ok := like.Sys().(*syscall.Stat_t)
+// sameOwner gives the file at path the owner of reference, so that a keyset that root rotates stays
+// readable for the service.
+func sameOwner(path string, reference fs.FileInfo) error {
+	owner, ok := reference.Sys().(*syscall.Stat_t)
 	if !ok {
 		return nil
 	}

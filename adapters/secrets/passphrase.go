@@ -13,32 +13,32 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// ageIntro is how everything begins that age encrypted.
-const ageIntro = "age-encryption.org/"
+// ageHeader is the beginning of each file that age encrypted.
+const ageHeader = "age-encryption.org/"
 
-// ErrPassphrase says that something was encrypted with another passphrase.
+// ErrPassphrase means that the data was encrypted with a different passphrase.
 var ErrPassphrase = errors.New("the passphrase does not open it")
 
-// Encrypted reports whether what begins with start was made by Encrypt, or by
-// the age program.
-func Encrypted(start []byte) bool { return bytes.HasPrefix(start, []byte(ageIntro)) }
+// Encrypted reports whether data that begins with start was encrypted by Encrypt or by the age
+// program.
+func Encrypted(start []byte) bool { return bytes.HasPrefix(start, []byte(ageHeader)) }
 
-// work makes each guess at a passphrase cost about a second and 256 MB. It is
-// what the age program takes.
-const work = 18
+// workFactor is the scrypt work factor, the default of the age program. Each guess at a passphrase
+// takes about a second and 256 MB.
+const workFactor = 18
 
-// Encrypt encrypts what is written until Close, in the age format with a
-// passphrase: the age program opens it too.
+// Encrypt returns a writer that encrypts to the age format with a passphrase. The caller must close
+// it. The age program can decrypt the result.
 func Encrypt(to io.Writer, passphrase secret.Text) (io.WriteCloser, error) {
-	return encrypt(to, passphrase, work)
+	return encrypt(to, passphrase, workFactor)
 }
 
-func encrypt(to io.Writer, passphrase secret.Text, work int) (io.WriteCloser, error) {
+func encrypt(to io.Writer, passphrase secret.Text, workFactor int) (io.WriteCloser, error) {
 	recipient, err := age.NewScryptRecipient(passphrase.Reveal())
 	if err != nil {
 		return nil, fmt.Errorf("encrypt: %w", err)
 	}
-	recipient.SetWorkFactor(work)
+	recipient.SetWorkFactor(workFactor)
 	w, err := age.Encrypt(to, recipient)
 	if err != nil {
 		return nil, fmt.Errorf("encrypt: %w", err)
@@ -46,16 +46,16 @@ func encrypt(to io.Writer, passphrase secret.Text, work int) (io.WriteCloser, er
 	return w, nil
 }
 
-// Decrypt reads what Encrypt wrote. A change anywhere in it is an error of the
-// reader, before the changed part is given out.
+// Decrypt returns a reader of what Encrypt wrote. It fails with ErrPassphrase for a different
+// passphrase. When the data was changed, the reader fails before it returns the changed part.
 func Decrypt(from io.Reader, passphrase secret.Text) (io.Reader, error) {
 	identity, err := age.NewScryptIdentity(passphrase.Reveal())
 	if err != nil {
 		return nil, fmt.Errorf("decrypt: %w", err)
 	}
 	r, err := age.Decrypt(from, identity)
-	var none *age.NoIdentityMatchError
-	if errors.As(err, &none) {
+	var noMatch *age.NoIdentityMatchError
+	if errors.As(err, &noMatch) {
 		return nil, ErrPassphrase
 	}
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-func TestAPassphraseOpensWhatItClosed(t *testing.T) {
-	text := strings.Repeat(canary, 10_000)
+func TestDecryptReadsOnlyWithThePassphrase(t *testing.T) {
+	text := strings.Repeat(testSecret, 10_000)
 	var closed bytes.Buffer
 	w, err := secrets.EncryptFast(&closed, secret.New("right"))
 	if err == nil {
@@ -23,7 +23,7 @@ func TestAPassphraseOpensWhatItClosed(t *testing.T) {
 	if err := errors.Join(err, w.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if !secrets.Encrypted(closed.Bytes()[:20]) || secrets.Encrypted([]byte(text)) || bytes.Contains(closed.Bytes(), []byte(canary)) {
+	if !secrets.Encrypted(closed.Bytes()[:20]) || secrets.Encrypted([]byte(text)) || bytes.Contains(closed.Bytes(), []byte(testSecret)) {
 		t.Fatal("it does not look encrypted")
 	}
 	r, err := secrets.Decrypt(bytes.NewReader(closed.Bytes()), secret.New("right"))

@@ -9,62 +9,63 @@ import (
 	"time"
 )
 
-// lookEvery bounds how often sealing looks whether the file has changed.
-const lookEvery = time.Second
+// checkInterval limits how often sealing checks the file for a change.
+const checkInterval = time.Second
 
-// same reports whether the file has the looks of this version. Another time,
-// size, or file behind the name is a reason to read it.
-func (v version) same(info fs.FileInfo) bool {
+// unchanged reports whether info equals that of this version: same file, time, size and mode. Any
+// difference is a reason to read the file.
+func (v fileVersion) unchanged(info fs.FileInfo) bool {
 	return os.SameFile(v.info, info) && v.info.ModTime().Equal(info.ModTime()) &&
 		v.info.Size() == info.Size() && v.info.Mode() == info.Mode()
 }
 
-func (s *Sealer) loaded() *keyring {
+func (s *Sealer) loadedRing() *keyring {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.with
+	return s.ring
 }
 
-// current is what to seal with now.
-func (s *Sealer) current() *keyring {
+// currentRing returns the keyring to seal with. It reloads a changed file.
+func (s *Sealer) currentRing() *keyring {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if time.Since(s.looked) < lookEvery {
-		return s.with
+	if time.Since(s.checkedAt) < checkInterval {
+		return s.ring
 	}
-	s.looked = time.Now()
-	if info, err := os.Stat(s.path); err == nil && s.file.same(info) {
-		return s.with
+	s.checkedAt = time.Now()
+	if info, err := os.Stat(s.path); err == nil && s.file.unchanged(info) {
+		return s.ring
 	}
 	s.reload()
-	return s.with
+	return s.ring
 }
 
-// reread reads the file whatever it looks like.
-func (s *Sealer) reread() *keyring {
+// rereadRing reads the file even if its file info is unchanged, and returns the keyring.
+func (s *Sealer) rereadRing() *keyring {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reload()
-	return s.with
+	return s.ring
 }
 
-// reload takes up the file's content if it is a keyset that can be used.
+// reload reads the file and uses its keyset. When the file cannot be used, the previous keyset
+// stays in use. The caller holds s.mu.
 func (s *Sealer) reload() {
-	v, err := readFile(s.path)
-	changed := !bytes.Equal(v.raw, s.file.raw)
+	v, err := readKeysetFile(s.path)
+	changed := !bytes.Equal(v.content, s.file.content)
 	if err == nil && changed {
-		err = s.use(v.raw)
+		err = s.loadRing(v.content)
 	}
 	if err == nil {
-		s.file, s.complaint = v, ""
+		s.file, s.lastError = v, ""
 		if changed {
 			s.Log.Info("keyset reloaded", "file", s.path)
 		}
 		return
 	}
-	// Once for each thing that is wrong, not for each secret.
-	if s.complaint != err.Error() {
-		s.complaint = err.Error()
+	// Log each error once, not for each secret.
+	if s.lastError != err.Error() {
+		s.lastError = err.Error()
 		s.Log.Error("the keyset file has changed and cannot be used; the keyset read before stays in use", "error", err)
 	}
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/tink-crypto/tink-go/v2/keyset"
 )
 
-// KeyStatus is what a key of a keyset is for.
+// KeyStatus is the use of a key in a keyset.
 type KeyStatus string
 
-// Primary seals and opens. Staged opens already, and seals after the next
-// rotation. Old opens what it sealed. Disabled does nothing.
+// A primary key seals and opens. A staged key opens, and becomes primary at the next rotation. An
+// old key opens what it sealed. A disabled key is not used.
 const (
 	Primary  KeyStatus = "primary"
 	Staged   KeyStatus = "staged"
@@ -25,16 +25,16 @@ const (
 	Disabled KeyStatus = "disabled"
 )
 
-// Key is a key of a keyset without its material.
+// Key describes a key of a keyset, without the key itself.
 type Key struct {
 	ID     string
 	Status KeyStatus
 }
 
-// ErrStaged says that a key is staged already.
+// ErrStaged means that the keyset already has a staged key.
 var ErrStaged = errors.New("a staged key waits already")
 
-// Keys lists the keys of the keyset in the file at path, oldest first.
+// Keys returns the keys of the keyset file at path, oldest first.
 func Keys(path string) ([]Key, error) {
 	handle, err := load(path)
 	if err != nil {
@@ -43,8 +43,8 @@ func Keys(path string) ([]Key, error) {
 	return keysOf(handle), nil
 }
 
-// Rotate makes new secrets be sealed with another key: a staged one if there
-// is one, else a new one. What older keys sealed still opens.
+// Rotate makes the staged key the primary, or a new key when none is staged, and returns the keys.
+// Secrets that older keys sealed can still be opened.
 func Rotate(path string) ([]Key, error) {
 	return change(path, func(manager *keyset.Manager, keys []Key) error {
 		if newest := keys[len(keys)-1]; newest.Status == Staged {
@@ -62,8 +62,8 @@ func Rotate(path string) ([]Key, error) {
 	})
 }
 
-// Stage adds a key that opens but does not seal yet, so that every replica can
-// have it before the first one seals with it.
+// Stage adds a staged key and returns the keys. So every replica can have the key before the first
+// one seals with it. It fails with ErrStaged when one is staged already.
 func Stage(path string) ([]Key, error) {
 	return change(path, func(manager *keyset.Manager, keys []Key) error {
 		if keys[len(keys)-1].Status == Staged {
@@ -74,8 +74,8 @@ func Stage(path string) ([]Key, error) {
 	})
 }
 
-// change puts a changed keyset in the place of the file, in one step and with
-// its mode. A link, as orchestrators make, stays one: what it leads to changes.
+// change edits the keyset file. It replaces the file atomically and keeps its mode and owner. When
+// path is a symbolic link, as orchestrators create, the target is replaced and the link stays.
 func change(path string, edit func(*keyset.Manager, []Key) error) ([]Key, error) {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -104,7 +104,7 @@ func change(path string, edit func(*keyset.Manager, []Key) error) ([]Key, error)
 }
 
 func replace(path string, handle *keyset.Handle) error {
-	raw, err := encode(handle)
+	content, err := encode(handle)
 	if err != nil {
 		return err
 	}
@@ -112,38 +112,38 @@ func replace(path string, handle *keyset.Handle) error {
 	if err != nil {
 		return err
 	}
-	fresh, err := beside(path, raw, info.Mode().Perm())
+	temp, err := writeTemp(path, content, info.Mode().Perm())
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(sameOwner(fresh, info), os.Rename(fresh, path)); err != nil {
-		_ = os.Remove(fresh)
+	if err := errors.Join(sameOwner(temp, info), os.Rename(temp, path)); err != nil {
+		_ = os.Remove(temp)
 		return err
 	}
-	return syncFolder(path)
+	return syncDir(path)
 }
 
 func load(path string) (*keyset.Handle, error) {
-	raw, err := ReadKeyset(path)
+	content, err := ReadKeyset(path)
 	if err != nil {
 		return nil, err
 	}
-	return decode(raw)
+	return decode(content)
 }
 
-// keysOf reads the order as time: keys are only ever added at the end, so what
-// comes after the primary has not been it yet.
+// keysOf returns the keys with their status. Keys are only added at the end, so a key after the
+// primary has never been primary: it is staged.
 func keysOf(handle *keyset.Handle) []Key {
 	keys := make([]Key, handle.Len())
-	later := false
+	afterPrimary := false
 	for i, info := range handle.KeysetInfo().GetKeyInfo() {
 		keys[i] = Key{ID: strconv.FormatUint(uint64(info.GetKeyId()), 10), Status: Old}
 		switch entry, err := handle.Entry(i); {
 		case err != nil || entry.KeyStatus() != keyset.Enabled:
 			keys[i].Status = Disabled
 		case entry.IsPrimary():
-			keys[i].Status, later = Primary, true
-		case later:
+			keys[i].Status, afterPrimary = Primary, true
+		case afterPrimary:
 			keys[i].Status = Staged
 		}
 	}

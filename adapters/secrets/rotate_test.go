@@ -18,7 +18,7 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-func created(t *testing.T) string {
+func createKeyset(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "keyset.json")
 	if _, err := secrets.CreateKeyset(path); err != nil {
@@ -27,23 +27,23 @@ func created(t *testing.T) string {
 	return path
 }
 
-func sealed(t *testing.T, s *secrets.Sealer) []byte {
+func sealSecret(t *testing.T, s *secrets.Sealer) []byte {
 	t.Helper()
-	text, err := s.Seal(secret.New(canary), "p")
+	text, err := s.Seal(secret.New(testSecret), "p")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return text
 }
 
-func opens(t *testing.T, s *secrets.Sealer, text []byte) {
+func mustOpen(t *testing.T, s *secrets.Sealer, text []byte) {
 	t.Helper()
-	if got, err := s.Open(text, "p"); err != nil || got.Reveal() != canary {
+	if got, err := s.Open(text, "p"); err != nil || got.Reveal() != testSecret {
 		t.Fatalf("does not open: %v", err)
 	}
 }
 
-// statuses are the keys' statuses, oldest first.
+// statuses returns the statuses of the keys, oldest first.
 func statuses(t *testing.T, keys []secrets.Key, err error) string {
 	t.Helper()
 	if err != nil {
@@ -56,8 +56,8 @@ func statuses(t *testing.T, keys []secrets.Key, err error) string {
 	return strings.Join(all, " ")
 }
 
-func TestCreateOverwritesNothing(t *testing.T) {
-	path := created(t)
+func TestCreateKeysetDoesNotOverwrite(t *testing.T) {
+	path := createKeyset(t)
 	before, _ := os.ReadFile(path)
 	if _, err := secrets.CreateKeyset(path); !errors.Is(err, fs.ErrExist) {
 		t.Fatalf("created again: %v", err)
@@ -67,23 +67,23 @@ func TestCreateOverwritesNothing(t *testing.T) {
 	}
 }
 
-func TestRotationKeepsWhatOlderKeysSealed(t *testing.T) {
-	path := created(t)
+func TestSecretsOfOlderKeysOpenAfterRotation(t *testing.T) {
+	path := createKeyset(t)
 	if err := os.Chmod(path, 0o640); err != nil {
 		t.Fatal(err)
 	}
-	first := sealed(t, open(t, path))
+	first := sealSecret(t, open(t, path))
 	keys, err := secrets.Rotate(path)
 	if got := statuses(t, keys, err); got != "old primary" {
 		t.Fatalf("after the first rotation: %s", got)
 	}
 	s := open(t, path)
-	second := sealed(t, s)
+	second := sealSecret(t, s)
 	if bytes.Equal(first[:5], second[:5]) {
 		t.Fatal("sealed with the old key")
 	}
-	opens(t, s, first)
-	opens(t, s, second)
+	mustOpen(t, s, first)
+	mustOpen(t, s, second)
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
@@ -92,12 +92,11 @@ func TestRotationKeepsWhatOlderKeysSealed(t *testing.T) {
 	}
 }
 
-// A replica that has the staged key opens what the first one that promotes it
-// seals.
+// A replica that has only staged the key opens what the first replica with the promoted key seals.
 func TestStagedRotationForReplicas(t *testing.T) {
-	path := created(t)
+	path := createKeyset(t)
 	replica := filepath.Join(t.TempDir(), "keyset.json")
-	before := sealed(t, open(t, path))
+	before := sealSecret(t, open(t, path))
 	keys, err := secrets.Stage(path)
 	if got := statuses(t, keys, err); got != "primary staged" {
 		t.Fatalf("staged: %s", got)
@@ -105,12 +104,12 @@ func TestStagedRotationForReplicas(t *testing.T) {
 	if _, err := secrets.Stage(path); !errors.Is(err, secrets.ErrStaged) {
 		t.Fatalf("staged twice: %v", err)
 	}
-	if !bytes.Equal(before[:5], sealed(t, open(t, path))[:5]) {
+	if !bytes.Equal(before[:5], sealSecret(t, open(t, path))[:5]) {
 		t.Fatal("a staged key seals")
 	}
 	raw, err := secrets.ReadKeyset(path)
 	if err == nil {
-		err = secrets.PlaceKeyset(replica, raw)
+		err = secrets.WriteNewKeyset(replica, raw)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -119,14 +118,14 @@ func TestStagedRotationForReplicas(t *testing.T) {
 	if got := statuses(t, keys, err); got != "old primary" {
 		t.Fatalf("promoted: %s", got)
 	}
-	opens(t, open(t, replica), sealed(t, open(t, path)))
+	mustOpen(t, open(t, replica), sealSecret(t, open(t, path)))
 	if keys, err = secrets.Keys(path); statuses(t, keys, err) != "old primary" {
 		t.Fatalf("read again: %v", keys)
 	}
 }
 
-func TestRotationsAtOnceAllCount(t *testing.T) {
-	path := created(t)
+func TestConcurrentRotationsAreAllKept(t *testing.T) {
+	path := createKeyset(t)
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -141,9 +140,9 @@ func TestRotationsAtOnceAllCount(t *testing.T) {
 	}
 }
 
-// Orchestrators mount a secret as a link to the folder of the day.
-func TestALinkedKeysetStaysLinked(t *testing.T) {
-	path := created(t)
+// Orchestrators mount a secret as a symbolic link to a file that they replace.
+func TestRotateKeepsASymbolicLink(t *testing.T) {
+	path := createKeyset(t)
 	link := filepath.Join(t.TempDir(), "keyset.json")
 	if err := os.Symlink(path, link); err != nil {
 		t.Fatal(err)
@@ -159,45 +158,45 @@ func TestALinkedKeysetStaysLinked(t *testing.T) {
 	}
 }
 
-func TestTheSealerFollowsTheFile(t *testing.T) {
-	path := created(t)
+func TestSealerReloadsAChangedFile(t *testing.T) {
+	path := createKeyset(t)
 	running, other := open(t, path), open(t, path)
-	first := sealed(t, running)
+	first := sealSecret(t, running)
 	if _, err := secrets.Rotate(path); err != nil {
 		t.Fatal(err)
 	}
-	fresh := sealed(t, open(t, path))
-	opens(t, other, fresh) // at once
-	opens(t, other, first)
+	fresh := sealSecret(t, open(t, path))
+	mustOpen(t, other, fresh) // immediately, because an unknown key makes it read the file
+	mustOpen(t, other, first)
 	for end := time.Now().Add(4 * time.Minute); ; <-time.After(20 * time.Millisecond) {
-		if bytes.Equal(sealed(t, running)[:5], fresh[:5]) {
+		if bytes.Equal(sealSecret(t, running)[:5], fresh[:5]) {
 			break
 		}
 		if time.Now().After(end) {
 			t.Fatal("the sealer still uses the old key after 4 minutes")
 		}
 	}
-	opens(t, running, first)
+	mustOpen(t, running, first)
 }
 
-func TestABrokenFileChangesNothing(t *testing.T) {
-	path := created(t)
+func TestSealerKeepsItsKeysetWhileTheFileIsUnusable(t *testing.T) {
+	path := createKeyset(t)
 	good, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var said bytes.Buffer
+	var logged bytes.Buffer
 	s := open(t, path)
-	s.Log = slog.New(slog.NewTextHandler(&said, nil))
-	mine := sealed(t, s)
-	unknown := sealed(t, open(t, created(t)))
+	s.Log = slog.New(slog.NewTextHandler(&logged, nil))
+	ownSecret := sealSecret(t, s)
+	unknown := sealSecret(t, open(t, createKeyset(t)))
 	for name, breakIt := range map[string]func() error{
 		"cut off":        func() error { return os.WriteFile(path, good[:len(good)-9], 0o600) },
 		"gone":           func() error { return os.Remove(path) },
 		"open to others": func() error { return errors.Join(os.WriteFile(path, good, 0o600), os.Chmod(path, 0o644)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			said.Reset()
+			logged.Reset()
 			if err := breakIt(); err != nil {
 				t.Fatal(err)
 			}
@@ -206,12 +205,12 @@ func TestABrokenFileChangesNothing(t *testing.T) {
 					t.Fatal("opens what is not its own")
 				}
 			}
-			opens(t, s, mine)
-			opens(t, s, sealed(t, s))
-			if strings.Count(said.String(), "stays in use") != 1 {
-				t.Errorf("said: %s", said.String())
+			mustOpen(t, s, ownSecret)
+			mustOpen(t, s, sealSecret(t, s))
+			if strings.Count(logged.String(), "stays in use") != 1 {
+				t.Errorf("said: %s", logged.String())
 			}
-			if material := string(good[100:140]); strings.Contains(said.String(), material) {
+			if material := string(good[100:140]); strings.Contains(logged.String(), material) {
 				t.Error("the log tells the keyset")
 			}
 			if err := errors.Join(os.WriteFile(path, good, 0o600), os.Chmod(path, 0o600)); err != nil {

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package secrets encrypts what must not be readable in the database, with
-// AES-256-GCM under a keyset that is not in the database, and backups, which
-// hold that keyset.
+// Package secrets encrypts the credentials in the database with AES-256-GCM, and backups with a
+// passphrase. The keyset is in a file outside the database.
+//
+//   - sealer.go: Sealer, which seals and opens secrets. Start here.
+//   - fingerprint.go: keyring, and fingerprints of texts under the same keyset.
+//   - keyset.go: the keyset file: OpenKeyset, CreateKeyset, ReadKeyset, WriteNewKeyset.
+//   - reload.go: how a Sealer notices that the file has changed.
+//   - rotate.go: Rotate and Stage. lock_unix.go and lock_other.go let one rotation run at a time.
+//   - passphrase.go: Encrypt and Decrypt, for backups.
 package secrets
 
 import (
@@ -18,32 +24,31 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Sealer implements ports.Sealer. It takes up a changed keyset file by itself,
-// and keeps what it has while the file cannot be used.
+// Sealer implements ports.Sealer and ports.Fingerprinter. It reloads a changed keyset file by
+// itself. While the file cannot be used, the previous keyset stays in use.
 type Sealer struct {
-	// Log takes what the reading of a changed file has to say. Set it before
-	// the first use.
+	// Log receives messages about the reload of a changed file. Set it before the first use.
 	Log *slog.Logger
 
 	path string
 	mu   sync.Mutex
-	with *keyring
-	file version
-	// looked is when the file was last looked at for a change.
-	looked    time.Time
-	complaint string
+	ring *keyring
+	file fileVersion
+	// checkedAt is when the file was last checked for a change.
+	checkedAt time.Time
+	lastError string
 }
 
 var _ ports.Sealer = (*Sealer)(nil)
 
-func newSealer(path string, v version) (*Sealer, error) {
-	s := &Sealer{Log: slog.New(slog.DiscardHandler), path: path, file: v, looked: time.Now()}
-	return s, s.use(v.raw)
+func newSealer(path string, v fileVersion) (*Sealer, error) {
+	s := &Sealer{Log: slog.New(slog.DiscardHandler), path: path, file: v, checkedAt: time.Now()}
+	return s, s.loadRing(v.content)
 }
 
-// use is called with the lock held, or before anybody else has the Sealer.
-func (s *Sealer) use(raw []byte) error {
-	handle, err := decode(raw)
+// loadRing makes content the keyset in use. The caller holds s.mu, or is the only user of s.
+func (s *Sealer) loadRing(content []byte) error {
+	handle, err := decode(content)
 	if err != nil {
 		return fmt.Errorf("open keyset: %s %w", s.path, err)
 	}
@@ -52,31 +57,31 @@ func (s *Sealer) use(raw []byte) error {
 		return fmt.Errorf("open keyset: %s holds no key to seal with", s.path)
 	}
 	ring := &keyring{AEAD: primitive}
-	if err := ring.derive(handle); err != nil {
+	if err := ring.deriveFingerprintKeys(handle); err != nil {
 		return fmt.Errorf("open keyset: %s: %w", s.path, err)
 	}
-	s.with = ring
+	s.ring = ring
 	return nil
 }
 
-// Seal implements ports.Sealer. The place is the associated data.
-func (s *Sealer) Seal(plain secret.Text, place string) ([]byte, error) {
-	sealed, err := s.current().Encrypt([]byte(plain.Reveal()), []byte(place))
+// Seal implements ports.Sealer. associatedData must be the same in Open.
+func (s *Sealer) Seal(plain secret.Text, associatedData string) ([]byte, error) {
+	sealed, err := s.currentRing().Encrypt([]byte(plain.Reveal()), []byte(associatedData))
 	if err != nil {
 		return nil, fmt.Errorf("seal: %w", err)
 	}
 	return sealed, nil
 }
 
-// Open implements ports.Sealer. One error for every cause: which one it was
-// helps only who tampers. What does not open may have been sealed by a replica
-// that has a newer keyset, so the file is read once more.
-func (s *Sealer) Open(sealed []byte, place string) (secret.Text, error) {
-	with := s.loaded()
-	plain, err := with.Decrypt(sealed, []byte(place))
+// Open implements ports.Sealer. It returns the same error for each cause, because the difference
+// would help only an attacker. A replica with a newer keyset may have sealed the secret, so Open
+// reads the file once more before it fails.
+func (s *Sealer) Open(sealed []byte, associatedData string) (secret.Text, error) {
+	ring := s.loadedRing()
+	plain, err := ring.Decrypt(sealed, []byte(associatedData))
 	if err != nil {
-		if newer := s.reread(); newer != with {
-			plain, err = newer.Decrypt(sealed, []byte(place))
+		if newer := s.rereadRing(); newer != ring {
+			plain, err = newer.Decrypt(sealed, []byte(associatedData))
 		}
 	}
 	if err != nil {

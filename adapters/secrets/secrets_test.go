@@ -18,7 +18,7 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-const canary = "canary-9f31c0b7-Passw0rd"
+const testSecret = "canary-9f31c0b7-Passw0rd"
 
 func open(t *testing.T, path string) *secrets.Sealer {
 	t.Helper()
@@ -29,39 +29,39 @@ func open(t *testing.T, path string) *secrets.Sealer {
 	return s
 }
 
-func TestOpenGivesBackWhatSealMade(t *testing.T) {
+func TestOpenReturnsWhatWasSealed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keyset.json")
 	sealer, reopened := open(t, path), open(t, path)
 	rapid.Check(t, func(t *rapid.T) {
-		plain, place := rapid.String().Draw(t, "plain"), rapid.String().Draw(t, "place")
-		sealed, err := sealer.Seal(secret.New(plain), place)
+		plain, associatedData := rapid.String().Draw(t, "plain"), rapid.String().Draw(t, "place")
+		sealed, err := sealer.Seal(secret.New(plain), associatedData)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := reopened.Open(sealed, place)
+		got, err := reopened.Open(sealed, associatedData)
 		if err != nil || got.Reveal() != plain {
 			t.Fatalf("not the same after opening (%v)", err)
 		}
 	})
 }
 
-func TestOpenRefusesWhatIsNotItsOwn(t *testing.T) {
+func TestOpenRefusesChangedOrForeignData(t *testing.T) {
 	dir := t.TempDir()
 	sealer := open(t, filepath.Join(dir, "a.json"))
-	sealed, err := sealer.Seal(secret.New(canary), "flow/1")
+	sealed, err := sealer.Seal(secret.New(testSecret), "flow/1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	changed := bytes.Clone(sealed)
 	changed[len(changed)-1] ^= 1
 	for _, tt := range []struct {
-		name   string
-		with   *secrets.Sealer
-		sealed []byte
-		place  string
+		name           string
+		sealer         *secrets.Sealer
+		sealed         []byte
+		associatedData string
 	}{
-		{"moved to another place", sealer, sealed, "flow/2"},
-		{"without a place", sealer, sealed, ""},
+		{"different associated data", sealer, sealed, "flow/2"},
+		{"no associated data", sealer, sealed, ""},
 		{"another keyset", open(t, filepath.Join(dir, "b.json")), sealed, "flow/1"},
 		{"one bit changed", sealer, changed, "flow/1"},
 		{"truncated by one byte", sealer, sealed[:len(sealed)-1], "flow/1"},
@@ -70,31 +70,31 @@ func TestOpenRefusesWhatIsNotItsOwn(t *testing.T) {
 		{"something appended", sealer, append(bytes.Clone(sealed), 0), "flow/1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := tt.with.Open(tt.sealed, tt.place)
+			got, err := tt.sealer.Open(tt.sealed, tt.associatedData)
 			if err == nil || !got.Empty() {
 				t.Fatal("opened")
 			}
-			if strings.Contains(err.Error(), canary) {
+			if strings.Contains(err.Error(), testSecret) {
 				t.Fatal("the error tells the secret")
 			}
 		})
 	}
 }
 
-func TestSealedShowsNothingOfThePlain(t *testing.T) {
+func TestSealedDataHidesTheSecret(t *testing.T) {
 	sealer := open(t, filepath.Join(t.TempDir(), "keyset.json"))
-	first, err := sealer.Seal(secret.New(canary), "flow/1")
+	first, err := sealer.Seal(secret.New(testSecret), "flow/1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := sealer.Seal(secret.New(canary), "flow/1")
+	second, err := sealer.Seal(secret.New(testSecret), "flow/1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if bytes.Equal(first, second) {
 		t.Error("the same secret is sealed the same way twice")
 	}
-	for _, form := range []string{canary, hex.EncodeToString([]byte(canary)), base64.StdEncoding.EncodeToString([]byte(canary))} {
+	for _, form := range []string{testSecret, hex.EncodeToString([]byte(testSecret)), base64.StdEncoding.EncodeToString([]byte(testSecret))} {
 		if bytes.Contains(first, []byte(form)) {
 			t.Errorf("the plain text shows as %s", form)
 		}
@@ -122,7 +122,7 @@ func TestKeysetFile(t *testing.T) {
 	}
 }
 
-func TestKeysetThatIsNotSafeIsRefused(t *testing.T) {
+func TestUnsafeKeysetFileIsRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		content string
@@ -152,7 +152,7 @@ func TestKeysetThatIsNotSafeIsRefused(t *testing.T) {
 	}
 }
 
-func TestProcessesThatStartTogetherShareOneKeyset(t *testing.T) {
+func TestConcurrentStartsCreateOneKeyset(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keyset.json")
 	sealers := make([]*secrets.Sealer, 8)
 	var wg sync.WaitGroup
@@ -169,7 +169,7 @@ func TestProcessesThatStartTogetherShareOneKeyset(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	sealed, err := sealers[0].Seal(secret.New(canary), "p")
+	sealed, err := sealers[0].Seal(secret.New(testSecret), "p")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,86 +15,60 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/plugins/wire"
 )
 
 const scope = "github.com/tenantry/tenantry/adapters/telemetry"
 
-// What a call is about. These are customer data: they stand in spans only
-// where CallOptions allow it, and never in metrics or the log.
-const (
-	aboutTenant  = "tenantry.tenant"
-	aboutDomain  = "tenantry.domain"
-	aboutMailbox = "tenantry.mailbox"
-	aboutZone    = "tenantry.zone"
-)
-
-// CallOptions say what is told of the calls of one provider.
+// CallOptions configure the measurement of one provider's calls.
 type CallOptions struct {
 	Provider string
-	// Log takes a line for each call that brought no answer.
+	// Log receives a line for each call that brought no answer.
 	Log *slog.Logger
-	// CustomerData lets spans carry the tenant's GUID, domains and addresses.
+	// CustomerData allows spans to carry tenant ids, domains and addresses. Metrics and the log
+	// never carry them.
 	CustomerData bool
 }
 
-// calls measures the calls of one provider: each is a span, and a point in
-// the histogram tenantry.provider.call.duration by provider, operation and
-// outcome.
-type calls struct {
-	CallOptions
-
-	tracer   trace.Tracer
-	duration metric.Float64Histogram
-}
-
-func newCalls(o CallOptions) (calls, error) {
+// Calls returns the interceptor that measures the calls of one provider. Each call is a span, a
+// point in the histogram tenantry.provider.call.duration, and a log line if it brought no answer.
+func Calls(o CallOptions) (wire.Interceptor, error) {
+	tracer := otel.Tracer(scope)
 	duration, err := otel.Meter(scope).Float64Histogram("tenantry.provider.call.duration",
 		metric.WithUnit("s"), metric.WithDescription("Time a provider call took, by provider, operation and outcome."),
 		metric.WithExplicitBucketBoundaries(.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120))
-	return calls{o, otel.Tracer(scope), duration}, err
-}
-
-// about are the customer's things that a call names, for its span.
-func (c calls) about(name, value string) []attribute.KeyValue {
-	if !c.CustomerData {
-		return nil
+	if err != nil {
+		return nil, err
 	}
-	return []attribute.KeyValue{attribute.String(name, value)}
+	return func(ctx context.Context, call wire.Call, next func(context.Context) error) error {
+		began := time.Now()
+		ctx, span := tracer.Start(ctx, o.Provider+" "+call.Operation, trace.WithAttributes(
+			attribute.String("tenantry.provider", o.Provider), attribute.String("tenantry.operation", call.Operation)))
+		defer span.End()
+		if o.CustomerData {
+			span.SetAttributes(call.SpanAttributes()...)
+		}
+		err := next(ctx)
+		result, took := resultOf(err), time.Since(began)
+		span.SetAttributes(attribute.String("tenantry.outcome", result))
+		cause := causeOf(err)
+		if cause != "" {
+			span.SetAttributes(attribute.String("tenantry.cause", cause))
+		}
+		if level, failed := severity(err); failed {
+			span.SetStatus(codes.Error, result)
+			o.Log.LogAttrs(ctx, level, "provider call brought no answer", slog.String("provider", o.Provider),
+				slog.String("operation", call.Operation), slog.String("outcome", result), slog.String("cause", cause),
+				slog.Float64("duration_ms", float64(took.Microseconds())/1000))
+		}
+		duration.Record(ctx, took.Seconds(), metric.WithAttributes(
+			attribute.String("provider", o.Provider), attribute.String("operation", call.Operation), attribute.String("outcome", result)))
+		return err
+	}, nil
 }
 
-func measure[T any](
-	ctx context.Context, c calls, operation string, about []attribute.KeyValue, call func(context.Context) (T, error),
-) (T, error) {
-	began := time.Now()
-	ctx, span := c.tracer.Start(ctx, c.Provider+" "+operation, trace.WithAttributes(
-		attribute.String("tenantry.provider", c.Provider), attribute.String("tenantry.operation", operation)),
-		trace.WithAttributes(about...))
-	defer span.End()
-	answer, err := call(ctx)
-	result, took := resultOf(err), time.Since(began)
-	span.SetAttributes(attribute.String("tenantry.outcome", result))
-	cause := causeOf(err)
-	if cause != "" {
-		span.SetAttributes(attribute.String("tenantry.cause", cause))
-	}
-	if level, failed := severity(err); failed {
-		span.SetStatus(codes.Error, result)
-		c.Log.LogAttrs(ctx, level, "provider call brought no answer", slog.String("provider", c.Provider),
-			slog.String("operation", operation), slog.String("outcome", result), slog.String("cause", cause),
-			slog.Float64("duration_ms", float64(took.Microseconds())/1000))
-	}
-	c.duration.Record(ctx, took.Seconds(), metric.WithAttributes(
-		attribute.String("provider", c.Provider), attribute.String("operation", operation), attribute.String("outcome", result)))
-	return answer, err
-}
-
-func measured(ctx context.Context, c calls, operation string, about []attribute.KeyValue, call func(context.Context) error) error {
-	_, err := measure(ctx, c, operation, about, func(ctx context.Context) (struct{}, error) { return struct{}{}, call(ctx) })
-	return err
-}
-
-// severity is the level at which a call's end is worth a line, if it is: a
-// refusal and a wait are answers, and a caller who left is no trouble.
+// severity returns the level at which the end of a call is logged, and whether it is logged. A
+// refusal is an answer, and a caller who gave up is not a problem.
 func severity(err error) (slog.Level, bool) {
 	switch outcome.Of(err) {
 	case outcome.Refused, outcome.NotReady:
@@ -114,8 +88,8 @@ func causeOf(err error) string {
 	return ""
 }
 
-// resultOf is a kind of outcome, done, cancelled (by the caller) or failed,
-// which is our own doing: a missing setting say.
+// resultOf returns the name of the outcome, "cancelled" when the caller gave up, or "failed" for an
+// error of tenantry itself, such as a missing setting.
 func resultOf(err error) string {
 	switch {
 	case err == nil, outcome.Of(err) != 0:

@@ -28,7 +28,7 @@ func (o Jobs) Step(ctx context.Context, j provisioning.Job, s provisioning.Step,
 		attribute.String("tenantry.job.step", string(s)), attribute.Int("tenantry.job.attempt", j.Attempt),
 	}
 	if o.CustomerData {
-		about = append(about, attribute.String(aboutTenant, string(j.TenantGUID)), attribute.String(aboutDomain, j.DomainName))
+		about = append(about, attribute.String("tenantry.tenant", string(j.TenantGUID)), attribute.String("tenantry.domain", j.DomainName))
 	}
 	options := []trace.SpanStartOption{trace.WithAttributes(about...)}
 	from := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": j.Trace})

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package telemetry sets OpenTelemetry up and wraps provider ports in spans.
+// Package telemetry sets up OpenTelemetry and measures what the service does.
+//
+//   - telemetry.go: Start, which installs the tracer, the meter and the exporters. Start here.
+//   - calls.go: Calls, the interceptor that measures the calls of providers.
+//   - jobs.go, checks.go, enforcement.go: spans and metrics of background jobs.
+//   - log.go: Logger, the structured log with trace ids.
+//   - exemplar.go, traceparent.go: trace ids on data points and on stored requests.
 package telemetry
 
 import (

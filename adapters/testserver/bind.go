@@ -13,13 +13,13 @@ import (
 	"strings"
 )
 
-// BIND is a private authoritative server on loopback whose zones one key may
-// change by dynamic update and transfer.
+// BIND is an authoritative DNS server on loopback. One TSIG key may change its zones by dynamic
+// update and transfer them.
 type BIND struct {
 	*child
-	Addr   string // UDP and TCP
-	Key    string // its name, for hmac-sha256
-	Secret string // base64
+	Addr   string // host:port, for UDP and TCP
+	Key    string // name of the TSIG key, hmac-sha256
+	Secret string // the key in base64
 	zones  []string
 }
 
@@ -41,15 +41,15 @@ key "%s" { algorithm hmac-sha256; secret "%s"; };
 `
 )
 
-// StartBIND starts a server with these zones, which hold SOA and NS, and waits
-// until it answers.
+// StartBIND starts a server and waits until it answers for each zone. The zones hold only SOA and
+// NS records.
 func StartBIND(ctx context.Context, zones ...string) (*BIND, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
 	}
 	secret := make([]byte, 32)
-	_, _ = rand.Read(secret) // it never fails
+	_, _ = rand.Read(secret) // crypto/rand never fails
 	b := &BIND{Addr: "127.0.0.1:" + port, Key: "tenantry-test", Secret: base64.StdEncoding.EncodeToString(secret), zones: zones}
 	files := map[string]string{}
 	var conf strings.Builder
@@ -66,8 +66,7 @@ func StartBIND(ctx context.Context, zones ...string) (*BIND, error) {
 	return b, nil
 }
 
-// answers asks for the SOA of every zone: the port opens before they are
-// loaded.
+// answers asks for the SOA of every zone. The port opens before the zones are loaded.
 func (b *BIND) answers(ctx context.Context) error {
 	var d net.Dialer
 	for _, zone := range b.zones {

@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// Env names the variable with the URL of the test server's superuser.
-const Env = "TENANTRY_TEST_POSTGRES_URL"
+// PostgresEnv is the environment variable that holds the URL of the test server, as superuser.
+const PostgresEnv = "TENANTRY_TEST_POSTGRES_URL"
 
 // Database creates a database for a test, drops it after the test and returns its URL.
 func Database(t testing.TB) string {
@@ -36,7 +36,7 @@ func Database(t testing.TB) string {
 // CreateDatabase creates an empty database and returns its URL. Without a server it fails:
 // PostgreSQL is one of the two databases that tenantry promises to run on.
 func CreateDatabase() (string, error) {
-	server, err := url.Parse(os.Getenv(Env))
+	server, err := url.Parse(os.Getenv(PostgresEnv))
 	if err != nil || server.Host == "" {
 		return "", errors.New("no PostgreSQL for this test: run `make test`, which starts one")
 	}
@@ -52,12 +52,12 @@ func DropDatabase(created string) error {
 	if err != nil {
 		return err
 	}
-	return query(os.Getenv(Env), "DROP DATABASE "+strings.TrimPrefix(at.Path, "/")+" WITH (FORCE)")
+	return query(os.Getenv(PostgresEnv), "DROP DATABASE "+strings.TrimPrefix(at.Path, "/")+" WITH (FORCE)")
 }
 
 // query runs one statement through psql, so that this package needs no driver.
 func query(server, statement string) error {
-	bin, err := binaries()
+	bin, err := postgresBinaries()
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 func TestDNSServersAnswerAndLeaveNothing(t *testing.T) {
-	t.Setenv("TMPDIR", shared(t))
+	t.Setenv("TMPDIR", sharedTempDir(t))
 	p, err := testserver.StartPowerDNS(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -29,13 +29,13 @@ func TestDNSServersAnswerAndLeaveNothing(t *testing.T) {
 	}
 	for _, zone := range []string{"one.test.", "two.test."} {
 		q := new(wire.Msg).SetQuestion(zone, wire.TypeSOA)
-		a, err := wire.Exchange(q, b.Addr)
-		if err != nil || !a.Authoritative || len(a.Answer) != 1 {
-			t.Errorf("BIND answers %v, %v", a, err)
+		answer, err := wire.Exchange(q, b.Addr)
+		if err != nil || !answer.Authoritative || len(answer.Answer) != 1 {
+			t.Errorf("BIND answers %v, %v", answer, err)
 		}
 	}
-	if a, err := wire.Exchange(new(wire.Msg).SetQuestion("one.test.", wire.TypeSOA), p.DNS); err != nil || a.Rcode != wire.RcodeRefused {
-		t.Errorf("PowerDNS, which has no zones, answers %v, %v", a, err)
+	if answer, err := wire.Exchange(new(wire.Msg).SetQuestion("one.test.", wire.TypeSOA), p.DNS); err != nil || answer.Rcode != wire.RcodeRefused {
+		t.Errorf("PowerDNS, which has no zones, answers %v, %v", answer, err)
 	}
 	p.Stop()
 	b.Stop()
@@ -49,8 +49,8 @@ func TestDNSServersAnswerAndLeaveNothing(t *testing.T) {
 			t.Errorf("%s still listens", addr)
 		}
 	}
-	left, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "tenantry-*"))
-	if len(left) > 0 {
-		t.Errorf("left behind: %s", strings.Join(left, ", "))
+	leftover, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "tenantry-*"))
+	if len(leftover) > 0 {
+		t.Errorf("left behind: %s", strings.Join(leftover, ", "))
 	}
 }

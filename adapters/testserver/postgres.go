@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package testserver starts private servers for tests. Only tests and their
-// runner import it.
+// Package testserver starts private servers for tests: PostgreSQL, Redis, PowerDNS, BIND, and a
+// server that answers like Cloudflare's API. Only tests and the program that runs them import it.
+//
+//   - database.go: Database, an empty PostgreSQL database for one test. postgres.go: the server.
+//   - redis.go, powerdns.go, bind.go, cloudflare.go: the other servers.
+//   - process.go: how a server process is started and ends with its parent.
+//   - programs.go: Program, the binaries that were built for tests. Benchmarks, FreeAddress.
+//   - certificate.go: SelfSigned.
 package testserver
 
 import (
@@ -11,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	mathrand "math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -24,10 +31,9 @@ import (
 
 const startLimit = 5 * time.Minute
 
-// script runs the server below a shell that waits for its input to end, which
-// the kernel sees to however the parent ends. Then nothing is left: no
-// process, no files.
-const script = `
+// postgresScript runs the server and waits for its own standard input to end. The kernel closes the
+// input however the parent ends. Then the script ends the server and removes its files.
+const postgresScript = `
 exec 3<&0 # what the shell puts into the background loses its input
 "$1/initdb" --pgdata "$2/data" --username "$3" --pwfile "$2/password" --auth scram-sha-256 \
   --encoding UTF8 --locale C --no-sync >&2 || { rm -rf "$2"; exit 1; }
@@ -43,28 +49,27 @@ while [ -e "$2/again" ]; do rm "$2/again"; run "$@"; done
 rm -rf "$2"
 `
 
-// Postgres is a private server: on a free loopback port, with a password of
-// its own and without durability.
+// Postgres is a server on a free loopback port, with a random password and without durability.
 type Postgres struct {
 	URL string // of a superuser
 
-	parent io.Closer // closing it ends the server
-	dir    string
-	psql   string
-	ended  chan struct{}
-	log    *bytes.Buffer // safe to read once ended is closed
+	stdin io.Closer // closing it ends the server
+	dir   string
+	psql  string
+	ended chan struct{}
+	log   *bytes.Buffer // safe to read once ended is closed
 }
 
 // StartPostgres starts a server and waits until it answers.
 func StartPostgres(ctx context.Context) (*Postgres, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	bin, err := binaries()
+	bin, err := postgresBinaries()
 	if err != nil {
 		return nil, err
 	}
 	password, user := rand.Text(), "tenantry"
-	dir, who, err := home("postgres", "password", password)
+	dir, attr, err := newServerHome("postgres", "password", password)
 	if err != nil {
 		return nil, err
 	}
@@ -72,8 +77,8 @@ func StartPostgres(ctx context.Context) (*Postgres, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command("/bin/sh", "-c", script, "postgres", bin, dir, user, port)
-	cmd.Dir, cmd.SysProcAttr = dir, who
+	cmd := exec.Command("/bin/sh", "-c", postgresScript, "postgres", bin, dir, user, port)
+	cmd.Dir, cmd.SysProcAttr = dir, attr
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC"}
 	p := &Postgres{
 		URL:   (&url.URL{Scheme: "postgres", User: url.UserPassword(user, password), Host: "127.0.0.1:" + port, Path: "/postgres"}).String(),
@@ -87,11 +92,11 @@ func StartPostgres(ctx context.Context) (*Postgres, error) {
 
 func (p *Postgres) launch(cmd *exec.Cmd) error {
 	cmd.Stdout, cmd.Stderr = p.log, p.log
-	parent, err := cmd.StdinPipe()
+	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return err
 	}
-	p.parent = parent
+	p.stdin = stdin
 	if err := cmd.Start(); err != nil {
 		return err
 	}
@@ -102,7 +107,7 @@ func (p *Postgres) launch(cmd *exec.Cmd) error {
 	return nil
 }
 
-// await asks until the server answers a query: the port opens earlier.
+// await waits until the server answers a query. The port opens before that.
 func (p *Postgres) await(ctx context.Context) error {
 	for {
 		ask := exec.CommandContext(ctx, p.psql, "--no-psqlrc", "--quiet", "--command", "SELECT 1", p.URL)
@@ -120,9 +125,8 @@ func (p *Postgres) await(ctx context.Context) error {
 	}
 }
 
-// Crash ends the server as `pg_ctl restart -m immediate` does, without a
-// checkpoint and in the middle of everything, and starts it again. It returns
-// when the server answers, after its recovery.
+// Crash ends the server without a checkpoint, as `pg_ctl restart -m immediate` does, and starts it
+// again. It returns when the server has recovered and answers.
 func (p *Postgres) Crash(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -155,15 +159,25 @@ func (p *Postgres) Crash(ctx context.Context) error {
 
 // Stop ends the server and removes its files.
 func (p *Postgres) Stop() {
-	_ = p.parent.Close()
+	_ = p.stdin.Close()
 	<-p.ended
 }
 
+// The ports of freePort. They are below the range from which the kernel takes the ports of
+// connections and of listeners without a port, so that none of these takes a port before the
+// server that it is for.
+const minPort, maxPort = 10_000, 32_000
+
+// freePort returns a port on which nothing listens on 127.0.0.1. It is random, so that tests of
+// other processes do not choose the same.
 func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	var err error
+	for range 100 {
+		port := strconv.Itoa(minPort + mathrand.IntN(maxPort-minPort))
+		var l net.Listener
+		if l, err = net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			return port, l.Close()
+		}
 	}
-	defer func() { _ = l.Close() }()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port), nil
+	return "", fmt.Errorf("find a free port: %w", err)
 }

@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 	select {}
 }
 
-func TestServerIsPrivateAndLeavesNothing(t *testing.T) {
-	t.Setenv("TMPDIR", shared(t))
+func TestPostgresNeedsAPasswordAndLeavesNothing(t *testing.T) {
+	t.Setenv("TMPDIR", sharedTempDir(t))
 	p, err := testserver.StartPostgres(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -52,11 +52,11 @@ func TestServerIsPrivateAndLeavesNothing(t *testing.T) {
 		t.Error("the server accepts a wrong password")
 	}
 	p.Stop()
-	gone(t, u.Host)
+	waitUntilGone(t, u.Host)
 }
 
-func TestServerDiesWithItsParent(t *testing.T) {
-	t.Setenv("TMPDIR", shared(t))
+func TestPostgresEndsWhenItsParentIsKilled(t *testing.T) {
+	t.Setenv("TMPDIR", sharedTempDir(t))
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), childEnv+"=1")
 	out, err := child.StdoutPipe()
@@ -76,11 +76,11 @@ func TestServerDiesWithItsParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = child.Wait()
-	gone(t, u.Host)
+	waitUntilGone(t, u.Host)
 }
 
-// gone waits until neither the port nor the files are there.
-func gone(t *testing.T, host string) {
+// waitUntilGone waits until the port is closed and the files are removed.
+func waitUntilGone(t *testing.T, host string) {
 	t.Helper()
 	deadline := time.After(5 * time.Minute)
 	for {
@@ -100,8 +100,8 @@ func gone(t *testing.T, host string) {
 	}
 }
 
-// shared is a folder that the server's user can reach, unlike t.TempDir.
-func shared(t *testing.T) string {
+// sharedTempDir returns a directory that the server's user can access, unlike t.TempDir.
+func sharedTempDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "shared-")
 	if err != nil {

@@ -9,15 +9,15 @@ import (
 	"net/http"
 )
 
-// PowerDNS is a private authoritative server on loopback with its HTTP API. It
-// shows a write to the next query, and takes writes side by side, which its
-// SQLite backend does not.
+// PowerDNS is an authoritative DNS server on loopback with its HTTP API. It uses the LMDB backend,
+// because the SQLite backend does not accept concurrent writes. Its caches are off, so a query
+// after a write returns the new record.
 type PowerDNS struct {
 	*child
 	API string // http://127.0.0.1:PORT
 	Key string // of the API
-	// DNS is the address of the name server, UDP and TCP. It listens on
-	// 127.0.0.2 too, so that a zone may have two servers.
+	// DNS is the address of the name server, for UDP and TCP. It also listens on 127.0.0.2, so that
+	// a zone can have two servers.
 	DNS string
 }
 

@@ -3,15 +3,16 @@
 package testserver
 
 import (
-	"net"
+	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 )
 
-// ProgramsEnv names the variable with the folder of the programs that tests run:
-// the service and its plugins in release, failpoints and previous, the programs of
-// the testdata folders in testdata, and more. `make test-programs` builds them.
+// ProgramsEnv is the environment variable that holds the directory of the programs for tests. Its
+// folders release, failpoints and previous hold the service and its plugins; testdata holds the
+// programs of the testdata folders. `make test-programs` builds them.
 const ProgramsEnv = "TENANTRY_TEST_BIN"
 
 // Program returns the path of a program that was built for the tests, such as
@@ -29,12 +30,11 @@ func Program(t testing.TB, name string) string {
 // FreeAddress returns a loopback address on which nothing listens.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	return "127.0.0.1:" + port
 }
 
 // PluginsWithout copies the bundled plugins and their catalog to a new folder, removes one file and
@@ -49,4 +49,20 @@ func PluginsWithout(t testing.TB, file string) string {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// Benchmarks runs the benchmarks of the calling package whose name matches, for one iteration and
+// with -short. It fails the test when one fails or none matches, so that broken benchmarks are
+// noticed.
+func Benchmarks(t *testing.T, match string) {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), exe, "-test.short", "-test.run=^$", "-test.bench="+match, "-test.benchtime=1x")
+	output, err := cmd.CombinedOutput()
+	if err != nil || !bytes.Contains(output, []byte("\nBenchmark")) {
+		t.Fatalf("benchmarks %s: %v\n%s", match, err, output)
+	}
 }

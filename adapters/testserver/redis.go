@@ -20,8 +20,7 @@ import (
 	"time"
 )
 
-// redisScript runs the server below a shell that waits for its input to end,
-// see script.
+// redisScript runs the server in the same way as postgresScript.
 const redisScript = `
 exec 3<&0
 redis-server "$1/redis.conf" >&2 3<&- &
@@ -31,13 +30,12 @@ wait $(cat "$1/server")
 rm -rf "$1"
 `
 
-// Redis is a private server: on a free loopback port, with a password of its
-// own, keeping nothing on disk.
+// Redis is a server on a free loopback port, with a random password and without persistence.
 type Redis struct {
 	URL string
 
 	port, password string
-	parent         io.Closer // closing it ends the server
+	stdin          io.Closer // closing it ends the server
 	dir            string
 	ended          chan struct{}
 }
@@ -56,8 +54,8 @@ func NewRedis(t testing.TB) *Redis {
 	return r
 }
 
-// Start starts the server, empty, and waits until it answers. One that was
-// stopped comes back under its address.
+// Start starts the server without data and waits until it answers. After Stop it starts it again at
+// the same address.
 func (r *Redis) Start(t testing.TB) {
 	t.Helper()
 	if err := r.start(); err != nil {
@@ -69,13 +67,13 @@ func (r *Redis) start() error {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return errors.New("it is not installed: apt-get install redis-server")
 	}
-	dir, who, err := home("redis", "redis.conf", fmt.Sprintf("bind 127.0.0.1\nport %s\nrequirepass %s\nsave \"\"\nappendonly no\n", r.port, r.password))
+	dir, attr, err := newServerHome("redis", "redis.conf", fmt.Sprintf("bind 127.0.0.1\nport %s\nrequirepass %s\nsave \"\"\nappendonly no\n", r.port, r.password))
 	if err != nil {
 		return err
 	}
 	cmd := exec.Command("/bin/sh", "-c", redisScript, "redis", dir)
-	cmd.Dir, cmd.SysProcAttr, cmd.Env = dir, who, []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"}
-	if r.parent, err = cmd.StdinPipe(); err != nil {
+	cmd.Dir, cmd.SysProcAttr, cmd.Env = dir, attr, []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"}
+	if r.stdin, err = cmd.StdinPipe(); err != nil {
 		return err
 	}
 	if err := cmd.Start(); err != nil {
@@ -107,7 +105,7 @@ func (r *Redis) await() error {
 	}
 }
 
-// Empty makes the server forget everything, its scripts too.
+// Empty removes all data and scripts.
 func (r *Redis) Empty(t testing.TB) {
 	t.Helper()
 	if err := r.do("FLUSHALL", "SCRIPT FLUSH"); err != nil {
@@ -115,7 +113,7 @@ func (r *Redis) Empty(t testing.TB) {
 	}
 }
 
-// do sends commands, so that this package needs no client.
+// do sends commands over a plain connection, so that this package needs no Redis client.
 func (r *Redis) do(commands ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
@@ -137,11 +135,10 @@ func (r *Redis) do(commands ...string) error {
 	return nil
 }
 
-// Freeze makes the server hang: connections are made and nothing is answered,
-// until Thaw.
+// Freeze suspends the server: it accepts connections but answers nothing until Thaw.
 func (r *Redis) Freeze(t testing.TB) { r.signal(t, syscall.SIGSTOP) }
 
-// Thaw lets a frozen server go on.
+// Thaw resumes a frozen server.
 func (r *Redis) Thaw(t testing.TB) { r.signal(t, syscall.SIGCONT) }
 
 func (r *Redis) signal(t testing.TB, s syscall.Signal) {
@@ -159,8 +156,8 @@ func (r *Redis) signal(t testing.TB, s syscall.Signal) {
 	}
 }
 
-// Stop ends the server as a crash does. It may be called again.
+// Stop kills the server, as a crash does, and waits for that. It may be called more than once.
 func (r *Redis) Stop() {
-	_ = r.parent.Close()
+	_ = r.stdin.Close()
 	<-r.ended
 }

@@ -14,19 +14,19 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-func TestRedisComesBackAndLeavesNothing(t *testing.T) {
-	t.Setenv("TMPDIR", shared(t))
+func TestRedisRestartsAndLeavesNothing(t *testing.T) {
+	t.Setenv("TMPDIR", sharedTempDir(t))
 	r := testserver.NewRedis(t)
-	at, err := url.Parse(r.URL)
-	if err != nil || at.Hostname() != "127.0.0.1" {
+	serverURL, err := url.Parse(r.URL)
+	if err != nil || serverURL.Hostname() != "127.0.0.1" {
 		t.Fatalf("%q is not on loopback (%v)", r.URL, err)
 	}
 	r.Empty(t)
-	if owner := ownerOf(t, "tenantry-redis-*"); owner == 0 {
+	if owner := serverUser(t, "tenantry-redis-*"); owner == 0 {
 		t.Error("it runs as root")
 	}
 	r.Stop()
-	if conn, err := net.Dial("tcp", at.Host); err == nil {
+	if conn, err := net.Dial("tcp", serverURL.Host); err == nil {
 		_ = conn.Close()
 		t.Error("it is stopped and answers")
 	}
@@ -39,8 +39,8 @@ func TestRedisComesBackAndLeavesNothing(t *testing.T) {
 	}
 }
 
-// ownerOf is the user that runs the server of the one folder of this name.
-func ownerOf(t *testing.T, folder string) uint32 {
+// serverUser returns the id of the user that runs the server in the only directory of this name.
+func serverUser(t *testing.T, folder string) uint32 {
 	t.Helper()
 	files, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), folder, "server"))
 	if len(files) != 1 {

@@ -185,7 +185,7 @@ func checkKeysetFile(path string, want []byte) error {
 
 // writeKeyset writes the keyset file. It accepts an existing file with the same keyset.
 func writeKeyset(path string, keyset []byte) error {
-	err := secrets.PlaceKeyset(path, keyset)
+	err := secrets.WriteNewKeyset(path, keyset)
 	if errors.Is(err, fs.ErrExist) {
 		return checkKeysetFile(path, keyset)
 	}

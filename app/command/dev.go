@@ -125,7 +125,7 @@ func dev(ctx context.Context, c settings.Config, o devOptions, log *slog.Logger,
 	if err != nil {
 		return errors.Join(err, api.Close())
 	}
-	world, err := sandbox.StartWorld(context.WithoutCancel(ctx), sandbox.Options{
+	world, err := sandbox.Start(context.WithoutCancel(ctx), sandbox.Options{
 		DataDir: c.DataDir, PluginDir: c.PluginDir, Seed: !o.noSeed, Log: log,
 	})
 	if err != nil {
@@ -135,7 +135,7 @@ func dev(ctx context.Context, c settings.Config, o devOptions, log *slog.Logger,
 	return errors.Join(err, world.Close())
 }
 
-func devIn(ctx context.Context, world *sandbox.World, c settings.Config, log *slog.Logger, api, admin net.Listener, ready func(sandbox.Ready)) error {
+func devIn(ctx context.Context, world *sandbox.Environment, c settings.Config, log *slog.Logger, api, admin net.Listener, ready func(sandbox.Ready)) error {
 	inWorld(&c, world)
 	if strings.HasPrefix(c.DatabaseURL, "postgres") {
 		if _, err := wiring.MigrateNow(ctx, c, log); err != nil {
@@ -167,7 +167,7 @@ func devIn(ctx context.Context, world *sandbox.World, c settings.Config, log *sl
 }
 
 // inWorld points the settings at the simulators, except those that the operator set.
-func inWorld(c *settings.Config, world *sandbox.World) {
+func inWorld(c *settings.Config, world *sandbox.Environment) {
 	if len(c.DNSResolvers) == 0 {
 		c.DNSResolvers, c.DNSPort, c.DNSAllowPrivate = []string{world.DNSAddr()}, world.DNSPort(), true
 	}
@@ -223,7 +223,7 @@ Tenants that wait to be connected:
 	if len(r.Zones) > 0 {
 		_, _ = fmt.Fprintf(out, "\nZones at Cloudflare, empty: %s … %s\nZones with a past, to try a plan on:\n", r.Zones[0], r.Zones[len(r.Zones)-1])
 	}
-	for _, p := range r.Pasts {
+	for _, p := range r.MessyZones {
 		_, _ = fmt.Fprintf(out, "  %-27s %s\n", p.Name, p.About)
 	}
 	if len(r.Sending) > 0 {

@@ -55,7 +55,7 @@ func (s *Service) Reaching(ctx context.Context, owner access.AccountID, provider
 			failed.add(err)
 			continue
 		}
-		if reach.Serves = reach.Zone.ServesWorld(delegation); reach.Serves {
+		if reach.Serves = reach.Zone.ServesDelegation(delegation); reach.Serves {
 			return reach, nil
 		}
 		if best == nil {

@@ -41,12 +41,12 @@ func TestActionRequired(t *testing.T) {
 			settle:         func(t *testing.T, w *fixture) { w.connect(t, w.provider) },
 			stage:          provisioning.StagePlan,
 		},
-		dns.CredentialNotAccepted: {
+		dns.CredentialRejected: {
 			requiredAction: func(t *testing.T, w *fixture) { w.connect(t, readOnly{w.provider}) },
 			settle:         func(_ *testing.T, w *fixture) { w.providers.Hold("cloudflare", "token", w.provider) },
 			stage:          provisioning.StageApply,
 		},
-		dns.ConflictToSettle: {
+		dns.ConflictToResolve: {
 			requiredAction: func(t *testing.T, w *fixture) {
 				w.connect(t, w.provider)
 				w.provider.Put(zone, foreign)
@@ -104,7 +104,7 @@ func TestActionRequired(t *testing.T) {
 			if j.Status != provisioning.ActionRequired || j.Required != required || j.Stage != x.stage || j.Message == "" {
 				t.Fatalf("the job stands %+v", j)
 			}
-			if j.Required == dns.ConflictToSettle && w.providers.Writes() != 0 {
+			if j.Required == dns.ConflictToResolve && w.providers.Writes() != 0 {
 				t.Error("a zone with a conflict was written")
 			}
 			x.settle(t, w)
@@ -166,7 +166,7 @@ func TestChangeOfTheCustomerIsNoticed(t *testing.T) {
 	w.provider.Put(zone, theirs)
 	w.provider.show(t.Context(), dns.Zone{ID: zone, Name: zone})
 	w.wait(j.NextAttemptAt)
-	if j = w.run(t, w.Worker, id); j.Required != dns.ConflictToSettle {
+	if j = w.run(t, w.Worker, id); j.Required != dns.ConflictToResolve {
 		t.Fatalf("the job stands %+v", j)
 	}
 	held, err := w.provider.Records(t.Context(), dns.Zone{ID: zone, Name: zone})

@@ -18,7 +18,7 @@ import (
 type crashingProviders struct {
 	ports.DNSProviders
 
-	life *fake.Life
+	life *fake.CrashingProcess
 }
 
 func (p crashingProviders) For(provider string, c secret.Credential) ports.DNSProvider {
@@ -28,7 +28,7 @@ func (p crashingProviders) For(provider string, c secret.Credential) ports.DNSPr
 type crashingProvider struct {
 	ports.DNSProvider
 
-	life *fake.Life
+	life *fake.CrashingProcess
 }
 
 func (m crashingProvider) Apply(ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
@@ -38,7 +38,7 @@ func (m crashingProvider) Apply(ctx context.Context, z dns.Zone, changes []dns.C
 type crashingJobs struct {
 	ports.DNSJobs
 
-	life *fake.Life
+	life *fake.CrashingProcess
 }
 
 func (s crashingJobs) ClaimJob(ctx context.Context, id string, lease time.Duration, now time.Time) (j provisioning.Job, won bool, err error) {
@@ -59,7 +59,7 @@ func (s crashingJobs) ReleaseJob(ctx context.Context, j provisioning.Job, now ti
 
 func (s crashingJobs) HoldJob(ctx context.Context, j provisioning.Job, lease time.Duration) (bool, error) {
 	if s.life.Dead() {
-		return false, fake.ErrDead
+		return false, fake.ErrCrashed
 	}
 	return s.DNSJobs.HoldJob(ctx, j, lease)
 }
@@ -74,7 +74,7 @@ func TestEveryCrashConverges(t *testing.T) {
 				w := newFixture(t)
 				w.connect(t, w.provider)
 				id := w.begin(t).ID
-				l := fake.NewLife(steps, after)
+				l := fake.NewCrashingProcess(steps, after)
 				w.runUntilCrash(t, l, w.worker(dependencies{
 					l.MailPlatform(w.fake), l.Domains(w.store), crashingJobs{w.store, l}, crashingProviders{w.providers, l},
 				}), id)
@@ -92,7 +92,7 @@ func TestEveryCrashConverges(t *testing.T) {
 }
 
 // runUntilCrash runs a job until its worker crashes or the job ends.
-func (w *fixture) runUntilCrash(t *testing.T, l *fake.Life, by *Worker, id string) {
+func (w *fixture) runUntilCrash(t *testing.T, l *fake.CrashingProcess, by *Worker, id string) {
 	t.Helper()
 	for !l.Dead() {
 		err := by.Handle(t.Context(), ports.Wakeup{ID: id})

@@ -8,7 +8,7 @@
 //
 // Start reading at Service in dnsruns.go and at Worker.Handle in worker.go. Service.Provision is in
 // provision.go, the steps in steps.go. A worker leases its job (claim.go) and checks the lease
-// before each write (fence.go).
+// before each write (fence.go, app/lease).
 package dnsruns
 
 import (

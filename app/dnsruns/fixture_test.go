@@ -29,6 +29,7 @@ import (
 	"github.com/tenantry/tenantry/core/provisioning"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/plugins/wire"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -109,7 +110,7 @@ func (w *fixture) worker(r dependencies) *Worker {
 	now := func() time.Time { return w.clock }
 	pass := &settling.Pass{Platform: r.platform, Domains: r.domains, DNS: w.fake.DNS, Now: now, Limit: onlyAHang, Pause: time.Millisecond}
 	return &Worker{
-		Jobs: r.jobs, Queue: w.wakeups, Timetable: provisioning.Usual, Now: now, Chance: func() float64 { return 0 },
+		Jobs: r.jobs, Queue: w.wakeups, Fence: wire.Fence{}, Timetable: provisioning.DefaultTimetable, Now: now, Chance: func() float64 { return 0 },
 		Log: slog.New(slog.DiscardHandler),
 		Traced: func(ctx context.Context, _ provisioning.Job, _ provisioning.Step, do func(context.Context) error) {
 			_ = do(ctx)

@@ -19,9 +19,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// lease returns the lease of a worker whose process is stopped or killed. A running process renews
+// testLease returns the lease of a worker whose process is stopped or killed. A running process renews
 // it even on a slow machine. The soak test uses the lease of production.
-func lease() time.Duration {
+func testLease() time.Duration {
 	if os.Getenv("TENANTRY_SOAK") != "" {
 		return defaultLease
 	}
@@ -47,7 +47,7 @@ func shared(t *testing.T, point string) (*fixture, string, *secondProcess) {
 	j.Stage, j.Next = provisioning.StageDomainVerification, provisioning.Verify
 	must(t, w.store.CreateRun(t.Context(), provisioning.Run{ID: run, Account: w.acc.ID, TotalDomains: 1, CreatedAt: w.clock}, []provisioning.Job{j}))
 	o := &secondProcess{cmd: exec.CommandContext(t.Context(), os.Args[0])}
-	o.cmd.Env = append(os.Environ(), pausePointEnv+"="+point, databaseEnv+"="+url, jobEnv+"="+id, leaseEnv+"="+lease().String())
+	o.cmd.Env = append(os.Environ(), pausePointEnv+"="+point, databaseEnv+"="+url, jobEnv+"="+id, leaseEnv+"="+testLease().String())
 	o.cmd.Stderr = os.Stderr
 	var err error
 	o.in, err = o.cmd.StdinPipe()
@@ -89,13 +89,13 @@ func TestAStoppedProcessCannotWrite(t *testing.T) {
 			said := o.until(t, "here")
 			must(t, o.cmd.Process.Signal(syscall.SIGSTOP))
 			stopped := time.Now()
-			w.Lease = lease()
+			w.Lease = testLease()
 			for w.job(t, id).Epoch == 1 {
 				must(t, w.Handle(t.Context(), ports.Wakeup{Kind: Kind, ID: id}))
 				<-time.After(20 * time.Millisecond)
 			}
 			ours := w.run(t, w.Worker, id)
-			<-time.After(time.Until(stopped.Add(lease())))
+			<-time.After(time.Until(stopped.Add(testLease())))
 			_, err := io.WriteString(o.in, "on\n")
 			must(t, err)
 			must(t, o.cmd.Process.Signal(syscall.SIGCONT))
@@ -133,7 +133,7 @@ func TestAKilledProcessIsRescued(t *testing.T) {
 	})
 	taken := make(chan time.Time, 100)
 	heir := w.worker(dependencies{w.fake, w.store, w.store, w.providers})
-	heir.Lease, heir.Queue = lease(), river
+	heir.Lease, heir.Queue = testLease(), river
 	must(t, river.Start(t.Context(), ports.Work{
 		Handlers: map[string]ports.Handler{Kind: func(ctx context.Context, wakeup ports.Wakeup) error {
 			err := heir.Handle(ctx, wakeup)

@@ -91,7 +91,7 @@ func checkAutomation(v domains.Survey) error {
 		return fault.ProviderUnsupported.With("%s", a.Message)
 	case dns.ConnectionRequired:
 		return fault.ConnectionRequired.With("%s", a.Message)
-	case dns.ConflictToSettle:
+	case dns.ConflictToResolve:
 		return fault.DNSConflict.Showing(v.Plan.Blocking(), "%s", a.Message)
 	default:
 		return nil

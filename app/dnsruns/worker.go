@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/app/domains"
+	"github.com/tenantry/tenantry/app/lease"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/provisioning"
@@ -34,7 +35,9 @@ type Worker struct {
 	Jobs    ports.DNSJobs
 	Domains *domains.Service
 	Queue   ports.Queue
-	// Timetable is the retry policy of jobs. Production uses provisioning.Usual.
+	// Fence makes the writes to providers check the lease of the job.
+	Fence ports.Fence
+	// Timetable is the retry policy of jobs. Production uses provisioning.DefaultTimetable.
 	Timetable provisioning.Timetable
 	// Lease is how long a claim is valid without renewal. It defaults to 30 s.
 	Lease time.Duration
@@ -49,14 +52,15 @@ type Worker struct {
 // Handle claims a job and executes it until it waits, ends or loses its lease. It returns nil if
 // another worker has the job, and fails when the store or the queue fails.
 func (w *Worker) Handle(ctx context.Context, wakeup ports.Wakeup) error {
-	j, won, err := w.Jobs.ClaimJob(ctx, wakeup.ID, w.lease(), w.now())
+	acquired := time.Now()
+	j, won, err := w.Jobs.ClaimJob(ctx, wakeup.ID, w.leaseDuration(), w.now())
 	if err != nil || !won {
 		return err
 	}
-	ctx, c := w.startClaim(ctx, j)
+	ctx, c := w.startClaim(ctx, j, acquired)
 	defer c.release()
 	err = c.runJob(ctx)
-	if c.lost.Load() {
+	if c.lease.Taken() {
 		w.Log.InfoContext(ctx, "a provisioning job is another worker's now", "job", j.ID, "epoch", j.Epoch)
 		return nil
 	}
@@ -80,7 +84,7 @@ func (w *Worker) due(ctx context.Context) ([]ports.Wakeup, error) {
 	return wakeups, err
 }
 
-func (w *Worker) lease() time.Duration { return cmp.Or(w.Lease, defaultLease) }
+func (w *Worker) leaseDuration() time.Duration { return cmp.Or(w.Lease, defaultLease) }
 
 // now has the precision of the store.
 func (w *Worker) now() time.Time { return w.Now().UTC().Truncate(time.Microsecond) }
@@ -96,7 +100,7 @@ func (c *claim) runJob(ctx context.Context) error {
 			return c.releaseJob(ctx)
 		}
 		o := c.runStep(ctx, step)
-		if c.lost.Load() || ctx.Err() != nil && (o.Err != nil || o.WriteErr != nil) {
+		if c.lease.Taken() || ctx.Err() != nil && (o.Err != nil || o.WriteErr != nil) {
 			return c.releaseJob(ctx) // the step was interrupted; its error says nothing about it
 		}
 		decided, next := c.Timetable.Advance(c.job, o, provisioning.Moment{Now: c.now(), Chance: c.Chance()})
@@ -167,17 +171,17 @@ func (c *claim) save(ctx context.Context, j provisioning.Job) error {
 		return err
 	}
 	if !held {
-		c.markLost()
-		return errLeaseLost
+		c.lease.MarkTaken()
+		return lease.ErrLost
 	}
 	c.job = j
 	return nil
 }
 
-// handBack releases the job in its stored state, for any worker to claim.
+// releaseJob releases the job in its stored state, for any worker to claim.
 func (c *claim) releaseJob(ctx context.Context) error {
-	if c.lost.Load() {
-		return errLeaseLost
+	if c.lease.Taken() {
+		return lease.ErrLost
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
 	defer cancel()

@@ -64,7 +64,7 @@ func (e *examination) dns(ctx context.Context) finding {
 }
 
 // answeringServers returns the number of authoritative servers that answered.
-func answeringServers(s dns.Sight) int {
+func answeringServers(s dns.ZoneRead) int {
 	n := 0
 	for _, server := range s.Servers {
 		if server.State == dns.ServerOK {

@@ -118,7 +118,7 @@ func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t t
 // outcome is known. It returns the error for the caller.
 func (s *Service) releaseFailed(ctx context.Context, owner access.AccountID, id tenant.GUID, d domain.Domain, cause error) error {
 	refused := errors.Is(cause, fault.DomainUnavailable) || errors.Is(cause, fault.InvalidDomain)
-	if refused || d.Fresh && outcome.Settled(cause) {
+	if refused || d.JustReserved && outcome.ChangedNothing(cause) {
 		release := func(ctx context.Context) error { return s.Domains.ReleaseDomain(ctx, owner, d.ID) }
 		if err := settling.Store(ctx, release); err != nil {
 			return fmt.Errorf("release domain: %w", err)
@@ -134,9 +134,9 @@ func (s *Service) releaseFailed(ctx context.Context, owner access.AccountID, id 
 func (s *Service) liveResult(ctx context.Context, d domain.Domain, exists bool) Added {
 	sight, err := settling.Sight(ctx, s.DNS, d.Name, d.Signing.Wanted()...)
 	if err != nil {
-		sight = dns.Sight{Domain: d.Name}
+		sight = dns.ZoneRead{Domain: d.Name}
 	} else {
-		d = d.Looked(sight, s.Now())
+		d = d.WithRead(sight, s.Now())
 	}
 	status := d.DKIMStatus(dns.ReadSelectors(sight, d.Signing))
 	return Added{

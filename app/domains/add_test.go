@@ -180,8 +180,8 @@ func TestAddInTrouble(t *testing.T) {
 			h.changeTenant(t, func(x *tenant.Tenant) { x.Consent = tenant.ConsentGranted })
 			d, err := h.store.ReserveDomain(t.Context(), h.acc.ID, guid, zone, domain.MaxPerTenant, time.Now())
 			must(t, err)
-			if d.Fresh == tt.kept {
-				t.Fatalf("the place was kept: %v, want %v", !d.Fresh, tt.kept)
+			if d.JustReserved == tt.kept {
+				t.Fatalf("the place was kept: %v, want %v", !d.JustReserved, tt.kept)
 			}
 			got := h.added(t)
 			if got.Exists != (tt.want == (fault.Code{})) {

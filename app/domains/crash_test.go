@@ -47,7 +47,7 @@ func TestEveryCrashConverges(t *testing.T) {
 		for steps, finished := 0, false; !finished; steps++ {
 			t.Run(fmt.Sprintf("step %d, after its effect %v", steps, after), func(t *testing.T) {
 				h := newFixture(t)
-				l := fake.NewLife(steps, after)
+				l := fake.NewCrashingProcess(steps, after)
 				err := h.walk(t, h.service(l.MailPlatform(h.fake), l.Domains(h.store)))
 				if finished = !l.Dead(); finished {
 					must(t, err)

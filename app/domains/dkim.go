@@ -89,7 +89,7 @@ func enable(ctx context.Context, platform ports.MailTenant, name string) error {
 	failpoint.Hit("domains.before-enable-dkim")
 	err := settling.Call(ctx, func(ctx context.Context) error { return platform.EnableSigning(ctx, name) })
 	failpoint.Hit("domains.after-enable-dkim")
-	if err == nil || outcome.Settled(err) {
+	if err == nil || outcome.ChangedNothing(err) {
 		return err
 	}
 	var found dns.Signing
@@ -140,7 +140,7 @@ func (s *Service) report(ctx context.Context, owner access.AccountID, d domain.D
 		return DKIMReport{}, fault.ProviderTimeout.With("the DNS could not be read in time")
 	}
 	fetched := d.Signing
-	d, err = settling.Change(ctx, s.Domains, owner, d.Looked(sight, s.Now()), func(stored *domain.Domain) {
+	d, err = settling.Change(ctx, s.Domains, owner, d.WithRead(sight, s.Now()), func(stored *domain.Domain) {
 		if stored.Signing.Selector1.Name == "" {
 			stored.Signing, stored.DKIM = fetched, fetched.Enabled
 		}

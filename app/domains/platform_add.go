@@ -23,7 +23,7 @@ func (s *Service) addAtPlatform(ctx context.Context, id tenant.GUID, d *domain.D
 	held, err := fetchDomain(ctx, platform, d.Name)
 	switch {
 	case err == nil:
-		exists = d.Fresh
+		exists = d.JustReserved
 	case !errors.Is(err, fault.DomainNotFound):
 		return false, err
 	default:
@@ -31,7 +31,7 @@ func (s *Service) addAtPlatform(ctx context.Context, id tenant.GUID, d *domain.D
 			return false, err
 		}
 		// From here on a failure leaves a domain at the platform.
-		d.Fresh = false
+		d.JustReserved = false
 	}
 	*d = d.As(held)
 	return exists, s.readRecords(ctx, platform, d)
@@ -44,7 +44,7 @@ func (s *Service) add(ctx context.Context, platform ports.MailTenant, name strin
 		return err
 	})
 	failpoint.Hit("domains.after-add")
-	if err == nil || outcome.Settled(err) {
+	if err == nil || outcome.ChangedNothing(err) {
 		return held, err
 	}
 	if found, searchErr := s.search(ctx, platform, name); searchErr == nil {

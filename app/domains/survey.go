@@ -24,9 +24,9 @@ const planLimit = 15 * time.Second
 // for. A Survey is read-only: to make one writes and stores nothing.
 type Survey struct {
 	Domain domain.Domain
-	// Public is the DNS as public resolvers see it. Sight is the input of the plan: where the
+	// Public is the DNS as public resolvers see it. ZoneRead is the input of the plan: where the
 	// account's connection reaches the zone, it contains the provider's own records instead.
-	Public, Sight dns.Sight
+	Public, Sight dns.ZoneRead
 	Holder        dns.Holder
 	Plan          dns.Plan
 	// Shown is true when the public read is reliable and needs no changes.
@@ -62,7 +62,7 @@ func (s *Service) Survey(ctx context.Context, owner access.AccountID, domainID s
 // plan plans from the provider's own records where the account has access, and else from the public
 // DNS. Name servers flatten CNAMEs, proxy addresses and expand wildcards, so their answers can
 // differ from the zone.
-func (s *Service) plan(ctx context.Context, owner access.AccountID, d domain.Domain, offer dns.Offer, sight dns.Sight) (Survey, error) {
+func (s *Service) plan(ctx context.Context, owner access.AccountID, d domain.Domain, offer dns.Offer, sight dns.ZoneRead) (Survey, error) {
 	managed, err := s.Writes.Written(ctx, owner, d.ID)
 	if err != nil {
 		return Survey{}, err
@@ -134,7 +134,7 @@ func (s *Service) Write(ctx context.Context, owner access.AccountID, v Survey) e
 // Saw stores the DNS state that a survey read, and the records that it fetched from the mail
 // platform. It returns the stored domain, and fails when the store fails.
 func (s *Service) Saw(ctx context.Context, owner access.AccountID, v Survey) (domain.Domain, error) {
-	fetched := v.Domain.Looked(v.Public, s.Now())
+	fetched := v.Domain.WithRead(v.Public, s.Now())
 	return settling.Change(ctx, s.Domains, owner, fetched, func(stored *domain.Domain) {
 		if len(stored.Verification) == 0 {
 			stored.Verification = fetched.Verification

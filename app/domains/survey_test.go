@@ -107,8 +107,8 @@ func TestSurveyWithProvidersInTrouble(t *testing.T) {
 		{"down", cloud, map[string]ports.DNSProvider{"a": broken{serves(), down, nil}}, dns.ReadUnreliable, false},
 		{"throttled at its records", cloud, map[string]ports.DNSProvider{"a": broken{serves(), nil, &outcome.Error{Kind: outcome.Throttled}}}, dns.ReadUnreliable, false},
 		{"breaks, without patterns", own, map[string]ports.DNSProvider{"a": broken{serves(), &outcome.Error{Kind: outcome.Broken}, nil}}, dns.ReadUnreliable, false},
-		{"refuses", cloud, map[string]ports.DNSProvider{"a": fake.Refusing{DNSProvider: serves()}}, dns.CredentialNotAccepted, true},
-		{"refuses its records", cloud, map[string]ports.DNSProvider{"a": broken{serves(), nil, &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied}}}, dns.CredentialNotAccepted, true},
+		{"refuses", cloud, map[string]ports.DNSProvider{"a": fake.Refusing{DNSProvider: serves()}}, dns.CredentialRejected, true},
+		{"refuses its records", cloud, map[string]ports.DNSProvider{"a": broken{serves(), nil, &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied}}}, dns.CredentialRejected, true},
 		{"refuses its settings", cloud, map[string]ports.DNSProvider{"a": broken{serves(), senseless, nil}}, dns.ConnectionRequired, true},
 		{"refuses its settings at the records", cloud, map[string]ports.DNSProvider{"a": broken{serves(), nil, senseless}}, dns.ConnectionRequired, true},
 		{"refuses settings, without patterns", own, map[string]ports.DNSProvider{"a": broken{serves(), senseless, nil}}, dns.ConnectionRequired, true},
@@ -215,7 +215,7 @@ type cancelingReader struct {
 	leave context.CancelFunc
 }
 
-func (c cancelingReader) Read(ctx context.Context, name string, wanted ...dns.Desired) (dns.Sight, error) {
+func (c cancelingReader) Read(ctx context.Context, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
 	c.leave()
 	return c.DNSReader.Read(ctx, name, wanted...)
 }

@@ -74,7 +74,7 @@ func verifyAtPlatform(ctx context.Context, platform ports.MailTenant, name strin
 		return err
 	})
 	failpoint.Hit("domains.after-verify")
-	if err == nil || outcome.Settled(err) {
+	if err == nil || outcome.ChangedNothing(err) {
 		return held, err
 	}
 	if found, readErr := fetchDomain(ctx, platform, name); readErr == nil && found.Verified {

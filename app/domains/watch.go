@@ -102,15 +102,15 @@ func (w *Watch) read(ctx context.Context, d *domain.Domain) error {
 		return ctx.Err() // the worker is stopping; the error says nothing about the domain
 	}
 	if err != nil {
-		sight = dns.Sight{Domain: d.Name}
+		sight = dns.ZoneRead{Domain: d.Name}
 	}
 	w.Checked(ctx, checkOf(sight))
 	w.detectOutage(ctx, sight)
-	*d = d.Looked(sight, w.Now())
+	*d = d.WithRead(sight, w.Now())
 	return nil
 }
 
-func checkOf(sight dns.Sight) Check {
+func checkOf(sight dns.ZoneRead) Check {
 	switch {
 	case sight.Complete:
 		return CheckReliable
@@ -147,7 +147,7 @@ func (b *resolverBackoff) active(now time.Time) bool {
 
 // record counts a read. It reports whether the resolver is suspected, and returns the domain to
 // probe, "" if none has answered.
-func (b *resolverBackoff) record(sight dns.Sight) (suspect bool, answering string) {
+func (b *resolverBackoff) record(sight dns.ZoneRead) (suspect bool, answering string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !sight.Silent() {
@@ -167,7 +167,7 @@ func (b *resolverBackoff) start(now time.Time) {
 
 // detectOutage starts the backoff after several reads in a row without an answer. First it probes a
 // domain that answered before: one customer may have many domains on dead name servers.
-func (w *Watch) detectOutage(ctx context.Context, sight dns.Sight) {
+func (w *Watch) detectOutage(ctx context.Context, sight dns.ZoneRead) {
 	suspect, answering := w.backoff.record(sight)
 	if !suspect {
 		return

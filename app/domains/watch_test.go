@@ -196,9 +196,9 @@ type mute struct {
 	to func(name string) bool
 }
 
-func (m mute) Read(ctx context.Context, name string, wanted ...dns.Desired) (dns.Sight, error) {
+func (m mute) Read(ctx context.Context, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
 	if m.to(name) {
-		return dns.Sight{}, errors.New("no answer")
+		return dns.ZoneRead{}, errors.New("no answer")
 	}
 	return m.DNSReader.Read(ctx, name, wanted...)
 }

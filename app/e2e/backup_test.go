@@ -23,7 +23,7 @@ import (
 	"github.com/tenantry/tenantry/app/cli"
 )
 
-func unzipped(t *testing.T, name string) []byte {
+func gunzipFile(t *testing.T, name string) []byte {
 	t.Helper()
 	f, err := os.Open(name)
 	if err != nil {
@@ -41,7 +41,7 @@ func unzipped(t *testing.T, name string) []byte {
 	return content
 }
 
-func zipped(t *testing.T, name string, content []byte) string {
+func gzipToFile(t *testing.T, name string, content []byte) string {
 	t.Helper()
 	var out bytes.Buffer
 	w := gzip.NewWriter(&out)
@@ -52,60 +52,60 @@ func zipped(t *testing.T, name string, content []byte) string {
 	return name
 }
 
-// simple is a backup of an installation with one account.
-func simple(t *testing.T) (env []string, file string) {
+// newSmallBackup writes a backup of an installation with one account.
+func newSmallBackup(t *testing.T) (env []string, file string) {
 	t.Helper()
 	env = []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
 	file = filepath.Join(t.TempDir(), "simple.backup")
-	operate(t, env, "keyset", "create", "-o", "json").json(t)
-	operate(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").json(t)
-	if got := operate(t, env, "backup", file); got.code != 0 {
+	runTenantry(t, env, "keyset", "create", "-o", "json").mustJSON(t)
+	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
+	if got := runTenantry(t, env, "backup", file); got.code != 0 {
 		t.Fatal(got.errors)
 	}
 	return env, file
 }
 
-func TestBackupKeepsWhatIsThere(t *testing.T) {
+func TestBackupDoesNotOverwriteAFile(t *testing.T) {
 	t.Parallel()
-	env, file := simple(t)
+	env, file := newSmallBackup(t)
 	before, _ := os.ReadFile(file)
-	operate(t, env, "backup", file).fails(t, cli.ExitRefused)
+	runTenantry(t, env, "backup", file).checkFailure(t, cli.ExitRefused)
 	if after, _ := os.ReadFile(file); !bytes.Equal(before, after) {
 		t.Error("the file was overwritten")
 	}
-	if got := operate(t, env, "backup", file, "--force"); got.code != 0 {
+	if got := runTenantry(t, env, "backup", file, "--force"); got.code != 0 {
 		t.Errorf("--force: %s", got.errors)
 	}
 	if left, err := os.ReadDir(filepath.Dir(file)); err != nil || len(left) != 1 {
 		t.Errorf("files: %v (%v)", left, err)
 	}
-	// Nothing is made where nothing was.
+	// A backup creates no files where there is no installation.
 	empty := t.TempDir()
-	operate(t, []string{"TENANTRY_DATA_DIR=" + empty}, "backup", filepath.Join(empty, "b")).fails(t, cli.ExitRefused)
+	runTenantry(t, []string{"TENANTRY_DATA_DIR=" + empty}, "backup", filepath.Join(empty, "b")).checkFailure(t, cli.ExitRefused)
 	if left, _ := os.ReadDir(empty); len(left) != 0 {
 		t.Errorf("files: %v", left)
 	}
-	operate(t, append(env, "TENANTRY_KEYSET_FILE="+empty+"/keyset"), "backup", filepath.Join(empty, "b")).fails(t, cli.ExitRefused)
-	operate(t, env, "backup").fails(t, cli.ExitUsage)
+	runTenantry(t, append(env, "TENANTRY_KEYSET_FILE="+empty+"/keyset"), "backup", filepath.Join(empty, "b")).checkFailure(t, cli.ExitRefused)
+	runTenantry(t, env, "backup").checkFailure(t, cli.ExitUsage)
 	if left, _ := os.ReadDir(empty); len(left) != 0 {
 		t.Errorf("half a backup is left: %v", left)
 	}
 }
 
-func TestBackupsThatAreRefused(t *testing.T) {
+func TestRestoreRefusesDamagedBackups(t *testing.T) {
 	t.Parallel()
-	_, file := simple(t)
-	content := string(unzipped(t, file))
+	_, file := newSmallBackup(t)
+	content := string(gunzipFile(t, file))
 	raw, _ := os.ReadFile(file)
 	dir := t.TempDir()
 	replaced := func(old, new string) string {
 		if !strings.Contains(content, old) {
 			t.Fatalf("the backup does not contain %q", old)
 		}
-		return zipped(t, filepath.Join(dir, fmt.Sprint(serial.Add(1))), []byte(strings.Replace(content, old, new, 1)))
+		return gzipToFile(t, filepath.Join(dir, fmt.Sprint(uniqueNumber.Add(1))), []byte(strings.Replace(content, old, new, 1)))
 	}
 	written := func(raw []byte) string {
-		name := filepath.Join(dir, fmt.Sprint(serial.Add(1)))
+		name := filepath.Join(dir, fmt.Sprint(uniqueNumber.Add(1)))
 		if err := os.WriteFile(name, raw, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -120,17 +120,17 @@ func TestBackupsThatAreRefused(t *testing.T) {
 		"unknown migrations":  {replaced(`"20261121000000"`, `"20261121000000","29990101000000"`), "1 migrations"},
 		"without its end":     {written(nil), "no backup"},
 		"cut off":             {written(raw[:len(raw)/2]), "damaged"},
-		"without a manifest":  {zipped(t, filepath.Join(dir, "cut"), []byte(strings.Join(lines[:len(lines)-1], ""))), "too early"},
-		"something after it":  {zipped(t, filepath.Join(dir, "more"), []byte(content+"[1]\n")), "follows its end"},
+		"without a manifest":  {gzipToFile(t, filepath.Join(dir, "cut"), []byte(strings.Join(lines[:len(lines)-1], ""))), "too early"},
+		"something after it":  {gzipToFile(t, filepath.Join(dir, "more"), []byte(content+"[1]\n")), "follows its end"},
 		"one byte changed":    {written(append(bytes.Clone(raw[:len(raw)-6]), raw[len(raw)-6]^1, raw[len(raw)-5], raw[len(raw)-4], raw[len(raw)-3], raw[len(raw)-2], raw[len(raw)-1])), "damaged"},
 		"something else":      {written([]byte("PK\x03\x04")), "no backup"},
-		"gzip of others":      {zipped(t, filepath.Join(dir, "other"), []byte("hello\n")), "does not begin"},
+		"gzip of others":      {gzipToFile(t, filepath.Join(dir, "other"), []byte("hello\n")), "does not begin"},
 		"a file that is away": {filepath.Join(dir, "away"), "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			data := filepath.Join(t.TempDir(), "data")
-			got := operate(t, []string{"TENANTRY_DATA_DIR=" + data}, "restore", tt.file)
-			got.fails(t, cli.ExitRefused)
+			got := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + data}, "restore", tt.file)
+			got.checkFailure(t, cli.ExitRefused)
 			if !strings.Contains(got.errors, tt.says) || strings.Count(got.errors, "\n") != 2 {
 				t.Errorf("it says: %s", got.errors)
 			}
@@ -141,46 +141,46 @@ func TestBackupsThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestPlainBackupWithPassphrase: who gives a passphrase relies on it, so a file
-// that anybody could have made is not taken.
-func TestPlainBackupWithPassphrase(t *testing.T) {
+// TestRestoreWithPassphraseRefusesPlainBackup checks that restore with a passphrase refuses an
+// unencrypted backup, which anybody could have made.
+func TestRestoreWithPassphraseRefusesPlainBackup(t *testing.T) {
 	t.Parallel()
-	_, file := simple(t)
+	_, file := newSmallBackup(t)
 	credential, data := filepath.Join(t.TempDir(), "passphrase"), filepath.Join(t.TempDir(), "data")
 	if err := os.WriteFile(credential, []byte("correct horse battery staple\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got := operate(t, []string{"TENANTRY_DATA_DIR=" + data}, "restore", file, "--credential-file", credential)
-	got.fails(t, cli.ExitRefused)
+	got := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + data}, "restore", file, "--credential-file", credential)
+	got.checkFailure(t, cli.ExitRefused)
 	if _, err := os.Stat(data); err == nil || !strings.Contains(got.errors, "not encrypted") {
 		t.Errorf("it says %s; the data folder: %v", got.errors, err)
 	}
 }
 
-func TestRestoreOverwritesNoKeyset(t *testing.T) {
+func TestRestoreKeepsADifferentKeyset(t *testing.T) {
 	t.Parallel()
-	env, file := simple(t)
+	env, file := newSmallBackup(t)
 	other := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
-	operate(t, other, "keyset", "create", "-o", "json").json(t)
-	got := operate(t, other, "restore", file)
-	got.fails(t, cli.ExitRefused)
+	runTenantry(t, other, "keyset", "create", "-o", "json").mustJSON(t)
+	got := runTenantry(t, other, "restore", file)
+	got.checkFailure(t, cli.ExitRefused)
 	if !strings.Contains(got.errors, "keyset") {
 		t.Errorf("it says: %s", got.errors)
 	}
-	if list := operate(t, other, "account", "list", "-o", "json").json(t); list.at("count") != 0.0 {
+	if list := runTenantry(t, other, "account", "list", "-o", "json").mustJSON(t); list.at("count") != 0.0 {
 		t.Error("accounts were restored without their keyset")
 	}
-	// The same keyset may be there already.
+	// The same keyset may already exist.
 	same := append([]string{"TENANTRY_KEYSET_FILE=" + strings.TrimPrefix(env[0], "TENANTRY_DATA_DIR=") + "/keyset.json"}, "TENANTRY_DATA_DIR="+t.TempDir())
-	operate(t, same, "restore", file, "-o", "json").json(t)
-	if list := operate(t, same, "account", "list", "-o", "json").json(t); list.at("count") != 1.0 {
+	runTenantry(t, same, "restore", file, "-o", "json").mustJSON(t)
+	if list := runTenantry(t, same, "account", "list", "-o", "json").mustJSON(t); list.at("count") != 1.0 {
 		t.Errorf("restored: %v", list)
 	}
 }
 
-// TestBackupsWhileOthersWrite: a backup holds accounts together with their
-// members, however many are made meanwhile.
-func TestBackupsWhileOthersWrite(t *testing.T) {
+// TestBackupIsConsistentDuringWrites checks that a backup has as many members as accounts while
+// accounts are created.
+func TestBackupIsConsistentDuringWrites(t *testing.T) {
 	t.Parallel()
 	for name, database := range map[string]func(testing.TB) string{
 		"sqlite": func(testing.TB) string { return "" }, "postgres": testserver.Database,
@@ -193,15 +193,15 @@ func TestBackupsWhileOthersWrite(t *testing.T) {
 				at = "sqlite://" + filepath.Join(data, "tenantry.db")
 			}
 			env := []string{"TENANTRY_DATA_DIR=" + data, "TENANTRY_DATABASE_URL=" + at}
-			operate(t, env, "keyset", "create", "-o", "json").json(t)
-			operate(t, env, "migrate", "-o", "json").json(t)
-			stop := writing(t, at)
+			runTenantry(t, env, "keyset", "create", "-o", "json").mustJSON(t)
+			runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
+			stop := createAccounts(t, at)
 			for i := range 3 {
 				file := filepath.Join(data, fmt.Sprint("backup", i))
-				if got := operate(t, env, "backup", file); got.code != 0 {
+				if got := runTenantry(t, env, "backup", file); got.code != 0 {
 					t.Fatal(got.errors)
 				}
-				accounts, members := rowsOf(t, file, "accounts"), rowsOf(t, file, "members")
+				accounts, members := countBackupRows(t, file, "accounts"), countBackupRows(t, file, "members")
 				if accounts != members || i > 0 && accounts == 0 {
 					t.Errorf("%d accounts and %d members", accounts, members)
 				}
@@ -211,8 +211,8 @@ func TestBackupsWhileOthersWrite(t *testing.T) {
 	}
 }
 
-// writing makes accounts until it is stopped.
-func writing(t *testing.T, url string) (stop func()) {
+// createAccounts creates accounts until stop is called.
+func createAccounts(t *testing.T, url string) (stop func()) {
 	t.Helper()
 	store, err := bunstore.Open(t.Context(), url, bunstore.Options{Operator: "test"})
 	if err != nil {
@@ -236,10 +236,10 @@ func writing(t *testing.T, url string) (stop func()) {
 
 var tableLine = regexp.MustCompile(`^\{"table":"([^"]+)"`)
 
-func rowsOf(t *testing.T, file, table string) (n int) {
+func countBackupRows(t *testing.T, file, table string) (n int) {
 	t.Helper()
 	in := false
-	for lines := bufio.NewScanner(bytes.NewReader(unzipped(t, file))); lines.Scan(); {
+	for lines := bufio.NewScanner(bytes.NewReader(gunzipFile(t, file))); lines.Scan(); {
 		if at := tableLine.FindStringSubmatch(lines.Text()); at != nil {
 			in = at[1] == table
 		} else if in && strings.HasPrefix(lines.Text(), "[") {

@@ -3,42 +3,46 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/app/command"
 	"github.com/tenantry/tenantry/app/settings"
 )
 
-func TestChartRenders(t *testing.T) {
+func TestHelmChartRenders(t *testing.T) {
 	t.Parallel()
-	least, err := rendered(t, chartFolder, leastValues())
+	least, err := renderChart(t, chartFolder, minimalValues())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := kinds(least); got != "Deployment PodDisruptionBudget Service ServiceAccount" {
 		t.Errorf("by default: %s", got)
 	}
-	single, err := rendered(t, chartFolder, leastValues(), object{"replicas": 1})
+	single, err := renderChart(t, chartFolder, minimalValues(), object{"replicas": 1})
 	if err != nil || strings.Contains(kinds(single), "PodDisruptionBudget") {
 		t.Errorf("one replica could never be moved: %s (%v)", kinds(single), err)
 	}
-	all, err := rendered(t, chartFolder, allValues())
+	all, err := renderChart(t, chartFolder, allValues())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := kinds(all); got != "Deployment NetworkPolicy PodDisruptionBudget Service Service ServiceAccount ServiceMonitor" {
 		t.Errorf("with everything: %s", got)
 	}
-	pod := kind(t, all, "Deployment").at("spec.template.spec").(map[string]any)
+	pod := objectOfKind(t, all, "Deployment").at("spec.template.spec").(map[string]any)
 	checkPod(t, pod)
-	if policy := fmt.Sprint(kind(t, all, "NetworkPolicy").at("spec.egress")); !strings.Contains(policy, "port:6379") {
+	if policy := fmt.Sprint(objectOfKind(t, all, "NetworkPolicy").at("spec.egress")); !strings.Contains(policy, "port:6379") {
 		t.Errorf("Redis is out of reach: %s", policy)
 	}
 	for _, list := range []string{"containers", "initContainers"} {
@@ -48,16 +52,16 @@ func TestChartRenders(t *testing.T) {
 	}
 }
 
-// checkPod holds the times against those of the code.
+// checkPod compares ports, probes and times with those of the code.
 func checkPod(t *testing.T, pod object) {
 	t.Helper()
-	sees(t, pod, object{
+	checkValues(t, pod, object{
 		"automountServiceAccountToken": false, "securityContext.runAsNonRoot": true, "securityContext.runAsUser": 65532,
 		"securityContext.seccompProfile.type": "RuntimeDefault",
 	})
 	c := pod.objects("containers")[0]
 	grace, _ := pod["terminationGracePeriodSeconds"].(float64)
-	if spare := time.Duration(grace)*time.Second - usualDrain(t); spare < 10*time.Second {
+	if spare := time.Duration(grace)*time.Second - defaultDrainTime(t); spare < 10*time.Second {
 		t.Errorf("after the drain %s are left of the grace period", spare)
 	}
 	ports := map[string]float64{}
@@ -67,7 +71,7 @@ func checkPod(t *testing.T, pod object) {
 	if ports["http"] != 8080 || ports["admin"] != 9090 {
 		t.Errorf("ports %v", ports)
 	}
-	admin := common(t).ready.AdminURL
+	admin := sharedSandbox(t).ready.AdminURL
 	for _, probe := range []string{"startupProbe", "livenessProbe", "readinessProbe"} {
 		path, _ := c.at(probe + ".httpGet.path").(string)
 		if got := (client{t: t}).do("GET", admin+path, "", nil); got.status != http.StatusOK || c.at(probe+".httpGet.port") != "admin" {
@@ -77,29 +81,29 @@ func checkPod(t *testing.T, pod object) {
 }
 
 var (
-	pinned  = regexp.MustCompile(`^[a-z0-9./-]+:[0-9][A-Za-z0-9._-]*$`)
-	looksAt = regexp.MustCompile(`(?i)password|secret|token|://[^/]*:[^/]*@|PRIVATE KEY`)
+	pinnedImage   = regexp.MustCompile(`^[a-z0-9./-]+:[0-9][A-Za-z0-9._-]*$`)
+	secretPattern = regexp.MustCompile(`(?i)password|secret|token|://[^/]*:[^/]*@|PRIVATE KEY`)
 )
 
-// checkContainer: its variables are settings, its secrets are references, its
-// commands exist, and it may do nothing that it need not.
+// checkContainer checks that variables are settings, that secrets are references, that commands
+// exist, and that privileges are dropped.
 func checkContainer(t *testing.T, c object) {
 	t.Helper()
-	sees(t, c, object{
+	checkValues(t, c, object{
 		"securityContext.readOnlyRootFilesystem": true, "securityContext.allowPrivilegeEscalation": false, "securityContext.capabilities.drop": "[ALL]",
 	})
-	if !pinned.MatchString(c.text("image")) {
+	if !pinnedImage.MatchString(c.text("image")) {
 		t.Errorf("image %s is not pinned by a tag", c.text("image"))
 	}
 	for _, v := range c.objects("env") {
 		name, value := v.text("name"), v.text("value")
 		if strings.HasPrefix(name, "TENANTRY_") {
 			if key, _ := settings.FromVariable(name, value); key == "" {
-				t.Errorf("%s is no setting", name)
+				t.Errorf("%s is not a setting", name)
 			}
 		}
 		byReference := map[string]string{"TENANTRY_DATABASE_URL": "tenantry-database", "TENANTRY_REDIS_URL": "tenantry-redis"}[name]
-		if looksAt.MatchString(value) || byReference != "" && v.at("valueFrom.secretKeyRef.name") != byReference {
+		if secretPattern.MatchString(value) || byReference != "" && v.at("valueFrom.secretKeyRef.name") != byReference {
 			t.Errorf("%s holds a secret in clear", name)
 		}
 	}
@@ -112,14 +116,15 @@ func checkContainer(t *testing.T, c object) {
 	}
 	args, _ := c["args"].([]any)
 	if cmd, _, err := command.Root().Find([]string{fmt.Sprint(args[0])}); err != nil || cmd.Name() != args[0] {
-		t.Errorf("%s runs %v, which is no command", c.text("name"), args)
+		t.Errorf("%s runs %v, which is not a command", c.text("name"), args)
 	}
 }
 
-// TestChartHidesTheAdminListener: what an ingress can reach has no metrics.
-func TestChartHidesTheAdminListener(t *testing.T) {
+// TestHelmChartHidesTheAdminListener checks that a Service with a cluster IP exposes only the API
+// port.
+func TestHelmChartHidesTheAdminListener(t *testing.T) {
 	t.Parallel()
-	objects, err := rendered(t, chartFolder, allValues())
+	objects, err := renderChart(t, chartFolder, allValues())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,15 +139,15 @@ func TestChartHidesTheAdminListener(t *testing.T) {
 			}
 		}
 	}
-	monitor := kind(t, objects, "ServiceMonitor")
+	monitor := objectOfKind(t, objects, "ServiceMonitor")
 	if got := fmt.Sprint(monitor.at("spec.endpoints")); got != "[map[interval:30s path:/metrics port:admin]]" {
 		t.Errorf("the monitor reads %s", got)
 	}
 }
 
-// TestChartRefusesNonsense: the schema of the values speaks before the cluster
-// does, and a field that Kubernetes does not know is noticed.
-func TestChartRefusesNonsense(t *testing.T) {
+// TestHelmChartRefusesInvalidValues checks that the schema of the values refuses mistakes, and that
+// a field which Kubernetes does not know is reported.
+func TestHelmChartRefusesInvalidValues(t *testing.T) {
 	t.Parallel()
 	for name, wrong := range map[string]object{
 		"nothing is set":        nil,
@@ -156,12 +161,12 @@ func TestChartRefusesNonsense(t *testing.T) {
 		"a secret in telemetry": {"telemetry": object{"OTEL_EXPORTER_OTLP_HEADERS": "k=v"}},
 		"misspelt":              {"replicaCount": 3},
 	} {
-		values := []object{leastValues(), wrong}
+		values := []object{minimalValues(), wrong}
 		if wrong == nil {
 			values = nil
 		}
-		if _, err := rendered(t, chartFolder, values...); err == nil {
-			t.Errorf("taken: %s", name)
+		if _, err := renderChart(t, chartFolder, values...); err == nil {
+			t.Errorf("accepted: %s", name)
 		}
 	}
 	planted := t.TempDir()
@@ -176,7 +181,76 @@ func TestChartRefusesNonsense(t *testing.T) {
 	if err := os.WriteFile(file, []byte(strings.Replace(string(raw), "  replicas:", "  replica:", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := rendered(t, planted, leastValues()); err == nil || !strings.Contains(err.Error(), "replica") {
+	if _, err := renderChart(t, planted, minimalValues()); err == nil || !strings.Contains(err.Error(), "replica") {
 		t.Errorf("a misspelt field: %v", err)
 	}
+}
+
+const chartFolder = "../../deploy/helm/tenantry"
+
+// renderChart lints and renders a chart with these values, with the code of Helm and Kubernetes in
+// the program of .ci/chart.
+func renderChart(t *testing.T, folder string, values ...object) ([]object, error) {
+	t.Helper()
+	args := []string{folder}
+	for i, v := range values {
+		raw, err := json.Marshal(v) // JSON is valid YAML
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), fmt.Sprintf("%d.yaml", i))
+		if err := os.WriteFile(file, raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, file)
+	}
+	cmd := exec.Command(testserver.Program(t, "chart"), args...)
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, &errs)
+	}
+	var objects []object
+	return objects, json.Unmarshal(out, &objects)
+}
+
+func minimalValues() object {
+	return object{
+		"publicURL": "https://api.tenantry.example",
+		"database":  object{"existingSecret": "tenantry-database"},
+		"keyset":    object{"existingSecret": "tenantry-keyset"},
+	}
+}
+
+func allValues() object {
+	v := minimalValues()
+	v["microsoft365"] = object{"clientID": "5f1c2b7e-0000-4c1d-9a2b-111122223333", "existingSecret": "tenantry-microsoft365", "settings": object{"home_tenant": "example.onmicrosoft.com"}}
+	v["redis"] = object{"existingSecret": "tenantry-redis"}
+	v["settings"] = object{"log_level": "debug", "require_smtp_auth": false}
+	v["telemetry"] = object{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}
+	v["telemetrySecret"] = "tenantry-telemetry"
+	v["serviceMonitor"] = object{"enabled": true}
+	v["networkPolicy"] = object{"enabled": true, "monitoring": []object{{"namespaceSelector": object{}}}}
+	return v
+}
+
+func kinds(objects []object) string {
+	var all []string
+	for _, o := range objects {
+		all = append(all, o.text("kind"))
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+func objectOfKind(t *testing.T, objects []object, name string) object {
+	t.Helper()
+	for _, o := range objects {
+		if o.text("kind") == name {
+			return o
+		}
+	}
+	t.Fatalf("no %s is rendered", name)
+	return nil
 }

@@ -16,21 +16,22 @@ import (
 	"github.com/tenantry/tenantry/app/settings"
 )
 
-// shownSettings is what `tenantry config` shows, by name.
-func shownSettings(t *testing.T, o operated) map[string]object {
+// shownSettings returns the output of `tenantry config`, by name.
+func shownSettings(t *testing.T, o commandResult) map[string]object {
 	t.Helper()
 	all := map[string]object{}
-	printed := o.json(t)
-	has(t, "config", printed, "settings count")
+	printed := o.mustJSON(t)
+	checkMembers(t, "config", printed, "settings count")
 	for _, s := range printed.objects("settings") {
-		has(t, "setting", s, "name value source variable flag")
+		checkMembers(t, "setting", s, "name value source variable flag")
 		all[s.text("name")] = s
 	}
 	return all
 }
 
-// TestConfigShowsWhereValuesComeFrom: each source overrides the one before.
-func TestConfigShowsWhereValuesComeFrom(t *testing.T) {
+// TestConfigShowsTheSourceOfEachValue checks that each source overrides the previous one: default,
+// file, variable, flag.
+func TestConfigShowsTheSourceOfEachValue(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "tenantry.yaml")
 	text := "listen: 127.0.0.1:1\nadmin_listen: 127.0.0.1:1\nkey_prefix: abc\ndns_resolvers: [\"192.0.2.1:53\", \"192.0.2.2:53\"]\n" +
@@ -39,7 +40,7 @@ func TestConfigShowsWhereValuesComeFrom(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := []string{"TENANTRY_LISTEN=127.0.0.1:2", "TENANTRY_ADMIN_LISTEN=127.0.0.1:2", "TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID=from-variable"}
-	got := shownSettings(t, operate(t, env, "config", "--config", file, "--listen", "127.0.0.1:3", "-o", "json"))
+	got := shownSettings(t, runTenantry(t, env, "config", "--config", file, "--listen", "127.0.0.1:3", "-o", "json"))
 	for name, want := range map[string][2]string{
 		"log_level":                         {"info", "default"},
 		"key_prefix":                        {"abc", "file"},
@@ -61,13 +62,13 @@ func TestConfigShowsWhereValuesComeFrom(t *testing.T) {
 			t.Errorf("%s is not shown", field.Name)
 		}
 	}
-	table := operate(t, env, "config")
+	table := runTenantry(t, env, "config")
 	if !strings.HasPrefix(table.output, "SETTING") || table.code != 0 || table.errors != "" {
 		t.Errorf("%d: %s%s", table.code, table.output, table.errors)
 	}
 }
 
-func TestConfigTellsNoSecret(t *testing.T) {
+func TestConfigRedactsSecrets(t *testing.T) {
 	t.Parallel()
 	const secret = "canary-5c1d"
 	env := []string{
@@ -76,7 +77,7 @@ func TestConfigTellsNoSecret(t *testing.T) {
 		"TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET=" + secret,
 	}
 	for _, format := range []string{"text", "json"} {
-		o := operate(t, env, "config", "-o", format)
+		o := runTenantry(t, env, "config", "-o", format)
 		if strings.Contains(o.output+o.errors, secret) {
 			t.Errorf("a secret is shown:\n%s%s", o.output, o.errors)
 		}
@@ -88,8 +89,9 @@ func TestConfigTellsNoSecret(t *testing.T) {
 	}
 }
 
-// TestMisspeltSettings: in the file they are an error, as variables a warning.
-func TestMisspeltSettings(t *testing.T) {
+// TestMisspeltSettingsAreReported checks that unknown names are errors in the file and warnings in
+// the environment.
+func TestMisspeltSettingsAreReported(t *testing.T) {
 	t.Parallel()
 	for text, says := range map[string]string{
 		"databse_url: x\n":                         `"databse_url"; did you mean database_url?`,
@@ -103,44 +105,45 @@ func TestMisspeltSettings(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		o := operate(t, nil, "account", "list", "--config", file)
-		o.fails(t, cli.ExitUsage)
+		o := runTenantry(t, nil, "account", "list", "--config", file)
+		o.checkFailure(t, cli.ExitUsage)
 		if !strings.Contains(o.errors, says) {
 			t.Errorf("%q: %s", text, o.errors)
 		}
 	}
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir(), "TENANTRY_DATABSE_URL=x"}
-	o := operate(t, env, "account", "list")
+	o := runTenantry(t, env, "account", "list")
 	if o.code != 0 || !strings.Contains(o.errors, "TENANTRY_DATABSE_URL is not a setting and has no effect; did you mean TENANTRY_DATABASE_URL?") {
 		t.Errorf("%d: %s", o.code, o.errors)
 	}
-	o = operate(t, env, "account", "list", "-o", "json")
+	o = runTenantry(t, env, "account", "list", "-o", "json")
 	var printed object
 	if err := json.Unmarshal([]byte(o.errors), &printed); err != nil {
 		t.Fatalf("%v: %s", err, o.errors)
 	}
-	sees(t, printed, object{"warning.code": "unknown_variable"})
+	checkValues(t, printed, object{"warning.code": "unknown_variable"})
 }
 
-// TestServeLogsMisspeltVariables: its standard error is a log.
+// TestServeLogsMisspeltVariables checks that serve reports them in its log, which is on standard
+// error.
 func TestServeLogsMisspeltVariables(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, binary(t, release))
+	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
 	p, _ := r.serve(append(r.env(t.TempDir(), ""), "TENANTRY_LISTN=127.0.0.1:1"))
 	if logs := p.logs.String(); !strings.Contains(logs, `"variable":"TENANTRY_LISTN"`) || strings.Contains(logs, "tenantry: warning") {
 		t.Errorf("the log:\n%s", logs)
 	}
 }
 
-func TestVariablesOfOthersAreLeftAlone(t *testing.T) {
+func TestForeignVariablesAreIgnored(t *testing.T) {
 	t.Parallel()
-	others := []string{
+	foreign := []string{
 		"TENANTRY_URL=http://127.0.0.1:8080", "TENANTRY_KEY=k", "TENANTRY_SOAK=1", "TENANTRY_TEST_POSTGRES_URL=x", "PATH=/bin",
 		"TENANTRY_SERVICE_HOST=10.0.0.1", "TENANTRY_SERVICE_PORT=8080", "TENANTRY_SERVICE_PORT_HTTP=8080", "TENANTRY_PORT=tcp://10.0.0.1:8080",
 		"TENANTRY_PORT_8080_TCP=tcp://10.0.0.1:8080", "TENANTRY_PORT_8080_TCP_ADDR=10.0.0.1", "TENANTRY_API_SERVICE_HOST=10.0.0.1",
 		"TENANTRY_DNS_PORT=53", "TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID=x",
 	}
-	if got := settings.UnknownVariables(others); len(got) > 0 {
+	if got := settings.UnknownVariables(foreign); len(got) > 0 {
 		t.Errorf("taken for misspelt: %v", got)
 	}
 	misspelt := []string{"TENANTRY_ADMIN_PORT=9090", "TENANTRY_PROVIDERS=x", "TENANTRY_PROVIDERS_MICROSOFT365=x", "TENANTRY_REDIS=x"}
@@ -149,7 +152,7 @@ func TestVariablesOfOthersAreLeftAlone(t *testing.T) {
 	}
 }
 
-func TestEverySettingIsExplained(t *testing.T) {
+func TestEverySettingHasAHelpText(t *testing.T) {
 	t.Parallel()
 	var names []string
 	for field := range settings.Fields() {
@@ -161,6 +164,6 @@ func TestEverySettingIsExplained(t *testing.T) {
 	}
 	var shownRow bytes.Buffer
 	if code := command.Run(t.Context(), []string{"config", "--listen", "nonsense"}, &shownRow, &shownRow); code != cli.ExitUsage {
-		t.Errorf("settings that make no sense: exit code %d", code)
+		t.Errorf("invalid settings: exit code %d", code)
 	}
 }

@@ -3,51 +3,57 @@
 package e2e
 
 import (
+	"cmp"
+	"encoding/json"
 	"net/http"
 	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
-// TestConnectByHand walks the pages as an administrator does, looks at what
-// they say and at the heads that protect them.
-func TestConnectByHand(t *testing.T) {
+// TestAdministratorConnectsATenant walks through the pages and checks their text and security
+// headers.
+func TestAdministratorConnectsATenant(t *testing.T) {
 	t.Parallel()
-	c := common(t).newCaller(nil)
-	h, v := c.newTenant(object{"name": "By Hand Ltd"}), newVisitor(t)
+	c := sharedSandbox(t).newAccount(nil)
+	h, v := c.newTenant(object{"name": "By Hand Ltd"}), newBrowser(t)
 	link := c.get("/v1/tenants/connect-url").text("connect_url")
-	callback := v.open(v.consents(link, h.admin, "accept"))
+	callback := v.open(v.answerConsent(link, h.admin, "accept"))
 	if callback.status != http.StatusSeeOther {
 		t.Fatalf("the callback answers %d: %s", callback.status, callback.text)
 	}
-	guarded(t, callback)
-	bound(t, callback)
+	checkPageHeaders(t, callback)
+	checkFlowCookie(t, callback)
 	if to, err := url.Parse(callback.location); err != nil || to.Query().Get("code_challenge_method") != "S256" ||
 		to.Query().Get("nonce") == "" || !strings.Contains(to.Path, h.guid) {
 		t.Errorf("signs in at %s", callback.location)
 	}
-	offer := v.open(v.signsIn(callback.location, h.admin).location)
-	guarded(t, offer)
+	offer := v.open(v.signIn(callback.location, h.admin).location)
+	checkPageHeaders(t, offer)
 	for _, words := range []string{"By Hand Ltd", h.guid, ".onmicrosoft.com", c.email, h.admin, "Connect", "Cancel"} {
 		if !strings.Contains(offer.text, words) {
 			t.Errorf("the page does not say %q: %s", words, offer.text)
 		}
 	}
-	c.listsTenants() // not before somebody has confirmed it
+	c.checkTenants() // not before the confirmation
 	done := v.submit(offer, url.Values{"decision": {"connect"}})
-	guarded(t, done)
+	checkPageHeaders(t, done)
 	if done.status != http.StatusOK || !strings.Contains(done.heading, "connected") {
 		t.Errorf("%d %s", done.status, done.text)
 	}
-	c.listsTenants(h.guid)
+	c.checkTenants(h.guid)
 	if again := v.submit(offer, url.Values{"decision": {"connect"}}); again.status != http.StatusBadRequest {
-		t.Errorf("a second confirmation answers %d", again.status)
+		t.Errorf("a second confirmation is answered %d", again.status)
 	}
-	h.synced()
+	h.mustSync()
 }
 
-// guarded checks the heads that every page of the flow carries.
-func guarded(t *testing.T, p page) {
+// checkPageHeaders checks the security headers of a page of the connect flow.
+func checkPageHeaders(t *testing.T, p page) {
 	t.Helper()
 	for name, want := range map[string]string{
 		"Content-Security-Policy": "frame-ancestors 'none'", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
@@ -63,93 +69,359 @@ func guarded(t *testing.T, p page) {
 	}
 }
 
-// bound checks the cookie that ties the flow to this browser.
-func bound(t *testing.T, p page) {
+// checkFlowCookie checks the cookie that binds the flow to the browser.
+func checkFlowCookie(t *testing.T, p page) {
 	t.Helper()
 	cookies := (&http.Response{Header: p.header}).Cookies()
 	if len(cookies) != 1 {
 		t.Fatalf("%d cookies", len(cookies))
 	}
 	k := cookies[0]
-	// On loopback there is no TLS, which both Secure and __Host- need.
+	// Loopback has no TLS, which both Secure and __Host- require.
 	if k.Name != "tenantry-connect" || !k.HttpOnly || k.Secure || k.SameSite != http.SameSiteLaxMode || k.Path != "/" || k.Domain != "" ||
 		k.MaxAge < 1 || k.MaxAge > 900 || len(k.Value) < 40 {
 		t.Errorf("cookie %v", k)
 	}
 }
 
-// TestReconnect: a consent given again by the holder renews it, and takes no
-// slot.
-func TestReconnect(t *testing.T) {
+// TestReconnectRenewsTheConsent checks that a new consent for a tenant of the same account updates
+// it and needs no further slot.
+func TestReconnectRenewsTheConsent(t *testing.T) {
 	t.Parallel()
-	c := common(t).newCaller(object{"tenant_slots": 2})
-	h := c.connected(nil)
-	zone, before := h.verified(), h.get(h.path(""))
-	h.post(h.path("/mailboxes"), boxes(zone, "ada"))
+	c := sharedSandbox(t).newAccount(object{"tenant_slots": 2})
+	h := c.newConnectedTenant(nil)
+	zone, before := h.newVerifiedDomain(), h.get(h.path(""))
+	h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada"))
 	other := c.newTenant(nil)
 	domain, box := h.get(h.path("/domains")).objects("domains")[0], h.get(h.path("/mailboxes")).objects("mailboxes")[0]
 
-	// The last slot goes away between the link and the confirmation.
-	v := newVisitor(t)
-	offer := v.offered(h)
+	// The last slot is taken between the link and the confirmation.
+	v := newBrowser(t)
+	offer := v.openConfirmation(h)
 	other.connect()
 	if done := v.submit(offer, url.Values{"decision": {"connect"}}); done.status != http.StatusOK {
 		t.Errorf("%d %s", done.status, done.text)
 	}
 	after := h.get(h.path(""))
-	sees(t, after.object, object{"id": before.at("id"), "connected_by": h.admin, "domain_count": 1, "mailbox_count": 1, "exchange_bootstrap_status": "ready"})
+	checkValues(t, after.object, object{"id": before.at("id"), "connected_by": h.admin, "domain_count": 1, "mailbox_count": 1, "exchange_bootstrap_status": "ready"})
 	if after.text("consented_at") <= before.text("consented_at") {
 		t.Errorf("consented_at %v, before %v", after.at("consented_at"), before.at("consented_at"))
 	}
-	sees(t, h.get(h.path("/domains")).objects("domains")[0], object{"id": domain["id"], "domain_name": zone})
-	sees(t, h.get(h.path("/mailboxes")).objects("mailboxes")[0], object{"id": box["id"]})
+	checkValues(t, h.get(h.path("/domains")).objects("domains")[0], object{"id": domain["id"], "domain_name": zone})
+	checkValues(t, h.get(h.path("/mailboxes")).objects("mailboxes")[0], object{"id": box["id"]})
 	if list := c.get("/v1/tenants"); list.at("count") != 2.0 {
 		t.Errorf("holds %s", list.raw)
 	}
 }
 
-func TestHeldElsewhere(t *testing.T) {
+func TestConnectRefusesATenantOfADifferentAccount(t *testing.T) {
 	t.Parallel()
-	c := common(t)
-	holder, late := c.newCaller(nil), c.newCaller(nil)
+	c := sharedSandbox(t)
+	holder, other := c.newAccount(nil), c.newAccount(nil)
 	h := holder.newTenant(nil).connect()
-	v := newVisitor(t)
-	offer := v.offered(holding{late, h.guid, h.admin})
+	v := newBrowser(t)
+	offer := v.openConfirmation(accountTenant{other, h.guid, h.admin})
 	done := v.submit(offer, url.Values{"decision": {"connect"}})
-	guarded(t, done)
+	checkPageHeaders(t, done)
 	if done.status != http.StatusConflict || strings.Contains(done.text, holder.email) || strings.Contains(done.text, holder.id) {
 		t.Errorf("%d %s", done.status, done.text)
 	}
-	late.listsTenants()
-	holder.listsTenants(h.guid)
+	other.checkTenants()
+	holder.checkTenants(h.guid)
 	h.expect("DELETE", h.path(""), nil, 200, "")
-	holding{late, h.guid, h.admin}.connect() // free again
+	accountTenant{other, h.guid, h.admin}.connect() // released, so it can be connected
 }
 
-// TestCeilingReachedMeanwhile: the last slot was taken while the page waited.
-func TestCeilingReachedMeanwhile(t *testing.T) {
+// TestConnectRefusesWhenTheLastSlotIsTaken fills the last slot while the confirmation page is open.
+func TestConnectRefusesWhenTheLastSlotIsTaken(t *testing.T) {
 	t.Parallel()
-	c := common(t).newCaller(object{"tenant_slots": 1})
-	h, other, v := c.newTenant(nil), c.newTenant(nil), newVisitor(t)
-	offer := v.offered(h)
+	c := sharedSandbox(t).newAccount(object{"tenant_slots": 1})
+	h, other, v := c.newTenant(nil), c.newTenant(nil), newBrowser(t)
+	offer := v.openConfirmation(h)
 	other.connect()
 	done := v.submit(offer, url.Values{"decision": {"connect"}})
-	guarded(t, done)
+	checkPageHeaders(t, done)
 	if done.status != http.StatusPaymentRequired {
 		t.Errorf("%d %s", done.status, done.text)
 	}
-	c.listsTenants(other.guid)
+	c.checkTenants(other.guid)
 }
 
-func TestPlanLapsedMeanwhile(t *testing.T) {
+func TestConnectRefusesWhenThePlanLapsed(t *testing.T) {
 	t.Parallel()
-	c := common(t).newCaller(nil)
-	h, v := c.newTenant(nil), newVisitor(t)
-	offer := v.offered(h)
-	c.plan(object{"plan": "complete", "active": false})
+	c := sharedSandbox(t).newAccount(nil)
+	h, v := c.newTenant(nil), newBrowser(t)
+	offer := v.openConfirmation(h)
+	c.setPlan(object{"plan": "complete", "active": false})
 	if done := v.submit(offer, url.Values{"decision": {"connect"}}); done.status != http.StatusPaymentRequired {
 		t.Errorf("%d %s", done.status, done.text)
 	}
-	c.plan(object{"plan": "complete", "active": true})
-	c.listsTenants()
+	c.setPlan(object{"plan": "complete", "active": true})
+	c.checkTenants()
+}
+
+// TestConnectFlowRefusesInvalidSteps checks that each mistake in the connect flow has its status
+// and a page, and connects no tenant.
+func TestConnectFlowRefusesInvalidSteps(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		walk   func(v *browser, h accountTenant, link string) page
+		status int
+	}{
+		{"declined at the consent", func(v *browser, h accountTenant, link string) page {
+			return v.open(v.answerConsent(link, h.admin, "deny"))
+		}, http.StatusForbidden},
+		{"declined at the sign-in", func(v *browser, h accountTenant, link string) page {
+			callback := v.open(v.answerConsent(link, h.admin, "accept"))
+			state := queryParameter(v.t, callback.location, "state")
+			return v.open(h.ready.APIURL + "/connect/microsoft365/signin?error=access_denied&state=" + url.QueryEscape(state))
+		}, http.StatusForbidden},
+		{"a guest", func(v *browser, h accountTenant, link string) page {
+			callback := v.open(v.answerConsent(link, h.admin, "accept"))
+			return v.open(v.signIn(callback.location, strings.Replace(h.admin, "admin@", "guest@", 1)).location)
+		}, http.StatusForbidden},
+		{"an ordinary member", func(v *browser, h accountTenant, link string) page {
+			callback := v.open(v.answerConsent(link, h.admin, "accept"))
+			return v.open(v.signIn(callback.location, strings.Replace(h.admin, "admin@", "user@", 1)).location)
+		}, http.StatusForbidden},
+		{"a forged state", func(v *browser, h accountTenant, link string) page {
+			return v.open(withQueryParameter(v.t, v.answerConsent(link, h.admin, "accept"), "state", "forged"))
+		}, http.StatusBadRequest},
+		{"no state", func(v *browser, h accountTenant, _ string) page {
+			return v.open(h.ready.APIURL + "/connect/microsoft365/callback?admin_consent=True&tenant=" + h.guid)
+		}, http.StatusBadRequest},
+		{"two states", func(v *browser, h accountTenant, link string) page {
+			return v.open(v.answerConsent(link, h.admin, "accept") + "&state=x")
+		}, http.StatusBadRequest},
+		{"a reused state", func(v *browser, h accountTenant, link string) page {
+			callback := v.answerConsent(link, h.admin, "accept")
+			v.open(callback)
+			return v.open(callback)
+		}, http.StatusBadRequest},
+		{"no tenant", func(v *browser, h accountTenant, link string) page {
+			return v.open(withQueryParameter(v.t, v.answerConsent(link, h.admin, "accept"), "tenant", "x"))
+		}, http.StatusBadRequest},
+		{"a reused sign-in", func(v *browser, h accountTenant, link string) page {
+			callback := v.open(v.answerConsent(link, h.admin, "accept"))
+			answer := v.signIn(callback.location, h.admin).location
+			v.open(answer)
+			return v.open(answer)
+		}, http.StatusBadRequest},
+		{"a forged code", func(v *browser, h accountTenant, link string) page {
+			callback := v.open(v.answerConsent(link, h.admin, "accept"))
+			return v.open(withQueryParameter(v.t, v.signIn(callback.location, h.admin).location, "code", "forged"))
+		}, http.StatusBadRequest},
+		{"a bad CSRF token", func(v *browser, h accountTenant, _ string) page {
+			return v.submit(v.openConfirmation(h), url.Values{"decision": {"connect"}, "csrf": {"forged"}})
+		}, http.StatusBadRequest},
+		{"no CSRF token", func(v *browser, h accountTenant, _ string) page {
+			return v.submit(v.openConfirmation(h), url.Values{"decision": {"connect"}, "csrf": nil})
+		}, http.StatusBadRequest},
+		{"no decision", func(v *browser, h accountTenant, _ string) page { return v.submit(v.openConfirmation(h), nil) }, http.StatusBadRequest},
+		{"cancelled", func(v *browser, h accountTenant, _ string) page {
+			return v.submit(v.openConfirmation(h), url.Values{"decision": {"cancel"}})
+		}, http.StatusOK},
+		{"connected after it was cancelled", func(v *browser, h accountTenant, _ string) page {
+			offer := v.openConfirmation(h)
+			v.submit(offer, url.Values{"decision": {"cancel"}})
+			return v.submit(offer, url.Values{"decision": {"connect"}})
+		}, http.StatusBadRequest},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := sharedSandbox(t).newAccount(nil)
+			h := c.newTenant(nil)
+			p := tt.walk(newBrowser(t), h, c.get("/v1/tenants/connect-url").text("connect_url"))
+			if p.status != tt.status || p.heading == "" {
+				t.Errorf("%d, want %d: %s", p.status, tt.status, p.text)
+			}
+			checkPageHeaders(t, p)
+			c.checkTenants()
+		})
+	}
+}
+
+// TestConnectFlowRefusesAForgedTenant names a different customer's tenant, whose administrator
+// consented, in the callback of the attacker's own link (confused deputy).
+func TestConnectFlowRefusesAForgedTenant(t *testing.T) {
+	t.Parallel()
+	victim := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
+	c := sharedSandbox(t).newAccount(nil)
+	own := c.newTenant(nil)
+	forged := func(v *browser) string {
+		link := c.get("/v1/tenants/connect-url").text("connect_url")
+		callback := v.open(withQueryParameter(t, v.answerConsent(link, own.admin, "accept"), "tenant", victim.guid))
+		if callback.status != http.StatusSeeOther || !strings.Contains(callback.location, victim.guid) {
+			t.Fatalf("not sent to the victim's sign-in: %d %s", callback.status, callback.location)
+		}
+		return callback.location
+	}
+	t.Run("sign-in at the victim's tenant", func(t *testing.T) {
+		v := newBrowser(t)
+		if p := v.signIn(forged(v), own.admin); p.location != "" {
+			t.Errorf("the platform sends on to %s", p.location)
+		}
+	})
+	t.Run("signed in at one's own tenant instead", func(t *testing.T) {
+		v := newBrowser(t)
+		answer := v.signIn(strings.ReplaceAll(forged(v), victim.guid, own.guid), own.admin).location
+		if p := v.open(answer); p.status != http.StatusBadRequest {
+			t.Errorf("%d %s", p.status, p.text)
+		}
+	})
+	t.Run("sign-in of an ordinary member of the victim", func(t *testing.T) {
+		v := newBrowser(t)
+		answer := v.signIn(forged(v), strings.Replace(victim.admin, "admin@", "user@", 1)).location
+		if p := v.open(answer); p.status != http.StatusForbidden {
+			t.Errorf("%d %s", p.status, p.text)
+		}
+	})
+	c.checkTenants()
+	victim.checkTenants(victim.guid)
+}
+
+// TestConnectStateBelongsToItsAccount checks that a state is bound to its account and to its
+// installation.
+func TestConnectStateBelongsToItsAccount(t *testing.T) {
+	t.Parallel()
+	here, elsewhere := sharedSandbox(t).newAccount(nil), privateSandbox(t)
+	h := here.newTenant(nil)
+	v := newBrowser(t)
+	ownCallback := v.answerConsent(here.get("/v1/tenants/connect-url").text("connect_url"), h.admin, "accept")
+	foreignState := queryParameter(t, elsewhere.get("/v1/tenants/connect-url").text("connect_url"), "state")
+	if p := v.open(withQueryParameter(t, ownCallback, "state", foreignState)); p.status != http.StatusBadRequest {
+		t.Errorf("%d %s", p.status, p.text)
+	}
+
+	// With the state of a different account, the tenant is connected to that account, and the
+	// confirmation page names it.
+	other := sharedSandbox(t).newAccount(nil)
+	state := queryParameter(t, other.get("/v1/tenants/connect-url").text("connect_url"), "state")
+	callback := v.open(withQueryParameter(t, ownCallback, "state", state))
+	offer := v.open(v.signIn(callback.location, h.admin).location)
+	if !strings.Contains(offer.text, other.email) || strings.Contains(offer.text, here.email) {
+		t.Errorf("the page says %s", offer.text)
+	}
+	here.checkTenants()
+	other.checkTenants()
+}
+
+// TestConnectFlowIsBoundToItsBrowser checks that the addresses of a flow are useless in a different
+// browser, and that opening them there does not end the flow.
+func TestConnectFlowIsBoundToItsBrowser(t *testing.T) {
+	t.Parallel()
+	c := sharedSandbox(t).newAccount(nil)
+	h, v, other := c.newTenant(nil), newBrowser(t), newBrowser(t)
+	callback := v.open(v.answerConsent(c.get("/v1/tenants/connect-url").text("connect_url"), h.admin, "accept"))
+	answer := v.signIn(callback.location, h.admin).location
+	if p := other.open(answer); p.status != http.StatusBadRequest {
+		t.Errorf("the sign-in in another browser: %d %s", p.status, p.text)
+	}
+	offer := v.open(answer)
+	if p := other.submit(offer, url.Values{"decision": {"connect"}}); p.status != http.StatusBadRequest {
+		t.Errorf("the confirmation in another browser: %d %s", p.status, p.text)
+	}
+	c.checkTenants()
+	if p := v.submit(offer, url.Values{"decision": {"connect"}}); p.status != http.StatusOK {
+		t.Errorf("the right browser: %d %s", p.status, p.text)
+	}
+	c.checkTenants(h.guid)
+}
+
+// TestConnectFlowExpires checks that each step is refused after 15 minutes.
+func TestConnectFlowExpires(t *testing.T) {
+	t.Parallel()
+	c := privateSandbox(t)
+	for _, step := range []string{"callback", "signin", "confirm"} {
+		t.Run(step, func(t *testing.T) {
+			c := c.withT(t)
+			h, v := c.newTenant(nil), newBrowser(t)
+			later := func() { c.control("POST", "/clock", object{"advance": "15m1s"}) }
+			callback := v.answerConsent(c.get("/v1/tenants/connect-url").text("connect_url"), h.admin, "accept")
+			var p page
+			switch step {
+			case "callback":
+				later()
+				p = v.open(callback)
+			case "signin":
+				signIn := v.open(callback).location
+				later()
+				p = v.open(v.signIn(signIn, h.admin).location)
+			case "confirm":
+				offer := v.open(v.signIn(v.open(callback).location, h.admin).location)
+				later()
+				p = v.submit(offer, url.Values{"decision": {"connect"}})
+			}
+			if p.status != http.StatusBadRequest {
+				t.Errorf("%d %s", p.status, p.text)
+			}
+			c.checkTenants()
+		})
+	}
+}
+
+// TestConnectPagesRefuseOtherMethods checks 405 with Allow, and 404 for unknown pages.
+func TestConnectPagesRefuseOtherMethods(t *testing.T) {
+	t.Parallel()
+	c := sharedSandbox(t)
+	for path, allow := range map[string]string{"callback": "GET", "signin": "GET", "confirm": "POST"} {
+		method := map[string]string{"GET": "POST", "POST": "GET"}[allow]
+		r, err := http.NewRequestWithContext(t.Context(), method, c.ready.APIURL+"/connect/microsoft365/"+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := newBrowser(t).send(r); p.status != http.StatusMethodNotAllowed || p.header.Get("Allow") != allow {
+			t.Errorf("%s %s: %d, Allow %q", method, path, p.status, p.header.Get("Allow"))
+		}
+	}
+	p := newBrowser(t).open(c.ready.APIURL + "/connect/microsoft365/nothing")
+	checkPageHeaders(t, p)
+	if p.status != http.StatusNotFound {
+		t.Errorf("%d", p.status)
+	}
+}
+
+func queryParameter(t *testing.T, address, name string) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil || u.Query().Get(name) == "" {
+		t.Fatalf("%q has no %s: %v", address, name, err)
+	}
+	return u.Query().Get(name)
+}
+
+// TestPagesInChromium opens the HTML pages in Chromium. It leaves screenshots in TENANTRY_SHOTS, if
+// that is set.
+func TestPagesInChromium(t *testing.T) {
+	t.Parallel()
+	const folder = "../../.ci/browser"
+	if _, err := os.Stat(filepath.Join(folder, "node_modules")); err != nil {
+		t.Fatal("the browser's packages are not installed: run make test")
+	}
+	if _, err := exec.LookPath(cmp.Or(os.Getenv("CHROMIUM"), "/usr/bin/chromium")); err != nil {
+		t.Fatalf("there is no Chromium (%v): run make test", err)
+	}
+	c := sharedSandbox(t).newAccount(nil)
+	var walks []object
+	for range 4 {
+		h := c.newTenant(object{"name": "Wherever The Long Name Of A Company Ends Ltd"})
+		walks = append(walks, object{"link": c.get("/v1/tenants/connect-url").text("connect_url"), "username": h.admin})
+	}
+	d, err := publishedDocument()
+	if err != nil {
+		t.Fatal(err)
+	}
+	task, err := json.Marshal(object{
+		"api": c.ready.APIURL, "shots": cmp.Or(os.Getenv("TENANTRY_SHOTS"), t.TempDir()), "walks": walks,
+		"codes": []string{"invalid_request", "exchange_bootstrap_not_ready", "provider_timeout"}, "operations": len(d.operations),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := exec.CommandContext(t.Context(), "node", "pages.mjs", string(task))
+	look.Dir, look.WaitDelay = folder, 5*time.Second
+	if out, err := look.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
 }

@@ -3,8 +3,10 @@
 package e2e
 
 import (
+	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,21 +19,21 @@ import (
 
 var soak = os.Getenv("TENANTRY_SOAK") != ""
 
-// seeded is the randomness of a sample. The seed of a failed run goes into
-// TENANTRY_SEED to see it again.
-func seeded(t *testing.T) *rand.Rand {
+// seededRand returns the random source of a sample. To repeat a failed run, set TENANTRY_SEED to
+// the seed that it logged.
+func seededRand(t *testing.T) *rand.Rand {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
-	if given, err := strconv.ParseUint(os.Getenv("TENANTRY_SEED"), 10, 64); err == nil {
-		seed = given
+	if fixedSeed, err := strconv.ParseUint(os.Getenv("TENANTRY_SEED"), 10, 64); err == nil {
+		seed = fixedSeed
 	}
 	t.Logf("TENANTRY_SEED=%d", seed)
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-var hitCall = regexp.MustCompile(`failpoint\.Hit\("([^"]+)"\)`)
+var failpointCall = regexp.MustCompile(`failpoint\.Hit\("([^"]+)"\)`)
 
-// failpointNames are all failpoints that the source has.
+// failpointNames returns the names of all failpoints in the source.
 func failpointNames(t *testing.T) []string {
 	t.Helper()
 	var names []string
@@ -40,7 +42,7 @@ func failpointNames(t *testing.T) []string {
 			return err
 		}
 		source, err := os.ReadFile(path)
-		for _, hit := range hitCall.FindAllStringSubmatch(string(source), -1) {
+		for _, hit := range failpointCall.FindAllStringSubmatch(string(source), -1) {
 			names = append(names, hit[1])
 		}
 		return err
@@ -55,96 +57,178 @@ func failpointNames(t *testing.T) []string {
 	return names
 }
 
-// everyWrite are the steps that reach every failpoint: the main job, then
-// what else writes.
-func everyWrite(e *errand) []step {
+// allWriteSteps returns the steps that reach every failpoint: the onboarding and all other writes.
+func allWriteSteps(e *onboarding) []step {
 	managed := e.ready.Tenants[1].TenantID
-	plain := func(r request) func(*errand) request { return func(*errand) request { return r } }
-	return append(slices.Concat(mainJob(), automaticDNS(e), sendingSteps()),
-		limit(e, 5),
-		step{name: "send", ask: plain(request{method: "POST", path: "/messages", control: true,
+	plain := func(r request) func(*onboarding) request { return func(*onboarding) request { return r } }
+	return append(slices.Concat(onboardingSteps(), dnsProvisioningSteps(e), integrationSteps()),
+		setLimitStep(e, 5),
+		step{name: "send", makeRequest: plain(request{method: "POST", path: "/messages", control: true,
 			body: object{"mailbox": "max@" + e.domain, "count": 9}})},
-		// A run that cannot set its rule leaves the next one something to settle.
-		step{name: "trouble", ask: plain(request{method: "POST", path: "/faults", control: true,
+		// This pass cannot set its rule, so the next pass has to reconcile it.
+		step{name: "inject fault", makeRequest: plain(request{method: "POST", path: "/faults", control: true,
 			body: object{"provider": "microsoft365", "operation": "Set-TransportRule", "kind": "status", "status": 400, "times": 1}})},
-		step{name: "enforce in trouble", ask: plain(request{method: "POST", path: "/enforcement/run", control: true})},
-		step{name: "no trouble", ask: plain(request{method: "DELETE", path: "/faults", control: true})},
-		enforce("blocked"), limit(e, 25), enforce("unblocked", "blocked"),
-		step{name: "check", ask: plain(request{method: "GET", path: "/v1/tenants"}), after: func(e *errand, _ reply) { e.check() }},
-		step{name: "assign", ask: plain(request{method: "POST", path: "/managed", control: true,
+		step{name: "enforce with a fault", makeRequest: plain(request{method: "POST", path: "/enforcement/run", control: true})},
+		step{name: "remove faults", makeRequest: plain(request{method: "DELETE", path: "/faults", control: true})},
+		enforceStep("blocked"), setLimitStep(e, 25), enforceStep("unblocked", "blocked"),
+		step{name: "check", makeRequest: plain(request{method: "GET", path: "/v1/tenants"}), checkReply: func(e *onboarding, _ reply) { e.checkOutcome() }},
+		step{name: "assign", makeRequest: plain(request{method: "POST", path: "/managed", control: true,
 			body: object{"tenant_id": managed, "account_id": e.ready.AccountID}})},
-		step{name: "withdraw", ask: plain(request{method: "DELETE", path: "/managed/" + managed, control: true, gone: 404})},
-		step{name: "rotate", ask: plain(request{method: "POST", path: "/api-key/rotate?user_email=" + e.ready.UserEmail}),
-			after: func(e *errand, got reply) { e.ready.APIKey = got.text("api_key") }},
-		step{name: "fill", ask: plain(request{method: "GET", path: "/v1/tenants"}), after: func(e *errand, got reply) {
-			e.expect("tenants after the withdrawal", got.text("count"), 1)
-			e.fill()
+		step{name: "withdraw", makeRequest: plain(request{method: "DELETE", path: "/managed/" + managed, control: true, doneStatus: 404})},
+		step{name: "rotate", makeRequest: plain(request{method: "POST", path: "/api-key/rotate?user_email=" + e.ready.UserEmail}),
+			checkReply: func(e *onboarding, got reply) { e.ready.APIKey = got.text("api_key") }},
+		step{name: "fill domain slots", makeRequest: plain(request{method: "GET", path: "/v1/tenants"}), checkReply: func(e *onboarding, got reply) {
+			e.checkEqual("tenants after the withdrawal", got.text("count"), 1)
+			e.checkDomainSlots()
 		}},
-		step{name: "delete", ask: plain(request{method: "DELETE", path: e.api("")}),
-			after: func(e *errand, got reply) { e.expect("deletion", got.text("status"), "deleted") }},
-		step{name: "nothing is left", ask: plain(request{method: "GET", path: "/v1/tenants"}),
-			after: func(e *errand, got reply) { e.expect("tenants after the deletion", got.text("count"), 0) }})
+		step{name: "delete", makeRequest: plain(request{method: "DELETE", path: e.path("")}),
+			checkReply: func(e *onboarding, got reply) { e.checkEqual("deletion", got.text("status"), "deleted") }},
+		step{name: "nothing is left", makeRequest: plain(request{method: "GET", path: "/v1/tenants"}),
+			checkReply: func(e *onboarding, got reply) { e.checkEqual("tenants after the deletion", got.text("count"), 0) }})
 }
 
-// limit is the step that limits the tenant's mailboxes.
-func limit(e *errand, perDay int) step {
-	return step{name: "limit", ask: func(*errand) request {
-		return request{method: "POST", path: e.api("/mailbox-limits"), body: object{"daily_send_limit": perDay}}
-	}, after: func(e *errand, got reply) { e.expect("limit", got.text("status"), "provisioned") }}
+// setLimitStep returns the step that sets the send limit of the tenant.
+func setLimitStep(e *onboarding, perDay int) step {
+	return step{name: "limit", makeRequest: func(*onboarding) request {
+		return request{method: "POST", path: e.path("/mailbox-limits"), body: object{"daily_send_limit": perDay}}
+	}, checkReply: func(e *onboarding, got reply) { e.checkEqual("limit", got.text("status"), "provisioned") }}
 }
 
-// enforce is the step in which limits are enforced. It leaves these events,
-// newest first, and the platform's rule as the last one says.
-func enforce(events ...string) step {
-	return step{name: "enforce", ask: func(*errand) request {
+// enforceStep returns the step that runs enforcement. It must leave these events, newest first, and
+// the platform's rule must be on if the newest event is a block.
+func enforceStep(events ...string) step {
+	return step{name: "enforce", makeRequest: func(*onboarding) request {
 		return request{method: "POST", path: "/enforcement/run", control: true}
-	}, after: func(e *errand, _ reply) {
-		h := e.holding()
-		var told []string
+	}, checkReply: func(e *onboarding, _ reply) {
+		h := e.accountTenant()
+		var actions []string
 		for _, event := range h.get("/v1/enforcement/events").objects("events") {
-			told = append(told, event.text("action_taken"))
+			actions = append(actions, event.text("action_taken"))
 		}
-		e.expect("events", told, events)
+		e.checkEqual("events", actions, events)
 		for _, rule := range e.control("GET", "/tenants/"+e.tenant, nil).objects("rules") {
-			e.expect("the rule is on", rule["enabled"], events[0] == "blocked")
+			e.checkEqual("the rule is on", rule["enabled"], events[0] == "blocked")
 		}
 	}}
 }
 
-// TestCrashAtEveryPoint walks through every write once and kills the service at one
-// failpoint after the other: at all of them in a soak, otherwise at a sample. Each
-// request is sent again until it succeeds, and nothing exists twice.
-func TestCrashAtEveryPoint(t *testing.T) {
+// TestWritesSurviveACrashAtEveryFailpoint executes every write once and kills the service at one
+// failpoint after the other. Each request is repeated until it succeeds, and nothing is created
+// twice. A soak uses all failpoints, otherwise a sample.
+func TestWritesSurviveACrashAtEveryFailpoint(t *testing.T) {
 	t.Parallel()
-	e := setOut(newMortal(t, binary(t, failpoints), sample(t, failpointNames(t), 10)))
-	e.run(everyWrite(e), undisturbed(e))
-	if len(e.armed) > 0 {
-		t.Errorf("no write reaches these failpoints: %v", e.armed)
+	e := newOnboarding(newRestartingSandbox(t, requirePrograms(t, failpointBuild), sample(t, failpointNames(t), 10)))
+	e.run(allWriteSteps(e), retrying(e))
+	if len(e.armedFailpoints) > 0 {
+		t.Errorf("no write reaches these failpoints: %v", e.armedFailpoints)
 	}
-	t.Logf("%d deaths", len(e.hit))
+	t.Logf("%d crashes", len(e.hitFailpoints))
 }
 
-// sample returns all elements in a soak, else n random ones.
+// sample returns all elements in a soak, otherwise n random elements.
 func sample[T any](t *testing.T, all []T, n int) []T {
 	t.Helper()
 	if soak {
 		return all
 	}
-	few := slices.Clone(all)
-	seeded(t).Shuffle(len(few), func(i, j int) { few[i], few[j] = few[j], few[i] })
-	return few[:n]
+	shuffled := slices.Clone(all)
+	seededRand(t).Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+	return shuffled[:n]
 }
 
-// TestCrashAtOnePoint kills the service at one failpoint of an errand that
-// nothing else disturbs: all failpoints in a soak, else a sample.
-func TestCrashAtOnePoint(t *testing.T) {
+// TestWritesSurviveACrashAtOneFailpoint kills the service at a single failpoint in each run. A soak
+// uses all failpoints, otherwise a sample.
+func TestWritesSurviveACrashAtOneFailpoint(t *testing.T) {
 	t.Parallel()
 	for _, name := range sample(t, failpointNames(t), 2) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := setOut(newMortal(t, binary(t, failpoints), []string{name}))
-			e.run(everyWrite(e), undisturbed(e))
-			e.expect("deaths", e.hit, []string{name})
+			e := newOnboarding(newRestartingSandbox(t, requirePrograms(t, failpointBuild), []string{name}))
+			e.run(allWriteSteps(e), retrying(e))
+			e.checkEqual("crashes", e.hitFailpoints, []string{name})
 		})
+	}
+}
+
+// dnsProvisioningSteps returns steps that provision a domain's DNS. The provider is unreachable at
+// first; the job is retried and completes.
+func dnsProvisioningSteps(e *onboarding) []step {
+	var run, job string
+	provision := func(e *onboarding) request {
+		e.control("POST", "/faults", object{"provider": "cloudflare", "kind": "status", "status": 503, "times": 100_000})
+		id := e.accountTenant().get(e.path("/domains")).objects("domains")[0].text("id")
+		return request{method: "POST", path: "/v1/domains/" + id + "/dns/provision"}
+	}
+	return []step{
+		{name: "automatic DNS", makeRequest: provision, checkReply: func(e *onboarding, got reply) {
+			run, job = fmt.Sprint(got.at("run.id")), got.objects("jobs")[0].text("id")
+			e.waitForJob(run, func(job object) bool { return job["status"] == "waiting" })
+		}},
+		{name: "retry", makeRequest: func(*onboarding) request {
+			// A job with an attempt in progress is not retryable; it waits again after the attempt.
+			return request{method: "POST", path: "/v1/dns/provisioning-jobs/" + job + "/retry", retryCode: "provisioning_job_not_retryable"}
+		}, checkReply: func(e *onboarding, got reply) {
+			e.checkEqual("retry", got.text("status"), "queued")
+			e.control("DELETE", "/faults", nil)
+			e.waitForJob(run, func(job object) bool { return job["status"] == "completed" })
+		}},
+	}
+}
+
+// waitForJob reads a run, across restarts of the service, until its job is as wanted.
+func (e *onboarding) waitForJob(run string, wanted func(job object) bool) {
+	e.t.Helper()
+	e.eventually("the job of run "+run, func() bool {
+		return wanted(e.retryUntilSuccess(request{method: "GET", path: "/v1/dns/provisioning-runs/" + run}).objects("jobs")[0])
+	})
+}
+
+// integrationSteps returns steps that connect the mailbox to a sending platform and disconnect it.
+func integrationSteps() []step {
+	id, link, session := "", "", ""
+	at := func(method, rest string) func(*onboarding) request {
+		return func(*onboarding) request { return request{method: method, path: "/v1/integrations/" + id + rest} }
+	}
+	of := func(method, rest string) func(*onboarding) request {
+		return func(e *onboarding) request { return at(method, "/mailboxes/"+e.mailbox+rest)(e) }
+	}
+	connections := func(e *onboarding, want object) {
+		got := e.retryUntilSuccess(request{method: "GET", path: "/v1/integrations/" + id})
+		counts := object(got.at("mailbox_connections").(map[string]any))
+		for name, n := range want {
+			e.checkEqual(name+" connections", counts[name], n)
+		}
+	}
+	return []step{
+		{name: "integrate", makeRequest: func(e *onboarding) request {
+			return request{method: "POST", path: "/v1/integrations", body: e.integrationBody("instantly")}
+		}, checkReply: func(e *onboarding, got reply) {
+			id = got.text("id")
+			e.checkEqual("integrations", e.retryUntilSuccess(request{method: "GET", path: "/v1/integrations"}).text("count"), 1)
+		}},
+		{name: "test", makeRequest: at("POST", "/test"), checkReply: func(e *onboarding, got reply) { e.checkEqual("test", got.text("status"), "connected") }},
+		{name: "sign in", makeRequest: func(e *onboarding) request {
+			r := of("POST", "/oauth/microsoft/init")(e)
+			r.retryCode = "oauth_session_pending" // the session of a killed service stays pending for some seconds
+			return r
+		}, checkReply: func(e *onboarding, got reply) {
+			link, session = got.text("auth_url"), got.text("session_id")
+			v := newBrowser(e.t)
+			v.submit(v.open(link), url.Values{"username": {got.text("mailbox")}, "decision": {"accept"}})
+			statusRequest := of("GET", "/oauth/microsoft/status?session_id="+session)(e)
+			e.eventually("the session is connected", func() bool { return e.retryUntilSuccess(statusRequest).text("status") == "connected" })
+			connections(e, object{"total": 1, "connected": 1})
+		}},
+		{name: "refresh", makeRequest: at("POST", "/mailboxes/refresh"), checkReply: func(e *onboarding, got reply) {
+			e.checkEqual("refreshed", got.text("checked")+" "+got.text("connected"), "3 1")
+		}},
+		{name: "disconnect", makeRequest: of("DELETE", ""), checkReply: func(e *onboarding, got reply) {
+			e.checkEqual("disconnect", got.text("status"), "disconnected")
+			connections(e, object{"total": 1, "disconnected": 1})
+		}},
+		{name: "delete integration", makeRequest: at("DELETE", ""), checkReply: func(e *onboarding, got reply) {
+			e.checkEqual("deletion of the integration", got.text("status"), "deleted")
+			e.checkEqual("integrations left", e.retryUntilSuccess(request{method: "GET", path: "/v1/integrations"}).text("count"), 0)
+		}},
 	}
 }

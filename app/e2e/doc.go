@@ -1,11 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package e2e tests the built programs from outside: the service, the operator's commands, the
-// plugins and the sandbox, over HTTP, on the command line and by killing processes. It has no
+// plugins and the sandbox. It uses HTTP and the command line, and it kills processes. It has no
 // code but tests.
 //
-// `make test-programs` builds what the tests start. Read harness_test.go first: it finds the
-// programs and calls the API. shared_test.go starts sandboxes that several tests share,
-// rig_test.go a service with a mail platform of the test's own, operator_test.go the operator's
-// commands.
+// `make test-programs` builds the programs. Tests run against one of these fixtures:
+//
+//   - fixture_client_test.go: programs, and client for requests to a service. Start here.
+//   - fixture_sandbox_test.go: process, and the sandbox (`tenantry dev`) that tests share.
+//   - fixture_account_test.go: caller is an account, accountTenant a simulated tenant of it.
+//   - fixture_service_test.go: serviceFixture starts `tenantry serve` with a mail platform and DNS
+//     that run inside the test.
+//   - fixture_onboarding_test.go: onboarding takes a tenant to working mailboxes in a
+//     restartingSandbox, which tests kill.
+//   - fixture_browser_test.go: browser and administrator walk through the connect pages.
+//   - cli_operator_test.go: runTenantry runs a command and returns its commandResult.
+//
+// The other fixture files belong to one subject: doctor, integrations, DNS zones and the
+// authorization matrix. Files that begin with bench_ have the benchmarks. With TENANTRY_SOAK=1
+// tests use all cases instead of a random sample, and measure times.
 package e2e

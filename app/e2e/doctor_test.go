@@ -7,35 +7,40 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tenantry/tenantry/adapters/sandbox/zones"
+	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/doctor"
 )
 
 var checkIDs = strings.Fields("database migrations keyset public_url plugins mail_platform dns redis clock credentials")
 
-// examined runs doctor and gives its report and its checks by id.
-func examined(t *testing.T, env []string) (object, map[string]object) {
+// runDoctor runs doctor and returns its report, and its checks by id.
+func runDoctor(t *testing.T, env []string) (object, map[string]object) {
 	t.Helper()
-	o := operate(t, env, "doctor", "-o", "json")
+	o := runTenantry(t, env, "doctor", "-o", "json")
 	var report object
 	if err := json.Unmarshal([]byte(o.output), &report); err != nil || o.errors != "" {
 		t.Fatalf("exit code %d, %v\n%s%s", o.code, err, o.output, o.errors)
 	}
-	has(t, "doctor", report, "status version checks")
+	checkMembers(t, "doctor", report, "status version checks")
 	if failed := report.text("status") == doctor.Failed; failed != (o.code == cli.ExitRefused) || (!failed && o.code != 0) {
 		t.Errorf("status %s with exit code %d", report.text("status"), o.code)
 	}
 	checks := map[string]object{}
 	var ids []string
 	for _, c := range report.objects("checks") {
-		has(t, "check", c, "id status summary fix duration_ms")
+		checkMembers(t, "check", c, "id status summary fix duration_ms")
 		if (c.text("status") == doctor.OK) != (c.text("fix") == "") || c.text("summary") == "" {
 			t.Errorf("a check that is ok has no fix, every other has one: %v", c)
 		}
@@ -48,17 +53,17 @@ func examined(t *testing.T, env []string) (object, map[string]object) {
 	return report, checks
 }
 
-// patient is a service in the sandbox's world of which doctor finds nothing
-// wrong. It is shared by tests that change only what they tell doctor.
-type patient struct {
-	rig  *rig
-	data string
-	env  []string
+// doctorFixture is a service in which doctor finds no fault. Tests that only change the environment
+// of doctor share it.
+type doctorFixture struct {
+	service *serviceFixture
+	data    string
+	env     []string
 }
 
-func newPatient(t *testing.T) patient {
+func newDoctorFixture(t *testing.T) doctorFixture {
 	t.Helper()
-	r := newRig(t, binary(t, release))
+	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
 	if err := r.zones.Add("tenantry-here.test", "manual"); err != nil {
 		t.Fatal(err)
 	}
@@ -66,30 +71,32 @@ func newPatient(t *testing.T) patient {
 	if err := r.zones.Replace("tenantry-here.test", []zones.Record{here}); err != nil {
 		t.Fatal(err)
 	}
-	p := patient{rig: r, data: t.TempDir()}
+	p := doctorFixture{service: r, data: t.TempDir()}
 	p.env = append(r.env(p.data, ""), "TENANTRY_PUBLIC_URL=https://api.tenantry-here.test")
-	r.account(p.env, "ann@example.com", "complete", 0)
-	r.command(p.env, "keyset", "create")
+	r.newAccount(p.env, "ann@example.com", "complete", 0)
+	r.runCommand(p.env, "keyset", "create")
 	return p
 }
 
-// with is the patient's environment, changed.
-func (p patient) with(changes ...string) []string { return append(slices.Clone(p.env), changes...) }
+// withEnv returns the environment of the fixture with changes.
+func (p doctorFixture) withEnv(changes ...string) []string {
+	return append(slices.Clone(p.env), changes...)
+}
 
-// TestDoctorFindsNothingWrong: before the service starts, while it runs, and
-// with a Redis. Nothing in its folder changes.
-func TestDoctorFindsNothingWrong(t *testing.T) {
+// TestDoctorPassesOnAHealthyService runs doctor before the service starts, with Redis, and while
+// the service runs. It changes no file.
+func TestDoctorPassesOnAHealthyService(t *testing.T) {
 	t.Parallel()
-	p := newPatient(t)
-	before := fingerprint(t, p.data)
-	report, checks := examined(t, p.with("TENANTRY_REDIS_URL="+redisDouble(t)))
+	p := newDoctorFixture(t)
+	before := folderDigest(t, p.data)
+	report, checks := runDoctor(t, p.withEnv("TENANTRY_REDIS_URL="+redisDouble(t)))
 	for id, check := range checks {
 		if check.text("status") != doctor.OK {
 			t.Errorf("%s: %v", id, check)
 		}
 	}
-	sees(t, report, object{"status": doctor.OK})
-	if after := fingerprint(t, p.data); after != before {
+	checkValues(t, report, object{"status": doctor.OK})
+	if after := folderDigest(t, p.data); after != before {
 		t.Errorf("doctor changed the data folder:\n%s\nwas\n%s", after, before)
 	}
 	for id, says := range map[string]string{
@@ -100,62 +107,61 @@ func TestDoctorFindsNothingWrong(t *testing.T) {
 			t.Errorf("%s: %v lacks %q", id, checks[id], says)
 		}
 	}
-	p.rig.serve(p.env)
-	report, checks = examined(t, p.env)
-	sees(t, report, object{"status": doctor.OK})
-	sees(t, checks["redis"], object{"summary": "not configured: counters are kept in the process"})
-	table := operate(t, p.env, "doctor")
+	p.service.serve(p.env)
+	report, checks = runDoctor(t, p.env)
+	checkValues(t, report, object{"status": doctor.OK})
+	checkValues(t, checks["redis"], object{"summary": "not configured: counters are kept in the process"})
+	table := runTenantry(t, p.env, "doctor")
 	if table.code != 0 || table.errors != "" || !strings.Contains(table.output, "\ntenantry ") || strings.Contains(table.output, "fix:") {
 		t.Errorf("%d: %s%s", table.code, table.output, table.errors)
 	}
 }
 
-// TestDoctorMakesNothing: on the first day there is nothing, and doctor says
-// so without making any of it.
-func TestDoctorMakesNothing(t *testing.T) {
+// TestDoctorCreatesNoFiles runs doctor before anything is installed.
+func TestDoctorCreatesNoFiles(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
-	report, checks := examined(t, []string{"TENANTRY_DATA_DIR=" + data})
-	sees(t, report, object{"status": doctor.Failed})
+	report, checks := runDoctor(t, []string{"TENANTRY_DATA_DIR=" + data})
+	checkValues(t, report, object{"status": doctor.Failed})
 	for id, status := range map[string]string{
 		"database": doctor.Warning, "migrations": doctor.Warning, "keyset": doctor.Warning, "public_url": doctor.Warning,
 		"plugins": doctor.OK, "mail_platform": doctor.Failed, "redis": doctor.OK, "credentials": doctor.OK,
 	} {
-		sees(t, checks[id], object{"status": status})
+		checkValues(t, checks[id], object{"status": status})
 	}
 	if _, err := os.Stat(data); !os.IsNotExist(err) {
 		t.Errorf("doctor made the data folder: %v", err)
 	}
-	table := operate(t, []string{"TENANTRY_DATA_DIR=" + data}, "doctor")
+	table := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + data}, "doctor")
 	if table.code != cli.ExitRefused || table.errors != "" || strings.Count(table.output, "fix: ") < 5 {
 		t.Errorf("%d: %s%s", table.code, table.output, table.errors)
 	}
 }
 
-// TestDoctorKeepsItsDeadline checks that doctor ends although two servers never
-// answer, and that the other checks succeed.
-func TestDoctorKeepsItsDeadline(t *testing.T) {
+// TestDoctorEndsWhenServersDoNotAnswer checks that doctor ends although two servers never answer,
+// and that the other checks succeed.
+func TestDoctorEndsWhenServersDoNotAnswer(t *testing.T) {
 	t.Parallel()
-	p := newPatient(t)
-	_, checks := examined(t, p.with("TENANTRY_PROVIDERS_MICROSOFT365_LOGIN_URL="+silentServer(t), "TENANTRY_REDIS_URL=redis"+strings.TrimPrefix(silentServer(t), "http")))
-	sees(t, checks["mail_platform"], object{"status": doctor.Failed})
-	sees(t, checks["redis"], object{"status": doctor.Failed})
-	sees(t, checks["clock"], object{"status": doctor.Warning})
+	p := newDoctorFixture(t)
+	_, checks := runDoctor(t, p.withEnv("TENANTRY_PROVIDERS_MICROSOFT365_LOGIN_URL="+silentServer(t), "TENANTRY_REDIS_URL=redis"+strings.TrimPrefix(silentServer(t), "http")))
+	checkValues(t, checks["mail_platform"], object{"status": doctor.Failed})
+	checkValues(t, checks["redis"], object{"status": doctor.Failed})
+	checkValues(t, checks["clock"], object{"status": doctor.Warning})
 	for _, id := range []string{"database", "migrations", "keyset", "public_url", "plugins", "dns", "credentials"} {
-		sees(t, checks[id], object{"status": doctor.OK})
+		checkValues(t, checks[id], object{"status": doctor.OK})
 	}
 }
 
-// TestDoctorRefusesWhatServeRefuses: settings that no check looks at.
-func TestDoctorRefusesWhatServeRefuses(t *testing.T) {
+// TestDoctorRefusesInvalidSettings uses settings that no check of doctor covers.
+func TestDoctorRefusesInvalidSettings(t *testing.T) {
 	t.Parallel()
 	for _, variable := range []string{"TENANTRY_LISTEN=nonsense", "TENANTRY_LOG_LEVEL=loud", "TENANTRY_CIRCUIT_OPEN=0s"} {
-		operate(t, []string{variable}, "doctor").fails(t, cli.ExitUsage)
+		runTenantry(t, []string{variable}, "doctor").checkFailure(t, cli.ExitUsage)
 	}
 }
 
-// fingerprint tells whether anything in a folder changed.
-func fingerprint(t *testing.T, dir string) string {
+// folderDigest returns names, modes and hashes of all files in a folder.
+func folderDigest(t *testing.T, dir string) string {
 	t.Helper()
 	var all strings.Builder
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -174,4 +180,159 @@ func fingerprint(t *testing.T, dir string) string {
 		t.Fatal(err)
 	}
 	return all.String()
+}
+
+// TestDoctorReportsEachFault breaks one thing at a time in a healthy service, and checks status,
+// summary and fix of the affected check. Outside a soak it uses a sample of the cases.
+func TestDoctorReportsEachFault(t *testing.T) {
+	t.Parallel()
+	p := newDoctorFixture(t)
+	const nobody = "127.0.0.1:1"
+	const secret = "canary-71be"
+	file := func(text string, mode os.FileMode) string { return writeTempFile(t, text, mode) }
+	emptyFile, database := file("", 0o600), filepath.Join(p.data, "tenantry.db")
+	provider := func(name, value string) string { return "TENANTRY_PROVIDERS_MICROSOFT365_" + name + "=" + value }
+	clock := func(off time.Duration) string { return provider("LOGIN_URL", serverWithClock(t, off)) }
+	certified := func(path string) []string {
+		return []string{provider("CLIENT_SECRET_FILE", ""), provider("CLIENT_CERTIFICATE_FILE", path)}
+	}
+	tls := func(path string) []string {
+		return []string{"TENANTRY_TLS_CERTIFICATE_FILE=" + path, "TENANTRY_TLS_KEY_FILE=" + path}
+	}
+	day := func(days int) string { return time.Now().AddDate(0, 0, days).Format(time.DateOnly) }
+	cases := []struct {
+		id, name     string
+		change       []string
+		status       string
+		summary, fix string // regular expressions
+	}{
+		{"database", "nobody listens", []string{"TENANTRY_DATABASE_URL=postgres://ann:" + secret + "@" + nobody + "/x"}, doctor.Failed,
+			"does not answer at " + nobody, "database_url"},
+		{"database", "no database", []string{"TENANTRY_DATABASE_URL=sqlite://" + file(strings.Repeat("nonsense", 200), 0o600)}, doctor.Failed,
+			"not a database", "database_url"},
+		{"database", "not there", []string{"TENANTRY_DATABASE_URL=sqlite:///nonexistent/x.db"}, doctor.Warning, "no database yet", "tenantry migrate"},
+		{"database", "open to others", []string{"TENANTRY_DATABASE_URL=sqlite://" + copyTempFile(t, database, 0o644)}, doctor.Warning, "open to others", "^chmod 600 /"},
+		{"database", "another journal", []string{"TENANTRY_DATABASE_URL=sqlite://" + emptyFile}, doctor.Warning, "journal mode delete", "tenantry serve"},
+		{"migrations", "an empty file", []string{"TENANTRY_DATABASE_URL=sqlite://" + emptyFile}, doctor.Warning, `\d migrations are pending`, "tenantry migrate"},
+		{"migrations", "the database is away", []string{"TENANTRY_DATABASE_URL=postgres://ann@" + nobody + "/x"}, doctor.Warning, "database comes first", "database"},
+		{"keyset", "open to others", []string{"TENANTRY_KEYSET_FILE=" + copyTempFile(t, filepath.Join(p.data, "keyset.json"), 0o644)}, doctor.Failed, "open to others", "^chmod 600 /"},
+		{"keyset", "no keyset", []string{"TENANTRY_KEYSET_FILE=" + file("{}", 0o600)}, doctor.Failed, "is not a keyset", "backup"},
+		{"keyset", "lost", []string{"TENANTRY_KEYSET_FILE=/nonexistent/keyset.json"}, doctor.Failed, "database is in use", "backup"},
+		{"public_url", "not set", []string{"TENANTRY_PUBLIC_URL="}, doctor.Warning, "only this machine.*redirect URIs to register", "TENANTRY_PUBLIC_URL.*https://"},
+		{"public_url", "not set, with TLS", append(tls(certificateFile(t, -time.Hour, 90*24*time.Hour, true)), "TENANTRY_PUBLIC_URL="), doctor.Warning, "lead to https://", "https://"},
+		{"public_url", "not https", []string{"TENANTRY_PUBLIC_URL=http://tenantry.example"}, doctor.Failed, "neither https", "https://"},
+		{"public_url", "with a password", []string{"TENANTRY_PUBLIC_URL=https://ann:" + secret + "@tenantry.example"}, doctor.Failed, "a query, a fragment or a user", "https://"},
+		{"public_url", "no such host", []string{"TENANTRY_PUBLIC_URL=https://gone.tenantry-here.test"}, doctor.Failed, "does not resolve", "gone.tenantry-here.test"},
+		{"public_url", "this machine", []string{"TENANTRY_PUBLIC_URL=https://127.0.0.1:8443"}, doctor.Warning, "own address", "https://"},
+		{"plugins", "no catalog", []string{"TENANTRY_PLUGIN_DIR=" + t.TempDir()}, doctor.Failed, "no plugin catalog", "tenantry plugin add"},
+		{"plugins", "another file", []string{"TENANTRY_PLUGIN_DIR=" + tamperedPlugins(t, p.service.binary)}, doctor.Failed, "SHA-256", "tenantry plugin add"},
+		{"plugins", "a file is gone", []string{"TENANTRY_PLUGIN_DIR=" + testserver.PluginsWithout(t, "dns-cloudflare")}, doctor.Failed, "cloudflare does not start: .*dns-cloudflare: no such file", "put the file back"},
+		{"mail_platform", "down", []string{provider("LOGIN_URL", "http://"+nobody)}, doctor.Failed, "down or out of reach", "status page.*login_url"},
+		{"mail_platform", "wrong secret", []string{provider("CLIENT_SECRET_FILE", file(secret, 0o600))}, doctor.Failed, `refuses our application: .*secret.* \(AADSTS7000215\)`, "credential"},
+		{"mail_platform", "another client", []string{provider("CLIENT_ID", "c0a8f7de-3b51-4d7e-9f55-7a2f0d6e1b90")}, doctor.Failed, "refuses our application: .*client id", "client id"},
+		{"mail_platform", "no client", []string{provider("CLIENT_ID", "")}, doctor.Failed, "not configured: client_id missing", "MICROSOFT365_CLIENT_ID"},
+		{"mail_platform", "no credential", []string{provider("CLIENT_SECRET_FILE", "")}, doctor.Failed, "not configured: client_secret_file or", "CLIENT_SECRET_FILE or "},
+		{"mail_platform", "an unknown setting", []string{provider("CLEINT_ID", "x")}, doctor.Warning, "no setting cleint_id", "tenantry config"},
+		{"mail_platform", "an invalid value of a setting", []string{provider("PACING", "slow")}, doctor.Failed, "not configured: .*pacing", "tenantry config"},
+		{"mail_platform", "no plugin", []string{"TENANTRY_PLUGIN_DIR=" + t.TempDir()}, doctor.Warning, "plugins comes first", "plugins"},
+		{"dns", "no resolver", []string{"TENANTRY_DNS_RESOLVERS=" + nobody}, doctor.Failed, "no resolver answers: " + nobody, "dns_resolvers"},
+		{"dns", "one of two", []string{"TENANTRY_DNS_RESOLVERS=" + nobody + "," + p.resolver()}, doctor.Warning, "1 of 2 resolvers", "dns_resolvers"},
+		{"dns", "another port", []string{"TENANTRY_DNS_PORT=1"}, doctor.Failed, "on port 1:", "port 1 of any address"},
+		{"dns", "resolvers alone", []string{"TENANTRY_DNS_MODE=recursive"}, doctor.Warning, "dns_mode is recursive", "set dns_mode to authoritative"},
+		{"dns", "no such mode", []string{"TENANTRY_DNS_MODE=both"}, doctor.Failed, "neither authoritative nor recursive", "dns_mode"},
+		{"dns", "private addresses", []string{"TENANTRY_DNS_ALLOW_PRIVATE=false"}, doctor.Failed, "ns_address_forbidden", "dns_allow_private"},
+		{"dns", "nonsense", []string{"TENANTRY_DNS_RESOLVERS=resolver"}, doctor.Failed, "not host:port", "dns_resolvers"},
+		{"redis", "nobody listens", []string{"TENANTRY_REDIS_URL=redis://:" + secret + "@" + nobody + "/0"}, doctor.Failed, "does not answer", "TENANTRY_REDIS_URL"},
+		{"redis", "no Redis's URL", []string{"TENANTRY_REDIS_URL=http://:" + secret + "@redis.example"}, doctor.Failed, "redis://", "TENANTRY_REDIS_URL"},
+		{"clock", "ten seconds off", []string{clock(10 * time.Second)}, doctor.Warning, `\b(9|10|11)s from the mail platform`, "NTP"},
+		{"clock", "two minutes off", []string{clock(-2 * time.Minute)}, doctor.Failed, "from the mail platform", "NTP"},
+		{"credentials", "no file", []string{provider("CLIENT_SECRET_FILE", "/nonexistent/secret")}, doctor.Failed, "cannot be read: no such file", "/nonexistent/secret"},
+		{"credentials", "empty", []string{provider("CLIENT_SECRET_FILE", file("\n", 0o600))}, doctor.Failed, "empty", "write the secret"},
+		{"credentials", "open to others", []string{provider("CLIENT_SECRET_FILE", file(secret, 0o644))}, doctor.Warning, "open to others", "chmod 600"},
+		{"credentials", "ends soon", certified(certificateFile(t, -24*time.Hour, 10*24*time.Hour, true)), doctor.Warning, "ends on", "new certificate"},
+		{"credentials", "ended", certified(certificateFile(t, -48*time.Hour, -24*time.Hour, true)), doctor.Failed, "ended on", "new certificate"},
+		{"credentials", "not yet", certified(certificateFile(t, 24*time.Hour, 48*time.Hour, true)), doctor.Failed, "not valid before", "new certificate"},
+		{"credentials", "another's key", certified(certificateFile(t, -time.Hour, 90*24*time.Hour, false)), doctor.Failed, "private key does not match", "new certificate"},
+		{"credentials", "no certificate", certified(file(secret, 0o600)), doctor.Failed, "no PEM", "new certificate"},
+		{"credentials", "the secret ends soon", []string{provider("CREDENTIAL_EXPIRES", day(7))}, doctor.Warning, "the secret ends on", "new secret"},
+		{"credentials", "the secret ended", []string{provider("CREDENTIAL_EXPIRES", day(-7))}, doctor.Failed, "the secret ended on", "new secret"},
+		{"credentials", "its own certificate ends soon", tls(certificateFile(t, -24*time.Hour, 10*24*time.Hour, true)), doctor.Warning, "^tls_certificate_file: .*ends on", "tls_key_file"},
+		{"credentials", "its own certificate ended", tls(certificateFile(t, -48*time.Hour, -24*time.Hour, true)), doctor.Failed, "tls_certificate_file: .*ended on", "renew"},
+		{"credentials", "its own certificate is gone", tls("/nonexistent/pem"), doctor.Failed, "tls_certificate_file cannot be read: no such file", "/nonexistent/pem"},
+		{"credentials", "no date", []string{provider("CREDENTIAL_EXPIRES", "soon")}, doctor.Failed, "no date", "2027-01-31"},
+	}
+	for _, tt := range sample(t, cases, 15) {
+		t.Run(tt.id+" "+tt.name, func(t *testing.T) {
+			t.Parallel()
+			report, checks := runDoctor(t, p.withEnv(tt.change...))
+			check := checks[tt.id]
+			if check.text("status") != tt.status || !regexp.MustCompile(tt.summary).MatchString(check.text("summary")) || !regexp.MustCompile(tt.fix).MatchString(check.text("fix")) {
+				t.Errorf("got %v", check)
+			}
+			if tt.status == doctor.Failed && report.text("status") != doctor.Failed {
+				t.Errorf("the overall status is %s", report.text("status"))
+			}
+			for id, other := range checks {
+				if strings.Contains(other.text("summary")+other.text("fix"), secret) {
+					t.Errorf("%s contains a secret", id)
+				}
+			}
+			if tt.id != "dns" && checks["dns"].text("status") != doctor.OK {
+				t.Errorf("dns: %v", checks["dns"])
+			}
+		})
+	}
+}
+
+// TestDoctorChecksPostgreSQL checks a database without migrations, a current one, one of a newer
+// release, a read-only one and one that refuses the user.
+func TestDoctorChecksPostgreSQL(t *testing.T) {
+	t.Parallel()
+	p := newDoctorFixture(t)
+	url := testserver.Database(t)
+	env := p.withEnv("TENANTRY_DATABASE_URL=" + url)
+	expect := func(env []string, id, status, summary, fix string) {
+		t.Helper()
+		_, checks := runDoctor(t, env)
+		if c := checks[id]; c.text("status") != status || !strings.Contains(c.text("summary"), summary) || !strings.Contains(c.text("fix"), fix) {
+			t.Errorf("got %v, want %s, %q, %q", c, status, summary, fix)
+		}
+	}
+	expect(env, "migrations", doctor.Failed, "pending", "tenantry migrate")
+	p.service.runCommand(env, "migrate")
+	_, checks := runDoctor(t, env)
+	for _, id := range []string{"database", "migrations", "clock"} {
+		checkValues(t, checks[id], object{"status": doctor.OK})
+	}
+	if !strings.Contains(checks["clock"].text("summary"), "the database's") {
+		t.Errorf("got %v", checks["clock"])
+	}
+	and := func(option string) []string {
+		return p.withEnv("TENANTRY_DATABASE_URL=" + url + querySeparator(url) + option)
+	}
+	expect(and("default_transaction_read_only=on"), "database", doctor.Failed, "takes no writes", "right to write")
+	expect(and("user=nobody-here"), "database", doctor.Failed, "refuses the user or its password", "database_url")
+	expect(and("dbname=nothing_here"), "database", doctor.Failed, "no such database", "database_url")
+	runTenantry(t, and("dbname=nothing_here"), "account", "list").checkFailure(t, cli.ExitOutside)
+	execPostgres(t, url, "INSERT INTO bun_migrations (name, group_id, migrated_at) VALUES ('29990101000000', 9, now())")
+	expect(env, "migrations", doctor.OK, "of a newer tenantry", "")
+	execPostgres(t, url, "UPDATE schema_release SET min_release = 99")
+	expect(env, "migrations", doctor.Failed, "release 99", "newer tenantry")
+}
+
+func querySeparator(url string) string {
+	if strings.Contains(url, "?") {
+		return "&"
+	}
+	return "?"
+}
+
+func serverWithClock(t *testing.T, off time.Duration) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Date", time.Now().Add(off).UTC().Format(http.TimeFormat))
+		w.WriteHeader(http.StatusBadRequest)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
 }

@@ -3,7 +3,12 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -11,44 +16,44 @@ import (
 
 const statusMembers = "spf_status dkim_status dmarc_status mx_status"
 
-// TestDomainShapes walks a domain from its addition to DKIM.
-func TestDomainShapes(t *testing.T) {
+// TestDomainLifecycle takes a domain from its addition to DKIM.
+func TestDomainLifecycle(t *testing.T) {
 	t.Parallel()
-	h := common(t).newCaller(nil).connected(nil)
+	h := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
 	zone := h.newZone()
 	list := h.get(h.path("/domains"))
-	has(t, "empty list", list.object, "tenant_id domains count")
-	sees(t, list.object, object{"tenant_id": h.guid, "domains": "[]", "count": 0})
+	checkMembers(t, "empty list", list.object, "tenant_id domains count")
+	checkValues(t, list.object, object{"tenant_id": h.guid, "domains": "[]", "count": 0})
 
-	h.adds(zone)
-	h.expect("POST", h.domain(zone, "/enable-dkim"), nil, 400, "dkim_not_ready")
-	h.expect("POST", h.domain(zone, "/verify"), nil, 400, "verification_failed")
-	h.publish(zone)
-	verified := h.post(h.domain(zone, "/verify"), nil)
-	has(t, "verify", verified.object, "status domain_name is_verified message")
-	sees(t, verified.object, object{"status": "verified", "domain_name": zone, "is_verified": true})
-	h.post(h.domain(zone, "/verify"), nil) // safe to repeat
+	h.checkAdd(zone)
+	h.expect("POST", h.domainPath(zone, "/enable-dkim"), nil, 400, "dkim_not_ready")
+	h.expect("POST", h.domainPath(zone, "/verify"), nil, 400, "verification_failed")
+	h.publishRecords(zone)
+	verified := h.post(h.domainPath(zone, "/verify"), nil)
+	checkMembers(t, "verify", verified.object, "status domain_name is_verified message")
+	checkValues(t, verified.object, object{"status": "verified", "domain_name": zone, "is_verified": true})
+	h.post(h.domainPath(zone, "/verify"), nil) // safe to repeat
 	if next := h.nextStep(); next != "enable_dkim" {
 		t.Errorf("next step %v", next)
 	}
 
-	h.signs(zone)
-	h.showsDNS(zone)
+	h.checkEnableDKIM(zone)
+	h.checkDNSViews(zone)
 	if next := h.nextStep(); next != "create_mailboxes" {
 		t.Errorf("next step %v", next)
 	}
 }
 
-// adds checks the answer of an addition, of its repetition and of the list.
-func (h holding) adds(zone string) {
+// checkAdd checks the response to an addition, to its repetition and to the list.
+func (h accountTenant) checkAdd(zone string) {
 	t := h.t
 	t.Helper()
 	got := h.post(h.path("/domains"), object{"domain": strings.ToUpper(zone) + "."})
-	has(t, "add", got.object, "status tenant_id domain verification_dns_records service_configuration_records live_dns_status dkim_verification_state")
-	has(t, "domain", got.at("domain"), "domain_name is_default is_verified")
-	has(t, "live_dns_status", got.at("live_dns_status"), statusMembers)
-	has(t, "dkim_verification_state", got.at("dkim_verification_state"), "status message")
-	sees(t, got.object, object{
+	checkMembers(t, "add", got.object, "status tenant_id domain verification_dns_records service_configuration_records live_dns_status dkim_verification_state")
+	checkMembers(t, "domain", got.at("domain"), "domain_name is_default is_verified")
+	checkMembers(t, "live_dns_status", got.at("live_dns_status"), statusMembers)
+	checkMembers(t, "dkim_verification_state", got.at("dkim_verification_state"), "status message")
+	checkValues(t, got.object, object{
 		"status": "added", "tenant_id": h.guid, "domain.domain_name": zone, "domain.is_verified": false, "domain.is_default": false,
 		"live_dns_status.spf_status": "missing", "live_dns_status.dkim_status": "missing", "live_dns_status.dmarc_status": "missing",
 		"live_dns_status.mx_status": "missing", "dkim_verification_state.status": "pending",
@@ -58,49 +63,49 @@ func (h holding) adds(zone string) {
 		t.Errorf("verification records %v", proofs)
 	}
 	for _, r := range proofs {
-		recordShape(t, r)
+		checkRecordMembers(t, r)
 	}
 	again := h.post(h.path("/domains"), object{"domain": zone})
-	sees(t, again.object, object{"status": "exists", "domain.domain_name": zone, "domain.is_verified": false})
+	checkValues(t, again.object, object{"status": "exists", "domain.domain_name": zone, "domain.is_verified": false})
 	list := h.get(h.path("/domains"))
 	entries := list.objects("domains")
 	if len(entries) != 1 || list.at("count") != 1.0 {
 		t.Fatalf("list %s", list.raw)
 	}
-	has(t, "list entry", entries[0], "id domain_name is_default is_verified last_checked "+statusMembers)
-	sees(t, entries[0], object{"domain_name": zone, "is_verified": false, "spf_status": "missing", "mx_status": "missing"})
+	checkMembers(t, "list entry", entries[0], "id domain_name is_default is_verified last_checked "+statusMembers)
+	checkValues(t, entries[0], object{"domain_name": zone, "is_verified": false, "spf_status": "missing", "mx_status": "missing"})
 }
 
-// signs publishes the mail records and enables DKIM.
-func (h holding) signs(zone string) {
+// checkEnableDKIM publishes the mail records and enables DKIM.
+func (h accountTenant) checkEnableDKIM(zone string) {
 	t := h.t
 	t.Helper()
-	before := h.get(h.domain(zone, "/dkim-status"))
-	has(t, "dkim-status", before.object, "domain_name dkim_status selectors ready_to_enable last_checked")
-	has(t, "selectors", before.at("selectors"), "selector1 selector2")
-	sees(t, before.object, object{"dkim_status": "pending", "ready_to_enable": false, "selectors.selector1": "missing", "selectors.selector2": "missing"})
-	h.expect("POST", h.domain(zone, "/enable-dkim"), nil, 400, "dkim_not_ready")
-	h.publish(zone)
+	before := h.get(h.domainPath(zone, "/dkim-status"))
+	checkMembers(t, "dkim-status", before.object, "domain_name dkim_status selectors ready_to_enable last_checked")
+	checkMembers(t, "selectors", before.at("selectors"), "selector1 selector2")
+	checkValues(t, before.object, object{"dkim_status": "pending", "ready_to_enable": false, "selectors.selector1": "missing", "selectors.selector2": "missing"})
+	h.expect("POST", h.domainPath(zone, "/enable-dkim"), nil, 400, "dkim_not_ready")
+	h.publishRecords(zone)
 	h.eventually("the selectors are seen", func() bool {
-		return h.get(h.domain(zone, "/dkim-status")).at("ready_to_enable") == true
+		return h.get(h.domainPath(zone, "/dkim-status")).at("ready_to_enable") == true
 	})
-	sees(t, h.get(h.domain(zone, "/dkim-status")).object, object{
+	checkValues(t, h.get(h.domainPath(zone, "/dkim-status")).object, object{
 		"dkim_status": "ready", "selectors.selector1": "propagated", "selectors.selector2": "propagated"})
-	signed := h.post(h.domain(zone, "/enable-dkim"), nil)
-	has(t, "enable-dkim", signed.object, "status domain_name dkim_status message")
-	sees(t, signed.object, object{"status": "enabled", "domain_name": zone, "dkim_status": "enabled"})
-	h.post(h.domain(zone, "/enable-dkim"), nil) // safe to repeat
-	sees(t, h.get(h.domain(zone, "/dkim-status")).object, object{"dkim_status": "enabled"})
-	h.synced()
+	signed := h.post(h.domainPath(zone, "/enable-dkim"), nil)
+	checkMembers(t, "enable-dkim", signed.object, "status domain_name dkim_status message")
+	checkValues(t, signed.object, object{"status": "enabled", "domain_name": zone, "dkim_status": "enabled"})
+	h.post(h.domainPath(zone, "/enable-dkim"), nil) // safe to repeat
+	checkValues(t, h.get(h.domainPath(zone, "/dkim-status")).object, object{"dkim_status": "enabled"})
+	h.mustSync()
 }
 
-// showsDNS checks both views of the stored DNS.
-func (h holding) showsDNS(zone string) {
+// checkDNSViews checks both views of the stored DNS.
+func (h accountTenant) checkDNSViews(zone string) {
 	t := h.t
 	t.Helper()
-	byName := h.get(h.domain(zone, "/dns"))
-	has(t, "dns", byName.object, "tenant_id domain_name is_default is_verified dns_status verification_dns_records service_configuration_records last_checked")
-	has(t, "dns_status", byName.at("dns_status"), "spf dkim dmarc mx")
+	byName := h.get(h.domainPath(zone, "/dns"))
+	checkMembers(t, "dns", byName.object, "tenant_id domain_name is_default is_verified dns_status verification_dns_records service_configuration_records last_checked")
+	checkMembers(t, "dns_status", byName.at("dns_status"), "spf dkim dmarc mx")
 	mx := "none"
 	for _, r := range byName.objects("service_configuration_records") {
 		if r["recordType"] == "domainDnsMxRecord" {
@@ -109,27 +114,27 @@ func (h holding) showsDNS(zone string) {
 	}
 	want := object{"domain_name": zone, "is_verified": true, "dns_status.dkim": "healthy", "dns_status.mx": mx,
 		"dns_status.spf": "v=spf1 include:spf.protection.outlook.com -all", "dns_status.dmarc": "missing"}
-	sees(t, byName.object, want)
+	checkValues(t, byName.object, want)
 
 	entry := h.get(h.path("/domains")).objects("domains")[0]
-	sees(t, entry, object{"dkim_status": "healthy", "mx_status": mx, "is_verified": true})
+	checkValues(t, entry, object{"dkim_status": "healthy", "mx_status": mx, "is_verified": true})
 	byID := h.get("/v1/domains/" + entry.text("id") + "/dns")
-	has(t, "dns by id", byID.object, "domain_id tenant_resource_id tenant_id domain_name is_default is_verified dkim_enabled dns_status "+
+	checkMembers(t, "dns by id", byID.object, "domain_id tenant_resource_id tenant_id domain_name is_default is_verified dkim_enabled dns_status "+
 		"verification_dns_records service_configuration_records dkim_dns_records last_checked")
 	want["domain_id"], want["tenant_id"], want["dkim_enabled"] = entry["id"], h.guid, true
 	want["tenant_resource_id"] = h.get(h.path("")).at("id")
-	sees(t, byID.object, want)
+	checkValues(t, byID.object, want)
 	if keys := byID.objects("dkim_dns_records"); len(keys) != 2 || keys[0].text("label") != "selector1._domainkey" || keys[1].text("label") != "selector2._domainkey" {
 		t.Errorf("dkim_dns_records %v", keys)
 	}
 	for _, name := range []string{"verification_dns_records", "service_configuration_records", "dkim_dns_records"} {
 		for _, r := range byID.objects(name) {
-			recordShape(t, r)
+			checkRecordMembers(t, r)
 		}
 	}
 }
 
-func recordShape(t *testing.T, r object) {
+func checkRecordMembers(t *testing.T, r object) {
 	t.Helper()
 	members, known := map[string]string{
 		"domainDnsTxtRecord": "text", "domainDnsMxRecord": "mailExchange preference", "domainDnsCnameRecord": "canonicalName",
@@ -137,12 +142,12 @@ func recordShape(t *testing.T, r object) {
 	if !known {
 		t.Errorf("record %v", r)
 	}
-	has(t, "record", r, "recordType label ttl "+members)
+	checkMembers(t, "record", r, "recordType label ttl "+members)
 }
 
-func TestDomainNames(t *testing.T) {
+func TestInvalidDomainNamesAreRefused(t *testing.T) {
 	t.Parallel()
-	h := common(t).newCaller(nil).newTenant(nil).connect()
+	h := sharedSandbox(t).newAccount(nil).newTenant(nil).connect()
 	for body, code := range map[string]string{
 		"example":              "invalid_domain",
 		"":                     "invalid_domain",
@@ -170,27 +175,27 @@ func TestDomainNames(t *testing.T) {
 		}
 	}
 	got := h.post(h.path("/domains"), object{"domain": "notonmicrosoft-" + h.guid[:8] + ".com"})
-	sees(t, got.object, object{"status": "added"})
-	sees(t, h.post(h.path("/domains"), object{"domain": "Bücher.example"}).object, object{"domain.domain_name": "xn--bcher-kva.example"})
+	checkValues(t, got.object, object{"status": "added"})
+	checkValues(t, h.post(h.path("/domains"), object{"domain": "Bücher.example"}).object, object{"domain.domain_name": "xn--bcher-kva.example"})
 }
 
-// TestTwelveDomains: the thirteenth is refused, also when many race for the
-// last place, and what exists takes no new place.
-func TestTwelveDomains(t *testing.T) {
+// TestTenantHoldsAtMostTwelveDomains checks that the thirteenth domain is refused, also for
+// concurrent requests, and that an existing domain needs no further slot.
+func TestTenantHoldsAtMostTwelveDomains(t *testing.T) {
 	t.Parallel()
-	h := common(t).newCaller(nil).newTenant(nil).connect()
+	h := sharedSandbox(t).newAccount(nil).newTenant(nil).connect()
 	name := func(i int) string { return fmt.Sprintf("d%d-%s.example", i, h.guid[:8]) }
 	var racing sync.WaitGroup
 	answers := make([]reply, 16)
 	for i := range answers {
 		racing.Go(func() {
-			answers[i], _ = h.try("POST", h.ready.APIURL+h.path("/domains"), h.key, object{"domain": name(i)})
+			answers[i], _ = h.tryDo("POST", h.ready.APIURL+h.path("/domains"), h.key, object{"domain": name(i)})
 		})
 	}
 	racing.Wait()
 	added := ""
 	for i, got := range answers {
-		if err := documented(t, "POST", h.path("/domains"), got); err != nil {
+		if err := checkDocumented(t, "POST", h.path("/domains"), got); err != nil {
 			t.Errorf("%v\n%s", err, got.raw)
 		}
 		switch {
@@ -203,33 +208,129 @@ func TestTwelveDomains(t *testing.T) {
 	if list := h.get(h.path("/domains")); list.at("count") != 12.0 {
 		t.Errorf("%v domains", list.at("count"))
 	}
-	if there := h.control("GET", "/tenants/"+h.guid, nil).objects("domains"); len(there) != 12 {
-		t.Errorf("%d domains at the platform", len(there))
+	if atPlatform := h.control("GET", "/tenants/"+h.guid, nil).objects("domains"); len(atPlatform) != 12 {
+		t.Errorf("%d domains at the platform", len(atPlatform))
 	}
-	sees(t, h.post(h.path("/domains"), object{"domain": added}).object, object{"status": "exists"})
+	checkValues(t, h.post(h.path("/domains"), object{"domain": added}).object, object{"status": "exists"})
 	h.expect("POST", h.path("/domains"), object{"domain": "one-more-" + name(0)}, 400, "domain_limit_reached")
-	sees(t, h.get(h.path("")).object, object{"domain_count": 12, "readiness.domains_total": 12})
+	checkValues(t, h.get(h.path("")).object, object{"domain_count": 12, "readiness.domains_total": 12})
 }
 
-// TestDomainOfAnotherTenant: whoever verified a domain first has it, and the
-// other learns that wherever the platform says so.
-func TestDomainOfAnotherTenant(t *testing.T) {
+// TestDomainOfADifferentTenantIsRefused checks that the tenant which verifies a domain first keeps
+// it. The other tenant gets domain_unavailable from the operation in which the platform refuses.
+func TestDomainOfADifferentTenantIsRefused(t *testing.T) {
 	t.Parallel()
-	c := common(t)
-	holder, late := c.newCaller(nil).connected(nil), c.newCaller(nil).connected(nil)
+	c := sharedSandbox(t)
+	holder, other := c.newAccount(nil).newConnectedTenant(nil), c.newAccount(nil).newConnectedTenant(nil)
 	zone := holder.newZone()
 	holder.post(holder.path("/domains"), object{"domain": zone})
-	late.post(late.path("/domains"), object{"domain": zone})
-	late.publish(zone)
-	late.post(late.domain(zone, "/verify"), nil)
+	other.post(other.path("/domains"), object{"domain": zone})
+	other.publishRecords(zone)
+	other.post(other.domainPath(zone, "/verify"), nil)
 
-	holder.publish(zone)
-	holder.expect("POST", holder.domain(zone, "/verify"), nil, 409, "domain_unavailable")
-	sees(t, holder.get(holder.domain(zone, "/dns")).object, object{"is_verified": false})
+	holder.publishRecords(zone)
+	holder.expect("POST", holder.domainPath(zone, "/verify"), nil, 409, "domain_unavailable")
+	checkValues(t, holder.get(holder.domainPath(zone, "/dns")).object, object{"is_verified": false})
 
-	third := c.newCaller(nil).newTenant(nil)
-	third.behave(object{"elsewhere": []string{zone}, "elsewhere_at": "add"})
+	third := c.newAccount(nil).newTenant(nil)
+	third.setBehaviour(object{"elsewhere": []string{zone}, "elsewhere_at": "add"})
 	third.connect()
 	third.expect("POST", third.path("/domains"), object{"domain": zone}, 409, "domain_unavailable")
-	sees(t, third.get(third.path("/domains")).object, object{"count": 0})
+	checkValues(t, third.get(third.path("/domains")).object, object{"count": 0})
+}
+
+// metricValue returns the value of a sample by metric name and one label, or "" if there is none.
+func (c client) metricValue(name, label, value string) string {
+	c.t.Helper()
+	sample := regexp.MustCompile(`(?m)^` + name + `\{[^}\n]*` + label + `="` + value + `"[^}\n]*\} (\S+)$`)
+	found := sample.FindSubmatch(c.do("GET", c.ready.AdminURL+"/metrics", "", nil).raw)
+	if found == nil {
+		return ""
+	}
+	return string(found[1])
+}
+
+// zoneRecords returns the records of a zone in the form that the control interface accepts.
+func (c client) zoneRecords(zone string) (all []object) {
+	c.t.Helper()
+	if err := json.Unmarshal(c.control("GET", "/zones/"+zone+"/records", nil).raw, &all); err != nil {
+		c.t.Fatal(err)
+	}
+	return all
+}
+
+// monitoredDomain is a healthy domain whose zone is edited while the service checks it.
+type monitoredDomain struct {
+	accountTenant
+	zone, id string
+	healthy  []object // the records of the healthy zone
+}
+
+// dns returns the stored DNS of the domain.
+func (d monitoredDomain) dns() reply { return d.get("/v1/domains/" + d.id + "/dns") }
+
+// expectAfterDay publishes the records for which passes is true and moves the clock by a day. It
+// waits until the stored statuses and the drift metrics are as wanted.
+func (d monitoredDomain) expectAfterDay(what string, passes func(object) bool, statuses map[string]bool, drifted map[string]string) {
+	d.t.Helper()
+	records := []object{}
+	for _, r := range d.healthy {
+		if passes(r) {
+			records = append(records, r)
+		}
+	}
+	d.control("PUT", "/zones/"+d.zone+"/records", records)
+	before := d.dns().text("last_checked")
+	d.control("POST", "/clock", object{"advance": "24h"})
+	d.eventually(what, func() bool {
+		got := d.dns()
+		for name, present := range statuses {
+			if text := fmt.Sprint(got.at("dns_status." + name)); (text != "missing") != present {
+				return false
+			}
+		}
+		for kind, count := range drifted {
+			if d.metricValue("tenantry_domains_drifted", "kind", kind) != count {
+				return false
+			}
+		}
+		return got.text("last_checked") > before
+	})
+}
+
+// TestDomainHealthIsMonitored checks that the stored DNS statuses follow the zone without requests,
+// and that records which disappear are counted in the metrics.
+func TestDomainHealthIsMonitored(t *testing.T) {
+	t.Parallel()
+	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
+		h := c.newAccount(nil).withDNSConnection().newConnectedTenant(nil)
+		zone, id := h.newHostedDomain()
+		started := h.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
+		h.waitForRun(fmt.Sprint(started.at("run.id")))
+		d := monitoredDomain{h, zone, id, h.zoneRecords(zone)}
+		all := map[string]bool{"spf": true, "dkim": true, "mx": true, "dmarc": true}
+		none := map[string]string{"spf_gone": "0", "dkim_broken": "0", "mx_moved": "0"}
+		with := func(kind string) map[string]string {
+			one := maps.Clone(none)
+			one[kind] = "1"
+			return one
+		}
+		without := func(status string) map[string]bool {
+			rest := maps.Clone(all)
+			rest[status] = false
+			return rest
+		}
+		any := func(object) bool { return true }
+		d.expectAfterDay("a day later all is well", any, all, none)
+		d.expectAfterDay("SPF is gone", func(r object) bool { return !strings.Contains(r.text("content"), "v=spf1") }, without("spf"), with("spf_gone"))
+		d.expectAfterDay("DKIM is broken", func(r object) bool { return !strings.Contains(r.text("name"), "_domainkey") }, without("dkim"), with("dkim_broken"))
+		d.expectAfterDay("the MX is gone", func(r object) bool { return r.text("type") != "MX" }, without("mx"), with("mx_moved"))
+		d.expectAfterDay("all is well again", any, all, none)
+		if count, err := strconv.Atoi(d.metricValue("tenantry_domain_checks_total", "result", "reliable")); count < 5 {
+			t.Errorf("%d reliable reads are counted: %v", count, err)
+		}
+		if metrics := d.do("GET", d.ready.AdminURL+"/metrics", "", nil).raw; strings.Contains(string(metrics), zone) {
+			t.Error("a domain is in the metrics")
+		}
+	})
 }

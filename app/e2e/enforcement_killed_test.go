@@ -15,138 +15,143 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 )
 
-// history is what happens to a tenant with limits while the service is killed
-// again and again, and what has to come of it.
-type history struct {
-	*errand
-	random *rand.Rand
-	boxes  []object
-	zones  []string
-	limits sendlimit.Policies
-	own    map[string]int
-	// sent is how many each address sent on the day of now, peak its latest time.
+// enforcementHistory applies random events to a tenant with limits while the service is killed
+// repeatedly, and knows the state that must result.
+type enforcementHistory struct {
+	*onboarding
+	random        *rand.Rand
+	mailboxes     []object
+	zones         []string
+	limits        sendlimit.Policies
+	mailboxLimits map[string]int
+	// sent is the number of messages of each address on the current day; peak is the latest time of
+	// that day so far.
 	sent      map[string]int
 	now, peak time.Time
 }
 
-// newHistory makes a tenant with two domains and two mailboxes in each.
-func newHistory(t *testing.T, flags ...string) *history {
+// newEnforcementHistory creates a tenant with two domains and two mailboxes in each.
+func newEnforcementHistory(t *testing.T, flags ...string) *enforcementHistory {
 	t.Helper()
-	m := &mortal{client: client{t: t}, binary: binary(t, release), data: t.TempDir(), flags: append(flags, "--no-seed")}
+	m := &restartingSandbox{client: client{t: t}, binary: requirePrograms(t, releaseBuild), data: t.TempDir(), flags: append(flags, "--no-seed")}
 	m.start()
-	h := ownerAt(t, m.ready).connected(nil)
-	y := &history{errand: &errand{mortal: m, tenant: h.guid}, random: seeded(t), limits: sendlimit.Policies{}, own: map[string]int{},
+	h := seededAccount(t, m.ready).newConnectedTenant(nil)
+	hist := &enforcementHistory{onboarding: &onboarding{restartingSandbox: m, tenant: h.guid}, random: seededRand(t), limits: sendlimit.Policies{}, mailboxLimits: map[string]int{},
 		sent: map[string]int{}}
 	for range 2 {
-		zone := h.verified()
-		h.post(h.path("/mailboxes"), boxes(zone, "ada", "max"))
-		y.zones = append(y.zones, zone)
+		zone := h.newVerifiedDomain()
+		h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada", "max"))
+		hist.zones = append(hist.zones, zone)
 	}
-	y.boxes = h.get(h.path("/mailboxes")).objects("mailboxes")
-	y.limits[sendlimit.TenantWide] = 5
+	hist.mailboxes = h.get(h.path("/mailboxes")).objects("mailboxes")
+	hist.limits[sendlimit.TenantWide] = 5
 	h.post(h.path("/mailbox-limits"), object{"daily_send_limit": 5})
-	y.turn()
-	return y
+	hist.nextDay()
+	return hist
 }
 
-func (y *history) any() object { return y.boxes[y.random.IntN(len(y.boxes))] }
-
-func (y *history) sends() {
-	y.t.Helper()
-	y.send(y.any().text("primary_smtp"), 1+y.random.IntN(9))
+func (hist *enforcementHistory) randomMailbox() object {
+	return hist.mailboxes[hist.random.IntN(len(hist.mailboxes))]
 }
 
-// send has a mailbox send, unless a rule stops what it sends.
-func (y *history) send(m string, count int) {
-	y.t.Helper()
-	stopped := slices.Contains(y.stopped(), m)
-	y.control("POST", "/messages", object{"mailbox": m, "count": count})
+func (hist *enforcementHistory) sendRandomly() {
+	hist.t.Helper()
+	hist.send(hist.randomMailbox().text("primary_smtp"), 1+hist.random.IntN(9))
+}
+
+// send sends messages from a mailbox. Messages of a blocked mailbox do not count.
+func (hist *enforcementHistory) send(m string, count int) {
+	hist.t.Helper()
+	stopped := slices.Contains(hist.blockedAtPlatform(), m)
+	hist.control("POST", "/messages", object{"mailbox": m, "count": count})
 	if !stopped {
-		y.sent[m] += count
+		hist.sent[m] += count
 	}
 }
 
-// limit enforces one for the tenant or a domain, however often that takes.
-func (y *history) limit() {
-	y.t.Helper()
-	scope, perDay := append(y.zones, sendlimit.TenantWide)[y.random.IntN(3)], 1+y.random.IntN(12)
+// setRandomLimit sets a limit for the tenant or a domain, and repeats the request until it
+// succeeds.
+func (hist *enforcementHistory) setRandomLimit() {
+	hist.t.Helper()
+	scope, perDay := append(hist.zones, sendlimit.TenantWide)[hist.random.IntN(3)], 1+hist.random.IntN(12)
 	body := object{"daily_send_limit": perDay}
 	if scope != sendlimit.TenantWide {
 		body["domain_scope"] = scope
 	}
-	y.eventually("a limit is set", func() bool { return y.holding().call("POST", y.api("/mailbox-limits"), body).status == 200 })
-	y.limits[scope] = perDay
+	hist.eventually("a limit is set", func() bool {
+		return hist.accountTenant().call("POST", hist.path("/mailbox-limits"), body).status == 200
+	})
+	hist.limits[scope] = perDay
 }
 
-// owns stores a limit of one mailbox.
-func (y *history) owns(m object, perDay int) {
-	y.t.Helper()
-	y.holding().expect("PATCH", y.api("/mailboxes/"+m.text("id")), object{"daily_send_limit": perDay}, 200, "")
-	y.own[m.text("primary_smtp")] = perDay
+// setMailboxLimit stores the limit of one mailbox.
+func (hist *enforcementHistory) setMailboxLimit(m object, perDay int) {
+	hist.t.Helper()
+	hist.accountTenant().expect("PATCH", hist.path("/mailboxes/"+m.text("id")), object{"daily_send_limit": perDay}, 200, "")
+	hist.mailboxLimits[m.text("primary_smtp")] = perDay
 }
 
-// turn is the morning of the next day.
-func (y *history) turn() {
-	y.t.Helper()
-	if y.now.IsZero() {
-		y.now = time.Date(2031, 3, 10, 0, 0, 0, 0, time.UTC)
+// nextDay moves the clock to 08:00 of the next day.
+func (hist *enforcementHistory) nextDay() {
+	hist.t.Helper()
+	if hist.now.IsZero() {
+		hist.now = time.Date(2031, 3, 10, 0, 0, 0, 0, time.UTC)
 	}
-	y.now = y.now.Truncate(24 * time.Hour).Add(32 * time.Hour)
-	y.sent, y.peak = map[string]int{}, y.now
-	y.moved()
+	hist.now = hist.now.Truncate(24 * time.Hour).Add(32 * time.Hour)
+	hist.sent, hist.peak = map[string]int{}, hist.now
+	hist.setClock()
 }
 
-// drift moves the clock on within the day, or back by less than the trace is
-// read again.
-func (y *history) drift() {
-	y.t.Helper()
-	y.now = y.peak.Add(time.Duration(y.random.IntN(180)-90) * time.Minute)
-	if last := y.now.Truncate(24 * time.Hour).Add(18 * time.Hour); y.now.After(last) {
-		y.now = last
+// moveClock moves the clock within the day: forward, or back by less than the overlap with which
+// the trace is read again.
+func (hist *enforcementHistory) moveClock() {
+	hist.t.Helper()
+	hist.now = hist.peak.Add(time.Duration(hist.random.IntN(180)-90) * time.Minute)
+	if last := hist.now.Truncate(24 * time.Hour).Add(18 * time.Hour); hist.now.After(last) {
+		hist.now = last
 	}
-	if y.now.After(y.peak) {
-		y.peak = y.now
+	if hist.now.After(hist.peak) {
+		hist.peak = hist.now
 	}
-	y.moved()
+	hist.setClock()
 }
 
-func (y *history) moved() {
-	y.t.Helper()
-	y.control("POST", "/clock", object{"now": y.now.Format(time.RFC3339)})
+func (hist *enforcementHistory) setClock() {
+	hist.t.Helper()
+	hist.control("POST", "/clock", object{"now": hist.now.Format(time.RFC3339)})
 }
 
-// troubled are the cmdlets that enforcement needs.
-var troubled = []string{
+// enforcementCmdlets are the cmdlets that enforcement needs.
+var enforcementCmdlets = []string{
 	"Get-MessageTraceV2", "Get-TransportRule", "New-TransportRule", "Set-TransportRule", "Enable-TransportRule", "Disable-TransportRule",
 }
 
-func (y *history) trouble() {
-	y.t.Helper()
+func (hist *enforcementHistory) injectRandomFault() {
+	hist.t.Helper()
 	plan := []object{
 		{"kind": "status", "status": 429, "retry_after": 1}, {"kind": "status", "status": 503}, {"kind": "status", "status": 500},
 		{"kind": "drop_before"}, {"kind": "drop_after"}, {"kind": "delay", "delay_ms": 300},
-	}[y.random.IntN(6)]
-	plan["operation"], plan["times"], plan["skip"] = troubled[y.random.IntN(len(troubled))], 1+y.random.IntN(3), y.random.IntN(2)
-	y.fault(plan)
+	}[hist.random.IntN(6)]
+	plan["operation"], plan["times"], plan["skip"] = enforcementCmdlets[hist.random.IntN(len(enforcementCmdlets))], 1+hist.random.IntN(3), hist.random.IntN(2)
+	hist.injectFault(plan)
 }
 
-// late has the trace show what is sent from now on at once, or after a while.
-func (y *history) late() {
-	y.t.Helper()
-	y.holding().behave(object{"trace_ms": y.random.IntN(2) * 30 * 60_000})
+// setRandomTraceDelay lets the trace show new messages at once, or after 30 minutes.
+func (hist *enforcementHistory) setRandomTraceDelay() {
+	hist.t.Helper()
+	hist.accountTenant().setBehaviour(object{"trace_ms": hist.random.IntN(2) * 30 * 60_000})
 }
 
-func (y *history) enforce() {
-	y.t.Helper()
-	y.control("POST", "/enforcement/run", nil)
+func (hist *enforcementHistory) enforce() {
+	hist.t.Helper()
+	hist.control("POST", "/enforcement/run", nil)
 }
 
-// stopped are the addresses that the platform's rules stop, one for each rule
-// that does.
-func (y *history) stopped() []string {
-	y.t.Helper()
+// blockedAtPlatform returns the addresses that the platform's rules block, once for each rule.
+func (hist *enforcementHistory) blockedAtPlatform() []string {
+	hist.t.Helper()
 	all := []string{}
-	for _, rule := range y.control("GET", "/tenants/"+y.tenant, nil).objects("rules") {
+	for _, rule := range hist.control("GET", "/tenants/"+hist.tenant, nil).objects("rules") {
 		for _, address := range rule["blocks"].([]any) {
 			all = append(all, address.(string))
 		}
@@ -155,108 +160,110 @@ func (y *history) stopped() []string {
 	return all
 }
 
-// stored are the mailboxes by address.
-func (y *history) stored() map[string]object {
-	y.t.Helper()
+// usageByAddress returns the usage of the mailboxes by address.
+func (hist *enforcementHistory) usageByAddress() map[string]object {
+	hist.t.Helper()
 	all := map[string]object{}
-	for _, m := range y.boxes {
-		all[m.text("primary_smtp")] = y.holding().get(y.api("/mailboxes/" + m.text("id") + "/usage")).object
+	for _, m := range hist.mailboxes {
+		all[m.text("primary_smtp")] = hist.accountTenant().get(hist.path("/mailboxes/" + m.text("id") + "/usage")).object
 	}
 	return all
 }
 
-// told are the events by address, oldest first. They say blocked and unblocked
-// in turn.
-func (y *history) told() map[string][]object {
-	y.t.Helper()
+// eventsByAddress returns the events by address, oldest first. Blocked and unblocked must
+// alternate.
+func (hist *enforcementHistory) eventsByAddress() map[string][]object {
+	hist.t.Helper()
 	all := map[string][]object{}
-	list := y.holding().get("/v1/enforcement/events?limit=200")
-	y.expect("events", list.at("total"), list.at("count"))
+	list := hist.accountTenant().get("/v1/enforcement/events?limit=200")
+	hist.checkEqual("events", list.at("total"), list.at("count"))
 	for _, e := range slices.Backward(list.objects("events")) {
 		address := e.text("mailbox_address")
 		if want := []string{"blocked", "unblocked"}[len(all[address])%2]; e["action_taken"] != want {
-			y.t.Errorf("%s: event %d is %v", address, len(all[address]), e)
+			hist.t.Errorf("%s: event %d is %v", address, len(all[address]), e)
 		}
 		if sent, limit := e["sent_count"].(float64), e["limit_value"].(float64); e["action_taken"] == "blocked" && sent <= limit {
-			y.t.Errorf("%s was blocked for %v of %v", address, sent, limit)
+			hist.t.Errorf("%s was blocked for %v of %v", address, sent, limit)
 		}
 		all[address] = append(all[address], e)
 	}
 	return all
 }
 
-// counted enforces until the trace was read.
-func (y *history) counted() {
-	y.t.Helper()
-	at := func() any { return y.holding().get(y.api("/mailboxes")).objects("mailboxes")[0]["sends_today_at"] }
+// enforceUntilCounted runs enforcement until the trace was read.
+func (hist *enforcementHistory) enforceUntilCounted() {
+	hist.t.Helper()
+	at := func() any {
+		return hist.accountTenant().get(hist.path("/mailboxes")).objects("mailboxes")[0]["sends_today_at"]
+	}
 	before := at()
-	y.eventually("a run that counts", func() bool {
-		y.enforce()
+	hist.eventually("a pass that counts", func() bool {
+		hist.enforce()
 		return at() != before
 	})
 }
 
-// dies kills the service in the middle of a run that has somebody to block or to
-// let go, if it gets so far as was meant. Who was blocked at the platform by then has an
-// event for it after the next run, whatever happened before that.
-func (y *history) dies() (within bool) {
-	y.t.Helper()
-	y.control("DELETE", "/faults", nil)
-	y.holding().behave(object{"trace_ms": 0})
-	m := y.any().text("primary_smtp")
-	if slices.Contains(y.stopped(), m) {
-		y.turn() // then it is to be let go
+// crashDuringPass kills the service during a pass that has a mailbox to block or to unblock. Each
+// address that is blocked at the platform by then has exactly one event for it after the next pass.
+// It reports whether the pass was still in progress.
+func (hist *enforcementHistory) crashDuringPass() (within bool) {
+	hist.t.Helper()
+	hist.control("DELETE", "/faults", nil)
+	hist.accountTenant().setBehaviour(object{"trace_ms": 0})
+	m := hist.randomMailbox().text("primary_smtp")
+	if slices.Contains(hist.blockedAtPlatform(), m) {
+		hist.nextDay() // so that the mailbox is unblocked first
 	}
-	y.send(m, 26)
-	before := y.told()
-	within = y.cutOff()
-	stopped := y.stopped()
-	switch y.random.IntN(3) {
+	hist.send(m, 26)
+	before := hist.eventsByAddress()
+	within = hist.killDuringPass()
+	stopped := hist.blockedAtPlatform()
+	switch hist.random.IntN(3) {
 	case 0:
-		y.turn()
+		hist.nextDay()
 	case 1:
-		for _, m := range y.boxes {
-			y.owns(m, 25)
+		for _, m := range hist.mailboxes {
+			hist.setMailboxLimit(m, 25)
 		}
 	}
-	y.counted()
-	after := y.told()
+	hist.enforceUntilCounted()
+	after := hist.eventsByAddress()
 	for _, address := range slices.Compact(stopped) {
-		open, more := len(before[address])%2 == 1, blocks(after[address])-blocks(before[address])
+		open, more := len(before[address])%2 == 1, countBlocks(after[address])-countBlocks(before[address])
 		if open && more != 0 || !open && more != 1 {
-			y.t.Errorf("%s was blocked at the platform, had %v, has %v", address, before[address], after[address])
+			hist.t.Errorf("%s was blocked at the platform, had %v, has %v", address, before[address], after[address])
 		}
 	}
 	return within
 }
 
-// cutOff kills the service while it waits for an answer in a run, or soon after,
-// and starts it again.
-func (y *history) cutOff() (within bool) {
-	y.t.Helper()
-	y.control("DELETE", "/calls", nil)
+// killDuringPass kills the service while it waits for a response in a pass, or soon after the pass,
+// and starts it again. It reports whether the pass was still in progress.
+func (hist *enforcementHistory) killDuringPass() (within bool) {
+	hist.t.Helper()
+	hist.control("DELETE", "/calls", nil)
 	held := []object{
 		{"operation": "Get-MessageTraceV2"}, {"operation": "Get-TransportRule", "skip": 2}, {"operation": "Set-TransportRule"},
 		{"operation": "Enable-TransportRule"}, {"operation": "Enable-TransportRule"}, {"operation": "Disable-TransportRule"},
-	}[y.random.IntN(6)]
-	held["kind"], held["delay_ms"], held["times"] = []string{"delay", "delay_after"}[y.random.IntN(2)], 60_000, 1
-	y.fault(held)
-	answered, c := make(chan struct{}), y.client
+	}[hist.random.IntN(6)]
+	held["kind"], held["delay_ms"], held["times"] = []string{"delay", "delay_after"}[hist.random.IntN(2)], 60_000, 1
+	hist.injectFault(held)
+	answered, c := make(chan struct{}), hist.client
 	go func() {
 		defer close(answered)
-		_, _ = c.try("POST", c.ready.ControlURL+"/enforcement/run", "", nil)
+		_, _ = c.tryDo("POST", c.ready.ControlURL+"/enforcement/run", "", nil)
 	}()
-	wait := time.Duration(300+y.random.IntN(1200)) * time.Millisecond
+	wait := time.Duration(300+hist.random.IntN(1200)) * time.Millisecond
 	select {
 	case <-answered:
 	case <-time.After(wait):
 		within = true
 	}
-	// Half of the time nobody looks at the tenant by himself at once.
-	y.given = []string{"TENANTRY_WORKER=" + []string{"true", "false"}[y.random.IntN(2)]}
-	y.killed()
+	// Half of the time the restarted service has no background worker.
+	hist.extraEnv = []string{"TENANTRY_WORKER=" + []string{"true", "false"}[hist.random.IntN(2)]}
+	hist.killAndRestart()
 	<-answered
-	y.control("DELETE", "/faults", nil)
+	hist.control("DELETE", "/faults", nil)
 	return within
 }
 
@@ -265,7 +272,7 @@ func domainOf(address string) string {
 	return domain
 }
 
-func blocks(events []object) (n int) {
+func countBlocks(events []object) (n int) {
 	for _, e := range events {
 		if e["action_taken"] == "blocked" {
 			n++
@@ -274,39 +281,38 @@ func blocks(events []object) (n int) {
 	return n
 }
 
-// settles ends all trouble and holds state, rules and events to each other and
-// to what was sent.
-func (y *history) settles() {
-	y.t.Helper()
-	y.control("DELETE", "/faults", nil)
-	y.now = y.now.Truncate(24 * time.Hour).Add(20 * time.Hour)
-	y.moved()
-	y.counted()
-	y.counted() // whatever the first one's circuits kept it from
-	events, stopped, want := y.told(), y.stopped(), []string{}
-	stored := y.stored()
+// checkConsistency ends all faults and compares usage, rules and events with each other and with
+// the messages sent.
+func (hist *enforcementHistory) checkConsistency() {
+	hist.t.Helper()
+	hist.control("DELETE", "/faults", nil)
+	hist.now = hist.now.Truncate(24 * time.Hour).Add(20 * time.Hour)
+	hist.setClock()
+	hist.enforceUntilCounted()
+	hist.enforceUntilCounted() // repeats what open circuits prevented in the first pass
+	events, stopped, want := hist.eventsByAddress(), hist.blockedAtPlatform(), []string{}
+	stored := hist.usageByAddress()
 	for _, address := range slices.Sorted(maps.Keys(stored)) {
 		u, all := stored[address], events[address]
-		y.expect("sent by "+address, u["sends_today"], y.sent[address])
-		over := y.sent[address] > y.limits.Effective(y.own[address], domainOf(address))
-		if _, covered := y.limits.Covering(domainOf(address)); over && covered {
+		hist.checkEqual("sent by "+address, u["sends_today"], hist.sent[address])
+		over := hist.sent[address] > hist.limits.Effective(hist.mailboxLimits[address], domainOf(address))
+		if _, covered := hist.limits.Covering(domainOf(address)); over && covered {
 			want = append(want, address)
-			y.expect("events of "+address, len(all)%2, 1)
-			y.expect("block of "+address, u["blocked_at"], all[len(all)-1]["created_at"])
+			hist.checkEqual("events of "+address, len(all)%2, 1)
+			hist.checkEqual("block of "+address, u["blocked_at"], all[len(all)-1]["created_at"])
 		} else {
-			y.expect("events of "+address, len(all)%2, 0)
-			y.expect("block of "+address, u["blocked_at"], nil)
+			hist.checkEqual("events of "+address, len(all)%2, 0)
+			hist.checkEqual("block of "+address, u["blocked_at"], nil)
 		}
-		y.expect(address+" is blocked", u["is_blocked"], u["blocked_at"] != nil)
+		hist.checkEqual(address+" is blocked", u["is_blocked"], u["blocked_at"] != nil)
 	}
-	y.expect("stopped at the platform", stopped, want)
+	hist.checkEqual("stopped at the platform", stopped, want)
 }
 
-// TestHistoriesOverKills: mailboxes send, limits change, days turn, the clock
-// steps back, the trace is late and the platform in trouble, and the service is
-// killed in the middle of runs. State, rules and events agree when it is over,
-// and every block has one event.
-func TestHistoriesOverKills(t *testing.T) {
+// TestEnforcementStaysConsistentOverKills combines sends, limit changes, day boundaries, clock
+// steps, a late trace and platform faults with kills during passes. Afterwards usage, rules and
+// events agree, and every block has one event.
+func TestEnforcementStaysConsistentOverKills(t *testing.T) {
 	t.Parallel()
 	histories, deaths := 1, 1
 	if soak {
@@ -315,29 +321,29 @@ func TestHistoriesOverKills(t *testing.T) {
 	for n := range histories {
 		t.Run(fmt.Sprintf("sqlite %d", n), func(t *testing.T) {
 			t.Parallel()
-			newHistory(t).over(deaths)
+			newEnforcementHistory(t).runRandomly(deaths)
 		})
 		t.Run(fmt.Sprintf("postgres %d", n), func(t *testing.T) {
 			t.Parallel()
-			newHistory(t, "--database", testserver.Database(t)).over(deaths)
+			newEnforcementHistory(t, "--database", testserver.Database(t)).runRandomly(deaths)
 		})
 	}
 }
 
-func (y *history) over(deaths int) {
-	y.t.Helper()
+func (hist *enforcementHistory) runRandomly(deaths int) {
+	hist.t.Helper()
 	within := 0
 	for range deaths {
 		for range 8 {
 			[]func(){
-				y.sends, y.sends, y.sends, y.sends, y.limit, func() { y.owns(y.any(), 1+y.random.IntN(12)) }, y.turn, y.drift, y.trouble,
-				y.trouble, y.late, y.enforce, y.enforce,
-			}[y.random.IntN(13)]()
+				hist.sendRandomly, hist.sendRandomly, hist.sendRandomly, hist.sendRandomly, hist.setRandomLimit, func() { hist.setMailboxLimit(hist.randomMailbox(), 1+hist.random.IntN(12)) }, hist.nextDay, hist.moveClock, hist.injectRandomFault,
+				hist.injectRandomFault, hist.setRandomTraceDelay, hist.enforce, hist.enforce,
+			}[hist.random.IntN(13)]()
 		}
-		if y.dies() {
+		if hist.crashDuringPass() {
 			within++
 		}
 	}
-	y.settles()
-	y.t.Logf("%d of %d deaths within a run, %d events", within, deaths, len(slices.Concat(slices.Collect(maps.Values(y.told()))...)))
+	hist.checkConsistency()
+	hist.t.Logf("%d of %d kills within a pass, %d events", within, deaths, len(slices.Concat(slices.Collect(maps.Values(hist.eventsByAddress()))...)))
 }

@@ -19,79 +19,79 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
 )
 
-// replicas are two services on one database and one Redis, before one mail
-// platform, that enforce when they are told so.
-type replicas struct {
-	*rig
-	redis string
-	each  [2]client
-	// at is the first one, with the platform's control interface.
-	at      caller
-	tenants []limited
+// enforcingReplicas are two services with one database, one Redis and one mail platform. They
+// enforce when the test tells them to.
+type enforcingReplicas struct {
+	*serviceFixture
+	redis   string
+	clients [2]client
+	// first is the account at the first service, with the platform's control interface.
+	first   caller
+	tenants []limitedTenant
 }
 
-func newReplicas(t *testing.T) *replicas {
+func newEnforcingReplicas(t *testing.T) *enforcingReplicas {
 	t.Helper()
-	r := &replicas{rig: newRig(t, binary(t, release)), redis: testserver.NewRedis(t).URL}
+	r := &enforcingReplicas{serviceFixture: newServiceFixture(t, requirePrograms(t, releaseBuild)), redis: testserver.NewRedis(t).URL}
 	database, keyset := testserver.Database(t), []byte(nil)
-	for i := range r.each {
+	for i := range r.clients {
 		data := t.TempDir()
 		if i > 0 {
 			if err := os.WriteFile(filepath.Join(data, "keyset.json"), keyset, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
-		_, ready := startDev(t, r.binary, data, r.env(data, ""), "--no-seed", "--database", database, "--redis", r.redis)
-		r.each[i] = client{t, ready}
+		_, ready := startDev(t, r.binary, data, append(r.env(data, ""), slowRedis), "--no-seed", "--database", database, "--redis", r.redis)
+		r.clients[i] = client{t, ready}
 		var err error
 		if keyset, err = os.ReadFile(filepath.Join(data, "keyset.json")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	r.at = ownerAt(t, r.each[0].ready)
-	r.at.ready.ControlURL = r.url + "/_control"
+	r.first = seededAccount(t, r.clients[0].ready)
+	r.first.ready.ControlURL = r.url + "/_control"
 	return r
 }
 
-// limited is one more tenant with mailboxes and a limit.
-func (r *replicas) limited(perDay int, locals ...string) {
+// addLimitedTenant adds a tenant with mailboxes and a limit.
+func (r *enforcingReplicas) addLimitedTenant(perDay int, locals ...string) {
 	r.t.Helper()
-	h := r.at.newTenant(nil)
-	newAdministrator(r.t, h.admin).connects(r.at.client, r.at.key)
-	h.synced()
-	zone := fmt.Sprintf("replicas-%d.test", serial.Add(1))
+	h := r.first.newTenant(nil)
+	newAdministrator(r.t, h.admin).connect(r.first.client, r.first.key)
+	h.mustSync()
+	zone := fmt.Sprintf("replicas-%d.test", uniqueNumber.Add(1))
 	if err := r.zones.Add(zone, "manual"); err != nil {
 		r.t.Fatal(err)
 	}
 	h.post(h.path("/domains"), object{"domain": zone})
-	h.publish(zone)
-	h.post(h.domain(zone, "/verify"), nil)
-	h.post(h.path("/mailboxes"), boxes(zone, locals...))
+	h.publishRecords(zone)
+	h.post(h.domainPath(zone, "/verify"), nil)
+	h.post(h.path("/mailboxes"), mailboxesBody(zone, locals...))
 	h.post(h.path("/mailbox-limits"), object{"daily_send_limit": perDay})
-	r.tenants = append(r.tenants, limited{h, zone, h.get(h.path("/mailboxes")).objects("mailboxes")})
+	r.tenants = append(r.tenants, limitedTenant{h, zone, h.get(h.path("/mailboxes")).objects("mailboxes")})
 }
 
-// clock moves every clock there is.
-func (r *replicas) clock(to object) {
+// setClocks moves the clocks of both services and of the platform.
+func (r *enforcingReplicas) setClocks(to object) {
 	r.t.Helper()
-	for _, c := range append(r.each[:], r.at.client) {
+	for _, c := range append(r.clients[:], r.first.client) {
 		c.control("POST", "/clock", to)
 	}
 }
 
-// atOnce has both enforce at the same time. No rule of a tenant is written
+// enforceConcurrently runs two passes at once in each service. No rule of a tenant may be written
 // twice in the same way.
-func (r *replicas) atOnce() {
+func (r *enforcingReplicas) enforceConcurrently() {
 	r.t.Helper()
-	before := len(r.requests())
+	before := len(r.recordedRequests())
 	var all sync.WaitGroup
-	for _, c := range slices.Concat(r.each[:], r.each[:]) {
+	for _, c := range slices.Concat(r.clients[:], r.clients[:]) {
 		all.Go(func() { c.control("POST", "/enforcement/run", nil) })
 	}
 	all.Wait()
 	writes := map[string]int{}
-	for _, s := range r.requests()[before:] {
-		if slices.Contains(ruleWrites, s.cmdlet()) {
+	for _, s := range r.recordedRequests()[before:] {
+		if slices.Contains(ruleCmdlets, s.cmdlet()) {
 			writes[s.cmdlet()+" "+s.path]++
 		}
 	}
@@ -105,30 +105,30 @@ func (r *replicas) atOnce() {
 	}
 }
 
-// TestReplicasEnforceTogether: two services that enforce at once block and let
-// go as one does, and share what a tenant's trace may be asked.
-func TestReplicasEnforceTogether(t *testing.T) {
+// TestReplicasShareEnforcement checks that two services which enforce concurrently block and
+// unblock as one does, and share the request budget of a tenant's trace.
+func TestReplicasShareEnforcement(t *testing.T) {
 	t.Parallel()
-	r := newReplicas(t)
-	r.clock(object{"now": "2031-03-10T10:00:00Z"})
-	r.limited(5, "ada", "max")
-	r.limited(5, "ada")
+	r := newEnforcingReplicas(t)
+	r.setClocks(object{"now": "2031-03-10T10:00:00Z"})
+	r.addLimitedTenant(5, "ada", "max")
+	r.addLimitedTenant(5, "ada")
 	rounds := 2
 	if soak {
 		rounds = 10
 	}
 	for round := range rounds {
 		for _, l := range r.tenants {
-			l.sends(0, 6+round)
+			l.send(0, 6+round)
 		}
-		r.atOnce()
+		r.enforceConcurrently()
 		for _, l := range r.tenants {
-			l.blocks(0)
+			l.checkBlocked(0)
 		}
-		r.clock(object{"advance": "24h"})
-		r.atOnce()
+		r.setClocks(object{"advance": "24h"})
+		r.enforceConcurrently()
 		for _, l := range r.tenants {
-			l.blocks()
+			l.checkBlocked()
 			want := []string{}
 			for n := range round + 1 {
 				want = append([]string{"Mailbox unblocked: sent 0, limit 5", fmt.Sprintf("Mailbox blocked: sent %d, limit 5", 6+n)}, want...)
@@ -142,14 +142,14 @@ func TestReplicasEnforceTogether(t *testing.T) {
 			}
 		}
 	}
-	r.shareTheTrace()
+	r.checkTraceBudget()
 }
 
-// shareTheTrace leaves three pages of the first tenant's trace for five minutes.
-// The replicas together ask for no more, and go on with other tenants.
-func (r *replicas) shareTheTrace() {
+// checkTraceBudget leaves three pages in the first tenant's trace budget for five minutes. The
+// replicas together request no more, and continue with other tenants.
+func (r *enforcingReplicas) checkTraceBudget() {
 	r.t.Helper()
-	counters, err := limiter.Open(r.t.Context(), limiter.Options{URL: r.redis})
+	counters, err := limiter.Open(r.t.Context(), limiter.Options{URL: r.redis, AnswerTimeout: time.Minute})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -169,20 +169,20 @@ func (r *replicas) shareTheTrace() {
 	if counted+1 == 100-left {
 		r.t.Error("what the replicas asked for is counted elsewhere")
 	}
-	before := []int{r.traced(0), r.traced(1)}
+	before := []int{r.tracePages(0), r.tracePages(1)}
 	for i := range 2 * left {
-		r.each[i%2].control("POST", "/enforcement/run", nil)
+		r.clients[i%2].control("POST", "/enforcement/run", nil)
 	}
-	if got, other := r.traced(0)-before[0], r.traced(1)-before[1]; got != left || other < 2*left {
+	if got, other := r.tracePages(0)-before[0], r.tracePages(1)-before[1]; got != left || other < 2*left {
 		r.t.Errorf("%d pages of the tenant's trace were asked for, and %d of the other's", got, other)
 	}
-	r.tenants[0].blocks()
+	r.tenants[0].checkBlocked()
 }
 
-// traced counts the pages of a tenant's trace that the platform gave, beside which
-// it may have asked for another token.
-func (r *replicas) traced(n int) (pages int) {
-	for _, s := range r.requests() {
+// tracePages counts the pages of a tenant's trace that the platform returned. Responses that ask
+// for a new token do not count.
+func (r *enforcingReplicas) tracePages(n int) (pages int) {
+	for _, s := range r.recordedRequests() {
 		if s.status == http.StatusOK && s.cmdlet() == exchange.GetMessageTrace && strings.Contains(s.path, r.tenants[n].guid) {
 			pages++
 		}

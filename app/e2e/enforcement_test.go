@@ -9,62 +9,62 @@ import (
 	"testing"
 )
 
-// limited is a tenant with mailboxes and a limit.
-type limited struct {
-	holding
-	zone  string
-	boxes []object
+// limitedTenant is a tenant with mailboxes and a limit.
+type limitedTenant struct {
+	accountTenant
+	zone      string
+	mailboxes []object
 }
 
-// limited makes one in a sandbox of its own.
-func (c caller) limited(perDay int, locals ...string) limited {
+// newLimitedTenant creates a tenant with mailboxes and a limit in a new account.
+func (c caller) newLimitedTenant(perDay int, locals ...string) limitedTenant {
 	c.t.Helper()
-	h := c.newCaller(nil).connected(nil)
-	zone := h.verified()
-	h.post(h.path("/mailboxes"), boxes(zone, locals...))
+	h := c.newAccount(nil).newConnectedTenant(nil)
+	zone := h.newVerifiedDomain()
+	h.post(h.path("/mailboxes"), mailboxesBody(zone, locals...))
 	h.post(h.path("/mailbox-limits"), object{"daily_send_limit": perDay})
-	return limited{h, zone, h.get(h.path("/mailboxes")).objects("mailboxes")}
+	return limitedTenant{h, zone, h.get(h.path("/mailboxes")).objects("mailboxes")}
 }
 
-func (l limited) sends(n, count int) {
+func (l limitedTenant) send(n, count int) {
 	l.t.Helper()
-	l.control("POST", "/messages", object{"mailbox": l.boxes[n].text("primary_smtp"), "count": count})
+	l.control("POST", "/messages", object{"mailbox": l.mailboxes[n].text("primary_smtp"), "count": count})
 }
 
-// run enforces limits now, and says what the platform was asked to change.
-func (l limited) run() (writes []string) {
+// enforce runs enforcement now and returns the rule changes that were requested from the platform.
+func (l limitedTenant) enforce() (writes []string) {
 	l.t.Helper()
 	l.control("DELETE", "/calls", nil)
 	l.control("POST", "/enforcement/run", nil)
-	return l.writes()
+	return l.ruleWrites()
 }
 
-// writes are the changes of the tenant's rules that the platform was asked for.
-func (l limited) writes() (all []string) {
+// ruleWrites returns the rule changes of this tenant in the platform's journal.
+func (l limitedTenant) ruleWrites() (all []string) {
 	l.t.Helper()
-	for _, call := range l.client.calls("microsoft365") {
-		if slices.Contains(ruleWrites, call.text("operation")) && strings.Contains(call.text("path"), l.guid) {
+	for _, call := range l.client.journal("microsoft365") {
+		if slices.Contains(ruleCmdlets, call.text("operation")) && strings.Contains(call.text("path"), l.guid) {
 			all = append(all, call.text("operation"))
 		}
 	}
 	return all
 }
 
-// ruleWrites are the cmdlets by which rules change.
-var ruleWrites = []string{"New-TransportRule", "Set-TransportRule", "Enable-TransportRule", "Disable-TransportRule", "Remove-TransportRule"}
+// ruleCmdlets are the cmdlets that change rules.
+var ruleCmdlets = []string{"New-TransportRule", "Set-TransportRule", "Enable-TransportRule", "Disable-TransportRule", "Remove-TransportRule"}
 
-func (l limited) usage(n int) object {
+func (l limitedTenant) usage(n int) object {
 	l.t.Helper()
-	return l.get(l.path("/mailboxes/" + l.boxes[n].text("id") + "/usage")).object
+	return l.get(l.path("/mailboxes/" + l.mailboxes[n].text("id") + "/usage")).object
 }
 
-// blocks checks that the platform's one rule stops these and nobody else, is
-// switched off for nobody, and that the service says the same.
-func (l limited) blocks(numbers ...int) {
+// checkBlocked checks that the platform's only rule blocks exactly these mailboxes, that it is off
+// if there are none, and that the service reports the same.
+func (l limitedTenant) checkBlocked(numbers ...int) {
 	l.t.Helper()
 	want := []any{}
 	for _, n := range numbers {
-		want = append(want, l.boxes[n].text("primary_smtp"))
+		want = append(want, l.mailboxes[n].text("primary_smtp"))
 	}
 	rules := l.control("GET", "/tenants/"+l.guid, nil).objects("rules")
 	if len(rules) != 1 || rules[0]["enabled"] != (len(want) > 0) {
@@ -73,7 +73,7 @@ func (l limited) blocks(numbers ...int) {
 	if blocked, _ := rules[0]["blocks"].([]any); !slices.Equal(blocked, want) {
 		l.t.Errorf("blocked are %v, want %v", blocked, want)
 	}
-	for n := range l.boxes {
+	for n := range l.mailboxes {
 		u, in := l.usage(n), slices.Contains(numbers, n)
 		if u["is_blocked"] != in || (u["blocked_at"] != nil) != in {
 			l.t.Errorf("mailbox %d: %v, blocked should be %v", n, u, in)
@@ -81,13 +81,13 @@ func (l limited) blocks(numbers ...int) {
 	}
 }
 
-// tells checks the messages of all events, newest first.
-func (l limited) tells(want ...string) {
+// checkEvents checks the messages of all events, newest first.
+func (l limitedTenant) checkEvents(want ...string) {
 	l.t.Helper()
 	list := l.get("/v1/enforcement/events")
 	var got []string
 	for _, e := range list.objects("events") {
-		sees(l.t, e, object{"tenant_id": l.guid, "mailbox_address": l.boxes[0].text("primary_smtp")})
+		checkValues(l.t, e, object{"tenant_id": l.guid, "mailbox_address": l.mailboxes[0].text("primary_smtp")})
 		got = append(got, e.text("message"))
 	}
 	if !slices.Equal(got, want) || list.at("total") != float64(len(want)) {
@@ -95,58 +95,58 @@ func (l limited) tells(want ...string) {
 	}
 }
 
-// TestEnforcement: a mailbox beyond its limit is blocked at the platform, once
-// and alone, and let go when its day turns or its limit allows what it sent.
-func TestEnforcement(t *testing.T) {
+// TestMailboxOverItsLimitIsBlocked checks that a mailbox over its limit is blocked at the platform
+// once. It is unblocked when its day ends or when its limit is raised.
+func TestMailboxOverItsLimitIsBlocked(t *testing.T) {
 	t.Parallel()
-	onBothDatabases(t, func(t *testing.T) caller { return alone(t) }, func(t *testing.T, c caller) {
+	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
 		c.control("POST", "/clock", object{"now": "2031-03-10T10:00:00Z"})
-		l := c.limited(5, "ada", "max")
-		l.sends(0, 5)
-		l.sends(1, 2)
-		if w := l.run(); len(w) != 0 {
+		l := c.newLimitedTenant(5, "ada", "max")
+		l.send(0, 5)
+		l.send(1, 2)
+		if w := l.enforce(); len(w) != 0 {
 			t.Errorf("at the limit: %v", w)
 		}
-		l.blocks()
-		sees(t, l.usage(0), object{"daily_send_limit": 5, "sends_today": 5, "remaining_sends": 0, "utilization_pct": 100})
+		l.checkBlocked()
+		checkValues(t, l.usage(0), object{"daily_send_limit": 5, "sends_today": 5, "remaining_sends": 0, "utilization_pct": 100})
 
-		l.sends(0, 1)
-		if w := l.run(); len(w) == 0 {
+		l.send(0, 1)
+		if w := l.enforce(); len(w) == 0 {
 			t.Error("nothing was changed at the platform")
 		}
-		l.blocks(0)
-		sees(t, l.usage(0), object{"sends_today": 6, "remaining_sends": 0, "utilization_pct": 120})
-		sees(t, l.usage(1), object{"sends_today": 2, "remaining_sends": 3, "utilization_pct": 40})
+		l.checkBlocked(0)
+		checkValues(t, l.usage(0), object{"sends_today": 6, "remaining_sends": 0, "utilization_pct": 120})
+		checkValues(t, l.usage(1), object{"sends_today": 2, "remaining_sends": 3, "utilization_pct": 40})
 		const first = "Mailbox blocked: sent 6, limit 5"
-		l.tells(first)
+		l.checkEvents(first)
 		since := l.usage(0)["blocked_at"]
 
-		l.again(since, first)
-		l.sends(0, 3) // which its rule stops
-		l.again(since, first)
+		l.checkRepeatedPasses(since, first)
+		l.send(0, 3) // its rule blocks these messages
+		l.checkRepeatedPasses(since, first)
 
 		c.control("POST", "/clock", object{"advance": "14h"})
-		l.run()
-		l.blocks()
+		l.enforce()
+		l.checkBlocked()
 		const second = "Mailbox unblocked: sent 0, limit 5"
-		l.tells(second, first)
-		sees(t, l.usage(0), object{"sends_today": 0, "remaining_sends": 5, "utilization_pct": 0})
+		l.checkEvents(second, first)
+		checkValues(t, l.usage(0), object{"sends_today": 0, "remaining_sends": 5, "utilization_pct": 0})
 
-		l.sends(0, 7)
-		l.run()
-		l.blocks(0)
+		l.send(0, 7)
+		l.enforce()
+		l.checkBlocked(0)
 		const third, fourth = "Mailbox blocked: sent 7, limit 5", "Mailbox unblocked: sent 7, limit 7"
-		l.tells(third, second, first)
+		l.checkEvents(third, second, first)
 		l.post(l.path("/mailbox-limits"), object{"daily_send_limit": 7})
-		l.run()
-		l.blocks()
-		l.tells(fourth, third, second, first)
-		l.measured()
+		l.enforce()
+		l.checkBlocked()
+		l.checkEvents(fourth, third, second, first)
+		l.checkMetrics()
 	})
 }
 
-// again runs twice at once, and once more: all is as it has to be.
-func (l limited) again(since any, events ...string) {
+// checkRepeatedPasses runs two passes at once and then one more. Nothing changes.
+func (l limitedTenant) checkRepeatedPasses(since any, events ...string) {
 	l.t.Helper()
 	l.control("DELETE", "/calls", nil)
 	var wg sync.WaitGroup
@@ -155,18 +155,18 @@ func (l limited) again(since any, events ...string) {
 	}
 	wg.Wait()
 	l.control("POST", "/enforcement/run", nil)
-	if w := l.writes(); len(w) != 0 {
+	if w := l.ruleWrites(); len(w) != 0 {
 		l.t.Errorf("changed again: %v", w)
 	}
-	l.blocks(0)
-	l.tells(events...)
-	sees(l.t, l.usage(0), object{"blocked_at": since, "sends_today": 6})
+	l.checkBlocked(0)
+	l.checkEvents(events...)
+	checkValues(l.t, l.usage(0), object{"blocked_at": since, "sends_today": 6})
 }
 
-// measured checks what an operator sees of it.
-func (l limited) measured() {
+// checkMetrics checks the enforcement metrics.
+func (l limitedTenant) checkMetrics() {
 	l.t.Helper()
-	shown := scrape(l.do("GET", l.ready.AdminURL+"/metrics", "", nil).raw)
+	shown := parseMetrics(l.do("GET", l.ready.AdminURL+"/metrics", "", nil).raw)
 	for name, labels := range lagSeries {
 		for _, label := range append(labels, "job") {
 			if _, has := shown[name][label]; !has {
@@ -176,5 +176,108 @@ func (l limited) measured() {
 	}
 	if actions := shown["tenantry_enforcement_changes_total"]["action"]; len(actions) != 2 {
 		l.t.Errorf("actions %v", actions)
+	}
+}
+
+const (
+	limitMembers  = "tenant_id daily_send_limit domain_scope scope_label policy"
+	policyMembers = "id daily_send_limit domain_scope state mailboxes_in_scope created_at updated_at"
+)
+
+// TestMailboxLimitCreatesATransportRule checks that a limit has a rule at the platform, which is
+// off while no mailbox is blocked, and that both are removed with the tenant.
+func TestMailboxLimitCreatesATransportRule(t *testing.T) {
+	t.Parallel()
+	h := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
+	zone := h.newVerifiedDomain()
+	h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada", "max"))
+	h.expect("GET", h.path("/mailbox-limits"), nil, 404, "policy_not_found")
+
+	for _, scope := range []object{{}, {"domain_scope": zone}} {
+		label, asked, query := "tenant", object{"daily_send_limit": 20}, ""
+		if scope["domain_scope"] != nil {
+			label, query = zone, "?domain_scope="+zone
+			asked["domain_scope"] = zone
+		}
+		set := h.post(h.path("/mailbox-limits"), asked)
+		checkMembers(t, "set", set.object, limitMembers+" status provisioning")
+		checkMembers(t, "policy", set.at("policy"), policyMembers)
+		checkMembers(t, "provisioning", set.at("provisioning"), "status rule_name rule_id message")
+		checkValues(t, set.object, object{"status": "provisioned", "tenant_id": h.guid, "daily_send_limit": 20, "domain_scope": scope["domain_scope"],
+			"scope_label": label, "policy.state": "active", "policy.mailboxes_in_scope": 2, "provisioning.status": "created"})
+		checkValues(t, h.post(h.path("/mailbox-limits"), asked).object, object{"provisioning.status": "unchanged", "provisioning.rule_id": set.at("provisioning.rule_id")})
+		got := h.get(h.path("/mailbox-limits") + query)
+		checkMembers(t, "get", got.object, limitMembers)
+		checkValues(t, got.object, object{"daily_send_limit": 20, "scope_label": label, "policy.id": set.at("policy.id"),
+			"policy.created_at": set.at("policy.created_at"), "policy.updated_at": set.at("policy.updated_at")})
+	}
+	h.checkPlatformRules(2)
+
+	gone := h.expect("DELETE", h.path(""), nil, 200, "")
+	checkValues(t, gone.object, object{"status": "deleted", "message": "The tenant, its domains, its mailboxes and its sync history were removed from the " +
+		"service. The mail flow rules by which mailboxes were blocked were taken out of the tenant; nothing else at the mail platform was touched."})
+	h.checkPlatformRules(0)
+}
+
+// checkPlatformRules checks that the platform has n rules, all of them off.
+func (h accountTenant) checkPlatformRules(n int) {
+	h.t.Helper()
+	rules := h.control("GET", "/tenants/"+h.guid, nil).objects("rules")
+	if len(rules) != n {
+		h.t.Errorf("the platform holds %v, want %d rules", rules, n)
+	}
+	for _, r := range rules {
+		if r["enabled"] != false {
+			h.t.Errorf("at the platform: %v", r)
+		}
+	}
+}
+
+const headroomMembers = "external_recipient_limit sends_today sends_today_at remaining utilization_pct email_licenses estimated_at"
+
+// TestHeadroomFollowsLicencesAndSends compares the tenant's external recipient limit, which follows
+// from its paid licences, with the messages of the day.
+func TestHeadroomFollowsLicencesAndSends(t *testing.T) {
+	t.Parallel()
+	c := privateSandbox(t)
+	c.control("POST", "/clock", object{"now": "2031-03-10T10:00:00Z"})
+	l := c.newLimitedTenant(25, "ada", "max")
+	headroom := func(want object) object {
+		t.Helper()
+		got := l.get(l.path("")).at("readiness.headroom")
+		checkMembers(t, "headroom", got, headroomMembers)
+		o, _ := got.(map[string]any)
+		checkValues(t, o, want)
+		return o
+	}
+	first := headroom(object{"external_recipient_limit": 10000, "email_licenses": 1, "sends_today": 0, "sends_today_at": nil, "remaining": 10000, "utilization_pct": 0})
+
+	l.send(0, 120)
+	l.send(1, 5)
+	l.enforce()
+	counted := l.get(l.path("/mailboxes")).objects("mailboxes")[0]["sends_today_at"]
+	if counted == nil {
+		t.Fatal("no mailbox was counted")
+	}
+	headroom(object{"external_recipient_limit": 10000, "sends_today": 125, "sends_today_at": counted, "remaining": 9875, "utilization_pct": 1.3, "estimated_at": first["estimated_at"]})
+
+	// Only a trial licence is left. The next sync finds that out, unless it may not read the
+	// licences.
+	l.setBehaviour(object{"licenses": object{"paid": 0, "trial": 25}})
+	l.control("POST", "/faults", object{"provider": "microsoft365", "operation": "directory.list-subscriptions", "kind": "status", "status": 403, "times": 99})
+	c.control("POST", "/clock", object{"advance": "1h"})
+	l.mustSync()
+	headroom(object{"external_recipient_limit": 10000, "email_licenses": 1, "estimated_at": first["estimated_at"]})
+	l.control("DELETE", "/faults", nil)
+	l.mustSync()
+	if later := headroom(object{"external_recipient_limit": 5000, "email_licenses": 0, "sends_today": 125, "remaining": 4875, "utilization_pct": 2.5}); later["estimated_at"] == first["estimated_at"] {
+		t.Errorf("estimated anew at %v", later["estimated_at"])
+	}
+
+	// The next day begins with nothing sent, before the first count.
+	c.control("POST", "/clock", object{"advance": "14h"})
+	headroom(object{"sends_today": 0, "sends_today_at": nil, "remaining": 5000, "utilization_pct": 0})
+	for _, entry := range c.get("/v1/tenants").objects("tenants") {
+		checkMembers(t, "list entry", entry, summaryMembers)
 	}
 }

@@ -17,84 +17,84 @@ const (
 		"is_blocked blocked_at utilization_pct"
 )
 
-// TestMailboxShapes walks mailboxes from their creation to a stored limit.
-func TestMailboxShapes(t *testing.T) {
+// TestMailboxLifecycle takes mailboxes from their creation to a stored limit.
+func TestMailboxLifecycle(t *testing.T) {
 	t.Parallel()
-	h := common(t).newCaller(nil).connected(object{"name": "Boxes Ltd"})
-	zone := h.verified()
-	sees(t, h.get(h.path("/mailboxes")).object, object{"tenant_id": h.guid, "mailboxes": "[]", "count": 0})
+	h := sharedSandbox(t).newAccount(nil).newConnectedTenant(object{"name": "Boxes Ltd"})
+	zone := h.newVerifiedDomain()
+	checkValues(t, h.get(h.path("/mailboxes")).object, object{"tenant_id": h.guid, "mailboxes": "[]", "count": 0})
 
-	made := h.post(h.path("/mailboxes"), boxes(zone, "ada", "max"))
-	has(t, "provision", made.object, "created_count exists_count failed_count results")
-	sees(t, made.object, object{"created_count": 2, "exists_count": 0, "failed_count": 0})
+	made := h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada", "max"))
+	checkMembers(t, "provision", made.object, "created_count exists_count failed_count results")
+	checkValues(t, made.object, object{"created_count": 2, "exists_count": 0, "failed_count": 0})
 	for i, local := range []string{"ada", "max"} {
 		result := made.objects("results")[i]
-		has(t, "result", result, "status name email details")
-		has(t, "details", result.at("details"), "display_name primary_smtp user_principal_name alias")
-		sees(t, result, object{"status": "created", "email": local + "@" + zone, "details.primary_smtp": local + "@" + zone,
+		checkMembers(t, "result", result, "status name email details")
+		checkMembers(t, "details", result.at("details"), "display_name primary_smtp user_principal_name alias")
+		checkValues(t, result, object{"status": "created", "email": local + "@" + zone, "details.primary_smtp": local + "@" + zone,
 			"details.user_principal_name": local + "@" + zone, "details.display_name": result["name"]})
 	}
-	h.holdsAtPlatform(zone, "ada", "max")
+	h.checkPlatformMailboxes(zone, "ada", "max")
 
 	list := h.get(h.path("/mailboxes"))
-	has(t, "list", list.object, "tenant_id mailboxes count")
+	checkMembers(t, "list", list.object, "tenant_id mailboxes count")
 	ada := list.objects("mailboxes")[0]
-	has(t, "mailbox", ada, mailboxMembers)
-	sees(t, ada, object{"display_name": "Ada", "primary_smtp": "ada@" + zone, "user_principal_name": "ada@" + zone, "account_enabled": true,
+	checkMembers(t, "mailbox", ada, mailboxMembers)
+	checkValues(t, ada, object{"display_name": "Ada", "primary_smtp": "ada@" + zone, "user_principal_name": "ada@" + zone, "account_enabled": true,
 		"daily_send_limit": nil, "sends_today": 0, "sends_today_at": nil, "blocked_at": nil, "domain_name": zone, "tenant_name": "Boxes Ltd"})
-	h.countsUsage(h.path("/mailboxes/" + ada.text("id")))
-	sees(t, h.get(h.path("")).object, object{"mailbox_count": 2, "readiness.mailboxes_total": 2, "readiness.ready_to_provision": true})
+	h.checkUsage(h.path("/mailboxes/" + ada.text("id")))
+	checkValues(t, h.get(h.path("")).object, object{"mailbox_count": 2, "readiness.mailboxes_total": 2, "readiness.ready_to_provision": true})
 }
 
-// holdsAtPlatform checks that the platform has exactly these mailboxes, ready
-// for sending.
-func (h holding) holdsAtPlatform(zone string, locals ...string) {
+// checkPlatformMailboxes checks that the platform has as many mailboxes, in this zone and ready for
+// sending.
+func (h accountTenant) checkPlatformMailboxes(zone string, locals ...string) {
 	h.t.Helper()
-	there := h.control("GET", "/tenants/"+h.guid, nil).objects("mailboxes")
-	if len(there) != len(locals) {
-		h.t.Errorf("the platform holds %v, want %v", there, locals)
+	atPlatform := h.control("GET", "/tenants/"+h.guid, nil).objects("mailboxes")
+	if len(atPlatform) != len(locals) {
+		h.t.Errorf("the platform holds %v, want %v", atPlatform, locals)
 	}
-	for _, m := range there {
+	for _, m := range atPlatform {
 		if m["enabled"] != true || m["password_set"] != true || !strings.HasSuffix(m.text("address"), "@"+zone) {
 			h.t.Errorf("at the platform: %v", m)
 		}
 	}
 }
 
-// countsUsage changes a mailbox step by step and looks at its usage.
-func (h holding) countsUsage(path string) {
+// checkUsage changes the mailbox at path step by step and checks its usage.
+func (h accountTenant) checkUsage(path string) {
 	t := h.t
 	t.Helper()
 	usage := h.get(path + "/usage")
-	has(t, "usage", usage.object, usageMembers)
-	sees(t, usage.object, object{"daily_send_limit": nil, "sends_today": 0, "sends_today_at": nil, "remaining_sends": nil,
+	checkMembers(t, "usage", usage.object, usageMembers)
+	checkValues(t, usage.object, object{"daily_send_limit": nil, "sends_today": 0, "sends_today_at": nil, "remaining_sends": nil,
 		"utilization_pct": nil, "is_blocked": false, "blocked_at": nil})
 
 	stored := h.expect("PATCH", path, object{"daily_send_limit": 20}, 200, "")
-	has(t, "update", stored.object, "status mailbox")
-	has(t, "updated mailbox", stored.at("mailbox"), "id display_name primary_smtp daily_send_limit sends_today sends_today_at account_enabled")
-	sees(t, stored.object, object{"status": "updated", "mailbox.daily_send_limit": 20, "mailbox.display_name": "Ada", "mailbox.sends_today_at": nil})
-	sees(t, h.get(path+"/usage").object, object{"daily_send_limit": 20, "remaining_sends": 20, "utilization_pct": 0})
+	checkMembers(t, "update", stored.object, "status mailbox")
+	checkMembers(t, "updated mailbox", stored.at("mailbox"), "id display_name primary_smtp daily_send_limit sends_today sends_today_at account_enabled")
+	checkValues(t, stored.object, object{"status": "updated", "mailbox.daily_send_limit": 20, "mailbox.display_name": "Ada", "mailbox.sends_today_at": nil})
+	checkValues(t, h.get(path+"/usage").object, object{"daily_send_limit": 20, "remaining_sends": 20, "utilization_pct": 0})
 
 	renamed := h.expect("PATCH", path, object{"display_name": "Ada K.", "daily_send_limit": 25}, 200, "")
-	sees(t, renamed.object, object{"mailbox.display_name": "Ada K.", "mailbox.daily_send_limit": 25})
-	sees(t, h.get(path+"/usage").object, object{"display_name": "Ada K.", "daily_send_limit": 25})
-	h.synced() // what the platform has is what we say it has
-	sees(t, h.get(path+"/usage").object, object{"display_name": "Ada K.", "daily_send_limit": 25})
+	checkValues(t, renamed.object, object{"mailbox.display_name": "Ada K.", "mailbox.daily_send_limit": 25})
+	checkValues(t, h.get(path+"/usage").object, object{"display_name": "Ada K.", "daily_send_limit": 25})
+	h.mustSync() // the sync must not change what the service stored
+	checkValues(t, h.get(path+"/usage").object, object{"display_name": "Ada K.", "daily_send_limit": 25})
 }
 
-// TestThreeMailboxes: existing addresses take no new place, and the cap holds
-// however many race for it.
-func TestThreeMailboxes(t *testing.T) {
+// TestDomainHoldsAtMostThreeMailboxes checks that existing addresses need no further slot, and that
+// the limit holds for concurrent requests.
+func TestDomainHoldsAtMostThreeMailboxes(t *testing.T) {
 	t.Parallel()
-	h := common(t).newCaller(nil).connected(nil)
-	zone := h.verified()
+	h := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
+	zone := h.newVerifiedDomain()
 	var racing sync.WaitGroup
 	answers := make([]reply, 5)
 	for i := range answers {
 		racing.Go(func() {
-			body := boxes(zone, "a"+string(rune('a'+i)), "b"+string(rune('a'+i)))
-			answers[i], _ = h.try("POST", h.ready.APIURL+h.path("/mailboxes"), h.key, body)
+			body := mailboxesBody(zone, "a"+string(rune('a'+i)), "b"+string(rune('a'+i)))
+			answers[i], _ = h.tryDo("POST", h.ready.APIURL+h.path("/mailboxes"), h.key, body)
 		})
 	}
 	racing.Wait()
@@ -108,29 +108,29 @@ func TestThreeMailboxes(t *testing.T) {
 		}
 	}
 	local, _, _ := strings.Cut(created, "@")
-	third := h.post(h.path("/mailboxes"), boxes(zone, local, "third"))
-	sees(t, third.object, object{"created_count": 1, "exists_count": 1})
-	has(t, "existing", third.objects("results")[0], "status name email details")
-	sees(t, third.objects("results")[0], object{"status": "exists", "email": created})
-	h.expect("POST", h.path("/mailboxes"), boxes(zone, "fourth"), 400, "mailbox_limit_reached")
-	h.expect("POST", h.path("/mailboxes"), boxes(zone, local, "fourth"), 400, "mailbox_limit_reached")
-	h.expect("POST", h.path("/mailboxes"), boxes(zone, "w", "x", "y", "z"), 400, "mailbox_limit_reached")
+	third := h.post(h.path("/mailboxes"), mailboxesBody(zone, local, "third"))
+	checkValues(t, third.object, object{"created_count": 1, "exists_count": 1})
+	checkMembers(t, "existing", third.objects("results")[0], "status name email details")
+	checkValues(t, third.objects("results")[0], object{"status": "exists", "email": created})
+	h.expect("POST", h.path("/mailboxes"), mailboxesBody(zone, "fourth"), 400, "mailbox_limit_reached")
+	h.expect("POST", h.path("/mailboxes"), mailboxesBody(zone, local, "fourth"), 400, "mailbox_limit_reached")
+	h.expect("POST", h.path("/mailboxes"), mailboxesBody(zone, "w", "x", "y", "z"), 400, "mailbox_limit_reached")
 	if n := h.get(h.path("/mailboxes")).at("count"); n != 3.0 {
 		t.Errorf("%v mailboxes", n)
 	}
-	if there := h.control("GET", "/tenants/"+h.guid, nil).objects("mailboxes"); len(there) != 3 {
-		t.Errorf("%d at the platform", len(there))
+	if atPlatform := h.control("GET", "/tenants/"+h.guid, nil).objects("mailboxes"); len(atPlatform) != 3 {
+		t.Errorf("%d at the platform", len(atPlatform))
 	}
 }
 
-func TestMailboxRequests(t *testing.T) {
+func TestInvalidMailboxRequestsAreRefused(t *testing.T) {
 	t.Parallel()
-	h := common(t).newCaller(nil).connected(nil)
-	zone := h.verified()
+	h := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
+	zone := h.newVerifiedDomain()
 	waiting := h.newZone()
 	h.post(h.path("/domains"), object{"domain": waiting})
 	change := func(member string, value any) object {
-		body := boxes(zone, "ada")
+		body := mailboxesBody(zone, "ada")
 		body[member] = value
 		return body
 	}
@@ -149,14 +149,14 @@ func TestMailboxRequests(t *testing.T) {
 		{"a bad local part", one("a b@" + zone), 400, "invalid_mailbox_email"},
 		{"two dots", one("a..b@" + zone), 400, "invalid_mailbox_email"},
 		{"no local part", one("@" + zone), 400, "invalid_mailbox_email"},
-		{"twice", boxes(zone, "ada", "ADA"), 400, "duplicate_mailbox_email"},
+		{"twice", mailboxesBody(zone, "ada", "ADA"), 400, "duplicate_mailbox_email"},
 		{"a short password", change("account_password", "Aa1!Aa1"), 400, "weak_password"},
 		{"two classes", change("account_password", "abcdefgh1"), 400, "weak_password"},
 		{"a long password", change("account_password", "Aa1!"+strings.Repeat("x", 253)), 400, "weak_password"},
-		{"an unverified domain", boxes(waiting, "ada"), 400, "domain_not_verified"},
-		{"an unknown domain", boxes("unknown.example", "ada"), 404, "domain_not_found"},
+		{"an unverified domain", mailboxesBody(waiting, "ada"), 400, "domain_not_verified"},
+		{"an unknown domain", mailboxesBody("unknown.example", "ada"), 404, "domain_not_found"},
 		{"no domain", change("domain", "no domain"), 404, "domain_not_found"},
-		{"a missing password", object{"domain": zone, "mailboxes": boxes(zone, "ada")["mailboxes"]}, 400, "invalid_request"},
+		{"a missing password", object{"domain": zone, "mailboxes": mailboxesBody(zone, "ada")["mailboxes"]}, 400, "invalid_request"},
 		{"a password of the wrong type", change("account_password", 12345678), 400, "invalid_request"},
 		{"a domain of the wrong type", change("domain", nil), 400, "invalid_request"},
 		{"no mailboxes", change("mailboxes", []object{}), 400, "invalid_request"},
@@ -164,7 +164,7 @@ func TestMailboxRequests(t *testing.T) {
 		{"an unknown member", change("licence", "E5"), 400, "invalid_request"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := h.with(t).expect("POST", h.path("/mailboxes"), tt.body, tt.status, tt.code)
+			got := h.withT(t).expect("POST", h.path("/mailboxes"), tt.body, tt.status, tt.code)
 			if body, ok := tt.body.(object); ok {
 				if password, ok := body["account_password"].(string); ok && strings.Contains(string(got.raw), password) {
 					t.Error("the password comes back")
@@ -172,14 +172,14 @@ func TestMailboxRequests(t *testing.T) {
 			}
 		})
 	}
-	sees(t, h.get(h.path("/mailboxes")).object, object{"count": 0})
+	checkValues(t, h.get(h.path("/mailboxes")).object, object{"count": 0})
 }
 
-func TestMailboxChanges(t *testing.T) {
+func TestInvalidMailboxChangesAreRefused(t *testing.T) {
 	t.Parallel()
-	h := common(t).newCaller(nil).connected(nil)
-	zone := h.verified()
-	h.post(h.path("/mailboxes"), boxes(zone, "ada"))
+	h := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
+	zone := h.newVerifiedDomain()
+	h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada"))
 	path := h.path("/mailboxes/" + h.get(h.path("/mailboxes")).objects("mailboxes")[0].text("id"))
 	for _, limit := range []string{"0", "26", "-1", "2.5", "5.0", "1e1", `"5"`, "null", "true", "[]", "99999999999999999999"} {
 		h.expect("PATCH", path, json.RawMessage(`{"daily_send_limit":`+limit+`}`), 400, "invalid_send_limit")
@@ -192,23 +192,23 @@ func TestMailboxChanges(t *testing.T) {
 	h.expect("PATCH", path, object{"display_name": ""}, 400, "invalid_request")
 	h.expect("PATCH", path, []int{1}, 400, "invalid_request")
 	for _, limit := range []int{1, 25} {
-		sees(t, h.expect("PATCH", path, object{"daily_send_limit": limit}, 200, "").object, object{"mailbox.daily_send_limit": limit})
+		checkValues(t, h.expect("PATCH", path, object{"daily_send_limit": limit}, 200, "").object, object{"mailbox.daily_send_limit": limit})
 	}
 }
 
-// TestFailedMailbox: what the platform refuses for good is one failed item of
-// a success.
-func TestFailedMailbox(t *testing.T) {
+// TestRefusedMailboxIsAFailedItem checks that a mailbox which the platform refuses permanently is a
+// failed item in a successful response.
+func TestRefusedMailboxIsAFailedItem(t *testing.T) {
 	t.Parallel()
-	h := common(t).newCaller(nil).connected(nil)
-	zone := h.verified()
-	h.behave(object{"cmdlets": object{"New-Mailbox": object{"exception": object{
+	h := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
+	zone := h.newVerifiedDomain()
+	h.setBehaviour(object{"cmdlets": object{"New-Mailbox": object{"exception": object{
 		"id": "", "type": "Microsoft.Exchange.Configuration.Tasks.ManagementObjectAlreadyExistsException",
 		"text": "The proxy address \"SMTP:taken@" + zone + "\" is already being used by the proxy addresses or LegacyExchangeDN of \"another\". Please choose another proxy address."}}}})
-	got := h.post(h.path("/mailboxes"), boxes(zone, "taken"))
-	sees(t, got.object, object{"created_count": 0, "exists_count": 0, "failed_count": 1})
+	got := h.post(h.path("/mailboxes"), mailboxesBody(zone, "taken"))
+	checkValues(t, got.object, object{"created_count": 0, "exists_count": 0, "failed_count": 1})
 	result := got.objects("results")[0]
-	has(t, "failed item", result, "status name email details error")
-	has(t, "its error", result.at("error"), "code message")
-	sees(t, result, object{"status": "failed", "email": "taken@" + zone})
+	checkMembers(t, "failed item", result, "status name email details error")
+	checkMembers(t, "its error", result.at("error"), "code message")
+	checkValues(t, result, object{"status": "failed", "email": "taken@" + zone})
 }

@@ -10,15 +10,15 @@ import (
 	"testing"
 )
 
-// attempt is one request that a row of the matrix asks for. Several that are
-// malformed in their own way make one row.
+// attempt is one request for a row of the matrix. A row about malformed values has one attempt for
+// each value.
 type attempt struct {
-	by      estate
-	auth    []string // instead of the account's key
+	by      accountResources
+	auth    []string // Authorization headers; nil is the account's key
 	keys    []string // the Idempotency-Key headers
 	ids     map[string]string
 	body    string
-	path    string // instead of the operation's, with a query
+	path    string // the path with its query
 	prepare func(t *testing.T, a attempt)
 }
 
@@ -29,14 +29,14 @@ const (
 
 var noSuchKey = "tny_live_" + strings.Repeat("0", 48)
 
-// own is a good request of an account on what is its own.
-func (p *population) own(m manor, op operation) attempt {
-	return attempt{by: m.estate, ids: m.ids, body: goodBody(m.estate, op), path: queried(op.path), keys: []string{p.newKey()}}
+// ownRequest returns a valid request of an account for its own resources.
+func (f *matrixFixture) ownRequest(m matrixAccount, op operation) attempt {
+	return attempt{by: m.accountResources, ids: m.ids, body: validBody(m.accountResources, op), path: withRequiredQuery(op.path), keys: []string{f.newKey()}}
 }
 
-func (p *population) newKey() string { return fmt.Sprint("matrix-", serial.Add(1)) }
+func (f *matrixFixture) newKey() string { return fmt.Sprint("matrix-", uniqueNumber.Add(1)) }
 
-// variants gives a copy of the attempt for each value of a parameter.
+// variants returns a copy of the attempt for each value of a parameter.
 func (a attempt) variants(param string, values ...string) (all []attempt) {
 	for _, value := range values {
 		v := a
@@ -47,18 +47,18 @@ func (a attempt) variants(param string, values ...string) (all []attempt) {
 	return all
 }
 
-func (a attempt) authorized(values ...string) attempt {
-	a.auth = append([]string{}, values...) // none is not the key
+func (a attempt) withAuthorization(values ...string) attempt {
+	a.auth = append([]string{}, values...) // empty is no header; nil would be the account's key
 	return a
 }
 
-func (a attempt) in(domain string) attempt {
+func (a attempt) withBodyDomain(domain string) attempt {
 	a.body = strings.ReplaceAll(a.body, a.by.ids["domain_name"], domain)
 	return a
 }
 
-// scoped asks for the limit of a domain.
-func (a attempt) scoped(op operation, domain string) attempt {
+// withDomainScope makes the attempt name the limit of a domain.
+func (a attempt) withDomainScope(op operation, domain string) attempt {
 	if op.method == "GET" {
 		a.path += "?domain_scope=" + domain
 	} else {
@@ -67,80 +67,80 @@ func (a attempt) scoped(op operation, domain string) attempt {
 	return a
 }
 
-// about asks for what happened in one tenant.
-func (a attempt) about(guid string) attempt {
+// withTenantQuery restricts the attempt to the events of one tenant.
+func (a attempt) withTenantQuery(guid string) attempt {
 	a.path += "?tenant_id=" + guid
 	return a
 }
 
-// goodBody is a body that only ownership can refuse.
-func goodBody(e estate, op operation) string {
+// validBody returns a body that only an ownership check can refuse.
+func validBody(e accountResources, op operation) string {
 	switch op.method + " " + op.path {
 	case "POST /v1/tenants/{tenant_id}/domains":
 		return `{"domain":"` + e.ids["domain_name"] + `"}`
 	case "POST /v1/tenants/{tenant_id}/mailboxes":
-		raw, _ := json.Marshal(boxes(e.ids["domain_name"], "ada"))
+		raw, _ := json.Marshal(mailboxesBody(e.ids["domain_name"], "ada"))
 		return string(raw)
 	case "PATCH /v1/tenants/{tenant_id}/mailboxes/{mailbox_id}":
 		return `{"daily_send_limit":5}`
 	case "POST /v1/tenants/{tenant_id}/mailbox-limits":
 		return `{"daily_send_limit":5}`
 	case "POST /v1/integrations":
-		raw, _ := json.Marshal(e.credentialAt(sellsAt))
+		raw, _ := json.Marshal(e.integrationBody(matrixPlatform))
 		return string(raw)
 	}
 	return ""
 }
 
-// malformed are values in the place of an id.
-func (p *population) malformed(param string) []string {
-	id := p.a.ids[param]
+// malformedIDs returns malformed values of an id parameter.
+func (f *matrixFixture) malformedIDs(param string) []string {
+	id := f.a.ids[param]
 	return []string{"x", "..%2f", "%00", "urn:uuid:" + id, "{" + id + "}", strings.ReplaceAll(id, "-", ""), id + "0", "0", "%ff", strings.Repeat("9", 300)}
 }
 
-// attempts makes the requests of a row. A condition that it does not know has
-// none, which is an error of the test that runs the matrix.
-func (p *population) attempts(op operation, condition string) []attempt {
-	a := p.own(p.a, op)
+// attempts returns the requests for a condition of the matrix. It returns none for an unknown
+// condition, which fails the matrix test.
+func (f *matrixFixture) attempts(op operation, condition string) []attempt {
+	a := f.ownRequest(f.a, op)
 	one := func(a attempt) []attempt { return []attempt{a} }
-	b, far := p.b.ids, p.a.second.ids
+	b, far := f.b.ids, f.a.second.ids
 	switch condition {
 	case "no_authorization_header":
-		return one(a.authorized())
+		return one(a.withAuthorization())
 	case "malformed_header_basic_scheme":
-		return one(a.authorized("Basic eDp5"))
+		return one(a.withAuthorization("Basic eDp5"))
 	case "malformed_header_no_space":
-		return []attempt{a.authorized("Bearer" + a.by.key), a.authorized(a.by.key)}
+		return []attempt{a.withAuthorization("Bearer" + a.by.key), a.withAuthorization(a.by.key)}
 	case "two_authorization_headers":
-		return one(a.authorized("Bearer "+a.by.key, "Bearer "+a.by.key))
+		return one(a.withAuthorization("Bearer "+a.by.key, "Bearer "+a.by.key))
 	case "empty_bearer":
-		return []attempt{a.authorized("Bearer"), a.authorized("Bearer "), a.authorized("bearer   ")}
+		return []attempt{a.withAuthorization("Bearer"), a.withAuthorization("Bearer "), a.withAuthorization("bearer   ")}
 	case "bad_key_format":
-		return []attempt{a.authorized("Bearer " + a.by.key[:56]), a.authorized("Bearer " + a.by.key + "0"), a.authorized("Bearer " + strings.ToUpper(a.by.key)),
-			a.authorized("Bearer x" + a.by.key), a.authorized("Bearer " + a.by.key + " x"), a.authorized("Bearer " + strings.Repeat("a", 8<<10))}
+		return []attempt{a.withAuthorization("Bearer " + a.by.key[:56]), a.withAuthorization("Bearer " + a.by.key + "0"), a.withAuthorization("Bearer " + strings.ToUpper(a.by.key)),
+			a.withAuthorization("Bearer x" + a.by.key), a.withAuthorization("Bearer " + a.by.key + " x"), a.withAuthorization("Bearer " + strings.Repeat("a", 8<<10))}
 	case "unknown_key":
-		return one(a.authorized("Bearer " + noSuchKey))
+		return one(a.withAuthorization("Bearer " + noSuchKey))
 	case "rotated_key", "rotated_key_reused":
-		return one(a.authorized("Bearer " + p.retired))
+		return one(a.withAuthorization("Bearer " + f.rotatedKey))
 	case "unknown_key_and_invalid_body":
 		a.body = `{"domain":`
-		return one(a.authorized("Bearer " + noSuchKey))
+		return one(a.withAuthorization("Bearer " + noSuchKey))
 	case "unknown_key_and_no_idempotency_key":
 		a.keys = nil
-		return one(a.authorized("Bearer " + noSuchKey))
+		return one(a.withAuthorization("Bearer " + noSuchKey))
 	case "lapsed_plan":
-		return one(p.own(p.lapsed, op))
+		return one(f.ownRequest(f.lapsed, op))
 	case "lapsed_plan_and_foreign_resource":
-		l := p.own(p.lapsed, op)
+		l := f.ownRequest(f.lapsed, op)
 		l.ids = b
 		return one(l)
 	case "legacy_entitlement_trial_key":
-		return one(p.spared(p.own(p.trial, op), op))
+		return one(f.onExpendable(f.ownRequest(f.trial, op), op))
 	case "ceiling_reached":
-		a.by.caller = p.full
+		a.by.caller = f.full
 		return one(a)
 	case "over_ceiling_after_downgrade":
-		return one(p.own(p.shrunk, op))
+		return one(f.ownRequest(f.downgraded, op))
 	case "list_isolation":
 		return one(a)
 	case "unknown_tenant":
@@ -148,17 +148,17 @@ func (p *population) attempts(op operation, condition string) []attempt {
 	case "foreign_tenant":
 		return a.variants("tenant_id", b["tenant_id"])
 	case "unassigned_managed_tenant":
-		return a.variants("tenant_id", p.managed.guid)
+		return a.variants("tenant_id", f.managed.guid)
 	case "formerly_assigned_managed_tenant":
-		return a.variants("tenant_id", p.returned.guid)
+		return a.variants("tenant_id", f.formerlyManaged.guid)
 	case "deleted_own_tenant":
-		return a.variants("tenant_id", p.deleted.guid)
+		return a.variants("tenant_id", f.deleted.guid)
 	case "malformed_tenant_id":
-		return a.variants("tenant_id", p.malformed("tenant_id")...)
+		return a.variants("tenant_id", f.malformedIDs("tenant_id")...)
 	case "tenant_resource_id_instead_of_guid":
 		return a.variants("tenant_id", a.ids["row"])
 	case "own_tenant_guid_upper_case":
-		a = p.spared(a, op)
+		a = f.onExpendable(a, op)
 		return a.variants("tenant_id", strings.ToUpper(a.ids["tenant_id"]))
 	case "unknown_domain_name":
 		return a.variants("domain_name", noSuchZone)
@@ -171,23 +171,23 @@ func (p *population) attempts(op operation, condition string) []attempt {
 	case "own_domain_name_under_foreign_tenant", "own_mailbox_under_foreign_tenant":
 		return a.variants("tenant_id", b["tenant_id"])
 	case "unknown_domain_in_body.domain":
-		return one(a.in(noSuchZone))
+		return one(a.withBodyDomain(noSuchZone))
 	case "foreign_domain_in_body.domain":
-		return one(a.in(b["domain_name"]))
+		return one(a.withBodyDomain(b["domain_name"]))
 	case "domain_of_other_own_tenant_in_body.domain":
-		return one(a.in(far["domain_name"]))
+		return one(a.withBodyDomain(far["domain_name"]))
 	case "unknown_domain_in_domain_scope":
-		return one(a.scoped(op, noSuchZone))
+		return one(a.withDomainScope(op, noSuchZone))
 	case "foreign_domain_in_domain_scope":
-		return one(a.scoped(op, b["domain_name"]))
+		return one(a.withDomainScope(op, b["domain_name"]))
 	case "domain_of_other_own_tenant_in_domain_scope":
-		return one(a.scoped(op, far["domain_name"]))
+		return one(a.withDomainScope(op, far["domain_name"]))
 	case "unknown_tenant_in_query":
-		return one(a.about(noSuchID))
+		return one(a.withTenantQuery(noSuchID))
 	case "foreign_tenant_in_query":
-		return one(a.about(b["tenant_id"]))
+		return one(a.withTenantQuery(b["tenant_id"]))
 	case "unassigned_managed_tenant_in_query":
-		return one(a.about(p.managed.guid))
+		return one(a.withTenantQuery(f.managed.guid))
 	case "unknown_mailbox_under_own_tenant", "unknown_mailbox_under_own_integration":
 		return a.variants("mailbox_id", noSuchID)
 	case "foreign_mailbox_under_own_tenant", "foreign_mailbox_under_own_integration":
@@ -195,49 +195,48 @@ func (p *population) attempts(op operation, condition string) []attempt {
 	case "mailbox_of_other_own_tenant":
 		return a.variants("mailbox_id", far["mailbox_id"])
 	case "malformed_mailbox_id":
-		return a.variants("mailbox_id", p.malformed("mailbox_id")...)
+		return a.variants("mailbox_id", f.malformedIDs("mailbox_id")...)
 	case "unknown_domain_id":
 		return a.variants("domain_id", noSuchID)
 	case "foreign_domain_id":
 		return a.variants("domain_id", b["domain_id"])
 	case "malformed_domain_id":
-		return a.variants("domain_id", p.malformed("domain_id")...)
+		return a.variants("domain_id", f.malformedIDs("domain_id")...)
 	case "domain_id_of_unassigned_managed_tenant":
-		return a.variants("domain_id", p.ids["managed"])
+		return a.variants("domain_id", f.ids["managed"])
 	case "domain_id_of_deleted_tenant":
-		return a.variants("domain_id", p.ids["deleted"])
+		return a.variants("domain_id", f.ids["deleted"])
 	case "unknown_run":
 		return a.variants("run_id", noSuchID)
 	case "foreign_run":
 		return a.variants("run_id", b["run_id"])
 	case "malformed_run_id":
-		return a.variants("run_id", p.malformed("run_id")...)
+		return a.variants("run_id", f.malformedIDs("run_id")...)
 	case "unknown_job":
 		return a.variants("job_id", noSuchID)
 	case "foreign_job":
 		return a.variants("job_id", b["job_id"])
 	case "malformed_job_id":
-		return a.variants("job_id", p.malformed("job_id")...)
+		return a.variants("job_id", f.malformedIDs("job_id")...)
 	case "own_job_of_since_unassigned_tenant":
-		return a.variants("job_id", p.ids["returned job"])
+		return a.variants("job_id", f.ids["returned job"])
 	case "valid_key_user_email_of_other_account":
-		a.path += "?user_email=" + p.b.email
+		a.path += "?user_email=" + f.b.email
 		return one(a)
 	case "valid_key", "any_on_public_listener":
 		return one(a)
 	}
-	if all := p.sellsAttempts(a, condition); len(all) > 0 {
+	if all := f.integrationAttempts(a, condition); len(all) > 0 {
 		return all
 	}
-	return p.repeated(op, condition)
+	return f.idempotencyAttempts(op, condition)
 }
 
-// spared is an attempt on a resource that may go, where the operation deletes
-// it.
-func (p *population) spared(a attempt, op operation) attempt {
+// onExpendable directs an attempt that would delete its resource to a resource made for it.
+func (f *matrixFixture) onExpendable(a attempt, op operation) attempt {
 	switch {
 	case strings.HasPrefix(op.path, "/v1/integrations/{"):
-		return p.sparedSale(a, op)
+		return f.onExpendableIntegration(a, op)
 	case op.method == "DELETE":
 		h := a.by.newTenant(nil).connect()
 		a.ids = map[string]string{"tenant_id": h.guid}
@@ -245,11 +244,11 @@ func (p *population) spared(a attempt, op operation) attempt {
 	return a
 }
 
-// repeated are the conditions of requests that carry a key which was used.
-func (p *population) repeated(op operation, condition string) []attempt {
-	a := p.spared(p.own(p.a, op), op)
+// idempotencyAttempts returns the requests for conditions about a repeated Idempotency-Key.
+func (f *matrixFixture) idempotencyAttempts(op operation, condition string) []attempt {
+	a := f.onExpendable(f.ownRequest(f.a, op), op)
 	first := func(t *testing.T, a attempt) {
-		if got := p.send(t, op, a); got.status != 200 {
+		if got := f.send(t, op, a); got.status != 200 {
 			t.Errorf("the first request: %d %s", got.status, got.raw)
 		}
 	}
@@ -258,10 +257,10 @@ func (p *population) repeated(op operation, condition string) []attempt {
 		a.keys = nil
 		return []attempt{a}
 	case "malformed_idempotency_key":
-		return []attempt{a.keyed(""), a.keyed(strings.Repeat("k", 256)), a.keyed("a b"), a.keyed("ü"), a.keyed("one", "two")}
+		return []attempt{a.withIdempotencyKeys(""), a.withIdempotencyKeys(strings.Repeat("k", 256)), a.withIdempotencyKeys("a b"), a.withIdempotencyKeys("ü"), a.withIdempotencyKeys("one", "two")}
 	case "same_key_value_used_by_other_account":
 		a.prepare = func(t *testing.T, a attempt) {
-			other := p.spared(p.own(p.b, op), op)
+			other := f.onExpendable(f.ownRequest(f.b, op), op)
 			other.keys = a.keys
 			first(t, other)
 		}
@@ -275,18 +274,18 @@ func (p *population) repeated(op operation, condition string) []attempt {
 		}
 		a.path += "?x=1"
 	case "replay_with_lapsed_plan":
-		a = p.spared(p.own(p.spare, op), op)
+		a = f.onExpendable(f.ownRequest(f.spare, op), op)
 		a.prepare = func(t *testing.T, a attempt) {
 			first(t, a)
-			p.spare.with(t).plan(object{"plan": "complete", "active": false})
-			t.Cleanup(func() { p.spare.with(t).plan(object{"plan": "complete", "active": true}) })
+			f.spare.withT(t).setPlan(object{"plan": "complete", "active": false})
+			t.Cleanup(func() { f.spare.withT(t).setPlan(object{"plan": "complete", "active": true}) })
 		}
 	case "replay_with_rotated_key":
-		a = p.spared(p.own(p.spare, op), op)
+		a = f.onExpendable(f.ownRequest(f.spare, op), op)
 		a.prepare = func(t *testing.T, a attempt) {
 			first(t, a)
-			p.spare.t = t
-			p.spare.rotates()
+			f.spare.t = t
+			f.spare.rotateKey()
 		}
 	default:
 		return nil
@@ -294,7 +293,107 @@ func (p *population) repeated(op operation, condition string) []attempt {
 	return []attempt{a}
 }
 
-func (a attempt) keyed(keys ...string) attempt {
+func (a attempt) withIdempotencyKeys(keys ...string) attempt {
 	a.keys = keys
+	return a
+}
+
+// matrixPlatform is the sending platform of all integrations in the matrix.
+const matrixPlatform = "instantly"
+
+// addIntegrations gives each account an integration with an open session for its mailbox. Account a
+// also gets the resources that conditions name.
+func (f *matrixFixture) addIntegrations(t *testing.T) {
+	t.Helper()
+	for _, e := range []*accountResources{&f.a.accountResources, &f.b.accountResources, &f.trial.accountResources, &f.spare.accountResources, &f.downgraded.accountResources, &f.lapsed.accountResources} {
+		lapsed := e == &f.lapsed.accountResources
+		if lapsed {
+			e.setPlan(object{"plan": "complete", "active": true})
+		}
+		e.ids["free"] = e.get(e.path("/mailboxes")).objects("mailboxes")[1].text("id")
+		if e != &f.downgraded.accountResources { // this account may not begin a session
+			e.addIntegration()
+		} else {
+			e.ids["integration_id"], e.ids["session_id"] = e.post("/v1/integrations", e.integrationBody(matrixPlatform)).text("id"), noSuchID
+		}
+		if lapsed {
+			e.setPlan(object{"plan": "complete", "active": false})
+		}
+	}
+	a := f.a
+	f.ids["other integration"] = a.post("/v1/integrations", a.integrationBody(matrixPlatform)).text("id")
+	gone := a.post("/v1/integrations", a.integrationBody(matrixPlatform)).text("id")
+	a.expect("DELETE", "/v1/integrations/"+gone, nil, 200, "")
+	f.ids["deleted integration"] = gone
+	f.ids["address"] = a.get(a.path("/mailboxes")).objects("mailboxes")[0].text("primary_smtp")
+	f.ids["managed mailbox"] = f.managedMailbox()
+	f.ids["found mailbox"] = f.foundMailbox()
+}
+
+// managedMailbox provisions a mailbox in a tenant that is assigned to a different account.
+func (f *matrixFixture) managedMailbox() string {
+	h := f.managed
+	zone := h.newVerifiedDomain()
+	h.publishRecords(zone)
+	h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada"))
+	return h.get(h.path("/mailboxes")).objects("mailboxes")[0].text("id")
+}
+
+// foundMailbox returns a mailbox that discovery found: the service provisioned it, deleted its
+// tenant, and found it again.
+func (f *matrixFixture) foundMailbox() string {
+	h := f.a.newConnectedTenant(nil)
+	zone := h.newVerifiedDomain()
+	h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada"))
+	h.expect("DELETE", h.path(""), nil, 200, "")
+	h.connect()
+	h.mustSync()
+	return h.get(h.path("/mailboxes")).objects("mailboxes")[0].text("id")
+}
+
+// integrationAttempts returns the requests for conditions about integrations.
+func (f *matrixFixture) integrationAttempts(a attempt, condition string) []attempt {
+	switch condition {
+	case "unknown_integration":
+		return a.variants("integration_id", noSuchID)
+	case "foreign_integration", "own_mailbox_under_foreign_integration":
+		return a.variants("integration_id", f.b.ids["integration_id"])
+	case "deleted_own_integration":
+		return a.variants("integration_id", f.ids["deleted integration"])
+	case "malformed_integration_id":
+		return a.variants("integration_id", f.malformedIDs("integration_id")...)
+	case "mailbox_of_unassigned_managed_tenant":
+		return a.variants("mailbox_id", f.ids["managed mailbox"])
+	case "mailbox_address_instead_of_uuid":
+		return a.variants("mailbox_id", f.ids["address"])
+	case "own_discovered_mailbox_not_service_provisioned":
+		return a.variants("mailbox_id", f.ids["found mailbox"])
+	case "mailbox_connected_or_pending_elsewhere", "own_session_of_other_integration":
+		return a.variants("integration_id", f.ids["other integration"])
+	case "unknown_session_id":
+		return a.variants("session_id", noSuchID, "x", strings.Repeat("9", 300))
+	case "foreign_session_id":
+		return a.variants("session_id", f.b.ids["session_id"])
+	case "own_session_of_other_mailbox":
+		return a.variants("mailbox_id", a.ids["free"])
+	}
+	return nil
+}
+
+// onExpendableIntegration directs an attempt that changes its integration to a new integration,
+// with a mailbox that has no connection.
+func (f *matrixFixture) onExpendableIntegration(a attempt, op operation) attempt {
+	begins := strings.HasSuffix(op.path, "/init")
+	if !begins && op.method != "DELETE" {
+		return a
+	}
+	a.ids = maps.Clone(a.ids)
+	a.ids["mailbox_id"] = a.ids["free"]
+	for _, i := range a.by.get("/v1/integrations").objects("integrations") {
+		if id := i.text("id"); begins && id != a.by.ids["integration_id"] && id != f.ids["other integration"] {
+			a.by.expect("DELETE", "/v1/integrations/"+id, nil, 200, "")
+		}
+	}
+	a.ids["integration_id"] = a.by.post("/v1/integrations", a.by.integrationBody(matrixPlatform)).text("id")
 	return a
 }

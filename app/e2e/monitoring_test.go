@@ -4,13 +4,17 @@ package e2e
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/knadh/koanf/parsers/yaml"
+
+	"github.com/tenantry/tenantry/core/outcome"
 )
 
 const (
@@ -20,7 +24,7 @@ const (
 	runbookURL    = "https://github.com/tenantry/tenantry/blob/main/docs/runbooks/"
 )
 
-// fileText is the content of a file of this repository.
+// fileText returns the content of a file of the repository.
 func fileText(t *testing.T, path string) string {
 	t.Helper()
 	raw, err := os.ReadFile(path)
@@ -30,8 +34,8 @@ func fileText(t *testing.T, path string) string {
 	return string(raw)
 }
 
-// rules are the rules of Prometheus, of all groups.
-func rules(t *testing.T) (all []object) {
+// prometheusRules returns the rules of all groups.
+func prometheusRules(t *testing.T) (all []object) {
 	t.Helper()
 	parsed, err := yaml.Parser().Unmarshal([]byte(fileText(t, alertsFile)))
 	if err != nil {
@@ -51,13 +55,13 @@ func rules(t *testing.T) (all []object) {
 	return all
 }
 
-// textAt is a text of a file, or "".
+// textAt returns a member that is text, or "".
 func textAt(o object, path string) string {
 	text, _ := o.at(path).(string)
 	return text
 }
 
-// objectAt is an object within another, or nil.
+// objectAt returns a nested object, or nil.
 func objectAt(o object, path string) object {
 	inner, _ := o.at(path).(map[string]any)
 	return inner
@@ -81,27 +85,27 @@ var (
 	panelNamed  = regexp.MustCompile(`\*\*([^*]+)\*\*`)
 )
 
-func matches(pattern *regexp.Regexp, text string) (found []string) {
+func submatches(pattern *regexp.Regexp, text string) (found []string) {
 	for _, m := range pattern.FindAllStringSubmatch(text, -1) {
 		found = append(found, m[1])
 	}
 	return found
 }
 
-// eventful is a server at which everything happened once that makes a metric,
-// and what it then exports.
-func eventful(t *testing.T) scraped {
+// metricsOfBusyService returns the metrics of a service in which everything occurred that creates a
+// metric.
+func metricsOfBusyService(t *testing.T) exposedMetrics {
 	t.Helper()
-	r := newRig(t, binary(t, release))
+	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
 	r.settings["credential_expires"] = "2099-01-31"
-	_, h := inUse(t, r, limitsOn)
-	h.synced()
-	replaced(t, r.settings["client_secret_file"], nil)
-	h.synced()
-	for range 31 { // one too many
-		h.do("GET", h.ready.APIURL+h.domain("unknown.example", "/dkim-status"), h.key, nil)
+	_, h := newConnectedService(t, r, limitsOn)
+	h.mustSync()
+	replaceFile(t, r.settings["client_secret_file"], nil)
+	h.mustSync()
+	for range 31 { // one more than the limit
+		h.do("GET", h.ready.APIURL+h.domainPath("unknown.example", "/dkim-status"), h.key, nil)
 	}
-	s := scrape(h.do("GET", h.ready.AdminURL+"/metrics", "", nil).raw)
+	s := parseMetrics(h.do("GET", h.ready.AdminURL+"/metrics", "", nil).raw)
 	for name, labels := range lagSeries {
 		s[name] = map[string][]string{"job": nil, "instance": nil}
 		for _, label := range labels {
@@ -111,26 +115,26 @@ func eventful(t *testing.T) scraped {
 	return s
 }
 
-// lagSeries are what a block adds to the metrics. Here nobody is blocked, which
-// would take a sweep's minute; TestEnforcement sees that they are exported.
+// lagSeries are the metrics that a block adds. metricsOfBusyService blocks no mailbox, because a
+// sweep takes a minute; TestMailboxOverItsLimitIsBlocked checks that they are exported.
 var lagSeries = map[string][]string{"tenantry_enforcement_lag_seconds_bucket": {"le"}, "tenantry_enforcement_lag_seconds_count": nil}
 
-// TestQueriesNameWhatIsExported: a running service exports every metric and
-// every label that alerts, dashboard and runbooks name.
-func TestQueriesNameWhatIsExported(t *testing.T) {
+// TestQueriesNameExportedMetrics checks that a running service exports every metric and label that
+// alerts, dashboard and runbooks use.
+func TestQueriesNameExportedMetrics(t *testing.T) {
 	t.Parallel()
-	s, checked := eventful(t), 0
+	s, checked := metricsOfBusyService(t), 0
 	check := func(where, expression string, shown ...string) {
 		checked++
-		for _, wrong := range s.objections(expression, shown...) {
+		for _, wrong := range s.unknownNames(expression, shown...) {
 			t.Errorf("%s: %s\n%s", where, wrong, expression)
 		}
 	}
-	for _, rule := range rules(t) {
+	for _, rule := range prometheusRules(t) {
 		check(textAt(rule, "alert")+textAt(rule, "record"), textAt(rule, "expr"),
-			matches(alertLabel, textAt(rule, "annotations.summary")+textAt(rule, "annotations.description"))...)
+			submatches(alertLabel, textAt(rule, "annotations.summary")+textAt(rule, "annotations.description"))...)
 		if name := textAt(rule, "record"); name != "" {
-			s.record(name, textAt(rule, "expr"))
+			s.addRecordingRule(name, textAt(rule, "expr"))
 		}
 	}
 	d := dashboard(t)
@@ -140,7 +144,7 @@ func TestQueriesNameWhatIsExported(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, target := range panel.objects("targets") {
-			check(textAt(panel, "title"), textAt(target, "expr"), append(matches(legendLabel, textAt(target, "legendFormat")), matches(linkLabel, string(raw))...)...)
+			check(textAt(panel, "title"), textAt(target, "expr"), append(submatches(legendLabel, textAt(target, "legendFormat")), submatches(linkLabel, string(raw))...)...)
 		}
 	}
 	for _, variable := range objectAt(d, "templating").objects("list") {
@@ -154,8 +158,8 @@ func TestQueriesNameWhatIsExported(t *testing.T) {
 		check(textAt(annotation, "name"), textAt(annotation, "expr"))
 	}
 	for path, page := range runbookPages(t) {
-		for _, line := range matches(promQL, page) {
-			for _, expression := range matches(codeSpan, line) {
+		for _, line := range submatches(promQL, page) {
+			for _, expression := range submatches(codeSpan, line) {
 				check(path, expression)
 			}
 		}
@@ -166,7 +170,7 @@ func TestQueriesNameWhatIsExported(t *testing.T) {
 	}
 }
 
-// runbookPages are the pages of alerts by their file's name.
+// runbookPages returns the runbook of each alert by file name.
 func runbookPages(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(runbooks + "/*.md")
@@ -182,8 +186,8 @@ func runbookPages(t *testing.T) map[string]string {
 	return pages
 }
 
-// TestAlertsHaveRunbooks: an alert has a page and a page an alert; the page
-// names panels that the dashboard has and leads to everything it promises.
+// TestAlertsHaveRunbooks checks that each alert has a page and each page an alert. The panels that
+// a page names exist, and the dashboard's links lead to existing pages.
 func TestAlertsHaveRunbooks(t *testing.T) {
 	t.Parallel()
 	pages, index, tests := runbookPages(t), fileText(t, runbooks+"/README.md"), fileText(t, strings.Replace(alertsFile, ".yaml", "_test.yaml", 1))
@@ -192,7 +196,7 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 		panels[textAt(panel, "title")] = textAt(panel, "type") != "row"
 	}
 	alerts := map[string]bool{}
-	for _, rule := range rules(t) {
+	for _, rule := range prometheusRules(t) {
 		name := textAt(rule, "alert")
 		if name == "" {
 			continue
@@ -223,7 +227,7 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 				t.Errorf("%s lacks %q", file, heading)
 			}
 		}
-		named := matches(panelNamed, page)
+		named := submatches(panelNamed, page)
 		if len(named) == 0 {
 			t.Errorf("%s names no panel", file)
 		}
@@ -233,9 +237,167 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 			}
 		}
 	}
-	for _, file := range matches(regexp.MustCompile(regexp.QuoteMeta(runbookURL)+`([^"#?]+)`), fileText(t, dashboardFile)) {
+	for _, file := range submatches(regexp.MustCompile(regexp.QuoteMeta(runbookURL)+`([^"#?]+)`), fileText(t, dashboardFile)) {
 		if _, err := os.Stat(filepath.Join(runbooks, file)); err != nil {
 			t.Errorf("the dashboard leads to %s, which does not exist", file)
 		}
+	}
+}
+
+// exposedMetrics is the output of /metrics: label values by metric name and label name.
+type exposedMetrics map[string]map[string][]string
+
+var (
+	sampleLine = regexp.MustCompile(`(?m)^([a-zA-Z_:]\w*)(?:\{(.*)\})? \S+$`)
+	labelPair  = regexp.MustCompile(`(\w+)="((?:[^"\\]|\\.)*)"`)
+)
+
+// parseMetrics parses an exposition and adds the metrics and labels that Prometheus creates.
+func parseMetrics(metrics []byte) exposedMetrics {
+	found := exposedMetrics{"up": {}, "ALERTS": {"alertname": nil, "alertstate": nil}}
+	for _, line := range sampleLine.FindAllSubmatch(metrics, -1) {
+		name := string(line[1])
+		if found[name] == nil {
+			found[name] = map[string][]string{}
+		}
+		for _, pair := range labelPair.FindAllSubmatch(line[2], -1) {
+			label := string(pair[1])
+			found[name][label] = append(found[name][label], string(pair[2]))
+		}
+	}
+	for _, labels := range found {
+		labels["job"], labels["instance"] = nil, nil
+	}
+	return found
+}
+
+// knownValues returns all values of a label if they are known: of outcomes, and of labels that a
+// metric always shows. Otherwise it returns nil.
+func (s exposedMetrics) knownValues(metric, label string) []string {
+	switch {
+	case label == "outcome":
+		all := []string{"failed", "cancelled"}
+		for kind := range outcome.Unknown + 1 {
+			all = append(all, kind.String())
+		}
+		return all
+	case (label == "state" || label == "domain") && s[metric] != nil:
+		return s[metric][label]
+	}
+	return nil
+}
+
+var (
+	queryToken = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|\[[^\]]*\]|[a-zA-Z_:][\w:]*|\d[\w.]*|[=!~<>]+|\S`)
+	identifier = regexp.MustCompile(`^[a-zA-Z_:]`)
+	grouping   = strings.Fields("by without on ignoring group_left group_right")
+	operators  = strings.Fields("and or unless offset bool sum min max avg count topk bottomk")
+)
+
+// promQuery is the names in a PromQL expression.
+type promQuery struct {
+	metrics  []string
+	grouped  []string   // labels in grouping clauses
+	matchers [][]string // metric, label and value
+}
+
+// parsePromQuery finds the names in an expression. It parses only as much PromQL as that needs.
+func parsePromQuery(expression string) promQuery {
+	var q promQuery
+	tokens := append(queryToken.FindAllString(expression, -1), "")
+	for i := 0; i < len(tokens)-1; i++ {
+		token, next := tokens[i], tokens[i+1]
+		switch {
+		case !identifier.MatchString(token), slices.Contains(operators, token):
+		case slices.Contains(grouping, token):
+			for i++; i < len(tokens)-1 && tokens[i] != ")"; i++ {
+				if identifier.MatchString(tokens[i]) {
+					q.grouped = append(q.grouped, tokens[i])
+				}
+			}
+		case next == "(": // a function
+		case next == "{":
+			q.metrics = append(q.metrics, token)
+			for i += 2; i+2 < len(tokens) && tokens[i] != "}"; i++ {
+				if identifier.MatchString(tokens[i]) {
+					q.matchers = append(q.matchers, []string{token, tokens[i], strings.Trim(tokens[i+2], `"`)})
+					i += 2
+				}
+			}
+		default:
+			q.metrics = append(q.metrics, token)
+		}
+	}
+	return q
+}
+
+// unknownNames returns the names in an expression that are not exported. shown are labels that a
+// text about its result uses.
+func (s exposedMetrics) unknownNames(expression string, shown ...string) (wrong []string) {
+	q, labels := parsePromQuery(expression), map[string]bool{}
+	for _, metric := range q.metrics {
+		if s[metric] == nil {
+			wrong = append(wrong, "no metric "+metric)
+		}
+		for label := range s[metric] {
+			labels[label] = true
+		}
+	}
+	if len(q.metrics) == 0 {
+		wrong = append(wrong, "no metric at all")
+	}
+	for _, m := range q.matchers {
+		if _, ok := s[m[0]][m[1]]; !ok {
+			wrong = append(wrong, m[0]+" has no label "+m[1])
+		}
+		if all := s.knownValues(m[0], m[1]); all != nil {
+			for value := range strings.SplitSeq(m[2], "|") {
+				if !slices.Contains(all, value) {
+					wrong = append(wrong, m[0]+" has no "+m[1]+" "+value)
+				}
+			}
+		}
+	}
+	for _, label := range append(q.grouped, shown...) {
+		if !labels[label] && label != "le" {
+			wrong = append(wrong, "none of "+strings.Join(q.metrics, ", ")+" has a label "+label)
+		}
+	}
+	return wrong
+}
+
+// addRecordingRule adds the metric of a recording rule.
+func (s exposedMetrics) addRecordingRule(name, expression string) {
+	s[name] = map[string][]string{}
+	for _, metric := range parsePromQuery(expression).metrics {
+		maps.Copy(s[name], s[metric])
+	}
+}
+
+// TestWrongQueryNamesAreNoticed checks that a wrong name is found in every part of an expression.
+func TestWrongQueryNamesAreNoticed(t *testing.T) {
+	t.Parallel()
+	s := parseMetrics([]byte("# HELP calls_total x\n" + `calls_total{outcome="done",provider="p"} 1` + "\n" +
+		`circuits{domain="login",state="open"} 0` + "\n" + `took_bucket{le="+Inf",route="/a}b"} 3` + "\nplain 1e+09\n"))
+	s.addRecordingRule("kept:calls", `increase(calls_total[5m])`)
+	for _, good := range []string{
+		`calls_total`, `sum by (provider) (rate(calls_total{outcome=~"done|down",job="x"}[$__rate_interval])) / 5 > 0.1`, `plain - time() < 30 * 86400`,
+		`histogram_quantile(0.95, sum by (le, route) (rate(took_bucket{instance=~"$instance"}[5m])))`, `calls_total unless calls_total offset 5m`,
+		`up{job=~"x"} == 0 or absent(up{job=~"x"})`, `max by (job) (plain) and on (job) circuits{state="open"}`, `kept:calls{provider="p"}`,
+	} {
+		if wrong := s.unknownNames(good, "job"); len(wrong) > 0 {
+			t.Errorf("%s: %v", good, wrong)
+		}
+	}
+	for _, bad := range []string{
+		`call_total`, `rate(calls[5m])`, `sum by (operation) (calls_total)`, `calls_total{operation="x"}`, `calls_total{outcome="dwon"}`, `5 + 5`,
+		`calls_total and on (operation) calls_total`, `circuits{state=~"open|ajar"}`, `kept:calls{route="x"}`, `kept:call`, `plain unless plan offset 5m`,
+	} {
+		if wrong := s.unknownNames(bad); len(wrong) != 1 {
+			t.Errorf("%s: %v", bad, wrong)
+		}
+	}
+	if wrong := s.unknownNames("plain", "provider"); len(wrong) != 1 {
+		t.Errorf("a shown label: %v", wrong)
 	}
 }

@@ -11,62 +11,60 @@ import (
 	"testing"
 )
 
-// unowned are the operations that name nothing owned, each with the test that
-// is about what they show.
-var unowned = map[string]string{
-	"GET /v1/tenants":               "TestTenantShapes: lists what the account holds",
-	"GET /v1/integrations":          "TestIntegrationShapes: lists what the account holds",
-	"POST /v1/integrations":         "TestIntegrationShapes: adds to the account of the key",
-	"GET /v1/dns/provisioning-runs": "TestListsOfRuns: lists what the account holds",
+// unownedOperations are the operations whose path names no owned resource, each with the test that
+// covers what they return.
+var unownedOperations = map[string]string{
+	"GET /v1/tenants":               "TestTenantLifecycle: lists what the account holds",
+	"GET /v1/integrations":          "TestIntegrationLifecycle: lists what the account holds",
+	"POST /v1/integrations":         "TestIntegrationLifecycle: adds to the account of the key",
+	"GET /v1/dns/provisioning-runs": "TestProvisioningRunsAreListedNewestFirst: lists what the account holds",
 	"GET /v1/enforcement/events":    "the matrix: lists what happened to the account's mailboxes",
-	"GET /v1/tenants/connect-url":   "TestForeignState: the link is bound to the account",
-	"POST /api-key/rotate":          "TestKeyRotation: rotates the key that the request carries",
+	"GET /v1/tenants/connect-url":   "TestConnectStateBelongsToItsAccount: the link is bound to the account",
+	"POST /api-key/rotate":          "TestKeyRotationReplacesTheKey: rotates the key that the request carries",
 }
 
-// bodies are what operations with a body are sent. They are good, so that only
-// ownership can refuse them.
-var bodies = map[string]any{
+// validBodies are request bodies that only an ownership check can refuse.
+var validBodies = map[string]any{
 	"POST /v1/tenants/{tenant_id}/domains":                 object{"domain": "new.example"},
-	"POST /v1/tenants/{tenant_id}/mailboxes":               boxes("new.example", "ada"),
+	"POST /v1/tenants/{tenant_id}/mailboxes":               mailboxesBody("new.example", "ada"),
 	"POST /v1/tenants/{tenant_id}/mailbox-limits":          object{"daily_send_limit": 5},
 	"PATCH /v1/tenants/{tenant_id}/mailboxes/{mailbox_id}": object{"display_name": "Ada", "daily_send_limit": 5},
 }
 
-// notFound is what each parameter is answered with when it is not the
-// caller's.
-var notFound = map[string]string{
+// notFoundCodes is the error code for each parameter that names no resource of the caller.
+var notFoundCodes = map[string]string{
 	"tenant_id": "tenant_not_found", "domain_name": "domain_not_found", "domain_id": "domain_not_found", "mailbox_id": "mailbox_not_found",
 	"run_id": "provisioning_run_not_found", "job_id": "provisioning_job_not_found", "integration_id": "integration_not_found",
 }
 
-// estate is a whole account: a tenant with a verified domain and a mailbox.
-type estate struct {
-	holding
-	ids map[string]string // by the parameter that names it
+// accountResources is an account with a tenant, a verified domain and a mailbox.
+type accountResources struct {
+	accountTenant
+	ids map[string]string // by path parameter
 }
 
-func (c caller) estate() estate {
-	h := c.newCaller(nil).connected(nil)
-	zone := h.verified()
-	h.post(h.path("/mailboxes"), boxes(zone, "ada"))
-	return estate{h, map[string]string{
+func (c caller) newResources() accountResources {
+	h := c.newAccount(nil).newConnectedTenant(nil)
+	zone := h.newVerifiedDomain()
+	h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada"))
+	return accountResources{h, map[string]string{
 		"tenant_id": h.guid, "domain_name": zone,
 		"domain_id":  h.get(h.path("/domains")).objects("domains")[0].text("id"),
 		"mailbox_id": h.get(h.path("/mailboxes")).objects("mailboxes")[0].text("id"),
 	}}
 }
 
-// strange are values of a parameter that must all be answered alike: another
-// account's, unknown and malformed ones.
-func (e estate) strange(other estate, param string) []string {
-	theirs := other.ids[param]
+// foreignValues returns values of a parameter that must all get the same response: those of the
+// other account, unknown ones and malformed ones.
+func (e accountResources) foreignValues(other accountResources, param string) []string {
+	foreignID := other.ids[param]
 	const unknown = "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55"
-	list := []string{theirs, strings.ToUpper(theirs)}
+	list := []string{foreignID, strings.ToUpper(foreignID)}
 	if param == "domain_name" {
-		return append(list, theirs+".", "unknown.example", "nodots", "%2e%2e", "a%00.example", "%ff.example", "-",
+		return append(list, foreignID+".", "unknown.example", "nodots", "%2e%2e", "a%00.example", "%ff.example", "-",
 			strings.Repeat("a", 300)+".example", "%D0%BF.example", e.ids["domain_id"])
 	}
-	list = append(list, unknown, strings.ReplaceAll(theirs, "-", ""), "{"+theirs+"}", "urn:uuid:"+theirs, theirs+"0", "x", "0", "%20", "%00", "a%2Fb",
+	list = append(list, unknown, strings.ReplaceAll(foreignID, "-", ""), "{"+foreignID+"}", "urn:uuid:"+foreignID, foreignID+"0", "x", "0", "%20", "%00", "a%2Fb",
 		"%ff", strings.Repeat("9", 300), "00000000-0000-0000-0000-000000000000", "'%20OR%201=1--")
 	if param == "tenant_id" {
 		list = append(list, e.get(e.path("")).text("id"), other.get(other.path("")).text("id"))
@@ -74,80 +72,78 @@ func (e estate) strange(other estate, param string) []string {
 	return list
 }
 
-// TestOwnershipTwins: every operation of the document answers ids that are not
-// the caller's with the same bytes and head, whatever is behind them, and asks
-// no provider.
-func TestOwnershipTwins(t *testing.T) {
+// TestForeignIDsLookUnknown checks that every operation answers foreign, unknown and malformed ids
+// with the same bytes and headers, and calls no provider.
+func TestForeignIDsLookUnknown(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	// No worker asks a provider of its own accord.
-	_, ready := startDev(t, binary(t, release), folder, []string{"TENANTRY_WORKER=false"})
-	c := ownerAt(t, ready)
-	one, two := c.estate(), c.estate()
-	ran(t, filepath.Join(folder, "tenantry.db"), one, two)
-	one.integrates()
-	two.integrates()
-	d, err := published()
+	// Without a worker, no provider is called in the background.
+	_, ready := startDev(t, requirePrograms(t, releaseBuild), folder, []string{"TENANTRY_WORKER=false"})
+	c := seededAccount(t, ready)
+	one, two := c.newResources(), c.newResources()
+	addWaitingRuns(t, filepath.Join(folder, "tenantry.db"), one, two)
+	one.addIntegration()
+	two.addIntegration()
+	d, err := publishedDocument()
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.control("DELETE", "/calls", nil)
 	for _, op := range d.operations {
 		name := op.method + " " + op.path
-		params := parameters(op.path)
-		if len(params) == 0 && unowned[name] == "" {
+		params := pathParameters(op.path)
+		if len(params) == 0 && unownedOperations[name] == "" {
 			t.Errorf("%s names nothing owned, and nothing says why that is well", name)
 		}
 		for _, param := range params {
-			if notFound[param] == "" || one.ids[param] == "" {
+			if notFoundCodes[param] == "" || one.ids[param] == "" {
 				t.Errorf("%s has no ownership cases for %s", name, param)
 				continue
 			}
 			t.Run(name+" "+param, func(t *testing.T) {
-				one.twins(t, two, op, param)
-				two.twins(t, one, op, param)
+				one.checkIndistinguishable(t, two, op, param)
+				two.checkIndistinguishable(t, one, op, param)
 			})
 		}
 	}
 	for _, provider := range append([]string{"microsoft365"}, sendingNames...) {
-		if calls := c.askedAt(provider); len(calls) != 0 {
+		if calls := c.operationsAt(provider); len(calls) != 0 {
 			t.Errorf("%s was asked %v", provider, calls)
 		}
 	}
-	for _, e := range []estate{one, two} {
-		sees(t, e.get(e.path("")).object, object{"domain_count": 1, "mailbox_count": 1})
-		sees(t, e.get("/v1/integrations/"+e.ids["integration_id"]).object, object{"mailbox_connections.total": 1, "mailbox_connections.pending": 1})
+	for _, e := range []accountResources{one, two} {
+		checkValues(t, e.get(e.path("")).object, object{"domain_count": 1, "mailbox_count": 1})
+		checkValues(t, e.get("/v1/integrations/"+e.ids["integration_id"]).object, object{"mailbox_connections.total": 1, "mailbox_connections.pending": 1})
 	}
 }
 
-// twins sends one operation with everything that is strange in the place of
-// one parameter, the others being the caller's own; and with all of them the
-// other's.
-func (e estate) twins(t *testing.T, other estate, op operation, param string) {
+// checkIndistinguishable sends one operation with each foreign value of one parameter and the
+// caller's own ids otherwise. The first request uses all ids of the other account.
+func (e accountResources) checkIndistinguishable(t *testing.T, other accountResources, op operation, param string) {
 	t.Helper()
-	body := bodies[op.method+" "+op.path]
+	body := validBodies[op.method+" "+op.path]
 	if (op.method == "POST" || op.method == "PATCH") && body == nil {
 		body = object{}
 	}
 	first := ""
-	for i, value := range e.strange(other, param) {
+	for i, value := range e.foreignValues(other, param) {
 		ids := maps.Clone(e.ids)
 		ids[param] = value
-		if i == 0 && param == parameters(op.path)[0] {
+		if i == 0 && param == pathParameters(op.path)[0] {
 			ids = other.ids
 		}
-		got := e.caller.with(t).expect(op.method, fill(op.path, ids), body, 404, notFound[param])
+		got := e.caller.withT(t).expect(op.method, fillPath(op.path, ids), body, 404, notFoundCodes[param])
 		if i == 0 {
-			first = got.bare()
+			first = got.comparable()
 		}
-		if got.bare() != first {
-			t.Errorf("%q is answered unlike another account's:\n%s\nand\n%s", value, got.bare(), first)
+		if got.comparable() != first {
+			t.Errorf("%q is answered unlike another account's:\n%s\nand\n%s", value, got.comparable(), first)
 		}
 	}
 }
 
-// bare is an answer without what differs between any two requests.
-func (r reply) bare() string {
+// comparable returns the response without the parts that differ between any two requests.
+func (r reply) comparable() string {
 	var lines []string
 	for name, values := range r.header {
 		if name != "Date" && name != "X-Ratelimit-Remaining" && name != "X-Ratelimit-Reset" {
@@ -159,17 +155,18 @@ func (r reply) bare() string {
 	return strings.ReplaceAll(whole, r.header.Get("X-Request-ID"), "ID")
 }
 
-// TestForeignDomainInABody: a domain that a body names is owned as well.
-func TestForeignDomainInABody(t *testing.T) {
+// TestForeignDomainInABodyLooksUnknown checks that a domain in a request body is checked for
+// ownership too.
+func TestForeignDomainInABodyLooksUnknown(t *testing.T) {
 	t.Parallel()
-	c := alone(t)
-	one, two := c.estate(), c.estate()
+	c := privateSandbox(t)
+	one, two := c.newResources(), c.newResources()
 	c.control("DELETE", "/calls", nil)
 	answers := map[string]bool{}
 	for _, name := range []string{two.ids["domain_name"], "unknown.example", "nodots", "", "onmicrosoft.com"} {
-		body := boxes("example.com", "ada")
+		body := mailboxesBody("example.com", "ada")
 		body["domain"] = name
-		answers[one.expect("POST", one.path("/mailboxes"), body, 404, "domain_not_found").bare()] = true
+		answers[one.expect("POST", one.path("/mailboxes"), body, 404, "domain_not_found").comparable()] = true
 	}
 	if len(answers) != 1 {
 		t.Errorf("the answers differ: %v", slices.Collect(maps.Keys(answers)))
@@ -179,7 +176,7 @@ func TestForeignDomainInABody(t *testing.T) {
 	}
 }
 
-func parameters(template string) (names []string) {
+func pathParameters(template string) (names []string) {
 	for segment := range strings.SplitSeq(template, "/") {
 		if name, ok := strings.CutPrefix(segment, "{"); ok {
 			names = append(names, strings.TrimSuffix(name, "}"))
@@ -188,16 +185,16 @@ func parameters(template string) (names []string) {
 	return names
 }
 
-// queried is the path of an operation with the parameters that it insists on.
-func queried(template string) string {
+// withRequiredQuery returns the path of an operation with its required query parameters.
+func withRequiredQuery(template string) string {
 	if strings.HasSuffix(template, "/oauth/microsoft/status") {
 		template += "?session_id={session_id}"
 	}
 	return template
 }
 
-func fill(template string, ids map[string]string) string {
-	template = queried(template)
+func fillPath(template string, ids map[string]string) string {
+	template = withRequiredQuery(template)
 	for name, id := range ids {
 		template = strings.ReplaceAll(template, "{"+name+"}", id)
 	}

@@ -5,22 +5,25 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// automatic connects an account to the simulated Cloudflare.
-func (c caller) automatic() caller {
+// withDNSConnection connects the account to the simulated Cloudflare.
+func (c caller) withDNSConnection() caller {
 	c.t.Helper()
 	c.control("POST", "/accounts/"+c.id+"/dns-connections", object{"provider": "cloudflare"})
 	return c
 }
 
-// hosted adds a domain whose new zone is at the simulated Cloudflare, without
-// any record.
-func (h holding) hosted() (zone, id string) {
+// newHostedDomain adds a domain whose new, empty zone is at the simulated Cloudflare.
+func (h accountTenant) newHostedDomain() (zone, id string) {
 	h.t.Helper()
-	zone = fmt.Sprintf("automatic-%d.test", serial.Add(1))
+	zone = fmt.Sprintf("automatic-%d.test", uniqueNumber.Add(1))
 	h.control("POST", "/zones", object{"name": zone, "provider": "cloudflare"})
 	h.post(h.path("/domains"), object{"domain": zone})
 	for _, d := range h.get(h.path("/domains")).objects("domains") {
@@ -31,8 +34,8 @@ func (h holding) hosted() (zone, id string) {
 	return zone, id
 }
 
-// ends waits for a run to have no job any more that goes on by itself.
-func (c caller) ends(run string) reply {
+// waitForRun waits until a run is completed, failed or requires action, and returns it.
+func (c caller) waitForRun(run string) reply {
 	c.t.Helper()
 	var got reply
 	c.eventually("end of run "+run, func() bool {
@@ -47,9 +50,9 @@ func (c caller) ends(run string) reply {
 	return got
 }
 
-// provisioned holds a domain against what a job leaves behind: stored, at the
-// platform, and in its zone, where nothing stands twice.
-func (h holding) provisioned(zone string) {
+// checkProvisioned checks that a domain is verified and signed in the service and at the platform,
+// and that its zone has each record once.
+func (h accountTenant) checkProvisioned(zone string) {
 	h.t.Helper()
 	found := false
 	for _, d := range h.get(h.path("/domains")).objects("domains") {
@@ -65,12 +68,12 @@ func (h holding) provisioned(zone string) {
 			h.t.Errorf("the platform has %v", d)
 		}
 	}
-	h.onceInZone(zone)
+	h.checkZoneRecords(zone)
 }
 
-// onceInZone counts the records of a zone: what Microsoft 365 needs is there,
-// each once.
-func (h holding) onceInZone(zone string) {
+// checkZoneRecords checks that the zone has exactly the records that Microsoft 365 needs, each
+// once.
+func (h accountTenant) checkZoneRecords(zone string) {
 	h.t.Helper()
 	var records []object
 	if err := json.Unmarshal(h.control("GET", "/zones/"+zone+"/records", nil).raw, &records); err != nil {
@@ -94,19 +97,273 @@ func (h holding) onceInZone(zone string) {
 	}
 }
 
-// TestProvisionedByOneCall: a customer with a domain at a supported provider
-// makes one call, and later finds it verified, signed and healthy.
-func TestProvisionedByOneCall(t *testing.T) {
+// TestOneCallProvisionsADomain checks that one request verifies and signs a domain at a supported
+// DNS provider.
+func TestOneCallProvisionsADomain(t *testing.T) {
 	t.Parallel()
-	onBothDatabases(t, common, func(t *testing.T, c caller) {
-		h := c.newCaller(nil).automatic().connected(nil)
-		zone, id := h.hosted()
-		begun := h.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
+	onBothDatabases(t, sharedSandbox, func(t *testing.T, c caller) {
+		h := c.newAccount(nil).withDNSConnection().newConnectedTenant(nil)
+		zone, id := h.newHostedDomain()
+		started := h.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
 		h.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusConflict, "domain_provisioning_already_active")
-		ended := h.ends(fmt.Sprint(begun.at("run.id")))
+		ended := h.waitForRun(fmt.Sprint(started.at("run.id")))
 		if job := ended.objects("jobs")[0]; job.text("status") != "completed" || job.text("stage") != "done" {
 			t.Fatalf("the run ended %s", ended.raw)
 		}
-		h.provisioned(zone)
+		h.checkProvisioned(zone)
 	})
+}
+
+const (
+	runMembers = "id status total_domains created_at started_at completed_at updated_at"
+	jobMembers = "id run_id domain_id tenant_id domain_name stage status provider action_required_code message next_attempt_at"
+)
+
+// TestProvisioningRunIsShown checks that a run is shown and listed until it has ended, and that a
+// completed job cannot be retried.
+func TestProvisioningRunIsShown(t *testing.T) {
+	t.Parallel()
+	h := sharedSandbox(t).newAccount(nil).withDNSConnection().newConnectedTenant(nil)
+	zone, id := h.newHostedDomain()
+	started := h.expect("POST", "/v1/domains/"+id+"/dns/provision", object{}, http.StatusAccepted, "")
+	checkMembers(t, "the answer", started.object, "domain_id run jobs")
+	checkMembers(t, "run", started.at("run"), runMembers)
+	job := started.objects("jobs")[0]
+	checkMembers(t, "job", job, jobMembers)
+	checkValues(t, started.object, object{"domain_id": id, "run.status": "queued", "run.total_domains": 1, "run.started_at": nil, "run.completed_at": nil, "run.updated_at": nil})
+	checkValues(t, job, object{"run_id": started.at("run.id"), "domain_id": id, "tenant_id": h.guid, "domain_name": zone, "stage": "queued", "status": "queued",
+		"provider": "cloudflare", "action_required_code": nil, "message": nil})
+
+	run := fmt.Sprint(started.at("run.id"))
+	if bucket := started.header.Get("X-RateLimit-Bucket"); bucket != "provider_heavy" {
+		t.Errorf("provision counts in %q", bucket)
+	}
+	checkMembers(t, "a run", h.get("/v1/dns/provisioning-runs/"+run).object, "run jobs")
+	list := h.get("/v1/dns/provisioning-runs")
+	checkMembers(t, "the list", list.object, "runs count limit")
+	checkValues(t, list.object, object{"count": 1, "limit": 20})
+	checkValues(t, list.objects("runs")[0], object{"id": run, "total_domains": 1})
+
+	ended := h.waitForRun(run)
+	checkValues(t, ended.object, object{"run.status": "completed"})
+	if ended.at("run.started_at") == nil || ended.at("run.completed_at") == nil || ended.at("run.updated_at") == nil {
+		t.Errorf("ended as %s", ended.raw)
+	}
+	checkValues(t, h.get("/v1/dns/provisioning-runs?active_only=true&limit=100").object, object{"count": 0, "limit": 100, "runs": "[]"})
+	h.expect("POST", "/v1/dns/provisioning-jobs/"+job.text("id")+"/retry", nil, http.StatusConflict, "provisioning_job_not_retryable")
+	h.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
+	if again := h.get("/v1/dns/provisioning-runs?limit=1"); again.objects("runs")[0].text("id") == run {
+		t.Error("the newest run is not the first")
+	}
+}
+
+// TestProvisioningAfterAConflict checks that a zone with a foreign mail service is refused with the
+// conflicting records. Once they are removed the domain is provisioned, and a waiting job can be
+// retried at once.
+func TestProvisioningAfterAConflict(t *testing.T) {
+	t.Parallel()
+	h := sharedSandbox(t).newAccount(nil).withDNSConnection().newConnectedTenant(nil)
+	zone, id := h.newHostedDomain()
+	h.control("PUT", "/zones/"+zone+"/records", []object{{"type": "MX", "name": zone, "content": "mail." + zone, "priority": 5, "ttl": 60}})
+	refused := h.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusConflict, "dns_conflict")
+	if conflicts := refused.objects("conflicts"); len(conflicts) != 1 {
+		t.Fatalf("conflicts: %s", refused.raw)
+	} else {
+		checkMembers(t, "a conflict", conflicts[0], actionMembers)
+		checkValues(t, conflicts[0], object{"action": "conflict", "record_type": "MX", "name": zone, "blocking": true})
+	}
+	checkValues(t, h.get("/v1/dns/provisioning-runs").object, object{"count": 0})
+	h.control("PUT", "/zones/"+zone+"/records", []object{})
+	started := h.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
+	retry := "/v1/dns/provisioning-jobs/" + started.objects("jobs")[0].text("id") + "/retry"
+	h.eventually("a retry of the job while it waits", func() bool {
+		got := h.call("POST", retry, nil)
+		if got.status == http.StatusOK {
+			checkMembers(t, "the answer", got.object, "status job")
+			checkMembers(t, "job", got.at("job"), jobMembers)
+			checkValues(t, got.object, object{"status": "queued", "job.status": "queued", "job.message": nil})
+		}
+		return got.status == http.StatusOK
+	})
+	checkValues(t, h.waitForRun(fmt.Sprint(started.at("run.id"))).object, object{"run.status": "completed"})
+	h.checkProvisioned(zone)
+}
+
+// TestServiceWithoutWorkerLeavesJobsQueued checks that a process without a worker only answers
+// requests. A later process with a worker runs the job.
+func TestServiceWithoutWorkerLeavesJobsQueued(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	p, ready := startDev(t, requirePrograms(t, releaseBuild), data, []string{"TENANTRY_WORKER=false"}, "--no-seed")
+	h := seededAccount(t, ready).newAccount(nil).withDNSConnection().newConnectedTenant(nil)
+	zone, id := h.newHostedDomain()
+	run := h.expect("POST", "/v1/domains/"+id+"/dns/provision", object{}, 202, "").at("run.id").(string)
+	if calls := h.control("GET", "/calls?provider=cloudflare", nil); h.get("/v1/dns/provisioning-runs/"+run).at("run.status") != "queued" {
+		t.Errorf("the job has begun: %s", calls.raw)
+	}
+	if err := p.stop(); err != nil {
+		t.Fatal(err)
+	}
+	_, again := startDev(t, requirePrograms(t, releaseBuild), data, nil, "--no-seed")
+	h.ready = again
+	if h.waitForRun(run).at("run.status") != "completed" {
+		t.Error("the job was not done")
+	}
+	h.checkProvisioned(zone)
+}
+
+// provisionedDomain is a domain that is being provisioned, and the tenant that has it.
+type provisionedDomain struct {
+	of             accountTenant
+	zone, id, runs string
+}
+
+// manyDomains is the domains that are provisioned in one sandbox.
+type manyDomains struct {
+	*restartingSandbox
+	domains []provisionedDomain
+}
+
+// domainsPerAccount is the number of domains of an account, all in its only tenant.
+const domainsPerAccount = 10
+
+func newManyDomains(t *testing.T, m *restartingSandbox, size int) *manyDomains {
+	t.Helper()
+	all := &manyDomains{restartingSandbox: m}
+	for range size / domainsPerAccount {
+		h := caller{client: m.client}.newAccount(nil).withDNSConnection().newConnectedTenant(nil)
+		for range domainsPerAccount {
+			zone, id := h.newHostedDomain()
+			all.domains = append(all.domains, provisionedDomain{of: h, zone: zone, id: id})
+		}
+	}
+	return all
+}
+
+// current returns the tenant of a domain with the address of the sandbox's current process.
+func (m *manyDomains) current(d provisionedDomain) accountTenant {
+	h := d.of
+	h.client = m.client
+	return h
+}
+
+// startRuns requests the provisioning of each domain.
+func (m *manyDomains) startRuns() {
+	m.t.Helper()
+	for i, d := range m.domains {
+		got := m.current(d).expect("POST", "/v1/domains/"+d.id+"/dns/provision", nil, http.StatusAccepted, "")
+		m.domains[i].runs = fmt.Sprint(got.at("run.id"))
+	}
+}
+
+// injectFaults plans faults at the providers: throttling, errors, and responses that are lost
+// before or after the work. It may also kill their plugins.
+func (m *manyDomains) injectFaults(random *rand.Rand) {
+	m.t.Helper()
+	for _, provider := range []string{"cloudflare", "microsoft365"} {
+		for _, fault := range []object{
+			{"kind": "status", "status": 429, "retry_after": 1}, {"kind": "status", "status": 500},
+			{"kind": "drop_before", "writes_only": true}, {"kind": "drop_after", "writes_only": true},
+		} {
+			fault["provider"], fault["times"], fault["skip"] = provider, 1+random.IntN(2), random.IntN(10)
+			m.control("POST", "/faults", fault)
+		}
+		if random.IntN(2) == 0 {
+			m.control("POST", "/plugins/"+provider+"/kill", nil)
+		}
+	}
+}
+
+// rescueTime is the time within which a different worker takes over the jobs of a killed one.
+const rescueTime = 90 * time.Second
+
+// waitForRuns waits until every run has ended. A soak checks that each run that was open at the
+// last kill made progress within rescueTime.
+func (m *manyDomains) waitForRuns(within time.Duration) {
+	m.t.Helper()
+	died, rescued := time.Now(), !soak
+	for {
+		open := m.openRuns()
+		if late := time.Since(died) > rescueTime; late && !rescued {
+			rescued = true
+			for _, run := range open {
+				if at, _ := time.Parse(time.RFC3339, run.text("updated_at")); at.Before(died) {
+					m.t.Errorf("nothing has happened for %s since the last kill: %v", rescueTime, run)
+				}
+			}
+		}
+		if len(open) == 0 {
+			break
+		}
+		if time.Since(died) > within {
+			m.t.Fatalf("open after %s: %v", within, open)
+		}
+		<-time.After(500 * time.Millisecond)
+	}
+	m.t.Logf("all runs ended %s after the last kill", time.Since(died).Round(time.Second))
+	for _, d := range m.domains {
+		if run := m.current(d).get("/v1/dns/provisioning-runs/" + d.runs); run.at("run.status") != "completed" {
+			m.t.Errorf("%s: %s", d.zone, run.raw)
+		}
+	}
+}
+
+// openRuns returns the runs that have not ended.
+func (m *manyDomains) openRuns() (all []object) {
+	m.t.Helper()
+	for i := 0; i < len(m.domains); i += domainsPerAccount {
+		all = append(all, m.current(m.domains[i]).get("/v1/dns/provisioning-runs?active_only=true&limit=100").objects("runs")...)
+	}
+	return all
+}
+
+// TestProvisioningSurvivesKills provisions many domains while service and plugins are killed and
+// the providers fail. All runs complete, and no record exists twice.
+func TestProvisioningSurvivesKills(t *testing.T) {
+	t.Parallel()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		provisionOverKills(t, &restartingSandbox{}, 10, func() {})
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		server, err := testserver.StartPostgres(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(server.Stop)
+		provisionOverKills(t, &restartingSandbox{flags: []string{"--database", server.URL}}, 10, func() {
+			if err := server.Crash(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		})
+	})
+}
+
+// provisionOverKills provisions domains over a few kills, or in a soak over 30 kills, one every 2
+// s. crash ends the database once, between two kills of the service, if it has a server.
+func provisionOverKills(t *testing.T, m *restartingSandbox, size int, crash func()) {
+	deaths := 2
+	if soak {
+		size, deaths = 200, 30
+	}
+	m.client, m.binary, m.data = client{t: t}, requirePrograms(t, releaseBuild), t.TempDir()
+	m.start()
+	all := newManyDomains(t, m, size)
+	random := seededRand(t)
+	all.startRuns()
+	for death := range deaths {
+		all.injectFaults(random)
+		<-time.After(time.Second)
+		if death == 1 {
+			crash()
+		}
+		<-time.After(time.Second)
+		all.killAndRestart()
+	}
+	all.control("DELETE", "/faults", nil)
+	all.waitForRuns(waitTimeout)
+	for _, d := range all.domains {
+		all.current(d).checkProvisioned(d.zone)
+	}
 }

@@ -3,28 +3,36 @@
 package e2e
 
 import (
+	"context"
+	"crypto/tls"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
+	"os/user"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/httpapi"
+	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
 const proxyFolder = "../../deploy/proxy/"
 
-// TestNginx runs deploy/proxy/nginx.conf before the service.
-func TestNginx(t *testing.T) {
+// TestNginxConfiguration runs deploy/proxy/nginx.conf in front of the service.
+func TestNginxConfiguration(t *testing.T) {
 	t.Parallel()
-	p := newProxied(t)
-	p.snippet("nginx.conf", "server 127.0.0.1:8080;", "server "+strings.TrimPrefix(p.server.ready.APIURL, "http://")+";",
-		"listen 80;", "listen 127.0.0.1:"+freeAddress(t)+";", "listen 443 ", "listen 127.0.0.1:"+p.port+" ",
+	p := newProxyFixture(t)
+	p.installSnippet("nginx.conf", "server 127.0.0.1:8080;", "server "+strings.TrimPrefix(p.server.ready.APIURL, "http://")+";",
+		"listen 80;", "listen 127.0.0.1:"+freePort(t)+";", "listen 443 ", "listen 127.0.0.1:"+p.port+" ",
 		"/etc/ssl/tenantry/", p.folder+"/", "/var/log/nginx/", p.folder+"/")
 	var own strings.Builder
 	fmt.Fprintf(&own, "daemon off; pid %s/pid; error_log stderr; events {}\nhttp {\naccess_log off;\n", p.folder)
@@ -34,26 +42,27 @@ func TestNginx(t *testing.T) {
 	fmt.Fprintf(&own, "include %s/nginx.conf;\n}\n", p.folder)
 	p.write("main.conf", own.String())
 	p.start("/usr/sbin/nginx", "-c", filepath.Join(p.folder, "main.conf"), "-e", "stderr")
-	p.passes()
+	p.checkProxy()
 	logged, err := os.ReadFile(filepath.Join(p.folder, "tenantry.log"))
 	if err != nil || !strings.Contains(string(logged), "/connect/microsoft365/callback") || strings.Contains(string(logged), "state=") {
 		t.Errorf("the access log (%v): %s", err, logged)
 	}
 }
 
-// TestCaddy runs deploy/proxy/Caddyfile before the service.
-func TestCaddy(t *testing.T) {
+// TestCaddyConfiguration runs deploy/proxy/Caddyfile in front of the service.
+func TestCaddyConfiguration(t *testing.T) {
 	t.Parallel()
-	p := newProxied(t)
-	p.snippet("Caddyfile", "127.0.0.1:8080", strings.TrimPrefix(p.server.ready.APIURL, "http://"),
+	p := newProxyFixture(t)
+	p.installSnippet("Caddyfile", "127.0.0.1:8080", strings.TrimPrefix(p.server.ready.APIURL, "http://"),
 		"{\n\tservers", "{\n\tadmin off\n\tauto_https off\n\tservers",
 		"\ntenantry.example {\n", fmt.Sprintf("\nhttps://tenantry.example:%s {\n\ttls %[2]s/fullchain.pem %[2]s/key.pem\n", p.port, p.folder))
 	p.start("caddy", "run", "--adapter", "caddyfile", "--config", filepath.Join(p.folder, "Caddyfile"))
-	p.passes()
+	p.checkProxy()
 }
 
-// passes is what every proxy must do.
-func (p *proxied) passes() {
+// checkProxy checks what every proxy must do: it forwards the API and the pages, hides the admin
+// endpoints and allows bodies of 64 KiB.
+func (p *proxyFixture) checkProxy() {
 	p.t.Helper()
 	key := map[string]string{"Authorization": "Bearer " + p.key, "X-Request-ID": "from-the-client", "Idempotency-Key": "k"}
 	if got := p.send("GET", "/v1/tenants", "", key); got.StatusCode != http.StatusOK || got.Header.Get("X-Request-ID") != "from-the-client" {
@@ -72,24 +81,24 @@ func (p *proxied) passes() {
 			p.t.Errorf("a body of %d bytes: %d %s", size, got.StatusCode, got.Header.Get("Content-Type"))
 		}
 	}
-	p.connects(key)
+	p.checkConnect(key)
 }
 
-// connects walks the pages through the proxy, to the last.
-func (p *proxied) connects(key map[string]string) {
+// checkConnect walks through the connect pages behind the proxy.
+func (p *proxyFixture) checkConnect(key map[string]string) {
 	p.t.Helper()
-	guid, admin := p.rig.tenant(p.server)
-	link := parsedBody(p.t, p.send("GET", "/v1/tenants/connect-url", "", key)).text("connect_url")
-	v := newVisitor(p.t)
-	callback := v.consents(link, admin, "accept")
+	guid, admin := p.service.newTenant(p.server)
+	link := readReply(p.t, p.send("GET", "/v1/tenants/connect-url", "", key)).text("connect_url")
+	v := newBrowser(p.t)
+	callback := v.answerConsent(link, admin, "accept")
 	jar := v.client.Jar
 	v.client = &http.Client{Jar: jar, CheckRedirect: p.client.CheckRedirect, Transport: byHost{"tenantry.example": p.client.Transport}}
 	signIn := v.open(callback)
 	if cookies := (&http.Response{Header: signIn.header}).Cookies(); len(cookies) != 1 || cookies[0].Name != "__Host-tenantry-connect" || !cookies[0].Secure {
 		p.t.Fatalf("%d: cookies %v", signIn.status, cookies)
 	}
-	offer := v.open(v.signsIn(signIn.location, admin).location)
-	guarded(p.t, offer)
+	offer := v.open(v.signIn(signIn.location, admin).location)
+	checkPageHeaders(p.t, offer)
 	if done := v.submit(offer, url.Values{"decision": {"connect"}}); done.status != http.StatusOK {
 		p.t.Errorf("connect: %d %s", done.status, done.text)
 	}
@@ -98,13 +107,13 @@ func (p *proxied) connects(key map[string]string) {
 	}
 }
 
-// TestProxyDeadlines: the values of the snippets, and what the page says of
-// the service's, are those of the code.
-func TestProxyDeadlines(t *testing.T) {
+// TestProxyTimeoutsMatchTheService compares the timeouts of the snippets and of the page with those
+// of the code.
+func TestProxyTimeoutsMatchTheService(t *testing.T) {
 	t.Parallel()
 	server := httpapi.Server("", nil)
-	nginx, caddy, page := text(t, proxyFolder+"nginx.conf"), text(t, proxyFolder+"Caddyfile"), text(t, proxyFolder+"README.md")
-	longest := secondsIn(t, text(t, "../../adapters/httpapi/validation.go"), `syncTime\s+= (\d+) \* time\.Second`)
+	nginx, caddy, page := fileTextAt(t, proxyFolder+"nginx.conf"), fileTextAt(t, proxyFolder+"Caddyfile"), fileTextAt(t, proxyFolder+"README.md")
+	longest := secondsIn(t, fileTextAt(t, "../../adapters/httpapi/validation.go"), `syncTime\s+= (\d+) \* time\.Second`)
 	if server.WriteTimeout <= longest {
 		t.Errorf("the service closes connections after %s, a sync takes %s", server.WriteTimeout, longest)
 	}
@@ -132,7 +141,7 @@ func TestProxyDeadlines(t *testing.T) {
 		{caddy, `read_body (\d+)s`, server.ReadTimeout},
 		{page, `\| (\d+) s, then a 504`, longest},
 		{page, `closed at (\d+) s`, server.WriteTimeout},
-		{page, `in flight get (\d+) s`, usualDrain(t)},
+		{page, `in flight get (\d+) s`, defaultDrainTime(t)},
 		{page, `kept for (\d+) s`, server.IdleTimeout},
 	} {
 		if got := secondsIn(t, same.in, same.pattern); got != same.want {
@@ -141,11 +150,11 @@ func TestProxyDeadlines(t *testing.T) {
 	}
 }
 
-// TestProxyLimits: what the service would answer by itself reaches it, and the
-// admin listener is nowhere.
-func TestProxyLimits(t *testing.T) {
+// TestProxyConfigurationLimits checks that the proxies pass headers of the size that the service
+// accepts, and that no snippet names the admin listener.
+func TestProxyConfigurationLimits(t *testing.T) {
 	t.Parallel()
-	nginx, caddy := text(t, proxyFolder+"nginx.conf"), text(t, proxyFolder+"Caddyfile")
+	nginx, caddy := fileTextAt(t, proxyFolder+"nginx.conf"), fileTextAt(t, proxyFolder+"Caddyfile")
 	if heads := httpapi.Server("", nil).MaxHeaderBytes + 4<<10; heads != 16<<10 || !strings.Contains(nginx, "large_client_header_buffers 4 16k;") {
 		t.Errorf("heads of %d bytes", heads)
 	}
@@ -154,7 +163,7 @@ func TestProxyLimits(t *testing.T) {
 	}
 }
 
-func text(t *testing.T, path string) string {
+func fileTextAt(t *testing.T, path string) string {
 	t.Helper()
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -163,7 +172,7 @@ func text(t *testing.T, path string) string {
 	return string(raw)
 }
 
-// secondsIn is the number that the pattern finds, in seconds.
+// secondsIn returns the number that the pattern captures, in seconds.
 func secondsIn(t *testing.T, text, pattern string) time.Duration {
 	t.Helper()
 	found := regexp.MustCompile(pattern).FindStringSubmatch(text)
@@ -175,4 +184,176 @@ func secondsIn(t *testing.T, text, pattern string) time.Duration {
 		t.Fatal(err)
 	}
 	return time.Duration(n) * time.Second
+}
+
+// proxyFixture is a server for the public name tenantry.example, and a reverse proxy on loopback in
+// front of it.
+type proxyFixture struct {
+	t       *testing.T
+	service *serviceFixture
+	server  client
+	key     string
+	folder  string
+	port    string
+	client  *http.Client
+}
+
+func newProxyFixture(t *testing.T) *proxyFixture {
+	t.Helper()
+	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	env := append(r.env(t.TempDir(), ""), "TENANTRY_PUBLIC_URL=https://tenantry.example")
+	_, key := r.newAccount(env, "ann@example.com", "complete", 0)
+	_, server := r.serve(env)
+	server.control("POST", "/app", object{"redirect_uris": []string{
+		"https://tenantry.example/connect/microsoft365/callback", "https://tenantry.example/connect/microsoft365/signin",
+	}})
+	p := &proxyFixture{t: t, service: r, server: server, key: key, port: freePort(t)}
+	folder, err := os.MkdirTemp("", "tenantry-proxy-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	p.folder = folder
+	public, private := testserver.SelfSigned(t)
+	p.write("fullchain.pem", string(public))
+	p.write("key.pem", string(private))
+	p.client = &http.Client{
+		Transport: &http.Transport{
+			DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, network, "127.0.0.1:"+p.port)
+			},
+			TLSClientConfig: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}},
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return p
+}
+
+// freePort returns a loopback port on which nothing listens.
+func freePort(t *testing.T) string {
+	t.Helper()
+	_, port, err := net.SplitHostPort(testserver.FreeAddress(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+func (p *proxyFixture) write(name, text string) {
+	p.t.Helper()
+	if err := os.WriteFile(filepath.Join(p.folder, name), []byte(text), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// installSnippet copies a file of deploy/proxy and replaces addresses and paths by those of the
+// test. Each replaced text must occur.
+func (p *proxyFixture) installSnippet(name string, instead ...string) {
+	p.t.Helper()
+	raw, err := os.ReadFile(proxyFolder + name)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	text := string(raw)
+	for i := 0; i < len(instead); i += 2 {
+		if !strings.Contains(text, instead[i]) {
+			p.t.Fatalf("%s does not say %q", name, instead[i])
+		}
+		text = strings.ReplaceAll(text, instead[i], instead[i+1])
+	}
+	p.write(name, text)
+}
+
+// start runs the proxy until the test ends, as nobody if the test runs as root.
+func (p *proxyFixture) start(args ...string) {
+	p.t.Helper()
+	log := &syncBuffer{}
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH") + ":/usr/sbin", "HOME=" + p.folder}
+	cmd.Dir, cmd.Stdout, cmd.Stderr = p.folder, log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if os.Getuid() == 0 {
+		cmd.SysProcAttr.Credential = p.giveToNobody()
+	}
+	if err := cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }()
+	p.t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		<-ended
+	})
+	for deadline := time.Now().Add(waitTimeout); ; {
+		conn, err := new(net.Dialer).DialContext(p.t.Context(), "tcp", "127.0.0.1:"+p.port)
+		if err == nil {
+			_ = conn.Close()
+			return
+		}
+		select {
+		case <-ended:
+			p.t.Fatalf("%s ended: %s", args[0], log)
+		case <-time.After(20 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			p.t.Fatalf("%s does not listen: %s", args[0], log)
+		}
+	}
+}
+
+// giveToNobody changes the owner of the folder to nobody.
+func (p *proxyFixture) giveToNobody() *syscall.Credential {
+	p.t.Helper()
+	nobody, err := user.Lookup("nobody")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	uid, _ := strconv.Atoi(nobody.Uid)
+	gid, _ := strconv.Atoi(nobody.Gid)
+	err = filepath.WalkDir(p.folder, func(path string, _ os.DirEntry, err error) error {
+		if err == nil {
+			err = os.Chown(path, uid, gid)
+		}
+		return err
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+}
+
+func (p *proxyFixture) send(method, path, body string, headers map[string]string) *http.Response {
+	p.t.Helper()
+	r, err := http.NewRequestWithContext(p.t.Context(), method, "https://tenantry.example"+path, strings.NewReader(body))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for name, value := range headers {
+		r.Header.Set(name, value)
+	}
+	answer, err := p.client.Do(r)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { _ = answer.Body.Close() })
+	return answer
+}
+
+// byHost sends the requests for some hosts through a different transport.
+type byHost map[string]http.RoundTripper
+
+func (b byHost) RoundTrip(r *http.Request) (*http.Response, error) {
+	if transport, ok := b[r.URL.Hostname()]; ok {
+		return transport.RoundTrip(r)
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+func readReply(t *testing.T, answer *http.Response) reply {
+	t.Helper()
+	raw, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parseReply(answer, raw)
 }

@@ -3,77 +3,82 @@
 package e2e
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 )
 
-// TestRegistrationIsExact: with the manifest's permissions the main job goes
-// to its end; without any one of them it stops where the page says.
-func TestRegistrationIsExact(t *testing.T) {
+// TestRegistrationHasExactlyTheNeededPermissions checks that the onboarding succeeds with the
+// permissions of the manifest. Without any one of them it stops at the step that the page names.
+func TestRegistrationHasExactlyTheNeededPermissions(t *testing.T) {
 	t.Parallel()
 	m := readManifest(t, "manifest.json")
-	roles, _ := m.explained(t)
-	s := newRegistered(t, m)
-	if at := s.consented(roles).walk(); at != "" {
+	roles, _ := m.permissions(t)
+	s := newRegistrationFixture(t, m)
+	if at := s.newConsentedTenant(roles).onboard(); at != "" {
 		t.Fatalf("with all permissions it stops at %q", at)
 	}
-	// Some walks wait for a grant to spread, so all wait together.
+	// Some tenants wait for a grant to spread, so all run concurrently.
 	var walks sync.WaitGroup
 	for i, role := range roles {
-		h := s.consented(slices.Delete(slices.Clone(roles), i, i+1))
+		h := s.newConsentedTenant(slices.Delete(slices.Clone(roles), i, i+1))
 		walks.Go(func() {
-			if at := h.walk(); at != role.without {
-				t.Errorf("without %s it stops at %q, the page says %q", role.name, at, role.without)
+			if at := h.onboard(); at != role.failingStep {
+				t.Errorf("without %s it stops at %q, the page says %q", role.name, at, role.failingStep)
 			}
 		})
 	}
 	walks.Wait()
 }
 
-// TestRegistrationWithoutTheHeavyPermission: the bootstrap waits until an
-// administrator has assigned the role by hand. From then on all works.
-func TestRegistrationWithoutTheHeavyPermission(t *testing.T) {
+// TestRegistrationWithoutRoleAssignment checks that the bootstrap waits until an administrator has
+// assigned the role. Afterwards all steps succeed.
+func TestRegistrationWithoutRoleAssignment(t *testing.T) {
 	t.Parallel()
-	light, _ := readManifest(t, "manifest-without-role-assignment.json").explained(t)
+	light, _ := readManifest(t, "manifest-without-role-assignment.json").permissions(t)
 	m := readManifest(t, "manifest.json")
-	heavy, _ := m.explained(t)
+	heavy, _ := m.permissions(t)
 	for _, p := range light {
 		if p.name == "RoleManagement.ReadWrite.Directory" {
 			t.Error("the heavy permission is in the light manifest")
 		}
 	}
-	s := newRegistered(t, m)
-	h := s.consented(light)
-	h.proves()
-	sees(t, h.post(h.path("/sync"), nil).object, object{"status": "partial"})
+	s := newRegistrationFixture(t, m)
+	h := s.newConsentedTenant(light)
+	h.confirmConnect()
+	checkValues(t, h.post(h.path("/sync"), nil).object, object{"status": "partial"})
 	if step := h.nextStep(); step != "grant_role" {
 		t.Errorf("next step %v", step)
 	}
-	// Consents with and without the heavy permission leave the role behind,
-	// as an administrator's own assignment does.
+	// A consent with the role assignment permission, followed by one without it, leaves the role
+	// assigned, like an assignment by an administrator.
 	for _, roles := range [][]permission{heavy, light} {
-		s.register(roles)
-		h.consents()
-		h.proves()
-		h.synced()
+		s.setPermissions(roles)
+		h.giveConsent()
+		h.confirmConnect()
+		h.mustSync()
 	}
-	if at := h.works(); at != "" {
+	if at := h.runOnboarding(); at != "" {
 		t.Errorf("with the role assigned it stops at %q", at)
 	}
 }
 
-// TestRegistrationNamesWhatIsCalled: redirect URIs are the service's routes,
-// scopes those of the sign-in.
-func TestRegistrationNamesWhatIsCalled(t *testing.T) {
+// TestRegistrationMatchesURLsAndScopes checks that redirect URIs are routes of the service, and
+// that scopes are those of the sign-in.
+func TestRegistrationMatchesURLsAndScopes(t *testing.T) {
 	t.Parallel()
-	c := common(t).newCaller(nil)
+	c := sharedSandbox(t).newAccount(nil)
 	link := c.get("/v1/tenants/connect-url").text("connect_url")
-	h, v := c.newTenant(nil), newVisitor(t)
-	callback := v.open(v.consents(link, h.admin, "accept"))
+	h, v := c.newTenant(nil), newBrowser(t)
+	callback := v.open(v.answerConsent(link, h.admin, "accept"))
 	at := func(address string) string {
 		u, err := url.Parse(address)
 		if err != nil {
@@ -92,7 +97,7 @@ func TestRegistrationNamesWhatIsCalled(t *testing.T) {
 		if !slices.Equal(m.Web.RedirectURIs, called) {
 			t.Errorf("%s registers %v, the service calls %v", name, m.Web.RedirectURIs, called)
 		}
-		_, scopes := m.explained(t)
+		_, scopes := m.permissions(t)
 		var names []string
 		for _, p := range scopes {
 			names = append(names, p.name)
@@ -104,7 +109,200 @@ func TestRegistrationNamesWhatIsCalled(t *testing.T) {
 	for _, address := range called {
 		path := strings.TrimPrefix(address, "https://tenantry.example")
 		if got := c.do("GET", c.ready.APIURL+path, "", nil); got.status == http.StatusNotFound {
-			t.Errorf("%s is no page of the service", path)
+			t.Errorf("%s is not a page of the service", path)
 		}
 	}
+}
+
+// registrationFixture is a server whose simulated application registration follows a manifest.
+type registrationFixture struct {
+	caller
+	service *serviceFixture
+}
+
+func newRegistrationFixture(t *testing.T, m manifest) registrationFixture {
+	t.Helper()
+	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	env := r.env(t.TempDir(), "")
+	id, key := r.newAccount(env, "ann@example.com", "complete", 50)
+	_, server := r.serve(env)
+	var redirects []string
+	for _, uri := range m.Web.RedirectURIs {
+		redirects = append(redirects, strings.Replace(uri, "https://tenantry.example", "http://127.0.0.1", 1))
+	}
+	server.control("POST", "/app", object{"redirect_uris": redirects})
+	return registrationFixture{caller{server, id, "ann@example.com", key}, r}
+}
+
+func (s registrationFixture) setPermissions(roles []permission) {
+	s.t.Helper()
+	names := []string{}
+	for _, role := range roles {
+		names = append(names, role.name)
+	}
+	s.control("POST", "/app", object{"permissions": names})
+}
+
+// newConsentedTenant returns a new tenant whose administrator consented to these permissions and
+// has not confirmed the connection.
+func (s registrationFixture) newConsentedTenant(roles []permission) *consentedTenant {
+	s.t.Helper()
+	s.setPermissions(roles)
+	guid, admin := s.service.newTenant(s.client)
+	g := &consentedTenant{accountTenant: accountTenant{s.caller, guid, admin}, service: s.service}
+	g.giveConsent()
+	return g
+}
+
+// consentedTenant is a tenant during the onboarding.
+type consentedTenant struct {
+	accountTenant
+	service  *serviceFixture
+	browser  *browser
+	callback string
+}
+
+func (g *consentedTenant) giveConsent() {
+	g.t.Helper()
+	g.browser = newBrowser(g.t)
+	g.browser.client.Transport = timeoutTransport{&http.Transport{ResponseHeaderTimeout: waitTimeout}}
+	g.callback = g.browser.answerConsent(g.get("/v1/tenants/connect-url").text("connect_url"), g.admin, "accept")
+}
+
+// timeoutTransport answers 504 if the server takes too long: the page that waits for a consent to
+// spread can take most of a minute.
+type timeoutTransport struct{ *http.Transport }
+
+func (i timeoutTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := i.Transport.RoundTrip(r)
+	if err != nil {
+		answer = &http.Response{StatusCode: http.StatusGatewayTimeout, Body: http.NoBody, Request: r}
+	}
+	return answer, nil
+}
+
+// confirmConnect signs the administrator in and confirms. It reports whether the tenant was
+// connected.
+func (g *consentedTenant) confirmConnect() bool {
+	g.t.Helper()
+	signIn := g.browser.open(g.callback).location
+	offer := g.browser.open(g.browser.signIn(signIn, g.admin).location)
+	return offer.action != "" && g.browser.submit(offer, url.Values{"decision": {"connect"}}).status == http.StatusOK
+}
+
+// onboard connects the tenant and runs the onboarding. It returns the step that failed, or "".
+func (g *consentedTenant) onboard() string {
+	g.t.Helper()
+	if !g.confirmConnect() {
+		return "connect"
+	}
+	return g.runOnboarding()
+}
+
+func (g *consentedTenant) runOnboarding() string {
+	g.t.Helper()
+	zone := fmt.Sprintf("registered-%d.test", uniqueNumber.Add(1))
+	if err := g.service.zones.Add(zone, "manual"); err != nil {
+		g.t.Error(err)
+	}
+	for _, step := range []struct {
+		name, path string
+		body       any
+		good       func(reply) bool
+	}{
+		{"sync", g.path("/sync"), nil, func(r reply) bool { return r.text("status") == "completed" }},
+		{"add domain", g.path("/domains"), object{"domain": zone}, nil},
+		{"verify", g.domainPath(zone, "/verify"), nil, nil},
+		{"enable DKIM", g.domainPath(zone, "/enable-dkim"), nil, nil},
+		{"provision", g.path("/mailboxes"), mailboxesBody(zone, "ada"), func(r reply) bool { return r.text("created_count") == "1" }},
+	} {
+		if step.name == "verify" || step.name == "enable DKIM" {
+			g.publishRecords(zone)
+		}
+		if got := g.call("POST", step.path, step.body); got.status != http.StatusOK || step.good != nil && !step.good(got) {
+			return step.name
+		}
+	}
+	return ""
+}
+
+// manifest is an application registration in the format of Microsoft Graph.
+type manifest struct {
+	DisplayName      string `json:"displayName"`
+	SignInAudience   string `json:"signInAudience"`
+	IsFallbackPublic bool   `json:"isFallbackPublicClient"`
+	Web              struct {
+		RedirectURIs  []string `json:"redirectUris"`
+		ImplicitGrant struct {
+			AccessToken bool `json:"enableAccessTokenIssuance"`
+			IDToken     bool `json:"enableIdTokenIssuance"`
+		} `json:"implicitGrantSettings"`
+	} `json:"web"`
+	Required []struct {
+		Resource string `json:"resourceAppId"`
+		Access   []struct {
+			ID   string `json:"id"`
+			Type string `json:"type"`
+		} `json:"resourceAccess"`
+	} `json:"requiredResourceAccess"`
+}
+
+const registrationPage = "../../deploy/microsoft365/"
+
+func readManifest(t *testing.T, name string) (m manifest) {
+	t.Helper()
+	raw, err := os.ReadFile(registrationPage + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	strict := json.NewDecoder(bytes.NewReader(raw))
+	strict.DisallowUnknownFields()
+	if err := strict.Decode(&m); err != nil {
+		t.Fatal(err)
+	}
+	if m.SignInAudience != "AzureADMultipleOrgs" || m.IsFallbackPublic || m.Web.ImplicitGrant.AccessToken || m.Web.ImplicitGrant.IDToken {
+		t.Errorf("%s: audience %s, flows %+v", name, m.SignInAudience, m.Web.ImplicitGrant)
+	}
+	return m
+}
+
+// permission is a row of the page. failingStep is the first step of the onboarding that fails
+// without the permission.
+type permission struct{ resource, name, id, kind, failingStep string }
+
+var permissionRow = regexp.MustCompile("(?m)^\\| (\\S+) \\| `([^`]+)` \\| `([0-9a-f-]{36})` \\| (Role|Scope) \\| [^|]+ \\| ([^|]+) \\|$")
+
+func permissionRows(t *testing.T) map[string]permission {
+	t.Helper()
+	raw, err := os.ReadFile(registrationPage + "README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]permission{}
+	for _, m := range permissionRow.FindAllStringSubmatch(string(raw), -1) {
+		rows[m[3]] = permission{m[1], m[2], m[3], m[4], strings.TrimSpace(m[5])}
+	}
+	return rows
+}
+
+// permissions returns the permissions of a manifest with the page's explanations.
+func (m manifest) permissions(t *testing.T) (roles, scopes []permission) {
+	t.Helper()
+	rows, resources := permissionRows(t), map[string]string{
+		"Graph": "00000003-0000-0000-c000-000000000000", "Exchange": "00000002-0000-0ff1-ce00-000000000000",
+	}
+	for _, of := range m.Required {
+		for _, access := range of.Access {
+			row, ok := rows[access.ID]
+			switch {
+			case !ok || row.kind != access.Type || resources[row.resource] != of.Resource:
+				t.Fatalf("the page does not say why %s %s is needed", access.Type, access.ID)
+			case row.kind == "Role":
+				roles = append(roles, row)
+			default:
+				scopes = append(scopes, row)
+			}
+		}
+	}
+	return roles, scopes
 }

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// raw sends a request as a program that gets it wrong would; an empty header
-// value leaves that header out.
-func (c caller) raw(method, path, body string, headers map[string]string) reply {
+// sendRaw sends a request without the client's defaults. A header with an empty value is omitted; a
+// newline separates several values.
+func (c caller) sendRaw(method, path, body string, headers map[string]string) reply {
 	c.t.Helper()
 	r, err := http.NewRequestWithContext(c.t.Context(), method, c.ready.APIURL+path, strings.NewReader(body))
 	if err != nil {
@@ -34,18 +34,17 @@ func (c caller) raw(method, path, body string, headers map[string]string) reply 
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	got := parsed(answer, text)
-	if err := documented(c.t, method, path, got); err != nil {
+	got := parseReply(answer, text)
+	if err := checkDocumented(c.t, method, path, got); err != nil {
 		c.t.Errorf("%s %s answered %d: %v\n%s", method, path, got.status, err, text)
 	}
 	return got
 }
 
-// TestErrorContract: every request that is wrong in its own way has one
-// status and code, over the wire.
-func TestErrorContract(t *testing.T) {
+// TestEachInvalidRequestHasItsErrorCode checks status and code of each kind of invalid request.
+func TestEachInvalidRequestHasItsErrorCode(t *testing.T) {
 	t.Parallel()
-	c := common(t).newCaller(nil)
+	c := sharedSandbox(t).newAccount(nil)
 	domains := "/v1/tenants/" + strings.Repeat("0", 8) + "/domains"
 	for _, tt := range []struct {
 		name, method, path, body string
@@ -84,7 +83,7 @@ func TestErrorContract(t *testing.T) {
 		{"the scheme in small letters", "GET", "/v1/tenants", "", map[string]string{"Authorization": "bearer " + c.key}, 200, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := c.with(t).raw(tt.method, tt.path, tt.body, tt.headers)
+			got := c.withT(t).sendRaw(tt.method, tt.path, tt.body, tt.headers)
 			if got.status != tt.status || got.code() != tt.code {
 				t.Errorf("got %d %q, want %d %q\n%s", got.status, got.code(), tt.status, tt.code, got.raw)
 			}
@@ -104,21 +103,21 @@ func TestErrorContract(t *testing.T) {
 	}
 }
 
-func TestRequestIDs(t *testing.T) {
+func TestRequestIDsAreEchoed(t *testing.T) {
 	t.Parallel()
-	c := common(t)
+	c := sharedSandbox(t)
 	for sent, kept := range map[string]bool{"a.B-9_": true, strings.Repeat("x", 128): true, strings.Repeat("x", 129): false, "a b": false, "ü": false} {
-		got := c.raw("GET", "/v1/nothing", "", map[string]string{"X-Request-ID": sent})
+		got := c.sendRaw("GET", "/v1/nothing", "", map[string]string{"X-Request-ID": sent})
 		if id := got.header.Get("X-Request-ID"); (id == sent) != kept || id == "" {
 			t.Errorf("%q comes back as %q", sent, id)
 		}
 	}
 }
 
-// TestHeadIsGet: HEAD answers as GET does, without the body.
-func TestHeadIsGet(t *testing.T) {
+// TestHeadAnswersLikeGet checks that HEAD has the status of GET and no body.
+func TestHeadAnswersLikeGet(t *testing.T) {
 	t.Parallel()
-	c := common(t)
+	c := sharedSandbox(t)
 	for path, status := range map[string]int{"/v1/tenants": 200, "/openapi.json": 200, "/v1/tenants/x": 404} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodHead, c.ready.APIURL+path, http.NoBody)
 		if err != nil {

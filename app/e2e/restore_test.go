@@ -4,7 +4,9 @@ package e2e
 
 import (
 	"bytes"
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -14,15 +16,16 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/app/cli"
 )
 
-// TestRestoredOnAnotherDatabase: everything is backed up while it is in use,
-// deleted, and restored on a database of the other kind.
-func TestRestoredOnAnotherDatabase(t *testing.T) {
+// TestRestoreOnADifferentDatabase backs up an installation while it is in use, deletes it, and
+// restores it on the other kind of database.
+func TestRestoreOnADifferentDatabase(t *testing.T) {
 	t.Parallel()
 	none := func(testing.TB) string { return "" } // SQLite, in the data folder
 	for name, database := range map[string][2]func(testing.TB) string{
@@ -31,43 +34,43 @@ func TestRestoredOnAnotherDatabase(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLoss(t)
-			l.begins(database[0](t))
-			saved := l.saved()
-			l.everythingIsLost()
-			l.restored(saved, database[1](t))
-			l.goesOn()
+			f := newRestoreFixture(t)
+			f.setUp(database[0](t))
+			saved := f.backUp()
+			f.deleteInstallation()
+			f.restore(saved, database[1](t))
+			f.checkRestored()
 		})
 	}
 }
 
-// loss is an installation that is lost and restored. Its public address stays
-// the same, as it would behind a reverse proxy.
-type loss struct {
-	*rig
-	t        *testing.T
-	proxy    string
-	current  atomic.Pointer[url.URL]
-	data     string
-	env      []string
-	process  *process
-	tenant   holding
-	zone     string
-	waiting  *visitor
-	callback string // where the waiting administrator signs in
-	late     holding
+// restoreFixture is an installation that is deleted and restored. Its public address stays the
+// same, as behind a reverse proxy.
+type restoreFixture struct {
+	*serviceFixture
+	t          *testing.T
+	proxy      string
+	current    atomic.Pointer[url.URL]
+	data       string
+	env        []string
+	process    *process
+	tenant     accountTenant
+	zone       string
+	waiting    *browser
+	callback   string // where the waiting administrator signs in
+	lateTenant accountTenant
 }
 
-func newLoss(t *testing.T) *loss {
-	l := &loss{rig: newRig(t, binary(t, release)), t: t}
-	// The proxy has connections of its own, because other tests close those of the default transport.
-	// It reads each request body before it forwards the request: net/http closes an unread body when
-	// the proxy begins to answer, and the transport, which looks for the end of that body, would then
-	// close the connection to the server in the middle of the answer.
+func newRestoreFixture(t *testing.T) *restoreFixture {
+	f := &restoreFixture{serviceFixture: newServiceFixture(t, requirePrograms(t, releaseBuild)), t: t}
+	// The proxy has connections of its own, because other tests close those of the default
+	// transport. It reads each request body before it forwards the request: net/http closes an
+	// unread body when the proxy begins to answer, and the transport, which looks for the end of
+	// that body, would then close the connection to the server in the middle of the response.
 	proxy := httptest.NewServer(&httputil.ReverseProxy{
 		Transport: &http.Transport{DisableKeepAlives: true},
 		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(l.current.Load())
+			r.SetURL(f.current.Load())
 			body, err := io.ReadAll(r.In.Body)
 			if err != nil {
 				t.Errorf("read the request body: %v", err)
@@ -76,170 +79,274 @@ func newLoss(t *testing.T) *loss {
 		},
 	})
 	t.Cleanup(proxy.Close)
-	l.proxy = proxy.URL
-	return l
+	f.proxy = proxy.URL
+	return f
 }
 
-// serves starts a server behind the public address.
-func (l *loss) serves(data, database string) client {
-	l.t.Helper()
-	l.data, l.env = data, append(l.rig.env(data, database), "TENANTRY_PUBLIC_URL="+l.proxy)
-	p, server := l.rig.serve(l.env)
+// startServer starts a server behind the public address.
+func (f *restoreFixture) startServer(data, database string) client {
+	f.t.Helper()
+	f.data, f.env = data, append(f.serviceFixture.env(data, database), "TENANTRY_PUBLIC_URL="+f.proxy)
+	p, server := f.serviceFixture.serve(f.env)
 	at, err := url.Parse(server.ready.APIURL)
 	if err != nil {
-		l.t.Fatal(err)
+		f.t.Fatal(err)
 	}
-	l.process = p
-	l.current.Store(at)
-	server.ready.APIURL = l.proxy
+	f.process = p
+	f.current.Store(at)
+	server.ready.APIURL = f.proxy
 	return server
 }
 
-// begins brings about all that a backup has to keep: an account with a key, a
-// connected tenant with a domain and a mailbox, and a second administrator in
-// the middle of the pages, for whom a secret is sealed.
-func (l *loss) begins(database string) {
-	l.t.Helper()
-	data := l.t.TempDir()
-	l.command(l.rig.env(data, database), "migrate")
-	id, key := l.account(l.rig.env(data, database), "ann@example.com", "complete", 0)
-	c := caller{client: l.serves(data, database), id: id, email: "ann@example.com", key: key}
-	l.tenant, l.late = l.newTenant(c), l.newTenant(c)
-	v := newVisitor(l.t)
-	v.submit(v.offered(l.tenant), url.Values{"decision": {"connect"}})
-	l.tenant.synced()
-	l.zone = "lost.test"
-	if err := l.zones.Add(l.zone, "manual"); err != nil {
-		l.t.Fatal(err)
+// setUp creates all that a backup must keep: an account with a key, a connected tenant with a
+// domain and a mailbox, and a connect flow in progress, for which a secret is sealed.
+func (f *restoreFixture) setUp(database string) {
+	f.t.Helper()
+	data := f.t.TempDir()
+	f.runCommand(f.serviceFixture.env(data, database), "migrate")
+	id, key := f.newAccount(f.serviceFixture.env(data, database), "ann@example.com", "complete", 0)
+	c := caller{client: f.startServer(data, database), id: id, email: "ann@example.com", key: key}
+	f.tenant, f.lateTenant = f.newTenant(c), f.newTenant(c)
+	v := newBrowser(f.t)
+	v.submit(v.openConfirmation(f.tenant), url.Values{"decision": {"connect"}})
+	f.tenant.mustSync()
+	f.zone = "lost.test"
+	if err := f.zones.Add(f.zone, "manual"); err != nil {
+		f.t.Fatal(err)
 	}
-	l.tenant.post(l.tenant.path("/domains"), object{"domain": l.zone})
-	l.tenant.publish(l.zone)
-	l.tenant.post(l.tenant.domain(l.zone, "/verify"), nil)
-	l.tenant.post(l.tenant.path("/mailboxes"), boxes(l.zone, "ada"))
-	l.waiting = newVisitor(l.t)
+	f.tenant.post(f.tenant.path("/domains"), object{"domain": f.zone})
+	f.tenant.publishRecords(f.zone)
+	f.tenant.post(f.tenant.domainPath(f.zone, "/verify"), nil)
+	f.tenant.post(f.tenant.path("/mailboxes"), mailboxesBody(f.zone, "ada"))
+	f.waiting = newBrowser(f.t)
 	link := c.get("/v1/tenants/connect-url").text("connect_url")
-	l.callback = l.waiting.open(l.waiting.consents(link, l.late.admin, "accept")).location
+	f.callback = f.waiting.open(f.waiting.answerConsent(link, f.lateTenant.admin, "accept")).location
 }
 
-func (l *loss) newTenant(c caller) holding {
-	h := holding{caller: c}
-	h.guid, h.admin = l.rig.tenant(c.client)
+func (f *restoreFixture) newTenant(c caller) accountTenant {
+	h := accountTenant{caller: c}
+	h.guid, h.admin = f.serviceFixture.newTenant(c.client)
 	return h
 }
 
-// saved backs up twice, with a passphrase and without, while the server runs,
-// and looks for secrets in both.
-func (l *loss) saved() (file string) {
-	l.t.Helper()
-	dir := l.t.TempDir()
+// backUp writes a backup with a passphrase and one without, while the server runs, and searches
+// both for secrets.
+func (f *restoreFixture) backUp() (file string) {
+	f.t.Helper()
+	dir := f.t.TempDir()
 	file = filepath.Join(dir, "tenantry.backup")
-	credential := l.passphrase()
-	made := operate(l.t, l.env, "backup", file, "--credential-file", credential, "-o", "json").json(l.t)
-	has(l.t, "backup", made, "file status encrypted version database tables rows sha256 created_at")
-	sees(l.t, made, object{"status": "written", "encrypted": true, "file": file})
-	plain := operate(l.t, l.env, "backup", file+".plain")
+	credential := f.passphrase()
+	made := runTenantry(f.t, f.env, "backup", file, "--credential-file", credential, "-o", "json").mustJSON(f.t)
+	checkMembers(f.t, "backup", made, "file status encrypted version database tables rows sha256 created_at")
+	checkValues(f.t, made, object{"status": "written", "encrypted": true, "file": file})
+	plain := runTenantry(f.t, f.env, "backup", file+".plain")
 	if plain.code != 0 || !strings.Contains(plain.errors, "warning") || !strings.Contains(plain.errors, "keyset") {
-		l.t.Errorf("a backup without a passphrase: %d %s", plain.code, plain.errors)
+		f.t.Errorf("a backup without a passphrase: %d %s", plain.code, plain.errors)
 	}
 	for _, name := range []string{file, file + ".plain"} {
 		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
-			l.t.Errorf("%s has mode %v (%v)", name, info.Mode(), err)
+			f.t.Errorf("%s has mode %v (%v)", name, info.Mode(), err)
 		}
 	}
-	secrets := map[string]string{"API key": l.tenant.key, "password": "Correct-Horse-7", "client secret": l.clientSecret()}
-	if found := leaks(unzipped(l.t, file+".plain"), secrets); len(found) > 0 {
-		l.t.Errorf("in the plain backup: %v", found)
+	secrets := map[string]string{"API key": f.tenant.key, "password": "Correct-Horse-7", "client secret": f.clientSecret()}
+	if found := findLeaks(gunzipFile(f.t, file+".plain"), secrets); len(found) > 0 {
+		f.t.Errorf("in the plain backup: %v", found)
 	}
-	for name, value := range map[string]string{"keyset": l.keyMaterial(), "customer": l.tenant.email, "table": "connect_flows", "zone": l.zone} {
+	for name, value := range map[string]string{"keyset": f.keyMaterial(), "customer": f.tenant.email, "table": "connect_flows", "zone": f.zone} {
 		secrets[name] = value
 	}
 	raw, err := os.ReadFile(file)
-	if found := leaks(raw, secrets); err != nil || len(found) > 0 {
-		l.t.Errorf("in the encrypted backup: %v (%v)", found, err)
+	if found := findLeaks(raw, secrets); err != nil || len(found) > 0 {
+		f.t.Errorf("in the encrypted backup: %v (%v)", found, err)
 	}
-	if found := leaks(unzipped(l.t, file+".plain"), map[string]string{"keyset": l.keyMaterial()}); len(found) == 0 {
-		l.t.Error("a search that proves little: the plain backup has no keyset")
+	if found := findLeaks(gunzipFile(f.t, file+".plain"), map[string]string{"keyset": f.keyMaterial()}); len(found) == 0 {
+		f.t.Error("a search that proves little: the plain backup has no keyset")
 	}
 	return file
 }
 
-func (l *loss) passphrase() string {
-	l.t.Helper()
-	name := filepath.Join(l.t.TempDir(), "passphrase")
+func (f *restoreFixture) passphrase() string {
+	f.t.Helper()
+	name := filepath.Join(f.t.TempDir(), "passphrase")
 	if err := os.WriteFile(name, []byte("correct horse battery staple\n"), 0o600); err != nil {
-		l.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return name
 }
 
-func (l *loss) clientSecret() string {
-	l.t.Helper()
-	raw, err := os.ReadFile(l.settings["client_secret_file"])
+func (f *restoreFixture) clientSecret() string {
+	f.t.Helper()
+	raw, err := os.ReadFile(f.settings["client_secret_file"])
 	if err != nil {
-		l.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return strings.TrimSpace(string(raw))
 }
 
-func (l *loss) keyMaterial() string {
-	l.t.Helper()
+func (f *restoreFixture) keyMaterial() string {
+	f.t.Helper()
 	var keyset struct {
 		Key []struct{ KeyData struct{ Value string } }
 	}
-	raw, err := os.ReadFile(filepath.Join(l.data, "keyset.json"))
+	raw, err := os.ReadFile(filepath.Join(f.data, "keyset.json"))
 	if err == nil {
 		err = json.Unmarshal(raw, &keyset)
 	}
 	if err != nil || len(keyset.Key) != 1 || len(keyset.Key[0].KeyData.Value) < 40 {
-		l.t.Fatalf("the keyset is not as this test knows it: %v", err)
+		f.t.Fatalf("the keyset is not as this test knows it: %v", err)
 	}
 	return keyset.Key[0].KeyData.Value
 }
 
-func (l *loss) everythingIsLost() {
-	l.t.Helper()
-	if err := l.process.stop(); err != nil {
-		l.t.Fatal(err)
+func (f *restoreFixture) deleteInstallation() {
+	f.t.Helper()
+	if err := f.process.stop(); err != nil {
+		f.t.Fatal(err)
 	}
-	if err := os.RemoveAll(l.data); err != nil {
-		l.t.Fatal(err)
+	if err := os.RemoveAll(f.data); err != nil {
+		f.t.Fatal(err)
 	}
 }
 
-func (l *loss) restored(file, database string) {
-	l.t.Helper()
-	data := filepath.Join(l.t.TempDir(), "new")
-	env := l.rig.env(data, database)
-	operate(l.t, env, "restore", file).fails(l.t, cli.ExitRefused) // no passphrase
-	made := operate(l.t, env, "restore", file, "--credential-file", l.passphrase(), "-o", "json").json(l.t)
-	sees(l.t, made, object{"status": "restored", "encrypted": true})
-	operate(l.t, env, "restore", file, "--credential-file", l.passphrase()).fails(l.t, cli.ExitRefused) // not empty any more
-	acts := operate(l.t, env, "audit", "list", "-o", "json").json(l.t).objects("events")
+func (f *restoreFixture) restore(file, database string) {
+	f.t.Helper()
+	data := filepath.Join(f.t.TempDir(), "new")
+	env := f.serviceFixture.env(data, database)
+	runTenantry(f.t, env, "restore", file).checkFailure(f.t, cli.ExitRefused) // no passphrase
+	made := runTenantry(f.t, env, "restore", file, "--credential-file", f.passphrase(), "-o", "json").mustJSON(f.t)
+	checkValues(f.t, made, object{"status": "restored", "encrypted": true})
+	runTenantry(f.t, env, "restore", file, "--credential-file", f.passphrase()).checkFailure(f.t, cli.ExitRefused) // the database is not empty
+	acts := runTenantry(f.t, env, "audit", "list", "-o", "json").mustJSON(f.t).objects("events")
 	if len(acts) < 3 || acts[0].text("action") != "restore" || acts[len(acts)-1].text("action") == "restore" {
-		l.t.Errorf("the audit: %v", acts)
+		f.t.Errorf("the audit: %v", acts)
 	}
-	server := l.serves(data, database)
-	l.tenant.client, l.late.client = server, server
+	server := f.startServer(data, database)
+	f.tenant.client, f.lateTenant.client = server, server
 }
 
-// goesOn does with the restored installation what its customers do.
-func (l *loss) goesOn() {
-	l.t.Helper()
-	h := l.tenant
+// checkRestored uses the restored installation as its customers do.
+func (f *restoreFixture) checkRestored() {
+	f.t.Helper()
+	h := f.tenant
 	before := h.get(h.path("/mailboxes")).objects("mailboxes")
-	if len(before) != 1 || before[0].text("primary_smtp") != "ada@"+l.zone {
-		l.t.Errorf("mailboxes: %v", before)
+	if len(before) != 1 || before[0].text("primary_smtp") != "ada@"+f.zone {
+		f.t.Errorf("mailboxes: %v", before)
 	}
-	h.synced()
-	h.post(h.path("/mailboxes"), boxes(l.zone, "max"))
-	sees(l.t, h.get(h.path("")).object, object{"domain_count": 1, "mailbox_count": 2, "exchange_bootstrap_status": "ready", "connected_by": h.admin})
-	// What was sealed for the second administrator opens.
-	offer := l.waiting.open(l.waiting.signsIn(l.callback, l.late.admin).location)
-	if done := l.waiting.submit(offer, url.Values{"decision": {"connect"}}); done.status != http.StatusOK {
-		l.t.Errorf("%d %s", done.status, done.text)
+	h.mustSync()
+	h.post(h.path("/mailboxes"), mailboxesBody(f.zone, "max"))
+	checkValues(f.t, h.get(h.path("")).object, object{"domain_count": 1, "mailbox_count": 2, "exchange_bootstrap_status": "ready", "connected_by": h.admin})
+	// The sealed secret of the second administrator's flow can be opened.
+	offer := f.waiting.open(f.waiting.signIn(f.callback, f.lateTenant.admin).location)
+	if done := f.waiting.submit(offer, url.Values{"decision": {"connect"}}); done.status != http.StatusOK {
+		f.t.Errorf("%d %s", done.status, done.text)
 	}
-	h.listsTenants(l.late.guid, h.guid)
-	if logs := l.process.logs.String(); strings.Contains(logs, `"level":"ERROR"`) {
-		l.t.Errorf("logs:\n%s", tail(logs, 3000))
+	h.checkTenants(f.lateTenant.guid, h.guid)
+	if logs := f.process.logs.String(); strings.Contains(logs, `"level":"ERROR"`) {
+		f.t.Errorf("logs:\n%s", tail(logs, 3000))
 	}
+}
+
+// TestKilledRestoreLeavesNothing kills restore when it has read half of the rows, and restores
+// again.
+func TestKilledRestoreLeavesNothing(t *testing.T) {
+	t.Parallel()
+	file := newLargeBackup(t)
+	for name, database := range map[string]func(testing.TB) string{
+		"sqlite": func(testing.TB) string { return "" }, "postgres": testserver.Database,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			data := filepath.Join(t.TempDir(), "data")
+			env := []string{"TENANTRY_DATA_DIR=" + data}
+			if url := database(t); url != "" {
+				env = append(env, "TENANTRY_DATABASE_URL="+url)
+			}
+			killRestoreHalfway(t, env, file)
+			if _, err := os.Stat(filepath.Join(data, "keyset.json")); err == nil {
+				t.Error("a keyset is left")
+			}
+			if list := runTenantry(t, env, "account", "list", "-o", "json").mustJSON(t); list.at("count") != 0.0 {
+				t.Errorf("left: %v", list)
+			}
+			runTenantry(t, env, "restore", file, "-o", "json").mustJSON(t)
+			if list := runTenantry(t, env, "account", "list", "-o", "json").mustJSON(t); list.at("count") != float64(manyAccounts) {
+				t.Errorf("restored: %v", list.at("count"))
+			}
+		})
+	}
+}
+
+const manyAccounts = 8_000
+
+// newLargeBackup writes a backup whose rows exceed the size of pipes and buffers.
+func newLargeBackup(t *testing.T) string {
+	t.Helper()
+	data, file := t.TempDir(), filepath.Join(t.TempDir(), "large.backup")
+	env := []string{"TENANTRY_DATA_DIR=" + data}
+	runTenantry(t, env, "keyset", "create", "-o", "json").mustJSON(t)
+	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(data, "tenantry.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.ExecContext(t.Context(), `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < ?)
+		INSERT INTO accounts SELECT printf('%08x-0000-4000-8000-000000000000', i), hex(randomblob(60)), 'complete', 1, NULL, '2026-01-01 00:00:00+00:00' FROM n`, manyAccounts)
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if got := runTenantry(t, env, "backup", file); got.code != 0 {
+		t.Fatal(got.errors)
+	}
+	return file
+}
+
+// killRestoreHalfway passes the backup to restore through named pipes: completely for the check,
+// then half of it for the write.
+func killRestoreHalfway(t *testing.T, env []string, file string) {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil || len(raw) < 1<<20 {
+		t.Fatalf("a backup of %d bytes, %v", len(raw), err)
+	}
+	name := filepath.Join(t.TempDir(), "pipe")
+	makePipe(t, name)
+	p := startProcess(t, requirePrograms(t, releaseBuild), env, io.Discard, "restore", name)
+	go func() { // if restore ends early, openPipe must not wait for ever
+		<-p.done
+		if r, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0); err == nil {
+			_ = r.Close()
+		}
+	}()
+	first := openPipe(t, name)
+	makePipe(t, name+".next") // a second pipe under the same name, because the first is still being read
+	if err := os.Rename(name+".next", name); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.Write(raw); err != nil {
+		t.Fatal(err)
+	}
+	_ = first.Close()
+	second := openPipe(t, name)
+	if _, err := second.Write(raw[:len(raw)/2]); err != nil {
+		t.Fatal(err)
+	}
+	p.kill()
+	_ = second.Close()
+}
+
+func makePipe(t *testing.T, name string) {
+	t.Helper()
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// openPipe waits until the pipe has a reader.
+func openPipe(t *testing.T, name string) *os.File {
+	t.Helper()
+	w, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
 }

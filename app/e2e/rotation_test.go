@@ -3,17 +3,261 @@
 package e2e
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/tenantry/tenantry/adapters/sandbox"
+	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/app/cli"
 )
 
-func TestKeyRotation(t *testing.T) {
+func TestOperatorManagesTheKeyset(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	file := filepath.Join(data, "keyset.json")
+	env := []string{"TENANTRY_DATA_DIR=" + data}
+	runTenantry(t, env, "keyset", "list").checkFailure(t, cli.ExitRefused)
+	runTenantry(t, env, "keyset", "rotate").checkFailure(t, cli.ExitRefused)
+	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
+	made := runTenantry(t, env, "keyset", "create", "-o", "json").mustJSON(t)
+	checkMembers(t, "keyset", made, "keyset_file primary_key_id keys")
+	checkMembers(t, "key", made.objects("keys")[0], "key_id status")
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runTenantry(t, env, "keyset", "create").checkFailure(t, cli.ExitRefused)
+	if after, _ := os.ReadFile(file); !bytes.Equal(before, after) {
+		t.Fatal("the keyset was overwritten")
+	}
+	staged := runTenantry(t, env, "keyset", "rotate", "--stage", "-o", "json").mustJSON(t)
+	checkValues(t, staged, object{"primary_key_id": made["primary_key_id"]})
+	runTenantry(t, env, "keyset", "rotate", "--stage").checkFailure(t, cli.ExitRefused)
+	rotated := runTenantry(t, env, "keyset", "rotate", "-o", "json").mustJSON(t)
+	keys := rotated.objects("keys")
+	if len(keys) != 2 || keys[0].text("status") != "old" || keys[1].text("status") != "primary" ||
+		rotated.text("primary_key_id") != staged.objects("keys")[1].text("key_id") {
+		t.Errorf("after the rotation: %v", rotated)
+	}
+	table := runTenantry(t, env, "keyset", "list")
+	if table.code != 0 || !strings.Contains(table.output, "primary") || strings.Contains(table.output, "typeUrl") {
+		t.Errorf("%s%s", table.output, table.errors)
+	}
+	var acts []string
+	for _, e := range runTenantry(t, env, "audit", "list", "-o", "json").mustJSON(t).objects("events") {
+		acts = append(acts, e.text("action"))
+	}
+	if got := strings.Join(acts, " "); got != "keyset.rotate keyset.rotate keyset.create migrate" {
+		t.Errorf("recorded: %s", got)
+	}
+}
+
+// TestKeysetRotationWhileServing checks that secrets sealed with the old key can be opened after a
+// rotation, and that new secrets are soon sealed with the new key.
+func TestKeysetRotationWhileServing(t *testing.T) {
+	t.Parallel()
+	r, data := newServiceFixture(t, requirePrograms(t, releaseBuild)), t.TempDir()
+	env := r.env(data, "")
+	id, key := r.newAccount(env, "ann@example.com", "complete", 0)
+	_, server := r.serve(env)
+	c := caller{client: server, id: id, email: "ann@example.com", key: key}
+	early, late := accountTenant{caller: c}, accountTenant{caller: c}
+	early.guid, early.admin = r.newTenant(server)
+	late.guid, late.admin = r.newTenant(server)
+	wait := func(h accountTenant) (*browser, string) {
+		v := newBrowser(t)
+		return v, v.open(v.answerConsent(c.get("/v1/tenants/connect-url").text("connect_url"), h.admin, "accept")).location
+	}
+	finish := func(h accountTenant, v *browser, address string) {
+		offer := v.open(v.signIn(address, h.admin).location)
+		if done := v.submit(offer, url.Values{"decision": {"connect"}}); done.status != http.StatusOK {
+			t.Errorf("%d %s", done.status, done.text)
+		}
+	}
+	before, waiting := wait(early)
+	fresh := r.runCommand(env, "keyset", "rotate").text("primary_key_id")
+	var after *browser
+	var address string
+	server.eventually("a secret is sealed with the new key", func() bool {
+		after, address = wait(late)
+		return sealedWith(t, data, fresh)
+	})
+	finish(early, before, waiting)
+	finish(late, after, address)
+}
+
+// sealedWith reports whether a stored secret begins with the id of this key.
+func sealedWith(t *testing.T, data, key string) bool {
+	t.Helper()
+	id, err := strconv.ParseUint(key, 10, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := []byte{1, byte(id >> 24), byte(id >> 16), byte(id >> 8), byte(id)}
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(data, "tenantry.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	var found bool
+	err = db.QueryRowContext(t.Context(), "SELECT EXISTS (SELECT 1 FROM connect_flows WHERE substr(verifier, 1, 5) = ?)", head).Scan(&found)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// newConnectedService starts a server with an account and a connected tenant.
+func newConnectedService(t *testing.T, r *serviceFixture, more ...string) (*process, accountTenant) {
+	t.Helper()
+	env := append(r.env(t.TempDir(), ""), more...)
+	_, key := r.newAccount(env, "owner@example.com", "complete", 0)
+	p, c := r.serve(env)
+	c.ready.APIKey = key
+	guid, admin := r.newTenant(c)
+	newAdministrator(t, admin).connect(c, key)
+	return p, accountTenant{caller: caller{c, "", "owner@example.com", key}, guid: guid}
+}
+
+// replaceFile replaces a file atomically by a rename.
+func replaceFile(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(path+".new", content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// lastAssertionThumbprint returns the certificate thumbprint of the last client assertion in a
+// token request.
+func (r *serviceFixture) lastAssertionThumbprint() (thumbprint string) {
+	for _, q := range r.recordedRequests() {
+		form, err := url.ParseQuery(string(q.body))
+		if err != nil || !strings.HasSuffix(q.path, "/oauth2/v2.0/token") || form.Get("client_assertion") == "" {
+			continue
+		}
+		header, _, _ := strings.Cut(form.Get("client_assertion"), ".")
+		raw, _ := base64.RawURLEncoding.DecodeString(header)
+		var named struct {
+			Sum string `json:"x5t#S256"`
+		}
+		_ = json.Unmarshal(raw, &named)
+		thumbprint = named.Sum
+	}
+	return thumbprint
+}
+
+func thumbprint(public []byte) string {
+	block, _ := pem.Decode(public)
+	sum := sha256.Sum256(block.Bytes)
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// TestReplacedCertificateIsReloaded checks that the next token is requested with the new
+// certificate. An incomplete or missing file changes nothing.
+func TestReplacedCertificateIsReloaded(t *testing.T) {
+	t.Parallel()
+	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	file := filepath.Join(t.TempDir(), "certificate.pem")
+	r.settings["client_certificate_file"] = file
+	certificate := func() (public, both []byte) {
+		public, private := testserver.SelfSigned(t)
+		client{t: t, ready: sandbox.Ready{ControlURL: r.url + "/_control"}}.control("POST", "/app", object{"certificate": string(public)})
+		return public, append(append([]byte{}, public...), private...)
+	}
+	first, both := certificate()
+	replaceFile(t, file, both)
+	p, h := newConnectedService(t, r)
+	failures := func(want string) {
+		t.Helper()
+		metrics := h.do("GET", h.ready.AdminURL+"/metrics", "", nil).raw
+		line := `tenantry_credential_reload_failures_total{credential="client_certificate_file",provider="microsoft365"} `
+		if !bytes.Contains(metrics, []byte(line+want+"\n")) {
+			t.Errorf("not counted as %s", want)
+		}
+	}
+	failures("0")
+	h.mustSync()
+	if got := r.lastAssertionThumbprint(); got != thumbprint(first) {
+		t.Errorf("the first token was asked for by %q", got)
+	}
+	second, both := certificate()
+	replaceFile(t, file, both)
+	h.mustSync()
+	if got := r.lastAssertionThumbprint(); got != thumbprint(second) {
+		t.Errorf("after the file was replaced a token was asked for by %q", got)
+	}
+	third, both := certificate()
+	if err := os.WriteFile(file, both[:len(both)/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.mustSync()
+	h.mustSync()
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	h.mustSync()
+	if got := r.lastAssertionThumbprint(); got != thumbprint(second) {
+		t.Errorf("with a broken file a token was asked for by %q", got)
+	}
+	replaceFile(t, file, both)
+	h.mustSync()
+	if got := r.lastAssertionThumbprint(); got != thumbprint(third) {
+		t.Errorf("after the file was fixed a token was asked for by %q", got)
+	}
+	logs := p.logs.String()
+	if n := strings.Count(logs, "the one read before stays in use"); n != 2 {
+		t.Errorf("%d log lines about two failed reloads", n)
+	}
+	if bytes.Contains([]byte(logs), both[:len(both)/2][:200]) || strings.Contains(logs, "PRIVATE KEY") {
+		t.Error("the file is in the log")
+	}
+	failures("2")
+}
+
+// TestReplacedClientSecretIsReloaded expires the old secret at the platform. The service uses the
+// new one as soon as it is in the file.
+func TestReplacedClientSecretIsReloaded(t *testing.T) {
+	t.Parallel()
+	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	_, h := newConnectedService(t, r)
+	h.mustSync()
+	h.control("POST", "/app", object{"expire_secret": true})
+	raw, err := os.ReadFile(filepath.Join(r.platformDir, "app.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var app struct{ Secret string }
+	if err := json.Unmarshal(raw, &app); err != nil || app.Secret == "" {
+		t.Fatalf("the simulator's application: %v", err)
+	}
+	replaceFile(t, r.settings["client_secret_file"], []byte(app.Secret+"\n"))
+	h.mustSync()
+	if err := os.Truncate(r.settings["client_secret_file"], 0); err != nil {
+		t.Fatal(err)
+	}
+	h.mustSync()
+}
+
+func TestKeyRotationReplacesTheKey(t *testing.T) {
 	t.Parallel()
 	for _, form := range []string{"live", "trial"} {
 		t.Run(form, func(t *testing.T) {
-			c := common(t).newCaller(object{"key_form": form})
+			c := sharedSandbox(t).newAccount(object{"key_form": form})
 			if !strings.HasPrefix(c.key, "tny_"+form+"_") {
 				t.Fatal("the key has another form")
 			}
@@ -21,10 +265,10 @@ func TestKeyRotation(t *testing.T) {
 			c.expect("POST", "/api-key/rotate", nil, 400, "invalid_request")
 			c.expect("POST", path+"a&user_email=b", nil, 400, "invalid_request")
 			c.expect("POST", path+"stranger@e2e.example", nil, 403, "access_denied")
-			c.expect("POST", path+url.QueryEscape(common(t).email), nil, 403, "access_denied")
+			c.expect("POST", path+url.QueryEscape(sharedSandbox(t).email), nil, 403, "access_denied")
 
-			got := c.raw("POST", path+url.QueryEscape(strings.ToUpper(c.email)), "", map[string]string{"Idempotency-Key": ""})
-			has(t, "rotate", got.object, "status api_key key_hint rotated_at")
+			got := c.sendRaw("POST", path+url.QueryEscape(strings.ToUpper(c.email)), "", map[string]string{"Idempotency-Key": ""})
+			checkMembers(t, "rotate", got.object, "status api_key key_hint rotated_at")
 			fresh := got.text("api_key")
 			if got.text("status") != "rotated" || !regexp.MustCompile(`^tny_(live|trial)_[0-9a-f]{48}$`).MatchString(fresh) ||
 				fresh == c.key || !strings.HasSuffix(fresh, got.text("key_hint")) || got.header.Get("Cache-Control") != "no-store" {

@@ -4,26 +4,34 @@ package e2e
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// TestServeListensTwice: the API and the admin's pages, no control interface.
-func TestServeListensTwice(t *testing.T) {
+// TestServeOpensTwoListeners checks that serve opens the API and the admin listener, and no control
+// interface.
+func TestServeOpensTwoListeners(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, binary(t, release))
+	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
 	p, c := r.serve(r.env(t.TempDir(), ""))
 	c.ready.APIKey = "none"
-	c.api("GET", "/v1/tenants/connect-url", nil) // whatever is started on demand
-	if n := listeners(t, p.cmd.Process.Pid); n != 2 {
+	c.callAPI("GET", "/v1/tenants/connect-url", nil) // starts the plugin
+	if n := listenerCount(t, p.cmd.Process.Pid); n != 2 {
 		t.Errorf("it listens on %d sockets", n)
 	}
 }
 
-// listeners counts the TCP sockets on which a process listens.
-func listeners(t *testing.T, pid int) (n int) {
+// listenerCount returns the number of TCP sockets on which a process listens.
+func listenerCount(t *testing.T, pid int) (n int) {
 	t.Helper()
 	listening := map[string]bool{}
 	for _, table := range []string{"tcp", "tcp6"} {
@@ -48,4 +56,131 @@ func listeners(t *testing.T, pid int) (n int) {
 		}
 	}
 	return n
+}
+
+// newHungSandbox starts a sandbox whose mail platform does not answer when a domain is added. Many
+// callers wait for it, and repeat requests that end without a response.
+func newHungSandbox(t *testing.T, args ...string) accountTenant {
+	t.Helper()
+	const tenants, each = 4, 10
+	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{"TENANTRY_DRAIN_TIME=2s", "TENANTRY_CIRCUIT_OPEN=1ms"}, append(args, "--no-seed")...)
+	c := seededAccount(t, ready)
+	var held []accountTenant
+	for range tenants {
+		held = append(held, c.newConnectedTenant(nil))
+	}
+	c.control("POST", "/faults", object{"provider": "microsoft365", "match": "POST /graph/v1.0/domains", "kind": "delay", "delay_ms": 2 * waitTimeout.Milliseconds(), "times": 10_000})
+	for _, h := range held {
+		for i := range each {
+			go func() {
+				for t.Context().Err() == nil {
+					_, _ = h.tryDo("POST", h.ready.APIURL+h.path("/domains"), h.key, object{"domain": fmt.Sprintf("slow-%d.test", i)})
+					<-time.After(time.Second)
+				}
+			}()
+		}
+	}
+	c.eventually("requests wait for the platform", func() bool { return countOf(c.operationsAt("microsoft365"), "domain.create") >= 20 })
+	return held[0]
+}
+
+// TestSlowPlatformDoesNotBlockStoredReads checks that requests which wait for the mail platform do
+// not block reads of stored data. A soak also measures the reads; their budget is 100 ms at the
+// 99th percentile, which "make bench" shows.
+func TestSlowPlatformDoesNotBlockStoredReads(t *testing.T) {
+	t.Parallel()
+	for database, args := range map[string]func() []string{
+		"sqlite":   func() []string { return nil },
+		"postgres": func() []string { return []string{"--database", testserver.Database(t)} },
+	} {
+		t.Run(database, func(t *testing.T) {
+			t.Parallel()
+			h, reads := newHungSandbox(t, args()...), 30
+			if soak {
+				reads = 300
+			}
+			took := h.timeStoredReads(reads)
+			t.Logf("median %v, 99th percentile %v", took[len(took)/2], took[len(took)*99/100])
+			if soak && took[len(took)*99/100] > time.Second {
+				t.Errorf("the 99th percentile is %v", took[len(took)*99/100])
+			}
+		})
+	}
+}
+
+// timeStoredReads sends n reads of stored data and returns the duration of each, in ascending
+// order.
+func (h accountTenant) timeStoredReads(n int) (took []time.Duration) {
+	h.t.Helper()
+	for i := range n {
+		path := []string{"/v1/tenants", h.path("/domains"), h.path("/mailboxes")}[i%3]
+		began := time.Now()
+		if got := h.do("GET", h.ready.APIURL+path, h.key, nil); got.status != http.StatusOK {
+			h.t.Errorf("%s: %d %s", path, got.status, got.raw)
+		}
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	return took
+}
+
+// TestOpenCircuitRefusesAtOnce checks that an open circuit refuses requests with Retry-After and
+// without a call to the platform. Other tenants and reads of stored data are not affected.
+func TestOpenCircuitRefusesAtOnce(t *testing.T) {
+	t.Parallel()
+	p, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{"TENANTRY_CIRCUIT_OPEN=10m"}, "--no-seed")
+	c := seededAccount(t, ready)
+	h, other := c.newConnectedTenant(nil), c.newConnectedTenant(nil)
+	h.injectFault("status", object{"match": "GET /graph/v1.0/domains", "status": 503, "times": 10_000})
+	ask := func() reply { return h.call("POST", h.path("/domains"), object{"domain": "circuit.test"}) }
+	h.eventually("the circuit opens", func() bool { ask(); return strings.Contains(p.logs.String(), `"circuit_open"`) })
+	before := string(h.control("GET", "/calls?provider=microsoft365", nil).raw)
+	for range 5 {
+		got := ask()
+		wait, err := strconv.Atoi(got.header.Get("Retry-After"))
+		if got.status != http.StatusServiceUnavailable || got.code() != "provider_unavailable" || err != nil || wait < 1 || wait > 600 {
+			t.Errorf("%d %s, Retry-After %q", got.status, got.raw, got.header.Get("Retry-After"))
+		}
+	}
+	if after := string(h.control("GET", "/calls?provider=microsoft365", nil).raw); after != before {
+		t.Error("the platform was asked although the circuit is open")
+	}
+	h.get(h.path("/domains"))
+	h.control("DELETE", "/faults", nil)
+	other.post(other.path("/domains"), object{"domain": "other.test"})
+}
+
+// TestKilledPluginServesTheNextCall kills the plugin through the sandbox and by a signal.
+func TestKilledPluginServesTheNextCall(t *testing.T) {
+	t.Parallel()
+	p, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--no-seed")
+	h := seededAccount(t, ready).newConnectedTenant(nil)
+	pid := func() int {
+		for _, k := range descendants(t, p.cmd.Process.Pid) {
+			// The simulator is the same program with arguments.
+			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", k.pid))
+			if strings.TrimRight(string(line), "\x00") == "mail-microsoft365" {
+				return k.pid
+			}
+		}
+		return 0
+	}
+	for _, how := range []struct {
+		name string
+		kill func(pid int)
+	}{
+		{"by the sandbox", func(int) { h.control("POST", "/plugins/microsoft365/kill", nil) }},
+		{"from outside", func(pid int) { _ = syscall.Kill(pid, syscall.SIGKILL) }},
+	} {
+		before := pid()
+		if before == 0 {
+			t.Fatal("no plugin runs")
+		}
+		how.kill(before)
+		h.eventually("the process is gone", func() bool { state, _, _ := processStat(before); return state == "" })
+		h.mustSync()
+		if after := pid(); after == 0 || after == before {
+			t.Errorf("killed %s: plugin %d was followed by %d", how.name, before, after)
+		}
+	}
 }

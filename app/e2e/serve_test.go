@@ -3,22 +3,38 @@
 package e2e
 
 import (
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
 	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/app/cli"
 )
 
-// TestServeWithoutSettings: a server needs none to start. What needs the mail
-// platform says that it is not there, all else works.
-func TestServeWithoutSettings(t *testing.T) {
+// TestServeStartsWithoutSettings checks that a server starts without settings. Operations that need
+// the mail platform answer service_unavailable; all others succeed.
+func TestServeStartsWithoutSettings(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, binary(t, release))
-	r.settings, r.given = nil, nil
+	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	r.settings, r.extraEnv = nil, nil
 	env := r.env(t.TempDir(), "")
-	id, key := r.account(env, "ann@example.com", "complete", 0)
+	id, key := r.newAccount(env, "ann@example.com", "complete", 0)
 	p, server := r.serve(env)
 	c := caller{client: server, id: id, email: "ann@example.com", key: key}
-	c.listsTenants()
+	c.checkTenants()
 	got := c.expect("GET", "/v1/tenants/connect-url", nil, 503, "service_unavailable")
 	if got.header.Get("Retry-After") == "" {
 		t.Error("503 without Retry-After")
@@ -42,33 +58,238 @@ func TestServeWithoutSettings(t *testing.T) {
 	}
 }
 
-// TestPublicServer: behind TLS the cookie is a __Host- one, and addresses come
-// from the setting, never from the Host header.
-func TestPublicServer(t *testing.T) {
+// TestPublicURLIsUsedInLinksAndCookies checks that behind TLS the cookie has the __Host- prefix,
+// and that addresses come from the setting and not from the Host header.
+func TestPublicURLIsUsedInLinksAndCookies(t *testing.T) {
 	t.Parallel()
 	const public = "https://tenantry.example"
-	r := newRig(t, binary(t, release))
+	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
 	env := append(r.env(t.TempDir(), ""), "TENANTRY_PUBLIC_URL="+public+"/")
-	_, key := r.account(env, "ann@example.com", "complete", 0)
+	_, key := r.newAccount(env, "ann@example.com", "complete", 0)
 	_, server := r.serve(env)
-	_, admin := r.tenant(server)
+	_, admin := r.newTenant(server)
 	server.control("POST", "/app", object{"redirect_uris": []string{public + "/connect/microsoft365/callback", public + "/connect/microsoft365/signin"}})
-	c, v := caller{client: server, key: key}, newVisitor(t)
-	link := c.raw("GET", "/v1/tenants/connect-url", "", map[string]string{"Host": "attacker.example"}).text("connect_url")
+	c, v := caller{client: server, key: key}, newBrowser(t)
+	link := c.sendRaw("GET", "/v1/tenants/connect-url", "", map[string]string{"Host": "attacker.example"}).text("connect_url")
 	if !strings.Contains(link, "tenantry.example") || strings.Contains(link, "attacker") {
 		t.Errorf("link %s", link)
 	}
-	callback := v.consents(link, admin, "accept")
+	callback := v.answerConsent(link, admin, "accept")
 	if !strings.HasPrefix(callback, public+"/connect/microsoft365/callback?") {
 		t.Fatalf("sent to %s", callback)
 	}
 	p := v.open(strings.Replace(callback, public, server.ready.APIURL, 1))
-	guarded(t, p)
+	checkPageHeaders(t, p)
 	cookies := (&http.Response{Header: p.header}).Cookies()
 	if len(cookies) != 1 {
 		t.Fatalf("%d: cookies %v", p.status, cookies)
 	}
 	if k := cookies[0]; k.Name != "__Host-tenantry-connect" || !k.Secure || !k.HttpOnly || k.Path != "/" || k.Domain != "" || k.SameSite != http.SameSiteLaxMode {
 		t.Errorf("cookie %v", k)
+	}
+}
+
+// TestServeExplainsWhyItCannotStart checks that serve ends with an error that names reason and
+// remedy.
+func TestServeExplainsWhyItCannotStart(t *testing.T) {
+	t.Parallel()
+	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	data := t.TempDir()
+	_, c := r.serve(r.env(data, ""))
+	taken := strings.TrimPrefix(c.ready.APIURL, "http://")
+	t.Run("the port is taken", func(t *testing.T) {
+		checkCommandFails(t, r, append(r.env(t.TempDir(), ""), "TENANTRY_LISTEN="+taken), cli.ExitRefused, []string{taken, "address already in use", "another address"}, "serve")
+	})
+	t.Run("the data folder is in use", func(t *testing.T) {
+		checkCommandFails(t, r, r.env(data, ""), cli.ExitRefused, []string{"another tenantry serves", data, "another data_dir"}, "serve")
+	})
+	t.Run("nobody is at the database's address", func(t *testing.T) {
+		nobody, data := "postgres://u:p@"+testserver.FreeAddress(t)+"/tenantry", t.TempDir()
+		for _, args := range [][]string{{"serve"}, {"migrate"}, {"account", "list"}} {
+			checkCommandFails(t, r, r.env(data, nobody), cli.ExitOutside, []string{"the database does not answer", "database_url"}, args...)
+		}
+		checkNoKeyset(t, data)
+	})
+	t.Run("there is no plugin catalog", func(t *testing.T) {
+		data, dir := t.TempDir(), t.TempDir()
+		checkCommandFails(t, r, append(r.env(data, ""), "TENANTRY_PLUGIN_DIR="+dir), cli.ExitRefused, []string{"plugins: ", dir, "tenantry plugin add --plugin-dir " + dir}, "serve")
+		checkNoKeyset(t, data)
+	})
+	t.Run("the keyset file is not a keyset", func(t *testing.T) {
+		checkCommandFails(t, r, append(r.env(t.TempDir(), ""), "TENANTRY_KEYSET_FILE="+writeTempFile(t, "{}", 0o600)), cli.ExitRefused, []string{"is not a keyset", "keyset_file"}, "serve")
+	})
+	t.Run("the database's user lacks rights", func(t *testing.T) {
+		checkCommandFails(t, r, r.env(t.TempDir(), databaseWithoutRights(t)), cli.ExitRefused, []string{"permission denied", "the right that it lacks"}, "serve")
+	})
+	t.Run("migrations are missing", func(t *testing.T) {
+		checkCommandFails(t, r, r.env(t.TempDir(), testserver.Database(t)), cli.ExitRefused, []string{"migrations are missing", "tenantry migrate"}, "serve")
+	})
+	if got := c.do("GET", c.ready.AdminURL+"/readyz", "", nil); got.status != http.StatusOK {
+		t.Errorf("the first server: %d", got.status)
+	}
+}
+
+// checkNoKeyset checks that a failed start left no keyset.
+func checkNoKeyset(t *testing.T, data string) {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(data, "keyset.json")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a keyset was made: %v", err)
+	}
+}
+
+// databaseWithoutRights returns a migrated database with a role that has no rights. The role is
+// removed with the test's database server.
+func databaseWithoutRights(t *testing.T) string {
+	t.Helper()
+	url, role := testserver.Database(t), "reader_"+strings.ToLower(rand.Text())
+	runTenantry(t, []string{"TENANTRY_DATABASE_URL=" + url, "TENANTRY_DATA_DIR=" + t.TempDir()}, "migrate", "-o", "json").mustJSON(t)
+	execPostgres(t, url, "CREATE ROLE "+role)
+	return url + querySeparator(url) + "role=" + role
+}
+
+// TestLostKeysetIsNotReplaced checks that serve creates no keyset if the database has values that
+// are sealed with a different one. The operator can give those up with `keyset create`.
+func TestLostKeysetIsNotReplaced(t *testing.T) {
+	t.Parallel()
+	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	data := t.TempDir()
+	env := r.env(data, "")
+	_, key := r.newAccount(env, "owner@example.com", "complete", 0)
+	p, c := r.serve(env) // the database is in use, but nothing is sealed: this creates the keyset
+	c.ready.APIKey = key
+	guid, admin := r.newTenant(c)
+	newAdministrator(t, admin).connect(c, key)
+	accountTenant{caller: caller{c, "", "owner@example.com", key}, guid: guid}.mustSync()
+	if err := p.stop(); err != nil {
+		t.Fatal(err)
+	}
+	keyset := filepath.Join(data, "keyset.json")
+	if err := os.Rename(keyset, keyset+".lost"); err != nil {
+		t.Fatal(err)
+	}
+	checkCommandFails(t, r, env, cli.ExitRefused, []string{"there is no keyset at " + keyset, "from its backup", "tenantry keyset create"}, "serve")
+	checkNoKeyset(t, data)
+	r.runCommand(env, "keyset", "create")
+	r.serve(env)
+}
+
+// databaseLink is a TCP proxy to a server that can be cut.
+type databaseLink struct {
+	t  *testing.T
+	to string
+	at string
+
+	mu       sync.Mutex
+	listener net.Listener
+	ends     []net.Conn
+}
+
+func newDatabaseLink(t *testing.T, to string) *databaseLink {
+	t.Helper()
+	c := &databaseLink{t: t, to: to, at: "127.0.0.1:0"}
+	c.connect()
+	t.Cleanup(c.cut)
+	return c
+}
+
+func (c *databaseLink) connect() {
+	c.t.Helper()
+	l, err := net.Listen("tcp", c.at)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.mu.Lock()
+	c.listener, c.at = l, l.Addr().String()
+	c.mu.Unlock()
+	go func() {
+		for {
+			clientConn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			serverConn, err := net.Dial("tcp", c.to)
+			if err != nil {
+				_ = clientConn.Close()
+				continue
+			}
+			c.mu.Lock()
+			c.ends = append(c.ends, clientConn, serverConn)
+			c.mu.Unlock()
+			go func() { _, _ = io.Copy(serverConn, clientConn); _ = serverConn.Close() }()
+			go func() { _, _ = io.Copy(clientConn, serverConn); _ = clientConn.Close() }()
+		}
+	}()
+}
+
+func (c *databaseLink) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_ = c.listener.Close()
+	for _, end := range c.ends {
+		_ = end.Close()
+	}
+	c.ends = nil
+}
+
+// TestServiceRecoversFromADatabaseRestart checks that requests are answered 503 with Retry-After
+// while the database is down, that the service is not ready, and that it recovers by itself.
+func TestServiceRecoversFromADatabaseRestart(t *testing.T) {
+	t.Parallel()
+	direct := testserver.Database(t)
+	address, err := url.Parse(direct)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := newDatabaseLink(t, address.Host)
+	address.Host = line.at
+	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	env := r.env(t.TempDir(), address.String())
+	r.runCommand(env, "migrate")
+	_, key := r.newAccount(env, "ann@example.com", "complete", 0)
+	_, c := r.serve(env)
+	var answers sync.Map
+	var stop atomic.Bool
+	var all sync.WaitGroup
+	for range 2 {
+		all.Go(func() {
+			for ; !stop.Load(); <-time.After(10 * time.Millisecond) {
+				got, err := c.tryDo("GET", c.ready.APIURL+"/v1/tenants", key, nil)
+				if err != nil {
+					t.Errorf("no answer: %v", err)
+					return
+				}
+				if got.status == http.StatusServiceUnavailable && got.header.Get("Retry-After") == "" {
+					t.Errorf("503 without Retry-After: %s", got.raw)
+				}
+				if _, known := answers.LoadOrStore(got.status, true); !known && got.status != 200 && got.status != 503 {
+					t.Errorf("%d %s", got.status, got.raw)
+				}
+			}
+		})
+	}
+	came := func(status int) func() bool {
+		return func() bool { _, ok := answers.Load(status); return ok }
+	}
+	c.eventually("reads work", came(200))
+	db, err := sql.Open("pgx", direct)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	// As in a fast shutdown: the server ends its sessions and then stops.
+	if _, err := db.ExecContext(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"); err != nil {
+		t.Fatal(err)
+	}
+	line.cut()
+	c.eventually("503", came(503))
+	c.eventually("not ready", func() bool { return c.do("GET", c.ready.AdminURL+"/readyz", "", nil).status == 503 })
+	line.connect()
+	answers.Delete(200)
+	c.eventually("reads work again", came(200))
+	c.eventually("ready again", func() bool { return c.do("GET", c.ready.AdminURL+"/readyz", "", nil).status == 200 })
+	stop.Store(true)
+	all.Wait()
+	if got := c.do("GET", c.ready.APIURL+"/v1/tenants", key, nil); got.status != http.StatusOK {
+		t.Errorf("at last %s: %d", strconv.Quote(string(got.raw)), got.status)
 	}
 }

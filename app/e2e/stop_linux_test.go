@@ -13,28 +13,31 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tenantry/tenantry/app/cli"
 )
 
-// kin is a process by its id and the time it was started, as ids come again.
-type kin struct {
+// processID identifies a process by its id and its start time, because ids are reused.
+type processID struct {
 	pid     int
 	started string
 }
 
-// stat reads what Linux tells of a process: its state, parent and start.
-func stat(pid int) (state string, parent int, started string) {
+// processStat returns state, parent and start time of a process from /proc, or "" if it does not
+// exist.
+func processStat(pid int) (state string, parent int, started string) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return "", 0, ""
 	}
-	// The name, in parentheses, may hold spaces.
+	// The name, in parentheses, may contain spaces.
 	fields := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+1:]))
 	parent, _ = strconv.Atoi(fields[1])
 	return fields[0], parent, fields[19]
 }
 
-// descendants are the processes below one.
-func descendants(t *testing.T, of int) (found []kin) {
+// descendants returns the processes below a process.
+func descendants(t *testing.T, of int) (found []processID) {
 	t.Helper()
 	folders, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil || len(folders) == 0 {
@@ -42,53 +45,53 @@ func descendants(t *testing.T, of int) (found []kin) {
 	}
 	for _, folder := range folders {
 		pid, _ := strconv.Atoi(filepath.Base(folder))
-		if state, parent, started := stat(pid); parent == of && state != "Z" {
-			found = append(append(found, kin{pid, started}), descendants(t, pid)...)
+		if state, parent, started := processStat(pid); parent == of && state != "Z" {
+			found = append(append(found, processID{pid, started}), descendants(t, pid)...)
 		}
 	}
 	return found
 }
 
-// left are those that still run. A dead one that nobody collected does not.
-func left(of []kin) []kin {
-	return slices.DeleteFunc(slices.Clone(of), func(k kin) bool {
-		state, _, started := stat(k.pid)
+// stillRunning returns the processes that still run. Zombies do not count.
+func stillRunning(of []processID) []processID {
+	return slices.DeleteFunc(slices.Clone(of), func(k processID) bool {
+		state, _, started := processStat(k.pid)
 		return state == "" || state == "Z" || started != k.started
 	})
 }
 
-// working is a sandbox with its plugin and simulator running, and a request
-// under way at the mail platform.
-func working(t *testing.T, delay time.Duration) (e *errand, p *pending, below []kin) {
+// newRequestInProgress starts a sandbox with plugin and simulators, and a request in progress at
+// the mail platform.
+func newRequestInProgress(t *testing.T, delay time.Duration) (e *onboarding, p *pendingRequest, children []processID) {
 	t.Helper()
-	return workingAt(t, setOut(newMortal(t, binary(t, release), nil)), delay)
+	return startSlowRequest(t, newOnboarding(newRestartingSandbox(t, requirePrograms(t, releaseBuild), nil)), delay)
 }
 
-func workingAt(t *testing.T, e *errand, delay time.Duration) (_ *errand, p *pending, below []kin) {
+func startSlowRequest(t *testing.T, e *onboarding, delay time.Duration) (_ *onboarding, p *pendingRequest, children []processID) {
 	t.Helper()
-	e.run(mainJob()[:2], undisturbed(e))
-	done, _ := e.journal()
-	e.fault(object{"operation": "domain.create", "kind": "delay_after", "delay_ms": delay.Milliseconds(), "times": 1})
-	p = e.ask(request{method: "POST", path: e.api("/domains"), body: object{"domain": e.domain}})
-	if !e.until(p, "domain.create", done["domain.create"]) {
-		t.Fatalf("answered too soon: %d %s", p.got.status, p.got.raw)
+	e.run(onboardingSteps()[:2], retrying(e))
+	done, _ := e.operationCounts()
+	e.injectFault(object{"operation": "domain.create", "kind": "delay_after", "delay_ms": delay.Milliseconds(), "times": 1})
+	p = e.sendAsync(request{method: "POST", path: e.path("/domains"), body: object{"domain": e.domain}})
+	if !e.waitForOperation(p, "domain.create", done["domain.create"]) {
+		t.Fatalf("answered too soon: %d %s", p.reply.status, p.reply.raw)
 	}
-	if below = descendants(t, e.process.cmd.Process.Pid); len(below) < 3 {
-		t.Fatalf("%d processes below the service, want plugin and simulators", len(below))
+	if children = descendants(t, e.process.cmd.Process.Pid); len(children) < 3 {
+		t.Fatalf("%d processes below the service, want plugin and simulators", len(children))
 	}
-	return e, p, below
+	return e, p, children
 }
 
-// TestStopLetsRequestsFinish: on SIGTERM what is under way is answered, new
-// requests are not taken, and no process is left.
+// TestStopLetsRequestsFinish checks that SIGTERM closes the listener, lets requests in progress
+// finish, and leaves no process.
 func TestStopLetsRequestsFinish(t *testing.T) {
 	t.Parallel()
-	e, p, below := working(t, 8*time.Second)
+	e, p, children := newRequestInProgress(t, 8*time.Second)
 	if err := e.process.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	e.eventually("the listener is closed", func() bool {
-		_, err := e.try("GET", e.ready.APIURL+"/v1/tenants", e.ready.APIKey, nil)
+		_, err := e.tryDo("GET", e.ready.APIURL+"/v1/tenants", e.ready.APIKey, nil)
 		return err != nil
 	})
 	select {
@@ -97,29 +100,153 @@ func TestStopLetsRequestsFinish(t *testing.T) {
 	default:
 	}
 	<-p.answered
-	if p.err != nil || p.got.status != http.StatusOK || p.got.text("status") != "added" {
-		t.Errorf("the request under way: %v %d %s", p.err, p.got.status, p.got.raw)
+	if p.err != nil || p.reply.status != http.StatusOK || p.reply.text("status") != "added" {
+		t.Errorf("the request under way: %v %d %s", p.err, p.reply.status, p.reply.raw)
 	}
 	<-e.process.done
 	if code := e.process.cmd.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	if rest := left(below); len(rest) > 0 {
-		t.Errorf("left after the stop: %v", rest)
+	if remaining := stillRunning(children); len(remaining) > 0 {
+		t.Errorf("left after the stop: %v", remaining)
 	}
-	e.start() // and it goes on
-	e.expect("domains after the next start", e.holding().get(e.api("/domains")).text("count"), 1)
+	e.start() // a restart works
+	e.checkEqual("domains after the next start", e.accountTenant().get(e.path("/domains")).text("count"), 1)
 }
 
-// TestKilledServiceLeavesNothing checks that plugins and simulators end after
-// SIGKILL to the service. A call that is under way would hold them longer than
-// the test waits.
-func TestKilledServiceLeavesNothing(t *testing.T) {
+// TestKilledServiceLeavesNoProcesses checks that plugins and simulators end after SIGKILL to the
+// service. A call in progress would keep them longer than the test waits.
+func TestKilledServiceLeavesNoProcesses(t *testing.T) {
 	t.Parallel()
-	e, p, below := working(t, 2*hang)
+	e, p, children := newRequestInProgress(t, 2*waitTimeout)
 	e.process.kill()
-	e.eventually("no process is left", func() bool { return len(left(below)) == 0 })
+	e.eventually("no process is left", func() bool { return len(stillRunning(children)) == 0 })
 	if <-p.answered; p.err == nil {
-		t.Errorf("a killed service answered %d", p.got.status)
+		t.Errorf("a killed service answered %d", p.reply.status)
+	}
+}
+
+// newHeldRequest starts a sandbox with a request whose platform call takes longer than the test
+// waits.
+func newHeldRequest(t *testing.T, env ...string) (e *onboarding, p *pendingRequest, children []processID) {
+	t.Helper()
+	m := &restartingSandbox{client: client{t: t}, binary: requirePrograms(t, releaseBuild), data: t.TempDir(), extraEnv: env}
+	m.start()
+	return startSlowRequest(t, newOnboarding(m), 2*waitTimeout)
+}
+
+// TestStopCancelsRequestsAfterDrainTime checks that requests in progress are cancelled near the end
+// of drain_time and answered 503 or 504. A later attempt resolves the outcome of the platform call.
+func TestStopCancelsRequestsAfterDrainTime(t *testing.T) {
+	t.Parallel()
+	e, p, children := newHeldRequest(t, "TENANTRY_DRAIN_TIME=4s")
+	if err := e.process.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-e.process.done
+	if <-p.answered; p.err != nil || p.reply.status != http.StatusServiceUnavailable && p.reply.status != http.StatusGatewayTimeout {
+		t.Errorf("the cancelled request: %v %d %s", p.err, p.reply.status, p.reply.raw)
+	}
+	if p.reply.status == http.StatusServiceUnavailable && p.reply.header.Get("Retry-After") == "" {
+		t.Error("503 without Retry-After")
+	}
+	if code := e.process.cmd.ProcessState.ExitCode(); code != cli.ExitRefused || !strings.Contains(e.process.logs.String(), "1 requests were not finished in drain_time") {
+		t.Errorf("exit code %d without saying that a request was cut", code)
+	}
+	if remaining := stillRunning(children); len(remaining) > 0 {
+		t.Errorf("left after the stop: %v", remaining)
+	}
+	e.start()
+	e.retryUntilSuccess(request{method: "POST", path: e.path("/domains"), body: object{"domain": e.domain}})
+	domains, _ := e.platformState(e.tenant)
+	e.checkEqual("domains at the platform", len(domains), 1)
+	done, _ := e.operationCounts()
+	e.checkEqual("domains created", done["domain.create"], 1)
+}
+
+// TestSecondSignalStopsAtOnce checks that a second signal ends the process although a request is in
+// progress and drain_time is longer than the test waits.
+func TestSecondSignalStopsAtOnce(t *testing.T) {
+	t.Parallel()
+	e, p, children := newHeldRequest(t, "TENANTRY_DRAIN_TIME="+(2*waitTimeout).String())
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		if err := e.process.cmd.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+		e.eventually("the signal is handled", func() bool { return strings.Contains(e.process.logs.String(), "stop") })
+	}
+	e.eventually("the process ends", func() bool {
+		select {
+		case <-e.process.done:
+			return true
+		default:
+			return false
+		}
+	})
+	if code := e.process.cmd.ProcessState.ExitCode(); code != cli.ExitRefused {
+		t.Errorf("exit code %d", code)
+	}
+	if <-p.answered; p.err == nil {
+		t.Errorf("answered %d", p.reply.status)
+	}
+	e.eventually("no process is left", func() bool { return len(stillRunning(children)) == 0 })
+}
+
+// TestSignalToAllProcessesFinishesRequests signals service and plugins, as service managers do. The
+// plugin runs until its last call is answered, and both export their last spans.
+func TestSignalToAllProcessesFinishesRequests(t *testing.T) {
+	t.Parallel()
+	o, r := newSpanReceiver(t), newServiceFixture(t, requirePrograms(t, releaseBuild))
+	r.extraEnv = append(r.extraEnv, o.env()...)
+	p, h := newConnectedService(t, r)
+	h.mustSync()
+	h.control("POST", "/faults", object{"provider": "microsoft365", "match": "POST /graph/v1.0/domains", "kind": "delay_after", "delay_ms": 2000, "times": 1})
+	got, before := make(chan int, 1), len(r.recordedRequests())
+	go func() {
+		got <- sendTraced(h.client, "POST", h.path("/domains"), object{"domain": "last.test"})
+	}()
+	h.eventually("the platform is asked", func() bool { return len(r.recordedRequests()) > before })
+	for _, k := range append(descendants(t, p.cmd.Process.Pid), processID{pid: p.cmd.Process.Pid}) {
+		if err := syscall.Kill(k.pid, syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if status := <-got; status != http.StatusOK {
+		t.Errorf("the request under way: %d", status)
+	}
+	<-p.done
+	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	spans, _ := o.received(t)
+	services := map[string]int{}
+	for _, s := range spans {
+		if s.trace() == traceID {
+			services[s.service]++
+		}
+	}
+	if services["tenantry"] == 0 || services["tenantry-plugin-microsoft365"] == 0 {
+		t.Errorf("spans of the last request, by service: %v", services)
+	}
+}
+
+// TestSandboxStopsWithSuspendedChildren checks that the sandbox stops although its plugin and
+// simulator processes are suspended and a request is in progress.
+func TestSandboxStopsWithSuspendedChildren(t *testing.T) {
+	t.Parallel()
+	e, p, children := newHeldRequest(t, "TENANTRY_DRAIN_TIME=4s")
+	for _, k := range children {
+		if err := syscall.Kill(k.pid, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := e.process.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if remaining := stillRunning(children); len(remaining) > 0 {
+		t.Errorf("left after the stop: %v", remaining)
+	}
+	if <-p.answered; p.err == nil && p.reply.status < 500 {
+		t.Errorf("the request under way: %d %s", p.reply.status, p.reply.raw)
 	}
 }

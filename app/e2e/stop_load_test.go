@@ -26,45 +26,45 @@ import (
 // drainTime is the default of the setting.
 var drainTime, _ = time.ParseDuration(settings.Defaults()["drain_time"].(string))
 
-// siege is a load of clients that keep their connections: some list tenants,
-// some rotate their key, who are locked out when they lose an answer.
-type siege struct {
+// clientLoad is clients that keep their connections. Some list tenants, others rotate their API
+// key, which they lose if they lose a response.
+type clientLoad struct {
 	t   *testing.T
 	api string
 
-	answered atomic.Int64
-	mu       sync.Mutex
-	whole    map[string]bool  // the ids of requests whose whole answer came
-	failed   map[string]error // of those that got none
+	answered  atomic.Int64
+	mu        sync.Mutex
+	completed map[string]bool  // ids of requests with a complete response
+	failed    map[string]error // errors of requests without one
 }
 
-// client sends requests until one finds nobody, and returns its last key. With
-// an e-mail it rotates the key.
-func (s *siege) client(name, key, email string) string {
+// runClient sends requests until one gets no response, and returns the last API key. With an e-mail
+// address it rotates the key.
+func (load *clientLoad) runClient(name, key, email string) string {
 	c := &http.Client{Transport: &http.Transport{}}
 	defer c.CloseIdleConnections()
 	for n := 0; ; n++ {
-		id := fmt.Sprintf("siege-%s-%d", name, n)
-		fresh, err := s.send(c, id, key, email)
+		id := fmt.Sprintf("load-%s-%d", name, n)
+		fresh, err := load.send(c, id, key, email)
 		if err != nil {
-			s.mu.Lock()
-			s.failed[id] = err
-			s.mu.Unlock()
+			load.mu.Lock()
+			load.failed[id] = err
+			load.mu.Unlock()
 			return key
 		}
-		s.answered.Add(1)
+		load.answered.Add(1)
 		if fresh != "" {
 			key = fresh
 		}
 	}
 }
 
-func (s *siege) send(c *http.Client, id, key, email string) (fresh string, err error) {
+func (load *clientLoad) send(c *http.Client, id, key, email string) (fresh string, err error) {
 	method, path := http.MethodGet, "/v1/tenants"
 	if email != "" {
 		method, path = http.MethodPost, "/api-key/rotate?user_email="+email
 	}
-	r, err := http.NewRequestWithContext(context.Background(), method, s.api+path, http.NoBody)
+	r, err := http.NewRequestWithContext(context.Background(), method, load.api+path, http.NoBody)
 	if err != nil {
 		return "", err
 	}
@@ -84,18 +84,18 @@ func (s *siege) send(c *http.Client, id, key, email string) (fresh string, err e
 		Key string `json:"api_key"`
 	}
 	if answer.StatusCode != http.StatusOK || json.Unmarshal(body, &got) != nil {
-		s.t.Errorf("%s: %d %s", id, answer.StatusCode, body)
+		load.t.Errorf("%s: %d %s", id, answer.StatusCode, body)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.whole[id] = true
+	load.mu.Lock()
+	defer load.mu.Unlock()
+	load.completed[id] = true
 	return got.Key, nil
 }
 
-// TestStopUnderLoad sends SIGTERM while many clients send requests on connections that
-// they keep. Every request that the service read is answered as a whole, and each
-// client ends with a connection that is refused.
-func TestStopUnderLoad(t *testing.T) {
+// TestStopUnderLoadLosesNoAnswer sends SIGTERM while many clients send requests on connections that
+// they keep. Every request that reached a handler is answered completely. Each client ends with a
+// connection that is refused, or reset before its request was read.
+func TestStopUnderLoadLosesNoAnswer(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) { t.Parallel(); stopUnderLoad(t, "") })
 	t.Run("postgres", func(t *testing.T) { t.Parallel(); stopUnderLoad(t, testserver.Database(t)) })
@@ -106,25 +106,25 @@ func stopUnderLoad(t *testing.T, database string) {
 	if soak {
 		readers, rotators = 48, 8
 	}
-	r, data := newRig(t, binary(t, release)), t.TempDir()
+	r, data := newServiceFixture(t, requirePrograms(t, releaseBuild)), t.TempDir()
 	env := append(r.env(data, database), "TENANTRY_DRAIN_DELAY=3s")
 	if database != "" {
-		r.command(env, "migrate")
+		r.runCommand(env, "migrate")
 	}
-	_, reader := r.account(env, "reader@example.com", "complete", 0)
+	_, reader := r.newAccount(env, "reader@example.com", "complete", 0)
 	p, c := r.serve(env)
-	s := &siege{t: t, api: c.ready.APIURL, whole: map[string]bool{}, failed: map[string]error{}}
+	load := &clientLoad{t: t, api: c.ready.APIURL, completed: map[string]bool{}, failed: map[string]error{}}
 	var all sync.WaitGroup
 	for i := range readers {
-		all.Go(func() { s.client(fmt.Sprint("reader-", i), reader, "") })
+		all.Go(func() { load.runClient(fmt.Sprint("reader-", i), reader, "") })
 	}
 	keys := make([]string, rotators)
 	for i := range rotators {
 		email := fmt.Sprintf("rotator-%d@example.com", i)
-		_, key := r.account(env, email, "complete", 0)
-		all.Go(func() { keys[i] = s.client(fmt.Sprint("rotator-", i), key, email) })
+		_, key := r.newAccount(env, email, "complete", 0)
+		all.Go(func() { keys[i] = load.runClient(fmt.Sprint("rotator-", i), key, email) })
 	}
-	c.eventually("the load is on", func() bool { return s.answered.Load() > 100 })
+	c.eventually("the clients send requests", func() bool { return load.answered.Load() > 100 })
 	began := time.Now()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -137,9 +137,9 @@ func stopUnderLoad(t *testing.T, database string) {
 	if code, spent := p.cmd.ProcessState.ExitCode(), time.Since(began); code != 0 || soak && spent > drainTime {
 		t.Errorf("exit code %d after %v", code, spent)
 	}
-	t.Logf("%d requests were answered, %d clients were refused at last", s.answered.Load(), len(s.failed))
-	// Each client had at most one request under way when the stop began.
-	if after := s.check(p.logs.String()); after <= readers+rotators {
+	t.Logf("%d requests were answered, %d clients were refused at last", load.answered.Load(), len(load.failed))
+	// Each client had at most one request in progress when the stop began.
+	if after := load.compareWithLog(p.logs.String()); after <= readers+rotators {
 		t.Errorf("%d requests were answered after the stop began: none of them was new", after)
 	}
 	if database == "" {
@@ -147,7 +147,7 @@ func stopUnderLoad(t *testing.T, database string) {
 			t.Errorf("left of the database: %v", left)
 		}
 	}
-	// The next start gets the same address, and every rotated key is the last.
+	// The next server has the same address and accepts every rotated key.
 	_, again := r.serve(append(env, "TENANTRY_LISTEN="+strings.TrimPrefix(c.ready.APIURL, "http://")))
 	for _, key := range append(keys, reader) {
 		if got := again.do("GET", c.ready.APIURL+"/v1/tenants", key, nil); got.status != http.StatusOK {
@@ -156,10 +156,10 @@ func stopUnderLoad(t *testing.T, database string) {
 	}
 }
 
-// check compares the answers that the clients got with the service's log. It returns
-// how many requests the service answered after its stop began.
-func (s *siege) check(logs string) (after int) {
-	s.t.Helper()
+// compareWithLog compares the responses that the clients got with the service's log. It returns how
+// many requests the service answered after its stop began.
+func (load *clientLoad) compareWithLog(logs string) (after int) {
+	load.t.Helper()
 	read, stopping := 0, false
 	for line := range strings.Lines(logs) {
 		var entry struct {
@@ -168,55 +168,57 @@ func (s *siege) check(logs string) (after int) {
 		}
 		err := json.Unmarshal([]byte(line), &entry)
 		stopping = stopping || entry.Msg == "stopping"
-		if err != nil || entry.Msg != "request" || !strings.HasPrefix(entry.ID, "siege-") {
+		if err != nil || entry.Msg != "request" || !strings.HasPrefix(entry.ID, "load-") {
 			continue
 		}
 		if stopping {
 			after++
 		}
-		if read++; !s.whole[entry.ID] {
-			s.t.Errorf("%s was done and its answer lost: %v", entry.ID, s.failed[entry.ID])
+		if read++; !load.completed[entry.ID] {
+			load.t.Errorf("%s was executed and its answer lost: %v", entry.ID, load.failed[entry.ID])
 		}
 	}
-	if read < len(s.whole) {
-		s.t.Errorf("%d requests are in the log, %d were answered", read, len(s.whole))
+	if read < len(load.completed) {
+		load.t.Errorf("%d requests are in the log, %d were answered", read, len(load.completed))
 	}
-	for id, err := range s.failed {
-		var dial *net.OpError
-		if !errors.As(err, &dial) || dial.Op != "dial" {
-			s.t.Errorf("%s was not refused at the connection: %v", id, err)
+	for id, err := range load.failed {
+		var network *net.OpError
+		if !errors.As(err, &network) && !errors.Is(err, io.EOF) {
+			load.t.Errorf("%s ended otherwise than by its connection: %v", id, err)
 		}
 	}
 	return after
 }
 
-// TestStopOfQuietConnections: a connection that waits for its next request is
-// closed at once, and one whose request arrives slowly is answered.
-func TestStopOfQuietConnections(t *testing.T) {
+// TestStopClosesOpenConnections checks that a stop closes a connection that waits for its next
+// request, and answers a request whose body is still being sent.
+func TestStopClosesOpenConnections(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, binary(t, release))
+	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
 	env := append(r.env(t.TempDir(), ""), "TENANTRY_DRAIN_DELAY=0s")
-	_, key := r.account(env, "ann@example.com", "complete", 0)
+	_, key := r.newAccount(env, "ann@example.com", "complete", 0)
 	p, c := r.serve(env)
-	quiet, slow := dialed(t, c), dialed(t, c)
+	idle, uploading := dialAPI(t, c), dialAPI(t, c)
 	get := "GET /v1/tenants HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + key + "\r\n\r\n"
-	for _, conn := range []net.Conn{quiet, slow} {
-		if first := said(t, conn, get); !bytes.HasPrefix(first, []byte("HTTP/1.1 200")) || bytes.Contains(first, []byte("Connection: close")) {
+	for _, conn := range []net.Conn{idle, uploading} {
+		if first := sendAndRead(t, conn, get); !bytes.HasPrefix(first, []byte("HTTP/1.1 200")) || bytes.Contains(first, []byte("Connection: close")) {
 			t.Fatalf("%s", first)
 		}
 	}
-	if _, err := io.WriteString(slow, get[:40]); err != nil {
-		t.Fatal(err)
+	post := "POST /v1/integrations HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + key +
+		"\r\nIdempotency-Key: slow-body-of-a-stop\r\nExpect: 100-continue\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n"
+	if reading := sendAndRead(t, uploading, post); !bytes.HasPrefix(reading, []byte("HTTP/1.1 100")) { // a handler reads the body
+		t.Fatalf("%s", reading)
 	}
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := quiet.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
-		t.Errorf("the quiet connection: %d bytes, %v", n, err)
+	if n, err := idle.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
+		t.Errorf("the idle connection: %d bytes, %v", n, err)
 	}
-	last := said(t, slow, get[40:])
-	if !bytes.HasPrefix(last, []byte("HTTP/1.1 200")) || !bytes.Contains(last, []byte("Connection: close")) {
-		t.Errorf("the slow request: %s", last)
+	last := sendAndRead(t, uploading, "{}")
+	if !bytes.HasPrefix(last, []byte("HTTP/1.1 400")) || !bytes.Contains(last, []byte("Connection: close")) {
+		t.Errorf("the request with a slow body: %s", last)
 	}
 	<-p.done
 	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
@@ -224,22 +226,22 @@ func TestStopOfQuietConnections(t *testing.T) {
 	}
 }
 
-func dialed(t *testing.T, c client) net.Conn {
+func dialAPI(t *testing.T, c client) net.Conn {
 	t.Helper()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(c.ready.APIURL, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(hang)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(waitTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	return conn
 }
 
-// said sends a request and reads one answer, which fits one read: it is short
-// and written at once.
-func said(t *testing.T, conn net.Conn, request string) []byte {
+// sendAndRead sends a request and reads one response in one read: the response is short and written
+// at once.
+func sendAndRead(t *testing.T, conn net.Conn, request string) []byte {
 	t.Helper()
 	if _, err := io.WriteString(conn, request); err != nil {
 		t.Fatal(err)

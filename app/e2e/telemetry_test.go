@@ -4,80 +4,90 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/app/doctor"
 	"github.com/tenantry/tenantry/app/wiring"
 )
 
-// toldAbout runs the main job and a call that the platform does not answer,
-// and gives the spans, metrics and log lines that came of it.
-func toldAbout(t *testing.T, env ...string) (customer map[string]string, spans, metrics, logs []byte) {
+// collectTelemetry runs the onboarding and a platform call that fails. It returns the customer's
+// data, and the spans, metrics and log lines.
+func collectTelemetry(t *testing.T, env ...string) (customer map[string]string, spans, metrics, logs []byte) {
 	t.Helper()
-	o, r := newReceiver(t), newRig(t, binary(t, release))
+	o, r := newSpanReceiver(t), newServiceFixture(t, requirePrograms(t, releaseBuild))
 	const token = "not-a-token-of-anybody"
 	env = append(append(r.env(t.TempDir(), ""), o.env()...), env...)
 	env = append(env, "TENANTRY_PROVIDERS_CLOUDFLARE_API_URL="+testserver.Cloudflare(t, "told.test"))
-	id, key := r.account(env, "owner@example.com", "complete", 0)
-	r.command(env, "dns-connection", "add", "--account", id, "--provider", "cloudflare", "--credential-file", fileWith(t, token, 0o600))
+	id, key := r.newAccount(env, "owner@example.com", "complete", 0)
+	r.runCommand(env, "dns-connection", "add", "--account", id, "--provider", "cloudflare", "--credential-file", writeTempFile(t, token, 0o600))
 	p, c := r.serve(env)
 	c.ready.APIKey = key
-	guid, admin := r.tenant(c)
-	newAdministrator(t, admin).connects(c, key)
-	h := holding{caller: caller{c, "", "owner@example.com", key}, guid: guid}
-	h.synced()
+	guid, admin := r.newTenant(c)
+	newAdministrator(t, admin).connect(c, key)
+	h := accountTenant{caller: caller{c, "", "owner@example.com", key}, guid: guid}
+	h.mustSync()
 	if err := r.zones.Add("told.test", "manual"); err != nil {
 		t.Fatal(err)
 	}
 	h.post(h.path("/domains"), object{"domain": "told.test"})
-	h.publish("told.test")
-	h.post(h.domain("told.test", "/verify"), nil)
+	h.publishRecords("told.test")
+	h.post(h.domainPath("told.test", "/verify"), nil)
 	h.get("/v1/domains/" + h.get(h.path("/domains")).objects("domains")[0].text("id") + "/dns/plan")
-	h.post(h.path("/mailboxes"), boxes("told.test", "ada", "max"))
+	h.post(h.path("/mailboxes"), mailboxesBody("told.test", "ada", "max"))
 	c.control("POST", "/faults", object{"provider": wiring.MailPlatform, "kind": "status", "status": 500, "times": 100})
 	h.expect("POST", h.path("/sync"), nil, http.StatusBadGateway, "provider_error")
 	metrics = c.do("GET", c.ready.AdminURL+"/metrics", "", nil).raw
-	if err := p.stop(); err != nil { // which sends the last spans
+	if err := p.stop(); err != nil { // flushes the last spans
 		t.Fatal(err)
 	}
-	_, raw := o.all(t)
-	for place, told := range map[string][]byte{"spans": bytes.Join(raw, nil), "metrics": metrics, "logs": []byte(p.logs.String())} {
-		if bytes.Contains(told, []byte(token)) {
-			t.Errorf("the credential of a DNS provider is in the %s", place)
+	_, raw := o.received(t)
+	for signal, output := range map[string][]byte{"spans": bytes.Join(raw, nil), "metrics": metrics, "logs": []byte(p.logs.String())} {
+		if bytes.Contains(output, []byte(token)) {
+			t.Errorf("the credential of a DNS provider is in the %s", signal)
 		}
 	}
 	return map[string]string{"domain": "told.test", "address": "ada@told.test", "tenant": guid}, bytes.Join(raw, nil), metrics, []byte(p.logs.String())
 }
 
-// TestCustomerDataInSpansBySetting: only spans carry it, and only where the
-// operator wants that. TestOneTrace shows that none does by default.
-func TestCustomerDataInSpansBySetting(t *testing.T) {
+// TestSpansCarryCustomerDataWhenEnabled checks that only spans carry customer data, and only if the
+// operator enables it. TestTraceReachesTheMailPlatform checks the default.
+func TestSpansCarryCustomerDataWhenEnabled(t *testing.T) {
 	t.Parallel()
-	customer, spans, metrics, logs := toldAbout(t, "TENANTRY_TRACE_CUSTOMER_DATA=true")
+	customer, spans, metrics, logs := collectTelemetry(t, "TENANTRY_TRACE_CUSTOMER_DATA=true")
 	for name, value := range customer {
 		if !bytes.Contains(spans, []byte(value)) {
 			t.Errorf("no span carries the %s", name)
 		}
 	}
-	for place, data := range map[string][]byte{"metrics": metrics, "logs": logs} {
-		if found := leaks(data, customer); len(found) > 0 {
-			t.Errorf("customer data in %s: %v", place, found)
+	for signal, data := range map[string][]byte{"metrics": metrics, "logs": logs} {
+		if found := findLeaks(data, customer); len(found) > 0 {
+			t.Errorf("customer data in %s: %v", signal, found)
 		}
 	}
 }
 
-// TestTroubleIsTold: a call that brought no answer is a line with what an SRE
-// looks for, a span with an error and a point by its outcome; customers are
-// named in none of them.
-func TestTroubleIsTold(t *testing.T) {
+// TestFailedCallsAreLoggedTracedAndCounted checks that a failed call has a log line with the fields
+// that an SRE needs, an error span and a metric by outcome, and that none of them names a customer.
+func TestFailedCallsAreLoggedTracedAndCounted(t *testing.T) {
 	t.Parallel()
-	customer, spans, metrics, logs := toldAbout(t)
-	for place, data := range map[string][]byte{"spans": spans, "metrics": metrics, "logs": logs} {
-		if found := leaks(data, customer); len(found) > 0 {
-			t.Errorf("customer data in %s: %v", place, found)
+	customer, spans, metrics, logs := collectTelemetry(t)
+	for signal, data := range map[string][]byte{"spans": spans, "metrics": metrics, "logs": logs} {
+		if found := findLeaks(data, customer); len(found) > 0 {
+			t.Errorf("customer data in %s: %v", signal, found)
 		}
 	}
 	line := regexp.MustCompile(`"level":"WARN","msg":"provider call brought no answer","provider":"microsoft365","operation":"\w+","outcome":"\w+",` +
@@ -107,26 +117,26 @@ func TestTroubleIsTold(t *testing.T) {
 		t.Error("no point of a failed call")
 	}
 	if bytes.Contains(metrics, []byte("otel_scope")) || bytes.Contains(metrics, []byte("plugin-dir")) {
-		t.Error("labels that make series without an end")
+		t.Error("labels that create an unlimited number of series")
 	}
 }
 
-// TestReadyInWords: a broken vendor is shown and leaves the service ready, a
-// database that is gone does not.
-func TestReadyInWords(t *testing.T) {
+// TestReadyzListsItsChecks checks that /readyz?verbose reports an open circuit, and that the
+// service stays ready.
+func TestReadyzListsItsChecks(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, binary(t, release))
+	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
 	env := r.env(t.TempDir(), "")
-	_, key := r.account(env, "owner@example.com", "complete", 0)
+	_, key := r.newAccount(env, "owner@example.com", "complete", 0)
 	_, c := r.serve(append(env, "TENANTRY_CIRCUIT_OPEN=5m"))
 	c.ready.APIKey = key
-	guid, admin := r.tenant(c)
-	newAdministrator(t, admin).connects(c, key)
-	look := func() (int, string) {
+	guid, admin := r.newTenant(c)
+	newAdministrator(t, admin).connect(c, key)
+	readVerbose := func() (int, string) {
 		got := c.do("GET", c.ready.AdminURL+"/readyz?verbose", "", nil)
 		return got.status, string(got.raw)
 	}
-	if status, words := look(); status != 200 || words != strings.Join([]string{
+	if status, words := readVerbose(); status != 200 || words != strings.Join([]string{
 		"[+] stop: ok", "[+] database: ok", "[+] plugin cloudflare: ok", "[+] plugin emailbison: ok", "[+] plugin instantly: ok",
 		"[+] plugin microsoft365: ok", "[+] plugin plusvibe: ok", "[+] plugin powerdns: ok", "[+] plugin rfc2136: ok",
 		"[+] plugin salesblink: ok", "[+] plugin smartlead: ok", "[+] circuits of microsoft365: ok", "readyz: ready\n",
@@ -135,9 +145,9 @@ func TestReadyInWords(t *testing.T) {
 	}
 	c.control("POST", "/faults", object{"provider": wiring.MailPlatform, "kind": "status", "status": 500, "times": 1000})
 	for range 4 {
-		c.api("POST", "/v1/tenants/"+guid+"/sync", nil)
+		c.callAPI("POST", "/v1/tenants/"+guid+"/sync", nil)
 	}
-	status, words := look()
+	status, words := readVerbose()
 	if status != 200 || !strings.Contains(words, "[!] circuits of microsoft365: open for the login host: ") || !strings.HasSuffix(words, "readyz: ready\n") {
 		t.Errorf("%d: %s", status, words)
 	}
@@ -148,6 +158,193 @@ func TestReadyInWords(t *testing.T) {
 		method, path, _ := strings.Cut(call, " ")
 		if got := c.do(method, c.ready.AdminURL+path, "", nil); got.status != http.StatusMethodNotAllowed {
 			t.Errorf("%s: %d", call, got.status)
+		}
+	}
+}
+
+// TestOutageLeadsFromAlertToTrace follows an outage of the mail platform as an SRE would. An alert
+// fires; its labels lead to the panel, the log line, the trace and the runbook; doctor names the
+// platform.
+func TestOutageLeadsFromAlertToTrace(t *testing.T) {
+	t.Parallel()
+	o, r := newSpanReceiver(t), newServiceFixture(t, requirePrograms(t, releaseBuild))
+	env := r.env(t.TempDir(), testserver.Database(t))
+	runTenantry(t, env, "migrate")
+	_, key := r.newAccount(env, "owner@example.com", "complete", 0)
+	// Without background jobs, so that the first failed call belongs to a request.
+	p, c := r.serve(append(append(env, "TENANTRY_WORKER=false"), o.env()...))
+	c.ready.APIKey = key
+	guid, admin := r.newTenant(c)
+	newAdministrator(t, admin).connect(c, key)
+	h := accountTenant{caller: caller{c, "", "owner@example.com", key}, guid: guid}
+	h.mustSync()
+
+	counts := []map[string]float64{providerCalls(c)}
+	r.stopPlatform()
+	for range 2 {
+		for range 3 {
+			callsWithoutPlatform(t, h)
+		}
+		counts = append(counts, providerCalls(c))
+	}
+	if got := c.do("GET", c.ready.AdminURL+"/readyz", "", nil); got.status != http.StatusOK {
+		t.Errorf("a broken vendor makes the service unready: %d %s", got.status, got.raw)
+	}
+	if _, checks := runDoctor(t, env); checks["mail_platform"].text("status") != doctor.Failed {
+		t.Errorf("doctor: %v", checks["mail_platform"])
+	}
+	if err := p.stop(); err != nil { // flushes the last spans
+		t.Fatal(err)
+	}
+
+	line := failedCallLine(t, p.logs.String())
+	checkAlertFires(t, counts, line.text("provider"), line.text("operation"))
+	spans, _ := o.received(t)
+	checkFailedSpan(t, spans, line)
+	checkRunbook(t, "TenantryProviderFailing", line)
+}
+
+// callsWithoutPlatform sends a request that needs the platform, and one that does not.
+func callsWithoutPlatform(t *testing.T, h accountTenant) {
+	t.Helper()
+	got := h.call("POST", h.path("/sync"), nil)
+	if !slices.Contains([]int{502, 503, 504}, got.status) {
+		t.Errorf("a sync without the platform: %d %s", got.status, got.raw)
+	}
+	h.get(h.path("/domains"))
+}
+
+// providerCalls returns the counters of provider calls by their labels.
+func providerCalls(c client) map[string]float64 {
+	c.t.Helper()
+	counts, metrics := map[string]float64{}, c.do("GET", c.ready.AdminURL+"/metrics", "", nil).raw
+	for _, sample := range regexp.MustCompile(`(?m)^tenantry_provider_call_duration_seconds_count\{(.*)\} (\S+)$`).FindAllSubmatch(metrics, -1) {
+		value, err := strconv.ParseFloat(string(sample[2]), 64)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		counts[string(sample[1])] = value
+	}
+	return counts
+}
+
+// checkAlertFires lets promtool evaluate the alerts over the scraped counters: ten quiet minutes,
+// then an outage at a constant rate.
+func checkAlertFires(t *testing.T, counts []map[string]float64, provider, operation string) {
+	t.Helper()
+	before, first, second := counts[0], counts[1], counts[2]
+	series := []object{{"series": `up{job="tenantry"}`, "values": "1x30"}}
+	for _, labels := range slices.Sorted(maps.Keys(second)) {
+		early := "_x9"
+		if value, ok := before[labels]; ok {
+			early = fmt.Sprintf("%gx9", value)
+		}
+		series = append(series, object{
+			"series": `tenantry_provider_call_duration_seconds_count{job="tenantry",` + labels + "}",
+			"values": fmt.Sprintf("%s %g+%gx20", early, first[labels], second[labels]-first[labels]),
+		})
+	}
+	expression := fmt.Sprintf(`count(ALERTS{alertname="TenantryProviderFailing",alertstate="firing",provider=%q,operation=%q})`, provider, operation)
+	alerts, err := filepath.Abs(alertsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(object{"rule_files": []string{alerts}, "evaluation_interval": "1m", "tests": []object{{
+		"interval": "1m", "input_series": series, "promql_expr_test": []object{
+			{"expr": expression, "eval_time": "9m", "exp_samples": []object{}},
+			{"expr": expression, "eval_time": "17m", "exp_samples": []object{{"labels": "{}", "value": 1}}},
+		},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "outage.yaml") // JSON is valid YAML
+	if err := os.WriteFile(file, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), "promtool", "test", "rules", file).CombinedOutput(); err != nil {
+		t.Errorf("promtool: %v\n%s\n%s", err, out, raw)
+	}
+}
+
+// failedCallLine returns the first log line of a call that was made and failed. Calls that an open
+// circuit refused do not count.
+func failedCallLine(t *testing.T, logs string) object {
+	t.Helper()
+	for line := range strings.Lines(logs) {
+		var o object
+		if json.Unmarshal([]byte(line), &o) != nil || o.text("msg") != "provider call brought no answer" || o.text("cause") == "circuit_open" {
+			continue
+		}
+		for _, field := range strings.Fields("provider operation outcome cause trace_id request_id") {
+			if textAt(o, field) == "" {
+				t.Errorf("the line lacks %s: %s", field, line)
+			}
+		}
+		return o
+	}
+	t.Fatalf("no line of a failed call in: %s", logs)
+	return nil
+}
+
+// checkFailedSpan checks that the trace of the log line has an error span of the call with the same
+// attributes, and an error span of the plugin.
+func checkFailedSpan(t *testing.T, spans []receivedSpan, line object) {
+	t.Helper()
+	services := map[string]bool{}
+	var call receivedSpan
+	for _, s := range spans {
+		if s.trace() != line.text("trace_id") || s.GetStatus().GetCode() != tracepb.Status_STATUS_CODE_ERROR {
+			continue
+		}
+		services[s.service] = true
+		if s.GetName() == line.text("provider")+" "+line.text("operation") {
+			call = s
+		}
+	}
+	if call.Span == nil || !services["tenantry-plugin-microsoft365"] {
+		t.Fatalf("trace %s has errors in %v, and not of %s", line.text("trace_id"), services, line.text("operation"))
+	}
+	attributes := map[string]string{}
+	for _, a := range call.GetAttributes() {
+		attributes[a.GetKey()] = a.GetValue().GetStringValue()
+	}
+	for _, name := range strings.Fields("provider operation outcome cause") {
+		if attributes["tenantry."+name] != line.text(name) {
+			t.Errorf("the span's %s is %q, the line's %q", name, attributes["tenantry."+name], line.text(name))
+		}
+	}
+}
+
+// checkRunbook checks that the runbook of the alert mentions the log line and its outcome, and that
+// the panel links to traces and logs.
+func checkRunbook(t *testing.T, alert string, line object) {
+	t.Helper()
+	for _, rule := range prometheusRules(t) {
+		if textAt(rule, "alert") != alert {
+			continue
+		}
+		page := fileText(t, filepath.Join(runbooks, filepath.Base(textAt(rule, "annotations.runbook_url"))))
+		for _, word := range []string{
+			"tenantry_provider_call_duration_seconds_count", line.text("msg"), "`" + line.text("outcome") + "`", "`tenantry doctor`: check `mail_platform`", "**Failing provider calls**",
+		} {
+			if !strings.Contains(page, word) {
+				t.Errorf("the page lacks %s", word)
+			}
+		}
+	}
+	for _, panel := range dashboard(t).objects("panels") {
+		if textAt(panel, "title") != "Failing provider calls" {
+			continue
+		}
+		raw, err := json.Marshal(panel)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []string{"${traces}", "${logs}", "${__field.labels.operation}", runbookURL} {
+			if !bytes.Contains(raw, []byte(part)) {
+				t.Errorf("the panel does not lead on with %s", part)
+			}
 		}
 	}
 }

@@ -15,14 +15,14 @@ const (
 		"ready_to_provision next_step headroom"
 )
 
-// TestTenantShapes walks a tenant from the link to its deletion.
-func TestTenantShapes(t *testing.T) {
+// TestTenantLifecycle takes a tenant from the connect link to its deletion.
+func TestTenantLifecycle(t *testing.T) {
 	t.Parallel()
-	c := common(t).newCaller(nil)
-	c.listsTenants()
+	c := sharedSandbox(t).newAccount(nil)
+	c.checkTenants()
 
 	link := c.get("/v1/tenants/connect-url")
-	has(t, "connect-url", link.object, "connect_url expires_at")
+	checkMembers(t, "connect-url", link.object, "connect_url expires_at")
 	expires, err := time.Parse(time.RFC3339, link.text("expires_at"))
 	if left := time.Until(expires); err != nil || left > 15*time.Minute || left < 14*time.Minute {
 		t.Errorf("the link lives %v: %v", left, err)
@@ -30,9 +30,9 @@ func TestTenantShapes(t *testing.T) {
 
 	h := c.newTenant(object{"name": "Shapes Ltd"}).connect()
 	fresh := h.get(h.path(""))
-	has(t, "tenant", fresh.object, summaryMembers+" smtp_auth_org_enabled connected_by readiness")
-	has(t, "readiness", fresh.at("readiness"), readinessMembers)
-	sees(t, fresh.object, object{
+	checkMembers(t, "tenant", fresh.object, summaryMembers+" smtp_auth_org_enabled connected_by readiness")
+	checkMembers(t, "readiness", fresh.at("readiness"), readinessMembers)
+	checkValues(t, fresh.object, object{
 		"tenant_id": h.guid, "tenant_name": "Shapes Ltd", "status": nil, "discovery_completed": false, "last_sync_at": nil,
 		"exchange_bootstrap_status": "pending", "smtp_auth_org_enabled": false, "connected_by": h.admin, "domain_count": 0,
 		"mailbox_count": 0, "default_domain": fresh.at("tenant_domain"), "readiness.consent": "granted",
@@ -43,54 +43,54 @@ func TestTenantShapes(t *testing.T) {
 		t.Errorf("got %s", fresh.raw)
 	}
 
-	h.synchronises()
-	c.listsTenants(h.guid)
+	h.checkSync()
+	c.checkTenants(h.guid)
 
 	gone := h.expect("DELETE", h.path(""), nil, 200, "")
-	has(t, "delete", gone.object, "status tenant_id tenant_name message")
-	sees(t, gone.object, object{"status": "deleted", "tenant_id": h.guid, "tenant_name": "Shapes Ltd"})
-	c.listsTenants()
+	checkMembers(t, "delete", gone.object, "status tenant_id tenant_name message")
+	checkValues(t, gone.object, object{"status": "deleted", "tenant_id": h.guid, "tenant_name": "Shapes Ltd"})
+	c.checkTenants()
 	c.expect("GET", h.path(""), nil, 404, "tenant_not_found")
 	c.expect("POST", h.path("/sync"), nil, 404, "tenant_not_found")
 	c.expect("DELETE", h.path(""), nil, 404, "tenant_not_found")
 }
 
-// synchronises checks the answer of a sync and what the tenant shows then.
-func (h holding) synchronises() {
+// checkSync checks the response of a sync and the tenant afterwards.
+func (h accountTenant) checkSync() {
 	h.t.Helper()
-	got := h.synced()
-	has(h.t, "sync", got.object, "status run_id tenant_id bootstrap smtp_auth result")
-	has(h.t, "bootstrap", got.at("bootstrap"), "status message skipped")
-	has(h.t, "smtp_auth", got.at("smtp_auth"), "status message skipped")
-	has(h.t, "result", got.at("result"), "status tenant_name default_domain domain_count user_mailbox_count mailbox_error")
-	sees(h.t, got.object, object{
+	got := h.mustSync()
+	checkMembers(h.t, "sync", got.object, "status run_id tenant_id bootstrap smtp_auth result")
+	checkMembers(h.t, "bootstrap", got.at("bootstrap"), "status message skipped")
+	checkMembers(h.t, "smtp_auth", got.at("smtp_auth"), "status message skipped")
+	checkMembers(h.t, "result", got.at("result"), "status tenant_name default_domain domain_count user_mailbox_count mailbox_error")
+	checkValues(h.t, got.object, object{
 		"tenant_id": h.guid, "bootstrap.status": "ready", "bootstrap.skipped": false, "smtp_auth.status": "enabled",
 		"smtp_auth.skipped": false, "result.status": "completed", "result.domain_count": 0, "result.user_mailbox_count": 1,
 		"result.mailbox_error": nil,
 	})
 	after := h.get(h.path(""))
-	sees(h.t, after.object, object{
+	checkValues(h.t, after.object, object{
 		"discovery_completed": true, "exchange_bootstrap_status": "ready", "smtp_auth_org_enabled": true,
 		"readiness.smtp_auth": "enabled", "readiness.discovery": "completed", "readiness.next_step": "add_domain",
 	})
 	if after.at("last_sync_at") == nil {
 		h.t.Errorf("never synced: %s", after.raw)
 	}
-	if again := h.synced(); again.text("run_id") == got.text("run_id") {
+	if again := h.mustSync(); again.text("run_id") == got.text("run_id") {
 		h.t.Error("two syncs have one run_id")
 	}
 }
 
-// listsTenants checks the list: these tenants, the newest first.
-func (c caller) listsTenants(guids ...string) {
+// checkTenants checks that the account lists exactly these tenants, newest first.
+func (c caller) checkTenants(guids ...string) {
 	c.t.Helper()
 	list := c.get("/v1/tenants")
-	has(c.t, "list", list.object, "tenants count")
+	checkMembers(c.t, "list", list.object, "tenants count")
 	if list.at("count") != float64(len(guids)) || len(list.objects("tenants")) != len(guids) {
 		c.t.Fatalf("got %s, want %v", list.raw, guids)
 	}
 	for i, entry := range list.objects("tenants") {
-		has(c.t, "list entry", entry, summaryMembers)
+		checkMembers(c.t, "list entry", entry, summaryMembers)
 		if entry["tenant_id"] != guids[i] || entry["status"] != nil {
 			c.t.Errorf("entry %d: %v, want %s", i, entry, guids[i])
 		}
@@ -99,23 +99,23 @@ func (c caller) listsTenants(guids ...string) {
 
 func TestTenantsAreListedNewestFirst(t *testing.T) {
 	t.Parallel()
-	c := common(t).newCaller(nil)
+	c := sharedSandbox(t).newAccount(nil)
 	first, second := c.newTenant(nil).connect(), c.newTenant(nil).connect()
-	c.listsTenants(second.guid, first.guid)
+	c.checkTenants(second.guid, first.guid)
 }
 
-// TestUnreadyTenants: what stands in the way is told by sync, by readiness and
-// by whatever needs it.
-func TestUnreadyTenants(t *testing.T) {
+// TestUnreadyTenantsExplainWhatIsMissing checks that sync, readiness and the operations that need
+// it report what is missing.
+func TestUnreadyTenantsExplainWhatIsMissing(t *testing.T) {
 	t.Parallel()
-	c := common(t).newCaller(nil)
+	c := sharedSandbox(t).newAccount(nil)
 	for _, tt := range []struct {
 		name      string
 		setup     object
 		behaviour object
 		sync      object
 		next      string
-		provision string // the code that provisioning answers
+		provision string // error code of provisioning
 	}{
 		{
 			"dehydrated for a long time", object{"bootstrap": "dehydrated"}, object{"hydrate_ms": 3_600_000},
@@ -135,38 +135,159 @@ func TestUnreadyTenants(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			h := c.with(t).newTenant(tt.setup)
-			h.behave(tt.behaviour)
+			h := c.withT(t).newTenant(tt.setup)
+			h.setBehaviour(tt.behaviour)
 			h.connect()
 			zone := h.newZone()
 			h.post(h.path("/domains"), object{"domain": zone})
 			synced := h.post(h.path("/sync"), nil)
-			sees(t, synced.object, tt.sync)
+			checkValues(t, synced.object, tt.sync)
 			if synced.text("smtp_auth.message") == "" || synced.at("bootstrap.message") == "" {
 				t.Errorf("without words: %s", synced.raw)
 			}
 			if next := h.nextStep(); next != tt.next {
 				t.Errorf("next step %v, want %s", next, tt.next)
 			}
-			h.publish(zone)
-			h.post(h.domain(zone, "/verify"), nil)
-			h.expect("POST", h.path("/mailboxes"), boxes(zone, "ada"), 409, tt.provision)
+			h.publishRecords(zone)
+			h.post(h.domainPath(zone, "/verify"), nil)
+			h.expect("POST", h.path("/mailboxes"), mailboxesBody(zone, "ada"), 409, tt.provision)
 			if tt.provision == "exchange_bootstrap_not_ready" {
-				h.expect("POST", h.domain(zone, "/enable-dkim"), nil, 409, tt.provision)
+				h.expect("POST", h.domainPath(zone, "/enable-dkim"), nil, 409, tt.provision)
 			}
 		})
 	}
 }
 
-// TestDehydratedTenantGetsReady: hydration takes its time and then is done.
-func TestDehydratedTenantGetsReady(t *testing.T) {
+// TestDehydratedTenantBecomesReady checks that a sync completes once the tenant is hydrated.
+func TestDehydratedTenantBecomesReady(t *testing.T) {
 	t.Parallel()
-	c := common(t).newCaller(nil)
+	c := sharedSandbox(t).newAccount(nil)
 	h := c.newTenant(object{"bootstrap": "dehydrated"})
-	h.behave(object{"hydrate_ms": 800})
+	h.setBehaviour(object{"hydrate_ms": 800})
 	h.connect()
 	h.eventually("the tenant is hydrated", func() bool {
 		return h.post(h.path("/sync"), nil).text("status") == "completed"
 	})
-	sees(t, h.get(h.path("")).object, object{"exchange_bootstrap_status": "ready", "readiness.smtp_auth": "enabled"})
+	checkValues(t, h.get(h.path("")).object, object{"exchange_bootstrap_status": "ready", "readiness.smtp_auth": "enabled"})
+}
+
+// TestManagedTenantLifecycle checks that an assigned tenant works like a connected one. After the
+// withdrawal sync answers access_denied and other operations answer tenant_not_found; after a
+// deletion sync answers tenant_not_found too.
+func TestManagedTenantLifecycle(t *testing.T) {
+	t.Parallel()
+	c := sharedSandbox(t).newAccount(object{"tenant_slots": 1})
+	h := c.newTenant(nil)
+	h.control("POST", "/managed", object{"tenant_id": h.guid, "account_id": c.id})
+	h.mustSync()
+	checkValues(t, h.get(h.path("")).object, object{"connected_by": nil, "exchange_bootstrap_status": "ready"})
+	c.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached") // it uses a slot
+	zone := h.newVerifiedDomain()
+	h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada"))
+	mailbox := h.path("/mailboxes/" + h.get(h.path("/mailboxes")).objects("mailboxes")[0].text("id"))
+	byID := "/v1/domains/" + h.get(h.path("/domains")).objects("domains")[0].text("id") + "/dns"
+
+	h.control("DELETE", "/managed/"+h.guid, nil)
+	h.expect("POST", h.path("/sync"), nil, 403, "access_denied")
+	for _, tt := range []struct {
+		method, path string
+		body         any
+	}{
+		{"GET", h.path(""), nil}, {"DELETE", h.path(""), nil}, {"GET", h.path("/domains"), nil},
+		{"POST", h.path("/domains"), object{"domain": "a.example"}}, {"POST", h.domainPath(zone, "/verify"), nil},
+		{"POST", h.domainPath(zone, "/enable-dkim"), nil}, {"GET", h.domainPath(zone, "/dkim-status"), nil}, {"GET", h.domainPath(zone, "/dns"), nil},
+		{"GET", h.path("/mailboxes"), nil}, {"POST", h.path("/mailboxes"), mailboxesBody(zone, "max")},
+		{"PATCH", mailbox, object{"daily_send_limit": 5}}, {"GET", mailbox + "/usage", nil},
+	} {
+		h.expect(tt.method, tt.path, tt.body, 404, "tenant_not_found")
+	}
+	h.expect("GET", byID, nil, 404, "domain_not_found")
+	c.checkTenants()
+	sharedSandbox(t).newAccount(nil).expect("POST", h.path("/sync"), nil, 404, "tenant_not_found") // a different account learns nothing
+
+	h.control("POST", "/managed", object{"tenant_id": h.guid, "account_id": c.id})
+	h.mustSync()
+	h.expect("DELETE", h.path(""), nil, 200, "")
+	h.expect("POST", h.path("/sync"), nil, 404, "tenant_not_found")
+}
+
+func (h accountTenant) revoke(what string) {
+	h.t.Helper()
+	h.control("POST", "/tenants/"+h.guid+"/revoke", object{"what": what})
+}
+
+// TestWithdrawnConsentDeniesPlatformCalls checks that operations which need the platform are denied
+// at once, without a sync. Stored data stays readable, and a new consent restores all.
+func TestWithdrawnConsentDeniesPlatformCalls(t *testing.T) {
+	t.Parallel()
+	h := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
+	zone := h.newVerifiedDomain()
+	h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada"))
+	mailbox := h.path("/mailboxes/" + h.get(h.path("/mailboxes")).objects("mailboxes")[0].text("id"))
+	before := h.get(h.path(""))
+
+	h.revoke("consent")
+	h.expect("POST", h.path("/domains"), object{"domain": h.newZone()}, 403, "access_denied")
+	checkValues(t, h.get(h.path("")).object, object{"readiness.consent": "revoked", "readiness.next_step": "reconnect", "readiness.ready_to_provision": false})
+	h.expect("POST", h.path("/sync"), nil, 403, "access_denied")
+	h.expect("POST", h.path("/mailboxes"), mailboxesBody(zone, "max"), 403, "access_denied")
+	h.expect("POST", h.domainPath(zone, "/enable-dkim"), nil, 403, "access_denied")
+	h.expect("POST", h.path("/domains"), object{"domain": zone}, 403, "access_denied")
+	h.expect("POST", h.domainPath(zone, "/verify"), nil, 403, "access_denied")
+	h.expect("PATCH", mailbox, object{"display_name": "Ada K."}, 403, "access_denied")
+	h.expect("PATCH", mailbox, object{"daily_send_limit": 7}, 200, "")
+	h.get(h.path("/domains"))
+	h.get(h.domainPath(zone, "/dns"))
+	h.get(mailbox + "/usage")
+
+	h.connect()
+	h.mustSync()
+	after := h.get(h.path(""))
+	checkValues(t, after.object, object{"id": before.at("id"), "readiness.consent": "granted", "mailbox_count": 1, "domain_count": 1})
+	if after.text("consented_at") <= before.text("consented_at") {
+		t.Errorf("consented_at was %v and is %v", before.at("consented_at"), after.at("consented_at"))
+	}
+	h.expect("PATCH", mailbox, object{"display_name": "Ada K."}, 200, "")
+}
+
+// TestSyncRestoresAWithdrawnExchangeRole checks that sync assigns the role again, if it may.
+func TestSyncRestoresAWithdrawnExchangeRole(t *testing.T) {
+	t.Parallel()
+	h := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
+	zone := h.newVerifiedDomain()
+	h.revoke("exchange_role")
+	h.expect("POST", h.path("/mailboxes"), mailboxesBody(zone, "ada"), 403, "access_denied")
+	checkValues(t, h.get(h.path("")).object, object{"readiness.consent": "granted"})
+	h.mustSync()
+	checkValues(t, h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada")).object, object{"created_count": 1})
+}
+
+// TestWithdrawnExchangeGrantNeedsANewConsent checks that only a new consent restores the
+// application's own grant.
+func TestWithdrawnExchangeGrantNeedsANewConsent(t *testing.T) {
+	t.Parallel()
+	h := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
+	zone := h.newVerifiedDomain()
+	h.revoke("app_role")
+	h.expect("POST", h.path("/mailboxes"), mailboxesBody(zone, "ada"), 403, "access_denied")
+	checkValues(t, h.post(h.path("/sync"), nil).object, object{"status": "partial", "bootstrap.status": "failed", "smtp_auth.status": "skipped", "result.status": "completed"})
+	checkValues(t, h.get(h.path("")).object, object{"exchange_bootstrap_status": "failed", "readiness.next_step": "grant_role", "readiness.ready_to_provision": false})
+	h.expect("POST", h.path("/mailboxes"), mailboxesBody(zone, "ada"), 409, "exchange_bootstrap_not_ready")
+	h.expect("POST", h.domainPath(zone, "/enable-dkim"), nil, 409, "exchange_bootstrap_not_ready")
+	h.connect()
+	h.mustSync()
+	h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada"))
+}
+
+// TestExchangeRoleThatSyncCannotRestore checks that an administrator must assign the role if the
+// service may not.
+func TestExchangeRoleThatSyncCannotRestore(t *testing.T) {
+	t.Parallel()
+	h := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
+	h.control("POST", "/tenants/"+h.guid+"/revoke", object{"what": "app_role", "role": "RoleManagement.ReadWrite.Directory"})
+	h.revoke("exchange_role")
+	checkValues(t, h.post(h.path("/sync"), nil).object, object{"status": "partial", "bootstrap.status": "failed", "result.status": "completed"})
+	checkValues(t, h.get(h.path("")).object, object{"readiness.consent": "granted", "readiness.next_step": "grant_role"})
+	h.connect() // restores everything that was revoked
+	h.mustSync()
 }

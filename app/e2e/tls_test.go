@@ -21,8 +21,8 @@ import (
 	"time"
 )
 
-// certificateOf makes a certificate for the loopback address, and its key.
-func certificateOf(t *testing.T, serial int64) (certificate, key []byte) {
+// newCertificate returns a certificate for the loopback address, and its private key.
+func newCertificate(t *testing.T, serial int64) (certificate, key []byte) {
 	t.Helper()
 	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -40,9 +40,8 @@ func certificateOf(t *testing.T, serial int64) (certificate, key []byte) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
 }
 
-// presented is the serial number of the certificate that a new connection is
-// shown.
-func presented(t *testing.T, address string) int64 {
+// servedSerial returns the serial number of the certificate that a new connection gets.
+func servedSerial(t *testing.T, address string) int64 {
 	t.Helper()
 	c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
 	if err != nil {
@@ -55,28 +54,27 @@ func presented(t *testing.T, address string) int64 {
 	return c.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
 }
 
-// TestServeTLS: the service speaks modern TLS by itself, takes a replaced
-// certificate up while it runs, keeps the last good one, and still stops
-// without waiting for idle connections.
-func TestServeTLS(t *testing.T) {
+// TestServeReloadsItsTLSCertificate checks that the service supports only TLS 1.2 and 1.3, reloads
+// a replaced certificate, keeps the last valid one, and stops without waiting for idle connections.
+func TestServeReloadsItsTLSCertificate(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, binary(t, release))
+	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
 	files := [2]string{filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")}
 	install := func(serial int64) {
-		certificate, key := certificateOf(t, serial)
-		replaced(t, files[1], key)
-		replaced(t, files[0], certificate)
+		certificate, key := newCertificate(t, serial)
+		replaceFile(t, files[1], key)
+		replaceFile(t, files[0], certificate)
 	}
 	install(1)
 	env := append(r.env(t.TempDir(), ""), "TENANTRY_TLS_CERTIFICATE_FILE="+files[0], "TENANTRY_TLS_KEY_FILE="+files[1],
-		"TENANTRY_DRAIN_TIME="+(2*hang).String()) // a stop that waits for an idle connection is seen as one that hangs
-	_, key := r.account(env, "ann@example.com", "complete", 0)
+		"TENANTRY_DRAIN_TIME="+(2*waitTimeout).String()) // a stop that waits for an idle connection would exceed waitTimeout
+	_, key := r.newAccount(env, "ann@example.com", "complete", 0)
 	p, c := r.serve(env)
 	address, secure := strings.CutPrefix(c.ready.APIURL, "https://")
 	if !secure {
 		t.Fatalf("serves at %s", c.ready.APIURL)
 	}
-	if got := presented(t, address); got != 1 {
+	if got := servedSerial(t, address); got != 1 {
 		t.Errorf("certificate %d", got)
 	}
 	for version, good := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
@@ -92,30 +90,30 @@ func TestServeTLS(t *testing.T) {
 		t.Errorf("plain HTTP is answered %d", got.StatusCode)
 	}
 	install(2)
-	if got := presented(t, address); got != 2 {
+	if got := servedSerial(t, address); got != 2 {
 		t.Errorf("after the replacement: certificate %d", got)
 	}
-	replaced(t, files[0], []byte("-----BEGIN CERTIFICATE-----\nAAAA"))
+	replaceFile(t, files[0], []byte("-----BEGIN CERTIFICATE-----\nAAAA"))
 	for range 3 {
-		if got := presented(t, address); got != 2 {
+		if got := servedSerial(t, address); got != 2 {
 			t.Errorf("with a broken file: certificate %d", got)
 		}
 	}
-	if said := strings.Count(p.logs.String(), "the one read before stays in use"); said != 1 {
-		t.Errorf("said %d times", said)
+	if logged := strings.Count(p.logs.String(), "the one read before stays in use"); logged != 1 {
+		t.Errorf("logged %d times", logged)
 	}
 	install(3)
 	if metrics := c.do("GET", c.ready.AdminURL+"/metrics", "", nil).raw; !bytes.Contains(metrics, []byte(`tenantry_credential_expiry_timestamp_seconds{credential="tls_certificate_file",provider="tenantry"} 1.`)) {
 		t.Errorf("the metrics do not tell when the certificate ends:\n%s", metrics)
 	}
-	c.idleOverTLS(t, key)
+	c.leaveIdleTLSConnection(t, key)
 	if err := p.stop(); err != nil {
 		t.Errorf("a stop with an idle connection: %v", err)
 	}
 }
 
-// idleOverTLS makes a call and leaves its connection open.
-func (c client) idleOverTLS(t *testing.T, key string) {
+// leaveIdleTLSConnection sends a request and leaves its connection open.
+func (c client) leaveIdleTLSConnection(t *testing.T, key string) {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -135,12 +133,12 @@ func (c client) idleOverTLS(t *testing.T, key string) {
 	}
 }
 
-// TestTLSAndProxySettingsThatMakeNoSense: what cannot be meant is refused at
-// the start, with what to do.
-func TestTLSAndProxySettingsThatMakeNoSense(t *testing.T) {
+// TestInvalidTLSAndProxySettingsAreRefused checks that serve refuses such settings at the start,
+// and explains each.
+func TestInvalidTLSAndProxySettingsAreRefused(t *testing.T) {
 	t.Parallel()
-	certificate, _ := certificateOf(t, 1)
-	_, key := certificateOf(t, 2)
+	certificate, _ := newCertificate(t, 1)
+	_, key := newCertificate(t, 2)
 	files := [2]string{filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")}
 	for i, content := range [][]byte{certificate, key} {
 		if err := os.WriteFile(files[i], content, 0o600); err != nil {
@@ -157,7 +155,7 @@ func TestTLSAndProxySettingsThatMakeNoSense(t *testing.T) {
 		`"::/0" contains `: {"TENANTRY_TRUSTED_PROXIES=::/0"},
 	} {
 		env = append(env, "TENANTRY_DATA_DIR="+t.TempDir(), "TENANTRY_LISTEN=127.0.0.1:0", "TENANTRY_ADMIN_LISTEN=127.0.0.1:0")
-		if o := operate(t, env, "serve"); o.code == 0 || !strings.Contains(o.errors, want) || strings.Contains(o.errors, "BEGIN") {
+		if o := runTenantry(t, env, "serve"); o.code == 0 || !strings.Contains(o.errors, want) || strings.Contains(o.errors, "BEGIN") {
 			t.Errorf("%v: exit %d %s", env[:1], o.code, o.errors)
 		}
 	}

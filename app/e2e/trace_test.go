@@ -4,13 +4,21 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/hex"
 	"encoding/json"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tenantry/tenantry/core/provisioning"
 )
 
 const (
@@ -19,8 +27,8 @@ const (
 	requestID  = "trace-test-1"
 )
 
-// traced sends a request as a caller does who traces it.
-func traced(c client, method, path string, body any) int {
+// sendTraced sends a request with the trace context of a caller and returns the status.
+func sendTraced(c client, method, path string, body any) int {
 	c.t.Helper()
 	payload, err := json.Marshal(body)
 	if err != nil {
@@ -47,45 +55,46 @@ func traced(c client, method, path string, body any) int {
 	return answer.StatusCode
 }
 
-// TestOneTrace: parent ids form one chain from the caller's traceparent,
-// through the service and the plugin, to the one that the mail platform gets.
-func TestOneTrace(t *testing.T) {
+// TestTraceReachesTheMailPlatform checks that parent ids form one chain from the caller's
+// traceparent, through the service and the plugin, to the traceparent that the mail platform
+// receives.
+func TestTraceReachesTheMailPlatform(t *testing.T) {
 	t.Parallel()
-	o, r := newReceiver(t), newRig(t, binary(t, release))
+	o, r := newSpanReceiver(t), newServiceFixture(t, requirePrograms(t, releaseBuild))
 	env, email := r.env(t.TempDir(), ""), "owner@example.com"
-	_, key := r.account(env, email, "complete", 0)
+	_, key := r.newAccount(env, email, "complete", 0)
 	p, c := r.serve(append(env, o.env()...))
 	c.ready.APIKey = key
-	guid, admin := r.tenant(c)
-	newAdministrator(t, admin).connects(c, key)
-	h := holding{caller: caller{c, "", email, key}, guid: guid}
-	h.synced()
+	guid, admin := r.newTenant(c)
+	newAdministrator(t, admin).connect(c, key)
+	h := accountTenant{caller: caller{c, "", email, key}, guid: guid}
+	h.mustSync()
 	if err := r.zones.Add("traced.test", "manual"); err != nil {
 		t.Fatal(err)
 	}
 	h.post(h.path("/domains"), object{"domain": "traced.test"})
-	h.publish("traced.test")
-	h.post(h.domain("traced.test", "/verify"), nil)
+	h.publishRecords("traced.test")
+	h.post(h.domainPath("traced.test", "/verify"), nil)
 
-	before := len(r.requests())
-	if status := traced(c, "POST", h.path("/mailboxes"), boxes("traced.test", "adalbertina", "max")); status != http.StatusOK {
+	before := len(r.recordedRequests())
+	if status := sendTraced(c, "POST", h.path("/mailboxes"), mailboxesBody("traced.test", "adalbertina", "max")); status != http.StatusOK {
 		t.Fatalf("provision: %d", status)
 	}
-	calls := r.requests()[before:]
+	calls := r.recordedRequests()[before:]
 	metrics := c.do("GET", c.ready.AdminURL+"/metrics", "", nil).raw
-	if err := p.stop(); err != nil { // which sends the last spans
+	if err := p.stop(); err != nil { // flushes the last spans
 		t.Fatal(err)
 	}
-	spans, raw := o.all(t)
-	chain(t, spans, calls)
-	correlated(t, p.logs.String())
+	spans, raw := o.received(t)
+	checkChain(t, spans, calls)
+	checkLogIDs(t, p.logs.String())
 
-	// A short name would be found in random trace ids now and then.
+	// A short name would occur in random trace ids by chance.
 	customer := map[string]string{"domain": "traced.test", "address": "adalbertina@traced.test", "name": "Adalbertina", "tenant": guid,
 		"tenant without dashes": strings.ReplaceAll(guid, "-", ""), "administrator": admin, "owner": email}
-	for place, data := range map[string][]byte{"spans": bytes.Join(raw, nil), "metrics": metrics, "logs": []byte(p.logs.String())} {
-		if found := leaks(data, customer); len(found) > 0 {
-			t.Errorf("customer data in %s: %v", place, found)
+	for signal, data := range map[string][]byte{"spans": bytes.Join(raw, nil), "metrics": metrics, "logs": []byte(p.logs.String())} {
+		if found := findLeaks(data, customer); len(found) > 0 {
+			t.Errorf("customer data in %s: %v", signal, found)
 		}
 	}
 	if !bytes.Contains(metrics, []byte("tenantry_provider_call_duration_seconds_bucket")) {
@@ -93,11 +102,11 @@ func TestOneTrace(t *testing.T) {
 	}
 }
 
-// chain checks that every span of the trace hangs below the caller's, and
-// that every call at the mail platform hangs below a span of the plugin.
-func chain(t *testing.T, spans []exported, calls []seen) {
+// checkChain checks that every span of the trace is below the caller's, and that every call of the
+// mail platform is below a span of the plugin.
+func checkChain(t *testing.T, spans []receivedSpan, calls []platformRequest) {
 	t.Helper()
-	own := map[string]exported{}
+	own := map[string]receivedSpan{}
 	for _, s := range spans {
 		if s.trace() == traceID {
 			own[s.id()] = s
@@ -127,15 +136,15 @@ func chain(t *testing.T, spans []exported, calls []seen) {
 		if !ok || at.service != "tenantry-plugin-microsoft365" || at.GetKind() != tracepb.Span_SPAN_KIND_CLIENT {
 			t.Errorf("%s hangs below %q of %q", call.path, at.GetName(), at.service)
 		}
-		if services := upwards(own, at); !slices.Equal(services, []string{"tenantry-plugin-microsoft365", "tenantry"}) {
+		if services := servicesToCaller(own, at); !slices.Equal(services, []string{"tenantry-plugin-microsoft365", "tenantry"}) {
 			t.Errorf("%s leads to the caller over %v", call.path, services)
 		}
 	}
 }
 
-// upwards are the services between a span and the caller's, each once for a
-// row of spans, or nil when the chain is broken.
-func upwards(own map[string]exported, at exported) (services []string) {
+// servicesToCaller returns the services between a span and the caller's, without consecutive
+// repetitions. It returns nil if the chain is broken.
+func servicesToCaller(own map[string]receivedSpan, at receivedSpan) (services []string) {
 	for range len(own) + 1 {
 		if len(services) == 0 || services[len(services)-1] != at.service {
 			services = append(services, at.service)
@@ -152,8 +161,8 @@ func upwards(own map[string]exported, at exported) (services []string) {
 	return nil
 }
 
-// correlated checks that log lines carry the ids of their request.
-func correlated(t *testing.T, logs string) {
+// checkLogIDs checks that log lines carry the ids of their request.
+func checkLogIDs(t *testing.T, logs string) {
 	t.Helper()
 	ours := 0
 	for line := range strings.Lines(logs) {
@@ -174,4 +183,155 @@ func correlated(t *testing.T, logs string) {
 	if ours == 0 {
 		t.Errorf("no line of the traced request in: %s", logs)
 	}
+}
+
+// linkedToCaller reports whether a span has a link to the caller's trace.
+func (e receivedSpan) linkedToCaller() bool {
+	for _, l := range e.GetLinks() {
+		if hex.EncodeToString(l.GetTraceId()) == traceID {
+			return true
+		}
+	}
+	return false
+}
+
+// TestJobsAreLinkedToTheirRequest checks that each step of a job is a span with a link to the
+// request that caused the job. The step has its own trace, which continues in the plugins.
+func TestJobsAreLinkedToTheirRequest(t *testing.T) {
+	t.Parallel()
+	o := newSpanReceiver(t)
+	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), o.env(), "--no-seed")
+	h := seededAccount(t, ready).newAccount(nil).withDNSConnection().newConnectedTenant(nil)
+	_, id := h.newHostedDomain()
+	asking := h.client
+	asking.ready.APIKey = h.key
+	if status := sendTraced(asking, "POST", "/v1/domains/"+id+"/dns/provision", object{}); status != http.StatusAccepted {
+		t.Fatalf("provision: %d", status)
+	}
+	run := h.get("/v1/dns/provisioning-runs").objects("runs")[0].text("id")
+	if ended := h.waitForRun(run); ended.at("run.status") != "completed" {
+		t.Fatalf("the run ended %s", ended.raw)
+	}
+	// The service and its plugins export independently.
+	var spans []receivedSpan
+	h.eventually("the spans of all steps, and of both plugins below steps", func() bool {
+		spans, _ = o.received(t)
+		children := pluginsBelowSteps(spans)
+		for _, step := range []provisioning.Step{provisioning.Plan, provisioning.Apply, provisioning.ReadDNS, provisioning.Verify,
+			provisioning.EnableMail, provisioning.EnsureSigning, provisioning.EnableDKIM, provisioning.Validate} {
+			if len(spansNamed(spans, "dns job "+string(step))) == 0 {
+				return false
+			}
+		}
+		return len(spansNamed(spans, "job dns_job")) > 0 && children["tenantry-plugin-microsoft365"] && children["tenantry-plugin-cloudflare"]
+	})
+	for _, s := range spansNamed(spans, "job dns_job") {
+		if !s.linkedToCaller() || s.trace() == traceID || s.parent() != "" {
+			t.Errorf("a wake-up's span is in trace %s below %q, linked: %v", s.trace(), s.parent(), s.linkedToCaller())
+		}
+	}
+	for _, s := range spans {
+		if strings.HasPrefix(s.GetName(), "dns job ") && (!s.linkedToCaller() || s.trace() == traceID) {
+			t.Errorf("%q is in trace %s, linked: %v", s.GetName(), s.trace(), s.linkedToCaller())
+		}
+	}
+}
+
+// pluginsBelowSteps returns the plugins with a span that has a job's step among its ancestors.
+func pluginsBelowSteps(spans []receivedSpan) map[string]bool {
+	byID, children := map[string]receivedSpan{}, map[string]bool{}
+	for _, s := range spans {
+		byID[s.id()] = s
+	}
+	for _, s := range spans {
+		if !strings.HasPrefix(s.service, "tenantry-plugin-") {
+			continue
+		}
+		for at, ok := s, true; ok; at, ok = byID[at.parent()] {
+			if strings.HasPrefix(at.GetName(), "dns job ") {
+				children[s.service] = true
+			}
+		}
+	}
+	return children
+}
+
+func spansNamed(spans []receivedSpan, name string) (found []receivedSpan) {
+	for _, s := range spans {
+		if s.GetName() == name {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+// spanReceiver receives spans as an OTLP collector does.
+type spanReceiver struct {
+	url string
+
+	mu    sync.Mutex
+	raw   [][]byte
+	spans []receivedSpan
+	bad   []string
+}
+
+// receivedSpan is a span with the name of its service.
+type receivedSpan struct {
+	*tracepb.Span
+	service string
+}
+
+func (e receivedSpan) id() string     { return hex.EncodeToString(e.GetSpanId()) }
+func (e receivedSpan) parent() string { return hex.EncodeToString(e.GetParentSpanId()) }
+func (e receivedSpan) trace() string  { return hex.EncodeToString(e.GetTraceId()) }
+
+func newSpanReceiver(t *testing.T) *spanReceiver {
+	t.Helper()
+	o := &spanReceiver{}
+	server := httptest.NewServer(o)
+	t.Cleanup(server.Close)
+	o.url = server.URL
+	return o
+}
+
+// env makes a server and its plugins export every span to the receiver.
+func (o *spanReceiver) env() []string {
+	return []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + o.url, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf", "OTEL_TRACES_SAMPLER=always_on"}
+}
+
+// ServeHTTP implements http.Handler.
+func (o *spanReceiver) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.raw = append(o.raw, body)
+	var q collector.ExportTraceServiceRequest
+	if r.URL.Path != "/v1/traces" || err != nil || proto.Unmarshal(body, &q) != nil {
+		o.bad = append(o.bad, r.Method+" "+r.URL.Path)
+		return
+	}
+	for _, rs := range q.GetResourceSpans() {
+		service := ""
+		for _, a := range rs.GetResource().GetAttributes() {
+			if a.GetKey() == "service.name" {
+				service = a.GetValue().GetStringValue()
+			}
+		}
+		for _, ss := range rs.GetScopeSpans() {
+			for _, span := range ss.GetSpans() {
+				o.spans = append(o.spans, receivedSpan{span, service})
+			}
+		}
+	}
+}
+
+// received returns the spans so far, and the raw request bodies.
+func (o *spanReceiver) received(t *testing.T) ([]receivedSpan, [][]byte) {
+	t.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.bad) > 0 {
+		t.Errorf("not OTLP over HTTP: %v", o.bad)
+	}
+	return append([]receivedSpan{}, o.spans...), append([][]byte{}, o.raw...)
 }

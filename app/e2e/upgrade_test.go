@@ -15,79 +15,78 @@ import (
 	"github.com/tenantry/tenantry/app/cli"
 )
 
-// TestPreviousBinaryOnTheNewSchema: while replicas are replaced one after the
-// other, the old binary serves and works on a database that the new one has
-// migrated, beside it.
-func TestPreviousBinaryOnTheNewSchema(t *testing.T) {
+// TestPreviousReleaseWorksOnTheNewSchema checks that the previous binary works on a migrated
+// database, beside the new one, as in a rolling upgrade.
+func TestPreviousReleaseWorksOnTheNewSchema(t *testing.T) {
 	t.Parallel()
-	old, now := binary(t, previous), binary(t, release)
+	old, now := requirePrograms(t, previousBuild), requirePrograms(t, releaseBuild)
 	t.Run("postgres, side by side", func(t *testing.T) {
 		t.Parallel()
-		r := newRig(t, now)
+		r := newServiceFixture(t, now)
 		env := r.env(t.TempDir(), testserver.Database(t))
-		upgraded(t, r, old, env)
-		_, key := r.account(env, "new@example.com", "complete", 0)
+		migrateOldDatabase(t, r, old, env)
+		_, key := r.newAccount(env, "new@example.com", "complete", 0)
 		_, c := r.serve(env)
 		c.ready.APIKey = key
 		r.binary = old
 		_, o := r.serve(env)
 		o.ready.APIKey = key
-		h := worksOn(t, r, o, key)
-		// Each sees what the other does.
+		h := useService(t, r, o, key)
+		// Each binary sees the writes of the other.
 		seen := h
 		seen.client = c
 		seen.expect("GET", seen.path("/mailboxes"), nil, 200, "")
 		h.expect("GET", h.path("/mailboxes"), nil, 200, "")
-		zone := r.verified(seen)
-		h.post(h.path("/mailboxes"), boxes(zone, "max"))
+		zone := r.newVerifiedDomain(seen)
+		h.post(h.path("/mailboxes"), mailboxesBody(zone, "max"))
 		if n := seen.get(seen.path("/mailboxes")).text("count"); n != "2" {
 			t.Errorf("%s mailboxes", n)
 		}
 	})
 	t.Run("sqlite, back to the old", func(t *testing.T) {
 		t.Parallel()
-		r := newRig(t, now)
+		r := newServiceFixture(t, now)
 		env := r.env(t.TempDir(), "")
-		upgraded(t, r, old, env)
+		migrateOldDatabase(t, r, old, env)
 		p, _ := r.serve(env)
 		if err := p.stop(); err != nil {
 			t.Fatal(err)
 		}
 		r.binary = old
-		_, key := r.account(env, "old@example.com", "complete", 0)
+		_, key := r.newAccount(env, "old@example.com", "complete", 0)
 		_, o := r.serve(env)
 		o.ready.APIKey = key
-		worksOn(t, r, o, key)
+		useService(t, r, o, key)
 	})
 }
 
-// upgraded makes a database with the old binary, with an account in it, and
-// migrates it with the new one.
-func upgraded(t *testing.T, r *rig, old built, env []string) {
+// migrateOldDatabase creates a database and an account with the old binary, and migrates it with
+// the new one.
+func migrateOldDatabase(t *testing.T, r *serviceFixture, old programs, env []string) {
 	t.Helper()
 	now := r.binary
 	r.binary = old
-	r.command(env, "migrate")
-	id, _ := r.account(env, "before@example.com", "complete", 0)
+	r.runCommand(env, "migrate")
+	id, _ := r.newAccount(env, "before@example.com", "complete", 0)
 	r.binary = now
-	r.command(env, "migrate")
+	r.runCommand(env, "migrate")
 	r.binary = old
-	if got := r.command(env, "key", "create", "--account", "before@example.com"); got.text("account_id") != id {
+	if got := r.runCommand(env, "key", "create", "--account", "before@example.com"); got.text("account_id") != id {
 		t.Errorf("the old binary made %v", got)
 	}
 	r.binary = now
 }
 
-// worksOn is a walk through what an account does, at the old binary.
-func worksOn(t *testing.T, r *rig, o client, key string) holding {
+// useService runs the operations of an account at the old binary.
+func useService(t *testing.T, r *serviceFixture, o client, key string) accountTenant {
 	t.Helper()
-	guid, admin := r.tenant(o)
-	newAdministrator(t, admin).connects(o, key)
-	h := holding{caller: caller{o, "", "", key}, guid: guid}
-	h.synced()
-	zone := r.verified(h)
-	made := h.post(h.path("/mailboxes"), boxes(zone, "ada"))
-	sees(t, made.object, object{"created_count": 1, "failed_count": 0})
+	guid, admin := r.newTenant(o)
+	newAdministrator(t, admin).connect(o, key)
+	h := accountTenant{caller: caller{o, "", "", key}, guid: guid}
+	h.mustSync()
+	zone := r.newVerifiedDomain(h)
+	made := h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada"))
+	checkValues(t, made.object, object{"created_count": 1, "failed_count": 0})
 	box := h.get(h.path("/mailboxes")).objects("mailboxes")[0].text("id")
 	h.expect("PATCH", h.path("/mailboxes/"+box), object{"daily_send_limit": 7}, 200, "")
 	h.get(h.path("/domains"))
@@ -95,27 +94,27 @@ func worksOn(t *testing.T, r *rig, o client, key string) holding {
 	return h
 }
 
-// verified is a new zone of the rig as a domain of the tenant.
-func (r *rig) verified(h holding) string {
+// newVerifiedDomain adds a new zone to the tenant as a domain and verifies it.
+func (r *serviceFixture) newVerifiedDomain(h accountTenant) string {
 	h.t.Helper()
-	zone := fmt.Sprintf("rig-%d.test", serial.Add(1))
+	zone := fmt.Sprintf("upgrade-%d.test", uniqueNumber.Add(1))
 	if err := r.zones.Add(zone, "manual"); err != nil {
 		h.t.Fatal(err)
 	}
 	h.post(h.path("/domains"), object{"domain": zone})
-	h.publish(zone)
-	h.post(h.domain(zone, "/verify"), nil)
+	h.publishRecords(zone)
+	h.post(h.domainPath(zone, "/verify"), nil)
 	return zone
 }
 
-// TestSchemaThatIsTooNew: a database that is closed to a binary is left alone
-// by every command, which says why and what to do.
-func TestSchemaThatIsTooNew(t *testing.T) {
+// TestNewerSchemaIsRefused checks that every command refuses a database that requires a newer
+// release, and explains that.
+func TestNewerSchemaIsRefused(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, binary(t, release))
+	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
 	database := testserver.Database(t)
 	env := r.env(t.TempDir(), database)
-	r.command(env, "migrate")
+	r.runCommand(env, "migrate")
 	db, err := sql.Open("pgx", database)
 	if err != nil {
 		t.Fatal(err)
@@ -125,38 +124,38 @@ func TestSchemaThatIsTooNew(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"serve"}, {"migrate"}, {"account", "list"}} {
-		refusedToStart(t, r, env, cli.ExitRefused, []string{"newer tenantry", "install a newer tenantry"}, args...)
+		checkCommandFails(t, r, env, cli.ExitRefused, []string{"newer tenantry", "install a newer tenantry"}, args...)
 	}
 }
 
-// refusedToStart runs a command that must end with an error that says certain
-// words.
-func refusedToStart(t *testing.T, r *rig, env []string, code int, words []string, args ...string) {
+// checkCommandFails runs a command that must fail with an error that contains these words, and that
+// suggests a fix.
+func checkCommandFails(t *testing.T, r *serviceFixture, env []string, code int, words []string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), r.binary.binary, append(args, "--output", "json")...)
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + scratch}, env...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + scratchDir}, env...)
 	out, err := cmd.CombinedOutput()
 	if got := cmd.ProcessState.ExitCode(); err == nil || got != code {
 		t.Errorf("%v: exit code %d, want %d: %s", args, got, code, out)
 	}
-	said := failureOf(t, out)
+	printed := lastError(t, out)
 	for _, word := range words {
-		if !strings.Contains(said.text("message")+" "+said.text("fix"), word) {
-			t.Errorf("%v does not say %q: %v", args, word, said)
+		if !strings.Contains(printed.text("message")+" "+printed.text("fix"), word) {
+			t.Errorf("%v does not say %q: %v", args, word, printed)
 		}
 	}
-	if said.text("fix") == "" {
-		t.Errorf("%v says no fix: %v", args, said)
+	if printed.text("fix") == "" {
+		t.Errorf("%v says no fix: %v", args, printed)
 	}
 }
 
-// failureOf is the last error that a command printed.
-func failureOf(t *testing.T, out []byte) object {
+// lastError returns the last error that a command printed.
+func lastError(t *testing.T, out []byte) object {
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	var said struct{ Error object }
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &said); err != nil || said.Error == nil {
+	var printed struct{ Error object }
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &printed); err != nil || printed.Error == nil {
 		t.Fatalf("no error in %s", out)
 	}
-	return said.Error
+	return printed.Error
 }

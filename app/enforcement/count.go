@@ -140,7 +140,7 @@ func (p *pass) savePartial(ctx context.Context, r sendlimit.Reading, boxes []por
 				continue
 			}
 			least := tally.After(before, b.Address)
-			if least.Part = true; least.Total() > before.Total() {
+			if least.Partial = true; least.Total() > before.Total() {
 				c.Boxes[b.ID] = append(c.Boxes[b.ID], least)
 			}
 		}

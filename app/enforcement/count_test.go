@@ -106,8 +106,8 @@ func TestLongTraceIsReadByManyPasses(t *testing.T) {
 	}
 }
 
-// TestSlowTraceLeavesTimeToEnforce checks that a pass stops reading in time to enforce, and that it does
-// not fail at its deadline. The platform answers each call a moment after the call's deadline.
+// TestSlowTraceLeavesTimeToEnforce checks that a pass stops reading in time to enforce, and that it
+// does not fail at its deadline. The platform answers each call a moment after the call's deadline.
 func TestSlowTraceLeavesTimeToEnforce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)
@@ -126,7 +126,7 @@ func TestSlowTraceLeavesTimeToEnforce(t *testing.T) {
 			t.Fatalf("%v, blocked are %q", err, fx.storedBlocked(t))
 		}
 		end()
-		fx.advance(sendlimit.Soonest)
+		fx.advance(sendlimit.MinInterval)
 		must(t, fx.Run(t.Context(), fx.owner, fx.id))
 		fx.checkConsistent(t)
 	})
@@ -170,9 +170,9 @@ func testPartialCounts(t *testing.T, readBefore bool) {
 		whole.Sent = whole.Sent[:rows]
 		return whole, nil
 	})
-	fx.advance(sendlimit.Latest)
+	fx.advance(sendlimit.MaxInterval)
 	for passes := 0; len(fx.storedBlocked(t)) < len(all); passes++ {
-		fx.advance(sendlimit.Soonest)
+		fx.advance(sendlimit.MinInterval)
 		if err := fx.Run(t.Context(), fx.owner, fx.id); outcome.Of(err) != outcome.Unknown || passes > 100 {
 			t.Fatalf("%v, blocked are %q", err, fx.storedBlocked(t))
 		}

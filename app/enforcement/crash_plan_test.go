@@ -160,7 +160,7 @@ func (fx *fixture) runCrashing(t *testing.T, step int, after bool) *crashPlan {
 
 func (fx *fixture) runCrashingAt(t *testing.T, l *crashPlan) {
 	t.Helper()
-	fx.advance(sendlimit.Latest)
+	fx.advance(sendlimit.MaxInterval)
 	_ = fx.runWithPlan(t, l)
 	if l.dead {
 		fx.expireLease(t, l.claimed)

@@ -53,7 +53,7 @@ func TestDeleteDuringCall(t *testing.T) {
 			fx.limit(t, sendlimit.TenantWide, 5)
 			must(t, fx.run(t))
 			fx.fake.Send(fx.id, fx.boxes[0].Address, 6)
-			fx.advance(sendlimit.Latest)
+			fx.advance(sendlimit.MaxInterval)
 			s, runs := fx.deletionService(), seizingRuns{fx.store, make(chan struct{}), make(chan struct{})}
 			s.Runs = runs
 			done := make(chan struct{})
@@ -129,7 +129,7 @@ func TestFailedDeleteResumesEnforcement(t *testing.T) {
 			if due, err := fx.store.DueTenants(t.Context(), fx.now, 9); err != nil || len(due) != 1 {
 				t.Fatalf("due are %v, %v", due, err)
 			}
-			fx.advance(sendlimit.Soonest)
+			fx.advance(sendlimit.MinInterval)
 			must(t, fx.Run(t.Context(), fx.owner, fx.id))
 			if fx.checkConsistent(t); len(fx.storedBlocked(t)) != 1 {
 				t.Fatalf("blocked are %q", fx.storedBlocked(t))

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tenantry/tenantry/app/lease"
 	"github.com/tenantry/tenantry/app/settling"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/ports"
@@ -42,12 +43,12 @@ func (p *pass) enforce(ctx context.Context) (due time.Time, err error) {
 	}
 	a.boxes = p.missing.exclude(p.Tenant, a.boxes, p.now)
 	a.limits = sendlimit.ByScope(policies)
-	a.Ruling = sendlimit.Decide(p.Tenant, a.limits, a.boxes, p.day, p.now)
+	a.Decision = sendlimit.Decide(p.Tenant, a.limits, a.boxes, p.day, p.now)
 	if err := a.saveIntents(ctx); err != nil {
 		return due, err
 	}
 	err = a.applyRules(ctx)
-	if errors.Is(err, errLeaseLost) {
+	if errors.Is(err, lease.ErrLost) {
 		return due, err
 	}
 	if err := a.saveChanges(ctx); err != nil {
@@ -70,9 +71,9 @@ func (p *pass) reconcileIntents(ctx context.Context) error {
 
 // countedBoxes returns the tenant's mailboxes, each with its count of the current day if there is
 // one.
-func (p *pass) countedBoxes(ctx context.Context) ([]sendlimit.Box, error) {
+func (p *pass) countedBoxes(ctx context.Context) ([]sendlimit.MailboxState, error) {
 	all, err := p.Runs.SendBoxes(ctx, p.SendRun, p.day.Start)
-	boxes := make([]sendlimit.Box, 0, len(all))
+	boxes := make([]sendlimit.MailboxState, 0, len(all))
 	for _, b := range all {
 		boxes = append(boxes, b.On(p.day))
 	}
@@ -103,7 +104,7 @@ func (a *applier) saveChanges(ctx context.Context) error {
 		}
 	}
 	for _, scope := range a.ruledScopes {
-		if !a.InForce(scope) && !slices.Contains(a.failedScopes, scope) {
+		if !a.HasPolicy(scope) && !slices.Contains(a.failedScopes, scope) {
 			c.Emptied = append(c.Emptied, scope)
 		}
 	}
@@ -156,7 +157,7 @@ func (p *pass) reportLag(ctx context.Context, changes []sendlimit.Change) {
 		if c.Action != sendlimit.Blocked {
 			continue
 		}
-		if at, known := p.todayReading.Passed(c.Event.Address, c.Event.Limit, p.day); known {
+		if at, known := p.todayReading.ExceededAt(c.Event.Address, c.Event.Limit, p.day); known {
 			p.Late(ctx, max(0, p.Now().Sub(at)))
 		}
 	}

@@ -141,7 +141,7 @@ func (h *history) setLimit(t *testing.T) {
 func (h *history) setMailboxLimit(t *testing.T) {
 	t.Helper()
 	m := h.boxes[h.IntN(len(h.boxes))]
-	h.want.own[m.Address] = 1 + h.IntN(sendlimit.Most)
+	h.want.own[m.Address] = 1 + h.IntN(sendlimit.MaxLimit)
 	h.note("the limit of %s is %d", m.Address, h.want.own[m.Address])
 	must(t, h.store.SetSendLimit(t.Context(), h.owner, m.ID, h.want.own[m.Address], h.now))
 }
@@ -216,7 +216,7 @@ func (h *history) changeZone(t *testing.T) {
 	zone := []string{"UTC", "Europe/Berlin", "America/St_Johns", "Asia/Tokyo", "Pacific/Kiritimati"}[h.IntN(5)]
 	h.note("its days are those of %s", zone)
 	var err error
-	h.want.zone, err = sendlimit.Place(zone)
+	h.want.zone, err = sendlimit.TimeZone(zone)
 	must(t, err)
 	_, err = h.store.SetDay(t.Context(), h.id, zone)
 	must(t, err)
@@ -225,7 +225,7 @@ func (h *history) changeZone(t *testing.T) {
 
 func (h *history) runOnce(t *testing.T) {
 	t.Helper()
-	h.advance(sendlimit.Latest)
+	h.advance(sendlimit.MaxInterval)
 	h.note("a run")
 	_ = h.Run(t.Context(), h.owner, h.id) // injected faults are expected
 	h.checkCountsGrow(t)
@@ -265,7 +265,7 @@ func (h *history) pauseRun(t *testing.T) {
 	}
 	h.pausing = true
 	defer func() { h.pausing = false }()
-	h.advance(sendlimit.Latest)
+	h.advance(sendlimit.MaxInterval)
 	l := h.randomCrash()
 	l.pause = func() (lost bool) {
 		lost, h.paused = h.IntN(3) > 0, l.claimed
@@ -337,7 +337,7 @@ func laterOf(a, b time.Time) time.Time {
 func (h *history) runFourTimes(t *testing.T) {
 	t.Helper()
 	for range 4 {
-		h.advance(sendlimit.Latest)
+		h.advance(sendlimit.MaxInterval)
 		if err := h.Run(t.Context(), h.owner, h.id); err != nil && !errors.Is(err, fault.TenantNotFound) {
 			t.Fatal(err)
 		}
@@ -350,7 +350,7 @@ func (h *history) lastBlockTime(t *testing.T) (last time.Time) {
 	boxes, err := h.store.SendBoxes(t.Context(), ports.SendRun{Account: h.owner, Tenant: h.id}, time.Time{})
 	must(t, err)
 	for _, b := range boxes {
-		last = laterOf(last, b.Box.BlockedAt)
+		last = laterOf(last, b.MailboxState.BlockedAt)
 	}
 	return last
 }

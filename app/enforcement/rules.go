@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tenantry/tenantry/app/lease"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/sendlimit"
@@ -22,10 +23,10 @@ import (
 // applier applies one decision to the managed rules of a tenant.
 type applier struct {
 	*pass
-	sendlimit.Ruling
+	sendlimit.Decision
 
 	limits sendlimit.Policies
-	boxes  []sendlimit.Box
+	boxes  []sendlimit.MailboxState
 	// ruledScopes are the scopes that may have a managed rule.
 	ruledScopes []string
 	// failedScopes are the scopes whose rule could not be set. Such a call may still have taken effect.
@@ -52,7 +53,7 @@ func (p *pass) listRules(ctx context.Context) ([]sendlimit.Rule, error) {
 func (a *applier) applyRules(ctx context.Context) (err error) {
 	for _, scope := range append(a.Order(a.ruledScopes), a.orphanScopes()...) {
 		setErr := a.setRule(ctx, scope)
-		if errors.Is(setErr, errLeaseLost) {
+		if errors.Is(setErr, lease.ErrLost) {
 			return setErr
 		}
 		if setErr != nil {
@@ -67,7 +68,7 @@ func (a *applier) applyRules(ctx context.Context) (err error) {
 // deleted.
 func (a *applier) orphanScopes() (scopes []string) {
 	for _, r := range a.foundRules {
-		if scope := sendlimit.RuledScope(r.Name); !slices.ContainsFunc(a.ruledScopes, func(known string) bool {
+		if scope := sendlimit.ScopeOfRule(r.Name); !slices.ContainsFunc(a.ruledScopes, func(known string) bool {
 			return sendlimit.RuleName(known) == sendlimit.RuleName(scope)
 		}) {
 			scopes = append(scopes, scope)
@@ -79,12 +80,12 @@ func (a *applier) orphanScopes() (scopes []string) {
 // setRule sets the rule of one scope. If a mailbox moves to a rule that could not be set, its
 // present rule keeps blocking it.
 func (a *applier) setRule(ctx context.Context, scope string) error {
-	if a.Gives(scope, a.failedScopes) {
-		if list := a.Keeping(scope, a.failedScopes, a.foundRules); len(list) > 0 {
+	if a.BlocksForFailed(scope, a.failedScopes) {
+		if list := a.AddressesWithFailed(scope, a.failedScopes, a.foundRules); len(list) > 0 {
 			a.Lists[scope] = list
 		}
 	}
-	if sendlimit.RuleOf(scope, a.foundRules).Right(a.Lists[scope]) {
+	if sendlimit.RuleOf(scope, a.foundRules).Matches(a.Lists[scope]) {
 		return nil
 	}
 	failpoint.Hit("enforcement.before-rule")
@@ -154,7 +155,7 @@ func (a *applier) unblockMissing(ctx context.Context, all, rest []string) error 
 	before := len(a.Changes)
 	for _, b := range a.boxes {
 		if !b.BlockedAt.IsZero() && slices.Contains(all, b.Address) && !slices.Contains(rest, b.Address) {
-			a.Changes = append(a.Changes, b.Becomes(sendlimit.Unblocked, a.Tenant, a.limits, a.now))
+			a.Changes = append(a.Changes, b.ChangeTo(sendlimit.Unblocked, a.Tenant, a.limits, a.now))
 		}
 	}
 	if len(a.Changes) == before {
@@ -185,18 +186,18 @@ func (v *missingMailboxes) add(id tenant.GUID, ids []string, now time.Time) {
 		v.byTenant = map[tenant.GUID]missingEntry{}
 	}
 	maps.DeleteFunc(v.byTenant, func(_ tenant.GUID, m missingEntry) bool { return !now.Before(m.until) })
-	v.byTenant[id] = missingEntry{append(v.byTenant[id].ids, ids...), now.Add(sendlimit.Latest)}
+	v.byTenant[id] = missingEntry{append(v.byTenant[id].ids, ids...), now.Add(sendlimit.MaxInterval)}
 }
 
 // exclude returns the mailboxes without the missing ones. It keeps a blocked mailbox, because that
-// one still needs an unblock. An entry that ends beyond sendlimit.Latest can only come from clock
+// one still needs an unblock. An entry that ends beyond sendlimit.MaxInterval can only come from clock
 // skew and is ignored.
-func (v *missingMailboxes) exclude(id tenant.GUID, boxes []sendlimit.Box, now time.Time) []sendlimit.Box {
+func (v *missingMailboxes) exclude(id tenant.GUID, boxes []sendlimit.MailboxState, now time.Time) []sendlimit.MailboxState {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	m := v.byTenant[id]
-	if !now.Before(m.until) || m.until.Sub(now) > sendlimit.Latest {
+	if !now.Before(m.until) || m.until.Sub(now) > sendlimit.MaxInterval {
 		return boxes
 	}
-	return slices.DeleteFunc(boxes, func(b sendlimit.Box) bool { return b.BlockedAt.IsZero() && slices.Contains(m.ids, b.ID) })
+	return slices.DeleteFunc(boxes, func(b sendlimit.MailboxState) bool { return b.BlockedAt.IsZero() && slices.Contains(m.ids, b.ID) })
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tenantry/tenantry/app/lease"
 	"github.com/tenantry/tenantry/app/settling"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
@@ -22,13 +23,6 @@ import (
 // defaultLease must exceed the time of a provider call and of the wait for its slot. The lease is
 // renewed before each of the two. After a crash, the tenant waits for at most this time.
 const defaultLease = 30 * time.Second
-
-// freshFraction defines a fresh lease: less than 1/freshFraction of it has passed. A fresh lease
-// need not be renewed.
-const freshFraction = 6
-
-// errLeaseLost means that another pass holds the tenant, or that the tenant is gone.
-var errLeaseLost = errors.New("the tenant is another run's")
 
 // Runner makes enforcement passes. A pass counts what a tenant's mailboxes sent, and has the mail
 // platform block those that exceed their limits.
@@ -65,7 +59,7 @@ type pass struct {
 	ports.SendRun
 
 	platform   ports.MailTenant
-	leaseEnd   time.Time // the lease is valid until then
+	lease      *lease.Lease
 	zone       *time.Location
 	now        time.Time
 	day        sendlimit.Day
@@ -88,14 +82,17 @@ func (r *Runner) Run(ctx context.Context, owner access.AccountID, id tenant.GUID
 
 // runPass makes one pass over a tenant that is due at the time by.
 func (r *Runner) runPass(ctx context.Context, owner access.AccountID, id tenant.GUID, by time.Time) error {
-	leaseEnd := time.Now().Add(r.lease())
-	claimed, won, err := r.Runs.ClaimTenant(ctx, owner, id, r.lease(), by)
+	acquired := time.Now()
+	claimed, won, err := r.Runs.ClaimTenant(ctx, owner, id, r.leaseDuration(), by)
 	if err != nil || !won {
 		return err
 	}
-	p := &pass{Runner: r, SendRun: claimed, platform: r.Platform.For(id), leaseEnd: leaseEnd, now: r.Now()}
+	held := lease.New(acquired, r.leaseDuration(), func(ctx context.Context, duration time.Duration) (bool, error) {
+		return r.Runs.HoldTenant(ctx, claimed, duration)
+	})
+	p := &pass{Runner: r, SendRun: claimed, platform: r.Platform.For(id), lease: held, now: r.Now()}
 	due, err := p.countAndEnforce(ctx)
-	if errors.Is(err, errLeaseLost) || errors.Is(err, fault.TenantNotFound) {
+	if errors.Is(err, lease.ErrLost) || errors.Is(err, fault.TenantNotFound) {
 		return nil
 	}
 	if r.Ended != nil {
@@ -119,10 +116,10 @@ func (p *pass) retryAt(ctx context.Context) time.Time {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return p.now
 	}
-	return p.now.Add(sendlimit.Soonest)
+	return p.now.Add(sendlimit.MinInterval)
 }
 
-func (r *Runner) lease() time.Duration {
+func (r *Runner) leaseDuration() time.Duration {
 	if r.Lease > 0 {
 		return r.Lease
 	}
@@ -133,7 +130,7 @@ func (r *Runner) lease() time.Duration {
 // counting fails, the stored counts decide. A new day can therefore unblock mailboxes without a
 // trace.
 func (p *pass) countAndEnforce(ctx context.Context) (due time.Time, err error) {
-	if p.zone, err = sendlimit.Place(p.Place); err != nil {
+	if p.zone, err = sendlimit.TimeZone(p.TimeZone); err != nil {
 		return due, err
 	}
 	p.day = sendlimit.DayOf(p.now, p.zone)
@@ -143,7 +140,7 @@ func (p *pass) countAndEnforce(ctx context.Context) (due time.Time, err error) {
 		}
 	}
 	uncounted := p.count(ctx)
-	if errors.Is(uncounted, errLeaseLost) {
+	if errors.Is(uncounted, lease.ErrLost) {
 		return due, uncounted
 	}
 	due, err = p.enforce(ctx)
@@ -151,14 +148,10 @@ func (p *pass) countAndEnforce(ctx context.Context) (due time.Time, err error) {
 }
 
 // callWithRenewedLease renews the lease and makes a call that changes the platform. The call is
-// cancelled when the lease expires. A process that was suspended after the renewal makes no call
-// when it resumes.
+// cancelled when the lease expires.
 func (p *pass) callWithRenewedLease(ctx context.Context, call func(context.Context) error) error {
 	return p.withCallSlot(ctx, func() error {
-		if err := p.renewLease(ctx); err != nil {
-			return err
-		}
-		return p.callUntilLeaseEnd(ctx, call)
+		return p.lease.Guard(ctx, func(ctx context.Context) error { return settling.Call(ctx, call) })
 	})
 }
 
@@ -166,43 +159,11 @@ func (p *pass) callWithRenewedLease(ctx context.Context, call func(context.Conte
 // fresh, because such a call does no harm after the lease is lost.
 func (p *pass) callReadOnly(ctx context.Context, call func(context.Context) error) error {
 	return p.withCallSlot(ctx, func() error {
-		if err := p.renewIfStale(ctx); err != nil {
+		if err := p.lease.RenewIfStale(ctx); err != nil {
 			return err
 		}
-		return p.callUntilLeaseEnd(ctx, call)
+		return p.lease.UntilExpiry(ctx, func(ctx context.Context) error { return settling.Call(ctx, call) })
 	})
-}
-
-// renewIfStale renews the lease unless it is fresh.
-func (p *pass) renewIfStale(ctx context.Context) error {
-	if time.Until(p.leaseEnd) >= p.lease()-p.lease()/freshFraction {
-		return nil
-	}
-	return p.renewLease(ctx)
-}
-
-// renewLease renews the lease. It fails with errLeaseLost when another pass holds the tenant.
-func (p *pass) renewLease(ctx context.Context) error {
-	leaseEnd := time.Now().Add(p.lease())
-	err := leaseError(p.Runs.HoldTenant(ctx, p.SendRun, p.lease()))
-	if err == nil {
-		p.leaseEnd = leaseEnd
-	}
-	return err
-}
-
-// callUntilLeaseEnd makes a call that is cancelled when the lease expires. It fails with
-// errLeaseLost when the lease has already expired.
-func (p *pass) callUntilLeaseEnd(ctx context.Context, call func(context.Context) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if !time.Now().Before(p.leaseEnd) {
-		return errLeaseLost
-	}
-	ctx, cancel := context.WithDeadline(ctx, p.leaseEnd)
-	defer cancel()
-	return settling.Call(ctx, call)
 }
 
 // withCallSlot runs call once fewer than CallsAtOnce calls are in progress. The wait can take as
@@ -212,7 +173,7 @@ func (p *pass) withCallSlot(ctx context.Context, call func() error) error {
 	select {
 	case p.callSlots <- struct{}{}:
 	default:
-		if err := p.renewIfStale(ctx); err != nil {
+		if err := p.lease.RenewIfStale(ctx); err != nil {
 			return err
 		}
 		select {
@@ -225,10 +186,10 @@ func (p *pass) withCallSlot(ctx context.Context, call func() error) error {
 	return call()
 }
 
-// leaseError returns err, or errLeaseLost when the store reports that the lease is not held.
+// leaseError returns err, or lease.ErrLost when the store reports that the lease is not held.
 func leaseError(held bool, err error) error {
 	if err == nil && !held {
-		return errLeaseLost
+		return lease.ErrLost
 	}
 	return err
 }

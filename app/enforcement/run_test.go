@@ -134,7 +134,7 @@ func (fx *fixture) limit(t *testing.T, scope string, perDay int) {
 // run waits until the tenant is due and runs a pass.
 func (fx *fixture) run(t *testing.T) error {
 	t.Helper()
-	fx.advance(sendlimit.Latest)
+	fx.advance(sendlimit.MaxInterval)
 	return fx.Run(t.Context(), fx.owner, fx.id)
 }
 
@@ -260,7 +260,7 @@ func TestBlockAndUnblock(t *testing.T) {
 	if !slices.Equal(fx.storedBlocked(t), []string{ada}) || fx.fake.Effects("Block") != 1 {
 		t.Fatalf("blocked are %q after %d writes", fx.storedBlocked(t), fx.fake.Effects("Block"))
 	}
-	if !slices.Equal(late, []time.Duration{sendlimit.Latest}) {
+	if !slices.Equal(late, []time.Duration{sendlimit.MaxInterval}) {
 		t.Fatalf("blocked after %v", late)
 	}
 	if fx.fake.Send(fx.id, ada, 3) != 0 {
@@ -343,7 +343,7 @@ func TestConcurrentRunsMakeOnePass(t *testing.T) {
 	for _, m := range fx.boxes {
 		fx.fake.Send(fx.id, m.Address, 6)
 	}
-	fx.advance(sendlimit.Latest)
+	fx.advance(sendlimit.MaxInterval)
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
@@ -364,7 +364,7 @@ func TestPausedPassLosesLease(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
 	fx.fake.Send(fx.id, fx.boxes[0].Address, 6)
-	fx.advance(sendlimit.Latest)
+	fx.advance(sendlimit.MaxInterval)
 	gate := fx.fake.Hold("Sent")
 	done := make(chan error)
 	go func() { done <- fx.Run(t.Context(), fx.owner, fx.id) }()

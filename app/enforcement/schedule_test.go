@@ -54,12 +54,12 @@ func TestSweep(t *testing.T) {
 	if n := fx.sweep(t); n != 0 {
 		t.Fatalf("a minute later %d are woken", n)
 	}
-	fx.advance(sendlimit.Latest)
+	fx.advance(sendlimit.MaxInterval)
 	fx.fake.Fail(fake.Fault{Method: "Sent", Kind: outcome.Throttled, Times: 1})
 	if n := fx.sweep(t); n != 1 || len(fx.storedBlocked(t)) != 0 {
 		t.Fatalf("%d are woken, blocked are %q", n, fx.storedBlocked(t))
 	}
-	fx.advance(sendlimit.Soonest)
+	fx.advance(sendlimit.MinInterval)
 	if n := fx.sweep(t); n != 1 || len(fx.storedBlocked(t)) != 1 {
 		t.Fatalf("%d are woken, blocked are %q", n, fx.storedBlocked(t))
 	}
@@ -221,7 +221,7 @@ type busyPlatform struct {
 }
 
 func (b *busyPlatform) ClaimTenant(context.Context, access.AccountID, tenant.GUID, time.Duration, time.Time) (ports.SendRun, bool, error) {
-	return ports.SendRun{Place: sendlimit.UsualPlace}, true, nil
+	return ports.SendRun{TimeZone: sendlimit.DefaultTimeZone}, true, nil
 }
 
 func (b *busyPlatform) HoldTenant(context.Context, ports.SendRun, time.Duration) (bool, error) {

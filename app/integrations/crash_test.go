@@ -17,7 +17,7 @@ import (
 )
 
 // crashingService returns a service over the same state whose process crashes at one of its steps.
-func (w *fixture) crashingService(l *fake.Life) *integrations.Service {
+func (w *fixture) crashingService(l *fake.CrashingProcess) *integrations.Service {
 	return w.service(l.Integrations(w.store), l.Connections(w.store), l.SendingPlatforms(w.platforms))
 }
 
@@ -74,7 +74,7 @@ func TestEveryCrashConverges(t *testing.T) {
 			for finished := false; !finished; steps++ {
 				t.Run(fmt.Sprintf("%s, step %d, after its effect %v", provider, steps, after), func(t *testing.T) {
 					w.another(t)
-					l := fake.NewLife(steps, after)
+					l := fake.NewCrashingProcess(steps, after)
 					err := w.walk(t, w.crashingService(l), provider)
 					if finished = !l.Dead(); finished {
 						must(t, err)
@@ -117,7 +117,7 @@ func TestTheSameRequestFindsTheWayFree(t *testing.T) {
 		for steps, finished := 0, false; !finished; steps++ {
 			w.another(t)
 			id := w.integrate(t, "instantly")
-			l := fake.NewLife(steps, after)
+			l := fake.NewCrashingProcess(steps, after)
 			_, err := w.crashingService(l).Begin(t.Context(), w.acc, id, w.anna.ID)
 			if finished = !l.Dead(); finished {
 				must(t, err)
@@ -143,7 +143,7 @@ func TestCrashOfADisconnect(t *testing.T) {
 				id := w.integrate(t, "instantly")
 				w.connect(t, id, w.anna)
 				w.wait(time.Second)
-				l := fake.NewLife(steps, after)
+				l := fake.NewCrashingProcess(steps, after)
 				_, err := w.crashingService(l).Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
 				if finished = !l.Dead(); finished {
 					must(t, err)

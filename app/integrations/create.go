@@ -35,7 +35,7 @@ func (s *Service) Create(ctx context.Context, n New) (View, error) {
 	}
 	credential = withWorkspace(credential, "")
 	i := integration.Integration{
-		ID: id, AccountID: n.Account, Provider: n.Provider, Name: n.Name, Workspace: workspace, Given: fieldNames(credential),
+		ID: id, AccountID: n.Account, Provider: n.Provider, Name: n.Name, Workspace: workspace, CredentialFields: fieldNames(credential),
 		Status: integration.Connected, LastTestedAt: now, CreatedAt: now, UpdatedAt: now,
 	}
 	return s.add(ctx, i, credential)

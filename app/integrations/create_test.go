@@ -27,7 +27,7 @@ func TestCreateTestsAndStores(t *testing.T) {
 	want := integrations.View{
 		Integration: integration.Integration{
 			ID: v.ID, AccountID: w.acc.ID, Provider: "instantly", Name: "Main", Workspace: integration.Workspace{ID: "ws-1", Name: "Workspace 1"},
-			Status: integration.Connected, Given: []string{"api_key", "partner"}, LastTestedAt: w.clock, CreatedAt: w.clock, UpdatedAt: w.clock,
+			Status: integration.Connected, CredentialFields: []string{"api_key", "partner"}, LastTestedAt: w.clock, CreatedAt: w.clock, UpdatedAt: w.clock,
 		},
 		Capabilities: integration.Capabilities{MicrosoftOAuth: true, MailboxRefresh: true, MailboxDisconnect: true},
 	}
@@ -117,7 +117,7 @@ func TestWorkspaceIsChosen(t *testing.T) {
 	}
 	v, err := create("b")
 	must(t, err)
-	if v.Workspace.Name != "B" || slices.Contains(v.Given, "workspace_id") {
+	if v.Workspace.Name != "B" || slices.Contains(v.CredentialFields, "workspace_id") {
 		t.Errorf("stored %+v", v.Integration)
 	}
 	w.refresh(t, v.ID)

@@ -65,7 +65,7 @@ func (r *removal) run(ctx context.Context) (Disconnected, error) {
 	}
 	able := r.view(ctx, r.integration).Capabilities.MailboxDisconnect
 	switch {
-	case found.There() && !able:
+	case found.Exists() && !able:
 		return Disconnected{}, fault.CapabilityMissing.With("this integration cannot take mailboxes out of the platform, and this one is still there")
 	case id == "" || !able:
 		return r.finish(ctx, false)
@@ -88,7 +88,7 @@ func (r *removal) takeOut(ctx context.Context, id string) (Disconnected, error) 
 	switch {
 	case err == nil:
 		return r.finish(ctx, true)
-	case outcome.Settled(err):
+	case outcome.ChangedNothing(err):
 		before.UpdatedAt = r.now()
 		if saved := r.save(ctx, before); saved != nil {
 			return Disconnected{}, saved
@@ -103,14 +103,14 @@ func (r *removal) takeOut(ctx context.Context, id string) (Disconnected, error) 
 // account still exists. Removing an account twice is harmless.
 func (r *removal) remove(ctx context.Context, id string) error {
 	err := r.callRemove(ctx, id)
-	if err == nil || outcome.Settled(err) {
+	if err == nil || outcome.ChangedNothing(err) {
 		return err
 	}
 	found, lost := fetchAccount(ctx, r.platform, r.eligible.Address())
 	switch {
 	case lost != nil:
 		return err
-	case !found.There():
+	case !found.Exists():
 		return nil
 	}
 	if again := r.callRemove(ctx, found.ID); again == nil {

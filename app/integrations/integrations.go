@@ -122,7 +122,7 @@ func (s *Service) newID(now time.Time) (string, error) {
 }
 
 func (s *Service) view(ctx context.Context, i integration.Integration) View {
-	return View{i, s.Platforms.Capabilities(ctx, i.Provider, i.Given)}
+	return View{i, s.Platforms.Capabilities(ctx, i.Provider, i.CredentialFields)}
 }
 
 // List returns the account's integrations, newest first.

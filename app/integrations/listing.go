@@ -76,7 +76,7 @@ func (l *listing) read(ctx context.Context) error {
 func (l *listing) match(accounts []integration.Account) {
 	for _, a := range accounts {
 		i, matches := l.indexByAddress[integration.Fold(a.Address)]
-		if matches && a.There() && l.found[i].State != integration.AccountConnected {
+		if matches && a.Exists() && l.found[i].State != integration.AccountConnected {
 			l.found[i] = a
 		}
 	}

@@ -78,7 +78,7 @@ func (s *Service) handleIncomplete(ctx context.Context, i integration.Integratio
 	}
 	r := Refreshed{IntegrationID: i.ID, Provider: i.Provider, Status: RefreshPartial}
 	for n, e := range read.all {
-		if read.found[n].There() {
+		if read.found[n].Exists() {
 			r.Count(e.Connection, e.Connection, false)
 		} else {
 			r.Unread(e.Connection)

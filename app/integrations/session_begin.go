@@ -157,7 +157,7 @@ func (o *sessionOpener) start(ctx context.Context) (secret.Text, error) {
 	if err != nil {
 		return secret.Text{}, err
 	}
-	o.session.Before = before.Mark()
+	o.session.PreviousMark = before.Mark()
 	var in integration.SignIn
 	failpoint.Hit("integrations.before-start")
 	err = settling.Call(ctx, func(ctx context.Context) error {
@@ -217,8 +217,8 @@ func (o *sessionOpener) restoredConnection(ctx context.Context, reason string) (
 	if err != nil || e.Connection.Status != integration.ConnectionPending {
 		return nil, err
 	}
-	c := o.eligible.Back(o.connectionID, o.integration.ID, reason, o.now())
-	if c.Status.Stays() { // it had changed when the session began
+	c := o.eligible.StartFailed(o.connectionID, o.integration.ID, reason, o.now())
+	if c.Status.UnaffectedBySession() { // it had changed when the session began
 		c = e.Connection.Failed(reason, o.now())
 	}
 	return &c, nil

@@ -35,7 +35,7 @@ func (s *Service) Status(ctx context.Context, owner access.AccountID, id, mailbo
 	if !taken { // another request checks the session, and may have ended it
 		return s.Connections.Session(ctx, owner, sc.integration.ID, sc.eligible.Mailbox.ID, sc.session.ID)
 	}
-	sc.session.LookedAt = now
+	sc.session.CheckedAt = now
 	return sc.check(ctx)
 }
 
@@ -89,7 +89,7 @@ func (sc sessionCheck) readProgress(ctx context.Context, platform ports.SendingP
 		if err != nil {
 			return next, seen, err
 		}
-		next = next.Heard(p, sc.eligible.Mailbox, now)
+		next = next.WithProgress(p, sc.eligible.Mailbox, now)
 	}
 	over := next.Over(p, now)
 	switch {

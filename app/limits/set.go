@@ -34,7 +34,7 @@ type Wanted struct {
 type Outcome struct {
 	Limit
 
-	Became sendlimit.Set
+	Became sendlimit.PolicyResult
 }
 
 // Set enforces a daily limit in a scope. It returns the limit that is now in force.

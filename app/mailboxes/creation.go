@@ -41,7 +41,7 @@ func (c *creation) run(ctx context.Context) (Result, error) {
 	if c.row.Stage == mailbox.Ready {
 		return c.result(mailbox.ResultExists), nil
 	}
-	c.mayExist = !c.row.Fresh
+	c.mayExist = !c.row.JustReserved
 	var found *mailbox.Platform
 	err := settling.Persist(ctx, c.Pause, func(ctx context.Context) (err error) {
 		found, err = fetchMailbox(ctx, c.platform, c.spec.Address)
@@ -53,7 +53,7 @@ func (c *creation) run(ctx context.Context) (Result, error) {
 	switch mailbox.NextStep(c.row.Stage, found != nil) {
 	case mailbox.Keep:
 		return c.recordExisting(ctx, *found)
-	case mailbox.Make:
+	case mailbox.Create:
 		if found, err = c.createAtPlatform(ctx); err != nil {
 			return c.releaseFailed(ctx, err)
 		}
@@ -94,7 +94,7 @@ func (c *creation) createAtPlatform(requestCtx context.Context) (found *mailbox.
 			found = &createdMailbox
 			return nil
 		}
-		if outcome.Settled(err) && !held {
+		if outcome.ChangedNothing(err) && !held {
 			return err
 		}
 		c.mayExist = c.mayExist || !held
@@ -120,7 +120,7 @@ func (c *creation) createAtPlatform(requestCtx context.Context) (found *mailbox.
 // releaseFailed deletes the reserved row when tenantry cannot have left a mailbox at the platform.
 // That is so when no outcome is unknown, or when the address is not available.
 func (c *creation) releaseFailed(ctx context.Context, cause error) (Result, error) {
-	c.row.Fresh = !c.mayExist || errors.Is(cause, fault.InvalidMailboxEmail)
+	c.row.JustReserved = !c.mayExist || errors.Is(cause, fault.InvalidMailboxEmail)
 	cause = c.releaseIfFresh(ctx, c.owner, c.row, cause)
 	if isRefusal(cause) {
 		return c.failed(cause), nil

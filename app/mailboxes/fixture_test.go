@@ -163,7 +163,7 @@ func (h *fixture) reservesRow(t *testing.T, address string) bool {
 	specs := []mailbox.Spec{{DisplayName: "Anna Keller", Address: address}}
 	rows, err := h.store.ReserveMailboxes(t.Context(), h.acc.ID, d.ID, specs, mailbox.MaxPerDomain, h.Now())
 	must(t, err)
-	return rows[0].Fresh
+	return rows[0].JustReserved
 }
 
 // free counts the mailboxes that the domain's cap still allows, by reserving them.

@@ -104,7 +104,7 @@ func severity(err error) int {
 // releaseIfFresh deletes a row that this request reserved, when nothing can exist at the platform.
 // It returns cause, or the error of the store.
 func (s *Service) releaseIfFresh(ctx context.Context, owner access.AccountID, row mailbox.Mailbox, cause error) error {
-	if !row.Fresh {
+	if !row.JustReserved {
 		return cause
 	}
 	if err := s.release(ctx, owner, row); err != nil {

@@ -104,7 +104,7 @@ func renameAtPlatform(ctx context.Context, platform ports.MailTenant, address, n
 	failpoint.Hit("mailboxes.before-rename")
 	err := settling.Call(ctx, func(ctx context.Context) error { return platform.Rename(ctx, address, name) })
 	failpoint.Hit("mailboxes.after-rename")
-	if err == nil || outcome.Settled(err) {
+	if err == nil || outcome.ChangedNothing(err) {
 		return err
 	}
 	if found, lookupErr := fetchWithTimeout(ctx, platform, address); lookupErr == nil && found != nil && found.DisplayName == name {

@@ -25,7 +25,7 @@ import (
 )
 
 // describeTimeout is the timeout for all plugins together to describe their settings.
-const describeTimeout = 10 * time.Second
+const describeTimeout = 45 * time.Second
 
 // redacted replaces secret values in the output.
 const redacted = "[redacted]"

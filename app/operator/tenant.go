@@ -146,7 +146,7 @@ func tenantDay(ctx context.Context, store *bunstore.Store, id tenant.GUID, zone 
 	if zone == "" {
 		return store.Day(ctx, id)
 	}
-	if _, err := sendlimit.Place(zone); err != nil {
+	if _, err := sendlimit.TimeZone(zone); err != nil {
 		return "", "", cli.Usage(err)
 	}
 	owner, err := store.SetDay(ctx, id, zone)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package server runs the service: it listens on TCP, serves the API and the admin endpoints, and
-// stops without losing a request.
+// stops after the requests in progress.
 //
 // Serve is the entry point of `tenantry serve`. `tenantry dev` calls Lock, Listen and Run itself,
 // because it assembles a different service. The package has two HTTP servers, both of type
@@ -9,8 +9,6 @@
 //
 //   - serve.go: Serve, Listen and Run, from the settings to a serving process. Start here.
 //   - stop.go: runningServer, and how it finishes its requests before the process exits.
-//   - stop_conn.go: trackingListener and trackedConn, which know the connections with a request.
-//   - stop_linux.go, stop_other.go: the socket options and system calls that a stop needs.
 //   - admin.go: the admin endpoints.
 //   - tls.go: the TLS configuration, and the certificate that is reloaded when its files change.
 //   - lock_unix.go, lock_other.go: Lock, which keeps two processes off one SQLite database.
@@ -74,9 +72,7 @@ func Serve(ctx context.Context, c settings.Config, log *slog.Logger) error {
 // Listen returns a listener on a TCP address. It fails when the address is invalid or in use; the
 // error carries a fix for the user.
 func Listen(ctx context.Context, address string) (net.Listener, error) {
-	var listenConfig net.ListenConfig
-	listenConfig.SetMultipathTCP(false) // MPTCP sockets refuse the filter of dropSYNs
-	l, err := listenConfig.Listen(ctx, "tcp", address)
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, cli.WithFix(fmt.Errorf("listen on %s: %w", address, err), "stop what listens there, or choose another address")
 	}

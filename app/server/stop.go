@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/httpapi"
@@ -21,16 +22,13 @@ import (
 // exit and telemetry is flushed.
 const cutOffReserve = 3 * time.Second
 
-// pollInterval is how often a stop checks whether the connections are closed.
-const pollInterval = 10 * time.Millisecond
-
 // errStopping is the cancellation cause of the requests that did not finish in drain_time.
 var errStopping = errors.New("the service stops")
 
 // runningServer is an HTTP server that accepts connections on its listener.
 type runningServer struct {
 	server         *http.Server
-	listener       *trackingListener
+	inProgress     atomic.Int64 // requests that a handler works on
 	cancelRequests context.CancelCauseFunc
 	ended          chan struct{} // closed when the server accepts no more connections
 	serveErr       error         // the error of Serve; set before ended is closed
@@ -40,45 +38,54 @@ type runningServer struct {
 // The contexts of the requests are not cancelled with ctx, because a stop lets requests finish.
 func startServer(ctx context.Context, l net.Listener, tlsConfig *tls.Config, handler http.Handler, log *slog.Logger) *runningServer {
 	base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	r := &runningServer{server: httpapi.Server("", handler), listener: newTrackingListener(l), cancelRequests: cancel, ended: make(chan struct{})}
+	r := &runningServer{cancelRequests: cancel, ended: make(chan struct{})}
+	r.server = httpapi.Server("", http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		r.inProgress.Add(1)
+		defer r.inProgress.Add(-1)
+		handler.ServeHTTP(w, req)
+	}))
 	r.server.BaseContext = func(net.Listener) context.Context { return base }
-	r.server.ConnState = r.listener.connStateChanged
 	r.server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 	go func() {
 		defer close(r.ended)
 		if tlsConfig == nil {
-			r.serveErr = r.server.Serve(r.listener)
+			r.serveErr = r.server.Serve(l)
 			return
 		}
 		r.server.TLSConfig = tlsConfig
-		r.serveErr = r.server.ServeTLS(r.listener, "", "")
+		r.serveErr = r.server.ServeTLS(l, "", "")
 	}()
 	return r
 }
 
-// drain stops accepting connections and closes idle connections. It answers every request of which
-// at least one byte was read.
+// drain stops accepting connections, closes idle connections and waits until the requests in
+// progress are answered.
 //
 // At cancelAt drain cancels the contexts of the remaining requests and calls stopCalls. stopCalls
 // aborts the plugin calls that the requests wait for, so that clients get a 503 or 504. At closeAt
 // drain closes the remaining connections. It returns an error when requests were cancelled.
-//
-// http.Server.Shutdown is not used for two reasons. It closes a connection that it considers idle
-// while a request is being read from it; the handler then runs and the client gets no answer. It
-// also resets the connections in the kernel's accept queue.
-func (r *runningServer) drain(cancelAt, closeAt time.Time, stopCalls func()) error {
-	r.listener.stopAccepting()
-	<-r.ended
-	if r.listener.closeIdleUntil(cancelAt) {
+func (r *runningServer) drain(ctx context.Context, cancelAt, closeAt time.Time, stopCalls func()) error {
+	if r.shutdownUntil(ctx, cancelAt) {
 		return nil
 	}
-	unfinished := r.listener.openConns()
+	unfinished := r.inProgress.Load()
 	r.cancelRequests(errStopping)
 	stopCalls()
-	r.listener.closeIdleUntil(closeAt)
-	_ = r.server.Close()
+	if !r.shutdownUntil(ctx, closeAt) {
+		_ = r.server.Close()
+	}
+	if unfinished == 0 { // connections without a request, such as those that a browser opens ahead
+		return nil
+	}
 	return cli.WithFix(fmt.Errorf("%d requests were not finished in drain_time and were cut off", unfinished),
 		"they may be sent again; raise drain_time if this happens often")
+}
+
+// shutdownUntil reports whether all connections were closed before the deadline.
+func (r *runningServer) shutdownUntil(ctx context.Context, deadline time.Time) bool {
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
+	defer cancel()
+	return r.server.Shutdown(ctx) == nil
 }
 
 // stop shuts the service down. It makes /readyz report 503, keeps serving for drain_delay, drains
@@ -98,7 +105,7 @@ func stop(ctx context.Context, s *wiring.Service, api, admin *runningServer) err
 	defer cancelJobs()
 	jobsStopped := make(chan error, 1)
 	go func() { jobsStopped <- s.StopQueue(jobsCtx) }()
-	err := errors.Join(api.drain(deadline.Add(-reserve), deadline.Add(-reserve/3), s.Host.Close), <-jobsStopped)
+	err := errors.Join(api.drain(ctx, deadline.Add(-reserve), deadline.Add(-reserve/3), s.Host.Close), <-jobsStopped)
 	closeCtx, cancelClose := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancelClose()
 	err = errors.Join(err, s.Close(closeCtx))

@@ -81,6 +81,9 @@ func (c Config) Problems() []Problem {
 	if !dns.ValidDMARC(c.DMARCRecord) {
 		bad("dmarc_record", "%q is not a valid DMARC record; a valid one is v=DMARC1; p=none", c.DMARCRecord)
 	}
+	if c.RedisTimeout <= 0 {
+		bad("redis_timeout", "must be more than 0, got %s", c.RedisTimeout)
+	}
 	if c.CircuitOpen <= 0 {
 		bad("circuit_open", "must be more than 0, got %s", c.CircuitOpen)
 	}

@@ -38,17 +38,18 @@ type Config struct {
 	TLSKeyFile         string   `koanf:"tls_key_file" help:"PEM file with the key of tls_certificate_file"`
 	TrustedProxies     []string `koanf:"trusted_proxies" help:"addresses or CIDR ranges of proxies whose X-Forwarded-For header is trusted for the client address in the log; none unless set. No other forwarded header is read"`
 
-	DataDir     string `koanf:"data_dir" group:"Storage" default:"./tenantry-data" help:"folder of the embedded database and the keyset"`
-	DatabaseURL string `koanf:"database_url" secret:"url" help:"sqlite:///path or postgres://…; a SQLite file in the data folder unless set"`
-	KeysetFile  string `koanf:"keyset_file" help:"the keyset that encrypts stored secrets; keyset.json in the data folder unless set"`
-	RedisURL    string `koanf:"redis_url" secret:"url" help:"redis://host:6379/0 or rediss://…, where replicas count rate limits together; each process counts by itself unless set"`
-	Limits      string `koanf:"limits" default:"on" help:"off counts requests but refuses none; for benchmarks"`
-	MaxInFlight int    `koanf:"max_in_flight" default:"1000" help:"how many requests a process works on at once; more are answered 503"`
-	PluginDir   string `koanf:"plugin_dir" group:"Service" help:"folder of the provider plugins and their catalog; plugins beside the binary unless set"`
-	KeyPrefix   string `koanf:"key_prefix" default:"tny" help:"first part of API keys"`
-	LogLevel    string `koanf:"log_level" default:"info" help:"debug, info, warn or error"`
-	Worker      bool   `koanf:"worker" default:"true" help:"run the background jobs: provisioning, checks, refreshes, sweeps; with false this process only answers requests and leaves the jobs to other processes on the same database"`
-	Operator    string `koanf:"operator" help:"name of the operator in the audit log; the system's user and host unless set"`
+	DataDir      string        `koanf:"data_dir" group:"Storage" default:"./tenantry-data" help:"folder of the embedded database and the keyset"`
+	DatabaseURL  string        `koanf:"database_url" secret:"url" help:"sqlite:///path or postgres://…; a SQLite file in the data folder unless set"`
+	KeysetFile   string        `koanf:"keyset_file" help:"the keyset that encrypts stored secrets; keyset.json in the data folder unless set"`
+	RedisURL     string        `koanf:"redis_url" secret:"url" help:"redis://host:6379/0 or rediss://…, where replicas count rate limits together; each process counts by itself unless set"`
+	RedisTimeout time.Duration `koanf:"redis_timeout" default:"200ms" help:"how long Redis may take to answer; after that the process counts by itself until Redis answers again"`
+	Limits       string        `koanf:"limits" default:"on" help:"off counts requests but refuses none; for benchmarks"`
+	MaxInFlight  int           `koanf:"max_in_flight" default:"1000" help:"how many requests a process works on at once; more are answered 503"`
+	PluginDir    string        `koanf:"plugin_dir" group:"Service" help:"folder of the provider plugins and their catalog; plugins beside the binary unless set"`
+	KeyPrefix    string        `koanf:"key_prefix" default:"tny" help:"first part of API keys"`
+	LogLevel     string        `koanf:"log_level" default:"info" help:"debug, info, warn or error"`
+	Worker       bool          `koanf:"worker" default:"true" help:"run the background jobs: provisioning, checks, refreshes, sweeps; with false this process only answers requests and leaves the jobs to other processes on the same database"`
+	Operator     string        `koanf:"operator" help:"name of the operator in the audit log; the system's user and host unless set"`
 
 	DrainTime  time.Duration `koanf:"drain_time" group:"Stopping" default:"25s" help:"how long a stop may take: requests in progress may finish in it, the others are cut off"`
 	DrainDelay time.Duration `koanf:"drain_delay" default:"1s" help:"the first part of drain_time: new requests are still accepted while /readyz answers 503, so that load balancers notice"`

@@ -28,7 +28,7 @@ func Intents(ctx context.Context, runs ports.SendRuns, r ports.SendRun, now func
 		return nil, true, fmt.Errorf("read rules: %w", err)
 	}
 	for _, c := range intents {
-		if c.Happened(existing) {
+		if c.InEffect(existing) {
 			done = append(done, c)
 		}
 	}

@@ -101,7 +101,7 @@ func (p *Pass) runSteps(ctx context.Context, platform ports.MailTenant, d *domai
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := p.takeSteps(ctx, platform, d, mailServer)
-	if outcome.Of(err) == outcome.NotReady || ctx.Err() != nil && !outcome.Settled(err) {
+	if outcome.Of(err) == outcome.NotReady || ctx.Err() != nil && !outcome.ChangedNothing(err) {
 		return nil
 	}
 	return err
@@ -125,12 +125,12 @@ func (p *Pass) Look(ctx context.Context, d domain.Domain) domain.Domain {
 	if err != nil {
 		return d
 	}
-	return d.Looked(sight, p.Now())
+	return d.WithRead(sight, p.Now())
 }
 
-// Sight reads a domain's DNS, including the names of the wanted records, with its own timeout. It
+// ZoneRead reads a domain's DNS, including the names of the wanted records, with its own timeout. It
 // fails with the error of the reader.
-func Sight(ctx context.Context, reader ports.DNSReader, name string, wanted ...dns.Desired) (dns.Sight, error) {
+func Sight(ctx context.Context, reader ports.DNSReader, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
 	return reader.Read(ctx, name, wanted...)

@@ -86,7 +86,7 @@ func (r *syncRun) enableSMTPAuth(ctx context.Context) (tenant.SMTPAuth, error) {
 		return tenant.SMTPAuthEnabled, nil
 	case errors.Is(err, fault.SMTPAuthNotEnabled):
 		return tenant.SMTPAuthRefused, nil
-	case !outcome.Settled(err):
+	case !outcome.ChangedNothing(err):
 		// The outcome is unknown, so read the state.
 		if state, readErr := r.readSMTPAuth(ctx); readErr == nil && state == tenant.SMTPAuthEnabled {
 			return state, nil

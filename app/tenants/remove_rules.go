@@ -112,7 +112,7 @@ func (s *Service) removeRules(ctx context.Context, id tenant.GUID) error {
 // recordUnblocks stores that the blocked mailboxes are unblocked. The events of the unblocks are
 // kept after the tenant is deleted.
 func (s *Service) recordUnblocks(ctx context.Context, r ports.SendRun) error {
-	zone, err := sendlimit.Place(r.Place)
+	zone, err := sendlimit.TimeZone(r.TimeZone)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (s *Service) recordUnblocks(ctx context.Context, r ports.SendRun) error {
 	c := ports.SendChanges{At: now}
 	for _, b := range boxes {
 		if !b.BlockedAt.IsZero() {
-			c.Done = append(c.Done, b.On(day).Becomes(sendlimit.Unblocked, r.Tenant, sendlimit.ByScope(policies), now))
+			c.Done = append(c.Done, b.On(day).ChangeTo(sendlimit.Unblocked, r.Tenant, sendlimit.ByScope(policies), now))
 		}
 	}
 	if len(c.Done) == 0 {

@@ -48,7 +48,7 @@ type Service struct {
 	Flows       ports.ConnectFlows
 	Policies    ports.SendPolicies
 	Runs        ports.SendRuns
-	Room        ports.SendRoom
+	Room        ports.SendCapacity
 	Accounts    ports.Keys
 	// Platform is nil in an operator's command that runs without a mail platform. Only Withdraw,
 	// Unrule, Resume and Delete work then.

@@ -18,11 +18,34 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// callChain is the part of a provider's call path that all its credentials share. A call passes
-// the measurement M, then the circuit breaker G, then the plugin.
-type callChain[M, G any] struct {
-	measurement M
-	circuits    G
+// callChain has the interceptors that all calls of a provider share.
+type callChain struct {
+	measure  wire.Interceptor
+	circuits *breaker.Breaker
+}
+
+// newCallChain builds the call chain of a provider. It fails when the metrics cannot be registered.
+func newCallChain(c settings.Config, provider string, describe describeFunc, counters ports.Limiter, log *slog.Logger) (callChain, error) {
+	measure, err := telemetry.Calls(telemetry.CallOptions{Provider: provider, Log: log, CustomerData: c.TraceCustomerData})
+	return callChain{measure, breaker.New(breaker.Options{
+		Provider: provider, Log: log, Open: c.CircuitOpen, Budget: budgets{provider, describe, counters}.spend,
+	})}, err
+}
+
+// accountCallTimeout limits each call that uses the credential of an account, because its server
+// may accept a connection and never answer.
+const accountCallTimeout = 20 * time.Second
+
+// interceptors returns the interceptors of the operator's calls, in the order in which a call passes
+// them: the measurement, then the circuit breaker with the budgets.
+func (c callChain) interceptors(of breaker.FaultDomain) []wire.Interceptor {
+	return []wire.Interceptor{c.measure, c.circuits.Interceptor(of)}
+}
+
+// accountInterceptors returns the interceptors of calls that use the credential of an account. They
+// have a timeout after the measurement.
+func (c callChain) accountInterceptors(of breaker.FaultDomain) []wire.Interceptor {
+	return []wire.Interceptor{c.measure, wire.Timeout(accountCallTimeout), c.circuits.Interceptor(of)}
 }
 
 // providerOptions are the dependencies of DNSProviders and sendingPlatforms, besides the
@@ -40,29 +63,27 @@ func (o providerOptions) operatorConnections(c settings.Config) Connections {
 	return Connections{Settings: c.Providers, secrets: o.secrets, Files: &CredentialFiles{log: o.log}, Describe: o.host.Describe}
 }
 
-// newCallChains builds a call chain for each provider of a kind, by provider. It fails when the
-// metrics of a measurement cannot be registered.
-func newCallChains[M, G any](
-	c settings.Config, o providerOptions, kind wire.Kind, measure func(telemetry.CallOptions) (M, error), guard func(breaker.Options) G,
-) (map[string]callChain[M, G], error) {
-	chains := map[string]callChain[M, G]{}
+// newCallChains builds a call chain for each provider of a kind, by provider.
+func newCallChains(c settings.Config, o providerOptions, kind wire.Kind) (map[string]callChain, error) {
+	chains := map[string]callChain{}
 	for _, name := range o.host.Names(kind) {
-		measurement, err := measure(telemetry.CallOptions{Provider: name, Log: o.log, CustomerData: c.TraceCustomerData})
+		chain, err := newCallChain(c, name, o.host.Describe, o.counters, o.log)
 		if err != nil {
 			return nil, err
 		}
-		chains[name] = callChain[M, G]{measurement, guard(breaker.Options{
-			Provider: name, Log: o.log, Open: c.CircuitOpen, Budget: budgets{name, o.host.Describe, o.counters}.spend,
-		})}
+		chains[name] = chain
 	}
 	return chains, nil
 }
+
+// describeFunc returns the description of a provider's plugin.
+type describeFunc func(ctx context.Context, provider string) (wire.Description, error)
 
 // budgets enforces the call budgets that a provider's plugin describes. With Redis, all replicas
 // share the counters.
 type budgets struct {
 	provider string
-	describe func(context.Context, string) (wire.Description, error)
+	describe describeFunc
 	counters ports.Limiter
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/plugins/wire"
+	"github.com/tenantry/tenantry/ports"
 )
 
 // TestProviderBudgets checks that two replicas share the budgets that a plugin describes. A
@@ -36,8 +37,9 @@ func TestProviderBudgets(t *testing.T) {
 	platform.Connect(firstTenant, fake.Setup{})
 	platform.Connect(otherTenant, fake.Setup{})
 	spend := budgets{MailPlatform, describe, counters}.spend
-	replicas := []*breaker.Platform{
-		breaker.Mail(platform, breaker.Options{Budget: spend}), breaker.Mail(platform, breaker.Options{Budget: spend}),
+	circuits := []*breaker.Breaker{breaker.New(breaker.Options{Budget: spend}), breaker.New(breaker.Options{Budget: spend})}
+	replicas := []ports.MailPlatform{
+		wire.MailInProcess(platform, circuits[0].Interceptor(breaker.ByTenant)), wire.MailInProcess(platform, circuits[1].Interceptor(breaker.ByTenant)),
 	}
 	countAllowed := func(id tenant.GUID, calls int) (allowed int) {
 		for i := range calls {
@@ -58,8 +60,8 @@ func TestProviderBudgets(t *testing.T) {
 	if n := countAllowed(otherTenant, 50); n != 10 {
 		t.Errorf("%d calls of another tenant were allowed, want the remaining 10 of the credential's 30", n)
 	}
-	for _, p := range replicas {
-		for _, c := range p.Circuits() {
+	for _, b := range circuits {
+		for _, c := range b.Circuits() {
 			if c.State != breaker.Closed {
 				t.Errorf("the circuit of %s is %s", c.Domain, c.State)
 			}
@@ -80,13 +82,14 @@ func TestBudgetOfOneOperation(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = counters.Close() })
 	describe := func(context.Context, string) (wire.Description, error) {
-		return wire.Description{Budgets: []wire.Budget{{Key: "tenant", Limit: 100, Window: 5 * time.Minute, Only: []string{breaker.OpSent}}}}, nil
+		return wire.Description{Budgets: []wire.Budget{{Key: "tenant", Limit: 100, Window: 5 * time.Minute, Only: []string{"sent"}}}}, nil
 	}
 	const firstTenant, otherTenant = tenant.GUID("aaaaaaaa-0000-4000-8000-000000000001"), tenant.GUID("bbbbbbbb-0000-4000-8000-000000000002")
 	platform := fake.New()
 	spend := budgets{MailPlatform, describe, counters}.spend
-	replicas := []*breaker.Platform{
-		breaker.Mail(platform, breaker.Options{Budget: spend}), breaker.Mail(platform, breaker.Options{Budget: spend}),
+	var replicas []ports.MailPlatform
+	for range 2 {
+		replicas = append(replicas, wire.MailInProcess(platform, breaker.New(breaker.Options{Budget: spend}).Interceptor(breaker.ByTenant)))
 	}
 	for _, id := range []tenant.GUID{firstTenant, otherTenant} {
 		platform.Connect(id, fake.Setup{})

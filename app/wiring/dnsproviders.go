@@ -12,7 +12,6 @@ import (
 	"github.com/tenantry/tenantry/adapters/breaker"
 	"github.com/tenantry/tenantry/adapters/limiter"
 	"github.com/tenantry/tenantry/adapters/pluginhost"
-	"github.com/tenantry/tenantry/adapters/telemetry"
 	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/secret"
@@ -26,7 +25,7 @@ type DNSProviders struct {
 	log           *slog.Logger
 	fingerprinter ports.Fingerprinter
 	operator      Connections
-	chains        map[string]dnsCallChain // by provider
+	chains        map[string]callChain // by provider
 
 	mu    sync.Mutex
 	cache map[string]dns.Provider // the providers whose plugins described themselves
@@ -34,10 +33,8 @@ type DNSProviders struct {
 
 var _ ports.DNSProviders = (*DNSProviders)(nil)
 
-type dnsCallChain = callChain[*telemetry.DNS, *breaker.DNS]
-
 func newDNSProviders(c settings.Config, o providerOptions) (*DNSProviders, error) {
-	chains, err := newCallChains(c, o, wire.KindDNS, telemetry.NewDNS, breaker.NewDNS)
+	chains, err := newCallChains(c, o, wire.KindDNS)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +51,7 @@ func OpenDNSProviders(ctx context.Context, c settings.Config, fingerprinter port
 	if err != nil {
 		return nil, nil, err
 	}
-	counters, err := limiter.Open(ctx, limiter.Options{URL: c.RedisURL, Log: log})
+	counters, err := limiter.Open(ctx, limiter.Options{URL: c.RedisURL, AnswerTimeout: c.RedisTimeout, Log: log})
 	if err != nil {
 		host.Close()
 		return nil, nil, err
@@ -114,12 +111,11 @@ func (p *DNSProviders) describe(ctx context.Context, name string) {
 // of the credential, then reaches the plugin. The calls of a provider without a plugin fail.
 func (p *DNSProviders) For(provider string, credential secret.Credential) ports.DNSProvider {
 	account := wire.Connection{Settings: credential.Settings, Secrets: credential.Secrets}
-	plugin := p.plugin(provider, account)
 	chain, ok := p.chains[provider]
 	if !ok {
-		return plugin // the host has no such plugin, so each call returns an error
+		return p.plugin(provider, account) // the host has no such plugin, so each call returns an error
 	}
-	return chain.measurement.Measure(chain.circuits.Guard(plugin, p.fingerprint(account)))
+	return p.plugin(provider, account, chain.accountInterceptors(breaker.ByCredential(p.fingerprint(account)))...)
 }
 
 // fingerprint returns the name of a credential in circuits and budgets, which Redis stores. It is
@@ -133,6 +129,6 @@ func (p *DNSProviders) fingerprint(account wire.Connection) string {
 	return hex.EncodeToString(sum)
 }
 
-func (p *DNSProviders) plugin(provider string, account wire.Connection) ports.DNSProvider {
-	return p.Host.DNS(provider, p.operator.joined(provider, account, p.Host.Describe))
+func (p *DNSProviders) plugin(provider string, account wire.Connection, interceptors ...wire.Interceptor) ports.DNSProvider {
+	return p.Host.DNS(provider, p.operator.joined(provider, account, p.Host.Describe), interceptors...)
 }

@@ -23,7 +23,7 @@ const storedCountsTTL = 15 * time.Second
 
 // lagThreshold is the age at which the last count of a tenant's messages counts as lagging: two
 // enforcement passes did not count them.
-const lagThreshold = 2 * sendlimit.Latest
+const lagThreshold = 2 * sendlimit.MaxInterval
 
 // storedGauges observes what the database and the queue hold. With PostgreSQL, all replicas
 // observe the same values.

@@ -30,6 +30,7 @@ import (
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/provisioning"
+	"github.com/tenantry/tenantry/plugins/wire"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -69,7 +70,7 @@ const (
 // SandboxTimetable is the retry policy of provisioning jobs in the sandbox: the usual one with
 // short pauses.
 var SandboxTimetable = func() provisioning.Timetable {
-	t := provisioning.Usual
+	t := provisioning.DefaultTimetable
 	t.First, t.Longest, t.Between = time.Second, 15*time.Second, time.Second
 	return t
 }()
@@ -157,7 +158,7 @@ func (s *Service) initDNSWorker(c settings.Config, o Overrides) {
 	spans := telemetry.Jobs{CustomerData: c.TraceCustomerData}
 	s.jobSweepInterval = cmp.Or(o.JobSweep, jobSweepEvery)
 	s.dnsWorker = &dnsruns.Worker{
-		Jobs: s.Store, Domains: s.domains, Queue: s.Queue, Timetable: cmp.Or(o.Timetable, provisioning.Usual),
+		Jobs: s.Store, Domains: s.domains, Queue: s.Queue, Fence: wire.Fence{}, Timetable: cmp.Or(o.Timetable, provisioning.DefaultTimetable),
 		Now: o.Now, Chance: mathrand.Float64, Log: s.Log, Traced: spans.Step,
 	}
 }

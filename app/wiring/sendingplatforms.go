@@ -17,7 +17,6 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/breaker"
 	"github.com/tenantry/tenantry/adapters/pluginhost"
-	"github.com/tenantry/tenantry/adapters/telemetry"
 	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
@@ -39,7 +38,7 @@ type sendingPlatforms struct {
 	log           *slog.Logger
 	fingerprinter ports.Fingerprinter
 	operator      Connections
-	chains        map[string]sendingCallChain // by provider
+	chains        map[string]callChain // by provider
 
 	mu    sync.Mutex
 	cache map[string]wire.Description // of the plugins that described themselves
@@ -47,10 +46,8 @@ type sendingPlatforms struct {
 
 var _ ports.SendingPlatforms = (*sendingPlatforms)(nil)
 
-type sendingCallChain = callChain[*telemetry.Sending, *breaker.Sending]
-
 func newSendingPlatforms(c settings.Config, o providerOptions) (*sendingPlatforms, error) {
-	chains, err := newCallChains(c, o, wire.KindSending, telemetry.NewSending, breaker.NewSending)
+	chains, err := newCallChains(c, o, wire.KindSending)
 	if err != nil {
 		return nil, err
 	}
@@ -164,16 +161,17 @@ func (p *sendingPlatforms) hasField(description wire.Description, field string, 
 // For returns a platform's port for one credential. A call is measured, then passes the circuit
 // breaker, then reaches the plugin. The calls of a platform without a plugin fail.
 func (p *sendingPlatforms) For(provider string, credential secret.Credential) ports.SendingPlatform {
-	plugin := p.plugin(provider, wire.Connection{Settings: credential.Settings, Secrets: credential.Secrets})
+	account := wire.Connection{Settings: credential.Settings, Secrets: credential.Secrets}
 	chain, ok := p.chains[provider]
 	if !ok {
-		return plugin // the host has no such plugin, so each call returns an error
+		return p.plugin(provider, account) // the host has no such plugin, so each call returns an error
 	}
 	circuitPerCredential := func(ctx context.Context) bool {
 		description, err := p.describe(ctx, provider)
 		return err == nil && description.FaultDomain == wire.FaultCredential
 	}
-	return chain.measurement.Measure(chain.circuits.Guard(plugin, p.fingerprint(credential), circuitPerCredential))
+	interceptors := chain.accountInterceptors(breaker.ByProvider(p.fingerprint(credential), circuitPerCredential))
+	return p.plugin(provider, account, append(interceptors, wire.CutReads())...)
 }
 
 // faultDomain returns the kind of a platform's fault domains: "credential" or "provider". It is
@@ -198,8 +196,8 @@ func (p *sendingPlatforms) fingerprint(credential secret.Credential) string {
 	return hex.EncodeToString(sum)
 }
 
-func (p *sendingPlatforms) plugin(provider string, account wire.Connection) ports.SendingPlatform {
-	return p.host.Sending(provider, p.operator.joined(provider, account, p.describe))
+func (p *sendingPlatforms) plugin(provider string, account wire.Connection, interceptors ...wire.Interceptor) ports.SendingPlatform {
+	return p.host.Sending(provider, p.operator.joined(provider, account, p.describe), interceptors...)
 }
 
 // Read parses the credential text of an integration. The text is the API key alone, or a JSON

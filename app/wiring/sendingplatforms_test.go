@@ -207,9 +207,9 @@ func TestReplicasShareSendingBudget(t *testing.T) {
 
 // describedPlatforms returns platforms without plugin processes, from their descriptions.
 func describedPlatforms(providerSettings map[string]map[string]string, descriptions ...wire.Description) *sendingPlatforms {
-	p := &sendingPlatforms{chains: map[string]sendingCallChain{}, cache: map[string]wire.Description{}, operator: Connections{Settings: providerSettings}}
+	p := &sendingPlatforms{chains: map[string]callChain{}, cache: map[string]wire.Description{}, operator: Connections{Settings: providerSettings}}
 	for _, description := range descriptions {
-		p.chains[description.Name], p.cache[description.Name] = sendingCallChain{}, description
+		p.chains[description.Name], p.cache[description.Name] = callChain{}, description
 	}
 	return p
 }

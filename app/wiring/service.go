@@ -76,7 +76,7 @@ const MailPlatform = "microsoft365"
 const missingSettingRetry = time.Minute
 
 // databaseOpenTimeout bounds how long a start or a command waits for a database server.
-const databaseOpenTimeout = 15 * time.Second
+const databaseOpenTimeout = 45 * time.Second
 
 // telemetryFlushTimeout bounds the export of the last spans when the service closes.
 const telemetryFlushTimeout = 2 * time.Second
@@ -108,7 +108,7 @@ type Service struct {
 	limiter          *limiter.Limiter
 	requestLimits    httpapi.Limits
 	Host             *pluginhost.Host
-	mailCircuits     *breaker.Platform
+	mailCircuits     *breaker.Breaker
 	Platform         ports.MailPlatform
 	dnsProviders     *DNSProviders
 	sendingPlatforms *sendingPlatforms
@@ -166,7 +166,7 @@ func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicUR
 	if s.Queue, err = OpenQueue(ctx, c, log); err != nil {
 		return nil, errors.Join(err, s.Store.Close())
 	}
-	if s.limiter, err = limiter.Open(ctx, limiter.Options{URL: c.RedisURL, Log: log}); err != nil {
+	if s.limiter, err = limiter.Open(ctx, limiter.Options{URL: c.RedisURL, AnswerTimeout: c.RedisTimeout, Log: log}); err != nil {
 		return nil, errors.Join(err, s.Queue.Close(ctx), s.Store.Close())
 	}
 	s.requestLimits = httpapi.Limits{Counters: s.limiter, Off: c.Limits == "off", InFlight: c.MaxInFlight}
@@ -216,16 +216,18 @@ func raiseGCPercent() {
 	}
 }
 
-// openMailPlatform builds the mail platform's port from the inside out: the plugin's process,
-// the circuit breaker, the measurement of each call.
+// openMailPlatform returns the mail platform's port. Each call passes the interceptors of its call
+// chain on the way to the plugin.
 func (s *Service) openMailPlatform(ctx context.Context, c settings.Config, o Overrides) (ports.MailPlatform, error) {
 	connections := Connections{Settings: c.Providers, secrets: o.Secrets, Files: &CredentialFiles{log: s.Log}, Describe: s.Host.Describe}
 	connections.Files.initFailureCounter(ctx, MailPlatform, c.Providers[MailPlatform])
-	plugin := s.Host.Mail(MailPlatform, func(ctx context.Context) (wire.Connection, error) { return connections.Of(ctx, MailPlatform) })
-	s.mailCircuits = breaker.Mail(plugin, breaker.Options{
-		Provider: MailPlatform, Log: s.Log, Open: c.CircuitOpen, Budget: budgets{MailPlatform, s.Host.Describe, s.limiter}.spend,
-	})
-	return telemetry.Mail(s.mailCircuits, telemetry.CallOptions{Provider: MailPlatform, Log: s.Log, CustomerData: c.TraceCustomerData})
+	chain, err := newCallChain(c, MailPlatform, s.Host.Describe, s.limiter, s.Log)
+	if err != nil {
+		return nil, err
+	}
+	s.mailCircuits = chain.circuits
+	return s.Host.Mail(MailPlatform, func(ctx context.Context) (wire.Connection, error) { return connections.Of(ctx, MailPlatform) },
+		chain.interceptors(breaker.ByTenant)...), nil
 }
 
 func (s *Service) initUseCases(c settings.Config, publicURL string, sealer ports.Sealer, o Overrides) {

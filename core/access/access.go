@@ -1,63 +1,161 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package access holds accounts, their plans and their API keys.
+//
+// Account in access.go is the main type: its methods say what the plan and the status of an account
+// allow. key.go creates and parses API keys, and reads them from the Authorization header.
 package access
 
-import "time"
+import (
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/tenantry/tenantry/core/fault"
+)
 
 // AccountID is the UUID of an account.
 type AccountID string
 
-// Account is a customer. What it may do follows from its plan.
+// Account is a customer. Its plan determines what it may do.
 type Account struct {
 	ID    AccountID
-	Email string // of its first member
+	Email string // address of the first member
 	Plan  Plan
-	// Active is false once the plan lapsed or was cancelled, and while the
-	// account is suspended, which is the same to callers.
+	// Active is false when the plan has lapsed or was cancelled, and while the account is
+	// suspended. Callers cannot tell these apart.
 	Active    bool
 	CreatedAt time.Time
-	// OwnSlots are the tenant slots that were given to this account alone; 0
-	// when it has those of its plan.
+	// OwnSlots is the number of tenant slots that was set for this account alone, 0 for that of its
+	// plan.
 	OwnSlots int
 
-	// ClosedAt and TenantsHeld are filled in for operators alone. No request
-	// of a caller reaches a closed account: its keys are revoked.
-	ClosedAt    time.Time // zero: it is open
+	// ClosedAt and TenantsHeld are set only for operators. API requests cannot reach a closed
+	// account, because its keys are revoked.
+	ClosedAt    time.Time // zero if it is open
 	TenantsHeld int
 }
 
-// Plan is what an account pays for. It is a row of its own, so that a single
-// account can be given limits unlike its plan's.
+// Plan holds the name and the limits of an account's plan. The limits of a single account may
+// differ from those in Plans.
 type Plan struct {
 	Name         string
 	TenantSlots  int
 	AutomaticDNS bool
 }
 
-// Caller is who stands behind an authenticated request.
+// Caller is the account and the key of an authenticated request.
 type Caller struct {
 	Account Account
 	KeyID   string
 }
 
-// Form is the middle part of an API key.
-type Form string
+// Status is the state of an account or of a key.
+type Status string
 
-// The two forms of keys.
+// The statuses. An account is active, suspended or closed. A key is active or revoked. Only a
+// suspended account can become active again.
 const (
-	Live  Form = "live"
-	Trial Form = "trial"
+	StatusActive    Status = "active"
+	StatusSuspended Status = "suspended"
+	StatusClosed    Status = "closed"
+	StatusRevoked   Status = "revoked"
 )
 
-// Key is an API key as it is stored: its hash and what may be shown of it.
-type Key struct {
-	ID        string
-	Account   AccountID
-	Hash      [32]byte
-	Form      Form
-	Hint      string // last four characters
-	Name      string
-	CreatedAt time.Time
-	RevokedAt time.Time // zero: it is live
+// Status returns StatusActive, StatusSuspended or StatusClosed.
+func (a Account) Status() Status {
+	switch {
+	case !a.ClosedAt.IsZero():
+		return StatusClosed
+	case !a.Active:
+		return StatusSuspended
+	default:
+		return StatusActive
+	}
+}
+
+// Open fails with account_closed if the account is closed and must not be changed.
+func (a Account) Open() error {
+	if a.Status() == StatusClosed {
+		return fault.AccountClosed.With("the account is closed")
+	}
+	return nil
+}
+
+// Plans returns the plans that accounts can have, with the limits for a new account.
+func Plans() []Plan {
+	return []Plan{
+		{Name: "api_starter", TenantSlots: 25},
+		{Name: "api_growth", TenantSlots: 50, AutomaticDNS: true},
+		{Name: "api_scale", TenantSlots: 100, AutomaticDNS: true},
+		{Name: "complete", TenantSlots: 100, AutomaticDNS: true},
+		{Name: "legacy_trial", TenantSlots: 5},
+	}
+}
+
+// NoSuchPlan returns the invalid_request error for an unknown plan. It lists the known plans.
+func NoSuchPlan() error {
+	var names []string
+	for _, plan := range Plans() {
+		names = append(names, plan.Name)
+	}
+	return fault.InvalidRequest.With("there is no such plan; there are %s", strings.Join(names, ", "))
+}
+
+// Entitled fails with no_api_plan if the account is not active.
+func (a Account) Entitled() error {
+	if !a.Active {
+		return fault.NoAPIPlan.With("the account has no active API plan")
+	}
+	return nil
+}
+
+// MayConnect fails with tenant_limit_reached if no tenant slot is free for a connect link. working
+// is the number of tenants whose consent works. A tenant with a revoked consent is not counted,
+// because connecting it again takes no new slot. The confirmation of a consent counts again.
+func (a Account) MayConnect(working int) error {
+	if working >= a.Plan.TenantSlots {
+		return fault.TenantLimitReached.With("all %d tenant slots of the plan are taken", a.Plan.TenantSlots)
+	}
+	return nil
+}
+
+// MayAttach fails with tenant_limit_reached if an account with held tenants has no slot for another
+// one.
+func (a Account) MayAttach(held int) error {
+	if held >= a.Plan.TenantSlots {
+		return fault.TenantLimitReached.With("all %d tenant slots of the plan are taken", a.Plan.TenantSlots)
+	}
+	return nil
+}
+
+// MayAutomateDNS fails with dns_automation_not_in_plan if the plan has no automatic DNS.
+func (a Account) MayAutomateDNS() error {
+	if !a.Plan.AutomaticDNS {
+		return fault.DNSAutomationNotInPlan.With("automatic DNS is not part of the account's plan")
+	}
+	return nil
+}
+
+// MayGrow fails with tenant_limit_reached if the account holds more tenants than its plan allows,
+// for example after a downgrade. Such an account may not add domains, mailboxes or DNS records to
+// its tenants.
+func (a Account) MayGrow(held int) error {
+	if held > a.Plan.TenantSlots {
+		return fault.TenantLimitReached.With("the account holds %d tenants, its plan allows %d", held, a.Plan.TenantSlots)
+	}
+	return nil
+}
+
+// maxEmail is the maximum length of an e-mail address, in octets.
+const maxEmail = 254
+
+// CheckEmail returns an error if the text cannot be a member's address. It checks only the form.
+func CheckEmail(email string) error {
+	local, host, _ := strings.Cut(email, "@")
+	strange := func(r rune) bool { return r == '@' || unicode.IsSpace(r) || !unicode.IsPrint(r) }
+	if local == "" || host == "" || len(email) > maxEmail || strings.ContainsFunc(local+host, strange) {
+		return fault.InvalidRequest.With("an e-mail address has the form name@host")
+	}
+	return nil
 }

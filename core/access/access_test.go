@@ -3,132 +3,18 @@
 package access_test
 
 import (
-	"bytes"
-	"crypto/rand"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
-	"github.com/tenantry/tenantry/core/ident"
-	"github.com/tenantry/tenantry/core/secret"
 )
 
 const digits = "0123456789abcdef0123456789abcdef0123456789abcdef"
-
-func TestBearer(t *testing.T) {
-	for _, tt := range []struct {
-		name    string
-		headers []string
-		want    string
-		refusal error
-	}{
-		{"one key", []string{"Bearer k"}, "k", nil},
-		{"scheme in any case", []string{"bEARER k"}, "k", nil},
-		{"more spaces", []string{"  Bearer   k  "}, "k", nil},
-		{"spaces inside stay, for the form to refuse", []string{"Bearer a b"}, "a b", nil},
-		{"no header", nil, "", fault.InvalidAuthHeader},
-		{"empty header", []string{""}, "", fault.InvalidAuthHeader},
-		{"other scheme", []string{"Basic eDp5"}, "", fault.InvalidAuthHeader},
-		{"no space", []string{"Bearerk"}, "", fault.InvalidAuthHeader},
-		{"the bare key", []string{"tny_live_" + digits}, "", fault.InvalidAuthHeader},
-		{"two headers", []string{"Bearer k", "Bearer k"}, "", fault.InvalidAuthHeader},
-		{"nothing after", []string{"Bearer"}, "", fault.MissingAPIKey},
-		{"only spaces after", []string{"Bearer  \t "}, "", fault.MissingAPIKey},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got, err := access.Bearer(tt.headers)
-			if got != tt.want || !errors.Is(err, tt.refusal) {
-				t.Fatalf("got %q, %v; want %q, %v", got, err, tt.want, tt.refusal)
-			}
-		})
-	}
-}
-
-func TestParseKey(t *testing.T) {
-	for _, tt := range []struct {
-		name, key string
-		want      access.Form
-	}{
-		{"live", "tny_live_" + digits, access.Live},
-		{"trial", "tny_trial_" + digits, access.Trial},
-		{"other prefix", "abc_live_" + digits, ""},
-		{"no prefix", "live_" + digits, ""},
-		{"other form", "tny_test_" + digits, ""},
-		{"no form", "tny_" + digits, ""},
-		{"upper-case hex", "tny_live_" + strings.ToUpper(digits), ""},
-		{"upper-case form", "tny_LIVE_" + digits, ""},
-		{"47 digits", "tny_live_" + digits[1:], ""},
-		{"49 digits", "tny_live_" + digits + "0", ""},
-		{"no hex", "tny_live_" + digits[1:] + "g", ""},
-		{"newline after", "tny_live_" + digits + "\n", ""},
-		{"NUL inside", "tny_live_" + digits[1:] + "\x00", ""},
-		{"a megabyte", strings.Repeat("a", 1<<20), ""},
-		{"empty", "", ""},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got, err := access.ParseKey("tny", secret.New(tt.key))
-			if got != tt.want || (err != nil) != (tt.want == "") {
-				t.Fatalf("got %q, %v; want %q", got, err, tt.want)
-			}
-			if err != nil && err.Error() != access.UnknownKey().Error() {
-				t.Fatalf("%v differs from the answer for an unknown key", err)
-			}
-		})
-	}
-}
-
-func TestMadeKeysParse(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		prefix := rapid.StringMatching(`[a-z]{1,8}`).Draw(t, "prefix")
-		form := rapid.SampledFrom([]access.Form{access.Live, access.Trial}).Draw(t, "form")
-		random := rapid.SliceOfN(rapid.Byte(), 34, 34).Draw(t, "random")
-		key := func() secret.Text {
-			_, text, err := access.NewKey(bytes.NewReader(random), prefix, form, "acc", "", time.Unix(0, 0))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return text
-		}
-		one := key()
-		if got, err := access.ParseKey(prefix, one); err != nil || got != form {
-			t.Fatalf("made key does not parse: %q, %v", got, err)
-		}
-		if hint := access.KeyHint(one); len(hint) != 4 || !strings.HasSuffix(one.Reveal(), hint) {
-			t.Fatalf("hint %q", hint)
-		}
-		random[0]++
-		if access.HashKey(one) == access.HashKey(key()) {
-			t.Fatal("two keys have one hash")
-		}
-	})
-}
-
-func TestNewKey(t *testing.T) {
-	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
-	key, text, err := access.NewKey(rand.Reader, "tny", access.Trial, "acc", "ci", now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if form, err := access.ParseKey("tny", text); err != nil || form != access.Trial {
-		t.Fatalf("the secret parses as %q, %v", form, err)
-	}
-	if _, ok := ident.Parse(key.ID); !ok || key.Hash != access.HashKey(text) || !strings.HasSuffix(text.Reveal(), key.Hint) ||
-		key.Account != "acc" || key.Form != access.Trial || key.Name != "ci" || !key.CreatedAt.Equal(now) {
-		t.Fatalf("the row is %+v", key)
-	}
-	if _, _, err := access.NewKey(strings.NewReader("short"), "tny", access.Live, "acc", "", now); err == nil {
-		t.Error("a key was made without randomness")
-	}
-	if _, _, err := access.NewKey(rand.Reader, "tny", "gold", "acc", "", now); !errors.Is(err, fault.InvalidRequest) {
-		t.Errorf("an unknown form: %v", err)
-	}
-}
 
 func TestPlans(t *testing.T) {
 	want := []access.Plan{
@@ -143,7 +29,7 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-func TestCeilings(t *testing.T) {
+func TestPlanLimits(t *testing.T) {
 	account := access.Account{Active: true, Plan: access.Plan{TenantSlots: 2}}
 	for _, tt := range []struct {
 		name    string
@@ -151,18 +37,60 @@ func TestCeilings(t *testing.T) {
 		refusal error
 	}{
 		{"an active plan is entitled", account.Entitled(), nil},
-		{"a lapsed plan is not", access.Account{}.Entitled(), fault.NoAPIPlan},
+		{"a lapsed plan is not entitled", access.Account{}.Entitled(), fault.NoAPIPlan},
 		{"a link while a slot is free", account.MayConnect(1), nil},
-		{"no link when every slot works", account.MayConnect(2), fault.TenantLimitReached},
+		{"no link when every slot is used", account.MayConnect(2), fault.TenantLimitReached},
 		{"the last slot can be taken", account.MayAttach(1), nil},
 		{"no tenant beyond the slots", account.MayAttach(2), fault.TenantLimitReached},
-		{"at the ceiling tenants may grow", account.MayGrow(2), nil},
-		{"beyond it they may not", account.MayGrow(3), fault.TenantLimitReached},
+		{"at the limit tenants may grow", account.MayGrow(2), nil},
+		{"above the limit tenants may not grow", account.MayGrow(3), fault.TenantLimitReached},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if !errors.Is(tt.got, tt.refusal) {
 				t.Fatalf("got %v, want %v", tt.got, tt.refusal)
 			}
 		})
+	}
+}
+
+func TestAccountStatus(t *testing.T) {
+	closed := time.Unix(1, 0)
+	for _, tt := range []struct {
+		name    string
+		account access.Account
+		want    access.Status
+		change  error
+	}{
+		{"active", access.Account{Active: true}, access.StatusActive, nil},
+		{"suspended accounts can be changed", access.Account{}, access.StatusSuspended, nil},
+		{"closed is final", access.Account{ClosedAt: closed}, access.StatusClosed, fault.AccountClosed},
+		{"closed takes precedence over active", access.Account{Active: true, ClosedAt: closed}, access.StatusClosed, fault.AccountClosed},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got, err := tt.account.Status(), tt.account.Open(); got != tt.want || !errors.Is(err, tt.change) {
+				t.Fatalf("got %s, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestNoSuchPlanListsPlans(t *testing.T) {
+	err := access.NoSuchPlan()
+	for _, plan := range access.Plans() {
+		if !errors.Is(err, fault.InvalidRequest) || !strings.Contains(err.Error(), plan.Name) {
+			t.Errorf("%v does not name %s", err, plan.Name)
+		}
+	}
+}
+
+func TestCheckEmail(t *testing.T) {
+	for email, good := range map[string]bool{
+		"ann@example.com": true, "ann.lee+x@sub.example.com": true, "Änn@exämple.com": true, "ann@localhost": true,
+		"": false, "ann": false, "@example.com": false, "ann@": false, "a@b@c": false, "an n@example.com": false,
+		"ann@exam\nple.com": false, "ann@exam\x00ple.com": false, strings.Repeat("a", 250) + "@b.example": false,
+	} {
+		if err := access.CheckEmail(email); (err == nil) != good {
+			t.Errorf("%q: %v", email, err)
+		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 var keyForm = regexp.MustCompile(`^tny_(live|trial)_[0-9a-f]{48}$`)
 
-// FuzzParseKey: exactly the published form is a key.
+// FuzzParseKey checks that exactly the published form is accepted.
 func FuzzParseKey(f *testing.F) {
 	for _, seed := range []string{"", "tny", "tny_live_", "tny_live_" + strings.Repeat("0", 48), "tny_trial_" + strings.Repeat("f", 48), "tny_live_" + strings.Repeat("F", 48), "tny__" + strings.Repeat("0", 48), "x_live_\x00"} {
 		f.Add(seed)
@@ -29,7 +29,7 @@ func FuzzParseKey(f *testing.F) {
 	})
 }
 
-// FuzzBearer: a token has no blank around it, and comes from the header.
+// FuzzBearer checks that a token is part of the header and has no blanks around it.
 func FuzzBearer(f *testing.F) {
 	for _, seed := range []string{"", "Bearer", "Bearer x", "bearer  x ", "Basic x", "Bearer\tx", "Bearer x y", "BEARER \x00"} {
 		f.Add(seed)
@@ -40,19 +40,19 @@ func FuzzBearer(f *testing.F) {
 			t.Errorf("%q gives %q", header, token)
 		}
 		if _, err := access.Bearer([]string{header, header}); err == nil {
-			t.Errorf("%q twice is taken", header)
+			t.Errorf("%q twice is accepted", header)
 		}
 	})
 }
 
-// FuzzCheckEmail: what is taken has one @ and nothing that breaks a line.
+// FuzzCheckEmail checks that an accepted address has an @ and no line break.
 func FuzzCheckEmail(f *testing.F) {
 	for _, seed := range []string{"", "a@b.example", "a b@c.example", "a@b@c.example", "a@b.example\r\nBcc: x@y.example", "ä@b.example", "<a@b.example>"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, email string) {
 		if access.CheckEmail(email) == nil && (!strings.Contains(email, "@") || strings.ContainsAny(email, "\r\n\x00")) {
-			t.Errorf("%q is taken", email)
+			t.Errorf("%q is accepted", email)
 		}
 	})
 }

@@ -15,14 +15,44 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
+// Form is the middle part of an API key, which marks keys of trials.
+type Form string
+
+// The two forms of keys.
 const (
-	keyBytes   = 24 // of randomness
+	Live  Form = "live"
+	Trial Form = "trial"
+)
+
+// Key is an API key as it is stored, without the secret.
+type Key struct {
+	ID        string
+	Account   AccountID
+	Hash      [32]byte
+	Form      Form
+	Hint      string // last four characters
+	Name      string
+	CreatedAt time.Time
+	RevokedAt time.Time // zero if it is active
+}
+
+// Status returns StatusActive or StatusRevoked.
+func (k Key) Status() Status {
+	if k.RevokedAt.IsZero() {
+		return StatusActive
+	}
+	return StatusRevoked
+}
+
+const (
+	keyBytes   = 24 // random bytes
 	keyDigits  = 2 * keyBytes
 	hintLength = 4
 )
 
-// NewKey makes a key of an account, `prefix_live_<48 hex>`, from a source of
-// randomness: the row to store, and the secret to show this once.
+// NewKey creates a key of the form `prefix_live_<48 hex>` from a source of randomness. It returns
+// the key to store and the secret, which is shown once. It fails with invalid_request for an
+// unknown form.
 func NewKey(random io.Reader, prefix string, form Form, owner AccountID, name string, now time.Time) (Key, secret.Text, error) {
 	if form != Live && form != Trial {
 		return Key{}, secret.Text{}, fault.InvalidRequest.With("the form of a key is live or trial")
@@ -42,12 +72,12 @@ func NewKey(random io.Reader, prefix string, form Form, owner AccountID, name st
 	}, text, nil
 }
 
-// ParseKey returns the form of a well-formed key. A malformed one is refused
-// with the very words that an unknown one gets, and before any query.
+// ParseKey returns the form of a well-formed key. For a malformed key it returns the same error as
+// for an unknown one, and no query is needed.
 func ParseKey(prefix string, key secret.Text) (Form, error) {
-	rest, ours := strings.CutPrefix(key.Reveal(), prefix+"_")
+	rest, prefixed := strings.CutPrefix(key.Reveal(), prefix+"_")
 	form, digits, split := strings.Cut(rest, "_")
-	if !ours || !split || !lowerHex(digits) {
+	if !prefixed || !split || !lowerHex(digits) {
 		return "", UnknownKey()
 	}
 	switch f := Form(form); f {
@@ -58,19 +88,19 @@ func ParseKey(prefix string, key secret.Text) (Form, error) {
 	}
 }
 
-// UnknownKey is the one answer for a key that is malformed, unknown, revoked
-// or rotated: a caller cannot tell which.
+// UnknownKey returns the invalid_api_key error for a malformed, unknown, revoked or rotated key.
+// Callers cannot tell these apart.
 func UnknownKey() error {
 	return fault.InvalidAPIKey.With("the API key is not valid")
 }
 
-// HashKey is what is stored of a key. Plain SHA-256 is enough: with 192 bits
-// of randomness there is nothing to guess.
+// HashKey returns the hash that is stored of a key. Plain SHA-256 suffices, because a key has 192
+// random bits and cannot be guessed.
 func HashKey(key secret.Text) [sha256.Size]byte {
 	return sha256.Sum256([]byte(key.Reveal()))
 }
 
-// KeyHint is the end of a key, for people to tell keys apart.
+// KeyHint returns the last four characters of a key, by which people tell keys apart.
 func KeyHint(key secret.Text) string {
 	text := key.Reveal()
 	return text[max(0, len(text)-hintLength):]
@@ -86,4 +116,22 @@ func lowerHex(s string) bool {
 		}
 	}
 	return true
+}
+
+// Bearer returns the token from the values of the Authorization header. It fails with
+// invalid_auth_header or missing_api_key. Several headers are refused even if they are equal,
+// because a proxy and this service could each use a different one.
+func Bearer(headers []string) (string, error) {
+	if len(headers) != 1 {
+		return "", fault.InvalidAuthHeader.With("the request carries no Authorization header, or several")
+	}
+	scheme, token, _ := strings.Cut(strings.Trim(headers[0], " \t"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return "", fault.InvalidAuthHeader.With("the Authorization header has another form than `Bearer <API_KEY>`")
+	}
+	token = strings.Trim(token, " \t")
+	if token == "" {
+		return "", fault.MissingAPIKey.With("the Authorization header has no key after `Bearer`")
+	}
+	return token, nil
 }

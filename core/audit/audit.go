@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package audit holds what is remembered of the acts of operators: who did
-// what, and when.
+// Package audit defines the audit log of operators: which action was taken, by whom, and when.
+// Event is its record.
 package audit
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 )
 
-// Action is what an operator did.
+// Action is what an operator did, as a stable word.
 type Action string
 
 // The recorded actions of operators. Reads and refused actions are not recorded.
@@ -25,10 +25,10 @@ const (
 	RevokeKey           Action = "key.revoke"
 	AssignTenant        Action = "tenant.assign"
 	WithdrawTenant      Action = "tenant.withdraw"
-	ReleaseTenant       Action = "tenant.release" // by the closing of its account
+	ReleaseTenant       Action = "tenant.release" // when its account is closed
 	SetTenantDay        Action = "tenant.day"
 	AddDNSConnection    Action = "dns_connection.add"
-	RemoveDNSConnection Action = "dns_connection.remove" // also by the closing of its account
+	RemoveDNSConnection Action = "dns_connection.remove" // also when its account is closed
 	AddPlugin           Action = "plugin.add"
 	CreateKeyset        Action = "keyset.create"
 	RotateKeyset        Action = "keyset.rotate"
@@ -37,15 +37,15 @@ const (
 	Migrate             Action = "migrate"
 )
 
-// Event is one act of an operator.
+// Event is one action of an operator.
 type Event struct {
 	ID string
 	At time.Time
-	// Operator is who did it, as ann@host.
+	// Operator is the user and the host of the operator, such as ann@host.
 	Operator string
 	Action   Action
-	// Account is whose account was acted on; empty for the installation.
+	// Account is the account that the action changed, empty for an action on the installation.
 	Account access.AccountID
-	// Details says what exactly was done. It never holds a secret.
+	// Details holds the parameters of the action. It never contains a secret.
 	Details map[string]string
 }

@@ -13,11 +13,11 @@ type ActionRequired string
 
 // The actions that a plan may require.
 const (
-	ConnectionRequired    ActionRequired = "dns_connection_required"
-	ConflictToSettle      ActionRequired = "dns_conflict"
-	ProviderUnsupported   ActionRequired = "dns_provider_unsupported"
-	CredentialNotAccepted ActionRequired = "dns_credential_rejected"
-	ReadUnreliable        ActionRequired = "dns_read_unreliable"
+	ConnectionRequired  ActionRequired = "dns_connection_required"
+	ConflictToResolve   ActionRequired = "dns_conflict"
+	ProviderUnsupported ActionRequired = "dns_provider_unsupported"
+	CredentialRejected  ActionRequired = "dns_credential_rejected"
+	ReadUnreliable      ActionRequired = "dns_read_unreliable"
 )
 
 // Automation says whether the service can write a domain's records.
@@ -32,7 +32,7 @@ type Automation struct {
 // Automate returns whether the plan can be written through the holder's access, and what a person
 // must do if not. Problems with the provider come first, because nothing can be written without it.
 // Conflicts come last, because an unreliable read may report conflicts that do not exist.
-func (h Holder) Automate(s Sight, p Plan) Automation {
+func (h Holder) Automate(s ZoneRead, p Plan) Automation {
 	a := Automation{
 		Provider: h.Provider, Safe: p.SafeToApply(),
 		Connected: h.Provider.ID != "" && h.Access.Standing != NoConnection,
@@ -41,12 +41,12 @@ func (h Holder) Automate(s Sight, p Plan) Automation {
 	return a
 }
 
-func (h Holder) required(s Sight, p Plan) (ActionRequired, string) {
+func (h Holder) required(s ZoneRead, p Plan) (ActionRequired, string) {
 	switch {
 	case h.Provider.ID == "":
 		return h.unsupported(s, p)
 	case h.Access.Standing == ProviderRefuses:
-		return CredentialNotAccepted, fmt.Sprintf("%s does not take the credential of the account's connection any more. Replace the connection.", h.Title)
+		return CredentialRejected, fmt.Sprintf("%s does not take the credential of the account's connection any more. Replace the connection.", h.Title)
 	case h.Access.Standing == SettingsRefused:
 		return ConnectionRequired, h.unusable() + ". Replace the connection."
 	case h.Access.Standing != ReachesZone && !h.Access.Standing.Unread():
@@ -54,7 +54,7 @@ func (h Holder) required(s Sight, p Plan) (ActionRequired, string) {
 	case !p.Reliable:
 		return ReadUnreliable, h.unreliable(p.Reason)
 	case len(p.Blocking()) > 0:
-		return ConflictToSettle, conflicts(p.Blocking())
+		return ConflictToResolve, conflicts(p.Blocking())
 	case len(p.Changes) == 0:
 		return "", "Nothing has to be written."
 	default:
@@ -64,13 +64,13 @@ func (h Holder) required(s Sight, p Plan) (ActionRequired, string) {
 
 const byHand = "Publish the records of the plan by hand."
 
-func (h Holder) unsupported(s Sight, p Plan) (ActionRequired, string) {
+func (h Holder) unsupported(s ZoneRead, p Plan) (ActionRequired, string) {
 	const unknown = ", so it is not known whether it holds the zone. Replace or remove the connection."
 	switch {
 	case h.Reason == DetectionUnknown, h.Access.Standing.Unread():
 		return ReadUnreliable, h.unreliable(p.Reason)
 	case h.Access.Standing == ProviderRefuses:
-		return CredentialNotAccepted, fmt.Sprintf("%s does not take the credential of the account's connection any more", h.Access.Title) + unknown
+		return CredentialRejected, fmt.Sprintf("%s does not take the credential of the account's connection any more", h.Access.Title) + unknown
 	case h.Access.Standing == SettingsRefused:
 		return ConnectionRequired, h.unusable() + unknown
 	case h.Access.Standing == ReachesIdle, h.Access.Standing == ReachesElsewhere:
@@ -91,7 +91,7 @@ func (h Holder) unusable() string {
 	return fmt.Sprintf("The settings of the account's connection to %s are refused%s", h.Access.Title, why)
 }
 
-func (h Holder) unconnected(s Sight) string {
+func (h Holder) unconnected(s ZoneRead) string {
 	switch h.Access.Standing {
 	case ZoneUnreached:
 		return fmt.Sprintf("No connection of the account to %s reaches the zone %s. Let its credential reach the zone, or add another connection.", h.Title, s.Zone)
@@ -103,21 +103,13 @@ func (h Holder) unconnected(s Sight) string {
 }
 
 // misplaced returns the message for a zone that the account reaches but that is not published.
-func (h Holder) misplaced(s Sight) string {
+func (h Holder) misplaced(s ZoneRead) string {
 	if h.Access.Standing == ReachesIdle {
 		return fmt.Sprintf("The account reaches the zone %s at %s, but what is written there is not seen: the zone is %s there.", s.Zone, h.Access.Title, h.Access.Zone.Idle)
 	}
 	return fmt.Sprintf("The account reaches the zone %s at %s, but the domain is delegated to other name servers (%s) than those of that zone (%s). Add the connection that holds the zone, or change the delegation.",
 		s.Zone, h.Access.Title, strings.Join(plainNames(s.Delegation), ", "), strings.Join(plainNames(h.Access.Zone.NameServers), ", "))
 }
-
-// ReasonSilent is Sight.Reason when a provider that may hold more records than its servers show did
-// not answer. The DNS reader defines most other reasons.
-const ReasonSilent = "provider_unavailable"
-
-// ReasonRecursive is Sight.Reason when the records come from recursive resolvers, whose caches may
-// be outdated.
-const ReasonRecursive = "recursive_only"
 
 func (h Holder) unreliable(reason string) string {
 	switch {

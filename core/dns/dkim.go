@@ -4,19 +4,29 @@ package dns
 
 import "slices"
 
-// dkimSelector decides on one DKIM selector, independently of the other selector.
-func (l zoneView) dkimSelector(want Desired) verdict {
-	targets := l.setAt(want.Name, CNAME).Values
-	others := l.otherTypesAt(want.Name, CNAME)
-	delegation := slices.Concat(l.setAt("_domainkey."+l.Domain, NS).Values, l.setAt(want.Name, NS).Values)
+// Selector is the state of one DKIM selector.
+type Selector string
+
+// The states of a selector.
+const (
+	SelectorPropagated Selector = "propagated"
+	SelectorMissing    Selector = "missing"
+	SelectorMismatch   Selector = "mismatch"
+)
+
+// decideSelector decides on one DKIM selector, independently of the other selector.
+func (z zoneView) decideSelector(want Desired) verdict {
+	targets := z.setAt(want.Name, CNAME).Values
+	others := z.otherTypesAt(want.Name, CNAME)
+	delegation := slices.Concat(z.setAt("_domainkey."+z.Domain, NS).Values, z.setAt(want.Name, NS).Values)
 	switch {
 	case len(targets) == 1 && sameName(targets[0], want.Content):
 		return preserve(ReasonPresent).observing(targets)
 	case len(delegation) > 0:
 		return blocked(ReasonDKIMDelegated).observing(delegation)
 	case len(targets) > 0:
-		return l.replaceSelector(want, targets).observing(targets)
-	case l.flattened(want):
+		return z.replaceSelector(want, targets).observing(targets)
+	case z.flattened(want):
 		return preserve(ReasonDKIMFlattened).observing(others)
 	case len(others) > 0:
 		return blocked(ReasonDKIMText).observing(others)
@@ -27,11 +37,11 @@ func (l zoneView) dkimSelector(want Desired) verdict {
 
 // replaceSelector decides on a selector with a different target. A domain belongs to one tenant at
 // a time, so a target that was written for an earlier tenant is no longer in use.
-func (l zoneView) replaceSelector(want Desired, targets []string) verdict {
+func (z zoneView) replaceSelector(want Desired, targets []string) verdict {
 	if len(targets) > 1 {
 		return blocked(ReasonDKIMTaken)
 	}
-	if l.allManaged(want.Purpose, targets) {
+	if z.allManaged(want.Purpose, targets) {
 		return update(ReasonOwnSuperseded, targets, want.Value())
 	}
 	switch signingTenant(targets[0]) {
@@ -46,7 +56,28 @@ func (l zoneView) replaceSelector(want Desired, targets []string) verdict {
 
 // flattened reports whether the provider answers with the TXT records of the target in place of the
 // CNAME.
-func (l zoneView) flattened(want Desired) bool {
-	texts, key := l.setAt(want.Name, TXT).Values, l.Beyond.Keys[normalName(want.Content)]
+func (z zoneView) flattened(want Desired) bool {
+	texts, key := z.setAt(want.Name, TXT).Values, z.Beyond.Keys[normalName(want.Content)]
 	return len(texts) > 0 && slices.Equal(slices.Sorted(slices.Values(texts)), slices.Sorted(slices.Values(key)))
+}
+
+// ReadSelectors returns the states of the two DKIM selectors. As long as the platform has specified
+// no targets, published records count as a mismatch.
+func ReadSelectors(s ZoneRead, signing Signing) (Selector, Selector) {
+	return s.selector(Selector1, "selector1", signing.Selector1), s.selector(Selector2, "selector2", signing.Selector2)
+}
+
+// selector returns the state of a DKIM selector. A record that a plan would preserve has
+// propagated.
+func (s ZoneRead) selector(purpose Purpose, label string, want Record) Selector {
+	want.Type, want.Name = CNAME, label+"._domainkey."+s.Domain
+	z := zoneView{ZoneRead: s}
+	switch {
+	case z.decideSelector(Desired{purpose, want}).action == Preserve:
+		return SelectorPropagated
+	case len(z.setAt(want.Name, CNAME).Values) > 0 || len(z.otherTypesAt(want.Name, CNAME)) > 0:
+		return SelectorMismatch
+	default:
+		return SelectorMissing
+	}
 }

@@ -5,8 +5,6 @@ package dns_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tenantry/tenantry/core/dns"
 )
 
@@ -19,18 +17,18 @@ func TestPlanDKIM(t *testing.T) {
 		{name: "the target", sets: cname(target1), action: dns.Preserve, reason: "present", after: []string{target1}},
 		{name: "the target in capitals with a dot", sets: cname("SELECTOR1-a-test01i._domainkey.t.n-v1.DKIM.mail.microsoft."),
 			action: dns.Preserve, reason: "present", after: []string{"SELECTOR1-a-test01i._domainkey.t.n-v1.DKIM.mail.microsoft."}},
-		{name: "only a wildcard's", sets: []dns.RRSet{synthesised(set(name, dns.CNAME, "parking.test"))}, action: dns.Create, reason: "missing",
+		{name: "only a wildcard answers", sets: []dns.RRSet{synthesised(set(name, dns.CNAME, "parking.test"))}, action: dns.Create, reason: "missing",
 			notes: []dns.Note{"wildcard_overridden"}, after: []string{target1}},
-		{name: "only a wildcard's text", sets: []dns.RRSet{synthesised(set(name, dns.TXT, "v=spf1 -all"))}, action: dns.Create, reason: "missing",
+		{name: "only a wildcard answers with text", sets: []dns.RRSet{synthesised(set(name, dns.TXT, "v=spf1 -all"))}, action: dns.Create, reason: "missing",
 			notes: []dns.Note{"wildcard_overridden"}, after: []string{target1}},
-		{name: "the same tenant's old form", sets: cname("selector1-a-test._domainkey.t.onmicrosoft.com"), action: dns.Update,
+		{name: "the same tenant's earlier target", sets: cname("selector1-a-test._domainkey.t.onmicrosoft.com"), action: dns.Update,
 			reason: "dkim_platform_migration", after: []string{target1}},
 		{name: "the same tenant's other partition", sets: cname("selector1-a-test01i._domainkey.t.q-v1.dkim.mail.microsoft"), action: dns.Update,
 			reason: "dkim_platform_migration", after: []string{target1}},
-		{name: "the selectors turned round", sets: cname(target2), action: dns.Update, reason: "dkim_platform_migration", after: []string{target1}},
+		{name: "the selectors swapped", sets: cname(target2), action: dns.Update, reason: "dkim_platform_migration", after: []string{target1}},
 		{name: "dkim_other_tenant", sets: cname("selector1-a-test._domainkey.other.onmicrosoft.com"), action: dns.Conflict, reason: "dkim_other_tenant",
 			blocking: true, after: []string{"selector1-a-test._domainkey.other.onmicrosoft.com"}},
-		{name: "another tenant's, which we wrote", sets: cname("selector1-a-test._domainkey.other.onmicrosoft.com"),
+		{name: "a managed target of a different tenant", sets: cname("selector1-a-test._domainkey.other.onmicrosoft.com"),
 			managed: []dns.Written{{Purpose: dns.Selector1, Name: name, Type: dns.CNAME, Value: "selector1-a-test._domainkey.other.onmicrosoft.com"}},
 			action:  dns.Update, reason: "own_superseded", after: []string{target1}},
 		{name: "dkim_cname_taken", sets: cname("s1.domainkey.esp.test"), action: dns.Conflict, reason: "dkim_cname_taken", blocking: true,
@@ -41,7 +39,7 @@ func TestPlanDKIM(t *testing.T) {
 			after: []string{target1, "s1.esp.test"}},
 		{name: "dkim_txt_present: a key pasted by hand", sets: text, action: dns.Conflict, reason: "dkim_txt_present", blocking: true},
 		{name: "dkim_txt_present: an address", sets: []dns.RRSet{set(name, "A", "192.0.2.1")}, action: dns.Conflict, reason: "dkim_txt_present", blocking: true},
-		{name: "dkim_flattened: the target's own key", sets: text, beyond: func(b *dns.Beyond) { b.Keys = map[string][]string{target1: {key}} },
+		{name: "dkim_flattened: the target's own key", sets: text, beyond: func(b *dns.Referenced) { b.Keys = map[string][]string{target1: {key}} },
 			action: dns.Preserve, reason: "dkim_flattened"},
 		{name: "dkim_delegated", sets: []dns.RRSet{set("_domainkey.a.test", dns.NS, "ns1.esp.test")}, action: dns.Conflict, reason: "dkim_delegated", blocking: true},
 		{name: "dkim_delegated at the selector", sets: []dns.RRSet{set(name, dns.NS, "ns1.esp.test")}, action: dns.Conflict, reason: "dkim_delegated", blocking: true},
@@ -52,7 +50,7 @@ func TestPlanDKIM(t *testing.T) {
 	}
 }
 
-func TestTheSelectorsAreIndependent(t *testing.T) {
+func TestSelectorsAreDecidedIndependently(t *testing.T) {
 	p := dns.NewPlan(offer(), reliable(set("selector1._domainkey.a.test", dns.CNAME, "s1.esp.test")), nil)
 	one, two := item(t, p, dns.Selector1), item(t, p, dns.Selector2)
 	if one.Action != dns.Conflict || two.Action != dns.Create || two.Desired != target2 {
@@ -60,29 +58,26 @@ func TestTheSelectorsAreIndependent(t *testing.T) {
 	}
 }
 
-// What the world sees is not always what the provider holds.
-func TestPlanFromTheProvidersList(t *testing.T) {
-	public := reliable(set("selector1._domainkey.a.test", dns.TXT, "v=DKIM1; p=MIIB"), synthesised(set("autodiscover.a.test", dns.CNAME, "web.test")))
-	public.Beyond.Keys = map[string][]string{target1: {"v=DKIM1; p=MIIB"}}
-	held := []dns.RRSet{
-		set("a.test", dns.CNAME, "web.else.test"), set("*.a.test", dns.CNAME, "web.test"),
-		set("selector1._domainkey.a.test", dns.CNAME, target1),
-	}
-	before, now := dns.NewPlan(offer(), public, nil), dns.NewPlan(offer(), public.Holding(held), nil)
-	if item(t, before, dns.Selector1).Reason != "dkim_flattened" || item(t, now, dns.Selector1).Reason != "present" {
-		t.Errorf("got %+v", now.Items)
-	}
-	if before.Hash() != now.Hash() {
-		t.Error("flattening and wildcards look like a change of the zone")
-	}
-	if diff := cmp.Diff(before.Changes, now.Changes); diff != "" {
-		t.Error(diff)
-	}
-	aliased := reliable(set("a.test", dns.CNAME, "web.else.test")).Holding(held)
-	if got := item(t, dns.NewPlan(offer(), aliased, nil), dns.Inbound); got.Reason != "cname_at_domain" {
-		t.Errorf("a CNAME that the world sees: %+v", got)
-	}
-	if len(held) != 3 || held[0].Type != dns.CNAME {
-		t.Error("the list was changed")
+func TestReadSelectors(t *testing.T) {
+	const name = "selector1._domainkey.a.test"
+	for _, tt := range []struct {
+		name    string
+		signing dns.Signing
+		seen    []dns.RRSet
+		want    dns.Selector
+	}{
+		{"no record", signing, nil, dns.SelectorMissing},
+		{"the target", signing, []dns.RRSet{set(name, dns.CNAME, target1)}, dns.SelectorPropagated},
+		{"the other selector's target", signing, []dns.RRSet{set(name, dns.CNAME, target2)}, dns.SelectorMismatch},
+		{"a key pasted by hand", signing, []dns.RRSet{set(name, dns.TXT, "v=DKIM1; p=")}, dns.SelectorMismatch},
+		{"two CNAMEs", signing, []dns.RRSet{set(name, dns.CNAME, target1, target2)}, dns.SelectorMismatch},
+		{"no target specified, no record", dns.Signing{}, nil, dns.SelectorMissing},
+		{"no target specified, a record exists", dns.Signing{}, []dns.RRSet{set(name, dns.CNAME, target1)}, dns.SelectorMismatch},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got, _ := dns.ReadSelectors(sight(tt.seen...), tt.signing); got != tt.want {
+				t.Fatalf("got %s, want %s", got, tt.want)
+			}
+		})
 	}
 }

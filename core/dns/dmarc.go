@@ -21,14 +21,14 @@ func parseDMARC(text string) (map[string]string, bool) {
 	tags := map[string]string{}
 	for i, part := range strings.Split(text, ";") {
 		name, value, found := strings.Cut(part, "=")
-		name, value = strings.Trim(name, " \t"), strings.Trim(value, " \t")
+		name, value = strings.ToLower(strings.Trim(name, " \t")), strings.Trim(value, " \t")
 		if !found && name == "" && i > 0 {
 			continue
 		}
-		if _, twice := tags[name]; !found || name == "" || twice || i == 0 && (name != "v" || value != "DMARC1") {
+		if _, twice := tags[name]; !found || name == "" || twice || i == 0 && (!strings.HasPrefix(part, "v") || value != "DMARC1") {
 			return nil, false
 		}
-		tags[strings.ToLower(name)] = value
+		tags[name] = value
 	}
 	return tags, true
 }
@@ -37,24 +37,24 @@ func parseDMARC(text string) (map[string]string, bool) {
 // string.
 func ValidDMARC(text string) bool {
 	tags, ok := parseDMARC(text)
-	return ok && (enforced(tags["p"]) || strings.EqualFold(tags["p"], "none")) && len(text) <= maxString && Shown(text) == text
+	return ok && (enforced(tags["p"]) || strings.EqualFold(tags["p"], "none")) && len(text) <= maxString && EscapeText(text) == text
 }
 
-// policy decides on the DMARC record. An existing record is preserved. No record is added where a
-// record above the domain applies, because that could weaken it.
-func (l zoneView) policy(want Record) verdict {
-	alias := l.setAt(want.Name, CNAME).Values
+// decideDMARC decides on the DMARC record. An existing record is preserved. No record is added
+// where a record above the domain applies, because that could weaken it.
+func (z zoneView) decideDMARC(want Record) verdict {
+	alias := z.setAt(want.Name, CNAME).Values
 	// Receivers accept a record from a wildcard, so it counts here too.
-	records := filter(l.values(want.Name, TXT), isDMARC)
-	delegation := l.setAt(want.Name, NS).Values
-	above := l.inheritedTags()
+	records := filter(z.values(want.Name, TXT), isDMARC)
+	delegation := z.setAt(want.Name, NS).Values
+	above := z.inheritedTags()
 	switch {
 	case len(alias) > 0:
 		return preserve(ReasonDMARCAlias).observing(alias)
 	case len(records) > 1:
 		return conflict(ReasonDMARCMultiple).observing(records)
 	case len(records) == 1:
-		return standing(records[0], want).observing(records)
+		return decideExistingDMARC(records[0], want).observing(records)
 	case len(above) > 0:
 		return preserve(ReasonDMARCInherited).withNoteIf(mayRejectUnsigned(above), NoteDMARCStrict)
 	case len(delegation) > 0:
@@ -64,7 +64,7 @@ func (l zoneView) policy(want Record) verdict {
 	}
 }
 
-func standing(record string, want Record) verdict {
+func decideExistingDMARC(record string, want Record) verdict {
 	tags, ok := parseDMARC(record)
 	if !ok {
 		return conflict(ReasonDMARCSyntax)
@@ -89,9 +89,9 @@ func enforced(policy string) bool {
 
 // inheritedTags returns the tags of the nearest DMARC record above that covers the domain, nil for
 // none.
-func (l zoneView) inheritedTags() map[string]string {
-	for _, name := range DMARCAbove(l.Domain) {
-		records := filter(l.Beyond.Above[name], isDMARC)
+func (z zoneView) inheritedTags() map[string]string {
+	for _, name := range DMARCAbove(z.Domain) {
+		records := filter(z.Beyond.Above[name], isDMARC)
 		if len(records) != 1 {
 			continue
 		}
@@ -100,4 +100,23 @@ func (l zoneView) inheritedTags() map[string]string {
 		}
 	}
 	return nil
+}
+
+// maxWalk is the maximum number of names in the tree walk of RFC 9989.
+const maxWalk = 8
+
+// DMARCAbove returns the names above a domain whose DMARC record may cover it, nearest first, in
+// the order of the tree walk of RFC 9989.
+func DMARCAbove(domain string) []string {
+	labels := strings.Split(strings.TrimSuffix(strings.ToLower(domain), "."), ".")
+	if len(labels) > maxWalk {
+		labels = labels[len(labels)-maxWalk+1:]
+	} else {
+		labels = labels[1:]
+	}
+	names := make([]string, len(labels))
+	for i := range labels {
+		names[i] = "_dmarc." + strings.Join(labels[i:], ".")
+	}
+	return names
 }

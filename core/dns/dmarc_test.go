@@ -22,52 +22,53 @@ func TestPlanDMARC(t *testing.T) {
 	}
 	for _, tt := range []planCase{
 		{name: "none", action: dns.Create, reason: "missing", after: []string{dns.DefaultPolicy}},
-		{name: "ours", sets: texts(dns.DefaultPolicy), action: dns.Preserve, reason: "present", after: []string{dns.DefaultPolicy}},
-		kept("one that only watches", "v=DMARC1; p=none; rua=mailto:x@else.test"),
-		kept("a strict one", "v=DMARC1; p=reject", "dmarc_strict"),
+		{name: "the default policy", sets: texts(dns.DefaultPolicy), action: dns.Preserve, reason: "present", after: []string{dns.DefaultPolicy}},
+		kept("p=none with reports", "v=DMARC1; p=none; rua=mailto:x@else.test"),
+		kept("p=reject", "v=DMARC1; p=reject", "dmarc_strict"),
 		kept("a strict alignment", "v=DMARC1;p=none;adkim=s;", "dmarc_strict"),
 		kept("tags that RFC 9989 added and removed", "v=DMARC1; p=quarantine; np=reject; psd=n; t=y; pct=50; rf=afrf; ri=3600", "dmarc_strict"),
 		kept("no p", "v=DMARC1; rua=mailto:x@else.test", "dmarc_no_policy"),
 		kept("a bad p", "v=DMARC1; p=perhaps", "dmarc_no_policy"),
-		{name: "other texts are nothing to receivers", sets: texts("hello"), action: dns.Create, reason: "missing", after: []string{"hello", dns.DefaultPolicy}},
+		{name: "other texts are not DMARC records", sets: texts("hello"), action: dns.Create, reason: "missing", after: []string{"hello", dns.DefaultPolicy}},
 		{name: "dmarc_multiple", sets: texts("v=DMARC1; p=none", "v=DMARC1; p=reject"), action: dns.Conflict, reason: "dmarc_multiple",
 			after: []string{"v=DMARC1; p=none", "v=DMARC1; p=reject"}},
 		refused("no equals sign", "v=DMARC1; p"),
 		refused("a tag twice", "v=DMARC1; p=none; p=reject"),
+		refused("a tag twice in different case", "v=DMARC1; p=none; P=reject"),
 		refused("a tag without a name", "v=DMARC1; =none"),
 		refused("the version in small letters", "v=dmarc1; p=none"),
-		refused("the version not alone", "v=DMARC1 p=none"),
-		{name: "dmarc_alias: a CNAME to a vendor, with what it leads to",
+		refused("text after the version without a semicolon", "v=DMARC1 p=none"),
+		{name: "dmarc_alias: a CNAME to a vendor, with the records of its target",
 			sets:   []dns.RRSet{set(name, dns.CNAME, "a.test.dmarc.vendor.test"), set(name, dns.TXT, "v=DMARC1; p=reject")},
 			action: dns.Preserve, reason: "dmarc_alias", after: []string{"v=DMARC1; p=reject"}},
 		{name: "dmarc_delegated", sets: []dns.RRSet{set(name, dns.NS, "ns.vendor.test")}, action: dns.Conflict, reason: "dmarc_delegated"},
 		{name: "in the delegated zone", sets: append(texts("v=DMARC1; p=reject"), set(name, dns.NS, "ns.vendor.test")), action: dns.Preserve,
 			reason: "dmarc_present", notes: []dns.Note{"dmarc_strict"}, after: []string{"v=DMARC1; p=reject"}},
-		{name: "only a wildcard's text", sets: []dns.RRSet{synthesised(set(name, dns.TXT, "v=spf1 -all"))}, action: dns.Create, reason: "missing",
+		{name: "only a wildcard answers", sets: []dns.RRSet{synthesised(set(name, dns.TXT, "v=spf1 -all"))}, action: dns.Create, reason: "missing",
 			notes: []dns.Note{"wildcard_overridden"}, after: []string{dns.DefaultPolicy}},
-		{name: "a wildcard's policy is one to receivers", sets: []dns.RRSet{synthesised(set(name, dns.TXT, "v=DMARC1; p=reject"))}, action: dns.Preserve,
+		{name: "a DMARC record from a wildcard", sets: []dns.RRSet{synthesised(set(name, dns.TXT, "v=DMARC1; p=reject"))}, action: dns.Preserve,
 			reason: "dmarc_present", notes: []dns.Note{"dmarc_strict"}, after: []string{"v=DMARC1; p=reject"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) { tt.run(t, offer(), "a.test", dns.Policy) })
 	}
 }
 
-func TestPlanDMARCBelowAnother(t *testing.T) {
-	above := func(name string, texts ...string) func(*dns.Beyond) {
-		return func(b *dns.Beyond) { b.Above = map[string][]string{name: texts} }
+func TestPlanKeepsInheritedDMARC(t *testing.T) {
+	above := func(name string, texts ...string) func(*dns.Referenced) {
+		return func(b *dns.Referenced) { b.Above = map[string][]string{name: texts} }
 	}
 	for _, tt := range []planCase{
 		{name: "dmarc_inherited from the organisation", beyond: above("_dmarc.a.test", "v=DMARC1; p=reject"), action: dns.Preserve, reason: "dmarc_inherited", notes: []dns.Note{"dmarc_strict"}},
-		{name: "dmarc_inherited from above that", beyond: above("_dmarc.test", "x", "v=DMARC1; p=quarantine; psd=y"), action: dns.Preserve, reason: "dmarc_inherited", notes: []dns.Note{"dmarc_strict"}},
-		{name: "dmarc_inherited from one that only watches", beyond: above("_dmarc.a.test", "v=DMARC1; p=none"), action: dns.Preserve, reason: "dmarc_inherited"},
-		{name: "dmarc_inherited from one that is strict below", beyond: above("_dmarc.a.test", "v=DMARC1; p=none; sp=reject"), action: dns.Preserve,
+		{name: "dmarc_inherited from the top level", beyond: above("_dmarc.test", "x", "v=DMARC1; p=quarantine; psd=y"), action: dns.Preserve, reason: "dmarc_inherited", notes: []dns.Note{"dmarc_strict"}},
+		{name: "dmarc_inherited from p=none", beyond: above("_dmarc.a.test", "v=DMARC1; p=none"), action: dns.Preserve, reason: "dmarc_inherited"},
+		{name: "dmarc_inherited from sp=reject", beyond: above("_dmarc.a.test", "v=DMARC1; p=none; sp=reject"), action: dns.Preserve,
 			reason: "dmarc_inherited", notes: []dns.Note{"dmarc_strict"}},
 		{name: "nothing above", beyond: above("_dmarc.a.test"), action: dns.Create, reason: "missing", after: []string{dns.DefaultPolicy}},
-		{name: "two above are none", beyond: above("_dmarc.a.test", "v=DMARC1; p=none", "v=DMARC1; p=reject"), action: dns.Create, reason: "missing",
+		{name: "two records above do not apply", beyond: above("_dmarc.a.test", "v=DMARC1; p=none", "v=DMARC1; p=reject"), action: dns.Create, reason: "missing",
 			after: []string{dns.DefaultPolicy}},
-		{name: "an unreadable one above is none", beyond: above("_dmarc.a.test", "v=DMARC1; p"), action: dns.Create, reason: "missing", after: []string{dns.DefaultPolicy}},
-		{name: "one beside is nothing", beyond: above("_dmarc.b.test", "v=DMARC1; p=reject"), action: dns.Create, reason: "missing", after: []string{dns.DefaultPolicy}},
-		{name: "its own goes first", sets: []dns.RRSet{set("_dmarc.mail.a.test", dns.TXT, "v=DMARC1; p=none; sp=none")},
+		{name: "an invalid record above does not apply", beyond: above("_dmarc.a.test", "v=DMARC1; p"), action: dns.Create, reason: "missing", after: []string{dns.DefaultPolicy}},
+		{name: "the record of a sibling does not apply", beyond: above("_dmarc.b.test", "v=DMARC1; p=reject"), action: dns.Create, reason: "missing", after: []string{dns.DefaultPolicy}},
+		{name: "the domain's own record takes precedence", sets: []dns.RRSet{set("_dmarc.mail.a.test", dns.TXT, "v=DMARC1; p=none; sp=none")},
 			beyond: above("_dmarc.a.test", "v=DMARC1; p=reject"), action: dns.Preserve, reason: "dmarc_present", after: []string{"v=DMARC1; p=none; sp=none"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) { tt.run(t, dns.Offer{}, "mail.a.test", dns.Policy) })

@@ -10,14 +10,14 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// FuzzReadStatus: whatever the world publishes, it is read without a panic,
-// and a foreign DKIM target never counts as ours.
+// FuzzReadStatus checks that no published content causes a panic, and that a foreign DKIM target
+// never counts as the platform's.
 func FuzzReadStatus(f *testing.F) {
 	for _, seed := range []string{"", "v=spf1 -all", "V=SPF1", "v=DMARC1; p=none", "10 mx.example", "x mx.example", "-1", "99999999999999999999 a", ".", "\x00\xff", "v=spf1 v=spf1"} {
 		f.Add(seed, seed)
 	}
 	f.Fuzz(func(t *testing.T, one, two string) {
-		s := dns.Sight{Domain: "example.com", Complete: true}
+		s := dns.ZoneRead{Domain: "example.com", Complete: true}
 		for _, owner := range []string{"example.com", "_dmarc.example.com", "selector1._domainkey.example.com", one} {
 			for _, of := range []dns.Type{dns.TXT, dns.MX, dns.CNAME} {
 				s.Sets = append(s.Sets, dns.RRSet{Name: owner, Type: of, Values: []string{one, two}})
@@ -34,19 +34,18 @@ func FuzzReadStatus(f *testing.F) {
 	})
 }
 
-// FuzzPlan: whatever stands in a zone and in the zones to which it refers, a
-// plan is made without a panic, nothing but an SPF record is replaced, and that
-// one only by itself with the platform added.
+// FuzzPlan checks that no content of a zone or of a referenced name causes a panic. A plan replaces
+// only an SPF record, by the same record with the platform added.
 func FuzzPlan(f *testing.F) {
 	for _, seed := range []string{"", "v=spf1 -all", "v=spf1 a:x.test//64 ?all", "v=spf1 include:%{i}.x.test", "v=spf1 redirect=one.test", "v=DMARC1; p=none", ";=", "0 .", "\x00\xff"} {
 		f.Add(seed, seed, seed)
 	}
-	f.Fuzz(func(t *testing.T, text, exchange, far string) {
+	f.Fuzz(func(t *testing.T, text, exchange, referenced string) {
 		s := reliable(set("a.test", dns.TXT, "x", text, "y"), set("a.test", dns.MX, exchange), set("_dmarc.a.test", dns.TXT, text),
 			set("selector1._domainkey.a.test", dns.CNAME, exchange))
-		s.Beyond.SPF["one.test"] = []string{far}
+		s.Beyond.SPF["one.test"] = []string{referenced}
 		for _, name := range dns.SPFReferences(text) {
-			s.Beyond.SPF[name] = []string{far}
+			s.Beyond.SPF[name] = []string{referenced}
 		}
 		p := dns.NewPlan(offer(), s, nil)
 		for _, c := range p.Changes {
@@ -55,12 +54,12 @@ func FuzzPlan(f *testing.F) {
 					continue
 				}
 				if got := item(t, p, dns.Sending).Desired; value != text || !strings.HasPrefix(strings.ToLower(text), "v=spf1") || !addsOnly(text, got) {
-					t.Errorf("%q gives way to %q", value, got)
+					t.Errorf("%q is replaced by %q", value, got)
 				}
 			}
 		}
 		if p.Hash() != dns.NewPlan(offer(), s, nil).Hash() {
-			t.Error("the same zone gives another plan")
+			t.Error("the same zone results in a different plan")
 		}
 	})
 }

@@ -27,22 +27,22 @@ type exchanges struct {
 	null, broken, managed   bool
 }
 
-func (l zoneView) sortExchanges(values []string, want Record) exchanges {
+func (z zoneView) groupExchanges(values []string, want Record) exchanges {
 	var x exchanges
 	for _, value := range values {
 		_, host, ok := parseMX(value)
-		_, managed := l.findWritten(Inbound, value)
+		_, managed := z.findWritten(Inbound, value)
 		switch {
 		case ok && host == "":
 			x.null = true
 		case ok && want.Content != "" && sameName(host, want.Content):
 			x.desired = append(x.desired, value)
-		case ok && l.isOwnershipMX(host):
-		case ok && (managed || l.isPlatformHost(host, want.Content)):
+		case ok && z.isOwnershipMX(host):
+		case ok && (managed || z.isPlatformHost(host, want.Content)):
 			x.stale, x.managed = append(x.stale, value), x.managed || managed
 		default:
 			x.foreign = append(x.foreign, value)
-			x.broken = x.broken || !ok || l.Beyond.Exchanges[host] != "" || address(host)
+			x.broken = x.broken || !ok || z.Beyond.Exchanges[host] != "" || isAddress(host)
 		}
 	}
 	return x
@@ -50,35 +50,35 @@ func (l zoneView) sortExchanges(values []string, want Record) exchanges {
 
 // isOwnershipMX reports whether an MX host only proves ownership. Such a record receives no mail
 // and is preserved.
-func (l zoneView) isOwnershipMX(host string) bool {
-	return slices.ContainsFunc(l.offered, func(r Record) bool { return r.Type == MX && sameName(r.Content, host) })
+func (z zoneView) isOwnershipMX(host string) bool {
+	return slices.ContainsFunc(z.offered, func(r Record) bool { return r.Type == MX && sameName(r.Content, host) })
 }
 
 // isPlatformHost reports whether a host is a different host of the platform for the same domain. It
 // compares the host with the domain and with the first label of the desired host.
-func (l zoneView) isPlatformHost(host, desired string) bool {
+func (z zoneView) isPlatformHost(host, desired string) bool {
 	mine, _, _ := strings.Cut(normalName(desired), ".")
 	label, _, _ := strings.Cut(host, ".")
-	return servesDomain(host, l.Domain) || desired != "" && label == mine && below(host, platformExchanges)
+	return servesDomain(host, z.Domain) || desired != "" && label == mine && below(host, platformExchanges)
 }
 
-func address(host string) bool {
+func isAddress(host string) bool {
 	_, err := netip.ParseAddr(host)
 	return err == nil
 }
 
-// inbound decides on the MX. The platform specifies the desired record only after verification.
-// Until then, inbound only detects conflicts.
-func (l zoneView) inbound(want Record) verdict {
-	values := l.setAt(want.Name, MX).Values
-	if l.aliased() {
-		return blocked(ReasonAliasAtDomain).observing(l.setAt(l.Domain, CNAME).Values)
+// decideMX decides on the MX. The platform specifies the desired record only after verification.
+// Until then, decideMX only detects conflicts.
+func (z zoneView) decideMX(want Record) verdict {
+	values := z.setAt(want.Name, MX).Values
+	if z.aliased() {
+		return blocked(ReasonAliasAtDomain).observing(z.setAt(z.Domain, CNAME).Values)
 	}
-	x := l.sortExchanges(values, want)
-	return l.settleExchanges(x, want).observing(values)
+	x := z.groupExchanges(values, want)
+	return z.decideExchanges(x, want).observing(values)
 }
 
-func (l zoneView) settleExchanges(x exchanges, want Record) verdict {
+func (z zoneView) decideExchanges(x exchanges, want Record) verdict {
 	switch {
 	case x.null:
 		return blocked(ReasonMXNull)
@@ -91,7 +91,7 @@ func (l zoneView) settleExchanges(x exchanges, want Record) verdict {
 	case want.Content == "":
 		return preserve(ReasonPresent)
 	case len(x.stale) > 0:
-		return superseded(x, want)
+		return replaceStale(x, want)
 	case len(x.desired) == 0:
 		return create(want.Value())
 	default:
@@ -99,7 +99,7 @@ func (l zoneView) settleExchanges(x exchanges, want Record) verdict {
 	}
 }
 
-func superseded(x exchanges, want Record) verdict {
+func replaceStale(x exchanges, want Record) verdict {
 	why := ReasonMXMigration
 	if x.managed {
 		why = ReasonOwnSuperseded

@@ -11,8 +11,8 @@ import (
 func TestPlanMX(t *testing.T) {
 	mx := func(values ...string) []dns.RRSet { return []dns.RRSet{set("a.test", dns.MX, values...)} }
 	managed := []dns.Written{{Purpose: dns.Inbound, Name: "a.test", Type: dns.MX, Value: "0 mx.old-platform.test"}}
-	broken := func(kind dns.Exchange) func(*dns.Beyond) {
-		return func(b *dns.Beyond) { b.Exchanges = map[string]dns.Exchange{"mx.else.test": kind} }
+	broken := func(kind dns.Exchange) func(*dns.Referenced) {
+		return func(b *dns.Referenced) { b.Exchanges = map[string]dns.Exchange{"mx.else.test": kind} }
 	}
 	for _, tt := range []planCase{
 		{name: "none", action: dns.Create, reason: "missing", after: []string{"0 " + host}},
@@ -21,13 +21,13 @@ func TestPlanMX(t *testing.T) {
 			after: []string{"0 A-TEST.r4nd.MX.microsoft."}, notes: []dns.Note{"mx_preference"}},
 		{name: "the desired host with another preference", sets: mx("10 " + host), action: dns.Preserve, reason: "present",
 			after: []string{"10 " + host}, notes: []dns.Note{"mx_preference"}},
-		{name: "mx_mixed: the desired host and another", sets: mx("0 "+host, "10 mx.else.test"), action: dns.Conflict, reason: "mx_mixed",
+		{name: "mx_mixed: the desired host and a foreign one", sets: mx("0 "+host, "10 mx.else.test"), action: dns.Conflict, reason: "mx_mixed",
 			after: []string{"0 " + host, "10 mx.else.test"}},
 		{name: "mx_platform_migration: the platform's earlier host", sets: mx("0 " + oldHost), action: dns.Update, reason: "mx_platform_migration",
 			after: []string{"0 " + host}},
 		{name: "mx_platform_migration: both of the platform's hosts", sets: mx("0 "+oldHost, "0 "+host), action: dns.Update, reason: "mx_platform_migration",
 			after: []string{"0 " + host}},
-		{name: "a suffix, which only a domain with dashes has", sets: mx("0 a-test01i.mail.protection.outlook.com"), action: dns.Conflict,
+		{name: "a suffix, which only a hyphenated domain has", sets: mx("0 a-test01i.mail.protection.outlook.com"), action: dns.Conflict,
 			reason: "mx_other_provider", blocking: true, after: []string{"0 a-test01i.mail.protection.outlook.com"}},
 		{name: "the platform's host of another domain", sets: mx("0 b-test.mail.protection.outlook.com"), action: dns.Conflict,
 			reason: "mx_other_provider", blocking: true, after: []string{"0 b-test.mail.protection.outlook.com"}},
@@ -37,26 +37,26 @@ func TestPlanMX(t *testing.T) {
 			reason: "mx_other_provider", blocking: true, after: []string{"1 aspmx.l.google.com", "5 alt1.aspmx.l.google.com"}},
 		{name: "mx_other_provider: forwarding by the DNS provider", sets: mx("13 route1.mx.cloudflare.net"), action: dns.Conflict,
 			reason: "mx_other_provider", blocking: true, after: []string{"13 route1.mx.cloudflare.net"}},
-		{name: "mx_other_provider: the platform's earlier host beside another's", sets: mx("0 "+oldHost, "5 mx.else.test"), action: dns.Conflict,
+		{name: "mx_other_provider: the platform's earlier host next to a foreign one", sets: mx("0 "+oldHost, "5 mx.else.test"), action: dns.Conflict,
 			reason: "mx_other_provider", blocking: true, after: []string{"0 " + oldHost, "5 mx.else.test"}},
 		{name: "a name that only ends like the platform's", sets: mx("0 a-test.evilmail.protection.outlook.com.else.test"), action: dns.Conflict,
 			reason: "mx_other_provider", blocking: true, after: []string{"0 a-test.evilmail.protection.outlook.com.else.test"}},
 		{name: "mx_null", sets: mx("0 ."), action: dns.Conflict, reason: "mx_null", blocking: true, after: []string{"0 ."}},
-		{name: "mx_null, as a reader without final dots gives it", sets: mx("0 "), action: dns.Conflict, reason: "mx_null", blocking: true, after: []string{"0 "}},
+		{name: "mx_null without the final dot", sets: mx("0 "), action: dns.Conflict, reason: "mx_null", blocking: true, after: []string{"0 "}},
 		{name: "mx_broken: a host that is a CNAME", sets: mx("5 mx.else.test"), beyond: broken(dns.ExchangeAlias), action: dns.Conflict,
 			reason: "mx_broken", blocking: true, after: []string{"5 mx.else.test"}},
-		{name: "mx_broken: a host without an address", sets: mx("5 mx.else.test"), beyond: broken(dns.ExchangeNowhere), action: dns.Conflict,
+		{name: "mx_broken: a host without an address", sets: mx("5 mx.else.test"), beyond: broken(dns.ExchangeNoAddress), action: dns.Conflict,
 			reason: "mx_broken", blocking: true, after: []string{"5 mx.else.test"}},
-		{name: "mx_broken: an address for a host", sets: mx("5 192.0.2.1"), action: dns.Conflict, reason: "mx_broken", blocking: true, after: []string{"5 192.0.2.1"}},
-		{name: "the proof of ownership takes no mail and stays", sets: mx("32767 ms1.msv1.invalid"), action: dns.Create, reason: "missing",
+		{name: "mx_broken: an IP address as the host", sets: mx("5 192.0.2.1"), action: dns.Conflict, reason: "mx_broken", blocking: true, after: []string{"5 192.0.2.1"}},
+		{name: "keeps an ownership MX, which receives no mail", sets: mx("32767 ms1.msv1.invalid"), action: dns.Create, reason: "missing",
 			after: []string{"32767 ms1.msv1.invalid", "0 " + host}},
-		{name: "own_superseded: what we wrote", sets: mx("0 mx.old-platform.test"), managed: managed, action: dns.Update, reason: "own_superseded",
+		{name: "own_superseded: a managed value", sets: mx("0 mx.old-platform.test"), managed: managed, action: dns.Update, reason: "own_superseded",
 			after: []string{"0 " + host}},
-		{name: "what we wrote beside another's", sets: mx("0 mx.old-platform.test", "5 mx.else.test"), managed: managed, action: dns.Conflict,
+		{name: "a managed value next to a foreign one", sets: mx("0 mx.old-platform.test", "5 mx.else.test"), managed: managed, action: dns.Conflict,
 			reason: "mx_other_provider", blocking: true, after: []string{"0 mx.old-platform.test", "5 mx.else.test"}},
-		{name: "what we wrote and somebody changed", sets: mx("10 mx.old-platform.test"), managed: managed, action: dns.Conflict,
+		{name: "a managed value that was changed", sets: mx("10 mx.old-platform.test"), managed: managed, action: dns.Conflict,
 			reason: "mx_other_provider", blocking: true, after: []string{"10 mx.old-platform.test"}},
-		{name: "another's by a wildcard still takes somebody's mail", sets: []dns.RRSet{synthesised(set("a.test", dns.MX, "5 mx.else.test"))},
+		{name: "a foreign MX from a wildcard", sets: []dns.RRSet{synthesised(set("a.test", dns.MX, "5 mx.else.test"))},
 			action: dns.Conflict, reason: "mx_other_provider", blocking: true, after: []string{"5 mx.else.test"}},
 		{name: "cname_at_domain", sets: []dns.RRSet{set("a.test", dns.CNAME, "web.else.test")}, action: dns.Conflict, reason: "cname_at_domain", blocking: true},
 	} {
@@ -64,14 +64,8 @@ func TestPlanMX(t *testing.T) {
 	}
 }
 
-func synthesised(s dns.RRSet) dns.RRSet {
-	s.Synthesised = true
-	return s
-}
-
-// Before verification the platform names no exchange, and mail that goes
-// elsewhere blocks all the same.
-func TestPlanMXBeforeThePlatformNamesOne(t *testing.T) {
+// Before verification the platform specifies no MX. An MX of a different provider blocks anyway.
+func TestPlanMXBeforeVerification(t *testing.T) {
 	for _, tt := range []struct {
 		name, value string
 		want        dns.Reason
@@ -102,8 +96,8 @@ func TestPlanMXBeforeThePlatformNamesOne(t *testing.T) {
 	}
 }
 
-// A domain with dashes has a host like that of another domain without.
-func TestTheHostOfADomainWithDashes(t *testing.T) {
+// The platform host of a hyphenated domain resembles that of a domain without hyphens.
+func TestPlatformHostOfHyphenatedDomain(t *testing.T) {
 	for label, its := range map[string]bool{
 		"myshop-com01b": true, "myshop-com03i": true, "MyShop-com01be2e": true,
 		"myshop-com": false, "my-shop-com": false, "my-shop-com01b": false, "myshopcom01b": false, "myshop-com2026": false, "myshop-comedy": false, "myshop-com01bad12": false,

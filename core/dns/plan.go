@@ -3,7 +3,11 @@
 package dns
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -54,7 +58,7 @@ const largeTXT = 8192
 // store the plan as JSON, which alters texts that are not UTF-8.
 type Plan struct {
 	Domain, Zone string
-	// Reliable and Reason are Sight.Complete and Sight.Reason.
+	// Reliable and Reason are ZoneRead.Complete and ZoneRead.Reason.
 	Reliable bool
 	Reason   string
 	At       time.Time
@@ -71,42 +75,81 @@ type Plan struct {
 // NewPlan returns the plan for a domain's records. It adds what is missing and replaces only values
 // of the platform or of this service. Foreign values that existing mail may depend on become
 // conflicts for a person to resolve.
-func NewPlan(o Offer, s Sight, managed []Written) Plan {
+func NewPlan(o Offer, s ZoneRead, managed []Written) Plan {
 	p := Plan{Domain: s.Domain, Zone: s.Zone, Reliable: s.Complete, Reason: s.Reason, At: s.At,
 		Desired: Desire(s.Domain, o), Observed: observed(s)}
-	l := zoneView{Sight: s, managed: managed, offered: o.Verification}
+	z := zoneView{ZoneRead: s, managed: managed, offered: o.Verification}
 	if !slices.ContainsFunc(p.Desired, func(d Desired) bool { return d.Purpose == Inbound }) {
-		if v := l.inbound(Record{Type: MX, Name: s.Domain}); v.action == Conflict {
+		if v := z.decideMX(Record{Type: MX, Name: s.Domain}); v.action == Conflict {
 			p.add(Desired{Inbound, Record{Type: MX, Name: s.Domain}}, v)
 		}
 	}
 	for _, want := range p.Desired {
-		v := l.decide(want)
+		v := z.decide(want)
 		writes := v.action == Create || v.action == Update
 		if writes {
-			p.change(l.setAt(want.Name, want.Type), want.TTL, v)
+			p.change(z.setAt(want.Name, want.Type), want.TTL, v)
 			p.note(want, v)
 		}
-		p.add(want, v.withNoteIf(writes && l.wildcard(want.Name), NoteWildcard).
+		p.add(want, v.withNoteIf(writes && z.wildcard(want.Name), NoteWildcard).
 			withNoteIf(writes && want.Type == TXT && p.textSize(want.Record) > largeTXT, NoteTXTLarge))
 	}
 	return p
 }
 
-func (l zoneView) decide(want Desired) verdict {
+func (z zoneView) decide(want Desired) verdict {
 	switch want.Purpose {
 	case Ownership:
-		return l.ownership(want.Record)
+		return z.decideOwnership(want.Record)
 	case Inbound:
-		return l.inbound(want.Record)
+		return z.decideMX(want.Record)
 	case Sending:
-		return l.sending(want.Record)
+		return z.decideSPF(want.Record)
 	case Autodiscover:
-		return l.autodiscover(want.Record)
+		return z.decideAutodiscover(want.Record)
 	case Policy:
-		return l.policy(want.Record)
+		return z.decideDMARC(want.Record)
 	default:
-		return l.dkimSelector(want)
+		return z.decideSelector(want)
+	}
+}
+
+// decideOwnership decides on the TXT record that proves ownership. Ownership records of other
+// tenants are preserved.
+func (z zoneView) decideOwnership(want Record) verdict {
+	texts := z.setAt(want.Name, TXT).Values
+	label, _, _ := strings.Cut(want.Content, "=")
+	alike := filter(texts, func(text string) bool { return text == want.Content || strings.HasPrefix(text, label+"=") })
+	stale := filter(alike, func(text string) bool {
+		_, managed := z.findWritten(Ownership, text)
+		return managed
+	})
+	switch {
+	case z.aliased():
+		return blocked(ReasonAliasAtDomain).observing(z.setAt(z.Domain, CNAME).Values)
+	case slices.Contains(texts, want.Content):
+		return preserve(ReasonPresent).observing(alike)
+	case len(stale) > 0:
+		return update(ReasonOwnSuperseded, stale, want.Content).observing(alike)
+	default:
+		return create(want.Content).observing(alike)
+	}
+}
+
+// decideAutodiscover decides on the autodiscover CNAME. Its conflicts never block, because only
+// some mail clients use it.
+func (z zoneView) decideAutodiscover(want Record) verdict {
+	targets := z.setAt(want.Name, CNAME).Values
+	all := slices.Concat(targets, z.otherTypesAt(want.Name, CNAME))
+	switch {
+	case len(targets) == 1 && sameName(targets[0], want.Content):
+		return preserve(ReasonPresent).observing(targets)
+	case len(all) == 0:
+		return create(want.Value())
+	case z.allManaged(Autodiscover, all):
+		return update(ReasonOwnSuperseded, targets, want.Value()).observing(all)
+	default:
+		return conflict(ReasonAutodiscoverTaken).observing(all)
 	}
 }
 
@@ -193,3 +236,47 @@ func (p Plan) Blocking() []Item {
 
 // SafeToApply reports whether the changes may be written: the read is reliable and no item blocks.
 func (p Plan) SafeToApply() bool { return p.Reliable && len(p.Blocking()) == 0 }
+
+// hashedItem and hashedChange are the parts of a plan that its hash covers. Contents are bytes,
+// because JSON alters a text that is not UTF-8.
+type (
+	hashedItem struct {
+		Purpose Purpose
+		Action  Action
+		Desired []byte
+	}
+	hashedChange struct {
+		Name          string
+		Type          Type
+		Before, After [][]byte
+	}
+)
+
+// Hash returns a SHA-256 hash, in hex, of what the plan decides and writes. It does not depend on
+// when and from which servers the zone was read.
+func (p Plan) Hash() string {
+	content := struct {
+		Domain  string
+		Decided []hashedItem
+		Changed []hashedChange
+	}{Domain: normalName(p.Domain)}
+	for _, i := range p.Items {
+		content.Decided = append(content.Decided, hashedItem{i.Purpose, i.Action, []byte(i.Desired)})
+	}
+	for _, c := range p.Changes {
+		content.Changed = append(content.Changed, hashedChange{
+			normalName(c.After.Name), c.After.Type, sortedValues(c.Before.Values), sortedValues(c.After.Values),
+		})
+	}
+	encoded, _ := json.Marshal(content) // this type always encodes
+	sum := sha256.Sum256(encoded)
+	return hex.EncodeToString(sum[:])
+}
+
+func sortedValues(values []string) [][]byte {
+	var out [][]byte
+	for _, v := range slices.Sorted(slices.Values(values)) {
+		out = append(out, []byte(v))
+	}
+	return out
+}

@@ -13,18 +13,18 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// What a zone may hold, good and bad, at the names that a plan looks at.
+// Valid and invalid contents of a zone at the names that a plan inspects.
 var (
 	someTexts = []string{
-		ms, "MS=ms99", "MS=ms1", "google-site-verification=x", "\x00\xff\"\\;", "", strings.Repeat("long ", 120),
+		proofText, "MS=ms99", "MS=ms1", "google-site-verification=x", "\x00\xff\"\\;", "", strings.Repeat("long ", 120),
 		"v=spf1 -all", "v=spf1 a ~all", "v=spf1  MX   ?all", "v=spf1 +all", "v=spf1", "v=spf1 nonsense", "v=spf1 redirect=one.test",
-		"v=spf1 include:one.test -all", "v=spf1 include:two.test ~all", "v=spf1 include:unknown.test ~all", "v=spf1 " + inc + " -all",
-		"v=spf1 ~" + inc + " -all", "v=spf1 a -all " + inc, "v=spf1 a mx a:1.test a:2.test a:3.test mx:4.test exists:5.test a:6.test a:7.test a:8.test -all",
+		"v=spf1 include:one.test -all", "v=spf1 include:two.test ~all", "v=spf1 include:unknown.test ~all", "v=spf1 " + includeTerm + " -all",
+		"v=spf1 ~" + includeTerm + " -all", "v=spf1 a -all " + includeTerm, "v=spf1 a mx a:1.test a:2.test a:3.test mx:4.test exists:5.test a:6.test a:7.test a:8.test -all",
 	}
 	someExchanges = []string{"0 " + host, "10 " + host, "0 " + oldHost, "1 aspmx.l.google.com", "0 .", "5 192.0.2.1", "nonsense", "32767 ms1.msv1.invalid", "0 mx.old.test"}
 	somePolicies  = []string{"v=DMARC1; p=none", "v=DMARC1; p=reject; adkim=s", "v=DMARC1; p", "hello", "v=dmarc1"}
-	someTargets   = []string{target1, target2, "selector1-a-test._domainkey.t.onmicrosoft.com", "x._domainkey.other.onmicrosoft.com", "s1.esp.test", auto, "old.test"}
-	someOurs      = []dns.Written{
+	someTargets   = []string{target1, target2, "selector1-a-test._domainkey.t.onmicrosoft.com", "x._domainkey.other.onmicrosoft.com", "s1.esp.test", autodiscoverTarget, "old.test"}
+	someManaged   = []dns.Written{
 		{Purpose: dns.Ownership, Name: "a.test", Type: dns.TXT, Value: "MS=ms1"},
 		{Purpose: dns.Inbound, Name: "a.test", Type: dns.MX, Value: "0 mx.old.test"},
 		{Purpose: dns.Sending, Name: "a.test", Type: dns.TXT, Value: "v=spf1 include:two.test ~all", Replaced: "v=spf1 a ~all"},
@@ -33,12 +33,12 @@ var (
 	}
 )
 
-// messyZone draws a zone with a past.
-func messyZone(t *rapid.T) dns.Sight {
+// drawZone draws a zone with records of several origins.
+func drawZone(t *rapid.T) dns.ZoneRead {
 	var sets []dns.RRSet
 	put := func(name string, of dns.Type, values []string, most int) {
 		alias := slices.ContainsFunc(sets, func(s dns.RRSet) bool { return s.Name == name && (s.Type == dns.CNAME || of == dns.CNAME) })
-		if alias { // it stands alone
+		if alias { // a CNAME must be the only record of its name
 			return
 		}
 		if drawn := rapid.SliceOfN(rapid.SampledFrom(values), 0, most).Draw(t, name+" "+string(of)); len(drawn) > 0 {
@@ -63,16 +63,16 @@ func messyZone(t *rapid.T) dns.Sight {
 		put("a.test", dns.CNAME, []string{"web.test"}, 1)
 	}
 	s := reliable(sets...)
-	s.Beyond.SPF["one.test"] = []string{"v=spf1 a " + inc + " -all"}
+	s.Beyond.SPF["one.test"] = []string{"v=spf1 a " + includeTerm + " -all"}
 	s.Beyond.SPF["two.test"] = []string{"v=spf1 ip4:192.0.2.1 -all"}
 	return s
 }
 
-// applied is the zone after a provider has made a plan's changes.
-func applied(t *rapid.T, s dns.Sight, p dns.Plan) dns.Sight {
-	made, err := dns.Outstanding(standing(s), p.Changes)
+// applied returns the zone after a provider has written the changes of a plan.
+func applied(t *rapid.T, s dns.ZoneRead, p dns.Plan) dns.ZoneRead {
+	made, err := dns.Outstanding(recordsAtProvider(s), p.Changes)
 	if err != nil {
-		t.Fatalf("a provider that holds what was planned from refuses: %v\n%+v", err, p.Changes)
+		t.Fatalf("a provider with the planned state refuses: %v\n%+v", err, p.Changes)
 	}
 	if err := dns.CheckChanges("a.test", p.Changes); err != nil {
 		t.Fatal(err)
@@ -88,27 +88,26 @@ func applied(t *rapid.T, s dns.Sight, p dns.Plan) dns.Sight {
 	return next
 }
 
-// standing is what a provider holds: no wildcard's answers.
-func standing(s dns.Sight) []dns.RRSet {
+// recordsAtProvider returns the provider's records, which do not include answers from wildcards.
+func recordsAtProvider(s dns.ZoneRead) []dns.RRSet {
 	return slices.DeleteFunc(slices.Clone(s.Sets), func(set dns.RRSet) bool { return set.Synthesised })
 }
 
-func someWritten(t *rapid.T) []dns.Written {
-	return rapid.SliceOfNDistinct(rapid.SampledFrom(someOurs), 0, len(someOurs), func(w dns.Written) string { return string(w.Purpose) }).Draw(t, "ours")
+func drawManaged(t *rapid.T) []dns.Written {
+	return rapid.SliceOfNDistinct(rapid.SampledFrom(someManaged), 0, len(someManaged), func(w dns.Written) string { return string(w.Purpose) }).Draw(t, "ours")
 }
 
-// TestApplyingAPlanAndPlanningAgain gives only preserve where anything was
-// written, and the same conflicts where a person must decide.
-func TestApplyingAPlanAndPlanningAgain(t *testing.T) {
+// After a plan was written, the next plan only preserves and has the same conflicts.
+func TestPlanIsIdempotent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s, managed := messyZone(t), someWritten(t)
+		s, managed := drawZone(t), drawManaged(t)
 		p := dns.NewPlan(offer(), s, managed)
 		if !p.SafeToApply() {
 			return
 		}
 		again := dns.NewPlan(offer(), applied(t, s, p), managed)
 		if len(again.Changes) != 0 || !again.SafeToApply() {
-			t.Fatalf("not done yet: %+v", again)
+			t.Fatalf("the plan is not done: %+v", again)
 		}
 		for i, now := range again.Items {
 			before := p.Items[i]
@@ -119,19 +118,18 @@ func TestApplyingAPlanAndPlanningAgain(t *testing.T) {
 	})
 }
 
-// TestNothingForeignIsTouched: what no item of a plan replaces is equal to the
-// byte afterwards, and what is replaced is ours or the platform's.
-func TestNothingForeignIsTouched(t *testing.T) {
+// A plan replaces only managed values and values of the platform. All others stay byte for byte.
+func TestPlanKeepsForeignValues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s, managed := messyZone(t), someWritten(t)
+		s, managed := drawZone(t), drawManaged(t)
 		p := dns.NewPlan(offer(), s, managed)
 		next := applied(t, s, p)
-		for _, before := range standing(s) {
+		for _, before := range recordsAtProvider(s) {
 			now := dns.Find(next.Sets, before.Name, before.Type)
 			if now.TTL != before.TTL {
 				t.Fatalf("the TTL of %+v becomes %d", before, now.TTL)
 			}
-			kept := slices.DeleteFunc(slices.Clone(before.Values), func(v string) bool { return mayGo(p, before, managed, v) })
+			kept := slices.DeleteFunc(slices.Clone(before.Values), func(v string) bool { return mayBeReplaced(p, before, managed, v) })
 			remain := slices.DeleteFunc(slices.Clone(now.Values), func(v string) bool { return !slices.Contains(kept, v) })
 			if diff := cmp.Diff(kept, remain); diff != "" {
 				t.Fatalf("of %+v: %s", before, diff)
@@ -143,8 +141,8 @@ func TestNothingForeignIsTouched(t *testing.T) {
 	})
 }
 
-// mayGo says independently of the planner whether a value may be replaced.
-func mayGo(p dns.Plan, set dns.RRSet, managed []dns.Written, value string) bool {
+// mayBeReplaced reports whether a plan may replace a value. It does not use the planner's code.
+func mayBeReplaced(p dns.Plan, set dns.RRSet, managed []dns.Written, value string) bool {
 	written := slices.ContainsFunc(managed, func(w dns.Written) bool { return w.Name == set.Name && w.Type == set.Type && w.Value == value })
 	switch {
 	case written:
@@ -162,38 +160,37 @@ func mayGo(p dns.Plan, set dns.RRSet, managed []dns.Written, value string) bool 
 	}
 }
 
-// addsOnly reports whether an SPF record is another with the platform added.
+// addsOnly reports whether after is the SPF record before with the platform added.
 func addsOnly(before, after string) bool {
-	return strings.Replace(after, inc+" ", "", 1) == before || after == before+" "+inc+" ~all" || after == before
+	return strings.Replace(after, includeTerm+" ", "", 1) == before || after == before+" "+includeTerm+" ~all" || after == before
 }
 
-// The order in which servers answer decides nothing.
-func TestAPlanDoesNotDependOnTheOrderOfAnswers(t *testing.T) {
+// The order of the values in the servers' answers does not affect the plan.
+func TestPlanIgnoresAnswerOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := messyZone(t)
-		turned := s
-		turned.Sets = rapid.Permutation(s.Sets).Draw(t, "sets")
-		for i := range turned.Sets {
-			turned.Sets[i].Values = rapid.Permutation(turned.Sets[i].Values).Draw(t, "values")
+		s := drawZone(t)
+		shuffled := s
+		shuffled.Sets = rapid.Permutation(s.Sets).Draw(t, "sets")
+		for i := range shuffled.Sets {
+			shuffled.Sets[i].Values = rapid.Permutation(shuffled.Sets[i].Values).Draw(t, "values")
 		}
-		if dns.NewPlan(offer(), s, nil).Hash() != dns.NewPlan(offer(), turned, nil).Hash() {
-			t.Fatal("another plan")
+		if dns.NewPlan(offer(), s, nil).Hash() != dns.NewPlan(offer(), shuffled, nil).Hash() {
+			t.Fatal("the plan changed")
 		}
 	})
 }
 
-// TestWhatIsWrittenIsSaid: a value comes into the zone only as what an item
-// desires that creates or updates, so never by a conflict.
-func TestWhatIsWrittenIsSaid(t *testing.T) {
+// Each written value is the desired value of an item that creates or updates, never of a conflict.
+func TestPlanExplainsEveryWrite(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := dns.NewPlan(offer(), messyZone(t), someWritten(t))
+		p := dns.NewPlan(offer(), drawZone(t), drawManaged(t))
 		for _, c := range p.Changes {
 			for _, value := range c.After.Values {
-				said := slices.ContainsFunc(p.Items, func(i dns.Item) bool {
+				explained := slices.ContainsFunc(p.Items, func(i dns.Item) bool {
 					return i.Name == c.After.Name && i.Type == c.After.Type && i.Desired == value && (i.Action == dns.Create || i.Action == dns.Update)
 				})
-				if !said && !slices.Contains(c.Before.Values, value) {
-					t.Fatalf("nobody said %q: %+v", value, p.Items)
+				if !explained && !slices.Contains(c.Before.Values, value) {
+					t.Fatalf("no item explains %q: %+v", value, p.Items)
 				}
 			}
 		}

@@ -71,10 +71,10 @@ const (
 )
 
 // Explain returns the reason as a sentence for the domain's owner.
-func (r Reason) Explain() string { return sentences[r] }
+func (r Reason) Explain() string { return reasonSentences[r] }
 
 // Explain returns the note as a sentence for the domain's owner.
-func (n Note) Explain() string { return remarks[n] }
+func (n Note) Explain() string { return noteSentences[n] }
 
 // Explain returns the item's reason and notes as sentences for the domain's owner.
 func (i Item) Explain() string {
@@ -86,12 +86,12 @@ func (i Item) Explain() string {
 }
 
 // Reasons returns all reasons that an item may have, sorted.
-func Reasons() []Reason { return slices.Sorted(maps.Keys(sentences)) }
+func Reasons() []Reason { return slices.Sorted(maps.Keys(reasonSentences)) }
 
 // Notes returns all notes that an item may have, sorted.
-func Notes() []Note { return slices.Sorted(maps.Keys(remarks)) }
+func Notes() []Note { return slices.Sorted(maps.Keys(noteSentences)) }
 
-var remarks = map[Note]string{
+var noteSentences = map[Note]string{
 	NoteWildcard:        "A wildcard answers for this name until the record is there; then it no longer does.",
 	NoteTXTLarge:        "The texts at this name come to more than 8192 octets, which some DNS providers do not take.",
 	NoteMXPreference:    "Its preference is another than the mail platform's, which does no harm.",
@@ -107,7 +107,7 @@ var remarks = map[Note]string{
 	NoteDMARCUnenforced: "It has no valid policy, so receivers treat it as p=none.",
 }
 
-var sentences = map[Reason]string{
+var reasonSentences = map[Reason]string{
 	ReasonMissing:           "The record does not exist yet.",
 	ReasonPresent:           "The record is as it should be.",
 	ReasonOwnSuperseded:     "An earlier record of ours makes room for the one the mail platform asks for now.",

@@ -3,18 +3,31 @@
 // Package dns reads the mail records of a domain and plans the changes that they need. It is pure:
 // adapters make the DNS queries and call the providers.
 //
-// The main types are Sight (one read of a domain), Offer (the records of the mail platform), Plan
-// (the changes), and Holder (the provider and the account's access). Start reading at NewPlan in
-// plan.go.
+// Start reading at NewPlan in plan.go. Its inputs are a ZoneRead, which is one read of a domain, and an
+// Offer, the records that the mail platform specifies. The Plan lists the record sets to write, with
+// reasons. A Holder says which provider serves the zone and whether the account can write there.
 //
-// record.go, zone.go and beyond.go define records, zones and reads. look.go holds zoneView and
-// verdict, the base of all decisions. The decisions for each purpose are in ownership.go, mx.go,
-// spf.go, spfmerge.go, spftree.go, autodiscover.go, dmarc.go and dkim.go. detect.go and access.go
-// find the provider of a zone, and automation.go decides whether a plan can be written. read.go,
-// merge.go and soundness.go derive a domain's status from a read.
+//   - record.go: records and record sets, and the text of TXT records.
+//   - sight.go: ZoneRead, Referenced, and Needs, which lists what must be read before a plan.
+//   - offer.go: Offer, and Desire, which derives the records that a domain must have.
+//   - plan.go: Plan and its hash, and the decisions on ownership and autodiscover records.
+//   - mx.go, spfmerge.go, dmarc.go, dkim.go: the decisions on the other records. spf.go parses SPF
+//     records and spftree.go counts their lookups.
+//   - zoneview.go: zoneView and verdict, which all decisions use.
+//   - reasons.go: the reasons and notes of a plan, as words and as sentences.
+//   - status.go: the status and the soundness of a domain's records.
+//   - zone.go: Zone and Change, and the checks before a change is written at a provider.
+//   - holder.go: the provider of a zone, and the account's access to it.
+//   - automation.go: whether the service can write a plan, and what a person must do if not.
 package dns
 
-import "time"
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
 
 // Type is the name of a DNS record type.
 type Type string
@@ -43,6 +56,18 @@ type Record struct {
 	TTL        int // seconds
 }
 
+// Value returns the record's content in the form that RRSet.Values uses.
+func (r Record) Value() string {
+	switch r.Type {
+	case MX:
+		return mxValue(r.Preference, r.Content)
+	case TXT:
+		return r.Content
+	default:
+		return normalName(r.Content)
+	}
+}
+
 // RRSet is the published record set of one name and type.
 type RRSet struct {
 	Name string // as in Record
@@ -55,71 +80,63 @@ type RRSet struct {
 	Synthesised bool
 }
 
-// Sight is one read of a domain from its authoritative servers.
-type Sight struct {
-	Domain string
-	Zone   string // the apex of the zone that holds Domain
-	Sets   []RRSet
-	// Delegation lists the servers to which the zone is delegated, sorted.
-	Delegation []string
-	// Servers holds the result of each authoritative server: those of Delegation and those in the
-	// zone's own NS records.
-	Servers []Server
-	// Complete is true when the read is reliable: enough servers answered all queries, and they
-	// agree.
-	Complete bool
-	// Reason is a stable word for why the read is not complete.
-	Reason string
-	// Warnings are stable words for problems of the zone's DNS that do not make the read
-	// incomplete.
-	Warnings []string
-	// Secure is true when a DNSSEC-validating resolver vouches for the zone.
-	Secure bool
-	At     time.Time
-	Beyond Beyond
+// Same reports whether two sets hold the same values, in any order. It ignores the TTL. It is not
+// named Equal, because comparison libraries call a method of that name.
+func (s RRSet) Same(other RRSet) bool {
+	return sameName(s.Name, other.Name) && s.Type == other.Type &&
+		slices.Equal(slices.Sorted(slices.Values(s.Values)), slices.Sorted(slices.Values(other.Values)))
 }
 
-// Asked returns the number of name servers that were queried.
-func (s Sight) Asked() int {
-	return s.servers(func(n Server) bool { return n.State != ServerBlocked })
-}
-
-// Agreeing returns the number of servers that gave the majority's answers.
-func (s Sight) Agreeing() int { return s.servers(func(n Server) bool { return n.Agrees }) }
-
-func (s Sight) servers(are func(Server) bool) int {
-	n := 0
-	for _, server := range s.Servers {
-		if are(server) {
-			n++
+// Find returns the set of a name and type, without values when there is none.
+func Find(sets []RRSet, name string, typ Type) RRSet {
+	for _, s := range sets {
+		if s.Type == typ && sameName(s.Name, name) {
+			return s
 		}
 	}
-	return n
+	return RRSet{Name: name, Type: typ}
 }
 
-// ServerState is the behaviour of an authoritative server.
-type ServerState string
+func normalName(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".") }
 
-// The states of servers.
-const (
-	ServerOK          ServerState = "ok"
-	ServerLame        ServerState = "lame"
-	ServerUnreachable ServerState = "unreachable"
-	ServerBlocked     ServerState = "blocked"
-)
-
-// Server is one authoritative server of the zone.
-type Server struct {
-	Name  string
-	State ServerState
-	// Agrees is true when the server's answers equal those of most servers.
-	Agrees bool
+func sameName(a, b string) bool {
+	return strings.EqualFold(strings.TrimSuffix(a, "."), strings.TrimSuffix(b, "."))
 }
 
-// Signing is the mail platform's DKIM configuration of a domain. It is the zero value as long as
-// the platform has not created one.
-type Signing struct {
-	Enabled bool
-	// Selector1 and Selector2 are the CNAME records to publish, as specified by the platform.
-	Selector1, Selector2 Record
+// maxString is the maximum length of one string of a TXT record, in octets.
+const maxString = 255
+
+// Chunks splits a text into the strings of a TXT record, after a space where possible. Readers join
+// the strings without a separator, so each space stays at the end of its string.
+func Chunks(text string) []string {
+	chunks := []string{}
+	for len(text) > maxString {
+		cut := strings.LastIndexByte(text[:maxString], ' ') + 1
+		if cut == 0 {
+			cut = maxString
+		}
+		chunks, text = append(chunks, text[:cut]), text[cut:]
+	}
+	return append(chunks, text)
+}
+
+// EscapeText returns the content as text that is safe to show and store. Invalid UTF-8 and control
+// characters become \DDD, as in zone files.
+func EscapeText(content string) string {
+	if utf8.ValidString(content) && !strings.ContainsFunc(content, unicode.IsControl) {
+		return content
+	}
+	var b strings.Builder
+	for i := 0; i < len(content); {
+		r, size := utf8.DecodeRuneInString(content[i:])
+		if r == utf8.RuneError && size == 1 || unicode.IsControl(r) {
+			for _, octet := range []byte(content[i : i+size]) {
+				fmt.Fprintf(&b, `\%03d`, octet)
+			}
+		} else {
+			b.WriteString(content[i : i+size])
+		}
+		i += size
+	}
+	return b.String()
 }

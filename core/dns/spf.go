@@ -138,13 +138,13 @@ func validHostSpec(rest string) bool {
 		return false
 	}
 	four, six, dual := strings.Cut(prefix, "//")
-	if dual && !length(six, 128) {
+	if dual && !validPrefixLength(six, 128) {
 		return false
 	}
-	return four == "" || length(strings.TrimPrefix(four, "/"), 32)
+	return four == "" || validPrefixLength(strings.TrimPrefix(four, "/"), 32)
 }
 
-func length(digits string, most int) bool {
+func validPrefixLength(digits string, most int) bool {
 	n, err := strconv.Atoi(digits)
 	return err == nil && n >= 0 && n <= most && digits[0] != '+'
 }
@@ -155,7 +155,7 @@ func validNetwork(name, value string) bool {
 	if err != nil || ip.Zone() != "" || ip.Is4() != (name == "ip4") {
 		return false
 	}
-	return !prefixed || length(bits, ip.BitLen())
+	return !prefixed || validPrefixLength(bits, ip.BitLen())
 }
 
 // validDomainSpec reports whether s is a name with at least two labels or a macro.
@@ -231,5 +231,3 @@ func SPFReferences(text string) []string {
 	}
 	return names
 }
-
-func normalName(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".") }

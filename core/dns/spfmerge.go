@@ -9,31 +9,31 @@ import (
 
 const longSPF = 450 // octets; a longer answer may need TCP
 
-// sending decides on the SPF record. A domain may have only one, so the platform's terms are merged
-// into it.
-func (l zoneView) sending(want Record) verdict {
-	if l.aliased() {
-		return blocked(ReasonAliasAtDomain).observing(l.setAt(l.Domain, CNAME).Values)
+// decideSPF decides on the SPF record. A domain may have only one, so the platform's terms are
+// merged into it.
+func (z zoneView) decideSPF(want Record) verdict {
+	if z.aliased() {
+		return blocked(ReasonAliasAtDomain).observing(z.setAt(z.Domain, CNAME).Values)
 	}
-	records := filter(l.setAt(want.Name, TXT).Values, isSPF)
+	records := filter(z.setAt(want.Name, TXT).Values, isSPF)
 	desired, ok := parseSPF(want.Content)
 	switch {
 	case !ok:
 		return blocked(ReasonSPFSyntax).observing(records)
 	case len(records) == 0:
-		return l.checkLimits(desired, desired, create(want.Content))
+		return z.checkLimits(desired, desired, create(want.Content))
 	case len(slices.Compact(slices.Clone(records))) > 1:
 		return blocked(ReasonSPFMultiple).observing(records)
 	}
-	v := l.merged(records[0], desired)
+	v := z.decideExistingSPF(records[0], desired)
 	if v.action == Preserve && len(records) > 1 {
 		v = update(ReasonSPFDuplicates, records[:1], records[0])
 	}
 	return v.observing(records)
 }
 
-// merged decides on the only existing SPF record.
-func (l zoneView) merged(text string, desired spfRecord) verdict {
+// decideExistingSPF decides on the only existing SPF record.
+func (z zoneView) decideExistingSPF(text string, desired spfRecord) verdict {
 	have, ok := parseSPF(text)
 	if !ok {
 		return blocked(ReasonSPFSyntax)
@@ -43,12 +43,12 @@ func (l zoneView) merged(text string, desired spfRecord) verdict {
 	case negated:
 		return blocked(ReasonSPFNegated)
 	case len(missing) == 0:
-		return l.checkLimits(have, desired, preserve(ReasonPresent))
-	case l.indirect(have, missing):
-		return l.checkLimits(have, desired, preserve(ReasonSPFIndirect))
+		return z.checkLimits(have, desired, preserve(ReasonPresent))
+	case z.coveredIndirectly(have, missing):
+		return z.checkLimits(have, desired, preserve(ReasonSPFIndirect))
 	}
 	base, why := have, ReasonSPFMerged
-	if w, managed := l.findWritten(Sending, text); managed {
+	if w, managed := z.findWritten(Sending, text); managed {
 		// A managed record is replaced by the record that would be written today.
 		base, why = desired, ReasonOwnSuperseded
 		if earlier, ok := parseSPF(w.Replaced); ok {
@@ -63,7 +63,7 @@ func (l zoneView) merged(text string, desired spfRecord) verdict {
 		missing = nil
 	}
 	result, _ := parseSPF(base.withTerms(missing))
-	return l.checkLimits(result, desired, update(why, []string{text}, result.text))
+	return z.checkLimits(result, desired, update(why, []string{text}, result.text))
 }
 
 // mergeConflict returns the conflict that forbids adding terms to a record. ok is true when there
@@ -120,11 +120,11 @@ func termArgument(t spfTerm) string {
 	return ":" + t.value
 }
 
-// indirect reports whether the names that a record references cover all missing terms.
-func (l zoneView) indirect(have spfRecord, missing []string) bool {
+// coveredIndirectly reports whether the names that a record references cover all missing terms.
+func (z zoneView) coveredIndirectly(have spfRecord, missing []string) bool {
 	return !slices.ContainsFunc(missing, func(word string) bool {
 		t, ok := parseTerm(word)
-		return !ok || !t.is("include") || !spfTree(l.Beyond.SPF).reaches(have, t)
+		return !ok || !t.is("include") || !spfTree(z.Beyond.SPF).reaches(have, t)
 	})
 }
 
@@ -151,9 +151,9 @@ func (r spfRecord) withTerms(terms []string) string {
 
 // checkLimits applies the lookup limits of RFC 7208 to a verdict. A record that cannot be counted
 // is not written, but an existing one is preserved.
-func (l zoneView) checkLimits(r, desired spfRecord, v verdict) verdict {
-	c := spfTree(l.Beyond.SPF).cost(r)
-	foreign := c.unknown && !l.onlyUnknown(r, desired)
+func (z zoneView) checkLimits(r, desired spfRecord, v verdict) verdict {
+	c := spfTree(z.Beyond.SPF).cost(r)
+	foreign := c.unknown && !z.onlyUnknown(r, desired)
 	switch {
 	case c.lookups > maxLookups:
 		return blocked(ReasonSPFLookups)
@@ -173,9 +173,9 @@ func (l zoneView) checkLimits(r, desired spfRecord, v verdict) verdict {
 
 // onlyUnknown reports whether all names that could not be read belong to the platform's own record.
 // These cost one lookup and are no reason to hold back a write.
-func (l zoneView) onlyUnknown(r, desired spfRecord) bool {
+func (z zoneView) onlyUnknown(r, desired spfRecord) bool {
 	tree := spfTree{}
-	for name, texts := range l.Beyond.SPF {
+	for name, texts := range z.Beyond.SPF {
 		tree[name] = texts
 	}
 	for _, name := range SPFReferences(desired.text) {

@@ -106,13 +106,3 @@ func soleSPF(texts []string) (spfRecord, bool) {
 	}
 	return parseSPF(found[0])
 }
-
-func filter(texts []string, is func(string) bool) []string {
-	var out []string
-	for _, text := range texts {
-		if is(text) {
-			out = append(out, text)
-		}
-	}
-	return out
-}

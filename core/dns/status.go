@@ -2,6 +2,11 @@
 
 package dns
 
+import (
+	"slices"
+	"strings"
+)
+
 // Missing is the status of a record that is not published.
 const Missing = "missing"
 
@@ -21,12 +26,154 @@ type Status struct {
 	VerificationSeen bool
 }
 
-// Selector is the state of one DKIM selector.
-type Selector string
+// ReadStatus returns the status of a domain's mail records. verification holds the ownership
+// records that the platform offers, signing its DKIM targets.
+func ReadStatus(s ZoneRead, verification []Record, signing Signing) Status {
+	selector1, selector2 := ReadSelectors(s, signing)
+	return Status{
+		MX:               preferredMX(s.values(s.Domain, MX)),
+		SPF:              EscapeText(firstMatch(s.values(s.Domain, TXT), isSPF)),
+		DMARC:            EscapeText(firstMatch(s.values("_dmarc."+s.Domain, TXT), isDMARC)),
+		DKIM:             dkimStatus(selector1, selector2),
+		VerificationSeen: slices.ContainsFunc(verification, s.publishes),
+	}
+}
 
-// The states of a selector.
+func dkimStatus(selectors ...Selector) string {
+	propagated := 0
+	for _, s := range selectors {
+		if s == SelectorPropagated {
+			propagated++
+		}
+	}
+	switch propagated {
+	case len(selectors):
+		return DKIMHealthy
+	case 0:
+		return Missing
+	default:
+		return DKIMPartial
+	}
+}
+
+// publishes reports whether a record that the platform specifies is published.
+func (s ZoneRead) publishes(want Record) bool {
+	return slices.ContainsFunc(s.values(want.Name, want.Type), func(value string) bool {
+		if want.Type == TXT {
+			return value == want.Content
+		}
+		if want.Type == MX {
+			_, value, _ = strings.Cut(value, " ")
+		}
+		return sameName(value, want.Content)
+	})
+}
+
+// preferredMX returns the host with the lowest preference, with its final dot. Among equal
+// preferences the first value in sort order wins, because servers rotate the order.
+func preferredMX(values []string) string {
+	best, lowest := Missing, -1
+	for _, value := range slices.Sorted(slices.Values(values)) {
+		preference, host, ok := parseMX(value)
+		if ok && (lowest < 0 || preference < lowest) {
+			best, lowest = host+".", preference
+		}
+	}
+	return best
+}
+
+// firstMatch returns the first matching text in sort order, or Missing. Several matches are an
+// error in the zone. Sorting makes the result independent of the servers' rotation.
+func firstMatch(texts []string, is func(string) bool) string {
+	if found := slices.Sorted(slices.Values(filter(texts, is))); len(found) > 0 {
+		return found[0]
+	}
+	return Missing
+}
+
+// Merge returns a domain's status after a read. An incomplete read may reflect the view of a single
+// server. It therefore only fills in values that were missing and overwrites nothing.
+func Merge(earlier, seen Status, complete bool) Status {
+	if complete {
+		return seen
+	}
+	return Status{
+		MX:               firstKnown(earlier.MX, seen.MX),
+		SPF:              firstKnown(earlier.SPF, seen.SPF),
+		DMARC:            firstKnown(earlier.DMARC, seen.DMARC),
+		DKIM:             firstKnown(earlier.DKIM, seen.DKIM),
+		VerificationSeen: seen.VerificationSeen || earlier.VerificationSeen,
+	}
+}
+
+func firstKnown(earlier, seen string) string {
+	if earlier == "" || earlier == Missing {
+		return seen
+	}
+	return earlier
+}
+
+// Soundness says whether the DNS records that mail depends on are right. It is SoundnessUnknown
+// when the read or the platform's records do not suffice to decide.
+type Soundness int
+
+// The values of Soundness.
 const (
-	SelectorPropagated Selector = "propagated"
-	SelectorMissing    Selector = "missing"
-	SelectorMismatch   Selector = "mismatch"
+	SoundnessUnknown Soundness = iota
+	SoundnessRight
+	SoundnessWrong
 )
+
+func soundness(right bool) Soundness {
+	if right {
+		return SoundnessRight
+	}
+	return SoundnessWrong
+}
+
+// ReadSoundness returns whether the published records are right: SPF lets the mail platform send,
+// DKIM publishes its keys, and the MX delivers mail to it. The read must include the names that an
+// SPF record references; see ZoneRead.Needs.
+func ReadSoundness(s ZoneRead, o Offer) (spf, dkim, mx Soundness) {
+	z := zoneView{ZoneRead: s, offered: o.Verification}
+	if want, named := o.exchange(s.Domain); named {
+		x := z.groupExchanges(z.setAt(s.Domain, MX).Values, want)
+		mx = soundness(len(x.desired)+len(x.stale) > 0)
+	}
+	if o.Signing.Selector1.Content != "" && o.Signing.Selector2.Content != "" {
+		selector1, selector2 := ReadSelectors(s, o.Signing)
+		dkim = soundness(selector1 == SelectorPropagated && selector2 == SelectorPropagated)
+	}
+	if want, named := o.service(TXT, s.Domain, isSPF); named {
+		spf = z.spfSoundness(want)
+	}
+	return spf, dkim, mx
+}
+
+// spfSoundness returns SoundnessRight for a valid SPF record that passes the platform, directly or
+// through names that it references.
+func (z zoneView) spfSoundness(want Record) Soundness {
+	records := filter(z.setAt(want.Name, TXT).Values, isSPF)
+	desired, ok := parseSPF(want.Content)
+	switch {
+	case !ok:
+		return SoundnessUnknown
+	case len(records) != 1:
+		return SoundnessWrong
+	}
+	have, ok := parseSPF(records[0])
+	if !ok {
+		return SoundnessWrong
+	}
+	missing, negated := missingTerms(have, desired)
+	switch {
+	case negated:
+		return SoundnessWrong
+	case len(missing) == 0 || z.coveredIndirectly(have, missing):
+		return SoundnessRight
+	case spfTree(z.Beyond.SPF).cost(have).unknown:
+		return SoundnessUnknown
+	default:
+		return SoundnessWrong
+	}
+}

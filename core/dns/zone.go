@@ -21,6 +21,22 @@ type Zone struct {
 	Idle string
 }
 
+// ServesDelegation reports whether the records of the zone are published. The provider must not
+// mark the zone as idle, and its name servers must equal those of the delegation.
+func (z Zone) ServesDelegation(delegation []string) bool {
+	return z.Idle == "" && len(delegation) > 0 && slices.Equal(plainNames(z.NameServers), plainNames(delegation))
+}
+
+// plainNames returns the names in lower case without a final dot, sorted and without duplicates.
+func plainNames(names []string) []string {
+	plain := make([]string, len(names))
+	for i, name := range names {
+		plain[i] = strings.ToLower(strings.TrimSuffix(name, "."))
+	}
+	slices.Sort(plain)
+	return slices.Compact(plain)
+}
+
 // Change replaces one record set of a zone: Before is the state that the plan was made from, After
 // the desired state. A set without values does not exist. If both TTLs are equal, the set keeps the
 // TTL that it has at the provider.
@@ -56,23 +72,6 @@ func IsNoZone(err error) bool { return refusedFor(err, causeNoZone) }
 func refusedFor(err error, cause string) bool {
 	var o *outcome.Error
 	return errors.As(err, &o) && o.Kind == outcome.Refused && o.Cause == cause
-}
-
-// Same reports whether two sets hold the same values, in any order. It ignores the TTL. It is not
-// named Equal, because comparison libraries call a method of that name.
-func (s RRSet) Same(other RRSet) bool {
-	return sameName(s.Name, other.Name) && s.Type == other.Type &&
-		slices.Equal(slices.Sorted(slices.Values(s.Values)), slices.Sorted(slices.Values(other.Values)))
-}
-
-// Find returns the set of a name and type, without values when there is none.
-func Find(sets []RRSet, name string, of Type) RRSet {
-	for _, s := range sets {
-		if s.Type == of && sameName(s.Name, name) {
-			return s
-		}
-	}
-	return RRSet{Name: name, Type: of}
 }
 
 // Outstanding returns the changes that the provider's current sets now still need, with Before as
@@ -143,7 +142,7 @@ func CheckChanges(zone string, changes []Change) error {
 				return o.After.Type == set.Type && sameName(o.After.Name, set.Name)
 			}):
 			return &outcome.Error{Kind: outcome.Refused, Code: fault.ProviderError, Cause: "change_not_allowed",
-				Detail: "this change of the zone is none that may be made"}
+				Detail: "this change of the zone is not allowed"}
 		}
 	}
 	return nil

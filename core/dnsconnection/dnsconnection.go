@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dnsconnection holds the connections of accounts to DNS providers.
+// Package dnsconnection defines Connection, the connection of an account to a DNS provider.
 package dnsconnection
 
 import (
@@ -9,25 +9,25 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 )
 
-// Status is how a connection's last test ended.
+// Status is the result of a connection's last test.
 type Status string
 
-// The statuses. One that fails is stored only by a later test: a connection
-// that fails on entry is not stored at all.
+// The statuses. A connection that fails its first test is not stored, so only a later test leads to
+// Failed.
 const (
 	Connected Status = "connected"
 	Failed    Status = "failed"
 )
 
-// Connection is an account's connection to a DNS provider, without its
-// credential. An account may have several to one provider.
+// Connection is an account's connection to a DNS provider, without the credential. An account may
+// have several connections to the same provider.
 type Connection struct {
 	ID        string // UUIDv7
 	AccountID access.AccountID
-	Provider  string // the provider's id, as in cloudflare
-	Name      string // for people, may be empty
+	Provider  string // the provider's id, such as cloudflare
+	Name      string // label for people, may be empty
 	Status    Status
-	// ZonesVisible is how many zones the last test that succeeded saw.
+	// ZonesVisible is the number of zones that the last successful test found.
 	ZonesVisible int
 	TestedAt     time.Time
 	CreatedAt    time.Time

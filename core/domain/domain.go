@@ -3,9 +3,9 @@
 // Package domain holds custom mail domains: their names, their state, their DNS health and how many
 // a tenant may have.
 //
-// Domain in domain.go is the main type; start reading there. name.go validates names, discovery.go
-// merges the platform's list, change.go merges concurrent changes, dkim.go derives the DKIM status,
-// and health.go detects drift.
+// Domain in domain.go is the main type; start reading there. name.go validates names. merge.go
+// merges stored domains with the platform's list and with concurrent changes. health.go detects
+// records that were right and no longer are.
 package domain
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// MaxPerTenant is how many custom domains a tenant may hold.
+// MaxPerTenant is the maximum number of custom domains of a tenant.
 const MaxPerTenant = 12
 
 // Domain is a custom domain as tenantry stores it.
@@ -24,31 +24,31 @@ type Domain struct {
 	TenantID   string // the tenant resource's id
 	TenantGUID tenant.GUID
 	Name       string // lower-case A-labels, no final dot
-	// Added is false while the platform's answer to our adding it is still
-	// outstanding: the row holds its place under the cap and is not listed.
+	// Added is false until the platform has confirmed that the domain was added. Until then the row
+	// only reserves a slot of the tenant and is not listed.
 	Added bool
-	// Fresh is not stored: a reservation sets it when it took the place just
-	// now, and not when it found the row of an earlier attempt.
-	Fresh    bool
-	Default  bool
-	Verified bool
-	DKIM     bool // signing is enabled
+	// JustReserved is not stored. It is true when a reservation has just created the row, false
+	// when the row existed.
+	JustReserved bool
+	Default      bool
+	Verified     bool
+	DKIM         bool // signing is enabled
 	// MailReady is true once the mail server accepts the domain.
 	MailReady bool
-	// Verification and Service are the records the platform asks for;
-	// Signing holds the two DKIM CNAMEs once the platform has made them.
+	// Verification and Service are the records that the platform specifies. Signing holds the two
+	// DKIM CNAMEs once the platform has created them.
 	Verification []dns.Record
 	Service      []dns.Record
 	Signing      dns.Signing
-	// Status is the last DNS read, CheckedAt its time (zero: never), Health what
-	// all reads came to.
+	// Status is the result of the last DNS read, CheckedAt its time, zero if there was none. Health
+	// is the result of all reads.
 	Status    dns.Status
 	Health    Health
 	CheckedAt time.Time
 	CreatedAt time.Time
 }
 
-// Platform is a domain as the mail platform holds it.
+// Platform is a domain as the mail platform reports it.
 type Platform struct {
 	Name        string
 	Verified    bool
@@ -56,8 +56,44 @@ type Platform struct {
 	MailEnabled bool // the platform's e-mail service is on for the domain
 }
 
-// Records are the DNS records that the platform asks for.
+// Records holds the DNS records that the platform specifies.
 type Records struct {
 	Verification []dns.Record
 	Service      []dns.Record
+}
+
+// The states of a domain's DKIM.
+const (
+	DKIMPending = "pending" // the records are not created or not published yet
+	DKIMReady   = "ready"   // both records are published, so signing can be enabled
+	DKIMEnabled = "enabled" // the platform signs
+)
+
+// DKIMStatus returns the state of the domain's DKIM. The arguments are the published states of its
+// two selectors.
+func (d Domain) DKIMStatus(selector1, selector2 dns.Selector) string {
+	switch {
+	case d.DKIM:
+		return DKIMEnabled
+	case d.Verified && selector1 == dns.SelectorPropagated && selector2 == dns.SelectorPropagated:
+		return DKIMReady
+	default:
+		return DKIMPending
+	}
+}
+
+// DKIMMessage returns a sentence that says what DKIM waits for.
+func (d Domain) DKIMMessage(status string) string {
+	switch {
+	case status == DKIMEnabled:
+		return "the mail platform signs this domain's mail"
+	case status == DKIMReady:
+		return "both CNAME records are published; enable DKIM now"
+	case !d.Verified:
+		return "verify the domain first; the mail platform makes the DKIM records after that"
+	case d.Signing.Selector1.Name == "":
+		return "the mail platform has not made the DKIM records yet"
+	default:
+		return "publish both DKIM CNAME records and wait until they are visible"
+	}
 }

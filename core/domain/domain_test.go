@@ -45,7 +45,7 @@ func TestDiscovered(t *testing.T) {
 	}{
 		{"nothing listed", stored, nil, []domain.Domain{}},
 		{
-			"known ones keep what is known, new ones come, vanished ones go, an unverified one is never primary",
+			"keeps stored data, adds new domains, drops missing ones, and an unverified domain is never primary",
 			stored, listed,
 			[]domain.Domain{
 				{ID: "2", Name: "b.test", Added: true, Verified: true, DKIM: true, MailReady: true, Signing: signing},
@@ -54,7 +54,7 @@ func TestDiscovered(t *testing.T) {
 			},
 		},
 		{
-			"one that was removed and added again starts over",
+			"a domain that was removed and added again starts over",
 			stored, []domain.Platform{{Name: "b.test"}},
 			[]domain.Domain{{ID: "2", Name: "b.test", Added: true, Signing: unsigned}},
 		},

@@ -9,7 +9,7 @@ import (
 	"github.com/tenantry/tenantry/core/domain"
 )
 
-// FuzzName: what is taken is canonical, and stays itself.
+// FuzzName checks that an accepted name is canonical and maps to itself.
 func FuzzName(f *testing.F) {
 	for _, seed := range []string{"", "example.com", "EXAMPLE.com.", "müller.example", "xn--mller-kva.example", "a。example", "co.uk", "a.onmicrosoft.com", "127.0.0.1", "a\x00.example", "xn--a.example"} {
 		f.Add(seed)

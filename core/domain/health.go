@@ -22,17 +22,18 @@ const (
 // Drifts are all kinds, in the order in which a Health lists them.
 var Drifts = []Drift{SPFGone, DKIMBroken, MXMoved}
 
-// Health is what the reads of a domain's DNS came to over time.
+// Health is the result of all reads of a domain's DNS.
 type Health struct {
-	// Sound are the kinds of what has been right at some time. What never was
-	// is not published yet, and cannot drift.
+	// Sound lists the kinds of records that were right in some read. A kind that was never right is
+	// not published yet and cannot drift.
 	Sound []Drift
-	// Drifted are those of them that are not right any more.
+	// Drifted lists the kinds in Sound that are not right any more.
 	Drifted []Drift
 }
 
-// Looked returns the domain after a read of its DNS. Only a complete read can detect or end drift.
-func (d Domain) Looked(s dns.Sight, now time.Time) Domain {
+// WithRead returns the domain after a read of its DNS. Only a complete read can detect or end
+// drift.
+func (d Domain) WithRead(s dns.ZoneRead, now time.Time) Domain {
 	d.Status = dns.Merge(d.Status, dns.ReadStatus(s, d.Verification, d.Signing), s.Complete)
 	d.CheckedAt = now
 	if s.Complete && d.Verified {
@@ -47,14 +48,15 @@ func (d Domain) Offer() dns.Offer {
 	return dns.Offer{Verification: d.Verification, Service: d.Service, Signing: d.Signing}
 }
 
+// after returns the health after a complete read.
 func (h Health) after(seen map[Drift]dns.Soundness) Health {
 	var next Health
 	for _, kind := range Drifts {
 		sound, drifted := slices.Contains(h.Sound, kind), slices.Contains(h.Drifted, kind)
 		switch seen[kind] {
-		case dns.Right:
+		case dns.SoundnessRight:
 			sound, drifted = true, false
-		case dns.Wrong:
+		case dns.SoundnessWrong:
 			drifted = sound
 		}
 		if sound {
@@ -67,14 +69,14 @@ func (h Health) after(seen map[Drift]dns.Soundness) Health {
 	return next
 }
 
-// Day is how often the DNS of a verified domain is read again.
+// Day is the interval in which the DNS of each verified domain is read again.
 const Day = 24 * time.Hour
 
 // DueSince returns the time before which the last read must be for a domain to be due. It is half a
 // day ago, so that all domains are read within a day.
 func DueSince(now time.Time) time.Time { return now.Add(-Day / 2) }
 
-// Due reports whether the domain's DNS is to be read again.
+// Due reports whether the domain's DNS must be read again.
 func (d Domain) Due(now time.Time) bool { return d.Verified && !d.CheckedAt.After(DueSince(now)) }
 
 // Share returns how many domains to read in one tick, so that all are read within a day and evenly

@@ -15,24 +15,22 @@ import (
 // NoName is a name that no stored domain has, as it is a single label.
 const NoName = "invalid"
 
-// builtinSuffix ends the names that the mail platform gives out itself.
+// builtinSuffix is the suffix of the names that the mail platform assigns itself.
 const builtinSuffix = "onmicrosoft.com"
 
-// maxInput is far above any spelling of a name of 253 octets; it keeps the
-// mapping of a hostile megabyte cheap.
+// maxInput limits the length of a name before its mapping, in octets. It is far above any spelling
+// of a name of 253 octets.
 const maxInput = 1024
 
-// hostNames maps and checks names as a browser's address bar does (UTS #46
-// without its transitional mappings), and allows letters, digits and hyphens
-// alone.
+// hostNames maps and checks names like the address bar of a browser: UTS #46 without transitional
+// mappings. It allows only letters, digits and hyphens.
 var hostNames = idna.New(
 	idna.MapForLookup(), idna.Transitional(false), idna.BidiRule(), idna.CheckHyphens(true), idna.CheckJoiners(true),
 	idna.ValidateLabels(true), idna.StrictDomainName(true), idna.VerifyDNSLength(true),
 )
 
-// Name returns the canonical form of a domain that a caller wants to add:
-// lower-case A-labels without the final dot. Refusals: invalid_domain,
-// builtin_domain_not_allowed.
+// Name returns the canonical form of a domain that a caller wants to add: lower-case A-labels
+// without the final dot. It fails with invalid_domain or builtin_domain_not_allowed.
 func Name(raw string) (string, error) {
 	name, ok := canonical(raw)
 	if !ok {
@@ -41,16 +39,15 @@ func Name(raw string) (string, error) {
 	if name == builtinSuffix || strings.HasSuffix(name, "."+builtinSuffix) {
 		return "", refuse(fault.BuiltinDomain, "the domain belongs to the mail platform")
 	}
-	// A top level that no list knows counts as a suffix, so one label more
-	// is enough there.
+	// PublicSuffix treats an unlisted top-level domain as a suffix, so two labels suffice there.
 	if suffix, _ := publicsuffix.PublicSuffix(name); suffix == name {
 		return "", refuse(fault.InvalidDomain, "the domain is a public suffix, under which others register names")
 	}
 	return name, nil
 }
 
-// Lookup returns the name to look up for raw: its canonical form, or NoName
-// when it has none, so that it takes the same path as an unknown one.
+// Lookup returns the canonical form of raw. A malformed name becomes NoName, so it gets the same
+// answer as an unknown name.
 func Lookup(raw string) string {
 	if name, ok := canonical(raw); ok {
 		return name
@@ -73,8 +70,8 @@ func canonical(raw string) (string, bool) {
 	return name, true
 }
 
-// endsInNumber tells IPv4 addresses, in all the spellings that resolvers
-// accept, from names: no top level is a number.
+// endsInNumber reports whether the last label is a number. It detects IPv4 addresses in all forms
+// that resolvers accept, because no top-level domain is a number.
 func endsInNumber(name string) bool {
 	last := name[strings.LastIndexByte(name, '.')+1:]
 	if hex, ok := strings.CutPrefix(last, "0x"); ok {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package egress says which addresses a stranger may make us talk to.
+// Package egress decides to which addresses the service may connect when a customer chose the host.
 package egress
 
 import "net/netip"
@@ -24,10 +24,9 @@ func prefixes(list ...string) []netip.Prefix {
 	return out
 }
 
-// Public reports whether a is a public unicast address. A name server of a
-// customer's domain or the host of a customer's provider is chosen by the
-// customer, so anything else would let strangers make us talk to our own
-// network.
+// Public reports whether a is a public unicast address. Customers choose the name servers of their
+// domains and the hosts of their providers. Connections to other addresses would let them reach the
+// internal network of the service.
 func Public(a netip.Addr) bool {
 	a = a.Unmap()
 	if !a.IsValid() || a.Zone() != "" || (a.Is6() && !publicIPv6.Contains(a)) {

@@ -2,8 +2,8 @@
 
 package fault
 
-// The published codes: one line declares a refusal, gives it a status and a
-// page under /docs/errors. All lists the same lines in the same order.
+// The published codes. Each line declares an error with its kind and its page under /docs/errors.
+// All returns them in the same order.
 var (
 	InvalidRequest        = Code{"invalid_request", Invalid, "Invalid request", "The request is not what this operation takes: malformed JSON, a missing or unknown member, a wrong type or a bad query value. `errors` names each place; correct it and send the request again with a new Idempotency-Key."}
 	InvalidDomain         = Code{"invalid_domain", Invalid, "Invalid domain", "The domain is not a host name of two labels or more, or it is itself a public suffix."}
@@ -83,7 +83,7 @@ var (
 	ProviderTimeout     = Code{"provider_timeout", Timeout, "Provider timeout", "The provider did not answer in time, or work at the provider is not finished. Send the same request again with the same Idempotency-Key: it looks at what exists and goes on from there."}
 )
 
-// All is every published code, in the order above.
+// All returns all published codes in the order of their declaration.
 func All() []Code {
 	return []Code{
 		InvalidRequest, InvalidDomain, BuiltinDomain, DomainLimitReached, DomainNotVerified, VerificationFailed,
@@ -105,7 +105,7 @@ func All() []Code {
 	}
 }
 
-// ByName finds a published code by its name.
+// ByName returns the published code with a name, false if there is none.
 func ByName(name string) (Code, bool) {
 	for _, c := range All() {
 		if c.Name == name {

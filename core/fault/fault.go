@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fault holds every refusal that tenantry publishes: a code, its kind
-// and the words that its page under /docs/errors shows.
+// Package fault defines the errors that the API publishes. Each one is a Code with a kind, a title
+// and the text of its page under /docs/errors.
+//
+// Use cases return an *Error, which Code.With and its siblings create. Of extracts it from any
+// error. The codes are listed in codes.go.
 package fault
 
 import (
@@ -10,8 +13,7 @@ import (
 	"time"
 )
 
-// Kind groups codes by whose move is next. An adapter maps it to its own
-// protocol; httpapi turns it into an HTTP status.
+// Kind groups codes by who has to act next. Package httpapi maps it to an HTTP status.
 type Kind int
 
 // The kinds, in the order of the HTTP statuses they become.
@@ -33,8 +35,8 @@ const (
 	Timeout
 )
 
-// Code is one published refusal. Title is its short name for people, About
-// says what happened and what to do next.
+// Code is one published error. Title is its short name for people. About describes what happened
+// and what to do next.
 type Code struct {
 	Name  string
 	Kind  Kind
@@ -45,51 +47,51 @@ type Code struct {
 // Error makes a Code usable with errors.Is.
 func (c Code) Error() string { return c.Name }
 
-// With refuses with c and says why, in words safe to show the caller.
+// With returns an Error with code c. The detail must be safe to show to the caller.
 func (c Code) With(format string, args ...any) error {
 	return &Error{Code: c, Detail: fmt.Sprintf(format, args...)}
 }
 
-// At refuses with c and names the places in the request that are to blame.
+// At returns an Error with code c that names the invalid parts of the request.
 func (c Code) At(detail string, fields ...Field) error {
 	return &Error{Code: c, Detail: detail, Fields: fields}
 }
 
-// RetryIn refuses with c and says when trying again may help.
+// RetryIn returns an Error with code c that says when a retry may help.
 func (c Code) RetryIn(wait time.Duration, format string, args ...any) error {
 	return &Error{Code: c, Detail: fmt.Sprintf(format, args...), RetryAfter: wait}
 }
 
-// Showing refuses with c and carries what the caller has to look at.
+// Showing returns an Error with code c that carries values for the caller to inspect.
 func (c Code) Showing(what any, format string, args ...any) error {
 	return &Error{Code: c, Detail: fmt.Sprintf(format, args...), Shows: what}
 }
 
-// Field is one place in a request (`body.domain`, `query.limit`) and what is
-// wrong there. It never carries the rejected value, which may be a secret.
+// Field is one invalid part of a request, such as body.domain or query.limit, with the problem. It
+// never contains the rejected value, which may be a secret.
 type Field struct {
 	Location string
 	Message  string
 }
 
-// Error is a refusal on its way to the caller. All of it is safe to show.
+// Error is a published error with its details. All fields are safe to show to the caller.
 type Error struct {
 	Code       Code
 	Detail     string
 	Fields     []Field
 	RetryAfter time.Duration
-	// Shows are values of core that the refusal is about, of a kind that
-	// follows from the code, nil for most. An adapter gives them its own form.
+	// Shows holds values of package core that the error is about, nil for most errors. Their type
+	// depends on the code.
 	Shows any
 }
 
 func (e *Error) Error() string { return e.Code.Name + ": " + e.Detail }
 
-// Unwrap makes errors.Is(err, fault.TenantNotFound) hold.
+// Unwrap returns the code, so that errors.Is(err, fault.TenantNotFound) holds.
 func (e *Error) Unwrap() error { return e.Code }
 
-// Of finds the refusal in err. Anything that is not a refusal becomes
-// InternalError with no detail, so that nothing inside leaks out.
+// Of returns the published error in err. Any other error becomes InternalError with a general
+// detail, so that no internal text is shown.
 func Of(err error) *Error {
 	var e *Error
 	if errors.As(err, &e) {
@@ -100,4 +102,36 @@ func Of(err error) *Error {
 		return &Error{Code: c, Detail: c.Title}
 	}
 	return &Error{Code: InternalError, Detail: "something went wrong on our side"}
+}
+
+// Again returns a sentence for the caller: whether a retry of the same request may help, and how.
+func (c Code) Again() string {
+	if c == KeyInProgress {
+		return Unavailable.again()
+	}
+	return c.Kind.again()
+}
+
+// again returns the sentence of Code.Again for a kind.
+func (k Kind) again() string {
+	switch k {
+	case Invalid:
+		return "Not as it is: the same request gets the same answer until what is said above has changed. Then send it with a new Idempotency-Key."
+	case Unauthenticated:
+		return "Not with these credentials. Nothing was done; once the header is right, the same request may be sent with the same Idempotency-Key."
+	case PaymentRequired:
+		return "When the account's plan has changed. Nothing was done, so the same Idempotency-Key may be used."
+	case Forbidden:
+		return "When the permission is there again. Until then every such request gets this answer."
+	case NotFound, MethodNotAllowed, NotAcceptable, TooLarge, UnsupportedMedia:
+		return "No. Nothing was done; the request itself has to change."
+	case Conflict:
+		return "When the state that is named above has changed. Then send it with a new Idempotency-Key."
+	case Unavailable:
+		return "Yes: after the seconds of the header `Retry-After`, with the same Idempotency-Key."
+	case Timeout:
+		return "Yes, with the same Idempotency-Key, after some seconds. What was done already is found, not done twice."
+	default: // Internal and BadGateway
+		return "Yes, with the same Idempotency-Key, a few times and with growing pauses. What was done already is found, not done twice."
+	}
 }

@@ -18,9 +18,8 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// TestAllIsComplete reads the declarations themselves, so that a code that is
-// declared but has no page is found.
-func TestAllIsComplete(t *testing.T) {
+// TestAllListsEveryCode parses codes.go, so that it finds a declared code that All does not list.
+func TestAllListsEveryCode(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "codes.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -46,16 +45,16 @@ func TestAllIsComplete(t *testing.T) {
 	}
 }
 
-func TestEveryCodeCanBePublished(t *testing.T) {
+func TestCodesAreValid(t *testing.T) {
 	form := regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)
 	seen := map[string]bool{}
 	for _, c := range fault.All() {
 		if seen[c.Name] || !form.MatchString(c.Name) {
-			t.Errorf("name %q is taken or has another form", c.Name)
+			t.Errorf("name %q is not unique or not in snake case", c.Name)
 		}
 		seen[c.Name] = true
 		if c.Kind < fault.Invalid || c.Kind > fault.Timeout || c.Title == "" || c.About == "" {
-			t.Errorf("%s lacks a kind, a title or its words", c.Name)
+			t.Errorf("%s lacks a kind, a title or a text", c.Name)
 		}
 		if got, ok := fault.ByName(c.Name); !ok || got != c {
 			t.Errorf("%s is not found by its name", c.Name)
@@ -67,17 +66,17 @@ func TestEveryCodeCanBePublished(t *testing.T) {
 }
 
 func TestOf(t *testing.T) {
-	inside := errors.New("dial 10.0.0.1: refused")
+	internal := errors.New("dial 10.0.0.1: refused")
 	for _, tt := range []struct {
 		name string
 		err  error
 		want *fault.Error
 	}{
-		{"a refusal", fault.TenantNotFound.With("no %s", "tenant"), &fault.Error{Code: fault.TenantNotFound, Detail: "no tenant"}},
+		{"a published error", fault.TenantNotFound.With("no %s", "tenant"), &fault.Error{Code: fault.TenantNotFound, Detail: "no tenant"}},
 		{"wrapped", fmt.Errorf("load: %w", fault.NoUpdates.With("none")), &fault.Error{Code: fault.NoUpdates, Detail: "none"}},
 		{"a bare code", fault.AccessDenied, &fault.Error{Code: fault.AccessDenied, Detail: fault.AccessDenied.Title}},
 		{
-			"places", fault.InvalidRequest.At("bad", fault.Field{Location: "body", Message: "m"}),
+			"fields", fault.InvalidRequest.At("bad", fault.Field{Location: "body", Message: "m"}),
 			&fault.Error{Code: fault.InvalidRequest, Detail: "bad", Fields: []fault.Field{{Location: "body", Message: "m"}}},
 		},
 		{
@@ -85,7 +84,7 @@ func TestOf(t *testing.T) {
 			&fault.Error{Code: fault.ProviderUnavailable, Detail: "down", RetryAfter: time.Second},
 		},
 		{
-			"anything else says nothing of itself", fmt.Errorf("select: %w", inside),
+			"any other error has no detail", fmt.Errorf("select: %w", internal),
 			&fault.Error{Code: fault.InternalError, Detail: "something went wrong on our side"},
 		},
 	} {
@@ -97,10 +96,10 @@ func TestOf(t *testing.T) {
 	}
 }
 
-func TestARefusalIsItsCode(t *testing.T) {
+func TestErrorMatchesItsCode(t *testing.T) {
 	err := fmt.Errorf("load: %w", fault.DomainNotFound.With("none"))
 	if !errors.Is(err, fault.DomainNotFound) || errors.Is(err, fault.TenantNotFound) {
-		t.Fatalf("%v is taken for another code", err)
+		t.Fatalf("%v matches a different code", err)
 	}
 	if got := fault.DomainNotFound.With("none").Error(); got != "domain_not_found: none" {
 		t.Fatal(got)

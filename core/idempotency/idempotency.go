@@ -1,74 +1,113 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package idempotency decides what becomes of a write that carries a key: run
-// it, answer it again, refuse it, and what is remembered of its end.
+// Package idempotency decides how a write with an Idempotency-Key is handled.
+//
+// Decide decides before the operation: run it, replay the stored answer, or refuse it. End decides
+// after the operation: keep the answer, keep only the key, or release the key. Record is the stored
+// state of a key, Request the content that two requests are compared by.
 package idempotency
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
+	"strings"
 	"time"
 
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/ident"
 )
 
 const (
-	// Kept is how long a key is remembered after its last attempt ended.
-	Kept = 24 * time.Hour
-	// Lease is how long a key stays with an owner who says nothing more.
+	// Retention is how long a key is stored after its last attempt ended.
+	Retention = 24 * time.Hour
+	// Lease is how long an attempt owns the key unless it renews the lease.
 	Lease = 15 * time.Second
-	// MaxAnswer is the largest body that is remembered, in bytes.
+	// MaxAnswer is the maximum size of a stored answer, in bytes.
 	MaxAnswer = 256 << 10
-	// Batch is how many forgotten keys are swept at once.
+	// Batch is the number of expired keys that are deleted at once.
 	Batch = 500
 )
 
-// Place names one key of one account. The key itself is not kept: callers put
-// e-mail addresses in it.
-type Place struct {
+// KeyID identifies one key of one account. The key itself is not stored, because callers put e-mail
+// addresses in it.
+type KeyID struct {
 	Account access.AccountID
-	Key     [32]byte // the SHA-256
+	Key     [32]byte // SHA-256 of the key
 }
 
-// String is what a sealed answer is bound to.
-func (p Place) String() string {
+// String returns the associated data of the encrypted answer, which binds the answer to its key.
+func (p KeyID) String() string {
 	return "idempotency/" + string(p.Account) + "/" + hex.EncodeToString(p.Key[:])
 }
 
-// Record is what is remembered of a key.
+// Request holds the parts of a request that must be equal for two requests to be the same.
+type Request struct {
+	Method string
+	Path   string // escaped, as received
+	Query  string // raw
+	Body   []byte // raw
+}
+
+// Text returns the text from which the fingerprint is computed. Each part is prefixed with its
+// length, so that different requests never have the same text.
+func (r Request) Text() []byte {
+	body := sha256.Sum256(r.Body)
+	var text []byte
+	for _, part := range []string{r.Method, canonical(r.Path), r.Query, string(body[:])} {
+		text = binary.BigEndian.AppendUint32(text, uint32(len(part)))
+		text = append(text, part...)
+	}
+	return text
+}
+
+// canonical returns a path with its UUIDs in lower case, because UUIDs are compared without case.
+func canonical(path string) string {
+	segments := strings.Split(path, "/")
+	for i, s := range segments {
+		if id, ok := ident.Parse(s); ok {
+			segments[i] = id
+		}
+	}
+	return strings.Join(segments, "/")
+}
+
+// Record is the stored state of a key.
 type Record struct {
-	// Fingerprint tells the request from any other with the same key.
+	// Fingerprint identifies the request. A different request with the same key has a different
+	// one.
 	Fingerprint []byte
-	// Attempt names the run that the record belongs to now. Each run has a
-	// name of its own, so one that lost the key cannot write to it.
+	// Attempt identifies the attempt that owns the record. Each attempt has a unique id, so an
+	// attempt that lost the key cannot write to the record.
 	Attempt string
 	// Leased is true while an attempt holds the lease, by the database's clock.
 	Leased bool
-	// Answer is the sealed answer, nil until there is one to keep.
+	// Answer is the encrypted answer, nil until there is one to keep.
 	Answer    []byte
 	ExpiresAt time.Time
 }
 
-// expired reports whether the key is not leased and its time is over.
+// expired reports whether the key is not leased and its retention has ended.
 func (r Record) expired(now time.Time) bool { return !r.Leased && !now.Before(r.ExpiresAt) }
 
-// Verdict is what to do with a request whose key is known.
+// Verdict is what to do with a request whose key is stored.
 type Verdict int
 
 // The verdicts.
 const (
-	// Run the operation, after the key was taken over.
+	// Run executes the operation with a new attempt.
 	Run Verdict = iota + 1
-	// Replay the remembered answer.
+	// Replay returns the stored answer.
 	Replay
-	// Conflict: the key stands for another request.
+	// Conflict refuses the request, because the key belongs to a different request.
 	Conflict
-	// Busy: the same request is still being worked on.
+	// Busy refuses the request, because the same request is still running.
 	Busy
 )
 
-// Judge looks at what is remembered. same tells whether it is of the same
+// Decide returns the verdict for a stored record. same is true when the record is of the same
 // request.
-func Judge(r Record, same bool, now time.Time) Verdict {
+func Decide(r Record, same bool, now time.Time) Verdict {
 	switch {
 	case r.expired(now):
 		return Run
@@ -80,5 +119,46 @@ func Judge(r Record, same bool, now time.Time) Verdict {
 		return Busy
 	default:
 		return Run
+	}
+}
+
+// Effects describes what a request did besides reading its own database.
+type Effects struct {
+	// Asked is true when a provider was called or the live DNS was read.
+	Asked bool
+	// Answered is true when that call returned an answer.
+	Answered bool
+	// Changed is true when data were stored or may have been.
+	Changed bool
+}
+
+// Result is what happens to a key when its attempt ends.
+type Result int
+
+// The endings.
+const (
+	// KeepAnswer stores the answer and replays it from now on.
+	KeepAnswer Result = iota + 1
+	// KeepKey keeps the key without an answer. The same request runs again and finds the effects of
+	// this attempt.
+	KeepKey
+	// Release deletes the key, as if it had never been used.
+	Release
+)
+
+// End returns the ending for the answer's HTTP status and the effects of the request. A refusal is
+// kept if it is based on a provider's answer or the live DNS, which may differ the next time.
+// Answers that depend on the caller's credentials, plan or rate (401, 402, 429) are never kept, nor
+// are internal errors.
+func End(status int, e Effects) Result {
+	switch {
+	case status >= 200 && status < 300:
+		return KeepAnswer
+	case e.Answered && status >= 400 && status < 500 && status != 401 && status != 402 && status != 429:
+		return KeepAnswer
+	case e.Asked || e.Changed:
+		return KeepKey
+	default:
+		return Release
 	}
 }

@@ -10,8 +10,8 @@ import (
 
 var at = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func TestJudge(t *testing.T) {
-	kept := at.Add(Kept)
+func TestDecide(t *testing.T) {
+	kept := at.Add(Retention)
 	for _, tt := range []struct {
 		name string
 		r    Record
@@ -20,18 +20,18 @@ func TestJudge(t *testing.T) {
 		want Verdict
 	}{
 		{"answered", Record{Answer: []byte{}, ExpiresAt: kept}, true, at, Replay},
-		{"answered, another request", Record{Answer: []byte("x"), ExpiresAt: kept}, false, at, Conflict},
+		{"answered, a different request", Record{Answer: []byte("x"), ExpiresAt: kept}, false, at, Conflict},
 		{"answered, after 23 hours", Record{Answer: []byte("x"), ExpiresAt: kept}, true, at.Add(23 * time.Hour), Replay},
 		{"answered, the last moment", Record{Answer: []byte("x"), ExpiresAt: kept}, true, kept.Add(-1), Replay},
 		{"answered, at the end", Record{Answer: []byte("x"), ExpiresAt: kept}, true, kept, Run},
-		{"answered, another request at the end", Record{Answer: []byte("x"), ExpiresAt: kept}, false, kept, Run},
+		{"answered, a different request at the end", Record{Answer: []byte("x"), ExpiresAt: kept}, false, kept, Run},
 		{"running", Record{Leased: true, ExpiresAt: kept}, true, at, Busy},
-		{"running, another request wins over busy", Record{Leased: true, ExpiresAt: kept}, false, at, Conflict},
-		{"running past its time", Record{Leased: true, ExpiresAt: kept}, true, kept, Busy},
-		{"owner gone", Record{ExpiresAt: kept}, true, at, Run},
-		{"owner gone, another request", Record{ExpiresAt: kept}, false, at, Conflict},
+		{"running, a different request is a conflict", Record{Leased: true, ExpiresAt: kept}, false, at, Conflict},
+		{"running past its retention", Record{Leased: true, ExpiresAt: kept}, true, kept, Busy},
+		{"lease lost", Record{ExpiresAt: kept}, true, at, Run},
+		{"lease lost, a different request", Record{ExpiresAt: kept}, false, at, Conflict},
 	} {
-		if got := Judge(tt.r, tt.same, tt.now); got != tt.want {
+		if got := Decide(tt.r, tt.same, tt.now); got != tt.want {
 			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
 		}
 	}
@@ -43,14 +43,14 @@ func TestEnd(t *testing.T) {
 	for _, tt := range []struct {
 		status int
 		did    Effects
-		want   Ending
+		want   Result
 	}{
-		{200, nothing, Keep}, {202, answered, Keep}, {200, changed, Keep},
+		{200, nothing, KeepAnswer}, {202, answered, KeepAnswer}, {200, changed, KeepAnswer},
 		{400, nothing, Release}, {404, nothing, Release}, {409, nothing, Release}, {402, nothing, Release}, {503, nothing, Release},
-		{400, answered, Keep}, {403, answered, Keep}, {409, answered, Keep},
-		{401, answered, Leave}, {402, answered, Leave}, {429, answered, Leave},
-		{400, asked, Leave}, {409, changed, Leave},
-		{500, answered, Leave}, {502, asked, Leave}, {503, changed, Leave}, {504, asked, Leave},
+		{400, answered, KeepAnswer}, {403, answered, KeepAnswer}, {409, answered, KeepAnswer},
+		{401, answered, KeepKey}, {402, answered, KeepKey}, {429, answered, KeepKey},
+		{400, asked, KeepKey}, {409, changed, KeepKey},
+		{500, answered, KeepKey}, {502, asked, KeepKey}, {503, changed, KeepKey}, {504, asked, KeepKey},
 	} {
 		if got := End(tt.status, tt.did); got != tt.want {
 			t.Errorf("%d after %+v: %d, want %d", tt.status, tt.did, got, tt.want)
@@ -58,12 +58,12 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-func TestSameRequest(t *testing.T) {
+func TestRequestText(t *testing.T) {
 	one := Request{"POST", "/v1/tenants/aaaaaaaa-0000-4000-8000-00000000000A/domains", "a=1", []byte(`{"domain":"a.example"}`)}
 	id := one
 	id.Path = "/v1/tenants/AAAAAAAA-0000-4000-8000-00000000000a/domains"
 	if !bytes.Equal(one.Text(), id.Text()) {
-		t.Error("the case of an id makes another request")
+		t.Error("the case of an id makes a different request")
 	}
 	for name, change := range map[string]func(*Request){
 		"method":             func(r *Request) { r.Method = "PATCH" },
@@ -78,15 +78,15 @@ func TestSameRequest(t *testing.T) {
 		other := one
 		change(&other)
 		if bytes.Equal(one.Text(), other.Text()) {
-			t.Errorf("%s does not tell requests apart", name)
+			t.Errorf("requests with a different %s have the same text", name)
 		}
 	}
 }
 
-func TestPlacesAreToldApart(t *testing.T) {
-	ann, bob := Place{Account: "ann", Key: [32]byte{1}}, Place{Account: "bob", Key: [32]byte{1}}
-	other := Place{Account: "ann", Key: [32]byte{2}}
+func TestPlacesAreUnique(t *testing.T) {
+	ann, bob := KeyID{Account: "ann", Key: [32]byte{1}}, KeyID{Account: "bob", Key: [32]byte{1}}
+	other := KeyID{Account: "ann", Key: [32]byte{2}}
 	if ann.String() == bob.String() || ann.String() == other.String() {
-		t.Error("two rows have one place")
+		t.Error("two keys have the same text")
 	}
 }

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ident makes ids and holds the form of those that callers put into
-// paths.
+// Package ident creates the ids of resources, and parses the ids that callers put into paths.
 package ident
 
-// Zero is the UUID that nothing ever has.
+import (
+	"encoding/hex"
+	"strconv"
+	"time"
+)
+
+// Zero is the UUID that no resource has.
 const Zero = "00000000-0000-0000-0000-000000000000"
 
 const length = len(Zero)
@@ -26,8 +31,8 @@ func Parse(raw string) (string, bool) {
 	return string(canonical), true
 }
 
-// Lookup returns the UUID to look up for raw. Malformed ones become Zero, so
-// that they run the same queries as unknown ones and get the same answer.
+// Lookup returns the UUID to look up for raw. A malformed id becomes Zero, so it runs the same
+// queries as an unknown id and gets the same answer.
 func Lookup(raw string) string {
 	if id, ok := Parse(raw); ok {
 		return id
@@ -46,4 +51,31 @@ func digit(c byte, at int) (byte, bool) {
 	default:
 		return 0, false
 	}
+}
+
+// Entropy is the number of random bytes in an id.
+const Entropy = 10
+
+// New returns a UUIDv7. Later ids sort after earlier ones, so new rows are added to the same pages
+// of an index.
+func New(now time.Time, random [Entropy]byte) string {
+	var id [16]byte
+	for i, ms := 5, now.UnixMilli(); i >= 0; i, ms = i-1, ms>>8 {
+		id[i] = byte(ms)
+	}
+	copy(id[6:], random[:])
+	id[6] = id[6]&0x0f | 0x70 // version
+	id[8] = id[8]&0x3f | 0x80 // variant
+	text := hex.EncodeToString(id[:])
+	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
+}
+
+// Time returns when New created an id, in milliseconds. id must be a canonical UUID, as Lookup
+// returns it.
+func Time(id string) time.Time {
+	ms, err := strconv.ParseUint(id[:8]+id[9:13], 16, 64)
+	if err != nil {
+		return time.UnixMilli(0)
+	}
+	return time.UnixMilli(int64(ms)).UTC()
 }

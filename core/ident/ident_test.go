@@ -3,6 +3,7 @@
 package ident_test
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -37,7 +38,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-func TestEveryUUIDIsFoundInAnyCase(t *testing.T) {
+func TestParseIgnoresCase(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		raw := rapid.StringMatching(`[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}`).Draw(t, "uuid")
 		if got, ok := ident.Parse(raw); !ok || got != strings.ToLower(raw) {
@@ -46,7 +47,7 @@ func TestEveryUUIDIsFoundInAnyCase(t *testing.T) {
 	})
 }
 
-func TestLookupAlwaysGivesAUUID(t *testing.T) {
+func TestLookupAlwaysReturnsUUID(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		if got := ident.Lookup(rapid.String().Draw(t, "raw")); ident.Lookup(got) != got {
 			t.Fatalf("%q is not canonical", got)
@@ -65,7 +66,25 @@ func TestNewIDsSortByTime(t *testing.T) {
 			t.Fatalf("%s sorts after %s", one, two)
 		}
 		if parsed, ok := ident.Parse(one); !ok || parsed != one || one[14] != '7' || !strings.ContainsRune("89ab", rune(one[19])) {
-			t.Fatalf("%s is no UUIDv7", one)
+			t.Fatalf("%s is not a UUIDv7", one)
+		}
+	})
+}
+
+var form = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+
+// FuzzParse checks that exactly the plain form is accepted, and that Lookup always returns a UUID.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{"", "x", ident.Zero, strings.ToUpper("aaaaaaaa-0000-4000-8000-000000000001"), "{" + ident.Zero + "}", "urn:uuid:" + ident.Zero, strings.ReplaceAll(ident.Zero, "-", ""), ident.Zero + "\n"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		id, ok := ident.Parse(raw)
+		if ok != form.MatchString(raw) || ok && id != strings.ToLower(raw) {
+			t.Errorf("%q gives %q, %v", raw, id, ok)
+		}
+		if looked := ident.Lookup(raw); !form.MatchString(looked) || ok && looked != id {
+			t.Errorf("%q is looked up as %q", raw, looked)
 		}
 	})
 }

@@ -2,17 +2,10 @@
 
 package integration
 
-import "time"
+import (
+	"strings"
 
-// AccountState is the state of a mail account at a sending platform.
-type AccountState string
-
-// The states, to which adapters map the states of each platform.
-const (
-	AccountConnected AccountState = "connected" // its grant works; pausing does not change the state
-	AccountPending   AccountState = "pending"   // the platform is still setting it up
-	AccountFailed    AccountState = "failed"    // it cannot sign in
-	AccountOther     AccountState = "other"     // a state that tenantry does not know
+	"github.com/tenantry/tenantry/core/mailbox"
 )
 
 // Account is a mail account at a sending platform. The zero Account stands for a missing account.
@@ -30,8 +23,28 @@ type Account struct {
 	Stamp string
 }
 
-// There reports whether the account exists at the platform.
-func (a Account) There() bool { return a.ID != "" }
+// AccountState is the state of a mail account at a sending platform.
+type AccountState string
+
+// The states, to which adapters map the states of each platform.
+const (
+	AccountConnected AccountState = "connected" // its grant works; pausing does not change the state
+	AccountPending   AccountState = "pending"   // the platform is still setting it up
+	AccountFailed    AccountState = "failed"    // it cannot sign in
+	AccountOther     AccountState = "other"     // a state that tenantry does not know
+)
+
+// Exists reports whether the account exists at the platform.
+func (a Account) Exists() bool { return a.ID != "" }
+
+// Mark returns a string that changes with each new sign-in of the account, empty if the account
+// does not exist.
+func (a Account) Mark() string {
+	if a.Exists() && a.Stamp == "" {
+		return string(a.State) + " " + a.ID // without a stamp, only a state change shows a new sign-in
+	}
+	return a.Stamp
+}
 
 // Page is one page of a list of accounts.
 type Page struct {
@@ -40,34 +53,22 @@ type Page struct {
 	Next string
 }
 
-// SignIn is a session at the platform in which a person signs a mailbox in.
-type SignIn struct {
-	// ID is the session's id at the platform. It is empty for a platform without sessions; the
-	// account then shows the result.
-	ID string
-	// URL is the page on which a person signs in. Anyone with the URL can use it. It is returned
-	// once and never logged or stored.
-	URL       string
-	ExpiresAt time.Time
+// SameAddress reports whether two mail addresses are equal, ignoring the case of ASCII letters
+// only.
+func SameAddress(a, b string) bool { return Fold(a) == Fold(b) }
+
+// Fold returns an address with ASCII letters in lower case, the form for comparisons.
+func Fold(address string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		return r
+	}, address)
 }
 
-// SignInState is the state of a session at the platform.
-type SignInState string
-
-// The states of a session at the platform.
-const (
-	SignInPending   SignInState = "pending"
-	SignInSucceeded SignInState = "succeeded"
-	SignInFailed    SignInState = "failed"
-	SignInExpired   SignInState = "expired"
-)
-
-// Progress is the state of a session as reported by the platform.
-type Progress struct {
-	State SignInState
-	// Address and Name identify the person who signed in, empty before that.
-	Address string
-	Name    string
-	// Reason is a class of failures, such as access_denied.
-	Reason string
+// Belongs reports whether the account that signed in with this address belongs to the mailbox.
+// Microsoft returns the mailbox's address or its sign-in name.
+func Belongs(address string, m mailbox.Mailbox) bool {
+	return address != "" && (SameAddress(address, m.Address) || SameAddress(address, m.PrincipalName))
 }

@@ -3,17 +3,24 @@
 // Package integration decides about connections of mailboxes to sending platforms: the workspace of
 // a credential, the sign-in sessions, and the state of each connection.
 //
-// The main types are Integration (integration.go), Connection (connection.go), Session (session.go)
-// and Account (account.go). Start reading at Reconcile in reconcile.go, which applies a platform's
-// list of accounts, and at the methods of Session in progress.go. after.go derives connections from
-// accounts and sessions. workspace.go chooses a credential's workspace, belongs.go and address.go
-// compare addresses, and authurl.go checks sign-in links.
+// Start reading at Reconcile in reconcile.go, which applies a platform's list of accounts, and at
+// the methods of Session in session.go.
+//
+//   - integration.go: Integration, the choice of a workspace, and the check of sign-in links.
+//   - account.go: Account, a mail account as the platform reports it.
+//   - connection.go: Connection, the state of one mailbox at one platform.
+//   - session.go: Session, one attempt to sign a mailbox in.
+//   - reconcile.go: Reconcile, its counters, and the drift that it finds.
 package integration
 
 import (
+	"net/netip"
+	"net/url"
+	"slices"
 	"time"
 
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
 )
 
 // Provider is a sending platform that has a plugin.
@@ -43,9 +50,10 @@ type Integration struct {
 	Workspace Workspace
 	Status    Status
 	HasError  bool // the last test or refresh failed; false after a good one
-	// Given lists the credential's fields that were set, from which Capabilities are computed.
-	Given        []string
-	LastTestedAt time.Time
+	// CredentialFields lists the credential's fields that were set, from which Capabilities are
+	// computed.
+	CredentialFields []string
+	LastTestedAt     time.Time
 	// RefreshedAt is the end of the last complete listing of the integration's accounts, zero
 	// before the first.
 	RefreshedAt time.Time
@@ -80,7 +88,61 @@ type Reach struct {
 	// Workspaces lists them. If the platform leaves no choice, it has one entry, possibly without
 	// an id.
 	Workspaces []Workspace
-	// Roaming is true for a credential that acts in the workspace that is currently selected at the
-	// platform. Such a credential is refused if it reaches several workspaces.
-	Roaming bool
+	// SelectedWorkspaceOnly is true for a credential that acts in the workspace that is currently
+	// selected at the platform. Such a credential is refused if it reaches several workspaces.
+	SelectedWorkspaceOnly bool
+}
+
+// Choose returns the workspace to use a credential for. given is the workspace id that the caller
+// requests, empty for none. It fails with provider_credential_rejected if the credential reaches no
+// workspace. It fails with the provider's workspace_required error, which lists the workspaces, if
+// the choice is missing, invalid or not possible.
+func (r Reach) Choose(provider, given string) (Workspace, error) {
+	if len(r.Workspaces) == 0 {
+		return Workspace{}, fault.CredentialRejected.With("the credential reaches no workspace")
+	}
+	several := len(r.Workspaces) > 1
+	if several && r.SelectedWorkspaceOnly {
+		return Workspace{}, workspaceRequired(provider, r.Workspaces, "the credential acts in whichever of its workspaces is selected at the platform")
+	}
+	only := r.Workspaces[0]
+	switch {
+	case !several && given == "":
+		return only, nil
+	case !several && only.ID == "": // the platform leaves no choice and has validated given itself
+		return Workspace{ID: given, Name: only.Name}, nil
+	case given == "":
+		return Workspace{}, workspaceRequired(provider, r.Workspaces, "the credential reaches several workspaces")
+	}
+	for _, w := range r.Workspaces {
+		if w.ID == given {
+			return w, nil
+		}
+	}
+	return Workspace{}, workspaceRequired(provider, r.Workspaces, "the credential does not reach the workspace that is asked for")
+}
+
+// workspaceRequired returns the provider's own error code if one is published, else
+// invalid_request.
+func workspaceRequired(provider string, all []Workspace, why string) error {
+	code, ok := fault.ByName(provider + "_workspace_required")
+	if !ok {
+		return &fault.Error{Code: fault.InvalidRequest, Detail: why, Shows: all,
+			Fields: []fault.Field{{Location: "body.workspace_id", Message: "not a workspace that the credential reaches"}}}
+	}
+	return code.Showing(all, "%s", why)
+}
+
+// AuthURL reports whether an authorization URL may be shown to a person. It must use https and one
+// of the hosts. Plain http is allowed for loopback addresses, which only test systems configure.
+func AuthURL(raw string, hosts []string) bool {
+	u, err := url.Parse(raw)
+	if err != nil || u.User != nil || u.Opaque != "" || !slices.Contains(hosts, u.Host) {
+		return false
+	}
+	if u.Scheme == "http" {
+		at, err := netip.ParseAddr(u.Hostname())
+		return err == nil && at.IsLoopback()
+	}
+	return u.Scheme == "https"
 }

@@ -24,7 +24,7 @@ func Reconcile(e Eligible, a Account, now time.Time) (c Connection, changed bool
 	}
 	next := c
 	switch {
-	case a.There():
+	case a.Exists():
 		next = c.As(a, now)
 	case c.Status == ConnectionFailed && c.AccountID == "" || c.Status == "" || c.Status == ConnectionDisconnected:
 		return c, false // it did not exist before either

@@ -59,7 +59,7 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
-func TestReconcileByWhatIsKnown(t *testing.T) {
+func TestReconcileUsesStoredState(t *testing.T) {
 	there := integration.Account{ID: "1", Address: anna.Address, State: integration.AccountConnected}
 	steady := integration.Connection{ID: "c", Status: connected, AccountID: "1", AccountAddress: anna.Address, ConnectedAt: now.Add(-time.Hour)}
 	impaired := there
@@ -73,8 +73,8 @@ func TestReconcileByWhatIsKnown(t *testing.T) {
 	}{
 		{"another integration holds it", integration.Eligible{Elsewhere: true}, there, none, false},
 		{"a session that failed left no account behind", integration.Eligible{Connection: integration.Connection{ID: "c", Status: failed, Reason: "access_denied"}}, integration.Account{}, failed, false},
-		{"pending for longer than a session is", integration.Eligible{Connection: integration.Connection{ID: "c", Status: pending, UpdatedAt: now.Add(-2 * time.Hour)}}, integration.Account{}, disconnected, true},
-		{"an account of another id", integration.Eligible{Connection: steady}, integration.Account{ID: "2", Address: anna.Address, State: integration.AccountConnected}, connected, true},
+		{"pending for longer than a session", integration.Eligible{Connection: integration.Connection{ID: "c", Status: pending, UpdatedAt: now.Add(-2 * time.Hour)}}, integration.Account{}, disconnected, true},
+		{"an account with a different id", integration.Eligible{Connection: steady}, integration.Account{ID: "2", Address: anna.Address, State: integration.AccountConnected}, connected, true},
 		{"an error that leaves it connected", integration.Eligible{Connection: steady}, impaired, connected, true},
 		{"nothing new", integration.Eligible{Connection: steady}, there, connected, false},
 	} {
@@ -108,8 +108,8 @@ func TestDrifted(t *testing.T) {
 	}
 }
 
-// However it began, a listing ends in what the platform shows; the second one
-// like it changes nothing; and the counts fit each other.
+// After a listing the connection has the state at the platform. The same listing again changes
+// nothing, and the counters are consistent.
 func TestReconcileConverges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var tally integration.Tally
@@ -130,12 +130,12 @@ func TestReconcileConverges(t *testing.T) {
 			got, changed := integration.Reconcile(e, a, now)
 			tally.Count(e.Connection, got, changed)
 			if !changed && got != e.Connection {
-				t.Fatal("unchanged, but another")
+				t.Fatal("not changed, but different")
 			}
 			if e.Elsewhere && changed {
-				t.Fatal("another integration's mailbox is attached")
+				t.Fatal("the mailbox of a different integration is connected")
 			}
-			if !e.Elsewhere && a.State == integration.AccountConnected && got.Status != connected || got.Status == disconnected && changed && a.There() {
+			if !e.Elsewhere && a.State == integration.AccountConnected && got.Status != connected || got.Status == disconnected && changed && a.Exists() {
 				t.Fatalf("%+v is %+v", a, got)
 			}
 			if got.ID == "" {
@@ -152,7 +152,7 @@ func TestReconcileConverges(t *testing.T) {
 	})
 }
 
-func TestTallyOfABrokenListing(t *testing.T) {
+func TestTallyOfInterruptedListing(t *testing.T) {
 	var tally integration.Tally
 	held := integration.Connection{Status: connected}
 	tally.Count(held, held, false)

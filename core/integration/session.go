@@ -2,7 +2,11 @@
 
 package integration
 
-import "time"
+import (
+	"time"
+
+	"github.com/tenantry/tenantry/core/mailbox"
+)
 
 // SessionStatus is the state of an OAuth session of this service.
 type SessionStatus string
@@ -27,9 +31,9 @@ type Session struct {
 	Opened bool
 	// PlatformID is the session's id at the platform, empty if the platform has none.
 	PlatformID string
-	// Before is the Mark of the account before the session began, empty if there was no account.
+	// PreviousMark is the Mark of the account before the session began, empty if there was no account.
 	// Only a change of it proves a sign-in.
-	Before string
+	PreviousMark string
 	// AccountID, AccountAddress and AccountName identify the account that signed in.
 	AccountID      string
 	AccountAddress string
@@ -38,7 +42,148 @@ type Session struct {
 	CreatedAt      time.Time
 	ExpiresAt      time.Time
 	ConnectedAt    time.Time
-	// LookedAt is when the platform was last asked. It limits the platform calls of clients that
+	// CheckedAt is when the platform was last asked. It limits the platform calls of clients that
 	// poll.
-	LookedAt time.Time
+	CheckedAt time.Time
+}
+
+// SignIn is a session at the platform in which a person signs a mailbox in.
+type SignIn struct {
+	// ID is the session's id at the platform. It is empty for a platform without sessions; the
+	// account then shows the result.
+	ID string
+	// URL is the page on which a person signs in. Anyone with the URL can use it. It is returned
+	// once and never logged or stored.
+	URL       string
+	ExpiresAt time.Time
+}
+
+// SignInState is the state of a session at the platform.
+type SignInState string
+
+// The states of a session at the platform.
+const (
+	SignInPending   SignInState = "pending"
+	SignInSucceeded SignInState = "succeeded"
+	SignInFailed    SignInState = "failed"
+	SignInExpired   SignInState = "expired"
+)
+
+// Progress is the state of a session as reported by the platform.
+type Progress struct {
+	State SignInState
+	// Address and Name identify the person who signed in, empty before that.
+	Address string
+	Name    string
+	// Reason is a class of failures, such as access_denied.
+	Reason string
+}
+
+// The reasons that this service gives for failed sessions and connections.
+const (
+	ReasonWrongAccount = "wrong_account_signed_in"
+	ReasonSignIn       = "sign_in_failed" // the platform gives no further reason
+	ReasonElsewhere    = "connected_elsewhere"
+	ReasonExpired      = "sign_in_expired"
+	ReasonGone         = "account_gone" // the account existed before and no longer exists
+	ReasonDisconnected = "disconnected" // the session's mailbox was disconnected in the meantime
+)
+
+const (
+	// SessionTime is the lifetime of a session for which the platform does not specify one.
+	SessionTime = 10 * time.Minute
+	// maxSessionTime limits the lifetime that a platform specifies.
+	maxSessionTime = time.Hour
+	// expiryGrace is how long after ExpiresAt a platform may still complete a session.
+	expiryGrace = time.Minute
+)
+
+// Open returns the session after the platform has created its own session, in which no one has
+// signed in yet.
+func (s Session) Open(in SignIn, now time.Time) Session {
+	s.Opened, s.PlatformID, s.ExpiresAt = true, in.ID, in.ExpiresAt.UTC().Truncate(time.Microsecond)
+	switch {
+	case !s.ExpiresAt.After(now):
+		s.ExpiresAt = now.Add(SessionTime)
+	case s.ExpiresAt.Sub(now) > maxSessionTime:
+		s.ExpiresAt = now.Add(maxSessionTime)
+	}
+	return s
+}
+
+// Over reports whether the session has ended, so that the account must be checked for the last
+// time. A platform with sessions may complete one until expiryGrace after its end.
+func (s Session) Over(p Progress, now time.Time) bool {
+	if s.PlatformID == "" {
+		return !now.Before(s.ExpiresAt)
+	}
+	return p.State == SignInExpired || !now.Before(s.ExpiresAt.Add(expiryGrace))
+}
+
+// WithProgress returns the session after the platform has reported its progress. The session fails
+// if a different account than the mailbox signed in.
+func (s Session) WithProgress(p Progress, m mailbox.Mailbox, now time.Time) Session {
+	switch p.State {
+	case SignInSucceeded:
+		s.AccountAddress, s.AccountName = p.Address, p.Name
+		if !Belongs(p.Address, m) {
+			return s.Failed(ReasonWrongAccount)
+		}
+		return s.connected(Account{ID: p.Address, Address: p.Address, Name: p.Name}, now)
+	case SignInFailed:
+		if p.Reason == "" {
+			return s.Failed(ReasonSignIn)
+		}
+		return s.Failed(p.Reason)
+	default:
+		return s
+	}
+}
+
+// Seen returns the session after the mailbox's account was read. An account that existed before the
+// session counts as signed in only once its Mark changes.
+func (s Session) Seen(a Account, now time.Time) Session {
+	if a.State != AccountConnected || !s.changed(a) {
+		return s
+	}
+	return s.connected(a, now)
+}
+
+// Ended returns the session after the last check of the account, which may find a late or
+// unreported sign-in.
+func (s Session) Ended(a Account, now time.Time) Session {
+	if seen := s.Seen(a, now); seen.Status == SessionConnected {
+		return seen
+	}
+	if a.State == AccountFailed && s.changed(a) {
+		s.AccountID, s.AccountAddress, s.AccountName = a.ID, a.Address, a.Name
+		return s.Failed(a.Reason)
+	}
+	s.Status = SessionExpired
+	return s
+}
+
+// Failed returns the session as failed for a reason.
+func (s Session) Failed(reason string) Session {
+	s.Status, s.Reason = SessionFailed, reason
+	return s
+}
+
+func (s Session) changed(a Account) bool { return a.Exists() && a.Mark() != s.PreviousMark }
+
+func (s Session) connected(a Account, now time.Time) Session {
+	s.Status, s.Reason, s.ConnectedAt = SessionConnected, "", now
+	return s.With(a)
+}
+
+// With returns the session with the account's data, as far as they are known.
+func (s Session) With(a Account) Session {
+	if !a.Exists() {
+		return s
+	}
+	s.AccountID, s.AccountAddress = a.ID, a.Address
+	if a.Name != "" {
+		s.AccountName = a.Name
+	}
+	return s
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// FuzzAddress: what is taken is a plain address on the domain, and stays
-// itself.
+// FuzzAddress checks that an accepted address is a plain address on the domain and maps to itself.
 func FuzzAddress(f *testing.F) {
 	for _, seed := range []string{"", "ada@example.com", "ADA@Example.COM", "a@b@example.com", `"a b"@example.com`, "a@example.com\r\nBcc: x@y.example", "a@sub.example.com", ".a@example.com", "<a@example.com>"} {
 		f.Add(seed)
@@ -32,7 +31,7 @@ func FuzzAddress(f *testing.F) {
 	})
 }
 
-// FuzzDisplayName: what is taken can be seen, breaks no line and stays itself.
+// FuzzDisplayName checks that an accepted name is visible, has no line break and maps to itself.
 func FuzzDisplayName(f *testing.F) {
 	for _, seed := range []string{"", " ", "Ada", " Ada ", "\u202egnp.exe", "\u200b", "a\r\nb", "a\x00", "\xff", strings.Repeat("ä", 257)} {
 		f.Add(seed)
@@ -51,7 +50,7 @@ func FuzzDisplayName(f *testing.F) {
 	})
 }
 
-// FuzzPassword: no refusal repeats it.
+// FuzzPassword checks that no error repeats the password.
 func FuzzPassword(f *testing.F) {
 	for _, seed := range []string{"", "1234567", "Correct-Horse-7", strings.Repeat("a", 257), "\x00\xff"} {
 		f.Add(seed)

@@ -3,12 +3,13 @@
 // Package mailbox holds the rules for shared mailboxes: addresses, names, passwords, the number per
 // domain, and usage.
 //
-// Mailbox in mailbox.go is the main type. address.go, name.go and password.go validate requests,
-// admit.go decides what provisioning does, alias.go names new mailboxes, seen.go merges the
-// platform's state, and usage.go computes usage. Start reading at mailbox.go.
+// Mailbox in mailbox.go is the main type; start reading there. validate.go checks the addresses,
+// names and passwords of requests. provision.go decides what provisioning does for a mailbox.
 package mailbox
 
 import (
+	"math"
+	"strings"
 	"time"
 
 	"github.com/tenantry/tenantry/core/tenant"
@@ -21,16 +22,16 @@ const MaxPerDomain = 3
 type Stage string
 
 const (
-	// Reserved: a place is taken, nothing was asked of the platform yet. A
-	// mailbox found at the platform in this stage is not our making.
+	// Reserved means that the row takes a slot and the platform has not been called. A mailbox that
+	// exists at the platform in this stage is foreign.
 	Reserved Stage = "reserved"
-	// Creating: we asked the platform, or are about to; whatever carries the
-	// address there now is ours to complete.
+	// Creating means that the platform was asked to create the mailbox, or is about to be. A
+	// mailbox that now has the address is managed, and its creation must be completed.
 	Creating Stage = "creating"
-	// Created: it exists; password and sign-in are still outstanding, or the
-	// request that set them has not come to an answer.
+	// Created means that the mailbox exists. Setting its password and its sign-in has not started
+	// or has an unknown outcome.
 	Created Stage = "created"
-	// Ready: nothing of its creation is outstanding.
+	// Ready means that the creation is complete.
 	Ready Stage = "ready"
 )
 
@@ -43,12 +44,12 @@ type Mailbox struct {
 	TenantGUID tenant.GUID
 	DomainID   string
 	Stage      Stage
-	// Fresh is not stored. It is true when a reservation has just created the row, false when the
-	// row existed.
-	Fresh bool
+	// JustReserved is not stored. It is true when a reservation has just created the row, false
+	// when the row existed.
+	JustReserved bool
 	// Provisioned is true when tenantry created the mailbox, false when discovery found it.
 	Provisioned    bool
-	ObjectID       string // the platform's id of the account behind it
+	ObjectID       string // the platform's id of its account
 	DisplayName    string
 	Address        string // lower case
 	PrincipalName  string
@@ -58,19 +59,19 @@ type Mailbox struct {
 	DailySendLimit int
 	SendsToday     int
 	SendsTodayAt   time.Time // zero until the first count
-	BlockedAt      time.Time // zero: not blocked
+	BlockedAt      time.Time // zero if not blocked
 	CreatedAt      time.Time
 	DomainName     string
 	TenantName     string
 }
 
-// Spec is one mailbox that a caller asks for.
+// Spec is one mailbox that a caller requests.
 type Spec struct {
 	DisplayName string
 	Address     string
 }
 
-// Platform is a mailbox as the mail platform holds it.
+// Platform is a mailbox as the mail platform reports it.
 type Platform struct {
 	ObjectID       string
 	DisplayName    string
@@ -79,4 +80,44 @@ type Platform struct {
 	Alias          string
 	AccountEnabled bool
 	CreatedAt      time.Time
+}
+
+// Seen returns a stored mailbox updated with the platform's state. In stage Reserved the mailbox is
+// foreign. In stage Creating tenantry created it, and its password is still missing.
+//
+// For mailboxes that tenantry creates, the sign-in name is set to the address. The platform's list
+// shows that late, so an older name in the list is ignored.
+func (m Mailbox) Seen(p Platform) Mailbox {
+	switch m.Stage {
+	case Reserved:
+		m.Stage, m.Provisioned = Ready, false
+	case Creating:
+		m.Stage, m.Provisioned = Created, true
+	}
+	if !m.Provisioned || m.PrincipalName == "" || strings.EqualFold(p.PrincipalName, m.Address) {
+		m.PrincipalName = p.PrincipalName
+	}
+	m.ObjectID, m.DisplayName, m.Alias, m.AccountEnabled = p.ObjectID, p.DisplayName, p.Alias, p.AccountEnabled
+	return m
+}
+
+// Usage is the use of a mailbox's daily limit.
+type Usage struct {
+	Mailbox Mailbox
+	// Limit is the effective daily limit, 0 for none. Without a limit Remaining and Percent have no
+	// meaning.
+	Limit     int
+	Remaining int
+	Percent   float64 // one decimal
+	Blocked   bool
+}
+
+// UsageUnder returns a mailbox's usage of an effective limit, 0 for none.
+func UsageUnder(m Mailbox, limit int) Usage {
+	u := Usage{Mailbox: m, Limit: limit, Blocked: !m.BlockedAt.IsZero()}
+	if limit > 0 {
+		u.Remaining = max(0, limit-m.SendsToday)
+		u.Percent = math.Round(float64(m.SendsToday)/float64(limit)*1000) / 10
+	}
+	return u
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package outcome says how a call to a provider ended when it did not end in
-// an answer. Use cases, breakers and workers decide on the kind; callers of
-// the API see only the refusal it stands for.
+// Package outcome classifies failed calls to providers.
+//
+// Error is a provider call without an answer, and its Kind says what is known about the effect. Use
+// cases, circuit breakers and workers decide by the Kind. Callers of the API see only the
+// fault.Error that Unwrap returns.
 package outcome
 
 import (
@@ -14,30 +16,30 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// Kind is what we know about the call and its effect.
+// Kind says why a call failed and whether it had an effect at the provider.
 type Kind int
 
 const (
-	// Refused: the provider said no, for a reason with a published code.
-	// Nothing changed there, and trying again does not help.
+	// Refused means that the provider rejected the call, for a reason with a published code.
+	// Nothing changed there, and a retry does not help.
 	Refused Kind = iota + 1
-	// NotReady: the provider has not finished something it does in its own
-	// time. Nothing changed there; trying again later helps.
+	// NotReady means that the provider has not finished an asynchronous task. Nothing changed
+	// there. A later retry helps.
 	NotReady
-	// Throttled: the provider wants us to wait. Nothing changed there.
+	// Throttled means that the provider limits the rate of calls. Nothing changed there.
 	Throttled
-	// Down: the provider could not be reached, its circuit is open, or it
-	// says that it is out of service. Nothing changed there.
+	// Down means that the provider could not be reached, its circuit breaker is open, or it reports
+	// that it is out of service. Nothing changed there.
 	Down
-	// Broken: the provider answered with a fault of its own or with nonsense.
-	// A read changed nothing; after a write treat it like Unknown.
+	// Broken means that the provider returned an internal error or an invalid answer. A read
+	// changed nothing. After a write it must be treated like Unknown.
 	Broken
-	// Unknown: the request left and no answer came. It is neither failed nor
-	// done; the next step looks by natural key.
+	// Unknown means that the request was sent and no answer arrived. The next step must look up the
+	// object by its natural key.
 	Unknown
 )
 
-// String gives the kind's name as metrics and the wire use it.
+// String returns the name of the kind in metrics and in the plugin protocol, "done" for 0.
 func (k Kind) String() string {
 	switch k {
 	case Refused:
@@ -57,18 +59,18 @@ func (k Kind) String() string {
 	}
 }
 
-// Error is a provider call that brought no answer.
+// Error is a call to a provider that returned no answer.
 type Error struct {
 	Kind Kind
-	// Code is the published refusal. It is set for Refused and NotReady;
-	// for the other kinds Unwrap supplies it.
+	// Code is the published error code. It is set for Refused, and may be set for NotReady. For the
+	// other kinds Unwrap supplies it.
 	Code fault.Code
-	// Detail is safe to show a caller: no provider text, no secret.
+	// Detail is safe to show to a caller: it contains no provider text and no secret.
 	Detail string
-	// Cause is the provider's own classification for logs and metrics
-	// (an error code or type name, never a message with customer data).
+	// Cause is the provider's own classification for logs and metrics, such as an error code or a
+	// type name. It is never a message with customer data.
 	Cause string
-	// RetryAfter says when the provider, or its circuit, expects us back.
+	// RetryAfter is the wait that the provider or its circuit breaker demands, 0 for none.
 	RetryAfter time.Duration
 }
 
@@ -79,7 +81,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("provider %s: %s", e.Kind, e.Detail)
 }
 
-// Unwrap gives the refusal that callers of the API see.
+// Unwrap returns the fault.Error that callers of the API see.
 func (e *Error) Unwrap() error {
 	switch e.Kind {
 	case Refused, NotReady:
@@ -100,28 +102,25 @@ func (e *Error) Unwrap() error {
 	}
 }
 
-// CauseTooLarge is the cause of a provider's answer that is larger than what is
-// read of one.
+// CauseTooLarge is the Cause when the answer exceeds the maximum size that is read.
 const CauseTooLarge = "answer_too_large"
 
-// CauseCut is the cause of an unknown outcome of which the connection was cut
-// before its answer. A read of that kind changed nothing: whoever knows that it
-// was one may call it Down.
+// CauseCut is the Cause of an Unknown outcome when the connection was closed before the answer. If
+// the call was a read, it changed nothing and may be reported as Down.
 const CauseCut = "connection_cut"
 
-// CauseSetting begins the cause of a refusal of a connection whose setting makes
-// no sense, which was seen before anybody was asked.
+// CauseSetting is the prefix of the Cause when a setting of a connection is invalid. It was
+// detected before any call to the provider.
 const CauseSetting = "setting "
 
-// TooLarge reports whether err is an answer that is too large, for us or for
-// the way from the plugin: asking again brings the same.
+// TooLarge reports whether err means that an answer exceeded the size limit of the service or of
+// the plugin protocol. A retry returns the same error.
 func TooLarge(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && strings.HasSuffix(e.Cause, "_too_large")
 }
 
-// Of tells how err ended: the kind of the provider error in it, or zero when
-// err is nil or holds none.
+// Of returns the Kind of the provider error in err, or 0 if err is nil or contains none.
 func Of(err error) Kind {
 	var e *Error
 	if errors.As(err, &e) {
@@ -130,10 +129,10 @@ func Of(err error) Kind {
 	return 0
 }
 
-// Settled reports whether err leaves no doubt about the effect of a write:
-// nothing changed at the provider. Unknown, Broken and anything that is not a
-// provider's answer (a cancelled context, a dead plugin) leave doubt.
-func Settled(err error) bool {
+// ChangedNothing reports whether err proves that a write changed nothing at the provider. It is
+// false for Unknown and Broken. It is also false for errors that do not come from a provider, such
+// as a cancelled context or a crashed plugin.
+func ChangedNothing(err error) bool {
 	switch Of(err) {
 	case Refused, NotReady, Throttled, Down:
 		return true

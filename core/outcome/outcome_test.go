@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-func TestWhatTheCallerSees(t *testing.T) {
+func TestUnwrapReturnsPublishedError(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		err     outcome.Error
@@ -25,7 +25,7 @@ func TestWhatTheCallerSees(t *testing.T) {
 		{"not ready, with a code", outcome.Error{Kind: outcome.NotReady, Code: fault.DKIMNotReady}, fault.DKIMNotReady, 0, true},
 		{"not ready, without", outcome.Error{Kind: outcome.NotReady}, fault.ProviderTimeout, 0, true},
 		{"throttled", outcome.Error{Kind: outcome.Throttled, RetryAfter: time.Minute}, fault.ProviderUnavailable, time.Minute, true},
-		{"down, not told for how long", outcome.Error{Kind: outcome.Down}, fault.ProviderUnavailable, 10 * time.Second, true},
+		{"down, without a wait", outcome.Error{Kind: outcome.Down}, fault.ProviderUnavailable, 10 * time.Second, true},
 		{"broken", outcome.Error{Kind: outcome.Broken}, fault.ProviderError, 0, false},
 		{"unknown", outcome.Error{Kind: outcome.Unknown}, fault.ProviderTimeout, 0, false},
 	} {
@@ -35,16 +35,16 @@ func TestWhatTheCallerSees(t *testing.T) {
 			if seen.Code != tt.want || seen.RetryAfter != tt.wait || seen.Detail == "" && tt.err.Kind > outcome.NotReady {
 				t.Fatalf("the caller sees %+v", seen)
 			}
-			if outcome.Of(err) != tt.err.Kind || outcome.Settled(err) != tt.settled {
-				t.Fatalf("kind %s, settled %v", outcome.Of(err), outcome.Settled(err))
+			if outcome.Of(err) != tt.err.Kind || outcome.ChangedNothing(err) != tt.settled {
+				t.Fatalf("kind %s, settled %v", outcome.Of(err), outcome.ChangedNothing(err))
 			}
 		})
 	}
 }
 
-func TestWhatIsNoAnswerOfAProviderIsNotSettled(t *testing.T) {
+func TestOtherErrorsAreNotSettled(t *testing.T) {
 	for _, err := range []error{context.DeadlineExceeded, errors.New("plugin died")} {
-		if outcome.Of(err) != 0 || outcome.Settled(err) {
+		if outcome.Of(err) != 0 || outcome.ChangedNothing(err) {
 			t.Errorf("%v counts as a provider's answer", err)
 		}
 	}
@@ -53,7 +53,7 @@ func TestWhatIsNoAnswerOfAProviderIsNotSettled(t *testing.T) {
 	}
 }
 
-func TestKindsHaveNames(t *testing.T) {
+func TestKindNames(t *testing.T) {
 	for kind, want := range map[outcome.Kind]string{
 		0: "done", outcome.Refused: "refused", outcome.NotReady: "not_ready", outcome.Throttled: "throttled",
 		outcome.Down: "down", outcome.Broken: "broken", outcome.Unknown: "unknown",
@@ -64,7 +64,7 @@ func TestKindsHaveNames(t *testing.T) {
 	}
 }
 
-func TestTheLogSeesTheCause(t *testing.T) {
+func TestErrorTextHasCause(t *testing.T) {
 	err := &outcome.Error{Kind: outcome.Broken, Cause: "InternalServerError", Detail: "add domain"}
 	if got := err.Error(); got != "provider broken (InternalServerError): add domain" {
 		t.Error(got)

@@ -120,7 +120,7 @@ func (d *decision) writeFailed(o Observation) {
 		d.require(dns.ConnectionRequired, "")
 	case e == accessDenied:
 		d.trackErrors(answered)
-		d.require(dns.CredentialNotAccepted, "")
+		d.require(dns.CredentialRejected, "")
 	default:
 		d.checkError(err, o.Zone)
 	}
@@ -133,16 +133,16 @@ func (d *decision) trackErrors(e errorClass) {
 		d.Faults = 0
 	}
 	switch {
-	case e == unavailable && d.AwaySince.IsZero():
-		d.AwaySince = d.Now
-	case e != unavailable && !d.AwaySince.IsZero():
-		d.Away, d.AwaySince = d.Away+elapsed(d.AwaySince, d.Now), time.Time{}
+	case e == unavailable && d.UnavailableSince.IsZero():
+		d.UnavailableSince = d.Now
+	case e != unavailable && !d.UnavailableSince.IsZero():
+		d.Unavailable, d.UnavailableSince = d.Unavailable+elapsed(d.UnavailableSince, d.Now), time.Time{}
 	}
 }
 
 // enterStage moves the job to another stage and restarts the stage's clocks.
 func (d *decision) enterStage(s Stage, next Step) {
-	d.Stage, d.Since, d.Away, d.AwaySince = s, d.Now, 0, time.Time{}
+	d.Stage, d.Since, d.Unavailable, d.UnavailableSince = s, d.Now, 0, time.Time{}
 	d.enterStep(next)
 }
 
@@ -159,7 +159,7 @@ func (d *decision) wait(least time.Duration) {
 		d.require(d.Stage.timeoutAction(), "")
 		return
 	}
-	pause := max(min(least, d.Told), d.pause(d.Attempt, d.Chance))
+	pause := max(min(least, d.MaxWait), d.pause(d.Attempt, d.Chance))
 	d.Attempt++
 	d.waitFor(pause)
 }
@@ -176,7 +176,7 @@ func (d *decision) notYet(z Zone, minWait time.Duration) {
 		if d.handleZoneChange(z) {
 			return
 		}
-		remembered := min(d.NegativeTTL, d.Told) - elapsed(d.PublishedAt, d.Now)
+		remembered := min(d.NegativeTTL, d.MaxWait) - elapsed(d.PublishedAt, d.Now)
 		minWait = max(minWait, remembered)
 	}
 	d.wait(minWait)

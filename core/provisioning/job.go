@@ -4,13 +4,19 @@
 // signed, healthy mail. A Job is plain data. The next step follows from the last step's Observation
 // and the time alone. docs/provisioning.md draws the states.
 //
-// Start reading at Begin and Timetable.Advance in advance.go. The main types are Job, Stage, Status
-// and Step (job.go), Observation and Zone (observation.go), Run (run.go) and Timetable
-// (timetable.go). steps.go decides after each kind of step, trouble.go classifies errors, retry.go
-// resumes stopped jobs, and messages.go holds the texts for callers.
+// Start reading at Begin and Timetable.Advance in advance.go.
+//
+//   - job.go: Job with its stages, statuses and steps, and Run, a set of jobs.
+//   - observation.go: Observation, the result of a step, and Zone, the summary of a DNS plan.
+//   - advance.go: the decision after a step; steps.go continues it for each kind of step.
+//   - errors.go: the classes of errors that a step can fail with.
+//   - timetable.go: the retry delays and timeouts.
+//   - retry.go: Retry, which resumes a job that stopped.
+//   - messages.go: the texts of a job for callers.
 package provisioning
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tenantry/tenantry/core/access"
@@ -119,17 +125,17 @@ type Progress struct {
 	// PlanHash identifies the plan that may be written. A different hash means that the zone has
 	// changed.
 	PlanHash string
-	// Moves counts how often the zone changed after it was planned.
-	Moves int
+	// ZoneChanges counts how often the zone changed after it was planned.
+	ZoneChanges int
 	// Attempt counts the tries of the current step. Faults counts consecutive tries that failed
 	// with an internal fault.
 	Attempt, Faults int
-	// Since is when the current stage was entered. Away is how long a provider has been unavailable
-	// since then, without the current outage. AwaySince is when the current outage began, zero for
-	// none.
-	Since     time.Time
-	Away      time.Duration
-	AwaySince time.Time
+	// Since is when the current stage was entered. Unavailable is how long a provider has been
+	// unavailable since then, without the current outage. UnavailableSince is when the current
+	// outage began, zero for none.
+	Since            time.Time
+	Unavailable      time.Duration
+	UnavailableSince time.Time
 	// UnreliableSince is when reads of the DNS became unreliable, zero while they are reliable.
 	UnreliableSince time.Time
 	// SeenAt is when all servers were first seen to show the written records. PublishedAt is when a
@@ -163,5 +169,58 @@ func (j Job) step() Step {
 		return Wait
 	default:
 		return None
+	}
+}
+
+// Run is one request to provision domains. The fields from Status on are derived from its jobs and
+// not stored.
+type Run struct {
+	ID           string // UUIDv7
+	Account      access.AccountID
+	TotalDomains int
+	CreatedAt    time.Time
+
+	Status      Status
+	StartedAt   time.Time // zero if it has not started
+	CompletedAt time.Time // zero if some jobs have not ended
+	UpdatedAt   time.Time // zero if no job has been updated
+}
+
+// With returns the run with the fields that are derived from its jobs.
+func (r Run) With(jobs []Job) Run {
+	r.Status = runStatus(jobs)
+	r.StartedAt, r.CompletedAt, r.UpdatedAt = time.Time{}, time.Time{}, time.Time{}
+	for _, j := range jobs {
+		if !j.StartedAt.IsZero() && (r.StartedAt.IsZero() || j.StartedAt.Before(r.StartedAt)) {
+			r.StartedAt = j.StartedAt
+		}
+		if j.UpdatedAt.After(r.CreatedAt) && j.UpdatedAt.After(r.UpdatedAt) {
+			r.UpdatedAt = j.UpdatedAt
+		}
+		if !r.Status.Active() && j.EndedAt.After(r.CompletedAt) {
+			r.CompletedAt = j.EndedAt
+		}
+	}
+	return r
+}
+
+func runStatus(jobs []Job) Status {
+	is := func(these ...Status) bool {
+		return slices.ContainsFunc(jobs, func(j Job) bool { return slices.Contains(these, j.Status) })
+	}
+	started := slices.ContainsFunc(jobs, func(j Job) bool { return !j.StartedAt.IsZero() })
+	switch {
+	case is(Running):
+		return Running
+	case is(ActionRequired):
+		return ActionRequired
+	case is(Queued, Waiting) && started:
+		return Running
+	case is(Queued, Waiting):
+		return Queued
+	case is(Failed):
+		return Failed
+	default:
+		return Completed
 	}
 }

@@ -17,17 +17,17 @@ const (
 // advice holds the message for each required action. If a plan has a more specific message for the
 // domain, that one is shown instead.
 var advice = map[dns.ActionRequired]string{
-	dns.ConnectionRequired:    "The account has no connection to the domain's DNS provider that reaches the zone. Add one, or publish the records of the plan by hand; then retry the job.",
-	dns.ConflictToSettle:      "A record that is there stands against what the mail platform needs, and is not overwritten. The plan names it: settle it, then retry the job.",
-	dns.ProviderUnsupported:   "The domain's DNS is served where this service cannot write. Publish the records of the plan by hand, then retry the job.",
-	dns.CredentialNotAccepted: "The DNS provider does not take the credential of the account's connection any more. Replace the connection, then retry the job.",
-	dns.ReadUnreliable:        "The domain's DNS could not be read reliably for an hour. Its name servers need attention; the plan says what is wrong with them. Then retry the job.",
-	ZoneChanged:               "The zone was changed three times while its records were being written, so something else writes it too. Let that finish, then retry the job.",
-	DomainUnavailable:         "The domain belongs to another tenant of the mail platform. Remove it there, then retry the job.",
-	PropagationTimeout:        "The records were not visible on all name servers of the domain within 48 hours. Check that all of them serve the zone that is written; then retry the job.",
-	VerificationTimeout:       "The mail platform did not verify the domain and take up its e-mail service within 48 hours. Check the domain at the mail platform and the tenant's readiness; then retry the job.",
-	DKIMTimeout:               "DKIM signing was not in place within 48 hours. The domain's dkim-status and the tenant's readiness tell what is missing; then retry the job.",
-	TenantAccessLost:          "The mail platform does not let this service manage the tenant any more. Give consent again, or run a sync; then retry the job.",
+	dns.ConnectionRequired:  "The account has no connection to the domain's DNS provider that reaches the zone. Add one, or publish the records of the plan by hand; then retry the job.",
+	dns.ConflictToResolve:   "A record that is there stands against what the mail platform needs, and is not overwritten. The plan names it: settle it, then retry the job.",
+	dns.ProviderUnsupported: "The domain's DNS is served where this service cannot write. Publish the records of the plan by hand, then retry the job.",
+	dns.CredentialRejected:  "The DNS provider does not take the credential of the account's connection any more. Replace the connection, then retry the job.",
+	dns.ReadUnreliable:      "The domain's DNS could not be read reliably for an hour. Its name servers need attention; the plan says what is wrong with them. Then retry the job.",
+	ZoneChanged:             "The zone was changed three times while its records were being written, so something else writes it too. Let that finish, then retry the job.",
+	DomainUnavailable:       "The domain belongs to another tenant of the mail platform. Remove it there, then retry the job.",
+	PropagationTimeout:      "The records were not visible on all name servers of the domain within 48 hours. Check that all of them serve the zone that is written; then retry the job.",
+	VerificationTimeout:     "The mail platform did not verify the domain and take up its e-mail service within 48 hours. Check the domain at the mail platform and the tenant's readiness; then retry the job.",
+	DKIMTimeout:             "DKIM signing was not in place within 48 hours. The domain's dkim-status and the tenant's readiness tell what is missing; then retry the job.",
+	TenantAccessLost:        "The mail platform does not let this service manage the tenant any more. Give consent again, or run a sync; then retry the job.",
 }
 
 // waitMessages holds the message of a waiting job for each stage.

@@ -66,7 +66,7 @@ func (z Zone) required() dns.ActionRequired {
 	case !z.Reliable:
 		return dns.ReadUnreliable
 	case z.Conflict:
-		return dns.ConflictToSettle
+		return dns.ConflictToResolve
 	default:
 		return ""
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// stoppedBy is a job that came some way and stopped with a code.
-func stoppedBy(t *testing.T, code dns.ActionRequired, way []string) Job {
-	j, _ := Begin(sees(t, fresh(), way...), start)
-	j.Status, j.Required, j.Message, j.Moves, j.Attempt, j.Faults, j.Epoch = ActionRequired, code, "words", 2, 9, 3, 7
-	j.Away, j.AwaySince, j.UnreliableSince, j.SeenAt, j.PublishedAt, j.NegativeTTL = time.Hour, start, start, start, start, time.Minute
+// stoppedJob returns a job that reached a step by a path and requires an action.
+func stoppedJob(t *testing.T, code dns.ActionRequired, path []string) Job {
+	j, _ := Begin(afterObservations(t, newJob(), path...), start)
+	j.Status, j.Required, j.Message, j.ZoneChanges, j.Attempt, j.Faults, j.Epoch = ActionRequired, code, "words", 2, 9, 3, 7
+	j.Unavailable, j.UnavailableSince, j.UnreliableSince, j.SeenAt, j.PublishedAt, j.NegativeTTL = time.Hour, start, start, start, start, time.Minute
 	return j
 }
 
@@ -23,7 +23,7 @@ func TestRetryResumesWhereItStopped(t *testing.T) {
 	later := start.Add(1000 * time.Hour)
 	for _, tt := range []struct {
 		code  dns.ActionRequired
-		way   []string
+		path  []string
 		stage Stage
 		next  Step
 	}{
@@ -31,16 +31,16 @@ func TestRetryResumesWhereItStopped(t *testing.T) {
 		{dns.ProviderUnsupported, nil, StagePlan, Plan},
 		{dns.ReadUnreliable, nil, StagePlan, Plan},
 		{dns.ConnectionRequired, toApply, StagePlan, Plan},
-		{dns.CredentialNotAccepted, toApply, StagePlan, Plan},
+		{dns.CredentialRejected, toApply, StagePlan, Plan},
 		{ZoneChanged, toApply, StagePlan, Plan},
-		{dns.ConflictToSettle, toApply, StagePlan, Plan},
+		{dns.ConflictToResolve, toApply, StagePlan, Plan},
 		{PropagationTimeout, toApply, StagePlan, Plan},
 		{PropagationTimeout, toRead, StagePropagation, ReadDNS},
-		{dns.ConflictToSettle, toRead, StagePlan, Plan},
+		{dns.ConflictToResolve, toRead, StagePlan, Plan},
 		{TenantAccessLost, toRead, StagePropagation, ReadDNS},
 		{DomainUnavailable, toVerify, StageDomainVerification, Verify},
 		{VerificationTimeout, toVerify, StageDomainVerification, Verify},
-		{dns.ConflictToSettle, toVerify, StagePlan, Plan},
+		{dns.ConflictToResolve, toVerify, StagePlan, Plan},
 		{TenantAccessLost, toMail, StageDomainVerification, EnableMail},
 		{VerificationTimeout, toMail, StageDomainVerification, EnableMail},
 		{DKIMTimeout, toSigning, StageDKIMPublication, EnsureSigning},
@@ -49,14 +49,14 @@ func TestRetryResumesWhereItStopped(t *testing.T) {
 		{ZoneChanged, toDKIMApply, StageDKIMPublication, Plan},
 		{DKIMTimeout, toDKIMRead, StageDKIMPublication, ReadDNS},
 		{DKIMTimeout, toEnable, StageDKIMEnablement, EnableDKIM},
-		{dns.ConflictToSettle, toEnable, StageDKIMPublication, Plan},
+		{dns.ConflictToResolve, toEnable, StageDKIMPublication, Plan},
 		{TenantAccessLost, toValidate, StageHealth, Validate},
 		{dns.ReadUnreliable, toValidate, StageHealth, Validate},
-		{dns.ConflictToSettle, toValidate, StageHealth, Validate},
+		{dns.ConflictToResolve, toValidate, StageHealth, Validate},
 		{ZoneChanged, toValidate, StageHealth, Validate},
 		{DKIMTimeout, toValidate, StageDKIMEnablement, EnableDKIM},
 	} {
-		before := stoppedBy(t, tt.code, tt.way)
+		before := stoppedJob(t, tt.code, tt.path)
 		got, err := Retry(before, later)
 		if err != nil || got.Stage != tt.stage || got.Next != tt.next {
 			t.Errorf("%s at %s: %s, %q, %v", tt.code, before.Next, got.Stage, got.Next, err)
@@ -68,10 +68,10 @@ func TestRetryResumesWhereItStopped(t *testing.T) {
 	}
 }
 
-// A job that waits does at once what it waits to do, and gets no more time.
-func TestRetryOfOneThatWaits(t *testing.T) {
+// A retried job that waits repeats its step at once. Its time limit does not restart.
+func TestRetryWaitingJob(t *testing.T) {
 	later := start.Add(40 * time.Hour)
-	before := sees(t, fresh(), append(toRead[:2:2], "not shown", "not shown")...)
+	before := afterObservations(t, newJob(), append(toRead[:2:2], "not shown", "not shown")...)
 	got, err := Retry(before, later)
 	if err != nil || got.Stage != StagePropagation || got.Next != ReadDNS || got.Status != Queued || got.Epoch != before.Epoch+1 {
 		t.Fatalf("got %+v, %v", got, err)
@@ -81,9 +81,9 @@ func TestRetryOfOneThatWaits(t *testing.T) {
 	}
 }
 
-func TestRetryRefusesTheOthers(t *testing.T) {
+func TestRetryRefusesOtherStatuses(t *testing.T) {
 	for _, s := range []Status{Queued, Running, Completed, Failed} {
-		j := fresh()
+		j := newJob()
 		j.Status = s
 		if got, err := Retry(j, start); !errors.Is(err, fault.JobNotRetryable) || got != j {
 			t.Errorf("%s: %v, %+v", s, err, got)

@@ -75,7 +75,7 @@ func (d *decision) afterRead(o Observation) {
 func (d *decision) handleZoneChange(z Zone) bool {
 	switch {
 	case z.Reliable && z.Conflict:
-		d.require(dns.ConflictToSettle, z.messageOf(dns.ConflictToSettle))
+		d.require(dns.ConflictToResolve, z.messageOf(dns.ConflictToResolve))
 	case z.Reliable && z.Held && z.Changes:
 		d.replan()
 	default:
@@ -140,12 +140,12 @@ func (d *decision) unreliable(z Zone) {
 // replan returns to the planning stage after the zone changed. This keeps the job from overwriting
 // values that someone else wrote. After maxMoves changes the job requires an action.
 func (d *decision) replan() {
-	if d.Moves++; d.Moves >= maxMoves {
+	if d.ZoneChanges++; d.ZoneChanges >= maxMoves {
 		d.require(ZoneChanged, "")
 		return
 	}
 	d.enterStage(d.Stage.planStage(), Plan)
-	d.Attempt = d.Moves - 1
+	d.Attempt = d.ZoneChanges - 1
 	d.wait(0)
 	d.Message = messageMoved
 }

@@ -16,17 +16,17 @@ type Timetable struct {
 	Between time.Duration
 	// Unreliable is how long a job waits for a reliable read of the DNS.
 	Unreliable time.Duration
-	// Told is the longest wait that a provider or a cached negative answer can impose.
-	Told time.Duration
+	// MaxWait is the longest wait that a provider or a cached negative answer can impose.
+	MaxWait time.Duration
 	// Limit is how long a stage may take. The time that a provider was unavailable is not counted,
 	// up to Limit.
 	Limit time.Duration
 }
 
-// Usual is the timetable that the service uses.
-var Usual = Timetable{
+// DefaultTimetable is the timetable that the service uses.
+var DefaultTimetable = Timetable{
 	First: 15 * time.Second, Longest: 15 * time.Minute, Between: 10 * time.Second,
-	Unreliable: time.Hour, Told: time.Hour, Limit: 48 * time.Hour,
+	Unreliable: time.Hour, MaxWait: time.Hour, Limit: 48 * time.Hour,
 }
 
 const (
@@ -59,9 +59,9 @@ func elapsed(then, now time.Time) time.Duration { return max(0, now.Sub(then)) }
 
 // overdue reports whether the job has exceeded the time limit of its stage.
 func (t Timetable) overdue(j Job, now time.Time) bool {
-	unavailable := j.Away
-	if !j.AwaySince.IsZero() {
-		unavailable += elapsed(j.AwaySince, now)
+	unavailable := j.Unavailable
+	if !j.UnavailableSince.IsZero() {
+		unavailable += elapsed(j.UnavailableSince, now)
 	}
 	return elapsed(j.Since, now)-min(unavailable, t.Limit) >= t.Limit
 }

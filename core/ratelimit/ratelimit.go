@@ -1,28 +1,79 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ratelimit decides whether a request still fits into a bucket. A
-// bucket's window slides: no span of its length holds more accepted requests
-// than its limit, wherever the span begins.
+// Package ratelimit decides whether a request is within a rate limit. The window slides: no span of
+// time with the length of the window contains more accepted requests than the limit.
+//
+// Log.Take is the decision. Bucket describes the limit, Verdict the result.
 package ratelimit
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
-// Bucket is a limit on what one owner asks for.
+// Bucket is a rate limit of one owner.
 type Bucket struct {
-	// Key tells whose bucket it is and which.
+	// Key identifies the owner and the limit.
 	Key    string
 	Limit  int
 	Window time.Duration
 }
 
-// Verdict is what a bucket says to a request.
+// Verdict is the decision on a request.
 type Verdict struct {
 	Allowed bool
 	Limit   int
-	// Remaining is how many more would be allowed right after this one.
+	// Remaining is the number of requests that would still be allowed right after this one.
 	Remaining int
-	// ResetIn is when the oldest request that counts leaves the window.
+	// ResetIn is the time until the oldest counted request leaves the window.
 	ResetIn time.Duration
-	// RetryIn is when a refused request would be allowed.
+	// RetryIn is the time until a refused request would be allowed.
 	RetryIn time.Duration
+}
+
+// Log holds the times of the accepted requests that may still count, oldest first. Times are
+// durations since a fixed moment of a monotonic clock. The zero Log is empty.
+type Log struct {
+	accepted []time.Duration
+	expired  int // number of entries at the front of accepted that have left the window
+}
+
+// Take decides on a request at now. An allowed request counts from since. since is now, or earlier
+// for a request that a different counter accepted in the meantime. The token undoes the request;
+// see GiveBack.
+func (l *Log) Take(b Bucket, now, since time.Duration) (v Verdict, token time.Duration) {
+	l.forget(now - b.Window)
+	counting := l.accepted[l.expired:]
+	if n := len(counting); n >= b.Limit {
+		// More requests than the limit can count after the limit was lowered.
+		return Verdict{Limit: b.Limit, ResetIn: counting[0] + b.Window - now, RetryIn: counting[n-b.Limit] + b.Window - now}, 0
+	}
+	if n := len(counting); n > 0 {
+		since = max(since, counting[n-1]) // keep the entries sorted
+	}
+	l.accepted = append(l.accepted, since)
+	counting = l.accepted[l.expired:]
+	return Verdict{Allowed: true, Limit: b.Limit, Remaining: b.Limit - len(counting), ResetIn: counting[0] + b.Window - now}, since
+}
+
+// forget drops the requests that were accepted at or before a time. It moves the remaining ones to
+// the front once the dropped ones are more than half, so that the memory stays bounded.
+func (l *Log) forget(until time.Duration) {
+	for l.expired < len(l.accepted) && l.accepted[l.expired] <= until {
+		l.expired++
+	}
+	if 2*l.expired > len(l.accepted) {
+		l.accepted = slices.Delete(l.accepted, 0, l.expired)
+		l.expired = 0
+	}
+}
+
+// GiveBack undoes a Take. A token that has already left the window changes nothing.
+func (l *Log) GiveBack(token time.Duration) {
+	for i := len(l.accepted) - 1; i >= l.expired && l.accepted[i] >= token; i-- {
+		if l.accepted[i] == token {
+			l.accepted = slices.Delete(l.accepted, i, i+1)
+			return
+		}
+	}
 }

@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package secret holds a string that cannot be printed by accident.
+// Package secret defines Text, a string that is never printed by accident, and Credential, the
+// access of an account to a provider.
 package secret
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 )
 
 const redacted = "[redacted]"
 
-// Text is a secret. However it is formatted, logged or marshalled it shows
-// "[redacted]"; only Reveal gives the value.
+// Text is a secret. When formatted, logged or marshalled it shows "[redacted]". Only Reveal returns
+// the value.
 //
-// The value sits behind a pointer because fmt calls no methods on unexported
-// fields: a struct that hides a Text would print a string, but prints an
-// address.
+// The value is behind a pointer, because fmt calls no methods on unexported fields. A struct with a
+// hidden Text therefore prints an address, not the value.
 type Text struct{ value *string }
 
-// New wraps value.
+// New returns a Text with a value.
 func New(value string) Text {
 	if value == "" {
 		return Text{}
@@ -26,8 +28,7 @@ func New(value string) Text {
 	return Text{&value}
 }
 
-// Reveal returns the value. Call it only where the secret leaves for the one
-// place it is meant for.
+// Reveal returns the value. Call it only where the secret is passed to its intended recipient.
 func (t Text) Reveal() string {
 	if t.value == nil {
 		return ""
@@ -35,7 +36,7 @@ func (t Text) Reveal() string {
 	return *t.value
 }
 
-// Empty reports whether there is no secret.
+// Empty reports whether the value is the empty string.
 func (t Text) Empty() bool { return t.value == nil }
 
 // String implements fmt.Stringer.
@@ -44,11 +45,49 @@ func (Text) String() string { return redacted }
 // GoString implements fmt.GoStringer (%#v).
 func (Text) GoString() string { return redacted }
 
-// Format covers every verb, %x and %q included.
+// Format implements fmt.Formatter for all verbs, including %x and %q.
 func (Text) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
 
-// MarshalText covers encoding/json and everything else that asks for text.
+// MarshalText implements encoding.TextMarshaler, which encoding/json uses.
 func (Text) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
 // LogValue implements slog.LogValuer.
 func (Text) LogValue() slog.Value { return slog.StringValue(redacted) }
+
+// Credential holds the fields of a provider's description that an account has set. It is stored
+// encrypted as a whole, including the settings.
+type Credential struct {
+	Settings map[string]string
+	Secrets  map[string]Text
+}
+
+// ErrUnreadable is the error for a text that Encode of this release did not create.
+var ErrUnreadable = errors.New("not in this release's form")
+
+type credentialForm struct {
+	Settings map[string]string `json:"settings"`
+	Secrets  map[string]string `json:"secrets"`
+}
+
+// Encode returns the credential as one text, to be encrypted.
+func (c Credential) Encode() (Text, error) {
+	form := credentialForm{Settings: c.Settings, Secrets: map[string]string{}}
+	for name, text := range c.Secrets {
+		form.Secrets[name] = text.Reveal()
+	}
+	plain, err := json.Marshal(form)
+	return New(string(plain)), err
+}
+
+// DecodeCredential returns the credential that Encode encoded. Its error does not quote the text.
+func DecodeCredential(plain Text) (Credential, error) {
+	var form credentialForm
+	if json.Unmarshal([]byte(plain.Reveal()), &form) != nil {
+		return Credential{}, ErrUnreadable
+	}
+	c := Credential{Settings: form.Settings, Secrets: map[string]Text{}}
+	for name, text := range form.Secrets {
+		c.Secrets[name] = New(text)
+	}
+	return c, nil
+}

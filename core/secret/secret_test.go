@@ -31,7 +31,7 @@ type hidden struct {
 	byName   map[string]secret.Text
 }
 
-// shapes are the ways in which a secret ends up in something printed.
+// shapes returns values that contain a secret in different ways.
 func shapes(s secret.Text) map[string]any {
 	h := hidden{"n", s, []secret.Text{s}, map[string]secret.Text{"k": s}}
 	return map[string]any{
@@ -74,7 +74,7 @@ func TestNoEncodingShowsIt(t *testing.T) {
 	}
 }
 
-func TestAsMapKey(t *testing.T) {
+func TestMapKeyIsRedacted(t *testing.T) {
 	out, err := json.Marshal(map[secret.Text]int{secret.New(canary): 1})
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func TestAsMapKey(t *testing.T) {
 	noLeak(t, string(out))
 }
 
-func TestPanic(t *testing.T) {
+func TestPanicIsRedacted(t *testing.T) {
 	defer func() { noLeak(t, fmt.Sprint(recover())) }()
 	panic(secret.New(canary))
 }
@@ -100,8 +100,8 @@ func TestReveal(t *testing.T) {
 	})
 }
 
-// TestThePlantedLeakIsFound shows that noLeak notices.
-func TestThePlantedLeakIsFound(t *testing.T) {
+// TestLeaksFindsPlantedSecret checks that the helper leaks detects a secret.
+func TestLeaksFindsPlantedSecret(t *testing.T) {
 	for _, text := range []string{canary, "x" + hex.EncodeToString([]byte(canary)), fmt.Sprintf("%X", canary)} {
 		if !leaks(text) {
 			t.Errorf("%q passes", text)

@@ -28,19 +28,26 @@ type Sent struct {
 	Refused bool
 }
 
+// Trace is one page of the message trace.
+type Trace struct {
+	Sent []Sent
+	// Next is the cursor of the next page, empty on the last page.
+	Next string
+}
+
 // Count is the number of messages that a mailbox sent on one day. Settled counts the messages
 // before the mark, up to which the trace is final. Recent counts the later ones and is recomputed
 // by each reading, because the trace still grows there.
 type Count struct {
-	Day     time.Time // start of the day
-	Settled int
-	Recent  int
-	// Part is true when the last reading did not complete. The count is then a lower bound.
-	Part bool
+	Day    time.Time // start of the day
+	Final  int
+	Recent int
+	// Partial is true when the last reading did not complete. The count is then a lower bound.
+	Partial bool
 }
 
 // Total returns the number of messages of the day, settled and recent.
-func (c Count) Total() int { return c.Settled + c.Recent }
+func (c Count) Total() int { return c.Final + c.Recent }
 
 const (
 	// Overlap is how long the trace may still add rows to a day that has ended. Rows of the current
@@ -139,7 +146,7 @@ func (r Reading) Tally() Tally {
 		k := countKey{sender, r.Days[day].Start}
 		c := t.counts[k]
 		if s.At.Before(r.Mark) {
-			c.Settled++
+			c.Final++
 		} else {
 			c.Recent++
 		}
@@ -161,11 +168,34 @@ func (t Tally) After(before Count, address string) Count {
 	after := t.counts[countKey{strings.ToLower(address), before.Day}]
 	after.Day = before.Day
 	if before.Day.Before(t.from) {
-		after.Settled += before.Settled
-		after.Part = before.Part
+		after.Final += before.Final
+		after.Partial = before.Partial
 	}
 	if missing := before.Total() - after.Total(); missing > 0 {
 		after.Recent += missing
 	}
 	return after
+}
+
+// ExceededAt returns when a sender sent the first message beyond limit on a day. The reading must
+// cover the day from its start. known is false when the sender did not exceed the limit.
+func (r Reading) ExceededAt(address string, limit int, day Day) (at time.Time, known bool) {
+	first := map[string]time.Time{} // a message's rows may have different times
+	for _, s := range r.Sent {
+		if s.Refused || !strings.EqualFold(s.Sender, address) || !day.Has(s.At) || s.At.Before(r.From) {
+			continue
+		}
+		if seen, has := first[s.Message]; !has || s.At.Before(seen) {
+			first[s.Message] = s.At
+		}
+	}
+	times := make([]time.Time, 0, len(first))
+	for _, at := range first {
+		times = append(times, at)
+	}
+	slices.SortFunc(times, time.Time.Compare)
+	if limit >= len(times) {
+		return time.Time{}, false
+	}
+	return times[limit], true
 }

@@ -47,12 +47,12 @@ func startOfDate(year int, month time.Month, date int, location *time.Location) 
 // Has reports whether the day contains a moment.
 func (d Day) Has(at time.Time) bool { return !at.Before(d.Start) && at.Before(d.End) }
 
-// UsualPlace is the time zone of a tenant without a configured one.
-const UsualPlace = "UTC"
+// DefaultTimeZone is the time zone of a tenant without a configured one.
+const DefaultTimeZone = "UTC"
 
-// Place returns the time zone with an IANA name. It fails with invalid_request for an unknown or
+// TimeZone returns the time zone with an IANA name. It fails with invalid_request for an unknown or
 // empty name and for "Local".
-func Place(name string) (*time.Location, error) {
+func TimeZone(name string) (*time.Location, error) {
 	location, err := time.LoadLocation(name)
 	if err != nil || name == "" || name == "Local" {
 		return nil, fault.InvalidRequest.With("a time zone has a name like UTC or Europe/Berlin")

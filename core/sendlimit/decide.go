@@ -1,8 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package sendlimit holds the rules of daily send limits: which limit applies to a mailbox, when
+// the mailbox is blocked and unblocked, and which event is recorded.
+//
+// Start reading at Decide in decide.go. It maps policies and counts to a Decision: the addresses
+// that each transport rule must block, and the changes. The main types are Policy, Box, Decision,
+// Rule, Reading and Event.
+//
+//   - decide.go: Decide, the events, and Next, which schedules the next evaluation.
+//   - policy.go: limits, and the policies with their scopes.
+//   - apply.go: the order in which the rules of a Decision are written.
+//   - rule.go: the transport rules at the mail platform, and their names.
+//   - count.go: the messages of a trace, counted by mailbox and day.
+//   - day.go: the days of a time zone.
 package sendlimit
 
 import (
+	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
 	"time"
@@ -10,8 +25,8 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// Box is the state of a mailbox that Decide needs.
-type Box struct {
+// MailboxState is the state of a mailbox that Decide needs.
+type MailboxState struct {
 	ID      string
 	Address string
 	Domain  string
@@ -25,10 +40,10 @@ type Box struct {
 	BlockedBy int
 }
 
-func (b Box) blocked() bool { return !b.BlockedAt.IsZero() }
+func (b MailboxState) blocked() bool { return !b.BlockedAt.IsZero() }
 
-// Ruling is the decision for a tenant: the addresses that each rule must block, and the changes.
-type Ruling struct {
+// Decision is the decision for a tenant: the addresses that each rule must block, and the changes.
+type Decision struct {
 	// Lists holds the addresses to block, sorted, for the scope of each policy. An empty list means
 	// that the rule is switched off.
 	Lists map[string][]string
@@ -46,14 +61,46 @@ type Change struct {
 	Event  Event     // without ID and At, which are set when the event is stored
 }
 
+// Action is what enforcement did to a mailbox.
+type Action string
+
+// The actions.
+const (
+	Blocked   Action = "blocked"
+	Unblocked Action = "unblocked"
+)
+
+// Known reports whether a is a defined action.
+func (a Action) Known() bool { return a == Blocked || a == Unblocked }
+
+// Event records that a mailbox was blocked or unblocked. It is kept after its mailbox and tenant
+// are deleted.
+type Event struct {
+	ID      string // UUIDv7 of At, in milliseconds
+	Tenant  tenant.GUID
+	Address string // address of the mailbox at that time
+	Action  Action
+	Sent    int       // messages counted at the time of the decision
+	Limit   int       // the limit that applied
+	At      time.Time // when the event was stored, after the rule was changed
+}
+
+// Message returns the event as a sentence.
+func (e Event) Message() string {
+	if e.Action == Blocked {
+		return fmt.Sprintf("Mailbox blocked: sent %d, limit %d", e.Sent, e.Limit)
+	}
+	return fmt.Sprintf("Mailbox unblocked: sent %d, limit %d", e.Sent, e.Limit)
+}
+
 // Decide returns the decision for a tenant's mailboxes on day, made at now.
 //
 // A mailbox is blocked when its count exceeds its limit. It is unblocked when the day ends, when
 // the limit is raised to the count or above, or when no policy covers it. A missing count is not
 // zero, and a partial count is a lower bound: neither unblocks a mailbox. A clock that steps back
 // does not unblock a mailbox either.
-func Decide(id tenant.GUID, policies Policies, boxes []Box, day Day, now time.Time) Ruling {
-	r := Ruling{Lists: map[string][]string{}}
+func Decide(id tenant.GUID, policies Policies, boxes []MailboxState, day Day, now time.Time) Decision {
+	r := Decision{Lists: map[string][]string{}}
 	for scope := range policies {
 		r.Lists[scope] = []string{}
 	}
@@ -70,7 +117,7 @@ func Decide(id tenant.GUID, policies Policies, boxes []Box, day Day, now time.Ti
 		if over {
 			action = Blocked
 		}
-		r.Changes = append(r.Changes, b.Becomes(action, id, policies, now))
+		r.Changes = append(r.Changes, b.ChangeTo(action, id, policies, now))
 	}
 	for _, scope := range slices.Collect(maps.Keys(r.Lists)) {
 		slices.Sort(r.Lists[scope])
@@ -79,9 +126,9 @@ func Decide(id tenant.GUID, policies Policies, boxes []Box, day Day, now time.Ti
 	return r
 }
 
-// Becomes returns the change that blocks or unblocks the mailbox. Its limit is the effective one.
+// ChangeTo returns the change that blocks or unblocks the mailbox. Its limit is the effective one.
 // If no policy covers the mailbox any more, it is the limit of the block.
-func (b Box) Becomes(action Action, id tenant.GUID, policies Policies, now time.Time) Change {
+func (b MailboxState) ChangeTo(action Action, id tenant.GUID, policies Policies, now time.Time) Change {
 	limit := policies.Effective(b.Own, b.Domain)
 	scope, covered := policies.Covering(b.Domain)
 	if !covered && b.BlockedBy > 0 {
@@ -93,7 +140,7 @@ func (b Box) Becomes(action Action, id tenant.GUID, policies Policies, now time.
 }
 
 // exceedsLimit reports whether a mailbox that a policy covers must be blocked.
-func exceedsLimit(b Box, limit int, day Day) bool {
+func exceedsLimit(b MailboxState, limit int, day Day) bool {
 	if b.Sent > limit {
 		return true
 	}
@@ -103,4 +150,40 @@ func exceedsLimit(b Box, limit int, day Day) bool {
 		return b.blocked() && !b.BlockedAt.Before(day.End)
 	}
 	return b.blocked() && !b.BlockedAt.Before(day.Start)
+}
+
+// MinInterval and Latest bound the interval between two evaluations of a tenant. The platform's trace
+// lags by minutes, so more frequent queries show nothing new.
+const (
+	MinInterval = 5 * time.Minute
+	MaxInterval = 30 * time.Minute
+)
+
+// Next returns the time of a tenant's next evaluation. The interval shrinks as a mailbox approaches
+// its limit. The end of the day comes first if a mailbox is blocked. A per-tenant offset of up to a
+// tenth of the interval spreads the load.
+func Next(id tenant.GUID, policies Policies, boxes []MailboxState, day Day, now time.Time) time.Time {
+	closest, anyBlocked := 0.0, false
+	for _, b := range boxes {
+		if _, covered := policies.Covering(b.Domain); !covered {
+			continue
+		}
+		anyBlocked = anyBlocked || b.blocked()
+		if limit := policies.Effective(b.Own, b.Domain); !b.blocked() && limit > 0 {
+			closest = max(closest, min(1, float64(b.Sent)/float64(limit)))
+		}
+	}
+	wait := MaxInterval - time.Duration(closest*float64(MaxInterval-MinInterval))
+	next := now.Add(wait - tenantOffset(id, wait/10))
+	if anyBlocked && day.Has(now) && next.After(day.End) {
+		return day.End
+	}
+	return next
+}
+
+// tenantOffset returns a fixed fraction of most for a tenant, derived from a hash of its id.
+func tenantOffset(id tenant.GUID, most time.Duration) time.Duration {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(id)) // never fails
+	return time.Duration(float64(h.Sum32()) / (1 << 32) * float64(most))
 }

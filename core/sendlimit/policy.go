@@ -3,10 +3,56 @@
 package sendlimit
 
 import (
+	"fmt"
 	"time"
 
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/tenant"
 )
+
+// MinLimit and MaxLimit bound a daily limit, in messages.
+const (
+	MinLimit = 1
+	MaxLimit = 25
+)
+
+// Valid returns nil for a limit between MinLimit and MaxLimit, else an invalid_send_limit error.
+func Valid(perDay int) error {
+	if perDay < MinLimit || perDay > MaxLimit {
+		why := fmt.Sprintf("an integer from %d to %d", MinLimit, MaxLimit)
+		return fault.InvalidSendLimit.At("the daily send limit is not "+why, fault.Field{Location: "body.daily_send_limit", Message: why})
+	}
+	return nil
+}
+
+// Policies maps the scope of each policy of a tenant, a domain or TenantWide, to its limit.
+type Policies map[string]int
+
+// TenantWide is the scope of a policy for all of a tenant's domains.
+const TenantWide = ""
+
+// Covering returns the scope whose rule blocks the mailboxes of a domain: the domain's own, else
+// TenantWide. covered is false when neither has a policy, so that no limit is enforced.
+func (p Policies) Covering(domain string) (scope string, covered bool) {
+	if _, has := p[domain]; has && domain != TenantWide {
+		return domain, true
+	}
+	_, covered = p[TenantWide]
+	return TenantWide, covered
+}
+
+// Effective returns the limit that applies to a mailbox of a domain. It is the mailbox's own limit,
+// or that of the covering policy if own is 0. It returns 0 when there is no limit.
+func (p Policies) Effective(own int, domain string) int {
+	if own > 0 {
+		return own
+	}
+	scope, covered := p.Covering(domain)
+	if !covered {
+		return 0
+	}
+	return p[scope]
+}
 
 // Policy is the limit that is enforced for a scope of a tenant.
 type Policy struct {
@@ -40,26 +86,26 @@ func ByScope(all []Policy) Policies {
 	return limits
 }
 
-// Set is the result of applying a policy.
-type Set string
+// PolicyResult is the result of applying a policy.
+type PolicyResult string
 
 // The results of applying a policy.
 const (
-	Created   Set = "created"
-	Updated   Set = "updated"
-	Unchanged Set = "unchanged"
+	Created   PolicyResult = "created"
+	Updated   PolicyResult = "updated"
+	Unchanged PolicyResult = "unchanged"
 )
 
 // With returns the policy with a new limit and the platform's rule r, and whether that created it,
 // updated it or left it unchanged.
-func (p Policy) With(perDay int, r Rule, now time.Time) (Policy, Set) {
+func (p Policy) With(perDay int, r Rule, now time.Time) (Policy, PolicyResult) {
 	was := p
 	p.PerDay = perDay
 	if r.ID != "" {
 		p.RuleID = r.ID
 	}
 	switch {
-	case was.PerDay == 0 || r.Made:
+	case was.PerDay == 0 || r.Created:
 		p.UpdatedAt = now
 		return p, Created
 	case was.PerDay != perDay || r.Written || p.RuleID != was.RuleID:

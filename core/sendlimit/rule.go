@@ -3,6 +3,8 @@
 package sendlimit
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"strings"
 )
@@ -18,8 +20,8 @@ type Rule struct {
 	// Altered is true when an enabled rule differs from the expected one in more than its
 	// addresses, such as its conditions, actions or schedule. The next write restores it.
 	Altered bool
-	// Made and Written report whether this call created or changed the rule.
-	Made, Written bool
+	// Created and Written report whether this call created or changed the rule.
+	Created, Written bool
 }
 
 // Blocks returns the addresses that the rule blocks, nil when it is switched off.
@@ -30,9 +32,13 @@ func (r Rule) Blocks() []string {
 	return r.Lists
 }
 
-// Right reports whether the rule blocks exactly the addresses of list, which is sorted, so that no
+func (r Rule) blocksAddress(address string) bool {
+	return slices.ContainsFunc(r.Blocks(), func(one string) bool { return strings.EqualFold(one, address) })
+}
+
+// Matches reports whether the rule blocks exactly the addresses of list, which is sorted, so that no
 // write is needed. A missing rule is right for an empty list.
-func (r Rule) Right(list []string) bool {
+func (r Rule) Matches(list []string) bool {
 	return !r.Altered && r.Enabled == (len(list) > 0) && slices.Equal(r.Blocks(), list)
 }
 
@@ -46,9 +52,53 @@ func RuleOf(scope string, rules []Rule) Rule {
 	return Rule{}
 }
 
-// Trace is one page of the message trace.
-type Trace struct {
-	Sent []Sent
-	// Next is the cursor of the next page, empty on the last page.
-	Next string
+const (
+	rulePrefix  = "tenantry-block-"
+	tenantRule  = rulePrefix + "tenantwide"
+	maxRuleName = 64 // limit of the mail platform, in characters
+	hashDigits  = 12
+)
+
+// RuleName returns the name of a scope's rule at the mail platform. A domain that is too long for
+// the name is truncated and gets a hash as its suffix.
+func RuleName(scope string) string {
+	if scope == TenantWide {
+		return tenantRule
+	}
+	scope = strings.ToLower(scope)
+	if name := rulePrefix + scope; len(name) <= maxRuleName {
+		return name
+	}
+	digest := sha256.Sum256([]byte(scope))
+	kept := maxRuleName - len(rulePrefix) - 1 - hashDigits
+	return rulePrefix + scope[:kept] + "-" + hex.EncodeToString(digest[:])[:hashDigits]
+}
+
+// ScopeOfRule returns the scope of a rule name for which IsRuleName is true. For a truncated domain
+// it returns the rest of the name, which RuleName maps to the same rule.
+func ScopeOfRule(name string) string {
+	name = strings.ToLower(name)
+	if name == tenantRule {
+		return TenantWide
+	}
+	return strings.TrimPrefix(name, rulePrefix)
+}
+
+// IsRuleName reports whether RuleName can return this name. The prefix alone is not enough, because
+// foreign rules may use it too.
+func IsRuleName(name string) bool {
+	name = strings.ToLower(name)
+	scope, prefixed := strings.CutPrefix(name, rulePrefix)
+	if !prefixed || len(name) > maxRuleName || strings.Trim(scope, domainCharacters) != "" {
+		return false
+	}
+	return name == tenantRule || strings.Contains(strings.Trim(scope, ".-"), ".") || hasHashSuffix(name)
+}
+
+const domainCharacters = "abcdefghijklmnopqrstuvwxyz0123456789.-"
+
+// hasHashSuffix reports whether a name ends in the hash of a truncated domain.
+func hasHashSuffix(name string) bool {
+	at := len(name) - hashDigits
+	return len(name) == maxRuleName && name[at-1] == '-' && strings.Trim(name[at:], "0123456789abcdef") == ""
 }

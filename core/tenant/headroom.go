@@ -7,6 +7,25 @@ import (
 	"time"
 )
 
+// Licenses are a tenant's licences for e-mail.
+type Licenses struct {
+	Paid  int
+	Trial int // licences of trial subscriptions
+}
+
+// trialRecipients is the limit of a tenant without paid licences.
+const trialRecipients = 5000
+
+// ExternalRecipientLimit returns the estimated number of external recipients in 24 hours, by the
+// platform's published formula. Trial licences do not count. Without paid licences it returns the
+// trial limit, which is lower than the formula's result.
+func (l Licenses) ExternalRecipientLimit() int {
+	if l.Paid <= 0 {
+		return trialRecipients
+	}
+	return int(math.Round(500*math.Pow(float64(l.Paid), 0.7) + 9500))
+}
+
 // Sending is the stored data about how much a tenant sends and may send.
 type Sending struct {
 	Licenses   Licenses
@@ -14,19 +33,19 @@ type Sending struct {
 	// Today is the number of messages that the tenant's mailboxes sent on the current day in its
 	// time zone, as shown to callers.
 	Today int
-	// TodayAt is when the oldest of those counts was taken; zero: none yet.
+	// TodayAt is when the oldest of those counts was taken; zero if there is none yet.
 	TodayAt time.Time
 }
 
 // Headroom estimates how close a tenant is to the platform's sending limit. Tenantry counts
 // messages since midnight. The platform counts external recipients in the last 24 hours.
 type Headroom struct {
-	Limit     int // of external recipients
+	Limit     int // external recipients in 24 hours
 	Sent      int
 	SentAt    time.Time // when that was counted; zero: not yet on this day
 	Remaining int       // 0 beyond the limit
 	Percent   float64   // one decimal
-	Licenses  int       // for e-mail, bought
+	Licenses  int       // paid licences
 	At        time.Time
 }
 

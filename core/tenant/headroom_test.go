@@ -11,8 +11,7 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// TestExternalRecipientLimit holds the formula against the values that the
-// platform has published with it.
+// TestExternalRecipientLimit compares the formula with the values that the platform has published.
 func TestExternalRecipientLimit(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -28,8 +27,8 @@ func TestExternalRecipientLimit(t *testing.T) {
 		{"10,000 licences", tenant.Licenses{Paid: 10000}, 324979},
 		{"100,000 licences", tenant.Licenses{Paid: 100000}, 1590639},
 		{"only a trial", tenant.Licenses{Trial: 25}, 5000},
-		{"a trial beside what was bought adds nothing", tenant.Licenses{Paid: 25, Trial: 25}, 14259},
-		{"none at all is no more than a trial", tenant.Licenses{}, 5000},
+		{"trial licences add nothing to paid ones", tenant.Licenses{Paid: 25, Trial: 25}, 14259},
+		{"no licences count as a trial", tenant.Licenses{}, 5000},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := tt.have.ExternalRecipientLimit(); got != tt.want {
@@ -49,11 +48,11 @@ func TestHeadroom(t *testing.T) {
 		{"licences never read", tenant.Sending{Today: 7}, nil},
 		{"nothing sent", tenant.Sending{Licenses: tenant.Licenses{Paid: 1}, LicensesAt: at},
 			&tenant.Headroom{Limit: 10000, Remaining: 10000, Licenses: 1, At: at}},
-		{"some", tenant.Sending{Licenses: tenant.Licenses{Paid: 25}, LicensesAt: at, Today: 900, TodayAt: at.Add(time.Hour)},
+		{"some sent", tenant.Sending{Licenses: tenant.Licenses{Paid: 25}, LicensesAt: at, Today: 900, TodayAt: at.Add(time.Hour)},
 			&tenant.Headroom{Limit: 14259, Sent: 900, SentAt: at.Add(time.Hour), Remaining: 13359, Percent: 6.3, Licenses: 25, At: at}},
 		{"near the limit of a trial", tenant.Sending{Licenses: tenant.Licenses{Trial: 25}, LicensesAt: at, Today: 4987},
 			&tenant.Headroom{Limit: 5000, Sent: 4987, Remaining: 13, Percent: 99.7, At: at}},
-		{"beyond it nothing remains", tenant.Sending{LicensesAt: at, Today: 5200},
+		{"above the limit nothing remains", tenant.Sending{LicensesAt: at, Today: 5200},
 			&tenant.Headroom{Limit: 5000, Sent: 5200, Percent: 104, At: at}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -65,7 +64,7 @@ func TestHeadroom(t *testing.T) {
 	}
 }
 
-func TestHeadroomHoldsTogether(t *testing.T) {
+func TestHeadroomIsConsistent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		paid, sent := rapid.IntRange(0, 300000).Draw(t, "paid"), rapid.IntRange(0, 100000).Draw(t, "sent")
 		s := tenant.Sending{Licenses: tenant.Licenses{Paid: paid}, LicensesAt: time.Unix(1, 0), Today: sent}

@@ -12,14 +12,13 @@ type Readiness struct {
 	DomainsTotal     int
 	MailboxesTotal   int
 	ReadyToProvision bool
-	// NextStep is the first thing to do, or "" when nothing is left.
+	// NextStep is the first step to do, or "" when none is left.
 	NextStep string
-	// Headroom is nil unless somebody asked for it and it is known. Nothing
-	// else depends on it.
+	// Headroom is nil unless it was requested and is known. No other field depends on it.
 	Headroom *Headroom
 }
 
-// The next steps, in the order in which they come up.
+// The next steps, in their order.
 const (
 	NextReconnect       = "reconnect"
 	NextGrantRole       = "grant_role"
@@ -85,11 +84,37 @@ func (t Tenant) syncHelps() bool {
 		t.SMTPAuth == SMTPAuthUnknown || t.SMTPAuth == SMTPAuthDisabled
 }
 
-// PrimaryDomain is the default domain to show: the built-in one while no
-// verified custom domain is primary.
+// PrimaryDomain returns the default domain to show: the primary custom domain, or the built-in
+// domain if there is none.
 func (t Tenant) PrimaryDomain() string {
 	if t.DefaultDomain == "" {
 		return t.BuiltinDomain
 	}
 	return t.DefaultDomain
+}
+
+// Status is the state of a tenant's setup.
+type Status string
+
+// The statuses. A pending tenant is not ready for mailboxes yet. A failed one has a mail server
+// that cannot be prepared. The administrator of a revoked one has withdrawn the consent.
+const (
+	StatusPending Status = "pending"
+	StatusReady   Status = "ready"
+	StatusFailed  Status = "failed"
+	StatusRevoked Status = "revoked"
+)
+
+// Status returns the status that the readiness amounts to.
+func (r Readiness) Status() Status {
+	switch {
+	case r.Consent != ConsentGranted:
+		return StatusRevoked
+	case r.Bootstrap == BootstrapFailed:
+		return StatusFailed
+	case r.ReadyToProvision:
+		return StatusReady
+	default:
+		return StatusPending
+	}
 }

@@ -9,7 +9,7 @@ type Part struct {
 	Skipped bool
 }
 
-// The words of Part.Status beside those of Bootstrap and SMTPAuth.
+// The values of Part.Status, in addition to those of Bootstrap and SMTPAuth.
 const (
 	PartCompleted = "completed"
 	PartFailed    = "failed"
@@ -50,8 +50,8 @@ func GrantLost() Progress {
 	}
 }
 
-// SMTPAuthPart tells of organization-wide SMTP AUTH at a tenant whose
-// bootstrap is ready.
+// SMTPAuthPart returns the part of a sync for a state of SMTP AUTH. The bootstrap of the tenant
+// must be ready.
 func SMTPAuthPart(state SMTPAuth) Part {
 	switch state {
 	case SMTPAuthEnabled:
@@ -65,17 +65,18 @@ func SMTPAuthPart(state SMTPAuth) Part {
 	}
 }
 
-// SMTPAuthComing tells of SMTP AUTH that was switched on and does not show yet.
+// SMTPAuthComing returns the part of a sync that has enabled SMTP AUTH, when the platform does not
+// report it as enabled yet.
 func SMTPAuthComing() Part {
 	return Part{Status: string(SMTPAuthDisabled), Message: "authenticated SMTP was switched on and takes effect soon; sync again in a few minutes"}
 }
 
-// SMTPAuthSkipped tells that SMTP AUTH was not attempted.
+// SMTPAuthSkipped returns the part of a sync that did not check SMTP AUTH.
 func SMTPAuthSkipped() Part {
 	return Part{Status: PartSkipped, Message: "not attempted: the mail server is not prepared yet", Skipped: true}
 }
 
-// Partial decides whether a sync got only a part of its work done.
+// Partial reports whether a sync completed only in part.
 func Partial(bootstrap, smtpAuth, discovery Part, mailboxError string) bool {
 	return bootstrap.Status != string(BootstrapReady) ||
 		smtpAuth.Status != string(SMTPAuthEnabled) ||

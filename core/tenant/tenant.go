@@ -2,17 +2,35 @@
 
 // Package tenant holds a tenant of the mail platform, the progress of its setup and the next step.
 //
-// Tenant in tenant.go is the main type; start reading there. readiness.go and status.go derive the
-// progress, sync.go the results of a sync, consent.go checks the consent, and headroom.go and
-// licenses.go estimate sending limits.
+// Tenant in tenant.go is the main type; start reading there. readiness.go derives the progress and
+// the status of a tenant. sync.go defines the results of a sync. headroom.go estimates how much a
+// tenant may still send.
 package tenant
 
-import "time"
+import (
+	"time"
 
-// GUID is the mail platform's id of a tenant, lower case.
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/ident"
+)
+
+// GUID is the mail platform's id of a tenant, in lower case.
 type GUID string
 
-// Bootstrap says whether mail-server automation works.
+// NoGUID is a GUID that no tenant has.
+const NoGUID GUID = ident.Zero
+
+// ParseGUID returns the canonical form of raw, false if raw is not a GUID.
+func ParseGUID(raw string) (GUID, bool) {
+	id, ok := ident.Parse(raw)
+	return GUID(id), ok
+}
+
+// LookupGUID returns the GUID to look up for raw. A malformed one becomes NoGUID, so it gets the
+// same answer as an unknown GUID.
+func LookupGUID(raw string) GUID { return GUID(ident.Lookup(raw)) }
+
+// Bootstrap says whether the service can manage the mail server of the tenant.
 type Bootstrap string
 
 // The states of the bootstrap.
@@ -25,8 +43,8 @@ const (
 // SMTPAuth is the organization-wide state of authenticated SMTP.
 type SMTPAuth string
 
-// The states of SMTP AUTH. Refused: it is off and the platform does not let
-// it be switched on.
+// The states of SMTP AUTH. SMTPAuthRefused means that it is off and the platform does not allow to
+// enable it.
 const (
 	SMTPAuthUnknown  SMTPAuth = "unknown"
 	SMTPAuthEnabled  SMTPAuth = "enabled"
@@ -43,7 +61,7 @@ const (
 	ConsentRevoked Consent = "revoked"
 )
 
-// Discovery says how the last discovery ended.
+// Discovery is the result of the last discovery.
 type Discovery string
 
 // The states of discovery.
@@ -53,7 +71,7 @@ const (
 	DiscoveryFailed    Discovery = "failed"
 )
 
-// Tenant is a tenant as one account holds it.
+// Tenant is a tenant of the mail platform that an account holds.
 type Tenant struct {
 	ID              string // UUIDv7, the service's own id
 	GUID            GUID
@@ -68,22 +86,22 @@ type Tenant struct {
 	BootstrapStep   BootstrapStep // what the last attempt is waiting for
 	SMTPAuth        SMTPAuth
 	Discovery       Discovery
-	LastSyncAt      time.Time // zero: never
+	LastSyncAt      time.Time // zero if never
 	UserMailboxes   int
-	DomainCount     int // counted from the stored rows
+	DomainCount     int // number of stored domains
 	DomainsVerified int
 	DomainsSigned   int // with DKIM enabled
-	// DomainsPublished counts those of the unverified domains whose
-	// verification record the last DNS read saw.
+	// DomainsPublished is the number of unverified domains whose verification record the last DNS
+	// read found.
 	DomainsPublished int
 	MailboxCount     int
 }
 
-// BootstrapStep is what stands between a tenant and a ready bootstrap.
+// BootstrapStep is what a bootstrap is waiting for.
 type BootstrapStep string
 
-// What a bootstrap can wait for. GrantRole needs the administrator: the
-// platform does not let us take the role ourselves. NoExchange is final.
+// The bootstrap steps. StepGrantRole needs an administrator of the tenant, because the platform
+// does not let the service assign the role to itself. StepNoExchange is final.
 const (
 	StepNone       BootstrapStep = ""
 	StepWait       BootstrapStep = "wait"
@@ -92,23 +110,33 @@ const (
 	StepNoExchange BootstrapStep = "no_exchange"
 )
 
-// Progress is the answer of one bootstrap step at the mail server.
+// Progress is the result of one bootstrap step at the mail server.
 type Progress struct {
 	Status  Bootstrap
 	Step    BootstrapStep
 	Message string // safe to show
 }
 
-// Profile is what the platform says of a tenant.
+// Profile is the platform's description of a tenant.
 type Profile struct {
 	Name          string
 	BuiltinDomain string
 	DefaultDomain string // primary custom domain, or ""
 }
 
-// Administrator is the person whose sign-in proved the tenant.
+// Administrator is the person who signed in to prove control of the tenant.
 type Administrator struct {
 	Tenant  GUID
 	Address string // for display only; never authorize on it
 	Name    string
+}
+
+// Reachable fails with access_denied if the tenant's consent is revoked. Operations that may call
+// the platform check it after validating the request and before the tenant's state. Only a sync
+// does not, because it detects that a consent works again.
+func (t Tenant) Reachable() error {
+	if t.Consent == ConsentRevoked {
+		return fault.AccessDenied.With("the consent of the tenant's administrator is gone; connect the tenant again")
+	}
+	return nil
 }

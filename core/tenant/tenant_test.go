@@ -3,15 +3,17 @@
 package tenant_test
 
 import (
+	"errors"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// working is a tenant that has everything.
-func working() tenant.Tenant {
+// readyTenant returns a tenant whose setup is complete.
+func readyTenant() tenant.Tenant {
 	return tenant.Tenant{
 		Consent: tenant.ConsentGranted, Bootstrap: tenant.BootstrapReady, SMTPAuth: tenant.SMTPAuthEnabled,
 		Discovery: tenant.DiscoveryCompleted, DomainCount: 2, DomainsVerified: 2, DomainsSigned: 2, MailboxCount: 1,
@@ -24,9 +26,9 @@ func TestNextStep(t *testing.T) {
 		change func(*tenant.Tenant)
 		want   string
 	}{
-		{"everything is there", func(*tenant.Tenant) {}, ""},
+		{"setup complete", func(*tenant.Tenant) {}, ""},
 		{"consent revoked", func(t *tenant.Tenant) { t.Consent = tenant.ConsentRevoked }, "reconnect"},
-		{"consent revoked beats a lost role", func(t *tenant.Tenant) {
+		{"a revoked consent comes before a lost role", func(t *tenant.Tenant) {
 			t.Consent, t.Bootstrap, t.BootstrapStep = tenant.ConsentRevoked, tenant.BootstrapFailed, tenant.StepGrantRole
 		}, "reconnect"},
 		{"role lost", func(t *tenant.Tenant) {
@@ -38,7 +40,7 @@ func TestNextStep(t *testing.T) {
 		{"role not granted yet", func(t *tenant.Tenant) {
 			t.Bootstrap, t.BootstrapStep = tenant.BootstrapPending, tenant.StepGrantRole
 		}, "grant_role"},
-		{"a step left over from before it was ready", func(t *tenant.Tenant) { t.BootstrapStep = tenant.StepGrantRole }, ""},
+		{"a ready tenant with an old step", func(t *tenant.Tenant) { t.BootstrapStep = tenant.StepGrantRole }, ""},
 		{"never synchronized", func(t *tenant.Tenant) {
 			*t = tenant.Tenant{Consent: "granted", Bootstrap: "pending", SMTPAuth: "unknown", Discovery: "pending"}
 		}, "sync"},
@@ -50,7 +52,7 @@ func TestNextStep(t *testing.T) {
 			t.Bootstrap, t.BootstrapStep = tenant.BootstrapFailed, tenant.StepNoExchange
 		}, "sync"},
 		{"SMTP AUTH off", func(t *tenant.Tenant) { t.SMTPAuth = tenant.SMTPAuthDisabled }, "sync"},
-		{"SMTP AUTH refused is nothing that a sync changes", func(t *tenant.Tenant) { t.SMTPAuth = tenant.SMTPAuthRefused }, ""},
+		{"a sync cannot change a refused SMTP AUTH", func(t *tenant.Tenant) { t.SMTPAuth = tenant.SMTPAuthRefused }, ""},
 		{"no domain", func(t *tenant.Tenant) { t.DomainCount, t.DomainsVerified, t.DomainsSigned = 0, 0, 0 }, "add_domain"},
 		{"record not seen", func(t *tenant.Tenant) { t.DomainsVerified, t.DomainsSigned = 0, 0 }, "publish_dns"},
 		{"one of two records seen", func(t *tenant.Tenant) {
@@ -63,7 +65,7 @@ func TestNextStep(t *testing.T) {
 		{"no mailbox", func(t *tenant.Tenant) { t.MailboxCount = 0 }, "create_mailboxes"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			held := working()
+			held := readyTenant()
 			tt.change(&held)
 			if got := held.Readiness(true).NextStep; got != tt.want {
 				t.Fatalf("got %q, want %q", got, tt.want)
@@ -79,8 +81,8 @@ func TestReadyToProvision(t *testing.T) {
 		requireSMTP bool
 		want        bool
 	}{
-		{"everything is there", func(*tenant.Tenant) {}, true, true},
-		{"neither DKIM nor mailboxes are needed", func(t *tenant.Tenant) { t.DomainsSigned, t.MailboxCount = 0, 0 }, true, true},
+		{"setup complete", func(*tenant.Tenant) {}, true, true},
+		{"DKIM and mailboxes are not required", func(t *tenant.Tenant) { t.DomainsSigned, t.MailboxCount = 0, 0 }, true, true},
 		{"consent revoked", func(t *tenant.Tenant) { t.Consent = tenant.ConsentRevoked }, true, false},
 		{"bootstrap pending", func(t *tenant.Tenant) { t.Bootstrap = tenant.BootstrapPending }, true, false},
 		{"SMTP AUTH refused", func(t *tenant.Tenant) { t.SMTPAuth = tenant.SMTPAuthRefused }, true, false},
@@ -88,7 +90,7 @@ func TestReadyToProvision(t *testing.T) {
 		{"no verified domain", func(t *tenant.Tenant) { t.DomainsVerified = 0 }, true, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			held := working()
+			held := readyTenant()
 			tt.change(&held)
 			if got := held.Readiness(tt.requireSMTP).ReadyToProvision; got != tt.want {
 				t.Fatalf("got %v, want %v", got, tt.want)
@@ -97,7 +99,7 @@ func TestReadyToProvision(t *testing.T) {
 	}
 }
 
-func TestReadinessRepeatsTheState(t *testing.T) {
+func TestReadinessCopiesTheState(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		total := rapid.IntRange(0, 12).Draw(t, "domains")
 		held := tenant.Tenant{
@@ -160,7 +162,7 @@ func TestPartial(t *testing.T) {
 		{"bootstrap pending", tenant.BootstrapPart(tenant.Progress{Status: tenant.BootstrapPending}), tenant.SMTPAuthSkipped(), done, "", true},
 		{"SMTP AUTH refused", ready, tenant.SMTPAuthPart(tenant.SMTPAuthRefused), done, "", true},
 		{"SMTP AUTH off", ready, tenant.SMTPAuthPart(tenant.SMTPAuthDisabled), done, "", true},
-		{"SMTP AUTH not told", ready, tenant.SMTPAuthPart(tenant.SMTPAuthUnknown), done, "", true},
+		{"SMTP AUTH unknown", ready, tenant.SMTPAuthPart(tenant.SMTPAuthUnknown), done, "", true},
 		{"directory failed", ready, enabled, failed, "", true},
 		{"mailboxes failed", ready, enabled, done, "not listed", true},
 	} {
@@ -196,12 +198,12 @@ func TestBootstrapped(t *testing.T) {
 		answer tenant.Progress
 		want   tenant.Bootstrap
 	}{
-		{"never granted yet", tenant.BootstrapPending, lacking, tenant.BootstrapPending},
+		{"never granted", tenant.BootstrapPending, lacking, tenant.BootstrapPending},
 		{"withdrawn", tenant.BootstrapReady, lacking, tenant.BootstrapFailed},
 		{"still withdrawn", tenant.BootstrapFailed, lacking, tenant.BootstrapFailed},
-		{"spreads again", tenant.BootstrapReady, waiting, tenant.BootstrapPending},
-		{"given back", tenant.BootstrapFailed, ready, tenant.BootstrapReady},
-		{"lost for certain", tenant.BootstrapReady, tenant.GrantLost(), tenant.BootstrapFailed},
+		{"the platform prepares it again", tenant.BootstrapReady, waiting, tenant.BootstrapPending},
+		{"granted again", tenant.BootstrapFailed, ready, tenant.BootstrapReady},
+		{"grant lost", tenant.BootstrapReady, tenant.GrantLost(), tenant.BootstrapFailed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := (tenant.Tenant{Bootstrap: tt.before}).Bootstrapped(tt.answer); got.Status != tt.want || got.Step != tt.answer.Step {
@@ -211,10 +213,51 @@ func TestBootstrapped(t *testing.T) {
 	}
 }
 
-func TestBootstrapPartAlwaysSaysSomething(t *testing.T) {
+func TestBootstrapPartHasMessage(t *testing.T) {
 	for _, status := range []tenant.Bootstrap{tenant.BootstrapReady, tenant.BootstrapPending, tenant.BootstrapFailed} {
 		if got := tenant.BootstrapPart(tenant.Progress{Status: status}); got.Status != string(status) || got.Message == "" {
 			t.Errorf("%s gives %+v", status, got)
 		}
+	}
+}
+
+func TestReachable(t *testing.T) {
+	held := readyTenant()
+	if err := held.Reachable(); err != nil {
+		t.Fatalf("with a consent: %v", err)
+	}
+	held.Consent = tenant.ConsentRevoked
+	if err := held.Reachable(); !errors.Is(err, fault.AccessDenied) || fault.Of(err).Detail == "" {
+		t.Fatalf("without: %v", err)
+	}
+}
+
+func TestStatus(t *testing.T) {
+	ready := tenant.Tenant{
+		Consent: tenant.ConsentGranted, Bootstrap: tenant.BootstrapReady, SMTPAuth: tenant.SMTPAuthEnabled, DomainCount: 1, DomainsVerified: 1,
+	}
+	for _, tt := range []struct {
+		name   string
+		change func(*tenant.Tenant)
+		want   tenant.Status
+	}{
+		{"mailboxes can be created", func(*tenant.Tenant) {}, tenant.StatusReady},
+		{"a tenant that was just connected", func(held *tenant.Tenant) {
+			held.Bootstrap, held.SMTPAuth = tenant.BootstrapPending, tenant.SMTPAuthUnknown
+		}, tenant.StatusPending},
+		{"no verified domain", func(held *tenant.Tenant) { held.DomainsVerified = 0 }, tenant.StatusPending},
+		{"SMTP AUTH is off", func(held *tenant.Tenant) { held.SMTPAuth = tenant.SMTPAuthDisabled }, tenant.StatusPending},
+		{"the mail server cannot be prepared", func(held *tenant.Tenant) { held.Bootstrap = tenant.BootstrapFailed }, tenant.StatusFailed},
+		{"a revoked consent comes first", func(held *tenant.Tenant) {
+			held.Consent, held.Bootstrap = tenant.ConsentRevoked, tenant.BootstrapFailed
+		}, tenant.StatusRevoked},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			held := ready
+			tt.change(&held)
+			if got := held.Readiness(true).Status(); got != tt.want {
+				t.Fatalf("got %s, want %s", got, tt.want)
+			}
+		})
 	}
 }

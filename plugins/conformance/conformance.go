@@ -1,8 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conformance holds what the author of a plugin runs against the built
-// binary: that it says who it is, that it ends when it should, that trouble
-// with its provider has the right names, and that it keeps the port's contract.
+// Package conformance is the test suite that the author of a plugin runs against the built binary.
+// The suites check how the plugin describes itself, when its process exits, which outcome each
+// failure of its provider has, and the contract of the port that it implements.
+//
+// An author calls Plugin, Mail, DNS or Sending from a test, with a Binary. SendingInProcess runs
+// the contract of a sending platform without a binary.
+//
+//   - conformance.go: Binary, and the entry points Plugin, Mail and DNS. Start here.
+//   - sending.go: Sending and SendingInProcess, and the checks of a sending platform's description.
+//   - plugin.go: the checks that every plugin passes.
+//   - mailfailures.go: the checks of a mail plugin whose provider fails.
+//   - simulate.go: Simulate, which starts a plugin's simulator inside the test.
+//   - faults.go: Simulator.Fail, which makes the simulated provider fail.
 package conformance
 
 import (
@@ -18,27 +28,27 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// startTime and callTime are long enough for any machine: only a plugin that
-// hangs reaches them.
+// startTimeout and callTimeout are long enough for a slow machine: only a plugin that hangs exceeds
+// them.
 const (
-	startTime = 4 * time.Minute
-	callTime  = 4 * time.Minute
+	startTimeout = 4 * time.Minute
+	callTimeout  = 4 * time.Minute
 )
 
-// stopTime is how long a plugin may take to end by itself. The tests of this
-// package shorten it for plugins that never do.
-var stopTime = 4 * time.Minute
+// stopTimeout is how long a plugin may take to exit before it is killed. The tests of this package
+// shorten it for plugins that never exit.
+var stopTimeout = 4 * time.Minute
 
 // Binary is the plugin under test.
 type Binary struct {
 	Path string
-	// Connect makes a connection whose every base URL lies below baseURL,
-	// complete with credentials that look right.
+	// Connect returns a connection whose base URLs all start with baseURL. Its credentials have the
+	// right form and need not be valid. Mail requires it.
 	Connect func(baseURL string) sdk.Connection
 }
 
-// Start starts the plugin as the host does, and ends it with the test. What it
-// prints goes to the test's log.
+// Start starts the plugin as the host does and stops it when the test ends. The output of the
+// plugin is copied to stderr. The test fails when the plugin does not start.
 func (b Binary) Start(t testing.TB) *wire.Process {
 	t.Helper()
 	path, err := filepath.Abs(b.Path)
@@ -46,52 +56,71 @@ func (b Binary) Start(t testing.TB) *wire.Process {
 		t.Fatal(err)
 	}
 	p, err := wire.Start(wire.Launch{
-		Exe: path, Name: filepath.Base(path), Timeout: startTime,
+		Exe: path, Name: filepath.Base(path), Timeout: startTimeout,
 		Line: func(line []byte) { _, _ = os.Stderr.Write(append(line, '\n')) },
 	})
 	if err != nil {
 		t.Fatalf("start %s: %v", b.Path, err)
 	}
-	t.Cleanup(func() { p.Stop(stopTime) })
+	t.Cleanup(func() { p.Stop(stopTimeout) })
 	return p
 }
 
-// Platform is a mail platform of a running plugin.
+// Platform returns the mail platform that the running plugin p serves for the connection c.
 func Platform(p *wire.Process, c sdk.Connection) sdk.MailPlatform {
 	return wire.Mail(func(context.Context, ...secret.Text) (wire.Session, error) {
 		return wire.Session{Process: p, Connection: c}, nil
 	})
 }
 
-// check is one thing that a plugin has to do.
+// check is one requirement of a plugin.
 type check struct {
 	name string
 	run  func(t testing.TB, b Binary)
 }
 
-// Plugin runs the suites that every plugin passes.
+// Plugin runs the checks that apply to every plugin.
 func Plugin(t *testing.T, b Binary) {
 	for _, c := range pluginChecks {
 		t.Run(c.name, func(t *testing.T) { c.run(t, b) })
 	}
 }
 
-// Mail runs the suites of a mail platform, those of Plugin among them. world
-// makes a world, best from the plugin's simulator, whose Platform calls the
-// running plugin through platform.
-func Mail(t *testing.T, b Binary, world func(t testing.TB, platform func(sdk.Connection) sdk.MailPlatform) contract.World) {
+// Mail runs the checks of Plugin, the checks of a failing provider and the contract of a mail
+// platform. newFixture returns the environment of the contract, best built on the plugin's
+// simulator. It calls newPlatform to get platforms that the running plugin serves.
+func Mail(t *testing.T, b Binary, newFixture func(t testing.TB, newPlatform func(sdk.Connection) sdk.MailPlatform) contract.MailPlatformEnv) {
 	Plugin(t, b)
-	t.Run("trouble", func(t *testing.T) {
-		for _, c := range troubleChecks {
+	t.Run("provider failures", func(t *testing.T) {
+		for _, c := range mailFailureChecks {
 			t.Run(c.name, func(t *testing.T) {
-				t.Parallel() // most of it is waiting
+				t.Parallel() // the checks mostly wait
 				c.run(t, b)
 			})
 		}
 	})
 	t.Run("the contract of the port", func(t *testing.T) {
 		p := b.Start(t)
-		w := world(t, func(c sdk.Connection) sdk.MailPlatform { return Platform(p, c) })
-		contract.MailPlatform(t, func(testing.TB) contract.World { return w })
+		fixture := newFixture(t, func(c sdk.Connection) sdk.MailPlatform { return Platform(p, c) })
+		contract.MailPlatform(t, func(testing.TB) contract.MailPlatformEnv { return fixture })
+	})
+}
+
+// Provider returns the DNS provider that the running plugin p serves for the connection c.
+func Provider(p *wire.Process, c sdk.Connection) sdk.DNSProvider {
+	return wire.DNS(func(context.Context, ...secret.Text) (wire.Session, error) {
+		return wire.Session{Process: p, Connection: c}, nil
+	})
+}
+
+// DNS runs the checks of Plugin and the contract of a DNS provider. newFixture returns the
+// environment of the contract. It calls newProvider to get providers that the running plugin
+// serves.
+func DNS(t *testing.T, b Binary, newFixture func(t testing.TB, newProvider func(sdk.Connection) sdk.DNSProvider) contract.DNSProviderEnv) {
+	Plugin(t, b)
+	t.Run("the contract of the port", func(t *testing.T) {
+		p := b.Start(t)
+		fixture := newFixture(t, func(c sdk.Connection) sdk.DNSProvider { return Provider(p, c) })
+		contract.DNSProvider(t, func(testing.TB) contract.DNSProviderEnv { return fixture })
 	})
 }

@@ -16,23 +16,23 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// faults spoil what a simulator answers, as what stands before a provider does.
-// What the provider itself does wrong the simulator knows best.
-type faults struct {
-	hosts     []string // that its links lead to
-	elsewhere string   // where nobody may follow
-	fail      func(simulate.Fault) (lift func())
+// faultInjector changes the answers of a simulator as a proxy in front of a provider can. The
+// simulator itself produces the failures that are in the provider's own format.
+type faultInjector struct {
+	authHosts   []string // the hosts of the simulator's sign-in links
+	redirectURL string   // a client that requests it has followed a redirect
 
-	mu    sync.Mutex
-	how   contract.Failure
-	first map[string][]byte // the first page of each path, while it repeats
+	mu         sync.Mutex
+	failure    contract.Failure
+	firstPages map[string][]byte // by path, while failure is contract.Repeats
 }
 
-// Fail is the world's function of that name.
+// Fail makes every call of the provider's API fail until lift is called. It implements Fail of
+// contract.SendingPlatformEnv.
 func (s *Simulator) Fail(t testing.TB, how contract.Failure) (lift func()) {
 	t.Helper()
 	status := func(code, wait int) func() {
-		return s.plan(t, simulate.Fault{Kind: simulate.Status, Status: code, RetryAfter: wait})
+		return s.planFault(t, simulate.Fault{Kind: simulate.Status, Status: code, RetryAfter: wait})
 	}
 	switch how {
 	case contract.Throttles:
@@ -42,39 +42,40 @@ func (s *Simulator) Fail(t testing.TB, how contract.Failure) (lift func()) {
 	case contract.Breaks:
 		return status(http.StatusInternalServerError, 0)
 	case contract.LosesRequest:
-		return s.plan(t, simulate.Fault{Kind: simulate.DropBefore})
+		return s.planFault(t, simulate.Fault{Kind: simulate.DropBefore})
 	case contract.LosesAnswer:
-		return s.plan(t, simulate.Fault{Kind: simulate.DropAfter})
+		return s.planFault(t, simulate.Fault{Kind: simulate.DropAfter})
 	}
 	s.faults.set(how)
 	return func() { s.faults.set(0) }
 }
 
-func (f *faults) set(how contract.Failure) {
+func (f *faultInjector) set(failure contract.Failure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.how, f.first = how, map[string][]byte{}
+	f.failure, f.firstPages = failure, map[string][]byte{}
 }
 
-func (f *faults) now() contract.Failure {
+func (f *faultInjector) current() contract.Failure {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.how
+	return f.failure
 }
 
-func (f *faults) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	how := f.now()
-	if how == 0 {
+// serve serves one request of the provider's API through next, with the current failure.
+func (f *faultInjector) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	failure := f.current()
+	if failure == 0 {
 		next.ServeHTTP(w, r)
 		return
 	}
-	switch how {
+	switch failure {
 	case contract.Hangs:
-		_, _ = io.Copy(io.Discard, r.Body) // else the end of the connection is not seen
+		_, _ = io.Copy(io.Discard, r.Body) // net/http notices a closed connection only after the body is read
 		<-r.Context().Done()
 		return
 	case contract.Redirects:
-		http.Redirect(w, r, f.elsewhere, http.StatusTemporaryRedirect)
+		http.Redirect(w, r, f.redirectURL, http.StatusTemporaryRedirect)
 		return
 	case contract.Floods:
 		flood(w, r)
@@ -83,7 +84,7 @@ func (f *faults) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	out := httptest.NewRecorder()
 	next.ServeHTTP(out, r)
 	body := out.Body.Bytes()
-	switch how {
+	switch failure {
 	case contract.Babbles:
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = io.WriteString(w, "<html><body>Checking your browser</body></html>")
@@ -93,9 +94,9 @@ func (f *faults) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	case contract.Misshapes:
 		body = []byte(`{"welcome":"to another service"}`)
 	case contract.Repeats:
-		body = f.repeated(r, body)
+		body = f.repeatFirstPage(r, body)
 	case contract.Strays:
-		body = f.astray(body)
+		body = f.replaceAuthHosts(body)
 	}
 	for name, values := range out.Header() {
 		w.Header()[name] = values
@@ -105,33 +106,33 @@ func (f *faults) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	_, _ = w.Write(body)
 }
 
-// flood answers until the caller has enough.
+// flood writes until the caller closes the connection.
 func flood(w http.ResponseWriter, r *http.Request) {
-	part := bytes.Repeat([]byte("[[[["), 1<<14)
+	chunk := bytes.Repeat([]byte("[[[["), 1<<14)
 	for r.Context().Err() == nil {
-		if _, err := w.Write(part); err != nil {
+		if _, err := w.Write(chunk); err != nil {
 			return
 		}
 	}
 }
 
-// repeated is the first answer to a path, whatever page is asked for.
-func (f *faults) repeated(r *http.Request, body []byte) []byte {
+// repeatFirstPage returns the first answer to a GET of the path of r, whichever page r asks for.
+func (f *faultInjector) repeatFirstPage(r *http.Request, body []byte) []byte {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if r.Method != http.MethodGet {
 		return body
 	}
-	if f.first[r.URL.Path] == nil {
-		f.first[r.URL.Path] = bytes.Clone(body)
+	if f.firstPages[r.URL.Path] == nil {
+		f.firstPages[r.URL.Path] = bytes.Clone(body)
 	}
-	return f.first[r.URL.Path]
+	return f.firstPages[r.URL.Path]
 }
 
-// astray puts another host into links.
-func (f *faults) astray(body []byte) []byte {
+// replaceAuthHosts replaces the host of every sign-in link in body by a host that is not allowed.
+func (f *faultInjector) replaceAuthHosts(body []byte) []byte {
 	text := string(body)
-	for _, host := range f.hosts {
+	for _, host := range f.authHosts {
 		if host = strings.TrimSpace(host); host != "" {
 			text = strings.ReplaceAll(text, "//"+host, "//login.microsoftonline.com.evil.example")
 			text = strings.ReplaceAll(text, `\/\/`+host, `\/\/login.microsoftonline.com.evil.example`)

@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// parcelPlugin is a plugin for parcel.
+// parcelPlugin returns a plugin for Parcel.
 func parcelPlugin() sdk.Plugin {
 	client := sdk.NewHTTPClient(20 * time.Second)
 	return sdk.Plugin{
@@ -43,29 +43,28 @@ type parcelClient struct {
 
 var errNotFound = errors.New("not found")
 
-// ask makes one call and reads its answer into out, which knows whether it is
-// complete.
-func (p parcelClient) ask(ctx context.Context, method, path string, out any, complete func() bool) error {
+// call makes one request and decodes the answer into out. It fails when complete reports false.
+func (p parcelClient) call(ctx context.Context, method, path string, out any, complete func() bool) error {
 	request, err := http.NewRequestWithContext(ctx, method, p.c.Settings["base_url"]+path, nil)
 	if err != nil {
-		return sdk.Misconfigured("base_url", "it is no URL")
+		return sdk.Misconfigured("base_url", "it is not a URL")
 	}
 	request.Header.Set("Authorization", "Bearer "+p.c.Secrets["api_key"].Reveal())
-	answer, err := p.http.Do(request)
+	response, err := p.http.Do(request)
 	if err != nil {
 		return sdk.NoAnswer(err)
 	}
-	defer func() { _ = answer.Body.Close() }()
-	if err := sdk.TroubleOf(answer.StatusCode, answer.Header, time.Now()); err != nil {
+	defer func() { _ = response.Body.Close() }()
+	if err := sdk.TroubleOf(response.StatusCode, response.Header, time.Now()); err != nil {
 		return err
 	}
-	switch answer.StatusCode {
+	switch response.StatusCode {
 	case http.StatusUnauthorized:
 		return sdk.CredentialRefused("401")
 	case http.StatusNotFound:
 		return errNotFound
 	}
-	body, err := io.ReadAll(answer.Body)
+	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		return sdk.NoAnswer(err)
 	}
@@ -77,7 +76,7 @@ func (p parcelClient) ask(ctx context.Context, method, path string, out any, com
 
 func (p parcelClient) Check(ctx context.Context) (sdk.Reach, error) {
 	var me struct{ Workspace string }
-	if err := p.ask(ctx, http.MethodGet, "/me", &me, func() bool { return me.Workspace != "" }); err != nil {
+	if err := p.call(ctx, http.MethodGet, "/me", &me, func() bool { return me.Workspace != "" }); err != nil {
 		return sdk.Reach{}, err
 	}
 	return sdk.Reach{Workspaces: []sdk.Workspace{{ID: me.Workspace}}}, nil
@@ -90,14 +89,14 @@ type parcelPage struct {
 }
 
 func (p parcelClient) page(ctx context.Context, query url.Values) (page parcelPage, err error) {
-	err = p.ask(ctx, http.MethodGet, "/accounts?"+query.Encode(), &page, func() bool { return page.Accounts != nil })
-	if asked, _ := strconv.Atoi(query.Get("page")); err == nil && page.Page != asked {
-		err = sdk.BrokenBy("another page than asked for")
+	err = p.call(ctx, http.MethodGet, "/accounts?"+query.Encode(), &page, func() bool { return page.Accounts != nil })
+	if requested, _ := strconv.Atoi(query.Get("page")); err == nil && page.Page != requested {
+		err = sdk.BrokenBy("not the requested page")
 	}
 	return page, err
 }
 
-func parcelState(a parcelAccount) sdk.Account {
+func toAccount(a parcelAccount) sdk.Account {
 	states := map[string]sdk.AccountState{"ok": sdk.AccountConnected, "bad": sdk.AccountFailed}
 	to := sdk.Account{ID: a.ID, Address: a.Address, Name: a.Name, State: states[a.State], Stamp: strconv.Itoa(a.Rev)}
 	if to.State == "" {
@@ -111,7 +110,7 @@ func (p parcelClient) Account(ctx context.Context, address string) (sdk.Account,
 	page, err := p.page(ctx, url.Values{"like": {address}})
 	for _, a := range page.Accounts {
 		if err == nil && integration.SameAddress(a.Address, address) {
-			return parcelState(a), nil
+			return toAccount(a), nil
 		}
 	}
 	return sdk.Account{}, err
@@ -124,7 +123,7 @@ func (p parcelClient) Accounts(ctx context.Context, cursor string) (sdk.Page, er
 	}
 	var to sdk.Page
 	for _, a := range page.Accounts {
-		to.Accounts = append(to.Accounts, parcelState(a))
+		to.Accounts = append(to.Accounts, toAccount(a))
 	}
 	if page.More {
 		to.Next = strconv.Itoa(page.Page + 1)
@@ -138,35 +137,35 @@ type parcelTicket struct {
 }
 
 func (p parcelClient) StartSignIn(ctx context.Context, _ string) (sdk.SignInSession, error) {
-	var made parcelTicket
-	if err := p.ask(ctx, http.MethodPost, "/links", &made, func() bool { return made.Link != nil }); err != nil {
+	var ticket parcelTicket
+	if err := p.call(ctx, http.MethodPost, "/links", &ticket, func() bool { return ticket.Link != nil }); err != nil {
 		return sdk.SignInSession{}, err
 	}
-	if !integration.AuthURL(made.Link.URL, strings.Split(p.c.Settings["auth_hosts"], ",")) {
-		return sdk.SignInSession{}, sdk.BrokenBy("a link elsewhere")
+	if !integration.AuthURL(ticket.Link.URL, strings.Split(p.c.Settings["auth_hosts"], ",")) {
+		return sdk.SignInSession{}, sdk.BrokenBy("a link to a host that is not allowed")
 	}
-	return sdk.SignInSession{ID: made.Link.ID, URL: made.Link.URL, ExpiresAt: made.Until}, nil
+	return sdk.SignInSession{ID: ticket.Link.ID, URL: ticket.Link.URL, ExpiresAt: ticket.Until}, nil
 }
 
 func (p parcelClient) SignIn(ctx context.Context, session string) (sdk.Progress, error) {
-	var now parcelTicket
-	err := p.ask(ctx, http.MethodGet, "/links/"+url.PathEscape(session), &now, func() bool { return now.Link != nil })
+	var ticket parcelTicket
+	err := p.call(ctx, http.MethodGet, "/links/"+url.PathEscape(session), &ticket, func() bool { return ticket.Link != nil })
 	switch {
 	case errors.Is(err, errNotFound):
 		return sdk.Progress{State: sdk.SignInExpired}, nil
 	case err != nil:
 		return sdk.Progress{}, err
 	}
-	to := sdk.Progress{Address: now.Link.Address, State: map[string]sdk.SignInState{
+	progress := sdk.Progress{Address: ticket.Link.Address, State: map[string]sdk.SignInState{
 		"pending": sdk.SignInPending, "done": sdk.SignInSucceeded, "denied": sdk.SignInFailed, "over": sdk.SignInExpired,
-	}[now.Link.State]}
-	if to.State == sdk.SignInFailed {
-		to.Reason = "access_denied"
+	}[ticket.Link.State]}
+	if progress.State == sdk.SignInFailed {
+		progress.Reason = "access_denied"
 	}
-	return to, nil
+	return progress, nil
 }
 
 func (p parcelClient) Remove(ctx context.Context, account string) error {
-	var done struct{ Removed bool }
-	return p.ask(ctx, http.MethodDelete, "/accounts/"+url.PathEscape(account), &done, func() bool { return done.Removed })
+	var answer struct{ Removed bool }
+	return p.call(ctx, http.MethodDelete, "/accounts/"+url.PathEscape(account), &answer, func() bool { return answer.Removed })
 }

@@ -23,13 +23,13 @@ var (
 )
 
 var pluginChecks = []check{
-	{"it says who it is and what it needs", func(t testing.TB, b Binary) {
-		d := described(t, b.Start(t))
+	{"the description is complete and valid", func(t testing.TB, b Binary) {
+		d := describe(t, b.Start(t))
 		if !providerID.MatchString(d.Name) {
 			t.Errorf("the name %q is not a provider's id (%s)", d.Name, providerID)
 		}
 		if d.Kind != wire.KindMail && d.Kind != wire.KindDNS && d.Kind != wire.KindSending {
-			t.Errorf("kind %q is none", d.Kind)
+			t.Errorf("kind %q is not mail, dns or sending", d.Kind)
 		}
 		if d.Version == "" || d.Title == "" {
 			t.Errorf("version %q or title %q is empty", d.Version, d.Title)
@@ -40,41 +40,42 @@ var pluginChecks = []check{
 		checkFields(t, d.Fields)
 		checkBudgets(t, d.Budgets)
 	}},
-	{"describe and --version say the same", func(t testing.TB, b Binary) {
-		d := described(t, b.Start(t))
+	{"describe and --version match the description", func(t testing.TB, b Binary) {
+		d := describe(t, b.Start(t))
 		var printed struct{ Name, Kind, Version string }
-		if err := json.Unmarshal(byHand(t, b, 0, "describe"), &printed); err != nil {
+		if err := json.Unmarshal(runWithoutHost(t, b, 0, "describe"), &printed); err != nil {
 			t.Fatalf("describe does not print JSON: %v", err)
 		}
 		if printed.Name != d.Name || printed.Kind != string(d.Kind) || printed.Version != d.Version {
 			t.Errorf("describe prints %+v, the host is told %s, %s, %s", printed, d.Name, d.Kind, d.Version)
 		}
-		if said := byHand(t, b, 0, "--version"); !bytes.Contains(said, []byte(d.Version)) {
-			t.Errorf("--version prints %q without %s", said, d.Version)
+		if output := runWithoutHost(t, b, 0, "--version"); !bytes.Contains(output, []byte(d.Version)) {
+			t.Errorf("--version prints %q without %s", output, d.Version)
 		}
 	}},
-	{"started by hand it explains itself", func(t testing.TB, b Binary) {
-		if said := byHand(t, b, 2); !bytes.Contains(bytes.ToLower(said), []byte("plugin")) {
-			t.Errorf("it says %q", said)
+	{"without a host it exits with 2 and says that it is a plugin", func(t testing.TB, b Binary) {
+		if output := runWithoutHost(t, b, 2); !bytes.Contains(bytes.ToLower(output), []byte("plugin")) {
+			t.Errorf("it prints %q", output)
 		}
 	}},
-	{"it ends when its host lets go", func(t testing.TB, b Binary) {
+	{"it exits when its host stops it", func(t testing.TB, b Binary) {
 		p := b.Start(t)
-		began := time.Now()
-		p.Stop(stopTime)
-		if time.Since(began) >= stopTime {
-			t.Errorf("it did not end within %s and was killed", stopTime)
+		start := time.Now()
+		p.Stop(stopTimeout)
+		if time.Since(start) >= stopTimeout {
+			t.Errorf("it did not exit within %s and was killed", stopTimeout)
 		}
 	}},
-	{"two run side by side", func(t testing.TB, b Binary) {
-		described(t, b.Start(t))
-		described(t, b.Start(t))
+	{"two processes run side by side", func(t testing.TB, b Binary) {
+		describe(t, b.Start(t))
+		describe(t, b.Start(t))
 	}},
 }
 
-func described(t testing.TB, p *wire.Process) sdk.Description {
+// describe returns the description that the running plugin sends to its host.
+func describe(t testing.TB, p *wire.Process) sdk.Description {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), callTime)
+	ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
 	defer cancel()
 	d, err := p.Describe(ctx)
 	if err != nil {
@@ -83,24 +84,25 @@ func described(t testing.TB, p *wire.Process) sdk.Description {
 	return d
 }
 
-// byHand runs the binary as a person does and returns what it prints.
-func byHand(t testing.TB, b Binary, exit int, args ...string) []byte {
+// runWithoutHost runs the binary from the command line and returns its stdout and stderr. The test
+// fails when the exit code differs from exit.
+func runWithoutHost(t testing.TB, b Binary, exit int, args ...string) []byte {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), callTime)
+	ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
 	defer cancel()
-	said, err := exec.CommandContext(ctx, b.Path, args...).CombinedOutput()
-	var ended *exec.ExitError
-	if err != nil && !errors.As(err, &ended) {
+	output, err := exec.CommandContext(ctx, b.Path, args...).CombinedOutput()
+	var exitError *exec.ExitError
+	if err != nil && !errors.As(err, &exitError) {
 		t.Fatalf("run %v: %v", args, err)
 	}
-	got := 0
-	if ended != nil {
-		got = ended.ExitCode()
+	code := 0
+	if exitError != nil {
+		code = exitError.ExitCode()
 	}
-	if got != exit {
-		t.Fatalf("%v exits with %d, want %d: %s", args, got, exit, said)
+	if code != exit {
+		t.Fatalf("%v exits with %d, want %d: %s", args, code, exit, output)
 	}
-	return said
+	return output
 }
 
 func checkFields(t testing.TB, fields []sdk.Field) {
@@ -108,7 +110,7 @@ func checkFields(t testing.TB, fields []sdk.Field) {
 	seen := map[string]bool{}
 	for _, f := range fields {
 		if !fieldName.MatchString(f.Name) || seen[f.Name] {
-			t.Errorf("field %q is not a name like client_id, or is there twice", f.Name)
+			t.Errorf("field %q is not a name like client_id, or is defined twice", f.Name)
 		}
 		seen[f.Name] = true
 		if f.Help == "" {
@@ -118,7 +120,7 @@ func checkFields(t testing.TB, fields []sdk.Field) {
 			t.Errorf("field %q has a default though it is secret or required", f.Name)
 		}
 		looksSecret := strings.Contains(f.Name, "secret") || strings.Contains(f.Name, "token") || strings.Contains(f.Name, "password")
-		isSwitch := f.Default == "true" || f.Default == "false" // about secrets, it is none
+		isSwitch := f.Default == "true" || f.Default == "false" // a boolean setting holds no secret
 		if looksSecret && !isSwitch && !f.Secret {
 			t.Errorf("field %q is not marked as secret", f.Name)
 		}
@@ -129,11 +131,11 @@ func checkBudgets(t testing.TB, budgets []sdk.Budget) {
 	t.Helper()
 	for _, b := range budgets {
 		if b.Key == "" || b.Limit <= 0 || b.Window <= 0 {
-			t.Errorf("budget %+v is no limit", b)
+			t.Errorf("budget %+v has no key, limit or window", b)
 		}
 		for operation, cost := range b.Costs {
 			if cost < 1 || cost > b.Limit {
-				t.Errorf("budget %+v: %s never fits in", b, operation)
+				t.Errorf("budget %+v: the cost of %s must be between 1 and the limit", b, operation)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ package conformance
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/tenantry/tenantry/core/secret"
@@ -12,44 +13,113 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// SendingPlatform is a sending platform of a running plugin.
+// SendingPlatform returns the sending platform that the running plugin p serves for the connection
+// c.
 func SendingPlatform(p *wire.Process, c sdk.Connection) sdk.SendingPlatform {
 	return wire.Sending(func(context.Context, ...secret.Text) (wire.Session, error) {
 		return wire.Session{Process: p, Connection: c}, nil
 	})
 }
 
-// SendingPlace is what a world is, so that an author needs nothing but this
-// package.
-type SendingPlace = contract.SendingWorld
+// SendingFixture is the environment of the contract of a sending platform. The alias lets an author
+// import this package only.
+type SendingFixture = contract.SendingPlatformEnv
 
-// SendingWorld makes a world whose platforms are made by platform, best from
-// Simulate.
-type SendingWorld func(t testing.TB, platform func(sdk.Connection) sdk.SendingPlatform) contract.SendingWorld
+// NewSendingFixture returns a new environment for one check, best built on Simulate. It calls
+// newPlatform to get the platforms under test.
+type NewSendingFixture func(t testing.TB, newPlatform func(sdk.Connection) sdk.SendingPlatform) contract.SendingPlatformEnv
 
-// Sending runs the suites of a sending platform over the built binary, those of
-// Plugin among them. world is called for a new world for each check.
-func Sending(t *testing.T, b Binary, world SendingWorld) {
+// Sending runs the checks of Plugin, the checks of the description and the contract of a sending
+// platform against the built binary. It calls newFixture once for each check of the contract.
+func Sending(t *testing.T, b Binary, newFixture NewSendingFixture) {
 	Plugin(t, b)
-	t.Run("it says what a sending platform needs", func(t *testing.T) { checkSending(t, described(t, b.Start(t))) })
+	t.Run("the description fits a sending platform", func(t *testing.T) { checkSending(t, describe(t, b.Start(t))) })
 	t.Run("the contract of the port", func(t *testing.T) {
 		p := b.Start(t)
-		contract.SendingPlatform(t, func(t testing.TB) contract.SendingWorld {
-			return world(t, func(c sdk.Connection) sdk.SendingPlatform { return SendingPlatform(p, c) })
+		contract.SendingPlatform(t, func(t testing.TB) contract.SendingPlatformEnv {
+			return newFixture(t, func(c sdk.Connection) sdk.SendingPlatform { return SendingPlatform(p, c) })
 		})
 	})
 }
 
-// SendingInProcess runs the contract of the port over the plugin's code.
-func SendingInProcess(t *testing.T, p sdk.Plugin, world SendingWorld) {
+// SendingInProcess checks the description of p and runs the contract of a sending platform against
+// its code inside the test process. It calls newFixture once for each check of the contract.
+func SendingInProcess(t *testing.T, p sdk.Plugin, newFixture NewSendingFixture) {
 	checkSending(t, p.Describe)
-	contract.SendingPlatform(t, func(t testing.TB) contract.SendingWorld {
-		return world(t, func(c sdk.Connection) sdk.SendingPlatform {
-			made, err := p.Sending(c)
+	contract.SendingPlatform(t, func(t testing.TB) contract.SendingPlatformEnv {
+		return newFixture(t, func(c sdk.Connection) sdk.SendingPlatform {
+			platform, err := p.Sending(c)
 			if err != nil {
-				t.Fatalf("a platform of the world's: %v", err)
+				t.Fatalf("make a platform of the fixture: %v", err)
 			}
-			return made
+			return platform
 		})
 	})
+}
+
+// The capabilities that a sending platform may list, and its operations that a budget may name.
+var (
+	sendingCapabilities = []string{sdk.CanOAuth, sdk.CanRefresh, sdk.CanDisconnect}
+	sendingOperations   = []string{"check", "account", "accounts", "start_sign_in", "sign_in", "remove"}
+)
+
+// checkSending reports what the host needs and the description of a sending platform lacks.
+func checkSending(t testing.TB, d sdk.Description) {
+	t.Helper()
+	if d.Kind != wire.KindSending {
+		t.Errorf("the kind is %q", d.Kind)
+	}
+	field := func(name string) (sdk.Field, bool) {
+		i := slices.IndexFunc(d.Fields, func(f sdk.Field) bool { return f.Name == name })
+		if i < 0 {
+			return sdk.Field{}, false
+		}
+		return d.Fields[i], true
+	}
+	if f, ok := field("api_key"); !ok || !f.Account || !f.Secret || !f.Required {
+		t.Error("there is no account field api_key that is secret and required")
+	}
+	if f, ok := field("workspace_id"); !ok || !f.Account || f.Secret || f.Required {
+		t.Error("there is no optional account setting workspace_id")
+	}
+	if f, ok := field(wire.AuthHosts); slices.Contains(d.Capabilities, sdk.CanOAuth) && (!ok || f.Account || f.Default == "") {
+		t.Errorf("there is no operator setting %s with a default", wire.AuthHosts)
+	}
+	for _, capability := range d.Capabilities {
+		if !slices.Contains(sendingCapabilities, capability) {
+			t.Errorf("capability %q is not one of %v", capability, sendingCapabilities)
+		}
+	}
+	for capability, names := range d.Needs {
+		if !slices.Contains(d.Capabilities, capability) {
+			t.Errorf("Needs has capability %q, which Capabilities does not list", capability)
+		}
+		for _, name := range names {
+			if _, ok := field(name); !ok {
+				t.Errorf("capability %q needs %q, which is not a field", capability, name)
+			}
+		}
+	}
+	if d.FaultDomain != "" && d.FaultDomain != wire.FaultCredential {
+		t.Errorf("fault domain %q is unknown", d.FaultDomain)
+	}
+	checkSendingBudgets(t, d.Budgets)
+}
+
+func checkSendingBudgets(t testing.TB, budgets []sdk.Budget) {
+	t.Helper()
+	for _, b := range budgets {
+		if b.Key != "credential" && b.Key != "egress" {
+			t.Errorf("budget %+v: the key %q is not credential or egress", b, b.Key)
+		}
+		operations := slices.Clone(b.Only)
+		for operation := range b.Costs {
+			operations = append(operations, operation)
+		}
+		for _, operation := range operations {
+			if !slices.Contains(sendingOperations, operation) {
+				t.Errorf("budget %+v: %q is not one of %v", b, operation, sendingOperations)
+			}
+		}
+	}
 }

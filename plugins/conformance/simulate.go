@@ -19,23 +19,24 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// Simulator is a plugin's simulator that runs in the test, with the faults of
-// contract.SendingWorld at hand.
+// Simulator is a plugin's simulator that runs inside the test. Its method Fail injects the failures
+// that the contract of a sending platform asks for.
 type Simulator struct {
 	URL   string
 	Ready simulate.Ready
-	// Calls counts the calls of the provider's API.
+	// Calls counts the requests to the provider's API, without control calls and browser pages.
 	Calls  atomic.Int64
-	faults faults
+	faults faultInjector
 }
 
-// Simulate starts a plugin's simulator and ends it with the test.
+// Simulate starts a plugin's simulator and stops it when the test ends. The test fails when open
+// returns an error, or when a client follows a redirect that Fail injected.
 func Simulate(t testing.TB, open func(simulate.Options) (http.Handler, simulate.Ready, error)) *Simulator {
 	t.Helper()
 	s := &Simulator{}
 	var inner http.Handler
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if control(r) || page(r) {
+		if isControl(r) || isPage(r) {
 			inner.ServeHTTP(w, r)
 			return
 		}
@@ -43,28 +44,27 @@ func Simulate(t testing.TB, open func(simulate.Options) (http.Handler, simulate.
 		s.faults.serve(w, r, inner)
 	}))
 	t.Cleanup(server.Close)
-	t.Cleanup(server.CloseClientConnections) // else a plugin's idle ones are waited for
+	t.Cleanup(server.CloseClientConnections) // Close would wait for idle connections of the plugin
 	s.URL = server.URL
 	var err error
 	if inner, s.Ready, err = open(simulate.Options{URL: s.URL, DataDir: t.TempDir(), Log: io.Discard}); err != nil {
 		t.Fatal(err)
 	}
-	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
-	t.Cleanup(elsewhere.Close)
-	s.faults.elsewhere = elsewhere.URL
-	s.faults.hosts = strings.Split(s.Ready.Settings["auth_hosts"], ",")
-	s.faults.fail = func(f simulate.Fault) func() { return s.plan(t, f) }
+	redirectTarget := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
+	t.Cleanup(redirectTarget.Close)
+	s.faults.redirectURL = redirectTarget.URL
+	s.faults.authHosts = strings.Split(s.Ready.Settings["auth_hosts"], ",")
 	return s
 }
 
-// control reports whether a request is to the control interface, page whether
-// a browser made it; neither is a call of the provider's API.
-func control(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/_control/") }
+// isControl reports whether r is a request to the control interface.
+func isControl(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/_control/") }
 
-func page(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "text/html") }
+// isPage reports whether r is a page request of a browser.
+func isPage(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "text/html") }
 
-// Connection is what the simulator says that leads to it, with some settings
-// and secrets put in place of its own; an empty one takes it away.
+// Connection returns a connection to the simulator, with its own settings and secrets. The settings
+// and secrets passed replace those of the same name; an empty value removes one.
 func (s *Simulator) Connection(settings, secrets map[string]string) sdk.Connection {
 	c := sdk.Connection{Settings: maps.Clone(s.Ready.Settings), Secrets: map[string]secret.Text{}}
 	if c.Settings == nil {
@@ -88,8 +88,8 @@ func (s *Simulator) Connection(settings, secrets map[string]string) sdk.Connecti
 	return c
 }
 
-// Control makes a call of the control interface, below /_control. out may be
-// nil.
+// Control sends in as JSON to a path below /_control and decodes the answer into out, which may be
+// nil. The test fails when the status is 300 or above, or when the answer does not decode.
 func (s *Simulator) Control(t testing.TB, method, path string, in, out any) {
 	t.Helper()
 	body, err := json.Marshal(in)
@@ -100,27 +100,28 @@ func (s *Simulator) Control(t testing.TB, method, path string, in, out any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, err := http.DefaultClient.Do(request)
+	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = answer.Body.Close() }()
-	said, _ := io.ReadAll(answer.Body)
-	if answer.StatusCode >= http.StatusMultipleChoices || out != nil && json.Unmarshal(said, out) != nil {
-		t.Fatalf("%s %s: %d %s", method, path, answer.StatusCode, said)
+	defer func() { _ = response.Body.Close() }()
+	answer, _ := io.ReadAll(response.Body)
+	if response.StatusCode >= http.StatusMultipleChoices || out != nil && json.Unmarshal(answer, out) != nil {
+		t.Fatalf("%s %s: %d %s", method, path, response.StatusCode, answer)
 	}
 }
 
-// plan plans a fault of the simulator's own.
-func (s *Simulator) plan(t testing.TB, f simulate.Fault) (lift func()) {
+// planFault makes the simulator itself fail the next 1,000 calls, until lift deletes all its
+// faults.
+func (s *Simulator) planFault(t testing.TB, f simulate.Fault) (lift func()) {
 	t.Helper()
 	f.Times = 1000
 	s.Control(t, http.MethodPost, "/faults", f, nil)
 	return func() { s.Control(t, http.MethodDelete, "/faults", nil, nil) }
 }
 
-// Nowhere is a base URL where nobody listens.
-func Nowhere(t testing.TB) string {
+// UnreachableURL returns a base URL on which nothing listens.
+func UnreachableURL(t testing.TB) string {
 	t.Helper()
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()

@@ -18,20 +18,19 @@ import (
 
 const (
 	minTTL, maxTTL = 60, 86400
-	// comment is for people only; who wrote what is in our database.
+	// comment is set on new records, for people only. The plugin never reads it.
 	comment = "managed by tenantry"
 )
 
-// batch is one transaction, carried out in this order.
-type batch struct {
+// batchDoc is the body of a batch request. Cloudflare applies it as one transaction in this order.
+type batchDoc struct {
 	Deletes []recordDoc `json:"deletes,omitempty"`
 	Patches []recordDoc `json:"patches,omitempty"`
 	Posts   []recordDoc `json:"posts,omitempty"`
 }
 
-// Apply implements sdk.DNSProvider. A batch is a transaction but asks for no
-// earlier state, so the zone is read right before it, with one writer for each
-// zone.
+// Apply implements sdk.DNSProvider. A batch is a transaction, but it cannot be conditional on the
+// previous state. So Apply reads the zone right before the batch and holds the lock of the zone.
 func (p *provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
 	if err := dns.CheckChanges(zone.Name, changes); err != nil {
 		return nil, err
@@ -41,139 +40,140 @@ func (p *provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Chang
 		return nil, err
 	}
 	defer release()
-	all, err := p.list(ctx, zone)
+	records, err := p.listRecords(ctx, zone)
 	if err != nil {
 		return nil, err
 	}
-	now, err := sets(all)
+	current, err := recordSets(records)
 	if err != nil {
 		return nil, err
 	}
-	open, err := dns.Outstanding(served(zone, now), changes)
+	outstanding, err := dns.Outstanding(withoutApexCNAME(zone, current), changes)
 	if err != nil {
 		return nil, err
 	}
-	if len(open) > 0 {
-		if now, err = p.write(ctx, zone, all, open); err != nil {
+	if len(outstanding) > 0 {
+		if current, err = p.write(ctx, zone, records, outstanding); err != nil {
 			return nil, err
 		}
 	}
-	var done []dns.RRSet
+	var results []dns.RRSet
 	for _, c := range changes {
-		done = append(done, dns.Find(now, c.After.Name, c.After.Type))
+		results = append(results, dns.Find(current, c.After.Name, c.After.Type))
 	}
-	return done, nil
+	return results, nil
 }
 
-// served are the sets without a CNAME at the apex, which Cloudflare always
-// flattens: what it answers there are addresses, and other records may stand
-// beside them.
-func served(zone dns.Zone, sets []dns.RRSet) []dns.RRSet {
+// withoutApexCNAME returns the sets without a CNAME at the apex. Cloudflare always flattens that
+// one: it answers with addresses, and other records at the apex are permitted.
+func withoutApexCNAME(zone dns.Zone, sets []dns.RRSet) []dns.RRSet {
 	return slices.DeleteFunc(slices.Clone(sets), func(s dns.RRSet) bool { return s.Type == dns.CNAME && s.Name == zone.Name })
 }
 
-// write sends the batch and reads back what it made. When Cloudflare says that
-// something is there already, that may be our own earlier write: the look
-// decides.
-func (p *provider) write(ctx context.Context, zone dns.Zone, all []recordDoc, changes []dns.Change) ([]dns.RRSet, error) {
-	b, err := transaction(all, changes)
+// write sends the batch, reads the zone again and returns its sets. Cloudflare may answer that a
+// record exists already, for example after an earlier attempt of the same write. Then write
+// succeeds if the zone has the wanted sets, and otherwise returns dns.Changed.
+func (p *provider) write(ctx context.Context, zone dns.Zone, records []recordDoc, changes []dns.Change) ([]dns.RRSet, error) {
+	b, err := transaction(records, changes)
 	if err != nil {
 		return nil, err
 	}
-	var made struct{}
-	_, err = p.call(ctx, http.MethodPost, "/zones/"+url.PathEscape(zone.ID)+"/dns_records/batch", b, &made)
-	refused := errors.Is(err, errTaken)
-	if err != nil && !refused {
+	var ignored struct{}
+	_, err = p.call(ctx, http.MethodPost, "/zones/"+url.PathEscape(zone.ID)+"/dns_records/batch", b, &ignored)
+	exists := errors.Is(err, errRecordExists)
+	if err != nil && !exists {
 		return nil, err
 	}
-	now, err := p.Records(ctx, zone)
+	current, err := p.Records(ctx, zone)
 	if err != nil {
-		if outcome.Settled(err) {
+		if outcome.ChangedNothing(err) {
 			err = sdk.UnknownEffect("not_read_back")
 		}
 		return nil, err
 	}
 	for _, c := range changes {
-		if dns.Find(now, c.After.Name, c.After.Type).Same(c.After) {
+		if dns.Find(current, c.After.Name, c.After.Type).Same(c.After) {
 			continue
 		}
-		if refused {
+		if exists {
 			return nil, dns.Changed()
 		}
 		return nil, sdk.BrokenBy("written_but_not_there")
 	}
-	return now, nil
+	return current, nil
 }
 
-func transaction(all []recordDoc, changes []dns.Change) (batch, error) {
-	var b batch
+// transaction returns the batch that makes the changes to the existing records.
+func transaction(records []recordDoc, changes []dns.Change) (batchDoc, error) {
+	var b batchDoc
 	for _, c := range changes {
-		if err := b.add(all, c); err != nil {
-			return batch{}, err
+		if err := b.addChange(records, c); err != nil {
+			return batchDoc{}, err
 		}
 	}
 	return b, nil
 }
 
-// add words one change. A value in the place of another is a patch, so that
-// the record keeps its owner's comment and tags.
-func (b *batch) add(all []recordDoc, c dns.Change) error {
-	var gone []recordDoc
-	fresh := slices.Clone(c.After.Values) // of a value that is there twice, both
-	ttl := 0                              // of the records that are there, while that is what is wanted
-	for _, r := range all {
-		if r.place() != sdk.PlainName(c.After.Name)+" "+string(c.After.Type) {
+// addChange adds the operations for one change. It replaces a value with a patch of an existing
+// record, so that the record keeps its owner's comment and tags.
+func (b *batchDoc) addChange(records []recordDoc, c dns.Change) error {
+	var surplus []recordDoc
+	missing := slices.Clone(c.After.Values) // contains a repeated value repeatedly
+	ttl := 0                                // the API's TTL of existing records, if it is the wanted TTL
+	for _, r := range records {
+		if r.key() != sdk.PlainName(c.After.Name)+" "+string(c.After.Type) {
 			continue
 		}
 		value, err := r.value()
 		if err != nil {
 			return sdk.BrokenBy("content_of_" + r.Type)
 		}
-		if r.seconds() == c.After.TTL {
+		if r.ttlSeconds() == c.After.TTL {
 			ttl = r.TTL
 		}
-		i := slices.Index(fresh, value)
+		i := slices.Index(missing, value)
 		if i < 0 {
-			gone = append(gone, r)
+			surplus = append(surplus, r)
 			continue
 		}
-		fresh = slices.Delete(fresh, i, i+1)
+		missing = slices.Delete(missing, i, i+1)
 		if c.After.TTL != c.Before.TTL {
-			b.Patches = append(b.Patches, recordDoc{ID: r.ID, TTL: inRange(c.After.TTL)})
+			b.Patches = append(b.Patches, recordDoc{ID: r.ID, TTL: clampTTL(c.After.TTL)})
 		}
 	}
 	if ttl == 0 {
-		ttl = inRange(c.After.TTL)
+		ttl = clampTTL(c.After.TTL)
 	}
-	for _, value := range fresh {
-		r, err := record(c.After, value, ttl)
+	for _, value := range missing {
+		r, err := newRecordDoc(c.After, value, ttl)
 		if err != nil {
 			return err
 		}
-		if len(gone) > 0 {
-			r.ID, gone = gone[0].ID, gone[1:]
+		if len(surplus) > 0 {
+			r.ID, surplus = surplus[0].ID, surplus[1:]
 			b.Patches = append(b.Patches, r)
 			continue
 		}
 		r.Comment = comment
 		b.Posts = append(b.Posts, r)
 	}
-	for _, r := range gone {
+	for _, r := range surplus {
 		b.Deletes = append(b.Deletes, recordDoc{ID: r.ID})
 	}
 	return nil
 }
 
-func inRange(seconds int) int {
-	if seconds <= 0 {
+// clampTTL returns a TTL that the API accepts. Without a TTL it is automatic.
+func clampTTL(ttlSeconds int) int {
+	if ttlSeconds <= 0 {
 		return automatic
 	}
-	return min(max(seconds, minTTL), maxTTL)
+	return min(max(ttlSeconds, minTTL), maxTTL)
 }
 
-// record words one value. A proxied or flattened CNAME would answer with
-// addresses, which no mail platform recognises.
-func record(s dns.RRSet, value string, ttl int) (recordDoc, error) {
+// newRecordDoc returns the API's document for one value. A CNAME is neither proxied nor flattened:
+// Cloudflare would answer with addresses, which mail platforms do not recognise.
+func newRecordDoc(s dns.RRSet, value string, ttl int) (recordDoc, error) {
 	r := recordDoc{Type: string(s.Type), Name: s.Name, TTL: ttl, Content: value}
 	switch s.Type {
 	case dns.TXT:

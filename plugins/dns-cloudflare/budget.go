@@ -12,119 +12,123 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// budgets holds the budget of each token, by the fingerprint of its connection.
+// budgets has the budget of each token, keyed by the fingerprint of its connection.
 type budgets struct {
-	now   func() time.Time
-	limit int // calls of one token in any window
-	mu    sync.Mutex
-	all   map[string]*budget
+	now     func() time.Time
+	limit   int // calls of one token in each window
+	mu      sync.Mutex
+	byToken map[string]*budget
 }
 
 func newBudgets(now func() time.Time) *budgets {
-	return &budgets{now: now, limit: limit, all: map[string]*budget{}}
+	return &budgets{now: now, limit: limit, byToken: map[string]*budget{}}
 }
 
-// of finds a token's budget and forgets those that are whole again.
-func (b *budgets) of(token string) *budget {
+// forToken returns the budget of a token. It deletes the budgets of other tokens that are idle.
+func (b *budgets) forToken(token string) *budget {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for name, other := range b.all {
-		if name != token && other.whole() {
-			delete(b.all, name)
+	for name, other := range b.byToken {
+		if name != token && other.isIdle() {
+			delete(b.byToken, name)
 		}
 	}
-	if b.all[token] == nil {
-		b.all[token] = &budget{now: b.now, limit: b.limit}
+	if b.byToken[token] == nil {
+		b.byToken[token] = &budget{now: b.now, limit: b.limit}
 	}
-	return b.all[token]
+	return b.byToken[token]
 }
 
-// budget counts the calls of one token in any five minutes, and keeps away
-// from Cloudflare as long as it asked to. Cloudflare counts a call when it
-// arrives, which may be any time until its answer, so from then on it is young.
+// budget limits the calls of one token to limit in each window, and observes Retry-After.
+// Cloudflare counts a call when the request arrives, which may be at any time before the answer. So
+// a call counts while it is in flight and for one window after its end.
 type budget struct {
-	now   func() time.Time
-	limit int
-	mu    sync.Mutex
-	open  int         // calls without an answer yet
-	calls []time.Time // when those of the last window ended, oldest first
-	until time.Time
+	now         func() time.Time
+	limit       int
+	mu          sync.Mutex
+	inFlight    int         // calls without an answer so far
+	calls       []time.Time // end times of the calls in the last window, oldest first
+	pausedUntil time.Time
 }
 
-// take allows one call, or says how long to wait.
-func (b *budget) take() error {
+// acquire permits one call, or fails with a Throttled outcome that says how long to wait. The
+// caller must call release when a permitted call has ended.
+func (b *budget) acquire() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.now()
 	b.expire(now)
-	free := now.Add(callTime) // when all of them are under way
+	free := now.Add(callTime) // if all calls are still in flight
 	if len(b.calls) > 0 {
 		free = b.calls[0].Add(window)
 	}
-	if b.open+len(b.calls) >= b.limit && b.until.Before(free) {
-		b.until = free
+	if b.inFlight+len(b.calls) >= b.limit && b.pausedUntil.Before(free) {
+		b.pausedUntil = free
 	}
-	if wait := b.until.Sub(now); wait > 0 {
+	if wait := b.pausedUntil.Sub(now); wait > 0 {
 		return &outcome.Error{Kind: outcome.Throttled, Cause: "budget", RetryAfter: wait, Detail: "the provider wants us to wait"}
 	}
-	b.open++
+	b.inFlight++
 	return nil
 }
 
-// ended notes that an allowed call has been answered, or never will be.
-func (b *budget) ended() {
+// release records the end of a permitted call.
+func (b *budget) release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.open--
+	b.inFlight--
 	b.calls = append(b.calls, b.now())
 }
 
+// expire removes the calls that ended more than a window ago.
 func (b *budget) expire(now time.Time) {
 	for len(b.calls) > 0 && now.Sub(b.calls[0]) >= window {
 		b.calls = b.calls[1:]
 	}
 }
 
+// pause permits no calls for the duration wait.
 func (b *budget) pause(wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if until := b.now().Add(wait); until.After(b.until) {
-		b.until = until
+	if until := b.now().Add(wait); until.After(b.pausedUntil) {
+		b.pausedUntil = until
 	}
 }
 
-func (b *budget) whole() bool {
+// isIdle reports whether the budget equals a new one.
+func (b *budget) isIdle() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.now()
 	b.expire(now)
-	return b.open == 0 && len(b.calls) == 0 && !b.until.After(now)
+	return b.inFlight == 0 && len(b.calls) == 0 && !b.pausedUntil.After(now)
 }
 
-// budgeted takes the token's budget before each call and turns the answers
-// whose status says all into outcomes, as the library drops their headers.
+// budgeted is a transport that acquires the token's budget before each call. It also converts the
+// statuses of sdk.TroubleOf to errors, because the Cloudflare library drops the header Retry-After.
 type budgeted struct {
 	next   http.RoundTripper
 	budget *budget
 }
 
 func (b budgeted) RoundTrip(r *http.Request) (*http.Response, error) {
-	if err := b.budget.take(); err != nil {
+	if err := b.budget.acquire(); err != nil {
 		return nil, err
 	}
 	resp, err := b.next.RoundTrip(r)
-	b.budget.ended()
+	b.budget.release()
 	if err != nil {
 		return nil, err
 	}
-	trouble := sdk.TroubleOf(resp.StatusCode, resp.Header, b.budget.now())
-	if trouble == nil {
+	failure := sdk.TroubleOf(resp.StatusCode, resp.Header, b.budget.now())
+	if failure == nil {
 		return resp, nil
 	}
 	_ = resp.Body.Close()
 	var o *outcome.Error
-	if errors.As(trouble, &o) && o.Kind == outcome.Throttled {
+	if errors.As(failure, &o) && o.Kind == outcome.Throttled {
 		b.budget.pause(o.RetryAfter)
 	}
-	return nil, trouble
+	return nil, failure
 }

@@ -16,37 +16,39 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// taken are the codes of a write that found something at its place: a host with
-// another type (81053, 81054), the record itself (81057, 81058).
-var taken = []int{81053, 81054, 81057, 81058}
+// existsCodes are the error codes for a write that conflicts with an existing record: a record of a
+// different type with the same name (81053, 81054), or the same record (81057, 81058).
+var existsCodes = []int{81053, 81054, 81057, 81058}
 
-var errTaken = errors.New("something is at the record's place")
+var errRecordExists = errors.New("a conflicting record exists")
 
-// call makes one request and decodes its result. It returns how many things
-// there are where the result is a page.
+// call makes one API request with the JSON body in and decodes the result into out. For a page it
+// returns the total number of objects on all pages, otherwise 0. It fails with errRecordExists for
+// an error code in existsCodes, and with a classified sdk error for all others.
 func (p *provider) call(ctx context.Context, method, path string, in, out any) (total int, err error) {
-	a, err := p.api.Raw(ctx, method, path, in, nil)
+	resp, err := p.api.Raw(ctx, method, path, in, nil)
 	if err != nil {
-		return 0, failure(ctx, err)
+		return 0, classifyError(ctx, err)
 	}
-	if !a.Success || json.Unmarshal(a.Result, out) != nil {
+	if !resp.Success || json.Unmarshal(resp.Result, out) != nil {
 		return 0, sdk.BrokenBy("nonsense")
 	}
-	if a.ResultInfo != nil {
-		total = a.ResultInfo.Total
+	if resp.ResultInfo != nil {
+		total = resp.ResultInfo.Total
 	}
 	return total, nil
 }
 
-// coded is what the library's errors have in common.
-type coded interface{ ErrorCodes() []int }
+// errorCoder is implemented by the errors of the Cloudflare library.
+type errorCoder interface{ ErrorCodes() []int }
 
-func failure(ctx context.Context, err error) error {
+// classifyError converts an error of the Cloudflare library to an sdk error or errRecordExists.
+func classifyError(ctx context.Context, err error) error {
 	var o *outcome.Error
 	if errors.As(err, &o) {
 		return o
 	}
-	var codes coded
+	var codes errorCoder
 	errors.As(err, &codes)
 	var unauthorized *cloudflare.AuthorizationError
 	var forbidden *cloudflare.AuthenticationError
@@ -54,13 +56,13 @@ func failure(ctx context.Context, err error) error {
 	var bad *cloudflare.RequestError
 	switch {
 	case errors.As(err, &unauthorized), errors.As(err, &forbidden):
-		return sdk.CredentialRefused(causeOf("cloudflare", codes))
+		return sdk.CredentialRefused(causeWithCode("cloudflare", codes))
 	case errors.As(err, &missing):
-		return sdk.RefusedBy(causeOf("cloudflare not_found", codes))
-	case errors.As(err, &bad) && slices.ContainsFunc(taken, func(code int) bool { return slices.Contains(bad.ErrorCodes(), code) }):
-		return errTaken
+		return sdk.RefusedBy(causeWithCode("cloudflare not_found", codes))
+	case errors.As(err, &bad) && slices.ContainsFunc(existsCodes, func(code int) bool { return slices.Contains(bad.ErrorCodes(), code) }):
+		return errRecordExists
 	case errors.As(err, &bad):
-		return sdk.RefusedBy(causeOf("cloudflare refused", codes))
+		return sdk.RefusedBy(causeWithCode("cloudflare refused", codes))
 	case ctx.Err() != nil:
 		return sdk.NoAnswer(ctx.Err())
 	default:
@@ -68,15 +70,16 @@ func failure(ctx context.Context, err error) error {
 	}
 }
 
-func causeOf(what string, codes coded) string {
+// causeWithCode appends the first error code of Cloudflare to a cause.
+func causeWithCode(cause string, codes errorCoder) string {
 	if codes == nil || len(codes.ErrorCodes()) == 0 {
-		return what
+		return cause
 	}
-	return fmt.Sprint(what, " ", codes.ErrorCodes()[0])
+	return fmt.Sprint(cause, " ", codes.ErrorCodes()[0])
 }
 
-// Check implements sdk.DNSProvider. That a token is active says nothing of what
-// it may do, so a page of zones and one of records are read too.
+// Check implements sdk.DNSProvider. An active token may lack permissions, so Check also reads a
+// page of zones and a page of records.
 func (p *provider) Check(ctx context.Context) (int, error) {
 	verify := "/user/tokens/verify"
 	if p.account != "" {

@@ -17,23 +17,23 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// TestContract runs the port's promises over the simulator.
+// TestContract runs the contract suite of the port with the simulator.
 func TestContract(t *testing.T) {
-	w := newWorld(t)
-	contract.DNSProvider(t, func(testing.TB) contract.ProviderWorld { return w })
+	f := newFixture(t)
+	contract.DNSProvider(t, func(testing.TB) contract.DNSProviderEnv { return f })
 }
 
-// TestBinary runs every suite over the plugin as it is built.
+// TestBinary runs the conformance suites with the plugin's release binary.
 func TestBinary(t *testing.T) {
 	path := testserver.Program(t, "release/plugins/dns-cloudflare")
 	connect := func(base string) sdk.Connection {
 		return sdk.Connection{Settings: map[string]string{"api_url": base}, Secrets: map[string]secret.Text{"api_token": secret.New("not-a-real-one")}}
 	}
 	conformance.DNS(t, conformance.Binary{Path: path, Connect: connect},
-		func(t testing.TB, provider func(sdk.Connection) sdk.DNSProvider) contract.ProviderWorld {
-			w := newWorld(t)
-			w.make = func(c sdk.Connection) (sdk.DNSProvider, error) { return provider(c), nil }
-			return w
+		func(t testing.TB, provider func(sdk.Connection) sdk.DNSProvider) contract.DNSProviderEnv {
+			f := newFixture(t)
+			f.newProvider = func(c sdk.Connection) (sdk.DNSProvider, error) { return provider(c), nil }
+			return f
 		})
 }
 
@@ -41,11 +41,11 @@ func text(name string, values ...string) dns.RRSet {
 	return dns.RRSet{Name: name, Type: dns.TXT, TTL: 300, Values: values}
 }
 
-// A fresh domain costs its zone, its records for the plan, and the write.
-func TestAtMostFiveCallsForAFreshDomain(t *testing.T) {
-	w := newWorld(t)
-	zone := w.NewZone(t)
-	p := w.Provider()
+// TestAFreshDomainCostsAtMostFiveCalls counts the calls for the zone, the records and the write.
+func TestAFreshDomainCostsAtMostFiveCalls(t *testing.T) {
+	f := newFixture(t)
+	zone := f.NewZone(t)
+	p := f.Provider()
 	z, err := p.Zone(t.Context(), zone)
 	if err != nil {
 		t.Fatal(err)
@@ -56,21 +56,21 @@ func TestAtMostFiveCallsForAFreshDomain(t *testing.T) {
 	if _, err := p.Apply(t.Context(), z, []dns.Change{{Before: text(zone), After: text(zone, "a", "b")}}); err != nil {
 		t.Fatal(err)
 	}
-	if n := w.calls.Load(); n > 5 {
+	if n := f.calls.Load(); n > 5 {
 		t.Fatalf("%d calls", n)
 	}
 }
 
-// What the owner set at a record stays when its content changes, automatic
-// TTLs too; what we make is neither proxied nor flattened.
-func TestWhatTheOwnerSetStays(t *testing.T) {
-	w := newWorld(t)
-	zone := w.NewZone(t)
-	w.replace(t, zone, []map[string]any{
+// TestApplyKeepsTheOwnersRecordSettings checks that a record keeps its comment and its automatic
+// TTL when its content changes. New records are neither proxied nor flattened.
+func TestApplyKeepsTheOwnersRecordSettings(t *testing.T) {
+	f := newFixture(t)
+	zone := f.NewZone(t)
+	f.replaceRecords(t, zone, []map[string]any{
 		{"type": "TXT", "name": zone, "content": "unquoted by hand", "ttl": 1, "comment": "theirs"},
 		{"type": "CNAME", "name": "www." + zone, "content": "pages.example", "ttl": 1, "proxied": true},
 	})
-	p := w.Provider()
+	p := f.Provider()
 	z, err := p.Zone(t.Context(), zone)
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +90,7 @@ func TestWhatTheOwnerSetStays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range w.records(t, zone) {
+	for _, r := range f.records(t, zone) {
 		switch r["name"] {
 		case zone:
 			if r["comment"] != "theirs" || r["ttl"] != 1.0 || r["content"] != `"changed"` {
@@ -108,15 +108,15 @@ func TestWhatTheOwnerSetStays(t *testing.T) {
 	}
 }
 
-// A CNAME at the apex is flattened, so mail records may stand beside it; those
-// below it may not.
-func TestAnAliasAtTheApexIsNoNeighbour(t *testing.T) {
-	w := newWorld(t)
-	zone := w.NewZone(t)
+// TestApexCNAMEDoesNotConflictWithOtherRecords checks that records can be added beside a CNAME at
+// the apex, which is flattened, and not beside other CNAMEs.
+func TestApexCNAMEDoesNotConflictWithOtherRecords(t *testing.T) {
+	f := newFixture(t)
+	zone := f.NewZone(t)
 	alias := dns.RRSet{Name: zone, Type: dns.CNAME, TTL: 300, Values: []string{"pages.example"}}
-	w.Put(t, zone, alias)
-	w.Put(t, zone, dns.RRSet{Name: "k." + zone, Type: dns.CNAME, TTL: 300, Values: []string{"target.example"}})
-	p := w.Provider()
+	f.Put(t, zone, alias)
+	f.Put(t, zone, dns.RRSet{Name: "k." + zone, Type: dns.CNAME, TTL: 300, Values: []string{"target.example"}})
+	p := f.Provider()
 	z, err := p.Zone(t.Context(), zone)
 	if err != nil {
 		t.Fatal(err)
@@ -133,134 +133,136 @@ func TestAnAliasAtTheApexIsNoNeighbour(t *testing.T) {
 	}
 }
 
-func TestAZoneThatIsNotActiveIsIdle(t *testing.T) {
-	w := newWorld(t)
-	zone := w.NewZone(t)
-	w.control(t, "PUT", "/zones/"+zone, map[string]string{"status": "moved"}, nil)
-	if z, err := w.Provider().Zone(t.Context(), zone); err != nil || z.Idle != "moved" {
+func TestInactiveZoneIsIdle(t *testing.T) {
+	f := newFixture(t)
+	zone := f.NewZone(t)
+	f.control(t, "PUT", "/zones/"+zone, map[string]string{"status": "moved"}, nil)
+	if z, err := f.Provider().Zone(t.Context(), zone); err != nil || z.Idle != "moved" {
 		t.Fatalf("got %+v, %v", z, err)
 	}
 }
 
-func TestHowACallEnds(t *testing.T) {
+func TestStatusesAreClassified(t *testing.T) {
 	for status, want := range map[int]outcome.Kind{
 		429: outcome.Throttled, 500: outcome.Broken, 503: outcome.Down, 504: outcome.Unknown, 400: outcome.Refused, 403: outcome.Refused,
 	} {
-		w := newWorld(t)
+		f := newFixture(t)
 		now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
-		w.make = patientHouse(func() time.Time { return now }).provider
-		zone := w.NewZone(t)
-		z, err := w.Provider().Zone(t.Context(), zone)
+		f.newProvider = newTestState(func() time.Time { return now }).provider
+		zone := f.NewZone(t)
+		z, err := f.Provider().Zone(t.Context(), zone)
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := map[string]any{"kind": "status", "status": status, "times": 1, "writes_only": true}
+		fault := map[string]any{"kind": "status", "status": status, "times": 1, "writes_only": true}
 		if status == 429 {
-			f["retry_after"] = 7
+			fault["retry_after"] = 7
 		}
-		w.fault(t, f)
-		_, err = w.Provider().Apply(t.Context(), z, []dns.Change{{Before: text(zone), After: text(zone, "x")}})
+		f.planFault(t, fault)
+		_, err = f.Provider().Apply(t.Context(), z, []dns.Change{{Before: text(zone), After: text(zone, "x")}})
 		if outcome.Of(err) != want {
 			t.Errorf("%d: %v, want %s", status, err, want)
 		}
 		if status != 429 {
 			continue
 		}
-		before := w.calls.Load()
-		_, err = w.Provider().Check(t.Context())
+		before := f.calls.Load()
+		_, err = f.Provider().Check(t.Context())
 		var o *outcome.Error
-		if !errors.As(err, &o) || o.Kind != outcome.Throttled || o.RetryAfter != 7*time.Second || w.calls.Load() != before {
-			t.Errorf("Check during the pause of 7 s: %v after %d calls, want throttled without a call", err, w.calls.Load()-before)
+		if !errors.As(err, &o) || o.Kind != outcome.Throttled || o.RetryAfter != 7*time.Second || f.calls.Load() != before {
+			t.Errorf("Check during the pause of 7 s: %v after %d calls, want throttled without a call", err, f.calls.Load()-before)
 		}
 	}
 }
 
-// Of 1,200 calls in five minutes the next one is not made.
-func TestTheLimitIsNeverExceeded(t *testing.T) {
+// TestBudgetNeverExceedsTheLimit checks that no call is permitted after 1,200 calls in five
+// minutes.
+func TestBudgetNeverExceedsTheLimit(t *testing.T) {
 	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
-	all := newBudgets(func() time.Time { return now })
-	mine := all.of("a")
+	budgets := newBudgets(func() time.Time { return now })
+	budget := budgets.forToken("a")
 	for i := range limit {
-		if err := mine.take(); err != nil {
+		if err := budget.acquire(); err != nil {
 			t.Fatalf("call %d: %v", i, err)
 		}
-		mine.ended()
+		budget.release()
 		now = now.Add(100 * time.Millisecond)
 	}
 	var o *outcome.Error
-	if err := mine.take(); !errors.As(err, &o) || o.Kind != outcome.Throttled || o.RetryAfter != 3*time.Minute {
+	if err := budget.acquire(); !errors.As(err, &o) || o.Kind != outcome.Throttled || o.RetryAfter != 3*time.Minute {
 		t.Fatalf("got %v", err)
 	}
-	if err := all.of("b").take(); err != nil {
+	if err := budgets.forToken("b").acquire(); err != nil {
 		t.Fatalf("another token: %v", err)
 	}
-	all.of("b").ended()
+	budgets.forToken("b").release()
 	now = now.Add(3 * time.Minute)
-	if err := mine.take(); err != nil {
+	if err := budget.acquire(); err != nil {
 		t.Fatalf("when the first call is five minutes old: %v", err)
 	}
-	mine.ended()
+	budget.release()
 	now = now.Add(time.Hour)
-	all.of("c")
-	if len(all.all) != 1 {
-		t.Errorf("%d budgets are kept", len(all.all))
+	budgets.forToken("c")
+	if len(budgets.byToken) != 1 {
+		t.Errorf("%d budgets are kept", len(budgets.byToken))
 	}
 }
 
-// A call that is under way may arrive at any time, so it counts from its end.
-func TestACallCountsFromItsEnd(t *testing.T) {
+// TestBudgetCountsACallFromItsEnd: a call in flight may arrive at Cloudflare at any time before its
+// end.
+func TestBudgetCountsACallFromItsEnd(t *testing.T) {
 	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
-	mine := newBudgets(func() time.Time { return now }).of("a")
+	budget := newBudgets(func() time.Time { return now }).forToken("a")
 	for range limit {
-		if err := mine.take(); err != nil {
+		if err := budget.acquire(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	now = now.Add(window)
-	if outcome.Of(mine.take()) != outcome.Throttled {
+	if outcome.Of(budget.acquire()) != outcome.Throttled {
 		t.Fatal("calls are forgotten while they are under way")
 	}
 	for range limit {
-		mine.ended()
+		budget.release()
 	}
 	now = now.Add(window - time.Second)
-	if outcome.Of(mine.take()) != outcome.Throttled {
+	if outcome.Of(budget.acquire()) != outcome.Throttled {
 		t.Fatal("a call counts from its beginning")
 	}
 	now = now.Add(time.Second)
-	if err := mine.take(); err != nil {
+	if err := budget.acquire(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// An identical record that is there already is our own earlier write.
-func TestARecordThatExistsIsLookedAt(t *testing.T) {
-	w := newWorld(t)
-	zone := w.NewZone(t)
-	p := w.Provider().(*provider)
+// TestWriteChecksARecordThatExists: an identical existing record may come from an earlier attempt.
+func TestWriteChecksARecordThatExists(t *testing.T) {
+	f := newFixture(t)
+	zone := f.NewZone(t)
+	p := f.Provider().(*provider)
 	z, err := p.Zone(t.Context(), zone)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := []dns.Change{{Before: text(zone), After: text(zone, "x")}}
-	w.Put(t, zone, text(zone, "x"))
+	f.Put(t, zone, text(zone, "x"))
 	if _, err := p.write(t.Context(), z, nil, c); err != nil {
 		t.Fatalf("81058 for what is wanted: %v", err)
 	}
-	w.Put(t, zone, text(zone, "x", "more"))
+	f.Put(t, zone, text(zone, "x", "more"))
 	if _, err := p.write(t.Context(), z, nil, c); !dns.IsChanged(err) {
 		t.Fatalf("81058 for something else: %v", err)
 	}
 }
 
-func TestConnectionsThatMakeNoSense(t *testing.T) {
+func TestInvalidConnectionsAreRefused(t *testing.T) {
 	for name, c := range map[string]sdk.Connection{
 		"no token":      {},
 		"two words":     {Secrets: map[string]secret.Text{"api_token": secret.New("a b")}},
 		"no URL":        {Settings: map[string]string{"api_url": "x"}, Secrets: map[string]secret.Text{"api_token": secret.New("a")}},
 		"no account id": {Settings: map[string]string{"account_id": "../zones"}, Secrets: map[string]secret.Text{"api_token": secret.New("a")}},
 	} {
-		if _, err := newHouse().provider(c); !errors.Is(err, fault.InvalidRequest) {
+		if _, err := newProcessState().provider(c); !errors.Is(err, fault.InvalidRequest) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

@@ -20,8 +20,8 @@ const (
 	apiURL   = "https://api.cloudflare.com/client/v4"
 	callTime = 15 * time.Second
 
-	// A token may make this many calls in this time; one more blocks all of
-	// its calls for as long.
+	// A token may make at most limit calls in each window. Cloudflare blocks a token that exceeds
+	// the limit for the length of a window.
 	limit  = 1200
 	window = 5 * time.Minute
 )
@@ -45,45 +45,47 @@ func description() sdk.Description {
 	}
 }
 
-// house is what lives as long as the process.
-type house struct {
+// processState is shared by all calls: the HTTP client, the zone locks and the budgets of the
+// tokens.
+type processState struct {
 	http    *http.Client
 	locks   *sdk.ZoneLocks
 	budgets *budgets
 }
 
-func newHouse() *house {
-	return &house{http: sdk.NewHTTPClient(callTime), locks: sdk.NewZoneLocks(), budgets: newBudgets(time.Now)}
+func newProcessState() *processState {
+	return &processState{http: sdk.NewHTTPClient(callTime), locks: sdk.NewZoneLocks(), budgets: newBudgets(time.Now)}
 }
 
-// provider is one token's view of Cloudflare.
+// provider implements sdk.DNSProvider for one token.
 type provider struct {
 	api     *cloudflare.API
-	account string
+	account string // the account id of a token that belongs to an account, otherwise empty
 	locks   *sdk.ZoneLocks
 }
 
-func (h *house) provider(c sdk.Connection) (sdk.DNSProvider, error) {
+// provider returns the provider for a connection. It fails when a setting is invalid.
+func (s *processState) provider(c sdk.Connection) (sdk.DNSProvider, error) {
 	base := strings.TrimRight(cmp.Or(c.Settings["api_url"], apiURL), "/")
 	if u, err := url.Parse(base); err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
 		return nil, sdk.Misconfigured("api_url", "it is a URL")
 	}
 	token := strings.TrimSpace(c.Secrets["api_token"].Reveal())
 	if token == "" || strings.ContainsAny(token, " \r\n\x00") {
-		return nil, sdk.Misconfigured("api_token", "it is missing or holds a space")
+		return nil, sdk.Misconfigured("api_token", "it is missing or contains a space")
 	}
 	account := c.Settings["account_id"]
 	if account != "" && !accountID.MatchString(account) {
-		return nil, sdk.Misconfigured("account_id", "it has 32 hexadecimal digits")
+		return nil, sdk.Misconfigured("account_id", "it must have 32 hexadecimal digits")
 	}
-	client := *h.http
-	client.Transport = budgeted{h.http.Transport, h.budgets.of(c.Fingerprint())}
-	// Breaker and jobs own retrying, and the budget is counted before each
-	// call, so the library does neither.
+	client := *s.http
+	client.Transport = budgeted{s.http.Transport, s.budgets.forToken(c.Fingerprint())}
+	// The library must not retry or limit calls itself: the host retries, and budgeted limits the
+	// calls.
 	api, err := cloudflare.NewWithAPIToken(token, cloudflare.BaseURL(base), cloudflare.HTTPClient(&client),
 		cloudflare.UsingRetryPolicy(0, 0, 0), cloudflare.UsingRateLimit(limit), cloudflare.UserAgent("tenantry/"+version))
 	if err != nil {
-		return nil, sdk.Misconfigured("api_token", "it makes no request")
+		return nil, sdk.Misconfigured("api_token", "it cannot be used in a request")
 	}
-	return &provider{api: api, account: account, locks: h.locks}, nil
+	return &provider{api: api, account: account, locks: s.locks}, nil
 }

@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command dns-cloudflare lets tenantry edit zones hosted at Cloudflare. Its
-// README says what it calls.
+// Command dns-cloudflare is the plugin that reads and changes zones hosted at Cloudflare through
+// API v4. README.md lists the API calls.
+//
+//   - describe.go: the description, and how a provider is created from a connection. Start here.
+//   - zone.go: reading zones and records.
+//   - apply.go: writing records in one batch.
+//   - call.go: one API call, and the meaning of its errors.
+//   - budget.go: the rate limit of a token.
+//
+// Package simulator simulates the API for tests and for `tenantry dev`.
 package main
 
 import (
@@ -12,5 +20,5 @@ import (
 func main() { sdk.Serve(plugin()) }
 
 func plugin() sdk.Plugin {
-	return sdk.Plugin{Describe: description(), DNS: newHouse().provider, Simulator: simulator.New}
+	return sdk.Plugin{Describe: description(), DNS: newProcessState().provider, Simulator: simulator.New}
 }

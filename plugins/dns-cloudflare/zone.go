@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// perPage keeps a page well below the 1 MiB that is read of an answer.
+	// perPage is chosen so that a page is well below sdk.MaxAnswer (1 MiB).
 	perPage  = 1000
 	maxPages = 20
-	// automatic is the TTL that stands for Cloudflare's own choice, which is
+	// automatic is the TTL value that means "automatic" at Cloudflare. The effective TTL is then
 	// automaticTTL seconds.
 	automatic, automaticTTL = 1, 300
 )
 
-// The API's documents, as far as we use them.
+// The JSON documents of the API, with the members that the plugin uses.
 type (
 	zoneDoc struct {
 		ID          string   `json:"id"`
@@ -46,8 +46,8 @@ type (
 	}
 )
 
-// Zone implements sdk.DNSProvider. While a domain moves between accounts, a
-// token may reach it in both: the one that the world sees is the zone.
+// Zone implements sdk.DNSProvider. While a domain moves between two accounts, a token may have
+// access to a zone in each. Zone prefers the zone that is active.
 func (p *provider) Zone(ctx context.Context, name string) (dns.Zone, error) {
 	var found []zoneDoc
 	if _, err := p.call(ctx, http.MethodGet, "/zones?name="+url.QueryEscape(sdk.PlainName(name)), nil, &found); err != nil {
@@ -58,84 +58,88 @@ func (p *provider) Zone(ctx context.Context, name string) (dns.Zone, error) {
 		if sdk.PlainName(z.Name) != sdk.PlainName(name) {
 			continue
 		}
-		if zone := z.zone(); err != nil || zone.Idle == "" {
+		if zone := z.toZone(); err != nil || zone.Idle == "" {
 			best, err = zone, nil
 		}
 	}
 	return best, err
 }
 
-func (z zoneDoc) zone() dns.Zone {
+func (z zoneDoc) toZone() dns.Zone {
 	zone := dns.Zone{ID: z.ID, Name: sdk.PlainName(z.Name)}
 	for _, server := range z.NameServers {
 		zone.NameServers = append(zone.NameServers, sdk.PlainName(server))
 	}
 	switch {
 	case z.Status != "active":
-		zone.Idle = z.Status // its name servers are not, or no longer, used
+		zone.Idle = z.Status // the domain is not delegated to its name servers
 	case z.Type != "full" && z.Type != "":
 		zone.Idle = z.Type
 	}
 	return zone
 }
 
-// Records implements sdk.DNSProvider. Cloudflare lists neither SOA nor the
-// zone's own NS.
+// Records implements sdk.DNSProvider. Cloudflare lists neither the SOA nor the NS records of the
+// zone itself.
 func (p *provider) Records(ctx context.Context, zone dns.Zone) ([]dns.RRSet, error) {
-	all, err := p.list(ctx, zone)
+	all, err := p.listRecords(ctx, zone)
 	if err != nil {
 		return nil, err
 	}
-	return sets(all)
+	return recordSets(all)
 }
 
-func (p *provider) list(ctx context.Context, zone dns.Zone) ([]recordDoc, error) {
+func (p *provider) listRecords(ctx context.Context, zone dns.Zone) ([]recordDoc, error) {
 	var all []recordDoc
 	for page := 1; page <= maxPages; page++ {
-		var some []recordDoc
+		var pageRecords []recordDoc
 		path := fmt.Sprintf("/zones/%s/dns_records?per_page=%d&page=%d", url.PathEscape(zone.ID), perPage, page)
-		total, err := p.call(ctx, http.MethodGet, path, nil, &some)
+		total, err := p.call(ctx, http.MethodGet, path, nil, &pageRecords)
 		if err != nil {
 			return nil, err
 		}
-		// Without a total only an empty page is the end.
-		if all = append(all, some...); len(some) == 0 || total > 0 && len(all) >= total {
+		// If the answer has no total, only an empty page marks the end.
+		if all = append(all, pageRecords...); len(pageRecords) == 0 || total > 0 && len(all) >= total {
 			return all, nil
 		}
 	}
 	return nil, sdk.AnswerTooLarge()
 }
 
-func sets(all []recordDoc) ([]dns.RRSet, error) {
-	var out []dns.RRSet
-	at := map[string]int{}
+// recordSets groups records by name and type. It fails when a content cannot be parsed.
+func recordSets(all []recordDoc) ([]dns.RRSet, error) {
+	var sets []dns.RRSet
+	index := map[string]int{}
 	for _, r := range all {
 		value, err := r.value()
 		if err != nil {
 			return nil, sdk.BrokenBy("content_of_" + r.Type)
 		}
-		key := r.place()
-		i, ok := at[key]
+		key := r.key()
+		i, ok := index[key]
 		if !ok {
-			i = len(out)
-			at[key] = i
-			out = append(out, dns.RRSet{Name: sdk.PlainName(r.Name), Type: dns.Type(r.Type), TTL: r.seconds()})
+			i = len(sets)
+			index[key] = i
+			sets = append(sets, dns.RRSet{Name: sdk.PlainName(r.Name), Type: dns.Type(r.Type), TTL: r.ttlSeconds()})
 		}
-		out[i].Values = append(out[i].Values, value)
+		sets[i].Values = append(sets[i].Values, value)
 	}
-	return out, nil
+	return sets, nil
 }
 
-func (r recordDoc) place() string { return sdk.PlainName(r.Name) + " " + r.Type }
+// key returns the name and type, which identify the record set.
+func (r recordDoc) key() string { return sdk.PlainName(r.Name) + " " + r.Type }
 
-func (r recordDoc) seconds() int {
+// ttlSeconds returns the effective TTL.
+func (r recordDoc) ttlSeconds() int {
 	if r.TTL == automatic {
 		return automaticTTL
 	}
 	return r.TTL
 }
 
-// value is the content as dns.RRSet has it; the preference is a field apart.
+// value returns the content in the format of dns.RRSet. The API has the preference in a separate
+// member.
 func (r recordDoc) value() (string, error) {
 	content := r.Content
 	if r.Priority != nil && (r.Type == "MX" || r.Type == "SRV") {

@@ -12,11 +12,11 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// defaultTTL is for a new set that says none.
+// defaultTTL is the TTL in seconds of a new set without a TTL.
 const defaultTTL = 3600
 
-// Apply implements sdk.DNSProvider. A PATCH is atomic but asks for no earlier
-// state, so the zone is read right before it, with one writer for each zone.
+// Apply implements sdk.DNSProvider. A PATCH is atomic, but it cannot be conditional on the previous
+// state. So Apply reads the zone right before the PATCH and holds the lock of the zone.
 func (p *provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
 	if err := dns.CheckChanges(zone.Name, changes); err != nil {
 		return nil, err
@@ -26,39 +26,39 @@ func (p *provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Chang
 		return nil, err
 	}
 	defer release()
-	z, err := p.read(ctx, path(zone.ID))
+	current, err := p.readZone(ctx, zonePath(zone.ID))
 	if err != nil {
 		return nil, err
 	}
-	sets, err := z.sets()
+	sets, err := current.recordSets()
 	if err != nil {
 		return nil, err
 	}
-	open, err := dns.Outstanding(sets, changes)
+	outstanding, err := dns.Outstanding(sets, changes)
 	if err != nil {
 		return nil, err
 	}
-	if len(open) > 0 {
-		if err := p.call(ctx, http.MethodPatch, path(zone.ID), map[string]any{"rrsets": z.patch(open)}, nil); err != nil {
+	if len(outstanding) > 0 {
+		if err := p.call(ctx, http.MethodPatch, zonePath(zone.ID), map[string]any{"rrsets": current.patchDocs(outstanding)}, nil); err != nil {
 			return nil, err
 		}
-		if sets, err = p.readBack(ctx, zone, open); err != nil {
+		if sets, err = p.readBack(ctx, zone, outstanding); err != nil {
 			return nil, err
 		}
 	}
-	return wanted(sets, changes), nil
+	return resultSets(sets, changes), nil
 }
 
-// patch words changes for the API. What stays in a set keeps its spelling, and
-// what its owner disabled stays disabled.
-func (z zoneDoc) patch(changes []dns.Change) []rrsetDoc {
+// patchDocs converts changes to documents of the API. An unchanged value keeps its spelling, and a
+// disabled record stays disabled.
+func (z zoneDoc) patchDocs(changes []dns.Change) []rrsetDoc {
 	var all []rrsetDoc
 	for _, c := range changes {
 		set := rrsetDoc{Name: c.After.Name + ".", Type: string(c.After.Type), TTL: c.After.TTL, ChangeType: "REPLACE", Records: []recordDoc{}}
 		if set.TTL <= 0 {
 			set.TTL = defaultTTL
 		}
-		spelling := map[string][]string{} // a text may be there twice, cut otherwise
+		spelling := map[string][]string{} // by value; a text may occur twice, split into different strings
 		for _, record := range z.find(c.After).Records {
 			if record.Disabled {
 				set.Records = append(set.Records, record)
@@ -90,17 +90,17 @@ func (z zoneDoc) find(s dns.RRSet) rrsetDoc {
 	return rrsetDoc{}
 }
 
-// readBack looks whether the write is there. The write was done, so trouble
-// here settles nothing.
-func (p *provider) readBack(ctx context.Context, zone dns.Zone, done []dns.Change) ([]dns.RRSet, error) {
+// readBack reads the zone after a write and checks that it has the changes. If reading fails, the
+// effect of the write is unknown.
+func (p *provider) readBack(ctx context.Context, zone dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
 	sets, err := p.Records(ctx, zone)
 	if err != nil {
-		if outcome.Settled(err) {
+		if outcome.ChangedNothing(err) {
 			err = sdk.UnknownEffect("not_read_back")
 		}
 		return nil, err
 	}
-	for _, c := range done {
+	for _, c := range changes {
 		if !dns.Find(sets, c.After.Name, c.After.Type).Same(c.After) {
 			return nil, sdk.BrokenBy("written_but_not_there")
 		}
@@ -108,8 +108,8 @@ func (p *provider) readBack(ctx context.Context, zone dns.Zone, done []dns.Chang
 	return sets, nil
 }
 
-// wanted are the sets that changes are about.
-func wanted(sets []dns.RRSet, changes []dns.Change) []dns.RRSet {
+// resultSets returns the current set for each change.
+func resultSets(sets []dns.RRSet, changes []dns.Change) []dns.RRSet {
 	var out []dns.RRSet
 	for _, c := range changes {
 		out = append(out, dns.Find(sets, c.After.Name, c.After.Type))

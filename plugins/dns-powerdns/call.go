@@ -17,19 +17,20 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// What is read of answers. The list of zones is only counted as it comes; a
-// zone is held.
+// The maximum sizes of answers in bytes. A zone is kept in memory. The zones of a list are only
+// counted while it is read.
 const (
-	maxList    = 32 << 20
-	maxZone    = 8 << 20
-	maxRefusal = 64 << 10
+	maxZoneList  = 32 << 20
+	maxZone      = 8 << 20
+	maxErrorBody = 64 << 10
 )
 
-// conflict begins what the server says of a CNAME that would not stand alone.
-const conflict = "Conflicts with pre-existing RRset"
+// conflictMessage is the beginning of the server's error for a CNAME that conflicts with other
+// records.
+const conflictMessage = "Conflicts with pre-existing RRset"
 
-// call makes one request below the server's id and gives a good answer to read
-// unless that is nil.
+// call makes one API request to path below base, with the JSON body in. It calls read with the body
+// of a successful answer, unless read is nil. It fails with a classified sdk error or dns error.
 func (p *provider) call(ctx context.Context, method, path string, in any, read func(io.Reader) error) error {
 	var body io.Reader
 	if in != nil {
@@ -41,7 +42,7 @@ func (p *provider) call(ctx context.Context, method, path string, in any, read f
 	}
 	req, err := http.NewRequestWithContext(ctx, method, p.base+path, body)
 	if err != nil {
-		return sdk.Misconfigured("api_url", "it makes no request")
+		return sdk.Misconfigured("api_url", "it cannot be used in a request")
 	}
 	req.Header.Set("X-API-Key", p.key.Reveal())
 	req.Header.Set("Content-Type", "application/json")
@@ -51,17 +52,18 @@ func (p *provider) call(ctx context.Context, method, path string, in any, read f
 		return sdk.NoAnswer(err)
 	}
 	defer func() {
-		_, _ = io.CopyN(io.Discard, resp.Body, maxRefusal) // so that the connection can be used again
+		_, _ = io.CopyN(io.Discard, resp.Body, maxErrorBody) // so that the connection can be reused
 		_ = resp.Body.Close()
 	}()
-	if err := refusal(resp); err != nil || read == nil {
+	if err := statusError(resp); err != nil || read == nil {
 		return err
 	}
-	return misread(read(resp.Body))
+	return classifyReadError(read(resp.Body))
 }
 
-// misread tells an answer that makes no sense from one that did not come.
-func misread(err error) error {
+// classifyReadError returns sdk.BrokenBy for an answer that is not valid JSON, otherwise
+// sdk.NoAnswer.
+func classifyReadError(err error) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
 	switch {
@@ -74,8 +76,8 @@ func misread(err error) error {
 	}
 }
 
-// refusal reads an answer that is no success. Only 422 comes as JSON.
-func refusal(resp *http.Response) error {
+// statusError returns the error for the status of an answer, or nil for 200 and 204.
+func statusError(resp *http.Response) error {
 	if err := sdk.TroubleOf(resp.StatusCode, resp.Header, time.Now()); err != nil {
 		return err
 	}
@@ -87,7 +89,7 @@ func refusal(resp *http.Response) error {
 		return sdk.CredentialRefused(cause)
 	case resp.StatusCode == http.StatusNotFound:
 		return dns.NoZone()
-	case resp.StatusCode == http.StatusUnprocessableEntity && conflicts(resp.Body):
+	case resp.StatusCode == http.StatusUnprocessableEntity && isConflict(resp.Body):
 		return dns.Changed()
 	case resp.StatusCode == http.StatusUnprocessableEntity, resp.StatusCode == http.StatusBadRequest, resp.StatusCode == http.StatusConflict:
 		return sdk.RefusedBy(cause)
@@ -96,7 +98,8 @@ func refusal(resp *http.Response) error {
 	}
 }
 
-func conflicts(body io.Reader) bool {
-	said, _ := io.ReadAll(io.LimitReader(body, maxRefusal))
-	return strings.Contains(string(said), conflict)
+// isConflict reports whether the body of a 422 contains conflictMessage.
+func isConflict(body io.Reader) bool {
+	message, _ := io.ReadAll(io.LimitReader(body, maxErrorBody))
+	return strings.Contains(string(message), conflictMessage)
 }

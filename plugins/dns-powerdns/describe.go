@@ -16,14 +16,15 @@ import (
 
 const (
 	version  = "0.1.0"
-	serverID = "localhost" // the only one that an Authoritative Server has
+	serverID = "localhost" // the only id that an Authoritative Server has
 	callTime = 15 * time.Second
 )
 
 func description() sdk.Description {
 	return sdk.Description{
 		Name: "powerdns", Kind: "dns", Version: version, Title: "PowerDNS",
-		// Whoever runs a PowerDNS names its servers, so there are no patterns.
+		// There are no patterns for NameServers, because every operator names the servers
+		// differently.
 		Capabilities: []string{"atomic"},
 		Fields: []sdk.Field{
 			{Name: "api_url", Account: true, Required: true, Help: "where the server's HTTP API is, as https://dns.example.com:8081; /api/v1 is added"},
@@ -34,47 +35,48 @@ func description() sdk.Description {
 	}
 }
 
-// house is what lives as long as the process.
-type house struct {
-	guarded, open *http.Client
-	locks         *sdk.ZoneLocks
+// processState is shared by all calls. guarded connects to public addresses only.
+type processState struct {
+	guarded, unguarded *http.Client
+	locks              *sdk.ZoneLocks
 }
 
-func newHouse() *house {
-	return &house{
-		guarded: sdk.NewGuardedHTTPClient(callTime, false),
-		open:    sdk.NewGuardedHTTPClient(callTime, true),
-		locks:   sdk.NewZoneLocks(),
+func newProcessState() *processState {
+	return &processState{
+		guarded:   sdk.NewGuardedHTTPClient(callTime, false),
+		unguarded: sdk.NewGuardedHTTPClient(callTime, true),
+		locks:     sdk.NewZoneLocks(),
 	}
 }
 
-// provider is one connection's view of its server.
+// provider implements sdk.DNSProvider for one connection.
 type provider struct {
-	base  string // with the server's id
+	base  string // URL of the API, including the server's id
 	key   secret.Text
 	http  *http.Client
 	locks *sdk.ZoneLocks
 }
 
-func (h *house) provider(c sdk.Connection) (sdk.DNSProvider, error) {
+// provider returns the provider for a connection. It fails when a setting is invalid.
+func (s *processState) provider(c sdk.Connection) (sdk.DNSProvider, error) {
 	u, err := url.Parse(strings.TrimSpace(c.Settings["api_url"]))
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || (u.Scheme != "https" && u.Scheme != "http") {
 		return nil, sdk.Misconfigured("api_url", "it is a URL such as https://dns.example.com:8081")
 	}
 	key := c.Secrets["api_key"]
 	if key.Empty() || strings.ContainsAny(key.Reveal(), "\r\n\x00") {
-		return nil, sdk.Misconfigured("api_key", "it is missing or holds a line break")
+		return nil, sdk.Misconfigured("api_key", "it is missing or contains a line break")
 	}
-	private, err := strconv.ParseBool(cmp.Or(c.Settings["allow_private"], "false"))
+	allowPrivate, err := strconv.ParseBool(cmp.Or(c.Settings["allow_private"], "false"))
 	if err != nil {
-		return nil, sdk.Misconfigured("allow_private", "it is true or false")
+		return nil, sdk.Misconfigured("allow_private", "it must be true or false")
 	}
-	if u.Scheme == "http" && !private {
-		return nil, sdk.Misconfigured("api_url", "http would send the key in clear; give an https URL, or have the operator set allow_private for a server in his own network")
+	if u.Scheme == "http" && !allowPrivate {
+		return nil, sdk.Misconfigured("api_url", "http would send the key in clear; give an https URL, or have the operator set allow_private for a server in their own network")
 	}
-	p := &provider{key: key, http: h.guarded, locks: h.locks}
-	if private {
-		p.http = h.open
+	p := &provider{key: key, http: s.guarded, locks: s.locks}
+	if allowPrivate {
+		p.http = s.unguarded
 	}
 	path := strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/api/v1")
 	p.base = u.Scheme + "://" + u.Host + path + "/api/v1/servers/" + url.PathEscape(cmp.Or(c.Settings["server_id"], serverID))

@@ -15,21 +15,21 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// saying returns a provider whose server answers every request with begin, part
-// as often as times says, and end.
-func saying(t *testing.T, begin, part string, times int, end string) sdk.DNSProvider {
+// providerAnswering returns a provider whose server answers every request with begin, then part
+// repeated times times, then end.
+func providerAnswering(t *testing.T, begin, part string, times int, end string) sdk.DNSProvider {
 	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, begin)
+	server := httptest.NewServer(http.HandlerFunc(func(f http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(f, begin)
 		for range times {
-			if _, err := io.WriteString(w, part); err != nil {
+			if _, err := io.WriteString(f, part); err != nil {
 				return
 			}
 		}
-		_, _ = io.WriteString(w, end)
+		_, _ = io.WriteString(f, end)
 	}))
 	t.Cleanup(server.Close)
-	p, err := patientHouse().provider(sdk.Connection{
+	p, err := newTestState().provider(sdk.Connection{
 		Settings: map[string]string{"api_url": server.URL, "allow_private": "true"},
 		Secrets:  map[string]secret.Text{"api_key": secret.New("k")},
 	})
@@ -40,18 +40,18 @@ func saying(t *testing.T, begin, part string, times int, end string) sdk.DNSProv
 }
 
 // TestManyZones checks that a server with thousands of zones can be connected.
-// A list of zones over maxList is refused.
+// A list of zones over maxZoneList is refused.
 func TestManyZones(t *testing.T) {
 	const first = `[{"id":"z.test.","name":"z.test."}`
 	more := `,{"id":"a.test.","name":"a.test.","url":"` + strings.Repeat("x", 1000) + `"}`
-	if n, err := saying(t, first, more, 4999, "]").Check(t.Context()); n != 5000 || err != nil {
+	if n, err := providerAnswering(t, first, more, 4999, "]").Check(t.Context()); n != 5000 || err != nil {
 		t.Errorf("Check counts %d zones, %v, want 5000", n, err)
 	}
-	if _, err := saying(t, first, more, 40_000, "]").Check(t.Context()); !outcome.TooLarge(err) {
+	if _, err := providerAnswering(t, first, more, 40_000, "]").Check(t.Context()); !outcome.TooLarge(err) {
 		t.Errorf("Check of a list over maxList: %v, want too large", err)
 	}
 	for _, nonsense := range []string{"", "{}", "<html>", `["a"]`, first} {
-		if _, err := saying(t, nonsense, "", 0, "").Check(t.Context()); outcome.Of(err) != outcome.Broken {
+		if _, err := providerAnswering(t, nonsense, "", 0, "").Check(t.Context()); outcome.Of(err) != outcome.Broken {
 			t.Errorf("Check of the answer %q: %v, want broken", nonsense, err)
 		}
 	}
@@ -62,10 +62,10 @@ func TestLargeZones(t *testing.T) {
 	zone := dns.Zone{ID: "a.test.", Name: "a.test"}
 	const first = `{"id":"a.test.","name":"a.test.","rrsets":[{"name":"a.test.","type":"TXT","ttl":60,"records":[{"content":"\"x\""}]}`
 	more := `,{"name":"b.a.test.","type":"TXT","ttl":60,"records":[{"content":"\"` + strings.Repeat("x", 200) + `\""}]}`
-	if sets, err := saying(t, first, more, 20_000, "]}").Records(t.Context(), zone); len(sets) != 20_001 || err != nil {
+	if sets, err := providerAnswering(t, first, more, 20_000, "]}").Records(t.Context(), zone); len(sets) != 20_001 || err != nil {
 		t.Errorf("Records returns %d sets, %v, want 20001", len(sets), err)
 	}
-	_, err := saying(t, first, more, 60_000, "]}").Records(t.Context(), zone)
+	_, err := providerAnswering(t, first, more, 60_000, "]}").Records(t.Context(), zone)
 	if !outcome.TooLarge(err) || !strings.Contains(err.Error(), "too large") {
 		t.Errorf("Records of a zone over maxZone: %v, want too large", err)
 	}

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command dns-powerdns lets tenantry edit zones of a PowerDNS Authoritative
-// Server through its HTTP API. Its README says what it calls.
+// Command dns-powerdns is the plugin that reads and changes zones of a PowerDNS Authoritative
+// Server through its HTTP API. README.md lists the API calls.
+//
+//   - describe.go: the description, and how a provider is created from a connection. Start here.
+//   - zone.go: reading zones and records.
+//   - apply.go: writing records in one request.
+//   - call.go: one API call, and the meaning of its status.
 package main
 
 import "github.com/tenantry/tenantry/plugins/sdk"
@@ -9,5 +14,5 @@ import "github.com/tenantry/tenantry/plugins/sdk"
 func main() { sdk.Serve(plugin()) }
 
 func plugin() sdk.Plugin {
-	return sdk.Plugin{Describe: description(), DNS: newHouse().provider}
+	return sdk.Plugin{Describe: description(), DNS: newProcessState().provider}
 }

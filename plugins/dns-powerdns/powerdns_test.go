@@ -21,13 +21,13 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// TestContract runs the port's promises over a real PowerDNS.
+// TestContract runs the contract suite of the port with a real PowerDNS.
 func TestContract(t *testing.T) {
-	w := newWorld(t)
-	contract.DNSProvider(t, func(testing.TB) contract.ProviderWorld { return w })
+	f := newFixture(t)
+	contract.DNSProvider(t, func(testing.TB) contract.DNSProviderEnv { return f })
 }
 
-// TestBinary runs every suite over the plugin as it is built.
+// TestBinary runs the conformance suites with the plugin's release binary.
 func TestBinary(t *testing.T) {
 	path := testserver.Program(t, "release/plugins/dns-powerdns")
 	connect := func(base string) sdk.Connection {
@@ -37,30 +37,30 @@ func TestBinary(t *testing.T) {
 		}
 	}
 	conformance.DNS(t, conformance.Binary{Path: path, Connect: connect},
-		func(t testing.TB, provider func(sdk.Connection) sdk.DNSProvider) contract.ProviderWorld {
-			w := newWorld(t)
-			w.make = func(c sdk.Connection) (sdk.DNSProvider, error) { return provider(c), nil }
-			return w
+		func(t testing.TB, provider func(sdk.Connection) sdk.DNSProvider) contract.DNSProviderEnv {
+			f := newFixture(t)
+			f.newProvider = func(c sdk.Connection) (sdk.DNSProvider, error) { return provider(c), nil }
+			return f
 		})
 }
 
-func at(t *testing.T, w *world, zone string) dns.Zone {
+func findZone(t *testing.T, f *fixture, zone string) dns.Zone {
 	t.Helper()
-	z, err := w.Provider().Zone(t.Context(), zone)
+	z, err := f.Provider().Zone(t.Context(), zone)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return z
 }
 
-func TestWhatTheOwnerDidStays(t *testing.T) {
-	w := newWorld(t)
-	zone := w.NewZone(t)
-	w.patch(t, zone, map[string]any{"name": zone + ".", "type": "TXT", "ttl": 700, "changetype": "REPLACE", "records": []map[string]any{
+func TestApplyKeepsTheOwnersRecords(t *testing.T) {
+	f := newFixture(t)
+	zone := f.NewZone(t)
+	f.replaceSet(t, zone, map[string]any{"name": zone + ".", "type": "TXT", "ttl": 700, "changetype": "REPLACE", "records": []map[string]any{
 		{"content": `"in" "two strings"`}, {"content": `"kept for later"`, "disabled": true},
 	}})
-	z := at(t, w, zone)
-	sets, err := w.Provider().Records(t.Context(), z)
+	z := findZone(t, f, zone)
+	sets, err := f.Provider().Records(t.Context(), z)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,10 +70,10 @@ func TestWhatTheOwnerDidStays(t *testing.T) {
 	}
 	after := before
 	after.Values = append([]string{"MS=ms1"}, before.Values...)
-	if _, err := w.Provider().Apply(t.Context(), z, []dns.Change{{Before: before, After: after}}); err != nil {
+	if _, err := f.Provider().Apply(t.Context(), z, []dns.Change{{Before: before, After: after}}); err != nil {
 		t.Fatal(err)
 	}
-	raw := string(w.ask(t, http.MethodGet, "/zones/"+zone+".", nil))
+	raw := string(f.callServer(t, http.MethodGet, "/zones/"+zone+".", nil))
 	for _, part := range []string{`"content": "\"in\" \"two strings\"", "disabled": false`, `"content": "\"kept for later\"", "disabled": true`, `"ttl": 700`} {
 		if !strings.Contains(raw, part) {
 			t.Errorf("%s is missing in %s", part, raw)
@@ -81,59 +81,59 @@ func TestWhatTheOwnerDidStays(t *testing.T) {
 	}
 }
 
-func TestFewCalls(t *testing.T) {
-	w := newWorld(t)
-	zone := w.NewZone(t)
-	w.calls.Store(0)
-	z := at(t, w, zone)
+func TestZoneAndApplyMakeFewCalls(t *testing.T) {
+	f := newFixture(t)
+	zone := f.NewZone(t)
+	f.calls.Store(0)
+	z := findZone(t, f, zone)
 	set := dns.RRSet{Name: zone, Type: dns.TXT, TTL: 300, Values: []string{"x"}}
 	for _, want := range []int64{4, 5} { // the second time there is nothing to write
-		if _, err := w.Provider().Apply(t.Context(), z, []dns.Change{{Before: dns.RRSet{Name: zone, Type: dns.TXT}, After: set}}); err != nil {
+		if _, err := f.Provider().Apply(t.Context(), z, []dns.Change{{Before: dns.RRSet{Name: zone, Type: dns.TXT}, After: set}}); err != nil {
 			t.Fatal(err)
 		}
-		if got := w.calls.Load(); got != want {
+		if got := f.calls.Load(); got != want {
 			t.Errorf("%d calls, want %d", got, want)
 		}
 	}
 }
 
-func TestASecondaryIsIdle(t *testing.T) {
-	w := newWorld(t)
-	w.ask(t, http.MethodPost, "/zones", map[string]any{"name": "second.test.", "kind": "Slave", "masters": []string{"192.0.2.1"}, "nameservers": []string{}})
-	if z := at(t, w, "second.test"); z.Idle != "secondary" {
+func TestSecondaryZoneIsIdle(t *testing.T) {
+	f := newFixture(t)
+	f.callServer(t, http.MethodPost, "/zones", map[string]any{"name": "second.test.", "kind": "Slave", "masters": []string{"192.0.2.1"}, "nameservers": []string{}})
+	if z := findZone(t, f, "second.test"); z.Idle != "secondary" {
 		t.Fatalf("got %+v", z)
 	}
 }
 
-func TestHowAWriteEnds(t *testing.T) {
-	w := newWorld(t)
-	zone := w.NewZone(t)
-	z := at(t, w, zone)
+func TestStatusesOfAWriteAreClassified(t *testing.T) {
+	f := newFixture(t)
+	zone := f.NewZone(t)
+	z := findZone(t, f, zone)
 	for status, want := range map[int]outcome.Kind{
 		429: outcome.Throttled, 503: outcome.Down, 500: outcome.Broken, 504: outcome.Unknown,
 		422: outcome.Refused, 401: outcome.Refused, 302: outcome.Broken,
 	} {
-		w.fail.Store(int64(status))
-		_, err := w.Provider().Apply(t.Context(), z, []dns.Change{{
+		f.nextStatus.Store(int64(status))
+		_, err := f.Provider().Apply(t.Context(), z, []dns.Change{{
 			Before: dns.RRSet{Name: zone, Type: dns.TXT}, After: dns.RRSet{Name: zone, Type: dns.TXT, Values: []string{"x"}},
 		}})
 		if outcome.Of(err) != want || dns.IsChanged(err) {
 			t.Errorf("%d: %v, want %s", status, err, want)
 		}
 	}
-	if held := w.Held(t, zone); len(held) > 0 {
+	if held := f.Held(t, zone); len(held) > 0 {
 		t.Errorf("held %+v", held)
 	}
 }
 
-func TestConnectionsThatMakeNoSense(t *testing.T) {
+func TestInvalidConnectionsAreRefused(t *testing.T) {
 	good := func() sdk.Connection {
 		return sdk.Connection{
 			Settings: map[string]string{"api_url": "https://dns.example.com:8081/api/v1/"},
 			Secrets:  map[string]secret.Text{"api_key": secret.New("k")},
 		}
 	}
-	p, err := newHouse().provider(good())
+	p, err := newProcessState().provider(good())
 	if err != nil || p.(*provider).base != "https://dns.example.com:8081/api/v1/servers/localhost" {
 		t.Fatalf("%+v, %v", p, err)
 	}
@@ -150,17 +150,18 @@ func TestConnectionsThatMakeNoSense(t *testing.T) {
 	} {
 		c := good()
 		spoil(c)
-		if _, err := newHouse().provider(c); !errors.Is(err, fault.InvalidRequest) {
+		if _, err := newProcessState().provider(c); !errors.Is(err, fault.InvalidRequest) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
 }
 
-// A customer names the host, so one on our own network is not called.
-func TestPrivateHostsAreNotCalled(t *testing.T) {
+// TestPrivateAddressesAreNotCalled: a customer chooses the host, so it must not be in the
+// operator's network.
+func TestPrivateAddressesAreNotCalled(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was called") }))
 	defer server.Close()
-	p, err := newHouse().provider(sdk.Connection{
+	p, err := newProcessState().provider(sdk.Connection{
 		Settings: map[string]string{"api_url": strings.Replace(server.URL, "http:", "https:", 1)},
 		Secrets:  map[string]secret.Text{"api_key": secret.New("k")},
 	})
@@ -172,25 +173,26 @@ func TestPrivateHostsAreNotCalled(t *testing.T) {
 	}
 }
 
-// Two records of one text, cut otherwise, are what a plan makes one of.
-func TestATextThatIsThereTwice(t *testing.T) {
-	w := newWorld(t)
-	zone := w.NewZone(t)
-	w.patch(t, zone, map[string]any{"name": zone + ".", "type": "TXT", "ttl": 700, "changetype": "REPLACE", "records": []map[string]any{
+// TestApplyHandlesRepeatedTexts checks a zone with two records of the same text that is split into
+// different strings. A change may remove one of the two.
+func TestApplyHandlesRepeatedTexts(t *testing.T) {
+	f := newFixture(t)
+	zone := f.NewZone(t)
+	f.replaceSet(t, zone, map[string]any{"name": zone + ".", "type": "TXT", "ttl": 700, "changetype": "REPLACE", "records": []map[string]any{
 		{"content": `"twice"`}, {"content": `"twi" "ce"`}, {"content": `"both stay"`}, {"content": `"both " "stay"`},
 	}})
-	z := at(t, w, zone)
-	sets, err := w.Provider().Records(t.Context(), z)
+	z := findZone(t, f, zone)
+	sets, err := f.Provider().Records(t.Context(), z)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := dns.Find(sets, zone, dns.TXT)
 	after := before
 	after.Values = []string{"both stay", "both stay", "twice"}
-	if _, err := w.Provider().Apply(t.Context(), z, []dns.Change{{Before: before, After: after}}); err != nil {
+	if _, err := f.Provider().Apply(t.Context(), z, []dns.Change{{Before: before, After: after}}); err != nil {
 		t.Fatal(err)
 	}
-	if held := dns.Find(w.Held(t, zone), zone, dns.TXT); !held.Same(after) {
+	if held := dns.Find(f.Held(t, zone), zone, dns.TXT); !held.Same(after) {
 		t.Errorf("held %+v", held)
 	}
 }

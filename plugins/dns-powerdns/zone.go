@@ -15,7 +15,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// The API's documents, as far as we use them.
+// The JSON documents of the API, with the members that the plugin uses.
 type (
 	zoneDoc struct {
 		ID     string     `json:"id"`
@@ -36,11 +36,11 @@ type (
 	}
 )
 
-// Check implements sdk.DNSProvider.
+// Check implements sdk.DNSProvider. It lists the zones and counts them.
 func (p *provider) Check(ctx context.Context) (int, error) {
 	zones := 0
-	err := p.call(sdk.WithMaxAnswer(ctx, maxList), http.MethodGet, "/zones?dnssec=false", nil, func(body io.Reader) (err error) {
-		zones, err = count(body)
+	err := p.call(sdk.WithMaxAnswer(ctx, maxZoneList), http.MethodGet, "/zones?dnssec=false", nil, func(body io.Reader) (err error) {
+		zones, err = countZones(body)
 		return err
 	})
 	if dns.IsNoZone(err) {
@@ -49,8 +49,8 @@ func (p *provider) Check(ctx context.Context) (int, error) {
 	return zones, err
 }
 
-// count counts the members of a JSON array and holds one at a time.
-func count(body io.Reader) (n int, err error) {
+// countZones returns the length of a JSON array. It keeps only one element in memory.
+func countZones(body io.Reader) (n int, err error) {
 	list := json.NewDecoder(body)
 	if start, err := list.Token(); err != nil || start != json.Delim('[') {
 		return 0, cmp.Or(err, io.ErrUnexpectedEOF)
@@ -64,15 +64,15 @@ func count(body io.Reader) (n int, err error) {
 	return n, err
 }
 
-// Zone implements sdk.DNSProvider.
+// Zone implements sdk.DNSProvider. A zone whose primary is a different server is idle.
 func (p *provider) Zone(ctx context.Context, name string) (dns.Zone, error) {
 	apex := sdk.PlainName(name) + "."
 	filter := url.Values{"rrset_name": {apex}, "rrset_type": {"NS"}}
-	z, err := p.read(ctx, path(apex)+"?"+filter.Encode())
+	z, err := p.readZone(ctx, zonePath(apex)+"?"+filter.Encode())
 	if err != nil {
 		return dns.Zone{}, err
 	}
-	sets, err := z.sets()
+	sets, err := z.recordSets()
 	if err != nil {
 		return dns.Zone{}, err
 	}
@@ -81,33 +81,33 @@ func (p *provider) Zone(ctx context.Context, name string) (dns.Zone, error) {
 	case zone.ID == "" || zone.Name != sdk.PlainName(name):
 		return dns.Zone{}, sdk.BrokenBy("another_zone")
 	case strings.EqualFold(z.Kind, "Slave") || strings.EqualFold(z.Kind, "Secondary") || strings.EqualFold(z.Kind, "Consumer"):
-		zone.Idle = "secondary" // what is written here the primary takes back
+		zone.Idle = "secondary" // the next transfer from the primary would overwrite a change
 	}
 	return zone, nil
 }
 
 // Records implements sdk.DNSProvider.
 func (p *provider) Records(ctx context.Context, zone dns.Zone) ([]dns.RRSet, error) {
-	z, err := p.read(ctx, path(zone.ID))
+	z, err := p.readZone(ctx, zonePath(zone.ID))
 	if err != nil {
 		return nil, err
 	}
-	return z.sets()
+	return z.recordSets()
 }
 
-func (p *provider) read(ctx context.Context, path string) (z zoneDoc, err error) {
+func (p *provider) readZone(ctx context.Context, path string) (z zoneDoc, err error) {
 	err = p.call(sdk.WithMaxAnswer(ctx, maxZone), http.MethodGet, path, nil, func(body io.Reader) error {
 		return json.NewDecoder(body).Decode(&z)
 	})
 	return z, err
 }
 
-// path is that of a zone. Zone ids are opaque; what they hold besides names is
-// escaped by the server itself.
-func path(id string) string { return "/zones/" + url.PathEscape(id) }
+// zonePath returns the path of a zone. The id is opaque: the server has escaped it already where
+// necessary.
+func zonePath(id string) string { return "/zones/" + url.PathEscape(id) }
 
-// sets are what the zone serves: a disabled record is not there.
-func (z zoneDoc) sets() ([]dns.RRSet, error) {
+// recordSets returns the record sets that the zone serves. Disabled records are omitted.
+func (z zoneDoc) recordSets() ([]dns.RRSet, error) {
 	var sets []dns.RRSet
 	for _, r := range z.RRSets {
 		s := dns.RRSet{Name: sdk.PlainName(r.Name), Type: dns.Type(r.Type), TTL: r.TTL}

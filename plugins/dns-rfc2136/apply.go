@@ -14,152 +14,153 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// defaultTTL is for a new set that says none.
+// defaultTTL is the TTL in seconds of a new set without a TTL.
 const defaultTTL = 3600
 
-// Apply implements sdk.DNSProvider. One message is one transaction, and its
-// prerequisites are all that was read just before: whoever writes in between
-// makes it fail.
+// Apply implements sdk.DNSProvider. All changes are sent as one message, which is one transaction.
+// Its prerequisites are the changed sets as they were read before, so it fails if one of them was
+// changed meanwhile.
 func (p *provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
 	if err := dns.CheckChanges(zone.Name, changes); err != nil {
 		return nil, err
 	}
-	all, err := p.transfer(ctx, zone.Name)
+	records, err := p.transfer(ctx, zone.Name)
 	if err != nil {
 		return nil, err
 	}
-	now, err := sets(all)
+	current, err := recordSets(records)
 	if err != nil {
 		return nil, err
 	}
-	open, err := dns.Outstanding(now, changes)
+	outstanding, err := dns.Outstanding(current, changes)
 	if err != nil {
 		return nil, err
 	}
-	if len(open) > 0 {
-		m, err := transaction(zone.Name, all, open)
+	if len(outstanding) > 0 {
+		msg, err := transaction(zone.Name, records, outstanding)
 		if err != nil {
 			return nil, err
 		}
-		if err := p.update(ctx, m); err != nil {
+		if err := p.update(ctx, msg); err != nil {
 			return nil, err
 		}
-		if now, err = p.readBack(ctx, zone, open); err != nil {
+		if current, err = p.readBack(ctx, zone, outstanding); err != nil {
 			return nil, err
 		}
 	}
-	var done []dns.RRSet
+	var results []dns.RRSet
 	for _, c := range changes {
-		done = append(done, dns.Find(now, c.After.Name, c.After.Type))
+		results = append(results, dns.Find(current, c.After.Name, c.After.Type))
 	}
-	return done, nil
+	return results, nil
 }
 
-// readBack looks whether the write is there. The write was done, so trouble
-// here settles nothing.
-func (p *provider) readBack(ctx context.Context, zone dns.Zone, done []dns.Change) ([]dns.RRSet, error) {
-	now, err := p.Records(ctx, zone)
+// readBack reads the zone after a write and checks that it has the changes. If reading fails, the
+// effect of the write is unknown.
+func (p *provider) readBack(ctx context.Context, zone dns.Zone, results []dns.Change) ([]dns.RRSet, error) {
+	current, err := p.Records(ctx, zone)
 	if err != nil {
-		if outcome.Settled(err) {
+		if outcome.ChangedNothing(err) {
 			err = sdk.UnknownEffect("not_read_back")
 		}
 		return nil, err
 	}
-	for _, c := range done {
-		if !dns.Find(now, c.After.Name, c.After.Type).Same(c.After) {
+	for _, c := range results {
+		if !dns.Find(current, c.After.Name, c.After.Type).Same(c.After) {
 			return nil, sdk.BrokenBy("written_but_not_there")
 		}
 	}
-	return now, nil
+	return current, nil
 }
 
-// transaction words changes as one update. What goes, goes first, so that a
-// CNAME and another type may take turns at a name.
-func transaction(zone string, all []wire.RR, changes []dns.Change) (*wire.Msg, error) {
-	m := new(wire.Msg).SetUpdate(wire.Fqdn(zone))
-	var fresh []wire.RR
+// transaction returns the update message for the changes. Removals come before additions, so that a
+// CNAME can replace a set of a different type with the same name, and vice versa.
+func transaction(zone string, records []wire.RR, changes []dns.Change) (*wire.Msg, error) {
+	msg := new(wire.Msg).SetUpdate(wire.Fqdn(zone))
+	var additions []wire.RR
 	for _, c := range changes {
-		have := recordsOf(all, c.After)
-		require(m, have, c, changes)
-		add, err := replace(m, have, c)
+		existing := recordsOf(records, c.After)
+		addPrerequisites(msg, existing, c, changes)
+		added, err := addUpdates(msg, existing, c)
 		if err != nil {
 			return nil, err
 		}
-		fresh = append(fresh, add...)
+		additions = append(additions, added...)
 	}
-	m.Insert(fresh)
-	return m, nil
+	msg.Insert(additions)
+	return msg, nil
 }
 
-// require adds the prerequisites of one change: the set is as it was read, and
-// a CNAME gets no neighbour, which a server would else ignore in silence
-// (RFC 2136, 3.4.2.2).
-func require(m *wire.Msg, have []wire.RR, c dns.Change, changes []dns.Change) {
-	here := &wire.ANY{Hdr: wire.RR_Header{Name: wire.Fqdn(c.After.Name), Rrtype: wire.StringToType[string(c.After.Type)]}}
-	if len(have) > 0 {
-		used := make([]wire.RR, len(have))
-		for i, rr := range have {
+// addPrerequisites adds the prerequisites of one change: the set is as it was read, and no CNAME
+// will coexist with a different type. A server silently ignores an addition that would violate the
+// latter (RFC 2136, 3.4.2.2).
+func addPrerequisites(msg *wire.Msg, existing []wire.RR, c dns.Change, changes []dns.Change) {
+	anySet := &wire.ANY{Hdr: wire.RR_Header{Name: wire.Fqdn(c.After.Name), Rrtype: wire.StringToType[string(c.After.Type)]}}
+	if len(existing) > 0 {
+		used := make([]wire.RR, len(existing))
+		for i, rr := range existing {
 			used[i] = wire.Copy(rr)
 		}
-		m.Used(used)
-		return // what is there has no wrong neighbour
+		msg.Used(used)
+		return // an existing set has no conflicting set
 	}
-	alone := !slices.ContainsFunc(changes, func(o dns.Change) bool {
+	onlyTypeOfName := !slices.ContainsFunc(changes, func(o dns.Change) bool {
 		return o.After.Type != c.After.Type && sdk.PlainName(o.After.Name) == sdk.PlainName(c.After.Name)
 	})
 	switch {
-	case c.After.Type == dns.CNAME && alone:
-		m.NameNotUsed([]wire.RR{here})
-	case alone:
-		m.RRsetNotUsed([]wire.RR{here, &wire.ANY{Hdr: wire.RR_Header{Name: here.Hdr.Name, Rrtype: wire.TypeCNAME}}})
+	case c.After.Type == dns.CNAME && onlyTypeOfName:
+		msg.NameNotUsed([]wire.RR{anySet})
+	case onlyTypeOfName:
+		msg.RRsetNotUsed([]wire.RR{anySet, &wire.ANY{Hdr: wire.RR_Header{Name: anySet.Hdr.Name, Rrtype: wire.TypeCNAME}}})
 	default:
-		m.RRsetNotUsed([]wire.RR{here})
+		msg.RRsetNotUsed([]wire.RR{anySet})
 	}
 }
 
-// replace removes what goes and returns what comes. With another TTL the whole
-// set is written anew; values that stay keep their strings.
-func replace(m *wire.Msg, have []wire.RR, c dns.Change) ([]wire.RR, error) {
+// addUpdates adds the removals of one change to the message and returns the records to add. If the
+// TTL changes, the whole set is removed and added. Values that stay keep their strings.
+func addUpdates(msg *wire.Msg, existing []wire.RR, c dns.Change) ([]wire.RR, error) {
 	ttl := uint32(defaultTTL)
 	if c.After.TTL > 0 {
 		ttl = uint32(c.After.TTL)
 	}
-	anew := len(have) > 0 && have[0].Header().Ttl != ttl
-	fresh := slices.Clone(c.After.Values) // of a text that is there twice, cut otherwise, both
-	var add, gone []wire.RR
-	for _, rr := range have {
+	newTTL := len(existing) > 0 && existing[0].Header().Ttl != ttl
+	missing := slices.Clone(c.After.Values) // contains a repeated text repeatedly
+	var added, removed []wire.RR
+	for _, rr := range existing {
 		value, err := valueOf(rr)
-		i := slices.Index(fresh, value)
+		i := slices.Index(missing, value)
 		stays := err == nil && i >= 0
 		if stays {
-			fresh = slices.Delete(fresh, i, i+1)
+			missing = slices.Delete(missing, i, i+1)
 		}
-		if rr = wire.Copy(rr); stays && anew {
+		if rr = wire.Copy(rr); stays && newTTL {
 			rr.Header().Ttl = ttl
-			add = append(add, rr)
+			added = append(added, rr)
 		} else if !stays {
-			gone = append(gone, rr)
+			removed = append(removed, rr)
 		}
 	}
-	if anew {
-		m.RemoveRRset(have[:1:1])
+	if newTTL {
+		msg.RemoveRRset(existing[:1:1])
 	} else {
-		m.Remove(gone)
+		msg.Remove(removed)
 	}
-	for _, value := range fresh {
+	for _, value := range missing {
 		rr, err := wire.NewRR(fmt.Sprintf("%s %d IN %s %s", wire.Fqdn(c.After.Name), ttl, c.After.Type, sdk.WriteContent(c.After.Type, value)))
 		if err != nil || rr == nil || typeOf(rr) != string(c.After.Type) {
 			return nil, sdk.RefusedBy("content_of_" + string(c.After.Type))
 		}
-		add = append(add, rr)
+		added = append(added, rr)
 	}
-	return add, nil
+	return added, nil
 }
 
-func recordsOf(all []wire.RR, s dns.RRSet) []wire.RR {
+// recordsOf returns the records of a set.
+func recordsOf(records []wire.RR, s dns.RRSet) []wire.RR {
 	var out []wire.RR
-	for _, rr := range all {
-		if place(rr) == sdk.PlainName(s.Name)+" "+string(s.Type) {
+	for _, rr := range records {
+		if setKey(rr) == sdk.PlainName(s.Name)+" "+string(s.Type) {
 			out = append(out, rr)
 		}
 	}

@@ -16,13 +16,14 @@ import (
 
 const (
 	clockSkew = 300 // seconds, as RFC 8945 recommends
-	// A transfer is of a server that a customer names.
+	// The limits of a zone transfer. They are needed because a customer chooses the server.
 	maxRecords = 20_000
-	maxOctets  = 8 << 20
+	maxBytes   = 8 << 20
 )
 
-// dial connects by TCP: updates and transfers may be larger than a datagram.
-// The connection ends with the context.
+// dial connects by TCP, because updates and transfers may be larger than a datagram. The caller
+// must call the returned function to close the connection. It is also closed when ctx ends or after
+// p.timeout.
 func (p *provider) dial(ctx context.Context) (*wire.Conn, func(), error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	conn, err := p.dialer.DialContext(ctx, "tcp", p.server)
@@ -40,7 +41,8 @@ func (p *provider) dial(ctx context.Context) (*wire.Conn, func(), error) {
 
 func (p *provider) sign(m *wire.Msg) { m.SetTsig(p.key, p.algorithm, clockSkew, time.Now().Unix()) }
 
-// transfer reads the whole zone.
+// transfer returns all records of a zone by AXFR, without the second SOA. It fails with dns.NoZone,
+// or with a classified sdk error, for example if the zone exceeds maxRecords or maxBytes.
 func (p *provider) transfer(ctx context.Context, zone string) ([]wire.RR, error) {
 	conn, done, err := p.dial(ctx)
 	if err != nil {
@@ -54,19 +56,19 @@ func (p *provider) transfer(ctx context.Context, zone string) ([]wire.RR, error)
 		return nil, sdk.NoAnswer(err)
 	}
 	var all []wire.RR
-	octets := 0
+	size := 0
 	for part := range in {
 		if err != nil {
-			continue // too large already: it ends when it notices
+			continue // too large: receive the rest until the library closes the channel
 		}
 		if part.Error != nil {
 			return nil, transferError(part.Error)
 		}
 		for _, rr := range part.RR {
-			octets += wire.Len(rr)
+			size += wire.Len(rr)
 		}
-		if all = append(all, part.RR...); len(all) > maxRecords || octets > maxOctets {
-			done() // ends the transfer
+		if all = append(all, part.RR...); len(all) > maxRecords || size > maxBytes {
+			done() // closes the connection
 			all, err = nil, sdk.AnswerTooLarge()
 		}
 	}
@@ -79,14 +81,14 @@ func (p *provider) transfer(ctx context.Context, zone string) ([]wire.RR, error)
 	return all[:len(all)-1], nil // the SOA comes twice
 }
 
-// transferError reads why there is no transfer. The library gives the code of
-// an answer as text only.
+// transferError classifies the error of a transfer. miekg/dns returns the response code only as
+// text.
 func transferError(err error) error {
 	switch {
-	case badKey(err), strings.HasSuffix(err.Error(), "bad xfr rcode: 5"):
+	case isTSIGError(err), strings.HasSuffix(err.Error(), "bad xfr rcode: 5"):
 		return sdk.CredentialRefused("transfer_refused")
 	case strings.HasSuffix(err.Error(), "bad xfr rcode: 9"):
-		return dns.NoZone() // NOTAUTH, by a server that took the key
+		return dns.NoZone() // NOTAUTH from a server that accepted the key
 	case strings.Contains(err.Error(), "bad xfr rcode: "):
 		return sdk.BrokenBy("transfer_" + err.Error()[strings.LastIndexByte(err.Error(), ' ')+1:])
 	default:
@@ -94,9 +96,9 @@ func transferError(err error) error {
 	}
 }
 
-// badKey reports whether the server did not take the key, or its answer is not
-// signed with it.
-func badKey(err error) bool {
+// isTSIGError reports whether the server did not accept the key, or its answer is not signed with
+// it.
+func isTSIGError(err error) bool {
 	for _, e := range []error{wire.ErrAuth, wire.ErrSig, wire.ErrKey, wire.ErrSecret, wire.ErrTime, wire.ErrKeyAlg, wire.ErrNoSig} {
 		if errors.Is(err, e) {
 			return true
@@ -105,7 +107,8 @@ func badKey(err error) bool {
 	return false
 }
 
-// update sends one transaction.
+// update sends an update message and returns the error for the answer. The answer must be signed,
+// except for NOTAUTH.
 func (p *provider) update(ctx context.Context, m *wire.Msg) error {
 	conn, done, err := p.dial(ctx)
 	if err != nil {
@@ -116,17 +119,18 @@ func (p *provider) update(ctx context.Context, m *wire.Msg) error {
 	if err := conn.WriteMsg(m); err != nil {
 		return sdk.UnknownEffect("no_answer")
 	}
-	a, err := conn.ReadMsg()
+	resp, err := conn.ReadMsg()
 	switch {
-	case a == nil || (err != nil && !badKey(err)) || a.Id != m.Id:
+	case resp == nil || (err != nil && !isTSIGError(err)) || resp.Id != m.Id:
 		return sdk.UnknownEffect("no_answer")
-	case err != nil && a.Rcode != wire.RcodeNotAuth:
-		return sdk.UnknownEffect("unsigned_answer") // from nobody knows whom
+	case err != nil && resp.Rcode != wire.RcodeNotAuth:
+		return sdk.UnknownEffect("unsigned_answer") // the sender is unknown
 	}
-	return refusal(a.Rcode)
+	return rcodeError(resp.Rcode)
 }
 
-func refusal(code int) error {
+// rcodeError returns the error for the response code of an update, or nil for NOERROR.
+func rcodeError(code int) error {
 	cause := "rcode " + wire.RcodeToString[code]
 	switch code {
 	case wire.RcodeSuccess:

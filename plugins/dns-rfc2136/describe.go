@@ -26,7 +26,7 @@ const (
 func description() sdk.Description {
 	return sdk.Description{
 		Name: "rfc2136", Kind: "dns", Version: version, Title: "Dynamic update (RFC 2136)",
-		// Any name server may take updates, so there are no patterns.
+		// There are no patterns for NameServers, because any name server may accept updates.
 		Capabilities: []string{"atomic", "conditional"},
 		Fields: []sdk.Field{
 			{Name: "server", Account: true, Required: true, Help: "the zones' primary server, as ns1.example.com or ns1.example.com:53"},
@@ -39,53 +39,55 @@ func description() sdk.Description {
 	}
 }
 
-// provider is one connection's view of its server.
+// provider implements sdk.DNSProvider for one connection.
 type provider struct {
 	server    string // host and port
 	zones     []string
-	key       string            // its name, fully qualified
-	secrets   map[string]string // of TSIG, as the library wants it
+	key       string            // fully qualified name of the TSIG key
+	secrets   map[string]string // TSIG secret in base64 by key name, as miekg/dns expects
 	algorithm string
 	dialer    *net.Dialer
-	timeout   time.Duration // of a call, the dialing included
+	timeout   time.Duration // of a call, including dialing
 }
 
+// newProvider returns the provider for a connection. It fails when a setting is invalid.
 func newProvider(c sdk.Connection) (sdk.DNSProvider, error) {
 	p := &provider{server: strings.TrimSpace(c.Settings["server"]), timeout: callTime}
 	if host, port, err := net.SplitHostPort(p.server); err != nil {
 		p.server = net.JoinHostPort(strings.Trim(p.server, "[]"), "53")
 	} else if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" {
-		return nil, sdk.Misconfigured("server", "it is a host such as ns1.example.com, or with a port")
+		return nil, sdk.Misconfigured("server", "it must be a host such as ns1.example.com, optionally with a port")
 	}
 	if p.server == ":53" || strings.ContainsAny(p.server, " /@") {
-		return nil, sdk.Misconfigured("server", "it is a host such as ns1.example.com, or with a port")
+		return nil, sdk.Misconfigured("server", "it must be a host such as ns1.example.com, optionally with a port")
 	}
 	for _, zone := range strings.FieldsFunc(c.Settings["zones"], func(r rune) bool { return r == ',' || r == ' ' }) {
 		if _, ok := wire.IsDomainName(zone); !ok {
-			return nil, sdk.Misconfigured("zones", "they are names such as example.com, with commas between")
+			return nil, sdk.Misconfigured("zones", "it must be a list of names such as example.com, separated by commas")
 		}
 		p.zones = append(p.zones, sdk.PlainName(zone))
 	}
 	if len(p.zones) == 0 || len(p.zones) > maxZones {
-		return nil, sdk.Misconfigured("zones", "between 1 and "+strconv.Itoa(maxZones)+" names")
+		return nil, sdk.Misconfigured("zones", "it must have between 1 and "+strconv.Itoa(maxZones)+" names")
 	}
-	private, err := strconv.ParseBool(cmp.Or(c.Settings["allow_private"], "false"))
+	allowPrivate, err := strconv.ParseBool(cmp.Or(c.Settings["allow_private"], "false"))
 	if err != nil {
-		return nil, sdk.Misconfigured("allow_private", "it is true or false")
+		return nil, sdk.Misconfigured("allow_private", "it must be true or false")
 	}
-	p.dialer = sdk.NewDialer(callTime, private)
-	return p, p.readKey(c)
+	p.dialer = sdk.NewDialer(callTime, allowPrivate)
+	return p, p.readTSIGKey(c)
 }
 
-func (p *provider) readKey(c sdk.Connection) error {
+// readTSIGKey validates and sets the TSIG key.
+func (p *provider) readTSIGKey(c sdk.Connection) error {
 	name := strings.TrimSpace(c.Settings["key_name"])
 	if _, ok := wire.IsDomainName(name); !ok || name == "" {
-		return sdk.Misconfigured("key_name", "it is missing or is no name")
+		return sdk.Misconfigured("key_name", "it is missing or is not a name")
 	}
 	p.key = wire.CanonicalName(name)
 	p.algorithm = strings.ToLower(wire.Fqdn(cmp.Or(c.Settings["key_algorithm"], algorithm)))
 	if !slices.Contains([]string{wire.HmacSHA256, wire.HmacSHA384, wire.HmacSHA512}, p.algorithm) {
-		return sdk.Misconfigured("key_algorithm", "it is hmac-sha256, hmac-sha384 or hmac-sha512")
+		return sdk.Misconfigured("key_algorithm", "it must be hmac-sha256, hmac-sha384 or hmac-sha512")
 	}
 	secret := strings.TrimSpace(c.Secrets["key_secret"].Reveal())
 	if raw, err := base64.StdEncoding.DecodeString(secret); err != nil || len(raw) == 0 {

@@ -14,18 +14,18 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// TestATransferThatIsTooLarge checks that a transfer over maxOctets is refused,
-// even if it has few records.
-func TestATransferThatIsTooLarge(t *testing.T) {
+// TestLargeTransferIsRefused checks that a transfer over maxBytes is refused even if it has few
+// records.
+func TestLargeTransferIsRefused(t *testing.T) {
 	const key = "c2VjcmV0"
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &wire.Server{Listener: listener, Net: "tcp", TsigSecret: map[string]string{"k.": key}, Handler: wire.HandlerFunc(endless)}
+	server := &wire.Server{Listener: listener, Net: "tcp", TsigSecret: map[string]string{"k.": key}, Handler: wire.HandlerFunc(answerLargeTransfer)}
 	go func() { _ = server.ActivateAndServe() }()
 	t.Cleanup(func() { _ = listener.Close() })
-	p, err := newPatientProvider(sdk.Connection{
+	p, err := newTestProvider(sdk.Connection{
 		Settings: map[string]string{"server": listener.Addr().String(), "zones": "a.test", "key_name": "k", "allow_private": "true"},
 		Secrets:  map[string]secret.Text{"key_secret": secret.New(key)},
 	})
@@ -38,8 +38,8 @@ func TestATransferThatIsTooLarge(t *testing.T) {
 	}
 }
 
-// endless begins a transfer of a.test and sends 40 kB records, 40 MB of them.
-func endless(w wire.ResponseWriter, r *wire.Msg) {
+// answerLargeTransfer answers with a transfer of a.test that has 1,000 records of 40 kB.
+func answerLargeTransfer(w wire.ResponseWriter, r *wire.Msg) {
 	soa, _ := wire.NewRR("a.test. 300 IN SOA ns.a.test. h.a.test. 1 1 1 1 1")
 	long := &wire.TXT{Hdr: wire.RR_Header{Name: "a.test.", Rrtype: wire.TypeTXT, Class: wire.ClassINET, Ttl: 300}}
 	for range 160 {
@@ -55,6 +55,6 @@ func endless(w wire.ResponseWriter, r *wire.Msg) {
 		parts <- &wire.Envelope{RR: []wire.RR{soa}}
 	}()
 	_ = new(wire.Transfer).Out(w, r, parts)
-	for range parts { // the client has gone
+	for range parts { // the client has closed the connection
 	}
 }

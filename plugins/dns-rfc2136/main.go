@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command dns-rfc2136 lets tenantry edit zones by dynamic update (RFC 2136)
-// with a TSIG key, on BIND, Knot and others. Its README says what it sends.
+// Command dns-rfc2136 is the plugin that reads and changes zones by zone transfer and dynamic
+// update (RFC 2136), signed with a TSIG key. It works with BIND, Knot and others. README.md lists
+// the messages.
+//
+//   - describe.go: the description, and how a provider is created from a connection. Start here.
+//   - zone.go: reading zones and records.
+//   - apply.go: writing records in one update message.
+//   - call.go: sending a transfer or an update, and the meaning of the response codes.
 package main
 
 import "github.com/tenantry/tenantry/plugins/sdk"

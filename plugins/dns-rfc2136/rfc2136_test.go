@@ -19,28 +19,28 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// TestContract runs the port's promises over a real BIND.
+// TestContract runs the contract suite of the port with a real BIND.
 func TestContract(t *testing.T) {
-	w := newWorld(t)
-	contract.DNSProvider(t, func(testing.TB) contract.ProviderWorld { return w })
+	f := newFixture(t)
+	contract.DNSProvider(t, func(testing.TB) contract.DNSProviderEnv { return f })
 }
 
-// TestBinary runs every suite over the plugin as it is built.
+// TestBinary runs the conformance suites with the plugin's release binary.
 func TestBinary(t *testing.T) {
 	path := testserver.Program(t, "release/plugins/dns-rfc2136")
-	connect := func(string) sdk.Connection { return good() }
+	connect := func(string) sdk.Connection { return validConnection() }
 	conformance.DNS(t, conformance.Binary{Path: path, Connect: connect},
-		func(t testing.TB, provider func(sdk.Connection) sdk.DNSProvider) contract.ProviderWorld {
-			w := newWorld(t)
-			w.make = func(c sdk.Connection) (sdk.DNSProvider, error) { return provider(c), nil }
-			return w
+		func(t testing.TB, provider func(sdk.Connection) sdk.DNSProvider) contract.DNSProviderEnv {
+			f := newFixture(t)
+			f.newProviderFunc = func(c sdk.Connection) (sdk.DNSProvider, error) { return provider(c), nil }
+			return f
 		})
 }
 
-// The prerequisites are what stops a write that was read too early: the
-// transaction is made from an old read, and the zone moved since.
-func TestPrerequisitesCompareAndSwap(t *testing.T) {
-	w := newWorld(t)
+// TestPrerequisitesDetectConcurrentChanges sends an update that was created before the zone
+// changed.
+func TestPrerequisitesDetectConcurrentChanges(t *testing.T) {
+	f := newFixture(t)
 	for name, tt := range map[string]struct {
 		before, meanwhile dns.RRSet
 		after             dns.RRSet
@@ -63,12 +63,12 @@ func TestPrerequisitesCompareAndSwap(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			zone := w.NewZone(t)
+			zone := f.NewZone(t)
 			tt.before.Name, tt.meanwhile.Name, tt.after.Name = "x."+zone, "x."+zone, "x."+zone
 			if len(tt.before.Values) > 0 {
-				w.Put(t, zone, tt.before)
+				f.Put(t, zone, tt.before)
 			}
-			p := w.Provider().(*provider)
+			p := f.Provider().(*provider)
 			all, err := p.transfer(t.Context(), zone)
 			if err != nil {
 				t.Fatal(err)
@@ -77,27 +77,27 @@ func TestPrerequisitesCompareAndSwap(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.Put(t, zone, tt.meanwhile)
+			f.Put(t, zone, tt.meanwhile)
 			if err := p.update(t.Context(), m); !dns.IsChanged(err) {
 				t.Fatalf("got %v, want a changed zone", err)
 			}
-			if held := w.Held(t, zone); len(held) != 1 || !held[0].Same(tt.meanwhile) {
+			if held := f.Held(t, zone); len(held) != 1 || !held[0].Same(tt.meanwhile) {
 				t.Fatalf("held %+v", held)
 			}
 		})
 	}
 }
 
-// A text that its owner wrote in several strings keeps them.
-func TestStringsStay(t *testing.T) {
-	w := newWorld(t)
-	zone := w.NewZone(t)
+// TestApplyKeepsTheStringsOfATXT checks a text that its owner has split into several strings.
+func TestApplyKeepsTheStringsOfATXT(t *testing.T) {
+	f := newFixture(t)
+	zone := f.NewZone(t)
 	theirs := &wire.TXT{Hdr: wire.RR_Header{Name: zone + ".", Rrtype: wire.TypeTXT, Class: wire.ClassINET, Ttl: 700}, Txt: []string{"in ", "two"}}
 	m := new(wire.Msg).SetUpdate(zone + ".")
 	m.Insert([]wire.RR{theirs})
-	w.send(t, m)
-	for _, ttl := range []int{700, 900} { // the second writes the whole set anew
-		p := w.Provider()
+	f.update(t, m)
+	for _, ttl := range []int{700, 900} { // the second replaces the whole set
+		p := f.Provider()
 		z, err := p.Zone(t.Context(), zone)
 		if err != nil {
 			t.Fatal(err)
@@ -111,26 +111,26 @@ func TestStringsStay(t *testing.T) {
 		if _, err := p.Apply(t.Context(), z, []dns.Change{{Before: before, After: after}}); err != nil {
 			t.Fatal(err)
 		}
-		if !slices.ContainsFunc(w.raw(t, zone), func(rr wire.RR) bool {
+		if !slices.ContainsFunc(f.transfer(t, zone), func(rr wire.RR) bool {
 			text, ok := rr.(*wire.TXT)
 			return ok && slices.Equal(text.Txt, theirs.Txt) && int(text.Hdr.Ttl) == ttl
 		}) {
-			t.Fatalf("the strings changed: %v", w.raw(t, zone))
+			t.Fatalf("the strings changed: %v", f.transfer(t, zone))
 		}
-		w.Put(t, zone, dns.RRSet{Name: zone, Type: dns.TXT})
-		w.send(t, func() *wire.Msg { m := new(wire.Msg).SetUpdate(zone + "."); m.Insert([]wire.RR{theirs}); return m }())
+		f.Put(t, zone, dns.RRSet{Name: zone, Type: dns.TXT})
+		f.update(t, func() *wire.Msg { m := new(wire.Msg).SetUpdate(zone + "."); m.Insert([]wire.RR{theirs}); return m }())
 	}
 }
 
-func good() sdk.Connection {
+func validConnection() sdk.Connection {
 	return sdk.Connection{
 		Settings: map[string]string{"server": "ns1.example.com", "zones": "Example.com., example.net", "key_name": "upd"},
 		Secrets:  map[string]secret.Text{"key_secret": secret.New("c2VjcmV0")},
 	}
 }
 
-func TestConnectionsThatMakeNoSense(t *testing.T) {
-	p, err := newProvider(good())
+func TestInvalidConnectionsAreRefused(t *testing.T) {
+	p, err := newProvider(validConnection())
 	if err != nil || p.(*provider).server != "ns1.example.com:53" || !slices.Equal(p.(*provider).zones, []string{"example.com", "example.net"}) {
 		t.Fatalf("%+v, %v", p, err)
 	}
@@ -146,7 +146,7 @@ func TestConnectionsThatMakeNoSense(t *testing.T) {
 		"no secret":         func(c sdk.Connection) { delete(c.Secrets, "key_secret") },
 		"maybe private":     func(c sdk.Connection) { c.Settings["allow_private"] = "maybe" },
 	} {
-		c := good()
+		c := validConnection()
 		spoil(c)
 		if _, err := newProvider(c); !errors.Is(err, fault.InvalidRequest) {
 			t.Errorf("%s: got %v", name, err)
@@ -154,9 +154,10 @@ func TestConnectionsThatMakeNoSense(t *testing.T) {
 	}
 }
 
-// A customer names the host, so one on our own network is not called.
-func TestPrivateHostsAreNotCalled(t *testing.T) {
-	c := good()
+// TestPrivateAddressesAreNotCalled: a customer chooses the host, so it must not be in the
+// operator's network.
+func TestPrivateAddressesAreNotCalled(t *testing.T) {
+	c := validConnection()
 	c.Settings["server"] = "127.0.0.1:1"
 	p, err := newProvider(c)
 	if err != nil {
@@ -167,8 +168,8 @@ func TestPrivateHostsAreNotCalled(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsAwayIsDown(t *testing.T) {
-	c := good()
+func TestUnreachableServerIsDown(t *testing.T) {
+	c := validConnection()
 	c.Settings["server"], c.Settings["allow_private"] = "127.0.0.1:1", "true"
 	p, err := newProvider(c)
 	if err != nil {
@@ -176,5 +177,26 @@ func TestAServerThatIsAwayIsDown(t *testing.T) {
 	}
 	if _, err := p.Check(t.Context()); outcome.Of(err) != outcome.Down {
 		t.Fatalf("got %v", err)
+	}
+}
+
+// TestApplyHandlesRepeatedTexts checks a zone with two records of the same text that is split into
+// different strings. A change may remove one of the two.
+func TestApplyHandlesRepeatedTexts(t *testing.T) {
+	f := newFixture(t)
+	zone := f.NewZone(t)
+	m := new(wire.Msg).SetUpdate(wire.Fqdn(zone))
+	for _, strings := range [][]string{{"twice"}, {"twi", "ce"}, {"both stay"}, {"both ", "stay"}} {
+		m.Insert([]wire.RR{&wire.TXT{Hdr: wire.RR_Header{Name: "x." + zone + ".", Rrtype: wire.TypeTXT, Class: wire.ClassINET, Ttl: 300}, Txt: strings}})
+	}
+	f.update(t, m)
+	before := dns.Find(f.Held(t, zone), "x."+zone, dns.TXT)
+	after := before
+	after.Values = []string{"both stay", "both stay", "twice"}
+	if _, err := f.Provider().Apply(t.Context(), dns.Zone{ID: zone, Name: zone}, []dns.Change{{Before: before, After: after}}); err != nil {
+		t.Fatal(err)
+	}
+	if held := dns.Find(f.Held(t, zone), "x."+zone, dns.TXT); !held.Same(after) {
+		t.Errorf("held %+v", held)
 	}
 }

@@ -13,13 +13,12 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// signing are the types that a signing server keeps by itself.
-var signing = []uint16{
+// signingTypes are the record types that a signing server maintains itself.
+var signingTypes = []uint16{
 	wire.TypeRRSIG, wire.TypeNSEC, wire.TypeNSEC3, wire.TypeNSEC3PARAM, wire.TypeDNSKEY, wire.TypeCDS, wire.TypeCDNSKEY, 65534,
 }
 
-// Check implements sdk.DNSProvider: the key has to reach every zone of the
-// connection.
+// Check implements sdk.DNSProvider. It reads every zone of the connection with the key.
 func (p *provider) Check(ctx context.Context) (int, error) {
 	for _, zone := range p.zones {
 		if _, err := p.Zone(ctx, zone); dns.IsNoZone(err) {
@@ -31,7 +30,7 @@ func (p *provider) Check(ctx context.Context) (int, error) {
 	return len(p.zones), nil
 }
 
-// Zone implements sdk.DNSProvider.
+// Zone implements sdk.DNSProvider. A zone that is not in the connection's list is dns.NoZone.
 func (p *provider) Zone(ctx context.Context, name string) (dns.Zone, error) {
 	if !slices.Contains(p.zones, sdk.PlainName(name)) {
 		return dns.Zone{}, dns.NoZone()
@@ -48,37 +47,39 @@ func (p *provider) Records(ctx context.Context, zone dns.Zone) ([]dns.RRSet, err
 	if err != nil {
 		return nil, err
 	}
-	return sets(all)
+	return recordSets(all)
 }
 
-// sets groups records.
-func sets(all []wire.RR) ([]dns.RRSet, error) {
-	var out []dns.RRSet
-	at := map[string]int{}
+// recordSets groups records by name and type. It omits signingTypes.
+func recordSets(all []wire.RR) ([]dns.RRSet, error) {
+	var sets []dns.RRSet
+	index := map[string]int{}
 	for _, rr := range all {
-		if slices.Contains(signing, rr.Header().Rrtype) {
+		if slices.Contains(signingTypes, rr.Header().Rrtype) {
 			continue
 		}
 		value, err := valueOf(rr)
 		if err != nil {
 			return nil, sdk.BrokenBy("content_of_" + typeOf(rr))
 		}
-		key := place(rr)
-		i, ok := at[key]
+		key := setKey(rr)
+		i, ok := index[key]
 		if !ok {
-			i = len(out)
-			at[key] = i
-			out = append(out, dns.RRSet{Name: sdk.PlainName(rr.Header().Name), Type: dns.Type(typeOf(rr)), TTL: int(rr.Header().Ttl)})
+			i = len(sets)
+			index[key] = i
+			sets = append(sets, dns.RRSet{Name: sdk.PlainName(rr.Header().Name), Type: dns.Type(typeOf(rr)), TTL: int(rr.Header().Ttl)})
 		}
-		out[i].Values = append(out[i].Values, value)
+		sets[i].Values = append(sets[i].Values, value)
 	}
-	return out, nil
+	return sets, nil
 }
 
 func typeOf(rr wire.RR) string { return wire.Type(rr.Header().Rrtype).String() }
 
-func place(rr wire.RR) string { return sdk.PlainName(rr.Header().Name) + " " + typeOf(rr) }
+// setKey returns the name and type, which identify the record set.
+func setKey(rr wire.RR) string { return sdk.PlainName(rr.Header().Name) + " " + typeOf(rr) }
 
+// valueOf returns the content of a record in the format of dns.RRSet.
 func valueOf(rr wire.RR) (string, error) {
 	return sdk.ReadContent(dns.Type(typeOf(rr)), strings.TrimPrefix(rr.String(), rr.Header().String()))
 }

@@ -29,18 +29,18 @@ type accountPatch struct {
 	Policies  string          `json:"passwordPolicies"`
 }
 
-// OpenSignIn implements sdk.MailTenant. It names the account by its object id:
-// the sign-in name is what it is about to change.
-func (c *client) OpenSignIn(ctx context.Context, objectID, address string, password secret.Text) error {
+// OpenSignIn implements sdk.MailTenant. It addresses the account by object id, because it may
+// change the sign-in name. Without an object id it uses the address.
+func (c *tenantClient) OpenSignIn(ctx context.Context, objectID, address string, password secret.Text) error {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
 	if objectID == "" {
 		objectID = address
 	}
-	path := graph.At("/users/%s", objectID)
+	path := graph.PathWith("/users/%s", objectID)
 	found, err := graph.Get[account](ctx, c.graph, path, graph.Query("$select", "id,userPrincipalName"))
 	if err != nil {
-		return unseenAccount(err)
+		return accountError(err)
 	}
 	patch := accountPatch{
 		Enabled: true, Password: passwordProfile{Password: password.Reveal()}, Policies: "DisablePasswordExpiration",
@@ -50,19 +50,19 @@ func (c *client) OpenSignIn(ctx context.Context, objectID, address string, passw
 	}
 	_, err = graph.Write[struct{}](ctx, c.graph, call.Repeatable, http.MethodPatch, path, patch)
 	switch {
-	case graph.Status(err) == http.StatusBadRequest && graph.Says(err, "password"):
-		return call.Refuse(fault.WeakPassword, "the mail platform does not take this password", call.CauseOf(err))
-	case graph.Status(err) == http.StatusBadRequest && graph.Says(err, "userprincipalname", "conflicting object"),
+	case graph.Status(err) == http.StatusBadRequest && graph.MessageContains(err, "password"):
+		return call.Refuse(fault.WeakPassword, "the mail platform does not accept this password", call.CauseOf(err))
+	case graph.Status(err) == http.StatusBadRequest && graph.MessageContains(err, "userprincipalname", "conflicting object"),
 		graph.Status(err) == http.StatusConflict:
 		return call.Refuse(fault.InvalidMailboxEmail, "another account of the tenant signs in with the address", call.CauseOf(err))
 	default:
-		return unseenAccount(err)
+		return accountError(err)
 	}
 }
 
-// unseenAccount reads a 404: Exchange makes accounts, and Graph shows them
-// seconds to minutes later.
-func unseenAccount(err error) error {
+// accountError turns a 404 into NotReady: Exchange creates the account, and Graph shows it seconds
+// to minutes later. Other errors are returned unchanged.
+func accountError(err error) error {
 	if graph.Status(err) == http.StatusNotFound {
 		return call.NotReady("the directory does not show the mailbox's account yet", call.CauseOf(err))
 	}

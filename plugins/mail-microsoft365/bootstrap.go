@@ -16,46 +16,46 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/login"
 )
 
-// Bootstrap implements sdk.MailTenant: the role first, where we may take it,
-// then a probe with a token that knows of it, then the organization's
-// customization. Each step is skipped where it is done, so the whole may be
-// repeated at any point.
-func (c *client) Bootstrap(ctx context.Context) (tenant.Progress, error) {
+// Bootstrap implements sdk.MailTenant. It assigns the directory role if that is allowed, probes
+// Exchange, and then requests the organization's customization. A step that is already done is
+// skipped, so Bootstrap can be repeated at any point.
+func (c *tenantClient) Bootstrap(ctx context.Context) (tenant.Progress, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
-	h := c.platform.house
-	p, err := c.bootstrap(ctx, c.oldest())
+	state := c.platform.state
+	p, err := c.bootstrap(ctx, c.tokenMaxAge())
 	if err == nil && p.Step == tenant.StepWait {
-		h.waiting.set(c.id, h.now())
+		state.bootstrapWaiting.record(c.id, state.now())
 	}
 	return p, err
 }
 
-// samePass is how soon who was told to wait asks again.
-const samePass = 5 * time.Second
+// waitInterval is how long after a StepWait the next bootstrap counts as a repeated one, see
+// tokenMaxAge.
+const waitInterval = 5 * time.Second
 
-// oldest is how old a token may be here. Grants are written into tokens, so
-// only new ones tell what was withdrawn. But who waits asks once a second, and
-// new tokens each time would be a loop to the login host, which ends it with
-// AADSTS50196 for all of the tenant's calls.
-func (c *client) oldest() time.Duration {
-	h := c.platform.house
-	if h.waiting.since(c.id, h.now(), samePass) {
-		return login.Fresh
+// tokenMaxAge returns the age up to which Bootstrap uses a cached token. Tokens carry the grants,
+// so only a new token shows that a grant was revoked. A caller that was told to wait asks once a
+// second, though. With a new token each time, the login host would see a loop and refuse all calls
+// of the tenant with AADSTS50196.
+func (c *tenantClient) tokenMaxAge() time.Duration {
+	state := c.platform.state
+	if state.bootstrapWaiting.within(c.id, state.now(), waitInterval) {
+		return login.WriteTokenMaxAge
 	}
 	return 0
 }
 
-func (c *client) bootstrap(ctx context.Context, oldest time.Duration) (tenant.Progress, error) {
-	c.graph.Tokens.Renew(oldest)
+func (c *tenantClient) bootstrap(ctx context.Context, maxAge time.Duration) (tenant.Progress, error) {
+	c.graph.Tokens.Renew(maxAge)
 	role, err := c.ensureRole(ctx)
 	if err != nil {
 		return tenant.Progress{}, err
 	}
-	c.exchange.Tokens.Renew(oldest)
+	c.exchange.Tokens.Renew(maxAge)
 	config, err := c.probe(ctx)
 	switch {
-	case login.NoExchange(err):
+	case login.IsNoExchange(err):
 		return tenant.Progress{
 			Status: tenant.BootstrapFailed, Step: tenant.StepNoExchange,
 			Message: "the tenant has no mail server; it needs an Exchange Online subscription",
@@ -65,7 +65,7 @@ func (c *client) bootstrap(ctx context.Context, oldest time.Duration) (tenant.Pr
 	case err != nil:
 		return tenant.Progress{}, err
 	case config.Dehydrated.Value:
-		return c.hydrate(ctx)
+		return c.requestCustomization(ctx)
 	default:
 		return ready, nil
 	}
@@ -82,8 +82,9 @@ type organizationConfig struct {
 	Dehydrated exchange.Bool `json:"IsDehydrated"`
 }
 
-// probe is the cheapest command that needs both grants.
-func (c *client) probe(ctx context.Context) (organizationConfig, error) {
+// probe reads the organization's configuration, the cheapest cmdlet that needs both the app role
+// and the directory role.
+func (c *tenantClient) probe(ctx context.Context) (organizationConfig, error) {
 	rows, err := exchange.Invoke[organizationConfig](ctx, c.exchange, exchange.Command{
 		Effect: call.Read, Cmdlet: exchange.GetOrganizationConfig, Select: []string{"Name", "IsDehydrated"},
 	})
@@ -96,9 +97,10 @@ func (c *client) probe(ctx context.Context) (organizationConfig, error) {
 	return rows[0], nil
 }
 
-// missingGrant says which of the two grants the probe missed. A 401 misses the
-// application's, a 403 the role; either may only need time to spread.
-func (c *client) missingGrant(ctx context.Context, role roleFound, status int) (tenant.Progress, error) {
+// missingGrant returns the progress of a bootstrap whose probe was refused. Status 401 means that
+// the app role is missing, 403 that the directory role is. Either grant may also exist and not have
+// taken effect yet.
+func (c *tenantClient) missingGrant(ctx context.Context, role roleStatus, status int) (tenant.Progress, error) {
 	if status == http.StatusUnauthorized {
 		granted, err := c.appRoleGranted(ctx, role.principal)
 		if err != nil {
@@ -111,35 +113,35 @@ func (c *client) missingGrant(ctx context.Context, role roleFound, status int) (
 			}, nil
 		}
 	}
-	if role.state == roleRefused || (role.state == roleHidden && status == http.StatusForbidden) {
+	if role.state == roleRefused || (role.state == roleUnreadable && status == http.StatusForbidden) {
 		return tenant.Progress{
 			Status: tenant.BootstrapPending, Step: tenant.StepGrantRole,
 			Message: "an administrator has to assign the directory role Exchange Administrator to the service's enterprise application",
 		}, nil
 	}
-	return waiting("the mail server's grants are spreading; this takes minutes, at times an hour"), nil
+	return waiting("the mail server's grants are taking effect; this takes minutes, sometimes an hour"), nil
 }
 
-// askAgain is how long one request for customization is given before another,
-// and how long a refusal to read service principals is remembered.
-const askAgain = time.Hour
+// retryInterval is the minimum time between two customization requests of a tenant. It is also the
+// time for which a refusal to read service principals is remembered.
+const retryInterval = time.Hour
 
-// hydrate asks for the organization's customization once. A second request is
-// an error that says nothing, so the state is read again instead.
-func (c *client) hydrate(ctx context.Context) (tenant.Progress, error) {
+// requestCustomization requests the organization's customization at most once in retryInterval.
+// Exchange answers a second request with an unspecific error, so the state is read again instead.
+func (c *tenantClient) requestCustomization(ctx context.Context) (tenant.Progress, error) {
 	preparing := waiting("the mail server is being prepared; this takes from a minute to hours")
-	h := c.platform.house
-	if h.hydrated.since(c.id, h.now(), askAgain) {
+	state := c.platform.state
+	if state.customizationRequested.within(c.id, state.now(), retryInterval) {
 		return preparing, nil
 	}
 	_, err := exchange.Invoke[struct{}](ctx, c.exchange, exchange.Command{
 		Effect: call.Create, Cmdlet: exchange.EnableCustomization,
 	})
 	again := exchange.Status(err) != 0 && errors.Is(err, fault.ProviderError)
-	if err != nil && !again && !is(err, outcome.NotReady) {
+	if err != nil && !again && !hasKind(err, outcome.NotReady) {
 		return tenant.Progress{}, err
 	}
-	h.hydrated.set(c.id, h.now())
+	state.customizationRequested.record(c.id, state.now())
 	config, err := c.probe(ctx)
 	if err != nil {
 		return tenant.Progress{}, err

@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-func step(t *testing.T, c sdk.MailTenant, status tenant.Bootstrap, want tenant.BootstrapStep) {
+func expectBootstrap(t *testing.T, c sdk.MailTenant, status tenant.Bootstrap, want tenant.BootstrapStep) {
 	t.Helper()
 	p, err := c.Bootstrap(t.Context())
 	if err != nil || p.Status != status || p.Step != want || p.Message == "" {
@@ -21,118 +21,118 @@ func step(t *testing.T, c sdk.MailTenant, status tenant.Bootstrap, want tenant.B
 	}
 }
 
-func TestBootstrapWaitsForTheRoleToSpread(t *testing.T) {
-	w := newWorld(t)
-	who, c := w.consented(t, contract.Setup{}, knobs{"role_ms": 60_000})
-	step(t, c, tenant.BootstrapPending, tenant.StepWait)
-	step(t, c, tenant.BootstrapPending, tenant.StepWait)
+func TestBootstrapWaitsUntilTheRoleTakesEffect(t *testing.T) {
+	env := newTestEnv(t)
+	tenantInfo, c := env.consentedTenant(t, contract.Setup{}, options{"role_ms": 60_000})
+	expectBootstrap(t, c, tenant.BootstrapPending, tenant.StepWait)
+	expectBootstrap(t, c, tenant.BootstrapPending, tenant.StepWait)
 	assign := "POST /graph/v1.0/roleManagement/directory/roleAssignments"
-	if n := w.calls(t)[assign]; n != 1 {
+	if n := env.calls(t)[assign]; n != 1 {
 		t.Fatalf("the role was assigned %d times", n)
 	}
-	w.Advance(t, 61e9)
-	step(t, c, tenant.BootstrapReady, tenant.StepNone)
-	w.Revoke(t, who.GUID, contract.GrantExchangeRole)
-	w.behave(t, who.GUID, knobs{"role_ms": 0})
-	step(t, c, tenant.BootstrapReady, tenant.StepNone)
-	if n := w.calls(t)[assign]; n != 2 {
+	env.Advance(t, 61e9)
+	expectBootstrap(t, c, tenant.BootstrapReady, tenant.StepNone)
+	env.Revoke(t, tenantInfo.GUID, contract.GrantExchangeRole)
+	env.setBehaviour(t, tenantInfo.GUID, options{"role_ms": 0})
+	expectBootstrap(t, c, tenant.BootstrapReady, tenant.StepNone)
+	if n := env.calls(t)[assign]; n != 2 {
 		t.Fatalf("the withdrawn role was assigned %d times", n-1)
 	}
 }
 
-func TestBootstrapWithoutTheRolePermission(t *testing.T) {
-	w := newWorld(t)
-	_, c := w.consented(t, contract.Setup{Denied: true}, nil)
-	step(t, c, tenant.BootstrapPending, tenant.StepGrantRole)
+func TestBootstrapAsksForTheRoleItMayNotAssign(t *testing.T) {
+	env := newTestEnv(t)
+	_, c := env.consentedTenant(t, contract.Setup{Denied: true}, nil)
+	expectBootstrap(t, c, tenant.BootstrapPending, tenant.StepGrantRole)
 }
 
-func TestBootstrapNoticesAWithdrawnAppRole(t *testing.T) {
-	w := newWorld(t)
-	who, c := w.prepared(t, nil)
-	w.control(t, http.MethodPost, "/tenants/"+string(who.GUID)+"/revoke", knobs{"what": "app_role"})
+func TestBootstrapReportsARevokedAppRole(t *testing.T) {
+	env := newTestEnv(t)
+	tenantInfo, c := env.preparedTenant(t, nil)
+	env.control(t, http.MethodPost, "/tenants/"+string(tenantInfo.GUID)+"/revoke", options{"what": "app_role"})
 	_, err := c.Mailboxes(t.Context())
-	ends(t, err, outcome.Refused, fault.AccessDenied)
-	step(t, c, tenant.BootstrapFailed, tenant.StepReconnect)
+	expectOutcome(t, err, outcome.Refused, fault.AccessDenied)
+	expectBootstrap(t, c, tenant.BootstrapFailed, tenant.StepReconnect)
 }
 
-func TestBootstrapNoticesWithdrawnConsent(t *testing.T) {
-	w := newWorld(t)
-	who, c := w.prepared(t, nil)
-	w.Revoke(t, who.GUID, contract.GrantConsent)
+func TestBootstrapReportsRevokedConsent(t *testing.T) {
+	env := newTestEnv(t)
+	tenantInfo, c := env.preparedTenant(t, nil)
+	env.Revoke(t, tenantInfo.GUID, contract.GrantConsent)
 	_, err := c.Bootstrap(t.Context())
-	ends(t, err, outcome.Refused, fault.AccessDenied)
+	expectOutcome(t, err, outcome.Refused, fault.AccessDenied)
 }
 
-func TestBootstrapWithoutExchange(t *testing.T) {
-	w := newWorld(t)
-	_, c := w.consented(t, contract.Setup{}, knobs{"no_exchange": true})
-	step(t, c, tenant.BootstrapFailed, tenant.StepNoExchange)
+func TestBootstrapFailsWithoutExchange(t *testing.T) {
+	env := newTestEnv(t)
+	_, c := env.consentedTenant(t, contract.Setup{}, options{"no_exchange": true})
+	expectBootstrap(t, c, tenant.BootstrapFailed, tenant.StepNoExchange)
 	_, err := c.Mailboxes(t.Context())
-	ends(t, err, outcome.Refused, fault.ExchangeNotReady)
+	expectOutcome(t, err, outcome.Refused, fault.ExchangeNotReady)
 }
 
-func TestCustomizationIsAskedForOnce(t *testing.T) {
-	w := newWorld(t)
-	_, c := w.consented(t, contract.Setup{Dehydrated: true}, knobs{"hydrate_ms": 60_000})
+func TestBootstrapRequestsCustomizationOnce(t *testing.T) {
+	env := newTestEnv(t)
+	_, c := env.consentedTenant(t, contract.Setup{Dehydrated: true}, options{"hydrate_ms": 60_000})
 	for range 3 {
-		step(t, c, tenant.BootstrapPending, tenant.StepWait)
+		expectBootstrap(t, c, tenant.BootstrapPending, tenant.StepWait)
 	}
-	if n := w.calls(t)["Enable-OrganizationCustomization"]; n != 1 {
+	if n := env.calls(t)["Enable-OrganizationCustomization"]; n != 1 {
 		t.Fatalf("asked for %d times", n)
 	}
-	w.Advance(t, 61e9)
-	step(t, c, tenant.BootstrapReady, tenant.StepNone)
+	env.Advance(t, 61e9)
+	expectBootstrap(t, c, tenant.BootstrapReady, tenant.StepNone)
 }
 
-// Another process, or a run before a crash, may have asked already: then
-// Exchange answers with an error that says nothing.
-func TestCustomizationThatAnotherAskedFor(t *testing.T) {
-	w := newWorld(t)
-	who, c := w.consented(t, contract.Setup{Dehydrated: true}, knobs{"hydrate_ms": 60_000})
-	step(t, c, tenant.BootstrapPending, tenant.StepWait)
-	w.platform.(*platform).house.hydrated = &marks{}
-	step(t, c, tenant.BootstrapPending, tenant.StepWait)
-	w.Advance(t, 61e9)
-	step(t, w.platform.For(who.GUID), tenant.BootstrapReady, tenant.StepNone)
+// A different process, or a run before a crash, may have requested the customization. Exchange then
+// answers with an unspecific error.
+func TestBootstrapAcceptsCustomizationRequestedElsewhere(t *testing.T) {
+	env := newTestEnv(t)
+	tenantInfo, c := env.consentedTenant(t, contract.Setup{Dehydrated: true}, options{"hydrate_ms": 60_000})
+	expectBootstrap(t, c, tenant.BootstrapPending, tenant.StepWait)
+	env.platform.(*platform).state.customizationRequested = &tenantTimes{}
+	expectBootstrap(t, c, tenant.BootstrapPending, tenant.StepWait)
+	env.Advance(t, 61e9)
+	expectBootstrap(t, env.platform.For(tenantInfo.GUID), tenant.BootstrapReady, tenant.StepNone)
 }
 
-// Asking while the mail server is busy was no request: it is made again.
-func TestCustomizationThatWasNotTaken(t *testing.T) {
-	w := newWorld(t)
-	_, c := w.consented(t, contract.Setup{Dehydrated: true}, knobs{"hydrate_ms": 60_000, "cmdlets": busyOnce("Enable-OrganizationCustomization")})
+// A request that Exchange refuses because it is busy does not count as made.
+func TestBootstrapRepeatsACustomizationRequestThatFailed(t *testing.T) {
+	env := newTestEnv(t)
+	_, c := env.consentedTenant(t, contract.Setup{Dehydrated: true}, options{"hydrate_ms": 60_000, "cmdlets": busyOnce("Enable-OrganizationCustomization")})
 	_, err := c.Bootstrap(t.Context())
-	ends(t, err, outcome.Down, fault.ProviderUnavailable)
-	step(t, c, tenant.BootstrapPending, tenant.StepWait)
-	step(t, c, tenant.BootstrapPending, tenant.StepWait)
-	w.Advance(t, 61e9)
-	step(t, c, tenant.BootstrapReady, tenant.StepNone)
+	expectOutcome(t, err, outcome.Down, fault.ProviderUnavailable)
+	expectBootstrap(t, c, tenant.BootstrapPending, tenant.StepWait)
+	expectBootstrap(t, c, tenant.BootstrapPending, tenant.StepWait)
+	env.Advance(t, 61e9)
+	expectBootstrap(t, c, tenant.BootstrapReady, tenant.StepNone)
 }
 
-func TestSMTPAuth(t *testing.T) {
-	w := newWorld(t)
-	_, c := w.prepared(t, nil)
-	smtpAuth(t, c, tenant.SMTPAuthDisabled)
-	w.fault(t, knobs{"operation": "Set-TransportConfig", "kind": "status", "status": 403, "times": 2})
-	ends(t, c.EnableSMTPAuth(t.Context()), outcome.Refused, fault.SMTPAuthNotEnabled)
-	smtpAuth(t, c, tenant.SMTPAuthDisabled)
+func TestEnableSMTPAuth(t *testing.T) {
+	env := newTestEnv(t)
+	_, c := env.preparedTenant(t, nil)
+	expectSMTPAuth(t, c, tenant.SMTPAuthDisabled)
+	env.injectFault(t, options{"operation": "Set-TransportConfig", "kind": "status", "status": 403, "times": 2})
+	expectOutcome(t, c.EnableSMTPAuth(t.Context()), outcome.Refused, fault.SMTPAuthNotEnabled)
+	expectSMTPAuth(t, c, tenant.SMTPAuthDisabled)
 	for range 2 {
 		if err := c.EnableSMTPAuth(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	smtpAuth(t, c, tenant.SMTPAuthEnabled)
+	expectSMTPAuth(t, c, tenant.SMTPAuthEnabled)
 }
 
-func TestSMTPAuthThatIsTakenWithoutEffect(t *testing.T) {
-	w := newWorld(t)
-	_, c := w.prepared(t, knobs{"cmdlets": knobs{
-		"Set-TransportConfig": knobs{"errors": []string{"|System.Exception|not allowed"}},
+func TestEnableSMTPAuthIsRefusedWhenTheSettingStaysOff(t *testing.T) {
+	env := newTestEnv(t)
+	_, c := env.preparedTenant(t, options{"cmdlets": options{
+		"Set-TransportConfig": options{"errors": []string{"|System.Exception|not allowed"}},
 	}})
-	ends(t, c.EnableSMTPAuth(t.Context()), outcome.Refused, fault.SMTPAuthNotEnabled)
-	smtpAuth(t, c, tenant.SMTPAuthDisabled)
+	expectOutcome(t, c.EnableSMTPAuth(t.Context()), outcome.Refused, fault.SMTPAuthNotEnabled)
+	expectSMTPAuth(t, c, tenant.SMTPAuthDisabled)
 }
 
-func smtpAuth(t *testing.T, c sdk.MailTenant, want tenant.SMTPAuth) {
+func expectSMTPAuth(t *testing.T, c sdk.MailTenant, want tenant.SMTPAuth) {
 	t.Helper()
 	if got, err := c.SMTPAuth(t.Context()); err != nil || got != want {
 		t.Fatalf("got %s, %v, want %s", got, err, want)

@@ -14,35 +14,35 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// checks tells how the check ends with other settings.
-func (w *world) checks(t *testing.T, change func(*settings)) error {
+// checkWith returns the result of Check with changed settings.
+func (env *testEnv) checkWith(t *testing.T, change func(*settings)) error {
 	t.Helper()
-	other := *w.platform.(*platform)
+	other := *env.platform.(*platform)
 	change(&other.settings)
 	return other.Check(t.Context())
 }
 
-func TestCheckTellsWhatIsWrong(t *testing.T) {
-	w := newWorld(t)
-	home, _ := w.consented(t, contract.Setup{}, nil)
-	stranger := w.NewTenant(t, contract.Setup{})
+func TestCheckReportsTheReasonOfARefusal(t *testing.T) {
+	env := newTestEnv(t)
+	home, _ := env.consentedTenant(t, contract.Setup{}, nil)
+	stranger := env.NewTenant(t, contract.Setup{})
 	for _, tt := range []struct {
 		name   string
 		change func(*settings)
-		cause  string // of the refusal; "" where there is none
+		cause  string // cause of the refusal; "" if Check succeeds
 	}{
-		{"no home named", func(*settings) {}, ""},
-		{"at home", func(s *settings) { s.home = string(home.GUID) }, ""},
-		{"wrong secret, no home named", func(s *settings) { s.credential.Secret = secret.New("x") }, "AADSTS7000215"},
-		{"wrong secret at home", func(s *settings) {
+		{"no home tenant", func(*settings) {}, ""},
+		{"the home tenant", func(s *settings) { s.home = string(home.GUID) }, ""},
+		{"wrong secret, no home tenant", func(s *settings) { s.credential.Secret = secret.New("x") }, "AADSTS7000215"},
+		{"wrong secret in the home tenant", func(s *settings) {
 			s.home, s.credential.Secret = string(home.GUID), secret.New("x")
 		}, "AADSTS7000215"},
 		{"another client id", func(s *settings) { s.credential.ClientID = "c0a8f7de-3b51-4d7e-9f55-7a2f0d6e1b90" }, "AADSTS700016"},
-		{"a home that is none", func(s *settings) { s.home = "nowhere.example" }, "AADSTS90002"},
-		{"another's home", func(s *settings) { s.home = string(stranger.GUID) }, "AADSTS700016"},
+		{"an unknown home tenant", func(s *settings) { s.home = "nowhere.example" }, "AADSTS90002"},
+		{"a tenant without the application", func(s *settings) { s.home = string(stranger.GUID) }, "AADSTS700016"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			err := w.checks(t, tt.change)
+			err := env.checkWith(t, tt.change)
 			var o *outcome.Error
 			switch {
 			case tt.cause == "" && err != nil:
@@ -54,23 +54,23 @@ func TestCheckTellsWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestCheckOfAnExpiredSecretAndOfAPlatformThatIsDown(t *testing.T) {
-	w := newWorld(t)
-	w.control(t, http.MethodPost, "/app", knobs{"expire_secret": true})
-	err := w.platform.Check(t.Context())
-	ends(t, err, outcome.Refused, fault.AccessDenied)
+func TestCheckReportsAnExpiredSecretAndAnUnreachablePlatform(t *testing.T) {
+	env := newTestEnv(t)
+	env.control(t, http.MethodPost, "/app", options{"expire_secret": true})
+	err := env.platform.Check(t.Context())
+	expectOutcome(t, err, outcome.Refused, fault.AccessDenied)
 	if o := (*outcome.Error)(nil); !errors.As(err, &o) || o.Cause != "AADSTS7000222" {
 		t.Fatalf("got %v", err)
 	}
-	ends(t, w.checks(t, func(s *settings) { s.loginURL = "http://127.0.0.1:1" }), outcome.Down, fault.ProviderUnavailable)
+	expectOutcome(t, env.checkWith(t, func(s *settings) { s.loginURL = "http://127.0.0.1:1" }), outcome.Down, fault.ProviderUnavailable)
 }
 
-func TestTenantsByName(t *testing.T) {
+func TestIsTenantName(t *testing.T) {
 	for name, want := range map[string]bool{
 		"organizations": true, "contoso.onmicrosoft.com": true, "c0a8f7de-3b51-4d7e-9f55-7a2f0d6e1b90": true,
 		"": false, "a/b": false, "..": false, "a?b": false, "a b": false,
 	} {
-		if got := login.TenantName(name); got != want {
+		if got := login.IsTenantName(name); got != want {
 			t.Errorf("%q: %v", name, got)
 		}
 	}

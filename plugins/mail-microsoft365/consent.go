@@ -16,24 +16,23 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// Directory roles by template id, the same in every tenant.
+// Template ids of directory roles. They are the same in every tenant.
 const (
 	globalAdministrator   = "62e90394-69f5-4237-9190-012177145e10"
 	exchangeAdministrator = "29232cdf-9323-42fd-ade2-1d097af3e4de"
 )
 
-// consentWindow is how long a new consent may take to reach the token endpoint
-// and Graph.
-const consentWindow = 2 * time.Minute
+// consentTimeout is how long a new consent may take to reach the token endpoint and Graph.
+const consentTimeout = 2 * time.Minute
 
 // ConsentURL implements sdk.MailPlatform.
 func (p *platform) ConsentURL(_ context.Context, state, redirect string) (string, error) {
 	return p.login().ConsentURL(p.settings.graphScope, state, redirect), nil
 }
 
-// Granted implements sdk.MailPlatform.
+// Granted implements sdk.MailPlatform. It returns the tenant that the consent callback claims.
 func (p *platform) Granted(_ context.Context, query string) (tenant.GUID, error) {
-	return login.Granted(query)
+	return login.ParseConsentCallback(query)
 }
 
 // SignInURL implements sdk.MailPlatform.
@@ -43,41 +42,44 @@ func (p *platform) SignInURL(ctx context.Context, s sdk.SignIn) (string, error) 
 	return p.login().SignInURL(ctx, s)
 }
 
-// Administrator implements sdk.MailPlatform: who signed in is proven first,
-// then that the tenant gave its consent, then the role.
+// Administrator implements sdk.MailPlatform. It checks the sign-in first, then the tenant's
+// consent, then the role Global Administrator. The role is read from the ID token, or from the
+// directory if the token does not list it.
 func (p *platform) Administrator(ctx context.Context, s sdk.SignIn, code secret.Text) (tenant.Administrator, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
-	who, err := p.login().SignedIn(ctx, s, code)
+	person, err := p.login().RedeemCode(ctx, s, code)
 	if err != nil {
 		return tenant.Administrator{}, err
 	}
 	c := p.client(s.Tenant)
-	// Tokens from before this consent know nothing of it.
+	// Tokens that were issued before this consent do not contain its permissions.
 	c.graph.Tokens.Renew(0)
 	c.exchange.Tokens.Renew(0)
-	if err := c.consented(ctx); err != nil {
+	if err := c.waitForConsent(ctx); err != nil {
 		return tenant.Administrator{}, err
 	}
-	if !slices.Contains(who.Roles, globalAdministrator) {
-		if err := c.administers(ctx, who.ObjectID); err != nil {
+	if !slices.Contains(person.Roles, globalAdministrator) {
+		if err := c.checkGlobalAdministrator(ctx, person.ObjectID); err != nil {
 			return tenant.Administrator{}, err
 		}
 	}
-	return tenant.Administrator{Tenant: s.Tenant, Address: who.Address, Name: who.Name}, nil
+	return tenant.Administrator{Tenant: s.Tenant, Address: person.Address, Name: person.Name}, nil
 }
 
-// consented waits until the application can read the tenant's own record: a
-// token alone is issued without a single permission too.
-func (c *client) consented(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, consentWindow)
+// waitForConsent waits until the application can read the tenant's organization record. A token
+// alone proves nothing: it is issued without any permission too. It fails with ConsentDeclined when
+// the tenant still denies access after consentTimeout, or denies it for a reason that waiting does
+// not change.
+func (c *tenantClient) waitForConsent(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, consentTimeout)
 	defer cancel()
 	for n := 0; ; n++ {
 		_, err := c.organization(ctx)
-		if err == nil || !call.Denied(err) {
+		if err == nil || !call.IsDenied(err) {
 			return err
 		}
-		if !login.Spreading(err) || !c.platform.house.patience.Pause(ctx, min(n, 1), err) {
+		if !login.MayBePropagating(err) || !c.platform.state.retry.Pause(ctx, min(n, 1), err) {
 			return call.Refuse(fault.ConsentDeclined, "the tenant shows no consent for the service", call.CauseOf(err))
 		}
 		c.graph.Tokens.Renew(0)
@@ -90,31 +92,32 @@ type roleAssignment struct {
 	Scope     string `json:"directoryScopeId"`
 }
 
-// holds reports whether an assignment gives the role to the principal in the
-// whole directory. The server's filter is not trusted to have been applied.
-func (a roleAssignment) holds(principal, role string) bool {
+// grants reports whether the assignment gives the role to the principal in the whole directory. It
+// checks all fields, in case the server ignored the filter of the request.
+func (a roleAssignment) grants(principal, role string) bool {
 	return equalFold(a.Principal, principal) && equalFold(a.Role, role) && a.Scope == "/"
 }
 
-var roleAssignments = graph.Plain("/roleManagement/directory/roleAssignments")
+var roleAssignments = graph.StaticPath("/roleManagement/directory/roleAssignments")
 
-// administers checks that a person is Global Administrator now.
-func (c *client) administers(ctx context.Context, person string) error {
-	id, ok := tenant.ParseGUID(person)
+// checkGlobalAdministrator returns nil when the person with this object id is Global Administrator
+// of the tenant, and a NotAdministrator refusal otherwise.
+func (c *tenantClient) checkGlobalAdministrator(ctx context.Context, objectID string) error {
+	id, ok := tenant.ParseGUID(objectID)
 	if !ok {
 		return call.Refuse(fault.NotAdministrator, "the sign-in does not say who signed in", "no_oid")
 	}
 	rows, err := graph.List[roleAssignment](ctx, c.graph, roleAssignments, graph.Query("$filter",
 		"principalId eq '"+string(id)+"' and roleDefinitionId eq '"+globalAdministrator+"'"))
-	if call.Denied(err) {
+	if call.IsDenied(err) {
 		return call.Refuse(fault.NotAdministrator, "the tenant does not let the service see the role", call.CauseOf(err))
 	}
 	if err != nil {
 		return err
 	}
-	held := func(a roleAssignment) bool { return a.holds(string(id), globalAdministrator) }
+	held := func(a roleAssignment) bool { return a.grants(string(id), globalAdministrator) }
 	if !slices.ContainsFunc(rows, held) {
-		return call.Refuse(fault.NotAdministrator, "who signed in is not a global administrator of the tenant")
+		return call.Refuse(fault.NotAdministrator, "the person who signed in is not a global administrator of the tenant")
 	}
 	return nil
 }

@@ -18,48 +18,48 @@ import (
 )
 
 // signIn signs a person in and redeems the code.
-func (w *world) signIn(t *testing.T, ctx context.Context, who contract.Tenant, username string) (tenant.Administrator, error) {
+func (env *testEnv) signIn(t *testing.T, ctx context.Context, tenantInfo contract.Tenant, username string) (tenant.Administrator, error) {
 	t.Helper()
 	s := sdk.SignIn{
-		Tenant: who.GUID, State: "s", Nonce: "n", Redirect: "http://127.0.0.1:8080/connect/microsoft365/signin",
+		Tenant: tenantInfo.GUID, State: "s", Nonce: "n", Redirect: "http://127.0.0.1:8080/connect/microsoft365/signin",
 		Verifier: secret.New("a-verifier-of-at-least-forty-three-characters"),
 	}
-	page, err := w.platform.SignInURL(ctx, s)
+	page, err := env.platform.SignInURL(ctx, s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := url.ParseQuery(w.Visit(t, page, username, true))
+	q, err := url.ParseQuery(env.Visit(t, page, username, true))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return w.platform.Administrator(ctx, s, secret.New(q.Get("code")))
+	return env.platform.Administrator(ctx, s, secret.New(q.Get("code")))
 }
 
-func TestAFreshConsentIsAwaited(t *testing.T) {
-	w := newWorld(t)
-	who, _ := w.consented(t, contract.Setup{}, nil)
-	w.Revoke(t, who.GUID, contract.GrantConsent)
-	w.behave(t, who.GUID, knobs{"consent_ms": 300})
-	page, err := w.platform.ConsentURL(t.Context(), "s", "http://127.0.0.1:8080/connect/microsoft365/callback")
+func TestSignInWaitsForANewConsent(t *testing.T) {
+	env := newTestEnv(t)
+	tenantInfo, _ := env.consentedTenant(t, contract.Setup{}, nil)
+	env.Revoke(t, tenantInfo.GUID, contract.GrantConsent)
+	env.setBehaviour(t, tenantInfo.GUID, options{"consent_ms": 300})
+	page, err := env.platform.ConsentURL(t.Context(), "s", "http://127.0.0.1:8080/connect/microsoft365/callback")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Visit(t, page, who.Admin, true)
-	// Outside the connect flow nothing is awaited.
-	_, err = w.platform.For(who.GUID).Profile(t.Context())
-	ends(t, err, outcome.Refused, fault.AccessDenied)
-	admin, err := w.signIn(t, t.Context(), who, who.Admin)
-	if err != nil || admin.Tenant != who.GUID || admin.Address != who.Admin || admin.Name == "" {
+	env.Visit(t, page, tenantInfo.Admin, true)
+	// A call outside of the connect flow does not wait for the consent.
+	_, err = env.platform.For(tenantInfo.GUID).Profile(t.Context())
+	expectOutcome(t, err, outcome.Refused, fault.AccessDenied)
+	admin, err := env.signIn(t, t.Context(), tenantInfo, tenantInfo.Admin)
+	if err != nil || admin.Tenant != tenantInfo.GUID || admin.Address != tenantInfo.Admin || admin.Name == "" {
 		t.Fatalf("got %+v, %v", admin, err)
 	}
 }
 
-// The sandbox's clock moves days ahead, ours does not.
-func TestSigningInAfterThePlatformsClockWasMoved(t *testing.T) {
-	w := newWorld(t)
-	who, c := w.consented(t, contract.Setup{}, nil)
-	w.Advance(t, 48*time.Hour)
-	if _, err := w.signIn(t, t.Context(), who, who.Admin); err != nil {
+// The simulator's clock can be days ahead of the local one.
+func TestSignInWorksWhenThePlatformsClockIsAhead(t *testing.T) {
+	env := newTestEnv(t)
+	tenantInfo, c := env.consentedTenant(t, contract.Setup{}, nil)
+	env.Advance(t, 48*time.Hour)
+	if _, err := env.signIn(t, t.Context(), tenantInfo, tenantInfo.Admin); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Profile(t.Context()); err != nil {
@@ -67,49 +67,49 @@ func TestSigningInAfterThePlatformsClockWasMoved(t *testing.T) {
 	}
 }
 
-// TestAConsentThatNeverShowsIsDeclined checks how a sign-in ends when the consent
-// does not show and the deadline leaves no time for another pause.
-func TestAConsentThatNeverShowsIsDeclined(t *testing.T) {
-	w := newWorld(t)
-	who, _ := w.consented(t, contract.Setup{}, knobs{"consent_ms": 3_600_000})
-	w.Revoke(t, who.GUID, contract.GrantConsent)
-	page, err := w.platform.ConsentURL(t.Context(), "s", "http://127.0.0.1:8080/connect/microsoft365/callback")
+// TestSignInFailsWhenTheConsentNeverShows checks the result of a sign-in whose deadline leaves no
+// time for another pause.
+func TestSignInFailsWhenTheConsentNeverShows(t *testing.T) {
+	env := newTestEnv(t)
+	tenantInfo, _ := env.consentedTenant(t, contract.Setup{}, options{"consent_ms": 3_600_000})
+	env.Revoke(t, tenantInfo.GUID, contract.GrantConsent)
+	page, err := env.platform.ConsentURL(t.Context(), "s", "http://127.0.0.1:8080/connect/microsoft365/callback")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Visit(t, page, who.Admin, true)
-	w.platform.(*platform).house.patience.Base = time.Hour
+	env.Visit(t, page, tenantInfo.Admin, true)
+	env.platform.(*platform).state.retry.BaseDelay = time.Hour
 	ctx, cancel := context.WithTimeout(t.Context(), hang)
 	defer cancel()
-	_, err = w.signIn(t, ctx, who, who.Admin)
-	ends(t, err, outcome.Refused, fault.ConsentDeclined)
+	_, err = env.signIn(t, ctx, tenantInfo, tenantInfo.Admin)
+	expectOutcome(t, err, outcome.Refused, fault.ConsentDeclined)
 }
 
-func TestTheRoleIsReadWhereTheTokenTellsIt(t *testing.T) {
-	w := newWorld(t)
-	w.control(t, http.MethodPost, "/app", knobs{"wids_in_id_token": true})
-	who, _ := w.consented(t, contract.Setup{}, nil)
-	if _, err := w.signIn(t, t.Context(), who, who.Admin); err != nil {
+func TestAdministratorRoleIsReadFromTheIDToken(t *testing.T) {
+	env := newTestEnv(t)
+	env.control(t, http.MethodPost, "/app", options{"wids_in_id_token": true})
+	tenantInfo, _ := env.consentedTenant(t, contract.Setup{}, nil)
+	if _, err := env.signIn(t, t.Context(), tenantInfo, tenantInfo.Admin); err != nil {
 		t.Fatal(err)
 	}
-	if n := w.calls(t)["GET /graph/v1.0/roleManagement/directory/roleAssignments"]; n != 0 {
+	if n := env.calls(t)["GET /graph/v1.0/roleManagement/directory/roleAssignments"]; n != 0 {
 		t.Fatalf("the directory was asked %d times", n)
 	}
-	_, err := w.signIn(t, t.Context(), who, who.Member)
-	ends(t, err, outcome.Refused, fault.NotAdministrator)
+	_, err := env.signIn(t, t.Context(), tenantInfo, tenantInfo.Member)
+	expectOutcome(t, err, outcome.Refused, fault.NotAdministrator)
 }
 
-func TestWithoutLeaveToSeeRolesNobodyIsAdministrator(t *testing.T) {
-	w := newWorld(t)
-	w.control(t, http.MethodPost, "/app", knobs{"permissions": []string{
+func TestNobodyIsAdministratorWithoutPermissionToReadRoles(t *testing.T) {
+	env := newTestEnv(t)
+	env.control(t, http.MethodPost, "/app", options{"permissions": []string{
 		"Organization.Read.All", "Domain.ReadWrite.All", "Exchange.ManageAsApp",
 	}})
-	who, _ := w.consented(t, contract.Setup{}, nil)
-	_, err := w.signIn(t, t.Context(), who, who.Admin)
-	ends(t, err, outcome.Refused, fault.NotAdministrator)
+	tenantInfo, _ := env.consentedTenant(t, contract.Setup{}, nil)
+	_, err := env.signIn(t, t.Context(), tenantInfo, tenantInfo.Admin)
+	expectOutcome(t, err, outcome.Refused, fault.NotAdministrator)
 }
 
-func TestRolesThatDoNotCount(t *testing.T) {
+func TestOnlyDirectoryWideRoleAssignmentsCount(t *testing.T) {
 	const oid = "c0a8f7de-3b51-4d7e-9f55-7a2f0d6e1b90"
 	for name, tt := range map[string]struct {
 		row  roleAssignment
@@ -123,25 +123,25 @@ func TestRolesThatDoNotCount(t *testing.T) {
 		"another role":      {roleAssignment{oid, exchangeAdministrator, "/"}, false},
 		"nothing filled in": {roleAssignment{}, false},
 	} {
-		if got := tt.row.holds(oid, globalAdministrator); got != tt.want {
+		if got := tt.row.grants(oid, globalAdministrator); got != tt.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
 }
 
-func TestOurOwnCredentialIsNeverTheCustomersFault(t *testing.T) {
-	w := newWorld(t)
-	who, c := w.consented(t, contract.Setup{}, nil)
-	w.control(t, http.MethodPost, "/app", knobs{"expire_secret": true})
-	w.platform.(*platform).tokens(who.GUID, defaults["graph_scope"]).Renew(0)
+func TestAnExpiredClientSecretIsReportedAsDown(t *testing.T) {
+	env := newTestEnv(t)
+	tenantInfo, c := env.consentedTenant(t, contract.Setup{}, nil)
+	env.control(t, http.MethodPost, "/app", options{"expire_secret": true})
+	env.platform.(*platform).tokens(tenantInfo.GUID, defaults["graph_scope"]).Renew(0)
 	_, err := c.Profile(t.Context())
-	ends(t, err, outcome.Down, fault.ProviderUnavailable)
+	expectOutcome(t, err, outcome.Down, fault.ProviderUnavailable)
 }
 
-func TestDisabledByTheTenant(t *testing.T) {
-	w := newWorld(t)
-	who, c := w.consented(t, contract.Setup{}, knobs{"app_disabled": true})
-	w.platform.(*platform).tokens(who.GUID, defaults["graph_scope"]).Renew(0)
+func TestADisabledApplicationIsDeniedAccess(t *testing.T) {
+	env := newTestEnv(t)
+	tenantInfo, c := env.consentedTenant(t, contract.Setup{}, options{"app_disabled": true})
+	env.platform.(*platform).tokens(tenantInfo.GUID, defaults["graph_scope"]).Renew(0)
 	_, err := c.Profile(t.Context())
-	ends(t, err, outcome.Refused, fault.AccessDenied)
+	expectOutcome(t, err, outcome.Refused, fault.AccessDenied)
 }

@@ -13,69 +13,70 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/graph"
 )
 
-// create makes something that must not be made twice and that look finds by
-// its natural key. It looks first, and again after whatever went wrong; only
-// what is not there, and met a platform out of service, is asked for again.
-// conflicts tells the refusals that say it is there; refused reads a final
-// error.
-func create[T any](
-	ctx context.Context, p call.Patience, look, make func() (T, error),
-	conflicts func(error) bool, refused func(error) error,
+// createOnce creates an object that must not be created twice and that find returns by its natural
+// key. It calls find first, and again after every failed create. It sends create again only if the
+// object does not exist and the platform was out of service.
+//
+// isConflict reports errors that say the object exists; then find is repeated for some seconds.
+// finalError translates the error that createOnce returns.
+func createOnce[T any](
+	ctx context.Context, p call.RetryPolicy, find, create func() (T, error),
+	isConflict func(error) bool, finalError func(error) error,
 ) (T, error) {
 	var none T
-	if found, err := look(); !absent(err) {
+	if found, err := find(); !isAbsent(err) {
 		return found, err
 	}
 	for n := 0; ; n++ {
-		made, err := make()
+		created, err := create()
 		if err == nil {
-			return made, nil
+			return created, nil
 		}
-		if is(err, outcome.Throttled) || call.Denied(err) || ctx.Err() != nil {
+		if hasKind(err, outcome.Throttled) || call.IsDenied(err) || ctx.Err() != nil {
 			return none, err
 		}
-		looks := 1
-		if conflicts(err) {
-			looks = patientLooks
+		lookups := 1
+		if isConflict(err) {
+			lookups = conflictLookups
 		}
-		found, lookErr := lookAgain(ctx, p, looks, look)
+		found, lookErr := findAgain(ctx, p, lookups, find)
 		if lookErr == nil {
 			return found, nil
 		}
-		if !is(err, outcome.Down) || !absent(lookErr) || n+1 >= p.Tries || !p.Pause(ctx, n, err) {
-			return none, refused(err)
+		if !hasKind(err, outcome.Down) || !isAbsent(lookErr) || n+1 >= p.MaxAttempts || !p.Pause(ctx, n, err) {
+			return none, finalError(err)
 		}
 	}
 }
 
-// patientLooks is how often we look for what the platform says is there: its
-// replicas take some seconds to show what a lost answer of ours has made.
-const patientLooks = 5
+// conflictLookups is how often createOnce looks for an object that the platform reports as
+// existing. Replicas take some seconds to show what an earlier request has created.
+const conflictLookups = 5
 
-func lookAgain[T any](ctx context.Context, p call.Patience, times int, look func() (T, error)) (T, error) {
+func findAgain[T any](ctx context.Context, p call.RetryPolicy, times int, find func() (T, error)) (T, error) {
 	for n := 0; ; n++ {
-		found, err := look()
-		if !absent(err) || n+1 >= times || !p.Pause(ctx, min(n, 1), err) {
+		found, err := find()
+		if !isAbsent(err) || n+1 >= times || !p.Pause(ctx, min(n, 1), err) {
 			return found, err
 		}
 	}
 }
 
-// absent reports whether a look says that there is nothing of that key.
-func absent(err error) bool {
+// isAbsent reports whether a lookup found no object with the key.
+func isAbsent(err error) bool {
 	return errors.Is(err, fault.DomainNotFound) || errors.Is(err, fault.MailboxNotFound)
 }
 
-// is reports whether err ended in this kind.
-func is(err error, kind outcome.Kind) bool { return outcome.Of(err) == kind }
+// hasKind reports whether err is an outcome of this kind.
+func hasKind(err error, kind outcome.Kind) bool { return outcome.Of(err) == kind }
 
-// afterLag repeats a request about what may just have been added: for some
-// seconds Graph's replicas do not all know it.
-func afterLag[T any](ctx context.Context, c *client, send func() (T, error)) (T, error) {
-	p := c.platform.house.patience
+// retryNotFound repeats a request while Graph answers 404, up to the number of attempts of the
+// retry policy. Graph's replicas need some seconds to know a new object.
+func retryNotFound[T any](ctx context.Context, c *tenantClient, send func() (T, error)) (T, error) {
+	p := c.platform.state.retry
 	for n := 0; ; n++ {
 		v, err := send()
-		if graph.Status(err) != http.StatusNotFound || n+1 >= p.Tries || !p.Pause(ctx, n, err) {
+		if graph.Status(err) != http.StatusNotFound || n+1 >= p.MaxAttempts || !p.Pause(ctx, n, err) {
 			return v, err
 		}
 	}

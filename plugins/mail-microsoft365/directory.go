@@ -27,9 +27,9 @@ type verifiedDomain struct {
 	Initial bool   `json:"isInitial"`
 }
 
-// organization reads the tenant's own record, which is always one.
-func (c *client) organization(ctx context.Context) (organization, error) {
-	all, err := graph.List[organization](ctx, c.graph, graph.Plain("/organization"),
+// organization reads the tenant's organization record. A tenant has exactly one.
+func (c *tenantClient) organization(ctx context.Context) (organization, error) {
+	all, err := graph.List[organization](ctx, c.graph, graph.StaticPath("/organization"),
 		graph.Query("$select", "id,displayName,verifiedDomains"))
 	switch {
 	case err != nil:
@@ -40,9 +40,9 @@ func (c *client) organization(ctx context.Context) (organization, error) {
 	return all[0], nil
 }
 
-// Profile implements sdk.MailTenant. Each sync begins with it, so it asks with
-// a new token: a consent that was withdrawn is noticed before the old one ends.
-func (c *client) Profile(ctx context.Context) (tenant.Profile, error) {
+// Profile implements sdk.MailTenant. Each sync calls it first, so it requests a new token: a
+// revoked consent is noticed before the old token expires.
+func (c *tenantClient) Profile(ctx context.Context) (tenant.Profile, error) {
 	c.graph.Tokens.Renew(0)
 	org, err := c.organization(ctx)
 	if err != nil {
@@ -66,21 +66,20 @@ type user struct {
 	Licenses []json.RawMessage `json:"assignedLicenses"`
 }
 
-// mailbox reports whether the user has a mailbox of their own: a licence, and
-// no explicit word that there is no address.
-func (u user) mailbox() bool {
+// hasMailbox reports whether the user has a licensed mailbox: at least one licence, and a mail
+// property that is not explicitly null or empty.
+func (u user) hasMailbox() bool {
 	mail := string(bytes.TrimSpace(u.Mail))
 	return len(u.Licenses) > 0 && mail != "null" && mail != `""`
 }
 
-// UserMailboxes implements sdk.MailTenant. Graph answers it even while the mail
-// server is not prepared.
-func (c *client) UserMailboxes(ctx context.Context) (int, error) {
-	users, err := graph.List[user](ctx, c.graph, graph.Plain("/users"),
+// UserMailboxes implements sdk.MailTenant. It uses Graph, so it works before Exchange is prepared.
+func (c *tenantClient) UserMailboxes(ctx context.Context) (int, error) {
+	users, err := graph.List[user](ctx, c.graph, graph.StaticPath("/users"),
 		graph.Query("$select", "id,mail,assignedLicenses", "$top", "999"))
 	count := 0
 	for _, u := range users {
-		if u.mailbox() {
+		if u.hasMailbox() {
 			count++
 		}
 	}

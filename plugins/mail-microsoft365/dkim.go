@@ -20,7 +20,7 @@ type acceptedDomain struct {
 }
 
 // MailDomains implements sdk.MailTenant.
-func (c *client) MailDomains(ctx context.Context) ([]string, error) {
+func (c *tenantClient) MailDomains(ctx context.Context) ([]string, error) {
 	rows, err := exchange.Invoke[acceptedDomain](ctx, c.exchange, exchange.Command{
 		Effect: call.Read, Cmdlet: exchange.GetAcceptedDomain,
 		Select: []string{"DomainName", "PendingRemoval", "PendingCompletion"},
@@ -44,7 +44,7 @@ type signingConfig struct {
 	Selector2 exchange.Text `json:"Selector2CNAME"`
 }
 
-func (s signingConfig) of(name string) bool {
+func (s signingConfig) isFor(name string) bool {
 	for _, n := range []exchange.Text{s.Domain, s.Identity, s.Name} {
 		if equalFold(string(n), name) {
 			return true
@@ -53,23 +53,23 @@ func (s signingConfig) of(name string) bool {
 	return false
 }
 
-// noKeys is the status of a configuration whose keys are not made yet, so that
-// its targets, if any are shown, mean nothing.
+// noKeys is the status of a DKIM configuration without keys. Its CNAME targets, if it shows any,
+// are not valid.
 const noKeys = "NoDKIMKeys"
 
-// made reports whether the platform has named both targets.
-func (s signingConfig) made() bool {
+// hasKeys reports whether the platform has named both CNAME targets.
+func (s signingConfig) hasKeys() bool {
 	return s.Selector1 != "" && s.Selector2 != "" && !equalFold(string(s.Status), noKeys)
 }
 
-// signing gives the CNAMEs as the platform says them. They are never computed:
-// the targets hold a letter that nothing else tells.
+// signing returns the CNAME records that the platform names. They cannot be computed: the targets
+// contain a letter that no other answer shows.
 func (s signingConfig) signing(name string) dns.Signing {
-	if !s.made() {
+	if !s.hasKeys() {
 		return dns.Signing{}
 	}
 	record := func(label string, target exchange.Text) dns.Record {
-		return dns.Record{Type: dns.CNAME, Name: label + "._domainkey." + name, Content: host(string(target)), TTL: defaultTTL}
+		return dns.Record{Type: dns.CNAME, Name: label + "._domainkey." + name, Content: hostName(string(target)), TTL: defaultTTL}
 	}
 	return dns.Signing{
 		Enabled:   s.Enabled.Value,
@@ -78,12 +78,12 @@ func (s signingConfig) signing(name string) dns.Signing {
 }
 
 // Signing implements sdk.MailTenant.
-func (c *client) Signing(ctx context.Context, name string) (dns.Signing, error) {
+func (c *tenantClient) Signing(ctx context.Context, name string) (dns.Signing, error) {
 	config, _, err := c.signingConfig(ctx, name)
 	return config.signing(name), err
 }
 
-func (c *client) signingConfig(ctx context.Context, name string) (config signingConfig, found bool, err error) {
+func (c *tenantClient) signingConfig(ctx context.Context, name string) (config signingConfig, found bool, err error) {
 	rows, err := exchange.Invoke[signingConfig](ctx, c.exchange, exchange.Command{
 		Effect: call.Read, Cmdlet: exchange.GetDkimSigningConfig, Parameters: map[string]any{"Identity": name},
 	})
@@ -91,7 +91,7 @@ func (c *client) signingConfig(ctx context.Context, name string) (config signing
 		return signingConfig{}, false, nil
 	}
 	for _, row := range rows {
-		if row.of(name) {
+		if row.isFor(name) {
 			return row, true, nil
 		}
 	}
@@ -99,16 +99,16 @@ func (c *client) signingConfig(ctx context.Context, name string) (config signing
 }
 
 // EnsureSigning implements sdk.MailTenant.
-func (c *client) EnsureSigning(ctx context.Context, name string) (dns.Signing, error) {
+func (c *tenantClient) EnsureSigning(ctx context.Context, name string) (dns.Signing, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
 	config, found, err := c.signingConfig(ctx, name)
-	if err != nil || config.made() {
+	if err != nil || config.hasKeys() {
 		return config.signing(name), err
 	}
 	if found {
-		// Enabling makes the keys; that it then refuses for want of CNAMEs
-		// is what we expect.
+		// Enabling a configuration creates its keys. The refusal that the CNAME records are missing
+		// is expected here.
 		err = c.setSigning(ctx, name)
 	} else {
 		_, err = exchange.Invoke[struct{}](ctx, c.exchange, exchange.Command{
@@ -118,11 +118,11 @@ func (c *client) EnsureSigning(ctx context.Context, name string) (dns.Signing, e
 	}
 	config, _, readErr := c.signingConfig(ctx, name)
 	switch {
-	case readErr == nil && config.made():
+	case readErr == nil && config.hasKeys():
 		return config.signing(name), nil
 	case exchange.Is(err, exchange.NotFound, exchange.NotAccepted):
 		return dns.Signing{}, call.NotReady("the mail server does not accept the domain yet", call.CauseOf(err))
-	case err != nil && !exchange.Is(err, exchange.Exists, exchange.Invalid):
+	case err != nil && !exchange.Is(err, exchange.Exists, exchange.InvalidValue):
 		return dns.Signing{}, err
 	case readErr != nil:
 		return dns.Signing{}, readErr
@@ -131,7 +131,7 @@ func (c *client) EnsureSigning(ctx context.Context, name string) (dns.Signing, e
 	}
 }
 
-func (c *client) setSigning(ctx context.Context, name string) error {
+func (c *tenantClient) setSigning(ctx context.Context, name string) error {
 	_, err := exchange.Invoke[struct{}](ctx, c.exchange, exchange.Command{
 		Effect: call.Repeatable, Cmdlet: exchange.SetDkimSigningConfig,
 		Parameters: map[string]any{"Identity": name, "Enabled": true},
@@ -140,16 +140,16 @@ func (c *client) setSigning(ctx context.Context, name string) error {
 }
 
 // EnableSigning implements sdk.MailTenant.
-func (c *client) EnableSigning(ctx context.Context, name string) error {
+func (c *tenantClient) EnableSigning(ctx context.Context, name string) error {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
 	err := c.setSigning(ctx, name)
 	switch {
 	case exchange.Is(err, exchange.NotFound):
 		return call.Refuse(fault.DKIMNotReady, "the mail platform has made no DKIM records", call.CauseOf(err))
-	case exchange.Is(err, exchange.Invalid), exchange.Says(err, "cname"):
+	case exchange.Is(err, exchange.InvalidValue), exchange.MessageContains(err, "cname"):
 		return call.Refuse(fault.DKIMNotReady, "the mail platform does not see both CNAME records yet", call.CauseOf(err))
-	case is(err, outcome.NotReady):
+	case hasKind(err, outcome.NotReady):
 		return call.Refuse(fault.DKIMNotReady, "the mail server is still being prepared", call.CauseOf(err))
 	default:
 		return err

@@ -25,42 +25,42 @@ type graphDomain struct {
 
 const emailService = "Email"
 
-// writable are the services that may be written back; others that a domain
-// shows are not ours to send.
-var writable = []string{emailService, "OfficeCommunicationsOnline", "Yammer"}
+// writableServices are the services that EnableMail may write back. Graph lists others that an
+// application may not set.
+var writableServices = []string{emailService, "OfficeCommunicationsOnline", "Yammer"}
 
-func (d graphDomain) mail() bool {
+func (d graphDomain) mailEnabled() bool {
 	return slices.ContainsFunc(d.Services, func(s string) bool { return equalFold(s, emailService) })
 }
 
-func (d graphDomain) platform(name string) domain.Platform {
-	return domain.Platform{Name: name, Verified: d.Verified, Default: d.Default, MailEnabled: d.mail()}
+func (d graphDomain) toPort(name string) domain.Platform {
+	return domain.Platform{Name: name, Verified: d.Verified, Default: d.Default, MailEnabled: d.mailEnabled()}
 }
 
-func domainPath(name string) graph.Path { return graph.At("/domains/%s", name) }
+func domainPath(name string) graph.Path { return graph.PathWith("/domains/%s", name) }
 
 // Domains implements sdk.MailTenant.
-func (c *client) Domains(ctx context.Context) ([]domain.Platform, error) {
-	all, err := graph.List[graphDomain](ctx, c.graph, graph.Plain("/domains"), "")
+func (c *tenantClient) Domains(ctx context.Context) ([]domain.Platform, error) {
+	all, err := graph.List[graphDomain](ctx, c.graph, graph.StaticPath("/domains"), "")
 	if err != nil {
 		return nil, err
 	}
 	var out []domain.Platform
 	for _, d := range all {
 		if d.ID != "" && !d.Initial && !builtin(d.ID) {
-			out = append(out, d.platform(strings.ToLower(d.ID)))
+			out = append(out, d.toPort(strings.ToLower(d.ID)))
 		}
 	}
 	return out, nil
 }
 
 // Domain implements sdk.MailTenant.
-func (c *client) Domain(ctx context.Context, name string) (domain.Platform, error) {
+func (c *tenantClient) Domain(ctx context.Context, name string) (domain.Platform, error) {
 	d, err := c.domain(ctx, name)
-	return d.platform(name), err
+	return d.toPort(name), err
 }
 
-func (c *client) domain(ctx context.Context, name string) (graphDomain, error) {
+func (c *tenantClient) domain(ctx context.Context, name string) (graphDomain, error) {
 	d, err := graph.Get[graphDomain](ctx, c.graph, domainPath(name), "")
 	switch {
 	case graph.Status(err) == http.StatusNotFound, err == nil && (d.Initial || builtin(name)):
@@ -71,74 +71,74 @@ func (c *client) domain(ctx context.Context, name string) (graphDomain, error) {
 	return d, nil
 }
 
-// AddDomain implements sdk.MailTenant. It returns when the directory shows the
-// domain, or after some seconds: what callers do next is read.
-func (c *client) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
+// AddDomain implements sdk.MailTenant. It returns when the directory shows the domain, or after
+// some seconds, because callers read the domain next.
+func (c *tenantClient) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
 	if builtin(name) {
 		return domain.Platform{}, call.Refuse(fault.InvalidDomain, "the name belongs to the mail platform")
 	}
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
-	look := func() (graphDomain, error) { return c.domain(ctx, name) }
-	d, err := create(ctx, c.platform.house.patience, look,
+	find := func() (graphDomain, error) { return c.domain(ctx, name) }
+	d, err := createOnce(ctx, c.platform.state.retry, find,
 		func() (graphDomain, error) {
-			return graph.Write[graphDomain](ctx, c.graph, call.Create, http.MethodPost, graph.Plain("/domains"), map[string]string{"id": name})
+			return graph.Write[graphDomain](ctx, c.graph, call.Create, http.MethodPost, graph.StaticPath("/domains"), map[string]string{"id": name})
 		},
-		conflicts, refusedDomain)
+		isConflict, addDomainError)
 	if err != nil {
 		return domain.Platform{}, err
 	}
-	if shown, err := lookAgain(ctx, c.platform.house.patience, patientLooks, look); err == nil {
+	if shown, err := findAgain(ctx, c.platform.state.retry, conflictLookups, find); err == nil {
 		d = shown
 	}
-	return d.platform(name), nil
+	return d.toPort(name), nil
 }
 
-// conflictWords tell that a domain or object is taken, in lower case. Graph
-// gives a bad name and a taken one the same code.
+// conflictWords are lower-case parts of messages that say a domain or object is taken. Graph uses
+// one error code for an invalid name and a taken one.
 var conflictWords = []string{"conflict", "already", "in use", "another", "other organi", "exists"}
 
-// conflicts reports whether Graph says that there is such a thing already.
-func conflicts(err error) bool {
+// isConflict reports whether Graph says that the object exists already.
+func isConflict(err error) bool {
 	status := graph.Status(err)
-	return status == http.StatusConflict || status == http.StatusBadRequest && graph.Says(err, conflictWords...)
+	return status == http.StatusConflict || status == http.StatusBadRequest && graph.MessageContains(err, conflictWords...)
 }
 
-// refusedDomain reads a refusal to add a domain that the tenant does not hold.
-func refusedDomain(err error) error {
+// addDomainError translates a refusal to add a domain that the tenant does not hold.
+func addDomainError(err error) error {
 	switch {
-	case conflicts(err):
+	case isConflict(err):
 		return call.Refuse(fault.DomainUnavailable, "the domain belongs to another tenant", call.CauseOf(err))
 	case graph.Status(err) == http.StatusBadRequest:
-		return call.Refuse(fault.InvalidDomain, "the mail platform does not take this name", call.CauseOf(err))
+		return call.Refuse(fault.InvalidDomain, "the mail platform does not accept this name", call.CauseOf(err))
 	default:
 		return err
 	}
 }
 
 // VerifyDomain implements sdk.MailTenant.
-func (c *client) VerifyDomain(ctx context.Context, name string) (domain.Platform, error) {
+func (c *tenantClient) VerifyDomain(ctx context.Context, name string) (domain.Platform, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
-	d, err := afterLag(ctx, c, func() (graphDomain, error) {
-		path := graph.At("/domains/%s/verify", name)
+	d, err := retryNotFound(ctx, c, func() (graphDomain, error) {
+		path := graph.PathWith("/domains/%s/verify", name)
 		return graph.Write[graphDomain](ctx, c.graph, call.Repeatable, http.MethodPost, path, nil)
 	})
 	switch {
 	case graph.Status(err) == http.StatusNotFound:
 		return domain.Platform{}, call.Refuse(fault.DomainNotFound, "the tenant holds no such domain")
 	case err == nil && d.Verified:
-		return d.platform(name), nil
-	case err != nil && graph.Status(err) == 0 && outcome.Settled(err):
+		return d.toPort(name), nil
+	case err != nil && graph.Status(err) == 0 && outcome.ChangedNothing(err):
 		return domain.Platform{}, err
 	}
-	// Refused, or without an answer: a domain that is verified says so itself.
+	// The request was refused or had no answer: read whether the domain is verified.
 	read, readErr := c.domain(ctx, name)
 	switch {
 	case readErr == nil && read.Verified:
-		return read.platform(name), nil
+		return read.toPort(name), nil
 	case err != nil:
-		return domain.Platform{}, refusedVerification(err)
+		return domain.Platform{}, verificationError(err)
 	case readErr != nil:
 		return domain.Platform{}, readErr
 	default:
@@ -146,11 +146,10 @@ func (c *client) VerifyDomain(ctx context.Context, name string) (domain.Platform
 	}
 }
 
-// refusedVerification reads a refusal to verify a domain that is not verified
-// here.
-func refusedVerification(err error) error {
+// verificationError translates a refusal to verify a domain that this tenant has not verified.
+func verificationError(err error) error {
 	switch status := graph.Status(err); {
-	case status == http.StatusConflict, status == http.StatusBadRequest && graph.Says(err, takenWords...):
+	case status == http.StatusConflict, status == http.StatusBadRequest && graph.MessageContains(err, takenWords...):
 		return call.Refuse(fault.DomainUnavailable, "the domain belongs to another tenant", call.CauseOf(err))
 	case status == http.StatusBadRequest:
 		return call.Refuse(fault.VerificationFailed, "the mail platform does not see the verification record yet", call.CauseOf(err))
@@ -159,14 +158,14 @@ func refusedVerification(err error) error {
 	}
 }
 
-// takenWords tell that another tenant has verified the domain, in lower case.
+// takenWords are lower-case parts of messages that say another tenant has verified the domain.
 var takenWords = []string{"already verified", "already been verified", "already in use", "already used", "already exists",
 	"in use by", "another ", "other organi", "other tenant", "different ", "conflicting object"}
 
-// EnableMail implements sdk.MailTenant. It keeps the services that are on. A
-// verified domain may list the service already; only writing it makes the
-// mail server accept the domain, so it is always written.
-func (c *client) EnableMail(ctx context.Context, name string) error {
+// EnableMail implements sdk.MailTenant. It keeps the services that are on. A verified domain may
+// list the service Email already, but Exchange accepts the domain only after a write. So EnableMail
+// always writes.
+func (c *tenantClient) EnableMail(ctx context.Context, name string) error {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
 	d, err := c.domain(ctx, name)
@@ -175,7 +174,7 @@ func (c *client) EnableMail(ctx context.Context, name string) error {
 	}
 	services := []string{emailService}
 	for _, s := range d.Services {
-		if s != emailService && slices.Contains(writable, s) {
+		if s != emailService && slices.Contains(writableServices, s) {
 			services = append(services, s)
 		}
 	}

@@ -13,34 +13,33 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// The rows of the reference's table of domain failures that the contract does
-// not hold already.
-func TestADomainOfAnotherTenant(t *testing.T) {
-	w := newWorld(t)
+// The contract suite covers the other failures of domains.
+func TestADomainOfAnotherTenantIsUnavailable(t *testing.T) {
+	env := newTestEnv(t)
 	for _, at := range []string{"add", "verify"} {
 		for _, status := range []int{400, 409} {
-			name := w.NewZone(t)
-			_, c := w.consented(t, contract.Setup{}, knobs{"elsewhere": []string{name}, "elsewhere_at": at, "domain_conflict": status})
+			name := env.NewZone(t)
+			_, c := env.consentedTenant(t, contract.Setup{}, options{"elsewhere": []string{name}, "elsewhere_at": at, "domain_conflict": status})
 			_, err := c.AddDomain(t.Context(), name)
 			if at == "verify" {
 				records, readErr := c.Records(t.Context(), name)
 				if err != nil || readErr != nil {
 					t.Fatal(err, readErr)
 				}
-				w.Publish(t, name, records.Verification[0])
+				env.Publish(t, name, records.Verification[0])
 				_, err = c.VerifyDomain(t.Context(), name)
 			}
-			ends(t, err, outcome.Refused, fault.DomainUnavailable)
+			expectOutcome(t, err, outcome.Refused, fault.DomainUnavailable)
 		}
 	}
 }
 
-func TestADomainThatIsThereInAnyConflict(t *testing.T) {
-	w := newWorld(t)
+func TestAddDomainReturnsAnExistingDomain(t *testing.T) {
+	env := newTestEnv(t)
 	for _, status := range []int{400, 409} {
-		_, c := w.consented(t, contract.Setup{}, knobs{"domain_conflict": status})
-		name := w.NewZone(t)
-		w.fault(t, knobs{"match": "POST /graph/v1.0/domains", "kind": "drop_after", "times": 1})
+		_, c := env.consentedTenant(t, contract.Setup{}, options{"domain_conflict": status})
+		name := env.NewZone(t)
+		env.injectFault(t, options{"match": "POST /graph/v1.0/domains", "kind": "drop_after", "times": 1})
 		if _, err := c.AddDomain(t.Context(), name); err != nil {
 			t.Fatalf("a lost answer is looked up: %v", err)
 		}
@@ -50,11 +49,11 @@ func TestADomainThatIsThereInAnyConflict(t *testing.T) {
 	}
 }
 
-func TestRecordsBeforeVerification(t *testing.T) {
-	w := newWorld(t)
+func TestRecordsOfAnUnverifiedDomain(t *testing.T) {
+	env := newTestEnv(t)
 	for _, early := range []string{"empty", "unavailable", "refused"} {
-		_, c := w.consented(t, contract.Setup{}, knobs{"early_records": early})
-		name := w.NewZone(t)
+		_, c := env.consentedTenant(t, contract.Setup{}, options{"early_records": early})
+		name := env.NewZone(t)
 		if _, err := c.AddDomain(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
@@ -65,12 +64,12 @@ func TestRecordsBeforeVerification(t *testing.T) {
 	}
 }
 
-func TestTargetsAreThePlatforms(t *testing.T) {
-	w := newWorld(t)
+func TestServiceRecordsAreReadFromThePlatform(t *testing.T) {
+	env := newTestEnv(t)
 	for _, style := range []string{"mx.microsoft", "classic"} {
-		who, c := w.consented(t, contract.Setup{}, nil)
-		name := w.NewZone(t)
-		w.behave(t, who.GUID, knobs{"mx_style": knobs{name: style}})
+		tenantInfo, c := env.consentedTenant(t, contract.Setup{}, nil)
+		name := env.NewZone(t)
+		env.setBehaviour(t, tenantInfo.GUID, options{"mx_style": options{name: style}})
 		if _, err := c.AddDomain(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +77,7 @@ func TestTargetsAreThePlatforms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.Publish(t, name, records.Verification[0])
+		env.Publish(t, name, records.Verification[0])
 		if _, err := c.VerifyDomain(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
@@ -95,11 +94,11 @@ func TestTargetsAreThePlatforms(t *testing.T) {
 	}
 }
 
-func TestVerificationThatBrokeOffIsLookedUp(t *testing.T) {
-	w := newWorld(t)
+func TestVerifyDomainReadsTheStateAfterALostAnswer(t *testing.T) {
+	env := newTestEnv(t)
 	for _, kind := range []string{"drop_after", "delay_after"} {
-		_, c := w.consented(t, contract.Setup{}, nil)
-		name := w.NewZone(t)
+		_, c := env.consentedTenant(t, contract.Setup{}, nil)
+		name := env.NewZone(t)
 		if _, err := c.AddDomain(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
@@ -107,30 +106,30 @@ func TestVerificationThatBrokeOffIsLookedUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.Publish(t, name, records.Verification[0])
-		f := knobs{"match": "POST /graph/v1.0/domains/", "kind": kind, "times": 1}
+		env.Publish(t, name, records.Verification[0])
+		f := options{"match": "POST /graph/v1.0/domains/", "kind": kind, "times": 1}
 		if kind == "delay_after" {
 			f["delay_ms"] = 10
 		}
-		w.fault(t, f)
+		env.injectFault(t, f)
 		if d, err := c.VerifyDomain(t.Context(), name); err != nil || !d.Verified {
 			t.Errorf("%s: %+v, %v", kind, d, err)
 		}
 	}
 }
 
-func TestEnableMailOfAnUnverifiedDomain(t *testing.T) {
-	w := newWorld(t)
-	_, c := w.consented(t, contract.Setup{}, nil)
-	name := w.NewZone(t)
+func TestEnableMailRefusesAnUnverifiedDomain(t *testing.T) {
+	env := newTestEnv(t)
+	_, c := env.consentedTenant(t, contract.Setup{}, nil)
+	name := env.NewZone(t)
 	if _, err := c.AddDomain(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
-	ends(t, c.EnableMail(t.Context(), name), outcome.Refused, fault.DomainNotVerified)
-	ends(t, c.EnableMail(t.Context(), "other.test"), outcome.Refused, fault.DomainNotFound)
+	expectOutcome(t, c.EnableMail(t.Context(), name), outcome.Refused, fault.DomainNotVerified)
+	expectOutcome(t, c.EnableMail(t.Context(), "other.test"), outcome.Refused, fault.DomainNotFound)
 }
 
-func TestReadRecords(t *testing.T) {
+func TestReadRecordsKeepsTheTypesThatMailUses(t *testing.T) {
 	got := readRecords("a.test", []dnsRecord{
 		{ODataType: "#microsoft.graph.domainDnsTxtRecord", Label: "a.test", TTL: 60, Text: "MS=ms1 Case"},
 		{ODataType: "microsoft.graph.domainDnsMxRecord", Label: "A.TEST.", Exchange: "X.Mail.example.", Preference: 32767},

@@ -12,68 +12,69 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/graph"
 )
 
-// Exchange.ManageAsApp, the application's own grant at the mail server: as an
-// app role's id, and as tokens name it.
+// Exchange.ManageAsApp is the app role that allows tenantry to run cmdlets. manageAsApp is its id,
+// manageAsAppName its name in tokens.
 const (
 	manageAsApp     = "dc50a0fb-09a3-484d-be87-e023b12c6440"
 	manageAsAppName = "Exchange.ManageAsApp"
 )
 
-// roleFound is where the directory role of our service principal stands.
-type roleFound struct {
-	principal string // our service principal's object id, "" while unknown
+// roleStatus says whether the application's service principal holds the role Exchange
+// Administrator.
+type roleStatus struct {
+	principal string // object id of the service principal, "" while unknown
 	state     roleState
 }
 
 type roleState int
 
 const (
-	roleHeld    roleState = iota + 1
-	roleTaken             // assigned just now
-	roleRefused           // not held, and we may not assign it
-	roleHidden            // we may not look
-	roleUnseen            // the directory does not show our service principal yet
+	roleHeld            roleState = iota + 1
+	roleAssigned                  // assigned by this call
+	roleRefused                   // not held, and the tenant does not allow tenantry to assign it
+	roleUnreadable                // tenantry may not read the role assignments
+	principalNotVisible           // the directory does not show the service principal yet
 )
 
-// ensureRole assigns the role Exchange Administrator to our service principal
-// where it is missing and we may.
-func (c *client) ensureRole(ctx context.Context) (roleFound, error) {
+// ensureRole assigns the role Exchange Administrator to the application's service principal if it
+// is missing. A refusal is a state of the result, not an error.
+func (c *tenantClient) ensureRole(ctx context.Context) (roleStatus, error) {
 	principal, err := c.servicePrincipal(ctx)
 	switch {
-	case is(err, outcome.NotReady):
-		return roleFound{"", roleUnseen}, nil
+	case hasKind(err, outcome.NotReady):
+		return roleStatus{"", principalNotVisible}, nil
 	case err != nil || principal == "":
-		return roleFound{"", roleHidden}, err
+		return roleStatus{"", roleUnreadable}, err
 	}
 	rows, err := graph.List[roleAssignment](ctx, c.graph, roleAssignments, graph.Query("$filter", "principalId eq '"+principal+"'"))
-	if call.Denied(err) && graph.Status(err) != 0 {
-		return roleFound{principal, roleHidden}, nil
+	if call.IsDenied(err) && graph.Status(err) != 0 {
+		return roleStatus{principal, roleUnreadable}, nil
 	}
 	if err != nil {
-		return roleFound{}, err
+		return roleStatus{}, err
 	}
-	held := func(a roleAssignment) bool { return a.holds(principal, exchangeAdministrator) }
+	held := func(a roleAssignment) bool { return a.grants(principal, exchangeAdministrator) }
 	if slices.ContainsFunc(rows, held) {
-		return roleFound{principal, roleHeld}, nil
+		return roleStatus{principal, roleHeld}, nil
 	}
-	state, err := c.takeRole(ctx, principal)
-	return roleFound{principal, state}, err
+	state, err := c.assignRole(ctx, principal)
+	return roleStatus{principal, state}, err
 }
 
-// takeRole assigns the role. Assigning it twice is a conflict, not a second
-// assignment, so it may be repeated.
-func (c *client) takeRole(ctx context.Context, principal string) (roleState, error) {
+// assignRole assigns the role. Graph answers a second assignment with a conflict, so the request
+// can be repeated.
+func (c *tenantClient) assignRole(ctx context.Context, principal string) (roleState, error) {
 	_, err := graph.Write[struct{}](ctx, c.graph, call.Repeatable, http.MethodPost, roleAssignments, map[string]string{
 		"@odata.type":      "#microsoft.graph.unifiedRoleAssignment",
 		"roleDefinitionId": exchangeAdministrator, "principalId": principal, "directoryScopeId": "/",
 	})
 	switch {
-	case err == nil, conflicts(err):
-		return roleTaken, nil
-	case call.Denied(err) && graph.Status(err) != 0:
+	case err == nil, isConflict(err):
+		return roleAssigned, nil
+	case call.IsDenied(err) && graph.Status(err) != 0:
 		return roleRefused, nil
 	case graph.Status(err) == http.StatusNotFound:
-		return roleUnseen, nil // the directory does not show the principal everywhere yet
+		return principalNotVisible, nil // a replica of the directory does not know the principal yet
 	default:
 		return 0, err
 	}
@@ -83,31 +84,33 @@ type servicePrincipal struct {
 	ID string `json:"id"`
 }
 
-// servicePrincipal returns the object id of our application in the tenant.
-// Where the directory does not show it, or not to us, our token names it; when
-// that does not either, the id is "", or NotReady as long as it may show yet.
-func (c *client) servicePrincipal(ctx context.Context) (string, error) {
-	h := c.platform.house
-	if !h.hidden.since(c.id, h.now(), askAgain) {
-		path := graph.Plain("/servicePrincipals(appId='" + c.app + "')")
-		sp, err := afterLag(ctx, c, func() (servicePrincipal, error) {
+// servicePrincipal returns the object id of the application in the tenant. If the directory does
+// not show the service principal, the id comes from the access token. If the token has no id
+// either, it returns "" when reading is forbidden, and NotReady when the principal may still
+// appear.
+func (c *tenantClient) servicePrincipal(ctx context.Context) (string, error) {
+	state := c.platform.state
+	if !state.principalsForbidden.within(c.id, state.now(), retryInterval) {
+		path := graph.StaticPath("/servicePrincipals(appId='" + c.clientID + "')")
+		sp, err := retryNotFound(ctx, c, func() (servicePrincipal, error) {
 			return graph.Get[servicePrincipal](ctx, c.graph, path, graph.Query("$select", "id,appId"))
 		})
 		switch {
 		case err == nil:
 			return sp.ID, nil
 		case graph.Status(err) == http.StatusNotFound:
-			return c.named(ctx, call.NotReady("the directory does not show the service yet", call.CauseOf(err)))
+			return c.principalFromToken(ctx, call.NotReady("the directory does not show the service yet", call.CauseOf(err)))
 		case graph.Status(err) != http.StatusForbidden:
 			return "", err
 		}
-		h.hidden.set(c.id, h.now())
+		state.principalsForbidden.record(c.id, state.now())
 	}
-	return c.named(ctx, nil)
+	return c.principalFromToken(ctx, nil)
 }
 
-// named returns the object id that our token names, else unnamed.
-func (c *client) named(ctx context.Context, unnamed error) (string, error) {
+// principalFromToken returns the object id of the access token. It returns missing as its error if
+// the token contains none.
+func (c *tenantClient) principalFromToken(ctx context.Context, missing error) (string, error) {
 	t, err := c.graph.Tokens.Token(ctx)
 	if err != nil {
 		return "", err
@@ -116,14 +119,14 @@ func (c *client) named(ctx context.Context, unnamed error) (string, error) {
 	if payload.ObjectID != "" {
 		return payload.ObjectID, nil
 	}
-	return "", unnamed
+	return "", missing
 }
 
-// answer is a yes or no that may stay open.
-type answer int
+// ternary is yes, no or unknown.
+type ternary int
 
 const (
-	open answer = iota
+	unknown ternary = iota
 	yes
 	no
 )
@@ -132,31 +135,31 @@ type appRoleAssignment struct {
 	Role string `json:"appRoleId"`
 }
 
-// appRoleGranted tells whether the application's own grant at the mail server
-// exists. Where the directory does not let us look, our token tells.
-func (c *client) appRoleGranted(ctx context.Context, principal string) (answer, error) {
+// appRoleGranted reports whether the application has the app role Exchange.ManageAsApp. If the
+// directory may not be read, the roles of the access token decide.
+func (c *tenantClient) appRoleGranted(ctx context.Context, principal string) (ternary, error) {
 	if principal == "" {
-		return open, nil
+		return unknown, nil
 	}
-	rows, err := graph.List[appRoleAssignment](ctx, c.graph, graph.At("/servicePrincipals/%s/appRoleAssignments", principal), "")
+	rows, err := graph.List[appRoleAssignment](ctx, c.graph, graph.PathWith("/servicePrincipals/%s/appRoleAssignments", principal), "")
 	switch {
 	case err == nil && slices.ContainsFunc(rows, func(a appRoleAssignment) bool { return equalFold(a.Role, manageAsApp) }):
 		return yes, nil
 	case err == nil:
 		return no, nil
 	case graph.Status(err) == http.StatusNotFound:
-		return open, nil
-	case !call.Denied(err) || graph.Status(err) == 0:
-		return open, err
+		return unknown, nil
+	case !call.IsDenied(err) || graph.Status(err) == 0:
+		return unknown, err
 	}
 	t, err := c.exchange.Tokens.Token(ctx)
 	if err != nil {
-		return open, err
+		return unknown, err
 	}
 	payload, readable := t.Payload()
 	switch {
 	case !readable:
-		return open, nil
+		return unknown, nil
 	case slices.Contains(payload.Roles, manageAsAppName):
 		return yes, nil
 	default:

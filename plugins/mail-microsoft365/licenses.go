@@ -11,7 +11,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/graph"
 )
 
-// subscription is what a tenant has bought, or tries out.
+// subscription is a product that the tenant has bought or has on trial.
 type subscription struct {
 	Trial    bool          `json:"isTrial"`
 	Status   string        `json:"status"`
@@ -23,39 +23,38 @@ type servicePlan struct {
 	Name string `json:"servicePlanName"`
 }
 
-// emailPlans are how the names of the service plans begin that come with a
-// mailbox; variants for government and the like add to them. The foundation,
-// archives, analytics and multi-geo have none.
+// emailPlans are the service plans that include a mailbox. A plan also matches if its name starts
+// with one of them and an underscore, as variants for government do. Foundation, archive, analytics
+// and multi-geo plans include no mailbox.
 //
-// UNVERIFIED: which plans Microsoft counts as licences for e-mail is published
-// nowhere; that a subscription whose payment is late still counts, neither.
+// UNVERIFIED: Microsoft does not publish which plans count as licences for e-mail, nor whether a
+// subscription with a late payment counts.
 var emailPlans = []string{
 	"EXCHANGE_S_STANDARD", "EXCHANGE_S_ENTERPRISE", "EXCHANGE_S_DESKLESS", "EXCHANGE_S_ESSENTIALS",
 	"EXCHANGE_B_STANDARD", "EXCHANGE_L_STANDARD",
 }
 
-// email reports whether its licences come with a mailbox.
-func (s subscription) email() bool {
+// includesMailbox reports whether the licences of the subscription include a mailbox.
+func (s subscription) includesMailbox() bool {
 	return slices.ContainsFunc(s.Services, func(p servicePlan) bool {
 		name := strings.ToUpper(p.Name)
 		return slices.ContainsFunc(emailPlans, func(begin string) bool { return name == begin || strings.HasPrefix(name, begin+"_") })
 	})
 }
 
-// lives reports whether it still counts: Suspended, LockedOut and Deleted do
-// not. One whose payment is late, Warning, works as before.
-func (s subscription) lives() bool {
+// active reports whether the subscription counts: its status is Enabled or Warning. Warning means a
+// late payment. Suspended, LockedOut and Deleted do not count.
+func (s subscription) active() bool {
 	return equalFold(s.Status, "Enabled") || equalFold(s.Status, "Warning")
 }
 
-// EmailLicenses implements sdk.MailTenant. Graph answers it even while the mail
-// server is not prepared.
-func (c *client) EmailLicenses(ctx context.Context) (tenant.Licenses, error) {
-	all, err := graph.List[subscription](ctx, c.graph, graph.Plain("/directory/subscriptions"), "")
+// EmailLicenses implements sdk.MailTenant. It uses Graph, so it works before Exchange is prepared.
+func (c *tenantClient) EmailLicenses(ctx context.Context) (tenant.Licenses, error) {
+	all, err := graph.List[subscription](ctx, c.graph, graph.StaticPath("/directory/subscriptions"), "")
 	var l tenant.Licenses
 	for _, s := range all {
 		switch {
-		case !s.email() || !s.lives():
+		case !s.includesMailbox() || !s.active():
 		case s.Trial:
 			l.Trial += max(0, s.Licenses)
 		default:

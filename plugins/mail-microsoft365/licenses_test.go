@@ -11,57 +11,56 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// TestLicensesThatCount: those of subscriptions that are alive and come with a
-// mailbox.
-func TestLicensesThatCount(t *testing.T) {
+// TestEmailLicensesCountsActiveSubscriptionsWithAMailbox checks each subscription next to one
+// licence that counts.
+func TestEmailLicensesCountsActiveSubscriptionsWithAMailbox(t *testing.T) {
 	for name, tt := range map[string]struct {
 		subscription string
 		want         tenant.Licenses
 	}{
-		"bought":                      {`{"status":"Enabled","totalLicenses":25,"serviceStatus":[{"servicePlanName":"SHAREPOINTSTANDARD"},{"servicePlanName":"EXCHANGE_S_STANDARD"}]}`, tenant.Licenses{Paid: 25}},
-		"tried out":                   {`{"isTrial":true,"status":"Enabled","totalLicenses":25,"serviceStatus":[{"servicePlanName":"EXCHANGE_S_ENTERPRISE"}]}`, tenant.Licenses{Trial: 25}},
-		"bought, payment late":        {`{"isTrial":false,"status":"Warning","totalLicenses":2,"serviceStatus":[{"servicePlanName":"EXCHANGE_S_DESKLESS"}]}`, tenant.Licenses{Paid: 2}},
-		"for government":              {`{"status":"enabled","totalLicenses":3,"serviceStatus":[{"servicePlanName":"EXCHANGE_S_ENTERPRISE_GOV"}]}`, tenant.Licenses{Paid: 3}},
-		"Exchange Online Essentials":  {`{"status":"Enabled","totalLicenses":3,"serviceStatus":[{"servicePlanName":"EXCHANGE_S_ESSENTIALS"}]}`, tenant.Licenses{Paid: 3}},
-		"Exchange Online POP":         {`{"status":"Enabled","totalLicenses":3,"serviceStatus":[{"servicePlanName":"EXCHANGE_B_STANDARD"}]}`, tenant.Licenses{Paid: 3}},
-		"the small business of old":   {`{"status":"Enabled","totalLicenses":3,"serviceStatus":[{"servicePlanName":"EXCHANGE_L_STANDARD"}]}`, tenant.Licenses{Paid: 3}},
-		"suspended":                   {`{"status":"Suspended","totalLicenses":25,"serviceStatus":[{"servicePlanName":"EXCHANGE_S_STANDARD"}]}`, tenant.Licenses{}},
-		"locked out":                  {`{"status":"LockedOut","totalLicenses":25,"serviceStatus":[{"servicePlanName":"EXCHANGE_S_STANDARD"}]}`, tenant.Licenses{}},
-		"deleted":                     {`{"status":"Deleted","totalLicenses":25,"serviceStatus":[{"servicePlanName":"EXCHANGE_S_STANDARD"}]}`, tenant.Licenses{}},
-		"the foundation of others":    {`{"status":"Enabled","totalLicenses":1000000,"serviceStatus":[{"servicePlanName":"BI_AZURE_P0"},{"servicePlanName":"EXCHANGE_S_FOUNDATION"}]}`, tenant.Licenses{}},
-		"its form for government":     {`{"status":"Enabled","totalLicenses":25,"serviceStatus":[{"servicePlanName":"EXCHANGE_S_FOUNDATION_GOV"},{"servicePlanName":"EXCHANGE_FOUNDATION_GOV"}]}`, tenant.Licenses{}},
-		"an archive beside a mailbox": {`{"status":"Enabled","totalLicenses":25,"serviceStatus":[{"servicePlanName":"EXCHANGE_S_ARCHIVE_ADDON"}]}`, tenant.Licenses{}},
-		"an archive of its own":       {`{"status":"Enabled","totalLicenses":25,"serviceStatus":[{"servicePlanName":"EXCHANGE_S_ARCHIVE"}]}`, tenant.Licenses{}},
-		"analytics, several places":   {`{"status":"Enabled","totalLicenses":25,"serviceStatus":[{"servicePlanName":"EXCHANGE_ANALYTICS"},{"servicePlanName":"EXCHANGEONLINE_MULTIGEO"}]}`, tenant.Licenses{}},
-		"no number":                   {`{"status":"Enabled","totalLicenses":null,"serviceStatus":[{"servicePlanName":"EXCHANGE_S_STANDARD"}]}`, tenant.Licenses{}},
-		"nothing told":                {`{"serviceStatus":null}`, tenant.Licenses{}},
+		"paid":                           {`{"status":"Enabled","totalLicenses":25,"serviceStatus":[{"servicePlanName":"SHAREPOINTSTANDARD"},{"servicePlanName":"EXCHANGE_S_STANDARD"}]}`, tenant.Licenses{Paid: 25}},
+		"trial":                          {`{"isTrial":true,"status":"Enabled","totalLicenses":25,"serviceStatus":[{"servicePlanName":"EXCHANGE_S_ENTERPRISE"}]}`, tenant.Licenses{Trial: 25}},
+		"paid, payment late":             {`{"isTrial":false,"status":"Warning","totalLicenses":2,"serviceStatus":[{"servicePlanName":"EXCHANGE_S_DESKLESS"}]}`, tenant.Licenses{Paid: 2}},
+		"for government":                 {`{"status":"enabled","totalLicenses":3,"serviceStatus":[{"servicePlanName":"EXCHANGE_S_ENTERPRISE_GOV"}]}`, tenant.Licenses{Paid: 3}},
+		"Exchange Online Essentials":     {`{"status":"Enabled","totalLicenses":3,"serviceStatus":[{"servicePlanName":"EXCHANGE_S_ESSENTIALS"}]}`, tenant.Licenses{Paid: 3}},
+		"Exchange Online POP":            {`{"status":"Enabled","totalLicenses":3,"serviceStatus":[{"servicePlanName":"EXCHANGE_B_STANDARD"}]}`, tenant.Licenses{Paid: 3}},
+		"former small business plan":     {`{"status":"Enabled","totalLicenses":3,"serviceStatus":[{"servicePlanName":"EXCHANGE_L_STANDARD"}]}`, tenant.Licenses{Paid: 3}},
+		"suspended":                      {`{"status":"Suspended","totalLicenses":25,"serviceStatus":[{"servicePlanName":"EXCHANGE_S_STANDARD"}]}`, tenant.Licenses{}},
+		"locked out":                     {`{"status":"LockedOut","totalLicenses":25,"serviceStatus":[{"servicePlanName":"EXCHANGE_S_STANDARD"}]}`, tenant.Licenses{}},
+		"deleted":                        {`{"status":"Deleted","totalLicenses":25,"serviceStatus":[{"servicePlanName":"EXCHANGE_S_STANDARD"}]}`, tenant.Licenses{}},
+		"foundation plan":                {`{"status":"Enabled","totalLicenses":1000000,"serviceStatus":[{"servicePlanName":"BI_AZURE_P0"},{"servicePlanName":"EXCHANGE_S_FOUNDATION"}]}`, tenant.Licenses{}},
+		"foundation plan for government": {`{"status":"Enabled","totalLicenses":25,"serviceStatus":[{"servicePlanName":"EXCHANGE_S_FOUNDATION_GOV"},{"servicePlanName":"EXCHANGE_FOUNDATION_GOV"}]}`, tenant.Licenses{}},
+		"archive add-on":                 {`{"status":"Enabled","totalLicenses":25,"serviceStatus":[{"servicePlanName":"EXCHANGE_S_ARCHIVE_ADDON"}]}`, tenant.Licenses{}},
+		"archive plan":                   {`{"status":"Enabled","totalLicenses":25,"serviceStatus":[{"servicePlanName":"EXCHANGE_S_ARCHIVE"}]}`, tenant.Licenses{}},
+		"analytics and multi-geo":        {`{"status":"Enabled","totalLicenses":25,"serviceStatus":[{"servicePlanName":"EXCHANGE_ANALYTICS"},{"servicePlanName":"EXCHANGEONLINE_MULTIGEO"}]}`, tenant.Licenses{}},
+		"no number":                      {`{"status":"Enabled","totalLicenses":null,"serviceStatus":[{"servicePlanName":"EXCHANGE_S_STANDARD"}]}`, tenant.Licenses{}},
+		"no status":                      {`{"serviceStatus":null}`, tenant.Licenses{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			im := newImitation(t)
-			// Beside it one licence that counts.
-			im.answers["GET /directory/subscriptions"] = `{"value":[` + tt.subscription +
+			fake := newFakePlatform(t)
+			fake.answers["GET /directory/subscriptions"] = `{"value":[` + tt.subscription +
 				`,{"status":"Enabled","totalLicenses":1,"serviceStatus":[{"servicePlanName":"EXCHANGE_S_STANDARD"}]}]}`
 			tt.want.Paid++
-			got, err := im.client.EmailLicenses(t.Context())
-			same(t, err, got, tt.want)
+			got, err := fake.client.EmailLicenses(t.Context())
+			expectEqual(t, err, got, tt.want)
 		})
 	}
 }
 
-func TestLicensesOfSeveralPages(t *testing.T) {
-	w := newWorld(t)
-	who, c := w.prepared(t, knobs{"page_size": 1, "licenses": knobs{"paid": 25, "trial": 4}})
+func TestEmailLicensesReadsAllPages(t *testing.T) {
+	env := newTestEnv(t)
+	tenantInfo, c := env.preparedTenant(t, options{"page_size": 1, "licenses": options{"paid": 25, "trial": 4}})
 	got, err := c.EmailLicenses(t.Context())
-	same(t, err, got, tenant.Licenses{Paid: 25, Trial: 4})
-	w.behave(t, who.GUID, knobs{"licenses": nil})
+	expectEqual(t, err, got, tenant.Licenses{Paid: 25, Trial: 4})
+	env.setBehaviour(t, tenantInfo.GUID, options{"licenses": nil})
 	got, err = c.EmailLicenses(t.Context())
-	same(t, err, got, tenant.Licenses{Paid: 1})
+	expectEqual(t, err, got, tenant.Licenses{Paid: 1})
 }
 
-func TestLicensesThatWeMayNotRead(t *testing.T) {
-	im := newImitation(t)
-	im.answers["GET /directory/subscriptions"] = `{"error":{"code":"Authorization_RequestDenied","message":"Insufficient privileges to complete the operation."}}`
-	im.statuses["GET /directory/subscriptions"] = http.StatusForbidden
-	_, err := im.client.EmailLicenses(t.Context())
-	ends(t, err, outcome.Refused, fault.AccessDenied)
+func TestEmailLicensesIsRefusedWithoutPermission(t *testing.T) {
+	fake := newFakePlatform(t)
+	fake.answers["GET /directory/subscriptions"] = `{"error":{"code":"Authorization_RequestDenied","message":"Insufficient privileges to complete the operation."}}`
+	fake.statuses["GET /directory/subscriptions"] = http.StatusForbidden
+	_, err := fake.client.EmailLicenses(t.Context())
+	expectOutcome(t, err, outcome.Refused, fault.AccessDenied)
 }

@@ -28,13 +28,13 @@ var mailboxProperties = []string{
 	"RecipientTypeDetails", "AccountDisabled", "WhenMailboxCreated",
 }
 
-// shared reports whether the row is a shared mailbox with an address. A filter
-// that the server did not apply would bring others.
+// shared reports whether the row is a shared mailbox with an address. It is checked in case the
+// server ignored the filter.
 func (r mailboxRow) shared() bool {
 	return r.Primary != "" && (r.Kind == "" || equalFold(string(r.Kind), exchange.SharedMailbox))
 }
 
-func (r mailboxRow) platform() mailbox.Platform {
+func (r mailboxRow) toPort() mailbox.Platform {
 	return mailbox.Platform{
 		ObjectID: string(r.ObjectID), DisplayName: string(r.DisplayName),
 		Address: strings.ToLower(string(r.Primary)), PrincipalName: string(r.Principal), Alias: string(r.Alias),
@@ -43,7 +43,7 @@ func (r mailboxRow) platform() mailbox.Platform {
 }
 
 // Mailboxes implements sdk.MailTenant.
-func (c *client) Mailboxes(ctx context.Context) ([]mailbox.Platform, error) {
+func (c *tenantClient) Mailboxes(ctx context.Context) ([]mailbox.Platform, error) {
 	rows, err := exchange.Invoke[mailboxRow](ctx, c.exchange, exchange.Command{
 		Effect: call.Read, Cmdlet: exchange.GetMailbox, Select: mailboxProperties,
 		Parameters: map[string]any{"ResultSize": exchange.Unlimited, "RecipientTypeDetails": []string{exchange.SharedMailbox}},
@@ -51,21 +51,21 @@ func (c *client) Mailboxes(ctx context.Context) ([]mailbox.Platform, error) {
 	var out []mailbox.Platform
 	for _, r := range rows {
 		if r.shared() {
-			out = append(out, r.platform())
+			out = append(out, r.toPort())
 		}
 	}
 	return out, err
 }
 
 // Mailbox implements sdk.MailTenant.
-func (c *client) Mailbox(ctx context.Context, address string) (mailbox.Platform, error) {
-	found, _, err := c.atAddress(ctx, strings.ToLower(address))
+func (c *tenantClient) Mailbox(ctx context.Context, address string) (mailbox.Platform, error) {
+	found, _, err := c.mailboxByAddress(ctx, strings.ToLower(address))
 	return found, err
 }
 
-// atAddress finds a shared mailbox by its primary address. held tells of other
-// mailboxes that the address leads to.
-func (c *client) atAddress(ctx context.Context, address string) (found mailbox.Platform, held bool, err error) {
+// mailboxByAddress returns the shared mailbox with this primary address, or a MailboxNotFound
+// refusal. inUse reports whether the address belongs to a different mailbox.
+func (c *tenantClient) mailboxByAddress(ctx context.Context, address string) (found mailbox.Platform, inUse bool, err error) {
 	rows, err := exchange.Invoke[mailboxRow](ctx, c.exchange, exchange.Command{
 		Effect: call.Read, Cmdlet: exchange.GetMailbox, Select: mailboxProperties,
 		Parameters: map[string]any{"Identity": address},
@@ -75,14 +75,14 @@ func (c *client) atAddress(ctx context.Context, address string) (found mailbox.P
 	}
 	for _, r := range rows {
 		if r.shared() && equalFold(string(r.Primary), address) {
-			return r.platform(), false, nil
+			return r.toPort(), false, nil
 		}
 	}
 	return mailbox.Platform{}, len(rows) > 0, call.Refuse(fault.MailboxNotFound, "the tenant holds no such shared mailbox")
 }
 
 // OpenSubmission implements sdk.MailTenant.
-func (c *client) OpenSubmission(ctx context.Context, address string) error {
+func (c *tenantClient) OpenSubmission(ctx context.Context, address string) error {
 	_, err := exchange.Invoke[struct{}](ctx, c.exchange, exchange.Command{
 		Effect: call.Repeatable, Cmdlet: exchange.SetCASMailbox,
 		Parameters: map[string]any{"Identity": strings.ToLower(address), "SmtpClientAuthenticationDisabled": false},
@@ -94,7 +94,7 @@ func (c *client) OpenSubmission(ctx context.Context, address string) error {
 }
 
 // Rename implements sdk.MailTenant.
-func (c *client) Rename(ctx context.Context, address, displayName string) error {
+func (c *tenantClient) Rename(ctx context.Context, address, displayName string) error {
 	_, err := exchange.Invoke[struct{}](ctx, c.exchange, exchange.Command{
 		Effect: call.Repeatable, Cmdlet: exchange.SetMailbox,
 		Parameters: map[string]any{"Identity": strings.ToLower(address), "DisplayName": displayName},

@@ -17,77 +17,77 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-func spec(address string) mailbox.Spec {
+func mailboxSpec(address string) mailbox.Spec {
 	return mailbox.Spec{DisplayName: "Anna Keller", Address: address}
 }
 
-func TestATakenAliasIsReplaced(t *testing.T) {
-	w := newWorld(t)
-	who, c := w.prepared(t, nil)
-	address := "anna@" + w.mailDomain(t, c)
-	w.behave(t, who.GUID, knobs{"alias_taken": true})
-	m, err := c.CreateMailbox(t.Context(), spec(address))
+func TestCreateMailboxReplacesATakenAlias(t *testing.T) {
+	env := newTestEnv(t)
+	tenantInfo, c := env.preparedTenant(t, nil)
+	address := "anna@" + env.mailDomain(t, c)
+	env.setBehaviour(t, tenantInfo.GUID, options{"alias_taken": true})
+	m, err := c.CreateMailbox(t.Context(), mailboxSpec(address))
 	if err != nil || m.Address != address || m.Alias == mailbox.Alias(address) || m.ObjectID == "" {
 		t.Fatalf("got %+v, %v", m, err)
 	}
 }
 
-func TestAnAddressThatAnotherObjectHolds(t *testing.T) {
-	w := newWorld(t)
-	who, c := w.prepared(t, nil)
-	name := w.mailDomain(t, c)
+func TestCreateMailboxRefusesAnAddressInUse(t *testing.T) {
+	env := newTestEnv(t)
+	tenantInfo, c := env.preparedTenant(t, nil)
+	name := env.mailDomain(t, c)
 	for what, text := range map[string]string{
-		"the address": `|Microsoft.WLCDManagedMemberExistsException|The proxy address "SMTP:anna@` + name + `" is already being used`,
-		"no address":  `|Microsoft.WLCDManagedMemberExistsException|The proxy address is already being used`,
+		"names the address": `|Microsoft.WLCDManagedMemberExistsException|The proxy address "SMTP:anna@` + name + `" is already being used`,
+		"names no address":  `|Microsoft.WLCDManagedMemberExistsException|The proxy address is already being used`,
 	} {
-		w.behave(t, who.GUID, knobs{"cmdlets": knobs{"New-Mailbox": knobs{"errors": []string{text}}}})
-		_, err := c.CreateMailbox(t.Context(), spec("anna@"+name))
-		if ends(t, err, outcome.Refused, fault.InvalidMailboxEmail); strings.Contains(err.Error(), name) {
+		env.setBehaviour(t, tenantInfo.GUID, options{"cmdlets": options{"New-Mailbox": options{"errors": []string{text}}}})
+		_, err := c.CreateMailbox(t.Context(), mailboxSpec("anna@"+name))
+		if expectOutcome(t, err, outcome.Refused, fault.InvalidMailboxEmail); strings.Contains(err.Error(), name) {
 			t.Errorf("%s: the error names the customer: %v", what, err)
 		}
 	}
-	// A user's mailbox is found by the look; it is not shared.
-	_, err := c.Mailbox(t.Context(), who.Admin)
-	ends(t, err, outcome.Refused, fault.MailboxNotFound)
-	_, err = c.CreateMailbox(t.Context(), spec(who.Admin))
-	ends(t, err, outcome.Refused, fault.InvalidMailboxEmail)
+	// The lookup finds the mailbox of a user, which is not a shared one.
+	_, err := c.Mailbox(t.Context(), tenantInfo.Admin)
+	expectOutcome(t, err, outcome.Refused, fault.MailboxNotFound)
+	_, err = c.CreateMailbox(t.Context(), mailboxSpec(tenantInfo.Admin))
+	expectOutcome(t, err, outcome.Refused, fault.InvalidMailboxEmail)
 }
 
-// TestARefusedCreation: a definite refusal is not asked again and leaves nothing
-// in doubt.
-func TestARefusedCreation(t *testing.T) {
-	w := newWorld(t)
-	_, c := w.prepared(t, nil)
-	name := w.mailDomain(t, c)
+// TestCreateMailboxDoesNotRepeatARefusedCreation checks that a definite refusal is returned at once
+// and leaves no mailbox.
+func TestCreateMailboxDoesNotRepeatARefusedCreation(t *testing.T) {
+	env := newTestEnv(t)
+	_, c := env.preparedTenant(t, nil)
+	name := env.mailDomain(t, c)
 	for _, status := range []int{http.StatusBadRequest, http.StatusUnprocessableEntity} {
-		w.fault(t, knobs{"operation": "New-Mailbox", "kind": "status", "status": status, "times": 1})
-		_, err := c.CreateMailbox(t.Context(), spec("anna@"+name))
-		ends(t, err, outcome.Refused, fault.InvalidMailboxEmail)
+		env.injectFault(t, options{"operation": "New-Mailbox", "kind": "status", "status": status, "times": 1})
+		_, err := c.CreateMailbox(t.Context(), mailboxSpec("anna@"+name))
+		expectOutcome(t, err, outcome.Refused, fault.InvalidMailboxEmail)
 	}
 	if list, err := c.Mailboxes(t.Context()); err != nil || len(list) != 0 {
 		t.Fatalf("the platform holds %+v, %v", list, err)
 	}
 }
 
-func TestACreationIsLookedUp(t *testing.T) {
-	w := newWorld(t)
-	who, c := w.prepared(t, nil)
-	name := w.mailDomain(t, c)
-	for address, f := range map[string]knobs{
-		"executed@":    {"kind": "status", "status": 504, "times": 1}, // a 504 has done the work
+func TestCreateMailboxFindsTheMailboxAfterAFailure(t *testing.T) {
+	env := newTestEnv(t)
+	tenantInfo, c := env.preparedTenant(t, nil)
+	name := env.mailDomain(t, c)
+	for address, f := range map[string]options{
+		"executed@":    {"kind": "status", "status": 504, "times": 1}, // the simulator executes the command before it answers 504
 		"dropped@":     {"kind": "drop_after", "times": 1},
 		"unavailable@": {"kind": "status", "status": 503, "times": 1},
 		"throttled@":   {"kind": "status", "status": 429, "times": 1},
 	} {
 		f["operation"] = "New-Mailbox"
-		w.fault(t, f)
-		m, err := c.CreateMailbox(t.Context(), spec(address+name))
+		env.injectFault(t, f)
+		m, err := c.CreateMailbox(t.Context(), mailboxSpec(address+name))
 		if err != nil || m.ObjectID == "" {
 			t.Errorf("%s: %+v, %v", address, m, err)
 		}
 	}
-	w.behave(t, who.GUID, knobs{"cmdlets": busyOnce("New-Mailbox")})
-	if m, err := c.CreateMailbox(t.Context(), spec("busy@"+name)); err != nil || m.ObjectID == "" {
+	env.setBehaviour(t, tenantInfo.GUID, options{"cmdlets": busyOnce("New-Mailbox")})
+	if m, err := c.CreateMailbox(t.Context(), mailboxSpec("busy@"+name)); err != nil || m.ObjectID == "" {
 		t.Errorf("busy: %+v, %v", m, err)
 	}
 	list, err := c.Mailboxes(t.Context())
@@ -96,39 +96,39 @@ func TestACreationIsLookedUp(t *testing.T) {
 	}
 }
 
-func TestACreationWithoutAnAnswerStaysOpen(t *testing.T) {
-	w := newWorld(t)
-	_, c := w.prepared(t, nil)
-	name := w.mailDomain(t, c)
-	w.fault(t, knobs{"operation": "New-Mailbox", "kind": "drop_before", "times": 9})
-	_, err := c.CreateMailbox(t.Context(), spec("anna@"+name))
-	ends(t, err, outcome.Unknown, fault.ProviderTimeout)
-	w.fault(t, knobs{"operation": "Get-Mailbox", "kind": "status", "status": 500, "times": 9})
-	_, err = c.CreateMailbox(t.Context(), spec("anna@"+name))
-	ends(t, err, outcome.Unknown, fault.ProviderTimeout)
+func TestCreateMailboxWithoutAnAnswerIsUnknown(t *testing.T) {
+	env := newTestEnv(t)
+	_, c := env.preparedTenant(t, nil)
+	name := env.mailDomain(t, c)
+	env.injectFault(t, options{"operation": "New-Mailbox", "kind": "drop_before", "times": 9})
+	_, err := c.CreateMailbox(t.Context(), mailboxSpec("anna@"+name))
+	expectOutcome(t, err, outcome.Unknown, fault.ProviderTimeout)
+	env.injectFault(t, options{"operation": "Get-Mailbox", "kind": "status", "status": 500, "times": 9})
+	_, err = c.CreateMailbox(t.Context(), mailboxSpec("anna@"+name))
+	expectOutcome(t, err, outcome.Unknown, fault.ProviderTimeout)
 }
 
 func TestADehydratedTenantIsNotReady(t *testing.T) {
-	w := newWorld(t)
-	who, c := w.prepared(t, nil)
-	name := w.mailDomain(t, c)
+	env := newTestEnv(t)
+	tenantInfo, c := env.preparedTenant(t, nil)
+	name := env.mailDomain(t, c)
 	text := "|Microsoft.InvalidOperationInDehydratedContextException|x"
-	w.behave(t, who.GUID, knobs{"cmdlets": knobs{
-		"New-Mailbox": knobs{"errors": []string{text}}, "New-DkimSigningConfig": knobs{"errors": []string{text}},
-		"Set-DkimSigningConfig": knobs{"errors": []string{text}},
+	env.setBehaviour(t, tenantInfo.GUID, options{"cmdlets": options{
+		"New-Mailbox": options{"errors": []string{text}}, "New-DkimSigningConfig": options{"errors": []string{text}},
+		"Set-DkimSigningConfig": options{"errors": []string{text}},
 	}})
-	_, err := c.CreateMailbox(t.Context(), spec("anna@"+name))
-	ends(t, err, outcome.NotReady, fault.Code{})
+	_, err := c.CreateMailbox(t.Context(), mailboxSpec("anna@"+name))
+	expectOutcome(t, err, outcome.NotReady, fault.Code{})
 	_, err = c.EnsureSigning(t.Context(), name)
-	ends(t, err, outcome.NotReady, fault.Code{})
-	ends(t, c.EnableSigning(t.Context(), name), outcome.Refused, fault.DKIMNotReady)
+	expectOutcome(t, err, outcome.NotReady, fault.Code{})
+	expectOutcome(t, c.EnableSigning(t.Context(), name), outcome.Refused, fault.DKIMNotReady)
 }
 
-func TestSignInByTheAddressWhereThePlatformChoseAnother(t *testing.T) {
-	w := newWorld(t)
-	_, c := w.prepared(t, knobs{"upn_alias": true})
-	address := "anna@" + w.mailDomain(t, c)
-	m, err := c.CreateMailbox(t.Context(), spec(address))
+func TestOpenSignInSetsTheAddressAsSignInName(t *testing.T) {
+	env := newTestEnv(t)
+	_, c := env.preparedTenant(t, options{"upn_alias": true})
+	address := "anna@" + env.mailDomain(t, c)
+	m, err := c.CreateMailbox(t.Context(), mailboxSpec(address))
 	if err != nil || m.PrincipalName == address {
 		t.Fatalf("got %+v, %v", m, err)
 	}
@@ -140,17 +140,17 @@ func TestSignInByTheAddressWhereThePlatformChoseAnother(t *testing.T) {
 	}
 }
 
-func TestListsOfSeveralPages(t *testing.T) {
-	w := newWorld(t)
-	began := w.Now(t)
-	who, c := w.prepared(t, nil)
-	name := w.mailDomain(t, c)
+func TestMailboxesReadsAllPages(t *testing.T) {
+	env := newTestEnv(t)
+	began := env.Now(t)
+	tenantInfo, c := env.preparedTenant(t, nil)
+	name := env.mailDomain(t, c)
 	for _, local := range []string{"a", "b", "c"} {
-		if _, err := c.CreateMailbox(t.Context(), spec(local+"@"+name)); err != nil {
+		if _, err := c.CreateMailbox(t.Context(), mailboxSpec(local+"@"+name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	w.behave(t, who.GUID, knobs{"page_size": 1})
+	env.setBehaviour(t, tenantInfo.GUID, options{"page_size": 1})
 	list, err := c.Mailboxes(t.Context())
 	if err != nil || len(list) != 3 || list[0].CreatedAt.Before(began.Truncate(time.Second)) {
 		t.Fatalf("got %+v, %v", list, err)
@@ -158,15 +158,15 @@ func TestListsOfSeveralPages(t *testing.T) {
 	if n, err := c.UserMailboxes(t.Context()); err != nil || n != 1 {
 		t.Fatalf("counted %d, %v", n, err)
 	}
-	w.behave(t, who.GUID, knobs{"next_link": "expired"})
+	env.setBehaviour(t, tenantInfo.GUID, options{"next_link": "expired"})
 	_, err = c.Mailboxes(t.Context())
-	ends(t, err, outcome.Refused, fault.ProviderError)
+	expectOutcome(t, err, outcome.Refused, fault.ProviderError)
 }
 
-func TestSigningWithoutKeys(t *testing.T) {
-	w := newWorld(t)
-	who, c := w.prepared(t, knobs{"dkim_listed": true})
-	name := w.mailDomain(t, c)
+func TestEnsureSigningCreatesMissingKeys(t *testing.T) {
+	env := newTestEnv(t)
+	tenantInfo, c := env.preparedTenant(t, options{"dkim_listed": true})
+	name := env.mailDomain(t, c)
 	if s, err := c.Signing(t.Context(), name); err != nil || s != (dns.Signing{}) {
 		t.Fatalf("before: %+v, %v", s, err)
 	}
@@ -174,19 +174,19 @@ func TestSigningWithoutKeys(t *testing.T) {
 	if err != nil || s.Enabled || s.Selector1.Content == "" || s.Selector1.Content == s.Selector2.Content {
 		t.Fatalf("made: %+v, %v", s, err)
 	}
-	if n := w.calls(t)["New-DkimSigningConfig"]; n != 0 {
+	if n := env.calls(t)["New-DkimSigningConfig"]; n != 0 {
 		t.Fatalf("a configuration that exists was made %d times", n)
 	}
-	w.behave(t, who.GUID, knobs{"cmdlets": knobs{"Set-DkimSigningConfig": knobs{"errors": []string{"|X.ValidationException|anything"}}}})
-	ends(t, c.EnableSigning(t.Context(), name), outcome.Refused, fault.DKIMNotReady)
+	env.setBehaviour(t, tenantInfo.GUID, options{"cmdlets": options{"Set-DkimSigningConfig": options{"errors": []string{"|X.ValidationException|anything"}}}})
+	expectOutcome(t, c.EnableSigning(t.Context(), name), outcome.Refused, fault.DKIMNotReady)
 }
 
-func TestNamesFitAndDiffer(t *testing.T) {
+func TestObjectNamesAndAliasesFitAndAreUnique(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		address := rapid.StringMatching(`[a-z0-9.]{1,64}@[a-z0-9-]{1,30}\.test`).Draw(t, "address")
 		seen := map[string]bool{}
-		for n := range aliases {
-			name, alias := objectName(address, n), aliasOf(address, n)
+		for n := range maxAliases {
+			name, alias := objectName(address, n), mailboxAlias(address, n)
 			if len(name) > 64 || len(alias) > 64 || seen[name] || seen["alias "+alias] {
 				t.Fatalf("%d: %q, %q", n, name, alias)
 			}

@@ -1,7 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command mail-microsoft365 lets tenantry manage Microsoft 365 tenants. Its
-// README says what it calls and which permissions that needs.
+// Command mail-microsoft365 is the plugin through which tenantry manages Microsoft 365 tenants. It
+// implements sdk.MailPlatform and sdk.MailTenant. The README lists the calls and the permissions.
+//
+// Start with provider.go: platform is Microsoft 365 as one connection reaches it, and tenantClient
+// makes the calls for one tenant. The other files:
+//
+//   - settings.go: the description of the plugin and the settings of a connection.
+//   - consent.go, bootstrap.go, grants.go: consent, sign-in, and the preparation of Exchange.
+//   - directory.go, domains.go, records.go, licenses.go: reads and writes through Graph.
+//   - mailboxes.go, createmailbox.go, account.go, dkim.go, smtpauth.go: mailboxes and mail
+//     settings.
+//   - rules.go, rulesteps.go, rulerow.go, trace.go: rules that block senders, and the message
+//     trace.
+//   - create.go: how a create request is repeated without creating an object twice.
+//
+// The packages below: call sends HTTP requests, login gets tokens and checks sign-ins, graph talks
+// to Microsoft Graph, exchange runs cmdlets, and simulator imitates all three hosts.
 package main
 
 import (
@@ -14,6 +29,6 @@ func main() {
 }
 
 func plugin() sdk.Plugin {
-	h := newHouse()
-	return sdk.Plugin{Describe: description(), Mail: h.platform, Simulator: simulator.New}
+	state := newProcessState()
+	return sdk.Plugin{Describe: description(), Mail: state.newPlatform, Simulator: simulator.New}
 }

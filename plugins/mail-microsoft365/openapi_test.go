@@ -19,7 +19,7 @@ import (
 
 var graphDocument = sync.OnceValues(func() (*openapi3.T, error) {
 	loader := openapi3.NewLoader()
-	loader.IsExternalRefsAllowed = true // of the second to the first
+	loader.IsExternalRefsAllowed = true // the second document refers to the first
 	doc, err := loader.LoadFromFile("simulator/testdata/microsoft-graph-subset.openapi.yaml")
 	if err != nil {
 		return nil, err
@@ -34,9 +34,9 @@ var graphDocument = sync.OnceValues(func() (*openapi3.T, error) {
 	return doc, nil
 })
 
-var braced = regexp.MustCompile(`\\\{[^}]*\\\}`)
+var pathParameter = regexp.MustCompile(`\\\{[^}]*\\\}`)
 
-// graphPaths returns a pattern for each path of the description.
+// graphPaths returns a pattern for each path template of the description.
 var graphPaths = sync.OnceValue(func() map[string]*regexp.Regexp {
 	forms := map[string]*regexp.Regexp{}
 	doc, err := graphDocument()
@@ -44,12 +44,12 @@ var graphPaths = sync.OnceValue(func() map[string]*regexp.Regexp {
 		return forms
 	}
 	for template := range doc.Paths.Map() {
-		forms[template] = regexp.MustCompile("^" + braced.ReplaceAllString(regexp.QuoteMeta(template), `[^/]+`) + "$")
+		forms[template] = regexp.MustCompile("^" + pathParameter.ReplaceAllString(regexp.QuoteMeta(template), `[^/]+`) + "$")
 	}
 	return forms
 })
 
-func graphRules(t testing.TB) *openapi3.T {
+func graphDescription(t testing.TB) *openapi3.T {
 	t.Helper()
 	doc, err := graphDocument()
 	if err != nil {
@@ -58,17 +58,17 @@ func graphRules(t testing.TB) *openapi3.T {
 	return doc
 }
 
-// graphValidator holds each Graph request of ours, and its answer, against
-// Microsoft's description. All tests of this package send through it.
+// graphValidator checks each Graph request and its response against Microsoft's OpenAPI
+// description. All tests with a testEnv send through it.
 type graphValidator struct {
-	next  http.RoundTripper
-	base  string // of Graph, without the version
-	rules *openapi3.T
-	t     interface{ Errorf(string, ...any) }
+	next        http.RoundTripper
+	base        string // base URL of Graph, without the version
+	description *openapi3.T
+	t           interface{ Errorf(string, ...any) }
 }
 
 func (v graphValidator) RoundTrip(r *http.Request) (*http.Response, error) {
-	// The path as it is on the wire, without what the base address adds.
+	// The path as it is sent, without the base URL.
 	path, ours := strings.CutPrefix(r.URL.Scheme+"://"+r.URL.Host+r.URL.EscapedPath(), v.base+"/v1.0")
 	if !ours {
 		return v.next.RoundTrip(r)
@@ -102,11 +102,12 @@ func (v graphValidator) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// operation finds the operation whose path template fits best.
+// operation returns the operation whose path template has the fewest parameters among those that
+// match.
 func (v graphValidator) operation(method, path string) *openapi3.Operation {
 	var chosen *openapi3.Operation
 	fewest := 0
-	for template, item := range v.rules.Paths.Map() {
+	for template, item := range v.description.Paths.Map() {
 		if !graphPaths()[template].MatchString(path) {
 			continue
 		}
@@ -119,7 +120,7 @@ func (v graphValidator) operation(method, path string) *openapi3.Operation {
 
 func checkRequest(o *openapi3.Operation, r *http.Request, body []byte) error {
 	for name := range r.URL.Query() {
-		// A skip token is part of an opaque link of Graph's own.
+		// A skip token is part of an opaque link.
 		if name != "$skiptoken" && o.Parameters.GetByInAndName("query", name) == nil {
 			return fmt.Errorf("the description has no parameter %s", name)
 		}
@@ -152,7 +153,7 @@ func checkBody(content openapi3.Content, raw []byte, as openapi3.SchemaValidatio
 	if err := json.Unmarshal(raw, &body); err != nil {
 		return err
 	}
-	// Graph dates its errors without a zone, which is not the described form.
+	// Graph writes the dates of its errors without a time zone, contrary to the description.
 	o, _ := body.(map[string]any)
 	if e, ok := o["error"].(map[string]any); ok {
 		delete(e, "innerError")
@@ -161,7 +162,7 @@ func checkBody(content openapi3.Content, raw []byte, as openapi3.SchemaValidatio
 	if err := schema.VisitJSON(body, as); err != nil {
 		return err
 	}
-	// The schemas are open: a misspelled property would pass them.
+	// The schemas allow additional properties, so a misspelled one must be found here.
 	for name := range o {
 		if !strings.Contains(name, "@") && !hasProperty(schema, name) {
 			return fmt.Errorf("the description has no property %s", name)
@@ -182,13 +183,13 @@ func hasProperty(schema *openapi3.Schema, name string) bool {
 	return false
 }
 
-type complaints struct{ heard []string }
+type errorRecorder struct{ errors []string }
 
-func (c *complaints) Errorf(format string, args ...any) {
-	c.heard = append(c.heard, fmt.Sprintf(format, args...))
+func (c *errorRecorder) Errorf(format string, args ...any) {
+	c.errors = append(c.errors, fmt.Sprintf(format, args...))
 }
 
-func TestValidatorNoticesWhatIsNotDescribed(t *testing.T) {
+func TestGraphValidatorReportsUndescribedCalls(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
 			_, _ = w.Write([]byte(`{"value":"no list"}`))
@@ -197,7 +198,7 @@ func TestValidatorNoticesWhatIsNotDescribed(t *testing.T) {
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	t.Cleanup(server.Close)
-	for name, plant := range map[string]struct{ method, path, body string }{
+	for name, call := range map[string]struct{ method, path, body string }{
 		"unknown path":       {"PATCH", "/domainz/x", `{}`},
 		"unknown parameter":  {"PATCH", "/users/x?$sellect=id", `{"accountEnabled":true}`},
 		"misspelled member":  {"PATCH", "/users/x", `{"accountEnable":true}`},
@@ -206,9 +207,9 @@ func TestValidatorNoticesWhatIsNotDescribed(t *testing.T) {
 		"undescribed answer": {"GET", "/domains", ``},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var c complaints
-			v := graphValidator{next: http.DefaultTransport, base: server.URL, rules: graphRules(t), t: &c}
-			r, err := http.NewRequestWithContext(t.Context(), plant.method, server.URL+"/v1.0"+plant.path, strings.NewReader(plant.body))
+			var c errorRecorder
+			v := graphValidator{next: http.DefaultTransport, base: server.URL, description: graphDescription(t), t: &c}
+			r, err := http.NewRequestWithContext(t.Context(), call.method, server.URL+"/v1.0"+call.path, strings.NewReader(call.body))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -217,7 +218,7 @@ func TestValidatorNoticesWhatIsNotDescribed(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = resp.Body.Close()
-			if len(c.heard) == 0 {
+			if len(c.errors) == 0 {
 				t.Fatal("the validator does not notice")
 			}
 		})

@@ -16,44 +16,46 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// house is what outlives a call: connections, tokens, pacing. Credentials are
-// not in it.
-type house struct {
-	http     *http.Client
-	tokens   *login.Tokens
-	keys     *login.Keys
-	gates    *exchange.Gates
-	hydrated *marks // tenants whose customization was asked for
-	hidden   *marks // tenants that do not let us read service principals
-	waiting  *marks // tenants whose bootstrap was told to wait
-	patience call.Patience
-	now      func() time.Time
+// processState is shared by all calls of the process: connections, caches of tokens and keys, and
+// rate limits. It holds no client secret or certificate.
+type processState struct {
+	httpClient             *http.Client
+	tokenCache             *login.TokenCache
+	keyCache               *login.KeyCache
+	limiters               *exchange.Limiters
+	customizationRequested *tenantTimes // when customization was last requested
+	principalsForbidden    *tenantTimes // when reading service principals was last refused
+	bootstrapWaiting       *tenantTimes // when a bootstrap last ended with StepWait
+	retry                  call.RetryPolicy
+	now                    func() time.Time
 }
 
-func newHouse() *house {
-	return &house{
-		http: call.NewHTTPClient(), tokens: &login.Tokens{Now: time.Now}, keys: &login.Keys{}, gates: &exchange.Gates{},
-		hydrated: &marks{}, hidden: &marks{}, waiting: &marks{}, patience: call.Usual, now: time.Now,
+func newProcessState() *processState {
+	return &processState{
+		httpClient: call.NewHTTPClient(), retry: call.DefaultRetryPolicy, now: time.Now,
+		tokenCache: &login.TokenCache{Now: time.Now}, keyCache: &login.KeyCache{}, limiters: &exchange.Limiters{},
+		customizationRequested: &tenantTimes{}, principalsForbidden: &tenantTimes{}, bootstrapWaiting: &tenantTimes{},
 	}
 }
 
-// platform makes the provider for one call.
-func (h *house) platform(c sdk.Connection) (sdk.MailPlatform, error) {
+// newPlatform returns the provider for one connection. It fails with ServiceUnavailable when a
+// setting is missing or invalid.
+func (state *processState) newPlatform(c sdk.Connection) (sdk.MailPlatform, error) {
 	s, err := readSettings(c)
 	if err != nil {
 		return nil, err
 	}
-	return &platform{house: h, settings: s, connection: c.Fingerprint()}, nil
+	return &platform{state: state, settings: s, connection: c.Fingerprint()}, nil
 }
 
-// platform is Microsoft 365 as one connection reaches it.
+// platform is Microsoft 365 as one connection reaches it. It implements sdk.MailPlatform.
 type platform struct {
-	house      *house
+	state      *processState
 	settings   settings
 	connection string
 }
 
-// Check implements sdk.MailPlatform.
+// Check implements sdk.MailPlatform. It requests a token in the home tenant; see login.Host.Check.
 func (p *platform) Check(ctx context.Context) error {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
@@ -62,20 +64,20 @@ func (p *platform) Check(ctx context.Context) error {
 
 func (p *platform) login() login.Host {
 	return login.Host{
-		URL: p.settings.loginURL, HTTP: p.house.http, Patience: p.house.patience,
-		Credential: p.settings.credential, Keys: p.house.keys, Now: p.house.now,
+		URL: p.settings.loginURL, HTTP: p.state.httpClient, Retry: p.state.retry,
+		Credential: p.settings.credential, Keys: p.state.keyCache, Now: p.state.now,
 	}
 }
 
-func (p *platform) tokens(id tenant.GUID, scope string) login.Source {
-	return login.Source{Host: p.login(), Tokens: p.house.tokens, Connection: p.connection, Tenant: id, Scope: scope}
+func (p *platform) tokens(id tenant.GUID, scope string) login.TokenSource {
+	return login.TokenSource{Host: p.login(), Tokens: p.state.tokenCache, Connection: p.connection, Tenant: id, Scope: scope}
 }
 
-// client is one tenant.
-type client struct {
+// tenantClient makes the calls for one tenant. It implements sdk.MailTenant.
+type tenantClient struct {
 	platform *platform
 	id       tenant.GUID
-	app      string // our application's id
+	clientID string // id of tenantry's app registration
 	graph    graph.Client
 	exchange exchange.Client
 }
@@ -83,41 +85,41 @@ type client struct {
 // For implements sdk.MailPlatform.
 func (p *platform) For(id tenant.GUID) sdk.MailTenant { return p.client(id) }
 
-func (p *platform) client(id tenant.GUID) *client {
-	return &client{
-		platform: p, id: id, app: p.settings.credential.ClientID,
+func (p *platform) client(id tenant.GUID) *tenantClient {
+	return &tenantClient{
+		platform: p, id: id, clientID: p.settings.credential.ClientID,
 		graph: graph.Client{
-			URL: p.settings.graphURL, HTTP: p.house.http, Patience: p.house.patience,
+			URL: p.settings.graphURL, HTTP: p.state.httpClient, Retry: p.state.retry,
 			Tokens: p.tokens(id, p.settings.graphScope),
 		},
 		exchange: exchange.Client{
-			URL: p.settings.exchangeURL, HTTP: p.house.http, Patience: p.house.patience,
+			URL: p.settings.exchangeURL, HTTP: p.state.httpClient, Retry: p.state.retry,
 			Tokens: p.tokens(id, p.settings.exchangeScope), Tenant: id,
-			Gate: p.house.gates.Of(p.connection, id, p.settings.pacing),
+			Limiter: p.state.limiters.For(p.connection, id, p.settings.pacing),
 		},
 	}
 }
 
-// marks remembers when something was done for a tenant.
-type marks struct {
+// tenantTimes records when something was last done for a tenant. It is safe for concurrent use.
+type tenantTimes struct {
 	mu sync.Mutex
 	at map[tenant.GUID]time.Time
 }
 
-// set remembers that it was done now.
-func (m *marks) set(id tenant.GUID, now time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.at == nil {
-		m.at = map[tenant.GUID]time.Time{}
+// record stores now as the time of the tenant.
+func (t *tenantTimes) record(id tenant.GUID, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.at == nil {
+		t.at = map[tenant.GUID]time.Time{}
 	}
-	m.at[id] = now
+	t.at[id] = now
 }
 
-// since reports whether it was done within age.
-func (m *marks) since(id tenant.GUID, now time.Time, age time.Duration) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	at, ok := m.at[id]
+// within reports whether the tenant's time is less than age before now.
+func (t *tenantTimes) within(id tenant.GUID, now time.Time, age time.Duration) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at, ok := t.at[id]
 	return ok && now.Sub(at) < age
 }

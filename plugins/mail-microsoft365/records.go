@@ -16,8 +16,8 @@ import (
 
 const defaultTTL = 3600
 
-// dnsRecord is a record of any type. Which one it is stands in @odata.type,
-// with or without a leading #, and in recordType, in one case or another.
+// dnsRecord is a DNS record of any type. Its type is in @odata.type, with or without a leading #,
+// and in recordType, in any case.
 type dnsRecord struct {
 	ODataType  string `json:"@odata.type"`
 	RecordType string `json:"recordType"`
@@ -30,9 +30,9 @@ type dnsRecord struct {
 	Canonical  string `json:"canonicalName"`
 }
 
-// Records implements sdk.MailTenant. The service records are the platform's
-// e-mail ones as it names them; no target is ever computed.
-func (c *client) Records(ctx context.Context, name string) (domain.Records, error) {
+// Records implements sdk.MailTenant. The service records are those of the service Email, exactly as
+// the platform names them. No target is computed.
+func (c *tenantClient) Records(ctx context.Context, name string) (domain.Records, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
 	verification, err := c.records(ctx, name, "/domains/%s/verificationDnsRecords")
@@ -43,7 +43,7 @@ func (c *client) Records(ctx context.Context, name string) (domain.Records, erro
 		return domain.Records{}, err
 	}
 	service, err := c.records(ctx, name, "/domains/%s/serviceConfigurationRecords")
-	// Before verification the platform may refuse rather than answer nothing.
+	// Before verification the platform may refuse the request instead of returning an empty list.
 	if status := graph.Status(err); status == http.StatusBadRequest || status == http.StatusNotFound {
 		service, err = nil, nil
 	}
@@ -59,24 +59,24 @@ func (c *client) Records(ctx context.Context, name string) (domain.Records, erro
 	return out, nil
 }
 
-func (c *client) records(ctx context.Context, name, form string) ([]dnsRecord, error) {
-	return afterLag(ctx, c, func() ([]dnsRecord, error) {
-		return graph.List[dnsRecord](ctx, c.graph, graph.At(form, name), "")
+func (c *tenantClient) records(ctx context.Context, name, form string) ([]dnsRecord, error) {
+	return retryNotFound(ctx, c, func() ([]dnsRecord, error) {
+		return graph.List[dnsRecord](ctx, c.graph, graph.PathWith(form, name), "")
 	})
 }
 
-// readRecords reads the records of the types that mail uses.
+// readRecords converts the TXT, MX and CNAME records and drops all others.
 func readRecords(name string, all []dnsRecord) []dns.Record {
 	var out []dns.Record
 	for _, r := range all {
-		read := dns.Record{Name: label(name, r.Label), TTL: r.TTL}
+		read := dns.Record{Name: recordName(name, r.Label), TTL: r.TTL}
 		switch r.kind() {
 		case "txt":
 			read.Type, read.Content = dns.TXT, r.Text
 		case "mx":
-			read.Type, read.Content, read.Preference = dns.MX, host(r.Exchange), r.Preference
+			read.Type, read.Content, read.Preference = dns.MX, hostName(r.Exchange), r.Preference
 		case "cname":
-			read.Type, read.Content = dns.CNAME, host(r.Canonical)
+			read.Type, read.Content = dns.CNAME, hostName(r.Canonical)
 		}
 		if read.TTL <= 0 {
 			read.TTL = defaultTTL
@@ -88,7 +88,7 @@ func readRecords(name string, all []dnsRecord) []dns.Record {
 	return out
 }
 
-// kind is the record's type in lower case.
+// kind returns the record's type in lower case.
 func (r dnsRecord) kind() string {
 	kind := strings.ToLower(strings.TrimPrefix(r.ODataType, "#"))
 	if found, ok := strings.CutPrefix(kind, "microsoft.graph.domaindns"); ok {
@@ -97,10 +97,10 @@ func (r dnsRecord) kind() string {
 	return strings.ToLower(r.RecordType)
 }
 
-// label is the record's full name. Labels are documented as full names; a bare
-// one, or @, is read as one below the domain.
-func label(name, text string) string {
-	l := host(text)
+// recordName returns the full name of a record. Microsoft documents labels as full names. A label
+// outside the domain, or @, is read as a name below the domain.
+func recordName(name, text string) string {
+	l := hostName(text)
 	switch {
 	case l == "" || l == "@":
 		return name
@@ -111,6 +111,6 @@ func label(name, text string) string {
 	}
 }
 
-func host(name string) string {
+func hostName(name string) string {
 	return strings.TrimSuffix(strings.ToLower(strings.TrimSpace(name)), ".")
 }

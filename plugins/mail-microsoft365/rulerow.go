@@ -35,42 +35,45 @@ var ruleProperties = []string{
 	"RejectMessageEnhancedStatusCode", "Conditions", "Actions", "Exceptions", "ActivationDate", "ExpiryDate",
 }
 
-// on reports whether the rule acts, or would but for its mode.
-func (r ruleRow) on() bool { return equalFold(string(r.State), exchange.Enabled) }
+// enabled reports whether the rule is switched on. A rule that is on and not in mode Enforce only
+// reports.
+func (r ruleRow) enabled() bool { return equalFold(string(r.State), exchange.Enabled) }
 
-// turn is when the rule is removed among others.
-func (r ruleRow) turn() int {
-	if r.on() {
+// removalOrder sorts rules for their removal: enabled rules first.
+func (r ruleRow) removalOrder() int {
+	if r.enabled() {
 		return 0
 	}
 	return 1
 }
 
-// known refuses a rule of which it cannot be said whether it acts.
-func (r ruleRow) known() error {
-	if !r.on() && !equalFold(string(r.State), exchange.Disabled) {
+// checkState returns Broken if the state of the rule is neither Enabled nor Disabled.
+func (r ruleRow) checkState() error {
+	if !r.enabled() && !equalFold(string(r.State), exchange.Disabled) {
 		return call.Broken("exchange", "rule_state")
 	}
 	return nil
 }
 
-// open reports whether the rule has no senders, which means everybody's mail.
-func (r ruleRow) open() bool { return len(r.From) == 0 }
+// withoutSenders reports whether the rule has no condition on senders, so that it applies to the
+// mail of everybody.
+func (r ruleRow) withoutSenders() bool { return len(r.From) == 0 }
 
-// mixed reports whether somebody added to what the rule looks at or does, or
-// gave it a time. Which conditions there are the platform names by types that
-// it does not publish, so they are counted: ours has one, and does one thing.
-func (r ruleRow) mixed() bool {
+// extended reports whether somebody added a condition, an action, an exception or a date to the
+// rule. The platform does not publish the type names of conditions and actions, so they are
+// counted: a managed rule has one of each.
+func (r ruleRow) extended() bool {
 	return len(r.Conditions) > 1 || len(r.Actions) > 1 || len(r.Exceptions) > 0 || r.Begins != "" || r.Ends != ""
 }
 
-// ours reports whether the rule does what ours do.
-func (r ruleRow) ours() bool {
+// hasManagedSettings reports whether mode, sender location and rejection of the rule are those that
+// tenantry writes.
+func (r ruleRow) hasManagedSettings() bool {
 	return equalFold(string(r.Mode), exchange.Enforce) && equalFold(string(r.Location), exchange.AnySender) &&
 		string(r.Reason) == rejectText && string(r.Code) == rejectCode
 }
 
-// senders are those of the rule in lower case and in order.
+// senders returns the senders of the rule in lower case, sorted and without duplicates.
 func (r ruleRow) senders() []string {
 	var out []string
 	for _, m := range r.From {
@@ -80,25 +83,24 @@ func (r ruleRow) senders() []string {
 	return slices.Compact(out)
 }
 
-// told is the rule in the words of the port. One that only reports blocks
-// nobody.
-func (r ruleRow) told(made, written bool) sendlimit.Rule {
+// toPort returns the rule in the port's type. A rule that only reports counts as not enabled.
+func (r ruleRow) toPort(made, written bool) sendlimit.Rule {
 	return sendlimit.Rule{
-		ID: string(r.ID), Name: string(r.Name), Enabled: r.on() && equalFold(string(r.Mode), exchange.Enforce),
-		Lists: r.senders(), Altered: r.on() && (r.mixed() || !r.ours()), Made: made, Written: written,
+		ID: string(r.ID), Name: string(r.Name), Enabled: r.enabled() && equalFold(string(r.Mode), exchange.Enforce),
+		Lists: r.senders(), Altered: r.enabled() && (r.extended() || !r.hasManagedSettings()), Created: made, Written: written,
 	}
 }
 
-// rule finds a rule by its name. The platform answers a name that it does not
-// know with all the rules that it has, so what comes back is looked at.
-func (c *client) rule(ctx context.Context, name string) (ruleRow, bool, error) {
+// rule returns the rule with this name. The platform answers an unknown name with all its rules, so
+// the names of the answer are compared.
+func (c *tenantClient) rule(ctx context.Context, name string) (ruleRow, bool, error) {
 	rows, err := c.rules(ctx, map[string]any{"Identity": name})
 	if exchange.Is(err, exchange.NotFound) {
 		return ruleRow{}, false, nil
 	}
 	for _, r := range rows {
 		if equalFold(string(r.Name), name) {
-			if err := r.known(); err != nil {
+			if err := r.checkState(); err != nil {
 				return ruleRow{}, false, err
 			}
 			return r, true, nil
@@ -107,7 +109,7 @@ func (c *client) rule(ctx context.Context, name string) (ruleRow, bool, error) {
 	return ruleRow{}, false, err
 }
 
-func (c *client) rules(ctx context.Context, parameters map[string]any) ([]ruleRow, error) {
+func (c *tenantClient) rules(ctx context.Context, parameters map[string]any) ([]ruleRow, error) {
 	if parameters == nil {
 		parameters = map[string]any{}
 	}
@@ -118,27 +120,28 @@ func (c *client) rules(ctx context.Context, parameters map[string]any) ([]ruleRo
 }
 
 const (
-	ruleSize = 8 << 10 // that the platform takes, in characters
-	// ruleReserve is for what the platform adds of its own.
+	ruleSize = 8 << 10 // the platform's limit in characters
+	// ruleReserve is for what the platform adds itself.
 	ruleReserve = 512
 )
 
-// senders checks a list and brings it into the form of a rule's. What a rule
-// cannot hold is refused before anything is sent: the platform might read a
-// blank as none, and then the rule stops all mail of the tenant.
-func senders(name string, mailboxes []string) ([]string, error) {
+// ruleSenders returns the mailboxes as a rule lists them: in lower case, sorted, without
+// duplicates. It refuses addresses that are not plain addresses and lists that exceed ruleSize,
+// before anything is sent. The platform could read a blank as "no senders", and the rule would stop
+// all mail of the tenant.
+func ruleSenders(name string, mailboxes []string) ([]string, error) {
 	var out []string
 	for _, m := range mailboxes {
 		m = strings.ToLower(m)
 		local, domain, _ := strings.Cut(m, "@")
-		if local == "" || domain == "" || strings.ContainsFunc(m, notInAddresses) {
-			return nil, call.Refuse(fault.ProviderError, "a sender that is to be blocked is no mailbox address")
+		if local == "" || domain == "" || strings.ContainsFunc(m, invalidInAddress) {
+			return nil, call.Refuse(fault.ProviderError, "a sender to block is not a mailbox address")
 		}
 		out = append(out, m)
 	}
 	slices.Sort(out)
 	out = slices.Compact(out)
-	size := len(name) + len(rejectText) + len(rejectCode) + len(managed) + ruleReserve
+	size := len(name) + len(rejectText) + len(rejectCode) + len(commentPrefix) + ruleReserve
 	for _, m := range out {
 		size += len(m) + 1
 	}
@@ -149,8 +152,8 @@ func senders(name string, mailboxes []string) ([]string, error) {
 	return out, nil
 }
 
-// notInAddresses finds what no plain address holds: spaces, control characters,
-// and what separates or stands for several.
-func notInAddresses(r rune) bool {
+// invalidInAddress reports whether a character cannot be part of a plain address: spaces, control
+// characters, separators and wildcards.
+func invalidInAddress(r rune) bool {
 	return r <= ' ' || r == 0x7f || strings.ContainsRune(`,;*<>()"\`, r)
 }

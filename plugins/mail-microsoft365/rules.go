@@ -15,29 +15,29 @@ import (
 )
 
 // EnsureRule implements sdk.MailTenant.
-func (c *client) EnsureRule(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
-	return c.settle(ctx, scope, mailboxes, ensured)
+func (c *tenantClient) EnsureRule(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
+	return c.changeRule(ctx, scope, mailboxes, ensureStep)
 }
 
 // Block implements sdk.MailTenant.
-func (c *client) Block(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
-	return c.settle(ctx, scope, mailboxes, blocking)
+func (c *tenantClient) Block(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
+	return c.changeRule(ctx, scope, mailboxes, blockStep)
 }
 
-func (c *client) settle(ctx context.Context, scope string, mailboxes []string, next nextStep) (sendlimit.Rule, error) {
+func (c *tenantClient) changeRule(ctx context.Context, scope string, mailboxes []string, next nextStep) (sendlimit.Rule, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
 	name := sendlimit.RuleName(scope)
-	senders, err := senders(name, mailboxes)
+	senders, err := ruleSenders(name, mailboxes)
 	if err != nil {
 		return sendlimit.Rule{}, err
 	}
-	w := ruleWork{client: c, name: name, scope: scope, senders: senders}
-	return w.run(ctx, next)
+	u := ruleUpdate{tenantClient: c, name: name, scope: scope, senders: senders}
+	return u.run(ctx, next)
 }
 
 // Rules implements sdk.MailTenant.
-func (c *client) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
+func (c *tenantClient) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
 	rows, err := c.rules(ctx, nil)
 	if err != nil {
 		return nil, err
@@ -47,26 +47,26 @@ func (c *client) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
 		if !sendlimit.IsRuleName(string(r.Name)) {
 			continue
 		}
-		if err := r.known(); err != nil {
+		if err := r.checkState(); err != nil {
 			return nil, err
 		}
-		all = append(all, r.told(false, false))
+		all = append(all, r.toPort(false, false))
 	}
 	return all, nil
 }
 
-// RemoveRules implements sdk.MailTenant. It lists again after each round, so
-// that a rule whose removal was lost is seen. Those that act come first, should
-// there be no time for all.
-func (c *client) RemoveRules(ctx context.Context) error {
+// RemoveRules implements sdk.MailTenant. It lists the rules again after each round, so it sees a
+// removal that did not happen. Enabled rules are removed first, in case the deadline does not
+// suffice for all.
+func (c *tenantClient) RemoveRules(ctx context.Context) error {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
-	p := c.platform.house.patience
+	p := c.platform.state.retry
 	var failed error
 	for n := 0; ; n++ {
 		rows, err := c.rules(ctx, nil)
 		if err != nil && n > 0 {
-			return partly(err)
+			return partlyDone(err)
 		}
 		if err != nil {
 			return err
@@ -75,67 +75,70 @@ func (c *client) RemoveRules(ctx context.Context) error {
 		if len(rows) == 0 {
 			return nil
 		}
-		if n >= p.Tries || n > 0 && !p.Pause(ctx, n-1, failed) {
-			return first(failed, call.NotReady("the mail platform still shows a rule that was removed"))
+		if n >= p.MaxAttempts || n > 0 && !p.Pause(ctx, n-1, failed) {
+			return firstError(failed, call.NotReady("the mail platform still shows a rule that was removed"))
 		}
 		failed = nil
-		slices.SortStableFunc(rows, func(a, b ruleRow) int { return cmp.Compare(a.turn(), b.turn()) })
+		slices.SortStableFunc(rows, func(a, b ruleRow) int { return cmp.Compare(a.removalOrder(), b.removalOrder()) })
 		for _, r := range rows {
 			if err := c.removeRule(ctx, string(r.Name)); err != nil {
 				failed = err
 			}
 		}
-		if failed != nil && !goesOn(failed) {
+		if failed != nil && !mayRetry(failed) {
 			return failed
 		}
 	}
 }
 
-// maxWrites bounds the work on a rule that somebody else works on too.
+// maxWrites limits the writes to a rule that somebody else changes at the same time.
 const maxWrites = 10
 
-// ruleWork brings one rule to where it should be: one write at a time, with a
-// look before each and after the last. What a write itself answers only
-// decides whether to go on; what is told of the rule was read back.
-type ruleWork struct {
-	*client
+// ruleUpdate changes one rule step by step until it is as requested. It reads the rule before each
+// write and after the last one. The error of a write decides only whether to go on; the result is
+// always the rule as it was read back.
+type ruleUpdate struct {
+	*tenantClient
 
-	name, scope   string
-	senders       []string
-	last          ruleStep
-	failed        error // how the last write ended
-	looks, writes int   // looks since the last write was another
-	made, changed bool  // changed: something was, or may have been
+	name, scope string
+	senders     []string
+	lastStep    ruleStep
+	failed      error // error of the last write, nil if it succeeded
+	reads       int   // how often the rule was read since the last new step
+	writes      int
+	made        bool // this update created the rule
+	changed     bool // a write changed the rule, or may have
 }
 
-func (w *ruleWork) run(ctx context.Context, next nextStep) (sendlimit.Rule, error) {
+func (u *ruleUpdate) run(ctx context.Context, next nextStep) (sendlimit.Rule, error) {
 	for {
-		row, found, err := w.rule(ctx, w.name)
+		row, found, err := u.rule(ctx, u.name)
 		if err != nil {
-			return sendlimit.Rule{}, w.ended(err)
+			return sendlimit.Rule{}, u.finalError(err)
 		}
-		step := next(row, found, w.senders)
-		if step == settled {
-			return row.told(w.made, w.writes > 0), nil
+		step := next(row, found, u.senders)
+		if step == ruleDone {
+			return row.toPort(u.made, u.writes > 0), nil
 		}
-		if err := w.take(ctx, step); err != nil {
-			return sendlimit.Rule{}, w.ended(err)
+		if err := u.apply(ctx, step); err != nil {
+			return sendlimit.Rule{}, u.finalError(err)
 		}
 	}
 }
 
-// ended is the end of work that cannot go on. What says that nothing changed is
-// only told as it is where nothing did.
-func (w *ruleWork) ended(err error) error {
-	if w.changed {
-		return partly(err)
+// finalError returns the error of an update that cannot go on. If a write may have changed the
+// rule, the error must not claim that nothing changed.
+func (u *ruleUpdate) finalError(err error) error {
+	if u.changed {
+		return partlyDone(err)
 	}
 	return err
 }
 
-// partly is an error of work of which some was done.
-func partly(err error) error {
-	if !outcome.Settled(err) || is(err, outcome.NotReady) {
+// partlyDone turns an error that says "nothing changed" into Unknown, because part of the work was
+// done.
+func partlyDone(err error) error {
+	if !outcome.ChangedNothing(err) || hasKind(err, outcome.NotReady) {
 		return err
 	}
 	return &outcome.Error{
@@ -143,53 +146,55 @@ func partly(err error) error {
 	}
 }
 
-// take does a step, unless it was done already and takes a moment to show.
-func (w *ruleWork) take(ctx context.Context, step ruleStep) error {
-	p := w.platform.house.patience
-	if step != w.last {
-		w.last, w.looks, w.failed = step, 0, nil
-	} else if w.looks++; w.looks >= p.Tries || !p.Pause(ctx, w.looks-1, w.failed) {
-		return first(w.failed, call.NotReady("the mail platform does not show the rule yet as it was set"))
-	} else if w.failed == nil {
+// apply executes a step. If the last write was the same step and succeeded, it only waits for the
+// rule to show it.
+func (u *ruleUpdate) apply(ctx context.Context, step ruleStep) error {
+	p := u.platform.state.retry
+	if step != u.lastStep {
+		u.lastStep, u.reads, u.failed = step, 0, nil
+	} else if u.reads++; u.reads >= p.MaxAttempts || !p.Pause(ctx, u.reads-1, u.failed) {
+		return firstError(u.failed, call.NotReady("the mail platform does not show the rule yet as it was set"))
+	} else if u.failed == nil {
 		return nil
 	}
-	if w.writes++; w.writes > maxWrites {
+	if u.writes++; u.writes > maxWrites {
 		return call.NotReady("somebody else changes the rule at the same time")
 	}
-	w.failed = w.do(ctx, step)
-	if w.failed == nil || is(w.failed, outcome.Unknown) || is(w.failed, outcome.Broken) {
-		w.changed = true
+	u.failed = u.write(ctx, step)
+	if u.failed == nil || hasKind(u.failed, outcome.Unknown) || hasKind(u.failed, outcome.Broken) {
+		u.changed = true
 	}
 	switch {
-	case exchange.Is(w.failed, exchange.Exists):
-		w.failed = nil // somebody else made it, and it shows soon
+	case exchange.Is(u.failed, exchange.Exists):
+		u.failed = nil // somebody else created it; it shows soon
 		return nil
-	case w.failed == nil || goesOn(w.failed):
-		w.made = w.made || step == makeOn || step == makeOff
+	case u.failed == nil || mayRetry(u.failed):
+		u.made = u.made || step == createEnabled || step == createDisabled
 		return nil
-	case exchange.Is(w.failed, exchange.NotFound):
-		return w.missing(ctx, step)
-	case exchange.Is(w.failed, exchange.Limit):
-		return call.Refuse(fault.ProviderError, "the tenant has no room for the rule", call.CauseOf(w.failed))
+	case exchange.Is(u.failed, exchange.NotFound):
+		return u.notFoundError(ctx, step)
+	case exchange.Is(u.failed, exchange.LimitReached):
+		return call.Refuse(fault.ProviderError, "the tenant has no room for the rule", call.CauseOf(u.failed))
 	default:
-		return w.failed
+		return u.failed
 	}
 }
 
-// missing reads that something is not there: a sender, or the rule itself, which
-// somebody may have removed meanwhile.
-func (w *ruleWork) missing(ctx context.Context, step ruleStep) error {
-	if step != makeOn && step != makeOff {
-		if _, found, err := w.rule(ctx, w.name); err != nil || !found || step != list {
+// notFoundError interprets a NotFound of a write: a sender does not exist, or somebody removed the
+// rule in the meantime. It returns nil unless a sender does not exist, so that the update
+// reads the rule again.
+func (u *ruleUpdate) notFoundError(ctx context.Context, step ruleStep) error {
+	if step != createEnabled && step != createDisabled {
+		if _, found, err := u.rule(ctx, u.name); err != nil || !found || step != setSenders {
 			return err
 		}
 	}
-	return call.Refuse(fault.MailboxNotFound, "a mailbox that is to be blocked is not there", call.CauseOf(w.failed))
+	return call.Refuse(fault.MailboxNotFound, "a mailbox to block does not exist", call.CauseOf(u.failed))
 }
 
-// goesOn reports whether a look and another try may help after a write: it may
-// have been done all the same, or was not let in for a moment.
-func goesOn(err error) bool {
+// mayRetry reports whether reading the rule and trying again can help after a failed write. The
+// write may have had its effect, or the platform was temporarily unavailable.
+func mayRetry(err error) bool {
 	switch outcome.Of(err) {
 	case outcome.Unknown, outcome.Broken, outcome.Down, outcome.Throttled:
 		return true
@@ -198,8 +203,7 @@ func goesOn(err error) bool {
 	}
 }
 
-// first is the first error of two.
-func first(one, other error) error {
+func firstError(one, other error) error {
 	if one != nil {
 		return one
 	}

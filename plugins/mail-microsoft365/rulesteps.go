@@ -14,96 +14,96 @@ import (
 type ruleStep int
 
 const (
-	settled ruleStep = iota // nothing is to be done
-	makeOff                 // make it, switched off
-	makeOn
+	ruleDone       ruleStep = iota // the rule is as requested
+	createDisabled                 // create the rule, disabled
+	createEnabled
 	disable
 	remove
-	list // set what it lists and does
+	setSenders // write the senders and the managed settings
 	enable
 )
 
-// nextStep says what is to be done about a rule as it was read.
+// nextStep returns the next write for a rule as it was read.
 type nextStep func(row ruleRow, found bool, senders []string) ruleStep
 
-// ensured only makes what is missing. A rule that somebody left without senders
-// stops all mail of the tenant, and is switched off.
-func ensured(row ruleRow, found bool, senders []string) ruleStep {
+// ensureStep creates a missing rule and changes nothing else, with one exception. A rule without
+// senders stops all mail of the tenant, so it is disabled.
+func ensureStep(row ruleRow, found bool, senders []string) ruleStep {
 	switch {
-	case found && row.on() && row.open():
+	case found && row.enabled() && row.withoutSenders():
 		return disable
 	case found || len(senders) == 0:
-		return settled
+		return ruleDone
 	default:
-		return makeOff
+		return createDisabled
 	}
 }
 
-// blocking makes a rule block exactly these senders. It never passes through a
-// state in which the rule would stop others: a rule is switched on only after
-// its list was read back, and one without a list is switched off first.
-func blocking(row ruleRow, found bool, senders []string) ruleStep {
+// blockStep makes a rule block exactly these senders. The rule never blocks other senders in
+// between: it is enabled only after its senders were read back, and a rule without senders is
+// disabled first.
+func blockStep(row ruleRow, found bool, senders []string) ruleStep {
 	switch {
 	case !found && len(senders) == 0:
-		return settled
+		return ruleDone
 	case !found:
-		return makeOn
-	case row.on() && (len(senders) == 0 || row.open()):
+		return createEnabled
+	case row.enabled() && (len(senders) == 0 || row.withoutSenders()):
 		return disable
 	case len(senders) == 0:
-		return settled
-	case row.mixed():
-		return remove // what others added to it, only a new rule is without
-	case !slices.Equal(row.senders(), senders) || !row.ours():
-		return list
-	case !row.on():
+		return ruleDone
+	case row.extended():
+		return remove // only a new rule is without the additions
+	case !slices.Equal(row.senders(), senders) || !row.hasManagedSettings():
+		return setSenders
+	case !row.enabled():
 		return enable
 	default:
-		return settled
+		return ruleDone
 	}
 }
 
-// What our rules do. Mail that they stop comes back to its sender with these.
+// What managed rules contain. The sender of a rejected message sees the text and the code.
 const (
-	rejectText = "Daily sending limit reached for this mailbox. Sending resumes when the day turns."
-	rejectCode = "5.7.910"
-	managed    = "Made by tenantry, do not edit; scope="
+	rejectText    = "Daily sending limit reached for this mailbox. Sending resumes when the day turns."
+	rejectCode    = "5.7.910"
+	commentPrefix = "Made by tenantry, do not edit; scope="
 )
 
-func (w *ruleWork) do(ctx context.Context, step ruleStep) error {
+func (u *ruleUpdate) write(ctx context.Context, step ruleStep) error {
 	switch step {
-	case makeOn, makeOff:
-		return w.writeList(ctx, call.Create, exchange.NewTransportRule, map[string]any{
-			"Name": w.name, "Enabled": step == makeOn, "Priority": 0,
+	case createEnabled, createDisabled:
+		return u.writeSenders(ctx, call.Create, exchange.NewTransportRule, map[string]any{
+			"Name": u.name, "Enabled": step == createEnabled, "Priority": 0,
 		})
-	case list:
-		return w.writeList(ctx, call.Repeatable, exchange.SetTransportRule, map[string]any{"Identity": w.name})
+	case setSenders:
+		return u.writeSenders(ctx, call.Repeatable, exchange.SetTransportRule, map[string]any{"Identity": u.name})
 	case remove:
-		return w.removeRule(ctx, w.name)
+		return u.removeRule(ctx, u.name)
 	case disable:
-		return w.writeRule(ctx, call.Repeatable, exchange.DisableTransportRule, map[string]any{"Identity": w.name, "Confirm": false})
+		return u.writeRule(ctx, call.Repeatable, exchange.DisableTransportRule, map[string]any{"Identity": u.name, "Confirm": false})
 	case enable:
-		return w.writeRule(ctx, call.Repeatable, exchange.EnableTransportRule, map[string]any{"Identity": w.name, "Confirm": false})
+		return u.writeRule(ctx, call.Repeatable, exchange.EnableTransportRule, map[string]any{"Identity": u.name, "Confirm": false})
 	default:
 		return nil
 	}
 }
 
-// writeList is the only place that sends a list of senders. Without any the
-// condition would be gone, and the rule would stop all mail of the tenant.
-func (w *ruleWork) writeList(ctx context.Context, effect call.Effect, cmdlet string, about map[string]any) error {
-	if len(w.senders) == 0 {
+// writeSenders is the only place that sends a list of senders. It refuses an empty list: without
+// senders the rule would have no condition and stop all mail of the tenant.
+func (u *ruleUpdate) writeSenders(ctx context.Context, effect call.Effect, cmdlet string, about map[string]any) error {
+	if len(u.senders) == 0 {
 		return call.Broken("exchange", "rule_without_senders")
 	}
-	about["From"] = w.senders
+	about["From"] = u.senders
 	about["SenderAddressLocation"] = exchange.AnySender
 	about["RejectMessageReasonText"], about["RejectMessageEnhancedStatusCode"] = rejectText, rejectCode
 	about["Mode"], about["StopRuleProcessing"] = exchange.Enforce, true
-	about["Comments"] = managed + w.scope
-	return w.writeRule(ctx, effect, cmdlet, about)
+	about["Comments"] = commentPrefix + u.scope
+	return u.writeRule(ctx, effect, cmdlet, about)
 }
 
-func (c *client) removeRule(ctx context.Context, name string) error {
+func (c *tenantClient) removeRule(ctx context.Context, name string) error {
 	err := c.writeRule(ctx, call.Repeatable, exchange.RemoveTransportRule, map[string]any{"Identity": name, "Confirm": false})
 	if exchange.Is(err, exchange.NotFound) {
 		return nil
@@ -111,10 +111,10 @@ func (c *client) removeRule(ctx context.Context, name string) error {
 	return err
 }
 
-// writeRule sends a write once: whether it is sent again is decided by a look.
-func (c *client) writeRule(ctx context.Context, effect call.Effect, cmdlet string, parameters map[string]any) error {
+// writeRule sends a write once. The caller reads the rule and decides whether to send it again.
+func (c *tenantClient) writeRule(ctx context.Context, effect call.Effect, cmdlet string, parameters map[string]any) error {
 	once := c.exchange
-	once.Patience.Tries = 1
+	once.Retry.MaxAttempts = 1
 	_, err := exchange.Invoke[struct{}](ctx, once, exchange.Command{Effect: effect, Cmdlet: cmdlet, Parameters: parameters})
 	return err
 }

@@ -15,9 +15,9 @@ type transportConfig struct {
 	Disabled exchange.Bool `json:"SmtpClientAuthenticationDisabled"`
 }
 
-// SMTPAuth implements sdk.MailTenant. An unset value is the platform's default,
-// which is off.
-func (c *client) SMTPAuth(ctx context.Context) (tenant.SMTPAuth, error) {
+// SMTPAuth implements sdk.MailTenant. An unset value is the platform's default: authenticated SMTP
+// is off.
+func (c *tenantClient) SMTPAuth(ctx context.Context) (tenant.SMTPAuth, error) {
 	rows, err := exchange.Invoke[transportConfig](ctx, c.exchange, exchange.Command{
 		Effect: call.Read, Cmdlet: exchange.GetTransportConfig, Select: []string{"SmtpClientAuthenticationDisabled"},
 	})
@@ -33,21 +33,21 @@ func (c *client) SMTPAuth(ctx context.Context) (tenant.SMTPAuth, error) {
 	}
 }
 
-// EnableSMTPAuth implements sdk.MailTenant. The command takes effect within
-// minutes to an hour, so one that was taken and does not show yet is not ready;
-// one that was refused is refused unless it is on all the same.
-func (c *client) EnableSMTPAuth(ctx context.Context) error {
+// EnableSMTPAuth implements sdk.MailTenant. The setting takes effect within minutes to an hour. It
+// returns NotReady when the command was accepted and the setting is still off. A refused command is
+// an error unless the setting is on already.
+func (c *tenantClient) EnableSMTPAuth(ctx context.Context) error {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
 	_, err := exchange.Invoke[struct{}](ctx, c.exchange, exchange.Command{
 		Effect: call.Repeatable, Cmdlet: exchange.SetTransportConfig,
 		Parameters: map[string]any{"SmtpClientAuthenticationDisabled": false},
 	})
-	refused := exchange.Is(err, exchange.Unknown, exchange.Invalid, exchange.Bug, exchange.Limit)
+	refused := exchange.Is(err, exchange.Unknown, exchange.InvalidValue, exchange.BadParameter, exchange.LimitReached)
 	if err != nil && !refused {
 		return err
 	}
-	p := c.platform.house.patience
+	p := c.platform.state.retry
 	for n := 0; ; n++ {
 		state, readErr := c.SMTPAuth(ctx)
 		switch {
@@ -57,7 +57,7 @@ func (c *client) EnableSMTPAuth(ctx context.Context) error {
 			return readErr
 		case err != nil:
 			return call.Refuse(fault.SMTPAuthNotEnabled, "the mail platform keeps authenticated SMTP off for the tenant", call.CauseOf(err))
-		case n+1 >= p.Tries, !p.Pause(ctx, n, nil):
+		case n+1 >= p.MaxAttempts, !p.Pause(ctx, n, nil):
 			return call.NotReady("authenticated SMTP is switched on and takes effect soon")
 		}
 	}

@@ -28,9 +28,9 @@ type traceRow struct {
 
 var traceProperties = []string{"MessageTraceId", "Received", "SenderAddress", "RecipientAddress", "Status", "ToIP"}
 
-// sent is the row in the words of the port. What our rules stopped is not to
-// count, and a row names no rule: such mail never went to another server, which
-// it shows. Mail that failed there was sent.
+// sent returns the row in the port's type. Messages that a managed rule stopped must not count, but
+// a row names no rule. A stopped message never reached a different server, so its row has no ToIP.
+// A message that failed at the recipient's server was sent.
 func (r traceRow) sent() sendlimit.Sent {
 	return sendlimit.Sent{
 		Message: string(r.ID), Sender: string(r.Sender), At: r.Received.Time,
@@ -38,34 +38,35 @@ func (r traceRow) sent() sendlimit.Sent {
 	}
 }
 
-// traceSpan is as long as one query may be, 10 days, with room for full seconds.
+// traceSpan is the longest time range of one query: 10 days, less a minute for rounding to full
+// seconds.
 const traceSpan = 10*24*time.Hour - time.Minute
 
-// traceTime is how the trace takes a time: in UTC, and without saying so.
+// traceTime is the format of times in a query: UTC without a zone.
 const traceTime = "2006-01-02T15:04:05.9999999"
 
-// traceSenders is how many senders one query asks about.
+// traceSenders is how many senders one query names.
 const traceSenders = 50
 
-// place is where a page of the trace begins.
-type place struct {
-	Span  int `json:"s"`           // how many spans were read
-	Batch int `json:"b,omitempty"` // how many batches of senders, in this span
-	// End and Recipient are those of the last row of the page before, both
-	// zero at the beginning of a batch. That row comes again.
+// tracePosition is where a page of the trace begins. A cursor is its encoded form.
+type tracePosition struct {
+	Span  int `json:"s"`           // spans that were read completely
+	Batch int `json:"b,omitempty"` // batches of senders that were read completely in this span
+	// End and Recipient are those of the last row of the previous page, and zero at the beginning
+	// of a batch. The next page repeats that row.
 	End       time.Time `json:"e,omitzero"`
 	Recipient string    `json:"r,omitempty"`
 }
 
-// Sent implements sdk.MailTenant. One call is one request, as each counts in a
-// quota of the tenant; the trace is read backwards, newest first.
-func (c *client) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
-	at, ok := placeOf(q.Cursor)
+// Sent implements sdk.MailTenant. One call sends one request, because each request counts in a
+// quota of the tenant. The trace is read backwards, newest message first.
+func (c *tenantClient) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
+	at, ok := parseCursor(q.Cursor)
 	batches := slices.Collect(slices.Chunk(q.Senders, traceSenders))
 	if !ok || at.Batch > 0 && at.Batch >= len(batches) {
-		return sendlimit.Trace{}, call.Refuse(fault.ProviderError, "this cursor is none of the trace's")
+		return sendlimit.Trace{}, call.Refuse(fault.ProviderError, "the cursor is not valid for this trace")
 	}
-	if len(batches) == 0 { // a query without senders would be for all
+	if len(batches) == 0 { // a query without senders would return the messages of all
 		return sendlimit.Trace{}, nil
 	}
 	end := q.To.Add(time.Duration(-at.Span) * traceSpan)
@@ -78,7 +79,7 @@ func (c *client) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit.Tr
 		Parameters: at.parameters(begin, end, batches[at.Batch]),
 	})
 	if err != nil {
-		return sendlimit.Trace{}, comeBack(err)
+		return sendlimit.Trace{}, withRetryDelay(err)
 	}
 	out := sendlimit.Trace{}
 	for _, r := range rows {
@@ -90,13 +91,13 @@ func (c *client) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit.Tr
 			out.Sent = append(out.Sent, s)
 		}
 	}
-	next, more, err := at.after(rows, warned)
+	next, more, err := at.next(rows, warned)
 	switch {
 	case err != nil || more:
 	case at.Batch+1 < len(batches):
-		next, more = place{Span: at.Span, Batch: at.Batch + 1}, true
+		next, more = tracePosition{Span: at.Span, Batch: at.Batch + 1}, true
 	case begin.After(q.From):
-		next, more = place{Span: at.Span + 1}, true
+		next, more = tracePosition{Span: at.Span + 1}, true
 	}
 	if more {
 		out.Next = next.cursor()
@@ -104,12 +105,12 @@ func (c *client) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit.Tr
 	return out, err
 }
 
-// quotaWait is when to come back to a quota that is used up. The platform names
-// no time; a page comes free every 3 seconds on the average, 5 minutes at worst.
+// quotaWait is the retry delay when the quota is used up. The platform names no delay. A request
+// comes free every 3 seconds on average, and after 5 minutes at worst.
 const quotaWait = time.Minute
 
-// comeBack gives a throttle that names no time one.
-func comeBack(err error) error {
+// withRetryDelay sets quotaWait as the delay of a throttled outcome that names none.
+func withRetryDelay(err error) error {
 	var o *outcome.Error
 	if errors.As(err, &o) && o.Kind == outcome.Throttled && o.RetryAfter <= 0 {
 		o.RetryAfter = quotaWait
@@ -117,7 +118,7 @@ func comeBack(err error) error {
 	return err
 }
 
-func (p place) parameters(begin, end time.Time, senders []string) map[string]any {
+func (p tracePosition) parameters(begin, end time.Time, senders []string) map[string]any {
 	in := map[string]any{
 		"StartDate":  begin.UTC().Truncate(time.Second).Format(traceTime),
 		"EndDate":    end.UTC().Add(time.Second - time.Nanosecond).Truncate(time.Second).Format(traceTime),
@@ -129,32 +130,32 @@ func (p place) parameters(begin, end time.Time, senders []string) map[string]any
 	return in
 }
 
-// after is where the page after these rows begins. An answer that is cut short
-// says so by a warning, which it may have for other reasons too: then the next
-// page is the last row again, and the end.
-func (p place) after(rows []traceRow, warned bool) (next place, more bool, err error) {
+// next returns the position of the page after these rows, and whether there is one. The platform
+// marks a truncated answer with a warning, and warnings have other reasons too. In that case the
+// next page contains only the last row again, and the trace ends there.
+func (p tracePosition) next(rows []traceRow, warned bool) (next tracePosition, more bool, err error) {
 	if !warned || len(rows) == 0 {
-		return place{}, false, nil
+		return tracePosition{}, false, nil
 	}
 	last := rows[len(rows)-1]
-	next = place{p.Span, p.Batch, last.Received.Time, string(last.Recipient)}
+	next = tracePosition{p.Span, p.Batch, last.Received.Time, string(last.Recipient)}
 	if next.End.Equal(p.End) && next.Recipient == p.Recipient {
 		if len(rows) >= exchange.TracePage {
-			return place{}, false, call.Broken("exchange", "trace_stands_still")
+			return tracePosition{}, false, call.Broken("exchange", "trace_stands_still")
 		}
-		return place{}, false, nil
+		return tracePosition{}, false, nil
 	}
 	return next, true, nil
 }
 
-func (p place) cursor() string {
-	raw, _ := json.Marshal(p) // cannot fail
+func (p tracePosition) cursor() string {
+	raw, _ := json.Marshal(p) // a tracePosition always encodes
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-func placeOf(cursor string) (p place, ok bool) {
+func parseCursor(cursor string) (p tracePosition, ok bool) {
 	if cursor == "" {
-		return place{}, true
+		return tracePosition{}, true
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
 	return p, err == nil && json.Unmarshal(raw, &p) == nil && p.Span >= 0 && p.Batch >= 0

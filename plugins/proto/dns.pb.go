@@ -515,21 +515,21 @@ var File_plugins_proto_dns_proto protoreflect.FileDescriptor
 
 const file_plugins_proto_dns_proto_rawDesc = "" +
 	"\n" +
-	"\x17plugins/proto/dns.proto\x12\x12tenantry.plugin.v1\x1a\x1aplugins/proto/plugin.proto\"Q\n" +
+	"\x17plugins/proto/dns.proto\x12\x12tenantry.plugin.v1\x1a\x1bplugins/proto/options.proto\x1a\x1aplugins/proto/plugin.proto\"Q\n" +
 	"\x0fDNSCheckRequest\x12>\n" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2\x1e.tenantry.plugin.v1.ConnectionR\n" +
 	"connection\" \n" +
 	"\bDNSReach\x12\x14\n" +
-	"\x05zones\x18\x01 \x01(\x03R\x05zones\"a\n" +
+	"\x05zones\x18\x01 \x01(\x03R\x05zones\"t\n" +
 	"\vZoneRequest\x12>\n" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2\x1e.tenantry.plugin.v1.ConnectionR\n" +
-	"connection\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"d\n" +
+	"connection\x12%\n" +
+	"\x04name\x18\x02 \x01(\tB\x11\x9a\xb5\x18\rtenantry.zoneR\x04name\"w\n" +
 	"\aDNSZone\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\x12!\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12%\n" +
+	"\x04name\x18\x02 \x01(\tB\x11\x9a\xb5\x18\rtenantry.zoneR\x04name\x12!\n" +
 	"\fname_servers\x18\x03 \x03(\tR\vnameServers\x12\x12\n" +
 	"\x04idle\x18\x04 \x01(\tR\x04idle\"\x85\x01\n" +
 	"\x12ZoneRecordsRequest\x12>\n" +
@@ -553,11 +553,11 @@ const file_plugins_proto_dns_proto_rawDesc = "" +
 	"\x06values\x18\x04 \x03(\fR\x06values\"?\n" +
 	"\n" +
 	"RecordSets\x121\n" +
-	"\x04sets\x18\x01 \x03(\v2\x1d.tenantry.plugin.v1.RecordSetR\x04sets2\xbd\x02\n" +
-	"\vDNSProvider\x12J\n" +
-	"\x05Check\x12#.tenantry.plugin.v1.DNSCheckRequest\x1a\x1c.tenantry.plugin.v1.DNSReach\x12D\n" +
-	"\x04Zone\x12\x1f.tenantry.plugin.v1.ZoneRequest\x1a\x1b.tenantry.plugin.v1.DNSZone\x12Q\n" +
-	"\aRecords\x12&.tenantry.plugin.v1.ZoneRecordsRequest\x1a\x1e.tenantry.plugin.v1.RecordSets\x12I\n" +
+	"\x04sets\x18\x01 \x03(\v2\x1d.tenantry.plugin.v1.RecordSetR\x04sets2\xcc\x02\n" +
+	"\vDNSProvider\x12O\n" +
+	"\x05Check\x12#.tenantry.plugin.v1.DNSCheckRequest\x1a\x1c.tenantry.plugin.v1.DNSReach\"\x03\x90\x02\x01\x12I\n" +
+	"\x04Zone\x12\x1f.tenantry.plugin.v1.ZoneRequest\x1a\x1b.tenantry.plugin.v1.DNSZone\"\x03\x90\x02\x01\x12V\n" +
+	"\aRecords\x12&.tenantry.plugin.v1.ZoneRecordsRequest\x1a\x1e.tenantry.plugin.v1.RecordSets\"\x03\x90\x02\x01\x12I\n" +
 	"\x05Apply\x12 .tenantry.plugin.v1.ApplyRequest\x1a\x1e.tenantry.plugin.v1.RecordSetsB,Z*github.com/tenantry/tenantry/plugins/protob\x06proto3"
 
 var (
@@ -616,6 +616,7 @@ func file_plugins_proto_dns_proto_init() {
 	if File_plugins_proto_dns_proto != nil {
 		return
 	}
+	file_plugins_proto_options_proto_init()
 	file_plugins_proto_plugin_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{

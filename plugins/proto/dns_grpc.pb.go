@@ -32,7 +32,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type DNSProviderClient interface {
-	// Whether the provider takes the credential, and how many zones it reaches.
+	// Check reports whether the provider accepts the credential, and how many zones it reaches.
 	Check(ctx context.Context, in *DNSCheckRequest, opts ...grpc.CallOption) (*DNSReach, error)
 	Zone(ctx context.Context, in *ZoneRequest, opts ...grpc.CallOption) (*DNSZone, error)
 	Records(ctx context.Context, in *ZoneRecordsRequest, opts ...grpc.CallOption) (*RecordSets, error)
@@ -91,7 +91,7 @@ func (c *dNSProviderClient) Apply(ctx context.Context, in *ApplyRequest, opts ..
 // All implementations must embed UnimplementedDNSProviderServer
 // for forward compatibility.
 type DNSProviderServer interface {
-	// Whether the provider takes the credential, and how many zones it reaches.
+	// Check reports whether the provider accepts the credential, and how many zones it reaches.
 	Check(context.Context, *DNSCheckRequest) (*DNSReach, error)
 	Zone(context.Context, *ZoneRequest) (*DNSZone, error)
 	Records(context.Context, *ZoneRecordsRequest) (*RecordSets, error)

@@ -17,7 +17,7 @@ services=$(go tool -modfile="$tools" -n google.golang.org/grpc/cmd/protoc-gen-go
 protoc --proto_path=../.. \
 	--plugin=protoc-gen-go="$messages" --go_out=../.. --go_opt=paths=source_relative \
 	--plugin=protoc-gen-go-grpc="$services" --go-grpc_out=../.. --go-grpc_opt=paths=source_relative \
-	plugins/proto/plugin.proto plugins/proto/mail.proto plugins/proto/dns.proto \
+	plugins/proto/options.proto plugins/proto/plugin.proto plugins/proto/mail.proto plugins/proto/dns.proto \
 	plugins/proto/sending.proto
 
 # The distribution's protoc names its own version in each file; leaving it out

@@ -755,7 +755,7 @@ var File_plugins_proto_sending_proto protoreflect.FileDescriptor
 
 const file_plugins_proto_sending_proto_rawDesc = "" +
 	"\n" +
-	"\x1bplugins/proto/sending.proto\x12\x12tenantry.plugin.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aplugins/proto/plugin.proto\"U\n" +
+	"\x1bplugins/proto/sending.proto\x12\x12tenantry.plugin.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bplugins/proto/options.proto\x1a\x1aplugins/proto/plugin.proto\"U\n" +
 	"\x13SendingCheckRequest\x12>\n" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2\x1e.tenantry.plugin.v1.ConnectionR\n" +
@@ -767,12 +767,12 @@ const file_plugins_proto_sending_proto_rawDesc = "" +
 	"\aroaming\x18\x02 \x01(\bR\aroaming\"6\n" +
 	"\x10SendingWorkspace\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"q\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\x87\x01\n" +
 	"\x15SendingAccountRequest\x12>\n" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2\x1e.tenantry.plugin.v1.ConnectionR\n" +
-	"connection\x12\x18\n" +
-	"\aaddress\x18\x02 \x01(\tR\aaddress\"\xc7\x01\n" +
+	"connection\x12.\n" +
+	"\aaddress\x18\x02 \x01(\tB\x14\x9a\xb5\x18\x10tenantry.mailboxR\aaddress\"\xc7\x01\n" +
 	"\x0eSendingAccount\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x12\n" +
@@ -789,12 +789,12 @@ const file_plugins_proto_sending_proto_rawDesc = "" +
 	"\x06cursor\x18\x02 \x01(\tR\x06cursor\"a\n" +
 	"\vSendingPage\x12>\n" +
 	"\baccounts\x18\x01 \x03(\v2\".tenantry.plugin.v1.SendingAccountR\baccounts\x12\x12\n" +
-	"\x04next\x18\x02 \x01(\tR\x04next\"n\n" +
+	"\x04next\x18\x02 \x01(\tR\x04next\"\x84\x01\n" +
 	"\x12StartSignInRequest\x12>\n" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2\x1e.tenantry.plugin.v1.ConnectionR\n" +
-	"connection\x12\x18\n" +
-	"\aaddress\x18\x02 \x01(\tR\aaddress\"l\n" +
+	"connection\x12.\n" +
+	"\aaddress\x18\x02 \x01(\tB\x14\x9a\xb5\x18\x10tenantry.mailboxR\aaddress\"l\n" +
 	"\rSendingSignIn\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\fR\x03url\x129\n" +
@@ -809,19 +809,19 @@ const file_plugins_proto_sending_proto_rawDesc = "" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"i\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x7f\n" +
 	"\rRemoveRequest\x12>\n" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2\x1e.tenantry.plugin.v1.ConnectionR\n" +
-	"connection\x12\x18\n" +
-	"\aaccount\x18\x02 \x01(\tR\aaccount\"\t\n" +
-	"\aRemoved2\x95\x04\n" +
-	"\x0fSendingPlatform\x12R\n" +
-	"\x05Check\x12'.tenantry.plugin.v1.SendingCheckRequest\x1a .tenantry.plugin.v1.SendingReach\x12X\n" +
-	"\aAccount\x12).tenantry.plugin.v1.SendingAccountRequest\x1a\".tenantry.plugin.v1.SendingAccount\x12W\n" +
-	"\bAccounts\x12*.tenantry.plugin.v1.SendingAccountsRequest\x1a\x1f.tenantry.plugin.v1.SendingPage\x12X\n" +
-	"\vStartSignIn\x12&.tenantry.plugin.v1.StartSignInRequest\x1a!.tenantry.plugin.v1.SendingSignIn\x12W\n" +
-	"\x06SignIn\x12(.tenantry.plugin.v1.SendingSignInRequest\x1a#.tenantry.plugin.v1.SendingProgress\x12H\n" +
+	"connection\x12.\n" +
+	"\aaccount\x18\x02 \x01(\tB\x14\x9a\xb5\x18\x10tenantry.mailboxR\aaccount\"\t\n" +
+	"\aRemoved2\xa9\x04\n" +
+	"\x0fSendingPlatform\x12W\n" +
+	"\x05Check\x12'.tenantry.plugin.v1.SendingCheckRequest\x1a .tenantry.plugin.v1.SendingReach\"\x03\x90\x02\x01\x12]\n" +
+	"\aAccount\x12).tenantry.plugin.v1.SendingAccountRequest\x1a\".tenantry.plugin.v1.SendingAccount\"\x03\x90\x02\x01\x12\\\n" +
+	"\bAccounts\x12*.tenantry.plugin.v1.SendingAccountsRequest\x1a\x1f.tenantry.plugin.v1.SendingPage\"\x03\x90\x02\x01\x12X\n" +
+	"\vStartSignIn\x12&.tenantry.plugin.v1.StartSignInRequest\x1a!.tenantry.plugin.v1.SendingSignIn\x12\\\n" +
+	"\x06SignIn\x12(.tenantry.plugin.v1.SendingSignInRequest\x1a#.tenantry.plugin.v1.SendingProgress\"\x03\x90\x02\x01\x12H\n" +
 	"\x06Remove\x12!.tenantry.plugin.v1.RemoveRequest\x1a\x1b.tenantry.plugin.v1.RemovedB,Z*github.com/tenantry/tenantry/plugins/protob\x06proto3"
 
 var (
@@ -888,6 +888,7 @@ func file_plugins_proto_sending_proto_init() {
 	if File_plugins_proto_sending_proto != nil {
 		return
 	}
+	file_plugins_proto_options_proto_init()
 	file_plugins_proto_plugin_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{

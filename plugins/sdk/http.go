@@ -6,48 +6,51 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
+	"syscall"
 	"time"
 
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel/propagation"
+
+	"github.com/tenantry/tenantry/core/egress"
 )
 
-// MaxAnswer is how much of a provider's answer is read, after decompression,
-// unless the call's context says otherwise.
+// MaxAnswer is the default limit for the body of a provider's answer, in bytes after decompression.
+// WithMaxAnswer changes it for a call.
 const MaxAnswer = 1 << 20
 
-// ErrAnswerTooLarge is what reading an answer over its bound ends in.
+// ErrAnswerTooLarge is the error of reading an answer beyond its limit.
 var ErrAnswerTooLarge = errors.New("the provider's answer is too large")
 
-type maxAnswer struct{}
+type maxAnswerKey struct{}
 
-// WithMaxAnswer gives the answers of a context's calls another bound than
-// MaxAnswer, in octets.
+// WithMaxAnswer returns a context whose calls have a different limit than MaxAnswer, in bytes.
 func WithMaxAnswer(ctx context.Context, octets int64) context.Context {
-	return context.WithValue(ctx, maxAnswer{}, octets)
+	return context.WithValue(ctx, maxAnswerKey{}, octets)
 }
 
-// NewHTTPClient makes the client for calls to a provider. It follows no
-// redirects, ignores proxies of the environment, bounds what is read and
-// makes each call a span that carries the trace on. timeout bounds a call that
-// the context does not end earlier, reading the answer included.
+// NewHTTPClient returns the client for calls to a provider. It does not follow redirects, ignores
+// the proxies of the environment, and limits the size of answers. Each call is a span and
+// propagates the trace context. timeout limits a call, including reading the answer.
 func NewHTTPClient(timeout time.Duration) *http.Client {
-	return newHTTPClient(timeout, plainTransport())
+	return newHTTPClient(timeout, newTransport())
 }
 
 func newHTTPClient(timeout time.Duration, transport *http.Transport) *http.Client {
-	traced := otelhttp.NewTransport(unveil{transport},
+	traced := otelhttp.NewTransport(urlRestorer{transport},
 		otelhttp.WithPropagators(propagation.TraceContext{}))
 	return &http.Client{
 		Timeout:       timeout,
-		Transport:     capped{veil{traced}},
+		Transport:     bodyLimiter{urlHider{traced}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-func plainTransport() *http.Transport {
+func newTransport() *http.Transport {
 	return &http.Transport{
 		ForceAttemptHTTP2:   true,
 		MaxIdleConnsPerHost: 16,
@@ -56,53 +59,53 @@ func plainTransport() *http.Transport {
 	}
 }
 
-// veil hides path and query from the span, which would hold the full URL:
-// they name customers' domains, mailboxes and tenants. unveil puts them back
-// for the request itself.
+// urlHider wraps the tracing transport and removes path and query from its request. Otherwise the
+// span would contain them, and they name customers' domains, mailboxes and tenants. urlRestorer is
+// the transport below the tracing transport and restores the URL.
 type (
-	veil      struct{ next http.RoundTripper }
-	unveil    struct{ next http.RoundTripper }
-	veiledURL struct{}
+	urlHider    struct{ next http.RoundTripper }
+	urlRestorer struct{ next http.RoundTripper }
+	fullURLKey  struct{}
 )
 
-func (v veil) RoundTrip(r *http.Request) (*http.Response, error) {
-	shown := r.Clone(context.WithValue(r.Context(), veiledURL{}, r.URL))
-	shown.URL = &url.URL{Scheme: r.URL.Scheme, Host: r.URL.Host}
-	return v.next.RoundTrip(shown)
+func (v urlHider) RoundTrip(r *http.Request) (*http.Response, error) {
+	hidden := r.Clone(context.WithValue(r.Context(), fullURLKey{}, r.URL))
+	hidden.URL = &url.URL{Scheme: r.URL.Scheme, Host: r.URL.Host}
+	return v.next.RoundTrip(hidden)
 }
 
-func (u unveil) RoundTrip(r *http.Request) (*http.Response, error) {
+func (u urlRestorer) RoundTrip(r *http.Request) (*http.Response, error) {
 	full := r.Clone(r.Context())
-	full.URL, _ = r.Context().Value(veiledURL{}).(*url.URL)
+	full.URL, _ = r.Context().Value(fullURLKey{}).(*url.URL)
 	return u.next.RoundTrip(full)
 }
 
-// capped ends the reading of an answer that is too large.
-type capped struct{ next http.RoundTripper }
+// bodyLimiter limits the size of an answer to MaxAnswer or the limit of the context.
+type bodyLimiter struct{ next http.RoundTripper }
 
-func (c capped) RoundTrip(r *http.Request) (*http.Response, error) {
-	a, err := c.next.RoundTrip(r)
+func (c bodyLimiter) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := c.next.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
-	most, set := r.Context().Value(maxAnswer{}).(int64)
+	limit, set := r.Context().Value(maxAnswerKey{}).(int64)
 	if !set {
-		most = MaxAnswer
+		limit = MaxAnswer
 	}
-	a.Body = &cappedBody{ReadCloser: a.Body, left: most}
-	return a, nil
+	resp.Body = &limitedBody{ReadCloser: resp.Body, left: limit}
+	return resp, nil
 }
 
-type cappedBody struct {
+type limitedBody struct {
 	io.ReadCloser
 	left int64
 }
 
-func (b *cappedBody) Read(p []byte) (int, error) {
+func (b *limitedBody) Read(p []byte) (int, error) {
 	if b.left < 0 {
 		return 0, ErrAnswerTooLarge
 	}
-	// One byte more than allowed tells a full answer from one too large.
+	// Reading one byte more than allowed distinguishes an answer at the limit from a larger one.
 	if int64(len(p)) > b.left+1 {
 		p = p[:b.left+1]
 	}
@@ -112,4 +115,32 @@ func (b *cappedBody) Read(p []byte) (int, error) {
 		return n - 1, ErrAnswerTooLarge
 	}
 	return n, err
+}
+
+// ErrPrivateAddress is the error of dialing an address that is not public.
+var ErrPrivateAddress = errors.New("the host has no public address")
+
+// NewDialer returns the dialer for a host that an account has chosen. It connects to public unicast
+// addresses only and fails with ErrPrivateAddress otherwise. It checks the address after name
+// resolution. With allowPrivate, which only the operator may set, it connects to every address.
+func NewDialer(timeout time.Duration, allowPrivate bool) *net.Dialer {
+	d := &net.Dialer{Timeout: timeout}
+	if !allowPrivate {
+		d.Control = func(_, address string, _ syscall.RawConn) error {
+			addr, err := netip.ParseAddrPort(address)
+			if err != nil || !egress.Public(addr.Addr()) {
+				return ErrPrivateAddress
+			}
+			return nil
+		}
+	}
+	return d
+}
+
+// NewGuardedHTTPClient is NewHTTPClient for a host that an account has chosen. It connects with
+// NewDialer.
+func NewGuardedHTTPClient(timeout time.Duration, allowPrivate bool) *http.Client {
+	transport := newTransport()
+	transport.DialContext = NewDialer(10*time.Second, allowPrivate).DialContext
+	return newHTTPClient(timeout, transport)
 }

@@ -18,7 +18,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
-func provider(t *testing.T, answer http.HandlerFunc) string {
+func startProvider(t *testing.T, answer http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewServer(answer)
 	t.Cleanup(s.Close)
@@ -40,7 +40,7 @@ func get(t *testing.T, url string) (*http.Response, []byte, error) {
 	return a, body, err
 }
 
-func TestAnswersAreCapped(t *testing.T) {
+func TestAnswersAreLimitedInSize(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		size   int
@@ -55,7 +55,7 @@ func TestAnswersAreCapped(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			body := bytes.Repeat([]byte("x"), tt.size)
-			url := provider(t, func(w http.ResponseWriter, _ *http.Request) {
+			url := startProvider(t, func(w http.ResponseWriter, _ *http.Request) {
 				if !tt.gzip {
 					_, _ = w.Write(body)
 					return
@@ -74,7 +74,7 @@ func TestAnswersAreCapped(t *testing.T) {
 }
 
 func TestRedirectsAreNotFollowed(t *testing.T) {
-	url := provider(t, func(w http.ResponseWriter, r *http.Request) {
+	url := startProvider(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/elsewhere" {
 			t.Error("the redirect was followed")
 		}
@@ -85,22 +85,22 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// TestProxiesOfTheEnvironmentAreIgnored runs apart: net/http reads the
-// variables once a process.
-func TestProxiesOfTheEnvironmentAreIgnored(t *testing.T) {
-	asked := false
-	proxy := provider(t, func(http.ResponseWriter, *http.Request) { asked = true })
-	c := program(t, "fetch", "http://provider.invalid/")
+// TestEnvironmentProxiesAreIgnored runs the request in a separate process, because net/http reads
+// the variables once per process.
+func TestEnvironmentProxiesAreIgnored(t *testing.T) {
+	called := false
+	proxy := startProvider(t, func(http.ResponseWriter, *http.Request) { called = true })
+	c := pluginCommand(t, "fetch", "http://provider.invalid/")
 	c.Env = append(c.Env, "HTTP_PROXY="+proxy, "http_proxy="+proxy, "NO_PROXY=", "no_proxy=")
-	if said, err := c.CombinedOutput(); err == nil || asked {
+	if said, err := c.CombinedOutput(); err == nil || called {
 		t.Fatalf("it went through the proxy: %v, %s", err, said)
 	}
 }
 
-func TestTimeout(t *testing.T) {
+func TestCallsTimeOut(t *testing.T) {
 	end := make(chan struct{})
-	url := provider(t, func(http.ResponseWriter, *http.Request) { <-end })
-	t.Cleanup(func() { close(end) }) // before the server waits for its handler
+	url := startProvider(t, func(http.ResponseWriter, *http.Request) { <-end })
+	t.Cleanup(func() { close(end) }) // must run before server.Close, which waits for the handler
 	c := NewHTTPClient(50 * time.Millisecond)
 	a, err := c.Get(url)
 	if err == nil {
@@ -109,15 +109,15 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestSpansNameNoCustomers: the call is a span and carries the trace on, but
-// the span keeps path and query, which hold customer data, to itself.
+// TestSpansNameNoCustomers checks that a call creates a span and propagates the trace context. The
+// span must not contain the path and query, which hold customer data.
 func TestSpansNameNoCustomers(t *testing.T) {
 	spans := tracetest.NewInMemoryExporter()
 	previous := otel.GetTracerProvider()
 	otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans)))
 	defer otel.SetTracerProvider(previous)
 	var path, traceparent string
-	url := provider(t, func(_ http.ResponseWriter, r *http.Request) {
+	url := startProvider(t, func(_ http.ResponseWriter, r *http.Request) {
 		path, traceparent = r.URL.RequestURI(), r.Header.Get("Traceparent")
 	})
 	if _, _, err := get(t, url+"/v1.0/domains/customer.example?code=hunter2"); err != nil {

@@ -3,15 +3,25 @@
 package sdk
 
 import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// Outcome is how a call ended that brought no answer; an error is one as far as
-// errors.As finds it. The functions of this package make the common ones.
+// Outcome is the error of a failed call to a provider. It says whether the call had an effect and
+// whether to retry it. The host finds it in an error with errors.As. The functions of this package
+// create the common ones.
 type Outcome = outcome.Error
 
-// The kinds of outcomes, of which docs/plugins.md says when to use which.
+// The kinds of outcomes. docs/plugins.md says when to use each.
 const (
 	Refused   = outcome.Refused
 	NotReady  = outcome.NotReady
@@ -21,5 +31,114 @@ const (
 	Unknown   = outcome.Unknown
 )
 
-// NewSecret makes a Secret, as tests need.
+// NewSecret returns a Secret with the given text. It is meant for tests.
 func NewSecret(value string) Secret { return secret.New(value) }
+
+// maxWait is the longest wait that is accepted from a provider's Retry-After.
+const maxWait = 10 * time.Minute
+
+// Misconfigured returns a refusal for a connection with an invalid setting. The plugin detects it
+// before it calls the provider.
+func Misconfigured(setting, detail string) error {
+	return &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: outcome.CauseSetting + setting, Detail: setting + ": " + detail}
+}
+
+// NotServed returns a refusal for a connection with a setting that the provider does not know.
+func NotServed(setting, detail string) error {
+	return &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: "not_served", Detail: setting + ": " + detail}
+}
+
+// CredentialRefused returns the error for a credential that the provider does not accept, or that
+// does not permit the call.
+func CredentialRefused(cause string) error {
+	return &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied, Cause: cause, Detail: "the provider does not take the credential, or it does not allow this"}
+}
+
+// NotSupported returns a refusal for a capability that the provider does not have, or does not
+// offer for this credential.
+func NotSupported(capability string) error {
+	return &outcome.Error{Kind: outcome.Refused, Code: fault.CapabilityMissing, Cause: "no " + capability, Detail: "the provider cannot do this, or not with this credential"}
+}
+
+// PlanInactive returns the error for a valid credential of an account that has no active plan at
+// the provider.
+func PlanInactive() error {
+	return &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied, Cause: "plan_inactive", Detail: "the account at the provider has no active plan"}
+}
+
+// RefusedBy returns a refusal by the provider that has no more specific error code. The request
+// changed nothing, and repeating it would be refused again.
+func RefusedBy(cause string) error {
+	return &outcome.Error{Kind: outcome.Refused, Code: fault.ProviderError, Cause: cause, Detail: "the provider refused this"}
+}
+
+// BrokenBy returns the error for an answer that cannot be understood or that reports an internal
+// error.
+func BrokenBy(cause string) error {
+	return &outcome.Error{Kind: outcome.Broken, Cause: cause, Detail: "the provider answered with an error"}
+}
+
+// AnswerTooLarge returns the error for an answer that is longer than its limit. Repeating the call
+// would fail in the same way.
+func AnswerTooLarge() error {
+	return &outcome.Error{Kind: outcome.Broken, Cause: outcome.CauseTooLarge, Detail: "the provider's answer is too large"}
+}
+
+// UnknownEffect returns the error for a call that may or may not have had an effect.
+func UnknownEffect(cause string) error {
+	return &outcome.Error{Kind: outcome.Unknown, Cause: cause, Detail: "the provider did not answer in time"}
+}
+
+// NoAnswer classifies the error of a request that got no complete answer. A request that could not
+// be sent changed nothing. The effect of a request that was sent is unknown.
+func NoAnswer(err error) error {
+	var opErr *net.OpError
+	var netErr net.Error
+	switch {
+	case errors.Is(err, ErrPrivateAddress):
+		return &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: "private_address",
+			Detail: "the host of this connection has no public address"}
+	case errors.Is(err, ErrAnswerTooLarge):
+		return AnswerTooLarge()
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return UnknownEffect("no_answer")
+	case errors.As(err, &opErr) && opErr.Op == "dial":
+		return &outcome.Error{Kind: outcome.Down, Cause: "unreachable", Detail: "the provider cannot be reached"}
+	case errors.As(err, &netErr) && netErr.Timeout():
+		return UnknownEffect("no_answer")
+	default:
+		return UnknownEffect(outcome.CauseCut)
+	}
+}
+
+// TroubleOf returns the error for the HTTP statuses that have the same meaning at every provider:
+// 408, 429 and all from 500. It is nil for the other statuses. now is needed for a Retry-After with
+// a date.
+func TroubleOf(status int, h http.Header, now time.Time) error {
+	o := &outcome.Error{Cause: "status " + strconv.Itoa(status), RetryAfter: retryAfter(h, now)}
+	switch {
+	case status == http.StatusTooManyRequests:
+		o.Kind, o.Detail = outcome.Throttled, "the provider wants us to wait"
+	case status == http.StatusServiceUnavailable:
+		o.Kind, o.Detail = outcome.Down, "the provider is out of service"
+	case status == http.StatusGatewayTimeout, status == http.StatusRequestTimeout:
+		o.Kind, o.Detail = outcome.Unknown, "the provider did not answer in time"
+	case status >= http.StatusInternalServerError:
+		o.Kind, o.Detail = outcome.Broken, "the provider answered with an error"
+	default:
+		return nil
+	}
+	return o
+}
+
+// retryAfter returns the wait that Retry-After asks for, between 0 and maxWait.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	text := strings.TrimSpace(h.Get("Retry-After"))
+	wait := time.Duration(0)
+	if seconds, err := strconv.Atoi(text); err == nil {
+		wait = time.Duration(min(seconds, int(maxWait/time.Second))) * time.Second
+	} else if at, err := http.ParseTime(text); err == nil {
+		wait = at.Sub(now)
+	}
+	return max(0, min(wait, maxWait))
+}

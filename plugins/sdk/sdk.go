@@ -1,57 +1,110 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sdk is all that the author of a provider plugin imports: the
-// interfaces to implement, the types they speak, and Serve.
+// Package sdk is the package that the author of a provider plugin imports. It has the interfaces to
+// implement, the types of their parameters, and Serve.
+//
+// A plugin's main function calls Serve with a Plugin. The Plugin has a Description and one of the
+// constructors Mail, DNS and Sending, which creates the provider for each call.
+//
+//   - sdk.go: Plugin and the types. Start here.
+//   - serve.go: Serve, and the commands `describe` and `--version`.
+//   - simulator.go: the command `simulate`.
+//   - outcome.go: the errors that a provider returns.
+//   - http.go: HTTP clients for the calls to a provider.
+//   - dns.go: for DNS providers: record contents, and a lock for each zone.
+//   - telemetry.go: traces and log lines.
 package sdk
 
 import (
 	"net/http"
 
+	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 	"github.com/tenantry/tenantry/plugins/wire"
 	"github.com/tenantry/tenantry/ports"
 )
 
-// The interfaces that plugins implement are the ports that use cases call.
+// The interfaces that a plugin implements, and the types of its configuration. The interfaces are
+// those that the host calls.
 type (
 	// MailPlatform is a mail platform.
 	MailPlatform = ports.MailPlatform
-	// MailTenant is one tenant at a mail platform.
+	// MailTenant is one tenant of a mail platform.
 	MailTenant = ports.MailTenant
-	// SignIn is one sign-in of an administrator.
+	// SignIn has the parameters of one sign-in of an administrator.
 	SignIn = ports.SignIn
-	// DNSProvider is a DNS provider as one connection reaches it.
+	// DNSProvider is a DNS provider, accessed with one connection.
 	DNSProvider = ports.DNSProvider
-	// SendingPlatform is a sending platform as one credential reaches it.
+	// SendingPlatform is a sending platform, accessed with one credential.
 	SendingPlatform = ports.SendingPlatform
-	// Secret is a string that cannot be printed by accident.
+	// Secret is a string that is redacted when it is printed.
 	Secret = secret.Text
-	// Connection carries an operator's or account's settings and secrets
-	// with each call.
+	// Connection has the settings and secrets for one call.
 	Connection = wire.Connection
-	// Description is what a plugin says of itself.
+	// Description describes a plugin to the host.
 	Description = wire.Description
-	// Field is one setting or credential field of a Description.
+	// Field is a setting or a field of a credential in a Description.
 	Field = wire.Field
-	// Budget is one limit that the provider sets.
+	// Budget is a rate limit of the provider.
 	Budget = wire.Budget
 )
 
-// Plugin is what Serve serves. Describe must be filled in; exactly one of the
-// provider constructors is set.
+// Plugin is the parameter of Serve. Describe and exactly one of Mail, DNS and Sending must be set.
 type Plugin struct {
 	Describe Description
-	// Mail makes the provider for one call. Connections repeat, so a
-	// provider may keep what is costly (tokens, HTTP connections) in the
-	// closure, keyed by Connection.Fingerprint, and must not keep secrets.
+	// Mail returns the mail platform for one call. The same Connection comes with many calls. The
+	// function may keep tokens and HTTP connections between calls, keyed by Connection.Fingerprint.
+	// It must not keep secrets.
 	Mail func(Connection) (MailPlatform, error)
-	// DNS makes the DNS provider for one call; the rules are those of Mail.
+	// DNS returns the DNS provider for one call. The rules of Mail apply.
 	DNS func(Connection) (DNSProvider, error)
-	// Sending makes the sending platform for one call; the rules are those
-	// of Mail.
+	// Sending returns the sending platform for one call. The rules of Mail apply.
 	Sending func(Connection) (SendingPlatform, error)
-	// Simulator makes the loopback stand-in of the provider's API, or is
-	// nil where the provider can be run locally. See package simulate.
+	// Simulator returns a handler that simulates the provider's API on a loopback address. It is
+	// nil for a provider whose server can be run locally. See package simulate.
 	Simulator func(simulate.Options) (http.Handler, simulate.Ready, error)
 }
+
+// The types of the parameters and results of a SendingPlatform.
+type (
+	// Reach has the workspaces that a credential can access.
+	Reach = integration.Reach
+	// Workspace is a workspace of a sending platform.
+	Workspace = integration.Workspace
+	// Account is a mail account on the platform.
+	Account = integration.Account
+	// AccountState is the state of an Account.
+	AccountState = integration.AccountState
+	// Page is one page of accounts.
+	Page = integration.Page
+	// SignInSession is a session for signing a mailbox in.
+	SignInSession = integration.SignIn
+	// SignInState is the state of a SignInSession.
+	SignInState = integration.SignInState
+	// Progress has the state of a SignInSession and its result.
+	Progress = integration.Progress
+)
+
+// The states of accounts and sessions, and the capabilities of a sending platform.
+const (
+	AccountConnected = integration.AccountConnected
+	AccountPending   = integration.AccountPending
+	AccountFailed    = integration.AccountFailed
+	AccountOther     = integration.AccountOther
+
+	SignInPending   = integration.SignInPending
+	SignInSucceeded = integration.SignInSucceeded
+	SignInFailed    = integration.SignInFailed
+	SignInExpired   = integration.SignInExpired
+
+	CanOAuth      = integration.CanOAuth
+	CanRefresh    = integration.CanRefresh
+	CanDisconnect = integration.CanDisconnect
+)
+
+// FaultCredential is the FaultDomain of a platform that has a separate server for each credential.
+const FaultCredential = wire.FaultCredential
+
+// SameAddress reports whether a and b are the same mail address.
+func SameAddress(a, b string) bool { return integration.SameAddress(a, b) }

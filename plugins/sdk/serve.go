@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// flushTime is how long the last spans may take on their way out.
+// flushTime is the timeout for exporting the last spans before the process exits.
 const flushTime = time.Second
 
 // Exit codes of a plugin binary.
@@ -26,39 +26,40 @@ const (
 	exitUsage  = 2
 )
 
-// Serve is a plugin's main: it answers the host that started the process, or
-// one of the commands `describe`, `simulate` and `--version` when a person or
-// a build did. It does not return.
+// Serve is the main function of a plugin. A process that was started by the host answers the host's
+// calls. Otherwise Serve runs one of the commands `describe`, `simulate` and `--version`. It does
+// not return: it exits with 0, with 1 after a failure, or with 2 after a usage error.
 func Serve(p Plugin) {
 	if len(os.Args) < 2 && wire.Hosted() {
 		os.Exit(serveHost(p))
 	}
-	os.Exit(command(p, os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(runCommand(p, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// serveHost ends when the host says stop, and when the host is gone.
+// serveHost answers the host until the host asks the plugin to stop or exits. It returns the exit
+// code.
 func serveHost(p Plugin) int {
-	// Whoever stops a service often tells all its processes. A plugin is
-	// needed until the host's last request is answered.
+	// Service managers often signal all processes of a service. The host needs the plugin until the
+	// last request is answered.
 	signal.Ignore(os.Interrupt, syscall.SIGTERM)
 	log := newLog(os.Stderr, p.Describe.Name)
 	flush := startTelemetry(p.Describe, log)
-	end := func() {
+	flushSpans := func() {
 		ctx, cancel := context.WithTimeout(context.Background(), flushTime)
 		defer cancel()
 		flush(ctx)
 	}
 	go func() {
-		<-lifeline(os.Stdin)
-		end()
+		<-stdinClosed(os.Stdin)
+		flushSpans()
 		os.Exit(exitDone)
 	}()
-	wire.Serve(wire.Served{Describe: p.Describe, Mail: p.Mail, DNS: p.DNS, Sending: p.Sending, Log: log})
-	end()
+	wire.Serve(wire.PluginConfig{Describe: p.Describe, Mail: p.Mail, DNS: p.DNS, Sending: p.Sending, Log: log})
+	flushSpans()
 	return exitDone
 }
 
-func command(p Plugin, args []string, stdout, stderr io.Writer) int {
+func runCommand(p Plugin, args []string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		args = []string{""}
 	}
@@ -86,4 +87,69 @@ func describe(d Description, stdout, stderr io.Writer) int {
 		return exitFailed
 	}
 	return exitDone
+}
+
+// stdinClosed returns a channel that is closed at the end of standard input. The host holds the
+// other end of the pipe, and the kernel closes it when the host is killed. If standard input is not
+// a pipe or socket (a terminal, /dev/null), the channel is never closed.
+func stdinClosed(stdin *os.File) <-chan struct{} {
+	closed := make(chan struct{})
+	info, err := stdin.Stat()
+	if err != nil || info.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 {
+		return closed
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, stdin)
+		close(closed)
+	}()
+	return closed
+}
+
+// The JSON documents that `describe` prints. Builds and scripts read them.
+type (
+	descriptionDoc struct {
+		Name         string              `json:"name"`
+		Kind         string              `json:"kind"`
+		Version      string              `json:"version"`
+		Title        string              `json:"title"`
+		Capabilities []string            `json:"capabilities"`
+		Needs        map[string][]string `json:"needs,omitempty"`
+		Fields       []fieldDoc          `json:"fields"`
+		NameServers  []string            `json:"name_servers"`
+		Budgets      []budgetDoc         `json:"budgets"`
+		FaultDomain  string              `json:"fault_domain,omitempty"`
+	}
+	fieldDoc struct {
+		Name     string `json:"name"`
+		Secret   bool   `json:"secret"`
+		Required bool   `json:"required"`
+		Default  string `json:"default"`
+		Help     string `json:"help"`
+		Account  bool   `json:"account"`
+	}
+	budgetDoc struct {
+		Key           string         `json:"key"`
+		Limit         int            `json:"limit"`
+		WindowSeconds float64        `json:"window_seconds"`
+		Costs         map[string]int `json:"costs,omitempty"`
+		Only          []string       `json:"only,omitempty"`
+	}
+)
+
+func descriptionJSON(d Description) descriptionDoc {
+	doc := descriptionDoc{
+		Name: d.Name, Kind: string(d.Kind), Version: d.Version, Title: d.Title,
+		Capabilities: append([]string{}, d.Capabilities...),
+		Needs:        d.Needs, FaultDomain: d.FaultDomain,
+		NameServers: append([]string{}, d.NameServers...),
+		Fields:      []fieldDoc{},
+		Budgets:     []budgetDoc{},
+	}
+	for _, f := range d.Fields {
+		doc.Fields = append(doc.Fields, fieldDoc(f))
+	}
+	for _, b := range d.Budgets {
+		doc.Budgets = append(doc.Budgets, budgetDoc{Key: b.Key, Limit: b.Limit, WindowSeconds: b.Window.Seconds(), Costs: b.Costs, Only: b.Only})
+	}
+	return doc
 }

@@ -20,11 +20,11 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// asPlugin makes this test's binary a plugin.
-const asPlugin = "TENANTRY_SDK_TEST_PLUGIN"
+// roleVariable is the environment variable that makes the test binary act as a plugin.
+const roleVariable = "TENANTRY_SDK_TEST_PLUGIN"
 
 func TestMain(m *testing.M) {
-	switch os.Getenv(asPlugin) {
+	switch os.Getenv(roleVariable) {
 	case "simulator":
 		p := testPlugin
 		p.Simulator = testSimulator
@@ -57,14 +57,14 @@ func testSimulator(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	}, nil
 }
 
-func program(t *testing.T, role string, args ...string) *exec.Cmd {
+func pluginCommand(t *testing.T, role string, args ...string) *exec.Cmd {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), os.Args[0], args...)
-	c.Env = append(os.Environ(), asPlugin+"="+role)
+	c.Env = append(os.Environ(), roleVariable+"="+role)
 	return c
 }
 
-func TestCommands(t *testing.T) {
+func TestPluginCommands(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		args   []string
@@ -83,7 +83,7 @@ func TestCommands(t *testing.T) {
 		{"simulate with more", []string{"simulate", "--data", "x", "more"}, 2, "", "unexpected"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := program(t, "plain", tt.args...)
+			c := pluginCommand(t, "plain", tt.args...)
 			var stdout, stderr bytes.Buffer
 			c.Stdout, c.Stderr = &stdout, &stderr
 			_ = c.Run()
@@ -94,8 +94,8 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-func TestDescribeIsJSONForScripts(t *testing.T) {
-	out, err := program(t, "plain", "describe").Output()
+func TestDescribePrintsJSON(t *testing.T) {
+	out, err := pluginCommand(t, "plain", "describe").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,8 +112,8 @@ func TestDescribeIsJSONForScripts(t *testing.T) {
 	}
 }
 
-// simulator starts one and reads its ready line.
-func simulator(t *testing.T, c *exec.Cmd) simulate.Ready {
+// startSimulator starts a simulator process and reads its ready line.
+func startSimulator(t *testing.T, c *exec.Cmd) simulate.Ready {
 	t.Helper()
 	out, err := c.StdoutPipe()
 	if err != nil {
@@ -133,7 +133,7 @@ func simulator(t *testing.T, c *exec.Cmd) simulate.Ready {
 	return ready
 }
 
-func TestSimulatorServesAndStops(t *testing.T) {
+func TestSimulatorServesUntilStopped(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		stop func(*exec.Cmd, io.Closer) error
@@ -143,12 +143,12 @@ func TestSimulatorServesAndStops(t *testing.T) {
 		{"on SIGINT", func(c *exec.Cmd, _ io.Closer) error { return c.Process.Signal(syscall.SIGINT) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := program(t, "simulator", "simulate", "--listen", "127.0.0.1:0", "--data", "folder", "--world", "http://world")
+			c := pluginCommand(t, "simulator", "simulate", "--listen", "127.0.0.1:0", "--data", "folder", "--world", "http://world")
 			stdin, err := c.StdinPipe()
 			if err != nil {
 				t.Fatal(err)
 			}
-			ready := simulator(t, c)
+			ready := startSimulator(t, c)
 			if ready.Provider != "test" || ready.Settings["url"] != ready.URL || ready.Control[0] != "tenants" {
 				t.Fatalf("ready: %+v", ready)
 			}
@@ -170,11 +170,11 @@ func TestSimulatorServesAndStops(t *testing.T) {
 	}
 }
 
-// TestSimulatorWithoutALifeline: started in the background with no standard
-// input, it stays.
-func TestSimulatorWithoutALifeline(t *testing.T) {
-	c := program(t, "simulator", "simulate", "--data", "folder")
-	ready := simulator(t, c)
+// TestSimulatorKeepsRunningWithoutStandardInput starts the simulator as a background process does,
+// with /dev/null as its standard input.
+func TestSimulatorKeepsRunningWithoutStandardInput(t *testing.T) {
+	c := pluginCommand(t, "simulator", "simulate", "--data", "folder")
+	ready := startSimulator(t, c)
 	a, err := http.Get(ready.URL)
 	if err != nil {
 		t.Fatalf("it is gone: %v", err)
@@ -186,8 +186,8 @@ func TestSimulatorWithoutALifeline(t *testing.T) {
 	_ = c.Wait()
 }
 
-func TestSimulatorThatCannotStart(t *testing.T) {
-	c := program(t, "simulator", "simulate", "--data", "unusable")
+func TestSimulatorReportsWhyItCannotStart(t *testing.T) {
+	c := pluginCommand(t, "simulator", "simulate", "--data", "unusable")
 	var stderr bytes.Buffer
 	c.Stderr = &stderr
 	if out, err := c.Output(); err == nil || len(out) != 0 || !strings.Contains(stderr.String(), "the folder is unusable") {

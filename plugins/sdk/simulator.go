@@ -19,13 +19,13 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// simulatorFlags are the arguments of `simulate`.
-type simulatorFlags struct{ listen, data, world string }
+// simulatorFlags has the flags of `simulate`.
+type simulatorFlags struct{ listen, dataDir, worldURL string }
 
-// runSimulator serves the plugin's simulator until SIGTERM, SIGINT or the end
-// of its standard input.
+// runSimulator runs the command `simulate`. It serves the simulator until SIGTERM, SIGINT or the
+// end of standard input, and returns the exit code.
 func runSimulator(p Plugin, args []string, stdout, stderr io.Writer) int {
-	f, err := parseSimulator(args, stderr)
+	f, err := parseSimulatorFlags(args, stderr)
 	if err != nil {
 		_, _ = fmt.Fprintln(stderr, "simulate:", err)
 		return exitUsage
@@ -39,51 +39,51 @@ func runSimulator(p Plugin, args []string, stdout, stderr io.Writer) int {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
-		<-lifeline(os.Stdin)
+		<-stdinClosed(os.Stdin)
 		cancel()
 	}()
-	if err := simulateUntil(ctx, p, f, stdout, stderr); err != nil {
+	if err := serveSimulator(ctx, p, f, stdout, stderr); err != nil {
 		_, _ = fmt.Fprintln(stderr, "simulate:", err)
 		return exitFailed
 	}
 	return exitDone
 }
 
-func parseSimulator(args []string, stderr io.Writer) (simulatorFlags, error) {
+func parseSimulatorFlags(args []string, stderr io.Writer) (simulatorFlags, error) {
 	var f simulatorFlags
 	flags := flag.NewFlagSet("simulate", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:0", "loopback `address` to listen on")
-	flags.StringVar(&f.data, "data", "", "`folder` of the simulator's state")
-	flags.StringVar(&f.world, "world", "", "base `URL` of the sandbox's world interface")
+	flags.StringVar(&f.dataDir, "data", "", "`folder` of the simulator's state")
+	flags.StringVar(&f.worldURL, "world", "", "base `URL` of the sandbox's world interface")
 	if err := flags.Parse(args); err != nil {
 		return f, err
 	}
 	if flags.NArg() > 0 {
 		return f, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
-	if f.data == "" {
+	if f.dataDir == "" {
 		return f, errors.New("--data is missing")
 	}
 	host, _, err := net.SplitHostPort(f.listen)
 	if err != nil {
 		return f, fmt.Errorf("--listen: %w", err)
 	}
-	// Anyone who reaches a simulator controls it.
+	// A simulator has no authentication: everyone who can connect to it can control it.
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return f, fmt.Errorf("--listen %s: a simulator listens on a loopback address only", f.listen)
 	}
 	return f, nil
 }
 
-func simulateUntil(ctx context.Context, p Plugin, f simulatorFlags, stdout, stderr io.Writer) error {
+func serveSimulator(ctx context.Context, p Plugin, f simulatorFlags, stdout, stderr io.Writer) error {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", f.listen)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = ln.Close() }()
 	handler, ready, err := p.Simulator(simulate.Options{
-		URL: "http://" + ln.Addr().String(), DataDir: f.data, World: f.world, Log: stderr,
+		URL: "http://" + ln.Addr().String(), DataDir: f.dataDir, World: f.worldURL, Log: stderr,
 	})
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func simulateUntil(ctx context.Context, p Plugin, f simulatorFlags, stdout, stde
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ln) }()
 	if err := json.NewEncoder(stdout).Encode(ready); err != nil {
-		return fmt.Errorf("say ready: %w", err)
+		return fmt.Errorf("print the ready line: %w", err)
 	}
 	select {
 	case err := <-served:

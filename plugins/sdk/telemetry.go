@@ -4,8 +4,11 @@ package sdk
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"os"
+	"strings"
+	"time"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -13,28 +16,31 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tenantry/tenantry/ports"
 )
 
-// startTelemetry exports the plugin's spans over OTLP/HTTP when the operator's
-// OTEL_* variables ask for it, which the host hands on. Without them it is off
-// and silent. The answer sends what is left.
+// startTelemetry exports the plugin's spans over OTLP/HTTP if the OTEL_* variables of the
+// environment enable it. The host passes the operator's variables on. The returned function exports
+// the remaining spans and stops the exporter.
 func startTelemetry(d Description, log *slog.Logger) (flush func(context.Context)) {
 	otel.SetTextMapPropagator(propagation.TraceContext{})
-	off := func(context.Context) {}
+	noFlush := func(context.Context) {}
 	if !exportsTraces() {
-		return off
+		return noFlush
 	}
 	if protocol := tracesEnv("PROTOCOL"); protocol != "" && protocol != "http/protobuf" {
 		log.Warn("plugins export spans over http/protobuf only", "asked", protocol)
-		return off
+		return noFlush
 	}
 	exporter, err := otlptracehttp.New(context.Background())
 	if err != nil {
 		log.Warn("spans are not exported", "error", err)
-		return off
+		return noFlush
 	}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("telemetry", "error", err) }))
-	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(whoami(d)))
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(telemetryResource(d)))
 	otel.SetTracerProvider(provider)
 	return func(ctx context.Context) { _ = provider.Shutdown(ctx) }
 }
@@ -47,7 +53,7 @@ func exportsTraces() bool {
 	return exporter == "otlp" || (exporter == "" && tracesEnv("ENDPOINT") != "")
 }
 
-// tracesEnv reads an OTLP setting of traces, or else of all signals.
+// tracesEnv returns an OTLP setting for traces. The default is the setting for all signals.
 func tracesEnv(setting string) string {
 	if v := os.Getenv("OTEL_EXPORTER_OTLP_TRACES_" + setting); v != "" {
 		return v
@@ -55,7 +61,7 @@ func tracesEnv(setting string) string {
 	return os.Getenv("OTEL_EXPORTER_OTLP_" + setting)
 }
 
-func whoami(d Description) *resource.Resource {
+func telemetryResource(d Description) *resource.Resource {
 	r, err := resource.New(context.Background(),
 		resource.WithAttributes(
 			attribute.String("service.name", "tenantry-plugin-"+d.Name),
@@ -65,4 +71,50 @@ func whoami(d Description) *resource.Resource {
 		return resource.Default()
 	}
 	return r
+}
+
+// newLog returns a logger that writes the JSON lines that the host reads, with the member names of
+// hclog. Plugins in other languages print the same format. It also becomes the default logger of
+// log/slog.
+func newLog(out io.Writer, module string) *slog.Logger {
+	lines := slog.NewJSONHandler(out, &slog.HandlerOptions{ReplaceAttr: renameToHclog})
+	log := slog.New(callHandler{lines}).With("@module", module)
+	slog.SetDefault(log)
+	return log
+}
+
+func renameToHclog(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) > 0 {
+		return a
+	}
+	switch a.Key {
+	case slog.LevelKey:
+		return slog.String("@level", strings.ToLower(a.Value.String()))
+	case slog.MessageKey:
+		return slog.String("@message", a.Value.String())
+	case slog.TimeKey:
+		return slog.String("@timestamp", a.Value.Time().UTC().Format(time.RFC3339Nano))
+	}
+	return a
+}
+
+// callHandler adds the request id and the trace id of the context to each line.
+type callHandler struct{ slog.Handler }
+
+func (h callHandler) Handle(ctx context.Context, r slog.Record) error {
+	if id := ports.RequestID(ctx); id != "" {
+		r.AddAttrs(slog.String("request_id", id))
+	}
+	if span := trace.SpanContextFromContext(ctx); span.IsValid() {
+		r.AddAttrs(slog.String("trace_id", span.TraceID().String()))
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h callHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return callHandler{h.Handler.WithAttrs(attrs)}
+}
+
+func (h callHandler) WithGroup(name string) slog.Handler {
+	return callHandler{h.Handler.WithGroup(name)}
 }

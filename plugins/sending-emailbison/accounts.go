@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	senders = "/sender-emails"
-	// mostPages is how far a search for one address goes before it is none.
-	mostPages = 10
+	sendersPath = "/sender-emails"
+	// maxPages is how many pages a search for one address reads, and how many pages of workspaces.
+	maxPages = 10
 )
 
-// account is what is read of one. A token for the mailbox itself is at
-// …/oauth-access-token, which is never asked for.
+// account is a sender e-mail of the API, reduced to the members that the plugin reads. The plugin
+// never calls …/oauth-access-token, which returns a live token of the mailbox.
 type account struct {
 	ID      text `json:"id"`
 	Name    text `json:"name"`
@@ -29,11 +29,10 @@ type account struct {
 	Updated text `json:"updated_at"`
 }
 
-// Account implements sdk.SendingPlatform. A search finds parts of addresses, and
-// an instance that does not know the parameter finds everybody, so what it finds
-// is compared.
+// Account implements sdk.SendingPlatform. The search matches parts of addresses, and an instance
+// that ignores the parameter returns every account, so Account compares each address.
 func (p *platform) Account(ctx context.Context, address string) (sdk.Account, error) {
-	for number := 1; number <= mostPages; number++ {
+	for number := 1; number <= maxPages; number++ {
 		found, more, _, err := p.page(ctx, number, address)
 		if err != nil {
 			return sdk.Account{}, err
@@ -50,13 +49,13 @@ func (p *platform) Account(ctx context.Context, address string) (sdk.Account, er
 	return sdk.Account{}, sdk.BrokenBy("emailbison search finds everybody")
 }
 
-// Accounts implements sdk.SendingPlatform. The cursor is the number of the page
-// and how many accounts there were on the way: where some have gone meanwhile,
-// others moved to a page that was read before.
+// Accounts implements sdk.SendingPlatform. The cursor holds the page number and the total at the
+// time of the previous page. When the total has shrunk, an account may have moved to a page that
+// was read before, so the listing fails with Broken.
 func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error) {
-	number, before := 1, 0
+	number, previousTotal := 1, 0
 	if cursor != "" {
-		if n, err := fmt.Sscanf(cursor, "%d:%d", &number, &before); n != 2 || err != nil || number < 1 {
+		if n, err := fmt.Sscanf(cursor, "%d:%d", &number, &previousTotal); n != 2 || err != nil || number < 1 {
 			return sdk.Page{}, sdk.RefusedBy("emailbison cursor")
 		}
 	}
@@ -64,7 +63,7 @@ func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error
 	if err != nil {
 		return sdk.Page{}, err
 	}
-	if total < before {
+	if total < previousTotal {
 		return sdk.Page{}, sdk.BrokenBy("emailbison list moved")
 	}
 	page := sdk.Page{Accounts: found}
@@ -74,30 +73,32 @@ func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error
 	return page, nil
 }
 
+// page returns the accounts of one page, whether more pages follow, and the total number of
+// accounts. An empty search lists all accounts.
 func (p *platform) page(ctx context.Context, number int, search string) ([]sdk.Account, bool, int, error) {
-	docs, more, total, err := read[account](ctx, p, senders, number, search)
+	docs, more, total, err := readPage[account](ctx, p, sendersPath, number, search)
 	if err != nil {
-		return nil, false, 0, settled(err)
+		return nil, false, 0, asOutcome(err)
 	}
 	var found []sdk.Account
 	for _, doc := range docs {
 		if doc.ID == "" || doc.Email == "" {
 			return nil, false, 0, sdk.BrokenBy("nonsense")
 		}
-		found = append(found, doc.told())
+		found = append(found, doc.toAccount())
 	}
 	return found, more, total, nil
 }
 
-func (a account) told() sdk.Account {
-	told := sdk.Account{ID: string(a.ID), Address: string(a.Email), Name: string(a.Name), Stamp: string(a.Updated + " " + a.Status)}
-	told.State, told.Reason = state(string(a.Status))
-	told.HasError = told.Reason != ""
-	return told
+func (a account) toAccount() sdk.Account {
+	converted := sdk.Account{ID: string(a.ID), Address: string(a.Email), Name: string(a.Name), Stamp: string(a.Updated + " " + a.Status)}
+	converted.State, converted.Reason = accountState(string(a.Status))
+	converted.HasError = converted.Reason != ""
+	return converted
 }
 
-// state is the table of EmailBison's words.
-func state(status string) (state sdk.AccountState, reason string) {
+// accountState maps EmailBison's status to a state and, for a failed account, a reason.
+func accountState(status string) (state sdk.AccountState, reason string) {
 	switch words := strings.NewReplacer("_", " ", "-", " ").Replace(strings.ToLower(strings.TrimSpace(status))); words {
 	case "connected":
 		return sdk.AccountConnected, ""
@@ -108,33 +109,34 @@ func state(status string) (state sdk.AccountState, reason string) {
 	}
 }
 
-// Remove implements sdk.SendingPlatform.
+// Remove implements sdk.SendingPlatform. An account that EmailBison does not know counts as
+// removed.
 func (p *platform) Remove(ctx context.Context, account string) error {
-	var said struct {
+	var answer struct {
 		Success *bool `json:"success"`
 		Data    struct {
 			Success *bool `json:"success"`
 		} `json:"data"`
 	}
-	err := p.call(ctx, http.MethodDelete, senders+"/"+url.PathEscape(account), &said)
-	if errors.Is(err, errGone) {
+	err := p.call(ctx, http.MethodDelete, sendersPath+"/"+url.PathEscape(account), &answer)
+	if errors.Is(err, errNotFound) {
 		return nil
 	}
-	for _, done := range []*bool{said.Success, said.Data.Success} {
-		if err == nil && done != nil && !*done {
+	for _, success := range []*bool{answer.Success, answer.Data.Success} {
+		if err == nil && success != nil && !*success {
 			return sdk.RefusedBy("emailbison not done")
 		}
 	}
-	return settled(err)
+	return asOutcome(err)
 }
 
-// StartSignIn implements sdk.SendingPlatform: EmailBison connects mailboxes in its
-// dashboard and its uploader alone.
+// StartSignIn implements sdk.SendingPlatform. It always fails: EmailBison connects mailboxes only
+// in its dashboard and its uploader.
 func (p *platform) StartSignIn(context.Context, string) (sdk.SignInSession, error) {
 	return sdk.SignInSession{}, sdk.NotSupported(sdk.CanOAuth)
 }
 
-// SignIn implements sdk.SendingPlatform.
+// SignIn implements sdk.SendingPlatform. It always fails, see StartSignIn.
 func (p *platform) SignIn(context.Context, string) (sdk.Progress, error) {
 	return sdk.Progress{}, sdk.NotSupported(sdk.CanOAuth)
 }

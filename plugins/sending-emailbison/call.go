@@ -10,26 +10,29 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// What an answer may say without being one.
+// The errors of call that its callers handle. asOutcome turns the rest into an outcome.
 var (
-	errGone   = errors.New("emailbison does not know it")
-	errDenied = errors.New("emailbison does not allow it")
+	errNotFound  = errors.New("emailbison does not know it")
+	errForbidden = errors.New("emailbison does not allow it")
 )
 
-// call makes one request and decodes the JSON object of a good answer.
+// call makes one request below /api of the instance and decodes the JSON object of a 2xx answer
+// into out. It returns errNotFound or errForbidden for a 404 or 403 of EmailBison itself, otherwise
+// an sdk.Outcome.
 func (p *platform) call(ctx context.Context, method, path string, out any) error {
 	r, err := http.NewRequestWithContext(ctx, method, p.instance+"/api"+path, nil)
 	if err != nil {
-		return sdk.Misconfigured("instance_url", "it makes no request")
+		return sdk.Misconfigured("instance_url", "it does not form a valid URL")
 	}
 	r.Header.Set("Authorization", "Bearer "+p.token.Reveal())
-	r.Header.Set("Accept", "application/json") // without it a refusal is a redirect to a page
+	r.Header.Set("Accept", "application/json") // without it EmailBison answers a refusal with a redirect to its sign-in page
 	r.Header.Set("User-Agent", "tenantry/"+version)
 	resp, err := p.http.Do(r)
 	if err != nil {
@@ -53,8 +56,8 @@ func (p *platform) call(ctx context.Context, method, path string, out any) error
 	return nil
 }
 
-// noAnswer is sdk.NoAnswer for a server that somebody else runs: one whose
-// certificate is no good was asked nothing.
+// noAnswer returns the outcome of a request without an answer. An untrusted certificate is Down and
+// not Unknown, because the request was never sent.
 func noAnswer(err error) error {
 	var certificate *tls.CertificateVerificationError
 	if errors.As(err, &certificate) {
@@ -63,9 +66,10 @@ func noAnswer(err error) error {
 	return sdk.NoAnswer(err)
 }
 
-// failure reads an answer that is none. EmailBison's own ones are objects; a
-// page comes from something in front of it and is no word on token or account.
-func failure(resp *http.Response, object bool) error {
+// failure returns the error of an answer, nil for a 2xx status. Errors of EmailBison are JSON
+// objects; isObject reports whether the body is one. An HTML page comes from a proxy or filter in
+// front of the instance, so its 403 or 404 says nothing about the token or the account.
+func failure(resp *http.Response, isObject bool) error {
 	cause := "emailbison " + strconv.Itoa(resp.StatusCode)
 	if trouble := sdk.TroubleOf(resp.StatusCode, resp.Header, time.Now()); trouble != nil {
 		return trouble
@@ -77,28 +81,66 @@ func failure(resp *http.Response, object bool) error {
 		return sdk.CredentialRefused(cause)
 	case status == http.StatusPaymentRequired:
 		return sdk.PlanInactive()
-	case status == http.StatusForbidden && object:
-		return errDenied
-	case status == http.StatusNotFound && object:
-		return errGone
+	case status == http.StatusForbidden && isObject:
+		return errForbidden
+	case status == http.StatusNotFound && isObject:
+		return errNotFound
 	case status == http.StatusBadRequest, status == http.StatusConflict, status == http.StatusUnprocessableEntity:
 		return sdk.RefusedBy(cause)
 	}
 	return sdk.BrokenBy(cause)
 }
 
-// settled is an error as callers of this plugin know it.
-func settled(err error) error {
+// asOutcome turns errForbidden and errNotFound into outcomes for callers that do not handle them.
+func asOutcome(err error) error {
 	switch {
-	case errors.Is(err, errDenied):
+	case errors.Is(err, errForbidden):
 		return sdk.CredentialRefused("emailbison 403")
-	case errors.Is(err, errGone):
+	case errors.Is(err, errNotFound):
 		return sdk.BrokenBy("emailbison 404")
 	}
 	return err
 }
 
-// text is a string or a number; anything else is none.
+// perPage is the requested page size. An instance may ignore it and answer with 15 entries.
+const perPage = 100
+
+// listPage is one page of a list in Laravel's format.
+type listPage[T any] struct {
+	Data  *[]T `json:"data"`
+	Links optionalObject[struct {
+		Next text `json:"next"`
+	}] `json:"links"`
+	Meta struct {
+		Current text `json:"current_page"`
+		Last    text `json:"last_page"`
+		Total   text `json:"total"`
+	} `json:"meta"`
+}
+
+// readPage returns the entries of page number of a list, whether more pages follow, and the total
+// number of entries. It fails with Broken when the answer does not carry the requested page number:
+// the caller would take the page for the whole list and report the other entries as removed.
+func readPage[T any](ctx context.Context, p *platform, path string, number int, search string) (entries []T, more bool, total int, err error) {
+	query := url.Values{"page": {strconv.Itoa(number)}, "per_page": {strconv.Itoa(perPage)}}
+	if search != "" {
+		query.Set("search", search)
+	}
+	var page listPage[T]
+	if err := p.call(ctx, http.MethodGet, path+"?"+query.Encode(), &page); err != nil {
+		return nil, false, 0, err
+	}
+	if page.Data == nil || page.Meta.Current.integer() != number {
+		return nil, false, 0, sdk.BrokenBy("nonsense")
+	}
+	more = page.Links.value.Next != ""
+	if last := page.Meta.Last.integer(); last > 0 {
+		more = number < last
+	}
+	return *page.Data, more, page.Meta.Total.integer(), nil
+}
+
+// text decodes a JSON string or number. Any other JSON value decodes to "".
 type text string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -113,20 +155,21 @@ func (t *text) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// number is 0 where there is none.
-func (t text) number() int {
+// integer returns the number in t, or 0 when t is not an integer.
+func (t text) integer() int {
 	n, _ := strconv.Atoi(string(t))
 	return n
 }
 
-// loose is an object that may be something else: PHP writes an empty one as [].
-type loose[T any] struct{ it T }
+// optionalObject decodes a JSON object into value. Any other JSON value decodes to the zero value:
+// PHP writes an empty object as [].
+type optionalObject[T any] struct{ value T }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (l *loose[T]) UnmarshalJSON(raw []byte) error {
-	*l = loose[T]{}
+func (o *optionalObject[T]) UnmarshalJSON(raw []byte) error {
+	*o = optionalObject[T]{}
 	if raw[0] != '{' {
 		return nil
 	}
-	return json.Unmarshal(raw, &l.it)
+	return json.Unmarshal(raw, &o.value)
 }

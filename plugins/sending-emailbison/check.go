@@ -15,60 +15,60 @@ type workspace struct {
 	Name text `json:"name"`
 }
 
-// user is whose token it is. Which member holds the workspace is a guess: the
-// first of these that is there.
+// user is the owner of the token. EmailBison does not document which member holds the workspace;
+// the first member with an id counts.
 type user struct {
-	Workspace        loose[workspace] `json:"workspace"`
-	CurrentWorkspace loose[workspace] `json:"current_workspace"`
-	Team             loose[workspace] `json:"team"`
-	CurrentTeam      loose[workspace] `json:"current_team"`
+	Workspace        optionalObject[workspace] `json:"workspace"`
+	CurrentWorkspace optionalObject[workspace] `json:"current_workspace"`
+	Team             optionalObject[workspace] `json:"team"`
+	CurrentTeam      optionalObject[workspace] `json:"current_team"`
 }
 
 func (u user) workspace() workspace {
-	for _, w := range []loose[workspace]{u.Workspace, u.CurrentWorkspace, u.Team, u.CurrentTeam} {
-		if w.it.ID != "" {
-			return w.it
+	for _, w := range []optionalObject[workspace]{u.Workspace, u.CurrentWorkspace, u.Team, u.CurrentTeam} {
+		if w.value.ID != "" {
+			return w.value
 		}
 	}
 	return workspace{}
 }
 
-// Check implements sdk.SendingPlatform. A token of the type super-admin acts in
-// whichever workspace somebody selected last, at the instance; it is known by
-// reaching several.
+// Check implements sdk.SendingPlatform. A super-admin token acts in the workspace that was last
+// selected at the instance. Check recognises it because it reaches several workspaces, and reports
+// it as roaming.
 func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
-	var who struct {
+	var answer struct {
 		Data *user `json:"data"`
 	}
-	if err := p.call(ctx, http.MethodGet, "/users", &who); err != nil {
-		return sdk.Reach{}, notThere(err)
+	if err := p.call(ctx, http.MethodGet, "/users", &answer); err != nil {
+		return sdk.Reach{}, asInstanceError(err)
 	}
-	if who.Data == nil {
+	if answer.Data == nil {
 		return sdk.Reach{}, sdk.BrokenBy("nonsense")
 	}
 	all, listed, err := p.workspaces(ctx)
-	switch own := who.Data.workspace(); {
+	switch own := answer.Data.workspace(); {
 	case err != nil:
 		return sdk.Reach{}, err
 	case len(all) > 0:
-		return sdk.Reach{Workspaces: all, Roaming: len(all) > 1}, nil
+		return sdk.Reach{Workspaces: all, SelectedWorkspaceOnly: len(all) > 1}, nil
 	case own.ID != "":
 		return sdk.Reach{Workspaces: []sdk.Workspace{{ID: string(own.ID), Name: string(own.Name)}}}, nil
 	case listed:
-		return sdk.Reach{}, nil // none, as the instance says
+		return sdk.Reach{}, nil // the instance lists no workspace
 	case p.workspace != "":
-		return sdk.Reach{}, sdk.Misconfigured("workspace_id", "the instance does not say which workspace the token is of: leave it out")
+		return sdk.Reach{}, sdk.Misconfigured("workspace_id", "the instance does not tell the workspace of the token: leave it out")
 	default:
 		return sdk.Reach{Workspaces: []sdk.Workspace{{}}}, nil
 	}
 }
 
-// workspaces lists those that the token reaches. An instance may keep the list
-// from tokens of one workspace, which is not listed then.
+// workspaces returns the workspaces that the token reaches. listed is false when the instance
+// refuses the list, as some do for a token of one workspace.
 func (p *platform) workspaces(ctx context.Context) (all []sdk.Workspace, listed bool, err error) {
-	for number := 1; number <= mostPages; number++ {
-		found, more, _, err := read[workspace](ctx, p, "/workspaces/v1.1", number, "")
-		if errors.Is(err, errDenied) || errors.Is(err, errGone) {
+	for number := 1; number <= maxPages; number++ {
+		found, more, _, err := readPage[workspace](ctx, p, "/workspaces/v1.1", number, "")
+		if errors.Is(err, errForbidden) || errors.Is(err, errNotFound) {
 			return nil, false, nil
 		}
 		if err != nil {
@@ -84,10 +84,11 @@ func (p *platform) workspaces(ctx context.Context) (all []sdk.Workspace, listed 
 	return all, true, nil
 }
 
-// notThere says of a host that has no such API that it is the wrong one.
-func notThere(err error) error {
-	if errors.Is(err, errGone) {
+// asInstanceError turns a 404 into a refusal of instance_url, because the host has no such API.
+// Other errors become what asOutcome returns.
+func asInstanceError(err error) error {
+	if errors.Is(err, errNotFound) {
 		return sdk.Misconfigured("instance_url", "there is no EmailBison at this host")
 	}
-	return settled(err)
+	return asOutcome(err)
 }

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	version  = "0.1.0"
-	callTime = 15 * time.Second
+	version     = "0.1.0"
+	callTimeout = 15 * time.Second
 )
 
 func description() sdk.Description {
@@ -26,42 +26,44 @@ func description() sdk.Description {
 			{Name: "workspace_id", Account: true, Help: "id of the workspace that the token is expected to be of"},
 			{Name: "allow_private", Default: "false", Help: "call instances on private addresses too, and on loopback by http; for test systems"},
 		},
-		// The published limit is said to be 3,000 in a minute for an instance,
-		// which all of its customers share.
+		// The limit is said to be 3,000 calls per minute for an instance. All of its customers
+		// share it.
 		Budgets: []sdk.Budget{{
 			Key: "credential", Limit: 10, Window: time.Second,
-			Costs: map[string]int{"check": 2}, // the user, and the workspaces
+			Costs: map[string]int{"check": 2}, // GET /users and GET /workspaces/v1.1
 		}},
-		FaultDomain: sdk.FaultCredential, // each instance is a server of its own
+		FaultDomain: sdk.FaultCredential, // each instance is a separate server
 	}
 }
 
-// house is what lives as long as the process: a client that dials public
-// addresses only, and one for operators who said that any will do.
-type house struct{ public, private *http.Client }
+// processState holds the HTTP clients, which all connections of the process share. The client
+// public dials public addresses only; private dials any address.
+type processState struct{ public, private *http.Client }
 
-func newHouse() *house {
-	return &house{public: sdk.NewGuardedHTTPClient(callTime, false), private: sdk.NewGuardedHTTPClient(callTime, true)}
+func newProcessState() *processState {
+	return &processState{public: sdk.NewGuardedHTTPClient(callTimeout, false), private: sdk.NewGuardedHTTPClient(callTimeout, true)}
 }
 
-// platform is what one token reaches at one instance.
+// platform implements sdk.SendingPlatform for one token of one instance.
 type platform struct {
 	http      *http.Client
-	instance  string // as in https://send.example.com
+	instance  string // scheme and host, such as https://send.example.com
 	token     sdk.Secret
-	workspace string // the one that is expected, or ""
+	workspace string // the id of the expected workspace; empty for any
 }
 
-func (h *house) platform(c sdk.Connection) (sdk.SendingPlatform, error) {
-	private, err := strconv.ParseBool(cmp.Or(c.Settings["allow_private"], "false"))
+// newPlatform returns the platform of the connection c. It fails when a setting or the credential
+// is invalid; it calls nothing.
+func (s *processState) newPlatform(c sdk.Connection) (sdk.SendingPlatform, error) {
+	allowPrivate, err := strconv.ParseBool(cmp.Or(c.Settings["allow_private"], "false"))
 	if err != nil {
 		return nil, sdk.Misconfigured("allow_private", "it is true or false")
 	}
-	p := &platform{http: h.public, workspace: c.Settings["workspace_id"]}
-	if private {
-		p.http = h.private
+	p := &platform{http: s.public, workspace: c.Settings["workspace_id"]}
+	if allowPrivate {
+		p.http = s.private
 	}
-	p.instance, p.token, err = readCredential(c, private)
+	p.instance, p.token, err = readCredential(c, allowPrivate)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sending-emailbison/simulator"
 )
 
-// instance is one at the simulator.
+// instance is a simulated instance of EmailBison.
 type instance struct {
 	*conformance.Simulator
 	t testing.TB
@@ -25,10 +25,10 @@ func newInstance(t testing.TB) instance { return instance{conformance.Simulate(t
 
 func (i instance) quirks(q map[string]bool) { i.Control(i.t, http.MethodPut, "/quirks", q, nil) }
 
-// with is the plugin with a token, for a workspace unless that is "".
+// with returns the platform of a token. workspace is the setting workspace_id; empty leaves it out.
 func (i instance) with(token, workspace string) sdk.SendingPlatform {
 	i.t.Helper()
-	p, err := newHouse().platform(i.Connection(map[string]string{"instance_url": i.URL, "workspace_id": workspace}, map[string]string{"api_key": token}))
+	p, err := newProcessState().newPlatform(i.Connection(map[string]string{"instance_url": i.URL, "workspace_id": workspace}, map[string]string{"api_key": token}))
 	if err != nil {
 		i.t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func (i instance) put(addresses ...string) {
 	}
 }
 
-// calls are what the instance was asked.
+// calls returns the requests that the instance received.
 func (i instance) calls() (all []simulate.Entry) {
 	i.Control(i.t, http.MethodGet, "/calls", nil, &all)
 	return all
@@ -53,9 +53,9 @@ func outcomeOf(err error) *sdk.Outcome {
 	return o
 }
 
-// TestWorkspaces: a token of one workspace reaches that one, however little the
-// instance says.
-func TestWorkspaces(t *testing.T) {
+// TestCheckFindsTheWorkspaceOfATokenWhateverTheInstanceHides covers instances that hide the list of
+// workspaces, the workspace of the user, or both.
+func TestCheckFindsTheWorkspaceOfATokenWhateverTheInstanceHides(t *testing.T) {
 	i := newInstance(t)
 	for _, tt := range []struct {
 		quirks map[string]bool
@@ -63,59 +63,59 @@ func TestWorkspaces(t *testing.T) {
 		want   sdk.Workspace
 	}{
 		{map[string]bool{}, "", sdk.Workspace{ID: "1", Name: "Simulated"}},
-		{map[string]bool{}, "7", sdk.Workspace{ID: "1", Name: "Simulated"}}, // the host sees that it is another
+		{map[string]bool{}, "7", sdk.Workspace{ID: "1", Name: "Simulated"}}, // the host compares the workspace with the expected one
 		{map[string]bool{"hide_own": true}, "", sdk.Workspace{ID: "1", Name: "Simulated"}},
 		{map[string]bool{"hide_list": true}, "", sdk.Workspace{ID: "1", Name: "Simulated"}},
 		{map[string]bool{"hide_list": true, "hide_own": true}, "", sdk.Workspace{}},
 	} {
 		i.quirks(tt.quirks)
 		reach, err := i.with(simulator.Token, tt.given).Check(t.Context())
-		if err != nil || reach.Roaming || len(reach.Workspaces) != 1 || reach.Workspaces[0] != tt.want {
+		if err != nil || reach.SelectedWorkspaceOnly || len(reach.Workspaces) != 1 || reach.Workspaces[0] != tt.want {
 			t.Errorf("%v %q: %+v, %v", tt.quirks, tt.given, reach, err)
 		}
 	}
 	if _, err := i.with(simulator.Token, "1").Check(t.Context()); outcomeOf(err).Code.Name != "invalid_request" {
-		t.Errorf("a workspace that nobody can look at: %v", err)
+		t.Errorf("an expected workspace that cannot be verified: %v", err)
 	}
 }
 
-// TestATokenThatRoams: a super-admin's acts in whichever workspace was selected
-// last, by whomever, so it is told apart and every workspace is listed.
-func TestATokenThatRoams(t *testing.T) {
+// TestSuperAdminTokenIsReportedAsRoaming also checks that the plugin never selects a workspace
+// itself.
+func TestSuperAdminTokenIsReportedAsRoaming(t *testing.T) {
 	i := newInstance(t)
 	all := []map[string]any{}
 	for n := range 20 {
 		all = append(all, map[string]any{"id": n + 1, "name": fmt.Sprint("W", n+1)})
 	}
 	i.Control(t, http.MethodPut, "/workspaces", all, nil)
-	i.Control(t, http.MethodPut, "/tokens", map[string]string{"token": super, "type": "super-admin"}, nil)
-	p := i.with(super, "")
+	i.Control(t, http.MethodPut, "/tokens", map[string]string{"token": superAdminToken, "type": "super-admin"}, nil)
+	p := i.with(superAdminToken, "")
 	reach, err := p.Check(t.Context())
-	if err != nil || !reach.Roaming || len(reach.Workspaces) != 20 || reach.Workspaces[19].Name != "W20" {
+	if err != nil || !reach.SelectedWorkspaceOnly || len(reach.Workspaces) != 20 || reach.Workspaces[19].Name != "W20" {
 		t.Fatalf("%+v, %v", reach, err)
 	}
 	i.put("anna@a.example")
-	if a, err := p.Account(t.Context(), "anna@a.example"); err != nil || !a.There() {
+	if a, err := p.Account(t.Context(), "anna@a.example"); err != nil || !a.Exists() {
 		t.Fatalf("in the selected workspace: %+v, %v", a, err)
 	}
-	if status := i.raw(http.MethodPost, "/workspaces/v1.1/switch-workspace", super, `{"team_id":2}`); status != http.StatusOK {
+	if status := i.raw(http.MethodPost, "/workspaces/v1.1/switch-workspace", superAdminToken, `{"team_id":2}`); status != http.StatusOK {
 		t.Fatalf("switch: %d", status)
 	}
-	if a, err := p.Account(t.Context(), "anna@a.example"); err != nil || a.There() {
-		t.Fatalf("after somebody selected another: %+v, %v", a, err)
+	if a, err := p.Account(t.Context(), "anna@a.example"); err != nil || a.Exists() {
+		t.Fatalf("after a different workspace was selected: %+v, %v", a, err)
 	}
-	switched := 0
+	writes := 0
 	for _, c := range i.calls() {
 		if c.Write {
-			switched++
+			writes++
 		}
 	}
-	if switched != 1 {
-		t.Errorf("%d calls change something, one of them ours", switched)
+	if writes != 1 {
+		t.Errorf("%d write calls, want only the one of the test", writes)
 	}
 }
 
-// raw is a call of somebody else's.
+// raw makes a request without the plugin and returns the status.
 func (i instance) raw(method, path, token, body string) int {
 	i.t.Helper()
 	req, err := http.NewRequest(method, i.URL+"/api"+path, strings.NewReader(body))
@@ -132,9 +132,9 @@ func (i instance) raw(method, path, token, body string) int {
 	return resp.StatusCode
 }
 
-// TestThePluginOnlyReadsAndDeletes: no call selects a workspace or asks for a
-// mailbox's own token.
-func TestThePluginOnlyReadsAndDeletes(t *testing.T) {
+// TestPluginCallsOnlyReadsAndDelete checks that no call selects a workspace or requests the token
+// of a mailbox.
+func TestPluginCallsOnlyReadsAndDelete(t *testing.T) {
 	i := newInstance(t)
 	i.put("anna@a.example")
 	p := i.with(simulator.Token, "")
@@ -163,8 +163,8 @@ func TestThePluginOnlyReadsAndDeletes(t *testing.T) {
 	}
 }
 
-// TestPages: whatever size they have, and whether or not search finds anything.
-func TestPages(t *testing.T) {
+// TestListingAndSearchWorkForEveryPageSize covers instances that ignore per_page or search.
+func TestListingAndSearchWorkForEveryPageSize(t *testing.T) {
 	i := newInstance(t)
 	var addresses []string
 	for n := range 130 {
@@ -196,19 +196,19 @@ func TestPages(t *testing.T) {
 	}
 	i.quirks(map[string]bool{"ignore_search": true})
 	if a, err := p.Account(t.Context(), "USER129@a.example"); err != nil || a.Address != "user129@a.example" {
-		t.Errorf("on the last page of a search that finds everybody: %+v, %v", a, err)
+		t.Errorf("on the last page of an ignored search: %+v, %v", a, err)
 	}
 	for n := range 30 {
 		i.put(fmt.Sprintf("more%03d@a.example", n))
 	}
 	if _, err := p.Account(t.Context(), "nobody@a.example"); outcomeOf(err).Kind != sdk.Broken {
-		t.Errorf("too many to say that somebody is not there: %v", err)
+		t.Errorf("an ignored search over too many pages: %v", err)
 	}
 }
 
-// TestAListThatShrinks: an account that is taken out moves another one to a page
-// that was read before, and that one must not pass for gone.
-func TestAListThatShrinks(t *testing.T) {
+// TestListingFailsWhenAccountsWereRemoved: a removal moves another account to a page that was read
+// before. The listing must not report that account as missing.
+func TestListingFailsWhenAccountsWereRemoved(t *testing.T) {
 	i := newInstance(t)
 	for n := range 40 {
 		i.put(fmt.Sprintf("user%03d@a.example", n))
@@ -220,7 +220,7 @@ func TestAListThatShrinks(t *testing.T) {
 	}
 	i.put("new@a.example")
 	if _, err := p.Accounts(t.Context(), first.Next); err != nil {
-		t.Errorf("a new one does harm: %v", err)
+		t.Errorf("after an account was added: %v", err)
 	}
 	for n := range 2 {
 		i.Control(t, http.MethodDelete, fmt.Sprintf("/accounts/user%03d@a.example", n), nil, nil)
@@ -235,13 +235,13 @@ func TestAListThatShrinks(t *testing.T) {
 	}
 }
 
-func TestStates(t *testing.T) {
+func TestAccountStateOfEachStatus(t *testing.T) {
 	for status, want := range map[string]sdk.AccountState{
 		"Connected": sdk.AccountConnected, " CONNECTED ": sdk.AccountConnected,
 		"Not connected": sdk.AccountFailed, "not_connected": sdk.AccountFailed, "Disconnected": sdk.AccountFailed,
 		"Pending deletion": sdk.AccountOther, "": sdk.AccountOther,
 	} {
-		a := account{ID: "1", Email: "a@b.example", Status: text(status)}.told()
+		a := account{ID: "1", Email: "a@b.example", Status: text(status)}.toAccount()
 		if a.State != want || a.HasError != (want == sdk.AccountFailed) || (a.Reason == "") == a.HasError {
 			t.Errorf("%q: %+v", status, a)
 		}

@@ -21,25 +21,24 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// trap is a server inside our network that counts who gets as far as a
-// connection to it.
+// trap is a server on loopback that counts the connections to it.
 type trap struct {
-	port  string
-	taken atomic.Int64
+	port     string
+	accepted atomic.Int64
 }
 
-// newTrap listens on all loopback addresses that there are.
+// newTrap listens on the same port of 127.0.0.1 and, where the machine has IPv6, of ::1.
 func newTrap(t *testing.T) *trap {
 	t.Helper()
 	tr := &trap{}
-	first, err := net.Listen("tcp", "127.0.0.1:0")
+	ipv4, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, tr.port, _ = net.SplitHostPort(first.Addr().String())
-	listeners := []net.Listener{first}
-	if six, err := net.Listen("tcp", net.JoinHostPort("::1", tr.port)); err == nil {
-		listeners = append(listeners, six)
+	_, tr.port, _ = net.SplitHostPort(ipv4.Addr().String())
+	listeners := []net.Listener{ipv4}
+	if ipv6, err := net.Listen("tcp", net.JoinHostPort("::1", tr.port)); err == nil {
+		listeners = append(listeners, ipv6)
 	}
 	for _, l := range listeners {
 		t.Cleanup(func() { _ = l.Close() })
@@ -49,7 +48,7 @@ func newTrap(t *testing.T) *trap {
 				if err != nil {
 					return
 				}
-				tr.taken.Add(1)
+				tr.accepted.Add(1)
 				_ = c.Close()
 			}
 		}()
@@ -57,10 +56,10 @@ func newTrap(t *testing.T) *trap {
 	return tr
 }
 
-// reach has the plugin check an instance as a customer names it.
-func reach(t *testing.T, instance string, private bool) error {
+// checkInstance returns the error of Check for an instance that a customer named.
+func checkInstance(t *testing.T, instance string, allowPrivate bool) error {
 	t.Helper()
-	p, err := newHouse().platform(connection("9|t", instance, private))
+	p, err := newProcessState().newPlatform(connection("9|t", instance, allowPrivate))
 	if err != nil {
 		t.Fatalf("%s: %v", instance, err)
 	}
@@ -70,101 +69,104 @@ func reach(t *testing.T, instance string, private bool) error {
 	return err
 }
 
-func guarded(t *testing.T, instance string) {
+// expectRefused fails the test unless Check refuses the instance because its address is private.
+func expectRefused(t *testing.T, instance string) {
 	t.Helper()
-	if o := outcomeOf(reach(t, instance, false)); o.Kind != sdk.Refused || o.Code.Name != "invalid_request" || o.Cause != "private_address" {
+	if o := outcomeOf(checkInstance(t, instance, false)); o.Kind != sdk.Refused || o.Code.Name != "invalid_request" || o.Cause != "private_address" {
 		t.Errorf("%s: %+v", instance, o)
 	}
 }
 
-// TestAddressesOfOurNetworkAreNotDialed, however a customer writes them.
-func TestAddressesOfOurNetworkAreNotDialed(t *testing.T) {
+// TestPrivateAddressesAreNotDialed covers the notations in which a customer can write an address.
+func TestPrivateAddressesAreNotDialed(t *testing.T) {
 	tr := newTrap(t)
 	for _, host := range []string{
 		"127.0.0.1", "127.9.9.9", "[::1]", // loopback
 		"[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::ffff:10.0.0.1]", // IPv4 in IPv6
 		"10.0.0.1", "172.16.3.4", "192.168.1.1", "100.64.0.1", "[fd00::1]", // private
 		"169.254.169.254", "[fe80::1]", "[fd00:ec2::254]", // link-local, metadata
-		"0.0.0.0", "[::]", "255.255.255.255", "224.0.0.1", "[ff02::1]", // nobody's
+		"0.0.0.0", "[::]", "255.255.255.255", "224.0.0.1", "[ff02::1]", // unspecified, broadcast, multicast
 		"[64:ff9b::7f00:1]", "[2002:7f00:1::1]", // IPv4 by translation
 	} {
-		guarded(t, "https://"+host+":"+tr.port)
+		expectRefused(t, "https://"+host+":"+tr.port)
 	}
-	if n := tr.taken.Load(); n > 0 {
+	if n := tr.accepted.Load(); n > 0 {
 		t.Fatalf("%d connections to our network", n)
 	}
-	// The same trap takes a connection when the operator allows it.
-	if o := outcomeOf(reach(t, "https://127.0.0.1:"+tr.port, true)); o.Kind == 0 || o.Cause == "private_address" || tr.taken.Load() != 1 {
-		t.Fatalf("with the operator's leave: %+v after %d connections", o, tr.taken.Load())
+	// The same server is dialed when the operator sets allow_private.
+	if o := outcomeOf(checkInstance(t, "https://127.0.0.1:"+tr.port, true)); o.Kind == 0 || o.Cause == "private_address" || tr.accepted.Load() != 1 {
+		t.Fatalf("with allow_private: %+v after %d connections", o, tr.accepted.Load())
 	}
 }
 
-// TestNamesThatLeadToOurNetworkAreNotDialed, also when they led elsewhere a moment ago.
-func TestNamesThatLeadToOurNetworkAreNotDialed(t *testing.T) {
+// TestNamesOfPrivateAddressesAreNotDialed includes a name whose address changes after a first
+// lookup.
+func TestNamesOfPrivateAddressesAreNotDialed(t *testing.T) {
 	tr := newTrap(t)
 	names := useResolver(t)
 	names.set("inside.example.", "127.0.0.1")
 	names.set("metadata.example.", "169.254.169.254")
 	names.set("private.example.", "10.1.2.3", "192.168.0.1")
 	for _, host := range []string{"inside.example", "metadata.example", "private.example", "localhost"} {
-		guarded(t, "https://"+host+":"+tr.port)
+		expectRefused(t, "https://"+host+":"+tr.port)
 	}
-	// Rebinding: whoever looks first sees a public address. What is dialed is
-	// looked at itself, so the second answer is no way in.
+	// DNS rebinding: the first lookup returns a public address, the lookup of the dialer a private
+	// one. The dialer checks the address that it dials.
 	names.set("rebound.example.", "93.184.215.14")
-	seen, err := net.DefaultResolver.LookupHost(t.Context(), "rebound.example")
-	if err != nil || len(seen) != 1 || seen[0] != "93.184.215.14" {
-		t.Fatalf("the first look: %v, %v", seen, err)
+	addresses, err := net.DefaultResolver.LookupHost(t.Context(), "rebound.example")
+	if err != nil || len(addresses) != 1 || addresses[0] != "93.184.215.14" {
+		t.Fatalf("the first lookup: %v, %v", addresses, err)
 	}
 	names.set("rebound.example.", "127.0.0.1")
-	guarded(t, "https://rebound.example:"+tr.port)
-	if n := tr.taken.Load(); n > 0 {
+	expectRefused(t, "https://rebound.example:"+tr.port)
+	if n := tr.accepted.Load(); n > 0 {
 		t.Fatalf("%d connections to our network", n)
 	}
-	if names.asked("rebound.example.") < 2 || names.asked("inside.example.") == 0 {
+	if names.lookupsOf("rebound.example.") < 2 || names.lookupsOf("inside.example.") == 0 {
 		t.Error("the names were not looked up")
 	}
 }
 
-// TestRedirectsLeadNowhere: not into our network and not anywhere else.
-func TestRedirectsLeadNowhere(t *testing.T) {
+// TestRedirectsAreNotFollowed uses an instance that the operator allows and that redirects to a
+// private address.
+func TestRedirectsAreNotFollowed(t *testing.T) {
 	tr := newTrap(t)
-	var from atomic.Int64
-	outside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		from.Add(1)
+	var requests atomic.Int64
+	instance := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
 		http.Redirect(w, r, "https://127.0.0.1:"+tr.port+r.URL.Path, http.StatusTemporaryRedirect)
 	}))
-	defer outside.Close()
-	// An instance that may be called, as the public ones may.
-	o := outcomeOf(reach(t, outside.URL, true))
-	if o.Kind != sdk.Broken || from.Load() != 1 || tr.taken.Load() != 0 {
-		t.Fatalf("%+v after %d calls and %d connections", o, from.Load(), tr.taken.Load())
+	defer instance.Close()
+	o := outcomeOf(checkInstance(t, instance.URL, true))
+	if o.Kind != sdk.Broken || requests.Load() != 1 || tr.accepted.Load() != 0 {
+		t.Fatalf("%+v after %d calls and %d connections", o, requests.Load(), tr.accepted.Load())
 	}
 }
 
-// TestCertificatesAreChecked: an instance that cannot prove its name gets no token.
-func TestCertificatesAreChecked(t *testing.T) {
-	var got atomic.Int64
-	fake := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { got.Add(1) }))
-	fake.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-	fake.Config.ErrorLog = log.New(io.Discard, "", 0) // it tells of the handshake
-	fake.StartTLS()
-	defer fake.Close()
-	if o := outcomeOf(reach(t, fake.URL, true)); o.Kind != sdk.Down || o.Cause != "certificate" || got.Load() != 0 {
-		t.Fatalf("%+v after %d requests", o, got.Load())
+// TestUntrustedCertificateGetsNoToken expects that an instance with an untrusted certificate
+// receives no request.
+func TestUntrustedCertificateGetsNoToken(t *testing.T) {
+	var requests atomic.Int64
+	untrusted := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
+	untrusted.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0) // the server would log the failed handshake
+	untrusted.StartTLS()
+	defer untrusted.Close()
+	if o := outcomeOf(checkInstance(t, untrusted.URL, true)); o.Kind != sdk.Down || o.Cause != "certificate" || requests.Load() != 0 {
+		t.Fatalf("%+v after %d requests", o, requests.Load())
 	}
 }
 
-// resolver is a DNS server of the test, in the place of the machine's.
+// resolver is a DNS server that replaces the default resolver during a test.
 type resolver struct {
-	mu    sync.Mutex
-	names map[string][]string
-	count map[string]int
+	mu      sync.Mutex
+	names   map[string][]string // the IPv4 addresses of each name
+	lookups map[string]int      // the number of queries for each name
 }
 
 func useResolver(t *testing.T) *resolver {
 	t.Helper()
-	r := &resolver{names: map[string][]string{}, count: map[string]int{}}
+	r := &resolver{names: map[string][]string{}, lookups: map[string]int{}}
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -184,10 +186,10 @@ func (r *resolver) set(name string, addresses ...string) {
 	r.names[name] = addresses
 }
 
-func (r *resolver) asked(name string) int {
+func (r *resolver) lookupsOf(name string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.count[name]
+	return r.lookups[name]
 }
 
 func (r *resolver) serve(conn net.PacketConn) {
@@ -205,7 +207,7 @@ func (r *resolver) serve(conn net.PacketConn) {
 		name := strings.ToLower(q.Name.String())
 		r.mu.Lock()
 		addresses := r.names[name]
-		r.count[name]++
+		r.lookups[name]++
 		r.mu.Unlock()
 		answer := dnsmessage.Message{Header: dnsmessage.Header{ID: m.ID, Response: true, Authoritative: true}, Questions: m.Questions}
 		for _, a := range addresses {

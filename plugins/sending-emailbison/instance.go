@@ -11,46 +11,46 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// readCredential takes the instance from instance_url or from the front of
-// api_key. Errors quote neither.
-func readCredential(c sdk.Connection, private bool) (instance string, token sdk.Secret, err error) {
-	text := strings.TrimSpace(c.Secrets["api_key"].Reveal())
-	named := strings.TrimSpace(c.Settings["instance_url"])
-	var places []string
-	if named != "" {
-		places = append(places, named)
+// readCredential returns the instance and the token of a connection. The instance is in
+// instance_url, or in api_key as https://instance#token, or in both when they agree. Error texts
+// quote no part of either.
+func readCredential(c sdk.Connection, allowPrivate bool) (instance string, token sdk.Secret, err error) {
+	tokenText := strings.TrimSpace(c.Secrets["api_key"].Reveal())
+	instanceURL := strings.TrimSpace(c.Settings["instance_url"])
+	var candidates []string
+	if instanceURL != "" {
+		candidates = append(candidates, instanceURL)
 	}
-	if strings.Contains(text, "://") {
-		place, rest, whole := strings.Cut(text, "#")
-		if !whole {
-			return "", token, sdk.Misconfigured("api_key", "with an instance it is https://instance#token")
+	if strings.Contains(tokenText, "://") {
+		inKey, rest, hasToken := strings.Cut(tokenText, "#")
+		if !hasToken {
+			return "", token, sdk.Misconfigured("api_key", "an instance is given as https://instance#token")
 		}
-		places, text = append(places, place), rest
+		candidates, tokenText = append(candidates, inKey), rest
 	}
-	for _, place := range places {
-		read, ok := readInstance(place, private)
+	for _, candidate := range candidates {
+		parsed, ok := parseInstance(candidate, allowPrivate)
 		switch {
 		case !ok:
-			return "", token, sdk.Misconfigured("instance_url", "it is https:// and a host, with nothing behind it")
-		case instance != "" && read != instance:
-			return "", token, sdk.Misconfigured("instance_url", "api_key names another instance")
+			return "", token, sdk.Misconfigured("instance_url", "it must be https:// and a host, without a path or query")
+		case instance != "" && parsed != instance:
+			return "", token, sdk.Misconfigured("instance_url", "api_key names a different instance")
 		}
-		instance = read
+		instance = parsed
 	}
 	switch {
 	case instance == "":
-		return "", token, sdk.Misconfigured("instance_url", "every customer has an instance of EmailBison: name it here, or give api_key as https://instance#token")
-	case text == "" || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return "", token, sdk.Misconfigured("api_key", "the token is missing or holds what no token does")
+		return "", token, sdk.Misconfigured("instance_url", "it is missing: set it, or set api_key to https://instance#token")
+	case tokenText == "" || strings.ContainsFunc(tokenText, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return "", token, sdk.Misconfigured("api_key", "the token is missing or contains an invalid character")
 	}
-	return instance, sdk.NewSecret(text), nil
+	return instance, sdk.NewSecret(tokenText), nil
 }
 
-// readInstance gives scheme and host of an instance. Whoever names it makes us
-// call it with a token, so it is https; http will do on loopback alone, for the
-// simulator, and only if the operator lets private addresses be called. Where
-// the name leads is looked at when it is dialed.
-func readInstance(text string, private bool) (string, bool) {
+// parseInstance returns the scheme and host of an instance; ok is false when text is not allowed.
+// The scheme must be https, because requests carry the token. With allowPrivate, http is allowed on
+// loopback addresses, for the simulator. The guarded HTTP client checks the address when it dials.
+func parseInstance(text string, allowPrivate bool) (instance string, ok bool) {
 	if !strings.Contains(text, "://") {
 		text = "https://" + text
 	}
@@ -60,8 +60,8 @@ func readInstance(text string, private bool) (string, bool) {
 		return "", false
 	}
 	if u.Scheme == "http" {
-		at, err := netip.ParseAddr(u.Hostname())
-		if !private || err != nil || !at.IsLoopback() {
+		address, err := netip.ParseAddr(u.Hostname())
+		if !allowPrivate || err != nil || !address.IsLoopback() {
 			return "", false
 		}
 	} else if u.Scheme != "https" {

@@ -9,7 +9,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// connection is a credential in parts; private is the operator's leave.
+// connection returns a connection with an api_key and an instance_url; empty leaves one out.
+// private is the operator's setting allow_private.
 func connection(key, instance string, private bool) sdk.Connection {
 	c := sdk.Connection{Settings: map[string]string{}, Secrets: map[string]sdk.Secret{}}
 	if key != "" {
@@ -24,7 +25,7 @@ func connection(key, instance string, private bool) sdk.Connection {
 	return c
 }
 
-func TestCredentials(t *testing.T) {
+func TestCredentialFormsAreAccepted(t *testing.T) {
 	for _, c := range []sdk.Connection{
 		connection("9|tok", "https://Send.customer.example", false),
 		connection("9|tok", "send.customer.example", false),
@@ -32,7 +33,7 @@ func TestCredentials(t *testing.T) {
 		connection("https://send.customer.example#9|tok", "", false),
 		connection(" https://send.customer.example/#9|tok ", "https://SEND.customer.example", false),
 	} {
-		made, err := newHouse().platform(c)
+		made, err := newProcessState().newPlatform(c)
 		if err != nil {
 			t.Errorf("%v: %v", c.Settings, err)
 			continue
@@ -41,40 +42,40 @@ func TestCredentials(t *testing.T) {
 			t.Errorf("%v: %s, a token of %d characters", c.Settings, p.instance, len(p.token.Reveal()))
 		}
 	}
-	if made, err := newHouse().platform(connection("http://127.0.0.1:8025#9|tok", "", true)); err != nil || made.(*platform).instance != "http://127.0.0.1:8025" {
-		t.Errorf("loopback with the operator's leave: %v", err)
+	if made, err := newProcessState().newPlatform(connection("http://127.0.0.1:8025#9|tok", "", true)); err != nil || made.(*platform).instance != "http://127.0.0.1:8025" {
+		t.Errorf("http on loopback with allow_private: %v", err)
 	}
 }
 
-func TestCredentialsThatMakeNoSense(t *testing.T) {
+func TestInvalidCredentialsAreRefusedWithoutQuotingThem(t *testing.T) {
 	for name, c := range map[string]sdk.Connection{
-		"nothing":                      connection("", "", false),
-		"no instance":                  connection("9|canary", "", false),
-		"no token":                     connection("", "https://canary.example", false),
-		"no token behind the instance": connection("https://canary.example#", "", false),
-		"an instance and no #":         connection("https://canary.example", "", false),
-		"two instances":                connection("https://canary.example#9|t", "https://other.example", false),
-		"http":                         connection("9|t", "http://canary.example", false),
-		"http by the key":              connection("http://canary.example#9|t", "", false),
-		"http on loopback":             connection("9|t", "http://127.0.0.1:8025", false),
-		"http elsewhere with leave":    connection("9|t", "http://10.0.0.1", true),
-		"http to a name with leave":    connection("9|t", "http://localhost", true),
-		"another scheme":               connection("9|t", "file:///etc/canary", false),
-		"gopher":                       connection("gopher://canary.example#9|t", "", false),
-		"userinfo":                     connection("9|t", "https://canary@a.example", false),
-		"userinfo by the key":          connection("https://user:canary@a.example#9|t", "", false),
-		"a path":                       connection("9|t", "https://a.example/canary", false),
-		"a query":                      connection("9|t", "https://a.example?canary", false),
-		"an empty query":               connection("9|t", "https://a.example?", false),
-		"a fragment":                   connection("9|t", "https://a.example#canary", false),
-		"no host":                      connection("9|t", "https://", false),
-		"a port and no host":           connection("9|t", "https://:443", false),
-		"a backslash":                  connection("9|t", `https://a.example\@canary.example`, false),
-		"a line in the token":          connection("9|t\r\nX-Canary: 1", "https://a.example", false),
-		"a space in the token":         connection("9|canary t", "https://a.example", false),
-		"opaque":                       connection("9|t", "https:canary", false),
+		"nothing":                           connection("", "", false),
+		"no instance":                       connection("9|canary", "", false),
+		"no token":                          connection("", "https://canary.example", false),
+		"no token behind the instance":      connection("https://canary.example#", "", false),
+		"an instance and no #":              connection("https://canary.example", "", false),
+		"two instances":                     connection("https://canary.example#9|t", "https://other.example", false),
+		"http":                              connection("9|t", "http://canary.example", false),
+		"http by the key":                   connection("http://canary.example#9|t", "", false),
+		"http on loopback":                  connection("9|t", "http://127.0.0.1:8025", false),
+		"http elsewhere with allow_private": connection("9|t", "http://10.0.0.1", true),
+		"http to a name with allow_private": connection("9|t", "http://localhost", true),
+		"a file URL":                        connection("9|t", "file:///etc/canary", false),
+		"gopher":                            connection("gopher://canary.example#9|t", "", false),
+		"userinfo":                          connection("9|t", "https://canary@a.example", false),
+		"userinfo by the key":               connection("https://user:canary@a.example#9|t", "", false),
+		"a path":                            connection("9|t", "https://a.example/canary", false),
+		"a query":                           connection("9|t", "https://a.example?canary", false),
+		"an empty query":                    connection("9|t", "https://a.example?", false),
+		"a fragment":                        connection("9|t", "https://a.example#canary", false),
+		"no host":                           connection("9|t", "https://", false),
+		"a port and no host":                connection("9|t", "https://:443", false),
+		"a backslash":                       connection("9|t", `https://a.example\@canary.example`, false),
+		"a line in the token":               connection("9|t\r\nX-Canary: 1", "https://a.example", false),
+		"a space in the token":              connection("9|canary t", "https://a.example", false),
+		"opaque":                            connection("9|t", "https:canary", false),
 	} {
-		_, err := newHouse().platform(c)
+		_, err := newProcessState().newPlatform(c)
 		if o := outcomeOf(err); o.Kind != sdk.Refused || o.Code.Name != "invalid_request" {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -83,8 +84,8 @@ func TestCredentialsThatMakeNoSense(t *testing.T) {
 		}
 	}
 	c := connection("9|t", "https://a.example", false)
-	c.Settings["allow_private"] = "perhaps"
-	if _, err := newHouse().platform(c); outcomeOf(err).Code.Name != "invalid_request" {
-		t.Errorf("allow_private perhaps: %v", err)
+	c.Settings["allow_private"] = "maybe"
+	if _, err := newProcessState().newPlatform(c); outcomeOf(err).Code.Name != "invalid_request" {
+		t.Errorf("allow_private maybe: %v", err)
 	}
 }

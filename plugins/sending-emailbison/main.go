@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command sending-emailbison connects tenantry to EmailBison. It is a module of
-// its own that builds on nothing but the SDK, as a plugin of an author outside
-// does. Its README says what it calls.
+// Command sending-emailbison is the plugin for EmailBison. It is a separate Go module that imports
+// only the SDK of tenantry, as the plugin of an outside author does. The README lists its API
+// calls.
+//
+//   - describe.go: the description of the plugin, and platform, which implements
+//     sdk.SendingPlatform for one token. Start here.
+//   - instance.go: how the credential names an instance, and which instances may be called.
+//   - check.go, accounts.go: the operations of the platform.
+//   - call.go: one request, its errors, the pages of a list and the decoding of answers.
+//   - simulator: a stand-in for EmailBison in tests and in `tenantry dev`.
 package main
 
 import (
@@ -13,5 +20,5 @@ import (
 func main() { sdk.Serve(plugin()) }
 
 func plugin() sdk.Plugin {
-	return sdk.Plugin{Describe: description(), Sending: newHouse().platform, Simulator: simulator.New}
+	return sdk.Plugin{Describe: description(), Sending: newProcessState().newPlatform, Simulator: simulator.New}
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -13,34 +14,36 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// pageSize is the largest that Instantly takes.
+// pageSize is the maximum page size of Instantly.
 const pageSize = "100"
 
-// page is a page of Instantly's listing.
-type page struct {
+// accountPage is one page of the list of accounts.
+type accountPage struct {
 	Items []accountDoc `json:"items"`
 	Next  string       `json:"next_starting_after"`
 }
 
-// Check implements sdk.SendingPlatform. A key without workspaces:read may still
-// read accounts, and each of those names the workspace.
+// Check implements sdk.SendingPlatform. For a key without the scope workspaces:read it takes the
+// workspace from an account.
 func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	var w struct{ ID, Name string }
 	err := p.call(ctx, http.MethodGet, "/workspaces/current", &w)
 	switch {
 	case lacksScope(err):
-		w.ID, err = p.organization(ctx)
+		w.ID, err = p.workspaceOfAccounts(ctx)
 	case err == nil && w.ID == "":
 		err = sdk.BrokenBy("workspace_without_id")
 	}
 	if err != nil {
-		return sdk.Reach{}, settled(err)
+		return sdk.Reach{}, asOutcome(err)
 	}
 	return sdk.Reach{Workspaces: []sdk.Workspace{{ID: w.ID, Name: w.Name}}}, nil
 }
 
-func (p *platform) organization(ctx context.Context) (string, error) {
-	var found page
+// workspaceOfAccounts returns the workspace of the first account. Without an account it returns "",
+// or fails when the connection names a workspace, because nothing confirms that workspace.
+func (p *platform) workspaceOfAccounts(ctx context.Context) (string, error) {
+	var found accountPage
 	if err := p.call(ctx, http.MethodGet, "/accounts?limit=1", &found); err != nil {
 		return "", err
 	}
@@ -50,15 +53,14 @@ func (p *platform) organization(ctx context.Context) (string, error) {
 	case len(found.Items) > 0:
 		return found.Items[0].Organization, nil
 	case p.workspace != "":
-		return "", sdk.Misconfigured("workspace_id", "the key cannot read its workspace; leave it out, or give the key the scope workspaces:read")
+		return "", sdk.Misconfigured("workspace_id", "the key cannot read its workspace: leave it out, or give the key the scope workspaces:read")
 	default:
 		return "", nil
 	}
 }
 
-// Account implements sdk.SendingPlatform. Whether Instantly's path minds the
-// case of letters is not known, so an address that it does not find is looked
-// for once more by the search, which finds parts of addresses.
+// Account implements sdk.SendingPlatform. It is not known whether Instantly's path is
+// case-sensitive, so Account searches for an address that the path does not find.
 func (p *platform) Account(ctx context.Context, address string) (sdk.Account, error) {
 	if !strings.Contains(address, "@") {
 		return sdk.Account{}, nil
@@ -66,7 +68,7 @@ func (p *platform) Account(ctx context.Context, address string) (sdk.Account, er
 	var a accountDoc
 	err := p.call(ctx, http.MethodGet, "/accounts/"+url.PathEscape(address), &a)
 	switch {
-	case errors.Is(err, errGone):
+	case errors.Is(err, errNotFound):
 		return p.search(ctx, address)
 	case err != nil:
 		return sdk.Account{}, err
@@ -76,11 +78,13 @@ func (p *platform) Account(ctx context.Context, address string) (sdk.Account, er
 	return a.account(), nil
 }
 
+// search returns the account of an address from the list filter, which matches parts of addresses.
+// It returns the zero account when none has that address.
 func (p *platform) search(ctx context.Context, address string) (sdk.Account, error) {
-	var found page
+	var found accountPage
 	q := url.Values{"limit": {pageSize}, "search": {address}}
 	if err := p.call(ctx, http.MethodGet, "/accounts?"+q.Encode(), &found); err != nil {
-		return sdk.Account{}, settled(err)
+		return sdk.Account{}, asOutcome(err)
 	}
 	if found.Items == nil {
 		return sdk.Account{}, sdk.BrokenBy("listing_without_items")
@@ -93,17 +97,17 @@ func (p *platform) search(ctx context.Context, address string) (sdk.Account, err
 	return sdk.Account{}, nil
 }
 
-// Accounts implements sdk.SendingPlatform. Instantly may give a cursor with the
-// last page that has accounts, so the end is an empty page or no cursor. One
-// that leads back to its own page would make a part pass for all.
+// Accounts implements sdk.SendingPlatform. The list ends at an empty page or at a page without a
+// cursor, because Instantly may send a cursor with the last page too. A cursor that leads to the
+// same page fails with Broken: the listing would never end.
 func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error) {
 	q := url.Values{"limit": {pageSize}}
 	if cursor != "" {
 		q.Set("starting_after", cursor)
 	}
-	var found page
+	var found accountPage
 	if err := p.call(ctx, http.MethodGet, "/accounts?"+q.Encode(), &found); err != nil {
-		return sdk.Page{}, settled(err)
+		return sdk.Page{}, asOutcome(err)
 	}
 	if found.Items == nil {
 		return sdk.Page{}, sdk.BrokenBy("listing_without_items")
@@ -125,18 +129,80 @@ func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error
 	return out, nil
 }
 
-// Remove implements sdk.SendingPlatform. The answer is the account that was.
+// Remove implements sdk.SendingPlatform. Instantly answers with the removed account. An account
+// that it does not know counts as removed.
 func (p *platform) Remove(ctx context.Context, account string) error {
 	if !strings.Contains(account, "@") {
-		return nil // no account of Instantly's has such an id
+		return nil // the id of an account is its address
 	}
-	var gone accountDoc
-	err := p.call(ctx, http.MethodDelete, "/accounts/"+url.PathEscape(account), &gone)
+	var removed accountDoc
+	err := p.call(ctx, http.MethodDelete, "/accounts/"+url.PathEscape(account), &removed)
 	switch {
-	case errors.Is(err, errGone):
+	case errors.Is(err, errNotFound):
 		return nil
-	case err == nil && !integration.SameAddress(gone.Email, account):
+	case err == nil && !integration.SameAddress(removed.Email, account):
 		return sdk.BrokenBy("another_account")
 	}
 	return err
+}
+
+// accountDoc is an account of the API, reduced to the members that the plugin reads. Its id is its
+// address.
+type accountDoc struct {
+	Email        string   `json:"email"`
+	FirstName    string   `json:"first_name"`
+	LastName     string   `json:"last_name"`
+	Organization string   `json:"organization"`
+	Status       *float64 `json:"status"`
+	SetupPending bool     `json:"setup_pending"`
+	Updated      string   `json:"timestamp_updated"`
+	// AutofixFailed is null while Instantly tries to reconnect the account.
+	AutofixFailed json.RawMessage `json:"autofix_failed"`
+}
+
+// The values of status.
+const (
+	statusActive          = 1
+	statusPaused          = 2
+	statusMaintenance     = 3 // resumes without the user
+	statusConnectionError = -1
+	statusSoftBounces     = -2
+	statusSendingError    = -3
+)
+
+func (a accountDoc) account() sdk.Account {
+	out := sdk.Account{
+		ID: a.Email, Address: a.Email, Name: strings.TrimSpace(a.FirstName + " " + a.LastName), Stamp: a.Updated,
+	}
+	switch {
+	case a.SetupPending:
+		out.State = sdk.AccountPending
+	case a.Status == nil:
+		out.State, out.Reason = sdk.AccountOther, "unknown_status"
+	default:
+		a.applyStatus(&out)
+	}
+	return out
+}
+
+// applyStatus sets the state of out from the status. An account that cannot send keeps its OAuth
+// grant, so it stays connected and has an error.
+func (a accountDoc) applyStatus(out *sdk.Account) {
+	out.State = sdk.AccountConnected
+	switch *a.Status {
+	case statusActive, statusMaintenance:
+	case statusPaused:
+		out.Paused = true
+	case statusSoftBounces:
+		out.HasError, out.Reason = true, "soft_bounce_error"
+	case statusSendingError:
+		out.HasError, out.Reason = true, "sending_error"
+	case statusConnectionError:
+		out.State, out.HasError, out.Reason = sdk.AccountFailed, true, "connection_error"
+		if string(a.AutofixFailed) == "null" {
+			out.State, out.Reason = sdk.AccountOther, "reconnecting"
+		}
+	default:
+		out.State, out.Reason = sdk.AccountOther, "unknown_status"
+	}
 }

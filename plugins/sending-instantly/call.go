@@ -17,18 +17,18 @@ import (
 
 const (
 	prefix = "/api/v2"
-	// largestPage is room for a hundred accounts with their signatures.
-	largestPage = 8 << 20
+	// maxAnswer is the maximum size of an answer in bytes. A page holds 100 accounts with signatures.
+	maxAnswer = 8 << 20
 )
 
-// errGone: Instantly says that there is no such thing.
-var errGone = errors.New("instantly does not know it")
+// errNotFound is a 404 of Instantly itself.
+var errNotFound = errors.New("instantly does not know it")
 
-// call makes one request and decodes its answer into out.
-// No request of ours has a body: Instantly takes an empty one with a content
-// type for a mistake.
+// call makes one request below /api/v2 and decodes a 2xx answer into out. It returns errNotFound or
+// an outcome. Requests have neither body nor content type: Instantly refuses an empty body with a
+// content type.
 func (p *platform) call(ctx context.Context, method, path string, out any) error {
-	ctx = sdk.WithMaxAnswer(ctx, largestPage)
+	ctx = sdk.WithMaxAnswer(ctx, maxAnswer)
 	req, err := http.NewRequestWithContext(ctx, method, p.base+prefix+path, http.NoBody)
 	if err != nil {
 		return sdk.RefusedBy("request")
@@ -53,9 +53,9 @@ func (p *platform) call(ctx context.Context, method, path string, out any) error
 	return nil
 }
 
-// refusal reads an answer that is not a success. Only Instantly's own envelope
-// says anything of credential or account; a proxy's page with the same status
-// does not.
+// refusal returns the error of an answer that is not 2xx. A 401, 402, 403 or 404 counts only in
+// Instantly's own error envelope. The page of a proxy with the same status says nothing about the
+// key or the account.
 func (p *platform) refusal(resp *http.Response, body []byte) error {
 	if err := sdk.TroubleOf(resp.StatusCode, resp.Header, p.now()); err != nil {
 		return err
@@ -73,21 +73,21 @@ func (p *platform) refusal(resp *http.Response, body []byte) error {
 	case http.StatusPaymentRequired:
 		return sdk.PlanInactive()
 	case http.StatusNotFound:
-		return errGone
+		return errNotFound
 	default:
 		return sdk.RefusedBy(cause)
 	}
 }
 
-// settled turns an errGone that a caller has no meaning for into a refusal.
-func settled(err error) error {
-	if errors.Is(err, errGone) {
+// asOutcome turns errNotFound into a refusal, for callers that do not handle it.
+func asOutcome(err error) error {
+	if errors.Is(err, errNotFound) {
 		return sdk.RefusedBy("instantly 404")
 	}
 	return err
 }
 
-// lacksScope reports a key that is good, but not for this.
+// lacksScope reports whether err says that the key is valid and lacks the scope of the call.
 func lacksScope(err error) bool {
 	var o *outcome.Error
 	return errors.As(err, &o) && o.Cause == "instantly 403"

@@ -16,23 +16,23 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// TestContract runs the port's promises over the simulator.
-func TestContract(t *testing.T) { conformance.SendingInProcess(t, plugin(), open) }
+// TestContract runs the contract of a sending platform over the plugin's code and the simulator.
+func TestContract(t *testing.T) { conformance.SendingInProcess(t, plugin(), newFixture) }
 
-// TestBinary runs every suite over the plugin as it is built.
+// TestBinary runs every suite of a sending platform over the built plugin.
 func TestBinary(t *testing.T) {
 	path := testserver.Program(t, "release/plugins/sending-instantly")
 	connect := func(base string) sdk.Connection {
 		return sdk.Connection{Settings: map[string]string{"base_url": base}, Secrets: map[string]secret.Text{"api_key": secret.New("not-a-real-one")}}
 	}
-	conformance.Sending(t, conformance.Binary{Path: path, Connect: connect}, open)
+	conformance.Sending(t, conformance.Binary{Path: path, Connect: connect}, newFixture)
 }
 
-// looks are the accounts of the README's section "States", with what the
-// control interface is told to make them.
-var looks = []struct {
+// accountForms are the states of the README's section "States", each with the fields that the
+// control interface needs to create such an account.
+var accountForms = []struct {
 	sdk.Account
-	at m
+	fields m
 }{
 	{sdk.Account{State: sdk.AccountConnected}, m{"status": 1}},
 	{sdk.Account{State: sdk.AccountConnected, Paused: true}, m{"status": 2}},
@@ -43,47 +43,49 @@ var looks = []struct {
 	{sdk.Account{State: sdk.AccountConnected, HasError: true, Reason: "sending_error"}, m{"status": -3}},
 }
 
-// open is a world as the suite of the port sees it.
-func open(t testing.TB, platform func(sdk.Connection) sdk.SendingPlatform) contract.SendingWorld {
-	w := newWorld(t)
-	out := contract.SendingWorld{
-		Platform: platform(w.Connection(nil, nil)),
-		Refused:  platform(w.Connection(nil, map[string]string{"api_key": "a-guessed-key"})),
-		Absent:   platform(w.Connection(map[string]string{"base_url": conformance.Nowhere(t)}, nil)),
+// newFixture returns the environment of the contract, with the simulator as Instantly.
+func newFixture(t testing.TB, newPlatform func(sdk.Connection) sdk.SendingPlatform) contract.SendingPlatformEnv {
+	env := newTestEnv(t)
+	out := contract.SendingPlatformEnv{
+		Platform: newPlatform(env.Connection(nil, nil)),
+		Refused:  newPlatform(env.Connection(nil, map[string]string{"api_key": "a-guessed-key"})),
+		Absent:   newPlatform(env.Connection(map[string]string{"base_url": conformance.UnreachableURL(t)}, nil)),
 		Secrets:  []string{simulator.Key, "a-guessed-key"}, Can: description().Capabilities,
-		Put: func(_ testing.TB, accounts ...integration.Account) { w.putAll(accounts) }, Held: w.held,
-		Sessions: true, AuthHosts: []string{w.Ready.Settings["auth_hosts"]},
-		SignIn:  func(_ testing.TB, at sdk.SignInSession, address string) { w.decide(at.URL, address, "accept") },
-		Decline: func(_ testing.TB, at sdk.SignInSession) { w.decide(at.URL, "", "deny") },
+		Put: func(_ testing.TB, accounts ...integration.Account) { env.putAll(accounts) }, Held: env.held,
+		Sessions: true, AuthHosts: []string{env.Ready.Settings["auth_hosts"]},
+		SignIn:  func(_ testing.TB, at sdk.SignInSession, address string) { env.decide(at.URL, address, "accept") },
+		Decline: func(_ testing.TB, at sdk.SignInSession) { env.decide(at.URL, "", "deny") },
 		Expire: func(_ testing.TB, at sdk.SignInSession) {
-			w.control(http.MethodPost, "/sessions/"+at.ID+"/expire", m{})
+			env.control(http.MethodPost, "/sessions/"+at.ID+"/expire", m{})
 		},
-		Unpaid: func(testing.TB) { w.control(http.MethodPut, "/workspaces/"+simulator.Workspace, m{"inactive": true}) },
-		Fail:   w.Fail,
+		Unpaid: func(testing.TB) { env.control(http.MethodPut, "/workspaces/"+simulator.Workspace, m{"inactive": true}) },
+		Fail:   env.Fail,
 	}
-	for _, l := range looks {
-		out.Looks = append(out.Looks, l.Account)
+	for _, form := range accountForms {
+		out.Looks = append(out.Looks, form.Account)
 	}
 	return out
 }
 
-func (w *world) putAll(accounts []integration.Account) {
+// putAll creates the accounts at Instantly.
+func (env *testEnv) putAll(accounts []integration.Account) {
 	list := []m{}
 	for _, a := range accounts {
-		made := m{"email": a.Address, "name": a.Name}
-		for _, l := range looks {
-			if l.State == a.State && l.Paused == a.Paused && l.HasError == a.HasError && l.Reason == a.Reason {
-				maps.Copy(made, l.at)
+		fields := m{"email": a.Address, "name": a.Name}
+		for _, form := range accountForms {
+			if form.State == a.State && form.Paused == a.Paused && form.HasError == a.HasError && form.Reason == a.Reason {
+				maps.Copy(fields, form.fields)
 			}
 		}
-		list = append(list, made)
+		list = append(list, fields)
 	}
-	w.control(http.MethodPost, "/accounts", list)
+	env.control(http.MethodPost, "/accounts", list)
 }
 
-func (w *world) held(t testing.TB) []string {
+// held returns the addresses of all accounts at Instantly.
+func (env *testEnv) held(t testing.TB) []string {
 	var all []struct{ Email string }
-	w.Control(t, http.MethodGet, "/accounts", nil, &all)
+	env.Control(t, http.MethodGet, "/accounts", nil, &all)
 	var out []string
 	for _, a := range all {
 		out = append(out, a.Email)

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	version   = "0.1.0"
-	baseURL   = "https://api.instantly.ai"
-	authHosts = "login.microsoftonline.com"
-	callTime  = 20 * time.Second
+	version     = "0.1.0"
+	baseURL     = "https://api.instantly.ai"
+	authHosts   = "login.microsoftonline.com"
+	callTimeout = 20 * time.Second
 )
 
 func description() sdk.Description {
@@ -32,51 +32,56 @@ func description() sdk.Description {
 			{Name: "auth_hosts", Default: authHosts, Help: "hosts, separated by commas, that authorization URLs may lead to"},
 		},
 		Budgets: []sdk.Budget{
-			{Key: "credential", Limit: 100, Window: time.Second, Costs: costs()},
-			{Key: "credential", Limit: 6000, Window: time.Minute, Costs: costs()},
+			{Key: "credential", Limit: 100, Window: time.Second, Costs: requestCosts()},
+			{Key: "credential", Limit: 6000, Window: time.Minute, Costs: requestCosts()},
 			{Key: "credential", Limit: 75, Window: time.Minute, Only: []string{"start_sign_in"}},
-			// Instantly allows 150, and blocks the address for hours when
-			// that happens often.
+			// Instantly allows 150. It blocks an IP address that exceeds the limit often for hours.
 			{Key: "egress", Limit: 120, Window: time.Minute, Only: []string{"start_sign_in"}},
 		},
 	}
 }
 
-// costs are the calls that make more than one request, at most.
-func costs() map[string]int { return map[string]int{"check": 2, "account": 2} }
+// requestCosts returns the maximum number of requests of each operation that can make several.
+func requestCosts() map[string]int { return map[string]int{"check": 2, "account": 2} }
 
-// house is what lives as long as the process.
-type house struct {
+// processState holds what all connections of the process share.
+type processState struct {
 	http *http.Client
 	now  func() time.Time
 }
 
-func newHouse() *house { return &house{http: sdk.NewHTTPClient(callTime), now: time.Now} }
-
-// platform is one key's view of Instantly.
-type platform struct {
-	*house
-	base      string
-	key       sdk.Secret
-	workspace string
-	hosts     []string
+func newProcessState() *processState {
+	return &processState{http: sdk.NewHTTPClient(callTimeout), now: time.Now}
 }
 
-func (h *house) platform(c sdk.Connection) (sdk.SendingPlatform, error) {
+// platform implements sdk.SendingPlatform for one API key.
+type platform struct {
+	http      *http.Client
+	now       func() time.Time
+	base      string
+	key       sdk.Secret
+	workspace string   // the setting workspace_id, or ""
+	authHosts []string // hosts to which an authorization URL may lead
+}
+
+// newPlatform returns the platform of the connection c. It fails when a setting or the key is
+// invalid; it calls nothing.
+func (s *processState) newPlatform(c sdk.Connection) (sdk.SendingPlatform, error) {
 	base := strings.TrimRight(cmp.Or(c.Settings["base_url"], baseURL), "/")
 	if u, err := url.Parse(base); err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
-		return nil, sdk.Misconfigured("base_url", "it is a URL")
+		return nil, sdk.Misconfigured("base_url", "it must be an http or https URL")
 	}
 	key := strings.TrimSpace(c.Secrets["api_key"].Reveal())
 	if key == "" || strings.ContainsFunc(key, func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsGraphic(r) || unicode.IsSpace(r) }) {
-		return nil, sdk.Misconfigured("api_key", "it is missing, or holds a space or another character that no key has")
+		return nil, sdk.Misconfigured("api_key", "it is missing or contains an invalid character")
 	}
 	return &platform{
-		house: h, base: base, key: c.Secrets["api_key"], workspace: c.Settings["workspace_id"],
-		hosts: split(cmp.Or(c.Settings["auth_hosts"], authHosts)),
+		http: s.http, now: s.now, base: base, key: c.Secrets["api_key"], workspace: c.Settings["workspace_id"],
+		authHosts: splitList(cmp.Or(c.Settings["auth_hosts"], authHosts)),
 	}, nil
 }
 
-func split(list string) []string {
+// splitList splits at commas and white space.
+func splitList(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 }

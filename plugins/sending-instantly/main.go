@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command sending-instantly lets tenantry connect mailboxes to Instantly. Its
-// README says what it calls.
+// Command sending-instantly is the plugin for Instantly. The README lists its API calls.
+//
+//   - describe.go: the description of the plugin, and platform, which implements
+//     sdk.SendingPlatform for one API key. Start here.
+//   - accounts.go, signin.go: the operations of the platform, and how a status becomes a state.
+//   - call.go: one request to the API and the errors of its answer.
+//   - simulator: a stand-in for Instantly in tests and in `tenantry dev`.
 package main
 
 import (
@@ -12,5 +17,5 @@ import (
 func main() { sdk.Serve(plugin()) }
 
 func plugin() sdk.Plugin {
-	return sdk.Plugin{Describe: description(), Sending: newHouse().platform, Simulator: simulator.New}
+	return sdk.Plugin{Describe: description(), Sending: newProcessState().newPlatform, Simulator: simulator.New}
 }

@@ -17,48 +17,49 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-var document = sync.OnceValues(func() (*openapi3.T, error) {
+var loadDocument = sync.OnceValues(func() (*openapi3.T, error) {
 	return openapi3.NewLoader().LoadFromFile("testdata/instantly-v2-mailbox-openapi-subset.json")
 })
 
-func rules(t testing.TB) *openapi3.T {
+// instantlyDocument returns the OpenAPI document of Instantly in testdata.
+func instantlyDocument(t testing.TB) *openapi3.T {
 	t.Helper()
-	doc, err := document()
+	doc, err := loadDocument()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return doc
 }
 
-// described holds each request to the API, and its answer, against Instantly's
-// description.
-type described struct {
-	rules *openapi3.T
-	t     interface{ Errorf(string, ...any) }
+// openAPIChecker reports each request to the API, and each answer, that Instantly's OpenAPI
+// document does not describe.
+type openAPIChecker struct {
+	document *openapi3.T
+	t        interface{ Errorf(string, ...any) }
 }
 
-func (d described) around(next http.Handler) http.Handler {
+func (c openAPIChecker) wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasPrefix(r.URL.Path, prefix) {
 			next.ServeHTTP(w, r)
 			return
 		}
 		what := r.Method + " " + r.URL.EscapedPath()
-		operation := d.operation(r.Method, r.URL.EscapedPath())
+		operation := c.operation(r.Method, r.URL.EscapedPath())
 		if operation == nil {
-			d.t.Errorf("%s is not in the description", what)
+			c.t.Errorf("%s is not in the document", what)
 			next.ServeHTTP(w, r)
 			return
 		}
 		sent, _ := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(sent))
 		if err := checkRequest(operation, r, sent); err != nil {
-			d.t.Errorf("%s: %v", what, err)
+			c.t.Errorf("%s: %v", what, err)
 		}
 		out := httptest.NewRecorder()
-		next.ServeHTTP(out, r) // a planned loss panics through
+		next.ServeHTTP(out, r) // a planned fault may panic to drop the connection
 		if err := checkAnswer(operation, out.Code, out.Body.Bytes()); err != nil {
-			d.t.Errorf("%s: answer %d: %v", what, out.Code, err)
+			c.t.Errorf("%s: answer %d: %v", what, out.Code, err)
 		}
 		for name, values := range out.Header() {
 			w.Header()[name] = values
@@ -70,8 +71,8 @@ func (d described) around(next http.Handler) http.Handler {
 
 var placeholder = regexp.MustCompile(`\\\{[^}]*\\\}`)
 
-func (d described) operation(method, path string) *openapi3.Operation {
-	for template, item := range d.rules.Paths.Map() {
+func (c openAPIChecker) operation(method, path string) *openapi3.Operation {
+	for template, item := range c.document.Paths.Map() {
 		form := "^" + placeholder.ReplaceAllString(regexp.QuoteMeta(template), `[^/]+`) + "$"
 		if regexp.MustCompile(form).MatchString(path) && item.GetOperation(method) != nil {
 			return item.GetOperation(method)
@@ -84,7 +85,7 @@ func checkRequest(o *openapi3.Operation, r *http.Request, body []byte) error {
 	for name, values := range r.URL.Query() {
 		p := o.Parameters.GetByInAndName("query", name)
 		if p == nil {
-			return fmt.Errorf("the description has no parameter %s", name)
+			return fmt.Errorf("the document has no parameter %s", name)
 		}
 		var value any = values[0]
 		if p.Schema.Value.Type.Is("integer") || p.Schema.Value.Type.Is("number") {
@@ -96,14 +97,14 @@ func checkRequest(o *openapi3.Operation, r *http.Request, body []byte) error {
 			return fmt.Errorf("parameter %s: %w", name, err)
 		}
 	}
-	// None of the operations has a body; that of DELETE is described as null.
+	// No operation has a body. The document describes the body of DELETE as null.
 	if len(body) > 0 || r.Header.Get("Content-Type") != "" {
-		return fmt.Errorf("the description has no body, we send %d bytes of %q", len(body), r.Header.Get("Content-Type"))
+		return fmt.Errorf("the document has no body, the request has %d bytes of %q", len(body), r.Header.Get("Content-Type"))
 	}
 	return nil
 }
 
-// undescribed are answers that the description leaves out, though they occur.
+// undescribed are the statuses that Instantly sends and the document leaves out.
 var undescribed = map[int]bool{400: true, 401: true, 402: true, 403: true, 404: true, 429: true, 500: true, 503: true}
 
 func checkAnswer(o *openapi3.Operation, status int, raw []byte) error {
@@ -116,13 +117,13 @@ func checkAnswer(o *openapi3.Operation, status int, raw []byte) error {
 	}
 	envelope, _ := body.(map[string]any)
 	if !undescribed[status] || len(envelope) != 3 || envelope["statusCode"] != float64(status) || envelope["error"] != http.StatusText(status) {
-		return fmt.Errorf("neither described nor Instantly's envelope: %s", raw)
+		return fmt.Errorf("neither in the document nor Instantly's error envelope: %s", raw)
 	}
 	return nil
 }
 
-// checkBody is strict where the schemas are open: a misspelled property would
-// pass them.
+// checkBody checks body against a schema and refuses properties that the schema does not have. The
+// schemas themselves allow additional properties, so a misspelled one would pass.
 func checkBody(schema *openapi3.Schema, body any) error {
 	if err := schema.VisitJSON(body, openapi3.VisitAsResponse(), openapi3.EnableFormatValidation()); err != nil {
 		return err
@@ -130,7 +131,7 @@ func checkBody(schema *openapi3.Schema, body any) error {
 	object, _ := body.(map[string]any)
 	for name := range object {
 		if schema.Properties[name] == nil {
-			return fmt.Errorf("the description has no property %s", name)
+			return fmt.Errorf("the document has no property %s", name)
 		}
 	}
 	items, _ := object["items"].([]any)
@@ -142,33 +143,34 @@ func checkBody(schema *openapi3.Schema, body any) error {
 	return nil
 }
 
-type complaints struct{ heard []string }
+// errorRecorder records the errors of an openAPIChecker.
+type errorRecorder struct{ messages []string }
 
-func (c *complaints) Errorf(format string, args ...any) {
-	c.heard = append(c.heard, fmt.Sprintf(format, args...))
+func (r *errorRecorder) Errorf(format string, args ...any) {
+	r.messages = append(r.messages, fmt.Sprintf(format, args...))
 }
 
-// TestTheDescriptionIsHeldAgainstAll shows that what is not described is heard.
-func TestTheDescriptionIsHeldAgainstAll(t *testing.T) {
+// TestUndescribedRequestsAndAnswersAreReported tests openAPIChecker itself.
+func TestUndescribedRequestsAndAnswersAreReported(t *testing.T) {
 	const account = `{"email":"a@b.test","timestamp_created":"2026-01-01T00:00:00.000Z","timestamp_updated":"2026-01-01T00:00:00.000Z",` +
 		`"first_name":"A","last_name":"B","organization":"019ffad2-5cac-7fb9-a336-000000000001","warmup_status":0,"provider_code":3,"setup_pending":false,"is_managed_account":false`
 	for name, tt := range map[string]struct{ method, path, body, answer string }{
-		"another path":       {"GET", "/api/v2/oauth/status/x", "", `{}`},
-		"another parameter":  {"GET", "/api/v2/accounts?page=1", "", `{"items":[]}`},
-		"too many":           {"GET", "/api/v2/accounts?limit=101", "", `{"items":[]}`},
-		"a body":             {"DELETE", "/api/v2/accounts/x", "{}", account + "}"},
-		"another status":     {"GET", "/api/v2/accounts/x", "", account + `,"status":17}`},
-		"another property":   {"GET", "/api/v2/accounts/x", "", account + `,"state":1}`},
-		"one in the listing": {"GET", "/api/v2/accounts", "", `{"items":[` + account + `,"state":1}]}`},
-		"one that is absent": {"GET", "/api/v2/accounts/x", "", `{"email":"a@b.test"}`},
-		"a session's status": {"GET", "/api/v2/oauth/session/status/x", "", `{"status":"done"}`},
+		"unknown path":               {"GET", "/api/v2/oauth/status/x", "", `{}`},
+		"unknown parameter":          {"GET", "/api/v2/accounts?page=1", "", `{"items":[]}`},
+		"limit too high":             {"GET", "/api/v2/accounts?limit=101", "", `{"items":[]}`},
+		"a body":                     {"DELETE", "/api/v2/accounts/x", "{}", account + "}"},
+		"unknown status":             {"GET", "/api/v2/accounts/x", "", account + `,"status":17}`},
+		"unknown property":           {"GET", "/api/v2/accounts/x", "", account + `,"state":1}`},
+		"unknown property in a list": {"GET", "/api/v2/accounts", "", `{"items":[` + account + `,"state":1}]}`},
+		"missing properties":         {"GET", "/api/v2/accounts/x", "", `{"email":"a@b.test"}`},
+		"unknown session status":     {"GET", "/api/v2/oauth/session/status/x", "", `{"status":"done"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var c complaints
-			h := described{rules: rules(t), t: &c}.around(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, tt.answer) }))
+			var recorded errorRecorder
+			h := openAPIChecker{document: instantlyDocument(t), t: &recorded}.wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, tt.answer) }))
 			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(tt.method, tt.path, strings.NewReader(tt.body)))
-			if len(c.heard) == 0 {
-				t.Error("nobody notices")
+			if len(recorded.messages) == 0 {
+				t.Error("no error is reported")
 			}
 		})
 	}

@@ -16,45 +16,45 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// upstreamPause is how long to wait when Microsoft throttles Instantly, which
-// does not say.
-const upstreamPause = 5 * time.Second
+// upstreamRetryAfter is when to repeat a start that failed because Microsoft throttles Instantly.
+// Instantly sends no Retry-After in that case.
+const upstreamRetryAfter = 5 * time.Second
 
-// StartSignIn implements sdk.SendingPlatform. A session of Instantly's is not
-// bound to an address: whoever signs in is attached.
+// StartSignIn implements sdk.SendingPlatform. An OAuth session of Instantly is not bound to an
+// address: Instantly attaches the mailbox that signs in.
 func (p *platform) StartSignIn(ctx context.Context, address string) (sdk.SignInSession, error) {
-	var made struct {
+	var answer struct {
 		SessionID string    `json:"session_id"`
 		AuthURL   string    `json:"auth_url"`
 		ExpiresAt time.Time `json:"expires_at"`
 	}
-	if err := p.call(ctx, http.MethodPost, "/oauth/microsoft/init", &made); err != nil {
-		return sdk.SignInSession{}, patient(settled(err))
+	if err := p.call(ctx, http.MethodPost, "/oauth/microsoft/init", &answer); err != nil {
+		return sdk.SignInSession{}, withUpstreamRetry(asOutcome(err))
 	}
 	switch {
-	case made.SessionID == "":
+	case answer.SessionID == "":
 		return sdk.SignInSession{}, sdk.BrokenBy("session_without_id")
-	case !integration.AuthURL(made.AuthURL, p.hosts):
+	case !integration.AuthURL(answer.AuthURL, p.authHosts):
 		return sdk.SignInSession{}, sdk.BrokenBy("auth_url_elsewhere")
 	}
-	return sdk.SignInSession{ID: made.SessionID, URL: hinted(made.AuthURL, address), ExpiresAt: made.ExpiresAt}, nil
+	return sdk.SignInSession{ID: answer.SessionID, URL: withLoginHint(answer.AuthURL, address), ExpiresAt: answer.ExpiresAt}, nil
 }
 
-// patient says when to come back after the 503 by which Instantly hands on that
-// Microsoft throttles it.
-func patient(err error) error {
+// withUpstreamRetry sets RetryAfter on a 503 without one. Instantly answers 503 when Microsoft
+// throttles it.
+func withUpstreamRetry(err error) error {
 	var o *outcome.Error
 	if !errors.As(err, &o) || o.Kind != outcome.Down || o.Cause != "status 503" || o.RetryAfter > 0 {
 		return err
 	}
-	later := *o
-	later.RetryAfter = upstreamPause
-	return &later
+	delayed := *o
+	delayed.RetryAfter = upstreamRetryAfter
+	return &delayed
 }
 
-// hinted adds the parameter by which Microsoft fills in who is to sign in,
-// unless Instantly has set it. The rest of the URL stays to the octet.
-func hinted(authURL, address string) string {
+// withLoginHint adds login_hint, with which Microsoft's page fills in the address, unless Instantly
+// has set it. The rest of the URL stays unchanged byte for byte.
+func withLoginHint(authURL, address string) string {
 	u, err := url.Parse(authURL)
 	if err != nil || u.Query().Has("login_hint") {
 		return authURL
@@ -66,32 +66,32 @@ func hinted(authURL, address string) string {
 	return u.String()
 }
 
-// oauthCode is the form of OAuth's error codes.
+// oauthCode matches an OAuth error code.
 var oauthCode = regexp.MustCompile(`^[a-z0-9_]{1,64}$`)
 
-// SignIn implements sdk.SendingPlatform.
+// SignIn implements sdk.SendingPlatform. A session that Instantly does not know counts as expired.
 func (p *platform) SignIn(ctx context.Context, session string) (sdk.Progress, error) {
 	if strings.Trim(session, ".") == "" {
-		return sdk.Progress{State: sdk.SignInExpired}, nil // would be another path
+		return sdk.Progress{State: sdk.SignInExpired}, nil // "." and ".." would change the path
 	}
-	var now struct{ Status, Email, Name, Error string }
-	err := p.call(ctx, http.MethodGet, "/oauth/session/status/"+url.PathEscape(session), &now)
+	var answer struct{ Status, Email, Name, Error string }
+	err := p.call(ctx, http.MethodGet, "/oauth/session/status/"+url.PathEscape(session), &answer)
 	switch {
-	case errors.Is(err, errGone):
+	case errors.Is(err, errNotFound):
 		return sdk.Progress{State: sdk.SignInExpired}, nil
 	case err != nil:
 		return sdk.Progress{}, err
 	}
-	switch now.Status {
+	switch answer.Status {
 	case "success":
-		if now.Email == "" {
+		if answer.Email == "" {
 			return sdk.Progress{}, sdk.BrokenBy("success_without_email")
 		}
-		return sdk.Progress{State: sdk.SignInSucceeded, Address: now.Email, Name: now.Name}, nil
+		return sdk.Progress{State: sdk.SignInSucceeded, Address: answer.Email, Name: answer.Name}, nil
 	case "error":
 		reason := "sign_in_failed"
-		if oauthCode.MatchString(now.Error) {
-			reason = now.Error
+		if oauthCode.MatchString(answer.Error) {
+			reason = answer.Error
 		}
 		return sdk.Progress{State: sdk.SignInFailed, Reason: reason}, nil
 	case "expired":

@@ -20,19 +20,19 @@ import (
 )
 
 const (
-	// perPage is how far clients that are known to work go on at a time.
+	// perPage is the step of skip. Other clients of PlusVibe are known to work with it.
 	perPage = 100
-	// overlap is how many accounts of the next page a page shows too, if
-	// PlusVibe gives that many. An account that is taken out meanwhile moves those
-	// behind it to the front, and the one that slipped by would pass for gone.
+	// overlap is how many accounts of the next page each request also asks for. An account that is
+	// removed during the listing shifts the later accounts forward; without the overlap the listing
+	// could skip an account and report it as removed.
 	overlap = 5
 )
 
-// accountDoc is an account as /account/list shows it.
+// accountDoc is an account of /account/list, reduced to the members that the plugin reads.
 type accountDoc struct {
 	Email   string `json:"email"`
-	Status  loose  `json:"status"`
-	Updated loose  `json:"timestamp_updated"`
+	Status  text   `json:"status"`
+	Updated text   `json:"timestamp_updated"`
 	Payload struct {
 		Name struct {
 			First string `json:"first_name"`
@@ -41,9 +41,9 @@ type accountDoc struct {
 	} `json:"payload"`
 }
 
-// Account implements sdk.SendingPlatform. PlusVibe finds addresses that contain
-// the one asked for, so each is compared.
-func (p *provider) Account(ctx context.Context, address string) (sdk.Account, error) {
+// Account implements sdk.SendingPlatform. PlusVibe's filter matches parts of addresses, so Account
+// compares each address.
+func (p *platform) Account(ctx context.Context, address string) (sdk.Account, error) {
 	for cursor := ""; ; {
 		page, err := p.list(ctx, address, cursor)
 		if err != nil {
@@ -61,72 +61,73 @@ func (p *provider) Account(ctx context.Context, address string) (sdk.Account, er
 }
 
 // Accounts implements sdk.SendingPlatform.
-func (p *provider) Accounts(ctx context.Context, cursor string) (sdk.Page, error) {
+func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error) {
 	return p.list(ctx, "", cursor)
 }
 
-// list reads one page. The cursor is how many accounts came before, a mark of the
-// last page's first, and marks of those that the last page showed ahead: a page
-// that comes again is no new one, and a listing that stops at it, or that has
-// moved, may lack accounts.
-func (p *provider) list(ctx context.Context, search, cursor string) (sdk.Page, error) {
+// list returns one page. The cursor has three parts, separated by spaces: the value of skip, the
+// hash of the first account of the previous page, and the hashes of the accounts in the overlap.
+// list fails with Broken when the page repeats the previous one, or has no account of the overlap:
+// the list may then lack accounts.
+func (p *platform) list(ctx context.Context, search, cursor string) (sdk.Page, error) {
 	if p.workspace == "" {
 		return sdk.Page{}, sdk.Misconfigured(fieldWorkspace, "it is missing")
 	}
-	var at place
+	var at position
 	if cursor != "" {
-		marks := ""
-		if n, err := fmt.Sscan(cursor, &at.skip, &at.before, &marks); err != nil || n != 3 || at.skip < 1 {
+		hashes := ""
+		if n, err := fmt.Sscan(cursor, &at.skip, &at.previousFirst, &hashes); err != nil || n != 3 || at.skip < 1 {
 			return sdk.Page{}, sdk.RefusedBy("cursor")
 		}
-		if marks != none {
-			at.shown = strings.Split(marks, ",")
+		if hashes != noHashes {
+			at.overlapping = strings.Split(hashes, ",")
 		}
 	}
 	query := url.Values{"workspace_id": {p.workspace}, "skip": {strconv.Itoa(at.skip)}, "limit": {strconv.Itoa(perPage + overlap)}}
 	if search != "" {
 		query.Set("email", search)
 	}
-	a, err := p.ask(ctx, request{method: http.MethodGet, path: "/account/list", query: query})
+	a, err := p.call(ctx, request{method: http.MethodGet, path: "/account/list", query: query})
 	if err != nil {
 		return sdk.Page{}, err
 	}
-	var said struct {
+	var answer struct {
 		Accounts *[]accountDoc `json:"accounts"`
 	}
-	if err := a.read(&said); err != nil {
+	if err := a.decode(&answer); err != nil {
 		return sdk.Page{}, err
 	}
-	if said.Accounts == nil {
+	if answer.Accounts == nil {
 		return sdk.Page{}, sdk.BrokenBy("no_accounts")
 	}
-	return p.page(ctx, *said.Accounts, at)
+	return p.page(ctx, *answer.Accounts, at)
 }
 
-// place is where a listing goes on.
-type place struct {
-	skip   int
-	before string   // the mark of the first account of the page before
-	shown  []string // the marks of accounts of this page that the page before showed
+// position is a decoded cursor of a listing.
+type position struct {
+	skip          int
+	previousFirst string   // the hash of the first account of the previous page
+	overlapping   []string // the hashes of accounts of this page that the previous page showed
 }
 
-// none stands for no marks in a cursor.
-const none = "-"
+// noHashes stands for an empty list of hashes in a cursor.
+const noHashes = "-"
 
-func (p *provider) page(ctx context.Context, docs []accountDoc, at place) (sdk.Page, error) {
+// page converts a page of the API and leaves out the accounts that the previous page showed.
+func (p *platform) page(ctx context.Context, docs []accountDoc, at position) (sdk.Page, error) {
 	var page sdk.Page
-	moved := len(at.shown) > 0
+	moved := len(at.overlapping) > 0
 	for _, d := range docs {
 		if d.Email == "" {
 			return sdk.Page{}, sdk.BrokenBy("account_without_address")
 		}
-		if slices.Contains(at.shown, markOf(d)) {
+		if slices.Contains(at.overlapping, hashOf(d)) {
 			moved = false
 			continue
 		}
 		page.Accounts = append(page.Accounts, d.account())
-		if _, known := standingOf(string(d.Status)); !known {
-			p.house.tell(ctx, string(d.Status))
+		if _, known := classify(string(d.Status)); !known {
+			p.process.logUnknownStatus(ctx, string(d.Status))
 		}
 	}
 	if moved {
@@ -135,30 +136,30 @@ func (p *provider) page(ctx context.Context, docs []accountDoc, at place) (sdk.P
 	if len(docs) < perPage {
 		return page, nil
 	}
-	first := markOf(docs[0])
-	if first == at.before {
+	first := hashOf(docs[0])
+	if first == at.previousFirst {
 		return sdk.Page{}, sdk.BrokenBy("repeated_page")
 	}
 	var ahead []string
 	for _, d := range docs[perPage:] {
-		ahead = append(ahead, markOf(d))
+		ahead = append(ahead, hashOf(d))
 	}
-	page.Next = fmt.Sprint(at.skip+perPage, " ", first, " ", cmp.Or(strings.Join(ahead, ","), none))
+	page.Next = fmt.Sprint(at.skip+perPage, " ", first, " ", cmp.Or(strings.Join(ahead, ","), noHashes))
 	return page, nil
 }
 
-// markOf recognises an account without naming it.
-func markOf(d accountDoc) string {
+// hashOf returns a hash of the address, so that a cursor contains no addresses.
+func hashOf(d accountDoc) string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(d.Email))
 	return strconv.FormatUint(h.Sum64(), 16)
 }
 
-// account is the account as the port has it. Its id is its address, which is all
-// that PlusVibe's deletion takes. What signs it in anew changes the time of its
-// last change, or its status.
+// account converts an account to the form of the port. Its id is its address, because PlusVibe
+// deletes by address. The stamp changes with timestamp_updated or the status, so it changes with a
+// new sign-in.
 func (d accountDoc) account() sdk.Account {
-	s, _ := standingOf(string(d.Status))
+	s, _ := classify(string(d.Status))
 	a := sdk.Account{
 		ID: d.Email, Address: d.Email, Name: strings.TrimSpace(d.Payload.Name.First + " " + d.Payload.Name.Last),
 		State: s.state, Paused: s.paused, Stamp: fmt.Sprint(d.Updated, " ", d.Status),
@@ -172,16 +173,50 @@ func (d accountDoc) account() sdk.Account {
 	return a
 }
 
-// plain are statuses that can be logged: nothing of a customer's is in them.
-var plain = regexp.MustCompile(`^[A-Za-z_ -]{1,40}$`)
+// loggable matches a status that holds no data of a customer.
+var loggable = regexp.MustCompile(`^[A-Za-z_ -]{1,40}$`)
 
-// tell logs a status that nobody foresaw, once, so that an operator can say what
-// it is.
-func (h *house) tell(ctx context.Context, status string) {
-	if !plain.MatchString(status) {
+// logUnknownStatus logs a status that the plugin does not know, once for each process and status.
+func (s *processState) logUnknownStatus(ctx context.Context, status string) {
+	if !loggable.MatchString(status) {
 		status = "(not a word)"
 	}
-	if _, told := h.told.LoadOrStore(status, true); !told {
+	if _, logged := s.loggedStatuses.LoadOrStore(status, true); !logged {
 		slog.WarnContext(ctx, "PlusVibe has accounts in a status that this plugin does not know", "status", status)
+	}
+}
+
+// Remove implements sdk.SendingPlatform. The call is undocumented. When PlusVibe does not confirm
+// the deletion, Remove looks the account up: an account that does not exist counts as removed. An
+// unknown call with the account still there means that disconnecting is not supported.
+func (p *platform) Remove(ctx context.Context, account string) error {
+	if p.workspace == "" {
+		return sdk.Misconfigured(fieldWorkspace, "it is missing")
+	}
+	a, err := p.call(ctx, request{method: http.MethodPost, path: deletePath,
+		body: map[string]string{"workspace_id": p.workspace, "email": account}})
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		Status text `json:"status"`
+	}
+	err = a.decode(&answer)
+	switch {
+	case err == nil && answer.Status == "success":
+		return nil
+	case err != nil && !isRefusal(err):
+		return err
+	}
+	remaining, err := p.Account(ctx, account)
+	switch {
+	case err != nil:
+		return sdk.UnknownEffect("not_read_back")
+	case !remaining.Exists():
+		return nil
+	case a.status == http.StatusNotFound, a.status == http.StatusMethodNotAllowed:
+		return sdk.NotSupported(sdk.CanDisconnect)
+	default:
+		return sdk.RefusedBy("plusvibe not_removed")
 	}
 }

@@ -18,17 +18,18 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// maxAnswer is what is read of an answer: accounts come with their signatures.
+// maxAnswer is the maximum size of an answer in bytes. Accounts come with their signatures.
 const maxAnswer = 8 << 20
 
-// answer is one that says neither "wait" nor "who are you".
+// answer is an answer without a failure that applies to every call, such as throttling or a refused
+// key.
 type answer struct {
 	status int
 	body   []byte
 }
 
-// request is one call. A partner's call carries its login in the body and no
-// key.
+// request is one call of the API. With partner set, the call carries no key: asPartner puts the
+// login into the body.
 type request struct {
 	method, path string
 	query        url.Values
@@ -36,14 +37,14 @@ type request struct {
 	partner      bool
 }
 
-// ask makes a call. What PlusVibe says of the call itself is the caller's to
-// judge.
-func (p *provider) ask(ctx context.Context, r request) (answer, error) {
-	req, err := p.request(sdk.WithMaxAnswer(ctx, maxAnswer), r)
+// call makes one request. It fails for throttling, outages, a refused key and a missing plan. The
+// caller judges the other statuses.
+func (p *platform) call(ctx context.Context, r request) (answer, error) {
+	req, err := p.newRequest(sdk.WithMaxAnswer(ctx, maxAnswer), r)
 	if err != nil {
 		return answer{}, err
 	}
-	resp, err := p.house.http.Do(req)
+	resp, err := p.process.http.Do(req)
 	if err != nil {
 		return answer{}, sdk.NoAnswer(err)
 	}
@@ -58,7 +59,7 @@ func (p *provider) ask(ctx context.Context, r request) (answer, error) {
 	return answer{resp.StatusCode, body}, refusal(resp, body)
 }
 
-func (p *provider) request(ctx context.Context, r request) (*http.Request, error) {
+func (p *platform) newRequest(ctx context.Context, r request) (*http.Request, error) {
 	var body io.Reader
 	if r.body != nil {
 		raw, err := json.Marshal(r.body)
@@ -67,13 +68,13 @@ func (p *provider) request(ctx context.Context, r request) (*http.Request, error
 		}
 		body = bytes.NewReader(raw)
 	}
-	address := p.base + r.path
+	target := p.base + r.path
 	if len(r.query) > 0 {
-		address += "?" + r.query.Encode()
+		target += "?" + r.query.Encode()
 	}
-	req, err := http.NewRequestWithContext(ctx, r.method, address, body)
+	req, err := http.NewRequestWithContext(ctx, r.method, target, body)
 	if err != nil {
-		return nil, sdk.Misconfigured("base_url", "it makes no request")
+		return nil, sdk.Misconfigured("base_url", "it does not form a valid URL")
 	}
 	if !r.partner {
 		req.Header.Set("X-Api-Key", p.key.Reveal())
@@ -82,18 +83,18 @@ func (p *provider) request(ctx context.Context, r request) (*http.Request, error
 		req.Header.Set("Content-Type", "application/json")
 	}
 	req.Header.Set("Accept", "application/json")
-	req.Header.Set("User-Agent", p.agent)
+	req.Header.Set("User-Agent", p.userAgent)
 	return req, nil
 }
 
-// refusal finds the answers that are about who asks. A page instead of JSON with
-// 403 comes from the edge in front of PlusVibe, which knows no keys: it passes. It
-// is no sign of an outage either: what one customer gives as a key may bring it
-// about, and the circuit of all of them must not open for that.
+// refusal returns the error of 401, 402 and 403. An HTML page with 403 comes from the edge in front
+// of PlusVibe, which does not check keys, so the outcome is Throttled. It must not be Broken or
+// Down: one customer's key can provoke the page, and such outcomes would open the circuit breaker
+// of all customers.
 func refusal(resp *http.Response, body []byte) error {
 	switch resp.StatusCode {
 	case http.StatusForbidden:
-		if page(resp.Header.Get("Content-Type"), body) {
+		if isHTML(resp.Header.Get("Content-Type"), body) {
 			return &outcome.Error{Kind: outcome.Throttled, Cause: "edge_block", Detail: "the provider's edge turned the call away"}
 		}
 		return sdk.CredentialRefused("plusvibe status 403")
@@ -105,19 +106,19 @@ func refusal(resp *http.Response, body []byte) error {
 	return nil
 }
 
-func page(contentType string, body []byte) bool {
+func isHTML(contentType string, body []byte) bool {
 	return strings.HasPrefix(contentType, "text/html") || bytes.HasPrefix(bytes.TrimSpace(body), []byte("<"))
 }
 
-// good reports whether the answer is a success.
-func (a answer) good() bool { return a.status >= 200 && a.status < 300 }
+// ok reports whether the status is 2xx.
+func (a answer) ok() bool { return a.status >= 200 && a.status < 300 }
 
-// read decodes a good answer.
-func (a answer) read(into any) error {
+// decode decodes a 2xx answer. Other statuses and invalid JSON are errors.
+func (a answer) decode(into any) error {
 	switch cause := "plusvibe status " + strconv.Itoa(a.status); {
-	case a.good() && json.Unmarshal(a.body, into) == nil:
+	case a.ok() && json.Unmarshal(a.body, into) == nil:
 		return nil
-	case a.good():
+	case a.ok():
 		return sdk.BrokenBy("nonsense")
 	case a.status >= 400:
 		return sdk.RefusedBy(cause)
@@ -126,19 +127,19 @@ func (a answer) read(into any) error {
 	}
 }
 
-// loose is a text that may come as a number or not at all.
-type loose string
+// text decodes a JSON string, number or boolean, and null as "". An object or array is an error.
+type text string
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (l *loose) UnmarshalJSON(raw []byte) error {
-	var text string // stays empty for null
-	if json.Unmarshal(raw, &text) == nil {
-		*l = loose(text)
+func (t *text) UnmarshalJSON(raw []byte) error {
+	var s string // stays empty for null
+	if json.Unmarshal(raw, &s) == nil {
+		*t = text(s)
 		return nil
 	}
 	if raw[0] == '{' || raw[0] == '[' {
 		return errors.New("neither a text nor a number")
 	}
-	*l = loose(raw)
+	*t = text(raw)
 	return nil
 }

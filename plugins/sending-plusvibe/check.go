@@ -12,33 +12,33 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// Check implements sdk.SendingPlatform. How PlusVibe turns a bad key away is not
-// published, so 401, 403 and a status that is not success all do. A partner's
-// login is tried too where it may be used.
-func (p *provider) Check(ctx context.Context) (sdk.Reach, error) {
-	if !p.partner && !p.password.Empty() { // or it would be kept, for nothing
-		return sdk.Reach{}, sdk.Misconfigured(fieldPassword, "this service does not take the login of a partner; give the key alone")
+// Check implements sdk.SendingPlatform. PlusVibe does not document how it refuses a key, so 401,
+// 403 and a "status" other than "success" all count as a refusal. Check also tries a partner's
+// login. It refuses a connection whose login the operator does not allow.
+func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
+	if !p.partner && !p.password.Empty() { // do not store a login that is never used
+		return sdk.Reach{}, sdk.Misconfigured(fieldPassword, "this service does not accept the login of a partner: set api_key alone")
 	}
-	a, err := p.ask(ctx, request{method: http.MethodGet, path: "/authenticate"})
+	a, err := p.call(ctx, request{method: http.MethodGet, path: "/authenticate"})
 	if err != nil {
 		return sdk.Reach{}, err
 	}
-	var said struct {
-		Status     loose `json:"status"`
+	var answer struct {
+		Status     text `json:"status"`
 		Workspaces *[]struct {
-			ID   loose  `json:"_id"`
+			ID   text   `json:"_id"`
 			Name string `json:"name"`
 		} `json:"workspaces"`
 	}
-	if err := a.read(&said); err != nil {
+	if err := a.decode(&answer); err != nil {
 		return sdk.Reach{}, err
 	}
 	switch {
-	case said.Status == "":
+	case answer.Status == "":
 		return sdk.Reach{}, sdk.BrokenBy("no_status")
-	case said.Status != "success":
+	case answer.Status != "success":
 		return sdk.Reach{}, sdk.CredentialRefused("plusvibe not_success")
-	case said.Workspaces == nil:
+	case answer.Workspaces == nil:
 		return sdk.Reach{}, sdk.BrokenBy("no_workspaces")
 	}
 	if p.partner {
@@ -47,7 +47,7 @@ func (p *provider) Check(ctx context.Context) (sdk.Reach, error) {
 		}
 	}
 	var reach sdk.Reach
-	for _, w := range *said.Workspaces {
+	for _, w := range *answer.Workspaces {
 		if w.ID == "" {
 			return sdk.Reach{}, sdk.BrokenBy("workspace_without_id")
 		}
@@ -56,33 +56,33 @@ func (p *provider) Check(ctx context.Context) (sdk.Reach, error) {
 	return reach, nil
 }
 
-// checkLogin asks for the partner's workspaces. Whatever it is that PlusVibe
-// refuses there, with this login no mailbox can be signed in.
-func (p *provider) checkLogin(ctx context.Context) error {
-	a, err := p.ask(ctx, p.asPartner("/webhook/partner-list-workspace"))
+// checkLogin requests the partner's workspaces. Any refusal of that call counts as a refused login,
+// because no sign-in can start with it.
+func (p *platform) checkLogin(ctx context.Context) error {
+	a, err := p.call(ctx, p.asPartner("/webhook/partner-list-workspace"))
 	if err != nil {
 		return err
 	}
-	var said partnerAnswer
-	err = a.read(&said)
+	var answer partnerAnswer
+	err = a.decode(&answer)
 	switch {
-	case isRefusal(err), err == nil && said.Code != "" && said.Code != "1":
+	case isRefusal(err), err == nil && answer.Code != "" && answer.Code != "1":
 		return sdk.CredentialRefused("plusvibe partner_login")
-	case err == nil && said.Code == "":
+	case err == nil && answer.Code == "":
 		return sdk.BrokenBy("no_code")
 	default:
 		return err
 	}
 }
 
-// partnerAnswer is what answers to partners have in common.
+// partnerAnswer is the common part of the answers to partner calls. Code 1 is success.
 type partnerAnswer struct {
-	Code loose `json:"code"`
+	Code text `json:"code"`
 }
 
-// asPartner is a call with the login, which goes in the body only: an address is
-// written down in too many places.
-func (p *provider) asPartner(path string) request {
+// asPartner returns a partner call. The login is only in the body, because URLs are logged in many
+// places.
+func (p *platform) asPartner(path string) request {
 	login := map[string]string{"flow": "app_user", "pipl_username": p.username.Reveal(), "pipl_password": p.password.Reveal()}
 	if p.workspace != "" {
 		login["workspace_id"] = p.workspace
@@ -90,7 +90,7 @@ func (p *provider) asPartner(path string) request {
 	return request{method: http.MethodPost, path: path, partner: true, body: login}
 }
 
-// isRefusal reports whether PlusVibe said no to the call, and not to the key.
+// isRefusal reports whether err is a refusal of the call and not of the key.
 func isRefusal(err error) bool {
 	return outcome.Of(err) == outcome.Refused && errors.Is(err, fault.ProviderError)
 }

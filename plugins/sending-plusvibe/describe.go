@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	version   = "0.1.0"
-	baseURL   = "https://api.plusvibe.ai/api/v1"
-	userAgent = "tenantry/" + version
-	authHost  = "login.microsoftonline.com"
-	callTime  = 15 * time.Second
+	version     = "0.1.0"
+	baseURL     = "https://api.plusvibe.ai/api/v1"
+	userAgent   = "tenantry/" + version
+	authHost    = "login.microsoftonline.com"
+	callTimeout = 15 * time.Second
 )
 
-// The fields that more than one place names.
+// The names of fields that the code uses more than once.
 const (
 	fieldWorkspace = "workspace_id"
 	fieldUsername  = "partner_username"
@@ -44,8 +44,8 @@ func description() sdk.Description {
 			{Name: "user_agent", Default: userAgent, Help: "how calls name themselves; PlusVibe's edge may turn unusual ones away"},
 			{Name: fieldAllow, Default: "false", Help: "true: an account may give a partner's login, whose password starts sign-ins at PlusVibe; false: a credential with one is not taken, and one that is stored is not sent"},
 		},
-		// PlusVibe publishes no limit. These are 5 calls a second, in a window
-		// that has room for a person who tries things, and for a listing.
+		// PlusVibe publishes no limit. This budget averages 5 calls per second. The window of 10
+		// seconds allows the bursts of a user and of a listing.
 		Budgets: []sdk.Budget{{
 			Key: "credential", Limit: 50, Window: 10 * time.Second,
 			Costs: map[string]int{"check": 2},
@@ -53,52 +53,54 @@ func description() sdk.Description {
 	}
 }
 
-// house is what lives as long as the process.
-type house struct {
-	http *http.Client
-	told sync.Map // account statuses that nobody knows and the log has already
+// processState holds what all connections of the process share.
+type processState struct {
+	http           *http.Client
+	loggedStatuses sync.Map // the unknown account statuses that were logged
 }
 
-func newHouse() *house { return &house{http: sdk.NewHTTPClient(callTime)} }
+func newProcessState() *processState { return &processState{http: sdk.NewHTTPClient(callTimeout)} }
 
-// provider is one key's view of one workspace.
-type provider struct {
-	house     *house
+// platform implements sdk.SendingPlatform for one API key and one workspace.
+type platform struct {
+	process   *processState
 	base      string
-	agent     string
-	hosts     []string
+	userAgent string
+	authHosts []string // hosts to which a sign-in link may lead
 	key       sdk.Secret
-	username  sdk.Secret
+	username  sdk.Secret // of the partner's login, or empty
 	password  sdk.Secret
-	partner   bool // the login is there and may be used
+	partner   bool // the connection has a partner's login and the operator allows it
 	workspace string
 }
 
-func (h *house) provider(c sdk.Connection) (sdk.SendingPlatform, error) {
-	p := &provider{
-		house: h, base: strings.TrimRight(cmp.Or(c.Settings["base_url"], baseURL), "/"), agent: cmp.Or(c.Settings["user_agent"], userAgent),
+// newPlatform returns the platform of the connection c. It fails when a setting, the key or the
+// partner's login is invalid; it calls nothing.
+func (s *processState) newPlatform(c sdk.Connection) (sdk.SendingPlatform, error) {
+	p := &platform{
+		process: s, base: strings.TrimRight(cmp.Or(c.Settings["base_url"], baseURL), "/"), userAgent: cmp.Or(c.Settings["user_agent"], userAgent),
 		key: c.Secrets["api_key"], username: c.Secrets[fieldUsername], password: c.Secrets[fieldPassword], workspace: c.Settings[fieldWorkspace],
 	}
 	if u, err := url.Parse(p.base); err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
-		return nil, sdk.Misconfigured("base_url", "it is a URL")
+		return nil, sdk.Misconfigured("base_url", "it must be an http or https URL")
 	}
-	if !header(p.agent) {
-		return nil, sdk.Misconfigured("user_agent", "it is one line of printable ASCII")
+	if !isHeaderValue(p.userAgent) {
+		return nil, sdk.Misconfigured("user_agent", "it must be one line of printable ASCII")
 	}
-	if key := p.key.Reveal(); key == "" || !header(key) || strings.Contains(key, " ") {
-		return nil, sdk.Misconfigured("api_key", "it is missing or holds what no key has")
+	if key := p.key.Reveal(); key == "" || !isHeaderValue(key) || strings.Contains(key, " ") {
+		return nil, sdk.Misconfigured("api_key", "it is missing or contains an invalid character")
 	}
 	if p.username.Empty() != p.password.Empty() {
-		return nil, sdk.Misconfigured(fieldPassword, "partner_username and partner_password come together")
+		return nil, sdk.Misconfigured(fieldPassword, "set partner_username and partner_password together")
 	}
 	p.partner = !p.password.Empty() && c.Settings[fieldAllow] == "true"
 	for host := range strings.SplitSeq(cmp.Or(c.Settings["auth_hosts"], authHost), ",") {
-		p.hosts = append(p.hosts, strings.TrimSpace(host))
+		p.authHosts = append(p.authHosts, strings.TrimSpace(host))
 	}
 	return p, nil
 }
 
-// header reports whether a text makes the value of a header.
-func header(text string) bool {
+// isHeaderValue reports whether text has only printable ASCII characters.
+func isHeaderValue(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
 }

@@ -8,26 +8,25 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// What PlusVibe's public pages do not say, and nobody has tried with a real key
-// yet. All of it is here, so that who has tried changes one file; the README
-// lists it.
+// This file holds what PlusVibe does not document and what was not tested with a real key. The
+// README lists it. A correction changes only this file.
 
-// deletePath takes {"workspace_id", "email"} by POST. That there is such a call is
-// published, its path and body are not.
+// deletePath is the path of a POST with {"workspace_id", "email"}. PlusVibe documents that accounts
+// can be deleted, but neither the path nor the body.
 const deletePath = "/account/delete"
 
-// linkPlaces are where the answer to a sign-in's start may have its link. Only
-// its sibling's form is published: {"code": 1, "message": ...}.
-var linkPlaces = [][]string{{"data", "url"}, {"data", "auth_url"}, {"url"}, {"auth_url"}, {"oauth_url"}}
+// linkPaths are the member paths at which the answer to a start of a sign-in may hold the link.
+// PlusVibe documents only the form of a related call: {"code": 1, "message": ...}.
+var linkPaths = [][]string{{"data", "url"}, {"data", "auth_url"}, {"url"}, {"auth_url"}, {"oauth_url"}}
 
-// standing is what a status of an account means.
-type standing struct {
+// classification is what a status of an account means.
+type classification struct {
 	state  sdk.AccountState
 	paused bool
 }
 
-// statuses are those that an account may have. Only ACTIVE was seen.
-var statuses = map[string]standing{
+// statuses are the known statuses of an account. Only ACTIVE was observed.
+var statuses = map[string]classification{
 	"ACTIVE":       {state: sdk.AccountConnected},
 	"INACTIVE":     {state: sdk.AccountConnected, paused: true},
 	"PAUSED":       {state: sdk.AccountConnected, paused: true},
@@ -38,17 +37,18 @@ var statuses = map[string]standing{
 	"CONNECTING":   {state: sdk.AccountPending},
 }
 
-// failedSuffix ends statuses that name what failed, as in SMTP_ERROR.
+// failedSuffix ends a status that names the failed part, such as SMTP_ERROR.
 const failedSuffix = "_ERROR"
 
-// standingOf reads a status; known is false for one that nobody foresaw.
-func standingOf(status string) (s standing, known bool) {
+// classify returns what a status means. known is false for a status that is not in statuses and
+// does not end in failedSuffix.
+func classify(status string) (s classification, known bool) {
 	status = strings.ToUpper(strings.TrimSpace(status))
 	if s, known = statuses[status]; known {
 		return s, true
 	}
 	if strings.HasSuffix(status, failedSuffix) {
-		return standing{state: sdk.AccountFailed}, true
+		return classification{state: sdk.AccountFailed}, true
 	}
-	return standing{state: sdk.AccountOther}, false
+	return classification{state: sdk.AccountOther}, false
 }

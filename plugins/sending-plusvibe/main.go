@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command sending-plusvibe lets tenantry connect mailboxes to PlusVibe. Its
-// README says what it calls, and what of that is a guess.
+// Command sending-plusvibe is the plugin for PlusVibe. The README lists its API calls and what
+// about them is not documented by PlusVibe.
+//
+//   - describe.go: the description of the plugin, and platform, which implements
+//     sdk.SendingPlatform for one API key. Start here.
+//   - check.go, accounts.go, signin.go: the operations of the platform.
+//   - guesses.go: what PlusVibe does not document and the plugin assumes.
+//   - call.go: one request to the API and the errors of its answer.
+//   - simulator: a stand-in for PlusVibe in tests and in `tenantry dev`.
 package main
 
 import (
@@ -12,5 +19,5 @@ import (
 func main() { sdk.Serve(plugin()) }
 
 func plugin() sdk.Plugin {
-	return sdk.Plugin{Describe: description(), Sending: newHouse().provider, Simulator: simulator.New}
+	return sdk.Plugin{Describe: description(), Sending: newProcessState().newPlatform, Simulator: simulator.New}
 }

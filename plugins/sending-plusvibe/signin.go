@@ -10,22 +10,22 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// StartSignIn implements sdk.SendingPlatform. Only PlusVibe's infrastructure
-// partners may, by their login. PlusVibe is not told which mailbox is meant, and
-// names neither a session nor its end: the account is looked up.
-func (p *provider) StartSignIn(ctx context.Context, _ string) (sdk.SignInSession, error) {
+// StartSignIn implements sdk.SendingPlatform. It needs the login of an infrastructure partner of
+// PlusVibe. The call does not take the address of the mailbox. The answer has neither a session nor
+// an expiry, so the host looks the account up to learn the result.
+func (p *platform) StartSignIn(ctx context.Context, _ string) (sdk.SignInSession, error) {
 	if !p.partner {
 		return sdk.SignInSession{}, sdk.NotSupported(sdk.CanOAuth)
 	}
 	if p.workspace == "" {
 		return sdk.SignInSession{}, sdk.Misconfigured(fieldWorkspace, "it is missing")
 	}
-	a, err := p.ask(ctx, p.asPartner("/webhook/partner-microsoft-oauth-url"))
+	a, err := p.call(ctx, p.asPartner("/webhook/partner-microsoft-oauth-url"))
 	if err != nil {
 		return sdk.SignInSession{}, err
 	}
-	var said partnerAnswer
-	if err := a.read(&said); err != nil {
+	var parsed partnerAnswer
+	if err := a.decode(&parsed); err != nil {
 		return sdk.SignInSession{}, err
 	}
 	link, found := p.link(a.body)
@@ -34,41 +34,41 @@ func (p *provider) StartSignIn(ctx context.Context, _ string) (sdk.SignInSession
 		return sdk.SignInSession{URL: link}, nil
 	case found:
 		return sdk.SignInSession{}, sdk.BrokenBy("auth_url_elsewhere")
-	case said.Code != "" && said.Code != "1":
+	case parsed.Code != "" && parsed.Code != "1":
 		return sdk.SignInSession{}, sdk.CredentialRefused("plusvibe partner_login")
 	default:
 		return sdk.SignInSession{}, sdk.BrokenBy("no_auth_url")
 	}
 }
 
-// link finds the first link that leads where links may lead; found says that
-// there was one at all.
-func (p *provider) link(body []byte) (link string, found bool) {
-	for _, place := range linkPlaces {
-		text := at(body, place)
-		found = found || text != ""
-		if integration.AuthURL(text, p.hosts) {
-			return text, true
+// link returns the first link in an answer whose host is allowed, or "". found reports whether the
+// answer has any link.
+func (p *platform) link(body []byte) (link string, found bool) {
+	for _, path := range linkPaths {
+		candidate := stringAt(body, path)
+		found = found || candidate != ""
+		if integration.AuthURL(candidate, p.authHosts) {
+			return candidate, true
 		}
 	}
 	return "", found
 }
 
-// at reads a text out of nested objects, "" when there is none.
-func at(raw []byte, place []string) string {
-	for _, name := range place {
+// stringAt returns the string at a path of member names, or "".
+func stringAt(raw []byte, path []string) string {
+	for _, name := range path {
 		var object map[string]json.RawMessage
 		if json.Unmarshal(raw, &object) != nil {
 			return ""
 		}
 		raw = object[name]
 	}
-	var text string
-	_ = json.Unmarshal(raw, &text) // something else is no link
-	return text
+	var value string
+	_ = json.Unmarshal(raw, &value) // value stays "" for other JSON types
+	return value
 }
 
-// SignIn implements sdk.SendingPlatform: PlusVibe has no sessions to ask for.
-func (p *provider) SignIn(context.Context, string) (sdk.Progress, error) {
+// SignIn implements sdk.SendingPlatform. It always fails: PlusVibe has no sessions.
+func (p *platform) SignIn(context.Context, string) (sdk.Progress, error) {
 	return sdk.Progress{}, sdk.NotSupported("sign_in")
 }

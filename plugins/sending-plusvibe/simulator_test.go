@@ -16,101 +16,96 @@ import (
 	"github.com/tenantry/tenantry/plugins/sending-plusvibe/simulator"
 )
 
-// TestWorkspacesOfAKey: none, one, many.
-func TestWorkspacesOfAKey(t *testing.T) {
-	w := newWorld(t)
+func TestCheckReturnsTheWorkspacesOfTheKey(t *testing.T) {
+	env := newTestEnv(t)
 	for _, n := range []int{0, 1, 3} {
-		reach, err := w.with(w.key("some", n)).Check(t.Context())
-		if err != nil || len(reach.Workspaces) != n || reach.Roaming {
+		reach, err := env.with(env.key("some", n)).Check(t.Context())
+		if err != nil || len(reach.Workspaces) != n || reach.SelectedWorkspaceOnly {
 			t.Errorf("%d: %+v, %v", n, reach, err)
 		}
 	}
-	w.control(http.MethodDelete, "/keys/some", nil)
-	if _, err := w.with(texts{"api_key": "some"}).Check(t.Context()); err == nil {
-		t.Error("a key that is gone is taken")
+	env.control(http.MethodDelete, "/keys/some", nil)
+	if _, err := env.with(texts{"api_key": "some"}).Check(t.Context()); err == nil {
+		t.Error("a deleted key is accepted")
 	}
 }
 
-// TestSignInPage: a link works once, for ten minutes, and attaches whoever signs
-// in.
-func TestSignInPage(t *testing.T) {
-	w := newWorld(t)
+// TestSignInLinkWorksOnceForTenMinutes also checks that the account that signs in is attached.
+func TestSignInLinkWorksOnceForTenMinutes(t *testing.T) {
+	env := newTestEnv(t)
 	start := func() string {
-		s, err := w.with(nil).StartSignIn(t.Context(), "anna@a.example")
+		s, err := env.with(nil).StartSignIn(t.Context(), "anna@a.example")
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s.URL
 	}
 	link := start()
-	if status, page := w.page(link); status != http.StatusOK || !strings.Contains(page, "PlusVibe") || strings.Contains(page, "anna@a.example") {
+	if status, page := env.page(link); status != http.StatusOK || !strings.Contains(page, "PlusVibe") || strings.Contains(page, "anna@a.example") {
 		t.Errorf("%d %s", status, page)
 	}
-	if status, _ := w.decide(link, "bob.king@a.example", "accept"); status != http.StatusOK {
+	if status, _ := env.decide(link, "bob.king@a.example", "accept"); status != http.StatusOK {
 		t.Errorf("accepted: %d", status)
 	}
-	if a, err := w.with(nil).Account(t.Context(), "bob.king@a.example"); err != nil || a.State != sdk.AccountConnected || a.Name != "Bob King" {
-		t.Errorf("who signed in: %+v, %v", a, err)
+	if a, err := env.with(nil).Account(t.Context(), "bob.king@a.example"); err != nil || a.State != sdk.AccountConnected || a.Name != "Bob King" {
+		t.Errorf("the account that signed in: %+v, %v", a, err)
 	}
 	late := start()
-	w.control(http.MethodPost, "/clock", m{"advance": "10m"})
+	env.control(http.MethodPost, "/clock", m{"advance": "10m"})
 	for _, link := range []string{link, late} {
-		if status, _ := w.decide(link, "carl@a.example", "accept"); status != http.StatusBadRequest {
-			t.Errorf("used, or after its end: %d", status)
+		if status, _ := env.decide(link, "carl@a.example", "accept"); status != http.StatusBadRequest {
+			t.Errorf("a used or expired link: %d", status)
 		}
 	}
-	if a, err := w.with(nil).Account(t.Context(), "carl@a.example"); err != nil || a.There() {
+	if a, err := env.with(nil).Account(t.Context(), "carl@a.example"); err != nil || a.Exists() {
 		t.Errorf("got %+v, %v", a, err)
 	}
 }
 
-// TestListLag: an account that was signed in is out of sight for a while.
-func TestListLag(t *testing.T) {
-	w := newWorld(t)
-	w.behave(m{"list_lag_ms": 60000})
-	s, err := w.with(nil).StartSignIn(t.Context(), "anna@a.example")
+func TestNewAccountAppearsAfterTheListLag(t *testing.T) {
+	env := newTestEnv(t)
+	env.behave(m{"list_lag_ms": 60000})
+	s, err := env.with(nil).StartSignIn(t.Context(), "anna@a.example")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.decide(s.URL, "anna@a.example", "accept")
-	if a, err := w.with(nil).Account(t.Context(), "anna@a.example"); err != nil || a.There() {
+	env.decide(s.URL, "anna@a.example", "accept")
+	if a, err := env.with(nil).Account(t.Context(), "anna@a.example"); err != nil || a.Exists() {
 		t.Errorf("at once: %+v, %v", a, err)
 	}
-	w.control(http.MethodPost, "/clock", m{"advance": "1m"})
-	if a, err := w.with(nil).Account(t.Context(), "anna@a.example"); err != nil || !a.There() {
+	env.control(http.MethodPost, "/clock", m{"advance": "1m"})
+	if a, err := env.with(nil).Account(t.Context(), "anna@a.example"); err != nil || !a.Exists() {
 		t.Errorf("a minute later: %+v, %v", a, err)
 	}
 }
 
-// TestAccountsByHand: what somebody does at PlusVibe itself.
-func TestAccountsByHand(t *testing.T) {
-	w := newWorld(t)
-	p := w.with(nil)
-	look := func() sdk.Account {
+func TestControlCallsChangeAccounts(t *testing.T) {
+	env := newTestEnv(t)
+	p := env.with(nil)
+	account := func() sdk.Account {
 		a, err := p.Account(t.Context(), "anna@a.example")
 		if err != nil {
 			t.Fatal(err)
 		}
 		return a
 	}
-	w.put("anna@a.example", m{})
-	first := look()
-	w.put("anna@a.example", m{"status": "DISCONNECTED"})
-	if second := look(); first.State != sdk.AccountConnected || second.State != sdk.AccountFailed || second.Stamp == first.Stamp {
+	env.put("anna@a.example", m{})
+	first := account()
+	env.put("anna@a.example", m{"status": "DISCONNECTED"})
+	if second := account(); first.State != sdk.AccountConnected || second.State != sdk.AccountFailed || second.Stamp == first.Stamp {
 		t.Errorf("%+v, then %+v", first, second)
 	}
-	if held := w.held(""); len(held) != 1 || held[0]["provider"] != "MICROSOFT365" || len(held[0]["_id"].(string)) != 24 {
+	if held := env.held(""); len(held) != 1 || held[0]["provider"] != "MICROSOFT365" || len(held[0]["_id"].(string)) != 24 {
 		t.Errorf("held: %v", held)
 	}
-	w.control(http.MethodDelete, "/accounts/anna@a.example", nil)
-	if third := look(); third.There() {
+	env.control(http.MethodDelete, "/accounts/anna@a.example", nil)
+	if third := account(); third.Exists() {
 		t.Errorf("got %+v", third)
 	}
 }
 
-// TestControlRefuses what makes no sense, and changes nothing by it.
-func TestControlRefuses(t *testing.T) {
-	w := newWorld(t)
+func TestInvalidControlCallsChangeNothing(t *testing.T) {
+	env := newTestEnv(t)
 	for call, body := range map[string]string{
 		"PUT /accounts/anna@a.example":    `{"state": "ACTIVE"}`,
 		"DELETE /accounts/anna@a.example": ``,
@@ -119,7 +114,7 @@ func TestControlRefuses(t *testing.T) {
 		"POST /accounts":                  ``,
 	} {
 		method, path, _ := strings.Cut(call, " ")
-		req, err := http.NewRequest(method, w.URL+"/_control"+path, strings.NewReader(body))
+		req, err := http.NewRequest(method, env.URL+"/_control"+path, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,24 +127,23 @@ func TestControlRefuses(t *testing.T) {
 			t.Errorf("%s: %d", call, resp.StatusCode)
 		}
 	}
-	if held := w.held(""); len(held) != 0 {
+	if held := env.held(""); len(held) != 0 {
 		t.Errorf("held: %v", held)
 	}
 }
 
-// TestItGoesOn from what is in its folder.
-func TestItGoesOn(t *testing.T) {
+func TestStateSurvivesARestart(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 2 {
 		handler, ready, err := simulator.New(simulate.Options{URL: "http://127.0.0.1:1", DataDir: dir, Log: io.Discard})
 		if err != nil {
 			t.Fatal(err)
 		}
-		method, want := http.MethodPut, `{}`
+		method, body := http.MethodPut, `{}`
 		if i == 1 {
-			method, want = http.MethodDelete, ``
+			method, body = http.MethodDelete, ``
 		}
-		req, err := http.NewRequest(method, ready.URL+"/_control/accounts/anna@a.example", strings.NewReader(want))
+		req, err := http.NewRequest(method, ready.URL+"/_control/accounts/anna@a.example", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,8 +154,7 @@ func TestItGoesOn(t *testing.T) {
 	}
 }
 
-// TestReadmeNamesTests: each test that the README names exists.
-func TestReadmeNamesTests(t *testing.T) {
+func TestTestsInTheReadmeExist(t *testing.T) {
 	page, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)

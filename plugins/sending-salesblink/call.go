@@ -11,61 +11,64 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
+	"time"
 
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// maxAnswer is what is read of an answer: senders come with their signatures.
+// maxAnswer is the maximum size of an answer in bytes. Senders come with their signatures.
 const maxAnswer = 8 << 20
 
-// envelope is around every answer. A refusal may come with 200.
+// envelope is the form of every answer. A refusal may have the status 200 and Success false.
 type envelope struct {
 	Success *bool           `json:"success"`
 	Data    json.RawMessage `json:"data"`
 }
 
-// ask makes a call and gives the data of a success.
-func (p *provider) ask(ctx context.Context, method, path string, query url.Values) (json.RawMessage, error) {
-	if err := p.house.pauses.check(p.who); err != nil {
+// call makes one request and returns the data of a successful answer. It refuses the call while the
+// key is paused.
+func (p *platform) call(ctx context.Context, method, path string, query url.Values) (json.RawMessage, error) {
+	if err := p.process.pauses.check(p.fingerprint); err != nil {
 		return nil, err
 	}
-	req, err := p.request(sdk.WithMaxAnswer(ctx, maxAnswer), method, path, query)
+	req, err := p.newRequest(sdk.WithMaxAnswer(ctx, maxAnswer), method, path, query)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := p.house.http.Do(req)
+	resp, err := p.process.http.Do(req)
 	if err != nil {
 		return nil, sdk.NoAnswer(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	if err := sdk.TroubleOf(resp.StatusCode, resp.Header, p.house.pauses.now()); err != nil {
-		return nil, p.house.pauses.note(p.who, err)
+	if err := sdk.TroubleOf(resp.StatusCode, resp.Header, p.process.pauses.now()); err != nil {
+		return nil, p.process.pauses.record(p.fingerprint, err)
 	}
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return nil, sdk.NoAnswer(err)
 	}
-	return read(resp.StatusCode, body)
+	return decode(resp.StatusCode, body)
 }
 
-func (p *provider) request(ctx context.Context, method, path string, query url.Values) (*http.Request, error) {
-	query, in := p.inWorkspace(method, query)
-	address := p.base + path
+func (p *platform) newRequest(ctx context.Context, method, path string, query url.Values) (*http.Request, error) {
+	query, content := p.inWorkspace(method, query)
+	target := p.base + path
 	if len(query) > 0 {
-		address += "?" + query.Encode()
+		target += "?" + query.Encode()
 	}
 	var body io.Reader
-	if in != nil {
-		raw, err := json.Marshal(in)
+	if content != nil {
+		raw, err := json.Marshal(content)
 		if err != nil {
 			return nil, sdk.BrokenBy("encode")
 		}
 		body = bytes.NewReader(raw)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, address, body)
+	req, err := http.NewRequestWithContext(ctx, method, target, body)
 	if err != nil {
-		return nil, sdk.Misconfigured("base_url", "it makes no request")
+		return nil, sdk.Misconfigured("base_url", "it does not form a valid URL")
 	}
 	req.Header.Set("Authorization", p.key.Reveal())
 	if body != nil {
@@ -76,11 +79,11 @@ func (p *provider) request(ctx context.Context, method, path string, query url.V
 	return req, nil
 }
 
-// read decides what an answer means. One without SalesBlink's envelope comes
-// from somebody else, and says nothing of the key.
-func read(status int, body []byte) (json.RawMessage, error) {
-	var said envelope
-	if json.Unmarshal(body, &said) != nil || said.Success == nil {
+// decode returns the data of an answer or its error. An answer without SalesBlink's envelope comes
+// from a proxy, so its status says nothing about the key.
+func decode(status int, body []byte) (json.RawMessage, error) {
+	var answer envelope
+	if json.Unmarshal(body, &answer) != nil || answer.Success == nil {
 		return nil, sdk.BrokenBy("nonsense")
 	}
 	cause := "salesblink status " + strconv.Itoa(status)
@@ -93,15 +96,62 @@ func read(status int, body []byte) (json.RawMessage, error) {
 		return nil, sdk.RefusedBy(cause)
 	case status >= http.StatusMultipleChoices:
 		return nil, sdk.BrokenBy(cause)
-	case !*said.Success:
+	case !*answer.Success:
 		return nil, sdk.RefusedBy("salesblink not_success")
 	default:
-		return said.Data, nil
+		return answer.Data, nil
 	}
 }
 
-// tooLow reports whether the role of the key's owner is too low for a call.
-func tooLow(err error) bool {
+// isForbidden reports whether err is a 403: the role of the key's owner does not allow the call.
+func isForbidden(err error) bool {
 	var o *outcome.Error
 	return errors.As(err, &o) && o.Cause == "salesblink status 403"
+}
+
+// minPause is the minimum time without calls after a 429. SalesBlink's guide asks for it; the
+// answer has no Retry-After.
+const minPause = 60 * time.Second
+
+// keyPauses holds the keys that must not be used after a 429.
+type keyPauses struct {
+	now   func() time.Time
+	mu    sync.Mutex
+	until map[string]time.Time // by fingerprint of the key
+}
+
+func newKeyPauses(now func() time.Time) *keyPauses {
+	return &keyPauses{now: now, until: map[string]time.Time{}}
+}
+
+// check returns an error while the key is paused. It also deletes the pauses that are over.
+func (p *keyPauses) check(key string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.now()
+	for k, until := range p.until {
+		if !until.After(now) {
+			delete(p.until, k)
+		}
+	}
+	if until, paused := p.until[key]; paused {
+		return &outcome.Error{Kind: outcome.Throttled, Cause: "pause", RetryAfter: until.Sub(now), Detail: "the provider wants us to wait"}
+	}
+	return nil
+}
+
+// record pauses the key when err is Throttled, and raises its RetryAfter to at least minPause. It
+// returns err.
+func (p *keyPauses) record(key string, err error) error {
+	var o *outcome.Error
+	if !errors.As(err, &o) || o.Kind != outcome.Throttled {
+		return err
+	}
+	o.RetryAfter = max(o.RetryAfter, minPause)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if until := p.now().Add(o.RetryAfter); until.After(p.until[key]) {
+		p.until[key] = until
+	}
+	return err
 }

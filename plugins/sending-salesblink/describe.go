@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	version  = "0.1.0"
-	baseURL  = "https://run.salesblink.io/api/public/v1.0.0"
-	authHost = "login.microsoftonline.com"
-	callTime = 15 * time.Second
+	version     = "0.1.0"
+	baseURL     = "https://run.salesblink.io/api/public/v1.0.0"
+	authHost    = "login.microsoftonline.com"
+	callTimeout = 15 * time.Second
 )
 
 func description() sdk.Description {
 	return sdk.Description{
 		Name: "salesblink", Kind: "sending", Version: version, Title: "SalesBlink",
-		Capabilities: []string{sdk.CanOAuth, sdk.CanRefresh}, // no deletion is published
+		Capabilities: []string{sdk.CanOAuth, sdk.CanRefresh}, // SalesBlink documents no deletion
 		Fields: []sdk.Field{
 			{Name: "api_key", Account: true, Required: true, Secret: true, Help: "API key, as in key-…"},
 			{Name: "workspace_id", Account: true, Help: "id of the workspace, where the key reaches several"},
@@ -36,40 +36,44 @@ func description() sdk.Description {
 	}
 }
 
-// house is what lives as long as the process.
-type house struct {
+// processState holds what all connections of the process share.
+type processState struct {
 	http   *http.Client
-	pauses *pauses
+	pauses *keyPauses
 }
 
-func newHouse() *house { return &house{http: sdk.NewHTTPClient(callTime), pauses: newPauses(time.Now)} }
-
-// provider is one key's view of one workspace.
-type provider struct {
-	house     *house
-	base      string
-	hosts     []string
-	key       sdk.Secret
-	who       string // tells keys apart without giving them away
-	workspace string // "" for the key's own choice
+func newProcessState() *processState {
+	return &processState{http: sdk.NewHTTPClient(callTimeout), pauses: newKeyPauses(time.Now)}
 }
 
-func (h *house) provider(c sdk.Connection) (sdk.SendingPlatform, error) {
-	p := &provider{
-		house: h, base: strings.TrimRight(cmp.Or(c.Settings["base_url"], baseURL), "/"),
+// platform implements sdk.SendingPlatform for one API key and one workspace.
+type platform struct {
+	process     *processState
+	base        string
+	authHosts   []string // hosts to which a sign-in link may lead
+	key         sdk.Secret
+	fingerprint string // identifies the key without revealing it
+	workspace   string // empty for the default workspace of the key
+}
+
+// newPlatform returns the platform of the connection c. It fails when a setting or the key is
+// invalid; it calls nothing.
+func (s *processState) newPlatform(c sdk.Connection) (sdk.SendingPlatform, error) {
+	p := &platform{
+		process: s, base: strings.TrimRight(cmp.Or(c.Settings["base_url"], baseURL), "/"),
 		key: c.Secrets["api_key"], workspace: c.Settings["workspace_id"],
 	}
 	if u, err := url.Parse(p.base); err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
-		return nil, sdk.Misconfigured("base_url", "it is a URL")
+		return nil, sdk.Misconfigured("base_url", "it must be an http or https URL")
 	}
 	if key := p.key.Reveal(); key == "" || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, sdk.Misconfigured("api_key", "it is missing or holds what no key has; it comes without the word Bearer")
+		return nil, sdk.Misconfigured("api_key", "it is missing or contains an invalid character; leave out the word Bearer")
 	}
-	p.who = sdk.Connection{
+	p.fingerprint = sdk.Connection{
 		Settings: map[string]string{"base_url": p.base}, Secrets: map[string]sdk.Secret{"api_key": p.key},
 	}.Fingerprint()
 	for host := range strings.SplitSeq(cmp.Or(c.Settings["auth_hosts"], authHost), ",") {
-		p.hosts = append(p.hosts, strings.TrimSpace(host))
+		p.authHosts = append(p.authHosts, strings.TrimSpace(host))
 	}
 	return p, nil
 }

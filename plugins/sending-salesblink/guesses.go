@@ -12,10 +12,10 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// What SalesBlink's guide does not say, and nobody has tried with a real key yet.
-// All of it is here, so that who has tried changes one file; the README lists it.
+// This file holds what SalesBlink does not document and what was not tested with a real key. The
+// README lists it. A correction changes only this file.
 
-// The names that a member may have; the first that is there counts.
+// The names that a member of an answer may have. The first name that is present counts.
 var (
 	groupNames   = []string{"senders", "items", "accounts"} // of a folder, or of the data
 	idNames      = []string{"id", "_id", "sender_id"}
@@ -30,14 +30,14 @@ var (
 	workspaceLists = []string{"workspaces"} // unless the data is the list
 )
 
-// standing is what a status of a sender means.
-type standing struct {
+// classification is what a status of a sender means.
+type classification struct {
 	state  sdk.AccountState
 	paused bool
 }
 
-// statuses are those that a sender may have, in lower case.
-var statuses = map[string]standing{
+// statuses are the known statuses of a sender, in lower case.
+var statuses = map[string]classification{
 	"":             {state: sdk.AccountConnected},
 	"active":       {state: sdk.AccountConnected},
 	"connected":    {state: sdk.AccountConnected},
@@ -50,9 +50,9 @@ var statuses = map[string]standing{
 	"disconnected": {state: sdk.AccountFailed},
 }
 
-// inWorkspace puts the workspace where SalesBlink may look for it: into the
-// query of a GET, and into the body otherwise.
-func (p *provider) inWorkspace(method string, query url.Values) (url.Values, any) {
+// inWorkspace adds the workspace to a request: to the query of a GET, and to the body of other
+// methods. It returns the query and the body; the body is nil when the request has none.
+func (p *platform) inWorkspace(method string, query url.Values) (url.Values, any) {
 	switch {
 	case p.workspace == "":
 		return query, nil
@@ -66,10 +66,10 @@ func (p *provider) inWorkspace(method string, query url.Values) (url.Values, any
 	return query, nil
 }
 
-// members are those of a JSON object.
+// members are the members of a JSON object by name.
 type members map[string]json.RawMessage
 
-// text is the first of the members that is there, as a text.
+// text returns the first of the named members that is a non-empty string or a number, or "".
 func (m members) text(names []string) string {
 	for _, name := range names {
 		var text string
@@ -84,7 +84,7 @@ func (m members) text(names []string) string {
 	return ""
 }
 
-// list is the first of the members that is a list.
+// list returns the first of the named members that is an array.
 func (m members) list(names []string) ([]json.RawMessage, bool) {
 	for _, name := range names {
 		var all []json.RawMessage
@@ -95,8 +95,8 @@ func (m members) list(names []string) ([]json.RawMessage, bool) {
 	return nil, false
 }
 
-// says reports whether one of the members is there and says something.
-func (m members) says(names []string) bool {
+// hasValue reports whether one of the named members is present and not null, false, zero or empty.
+func (m members) hasValue(names []string) bool {
 	for _, name := range names {
 		switch strings.TrimSpace(cmp.Or(string(m[name]), "null")) {
 		case "null", "false", `""`, "0", "{}", "[]":

@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command sending-salesblink lets tenantry connect mailboxes to SalesBlink. Its
-// README says what it calls, and what of that is a guess.
+// Command sending-salesblink is the plugin for SalesBlink. The README lists its API calls and what
+// about them is not documented by SalesBlink.
+//
+//   - platform.go: platform, which implements sdk.SendingPlatform for one API key: check, sign-in
+//     and removal. Start here. describe.go has the description of the plugin and newPlatform.
+//   - paging.go: the list of senders, page by page. senders.go: how a list is decoded.
+//   - guesses.go: what SalesBlink does not document and the plugin assumes.
+//   - call.go: one request to the API, the errors of its answer, and the pause after a 429.
+//   - simulator: a stand-in for SalesBlink in tests and in `tenantry dev`.
 package main
 
 import (
@@ -12,5 +19,5 @@ import (
 func main() { sdk.Serve(plugin()) }
 
 func plugin() sdk.Plugin {
-	return sdk.Plugin{Describe: description(), Sending: newHouse().provider, Simulator: simulator.New}
+	return sdk.Plugin{Describe: description(), Sending: newProcessState().newPlatform, Simulator: simulator.New}
 }

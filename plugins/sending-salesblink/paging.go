@@ -16,39 +16,40 @@ import (
 )
 
 const (
-	// perPage is the most that SalesBlink gives at once.
+	// perPage is the maximum page size of SalesBlink.
 	perPage = 100
-	// overlap is how many senders come twice where skip is an offset. One that
-	// is taken out meanwhile moves those behind it to the front, and the one
-	// that slipped by would pass for gone.
+	// overlap is how many senders two pages share when skip is an offset. A sender that is removed
+	// during the listing shifts the later senders forward; without the overlap the listing could
+	// skip a sender and report it as removed.
 	overlap = 5
 )
 
-// What `skip` means: the REST guide does not say, the tools' schema says a page's
-// number, and an offset is what others mean by it. The second page tells: `skip=1`
-// brings the first page again, moved by one, or what comes after it.
+// The meanings of the parameter skip. SalesBlink's REST guide does not define it, the schema of its
+// tools says that it is a page number, and in other APIs it is an offset. The second page, with
+// skip=1, shows the meaning: with an offset it repeats the first page shifted by one, otherwise it
+// follows it.
 const (
-	unclear = ""
-	offset  = "offset"
-	number  = "page"
+	skipUnknown  = ""
+	skipIsOffset = "offset"
+	skipIsPage   = "page"
 )
 
-// cursor is where a listing goes on.
+// cursor is the position of a listing. The host gets it as JSON.
 type cursor struct {
-	Means string   `json:"means"`
+	Means string   `json:"means"` // what skip means
 	Skip  int      `json:"skip"`
-	Seen  []string `json:"seen"` // marks of the senders on the page before
+	Seen  []string `json:"seen"` // hashes of the senders on the previous page
 }
 
-// Accounts implements sdk.SendingPlatform. A listing ends at a page that is empty
-// or brings nothing new; a short page may only be the end of a folder.
-func (p *provider) Accounts(ctx context.Context, at string) (sdk.Page, error) {
+// Accounts implements sdk.SendingPlatform. A listing ends at a page that is empty or has no new
+// sender. A short page does not end it, because it may only be the end of a folder.
+func (p *platform) Accounts(ctx context.Context, at string) (sdk.Page, error) {
 	return p.list(ctx, "", at)
 }
 
-// Account implements sdk.SendingPlatform. Nobody says that `search` works over
-// REST, so it only makes the listing shorter if it does.
-func (p *provider) Account(ctx context.Context, address string) (sdk.Account, error) {
+// Account implements sdk.SendingPlatform. It is not known whether the parameter search works in the
+// REST API, so Account compares each address and reads all pages if necessary.
+func (p *platform) Account(ctx context.Context, address string) (sdk.Account, error) {
 	for at := ""; ; {
 		page, err := p.list(ctx, address, at)
 		if err != nil {
@@ -65,16 +66,17 @@ func (p *provider) Account(ctx context.Context, address string) (sdk.Account, er
 	}
 }
 
-func (p *provider) list(ctx context.Context, search, at string) (sdk.Page, error) {
-	var here cursor
-	if at != "" && (json.Unmarshal([]byte(at), &here) != nil || here.Skip < 1) {
+// list returns one page of senders. at is an encoded cursor, or "" for the first page.
+func (p *platform) list(ctx context.Context, search, at string) (sdk.Page, error) {
+	var position cursor
+	if at != "" && (json.Unmarshal([]byte(at), &position) != nil || position.Skip < 1) {
 		return sdk.Page{}, sdk.RefusedBy("cursor")
 	}
-	query := url.Values{"limit": {strconv.Itoa(perPage)}, "skip": {strconv.Itoa(here.Skip)}}
+	query := url.Values{"limit": {strconv.Itoa(perPage)}, "skip": {strconv.Itoa(position.Skip)}}
 	if search != "" {
 		query.Set("search", search)
 	}
-	data, err := p.ask(ctx, http.MethodGet, "/senders", query)
+	data, err := p.call(ctx, http.MethodGet, "/senders", query)
 	if err != nil {
 		return sdk.Page{}, err
 	}
@@ -82,39 +84,40 @@ func (p *provider) list(ctx context.Context, search, at string) (sdk.Page, error
 	if err != nil {
 		return sdk.Page{}, err
 	}
-	return here.page(all)
+	return position.page(all)
 }
 
-// page keeps what is new on a page, and says where the next one is.
+// page returns the new senders of a page and the cursor of the next page. It fails with Broken when
+// the page shows that the listing would skip senders or that skip has no effect.
 func (c cursor) page(all []sdk.Account) (sdk.Page, error) {
 	var page sdk.Page
 	next := cursor{Means: c.Means}
 	for _, a := range all {
-		mark := markOf(a)
-		next.Seen = append(next.Seen, mark)
-		if !slices.Contains(c.Seen, mark) {
+		hash := hashOf(a)
+		next.Seen = append(next.Seen, hash)
+		if !slices.Contains(c.Seen, hash) {
 			page.Accounts = append(page.Accounts, a)
 		}
 	}
-	if c.Means == offset && len(page.Accounts) == len(all) {
+	if c.Means == skipIsOffset && len(page.Accounts) == len(all) {
 		return sdk.Page{}, sdk.BrokenBy("list_moved")
 	}
 	if len(page.Accounts) == 0 {
-		// A full first page again: skip means nothing here, and nobody knows
-		// what comes after it.
-		if c.Skip > 0 && c.Means == unclear && len(all) >= perPage {
+		// The first page is full and comes again: skip has no effect, so the senders after the
+		// first page cannot be read.
+		if c.Skip > 0 && c.Means == skipUnknown && len(all) >= perPage {
 			return sdk.Page{}, sdk.BrokenBy("repeated_page")
 		}
 		return page, nil
 	}
-	if c.Skip > 0 && c.Means == unclear {
-		next.Means = number
-		if again := len(all) - len(page.Accounts); again > len(all)/2 {
-			next.Means = offset
+	if c.Skip > 0 && c.Means == skipUnknown {
+		next.Means = skipIsPage
+		if repeated := len(all) - len(page.Accounts); repeated > len(all)/2 {
+			next.Means = skipIsOffset
 		}
 	}
 	next.Skip = c.Skip + 1
-	if next.Means == offset {
+	if next.Means == skipIsOffset {
 		next.Skip = max(c.Skip+len(all)-overlap, c.Skip+1)
 	}
 	raw, err := json.Marshal(next)
@@ -122,8 +125,8 @@ func (c cursor) page(all []sdk.Account) (sdk.Page, error) {
 	return page, err
 }
 
-// markOf recognises a sender without naming it.
-func markOf(a sdk.Account) string {
+// hashOf returns a hash of the id, which keeps the cursor short.
+func hashOf(a sdk.Account) string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(a.ID))
 	return strconv.FormatUint(h.Sum64(), 36)

@@ -19,54 +19,53 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// TestWhoseKey: owners see their workspaces; others are taken when they list
-// senders, in the workspace that was named or their own.
-func TestWhoseKey(t *testing.T) {
-	w := newWorld(t)
-	ids := w.key("key-owner", "owner", 3)
-	if reach, err := w.with(texts{"api_key": "key-owner"}).Check(t.Context()); err != nil || len(reach.Workspaces) != 3 || reach.Workspaces[1].ID != ids[1] || reach.Roaming {
+// TestCheckOfOwnersAndMembers: an owner's key lists its workspaces. A member's key is valid when it
+// lists senders, in the configured workspace or its default one.
+func TestCheckOfOwnersAndMembers(t *testing.T) {
+	env := newTestEnv(t)
+	ids := env.key("key-owner", "owner", 3)
+	if reach, err := env.with(texts{"api_key": "key-owner"}).Check(t.Context()); err != nil || len(reach.Workspaces) != 3 || reach.Workspaces[1].ID != ids[1] || reach.SelectedWorkspaceOnly {
 		t.Errorf("an owner: %+v, %v", reach, err)
 	}
-	ids = w.key("key-member", "member", 2)
+	ids = env.key("key-member", "member", 2)
 	for _, named := range []string{"", ids[1]} {
-		reach, err := w.with(texts{"api_key": "key-member", "workspace_id": named}).Check(t.Context())
+		reach, err := env.with(texts{"api_key": "key-member", "workspace_id": named}).Check(t.Context())
 		if err != nil || !slices.Equal(reach.Workspaces, []sdk.Workspace{{ID: named}}) {
 			t.Errorf("a member who names %q: %+v, %v", named, reach, err)
 		}
 	}
-	if _, err := w.with(texts{"api_key": "key-member", "workspace_id": "another"}).Check(t.Context()); outcome.Of(err) != outcome.Refused {
-		t.Errorf("a member who names a workspace that is not his: %v", err)
+	if _, err := env.with(texts{"api_key": "key-member", "workspace_id": "another"}).Check(t.Context()); outcome.Of(err) != outcome.Refused {
+		t.Errorf("a member with a workspace of others: %v", err)
 	}
-	if _, err := w.with(texts{"api_key": "Bearer"}).Check(t.Context()); !errors.Is(err, fault.AccessDenied) {
+	if _, err := env.with(texts{"api_key": "Bearer"}).Check(t.Context()); !errors.Is(err, fault.AccessDenied) {
 		t.Errorf("a bad key: %v", err)
 	}
 }
 
-// TestAnotherWorkspace: reads and starts are in the workspace that is named.
-func TestAnotherWorkspace(t *testing.T) {
-	w := newWorld(t)
-	ids := w.key("key-owner", "owner", 2)
+func TestCallsAreLimitedToTheWorkspace(t *testing.T) {
+	env := newTestEnv(t)
+	ids := env.key("key-owner", "owner", 2)
 	for i, named := range []string{ids[0], ids[1], ""} {
-		p, address := w.with(texts{"api_key": "key-owner", "workspace_id": named}), fmt.Sprintf("anna%d@a.example", i)
+		p, address := env.with(texts{"api_key": "key-owner", "workspace_id": named}), fmt.Sprintf("anna%d@a.example", i)
 		s, err := p.StartSignIn(t.Context(), address)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.decide(s.URL, address, "accept")
-		if a, err := p.Account(t.Context(), address); err != nil || !a.There() {
+		env.decide(s.URL, address, "accept")
+		if a, err := p.Account(t.Context(), address); err != nil || !a.Exists() {
 			t.Errorf("in %q: %+v, %v", named, a, err)
 		}
-		other := w.with(texts{"api_key": "key-owner", "workspace_id": ids[(i+1)%2]})
-		if a, err := other.Account(t.Context(), address); err != nil || a.There() {
-			t.Errorf("of %q in another: %+v, %v", named, a, err)
+		other := env.with(texts{"api_key": "key-owner", "workspace_id": ids[(i+1)%2]})
+		if a, err := other.Account(t.Context(), address); err != nil || a.Exists() {
+			t.Errorf("of %q in a different workspace: %+v, %v", named, a, err)
 		}
 	}
 }
 
-// TestRefusalsBySuccess: what is refused with 200 is refused.
-func TestRefusalsBySuccess(t *testing.T) {
-	w := newWorld(t)
-	p := w.with(texts{"workspace_id": "5b1e0000-0000-4000-8000-00000000ffff"})
+// TestRefusalsWithASuccessStatusAreRefusals also covers the other statuses of a refusal.
+func TestRefusalsWithASuccessStatusAreRefusals(t *testing.T) {
+	env := newTestEnv(t)
+	p := env.with(texts{"workspace_id": "5b1e0000-0000-4000-8000-00000000ffff"})
 	_, accounts := p.Accounts(t.Context(), "")
 	_, account := p.Account(t.Context(), "anna@a.example")
 	_, start := p.StartSignIn(t.Context(), "anna@a.example")
@@ -76,52 +75,51 @@ func TestRefusalsBySuccess(t *testing.T) {
 		}
 	}
 	for status, want := range map[int]error{400: fault.ProviderError, 402: fault.AccessDenied, 403: fault.AccessDenied, 404: fault.ProviderError, 409: fault.ProviderError} {
-		w.fault(m{"kind": "status", "status": status})
-		if _, err := w.with(nil).StartSignIn(t.Context(), "anna@a.example"); outcome.Of(err) != outcome.Refused || !errors.Is(err, want) {
+		env.fault(m{"kind": "status", "status": status})
+		if _, err := env.with(nil).StartSignIn(t.Context(), "anna@a.example"); outcome.Of(err) != outcome.Refused || !errors.Is(err, want) {
 			t.Errorf("%d: %v", status, err)
 		}
 	}
-	w.fault(m{"kind": "html", "status": 403})
-	if _, err := w.with(nil).Check(t.Context()); outcome.Of(err) != outcome.Broken || errors.Is(err, fault.AccessDenied) {
-		t.Errorf("a page by 403: %v", err)
+	env.fault(m{"kind": "html", "status": 403})
+	if _, err := env.with(nil).Check(t.Context()); outcome.Of(err) != outcome.Broken || errors.Is(err, fault.AccessDenied) {
+		t.Errorf("an HTML page with 403: %v", err)
 	}
 }
 
-// TestPauses: after a 429 a key rests for a minute, or longer when it is told so.
-// Other keys go on.
-func TestPauses(t *testing.T) {
+// TestKeyIsPausedAfterThrottling: the pause is one minute, or Retry-After when that is longer.
+// Other keys are not paused.
+func TestKeyIsPausedAfterThrottling(t *testing.T) {
 	for wait, want := range map[int]time.Duration{0: time.Minute, 7: time.Minute, 90: 90 * time.Second} {
-		w := newWorld(t)
+		env := newTestEnv(t)
 		now := time.Now()
-		w.house.pauses = newPauses(func() time.Time { return now })
-		w.key("key-other", "owner", 1)
-		w.fault(m{"kind": "status", "status": 429, "retry_after": wait})
+		env.process.pauses = newKeyPauses(func() time.Time { return now })
+		env.key("key-other", "owner", 1)
+		env.fault(m{"kind": "status", "status": 429, "retry_after": wait})
 		for i := range 2 {
-			_, err := w.with(nil).Check(t.Context())
+			_, err := env.with(nil).Check(t.Context())
 			var o *outcome.Error
-			if !errors.As(err, &o) || o.Kind != outcome.Throttled || o.RetryAfter != want || w.Calls.Load() != 1 {
-				t.Errorf("%d, try %d: %v, %d calls", wait, i, err, w.Calls.Load())
+			if !errors.As(err, &o) || o.Kind != outcome.Throttled || o.RetryAfter != want || env.Calls.Load() != 1 {
+				t.Errorf("%d, try %d: %v, %d calls", wait, i, err, env.Calls.Load())
 			}
 		}
-		if _, err := w.with(texts{"api_key": "key-other"}).Check(t.Context()); err != nil {
-			t.Errorf("another key: %v", err)
+		if _, err := env.with(texts{"api_key": "key-other"}).Check(t.Context()); err != nil {
+			t.Errorf("a different key: %v", err)
 		}
-		if now = now.Add(want - time.Second); outcome.Of(check(t, w)) != outcome.Throttled {
-			t.Errorf("%d: it goes on too early", wait)
+		if now = now.Add(want - time.Second); outcome.Of(check(t, env)) != outcome.Throttled {
+			t.Errorf("%d: the pause ends too early", wait)
 		}
-		if now = now.Add(time.Second); check(t, w) != nil || len(w.house.pauses.until) != 0 {
-			t.Errorf("%d: it does not go on", wait)
+		if now = now.Add(time.Second); check(t, env) != nil || len(env.process.pauses.until) != 0 {
+			t.Errorf("%d: the pause does not end", wait)
 		}
 	}
 }
 
-func check(t *testing.T, w *world) error {
-	_, err := w.with(nil).Check(t.Context())
+func check(t *testing.T, env *testEnv) error {
+	_, err := env.with(nil).Check(t.Context())
 	return err
 }
 
-// TestDescription: what SalesBlink allows, and what it cannot do.
-func TestDescription(t *testing.T) {
+func TestDescriptionHasTheBudgetsAndNoDisconnect(t *testing.T) {
 	d := description()
 	if slices.Contains(d.Capabilities, sdk.CanDisconnect) || !slices.Contains(d.Capabilities, sdk.CanOAuth) || len(d.Needs) != 0 {
 		t.Errorf("it can %v", d.Capabilities)
@@ -145,26 +143,26 @@ func TestDescription(t *testing.T) {
 	}
 }
 
-// TestWhatLeaves: the raw key in its header and nowhere else, a body only where
-// there is something to say.
-func TestWhatLeaves(t *testing.T) {
-	var asked []string
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+// TestRequestsCarryTheKeyAndTheWorkspace: the key is only in its header, and a request has a body
+// only when it is a POST with a workspace.
+func TestRequestsCarryTheKeyAndTheWorkspace(t *testing.T) {
+	var received []string
+	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
 		var body map[string]any
 		_ = json.NewDecoder(r.Body).Decode(&body)
-		asked = append(asked, fmt.Sprint(r.Method, " ", r.URL, " ", r.Header.Get("Content-Type"), body))
+		received = append(received, fmt.Sprint(r.Method, " ", r.URL, " ", r.Header.Get("Content-Type"), body))
 		if r.Header.Get("Authorization") != "key-canary" {
 			t.Errorf("the key is %q", r.Header.Get("Authorization"))
 		}
-		_, _ = w.Write([]byte(`{"success": true, "data": {"auth_url": "https://login.microsoftonline.com/x", "workspaces": [], "senders": []}}`))
+		_, _ = answer.Write([]byte(`{"success": true, "data": {"auth_url": "https://login.microsoftonline.com/x", "workspaces": [], "senders": []}}`))
 	}))
 	t.Cleanup(server.Close)
 	for workspace, want := range map[string][]string{
 		"":  {"GET /workspaces map[]", "GET /senders?limit=100&skip=0 map[]", "POST /oauth/outlook map[]"},
 		"w": {"GET /workspaces?workspace_id=w map[]", "GET /senders?limit=100&skip=0&workspace_id=w map[]", "POST /oauth/outlook application/jsonmap[workspace_id:w]"},
 	} {
-		asked = nil
-		p, err := newHouse().provider(sdk.Connection{
+		received = nil
+		p, err := newProcessState().newPlatform(sdk.Connection{
 			Settings: texts{"base_url": server.URL + "/", "workspace_id": workspace}, Secrets: map[string]secret.Text{"api_key": secret.New("key-canary")},
 		})
 		if err != nil {
@@ -173,35 +171,33 @@ func TestWhatLeaves(t *testing.T) {
 		_, check := p.Check(t.Context())
 		_, accounts := p.Accounts(t.Context(), "")
 		_, start := p.StartSignIn(t.Context(), "anna@a.example")
-		if err := errors.Join(check, accounts, start); err != nil || !slices.Equal(asked, want) {
-			t.Errorf("got %q, %v", asked, err)
+		if err := errors.Join(check, accounts, start); err != nil || !slices.Equal(received, want) {
+			t.Errorf("got %q, %v", received, err)
 		}
 	}
 }
 
-// TestLinks lead where links may lead, or are none.
-func TestLinks(t *testing.T) {
-	w := newWorld(t)
-	for to, taken := range map[string]bool{
+func TestLinksToOtherHostsAreRefused(t *testing.T) {
+	env := newTestEnv(t)
+	for link, allowed := range map[string]bool{
 		"https://login.microsoftonline.com/common/oauth2/v2.0/authorize?state=x": true,
 		"https://other.example/authorize":                                        true,
 		"http://login.microsoftonline.com/":                                      false,
 		"https://run.salesblink.io/oauth/outlook":                                false,
 		"https://login.microsoftonline.com.evil.example/":                        false,
 	} {
-		w.behave(m{"link_to": to})
-		s, err := w.with(texts{"auth_hosts": "login.microsoftonline.com, other.example"}).StartSignIn(t.Context(), "anna@a.example")
-		if (err == nil) != taken || (s.URL == to) != taken || !taken && outcome.Of(err) != outcome.Broken {
-			t.Errorf("%s: %v", to, err)
+		env.behave(m{"link_to": link})
+		s, err := env.with(texts{"auth_hosts": "login.microsoftonline.com, other.example"}).StartSignIn(t.Context(), "anna@a.example")
+		if (err == nil) != allowed || (s.URL == link) != allowed || !allowed && outcome.Of(err) != outcome.Broken {
+			t.Errorf("%s: %v", link, err)
 		}
 	}
 }
 
-// TestConnectionsThatMakeNoSense are refused before anybody is asked.
-func TestConnectionsThatMakeNoSense(t *testing.T) {
-	w := newWorld(t)
+func TestInvalidConnectionsAreRefusedWithoutACall(t *testing.T) {
+	env := newTestEnv(t)
 	for _, given := range []texts{{"api_key": ""}, {"api_key": "Bearer key-canary"}, {"api_key": "key-canary\r\n"}, {"base_url": "salesblink"}} {
-		_, err := w.house.provider(w.connection(given))
+		_, err := env.process.newPlatform(env.connection(given))
 		if !errors.Is(err, fault.InvalidRequest) || strings.Contains(fmt.Sprintf("%v %+v", err, err), "canary") {
 			t.Errorf("%v: %v", given, err)
 		}

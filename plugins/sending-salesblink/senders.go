@@ -11,19 +11,19 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// senders reads a list of senders, which comes grouped by folders. What is not
-// understood breaks the listing: a sender that is left out would pass for gone.
+// senders decodes a list of senders, which is flat, grouped by folders, or an object of folders. It
+// fails with Broken for any other form: a sender that it left out would be reported as removed.
 func senders(data json.RawMessage) ([]sdk.Account, error) {
 	var list []json.RawMessage
 	var object members
 	switch {
 	case json.Unmarshal(data, &list) == nil && list != nil:
-		return inGroup(list)
+		return flatten(list)
 	case json.Unmarshal(data, &object) != nil || object == nil:
 		return nil, sdk.BrokenBy("no_senders")
 	}
 	if list, ok := object.list(groupNames); ok {
-		return inGroup(list)
+		return flatten(list)
 	}
 	var all []sdk.Account
 	for _, folder := range slices.Sorted(maps.Keys(object)) {
@@ -31,17 +31,17 @@ func senders(data json.RawMessage) ([]sdk.Account, error) {
 		if !ok {
 			return nil, sdk.BrokenBy("no_senders")
 		}
-		some, err := inGroup(list)
+		inFolder, err := flatten(list)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, some...)
+		all = append(all, inFolder...)
 	}
 	return all, nil
 }
 
-// inGroup reads senders, or groups of them.
-func inGroup(list []json.RawMessage) ([]sdk.Account, error) {
+// flatten decodes a list of senders or of groups of senders.
+func flatten(list []json.RawMessage) ([]sdk.Account, error) {
 	var all []sdk.Account
 	for _, raw := range list {
 		var object members
@@ -49,11 +49,11 @@ func inGroup(list []json.RawMessage) ([]sdk.Account, error) {
 			return nil, sdk.BrokenBy("sender_of_another_shape")
 		}
 		if inner, ok := object.list(groupNames); ok {
-			some, err := inGroup(inner)
+			inFolder, err := flatten(inner)
 			if err != nil {
 				return nil, err
 			}
-			all = append(all, some...)
+			all = append(all, inFolder...)
 			continue
 		}
 		a := account(object)
@@ -65,7 +65,7 @@ func inGroup(list []json.RawMessage) ([]sdk.Account, error) {
 	return all, nil
 }
 
-// account is the sender as the port has it.
+// account converts a sender to the form of the port. Any failure member makes the account failed.
 func account(m members) sdk.Account {
 	status := strings.ToLower(m.text(statusNames))
 	s, known := statuses[status]
@@ -73,7 +73,7 @@ func account(m members) sdk.Account {
 	if !known {
 		a.State, a.Reason = sdk.AccountOther, "unknown_status"
 	}
-	if m.says(failureNames) {
+	if m.hasValue(failureNames) {
 		a.State, a.Paused = sdk.AccountFailed, false
 	}
 	if a.State == sdk.AccountFailed {

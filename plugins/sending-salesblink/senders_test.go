@@ -10,8 +10,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// TestLooks: senders as they may come, whatever their members are called.
-func TestLooks(t *testing.T) {
+// TestAccountStateOfEachSenderForm covers the possible names of members and values of a status.
+func TestAccountStateOfEachSenderForm(t *testing.T) {
 	for doc, want := range map[string]sdk.Account{
 		`{"id": "1", "from_email": "a@a.example"}`:                                              {State: sdk.AccountConnected},
 		`{"_id": 1, "email": "a@a.example", "status": "ACTIVE", "error": null}`:                 {State: sdk.AccountConnected},
@@ -33,14 +33,14 @@ func TestLooks(t *testing.T) {
 	}
 }
 
-// TestLists: the forms that a list may have. In any other a sender might be left
-// out and pass for gone.
-func TestLists(t *testing.T) {
-	const one = `{"id": "1", "email": "a@a.example"}`
+// TestOnlyKnownFormsOfListsAreAccepted: in any other form a sender might be missed and reported as
+// removed. A negative number of senders means Broken.
+func TestOnlyKnownFormsOfListsAreAccepted(t *testing.T) {
+	const sender = `{"id": "1", "email": "a@a.example"}`
 	for data, want := range map[string]int{
-		`[]`: 0, `{}`: 0, `[` + one + `]`: 1, `{"senders": [` + one + `, ` + one + `]}`: 2,
-		`[{"folder": {"id": "f", "name": "Default"}, "senders": [` + one + `]}, {"folder": null, "senders": []}]`: 1,
-		`{"Default": [` + one + `], "Other": [` + one + `]}`:                                                      2,
+		`[]`: 0, `{}`: 0, `[` + sender + `]`: 1, `{"senders": [` + sender + `, ` + sender + `]}`: 2,
+		`[{"folder": {"id": "f", "name": "Default"}, "senders": [` + sender + `]}, {"folder": null, "senders": []}]`: 1,
+		`{"Default": [` + sender + `], "Other": [` + sender + `]}`:                                                   2,
 		`null`: -1, `"no"`: -1, `7`: -1, `{"total": 5}`: -1, `[7]`: -1, `[{"id": "1", "mail": "a@a.example"}]`: -1,
 		`[{"email": "a@a.example"}]`: -1, `[{"id": "1", "email": "Anna"}]`: -1, `{"Default": [[]]}`: -1,
 	} {

@@ -19,9 +19,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/sending-salesblink/simulator"
 )
 
-// TestLimits checks the limits of a key: 30 reads and 15 writes a minute. The
-// answer to a call over the limit has no Retry-After.
-func TestLimits(t *testing.T) {
+// TestRateLimitsOfAKey checks 30 reads and 15 writes per minute. The answer to a call over the
+// limit has no Retry-After.
+func TestRateLimitsOfAKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		handler, ready, err := simulator.New(simulate.Options{URL: "http://127.0.0.1:1", DataDir: t.TempDir(), Log: io.Discard})
 		if err != nil {
@@ -45,7 +45,7 @@ func TestLimits(t *testing.T) {
 				}
 			}
 			if answer := ask(call, "key-other", ""); answer.Code != http.StatusOK {
-				t.Errorf("%s with another key: %d, want 200", call, answer.Code)
+				t.Errorf("%s with a different key: %d, want 200", call, answer.Code)
 			}
 		}
 		time.Sleep(time.Minute)
@@ -55,112 +55,108 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-func (w *world) raw(call, key string) *http.Response {
-	w.t.Helper()
+// raw makes a request without the plugin.
+func (env *testEnv) raw(call, key string) *http.Response {
+	env.t.Helper()
 	method, path, _ := strings.Cut(call, " ")
-	req, err := http.NewRequest(method, w.Ready.Settings["base_url"]+path, nil)
+	req, err := http.NewRequest(method, env.Ready.Settings["base_url"]+path, nil)
 	if err != nil {
-		w.t.Fatal(err)
+		env.t.Fatal(err)
 	}
 	req.Header.Set("Authorization", key)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		w.t.Fatal(err)
+		env.t.Fatal(err)
 	}
 	_ = resp.Body.Close()
 	return resp
 }
 
-// TestNoBearer: the key comes raw.
-func TestNoBearer(t *testing.T) {
-	w := newWorld(t)
+func TestKeyIsSentWithoutBearer(t *testing.T) {
+	env := newTestEnv(t)
 	for key, want := range map[string]int{simulator.Key: 200, "Bearer " + simulator.Key: 401, "": 401, "key-guessed": 401} {
-		if resp := w.raw("GET /workspaces", key); resp.StatusCode != want {
+		if resp := env.raw("GET /workspaces", key); resp.StatusCode != want {
 			t.Errorf("%q: %d", key, resp.StatusCode)
 		}
 	}
 }
 
-// TestSignInPage: a link works once, for ten minutes, and attaches whoever signs
-// in.
-func TestSignInPage(t *testing.T) {
-	w := newWorld(t)
+// TestSignInLinkWorksOnceForTenMinutes also checks that the account that signs in is attached.
+func TestSignInLinkWorksOnceForTenMinutes(t *testing.T) {
+	env := newTestEnv(t)
 	start := func() string {
-		s, err := w.with(nil).StartSignIn(t.Context(), "anna@a.example")
+		s, err := env.with(nil).StartSignIn(t.Context(), "anna@a.example")
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s.URL
 	}
 	link := start()
-	if status, page := w.page(link); status != http.StatusOK || !strings.Contains(page, "SalesBlink") || strings.Contains(page, "anna@a.example") {
+	if status, page := env.page(link); status != http.StatusOK || !strings.Contains(page, "SalesBlink") || strings.Contains(page, "anna@a.example") {
 		t.Errorf("%d %s", status, page)
 	}
-	if status, _ := w.decide(link, "bob.king@a.example", "accept"); status != http.StatusOK {
+	if status, _ := env.decide(link, "bob.king@a.example", "accept"); status != http.StatusOK {
 		t.Errorf("accepted: %d", status)
 	}
-	if a, err := w.with(nil).Account(t.Context(), "bob.king@a.example"); err != nil || a.State != sdk.AccountConnected || a.Name != "Bob King" {
-		t.Errorf("who signed in: %+v, %v", a, err)
+	if a, err := env.with(nil).Account(t.Context(), "bob.king@a.example"); err != nil || a.State != sdk.AccountConnected || a.Name != "Bob King" {
+		t.Errorf("the account that signed in: %+v, %v", a, err)
 	}
 	late := start()
-	w.control(http.MethodPost, "/clock", m{"advance": "10m"})
+	env.control(http.MethodPost, "/clock", m{"advance": "10m"})
 	for _, link := range []string{link, late} {
-		if status, _ := w.decide(link, "carl@a.example", "accept"); status != http.StatusBadRequest {
-			t.Errorf("used, or after its end: %d", status)
+		if status, _ := env.decide(link, "carl@a.example", "accept"); status != http.StatusBadRequest {
+			t.Errorf("a used or expired link: %d", status)
 		}
 	}
-	if a, err := w.with(nil).Account(t.Context(), "carl@a.example"); err != nil || a.There() {
+	if a, err := env.with(nil).Account(t.Context(), "carl@a.example"); err != nil || a.Exists() {
 		t.Errorf("got %+v, %v", a, err)
 	}
 }
 
-// TestListLag: a sender that was signed in is out of sight for a while.
-func TestListLag(t *testing.T) {
-	w := newWorld(t)
-	w.behave(m{"list_lag_ms": 60000})
-	s, err := w.with(nil).StartSignIn(t.Context(), "anna@a.example")
+func TestNewSenderAppearsAfterTheListLag(t *testing.T) {
+	env := newTestEnv(t)
+	env.behave(m{"list_lag_ms": 60000})
+	s, err := env.with(nil).StartSignIn(t.Context(), "anna@a.example")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.decide(s.URL, "anna@a.example", "accept")
-	if a, err := w.with(nil).Account(t.Context(), "anna@a.example"); err != nil || a.There() {
+	env.decide(s.URL, "anna@a.example", "accept")
+	if a, err := env.with(nil).Account(t.Context(), "anna@a.example"); err != nil || a.Exists() {
 		t.Errorf("at once: %+v, %v", a, err)
 	}
-	w.control(http.MethodPost, "/clock", m{"advance": "1m"})
-	if a, err := w.with(nil).Account(t.Context(), "anna@a.example"); err != nil || !a.There() {
+	env.control(http.MethodPost, "/clock", m{"advance": "1m"})
+	if a, err := env.with(nil).Account(t.Context(), "anna@a.example"); err != nil || !a.Exists() {
 		t.Errorf("a minute later: %+v, %v", a, err)
 	}
 }
 
-// TestSendersByHand: what somebody does at SalesBlink itself.
-func TestSendersByHand(t *testing.T) {
-	w := newWorld(t)
-	look := func() sdk.Account {
-		a, err := w.with(nil).Account(t.Context(), "anna@a.example")
+func TestControlCallsChangeSenders(t *testing.T) {
+	env := newTestEnv(t)
+	account := func() sdk.Account {
+		a, err := env.with(nil).Account(t.Context(), "anna@a.example")
 		if err != nil {
 			t.Fatal(err)
 		}
 		return a
 	}
-	w.put("anna@a.example", m{})
-	first := look()
-	w.put("anna@a.example", m{"error": "invalid_grant"})
-	if second := look(); first.State != sdk.AccountConnected || second.State != sdk.AccountFailed || second.Stamp == first.Stamp {
+	env.put("anna@a.example", m{})
+	first := account()
+	env.put("anna@a.example", m{"error": "invalid_grant"})
+	if second := account(); first.State != sdk.AccountConnected || second.State != sdk.AccountFailed || second.Stamp == first.Stamp {
 		t.Errorf("%+v, then %+v", first, second)
 	}
-	w.control(http.MethodDelete, "/accounts/anna@a.example", nil)
-	if third := look(); third.There() {
+	env.control(http.MethodDelete, "/accounts/anna@a.example", nil)
+	if third := account(); third.Exists() {
 		t.Errorf("got %+v", third)
 	}
-	w.control(http.MethodDelete, "/keys/"+simulator.Key, nil)
-	if resp := w.raw("GET /workspaces", simulator.Key); resp.StatusCode != http.StatusUnauthorized {
-		t.Errorf("a key that is gone: %d", resp.StatusCode)
+	env.control(http.MethodDelete, "/keys/"+simulator.Key, nil)
+	if resp := env.raw("GET /workspaces", simulator.Key); resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("a deleted key: %d", resp.StatusCode)
 	}
 }
 
-// TestControlRefuses what makes no sense, and changes nothing by it.
-func TestControlRefuses(t *testing.T) {
-	w := newWorld(t)
+func TestInvalidControlCallsChangeNothing(t *testing.T) {
+	env := newTestEnv(t)
 	for call, body := range map[string]string{
 		"PUT /accounts/anna@a.example":    `{"state": "active"}`,
 		"DELETE /accounts/anna@a.example": ``,
@@ -169,7 +165,7 @@ func TestControlRefuses(t *testing.T) {
 		"PUT /behaviour":                  `{}`,
 	} {
 		method, path, _ := strings.Cut(call, " ")
-		req, err := http.NewRequest(method, w.URL+"/_control"+path, strings.NewReader(body))
+		req, err := http.NewRequest(method, env.URL+"/_control"+path, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,13 +178,12 @@ func TestControlRefuses(t *testing.T) {
 			t.Errorf("%s: %d", call, resp.StatusCode)
 		}
 	}
-	if all, err := w.listing(w.with(nil)); err != nil || len(all) != 0 {
-		t.Errorf("there are %v, %v", all, err)
+	if all, err := env.listing(env.with(nil)); err != nil || len(all) != 0 {
+		t.Errorf("senders: %v, %v", all, err)
 	}
 }
 
-// TestItGoesOn from what is in its folder.
-func TestItGoesOn(t *testing.T) {
+func TestStateSurvivesARestart(t *testing.T) {
 	dir := t.TempDir()
 	for _, call := range []string{"PUT {}", "DELETE "} {
 		handler, ready, err := simulator.New(simulate.Options{URL: "http://127.0.0.1:1", DataDir: dir, Log: io.Discard})
@@ -207,8 +202,7 @@ func TestItGoesOn(t *testing.T) {
 	}
 }
 
-// TestReadmeNamesTests: each test that the README names exists.
-func TestReadmeNamesTests(t *testing.T) {
+func TestTestsInTheReadmeExist(t *testing.T) {
 	page, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)

@@ -18,21 +18,22 @@ import (
 
 const (
 	pageSize = 100
-	overlap  = 5
-	// mostMatches is how many accounts a filter for one address may find before
-	// it is no filter.
-	mostMatches = 5 * pageSize
+	// overlap is how many accounts two pages share.
+	overlap = 5
+	// maxMatches is how many accounts Account reads from the filter for one address. More matches mean
+	// that the filter has no effect.
+	maxMatches = 5 * pageSize
 )
 
-// Account implements sdk.SendingPlatform. Smartlead's filter finds parts of
-// names too, so what it finds is compared.
+// Account implements sdk.SendingPlatform. Smartlead's filter matches parts of user names, so
+// Account compares the addresses.
 func (p *platform) Account(ctx context.Context, address string) (sdk.Account, error) {
-	for offset := 0; offset < mostMatches; offset += pageSize {
+	for offset := 0; offset < maxMatches; offset += pageSize {
 		found, err := p.list(ctx, offset, pageSize, url.Values{"username": {address}})
 		if err != nil {
 			return sdk.Account{}, err
 		}
-		if match, ok := best(found, address); ok {
+		if match, ok := bestMatch(found, address); ok {
 			return match, nil
 		}
 		if len(found) < pageSize {
@@ -42,16 +43,16 @@ func (p *platform) Account(ctx context.Context, address string) (sdk.Account, er
 	return sdk.Account{}, sdk.BrokenBy("smartlead filters nothing")
 }
 
-// best is the account with an address, one that Microsoft signed in before any
-// other.
-func best(found []accountDoc, address string) (match sdk.Account, ok bool) {
+// bestMatch returns the account with an address. It prefers an account that is connected through
+// Microsoft.
+func bestMatch(found []accountDoc, address string) (match sdk.Account, ok bool) {
 	for _, doc := range found {
-		for _, own := range []text{doc.FromEmail, doc.Username} {
-			if !integration.SameAddress(string(own), address) || ok && !doc.microsoft() {
+		for _, candidate := range []text{doc.FromEmail, doc.Username} {
+			if !integration.SameAddress(string(candidate), address) || ok && !doc.microsoft() {
 				continue
 			}
 			match, ok = doc.account(), true
-			match.Address = string(own)
+			match.Address = string(candidate)
 			if doc.microsoft() {
 				return match, true
 			}
@@ -60,11 +61,12 @@ func best(found []accountDoc, address string) (match sdk.Account, ok bool) {
 	return match, ok
 }
 
-// Accounts implements sdk.SendingPlatform. A page that is not full is the last.
-// Pages overlap: an account that is taken out meanwhile moves those behind it to
-// the front, and the one that slipped by would pass for gone.
+// Accounts implements sdk.SendingPlatform. A page that is not full is the last one. Pages overlap,
+// because an account that is removed during the listing shifts the later accounts forward. Without
+// the overlap the listing could skip an account and report it as removed. When the overlap is
+// missing, Accounts fails with Broken.
 func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error) {
-	offset, last, ok := readCursor(cursor)
+	offset, previousLast, ok := parseCursor(cursor)
 	if !ok {
 		return sdk.Page{}, sdk.RefusedBy("smartlead cursor")
 	}
@@ -72,15 +74,15 @@ func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error
 	if err != nil {
 		return sdk.Page{}, err
 	}
-	known := 0
-	if last != "" {
-		known = 1 + slices.IndexFunc(found, func(doc accountDoc) bool { return string(doc.ID) == last })
-		if known == 0 || known > pageSize/2 {
+	repeated := 0
+	if previousLast != "" {
+		repeated = 1 + slices.IndexFunc(found, func(doc accountDoc) bool { return string(doc.ID) == previousLast })
+		if repeated == 0 || repeated > pageSize/2 {
 			return sdk.Page{}, sdk.BrokenBy("smartlead list moved")
 		}
 	}
 	page := sdk.Page{}
-	for _, doc := range found[known:] {
+	for _, doc := range found[repeated:] {
 		page.Accounts = append(page.Accounts, doc.account())
 	}
 	if len(found) >= pageSize {
@@ -89,34 +91,33 @@ func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error
 	return page, nil
 }
 
-// readCursor reads where a page begins, and the last account of the one before.
-func readCursor(cursor string) (offset int, last string, ok bool) {
+// parseCursor returns the offset of a page and the id of the last account of the previous page.
+func parseCursor(cursor string) (offset int, previousLast string, ok bool) {
 	if cursor == "" {
 		return 0, "", true
 	}
-	number, last, _ := strings.Cut(cursor, ":")
+	number, previousLast, _ := strings.Cut(cursor, ":")
 	offset, err := strconv.Atoi(number)
-	return offset, last, err == nil && offset >= 0 && last != ""
+	return offset, previousLast, err == nil && offset >= 0 && previousLast != ""
 }
 
-// list is one page of Smartlead's list. An entry without an id would be a
-// mailbox that nobody finds again, so it spoils the page.
+// list returns one page of accounts. It fails with Broken when an entry has no id or no address.
 func (p *platform) list(ctx context.Context, offset, limit int, filter url.Values) ([]accountDoc, error) {
 	query := url.Values{"offset": {strconv.Itoa(offset)}, "limit": {strconv.Itoa(limit)}}
 	for name, values := range filter {
 		query[name] = values
 	}
-	if p.given.client != "" {
-		query.Set("client_id", p.given.client)
+	if p.configured.client != "" {
+		query.Set("client_id", p.configured.client)
 	}
 	body, err := p.call(ctx, http.MethodGet, "/email-accounts/", query)
-	if errors.Is(err, errGone) {
+	if errors.Is(err, errNotFound) {
 		return nil, sdk.BrokenBy("smartlead 404")
 	}
 	if err != nil {
 		return nil, err
 	}
-	found, ok := list[accountDoc](body)
+	found, ok := decodeList[accountDoc](body)
 	if !ok {
 		return nil, sdk.BrokenBy("nonsense")
 	}
@@ -128,26 +129,26 @@ func (p *platform) list(ctx context.Context, offset, limit int, filter url.Value
 	return found, nil
 }
 
-// Remove implements sdk.SendingPlatform. Smartlead takes the account out of all
-// campaigns too.
+// Remove implements sdk.SendingPlatform. Smartlead also removes the account from all campaigns. An
+// account that it does not know counts as removed.
 func (p *platform) Remove(ctx context.Context, account string) error {
 	body, err := p.call(ctx, http.MethodDelete, "/email-accounts/"+url.PathEscape(account), nil)
-	if errors.Is(err, errGone) {
+	if errors.Is(err, errNotFound) {
 		return nil
 	}
-	if _, readable := complaintIn(body); err == nil && !readable {
+	if _, isObject := decodeProblem(body); err == nil && !isObject {
 		return sdk.BrokenBy("nonsense")
 	}
 	return err
 }
 
-// StartSignIn implements sdk.SendingPlatform: Smartlead takes finished tokens
-// of its own application only.
+// StartSignIn implements sdk.SendingPlatform. It always fails: Smartlead's API cannot start a
+// sign-in, it only accepts tokens of an application whose secret it also has.
 func (p *platform) StartSignIn(context.Context, string) (sdk.SignInSession, error) {
 	return sdk.SignInSession{}, sdk.NotSupported(sdk.CanOAuth)
 }
 
-// SignIn implements sdk.SendingPlatform.
+// SignIn implements sdk.SendingPlatform. It always fails, see StartSignIn.
 func (p *platform) SignIn(context.Context, string) (sdk.Progress, error) {
 	return sdk.Progress{}, sdk.NotSupported(sdk.CanOAuth)
 }

@@ -17,14 +17,15 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// maxWait bounds what Smartlead may ask us to wait.
+// maxWait is the maximum RetryAfter that is taken from an answer.
 const maxWait = 10 * time.Minute
 
-// errGone is Smartlead's own 404.
-var errGone = errors.New("smartlead does not know it")
+// errNotFound is a 404 of Smartlead itself.
+var errNotFound = errors.New("smartlead does not know it")
 
-// call makes one request and gives the body of a good answer. The key is part
-// of the URL, so no error of the HTTP client, which quotes it, is handed on.
+// call makes one request and returns the body of the answer. It fails with errNotFound or an
+// outcome. The key is in the query of the URL. Errors of the HTTP client quote the URL, so call
+// never wraps them.
 func (p *platform) call(ctx context.Context, method, path string, query url.Values) ([]byte, error) {
 	if query == nil {
 		query = url.Values{}
@@ -32,7 +33,7 @@ func (p *platform) call(ctx context.Context, method, path string, query url.Valu
 	query.Set("api_key", p.key.Reveal())
 	r, err := http.NewRequestWithContext(ctx, method, p.base+path+"?"+query.Encode(), nil)
 	if err != nil {
-		return nil, sdk.Misconfigured("base_url", "it makes no request")
+		return nil, sdk.Misconfigured("base_url", "it does not form a valid URL")
 	}
 	r.Header.Set("Accept", "application/json")
 	r.Header.Set("User-Agent", "tenantry/"+version)
@@ -48,55 +49,56 @@ func (p *platform) call(ctx context.Context, method, path string, query url.Valu
 	return body, p.failure(resp, body)
 }
 
-// failure reads an answer that is none. The page of a filter in front of
-// Smartlead is no word on the key.
+// failure returns the error of an answer, nil for a success. An HTML page comes from the firewall
+// in front of Smartlead, so its 403 or 404 says nothing about the key or the account.
 func (p *platform) failure(resp *http.Response, body []byte) error {
-	words, readable := complaintIn(body)
+	problem, isObject := decodeProblem(body)
 	cause := "smartlead " + strconv.Itoa(resp.StatusCode)
-	if code := string(cmp.Or(words.Code, words.Error.Code)); harmless.MatchString(code) {
+	if code := string(cmp.Or(problem.Code, problem.Error.Code)); safeCode.MatchString(code) {
 		cause += " " + code
 	}
-	throttled := resp.StatusCode == http.StatusTooManyRequests || words.refuses() && words.Error.Code == "RATE_LIMIT_EXCEEDED"
+	throttled := resp.StatusCode == http.StatusTooManyRequests || problem.isError() && problem.Error.Code == "RATE_LIMIT_EXCEEDED"
 	switch status := resp.StatusCode; {
 	case throttled:
-		return &outcome.Error{Kind: outcome.Throttled, Cause: cause, RetryAfter: p.wait(resp.Header, words), Detail: "the provider wants us to wait"}
+		return &outcome.Error{Kind: outcome.Throttled, Cause: cause, RetryAfter: p.retryAfter(resp.Header, problem), Detail: "the provider wants us to wait"}
 	case sdk.TroubleOf(status, resp.Header, p.now()) != nil:
 		return sdk.TroubleOf(status, resp.Header, p.now())
-	case status == http.StatusUnauthorized, status >= 400 && readable && words.ofKey():
+	case status == http.StatusUnauthorized, status >= 400 && isObject && problem.concernsKey():
 		return sdk.CredentialRefused(cause)
 	case status == http.StatusPaymentRequired:
 		return sdk.PlanInactive()
-	case status == http.StatusForbidden && readable:
+	case status == http.StatusForbidden && isObject:
 		return sdk.CredentialRefused(cause)
-	case status == http.StatusNotFound && readable:
-		return errGone
+	case status == http.StatusNotFound && isObject:
+		return errNotFound
 	case status == http.StatusBadRequest, status == http.StatusConflict, status == http.StatusUnprocessableEntity:
 		return sdk.RefusedBy(cause)
 	case status < 200 || status > 299:
 		return sdk.BrokenBy(cause)
-	case words.refuses() && words.ofKey():
+	case problem.isError() && problem.concernsKey():
 		return sdk.CredentialRefused(cause)
-	case words.refuses():
+	case problem.isError():
 		return sdk.BrokenBy(cause)
 	}
 	return nil
 }
 
-// harmless is what an error code looks like; anything else may quote a customer.
-var harmless = regexp.MustCompile(`^[A-Z][A-Z_]{1,40}$`)
+// safeCode matches an error code. Any other text may contain data of a customer.
+var safeCode = regexp.MustCompile(`^[A-Z][A-Z_]{1,40}$`)
 
-// wait is how long Smartlead wants us to stay away: by the usual header, by
-// its own one with a time, or by the body.
-func (p *platform) wait(h http.Header, words complaint) time.Duration {
-	var usual *outcome.Error
-	if errors.As(sdk.TroubleOf(http.StatusTooManyRequests, h, p.now()), &usual) && usual.RetryAfter > 0 {
-		return usual.RetryAfter
+// retryAfter returns how long to wait after a 429, at most maxWait: from Retry-After, else from
+// retry_after in the body, else from X-RateLimit-Reset, which holds a Unix time. It is 0 without
+// any.
+func (p *platform) retryAfter(h http.Header, details problem) time.Duration {
+	var standard *outcome.Error
+	if errors.As(sdk.TroubleOf(http.StatusTooManyRequests, h, p.now()), &standard) && standard.RetryAfter > 0 {
+		return standard.RetryAfter
 	}
-	if seconds, err := strconv.Atoi(string(words.Error.RetryAfter)); err == nil && seconds > 0 {
+	if seconds, err := strconv.Atoi(string(details.Error.RetryAfter)); err == nil && seconds > 0 {
 		return min(time.Duration(min(seconds, 3600))*time.Second, maxWait)
 	}
-	if at, err := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64); err == nil {
-		return max(0, min(time.Unix(at, 0).Sub(p.now()), maxWait))
+	if reset, err := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64); err == nil {
+		return max(0, min(time.Unix(reset, 0).Sub(p.now()), maxWait))
 	}
 	return 0
 }

@@ -12,21 +12,21 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// Check implements sdk.SendingPlatform. Smartlead has neither workspaces nor a
-// call that says whose key it is, but an account says whose it is.
+// Check implements sdk.SendingPlatform. Smartlead has neither workspaces nor a call that names the
+// user of the key. The workspace is the configured client, else the user of the first account.
 func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
-	some, err := p.list(ctx, 0, 1, nil)
+	accounts, err := p.list(ctx, 0, 1, nil)
 	if err != nil {
 		return sdk.Reach{}, err
 	}
 	var w sdk.Workspace
 	switch {
-	case p.given.client != "":
+	case p.configured.client != "":
 		w, err = p.client(ctx)
-	case len(some) > 0:
-		w.ID, err = p.owner(ctx, string(some[0].ID))
-	case p.given.user != "":
-		w.ID = "user:" + p.given.user // no account is left that could say another
+	case len(accounts) > 0:
+		w.ID, err = p.owner(ctx, string(accounts[0].ID))
+	case p.configured.user != "":
+		w.ID = "user:" + p.configured.user // no account confirms or contradicts it
 	}
 	if err != nil {
 		return sdk.Reach{}, err
@@ -34,11 +34,11 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	return sdk.Reach{Workspaces: []sdk.Workspace{w}}, nil
 }
 
-// owner is whose account it is, empty when Smartlead does not say. The answer
-// holds the account's password, of which nothing is read.
+// owner returns the user of an account as "user:" and a number, or "" when the answer does not name
+// one. The answer contains the password of the account, which owner does not decode.
 func (p *platform) owner(ctx context.Context, account string) (string, error) {
 	body, err := p.call(ctx, http.MethodGet, "/email-accounts/"+url.PathEscape(account)+"/", nil)
-	if errors.Is(err, errGone) {
+	if errors.Is(err, errNotFound) {
 		return "", nil
 	}
 	if err != nil {
@@ -54,23 +54,23 @@ func (p *platform) owner(ctx context.Context, account string) (string, error) {
 		return "", sdk.BrokenBy("nonsense")
 	}
 	for _, user := range []text{doc.User, doc.Data.User} {
-		if w, ok := readWorkspace("user:" + string(user)); ok {
+		if w, ok := parseWorkspace("user:" + string(user)); ok {
 			return "user:" + w.user, nil
 		}
 	}
 	return "", nil
 }
 
-// client finds the client of an agency that was chosen.
+// client returns the configured client. It refuses workspace_id when the key has no such client.
 func (p *platform) client(ctx context.Context) (sdk.Workspace, error) {
 	body, err := p.call(ctx, http.MethodGet, "/client/", nil)
-	if errors.Is(err, errGone) {
-		body, err = []byte("[]"), nil // no agency
+	if errors.Is(err, errNotFound) {
+		body, err = []byte("[]"), nil // the user is not an agency
 	}
 	if err != nil {
 		return sdk.Workspace{}, err
 	}
-	clients, ok := list[struct {
+	clients, ok := decodeList[struct {
 		ID   text `json:"id"`
 		Name text `json:"name"`
 	}](body)
@@ -78,7 +78,7 @@ func (p *platform) client(ctx context.Context) (sdk.Workspace, error) {
 		return sdk.Workspace{}, sdk.BrokenBy("nonsense")
 	}
 	for _, c := range clients {
-		if string(c.ID) == p.given.client {
+		if string(c.ID) == p.configured.client {
 			return sdk.Workspace{ID: string(c.ID), Name: string(c.Name)}, nil
 		}
 	}

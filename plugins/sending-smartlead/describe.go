@@ -14,15 +14,16 @@ import (
 )
 
 const (
-	version  = "0.1.0"
-	baseURL  = "https://server.smartlead.ai/api/v1"
-	callTime = 15 * time.Second
-	// longestKey is some times as long as any key that was seen.
-	longestKey = 256
+	version     = "0.1.0"
+	baseURL     = "https://server.smartlead.ai/api/v1"
+	callTimeout = 15 * time.Second
+	// maxKeyLength is several times the length of any known key.
+	maxKeyLength = 256
 )
 
-// costs are the requests of a call: a check reads an account, and whose it is.
-var costs = map[string]int{"check": 2}
+// requestCosts are the numbers of requests of operations that make several. A check lists an
+// account and then reads its user, or the clients.
+var requestCosts = map[string]int{"check": 2}
 
 func description() sdk.Description {
 	return sdk.Description{
@@ -33,64 +34,72 @@ func description() sdk.Description {
 			{Name: "workspace_id", Account: true, Help: "id of a client of an agency, to keep to the client's accounts"},
 			{Name: "base_url", Default: baseURL, Help: "Smartlead's API"},
 		},
-		// The smallest published plan has 60, 10 and 1,000. What leaves evenly may
-		// arrive less so.
+		// The smallest published plan allows 60 per minute, 10 per second and 1,000 per hour. The
+		// budget is lower, because requests that leave evenly may arrive in bursts.
 		Budgets: []sdk.Budget{
-			{Key: "credential", Limit: 50, Window: time.Minute, Costs: costs},
-			{Key: "credential", Limit: 8, Window: time.Second, Costs: costs},
-			{Key: "credential", Limit: 900, Window: time.Hour, Costs: costs},
+			{Key: "credential", Limit: 50, Window: time.Minute, Costs: requestCosts},
+			{Key: "credential", Limit: 8, Window: time.Second, Costs: requestCosts},
+			{Key: "credential", Limit: 900, Window: time.Hour, Costs: requestCosts},
 		},
 	}
 }
 
-// house is what lives as long as the process.
-type house struct {
+// processState holds what all connections of the process share.
+type processState struct {
 	http *http.Client
 	now  func() time.Time
 }
 
-func newHouse() *house { return &house{http: sdk.NewHTTPClient(callTime), now: time.Now} }
-
-// platform is what one key reaches at Smartlead.
-type platform struct {
-	*house
-	base  string
-	key   sdk.Secret
-	given workspace
+func newProcessState() *processState {
+	return &processState{http: sdk.NewHTTPClient(callTimeout), now: time.Now}
 }
 
-func (h *house) platform(c sdk.Connection) (sdk.SendingPlatform, error) {
+// platform implements sdk.SendingPlatform for one API key.
+type platform struct {
+	http       *http.Client
+	now        func() time.Time
+	base       string
+	key        sdk.Secret
+	configured workspace // the setting workspace_id
+}
+
+// newPlatform returns the platform of the connection c. It fails when a setting or the key is
+// invalid; it calls nothing.
+func (s *processState) newPlatform(c sdk.Connection) (sdk.SendingPlatform, error) {
 	base := strings.TrimRight(cmp.Or(c.Settings["base_url"], baseURL), "/")
 	if u, err := url.Parse(base); err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || (u.Scheme != "https" && u.Scheme != "http") {
-		return nil, sdk.Misconfigured("base_url", "it is a URL")
+		return nil, sdk.Misconfigured("base_url", "it must be an http or https URL without user information and query")
 	}
 	key := c.Secrets["api_key"]
-	if !isKey(key.Reveal()) {
-		return nil, sdk.Misconfigured("api_key", "it is missing or holds what no key has")
+	if !isValidKey(key.Reveal()) {
+		return nil, sdk.Misconfigured("api_key", "it is missing, too long, or contains an invalid character")
 	}
-	given, ok := readWorkspace(c.Settings["workspace_id"])
+	configured, ok := parseWorkspace(c.Settings["workspace_id"])
 	if !ok {
-		return nil, sdk.Misconfigured("workspace_id", "it is the number of a client")
+		return nil, sdk.Misconfigured("workspace_id", "it must be the number of a client")
 	}
-	return &platform{house: h, base: base, key: key, given: given}, nil
+	return &platform{http: s.http, now: s.now, base: base, key: key, configured: configured}, nil
 }
 
-// isKey reports whether a text may be a key. It becomes part of the URL, which a
-// filter in front of Smartlead reads: what looks like an attack, or is too long,
-// would bring pages of its own, five of which open the circuit of all customers.
-func isKey(text string) bool {
-	return text != "" && len(text) <= longestKey && !strings.ContainsFunc(text, func(r rune) bool {
+// isValidKey reports whether text may be a key. The key becomes part of the URL. A firewall in
+// front of Smartlead answers a URL that is too long or looks like an attack with an HTML page. Such
+// pages count as Broken, and five of them open the circuit breaker of all customers.
+func isValidKey(text string) bool {
+	return text != "" && len(text) <= maxKeyLength && !strings.ContainsFunc(text, func(r rune) bool {
 		return r <= ' ' || r > '~' || strings.ContainsRune("<>\"'`;(){}[]\\$|&%", r)
 	})
 }
 
-// workspace is what stands for one: Smartlead has none. A client is one that an
-// agency chose. A user is whose key it is, which keeps the key to nothing.
+// workspace is a workspace_id of the host, because Smartlead has no workspaces. client is the
+// number of a client of an agency; it limits the calls to the client's accounts. user is the number
+// of the key's user, written "user:4001"; it limits nothing. At most one of the two is set.
 type workspace struct{ client, user string }
 
 var workspaceID = regexp.MustCompile(`^(user:)?([0-9]{1,19})$`)
 
-func readWorkspace(id string) (workspace, bool) {
+// parseWorkspace parses a workspace_id. ok is false when it is neither a number nor user: and a
+// number.
+func parseWorkspace(id string) (w workspace, ok bool) {
 	switch parts := workspaceID.FindStringSubmatch(id); {
 	case id == "":
 		return workspace{}, true

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// What Smartlead answers differs from what it publishes: numbers come as
-// strings, lists with and without an envelope. These types take all of it.
+// Smartlead's answers differ from its documentation: numbers come as strings, and lists come with
+// and without an envelope. The types of this file accept all of these forms.
 
-// text is a string or a number; anything else is none.
+// text decodes a JSON string or number. Any other JSON value decodes to "".
 type text string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -31,7 +31,7 @@ func (t *text) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// flag is a truth value that may be missing.
+// flag decodes true, false, 1, 0 and the same as strings. known is false for any other JSON value.
 type flag struct{ known, on bool }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -47,26 +47,27 @@ func (f *flag) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-func (f flag) no() bool { return f.known && !f.on }
+// isFalse reports whether the flag is present and false.
+func (f flag) isFalse() bool { return f.known && !f.on }
 
-// said is whether there is something, whatever it is.
-type said bool
+// present is true for any JSON value except null, false and an empty string, array or object.
+type present bool
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (s *said) UnmarshalJSON(raw []byte) error {
+func (p *present) UnmarshalJSON(raw []byte) error {
 	var v any
 	err := json.Unmarshal(raw, &v)
 	switch fmt.Sprint(v) {
 	case "<nil>", "", "false", "map[]", "[]":
-		*s = false
+		*p = false
 	default:
-		*s = true
+		*p = true
 	}
 	return err
 }
 
-// list reads a bare array, or one in the member `data`.
-func list[T any](body []byte) ([]T, bool) {
+// decodeList decodes an array, or an object with an array in its member "data".
+func decodeList[T any](body []byte) ([]T, bool) {
 	if trimmed := bytes.TrimSpace(body); len(trimmed) > 0 && trimmed[0] == '{' {
 		var envelope struct {
 			Data json.RawMessage `json:"data"`
@@ -80,8 +81,8 @@ func list[T any](body []byte) ([]T, bool) {
 	return all, json.Unmarshal(body, &all) == nil && all != nil
 }
 
-// complaint is an error in any of the three shapes that Smartlead has.
-type complaint struct {
+// problem is an error answer. It has the members of all three error formats of Smartlead.
+type problem struct {
 	OK      flag   `json:"ok"`
 	Success flag   `json:"success"`
 	Message text   `json:"message"`
@@ -89,7 +90,7 @@ type complaint struct {
 	Error   detail `json:"error"`
 }
 
-// detail is the member `error`: a text or an object.
+// detail is the member "error", which is a string or an object.
 type detail struct {
 	Code, Message text
 	RetryAfter    text
@@ -111,25 +112,24 @@ func (d *detail) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// complaintIn reads what an answer complains of. An answer that is no JSON
-// object says nothing.
-func complaintIn(body []byte) (complaint, bool) {
-	var c complaint
-	if trimmed := bytes.TrimSpace(body); len(trimmed) == 0 || trimmed[0] != '{' || json.Unmarshal(trimmed, &c) != nil {
-		return complaint{}, false
+// decodeProblem decodes the error members of an answer. ok is false when the answer is not a JSON
+// object.
+func decodeProblem(body []byte) (p problem, ok bool) {
+	if trimmed := bytes.TrimSpace(body); len(trimmed) == 0 || trimmed[0] != '{' || json.Unmarshal(trimmed, &p) != nil {
+		return problem{}, false
 	}
-	return c, true
+	return p, true
 }
 
-// refuses reports whether an answer with a good status is an error all the same.
-func (c complaint) refuses() bool {
-	return c.OK.no() || c.Success.no() || c.Error != detail{}
+// isError reports whether an answer with status 200 is an error.
+func (p problem) isError() bool {
+	return p.OK.isFalse() || p.Success.isFalse() || p.Error != detail{}
 }
 
-// ofKey reports whether the key is what is wrong.
-func (c complaint) ofKey() bool {
-	for _, words := range []text{c.Message, c.Error.Message} {
-		if said := strings.ToLower(string(words)); strings.Contains(said, "api key") || strings.Contains(said, "api_key") {
+// concernsKey reports whether the message of the problem mentions the API key.
+func (p problem) concernsKey() bool {
+	for _, message := range []text{p.Message, p.Error.Message} {
+		if lower := strings.ToLower(string(message)); strings.Contains(lower, "api key") || strings.Contains(lower, "api_key") {
 			return true
 		}
 	}

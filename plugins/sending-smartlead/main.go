@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command sending-smartlead connects tenantry to Smartlead. Its README says
-// what it calls.
+// Command sending-smartlead is the plugin for Smartlead. The README lists its API calls.
+//
+//   - describe.go: the description of the plugin, and platform, which implements
+//     sdk.SendingPlatform for one API key. Start here.
+//   - check.go, accounts.go: the operations of the platform. states.go: how an account becomes a
+//     state.
+//   - call.go: one request to the API and the errors of its answer.
+//   - lenient.go: the JSON types that accept the different forms of Smartlead's answers.
+//   - simulator: a stand-in for Smartlead in tests and in `tenantry dev`.
 package main
 
 import (
@@ -12,5 +19,5 @@ import (
 func main() { sdk.Serve(plugin()) }
 
 func plugin() sdk.Plugin {
-	return sdk.Plugin{Describe: description(), Sending: newHouse().platform, Simulator: simulator.New}
+	return sdk.Plugin{Describe: description(), Sending: newProcessState().newPlatform, Simulator: simulator.New}
 }

@@ -18,95 +18,95 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// TestInProcess runs the port's promises over the code and the simulator.
-func TestInProcess(t *testing.T) { conformance.SendingInProcess(t, plugin(), newSuite) }
+// TestContract runs the contract of a sending platform over the plugin's code and the simulator.
+func TestContract(t *testing.T) { conformance.SendingInProcess(t, plugin(), newFixture) }
 
-// TestOnADayLikeThis: the same where numbers are strings and lists come in an
+// TestContractWithStringsAndEnvelopes runs the contract with numbers as strings and lists in an
 // envelope.
-func TestOnADayLikeThis(t *testing.T) {
-	conformance.SendingInProcess(t, plugin(), func(t testing.TB, platform func(sdk.Connection) sdk.SendingPlatform) contract.SendingWorld {
-		w := newWorld(t)
-		w.Control(t, http.MethodPut, "/quirks", map[string]bool{"numbers_as_strings": true, "envelope": true}, nil)
-		return w.suite(t, platform)
+func TestContractWithStringsAndEnvelopes(t *testing.T) {
+	conformance.SendingInProcess(t, plugin(), func(t testing.TB, newPlatform func(sdk.Connection) sdk.SendingPlatform) contract.SendingPlatformEnv {
+		env := newTestEnv(t)
+		env.Control(t, http.MethodPut, "/quirks", map[string]bool{"numbers_as_strings": true, "envelope": true}, nil)
+		return env.fixture(t, newPlatform)
 	})
 }
 
-// TestBinary runs every suite over the plugin as it is built.
+// TestBinary runs every suite of a sending platform over the built plugin.
 func TestBinary(t *testing.T) {
 	path := testserver.Program(t, "release/plugins/sending-smartlead")
-	conformance.Sending(t, conformance.Binary{Path: path}, newSuite)
+	conformance.Sending(t, conformance.Binary{Path: path}, newFixture)
 }
 
-// TestWorkspaces: without one the key's user stands for it, once an account tells
-// who that is; a client of an agency can be chosen.
-func TestWorkspaces(t *testing.T) {
-	w := newWorld(t)
-	check := func(given, id, name string) {
+// TestWorkspaceIsTheUserOrTheConfiguredClient: the user of the key is known once there is an
+// account.
+func TestWorkspaceIsTheUserOrTheConfiguredClient(t *testing.T) {
+	env := newTestEnv(t)
+	check := func(configured, id, name string) {
 		t.Helper()
-		reach, err := w.at(given).Check(t.Context())
-		if want := (sdk.Workspace{ID: id, Name: name}); err != nil || reach.Roaming || len(reach.Workspaces) != 1 || reach.Workspaces[0] != want {
-			t.Errorf("%q: %+v, %v", given, reach, err)
+		reach, err := env.with(configured).Check(t.Context())
+		if want := (sdk.Workspace{ID: id, Name: name}); err != nil || reach.SelectedWorkspaceOnly || len(reach.Workspaces) != 1 || reach.Workspaces[0] != want {
+			t.Errorf("%q: %+v, %v", configured, reach, err)
 		}
 	}
 	check("", "", "")
 	check("user:4001", "user:4001", "")
-	w.put(t, connected("anna@a.example"))
+	env.put(t, connected("anna@a.example"))
 	check("", "user:4001", "")
 	check("user:4001", "user:4001", "")
 	check("user:1", "user:4001", "")
-	w.Control(t, http.MethodPut, "/clients", []map[string]any{{"id": 7, "name": "Ann & Co"}}, nil)
-	w.Control(t, http.MethodPut, "/accounts/bob@a.example", map[string]any{"client_id": 7}, nil)
+	env.Control(t, http.MethodPut, "/clients", []map[string]any{{"id": 7, "name": "Ann & Co"}}, nil)
+	env.Control(t, http.MethodPut, "/accounts/bob@a.example", map[string]any{"client_id": 7}, nil)
 	check("7", "7", "Ann & Co")
-	if _, err := w.at("8").Check(t.Context()); !errors.Is(err, faults.InvalidRequest) {
-		t.Errorf("a client that is not there: %v", err)
+	if _, err := env.with("8").Check(t.Context()); !errors.Is(err, faults.InvalidRequest) {
+		t.Errorf("an unknown client: %v", err)
 	}
-	page, err := w.at("7").Accounts(t.Context(), "")
+	page, err := env.with("7").Accounts(t.Context(), "")
 	if err != nil || len(page.Accounts) != 1 || page.Accounts[0].Address != "bob@a.example" {
 		t.Errorf("the client's accounts: %+v, %v", page, err)
 	}
-	if a, err := w.at("7").Account(t.Context(), "anna@a.example"); err != nil || a.There() {
-		t.Errorf("another's account: %+v, %v", a, err)
+	if a, err := env.with("7").Account(t.Context(), "anna@a.example"); err != nil || a.Exists() {
+		t.Errorf("the account of a different client: %+v, %v", a, err)
 	}
-	if page, err := w.at("user:4001").Accounts(t.Context(), ""); err != nil || len(page.Accounts) != 2 {
+	if page, err := env.with("user:4001").Accounts(t.Context(), ""); err != nil || len(page.Accounts) != 2 {
 		t.Errorf("all accounts: %+v, %v", page, err)
 	}
 }
 
-// TestAnAccountHasTwoNames: what it sends from and what it signs in by.
-func TestAnAccountHasTwoNames(t *testing.T) {
-	w := newWorld(t)
-	w.Control(t, http.MethodPut, "/accounts/sales@a.example", map[string]any{"username": "anna@a.example", "type": "SMTP"}, nil)
-	p := w.at("")
+// TestAccountIsFoundBySenderAddressAndByUserName also checks that a Microsoft account is preferred.
+func TestAccountIsFoundBySenderAddressAndByUserName(t *testing.T) {
+	env := newTestEnv(t)
+	env.Control(t, http.MethodPut, "/accounts/sales@a.example", map[string]any{"username": "anna@a.example", "type": "SMTP"}, nil)
+	p := env.with("")
 	for _, address := range []string{"sales@a.example", "Anna@a.example"} {
 		if a, err := p.Account(t.Context(), address); err != nil || !strings.EqualFold(a.Address, address) || a.State != sdk.AccountOther {
 			t.Errorf("%s: %+v, %v", address, a, err)
 		}
 	}
-	w.put(t, connected("anna@a.example"))
+	env.put(t, connected("anna@a.example"))
 	if a, err := p.Account(t.Context(), "anna@a.example"); err != nil || a.State != sdk.AccountConnected {
-		t.Errorf("Microsoft's is not preferred: %+v, %v", a, err)
+		t.Errorf("the Microsoft account is not preferred: %+v, %v", a, err)
 	}
 }
 
-// TestAListThatMoves: an account that is taken out while the pages are read never
-// makes another one slip by. New ones do no harm.
-func TestAListThatMoves(t *testing.T) {
-	for gone, want := range map[int]outcome.Kind{0: 0, 3: 0, 10: outcome.Broken} {
-		w := newWorld(t)
+// TestRemovalsDuringAListingSkipNoAccount: the overlap of the pages covers a few removals, more
+// break the listing. New accounts do not affect it.
+func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
+	for removed, want := range map[int]outcome.Kind{0: 0, 3: 0, 10: outcome.Broken} {
+		env := newTestEnv(t)
 		var all []sdk.Account
 		for i := range 220 {
 			all = append(all, connected(fmt.Sprintf("user%03d@a.example", i)))
 		}
-		w.put(t, all...)
-		p := w.at("")
+		env.put(t, all...)
+		p := env.with("")
 		first, err := p.Accounts(t.Context(), "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i := range gone {
-			w.Control(t, http.MethodDelete, fmt.Sprintf("/accounts/user%03d@a.example", i), nil, nil)
+		for i := range removed {
+			env.Control(t, http.MethodDelete, fmt.Sprintf("/accounts/user%03d@a.example", i), nil, nil)
 		}
-		w.put(t, connected("new@a.example"))
+		env.put(t, connected("new@a.example"))
 		seen := map[string]bool{}
 		page := first
 		for {
@@ -121,31 +121,32 @@ func TestAListThatMoves(t *testing.T) {
 			}
 		}
 		if outcome.Of(err) != want || want == 0 && (err != nil || len(seen) != 221) {
-			t.Errorf("%d were taken out: %v, %d seen", gone, err, len(seen))
+			t.Errorf("%d removed: %v, %d seen", removed, err, len(seen))
 		}
 	}
 	for _, cursor := range []string{"x", "-1:5", "5", "5:"} {
-		if _, err := newWorld(t).at("").Accounts(t.Context(), cursor); outcome.Of(err) != outcome.Refused {
+		if _, err := newTestEnv(t).with("").Accounts(t.Context(), cursor); outcome.Of(err) != outcome.Refused {
 			t.Errorf("cursor %q: %v", cursor, err)
 		}
 	}
 }
 
-// TestCallsOfAListing: 3,600 accounts are read in at most 40 calls.
-func TestCallsOfAListing(t *testing.T) {
-	const accounts, most = 3600, 40
-	if calls := 1 + (accounts-pageSize+pageSize-overlap-1)/(pageSize-overlap); calls > most {
+// TestListingOf3600AccountsNeedsAtMost40Calls computes the calls, and counts them for a shorter
+// list.
+func TestListingOf3600AccountsNeedsAtMost40Calls(t *testing.T) {
+	const accounts, maxCalls = 3600, 40
+	if calls := 1 + (accounts-pageSize+pageSize-overlap-1)/(pageSize-overlap); calls > maxCalls {
 		t.Errorf("%d calls", calls)
 	}
-	w := newWorld(t)
+	env := newTestEnv(t)
 	var all []sdk.Account
 	for i := range 250 {
 		all = append(all, connected(fmt.Sprintf("user%03d@a.example", i)))
 	}
-	w.put(t, all...)
-	before, cursor, n := w.Calls.Load(), "", int64(0)
+	env.put(t, all...)
+	before, cursor, n := env.Calls.Load(), "", int64(0)
 	for {
-		page, err := w.at("").Accounts(t.Context(), cursor)
+		page, err := env.with("").Accounts(t.Context(), cursor)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,13 +155,14 @@ func TestCallsOfAListing(t *testing.T) {
 		}
 		cursor = page.Next
 	}
-	if calls := w.Calls.Load() - before; n != 3 || calls != 3 {
+	if calls := env.Calls.Load() - before; n != 3 || calls != 3 {
 		t.Errorf("%d pages in %d calls", n, calls)
 	}
 }
 
-// TestBudgetsAreWithinThePlan: what we allow ourselves the smallest plan allows.
-func TestBudgetsAreWithinThePlan(t *testing.T) {
+// TestBudgetsAreBelowTheSmallestPlan compares the description with the limits of Smartlead's
+// smallest plan.
+func TestBudgetsAreBelowTheSmallestPlan(t *testing.T) {
 	plan := map[time.Duration]int{time.Second: 10, time.Minute: 60, time.Hour: 1000}
 	for _, b := range description().Budgets {
 		if b.Key != "credential" || b.Limit >= plan[b.Window] {
@@ -169,6 +171,6 @@ func TestBudgetsAreWithinThePlan(t *testing.T) {
 		delete(plan, b.Window)
 	}
 	if len(plan) > 0 {
-		t.Errorf("nothing counts in %v", plan)
+		t.Errorf("no budget for %v", plan)
 	}
 }

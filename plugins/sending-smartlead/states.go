@@ -9,24 +9,25 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// accountDoc is what is read of an account. Smartlead also sends its password in
-// clear, for which there is no place here.
+// accountDoc is an account of the API, reduced to the members that the plugin reads. Smartlead also
+// sends the password of the account in plain text; accountDoc must not have a field for it.
 type accountDoc struct {
-	ID        text `json:"id"`
-	FromName  text `json:"from_name"`
-	FromEmail text `json:"from_email"`
-	Username  text `json:"username"`
-	Type      text `json:"type"`
-	SMTP      flag `json:"is_smtp_success"`
-	IMAP      flag `json:"is_imap_success"`
-	SMTPError said `json:"smtp_failure_error"`
-	IMAPError said `json:"imap_failure_error"`
-	Suspended flag `json:"is_suspended"`
-	// Status is in a description that others wrote, not in Smartlead's.
+	ID        text    `json:"id"`
+	FromName  text    `json:"from_name"`
+	FromEmail text    `json:"from_email"`
+	Username  text    `json:"username"`
+	Type      text    `json:"type"`
+	SMTP      flag    `json:"is_smtp_success"`
+	IMAP      flag    `json:"is_imap_success"`
+	SMTPError present `json:"smtp_failure_error"`
+	IMAPError present `json:"imap_failure_error"`
+	Suspended flag    `json:"is_suspended"`
+	// Status is documented by third parties and not by Smartlead.
 	Status  text `json:"connection_status"`
 	Updated text `json:"updated_at"`
 }
 
+// address returns the sender address, or the user name when the sender address is not an address.
 func (d accountDoc) address() string {
 	if strings.Contains(string(d.FromEmail), "@") {
 		return string(d.FromEmail)
@@ -47,27 +48,28 @@ func (d accountDoc) account() sdk.Account {
 	return a
 }
 
-// state is the table of how Smartlead's words are ours, the first row that fits.
+// state returns the state of an account and, for a failed account, the reason. The first case that
+// applies wins.
 func (d accountDoc) state() (state sdk.AccountState, reason string) {
 	status := strings.ToUpper(string(d.Status))
 	switch {
 	case !d.microsoft():
-		return sdk.AccountOther, "" // somebody connected it by a password
+		return sdk.AccountOther, "" // connected with a password, not through Microsoft
 	case status == "DISCONNECTED", status == "ERROR":
 		return sdk.AccountFailed, "connection_error"
 	case d.SMTP.on && d.IMAP.on:
 		return sdk.AccountConnected, ""
-	case d.SMTP.no() && d.IMAP.no() && !bool(d.SMTPError) && !bool(d.IMAPError):
-		return sdk.AccountPending, "" // not tried yet
-	case d.SMTP.no() && d.IMAP.no():
+	case d.SMTP.isFalse() && d.IMAP.isFalse() && !bool(d.SMTPError) && !bool(d.IMAPError):
+		return sdk.AccountPending, "" // Smartlead has not tried to connect yet
+	case d.SMTP.isFalse() && d.IMAP.isFalse():
 		return sdk.AccountFailed, "connection_error"
-	case d.SMTP.no():
+	case d.SMTP.isFalse():
 		return sdk.AccountFailed, "smtp_failure"
-	case d.IMAP.no():
+	case d.IMAP.isFalse():
 		return sdk.AccountFailed, "imap_failure"
 	case status == "CONNECTED":
 		return sdk.AccountConnected, ""
 	default:
-		return sdk.AccountPending, "" // one of them has not been tried
+		return sdk.AccountPending, "" // Smartlead has not tried one of the protocols yet
 	}
 }

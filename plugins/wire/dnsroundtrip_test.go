@@ -23,64 +23,65 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// scriptedDNS is a DNS provider that remembers what it was asked and answers
-// with every field filled in, or with err.
-type scriptedDNS struct {
-	last string
-	err  error
+// recordingDNS is a DNS provider that records its last call. It answers with err, or with a
+// distinct value in every field.
+type recordingDNS struct {
+	lastCall string
+	err      error
 }
 
-func (s *scriptedDNS) Check(context.Context) (int, error) {
-	s.last = "Check"
+func (s *recordingDNS) Check(context.Context) (int, error) {
+	s.lastCall = "Check"
 	return 7, s.err
 }
 
-func (s *scriptedDNS) Zone(_ context.Context, name string) (dns.Zone, error) {
-	s.last = "Zone " + name
+func (s *recordingDNS) Zone(_ context.Context, name string) (dns.Zone, error) {
+	s.lastCall = "Zone " + name
 	if s.err != nil {
 		return dns.Zone{}, s.err
 	}
-	return filled[dns.Zone]("zone")
+	return newFilled[dns.Zone]("zone")
 }
 
-func (s *scriptedDNS) Records(_ context.Context, z dns.Zone) ([]dns.RRSet, error) {
-	s.last = fmt.Sprint("Records ", z)
+func (s *recordingDNS) Records(_ context.Context, z dns.Zone) ([]dns.RRSet, error) {
+	s.lastCall = fmt.Sprint("Records ", z)
 	return s.sets()
 }
 
-func (s *scriptedDNS) Apply(_ context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
-	s.last = fmt.Sprint("Apply ", z, changes)
+func (s *recordingDNS) Apply(_ context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
+	s.lastCall = fmt.Sprint("Apply ", z, changes)
 	return s.sets()
 }
 
-func (s *scriptedDNS) sets() ([]dns.RRSet, error) {
+func (s *recordingDNS) sets() ([]dns.RRSet, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
-	return setsOf("answer"), nil
+	return sampleSets("answer"), nil
 }
 
-// setsOf are sets with every field that a provider fills in, a text that is
-// not UTF-8 among them.
-func setsOf(at string) []dns.RRSet {
+// sampleSets returns record sets with a value in every field, and with a text that is not UTF-8.
+func sampleSets(at string) []dns.RRSet {
 	return []dns.RRSet{
 		{Name: at + " name", Type: dns.TXT, TTL: 7, Values: []string{"\xff\x00", at}},
 		{Name: at + " other", Type: "CAA", TTL: 8, Values: []string{at + " value"}},
 	}
 }
 
-func dnsBehind(t *testing.T, p ports.DNSProvider, seen func(Connection)) ports.DNSProvider {
+// dnsOverWire returns a client of p that is connected through gRPC in memory. seen is called with
+// the connection of each call.
+func dnsOverWire(t *testing.T, p ports.DNSProvider, seen func(Connection)) ports.DNSProvider {
 	t.Helper()
-	lis := bufconn.Listen(1 << 16)
+	listener := bufconn.Listen(1 << 16)
 	server := newServer(slog.New(slog.DiscardHandler))
 	proto.RegisterDNSProviderServer(server, &dnsServer{provider: func(c Connection) (ports.DNSProvider, error) {
 		seen(c)
 		return p, nil
 	}})
-	go func() { _ = server.Serve(lis) }()
+	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
 	conn, err := grpc.NewClient("passthrough:///plugin",
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return lis.DialContext(ctx) }),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -91,25 +92,25 @@ func dnsBehind(t *testing.T, p ports.DNSProvider, seen func(Connection)) ports.D
 	})
 }
 
-func TestEveryDNSMethodCrosses(t *testing.T) {
-	author, direct := &scriptedDNS{}, &scriptedDNS{}
+func TestEveryDNSMethodCrossesTheWire(t *testing.T) {
+	served, direct := &recordingDNS{}, &recordingDNS{}
 	var got Connection
-	far := dnsBehind(t, author, func(c Connection) { got = c })
+	remote := dnsOverWire(t, served, func(c Connection) { got = c })
 	methods := 0
 	for m := range reflect.TypeFor[ports.DNSProvider]().Methods() {
 		methods++
 		t.Run(m.Name, func(t *testing.T) {
 			args := arguments(t, m.Type)
 			if m.Name == "Apply" {
-				args[2] = reflect.ValueOf([]dns.Change{{Before: setsOf("before")[0], After: setsOf("after")[0]}, {After: setsOf("made")[1]}})
+				args[2] = reflect.ValueOf([]dns.Change{{Before: sampleSets("before")[0], After: sampleSets("after")[0]}, {After: sampleSets("made")[1]}})
 			}
-			got := results(reflect.ValueOf(far).MethodByName(m.Name).Call(args))
+			got := results(reflect.ValueOf(remote).MethodByName(m.Name).Call(args))
 			want := results(reflect.ValueOf(direct).MethodByName(m.Name).Call(args))
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("answer (-direct +wire):\n%s", diff)
 			}
-			if author.last != direct.last || !strings.HasPrefix(author.last, m.Name) {
-				t.Errorf("the author was asked\n%s, directly\n%s", author.last, direct.last)
+			if served.lastCall != direct.lastCall || !strings.HasPrefix(served.lastCall, m.Name) {
+				t.Errorf("the author was asked\n%s, directly\n%s", served.lastCall, direct.lastCall)
 			}
 		})
 	}
@@ -118,15 +119,15 @@ func TestEveryDNSMethodCrosses(t *testing.T) {
 	}
 }
 
-func TestRefusalsOfZonesCross(t *testing.T) {
-	author := &scriptedDNS{}
-	far := dnsBehind(t, author, func(Connection) {})
-	author.err = fmt.Errorf("apply: %w", dns.Changed())
-	if _, err := far.Apply(t.Context(), dns.Zone{}, nil); !dns.IsChanged(err) || !outcome.Settled(err) {
+func TestZoneRefusalsCrossTheWire(t *testing.T) {
+	served := &recordingDNS{}
+	remote := dnsOverWire(t, served, func(Connection) {})
+	served.err = fmt.Errorf("apply: %w", dns.Changed())
+	if _, err := remote.Apply(t.Context(), dns.Zone{}, nil); !dns.IsChanged(err) || !outcome.ChangedNothing(err) {
 		t.Errorf("got %v, want a changed zone", err)
 	}
-	author.err = dns.NoZone()
-	if _, err := far.Zone(t.Context(), "a.test"); !dns.IsNoZone(err) {
+	served.err = dns.NoZone()
+	if _, err := remote.Zone(t.Context(), "a.test"); !dns.IsNoZone(err) {
 		t.Errorf("got %v, want no zone", err)
 	}
 }

@@ -12,42 +12,44 @@ import (
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"go.opentelemetry.io/otel/propagation"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/stats"
 
 	"github.com/tenantry/tenantry/plugins/proto"
+	"github.com/tenantry/tenantry/ports"
 )
 
 const (
-	// Version is the protocol that this package speaks. Host and plugin say
-	// theirs in the handshake and part when they have none in common.
+	// Version is the version of the protocol. The handshake fails when host and plugin have no
+	// version in common.
 	Version = 1
-	// MaxMessage bounds a message in either direction, on both sides.
+	// MaxMessage is the maximum size of a message in bytes, in both directions.
 	MaxMessage = 4 << 20
 
-	service = "tenantry"
+	pluginName = "tenantry"
 )
 
-// ErrVersion says that host and plugin have no protocol version in common.
-var ErrVersion = errors.New("the plugin speaks another protocol version")
+// ErrVersion is the error of Start when host and plugin have no protocol version in common.
+var ErrVersion = errors.New("the plugin uses a different protocol version")
 
-// The cookie tells a plugin that a host started it. It protects nothing.
+// handshake is the configuration of go-plugin. Its cookie tells a plugin that a host started it.
+// The cookie is not a secret and does not protect anything.
 var handshake = plugin.HandshakeConfig{
 	MagicCookieKey:   "TENANTRY_PLUGIN",
 	MagicCookieValue: "b6b0ad7a-hosted-by-tenantry",
 }
 
-// Hosted reports whether this process was started by a host, rather than by
-// hand.
+// Hosted reports whether a host started this process, and not a person.
 func Hosted() bool { return os.Getenv(handshake.MagicCookieKey) == handshake.MagicCookieValue }
 
-// carrier makes go-plugin hand out the bare connection on the host's side and
-// register our services on the plugin's.
-type carrier struct {
+// grpcPlugin implements go-plugin's GRPCPlugin. On the host's side it returns the plain gRPC
+// connection. On the plugin's side it registers the services of served.
+type grpcPlugin struct {
 	plugin.NetRPCUnsupportedPlugin
-	served *Served
+	served *PluginConfig
 }
 
-func (c *carrier) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
+func (c *grpcPlugin) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
 	proto.RegisterPluginServer(s, &pluginServer{description: c.served.Describe})
 	if c.served.Mail != nil {
 		proto.RegisterMailPlatformServer(s, &mailServer{platform: c.served.Mail})
@@ -61,21 +63,39 @@ func (c *carrier) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
 	return nil
 }
 
-func (*carrier) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, conn *grpc.ClientConn) (any, error) {
+func (*grpcPlugin) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, conn *grpc.ClientConn) (any, error) {
 	return conn, nil
 }
 
-func versions(served *Served) map[int]plugin.PluginSet {
-	return map[int]plugin.PluginSet{Version: {service: &carrier{served: served}}}
+func pluginSets(served *PluginConfig) map[int]plugin.PluginSet {
+	return map[int]plugin.PluginSet{Version: {pluginName: &grpcPlugin{served: served}}}
 }
 
-// tracing lets the trace context cross, and nothing of the caller's baggage.
-// go-plugin's own services are no part of a trace.
-func tracing() []otelgrpc.Option {
+// tracingOptions propagates the trace context but not the caller's baggage. It excludes the
+// services of go-plugin itself from traces.
+func tracingOptions() []otelgrpc.Option {
 	return []otelgrpc.Option{
 		otelgrpc.WithPropagators(propagation.TraceContext{}),
 		otelgrpc.WithFilter(func(call *stats.RPCTagInfo) bool {
 			return strings.HasPrefix(call.FullMethodName, "/tenantry.plugin.")
 		}),
 	}
+}
+
+// requestIDHeader is the gRPC metadata key for the id of the API request that caused a call.
+const requestIDHeader = "x-request-id"
+
+func sendRequestID(ctx context.Context) context.Context {
+	if id := ports.RequestID(ctx); id != "" {
+		return metadata.AppendToOutgoingContext(ctx, requestIDHeader, sanitize(id))
+	}
+	return ctx
+}
+
+func receiveRequestID(ctx context.Context) context.Context {
+	md, _ := metadata.FromIncomingContext(ctx)
+	if ids := md.Get(requestIDHeader); len(ids) == 1 {
+		return ports.WithRequestID(ctx, sanitize(ids[0]))
+	}
+	return ctx
 }

@@ -18,21 +18,21 @@ import (
 	"github.com/tenantry/tenantry/plugins/proto"
 )
 
-// Causes that this package gives to outcomes of its own.
+// The causes of the outcomes that this package creates.
 const (
-	CauseGone         = "plugin_gone"         // the process died or the connection broke
+	CausePluginExited = "plugin_gone"         // the process died or the connection broke
 	CauseDeadline     = "plugin_deadline"     // no answer in time
 	CauseCanceled     = "caller_gone"         // the caller gave up
-	CauseProtocol     = "plugin_protocol"     // an answer that makes no sense
+	CauseProtocol     = "plugin_protocol"     // a message that violates the protocol
 	CauseTooLarge     = "plugin_too_large"    // an answer or request over MaxMessage
 	CausePanic        = "plugin_panic"        // the author's code panicked
 	CauseUnclassified = "plugin_unclassified" // the author's code returned a bare error
 )
 
-// textLimit bounds what a plugin may say in an outcome, in bytes.
-const textLimit = 1024
+// maxTextBytes is the maximum length of a text that is received from a plugin.
+const maxTextBytes = 1024
 
-var kinds = map[outcome.Kind]proto.Outcome_Kind{
+var protoKinds = map[outcome.Kind]proto.Outcome_Kind{
 	outcome.Refused:   proto.Outcome_KIND_REFUSED,
 	outcome.NotReady:  proto.Outcome_KIND_NOT_READY,
 	outcome.Throttled: proto.Outcome_KIND_THROTTLED,
@@ -41,18 +41,18 @@ var kinds = map[outcome.Kind]proto.Outcome_Kind{
 	outcome.Unknown:   proto.Outcome_KIND_UNKNOWN,
 }
 
-// toStatus puts what the author's code returned on the wire. A bare error is
-// never sent as text: it may quote a secret.
+// toStatus converts an error of the author's code to a gRPC status. The text of an unclassified
+// error is never sent, because it may contain a secret.
 func toStatus(err error) error {
 	if err == nil {
 		return nil
 	}
 	o := classify(err)
 	msg := &proto.Outcome{
-		Kind:   kinds[o.Kind],
+		Kind:   protoKinds[o.Kind],
 		Code:   o.Code.Name,
-		Detail: clean(o.Detail),
-		Cause:  clean(o.Cause),
+		Detail: sanitize(o.Detail),
+		Cause:  sanitize(o.Cause),
 	}
 	if o.RetryAfter > 0 {
 		msg.RetryAfter = durationpb.New(o.RetryAfter)
@@ -64,7 +64,7 @@ func toStatus(err error) error {
 	return st.Err()
 }
 
-// classify finds the outcome in an error of the author's code.
+// classify returns the outcome that an error of the author's code contains or stands for.
 func classify(err error) *outcome.Error {
 	var o *outcome.Error
 	var refusal *fault.Error
@@ -85,8 +85,8 @@ func classify(err error) *outcome.Error {
 	}
 }
 
-// fromStatus reads what came back from a plugin. Whatever leaves a doubt about
-// the effect is Unknown, for reads too: one rule is easier to trust than two.
+// fromStatus converts a gRPC error of a call to an outcome. The outcome is Unknown whenever the
+// call may have had an effect. That includes reads, so that there is only one rule.
 func fromStatus(err error) error {
 	if err == nil {
 		return nil
@@ -94,27 +94,27 @@ func fromStatus(err error) error {
 	st := status.Convert(err)
 	for _, detail := range st.Details() {
 		if o, ok := detail.(*proto.Outcome); ok {
-			return outcomeIn(o)
+			return outcomeFromProto(o)
 		}
 	}
 	switch st.Code() {
 	case codes.DeadlineExceeded:
 		return &outcome.Error{Kind: outcome.Unknown, Cause: CauseDeadline, Detail: "the plugin did not answer in time"}
 	case codes.Canceled:
-		gone := &outcome.Error{Kind: outcome.Unknown, Cause: CauseCanceled, Detail: "the caller gave up"}
-		return fmt.Errorf("%w: %w", gone, context.Canceled)
+		canceled := &outcome.Error{Kind: outcome.Unknown, Cause: CauseCanceled, Detail: "the caller gave up"}
+		return fmt.Errorf("%w: %w", canceled, context.Canceled)
 	case codes.ResourceExhausted:
 		return &outcome.Error{Kind: outcome.Broken, Cause: CauseTooLarge, Detail: "a message between host and plugin is too large"}
 	case codes.Unimplemented, codes.InvalidArgument, codes.OutOfRange, codes.FailedPrecondition:
 		return &outcome.Error{Kind: outcome.Broken, Cause: CauseProtocol, Detail: "the plugin's answer makes no sense"}
 	default:
-		return &outcome.Error{Kind: outcome.Unknown, Cause: CauseGone, Detail: "the plugin went away during the call"}
+		return &outcome.Error{Kind: outcome.Unknown, Cause: CausePluginExited, Detail: "the plugin went away during the call"}
 	}
 }
 
-func outcomeIn(o *proto.Outcome) error {
-	in := &outcome.Error{Detail: clean(o.GetDetail()), Cause: clean(o.GetCause())}
-	for kind, number := range kinds {
+func outcomeFromProto(o *proto.Outcome) error {
+	in := &outcome.Error{Detail: sanitize(o.GetDetail()), Cause: sanitize(o.GetCause())}
+	for kind, number := range protoKinds {
 		if number == o.GetKind() {
 			in.Kind = kind
 		}
@@ -132,11 +132,11 @@ func outcomeIn(o *proto.Outcome) error {
 	return in
 }
 
-// clean keeps texts of a plugin harmless for logs and answers: valid, of one
-// line and of bounded length.
-func clean(s string) string {
-	if len(s) > textLimit {
-		s = s[:textLimit]
+// sanitize makes a text of a plugin safe for logs and API responses: valid UTF-8, one line and at
+// most maxTextBytes long.
+func sanitize(s string) string {
+	if len(s) > maxTextBytes {
+		s = s[:maxTextBytes]
 	}
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == unicode.ReplacementChar {

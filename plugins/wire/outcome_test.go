@@ -21,11 +21,11 @@ import (
 	"github.com/tenantry/tenantry/plugins/proto"
 )
 
-// TestOutcomesCrossUnchanged: whatever the author's code says of a call, the
-// use case gets the same.
-func TestOutcomesCrossUnchanged(t *testing.T) {
+// TestOutcomesCrossTheWireUnchanged checks that the caller receives each outcome exactly as the
+// plugin returned it.
+func TestOutcomesCrossTheWireUnchanged(t *testing.T) {
 	var returned error
-	platform := behind(t, &scripted{profile: func(context.Context) (tenant.Profile, error) {
+	platform := mailOverWire(t, &recordingPlatform{profile: func(context.Context) (tenant.Profile, error) {
 		return tenant.Profile{}, returned
 	}}, nil, nil)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -50,7 +50,7 @@ func TestOutcomesCrossUnchanged(t *testing.T) {
 	})
 }
 
-func TestErrorsOfTheAuthorsCode(t *testing.T) {
+func TestErrorsOfThePluginAreClassified(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		err  error
@@ -63,7 +63,7 @@ func TestErrorsOfTheAuthorsCode(t *testing.T) {
 		{"its deadline passed", fmt.Errorf("get: %w", context.DeadlineExceeded), outcome.Unknown, fault.ProviderTimeout},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			platform := behind(t, &scripted{profile: func(context.Context) (tenant.Profile, error) {
+			platform := mailOverWire(t, &recordingPlatform{profile: func(context.Context) (tenant.Profile, error) {
 				return tenant.Profile{}, tt.err
 			}}, nil, nil)
 			_, err := platform.For("t").Profile(t.Context())
@@ -77,8 +77,8 @@ func TestErrorsOfTheAuthorsCode(t *testing.T) {
 	}
 }
 
-func TestPanicIsBrokenAndSaysNothing(t *testing.T) {
-	platform := behind(t, &scripted{profile: func(context.Context) (tenant.Profile, error) { panic("s3cret") }}, nil, nil)
+func TestPanicIsReportedAsBrokenWithoutItsText(t *testing.T) {
+	platform := mailOverWire(t, &recordingPlatform{profile: func(context.Context) (tenant.Profile, error) { panic("s3cret") }}, nil, nil)
 	for range 2 { // the second call shows that the process survived
 		_, err := platform.For("t").Profile(t.Context())
 		if outcome.Of(err) != outcome.Broken || strings.Contains(err.Error(), "s3cret") {
@@ -87,9 +87,9 @@ func TestPanicIsBrokenAndSaysNothing(t *testing.T) {
 	}
 }
 
-func TestDeadlineAndCancellation(t *testing.T) {
+func TestDeadlineAndCancellationAreUnknownOutcomes(t *testing.T) {
 	var ended error
-	platform := behind(t, &scripted{profile: func(ctx context.Context) (tenant.Profile, error) {
+	platform := mailOverWire(t, &recordingPlatform{profile: func(ctx context.Context) (tenant.Profile, error) {
 		<-ctx.Done()
 		return tenant.Profile{}, ctx.Err()
 	}}, nil, func(err error) { ended = err })
@@ -109,8 +109,8 @@ func TestDeadlineAndCancellation(t *testing.T) {
 	}
 }
 
-func TestMessagesAreBounded(t *testing.T) {
-	platform := behind(t, &scripted{profile: func(context.Context) (tenant.Profile, error) {
+func TestMessagesOverTheSizeLimitAreBroken(t *testing.T) {
+	platform := mailOverWire(t, &recordingPlatform{profile: func(context.Context) (tenant.Profile, error) {
 		return tenant.Profile{Name: strings.Repeat("x", MaxMessage+1)}, nil
 	}}, nil, nil)
 	if _, err := platform.For("t").Profile(t.Context()); outcome.Of(err) != outcome.Broken {
@@ -121,7 +121,7 @@ func TestMessagesAreBounded(t *testing.T) {
 	}
 }
 
-func TestStatusesOfTheTransport(t *testing.T) {
+func TestTransportStatusesAreClassified(t *testing.T) {
 	detailed := func(o *proto.Outcome) error {
 		st, err := status.New(codes.Internal, "x").WithDetails(o)
 		if err != nil {
@@ -153,11 +153,11 @@ func TestStatusesOfTheTransport(t *testing.T) {
 	}
 }
 
-func TestTextsOfAPluginAreHarmless(t *testing.T) {
-	if got := clean("one\nline\x1b[31m \xff"); got != "one line [31m " {
+func TestSanitizeBoundsAndCleansText(t *testing.T) {
+	if got := sanitize("one\nline\x1b[31m \xff"); got != "one line [31m " {
 		t.Fatalf("got %q", got)
 	}
-	if got := clean(strings.Repeat("é", textLimit)); len(got) > textLimit {
+	if got := sanitize(strings.Repeat("é", maxTextBytes)); len(got) > maxTextBytes {
 		t.Fatalf("%d bytes", len(got))
 	}
 }

@@ -3,6 +3,7 @@
 package wire
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,35 +22,36 @@ import (
 	"github.com/tenantry/tenantry/plugins/proto"
 )
 
-// Launch says how to start a plugin process.
+// Launch has the parameters for starting a plugin process.
 type Launch struct {
-	Exe  string // what is executed
-	Name string // what the process calls itself
-	// Env is all that the process sees, but for what the handshake needs.
+	Exe  string // path of the executable file
+	Name string // the process name, argv[0]
+	// Env is the environment of the process. Start adds the variables of the handshake.
 	Env []string
-	// Line takes each line that the process prints. It is untrusted text of
-	// at most MaxLine bytes, valid during the call; calls may overlap.
+	// Line is called with each line that the process prints: untrusted text of at most MaxLine
+	// bytes. The slice is valid only during the call. Calls may be concurrent.
 	Line func([]byte)
-	// Timeout bounds the start, the first sign of health included.
+	// Timeout limits the start, including the first health check.
 	Timeout time.Duration
 }
 
 // Process is a running plugin.
 type Process struct {
-	client *plugin.Client
-	run    *run
-	conn   grpc.ClientConnInterface
-	end    sync.Once
+	client   *plugin.Client
+	runner   *processRunner
+	conn     grpc.ClientConnInterface
+	killOnce sync.Once
 }
 
-// Start starts a plugin process and waits until it is healthy. After an error
-// nothing is left of it.
+// Start starts a plugin process and waits until it is healthy. It fails when the program cannot be
+// run, does not complete the handshake, or is not healthy within Launch.Timeout. After an error no
+// process is left. The error is ErrVersion when the protocol versions differ.
 func Start(l Launch) (*Process, error) {
-	r, err := newRun(l)
+	r, err := newRunner(l)
 	if err != nil {
 		return nil, fmt.Errorf("make pipes: %w", err)
 	}
-	p := &Process{run: r, client: plugin.NewClient(clientConfig(l, r))}
+	p := &Process{runner: r, client: plugin.NewClient(clientConfig(l, r))}
 	connected := make(chan struct{})
 	go func() {
 		err = p.connect(l.Timeout)
@@ -59,7 +61,7 @@ func Start(l Launch) (*Process, error) {
 	case <-connected:
 	case <-time.After(l.Timeout):
 		_ = r.Kill(context.Background())
-		<-connected // it has lost its process
+		<-connected // connect returns, because its process is gone
 		err = fmt.Errorf("the plugin did not start within %s", l.Timeout)
 	}
 	if err != nil {
@@ -69,65 +71,66 @@ func Start(l Launch) (*Process, error) {
 	return p, nil
 }
 
-func clientConfig(l Launch, r *run) *plugin.ClientConfig {
+func clientConfig(l Launch, r *processRunner) *plugin.ClientConfig {
 	return &plugin.ClientConfig{
 		HandshakeConfig:  handshake,
-		VersionedPlugins: versions(nil),
+		VersionedPlugins: pluginSets(nil),
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, sockets string) (runner.Runner, error) {
-			r.sockets = sockets
+			r.socketDir = sockets
 			r.cmd.Env = append(r.cmd.Env, cmd.Env...)
 			return r, nil
 		},
 		AutoMTLS:     true,
 		SkipHostEnv:  true,
 		StartTimeout: l.Timeout,
-		Stderr:       &lineWriter{line: l.Line},
-		SyncStdout:   &lineWriter{line: l.Line},
-		SyncStderr:   &lineWriter{line: l.Line},
-		// Off: go-plugin would parse and print the plugin's lines itself.
+		Stderr:       &lineWriter{emit: l.Line},
+		SyncStdout:   &lineWriter{emit: l.Line},
+		SyncStderr:   &lineWriter{emit: l.Line},
+		// Off, because go-plugin would parse and print the plugin's lines itself.
 		Logger: hclog.New(&hclog.LoggerOptions{Level: hclog.Off}),
 		GRPCDialOptions: []grpc.DialOption{
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage)),
-			grpc.WithStatsHandler(otelgrpc.NewClientHandler(tracing()...)),
+			grpc.WithStatsHandler(otelgrpc.NewClientHandler(tracingOptions()...)),
 		},
 	}
 }
 
-func (p *Process) connect(within time.Duration) error {
+func (p *Process) connect(timeout time.Duration) error {
 	protocol, err := p.client.Client()
 	if err != nil {
 		return err
 	}
-	conn, err := protocol.Dispense(service)
+	conn, err := protocol.Dispense(pluginName)
 	if err != nil {
 		return err
 	}
 	p.conn = conn.(grpc.ClientConnInterface)
-	ctx, cancel := context.WithTimeout(context.Background(), within)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	return p.Ping(ctx)
 }
 
-// startError puts go-plugin's words, which may quote the plugin's output, into
-// one harmless line.
+// startError converts an error of go-plugin to one safe line. The error may contain the plugin's
+// output.
 func startError(err error) error {
 	if strings.Contains(err.Error(), "incompatible API version") || strings.Contains(err.Error(), "incompatible core API version") {
-		return fmt.Errorf("%w: %s", ErrVersion, clean(err.Error()))
+		return fmt.Errorf("%w: %s", ErrVersion, sanitize(err.Error()))
 	}
 	if strings.HasPrefix(err.Error(), "Unrecognized remote plugin message") {
 		return errors.New("the program does not speak the plugin handshake")
 	}
-	return errors.New(clean(err.Error()))
+	return errors.New(sanitize(err.Error()))
 }
 
-// PID is the process id.
-func (p *Process) PID() int { return int(p.run.pid.Load()) }
+// PID returns the id of the process.
+func (p *Process) PID() int { return int(p.runner.pid.Load()) }
 
-// Exited closes when the process has ended.
-func (p *Process) Exited() <-chan struct{} { return p.run.exited }
+// Exited returns a channel that is closed when the process has exited.
+func (p *Process) Exited() <-chan struct{} { return p.runner.exited }
 
-// Ping asks the process for a sign of health.
+// Ping runs the health check of the process. It fails when the plugin does not answer or is not
+// serving.
 func (p *Process) Ping(ctx context.Context) error {
 	a, err := grpc_health_v1.NewHealthClient(p.conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: plugin.GRPCServiceName})
 	if err != nil {
@@ -139,34 +142,66 @@ func (p *Process) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Describe asks the plugin who it is.
+// Describe asks the plugin for its description.
 func (p *Process) Describe(ctx context.Context) (Description, error) {
 	d, err := proto.NewPluginClient(p.conn).Describe(ctx, &proto.DescribeRequest{})
 	if err != nil {
 		return Description{}, fromStatus(err)
 	}
-	return descriptionIn(d), nil
+	return descriptionFromProto(d), nil
 }
 
-// Stop asks the process to end, gives it the time to do so, then kills it.
+// Stop closes the standard input of the process, which asks it to exit. It kills the process if it
+// has not exited after grace.
 func (p *Process) Stop(grace time.Duration) {
-	_ = p.run.lifeline.Close()
+	_ = p.runner.stdin.Close()
 	select {
-	case <-p.run.exited:
+	case <-p.runner.exited:
 	case <-time.After(grace):
 	}
 	p.Kill()
 }
 
-// Kill ends the process at once and waits until nothing is left of it.
+// Kill kills the process and its children, and waits until it has exited.
 func (p *Process) Kill() {
-	p.end.Do(func() {
-		_ = p.run.Kill(context.Background())
-		if p.run.pid.Load() == 0 {
-			p.run.close()
+	p.killOnce.Do(func() {
+		_ = p.runner.Kill(context.Background())
+		if p.runner.pid.Load() == 0 {
+			p.runner.close()
 			return
 		}
-		<-p.run.exited
+		<-p.runner.exited
 		p.client.Kill()
 	})
+}
+
+// MaxLine is the maximum length in bytes of a line of a plugin's output. Longer lines are
+// truncated.
+const MaxLine = 8 << 10
+
+// lineWriter splits a stream into lines and calls emit with each. It keeps at most MaxLine bytes in
+// memory. It is not safe for concurrent use.
+type lineWriter struct {
+	emit func([]byte)
+	buf  []byte
+}
+
+func (w *lineWriter) Write(p []byte) (int, error) {
+	n := len(p)
+	for {
+		newline := bytes.IndexByte(p, '\n')
+		if newline < 0 {
+			w.appendTruncated(p)
+			return n, nil
+		}
+		w.appendTruncated(p[:newline])
+		w.emit(w.buf)
+		w.buf = w.buf[:0]
+		p = p[newline+1:]
+	}
+}
+
+func (w *lineWriter) appendTruncated(p []byte) {
+	space := MaxLine - len(w.buf)
+	w.buf = append(w.buf, p[:min(space, len(p))]...)
 }

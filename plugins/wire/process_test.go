@@ -3,6 +3,7 @@
 package wire
 
 import (
+	"bytes"
 	"context"
 	"strings"
 	"sync"
@@ -11,18 +12,19 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"pgregory.net/rapid"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// hang is how long a test waits for an event. Only a test that hangs reaches it.
-const hang = 4 * time.Minute
+// testTimeout is how long a test waits for an event. Only a test that hangs reaches it.
+const testTimeout = 4 * time.Minute
 
-func TestProcessLives(t *testing.T) {
+func TestProcessStartsAnswersAndStops(t *testing.T) {
 	exe := testserver.Program(t, "testdata/puppet")
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	p, err := Start(Launch{Exe: exe, Name: "mail-puppet", Line: func([]byte) {}, Timeout: hang})
+	p, err := Start(Launch{Exe: exe, Name: "mail-puppet", Line: func([]byte) {}, Timeout: testTimeout})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,21 +38,21 @@ func TestProcessLives(t *testing.T) {
 	if got, err := mail.For("t").Profile(t.Context()); err != nil || got.DefaultDomain != "mail-puppet" {
 		t.Fatalf("got %+v, %v", got, err)
 	}
-	p.Stop(hang)
-	if !p.run.state.Success() {
-		t.Fatalf("asked to stop, it ended with %v", p.run.state)
+	p.Stop(testTimeout)
+	if !p.runner.state.Success() {
+		t.Fatalf("asked to stop, it ended with %v", p.runner.state)
 	}
-	p.Stop(0) // again is harmless
+	p.Stop(0) // a second Stop has no effect
 }
 
-func TestProcessThatDoesNotStart(t *testing.T) {
+func TestStartReportsWhyAProcessDidNotStart(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	for _, tt := range []struct {
 		name, exe, says string
 		timeout         time.Duration
 	}{
-		{"no such file", "/nowhere/plugin", "no such file", hang},
-		{"no plugin", "/bin/true", "handshake", hang},
+		{"no such file", "/nowhere/plugin", "no such file", testTimeout},
+		{"no plugin", "/bin/true", "handshake", testTimeout},
 		{"it never says anything", "/bin/cat", "start", 300 * time.Millisecond},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -62,12 +64,11 @@ func TestProcessThatDoesNotStart(t *testing.T) {
 	}
 }
 
-// TestGrandchildrenEndToo: what a plugin started ends with it, even when it
-// holds the plugin's pipes.
-func TestGrandchildrenEndToo(t *testing.T) {
+// TestKillAlsoKillsGrandchildren checks a grandchild that holds the pipes of the plugin open.
+func TestKillAlsoKillsGrandchildren(t *testing.T) {
 	var mu sync.Mutex
 	var said []string
-	r, err := newRun(Launch{Exe: "/bin/sh", Name: "sh"})
+	r, err := newRunner(Launch{Exe: "/bin/sh", Name: "sh"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func TestGrandchildrenEndToo(t *testing.T) {
 	if err := r.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w := &lineWriter{line: func(l []byte) {
+	w := &lineWriter{emit: func(l []byte) {
 		mu.Lock()
 		said = append(said, string(l))
 		mu.Unlock()
@@ -95,4 +96,27 @@ func TestGrandchildrenEndToo(t *testing.T) {
 	if r.state.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 		t.Fatalf("it ended with %v", r.state)
 	}
+}
+
+// TestLinesDoNotDependOnChunkSizes checks that the lines are the same for each way to split the
+// stream into reads, and that no line is longer than MaxLine.
+func TestLinesDoNotDependOnChunkSizes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		length := rapid.SampledFrom([]int{0, 1, 80, MaxLine - 1, MaxLine, MaxLine + 1, 3 * MaxLine})
+		var stream []byte
+		var want []string
+		for range rapid.IntRange(0, 5).Draw(t, "lines") {
+			line := strings.Repeat("x", length.Draw(t, "length"))
+			stream = append(stream, line+"\n"...)
+			want = append(want, line[:min(len(line), MaxLine)])
+		}
+		var got []string
+		w := &lineWriter{emit: func(l []byte) { got = append(got, string(l)) }}
+		for r := bytes.NewBuffer(stream); r.Len() > 0; {
+			_, _ = w.Write(r.Next(rapid.IntRange(1, 2*MaxLine).Draw(t, "chunk")))
+		}
+		if strings.Join(got, "\n") != strings.Join(want, "\n") || len(got) != len(want) {
+			t.Fatalf("%d lines, want %d", len(got), len(want))
+		}
+	})
 }

@@ -14,56 +14,57 @@ import (
 	"time"
 )
 
-// drainTime is how long the pipes of a dead process stay open for what is
-// still in them; a grandchild that holds them gets no longer.
-const drainTime = time.Second
+// pipeDrainTime is how long the pipes of an exited process stay open, so that buffered output can
+// be read. They are closed after that even if a grandchild still holds them.
+const pipeDrainTime = time.Second
 
-// run is one plugin process. It implements go-plugin's runner, because the
-// default one gives the plugin the host's standard input and lets the kernel's
-// parent-death signal depend on a thread that may end any time.
-type run struct {
-	cmd      *exec.Cmd
-	lifeline *os.File // the plugin ends when this closes
-	stdout   *os.File
-	stderr   *os.File
-	ours     []*os.File   // the child's ends, closed once it has them
-	pid      atomic.Int64 // 0 until it runs
-	sockets  string       // the folder of its sockets
-	exited   chan struct{}
-	state    *os.ProcessState
+// processRunner is one plugin process. It implements runner.Runner of go-plugin.
+//
+// The default runner of go-plugin has two problems: it passes the host's standard input to the
+// plugin, and it starts the process from a thread that may exit at any time. Linux sends the
+// parent-death signal when that thread exits.
+type processRunner struct {
+	cmd       *exec.Cmd
+	stdin     *os.File // the plugin exits when this is closed
+	stdout    *os.File
+	stderr    *os.File
+	childEnds []*os.File   // the child's ends of the pipes, closed after the start
+	pid       atomic.Int64 // 0 until the process runs
+	socketDir string       // the folder with the sockets of the process
+	exited    chan struct{}
+	state     *os.ProcessState
 }
 
-func newRun(l Launch) (*run, error) {
-	r := &run{exited: make(chan struct{})}
-	in, lifeline, err := os.Pipe()
+func newRunner(l Launch) (*processRunner, error) {
+	r := &processRunner{exited: make(chan struct{})}
+	childStdin, stdin, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	r.lifeline, r.ours = lifeline, []*os.File{in}
-	out, stdoutW, err := os.Pipe()
-	if err != nil {
-		r.close()
-		return nil, err
-	}
-	r.stdout, r.ours = out, append(r.ours, stdoutW)
-	errR, stderrW, err := os.Pipe()
+	r.stdin, r.childEnds = stdin, []*os.File{childStdin}
+	stdout, childStdout, err := os.Pipe()
 	if err != nil {
 		r.close()
 		return nil, err
 	}
-	r.stderr, r.ours = errR, append(r.ours, stderrW)
+	r.stdout, r.childEnds = stdout, append(r.childEnds, childStdout)
+	stderr, childStderr, err := os.Pipe()
+	if err != nil {
+		r.close()
+		return nil, err
+	}
+	r.stderr, r.childEnds = stderr, append(r.childEnds, childStderr)
 	r.cmd = &exec.Cmd{
 		Path: l.Exe, Args: []string{l.Name}, Env: l.Env,
-		Stdin: in, Stdout: stdoutW, Stderr: stderrW, SysProcAttr: processAttributes(),
+		Stdin: childStdin, Stdout: childStdout, Stderr: childStderr, SysProcAttr: processAttributes(),
 	}
 	return r, nil
 }
 
-// Start starts the process from a thread that lives at least as long as the
-// process: Linux sends the parent-death signal when the thread that forked ends.
-// The thread is given back, as one that ended here would take with it what
-// others started from it before.
-func (r *run) Start(context.Context) error {
+// Start starts the process from a locked thread that waits until the process exits. Linux sends the
+// parent-death signal when the thread that forked exits. The thread is unlocked afterwards and not
+// ended, because other processes may have been started from the same thread.
+func (r *processRunner) Start(context.Context) error {
 	started := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
@@ -75,7 +76,7 @@ func (r *run) Start(context.Context) error {
 		}
 	}()
 	err := <-started
-	for _, f := range r.ours {
+	for _, f := range r.childEnds {
 		_ = f.Close()
 	}
 	if err != nil {
@@ -86,27 +87,27 @@ func (r *run) Start(context.Context) error {
 	return nil
 }
 
-func (r *run) reap() {
+func (r *processRunner) reap() {
 	pid := r.cmd.Process.Pid
 	r.state, _ = r.cmd.Process.Wait()
 	killGroup(pid)
 	close(r.exited)
-	time.AfterFunc(drainTime, r.close)
+	time.AfterFunc(pipeDrainTime, r.close)
 }
 
-func (r *run) close() {
-	for _, f := range append([]*os.File{r.lifeline, r.stdout, r.stderr}, r.ours...) {
+func (r *processRunner) close() {
+	for _, f := range append([]*os.File{r.stdin, r.stdout, r.stderr}, r.childEnds...) {
 		if f != nil {
 			_ = f.Close()
 		}
 	}
-	if r.sockets != "" {
-		_ = os.RemoveAll(r.sockets)
+	if r.socketDir != "" {
+		_ = os.RemoveAll(r.socketDir)
 	}
 }
 
-// Wait waits for the end of the process.
-func (r *run) Wait(context.Context) error {
+// Wait waits until the process exits. It returns an error unless the exit status is 0.
+func (r *processRunner) Wait(context.Context) error {
 	<-r.exited
 	if r.state == nil || !r.state.Success() {
 		return fmt.Errorf("plugin process ended: %v", r.state)
@@ -114,10 +115,10 @@ func (r *run) Wait(context.Context) error {
 	return nil
 }
 
-// Kill ends the process and whatever it started, stopped processes included.
-func (r *run) Kill(context.Context) error {
+// Kill kills the process group: the process and its descendants, including stopped ones.
+func (r *processRunner) Kill(context.Context) error {
 	pid := int(r.pid.Load())
-	if pid == 0 { // as a group, 0 would be the host's own
+	if pid == 0 { // kill(0) would signal the host's own process group
 		return nil
 	}
 	select {
@@ -128,12 +129,16 @@ func (r *run) Kill(context.Context) error {
 	return nil
 }
 
-func (r *run) Stdout() io.ReadCloser { return r.stdout }
-func (r *run) Stderr() io.ReadCloser { return r.stderr }
-func (r *run) Name() string          { return r.cmd.Args[0] }
-func (r *run) ID() string            { return strconv.FormatInt(r.pid.Load(), 10) }
+func (r *processRunner) Stdout() io.ReadCloser { return r.stdout }
+func (r *processRunner) Stderr() io.ReadCloser { return r.stderr }
+func (r *processRunner) Name() string          { return r.cmd.Args[0] }
+func (r *processRunner) ID() string            { return strconv.FormatInt(r.pid.Load(), 10) }
 
-func (*run) Diagnose(context.Context) string { return "" }
+func (*processRunner) Diagnose(context.Context) string { return "" }
 
-func (*run) PluginToHost(network, addr string) (string, string, error) { return network, addr, nil }
-func (*run) HostToPlugin(network, addr string) (string, string, error) { return network, addr, nil }
+func (*processRunner) PluginToHost(network, addr string) (string, string, error) {
+	return network, addr, nil
+}
+func (*processRunner) HostToPlugin(network, addr string) (string, string, error) {
+	return network, addr, nil
+}

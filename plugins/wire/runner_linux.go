@@ -4,8 +4,8 @@ package wire
 
 import "syscall"
 
-// processAttributes ties a plugin to its host: it is killed when the host
-// dies, even while it is stopped, and a Ctrl-C meant for the host is not its.
+// processAttributes puts a plugin into its own process group, so that a Ctrl-C for the host does
+// not reach it. The kernel kills the plugin when the host dies, even while the plugin is stopped.
 func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

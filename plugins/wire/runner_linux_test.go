@@ -11,20 +11,20 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// TestTheEndOfAProcessEndsNoThread: if the thread that started a process ended
-// with it, the kernel would kill the other processes that the thread started.
-func TestTheEndOfAProcessEndsNoThread(t *testing.T) {
+// TestProcessExitDoesNotEndThreads checks that the thread which started a process survives it. If
+// the thread ended, the kernel would kill the other processes that it started.
+func TestProcessExitDoesNotEndThreads(t *testing.T) {
 	exe := testserver.Program(t, "testdata/puppet")
 	for range 3 {
-		p, err := Start(Launch{Exe: exe, Name: "mail-puppet", Line: func([]byte) {}, Timeout: hang})
+		p, err := Start(Launch{Exe: exe, Name: "mail-puppet", Line: func([]byte) {}, Timeout: testTimeout})
 		if err != nil {
 			t.Fatal(err)
 		}
-		before := threads(t)
+		before := threadIDs(t)
 		p.Kill()
 		<-p.Exited()
-		<-time.After(100 * time.Millisecond) // one would end just after the process
-		now := threads(t)
+		<-time.After(100 * time.Millisecond) // a thread would end just after the process
+		now := threadIDs(t)
 		for _, id := range before {
 			if !slices.Contains(now, id) {
 				t.Errorf("thread %s ended", id)
@@ -33,7 +33,7 @@ func TestTheEndOfAProcessEndsNoThread(t *testing.T) {
 	}
 }
 
-func threads(t *testing.T) []string {
+func threadIDs(t *testing.T) []string {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/task")
 	if err != nil {

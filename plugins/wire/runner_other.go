@@ -6,8 +6,9 @@ package wire
 
 import "syscall"
 
-// processAttributes keeps a Ctrl-C meant for the host from the plugin. Only
-// the lifeline ends it with its host here.
+// processAttributes puts a plugin into its own process group, so that a Ctrl-C for the host does
+// not reach it. There is no parent-death signal here: the plugin exits when its standard input is
+// closed.
 func processAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 func killGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }

@@ -23,60 +23,61 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// scriptedSending is a sending platform that remembers what it was asked and
-// answers with every field filled in, or with err.
-type scriptedSending struct {
-	last string
-	err  error
+// recordingSending is a sending platform that records its last call. It answers with err, or with a
+// distinct value in every field.
+type recordingSending struct {
+	lastCall string
+	err      error
 }
 
-func scriptedAnswer[T any](s *scriptedSending, asked string) (T, error) {
-	s.last = asked
+func recordAndAnswer[T any](s *recordingSending, call string) (T, error) {
+	s.lastCall = call
 	if s.err != nil {
 		var none T
 		return none, s.err
 	}
-	return filled[T]("answer of " + asked)
+	return newFilled[T]("answer of " + call)
 }
 
-func (s *scriptedSending) Check(context.Context) (integration.Reach, error) {
-	return scriptedAnswer[integration.Reach](s, "Check")
+func (s *recordingSending) Check(context.Context) (integration.Reach, error) {
+	return recordAndAnswer[integration.Reach](s, "Check")
 }
 
-func (s *scriptedSending) Account(_ context.Context, address string) (integration.Account, error) {
-	return scriptedAnswer[integration.Account](s, "Account "+address)
+func (s *recordingSending) Account(_ context.Context, address string) (integration.Account, error) {
+	return recordAndAnswer[integration.Account](s, "Account "+address)
 }
 
-func (s *scriptedSending) Accounts(_ context.Context, cursor string) (integration.Page, error) {
-	return scriptedAnswer[integration.Page](s, "Accounts "+cursor)
+func (s *recordingSending) Accounts(_ context.Context, cursor string) (integration.Page, error) {
+	return recordAndAnswer[integration.Page](s, "Accounts "+cursor)
 }
 
-func (s *scriptedSending) StartSignIn(_ context.Context, address string) (integration.SignIn, error) {
-	return scriptedAnswer[integration.SignIn](s, "StartSignIn "+address)
+func (s *recordingSending) StartSignIn(_ context.Context, address string) (integration.SignIn, error) {
+	return recordAndAnswer[integration.SignIn](s, "StartSignIn "+address)
 }
 
-func (s *scriptedSending) SignIn(_ context.Context, session string) (integration.Progress, error) {
-	return scriptedAnswer[integration.Progress](s, "SignIn "+session)
+func (s *recordingSending) SignIn(_ context.Context, session string) (integration.Progress, error) {
+	return recordAndAnswer[integration.Progress](s, "SignIn "+session)
 }
 
-func (s *scriptedSending) Remove(_ context.Context, account string) error {
-	s.last = "Remove " + account
+func (s *recordingSending) Remove(_ context.Context, account string) error {
+	s.lastCall = "Remove " + account
 	return s.err
 }
 
-// sendingBehind puts a sending platform behind the wire, in this process.
-func sendingBehind(t *testing.T, p ports.SendingPlatform, seen func(Connection)) ports.SendingPlatform {
+// sendingOverWire returns a client of p that is connected through gRPC in memory. seen is called
+// with the connection of each call.
+func sendingOverWire(t *testing.T, p ports.SendingPlatform, seen func(Connection)) ports.SendingPlatform {
 	t.Helper()
-	lis := bufconn.Listen(1 << 16)
+	listener := bufconn.Listen(1 << 16)
 	server := newServer(slog.New(slog.DiscardHandler))
 	proto.RegisterSendingPlatformServer(server, &sendingServer{platform: func(c Connection) (ports.SendingPlatform, error) {
 		seen(c)
 		return p, nil
 	}})
-	go func() { _ = server.Serve(lis) }()
+	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
 	conn, err := grpc.NewClient("passthrough:///plugin",
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return lis.DialContext(ctx) }),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -87,22 +88,22 @@ func sendingBehind(t *testing.T, p ports.SendingPlatform, seen func(Connection))
 	})
 }
 
-func TestEverySendingMethodCrosses(t *testing.T) {
-	author, direct := &scriptedSending{}, &scriptedSending{}
+func TestEverySendingMethodCrossesTheWire(t *testing.T) {
+	served, direct := &recordingSending{}, &recordingSending{}
 	var got Connection
-	far := sendingBehind(t, author, func(c Connection) { got = c })
+	remote := sendingOverWire(t, served, func(c Connection) { got = c })
 	methods := 0
 	for m := range reflect.TypeFor[ports.SendingPlatform]().Methods() {
 		methods++
 		t.Run(m.Name, func(t *testing.T) {
 			args := arguments(t, m.Type)
-			got := results(reflect.ValueOf(far).MethodByName(m.Name).Call(args))
+			got := results(reflect.ValueOf(remote).MethodByName(m.Name).Call(args))
 			want := results(reflect.ValueOf(direct).MethodByName(m.Name).Call(args))
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("answer (-direct +wire):\n%s", diff)
 			}
-			if author.last != direct.last || !strings.HasPrefix(author.last, m.Name) {
-				t.Errorf("the author was asked\n%s, directly\n%s", author.last, direct.last)
+			if served.lastCall != direct.lastCall || !strings.HasPrefix(served.lastCall, m.Name) {
+				t.Errorf("the author was asked\n%s, directly\n%s", served.lastCall, direct.lastCall)
 			}
 		})
 	}
@@ -111,47 +112,46 @@ func TestEverySendingMethodCrosses(t *testing.T) {
 	}
 }
 
-// An account that is not there, and a session without an end, come across as
-// what they are.
-func TestNothingCrossesAsNothing(t *testing.T) {
-	far := sendingBehind(t, nothingThere{}, func(Connection) {})
-	if a, err := far.Account(t.Context(), "a@a.test"); a != (integration.Account{}) || a.There() || err != nil {
+// An absent account, a session without an expiry and an empty page are received as such.
+func TestEmptyAnswersCrossTheWire(t *testing.T) {
+	remote := sendingOverWire(t, emptyPlatform{}, func(Connection) {})
+	if a, err := remote.Account(t.Context(), "a@a.test"); a != (integration.Account{}) || a.Exists() || err != nil {
 		t.Errorf("an absent account: %+v, %v", a, err)
 	}
-	if s, err := far.StartSignIn(t.Context(), "a@a.test"); !s.ExpiresAt.IsZero() || s.ID != "" || err != nil {
+	if s, err := remote.StartSignIn(t.Context(), "a@a.test"); !s.ExpiresAt.IsZero() || s.ID != "" || err != nil {
 		t.Errorf("a session without an id or end: %v, %v", s, err)
 	}
-	if p, err := far.Accounts(t.Context(), ""); p.Accounts != nil || p.Next != "" || err != nil {
+	if p, err := remote.Accounts(t.Context(), ""); p.Accounts != nil || p.Next != "" || err != nil {
 		t.Errorf("an empty page: %v, %v", p, err)
 	}
 }
 
-type nothingThere struct{ ports.SendingPlatform }
+type emptyPlatform struct{ ports.SendingPlatform }
 
-func (nothingThere) Account(context.Context, string) (integration.Account, error) {
+func (emptyPlatform) Account(context.Context, string) (integration.Account, error) {
 	return integration.Account{}, nil
 }
 
-func (nothingThere) Accounts(context.Context, string) (integration.Page, error) {
+func (emptyPlatform) Accounts(context.Context, string) (integration.Page, error) {
 	return integration.Page{}, nil
 }
 
-func (nothingThere) StartSignIn(context.Context, string) (integration.SignIn, error) {
+func (emptyPlatform) StartSignIn(context.Context, string) (integration.SignIn, error) {
 	return integration.SignIn{URL: "https://login.example"}, nil
 }
 
-func TestRefusalsOfSendingPlatformsCross(t *testing.T) {
-	author := &scriptedSending{err: &outcome.Error{Kind: outcome.Refused, Code: fault.CapabilityMissing, Cause: "no microsoft_oauth"}}
-	far := sendingBehind(t, author, func(Connection) {})
+func TestSendingRefusalsCrossTheWire(t *testing.T) {
+	served := &recordingSending{err: &outcome.Error{Kind: outcome.Refused, Code: fault.CapabilityMissing, Cause: "no microsoft_oauth"}}
+	remote := sendingOverWire(t, served, func(Connection) {})
 	for what, err := range map[string]error{
-		"start":  second(far.StartSignIn(t.Context(), "a@a.test")),
-		"sign":   second(far.SignIn(t.Context(), "s")),
-		"remove": far.Remove(t.Context(), "a"),
+		"start":  errorOf(remote.StartSignIn(t.Context(), "a@a.test")),
+		"sign":   errorOf(remote.SignIn(t.Context(), "s")),
+		"remove": remote.Remove(t.Context(), "a"),
 	} {
-		if want := author.err; outcome.Of(err) != outcome.Refused || err.Error() != want.Error() {
+		if want := served.err; outcome.Of(err) != outcome.Refused || err.Error() != want.Error() {
 			t.Errorf("%s: got %v, want %v", what, err, want)
 		}
 	}
 }
 
-func second[T any](_ T, err error) error { return err }
+func errorOf[T any](_ T, err error) error { return err }

@@ -19,8 +19,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Served is what a plugin process serves.
-type Served struct {
+// PluginConfig has the description and the constructors that a plugin process serves. One of Mail, DNS
+// and Sending is set.
+type PluginConfig struct {
 	Describe Description
 	Mail     func(Connection) (ports.MailPlatform, error)
 	DNS      func(Connection) (ports.DNSProvider, error)
@@ -28,12 +29,12 @@ type Served struct {
 	Log      *slog.Logger
 }
 
-// Serve answers the host until it says stop. It takes over standard input and
-// output.
-func Serve(s Served) {
+// Serve answers the calls of the host until the host asks it to stop. It takes over standard output
+// for the handshake.
+func Serve(s PluginConfig) {
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig:  handshake,
-		VersionedPlugins: versions(&s),
+		VersionedPlugins: pluginSets(&s),
 		GRPCServer:       func(opts []grpc.ServerOption) *grpc.Server { return newServer(s.Log, opts...) },
 		Logger: hclog.New(&hclog.LoggerOptions{
 			Name: "go-plugin", Level: hclog.Warn, Output: os.Stderr, JSONFormat: true,
@@ -45,14 +46,15 @@ func newServer(log *slog.Logger, opts ...grpc.ServerOption) *grpc.Server {
 	return grpc.NewServer(append(opts,
 		grpc.MaxRecvMsgSize(MaxMessage),
 		grpc.MaxSendMsgSize(MaxMessage),
-		grpc.StatsHandler(otelgrpc.NewServerHandler(tracing()...)),
-		grpc.ChainUnaryInterceptor(guard(log)),
+		grpc.StatsHandler(otelgrpc.NewServerHandler(tracingOptions()...)),
+		grpc.ChainUnaryInterceptor(handleCall(log)),
 	)...)
 }
 
-// guard hands the request id on and keeps a panic in one call from ending the
-// others. What the panic says is not logged: it may quote a secret.
-func guard(log *slog.Logger) grpc.UnaryServerInterceptor {
+// handleCall returns an interceptor that puts the request id into the context. It recovers from a
+// panic, so that a panic ends only its own call. The value of the panic is not logged, because it
+// may contain a secret.
+func handleCall(log *slog.Logger) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, q any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (a any, err error) {
 		ctx = receiveRequestID(ctx)
 		defer func() {
@@ -71,5 +73,5 @@ type pluginServer struct {
 }
 
 func (s *pluginServer) Describe(context.Context, *proto.DescribeRequest) (*proto.Description, error) {
-	return descriptionOut(s.description), nil
+	return descriptionToProto(s.description), nil
 }

@@ -3,43 +3,47 @@
 package contract
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/ports"
 )
 
-// ProviderWorld is a DNS provider, reached by a connection, and what its owner
-// does by hand meanwhile.
-type ProviderWorld interface {
-	// Provider is what the suite examines; Refused is the same with a
-	// credential that the provider does not take.
+// DNSProviderEnv is a test environment of one DNS provider account. Put and Held access the zones
+// directly, without the adapter.
+type DNSProviderEnv interface {
+	// Provider returns the adapter under test. Refused returns the same adapter with a credential
+	// that the provider rejects.
 	Provider() ports.DNSProvider
 	Refused() ports.DNSProvider
-	// NewZone makes a zone that no other check uses, with SOA and NS.
+	// NewZone creates a zone for one check, with SOA and NS records.
 	NewZone(t testing.TB) string
-	// Put makes a set of the zone hold exactly its values, or none, past
-	// the adapter.
+	// Put replaces a record set of the zone. A set without values is removed.
 	Put(t testing.TB, zone string, s dns.RRSet)
-	// Held is what the zone holds beside SOA and NS, seen past the adapter.
+	// Held returns the record sets of the zone, without SOA and NS.
 	Held(t testing.TB, zone string) []dns.RRSet
-	// Lose makes the changing call of the next Apply end without an answer:
-	// with LosesRequest it never gets there, with LosesAnswer it is done.
-	Lose(t testing.TB, how Failure)
+	// Lose makes the changing request of the next Apply time out. With LosesRequest the provider
+	// does not receive it, with LosesAnswer the provider performs it.
+	Lose(t testing.TB, failure Failure)
 }
 
 type providerCheck struct {
 	name string
-	run  func(t testing.TB, w ProviderWorld)
+	run  func(t testing.TB, w DNSProviderEnv)
 }
 
-// DNSProvider runs the contract of ports.DNSProvider. open returns a world; it
-// may be the same one each time, as checks do not share zones.
-func DNSProvider(t *testing.T, open func(testing.TB) ProviderWorld) {
+// DNSProvider runs the contract of ports.DNSProvider. open may return the same environment for
+// every check, because each check uses its own zone.
+func DNSProvider(t *testing.T, open func(testing.TB) DNSProviderEnv) {
 	for _, c := range providerChecks() {
 		t.Run(c.name, func(t *testing.T) { c.run(t, open(t)) })
 	}
@@ -52,29 +56,29 @@ func providerChecks() []providerCheck {
 	return append(all, zoneMovedChecks...)
 }
 
-func of(name string, kind dns.Type, ttl int, values ...string) dns.RRSet {
+func recordSet(name string, kind dns.Type, ttl int, values ...string) dns.RRSet {
 	return dns.RRSet{Name: name, Type: kind, TTL: ttl, Values: values}
 }
 
-// mail is a zone with a past, none of which we wrote.
-func mail(zone string) []dns.RRSet {
+// existingRecords returns record sets that tenantry did not write.
+func existingRecords(zone string) []dns.RRSet {
 	return []dns.RRSet{
-		of(zone, dns.MX, 600, "10 mx1.old.example", "20 mx2.old.example"),
-		of(zone, dns.TXT, 900, "v=spf1 include:old.example ~all", `site="verify" \ ; done`),
-		of("long."+zone, dns.TXT, 300, strings.Repeat("k=rsa; p=", 40)),
-		of("vendor."+zone, dns.CNAME, 300, "target.vendor.example"),
-		of("www."+zone, "A", 300, "192.0.2.7"),
+		recordSet(zone, dns.MX, 600, "10 mx1.old.example", "20 mx2.old.example"),
+		recordSet(zone, dns.TXT, 900, "v=spf1 include:old.example ~all", `site="verify" \ ; done`),
+		recordSet("long."+zone, dns.TXT, 300, strings.Repeat("k=rsa; p=", 40)),
+		recordSet("vendor."+zone, dns.CNAME, 300, "target.vendor.example"),
+		recordSet("www."+zone, "A", 300, "192.0.2.7"),
 	}
 }
 
-func find(t testing.TB, p ports.DNSProvider, name string) dns.Zone {
+func findZone(t testing.TB, p ports.DNSProvider, name string) dns.Zone {
 	t.Helper()
-	z, err := p.Zone(call(t), name)
+	z, err := p.Zone(callContext(t), name)
 	must(t, "find the zone "+name, err)
 	return z
 }
 
-func sorted(sets []dns.RRSet) []dns.RRSet {
+func sortedSets(sets []dns.RRSet) []dns.RRSet {
 	out := append([]dns.RRSet{}, sets...)
 	for i := range out {
 		out[i].Values = slices.Sorted(slices.Values(out[i].Values))
@@ -85,18 +89,305 @@ func sorted(sets []dns.RRSet) []dns.RRSet {
 	return out
 }
 
-// inZone checks all that the zone holds, TTLs too.
-func inZone(t testing.TB, w ProviderWorld, zone string, want ...dns.RRSet) {
+// requireZone checks that the zone holds exactly these record sets, including their TTLs.
+func requireZone(t testing.TB, w DNSProviderEnv, zone string, want ...dns.RRSet) {
 	t.Helper()
-	if diff := cmp.Diff(sorted(want), sorted(w.Held(t, zone))); diff != "" {
+	if diff := cmp.Diff(sortedSets(want), sortedSets(w.Held(t, zone))); diff != "" {
 		t.Fatalf("the zone (-want +held):\n%s", diff)
 	}
 }
 
-// moved checks for the one refusal of a zone that changed.
-func moved(t testing.TB, what string, err error) {
+// requireChangedZone checks that a write failed because the zone has changed since the plan.
+func requireChangedZone(t testing.TB, what string, err error) {
 	t.Helper()
 	if !dns.IsChanged(err) {
 		t.Fatalf("%s: got %v, want a changed zone", what, err)
 	}
+}
+
+var zoneReadChecks = []providerCheck{
+	{"a valid credential reaches its zones", func(t testing.TB, w DNSProviderEnv) {
+		w.NewZone(t)
+		before, err := w.Provider().Check(callContext(t))
+		must(t, "check", err)
+		w.NewZone(t)
+		after, err := w.Provider().Check(callContext(t))
+		must(t, "check", err)
+		if before < 1 || after <= before {
+			t.Fatalf("%d zones, then %d", before, after)
+		}
+	}},
+	{"a rejected credential fails every call", func(t testing.TB, w DNSProviderEnv) {
+		zone := w.NewZone(t)
+		at := findZone(t, w.Provider(), zone)
+		_, err := w.Refused().Check(callContext(t))
+		requireRefusal(t, "check", err, fault.AccessDenied)
+		_, err = w.Refused().Zone(callContext(t), zone)
+		requireRefusal(t, "zone", err, fault.AccessDenied)
+		_, err = w.Refused().Apply(callContext(t), at, []dns.Change{{Before: recordSet(zone, dns.TXT, 0), After: recordSet(zone, dns.TXT, 300, "x")}})
+		requireRefusal(t, "apply", err, fault.AccessDenied)
+		requireZone(t, w, zone)
+	}},
+	{"a zone is found by its apex", func(t testing.TB, w DNSProviderEnv) {
+		zone := w.NewZone(t)
+		z := findZone(t, w.Provider(), zone)
+		if z.Name != zone || z.ID == "" || z.Idle != "" || len(z.NameServers) == 0 || slices.Contains(z.NameServers, "") {
+			t.Fatalf("got %+v", z)
+		}
+	}},
+	{"a name below the apex is not a zone", func(t testing.TB, w DNSProviderEnv) {
+		zone := w.NewZone(t)
+		for _, name := range []string{"sub." + zone, "nobody-has-this." + zone, zone + ".example"} {
+			if z, err := w.Provider().Zone(callContext(t), name); !dns.IsNoZone(err) {
+				t.Fatalf("%s: got %+v, %v", name, z, err)
+			}
+		}
+	}},
+	{"all record sets are read, with every byte", func(t testing.TB, w DNSProviderEnv) {
+		zone := w.NewZone(t)
+		for _, s := range existingRecords(zone) {
+			w.Put(t, zone, s)
+		}
+		at := findZone(t, w.Provider(), zone)
+		sets, err := w.Provider().Records(callContext(t), at)
+		must(t, "records", err)
+		sets = slices.DeleteFunc(sets, func(s dns.RRSet) bool { return s.Type == dns.SOA || s.Type == dns.NS })
+		if diff := cmp.Diff(sortedSets(existingRecords(zone)), sortedSets(sets)); diff != "" {
+			t.Fatalf("records (-want +got):\n%s", diff)
+		}
+	}},
+	{"a wildcard adds no record sets", func(t testing.TB, w DNSProviderEnv) {
+		zone := w.NewZone(t)
+		w.Put(t, zone, recordSet("*."+zone, dns.TXT, 300, "wild"))
+		at := findZone(t, w.Provider(), zone)
+		sets, err := w.Provider().Records(callContext(t), at)
+		must(t, "records", err)
+		if got := dns.Find(sets, "_dmarc."+zone, dns.TXT); len(got.Values) > 0 {
+			t.Fatalf("got %+v", got)
+		}
+		want := recordSet("_dmarc."+zone, dns.TXT, 300, "v=DMARC1; p=none")
+		_, err = w.Provider().Apply(callContext(t), at, []dns.Change{{Before: recordSet("_dmarc."+zone, dns.TXT, 0), After: want}})
+		must(t, "apply below the wildcard", err)
+		requireZone(t, w, zone, recordSet("*."+zone, dns.TXT, 300, "wild"), want)
+	}},
+	{"a call with a cancelled context returns at once", func(t testing.TB, w DNSProviderEnv) {
+		zone := w.NewZone(t)
+		at := findZone(t, w.Provider(), zone)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		ended := make(chan error, 1)
+		go func() {
+			_, err := w.Provider().Apply(ctx, at, []dns.Change{{Before: recordSet(zone, dns.TXT, 0), After: recordSet(zone, dns.TXT, 300, "x")}})
+			ended <- err
+		}()
+		err := receiveWithin(t, eventTimeout, ended, "the end of the call")
+		if err == nil || outcome.Of(err) == outcome.Refused {
+			t.Fatalf("got %v, want the end of the context", err)
+		}
+		requireZone(t, w, zone)
+	}},
+}
+
+// newMailRecords returns the record sets of a new mail domain.
+func newMailRecords(zone string) []dns.RRSet {
+	return []dns.RRSet{
+		recordSet("selector1._domainkey."+zone, dns.CNAME, 3600, "selector1.dkim.mail.example"),
+		recordSet("selector2._domainkey."+zone, dns.CNAME, 3600, "selector2.dkim.mail.example"),
+		recordSet("_dmarc."+zone, dns.TXT, 3600, "v=DMARC1; p=none"),
+		recordSet("autodiscover."+zone, dns.CNAME, 3600, "autodiscover.mail.example"),
+	}
+}
+
+func creations(sets []dns.RRSet) []dns.Change {
+	var all []dns.Change
+	for _, s := range sets {
+		all = append(all, dns.Change{Before: recordSet(s.Name, s.Type, 0), After: s})
+	}
+	return all
+}
+
+var zoneWriteChecks = []providerCheck{
+	{"record sets are created, and the existing ones stay", func(t testing.TB, w DNSProviderEnv) {
+		zone := w.NewZone(t)
+		for _, s := range existingRecords(zone) {
+			w.Put(t, zone, s)
+		}
+		at := findZone(t, w.Provider(), zone)
+		got, err := w.Provider().Apply(callContext(t), at, creations(newMailRecords(zone)))
+		must(t, "apply", err)
+		if diff := cmp.Diff(sortedSets(newMailRecords(zone)), sortedSets(got)); diff != "" {
+			t.Fatalf("returned (-want +got):\n%s", diff)
+		}
+		requireZone(t, w, zone, append(newMailRecords(zone), existingRecords(zone)...)...)
+	}},
+	{"a record set gets one more value and keeps the others and its TTL", func(t testing.TB, w DNSProviderEnv) {
+		zone := w.NewZone(t)
+		old := existingRecords(zone)[1]
+		w.Put(t, zone, old)
+		at := findZone(t, w.Provider(), zone)
+		want := recordSet(zone, dns.TXT, 900, append(slices.Clone(old.Values), "MS=ms12345678")...)
+		seen := old
+		seen.TTL = 60 // a resolver shows the remaining TTL; the plan must not change the TTL
+		after := want
+		after.TTL = 60
+		got, err := w.Provider().Apply(callContext(t), at, []dns.Change{{Before: seen, After: after}})
+		must(t, "apply", err)
+		if diff := cmp.Diff(sortedSets([]dns.RRSet{want}), sortedSets(got)); diff != "" {
+			t.Fatalf("returned (-want +got):\n%s", diff)
+		}
+		requireZone(t, w, zone, want)
+	}},
+	{"values are replaced, TTLs changed and sets removed in one write", func(t testing.TB, w DNSProviderEnv) {
+		zone := w.NewZone(t)
+		for _, s := range existingRecords(zone) {
+			w.Put(t, zone, s)
+		}
+		past := existingRecords(zone)
+		at := findZone(t, w.Provider(), zone)
+		mx := recordSet(zone, dns.MX, 3600, "0 new.mail.example")
+		spf := recordSet(zone, dns.TXT, 900, "v=spf1 include:old.example include:new.example ~all", past[1].Values[1])
+		key := recordSet("vendor."+zone, dns.TXT, 3600, strings.Repeat("0123456789", 30)+`"\`)
+		_, err := w.Provider().Apply(callContext(t), at, []dns.Change{
+			{Before: past[0], After: mx}, {Before: past[1], After: spf},
+			{Before: past[3], After: recordSet("vendor."+zone, dns.CNAME, 0)},
+			{Before: recordSet(key.Name, dns.TXT, 0), After: key},
+		})
+		must(t, "apply", err)
+		requireZone(t, w, zone, mx, spf, key, past[2], past[4])
+	}},
+	{"repeating a write changes nothing and succeeds", func(t testing.TB, w DNSProviderEnv) {
+		zone := w.NewZone(t)
+		at := findZone(t, w.Provider(), zone)
+		for range 2 {
+			got, err := w.Provider().Apply(callContext(t), at, creations(newMailRecords(zone)))
+			must(t, "apply", err)
+			if diff := cmp.Diff(sortedSets(newMailRecords(zone)), sortedSets(got)); diff != "" {
+				t.Fatalf("returned (-want +got):\n%s", diff)
+			}
+		}
+		requireZone(t, w, zone, newMailRecords(zone)...)
+	}},
+	{"a half-finished write is completed", func(t testing.TB, w DNSProviderEnv) {
+		zone := w.NewZone(t)
+		at := findZone(t, w.Provider(), zone)
+		for _, s := range newMailRecords(zone)[:2] {
+			w.Put(t, zone, s)
+		}
+		_, err := w.Provider().Apply(callContext(t), at, creations(newMailRecords(zone)))
+		must(t, "apply", err)
+		requireZone(t, w, zone, newMailRecords(zone)...)
+	}},
+	{"a write without changes changes nothing", func(t testing.TB, w DNSProviderEnv) {
+		zone := w.NewZone(t)
+		_, err := w.Provider().Apply(callContext(t), findZone(t, w.Provider(), zone), nil)
+		must(t, "apply", err)
+		requireZone(t, w, zone)
+	}},
+	{"NS of the zone and names outside it cannot be written", func(t testing.TB, w DNSProviderEnv) {
+		zone := w.NewZone(t)
+		at := findZone(t, w.Provider(), zone)
+		for _, s := range []dns.RRSet{recordSet(zone, dns.NS, 300, "ns.evil.example"), recordSet("elsewhere.example", dns.TXT, 300, "x")} {
+			changes := append(creations(newMailRecords(zone)), dns.Change{Before: recordSet(s.Name, s.Type, 0), After: s})
+			_, err := w.Provider().Apply(callContext(t), at, changes)
+			requireOutcome(t, "apply", err, outcome.Refused)
+			requireZone(t, w, zone)
+		}
+	}},
+	{"a write whose answer is lost is never reported as failed, and can be repeated", func(t testing.TB, w DNSProviderEnv) {
+		for _, failure := range []Failure{LosesRequest, LosesAnswer} {
+			zone := w.NewZone(t)
+			at := findZone(t, w.Provider(), zone)
+			w.Lose(t, failure)
+			_, err := w.Provider().Apply(callContext(t), at, creations(newMailRecords(zone)))
+			requireUnsettled(t, err)
+			if failure == LosesRequest && err == nil {
+				t.Fatal("a write that the provider did not receive succeeded")
+			}
+			_, err = w.Provider().Apply(callContext(t), at, creations(newMailRecords(zone)))
+			must(t, "apply again", err)
+			requireZone(t, w, zone, newMailRecords(zone)...)
+		}
+	}},
+}
+
+var zoneMovedChecks = []providerCheck{
+	{"a record set that changed since the plan stops the whole write", func(t testing.TB, w DNSProviderEnv) {
+		for name, by := range map[string]func(dns.RRSet) dns.RRSet{
+			"another value": func(s dns.RRSet) dns.RRSet { return recordSet(s.Name, s.Type, s.TTL, "v=spf1 mx -all") },
+			"one value more": func(s dns.RRSet) dns.RRSet {
+				return recordSet(s.Name, s.Type, s.TTL, append(s.Values[:2:2], "more")...)
+			},
+			"one value less": func(s dns.RRSet) dns.RRSet { return recordSet(s.Name, s.Type, s.TTL, s.Values[0]) },
+			"gone":           func(s dns.RRSet) dns.RRSet { return recordSet(s.Name, s.Type, 0) },
+		} {
+			zone := w.NewZone(t)
+			old := existingRecords(zone)[1]
+			w.Put(t, zone, old)
+			at := findZone(t, w.Provider(), zone)
+			now := by(old)
+			w.Put(t, zone, now)
+			_, err := w.Provider().Apply(callContext(t), at, append(creations(newMailRecords(zone)),
+				dns.Change{Before: old, After: recordSet(zone, dns.TXT, 900, "v=spf1 include:new.example -all")}))
+			requireChangedZone(t, name, err)
+			if len(now.Values) == 0 {
+				requireZone(t, w, zone)
+			} else {
+				requireZone(t, w, zone, now)
+			}
+		}
+	}},
+	{"a record set that somebody else created first is not overwritten", func(t testing.TB, w DNSProviderEnv) {
+		zone := w.NewZone(t)
+		at := findZone(t, w.Provider(), zone)
+		theirs := recordSet("_dmarc."+zone, dns.TXT, 300, "v=DMARC1; p=reject")
+		w.Put(t, zone, theirs)
+		_, err := w.Provider().Apply(callContext(t), at, creations(newMailRecords(zone)))
+		requireChangedZone(t, "apply", err)
+		requireZone(t, w, zone, theirs)
+	}},
+	{"no record set is added beside a CNAME", func(t testing.TB, w DNSProviderEnv) {
+		zone := w.NewZone(t)
+		at := findZone(t, w.Provider(), zone)
+		key := recordSet("selector1._domainkey."+zone, dns.TXT, 300, "v=DKIM1; p=abc")
+		vendor := recordSet("_dmarc."+zone, dns.CNAME, 300, "dmarc.vendor.example")
+		w.Put(t, zone, key)
+		_, err := w.Provider().Apply(callContext(t), at, creations(newMailRecords(zone)[:1]))
+		requireChangedZone(t, "a CNAME beside a TXT", err)
+		w.Put(t, zone, vendor)
+		_, err = w.Provider().Apply(callContext(t), at, creations(newMailRecords(zone)[2:3]))
+		requireChangedZone(t, "a TXT beside a CNAME", err)
+		requireZone(t, w, zone, key, vendor)
+	}},
+	{"of concurrent writers one succeeds", func(t testing.TB, w DNSProviderEnv) {
+		zone := w.NewZone(t)
+		old := recordSet(zone, dns.TXT, 300, "v=spf1 -all")
+		w.Put(t, zone, old)
+		at := findZone(t, w.Provider(), zone)
+		const writers = 4
+		errs := make([]error, writers)
+		var all sync.WaitGroup
+		for i := range writers {
+			all.Go(func() {
+				_, errs[i] = w.Provider().Apply(callContext(t), at, []dns.Change{
+					{Before: old, After: recordSet(zone, dns.TXT, 300, "v=spf1 -all", fmt.Sprintf("writer %d", i))},
+				})
+			})
+		}
+		all.Wait()
+		won := -1
+		for i, err := range errs {
+			switch {
+			case err == nil && won < 0:
+				won = i
+			case err == nil:
+				t.Fatalf("writers %d and %d both won", won, i)
+			default:
+				requireChangedZone(t, fmt.Sprint("writer ", i), err)
+			}
+		}
+		if won < 0 {
+			t.Fatal("no writer succeeded")
+		}
+		requireZone(t, w, zone, recordSet(zone, dns.TXT, 300, "v=spf1 -all", fmt.Sprintf("writer %d", won)))
+	}},
 }

@@ -13,29 +13,29 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// DNSWorld is a DNS reader and the zones it reads.
-type DNSWorld interface {
+// DNSReaderEnv is a test environment of a DNS reader: the reader and the zones it can read.
+type DNSReaderEnv interface {
 	Reader() ports.DNSReader
-	// NewZone makes a zone that no other check uses.
+	// NewZone creates a zone for one check.
 	NewZone(t testing.TB) string
-	// Publish makes a zone hold exactly these records beside SOA and NS.
+	// Publish replaces the records of a zone. SOA and NS stay.
 	Publish(t testing.TB, zone string, records ...dns.Record)
 }
 
 type dnsCheck struct {
 	name string
-	run  func(t testing.TB, w DNSWorld)
+	run  func(t testing.TB, w DNSReaderEnv)
 }
 
 // DNSReader runs the contract of ports.DNSReader.
-func DNSReader(t *testing.T, open func(testing.TB) DNSWorld) {
+func DNSReader(t *testing.T, open func(testing.TB) DNSReaderEnv) {
 	for _, c := range dnsChecks {
 		t.Run(c.name, func(t *testing.T) { c.run(t, open(t)) })
 	}
 }
 
 var dnsChecks = []dnsCheck{
-	{"a domain's mail records are read", func(t testing.TB, w DNSWorld) {
+	{"a domain's mail records are read", func(t testing.TB, w DNSReaderEnv) {
 		zone := w.NewZone(t)
 		w.Publish(t, zone,
 			dns.Record{Type: dns.MX, Name: zone, Content: "Mail.Example.Net", Preference: 10, TTL: 300},
@@ -43,50 +43,50 @@ var dnsChecks = []dnsCheck{
 			dns.Record{Type: dns.CNAME, Name: "selector1._domainkey." + zone, Content: "Target.Example.net", TTL: 300},
 			dns.Record{Type: dns.CNAME, Name: "autodiscover." + zone, Content: "autodiscover.outlook.com", TTL: 300},
 		)
-		s := read(t, w, zone)
+		s := readDNS(t, w, zone)
 		if !s.Complete || s.Zone != zone || s.Domain != zone || s.At.IsZero() {
 			t.Fatalf("got %+v, want a complete read", s)
 		}
 		if len(s.Delegation) == 0 || s.Asked() < len(s.Delegation) || s.Agreeing() != s.Asked() {
 			t.Fatalf("delegated to %v, %+v", s.Delegation, s.Servers)
 		}
-		shows(t, s, zone, dns.MX, "10 mail.example.net")
-		shows(t, s, "_dmarc."+zone, dns.TXT, "v=DMARC1; p=none")
-		shows(t, s, "selector1._domainkey."+zone, dns.CNAME, "target.example.net")
-		shows(t, s, "autodiscover."+zone, dns.CNAME, "autodiscover.outlook.com")
+		requireRecords(t, s, zone, dns.MX, "10 mail.example.net")
+		requireRecords(t, s, "_dmarc."+zone, dns.TXT, "v=DMARC1; p=none")
+		requireRecords(t, s, "selector1._domainkey."+zone, dns.CNAME, "target.example.net")
+		requireRecords(t, s, "autodiscover."+zone, dns.CNAME, "autodiscover.outlook.com")
 	}},
-	{"all texts are read, long ones in one piece", func(t testing.TB, w DNSWorld) {
+	{"all texts are read, long ones in one piece", func(t testing.TB, w DNSReaderEnv) {
 		zone := w.NewZone(t)
 		long := "v=spf1 " + strings.Repeat("ip4:192.0.2.1 ", 30) + "-all"
 		w.Publish(t, zone,
 			dns.Record{Type: dns.TXT, Name: zone, Content: long, TTL: 300},
 			dns.Record{Type: dns.TXT, Name: zone, Content: "MS=ms12345678", TTL: 300},
 		)
-		shows(t, read(t, w, zone), zone, dns.TXT, long, "MS=ms12345678")
+		requireRecords(t, readDNS(t, w, zone), zone, dns.TXT, long, "MS=ms12345678")
 	}},
-	{"what is not published is absent", func(t testing.TB, w DNSWorld) {
+	{"a record that is not published is absent", func(t testing.TB, w DNSReaderEnv) {
 		zone := w.NewZone(t)
 		w.Publish(t, zone, dns.Record{Type: dns.TXT, Name: zone, Content: "hello", TTL: 300})
-		s := read(t, w, zone)
+		s := readDNS(t, w, zone)
 		if !s.Complete {
 			t.Fatalf("got %+v, want a complete read", s)
 		}
-		shows(t, s, zone, dns.MX)
-		shows(t, s, "selector1._domainkey."+zone, dns.CNAME)
+		requireRecords(t, s, zone, dns.MX)
+		requireRecords(t, s, "selector1._domainkey."+zone, dns.CNAME)
 	}},
-	{"a name below the zone's apex has its own records", func(t testing.TB, w DNSWorld) {
+	{"a name below the zone's apex has its own records", func(t testing.TB, w DNSReaderEnv) {
 		zone := w.NewZone(t)
 		w.Publish(t, zone,
 			dns.Record{Type: dns.TXT, Name: zone, Content: "apex", TTL: 300},
 			dns.Record{Type: dns.TXT, Name: "mail." + zone, Content: "below", TTL: 300},
 		)
-		s := read(t, w, "mail."+zone)
+		s := readDNS(t, w, "mail."+zone)
 		if s.Zone != zone || s.Domain != "mail."+zone {
 			t.Fatalf("got zone %q of %q", s.Zone, s.Domain)
 		}
-		shows(t, s, "mail."+zone, dns.TXT, "below")
+		requireRecords(t, s, "mail."+zone, dns.TXT, "below")
 	}},
-	{"what wanted records depend on is looked at", func(t testing.TB, w DNSWorld) {
+	{"the names that wanted records depend on are looked up", func(t testing.TB, w DNSReaderEnv) {
 		zone := w.NewZone(t)
 		below := "mail." + zone
 		w.Publish(t, zone,
@@ -105,42 +105,42 @@ var dnsChecks = []dnsCheck{
 			Service: []dns.Record{{Type: dns.TXT, Name: below, Content: "v=spf1 include:three." + zone + " -all"}},
 			Signing: dns.Signing{Selector1: dns.Record{Type: dns.CNAME, Name: "selector1._domainkey." + below, Content: "key." + zone}},
 		})
-		s := read(t, w, below, wanted...)
+		s := readDNS(t, w, below, wanted...)
 		if !s.Complete {
 			t.Fatalf("got %+v, want a complete read", s)
 		}
-		finds(t, s.Beyond.SPF, "one."+zone, "v=spf1 include:two."+zone+" -all")
-		finds(t, s.Beyond.SPF, "two."+zone, "v=spf1 -all")
-		finds(t, s.Beyond.SPF, "three."+zone)
-		finds(t, s.Beyond.Above, "_dmarc."+zone, "v=DMARC1; p=reject")
-		finds(t, s.Beyond.Keys, "key."+zone, "v=DKIM1; p=abc")
-		want := map[string]dns.Exchange{"alias." + zone: dns.ExchangeAlias, "nowhere." + zone: dns.ExchangeNowhere}
+		requireLookup(t, s.Beyond.SPF, "one."+zone, "v=spf1 include:two."+zone+" -all")
+		requireLookup(t, s.Beyond.SPF, "two."+zone, "v=spf1 -all")
+		requireLookup(t, s.Beyond.SPF, "three."+zone)
+		requireLookup(t, s.Beyond.Above, "_dmarc."+zone, "v=DMARC1; p=reject")
+		requireLookup(t, s.Beyond.Keys, "key."+zone, "v=DKIM1; p=abc")
+		want := map[string]dns.Exchange{"alias." + zone: dns.ExchangeAlias, "nowhere." + zone: dns.ExchangeNoAddress}
 		if !maps.Equal(s.Beyond.Exchanges, want) {
 			t.Fatalf("exchanges %v, want %v", s.Beyond.Exchanges, want)
 		}
 	}},
-	{"without wanted records nothing else is looked at", func(t testing.TB, w DNSWorld) {
+	{"without wanted records no other name is looked up", func(t testing.TB, w DNSReaderEnv) {
 		zone := w.NewZone(t)
 		w.Publish(t, zone, dns.Record{Type: dns.MX, Name: zone, Content: "nowhere." + zone, Preference: 10, TTL: 300})
-		b := read(t, w, zone).Beyond
+		b := readDNS(t, w, zone).Beyond
 		if len(b.SPF)+len(b.Above)+len(b.Exchanges)+len(b.Keys) > 0 {
 			t.Fatalf("got %+v", b)
 		}
 	}},
-	{"each read is fresh", func(t testing.TB, w DNSWorld) {
+	{"each read is fresh", func(t testing.TB, w DNSReaderEnv) {
 		zone := w.NewZone(t)
 		w.Publish(t, zone)
-		shows(t, read(t, w, zone), zone, dns.TXT)
+		requireRecords(t, readDNS(t, w, zone), zone, dns.TXT)
 		w.Publish(t, zone, dns.Record{Type: dns.TXT, Name: zone, Content: "now", TTL: 3600})
-		shows(t, read(t, w, zone), zone, dns.TXT, "now")
+		requireRecords(t, readDNS(t, w, zone), zone, dns.TXT, "now")
 	}},
-	{"a name that nobody serves is an answer, not an error", func(t testing.TB, w DNSWorld) {
-		s := read(t, w, "nobody-serves-this."+w.NewZone(t)+"-elsewhere")
+	{"a name that no server knows is an incomplete read, not an error", func(t testing.TB, w DNSReaderEnv) {
+		s := readDNS(t, w, "nobody-serves-this."+w.NewZone(t)+"-elsewhere")
 		if s.Complete || s.Reason == "" {
 			t.Fatalf("got %+v, want an incomplete read with its reason", s)
 		}
 	}},
-	{"a context that ended is an error", func(t testing.TB, w DNSWorld) {
+	{"a cancelled context is an error", func(t testing.TB, w DNSReaderEnv) {
 		zone := w.NewZone(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -150,23 +150,24 @@ var dnsChecks = []dnsCheck{
 	}},
 }
 
-func read(t testing.TB, w DNSWorld, name string, wanted ...dns.Desired) dns.Sight {
+func readDNS(t testing.TB, w DNSReaderEnv, name string, wanted ...dns.Desired) dns.ZoneRead {
 	t.Helper()
-	s, err := w.Reader().Read(call(t), name, wanted...)
+	s, err := w.Reader().Read(callContext(t), name, wanted...)
 	must(t, "read", err)
 	return s
 }
 
-// finds checks the texts at a name that was looked at.
-func finds(t testing.TB, all map[string][]string, name string, want ...string) {
+// requireLookup checks that a read looked up a name besides the domain, and the texts that it
+// found.
+func requireLookup(t testing.TB, all map[string][]string, name string, want ...string) {
 	t.Helper()
 	if got, asked := all[name]; !asked || !slices.Equal(got, want) {
 		t.Fatalf("%s shows %q (looked at: %v), want %q", name, got, asked, want)
 	}
 }
 
-// shows checks the values of one record set, in any order.
-func shows(t testing.TB, s dns.Sight, name string, of dns.Type, want ...string) {
+// requireRecords checks the values of one record set, in any order.
+func requireRecords(t testing.TB, s dns.ZoneRead, name string, of dns.Type, want ...string) {
 	t.Helper()
 	var got []string
 	for _, set := range s.Sets {

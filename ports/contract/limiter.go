@@ -14,26 +14,26 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// limiterCheck is one promise of ports.Limiter. Its names are its own.
+// limiterCheck is one promise of ports.Limiter. run receives an empty limiter.
 type limiterCheck struct {
 	name string
 	run  func(t testing.TB, l ports.Limiter)
 }
 
-// Limiter runs the contract of ports.Limiter. open returns one that nothing
-// was counted in.
+// Limiter runs the contract of ports.Limiter. open returns an empty limiter.
 func Limiter(t *testing.T, open func(testing.TB) ports.Limiter) {
 	for _, c := range limiterChecks {
 		t.Run(c.name, func(t *testing.T) { c.run(t, open(t)) })
 	}
 }
 
-// bucketOf is long enough for a check that has to be over before its window.
-func bucketOf(key string, limit int) ratelimit.Bucket {
+// newBucket returns a bucket with a window of one minute. Checks that use it must finish within the
+// window.
+func newBucket(key string, limit int) ratelimit.Bucket {
 	return ratelimit.Bucket{Key: key, Limit: limit, Window: time.Minute}
 }
 
-func taken(t testing.TB, l ports.Limiter, b ratelimit.Bucket, remaining int) (giveBack func()) {
+func requireAllowed(t testing.TB, l ports.Limiter, b ratelimit.Bucket, remaining int) (giveBack func()) {
 	t.Helper()
 	v, giveBack := l.Take(t.Context(), b)
 	if !v.Allowed || v.Limit != b.Limit || v.Remaining != remaining || v.ResetIn <= 0 || v.ResetIn > b.Window {
@@ -42,36 +42,36 @@ func taken(t testing.TB, l ports.Limiter, b ratelimit.Bucket, remaining int) (gi
 	return giveBack
 }
 
-func full(t testing.TB, l ports.Limiter, b ratelimit.Bucket) ratelimit.Verdict {
+func requireLimited(t testing.TB, l ports.Limiter, b ratelimit.Bucket) ratelimit.Verdict {
 	t.Helper()
 	v, giveBack := l.Take(t.Context(), b)
-	giveBack() // does nothing
+	giveBack() // must do nothing
 	if v.Allowed || v.Limit != b.Limit || v.Remaining != 0 || v.RetryIn <= 0 || v.RetryIn > b.Window || v.ResetIn <= 0 || v.ResetIn > v.RetryIn {
 		t.Fatalf("%+v, want it refused", v)
 	}
 	return v
 }
 
-// rounding is how far a limiter's times may be from the exact ones.
-const rounding = 20 * time.Millisecond
+// timeTolerance is the largest allowed difference between a time that a limiter returns and the
+// exact time.
+const timeTolerance = 20 * time.Millisecond
 
-// history is what a limiter allowed in one bucket. It tells right answers from
-// wrong ones on a machine of any speed: each take happened between two times
-// that are known.
+// history records the takes that a limiter allowed in one bucket. Each take has a start and an end
+// time, so its assertions hold on a machine of any speed.
 type history struct {
 	l ports.Limiter
 	b ratelimit.Bucket
 
-	began, ended []time.Time // of the takes that were allowed
+	began, ended []time.Time // start and end times of the allowed takes
 }
 
-// take asks the limiter once, and fails the test if the answer is wrong.
+// take calls Take once and fails the test if the verdict is wrong.
 func (h *history) take(t testing.TB) ratelimit.Verdict {
 	t.Helper()
 	began := time.Now()
 	v, _ := h.l.Take(t.Context(), h.b)
 	ended := time.Now()
-	oldest := len(h.began) - h.b.Limit // of a full window
+	oldest := len(h.began) - h.b.Limit // index of the oldest take in a full window
 	if v.Allowed {
 		h.began, h.ended = append(h.began, began), append(h.ended, ended)
 		if oldest >= 0 && ended.Sub(h.began[oldest]) < h.b.Window {
@@ -82,34 +82,34 @@ func (h *history) take(t testing.TB) ratelimit.Verdict {
 	if oldest < 0 {
 		t.Fatalf("take %d of %d was refused", len(h.began)+1, h.b.Limit)
 	}
-	if left := h.b.Window - began.Sub(h.ended[oldest]); v.RetryIn > left+rounding {
+	if left := h.b.Window - began.Sub(h.ended[oldest]); v.RetryIn > left+timeTolerance {
 		t.Fatalf("a refusal says to wait %s, want at most %s", v.RetryIn, left)
 	}
 	return v
 }
 
 var limiterChecks = []limiterCheck{
-	{"as many as the limit, and no more", func(t testing.TB, l ports.Limiter) {
-		b := bucketOf("a", 3)
+	{"exactly the limit is allowed", func(t testing.TB, l ports.Limiter) {
+		b := newBucket("a", 3)
 		for remaining := 2; remaining >= 0; remaining-- {
-			taken(t, l, b, remaining)
+			requireAllowed(t, l, b, remaining)
 		}
-		full(t, l, b)
-		full(t, l, b)
+		requireLimited(t, l, b)
+		requireLimited(t, l, b)
 	}},
-	{"every key has its own", func(t testing.TB, l ports.Limiter) {
-		taken(t, l, bucketOf("a", 1), 0)
-		taken(t, l, bucketOf("b", 1), 0)
-		full(t, l, bucketOf("a", 1))
+	{"every key has its own bucket", func(t testing.TB, l ports.Limiter) {
+		requireAllowed(t, l, newBucket("a", 1), 0)
+		requireAllowed(t, l, newBucket("b", 1), 0)
+		requireLimited(t, l, newBucket("a", 1))
 	}},
-	{"what is given back is free, once", func(t testing.TB, l ports.Limiter) {
-		b := bucketOf("a", 2)
-		giveBack := taken(t, l, b, 1)
-		taken(t, l, b, 0)
+	{"a take can be given back once", func(t testing.TB, l ports.Limiter) {
+		b := newBucket("a", 2)
+		giveBack := requireAllowed(t, l, b, 1)
+		requireAllowed(t, l, b, 0)
 		giveBack()
 		giveBack()
-		taken(t, l, b, 0)
-		full(t, l, b)
+		requireAllowed(t, l, b, 0)
+		requireLimited(t, l, b)
 	}},
 	{"the window slides", func(t testing.TB, l ports.Limiter) {
 		h := &history{l: l, b: ratelimit.Bucket{Key: "a", Limit: 2, Window: 400 * time.Millisecond}}
@@ -124,29 +124,29 @@ var limiterChecks = []limiterCheck{
 		}
 		h.take(t)
 	}},
-	{"the one that is given back is the one that was taken", func(t testing.TB, l ports.Limiter) {
-		b := bucketOf("a", 2)
-		giveBack := taken(t, l, b, 1)
+	{"giving back frees the take that was given, not the newest", func(t testing.TB, l ports.Limiter) {
+		b := newBucket("a", 2)
+		giveBack := requireAllowed(t, l, b, 1)
 		<-time.After(200 * time.Millisecond)
 		second := time.Now()
-		taken(t, l, b, 0)
+		requireAllowed(t, l, b, 0)
 		giveBack()
 		v, _ := l.Take(t.Context(), b)
-		if !v.Allowed || v.ResetIn < b.Window-time.Since(second)-rounding {
+		if !v.Allowed || v.ResetIn < b.Window-time.Since(second)-timeTolerance {
 			t.Fatalf("%+v, want it allowed and counted from the second take", v)
 		}
 	}},
-	{"no window holds more, however they come", func(t testing.TB, l ports.Limiter) {
+	{"no window exceeds the limit, whatever the arrival times", func(t testing.TB, l ports.Limiter) {
 		h := &history{l: l, b: ratelimit.Bucket{Key: "a", Limit: 5, Window: 100 * time.Millisecond}}
 		for end := time.Now().Add(6 * h.b.Window); time.Now().Before(end); {
 			h.take(t)
 			<-time.After(time.Duration(rand.IntN(10)) * time.Millisecond)
 		}
 	}},
-	{"of many at once the limit is allowed", func(t testing.TB, l ports.Limiter) {
-		b := bucketOf("a", 12)
+	{"of concurrent takes exactly the limit is allowed", func(t testing.TB, l ports.Limiter) {
+		b := newBucket("a", 12)
 		var allowed atomic.Int64
-		atOnce(200, func(int) error {
+		concurrently(200, func(int) error {
 			if v, _ := l.Take(t.Context(), b); v.Allowed {
 				allowed.Add(1)
 			}
@@ -156,15 +156,15 @@ var limiterChecks = []limiterCheck{
 			t.Fatalf("%d were allowed", allowed.Load())
 		}
 	}},
-	{"who goes away has been counted", func(t testing.TB, l ports.Limiter) {
+	{"a take with a cancelled context is counted", func(t testing.TB, l ports.Limiter) {
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		if v, _ := l.Take(gone, bucketOf("a", 1)); !v.Allowed {
+		if v, _ := l.Take(gone, newBucket("a", 1)); !v.Allowed {
 			t.Fatal("refused")
 		}
-		full(t, l, bucketOf("a", 1))
+		requireLimited(t, l, newBucket("a", 1))
 	}},
-	{"places are taken and left", func(t testing.TB, l ports.Limiter) {
+	{"slots are entered and left", func(t testing.TB, l ports.Limiter) {
 		enter := func(name string, want bool) func() {
 			t.Helper()
 			leave, ok := l.Enter(t.Context(), name, 2)
@@ -175,17 +175,17 @@ var limiterChecks = []limiterCheck{
 		}
 		leave := enter("a", true)
 		enter("a", true)
-		enter("a", false)() // does nothing
+		enter("a", false)() // must do nothing
 		enter("b", true)
 		leave()
 		leave()
 		enter("a", true)
 		enter("a", false)
 	}},
-	{"of many at once as many enter as there are places", func(t testing.TB, l ports.Limiter) {
+	{"of concurrent entries as many succeed as there are slots", func(t testing.TB, l ports.Limiter) {
 		for round := range 5 {
 			var in atomic.Int64
-			atOnce(50, func(int) error {
+			concurrently(50, func(int) error {
 				if _, ok := l.Enter(t.Context(), fmt.Sprint("a", round), 4); ok {
 					in.Add(1)
 				}

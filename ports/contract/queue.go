@@ -8,49 +8,50 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/ports"
 )
 
-// What an adapter is opened with for its contract: promises that are made in
-// minutes are kept in seconds then.
+// Options of the queue under test. Production uses minutes where these use seconds.
 const (
 	QueueDeadline = time.Second            // of a handler
-	QueueRescue   = 2 * time.Second        // from a process that is gone
-	QueuePause    = 200 * time.Millisecond // after a handler's first failure
-	QueueAtOnce   = 8                      // handlers of a process
+	QueueRescue   = 2 * time.Second        // until the jobs of a dead process come back
+	QueuePause    = 200 * time.Millisecond // before the retry of a failed handler
+	QueueAtOnce   = 8                      // concurrent handlers of a process
 )
 
-// soon is how long a check waits for an event. Only a hang reaches it.
-const soon = 4 * time.Minute
+// eventTimeout is how long a check waits for an event. Only a hang reaches it.
+const eventTimeout = 4 * time.Minute
 
-// queueCheck is one promise of ports.Worker. open gives one more replica that
-// shares what the queue stores.
+// queueCheck is one promise of ports.Worker or ports.Queue. open returns a new replica; all
+// replicas share one storage.
 type queueCheck struct {
 	name string
 	run  func(t testing.TB, open func() ports.Worker)
 }
 
-// Queue runs the contract of ports.Worker and ports.Queue. place makes a new,
-// empty one each time; what it opens is closed when the test ends.
-func Queue(t *testing.T, place func(testing.TB) func() ports.Worker) {
+// Queue runs the contract of ports.Worker and ports.Queue. newQueue creates an empty queue and
+// returns a function that opens replicas of it. The replicas are closed when the test ends.
+func Queue(t *testing.T, newQueue func(testing.TB) func() ports.Worker) {
 	for _, c := range queueChecks() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			c.run(t, place(t))
+			c.run(t, newQueue(t))
 		})
 	}
 }
 
-// QueueWithFakeTime runs the same contract with the fake clock of synctest. It
-// is for a queue that uses no process and no connection.
-func QueueWithFakeTime(t *testing.T, place func(testing.TB) func() ports.Worker) {
+// QueueWithFakeTime runs the same contract with the fake clock of synctest. It is for a queue that
+// starts no processes and opens no connections.
+func QueueWithFakeTime(t *testing.T, newQueue func(testing.TB) func() ports.Worker) {
 	for _, c := range queueChecks() {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { c.run(t, place(t)) })
+			synctest.Test(t, func(t *testing.T) { c.run(t, newQueue(t)) })
 		})
 	}
 }
@@ -59,36 +60,38 @@ func queueChecks() []queueCheck {
 	return slices.Concat(queueWakes, queueFailures, queueShares, queueStops, queueSweeps, queueBacklogs)
 }
 
-// ear is a handler that tells the check what it heard.
-type ear struct {
-	heard chan ports.Wakeup
-	mu    sync.Mutex
-	count map[string]int // by id
+// wakeupRecorder records the wake-ups that its handler receives.
+type wakeupRecorder struct {
+	wakeups chan ports.Wakeup
+	mu      sync.Mutex
+	count   map[string]int // wake-ups by job id
 }
 
-func newEar() *ear { return &ear{heard: make(chan ports.Wakeup, 20_000), count: map[string]int{}} }
+func newWakeupRecorder() *wakeupRecorder {
+	return &wakeupRecorder{wakeups: make(chan ports.Wakeup, 20_000), count: map[string]int{}}
+}
 
-func (e *ear) hear(_ context.Context, w ports.Wakeup) error {
+func (e *wakeupRecorder) record(_ context.Context, w ports.Wakeup) error {
 	e.mu.Lock()
 	e.count[w.ID]++
 	e.mu.Unlock()
-	e.heard <- w
+	e.wakeups <- w
 	return nil
 }
 
-func (e *ear) times(id string) int {
+func (e *wakeupRecorder) countOf(id string) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.count[id]
 }
 
-// next is the next wake-up.
-func (e *ear) next(t testing.TB) ports.Wakeup {
+// next waits for the next wake-up and returns it.
+func (e *wakeupRecorder) next(t testing.TB) ports.Wakeup {
 	t.Helper()
-	return within(t, soon, e.heard, "a wake-up")
+	return receiveWithin(t, eventTimeout, e.wakeups, "a wake-up")
 }
 
-func (e *ear) id(t testing.TB, id string) ports.Wakeup {
+func (e *wakeupRecorder) requireNext(t testing.TB, id string) ports.Wakeup {
 	t.Helper()
 	w := e.next(t)
 	if w.ID != id {
@@ -97,18 +100,18 @@ func (e *ear) id(t testing.TB, id string) ports.Wakeup {
 	return w
 }
 
-// silent fails on a wake-up that comes although it should not. A slow machine
-// can only make it pass.
-func (e *ear) silent(t testing.TB, during time.Duration) {
+// requireNoWakeup fails if a wake-up arrives during this time. On a slow machine a wake-up can
+// arrive later and be missed.
+func (e *wakeupRecorder) requireNoWakeup(t testing.TB, during time.Duration) {
 	t.Helper()
 	select {
-	case w := <-e.heard:
+	case w := <-e.wakeups:
 		t.Fatalf("%q was woken", w.ID)
 	case <-time.After(during):
 	}
 }
 
-func within[T any](t testing.TB, limit time.Duration, c <-chan T, what string) T {
+func receiveWithin[T any](t testing.TB, limit time.Duration, c <-chan T, what string) T {
 	t.Helper()
 	select {
 	case v := <-c:
@@ -133,16 +136,18 @@ func wake(t testing.TB, q ports.Queue, wakeups ...ports.Wakeup) {
 	}
 }
 
-func heardBy(e *ear) map[string]ports.Handler { return map[string]ports.Handler{"job": e.hear} }
+func recordJobs(e *wakeupRecorder) map[string]ports.Handler {
+	return map[string]ports.Handler{"job": e.record}
+}
 
-// link is a traceparent.
-const link = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+// traceparent is a W3C trace context.
+const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 var queueWakes = []queueCheck{
-	{"at its time, as it was asked for", func(t testing.TB, open func() ports.Worker) {
-		w, e := open(), newEar()
-		start(t, w, heardBy(e))
-		asked := ports.Wakeup{Kind: "job", ID: "1", Account: "ann", At: time.Now().Add(800 * time.Millisecond), Trace: link}
+	{"a wake-up arrives at its time, unchanged", func(t testing.TB, open func() ports.Worker) {
+		w, e := open(), newWakeupRecorder()
+		start(t, w, recordJobs(e))
+		asked := ports.Wakeup{Kind: "job", ID: "1", Account: "ann", At: time.Now().Add(800 * time.Millisecond), Trace: traceparent}
 		wake(t, w, asked)
 		got := e.next(t)
 		if early := time.Until(asked.At); early > 0 {
@@ -152,32 +157,32 @@ var queueWakes = []queueCheck{
 			t.Fatalf("%+v, want %+v", got, asked)
 		}
 	}},
-	{"at once what has no time or a past one", func(t testing.TB, open func() ports.Worker) {
-		w, e := open(), newEar()
-		start(t, w, heardBy(e))
+	{"a wake-up without a time, or with a past time, arrives at once", func(t testing.TB, open func() ports.Worker) {
+		w, e := open(), newWakeupRecorder()
+		start(t, w, recordJobs(e))
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "none"})
-		e.id(t, "none")
+		e.requireNext(t, "none")
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "past", At: time.Now().Add(-time.Hour)})
-		e.id(t, "past")
+		e.requireNext(t, "past")
 	}},
-	{"what was asked for before the start", func(t testing.TB, open func() ports.Worker) {
-		w, e := open(), newEar()
+	{"a wake-up from before the start arrives", func(t testing.TB, open func() ports.Worker) {
+		w, e := open(), newWakeupRecorder()
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
-		start(t, w, heardBy(e))
-		e.id(t, "1")
+		start(t, w, recordJobs(e))
+		e.requireNext(t, "1")
 	}},
-	{"by the handler of its kind", func(t testing.TB, open func() ports.Worker) {
-		w, one, other := open(), newEar(), newEar()
-		start(t, w, map[string]ports.Handler{"job": one.hear, "other": other.hear})
+	{"a wake-up arrives at the handler of its kind", func(t testing.TB, open func() ports.Worker) {
+		w, one, other := open(), newWakeupRecorder(), newWakeupRecorder()
+		start(t, w, map[string]ports.Handler{"job": one.record, "other": other.record})
 		wake(t, w, ports.Wakeup{Kind: "other", ID: "1"}, ports.Wakeup{Kind: "job", ID: "1"}, ports.Wakeup{Kind: "stranger", ID: "1"})
 		if a, b := one.next(t), other.next(t); a.Kind != "job" || b.Kind != "other" {
 			t.Fatalf("%q and %q", a.Kind, b.Kind)
 		}
 	}},
-	{"many that are asked for at once", func(t testing.TB, open func() ports.Worker) {
-		w, e := open(), newEar()
-		start(t, w, heardBy(e))
-		for _, err := range atOnce(200, func(i int) error {
+	{"concurrent wake-ups all arrive", func(t testing.TB, open func() ports.Worker) {
+		w, e := open(), newWakeupRecorder()
+		start(t, w, recordJobs(e))
+		for _, err := range concurrently(200, func(i int) error {
 			return w.Wake(t.Context(), ports.Wakeup{Kind: "job", ID: fmt.Sprint(i)})
 		}) {
 			if err != nil {
@@ -189,47 +194,47 @@ var queueWakes = []queueCheck{
 			seen[e.next(t).ID] = true
 		}
 	}},
-	{"doubles do not pile up", func(t testing.TB, open func() ports.Worker) {
-		w, e := open(), newEar()
+	{"duplicate wake-ups are merged", func(t testing.TB, open func() ports.Worker) {
+		w, e := open(), newWakeupRecorder()
 		for range 50 {
 			wake(t, w, ports.Wakeup{Kind: "job", ID: "1"}, ports.Wakeup{Kind: "job", ID: "1"})
 			wake(t, w, ports.Wakeup{Kind: "job", ID: "1", At: time.Now().Add(300 * time.Millisecond)})
 		}
-		start(t, w, heardBy(e))
+		start(t, w, recordJobs(e))
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "last", At: time.Now().Add(time.Second)})
 		for seen := map[string]bool{}; !seen["1"] || !seen["last"]; {
 			seen[e.next(t).ID] = true
 		}
-		if n := e.times("1"); n > 2 {
+		if n := e.countOf("1"); n > 2 {
 			t.Fatalf("150 wake-ups of a job that waited came as %d, want 1 or 2", n)
 		}
 	}},
-	{"the earlier one counts", func(t testing.TB, open func() ports.Worker) {
-		w, e := open(), newEar()
-		start(t, w, heardBy(e))
+	{"of two wake-ups of a job the earlier time counts", func(t testing.TB, open func() ports.Worker) {
+		w, e := open(), newWakeupRecorder()
+		start(t, w, recordJobs(e))
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1", At: time.Now().Add(48 * time.Hour)})
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1", At: time.Now().Add(time.Hour)})
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
-		e.id(t, "1")
+		e.requireNext(t, "1")
 	}},
-	{"again for a job whose handler runs", func(t testing.TB, open func() ports.Worker) {
-		w, e := open(), newEar()
+	{"a wake-up of a running job runs it again", func(t testing.TB, open func() ports.Worker) {
+		w, e := open(), newWakeupRecorder()
 		begun, release := make(chan bool, 10), make(chan bool)
 		start(t, w, map[string]ports.Handler{"job": func(ctx context.Context, w ports.Wakeup) error {
 			begun <- true
 			<-release
-			return e.hear(ctx, w)
+			return e.record(ctx, w)
 		}})
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
-		within(t, soon, begun, "the handler")
+		receiveWithin(t, eventTimeout, begun, "the handler")
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
 		close(release)
-		e.id(t, "1")
-		e.id(t, "1")
-		e.silent(t, 500*time.Millisecond)
+		e.requireNext(t, "1")
+		e.requireNext(t, "1")
+		e.requireNoWakeup(t, 500*time.Millisecond)
 	}},
-	{"later, where a handler asks for that, and for the same cause", func(t testing.TB, open func() ports.Worker) {
-		w, e := open(), newEar()
+	{"a handler can wake its own job later, with the same trace", func(t testing.TB, open func() ports.Worker) {
+		w, e := open(), newWakeupRecorder()
 		asked := make(chan time.Time, 10)
 		start(t, w, map[string]ports.Handler{"job": func(ctx context.Context, got ports.Wakeup) error {
 			if len(asked) == 0 {
@@ -239,23 +244,177 @@ var queueWakes = []queueCheck{
 					return err
 				}
 			}
-			return e.hear(ctx, got)
+			return e.record(ctx, got)
 		}})
-		wake(t, w, ports.Wakeup{Kind: "job", ID: "1", Trace: link})
-		e.id(t, "1")
-		again := e.id(t, "1")
+		wake(t, w, ports.Wakeup{Kind: "job", ID: "1", Trace: traceparent})
+		e.requireNext(t, "1")
+		again := e.requireNext(t, "1")
 		if early := time.Until(<-asked); early > 0 {
 			t.Fatalf("it came %s early", early)
 		}
-		if again.Trace != link {
-			t.Fatalf("caused by %q, want %q", again.Trace, link)
+		if again.Trace != traceparent {
+			t.Fatalf("caused by %q, want %q", again.Trace, traceparent)
 		}
 	}},
-	{"not for one who went away", func(t testing.TB, open func() ports.Worker) {
+	{"Wake fails with a cancelled context", func(t testing.TB, open func() ports.Worker) {
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := open().Wake(gone, ports.Wakeup{Kind: "job", ID: "1"}); !errors.Is(err, context.Canceled) {
 			t.Fatalf("%v, want %v", err, context.Canceled)
+		}
+	}},
+}
+
+func backlogOf(t testing.TB, w ports.Worker) []ports.Backlog {
+	t.Helper()
+	all, err := w.Backlog(t.Context())
+	if err != nil {
+		t.Fatalf("backlog: %v", err)
+	}
+	return all
+}
+
+var queueBacklogs = []queueCheck{
+	{"the backlog counts waiting jobs by kind, with their lateness", func(t testing.TB, open func() ports.Worker) {
+		w := open()
+		if all := backlogOf(t, w); len(all) != 0 {
+			t.Fatalf("an empty queue holds %+v", all)
+		}
+		hour := time.Now().Add(time.Hour)
+		wake(t, w,
+			ports.Wakeup{Kind: "late", ID: "1", At: time.Now().Add(-time.Hour)}, ports.Wakeup{Kind: "late", ID: "2", At: time.Now().Add(-time.Minute)},
+			ports.Wakeup{Kind: "early", ID: "1", At: hour}, ports.Wakeup{Kind: "early", ID: "2", Account: "ann", At: hour}, ports.Wakeup{Kind: "early", ID: "3", At: hour},
+			ports.Wakeup{Kind: "now", ID: "1"})
+		all := backlogOf(t, w)
+		if len(all) != 3 || all[0].Kind != "early" || all[1].Kind != "late" || all[2].Kind != "now" {
+			t.Fatalf("counted %+v", all)
+		}
+		if all[0].Waiting != 3 || all[0].Late != 0 {
+			t.Fatalf("three that are early: %+v", all[0])
+		}
+		if late := all[1].Late - time.Hour; all[1].Waiting != 2 || late < -time.Second || late > time.Minute {
+			t.Fatalf("two that are late: %+v", all[1])
+		}
+		if all[2].Waiting != 1 || all[2].Late < 0 || all[2].Late > time.Minute {
+			t.Fatalf("one that is due: %+v", all[2])
+		}
+	}},
+	{"a running job is not in the backlog", func(t testing.TB, open func() ports.Worker) {
+		w := open()
+		begun, release := make(chan bool, 10), make(chan bool)
+		defer close(release)
+		start(t, w, map[string]ports.Handler{"job": func(ctx context.Context, _ ports.Wakeup) error {
+			begun <- true
+			select {
+			case <-release:
+			case <-ctx.Done():
+			}
+			return nil
+		}})
+		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
+		receiveWithin(t, eventTimeout, begun, "the handler")
+		if all := backlogOf(t, w); len(all) != 0 {
+			t.Fatalf("the backlog of a running job is %+v", all)
+		}
+		wake(t, w, ports.Wakeup{Kind: "job", ID: "1", At: time.Now().Add(time.Hour)})
+		if all := backlogOf(t, w); len(all) != 1 || all[0].Waiting != 1 {
+			t.Fatalf("the next wake-up of the job: %+v, want one that waits", all)
+		}
+	}},
+}
+
+// maxJobsBefore is how many jobs of other accounts may start between a wake-up and its handler: as
+// many as the workers start in 5 s.
+const maxJobsBefore = QueueAtOnce * int(5*time.Second/QueueDeadline)
+
+func flood(t testing.TB, q ports.Queue, account access.AccountID, n int) {
+	t.Helper()
+	all := make([]ports.Wakeup, n)
+	for i := range all {
+		all[i] = ports.Wakeup{Kind: "flood", ID: fmt.Sprintf("%s-%d", account, i), Account: account}
+	}
+	wake(t, q, all...)
+}
+
+// floods handles jobs that run until their deadline.
+type floods struct {
+	begun chan access.AccountID
+	count atomic.Int64
+}
+
+func (f *floods) handle(ctx context.Context, w ports.Wakeup) error {
+	f.count.Add(1)
+	select {
+	case f.begun <- w.Account:
+	default: // the channel is full
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// startFlooded wakes many jobs for each of several accounts, starts a worker, and waits until a job
+// of each account has started.
+func startFlooded(t testing.TB, open func() ports.Worker, accounts, each int) (ports.Worker, *wakeupRecorder, *floods) {
+	t.Helper()
+	w, e, f := open(), newWakeupRecorder(), &floods{begun: make(chan access.AccountID, accounts*each)}
+	for i := range accounts {
+		flood(t, w, access.AccountID(fmt.Sprintf("ann-%d", i)), each)
+	}
+	start(t, w, map[string]ports.Handler{"job": e.record, "flood": f.handle})
+	for seen := map[access.AccountID]bool{}; len(seen) < accounts; {
+		seen[receiveWithin(t, eventTimeout, f.begun, "a handler of each flood")] = true
+	}
+	return w, e, f
+}
+
+// requireShortDelay wakes a job of an account and checks that at most maxJobsBefore jobs start
+// before it.
+func requireShortDelay(t testing.TB, w ports.Worker, e *wakeupRecorder, f *floods, account access.AccountID) {
+	t.Helper()
+	before := f.count.Load()
+	wake(t, w, ports.Wakeup{Kind: "job", ID: string(account), Account: account})
+	e.requireNext(t, string(account))
+	if n := f.count.Load() - before; n > int64(maxJobsBefore) {
+		t.Fatalf("the job of %q began after %d jobs of other accounts, want at most %d", account, n, maxJobsBefore)
+	}
+}
+
+var queueShares = []queueCheck{
+	{"10,000 jobs of an account delay another's first by at most 5 s", func(t testing.TB, open func() ports.Worker) {
+		w, e, f := startFlooded(t, open, 1, 10_000)
+		for _, account := range []access.AccountID{"bob", "cem", "bob", ""} {
+			requireShortDelay(t, w, e, f, account)
+		}
+	}},
+	{"an account's jobs in a separate fairness group do not delay its others by more than 5 s", func(t testing.TB, open func() ports.Worker) {
+		w, e, f := open(), newWakeupRecorder(), &floods{begun: make(chan access.AccountID, 2000)}
+		var all []ports.Wakeup
+		for i := range 2000 {
+			all = append(all, ports.Wakeup{Kind: "flood", ID: fmt.Sprint(i), Account: "ann", Apart: true})
+		}
+		wake(t, w, all...)
+		start(t, w, map[string]ports.Handler{"job": e.record, "flood": f.handle})
+		if account := receiveWithin(t, eventTimeout, f.begun, "a job of the separate group"); account != "ann" {
+			t.Fatalf("its account is %q", account)
+		}
+		requireShortDelay(t, w, e, f, "ann")
+	}},
+	{"the jobs of several accounts do not delay another's first by more than 5 s", func(t testing.TB, open func() ports.Worker) {
+		w, e, f := startFlooded(t, open, 5, 500)
+		requireShortDelay(t, w, e, f, "bob")
+	}},
+	{"a single account can use half of the workers", func(t testing.TB, open func() ports.Worker) {
+		w := open()
+		begun, release := make(chan string, 100), make(chan bool)
+		defer close(release)
+		flood(t, w, "ann", 100)
+		start(t, w, map[string]ports.Handler{"flood": func(_ context.Context, w ports.Wakeup) error {
+			begun <- w.ID
+			<-release
+			return nil
+		}})
+		for seen := map[string]bool{}; len(seen) < QueueAtOnce/2; {
+			seen[receiveWithin(t, eventTimeout, begun, "one handler more")] = true
 		}
 	}},
 }

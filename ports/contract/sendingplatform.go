@@ -3,95 +3,99 @@
 package contract
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/ports"
 )
 
-// SendingWorld is a sending platform with one good credential and what happens
-// there past the adapter. Everything must be set but what is said to be nil.
-type SendingWorld struct {
-	// Platform is what the suite examines: with a credential that the platform
-	// takes, in a workspace without accounts. Refused has one that it does not
-	// take, and nobody listens where Absent calls.
+// SendingPlatformEnv is a test environment of a sending platform with one valid credential. Its
+// functions change the platform directly, without the adapter. All fields are required unless their
+// comment allows nil.
+type SendingPlatformEnv struct {
+	// Platform is the adapter under test with a valid credential of a workspace without accounts.
+	// Refused has a credential that the platform rejects. Absent calls an address where nothing
+	// listens.
 	Platform, Refused, Absent ports.SendingPlatform
-	// Secrets are those of the credential; no error may quote them.
+	// Secrets are the secrets of the credential. No error may contain them.
 	Secrets []string
-	// Can are the capabilities of Platform. Lesser is the platform with a
-	// credential that cannot sign in though another can, nil where there is
-	// none such.
+	// Can lists the capabilities of Platform. Lesser is the platform with a credential that cannot
+	// sign in although others can; nil if there is no such credential.
 	Can    []string
 	Lesser ports.SendingPlatform
-	// Reaching is the platform with a credential that reaches so many
-	// workspaces and names none; nil where it always reaches one.
+	// Reaching returns the platform with a credential that reaches this number of workspaces and
+	// selects none. It is nil if a credential always reaches exactly one.
 	Reaching func(t testing.TB, workspaces int) ports.SendingPlatform
-	// Looks are all the ways in which an account there may look: State, Paused,
-	// HasError and Reason. One of them is connected without an error.
+	// Looks are all combinations of State, Paused, HasError and Reason that an account can have.
+	// One of them is connected without an error.
 	Looks []integration.Account
-	// Put makes accounts with an address, a name and one of Looks be there.
+	// Put adds accounts, each with an address, a name and one of Looks.
 	Put func(t testing.TB, accounts ...integration.Account)
-	// Held are the addresses of the accounts there.
+	// Held returns the addresses of all accounts.
 	Held func(t testing.TB) []string
-	// Sessions says that the platform has sessions of its own. AuthHosts are
-	// the hosts that the operator's settings allow for its links.
+	// Sessions reports whether the platform has sign-in sessions. AuthHosts are the hosts that the
+	// operator allows for sign-in links.
 	Sessions  bool
 	AuthHosts []string
-	// SignIn is a person at a link, who signs in with an address. Decline and
-	// Expire end a session otherwise; nil where the platform cannot tell. All
-	// of them are nil where Platform cannot sign in.
+	// SignIn simulates a person who opens a link and signs in with this address; nil if Platform
+	// cannot sign in. Decline and Expire end a session without a sign-in; nil if the platform
+	// cannot report this.
 	SignIn          func(t testing.TB, at integration.SignIn, address string)
 	Decline, Expire func(t testing.TB, at integration.SignIn)
-	// Unpaid ends the plan that the credential is under, nil where the
-	// platform does not tell.
+	// Unpaid ends the plan of the credential's account. It is nil if the platform does not report
+	// this.
 	Unpaid func(t testing.TB)
-	// LeastWait is how long the platform wants to be left alone whenever it
-	// throttles, whatever Retry-After says; zero where that is all.
+	// LeastWait is the shortest wait that the platform demands when it throttles, even if
+	// Retry-After is shorter. Zero means that only Retry-After counts.
 	LeastWait time.Duration
-	// Fail makes every call to the platform fail until lift.
-	Fail func(t testing.TB, how Failure) (lift func())
+	// Fail makes every call to the platform fail until lift is called.
+	Fail func(t testing.TB, failure Failure) (lift func())
 }
 
-// More failures of a sending platform. Throttles asks for ThrottleWait.
+// Failures that only sending platforms have. Throttles sends Retry-After with ThrottleWait.
 const (
-	// Babbles answers with a page of a proxy, by 200 OK.
+	// Babbles answers 200 OK with an HTML page, as a proxy does.
 	Babbles Failure = iota + 11
-	// Truncates cuts its answers in half.
+	// Truncates cuts every answer in half.
 	Truncates
-	// Misshapes answers with JSON of another shape.
+	// Misshapes answers with JSON of an unexpected shape.
 	Misshapes
-	// Hangs takes requests and never answers.
+	// Hangs accepts requests and never answers.
 	Hangs
-	// Repeats answers every request for a page with the first one.
+	// Repeats answers every request for a page with the first page.
 	Repeats
-	// Redirects sends every call to another host.
+	// Redirects redirects every call to a different host.
 	Redirects
-	// Floods answers without an end.
+	// Floods answers with a body that never ends.
 	Floods
-	// Strays gives out links to hosts that nobody declared.
+	// Strays returns sign-in links to hosts that are not allowed.
 	Strays
 )
 
-// ThrottleWait is what a platform that Throttles asks for by Retry-After.
+// ThrottleWait is the Retry-After of a platform that Throttles.
 const ThrottleWait = 7 * time.Second
 
 type sendingCheck struct {
 	name string
-	run  func(t testing.TB, w SendingWorld)
+	run  func(t testing.TB, w SendingPlatformEnv)
 }
 
-// SendingPlatform runs the contract of ports.SendingPlatform. open returns a new
-// world each time.
-func SendingPlatform(t *testing.T, open func(testing.TB) SendingWorld) {
+// SendingPlatform runs the contract of ports.SendingPlatform. open returns a new environment each
+// time.
+func SendingPlatform(t *testing.T, open func(testing.TB) SendingPlatformEnv) {
 	for _, c := range sendingChecks() {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel() // some of it is waiting
+			t.Parallel() // many checks only wait
 			w := open(t)
-			w.complete(t)
+			w.requireComplete(t)
 			c.run(t, w)
 		})
 	}
@@ -107,42 +111,44 @@ func sendingChecks() []sendingCheck {
 	return append(all, sendingTroubleChecks...)
 }
 
-// complete keeps a world that leaves something out from passing for one that
-// was examined.
-func (w SendingWorld) complete(t testing.TB) {
+// requireComplete fails the test if a required field is missing, because its checks would be
+// skipped.
+func (w SendingPlatformEnv) requireComplete(t testing.TB) {
 	t.Helper()
 	for what, missing := range map[string]bool{
 		"Platform": w.Platform == nil, "Refused": w.Refused == nil, "Absent": w.Absent == nil, "Secrets": len(w.Secrets) == 0,
 		"Looks": !slices.Contains(w.Looks, integration.Account{State: integration.AccountConnected}),
 		"Put":   w.Put == nil, "Held": w.Held == nil, "Fail": w.Fail == nil,
-		"AuthHosts": w.can(integration.CanOAuth) && len(w.AuthHosts) == 0,
-		"SignIn":    w.can(integration.CanOAuth) != (w.SignIn != nil),
+		"AuthHosts": w.hasCapability(integration.CanOAuth) && len(w.AuthHosts) == 0,
+		"SignIn":    w.hasCapability(integration.CanOAuth) != (w.SignIn != nil),
 		"Decline":   w.Sessions && w.Decline == nil, "Expire": w.Sessions && w.Expire == nil,
 	} {
 		if missing {
-			t.Fatalf("the world's %s is not what it should be", what)
+			t.Fatalf("the field %s of the SendingWorld is missing or wrong", what)
 		}
 	}
 }
 
-func (w SendingWorld) can(capability string) bool { return slices.Contains(w.Can, capability) }
+func (w SendingPlatformEnv) hasCapability(capability string) bool {
+	return slices.Contains(w.Can, capability)
+}
 
-// connectedAs is a working account with this address.
-func connectedAs(address string) integration.Account {
+// workingAccount returns a connected account with this address.
+func workingAccount(address string) integration.Account {
 	return integration.Account{Address: address, Name: "Anna Schmidt", State: integration.AccountConnected}
 }
 
-// several are working accounts with addresses of their own.
-func several(n int) []integration.Account {
+// manyAccounts returns n connected accounts with different addresses.
+func manyAccounts(n int) []integration.Account {
 	all := make([]integration.Account, n)
 	for i := range all {
-		all[i] = connectedAs(fmt.Sprintf("user%04d@many.example", i))
+		all[i] = workingAccount(fmt.Sprintf("user%04d@many.example", i))
 	}
 	return all
 }
 
-// discreet checks that an error quotes no secret, however it is printed.
-func (w SendingWorld) discreet(t testing.TB, what string, err error) {
+// requireNoSecrets checks that an error contains no secret in any of its printed forms.
+func (w SendingPlatformEnv) requireNoSecrets(t testing.TB, what string, err error) {
 	t.Helper()
 	for _, s := range w.Secrets {
 		if text := fmt.Sprintf("%v %+v %#v", err, err, err); err != nil && strings.Contains(text, s) {
@@ -151,14 +157,187 @@ func (w SendingWorld) discreet(t testing.TB, what string, err error) {
 	}
 }
 
-func lookup(t testing.TB, w SendingWorld, address string) integration.Account {
+func findAccount(t testing.TB, w SendingPlatformEnv, address string) integration.Account {
 	t.Helper()
-	a, err := w.Platform.Account(call(t), address)
+	a, err := w.Platform.Account(callContext(t), address)
 	must(t, "look up "+address, err)
 	return a
 }
 
-// sameLook compares what an account is like, without its id and stamp.
-func sameLook(a, b integration.Account) bool {
+// sameState reports whether two accounts are equal apart from id, name and stamp.
+func sameState(a, b integration.Account) bool {
 	return integration.SameAddress(a.Address, b.Address) && a.State == b.State && a.Paused == b.Paused && a.HasError == b.HasError && a.Reason == b.Reason
+}
+
+var sendingCredentialChecks = []sendingCheck{
+	{"a valid credential reaches its workspace", func(t testing.TB, w SendingPlatformEnv) {
+		reach, err := w.Platform.Check(callContext(t))
+		must(t, "check", err)
+		if len(reach.Workspaces) != 1 || reach.SelectedWorkspaceOnly {
+			t.Fatalf("got %+v", reach)
+		}
+	}},
+	{"a rejected credential fails every call", func(t testing.TB, w SendingPlatformEnv) {
+		p := w.Refused
+		calls := map[string]func(context.Context) error{
+			"check":    func(ctx context.Context) error { _, err := p.Check(ctx); return err },
+			"account":  func(ctx context.Context) error { _, err := p.Account(ctx, "anna@a.example"); return err },
+			"accounts": func(ctx context.Context) error { _, err := p.Accounts(ctx, ""); return err },
+		}
+		if w.hasCapability(integration.CanOAuth) {
+			calls["start"] = func(ctx context.Context) error { _, err := p.StartSignIn(ctx, "anna@a.example"); return err }
+		}
+		for what, of := range calls {
+			err := of(callContext(t))
+			requireRefusal(t, what, err, fault.AccessDenied)
+			w.requireNoSecrets(t, what, err)
+		}
+	}},
+	{"an ended plan is distinguished from an invalid credential", func(t testing.TB, w SendingPlatformEnv) {
+		if w.Unpaid == nil {
+			return
+		}
+		w.Unpaid(t)
+		_, err := w.Platform.Accounts(callContext(t), "")
+		var o *outcome.Error
+		if requireRefusal(t, "accounts", err, fault.AccessDenied); !errors.As(err, &o) || o.Cause != "plan_inactive" {
+			t.Fatalf("got %v, want plan_inactive", err)
+		}
+	}},
+	{"workspaces are listed with their ids", func(t testing.TB, w SendingPlatformEnv) {
+		if w.Reaching == nil {
+			return
+		}
+		for _, n := range []int{0, 1, 3} {
+			reach, err := w.Reaching(t, n).Check(callContext(t))
+			if n == 0 && errors.Is(err, fault.AccessDenied) {
+				continue // a platform may reject a credential that reaches no workspace
+			}
+			must(t, "check", err)
+			ids := map[string]bool{}
+			for _, of := range reach.Workspaces {
+				ids[of.ID] = true
+			}
+			if len(reach.Workspaces) != n || len(ids) != n || n > 1 && ids[""] {
+				t.Fatalf("of %d workspaces: %+v", n, reach)
+			}
+		}
+	}},
+}
+
+var sendingAccountChecks = []sendingCheck{
+	{"an account is found by its address, whatever its case", func(t testing.TB, w SendingPlatformEnv) {
+		w.Put(t, workingAccount("Anna.Schmidt@Case.example"))
+		first := findAccount(t, w, "anna.schmidt@case.example")
+		if !first.Exists() || !sameState(first, workingAccount("anna.schmidt@case.example")) {
+			t.Fatalf("got %+v", first)
+		}
+		if again := findAccount(t, w, "ANNA.SCHMIDT@CASE.EXAMPLE"); again != first {
+			t.Fatalf("got %+v, then %+v", first, again)
+		}
+	}},
+	{"a similar address is not found", func(t testing.TB, w SendingPlatformEnv) {
+		w.Put(t, workingAccount("joanna@look.example"), workingAccount("anna@look.example.org"), workingAccount("anna+1@look.example"))
+		if a := findAccount(t, w, "anna@look.example"); a.Exists() || a != (integration.Account{}) {
+			t.Fatalf("got %+v", a)
+		}
+		w.Put(t, workingAccount("anna@look.example"))
+		if a := findAccount(t, w, "anna@look.example"); !integration.SameAddress(a.Address, "anna@look.example") {
+			t.Fatalf("got %+v", a)
+		}
+	}},
+	{"addresses with URL special characters are found", func(t testing.TB, w SendingPlatformEnv) {
+		const odd, neighbour = "a+b&c=d#e%40f@odd.example", "a b@odd.example"
+		w.Put(t, workingAccount("a@odd.example"))
+		for _, address := range []string{odd, neighbour, "../a@odd.example", "a@odd.example/"} {
+			if a := findAccount(t, w, address); a.Exists() {
+				t.Fatalf("%s: got %+v", address, a)
+			}
+		}
+		w.Put(t, workingAccount(odd))
+		if a := findAccount(t, w, odd); a.Address != odd {
+			t.Fatalf("got %+v", a)
+		}
+	}},
+	{"an account has the same state alone and in the list", func(t testing.TB, w SendingPlatformEnv) {
+		var want []integration.Account
+		for i, look := range w.Looks {
+			look.Address = fmt.Sprintf("look%d@state.example", i)
+			look.Name = "Anna Schmidt"
+			want = append(want, look)
+		}
+		w.Put(t, want...)
+		listed := allAccounts(t, w)
+		for _, a := range want {
+			got := findAccount(t, w, a.Address)
+			if !got.Exists() || !sameState(got, a) {
+				t.Fatalf("got %+v, want %+v", got, a)
+			}
+			if !slices.ContainsFunc(listed, func(l integration.Account) bool { return l.ID == got.ID && sameState(l, a) }) {
+				t.Fatalf("%+v is listed otherwise: %+v", got, listed)
+			}
+		}
+	}},
+}
+
+var sendingListChecks = []sendingCheck{
+	{"no accounts are an empty list", func(t testing.TB, w SendingPlatformEnv) { listsAll(t, w, 0) }},
+	{"one account is a list", func(t testing.TB, w SendingPlatformEnv) { listsAll(t, w, 1) }},
+	{"a full page of accounts is a list", func(t testing.TB, w SendingPlatformEnv) { listsAll(t, w, 100) }},
+	{"250 accounts are listed once each", func(t testing.TB, w SendingPlatformEnv) { listsAll(t, w, 250) }},
+	{"a listing whose pages repeat is broken", func(t testing.TB, w SendingPlatformEnv) {
+		w.Put(t, manyAccounts(250)...)
+		w.Fail(t, Repeats)
+		cursor := ""
+		for range 20 {
+			page, err := w.Platform.Accounts(callContext(t), cursor)
+			if err != nil {
+				requireOutcome(t, "accounts", err, outcome.Broken)
+				return
+			}
+			if cursor = page.Next; cursor == "" {
+				t.Fatal("a partial list of accounts passes for a complete one")
+			}
+		}
+		t.Fatal("the repeated page is not detected")
+	}},
+}
+
+// allAccounts reads all pages.
+func allAccounts(t testing.TB, w SendingPlatformEnv) []integration.Account {
+	t.Helper()
+	var all []integration.Account
+	cursor := ""
+	for range 100 {
+		page, err := w.Platform.Accounts(callContext(t), cursor)
+		must(t, "accounts", err)
+		all = append(all, page.Accounts...)
+		if cursor = page.Next; cursor == "" {
+			return all
+		}
+	}
+	t.Fatal("the listing does not end")
+	return nil
+}
+
+func listsAll(t testing.TB, w SendingPlatformEnv, n int) {
+	t.Helper()
+	want := manyAccounts(n)
+	w.Put(t, want...)
+	got, ids := map[string]bool{}, map[string]bool{}
+	all := allAccounts(t, w)
+	for _, a := range all {
+		got[strings.ToLower(a.Address)], ids[a.ID] = true, true
+		if !a.Exists() || a.State != integration.AccountConnected || a.HasError {
+			t.Fatalf("got %+v", a)
+		}
+	}
+	for _, a := range want {
+		if !got[a.Address] {
+			t.Fatalf("%s is missing", a.Address)
+		}
+	}
+	if len(all) != n || len(ids) != n {
+		t.Fatalf("%d accounts with %d ids, want %d", len(all), len(ids), n)
+	}
 }

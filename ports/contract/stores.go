@@ -3,10 +3,8 @@
 package contract
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Stores is every store port over one database. A suite examines one of them
-// and arranges with the others.
+// Stores has all store ports over one database. A suite tests one port and uses the others to
+// prepare its data.
 type Stores interface {
 	ports.Accounts
 	ports.IssuedKeys
@@ -39,14 +37,14 @@ type Stores interface {
 	ports.SendPolicies
 	ports.SendDays
 	ports.SendRuns
-	ports.SendRoom
+	ports.SendCapacity
 	ports.SendWatch
 	ports.EnforcementEvents
 	ports.Audit
 	ports.Idempotency
 }
 
-// storeCheck is one promise of a store port, on an empty database.
+// storeCheck is one promise of a store port. run receives an empty store.
 type storeCheck struct {
 	name string
 	run  func(t testing.TB, s Stores)
@@ -133,7 +131,7 @@ func SendRuns(t *testing.T, open func(testing.TB) Stores) {
 	runStores(t, open, slices.Concat(sendRunChecks, sendDueChecks, sendChangeChecks, sendGoneChecks, sendIntentChecks, sendWatchChecks))
 }
 
-// SendRoom runs the contract of ports.SendRoom.
+// SendCapacity runs the contract of ports.SendCapacity.
 func SendRoom(t *testing.T, open func(testing.TB) Stores) { runStores(t, open, sendRoomChecks) }
 
 // EnforcementEvents runs the contract of ports.EnforcementEvents.
@@ -141,10 +139,10 @@ func EnforcementEvents(t *testing.T, open func(testing.TB) Stores) {
 	runStores(t, open, enforcementEventChecks)
 }
 
-// Audit runs the contract of ports.Audit. open returns an empty store for
-// Operator.
+// Audit runs the contract of ports.Audit. open returns an empty store whose actions are recorded
+// for Operator.
 func Audit(t *testing.T, open func(testing.TB) Stores) {
-	runStores(t, open, append(auditChecks, actChecks()...))
+	runStores(t, open, append(auditChecks, operatorActionChecks()...))
 }
 
 // Idempotency runs the contract of ports.Idempotency.
@@ -152,20 +150,21 @@ func Idempotency(t *testing.T, open func(testing.TB) Stores) {
 	runStores(t, open, slices.Concat(claimChecks, leaseChecks, completionChecks))
 }
 
-// StoreEffects checks what stores note in ports.Effects.
+// StoreEffects checks which effects the stores note in ports.Effects.
 func StoreEffects(t *testing.T, open func(testing.TB) Stores) { runStores(t, open, storeEffectChecks) }
 
-// Operator is for whom the stores of these suites are opened.
+// Operator is the name that the stores of these suites record in the audit log.
 const Operator = "carol@desk"
 
-// now is a time with microseconds, which is what stores keep.
+// now is the current time of the checks. It has microseconds, the precision of the stores.
 var now = time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
 
-// crowd is how many do the same thing at once.
-const crowd = 50
+// concurrency is the number of concurrent calls in the checks of races.
+const concurrency = 50
 
-// hostile is what a provider may say anywhere.
-const hostile = "O'Brien \"quoted\" \\ ? ?0 $1 {{.}} ; DROP TABLE tenants; -- \u202e 🏴"
+// hostileText contains characters that break careless SQL, templates and terminals. Providers can
+// return it in any field.
+const hostileText = "O'Brien \"quoted\" \\ ? ?0 $1 {{.}} ; DROP TABLE tenants; -- \u202e 🏴"
 
 func newAccount(t testing.TB, s Stores, name string) access.AccountID {
 	t.Helper()
@@ -176,7 +175,7 @@ func newAccount(t testing.TB, s Stores, name string) access.AccountID {
 
 func guid(n int) tenant.GUID { return tenant.GUID(fmt.Sprintf("10000000-0000-4000-8000-%012d", n)) }
 
-func attach(t testing.TB, s Stores, owner access.AccountID, n int) tenant.Tenant {
+func attachTenant(t testing.TB, s Stores, owner access.AccountID, n int) tenant.Tenant {
 	t.Helper()
 	made, err := s.Attach(t.Context(), owner, tenant.Tenant{
 		GUID: guid(n), Name: "Contoso", ConsentedAt: now, ConnectedBy: "admin@contoso.test",
@@ -185,12 +184,12 @@ func attach(t testing.TB, s Stores, owner access.AccountID, n int) tenant.Tenant
 	return made
 }
 
-// addDomain stores a domain whose adding is finished.
+// addDomain stores a domain that is added at the platform.
 func addDomain(t testing.TB, s Stores, owner access.AccountID, id tenant.GUID, name string) domain.Domain {
 	t.Helper()
 	d, err := s.ReserveDomain(t.Context(), owner, id, name, domain.MaxPerTenant, now)
 	must(t, "reserve domain", err)
-	d.Added, d.Fresh = true, false
+	d.Added, d.JustReserved = true, false
 	must(t, "save domain", s.SaveDomain(t.Context(), owner, d))
 	return d
 }
@@ -198,15 +197,15 @@ func addDomain(t testing.TB, s Stores, owner access.AccountID, id tenant.GUID, n
 // addMailbox stores a mailbox in a stage of its creation.
 func addMailbox(t testing.TB, s Stores, owner access.AccountID, d domain.Domain, local string, stage mailbox.Stage) mailbox.Mailbox {
 	t.Helper()
-	boxes, err := s.ReserveMailboxes(t.Context(), owner, d.ID, specs(d, local), mailbox.MaxPerDomain, now)
+	boxes, err := s.ReserveMailboxes(t.Context(), owner, d.ID, mailboxSpecs(d, local), mailbox.MaxPerDomain, now)
 	must(t, "reserve mailbox", err)
 	m := boxes[0]
-	m.Stage, m.Provisioned, m.Fresh = stage, stage != mailbox.Reserved, false
+	m.Stage, m.Provisioned, m.JustReserved = stage, stage != mailbox.Reserved, false
 	must(t, "save mailbox", s.SaveMailbox(t.Context(), owner, m))
 	return m
 }
 
-func specs(d domain.Domain, locals ...string) []mailbox.Spec {
+func mailboxSpecs(d domain.Domain, locals ...string) []mailbox.Spec {
 	var all []mailbox.Spec
 	for _, local := range locals {
 		all = append(all, mailbox.Spec{DisplayName: "Name of " + local, Address: local + "@" + d.Name})
@@ -214,39 +213,8 @@ func specs(d domain.Domain, locals ...string) []mailbox.Spec {
 	return all
 }
 
-// atOnce runs f for 0 to n-1 at the same time and returns the errors.
-func atOnce(n int, f func(i int) error) []error {
-	errs := make([]error, n)
-	start := make(chan struct{})
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() {
-			<-start
-			errs[i] = f(i)
-		})
-	}
-	close(start)
-	wg.Wait()
-	return errs
-}
-
-// winners counts the nil errors; every other one must be the refusal.
-func winners(t testing.TB, errs []error, refusal error) int {
-	t.Helper()
-	won := 0
-	for _, err := range errs {
-		switch {
-		case err == nil:
-			won++
-		case !errors.Is(err, refusal):
-			t.Fatalf("got %v, want success or %v", err, refusal)
-		}
-	}
-	return won
-}
-
-// same compares two answers that must not be told apart.
-func same(t testing.TB, what string, a, b error) {
+// requireSameError checks that a foreign object and an unknown one get the same error.
+func requireSameError(t testing.TB, what string, a, b error) {
 	t.Helper()
 	if a == nil || b == nil || a.Error() != b.Error() {
 		t.Fatalf("%s: foreign gives %v, unknown gives %v", what, a, b)

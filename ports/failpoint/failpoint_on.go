@@ -2,8 +2,7 @@
 
 //go:build failpoints
 
-// Package failpoint names the points in use cases where tests stop the
-// process.
+// Package failpoint marks the points in use cases at which tests kill the process.
 package failpoint
 
 import (
@@ -13,14 +12,14 @@ import (
 	"syscall"
 )
 
-// Hit kills the process with SIGKILL when TENANTRY_FAILPOINTS, a
-// comma-separated list, names this point. Its last words tell which it was.
+// Hit kills the process with SIGKILL if TENANTRY_FAILPOINTS, a comma-separated list, contains this
+// name. Before that it writes the name to standard error.
 func Hit(name string) {
 	for armed := range strings.SplitSeq(os.Getenv("TENANTRY_FAILPOINTS"), ",") {
 		if armed == name {
 			fmt.Fprintf(os.Stderr, "failpoint %s\n", name)
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			select {} // the signal is on its way
+			select {} // waits for the signal
 		}
 	}
 }

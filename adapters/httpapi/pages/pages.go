@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pages holds the pages about the API: the document in a browser and
-// what each error code means. They need no internet.
+// Package pages serves the HTML pages about the API. API is the API document in a browser, Errors
+// and Error explain the error codes, and Asset serves the scripts and styles. The pages load
+// nothing from other hosts.
 package pages
 
 import (
 	"bytes"
+	"compress/gzip"
 	"embed"
 	"html/template"
+	"io"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 
@@ -18,13 +22,13 @@ import (
 //go:embed templates/*.html
 var templates embed.FS
 
-// views are the pages by name; inline turns `code` into elements.
+// views holds the page templates by file name. The function inline turns `code` into elements.
 var views = template.Must(template.New("").Funcs(template.FuncMap{"inline": inline}).ParseFS(templates, "templates/*.html"))
 
-// textPolicy is for pages that are only text and our own style sheet.
+// textPolicy is the Content-Security-Policy of pages that have only text and our own style sheet.
 const textPolicy = "default-src 'none'; style-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// entry is one code as its page shows it.
+// entry is one error code as its page shows it.
 type entry struct {
 	fault.Code
 	Status int
@@ -32,7 +36,8 @@ type entry struct {
 	From   Origin
 }
 
-// Origin is who answers a code: all operations, some, or none of them.
+// Origin says which operations return an error code. All means every operation; an empty Origin
+// means none.
 type Origin struct {
 	All        bool
 	Operations []string // "GET /v1/tenants"
@@ -42,15 +47,15 @@ func entryOf(c fault.Code, status int) entry {
 	return entry{Code: c, Status: status, Reason: http.StatusText(status)}
 }
 
-// group is the codes of one status.
+// group holds the error codes of one HTTP status.
 type group struct {
 	Status int
 	Reason string
 	Codes  []entry
 }
 
-// grouped sorts the codes by status; those of one status keep their order.
-func grouped(statusOf map[fault.Kind]int) []group {
+// groupByStatus returns the error codes by ascending status, each group in the order of fault.All.
+func groupByStatus(statusOf map[fault.Kind]int) []group {
 	var groups []group
 	for _, c := range fault.All() {
 		e := entryOf(c, statusOf[c.Kind])
@@ -63,22 +68,22 @@ func grouped(statusOf map[fault.Kind]int) []group {
 	return groups
 }
 
-// Errors is the page of all codes.
+// Errors returns the handler of the page that lists all error codes.
 func Errors(statusOf map[fault.Kind]int) http.HandlerFunc {
-	groups := grouped(statusOf)
-	return func(w http.ResponseWriter, _ *http.Request) { show(w, "errors.html", textPolicy, groups) }
+	groups := groupByStatus(statusOf)
+	return func(w http.ResponseWriter, _ *http.Request) { render(w, "errors.html", textPolicy, groups) }
 }
 
-// Error is the page of one code.
+// Error serves the page of one error code.
 func Error(w http.ResponseWriter, c fault.Code, status int, from Origin) {
 	e := entryOf(c, status)
 	e.From = from
-	show(w, "error.html", textPolicy, e)
+	render(w, "error.html", textPolicy, e)
 }
 
-// show renders a page. The templates are part of the program and have tests,
-// so one that does not render is a fault of ours.
-func show(w http.ResponseWriter, name, policy string, data any) {
+// render writes a page. It panics when a template fails: the templates are embedded and tested, so
+// that is a bug.
+func render(w http.ResponseWriter, name, policy string, data any) {
 	var page bytes.Buffer
 	if err := views.ExecuteTemplate(&page, name, data); err != nil {
 		panic(err)
@@ -86,16 +91,16 @@ func show(w http.ResponseWriter, name, policy string, data any) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", policy)
 	w.Header().Set("Referrer-Policy", "no-referrer")
-	_, _ = w.Write(page.Bytes()) // a caller who went away is no error of ours
+	_, _ = w.Write(page.Bytes()) // the client may have disconnected
 }
 
-// span is a piece of a sentence, plain or code.
+// span is a part of a sentence, as plain text or as code.
 type span struct {
 	Text string
 	Code bool
 }
 
-// inline splits a text at its backticks.
+// inline splits a text at its backticks into spans.
 func inline(text string) []span {
 	var spans []span
 	for i, piece := range strings.Split(text, "`") {
@@ -104,4 +109,53 @@ func inline(text string) []span {
 		}
 	}
 	return spans
+}
+
+// assets holds the files of swagger-ui-dist 5.35.0 as published, compressed with gzip. SHA256SUMS
+// holds the hashes of the uncompressed files.
+//
+//go:embed assets
+var assets embed.FS
+
+// apiPolicy is the Content-Security-Policy of the API page. It allows our own scripts and requests
+// to this service. Swagger UI uses data: images as icons.
+const apiPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// maxAsset limits decompression, in bytes. The largest asset has 1.7 MB.
+const maxAsset = 4 << 20
+
+// API serves the page that shows the API document with Swagger UI.
+func API(w http.ResponseWriter, _ *http.Request) { render(w, "api.html", apiPolicy, nil) }
+
+// Asset serves a file of the pages. It returns false, and writes nothing, when there is no such
+// file.
+func Asset(w http.ResponseWriter, r *http.Request, name string) bool {
+	contentType := map[string]string{".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".txt": "text/plain; charset=utf-8"}[path.Ext(name)]
+	if contentType == "" {
+		return false
+	}
+	if content, err := assets.ReadFile("assets/" + name); err == nil {
+		w.Header().Set("Content-Type", contentType)
+		_, _ = w.Write(content) // the client may have disconnected
+		return true
+	}
+	compressed, err := assets.Open("assets/" + name + ".gz")
+	if err != nil {
+		return false
+	}
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Vary", "Accept-Encoding")
+	w.Header().Set("Cache-Control", "public, max-age=86400")
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = io.Copy(w, compressed)
+		return true
+	}
+	reader, err := gzip.NewReader(compressed)
+	if err != nil {
+		panic(err) // the file is embedded in the program
+	}
+	_, _ = io.CopyN(w, reader, maxAsset)
+	return true
 }

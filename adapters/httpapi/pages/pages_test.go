@@ -19,24 +19,24 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-func shown(t *testing.T, handler http.HandlerFunc) (*httptest.ResponseRecorder, string) {
+func renderPage(t *testing.T, handler http.HandlerFunc) (*httptest.ResponseRecorder, string) {
 	t.Helper()
 	w := httptest.NewRecorder()
 	handler(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	return w, w.Body.String()
 }
 
-// outside finds what a browser would fetch from another place.
-var outside = regexp.MustCompile(`(?i)(src|href)="(https?:)?//`)
+// externalLink matches an attribute that makes a browser load a resource of another host.
+var externalLink = regexp.MustCompile(`(?i)(src|href)="(https?:)?//`)
 
-func TestEveryCodeHasItsPage(t *testing.T) {
-	_, index := shown(t, pages.Errors(map[fault.Kind]int{}))
+func TestEveryErrorCodeHasAPage(t *testing.T) {
+	_, index := renderPage(t, pages.Errors(map[fault.Kind]int{}))
 	for _, c := range fault.All() {
-		w, page := shown(t, func(w http.ResponseWriter, _ *http.Request) { pages.Error(w, c, 400, pages.Origin{}) })
+		w, page := renderPage(t, func(w http.ResponseWriter, _ *http.Request) { pages.Error(w, c, 400, pages.Origin{}) })
 		if !strings.Contains(page, "<h1>") || !strings.Contains(page, c.Name) || !strings.Contains(page, `<html lang="en">`) {
 			t.Errorf("%s: %s", c.Name, page)
 		}
-		if strings.Contains(page, "`") || outside.MatchString(page) {
+		if strings.Contains(page, "`") || externalLink.MatchString(page) {
 			t.Errorf("%s has backticks or leaves the service", c.Name)
 		}
 		if policy := w.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
@@ -48,9 +48,9 @@ func TestEveryCodeHasItsPage(t *testing.T) {
 	}
 }
 
-func TestTheAPIPageStaysHere(t *testing.T) {
-	w, page := shown(t, pages.API)
-	if outside.MatchString(page) || strings.Contains(page, "<style") || regexp.MustCompile(`<script>`).MatchString(page) {
+func TestAPIPageLoadsNothingFromOtherHosts(t *testing.T) {
+	w, page := renderPage(t, pages.API)
+	if externalLink.MatchString(page) || strings.Contains(page, "<style") || regexp.MustCompile(`<script>`).MatchString(page) {
 		t.Errorf("inline or outside content: %s", page)
 	}
 	if policy := w.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "connect-src 'self'") || strings.Contains(policy, "unsafe") {
@@ -64,8 +64,7 @@ func TestTheAPIPageStaysHere(t *testing.T) {
 	}
 }
 
-// The files of Swagger UI are the published ones.
-func TestAssetsAreAsPublished(t *testing.T) {
+func TestAssetsMatchThePublishedHashes(t *testing.T) {
 	sums, err := os.Open("assets/SHA256SUMS")
 	if err != nil {
 		t.Fatal(err)

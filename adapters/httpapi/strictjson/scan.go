@@ -7,8 +7,8 @@ import (
 	"unicode/utf16"
 )
 
-// scan looks at every byte once: nesting outside strings, escapes inside. It
-// makes no claim about the syntax of the rest.
+// scan checks the nesting depth and the escapes in strings in one pass. It does not check the rest
+// of the syntax.
 func scan(document []byte) error {
 	depth := 0
 	for i := 0; i < len(document); i++ {
@@ -20,7 +20,7 @@ func scan(document []byte) error {
 		case '}', ']':
 			depth--
 		case '"':
-			length, err := text(document[i+1:])
+			length, err := scanString(document[i+1:])
 			if err != nil {
 				return err
 			}
@@ -30,15 +30,15 @@ func scan(document []byte) error {
 	return nil
 }
 
-// text scans a string from behind its opening quote and returns the length up
-// to and with the closing one.
-func text(rest []byte) (int, error) {
+// scanString scans a string from the byte after its opening quote. It returns the length including
+// the closing quote.
+func scanString(rest []byte) (int, error) {
 	for i := 0; i < len(rest); i++ {
 		switch rest[i] {
 		case '"':
 			return i + 1, nil
 		case '\\':
-			length, err := escape(rest[i:])
+			length, err := scanEscape(rest[i:])
 			if err != nil {
 				return 0, err
 			}
@@ -48,10 +48,9 @@ func text(rest []byte) (int, error) {
 	return 0, ErrSyntax
 }
 
-// escape checks one escape sequence, a surrogate pair as a whole, and returns
-// its length.
-func escape(rest []byte) (int, error) {
-	first, ok := unit(rest)
+// scanEscape checks one escape sequence, or a surrogate pair of two, and returns its length.
+func scanEscape(rest []byte) (int, error) {
+	first, ok := codeUnit(rest)
 	switch {
 	case !ok:
 		return 2, nil
@@ -60,15 +59,16 @@ func escape(rest []byte) (int, error) {
 	case !utf16.IsSurrogate(first):
 		return 6, nil
 	}
-	second, ok := unit(rest[6:])
+	second, ok := codeUnit(rest[6:])
 	if !ok || utf16.DecodeRune(first, second) == '\uFFFD' {
 		return 0, ErrSurrogate
 	}
 	return 12, nil
 }
 
-// unit reads a \uXXXX escape at the beginning of rest.
-func unit(rest []byte) (rune, bool) {
+// codeUnit returns the UTF-16 code unit of a \uXXXX escape at the start of rest. It returns false
+// for any other escape.
+func codeUnit(rest []byte) (rune, bool) {
 	if len(rest) < 6 || rest[0] != '\\' || rest[1] != 'u' {
 		return 0, false
 	}

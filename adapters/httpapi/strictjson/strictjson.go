@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package strictjson refuses what encoding/json lets pass and two readers may
-// understand differently.
+// Package strictjson refuses JSON documents that encoding/json accepts, but that two parsers may
+// read differently. Check is its only function; scan.go holds the checks that run before the JSON
+// is parsed.
 package strictjson
 
 import (
@@ -11,10 +12,10 @@ import (
 	"unicode/utf8"
 )
 
-// MaxDepth is how many levels of objects and arrays a document may have.
+// MaxDepth is the maximum number of nested objects and arrays.
 const MaxDepth = 16
 
-// The refusals. None carries a part of the document, which may be secret.
+// The errors of Check. None quotes the document, which may hold secrets.
 var (
 	ErrEncoding  = errors.New("not UTF-8")
 	ErrDepth     = errors.New("nested deeper than 16 levels")
@@ -24,38 +25,38 @@ var (
 	ErrDuplicate = errors.New("a member occurs twice in one object")
 )
 
-// Check accepts exactly one JSON document in UTF-8 without U+0000, lone
-// surrogates, duplicate members or more than MaxDepth levels.
+// Check returns nil for exactly one JSON document in UTF-8. It refuses U+0000, lone surrogates,
+// duplicate members and more than MaxDepth levels.
 func Check(document []byte) error {
 	if !utf8.Valid(document) {
 		return ErrEncoding
 	}
-	// Depth comes before syntax, so that hostile nesting costs one cheap scan.
+	// Depth is checked first, so that deeply nested input costs only one scan.
 	if err := scan(document); err != nil {
 		return err
 	}
 	if !json.Valid(document) {
 		return ErrSyntax
 	}
-	tokens := json.NewDecoder(bytes.NewReader(document))
-	tokens.UseNumber() // 1e400 is well-formed; whether it fits is the field's business
-	return members(tokens)
+	decoder := json.NewDecoder(bytes.NewReader(document))
+	decoder.UseNumber() // 1e400 is valid JSON; the field decides whether it accepts it
+	return checkMembers(decoder)
 }
 
-// members walks one value and refuses objects with a repeated member.
-func members(tokens *json.Decoder) error {
-	token, err := tokens.Token()
+// checkMembers reads one value and returns ErrDuplicate when an object repeats a member.
+func checkMembers(decoder *json.Decoder) error {
+	token, err := decoder.Token()
 	if err != nil {
 		return ErrSyntax
 	}
-	open, composite := token.(json.Delim)
+	delim, composite := token.(json.Delim)
 	if !composite {
 		return nil
 	}
 	seen := map[string]bool{}
-	for tokens.More() {
-		if open == '{' {
-			name, err := tokens.Token()
+	for decoder.More() {
+		if delim == '{' {
+			name, err := decoder.Token()
 			if err != nil {
 				return ErrSyntax
 			}
@@ -64,11 +65,11 @@ func members(tokens *json.Decoder) error {
 			}
 			seen[name.(string)] = true
 		}
-		if err := members(tokens); err != nil {
+		if err := checkMembers(decoder); err != nil {
 			return err
 		}
 	}
-	_, err = tokens.Token() // the closing delimiter
+	_, err = decoder.Token() // the closing delimiter
 	if err != nil {
 		return ErrSyntax
 	}

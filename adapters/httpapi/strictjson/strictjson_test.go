@@ -54,8 +54,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// What Check accepts means the same to every reader: it decodes, it holds no
-// replaced character, and encoding it again loses no member.
+// A document that Check accepts decodes, holds no replaced character, and loses no member when it
+// is decoded.
 func FuzzStrictJSON(f *testing.F) {
 	for _, seed := range []string{`{"a":1}`, `{"a":1,"a":2}`, `"\ud83d\ude00"`, `"\ud83d"`, `[[[]]]`, `{"a":"\u0000"}`, "\xff", `{}x`} {
 		f.Add([]byte(seed))
@@ -70,10 +70,10 @@ func FuzzStrictJSON(f *testing.F) {
 		if err := decoder.Decode(&value); err != nil {
 			t.Fatalf("accepted what does not decode: %v", err)
 		}
-		if names, decoded := countColons(document), countMembers(value); names != decoded {
-			t.Fatalf("%d members written, %d decoded", names, decoded)
+		if written, decoded := countColons(document), countMembers(value); written != decoded {
+			t.Fatalf("%d members written, %d decoded", written, decoded)
 		}
-		noReplacement(t, value, strings.ContainsRune(string(document), utf8.RuneError) ||
+		checkNoReplacement(t, value, strings.ContainsRune(string(document), utf8.RuneError) ||
 			strings.Contains(strings.ToLower(string(document)), `\ufffd`))
 	})
 }
@@ -107,10 +107,10 @@ func countMembers(value any) (n int) {
 	return n
 }
 
-func noReplacement(t *testing.T, value any, written bool) {
+func checkNoReplacement(t *testing.T, value any, allowed bool) {
 	switch v := value.(type) {
 	case string:
-		if strings.ContainsRune(v, utf8.RuneError) && !written {
+		if strings.ContainsRune(v, utf8.RuneError) && !allowed {
 			t.Fatal("a character was replaced")
 		}
 		if strings.ContainsRune(v, 0) {
@@ -118,12 +118,12 @@ func noReplacement(t *testing.T, value any, written bool) {
 		}
 	case map[string]any:
 		for name, member := range v {
-			noReplacement(t, name, written)
-			noReplacement(t, member, written)
+			checkNoReplacement(t, name, allowed)
+			checkNoReplacement(t, member, allowed)
 		}
 	case []any:
 		for _, item := range v {
-			noReplacement(t, item, written)
+			checkNoReplacement(t, item, allowed)
 		}
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package disk keeps what the sandbox remembers, one small JSON file a thing.
+// Package disk stores the state of the sandbox, one JSON file per value.
 package disk
 
 import (
@@ -12,7 +12,8 @@ import (
 	"path/filepath"
 )
 
-// Load reads the file at path into v. Without such a file v stays as it is.
+// Load decodes the file at path into v. When the file does not exist, v keeps its value. It fails
+// when the file cannot be read or is not JSON for v.
 func Load(path string, v any) error {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -27,16 +28,16 @@ func Load(path string, v any) error {
 	return nil
 }
 
-// Save writes v so that a process that is killed leaves the old file or the
-// new one, never half of one. Only its owner can read it.
+// Save writes v to the file at path, readable by its owner only. The write is atomic: a killed
+// process leaves the old file or the new one.
 func Save(path string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
-	fresh := path + ".new"
-	if err := os.WriteFile(fresh, data, 0o600); err != nil {
+	temp := path + ".new"
+	if err := os.WriteFile(temp, data, 0o600); err != nil {
 		return err
 	}
-	return os.Rename(fresh, path)
+	return os.Rename(temp, path)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/sandbox/disk"
 )
 
-func TestWhatIsSavedIsLoaded(t *testing.T) {
+func TestLoadReturnsWhatWasSaved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "thing.json")
 	got := []string{"fresh"}
 	if err := disk.Load(path, &got); err != nil || len(got) != 1 {
@@ -31,7 +31,7 @@ func TestWhatIsSavedIsLoaded(t *testing.T) {
 	}
 }
 
-func TestTroubleNamesTheFile(t *testing.T) {
+func TestErrorsNameTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "thing.json")
 	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)

@@ -8,28 +8,28 @@ import (
 	wire "github.com/miekg/dns"
 )
 
-// host is a company that serves zones.
-type host struct {
+// hosting is a provider that hosts zones.
+type hosting struct {
 	servers [2]string
-	mailbox string // the SOA's
-	zone    string // where the servers' names live
+	mailbox string // mailbox name in the SOA record
+	zone    string // the zone of the server names
 }
 
-// hosts are the places where a zone can be. Their servers' names are those by
-// which a provider is recognised; all of them are this one server.
-var hosts = map[string]host{
+// hostings are the providers that can host a zone, by id. A provider is recognised by the names of
+// its servers, all of which resolve to this one server.
+var hostings = map[string]hosting{
 	"cloudflare": {[2]string{"ada.ns.cloudflare.com", "bob.ns.cloudflare.com"}, "dns.cloudflare.com", "ns.cloudflare.com"},
 	"manual":     {[2]string{"ns1.sandbox-registrar.test", "ns2.sandbox-registrar.test"}, "hostmaster.sandbox-registrar.test", "sandbox-registrar.test"},
 }
 
-// documentation is an address that leads nowhere: the mail platform's own
-// machines are not part of the sandbox, but their names resolve.
-const documentation = "192.0.2.25"
+// documentationAddr is an address that leads nowhere (RFC 5737). The names of the mail platform
+// resolve to it, because its hosts are not part of the sandbox.
+const documentationAddr = "192.0.2.25"
 
-// builtin are the zones that are there without anybody's doing: those of the
-// name servers and those of the mail platform that customers' records name.
+// builtin returns the zones that always exist: those of the name servers, and those of the mail
+// platform that customers' records refer to.
 func builtin() map[string]*zone {
-	a := func(name, addr string) Record { return Record{Type: "A", Name: name, Content: addr, TTL: 300} }
+	address := func(name, addr string) Record { return Record{Type: "A", Name: name, Content: addr, TTL: 300} }
 	text := func(name, content string) Record {
 		return Record{Type: "TXT", Name: name, Content: content, TTL: 300}
 	}
@@ -37,37 +37,37 @@ func builtin() map[string]*zone {
 		"outlook.com": {
 			text("spf.protection.outlook.com", "v=spf1 ip4:40.92.0.0/15 ip4:40.107.0.0/16 ip4:52.100.0.0/15 ip4:52.102.0.0/16 "+
 				"ip4:52.103.0.0/17 ip4:104.47.0.0/17 ip6:2a01:111:f400::/48 ip6:2a01:111:f403::/49 -all"),
-			a("autodiscover.outlook.com", documentation),
-			a("*.mail.protection.outlook.com", documentation),
+			address("autodiscover.outlook.com", documentationAddr),
+			address("*.mail.protection.outlook.com", documentationAddr),
 		},
-		"mx.microsoft":           {a("*.mx.microsoft", documentation)},
+		"mx.microsoft":           {address("*.mx.microsoft", documentationAddr)},
 		"onmicrosoft.com":        {text("*.onmicrosoft.com", signingKey)},
 		"dkim.mail.microsoft":    {text("*.dkim.mail.microsoft", signingKey)},
 		"ns.cloudflare.com":      nil,
 		"sandbox-registrar.test": nil,
 	}
-	for _, h := range hosts {
+	for _, h := range hostings {
 		for _, server := range h.servers {
-			lists[h.zone] = append(lists[h.zone], a(server, "127.0.0.1"))
+			lists[h.zone] = append(lists[h.zone], address(server, "127.0.0.1"))
 		}
 	}
 	out := map[string]*zone{}
 	for apex, records := range lists {
-		z, err := makeZone(apex, kept{Provider: "manual", Serial: 1, Records: records})
+		z, err := newZone(apex, storedZone{Provider: "manual", Serial: 1, Records: records})
 		if err != nil {
-			panic("built-in zone " + apex + ": " + err.Error()) // a test opens a store
+			panic("built-in zone " + apex + ": " + err.Error()) // a bug: the test of Open fails too
 		}
 		out[apex] = z
 	}
-	out["onmicrosoft.com"].wild, out["dkim.mail.microsoft"].wild = selector, selector
+	out["onmicrosoft.com"].wildcardCovers, out["dkim.mail.microsoft"].wildcardCovers = isSelector, isSelector
 	return out
 }
 
-// selector reports whether name is a DKIM selector's. The platform has a key at
-// each and no text at its other names.
-func selector(name string) bool { return strings.Contains(name, "._domainkey.") }
+// isSelector reports whether name is that of a DKIM selector. The platform has a key at each
+// selector and no TXT record at other names.
+func isSelector(name string) bool { return strings.Contains(name, "._domainkey.") }
 
-// registrySOA is the SOA of a zone above all others, "" for the root.
+// registrySOA returns the SOA of a registry zone: a top-level domain, or the root "".
 func registrySOA(apex string) *wire.SOA {
 	soa := &wire.SOA{
 		Hdr: header(apex, wire.TypeSOA, 3600), Ns: "a.root.sandbox-registrar.test.", Mbox: "hostmaster.sandbox-registrar.test.",
@@ -78,3 +78,11 @@ func registrySOA(apex string) *wire.SOA {
 	}
 	return soa
 }
+
+// signingKey is the DKIM public key that the mail platform publishes at each selector. Its private
+// key was deleted: nothing is signed here.
+const signingKey = "v=DKIM1; k=rsa; p=" +
+	"MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAtdutiQq6h/2/1kN15htrVNvX++Oh7bq2IYANevhj4slUaJeqYWcQwv/+" +
+	"XMA8GBGbOytSrKiO10LCo9LjemKyyWnZVJyoczc0xEQmSZkz7VyyNBXPHnhhAH8NELls1HSVvBqw2BNjB/DL6POColTt3TSujooi" +
+	"nFxquJqgWW9Ybp7fgGA4G5FqQrktWgSuZ0XlopigVz84CDlH4v5TIFsb02S8SGPsLGt5yhP0e8GPhQhVQ2RG+vWMxoJb8dTotf27" +
+	"7cSoUEd/F3qp+8+LOIx6WR/d3E4h4m9/oAo0kyH/KS/x8IP9BGPMAevobCZXLlbGwqRGlrYJqyf/jLGkKMqKsQIDAQAB"

@@ -13,8 +13,8 @@ import (
 	wire "github.com/miekg/dns"
 )
 
-// Record is one record as people write it: the name fully qualified without
-// the final dot, TXT content unquoted.
+// Record is one DNS record as people write it: a fully qualified name without the final dot, and
+// TXT content without quotes.
 type Record struct {
 	Type     string `json:"type"`
 	Name     string `json:"name"`
@@ -23,7 +23,7 @@ type Record struct {
 	Priority *int   `json:"priority,omitempty"` // MX and SRV
 }
 
-// Invalid says what is wrong with a name, a record or a set of them.
+// Invalid is the error for an invalid name, record or set of records.
 type Invalid string
 
 func (i Invalid) Error() string { return string(i) }
@@ -42,31 +42,31 @@ var (
 	withPriority = []string{"MX", "SRV"}
 )
 
-// UnmarshalJSON reads a record strictly: a misspelt member or a missing one
-// would otherwise become a record that nobody meant.
+// UnmarshalJSON decodes a record and refuses unknown and missing members, so that a misspelt member
+// is noticed.
 func (r *Record) UnmarshalJSON(data []byte) error {
 	type plain Record
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(data, &members); err != nil {
-		return invalid("a record is an object")
+		return invalid("a record must be an object")
 	}
 	for _, name := range []string{"type", "name", "content", "ttl"} {
 		if _, ok := members[name]; !ok {
-			return invalid("a record has %q", name)
+			return invalid("a record must have %q", name)
 		}
 		delete(members, name)
 	}
 	delete(members, "priority")
 	for name := range members {
-		return invalid("a record has no %q", name)
+		return invalid("a record must not have %q", name)
 	}
 	if err := json.Unmarshal(data, (*plain)(r)); err != nil {
-		return invalid("a record has texts, and numbers for ttl and priority")
+		return invalid("ttl and priority of a record must be numbers, its other members strings")
 	}
 	return nil
 }
 
-// rr checks a record of zone and gives what the server answers with.
+// rr checks the record for its zone and returns the record that the server answers with.
 func (r Record) rr(zone string) (wire.RR, error) {
 	name := strings.ToLower(r.Name)
 	if len(name) > 253 || !hostName.MatchString(strings.TrimPrefix(name, "*.")) {
@@ -76,29 +76,29 @@ func (r Record) rr(zone string) (wire.RR, error) {
 		return nil, invalid("name %q is not in zone %s", r.Name, zone)
 	}
 	if r.TTL < 1 || r.TTL > 1<<31-1 {
-		return nil, invalid("ttl of %s %s is between 1 and 2147483647", r.Type, r.Name)
+		return nil, invalid("ttl of %s %s must be between 1 and 2147483647", r.Type, r.Name)
 	}
 	if !slices.Contains(types, r.Type) {
 		return nil, invalid("type %q is not one of %s", r.Type, strings.Join(types, ", "))
 	}
 	if (r.Priority != nil) != slices.Contains(withPriority, r.Type) {
-		return nil, invalid("%s %s: MX and SRV have a priority, others have none", r.Type, r.Name)
+		return nil, invalid("%s %s: MX and SRV must have a priority, other types must not", r.Type, r.Name)
 	}
 	if r.Priority != nil && (*r.Priority < 0 || *r.Priority > 65535) {
-		return nil, invalid("priority of %s %s is between 0 and 65535", r.Type, r.Name)
+		return nil, invalid("priority of %s %s must be between 0 and 65535", r.Type, r.Name)
 	}
 	if name == zone && (r.Type == "NS" || r.Type == "CNAME") {
-		return nil, invalid("the zone's own SOA and NS stay, so %s holds no other %s", r.Name, r.Type)
+		return nil, invalid("the zone's own SOA and NS cannot be changed, so %s cannot hold a %s record", r.Name, r.Type)
 	}
 	h := wire.RR_Header{Name: name + ".", Rrtype: wire.StringToType[r.Type], Class: wire.ClassINET, Ttl: uint32(r.TTL)}
 	rr, ok := r.data(h)
 	if !ok {
-		return nil, invalid("content of %s %s is not what such a record holds", r.Type, r.Name)
+		return nil, invalid("content of %s %s is not valid for this type", r.Type, r.Name)
 	}
 	return rr, nil
 }
 
-// data reads the content by the record's type.
+// data parses the content by the type of the record. It returns false when the content is invalid.
 func (r Record) data(h wire.RR_Header) (wire.RR, bool) {
 	target := strings.ToLower(strings.TrimSuffix(r.Content, "."))
 	host := hostName.MatchString(target)
@@ -116,24 +116,24 @@ func (r Record) data(h wire.RR_Header) (wire.RR, bool) {
 	case "MX":
 		return &wire.MX{Hdr: h, Preference: uint16(*r.Priority), Mx: target + "."}, host || r.Content == "."
 	case "TXT":
-		return &wire.TXT{Hdr: h, Txt: texts(r.Content)}, r.Content != "" && len(r.Content) <= maxText && !oneQuoted.MatchString(r.Content)
+		return &wire.TXT{Hdr: h, Txt: splitText(r.Content)}, r.Content != "" && len(r.Content) <= maxText && !oneQuoted.MatchString(r.Content)
 	case "SRV":
-		return parsed(h, fmt.Sprintf("%d %s", *r.Priority, r.Content))
+		return parseZoneFile(h, fmt.Sprintf("%d %s", *r.Priority, r.Content))
 	case "CAA":
-		return parsed(h, r.Content)
+		return parseZoneFile(h, r.Content)
 	}
 	return nil, false
 }
 
-// parsed reads content as zone files write it.
-func parsed(h wire.RR_Header, content string) (wire.RR, bool) {
+// parseZoneFile parses content in the format of zone files.
+func parseZoneFile(h wire.RR_Header, content string) (wire.RR, bool) {
 	rr, err := wire.NewRR(fmt.Sprintf("%s %d IN %s %s", h.Name, h.Ttl, wire.TypeToString[h.Rrtype], content))
 	return rr, err == nil && rr != nil && !strings.Contains(content, "\n")
 }
 
-// texts cuts a text into the strings of a TXT record, in the library's form,
-// where a backslash is escaped.
-func texts(s string) []string {
+// splitText splits a text into the strings of a TXT record, in the format of package miekg/dns, in
+// which a backslash is escaped.
+func splitText(s string) []string {
 	var out []string
 	for len(s) > 0 {
 		n := min(len(s), 255)
@@ -143,7 +143,7 @@ func texts(s string) []string {
 	return out
 }
 
-// within reports whether name is zone or lies below it.
+// within reports whether name equals zone or is below it.
 func within(name, zone string) bool {
 	return name == zone || strings.HasSuffix(name, "."+zone)
 }

@@ -13,12 +13,11 @@ import (
 	wire "github.com/miekg/dns"
 )
 
-// maxLinks is how far aliases are followed.
+// maxLinks is the maximum number of aliases that are followed.
 const maxLinks = 8
 
-// Server answers for all zones of a store by UDP and TCP, on loopback. It
-// takes questions that want recursion too, so it can be the resolver of
-// whoever lives in the sandbox; beyond its zones there is nothing.
+// Server answers for all zones of a Store by UDP and TCP on loopback. It also accepts recursive
+// questions, so it can be the resolver of the sandbox. Names outside its zones do not exist.
 type Server struct {
 	store   *Store
 	addr    string
@@ -26,9 +25,9 @@ type Server struct {
 	done    sync.WaitGroup
 }
 
-// Listen starts a server on a free port.
+// Listen starts a server on a free port. It fails when no port can be opened for both UDP and TCP.
 func Listen(ctx context.Context, store *Store) (*Server, error) {
-	udp, tcp, err := twins(ctx)
+	udp, tcp, err := listenUDPAndTCP(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("dns server: %w", err)
 	}
@@ -43,9 +42,9 @@ func Listen(ctx context.Context, store *Store) (*Server, error) {
 	return s, nil
 }
 
-// twins opens UDP and TCP on one free port. Another process may hold the TCP
-// port of the free UDP port that the kernel picked; then the next one is tried.
-func twins(ctx context.Context) (net.PacketConn, net.Listener, error) {
+// listenUDPAndTCP opens the same free port for UDP and TCP. The kernel chooses the UDP port; when
+// its TCP port is in use, another port is tried.
+func listenUDPAndTCP(ctx context.Context) (net.PacketConn, net.Listener, error) {
 	var config net.ListenConfig
 	var failed error
 	for range 20 {
@@ -62,13 +61,13 @@ func twins(ctx context.Context) (net.PacketConn, net.Listener, error) {
 	return nil, nil, failed
 }
 
-// Addr is where the server listens.
+// Addr returns the address of the server, host:port.
 func (s *Server) Addr() string { return s.addr }
 
-// Port is the port of Addr.
+// Port returns the port of Addr.
 func (s *Server) Port() int { return int(netip.MustParseAddrPort(s.addr).Port()) }
 
-// Close ends the server.
+// Close stops the server and waits for that.
 func (s *Server) Close() error {
 	var err error
 	for _, server := range s.servers {
@@ -109,6 +108,63 @@ func (s *Server) reply(q *wire.Msg) *wire.Msg {
 	}
 	s.store.mu.RLock()
 	defer s.store.mu.RUnlock()
-	s.store.answer(m, plain(q.Question[0].Name), q.Question[0].Qtype, 0)
+	s.store.answer(m, canonicalName(q.Question[0].Name), q.Question[0].Qtype, 0)
 	return m
+}
+
+// answer adds the records for a question to m and follows aliases from zone to zone. depth counts
+// the flattened records that led to this question. The caller holds the lock.
+func (s *Store) answer(m *wire.Msg, name string, qtype uint16, depth int) {
+	m.Authoritative = true
+	for range maxLinks + 1 {
+		z := s.enclosing(name)
+		if z == nil {
+			s.answerUnregistered(m, name)
+			return
+		}
+		if ns := z.delegationOf(name); len(ns) > 0 {
+			m.Authoritative = m.Authoritative && len(m.Answer) > 0
+			m.Ns = ns
+			return
+		}
+		target := s.answerFromZone(m, z, name, qtype, depth)
+		if target == "" {
+			return
+		}
+		name = target
+	}
+}
+
+// answerFromZone answers from one zone. It returns the target of an alias, or "" when the answer is
+// complete.
+func (s *Store) answerFromZone(m *wire.Msg, z *zone, name string, qtype uint16, depth int) string {
+	owner, exists := z.lookup(name)
+	list := z.recordsAt(owner, name)
+	if found := append(ofType(list, qtype), s.veiledAnswer(z, owner, name, qtype, depth)...); len(found) > 0 {
+		m.Answer = append(m.Answer, found...)
+		return ""
+	}
+	if alias := ofType(list, wire.TypeCNAME); len(alias) > 0 {
+		m.Answer = append(m.Answer, alias...)
+		return canonicalName(alias[0].(*wire.CNAME).Target)
+	}
+	if !exists {
+		m.Rcode = wire.RcodeNameError
+	}
+	m.Ns = []wire.RR{z.soa}
+	return ""
+}
+
+// answerUnregistered answers for a name in no zone with the SOA of the registry above it, as a
+// resolver would.
+func (s *Store) answerUnregistered(m *wire.Msg, name string) {
+	apex := s.registryOf(name)
+	m.Ns = []wire.RR{registrySOA(apex)}
+	if name != apex {
+		m.Rcode = wire.RcodeNameError
+		return
+	}
+	if q := m.Question[0]; q.Qtype == wire.TypeSOA && canonicalName(q.Name) == name {
+		m.Answer, m.Ns = m.Ns, nil
+	}
 }

@@ -10,40 +10,39 @@ import (
 	wire "github.com/miekg/dns"
 )
 
-// Veil is how a provider hides a record behind answers of its own.
+// Veil is how a provider answers for a veiled record.
 type Veil string
 
-// The veils.
 const (
-	// Flattened answers with what is at a CNAME's target: addresses at the
-	// apex, elsewhere everything.
+	// Flattened returns the records of a CNAME's target: only addresses at the apex, all types
+	// elsewhere.
 	Flattened Veil = "flattened"
-	// Proxied answers with the provider's own addresses.
+	// Proxied returns the provider's own addresses.
 	Proxied Veil = "proxied"
 )
 
-// Veiled is a record that a provider lists but does not serve as it is.
+// Veiled is a record that a provider stores, but answers with other records.
 type Veiled struct {
 	Record Record `json:"record"`
 	As     Veil   `json:"as"`
 }
 
-// What stands before proxied hosts: addresses for documentation, as nothing is
-// behind them.
+// proxyV4 and proxyV6 are the answers for proxied hosts. They are documentation addresses, because
+// no proxy exists.
 const (
 	proxyV4, proxyV6 = "198.51.100.80", "2001:db8::80"
 	veiledTTL        = 300
 	maxVeils         = 8
 )
 
-// veil adds a veiled record to a zone.
-func (z *zone) veil(v Veiled) error {
+// addVeiled adds a veiled record to the zone, or fails with Invalid.
+func (z *zone) addVeiled(v Veiled) error {
 	alias := v.Record.Type == "CNAME"
 	if v.As != Proxied && v.As != Flattened || !alias && (v.As == Flattened || v.Record.Type != "A" && v.Record.Type != "AAAA") {
 		return invalid("%s %s cannot be %s", v.Record.Type, v.Record.Name, v.As)
 	}
 	plainRecord := v.Record
-	if alias { // at the apex too, which a CNAME that is served cannot be
+	if alias { // check it at another name: a flattened CNAME may be at the apex, a plain one may not
 		plainRecord.Name = "veiled." + z.apex
 	}
 	if _, err := plainRecord.rr(z.apex); err != nil {
@@ -54,29 +53,29 @@ func (z *zone) veil(v Veiled) error {
 		return invalid("name %q is not in zone %s", v.Record.Name, z.apex)
 	}
 	z.veils[name] = append(z.veils[name], v)
-	z.note(name)
+	z.addName(name)
 	return nil
 }
 
-// behind answers a question about name from the veiled records at owner. The
-// caller holds the lock.
-func (s *Store) behind(z *zone, owner, name string, qtype uint16, depth int) []wire.RR {
+// veiledAnswer returns the answer about name from the veiled records of owner, which is name or a
+// wildcard. The caller holds the lock.
+func (s *Store) veiledAnswer(z *zone, owner, name string, qtype uint16, depth int) []wire.RR {
 	var out []wire.RR
 	for _, v := range z.veils[owner] {
 		switch {
 		case v.As == Proxied:
 			if len(out) == 0 {
-				out = shield(name, qtype)
+				out = proxiedAnswer(name, qtype)
 			}
 		case depth < maxVeils && (owner != z.apex || qtype == wire.TypeA || qtype == wire.TypeAAAA):
-			out = append(out, s.flat(v.Record, name, qtype, depth+1)...)
+			out = append(out, s.flattenedAnswer(v.Record, name, qtype, depth+1)...)
 		}
 	}
 	return out
 }
 
-// shield is how a proxied host answers.
-func shield(name string, qtype uint16) []wire.RR {
+// proxiedAnswer returns the answer for a proxied host.
+func proxiedAnswer(name string, qtype uint16) []wire.RR {
 	r := Record{Type: wire.TypeToString[qtype], Name: name, TTL: veiledTTL, Content: proxyV4}
 	if qtype == wire.TypeAAAA {
 		r.Content = proxyV6
@@ -87,14 +86,14 @@ func shield(name string, qtype uint16) []wire.RR {
 	return []wire.RR{rr}
 }
 
-// flat is what stands at a CNAME's target, under the alias's own name.
-func (s *Store) flat(alias Record, name string, qtype uint16, depth int) []wire.RR {
+// flattenedAnswer returns the records at a CNAME's target, under the name of the CNAME.
+func (s *Store) flattenedAnswer(alias Record, name string, qtype uint16, depth int) []wire.RR {
 	if qtype == wire.TypeCNAME {
 		return nil
 	}
 	m := new(wire.Msg)
 	m.Question = []wire.Question{{Qtype: qtype}}
-	s.answer(m, plain(alias.Content), qtype, depth)
+	s.answer(m, canonicalName(alias.Content), qtype, depth)
 	out := ofType(m.Answer, qtype)
 	for i, rr := range out {
 		out[i] = wire.Copy(rr)
@@ -104,13 +103,12 @@ func (s *Store) flat(alias Record, name string, qtype uint16, depth int) []wire.
 	return out
 }
 
-// unveiled are the records that the world sees of a zone's veiled ones. The
-// caller holds the lock.
-func (s *Store) unveiled(z *zone) []Record {
+// veiledAsServed returns the answers for all veiled records of a zone. The caller holds the lock.
+func (s *Store) veiledAsServed(z *zone) []Record {
 	var out []Record
 	for _, owner := range slices.Sorted(maps.Keys(z.veils)) {
 		for _, qtype := range []uint16{wire.TypeA, wire.TypeAAAA, wire.TypeMX, wire.TypeTXT} {
-			for _, rr := range s.behind(z, owner, owner, qtype, 0) {
+			for _, rr := range s.veiledAnswer(z, owner, owner, qtype, 0) {
 				r := Record{Type: wire.TypeToString[qtype], Name: owner, TTL: int(rr.Header().Ttl)}
 				switch rr := rr.(type) {
 				case *wire.A:
@@ -119,7 +117,7 @@ func (s *Store) unveiled(z *zone) []Record {
 					r.Content = rr.AAAA.String()
 				case *wire.MX:
 					priority := int(rr.Preference)
-					r.Priority, r.Content = &priority, plain(rr.Mx)
+					r.Priority, r.Content = &priority, canonicalName(rr.Mx)
 				case *wire.TXT:
 					r.Content = strings.ReplaceAll(strings.Join(rr.Txt, ""), `\\`, `\`)
 				}

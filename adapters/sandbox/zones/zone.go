@@ -8,34 +8,35 @@ import (
 	wire "github.com/miekg/dns"
 )
 
-// zone is what the server answers from.
+// zone holds the records that the server answers with, by name.
 type zone struct {
 	apex string
 	soa  *wire.SOA
 	sets map[string][]wire.RR // by name
-	// names are those that exist, the empty ones between names included.
+	// names holds the names that exist, including empty non-terminals.
 	names map[string]bool
 	veils map[string][]Veiled // by name
-	// wild says which names a wildcard may stand for; nil means all.
-	wild func(name string) bool
+	// wildcardCovers reports whether a wildcard may answer for a name; nil means for all names.
+	wildcardCovers func(name string) bool
 }
 
-// negativeTTL is short: who works in a sandbox does not wait.
+// negativeTTL is short, so that users of the sandbox see a new record soon. In seconds.
 const negativeTTL = 5
 
-// makeZone checks records and makes a zone of them.
-func makeZone(apex string, k kept) (*zone, error) {
+// newZone checks the records and returns a zone of them, with the SOA and NS of the provider. It
+// fails with Invalid.
+func newZone(apex string, k storedZone) (*zone, error) {
 	if len(k.Records)+len(k.Veiled) > maxRecords {
 		return nil, invalid("a zone holds at most %d records", maxRecords)
 	}
-	host := hosts[k.Provider]
+	provider := hostings[k.Provider]
 	z := &zone{apex: apex, sets: map[string][]wire.RR{}, names: map[string]bool{}, veils: map[string][]Veiled{}}
 	z.soa = &wire.SOA{
-		Hdr: header(apex, wire.TypeSOA, 3600), Ns: host.servers[0] + ".", Mbox: host.mailbox + ".",
+		Hdr: header(apex, wire.TypeSOA, 3600), Ns: provider.servers[0] + ".", Mbox: provider.mailbox + ".",
 		Serial: k.Serial, Refresh: 3600, Retry: 600, Expire: 604800, Minttl: negativeTTL,
 	}
 	z.add(z.soa)
-	for _, server := range host.servers {
+	for _, server := range provider.servers {
 		z.add(&wire.NS{Hdr: header(apex, wire.TypeNS, 3600), Ns: server + "."})
 	}
 	for _, r := range k.Records {
@@ -43,67 +44,66 @@ func makeZone(apex string, k kept) (*zone, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := z.fits(rr); err != nil {
+		if err := z.checkConflicts(rr); err != nil {
 			return nil, err
 		}
 		z.add(rr)
 	}
 	for _, v := range k.Veiled {
-		if err := z.veil(v); err != nil {
+		if err := z.addVeiled(v); err != nil {
 			return nil, err
 		}
 	}
 	return z, nil
 }
 
-// fits refuses what no server serves: a record twice, or anything beside a
-// CNAME.
-func (z *zone) fits(rr wire.RR) error {
-	name := plain(rr.Header().Name)
+// checkConflicts refuses sets that DNS does not allow: a duplicate record, or a CNAME with other
+// records.
+func (z *zone) checkConflicts(rr wire.RR) error {
+	name := canonicalName(rr.Header().Name)
 	for _, other := range z.sets[name] {
 		if wire.IsDuplicate(rr, other) {
 			return invalid("%s holds the same %s twice", name, wire.TypeToString[rr.Header().Rrtype])
 		}
 		if rr.Header().Rrtype == wire.TypeCNAME || other.Header().Rrtype == wire.TypeCNAME {
-			return invalid("%s holds a CNAME, which stands alone", name)
+			return invalid("%s holds a CNAME, so it cannot hold other records", name)
 		}
 	}
 	return nil
 }
 
 func (z *zone) add(rr wire.RR) {
-	name := plain(rr.Header().Name)
+	name := canonicalName(rr.Header().Name)
 	z.sets[name] = append(z.sets[name], rr)
-	z.note(name)
+	z.addName(name)
 }
 
-// note remembers that a name exists, and all names above it.
-func (z *zone) note(name string) {
+// addName records that a name and all names above it exist.
+func (z *zone) addName(name string) {
 	for n := name; within(n, z.apex); _, n, _ = strings.Cut(n, ".") {
 		z.names[n] = true
 	}
 }
 
-// find gives whose records answer for name, and whether it exists. Where it does
-// not, the wildcard of the closest name above that does takes its place
-// (RFC 4592).
-func (z *zone) find(name string) (owner string, exists bool) {
+// lookup returns the owner whose records answer for name, and whether name exists. For a missing
+// name, the owner is the wildcard of the closest existing name (RFC 4592).
+func (z *zone) lookup(name string) (owner string, exists bool) {
 	if z.names[name] {
 		return name, true
 	}
-	above := name
-	for !z.names[above] {
-		_, above, _ = strings.Cut(above, ".")
+	closest := name
+	for !z.names[closest] {
+		_, closest, _ = strings.Cut(closest, ".")
 	}
-	wild := "*." + above
-	if len(z.sets[wild])+len(z.veils[wild]) == 0 || z.wild != nil && !z.wild(name) {
+	wildcard := "*." + closest
+	if len(z.sets[wildcard])+len(z.veils[wildcard]) == 0 || z.wildcardCovers != nil && !z.wildcardCovers(name) {
 		return "", false
 	}
-	return wild, true
+	return wildcard, true
 }
 
-// at gives the records of owner under name.
-func (z *zone) at(owner, name string) []wire.RR {
+// recordsAt returns the records of owner with the name replaced by name.
+func (z *zone) recordsAt(owner, name string) []wire.RR {
 	if owner == name {
 		return z.sets[name]
 	}
@@ -115,8 +115,8 @@ func (z *zone) at(owner, name string) []wire.RR {
 	return out
 }
 
-// cut gives the NS records that delegate name away from this zone, if any.
-func (z *zone) cut(name string) []wire.RR {
+// delegationOf returns the NS records that delegate name to another zone, or nil.
+func (z *zone) delegationOf(name string) []wire.RR {
 	for n := name; n != z.apex; _, n, _ = strings.Cut(n, ".") {
 		if ns := ofType(z.sets[n], wire.TypeNS); len(ns) > 0 {
 			return ns
@@ -139,6 +139,6 @@ func ofType(list []wire.RR, rrtype uint16) []wire.RR {
 	return out
 }
 
-func plain(name string) string {
+func canonicalName(name string) string {
 	return strings.TrimSuffix(wire.CanonicalName(name), ".")
 }

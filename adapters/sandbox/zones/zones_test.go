@@ -55,7 +55,7 @@ func ask(t *testing.T, s *zones.Server, network, name, qtype string, recurse boo
 	return m
 }
 
-const full = `[
+const sampleZone = `[
  {"type":"MX","name":"example.test","content":"mail.example.net","ttl":300,"priority":5},
  {"type":"TXT","name":"example.test","content":"say \"hi\" \\ there","ttl":60},
  {"type":"CNAME","name":"autodiscover.example.test","content":"autodiscover.outlook.com","ttl":300},
@@ -67,12 +67,12 @@ const full = `[
  {"type":"SRV","name":"_sip._tcp.example.test","content":"1 443 sip.example.net","ttl":300,"priority":100}
 ]`
 
-func TestWhatTheServerSays(t *testing.T) {
+func TestServerAnswers(t *testing.T) {
 	store, server := open(t)
 	if err := store.Add("example.test", "cloudflare"); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Replace("example.test", records(t, full)); err != nil {
+	if err := store.Replace("example.test", records(t, sampleZone)); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ name, qname, qtype, rcode, answer, authority string }{
@@ -137,9 +137,9 @@ func owners(list []wire.RR) string {
 	return strings.Join(out, "|")
 }
 
-func TestACircleOfAliasesEnds(t *testing.T) {
+func TestAliasLoopEnds(t *testing.T) {
 	store, server := open(t)
-	if err := errors.Join(store.Add("example.test", "manual"), store.Replace("example.test", records(t, full))); err != nil {
+	if err := errors.Join(store.Add("example.test", "manual"), store.Replace("example.test", records(t, sampleZone))); err != nil {
 		t.Fatal(err)
 	}
 	if m := ask(t, server, "udp", "loop.example.test", "A", false); len(m.Answer) > 10 {
@@ -147,7 +147,7 @@ func TestACircleOfAliasesEnds(t *testing.T) {
 	}
 }
 
-func TestOddQuestions(t *testing.T) {
+func TestUnsupportedQuestionsAreRefused(t *testing.T) {
 	_, server := open(t)
 	for _, tt := range []struct {
 		name string
@@ -182,13 +182,13 @@ func TestLongAnswersAreTruncatedByUDP(t *testing.T) {
 	}
 }
 
-func TestZonesAreKept(t *testing.T) {
+func TestZonesAreSaved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "zones.json")
 	store, err := zones.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := records(t, full)
+	want := records(t, sampleZone)
 	if err := errors.Join(store.Add("Example.test", "cloudflare"), store.Replace("example.TEST", want)); err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestZonesAreKept(t *testing.T) {
 	}
 }
 
-func TestAddingZones(t *testing.T) {
+func TestAddZone(t *testing.T) {
 	store, _ := open(t)
 	if err := store.Add("example.test", "cloudflare"); err != nil {
 		t.Fatal(err)
@@ -233,7 +233,7 @@ func TestAddingZones(t *testing.T) {
 	}
 }
 
-func TestRecordsThatAreRefused(t *testing.T) {
+func TestInvalidRecordsAreRefused(t *testing.T) {
 	store, _ := open(t)
 	if err := store.Add("example.test", "manual"); err != nil {
 		t.Fatal(err)
@@ -270,7 +270,7 @@ func TestRecordsThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestSetsThatAreRefused(t *testing.T) {
+func TestConflictingRecordsAreRefused(t *testing.T) {
 	store, _ := open(t)
 	if err := store.Add("example.test", "manual"); err != nil {
 		t.Fatal(err)
@@ -287,7 +287,7 @@ func TestSetsThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestRecordsAreReadStrictly(t *testing.T) {
+func TestRecordsWithUnknownMembersAreRefused(t *testing.T) {
 	for _, text := range []string{
 		`[{"type":"A","name":"a.example.test","content":"192.0.2.1"}]`,
 		`[{"type":"A","name":"a.example.test","content":"192.0.2.1","ttl":60,"proxied":true}]`,

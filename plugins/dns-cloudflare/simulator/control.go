@@ -11,33 +11,34 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// controls are the calls of the owner at Cloudflare's dashboard:
+// controls returns the handler of the control calls. They do what an owner does in Cloudflare's
+// dashboard:
 //
-//	PUT /_control/zones/{name}            {"status": "active"}: a zone, made or moved
-//	GET /_control/zones/{name}/records    its records, as the API shows them
-//	PUT /_control/zones/{name}/records    [record]: exactly these, in the API's form
-//	PUT /_control/token                   {"status": "disabled"}: all tokens, as verify tells
-//	POST /_control/credentials            {"customer": "word"}: that customer's token
+//	PUT /_control/zones/{name}            {"status": "active"}: creates a zone or sets its status
+//	GET /_control/zones/{name}/records    its records in the format of the API
+//	PUT /_control/zones/{name}/records    [record]: replaces all records
+//	PUT /_control/token                   {"status": "disabled"}: sets the status of all tokens
+//	POST /_control/credentials            {"customer": "word"}: creates a token for the customer
 //
-// In a sandbox its own control calls make the zones.
-func (c *cloudflare) controls() http.Handler {
+// In a sandbox, the sandbox's own control calls create the zones.
+func (c *simulator) controls() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("PUT /_control/zones/{name}", func(w http.ResponseWriter, r *http.Request) {
 		in := struct {
 			Status string `json:"status"`
 		}{"active"}
-		if err := simulate.Read(r, &in); err != nil {
-			simulate.Refuse(w, http.StatusBadRequest, err.Error())
+		if err := simulate.ReadBody(r, &in); err != nil {
+			simulate.WriteError(w, http.StatusBadRequest, err.Error())
 			return
 		}
 		name := r.PathValue("name")
-		if c.world != nil && !c.inWorld(w, r, name) {
+		if c.sandbox != nil && !c.syncAndRequireZone(w, r, name) {
 			return
 		}
 		c.change(w, func(s *state) { s.zone(name).Status = in.Status })
 	})
 	mux.HandleFunc("GET /_control/zones/{name}/records", func(w http.ResponseWriter, r *http.Request) {
-		if !c.met(w, r, r.PathValue("name")) {
+		if !c.syncOrFail(w, r, r.PathValue("name")) {
 			return
 		}
 		var all []record
@@ -46,12 +47,12 @@ func (c *cloudflare) controls() http.Handler {
 				all = slices.Clone(z.Records)
 			}
 		})
-		simulate.Reply(w, http.StatusOK, append([]record{}, all...))
+		simulate.WriteJSON(w, http.StatusOK, append([]record{}, all...))
 	})
 	mux.HandleFunc("PUT /_control/zones/{name}/records", func(w http.ResponseWriter, r *http.Request) {
 		var list []record
-		if err := simulate.Read(r, &list); err != nil {
-			simulate.Refuse(w, http.StatusBadRequest, err.Error())
+		if err := simulate.ReadBody(r, &list); err != nil {
+			simulate.WriteError(w, http.StatusBadRequest, err.Error())
 			return
 		}
 		c.done(w, c.edit(r.Context(), r.PathValue("name"), func(t *transaction) error {
@@ -69,45 +70,46 @@ func (c *cloudflare) controls() http.Handler {
 		var in struct {
 			Status string `json:"status"`
 		}
-		if err := simulate.Read(r, &in); err != nil {
-			simulate.Refuse(w, http.StatusBadRequest, err.Error())
+		if err := simulate.ReadBody(r, &in); err != nil {
+			simulate.WriteError(w, http.StatusBadRequest, err.Error())
 			return
 		}
 		if !slices.Contains([]string{"active", "disabled", "expired"}, in.Status) {
-			simulate.Refuse(w, http.StatusBadRequest, "status is active, disabled or expired")
+			simulate.WriteError(w, http.StatusBadRequest, "status is active, disabled or expired")
 			return
 		}
 		c.change(w, func(s *state) { s.Token = in.Status })
 	})
-	mux.HandleFunc("POST /_control/credentials", c.giveToken)
-	return simulate.Calls(mux, nil)
+	mux.HandleFunc("POST /_control/credentials", c.createToken)
+	return simulate.ControlCalls(mux, nil)
 }
 
-// inWorld meets a zone, which a sandbox makes by a call of its own.
-func (c *cloudflare) inWorld(w http.ResponseWriter, r *http.Request, name string) bool {
-	if !c.met(w, r, name) {
+// syncAndRequireZone synchronizes a zone with the sandbox. It answers 404 and returns false if the
+// zone does not exist, because only the sandbox creates zones.
+func (c *simulator) syncAndRequireZone(w http.ResponseWriter, r *http.Request, name string) bool {
+	if !c.syncOrFail(w, r, name) {
 		return false
 	}
 	known := false
 	c.file.View(func(s *state) { known = s.Zones[name] != nil })
 	if !known {
-		simulate.Refuse(w, http.StatusNotFound, "no such zone")
+		simulate.WriteError(w, http.StatusNotFound, "no such zone")
 	}
 	return known
 }
 
-func (c *cloudflare) change(w http.ResponseWriter, fn func(*state)) { c.done(w, c.file.Do(fn)) }
+func (c *simulator) change(w http.ResponseWriter, fn func(*state)) { c.done(w, c.file.Do(fn)) }
 
-func (c *cloudflare) done(w http.ResponseWriter, err error) {
+func (c *simulator) done(w http.ResponseWriter, err error) {
 	var bad refusal
 	switch {
 	case errors.As(err, &bad) && bad == errNoZone:
-		simulate.Refuse(w, http.StatusNotFound, "no such zone")
+		simulate.WriteError(w, http.StatusNotFound, "no such zone")
 	case errors.As(err, &bad):
-		simulate.Refuse(w, http.StatusBadRequest, bad.text)
+		simulate.WriteError(w, http.StatusBadRequest, bad.text)
 	case err != nil:
-		simulate.Refuse(w, http.StatusInternalServerError, err.Error())
+		simulate.WriteError(w, http.StatusInternalServerError, err.Error())
 	default:
-		simulate.Reply(w, http.StatusOK, struct{}{})
+		simulate.WriteJSON(w, http.StatusOK, struct{}{})
 	}
 }

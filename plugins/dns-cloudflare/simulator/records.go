@@ -10,15 +10,15 @@ import (
 	"slices"
 )
 
-// perCall is what a batch holds on the Free plan.
-const perCall = 200
+// maxBatch is the maximum number of operations in a batch on Cloudflare's Free plan.
+const maxBatch = 200
 
 type zone struct {
 	ID      string   `json:"id"`
 	Name    string   `json:"name"`
 	Status  string   `json:"status"`
 	Records []record `json:"records"`
-	// Version and NameServers are the world's.
+	// Version and NameServers come from the sandbox.
 	Version     uint32   `json:"version,omitempty"`
 	NameServers []string `json:"name_servers,omitempty"`
 }
@@ -39,7 +39,7 @@ type settings struct {
 	FlattenCNAME bool `json:"flatten_cname"`
 }
 
-// refusal is an error of the API.
+// refusal is an error of the API with its code and message.
 type refusal struct {
 	code int
 	text string
@@ -47,8 +47,8 @@ type refusal struct {
 
 func (r refusal) Error() string { return fmt.Sprintf("%d: %s", r.code, r.text) }
 
-func (c *cloudflare) listZones(w http.ResponseWriter, r *http.Request) {
-	if !c.met(w, r, r.URL.Query().Get("name")) {
+func (c *simulator) listZones(w http.ResponseWriter, r *http.Request) {
+	if !c.syncOrFail(w, r, r.URL.Query().Get("name")) {
 		return
 	}
 	var all []map[string]any
@@ -61,7 +61,7 @@ func (c *cloudflare) listZones(w http.ResponseWriter, r *http.Request) {
 			}
 		}) {
 			if asked := r.URL.Query().Get("name"); asked == "" || asked == name {
-				all = append(all, s.Zones[name].doc())
+				all = append(all, s.Zones[name].apiDoc())
 			}
 		}
 	})
@@ -73,19 +73,20 @@ func (c *cloudflare) listZones(w http.ResponseWriter, r *http.Request) {
 	answer(w, some, info)
 }
 
-// met brings the state to what the world has before it is shown.
-func (c *cloudflare) met(w http.ResponseWriter, r *http.Request, name string) bool {
+// syncOrFail synchronizes a zone with the sandbox, or all zones for an empty name. After an error
+// it answers the request and returns false.
+func (c *simulator) syncOrFail(w http.ResponseWriter, r *http.Request, name string) bool {
 	c.editing.Lock()
 	defer c.editing.Unlock()
-	if err := c.meet(r.Context(), name); err != nil {
+	if err := c.syncFromSandbox(r.Context(), name); err != nil {
 		c.fail(w, err)
 		return false
 	}
 	return true
 }
 
-// fail answers with what went wrong.
-func (c *cloudflare) fail(w http.ResponseWriter, err error) {
+// fail answers a request with an error.
+func (c *simulator) fail(w http.ResponseWriter, err error) {
 	var bad refusal
 	switch {
 	case !errors.As(err, &bad):
@@ -100,7 +101,8 @@ func (c *cloudflare) fail(w http.ResponseWriter, err error) {
 	}
 }
 
-func (z *zone) doc() map[string]any {
+// apiDoc returns the zone in the format of the API.
+func (z *zone) apiDoc() map[string]any {
 	servers := z.NameServers
 	if len(servers) == 0 {
 		servers = []string{"ada.ns.cloudflare.com", "bob.ns.cloudflare.com"}
@@ -121,8 +123,8 @@ func (s *state) byID(id string) *zone {
 	return nil
 }
 
-// named gives the name of the zone with an id.
-func (c *cloudflare) named(id string) (name string, ok bool) {
+// zoneName returns the name of the zone with an id. ok is false if there is none.
+func (c *simulator) zoneName(id string) (name string, ok bool) {
 	c.file.View(func(s *state) {
 		if z := s.byID(id); z != nil {
 			name, ok = z.Name, true
@@ -131,10 +133,10 @@ func (c *cloudflare) named(id string) (name string, ok bool) {
 	return name, ok
 }
 
-func (c *cloudflare) listRecords(w http.ResponseWriter, r *http.Request) {
+func (c *simulator) listRecords(w http.ResponseWriter, r *http.Request) {
 	var all []record
 	known := false
-	if name, ok := c.named(r.PathValue("zone")); ok && !c.met(w, r, name) {
+	if name, ok := c.zoneName(r.PathValue("zone")); ok && !c.syncOrFail(w, r, name) {
 		return
 	}
 	c.file.View(func(s *state) {
@@ -154,28 +156,28 @@ func (c *cloudflare) listRecords(w http.ResponseWriter, r *http.Request) {
 	answer(w, some, info)
 }
 
-// changes are a batch, and what it did.
-type changes struct {
+// batchDoc is the body of a batch request and the result of its answer.
+type batchDoc struct {
 	Deletes []record `json:"deletes"`
 	Patches []record `json:"patches"`
 	Puts    []record `json:"puts"`
 	Posts   []record `json:"posts"`
 }
 
-func (c *cloudflare) batch(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body) // it is in memory
-	var in, out changes
-	if !decode(body, &in) || len(in.Deletes)+len(in.Patches)+len(in.Puts)+len(in.Posts) > perCall {
+func (c *simulator) batch(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body) // cannot fail: the body is in memory
+	var in, out batchDoc
+	if !decode(body, &in) || len(in.Deletes)+len(in.Patches)+len(in.Puts)+len(in.Posts) > maxBatch {
 		refuse(w, http.StatusBadRequest, 9207, "Request body is invalid")
 		return
 	}
-	name, ok := c.named(r.PathValue("zone"))
+	name, ok := c.zoneName(r.PathValue("zone"))
 	if !ok {
 		c.fail(w, errNoZone)
 		return
 	}
 	if err := c.edit(r.Context(), name, func(t *transaction) (err error) {
-		out, err = t.all(in)
+		out, err = t.apply(in)
 		return err
 	}); err != nil {
 		c.fail(w, err)

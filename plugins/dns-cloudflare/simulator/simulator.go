@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulator stands in for Cloudflare's API v4 as far as DNS goes: token
-// check, zones, records with their batch, limits and error codes.
+// Package simulator simulates the DNS part of Cloudflare's API v4: the verification of tokens,
+// zones, records with their batch requests, rate limits and error codes.
+//
+//   - simulator.go: New, the routes and the answer format. Start here.
+//   - records.go, transaction.go: zones, records and batches.
+//   - tokens.go: tokens and their rate limits.
+//   - control.go: the control calls of tests.
+//   - sync.go, sandbox.go: synchronization with the zones of a sandbox.
 package simulator
 
 import (
@@ -22,26 +28,27 @@ const (
 	prefix   = "/client/v4"
 )
 
-// state is what is kept on disk.
+// state is the state that is kept on disk.
 type state struct {
 	Serial int              `json:"serial"`
-	Token  string           `json:"token"`  // the status of all tokens, "" for active
-	Tokens map[string]bool  `json:"tokens"` // of customers
+	Token  string           `json:"token"`  // the status of all tokens, empty for active
+	Tokens map[string]bool  `json:"tokens"` // tokens of customers
 	Zones  map[string]*zone `json:"zones"`  // by name
 }
 
-type cloudflare struct {
-	kit   *simulate.Kit
-	file  *simulate.File[state]
-	mux   *http.ServeMux
-	world *world // nil where the zones are its own
+type simulator struct {
+	kit     *simulate.Kit
+	file    *simulate.File[state]
+	mux     *http.ServeMux
+	sandbox *sandboxClient // nil outside a sandbox; the zones then exist in the state only
 
-	editing sync.Mutex // held while state and world are brought together
+	editing sync.Mutex // held while the state is synchronized with the sandbox
 
-	allowances allowances
+	rateLimits rateLimits
 }
 
-// New makes the simulator.
+// New returns the handler of the simulator and the line that it prints when it is ready. It fails
+// when the data folder is unusable.
 func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	kit, err := simulate.Open(provider, o)
 	if err != nil {
@@ -51,7 +58,7 @@ func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
-	c := &cloudflare{kit: kit, file: file, mux: http.NewServeMux(), world: newWorld(o.World), allowances: allowances{all: map[string]*allowance{}}}
+	c := &simulator{kit: kit, file: file, mux: http.NewServeMux(), sandbox: newSandboxClient(o.World), rateLimits: rateLimits{byToken: map[string]*rateLimit{}}}
 	c.mux.HandleFunc("GET "+prefix+"/user/tokens/verify", c.verify)
 	c.mux.HandleFunc("GET "+prefix+"/accounts/{account}/tokens/verify", c.verify)
 	c.mux.HandleFunc("GET "+prefix+"/zones", c.listZones)
@@ -69,7 +76,7 @@ func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
 }
 
 // Call implements simulate.Provider.
-func (c *cloudflare) Call(r *http.Request, _ []byte) simulate.Call {
+func (c *simulator) Call(r *http.Request, _ []byte) simulate.Call {
 	operation := ""
 	switch path := r.URL.Path; {
 	case strings.HasSuffix(path, "/batch"):
@@ -85,7 +92,7 @@ func (c *cloudflare) Call(r *http.Request, _ []byte) simulate.Call {
 }
 
 // Fail implements simulate.Provider.
-func (c *cloudflare) Fail(w http.ResponseWriter, _ *http.Request, status, retryAfter int) {
+func (c *simulator) Fail(w http.ResponseWriter, _ *http.Request, status, retryAfter int) {
 	if retryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
 	}
@@ -96,11 +103,11 @@ func (c *cloudflare) Fail(w http.ResponseWriter, _ *http.Request, status, retryA
 	refuse(w, status, code, http.StatusText(status))
 }
 
-// ServeHTTP implements simulate.Provider: first the token's limit, then the
-// token, then the work.
-func (c *cloudflare) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP implements simulate.Provider. It checks the rate limit and the token, then serves the
+// request.
+func (c *simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	token := c.token(r)
-	left, wait := c.allowances.count(token, c.kit.Now())
+	left, wait := c.rateLimits.count(token, c.kit.Now())
 	w.Header().Set("Ratelimit-Policy", fmt.Sprintf(`"default";q=%d;w=%d`, limit, int(window.Seconds())))
 	w.Header().Set("Ratelimit", fmt.Sprintf(`"default";r=%d;t=%d`, left, int(wait.Seconds())))
 	switch {
@@ -115,7 +122,7 @@ func (c *cloudflare) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (c *cloudflare) verify(w http.ResponseWriter, _ *http.Request) {
+func (c *simulator) verify(w http.ResponseWriter, _ *http.Request) {
 	answer(w, map[string]string{"id": "00000000000000000000000000000001", "status": c.tokenStatus()}, nil)
 }
 
@@ -132,16 +139,18 @@ func answer(w http.ResponseWriter, result any, info *resultInfo) {
 	if info != nil {
 		doc["result_info"] = info
 	}
-	simulate.Reply(w, http.StatusOK, doc)
+	simulate.WriteJSON(w, http.StatusOK, doc)
 }
 
 func refuse(w http.ResponseWriter, status, code int, text string) {
-	simulate.Reply(w, status, map[string]any{
+	simulate.WriteJSON(w, status, map[string]any{
 		"success": false, "errors": []any{map[string]any{"code": code, "message": text}}, "messages": []any{}, "result": nil,
 	})
 }
 
-// page cuts one page out of a list, by the query.
+// page returns the page of a list that the query parameters `page` and `per_page` select. It
+// returns false if a parameter is invalid. The defaults are page 1 and fallback; most is the
+// largest per_page.
 func page[T any](r *http.Request, all []T, fallback, most int) ([]T, *resultInfo, bool) {
 	number, size := 1, fallback
 	for name, into := range map[string]*int{"page": &number, "per_page": &size} {
@@ -158,6 +167,7 @@ func page[T any](r *http.Request, all []T, fallback, most int) ([]T, *resultInfo
 	return some, &resultInfo{Page: number, PerPage: size, Count: len(some), TotalCount: len(all), TotalPages: (len(all) + size - 1) / size}, true
 }
 
+// decode decodes JSON and reports whether it was valid and had no unknown members.
 func decode(body []byte, into any) bool {
 	in := json.NewDecoder(bytes.NewReader(body))
 	in.DisallowUnknownFields()

@@ -12,21 +12,21 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// Token is one that the simulator always takes. Each customer of a sandbox has
-// one of its own besides, which reaches the same zones.
+// Token is a token that the simulator always accepts. Each customer of a sandbox also has a token
+// of its own. All tokens have access to the same zones.
 const Token = "simulated-cloudflare-token"
 
-// giveToken makes the token of a customer, the same one each time.
-func (c *cloudflare) giveToken(w http.ResponseWriter, r *http.Request) {
+// createToken answers with the token of a customer. It is the same each time.
+func (c *simulator) createToken(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Customer string `json:"customer"`
 	}
-	if err := simulate.Read(r, &in); err != nil {
-		simulate.Refuse(w, http.StatusBadRequest, err.Error())
+	if err := simulate.ReadBody(r, &in); err != nil {
+		simulate.WriteError(w, http.StatusBadRequest, err.Error())
 		return
 	}
 	if in.Customer == "" || strings.ContainsAny(in.Customer, " \r\n\x00") {
-		simulate.Refuse(w, http.StatusBadRequest, "customer is a word")
+		simulate.WriteError(w, http.StatusBadRequest, "customer is a word")
 		return
 	}
 	token := Token + "-" + in.Customer
@@ -40,11 +40,11 @@ func (c *cloudflare) giveToken(w http.ResponseWriter, r *http.Request) {
 		c.done(w, err)
 		return
 	}
-	simulate.Reply(w, http.StatusOK, map[string]any{"secrets": map[string]string{"api_token": token}})
+	simulate.WriteJSON(w, http.StatusOK, map[string]any{"secrets": map[string]string{"api_token": token}})
 }
 
-// token is the one that a request shows, "" when nobody was given it.
-func (c *cloudflare) token(r *http.Request) string {
+// token returns the token of a request, or an empty string if the token is unknown.
+func (c *simulator) token(r *http.Request) string {
 	shown, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	known := shown == Token
 	c.file.View(func(s *state) { known = known || s.Tokens[shown] })
@@ -54,47 +54,47 @@ func (c *cloudflare) token(r *http.Request) string {
 	return shown
 }
 
-func (c *cloudflare) tokenStatus() string {
+func (c *simulator) tokenStatus() string {
 	status := ""
 	c.file.View(func(s *state) { status = s.Token })
 	return cmp.Or(status, "active")
 }
 
-// A token may make so many calls in a window.
+// A token may make at most limit calls in each window.
 const (
 	limit  = 1200
 	window = 5 * time.Minute
 )
 
-// allowances are those of all tokens.
-type allowances struct {
-	mu  sync.Mutex
-	all map[string]*allowance
+// rateLimits has the rate limit of each token.
+type rateLimits struct {
+	mu      sync.Mutex
+	byToken map[string]*rateLimit
 }
 
-type allowance struct {
-	calls []time.Time
-	until time.Time // blocked
+type rateLimit struct {
+	calls        []time.Time
+	blockedUntil time.Time
 }
 
-// count counts a call. One over the limit blocks all calls of its token for the
-// whole window.
-func (a *allowances) count(token string, now time.Time) (left int, wait time.Duration) {
+// count records a call at the time now. A call that exceeds the limit blocks all calls of its token
+// for one window. wait is the remaining time of the block, or 0. left is the number of calls left.
+func (a *rateLimits) count(token string, now time.Time) (left int, wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.all[token] == nil {
-		a.all[token] = &allowance{}
+	if a.byToken[token] == nil {
+		a.byToken[token] = &rateLimit{}
 	}
-	of := a.all[token]
-	for len(of.calls) > 0 && now.Sub(of.calls[0]) >= window {
-		of.calls = of.calls[1:]
+	limitOfToken := a.byToken[token]
+	for len(limitOfToken.calls) > 0 && now.Sub(limitOfToken.calls[0]) >= window {
+		limitOfToken.calls = limitOfToken.calls[1:]
 	}
-	if len(of.calls) >= limit && !of.until.After(now) {
-		of.until = now.Add(window)
+	if len(limitOfToken.calls) >= limit && !limitOfToken.blockedUntil.After(now) {
+		limitOfToken.blockedUntil = now.Add(window)
 	}
-	if of.until.After(now) {
-		return 0, of.until.Sub(now)
+	if limitOfToken.blockedUntil.After(now) {
+		return 0, limitOfToken.blockedUntil.Sub(now)
 	}
-	of.calls = append(of.calls, now)
-	return limit - len(of.calls), 0
+	limitOfToken.calls = append(limitOfToken.calls, now)
+	return limit - len(limitOfToken.calls), 0
 }

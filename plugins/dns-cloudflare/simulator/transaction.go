@@ -8,16 +8,17 @@ import (
 	"strings"
 )
 
-// transaction works on a copy of a zone's records, so that nothing of a refused
-// batch stays.
+// transaction changes a copy of a zone's records, so that a refused batch has no effect.
 type transaction struct {
 	zone    string
 	records []record
 	serial  int
 }
 
-func (t *transaction) all(in changes) (changes, error) {
-	var out changes
+// apply executes a batch in the order of the API: deletes, patches, puts, posts. It returns the
+// changed records, or the error of the first invalid operation.
+func (t *transaction) apply(in batchDoc) (batchDoc, error) {
+	var out batchDoc
 	for _, r := range in.Deletes {
 		i := t.find(r.ID)
 		if i < 0 {
@@ -34,7 +35,7 @@ func (t *transaction) all(in changes) (changes, error) {
 		was := t.records[i]
 		t.records = slices.Delete(t.records, i, i+1)
 		if slices.ContainsFunc(in.Patches, func(p record) bool { return p.ID == r.ID }) {
-			r = was.patched(r)
+			r = was.applyPatch(r)
 			out.Patches = append(out.Patches, r)
 		} else {
 			out.Puts = append(out.Puts, r)
@@ -58,7 +59,7 @@ func (t *transaction) find(id string) int {
 	return slices.IndexFunc(t.records, func(r record) bool { return r.ID == id })
 }
 
-func (r record) patched(by record) record {
+func (r record) applyPatch(by record) record {
 	if by.Content != "" {
 		r.Content = by.Content
 	}
@@ -74,7 +75,7 @@ func (r record) patched(by record) record {
 	return r
 }
 
-// add checks a record as the API does.
+// add validates a record as the API does and adds it.
 func (t *transaction) add(r record) error {
 	switch {
 	case !slices.Contains([]string{"A", "AAAA", "CNAME", "MX", "TXT", "NS"}, r.Type):
@@ -102,8 +103,8 @@ func (t *transaction) add(r record) error {
 	return nil
 }
 
-// flattened reports whether one of two records is a CNAME at the apex, beside
-// which everything but addresses may stand.
+// flattened reports whether two records do not conflict because one is a CNAME at the apex. Such a
+// CNAME conflicts only with address records and other CNAMEs.
 func (t *transaction) flattened(r, other record) bool {
 	alone := []string{"A", "AAAA", "CNAME"}
 	return r.Name == t.zone && slices.Contains(alone, r.Type) != slices.Contains(alone, other.Type)

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package call makes the plugin's HTTP calls: deadline, span, size limit,
-// retries, and what a call that brought no answer means.
+// Package call sends the plugin's HTTP requests. It adds a deadline, a span, a size limit and
+// retries, and turns failures into outcomes.
+//
+//   - call.go: Request, Response and Send, which sends a request once. Start here.
+//   - retry.go: Retry, and RetryPolicy, which says how often and how fast.
+//   - status.go: outcomes for HTTP statuses, and constructors of outcomes.
+//   - httpclient.go: NewHTTPClient, which records a span for each request.
 package call
 
 import (
@@ -12,6 +17,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -19,22 +26,23 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-// Deadline bounds a call whose caller set no deadline.
+// Deadline is the time limit of a call whose caller set none.
 const Deadline = 20 * time.Second
 
-// maxBody is far above a page of 999 users or 1000 mailboxes.
+// maxBody is the largest accepted response body, in bytes. A page of 999 users or 1000 mailboxes is
+// far smaller.
 const maxBody = 16 << 20
 
-// Effect says what a request may do at the provider, which decides whether it
-// may be sent again.
+// Effect says what a request changes at the provider. It decides whether the request may be
+// repeated.
 type Effect int
 
 const (
 	// Read changes nothing.
 	Read Effect = iota + 1
-	// Repeatable writes the same thing however often it is sent.
+	// Repeatable is a write that has the same result however often it is sent.
 	Repeatable
-	// Create must be looked up before it is sent again.
+	// Create may not be repeated before a lookup shows that the object does not exist.
 	Create
 )
 
@@ -43,29 +51,29 @@ type Request struct {
 	Effect Effect
 	Method string
 	URL    string
-	// Route names the URL without what belongs to a customer, for spans.
+	// Route is the URL without values of a customer, for spans.
 	Route  string
 	Header http.Header
 	Body   []byte
 }
 
-// Answer is an answer of any status.
-type Answer struct {
+// Response is a response with any status.
+type Response struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// Once sends a request once. Its errors are outcomes, or the caller's own
-// cancellation.
-func Once(ctx context.Context, client *http.Client, q Request) (Answer, error) {
+// Send sends a request once. It returns an *outcome.Error, or the context's error when the caller
+// cancelled the call.
+func Send(ctx context.Context, client *http.Client, q Request) (Response, error) {
 	var sent bool
 	ctx = withRoute(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { sent = true },
 	}), q.Route)
 	r, err := http.NewRequestWithContext(ctx, q.Method, q.URL, bytes.NewReader(q.Body))
 	if err != nil {
-		return Answer{}, &outcome.Error{Kind: outcome.Broken, Cause: "bad_url", Detail: "a request could not be made"}
+		return Response{}, &outcome.Error{Kind: outcome.Broken, Cause: "bad_url", Detail: "a request could not be made"}
 	}
 	if q.Header != nil {
 		r.Header = q.Header.Clone()
@@ -75,26 +83,26 @@ func Once(ctx context.Context, client *http.Client, q Request) (Answer, error) {
 	}
 	resp, err := client.Do(r)
 	if err != nil {
-		return Answer{}, lost(ctx, q.Effect, sent)
+		return Response{}, lostResponse(ctx, q.Effect, sent)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
 	if err != nil {
-		return Answer{}, lost(ctx, q.Effect, true)
+		return Response{}, lostResponse(ctx, q.Effect, true)
 	}
 	if len(body) > maxBody {
-		return Answer{}, &outcome.Error{Kind: outcome.Broken, Cause: "answer_too_large", Detail: "the provider's answer is too large"}
+		return Response{}, &outcome.Error{Kind: outcome.Broken, Cause: "answer_too_large", Detail: "the provider's answer is too large"}
 	}
-	return Answer{Status: resp.StatusCode, Header: resp.Header, Body: body}, nil
+	return Response{Status: resp.StatusCode, Header: resp.Header, Body: body}, nil
 }
 
-// lost tells what is known of a call without an answer. The error itself is
-// left out: it quotes the URL.
-func lost(ctx context.Context, effect Effect, sent bool) error {
+// lostResponse returns the outcome of a request without a response. sent says whether the request
+// reached a connection. The original error is dropped, because it contains the URL.
+func lostResponse(ctx context.Context, effect Effect, sent bool) error {
 	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
-		return Ended(ctx)
+		return ContextError(ctx)
 	case !sent:
 		return &outcome.Error{Kind: outcome.Down, Cause: CauseUnreachable, Detail: "the mail platform could not be reached"}
 	case effect != Read || late:
@@ -104,8 +112,9 @@ func lost(ctx context.Context, effect Effect, sent bool) error {
 	}
 }
 
-// Ended is what is known when ctx ends before an answer came.
-func Ended(ctx context.Context) error {
+// ContextError returns the error of a call whose ctx ended before a response: context.Canceled, or
+// an Unknown outcome after a timeout.
+func ContextError(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("call the provider: %w", context.Canceled)
 	}
@@ -116,13 +125,41 @@ func noAnswer() error {
 	return &outcome.Error{Kind: outcome.Unknown, Cause: "no_answer", Detail: "the mail platform did not answer"}
 }
 
-// CauseUnreachable marks a request that never left.
+// CauseUnreachable is the cause of a request that was never sent.
 const CauseUnreachable = "unreachable"
 
-// WithDeadline gives ctx the default deadline where it has none.
+// WithDeadline returns ctx with a timeout of Deadline, or ctx itself if it has a deadline.
 func WithDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, Deadline)
+}
+
+// SameHost reports whether link is at the scheme and host of base.
+func SameHost(base, link string) bool {
+	a, errA := url.Parse(base)
+	b, errB := url.Parse(link)
+	return errA == nil && errB == nil && b.User == nil &&
+		strings.EqualFold(a.Scheme, b.Scheme) && strings.EqualFold(a.Host, b.Host)
+}
+
+// RebaseLink returns the link of a further page, moved to base. It keeps the part of the path from
+// root on, such as "/v1.0". The platform writes such links with its public host name, but tokens
+// are sent only to the configured host. RebaseLink reports false for a link that is not below root.
+func RebaseLink(base, link, root string) (string, bool) {
+	u, err := url.Parse(link)
+	if err != nil || u.User != nil || u.Opaque != "" {
+		return "", false
+	}
+	path := u.EscapedPath()
+	at := strings.Index(path+"/", root+"/")
+	if at < 0 || strings.Contains(path, "/..") {
+		return "", false
+	}
+	address := strings.TrimSuffix(base, root) + path[at:]
+	if u.RawQuery != "" {
+		address += "?" + u.RawQuery
+	}
+	return address, true
 }

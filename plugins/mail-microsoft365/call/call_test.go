@@ -19,31 +19,31 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
 )
 
-func serve(t *testing.T, handle http.HandlerFunc) string {
+func startServer(t *testing.T, handle http.HandlerFunc) string {
 	t.Helper()
 	server := httptest.NewServer(handle)
 	t.Cleanup(server.Close)
 	return server.URL
 }
 
-func once(ctx context.Context, effect call.Effect, address string) (call.Answer, error) {
-	return call.Once(ctx, call.NewHTTPClient(), call.Request{
+func send(ctx context.Context, effect call.Effect, address string) (call.Response, error) {
+	return call.Send(ctx, call.NewHTTPClient(), call.Request{
 		Effect: effect, Method: http.MethodPost, URL: address, Route: "/thing/{id}", Body: []byte("{}"),
 	})
 }
 
-func kind(t *testing.T, err error, want outcome.Kind) {
+func expectKind(t *testing.T, err error, want outcome.Kind) {
 	t.Helper()
 	if got := outcome.Of(err); got != want {
 		t.Fatalf("got %s (%v), want %s", got, err, want)
 	}
 }
 
-func TestEachCallHasAnID(t *testing.T) {
+func TestEachRequestHasItsOwnID(t *testing.T) {
 	seen := map[string]bool{}
-	address := serve(t, func(_ http.ResponseWriter, r *http.Request) { seen[r.Header.Get("client-request-id")] = true })
+	address := startServer(t, func(_ http.ResponseWriter, r *http.Request) { seen[r.Header.Get("client-request-id")] = true })
 	for range 2 {
-		if _, err := once(t.Context(), call.Read, address); err != nil {
+		if _, err := send(t.Context(), call.Read, address); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -69,15 +69,15 @@ func (c lateContext) Err() error {
 	}
 }
 
-func TestLostAnswers(t *testing.T) {
-	cut := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+func TestLostResponsesBecomeOutcomes(t *testing.T) {
+	closing := startServer(t, func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := w.(http.Hijacker).Hijack()
 		if err == nil {
 			_ = conn.Close()
 		}
 	})
 	arrived, done := make(chan struct{}), make(chan struct{})
-	silent := serve(t, func(http.ResponseWriter, *http.Request) {
+	silent := startServer(t, func(http.ResponseWriter, *http.Request) {
 		arrived <- struct{}{}
 		<-done
 	})
@@ -86,20 +86,20 @@ func TestLostAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := "http://" + listener.Addr().String()
+	unreachable := "http://" + listener.Addr().String()
 	_ = listener.Close()
 	for name, tt := range map[string]struct {
 		address string
 		effect  call.Effect
 		want    outcome.Kind
 	}{
-		"nobody there, read":   {nobody, call.Read, outcome.Down},
-		"nobody there, create": {nobody, call.Create, outcome.Down},
-		"cut, read":            {cut, call.Read, outcome.Down},
-		"cut, write":           {cut, call.Repeatable, outcome.Unknown},
-		"cut, create":          {cut, call.Create, outcome.Unknown},
-		"too slow, read":       {silent, call.Read, outcome.Unknown},
-		"too slow, create":     {silent, call.Create, outcome.Unknown},
+		"unreachable, read":         {unreachable, call.Read, outcome.Down},
+		"unreachable, create":       {unreachable, call.Create, outcome.Down},
+		"connection closed, read":   {closing, call.Read, outcome.Down},
+		"connection closed, write":  {closing, call.Repeatable, outcome.Unknown},
+		"connection closed, create": {closing, call.Create, outcome.Unknown},
+		"too slow, read":            {silent, call.Read, outcome.Unknown},
+		"too slow, create":          {silent, call.Create, outcome.Unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := lateContext{t.Context(), make(chan struct{})}
@@ -109,23 +109,23 @@ func TestLostAnswers(t *testing.T) {
 					close(ctx.late)
 				}()
 			}
-			_, err := once(ctx, tt.effect, tt.address)
-			kind(t, err, tt.want)
+			_, err := send(ctx, tt.effect, tt.address)
+			expectKind(t, err, tt.want)
 		})
 	}
 }
 
-func TestWhoGivesUpGetsTheirOwnCancellation(t *testing.T) {
+func TestACancelledCallReturnsItsCancellation(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := once(ctx, call.Create, "http://127.0.0.1:1")
+	_, err := send(ctx, call.Create, "http://127.0.0.1:1")
 	if !errors.Is(err, context.Canceled) || outcome.Of(err) != 0 {
 		t.Fatalf("got %v", err)
 	}
 }
 
-func TestAnEndlessAnswerIsCutOff(t *testing.T) {
-	address := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+func TestAResponseThatIsTooLargeIsRejected(t *testing.T) {
+	address := startServer(t, func(w http.ResponseWriter, _ *http.Request) {
 		chunk := make([]byte, 1<<20)
 		for range 20 {
 			if _, err := w.Write(chunk); err != nil {
@@ -133,18 +133,18 @@ func TestAnEndlessAnswerIsCutOff(t *testing.T) {
 			}
 		}
 	})
-	_, err := once(t.Context(), call.Read, address)
-	kind(t, err, outcome.Broken)
+	_, err := send(t.Context(), call.Read, address)
+	expectKind(t, err, outcome.Broken)
 }
 
 func TestRedirectsAreNotFollowed(t *testing.T) {
-	address := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	address := startServer(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/away" {
 			t.Error("the redirect was followed")
 		}
 		http.Redirect(w, r, "/away", http.StatusTemporaryRedirect)
 	})
-	a, err := once(t.Context(), call.Read, address)
+	a, err := send(t.Context(), call.Read, address)
 	if err != nil || a.Status != http.StatusTemporaryRedirect {
 		t.Fatalf("got %d, %v", a.Status, err)
 	}
@@ -156,8 +156,8 @@ func TestSpansNameTheRouteAndNotTheCustomer(t *testing.T) {
 	otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder)))
 	t.Cleanup(func() { otel.SetTracerProvider(before) })
 	var parent string
-	address := serve(t, func(_ http.ResponseWriter, r *http.Request) { parent = r.Header.Get("traceparent") })
-	if _, err := once(t.Context(), call.Read, address+"/thing/customer.example?x=customer"); err != nil {
+	address := startServer(t, func(_ http.ResponseWriter, r *http.Request) { parent = r.Header.Get("traceparent") })
+	if _, err := send(t.Context(), call.Read, address+"/thing/customer.example?x=customer"); err != nil {
 		t.Fatal(err)
 	}
 	spans := recorder.Ended()

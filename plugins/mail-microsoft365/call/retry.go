@@ -15,40 +15,39 @@ import (
 )
 
 const (
-	// maxWait caps what a provider may ask us to wait.
+	// maxWait is the longest wait that is accepted from a provider.
 	maxWait = 5 * time.Minute
-	// reserve is what has to be left of the deadline after a wait, so that
-	// the call that follows has a chance.
+	// reserve is the time that must be left of the deadline after a wait, for the next attempt.
 	reserve = time.Second
 )
 
-// Patience is how often a call is tried and how long the first pause is.
-type Patience struct {
-	Tries int
-	Base  time.Duration
+// RetryPolicy says how often a call is attempted and how long the first pause is.
+type RetryPolicy struct {
+	MaxAttempts int
+	BaseDelay   time.Duration
 }
 
-// Usual waits about one and then two seconds. The port's deadline of 20 s has
-// no room for the five tries that Microsoft's pages allow.
-var Usual = Patience{Tries: 3, Base: time.Second}
+// DefaultRetryPolicy waits about one second and then about two. The port's deadline of 20 s has no
+// room for the five attempts that Microsoft's documentation allows.
+var DefaultRetryPolicy = RetryPolicy{MaxAttempts: 3, BaseDelay: time.Second}
 
-// Retry makes attempts until one brings an answer, its error is final for this
-// effect, or the caller's deadline leaves no room for another.
-func Retry[T any](ctx context.Context, p Patience, effect Effect, attempt func() (T, error)) (T, error) {
+// Retry calls attempt until it succeeds, or until its error forbids another attempt for this
+// effect. It also ends when the policy's attempts are used up or the deadline leaves no time.
+func Retry[T any](ctx context.Context, p RetryPolicy, effect Effect, attempt func() (T, error)) (T, error) {
 	for n := 0; ; n++ {
 		v, err := attempt()
-		if err == nil || n+1 >= p.Tries || !mayRepeat(effect, err) || !p.Pause(ctx, n, err) {
+		if err == nil || n+1 >= p.MaxAttempts || !mayRepeat(effect, err) || !p.Pause(ctx, n, err) {
 			return v, err
 		}
 	}
 }
 
-// mayRepeat decides whether trying again is allowed. A throttled request was
-// not carried out. One that met a provider out of service probably was not,
-// which is enough for what may be repeated, but not for a creation.
+// mayRepeat reports whether a request may be repeated after err. A throttled request was not
+// executed. A request to a provider that is out of service was probably not executed; that is
+// enough for reads and repeatable writes, but not for a Create.
 func mayRepeat(effect Effect, err error) bool {
 	var o *outcome.Error
-	if !errors.As(err, &o) || isFinal(err) {
+	if !errors.As(err, &o) || isPermanent(err) {
 		return false
 	}
 	switch o.Kind {
@@ -57,24 +56,24 @@ func mayRepeat(effect Effect, err error) bool {
 	case outcome.Down:
 		return effect != Create || o.Cause == CauseUnreachable
 	case outcome.Broken, outcome.Unknown:
-		var t temporary
+		var t retryableRead
 		return effect == Read && errors.As(err, &t)
 	default:
 		return false
 	}
 }
 
-// Pause waits before the try after the n-th (from 0), as long as the provider
-// asks in err or else longer each time. It returns false, at once, when the
-// deadline leaves no room.
-func (p Patience) Pause(ctx context.Context, n int, err error) bool {
+// Pause waits before the attempt after the n-th, counted from 0. It waits as long as err asks, or
+// otherwise twice as long as before, with jitter. It returns false without waiting if the deadline
+// leaves no time, and false when ctx ends.
+func (p RetryPolicy) Pause(ctx context.Context, n int, err error) bool {
 	var o *outcome.Error
 	wait := time.Duration(0)
 	if errors.As(err, &o) {
 		wait = o.RetryAfter
 	}
 	if wait <= 0 {
-		wait = p.Base << n
+		wait = p.BaseDelay << n
 		wait = wait/2 + rand.N(wait/2+1)
 	}
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < wait+reserve {
@@ -90,31 +89,32 @@ func (p Patience) Pause(ctx context.Context, n int, err error) bool {
 	}
 }
 
-// temporary marks an error after which a read may be tried again although its
-// kind alone does not say so.
-type temporary struct{ error }
+// retryableRead marks an error after which a read may be repeated although the kind of the outcome
+// alone forbids it.
+type retryableRead struct{ error }
 
-func (t temporary) Unwrap() error { return t.error }
+func (t retryableRead) Unwrap() error { return t.error }
 
-// final marks an error that trying again cannot mend.
-type final struct{ error }
+// permanent marks an error after which nothing is repeated.
+type permanent struct{ error }
 
-func (f final) Unwrap() error { return f.error }
+func (f permanent) Unwrap() error { return f.error }
 
-// Final marks err as one that no retry mends.
-func Final(err error) error { return final{err} }
+// Permanent marks err as one after which Retry makes no further attempt.
+func Permanent(err error) error { return permanent{err} }
 
-func isFinal(err error) bool {
-	var f final
+func isPermanent(err error) bool {
+	var f permanent
 	return errors.As(err, &f)
 }
 
-// RetryAfter reads the header: seconds or a date. It is 0 without one.
+// RetryAfter returns the wait of the Retry-After header, given in seconds or as a date. It is 0
+// without a valid header and at most maxWait.
 func RetryAfter(h http.Header, now time.Time) time.Duration {
 	text := strings.TrimSpace(h.Get("Retry-After"))
 	wait := time.Duration(0)
 	if seconds, err := strconv.Atoi(text); err == nil {
-		// Far larger numbers than the cap would overflow the product.
+		// Limit the number first: the product could overflow.
 		wait = time.Duration(min(seconds, int(maxWait/time.Second))) * time.Second
 	} else if at, err := http.ParseTime(text); err == nil {
 		wait = at.Sub(now)

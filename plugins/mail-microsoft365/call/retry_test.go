@@ -15,42 +15,42 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
 )
 
-var quick = call.Patience{Tries: 3, Base: time.Millisecond}
+var quickRetry = call.RetryPolicy{MaxAttempts: 3, BaseDelay: time.Millisecond}
 
-func answer(status int, headers ...string) call.Answer {
+func response(status int, headers ...string) call.Response {
 	h := http.Header{}
 	for i := 0; i+1 < len(headers); i += 2 {
 		h.Set(headers[i], headers[i+1])
 	}
-	return call.Answer{Status: status, Header: h}
+	return call.Response{Status: status, Header: h}
 }
 
-func TestWhatIsTriedAgain(t *testing.T) {
+func TestRetryRepeatsOnlyWhatTheEffectAllows(t *testing.T) {
 	unreachable := &outcome.Error{Kind: outcome.Down, Cause: call.CauseUnreachable}
 	for name, tt := range map[string]struct {
 		err                      error
 		read, repeatable, create int // tries
 	}{
-		"throttled":        {call.Trouble(answer(429), "x"), 3, 3, 3},
-		"out of service":   {call.Trouble(answer(503), "x"), 3, 3, 1},
-		"never left":       {unreachable, 3, 3, 3},
-		"server error":     {call.Trouble(answer(500), "x"), 3, 1, 1},
-		"bad gateway":      {call.Trouble(answer(502), "x"), 3, 1, 1},
-		"gateway too slow": {call.Trouble(answer(504), "x"), 3, 1, 1},
-		"request too slow": {call.Trouble(answer(408), "x"), 3, 1, 1},
-		"no answer":        {&outcome.Error{Kind: outcome.Unknown}, 1, 1, 1},
-		"nonsense":         {call.Broken("x"), 1, 1, 1},
-		"refused":          {call.Refuse(fault.AccessDenied, "no"), 1, 1, 1},
-		"not ready":        {call.NotReady("wait"), 1, 1, 1},
-		"our credential":   {call.Final(&outcome.Error{Kind: outcome.Down}), 1, 1, 1},
-		"cancelled":        {context.Canceled, 1, 1, 1},
+		"throttled":           {call.StatusError(response(429), "x"), 3, 3, 3},
+		"out of service":      {call.StatusError(response(503), "x"), 3, 3, 1},
+		"not sent":            {unreachable, 3, 3, 3},
+		"server error":        {call.StatusError(response(500), "x"), 3, 1, 1},
+		"bad gateway":         {call.StatusError(response(502), "x"), 3, 1, 1},
+		"gateway too slow":    {call.StatusError(response(504), "x"), 3, 1, 1},
+		"request too slow":    {call.StatusError(response(408), "x"), 3, 1, 1},
+		"no answer":           {&outcome.Error{Kind: outcome.Unknown}, 1, 1, 1},
+		"unreadable response": {call.Broken("x"), 1, 1, 1},
+		"refused":             {call.Refuse(fault.AccessDenied, "no"), 1, 1, 1},
+		"not ready":           {call.NotReady("wait"), 1, 1, 1},
+		"permanent error":     {call.Permanent(&outcome.Error{Kind: outcome.Down}), 1, 1, 1},
+		"cancelled":           {context.Canceled, 1, 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for effect, want := range map[call.Effect]int{
 				call.Read: tt.read, call.Repeatable: tt.repeatable, call.Create: tt.create,
 			} {
 				tries := 0
-				_, err := call.Retry(t.Context(), quick, effect, func() (int, error) {
+				_, err := call.Retry(t.Context(), quickRetry, effect, func() (int, error) {
 					tries++
 					return 0, tt.err
 				})
@@ -62,14 +62,14 @@ func TestWhatIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestALongWaitIsLeftToTheCaller(t *testing.T) {
+func TestRetryReturnsAWaitBeyondTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		began, tries := time.Now(), 0
-		_, err := call.Retry(ctx, quick, call.Read, func() (int, error) {
+		_, err := call.Retry(ctx, quickRetry, call.Read, func() (int, error) {
 			tries++
-			return 0, call.Trouble(answer(429, "Retry-After", "60"), "x")
+			return 0, call.StatusError(response(429, "Retry-After", "60"), "x")
 		})
 		if tries != 1 || time.Since(began) != 0 || outcome.Of(err) != outcome.Throttled {
 			t.Fatalf("%d tries in %s end with %v, want one that is throttled at once", tries, time.Since(began), err)
@@ -81,13 +81,13 @@ func TestALongWaitIsLeftToTheCaller(t *testing.T) {
 	})
 }
 
-func TestAShortWaitIsWaited(t *testing.T) {
+func TestRetryWaitsAsLongAsTheProviderAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0
 		began := time.Now()
-		got, err := call.Retry(t.Context(), quick, call.Create, func() (int, error) {
+		got, err := call.Retry(t.Context(), quickRetry, call.Create, func() (int, error) {
 			if tries++; tries == 1 {
-				return 0, call.Trouble(answer(429, "Retry-After", "1"), "x")
+				return 0, call.StatusError(response(429, "Retry-After", "1"), "x")
 			}
 			return 7, nil
 		})
@@ -113,18 +113,18 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-func TestTrouble(t *testing.T) {
+func TestStatusError(t *testing.T) {
 	for status, want := range map[int]outcome.Kind{
 		200: 0, 400: 0, 403: 0, 404: 0, 408: outcome.Unknown, 409: 0, 429: outcome.Throttled,
 		500: outcome.Broken, 502: outcome.Broken, 503: outcome.Down, 504: outcome.Unknown,
 	} {
-		if got := outcome.Of(call.Trouble(answer(status), "x")); got != want {
+		if got := outcome.Of(call.StatusError(response(status), "x")); got != want {
 			t.Errorf("%d: %s, want %s", status, got, want)
 		}
 	}
 }
 
-func TestCauseHoldsCodesOnly(t *testing.T) {
+func TestCauseKeepsOnlyCodes(t *testing.T) {
 	for _, tt := range []struct {
 		parts []string
 		want  string
@@ -159,7 +159,7 @@ func TestSameHost(t *testing.T) {
 	}
 }
 
-func TestOnHost(t *testing.T) {
+func TestRebaseLink(t *testing.T) {
 	const base = "http://127.0.0.1:1/graph/v1.0"
 	for link, want := range map[string]string{
 		"https://graph.microsoft.com/v1.0/users?$skiptoken=x": base + "/users?$skiptoken=x",
@@ -172,7 +172,7 @@ func TestOnHost(t *testing.T) {
 		"https://user@graph.microsoft.com/v1.0/users":         "",
 		"%zz": "",
 	} {
-		if got, _ := call.OnHost(base, link, "/v1.0"); got != want {
+		if got, _ := call.RebaseLink(base, link, "/v1.0"); got != want {
 			t.Errorf("%s: %q, want %q", link, got, want)
 		}
 	}

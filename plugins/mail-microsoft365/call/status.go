@@ -13,45 +13,46 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-// Trouble reads the statuses that mean the same at all three hosts: throttled,
-// out of service, broken, too slow. It returns nil for the others. cause is the
-// host's name and, where it has one, its error code.
-func Trouble(a Answer, cause string) error {
+// StatusError returns an outcome for the statuses that have the same meaning at all three hosts:
+// 408, 429 and 5xx. It returns nil for all other statuses. cause is the name of the host and its
+// error code, if it has one.
+func StatusError(a Response, cause string) error {
 	o := &outcome.Error{Cause: strings.TrimSpace(strconv.Itoa(a.Status) + " " + cause), RetryAfter: RetryAfter(a.Header, time.Now())}
 	switch {
 	case a.Status == http.StatusTooManyRequests:
-		o.Kind, o.Detail = outcome.Throttled, "the mail platform wants us to wait"
+		o.Kind, o.Detail = outcome.Throttled, "the mail platform throttles the service's requests"
 	case a.Status == http.StatusServiceUnavailable:
 		o.Kind, o.Detail = outcome.Down, "the mail platform is out of service"
 	case a.Status == http.StatusGatewayTimeout, a.Status == http.StatusRequestTimeout:
-		// The work may have been done, or go on.
+		// The work may have been done, or still be in progress.
 		o.Kind, o.Detail = outcome.Unknown, "the mail platform did not answer in time"
-		return temporary{o}
+		return retryableRead{o}
 	case a.Status >= http.StatusInternalServerError:
 		o.Kind, o.Detail = outcome.Broken, "the mail platform answered with an error"
-		return temporary{o}
+		return retryableRead{o}
 	default:
 		return nil
 	}
 	return o
 }
 
-// Broken is an answer that makes no sense or shows a fault of ours. Here and
-// below, cause is made of our own words or comes from Cause or CauseOf.
+// Broken returns an outcome for a response that cannot be understood or that shows a defect of the
+// plugin. The cause must consist of constant words or come from Cause or CauseOf. This applies to
+// all constructors below.
 func Broken(cause ...string) *outcome.Error {
 	return &outcome.Error{Kind: outcome.Broken, Cause: strings.Join(cause, " "), Detail: "the mail platform answered with an error"}
 }
 
-// Failed is a definite refusal for a reason that has no published code: the
-// request changed nothing, and the same one again would not either.
-func Failed(cause ...string) *outcome.Error {
+// RefuseUnspecified returns a definite refusal for a reason without an error code of tenantry. The
+// request changed nothing and would fail again.
+func RefuseUnspecified(cause ...string) *outcome.Error {
 	return Refuse(fault.ProviderError, "the mail platform refused this", cause...)
 }
 
-// Definite reports whether an answer refuses the request for good: one of the
-// statuses that mean just that, or another of a request's fault in the host's
-// own form, which a proxy's page is not. Those that say more are read before.
-func Definite(status int, readable bool) bool {
+// IsDefinite reports whether a response refuses the request for good. Status 400 and 409 always do.
+// Another 4xx status does only if the body has the host's own error form, because a proxy may have
+// sent it. Statuses with a more specific meaning must be handled first.
+func IsDefinite(status int, readable bool) bool {
 	switch status {
 	case http.StatusBadRequest, http.StatusConflict:
 		return true
@@ -60,23 +61,24 @@ func Definite(status int, readable bool) bool {
 	}
 }
 
-// Refuse is a definite refusal with a published code.
+// Refuse returns a definite refusal with an error code of tenantry.
 func Refuse(code fault.Code, detail string, cause ...string) *outcome.Error {
 	return &outcome.Error{Kind: outcome.Refused, Code: code, Detail: detail, Cause: strings.Join(cause, " ")}
 }
 
-// NotReady is work that the provider finishes in its own time.
+// NotReady returns an outcome for work that the provider has not finished yet.
 func NotReady(detail string, cause ...string) *outcome.Error {
 	return &outcome.Error{Kind: outcome.NotReady, Detail: detail, Cause: strings.Join(cause, " ")}
 }
 
-// Denied reports whether the provider no longer lets us in.
-func Denied(err error) bool {
+// IsDenied reports whether err is a refusal with AccessDenied: the provider does not grant access
+// any more.
+func IsDenied(err error) bool {
 	return outcome.Of(err) == outcome.Refused && errors.Is(err, fault.AccessDenied)
 }
 
-// Cause joins codes and type names to a cause for logs. What is not the form
-// of a code is left out: it may be a message with customer data.
+// Cause joins error codes and type names to a cause for logs. It drops parts that do not look like
+// a code, because they may be messages with customer data.
 func Cause(parts ...string) string {
 	var kept []string
 	for _, p := range parts {
@@ -89,7 +91,7 @@ func Cause(parts ...string) string {
 
 const codeCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.+-"
 
-// CauseOf returns the cause of the outcome in err, to keep it in another.
+// CauseOf returns the cause of the outcome in err, or "" if err contains none.
 func CauseOf(err error) string {
 	var o *outcome.Error
 	if errors.As(err, &o) {

@@ -4,43 +4,43 @@ package exchange
 
 import "strings"
 
-// Class is what a cmdlet's failure means.
+// Class tells what the failure of a cmdlet means.
 type Class int
 
-// The classes.
+// The classes of failures.
 const (
-	Unknown      Class = iota
-	NotFound           // the object that the command names
-	AddressTaken       // a proxy address of what is to be made is in use
-	Exists             // an object of that name is there already
-	Member             // it is a member already
-	NoMember           // it was no member
-	Dehydrated         // Enable-OrganizationCustomization has to come first
-	Bug                // a parameter that the cmdlet does not take from us
-	Invalid            // a value that the cmdlet does not take
-	Limit              // a limit of the organization
-	NotAccepted        // the domain is no accepted domain
+	Unknown       Class = iota
+	NotFound            // the object that the command names does not exist
+	AddressTaken        // an address of the new object is in use
+	Exists              // an object with that name exists already
+	AlreadyMember       // the object is a member of the group already
+	NotMember           // the object is not a member of the group
+	Dehydrated          // Enable-OrganizationCustomization must run first
+	BadParameter        // the cmdlet does not accept a parameter of ours
+	InvalidValue        // the cmdlet does not accept a value
+	LimitReached        // a limit of the organization is reached
+	NotAccepted         // the domain is not an accepted domain of Exchange
 	Throttled
 	Transient
 )
 
-// objectNotFound is the type by which a cmdlet says that it has no such object.
+// objectNotFound is the exception type of a cmdlet whose object does not exist.
 const objectNotFound = "ManagementObjectNotFoundException"
 
-// byType is read from the top: the first ending that the .NET type has decides.
+// byType maps .NET types to classes. The first row whose suffix matches decides.
 var byType = []struct {
-	ending string
+	suffix string
 	class  Class
 }{
 	{objectNotFound, NotFound},
 	{"WLCDManagedMemberExistsException", AddressTaken},
 	{"ProxyAddressExistsException", AddressTaken},
 	{"ADObjectAlreadyExistsException", Exists},
-	{"MemberAlreadyExistsException", Member},
-	{"MemberNotFoundException", NoMember},
+	{"MemberAlreadyExistsException", AlreadyMember},
+	{"MemberNotFoundException", NotMember},
 	{"InvalidOperationInDehydratedContextException", Dehydrated},
-	{"ParameterTransformationException", Bug},
-	{"AmbiguousParameterSetException", Bug},
+	{"ParameterTransformationException", BadParameter},
+	{"AmbiguousParameterSetException", BadParameter},
 	{"SPRetriableException", Transient},
 	{"CmdletProxyNotAvailableFailure", Transient},
 	{"ServerBusyException", Transient},
@@ -48,9 +48,10 @@ var byType = []struct {
 	{"TransientException", Transient},
 }
 
-// byText decides where the type does not. The words are in lower case.
+// byText maps parts of the message to classes, for types that byType does not know. The texts are
+// in lower case.
 var byText = []struct {
-	words string
+	text  string
 	class Class
 }{
 	{"recent queries have surpassed the permitted limit", Throttled},
@@ -62,20 +63,21 @@ var byText = []struct {
 	{"proxy address", AddressTaken},
 	{"is already being used", Exists},
 	{"already exists", Exists},
-	{"already a member", Member},
-	{"isn't a member", NoMember},
+	{"already a member", AlreadyMember},
+	{"isn't a member", NotMember},
 	{"couldn't be found", NotFound},
-	{"cannot process argument transformation", Bug},
-	{"invalid cmdlet parameters", Bug},
-	{"maximum number of rules", Limit},
-	{"rule is too large", Limit},
-	{"cname record does not exist", Invalid},
+	{"cannot process argument transformation", BadParameter},
+	{"invalid cmdlet parameters", BadParameter},
+	{"maximum number of rules", LimitReached},
+	{"rule is too large", LimitReached},
+	{"cname record does not exist", InvalidValue},
 }
 
-// classify decides by type, then by text.
+// classify returns the class of a .NET type and a lower-case message. The type decides before the
+// message.
 func classify(kind, text string) Class {
 	for _, row := range byType {
-		if strings.HasSuffix(kind, row.ending) {
+		if strings.HasSuffix(kind, row.suffix) {
 			return row.class
 		}
 	}
@@ -83,15 +85,15 @@ func classify(kind, text string) Class {
 		return Exists
 	}
 	for _, row := range byText {
-		if strings.Contains(text, row.words) {
+		if strings.Contains(text, row.text) {
 			return row.class
 		}
 	}
 	switch {
 	case strings.HasPrefix(kind, "RulesValidation"):
-		return Limit
+		return LimitReached
 	case strings.HasSuffix(kind, "ValidationException"):
-		return Invalid
+		return InvalidValue
 	default:
 		return Unknown
 	}

@@ -2,9 +2,8 @@
 
 package exchange
 
-// The cmdlets that we run. Exchange takes a wrong value that begins like a
-// right one and then answers with nothing, so names and values are written
-// only here.
+// The cmdlets that tenantry runs. Exchange accepts a wrong value that begins like a valid one and
+// then returns no rows. So names and values are written only in this file.
 const (
 	GetOrganizationConfig = "Get-OrganizationConfig"
 	EnableCustomization   = "Enable-OrganizationCustomization"
@@ -24,18 +23,18 @@ const (
 	EnableTransportRule   = "Enable-TransportRule"
 	DisableTransportRule  = "Disable-TransportRule"
 	RemoveTransportRule   = "Remove-TransportRule"
-	GetMessageTrace       = "Get-MessageTraceV2" // the one without V2 answers 400 now
+	GetMessageTrace       = "Get-MessageTraceV2" // Get-MessageTrace answers 400 now
 )
 
 // Values of parameters and properties.
 const (
 	Unlimited     = "Unlimited"     // ResultSize
 	SharedMailbox = "SharedMailbox" // RecipientTypeDetails
-	KeySize       = 2048            // of DKIM keys; the cmdlet's own default is 1024
-	Enforce       = "Enforce"       // Mode of a rule; the others only report
-	Enabled       = "Enabled"       // State of a rule, as is the next
+	KeySize       = 2048            // bits of a DKIM key; the cmdlet's default is 1024
+	Enforce       = "Enforce"       // Mode of a rule; in all other modes a rule only reports
+	Enabled       = "Enabled"       // State of a rule; so is Disabled
 	Disabled      = "Disabled"
 	AnySender     = "HeaderOrEnvelope"
-	Failed        = "Failed" // Status of a message in the trace
+	Failed        = "Failed" // Status of a row of the trace
 	TracePage     = 5000     // the largest ResultSize of the trace
 )

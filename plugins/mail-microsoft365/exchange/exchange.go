@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package exchange runs cmdlets at Exchange Online over its InvokeCommand
-// endpoint. The endpoint is behind Microsoft's own PowerShell module and not
-// documented, so all that is known of it is kept in this one package.
+// Package exchange runs cmdlets in Exchange Online through the InvokeCommand endpoint. Microsoft's
+// PowerShell module uses this endpoint, and Microsoft does not document it. Everything known about
+// it is in this package.
+//
+//   - exchange.go: Client, Command, Invoke and InvokePage. Start here.
+//   - cmdlets.go: the names of the cmdlets and the values of their parameters.
+//   - failure.go, class.go: error responses and the Class that tells what they mean.
+//   - property.go: types for properties that Exchange writes in several forms.
+//   - limiter.go: Limiter, which paces the cmdlets of one tenant.
 package exchange
 
 import (
@@ -19,33 +25,33 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/login"
 )
 
-// systemMailbox exists in every organization; requests that name it are routed
-// to where the organization lives.
+// systemMailbox exists in every organization. Exchange routes requests that name it to the servers
+// of the organization.
 const systemMailbox = "APP:SystemMailbox{bb558c35-97f1-4cb9-8ff7-d53741dc928c}@"
 
-// connectionID is constant for the process, as in Microsoft's module.
+// connectionID is the same for all requests of the process, as in Microsoft's module.
 var connectionID = uuid.NewString()
 
-// Client is Exchange for one tenant.
+// Client is Exchange Online for one tenant.
 type Client struct {
-	URL      string // without a final slash
-	HTTP     *http.Client
-	Patience call.Patience
-	Tokens   login.Source
-	Tenant   tenant.GUID
-	Gate     *Gate
+	URL     string // without a trailing slash
+	HTTP    *http.Client
+	Retry   call.RetryPolicy
+	Tokens  login.TokenSource
+	Tenant  tenant.GUID
+	Limiter *Limiter
 }
 
-// Command is one cmdlet with its parameters. Parameters are data in a JSON
-// document: nothing in them is ever read as a command.
+// Command is one cmdlet with its parameters. The parameters are sent as JSON, so no value can be
+// executed as a command.
 type Command struct {
 	Effect     call.Effect
 	Cmdlet     string
 	Parameters map[string]any
-	Select     []string // the properties to answer with; all without
+	Select     []string // properties to return; all if empty
 }
 
-type input struct {
+type requestBody struct {
 	CmdletInput cmdletInput
 }
 
@@ -54,7 +60,7 @@ type cmdletInput struct {
 	Parameters map[string]any
 }
 
-type envelope[T any] struct {
+type invokeResponse[T any] struct {
 	Value    json.RawMessage `json:"value"`
 	Next     string          `json:"@odata.nextLink"`
 	Errors   json.RawMessage `json:"@adminapi.errors"`
@@ -62,7 +68,8 @@ type envelope[T any] struct {
 	decoded  []T
 }
 
-// Invoke runs a cmdlet and returns its rows.
+// Invoke runs a cmdlet and returns the rows of all pages. It returns a *Failure when the cmdlet
+// failed.
 func Invoke[T any](ctx context.Context, c Client, cmd Command) ([]T, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
@@ -73,16 +80,16 @@ func Invoke[T any](ctx context.Context, c Client, cmd Command) ([]T, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pages[T](ctx, c, cmd, address, body)
+	return invokePages[T](ctx, c, cmd, address, body)
 }
 
-// InvokePage runs a cmdlet with one request, whatever becomes of it: each one
-// counts in a quota. warned says that the answer came with a warning, which is
-// how some cmdlets tell that there is more.
+// InvokePage runs a cmdlet without retries, because some cmdlets count requests in a quota. Only a
+// request that Exchange refuses because of its token is sent again. warned reports a warning or a
+// link to a further page. With a warning some cmdlets say that there are more rows.
 func InvokePage[T any](ctx context.Context, c Client, cmd Command) (rows []T, warned bool, err error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
-	c.Patience.Tries = 1
+	c.Retry.MaxAttempts = 1
 	address, body, err := c.request(cmd)
 	if err != nil {
 		return nil, false, err
@@ -91,15 +98,15 @@ func InvokePage[T any](ctx context.Context, c Client, cmd Command) (rows []T, wa
 	if err != nil {
 		return nil, false, err
 	}
-	got, err := open[T](a)
+	got, err := decodeResponse[T](a)
 	return got.decoded, len(got.Warnings) > 0 || got.Next != "", err
 }
 
 func (c Client) request(cmd Command) (address string, body []byte, err error) {
 	if cmd.Parameters == nil {
-		cmd.Parameters = map[string]any{} // never null
+		cmd.Parameters = map[string]any{} // must not be null
 	}
-	body, err = json.Marshal(input{cmdletInput{cmd.Cmdlet, cmd.Parameters}})
+	body, err = json.Marshal(requestBody{cmdletInput{cmd.Cmdlet, cmd.Parameters}})
 	if err != nil {
 		return "", nil, call.Broken("exchange", "request_unwritable")
 	}
@@ -110,13 +117,13 @@ func (c Client) request(cmd Command) (address string, body []byte, err error) {
 	return address, body, nil
 }
 
-// maxPages bounds a list whose pages never end.
+// maxPages limits a list whose pages never end.
 const maxPages = 100
 
-// pages follows the links of a truncated answer. We ask for everything at
-// once, so one is rarely left; what is known of them contradicts itself, and a
-// link that the server calls expired is an error rather than a short list.
-func pages[T any](ctx context.Context, c Client, cmd Command, address string, body []byte) ([]T, error) {
+// invokePages runs a cmdlet and follows the links of a truncated answer. Requests ask for all rows
+// at once, so links are rare. What is known about them is contradictory; a link that the server
+// calls expired is an error instead of a short list.
+func invokePages[T any](ctx context.Context, c Client, cmd Command, address string, body []byte) ([]T, error) {
 	var all []T
 	var session []string
 	for range maxPages {
@@ -124,7 +131,7 @@ func pages[T any](ctx context.Context, c Client, cmd Command, address string, bo
 		if err != nil {
 			return nil, err
 		}
-		got, err := open[T](a)
+		got, err := decodeResponse[T](a)
 		if err != nil {
 			return nil, err
 		}
@@ -132,11 +139,11 @@ func pages[T any](ctx context.Context, c Client, cmd Command, address string, bo
 		if got.Next == "" {
 			return all, nil
 		}
-		next, ok := call.OnHost(c.URL, got.Next, "/adminapi")
+		next, ok := call.RebaseLink(c.URL, got.Next, "/adminapi")
 		if !ok || cmd.Effect != call.Read || next == address {
 			return nil, call.Broken("exchange", "next_link")
 		}
-		// The link is good at the server that gave it, which its cookies name.
+		// The link works only at the server that wrote it. The server's cookies select it.
 		address, session = next, append(session, cookies(a.Header)...)
 	}
 	return nil, call.Broken("exchange", "endless_pages")
@@ -150,16 +157,17 @@ func cookies(h http.Header) []string {
 	return out
 }
 
-// open reads an answer of status 200. The cmdlet may have failed all the same.
-func open[T any](a call.Answer) (envelope[T], error) {
-	var got envelope[T]
+// decodeResponse decodes a response with status 200. It returns a *Failure if the response reports
+// that the cmdlet failed.
+func decodeResponse[T any](a call.Response) (invokeResponse[T], error) {
+	var got invokeResponse[T]
 	if len(strings.TrimSpace(string(a.Body))) == 0 {
 		return got, nil
 	}
 	if json.Unmarshal(a.Body, &got) != nil {
 		return got, call.Broken("exchange", "answer_unreadable")
 	}
-	if f := reported(got.Errors); f != nil {
+	if f := reportedFailure(got.Errors); f != nil {
 		return got, f
 	}
 	switch raw := strings.TrimSpace(string(got.Value)); {
@@ -178,26 +186,26 @@ func open[T any](a call.Answer) (envelope[T], error) {
 	return got, nil
 }
 
-// post sends the command once or, where that may be, until it is answered.
-func (c Client) post(ctx context.Context, cmd Command, address string, body []byte, session []string) (call.Answer, error) {
-	return call.Retry(ctx, c.Patience, cmd.Effect, func() (call.Answer, error) {
-		leave, err := c.Gate.Enter(ctx)
+// post sends the command, with the retries of the policy that its effect allows.
+func (c Client) post(ctx context.Context, cmd Command, address string, body []byte, session []string) (call.Response, error) {
+	return call.Retry(ctx, c.Retry, cmd.Effect, func() (call.Response, error) {
+		release, err := c.Limiter.Acquire(ctx)
 		if err != nil {
-			return call.Answer{}, err
+			return call.Response{}, err
 		}
-		defer leave()
-		a, err := c.Tokens.Do(ctx, func(t login.Token) (call.Answer, error) {
-			return call.Once(ctx, c.HTTP, call.Request{
+		defer release()
+		a, err := c.Tokens.Do(ctx, func(t login.Token) (call.Response, error) {
+			return call.Send(ctx, c.HTTP, call.Request{
 				Effect: cmd.Effect, Method: http.MethodPost, URL: address, Body: body,
 				Route:  "/adminapi/beta/{tenant}/InvokeCommand " + cmd.Cmdlet,
 				Header: c.header(cmd, t, session),
 			})
 		})
 		if err != nil {
-			return call.Answer{}, err
+			return call.Response{}, err
 		}
 		if a.Status >= http.StatusMultipleChoices {
-			return call.Answer{}, failure(a)
+			return call.Response{}, failureFromResponse(a)
 		}
 		return a, nil
 	})

@@ -27,8 +27,8 @@ import (
 
 const guid tenant.GUID = "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11"
 
-// double is Exchange and the login host; handle answers InvokeCommand.
-func double(t *testing.T, handle http.HandlerFunc) exchange.Client {
+// newFakeExchange starts a fake of Exchange and the login host; handle answers InvokeCommand.
+func newFakeExchange(t *testing.T, handle http.HandlerFunc) exchange.Client {
 	t.Helper()
 	tokens := 0
 	mux := http.NewServeMux()
@@ -39,15 +39,15 @@ func double(t *testing.T, handle http.HandlerFunc) exchange.Client {
 	mux.HandleFunc("/adminapi/", handle)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	client, patience := call.NewHTTPClient(), call.Patience{Tries: 3, Base: time.Millisecond}
+	client, retry := call.NewHTTPClient(), call.RetryPolicy{MaxAttempts: 3, BaseDelay: time.Millisecond}
 	return exchange.Client{
-		URL: server.URL, HTTP: client, Patience: patience, Tenant: guid, Gate: new(exchange.Gates).Of("c", guid, 0),
-		Tokens: login.Source{
+		URL: server.URL, HTTP: client, Retry: retry, Tenant: guid, Limiter: new(exchange.Limiters).For("c", guid, 0),
+		Tokens: login.TokenSource{
 			Host: login.Host{
-				URL: server.URL + "/login", HTTP: client, Patience: patience, Now: time.Now,
+				URL: server.URL + "/login", HTTP: client, Retry: retry, Now: time.Now,
 				Credential: login.Credential{ClientID: "c", Secret: secret.New("s")},
 			},
-			Tokens: &login.Tokens{Now: time.Now}, Tenant: guid, Scope: "x",
+			Tokens: &login.TokenCache{Now: time.Now}, Tenant: guid, Scope: "x",
 		},
 	}
 }
@@ -63,10 +63,10 @@ func invoke(t *testing.T, c exchange.Client, effect call.Effect) ([]row, error) 
 	return exchange.Invoke[row](t.Context(), c, exchange.Command{Effect: effect, Cmdlet: exchange.GetOrganizationConfig})
 }
 
-func TestTheRequestOnTheWire(t *testing.T) {
+func TestInvokeRequestOnTheWire(t *testing.T) {
 	var seen *http.Request
 	var body string
-	c := double(t, func(w http.ResponseWriter, r *http.Request) {
+	c := newFakeExchange(t, func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
 		seen, body = r, string(raw)
 		_, _ = w.Write([]byte(`{"value":[]}`))
@@ -100,7 +100,7 @@ func TestTheRequestOnTheWire(t *testing.T) {
 }
 
 func TestParametersAreNeverNull(t *testing.T) {
-	c := double(t, func(w http.ResponseWriter, r *http.Request) {
+	c := newFakeExchange(t, func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
 		if string(raw) != `{"CmdletInput":{"CmdletName":"Get-OrganizationConfig","Parameters":{}}}` {
 			t.Errorf("sent %s", raw)
@@ -112,7 +112,7 @@ func TestParametersAreNeverNull(t *testing.T) {
 	}
 }
 
-func TestAnswers(t *testing.T) {
+func TestInvokeReadsRowsInAnyForm(t *testing.T) {
 	yes := exchange.Bool{Set: true, Value: true}
 	for body, want := range map[string][]row{
 		`{"@adminapi.warnings":[],"value":[{"Name":"a","IsDehydrated":true,"WhenChanged@data.type":"System.DateTime","WhenChanged":"2026-11-02T08:55:10.0000000+00:00"}]}`: {
@@ -126,28 +126,28 @@ func TestAnswers(t *testing.T) {
 		`{"@adminapi.warnings":["no settings have been modified"]}`:        nil,
 		`{"value":null}`: nil, ``: nil,
 	} {
-		c := double(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) })
+		c := newFakeExchange(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) })
 		got, err := invoke(t, c, call.Read)
 		if err != nil || len(got) != len(want) || (len(want) > 0 && !cmp.Equal(got, want)) {
 			t.Errorf("%s: %v, %v", body, got, err)
 		}
 	}
 	for _, body := range []string{`{"value":7}`, `{"value":["x"]}`, `<html>`} {
-		c := double(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) })
+		c := newFakeExchange(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) })
 		if _, err := invoke(t, c, call.Read); outcome.Of(err) != outcome.Broken {
 			t.Errorf("%s: %v", body, err)
 		}
 	}
 }
 
-func TestPagesAreFollowedWithTheServersCookies(t *testing.T) {
+func TestInvokeFollowsPagesWithTheServersCookies(t *testing.T) {
 	var bodies []string
-	c := double(t, func(w http.ResponseWriter, r *http.Request) {
+	c := newFakeExchange(t, func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
 		bodies = append(bodies, string(raw))
 		if r.URL.Query().Get("$skiptoken") == "" {
 			w.Header().Add("Set-Cookie", "exchangecookie=abc; path=/; secure; HttpOnly")
-			next := "https://outlook.office365.com" + r.URL.Path + "?$skiptoken=x" // the published host's
+			next := "https://outlook.office365.com" + r.URL.Path + "?$skiptoken=x" // a link to the public host
 			_ = json.NewEncoder(w).Encode(map[string]any{"value": []any{map[string]any{"Name": "a"}}, "@odata.nextLink": next})
 			return
 		}
@@ -162,7 +162,7 @@ func TestPagesAreFollowedWithTheServersCookies(t *testing.T) {
 	}
 }
 
-func TestAListThatCannotBeHadWholeIsAnError(t *testing.T) {
+func TestInvokeFailsWhenAPageIsMissing(t *testing.T) {
 	for name, next := range map[string]func(http.ResponseWriter, *http.Request) string{
 		"expired link": func(_ http.ResponseWriter, r *http.Request) string {
 			return "http://" + r.Host + r.URL.Path + "?$skiptoken=x"
@@ -170,7 +170,7 @@ func TestAListThatCannotBeHadWholeIsAnError(t *testing.T) {
 		"another host": func(http.ResponseWriter, *http.Request) string { return "https://evil.example/adminapi" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := double(t, func(w http.ResponseWriter, r *http.Request) {
+			c := newFakeExchange(t, func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Query().Get("$skiptoken") != "" {
 					w.WriteHeader(http.StatusBadRequest)
 					_, _ = w.Write([]byte(`{"error":{"code":"BadRequest","message":"Expired or Invalid pagination request. Default Expiry time is 00:30:00"}}`))
@@ -186,9 +186,9 @@ func TestAListThatCannotBeHadWholeIsAnError(t *testing.T) {
 	}
 }
 
-// TestAPageIsOneRequest: whatever comes back, and a warning or a link says that
-// there is more.
-func TestAPageIsOneRequest(t *testing.T) {
+// TestInvokePageSendsOneRequest checks every kind of response, and that a warning or a link reports
+// further rows.
+func TestInvokePageSendsOneRequest(t *testing.T) {
 	for _, tt := range []struct {
 		status int
 		body   string
@@ -206,7 +206,7 @@ func TestAPageIsOneRequest(t *testing.T) {
 		{500, ``, false, true},
 	} {
 		asked := 0
-		c := double(t, func(w http.ResponseWriter, _ *http.Request) {
+		c := newFakeExchange(t, func(w http.ResponseWriter, _ *http.Request) {
 			asked++
 			w.WriteHeader(tt.status)
 			_, _ = w.Write([]byte(tt.body))
@@ -218,7 +218,7 @@ func TestAPageIsOneRequest(t *testing.T) {
 	}
 }
 
-func TestListsInAnyForm(t *testing.T) {
+func TestTextsReadsListsInAnyForm(t *testing.T) {
 	for text, want := range map[string][]string{
 		`["a","b"]`: {"a", "b"}, `"a"`: {"a"}, `[]`: nil, `null`: nil, `""`: nil, `["a",null,""]`: {"a"}, `{"x":1}`: nil, `5`: nil,
 	} {
@@ -229,10 +229,10 @@ func TestListsInAnyForm(t *testing.T) {
 	}
 }
 
-func TestATokenIsReplacedOnce(t *testing.T) {
+func TestARefusedTokenIsReplacedOnce(t *testing.T) {
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
 		var sent []string
-		c := double(t, func(w http.ResponseWriter, r *http.Request) {
+		c := newFakeExchange(t, func(w http.ResponseWriter, r *http.Request) {
 			sent = append(sent, r.Header.Get("Authorization"))
 			w.WriteHeader(status)
 			_, _ = w.Write(make([]byte, 4096)) // NUL bytes
@@ -241,7 +241,7 @@ func TestATokenIsReplacedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := invoke(t, c, call.Create)
-		if !call.Denied(err) || exchange.Status(err) != status || strings.Join(sent, ",") != "Bearer t1,Bearer t2" {
+		if !call.IsDenied(err) || exchange.Status(err) != status || strings.Join(sent, ",") != "Bearer t1,Bearer t2" {
 			t.Fatalf("%d: %v after %v", status, err, sent)
 		}
 	}

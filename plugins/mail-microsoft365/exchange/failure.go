@@ -16,24 +16,24 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
 )
 
-// Failure is a cmdlet that failed.
+// Failure is the failure of a cmdlet. It unwraps to its outcome.
 type Failure struct {
 	Outcome *outcome.Error
 	Class   Class
 	Status  int
 	Type    string // the .NET type without its namespace
-	text    string // in lower case; it may quote customers and is only ever searched
+	text    string // in lower case; may quote customer data, so it is only searched
 }
 
 func (f *Failure) Error() string { return f.Outcome.Error() }
 
-// Unwrap gives the outcome.
+// Unwrap returns the outcome.
 func (f *Failure) Unwrap() error { return f.Outcome }
 
-// Says reports whether the text has these words, given in lower case.
-func (f *Failure) Says(words string) bool { return strings.Contains(f.text, words) }
+// MessageContains reports whether the message contains this lower-case text.
+func (f *Failure) MessageContains(words string) bool { return strings.Contains(f.text, words) }
 
-// Is reports whether err is a failure of one of the classes.
+// Is reports whether err is a Failure of one of the classes.
 func Is(err error, classes ...Class) bool {
 	var f *Failure
 	if !errors.As(err, &f) {
@@ -47,14 +47,13 @@ func Is(err error, classes ...Class) bool {
 	return false
 }
 
-// Says reports whether err is a failure whose text has these words, given in
-// lower case.
-func Says(err error, words string) bool {
+// MessageContains reports whether err is a Failure whose message contains this lower-case text.
+func MessageContains(err error, words string) bool {
 	var f *Failure
-	return errors.As(err, &f) && f.Says(words)
+	return errors.As(err, &f) && f.MessageContains(words)
 }
 
-// Status returns the HTTP status of the failure in err, 0 without one.
+// Status returns the HTTP status of the Failure in err, or 0 if err contains none.
 func Status(err error) int {
 	var f *Failure
 	if errors.As(err, &f) {
@@ -86,14 +85,14 @@ type exception struct {
 // detailForm is `<optional id>|<.NET type>|<text>`.
 var detailForm = regexp.MustCompile(`(?s)^(?:Ex[0-9A-F]{6})?\|([A-Za-z0-9_.+]+)\|(.*)$`)
 
-// parse finds the exception of an error answer: the innermost first, as the
-// outer ones only say "Invalid Operation".
-func parse(body []byte) (code string, e exception) {
+// parseError returns the code and the exception of an error response. It prefers the innermost
+// exception, because the outer ones only say "Invalid Operation".
+func parseError(body []byte) (code string, e exception) {
 	var outer errorBody
 	var o errorObject
-	_ = json.Unmarshal(body, &outer) // NUL bytes and pages of proxies are not JSON
+	_ = json.Unmarshal(body, &outer) // NUL bytes and a proxy's page are not JSON
 	if json.Unmarshal(outer.Error, &o) != nil {
-		_ = json.Unmarshal(outer.Error, &code) // the OAuth form: a code alone
+		_ = json.Unmarshal(outer.Error, &code) // the OAuth form is a code alone
 		return code, exception{}
 	}
 	if o.Inner != nil && o.Inner.Internal != nil && *o.Inner.Internal != (exception{}) {
@@ -103,40 +102,40 @@ func parse(body []byte) (code string, e exception) {
 		if e.Type != "" {
 			break
 		}
-		if found := detail(d.Message); e.Message == "" || found.Type != "" {
+		if found := parseDetail(d.Message); e.Message == "" || found.Type != "" {
 			e = found
 		}
 	}
 	if e == (exception{}) {
-		e = detail(o.Message)
+		e = parseDetail(o.Message)
 	}
 	return o.Code, e
 }
 
-// detail reads a text that may be in the three-part form.
-func detail(text string) exception {
+// parseDetail reads a message that may have the form of detailForm.
+func parseDetail(text string) exception {
 	if m := detailForm.FindStringSubmatch(text); m != nil {
 		return exception{Type: m[1], Message: m[2]}
 	}
 	return exception{Message: text}
 }
 
-// failure reads an answer of an error status.
-func failure(a call.Answer) error {
-	code, e := parse(a.Body)
+// failureFromResponse turns a response with an error status into an outcome or a *Failure.
+func failureFromResponse(a call.Response) error {
+	code, e := parseError(a.Body)
 	f := newFailure(a.Status, e)
-	// A server's error leaves its outcome open, whatever it is called inside.
-	if trouble := call.Trouble(a, call.Cause("exchange", f.Type)); trouble != nil {
-		return trouble
+	// After a 5xx status the outcome is open, whatever exception the body names.
+	if statusErr := call.StatusError(a, call.Cause("exchange", f.Type)); statusErr != nil {
+		return statusErr
 	}
 	f.Outcome = f.outcome(a, code != "")
 	f.Outcome.Cause = call.Cause("exchange", strconv.Itoa(a.Status), code, f.Type)
 	return f
 }
 
-// reported reads the errors that a cmdlet wrote although the status is 200: a
-// list of texts, or whatever else is not empty.
-func reported(raw json.RawMessage) error {
+// reportedFailure returns the Failure of a cmdlet that failed with status 200. The errors are a
+// list of texts, or any other value that is not empty. It returns nil if there are none.
+func reportedFailure(raw json.RawMessage) error {
 	text := strings.TrimSpace(string(raw))
 	var lines []json.RawMessage
 	if json.Unmarshal(raw, &lines) == nil && len(lines) > 0 {
@@ -146,9 +145,9 @@ func reported(raw json.RawMessage) error {
 	case "", "null", "[]", "{}":
 		return nil
 	}
-	_ = json.Unmarshal([]byte(text), &text) // else it is searched as it stands
-	f := newFailure(http.StatusOK, detail(text))
-	f.Outcome = f.outcome(call.Answer{Status: http.StatusOK}, true)
+	_ = json.Unmarshal([]byte(text), &text) // if it is not a JSON string, search it as it is
+	f := newFailure(http.StatusOK, parseDetail(text))
+	f.Outcome = f.outcome(call.Response{Status: http.StatusOK}, true)
 	f.Outcome.Cause = call.Cause("exchange", "200", "adminapi.errors", f.Type)
 	return f
 }
@@ -158,28 +157,28 @@ func newFailure(status int, e exception) *Failure {
 	f.text = strings.ReplaceAll(strings.ToLower(e.Message), "\u2019", "'")
 	f.Class = classify(f.Type, f.text)
 	if status == http.StatusNotFound && f.Class == NotFound && !strings.HasSuffix(f.Type, objectNotFound) {
-		f.Class = Unknown // the tenant in the path; a cmdlet misses its object with 400
+		f.Class = Unknown // the tenant of the path is missing; a cmdlet reports a missing object with status 400
 	}
 	return f
 }
 
-// outcome is what a failure means where no call has a meaning of its own.
-// envelope says that the endpoint itself answered.
-func (f *Failure) outcome(a call.Answer, envelope bool) *outcome.Error {
+// outcome returns the default outcome of the failure; callers may treat a class differently.
+// fromEndpoint says that Exchange sent the response, and not a proxy.
+func (f *Failure) outcome(a call.Response, fromEndpoint bool) *outcome.Error {
 	o := call.Broken()
 	switch {
 	case f.Class == Throttled:
-		o.Kind, o.Detail = outcome.Throttled, "the mail platform wants us to wait"
+		o.Kind, o.Detail = outcome.Throttled, "the mail platform throttles the requests of this service"
 	case f.Class == Transient:
 		o.Kind, o.Detail = outcome.Down, "the mail platform is out of service"
 	case f.Class == Dehydrated:
 		return call.NotReady("the mail server is still being prepared")
 	case a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden:
 		return call.Refuse(fault.AccessDenied, "the mail server's grant is missing")
-	case a.Status == http.StatusNotFound && f.Class == Unknown && envelope:
+	case a.Status == http.StatusNotFound && f.Class == Unknown && fromEndpoint:
 		return call.Refuse(fault.AccessDenied, "the tenant is gone from the mail server")
-	case call.Definite(a.Status, envelope):
-		return call.Failed()
+	case call.IsDefinite(a.Status, fromEndpoint):
+		return call.RefuseUnspecified()
 	}
 	o.RetryAfter = call.RetryAfter(a.Header, time.Now())
 	return o

@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
 )
 
-// envelope is an error answer as Exchange was seen to give it.
-func envelope(kind, text string) string {
+// errorResponse returns an error response in the form that was observed at Exchange.
+func errorResponse(kind, text string) string {
 	raw, err := json.Marshal(map[string]any{"error": map[string]any{
 		"code": "BadRequest", "message": "Invalid Operation",
 		"details": []any{map[string]any{"code": "Client", "target": "", "message": "Ex6F9304|" + kind + "|" + text}},
@@ -32,10 +32,10 @@ func envelope(kind, text string) string {
 	return string(raw)
 }
 
-func failing(t *testing.T, status int, body string) (exchange.Client, *int) {
+func newFailingExchange(t *testing.T, status int, body string) (exchange.Client, *int) {
 	t.Helper()
 	sent := 0
-	return double(t, func(w http.ResponseWriter, _ *http.Request) {
+	return newFakeExchange(t, func(w http.ResponseWriter, _ *http.Request) {
 		sent++
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte(body))
@@ -44,8 +44,8 @@ func failing(t *testing.T, status int, body string) (exchange.Client, *int) {
 
 const tasks = "Microsoft.Exchange.Configuration.Tasks."
 
-// TestExceptions holds every row of the reference's table of .NET types.
-func TestExceptions(t *testing.T) {
+// TestExceptionTypesBecomeClasses covers the known .NET types.
+func TestExceptionTypesBecomeClasses(t *testing.T) {
 	for name, tt := range map[string]struct {
 		kind, text string
 		class      exchange.Class
@@ -56,15 +56,15 @@ func TestExceptions(t *testing.T) {
 		"address taken, other": {"Microsoft.Exchange.Data.Directory.ProxyAddressExistsException", "x", exchange.AddressTaken, outcome.Refused},
 		"object exists":        {"Microsoft.Exchange.Data.Directory.ADObjectAlreadyExistsException", "x", exchange.Exists, outcome.Refused},
 		"name conversion":      {"Microsoft.Exchange.NameConversionException", "x", exchange.Exists, outcome.Refused},
-		"a member already":     {"Microsoft.Exchange.MemberAlreadyExistsException", "x", exchange.Member, outcome.Refused},
-		"no member":            {"Microsoft.Exchange.MemberNotFoundException", "x", exchange.NoMember, outcome.Refused},
+		"a member already":     {"Microsoft.Exchange.MemberAlreadyExistsException", "x", exchange.AlreadyMember, outcome.Refused},
+		"no member":            {"Microsoft.Exchange.MemberNotFoundException", "x", exchange.NotMember, outcome.Refused},
 		"dehydrated":           {tasks + "InvalidOperationInDehydratedContextException", "x", exchange.Dehydrated, outcome.NotReady},
-		"transformation":       {"Microsoft.Exchange.AdminApi.CommandInvocation.ParameterTransformationException", "x", exchange.Bug, outcome.Refused},
-		"unknown parameter":    {"Microsoft.Exchange.AdminApi.CommandInvocation.AmbiguousParameterSetException", "x", exchange.Bug, outcome.Refused},
-		"DKIM":                 {"Microsoft.Exchange.Management.Tasks.ValidationException", "CNAME record does not exist for this config.", exchange.Invalid, outcome.Refused},
-		"rules validation":     {"Microsoft.Exchange.RulesValidationException", "x", exchange.Limit, outcome.Refused},
-		"too many rules":       {"System.InvalidOperationException", "the maximum number of rules", exchange.Limit, outcome.Refused},
-		"rule too large":       {"System.InvalidOperationException", "The rule is too large", exchange.Limit, outcome.Refused},
+		"transformation":       {"Microsoft.Exchange.AdminApi.CommandInvocation.ParameterTransformationException", "x", exchange.BadParameter, outcome.Refused},
+		"unknown parameter":    {"Microsoft.Exchange.AdminApi.CommandInvocation.AmbiguousParameterSetException", "x", exchange.BadParameter, outcome.Refused},
+		"DKIM":                 {"Microsoft.Exchange.Management.Tasks.ValidationException", "CNAME record does not exist for this config.", exchange.InvalidValue, outcome.Refused},
+		"rules validation":     {"Microsoft.Exchange.RulesValidationException", "x", exchange.LimitReached, outcome.Refused},
+		"too many rules":       {"System.InvalidOperationException", "the maximum number of rules", exchange.LimitReached, outcome.Refused},
+		"rule too large":       {"System.InvalidOperationException", "The rule is too large", exchange.LimitReached, outcome.Refused},
 		"trace quota":          {"System.Exception", "Your recent queries have surpassed the permitted limit, please try again later", exchange.Throttled, outcome.Throttled},
 		"retriable":            {"Microsoft.Exchange.SPRetriableException", "x", exchange.Transient, outcome.Down},
 		"server side":          {"System.Exception", "A server side error has occurred because of which the operation could not be completed. Please try again after some time.", exchange.Transient, outcome.Down},
@@ -76,16 +76,16 @@ func TestExceptions(t *testing.T) {
 		"accepted domain":      {"System.Exception", "The domain 'x' isn\u2019t an accepted domain.", exchange.NotAccepted, outcome.Refused},
 		"curly apostrophe":     {"System.Exception", "the object couldn\u2019t be found", exchange.NotFound, outcome.Refused},
 		"type before text":     {tasks + "ManagementObjectNotFoundException", "already exists", exchange.NotFound, outcome.Refused},
-		"unheard of":           {"Contoso.SomethingElse", "x", exchange.Unknown, outcome.Refused},
+		"unknown type":         {"Contoso.SomethingElse", "x", exchange.Unknown, outcome.Refused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for form, body := range map[string]string{
-				"whole": envelope(tt.kind, tt.text),
+				"all parts": errorResponse(tt.kind, tt.text),
 				"without the inner error": fmt.Sprintf(`{"error":{"code":"BadRequest","message":"Invalid Operation","details":[{"code":"Client","message":%q}]}}`,
 					"|"+tt.kind+"|"+tt.text),
 				"message alone": fmt.Sprintf(`{"error":{"code":"BadRequest","message":%q}}`, "ExB10BE9|"+tt.kind+"|"+tt.text),
 			} {
-				c, _ := failing(t, http.StatusBadRequest, body)
+				c, _ := newFailingExchange(t, http.StatusBadRequest, body)
 				_, err := invoke(t, c, call.Create)
 				if !exchange.Is(err, tt.class) || outcome.Of(err) != tt.outcome {
 					t.Errorf("%s: got %v", form, err)
@@ -95,10 +95,10 @@ func TestExceptions(t *testing.T) {
 				}
 			}
 			reported, _ := json.Marshal(map[string]any{"value": []any{}, "@adminapi.errors": []string{"|" + tt.kind + "|" + tt.text}})
-			c, _ := failing(t, http.StatusOK, string(reported))
+			c, _ := newFailingExchange(t, http.StatusOK, string(reported))
 			want := tt.outcome
 			if want == outcome.Refused {
-				want = outcome.Broken // beside a 200, something may have changed
+				want = outcome.Broken // the command may have had an effect, because the status is 200
 			}
 			if _, err := invoke(t, c, call.Create); !exchange.Is(err, tt.class) || outcome.Of(err) != want {
 				t.Errorf("reported with 200: got %v", err)
@@ -107,36 +107,36 @@ func TestExceptions(t *testing.T) {
 	}
 }
 
-// TestStatuses holds every row of the reference's table of statuses.
-func TestStatuses(t *testing.T) {
+// TestHTTPStatusesBecomeOutcomes covers the known statuses.
+func TestHTTPStatusesBecomeOutcomes(t *testing.T) {
 	gone := `{"error":{"code":"NotFound","message":"The tenant does not exist"}}`
 	for name, tt := range map[string]struct {
 		status       int
 		body         string
 		want         outcome.Kind
 		code         fault.Code
-		read, create int // how often it is sent
+		read, create int // number of requests
 	}{
 		"401, empty":        {401, "", outcome.Refused, fault.AccessDenied, 1, 1},
 		"401, JSON":         {401, `{"error":{"code":"Unauthorized"}}`, outcome.Refused, fault.AccessDenied, 1, 1},
 		"403, NUL bytes":    {403, strings.Repeat("\x00", 4096), outcome.Refused, fault.AccessDenied, 1, 1},
 		"404, no tenant":    {404, gone, outcome.Refused, fault.AccessDenied, 1, 1},
-		"404, in words":     {404, envelope("Microsoft.ODataServiceException", "The tenant 'x' couldn't be found."), outcome.Refused, fault.AccessDenied, 1, 1},
-		"404, an object":    {404, envelope("Microsoft.ManagementObjectNotFoundException", "x"), outcome.Refused, fault.ProviderError, 1, 1},
+		"404, in words":     {404, errorResponse("Microsoft.ODataServiceException", "The tenant 'x' couldn't be found."), outcome.Refused, fault.AccessDenied, 1, 1},
+		"404, an object":    {404, errorResponse("Microsoft.ManagementObjectNotFoundException", "x"), outcome.Refused, fault.ProviderError, 1, 1},
 		"404 of a proxy":    {404, "<html>", outcome.Broken, fault.ProviderError, 1, 1},
 		"429, bare":         {429, "", outcome.Throttled, fault.ProviderUnavailable, 3, 3},
 		"500, HTML":         {500, "<html>", outcome.Broken, fault.ProviderError, 3, 1},
-		"500, transient":    {500, envelope("Microsoft.TransientException", "x"), outcome.Broken, fault.ProviderError, 3, 1},
+		"500, transient":    {500, errorResponse("Microsoft.TransientException", "x"), outcome.Broken, fault.ProviderError, 3, 1},
 		"503, HTML":         {503, "<html>", outcome.Down, fault.ProviderUnavailable, 3, 1},
 		"504, HTML":         {504, "<html>", outcome.Unknown, fault.ProviderTimeout, 3, 1},
-		"400, transient":    {400, envelope("Microsoft.TransientException", "x"), outcome.Down, fault.ProviderUnavailable, 3, 1},
+		"400, transient":    {400, errorResponse("Microsoft.TransientException", "x"), outcome.Down, fault.ProviderUnavailable, 3, 1},
 		"400, no JSON":      {400, "\x00\x00", outcome.Refused, fault.ProviderError, 1, 1},
 		"400, OAuth form":   {400, `{"error":"invalid_request","error_description":"x"}`, outcome.Refused, fault.ProviderError, 1, 1},
 		"400, wrong shapes": {400, `{"error":{"code":7,"details":"x","innererror":[]}}`, outcome.Refused, fault.ProviderError, 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for effect, want := range map[call.Effect]int{call.Read: tt.read, call.Create: tt.create} {
-				c, sent := failing(t, tt.status, tt.body)
+				c, sent := newFailingExchange(t, tt.status, tt.body)
 				_, err := invoke(t, c, effect)
 				if outcome.Of(err) != tt.want || !errors.Is(err, tt.code) || *sent != want {
 					t.Errorf("effect %d: sent %d times, got %v", effect, *sent, err)
@@ -146,9 +146,9 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
-func TestErrorsReportedInAnyForm(t *testing.T) {
+func TestReportedErrorsInAnyFormAreFailures(t *testing.T) {
 	for _, errs := range []string{`["something went wrong"]`, `[{"Message":"x"}]`, `[7]`, `["",""]`, `"x"`, `{"a":1}`} {
-		c, _ := failing(t, http.StatusOK, `{"value":[{"Name":"a"}],"@adminapi.errors":`+errs+`}`)
+		c, _ := newFailingExchange(t, http.StatusOK, `{"value":[{"Name":"a"}],"@adminapi.errors":`+errs+`}`)
 		if got, err := invoke(t, c, call.Create); outcome.Of(err) != outcome.Broken || got != nil {
 			t.Errorf("%s: %v, %v", errs, got, err)
 		}

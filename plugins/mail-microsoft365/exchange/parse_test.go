@@ -11,7 +11,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
 )
 
-func TestTheInnermostExceptionCounts(t *testing.T) {
+func TestInnermostExceptionIsUsed(t *testing.T) {
 	const details = `"details":[{"message":"Ex6F9304|A.Details|two"}]`
 	for name, tt := range map[string]struct {
 		body string
@@ -28,7 +28,7 @@ func TestTheInnermostExceptionCounts(t *testing.T) {
 		"not JSON":           {"\x00\x00", exception{}},
 		"error is no object": {`{"error":"invalid_token"}`, exception{}},
 	} {
-		if _, got := parse([]byte(tt.body)); got != tt.want {
+		if _, got := parseError([]byte(tt.body)); got != tt.want {
 			t.Errorf("%s: %+v, want %+v", name, got, tt.want)
 		}
 	}
@@ -41,9 +41,9 @@ func FuzzFailure(f *testing.F) {
 	f.Add(200, `["|A.B|x"]`)
 	f.Add(400, `{"error":{"details":[{"message":"|`+strings.Repeat("A.", 100)+`|x"}]}}`)
 	f.Fuzz(func(t *testing.T, status int, body string) {
-		err := failure(call.Answer{Status: status, Body: []byte(body)})
+		err := failureFromResponse(call.Response{Status: status, Body: []byte(body)})
 		if status == 200 {
-			err = reported([]byte(body))
+			err = reportedFailure([]byte(body))
 		}
 		if err == nil {
 			if status != 200 {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Text is a property that should be a string. Exchange sends null and "" for
-// unset ones without a system; any other form counts as unset too.
+// Text is a property that should be a string. Exchange writes an unset string as null or as "". Any
+// other JSON type counts as unset too.
 type Text string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -20,8 +20,8 @@ func (t *Text) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// Texts is a property that should be a list of strings. One string counts as a
-// list of itself, null and "" as none.
+// Texts is a property that should be a list of strings. A single string is read as a list of one.
+// null and "" are read as an empty list.
 type Texts []string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -40,8 +40,8 @@ func (t *Texts) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// Bool is a property that should be a boolean, which some serializations write
-// as a string.
+// Bool is a property that should be a boolean. Exchange sometimes writes it as a string. Set is
+// false if it is neither.
 type Bool struct{ Set, Value bool }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -55,7 +55,7 @@ func (b *Bool) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// Time is a property that should be a point in time; zero when it is not.
+// Time is a property that should be a time, in UTC. It is zero if it has no known format.
 type Time struct{ time.Time }
 
 // UnmarshalJSON implements json.Unmarshaler.

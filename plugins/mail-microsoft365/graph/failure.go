@@ -13,24 +13,24 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
 )
 
-// Failure is an error answer of Graph.
+// Failure is an error response of Graph. It unwraps to its outcome.
 type Failure struct {
 	Outcome *outcome.Error
 	Status  int
 	Code    string
-	// words are message, codes and targets in lower case. They may quote
-	// customers and are only ever searched.
-	words string
+	// text contains the message, codes and targets in lower case. It may quote customer data, so it
+	// is only searched and never logged.
+	text string
 }
 
 func (f *Failure) Error() string { return f.Outcome.Error() }
 
-// Unwrap gives the outcome.
+// Unwrap returns the outcome.
 func (f *Failure) Unwrap() error { return f.Outcome }
 
 type errorBody struct {
 	Error json.RawMessage `json:"error"`
-	Text  string          `json:"error_description"` // the OAuth form
+	Text  string          `json:"error_description"` // used in the OAuth form
 }
 
 type errorDetail struct {
@@ -44,28 +44,28 @@ type errorObject struct {
 	Details []errorDetail `json:"details"`
 }
 
-// failure reads an error answer, whose error is an object, or a text in the
-// OAuth form.
-func failure(a call.Answer) error {
+// failureFromResponse turns an error response into an outcome or a *Failure. The member "error" is
+// an object, or a string in the OAuth form.
+func failureFromResponse(a call.Response) error {
 	var body errorBody
 	var object errorObject
-	_ = json.Unmarshal(a.Body, &body) // pages of proxies are not JSON
+	_ = json.Unmarshal(a.Body, &body) // a proxy's page is not JSON
 	if json.Unmarshal(body.Error, &object) != nil {
 		_ = json.Unmarshal(body.Error, &object.Code)
 	}
-	if trouble := call.Trouble(a, call.Cause("graph", object.Code)); trouble != nil {
-		return trouble
+	if statusErr := call.StatusError(a, call.Cause("graph", object.Code)); statusErr != nil {
+		return statusErr
 	}
 	words := []string{object.Message, body.Text}
 	for _, d := range append(object.Details, object.errorDetail) {
 		words = append(words, d.Code, d.Target, d.Message)
 	}
-	f := &Failure{Status: a.Status, Code: object.Code, words: strings.ToLower(strings.Join(words, "\n"))}
+	f := &Failure{Status: a.Status, Code: object.Code, text: strings.ToLower(strings.Join(words, "\n"))}
 	switch {
 	case a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden:
 		f.Outcome = call.Refuse(fault.AccessDenied, "the mail platform no longer lets us do this")
-	case call.Definite(a.Status, object.Code != ""):
-		f.Outcome = call.Failed()
+	case call.IsDefinite(a.Status, object.Code != ""):
+		f.Outcome = call.RefuseUnspecified()
 	default:
 		f.Outcome = call.Broken()
 	}
@@ -77,7 +77,7 @@ func statusText(status int) string {
 	return strings.ReplaceAll(http.StatusText(status), " ", "")
 }
 
-// Status returns the status of the error answer in err, 0 when there is none.
+// Status returns the HTTP status of the Failure in err, or 0 if err contains none.
 func Status(err error) int {
 	var f *Failure
 	if errors.As(err, &f) {
@@ -86,16 +86,16 @@ func Status(err error) int {
 	return 0
 }
 
-// Says reports whether the error answer in err has one of the words in its
-// message, codes or targets. Graph gives most conflicts one code, so the words
-// are all there is to tell them apart.
-func Says(err error, words ...string) bool {
+// MessageContains reports whether the Failure in err contains one of the lower-case texts in its
+// message, codes or targets. Graph uses one code for most conflicts, so only the text tells them
+// apart.
+func MessageContains(err error, words ...string) bool {
 	var f *Failure
 	if !errors.As(err, &f) {
 		return false
 	}
 	for _, w := range words {
-		if strings.Contains(f.words, w) {
+		if strings.Contains(f.text, w) {
 			return true
 		}
 	}

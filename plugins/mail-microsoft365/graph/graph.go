@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package graph talks to Microsoft Graph v1.0: requests, pages, refusals.
+// Package graph talks to Microsoft Graph v1.0.
+//
+// Client holds the address and the tokens of one tenant. Get, List and Write send requests with it.
+// Failure is an error response; Status and MessageContains read it. Start with graph.go; failure.go
+// turns error responses into outcomes.
 package graph
 
 import (
@@ -14,16 +18,17 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/login"
 )
 
-// Client is Graph for one tenant.
+// Client is Microsoft Graph for one tenant.
 type Client struct {
-	URL      string // with the version, without a final slash
-	HTTP     *http.Client
-	Patience call.Patience
-	Tokens   login.Source
+	URL    string // with the version, without a trailing slash
+	HTTP   *http.Client
+	Retry  call.RetryPolicy
+	Tokens login.TokenSource
 }
 
-// Base returns the base address of v1.0 below a host's.
-func Base(host string) string {
+// BaseURL returns the address of v1.0 at a host. A host that ends with /v1.0 is returned without
+// trailing slashes.
+func BaseURL(host string) string {
 	host = strings.TrimRight(host, "/")
 	if strings.HasSuffix(host, "/v1.0") {
 		return host
@@ -31,30 +36,30 @@ func Base(host string) string {
 	return host + "/v1.0"
 }
 
-// Path is a path below the base and its route: the path without what belongs
-// to a customer.
+// Path is a path below the base URL, and its route: the path without values of a customer.
 type Path struct{ path, route string }
 
-// Plain is a path that names no customer.
-func Plain(path string) Path { return Path{path, path} }
+// StaticPath returns a path that contains no value of a customer.
+func StaticPath(path string) Path { return Path{path, path} }
 
-// At puts a customer's value into the one %s of a path.
-func At(form, value string) Path {
+// PathWith replaces the one %s of a path by an escaped value.
+func PathWith(form, value string) Path {
 	return Path{strings.Replace(form, "%s", url.PathEscape(value), 1), strings.Replace(form, "%s", "{id}", 1)}
 }
 
-// Query is a list of OData options, alternately names and values.
+// Query returns the query string of OData options, given as alternating names and values.
 func Query(options ...string) string {
 	var out strings.Builder
 	for i := 0; i+1 < len(options); i += 2 {
 		out.WriteString([]string{"?", "&"}[min(i, 1)])
-		// OData reads a plus as itself.
+		// OData does not read a plus as a space.
 		out.WriteString(options[i] + "=" + strings.ReplaceAll(url.QueryEscape(options[i+1]), "+", "%20"))
 	}
 	return out.String()
 }
 
-// Get reads one object.
+// Get reads one object. It returns a *Failure for an error response, and Broken for one that is not
+// JSON.
 func Get[T any](ctx context.Context, c Client, p Path, query string) (T, error) {
 	var out T
 	a, err := c.send(ctx, call.Read, http.MethodGet, c.URL+p.path+query, p.route, nil)
@@ -64,8 +69,8 @@ func Get[T any](ctx context.Context, c Client, p Path, query string) (T, error) 
 	return out, err
 }
 
-// Write sends body to a path and reads what comes back, if anything does. Nil
-// sends no body.
+// Write sends body as JSON to a path and decodes the response. A nil body sends none. An empty or
+// unreadable response to a successful write returns the zero value.
 func Write[T any](ctx context.Context, c Client, effect call.Effect, method string, p Path, body any) (T, error) {
 	var out T
 	a, err := c.send(ctx, effect, method, c.URL+p.path, p.route, body)
@@ -75,12 +80,12 @@ func Write[T any](ctx context.Context, c Client, effect call.Effect, method stri
 	if len(strings.TrimSpace(string(a.Body))) == 0 {
 		return out, nil
 	}
-	// The change is made; an answer that can't be read is as good as none.
+	// The change is made; an unreadable response counts as an empty one.
 	_ = json.Unmarshal(a.Body, &out)
 	return out, nil
 }
 
-// maxPages bounds a list whose pages never end.
+// maxPages limits a list whose pages never end.
 const maxPages = 1000
 
 type page[T any] struct {
@@ -88,7 +93,8 @@ type page[T any] struct {
 	Next  string `json:"@odata.nextLink"`
 }
 
-// List reads all pages of a collection.
+// List reads all pages of a collection. It returns Broken for a link that leads to the same page or
+// out of the API.
 func List[T any](ctx context.Context, c Client, p Path, query string) ([]T, error) {
 	var all []T
 	address := c.URL + p.path + query
@@ -105,8 +111,8 @@ func List[T any](ctx context.Context, c Client, p Path, query string) ([]T, erro
 		if got.Next == "" {
 			return all, nil
 		}
-		// The link is opaque, but our token goes to nobody else.
-		next, ok := call.OnHost(c.URL, got.Next, "/v1.0")
+		// The link is opaque, but the token may be sent only to the configured host.
+		next, ok := call.RebaseLink(c.URL, got.Next, "/v1.0")
 		if !ok || next == address {
 			return nil, call.Broken("graph", "next_link")
 		}
@@ -115,15 +121,15 @@ func List[T any](ctx context.Context, c Client, p Path, query string) ([]T, erro
 	return nil, call.Broken("graph", "endless_pages")
 }
 
-func decode(a call.Answer, into any) error {
+func decode(a call.Response, into any) error {
 	if json.Unmarshal(a.Body, into) != nil {
 		return call.Broken("graph", "answer_unreadable")
 	}
 	return nil
 }
 
-// send sends a request until it has an answer of success.
-func (c Client) send(ctx context.Context, effect call.Effect, method, address, route string, body any) (call.Answer, error) {
+// send sends a request until it succeeds, with the retries of the policy.
+func (c Client) send(ctx context.Context, effect call.Effect, method, address, route string, body any) (call.Response, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
 	if effect != call.Read {
@@ -135,21 +141,21 @@ func (c Client) send(ctx context.Context, effect call.Effect, method, address, r
 		header.Set("Content-Type", "application/json")
 		var err error
 		if raw, err = json.Marshal(body); err != nil {
-			return call.Answer{}, call.Broken("graph", "request_unwritable")
+			return call.Response{}, call.Broken("graph", "request_unwritable")
 		}
 	}
-	return call.Retry(ctx, c.Patience, effect, func() (call.Answer, error) {
-		a, err := c.Tokens.Do(ctx, func(t login.Token) (call.Answer, error) {
+	return call.Retry(ctx, c.Retry, effect, func() (call.Response, error) {
+		a, err := c.Tokens.Do(ctx, func(t login.Token) (call.Response, error) {
 			header.Set("Authorization", "Bearer "+t.Value.Reveal())
-			return call.Once(ctx, c.HTTP, call.Request{
+			return call.Send(ctx, c.HTTP, call.Request{
 				Effect: effect, Method: method, URL: address, Route: route, Header: header, Body: raw,
 			})
 		})
 		if err != nil {
-			return call.Answer{}, err
+			return call.Response{}, err
 		}
 		if a.Status >= http.StatusMultipleChoices {
-			return call.Answer{}, failure(a)
+			return call.Response{}, failureFromResponse(a)
 		}
 		return a, nil
 	})

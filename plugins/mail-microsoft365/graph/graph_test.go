@@ -21,8 +21,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/login"
 )
 
-// double is Graph and its login host; handle answers Graph's requests.
-func double(t *testing.T, handle http.HandlerFunc) graph.Client {
+// newFakeGraph starts a fake of Graph and its login host; handle answers the requests to Graph.
+func newFakeGraph(t *testing.T, handle http.HandlerFunc) graph.Client {
 	t.Helper()
 	tokens := 0
 	mux := http.NewServeMux()
@@ -33,15 +33,15 @@ func double(t *testing.T, handle http.HandlerFunc) graph.Client {
 	mux.HandleFunc("/v1.0/", handle)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	client, patience := call.NewHTTPClient(), call.Patience{Tries: 3, Base: time.Millisecond}
+	client, retry := call.NewHTTPClient(), call.RetryPolicy{MaxAttempts: 3, BaseDelay: time.Millisecond}
 	return graph.Client{
-		URL: graph.Base(server.URL), HTTP: client, Patience: patience,
-		Tokens: login.Source{
+		URL: graph.BaseURL(server.URL), HTTP: client, Retry: retry,
+		Tokens: login.TokenSource{
 			Host: login.Host{
-				URL: server.URL + "/login", HTTP: client, Patience: patience, Now: time.Now,
+				URL: server.URL + "/login", HTTP: client, Retry: retry, Now: time.Now,
 				Credential: login.Credential{ClientID: "c", Secret: secret.New("s")},
 			},
-			Tokens: &login.Tokens{Now: time.Now}, Tenant: "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11", Scope: "x",
+			Tokens: &login.TokenCache{Now: time.Now}, Tenant: "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11", Scope: "x",
 		},
 	}
 }
@@ -50,9 +50,9 @@ type thing struct {
 	ID string `json:"id"`
 }
 
-var things = graph.Plain("/things")
+var things = graph.StaticPath("/things")
 
-func TestBase(t *testing.T) {
+func TestBaseURL(t *testing.T) {
 	for host, want := range map[string]string{
 		"https://graph.microsoft.com":       "https://graph.microsoft.com/v1.0",
 		"https://graph.microsoft.com/":      "https://graph.microsoft.com/v1.0",
@@ -60,15 +60,15 @@ func TestBase(t *testing.T) {
 		"https://graph.microsoft.com/v1.0/": "https://graph.microsoft.com/v1.0",
 		"http://127.0.0.1:1/graph":          "http://127.0.0.1:1/graph/v1.0",
 	} {
-		if got := graph.Base(host); got != want {
+		if got := graph.BaseURL(host); got != want {
 			t.Errorf("%s: %s", host, got)
 		}
 	}
 }
 
-func TestWireForms(t *testing.T) {
+func TestRequestsOnTheWire(t *testing.T) {
 	var seen, body string
-	c := double(t, func(w http.ResponseWriter, r *http.Request) {
+	c := newFakeGraph(t, func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
 		seen, body = r.Method+" "+r.RequestURI+" "+r.Header.Get("Authorization")+" "+r.Header.Get("Content-Type"), string(raw)
 		if len(r.Header.Get("client-request-id")) != 36 {
@@ -83,7 +83,7 @@ func TestWireForms(t *testing.T) {
 		{func() error { _, err := graph.Get[thing](t.Context(), c, things, ""); return err }, "GET /v1.0/things Bearer t1 ", ""},
 		{
 			func() error {
-				_, err := graph.List[thing](t.Context(), c, graph.Plain("/roleAssignments"),
+				_, err := graph.List[thing](t.Context(), c, graph.StaticPath("/roleAssignments"),
 					graph.Query("$filter", "principalId eq 'a' and roleDefinitionId eq 'b+c'", "$top", "999"))
 				return err
 			},
@@ -91,21 +91,21 @@ func TestWireForms(t *testing.T) {
 		},
 		{
 			func() error {
-				_, err := graph.Get[thing](t.Context(), c, graph.Plain("/servicePrincipals(appId='a-b')"), "?$select=id")
+				_, err := graph.Get[thing](t.Context(), c, graph.StaticPath("/servicePrincipals(appId='a-b')"), "?$select=id")
 				return err
 			},
 			"GET /v1.0/servicePrincipals(appId='a-b')?$select=id Bearer t1 ", "",
 		},
 		{
 			func() error {
-				_, err := graph.Write[thing](t.Context(), c, call.Repeatable, "PATCH", graph.At("/users/%s", "a/../b?c@d"), map[string]bool{"x": true})
+				_, err := graph.Write[thing](t.Context(), c, call.Repeatable, "PATCH", graph.PathWith("/users/%s", "a/../b?c@d"), map[string]bool{"x": true})
 				return err
 			},
 			"PATCH /v1.0/users/a%2F..%2Fb%3Fc@d Bearer t1 application/json", `{"x":true}`,
 		},
 		{
 			func() error {
-				_, err := graph.Write[thing](t.Context(), c, call.Repeatable, "POST", graph.At("/domains/%s/verify", "a.test"), nil)
+				_, err := graph.Write[thing](t.Context(), c, call.Repeatable, "POST", graph.PathWith("/domains/%s/verify", "a.test"), nil)
 				return err
 			},
 			"POST /v1.0/domains/a.test/verify Bearer t1 ", "",
@@ -117,13 +117,13 @@ func TestWireForms(t *testing.T) {
 	}
 }
 
-func TestAWriteMayBeAnsweredWithOrWithoutABody(t *testing.T) {
+func TestWriteAcceptsResponsesWithAndWithoutABody(t *testing.T) {
 	for _, answer := range []struct {
 		status int
 		body   string
 		want   thing
 	}{{204, "", thing{}}, {200, `{"id":"a"}`, thing{"a"}}, {201, `{"id":"a","new":[1]}`, thing{"a"}}, {202, "", thing{}}, {200, "<html>", thing{}}} {
-		c := double(t, func(w http.ResponseWriter, _ *http.Request) {
+		c := newFakeGraph(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(answer.status)
 			_, _ = w.Write([]byte(answer.body))
 		})
@@ -134,21 +134,21 @@ func TestAWriteMayBeAnsweredWithOrWithoutABody(t *testing.T) {
 	}
 }
 
-func TestPages(t *testing.T) {
+func TestListFollowsPages(t *testing.T) {
 	for name, tt := range map[string]struct {
 		next func(self string) string
 		want outcome.Kind
 	}{
 		"opaque link on the same host": {func(self string) string { return self + "/v1.0/things?$skiptoken=RFNw%2BdAI" }, 0},
-		"the published host":           {func(string) string { return "https://graph.microsoft.com/v1.0/things?$skiptoken=RFNw%2BdAI" }, 0},
-		"another name of the host": {func(self string) string {
+		"the public host":              {func(string) string { return "https://graph.microsoft.com/v1.0/things?$skiptoken=RFNw%2BdAI" }, 0},
+		"a different name of the host": {func(self string) string {
 			return strings.Replace(self, "127.0.0.1", "localhost", 1) + "/v1.0/things?$skiptoken=RFNw%2BdAI"
 		}, 0},
-		"another host and API": {func(string) string { return "https://evil.example/beta/things?$skiptoken=RFNw%2BdAI" }, outcome.Broken},
-		"itself":               {func(self string) string { return self + "/v1.0/things" }, outcome.Broken},
+		"a different host and API": {func(string) string { return "https://evil.example/beta/things?$skiptoken=RFNw%2BdAI" }, outcome.Broken},
+		"the same page":            {func(self string) string { return self + "/v1.0/things" }, outcome.Broken},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := double(t, func(w http.ResponseWriter, r *http.Request) {
+			c := newFakeGraph(t, func(w http.ResponseWriter, r *http.Request) {
 				if strings.Contains(r.RequestURI, "$skiptoken=RFNw%2BdAI") {
 					_, _ = w.Write([]byte(`{"value":[{"id":"b"}]}`))
 					return
@@ -164,12 +164,12 @@ func TestPages(t *testing.T) {
 	}
 }
 
-func TestListsThatAreEmptyOrNone(t *testing.T) {
+func TestListReadsEmptyAndMalformedCollections(t *testing.T) {
 	for body, want := range map[string]outcome.Kind{
 		`{"value":[]}`: 0, `{"value":null}`: 0, `{}`: 0, `{"value":[],"@odata.nextLink":null}`: 0,
 		`{"value":7}`: outcome.Broken, `<html>`: outcome.Broken, ``: outcome.Broken,
 	} {
-		c := double(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) })
+		c := newFakeGraph(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) })
 		got, err := graph.List[thing](t.Context(), c, things, "")
 		if outcome.Of(err) != want || len(got) != 0 {
 			t.Errorf("%s: %v, %v", body, got, err)
@@ -177,9 +177,9 @@ func TestListsThatAreEmptyOrNone(t *testing.T) {
 	}
 }
 
-func TestAnExpiredTokenIsReplaced(t *testing.T) {
+func TestARefusedTokenIsReplaced(t *testing.T) {
 	var sent []string
-	c := double(t, func(w http.ResponseWriter, r *http.Request) {
+	c := newFakeGraph(t, func(w http.ResponseWriter, r *http.Request) {
 		sent = append(sent, r.Header.Get("Authorization"))
 		if len(sent) == 1 {
 			w.Header().Set("WWW-Authenticate", "Bearer")

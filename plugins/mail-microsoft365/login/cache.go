@@ -12,12 +12,12 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// Tokens keeps app-only tokens from one call for the next.
-type Tokens struct {
+// TokenCache keeps access tokens between calls. It is safe for concurrent use.
+type TokenCache struct {
 	Now func() time.Time
 
 	mu      sync.Mutex
-	entries map[tokenKey]*entry
+	entries map[tokenKey]*cacheEntry
 }
 
 type tokenKey struct {
@@ -26,94 +26,95 @@ type tokenKey struct {
 	scope      string
 }
 
-// entry holds one token and the request for the next.
-type entry struct {
-	token   Token
-	stale   bool        // a newer token is wanted
-	renewed []time.Time // when one was wanted lately
-	hold    time.Time   // until then none is wanted
-	flight  *flight     // nil while no request is under way
+// cacheEntry holds one token and the request for the next.
+type cacheEntry struct {
+	token           Token
+	renewalWanted   bool          // a renewal was requested
+	renewals        []time.Time   // times of the renewals of the last minute
+	noRenewalBefore time.Time     // no renewal before this time
+	request         *tokenRequest // nil if no request is in progress
 }
 
-// flight is one request for a token. All who need the token wait for the same
-// request and share its failure: queued behind each other, each would meet a
-// dead host for its own full time.
-type flight struct {
+// tokenRequest is one request for a token. All callers that need the token wait for the same
+// request and share its failure. In a queue, each caller would wait for the full timeout of a host
+// that does not answer.
+type tokenRequest struct {
 	done  chan struct{}
 	token Token
 	err   error
 }
 
-// sweepAt is how many tokens are kept before those that ended are removed.
+// sweepAt is the number of cached tokens above which expired ones are removed.
 const sweepAt = 1024
 
-func (c *Tokens) entry(key tokenKey) *entry {
+func (c *TokenCache) entry(key tokenKey) *cacheEntry {
 	if e := c.entries[key]; e != nil {
 		return e
 	}
 	if c.entries == nil {
-		c.entries = map[tokenKey]*entry{}
+		c.entries = map[tokenKey]*cacheEntry{}
 	}
 	if len(c.entries) >= sweepAt {
 		for k, e := range c.entries {
-			if e.flight == nil && !c.Now().Before(e.token.Expires) {
+			if e.request == nil && !c.Now().Before(e.token.Expires) {
 				delete(c.entries, k)
 			}
 		}
 	}
-	e := &entry{}
+	e := &cacheEntry{}
 	c.entries[key] = e
 	return e
 }
 
-// take returns the kept token, or the request to wait for; first is true for
-// the one who has to make it.
-func (c *Tokens) take(key tokenKey) (kept Token, f *flight, first bool) {
+// tokenOrRequest returns the cached token if it can be used. Otherwise it returns the request to
+// wait for; start is true for the caller that must send it.
+func (c *TokenCache) tokenOrRequest(key tokenKey) (cached Token, f *tokenRequest, start bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.entry(key)
-	if !e.stale && e.token.usable(c.Now()) {
+	if !e.renewalWanted && e.token.usable(c.Now()) {
 		return e.token, nil, false
 	}
-	if e.flight == nil {
-		e.flight, first = &flight{done: make(chan struct{})}, true
+	if e.request == nil {
+		e.request, start = &tokenRequest{done: make(chan struct{})}, true
 	}
-	return Token{}, e.flight, first
+	return Token{}, e.request, start
 }
 
-// land ends a request. A login host that is away or wants us to wait leaves a
-// token that is still good in use; one that refuses us does not.
-func (c *Tokens) land(key tokenKey, f *flight, t Token, err error) {
+// finish stores the result of a request and wakes its callers. If the login host is unreachable or
+// throttles, the old token stays in use while it is valid. If the host refuses the application, it
+// does not.
+func (c *TokenCache) finish(key tokenKey, f *tokenRequest, t Token, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.entry(key)
-	if err != nil && away(err) && e.token.usable(c.Now()) {
-		e.hold = c.Now().Add(awayWait(err))
+	if err != nil && isUnavailable(err) && e.token.usable(c.Now()) {
+		e.noRenewalBefore = c.Now().Add(unavailableDelay(err))
 		t, err = e.token, nil
 	}
-	e.token, e.stale = t, false
+	e.token, e.renewalWanted = t, false
 	f.token, f.err = t, err
-	if e.flight == f {
-		e.flight = nil
+	if e.request == f {
+		e.request = nil
 	}
 	close(f.done)
 }
 
-func away(err error) bool {
+func isUnavailable(err error) bool {
 	kind := outcome.Of(err)
 	return kind == outcome.Throttled || kind == outcome.Down
 }
 
-func awayWait(err error) time.Duration {
+func unavailableDelay(err error) time.Duration {
 	var o *outcome.Error
 	if errors.As(err, &o) && o.RetryAfter > 0 {
 		return o.RetryAfter
 	}
-	return Fresh
+	return WriteTokenMaxAge
 }
 
-// drop forgets the kept token if it is t.
-func (c *Tokens) drop(key tokenKey, t Token) {
+// drop removes the cached token if it is t.
+func (c *TokenCache) drop(key tokenKey, t Token) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e := c.entry(key); e.token == t {
@@ -121,21 +122,22 @@ func (c *Tokens) drop(key tokenKey, t Token) {
 	}
 }
 
-// maxRenewals is how many tokens a minute are asked for although one is good.
-// The login host answers AADSTS50196 to an application that asks for the same
-// again and again, and then nobody gets one; what is well below keeps us out
-// of that however many writes and syncs come in.
+// maxRenewals is how many renewals of a valid token are allowed in a minute. The login host answers
+// AADSTS50196 to an application that sends the same request too often, and then no caller gets a
+// token. The limit is far below that rate.
 const maxRenewals = 30
 
-func (c *Tokens) renew(key tokenKey, age time.Duration) {
+// requestRenewal marks the token for renewal if it is at least age old. It does nothing for a token
+// that cannot be used, before noRenewalBefore, and after maxRenewals in the last minute.
+func (c *TokenCache) requestRenewal(key tokenKey, age time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, now := c.entry(key), c.Now()
-	if e.stale || !e.token.usable(now) || now.Sub(e.token.Obtained) < age || now.Before(e.hold) {
+	if e.renewalWanted || !e.token.usable(now) || now.Sub(e.token.Obtained) < age || now.Before(e.noRenewalBefore) {
 		return
 	}
-	e.renewed = slices.DeleteFunc(e.renewed, func(at time.Time) bool { return now.Sub(at) >= time.Minute })
-	if len(e.renewed) < maxRenewals {
-		e.stale, e.renewed = true, append(e.renewed, now)
+	e.renewals = slices.DeleteFunc(e.renewals, func(at time.Time) bool { return now.Sub(at) >= time.Minute })
+	if len(e.renewals) < maxRenewals {
+		e.renewalWanted, e.renewals = true, append(e.renewals, now)
 	}
 }

@@ -13,10 +13,11 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
 )
 
-// issuer hands out tokens t1, t2, … and tells how many.
-func issuer(t *testing.T, seconds int) (Source, *double, *time.Time) {
+// newTokenIssuer starts a login host that issues the tokens t1, t2 and so on, each valid for the
+// given seconds. The time that it returns is the clock of the token source.
+func newTokenIssuer(t *testing.T, seconds int) (TokenSource, *fakeLogin, *time.Time) {
 	t.Helper()
-	d := newDouble(t)
+	d := newFakeLogin(t)
 	n := 0
 	d.answer = func(url.Values) (int, any) {
 		n++
@@ -25,10 +26,10 @@ func issuer(t *testing.T, seconds int) (Source, *double, *time.Time) {
 	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 	h := d.host()
 	h.Now = func() time.Time { return now }
-	return Source{Host: h, Tokens: &Tokens{Now: h.Now}, Connection: "c1", Tenant: guid, Scope: graphScope}, d, &now
+	return TokenSource{Host: h, Tokens: &TokenCache{Now: h.Now}, Connection: "c1", Tenant: guid, Scope: graphScope}, d, &now
 }
 
-func (s Source) mustToken(t *testing.T, want string) Token {
+func (s TokenSource) expectToken(t *testing.T, want string) Token {
 	t.Helper()
 	got, err := s.Token(t.Context())
 	if err != nil || got.Value.Reveal() != want {
@@ -37,41 +38,41 @@ func (s Source) mustToken(t *testing.T, want string) Token {
 	return got
 }
 
-func TestTokensAreKeptUntilFiveMinutesBeforeTheirEnd(t *testing.T) {
-	s, _, now := issuer(t, 3600)
-	s.mustToken(t, "t1")
+func TestTokensAreUsedUntilFiveMinutesBeforeTheyExpire(t *testing.T) {
+	s, _, now := newTokenIssuer(t, 3600)
+	s.expectToken(t, "t1")
 	*now = now.Add(55*time.Minute - time.Second)
-	s.mustToken(t, "t1")
+	s.expectToken(t, "t1")
 	*now = now.Add(time.Second)
-	s.mustToken(t, "t2")
+	s.expectToken(t, "t2")
 }
 
-func TestShortTokensAreKeptForMostOfTheirLife(t *testing.T) {
-	s, _, now := issuer(t, 10)
-	s.mustToken(t, "t1")
+func TestShortLivedTokensAreUsedForFourFifthsOfTheirLifetime(t *testing.T) {
+	s, _, now := newTokenIssuer(t, 10)
+	s.expectToken(t, "t1")
 	*now = now.Add(7 * time.Second)
-	s.mustToken(t, "t1")
+	s.expectToken(t, "t1")
 	*now = now.Add(time.Second)
-	s.mustToken(t, "t2")
+	s.expectToken(t, "t2")
 }
 
-func TestTokensAreKeptApart(t *testing.T) {
-	s, _, _ := issuer(t, 3600)
-	s.mustToken(t, "t1")
+func TestTokensAreCachedByConnectionTenantAndScope(t *testing.T) {
+	s, _, _ := newTokenIssuer(t, 3600)
+	s.expectToken(t, "t1")
 	other := s
 	other.Connection = "c2"
-	other.mustToken(t, "t2")
+	other.expectToken(t, "t2")
 	other = s
 	other.Tenant = "11111111-6a0e-4a55-8f0e-0c2f5b6a9d11"
-	other.mustToken(t, "t3")
+	other.expectToken(t, "t3")
 	other = s
 	other.Scope = "https://outlook.office365.com/.default"
-	other.mustToken(t, "t4")
-	s.mustToken(t, "t1")
+	other.expectToken(t, "t4")
+	s.expectToken(t, "t1")
 }
 
-func TestOneFetchForManyCallers(t *testing.T) {
-	s, d, _ := issuer(t, 3600)
+func TestConcurrentCallersShareOneTokenRequest(t *testing.T) {
+	s, d, _ := newTokenIssuer(t, 3600)
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
@@ -86,23 +87,23 @@ func TestOneFetchForManyCallers(t *testing.T) {
 	}
 }
 
-func TestRenewForgetsOnlyOldTokens(t *testing.T) {
-	s, _, now := issuer(t, 3600)
-	s.mustToken(t, "t1")
+func TestRenewReplacesOnlyOldTokens(t *testing.T) {
+	s, _, now := newTokenIssuer(t, 3600)
+	s.expectToken(t, "t1")
 	*now = now.Add(9 * time.Second)
 	s.Renew(10 * time.Second)
-	s.mustToken(t, "t1")
+	s.expectToken(t, "t1")
 	*now = now.Add(time.Second)
 	s.Renew(10 * time.Second)
-	s.mustToken(t, "t2")
+	s.expectToken(t, "t2")
 }
 
-func TestARefusedKeptTokenIsReplacedOnce(t *testing.T) {
+func TestARefusedCachedTokenIsReplacedOnce(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status int
 		kept   bool
-		sent   string // the tokens that were sent
-		after  string // the token of the next call
+		sent   string // tokens that were sent
+		after  string // token of the next call
 	}{
 		"401 of a kept one": {http.StatusUnauthorized, true, "t1 t2 ", "t2"},
 		"403 of a kept one": {http.StatusForbidden, true, "t1 t2 ", "t2"},
@@ -111,32 +112,32 @@ func TestARefusedKeptTokenIsReplacedOnce(t *testing.T) {
 		"404":               {http.StatusNotFound, true, "t1 ", "t1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, _, now := issuer(t, 3600)
+			s, _, now := newTokenIssuer(t, 3600)
 			if tt.kept {
-				s.mustToken(t, "t1")
+				s.expectToken(t, "t1")
 				*now = now.Add(time.Second)
 			}
 			sent := ""
-			a, err := s.Do(t.Context(), func(tok Token) (call.Answer, error) {
+			a, err := s.Do(t.Context(), func(tok Token) (call.Response, error) {
 				sent += tok.Value.Reveal() + " "
-				return call.Answer{Status: tt.status}, nil
+				return call.Response{Status: tt.status}, nil
 			})
 			if err != nil || a.Status != tt.status || sent != tt.sent {
 				t.Fatalf("sent %q, %v", sent, err)
 			}
-			s.mustToken(t, tt.after)
+			s.expectToken(t, tt.after)
 		})
 	}
 }
 
-func TestEndedTokensAreSwept(t *testing.T) {
-	s, _, now := issuer(t, 60)
+func TestExpiredTokensAreRemoved(t *testing.T) {
+	s, _, now := newTokenIssuer(t, 60)
 	for n := range sweepAt {
 		s.Connection = fmt.Sprint(n)
 		s.Tokens.entry(s.key()).token = Token{Expires: *now}
 	}
 	s.Connection = "one more"
-	s.mustToken(t, "t1")
+	s.expectToken(t, "t1")
 	if n := len(s.Tokens.entries); n != 1 {
 		t.Fatalf("%d are kept", n)
 	}

@@ -12,60 +12,61 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
 )
 
-// consumers is the tenant of personal accounts, which nobody administers.
+// consumers is the tenant of personal Microsoft accounts. It has no administrator.
 const consumers tenant.GUID = "9188040d-6c67-4c5b-b112-36a304b66dad"
 
 const maxQuery = 16 << 10
 
-// ConsentURL is the page where an administrator of any organization approves
-// the application with all permissions that it is registered with.
+// ConsentURL returns the page where an administrator of any organization approves the application.
+// The page lists all permissions of the app registration.
 func (h Host) ConsentURL(scope, state, redirect string) string {
 	return h.URL + "/organizations/v2.0/adminconsent?" + url.Values{
 		"client_id": {h.Credential.ClientID}, "scope": {scope}, "redirect_uri": {redirect}, "state": {state},
 	}.Encode()
 }
 
-// Granted reads the callback's query and returns the tenant that it claims.
-// admin_consent=True comes with errors too, so it says nothing.
-func Granted(query string) (tenant.GUID, error) {
+// ParseConsentCallback reads the query of the consent callback and returns the tenant that it
+// claims. It fails with ConsentDeclined, or with InvalidRequest for a malformed query.
+// admin_consent=True accompanies errors too, so it proves nothing.
+func ParseConsentCallback(query string) (tenant.GUID, error) {
 	if len(query) > maxQuery {
-		return "", nonsense()
+		return "", malformedCallback()
 	}
 	q, err := url.ParseQuery(query)
 	if err != nil || len(q["error"]) > 1 || len(q["tenant"]) > 1 || len(q["admin_consent"]) > 1 {
-		return "", nonsense()
+		return "", malformedCallback()
 	}
 	if q.Has("error") {
-		return "", declined(q.Get("error"), q.Get("error_description"))
+		return "", consentError(q.Get("error"), q.Get("error_description"))
 	}
 	if consent := q.Get("admin_consent"); consent != "" && !strings.EqualFold(consent, "true") {
-		return "", declined("", "")
+		return "", consentError("", "")
 	}
 	id, ok := tenant.ParseGUID(q.Get("tenant"))
 	if !ok || id == tenant.NoGUID || id == consumers {
-		return "", nonsense()
+		return "", malformedCallback()
 	}
 	return id, nil
 }
 
-func nonsense() error {
-	return call.Refuse(fault.InvalidRequest, "the mail platform's answer to the consent makes no sense")
+func malformedCallback() error {
+	return call.Refuse(fault.InvalidRequest, "the mail platform's answer to the consent is malformed")
 }
 
-// declined reads the callback's error. Whatever it is, nothing was connected;
-// only the number and a code are kept of it.
-func declined(code, description string) error {
-	number := aadsts(description)
+// consentError translates the error of the callback. Of the answer only the AADSTS number and the
+// error code are kept.
+func consentError(code, description string) error {
+	number := aadstsNumber(description)
 	detail := "the administrator declined, or the mail platform did not grant the consent"
-	switch meaning[number] {
-	case busy:
+	switch classes[number] {
+	case consentInProgress:
 		return &outcome.Error{
 			Kind: outcome.NotReady, Cause: cause(number, code, 0),
-			Detail: "the mail platform is taking another consent in; ask for a new link in half a minute",
+			Detail: "the mail platform is processing another consent; ask for a new link in half a minute",
 		}
 	case noExchange:
 		detail = "the organization is not subscribed to a service that the consent covers"
-	case operator, bug:
+	case operatorError, unexpected:
 		detail = "the mail platform refused the service's own registration"
 	}
 	return call.Refuse(fault.ConsentDeclined, detail, cause(number, code, 0))

@@ -13,39 +13,39 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-func TestGranted(t *testing.T) {
+func TestParseConsentCallback(t *testing.T) {
 	for name, tt := range map[string]struct {
 		query string
 		want  tenant.GUID
 		code  error
 		cause string
 	}{
-		"granted":              {"admin_consent=True&tenant=" + string(guid) + "&scope=x&state=s", guid, nil, ""},
-		"upper case":           {"admin_consent=True&tenant=" + strings.ToUpper(string(guid)), guid, nil, ""},
-		"without the flag":     {"tenant=" + string(guid), guid, nil, ""},
-		"flag false":           {"admin_consent=False&tenant=" + string(guid), "", fault.ConsentDeclined, "login"},
-		"flag with an error":   {"admin_consent=True&error=consent_required&error_description=AADSTS65004%3A+x&tenant=" + string(guid), "", fault.ConsentDeclined, "AADSTS65004"},
-		"cancelled, v1":        {"error=permission_denied&error_description=The+admin+canceled+the+request", "", fault.ConsentDeclined, "login permission_denied"},
-		"cancelled":            {"error=access_denied&error_subcode=cancel", "", fault.ConsentDeclined, "login access_denied"},
-		"invalid client":       {"error=invalid_client", "", fault.ConsentDeclined, "login invalid_client"},
-		"server error":         {"error=server_error", "", fault.ConsentDeclined, "login server_error"},
-		"out of service":       {"error=temporarily_unavailable", "", fault.ConsentDeclined, "login temporarily_unavailable"},
-		"empty error":          {"error=&tenant=" + string(guid), "", fault.ConsentDeclined, "login"},
-		"script as error":      {"error=%3Cscript%3E", "", fault.ConsentDeclined, "login"},
-		"not subscribed":       {"error=invalid_resource&error_description=AADSTS650052%3A+x", "", fault.ConsentDeclined, "AADSTS650052"},
-		"redirect mismatch":    {"error=invalid_request&error_description=AADSTS50011%3A+x", "", fault.ConsentDeclined, "AADSTS50011"},
-		"another consent runs": {"error=server_error&error_description=AADSTS650051%3A+x", "", fault.ProviderTimeout, "AADSTS650051"},
-		"empty":                {"", "", fault.InvalidRequest, ""},
-		"no tenant":            {"admin_consent=True&state=s", "", fault.InvalidRequest, ""},
-		"no GUID":              {"admin_consent=True&tenant=contoso.com", "", fault.InvalidRequest, ""},
-		"zero":                 {"admin_consent=True&tenant=00000000-0000-0000-0000-000000000000", "", fault.InvalidRequest, ""},
-		"personal accounts":    {"admin_consent=True&tenant=" + string(consumers), "", fault.InvalidRequest, ""},
-		"two tenants":          {"admin_consent=True&tenant=" + string(guid) + "&tenant=" + string(guid), "", fault.InvalidRequest, ""},
-		"bad escape":           {"%zz", "", fault.InvalidRequest, ""},
-		"endless":              {"admin_consent=True&tenant=" + string(guid) + "&x=" + strings.Repeat("x", 20<<10), "", fault.InvalidRequest, ""},
+		"granted":                         {"admin_consent=True&tenant=" + string(guid) + "&scope=x&state=s", guid, nil, ""},
+		"upper case":                      {"admin_consent=True&tenant=" + strings.ToUpper(string(guid)), guid, nil, ""},
+		"without the flag":                {"tenant=" + string(guid), guid, nil, ""},
+		"flag false":                      {"admin_consent=False&tenant=" + string(guid), "", fault.ConsentDeclined, "login"},
+		"flag with an error":              {"admin_consent=True&error=consent_required&error_description=AADSTS65004%3A+x&tenant=" + string(guid), "", fault.ConsentDeclined, "AADSTS65004"},
+		"cancelled, v1":                   {"error=permission_denied&error_description=The+admin+canceled+the+request", "", fault.ConsentDeclined, "login permission_denied"},
+		"cancelled":                       {"error=access_denied&error_subcode=cancel", "", fault.ConsentDeclined, "login access_denied"},
+		"invalid client":                  {"error=invalid_client", "", fault.ConsentDeclined, "login invalid_client"},
+		"server error":                    {"error=server_error", "", fault.ConsentDeclined, "login server_error"},
+		"out of service":                  {"error=temporarily_unavailable", "", fault.ConsentDeclined, "login temporarily_unavailable"},
+		"empty error":                     {"error=&tenant=" + string(guid), "", fault.ConsentDeclined, "login"},
+		"script as error":                 {"error=%3Cscript%3E", "", fault.ConsentDeclined, "login"},
+		"not subscribed":                  {"error=invalid_resource&error_description=AADSTS650052%3A+x", "", fault.ConsentDeclined, "AADSTS650052"},
+		"redirect mismatch":               {"error=invalid_request&error_description=AADSTS50011%3A+x", "", fault.ConsentDeclined, "AADSTS50011"},
+		"a different consent in progress": {"error=server_error&error_description=AADSTS650051%3A+x", "", fault.ProviderTimeout, "AADSTS650051"},
+		"empty":                           {"", "", fault.InvalidRequest, ""},
+		"no tenant":                       {"admin_consent=True&state=s", "", fault.InvalidRequest, ""},
+		"no GUID":                         {"admin_consent=True&tenant=contoso.com", "", fault.InvalidRequest, ""},
+		"zero":                            {"admin_consent=True&tenant=00000000-0000-0000-0000-000000000000", "", fault.InvalidRequest, ""},
+		"personal accounts":               {"admin_consent=True&tenant=" + string(consumers), "", fault.InvalidRequest, ""},
+		"two tenants":                     {"admin_consent=True&tenant=" + string(guid) + "&tenant=" + string(guid), "", fault.InvalidRequest, ""},
+		"bad escape":                      {"%zz", "", fault.InvalidRequest, ""},
+		"too long":                        {"admin_consent=True&tenant=" + string(guid) + "&x=" + strings.Repeat("x", 20<<10), "", fault.InvalidRequest, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Granted(tt.query)
+			got, err := ParseConsentCallback(tt.query)
 			if got != tt.want || !errors.Is(err, tt.code) || (tt.code == nil && err != nil) {
 				t.Fatalf("got %q, %v", got, err)
 			}
@@ -57,13 +57,13 @@ func TestGranted(t *testing.T) {
 	}
 }
 
-func FuzzGranted(f *testing.F) {
+func FuzzParseConsentCallback(f *testing.F) {
 	f.Add("admin_consent=True&tenant=" + string(guid) + "&state=s")
 	f.Add("admin_consent=True&error=consent_required&error_description=AADSTS65004%3A+The+resource+owner")
 	f.Add("error=<script>&error_description=AADSTS99999999999999999")
 	f.Add("tenant=%zz;&&==")
 	f.Fuzz(func(t *testing.T, query string) {
-		id, err := Granted(query)
+		id, err := ParseConsentCallback(query)
 		if (id == "") == (err == nil) {
 			t.Fatalf("got %q and %v", id, err)
 		}

@@ -21,19 +21,19 @@ import (
 
 const (
 	assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-	// assertionLife is the longest that the platform takes.
-	assertionLife = 10 * time.Minute
+	// assertionLifetime is the longest that Microsoft accepts.
+	assertionLifetime = 10 * time.Minute
 )
 
-// Credential proves that a request comes from our application: by a
-// certificate where there is one, else by a secret.
+// Credential proves that a request comes from the application. A certificate takes precedence over
+// a secret.
 type Credential struct {
 	ClientID    string
 	Secret      secret.Text
-	Certificate secret.Text // PEM: the certificate and its private key
+	Certificate secret.Text // PEM with the certificate and its private key
 }
 
-// proof returns the form fields that prove the application to a token endpoint.
+// proof returns the form fields that authenticate the application at a token endpoint.
 func (c Credential) proof(endpoint string, now time.Time) (url.Values, error) {
 	form := url.Values{"client_id": {c.ClientID}}
 	if c.Certificate.Empty() {
@@ -49,8 +49,8 @@ func (c Credential) proof(endpoint string, now time.Time) (url.Values, error) {
 	return form, nil
 }
 
-// assertion is a JWT as MSAL makes it: PS256, with the certificate named by
-// its SHA-256.
+// assertion returns a signed JWT in the form of Microsoft's MSAL library: PS256, with the SHA-256
+// thumbprint of the certificate.
 func (c Credential) assertion(endpoint string, now time.Time) (string, error) {
 	key, thumbprint, err := c.key()
 	if err != nil {
@@ -63,7 +63,7 @@ func (c Credential) assertion(endpoint string, now time.Time) (string, error) {
 	}
 	claims, err := json.Marshal(map[string]any{
 		"aud": endpoint, "iss": c.ClientID, "sub": c.ClientID, "jti": uuid.NewString(),
-		"nbf": now.Unix(), "iat": now.Unix(), "exp": now.Add(assertionLife).Unix(),
+		"nbf": now.Unix(), "iat": now.Unix(), "exp": now.Add(assertionLifetime).Unix(),
 	})
 	if err != nil {
 		return "", fmt.Errorf("encode claims: %w", err)
@@ -75,7 +75,8 @@ func (c Credential) assertion(endpoint string, now time.Time) (string, error) {
 	return signed.CompactSerialize()
 }
 
-// key reads the PEM. Its errors do not quote it.
+// key returns the private key and the thumbprint of the certificate. Its errors do not quote the
+// PEM.
 func (c Credential) key() (crypto.Signer, string, error) {
 	pem := []byte(c.Certificate.Reveal())
 	pair, err := tls.X509KeyPair(pem, pem)
@@ -90,7 +91,8 @@ func (c Credential) key() (crypto.Signer, string, error) {
 	return key, base64.RawURLEncoding.EncodeToString(sum[:]), nil
 }
 
-// Check refuses a credential that cannot work.
+// Check returns a ServiceUnavailable refusal if the credential is incomplete or the certificate is
+// unusable. It sends nothing.
 func (c Credential) Check() error {
 	switch {
 	case c.ClientID == "":

@@ -13,19 +13,19 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
 )
 
-// publishedURL is the login host by the name that Microsoft publishes. Its
-// documents and tokens may name it wherever they were asked for.
+// publishedURL is the public address of the login host. Its documents and tokens may contain this
+// name even if they were requested at a different address.
 const publishedURL = "https://login.microsoftonline.com"
 
-// authority is where a tenant's people sign in, always at the configured host.
+// authority holds the sign-in endpoints of a tenant, all at the configured host.
 type authority struct {
-	Issuers                    []string // the names that its tokens may bear
+	Issuers                    []string // issuers that its tokens may name
 	Authorization, Token, Keys string
 	Algorithms                 []string
 }
 
-// document is a tenant's own OpenID configuration.
-type document struct {
+// discoveryDocument is the OpenID configuration of a tenant.
+type discoveryDocument struct {
 	Issuer        string   `json:"issuer"`
 	Authorization string   `json:"authorization_endpoint"`
 	Token         string   `json:"token_endpoint"`
@@ -33,7 +33,7 @@ type document struct {
 	Algorithms    []string `json:"id_token_signing_alg_values_supported"`
 }
 
-// wellKnown is the authority without a document: Microsoft's paths at the
+// wellKnown returns the authority without its discovery document: Microsoft's paths at the
 // configured host.
 func (h Host) wellKnown(id tenant.GUID) authority {
 	base := h.URL + "/" + string(id)
@@ -45,20 +45,20 @@ func (h Host) wellKnown(id tenant.GUID) authority {
 	}
 }
 
-// discover reads a tenant's authority. Asked by GUID, the document names the
-// one issuer of that tenant, so no wildcard issuer is ever taken; codes,
-// secrets and keys go to and come from the configured host alone.
+// discover reads the authority of a tenant. The document that is requested by GUID names exactly
+// one issuer, so no wildcard issuer is accepted. Endpoints at a different host are ignored: codes,
+// secrets and keys are exchanged with the configured host alone.
 func (h Host) discover(ctx context.Context, id tenant.GUID) (authority, error) {
 	at := h.wellKnown(id)
-	var found document
-	err := h.fetch(ctx, h.URL+"/"+string(id)+"/v2.0/.well-known/openid-configuration",
+	var found discoveryDocument
+	err := h.getJSON(ctx, h.URL+"/"+string(id)+"/v2.0/.well-known/openid-configuration",
 		"/{tenant}/v2.0/.well-known/openid-configuration", &found)
 	var f *Failure
 	switch {
 	case errors.As(err, &f) && f.class == consentLost:
-		return authority{}, foreign(f.Outcome.Cause) // there is no such tenant
-	case errors.As(err, &f) && f.class == bug:
-		return at, nil // the host publishes no document
+		return authority{}, wrongSignIn(f.Outcome.Cause) // the tenant does not exist
+	case errors.As(err, &f) && f.class == unexpected:
+		return at, nil // the host has no discovery document
 	case err != nil:
 		return authority{}, err
 	case !slices.Contains(at.Issuers, found.Issuer):
@@ -75,10 +75,10 @@ func (h Host) discover(ctx context.Context, id tenant.GUID) (authority, error) {
 	return at, nil
 }
 
-// fetch reads a JSON document of the login host.
-func (h Host) fetch(ctx context.Context, address, route string, into any) error {
-	_, err := call.Retry(ctx, h.Patience, call.Read, func() (struct{}, error) {
-		a, err := call.Once(ctx, h.HTTP, call.Request{
+// getJSON reads a JSON document of the login host into a value.
+func (h Host) getJSON(ctx context.Context, address, route string, into any) error {
+	_, err := call.Retry(ctx, h.Retry, call.Read, func() (struct{}, error) {
+		a, err := call.Send(ctx, h.HTTP, call.Request{
 			Effect: call.Read, Method: http.MethodGet, URL: address, Route: route,
 			Header: http.Header{"Accept": {"application/json"}},
 		})
@@ -86,7 +86,7 @@ func (h Host) fetch(ctx context.Context, address, route string, into any) error 
 			return struct{}{}, err
 		}
 		if a.Status != http.StatusOK {
-			return struct{}{}, failure(a)
+			return struct{}{}, failureFromResponse(a)
 		}
 		if json.Unmarshal(a.Body, into) != nil {
 			return struct{}{}, call.Broken("login", "document_unreadable")

@@ -16,41 +16,41 @@ import (
 
 const publishedIssuer = publishedURL + "/" + string(guid) + "/v2.0"
 
-// issues makes the token endpoint answer a code with an ID token alone.
-func (d *double) issues(claims map[string]any) {
+// issueIDToken makes the token endpoint answer with an ID token alone.
+func (d *fakeLogin) issueIDToken(claims map[string]any) {
 	d.answer = func(url.Values) (int, any) {
 		return http.StatusOK, map[string]any{"token_type": "Bearer", "id_token": d.idToken(claims)}
 	}
 }
 
-func (d *double) signedIn() error {
+func (d *fakeLogin) redeemCode() error {
 	d.t.Helper()
-	_, err := d.host().SignedIn(d.t.Context(), d.signIn(), secret.New("c0de"))
+	_, err := d.host().RedeemCode(d.t.Context(), d.signIn(), secret.New("c0de"))
 	return err
 }
 
-func TestIssuers(t *testing.T) {
+func TestOnlyTheTenantsIssuersAreAccepted(t *testing.T) {
 	const other = publishedURL + "/11111111-6a0e-4a55-8f0e-0c2f5b6a9d11/v2.0"
 	for name, tt := range map[string]struct {
-		document, token string // "": the configured host's
-		found           int
-		want            outcome.Kind // 0: signed in
+		document, token string // "": the issuer at the configured host
+		documentStatus  int
+		want            outcome.Kind // 0: the sign-in succeeds
 	}{
-		"the configured host's":              {"", "", 200, 0},
-		"the published one":                  {publishedIssuer, publishedIssuer, 200, 0},
-		"a token of the other one":           {publishedIssuer, "", 200, outcome.Refused},
-		"a token of the published one":       {"", publishedIssuer, 200, outcome.Refused},
-		"the published one, another tenant":  {other, other, 200, outcome.Broken},
-		"the template":                       {publishedURL + "/{tenantid}/v2.0", publishedIssuer, 200, outcome.Broken},
-		"another host":                       {"https://evil.example/" + string(guid) + "/v2.0", "", 200, outcome.Broken},
-		"no document":                        {"", "", 404, 0},
-		"no document, the published one":     {"", publishedIssuer, 400, 0},
-		"no document, another tenant's":      {"", other, 404, outcome.Refused},
-		"no document, the host is not there": {"", "", 503, outcome.Down},
+		"the issuer at the configured host":                 {"", "", 200, 0},
+		"the public issuer":                                 {publishedIssuer, publishedIssuer, 200, 0},
+		"a public document, a token of the configured host": {publishedIssuer, "", 200, outcome.Refused},
+		"a document of the configured host, a public token": {"", publishedIssuer, 200, outcome.Refused},
+		"the public issuer of a different tenant":           {other, other, 200, outcome.Broken},
+		"an issuer template":                                {publishedURL + "/{tenantid}/v2.0", publishedIssuer, 200, outcome.Broken},
+		"another host":                                      {"https://evil.example/" + string(guid) + "/v2.0", "", 200, outcome.Broken},
+		"no document":                                       {"", "", 404, 0},
+		"no document, the public issuer":                    {"", publishedIssuer, 400, 0},
+		"no document, a different tenant":                   {"", other, 404, outcome.Refused},
+		"no document, host out of service":                  {"", "", 503, outcome.Down},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDouble(t)
-			if d.found = tt.found; d.found != http.StatusOK {
+			d := newFakeLogin(t)
+			if d.documentStatus = tt.documentStatus; d.documentStatus != http.StatusOK {
 				d.document = map[string]any{"error": "not_found"}
 			}
 			if tt.document != "" {
@@ -60,22 +60,22 @@ func TestIssuers(t *testing.T) {
 			if tt.token != "" {
 				claims["iss"] = tt.token
 			}
-			d.issues(claims)
-			if err := d.signedIn(); outcome.Of(err) != tt.want || (err != nil) != (tt.want != 0) {
+			d.issueIDToken(claims)
+			if err := d.redeemCode(); outcome.Of(err) != tt.want || (err != nil) != (tt.want != 0) {
 				t.Fatalf("got %v", err)
 			}
 		})
 	}
 }
 
-// Codes, the credential and keys go to and come from the configured host,
-// whatever the document names.
+// The plugin exchanges codes, credentials and keys with the configured host alone, whatever the
+// document names.
 func TestEndpointsStayAtTheConfiguredHost(t *testing.T) {
 	for name, host := range map[string]string{
 		"published": publishedURL, "another": "https://evil.example", "a longer name": "", "none": "-",
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDouble(t)
+			d := newFakeLogin(t)
 			if name == "a longer name" {
 				host = strings.Replace(d.url, "127.0.0.1", "127.0.0.1.evil.example", 1)
 			}
@@ -85,8 +85,8 @@ func TestEndpointsStayAtTheConfiguredHost(t *testing.T) {
 					delete(d.document, endpoint)
 				}
 			}
-			d.issues(nil)
-			if err := d.signedIn(); err != nil || d.fetched != 1 {
+			d.issueIDToken(nil)
+			if err := d.redeemCode(); err != nil || d.keyRequests != 1 {
 				t.Fatalf("got %v", err)
 			}
 			page, err := d.host().SignInURL(t.Context(), d.signIn())
@@ -97,8 +97,8 @@ func TestEndpointsStayAtTheConfiguredHost(t *testing.T) {
 	}
 }
 
-func TestATenantThatDoesNotExistEndsTheLink(t *testing.T) {
-	d := newDouble(t)
+func TestAnUnknownTenantInvalidatesTheConnectLink(t *testing.T) {
+	d := newFakeLogin(t)
 	s := d.signIn()
 	s.Tenant = "11111111-6a0e-4a55-8f0e-0c2f5b6a9d11"
 	_, err := d.host().SignInURL(t.Context(), s)

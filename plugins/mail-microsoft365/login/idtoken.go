@@ -16,10 +16,10 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// skew is how far the platform's clock may be from ours.
-const skew = 5 * time.Minute
+// clockSkew is how far Microsoft's clock may differ from the local one.
+const clockSkew = 5 * time.Minute
 
-// Person is who signed in, as a checked ID token says.
+// Person is the signed-in person, from a verified ID token.
 type Person struct {
 	ObjectID string
 	Address  string // for display
@@ -42,65 +42,67 @@ type claims struct {
 	Issued   numericDate `json:"iat"`
 }
 
-// numericDate is in seconds, which JSON may write with a fraction.
+// numericDate is a time in seconds since 1970, possibly with a fraction (RFC 7519).
 type numericDate float64
 
 func (d numericDate) time() time.Time { return time.Unix(int64(d), 0) }
 
-// person checks an ID token against the sign-in that asked for it.
+// person verifies an ID token for the sign-in that requested it and returns its person. It fails
+// with ConnectLinkInvalid for a wrong token and with NotAdministrator for a guest.
 func (h Host) person(ctx context.Context, s sdk.SignIn, at authority, keys oidc.KeySet, raw string) (Person, error) {
 	verifier := oidc.NewVerifier("", keys, &oidc.Config{
 		ClientID: h.Credential.ClientID, SupportedSigningAlgs: algorithms(at.Algorithms),
-		SkipIssuerCheck: true, SkipExpiryCheck: true, // checked below: there may be two, and with skew
+		SkipIssuerCheck: true, SkipExpiryCheck: true, // checked below: several issuers are valid, and clockSkew applies
 	})
 	token, err := verifier.Verify(ctx, raw)
 	if err != nil {
-		return Person{}, foreign("id_token")
+		return Person{}, wrongSignIn("id_token")
 	}
 	if !slices.Contains(at.Issuers, token.Issuer) {
-		return Person{}, foreign("id_token_iss")
+		return Person{}, wrongSignIn("id_token_iss")
 	}
 	var c claims
 	if err := token.Claims(&c); err != nil {
-		return Person{}, foreign("id_token_claims")
+		return Person{}, wrongSignIn("id_token_claims")
 	}
-	if wrong := c.wrong(s, h.Now()); wrong != "" {
-		return Person{}, foreign("id_token_" + wrong)
+	if claim := c.mismatch(s, h.Now()); claim != "" {
+		return Person{}, wrongSignIn("id_token_" + claim)
 	}
 	if c.guest(h.wellKnown(s.Tenant).Issuers) {
-		return Person{}, call.Refuse(fault.NotAdministrator, "who signed in is a guest of the tenant", "guest")
+		return Person{}, call.Refuse(fault.NotAdministrator, "the person who signed in is a guest of the tenant", "guest")
 	}
-	return Person{ObjectID: c.ObjectID, Address: first(c.Username, c.UPN, c.Email), Name: c.Name, Roles: c.Roles}, nil
+	return Person{ObjectID: c.ObjectID, Address: firstNonEmpty(c.Username, c.UPN, c.Email), Name: c.Name, Roles: c.Roles}, nil
 }
 
-// wrong names the claim that does not fit the sign-in, or "".
-func (c claims) wrong(s sdk.SignIn, now time.Time) string {
+// mismatch returns the name of the first claim that does not fit the sign-in, or "".
+func (c claims) mismatch(s sdk.SignIn, now time.Time) string {
 	id, ok := tenant.ParseGUID(c.Tenant)
 	switch {
 	case !ok || id != s.Tenant || id == consumers:
 		return "tid"
 	case c.Nonce == "" || c.Nonce != s.Nonce:
 		return "nonce"
-	case !now.Before(c.Expires.time().Add(skew)):
+	case !now.Before(c.Expires.time().Add(clockSkew)):
 		return "exp"
-	case now.Add(skew).Before(c.Begins.time()):
+	case now.Add(clockSkew).Before(c.Begins.time()):
 		return "nbf"
-	case now.Add(skew).Before(c.Issued.time()):
+	case now.Add(clockSkew).Before(c.Issued.time()):
 		return "iat"
 	default:
 		return ""
 	}
 }
 
-// guest tells people whose home is another tenant: idp then names it. The
-// tenant's own name there has several spellings.
+// guest reports whether the person's home is a different tenant, which the claim idp then names.
+// For people at home, idp is absent or one of several spellings of this tenant.
 func (c claims) guest(issuers []string) bool {
 	idp := strings.TrimSuffix(c.Provider, "/")
 	home := "https://sts.windows.net/" + strings.ToLower(c.Tenant)
 	return idp != "" && !slices.Contains(issuers, idp) && !strings.EqualFold(idp, home)
 }
 
-// algorithms keeps those of RSA keys. The platform uses RS256.
+// algorithms returns the offered algorithms that use RSA keys, or RS256 if there are none.
+// Microsoft uses RS256.
 func algorithms(offered []string) []string {
 	strong := []string{oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512}
 	kept := slices.DeleteFunc(slices.Clone(offered), func(a string) bool { return !slices.Contains(strong, a) })
@@ -110,7 +112,7 @@ func algorithms(offered []string) []string {
 	return kept
 }
 
-func first(texts ...string) string {
+func firstNonEmpty(texts ...string) string {
 	for _, text := range texts {
 		if text != "" {
 			return text

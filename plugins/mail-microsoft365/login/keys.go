@@ -18,21 +18,23 @@ import (
 )
 
 const (
-	// keysLife is how long a key is trusted after it was last seen.
-	keysLife = 10 * time.Minute
-	// refetchPause bounds what tokens of made-up keys make us ask for.
-	refetchPause = time.Minute
+	// keySetLifetime is how long the keys are trusted after they were read.
+	keySetLifetime = 10 * time.Minute
+	// refetchInterval is the minimum time between two reads because of an unknown key. It limits
+	// the reads that forged tokens can cause.
+	refetchInterval = time.Minute
 )
 
-// Keys keeps the keys that sign ID tokens.
-type Keys struct {
+// KeyCache keeps the keys that verify ID tokens. It is safe for concurrent use.
+type KeyCache struct {
 	mu   sync.Mutex
-	sets map[string]keySet // by address
+	sets map[string]keySet // by URL of the key document
 }
 
 type keySet struct {
-	keys        []signingKey
-	at, refetch time.Time // when they were read, and when for an unknown key
+	keys         []signingKey
+	readAt       time.Time // when the keys were read
+	unknownKeyAt time.Time // when they were last read because of an unknown key
 }
 
 type signingKey struct {
@@ -40,8 +42,8 @@ type signingKey struct {
 	key *rsa.PublicKey
 }
 
-// named returns the keys that a token may mean by an id.
-func (s keySet) named(id string) []crypto.PublicKey {
+// withID returns the keys that a token with this key id may mean.
+func (s keySet) withID(id string) []crypto.PublicKey {
 	var out []crypto.PublicKey
 	for _, k := range s.keys {
 		if id == "" || k.id == "" || k.id == id {
@@ -51,54 +53,53 @@ func (s keySet) named(id string) []crypto.PublicKey {
 	return out
 }
 
-func (k *Keys) kept(address string) keySet {
+func (k *KeyCache) get(address string) keySet {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.sets[address]
 }
 
-func (k *Keys) keep(address string, s keySet) {
+func (k *KeyCache) put(address string, s keySet) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.sets == nil {
 		k.sets = map[string]keySet{}
 	}
-	maps.DeleteFunc(k.sets, func(_ string, old keySet) bool { return s.at.Sub(old.at) >= keysLife })
+	maps.DeleteFunc(k.sets, func(_ string, old keySet) bool { return s.readAt.Sub(old.readAt) >= keySetLifetime })
 	k.sets[address] = s
 }
 
-// keys reads the keys that may have signed a token. They rotate without
-// notice, so a key that we don't know makes us read them anew.
-func (h Host) keys(ctx context.Context, at authority, token string) (*oidc.StaticKeySet, error) {
+// verificationKeys returns the keys that may have signed a token. Microsoft rotates keys without
+// notice, so an unknown key id reads them again, at most once in refetchInterval.
+func (h Host) verificationKeys(ctx context.Context, at authority, token string) (*oidc.StaticKeySet, error) {
 	id, now := keyID(token), h.Now()
-	set := h.Keys.kept(at.Keys)
-	known := now.Sub(set.at) < keysLife
-	if found := set.named(id); known && (len(found) > 0 || now.Sub(set.refetch) < refetchPause) {
+	set := h.Keys.get(at.Keys)
+	known := now.Sub(set.readAt) < keySetLifetime
+	if found := set.withID(id); known && (len(found) > 0 || now.Sub(set.unknownKeyAt) < refetchInterval) {
 		return &oidc.StaticKeySet{PublicKeys: found}, nil
 	}
 	var document struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
-	if err := h.fetch(ctx, at.Keys, "/{tenant}/discovery/v2.0/keys", &document); err != nil {
+	if err := h.getJSON(ctx, at.Keys, "/{tenant}/discovery/v2.0/keys", &document); err != nil {
 		return nil, err
 	}
-	fresh := keySet{at: now, refetch: set.refetch}
+	fresh := keySet{readAt: now, unknownKeyAt: set.unknownKeyAt}
 	if known {
-		fresh.refetch = now
+		fresh.unknownKeyAt = now
 	}
 	for _, raw := range document.Keys {
-		if k, ok := readKey(raw); ok {
+		if k, ok := parseKey(raw); ok {
 			fresh.keys = append(fresh.keys, k)
 		}
 	}
-	h.Keys.keep(at.Keys, fresh)
-	return &oidc.StaticKeySet{PublicKeys: fresh.named(id)}, nil
+	h.Keys.put(at.Keys, fresh)
+	return &oidc.StaticKeySet{PublicKeys: fresh.withID(id)}, nil
 }
 
-// readKey reads one key by the members that make it. What else it carries,
-// such as certificates, is decoration, and a key that cannot be read must not
-// cost us the others.
-func readKey(raw json.RawMessage) (signingKey, bool) {
+// parseKey reads an RSA signing key. It ignores members that it does not need, such as
+// certificates. A key that cannot be read must not make the others unusable.
+func parseKey(raw json.RawMessage) (signingKey, bool) {
 	var members map[string]json.RawMessage
 	_ = json.Unmarshal(raw, &members)
 	text := func(name string) string {
@@ -109,20 +110,20 @@ func readKey(raw json.RawMessage) (signingKey, bool) {
 	if use := text("use"); text("kty") != "RSA" || (use != "" && use != "sig") {
 		return signingKey{}, false
 	}
-	n, e := number(text("n")), number(text("e"))
+	n, e := decodeNumber(text("n")), decodeNumber(text("e"))
 	if n.BitLen() < 2048 || e.BitLen() < 2 || e.BitLen() > 31 || e.Bit(0) == 0 {
 		return signingKey{}, false
 	}
 	return signingKey{text("kid"), &rsa.PublicKey{N: n, E: int(e.Int64())}}, true
 }
 
-// number reads a number as JWKs write them; 0 when it is none.
-func number(text string) *big.Int {
+// decodeNumber decodes a number of a JWK. It returns 0 for a text that is not base64url.
+func decodeNumber(text string) *big.Int {
 	raw, _ := base64.RawURLEncoding.DecodeString(strings.TrimRight(text, "="))
 	return new(big.Int).SetBytes(raw)
 }
 
-// keyID is the key that a token names, before anything of it is checked.
+// keyID returns the key id in the header of a token. The token is not verified yet.
 func keyID(token string) string {
 	head, _, _ := strings.Cut(token, ".")
 	raw, _ := base64.RawURLEncoding.DecodeString(head)

@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// SignInURL is where the administrator signs in at the tenant's own authority.
+// SignInURL returns the page where the administrator signs in at the tenant's own authority.
 func (h Host) SignInURL(ctx context.Context, s sdk.SignIn) (string, error) {
 	at, err := h.discover(ctx, s.Tenant)
 	if err != nil {
@@ -33,48 +33,48 @@ func (h Host) SignInURL(ctx context.Context, s sdk.SignIn) (string, error) {
 		oauth2.SetAuthURLParam("prompt", "select_account")), nil
 }
 
-// SignedIn redeems the sign-in's code and returns who signed in, proven by the
-// ID token.
-func (h Host) SignedIn(ctx context.Context, s sdk.SignIn, code secret.Text) (Person, error) {
+// RedeemCode redeems the code of a sign-in and returns the person whose ID token it gets. It fails
+// with ConnectLinkInvalid if code or token do not belong to the sign-in.
+func (h Host) RedeemCode(ctx context.Context, s sdk.SignIn, code secret.Text) (Person, error) {
 	at, err := h.discover(ctx, s.Tenant)
 	if err != nil {
 		return Person{}, err
 	}
-	// The code works once, so there is no second try.
-	got, err := h.redeem(ctx, call.Create, at.Token, url.Values{
+	// The code can be used only once, so the request is not repeated.
+	got, err := h.requestToken(ctx, call.Create, at.Token, url.Values{
 		"grant_type": {"authorization_code"}, "code": {code.Reveal()},
 		"redirect_uri": {s.Redirect}, "code_verifier": {s.Verifier.Reveal()},
 	})
 	if err != nil {
-		return Person{}, refusedCode(err)
+		return Person{}, codeError(err)
 	}
-	keys, err := h.keys(ctx, at, got.IDToken)
+	keys, err := h.verificationKeys(ctx, at, got.IDToken)
 	if err != nil {
 		return Person{}, err
 	}
 	return h.person(ctx, s, at, keys, got.IDToken)
 }
 
-// refusedCode reads a refusal to redeem a code. A code that was used, is too
-// old, or belongs to another tenant or verifier ends the connect link.
-func refusedCode(err error) error {
+// codeError translates a refusal to redeem a code. A code that was used, is too old, or belongs to
+// a different tenant or verifier makes the connect link invalid.
+func codeError(err error) error {
 	var f *Failure
 	if !errors.As(err, &f) {
 		return err
 	}
 	switch {
-	case f.class == blocked:
+	case f.class == policyBlocked:
 		return call.Refuse(fault.ConsentDeclined, "a policy of the tenant blocks the sign-in", f.Outcome.Cause)
 	case f.class == notConsented, f.AADSTS == 65001, f.class == noExchange:
 		return call.Refuse(fault.ConsentDeclined, "the tenant has not given its consent", f.Outcome.Cause)
 	case f.class == consentLost, f.Outcome.Kind == outcome.Broken:
-		return foreign(f.Outcome.Cause)
+		return wrongSignIn(f.Outcome.Cause)
 	default:
 		return err
 	}
 }
 
-// foreign is a sign-in that is not the one which was begun.
-func foreign(cause string) error {
-	return call.Refuse(fault.ConnectLinkInvalid, "the sign-in is not the one that was begun, or was used before", cause)
+// wrongSignIn returns the refusal of a sign-in that does not belong to the one that was started.
+func wrongSignIn(cause string) error {
+	return call.Refuse(fault.ConnectLinkInvalid, "the sign-in is not the one that was started, or was used before", cause)
 }

@@ -31,7 +31,7 @@ func TestConsentURL(t *testing.T) {
 }
 
 func TestSignInURL(t *testing.T) {
-	d := newDouble(t)
+	d := newFakeLogin(t)
 	s := d.signIn()
 	got, err := d.host().SignInURL(t.Context(), s)
 	if err != nil {
@@ -52,12 +52,12 @@ func TestSignInURL(t *testing.T) {
 	}
 }
 
-func TestSignedIn(t *testing.T) {
-	d := newDouble(t)
+func TestRedeemCode(t *testing.T) {
+	d := newFakeLogin(t)
 	d.answer = func(url.Values) (int, any) {
 		return http.StatusOK, map[string]any{"token_type": "Bearer", "access_token": "a", "expires_in": 3600, "id_token": d.idToken(nil)}
 	}
-	got, err := d.host().SignedIn(t.Context(), d.signIn(), secret.New("c0de"))
+	got, err := d.host().RedeemCode(t.Context(), d.signIn(), secret.New("c0de"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestIDTokenChecks(t *testing.T) {
 	sts := "https://sts.windows.net/"
 	for name, tt := range map[string]struct {
 		claims map[string]any
-		want   error // nil: accepted
+		want   error // nil: the token is accepted
 	}{
 		"as issued":               {nil, nil},
 		"other audience":          {map[string]any{"aud": "11111111-0000-4c1d-9a2b-111122223333"}, fault.ConnectLinkInvalid},
@@ -107,11 +107,11 @@ func TestIDTokenChecks(t *testing.T) {
 		"without address or wids": {map[string]any{"preferred_username": nil, "wids": nil}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDouble(t)
+			d := newFakeLogin(t)
 			d.answer = func(url.Values) (int, any) {
 				return http.StatusOK, map[string]any{"access_token": "a", "id_token": d.idToken(tt.claims)}
 			}
-			_, err := d.host().SignedIn(t.Context(), d.signIn(), secret.New("c0de"))
+			_, err := d.host().RedeemCode(t.Context(), d.signIn(), secret.New("c0de"))
 			if !errors.Is(err, tt.want) || (tt.want == nil && err != nil) {
 				t.Fatalf("got %v, want %v", err, tt.want)
 			}
@@ -120,7 +120,7 @@ func TestIDTokenChecks(t *testing.T) {
 }
 
 func TestForgedIDTokens(t *testing.T) {
-	d, other := newDouble(t), newDouble(t)
+	d, other := newFakeLogin(t), newFakeLogin(t)
 	other.key = newKey()
 	good := d.idToken(nil)
 	parts := strings.Split(good, ".")
@@ -135,7 +135,7 @@ func TestForgedIDTokens(t *testing.T) {
 			d.answer = func(url.Values) (int, any) {
 				return http.StatusOK, map[string]any{"access_token": "a", "id_token": token}
 			}
-			_, err := d.host().SignedIn(t.Context(), d.signIn(), secret.New("c0de"))
+			_, err := d.host().RedeemCode(t.Context(), d.signIn(), secret.New("c0de"))
 			if !errors.Is(err, fault.ConnectLinkInvalid) {
 				t.Fatalf("got %v", err)
 			}
@@ -143,7 +143,7 @@ func TestForgedIDTokens(t *testing.T) {
 	}
 }
 
-func TestARefusedCode(t *testing.T) {
+func TestRefusedCodesBecomeOutcomes(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status int
 		body   map[string]any
@@ -161,9 +161,9 @@ func TestARefusedCode(t *testing.T) {
 		"out of service":      {503, map[string]any{}, fault.ProviderUnavailable, outcome.Down},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDouble(t)
+			d := newFakeLogin(t)
 			d.answer = func(url.Values) (int, any) { return tt.status, tt.body }
-			_, err := d.host().SignedIn(t.Context(), d.signIn(), secret.New("c0de"))
+			_, err := d.host().RedeemCode(t.Context(), d.signIn(), secret.New("c0de"))
 			if !errors.Is(err, tt.want) || outcome.Of(err) != tt.kind {
 				t.Fatalf("got %v, want %v", err, tt.want)
 			}

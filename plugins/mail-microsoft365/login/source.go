@@ -11,74 +11,75 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
 )
 
-// Fresh is how old a token may be at a write.
-const Fresh = 5 * time.Second
+// WriteTokenMaxAge is how old a token may be for a write.
+const WriteTokenMaxAge = 5 * time.Second
 
-// Source gives the tokens of one connection for one tenant and resource.
-type Source struct {
+// TokenSource returns the tokens of one connection for one tenant and scope.
+type TokenSource struct {
 	Host       Host
-	Tokens     *Tokens
-	Connection string // the connection's fingerprint
+	Tokens     *TokenCache
+	Connection string // fingerprint of the connection
 	Tenant     tenant.GUID
 	Scope      string
 }
 
-func (s Source) key() tokenKey { return tokenKey{s.Connection, s.Tenant, s.Scope} }
+func (s TokenSource) key() tokenKey { return tokenKey{s.Connection, s.Tenant, s.Scope} }
 
-// Token returns the kept token, or a new one where it is about to end or was
-// to be renewed.
-func (s Source) Token(ctx context.Context) (Token, error) {
-	kept, f, first := s.Tokens.take(s.key())
+// Token returns the cached token. It requests a new one if the cached token expires soon or was
+// marked for renewal.
+func (s TokenSource) Token(ctx context.Context) (Token, error) {
+	cached, f, start := s.Tokens.tokenOrRequest(s.key())
 	if f == nil {
-		return kept, nil
+		return cached, nil
 	}
-	if first {
-		// Others wait for it too, so it does not end with this one's call.
+	if start {
+		// Other callers may wait for this request, so it must not end with ctx.
 		go s.fetch(context.WithoutCancel(ctx), f)
 	}
 	select {
 	case <-f.done:
 		return f.token, f.err
 	case <-ctx.Done():
-		return Token{}, call.Ended(ctx)
+		return Token{}, call.ContextError(ctx)
 	}
 }
 
-func (s Source) fetch(ctx context.Context, f *flight) {
+func (s TokenSource) fetch(ctx context.Context, f *tokenRequest) {
 	ctx, cancel := context.WithTimeout(ctx, call.Deadline)
 	defer cancel()
 	t, err := s.Host.AppToken(ctx, s.Tenant, s.Scope)
-	s.Tokens.land(s.key(), f, t, err)
+	s.Tokens.finish(s.key(), f, t, err)
 }
 
-// Renew has a token of that age replaced, so that the next call sees what was
-// granted or withdrawn since.
-func (s Source) Renew(age time.Duration) { s.Tokens.renew(s.key(), age) }
+// Renew marks the cached token for renewal if it is at least age old. The next call then sees what
+// was granted or revoked in the meantime. See TokenCache.requestRenewal for the exceptions.
+func (s TokenSource) Renew(age time.Duration) { s.Tokens.requestRenewal(s.key(), age) }
 
-// RenewForWrite renews before a write. Issued tokens live for an hour whatever
-// an administrator withdraws; only a new one tells. Writes that follow each
-// other share one: a token for each would be a loop to the login host.
-func (s Source) RenewForWrite() { s.Renew(Fresh) }
+// RenewForWrite is Renew(WriteTokenMaxAge), for use before a write. A token is
+// valid for about an hour even if the administrator revokes the consent; only a new one shows that.
+// Writes shortly after each other share a token, because the login host treats a token for each as
+// a loop.
+func (s TokenSource) RenewForWrite() { s.Renew(WriteTokenMaxAge) }
 
-// Do sends a request with a token. The platform writes permissions into
-// tokens, so a refusal of a kept token is tried once more with a new one.
-func (s Source) Do(ctx context.Context, send func(Token) (call.Answer, error)) (call.Answer, error) {
+// Do calls send with a token. Tokens contain permissions, so a 401 or 403 for a cached token is
+// repeated once with a new token.
+func (s TokenSource) Do(ctx context.Context, send func(Token) (call.Response, error)) (call.Response, error) {
 	began := s.Tokens.Now()
 	t, err := s.Token(ctx)
 	if err != nil {
-		return call.Answer{}, err
+		return call.Response{}, err
 	}
 	a, err := send(t)
-	kept := t.Obtained.Before(began)
-	if err != nil || (a.Status != http.StatusUnauthorized && (a.Status != http.StatusForbidden || !kept)) {
+	cached := t.Obtained.Before(began)
+	if err != nil || (a.Status != http.StatusUnauthorized && (a.Status != http.StatusForbidden || !cached)) {
 		return a, err
 	}
 	s.Tokens.drop(s.key(), t)
-	if !kept {
+	if !cached {
 		return a, nil
 	}
 	if t, err = s.Token(ctx); err != nil {
-		return call.Answer{}, err
+		return call.Response{}, err
 	}
 	return send(t)
 }

@@ -14,27 +14,27 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-func answers(status int, body map[string]any) func(url.Values) (int, any) {
+func fixedAnswer(status int, body map[string]any) func(url.Values) (int, any) {
 	return func(url.Values) (int, any) { return status, body }
 }
 
-// What a renewal meets decides whether the token that is still good serves on.
-func TestARenewalThatFails(t *testing.T) {
+// A failed renewal decides whether the token that is still valid stays in use.
+func TestAFailedRenewalKeepsTheTokenUnlessAccessIsRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status int
 		number int
-		want   error // nil: the kept token
+		want   error // nil: the cached token is used
 	}{
-		"no consent any more":   {400, 700016, fault.AccessDenied},
+		"consent revoked":       {400, 700016, fault.AccessDenied},
 		"disabled by the admin": {400, 7000112, fault.AccessDenied},
 		"out of service":        {503, 0, nil},
-		"told to wait":          {429, 0, nil},
-		"called a loop":         {400, 50196, nil},
+		"throttled":             {429, 0, nil},
+		"loop detected":         {400, 50196, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, d, _ := issuer(t, 3600)
-			s.mustToken(t, "t1")
-			d.answer = answers(tt.status, map[string]any{"error": "x", "error_codes": []int{tt.number}})
+			s, d, _ := newTokenIssuer(t, 3600)
+			s.expectToken(t, "t1")
+			d.answer = fixedAnswer(tt.status, map[string]any{"error": "x", "error_codes": []int{tt.number}})
 			s.Renew(0)
 			got, err := s.Token(t.Context())
 			if !errors.Is(err, tt.want) || (err == nil && got.Value.Reveal() != "t1") {
@@ -49,8 +49,8 @@ func TestARenewalThatFails(t *testing.T) {
 	}
 }
 
-func TestRenewalsAreBounded(t *testing.T) {
-	s, d, now := issuer(t, 3600)
+func TestRenewalsAreLimitedPerMinute(t *testing.T) {
+	s, d, now := newTokenIssuer(t, 3600)
 	ask := func(times int) int {
 		before := len(d.forms)
 		for range times {
@@ -70,10 +70,10 @@ func TestRenewalsAreBounded(t *testing.T) {
 	}
 }
 
-// Queued behind each other, callers of a host that does not answer would each
-// wait for its full time.
+// If callers waited for each other, each would wait for the full timeout of a host that does not
+// answer.
 func TestCallersShareOneFailure(t *testing.T) {
-	s, d, _ := issuer(t, 3600)
+	s, d, _ := newTokenIssuer(t, 3600)
 	arrived, release := make(chan struct{}), make(chan struct{})
 	d.answer = func(url.Values) (int, any) {
 		close(arrived)
@@ -86,9 +86,9 @@ func TestCallersShareOneFailure(t *testing.T) {
 		first <- err
 	}()
 	<-arrived
-	var shared []*flight
+	var shared []*tokenRequest
 	for range 9 {
-		_, f, mine := s.Tokens.take(s.key())
+		_, f, mine := s.Tokens.tokenOrRequest(s.key())
 		if mine {
 			t.Fatal("a second request is to be made")
 		}
@@ -110,8 +110,8 @@ func TestCallersShareOneFailure(t *testing.T) {
 	}
 }
 
-func TestWhoGivesUpLeavesTheOthersTheirToken(t *testing.T) {
-	s, d, _ := issuer(t, 3600)
+func TestACancelledCallerDoesNotCancelTheTokenRequest(t *testing.T) {
+	s, d, _ := newTokenIssuer(t, 3600)
 	arrived, release := make(chan struct{}), make(chan struct{})
 	issue := d.answer
 	d.answer = func(f url.Values) (int, any) {
@@ -131,7 +131,7 @@ func TestWhoGivesUpLeavesTheOthersTheirToken(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	close(release)
-	s.mustToken(t, "t1")
+	s.expectToken(t, "t1")
 	if len(d.forms) != 1 {
 		t.Fatalf("%d requests", len(d.forms))
 	}

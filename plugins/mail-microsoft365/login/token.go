@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package login talks to Microsoft's login host: consent, an administrator's
-// sign-in, and the tokens of the application itself.
+// Package login talks to Microsoft's login host. It handles admin consent, the sign-in of an
+// administrator, and the access tokens of the application itself.
+//
+//   - token.go: Host and AppToken, which requests an access token; Check. Start here.
+//   - source.go, cache.go: TokenSource and TokenCache, which keep tokens between calls.
+//   - credential.go: Credential, the client secret or certificate.
+//   - consent.go: the consent page and its callback.
+//   - signin.go, discovery.go, keys.go, idtoken.go: the sign-in and the checks of its ID token.
+//   - refusal.go: Failure, and what the AADSTS numbers mean.
 package login
 
 import (
@@ -9,12 +16,15 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
@@ -22,43 +32,44 @@ import (
 
 // Host is the login host as one connection uses it.
 type Host struct {
-	URL        string // without a final slash
+	URL        string // without a trailing slash
 	HTTP       *http.Client
-	Patience   call.Patience
+	Retry      call.RetryPolicy
 	Credential Credential
-	Keys       *Keys
+	Keys       *KeyCache
 	Now        func() time.Time
 }
 
-// Token is an access token of the application in one tenant.
+// Token is an access token of the application for one tenant.
 type Token struct {
 	Value    secret.Text
 	Expires  time.Time
 	Obtained time.Time
 }
 
-// renewBefore is how long before its end a token is renewed.
+// renewBefore is how long before its expiry a token is replaced.
 const renewBefore = 5 * time.Minute
 
-// usable leaves a margin of five minutes, or of a fifth of a life so short
-// that five minutes would be most of it.
+// usable reports whether the token can be used for a call that starts now. The margin before the
+// expiry is renewBefore, or a fifth of the lifetime if that is shorter.
 func (t Token) usable(now time.Time) bool {
 	margin := min(renewBefore, t.Expires.Sub(t.Obtained)/5)
 	return now.Before(t.Expires.Add(-margin))
 }
 
-// AppToken gets a new token for scope by client credentials.
+// AppToken requests a new access token for scope with the client credentials grant. It returns a
+// *Failure when the login host refuses it.
 func (h Host) AppToken(ctx context.Context, id tenant.GUID, scope string) (Token, error) {
 	return h.appToken(ctx, string(id), scope)
 }
 
-// appToken names the tenant as the login host takes it: by id, by domain.
+// appToken requests a token in the tenant named by id or by domain.
 func (h Host) appToken(ctx context.Context, at, scope string) (Token, error) {
 	endpoint := h.URL + "/" + at + "/oauth2/v2.0/token"
 	form := url.Values{"grant_type": {"client_credentials"}, "scope": {scope}}
-	// A token that goes unused changes nothing, so this is as good as a read.
-	got, err := call.Retry(ctx, h.Patience, call.Read, func() (tokenAnswer, error) {
-		got, err := h.redeem(ctx, call.Read, endpoint, form)
+	// A token request changes nothing, so it is repeated like a read.
+	got, err := call.Retry(ctx, h.Retry, call.Read, func() (tokenAnswer, error) {
+		got, err := h.requestToken(ctx, call.Read, endpoint, form)
 		if err == nil && got.AccessToken == "" {
 			err = call.Broken("login", "token_unreadable")
 		}
@@ -68,18 +79,18 @@ func (h Host) appToken(ctx context.Context, at, scope string) (Token, error) {
 		return Token{}, err
 	}
 	now := h.Now()
-	return Token{Value: secret.New(got.AccessToken), Obtained: now, Expires: now.Add(got.life())}, nil
+	return Token{Value: secret.New(got.AccessToken), Obtained: now, Expires: now.Add(got.lifetime())}, nil
 }
 
 type tokenAnswer struct {
 	AccessToken string          `json:"access_token"`
 	IDToken     string          `json:"id_token"`
-	ExpiresIn   json.RawMessage `json:"expires_in"` // a number, or a number in quotes
+	ExpiresIn   json.RawMessage `json:"expires_in"` // seconds, as a number or a string
 }
 
-// life is how long the token is good for; the usual hour when the answer does
-// not say, since a 401 renews it anyway.
-func (a tokenAnswer) life() time.Duration {
+// lifetime returns how long the token is valid, at most 24 hours. Without a valid expires_in it is
+// one hour, the usual value; a 401 replaces the token anyway.
+func (a tokenAnswer) lifetime() time.Duration {
 	seconds, err := strconv.Atoi(string(bytes.Trim(a.ExpiresIn, `"`)))
 	if err != nil || seconds <= 0 {
 		return time.Hour
@@ -87,8 +98,8 @@ func (a tokenAnswer) life() time.Duration {
 	return time.Duration(min(seconds, 86400)) * time.Second
 }
 
-// redeem posts a form to a token endpoint.
-func (h Host) redeem(ctx context.Context, effect call.Effect, endpoint string, form url.Values) (tokenAnswer, error) {
+// requestToken posts a form with the credential to a token endpoint.
+func (h Host) requestToken(ctx context.Context, effect call.Effect, endpoint string, form url.Values) (tokenAnswer, error) {
 	proof, err := h.Credential.proof(endpoint, h.Now())
 	if err != nil {
 		return tokenAnswer{}, err
@@ -96,7 +107,7 @@ func (h Host) redeem(ctx context.Context, effect call.Effect, endpoint string, f
 	for name, values := range form {
 		proof[name] = values
 	}
-	a, err := call.Once(ctx, h.HTTP, call.Request{
+	a, err := call.Send(ctx, h.HTTP, call.Request{
 		Effect: effect, Method: http.MethodPost, URL: endpoint, Route: "/{tenant}/oauth2/v2.0/token",
 		Header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Accept": {"application/json"}},
 		Body:   []byte(proof.Encode()),
@@ -105,7 +116,7 @@ func (h Host) redeem(ctx context.Context, effect call.Effect, endpoint string, f
 		return tokenAnswer{}, err
 	}
 	if a.Status != http.StatusOK {
-		return tokenAnswer{}, failure(a)
+		return tokenAnswer{}, failureFromResponse(a)
 	}
 	var got tokenAnswer
 	if json.Unmarshal(a.Body, &got) != nil {
@@ -114,14 +125,14 @@ func (h Host) redeem(ctx context.Context, effect call.Effect, endpoint string, f
 	return got, nil
 }
 
-// Payload is what an app-only token says of itself. It is a token for someone
-// else, so nothing may be allowed because of it.
+// Payload contains claims of an access token. The token is meant for the API and is not verified
+// here, so nothing may be allowed because of it.
 type Payload struct {
 	ObjectID string   `json:"oid"`
 	Roles    []string `json:"roles"`
 }
 
-// Payload reads the token and reports whether it could be read.
+// Payload decodes the claims of the token. It reports false for a token that is not a readable JWT.
 func (t Token) Payload() (Payload, bool) {
 	parts := strings.Split(t.Value.Reveal(), ".")
 	if len(parts) != 3 {
@@ -136,4 +147,46 @@ func (t Token) Payload() (Payload, bool) {
 		return Payload{}, false
 	}
 	return p, true
+}
+
+// NoHomeTenant is the value of home_tenant that names no tenant.
+const NoHomeTenant = "organizations"
+
+var tenantNamePattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$`)
+
+// IsTenantName reports whether name can identify a tenant in a path.
+func IsTenantName(name string) bool { return tenantNamePattern.MatchString(name) }
+
+// credentialProblems are the texts for the numbers of class operatorError.
+var credentialProblems = map[int]string{
+	7000215: "the client secret is not one of this application",
+	7000222: "the client secret has expired",
+	700027:  "the certificate is not registered with this application, or is not valid",
+}
+
+// Check requests a token of the application in its home tenant. It returns an AccessDenied refusal
+// that says what is wrong. Without a home tenant the request names none. It cannot succeed then,
+// but the login host rejects a wrong application or credential before it rejects that.
+func (h Host) Check(ctx context.Context, home, scope string) error {
+	_, err := h.appToken(ctx, home, scope)
+	var f *Failure
+	if !errors.As(err, &f) {
+		return err
+	}
+	switch {
+	case f.class == operatorError:
+		detail := credentialProblems[f.AADSTS]
+		if detail == "" {
+			detail = "the application's credential was refused"
+		}
+		return call.Refuse(fault.AccessDenied, detail, f.Outcome.Cause)
+	case f.class == notConsented:
+		return call.Refuse(fault.AccessDenied, "there is no application with this client id", f.Outcome.Cause)
+	case f.class == consentLost && home != NoHomeTenant:
+		return call.Refuse(fault.AccessDenied, "home_tenant is not the tenant that the application is registered in", f.Outcome.Cause)
+	case home == NoHomeTenant && f.AADSTS != 0 && (f.class == unexpected || f.class == consentLost):
+		return nil
+	default:
+		return err
+	}
 }

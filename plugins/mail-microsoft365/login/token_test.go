@@ -27,13 +27,13 @@ import (
 
 const graphScope = "https://graph.microsoft.com/.default"
 
-func granted(url.Values) (int, any) {
+func tokenGranted(url.Values) (int, any) {
 	return http.StatusOK, map[string]any{"token_type": "Bearer", "expires_in": 3599, "ext_expires_in": 3599, "access_token": "t0ken"}
 }
 
 func TestTokenBySecret(t *testing.T) {
-	d := newDouble(t)
-	d.answer = granted
+	d := newFakeLogin(t)
+	d.answer = tokenGranted
 	got, err := d.host().AppToken(t.Context(), guid, graphScope)
 	if err != nil || got.Value.Reveal() != "t0ken" || got.Expires.Sub(got.Obtained) != 3599*time.Second {
 		t.Fatalf("got %+v, %v", got, err)
@@ -47,9 +47,9 @@ func TestTokenBySecret(t *testing.T) {
 }
 
 func TestTokenByCertificate(t *testing.T) {
-	d := newDouble(t)
-	d.answer = granted
-	der, text := certificate(t, d.key)
+	d := newFakeLogin(t)
+	d.answer = tokenGranted
+	der, text := newCertificate(t, d.key)
 	h := d.host()
 	h.Credential = Credential{ClientID: clientID, Secret: secret.New("unused"), Certificate: text}
 	if _, err := h.AppToken(t.Context(), guid, graphScope); err != nil {
@@ -85,7 +85,7 @@ func TestTokenByCertificate(t *testing.T) {
 	}
 }
 
-func certificate(t *testing.T, key *rsa.PrivateKey) ([]byte, secret.Text) {
+func newCertificate(t *testing.T, key *rsa.PrivateKey) ([]byte, secret.Text) {
 	t.Helper()
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
@@ -101,7 +101,7 @@ func certificate(t *testing.T, key *rsa.PrivateKey) ([]byte, secret.Text) {
 	return der, secret.New(text)
 }
 
-func TestACredentialThatCannotWorkIsTheOperators(t *testing.T) {
+func TestCredentialCheckRejectsUnusableCredentials(t *testing.T) {
 	for name, c := range map[string]Credential{
 		"no client":      {Secret: secret.New("x")},
 		"no credential":  {ClientID: clientID},
@@ -113,8 +113,8 @@ func TestACredentialThatCannotWorkIsTheOperators(t *testing.T) {
 	}
 }
 
-// TestAADSTS holds every row of the reference's table of numbers.
-func TestAADSTS(t *testing.T) {
+// TestAADSTSNumbersBecomeOutcomes covers the known numbers.
+func TestAADSTSNumbersBecomeOutcomes(t *testing.T) {
 	for name, tt := range map[string]struct {
 		number int
 		oauth  string
@@ -149,9 +149,9 @@ func TestAADSTS(t *testing.T) {
 		"server error":           {0, "server_error", 500, outcome.Down, fault.ProviderUnavailable, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDouble(t)
+			d := newFakeLogin(t)
 			d.answer = func(url.Values) (int, any) {
-				// The text names another number: it is not what decides.
+				// The number in the text must not decide.
 				body := map[string]any{"error": tt.oauth, "error_description": "AADSTS70011: customer.example ..."}
 				if tt.number != 0 {
 					body["error_codes"] = []int{tt.number}
@@ -171,23 +171,23 @@ func TestAADSTS(t *testing.T) {
 	}
 }
 
-func TestTheNumberIsFoundInTheTextWhereItIsNowhereElse(t *testing.T) {
-	d := newDouble(t)
+func TestAADSTSNumberIsReadFromTheDescription(t *testing.T) {
+	d := newFakeLogin(t)
 	d.answer = func(url.Values) (int, any) {
 		return http.StatusBadRequest, map[string]any{"error": "invalid_request", "error_description": "AADSTS700016: Application not found"}
 	}
 	_, err := d.host().AppToken(t.Context(), guid, graphScope)
-	if !errors.Is(err, fault.AccessDenied) || !Spreading(err) {
+	if !errors.Is(err, fault.AccessDenied) || !MayBePropagating(err) {
 		t.Fatalf("got %v", err)
 	}
 }
 
-func TestLifeOfATokenInAnyForm(t *testing.T) {
+func TestTokenLifetimeIsReadInAnyForm(t *testing.T) {
 	for raw, want := range map[string]time.Duration{
 		`3599`: 3599 * time.Second, `"60"`: time.Minute, `null`: time.Hour, `-1`: time.Hour, `"x"`: time.Hour, `1e99`: time.Hour,
 		`99999999`: 24 * time.Hour,
 	} {
-		if got := (tokenAnswer{ExpiresIn: json.RawMessage(raw)}).life(); got != want {
+		if got := (tokenAnswer{ExpiresIn: json.RawMessage(raw)}).lifetime(); got != want {
 			t.Errorf("%s: %s, want %s", raw, got, want)
 		}
 	}

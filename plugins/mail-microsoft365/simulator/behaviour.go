@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// behaviour are the knobs of one tenant. A changed delay holds for what comes
-// after it. The first block is the sandbox's contract, the rest is for tests
-// that need one behaviour of the reference in particular.
+// behaviour is the settings of one tenant. A changed delay applies to later changes only. Fields
+// that end in MS are delays in milliseconds. The first block is part of the contract of the
+// sandbox. The second block is for tests that need one documented behaviour.
 type behaviour struct {
 	ConsentMS        int  `json:"consent_ms"`
 	RoleMS           int  `json:"role_ms"`
@@ -20,68 +20,91 @@ type behaviour struct {
 	AliasTaken       bool `json:"alias_taken"`
 	NulForbidden     bool `json:"nul_403"`
 
-	DomainMS          int                 `json:"domain_ms"`       // GET after POST /domains
-	HydrateMS         int                 `json:"hydrate_ms"`      // after Enable-OrganizationCustomization
-	CasMS             *int                `json:"cas_ms"`          // Set-CASMailbox, else as mailbox_ms
-	DNSNegativeMS     int                 `json:"dns_negative_ms"` // how long a missing record is remembered
-	TokenSeconds      int                 `json:"token_seconds"`
-	PageSize          int                 `json:"page_size"`
-	NextLink          string              `json:"next_link"`       // "follow" or "expired"
-	Elsewhere         []string            `json:"elsewhere"`       // domains that another tenant owns
-	ElsewhereAt       string              `json:"elsewhere_at"`    // "verify" or "add"
-	DomainConflict    int                 `json:"domain_conflict"` // 400 or 409
-	MXStyle           map[string]string   `json:"mx_style"`        // domain -> "mx.microsoft" or "classic"
-	DKIMStyle         map[string]string   `json:"dkim_style"`      // domain -> "new" or "classic"
-	DKIMLetter        string              `json:"dkim_letter"`     // of the new style
-	DKIMListed        bool                `json:"dkim_listed"`     // accepted domains are listed with NoDKIMKeys
-	EarlyRecords      string              `json:"early_records"`   // "empty", "unavailable" or "refused"
-	UPNAlias          bool                `json:"upn_alias"`       // New-Mailbox signs in as alias@initial
-	BannedWords       []string            `json:"banned_words"`    // no password is built on one of them
-	SecurityDefaults  bool                `json:"security_defaults"`
-	NoExchange        bool                `json:"no_exchange"`
-	AppDisabled       bool                `json:"app_disabled"`
-	ConditionalAccess bool                `json:"conditional_access"`
-	Deleted           bool                `json:"deleted"`
-	Licenses          *licenses           `json:"licenses"`     // for e-mail, else as many as users have, and one at least
-	ConsentBusy       bool                `json:"consent_busy"` // the next consent meets another one
-	TraceDuplicates   bool                `json:"trace_duplicates"`
-	TracePage         int                 `json:"trace_page"`      // rows of an answer at most, else what is asked for
-	TraceQuota        int                 `json:"trace_quota"`     // queries in 5 minutes, else 100
-	TraceThrottled    int                 `json:"trace_throttled"` // 400, the usual, or 429
-	TraceBare         bool                `json:"trace_bare"`      // Received has no zone
-	Cmdlets           map[string]scripted `json:"cmdlets"`         // what a cmdlet says out of turn
+	// DomainMS is the delay until GET finds a domain after POST /domains.
+	DomainMS int `json:"domain_ms"`
+	// HydrateMS is the delay of Enable-OrganizationCustomization.
+	HydrateMS int `json:"hydrate_ms"`
+	// CasMS is the delay until the CASMailbox cmdlets find a mailbox, MailboxMS if it is nil.
+	CasMS *int `json:"cas_ms"`
+	// DNSNegativeMS is how long the resolvers cache that a record is missing.
+	DNSNegativeMS int    `json:"dns_negative_ms"`
+	TokenSeconds  int    `json:"token_seconds"`
+	PageSize      int    `json:"page_size"`
+	NextLink      string `json:"next_link"` // "follow" or "expired"
+	// Elsewhere is the domains that an unknown organization has verified. ElsewhereAt is the call
+	// that refuses them and the domains of other tenants: "verify" or "add".
+	Elsewhere   []string `json:"elsewhere"`
+	ElsewhereAt string   `json:"elsewhere_at"`
+	// DomainConflict is the status when the tenant already has the domain: 400 or 409.
+	DomainConflict int `json:"domain_conflict"`
+	// MXStyle and DKIMStyle are keyed by domain. MXStyle is "mx.microsoft" or "classic", DKIMStyle
+	// is "new" or "classic". DKIMLetter is part of the new targets.
+	MXStyle    map[string]string `json:"mx_style"`
+	DKIMStyle  map[string]string `json:"dkim_style"`
+	DKIMLetter string            `json:"dkim_letter"`
+	// DKIMListed gives accepted domains a DKIM configuration with the status NoDKIMKeys.
+	DKIMListed bool `json:"dkim_listed"`
+	// EarlyRecords is the answer to serviceConfigurationRecords before Email is enabled: "empty",
+	// "unavailable" or "refused".
+	EarlyRecords string `json:"early_records"`
+	// UPNAlias makes New-Mailbox set the sign-in name alias@<initial domain>.
+	UPNAlias bool `json:"upn_alias"`
+	// BannedWords are words that are not accepted as the core of a password.
+	BannedWords       []string `json:"banned_words"`
+	SecurityDefaults  bool     `json:"security_defaults"`
+	NoExchange        bool     `json:"no_exchange"`
+	AppDisabled       bool     `json:"app_disabled"`
+	ConditionalAccess bool     `json:"conditional_access"`
+	Deleted           bool     `json:"deleted"`
+	// Licenses replaces the licences that are counted from the users.
+	Licenses *licenses `json:"licenses"`
+	// ConsentBusy makes the next consent fail because of a concurrent one.
+	ConsentBusy     bool `json:"consent_busy"`
+	TraceDuplicates bool `json:"trace_duplicates"`
+	// TracePage is the largest number of rows in an answer of message trace, 5000 if it is 0.
+	TracePage int `json:"trace_page"`
+	// TraceQuota is the number of trace queries in 5 minutes, 100 if it is 0. TraceThrottled is the
+	// status of further queries: 400, which 0 stands for, or 429.
+	TraceQuota     int `json:"trace_quota"`
+	TraceThrottled int `json:"trace_throttled"`
+	// TraceBare omits the time zone in Received.
+	TraceBare bool `json:"trace_bare"`
+	// Cmdlets is the scripted answers, keyed by the name of the cmdlet.
+	Cmdlets map[string]scriptedAnswer `json:"cmdlets"`
 }
 
-// scripted is what one cmdlet answers instead of doing its work.
-type scripted struct {
-	Errors    []string `json:"errors"` // 200 with @adminapi.errors
-	Exception *thrown  `json:"exception"`
-	Warnings  []string `json:"warnings"` // the work is done
-	Times     int      `json:"times"`    // how often, 0 for always
+// scriptedAnswer replaces or extends what one cmdlet answers.
+type scriptedAnswer struct {
+	// Errors are answered with 200 and @adminapi.errors. The cmdlet does not run.
+	Errors    []string           `json:"errors"`
+	Exception *scriptedException `json:"exception"` // the cmdlet does not run
+	Warnings  []string           `json:"warnings"`  // added to the answer of the cmdlet
+	Times     int                `json:"times"`     // how many calls it applies to, 0 for all
 }
 
-// script takes what a cmdlet is to say this time.
-func (b *behaviour) script(cmdlet string) scripted {
-	said := b.Cmdlets[cmdlet]
-	if said.Times == 1 {
+// nextScriptedAnswer returns the scripted answer for a cmdlet, zero when there is none, and counts
+// it as used.
+func (b *behaviour) nextScriptedAnswer(cmdlet string) scriptedAnswer {
+	answer := b.Cmdlets[cmdlet]
+	if answer.Times == 1 {
 		delete(b.Cmdlets, cmdlet)
-	} else if said.Times > 1 {
-		left := said
-		left.Times--
-		b.Cmdlets[cmdlet] = left
+	} else if answer.Times > 1 {
+		rest := answer
+		rest.Times--
+		b.Cmdlets[cmdlet] = rest
 	}
-	return said
+	return answer
 }
 
-// thrown is a .NET exception.
-type thrown struct {
+// scriptedException is a .NET exception that a scripted cmdlet returns.
+type scriptedException struct {
 	ID   string `json:"id"` // such as Ex6F9304, or ""
 	Type string `json:"type"`
 	Text string `json:"text"`
 }
 
-// usual is how a new tenant behaves: as Microsoft does, only faster.
-func usual() behaviour {
+// defaultBehaviour returns the settings of a new tenant: as at Microsoft, with shorter delays.
+func defaultBehaviour() behaviour {
 	return behaviour{
 		ConsentMS: 1000, RoleMS: 1000, AcceptedDomainMS: 1000, MailboxMS: 1000,
 		NulForbidden: true, DomainMS: 300, HydrateMS: 1000, TokenSeconds: 3599, PageSize: 1000,
@@ -91,46 +114,73 @@ func usual() behaviour {
 	}
 }
 
-// check says what is wrong with the knobs.
-func (b behaviour) check() error {
+// validate returns an error when a setting is out of range.
+func (b behaviour) validate() error {
 	for _, ms := range []int{b.ConsentMS, b.RoleMS, b.AcceptedDomainMS, b.MailboxMS, b.TraceMS,
 		b.RuleMS, b.DomainMS, b.HydrateMS, b.DNSNegativeMS} {
 		if ms < 0 {
-			return errors.New("a delay is not negative")
+			return errors.New("a delay must not be negative")
 		}
 	}
-	for _, said := range b.Cmdlets {
-		if said.Times < 0 {
-			return errors.New("times is not negative")
+	for _, answer := range b.Cmdlets {
+		if answer.Times < 0 {
+			return errors.New("times must not be negative")
 		}
 	}
 	switch {
 	case b.Licenses != nil && (b.Licenses.Paid < 0 || b.Licenses.Trial < 0):
-		return errors.New("licenses are not negative")
+		return errors.New("licenses must not be negative")
 	case b.CasMS != nil && *b.CasMS < 0:
-		return errors.New("a delay is not negative")
+		return errors.New("a delay must not be negative")
 	case b.TokenSeconds < 1 || b.PageSize < 1:
-		return errors.New("token_seconds and page_size are at least 1")
+		return errors.New("token_seconds and page_size must be at least 1")
 	case b.TracePage < 0 || b.TracePage == 1 || b.TraceQuota < 0:
-		return errors.New("trace_page is at least 2, trace_quota not negative")
+		return errors.New("trace_page must be at least 2, trace_quota must not be negative")
 	case b.TraceThrottled != 0 && b.TraceThrottled != 400 && b.TraceThrottled != 429:
-		return errors.New("trace_throttled is 400 or 429")
+		return errors.New("trace_throttled must be 400 or 429")
 	case b.NextLink != "follow" && b.NextLink != "expired":
-		return errors.New("next_link is follow or expired")
+		return errors.New("next_link must be follow or expired")
 	case b.ElsewhereAt != "verify" && b.ElsewhereAt != "add":
-		return errors.New("elsewhere_at is verify or add")
+		return errors.New("elsewhere_at must be verify or add")
 	case b.DomainConflict != 400 && b.DomainConflict != 409:
-		return errors.New("domain_conflict is 400 or 409")
+		return errors.New("domain_conflict must be 400 or 409")
 	case b.EarlyRecords != "empty" && b.EarlyRecords != "unavailable" && b.EarlyRecords != "refused":
-		return errors.New("early_records is empty, unavailable or refused")
+		return errors.New("early_records must be empty, unavailable or refused")
 	}
 	return nil
 }
 
-// usable is how long Exchange hides a mailbox made now from some cmdlets.
-func (b behaviour) usable(now time.Time) lag {
+// mailboxLag returns how long Exchange hides a mailbox that is created now from Get-CASMailbox and
+// Set-CASMailbox.
+func (b behaviour) mailboxLag(now time.Time) lag {
 	if b.CasMS != nil {
-		return after(now, *b.CasMS)
+		return startLag(now, *b.CasMS)
 	}
-	return after(now, b.MailboxMS)
+	return startLag(now, b.MailboxMS)
 }
+
+// lag is the time during which a change has no visible effect yet. The zero value has passed and
+// has not started.
+type lag struct {
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until"`
+}
+
+// clockTolerance is the largest difference between the clock readings of two concurrent calls of
+// which one sees the other's change.
+const clockTolerance = 5 * time.Second
+
+// startLag returns a lag of ms milliseconds that begins now.
+func startLag(now time.Time, ms int) lag {
+	return lag{Since: now, Until: now.Add(time.Duration(ms) * time.Millisecond)}
+}
+
+// passed reports whether the change is visible now. A lag whose start is in the future has passed:
+// the clock of the sandbox was moved back since. Otherwise such a change would be hidden until the
+// clock reaches the old time again.
+func (l lag) passed(now time.Time) bool {
+	return !now.Before(l.Until) || now.Before(l.Since.Add(-clockTolerance))
+}
+
+// started reports whether the lag was ever started.
+func (l lag) started() bool { return !l.Since.IsZero() }

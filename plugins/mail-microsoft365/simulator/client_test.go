@@ -17,6 +17,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
+// The scopes and the redirect URIs with which the tests call the login host.
 const (
 	graphScope    = "https://graph.microsoft.com/.default"
 	exchangeScope = "https://outlook.office365.com/.default"
@@ -24,31 +25,32 @@ const (
 	signin        = "http://127.0.0.1:8080/connect/microsoft365/signin"
 )
 
-// sim is a running simulator as a client sees it.
-type sim struct {
-	t     *testing.T
-	world *world
-	ready simulate.Ready
-	http  *http.Client
+// simClient is a client of a running simulator.
+type simClient struct {
+	t       *testing.T
+	fakeDNS *fakeDNS
+	ready   simulate.Ready
+	http    *http.Client
 }
 
-func start(t *testing.T) *sim {
+// startSimulator starts a simulator with the shared registration and its own fake DNS.
+func startSimulator(t *testing.T) *simClient {
 	t.Helper()
 	dir := t.TempDir()
-	if app := registered(t); os.WriteFile(filepath.Join(dir, "app.json"), app, 0o600) != nil {
+	if app := sharedRegistration(t); os.WriteFile(filepath.Join(dir, "app.json"), app, 0o600) != nil {
 		t.Fatal("no registration")
 	}
-	s, _ := startIn(t, dir, newWorld(t))
+	s, _ := startSimulatorIn(t, dir, newFakeDNS(t))
 	return s
 }
 
-// registered is the registration of one application, made once: its key costs
-// more time than most tests.
-func registered(t *testing.T) []byte {
+// sharedRegistration returns the stored registration of one application. It is created once,
+// because generating its key takes longer than most tests.
+func sharedRegistration(t *testing.T) []byte {
 	t.Helper()
 	registration.Do(func() {
 		dir := t.TempDir()
-		startIn(t, dir, &world{})
+		startSimulatorIn(t, dir, &fakeDNS{})
 		registration.app, registration.err = os.ReadFile(filepath.Join(dir, "app.json"))
 	})
 	if registration.err != nil {
@@ -63,8 +65,8 @@ var registration struct {
 	err error
 }
 
-// startIn starts a simulator on a data folder; the second result stops it.
-func startIn(t *testing.T, dir string, w *world) (*sim, func()) {
+// startSimulatorIn starts a simulator on a data folder. The second result stops it.
+func startSimulatorIn(t *testing.T, dir string, w *fakeDNS) (*simClient, func()) {
 	t.Helper()
 	var handler http.Handler
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { handler.ServeHTTP(rw, r) }))
@@ -78,19 +80,19 @@ func startIn(t *testing.T, dir string, w *world) (*sim, func()) {
 		Transport:     &http.Transport{DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	return &sim{t: t, world: w, ready: ready, http: client}, server.Close
+	return &simClient{t: t, fakeDNS: w, ready: ready, http: client}, server.Close
 }
 
-// answer is what came back.
-type answer struct {
+// response is a received answer.
+type response struct {
 	status int
 	header http.Header
 	raw    []byte
 	body   map[string]any
 }
 
-// at walks into the answer's JSON by names and indexes.
-func (a answer) at(path ...any) any {
+// at returns the value at a path of names and indexes in the JSON body, or nil.
+func (a response) at(path ...any) any {
 	var v any = a.body
 	for _, p := range path {
 		switch key := p.(type) {
@@ -108,9 +110,11 @@ func (a answer) at(path ...any) any {
 	return v
 }
 
-func (a answer) rows() []any { l, _ := a.body["value"].([]any); return l }
+// rows returns the list in the member "value".
+func (a response) rows() []any { l, _ := a.body["value"].([]any); return l }
 
-func (s *sim) do(method, address string, header http.Header, body string) answer {
+// do sends a request. It fails the test when there is no answer.
+func (s *simClient) do(method, address string, header http.Header, body string) response {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), method, address, strings.NewReader(body))
 	if err != nil {
@@ -123,23 +127,24 @@ func (s *sim) do(method, address string, header http.Header, body string) answer
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return s.taken(resp)
+	return s.readResponse(resp)
 }
 
-func (s *sim) taken(resp *http.Response) answer {
+// readResponse reads the whole answer and its JSON object, if it is one.
+func (s *simClient) readResponse(resp *http.Response) response {
 	s.t.Helper()
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(resp.Body)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	a := answer{status: resp.StatusCode, header: resp.Header, raw: raw}
+	a := response{status: resp.StatusCode, header: resp.Header, raw: raw}
 	_ = json.Unmarshal(raw, &a.body)
 	return a
 }
 
-// control makes a control call that must succeed.
-func (s *sim) control(method, path string, body any) answer {
+// control makes a control call. It fails the test when the status is not 200.
+func (s *simClient) control(method, path string, body any) response {
 	s.t.Helper()
 	raw, err := json.Marshal(body)
 	if err != nil {

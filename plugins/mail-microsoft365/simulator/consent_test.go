@@ -7,16 +7,19 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"golang.org/x/net/html"
 )
 
-func TestConsentAnswers(t *testing.T) {
+func TestConsentRedirectsWithResult(t *testing.T) {
 	accept, deny := url.Values{"decision": {"accept"}}, url.Values{"decision": {"deny"}}
 	for _, tt := range []struct {
 		name   string
 		v1     bool
 		before m
 		form   url.Values
-		want   map[string]string // of the redirect; "*" for any text, "" for absent
+		// want is the parameters of the redirect. "*" matches any text, "" means absent.
+		want map[string]string
 	}{
 		{"accepted", false, nil, accept, map[string]string{"admin_consent": "True", "scope": graphScope, "error": ""}},
 		{"accepted on the older page", true, nil, accept, map[string]string{"admin_consent": "True", "scope": "", "error": ""}},
@@ -26,13 +29,13 @@ func TestConsentAnswers(t *testing.T) {
 			map[string]string{"admin_consent": "", "error": "permission_denied", "error_description": "The admin canceled the request", "tenant": ""}},
 		{"organization not subscribed to Exchange", false, m{"no_exchange": true}, accept,
 			map[string]string{"error": "invalid_resource", "error_description": "AADSTS650052: *", "tenant": ""}},
-		{"principal made at the same moment", false, m{"consent_busy": true}, accept,
+		{"concurrent consent", false, m{"consent_busy": true}, accept,
 			map[string]string{"error": "*", "error_description": "AADSTS650051: *", "tenant": ""}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tn := start(t).newTenant()
+			tn := startSimulator(t).newTenant()
 			if tt.before != nil {
-				tn.behave(tt.before)
+				tn.setBehaviour(tt.before)
 			}
 			address := tn.consentURL()
 			if tt.v1 {
@@ -58,30 +61,29 @@ func TestConsentAnswers(t *testing.T) {
 	}
 }
 
-// TestConsentAgain: a consent that met another one goes through when tried
-// again, and a second one changes nothing.
-func TestConsentAgain(t *testing.T) {
-	tn := start(t).newTenant()
-	tn.behave(m{"consent_busy": true})
+// TestConsentCanBeRepeated repeats a consent that failed because of a concurrent one. A consent
+// that is already in force changes nothing.
+func TestConsentCanBeRepeated(t *testing.T) {
+	tn := startSimulator(t).newTenant()
+	tn.setBehaviour(m{"consent_busy": true})
 	tn.page(tn.consentURL(), url.Values{"username": {tn.admin}, "decision": {"accept"}})
 	tn.consent()
 	first := tn.principal()
-	tn.behave(m{"consent_ms": 60_000})
+	tn.setBehaviour(m{"consent_ms": 60_000})
 	tn.consent()
 	if second := tn.principal(); second != first {
 		t.Errorf("principal %s, then %s", first, second)
 	}
 }
 
-// TestConsentGivesBack: what was revoked is back with a new consent.
-func TestConsentGivesBack(t *testing.T) {
+func TestConsentRestoresRevokedGrants(t *testing.T) {
 	for _, what := range []string{"consent", "exchange_role", "app_role"} {
 		t.Run(what, func(t *testing.T) {
-			tn := start(t).connected()
-			old := bearer(tn.token(exchangeScope))
+			tn := startSimulator(t).newConnectedTenant()
+			oldToken := bearer(tn.token(exchangeScope))
 			tn.revoke(what)
-			if a := tn.exchangeWith(old, "", "Get-OrganizationConfig", m{}); a.status != 401 && a.status != 403 {
-				t.Errorf("a token issued before still works: %d", a.status)
+			if a := tn.exchangeWith(oldToken, "", "Get-OrganizationConfig", m{}); a.status != 401 && a.status != 403 {
+				t.Errorf("a token from before the revocation still works: %d", a.status)
 			}
 			tn.consent()
 			if a := tn.exchange("Get-OrganizationConfig", m{}); a.status != http.StatusOK {
@@ -91,11 +93,11 @@ func TestConsentGivesBack(t *testing.T) {
 	}
 }
 
-func TestConsentPageRefusals(t *testing.T) {
+func TestConsentPageRefusesInvalidRequests(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change url.Values
-		path   string // in place of organizations/v2.0
+		path   string // replaces organizations/v2.0
 		form   url.Values
 		status int
 		want   string
@@ -106,14 +108,14 @@ func TestConsentPageRefusals(t *testing.T) {
 		{name: "redirect URI with https on loopback", change: url.Values{"redirect_uri": {strings.Replace(callback, "http", "https", 1)}}, status: 400, want: "AADSTS50011"},
 		{name: "another application", change: url.Values{"client_id": {"11111111-2222-4333-8444-555555555555"}}, status: 400, want: "AADSTS700016"},
 		{name: "no scope", change: url.Values{"scope": {""}}, status: 400, want: "AADSTS70011"},
-		{name: "common is of the older page only", path: "common/v2.0", status: 400, want: "AADSTS900023"},
+		{name: "newer page refuses common", path: "common/v2.0", status: 400, want: "AADSTS900023"},
 		{name: "unknown tenant", path: "11111111-2222-4333-8444-555555555555/v2.0", status: 400, want: "AADSTS90002"},
 		{name: "unknown user", form: url.Values{"username": {"nobody@nowhere.example"}, "decision": {"accept"}}, status: 400, want: "AADSTS50020"},
-		{name: "no administrator", form: url.Values{"username": {"user@"}, "decision": {"accept"}}, status: 403, want: "AADSTS90094"},
+		{name: "user is not an administrator", form: url.Values{"username": {"user@"}, "decision": {"accept"}}, status: 403, want: "AADSTS90094"},
 		{name: "no decision", form: url.Values{"username": {"admin@"}}, status: 200, want: `name="decision"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tn := start(t).newTenant()
+			tn := startSimulator(t).newTenant()
 			address, err := url.Parse(tn.consentURL())
 			if err != nil {
 				t.Fatal(err)
@@ -127,23 +129,23 @@ func TestConsentPageRefusals(t *testing.T) {
 				address.Path = strings.Replace(address.Path, "organizations/v2.0", tt.path, 1)
 			}
 			if name, short := strings.CutSuffix(tt.form.Get("username"), "@"); short && tt.form != nil {
-				tt.form.Set("username", name+"@"+tn.initial())
+				tt.form.Set("username", name+"@"+tn.initialDomain())
 			}
 			a, _ := tn.page(address.String(), tt.form)
 			if a.status != tt.status || !strings.Contains(string(a.raw), tt.want) {
 				t.Errorf("%d %s", a.status, a.raw)
 			}
 			if tn.control("GET", "/tenants/"+tn.id, nil).at("consent") != "none" {
-				t.Error("something was granted")
+				t.Error("the refused request granted consent")
 			}
 		})
 	}
 }
 
-// TestRedirectURIs: registered ones can be changed, and only loopback ignores
-// the port.
-func TestRedirectURIs(t *testing.T) {
-	s := start(t)
+// TestRedirectURIMustBeRegistered changes the registered URIs. Only loopback addresses match with
+// any port.
+func TestRedirectURIMustBeRegistered(t *testing.T) {
+	s := startSimulator(t)
 	tn := s.newTenant()
 	s.control("POST", "/app", m{"redirect_uris": []string{"https://app.example.net/connect/microsoft365/callback"}})
 	for uri, want := range map[string]int{
@@ -158,13 +160,110 @@ func TestRedirectURIs(t *testing.T) {
 	}
 }
 
-// TestDeniedTenant: its administrator does not let the application assign
-// roles, so bootstrap cannot succeed.
-func TestDeniedTenant(t *testing.T) {
-	tn := start(t).newTenant(m{"bootstrap": "denied"})
+// TestDeniedTenantRefusesRoleAssignment checks a tenant whose administrator does not let the
+// application assign roles.
+func TestDeniedTenantRefusesRoleAssignment(t *testing.T) {
+	tn := startSimulator(t).newTenant(m{"bootstrap": "denied"})
 	tn.consent()
-	golden(t, "graph-denied", tn.assignExchange())
+	assertGolden(t, "graph-denied", tn.assignExchange())
 	if a := tn.graph("GET", "/roleManagement/directory/roleAssignments", nil); a.status != http.StatusOK {
 		t.Errorf("reading roles: %d", a.status)
+	}
+}
+
+// TestPagesWorkWithoutScript checks that a page has labelled fields and buttons, no script, and the
+// name of the administrator prefilled.
+func TestPagesWorkWithoutScript(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		address func(*tenant) string
+		buttons []string
+	}{
+		{"consent", (*tenant).consentURL, []string{"decision=accept", "decision=deny"}},
+		{"sign-in", func(tn *tenant) string { return tn.signInURL(nil) }, []string{"="}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tn := startSimulator(t).newTenant()
+			address := tt.address(tn)
+			a, _ := tn.page(address, nil)
+			if policy := a.header.Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors 'none'") || !strings.Contains(policy, "default-src 'none'") {
+				t.Errorf("policy %q", policy)
+			}
+			p := readPage(t, string(a.raw))
+			if p.lang != "en" || p.title == "" || p.headings != 1 || p.scripts != 0 || !strings.Contains(p.viewport, "width=device-width") {
+				t.Errorf("%+v", p)
+			}
+			if p.fields["username"] != tn.admin || !p.labelled["username"] {
+				t.Errorf("username: %q, labelled %v", p.fields["username"], p.labelled["username"])
+			}
+			if strings.Join(p.buttons, " ") != strings.Join(tt.buttons, " ") {
+				t.Errorf("buttons %v", p.buttons)
+			}
+			base, err := url.Parse(address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			to, err := base.Parse(p.action)
+			if err != nil || p.method != "post" || to.Query().Encode() != base.Query().Encode() || to.Path != base.Path {
+				t.Errorf("the form posts to %q: %v", p.action, err)
+			}
+		})
+	}
+}
+
+// parsedPage is the content of an HTML page.
+type parsedPage struct {
+	lang, title, viewport, action, method string
+	headings, scripts                     int
+	fields                                map[string]string
+	labelled                              map[string]bool
+	buttons                               []string
+}
+
+// readPage parses an HTML page.
+func readPage(t *testing.T, text string) parsedPage {
+	t.Helper()
+	root, err := html.Parse(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := parsedPage{fields: map[string]string{}, labelled: map[string]bool{}}
+	for n := range root.Descendants() {
+		at := map[string]string{}
+		for _, a := range n.Attr {
+			at[a.Key] = a.Val
+		}
+		switch n.Data {
+		case "html":
+			p.lang = at["lang"]
+		case "title":
+			p.title = n.FirstChild.Data
+		case "meta":
+			if at["name"] == "viewport" {
+				p.viewport = at["content"]
+			}
+		case "h1":
+			p.headings++
+		case "script":
+			p.scripts++
+		case "form":
+			p.action, p.method = at["action"], at["method"]
+		case "input":
+			p.fields[at["name"]] = at["value"]
+		case "label":
+			p.labelled[at["for"]] = true
+		case "button":
+			p.buttons = append(p.buttons, at["name"]+"="+at["value"])
+		}
+	}
+	return p
+}
+
+// TestPagesEscape checks that text from the request is escaped.
+func TestPagesEscape(t *testing.T) {
+	tn := startSimulator(t).newTenant()
+	a, _ := tn.page(tn.consentURL()+"&login_hint="+url.QueryEscape(`"><script>x</script>`), nil)
+	if strings.Contains(string(a.raw), "<script>") {
+		t.Errorf("%s", a.raw)
 	}
 }

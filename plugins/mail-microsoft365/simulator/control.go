@@ -3,14 +3,21 @@
 package simulator
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// control is this provider's part of the sandbox's control interface.
-func (s *simulator) control() http.Handler {
+// controlHandler returns the handler of this provider for the control interface of the sandbox.
+func (s *simulator) controlHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /_control/tenants", s.controlCreate)
 	mux.HandleFunc("GET /_control/tenants", s.controlList)
@@ -20,85 +27,309 @@ func (s *simulator) control() http.Handler {
 	mux.HandleFunc("POST /_control/tenants/{id}/rules", s.controlRule)
 	mux.HandleFunc("POST /_control/app", s.controlApp)
 	mux.HandleFunc("POST /_control/messages", s.controlMessages)
-	return simulate.Calls(mux, nil)
+	return simulate.ControlCalls(mux, nil)
 }
 
-// newTenant is the body of POST /_control/tenants.
-type newTenant struct {
+// createTenantRequest is the body of POST /_control/tenants.
+type createTenantRequest struct {
 	Name      string `json:"name"`
 	Bootstrap string `json:"bootstrap"`
 	SMTPAuth  string `json:"smtp_auth"`
 }
 
+// controlCreate adds a tenant.
 func (s *simulator) controlCreate(w http.ResponseWriter, r *http.Request) {
-	in := newTenant{Bootstrap: "ready", SMTPAuth: "allowed"}
-	if err := simulate.Read(r, &in); err != nil {
-		simulate.Refuse(w, http.StatusBadRequest, err.Error())
+	body := createTenantRequest{Bootstrap: "ready", SMTPAuth: "allowed"}
+	if err := simulate.ReadBody(r, &body); err != nil {
+		simulate.WriteError(w, http.StatusBadRequest, err.Error())
 		return
 	}
 	switch {
-	case in.Bootstrap != "ready" && in.Bootstrap != "dehydrated" && in.Bootstrap != "denied":
-		simulate.Refuse(w, http.StatusBadRequest, "bootstrap is ready, dehydrated or denied")
+	case body.Bootstrap != "ready" && body.Bootstrap != "dehydrated" && body.Bootstrap != "denied":
+		simulate.WriteError(w, http.StatusBadRequest, "bootstrap must be ready, dehydrated or denied")
 		return
-	case in.SMTPAuth != "allowed" && in.SMTPAuth != "refused":
-		simulate.Refuse(w, http.StatusBadRequest, "smtp_auth is allowed or refused")
+	case body.SMTPAuth != "allowed" && body.SMTPAuth != "refused":
+		simulate.WriteError(w, http.StatusBadRequest, "smtp_auth must be allowed or refused")
 		return
 	}
-	t, err := s.store.add(func(serial int) tenant { return s.freshTenant(serial, in) })
+	t, err := s.store.create(func(serial int) tenant { return s.newTenant(serial, body) })
 	if err != nil {
-		simulate.Refuse(w, http.StatusInternalServerError, err.Error())
+		simulate.WriteError(w, http.StatusInternalServerError, err.Error())
 		return
 	}
-	simulate.Reply(w, http.StatusOK, map[string]string{"tenant_id": t.ID, "admin": t.admin()})
+	simulate.WriteJSON(w, http.StatusOK, map[string]string{"tenant_id": t.ID, "admin": t.adminName()})
 }
 
+// controlList answers all tenants in the order of creation.
 func (s *simulator) controlList(w http.ResponseWriter, _ *http.Request) {
 	list := []map[string]string{}
 	for _, f := range s.store.all() {
 		f.View(func(t *tenant) {
-			list = append(list, map[string]string{"tenant_id": t.ID, "admin": t.admin(), "name": t.Name,
+			list = append(list, map[string]string{"tenant_id": t.ID, "admin": t.adminName(), "name": t.Name,
 				"consent": t.Grant.Consent})
 		})
 	}
-	simulate.Reply(w, http.StatusOK, list)
+	simulate.WriteJSON(w, http.StatusOK, list)
 }
 
-// controlTenant runs fn with the tenant that the path names and answers {}, or
-// what fn says is wrong.
-func (s *simulator) controlTenant(w http.ResponseWriter, r *http.Request, fn func(*tenant) error) bool {
+// updateTenant runs fn with the tenant in the path and saves it. It answers the request when the
+// tenant is unknown, when fn returns an error, or when saving fails, and then returns false.
+func (s *simulator) updateTenant(w http.ResponseWriter, r *http.Request, fn func(*tenant) error) bool {
 	id := r.PathValue("id")
 	f := s.store.find(id)
-	if f == nil || !guidForm.MatchString(id) {
-		simulate.Refuse(w, http.StatusNotFound, "there is no such tenant")
+	if f == nil || !guidPattern.MatchString(id) {
+		simulate.WriteError(w, http.StatusNotFound, "there is no such tenant")
 		return false
 	}
 	var bad error
 	if err := f.Do(func(t *tenant) { bad = fn(t) }); err != nil {
-		simulate.Refuse(w, http.StatusInternalServerError, err.Error())
+		simulate.WriteError(w, http.StatusInternalServerError, err.Error())
 		return false
 	}
 	if bad != nil {
-		simulate.Refuse(w, http.StatusBadRequest, bad.Error())
+		simulate.WriteError(w, http.StatusBadRequest, bad.Error())
 	}
 	return bad == nil
 }
 
-// freshTenant is a tenant that nobody has connected yet: an administrator, an
-// ordinary member and a guest, and no custom domain.
-func (s *simulator) freshTenant(serial int, in newTenant) tenant {
+// newTenant returns a tenant that has not consented yet. It has an administrator, an ordinary
+// member and a guest, and no custom domain.
+func (s *simulator) newTenant(serial int, body createTenantRequest) tenant {
 	now, seed := s.kit.Now(), s.registration().Seed
-	key := func(what string) string { return guid(seed, "tenant", strconv.Itoa(serial), what) }
+	key := func(label string) string { return guid(seed, "tenant", strconv.Itoa(serial), label) }
 	t := tenant{
-		ID: key("id"), Name: in.Name, Serial: serial, Created: now,
-		Bootstrap: in.Bootstrap, SMTPAuth: in.SMTPAuth, Behaviour: usual(),
+		ID: key("id"), Name: body.Name, Serial: serial, Created: now,
+		Bootstrap: body.Bootstrap, SMTPAuth: body.SMTPAuth, Behaviour: defaultBehaviour(),
 		Grant: grant{Consent: "none", Principal: key("principal")},
-		Codes: map[string]code{},
+		Codes: map[string]authorizationCode{},
 	}
 	if t.Name == "" {
 		t.Name = "Example Outreach " + strconv.Itoa(serial)
 	}
-	t.Prefix = prefixOf(t.Name) + digits(6, seed, t.ID)
-	t.Exchange = organization{Dehydrated: in.Bootstrap == "dehydrated", SMTPAuthDisabled: true}
-	t.populate(key, now)
+	t.Prefix = domainPrefix(t.Name) + digits(6, seed, t.ID)
+	t.Exchange = organization{Dehydrated: body.Bootstrap == "dehydrated", SMTPAuthDisabled: true}
+	t.addInitialObjects(key, now)
 	return t
+}
+
+// controlShow answers the domains, shared mailboxes, rules and consent of a tenant. It leaves out
+// the initial domain and mailboxes of other kinds, because no client created them.
+func (s *simulator) controlShow(w http.ResponseWriter, r *http.Request) {
+	type domainView struct {
+		Name        string `json:"name"`
+		Verified    bool   `json:"verified"`
+		Default     bool   `json:"default"`
+		DKIMEnabled bool   `json:"dkim_enabled"`
+	}
+	type mailboxView struct {
+		Address     string `json:"address"`
+		Enabled     bool   `json:"enabled"`
+		PasswordSet bool   `json:"password_set"`
+	}
+	domains, mailboxes, rules, consent := []domainView{}, []mailboxView{}, []ruleView{}, ""
+	ok := s.updateTenant(w, r, func(t *tenant) error {
+		consent, rules = t.Grant.Consent, t.ruleViews()
+		for _, d := range t.Domains {
+			c := t.dkimConfig(d.Name)
+			domains = append(domains, domainView{d.Name, d.Verified, d.Default, c != nil && c.Enabled})
+		}
+		for _, m := range t.Exchange.Mailboxes {
+			if u := t.user(m.ObjectID); m.Kind == "SharedMailbox" && u != nil {
+				mailboxes = append(mailboxes, mailboxView{m.Primary, u.Enabled, u.PasswordSet})
+			}
+		}
+		return nil
+	})
+	if ok {
+		simulate.WriteJSON(w, http.StatusOK, map[string]any{"domains": domains, "mailboxes": mailboxes,
+			"rules": rules, "consent": consent})
+	}
+}
+
+// controlRevoke withdraws consent, the Exchange role or an app role. Tokens that were issued before
+// lose it at once, because every call checks the current grant.
+func (s *simulator) controlRevoke(w http.ResponseWriter, r *http.Request) {
+	body := struct {
+		What string `json:"what"`
+		Role string `json:"role"` // the app role to withdraw; default Exchange.ManageAsApp
+	}{What: "consent", Role: exchangeManageApps}
+	if err := simulate.ReadBody(r, &body); err != nil {
+		simulate.WriteError(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	ok := s.updateTenant(w, r, func(t *tenant) error { return t.revoke(body.What, body.Role) })
+	if ok {
+		simulate.WriteJSON(w, http.StatusOK, struct{}{})
+	}
+}
+
+// revoke withdraws the grant that what names. It returns an error for an unknown grant or app role.
+func (t *tenant) revoke(what, role string) error {
+	switch what {
+	case "consent":
+		if t.Grant.Consent == "granted" {
+			t.Grant.Consent = "revoked"
+		}
+	case "exchange_role":
+		before := len(t.Assignments)
+		t.Assignments = slices.DeleteFunc(t.Assignments, func(a roleAssignment) bool {
+			return a.Principal == t.Grant.Principal && a.Role == exchangeAdministrator
+		})
+		t.Grant.ExchangeRoleRevoked = t.Grant.ExchangeRoleRevoked || len(t.Assignments) < before
+	case "app_role":
+		if _, known := appRoles[role]; !known {
+			return errors.New("there is no such app role")
+		}
+		t.Grant.Roles = slices.DeleteFunc(t.Grant.Roles, func(r string) bool { return r == role })
+	default:
+		return errors.New("what must be consent, exchange_role or app_role")
+	}
+	return nil
+}
+
+// controlBehaviour changes the settings that the body names and keeps the others.
+func (s *simulator) controlBehaviour(w http.ResponseWriter, r *http.Request) {
+	raw, err := io.ReadAll(r.Body) // read before the tenant is locked
+	if err != nil {
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(raw))
+	ok := s.updateTenant(w, r, func(t *tenant) error {
+		changed := t.Behaviour.clone()
+		if err := simulate.ReadBody(r, &changed); err != nil {
+			return err
+		}
+		if err := changed.validate(); err != nil {
+			return err
+		}
+		t.Behaviour = changed
+		return nil
+	})
+	if ok {
+		simulate.WriteJSON(w, http.StatusOK, struct{}{})
+	}
+}
+
+// clone returns a deep copy, so that a rejected change leaves the settings as they were.
+func (b behaviour) clone() behaviour {
+	raw, err := json.Marshal(b)
+	if err != nil {
+		return b
+	}
+	var c behaviour
+	if json.Unmarshal(raw, &c) != nil {
+		return b
+	}
+	return c
+}
+
+// controlRule creates a transport rule, or changes the rule of this name, on behalf of the tenant's
+// administrator.
+func (s *simulator) controlRule(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		Name    string   `json:"name"`
+		Enabled bool     `json:"enabled"`
+		Senders []string `json:"senders"`
+	}
+	if err := simulate.ReadBody(r, &body); err != nil {
+		simulate.WriteError(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	ok := s.updateTenant(w, r, func(t *tenant) error {
+		if body.Name == "" || slices.ContainsFunc(body.Senders, func(a string) bool { return t.mailbox(a) == nil }) {
+			return errors.New("name must be set, and senders must be mailboxes of the tenant")
+		}
+		existing := t.rule(body.Name)
+		if existing == nil {
+			t.Exchange.Rules = append(t.Exchange.Rules, transportRule{
+				GUID: newGUID(), Name: body.Name, Mode: "Enforce", Location: "Header", Reason: "Not allowed.", Code: "5.7.1",
+			})
+			existing = t.rule(body.Name)
+		}
+		now := s.kit.Now()
+		existing.Enabled, existing.From, existing.Changed = body.Enabled, body.Senders, now
+		t.recordRuleChange(*existing, false, now)
+		return nil
+	})
+	if ok {
+		simulate.WriteJSON(w, http.StatusOK, struct{}{})
+	}
+}
+
+// ruleView is a rule as the control interface shows it. Blocks lists the mailboxes that the rule
+// blocks: all mailboxes of the tenant if it has no condition, none if it is disabled.
+type ruleView struct {
+	Name    string   `json:"name"`
+	Enabled bool     `json:"enabled"`
+	Blocks  []string `json:"blocks"`
+}
+
+// ruleViews returns all rules of the tenant.
+func (t *tenant) ruleViews() []ruleView {
+	views := []ruleView{}
+	for _, r := range t.Exchange.Rules {
+		v := ruleView{r.Name, r.Enabled && r.Mode == "Enforce", []string{}}
+		for _, m := range t.Exchange.Mailboxes {
+			if r.blocks(m.Primary) {
+				v.Blocks = append(v.Blocks, strings.ToLower(m.Primary))
+			}
+		}
+		slices.Sort(v.Blocks)
+		views = append(views, v)
+	}
+	return views
+}
+
+// maxMessages is the highest count of one call.
+const maxMessages = 10_000
+
+// sendMessagesRequest is the body of POST /_control/messages.
+type sendMessagesRequest struct {
+	Mailbox string    `json:"mailbox"`
+	Count   int       `json:"count"`
+	At      time.Time `json:"at"`
+	// Recipients is the number of recipients of each message. Without it the messages have one,
+	// two and three recipients in rotation.
+	Recipients int  `json:"recipients"`
+	Bounced    bool `json:"bounced"` // the recipient's server refuses the message
+}
+
+// controlMessages replaces SMTP: a mailbox sends messages. Transport rules apply to them, and
+// message trace shows them.
+func (s *simulator) controlMessages(w http.ResponseWriter, r *http.Request) {
+	var body sendMessagesRequest
+	if err := simulate.ReadBody(r, &body); err != nil {
+		simulate.WriteError(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	if body.Count < 1 || body.Count > maxMessages || body.Recipients < 0 || body.Recipients > 500 {
+		simulate.WriteError(w, http.StatusBadRequest, "count must be between 1 and 10000, recipients between 0 and 500")
+		return
+	}
+	sent := false
+	for _, f := range s.store.all() {
+		holds := false
+		if f.View(func(t *tenant) { holds = t.hasMailbox(body.Mailbox) }); !holds {
+			continue
+		}
+		sent = true
+		err := f.Do(func(t *tenant) {
+			s.sendMessages(t, messageBatch{Sender: strings.ToLower(body.Mailbox), Count: body.Count, At: body.At, Recipients: body.Recipients,
+				Bounced: body.Bounced}, s.kit.Now())
+		})
+		if err != nil {
+			simulate.WriteError(w, http.StatusInternalServerError, err.Error())
+			return
+		}
+	}
+	if !sent {
+		simulate.WriteError(w, http.StatusNotFound, "there is no such mailbox")
+		return
+	}
+	simulate.WriteJSON(w, http.StatusOK, struct{}{})
+}
+
+// hasMailbox reports whether the tenant has a mailbox with this primary address.
+func (t *tenant) hasMailbox(address string) bool {
+	return slices.ContainsFunc(t.Exchange.Mailboxes, func(m mailbox) bool { return strings.EqualFold(m.Primary, address) })
 }

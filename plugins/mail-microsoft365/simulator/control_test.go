@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-func TestControlTenants(t *testing.T) {
-	s := start(t)
+func TestControlCreatesAndListsTenants(t *testing.T) {
+	s := startSimulator(t)
 	a := s.control("POST", "/tenants", m{"name": "Fabrikam Outreach"})
 	id, admin := a.at("tenant_id").(string), a.at("admin").(string)
 	if len(a.body) != 2 || !regexp.MustCompile(`^[0-9a-f-]{36}$`).MatchString(id) ||
@@ -33,9 +33,9 @@ func TestControlTenants(t *testing.T) {
 	}
 }
 
-// TestControlShow: exactly the shape of the contract.
-func TestControlShow(t *testing.T) {
-	tn := start(t).newTenant()
+// TestControlShowsTenantState compares the whole answer with the contract of the sandbox.
+func TestControlShowsTenantState(t *testing.T) {
+	tn := startSimulator(t).newTenant()
 	show := func() m { return tn.control("GET", "/tenants/"+tn.id, nil).body }
 	empty := m{"domains": []any{}, "mailboxes": []any{}, "rules": []any{}, "consent": "none"}
 	if diff := cmp.Diff(empty, show()); diff != "" {
@@ -43,7 +43,7 @@ func TestControlShow(t *testing.T) {
 	}
 	tn.consent()
 	tn.assignExchange()
-	tn.addDomain(domain)
+	tn.addMailDomain(domain)
 	tn.newMailbox("a@"+domain, "a.d")
 	full := m{"consent": "granted", "rules": []any{},
 		"domains":   []any{m{"name": domain, "verified": true, "default": false, "dkim_enabled": false}},
@@ -57,37 +57,37 @@ func TestControlShow(t *testing.T) {
 	}
 }
 
-func TestControlRefusals(t *testing.T) {
-	tn := start(t).newTenant()
+func TestControlRefusesInvalidRequests(t *testing.T) {
+	tn := startSimulator(t).newTenant()
 	own := "/tenants/" + tn.id
 	for _, tt := range []struct {
 		name, method, path, body string
 		status                   int
 	}{
 		{"unknown tenant", "GET", "/tenants/11111111-2222-4333-8444-555555555555", "", 404},
-		{"a domain is no id here", "GET", "/tenants/" + tn.initial(), "", 404},
+		{"domain instead of tenant id", "GET", "/tenants/" + tn.initialDomain(), "", 404},
 		{"unknown tenant's behaviour", "POST", "/tenants/x/behaviour", "{}", 404},
 		{"unknown call", "GET", "/weather", "", 404},
 		{"unknown knob", "POST", own + "/behaviour", `{"consent_seconds":1}`, 400},
 		{"negative delay", "POST", own + "/behaviour", `{"consent_ms":-1}`, 400},
 		{"wrong type", "POST", own + "/behaviour", `{"alias_taken":"yes"}`, 400},
-		{"unknown style of early records", "POST", own + "/behaviour", `{"early_records":"maybe"}`, 400},
-		{"tokens without a life", "POST", own + "/behaviour", `{"token_seconds":0}`, 400},
-		{"links that lead nowhere", "POST", own + "/behaviour", `{"next_link":"x"}`, 400},
-		{"owned nowhere", "POST", own + "/behaviour", `{"elsewhere_at":"x"}`, 400},
-		{"another conflict", "POST", own + "/behaviour", `{"domain_conflict":500}`, 400},
+		{"unknown early_records", "POST", own + "/behaviour", `{"early_records":"maybe"}`, 400},
+		{"token_seconds 0", "POST", own + "/behaviour", `{"token_seconds":0}`, 400},
+		{"unknown next_link", "POST", own + "/behaviour", `{"next_link":"x"}`, 400},
+		{"unknown elsewhere_at", "POST", own + "/behaviour", `{"elsewhere_at":"x"}`, 400},
+		{"unknown domain_conflict", "POST", own + "/behaviour", `{"domain_conflict":500}`, 400},
 		{"negative CAS delay", "POST", own + "/behaviour", `{"cas_ms":-5}`, 400},
-		{"no JSON", "POST", own + "/behaviour", `{`, 400},
+		{"invalid JSON", "POST", own + "/behaviour", `{`, 400},
 		{"unknown revocation", "POST", own + "/revoke", `{"what":"everything"}`, 400},
 		{"unknown app role", "POST", own + "/revoke", `{"what":"app_role","role":"Coffee.Make.All"}`, 400},
 		{"unknown bootstrap", "POST", "/tenants", `{"bootstrap":"maybe"}`, 400},
 		{"unknown SMTP AUTH", "POST", "/tenants", `{"smtp_auth":"maybe"}`, 400},
 		{"unknown member", "POST", "/tenants", `{"colour":"blue"}`, 400},
-		{"no certificate", "POST", "/app", `{"certificate":"x"}`, 400},
+		{"invalid certificate", "POST", "/app", `{"certificate":"x"}`, 400},
 		{"unknown permission", "POST", "/app", `{"permissions":["Coffee.Make.All"]}`, 400},
-		{"a mailbox that is not there", "POST", "/messages", `{"mailbox":"a@b.example","count":1}`, 404},
-		{"one row a page", "POST", own + "/behaviour", `{"trace_page":1}`, 400},
-		{"another throttle", "POST", own + "/behaviour", `{"trace_throttled":503}`, 400},
+		{"unknown mailbox", "POST", "/messages", `{"mailbox":"a@b.example","count":1}`, 404},
+		{"trace_page 1", "POST", own + "/behaviour", `{"trace_page":1}`, 400},
+		{"unknown trace_throttled", "POST", own + "/behaviour", `{"trace_throttled":503}`, 400},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := tn.do(tt.method, tn.ready.URL+"/_control"+tt.path, nil, tt.body)
@@ -98,19 +98,17 @@ func TestControlRefusals(t *testing.T) {
 	}
 }
 
-// TestChangedDelay holds for what comes after it.
-func TestChangedDelay(t *testing.T) {
-	tn := start(t).newTenant()
-	tn.behave(m{"consent_ms": 60_000})
+func TestChangedDelayAppliesToLaterChanges(t *testing.T) {
+	tn := startSimulator(t).newTenant()
+	tn.setBehaviour(m{"consent_ms": 60_000})
 	tn.consent()
-	tn.behave(m{"consent_ms": 0})
-	golden(t, "aadsts-700016", tn.clientCredentials(tn.id, graphScope))
+	tn.setBehaviour(m{"consent_ms": 0})
+	assertGolden(t, "aadsts-700016", tn.clientCredentials(tn.id, graphScope))
 }
 
-// TestJournalNamesOperations: cmdlets by their names, other calls by what they
-// do, and which of them write.
+// TestJournalNamesOperations checks the operation and the write flag of each call in the journal.
 func TestJournalNamesOperations(t *testing.T) {
-	tn := ready(t)
+	tn := newTenantWithMailbox(t)
 	tn.control("DELETE", "/calls", nil)
 	graphToken, exchangeToken := bearer(tn.token(graphScope)), bearer(tn.token(exchangeScope))
 	tn.graphWith(graphToken, "POST", "/domains", m{"id": "x.example"})
@@ -140,10 +138,9 @@ func TestJournalNamesOperations(t *testing.T) {
 	}
 }
 
-// TestNoSecretsOnDisk: a password is never kept, in the state or the journal.
-func TestNoSecretsOnDisk(t *testing.T) {
-	tn := ready(t)
-	tn.graph("PATCH", "/users/"+tn.admin, openAccount)
+func TestJournalAndGraphOmitPasswords(t *testing.T) {
+	tn := newTenantWithMailbox(t)
+	tn.graph("PATCH", "/users/"+tn.admin, enableWithPassword)
 	raw := string(tn.control("GET", "/calls", nil).raw)
 	if strings.Contains(raw, "Correct-Horse-7") {
 		t.Error("the journal holds a password")
@@ -153,8 +150,8 @@ func TestNoSecretsOnDisk(t *testing.T) {
 	}
 }
 
-func TestReady(t *testing.T) {
-	s := start(t)
+func TestReadyDescribesSimulator(t *testing.T) {
+	s := startSimulator(t)
 	if s.ready.Provider != "microsoft365" || s.ready.Settings["client_id"] == "" || s.ready.Secrets["client_secret"] == "" {
 		t.Errorf("%+v", s.ready)
 	}

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-func (t *tenant) newSigning(name string) answer {
+// newDKIMConfig creates a disabled DKIM configuration with keys of 2048 bits.
+func (t *tenant) newDKIMConfig(name string) response {
 	t.t.Helper()
 	a := t.exchange("New-DkimSigningConfig", m{"DomainName": name, "KeySize": 2048, "Enabled": false})
 	if a.status != http.StatusOK {
@@ -17,11 +18,11 @@ func (t *tenant) newSigning(name string) answer {
 	return a
 }
 
-func TestDKIMTargets(t *testing.T) {
+func TestDKIMTargetsFollowStyle(t *testing.T) {
 	for _, tt := range []struct {
 		name, domain string
 		before       m
-		want         string // %P is the prefix of the built-in domain
+		want         string // %P stands for the prefix of the initial domain
 	}{
 		{"new style", "contoso.example", nil, "selector1-contoso-example._domainkey.%P.n-v1.dkim.mail.microsoft"},
 		{"new style, dashes", domain, nil, "selector1-fabrikammail-example01i._domainkey.%P.n-v1.dkim.mail.microsoft"},
@@ -29,13 +30,13 @@ func TestDKIMTargets(t *testing.T) {
 		{"classic style", "contoso.example", m{"dkim_style": m{"contoso.example": "classic"}}, "selector1-contoso-example._domainkey.%P.onmicrosoft.com"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tn := start(t).connected()
+			tn := startSimulator(t).newConnectedTenant()
 			if tt.before != nil {
-				tn.behave(tt.before)
+				tn.setBehaviour(tt.before)
 			}
-			tn.addDomain(tt.domain)
-			row := tn.newSigning(tt.domain).at("value", 0).(m)
-			prefix := strings.TrimSuffix(tn.initial(), ".onmicrosoft.com")
+			tn.addMailDomain(tt.domain)
+			row := tn.newDKIMConfig(tt.domain).at("value", 0).(m)
+			prefix := strings.TrimSuffix(tn.initialDomain(), ".onmicrosoft.com")
 			want := strings.ReplaceAll(tt.want, "%P", prefix)
 			if row["Selector1CNAME"] != want || row["Selector2CNAME"] != strings.Replace(want, "selector1", "selector2", 1) {
 				t.Errorf("%v", row)
@@ -48,7 +49,7 @@ func TestDKIMTargets(t *testing.T) {
 	}
 }
 
-func TestEnableSigning(t *testing.T) {
+func TestEnablingDKIMRequiresBothCNAMEs(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		records func(first, second string) []string
@@ -63,11 +64,11 @@ func TestEnableSigning(t *testing.T) {
 		{"both", func(a, b string) []string { return []string{"selector1 CNAME " + a, "selector2 CNAME " + b} }, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tn := start(t).connected()
-			tn.addDomain(domain)
-			row := tn.newSigning(domain).at("value", 0).(m)
+			tn := startSimulator(t).newConnectedTenant()
+			tn.addMailDomain(domain)
+			row := tn.newDKIMConfig(domain).at("value", 0).(m)
 			for _, record := range tt.records(row["Selector1CNAME"].(string), row["Selector2CNAME"].(string)) {
-				tn.world.publish(strings.Replace(record, " CNAME", "._domainkey."+domain+". 60 IN CNAME", 1) + ".")
+				tn.fakeDNS.publish(strings.Replace(record, " CNAME", "._domainkey."+domain+". 60 IN CNAME", 1) + ".")
 			}
 			a := tn.exchange("Set-DkimSigningConfig", m{"Identity": domain, "Enabled": true})
 			read := tn.exchange("Get-DkimSigningConfig", m{"Identity": domain})
@@ -77,7 +78,7 @@ func TestEnableSigning(t *testing.T) {
 				}
 				return
 			}
-			golden(t, "exchange-no-cname", a)
+			assertGolden(t, "exchange-no-cname", a)
 			if read.at("value", 0, "Status") != "CnameMissing" || read.at("value", 0, "Enabled") != false {
 				t.Errorf("%s", read.raw)
 			}
@@ -85,56 +86,55 @@ func TestEnableSigning(t *testing.T) {
 	}
 }
 
-// TestNewSigningTwice: the second is an error of the class "already exists",
-// and an attempt to enable at once leaves the configuration behind.
-func TestNewSigningTwice(t *testing.T) {
-	tn := start(t).connected()
-	tn.addDomain(domain)
-	golden(t, "exchange-no-cname", tn.exchange("New-DkimSigningConfig", m{"DomainName": domain, "Enabled": true}))
+// TestNewDKIMConfigTwiceFails creates a configuration that already exists. The first attempt fails
+// to enable it, but leaves it behind disabled.
+func TestNewDKIMConfigTwiceFails(t *testing.T) {
+	tn := startSimulator(t).newConnectedTenant()
+	tn.addMailDomain(domain)
+	assertGolden(t, "exchange-no-cname", tn.exchange("New-DkimSigningConfig", m{"DomainName": domain, "Enabled": true}))
 	if a := tn.exchange("Get-DkimSigningConfig", m{"Identity": domain}); a.at("value", 0, "Enabled") != false || a.at("value", 0, "Selector1KeySize") != 1024.0 {
 		t.Errorf("%s", a.raw)
 	}
-	golden(t, "exchange-signing-exists", tn.exchange("New-DkimSigningConfig", m{"DomainName": domain, "Enabled": false}))
+	assertGolden(t, "exchange-signing-exists", tn.exchange("New-DkimSigningConfig", m{"DomainName": domain, "Enabled": false}))
 	if a := tn.exchange("Get-DkimSigningConfig", m{}); len(a.rows()) != 2 || a.at("value", 0, "IsDefault") != true {
 		t.Errorf("%s", a.raw)
 	}
 }
 
-// TestListedWithoutKeys: the first attempt to enable makes the keys.
-func TestListedWithoutKeys(t *testing.T) {
-	tn := start(t).connected()
-	tn.behave(m{"dkim_listed": true})
-	tn.addDomain(domain)
+func TestEnablingDKIMCreatesMissingKeys(t *testing.T) {
+	tn := startSimulator(t).newConnectedTenant()
+	tn.setBehaviour(m{"dkim_listed": true})
+	tn.addMailDomain(domain)
 	if a := tn.exchange("Get-DkimSigningConfig", m{"Identity": domain}); a.at("value", 0, "Status") != "NoDKIMKeys" || a.at("value", 0, "Selector1CNAME") != "" {
 		t.Errorf("%s", a.raw)
 	}
-	golden(t, "exchange-no-cname", tn.exchange("Set-DkimSigningConfig", m{"Identity": domain, "Enabled": true}))
-	tn.publishSelectors(domain)
+	assertGolden(t, "exchange-no-cname", tn.exchange("Set-DkimSigningConfig", m{"Identity": domain, "Enabled": true}))
+	tn.publishSelectorCNAMEs(domain)
 	if a := tn.exchange("Set-DkimSigningConfig", m{"Identity": domain, "Enabled": true}); a.status != http.StatusOK {
 		t.Errorf("%d %s", a.status, a.raw)
 	}
 }
 
-func TestDehydrated(t *testing.T) {
-	tn := start(t).connected(m{"bootstrap": "dehydrated"})
-	tn.behave(m{"hydrate_ms": 30_000})
-	tn.addDomain(domain)
+func TestDehydratedTenantRefusesDKIM(t *testing.T) {
+	tn := startSimulator(t).newConnectedTenant(m{"bootstrap": "dehydrated"})
+	tn.setBehaviour(m{"hydrate_ms": 30_000})
+	tn.addMailDomain(domain)
 	dehydrated := func() any { return tn.exchange("Get-OrganizationConfig", m{}).at("value", 0, "IsDehydrated") }
-	refused := func() {
+	assertRefused := func() {
 		t.Helper()
-		golden(t, "exchange-dehydrated", tn.exchange("New-DkimSigningConfig", m{"DomainName": domain, "Enabled": false}))
-		golden(t, "exchange-dehydrated", tn.exchange("Set-DkimSigningConfig", m{"Identity": domain, "Enabled": true}))
+		assertGolden(t, "exchange-dehydrated", tn.exchange("New-DkimSigningConfig", m{"DomainName": domain, "Enabled": false}))
+		assertGolden(t, "exchange-dehydrated", tn.exchange("Set-DkimSigningConfig", m{"Identity": domain, "Enabled": true}))
 	}
-	refused()
+	assertRefused()
 	if a := tn.exchange("Enable-OrganizationCustomization", m{}); a.status != http.StatusOK || len(a.rows()) != 0 || dehydrated() != true {
 		t.Fatalf("%d %s", a.status, a.raw)
 	}
-	refused()
-	golden(t, "exchange-already-hydrated", tn.exchange("Enable-OrganizationCustomization", m{}))
+	assertRefused()
+	assertGolden(t, "exchange-already-hydrated", tn.exchange("Enable-OrganizationCustomization", m{}))
 	tn.control("POST", "/clock", m{"advance": "31s"})
 	if dehydrated() != false {
 		t.Error("still dehydrated")
 	}
-	tn.newSigning(domain)
-	golden(t, "exchange-already-hydrated", tn.exchange("Enable-OrganizationCustomization", m{}))
+	tn.newDKIMConfig(domain)
+	assertGolden(t, "exchange-already-hydrated", tn.exchange("Enable-OrganizationCustomization", m{}))
 }

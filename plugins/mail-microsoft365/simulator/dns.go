@@ -18,16 +18,18 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// dnsPatience bounds one question over one protocol.
-const dnsPatience = 10 * time.Second
+// dnsTimeout limits one query over one protocol, and the request for the address of the DNS server.
+const dnsTimeout = 10 * time.Second
 
+// dnsTypes maps the names of the record types that this package queries.
 var dnsTypes = map[string]dnsmessage.Type{
 	"TXT": dnsmessage.TypeTXT, "MX": dnsmessage.TypeMX, "CNAME": dnsmessage.TypeCNAME,
 }
 
-// lookup asks the DNS for the records of one type, as the platform's resolvers
-// do. It asks for a CNAME itself, where the standard resolver would follow it.
-func (s *simulator) lookup(ctx context.Context, name, kind string) ([]string, error) {
+// lookup returns the records of one type, as the resolvers of Microsoft see them. It queries a
+// CNAME itself, because the resolver of the standard library would follow it. It fails when the DNS
+// server is unknown or does not answer.
+func (s *simulator) lookup(ctx context.Context, name, recordType string) ([]string, error) {
 	server, err := s.dnsServer(ctx)
 	if err != nil {
 		return nil, err
@@ -36,37 +38,37 @@ func (s *simulator) lookup(ctx context.Context, name, kind string) ([]string, er
 	if err != nil {
 		return nil, fmt.Errorf("name: %w", err)
 	}
-	ask := dnsmessage.Message{
+	query := dnsmessage.Message{
 		Header: dnsmessage.Header{ID: uint16(rand.Uint32()), RecursionDesired: true},
 		Questions: []dnsmessage.Question{
-			{Name: owner, Type: dnsTypes[kind], Class: dnsmessage.ClassINET}},
+			{Name: owner, Type: dnsTypes[recordType], Class: dnsmessage.ClassINET}},
 	}
-	reply, err := exchange(ctx, "udp", server, ask)
+	reply, err := exchangeDNS(ctx, "udp", server, query)
 	if err != nil || reply.Truncated {
-		reply, err = exchange(ctx, "tcp", server, ask)
+		reply, err = exchangeDNS(ctx, "tcp", server, query)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return contents(reply, dnsTypes[kind]), nil
+	return recordValues(reply, dnsTypes[recordType]), nil
 }
 
-// finds looks records up for a check that a missing record fails. An outage of
-// the DNS fails it too, as it would at the platform, and is told in the log.
-func (s *simulator) finds(ctx context.Context, name, kind string) []string {
-	found, err := s.lookup(ctx, name, kind)
+// lookupOrLog returns the records of one type. A DNS failure counts as no records, as it does at
+// Microsoft, and is logged.
+func (s *simulator) lookupOrLog(ctx context.Context, name, recordType string) []string {
+	found, err := s.lookup(ctx, name, recordType)
 	if err != nil {
-		s.note("look up %s: %v", kind, err)
+		s.logf("look up %s: %v", recordType, err)
 	}
 	return found
 }
 
-// dnsServer is where the sandbox's world says that its DNS is.
+// dnsServer returns the address of the DNS server, which the world interface of the sandbox tells.
 func (s *simulator) dnsServer(ctx context.Context) (string, error) {
 	if s.kit.World == "" {
-		return "", errors.New("there is no world to ask for a DNS server")
+		return "", errors.New("no world URL is set, so the DNS server is unknown")
 	}
-	ctx, cancel := context.WithTimeout(ctx, dnsPatience)
+	ctx, cancel := context.WithTimeout(ctx, dnsTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.kit.World+"/dns", nil)
 	if err != nil {
@@ -86,12 +88,12 @@ func (s *simulator) dnsServer(ctx context.Context) (string, error) {
 	return world.Addr, nil
 }
 
-// exchange asks one question over UDP or TCP.
-func exchange(ctx context.Context, network, server string, ask dnsmessage.Message) (dnsmessage.Message, error) {
-	ctx, cancel := context.WithTimeout(ctx, dnsPatience)
+// exchangeDNS sends one query over UDP or TCP and returns the reply.
+func exchangeDNS(ctx context.Context, network, server string, query dnsmessage.Message) (dnsmessage.Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, dnsTimeout)
 	defer cancel()
 	var reply dnsmessage.Message
-	question, err := ask.Pack()
+	packed, err := query.Pack()
 	if err != nil {
 		return reply, err
 	}
@@ -104,25 +106,27 @@ func exchange(ctx context.Context, network, server string, ask dnsmessage.Messag
 		_ = conn.SetDeadline(deadline)
 	}
 	if network == "tcp" {
-		question = append(binary.BigEndian.AppendUint16(nil, uint16(len(question))), question...)
+		packed = append(binary.BigEndian.AppendUint16(nil, uint16(len(packed))), packed...)
 	}
-	if _, err := conn.Write(question); err != nil {
+	if _, err := conn.Write(packed); err != nil {
 		return reply, err
 	}
-	raw, err := receive(conn, network)
+	raw, err := readDNSMessage(conn, network)
 	if err != nil {
 		return reply, err
 	}
 	if err := reply.Unpack(raw); err != nil {
 		return reply, err
 	}
-	if reply.ID != ask.ID {
-		return reply, errors.New("an answer to another question")
+	if reply.ID != query.ID {
+		return reply, errors.New("the DNS reply has the id of a different query")
 	}
 	return reply, nil
 }
 
-func receive(conn net.Conn, network string) ([]byte, error) {
+// readDNSMessage reads one message: a datagram, or over TCP a message with a length prefix (RFC
+// 1035, section 4.2.2).
+func readDNSMessage(conn net.Conn, network string) ([]byte, error) {
 	if network == "udp" {
 		raw := make([]byte, 65535)
 		n, err := conn.Read(raw)
@@ -137,9 +141,9 @@ func receive(conn net.Conn, network string) ([]byte, error) {
 	return raw, err
 }
 
-// contents reads the answers of one type, host names in lower case and without
-// the final dot.
-func contents(reply dnsmessage.Message, kind dnsmessage.Type) []string {
+// recordValues returns the values of the TXT and MX records of a reply, and of the CNAME records if
+// they were queried. Host names are in lower case and without the final dot.
+func recordValues(reply dnsmessage.Message, recordType dnsmessage.Type) []string {
 	host := func(n dnsmessage.Name) string { return strings.ToLower(strings.TrimSuffix(n.String(), ".")) }
 	var out []string
 	for _, a := range reply.Answers {
@@ -149,7 +153,7 @@ func contents(reply dnsmessage.Message, kind dnsmessage.Type) []string {
 		case *dnsmessage.MXResource:
 			out = append(out, host(body.MX))
 		case *dnsmessage.CNAMEResource:
-			if kind == dnsmessage.TypeCNAME {
+			if recordType == dnsmessage.TypeCNAME {
 				out = append(out, host(body.CNAME))
 			}
 		}

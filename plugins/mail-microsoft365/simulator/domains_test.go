@@ -9,9 +9,10 @@ import (
 	"testing"
 )
 
+// domain is the custom domain that most tests use.
 const domain = "fabrikam-mail.example"
 
-func TestAddDomain(t *testing.T) {
+func TestAddDomainRefusesInvalidDomains(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		before m // behaviour
@@ -20,33 +21,33 @@ func TestAddDomain(t *testing.T) {
 	}{
 		{"syntactically bad", nil, m{"id": "not a domain"}, "graph-invalid-values"},
 		{"a single label", nil, m{"id": "localhost"}, "graph-invalid-values"},
-		{"a built-in suffix", nil, m{"id": "other.onmicrosoft.com"}, "graph-invalid-values"},
-		{"nothing else is allowed", nil, m{"id": "new.example", "isDefault": true}, "graph-bad-request"},
-		{"already here", nil, m{"id": domain}, "graph-conflict"},
-		{"already here, in another case", nil, m{"id": strings.ToUpper(domain)}, "graph-conflict"},
-		{"already here, told with 409", m{"domain_conflict": 409}, m{"id": domain}, "graph-conflict-409"},
-		{"owned elsewhere, refused at once", m{"elsewhere": []string{"taken.example"}, "elsewhere_at": "add"},
+		{"suffix of initial domains", nil, m{"id": "other.onmicrosoft.com"}, "graph-invalid-values"},
+		{"a property besides id", nil, m{"id": "new.example", "isDefault": true}, "graph-bad-request"},
+		{"already in the tenant", nil, m{"id": domain}, "graph-conflict"},
+		{"already in the tenant, in another case", nil, m{"id": strings.ToUpper(domain)}, "graph-conflict"},
+		{"already in the tenant, status 409", m{"domain_conflict": 409}, m{"id": domain}, "graph-conflict-409"},
+		{"owned elsewhere, refused when added", m{"elsewhere": []string{"taken.example"}, "elsewhere_at": "add"},
 			m{"id": "taken.example"}, "graph-conflict"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tn := start(t).connected()
+			tn := startSimulator(t).newConnectedTenant()
 			tn.graph("POST", "/domains", m{"id": domain})
 			if tt.before != nil {
-				tn.behave(tt.before)
+				tn.setBehaviour(tt.before)
 			}
-			golden(t, tt.golden, tn.graph("POST", "/domains", tt.body))
+			assertGolden(t, tt.golden, tn.graph("POST", "/domains", tt.body))
 		})
 	}
 }
 
-func TestDomainObject(t *testing.T) {
-	tn := start(t).connected()
+func TestDomainObjectShowsVerification(t *testing.T) {
+	tn := startSimulator(t).newConnectedTenant()
 	added := tn.graph("POST", "/domains", m{"id": domain})
 	if added.status != http.StatusCreated || added.at("isVerified") != false || added.at("availabilityStatus") != nil ||
 		len(added.at("supportedServices").([]any)) != 0 || added.at("id") != domain {
 		t.Errorf("added: %d %s", added.status, added.raw)
 	}
-	tn.publishProof(domain)
+	tn.publishVerificationRecord(domain)
 	verified := tn.graph("POST", "/domains/"+domain+"/verify", nil)
 	if verified.at("isVerified") != true || verified.at("isRoot") != true || verified.at("availabilityStatus") != "AvailableImmediately" {
 		t.Errorf("verified: %s", verified.raw)
@@ -58,24 +59,23 @@ func TestDomainObject(t *testing.T) {
 	if a := tn.graph("GET", "/domains", nil); len(a.rows()) != 2 || a.at("value", 0, "isInitial") != true {
 		t.Errorf("list: %s", a.raw)
 	}
-	golden(t, "graph-unsupported-query", tn.graph("GET", "/domains?$filter=isVerified eq true", nil))
+	assertGolden(t, "graph-unsupported-query", tn.graph("GET", "/domains?$filter=isVerified eq true", nil))
 }
 
-// TestSubdomain: below a verified root nothing is left to prove.
-func TestSubdomain(t *testing.T) {
-	tn := start(t).connected()
-	tn.addDomain(domain)
+func TestSubdomainOfVerifiedDomainIsVerified(t *testing.T) {
+	tn := startSimulator(t).newConnectedTenant()
+	tn.addMailDomain(domain)
 	if a := tn.graph("POST", "/domains", m{"id": "sub." + domain}); a.at("isVerified") != true || a.at("isRoot") != false {
 		t.Errorf("%s", a.raw)
 	}
 }
 
-func TestDomainReplicaLag(t *testing.T) {
-	tn := start(t).connected()
-	tn.behave(m{"domain_ms": 2000})
+func TestNewDomainIsVisibleAfterLag(t *testing.T) {
+	tn := startSimulator(t).newConnectedTenant()
+	tn.setBehaviour(m{"domain_ms": 2000})
 	tn.graph("POST", "/domains", m{"id": domain})
 	for _, path := range []string{"", "/verificationDnsRecords", "/serviceConfigurationRecords", "/domainNameReferences"} {
-		golden(t, "graph-not-found", tn.graph("GET", "/domains/"+domain+path, nil))
+		assertGolden(t, "graph-not-found", tn.graph("GET", "/domains/"+domain+path, nil))
 	}
 	tn.control("POST", "/clock", m{"advance": "3s"})
 	if a := tn.graph("GET", "/domains/"+domain, nil); a.status != http.StatusOK {
@@ -83,15 +83,15 @@ func TestDomainReplicaLag(t *testing.T) {
 	}
 }
 
-func TestVerificationRecords(t *testing.T) {
-	s := start(t)
-	one, two := s.connected(), s.connected()
-	texts := map[string]bool{}
-	for _, tn := range []*tenant{one, two} {
+func TestVerificationTokenIsStablePerTenant(t *testing.T) {
+	s := startSimulator(t)
+	first, second := s.newConnectedTenant(), s.newConnectedTenant()
+	tokens := map[string]bool{}
+	for _, tn := range []*tenant{first, second} {
 		tn.graph("POST", "/domains", m{"id": domain})
 		a := tn.graph("GET", "/domains/"+domain+"/verificationDnsRecords", nil)
 		text := a.at("value", 0, "text").(string)
-		texts[text] = true
+		tokens[text] = true
 		token := strings.TrimPrefix(text, "MS=")
 		if !regexp.MustCompile(`^MS=ms\d{8}$`).MatchString(text) || a.at("value", 0, "label") != domain ||
 			a.at("value", 1, "mailExchange") != token+".msv1.invalid" || a.at("value", 1, "preference") != 32767.0 {
@@ -102,12 +102,12 @@ func TestVerificationRecords(t *testing.T) {
 			t.Error("the token is not stable")
 		}
 	}
-	if len(texts) != 2 {
+	if len(tokens) != 2 {
 		t.Error("two tenants have the same token")
 	}
 }
 
-func TestServiceRecords(t *testing.T) {
+func TestServiceRecordsFollowMXStyle(t *testing.T) {
 	for _, tt := range []struct {
 		name, domain string
 		before       m
@@ -119,11 +119,11 @@ func TestServiceRecords(t *testing.T) {
 		{"classic style, dashes", domain, m{"mx_style": m{domain: "classic"}}, `^fabrikammail-example01b\.mail\.protection\.outlook\.com$`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tn := start(t).connected()
+			tn := startSimulator(t).newConnectedTenant()
 			if tt.before != nil {
-				tn.behave(tt.before)
+				tn.setBehaviour(tt.before)
 			}
-			tn.addDomain(tt.domain)
+			tn.addMailDomain(tt.domain)
 			a := tn.graph("GET", "/domains/"+tt.domain+"/serviceConfigurationRecords", nil)
 			mx, _ := a.at("value", 0, "mailExchange").(string)
 			if len(a.rows()) != 3 || !regexp.MustCompile(tt.mx).MatchString(mx) || a.at("value", 0, "preference") != 0.0 {
@@ -140,11 +140,11 @@ func TestServiceRecords(t *testing.T) {
 	}
 }
 
-func TestEarlyServiceRecords(t *testing.T) {
-	tn := start(t).connected()
+func TestServiceRecordsBeforeEmailIsEnabled(t *testing.T) {
+	tn := startSimulator(t).newConnectedTenant()
 	tn.graph("POST", "/domains", m{"id": domain})
-	read := func(how string) answer {
-		tn.behave(m{"early_records": how})
+	read := func(how string) response {
+		tn.setBehaviour(m{"early_records": how})
 		return tn.graph("GET", "/domains/"+domain+"/serviceConfigurationRecords", nil)
 	}
 	if a := read("empty"); a.status != http.StatusOK || len(a.rows()) != 0 {
@@ -153,19 +153,19 @@ func TestEarlyServiceRecords(t *testing.T) {
 	if a := read("unavailable"); a.at("value", 0, "@odata.type") != "#microsoft.graph.domainDnsUnavailableRecord" || a.at("value", 0, "description") == nil {
 		t.Errorf("%s", a.raw)
 	}
-	golden(t, "graph-bad-request", read("refused"))
-	tn.publishProof(domain)
+	assertGolden(t, "graph-bad-request", read("refused"))
+	tn.publishVerificationRecord(domain)
 	tn.graph("POST", "/domains/"+domain+"/verify", nil)
 	if a := read("empty"); len(a.rows()) != 0 {
 		t.Errorf("verified, e-mail not enabled: %s", a.raw)
 	}
 }
 
-func TestUpdateDomain(t *testing.T) {
-	tn := start(t).connected()
+func TestUpdateDomainRefusesInvalidChanges(t *testing.T) {
+	tn := startSimulator(t).newConnectedTenant()
 	tn.graph("POST", "/domains", m{"id": "unverified.example"})
-	golden(t, "graph-bad-request", tn.graph("PATCH", "/domains/unverified.example", m{"supportedServices": []string{"Email"}}))
-	tn.addDomain(domain)
+	assertGolden(t, "graph-bad-request", tn.graph("PATCH", "/domains/unverified.example", m{"supportedServices": []string{"Email"}}))
+	tn.addMailDomain(domain)
 	for name, body := range map[string]m{
 		"unknown service": {"supportedServices": []string{"Pigeon"}},
 		"no list":         {"supportedServices": "Email"},
@@ -176,13 +176,13 @@ func TestUpdateDomain(t *testing.T) {
 			t.Errorf("%s: %d %s", name, a.status, a.raw)
 		}
 	}
-	golden(t, "graph-not-found", tn.graph("PATCH", "/domains/other.example", m{"isDefault": true}))
+	assertGolden(t, "graph-not-found", tn.graph("PATCH", "/domains/other.example", m{"isDefault": true}))
 }
 
-func TestAcceptedDomainLag(t *testing.T) {
-	tn := start(t).connected()
-	tn.behave(m{"accepted_domain_ms": 10_000})
-	tn.addDomain(domain)
+func TestDomainIsAcceptedAfterLag(t *testing.T) {
+	tn := startSimulator(t).newConnectedTenant()
+	tn.setBehaviour(m{"accepted_domain_ms": 10_000})
+	tn.addMailDomain(domain)
 	listed := func() bool {
 		return strings.Contains(string(tn.exchange("Get-AcceptedDomain", m{}).raw), `"`+domain+`"`)
 	}
@@ -190,8 +190,8 @@ func TestAcceptedDomainLag(t *testing.T) {
 	if listed() {
 		t.Error("listed at once")
 	}
-	golden(t, "exchange-not-accepted", tn.exchange("New-Mailbox", newMailbox))
-	golden(t, "exchange-not-found", tn.exchange("New-DkimSigningConfig", m{"DomainName": domain, "Enabled": false}))
+	assertGolden(t, "exchange-not-accepted", tn.exchange("New-Mailbox", newMailbox))
+	assertGolden(t, "exchange-not-found", tn.exchange("New-DkimSigningConfig", m{"DomainName": domain, "Enabled": false}))
 	tn.control("POST", "/clock", m{"advance": "11s"})
 	if !listed() {
 		t.Error("not listed after the lag")
@@ -201,56 +201,126 @@ func TestAcceptedDomainLag(t *testing.T) {
 	}
 }
 
-// TestVerifyDoesNotEnableMail: Exchange knows nothing of a domain until the
-// e-mail service is switched on.
+// TestVerifyDoesNotEnableMail checks that Exchange does not list a verified domain before Email is
+// enabled.
 func TestVerifyDoesNotEnableMail(t *testing.T) {
-	tn := start(t).connected()
+	tn := startSimulator(t).newConnectedTenant()
 	tn.graph("POST", "/domains", m{"id": domain})
-	tn.publishProof(domain)
+	tn.publishVerificationRecord(domain)
 	tn.graph("POST", "/domains/"+domain+"/verify", nil)
 	if a := tn.exchange("Get-AcceptedDomain", m{}); len(a.rows()) != 1 || a.at("value", 0, "InitialDomain") != true {
 		t.Errorf("%s", a.raw)
 	}
 }
 
-func TestDeleteDomain(t *testing.T) {
-	tn := start(t).connected()
-	tn.addDomain(domain)
+func TestDeleteDomainRefusesDomainInUse(t *testing.T) {
+	tn := startSimulator(t).newConnectedTenant()
+	tn.addMailDomain(domain)
 	tn.newMailbox("a@"+domain, "a.d")
 	if a := tn.graph("GET", "/domains/"+domain+"/domainNameReferences", nil); len(a.rows()) != 1 {
 		t.Errorf("%s", a.raw)
 	}
-	golden(t, "graph-referenced", tn.graph("DELETE", "/domains/"+domain, nil))
-	golden(t, "graph-bad-request", tn.graph("DELETE", "/domains/"+tn.initial(), nil))
-	golden(t, "graph-not-found", tn.graph("DELETE", "/domains/other.example", nil))
+	assertGolden(t, "graph-referenced", tn.graph("DELETE", "/domains/"+domain, nil))
+	assertGolden(t, "graph-bad-request", tn.graph("DELETE", "/domains/"+tn.initialDomain(), nil))
+	assertGolden(t, "graph-not-found", tn.graph("DELETE", "/domains/other.example", nil))
 	tn.exchange("Remove-Mailbox", m{"Identity": "a@" + domain, "Confirm": false})
 	if a := tn.graph("DELETE", "/domains/"+domain, nil); a.status != http.StatusNoContent {
 		t.Errorf("%d %s", a.status, a.raw)
 	}
-	golden(t, "graph-not-found", tn.graph("GET", "/domains/"+domain, nil))
+	assertGolden(t, "graph-not-found", tn.graph("GET", "/domains/"+domain, nil))
 }
 
-func TestForceDelete(t *testing.T) {
-	tn := start(t).connected()
-	tn.addDomain(domain)
+func TestForceDeleteMovesUsersToInitialDomain(t *testing.T) {
+	tn := startSimulator(t).newConnectedTenant()
+	tn.addMailDomain(domain)
 	id := tn.newMailbox("a@"+domain, "a.d")["ExternalDirectoryObjectId"].(string)
 	if a := tn.graph("POST", "/domains/"+domain+"/forceDelete", m{"disableUserAccounts": true}); a.status != http.StatusAccepted {
 		t.Fatalf("%d %s", a.status, a.raw)
 	}
-	if a := tn.graph("GET", "/users/"+id, nil); a.at("userPrincipalName") != "a@"+tn.initial() {
+	if a := tn.graph("GET", "/users/"+id, nil); a.at("userPrincipalName") != "a@"+tn.initialDomain() {
 		t.Errorf("%s", a.raw)
 	}
-	golden(t, "graph-not-found", tn.graph("GET", "/domains/"+domain, nil))
+	assertGolden(t, "graph-not-found", tn.graph("GET", "/domains/"+domain, nil))
 }
 
-// TestDNSOutage: without a DNS the platform finds no record, and says so.
-func TestDNSOutage(t *testing.T) {
-	tn := start(t).connected()
+func TestDNSOutageFailsVerification(t *testing.T) {
+	tn := startSimulator(t).newConnectedTenant()
 	tn.graph("POST", "/domains", m{"id": domain})
-	tn.publishProof(domain)
-	tn.world.silence(true)
-	golden(t, "graph-verification-failed", tn.graph("POST", "/domains/"+domain+"/verify", nil))
-	tn.world.silence(false)
+	tn.publishVerificationRecord(domain)
+	tn.fakeDNS.setUnavailable(true)
+	assertGolden(t, "graph-verification-failed", tn.graph("POST", "/domains/"+domain+"/verify", nil))
+	tn.fakeDNS.setUnavailable(false)
+	if a := tn.graph("POST", "/domains/"+domain+"/verify", nil); a.status != http.StatusOK {
+		t.Errorf("%d %s", a.status, a.raw)
+	}
+}
+
+func TestVerifyQueriesDNS(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		before  m
+		records []string // %TOKEN% stands for the verification token
+		golden  string   // "" for success
+	}{
+		{"record missing", nil, nil, "graph-verification-failed"},
+		{"record wrong", nil, []string{`TXT "MS=ms00000000"`}, "graph-verification-failed"},
+		{"record of another kind", nil, []string{`TXT "v=spf1 -all"`}, "graph-verification-failed"},
+		{"TXT record", nil, []string{`TXT "MS=%TOKEN%"`}, ""},
+		{"TXT among many, over TCP", nil, []string{`TXT "1"`, `TXT "2"`, `TXT "3"`, `TXT "4"`, `TXT "MS=%TOKEN%"`}, ""},
+		{"TXT in two strings", nil, []string{`TXT "MS=" "%TOKEN%"`}, ""},
+		{"the MX alternative", nil, []string{`MX 32767 %TOKEN%.msv1.invalid.`}, ""},
+		{"owned elsewhere", m{"elsewhere": []string{domain}}, []string{`TXT "MS=%TOKEN%"`}, "graph-verified-elsewhere"},
+		{"owned elsewhere, record missing", m{"elsewhere": []string{domain}}, nil, "graph-verified-elsewhere"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tn := startSimulator(t).newConnectedTenant()
+			if tt.before != nil {
+				tn.setBehaviour(tt.before)
+			}
+			tn.graph("POST", "/domains", m{"id": domain})
+			text := tn.graph("GET", "/domains/"+domain+"/verificationDnsRecords", nil).at("value", 0, "text").(string)
+			for _, r := range tt.records {
+				tn.fakeDNS.publish(domain + ". 60 IN " + strings.ReplaceAll(r, "%TOKEN%", strings.TrimPrefix(text, "MS=")))
+			}
+			a := tn.graph("POST", "/domains/"+domain+"/verify", m{"forceTakeover": false})
+			if tt.golden != "" {
+				assertGolden(t, tt.golden, a)
+			} else if a.status != http.StatusOK {
+				t.Errorf("%d %s", a.status, a.raw)
+			}
+		})
+	}
+}
+
+func TestVerifyRefusesVerifiedDomain(t *testing.T) {
+	tn := startSimulator(t).newConnectedTenant()
+	tn.addMailDomain(domain)
+	assertGolden(t, "graph-already-verified", tn.graph("POST", "/domains/"+domain+"/verify", nil))
+	assertGolden(t, "graph-not-found", tn.graph("POST", "/domains/other.example/verify", nil))
+}
+
+// TestVerifyRefusesDomainOfAnotherTenant checks that the domain can be added, but not verified,
+// with or without the record.
+func TestVerifyRefusesDomainOfAnotherTenant(t *testing.T) {
+	s := startSimulator(t)
+	owner, other := s.newConnectedTenant(), s.newConnectedTenant()
+	owner.addMailDomain(domain)
+	if a := other.graph("POST", "/domains", m{"id": domain}); a.status != http.StatusCreated {
+		t.Fatalf("%d %s", a.status, a.raw)
+	}
+	assertGolden(t, "graph-verified-elsewhere", other.graph("POST", "/domains/"+domain+"/verify", nil))
+	other.publishVerificationRecord(domain)
+	assertGolden(t, "graph-verified-elsewhere", other.graph("POST", "/domains/"+domain+"/verify", nil))
+}
+
+func TestMissingRecordIsCached(t *testing.T) {
+	tn := startSimulator(t).newConnectedTenant()
+	tn.setBehaviour(m{"dns_negative_ms": 30_000})
+	tn.graph("POST", "/domains", m{"id": domain})
+	assertGolden(t, "graph-verification-failed", tn.graph("POST", "/domains/"+domain+"/verify", nil))
+	tn.publishVerificationRecord(domain)
+	assertGolden(t, "graph-verification-failed", tn.graph("POST", "/domains/"+domain+"/verify", nil))
+	tn.control("POST", "/clock", m{"advance": "31s"})
 	if a := tn.graph("POST", "/domains/"+domain+"/verify", nil); a.status != http.StatusOK {
 		t.Errorf("%d %s", a.status, a.raw)
 	}

@@ -3,27 +3,31 @@
 package simulator
 
 import (
+	"cmp"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// exchange is the Exchange admin endpoint, outlook.office365.com.
-func (s *simulator) exchange() http.Handler {
+// exchangeHandler returns the handler of the Exchange admin endpoint, outlook.office365.com.
+func (s *simulator) exchangeHandler() http.Handler {
 	mux := http.NewServeMux()
 	for _, version := range []string{"beta", "v1.0"} {
-		mux.HandleFunc("POST /adminapi/"+version+"/{tenant}/InvokeCommand", s.invoke)
+		mux.HandleFunc("POST /adminapi/"+version+"/{tenant}/InvokeCommand", s.invokeCommand)
 		mux.HandleFunc("GET /adminapi/"+version+"/{tenant}/EXOModuleFile", s.moduleFile)
 	}
 	return mux
 }
 
-// invocation is one run of a cmdlet that may be made.
+// invocation is one authorized run of a cmdlet.
 type invocation struct {
 	s      *simulator
 	r      *http.Request
@@ -33,60 +37,60 @@ type invocation struct {
 	params params
 }
 
-// outcome is what a cmdlet says.
+// outcome is the result of a cmdlet.
 type outcome struct {
 	rows     []object
 	warnings []string
-	errors   []string // non-terminating, with status 200
-	failed   *exception
-	status   int  // of a failure, 400 where it is 0
-	whole    bool // the rows are not cut into pages
+	errors   []string // non-terminating errors, answered with status 200
+	failure  *exception
+	status   int  // the status of a failure, 0 means 400
+	unpaged  bool // all rows are in one page
 }
 
-// admitExchange authenticates and authorizes a call. Exchange reads both
-// grants out of the token, and the sandbox takes back at once what was
-// revoked. It has answered when it returns nil.
-func (s *simulator) admitExchange(w http.ResponseWriter, r *http.Request) *invocation {
+// authorizeExchange authenticates and authorizes a call. The app role and the directory role must
+// be in the token and must still be granted. If the call is refused, it writes the answer and
+// returns nil.
+func (s *simulator) authorizeExchange(w http.ResponseWriter, r *http.Request) *invocation {
 	now := s.kit.Now()
 	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	claims, err := s.registration().verify(token)
-	if err != nil || claims["aud"] != exchangeAudience || !alive(claims, now) {
-		bare(w, http.StatusUnauthorized)
+	claims, err := s.registration().verifyToken(token)
+	if err != nil || claims["aud"] != exchangeAudience || !tokenIsCurrent(claims, now) {
+		writeStatus(w, http.StatusUnauthorized)
 		return nil
 	}
 	f := s.store.find(r.PathValue("tenant"))
 	if f == nil {
-		writeExchange(w, http.StatusNotFound, errNoTenant.of(r.PathValue("tenant")).envelope())
+		writeExchange(w, http.StatusNotFound, errNoTenant.with(r.PathValue("tenant")).envelope())
 		return nil
 	}
-	status, nul := http.StatusOK, false
+	status, nulBody := http.StatusOK, false
 	f.View(func(t *tenant) {
-		nul = t.Behaviour.NulForbidden
+		nulBody = t.Behaviour.NulForbidden
 		switch {
 		case claims["tid"] != t.ID,
 			t.Behaviour.Deleted, t.Behaviour.AppDisabled,
-			!slices.Contains(texts(claims["roles"]), exchangeManageApps), !t.Grant.has(exchangeManageApps):
+			!slices.Contains(stringList(claims["roles"]), exchangeManageApps), !t.Grant.hasAppRole(exchangeManageApps):
 			status = http.StatusUnauthorized
-		case !s.mayAdminister(t, texts(claims["wids"])):
+		case !s.holdsExchangeRole(t, stringList(claims["wids"])):
 			status = http.StatusForbidden
 		}
 	})
 	switch status {
 	case http.StatusUnauthorized:
-		bare(w, status)
+		writeStatus(w, status)
 		return nil
 	case http.StatusForbidden:
-		forbidden(w, nul)
+		writeForbidden(w, nulBody)
 		return nil
 	}
 	return &invocation{s: s, r: r, file: f, now: now}
 }
 
-// mayAdminister reports whether one of the directory roles in the token lets
-// its holder run cmdlets, and is still held.
-func (s *simulator) mayAdminister(t *tenant, wids []string) bool {
+// holdsExchangeRole reports whether the token has a directory role that may run cmdlets, and the
+// application still holds the role.
+func (s *simulator) holdsExchangeRole(t *tenant, wids []string) bool {
 	for _, role := range []string{exchangeAdministrator, globalAdministrator} {
-		if slices.Contains(wids, role) && t.holds(t.Grant.Principal, role, s.kit.Now()) {
+		if slices.Contains(wids, role) && t.hasDirectoryRole(t.Grant.Principal, role, s.kit.Now()) {
 			return true
 		}
 	}
@@ -101,62 +105,62 @@ type command struct {
 	}
 }
 
-// invoke answers POST InvokeCommand. The body names the cmdlet; the header
-// X-CmdletName is for information only.
-func (s *simulator) invoke(w http.ResponseWriter, r *http.Request) {
-	in := s.admitExchange(w, r)
-	if in == nil {
+// invokeCommand answers POST InvokeCommand. The body names the cmdlet; the header X-CmdletName is
+// ignored.
+func (s *simulator) invokeCommand(w http.ResponseWriter, r *http.Request) {
+	call := s.authorizeExchange(w, r)
+	if call == nil {
 		return
 	}
 	var body command
 	raw, err := io.ReadAll(r.Body)
 	if err != nil || json.Unmarshal(raw, &body) != nil {
-		writeExchange(w, http.StatusBadRequest, errBadCommand.of("").envelope())
+		writeExchange(w, http.StatusBadRequest, errBadCommand.with("").envelope())
 		return
 	}
-	in.cmdlet = body.CmdletInput.CmdletName
-	work, known := cmdlets[strings.ToLower(in.cmdlet)]
+	call.cmdlet = body.CmdletInput.CmdletName
+	cmd, known := cmdlets[strings.ToLower(call.cmdlet)]
 	if !known {
-		nul := false
-		in.file.View(func(t *tenant) { nul = t.Behaviour.NulForbidden })
-		forbidden(w, nul)
+		nulBody := false
+		call.file.View(func(t *tenant) { nulBody = t.Behaviour.NulForbidden })
+		writeForbidden(w, nulBody)
 		return
 	}
 	out := outcome{}
-	if in.params, out.failed = readParams(work, body.CmdletInput.Parameters); out.failed == nil {
-		out = in.run(work)
+	if call.params, out.failure = readParams(cmd, body.CmdletInput.Parameters); out.failure == nil {
+		out = call.execute(cmd)
 	}
-	in.answer(w, out)
+	call.writeOutcome(w, out)
 }
 
-// run does the work of a cmdlet, unless the tenant has it scripted.
-func (in *invocation) run(work cmdlet) outcome {
-	var facts map[string]bool
-	if work.ask != nil {
-		facts = work.ask(in) // asks the DNS, so before the tenant is locked
+// execute runs a cmdlet, or returns the scripted answer of the tenant for it.
+func (call *invocation) execute(cmd cmdlet) outcome {
+	var cnames map[string]bool
+	if cmd.lookup != nil {
+		cnames = cmd.lookup(call) // queries the DNS, so it must run before the tenant is locked
 	}
 	var out outcome
-	err := in.file.Do(func(t *tenant) {
-		script := t.Behaviour.script(in.cmdlet)
+	err := call.file.Do(func(t *tenant) {
+		script := t.Behaviour.nextScriptedAnswer(call.cmdlet)
 		switch {
 		case script.Exception != nil:
-			out.failed = &exception{script.Exception.ID, script.Exception.Type, script.Exception.Text}
+			out.failure = &exception{script.Exception.ID, script.Exception.Type, script.Exception.Text}
 		case script.Errors != nil:
 			out.errors = script.Errors
 		default:
-			out = work.do(in, t, facts)
+			out = cmd.handler(call, t, cnames)
 			out.warnings = append(out.warnings, script.Warnings...)
 		}
 	})
 	if err != nil {
-		out.failed = errBadCommand.of("")
+		out.failure = errBadCommand.with("")
 	}
 	return out
 }
 
-// moduleFile lists the cmdlets that the role allows.
+// moduleFile answers GET EXOModuleFile with the names of the cmdlets.
 func (s *simulator) moduleFile(w http.ResponseWriter, r *http.Request) {
-	if s.admitExchange(w, r) == nil {
+	if s.authorizeExchange(w, r) == nil {
 		return
 	}
 	var names []string
@@ -168,4 +172,93 @@ func (s *simulator) moduleFile(w http.ResponseWriter, r *http.Request) {
 		"@odata.context": s.kit.URL + exchangeHost + "/adminapi/v1.0/$metadata#EXOModuleFile",
 		"value":          []object{{"exportedCmdlets": strings.Join(names, ",")}},
 	})
+}
+
+// writeOutcome writes the outcome of a cmdlet: one page of rows, or an exception.
+func (call *invocation) writeOutcome(w http.ResponseWriter, out outcome) {
+	var pageSize int
+	var linkMode string
+	call.file.View(func(t *tenant) { pageSize, linkMode = t.Behaviour.PageSize, t.Behaviour.NextLink })
+	from := skipTokenOffset(call.r.URL.Query().Get("$skiptoken"))
+	if from > 0 && linkMode == "expired" {
+		out = outcome{failure: errPaging.with("")}
+	}
+	if out.failure != nil {
+		writeExchange(w, cmp.Or(out.status, http.StatusBadRequest), out.failure.envelope())
+		return
+	}
+	from = min(from, len(out.rows))
+	to := min(from+min(pageSize, maxPageSize(call.r)), len(out.rows))
+	if out.unpaged {
+		from, to = 0, len(out.rows)
+	}
+	body := object{}
+	if to < len(out.rows) {
+		body["@odata.nextLink"] = call.nextLink(to)
+		out.warnings = append(out.warnings, "There are more results available than are currently displayed.")
+	}
+	values := []object{}
+	for _, row := range out.rows[from:to] {
+		values = append(values, withTypeAnnotations(selectProperties(row, selectParameter(call.r))))
+	}
+	body["@odata.context"] = call.s.kit.URL + exchangeHost + "/adminapi/beta/" + call.r.PathValue("tenant") +
+		"/$metadata#Collection(Exchange.GenericHashTable)"
+	body["adminapi.warnings@odata.type"] = "#Collection(String)"
+	body["@adminapi.warnings"] = append([]string{}, out.warnings...)
+	body["value"] = values
+	if out.errors != nil {
+		body["@adminapi.errors"] = out.errors
+	}
+	writeExchange(w, http.StatusOK, body)
+}
+
+// nextLink returns the link to the page that begins with the row at index from.
+func (call *invocation) nextLink(from int) string {
+	q := call.r.URL.Query()
+	q.Set("$skiptoken", "RFNwdAIAAQ"+base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(from))))
+	return call.s.kit.URL + exchangeHost + call.r.URL.Path + "?" + encodeQuery(q)
+}
+
+// maxPageSize returns the page size in the header "Prefer: odata.maxpagesize=N", 1000 without it.
+func maxPageSize(r *http.Request) int {
+	for _, part := range strings.Split(r.Header.Get("Prefer"), ",") {
+		if text, ok := strings.CutPrefix(strings.TrimSpace(part), "odata.maxpagesize="); ok {
+			if n, err := strconv.Atoi(text); err == nil && n > 0 {
+				return n
+			}
+		}
+	}
+	return 1000
+}
+
+// selectParameter returns the names in $select, or nil without $select.
+func selectParameter(r *http.Request) []string {
+	if text := r.URL.Query().Get("$select"); text != "" {
+		return strings.Split(text, ",")
+	}
+	return nil
+}
+
+// withTypeAnnotations returns a row with the annotations that tell the .NET type of a property.
+func withTypeAnnotations(row object) object {
+	out := object{}
+	for name, v := range row {
+		switch value := v.(type) {
+		case time.Time:
+			out[name+"@data.type"] = "System.DateTime"
+			v = value.Format("2006-01-02T15:04:05.0000000-07:00")
+		case int:
+			out[name+"@data.type"] = "System.Int32"
+		case []string:
+			out[name+"@odata.type"] = "#Collection(String)"
+		}
+		out[name] = v
+	}
+	return out
+}
+
+// nothingModified returns the warning of a Set- cmdlet that has nothing to change.
+func nothingModified(identity string) outcome {
+	return outcome{warnings: []string{fmt.Sprintf(
+		"The command completed successfully but no settings of '%s' have been modified.", identity)}}
 }

@@ -5,45 +5,69 @@ package simulator
 import (
 	"strconv"
 	"strings"
+	"time"
 )
 
-// targets are the two names that a domain's selectors have to point to.
-func (t *tenant) targets(domain string) [2]string {
+// dkimConfig is the DKIM configuration of a domain.
+type dkimConfig struct {
+	Domain  string    `json:"domain"`
+	Keys    bool      `json:"keys"`
+	KeySize int       `json:"key_size"`
+	Enabled bool      `json:"enabled"`
+	Targets [2]string `json:"targets"`
+	Created time.Time `json:"created"`
+	Checked time.Time `json:"checked"`
+}
+
+// dkimConfig returns the DKIM configuration of a domain, or nil.
+func (t *tenant) dkimConfig(name string) *dkimConfig {
+	for i := range t.Exchange.DKIM {
+		if strings.EqualFold(t.Exchange.DKIM[i].Domain, name) {
+			return &t.Exchange.DKIM[i]
+		}
+	}
+	return nil
+}
+
+// dkimTargets returns the two host names to which the CNAME records of the domain's selectors must
+// point.
+func (t *tenant) dkimTargets(domain string) [2]string {
 	end := t.Prefix + ".onmicrosoft.com"
 	if t.Behaviour.DKIMStyle[domain] != "classic" {
 		end = t.Prefix + "." + t.Behaviour.DKIMLetter + "-v1.dkim.mail.microsoft"
 	}
 	var out [2]string
 	for i := range out {
-		out[i] = "selector" + strconv.Itoa(i+1) + "-" + dashed(domain, "01i") + "._domainkey." + end
+		out[i] = "selector" + strconv.Itoa(i+1) + "-" + dashedName(domain, "01i") + "._domainkey." + end
 	}
 	return out
 }
 
-// askCNAMEs looks both selectors of the named domain up and tells what each
-// points to.
-func askCNAMEs(in *invocation) map[string]bool {
-	domain := in.signingDomain()
-	seen := map[string]bool{}
+// lookupSelectorCNAMEs queries the CNAME records of both selectors of the domain. The keys of the
+// result are the selector, a space and the target.
+func lookupSelectorCNAMEs(call *invocation) map[string]bool {
+	domain := call.dkimDomain()
+	cnames := map[string]bool{}
 	for _, selector := range []string{"selector1", "selector2"} {
-		for _, host := range in.s.finds(in.r.Context(), selector+"._domainkey."+domain, "CNAME") {
-			seen[selector+" "+host] = true
+		for _, host := range call.s.lookupOrLog(call.r.Context(), selector+"._domainkey."+domain, "CNAME") {
+			cnames[selector+" "+host] = true
 		}
 	}
-	return seen
+	return cnames
 }
 
-// signingDomain is the domain that a DKIM cmdlet is about.
-func (in *invocation) signingDomain() string {
-	return strings.ToLower(in.params.text("DomainName") + in.params.text("Identity"))
+// dkimDomain returns the domain in the parameters of a DKIM cmdlet, in lower case.
+func (call *invocation) dkimDomain() string {
+	return strings.ToLower(call.params.text("DomainName") + call.params.text("Identity"))
 }
 
-// published reports whether both selectors point where they should.
-func (c *dkimConfig) published(seen map[string]bool) bool {
-	return seen["selector1 "+strings.ToLower(c.Targets[0])] && seen["selector2 "+strings.ToLower(c.Targets[1])]
+// cnamesPublished reports whether both selectors point to their targets.
+func (c *dkimConfig) cnamesPublished(cnames map[string]bool) bool {
+	return cnames["selector1 "+strings.ToLower(c.Targets[0])] && cnames["selector2 "+strings.ToLower(c.Targets[1])]
 }
 
-func (t *tenant) signingRow(c dkimConfig) object {
+// dkimRow returns a configuration as Get-DkimSigningConfig shows it.
+func (t *tenant) dkimRow(c dkimConfig) object {
 	status, key := "CnameMissing", "v=DKIM1; k=rsa; p=MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8A"
 	switch {
 	case !c.Keys:
@@ -53,7 +77,7 @@ func (t *tenant) signingRow(c dkimConfig) object {
 	}
 	row := object{
 		"Domain": c.Domain, "Name": c.Domain, "Identity": c.Domain, "Enabled": c.Enabled, "Status": status,
-		"IsDefault": c.Domain == t.initial(), "Selector1CNAME": c.Targets[0], "Selector2CNAME": c.Targets[1],
+		"IsDefault": c.Domain == t.initialDomain(), "Selector1CNAME": c.Targets[0], "Selector2CNAME": c.Targets[1],
 		"Selector1KeySize": c.KeySize, "Selector2KeySize": c.KeySize,
 		"Selector1PublicKey": "", "Selector2PublicKey": "",
 		"SelectorBeforeRotateOnDate": "selector2", "SelectorAfterRotateOnDate": "selector1",
@@ -67,76 +91,78 @@ func (t *tenant) signingRow(c dkimConfig) object {
 	return row
 }
 
-func getSigning(in *invocation, t *tenant, _ map[string]bool) outcome {
-	initial := dkimConfig{Domain: t.initial(), Keys: true, KeySize: 2048, Enabled: true, Targets: t.targets(t.initial()),
+// getDKIMConfig runs Get-DkimSigningConfig. The initial domain always has a configuration.
+func getDKIMConfig(call *invocation, t *tenant, _ map[string]bool) outcome {
+	initial := dkimConfig{Domain: t.initialDomain(), Keys: true, KeySize: 2048, Enabled: true, Targets: t.dkimTargets(t.initialDomain()),
 		Created: t.Created, Checked: t.Created}
-	all := append([]dkimConfig{initial}, t.Exchange.Signing...)
+	all := append([]dkimConfig{initial}, t.Exchange.DKIM...)
 	rows := []object{}
 	for _, c := range all {
-		if (!in.params.has("Identity") || strings.EqualFold(c.Domain, in.params.text("Identity"))) &&
-			t.accepted(c.Domain, in.now) {
-			rows = append(rows, t.signingRow(c))
+		if (!call.params.has("Identity") || strings.EqualFold(c.Domain, call.params.text("Identity"))) &&
+			t.acceptsMail(c.Domain, call.now) {
+			rows = append(rows, t.dkimRow(c))
 		}
 	}
-	if in.params.has("Identity") && len(rows) == 0 {
-		return outcome{failed: errNoObject.of(in.params.text("Identity"))}
+	if call.params.has("Identity") && len(rows) == 0 {
+		return outcome{failure: errNoObject.with(call.params.text("Identity"))}
 	}
 	return outcome{rows: rows}
 }
 
-// newSigning makes the keys of an accepted domain. Enabling at once fails while
-// the CNAMEs are missing, and leaves the configuration behind, disabled.
-func newSigning(in *invocation, t *tenant, seen map[string]bool) outcome {
-	domain, size := in.signingDomain(), 1024
-	if n, ok := in.params["keysize"].(float64); ok {
+// newDKIMConfig runs New-DkimSigningConfig for an accepted domain. With Enabled it fails while the
+// CNAME records are missing, but the disabled configuration remains.
+func newDKIMConfig(call *invocation, t *tenant, cnames map[string]bool) outcome {
+	domain, size := call.dkimDomain(), 1024
+	if n, ok := call.params["keysize"].(float64); ok {
 		size = int(n)
 	}
 	switch {
-	case t.Exchange.dehydrated(in.now):
-		return outcome{failed: errDehydrated.of("")}
+	case t.Exchange.dehydrated(call.now):
+		return outcome{failure: errDehydrated.with("")}
 	case size != 1024 && size != 2048:
-		return outcome{failed: errTransform.of("'KeySize'. The value is 1024 or 2048.")}
-	case !t.accepted(domain, in.now):
-		return outcome{failed: errNoObject.of(domain)}
-	case t.signing(domain) != nil || domain == t.initial():
-		return outcome{failed: errSigningExists.of(domain)}
+		return outcome{failure: errTransform.with("'KeySize'. The value is 1024 or 2048.")}
+	case !t.acceptsMail(domain, call.now):
+		return outcome{failure: errNoObject.with(domain)}
+	case t.dkimConfig(domain) != nil || domain == t.initialDomain():
+		return outcome{failure: errDKIMExists.with(domain)}
 	}
 	c := dkimConfig{Domain: domain}
-	c.makeKeys(in, t, size)
-	t.Exchange.Signing = append(t.Exchange.Signing, c)
-	made := t.signing(domain)
-	if in.params.yes("Enabled") && !made.published(seen) {
-		return outcome{failed: errNoCNAME.of(domain + " " + strings.Join(made.Targets[:], " "))}
+	c.createKeys(call, t, size)
+	t.Exchange.DKIM = append(t.Exchange.DKIM, c)
+	made := t.dkimConfig(domain)
+	if call.params.isTrue("Enabled") && !made.cnamesPublished(cnames) {
+		return outcome{failure: errNoCNAME.with(domain + " " + strings.Join(made.Targets[:], " "))}
 	}
-	made.Enabled = in.params.yes("Enabled")
-	return outcome{rows: []object{t.signingRow(*made)}}
+	made.Enabled = call.params.isTrue("Enabled")
+	return outcome{rows: []object{t.dkimRow(*made)}}
 }
 
-func (c *dkimConfig) makeKeys(in *invocation, t *tenant, size int) {
-	c.Keys, c.KeySize, c.Targets = true, size, t.targets(c.Domain)
-	c.Created, c.Checked = in.now, in.now
+// createKeys marks the keys as created and sets their size and targets.
+func (c *dkimConfig) createKeys(call *invocation, t *tenant, size int) {
+	c.Keys, c.KeySize, c.Targets = true, size, t.dkimTargets(c.Domain)
+	c.Created, c.Checked = call.now, call.now
 }
 
-// setSigning enables signing once the DNS shows both CNAMEs. A configuration
-// that is listed without keys gets them by the first attempt.
-func setSigning(in *invocation, t *tenant, seen map[string]bool) outcome {
-	c := t.signing(in.signingDomain())
+// setDKIMConfig runs Set-DkimSigningConfig. Enabling requires both CNAME records. The first attempt
+// creates the keys of a configuration that is listed without keys.
+func setDKIMConfig(call *invocation, t *tenant, cnames map[string]bool) outcome {
+	c := t.dkimConfig(call.dkimDomain())
 	switch {
-	case t.Exchange.dehydrated(in.now):
-		return outcome{failed: errDehydrated.of("")}
-	case c == nil || !t.accepted(c.Domain, in.now):
-		return outcome{failed: errNoObject.of(in.params.text("Identity"))}
+	case t.Exchange.dehydrated(call.now):
+		return outcome{failure: errDehydrated.with("")}
+	case c == nil || !t.acceptsMail(c.Domain, call.now):
+		return outcome{failure: errNoObject.with(call.params.text("Identity"))}
 	}
-	want := in.params.yes("Enabled")
-	if !in.params.has("Enabled") || c.Keys && c.Enabled == want {
-		return unchanged(c.Domain)
+	want := call.params.isTrue("Enabled")
+	if !call.params.has("Enabled") || c.Keys && c.Enabled == want {
+		return nothingModified(c.Domain)
 	}
 	if !c.Keys {
-		c.makeKeys(in, t, 2048)
+		c.createKeys(call, t, 2048)
 	}
-	c.Checked = in.now
-	if want && !c.published(seen) {
-		return outcome{failed: errNoCNAME.of(c.Domain + " " + strings.Join(c.Targets[:], " "))}
+	c.Checked = call.now
+	if want && !c.cnamesPublished(cnames) {
+		return outcome{failure: errNoCNAME.with(c.Domain + " " + strings.Join(c.Targets[:], " "))}
 	}
 	c.Enabled = want
 	return outcome{}

@@ -6,16 +6,53 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 )
 
-// mailboxKinds are the values of RecipientTypeDetails that mailboxes have.
+// mailbox is one mailbox of any kind.
+type mailbox struct {
+	ObjectID    string    `json:"object_id"` // id of the account, "" for system mailboxes
+	GUID        string    `json:"guid"`
+	Exchange    string    `json:"exchange"` // ExchangeGuid
+	Name        string    `json:"name"`
+	DisplayName string    `json:"display_name"`
+	Alias       string    `json:"alias"`
+	Primary     string    `json:"primary"`
+	Others      []string  `json:"others"`
+	Kind        string    `json:"kind"` // RecipientTypeDetails
+	SentCopy    bool      `json:"sent_copy"`
+	Created     time.Time `json:"created"`
+	Usable      lag       `json:"usable"`
+	// SMTPAuthDisabled is null if the organization's setting applies.
+	SMTPAuthDisabled *bool `json:"smtp_auth_disabled"`
+}
+
+// mailbox returns the mailbox with this identity, or nil. An identity is an address, a name, an
+// alias, a GUID or a sign-in name.
+func (t *tenant) mailbox(identity string) *mailbox {
+	for i := range t.Exchange.Mailboxes {
+		m := &t.Exchange.Mailboxes[i]
+		keys := append([]string{m.Primary, m.Name, m.Alias, m.GUID, m.Exchange, m.ObjectID}, m.Others...)
+		if u := t.user(m.ObjectID); u != nil {
+			keys = append(keys, u.UPN)
+		}
+		if slices.ContainsFunc(keys, func(k string) bool { return k != "" && strings.EqualFold(k, identity) }) {
+			return m
+		}
+	}
+	return nil
+}
+
+// mailboxKinds are the values of RecipientTypeDetails for mailboxes.
 var mailboxKinds = []string{"UserMailbox", "SharedMailbox", "RoomMailbox", "EquipmentMailbox", "DiscoveryMailbox",
 	"LinkedMailbox", "SchedulingMailbox", "GroupMailbox", "TeamMailbox"}
 
-var aliasForm = regexp.MustCompile(`^[A-Za-z0-9!#%*+/=?^_~-]+(\.[A-Za-z0-9!#%*+/=?^_~-]+)*$`)
+// aliasPattern is the form of a valid alias.
+var aliasPattern = regexp.MustCompile(`^[A-Za-z0-9!#%*+/=?^_~-]+(\.[A-Za-z0-9!#%*+/=?^_~-]+)*$`)
 
-// mailboxRow is a mailbox with the properties that matter out of the 336.
+// mailboxRow returns a mailbox as Get-Mailbox shows it, with the properties that the product uses
+// and a few others.
 func (t *tenant) mailboxRow(m mailbox) object {
 	addresses := []string{"SMTP:" + m.Primary}
 	for _, other := range m.Others {
@@ -37,27 +74,28 @@ func (t *tenant) mailboxRow(m mailbox) object {
 	return row
 }
 
-func getMailbox(in *invocation, t *tenant, _ map[string]bool) outcome {
-	kinds := in.params.texts("RecipientTypeDetails")
+// getMailbox runs Get-Mailbox.
+func getMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
+	kinds := call.params.textList("RecipientTypeDetails")
 	rows := []object{}
 	for _, m := range t.Exchange.Mailboxes {
-		// A value that only begins a member was accepted, and finds nothing.
+		// readParams accepts a prefix of a kind, but a prefix matches no mailbox.
 		if kinds == nil || slices.ContainsFunc(kinds, func(k string) bool { return strings.EqualFold(k, m.Kind) }) {
 			rows = append(rows, t.mailboxRow(m))
 		}
 	}
-	if in.params.has("Identity") {
-		m := t.mailbox(in.params.text("Identity"))
+	if call.params.has("Identity") {
+		m := t.mailbox(call.params.text("Identity"))
 		if m == nil || kinds != nil && !slices.ContainsFunc(kinds, func(k string) bool { return strings.EqualFold(k, m.Kind) }) {
-			return outcome{failed: errNoObject.of(in.params.text("Identity"))}
+			return outcome{failure: errNoObject.with(call.params.text("Identity"))}
 		}
 		return outcome{rows: []object{t.mailboxRow(*m)}}
 	}
-	return limited(rows, in.params)
+	return limitRows(rows, call.params)
 }
 
-// limited cuts the rows to ResultSize, 1000 when it is absent, with a warning.
-func limited(rows []object, p params) outcome {
+// limitRows returns at most ResultSize rows, 1000 by default, and a warning if there are more.
+func limitRows(rows []object, p params) outcome {
 	size := 1000
 	if n, ok := p["resultsize"].(float64); ok {
 		size = int(n)
@@ -69,89 +107,181 @@ func limited(rows []object, p params) outcome {
 		"displayed. To view them, increase the value for the ResultSize parameter."}}
 }
 
-// newMailbox makes a mailbox and the account behind it. Every mailbox also
-// gets alias@<initial domain>, so equal aliases collide.
-func newMailbox(in *invocation, t *tenant, _ map[string]bool) outcome {
-	m, failed := in.mailboxAsked(t)
-	if failed != nil {
-		return outcome{failed: failed}
+// newMailbox runs New-Mailbox: it adds a mailbox and its account. Every mailbox also gets the
+// address alias@<initial domain>, so two mailboxes cannot have the same alias.
+func newMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
+	m, failure := call.mailboxFromParams(t)
+	if failure != nil {
+		return outcome{failure: failure}
 	}
 	if t.Behaviour.AliasTaken {
 		t.Behaviour.AliasTaken = false
-		t.Exchange.Held = append(t.Exchange.Held, m.Alias+"@"+t.initial())
+		t.Exchange.NonMailboxAddresses = append(t.Exchange.NonMailboxAddresses, m.Alias+"@"+t.initialDomain())
 	}
 	for _, a := range append([]string{m.Primary}, m.Others...) {
 		if t.addressTaken(a) {
-			return outcome{failed: errProxy.of(a)}
+			return outcome{failure: errProxy.with(a)}
 		}
 	}
 	if slices.ContainsFunc(t.Exchange.Mailboxes, func(o mailbox) bool { return strings.EqualFold(o.Name, m.Name) }) {
-		return outcome{failed: errNameTaken.of(m.Name)}
+		return outcome{failure: errNameTaken.with(m.Name)}
 	}
 	u := user{ID: m.ObjectID, UPN: m.Primary, Mail: m.Primary, Nickname: m.Alias, DisplayName: m.DisplayName,
-		Created: in.now, Visible: after(in.now, t.Behaviour.MailboxMS)}
+		Created: call.now, Visible: startLag(call.now, t.Behaviour.MailboxMS)}
 	if t.Behaviour.UPNAlias {
-		u.UPN = m.Alias + "@" + t.initial()
+		u.UPN = m.Alias + "@" + t.initialDomain()
 	}
 	t.Users = append(t.Users, u)
 	t.Exchange.Mailboxes = append(t.Exchange.Mailboxes, m)
 	return outcome{rows: []object{t.mailboxRow(m)}}
 }
 
-// mailboxAsked is the mailbox that the parameters describe.
-func (in *invocation) mailboxAsked(t *tenant) (mailbox, *exception) {
-	name, display := in.params.text("Name"), in.params.text("DisplayName")
-	alias, primary := in.params.text("Alias"), in.params.text("PrimarySmtpAddress")
+// mailboxFromParams returns the mailbox that the parameters describe.
+func (call *invocation) mailboxFromParams(t *tenant) (mailbox, *exception) {
+	name, display := call.params.text("Name"), call.params.text("DisplayName")
+	alias, primary := call.params.text("Alias"), call.params.text("PrimarySmtpAddress")
 	if display == "" {
 		display = name
 	}
-	if !in.params.has("Alias") {
-		alias = derivedAlias(name)
+	if !call.params.has("Alias") {
+		alias = aliasFromName(name)
 	}
 	if primary == "" {
-		primary = alias + "@" + t.initial()
+		primary = alias + "@" + t.initialDomain()
 	}
 	_, domain, _ := strings.Cut(primary, "@")
 	switch {
-	case !in.params.yes("Shared"):
-		return mailbox{}, errMissing.of("Password")
+	case !call.params.isTrue("Shared"):
+		return mailbox{}, errMissing.with("Password")
 	case name == "" || len(name) > 64 || strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII }):
-		return mailbox{}, errInvalid.of("Property Name: it has 1 to 64 characters, of which not all letters are allowed.")
-	case len(alias) > 64 || !aliasForm.MatchString(alias):
-		return mailbox{}, errInvalid.of("Property Alias: the value contains characters that are not allowed.")
-	case !t.accepted(domain, in.now):
-		return mailbox{}, errNotMailDomain.of(domain)
+		return mailbox{}, errInvalid.with("Property Name: it has 1 to 64 characters, of which not all letters are allowed.")
+	case len(alias) > 64 || !aliasPattern.MatchString(alias):
+		return mailbox{}, errInvalid.with("Property Alias: the value contains characters that are not allowed.")
+	case !t.acceptsMail(domain, call.now):
+		return mailbox{}, errNotMailDomain.with(domain)
 	}
-	id := guid("mailbox", t.ID, strings.ToLower(primary), in.now.String())
+	id := guid("mailbox", t.ID, strings.ToLower(primary), call.now.String())
 	m := mailbox{ObjectID: id, GUID: guid("guid", id), Exchange: guid("exchange", id), Name: name,
-		DisplayName: display, Alias: alias, Primary: primary, Kind: "SharedMailbox", Created: in.now,
-		Usable: t.Behaviour.usable(in.now)}
-	if second := alias + "@" + t.initial(); !strings.EqualFold(second, primary) {
+		DisplayName: display, Alias: alias, Primary: primary, Kind: "SharedMailbox", Created: call.now,
+		Usable: t.Behaviour.mailboxLag(call.now)}
+	if second := alias + "@" + t.initialDomain(); !strings.EqualFold(second, primary) {
 		m.Others = []string{second}
 	}
 	return m, nil
 }
 
-// derivedAlias is what becomes of a name without an alias: the part before the
-// at sign, without characters that an alias may not have.
-func derivedAlias(name string) string {
+// aliasFromName returns the alias of a mailbox that was created without one: the part of the name
+// before the at sign, without the characters that an alias may not have.
+func aliasFromName(name string) string {
 	local, _, _ := strings.Cut(name, "@")
 	return strings.Trim(strings.Map(func(r rune) rune {
-		if r == '.' || aliasForm.MatchString(string(r)) {
+		if r == '.' || aliasPattern.MatchString(string(r)) {
 			return r
 		}
 		return -1
 	}, local), ".")
 }
 
-// addressTaken reports whether any object has a proxy address or signs in by
-// it.
+// addressTaken reports whether an object of the tenant has an address as a proxy address or as its
+// sign-in name.
 func (t *tenant) addressTaken(a string) bool {
 	same := func(b string) bool { return strings.EqualFold(a, b) }
-	if slices.ContainsFunc(t.Exchange.Held, same) || t.user(a) != nil {
+	if slices.ContainsFunc(t.Exchange.NonMailboxAddresses, same) || t.user(a) != nil {
 		return true
 	}
 	return slices.ContainsFunc(t.Exchange.Mailboxes, func(m mailbox) bool {
 		return same(m.Primary) || slices.ContainsFunc(m.Others, same)
 	})
+}
+
+// setMailbox runs Set-Mailbox. If nothing changes, it returns a warning.
+func setMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
+	m := t.mailbox(call.params.text("Identity"))
+	if m == nil {
+		return outcome{failure: errNoObject.with(call.params.text("Identity"))}
+	}
+	was := *m
+	if call.params.has("DisplayName") {
+		m.DisplayName = call.params.text("DisplayName")
+		if u := t.user(m.ObjectID); u != nil {
+			u.DisplayName = m.DisplayName
+		}
+	}
+	if call.params.has("MessageCopyForSentAsEnabled") {
+		m.SentCopy = call.params.isTrue("MessageCopyForSentAsEnabled")
+	}
+	if was.DisplayName == m.DisplayName && was.SentCopy == m.SentCopy {
+		return nothingModified(m.Name)
+	}
+	return outcome{}
+}
+
+// removeMailbox runs Remove-Mailbox. It deletes the account with the mailbox.
+func removeMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
+	m := t.mailbox(call.params.text("Identity"))
+	if m == nil || m.ObjectID == "" {
+		return outcome{failure: errNoObject.with(call.params.text("Identity"))}
+	}
+	t.deleteAccount(m.ObjectID)
+	return outcome{}
+}
+
+// usableMailbox returns the mailbox of the parameter Identity. A new mailbox is not found until its
+// lag has passed.
+func (call *invocation) usableMailbox(t *tenant) (*mailbox, *exception) {
+	m := t.mailbox(call.params.text("Identity"))
+	if m == nil || !m.Usable.passed(call.now) {
+		return nil, errNoObject.with(call.params.text("Identity"))
+	}
+	return m, nil
+}
+
+// casRow returns a mailbox as Get-CASMailbox shows it.
+func casRow(m mailbox) object {
+	var disabled any // null: the organization's setting applies
+	if m.SMTPAuthDisabled != nil {
+		disabled = *m.SMTPAuthDisabled
+	}
+	return object{"Identity": m.Name, "Name": m.Name, "DisplayName": m.DisplayName, "PrimarySmtpAddress": m.Primary,
+		"ExternalDirectoryObjectId": m.ObjectID, "Guid": m.GUID, "SmtpClientAuthenticationDisabled": disabled}
+}
+
+// getCASMailbox runs Get-CASMailbox.
+func getCASMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
+	if call.params.has("Identity") {
+		m, failure := call.usableMailbox(t)
+		if failure != nil {
+			return outcome{failure: failure}
+		}
+		return outcome{rows: []object{casRow(*m)}}
+	}
+	rows := []object{}
+	for _, m := range t.Exchange.Mailboxes {
+		if m.Usable.passed(call.now) {
+			rows = append(rows, casRow(m))
+		}
+	}
+	return limitRows(rows, call.params)
+}
+
+// setCASMailbox runs Set-CASMailbox. If nothing changes, it returns a warning.
+func setCASMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
+	m, failure := call.usableMailbox(t)
+	if failure != nil {
+		return outcome{failure: failure}
+	}
+	if !call.params.has("SmtpClientAuthenticationDisabled") {
+		return nothingModified(m.Name)
+	}
+	var want *bool
+	if off, given := call.params["smtpclientauthenticationdisabled"].(bool); given {
+		want = &off
+	}
+	same := want == nil && m.SMTPAuthDisabled == nil ||
+		want != nil && m.SMTPAuthDisabled != nil && *want == *m.SMTPAuthDisabled
+	if same {
+		return nothingModified(m.Name)
+	}
+	m.SMTPAuthDisabled = want
+	return outcome{}
 }

@@ -5,9 +5,171 @@ package simulator
 import (
 	"regexp"
 	"slices"
+	"strings"
+	"time"
 )
 
-// The limits of an organization's rules.
+// transportRule is a mail-flow rule of the organization.
+type transportRule struct {
+	GUID     string    `json:"guid"`
+	Name     string    `json:"name"`
+	Enabled  bool      `json:"enabled"`
+	Mode     string    `json:"mode"`
+	Priority int       `json:"priority"`
+	Changed  time.Time `json:"changed"`
+
+	// The conditions. An empty condition does not apply. A rule without conditions applies to
+	// all mail.
+	From          []string `json:"from"`
+	SenderDomains []string `json:"sender_domains"`
+	SentTo        string   `json:"sent_to"`
+	ExceptFrom    []string `json:"except_from"`
+
+	Reason   string `json:"reason"`
+	Code     string `json:"code"`
+	Delete   bool   `json:"delete"`
+	Location string `json:"location"`
+	Stop     bool   `json:"stop"`
+	OnError  string `json:"on_error"`
+	Comments string `json:"comments"`
+}
+
+// ruleVersion is a rule after one change, or its removal.
+type ruleVersion struct {
+	transportRule
+	Removed  bool `json:"gone"`
+	InEffect lag  `json:"acts"`
+}
+
+// maxRuleVersions is how many versions of one rule are kept, to evaluate messages with an earlier
+// time.
+const maxRuleVersions = 10
+
+// recordRuleChange adds a version of a rule to the log. It applies to mail after the tenant's rule
+// delay.
+func (t *tenant) recordRuleChange(r transportRule, removed bool, now time.Time) {
+	log := append(t.Exchange.RuleLog, ruleVersion{r, removed, startLag(now, t.Behaviour.RuleMS)})
+	kept := 0
+	for i := len(log) - 1; i >= 0; i-- {
+		if log[i].GUID != r.GUID {
+			continue
+		}
+		if kept++; kept > maxRuleVersions {
+			log = slices.Delete(log, i, i+1)
+		}
+	}
+	t.Exchange.RuleLog = log
+}
+
+// rule returns the rule with this name or GUID, or nil.
+func (t *tenant) rule(identity string) *transportRule {
+	for i := range t.Exchange.Rules {
+		if r := &t.Exchange.Rules[i]; strings.EqualFold(r.Name, identity) || strings.EqualFold(r.GUID, identity) {
+			return r
+		}
+	}
+	return nil
+}
+
+// blockedByRule reports whether a rule blocks a message that sender sends at a time.
+func (t *tenant) blockedByRule(sender string, at, now time.Time) bool {
+	latest := map[string]ruleVersion{}
+	for _, v := range t.Exchange.RuleLog {
+		if v.inEffectAt(at, now) {
+			latest[v.GUID] = v
+		}
+	}
+	for _, v := range latest {
+		if !v.Removed && v.blocks(sender) {
+			return true
+		}
+	}
+	return false
+}
+
+// inEffectAt reports whether the version applies to a message that is sent at a time. For a message
+// of the past, only the end of the lag counts.
+func (v ruleVersion) inEffectAt(at, now time.Time) bool {
+	if at.Before(now.Add(-clockTolerance)) {
+		return !at.Before(v.InEffect.Until)
+	}
+	return v.InEffect.passed(at)
+}
+
+// blocks reports whether the rule blocks mail from sender to a recipient outside the tenant. All
+// conditions of the rule must be true.
+func (r transportRule) blocks(sender string) bool {
+	among := func(list []string) bool {
+		return slices.ContainsFunc(list, func(a string) bool { return strings.EqualFold(a, sender) })
+	}
+	_, domain, _ := strings.Cut(sender, "@")
+	within := func(d string) bool {
+		return strings.EqualFold(domain, d) || strings.HasSuffix(strings.ToLower(domain), "."+strings.ToLower(d))
+	}
+	return r.Enabled && r.Mode == "Enforce" && (r.Reason != "" || r.Code != "" || r.Delete) &&
+		(len(r.From) == 0 || among(r.From)) &&
+		(len(r.SenderDomains) == 0 || slices.ContainsFunc(r.SenderDomains, within)) &&
+		r.SentTo != "InOrganization" && !among(r.ExceptFrom)
+}
+
+// size returns how many bytes of the limit of 8 KB the rule uses.
+func (r transportRule) size() int {
+	size := len(r.Name) + len(r.Reason) + len(r.Code) + len(r.Comments)
+	for _, list := range [][]string{r.From, r.SenderDomains, r.ExceptFrom} {
+		for _, text := range list {
+			size += len(text) + 1
+		}
+	}
+	return size
+}
+
+// ruleTaskTypes is the namespace of the types of rules.
+const ruleTaskTypes = "Microsoft.Exchange.MessagingPolicies.Rules.Tasks."
+
+// row returns the rule as Get-TransportRule shows it.
+func (r transportRule) row() object {
+	var conditions, actions, exceptions any // null if there are none
+	conditions = predicateClasses("FromPredicate", len(r.From) > 0, "SenderDomainIsPredicate", len(r.SenderDomains) > 0,
+		"SentToScopePredicate", r.SentTo != "")
+	actions = predicateClasses("RejectMessageAction", r.Reason != "" || r.Code != "", "DeleteMessageAction", r.Delete)
+	exceptions = predicateClasses("FromPredicate", len(r.ExceptFrom) > 0)
+	state := "Disabled"
+	if r.Enabled {
+		state = "Enabled"
+	}
+	return object{
+		"Name": r.Name, "Identity": r.Name, "Guid": r.GUID, "State": state, "Mode": r.Mode, "Priority": r.Priority,
+		"From": listOrNull(r.From), "SenderDomainIs": listOrNull(r.SenderDomains), "SentToScope": listOrNull([]string{r.SentTo}),
+		"ExceptIfFrom": listOrNull(r.ExceptFrom), "RejectMessageReasonText": r.Reason, "RejectMessageEnhancedStatusCode": r.Code,
+		"DeleteMessage": r.Delete, "SenderAddressLocation": r.Location, "StopRuleProcessing": r.Stop,
+		"RuleErrorAction": r.OnError, "Comments": r.Comments, "Conditions": conditions, "Actions": actions,
+		"Exceptions": exceptions, "ActivationDate": nil, "ExpiryDate": nil, "WhenChanged": r.Changed,
+		"Description": "If the message: is received from one of the senders, take the following actions: reject it",
+	}
+}
+
+// predicateClasses returns the class names whose flag is true, or nil. The arguments are pairs of a
+// name and a flag.
+func predicateClasses(named ...any) any {
+	var out []string
+	for i := 0; i < len(named); i += 2 {
+		if has, _ := named[i+1].(bool); has {
+			name, _ := named[i].(string)
+			out = append(out, ruleTaskTypes+name)
+		}
+	}
+	return listOrNull(out)
+}
+
+// listOrNull returns nil for a list that is empty or begins with "".
+func listOrNull(list []string) any {
+	if len(list) == 0 || list[0] == "" {
+		return nil
+	}
+	return list
+}
+
+// The limits of transport rules. Sizes and lengths are in bytes.
 const (
 	maxRules    = 300
 	maxRuleSize = 8 << 10
@@ -15,156 +177,162 @@ const (
 	maxRuleText = 1024
 )
 
-// ruleParameters are what New- and Set-TransportRule both take.
-func ruleParameters(more map[string]kind) map[string]kind {
-	takes := map[string]kind{
-		"Name": text, "From": list, "SenderDomainIs": list, "ExceptIfFrom": list, "Comments": text, "Priority": count,
-		"SentToScope": enum("InOrganization", "NotInOrganization"), "DeleteMessage": boolean,
-		"RejectMessageReasonText": text, "RejectMessageEnhancedStatusCode": text,
-		"SenderAddressLocation": enum("Header", "Envelope", "HeaderOrEnvelope"),
-		"Mode":                  enum("Audit", "AuditAndNotify", "Enforce"), "RuleErrorAction": enum("Ignore", "Defer"),
-		"StopRuleProcessing": boolean, "Confirm": flag,
+// ruleParameters returns the parameters that New-TransportRule and Set-TransportRule share, and
+// those in more.
+func ruleParameters(more map[string]paramType) map[string]paramType {
+	parameters := map[string]paramType{
+		"Name": stringParam, "From": stringListParam, "SenderDomainIs": stringListParam, "ExceptIfFrom": stringListParam, "Comments": stringParam, "Priority": int32Param,
+		"SentToScope": enumParam("InOrganization", "NotInOrganization"), "DeleteMessage": boolParam,
+		"RejectMessageReasonText": stringParam, "RejectMessageEnhancedStatusCode": stringParam,
+		"SenderAddressLocation": enumParam("Header", "Envelope", "HeaderOrEnvelope"),
+		"Mode":                  enumParam("Audit", "AuditAndNotify", "Enforce"), "RuleErrorAction": enumParam("Ignore", "Defer"),
+		"StopRuleProcessing": boolParam, "Confirm": switchParam,
 	}
 	for name, k := range more {
-		takes[name] = k
+		parameters[name] = k
 	}
-	return takes
+	return parameters
 }
 
-// getRules knows one trap: a name that no rule has brings all of them.
-func getRules(in *invocation, t *tenant, _ map[string]bool) outcome {
-	if r := t.rule(in.params.text("Identity")); r != nil {
+// getRules runs Get-TransportRule. As in Exchange, an unknown identity returns all rules.
+func getRules(call *invocation, t *tenant, _ map[string]bool) outcome {
+	if r := t.rule(call.params.text("Identity")); r != nil {
 		return outcome{rows: []object{r.row()}}
 	}
 	rows := []object{}
 	for _, r := range t.Exchange.Rules {
 		rows = append(rows, r.row())
 	}
-	return limited(rows, in.params)
+	return limitRows(rows, call.params)
 }
 
-func newRule(in *invocation, t *tenant, _ map[string]bool) outcome {
+// newRule runs New-TransportRule.
+func newRule(call *invocation, t *tenant, _ map[string]bool) outcome {
 	switch {
-	case t.Exchange.dehydrated(in.now):
-		return outcome{failed: errDehydrated.of("")}
-	case t.rule(in.params.text("Name")) != nil:
-		return outcome{failed: errRuleExists.of(in.params.text("Name"))}
+	case t.Exchange.dehydrated(call.now):
+		return outcome{failure: errDehydrated.with("")}
+	case t.rule(call.params.text("Name")) != nil:
+		return outcome{failure: errRuleExists.with(call.params.text("Name"))}
 	case len(t.Exchange.Rules) >= maxRules:
-		return outcome{failed: errRuleCount.of("")}
+		return outcome{failure: errRuleCount.with("")}
 	}
 	r := transportRule{
-		GUID: guid("rule", t.ID, in.params.text("Name"), in.now.String()), Enabled: true, Mode: "Enforce", Location: "Header", OnError: "Ignore", Priority: len(t.Exchange.Rules),
+		GUID: guid("rule", t.ID, call.params.text("Name"), call.now.String()), Enabled: true, Mode: "Enforce", Location: "Header", OnError: "Ignore", Priority: len(t.Exchange.Rules),
 	}
-	if in.params.has("Enabled") {
-		r.Enabled = in.params.yes("Enabled")
+	if call.params.has("Enabled") {
+		r.Enabled = call.params.isTrue("Enabled")
 	}
-	if failed := in.fill(t, &r); failed != nil {
-		return outcome{failed: failed}
+	if failure := call.applyParams(t, &r); failure != nil {
+		return outcome{failure: failure}
 	}
 	t.Exchange.Rules = append(t.Exchange.Rules, r)
-	t.changed(r, false, in.now)
+	t.recordRuleChange(r, false, call.now)
 	return outcome{rows: []object{r.row()}}
 }
 
-func setRule(in *invocation, t *tenant, _ map[string]bool) outcome {
-	held := t.rule(in.params.text("Identity"))
-	if held == nil {
-		return outcome{failed: errNoObject.of(in.params.text("Identity"))}
+// setRule runs Set-TransportRule.
+func setRule(call *invocation, t *tenant, _ map[string]bool) outcome {
+	existing := t.rule(call.params.text("Identity"))
+	if existing == nil {
+		return outcome{failure: errNoObject.with(call.params.text("Identity"))}
 	}
-	r := *held
-	if in.params.has("Name") {
-		if other := t.rule(in.params.text("Name")); other != nil && other.GUID != r.GUID {
-			return outcome{failed: errRuleExists.of(in.params.text("Name"))}
+	r := *existing
+	if call.params.has("Name") {
+		if other := t.rule(call.params.text("Name")); other != nil && other.GUID != r.GUID {
+			return outcome{failure: errRuleExists.with(call.params.text("Name"))}
 		}
 	}
-	if failed := in.fill(t, &r); failed != nil {
-		return outcome{failed: failed}
+	if failure := call.applyParams(t, &r); failure != nil {
+		return outcome{failure: failure}
 	}
-	*held = r
-	t.changed(r, false, in.now)
+	*existing = r
+	t.recordRuleChange(r, false, call.now)
 	return outcome{}
 }
 
-// switchRule makes Enable- and Disable-TransportRule.
-func switchRule(on bool) func(*invocation, *tenant, map[string]bool) outcome {
-	return func(in *invocation, t *tenant, _ map[string]bool) outcome {
-		r := t.rule(in.params.text("Identity"))
+// setRuleEnabled returns Enable-TransportRule or Disable-TransportRule.
+func setRuleEnabled(on bool) func(*invocation, *tenant, map[string]bool) outcome {
+	return func(call *invocation, t *tenant, _ map[string]bool) outcome {
+		r := t.rule(call.params.text("Identity"))
 		if r == nil {
-			return outcome{failed: errNoObject.of(in.params.text("Identity"))}
+			return outcome{failure: errNoObject.with(call.params.text("Identity"))}
 		}
-		r.Enabled, r.Changed = on, in.now
-		t.changed(*r, false, in.now)
+		r.Enabled, r.Changed = on, call.now
+		t.recordRuleChange(*r, false, call.now)
 		return outcome{}
 	}
 }
 
-func removeRule(in *invocation, t *tenant, _ map[string]bool) outcome {
-	r := t.rule(in.params.text("Identity"))
+// removeRule runs Remove-TransportRule.
+func removeRule(call *invocation, t *tenant, _ map[string]bool) outcome {
+	r := t.rule(call.params.text("Identity"))
 	if r == nil {
-		return outcome{failed: errNoObject.of(in.params.text("Identity"))}
+		return outcome{failure: errNoObject.with(call.params.text("Identity"))}
 	}
-	gone := *r
-	t.changed(gone, true, in.now)
-	t.Exchange.Rules = slices.DeleteFunc(t.Exchange.Rules, func(o transportRule) bool { return o.GUID == gone.GUID })
+	removed := *r
+	t.recordRuleChange(removed, true, call.now)
+	t.Exchange.Rules = slices.DeleteFunc(t.Exchange.Rules, func(o transportRule) bool { return o.GUID == removed.GUID })
 	return outcome{}
 }
 
-// statusCodes are those that a rejection may have.
-var statusCodes = regexp.MustCompile(`^5\.7\.(1|9[0-9][0-9])$`)
+// statusCodePattern is the form of the status codes that a rejection can have.
+var statusCodePattern = regexp.MustCompile(`^5\.7\.(1|9[0-9][0-9])$`)
 
-// fill puts the parameters into a rule. A list is replaced as a whole; an empty
-// one, or null, takes the condition away.
-func (in *invocation) fill(t *tenant, r *transportRule) *exception {
-	in.fillConditions(r)
-	in.fillTexts(r)
-	r.Changed = in.now
-	for _, sender := range slices.Concat(in.params.texts("From"), in.params.texts("ExceptIfFrom")) {
+// applyParams sets the members of a rule from the parameters and checks the rule. A list replaces
+// the whole previous list. An empty list, or null, removes the condition.
+func (call *invocation) applyParams(t *tenant, r *transportRule) *exception {
+	call.applyConditions(r)
+	call.applyTexts(r)
+	r.Changed = call.now
+	for _, sender := range slices.Concat(call.params.textList("From"), call.params.textList("ExceptIfFrom")) {
 		if t.mailbox(sender) == nil {
-			return errNoObject.of(sender)
+			return errNoObject.with(sender)
 		}
 	}
 	switch {
 	case r.Name == "" || len(r.Name) > maxRuleName:
-		return errInvalid.of("Property Name: it has 1 to 64 characters.")
+		return errInvalid.with("Property Name: it has 1 to 64 characters.")
 	case r.Reason == "" && r.Code == "" && !r.Delete:
-		return errMissing.of("an action")
-	case r.Code != "" && !statusCodes.MatchString(r.Code):
-		return errInvalid.of("RejectMessageEnhancedStatusCode is 5.7.1 or from 5.7.900 to 5.7.999.")
+		return errMissing.with("an action")
+	case r.Code != "" && !statusCodePattern.MatchString(r.Code):
+		return errInvalid.with("RejectMessageEnhancedStatusCode is 5.7.1 or from 5.7.900 to 5.7.999.")
 	case len(r.Reason) > maxRuleText || len(r.Comments) > maxRuleText:
-		return errInvalid.of("A text has at most 1024 characters.")
+		return errInvalid.with("A text has at most 1024 characters.")
 	case r.size() > maxRuleSize:
-		return errRuleSize.of("")
+		return errRuleSize.with("")
 	}
 	return nil
 }
 
-func (in *invocation) fillConditions(r *transportRule) {
-	for name, of := range map[string]*[]string{"From": &r.From, "SenderDomainIs": &r.SenderDomains, "ExceptIfFrom": &r.ExceptFrom} {
-		if in.params.has(name) {
-			*of = in.params.texts(name)
+// applyConditions sets the conditions that the parameters name.
+func (call *invocation) applyConditions(r *transportRule) {
+	for name, target := range map[string]*[]string{"From": &r.From, "SenderDomainIs": &r.SenderDomains, "ExceptIfFrom": &r.ExceptFrom} {
+		if call.params.has(name) {
+			*target = call.params.textList(name)
 		}
 	}
-	if in.params.has("SentToScope") {
-		r.SentTo = in.params.text("SentToScope")
+	if call.params.has("SentToScope") {
+		r.SentTo = call.params.text("SentToScope")
 	}
 }
 
-func (in *invocation) fillTexts(r *transportRule) {
-	for name, of := range map[string]*string{
+// applyTexts sets the texts, the flags and the priority that the parameters name.
+func (call *invocation) applyTexts(r *transportRule) {
+	for name, target := range map[string]*string{
 		"Name": &r.Name, "Comments": &r.Comments, "RejectMessageReasonText": &r.Reason, "Mode": &r.Mode,
 		"RejectMessageEnhancedStatusCode": &r.Code, "SenderAddressLocation": &r.Location, "RuleErrorAction": &r.OnError,
 	} {
-		if in.params.has(name) {
-			*of = in.params.text(name)
+		if call.params.has(name) {
+			*target = call.params.text(name)
 		}
 	}
-	if in.params.has("DeleteMessage") {
-		r.Delete = in.params.yes("DeleteMessage")
+	if call.params.has("DeleteMessage") {
+		r.Delete = call.params.isTrue("DeleteMessage")
 	}
-	if in.params.has("StopRuleProcessing") {
-		r.Stop = in.params.yes("StopRuleProcessing")
+	if call.params.has("StopRuleProcessing") {
+		r.Stop = call.params.isTrue("StopRuleProcessing")
 	}
-	if n, ok := in.params["priority"].(float64); ok {
+	if n, ok := call.params["priority"].(float64); ok {
 		r.Priority = int(n)
 	}
 }

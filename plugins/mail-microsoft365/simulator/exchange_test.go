@@ -10,17 +10,8 @@ import (
 	"testing"
 )
 
-// ready is a tenant with an accepted domain and one mailbox.
-func ready(t *testing.T) *tenant {
-	t.Helper()
-	tn := start(t).connected()
-	tn.addDomain(domain)
-	tn.newMailbox("anna@"+domain, "anna.d")
-	return tn
-}
-
-func TestExchangeErrors(t *testing.T) {
-	usual := ready(t)
+func TestCmdletsReturnDocumentedExceptions(t *testing.T) {
+	shared := newTenantWithMailbox(t)
 	for _, tt := range []struct {
 		name   string
 		before m // behaviour
@@ -32,42 +23,36 @@ func TestExchangeErrors(t *testing.T) {
 		{"unknown parameter before a missing one", nil, "Set-Mailbox", m{"Bogus": 1}, "exchange-unknown-parameter"},
 		{"text for a boolean", nil, "Set-TransportConfig", m{"SmtpClientAuthenticationDisabled": "no"}, "exchange-wrong-type"},
 		{"number for a text", nil, "Get-Mailbox", m{"Identity": 5}, "exchange-wrong-type"},
-		{"no address", nil, "New-Mailbox", m{"Shared": true, "Name": "x", "PrimarySmtpAddress": "not an address"}, "exchange-wrong-type"},
-		{"no member of the enumeration", nil, "Get-Mailbox", m{"RecipientTypeDetails": []string{"Pigeonhole"}}, "exchange-wrong-type"},
+		{"invalid address", nil, "New-Mailbox", m{"Shared": true, "Name": "x", "PrimarySmtpAddress": "not an address"}, "exchange-wrong-type"},
+		{"unknown enumeration value", nil, "Get-Mailbox", m{"RecipientTypeDetails": []string{"Pigeonhole"}}, "exchange-wrong-type"},
 		{"mailbox not found", nil, "Get-Mailbox", m{"Identity": "nobody@" + domain}, "exchange-not-found"},
 		{"mailbox of another kind", nil, "Get-Mailbox", m{"Identity": "anna@" + domain, "RecipientTypeDetails": "UserMailbox"}, "exchange-not-found"},
 		{"nothing to change", nil, "Set-Mailbox", m{"Identity": "nobody@" + domain, "DisplayName": "x"}, "exchange-not-found"},
 		{"nothing to remove", nil, "Remove-Mailbox", m{"Identity": "nobody@" + domain, "Confirm": false}, "exchange-not-found"},
-		{"primary address taken", nil, "New-Mailbox", box("anna@"+domain, "other"), "exchange-proxy-address"},
-		{"alias taken", nil, "New-Mailbox", box("bob@"+domain, "anna.d"), "exchange-proxy-address"},
-		{"alias taken by the administrator", nil, "New-Mailbox", box("admin@"+domain, "admin"), "exchange-proxy-address"},
+		{"primary address taken", nil, "New-Mailbox", mailboxParams("anna@"+domain, "other"), "exchange-proxy-address"},
+		{"alias taken", nil, "New-Mailbox", mailboxParams("bob@"+domain, "anna.d"), "exchange-proxy-address"},
+		{"alias taken by the administrator", nil, "New-Mailbox", mailboxParams("admin@"+domain, "admin"), "exchange-proxy-address"},
 		{"name taken", nil, "New-Mailbox", m{"Shared": true, "Name": "anna@" + domain, "Alias": "n", "PrimarySmtpAddress": "n@" + domain}, "exchange-name-taken"},
-		{"domain not accepted", nil, "New-Mailbox", box("a@elsewhere.example", "a.e"), "exchange-not-accepted"},
+		{"domain not accepted", nil, "New-Mailbox", mailboxParams("a@elsewhere.example", "a.e"), "exchange-not-accepted"},
 		{"DKIM configuration not found", nil, "Get-DkimSigningConfig", m{"Identity": domain}, "exchange-not-found"},
 		{"DKIM of an unknown domain", nil, "New-DkimSigningConfig", m{"DomainName": "elsewhere.example", "Enabled": false}, "exchange-not-found"},
 		{"CNAME records missing", nil, "New-DkimSigningConfig", m{"DomainName": domain, "Enabled": true}, "exchange-no-cname"},
 		{"already customized", nil, "Enable-OrganizationCustomization", m{}, "exchange-already-hydrated"},
-		{"any exception", scripts(m{"Get-Mailbox": m{"exception": m{"id": "Ex6F9304", "text": "The operation couldn't be performed because object 'x' couldn't be found on 'y'.",
+		{"scripted exception", scriptedCmdlets(m{"Get-Mailbox": m{"exception": m{"id": "Ex6F9304", "text": "The operation couldn't be performed because object 'x' couldn't be found on 'y'.",
 			"type": "Microsoft.Exchange.Configuration.Tasks.ManagementObjectNotFoundException"}}}), "Get-Mailbox", m{}, "exchange-not-found"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tn := usual
+			tn := shared
 			if tt.before != nil {
-				tn = ready(t)
-				tn.behave(tt.before)
+				tn = newTenantWithMailbox(t)
+				tn.setBehaviour(tt.before)
 			}
-			golden(t, tt.golden, tn.exchange(tt.cmdlet, tt.params))
+			assertGolden(t, tt.golden, tn.exchange(tt.cmdlet, tt.params))
 		})
 	}
 }
 
-func scripts(cmdlets m) m { return m{"cmdlets": cmdlets} }
-
-func box(address, alias string) m {
-	return m{"Shared": true, "Name": address, "DisplayName": "x", "Alias": alias, "PrimarySmtpAddress": address}
-}
-
-func TestExchangeGrants(t *testing.T) {
+func TestExchangeRequiresBothGrants(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		revoke string
@@ -80,16 +65,16 @@ func TestExchangeGrants(t *testing.T) {
 		{name: "no app role", revoke: "app_role", status: 401},
 		{name: "no directory role", revoke: "exchange_role", status: 403, nul: true},
 		{name: "no directory role, without NUL bytes", revoke: "exchange_role", before: m{"nul_403": false}, status: 403},
-		{name: "a token for Graph", header: func(tn *tenant) http.Header { return bearer(tn.token(graphScope)) }, status: 401},
+		{name: "token for Graph", header: func(tn *tenant) http.Header { return bearer(tn.token(graphScope)) }, status: 401},
 		{name: "no token", header: func(*tenant) http.Header { return http.Header{} }, status: 401},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tn := start(t).connected()
+			tn := startSimulator(t).newConnectedTenant()
 			if tt.revoke != "" {
 				tn.revoke(tt.revoke)
 			}
 			if tt.before != nil {
-				tn.behave(tt.before)
+				tn.setBehaviour(tt.before)
 			}
 			header := bearer(tn.token(exchangeScope))
 			if tt.header != nil {
@@ -106,10 +91,10 @@ func TestExchangeGrants(t *testing.T) {
 	}
 }
 
-// TestUnknownCmdlet: what the role does not allow, or is there no more, is
-// refused like a missing role.
-func TestUnknownCmdlet(t *testing.T) {
-	tn := start(t).connected()
+// TestUnknownCmdletIsForbidden checks cmdlets that the role does not allow or that no longer exist.
+// The answer is the same as for a missing role.
+func TestUnknownCmdletIsForbidden(t *testing.T) {
+	tn := startSimulator(t).newConnectedTenant()
 	for _, name := range []string{"Get-Everything", "", "Get-MessageTrace", "New-InboundConnector", "New-RoleGroup"} {
 		if a := tn.exchange(name, m{}); a.status != http.StatusForbidden {
 			t.Errorf("%q: %d %s", name, a.status, a.raw)
@@ -120,26 +105,26 @@ func TestUnknownCmdlet(t *testing.T) {
 	}
 }
 
-func TestExchangeTenantInThePath(t *testing.T) {
-	s := start(t)
-	tn, other := s.connected(), s.connected()
-	post := func(tenant string) answer {
+func TestExchangeChecksTenantInPath(t *testing.T) {
+	s := startSimulator(t)
+	tn, other := s.newConnectedTenant(), s.newConnectedTenant()
+	post := func(tenant string) response {
 		return s.do("POST", s.ready.Settings["exchange_url"]+"/adminapi/v1.0/"+tenant+"/InvokeCommand",
 			bearer(tn.token(exchangeScope)), `{"CmdletInput":{"CmdletName":"Get-OrganizationConfig","Parameters":{}}}`)
 	}
-	golden(t, "exchange-unknown-tenant", post("11111111-2222-4333-8444-555555555555"))
+	assertGolden(t, "exchange-unknown-tenant", post("11111111-2222-4333-8444-555555555555"))
 	if a := post(other.id); a.status != http.StatusUnauthorized {
 		t.Errorf("another tenant: %d", a.status)
 	}
-	for _, name := range []string{tn.id, tn.initial()} {
-		if a := post(name); a.at("value", 0, "Name") != tn.initial() {
+	for _, name := range []string{tn.id, tn.initialDomain()} {
+		if a := post(name); a.at("value", 0, "Name") != tn.initialDomain() {
 			t.Errorf("%s: %d %s", name, a.status, a.raw)
 		}
 	}
 }
 
-func TestUnreadableCommands(t *testing.T) {
-	tn := start(t).connected()
+func TestUnreadableCommandsAreRefused(t *testing.T) {
+	tn := startSimulator(t).newConnectedTenant()
 	for _, body := range []string{"", "[]", `{"CmdletInput":{"CmdletName":"Get-Mailbox","Parameters":null}}`,
 		`{"CmdletInput":{"CmdletName":"Get-Mailbox"}}`} {
 		a := tn.do("POST", tn.ready.Settings["exchange_url"]+"/adminapi/beta/"+tn.id+"/InvokeCommand", bearer(tn.token(exchangeScope)), body)
@@ -149,8 +134,8 @@ func TestUnreadableCommands(t *testing.T) {
 	}
 }
 
-func TestEnvelope(t *testing.T) {
-	tn := ready(t)
+func TestExchangeAnswerHasEnvelope(t *testing.T) {
+	tn := newTenantWithMailbox(t)
 	a := tn.exchange("Get-OrganizationConfig", m{})
 	warnings, isList := a.at("@adminapi.warnings").([]any)
 	if !isList || len(warnings) != 0 || a.at("adminapi.warnings@odata.type") != "#Collection(String)" ||
@@ -178,22 +163,22 @@ func TestEnvelope(t *testing.T) {
 	}
 }
 
-func TestExchangePaging(t *testing.T) {
-	tn := ready(t)
-	tn.behave(m{"page_size": 2})
+func TestExchangeAnswersInPages(t *testing.T) {
+	tn := newTenantWithMailbox(t)
+	tn.setBehaviour(m{"page_size": 2})
 	first := tn.exchange("Get-Mailbox", m{"ResultSize": "Unlimited"})
 	link, _ := first.at("@odata.nextLink").(string)
 	if len(first.rows()) != 2 || link == "" || len(first.at("@adminapi.warnings").([]any)) != 1 {
 		t.Fatalf("%s", first.raw)
 	}
-	follow := func() answer {
+	follow := func() response {
 		return tn.do("POST", link, bearer(tn.token(exchangeScope)), `{"CmdletInput":{"CmdletName":"Get-Mailbox","Parameters":{"ResultSize":"Unlimited"}}}`)
 	}
 	if second := follow(); len(second.rows()) != 1 || second.at("@odata.nextLink") != nil {
 		t.Errorf("%s", second.raw)
 	}
-	tn.behave(m{"next_link": "expired"})
-	golden(t, "exchange-paging", follow())
+	tn.setBehaviour(m{"next_link": "expired"})
+	assertGolden(t, "exchange-paging", follow())
 
 	header := bearer(tn.token(exchangeScope))
 	header.Set("Prefer", "odata.maxpagesize=1")
@@ -205,10 +190,8 @@ func TestExchangePaging(t *testing.T) {
 	}
 }
 
-// TestEnumPrefix: a value that only begins a member is taken and finds
-// nothing.
-func TestEnumPrefix(t *testing.T) {
-	tn := ready(t)
+func TestEnumPrefixIsAcceptedAndMatchesNothing(t *testing.T) {
+	tn := newTenantWithMailbox(t)
 	for value, want := range map[string]int{"SharedMailbox": 1, "sharedmailbox": 1, "Shared": 0, "UserMailbox": 1, "DiscoveryMailbox": 1} {
 		a := tn.exchange("Get-Mailbox", m{"RecipientTypeDetails": []string{value}, "ResultSize": "Unlimited"})
 		if a.status != http.StatusOK || len(a.rows()) != want {
@@ -221,9 +204,9 @@ func TestEnumPrefix(t *testing.T) {
 	}
 }
 
-func TestModuleFile(t *testing.T) {
-	tn := start(t).connected()
-	read := func() answer {
+func TestModuleFileListsCmdlets(t *testing.T) {
+	tn := startSimulator(t).newConnectedTenant()
+	read := func() response {
 		return tn.do("GET", tn.ready.Settings["exchange_url"]+"/adminapi/v1.0/"+tn.id+"/EXOModuleFile?Version=3.9.2",
 			bearer(tn.token(exchangeScope)), "")
 	}
@@ -233,5 +216,114 @@ func TestModuleFile(t *testing.T) {
 	tn.revoke("exchange_role")
 	if a := read(); a.status != http.StatusForbidden {
 		t.Errorf("%d", a.status)
+	}
+}
+
+// TestScriptedExceptionReplacesCmdlet scripts exceptions that the simulator itself never returns.
+func TestScriptedExceptionReplacesCmdlet(t *testing.T) {
+	tn := newTenantWithMailbox(t)
+	for _, tt := range [][2]string{
+		{"Microsoft.Exchange.Data.Directory.MemberAlreadyExistsException", "The recipient is already a member of the group."},
+		{"Microsoft.Exchange.Data.Directory.MemberNotFoundException", "The recipient isn't a member of the group."},
+		{"Microsoft.Exchange.Management.Tasks.RulesValidationException", "The maximum number of rules was reached."},
+		{"Microsoft.Exchange.Data.ThrottlingException", "Your recent queries have surpassed the permitted limit, please try again later"},
+		{"Microsoft.Exchange.Net.SPRetriableException", "A server side error has occurred. Please try again after some time."},
+	} {
+		tn.setBehaviour(scriptedCmdlets(m{"Set-Mailbox": m{"exception": m{"type": tt[0], "text": tt[1]}}}))
+		a := tn.exchange("Set-Mailbox", m{"Identity": "anna@" + domain, "DisplayName": "New"})
+		inner := a.at("error", "innererror", "internalexception").(m)
+		if a.status != http.StatusBadRequest || inner["type"] != tt[0] || inner["message"] != tt[1] ||
+			a.at("error", "details", 0, "message") != "|"+tt[0]+"|"+tt[1] {
+			t.Errorf("%d %s", a.status, a.raw)
+		}
+	}
+	if a := tn.exchange("Get-Mailbox", m{"Identity": "anna@" + domain}); a.at("value", 0, "DisplayName") != "Anna Keller" {
+		t.Error("the cmdlet ran despite the exception")
+	}
+}
+
+// TestTransientExceptionIs400 scripts a transient exception. Its status is 400, so only the name of
+// the exception says that a retry can succeed.
+func TestTransientExceptionIs400(t *testing.T) {
+	tn := newTenantWithMailbox(t)
+	tn.setBehaviour(scriptedCmdlets(m{"Set-Mailbox": m{"times": 2, "exception": m{
+		"type": "Microsoft.Exchange.Data.Directory.ServerBusyException",
+		"text": "The server is too busy to process the request. Please try again after some time."}}}))
+	for range 2 {
+		assertGolden(t, "exchange-busy", tn.exchange("Set-Mailbox", m{"Identity": "anna@" + domain, "DisplayName": "New"}))
+	}
+	if a := tn.exchange("Set-Mailbox", m{"Identity": "anna@" + domain, "DisplayName": "New"}); a.status != http.StatusOK {
+		t.Errorf("afterwards: %d %s", a.status, a.raw)
+	}
+}
+
+func TestScriptedErrorsAndWarningsAre200(t *testing.T) {
+	tn := newTenantWithMailbox(t)
+	tn.setBehaviour(scriptedCmdlets(m{"Set-Mailbox": m{"errors": []string{"could not be changed"}}, "Get-Mailbox": m{"warnings": []string{"Micro delay applied"}}}))
+	a := tn.exchange("Set-Mailbox", m{"Identity": "anna@" + domain, "DisplayName": "New"})
+	if a.status != http.StatusOK || a.at("@adminapi.errors", 0) != "could not be changed" {
+		t.Errorf("%d %s", a.status, a.raw)
+	}
+	a = tn.exchange("Get-Mailbox", m{"Identity": "anna@" + domain})
+	if a.at("@adminapi.warnings", 0) != "Micro delay applied" || a.at("value", 0, "DisplayName") != "Anna Keller" {
+		t.Errorf("%s", a.raw)
+	}
+}
+
+func TestExchangeAnswersPlannedFaults(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		status     int
+		retryAfter int
+		golden     string // "" for a body that is not an envelope
+		html       bool
+	}{
+		{"refused", 400, 0, "exchange-refused", false},
+		{"conflict", 409, 0, "exchange-conflict", false},
+		{"other status of a bad request", 422, 0, "exchange-unprocessable", false},
+		{"token refused", 401, 0, "", false},
+		{"not allowed", 403, 0, "", false},
+		{"unknown tenant", 404, 0, "exchange-unknown-tenant", false},
+		{"throttled, without Retry-After", 429, 0, "", false},
+		{"throttled, with Retry-After", 429, 9, "", false},
+		{"back-end error", 500, 0, "exchange-transient", false},
+		{"gateway unavailable", 503, 0, "", true},
+		{"gateway timeout", 504, 0, "", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tn := newTenantWithMailbox(t)
+			tn.planFault(m{"kind": "status", "status": tt.status, "retry_after": tt.retryAfter, "times": 1, "operation": "Set-Mailbox"})
+			a := tn.exchange("Set-Mailbox", m{"Identity": "anna@" + domain, "DisplayName": "New"})
+			switch {
+			case tt.golden != "":
+				assertGolden(t, tt.golden, a)
+			case a.status != tt.status || a.body != nil:
+				t.Errorf("%d %s", a.status, a.raw)
+			}
+			if got := a.header.Get("Retry-After"); (got == "9") != (tt.retryAfter == 9) {
+				t.Errorf("Retry-After %q", got)
+			}
+			if strings.Contains(a.header.Get("Content-Type"), "html") != tt.html {
+				t.Errorf("%v", a.header)
+			}
+			// With a 504 the cmdlet has run; with any other status it has not.
+			name := tn.exchange("Get-Mailbox", m{"Identity": "anna@" + domain}).at("value", 0, "DisplayName")
+			if want := map[bool]string{true: "New", false: "Anna Keller"}[tt.status == 504]; name != want {
+				t.Errorf("afterwards the name is %v, want %s", name, want)
+			}
+		})
+	}
+}
+
+// TestPlannedFaultHitsOneOfThreeCalls plans a failure of the second New-Mailbox call.
+func TestPlannedFaultHitsOneOfThreeCalls(t *testing.T) {
+	tn := newTenantWithMailbox(t)
+	tn.planFault(m{"kind": "status", "status": 500, "times": 1, "skip": 1, "operation": "New-Mailbox"})
+	var got []int
+	for _, n := range []string{"b", "c", "d"} {
+		got = append(got, tn.exchange("New-Mailbox", mailboxParams(n+"@"+domain, n+".d")).status)
+	}
+	if !slices.Equal(got, []int{200, 500, 200}) {
+		t.Errorf("%v", got)
 	}
 }

@@ -11,80 +11,83 @@ import (
 	"time"
 )
 
-// batch is messages that a mailbox sent at one moment.
-type batch struct {
-	Serial     int       `json:"serial"` // of the first
+// messageBatch is messages that a mailbox sent at one moment.
+type messageBatch struct {
+	Serial     int       `json:"serial"` // number of the first message
 	Sender     string    `json:"sender"`
 	Count      int       `json:"count"`
-	Recipients int       `json:"recipients"` // of each message; 0 is one to three
+	Recipients int       `json:"recipients"` // of each message; 0 means one to three in rotation
 	At         time.Time `json:"at"`
-	Shows      lag       `json:"shows"`
-	Stopped    bool      `json:"stopped"` // by a rule
-	Bounced    bool      `json:"bounced"` // by the recipient's server
+	Visible    lag       `json:"shows"`
+	Blocked    bool      `json:"stopped"` // a rule blocked the messages
+	Bounced    bool      `json:"bounced"` // the recipient's server refused the messages
 }
 
 // traceRow is one message to one recipient.
 type traceRow struct {
-	batch
+	messageBatch
 
-	number    int // of the message
+	number    int // number of the message
 	recipient string
 }
 
+// id returns the id of the message.
 func (r traceRow) id() string { return guid("message", r.Sender, strconv.Itoa(r.number)) }
 
-// rows are the messages by recipient.
-func (b batch) rows() []traceRow {
+// rows returns one row for each message and recipient.
+func (b messageBatch) rows() []traceRow {
 	var out []traceRow
 	for i := range b.Count {
-		to := b.Recipients
-		if to == 0 {
-			to = 1 + i%3
+		recipients := b.Recipients
+		if recipients == 0 {
+			recipients = 1 + i%3
 		}
-		for n := range to {
+		for n := range recipients {
 			out = append(out, traceRow{b, b.Serial + i, fmt.Sprintf("reader-%06d-%d@recipient.example", b.Serial+i, n)})
 		}
 	}
 	return out
 }
 
+// The limits of Get-MessageTraceV2.
 const (
-	traceQuota     = 100
-	traceQuotaSpan = 300 * time.Second
-	traceLargest   = 5000
-	traceUsual     = 1000
-	traceWindow    = 10 * 24 * time.Hour
-	traceAge       = 90 * 24 * time.Hour
-	traceDefault   = 48 * time.Hour
-	// traceRepeats: one row of so many is there twice.
-	traceRepeats = 5
+	traceQuota          = 100
+	traceQuotaSpan      = 300 * time.Second
+	maxTraceResults     = 5000
+	defaultTraceResults = 1000
+	maxTraceWindow      = 10 * 24 * time.Hour
+	maxTraceAge         = 90 * 24 * time.Hour
+	defaultTraceWindow  = 48 * time.Hour
+	// traceDuplicateInterval is 5 if every fifth row is duplicated.
+	traceDuplicateInterval = 5
 )
 
-func getTrace(in *invocation, t *tenant, _ map[string]bool) outcome {
-	// Windows of rates do not follow the sandbox's clock.
-	real := time.Now()
-	t.Exchange.Traced = slices.DeleteFunc(t.Exchange.Traced, func(at time.Time) bool { return real.Sub(at) >= traceQuotaSpan })
-	if len(t.Exchange.Traced) >= cmp.Or(t.Behaviour.TraceQuota, traceQuota) {
-		return outcome{failed: errTraceQuota.of(""), status: t.Behaviour.TraceThrottled}
+// getTrace runs Get-MessageTraceV2.
+func getTrace(call *invocation, t *tenant, _ map[string]bool) outcome {
+	// The rate limit uses the real clock, not the clock of the sandbox.
+	wallClock := time.Now()
+	t.Exchange.TraceQueries = slices.DeleteFunc(t.Exchange.TraceQueries, func(at time.Time) bool { return wallClock.Sub(at) >= traceQuotaSpan })
+	if len(t.Exchange.TraceQueries) >= cmp.Or(t.Behaviour.TraceQuota, traceQuota) {
+		return outcome{failure: errTraceQuota.with(""), status: t.Behaviour.TraceThrottled}
 	}
-	t.Exchange.Traced = append(t.Exchange.Traced, real)
-	from, to, failed := in.traceSpan()
-	if failed != nil {
-		return outcome{failed: failed}
+	t.Exchange.TraceQueries = append(t.Exchange.TraceQueries, wallClock)
+	from, to, failure := call.traceWindow()
+	if failure != nil {
+		return outcome{failure: failure}
 	}
-	rows := slices.DeleteFunc(t.traced(in.now), func(r traceRow) bool {
-		return r.At.Before(from) || r.At.After(to) || !in.asksFor(r) ||
-			r.At.Equal(to) && r.recipient < strings.ToLower(in.params.text("StartingRecipientAddress"))
+	rows := slices.DeleteFunc(t.visibleTraceRows(call.now), func(r traceRow) bool {
+		return r.At.Before(from) || r.At.After(to) || !call.matchesFilters(r) ||
+			r.At.Equal(to) && r.recipient < strings.ToLower(call.params.text("StartingRecipientAddress"))
 	})
-	return in.tracePage(t, rows)
+	return call.tracePage(t, rows)
 }
 
-// traced are all rows that show by now: newest first, then by recipient, some
-// of them twice.
-func (t *tenant) traced(now time.Time) []traceRow {
+// visibleTraceRows returns the rows that are visible now: newest first, then by recipient. Some
+// rows are duplicated if the settings say so.
+func (t *tenant) visibleTraceRows(now time.Time) []traceRow {
 	var rows []traceRow
 	for _, b := range t.Exchange.Sent {
-		if b.Shows.over(now) {
+		if b.Visible.passed(now) {
 			rows = append(rows, b.rows()...)
 		}
 	}
@@ -97,84 +100,85 @@ func (t *tenant) traced(now time.Time) []traceRow {
 	var all []traceRow
 	for i, r := range rows {
 		all = append(all, r)
-		if i%traceRepeats == 0 {
+		if i%traceDuplicateInterval == 0 {
 			all = append(all, r)
 		}
 	}
 	return all
 }
 
-// tracePage cuts the rows to ResultSize. That there is more only a warning says.
-func (in *invocation) tracePage(t *tenant, rows []traceRow) outcome {
-	size := traceUsual
-	if n, ok := in.params["resultsize"].(float64); ok {
+// tracePage returns at most ResultSize rows. If there are more, only a warning says so.
+func (call *invocation) tracePage(t *tenant, rows []traceRow) outcome {
+	size := defaultTraceResults
+	if n, ok := call.params["resultsize"].(float64); ok {
 		size = int(n)
 	}
-	size = min(size, cmp.Or(t.Behaviour.TracePage, traceLargest))
-	out := outcome{whole: true}
+	size = min(size, cmp.Or(t.Behaviour.TracePage, maxTraceResults))
+	out := outcome{unpaged: true}
 	if len(rows) > size {
 		rows = rows[:size]
 		last := rows[size-1]
 		out.warnings = []string{fmt.Sprintf("There are more results, use the following command to get more. "+
-			"Get-MessageTraceV2 -StartDate \"...\" -EndDate \"%s\" -StartingRecipientAddress \"%s\"", last.At.Format(traceZoned), last.recipient)}
+			"Get-MessageTraceV2 -StartDate \"...\" -EndDate \"%s\" -StartingRecipientAddress \"%s\"", last.At.Format(receivedWithZone), last.recipient)}
 	}
 	for _, r := range rows {
-		out.rows = append(out.rows, in.traceObject(t, r))
+		out.rows = append(out.rows, call.traceRowObject(t, r))
 	}
 	return out
 }
 
-// How Received is written.
+// The formats of Received.
 const (
-	traceZoned = "2006-01-02T15:04:05.0000000Z"
-	traceBare  = "2006-01-02T15:04:05.0000000"
+	receivedWithZone    = "2006-01-02T15:04:05.0000000Z"
+	receivedWithoutZone = "2006-01-02T15:04:05.0000000"
 )
 
-func (in *invocation) traceObject(t *tenant, r traceRow) object {
-	form := traceZoned
+// traceRowObject returns a row as Get-MessageTraceV2 shows it.
+func (call *invocation) traceRowObject(t *tenant, r traceRow) object {
+	form := receivedWithZone
 	if t.Behaviour.TraceBare {
-		form = traceBare
+		form = receivedWithoutZone
 	}
 	row := object{
-		"MessageTraceId": r.id(), "MessageId": "<" + r.id() + "@" + t.initial() + ">",
+		"MessageTraceId": r.id(), "MessageId": "<" + r.id() + "@" + t.initialDomain() + ">",
 		"Received@data.type": "System.DateTime", "Received": r.At.UTC().Format(form),
 		"SenderAddress": r.Sender, "RecipientAddress": r.recipient, "FromIP": "192.0.2.10", "ToIP": "198.51.100.25",
 		"Subject": "A question", "Status": "Delivered", "Size": 21_345,
 	}
 	switch {
-	case r.Stopped: // it never left
+	case r.Blocked: // the message was not delivered to any server
 		row["Status"], row["ToIP"] = "Failed", nil
 	case r.Bounced:
 		row["Status"] = "Failed"
-	case in.now.Before(r.Shows.Until.Add(r.Shows.Until.Sub(r.Shows.Since))):
+	case call.now.Before(r.Visible.Until.Add(r.Visible.Until.Sub(r.Visible.Since))):
 		row["Status"], row["ToIP"] = "Pending", nil
 	}
 	return row
 }
 
-// traceSpan reads the window that is asked for.
-func (in *invocation) traceSpan() (from, to time.Time, failed *exception) {
-	to, from = in.now, in.now.Add(-traceDefault)
-	if in.params.has("EndDate") {
-		to = dateOf(in.params.text("EndDate"))
+// traceWindow returns the period that the parameters ask for, by default the last 48 hours.
+func (call *invocation) traceWindow() (from, to time.Time, failure *exception) {
+	to, from = call.now, call.now.Add(-defaultTraceWindow)
+	if call.params.has("EndDate") {
+		to = parseDate(call.params.text("EndDate"))
 	}
-	if in.params.has("StartDate") {
-		from = dateOf(in.params.text("StartDate"))
+	if call.params.has("StartDate") {
+		from = parseDate(call.params.text("StartDate"))
 	}
 	switch {
-	case from.After(to), to.Sub(from) > traceWindow:
-		return from, to, errInvalid.of("StartDate is before EndDate, by at most 10 days.")
-	case from.Before(in.now.Add(-traceAge)):
-		return from, to, errInvalid.of("StartDate is at most 90 days ago.")
+	case from.After(to), to.Sub(from) > maxTraceWindow:
+		return from, to, errInvalid.with("StartDate is before EndDate, by at most 10 days.")
+	case from.Before(call.now.Add(-maxTraceAge)):
+		return from, to, errInvalid.with("StartDate is at most 90 days ago.")
 	default:
 		return from, to, nil
 	}
 }
 
-// asksFor reports whether a row has what the filters ask for.
-func (in *invocation) asksFor(r traceRow) bool {
+// matchesFilters reports whether a row matches the filters of the parameters.
+func (call *invocation) matchesFilters(r traceRow) bool {
 	for name, value := range map[string]string{"SenderAddress": r.Sender, "RecipientAddress": r.recipient, "MessageTraceId": r.id()} {
-		wanted := in.params.texts(name)
+		wanted := call.params.textList(name)
 		if wanted != nil && !slices.ContainsFunc(wanted, func(w string) bool { return strings.EqualFold(w, value) }) {
 			return false
 		}
@@ -182,13 +186,14 @@ func (in *invocation) asksFor(r traceRow) bool {
 	return true
 }
 
-// isDate takes a date with a zone or without, which is UTC then.
+// isDate reports whether a value is a date that parseDate accepts.
 func isDate(v any) bool {
-	s, ok := v.(string)
-	return ok && !dateOf(s).IsZero()
+	text, ok := v.(string)
+	return ok && !parseDate(text).IsZero()
 }
 
-func dateOf(text string) time.Time {
+// parseDate returns the time in a text, in UTC, or the zero time. A time without a zone is in UTC.
+func parseDate(text string) time.Time {
 	for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.9999999", time.DateOnly} {
 		if at, err := time.Parse(form, text); err == nil {
 			return at.UTC()
@@ -197,20 +202,20 @@ func dateOf(text string) time.Time {
 	return time.Time{}
 }
 
-// send makes a mailbox send messages now or at a moment. What a rule stops
-// comes back to it, and the trace says so.
-func (s *simulator) send(t *tenant, b batch, now time.Time) {
+// sendMessages records messages that a mailbox sends now or at a given time. A message that a rule
+// blocks goes back to the mailbox, and the trace shows it as failed.
+func (s *simulator) sendMessages(t *tenant, b messageBatch, now time.Time) {
 	if b.At.IsZero() {
 		b.At = now
 	}
-	b.At = b.At.UTC().Truncate(100 * time.Nanosecond) // no finer is shown
+	b.At = b.At.UTC().Truncate(100 * time.Nanosecond) // the resolution of Received
 	b.Serial = t.Exchange.Messages
 	t.Exchange.Messages += b.Count
-	b.Stopped = t.stopped(b.Sender, b.At, now)
-	b.Shows = after(now, t.Behaviour.TraceMS)
+	b.Blocked = t.blockedByRule(b.Sender, b.At, now)
+	b.Visible = startLag(now, t.Behaviour.TraceMS)
 	if b.At.After(now) {
-		b.Shows = after(b.At, t.Behaviour.TraceMS)
-		b.Shows.Since = now
+		b.Visible = startLag(b.At, t.Behaviour.TraceMS)
+		b.Visible.Since = now
 	}
 	t.Exchange.Sent = append(t.Exchange.Sent, b)
 }

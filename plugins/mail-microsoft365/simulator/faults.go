@@ -8,13 +8,12 @@ import (
 	"strings"
 )
 
-// Fail implements simulate.Provider: a planned status in the form that the
-// host in question gives it.
+// Fail answers with a planned status in the format of the host. It implements simulate.Provider.
 func (s *simulator) Fail(w http.ResponseWriter, r *http.Request, status, retryAfter int) {
 	if retryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
 	}
-	switch hostOf(r) {
+	switch hostPrefix(r) {
 	case loginHost:
 		s.failLogin(w, r, status, retryAfter)
 	case graphHost:
@@ -24,51 +23,53 @@ func (s *simulator) Fail(w http.ResponseWriter, r *http.Request, status, retryAf
 	}
 }
 
+// failLogin answers with the AADSTS error that belongs to a planned status.
 func (s *simulator) failLogin(w http.ResponseWriter, r *http.Request, status, retryAfter int) {
-	refused := errTransient.of("")
+	refusal := errTransient.with("")
 	switch {
 	case status == http.StatusBadRequest:
-		refused = errLoop.of("")
+		refusal = errLoop.with("")
 	case status == http.StatusUnauthorized:
-		refused = errSecret.of(s.registration().ClientID)
+		refusal = errSecret.with(s.registration().ClientID)
 	case status == http.StatusTooManyRequests:
-		refused = errThrottled.of("")
+		refusal = errThrottled.with("")
 	case status == http.StatusServiceUnavailable && retryAfter == 0:
-		refused = errTransientInput.of("")
+		refusal = errTransientInput.with("")
 	}
-	refused.status = status
-	s.refuseToken(w, r, refused)
+	refusal.status = status
+	s.writeTokenError(w, r, refusal)
 }
 
-// graphFailures are the refusals behind planned statuses.
-var graphFailures = map[int]graphError{400: errValues, 401: errExpired, 403: errDenied, 404: errNotFound, 409: errSameKey,
+// plannedGraphErrors maps a planned status to the error that Graph returns with it.
+var plannedGraphErrors = map[int]graphError{400: errValues, 401: errExpired, 403: errDenied, 404: errNotFound, 409: errSameKey,
 	429: errTooMany, 500: errInternal, 502: errGateway, 503: errUnavailable, 504: errTimeout}
 
+// failGraph answers with the Graph error that belongs to a planned status.
 func (s *simulator) failGraph(w http.ResponseWriter, r *http.Request, status int) {
-	refused, known := graphFailures[status]
+	refusal, known := plannedGraphErrors[status]
 	switch {
 	case known:
 	case status < http.StatusInternalServerError:
-		refused = errValues // a fault of the request, for good
+		refusal = errValues // a permanent error of the request
 	default:
-		refused = errTimeout
+		refusal = errTimeout
 	}
-	refused.status = status
+	refusal.status = status
 	if status == http.StatusTooManyRequests {
 		kind := "Write"
 		if r.Method == http.MethodGet {
 			kind = "Read"
 		}
-		w.Header().Set("x-ms-throttle-scope", "Tenant_Application/"+kind+"/"+s.registration().ClientID+"/"+s.tenantIn(r))
+		w.Header().Set("x-ms-throttle-scope", "Tenant_Application/"+kind+"/"+s.registration().ClientID+"/"+s.tenantInToken(r))
 		w.Header().Set("x-ms-throttle-information", kind+"LimitExceeded")
 	}
-	s.graphAnswer(w, r, result{refused: refused.of(r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:])})
+	s.writeGraphResult(w, r, result{refusal: refusal.with(r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:])})
 }
 
-// tenantIn is the tenant that a call's token names, "" where there is none.
-func (s *simulator) tenantIn(r *http.Request) string {
+// tenantInToken returns the tid claim of the request's token, or "" without a valid token.
+func (s *simulator) tenantInToken(r *http.Request) string {
 	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	claims, err := s.registration().verify(token)
+	claims, err := s.registration().verifyToken(token)
 	if err != nil {
 		return ""
 	}
@@ -76,24 +77,25 @@ func (s *simulator) tenantIn(r *http.Request) string {
 	return tid
 }
 
-// failExchange answers as the front door of Exchange does: bare for a throttle,
-// HTML where no cmdlet spoke, and else an exception. One in a 4xx is for good;
-// names of transient trouble inside a 400 come by a cmdlet's script.
+// failExchange answers as Exchange does when no cmdlet reports the failure. The body is empty for
+// 401, 408 and 429, zero bytes for 403, an exception for 500 and the other 4xx, and HTML for the
+// rest. The exception of a 4xx is a permanent error; the setting `cmdlets` produces transient
+// exceptions in a 400.
 func (s *simulator) failExchange(w http.ResponseWriter, r *http.Request, status int) {
 	switch status {
 	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooManyRequests:
-		bare(w, status)
+		writeStatus(w, status)
 	case http.StatusForbidden:
-		forbidden(w, true)
+		writeForbidden(w, true)
 	case http.StatusNotFound:
-		writeExchange(w, status, errNoTenant.of(namedTenant(r.URL.Path)).envelope())
+		writeExchange(w, status, errNoTenant.with(tenantInExchangePath(r.URL.Path)).envelope())
 	case http.StatusConflict:
-		writeExchange(w, status, errObjectExists.of("").envelope())
+		writeExchange(w, status, errObjectExists.with("").envelope())
 	case http.StatusInternalServerError:
-		writeExchange(w, status, errTransientBack.of("").envelope())
+		writeExchange(w, status, errBackendTransient.with("").envelope())
 	default:
 		if status < http.StatusInternalServerError {
-			writeExchange(w, status, errInvalid.of("The value of a parameter isn't valid.").envelope())
+			writeExchange(w, status, errInvalid.with("The value of a parameter isn't valid.").envelope())
 			return
 		}
 		title := http.StatusText(status)
@@ -103,8 +105,9 @@ func (s *simulator) failExchange(w http.ResponseWriter, r *http.Request, status 
 	}
 }
 
-// namedTenant is the tenant in the path of a call: /exchange/adminapi/beta/ID/….
-func namedTenant(path string) string {
+// tenantInExchangePath returns the tenant of a path such as
+// /exchange/adminapi/beta/ID/InvokeCommand.
+func tenantInExchangePath(path string) string {
 	parts := strings.Split(path, "/")
 	return parts[min(4, len(parts)-1)]
 }

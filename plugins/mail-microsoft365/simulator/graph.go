@@ -3,96 +3,276 @@
 package simulator
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// graph is Microsoft Graph v1.0, graph.microsoft.com.
-func (s *simulator) graph() http.Handler {
+// graphHandler returns the handler of Microsoft Graph v1.0, graph.microsoft.com.
+func (s *simulator) graphHandler() http.Handler {
 	mux := http.NewServeMux()
-	domainRead, userRead := []string{domainReadWrite}, []string{userReadWrite}
-	roleReads := []string{roleRead, roleReadWrite}
-	mux.HandleFunc("GET /v1.0/organization", s.graphCall([]string{organizationRead}, locked(listOrganization)))
-	mux.HandleFunc("GET /v1.0/directory/subscriptions", s.graphCall([]string{organizationRead}, locked(listSubscriptions)))
-	mux.HandleFunc("GET /v1.0/domains", s.graphCall(domainRead, locked(listDomains)))
-	mux.HandleFunc("POST /v1.0/domains", s.graphCall(domainRead, createDomain))
-	mux.HandleFunc("GET /v1.0/domains/{id}", s.graphCall(domainRead, locked(getDomain)))
-	mux.HandleFunc("PATCH /v1.0/domains/{id}", s.graphCall(domainRead, locked(updateDomain)))
-	mux.HandleFunc("DELETE /v1.0/domains/{id}", s.graphCall(domainRead, locked(deleteDomain)))
-	mux.HandleFunc("GET /v1.0/domains/{id}/verificationDnsRecords", s.graphCall(domainRead, locked(verificationRecords)))
-	mux.HandleFunc("GET /v1.0/domains/{id}/serviceConfigurationRecords", s.graphCall(domainRead, locked(serviceRecords)))
-	mux.HandleFunc("GET /v1.0/domains/{id}/domainNameReferences", s.graphCall(domainRead, locked(domainReferences)))
-	mux.HandleFunc("POST /v1.0/domains/{id}/verify", s.graphCall(domainRead, verifyDomain))
-	mux.HandleFunc("POST /v1.0/domains/{id}/forceDelete", s.graphCall(domainRead, locked(forceDeleteDomain)))
-	mux.HandleFunc("GET /v1.0/users", s.graphCall(userRead, locked(listUsers)))
-	mux.HandleFunc("GET /v1.0/users/$count", s.graphCall(userRead, locked(countUsers)))
-	mux.HandleFunc("GET /v1.0/users/{id}", s.graphCall(userRead, locked(getUser)))
-	mux.HandleFunc("PATCH /v1.0/users/{id}", s.graphCall(
-		[]string{userReadWrite, passwordReadWrite, enableAccount}, locked(updateUser)))
-	mux.HandleFunc("DELETE /v1.0/users/{id}", s.graphCall(userRead, locked(deleteUser)))
-	mux.HandleFunc("GET /v1.0/servicePrincipals", s.graphCall([]string{applicationRead}, locked(listPrincipals)))
-	mux.HandleFunc("GET /v1.0/servicePrincipals/{id}", s.graphCall([]string{applicationRead}, locked(getPrincipal)))
+	domainAccess, userAccess := []string{domainReadWrite}, []string{userReadWrite}
+	roleReadAccess := []string{roleRead, roleReadWrite}
+	mux.HandleFunc("GET /v1.0/organization", s.graphEndpoint([]string{organizationRead}, withTenant(listOrganization)))
+	mux.HandleFunc("GET /v1.0/directory/subscriptions", s.graphEndpoint([]string{organizationRead}, withTenant(listSubscriptions)))
+	mux.HandleFunc("GET /v1.0/domains", s.graphEndpoint(domainAccess, withTenant(listDomains)))
+	mux.HandleFunc("POST /v1.0/domains", s.graphEndpoint(domainAccess, createDomain))
+	mux.HandleFunc("GET /v1.0/domains/{id}", s.graphEndpoint(domainAccess, withTenant(getDomain)))
+	mux.HandleFunc("PATCH /v1.0/domains/{id}", s.graphEndpoint(domainAccess, withTenant(updateDomain)))
+	mux.HandleFunc("DELETE /v1.0/domains/{id}", s.graphEndpoint(domainAccess, withTenant(deleteDomain)))
+	mux.HandleFunc("GET /v1.0/domains/{id}/verificationDnsRecords", s.graphEndpoint(domainAccess, withTenant(listVerificationRecords)))
+	mux.HandleFunc("GET /v1.0/domains/{id}/serviceConfigurationRecords", s.graphEndpoint(domainAccess, withTenant(listServiceRecords)))
+	mux.HandleFunc("GET /v1.0/domains/{id}/domainNameReferences", s.graphEndpoint(domainAccess, withTenant(listDomainReferences)))
+	mux.HandleFunc("POST /v1.0/domains/{id}/verify", s.graphEndpoint(domainAccess, verifyDomain))
+	mux.HandleFunc("POST /v1.0/domains/{id}/forceDelete", s.graphEndpoint(domainAccess, withTenant(forceDeleteDomain)))
+	mux.HandleFunc("GET /v1.0/users", s.graphEndpoint(userAccess, withTenant(listUsers)))
+	mux.HandleFunc("GET /v1.0/users/$count", s.graphEndpoint(userAccess, withTenant(countUsers)))
+	mux.HandleFunc("GET /v1.0/users/{id}", s.graphEndpoint(userAccess, withTenant(getUser)))
+	mux.HandleFunc("PATCH /v1.0/users/{id}", s.graphEndpoint(
+		[]string{userReadWrite, passwordReadWrite, enableAccount}, withTenant(updateUser)))
+	mux.HandleFunc("DELETE /v1.0/users/{id}", s.graphEndpoint(userAccess, withTenant(deleteUser)))
+	mux.HandleFunc("GET /v1.0/servicePrincipals", s.graphEndpoint([]string{applicationRead}, withTenant(listPrincipals)))
+	mux.HandleFunc("GET /v1.0/servicePrincipals/{id}", s.graphEndpoint([]string{applicationRead}, withTenant(getPrincipal)))
 	mux.HandleFunc("GET /v1.0/servicePrincipals/{id}/appRoleAssignments",
-		s.graphCall([]string{applicationRead}, locked(listAppRoles)))
-	mux.HandleFunc("GET /v1.0/roleManagement/directory/roleAssignments", s.graphCall(roleReads, locked(listRoles)))
+		s.graphEndpoint([]string{applicationRead}, withTenant(listAppRoleAssignments)))
+	mux.HandleFunc("GET /v1.0/roleManagement/directory/roleAssignments", s.graphEndpoint(roleReadAccess, withTenant(listRoleAssignments)))
 	mux.HandleFunc("POST /v1.0/roleManagement/directory/roleAssignments",
-		s.graphCall([]string{roleReadWrite}, locked(createRole)))
+		s.graphEndpoint([]string{roleReadWrite}, withTenant(createRoleAssignment)))
 	mux.HandleFunc("GET /v1.0/policies/identitySecurityDefaultsEnforcementPolicy",
-		s.graphCall([]string{policyRead}, locked(securityDefaults)))
-	mux.HandleFunc("/", s.graphCall(nil, locked(byAlternateKey)))
+		s.graphEndpoint([]string{policyRead}, withTenant(getSecurityDefaults)))
+	mux.HandleFunc("/", s.graphEndpoint(nil, withTenant(getPrincipalByAppID)))
 	return mux
 }
 
-// graphCall is one call of Microsoft Graph that may be made.
+// graphCall is one authenticated call of Microsoft Graph.
 type graphCall struct {
 	s    *simulator
 	r    *http.Request
 	file *simulate.File[tenant]
 	now  time.Time
-	// roles are the app roles in the token that are still granted.
+	// roles is the app roles in the token that are still granted.
 	roles []string
-	// tenant is the id of the tenant.
+	// tenant is the tid claim of the token.
 	tenant string
 }
 
-// result is what a call answers.
+// result is the answer to a call: a body, or an error.
 type result struct {
 	status  int
-	body    any // nil for none
-	refused *graphError
+	body    any // nil for an empty body
+	refusal *graphError
 }
 
-func refuse(e *graphError) result { return result{refused: e} }
+// errorResult returns the result with an error.
+func errorResult(e *graphError) result { return result{refusal: e} }
 
-// locked is an operation that needs nothing but the tenant.
-func locked(fn func(*graphCall, *tenant) result) func(*graphCall) result {
+// withTenant returns an operation that runs fn with the tenant locked, and saves the tenant.
+func withTenant(fn func(*graphCall, *tenant) result) func(*graphCall) result {
 	return func(c *graphCall) result {
 		var out result
 		if err := c.file.Do(func(t *tenant) { out = fn(c, t) }); err != nil {
-			return refuse(errInternal.of(err.Error()))
+			return errorResult(errInternal.with(err.Error()))
 		}
 		return out
 	}
 }
 
-// graphCall checks the token and that one of the app roles is granted, then
-// runs fn.
-func (s *simulator) graphCall(needs []string, fn func(*graphCall) result) http.HandlerFunc {
+// graphEndpoint returns a handler that authenticates the call, checks that one of the app roles in
+// needs is granted, and runs fn. A nil needs requires no role.
+func (s *simulator) graphEndpoint(needs []string, fn func(*graphCall) result) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		c, refused := s.admit(r)
-		out := result{refused: refused}
-		if refused == nil {
-			out = refuse(errDenied.of(""))
-			if needs == nil || slices.ContainsFunc(needs, c.may) {
+		c, refusal := s.authenticateGraphCall(r)
+		out := result{refusal: refusal}
+		if refusal == nil {
+			out = errorResult(errDenied.with(""))
+			if needs == nil || slices.ContainsFunc(needs, c.hasRole) {
 				out = fn(c)
 			}
 		}
-		s.graphAnswer(w, r, out)
+		s.writeGraphResult(w, r, out)
 	}
 }
 
-// may reports whether the caller holds an app role.
-func (c *graphCall) may(role string) bool { return slices.Contains(c.roles, role) }
+// hasRole reports whether an app role is in the token and is still granted.
+func (c *graphCall) hasRole(role string) bool { return slices.Contains(c.roles, role) }
+
+// authenticateGraphCall authenticates a call by its bearer token. It fails when the token is not
+// valid for Graph, or when the tenant has no consent in force.
+func (s *simulator) authenticateGraphCall(r *http.Request) (*graphCall, *graphError) {
+	now := s.kit.Now()
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok || token == "" {
+		return nil, errNoToken.with("")
+	}
+	claims, err := s.registration().verifyToken(token)
+	if err != nil {
+		return nil, errBadToken.with("")
+	}
+	if claims["aud"] != graphAudience {
+		return nil, errAudience.with("")
+	}
+	if !tokenIsCurrent(claims, now) {
+		return nil, errExpired.with("")
+	}
+	tid, _ := claims["tid"].(string)
+	f := s.store.find(tid)
+	if f == nil {
+		return nil, errIdentity.with("")
+	}
+	c := &graphCall{s: s, r: r, file: f, now: now, tenant: tid}
+	granted := false
+	f.View(func(t *tenant) {
+		granted = t.Grant.Consent == "granted" && !t.Behaviour.Deleted && !t.Behaviour.AppDisabled
+		for _, role := range stringList(claims["roles"]) {
+			if t.Grant.hasAppRole(role) {
+				c.roles = append(c.roles, role)
+			}
+		}
+	})
+	if !granted {
+		return nil, errIdentity.with("")
+	}
+	return c, nil
+}
+
+// tokenIsCurrent reports whether now is within the exp and nbf claims. It tolerates five minutes
+// before nbf.
+func tokenIsCurrent(claims map[string]any, now time.Time) bool {
+	until, _ := claims["exp"].(float64)
+	from, _ := claims["nbf"].(float64)
+	return now.Unix() < int64(until) && now.Add(5*time.Minute).Unix() >= int64(from)
+}
+
+// stringList returns the strings of a decoded JSON array, and nil for any other value.
+func stringList(claim any) []string {
+	list, _ := claim.([]any)
+	var out []string
+	for _, v := range list {
+		if text, ok := v.(string); ok {
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+// writeGraphResult writes a result with the headers that Graph always sends.
+func (s *simulator) writeGraphResult(w http.ResponseWriter, r *http.Request, out result) {
+	request, client := newGUID(), r.Header.Get("client-request-id")
+	if client == "" {
+		client = request
+	}
+	h := w.Header()
+	h.Set("request-id", request)
+	h.Set("client-request-id", client)
+	h.Set("x-ms-ags-diagnostic", `{"ServerInfo":{"DataCenter":"Sandbox","Slice":"E","Ring":"0","ScaleUnit":"000","RoleInstance":"SIM"}}`)
+	h.Set("Date", s.kit.Now().Format(http.TimeFormat))
+	h.Set("x-ms-resource-unit", strconv.Itoa(resourceUnits(r)))
+	status, body := out.status, out.body
+	if out.refusal != nil {
+		status, body = out.refusal.status, out.refusal.body(s.kit.Now(), request, client)
+		if status == http.StatusUnauthorized {
+			h.Set("WWW-Authenticate", `Bearer realm="", authorization_uri="`+s.authority("common")+
+				`/oauth2/authorize", client_id="`+graphAppID+`"`)
+		}
+	}
+	if text, plain := body.(string); plain {
+		h.Set("Content-Type", "text/plain")
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(text))
+		return
+	}
+	if body == nil {
+		w.WriteHeader(status)
+		return
+	}
+	h.Set("Content-Type", "application/json;odata.metadata=minimal;odata.streaming=true;IEEE754Compatible=false;charset=utf-8")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+// resourceUnits returns the cost of a call in resource units, the unit of the throttling limits of
+// Graph.
+func resourceUnits(r *http.Request) int {
+	cost := 1
+	switch {
+	case r.Method != http.MethodGet:
+		cost = 2
+	case strings.HasSuffix(r.URL.Path, "/users") || strings.HasSuffix(r.URL.Path, "/appRoleAssignments"):
+		cost = 2
+	case strings.HasSuffix(r.URL.Path, "/domainNameReferences"):
+		cost = 4
+	}
+	if r.URL.Query().Has("$select") {
+		cost--
+	}
+	return max(cost, 1)
+}
+
+// graphError is an error of Microsoft Graph.
+type graphError struct {
+	status  int
+	code    string
+	message string
+	details []map[string]string
+}
+
+// The errors of Graph. "%s" stands for the subject that with receives.
+var (
+	errNoToken  = graphError{status: 401, code: "InvalidAuthenticationToken", message: "Access token is empty."}
+	errBadToken = graphError{status: 401, code: "InvalidAuthenticationToken", message: "IDX10511: Signature validation failed."}
+	errAudience = graphError{status: 401, code: "InvalidAuthenticationToken", message: "Access token validation failure. Invalid audience."}
+	errExpired  = graphError{status: 401, code: "InvalidAuthenticationToken", message: "Lifetime validation failed, the token is expired."}
+	// errIdentity answers a token whose consent was revoked, whose application is disabled or
+	// whose tenant is deleted.
+	errIdentity = graphError{status: 401, code: "Authorization_IdentityNotFound", message: "The identity of the calling application could not be established."}
+	errDenied   = graphError{status: 403, code: "Authorization_RequestDenied", message: "Insufficient privileges to complete the operation."}
+	errNotFound = graphError{status: 404, code: "Request_ResourceNotFound", message: "Resource '%s' does not exist or one of its queried reference-property objects are not present."}
+	errSegment  = graphError{status: 400, code: "BadRequest", message: "Resource not found for the segment '%s'."}
+	errBody     = graphError{status: 400, code: "BadRequest", message: "Unable to read JSON request payload. Please ensure Content-Type header is set and payload is of valid JSON format."}
+	errProperty = graphError{status: 400, code: "Request_BadRequest", message: "Invalid property '%s'."}
+	errValues   = graphError{status: 400, code: "Request_BadRequest", message: "One or more properties contains invalid values."}
+	errConflict = graphError{status: 400, code: "Request_BadRequest", message: "A conflicting object with one or more of the specified property values is present in the directory."}
+	errSameKey  = graphError{status: 409, code: "Request_MultipleObjectsWithSameKeyValue", message: "A conflicting object with one or more of the specified property values is present in the directory.",
+		details: []map[string]string{{"code": "ConflictingObjects", "message": "The request conflicts with an object that is present in the directory."}}}
+	errFilter     = graphError{status: 400, code: "Request_UnsupportedQuery", message: "Unsupported or invalid query filter clause specified for property '%s'."}
+	errPageSize   = graphError{status: 400, code: "Request_BadRequest", message: "Invalid page size specified: '%s'. Must be between 1 and 999 inclusive."}
+	errUnverified = graphError{status: 400, code: "Request_BadRequest", message: "The domain '%s' is not verified. Only verified domains can be updated."}
+	errVerified   = graphError{status: 400, code: "Request_BadRequest", message: "Domain is already verified."}
+	errNoRecord   = graphError{status: 400, code: "Request_BadRequest", message: "Domain verification failed with the following error: 'The required DNS record of domain %s was not found. Records may take up to 72 hours to be visible.'"}
+	errElsewhere  = graphError{status: 400, code: "Request_BadRequest", message: "Domain verification failed with the following error: 'The domain %s is already verified in use by another organization.'"}
+	errReferenced = graphError{status: 400, code: "Request_BadRequest", message: "The domain '%s' cannot be deleted: objects still refer to it. List them with domainNameReferences, or use forceDelete."}
+	errBuiltIn    = graphError{status: 400, code: "Request_BadRequest", message: "The domain '%s' cannot be deleted: it is the initial or the default domain."}
+	errEarly      = graphError{status: 400, code: "Request_BadRequest", message: "The domain '%s' has no service configuration records yet."}
+	errPassword   = graphError{status: 400, code: "Request_BadRequest", message: "The specified password does not comply with password complexity requirements. Please provide a different password.",
+		details: []map[string]string{{"code": "InvalidValue", "target": "PasswordProfile", "message": "The specified password does not comply with password complexity requirements. Please provide a different password."}}}
+	errTooMany     = graphError{status: 429, code: "TooManyRequests", message: "Please retry again later."}
+	errInternal    = graphError{status: 500, code: "InternalServerError", message: "An internal server error occurred. %s"}
+	errGateway     = graphError{status: 502, code: "BadGateway", message: "Bad gateway."}
+	errUnavailable = graphError{status: 503, code: "serviceUnavailable", message: "The service is temporarily unavailable. Please retry."}
+	errTimeout     = graphError{status: 504, code: "UnknownError", message: ""}
+)
+
+// with returns the error with its subject filled in.
+func (e graphError) with(subject string) *graphError {
+	e.message = strings.TrimSpace(strings.ReplaceAll(e.message, "%s", subject))
+	return &e
+}
+
+// body returns the error as Graph writes it.
+func (e *graphError) body(now time.Time, request, client string) map[string]any {
+	inner := map[string]any{"date": now.Format("2006-01-02T15:04:05"), "request-id": request,
+		"client-request-id": client}
+	if e.status == 429 {
+		inner["code"], inner["status"], inner["message"] = "429", "429", "Please retry after"
+	}
+	body := map[string]any{"code": e.code, "message": e.message, "innerError": inner}
+	if e.details != nil {
+		body["details"] = e.details
+	}
+	return map[string]any{"error": body}
+}

@@ -8,7 +8,33 @@ import (
 	"strings"
 )
 
-// domainObject is a domain as Graph shows it.
+// mailDomain is a custom domain of a tenant. The initial domain is not stored.
+type mailDomain struct {
+	Name     string   `json:"name"`
+	Verified bool     `json:"verified"`
+	Root     bool     `json:"root"`
+	Default  bool     `json:"default"`
+	Services []string `json:"services"`
+	Visible  lag      `json:"visible"`  // when GET finds the domain
+	Accepted lag      `json:"accepted"` // when Exchange accepts mail, once Email is enabled
+	// Denied is how long the resolvers cache that the verification record is missing.
+	Denied lag `json:"denied"`
+}
+
+// emailEnabled reports whether the e-mail service is enabled for the domain.
+func (d *mailDomain) emailEnabled() bool { return slices.Contains(d.Services, "Email") }
+
+// domain returns the custom domain of this name, or nil.
+func (t *tenant) domain(name string) *mailDomain {
+	for i := range t.Domains {
+		if strings.EqualFold(t.Domains[i].Name, name) {
+			return &t.Domains[i]
+		}
+	}
+	return nil
+}
+
+// domainObject returns a domain as Graph shows it.
 func domainObject(d mailDomain, availability any) object {
 	services := d.Services
 	if services == nil {
@@ -23,123 +49,126 @@ func domainObject(d mailDomain, availability any) object {
 	}
 }
 
-// builtIn is the initial domain, which nobody added.
-func (t *tenant) builtIn() mailDomain {
+// initialMailDomain returns the initial domain. It is the default domain unless a custom domain is.
+func (t *tenant) initialMailDomain() mailDomain {
 	custom := slices.ContainsFunc(t.Domains, func(d mailDomain) bool { return d.Default })
-	return mailDomain{Name: t.initial(), Verified: true, Root: true, Default: !custom,
+	return mailDomain{Name: t.initialDomain(), Verified: true, Root: true, Default: !custom,
 		Services: []string{"Email", "OfficeCommunicationsOnline"}}
 }
 
+// listDomains answers GET /domains.
 func listDomains(c *graphCall, t *tenant) result {
-	if c.r.URL.Query().Has("$filter") { // all the domains are few
-		return refuse(errFilter.of("$filter"))
+	if c.r.URL.Query().Has("$filter") { // Graph does not support $filter on domains
+		return errorResult(errFilter.with("$filter"))
 	}
-	all := []object{domainObject(t.builtIn(), nil)}
+	all := []object{domainObject(t.initialMailDomain(), nil)}
 	for _, d := range t.Domains {
-		if d.Visible.over(c.now) {
+		if d.Visible.passed(c.now) {
 			all = append(all, domainObject(d, nil))
 		}
 	}
-	return c.many("domains", all)
+	return c.collection("domains", all)
 }
 
-// readDomain finds the domain that a GET names. A domain just added is not
-// seen by the replica that answers reads.
-func (c *graphCall) readDomain(t *tenant) (mailDomain, *graphError) {
+// visibleDomain returns the domain in the path. A domain that was just added is not found, because
+// the replica that answers reads does not have it yet.
+func (c *graphCall) visibleDomain(t *tenant) (mailDomain, *graphError) {
 	name := c.r.PathValue("id")
-	if strings.EqualFold(name, t.initial()) {
-		return t.builtIn(), nil
+	if strings.EqualFold(name, t.initialDomain()) {
+		return t.initialMailDomain(), nil
 	}
 	d := t.domain(name)
-	if d == nil || !d.Visible.over(c.now) {
-		return mailDomain{}, errNotFound.of(name)
+	if d == nil || !d.Visible.passed(c.now) {
+		return mailDomain{}, errNotFound.with(name)
 	}
 	return *d, nil
 }
 
+// getDomain answers GET /domains/{fqdn}.
 func getDomain(c *graphCall, t *tenant) result {
-	d, refused := c.readDomain(t)
-	if refused != nil {
-		return refuse(refused)
+	d, refusal := c.visibleDomain(t)
+	if refusal != nil {
+		return errorResult(refusal)
 	}
-	return c.one(http.StatusOK, "domains", domainObject(d, nil))
+	return c.entity(http.StatusOK, "domains", domainObject(d, nil))
 }
 
-// createDomain answers POST /domains. A domain that another tenant has
-// verified can usually be added; the refusal comes at verify.
+// createDomain answers POST /domains. By default a domain that another tenant has verified can be
+// added, and only its verification fails.
 func createDomain(c *graphCall) result {
-	in, refused := c.read()
-	if refused == nil {
-		refused = only(in, "id")
+	body, refusal := c.readBody()
+	if refusal == nil {
+		refusal = rejectUnknown(body, "id")
 	}
-	if refused != nil {
-		return refuse(refused)
+	if refusal != nil {
+		return errorResult(refusal)
 	}
-	name, _ := in["id"].(string)
+	name, _ := body["id"].(string)
 	name = strings.ToLower(name)
-	if !domainForm.MatchString(name) || len(name) > 253 || strings.HasSuffix(name, ".onmicrosoft.com") {
-		return refuse(errValues.of(""))
+	if !domainPattern.MatchString(name) || len(name) > 253 || strings.HasSuffix(name, ".onmicrosoft.com") {
+		return errorResult(errValues.with(""))
 	}
-	elsewhere := c.ownedElsewhere(name)
-	return locked(func(c *graphCall, t *tenant) result {
+	elsewhere := c.verifiedInOtherTenant(name)
+	return withTenant(func(c *graphCall, t *tenant) result {
 		switch {
 		case t.domain(name) != nil && t.Behaviour.DomainConflict == http.StatusConflict:
-			return refuse(errSameKey.of(""))
+			return errorResult(errSameKey.with(""))
 		case t.domain(name) != nil:
-			return refuse(errConflict.of(""))
-		case t.Behaviour.ElsewhereAt == "add" && (elsewhere || t.deniesDomain(name)):
-			return refuse(errConflict.of(""))
+			return errorResult(errConflict.with(""))
+		case t.Behaviour.ElsewhereAt == "add" && (elsewhere || t.ownedOutsideSandbox(name)):
+			return errorResult(errConflict.with(""))
 		}
-		d := mailDomain{Name: name, Visible: after(c.now, t.Behaviour.DomainMS), Verified: t.ownsRootOf(name)}
+		d := mailDomain{Name: name, Visible: startLag(c.now, t.Behaviour.DomainMS), Verified: t.hasVerifiedParent(name)}
 		t.Domains = append(t.Domains, d)
-		return c.one(http.StatusCreated, "domains", domainObject(d, nil))
+		return c.entity(http.StatusCreated, "domains", domainObject(d, nil))
 	})(c)
 }
 
-// ownedElsewhere reports whether another tenant has verified a domain. It
-// looks into the other tenants, so the caller's own must not be locked.
-func (c *graphCall) ownedElsewhere(name string) bool {
-	owner := c.s.store.owner(name)
+// verifiedInOtherTenant reports whether another tenant has verified a domain. It locks the other
+// tenants, so the caller's tenant must not be locked.
+func (c *graphCall) verifiedInOtherTenant(name string) bool {
+	owner := c.s.store.tenantWithDomain(name)
 	return owner != nil && owner != c.file
 }
 
-// deniesDomain is the knob for a domain that somebody outside owns.
-func (t *tenant) deniesDomain(name string) bool {
+// ownedOutsideSandbox reports whether the settings say that an unknown organization has verified
+// the domain.
+func (t *tenant) ownedOutsideSandbox(name string) bool {
 	return slices.ContainsFunc(t.Behaviour.Elsewhere, func(d string) bool { return strings.EqualFold(d, name) })
 }
 
-// ownsRootOf reports whether a name lies below a verified domain: such a
-// subdomain needs no verification of its own.
-func (t *tenant) ownsRootOf(name string) bool {
+// hasVerifiedParent reports whether a name is below a verified domain. Such a subdomain needs no
+// verification.
+func (t *tenant) hasVerifiedParent(name string) bool {
 	return slices.ContainsFunc(t.Domains, func(d mailDomain) bool {
 		return d.Verified && strings.HasSuffix(name, "."+d.Name)
 	})
 }
 
-// updateDomain answers PATCH: the default domain and the services, of verified
-// domains only.
+// updateDomain answers PATCH /domains/{fqdn}. It changes the services and the default domain, and
+// accepts verified domains only.
 func updateDomain(c *graphCall, t *tenant) result {
-	in, refused := c.read()
-	if refused == nil {
-		refused = only(in, "isDefault", "supportedServices")
+	body, refusal := c.readBody()
+	if refusal == nil {
+		refusal = rejectUnknown(body, "isDefault", "supportedServices")
 	}
-	if refused != nil {
-		return refuse(refused)
+	if refusal != nil {
+		return errorResult(refusal)
 	}
 	d := t.domain(c.r.PathValue("id"))
 	if d == nil {
-		return refuse(errNotFound.of(c.r.PathValue("id")))
+		return errorResult(errNotFound.with(c.r.PathValue("id")))
 	}
 	if !d.Verified {
-		return refuse(errUnverified.of(d.Name))
+		return errorResult(errUnverified.with(d.Name))
 	}
-	services, has := in["supportedServices"]
+	services, has := body["supportedServices"]
 	if has && !d.setServices(services, c, t) {
-		return refuse(errValues.of(""))
+		return errorResult(errValues.with(""))
 	}
-	if v, has := in["isDefault"]; has {
-		if v != true { // a default is moved by making another one the default
-			return refuse(errValues.of(""))
+	if v, has := body["isDefault"]; has {
+		if v != true { // only another default domain replaces the default
+			return errorResult(errValues.with(""))
 		}
 		for i := range t.Domains {
 			t.Domains[i].Default = &t.Domains[i] == d
@@ -148,31 +177,31 @@ func updateDomain(c *graphCall, t *tenant) result {
 	return result{status: http.StatusNoContent}
 }
 
-// setServices changes the services of a domain; Exchange accepts mail for it
-// some time after Email is switched on.
+// setServices changes the services of a domain and reports whether the value is valid. Exchange
+// accepts mail for the domain some time after Email is enabled.
 func (d *mailDomain) setServices(v any, c *graphCall, t *tenant) bool {
 	writable := []string{"Email", "OfficeCommunicationsOnline", "Yammer"}
 	list, ok := v.([]any)
 	if !ok {
 		return false
 	}
-	services := texts(list)
+	services := stringList(list)
 	if len(services) != len(list) || slices.ContainsFunc(services, func(n string) bool { return !slices.Contains(writable, n) }) {
 		return false
 	}
-	had := d.mail()
+	had := d.emailEnabled()
 	d.Services = services
-	if d.mail() && !had {
-		d.Accepted = after(c.now, t.Behaviour.AcceptedDomainMS)
-		if t.Behaviour.DKIMListed && t.signing(d.Name) == nil {
-			t.Exchange.Signing = append(t.Exchange.Signing, dkimConfig{Domain: d.Name})
+	if d.emailEnabled() && !had {
+		d.Accepted = startLag(c.now, t.Behaviour.AcceptedDomainMS)
+		if t.Behaviour.DKIMListed && t.dkimConfig(d.Name) == nil {
+			t.Exchange.DKIM = append(t.Exchange.DKIM, dkimConfig{Domain: d.Name})
 		}
 	}
 	return true
 }
 
-// references lists the accounts that use a domain.
-func (t *tenant) references(name string) []object {
+// usersOfDomain returns the accounts whose sign-in name or address is in the domain.
+func (t *tenant) usersOfDomain(name string) []object {
 	found := []object{}
 	for _, u := range t.Users {
 		if strings.HasSuffix(strings.ToLower(u.UPN), "@"+name) || strings.HasSuffix(strings.ToLower(u.Mail), "@"+name) {
@@ -182,53 +211,56 @@ func (t *tenant) references(name string) []object {
 	return found
 }
 
-func domainReferences(c *graphCall, t *tenant) result {
-	d, refused := c.readDomain(t)
-	if refused != nil {
-		return refuse(refused)
+// listDomainReferences answers GET /domains/{fqdn}/domainNameReferences.
+func listDomainReferences(c *graphCall, t *tenant) result {
+	d, refusal := c.visibleDomain(t)
+	if refusal != nil {
+		return errorResult(refusal)
 	}
-	return c.many("directoryObjects", t.references(d.Name))
+	return c.collection("directoryObjects", t.usersOfDomain(d.Name))
 }
 
+// deleteDomain answers DELETE /domains/{fqdn}. It refuses a domain that accounts still use.
 func deleteDomain(c *graphCall, t *tenant) result {
 	name := strings.ToLower(c.r.PathValue("id"))
 	d := t.domain(name)
 	switch {
-	case name == t.initial() || d != nil && d.Default:
-		return refuse(errBuiltIn.of(name))
+	case name == t.initialDomain() || d != nil && d.Default:
+		return errorResult(errBuiltIn.with(name))
 	case d == nil:
-		return refuse(errNotFound.of(name))
-	case len(t.references(name)) > 0:
-		return refuse(errReferenced.of(name))
+		return errorResult(errNotFound.with(name))
+	case len(t.usersOfDomain(name)) > 0:
+		return errorResult(errReferenced.with(name))
 	}
-	t.drop(name)
+	t.removeDomain(name)
 	return result{status: http.StatusNoContent}
 }
 
-// drop forgets a domain and its DKIM configuration.
-func (t *tenant) drop(name string) {
+// removeDomain removes a domain and its DKIM configuration.
+func (t *tenant) removeDomain(name string) {
 	t.Domains = slices.DeleteFunc(t.Domains, func(d mailDomain) bool { return d.Name == name })
-	t.Exchange.Signing = slices.DeleteFunc(t.Exchange.Signing, func(c dkimConfig) bool { return c.Domain == name })
+	t.Exchange.DKIM = slices.DeleteFunc(t.Exchange.DKIM, func(c dkimConfig) bool { return c.Domain == name })
 }
 
-// forceDeleteDomain renames what still uses the domain, then deletes it.
+// forceDeleteDomain answers POST /domains/{fqdn}/forceDelete. It moves the sign-in names in the
+// domain to the initial domain, then deletes the domain.
 func forceDeleteDomain(c *graphCall, t *tenant) result {
 	name := strings.ToLower(c.r.PathValue("id"))
 	d := t.domain(name)
 	if d == nil {
-		return refuse(errNotFound.of(name))
+		return errorResult(errNotFound.with(name))
 	}
 	if d.Default {
-		return refuse(errBuiltIn.of(name))
+		return errorResult(errBuiltIn.with(name))
 	}
-	in, _ := c.read() // the body is optional
+	body, _ := c.readBody() // the body is optional
 	for i := range t.Users {
 		u := &t.Users[i]
 		if local, ok := strings.CutSuffix(strings.ToLower(u.UPN), "@"+name); ok {
-			u.UPN = local + "@" + t.initial()
-			u.Enabled = u.Enabled && in["disableUserAccounts"] != true
+			u.UPN = local + "@" + t.initialDomain()
+			u.Enabled = u.Enabled && body["disableUserAccounts"] != true
 		}
 	}
-	t.drop(name)
+	t.removeDomain(name)
 	return result{status: http.StatusAccepted}
 }

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// listOrganization answers GET /organization: always exactly one element, with
-// the verified domains only.
+// listOrganization answers GET /organization: always one element, with the verified domains only.
 func listOrganization(c *graphCall, t *tenant) result {
 	const mail = "Email, OfficeCommunicationsOnline"
 	hasDefault := false
@@ -18,27 +17,115 @@ func listOrganization(c *graphCall, t *tenant) result {
 			continue
 		}
 		capabilities := "None"
-		if d.mail() {
+		if d.emailEnabled() {
 			capabilities = mail
 		}
 		hasDefault = hasDefault || d.Default
 		domains = append(domains, object{"name": d.Name, "type": "Managed", "isDefault": d.Default,
 			"isInitial": false, "capabilities": capabilities})
 	}
-	domains = append([]object{{"name": t.initial(), "type": "Managed", "isDefault": !hasDefault,
+	domains = append([]object{{"name": t.initialDomain(), "type": "Managed", "isDefault": !hasDefault,
 		"isInitial": true, "capabilities": mail}}, domains...)
-	return c.many("organization", []object{{
+	return c.collection("organization", []object{{
 		"id": t.ID, "displayName": t.Name, "tenantType": "AAD",
 		"createdDateTime": t.Created.Format(time.RFC3339), "verifiedDomains": domains,
 	}})
 }
 
-// securityDefaults answers whether the tenant forces extra sign-in checks,
-// which blocks SMTP AUTH with a password.
-func securityDefaults(c *graphCall, t *tenant) result {
-	return c.one(http.StatusOK, "policies/identitySecurityDefaultsEnforcementPolicy", object{
+// getSecurityDefaults answers whether security defaults are enforced. They block SMTP AUTH with a
+// password.
+func getSecurityDefaults(c *graphCall, t *tenant) result {
+	return c.entity(http.StatusOK, "policies/identitySecurityDefaultsEnforcementPolicy", object{
 		"id": "00000000-0000-0000-0000-000000000005", "displayName": "Security Defaults",
 		"description": "Security defaults is a set of basic identity security mechanisms recommended by Microsoft.",
 		"isEnabled":   t.Behaviour.SecurityDefaults,
 	})
+}
+
+// licenses is the number of a tenant's paid and trial licences that include e-mail.
+type licenses struct {
+	Paid  int `json:"paid"`
+	Trial int `json:"trial"`
+}
+
+// product is the product of a subscription, as Microsoft lists it in "Product names and service
+// plan identifiers for licensing".
+type product struct {
+	sku, name string
+	plans     []object
+}
+
+// Microsoft 365 Business Basic, Office 365 E3 and Power BI, each with some of its service plans.
+// Every tenant has Power BI, which is free. It includes the foundation plan of Exchange, which has
+// no mailbox.
+var (
+	businessBasic = product{"3b555118-da6a-4418-894f-7df1e2096870", "O365_BUSINESS_ESSENTIALS", []object{
+		servicePlan("9aaf7827-d63c-4b61-89c3-182f06f82e5c", "EXCHANGE_S_STANDARD", "User"),
+		servicePlan("c7699d2e-19aa-44de-8edf-1736da088ca1", "SHAREPOINTSTANDARD", "User"),
+	}}
+	officeE3 = product{"6fd2c87f-b296-42f0-b197-1e91e994b900", "ENTERPRISEPACK", []object{
+		servicePlan("efb87545-963c-4e0d-99df-69c6916d9eb0", "EXCHANGE_S_ENTERPRISE", "User"),
+		servicePlan("5dbe027f-2339-4123-9542-606e4d348a72", "SHAREPOINTENTERPRISE", "User"),
+	}}
+	powerBI = product{"a403ebcc-fae0-4ca2-8c8c-7a907fd6c235", "POWER_BI_STANDARD", []object{
+		servicePlan("2049e525-b859-401b-b2a0-e0a31c4b1fe4", "BI_AZURE_P0", "User"),
+		servicePlan("113feb6c-3fe4-4440-bddc-54d774bf0318", "EXCHANGE_S_FOUNDATION", "Company"),
+	}}
+)
+
+// servicePlan returns one service plan of a product as Graph shows it.
+func servicePlan(id, name, appliesTo string) object {
+	return object{"servicePlanId": id, "servicePlanName": name, "provisioningStatus": "Success", "appliesTo": appliesTo}
+}
+
+// licenses returns the licences in the settings. Without a setting it counts the licensed users as
+// paid, and at least one.
+func (t *tenant) licenses() licenses {
+	if t.Behaviour.Licenses != nil {
+		return *t.Behaviour.Licenses
+	}
+	users := 0
+	for _, u := range t.Users {
+		if u.Licensed {
+			users++
+		}
+	}
+	return licenses{Paid: max(1, users)}
+}
+
+// listSubscriptions answers GET /directory/subscriptions, in pages.
+func listSubscriptions(c *graphCall, t *tenant) result {
+	q := c.r.URL.Query()
+	for _, name := range []string{"$top", "$skip", "$count", "$expand"} {
+		if q.Has(name) { // not supported, according to the metadata
+			return errorResult(errFilter.with(name))
+		}
+	}
+	have := t.licenses()
+	all := []object{}
+	for _, s := range []struct {
+		product
+		trial bool
+		seats int
+	}{{powerBI, false, 1000000}, {businessBasic, false, have.Paid}, {officeE3, true, have.Trial}} {
+		if s.seats > 0 {
+			all = append(all, t.subscription(s.product, s.trial, s.seats, c.now))
+		}
+	}
+	rows, next := c.page(all, t.Behaviour.PageSize)
+	out := c.collection("directory/subscriptions", rows)
+	if next != "" {
+		out.body.(object)["@odata.nextLink"] = next
+	}
+	return out
+}
+
+// subscription returns one subscription as Graph shows it.
+func (t *tenant) subscription(p product, trial bool, seats int, now time.Time) object {
+	return object{
+		"id": guid("subscription", t.ID, p.sku), "commerceSubscriptionId": guid("commerce", t.ID, p.sku),
+		"createdDateTime": t.Created.Format(time.RFC3339), "nextLifecycleDateTime": now.AddDate(0, 1, 0).Format(time.RFC3339),
+		"isTrial": trial, "status": "Enabled", "totalLicenses": seats, "skuId": p.sku, "skuPartNumber": p.name,
+		"serviceStatus": p.plans, "ownerId": nil, "ownerTenantId": nil, "ownerType": nil,
+	}
 }

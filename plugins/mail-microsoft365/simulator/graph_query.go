@@ -5,40 +5,43 @@ package simulator
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// object is one JSON object of an answer.
+// object is one JSON object.
 type object = map[string]any
 
-// base is Graph's address as this simulator serves it.
-func (c *graphCall) base() string { return c.s.kit.URL + graphHost + "/v1.0" }
+// baseURL returns the address at which this simulator serves Graph v1.0.
+func (c *graphCall) baseURL() string { return c.s.kit.URL + graphHost + "/v1.0" }
 
-// context is the address in @odata.context.
-func (c *graphCall) context(of string) string { return c.base() + "/$metadata#" + of }
+// contextURL returns the value of @odata.context for a path of the metadata.
+func (c *graphCall) contextURL(path string) string { return c.baseURL() + "/$metadata#" + path }
 
-// one answers a single object.
-func (c *graphCall) one(status int, of string, o object) result {
-	o = picked(o, c.selected())
-	o["@odata.context"] = c.context(of + "/$entity")
+// entity returns the result with a single object.
+func (c *graphCall) entity(status int, path string, o object) result {
+	o = selectProperties(o, c.selectedProperties())
+	o["@odata.context"] = c.contextURL(path + "/$entity")
 	return result{status: status, body: o}
 }
 
-// many answers a collection in one page.
-func (c *graphCall) many(of string, all []object) result {
+// collection returns the result with a collection in one page.
+func (c *graphCall) collection(path string, all []object) result {
 	values := []object{}
 	for _, o := range all {
-		values = append(values, picked(o, c.selected()))
+		values = append(values, selectProperties(o, c.selectedProperties()))
 	}
-	return result{status: http.StatusOK, body: object{"@odata.context": c.context(of), "value": values}}
+	return result{status: http.StatusOK, body: object{"@odata.context": c.contextURL(path), "value": values}}
 }
 
-func (c *graphCall) selected() []string {
+// selectedProperties returns the names in $select, or nil without $select.
+func (c *graphCall) selectedProperties() []string {
 	text := c.r.URL.Query().Get("$select")
 	if text == "" {
 		return nil
@@ -46,9 +49,9 @@ func (c *graphCall) selected() []string {
 	return strings.Split(text, ",")
 }
 
-// picked keeps the selected properties, all where nothing was selected.
-// Annotations stay.
-func picked(o object, names []string) object {
+// selectProperties returns the named properties of an object and its annotations. It returns all
+// properties if names is nil.
+func selectProperties(o object, names []string) object {
 	out := object{}
 	for name, v := range o {
 		keep := names == nil || strings.HasPrefix(name, "@") || slices.ContainsFunc(names, func(n string) bool {
@@ -61,10 +64,10 @@ func picked(o object, names []string) object {
 	return out
 }
 
-// page cuts one page of n out of all by $skiptoken, and returns the link to the
-// next one, "" on the last.
+// page returns the rows of the page that $skiptoken asks for, at most n, and the link to the next
+// page. The link of the last page is "".
 func (c *graphCall) page(all []object, n int) ([]object, string) {
-	from := skipped(c.r.URL.Query().Get("$skiptoken"))
+	from := skipTokenOffset(c.r.URL.Query().Get("$skiptoken"))
 	from = min(from, len(all))
 	to := min(from+n, len(all))
 	if to == len(all) {
@@ -72,13 +75,14 @@ func (c *graphCall) page(all []object, n int) ([]object, string) {
 	}
 	q := c.r.URL.Query()
 	q.Set("$skiptoken", "RFNwdAIAAQ"+base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(to))))
-	return all[from:to], c.s.kit.URL + graphHost + c.r.URL.Path + "?" + readable(q)
+	return all[from:to], c.s.kit.URL + graphHost + c.r.URL.Path + "?" + encodeQuery(q)
 }
 
-// readable encodes a query with its dollar signs as Graph shows them.
-func readable(q url.Values) string { return strings.ReplaceAll(q.Encode(), "%24", "$") }
+// encodeQuery encodes a query without escaping dollar signs, as Graph does.
+func encodeQuery(q url.Values) string { return strings.ReplaceAll(q.Encode(), "%24", "$") }
 
-func skipped(token string) int {
+// skipTokenOffset returns the offset in a $skiptoken, or 0 if the token is not valid.
+func skipTokenOffset(token string) int {
 	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(token, "RFNwdAIAAQ"))
 	if err != nil {
 		return 0
@@ -90,25 +94,102 @@ func skipped(token string) int {
 	return n
 }
 
-// read decodes a request's JSON object.
-func (c *graphCall) read() (object, *graphError) {
+// readBody decodes the JSON object in the body of the request.
+func (c *graphCall) readBody() (object, *graphError) {
 	raw, err := io.ReadAll(c.r.Body)
 	if err != nil {
-		return nil, errBody.of("")
+		return nil, errBody.with("")
 	}
-	in := object{}
-	if json.Unmarshal(raw, &in) != nil {
-		return nil, errBody.of("")
+	body := object{}
+	if json.Unmarshal(raw, &body) != nil {
+		return nil, errBody.with("")
 	}
-	return in, nil
+	return body, nil
 }
 
-// only refuses a body with a property that the call does not take.
-func only(in object, names ...string) *graphError {
-	for name := range in {
+// rejectUnknown returns an error if the body has a property that is not in names. Annotations are
+// allowed.
+func rejectUnknown(body object, names ...string) *graphError {
+	for name := range body {
 		if !slices.Contains(names, name) && !strings.HasPrefix(name, "@odata.") {
-			return errProperty.of(name)
+			return errProperty.with(name)
 		}
 	}
 	return nil
+}
+
+// clause is one comparison of a $filter.
+type clause struct {
+	property, operator, value string
+}
+
+// The forms that a $filter can have.
+var (
+	comparisonPattern = regexp.MustCompile(`^([A-Za-z]+(?:/\$count)?)\s+(eq|ne)\s+(?:'((?:[^']|'')*)'|(true|false|null|\d+))$`)
+	functionPattern   = regexp.MustCompile(`^(?i)(startswith|endswith)\(\s*([A-Za-z]+)\s*,\s*'((?:[^']|'')*)'\s*\)$`)
+	andSeparator      = regexp.MustCompile(`\s+and\s+`)
+)
+
+// parseFilter parses comparisons that are joined by "and", the only form that the product uses. For
+// any other form it returns the error that Graph returns for an unsupported property.
+func parseFilter(text string) ([]clause, *graphError) {
+	if text == "" {
+		return nil, nil
+	}
+	var clauses []clause
+	for _, part := range andSeparator.Split(strings.TrimSpace(text), -1) {
+		if m := comparisonPattern.FindStringSubmatch(strings.Trim(part, "()")); m != nil {
+			clauses = append(clauses, clause{m[1], m[2], strings.ReplaceAll(m[3], "''", "'") + m[4]})
+			continue
+		}
+		m := functionPattern.FindStringSubmatch(part)
+		if m == nil {
+			return nil, errFilter.with(part)
+		}
+		clauses = append(clauses, clause{m[2], strings.ToLower(m[1]), strings.ReplaceAll(m[3], "''", "'")})
+	}
+	return clauses, nil
+}
+
+// needsEventualConsistency reports whether Graph requires ConsistencyLevel: eventual for the
+// clause.
+func (c clause) needsEventualConsistency() bool {
+	return c.operator == "endswith" || c.operator == "ne" || strings.HasSuffix(c.property, "/$count")
+}
+
+// matches reports whether the clause is true for an object. Texts are compared without regard to
+// case, as in the directory.
+func (c clause) matches(o object) bool {
+	have := strings.ToLower(fmt.Sprint(o[c.property]))
+	if list, ok := strings.CutSuffix(c.property, "/$count"); ok {
+		items, _ := o[list].([]object)
+		have = fmt.Sprint(len(items))
+	}
+	want := strings.ToLower(c.value)
+	switch c.operator {
+	case "eq":
+		return have == want
+	case "ne":
+		return have != want
+	case "startswith":
+		return strings.HasPrefix(have, want)
+	}
+	return strings.HasSuffix(have, want)
+}
+
+// applyFilter returns the objects that match all clauses. It returns an error if a clause uses a
+// property that is not in known.
+func applyFilter(all []object, clauses []clause, known ...string) ([]object, *graphError) {
+	for _, c := range clauses {
+		if !slices.Contains(known, c.property) {
+			return nil, errFilter.with(c.property)
+		}
+	}
+	kept := []object{}
+	for _, o := range all {
+		if !slices.ContainsFunc(clauses, func(c clause) bool { return !c.matches(o) }) {
+			kept = append(kept, o)
+		}
+	}
+	return kept, nil
 }

@@ -2,53 +2,132 @@
 
 package simulator
 
-import "net/http"
+import (
+	"net/http"
+	"strings"
+	"time"
+)
 
-func roleObject(a roleAssignment) object {
+// roleAssignmentObject returns a role assignment as Graph shows it.
+func roleAssignmentObject(a roleAssignment) object {
 	return object{"id": a.ID, "principalId": a.Principal, "roleDefinitionId": a.Role, "directoryScopeId": "/"}
 }
 
-const rolesPath = "roleManagement/directory/roleAssignments"
+// roleAssignmentsPath is the path of role assignments in the metadata.
+const roleAssignmentsPath = "roleManagement/directory/roleAssignments"
 
-func listRoles(c *graphCall, t *tenant) result {
-	clauses, refused := parseFilter(c.r.URL.Query().Get("$filter"))
-	if refused != nil {
-		return refuse(refused)
+// listRoleAssignments answers GET /roleManagement/directory/roleAssignments.
+func listRoleAssignments(c *graphCall, t *tenant) result {
+	clauses, refusal := parseFilter(c.r.URL.Query().Get("$filter"))
+	if refusal != nil {
+		return errorResult(refusal)
 	}
 	all := []object{}
 	for _, a := range t.Assignments {
-		all = append(all, roleObject(a))
+		all = append(all, roleAssignmentObject(a))
 	}
-	kept, refused := filtered(all, clauses, "principalId", "roleDefinitionId", "directoryScopeId")
-	if refused != nil {
-		return refuse(refused)
+	kept, refusal := applyFilter(all, clauses, "principalId", "roleDefinitionId", "directoryScopeId")
+	if refusal != nil {
+		return errorResult(refusal)
 	}
-	return c.many(rolesPath, kept)
+	return c.collection(roleAssignmentsPath, kept)
 }
 
-// createRole answers POST roleAssignments. It is not idempotent: a repeat is a
-// conflict. The role reaches tokens that are issued after role_ms.
-func createRole(c *graphCall, t *tenant) result {
-	in, refused := c.read()
-	if refused == nil {
-		refused = only(in, "roleDefinitionId", "principalId", "directoryScopeId")
+// createRoleAssignment answers POST /roleManagement/directory/roleAssignments. A repeat is a
+// conflict. The role is in tokens that are issued after the tenant's role delay.
+func createRoleAssignment(c *graphCall, t *tenant) result {
+	body, refusal := c.readBody()
+	if refusal == nil {
+		refusal = rejectUnknown(body, "roleDefinitionId", "principalId", "directoryScopeId")
 	}
-	if refused != nil {
-		return refuse(refused)
+	if refusal != nil {
+		return errorResult(refusal)
 	}
-	role, _ := in["roleDefinitionId"].(string)
-	principal, _ := in["principalId"].(string)
+	role, _ := body["roleDefinitionId"].(string)
+	principal, _ := body["principalId"].(string)
 	switch {
-	case in["directoryScopeId"] != "/" || directoryRoles[role] == "":
-		return refuse(errValues.of(""))
+	case body["directoryScopeId"] != "/" || directoryRoles[role] == "":
+		return errorResult(errValues.with(""))
 	case principal != t.Grant.Principal && t.user(principal) == nil:
-		return refuse(errNotFound.of(principal))
+		return errorResult(errNotFound.with(principal))
 	}
 	for _, a := range t.Assignments {
 		if a.Principal == principal && a.Role == role {
-			return refuse(errConflict.of(""))
+			return errorResult(errConflict.with(""))
 		}
 	}
-	a := t.assign(principal, role, after(c.now, t.Behaviour.RoleMS))
-	return c.one(http.StatusCreated, rolesPath, roleObject(a))
+	a := t.assignRole(principal, role, startLag(c.now, t.Behaviour.RoleMS))
+	return c.entity(http.StatusCreated, roleAssignmentsPath, roleAssignmentObject(a))
+}
+
+// principalObject returns the service principal of the application as Graph shows it.
+func (c *graphCall) principalObject(t *tenant) object {
+	return object{"id": t.Grant.Principal, "appId": c.s.registration().ClientID, "displayName": "tenantry",
+		"accountEnabled": !t.Behaviour.AppDisabled, "servicePrincipalType": "Application"}
+}
+
+// listPrincipals answers GET /servicePrincipals. The only service principal is that of the
+// application.
+func listPrincipals(c *graphCall, t *tenant) result {
+	clauses, refusal := parseFilter(c.r.URL.Query().Get("$filter"))
+	if refusal != nil {
+		return errorResult(refusal)
+	}
+	kept, refusal := applyFilter([]object{c.principalObject(t)}, clauses, "appId", "id", "displayName")
+	if refusal != nil {
+		return errorResult(refusal)
+	}
+	return c.collection("servicePrincipals", kept)
+}
+
+// getPrincipalByAppID answers GET servicePrincipals(appId='...') and the app roles below it.
+// http.ServeMux has no pattern for such a path, so it handles every path without a route and
+// refuses the others.
+func getPrincipalByAppID(c *graphCall, t *tenant) result {
+	rest, ok := strings.CutPrefix(c.r.URL.Path, "/v1.0/servicePrincipals(appId='")
+	id, subpath, closed := strings.Cut(rest, "')")
+	if !ok || !closed || subpath != "" && subpath != "/appRoleAssignments" || c.r.Method != http.MethodGet {
+		return errorResult(errSegment.with(c.r.URL.Path[strings.LastIndex(c.r.URL.Path, "/")+1:]))
+	}
+	switch {
+	case !c.hasRole(applicationRead):
+		return errorResult(errDenied.with(""))
+	case !strings.EqualFold(id, c.s.registration().ClientID):
+		return errorResult(errNotFound.with(id))
+	case subpath != "":
+		return c.collection("appRoleAssignments", t.appRoleAssignmentObjects())
+	}
+	return c.entity(http.StatusOK, "servicePrincipals", c.principalObject(t))
+}
+
+// getPrincipal answers GET /servicePrincipals/{id}.
+func getPrincipal(c *graphCall, t *tenant) result {
+	if c.r.PathValue("id") != t.Grant.Principal {
+		return errorResult(errNotFound.with(c.r.PathValue("id")))
+	}
+	return c.entity(http.StatusOK, "servicePrincipals", c.principalObject(t))
+}
+
+// listAppRoleAssignments answers GET /servicePrincipals/{id}/appRoleAssignments.
+func listAppRoleAssignments(c *graphCall, t *tenant) result {
+	if c.r.PathValue("id") != t.Grant.Principal {
+		return errorResult(errNotFound.with(c.r.PathValue("id")))
+	}
+	return c.collection("appRoleAssignments", t.appRoleAssignmentObjects())
+}
+
+// appRoleAssignmentObjects returns the granted app roles as Graph shows them.
+func (t *tenant) appRoleAssignmentObjects() []object {
+	names := map[string]string{graphAppID: "Microsoft Graph", exchangeAppID: "Office 365 Exchange Online"}
+	rows := []object{}
+	for _, role := range t.Grant.Roles {
+		known := appRoles[role]
+		rows = append(rows, object{
+			"id": digest("grant", t.ID, role), "appRoleId": known.id, "principalId": t.Grant.Principal,
+			"principalType": "ServicePrincipal", "principalDisplayName": "tenantry",
+			"resourceId": guid("resource", t.ID, known.resource), "resourceDisplayName": names[known.resource],
+			"createdDateTime": t.Grant.Visible.Since.Format(time.RFC3339),
+		})
+	}
+	return rows
 }

@@ -4,10 +4,11 @@ package simulator_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 )
 
-func TestGraphAuthentication(t *testing.T) {
+func TestGraphRefusesInvalidTokens(t *testing.T) {
 	token := func(tn *tenant) http.Header { return bearer(tn.token(graphScope)) }
 	for _, tt := range []struct {
 		name   string
@@ -16,20 +17,20 @@ func TestGraphAuthentication(t *testing.T) {
 		golden string
 	}{
 		{"no token", func(*tenant) http.Header { return http.Header{} }, nil, "graph-no-token"},
-		{"a token of nobody", func(*tenant) http.Header { return bearer("a.b.c") }, nil, "graph-no-token"},
-		{"a token for Exchange", func(tn *tenant) http.Header { return bearer(tn.token(exchangeScope)) }, nil, "graph-wrong-audience"},
+		{"malformed token", func(*tenant) http.Header { return bearer("a.b.c") }, nil, "graph-no-token"},
+		{"token for Exchange", func(tn *tenant) http.Header { return bearer(tn.token(exchangeScope)) }, nil, "graph-wrong-audience"},
 		{"expired", token, func(tn *tenant) { tn.control("POST", "/clock", m{"advance": "61m"}) }, "graph-expired"},
 		{"consent revoked, token still alive", token, func(tn *tenant) { tn.revoke("consent") }, "graph-identity-not-found"},
-		{"permission withdrawn, token still alive", token, withdraw("Organization.Read.All"), "graph-denied"},
+		{"permission withdrawn, token still alive", token, withdrawAppRole("Organization.Read.All"), "graph-denied"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tn := start(t).connected()
+			tn := startSimulator(t).newConnectedTenant()
 			header := tt.header(tn)
 			if tt.after != nil {
 				tt.after(tn)
 			}
 			a := tn.graphWith(header, "GET", "/organization", nil)
-			golden(t, tt.golden, a)
+			assertGolden(t, tt.golden, a)
 			if (a.header.Get("WWW-Authenticate") != "") != (a.status == http.StatusUnauthorized) {
 				t.Errorf("WWW-Authenticate: %q", a.header.Get("WWW-Authenticate"))
 			}
@@ -37,36 +38,31 @@ func TestGraphAuthentication(t *testing.T) {
 	}
 }
 
-func withdraw(role string) func(*tenant) {
-	return func(tn *tenant) {
-		tn.control("POST", "/tenants/"+tn.id+"/revoke", m{"what": "app_role", "role": role})
-	}
+// TestGraphRefusesWithdrawnPermission checks that a token is still issued after a permission was
+// withdrawn, and that Graph refuses the call.
+func TestGraphRefusesWithdrawnPermission(t *testing.T) {
+	tn := startSimulator(t).newConnectedTenant()
+	withdrawAppRole("Domain.ReadWrite.All")(tn)
+	assertGolden(t, "graph-denied", tn.graph("GET", "/domains", nil))
 }
 
-// TestPermissionWithdrawn: the token is still issued, the API refuses.
-func TestPermissionWithdrawn(t *testing.T) {
-	tn := start(t).connected()
-	withdraw("Domain.ReadWrite.All")(tn)
-	golden(t, "graph-denied", tn.graph("GET", "/domains", nil))
-}
-
-func TestTokenLifetime(t *testing.T) {
-	tn := start(t).connected()
-	tn.behave(m{"token_seconds": 5})
+func TestExpiredTokensAreRefused(t *testing.T) {
+	tn := startSimulator(t).newConnectedTenant()
+	tn.setBehaviour(m{"token_seconds": 5})
 	graphToken, exchangeToken := bearer(tn.token(graphScope)), bearer(tn.token(exchangeScope))
 	tn.control("POST", "/clock", m{"advance": "6s"})
-	golden(t, "graph-expired", tn.graphWith(graphToken, "GET", "/organization", nil))
+	assertGolden(t, "graph-expired", tn.graphWith(graphToken, "GET", "/organization", nil))
 	if a := tn.exchangeWith(exchangeToken, "", "Get-OrganizationConfig", m{}); a.status != http.StatusUnauthorized {
 		t.Errorf("Exchange: %d", a.status)
 	}
 }
 
-func TestGraphHeaders(t *testing.T) {
-	tn := start(t).connected()
+func TestGraphAnswerHasHeaders(t *testing.T) {
+	tn := startSimulator(t).newConnectedTenant()
 	header := bearer(tn.token(graphScope))
 	header.Set("client-request-id", "5d1b6a1e-3333-49f1-8a54-abcdef012345")
 	a := tn.graphWith(header, "GET", "/domains/nope.example", nil)
-	golden(t, "graph-not-found", a)
+	assertGolden(t, "graph-not-found", a)
 	for _, name := range []string{"request-id", "x-ms-ags-diagnostic", "Date", "x-ms-resource-unit"} {
 		if a.header.Get(name) == "" {
 			t.Errorf("no header %s", name)
@@ -78,24 +74,24 @@ func TestGraphHeaders(t *testing.T) {
 	}
 }
 
-func TestGraphPlannedFailures(t *testing.T) {
+func TestGraphAnswersPlannedFaults(t *testing.T) {
 	for status, name := range map[int]string{400: "graph-invalid-values", 401: "graph-expired", 403: "graph-denied",
 		404: "graph-not-found", 409: "graph-conflict-409", 500: "graph-internal", 502: "graph-bad-gateway",
 		422: "graph-unprocessable", 503: "graph-unavailable", 504: "graph-unknown"} {
 		t.Run(name, func(t *testing.T) {
-			tn := start(t).connected()
-			tn.fault(m{"kind": "status", "status": status, "times": 1, "match": "GET /v1.0/organization"})
-			golden(t, name, tn.graph("GET", "/organization", nil))
+			tn := startSimulator(t).newConnectedTenant()
+			tn.planFault(m{"kind": "status", "status": status, "times": 1, "match": "GET /v1.0/organization"})
+			assertGolden(t, name, tn.graph("GET", "/organization", nil))
 		})
 	}
 }
 
-func TestGraphThrottled(t *testing.T) {
-	tn := start(t).connected()
+func TestGraphThrottlingHasHeaders(t *testing.T) {
+	tn := startSimulator(t).newConnectedTenant()
 	for _, retryAfter := range []int{10, 0} {
-		tn.fault(m{"kind": "status", "status": 429, "retry_after": retryAfter, "times": 1, "match": "GET /graph"})
+		tn.planFault(m{"kind": "status", "status": 429, "retry_after": retryAfter, "times": 1, "match": "GET /graph"})
 		a := tn.graph("GET", "/organization", nil)
-		golden(t, "graph-throttled", a)
+		assertGolden(t, "graph-throttled", a)
 		if got := a.header.Get("Retry-After"); got != map[int]string{10: "10", 0: ""}[retryAfter] {
 			t.Errorf("Retry-After: %q", got)
 		}
@@ -106,16 +102,16 @@ func TestGraphThrottled(t *testing.T) {
 	}
 }
 
-func TestUnknownSegment(t *testing.T) {
-	tn := start(t).connected()
+func TestGraphRefusesUnknownPath(t *testing.T) {
+	tn := startSimulator(t).newConnectedTenant()
 	if a := tn.graph("GET", "/nothing", nil); a.status != http.StatusBadRequest || a.at("error", "code") != "BadRequest" {
 		t.Errorf("%d %s", a.status, a.raw)
 	}
 }
 
-func TestOrganization(t *testing.T) {
-	tn := start(t).connected(m{"name": "Fabrikam Outreach"})
-	tn.addDomain("fabrikam-mail.example")
+func TestOrganizationListsVerifiedDomains(t *testing.T) {
+	tn := startSimulator(t).newConnectedTenant(m{"name": "Fabrikam Outreach"})
+	tn.addMailDomain("fabrikam-mail.example")
 	tn.graph("POST", "/domains", m{"id": "unverified.example"})
 	a := tn.graph("GET", "/organization", nil)
 	domains := a.at("value", 0, "verifiedDomains").([]any)
@@ -123,7 +119,7 @@ func TestOrganization(t *testing.T) {
 		t.Fatalf("%s", a.raw)
 	}
 	initial, custom := domains[0].(m), domains[1].(m)
-	if initial["name"] != tn.initial() || initial["isInitial"] != true || initial["isDefault"] != true || custom["isDefault"] != false {
+	if initial["name"] != tn.initialDomain() || initial["isInitial"] != true || initial["isDefault"] != true || custom["isDefault"] != false {
 		t.Errorf("%s", a.raw)
 	}
 	tn.graph("PATCH", "/domains/fabrikam-mail.example", m{"isDefault": true})
@@ -136,20 +132,20 @@ func TestOrganization(t *testing.T) {
 	}
 }
 
-func TestRoleAssignments(t *testing.T) {
-	tn := start(t).newTenant()
+func TestRoleAssignmentTwiceIsConflict(t *testing.T) {
+	tn := startSimulator(t).newTenant()
 	tn.consent()
 	a := tn.assignExchange()
 	if a.status != http.StatusCreated || a.at("roleDefinitionId") != exchangeAdministrator || a.at("directoryScopeId") != "/" {
 		t.Fatalf("%d %s", a.status, a.raw)
 	}
-	golden(t, "graph-conflict", tn.assignExchange())
+	assertGolden(t, "graph-conflict", tn.assignExchange())
 	rows := tn.graph("GET", "/roleManagement/directory/roleAssignments?$filter=principalId eq '"+tn.principal()+"'", nil).rows()
 	if len(rows) != 1 {
 		t.Errorf("%v", rows)
 	}
-	golden(t, "graph-unsupported-query", tn.graph("GET", "/roleManagement/directory/roleAssignments?$filter=startswith(who,'x')", nil))
-	golden(t, "graph-unsupported-query", tn.graph("GET", "/roleManagement/directory/roleAssignments?$filter=principalId gt 3", nil))
+	assertGolden(t, "graph-unsupported-query", tn.graph("GET", "/roleManagement/directory/roleAssignments?$filter=startswith(who,'x')", nil))
+	assertGolden(t, "graph-unsupported-query", tn.graph("GET", "/roleManagement/directory/roleAssignments?$filter=principalId gt 3", nil))
 	for name, change := range map[string]m{
 		"unknown role":      {"roleDefinitionId": "11111111-2222-4333-8444-555555555555"},
 		"another scope":     {"directoryScopeId": "/administrativeUnits/1"},
@@ -165,25 +161,25 @@ func TestRoleAssignments(t *testing.T) {
 		}
 	}
 	tn.revoke("app_role")
-	withdraw("RoleManagement.ReadWrite.Directory")(tn)
-	golden(t, "graph-denied", tn.assignExchange())
+	withdrawAppRole("RoleManagement.ReadWrite.Directory")(tn)
+	assertGolden(t, "graph-denied", tn.assignExchange())
 }
 
-// TestServicePrincipals needs a permission that the product does not ask for,
-// and is refused without it.
-func TestServicePrincipals(t *testing.T) {
-	s := start(t)
+// TestServicePrincipalsNeedApplicationRead checks that service principals need a permission that
+// the product does not request.
+func TestServicePrincipalsNeedApplicationRead(t *testing.T) {
+	s := startSimulator(t)
 	tn := s.newTenant()
 	tn.consent()
 	byApp := "/servicePrincipals(appId='" + s.ready.Settings["client_id"] + "')"
-	golden(t, "graph-denied", tn.graph("GET", byApp, nil))
+	assertGolden(t, "graph-denied", tn.graph("GET", byApp, nil))
 	s.control("POST", "/app", m{"permissions": []string{"Application.Read.All", "RoleManagement.ReadWrite.Directory"}})
 	tn.consent()
 	a := tn.graph("GET", byApp+"?$select=id,appId", nil)
 	if a.at("id") != tn.principal() || a.at("appId") != s.ready.Settings["client_id"] || a.at("displayName") != nil {
 		t.Errorf("%s", a.raw)
 	}
-	golden(t, "graph-not-found", tn.graph("GET", "/servicePrincipals(appId='11111111-2222-4333-8444-555555555555')", nil))
+	assertGolden(t, "graph-not-found", tn.graph("GET", "/servicePrincipals(appId='11111111-2222-4333-8444-555555555555')", nil))
 	for _, path := range []string{byApp + "/appRoleAssignments", "/servicePrincipals/" + tn.principal() + "/appRoleAssignments"} {
 		a := tn.graph("GET", path, nil)
 		if len(a.rows()) != 2 || a.at("value", 1, "appRoleId") != "9e3f62cf-ca93-4989-b6ce-bf83c28f9fe8" {
@@ -199,12 +195,88 @@ func TestServicePrincipals(t *testing.T) {
 	}
 }
 
-func TestSecurityDefaults(t *testing.T) {
-	tn := start(t).connected()
+func TestSecurityDefaultsFollowSetting(t *testing.T) {
+	tn := startSimulator(t).newConnectedTenant()
 	for _, on := range []bool{false, true} {
-		tn.behave(m{"security_defaults": on})
+		tn.setBehaviour(m{"security_defaults": on})
 		if a := tn.graph("GET", "/policies/identitySecurityDefaultsEnforcementPolicy", nil); a.at("isEnabled") != on {
 			t.Errorf("%v: %s", on, a.raw)
 		}
 	}
+}
+
+// seats returns the number of licences of each product.
+func (t *tenant) seats() map[string]any {
+	t.t.Helper()
+	out := map[string]any{}
+	for _, row := range t.graph("GET", "/directory/subscriptions", nil).rows() {
+		s := row.(m)
+		out[s["skuPartNumber"].(string)] = s["totalLicenses"]
+	}
+	return out
+}
+
+func TestSubscriptionsFollowLicenseSetting(t *testing.T) {
+	tn := startSimulator(t).newConnectedTenant()
+	a := tn.graph("GET", "/directory/subscriptions", nil)
+	if a.status != http.StatusOK || len(a.rows()) != 2 {
+		t.Fatalf("%d %s", a.status, a.raw)
+	}
+	free, bought := a.rows()[0].(m), a.rows()[1].(m)
+	if free["skuPartNumber"] != "POWER_BI_STANDARD" || free["totalLicenses"] != 1000000.0 || free["isTrial"] != false {
+		t.Errorf("free: %v", free)
+	}
+	plans, _ := bought["serviceStatus"].([]any)
+	if bought["totalLicenses"] != 1.0 || bought["isTrial"] != false || bought["status"] != "Enabled" ||
+		len(plans) == 0 || plans[0].(m)["servicePlanName"] != "EXCHANGE_S_STANDARD" {
+		t.Errorf("bought: %v", bought)
+	}
+	// The administrator's licence belongs to the paid product.
+	users := tn.graph("GET", "/users?$select=assignedLicenses&$filter=startswith(userPrincipalName,'admin@')", nil)
+	if users.at("value", 0, "assignedLicenses", 0, "skuId") != bought["skuId"] {
+		t.Errorf("another product than %s", users.raw)
+	}
+	tn.setBehaviour(m{"licenses": m{"paid": 25, "trial": 5}})
+	if got := tn.seats(); len(got) != 3 || got["O365_BUSINESS_ESSENTIALS"] != 25.0 || got["ENTERPRISEPACK"] != 5.0 {
+		t.Errorf("%v", got)
+	}
+	tn.setBehaviour(m{"licenses": m{"paid": 0}}) // trial keeps its value
+	if got := tn.seats(); len(got) != 2 || got["ENTERPRISEPACK"] != 5.0 {
+		t.Errorf("%v", got)
+	}
+	if a := tn.do("POST", tn.ready.URL+"/_control/tenants/"+tn.id+"/behaviour", nil, `{"licenses": {"paid": -1}}`); a.status != http.StatusBadRequest {
+		t.Errorf("%d %s", a.status, a.raw)
+	}
+}
+
+func TestSubscriptionsAreInPages(t *testing.T) {
+	tn := startSimulator(t).newConnectedTenant()
+	tn.setBehaviour(m{"page_size": 1, "licenses": m{"paid": 25, "trial": 5}})
+	var seats []any
+	for next := "/directory/subscriptions"; next != ""; {
+		a := tn.graph("GET", next, nil)
+		if len(a.rows()) != 1 || len(seats) > 3 {
+			t.Fatalf("%s", a.raw)
+		}
+		seats = append(seats, a.at("value", 0, "totalLicenses"))
+		link, _ := a.at("@odata.nextLink").(string)
+		next = strings.TrimPrefix(link, tn.ready.Settings["graph_url"]+"/v1.0")
+	}
+	if len(seats) != 3 || seats[1] != 25.0 || seats[2] != 5.0 {
+		t.Errorf("%v", seats)
+	}
+	tn.setBehaviour(m{"page_size": 1000})
+	if a := tn.graph("GET", "/directory/subscriptions?$select=status", nil); a.at("value", 0, "status") != "Enabled" || a.at("value", 0, "id") != nil {
+		t.Errorf("$select: %s", a.raw)
+	}
+	assertGolden(t, "graph-unsupported-query", tn.graph("GET", "/directory/subscriptions?$top=1", nil))
+}
+
+// TestSubscriptionsNeedOrganizationRead also checks the answer to a planned fault.
+func TestSubscriptionsNeedOrganizationRead(t *testing.T) {
+	tn := startSimulator(t).newConnectedTenant()
+	tn.planFault(m{"operation": "directory.list-subscriptions", "kind": "status", "status": 503, "times": 1})
+	assertGolden(t, "graph-unavailable", tn.graph("GET", "/directory/subscriptions", nil))
+	tn.control("POST", "/tenants/"+tn.id+"/revoke", m{"what": "app_role", "role": "Organization.Read.All"})
+	assertGolden(t, "graph-denied", tn.graph("GET", "/directory/subscriptions", nil))
 }

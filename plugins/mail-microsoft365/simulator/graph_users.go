@@ -8,9 +8,11 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
-// userObject is an account with every property that can be selected.
+// userObject returns an account with every property that $select can name.
 func userObject(u user) object {
 	licenses := []object{}
 	if u.Licensed {
@@ -33,6 +35,7 @@ func userObject(u user) object {
 	}
 }
 
+// orNull returns nil for an empty text.
 func orNull(text string) any {
 	if text == "" {
 		return nil
@@ -40,58 +43,59 @@ func orNull(text string) any {
 	return text
 }
 
-// usualUser are the properties that Graph shows when none are selected.
-var usualUser = []string{"businessPhones", "displayName", "givenName", "id", "jobTitle", "mail", "mobilePhone",
+// defaultUserProperties are the properties that Graph returns without $select.
+var defaultUserProperties = []string{"businessPhones", "displayName", "givenName", "id", "jobTitle", "mail", "mobilePhone",
 	"officeLocation", "preferredLanguage", "surname", "userPrincipalName"}
 
-// seenUsers are the accounts that Graph shows by now, filtered.
-func (c *graphCall) seenUsers(t *tenant) ([]object, *graphError) {
+// visibleUsers returns the accounts that are visible in Graph and match $filter.
+func (c *graphCall) visibleUsers(t *tenant) ([]object, *graphError) {
 	q := c.r.URL.Query()
-	clauses, refused := parseFilter(q.Get("$filter"))
-	if refused != nil {
-		return nil, refused
+	clauses, refusal := parseFilter(q.Get("$filter"))
+	if refusal != nil {
+		return nil, refusal
 	}
 	eventual := c.r.Header.Get("ConsistencyLevel") == "eventual"
 	counted := q.Get("$count") == "true" || strings.HasSuffix(c.r.URL.Path, "/$count")
 	for _, clause := range clauses {
-		if clause.advanced() && !(eventual && counted) {
-			return nil, errFilter.of(clause.property)
+		if clause.needsEventualConsistency() && !(eventual && counted) {
+			return nil, errFilter.with(clause.property)
 		}
 	}
 	all := []object{}
 	for _, u := range t.Users {
-		if u.Visible.over(c.now) {
+		if u.Visible.passed(c.now) {
 			all = append(all, userObject(u))
 		}
 	}
-	return filtered(all, clauses, "id", "userPrincipalName", "mail", "accountEnabled", "displayName",
+	return applyFilter(all, clauses, "id", "userPrincipalName", "mail", "accountEnabled", "displayName",
 		"mailNickname", "userType", "assignedLicenses/$count")
 }
 
+// listUsers answers GET /users, in pages.
 func listUsers(c *graphCall, t *tenant) result {
 	q := c.r.URL.Query()
 	size := 100
 	if text := q.Get("$top"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > 999 {
-			return refuse(errPageSize.of(text))
+			return errorResult(errPageSize.with(text))
 		}
 		size = n
 	}
-	all, refused := c.seenUsers(t)
-	if refused != nil {
-		return refuse(refused)
+	all, refusal := c.visibleUsers(t)
+	if refusal != nil {
+		return errorResult(refusal)
 	}
 	rows, next := c.page(all, min(size, t.Behaviour.PageSize))
-	names := c.selected()
+	names := c.selectedProperties()
 	if names == nil {
-		names = usualUser
+		names = defaultUserProperties
 	}
 	values := []object{}
 	for _, o := range rows {
-		values = append(values, picked(o, names))
+		values = append(values, selectProperties(o, names))
 	}
-	body := object{"@odata.context": c.context("users"), "value": values}
+	body := object{"@odata.context": c.contextURL("users"), "value": values}
 	if next != "" {
 		body["@odata.nextLink"] = next
 	}
@@ -101,51 +105,197 @@ func listUsers(c *graphCall, t *tenant) result {
 	return result{status: http.StatusOK, body: body}
 }
 
-// countUsers answers GET /users/$count, an advanced query.
+// countUsers answers GET /users/$count. It requires ConsistencyLevel: eventual.
 func countUsers(c *graphCall, t *tenant) result {
 	if c.r.Header.Get("ConsistencyLevel") != "eventual" {
-		return refuse(errFilter.of("$count"))
+		return errorResult(errFilter.with("$count"))
 	}
-	all, refused := c.seenUsers(t)
-	if refused != nil {
-		return refuse(refused)
+	all, refusal := c.visibleUsers(t)
+	if refusal != nil {
+		return errorResult(refusal)
 	}
 	return result{status: http.StatusOK, body: strconv.Itoa(len(all))}
 }
 
-// seenUser finds the account that the path names, once Graph shows it.
-func (c *graphCall) seenUser(t *tenant) (*user, *graphError) {
+// visibleUser returns the account in the path. An account that is not visible in Graph yet is not
+// found.
+func (c *graphCall) visibleUser(t *tenant) (*user, *graphError) {
 	u := t.user(c.r.PathValue("id"))
-	if u == nil || !u.Visible.over(c.now) {
-		return nil, errNotFound.of(c.r.PathValue("id"))
+	if u == nil || !u.Visible.passed(c.now) {
+		return nil, errNotFound.with(c.r.PathValue("id"))
 	}
 	return u, nil
 }
 
+// getUser answers GET /users/{id}.
 func getUser(c *graphCall, t *tenant) result {
-	u, refused := c.seenUser(t)
-	if refused != nil {
-		return refuse(refused)
+	u, refusal := c.visibleUser(t)
+	if refusal != nil {
+		return errorResult(refusal)
 	}
 	o := userObject(*u)
-	if c.selected() == nil {
-		o = picked(o, usualUser)
+	if c.selectedProperties() == nil {
+		o = selectProperties(o, defaultUserProperties)
 	}
-	return c.one(http.StatusOK, "users", o)
+	return c.entity(http.StatusOK, "users", o)
 }
 
-// deleteUser deletes softly, and the mailbox with the account.
+// deleteUser answers DELETE /users/{id}. It deletes the mailbox with the account.
 func deleteUser(c *graphCall, t *tenant) result {
-	u, refused := c.seenUser(t)
-	if refused != nil {
-		return refuse(refused)
+	u, refusal := c.visibleUser(t)
+	if refusal != nil {
+		return errorResult(refusal)
 	}
-	t.removeAccount(u.ID)
+	t.deleteAccount(u.ID)
 	return result{status: http.StatusNoContent}
 }
 
-// removeAccount drops an account with its mailbox.
-func (t *tenant) removeAccount(id string) {
+// deleteAccount deletes an account and its mailbox.
+func (t *tenant) deleteAccount(id string) {
 	t.Users = slices.DeleteFunc(t.Users, func(u user) bool { return u.ID == id })
 	t.Exchange.Mailboxes = slices.DeleteFunc(t.Exchange.Mailboxes, func(m mailbox) bool { return m.ObjectID == id })
+}
+
+// updateUser answers PATCH /users/{id}. Changes of the password and of accountEnabled need their
+// own permissions, beyond User.ReadWrite.All.
+func updateUser(c *graphCall, t *tenant) result {
+	body, refusal := c.readBody()
+	if refusal == nil {
+		refusal = rejectUnknown(body, "accountEnabled", "passwordProfile", "passwordPolicies", "userPrincipalName",
+			"displayName", "mailNickname", "usageLocation")
+	}
+	if refusal == nil {
+		refusal = c.checkUpdatePermissions(body)
+	}
+	if refusal != nil {
+		return errorResult(refusal)
+	}
+	u, refusal := c.visibleUser(t)
+	if refusal != nil {
+		return errorResult(refusal)
+	}
+	changed := *u
+	for name, v := range body {
+		if refusal := t.setUserProperty(&changed, name, v); refusal != nil {
+			return errorResult(refusal)
+		}
+	}
+	*u = changed
+	return result{status: http.StatusNoContent}
+}
+
+// checkUpdatePermissions returns an error if the caller lacks the permission for one of the
+// properties.
+func (c *graphCall) checkUpdatePermissions(body object) *graphError {
+	for name := range body {
+		ok := c.hasRole(userReadWrite)
+		switch name {
+		case "passwordProfile":
+			ok = c.hasRole(passwordReadWrite)
+		case "accountEnabled":
+			ok = c.hasRole(enableAccount)
+		}
+		if !ok {
+			return errDenied.with("")
+		}
+	}
+	return nil
+}
+
+// setUserProperty sets one property of an account.
+func (t *tenant) setUserProperty(u *user, name string, v any) *graphError {
+	text, isString := v.(string)
+	switch name {
+	case "accountEnabled":
+		on, ok := v.(bool)
+		if !ok {
+			return errValues.with("")
+		}
+		u.Enabled = on
+		return nil
+	case "passwordProfile":
+		return u.setPassword(v, t.Behaviour.BannedWords)
+	}
+	if !isString {
+		return errValues.with("")
+	}
+	switch name {
+	case "passwordPolicies":
+		u.Policies = text
+	case "displayName":
+		u.DisplayName = text
+	case "mailNickname":
+		u.Nickname = text
+	case "userPrincipalName":
+		return t.setSignInName(u, text)
+	}
+	return nil
+}
+
+// setSignInName changes a sign-in name. Its domain must be verified in the tenant, and no other
+// account may have the name.
+func (t *tenant) setSignInName(u *user, upn string) *graphError {
+	local, name, ok := strings.Cut(upn, "@")
+	d := t.domain(name)
+	if !ok || local == "" || !strings.EqualFold(name, t.initialDomain()) && (d == nil || !d.Verified) {
+		return errValues.with("")
+	}
+	if other := t.user(upn); other != nil && other.ID != u.ID {
+		return errConflict.with("")
+	}
+	u.UPN = upn
+	return nil
+}
+
+// setPassword checks a password and stores only that the account has one.
+func (u *user) setPassword(v any, bannedWords []string) *graphError {
+	profile, ok := v.(object)
+	if !ok {
+		return errValues.with("")
+	}
+	if refusal := rejectUnknown(profile, "password", "forceChangePasswordNextSignIn",
+		"forceChangePasswordNextSignInWithMfa"); refusal != nil {
+		return refusal
+	}
+	password, given := profile["password"].(string)
+	if given && (!isComplex(password) || isBanned(password, bannedWords)) {
+		return errPassword.with("")
+	}
+	u.PasswordSet = u.PasswordSet || given
+	return nil
+}
+
+// isComplex checks Microsoft's password rule: 8 to 256 characters from at least three of the four
+// classes.
+func isComplex(password string) bool {
+	n := utf8.RuneCountInString(password)
+	var predicateClasses [4]bool
+	for _, r := range password {
+		switch {
+		case unicode.IsLower(r):
+			predicateClasses[0] = true
+		case unicode.IsUpper(r):
+			predicateClasses[1] = true
+		case unicode.IsDigit(r):
+			predicateClasses[2] = true
+		default:
+			predicateClasses[3] = true
+		}
+	}
+	used := 0
+	for _, c := range predicateClasses {
+		if c {
+			used++
+		}
+	}
+	return n >= 8 && n <= 256 && used >= 3
+}
+
+// isBanned reports whether a password is a banned word after normalization. It removes digits and
+// symbols from both ends and undoes common letter substitutions. Microsoft does not publish its
+// list, so words is a setting of the tenant.
+func isBanned(password string, words []string) bool {
+	word := strings.TrimFunc(strings.ToLower(password), func(r rune) bool { return !unicode.IsLetter(r) })
+	plain := strings.NewReplacer("@", "a", "0", "o", "$", "s", "1", "l").Replace(word)
+	return slices.Contains(words, plain)
 }

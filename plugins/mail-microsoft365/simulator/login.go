@@ -3,53 +3,56 @@
 package simulator
 
 import (
+	"embed"
 	"encoding/json"
+	"html/template"
 	"net/http"
 
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// login is the identity host, login.microsoftonline.com.
-func (s *simulator) login() http.Handler {
+// loginHandler returns the handler of the login host, login.microsoftonline.com.
+func (s *simulator) loginHandler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{tenant}/v2.0/.well-known/openid-configuration", s.discovery)
+	mux.HandleFunc("GET /{tenant}/v2.0/.well-known/openid-configuration", s.openIDConfiguration)
 	mux.HandleFunc("GET /{tenant}/discovery/v2.0/keys", s.jwks)
 	mux.HandleFunc("/{tenant}/v2.0/adminconsent", s.adminConsent)
 	mux.HandleFunc("/{tenant}/adminconsent", s.adminConsent)
 	mux.HandleFunc("/{tenant}/oauth2/v2.0/authorize", s.authorize)
-	mux.HandleFunc("POST /{tenant}/oauth2/v2.0/token", s.token)
+	mux.HandleFunc("POST /{tenant}/oauth2/v2.0/token", s.tokenEndpoint)
 	return mux
 }
 
-// authority is the login host's base URL for a tenant.
+// authority returns the base URL of the login host for a tenant.
 func (s *simulator) authority(tenant string) string { return s.kit.URL + loginHost + "/" + tenant }
 
-// shared reports whether a path names no tenant of its own.
-func shared(name string) bool {
+// isSharedAuthority reports whether the tenant element of a path stands for any tenant.
+func isSharedAuthority(name string) bool {
 	return name == "organizations" || name == "common" || name == "consumers"
 }
 
-// tenantOf finds the tenant that the path names.
-func (s *simulator) tenantOf(r *http.Request) (*simulate.File[tenant], *aadsts) {
+// tenantInPath returns the tenant in the path. It returns an error when the name has an invalid
+// form or no tenant has it.
+func (s *simulator) tenantInPath(r *http.Request) (*simulate.File[tenant], *aadsts) {
 	name := r.PathValue("tenant")
 	f := s.store.find(name)
 	if f != nil {
 		return f, nil
 	}
-	if !guidForm.MatchString(name) && !domainForm.MatchString(name) {
-		return nil, errTenantInvalid.of(name)
+	if !guidPattern.MatchString(name) && !domainPattern.MatchString(name) {
+		return nil, errTenantInvalid.with(name)
 	}
-	return nil, errTenantNotFound.of(name)
+	return nil, errTenantNotFound.with(name)
 }
 
-// discovery answers the OpenID Connect metadata. For a path that names no
-// tenant the issuer is a template with literal braces.
-func (s *simulator) discovery(w http.ResponseWriter, r *http.Request) {
+// openIDConfiguration answers the OpenID Connect metadata. For a shared authority the issuer
+// contains the literal text {tenantid}.
+func (s *simulator) openIDConfiguration(w http.ResponseWriter, r *http.Request) {
 	name, issuerOf := r.PathValue("tenant"), "{tenantid}"
-	if !shared(name) {
-		f, refused := s.tenantOf(r)
-		if refused != nil {
-			s.refuseToken(w, r, refused)
+	if !isSharedAuthority(name) {
+		f, refusal := s.tenantInPath(r)
+		if refusal != nil {
+			s.writeTokenError(w, r, refusal)
 			return
 		}
 		f.View(func(t *tenant) { issuerOf = t.ID })
@@ -72,28 +75,77 @@ func (s *simulator) discovery(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// jwks answers the keys that sign tokens.
+// jwks answers the public keys that verify tokens.
 func (s *simulator) jwks(w http.ResponseWriter, r *http.Request) {
 	issuer := s.authority("{tenantid}") + "/v2.0"
-	if name := r.PathValue("tenant"); !shared(name) {
+	if name := r.PathValue("tenant"); !isSharedAuthority(name) {
 		issuer = s.authority(name) + "/v2.0"
 	}
 	keys := []map[string]any{}
 	for _, k := range s.registration().Keys {
-		public, err := k.public(issuer)
+		jwk, err := k.jwk(issuer)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		keys = append(keys, public)
+		keys = append(keys, jwk)
 	}
 	writeJSON(w, http.StatusOK, map[string]any{"keys": keys})
 }
 
-// writeJSON answers in the login host's form.
+// writeJSON writes a JSON answer of the login host.
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store, no-cache")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v)
+}
+
+//go:embed pages/sign.html
+var pageFiles embed.FS
+
+var signPage = template.Must(template.ParseFS(pageFiles, "pages/sign.html"))
+
+// page is the content of one HTML page: a form, or only an error message. No page has a script.
+type page struct {
+	Status      int
+	Title       string
+	Problem     string
+	Application string
+	Permissions []string
+	Action      string // where the form posts to, "" for a page without a form
+	Hidden      []hiddenField
+	AskUser     bool
+	Username    string
+	Buttons     []button
+}
+
+// hiddenField is a hidden input of a form.
+type hiddenField struct{ Name, Value string }
+
+// button is a submit button. A quiet button is the secondary choice.
+type button struct {
+	Name, Value, Text string
+	Quiet             bool
+}
+
+// renderPage writes a page.
+func (s *simulator) renderPage(w http.ResponseWriter, p page) {
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Content-Type-Options", "nosniff")
+	// form-action is not set: browsers also apply it to the redirect after the post.
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'")
+	w.WriteHeader(p.Status)
+	if err := signPage.Execute(w, p); err != nil {
+		s.logf("page: %v", err)
+	}
+}
+
+// renderError writes a page with an error that must not be sent to the redirect URI.
+func (s *simulator) renderError(w http.ResponseWriter, e *aadsts) {
+	s.renderPage(w, page{Status: e.status, Title: "Sorry, but we’re having trouble signing you in",
+		Problem: e.description(newGUID(), newGUID(), s.kit.Now())})
 }

@@ -9,8 +9,13 @@ import (
 	"testing"
 )
 
-func TestNewMailbox(t *testing.T) {
-	tn := ready(t)
+// mailboxParams returns the parameters of New-Mailbox for a shared mailbox.
+func mailboxParams(address, alias string) m {
+	return m{"Shared": true, "Name": address, "DisplayName": "x", "Alias": alias, "PrimarySmtpAddress": address}
+}
+
+func TestNewMailboxIsFoundByAllIdentities(t *testing.T) {
+	tn := newTenantWithMailbox(t)
 	row := tn.newMailbox("bob.b@"+domain, "bob.d")
 	for name, want := range (m{"Name": "bob.b@" + domain, "Alias": "bob.d", "PrimarySmtpAddress": "bob.b@" + domain,
 		"UserPrincipalName": "bob.b@" + domain, "RecipientTypeDetails": "SharedMailbox", "IsShared": true, "AccountDisabled": true}) {
@@ -19,57 +24,57 @@ func TestNewMailbox(t *testing.T) {
 		}
 	}
 	addresses, _ := row["EmailAddresses"].([]any)
-	if !slices.Equal(addresses, []any{"SMTP:bob.b@" + domain, "smtp:bob.d@" + tn.initial()}) {
+	if !slices.Equal(addresses, []any{"SMTP:bob.b@" + domain, "smtp:bob.d@" + tn.initialDomain()}) {
 		t.Errorf("%v", addresses)
 	}
 	for _, identity := range []string{"bob.b@" + domain, "BOB.B@" + domain, "bob.d", row["ExternalDirectoryObjectId"].(string),
-		row["Guid"].(string), "bob.d@" + tn.initial()} {
+		row["Guid"].(string), "bob.d@" + tn.initialDomain()} {
 		if a := tn.exchange("Get-Mailbox", m{"Identity": identity}); a.at("value", 0, "Guid") != row["Guid"] {
 			t.Errorf("%s finds %s", identity, a.raw)
 		}
 	}
 }
 
-// TestSameLocalPartOnTwoDomains is the classic failure: without an alias it is
-// derived, and the derived aliases collide.
-func TestSameLocalPartOnTwoDomains(t *testing.T) {
-	tn := ready(t)
-	tn.addDomain("second.example")
+// TestDerivedAliasesCollide creates mailboxes with the same local part on two domains. Without an
+// alias parameter both get the same alias, so the second fails.
+func TestDerivedAliasesCollide(t *testing.T) {
+	tn := newTenantWithMailbox(t)
+	tn.addMailDomain("second.example")
 	for i, d := range []string{domain, "second.example"} {
 		a := tn.exchange("New-Mailbox", m{"Shared": true, "Name": "kim@" + d, "PrimarySmtpAddress": "kim@" + d})
 		if i == 0 && a.at("value", 0, "Alias") != "kim" {
 			t.Fatalf("%d %s", a.status, a.raw)
 		}
 		if i == 1 {
-			golden(t, "exchange-proxy-address", a)
+			assertGolden(t, "exchange-proxy-address", a)
 		}
 	}
 }
 
-func TestAliasTaken(t *testing.T) {
-	tn := ready(t)
-	tn.behave(m{"alias_taken": true})
-	golden(t, "exchange-proxy-address", tn.exchange("New-Mailbox", box("bob@"+domain, "bob.d")))
-	golden(t, "exchange-proxy-address", tn.exchange("New-Mailbox", box("bob@"+domain, "bob.d")))
-	if a := tn.exchange("New-Mailbox", box("bob@"+domain, "bob.d.2")); a.status != http.StatusOK {
+func TestNewMailboxRefusesTakenAlias(t *testing.T) {
+	tn := newTenantWithMailbox(t)
+	tn.setBehaviour(m{"alias_taken": true})
+	assertGolden(t, "exchange-proxy-address", tn.exchange("New-Mailbox", mailboxParams("bob@"+domain, "bob.d")))
+	assertGolden(t, "exchange-proxy-address", tn.exchange("New-Mailbox", mailboxParams("bob@"+domain, "bob.d")))
+	if a := tn.exchange("New-Mailbox", mailboxParams("bob@"+domain, "bob.d.2")); a.status != http.StatusOK {
 		t.Errorf("another alias: %d %s", a.status, a.raw)
 	}
 }
 
-func TestNewMailboxRefusals(t *testing.T) {
-	tn := ready(t)
+func TestNewMailboxRefusesInvalidParameters(t *testing.T) {
+	tn := newTenantWithMailbox(t)
 	for name, change := range map[string]m{
-		"name too long":       {"Name": strings.Repeat("x", 65)},
-		"name not ASCII":      {"Name": "jürgen"},
-		"name empty":          {"Name": ""},
-		"alias too long":      {"Alias": strings.Repeat("x", 65)},
-		"alias with a space":  {"Alias": "a b"},
-		"alias ends in a dot": {"Alias": "a."},
-		"two dots":            {"Alias": "a..b"},
-		"not shared":          {"Shared": false},
-		"own sign-in name":    {"MicrosoftOnlineServicesID": "x@" + domain},
+		"name too long":         {"Name": strings.Repeat("x", 65)},
+		"name not ASCII":        {"Name": "jürgen"},
+		"name empty":            {"Name": ""},
+		"alias too long":        {"Alias": strings.Repeat("x", 65)},
+		"alias with a space":    {"Alias": "a b"},
+		"alias ends in a dot":   {"Alias": "a."},
+		"two dots":              {"Alias": "a..b"},
+		"not shared":            {"Shared": false},
+		"unsupported parameter": {"MicrosoftOnlineServicesID": "x@" + domain},
 	} {
-		params := box("new@"+domain, "new.d")
+		params := mailboxParams("new@"+domain, "new.d")
 		for k, v := range change {
 			params[k] = v
 		}
@@ -77,49 +82,49 @@ func TestNewMailboxRefusals(t *testing.T) {
 			t.Errorf("%s: %d %s", name, a.status, a.raw)
 		}
 	}
-	if a := tn.exchange("New-Mailbox", box("new@"+domain, "new.d")); a.status != http.StatusOK {
-		t.Errorf("the refused ones left something behind: %s", a.raw)
+	if a := tn.exchange("New-Mailbox", mailboxParams("new@"+domain, "new.d")); a.status != http.StatusOK {
+		t.Errorf("a refused call left an object behind: %s", a.raw)
 	}
 }
 
-func TestSignInNameByAlias(t *testing.T) {
-	tn := ready(t)
-	tn.behave(m{"upn_alias": true})
-	if row := tn.newMailbox("bob@"+domain, "bob.d"); row["UserPrincipalName"] != "bob.d@"+tn.initial() {
+func TestSignInNameFollowsSetting(t *testing.T) {
+	tn := newTenantWithMailbox(t)
+	tn.setBehaviour(m{"upn_alias": true})
+	if row := tn.newMailbox("bob@"+domain, "bob.d"); row["UserPrincipalName"] != "bob.d@"+tn.initialDomain() {
 		t.Errorf("%v", row["UserPrincipalName"])
 	}
 }
 
-func TestMailboxLags(t *testing.T) {
-	submission := m{"Identity": "bob@" + domain, "SmtpClientAuthenticationDisabled": false}
+func TestMailboxIsVisibleAfterLag(t *testing.T) {
+	enableSMTPAuth := m{"Identity": "bob@" + domain, "SmtpClientAuthenticationDisabled": false}
 	for _, tt := range []struct {
-		name          string
-		behaviour     m
-		graph, submit bool // visible after five seconds
+		name                string
+		behaviour           m
+		inGraph, inExchange bool // found after five seconds
 	}{
-		{"both lag", m{"mailbox_ms": 10_000}, false, false},
-		{"only sending lags", m{"mailbox_ms": 1000, "cas_ms": 10_000}, true, false},
-		{"both are there", m{"mailbox_ms": 1000}, true, true},
+		{"Graph and Exchange lag", m{"mailbox_ms": 10_000}, false, false},
+		{"only Exchange lags", m{"mailbox_ms": 1000, "cas_ms": 10_000}, true, false},
+		{"the lag has passed", m{"mailbox_ms": 1000}, true, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tn := ready(t)
-			tn.behave(tt.behaviour)
+			tn := newTenantWithMailbox(t)
+			tn.setBehaviour(tt.behaviour)
 			id := tn.newMailbox("bob@"+domain, "bob.d")["ExternalDirectoryObjectId"].(string)
-			golden(t, "graph-not-found", tn.graph("PATCH", "/users/"+id, openAccount))
-			golden(t, "exchange-not-found", tn.exchange("Set-CASMailbox", submission))
+			assertGolden(t, "graph-not-found", tn.graph("PATCH", "/users/"+id, enableWithPassword))
+			assertGolden(t, "exchange-not-found", tn.exchange("Set-CASMailbox", enableSMTPAuth))
 			tn.control("POST", "/clock", m{"advance": "5s"})
-			if a := tn.graph("PATCH", "/users/"+id, openAccount); (a.status == http.StatusNoContent) != tt.graph {
+			if a := tn.graph("PATCH", "/users/"+id, enableWithPassword); (a.status == http.StatusNoContent) != tt.inGraph {
 				t.Errorf("Graph: %d %s", a.status, a.raw)
 			}
-			if a := tn.exchange("Set-CASMailbox", submission); (a.status == http.StatusOK) != tt.submit {
+			if a := tn.exchange("Set-CASMailbox", enableSMTPAuth); (a.status == http.StatusOK) != tt.inExchange {
 				t.Errorf("Set-CASMailbox: %d %s", a.status, a.raw)
 			}
 		})
 	}
 }
 
-func TestSubmission(t *testing.T) {
-	tn := ready(t)
+func TestSMTPAuthOfMailboxCanBeSet(t *testing.T) {
+	tn := newTenantWithMailbox(t)
 	read := func() any {
 		return tn.exchange("Get-CASMailbox", m{"Identity": "anna@" + domain}).at("value", 0, "SmtpClientAuthenticationDisabled")
 	}
@@ -141,30 +146,30 @@ func TestSubmission(t *testing.T) {
 	}
 }
 
-func TestOrganizationSMTPAuth(t *testing.T) {
-	for _, may := range []string{"allowed", "refused"} {
-		t.Run(may, func(t *testing.T) {
-			tn := start(t).connected(m{"smtp_auth": may})
+func TestSMTPAuthOfOrganizationCanBeSet(t *testing.T) {
+	for _, smtpAuth := range []string{"allowed", "refused"} {
+		t.Run(smtpAuth, func(t *testing.T) {
+			tn := startSimulator(t).newConnectedTenant(m{"smtp_auth": smtpAuth})
 			read := func() any {
 				return tn.exchange("Get-TransportConfig", m{}).at("value", 0, "SmtpClientAuthenticationDisabled")
 			}
 			if read() != true {
-				t.Error("it is on from the start")
+				t.Error("authenticated SMTP is enabled in a new tenant")
 			}
 			a := tn.exchange("Set-TransportConfig", m{"SmtpClientAuthenticationDisabled": false})
-			if (a.status == http.StatusOK) != (may == "allowed") || read() != (may == "refused") {
+			if (a.status == http.StatusOK) != (smtpAuth == "allowed") || read() != (smtpAuth == "refused") {
 				t.Errorf("%d %s, read %v", a.status, a.raw, read())
 			}
 		})
 	}
 }
 
-func TestRemoveMailbox(t *testing.T) {
-	tn := ready(t)
+func TestRemoveMailboxFreesAddresses(t *testing.T) {
+	tn := newTenantWithMailbox(t)
 	id := tn.exchange("Get-Mailbox", m{"Identity": "anna@" + domain}).at("value", 0, "ExternalDirectoryObjectId").(string)
 	if a := tn.exchange("Remove-Mailbox", m{"Identity": "anna@" + domain, "Confirm": false}); a.status != http.StatusOK {
 		t.Fatalf("%d %s", a.status, a.raw)
 	}
-	golden(t, "graph-not-found", tn.graph("GET", "/users/"+id, nil))
-	tn.newMailbox("anna@"+domain, "anna.d") // the addresses are free again
+	assertGolden(t, "graph-not-found", tn.graph("GET", "/users/"+id, nil))
+	tn.newMailbox("anna@"+domain, "anna.d") // the addresses can be used again
 }

@@ -14,9 +14,10 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
+// graphDocument returns the OpenAPI description of the parts of Graph that the product uses.
 var graphDocument = sync.OnceValues(func() (*openapi3.T, error) {
 	loader := openapi3.NewLoader()
-	loader.IsExternalRefsAllowed = true // of the second to the first
+	loader.IsExternalRefsAllowed = true // from the second file to the first
 	doc, err := loader.LoadFromFile("testdata/microsoft-graph-subset.openapi.yaml")
 	if err != nil {
 		return nil, err
@@ -31,24 +32,24 @@ var graphDocument = sync.OnceValues(func() (*openapi3.T, error) {
 	return doc, nil
 })
 
-// notDescribed are paths that the product uses and the subset leaves out.
-var notDescribed = regexp.MustCompile(`^/(policies/|users/\$count$|servicePrincipals\(appId='[^']*'\)/|nothing$)`)
+// undocumentedPaths are paths that the tests use and the description lacks.
+var undocumentedPaths = regexp.MustCompile(`^/(policies/|users/\$count$|servicePrincipals\(appId='[^']*'\)/|nothing$)`)
 
-// zoneless also takes a time without an offset: the description calls the date
-// in an error a date-time, and the service leaves the offset out.
-var zoneless = openapi3.WithStringFormatValidator("date-time",
+// dateTimeFormat accepts a date-time without an offset. The description calls the date in an error
+// a date-time, but Graph omits the offset.
+var dateTimeFormat = openapi3.WithStringFormatValidator("date-time",
 	openapi3.NewRegexpFormatValidator(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?$`))
 
-// checkAgainstOpenAPI fails the test when an answer of Graph is not what the
-// published description says. Every Graph call of these tests goes through it.
-func checkAgainstOpenAPI(t *testing.T, method, path string, a answer) {
+// checkAgainstOpenAPI fails the test when an answer of Graph does not match the OpenAPI
+// description. All Graph calls of these tests are checked.
+func checkAgainstOpenAPI(t *testing.T, method, path string, a response) {
 	t.Helper()
 	doc, err := graphDocument()
 	if err != nil {
 		t.Fatal(err)
 	}
 	path, _, _ = strings.Cut(path, "?")
-	if notDescribed.MatchString(path) {
+	if undocumentedPaths.MatchString(path) {
 		return
 	}
 	operation := operationOf(doc, method, path)
@@ -76,13 +77,14 @@ func checkAgainstOpenAPI(t *testing.T, method, path string, a answer) {
 		t.Errorf("%s %s: %v: %s", method, path, err, a.raw)
 		return
 	}
-	if err := content.Schema.Value.VisitJSON(body, openapi3.VisitAsResponse(), zoneless, openapi3.DisableSchemaErrorDetails()); err != nil {
+	if err := content.Schema.Value.VisitJSON(body, openapi3.VisitAsResponse(), dateTimeFormat, openapi3.DisableSchemaErrorDetails()); err != nil {
 		t.Errorf("%s %s: %d: %v", method, path, a.status, err)
 	}
 	checkProperties(t, content.Schema.Value, body, method+" "+path)
 }
 
-var braced = regexp.MustCompile(`\\\{[^}]*\\\}`)
+// templateParameter matches a parameter in a quoted path template.
+var templateParameter = regexp.MustCompile(`\\\{[^}]*\\\}`)
 
 // graphPaths returns a pattern for each path of the description.
 var graphPaths = sync.OnceValue(func() map[string]*regexp.Regexp {
@@ -92,12 +94,13 @@ var graphPaths = sync.OnceValue(func() map[string]*regexp.Regexp {
 		return forms
 	}
 	for template := range doc.Paths.Map() {
-		forms[template] = regexp.MustCompile("^" + braced.ReplaceAllString(regexp.QuoteMeta(template), `[^/]+`) + "$")
+		forms[template] = regexp.MustCompile("^" + templateParameter.ReplaceAllString(regexp.QuoteMeta(template), `[^/]+`) + "$")
 	}
 	return forms
 })
 
-// operationOf finds the operation whose path template matches.
+// operationOf returns the operation whose path template matches. If several match, it prefers the
+// one with the fewest parameters.
 func operationOf(doc *openapi3.T, method, path string) *openapi3.Operation {
 	best, chosen := -1, (*openapi3.Operation)(nil)
 	for template, item := range doc.Paths.Map() {
@@ -111,8 +114,8 @@ func operationOf(doc *openapi3.T, method, path string) *openapi3.Operation {
 	return chosen
 }
 
-// checkProperties refuses properties that the description does not know: the
-// schemas are open, so a misspelled property would pass them.
+// checkProperties fails the test when a property is not in the description. The schemas allow
+// additional properties, so they would not catch a misspelled name.
 func checkProperties(t *testing.T, schema *openapi3.Schema, body any, where string) {
 	t.Helper()
 	o, isObject := body.(map[string]any)
@@ -135,6 +138,7 @@ func checkProperties(t *testing.T, schema *openapi3.Schema, body any, where stri
 	}
 }
 
+// propertyOf returns the schema of a property, or nil.
 func propertyOf(schema *openapi3.Schema, name string) *openapi3.Schema {
 	if p := schema.Properties[name]; p != nil {
 		return p.Value
@@ -149,17 +153,16 @@ func propertyOf(schema *openapi3.Schema, name string) *openapi3.Schema {
 
 func base64url(text string) ([]byte, error) { return base64.RawURLEncoding.DecodeString(text) }
 
-// TestPlantedAnswersFailTheDescription shows that the check notices.
-func TestPlantedAnswersFailTheDescription(t *testing.T) {
+func TestOpenAPICheckFindsWrongAnswers(t *testing.T) {
 	doc, err := graphDocument()
 	if err != nil {
 		t.Fatal(err)
 	}
 	schema := operationOf(doc, "GET", "/domains/a.example").Responses.Status(http.StatusOK).Value.Content["application/json"].Schema.Value
 	if schema.VisitJSON(map[string]any{"isVerified": "yes"}, openapi3.VisitAsResponse()) == nil {
-		t.Error("a domain with isVerified as a text passes")
+		t.Error("a domain with a text in isVerified is accepted")
 	}
 	if propertyOf(schema, "isVerifid") != nil || propertyOf(schema, "isVerified") == nil {
-		t.Error("properties are not told apart")
+		t.Error("propertyOf does not distinguish the properties")
 	}
 }

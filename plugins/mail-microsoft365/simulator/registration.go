@@ -3,7 +3,10 @@
 package simulator
 
 import (
+	"encoding/pem"
+	"errors"
 	"net"
+	"net/http"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -11,11 +14,10 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// registration is our application as it is registered with Microsoft: the
-// part that is the same in every tenant.
+// registration is the application as it is registered with Microsoft. It is the same in every
+// tenant.
 type registration struct {
-	// Seed makes the ids of this data folder differ from another's, so that
-	// two sandboxes never name the same tenant.
+	// Seed is different in every data folder, so two sandboxes never share a tenant id.
 	Seed     string `json:"seed"`
 	ClientID string `json:"client_id"`
 	Secret   string `json:"secret"`
@@ -23,13 +25,12 @@ type registration struct {
 	ExpiredSecret string       `json:"expired_secret"`
 	Certificates  []string     `json:"certificates"` // PEM
 	RedirectURIs  []string     `json:"redirect_uris"`
-	Permissions   []string     `json:"permissions"` // app roles put up for consent
+	Permissions   []string     `json:"permissions"` // the app roles that consent grants
 	WidsInIDToken bool         `json:"wids_in_id_token"`
 	Keys          []signingKey `json:"keys"` // the last one signs
 }
 
-// openRegistration goes on with the registration in the data folder, or makes
-// one.
+// openRegistration returns the registration in the data folder, and creates it if there is none.
 func openRegistration(dataDir string) (*simulate.File[registration], error) {
 	f, err := simulate.OpenFile(filepath.Join(dataDir, "app.json"), registration{})
 	if err != nil {
@@ -47,6 +48,7 @@ func openRegistration(dataDir string) (*simulate.File[registration], error) {
 	return f, f.Do(func(r *registration) { *r = made })
 }
 
+// newRegistration returns a registration with new ids, secrets and a signing key.
 func newRegistration() (registration, error) {
 	key, err := newSigningKey()
 	if err != nil {
@@ -58,7 +60,7 @@ func newRegistration() (registration, error) {
 		ClientID:      guid(seed, "client"),
 		Secret:        randomText(30),
 		ExpiredSecret: randomText(30),
-		Permissions:   usualPermissions(),
+		Permissions:   defaultPermissions(),
 		Keys:          []signingKey{key},
 	}
 	for _, host := range []string{"127.0.0.1", "localhost", "[::1]"} {
@@ -69,19 +71,19 @@ func newRegistration() (registration, error) {
 	return r, nil
 }
 
-// registration returns the registration as it is now.
+// registration returns a copy of the current registration.
 func (s *simulator) registration() registration {
-	var now registration
+	var current registration
 	s.app.View(func(r *registration) {
-		now = *r
-		now.Keys = slices.Clone(r.Keys)
+		current = *r
+		current.Keys = slices.Clone(r.Keys)
 	})
-	return now
+	return current
 }
 
-// redirects reports whether a redirect URI is registered: exactly, but for the
-// port of a loopback address, which the platform ignores.
-func (r registration) redirects(uri string) bool {
+// allowsRedirect reports whether a redirect URI is registered. The comparison is exact, but ignores
+// the port of a loopback address, as Microsoft does.
+func (r registration) allowsRedirect(uri string) bool {
 	want, err := url.Parse(uri)
 	if err != nil || want.Fragment != "" {
 		return false
@@ -94,4 +96,66 @@ func (r registration) redirects(uri string) bool {
 		}
 	}
 	return slices.Contains(r.RedirectURIs, want.String())
+}
+
+// controlApp changes the members of the registration that the body names.
+func (s *simulator) controlApp(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		Certificate   *string   `json:"certificate"` // PEM, added to the registered certificates
+		RedirectURIs  *[]string `json:"redirect_uris"`
+		Permissions   *[]string `json:"permissions"`
+		WidsInIDToken *bool     `json:"wids_in_id_token"`
+		RotateKeys    bool      `json:"rotate_keys"`
+		ExpireSecret  bool      `json:"expire_secret"`
+	}
+	err := simulate.ReadBody(r, &body)
+	var key signingKey
+	switch {
+	case err != nil:
+	case body.Permissions != nil && slices.ContainsFunc(*body.Permissions, isUnknownAppRole):
+		err = errors.New("there is no such app role")
+	case body.Certificate != nil && !isCertificate(*body.Certificate):
+		err = errors.New("certificate must be a PEM certificate")
+	case body.RotateKeys:
+		key, err = newSigningKey()
+	}
+	if err != nil {
+		simulate.WriteError(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	err = s.app.Do(func(a *registration) {
+		if body.Certificate != nil {
+			a.Certificates = append(slices.Clone(a.Certificates), *body.Certificate)
+		}
+		if body.RedirectURIs != nil {
+			a.RedirectURIs = *body.RedirectURIs
+		}
+		if body.Permissions != nil {
+			a.Permissions = *body.Permissions
+		}
+		if body.WidsInIDToken != nil {
+			a.WidsInIDToken = *body.WidsInIDToken
+		}
+		if body.RotateKeys {
+			a.Keys = append(slices.Clone(a.Keys), key)
+		}
+		if body.ExpireSecret {
+			a.Secret, a.ExpiredSecret = randomText(30), a.Secret
+		}
+	})
+	if err != nil {
+		simulate.WriteError(w, http.StatusInternalServerError, err.Error())
+		return
+	}
+	simulate.WriteJSON(w, http.StatusOK, struct{}{})
+}
+
+// isUnknownAppRole reports whether no app role has this name.
+func isUnknownAppRole(role string) bool { _, known := appRoles[role]; return !known }
+
+// isCertificate reports whether a text is a PEM block of type CERTIFICATE. It does not parse the
+// certificate.
+func isCertificate(text string) bool {
+	block, _ := pem.Decode([]byte(text))
+	return block != nil && block.Type == "CERTIFICATE"
 }

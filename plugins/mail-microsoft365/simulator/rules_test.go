@@ -10,26 +10,28 @@ import (
 	"testing"
 )
 
+// ruleName is the name of the rule that most tests change.
 const ruleName = "tenantry-block-tenantwide"
 
-// rule is a rule as our product makes it.
+// rule returns the parameters with which the product creates a rule.
 func rule(name string, from ...string) m {
 	return m{"Name": name, "From": from, "SenderAddressLocation": "HeaderOrEnvelope", "RejectMessageReasonText": "Limit reached.",
 		"RejectMessageEnhancedStatusCode": "5.7.910", "Mode": "Enforce", "Enabled": true, "Priority": 0, "StopRuleProcessing": true,
 		"Comments": "managed"}
 }
 
-// withRule is a ready tenant with a second mailbox and a rule about the first.
-func withRule(t *testing.T) *tenant {
+// newTenantWithRule returns a tenant with the mailboxes of Anna and Ben and a rule that blocks
+// Anna.
+func newTenantWithRule(t *testing.T) *tenant {
 	t.Helper()
-	tn := ready(t)
+	tn := newTenantWithMailbox(t)
 	tn.newMailbox("ben@"+domain, "ben.d")
-	tn.runs("New-TransportRule", rule(ruleName, "anna@"+domain))
+	tn.mustRun("New-TransportRule", rule(ruleName, "anna@"+domain))
 	return tn
 }
 
-// runs runs a cmdlet that must succeed.
-func (t *tenant) runs(cmdlet string, params any) answer {
+// mustRun runs a cmdlet. It fails the test when the status is not 200.
+func (t *tenant) mustRun(cmdlet string, params any) response {
 	t.t.Helper()
 	a := t.exchange(cmdlet, params)
 	if a.status != http.StatusOK {
@@ -38,43 +40,46 @@ func (t *tenant) runs(cmdlet string, params any) answer {
 	return a
 }
 
-func (t *tenant) sends(box string, count int, more ...m) {
+// sendMessages makes a mailbox send messages. The fields in more are added to the control call.
+func (t *tenant) sendMessages(mailbox string, count int, more ...m) {
 	t.t.Helper()
-	body := m{"mailbox": box, "count": count}
-	for _, one := range more {
-		for name, value := range one {
+	body := m{"mailbox": mailbox, "count": count}
+	for _, fields := range more {
+		for name, value := range fields {
 			body[name] = value
 		}
 	}
 	t.control("POST", "/messages", body)
 }
 
-// stopped sends one message from each mailbox and lists whose came back.
-func (t *tenant) stopped() []string {
+// blockedSenders sends one message from each mailbox and returns the local parts of those whose
+// message failed.
+func (t *tenant) blockedSenders() []string {
 	t.t.Helper()
-	before := ids(t.trace(m{}))
-	for _, box := range []string{"anna@" + domain, "ben@" + domain, t.admin} {
-		t.sends(box, 1, m{"recipients": 1})
+	before := messageIDs(t.trace(m{}))
+	for _, mailbox := range []string{"anna@" + domain, "ben@" + domain, t.admin} {
+		t.sendMessages(mailbox, 1, m{"recipients": 1})
 	}
-	stopped := []string{}
+	blocked := []string{}
 	for _, row := range t.trace(m{}) {
 		if r := row.(m); r["Status"] == "Failed" && !before[r["MessageTraceId"].(string)] {
-			box, _, _ := strings.Cut(r["SenderAddress"].(string), "@")
-			stopped = append(stopped, box)
+			mailbox, _, _ := strings.Cut(r["SenderAddress"].(string), "@")
+			blocked = append(blocked, mailbox)
 		}
 	}
-	slices.Sort(stopped)
-	return slices.Compact(stopped)
+	slices.Sort(blocked)
+	return slices.Compact(blocked)
 }
 
+// trace returns the rows of Get-MessageTraceV2.
 func (t *tenant) trace(params m) []any {
 	t.t.Helper()
-	return t.runs("Get-MessageTraceV2", params).rows()
+	return t.mustRun("Get-MessageTraceV2", params).rows()
 }
 
-func TestRuleObject(t *testing.T) {
-	tn := ready(t)
-	row := tn.runs("New-TransportRule", rule(ruleName, "anna@"+domain)).at("value", 0).(m)
+func TestNewRuleReturnsRow(t *testing.T) {
+	tn := newTenantWithMailbox(t)
+	row := tn.mustRun("New-TransportRule", rule(ruleName, "anna@"+domain)).at("value", 0).(m)
 	for name, want := range (m{"Name": ruleName, "Identity": ruleName, "State": "Enabled", "Mode": "Enforce", "SentToScope": nil,
 		"RejectMessageReasonText": "Limit reached.", "RejectMessageEnhancedStatusCode": "5.7.910", "Exceptions": nil}) {
 		if row[name] != want {
@@ -91,150 +96,153 @@ func TestRuleObject(t *testing.T) {
 		t.Errorf("%v", row)
 	}
 	for _, identity := range []any{ruleName, strings.ToUpper(ruleName), row["Guid"]} {
-		if a := tn.runs("Get-TransportRule", m{"Identity": identity}); len(a.rows()) != 1 || a.at("value", 0, "Guid") != row["Guid"] {
+		if a := tn.mustRun("Get-TransportRule", m{"Identity": identity}); len(a.rows()) != 1 || a.at("value", 0, "Guid") != row["Guid"] {
 			t.Errorf("%s: %s", identity, a.raw)
 		}
 	}
 }
 
-// TestUnknownRuleBringsAll: a name that no rule has is no error.
-func TestUnknownRuleBringsAll(t *testing.T) {
-	tn := withRule(t)
-	tn.runs("New-TransportRule", rule("Another", "ben@"+domain))
-	if a := tn.runs("Get-TransportRule", m{"Identity": "nobody's"}); len(a.rows()) != 2 {
+func TestUnknownRuleIdentityReturnsAllRules(t *testing.T) {
+	tn := newTenantWithRule(t)
+	tn.mustRun("New-TransportRule", rule("Another", "ben@"+domain))
+	if a := tn.mustRun("Get-TransportRule", m{"Identity": "nobody's"}); len(a.rows()) != 2 {
 		t.Errorf("%s", a.raw)
 	}
 }
 
-func TestRuleLife(t *testing.T) {
-	tn := withRule(t)
-	step := func(what string, want ...string) {
+func TestRuleChangesApplyToMail(t *testing.T) {
+	tn := newTenantWithRule(t)
+	assertBlocked := func(change string, want ...string) {
 		t.Helper()
-		if got := tn.stopped(); !slices.Equal(got, want) {
-			t.Errorf("%s: stopped %v, want %v", what, got, want)
+		if got := tn.blockedSenders(); !slices.Equal(got, want) {
+			t.Errorf("%s: blocked %v, want %v", change, got, want)
 		}
 	}
-	step("made", "anna")
+	assertBlocked("created", "anna")
 	if got := fmt.Sprint(tn.control("GET", "/tenants/"+tn.id, nil).at("rules")); got != "[map[blocks:[anna@"+domain+"] enabled:true name:"+ruleName+"]]" {
 		t.Errorf("control: %s", got)
 	}
-	tn.runs("Set-TransportRule", m{"Identity": ruleName, "From": []string{"ben@" + domain}})
-	step("the list is replaced", "ben")
-	tn.runs("Disable-TransportRule", m{"Identity": ruleName, "Confirm": false})
-	step("switched off")
+	tn.mustRun("Set-TransportRule", m{"Identity": ruleName, "From": []string{"ben@" + domain}})
+	assertBlocked("the list is replaced", "ben")
+	tn.mustRun("Disable-TransportRule", m{"Identity": ruleName, "Confirm": false})
+	assertBlocked("disabled")
 	if got := fmt.Sprint(tn.control("GET", "/tenants/"+tn.id, nil).at("rules", 0)); got != "map[blocks:[] enabled:false name:"+ruleName+"]" {
 		t.Errorf("control: %s", got)
 	}
-	tn.runs("Enable-TransportRule", m{"Identity": ruleName, "Confirm": false})
-	step("switched on", "ben")
-	tn.runs("Set-TransportRule", m{"Identity": ruleName, "Mode": "Audit"})
-	step("it only reports")
-	tn.runs("Set-TransportRule", m{"Identity": ruleName, "Mode": "Enforce", "ExceptIfFrom": []string{"ben@" + domain}})
-	step("with an exception")
-	tn.runs("Remove-TransportRule", m{"Identity": ruleName, "Confirm": false})
-	step("removed")
+	tn.mustRun("Enable-TransportRule", m{"Identity": ruleName, "Confirm": false})
+	assertBlocked("enabled", "ben")
+	tn.mustRun("Set-TransportRule", m{"Identity": ruleName, "Mode": "Audit"})
+	assertBlocked("audit mode")
+	tn.mustRun("Set-TransportRule", m{"Identity": ruleName, "Mode": "Enforce", "ExceptIfFrom": []string{"ben@" + domain}})
+	assertBlocked("with an exception")
+	tn.mustRun("Remove-TransportRule", m{"Identity": ruleName, "Confirm": false})
+	assertBlocked("removed")
 }
 
-// TestRuleWithoutSenders: a list that is empty, null or missing is no
-// condition, and the rule stops the mail of the whole tenant.
-func TestRuleWithoutSenders(t *testing.T) {
-	tn := ready(t)
+// TestRuleWithoutSendersBlocksAllMail checks that a sender list that is empty, null or missing is
+// not a condition.
+func TestRuleWithoutSendersBlocksAllMail(t *testing.T) {
+	tn := newTenantWithMailbox(t)
 	tn.newMailbox("ben@"+domain, "ben.d")
-	open := rule(ruleName)
-	delete(open, "From")
-	made := func(from any) m { open["From"] = from; return open }
-	for what, write := range map[string]func(){
-		"made without a list":   func() { delete(open, "From"); tn.runs("New-TransportRule", open) },
-		"made with an empty":    func() { tn.runs("New-TransportRule", made([]string{})) },
-		"made with null":        func() { tn.runs("New-TransportRule", made(nil)) },
-		"changed to an empty":   func() { tn.runs("New-TransportRule", rule(ruleName, "anna@"+domain)); tn.set(m{"From": []string{}}) },
-		"changed to null":       func() { tn.runs("New-TransportRule", rule(ruleName, "anna@"+domain)); tn.set(m{"From": nil}) },
-		"changed, list unnamed": func() { tn.runs("New-TransportRule", made([]string{})); tn.set(m{"Comments": "x"}) },
+	params := rule(ruleName)
+	delete(params, "From")
+	withFrom := func(from any) m { params["From"] = from; return params }
+	for change, apply := range map[string]func(){
+		"created without a list":     func() { delete(params, "From"); tn.mustRun("New-TransportRule", params) },
+		"created with an empty list": func() { tn.mustRun("New-TransportRule", withFrom([]string{})) },
+		"created with null":          func() { tn.mustRun("New-TransportRule", withFrom(nil)) },
+		"changed to an empty list": func() {
+			tn.mustRun("New-TransportRule", rule(ruleName, "anna@"+domain))
+			tn.changeRule(m{"From": []string{}})
+		},
+		"changed to null":                 func() { tn.mustRun("New-TransportRule", rule(ruleName, "anna@"+domain)); tn.changeRule(m{"From": nil}) },
+		"changed without naming the list": func() { tn.mustRun("New-TransportRule", withFrom([]string{})); tn.changeRule(m{"Comments": "x"}) },
 	} {
-		write()
-		if got := tn.stopped(); len(got) != 3 {
-			t.Errorf("%s: only %v are stopped", what, got)
+		apply()
+		if got := tn.blockedSenders(); len(got) != 3 {
+			t.Errorf("%s: only %v are blocked", change, got)
 		}
 		if got, _ := tn.control("GET", "/tenants/"+tn.id, nil).at("rules", 0, "blocks").([]any); len(got) < 3 {
-			t.Errorf("%s: the control interface shows %v", what, got)
+			t.Errorf("%s: the control interface shows %v", change, got)
 		}
-		tn.runs("Remove-TransportRule", m{"Identity": ruleName})
+		tn.mustRun("Remove-TransportRule", m{"Identity": ruleName})
 	}
 }
 
-func (t *tenant) set(params m) {
+// changeRule runs Set-TransportRule for the rule ruleName.
+func (t *tenant) changeRule(params m) {
 	t.t.Helper()
 	params["Identity"] = ruleName
-	t.runs("Set-TransportRule", params)
+	t.mustRun("Set-TransportRule", params)
 }
 
-// TestRulePropagation: mail meets what was changed only after rule_ms, whether a
-// rule was made, changed or removed.
-func TestRulePropagation(t *testing.T) {
-	tn := ready(t)
+// TestRuleChangesApplyAfterLag creates, changes, disables, enables and removes a rule. Each change
+// applies to mail only after rule_ms.
+func TestRuleChangesApplyAfterLag(t *testing.T) {
+	tn := newTenantWithMailbox(t)
 	tn.newMailbox("ben@"+domain, "ben.d")
-	tn.behave(m{"rule_ms": 1_800_000})
-	step := func(what string, before, after []string) {
+	tn.setBehaviour(m{"rule_ms": 1_800_000})
+	assertBlocked := func(change string, before, after []string) {
 		t.Helper()
-		if got := tn.stopped(); !slices.Equal(got, before) {
-			t.Errorf("%s: at once %v, want %v", what, got, before)
+		if got := tn.blockedSenders(); !slices.Equal(got, before) {
+			t.Errorf("%s: at once %v, want %v", change, got, before)
 		}
 		tn.control("POST", "/clock", m{"advance": "31m"})
-		if got := tn.stopped(); !slices.Equal(got, after) {
-			t.Errorf("%s: later %v, want %v", what, got, after)
+		if got := tn.blockedSenders(); !slices.Equal(got, after) {
+			t.Errorf("%s: later %v, want %v", change, got, after)
 		}
 	}
-	tn.runs("New-TransportRule", rule(ruleName, "anna@"+domain))
-	step("made", []string{}, []string{"anna"})
-	tn.set(m{"From": []string{"ben@" + domain}})
-	step("changed", []string{"anna"}, []string{"ben"})
-	tn.runs("Disable-TransportRule", m{"Identity": ruleName})
-	step("switched off", []string{"ben"}, []string{})
-	tn.runs("Enable-TransportRule", m{"Identity": ruleName})
-	step("switched on", []string{}, []string{"ben"})
-	tn.runs("Remove-TransportRule", m{"Identity": ruleName})
-	step("removed", []string{"ben"}, []string{})
+	tn.mustRun("New-TransportRule", rule(ruleName, "anna@"+domain))
+	assertBlocked("created", []string{}, []string{"anna"})
+	tn.changeRule(m{"From": []string{"ben@" + domain}})
+	assertBlocked("changed", []string{"anna"}, []string{"ben"})
+	tn.mustRun("Disable-TransportRule", m{"Identity": ruleName})
+	assertBlocked("disabled", []string{"ben"}, []string{})
+	tn.mustRun("Enable-TransportRule", m{"Identity": ruleName})
+	assertBlocked("enabled", []string{}, []string{"ben"})
+	tn.mustRun("Remove-TransportRule", m{"Identity": ruleName})
+	assertBlocked("removed", []string{"ben"}, []string{})
 }
 
-func TestRuleErrors(t *testing.T) {
+func TestInvalidRuleChangesAreRefused(t *testing.T) {
 	long := strings.Repeat("x", 65)
-	tn := withRule(t)
+	tn := newTenantWithRule(t)
 	for _, tt := range []struct {
 		name, cmdlet string
 		params       m
-		says         string
+		message      string
 	}{
 		{"name taken", "New-TransportRule", rule(strings.ToUpper(ruleName), "anna@"+domain), "already exists"},
 		{"no name", "New-TransportRule", m{"From": "anna@" + domain}, "Missing mandatory parameters"},
 		{"name too long", "New-TransportRule", rule(long, "anna@"+domain), "1 to 64 characters"},
-		{"sender that is not there", "New-TransportRule", rule("x", "nobody@"+domain), "couldn't be found"},
+		{"unknown sender", "New-TransportRule", rule("x", "nobody@"+domain), "couldn't be found"},
 		{"blank sender", "New-TransportRule", rule("x", ""), "couldn't be found"},
 		{"no action", "New-TransportRule", m{"Name": "x", "From": "anna@" + domain}, "Missing mandatory parameters"},
 		{"status code of another kind", "Set-TransportRule", m{"Identity": ruleName, "RejectMessageEnhancedStatusCode": "5.1.1"}, "5.7.900"},
 		{"text too long", "Set-TransportRule", m{"Identity": ruleName, "Comments": strings.Repeat("x", 1025)}, "1024"},
 		{"rule too large", "Set-TransportRule", m{"Identity": ruleName, "SenderDomainIs": slices.Repeat([]string{strings.Repeat("x", 99)}, 90)}, "too large"},
-		{"Enabled is no parameter of Set", "Set-TransportRule", m{"Identity": ruleName, "Enabled": false}, "Invalid cmdlet parameters"},
+		{"Set has no parameter Enabled", "Set-TransportRule", m{"Identity": ruleName, "Enabled": false}, "Invalid cmdlet parameters"},
 		{"unknown mode", "Set-TransportRule", m{"Identity": ruleName, "Mode": "Off"}, "argument transformation"},
 		{"unknown rule changed", "Set-TransportRule", m{"Identity": "x", "Comments": "y"}, "couldn't be found"},
-		{"unknown rule switched on", "Enable-TransportRule", m{"Identity": "x"}, "couldn't be found"},
-		{"unknown rule switched off", "Disable-TransportRule", m{"Identity": "x"}, "couldn't be found"},
+		{"unknown rule enabled", "Enable-TransportRule", m{"Identity": "x"}, "couldn't be found"},
+		{"unknown rule disabled", "Disable-TransportRule", m{"Identity": "x"}, "couldn't be found"},
 		{"unknown rule removed", "Remove-TransportRule", m{"Identity": "x"}, "couldn't be found"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := tn.exchange(tt.cmdlet, tt.params)
 			text, _ := a.at("error", "innererror", "internalexception", "message").(string)
-			if a.status != http.StatusBadRequest || !strings.Contains(text, tt.says) {
+			if a.status != http.StatusBadRequest || !strings.Contains(text, tt.message) {
 				t.Errorf("%d %s", a.status, a.raw)
 			}
-			if got := tn.runs("Get-TransportRule", m{}); len(got.rows()) != 1 || got.at("value", 0, "Comments") != "managed" {
-				t.Errorf("it had an effect: %s", got.raw)
+			if got := tn.mustRun("Get-TransportRule", m{}); len(got.rows()) != 1 || got.at("value", 0, "Comments") != "managed" {
+				t.Errorf("the refused call had an effect: %s", got.raw)
 			}
 		})
 	}
 }
 
-func TestRuleCount(t *testing.T) {
-	tn := ready(t)
+func TestRuleCountIsLimited(t *testing.T) {
+	tn := newTenantWithMailbox(t)
 	token := bearer(tn.token(exchangeScope))
 	for n := range 301 {
 		a := tn.exchangeWith(token, "", "New-TransportRule", rule(fmt.Sprint("rule ", n), "anna@"+domain))
@@ -244,7 +252,7 @@ func TestRuleCount(t *testing.T) {
 	}
 }
 
-func TestRulesOfADehydratedTenant(t *testing.T) {
-	tn := start(t).connected(m{"bootstrap": "dehydrated"})
-	golden(t, "exchange-dehydrated", tn.exchange("New-TransportRule", rule(ruleName, tn.admin)))
+func TestDehydratedTenantRefusesRules(t *testing.T) {
+	tn := startSimulator(t).newConnectedTenant(m{"bootstrap": "dehydrated"})
+	assertGolden(t, "exchange-dehydrated", tn.exchange("New-TransportRule", rule(ruleName, tn.admin)))
 }

@@ -11,18 +11,18 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 )
 
-// TestIDToken checks the token as a strict OpenID Connect client does, by
-// discovery and the published keys, also after the keys have changed.
-func TestIDToken(t *testing.T) {
-	s := start(t)
-	tn := s.connected(m{"name": "Fabrikam Outreach"})
+// TestIDTokenIsVerifiable verifies ID tokens with an OpenID Connect client, by discovery and the
+// published keys. It repeats that after the keys were rotated.
+func TestIDTokenIsVerifiable(t *testing.T) {
+	s := startSimulator(t)
+	tn := s.newConnectedTenant(m{"name": "Fabrikam Outreach"})
 	provider, err := oidc.NewProvider(t.Context(), s.ready.Settings["login_url"]+"/"+tn.id+"/v2.0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	verifier := provider.Verifier(&oidc.Config{ClientID: s.ready.Settings["client_id"]})
 	for _, round := range []string{"first key", "rotated key"} {
-		a := tn.redeem(tn.code(tn.admin), nil)
+		a := tn.redeem(tn.signInCode(tn.admin), nil)
 		if a.status != http.StatusOK || a.at("token_type") != "Bearer" || a.at("scope") != "openid profile" {
 			t.Fatalf("%s: %d %s", round, a.status, a.raw)
 		}
@@ -47,7 +47,7 @@ func TestIDToken(t *testing.T) {
 	}
 }
 
-func TestWhoSignsIn(t *testing.T) {
+func TestIDTokenIdentifiesUser(t *testing.T) {
 	for _, tt := range []struct {
 		name, user   string
 		guest, admin bool
@@ -55,16 +55,16 @@ func TestWhoSignsIn(t *testing.T) {
 		{"administrator", "admin@", false, true},
 		{"ordinary member", "user@", false, false},
 		{"guest", "guest@", true, true},
-		{"guest by the address at home", "guest@partner.example", true, true},
+		{"guest by home address", "guest@partner.example", true, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tn := start(t).connected()
+			tn := startSimulator(t).newConnectedTenant()
 			tn.control("POST", "/app", m{"wids_in_id_token": true})
 			user := tt.user
 			if strings.HasSuffix(user, "@") {
-				user += tn.initial()
+				user += tn.initialDomain()
 			}
-			claims := claimsOf(t, tn.redeem(tn.code(user), nil).at("id_token").(string))
+			claims := claimsOf(t, tn.redeem(tn.signInCode(user), nil).at("id_token").(string))
 			if idp, has := claims["idp"]; has != tt.guest || has && idp == claims["iss"] {
 				t.Errorf("idp: %v", idp)
 			}
@@ -103,8 +103,8 @@ func TestCodeIsRedeemedOnce(t *testing.T) {
 		{"without the secret", url.Values{"client_secret": {""}}, false, "1s", 401, 7000215},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tn := start(t).connected()
-			code := tn.code(tn.admin)
+			tn := startSimulator(t).newConnectedTenant()
+			code := tn.signInCode(tn.admin)
 			if tt.twice {
 				tn.redeem(code, nil)
 			}
@@ -114,40 +114,39 @@ func TestCodeIsRedeemedOnce(t *testing.T) {
 				t.Errorf("%d %s", a.status, a.raw)
 			}
 			if tt.twice {
-				golden(t, "aadsts-54005", a)
+				assertGolden(t, "aadsts-54005", a)
 			}
 		})
 	}
 }
 
-// TestCodeOfAnotherTenant: a code is of use at its own tenant only.
-func TestCodeOfAnotherTenant(t *testing.T) {
-	s := start(t)
-	one, two := s.connected(), s.connected()
-	if a := two.redeem(one.code(one.admin), nil); a.status != http.StatusBadRequest {
+func TestCodeOfAnotherTenantIsRefused(t *testing.T) {
+	s := startSimulator(t)
+	issuer, other := s.newConnectedTenant(), s.newConnectedTenant()
+	if a := other.redeem(issuer.signInCode(issuer.admin), nil); a.status != http.StatusBadRequest {
 		t.Errorf("%d %s", a.status, a.raw)
 	}
 }
 
-func TestSignInRefusals(t *testing.T) {
+func TestSignInRefusesInvalidRequests(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change url.Values
 		user   string
-		before string // revoke
+		before string // the grant to revoke
 		status int
-		want   string // in the page, or in the redirect
+		want   string // a text in the page or in the redirect
 	}{
 		{"redirect URI not registered", url.Values{"redirect_uri": {"http://evil.example/"}}, "", "", 400, "AADSTS50011"},
 		{"another application", url.Values{"client_id": {"x"}}, "", "", 400, "AADSTS700016"},
 		{"user of another tenant", nil, "someone@elsewhere.example", "", 400, "AADSTS50020"},
-		{"tokens are not asked for", url.Values{"response_type": {"token"}}, "", "", 302, "unsupported_response_type"},
+		{"response type token", url.Values{"response_type": {"token"}}, "", "", 302, "unsupported_response_type"},
 		{"no openid", url.Values{"scope": {"profile"}}, "", "", 302, "invalid_scope"},
-		{"nobody is signed in", url.Values{"prompt": {"none"}}, "", "", 302, "login_required"},
-		{"nobody consented", nil, "admin", "consent", 302, "AADSTS65001"},
+		{"prompt none", url.Values{"prompt": {"none"}}, "", "", 302, "login_required"},
+		{"tenant has not consented", nil, "admin", "consent", 302, "AADSTS65001"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tn := start(t).connected()
+			tn := startSimulator(t).newConnectedTenant()
 			if tt.before != "" {
 				tn.revoke(tt.before)
 			}
@@ -156,33 +155,33 @@ func TestSignInRefusals(t *testing.T) {
 				form = url.Values{"username": {strings.Replace(tt.user, "admin", tn.admin, 1)}}
 			}
 			a, back := tn.page(tn.signInURL(tt.change), form)
-			told := string(a.raw)
+			answered := string(a.raw)
 			if tt.status == http.StatusFound {
-				told = back.Encode()
+				answered = back.Encode()
 				if back.Get("code") != "" || back.Get("state") != "st" {
 					t.Errorf("redirect: %v", back)
 				}
 			}
-			if a.status != tt.status || !strings.Contains(told, tt.want) {
-				t.Errorf("%d %s", a.status, told)
+			if a.status != tt.status || !strings.Contains(answered, tt.want) {
+				t.Errorf("%d %s", a.status, answered)
 			}
 		})
 	}
 }
 
 func TestDisabledAccountCannotSignIn(t *testing.T) {
-	tn := start(t).connected()
-	tn.addDomain("d.example")
+	tn := startSimulator(t).newConnectedTenant()
+	tn.addMailDomain("d.example")
 	tn.newMailbox("a@d.example", "a.d")
 	if a, _ := tn.page(tn.signInURL(nil), url.Values{"username": {"a@d.example"}}); !strings.Contains(string(a.raw), "AADSTS50057") {
 		t.Errorf("%d %s", a.status, a.raw)
 	}
 }
 
-// TestFormPost gives the code back by a page with a button instead of a
-// redirect.
-func TestFormPost(t *testing.T) {
-	tn := start(t).connected()
+// TestFormPostReturnsCode checks that response_mode=form_post returns the code in a form with a
+// button instead of a redirect.
+func TestFormPostReturnsCode(t *testing.T) {
+	tn := startSimulator(t).newConnectedTenant()
 	a, _ := tn.page(tn.signInURL(url.Values{"response_mode": {"form_post"}}), url.Values{"username": {tn.admin}})
 	page := string(a.raw)
 	for _, want := range []string{`action="` + signin + `"`, `name="code" value="1.`, `name="state" value="st"`} {
@@ -192,9 +191,9 @@ func TestFormPost(t *testing.T) {
 	}
 }
 
-// TestSharedAuthority: without a tenant in the path the issuer is a template.
-func TestSharedAuthority(t *testing.T) {
-	s := start(t)
+// TestSharedAuthorityHasIssuerTemplate checks the metadata of an authority without a tenant.
+func TestSharedAuthorityHasIssuerTemplate(t *testing.T) {
+	s := startSimulator(t)
 	login := s.ready.Settings["login_url"]
 	a := s.do("GET", login+"/organizations/v2.0/.well-known/openid-configuration", nil, "")
 	if a.at("issuer") != login+"/{tenantid}/v2.0" || a.at("jwks_uri") != login+"/organizations/discovery/v2.0/keys" {

@@ -1,12 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulator is a stand-in for Microsoft 365 on loopback: the login
-// host, Microsoft Graph and the Exchange admin endpoint, each under a path
-// prefix of its own. It behaves as Microsoft publishes, faults included; the
-// README beside this file says which test shows which behaviour.
+// Package simulator is a stand-in for Microsoft 365 on loopback. It serves the login host,
+// Microsoft Graph and the Exchange admin endpoint, each under its own path prefix.
+//
+// The answers follow Microsoft's documentation, errors and delays included. The README in this
+// folder lists each documented behaviour and the test that shows it. New is the entry point;
+// `mail-microsoft365 simulate` and the tests call it. Every tenant is one value of type tenant,
+// stored in one file.
+//
+//   - simulator.go: New, the routing of requests to the three hosts, and the name of each request
+//     for the journal and for planned faults. Start here.
+//   - store.go, tenant.go: the tenants on disk, and derived ids. behaviour.go: the settings and
+//     the delays of one tenant.
+//   - registration.go: the application as it is registered with Microsoft, the same for all
+//     tenants.
+//   - login*.go: the login host. Endpoints, consent, sign-in, tokens, claims and AADSTS errors.
+//   - graph*.go: Microsoft Graph v1.0. graph.go has the routes, the authentication and the errors;
+//     graph_query.go has $select, $filter and paging; the other files have one resource each.
+//   - exchange*.go: the Exchange admin endpoint. exchange.go runs InvokeCommand;
+//     exchange_cmdlets.go lists the cmdlets and checks their parameters; the other files have the
+//     cmdlets of one resource each.
+//   - control.go: the control interface of the sandbox. faults.go: the answer to a planned fault.
+//   - dns.go: the DNS client that verifies domains and DKIM records.
 package simulator
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -21,7 +40,8 @@ const (
 	exchangeHost = "/exchange"
 )
 
-// simulator is one running stand-in.
+// simulator is one running stand-in. kit is shared code of all simulators; app is the registration
+// of the application; hosts maps a path prefix to its handler.
 type simulator struct {
 	kit   *simulate.Kit
 	app   *simulate.File[registration]
@@ -29,8 +49,8 @@ type simulator struct {
 	hosts map[string]http.Handler
 }
 
-// New makes the simulator and says how the plugin's production code reaches
-// it.
+// New returns the handler of the simulator, and the settings and secrets with which the plugin
+// reaches it. It fails when the state in o.DataDir cannot be read or created.
 func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	kit, err := simulate.Open("microsoft365", o)
 	if err != nil {
@@ -46,14 +66,14 @@ func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	}
 	s := &simulator{kit: kit, app: app, store: store}
 	s.hosts = map[string]http.Handler{
-		loginHost:    http.StripPrefix(loginHost, s.login()),
-		graphHost:    http.StripPrefix(graphHost, s.graph()),
-		exchangeHost: http.StripPrefix(exchangeHost, s.exchange()),
+		loginHost:    http.StripPrefix(loginHost, s.loginHandler()),
+		graphHost:    http.StripPrefix(graphHost, s.graphHandler()),
+		exchangeHost: http.StripPrefix(exchangeHost, s.exchangeHandler()),
 	}
-	return kit.Handler(s, s.control()), s.ready(), nil
+	return kit.Handler(s, s.controlHandler()), s.ready(), nil
 }
 
-// ready is the line that points the plugin's production code here.
+// ready returns the settings, the secrets and the control paths of this simulator.
 func (s *simulator) ready() simulate.Ready {
 	app := s.registration()
 	return simulate.Ready{
@@ -70,24 +90,80 @@ func (s *simulator) ready() simulate.Ready {
 	}
 }
 
-// note tells people what went wrong outside of an answer.
-func (s *simulator) note(format string, args ...any) {
+// logf writes one line to the log of the simulator, if it has one.
+func (s *simulator) logf(format string, args ...any) {
 	if s.kit.Log != nil {
 		_, _ = fmt.Fprintf(s.kit.Log, "simulator microsoft365: "+format+"\n", args...)
 	}
 }
 
-// ServeHTTP implements simulate.Provider.
+// ServeHTTP passes the request to the handler of its host. It implements simulate.Provider.
 func (s *simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if h, ok := s.hosts[hostOf(r)]; ok {
+	if h, ok := s.hosts[hostPrefix(r)]; ok {
 		h.ServeHTTP(w, r)
 		return
 	}
 	http.NotFound(w, r)
 }
 
-// hostOf is the prefix of the host that a request is for.
-func hostOf(r *http.Request) string {
+// hostPrefix returns the first element of the path, such as "/graph".
+func hostPrefix(r *http.Request) string {
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	return "/" + first
+}
+
+// Call returns the operation and the host of a request, for the journal and for planned faults. It
+// implements simulate.Provider.
+func (s *simulator) Call(r *http.Request, body []byte) simulate.Call {
+	host := hostPrefix(r)
+	c := simulate.Call{Host: host, Write: r.Method != http.MethodGet && r.Method != http.MethodHead}
+	path := strings.TrimPrefix(r.URL.Path, host)
+	switch host {
+	case exchangeHost:
+		c.Operation, c.Write = exchangeOperation(path, body)
+		// A 504 comes from the proxy in front of Exchange; the cmdlet runs to its end.
+		c.WorkAt = []int{http.StatusGatewayTimeout}
+	case graphHost:
+		c.Operation = graphOperation(r.Method, path)
+	case loginHost:
+		c.Operation = path[strings.LastIndex(path, "/")+1:]
+		// Sign-in and token requests do not count as changes of the tenant.
+		c.Write = c.Write && c.Operation == "adminconsent"
+	}
+	return c
+}
+
+// exchangeOperation returns the name of the cmdlet, and whether the call can change something. Only
+// cmdlets that begin with "Get-" and calls other than InvokeCommand change nothing.
+func exchangeOperation(path string, body []byte) (string, bool) {
+	if !strings.HasSuffix(path, "/InvokeCommand") {
+		return path[strings.LastIndex(path, "/")+1:], false
+	}
+	var request command
+	if json.Unmarshal(body, &request) != nil || request.CmdletInput.CmdletName == "" {
+		return "InvokeCommand", true
+	}
+	return request.CmdletInput.CmdletName, !strings.HasPrefix(strings.ToLower(request.CmdletInput.CmdletName), "get-")
+}
+
+// graphOperation returns the operation's name as in Graph's OpenAPI description, such as
+// domain.create.
+func graphOperation(method, path string) string {
+	parts := strings.Split(strings.Trim(strings.TrimPrefix(path, "/v1.0"), "/"), "/")
+	collection, _, _ := strings.Cut(parts[0], "(")
+	last := parts[len(parts)-1]
+	singular := strings.TrimSuffix(collection, "s")
+	switch {
+	case collection == "policies" || collection == "roleManagement":
+		return map[string]string{"GET": "get-", "POST": "create-"}[method] + last
+	case collection == "directory":
+		return collection + ".list-" + last
+	case last == "verify" || last == "forceDelete" || last == "$count":
+		return singular + "." + last
+	case len(parts) > 2 || len(parts) == 2 && last == "appRoleAssignments":
+		return singular + ".list-" + last
+	case len(parts) == 2 || strings.Contains(parts[0], "("):
+		return singular + map[string]string{"GET": ".get", "PATCH": ".update", "DELETE": ".delete"}[method]
+	}
+	return singular + map[string]string{"GET": ".list", "POST": ".create"}[method]
 }

@@ -3,6 +3,11 @@
 package simulator
 
 import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,20 +18,21 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// store holds the tenants, one file each.
+// store holds the tenants. Each tenant is one file in dir.
 type store struct {
 	dir string
 
 	mu      sync.Mutex
 	tenants []*simulate.File[tenant]
-	// byID holds ids and built-in domains, lower case; neither changes.
+	// byID is keyed by GUID and by initial domain, both in lower case. Neither changes.
 	byID map[string]*simulate.File[tenant]
 
-	// verifying lets one verification through at a time: a domain may be
-	// verified in one tenant only.
-	verifying sync.Mutex
+	// verifyMu serializes verifications, because only one tenant can verify a domain.
+	verifyMu sync.Mutex
 }
 
+// openStore reads the tenants below dataDir. It fails when a file cannot be read or the folder
+// cannot be created.
 func openStore(dataDir string) (*store, error) {
 	s := &store{dir: filepath.Join(dataDir, "tenants"), byID: map[string]*simulate.File[tenant]{}}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
@@ -36,7 +42,7 @@ func openStore(dataDir string) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.Sort(paths) // the names begin with the order of creation
+	slices.Sort(paths) // the names are serial numbers
 	for _, path := range paths {
 		if err := s.open(path, tenant{}); err != nil {
 			return nil, err
@@ -45,34 +51,33 @@ func openStore(dataDir string) (*store, error) {
 	return s, nil
 }
 
-// open adds the tenant at path, which is fresh where there is no file.
+// open adds the tenant at path. If there is no file, the tenant begins as fresh.
 func (s *store) open(path string, fresh tenant) error {
 	f, err := simulate.OpenFile(path, fresh)
 	if err != nil {
 		return err
 	}
 	s.tenants = append(s.tenants, f)
-	f.View(func(t *tenant) { s.byID[t.ID], s.byID[t.initial()] = f, f })
+	f.View(func(t *tenant) { s.byID[t.ID], s.byID[t.initialDomain()] = f, f })
 	return nil
 }
 
-// add makes one more tenant; make is told how many there are.
-func (s *store) add(make func(serial int) tenant) (tenant, error) {
+// create adds a tenant. build receives the serial number of the new tenant, starting at 1.
+func (s *store) create(build func(serial int) tenant) (tenant, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := make(len(s.tenants) + 1)
+	t := build(len(s.tenants) + 1)
 	return t, s.open(filepath.Join(s.dir, fmt.Sprintf("%06d.json", t.Serial)), t)
 }
 
-// all lists the tenants in the order of creation.
+// all returns the tenants in the order of creation.
 func (s *store) all() []*simulate.File[tenant] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.tenants)
 }
 
-// find returns the tenant that a GUID or one of its verified domains names,
-// or nil.
+// find returns the tenant with this GUID, initial domain or verified custom domain, or nil.
 func (s *store) find(name string) *simulate.File[tenant] {
 	name = strings.ToLower(name)
 	s.mu.Lock()
@@ -81,11 +86,11 @@ func (s *store) find(name string) *simulate.File[tenant] {
 	if f != nil {
 		return f
 	}
-	return s.owner(name)
+	return s.tenantWithDomain(name)
 }
 
-// owner returns the tenant in which a custom domain is verified, or nil.
-func (s *store) owner(domain string) *simulate.File[tenant] {
+// tenantWithDomain returns the tenant in which a custom domain is verified, or nil.
+func (s *store) tenantWithDomain(domain string) *simulate.File[tenant] {
 	for _, f := range s.all() {
 		owns := false
 		f.View(func(t *tenant) {
@@ -97,4 +102,43 @@ func (s *store) owner(domain string) *simulate.File[tenant] {
 		}
 	}
 	return nil
+}
+
+// guid derives a version 4 UUID from its parts. The same steps in the same data folder produce the
+// same ids, so a run can be repeated.
+func guid(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	sum[6] = sum[6]&0x0f | 0x40
+	sum[8] = sum[8]&0x3f | 0x80
+	x := hex.EncodeToString(sum[:16])
+	return fmt.Sprintf("%s-%s-%s-%s-%s", x[:8], x[8:12], x[12:16], x[16:20], x[20:])
+}
+
+// newGUID returns a random GUID, for ids that no later request refers to.
+func newGUID() string { return guid(randomText(16)) }
+
+// digits derives n decimal digits from parts.
+func digits(n int, parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	number := fmt.Sprintf("%020d", binary.BigEndian.Uint64(sum[:8]))
+	return number[len(number)-n:]
+}
+
+// letter derives one lower-case letter from parts.
+func letter(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return string(rune('a' + sum[0]%26))
+}
+
+// digest derives an opaque text from parts: a SHA-256 sum in base64url.
+func digest(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// randomText returns n random bytes in base64url.
+func randomText(n int) string {
+	raw := make([]byte, n)
+	_, _ = rand.Read(raw) // never fails, by its documentation
+	return base64.RawURLEncoding.EncodeToString(raw)
 }

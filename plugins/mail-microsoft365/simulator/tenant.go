@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// tenant is one simulated Microsoft 365 tenant, as it lies on disk.
+// tenant is the state of one simulated Microsoft 365 tenant, as it is stored on disk.
 type tenant struct {
 	ID      string    `json:"id"`
 	Name    string    `json:"name"`
@@ -20,38 +20,38 @@ type tenant struct {
 	SMTPAuth  string    `json:"smtp_auth"`
 	Behaviour behaviour `json:"behaviour"`
 
-	Grant       grant            `json:"grant"`
-	Codes       map[string]code  `json:"codes"`
-	Assignments []roleAssignment `json:"assignments"`
-	Users       []user           `json:"users"`
-	Domains     []mailDomain     `json:"domains"`
-	Exchange    organization     `json:"exchange"`
+	Grant       grant                        `json:"grant"`
+	Codes       map[string]authorizationCode `json:"codes"`
+	Assignments []roleAssignment             `json:"assignments"`
+	Users       []user                       `json:"users"`
+	Domains     []mailDomain                 `json:"domains"`
+	Exchange    organization                 `json:"exchange"`
 }
 
-// initial is the tenant's built-in domain.
-func (t *tenant) initial() string { return t.Prefix + ".onmicrosoft.com" }
+// initialDomain returns the domain that Microsoft creates with the tenant.
+func (t *tenant) initialDomain() string { return t.Prefix + ".onmicrosoft.com" }
 
-// admin is the sign-in name of the tenant's administrator.
-func (t *tenant) admin() string { return "admin@" + t.initial() }
+// adminName returns the sign-in name of the first administrator.
+func (t *tenant) adminName() string { return "admin@" + t.initialDomain() }
 
-// grant is what the tenant has allowed our application.
+// grant is the permissions that the tenant has granted to the application.
 type grant struct {
 	Consent string `json:"consent"` // "none", "granted" or "revoked"
-	// Principal is the object id of our service principal; it stays over a
-	// revocation, so that consent given again finds its role assignments.
+	// Principal is the object id of the application's service principal. It survives a revocation,
+	// so the role assignments apply again after a new consent.
 	Principal string   `json:"principal"`
 	Visible   lag      `json:"visible"`
 	Roles     []string `json:"roles"` // app roles, by value
-	// ExchangeRoleRevoked remembers a withdrawn directory role for a later
-	// consent to give back.
+	// ExchangeRoleRevoked is set when the Exchange role was revoked. The next consent restores it.
 	ExchangeRoleRevoked bool `json:"exchange_role_revoked"`
 }
 
-func (g grant) has(role string) bool {
+// hasAppRole reports whether consent is in force and includes an app role.
+func (g grant) hasAppRole(role string) bool {
 	return g.Consent == "granted" && slices.Contains(g.Roles, role)
 }
 
-// roleAssignment is a directory role that somebody holds.
+// roleAssignment is a directory role that a user or a service principal holds.
 type roleAssignment struct {
 	ID        string `json:"id"`
 	Principal string `json:"principal"`
@@ -59,7 +59,7 @@ type roleAssignment struct {
 	Effective lag    `json:"effective"`
 }
 
-// user is an account of the directory.
+// user is a user account in the directory.
 type user struct {
 	ID          string    `json:"id"`
 	UPN         string    `json:"upn"`
@@ -70,12 +70,12 @@ type user struct {
 	PasswordSet bool      `json:"password_set"` // never the password itself
 	Policies    string    `json:"policies"`
 	Licensed    bool      `json:"licensed"`
-	Home        string    `json:"home"` // a guest's own tenant, else ""
+	Home        string    `json:"home"` // the id of a guest's own tenant, else ""
 	Created     time.Time `json:"created"`
 	Visible     lag       `json:"visible"` // in Graph
 }
 
-// user finds an account by object id or sign-in name.
+// user returns the account with this object id or sign-in name, or nil.
 func (t *tenant) user(key string) *user {
 	for i := range t.Users {
 		if strings.EqualFold(t.Users[i].ID, key) || strings.EqualFold(t.Users[i].UPN, key) {
@@ -85,36 +85,146 @@ func (t *tenant) user(key string) *user {
 	return nil
 }
 
-// signInUser finds an account by what a person types: a guest types the
-// address of the home organization, and "guest@" and the tenant's own domain
-// is a short form of it.
-func (t *tenant) signInUser(name string) *user {
+// findSignInUser returns the account for the name that a person types at sign-in, or nil. A guest
+// signs in with the address in the guest's home organization; guest@ with the initial domain of
+// this tenant is accepted too.
+func (t *tenant) findSignInUser(name string) *user {
 	if u := t.user(name); u != nil {
 		return u
 	}
 	for i := range t.Users {
 		u := &t.Users[i]
-		if u.Home != "" && (strings.EqualFold(u.Mail, name) || strings.EqualFold("guest@"+t.initial(), name)) {
+		if u.Home != "" && (strings.EqualFold(u.Mail, name) || strings.EqualFold("guest@"+t.initialDomain(), name)) {
 			return u
 		}
 	}
 	return nil
 }
 
-// holds reports whether a directory role of somebody acts at a time.
-func (t *tenant) holds(principal, role string, at time.Time) bool {
+// hasDirectoryRole reports whether an assignment of the role to principal is in effect at a time.
+func (t *tenant) hasDirectoryRole(principal, role string, at time.Time) bool {
 	return slices.ContainsFunc(t.Assignments, func(a roleAssignment) bool {
-		return a.Principal == principal && a.Role == role && a.Effective.over(at)
+		return a.Principal == principal && a.Role == role && a.Effective.passed(at)
 	})
 }
 
-// rolesOf lists the template ids of the directory roles that act at a time.
-func (t *tenant) rolesOf(principal string, at time.Time) []string {
+// directoryRolesOf returns the template ids of the directory roles that principal holds at a time.
+func (t *tenant) directoryRolesOf(principal string, at time.Time) []string {
 	var ids []string
 	for _, a := range t.Assignments {
-		if a.Principal == principal && a.Effective.over(at) {
+		if a.Principal == principal && a.Effective.passed(at) {
 			ids = append(ids, a.Role)
 		}
 	}
 	return ids
+}
+
+// domainPrefix returns the letters a-z and digits of a name, at most 20, for the first label of the
+// initial domain.
+func domainPrefix(name string) string {
+	kept := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return -1
+	}, strings.ToLower(name))
+	return kept[:min(len(kept), 20)]
+}
+
+// addInitialObjects adds the users, the role assignments and the mailboxes of a new tenant. key
+// derives the id of an object from a label.
+func (t *tenant) addInitialObjects(key func(string) string, now time.Time) {
+	people := []struct{ local, name, role string }{
+		{"admin", "Ada Admin", globalAdministrator},
+		{"user", "Ulla User", ""},
+	}
+	for _, p := range people {
+		upn := p.local + "@" + t.initialDomain()
+		t.Users = append(t.Users, user{ID: key(p.local), UPN: upn, Mail: upn, Nickname: p.local,
+			DisplayName: p.name, Enabled: true, PasswordSet: true, Licensed: p.role != "", Created: now})
+	}
+	// The guest holds the same role as the administrator. A client that refuses guests must
+	// therefore check their home tenant.
+	t.Users = append(t.Users, user{ID: key("guest"), UPN: "guest_partner.example#EXT#@" + t.initialDomain(),
+		Mail: "guest@partner.example", Nickname: "guest", DisplayName: "Gil Guest", Enabled: true,
+		Home: key("guest's home"), Created: now})
+	for _, local := range []string{"admin", "guest"} {
+		t.assignRole(key(local), globalAdministrator, lag{})
+	}
+	t.Exchange.Mailboxes = []mailbox{
+		{ObjectID: key("admin"), GUID: key("admin mailbox"), Exchange: key("admin exchange"), Name: "admin",
+			DisplayName: "Ada Admin", Alias: "admin", Primary: t.adminName(), Kind: "UserMailbox", Created: now},
+		{GUID: key("discovery"), Exchange: key("discovery exchange"), Kind: "DiscoveryMailbox", Created: now,
+			Name:        "DiscoverySearchMailbox{D919BA05-46A6-415f-80AD-7E09334BB852}",
+			DisplayName: "Discovery Search Mailbox",
+			Alias:       "DiscoverySearchMailbox{D919BA05-46A6-415f-80AD-7E09334BB852}",
+			Primary:     "DiscoverySearchMailbox{D919BA05-46A6-415f-80AD-7E09334BB852}@" + t.initialDomain()},
+	}
+}
+
+// assignRole adds a role assignment and returns it. The role is in effect once the lag has passed.
+func (t *tenant) assignRole(principal, role string, effective lag) roleAssignment {
+	a := roleAssignment{ID: digest("assignment", t.ID, principal, role), Principal: principal, Role: role,
+		Effective: effective}
+	t.Assignments = append(t.Assignments, a)
+	return a
+}
+
+// Ids that are the same in every tenant: resources, role templates and entries of the wids claim.
+const (
+	graphAppID    = "00000003-0000-0000-c000-000000000000"
+	exchangeAppID = "00000002-0000-0ff1-ce00-000000000000"
+
+	globalAdministrator   = "62e90394-69f5-4237-9190-012177145e10"
+	exchangeAdministrator = "29232cdf-9323-42fd-ade2-1d097af3e4de"
+	ordinaryMember        = "b79fbf4d-3ef9-4689-8143-76b194e85509"
+	ordinaryApplication   = "0997a1d0-0d1d-4acb-b408-d5ca73121e90"
+)
+
+// directoryRoles maps the template ids of the assignable directory roles to their names.
+var directoryRoles = map[string]string{
+	globalAdministrator:                    "Global Administrator",
+	exchangeAdministrator:                  "Exchange Administrator",
+	"8329153b-31d0-4727-b945-745eb3bc5f31": "Domain Name Administrator",
+	"fe930be7-5e62-47db-91af-98c3a49a38b1": "User Administrator",
+	"e8611ab8-c189-46e8-94e1-60213ab1f814": "Privileged Role Administrator",
+	"31392ffb-586c-42d1-9346-e59415a2cc4e": "Exchange Recipient Administrator",
+}
+
+// The names of the app roles that this package checks or registers.
+const (
+	domainReadWrite    = "Domain.ReadWrite.All"
+	organizationRead   = "Organization.Read.All"
+	userReadWrite      = "User.ReadWrite.All"
+	passwordReadWrite  = "User-PasswordProfile.ReadWrite.All"
+	enableAccount      = "User.EnableDisableAccount.All"
+	roleReadWrite      = "RoleManagement.ReadWrite.Directory"
+	roleRead           = "RoleManagement.Read.Directory"
+	policyRead         = "Policy.Read.All"
+	applicationRead    = "Application.Read.All"
+	exchangeManageApps = "Exchange.ManageAsApp"
+)
+
+// appRole is the id of an application permission, and the app id of the resource that defines it.
+type appRole struct{ id, resource string }
+
+// appRoles maps the name of each known app role to its ids.
+var appRoles = map[string]appRole{
+	domainReadWrite:    {"7e05723c-0bb0-42da-be95-ae9f08a6e53c", graphAppID},
+	organizationRead:   {"498476ce-e0fe-48b0-b801-37ba7e2685c6", graphAppID},
+	userReadWrite:      {"741f803b-c850-494e-b5df-cde7c675a1ca", graphAppID},
+	passwordReadWrite:  {"cc117bb9-00cf-4eb8-b580-ea2a878fe8f7", graphAppID},
+	enableAccount:      {"3011c876-62b7-4ada-afa2-506cbbecc68c", graphAppID},
+	roleReadWrite:      {"9e3f62cf-ca93-4989-b6ce-bf83c28f9fe8", graphAppID},
+	roleRead:           {"483bed4a-2ad3-4361-a73b-c83ccdbdc53c", graphAppID},
+	policyRead:         {"246dd0d5-5bd0-4def-940b-0421030a5b68", graphAppID},
+	applicationRead:    {"9a5d68dd-52b0-4cc2-bd40-abcf44ac3a30", graphAppID},
+	exchangeManageApps: {"dc50a0fb-09a3-484d-be87-e023b12c6440", exchangeAppID},
+}
+
+// defaultPermissions returns the app roles that the application registers. Application.Read.All is
+// not among them, so reading service principals is refused.
+func defaultPermissions() []string {
+	return []string{domainReadWrite, organizationRead, userReadWrite, passwordReadWrite, enableAccount,
+		roleReadWrite, roleRead, policyRead, exchangeManageApps}
 }

@@ -11,28 +11,27 @@ import (
 	"testing"
 )
 
-// tenant is one simulated tenant with the tokens for it.
+// tenant is one simulated tenant, and a client that can get tokens for it.
 type tenant struct {
-	*sim
+	*simClient
 	id, admin string
 }
 
-// newTenant makes a tenant without delays, so that a test has only those that
-// it is about.
-func (s *sim) newTenant(more ...m) *tenant {
+// newTenant creates a tenant without delays, so that each test sets only those that it checks.
+func (s *simClient) newTenant(more ...m) *tenant {
 	s.t.Helper()
 	body := m{}
 	if len(more) > 0 {
 		body = more[0]
 	}
 	a := s.control("POST", "/tenants", body)
-	t := &tenant{sim: s, id: a.at("tenant_id").(string), admin: a.at("admin").(string)}
-	t.behave(m{"consent_ms": 0, "role_ms": 0, "accepted_domain_ms": 0, "mailbox_ms": 0, "domain_ms": 0, "hydrate_ms": 0})
+	t := &tenant{simClient: s, id: a.at("tenant_id").(string), admin: a.at("admin").(string)}
+	t.setBehaviour(m{"consent_ms": 0, "role_ms": 0, "accepted_domain_ms": 0, "mailbox_ms": 0, "domain_ms": 0, "hydrate_ms": 0})
 	return t
 }
 
-// connected is a tenant that has consented and given the Exchange role.
-func (s *sim) connected(more ...m) *tenant {
+// newConnectedTenant creates a tenant that has consented and has assigned the Exchange role.
+func (s *simClient) newConnectedTenant(more ...m) *tenant {
 	s.t.Helper()
 	t := s.newTenant(more...)
 	t.consent()
@@ -42,12 +41,15 @@ func (s *sim) connected(more ...m) *tenant {
 	return t
 }
 
-func (t *tenant) behave(b m) { t.t.Helper(); t.control("POST", "/tenants/"+t.id+"/behaviour", b) }
+// setBehaviour changes settings of the tenant.
+func (t *tenant) setBehaviour(b m) { t.t.Helper(); t.control("POST", "/tenants/"+t.id+"/behaviour", b) }
 
-func (t *tenant) initial() string { _, domain, _ := strings.Cut(t.admin, "@"); return domain }
+// initialDomain returns the initial domain of the tenant.
+func (t *tenant) initialDomain() string { _, domain, _ := strings.Cut(t.admin, "@"); return domain }
 
-// page posts a form page of the login host and returns where it redirects to.
-func (s *sim) page(address string, form url.Values) (answer, url.Values) {
+// page gets a page of the login host, or posts form to it. The second result is the query of the
+// redirect.
+func (s *simClient) page(address string, form url.Values) (response, url.Values) {
 	s.t.Helper()
 	method, header, body := "GET", http.Header{}, ""
 	if form != nil {
@@ -62,13 +64,14 @@ func (s *sim) page(address string, form url.Values) (answer, url.Values) {
 	return a, to.Query()
 }
 
-// consentURL is the v2 admin-consent address of a tenant.
+// consentURL returns the address of the newer consent page.
 func (t *tenant) consentURL() string {
 	q := url.Values{"client_id": {t.ready.Settings["client_id"]}, "scope": {graphScope},
 		"redirect_uri": {callback}, "state": {"st"}}
 	return t.ready.Settings["login_url"] + "/organizations/v2.0/adminconsent?" + q.Encode()
 }
 
+// consent grants consent as the administrator.
 func (t *tenant) consent() {
 	t.t.Helper()
 	a, back := t.page(t.consentURL(), url.Values{"username": {t.admin}, "decision": {"accept"}})
@@ -77,7 +80,8 @@ func (t *tenant) consent() {
 	}
 }
 
-// signInURL is the authorization address of a tenant.
+// signInURL returns the address of the authorization endpoint. The parameters in more replace the
+// usual ones.
 func (t *tenant) signInURL(more url.Values) string {
 	q := url.Values{"client_id": {t.ready.Settings["client_id"]}, "response_type": {"code"},
 		"redirect_uri": {signin}, "scope": {"openid profile"}, "state": {"st"}, "nonce": {"n1"},
@@ -88,11 +92,11 @@ func (t *tenant) signInURL(more url.Values) string {
 	return t.ready.Settings["login_url"] + "/" + t.id + "/oauth2/v2.0/authorize?" + q.Encode()
 }
 
-// verifier belongs to the challenge of signInURL (RFC 7636, appendix B).
+// verifier is the PKCE verifier for the challenge in signInURL (RFC 7636, appendix B).
 const verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
 
-// code signs somebody in and returns the authorization code.
-func (t *tenant) code(username string) string {
+// signInCode signs a user in and returns the authorization code.
+func (t *tenant) signInCode(username string) string {
 	t.t.Helper()
 	a, back := t.page(t.signInURL(nil), url.Values{"username": {username}})
 	if a.status != http.StatusFound || back.Get("code") == "" || back.Get("state") != "st" {
@@ -101,7 +105,8 @@ func (t *tenant) code(username string) string {
 	return back.Get("code")
 }
 
-func (t *tenant) redeem(code string, more url.Values) answer {
+// redeem redeems a code. The parameters in more replace the usual ones.
+func (t *tenant) redeem(code string, more url.Values) response {
 	t.t.Helper()
 	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {signin},
 		"code_verifier": {verifier}}
@@ -111,9 +116,9 @@ func (t *tenant) redeem(code string, more url.Values) answer {
 	return t.askToken(t.id, form)
 }
 
-// askToken posts to the token endpoint, with the client's secret unless the
-// form brings another proof.
-func (s *sim) askToken(tenant string, form url.Values) answer {
+// askToken posts a form to the token endpoint. It adds the client id, and the client's secret if
+// the form has no other credential.
+func (s *simClient) askToken(tenant string, form url.Values) response {
 	s.t.Helper()
 	if !form.Has("client_id") {
 		form.Set("client_id", s.ready.Settings["client_id"])
@@ -125,11 +130,13 @@ func (s *sim) askToken(tenant string, form url.Values) answer {
 		http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, form.Encode())
 }
 
-func (s *sim) clientCredentials(tenant, scope string) answer {
+// clientCredentials requests an app-only token.
+func (s *simClient) clientCredentials(tenant, scope string) response {
 	s.t.Helper()
 	return s.askToken(tenant, url.Values{"grant_type": {"client_credentials"}, "scope": {scope}})
 }
 
+// token returns an app-only token for a scope.
 func (t *tenant) token(scope string) string {
 	t.t.Helper()
 	a := t.clientCredentials(t.id, scope)
@@ -139,15 +146,17 @@ func (t *tenant) token(scope string) string {
 	return a.at("access_token").(string)
 }
 
+// bearer returns the header that authorizes a call with a token.
 func bearer(token string) http.Header { return http.Header{"Authorization": {"Bearer " + token}} }
 
-// graph calls Microsoft Graph with a fresh token.
-func (t *tenant) graph(method, path string, body any) answer {
+// graph calls Microsoft Graph with a new token.
+func (t *tenant) graph(method, path string, body any) response {
 	t.t.Helper()
 	return t.graphWith(bearer(t.token(graphScope)), method, path, body)
 }
 
-func (t *tenant) graphWith(header http.Header, method, path string, body any) answer {
+// graphWith calls Microsoft Graph and checks the answer against the OpenAPI description.
+func (t *tenant) graphWith(header http.Header, method, path string, body any) response {
 	t.t.Helper()
 	var raw []byte
 	if body != nil {
@@ -161,31 +170,34 @@ func (t *tenant) graphWith(header http.Header, method, path string, body any) an
 	return a
 }
 
-func (t *tenant) assignExchange() answer {
+// assignExchange assigns the Exchange Administrator role to the application.
+func (t *tenant) assignExchange() response {
 	t.t.Helper()
 	return t.graph("POST", "/roleManagement/directory/roleAssignments", m{
 		"@odata.type":      "#microsoft.graph.unifiedRoleAssignment",
 		"roleDefinitionId": exchangeAdministrator, "principalId": t.principal(), "directoryScopeId": "/"})
 }
 
+// The template ids of directory roles.
 const (
 	globalAdministrator   = "62e90394-69f5-4237-9190-012177145e10"
 	exchangeAdministrator = "29232cdf-9323-42fd-ade2-1d097af3e4de"
 )
 
-// principal is our service principal in the tenant, out of the token.
+// principal returns the object id of the service principal of the application, from a token.
 func (t *tenant) principal() string {
 	t.t.Helper()
 	return claimsOf(t.t, t.token(graphScope))["oid"].(string)
 }
 
-// exchange runs a cmdlet with a fresh token.
-func (t *tenant) exchange(cmdlet string, params any) answer {
+// exchange runs a cmdlet with a new token.
+func (t *tenant) exchange(cmdlet string, params any) response {
 	t.t.Helper()
 	return t.exchangeWith(bearer(t.token(exchangeScope)), "", cmdlet, params)
 }
 
-func (t *tenant) exchangeWith(header http.Header, query, cmdlet string, params any) answer {
+// exchangeWith runs a cmdlet. query is appended to the address.
+func (t *tenant) exchangeWith(header http.Header, query, cmdlet string, params any) response {
 	t.t.Helper()
 	raw, err := json.Marshal(m{"CmdletInput": m{"CmdletName": cmdlet, "Parameters": params}})
 	if err != nil {
@@ -195,12 +207,12 @@ func (t *tenant) exchangeWith(header http.Header, query, cmdlet string, params a
 		string(bytes.TrimSpace(raw)))
 }
 
-// claimsOf reads a token without checking it.
+// claimsOf returns the claims of a token without verifying it.
 func claimsOf(t *testing.T, token string) m {
 	t.Helper()
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		t.Fatalf("%q is no token", token)
+		t.Fatalf("%q is not a token", token)
 	}
 	raw, err := base64url(parts[1])
 	if err != nil {
@@ -211,4 +223,118 @@ func claimsOf(t *testing.T, token string) m {
 		t.Fatal(err)
 	}
 	return claims
+}
+
+// planFault plans a fault of the simulator.
+func (s *simClient) planFault(f m) { s.t.Helper(); s.control("POST", "/faults", f) }
+
+// revoke withdraws consent, the Exchange role or the app role Exchange.ManageAsApp.
+func (t *tenant) revoke(what string) {
+	t.t.Helper()
+	t.control("POST", "/tenants/"+t.id+"/revoke", m{"what": what})
+}
+
+// withdrawAppRole returns a function that withdraws an app role.
+func withdrawAppRole(role string) func(*tenant) {
+	return func(tn *tenant) {
+		tn.control("POST", "/tenants/"+tn.id+"/revoke", m{"what": "app_role", "role": role})
+	}
+}
+
+// scriptedCmdlets returns the setting that scripts the answers of cmdlets.
+func scriptedCmdlets(cmdlets m) m { return m{"cmdlets": cmdlets} }
+
+// newTenantWithMailbox returns a connected tenant with an accepted domain and the mailbox of Anna.
+func newTenantWithMailbox(t *testing.T) *tenant {
+	t.Helper()
+	tn := startSimulator(t).newConnectedTenant()
+	tn.addMailDomain(domain)
+	tn.newMailbox("anna@"+domain, "anna.d")
+	return tn
+}
+
+// TestTenantCanBeSetUpToSendMail takes a new tenant through all steps, in the order in which the
+// product does them, to a mailbox that can send.
+func TestTenantCanBeSetUpToSendMail(t *testing.T) {
+	s := startSimulator(t)
+	tn := s.newConnectedTenant(m{"name": "Fabrikam Outreach", "bootstrap": "dehydrated"})
+	const domain, box = "fabrikam-mail.example", "anna.k@fabrikam-mail.example"
+
+	if a := tn.redeem(tn.signInCode(tn.admin), nil); a.status != http.StatusOK || claimsOf(t, a.at("id_token").(string))["tid"] != tn.id {
+		t.Fatalf("sign-in: %d %s", a.status, a.raw)
+	}
+	tn.addMailDomain(domain)
+	if a := tn.exchange("Enable-OrganizationCustomization", m{}); a.status != http.StatusOK {
+		t.Fatalf("hydrate: %d %s", a.status, a.raw)
+	}
+	if a := tn.exchange("New-DkimSigningConfig", m{"DomainName": domain, "KeySize": 2048, "Enabled": false}); a.status != http.StatusOK {
+		t.Fatalf("new signing: %d %s", a.status, a.raw)
+	}
+	tn.publishSelectorCNAMEs(domain)
+	if a := tn.exchange("Set-DkimSigningConfig", m{"Identity": domain, "Enabled": true}); a.status != http.StatusOK {
+		t.Fatalf("enable signing: %d %s", a.status, a.raw)
+	}
+	row := tn.newMailbox(box, "anna.k.fabrikam-mail")
+	if a := tn.graph("PATCH", "/users/"+row["ExternalDirectoryObjectId"].(string), enableWithPassword); a.status != http.StatusNoContent {
+		t.Fatalf("password: %d %s", a.status, a.raw)
+	}
+	for cmdlet, params := range map[string]m{
+		"Set-CASMailbox":      {"Identity": box, "SmtpClientAuthenticationDisabled": false},
+		"Set-TransportConfig": {"SmtpClientAuthenticationDisabled": false},
+	} {
+		if a := tn.exchange(cmdlet, params); a.status != http.StatusOK || len(a.rows()) != 0 {
+			t.Fatalf("%s: %d %s", cmdlet, a.status, a.raw)
+		}
+	}
+	state := s.control("GET", "/tenants/"+tn.id, nil)
+	if state.at("domains", 0, "dkim_enabled") != true || state.at("mailboxes", 0, "password_set") != true ||
+		state.at("mailboxes", 0, "enabled") != true || state.at("consent") != "granted" {
+		t.Fatalf("the platform holds %s", state.raw)
+	}
+}
+
+// enableWithPassword is the body that enables an account and sets its password.
+var enableWithPassword = m{"accountEnabled": true, "passwordPolicies": "DisablePasswordExpiration",
+	"passwordProfile": m{"password": "Correct-Horse-7", "forceChangePasswordNextSignIn": false,
+		"forceChangePasswordNextSignInWithMfa": false}}
+
+// addMailDomain adds a domain, verifies it and enables Email for it.
+func (t *tenant) addMailDomain(name string) {
+	t.t.Helper()
+	if a := t.graph("POST", "/domains", m{"id": name}); a.status != http.StatusCreated {
+		t.t.Fatalf("add %s: %d %s", name, a.status, a.raw)
+	}
+	t.publishVerificationRecord(name)
+	if a := t.graph("POST", "/domains/"+name+"/verify", nil); a.status != http.StatusOK || a.at("isVerified") != true {
+		t.t.Fatalf("verify %s: %d %s", name, a.status, a.raw)
+	}
+	if a := t.graph("PATCH", "/domains/"+name, m{"supportedServices": []string{"Email"}}); a.status != http.StatusNoContent {
+		t.t.Fatalf("enable mail of %s: %d %s", name, a.status, a.raw)
+	}
+}
+
+// publishVerificationRecord publishes the verification record of a domain.
+func (t *tenant) publishVerificationRecord(name string) {
+	t.t.Helper()
+	text := t.graph("GET", "/domains/"+name+"/verificationDnsRecords", nil).at("value", 0, "text").(string)
+	t.fakeDNS.publish(name + `. 60 IN TXT "` + text + `"`)
+}
+
+// publishSelectorCNAMEs publishes the CNAME records of both DKIM selectors.
+func (t *tenant) publishSelectorCNAMEs(name string) {
+	t.t.Helper()
+	row := t.exchange("Get-DkimSigningConfig", m{"Identity": name})
+	t.fakeDNS.publish("selector1._domainkey."+name+". 60 IN CNAME "+row.at("value", 0, "Selector1CNAME").(string)+".",
+		"selector2._domainkey."+name+". 60 IN CNAME "+row.at("value", 0, "Selector2CNAME").(string)+".")
+}
+
+// newMailbox creates a shared mailbox and returns its row.
+func (t *tenant) newMailbox(address, alias string) m {
+	t.t.Helper()
+	a := t.exchange("New-Mailbox", m{"Shared": true, "Name": address, "DisplayName": "Anna Keller", "Alias": alias,
+		"PrimarySmtpAddress": address})
+	if a.status != http.StatusOK {
+		t.t.Fatalf("new mailbox: %d %s", a.status, a.raw)
+	}
+	return a.at("value", 0).(m)
 }

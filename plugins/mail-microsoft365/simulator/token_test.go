@@ -3,107 +3,113 @@
 package simulator_test
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha1"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"math/big"
 	"net/http"
 	"net/url"
 	"slices"
 	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// fault plans a fault of the simulator.
-func (s *sim) fault(f m) { s.t.Helper(); s.control("POST", "/faults", f) }
-
-func TestTokenErrors(t *testing.T) {
-	credentials := func(tn *tenant) answer { return tn.clientCredentials(tn.id, graphScope) }
-	scoped := func(scope string) func(*tenant) answer {
-		return func(tn *tenant) answer { return tn.clientCredentials(tn.id, scope) }
+func TestTokenEndpointReturnsAADSTSErrors(t *testing.T) {
+	credentials := func(tn *tenant) response { return tn.clientCredentials(tn.id, graphScope) }
+	withScope := func(scope string) func(*tenant) response {
+		return func(tn *tenant) response { return tn.clientCredentials(tn.id, scope) }
 	}
-	of := func(id string) func(*tenant) answer {
-		return func(tn *tenant) answer { return tn.clientCredentials(id, graphScope) }
+	forTenant := func(id string) func(*tenant) response {
+		return func(tn *tenant) response { return tn.clientCredentials(id, graphScope) }
 	}
-	with := func(b m) func(*tenant) { return func(tn *tenant) { tn.consent(); tn.behave(b) } }
+	consentedWith := func(b m) func(*tenant) { return func(tn *tenant) { tn.consent(); tn.setBehaviour(b) } }
 	consented := func(tn *tenant) { tn.consent() }
-	planned := func(f m) func(*tenant) {
-		return func(tn *tenant) { f["kind"], f["times"] = "status", 1; tn.fault(f) }
+	withFault := func(f m) func(*tenant) {
+		return func(tn *tenant) { f["kind"], f["times"] = "status", 1; tn.planFault(f) }
 	}
 	for _, tt := range []struct {
 		name   string
 		before func(*tenant)
-		ask    func(*tenant) answer
+		ask    func(*tenant) response
 		golden string
 	}{
-		{"scope malformed", consented, scoped("https://graph.microsoft.com/User.Read"), "aadsts-70011"},
-		{"scope of an unknown resource", consented, scoped("https://vault.azure.net/.default"), "aadsts-70011"},
-		{"two resources", consented, scoped(graphScope + " " + exchangeScope), "aadsts-70011"},
-		{"user has not consented", nil, codeWithoutConsent, "aadsts-65001"},
-		{"tenant not found", nil, of("11111111-2222-4333-8444-555555555555"), "aadsts-90002"},
-		{"tenant named by an unknown domain", nil, of("nobody.example"), "aadsts-90002"},
-		{"tenant identifier not valid", nil, of("no_tenant"), "aadsts-900023"},
-		{"tenant deleted", with(m{"deleted": true}), credentials, "aadsts-5000224"},
+		{"scope malformed", consented, withScope("https://graph.microsoft.com/User.Read"), "aadsts-70011"},
+		{"scope of an unknown resource", consented, withScope("https://vault.azure.net/.default"), "aadsts-70011"},
+		{"two resources", consented, withScope(graphScope + " " + exchangeScope), "aadsts-70011"},
+		{"consent revoked before redemption", nil, codeWithoutConsent, "aadsts-65001"},
+		{"tenant not found", nil, forTenant("11111111-2222-4333-8444-555555555555"), "aadsts-90002"},
+		{"tenant named by an unknown domain", nil, forTenant("nobody.example"), "aadsts-90002"},
+		{"tenant identifier not valid", nil, forTenant("no_tenant"), "aadsts-900023"},
+		{"tenant deleted", consentedWith(m{"deleted": true}), credentials, "aadsts-5000224"},
 		{"never consented", nil, credentials, "aadsts-700016"},
 		{"consent revoked", func(tn *tenant) { tn.consent(); tn.revoke("consent") }, credentials, "aadsts-700016"},
 		{"wrong secret", consented, secret("wrong"), "aadsts-7000215"},
 		{"secret expired", consented, expiredSecret, "aadsts-7000222"},
-		{"application disabled", with(m{"app_disabled": true}), credentials, "aadsts-7000112"},
-		{"no Exchange Online in the tenant", with(m{"no_exchange": true}), scoped(exchangeScope), "aadsts-500011"},
-		{"Conditional Access blocked", with(m{"conditional_access": true}), credentials, "aadsts-53003"},
-		{"transient, with Retry-After", planned(m{"status": 503, "retry_after": 2}), credentials, "aadsts-90033"},
-		{"transient", planned(m{"status": 503}), credentials, "aadsts-90013"},
-		{"a client that loops", planned(m{"status": 400}), credentials, "aadsts-50196"},
+		{"application disabled", consentedWith(m{"app_disabled": true}), credentials, "aadsts-7000112"},
+		{"no Exchange Online in the tenant", consentedWith(m{"no_exchange": true}), withScope(exchangeScope), "aadsts-500011"},
+		{"Conditional Access blocked", consentedWith(m{"conditional_access": true}), credentials, "aadsts-53003"},
+		{"transient, with Retry-After", withFault(m{"status": 503, "retry_after": 2}), credentials, "aadsts-90033"},
+		{"transient", withFault(m{"status": 503}), credentials, "aadsts-90013"},
+		{"client request loop", withFault(m{"status": 400}), credentials, "aadsts-50196"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tn := start(t).newTenant()
+			tn := startSimulator(t).newTenant()
 			if tt.before != nil {
 				tt.before(tn)
 			}
-			golden(t, tt.golden, tt.ask(tn))
+			assertGolden(t, tt.golden, tt.ask(tn))
 		})
 	}
 }
 
-func (t *tenant) revoke(what string) {
-	t.t.Helper()
-	t.control("POST", "/tenants/"+t.id+"/revoke", m{"what": what})
-}
-
-// codeWithoutConsent redeems a code after the consent behind it is gone.
-func codeWithoutConsent(tn *tenant) answer {
+// codeWithoutConsent redeems a code after the consent was revoked.
+func codeWithoutConsent(tn *tenant) response {
 	tn.consent()
-	code := tn.code(tn.admin)
+	code := tn.signInCode(tn.admin)
 	tn.revoke("consent")
 	return tn.redeem(code, nil)
 }
 
-func secret(value string) func(*tenant) answer {
-	return func(tn *tenant) answer {
+// secret returns a function that requests a token with a client secret.
+func secret(value string) func(*tenant) response {
+	return func(tn *tenant) response {
 		return tn.askToken(tn.id, url.Values{"grant_type": {"client_credentials"}, "scope": {graphScope}, "client_secret": {value}})
 	}
 }
 
-func expiredSecret(tn *tenant) answer {
+// expiredSecret requests a token with a secret that has expired.
+func expiredSecret(tn *tenant) response {
 	tn.control("POST", "/app", m{"expire_secret": true})
 	return secret(tn.ready.Secrets["client_secret"])(tn)
 }
 
-func TestTokenThrottled(t *testing.T) {
-	tn := start(t).newTenant()
-	tn.fault(m{"kind": "status", "status": 429, "retry_after": 17, "times": 1, "operation": "token"})
+func TestTokenEndpointThrottles(t *testing.T) {
+	tn := startSimulator(t).newTenant()
+	tn.planFault(m{"kind": "status", "status": 429, "retry_after": 17, "times": 1, "operation": "token"})
 	a := tn.clientCredentials(tn.id, graphScope)
 	if a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") != "17" {
 		t.Errorf("%d %v", a.status, a.header)
 	}
 }
 
-func TestConsentReplication(t *testing.T) {
-	tn := start(t).newTenant()
-	tn.behave(m{"consent_ms": 60_000})
+func TestTokenIsRefusedUntilConsentIsVisible(t *testing.T) {
+	tn := startSimulator(t).newTenant()
+	tn.setBehaviour(m{"consent_ms": 60_000})
 	tn.consent()
-	golden(t, "aadsts-700016", tn.clientCredentials(tn.id, graphScope))
+	assertGolden(t, "aadsts-700016", tn.clientCredentials(tn.id, graphScope))
 	tn.control("POST", "/clock", m{"advance": "61s"})
 	tn.token(graphScope)
 }
 
-func TestAppOnlyToken(t *testing.T) {
-	tn := start(t).newTenant()
+func TestAppOnlyTokenHasClaims(t *testing.T) {
+	tn := startSimulator(t).newTenant()
 	tn.consent()
 	a := tn.clientCredentials(tn.id, graphScope)
 	if a.at("token_type") != "Bearer" || a.at("expires_in") != 3599.0 || a.at("ext_expires_in") != 3599.0 || a.at("refresh_token") != nil {
@@ -126,10 +132,10 @@ func TestAppOnlyToken(t *testing.T) {
 	}
 }
 
-// TestTokenWithoutRoles: a token is issued although no app role was granted,
-// and has no roles claim then.
-func TestTokenWithoutRoles(t *testing.T) {
-	tn := start(t).newTenant()
+// TestTokenIsIssuedWithoutRoles checks that a token is issued without a granted app role, and then
+// has no roles claim.
+func TestTokenIsIssuedWithoutRoles(t *testing.T) {
+	tn := startSimulator(t).newTenant()
 	tn.consent()
 	tn.revoke("app_role")
 	if roles, has := claimsOf(t, tn.token(exchangeScope))["roles"]; has {
@@ -137,23 +143,23 @@ func TestTokenWithoutRoles(t *testing.T) {
 	}
 }
 
-// TestRolesAtIssue: a directory role is in tokens that are issued after it has
-// spread, never in older ones.
-func TestRolesAtIssue(t *testing.T) {
-	tn := start(t).newTenant()
+// TestTokenHasRolesOfItsIssueTime checks that a directory role is only in tokens that are issued
+// after its lag.
+func TestTokenHasRolesOfItsIssueTime(t *testing.T) {
+	tn := startSimulator(t).newTenant()
 	tn.consent()
-	tn.behave(m{"role_ms": 10_000})
+	tn.setBehaviour(m{"role_ms": 10_000})
 	tn.assignExchange()
-	holds := func() bool {
+	tokenHasRole := func() bool {
 		wids, _ := claimsOf(t, tn.token(exchangeScope))["wids"].([]any)
 		return slices.Contains(wids, any(exchangeAdministrator))
 	}
-	if holds() {
-		t.Error("the role is in a token before it has spread")
+	if tokenHasRole() {
+		t.Error("the role is in a token before its lag has passed")
 	}
 	early := tn.token(exchangeScope)
 	tn.control("POST", "/clock", m{"advance": "11s"})
-	if !holds() {
+	if !tokenHasRole() {
 		t.Error("the role is not in a new token")
 	}
 	if a := tn.exchangeWith(bearer(early), "", "Get-OrganizationConfig", m{}); a.status != http.StatusForbidden {
@@ -161,8 +167,8 @@ func TestRolesAtIssue(t *testing.T) {
 	}
 }
 
-func TestSecretByBasic(t *testing.T) {
-	tn := start(t).newTenant()
+func TestTokenEndpointAcceptsBasicAuth(t *testing.T) {
+	tn := startSimulator(t).newTenant()
 	tn.consent()
 	address := tn.ready.Settings["login_url"] + "/" + tn.id + "/oauth2/v2.0/token"
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, nil)
@@ -179,7 +185,7 @@ func TestSecretByBasic(t *testing.T) {
 }
 
 func TestTokenEndpointRefusesOtherGrants(t *testing.T) {
-	tn := start(t).newTenant()
+	tn := startSimulator(t).newTenant()
 	tn.consent()
 	for grant, want := range map[string]string{"password": "unsupported_grant_type", "": "unsupported_grant_type",
 		"refresh_token": "unsupported_grant_type"} {
@@ -189,5 +195,104 @@ func TestTokenEndpointRefusesOtherGrants(t *testing.T) {
 	}
 	if a := tn.clientCredentials("organizations", graphScope); a.status != http.StatusBadRequest {
 		t.Errorf("organizations: %d %s", a.status, a.raw)
+	}
+}
+
+// credential is a certificate and its key.
+type credential struct {
+	key *rsa.PrivateKey
+	der []byte
+}
+
+// newCredential generates a key and a self-signed certificate that is valid for an hour.
+func newCredential(t *testing.T) credential {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(7), NotBefore: time.Now(), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return credential{key, der}
+}
+
+// pem returns the certificate as PEM.
+func (c credential) pem() string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.der}))
+}
+
+// sign returns a client assertion. With PS256 its header has the SHA-256 thumbprint of the
+// certificate, with other algorithms the SHA-1 thumbprint.
+func (c credential) sign(t *testing.T, algorithm jose.SignatureAlgorithm, claims m) string {
+	t.Helper()
+	long, short := sha256.Sum256(c.der), sha1.Sum(c.der)
+	options := (&jose.SignerOptions{}).WithType("JWT")
+	if algorithm == jose.PS256 {
+		options = options.WithHeader("x5t#S256", base64.RawURLEncoding.EncodeToString(long[:]))
+	} else {
+		options = options.WithHeader("x5t", base64.RawURLEncoding.EncodeToString(short[:]))
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: c.key}, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := jwt.Signed(signer).Claims(claims).Serialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestClientAssertionIsVerified(t *testing.T) {
+	s := startSimulator(t)
+	tn := s.newTenant()
+	tn.consent()
+	registeredCert, unknownCert := newCredential(t), newCredential(t)
+	s.control("POST", "/app", m{"certificate": registeredCert.pem()})
+	tokenURL := s.ready.Settings["login_url"] + "/" + tn.id + "/oauth2/v2.0/token"
+	client, now := s.ready.Settings["client_id"], time.Now()
+
+	for _, tt := range []struct {
+		name      string
+		signer    credential
+		algorithm jose.SignatureAlgorithm
+		change    m
+		want      float64 // AADSTS number, 0 for a token
+	}{
+		{"PS256 with x5t#S256", registeredCert, jose.PS256, nil, 0},
+		{"RS256 with x5t", registeredCert, jose.RS256, nil, 0},
+		{"certificate unknown", unknownCert, jose.PS256, nil, 700027},
+		{"signed with another key", credential{unknownCert.key, registeredCert.der}, jose.PS256, nil, 700027},
+		{"another algorithm", registeredCert, jose.RS512, nil, 700027},
+		{"another issuer", registeredCert, jose.PS256, m{"iss": "someone"}, 700027},
+		{"no jti", registeredCert, jose.PS256, m{"jti": nil}, 700027},
+		{"audience of another tenant", registeredCert, jose.PS256, m{"aud": s.ready.Settings["login_url"] + "/x/oauth2/v2.0/token"}, 700023},
+		{"expired", registeredCert, jose.PS256, m{"exp": now.Add(-time.Hour).Unix()}, 700024},
+		{"expires in an hour", registeredCert, jose.PS256, m{"exp": now.Add(time.Hour).Unix()}, 700024},
+		{"no expiry", registeredCert, jose.PS256, m{"exp": nil}, 700024},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			claims := m{"aud": tokenURL, "iss": client, "sub": client, "jti": "1", "nbf": now.Unix(), "iat": now.Unix(),
+				"exp": now.Add(10 * time.Minute).Unix()}
+			for name, v := range tt.change {
+				claims[name] = v
+			}
+			a := s.askToken(tn.id, url.Values{"grant_type": {"client_credentials"}, "scope": {graphScope},
+				"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
+				"client_assertion":      {tt.signer.sign(t, tt.algorithm, claims)}})
+			switch {
+			case tt.want == 0 && a.status != http.StatusOK:
+				t.Errorf("%d %s", a.status, a.raw)
+			case tt.want == 0 && claimsOf(t, a.at("access_token").(string))["appidacr"] != "2":
+				t.Error("appidacr does not say that the application used a certificate")
+			case tt.want == 700027:
+				assertGolden(t, "aadsts-700027", a)
+			case tt.want != 0 && (a.status != http.StatusUnauthorized || a.at("error_codes", 0) != tt.want):
+				t.Errorf("%d %s", a.status, a.raw)
+			}
+		})
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// ids are the distinct messages of rows.
-func ids(rows []any) map[string]bool {
+// messageIDs returns the distinct message ids of trace rows.
+func messageIDs(rows []any) map[string]bool {
 	out := map[string]bool{}
 	for _, row := range rows {
 		id, _ := row.(m)["MessageTraceId"].(string)
@@ -19,9 +19,9 @@ func ids(rows []any) map[string]bool {
 	return out
 }
 
-func TestTraceRow(t *testing.T) {
-	tn := ready(t)
-	tn.sends("anna@"+domain, 1, m{"recipients": 1, "at": time.Now().UTC().Add(-time.Hour).Truncate(time.Second)})
+func TestTraceRowHasFields(t *testing.T) {
+	tn := newTenantWithMailbox(t)
+	tn.sendMessages("anna@"+domain, 1, m{"recipients": 1, "at": time.Now().UTC().Add(-time.Hour).Truncate(time.Second)})
 	row := tn.trace(m{})[0].(m)
 	for name, want := range (m{"SenderAddress": "anna@" + domain, "Status": "Delivered", "Received@data.type": "System.DateTime", "Size@data.type": "System.Int32"}) {
 		if row[name] != want {
@@ -31,18 +31,19 @@ func TestTraceRow(t *testing.T) {
 	if received, _ := row["Received"].(string); !strings.HasSuffix(received, ".0000000Z") {
 		t.Errorf("Received: %s", received)
 	}
-	tn.behave(m{"trace_bare": true})
+	tn.setBehaviour(m{"trace_bare": true})
 	if received, _ := tn.trace(m{})[0].(m)["Received"].(string); !strings.HasSuffix(received, ".0000000") {
 		t.Errorf("without a zone: %s", received)
 	}
 }
 
-// TestTraceRows: a row for each recipient, some rows twice, newest first.
-func TestTraceRows(t *testing.T) {
-	tn := ready(t)
+// TestTraceHasOneRowPerRecipient checks that some rows are duplicated and that the newest come
+// first.
+func TestTraceHasOneRowPerRecipient(t *testing.T) {
+	tn := newTenantWithMailbox(t)
 	now := time.Now().UTC()
-	tn.sends("anna@"+domain, 7, m{"at": now.Add(-2 * time.Minute)})
-	tn.sends("anna@"+domain, 1, m{"recipients": 12, "at": now.Add(-time.Minute)})
+	tn.sendMessages("anna@"+domain, 7, m{"at": now.Add(-2 * time.Minute)})
+	tn.sendMessages("anna@"+domain, 1, m{"recipients": 12, "at": now.Add(-time.Minute)})
 	rows := tn.trace(m{})
 	pairs, last := map[string]int{}, ""
 	for _, r := range rows {
@@ -54,21 +55,21 @@ func TestTraceRows(t *testing.T) {
 			last = at
 		}
 	}
-	if len(ids(rows)) != 8 || len(pairs) != 13+12 || len(rows) <= len(pairs) {
-		t.Errorf("%d rows, %d recipients of %d messages", len(rows), len(pairs), len(ids(rows)))
+	if len(messageIDs(rows)) != 8 || len(pairs) != 13+12 || len(rows) <= len(pairs) {
+		t.Errorf("%d rows, %d recipients of %d messages", len(rows), len(pairs), len(messageIDs(rows)))
 	}
-	tn.behave(m{"trace_duplicates": false})
+	tn.setBehaviour(m{"trace_duplicates": false})
 	if rows := tn.trace(m{}); len(rows) != len(pairs) {
 		t.Errorf("%d rows without duplicates", len(rows))
 	}
 }
 
-// TestTracePaging: that there is more only a warning says, and the next page
+// TestTracePagesOverlap checks that only a warning announces more rows, and that the next page
 // begins with the last row again.
-func TestTracePaging(t *testing.T) {
-	tn := ready(t)
-	tn.sends("anna@"+domain, 20, m{"recipients": 2, "at": time.Now().UTC().Add(-time.Minute)})
-	first := tn.runs("Get-MessageTraceV2", m{"ResultSize": 10})
+func TestTracePagesOverlap(t *testing.T) {
+	tn := newTenantWithMailbox(t)
+	tn.sendMessages("anna@"+domain, 20, m{"recipients": 2, "at": time.Now().UTC().Add(-time.Minute)})
+	first := tn.mustRun("Get-MessageTraceV2", m{"ResultSize": 10})
 	warning, _ := first.at("@adminapi.warnings", 0).(string)
 	if len(first.rows()) != 10 || first.at("@odata.nextLink") != nil || !strings.Contains(warning, "There are more results") {
 		t.Fatalf("%s", first.raw)
@@ -78,22 +79,22 @@ func TestTracePaging(t *testing.T) {
 	if again := second[0].(m); again["RecipientAddress"] != last["RecipientAddress"] {
 		t.Errorf("the page begins with %v, not %v", again, last)
 	}
-	whole := tn.runs("Get-MessageTraceV2", m{"ResultSize": 5000})
-	if warnings, _ := whole.at("@adminapi.warnings").([]any); len(ids(whole.rows())) != 20 || len(warnings) != 0 {
+	whole := tn.mustRun("Get-MessageTraceV2", m{"ResultSize": 5000})
+	if warnings, _ := whole.at("@adminapi.warnings").([]any); len(messageIDs(whole.rows())) != 20 || len(warnings) != 0 {
 		t.Errorf("%s", whole.raw)
 	}
 }
 
-func TestTraceWindow(t *testing.T) {
-	tn := ready(t)
+func TestTraceWindowIsLimited(t *testing.T) {
+	tn := newTenantWithMailbox(t)
 	now := time.Now().UTC()
 	date := func(ago time.Duration) string { return now.Add(-ago).Format("2006-01-02T15:04:05") }
 	const day = 24 * time.Hour
-	tn.sends("anna@"+domain, 1, m{"at": now.Add(-3 * day)})
+	tn.sendMessages("anna@"+domain, 1, m{"at": now.Add(-3 * day)})
 	if got := tn.trace(m{}); len(got) != 0 {
 		t.Errorf("by default: %v", got)
 	}
-	if got := tn.trace(m{"StartDate": date(4 * day), "EndDate": date(2*day) + "Z"}); len(ids(got)) != 1 {
+	if got := tn.trace(m{"StartDate": date(4 * day), "EndDate": date(2*day) + "Z"}); len(messageIDs(got)) != 1 {
 		t.Errorf("asked for: %v", got)
 	}
 	for name, params := range map[string]m{
@@ -113,37 +114,37 @@ func TestTraceWindow(t *testing.T) {
 	}
 }
 
-// TestTraceLatency: rows come late, and are pending at first.
-func TestTraceLatency(t *testing.T) {
-	tn := ready(t)
-	tn.behave(m{"trace_ms": 300_000})
-	tn.sends("anna@"+domain, 1, m{"recipients": 1})
+// TestTraceRowsAppearAfterLag checks that new rows are missing at first, and then pending.
+func TestTraceRowsAppearAfterLag(t *testing.T) {
+	tn := newTenantWithMailbox(t)
+	tn.setBehaviour(m{"trace_ms": 300_000})
+	tn.sendMessages("anna@"+domain, 1, m{"recipients": 1})
 	if got := tn.trace(m{}); len(got) != 0 {
 		t.Errorf("at once: %v", got)
 	}
 	for _, want := range []string{"Pending", "Delivered"} {
 		tn.control("POST", "/clock", m{"advance": "6m"})
-		if got := tn.trace(m{}); len(ids(got)) != 1 || got[0].(m)["Status"] != want {
+		if got := tn.trace(m{}); len(messageIDs(got)) != 1 || got[0].(m)["Status"] != want {
 			t.Errorf("want %s: %v", want, got)
 		}
 	}
 }
 
-// TestTraceOfStoppedMail: what a rule stopped failed and went nowhere; what the
-// recipient's server refused went there.
-func TestTraceOfStoppedMail(t *testing.T) {
-	tn := withRule(t)
-	tn.sends("anna@"+domain, 1)
-	tn.sends("ben@"+domain, 1, m{"bounced": true})
-	for box, to := range map[string]any{"anna@" + domain: nil, "ben@" + domain: "198.51.100.25"} {
-		for _, row := range tn.trace(m{"SenderAddress": box}) {
-			if r := row.(m); r["Status"] != "Failed" || r["ToIP"] != to {
-				t.Errorf("%s: %v", box, r)
+// TestTraceShowsBlockedMailAsFailed checks that mail blocked by a rule has no destination address,
+// and that mail refused by the recipient's server has one.
+func TestTraceShowsBlockedMailAsFailed(t *testing.T) {
+	tn := newTenantWithRule(t)
+	tn.sendMessages("anna@"+domain, 1)
+	tn.sendMessages("ben@"+domain, 1, m{"bounced": true})
+	for mailbox, toIP := range map[string]any{"anna@" + domain: nil, "ben@" + domain: "198.51.100.25"} {
+		for _, row := range tn.trace(m{"SenderAddress": mailbox}) {
+			if r := row.(m); r["Status"] != "Failed" || r["ToIP"] != toIP {
+				t.Errorf("%s: %v", mailbox, r)
 			}
 		}
 	}
-	// A message of a time before the rule passed it.
-	tn.sends("anna@"+domain, 1, m{"at": time.Now().UTC().Add(-time.Hour)})
+	// A message from before the rule existed is delivered.
+	tn.sendMessages("anna@"+domain, 1, m{"at": time.Now().UTC().Add(-time.Hour)})
 	statuses := map[any]bool{}
 	for _, row := range tn.trace(m{"SenderAddress": "anna@" + domain}) {
 		statuses[row.(m)["Status"]] = true
@@ -153,28 +154,28 @@ func TestTraceOfStoppedMail(t *testing.T) {
 	}
 }
 
-func TestTraceQuota(t *testing.T) {
-	tn := ready(t)
+func TestTraceQueriesAreLimited(t *testing.T) {
+	tn := newTenantWithMailbox(t)
 	token := bearer(tn.token(exchangeScope))
-	ask := func() answer { return tn.exchangeWith(token, "", "Get-MessageTraceV2", m{}) }
+	ask := func() response { return tn.exchangeWith(token, "", "Get-MessageTraceV2", m{}) }
 	for n := range 100 {
 		if a := ask(); a.status != http.StatusOK {
 			t.Fatalf("query %d: %d %s", n, a.status, a.raw)
 		}
 	}
-	golden(t, "exchange-trace-quota", ask())
-	tn.behave(m{"trace_throttled": 429})
+	assertGolden(t, "exchange-trace-quota", ask())
+	tn.setBehaviour(m{"trace_throttled": 429})
 	if a := ask(); a.status != http.StatusTooManyRequests || !strings.Contains(string(a.raw), "recent queries") {
 		t.Errorf("%d %s", a.status, a.raw)
 	}
-	other := tn.connected()
+	other := tn.newConnectedTenant()
 	if a := other.exchange("Get-MessageTraceV2", m{}); a.status != http.StatusOK {
 		t.Errorf("another tenant: %d %s", a.status, a.raw)
 	}
 }
 
-func TestMessageRefusals(t *testing.T) {
-	tn := ready(t)
+func TestControlRefusesInvalidMessages(t *testing.T) {
+	tn := newTenantWithMailbox(t)
 	for body, status := range map[string]int{
 		`{"mailbox":"nobody@x.example","count":1}`:                         http.StatusNotFound,
 		`{"mailbox":"anna@` + domain + `","count":0}`:                      http.StatusBadRequest,
@@ -188,6 +189,6 @@ func TestMessageRefusals(t *testing.T) {
 		}
 	}
 	if got := tn.trace(m{}); len(got) != 0 {
-		t.Errorf("they sent %v", got)
+		t.Errorf("the refused calls sent %v", got)
 	}
 }

@@ -10,32 +10,31 @@ import (
 	"time"
 )
 
-// Kind is what a planned fault does to a call.
+// Kind is the effect of a planned fault on a call.
 type Kind string
 
 // The kinds of faults.
 const (
-	// Status answers with a status of the plan's choice, without the work.
+	// Status answers with Fault.Status and does not execute the request, except for Call.WorkAt.
 	Status Kind = "status"
-	// Delay waits, then does the work.
+	// Delay waits, then executes the request.
 	Delay Kind = "delay"
-	// DelayAfter does the work, then waits with the answer.
+	// DelayAfter executes the request, then delays the answer.
 	DelayAfter Kind = "delay_after"
-	// DropBefore cuts the connection without doing the work.
+	// DropBefore closes the connection without executing the request.
 	DropBefore Kind = "drop_before"
-	// DropAfter does the work and loses the answer.
+	// DropAfter executes the request, then closes the connection without an answer.
 	DropAfter Kind = "drop_after"
-	// HTML answers with a page, as a proxy in between does, without the work;
-	// by 200 unless the plan has another status.
+	// HTML answers with an HTML page, as a proxy would do, and does not execute the request. The
+	// status is Fault.Status, or 200.
 	HTML Kind = "html"
-	// Misshape answers 200 with JSON of another shape, without the work.
-	Misshape Kind = "misshape"
-	// Truncate does the work and cuts the answer in half.
+	// WrongShape answers 200 with JSON of a wrong structure and does not execute the request.
+	WrongShape Kind = "misshape"
+	// Truncate executes the request and sends only the first half of the answer.
 	Truncate Kind = "truncate"
 )
 
-// Fault is one planned fault: the next Times matching calls after letting
-// Skip of them pass.
+// Fault is a planned fault. It affects the next Times matching calls, after Skip matching calls.
 type Fault struct {
 	Provider   string `json:"provider,omitempty"`
 	Match      string `json:"match,omitempty"` // "METHOD path-prefix"
@@ -49,10 +48,10 @@ type Fault struct {
 	WritesOnly bool   `json:"writes_only,omitempty"`
 }
 
-// check says what is wrong with a plan.
+// check returns an error that describes what is invalid in a fault.
 func (f Fault) check() error {
-	kinds := []Kind{Status, Delay, DelayAfter, DropBefore, DropAfter, HTML, Misshape, Truncate}
-	method, prefix, two := strings.Cut(f.Match, " ")
+	kinds := []Kind{Status, Delay, DelayAfter, DropBefore, DropAfter, HTML, WrongShape, Truncate}
+	method, prefix, hasPrefix := strings.Cut(f.Match, " ")
 	switch {
 	case !slices.Contains(kinds, f.Kind):
 		return errors.New("kind is status, delay, delay_after, drop_before, drop_after, html, misshape or truncate")
@@ -66,17 +65,17 @@ func (f Fault) check() error {
 		return errors.New("delay_ms belongs to the kinds delay and delay_after, and is more than 0")
 	case f.Times < 1 || f.Skip < 0 || f.RetryAfter < 0 || f.DelayMS < 0:
 		return errors.New("times is at least 1; skip, retry_after and delay_ms are not negative")
-	case f.Match != "" && (!two || method == "" || !strings.HasPrefix(prefix, "/")):
+	case f.Match != "" && (!hasPrefix || method == "" || !strings.HasPrefix(prefix, "/")):
 		return errors.New(`match is "METHOD path-prefix"`)
 	}
 	return nil
 }
 
-// delay is how long the fault waits.
+// delay returns the duration of DelayMS.
 func (f Fault) delay() time.Duration { return time.Duration(f.DelayMS) * time.Millisecond }
 
-// matches reports whether the fault is meant for a call. A path may be named
-// with or without the prefix of the host that the simulator serves under it.
+// matches reports whether the fault applies to a call. The path in Match may have or omit the
+// prefix Call.Host.
 func (f Fault) matches(r *http.Request, c Call) bool {
 	if f.WritesOnly && !c.Write {
 		return false
@@ -93,10 +92,10 @@ func (f Fault) matches(r *http.Request, c Call) bool {
 		(strings.HasPrefix(r.URL.Path, prefix) || strings.HasPrefix(below, prefix))
 }
 
-// next takes the fault for one call off the plan. Each fault counts the calls
-// that match it by itself; of several that are due, the oldest acts and the
-// others wait for the next call.
-func next(faults []Fault, r *http.Request, c Call) ([]Fault, *Fault) {
+// takeDueFault returns the faults that remain after a call, and the fault for that call or nil.
+// Each fault counts its own matching calls. If several faults are due, the oldest is taken and the
+// others stay due.
+func takeDueFault(faults []Fault, r *http.Request, c Call) ([]Fault, *Fault) {
 	var due *Fault
 	for i := range faults {
 		f := &faults[i]

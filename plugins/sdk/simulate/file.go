@@ -12,9 +12,9 @@ import (
 	"sync"
 )
 
-// File keeps one value in memory and on disk. Every change is on disk before
-// Do returns, written beside the file and renamed over it, so a process killed
-// at any instruction leaves either the old value or the new one.
+// File keeps one value in memory and, as JSON, on disk. Every change is on disk before Do returns.
+// The value is written to a temporary file that is then renamed. A process that is killed at any
+// time leaves either the old value or the new one.
 type File[T any] struct {
 	path string
 
@@ -23,7 +23,8 @@ type File[T any] struct {
 	saved []byte
 }
 
-// OpenFile reads the value at path, or starts with fresh when there is none.
+// OpenFile reads the value at path. If there is no file, it creates one with fresh. It fails when
+// the file cannot be read or decoded.
 func OpenFile[T any](path string, fresh T) (*File[T], error) {
 	f := &File[T]{path: path, value: fresh}
 	raw, err := os.ReadFile(path)
@@ -41,19 +42,19 @@ func OpenFile[T any](path string, fresh T) (*File[T], error) {
 	return f, nil
 }
 
-// Do runs fn alone with the value and saves what it changed. fn must not call
-// anybody: the value is locked meanwhile.
+// Do runs fn with the value and saves the changed value. The value is locked meanwhile, so fn must
+// not use the File or block.
 func (f *File[T]) Do(fn func(*T)) error {
 	return f.Try(func(value *T) error { fn(value); return nil })
 }
 
-// Try is Do for a change that may be refused: when fn answers with an error,
-// the value is what was saved last.
+// Try is Do for a function that may fail. When fn returns an error, Try restores the value that was
+// saved last and returns the error.
 func (f *File[T]) Try(fn func(*T) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := fn(&f.value); err != nil {
-		return errors.Join(err, f.undo())
+		return errors.Join(err, f.restoreSaved())
 	}
 	raw, err := json.Marshal(f.value)
 	if err != nil {
@@ -62,33 +63,33 @@ func (f *File[T]) Try(fn func(*T) error) error {
 	if bytes.Equal(raw, f.saved) {
 		return nil
 	}
-	if err := replace(f.path, raw); err != nil {
+	if err := writeAndRename(f.path, raw); err != nil {
 		return fmt.Errorf("save state: %w", err)
 	}
 	f.saved = raw
 	return nil
 }
 
-func (f *File[T]) undo() error {
-	var before T
-	if err := json.Unmarshal(f.saved, &before); err != nil {
+func (f *File[T]) restoreSaved() error {
+	var saved T
+	if err := json.Unmarshal(f.saved, &saved); err != nil {
 		return fmt.Errorf("undo a change: %w", err)
 	}
-	f.value = before
+	f.value = saved
 	return nil
 }
 
-// View runs fn alone with the value, which it must not change. It may not call
-// Do or View of the same file.
+// View runs fn with the value, which fn must not change. The value is locked meanwhile, so fn must
+// not use the File.
 func (f *File[T]) View(fn func(*T)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	fn(&f.value)
 }
 
-// replace writes raw beside path and renames it. There is no fsync: the state
-// has to survive the death of the process, not that of the machine.
-func replace(path string, raw []byte) error {
+// writeAndRename replaces the file at path with raw. It does not call fsync, because the state has
+// to survive a crash of the process but not of the machine.
+func writeAndRename(path string, raw []byte) error {
 	tmp := path + ".new"
 	if err := os.WriteFile(tmp, raw, 0o600); err != nil {
 		return err

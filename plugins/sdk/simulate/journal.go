@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Entry is one call that a simulator was asked. Status is 0 while there is no
-// answer yet, and stays so when there never was one.
+// Entry is one call to a simulator. Status is 0 until there is an answer. It stays 0 if the
+// connection was closed without an answer.
 type Entry struct {
 	Method    string    `json:"method"`
 	Path      string    `json:"path"`
@@ -24,20 +24,20 @@ type Entry struct {
 	Write     bool      `json:"write"`
 }
 
-// journal keeps the entries in the order in which the calls came. Its file is
-// only ever appended to: one line when a call comes and one when its status is
-// known, so a killed process has written down all that it was asked.
+// journal keeps the entries in the order in which the calls arrived. One line is appended to its
+// file when a call arrives and one when its status is known. So the file of a killed process
+// contains every call that it received.
 type journal struct {
 	mu      sync.Mutex
 	file    *os.File
 	entries []Entry
-	// first is the number of entries[0]; it grows when the journal is
-	// emptied, so that a call under way then cannot mark a later one.
-	first int
+	// firstNumber is the number of entries[0]. It grows when the journal is cleared. So the status
+	// of a call from before is not stored in a later entry.
+	firstNumber int
 }
 
-// line is one line of the journal's file: a call, or the status of call N.
-type line struct {
+// journalLine is one line of the journal's file: a call, or the status of call N.
+type journalLine struct {
 	N      int    `json:"n"`
 	Call   *Entry `json:"call,omitempty"`
 	Status int    `json:"status,omitempty"`
@@ -49,22 +49,23 @@ func openJournal(path string) (*journal, error) {
 		return nil, fmt.Errorf("read journal: %w", err)
 	}
 	j := &journal{}
-	whole := j.replay(raw)
+	complete := j.load(raw)
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
 	j.file = file
-	return j, file.Truncate(int64(whole)) // a line cut short by a kill goes
+	return j, file.Truncate(int64(complete)) // removes an incomplete line that a killed process left
 }
 
-// replay reads the lines back and returns how many bytes were whole lines.
-func (j *journal) replay(raw []byte) int {
-	whole := bytes.LastIndexByte(raw, '\n') + 1
-	lines := bufio.NewScanner(bytes.NewReader(raw[:whole]))
+// load reads the entries from the file's content. It returns the length of the complete lines in
+// bytes.
+func (j *journal) load(raw []byte) int {
+	complete := bytes.LastIndexByte(raw, '\n') + 1
+	lines := bufio.NewScanner(bytes.NewReader(raw[:complete]))
 	lines.Buffer(nil, maxBody)
 	for lines.Scan() {
-		var l line
+		var l journalLine
 		if json.Unmarshal(lines.Bytes(), &l) != nil {
 			continue
 		}
@@ -74,31 +75,31 @@ func (j *journal) replay(raw []byte) int {
 			j.entries[l.N].Status = l.Status
 		}
 	}
-	return whole
+	return complete
 }
 
-// asked notes a call and returns its number.
-func (j *journal) asked(e Entry) (int, error) {
+// recordCall appends a call and returns its number.
+func (j *journal) recordCall(e Entry) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	at := len(j.entries)
+	index := len(j.entries)
 	j.entries = append(j.entries, e)
-	return j.first + at, j.write(line{N: at, Call: &e})
+	return j.firstNumber + index, j.write(journalLine{N: index, Call: &e})
 }
 
-// answered notes the status of call n.
-func (j *journal) answered(n, status int) error {
+// recordStatus stores the status of call n.
+func (j *journal) recordStatus(n, status int) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	at := n - j.first
-	if at < 0 {
-		return nil // the journal was emptied meanwhile
+	index := n - j.firstNumber
+	if index < 0 {
+		return nil // the journal was cleared meanwhile
 	}
-	j.entries[at].Status = status
-	return j.write(line{N: at, Status: status})
+	j.entries[index].Status = status
+	return j.write(journalLine{N: index, Status: status})
 }
 
-func (j *journal) write(l line) error {
+func (j *journal) write(l journalLine) error {
 	raw, err := json.Marshal(l)
 	if err != nil {
 		return err
@@ -107,18 +108,18 @@ func (j *journal) write(l line) error {
 	return err
 }
 
-// list returns the entries so far, never nil.
-func (j *journal) list() []Entry {
+// all returns a copy of the entries. It is never nil.
+func (j *journal) all() []Entry {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return append([]Entry{}, j.entries...)
 }
 
-// empty forgets all entries.
-func (j *journal) empty() error {
+// clear removes all entries.
+func (j *journal) clear() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.first += len(j.entries)
+	j.firstNumber += len(j.entries)
 	j.entries = nil
 	return j.file.Truncate(0)
 }

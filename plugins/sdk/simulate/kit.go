@@ -3,6 +3,7 @@
 package simulate
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -13,33 +14,34 @@ import (
 	"time"
 )
 
-// Call is what a provider says of one request.
+// Call describes one request to the simulated API.
 type Call struct {
-	// Operation names it where one path serves many, "" when the path does.
+	// Operation is the name of the operation. Planned faults select calls by it. It may be empty.
 	Operation string
-	// Write says that the call may change something.
+	// Write says that the call may change state.
 	Write bool
-	// Host is the path prefix of the host that the request is for, where
-	// one simulator serves several, such as "/graph".
+	// Host is the path prefix of the provider's host, such as "/graph", if one simulator serves
+	// several hosts.
 	Host string
-	// WorkAt lists planned statuses that a provider answers only after it
-	// has done the work, such as a gateway's 504.
+	// WorkAt lists the statuses with which a provider answers only after it has executed the
+	// request, such as the 504 of a gateway. A planned fault with such a status executes the
+	// request.
 	WorkAt []int
 }
 
-// Provider is what is particular to one simulator.
+// Provider is the part that is specific to one simulator: the provider's API.
 type Provider interface {
-	// Call says what a request is. The body was read already.
+	// Call describes a request. body is the complete body of the request.
 	Call(r *http.Request, body []byte) Call
-	// Fail answers with a planned status in the provider's own form.
-	// retryAfter is in seconds, 0 for none.
+	// Fail answers with a planned status in the provider's error format. retryAfter is the value of
+	// Retry-After in seconds, or 0 for no such header.
 	Fail(w http.ResponseWriter, r *http.Request, status, retryAfter int)
-	// ServeHTTP does the work.
+	// ServeHTTP executes the request.
 	http.Handler
 }
 
-// Kit is the part that all simulators have in common. A simulator opens one,
-// keeps its own state in Files, tells the time by Now, and serves
+// Kit is the common part of all simulators. A simulator opens a Kit, keeps its own state in Files,
+// gets the time from Now, and serves
 //
 //	kit.Handler(provider, control)
 type Kit struct {
@@ -50,39 +52,39 @@ type Kit struct {
 	journal *journal
 	plan    *File[plan]
 
-	clockMu sync.Mutex
-	ahead   atomic.Int64
+	clockMu     sync.Mutex
+	clockOffset atomic.Int64 // nanoseconds that the simulated clock is ahead of the wall clock
 }
 
-// plan is what the control interface has arranged.
+// plan has the clock offset and the faults that were set through the control interface.
 type plan struct {
-	Ahead  time.Duration `json:"ahead"`
-	Faults []Fault       `json:"faults"`
+	ClockOffset time.Duration `json:"ahead"`
+	Faults      []Fault       `json:"faults"`
 }
 
-// Open starts the shared part of the simulator of the provider with the id
-// name, and goes on from what is in the data folder.
+// Open returns the Kit for the provider whose id is name. It continues from the state in the data
+// folder. It fails when that folder is unusable or Options.URL is invalid.
 func Open(name string, o Options) (*Kit, error) {
 	if err := os.MkdirAll(o.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
-	at, err := url.Parse(o.URL)
+	base, err := url.Parse(o.URL)
 	if err != nil {
-		return nil, fmt.Errorf("where the simulator is reached: %w", err)
+		return nil, fmt.Errorf("simulator URL: %w", err)
 	}
-	k := &Kit{Options: o, name: name, host: at.Host}
+	k := &Kit{Options: o, name: name, host: base.Host}
 	if k.plan, err = OpenFile(filepath.Join(o.DataDir, "plan.json"), plan{}); err != nil {
 		return nil, err
 	}
 	if k.journal, err = openJournal(filepath.Join(o.DataDir, "calls.jsonl")); err != nil {
 		return nil, err
 	}
-	k.plan.View(func(p *plan) { k.ahead.Store(int64(p.Ahead)) })
+	k.plan.View(func(p *plan) { k.clockOffset.Store(int64(p.ClockOffset)) })
 	return k, nil
 }
 
-// OpenState is Open for a simulator that keeps all its state in one file of its
-// data folder. fresh is the state to start with, at a time of the clock.
+// OpenState is Open for a simulator that keeps all its state in one file of its data folder. fresh
+// returns the initial state at the time now of the simulated clock.
 func OpenState[T any](name, file string, o Options, fresh func(now time.Time) T) (*Kit, *File[T], error) {
 	k, err := Open(name, o)
 	if err != nil {
@@ -92,15 +94,57 @@ func OpenState[T any](name, file string, o Options, fresh func(now time.Time) T)
 	return k, f, err
 }
 
-// Host is the host and port of the simulator's URL, to which links lead that it
-// makes.
+// Host returns the host and port of the simulator's URL, for links to the simulator.
 func (k *Kit) Host() string { return k.host }
 
-// Handler serves the provider's API with the planned faults in front of it,
-// and below /_control/ the shared control calls and, for the rest, control.
+// Handler returns a handler for the provider's API with planned faults. Below /_control/ it serves
+// the common control calls, and passes all others to control.
 func (k *Kit) Handler(p Provider, control http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/_control/", k.controls(control))
-	mux.Handle("/", k.around(p))
+	mux.Handle("/_control/", k.controlHandler(control))
+	mux.Handle("/", k.withFaults(p))
 	return mux
+}
+
+// clockRequest is the body of POST /_control/clock.
+type clockRequest struct {
+	Now     *time.Time `json:"now"`
+	Advance *string    `json:"advance"`
+}
+
+// newOffset returns how far the simulated clock has to be ahead of the wall clock. offset is the
+// current difference.
+func (c clockRequest) newOffset(offset time.Duration, wall time.Time) (time.Duration, error) {
+	switch {
+	case (c.Now == nil) == (c.Advance == nil):
+		return 0, errors.New("give exactly one of now and advance")
+	case c.Now != nil:
+		return c.Now.Sub(wall), nil
+	}
+	by, err := time.ParseDuration(*c.Advance)
+	if err != nil {
+		return 0, errors.New(`advance is a duration such as "24h"`)
+	}
+	return offset + by, nil
+}
+
+// Now returns the simulated time in UTC: the wall clock plus the offset set by POST
+// /_control/clock.
+func (k *Kit) Now() time.Time {
+	return time.Now().Add(time.Duration(k.clockOffset.Load())).UTC()
+}
+
+// setClock changes the simulated clock. The change survives a restart.
+func (k *Kit) setClock(c clockRequest) error {
+	k.clockMu.Lock()
+	defer k.clockMu.Unlock()
+	offset, err := c.newOffset(time.Duration(k.clockOffset.Load()), time.Now())
+	if err != nil {
+		return badRequestError{err.Error()}
+	}
+	if err := k.plan.Do(func(p *plan) { p.ClockOffset = offset }); err != nil {
+		return err
+	}
+	k.clockOffset.Store(int64(offset))
+	return nil
 }

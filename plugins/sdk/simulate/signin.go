@@ -6,25 +6,29 @@ import (
 	_ "embed"
 	"html/template"
 	"net/http"
+	"net/mail"
+	"net/url"
+	"strings"
+	"time"
 )
 
-// SignInPage is the page to which an authorization URL of a sending platform
-// leads: a plain form with the field `username`, who signs in, and the button
-// `decision`, accept or deny. Without an Action it only says how it went.
+// SignInPage is the page behind an authorization URL of a sending platform. It is a form with the
+// field `username` and the buttons `decision`, which is "accept" or "deny". Without an Action the
+// page only shows the result.
 type SignInPage struct {
-	Platform string // for people
-	Status   int    // 200 when it is 0
-	Problem  string // what went wrong, "" for nothing
-	Action   string // where the form posts to
-	Username string // who was asked for
+	Platform string // display name
+	Status   int    // HTTP status, 0 for 200
+	Problem  string // error message, may be empty
+	Action   string // URL to which the form is posted
+	Username string // initial value of the field `username`
 }
 
 //go:embed signin.html
-var signInText string
+var signInHTML string
 
-var signInPage = template.Must(template.New("signin").Parse(signInText))
+var signInPage = template.Must(template.New("signin").Parse(signInHTML))
 
-// Show writes the page.
+// Show writes the page to w.
 func (p SignInPage) Show(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
@@ -35,5 +39,130 @@ func (p SignInPage) Show(w http.ResponseWriter) {
 	if p.Status != 0 {
 		w.WriteHeader(p.Status)
 	}
-	_ = signInPage.Execute(w, p) // a reader who has gone
+	_ = signInPage.Execute(w, p) // fails only if the client has closed the connection
+}
+
+// ConnectPage serves the page on which a person connects a mailbox, for a platform whose API has no
+// sign-in. It also stands in for Microsoft's consent page.
+type ConnectPage struct {
+	Platform string // display name
+	Path     string // path of the page
+	Connect  func(address string) error
+}
+
+// ServeHTTP shows the form with the `username` of the link, or handles the submitted form.
+func (c ConnectPage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	page := SignInPage{Platform: c.Platform}
+	address := strings.TrimSpace(r.PostFormValue("username"))
+	switch {
+	case r.Method != http.MethodPost:
+		page.Action, page.Username = c.Path, r.URL.Query().Get("username")
+	case r.PostFormValue("decision") != "accept":
+		page.Problem = "Nothing was connected: you did not accept."
+	case !strings.Contains(address, "@"):
+		page.Status, page.Action, page.Problem = http.StatusBadRequest, c.Path, "Give the address of a mailbox."
+	default:
+		if err := c.Connect(address); err != nil {
+			page.Status, page.Problem = http.StatusInternalServerError, err.Error()
+		}
+	}
+	page.Show(w)
+}
+
+// SignIn is a sign-in that was started at a platform whose API returns only a link.
+type SignIn struct {
+	Workspace string    `json:"workspace"`
+	ExpiresAt time.Time `json:"ends"`
+	Used      bool      `json:"used"`
+}
+
+// SignInLinks serves the page behind the links of SignIn. A link works once, until it expires. It does
+// not name a mailbox, so the field `username` is empty and any mailbox that signs in is attached.
+type SignInLinks[T any] struct {
+	Platform string // display name
+	Path     string // path of the page
+	Kit      *Kit
+	File     *File[T] // the simulator's state
+	// Started returns the sign-ins in the state, keyed by the `state` parameter of their links.
+	Started func(*T) map[string]*SignIn
+	// Attach changes the state after an accepted sign-in.
+	Attach func(all *T, workspace, username string, now time.Time)
+}
+
+// Start stores a sign-in that expires after lifetime and returns the link to its page. The caller
+// passes the state from within File.Do, and an id that is unique.
+func (s SignInLinks[T]) Start(all *T, id, workspace string, lifetime time.Duration) (link string) {
+	s.Started(all)[id] = &SignIn{Workspace: workspace, ExpiresAt: s.Kit.Now().Add(lifetime)}
+	return s.Kit.URL + s.Path + "?client_id=" + s.Kit.name + "&response_type=code&state=" + id
+}
+
+// ServeHTTP shows the page of a link, or handles the submitted form.
+func (s SignInLinks[T]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	id := r.URL.Query().Get("state")
+	page := s.page(id)
+	if page.Action != "" && r.Method == http.MethodPost {
+		page = s.submit(page, id, r)
+	}
+	page.Show(w)
+}
+
+// page returns the page of a link. It has no Action if the link is unknown, used or expired.
+func (s SignInLinks[T]) page(id string) SignInPage {
+	page := SignInPage{Platform: s.Platform, Status: http.StatusBadRequest}
+	s.File.View(func(all *T) {
+		switch link := s.Started(all)[id]; {
+		case link == nil:
+			page.Problem = "This link is not one of ours. Ask for a new one."
+		case link.Used:
+			page.Problem = "This link was used already. Ask for a new one."
+		case !link.ExpiresAt.After(s.Kit.Now()):
+			page.Problem = "This link has expired. Ask for a new one."
+		default:
+			page.Status, page.Action = http.StatusOK, s.Path+"?"+url.Values{"state": {id}}.Encode()
+		}
+	})
+	return page
+}
+
+// submit handles the submitted form and returns the page to show.
+func (s SignInLinks[T]) submit(page SignInPage, id string, r *http.Request) SignInPage {
+	username, address := Username(r)
+	decision := r.PostFormValue("decision")
+	switch {
+	case decision == "accept" && !address:
+		page.Status, page.Problem, page.Username = http.StatusBadRequest, "Enter the mail address that signs in.", username
+		return page
+	case decision != "accept" && decision != "deny":
+		page.Status, page.Problem, page.Username = http.StatusBadRequest, "Press one of the two buttons.", username
+		return page
+	}
+	page.Action = ""
+	if decision == "deny" {
+		page.Problem = "You declined, so nothing was connected."
+	}
+	if err := s.use(id, username, decision == "accept"); err != nil {
+		page.Status, page.Problem = http.StatusInternalServerError, "Something broke here. Try again."
+	}
+	return page
+}
+
+// use marks a link as used and attaches the mailbox if the person accepted.
+func (s SignInLinks[T]) use(id, username string, accepted bool) error {
+	return s.File.Do(func(all *T) {
+		link := s.Started(all)[id]
+		if link.Used {
+			return // a concurrent request has used it
+		}
+		if link.Used = true; accepted {
+			s.Attach(all, link.Workspace, username, s.Kit.Now())
+		}
+	})
+}
+
+// Username returns the field `username` of a submitted SignInPage. address says whether it is a
+// plain mail address, without a display name.
+func Username(r *http.Request) (username string, address bool) {
+	username = strings.TrimSpace(r.PostFormValue("username"))
+	parsed, err := mail.ParseAddress(username)
+	return username, err == nil && parsed.Address == username
 }

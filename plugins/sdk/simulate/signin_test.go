@@ -3,15 +3,21 @@
 package simulate_test
 
 import (
+	"errors"
+	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-func TestSignInPage(t *testing.T) {
+func TestSignInPageShowsFormOrProblem(t *testing.T) {
 	out := httptest.NewRecorder()
 	simulate.SignInPage{Platform: "Example", Action: "/authorize?state=a&b=c", Username: `"><script>x</script>`}.Show(out)
 	for _, has := range []string{`name="username"`, `name="decision" value="accept"`, `name="decision" value="deny"`, `formnovalidate`, `action="/authorize?state=a&amp;b=c"`, `method="post"`} {
@@ -26,5 +32,145 @@ func TestSignInPage(t *testing.T) {
 	simulate.SignInPage{Platform: "Example", Status: http.StatusGone, Problem: "too late"}.Show(out)
 	if out.Code != http.StatusGone || strings.Contains(out.Body.String(), "<form") || !strings.Contains(out.Body.String(), "too late") {
 		t.Errorf("%d %s", out.Code, out.Body)
+	}
+}
+
+const signInPath = "/authorize"
+
+// memberState is the state of a simulator in which people become members by signing in.
+type memberState struct {
+	Serial  int                         `json:"serial"`
+	Links   map[string]*simulate.SignIn `json:"links"`
+	Members map[string]string           `json:"members"` // workspace by mail address
+}
+
+func (c *memberState) attach(in, address string, _ time.Time) { c.Members[address] = in }
+
+type signInFixture struct {
+	simulate.SignInLinks[memberState]
+	t *testing.T
+}
+
+func newSignInFixture(t *testing.T) signInFixture {
+	t.Helper()
+	o := simulate.Options{URL: "http://127.0.0.1:4000", DataDir: t.TempDir(), Log: io.Discard}
+	kit, file, err := simulate.OpenState("shop", "club.json", o, func(time.Time) memberState {
+		return memberState{Links: map[string]*simulate.SignIn{}, Members: map[string]string{}}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signInFixture{simulate.SignInLinks[memberState]{
+		Platform: "Example", Path: signInPath, Kit: kit, File: file, Attach: (*memberState).attach,
+		Started: func(c *memberState) map[string]*simulate.SignIn { return c.Links },
+	}, t}
+}
+
+func (d signInFixture) start(id string) (link string) {
+	d.t.Helper()
+	if err := d.File.Do(func(c *memberState) { link = d.Start(c, id, "first", 10*time.Minute) }); err != nil {
+		d.t.Fatal(err)
+	}
+	return link
+}
+
+func (d signInFixture) members() (all []string) {
+	d.File.View(func(c *memberState) { all = slices.Sorted(maps.Keys(c.Members)) })
+	return all
+}
+
+func form(username, decision string) *strings.Reader {
+	return strings.NewReader(url.Values{"username": {username}, "decision": {decision}}.Encode())
+}
+
+// visit submits the form of a page and returns status and text. Without a decision it gets the
+// form.
+func visit(page http.Handler, link, username, decision string) (status int, text string) {
+	request := httptest.NewRequest(http.MethodGet, link, nil)
+	if decision != "" {
+		request = httptest.NewRequest(http.MethodPost, link, form(username, decision))
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	out := httptest.NewRecorder()
+	page.ServeHTTP(out, request)
+	return out.Code, out.Body.String()
+}
+
+// TestSignInLinkWorksOnce checks valid, invalid, repeated and guessed uses of a link.
+func TestSignInLinkWorksOnce(t *testing.T) {
+	d := newSignInFixture(t)
+	link := d.start("one")
+	if link != "http://"+d.Kit.Host()+signInPath+"?client_id=shop&response_type=code&state=one" {
+		t.Errorf("the link is %s", link)
+	}
+	if status, page := visit(d, link, "", ""); status != http.StatusOK || !strings.Contains(page, `name="username" type="text" value=""`) {
+		t.Errorf("%d %s", status, page)
+	}
+	for username, decision := range map[string]string{"": "accept", "nobody": "accept", "Bob <bob@a.example>": "accept", "bob@a.example": "postpone"} {
+		status, page := visit(d, link, username, decision)
+		if status != http.StatusBadRequest || !strings.Contains(page, `role="alert"`) || !strings.Contains(page, "<form") {
+			t.Errorf("%q, %s: %d %s", username, decision, status, page)
+		}
+	}
+	if status, page := visit(d, link, " bob@a.example ", "accept"); status != http.StatusOK || strings.Contains(page, "<form") {
+		t.Errorf("accepted: %d %s", status, page)
+	}
+	if status, page := visit(d, link, "carl@a.example", "accept"); status != http.StatusBadRequest || !strings.Contains(page, "used already") {
+		t.Errorf("a second time: %d %s", status, page)
+	}
+	if status, page := visit(d, d.start("two"), "", "deny"); status != http.StatusOK || !strings.Contains(page, "declined") {
+		t.Errorf("declined: %d %s", status, page)
+	}
+	if status, page := visit(d, signInPath+"?state=guessed", "carl@a.example", "accept"); status != http.StatusBadRequest || !strings.Contains(page, "not one of ours") {
+		t.Errorf("a guess: %d %s", status, page)
+	}
+	if all := d.members(); !slices.Equal(all, []string{"bob@a.example"}) {
+		t.Errorf("members: %v", all)
+	}
+}
+
+// TestSignInLinkExpires checks that a link expires by the simulated clock.
+func TestSignInLinkExpires(t *testing.T) {
+	d := newSignInFixture(t)
+	link := d.start("one")
+	clock := d.Kit.Handler(&fakeProvider{}, nil)
+	for later, want := range map[time.Duration]int{9 * time.Minute: http.StatusOK, 10 * time.Minute: http.StatusBadRequest} {
+		out := httptest.NewRecorder()
+		now := time.Now().Add(later).Format(time.RFC3339Nano)
+		clock.ServeHTTP(out, httptest.NewRequest(http.MethodPost, "/_control/clock", strings.NewReader(`{"now":"`+now+`"}`)))
+		if out.Code != http.StatusOK {
+			t.Fatalf("%d %s", out.Code, out.Body)
+		}
+		if status, page := visit(d, link, "", ""); status != want {
+			t.Errorf("after %s: %d %s", later, status, page)
+		}
+	}
+}
+
+func TestConnectPageConnectsAfterAccept(t *testing.T) {
+	var connected []string
+	page := simulate.ConnectPage{Platform: "Example", Path: "/connect", Connect: func(address string) error {
+		if address == "broken@a.example" {
+			return errors.New("the disk is full")
+		}
+		connected = append(connected, address)
+		return nil
+	}}
+	if status, text := visit(page, "/connect?username=anna@a.example", "", ""); status != http.StatusOK || !strings.Contains(text, `value="anna@a.example"`) {
+		t.Errorf("%d %s", status, text)
+	}
+	for _, tt := range []struct {
+		username, decision string
+		status             int
+	}{
+		{"anna@a.example", "deny", http.StatusOK}, {"nobody", "accept", http.StatusBadRequest}, {"bob@a.example", "accept", http.StatusOK},
+		{"broken@a.example", "accept", http.StatusInternalServerError},
+	} {
+		if status, text := visit(page, "/connect", tt.username, tt.decision); status != tt.status {
+			t.Errorf("%s, %s: %d %s", tt.username, tt.decision, status, text)
+		}
+	}
+	if !slices.Equal(connected, []string{"bob@a.example"}) {
+		t.Errorf("connected: %v", connected)
 	}
 }

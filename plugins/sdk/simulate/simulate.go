@@ -1,53 +1,91 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulate is what simulators share: the clock, planned faults, the
-// journal of calls, state on disk, their part of the sandbox's control
-// interface, and the pages on which people sign mailboxes in.
+// Package simulate is the common part of the simulators of providers. A simulator runs on a
+// loopback address and imitates a provider's API for tests and for `tenantry dev`.
+//
+// A simulator opens a Kit with Open or OpenState and serves Kit.Handler. The Kit adds a clock,
+// planned faults, a journal of calls and the HTTP control interface below /_control/ to the
+// provider's API. The simulator keeps its own state in a File.
+//
+//   - simulate.go: Options and Ready, the parameters and the first output of a simulator.
+//   - kit.go: Kit, Provider and the simulated clock. Start here.
+//   - handler.go, fault.go: how a call is served with planned faults.
+//   - control.go: the control interface, and helpers for a simulator's own control calls.
+//   - file.go, journal.go: state on disk.
+//   - signin.go: the pages on which people sign in mailboxes.
 package simulate
 
-import "io"
+import (
+	"io"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
 
-// Options is what a simulator is started with.
+// Options has the parameters with which a simulator is started.
 type Options struct {
-	// URL is where the simulator is reached, without a final slash; pages
-	// and answers that name themselves use it.
+	// URL is the base URL of the simulator, without a final slash. Links in its answers use it.
 	URL string
-	// DataDir is where it keeps its state; it goes on from what is there.
+	// DataDir is the folder with the simulator's state. A simulator continues from the state in it.
 	DataDir string
-	// World is the base URL of the sandbox's world interface, which tells
-	// the address of the sandbox's DNS server, or "" without a sandbox.
+	// World is the base URL of the sandbox's world interface, which returns the address of the
+	// sandbox's DNS server. It is empty without a sandbox.
 	World string
-	// Log takes what the simulator has to say to people.
+	// Log receives messages for people.
 	Log io.Writer
 }
 
-// Ready is what a simulator says once it listens, as one JSON line on standard
-// output.
+// Ready is the JSON line that a simulator prints to standard output when it accepts connections.
 type Ready struct {
 	Provider string `json:"provider"` // the provider's id
 	URL      string `json:"url"`
-	// Settings and Secrets point the plugin's production code at the
-	// simulator, by the names of its Fields.
+	// Settings and Secrets are the connection that makes the plugin call the simulator. The keys
+	// are names of the plugin's Fields.
 	Settings map[string]string `json:"settings"`
 	Secrets  map[string]string `json:"secrets"`
-	// Control lists the first path elements of the sandbox's control
-	// interface that this simulator answers below /_control/.
+	// Control lists the first path elements of the sandbox's control interface that this simulator
+	// serves below /_control/.
 	Control []string `json:"control"`
-	// Sending is what a customer of a sending platform has, for the line
-	// that the sandbox prints; nil for other kinds of providers.
+	// Sending has the credential of a sending platform's customer, which the sandbox prints. It is
+	// nil for other kinds of providers.
 	Sending *Sending `json:"sending,omitempty"`
 }
 
-// Sending is what a customer of a sending platform has.
+// Sending has the credential of a customer of a sending platform.
 type Sending struct {
-	// APIKey is the text to give as `api_key` when an integration is made.
+	// APIKey is the value of `api_key` for creating an integration.
 	APIKey string `json:"api_key"`
-	// Workspaces are those that the key reaches, where there is a choice.
+	// Workspaces lists the workspaces that the key can access. It is empty if there is no choice.
 	Workspaces []Workspace `json:"workspaces,omitempty"`
 }
 
-// Workspace is one workspace at a sending platform.
+// Workspace is a workspace of a sending platform.
 type Workspace struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
+}
+
+// FormatTime returns a time in the format of JavaScript's toISOString, which most platforms use.
+func FormatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// NextStamp returns the Stamp of a change at now. It is at least one millisecond later than before, the
+// FormatTime of the previous change, so that the two differ.
+func NextStamp(before string, now time.Time) string {
+	if last, err := time.Parse(time.RFC3339, before); err == nil && now.Before(last.Add(time.Millisecond)) {
+		now = last.Add(time.Millisecond)
+	}
+	return FormatTime(now)
+}
+
+// DisplayName returns the display name of the person who signs in with a mail address: "Ann Lee" for
+// ann.lee@example.com.
+func DisplayName(address string) string {
+	local, _, _ := strings.Cut(address, "@")
+	words := strings.FieldsFunc(strings.ToLower(local), func(r rune) bool { return strings.ContainsRune("._-+", r) })
+	for i, w := range words {
+		first, size := utf8.DecodeRuneInString(w)
+		words[i] = string(unicode.ToUpper(first)) + w[size:]
+	}
+	return strings.Join(words, " ")
 }

@@ -12,32 +12,33 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// pageSize is Laravel's.
+// pageSize is the default page size of Laravel.
 const pageSize = 15
 
-func data(w http.ResponseWriter, v any) {
-	simulate.Reply(w, http.StatusOK, map[string]any{"data": v})
+func replyData(w http.ResponseWriter, v any) {
+	simulate.WriteJSON(w, http.StatusOK, map[string]any{"data": v})
 }
 
-func say(w http.ResponseWriter, status int, message string) {
-	simulate.Reply(w, status, map[string]string{"message": message})
+func replyMessage(w http.ResponseWriter, status int, message string) {
+	simulate.WriteJSON(w, status, map[string]string{"message": message})
 }
 
-func notFound(w http.ResponseWriter) {
-	simulate.Reply(w, http.StatusNotFound, map[string]any{"data": map[string]any{"success": false, "message": "Record not found."}})
+func replyNotFound(w http.ResponseWriter) {
+	simulate.WriteJSON(w, http.StatusNotFound, map[string]any{"data": map[string]any{"success": false, "message": "Record not found."}})
 }
 
-// invalid answers with what does not pass validation, field by field.
-func invalid(w http.ResponseWriter, field, message string) {
-	simulate.Reply(w, http.StatusUnprocessableEntity, map[string]any{"message": message, "errors": map[string][]string{field: {message}}})
+// replyInvalid answers 422 for a field that fails validation.
+func replyInvalid(w http.ResponseWriter, field, message string) {
+	simulate.WriteJSON(w, http.StatusUnprocessableEntity, map[string]any{"message": message, "errors": map[string][]string{field: {message}}})
 }
 
-func done(w http.ResponseWriter, err error, v any) {
+// replyResult answers with v, or with 500 when the state could not be stored.
+func replyResult(w http.ResponseWriter, err error, v any) {
 	if err != nil {
-		say(w, http.StatusInternalServerError, err.Error())
+		replyMessage(w, http.StatusInternalServerError, err.Error())
 		return
 	}
-	data(w, v)
+	replyData(w, v)
 }
 
 // Fail implements simulate.Provider.
@@ -47,31 +48,31 @@ func (e *emailbison) Fail(w http.ResponseWriter, _ *http.Request, status, retryA
 	}
 	switch status {
 	case http.StatusUnauthorized:
-		say(w, status, "Unauthenticated.")
+		replyMessage(w, status, "Unauthenticated.")
 	case http.StatusForbidden:
-		say(w, status, "This action is unauthorized.")
+		replyMessage(w, status, "This action is unauthorized.")
 	case http.StatusNotFound:
-		notFound(w)
+		replyNotFound(w)
 	case http.StatusUnprocessableEntity:
-		invalid(w, "search", "The search field is invalid.")
+		replyInvalid(w, "search", "The search field is invalid.")
 	case http.StatusTooManyRequests:
-		say(w, status, "Too Many Attempts.")
+		replyMessage(w, status, "Too Many Attempts.")
 	default:
-		say(w, status, "Server Error")
+		replyMessage(w, status, "Server Error")
 	}
 }
 
-// paged answers with one page of a list.
-func paged[T any](w http.ResponseWriter, r *http.Request, all []T, size int) {
+// replyPage answers with the page of all that r asks for.
+func replyPage[T any](w http.ResponseWriter, r *http.Request, all []T, size int) {
 	number := 1
 	if text := r.URL.Query().Get("page"); text != "" {
 		if n, err := strconv.Atoi(text); err == nil && n > 0 {
-			number = n // Laravel takes what is no number for the first
+			number = n // Laravel reads an invalid number as 1
 		}
 	}
 	last := max(1, (len(all)+size-1)/size)
 	from := min((number-1)*size, len(all))
-	some := append([]T{}, all[from:min(from+size, len(all))]...)
+	entries := append([]T{}, all[from:min(from+size, len(all))]...)
 	link := func(n int) any {
 		if n < 1 || n > last {
 			return nil
@@ -80,12 +81,12 @@ func paged[T any](w http.ResponseWriter, r *http.Request, all []T, size int) {
 		query.Set("page", strconv.Itoa(n))
 		return (&url.URL{Scheme: "http", Host: r.Host, Path: r.URL.Path, RawQuery: query.Encode()}).String()
 	}
-	simulate.Reply(w, http.StatusOK, map[string]any{
-		"data":  some,
+	simulate.WriteJSON(w, http.StatusOK, map[string]any{
+		"data":  entries,
 		"links": map[string]any{"first": link(1), "last": link(last), "prev": link(number - 1), "next": link(number + 1)},
 		"meta": map[string]any{
 			"current_page": number, "last_page": last, "per_page": size, "total": len(all), "path": "http://" + r.Host + r.URL.Path,
-			"from": from + 1, "to": from + len(some),
+			"from": from + 1, "to": from + len(entries),
 		},
 	})
 }
@@ -95,20 +96,22 @@ const (
 	window = time.Minute
 )
 
-// limits counts the calls of the instance, whoever makes them.
-type limits struct {
+// rateLimiter counts the calls of all tokens of the instance in fixed windows.
+type rateLimiter struct {
 	now   func() time.Time
 	mu    sync.Mutex
-	since time.Time
+	start time.Time // of the current window
 	calls int
 }
 
-func (l *limits) pass(w http.ResponseWriter) bool {
+// allow counts one call and sets the rate-limit headers. Over the limit it answers 429 and returns
+// false.
+func (l *rateLimiter) allow(w http.ResponseWriter) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	if now.Sub(l.since) >= window {
-		l.since, l.calls = now, 0
+	if now.Sub(l.start) >= window {
+		l.start, l.calls = now, 0
 	}
 	l.calls++
 	w.Header().Set("X-RateLimit-Limit", strconv.Itoa(limit))
@@ -116,8 +119,8 @@ func (l *limits) pass(w http.ResponseWriter) bool {
 	if l.calls <= limit {
 		return true
 	}
-	wait := window - now.Sub(l.since)
+	wait := window - now.Sub(l.start)
 	w.Header().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
-	say(w, http.StatusTooManyRequests, "Too Many Attempts.")
+	replyMessage(w, http.StatusTooManyRequests, "Too Many Attempts.")
 	return false
 }

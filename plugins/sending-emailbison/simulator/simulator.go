@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulator stands in for a customer's instance of EmailBison as far as
-// sender e-mails and workspaces go, and for the form of its uploader on which
-// people connect mailboxes.
+// Package simulator simulates a customer's instance of EmailBison: API tokens, workspaces, sender
+// e-mails, and the form of the uploader on which people connect mailboxes. New is the entry point.
+//
+//   - simulator.go: New, the state, the routes and the authentication.
+//   - senders.go, workspaces.go: the operations of the API, and the uploader.
+//   - answers.go: Laravel's answers, pages and errors, and the rate limit.
+//   - control.go: the control interface, by which tests and the sandbox change the instance.
 package simulator
 
 import (
@@ -17,24 +21,23 @@ const (
 	provider = "emailbison"
 	prefix   = "/api"
 	connect  = "/uploader/connect"
-	// Token is the one that a sandbox gives out, of the first workspace.
+	// Token is the API token of the sandbox. It belongs to the first workspace.
 	Token = "9|q8kSimulatedTokenOfOneWorkspace"
 )
 
-// state is what is kept on disk.
+// state is what the simulator stores in its data folder.
 type state struct {
 	Serial     int         `json:"serial"`
 	Tokens     []*token    `json:"tokens"`
 	Workspaces []workspace `json:"workspaces"`
-	// Active is the workspace that tokens of the type super-admin act in: one
-	// for all of them.
+	// Active is the id of the selected workspace. All super-admin tokens act in it.
 	Active   int        `json:"active"`
 	Accounts []*account `json:"accounts"`
 	Quirks   quirks     `json:"quirks"`
 }
 
-// token is an API token. One of the type api-user has a workspace, 0 for a user
-// who was taken out of it.
+// token is an API token. Workspace is the workspace of an api-user token, 0 when its user was
+// removed from the workspace.
 type token struct {
 	Token     string `json:"token"`
 	Type      string `json:"type"`
@@ -42,55 +45,56 @@ type token struct {
 	Revoked   bool   `json:"revoked"`
 }
 
-func (t token) super() bool { return t.Type == "super-admin" }
+func (t token) isSuperAdmin() bool { return t.Type == "super-admin" }
 
 type workspace struct {
 	ID   int    `json:"id"`
 	Name string `json:"name"`
 }
 
-// quirks are what differs from one instance to the next.
+// quirks are the behaviours in which instances differ.
 type quirks struct {
-	HonourPerPage bool `json:"honour_per_page"` // per_page counts
-	HideList      bool `json:"hide_list"`       // the list of workspaces is for super-admins alone
-	HideOwn       bool `json:"hide_own"`        // the user is told without a workspace
+	HonourPerPage bool `json:"honour_per_page"` // per_page sets the page size; otherwise it is 15
+	HideList      bool `json:"hide_list"`       // only super-admins may list workspaces
+	HideOwn       bool `json:"hide_own"`        // GET /users does not tell the workspace
 	IgnoreSearch  bool `json:"ignore_search"`
 }
 
 type emailbison struct {
-	kit    *simulate.Kit
-	file   *simulate.File[state]
-	mux    *http.ServeMux
-	limits limits
+	kit     *simulate.Kit
+	file    *simulate.File[state]
+	mux     *http.ServeMux
+	limiter rateLimiter
 }
 
-func fresh(time.Time) state {
+func initialState(time.Time) state {
 	return state{Tokens: []*token{{Token: Token, Type: "api-user", Workspace: 1}}, Workspaces: []workspace{{1, "Simulated"}}, Active: 1}
 }
 
-// New makes the simulator.
+// New returns the handler of the simulator and what its ready line tells. It fails when the data
+// folder cannot be read.
 func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
-	kit, file, err := simulate.OpenState(provider, "senders.json", o, fresh)
+	kit, file, err := simulate.OpenState(provider, "senders.json", o, initialState)
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
-	e := &emailbison{kit: kit, file: file, mux: http.NewServeMux(), limits: limits{now: kit.Now}}
+	e := &emailbison{kit: kit, file: file, mux: http.NewServeMux(), limiter: rateLimiter{now: kit.Now}}
 	for pattern, handle := range map[string]handler{
 		"GET /users":                                 e.user,
 		"GET /workspaces/v1.1":                       e.workspaces,
 		"GET /workspaces/v1.1/{id}":                  e.workspace,
-		"POST /workspaces/v1.1/switch-workspace":     e.switchTo,
-		"GET /sender-emails":                         e.list,
-		"GET /sender-emails/{id}":                    e.one,
-		"PATCH /sender-emails/{id}":                  e.patch,
-		"DELETE /sender-emails/{id}":                 e.remove,
-		"POST /sender-emails/imap-smtp":              e.create,
+		"POST /workspaces/v1.1/switch-workspace":     e.switchWorkspace,
+		"GET /sender-emails":                         e.listSenders,
+		"GET /sender-emails/{id}":                    e.getSender,
+		"PATCH /sender-emails/{id}":                  e.updateSender,
+		"DELETE /sender-emails/{id}":                 e.deleteSender,
+		"POST /sender-emails/imap-smtp":              e.createSender,
 		"GET /sender-emails/{id}/oauth-access-token": e.accessToken,
 	} {
 		method, path, _ := strings.Cut(pattern, " ")
-		e.mux.HandleFunc(method+" "+prefix+path, e.as(handle))
+		e.mux.HandleFunc(method+" "+prefix+path, e.authenticated(handle))
 	}
-	e.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { notFound(w) })
+	e.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { replyNotFound(w) })
 	credential := o.URL + "#" + Token
 	return kit.Handler(e, e.controls()), simulate.Ready{
 		Provider: provider, URL: o.URL,
@@ -126,38 +130,38 @@ func (e *emailbison) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == connect:
 		e.uploader().ServeHTTP(w, r)
-	case e.limits.pass(w):
+	case e.limiter.allow(w):
 		e.mux.ServeHTTP(w, r)
 	}
 }
 
-// handler is work for who has a token.
-type handler func(w http.ResponseWriter, r *http.Request, by token)
+// handler serves a request of a caller with a valid token.
+type handler func(w http.ResponseWriter, r *http.Request, caller token)
 
-// as finds out whose request it is. Laravel sends a browser, which it takes
-// everybody for who does not ask for JSON, to its sign-in page.
-func (e *emailbison) as(do handler) http.HandlerFunc {
+// authenticated calls next with the caller's token. Without a valid token it answers 401. As
+// Laravel does, it redirects a request that does not accept JSON to the sign-in page instead.
+func (e *emailbison) authenticated(next handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		given, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		var by *token
+		var caller *token
 		e.file.View(func(s *state) {
 			for _, t := range s.Tokens {
 				if bearer && t.Token == given && !t.Revoked {
 					found := *t
-					by = &found
-					if by.super() {
-						by.Workspace = s.Active
+					caller = &found
+					if caller.isSuperAdmin() {
+						caller.Workspace = s.Active
 					}
 				}
 			}
 		})
 		switch {
-		case by != nil:
-			do(w, r, *by)
+		case caller != nil:
+			next(w, r, *caller)
 		case !strings.Contains(r.Header.Get("Accept"), "json"):
 			http.Redirect(w, r, "/login", http.StatusFound)
 		default:
-			say(w, http.StatusUnauthorized, "Unauthenticated.")
+			replyMessage(w, http.StatusUnauthorized, "Unauthenticated.")
 		}
 	}
 }

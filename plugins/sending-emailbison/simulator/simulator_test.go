@@ -16,14 +16,15 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-type server struct {
+// client calls a simulator that runs on loopback.
+type client struct {
 	t     *testing.T
 	url   string
 	token string
-	plain bool // asks for a page
+	page  bool // do not send "Accept: application/json"
 }
 
-func open(t *testing.T, dir string) server {
+func open(t *testing.T, dir string) client {
 	t.Helper()
 	var inner http.Handler
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { inner.ServeHTTP(w, r) }))
@@ -32,13 +33,13 @@ func open(t *testing.T, dir string) server {
 	if inner, _, err = New(simulate.Options{URL: s.URL, DataDir: dir, Log: io.Discard}); err != nil {
 		t.Fatal(err)
 	}
-	return server{t: t, url: s.URL, token: Token}
+	return client{t: t, url: s.URL, token: Token}
 }
 
-var client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+var httpClient = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
-// ask makes a call and decodes its answer.
-func (s server) ask(method, path string, in any) (status int, h http.Header, doc map[string]any) {
+// call makes a request and decodes the JSON of its answer.
+func (s client) call(method, path string, in any) (status int, h http.Header, doc map[string]any) {
 	s.t.Helper()
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -49,10 +50,10 @@ func (s server) ask(method, path string, in any) (status int, h http.Header, doc
 		s.t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+s.token)
-	if !s.plain {
+	if !s.page {
 		req.Header.Set("Accept", "application/json")
 	}
-	resp, err := client.Do(req)
+	resp, err := httpClient.Do(req)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -61,35 +62,34 @@ func (s server) ask(method, path string, in any) (status int, h http.Header, doc
 	return resp.StatusCode, resp.Header, doc
 }
 
-func (s server) control(method, path string, in any) {
+func (s client) control(method, path string, in any) {
 	s.t.Helper()
-	if status, _, doc := s.ask(method, "/_control"+path, in); status != http.StatusOK {
+	if status, _, doc := s.call(method, "/_control"+path, in); status != http.StatusOK {
 		s.t.Fatalf("%s %s: %d %v", method, path, status, doc)
 	}
 }
 
-func TestTokens(t *testing.T) {
+func TestInvalidTokensAreRefused(t *testing.T) {
 	s := open(t, t.TempDir())
-	if status, _, doc := s.ask("GET", "/api/users", nil); status != 200 || doc["data"].(map[string]any)["workspace"].(map[string]any)["name"] != "Simulated" {
+	if status, _, doc := s.call("GET", "/api/users", nil); status != 200 || doc["data"].(map[string]any)["workspace"].(map[string]any)["name"] != "Simulated" {
 		t.Errorf("whose token: %d %v", status, doc)
 	}
-	stranger := s
-	stranger.token = "9|guessed"
-	if status, _, doc := stranger.ask("GET", "/api/users", nil); status != 401 || doc["message"] != "Unauthenticated." {
+	other := s
+	other.token = "9|guessed"
+	if status, _, doc := other.call("GET", "/api/users", nil); status != 401 || doc["message"] != "Unauthenticated." {
 		t.Errorf("a guess: %d %v", status, doc)
 	}
-	stranger.plain = true
-	if status, h, _ := stranger.ask("GET", "/api/users", nil); status != 302 || h.Get("Location") != "/login" {
+	other.page = true
+	if status, h, _ := other.call("GET", "/api/users", nil); status != 302 || h.Get("Location") != "/login" {
 		t.Errorf("a guess that asks for a page: %d %v", status, h)
 	}
 	s.control("PUT", "/tokens", map[string]any{"token": Token, "revoked": true})
-	if status, _, _ := s.ask("GET", "/api/users", nil); status != 401 {
+	if status, _, _ := s.call("GET", "/api/users", nil); status != 401 {
 		t.Errorf("revoked: %d", status)
 	}
 }
 
-// TestSuperAdmins share one selected workspace.
-func TestSuperAdmins(t *testing.T) {
+func TestSuperAdminsShareTheSelectedWorkspace(t *testing.T) {
 	s := open(t, t.TempDir())
 	s.control("PUT", "/workspaces", []workspace{{1, "One"}, {2, "Two"}})
 	s.control("PUT", "/accounts/anna@a.example", map[string]any{})
@@ -97,71 +97,71 @@ func TestSuperAdmins(t *testing.T) {
 	s.control("PUT", "/tokens", map[string]any{"token": "2|b", "type": "super-admin"})
 	a, b := s, s
 	a.token, b.token = "1|a", "2|b"
-	count := func(s server, path string) int {
-		_, _, doc := s.ask("GET", path, nil)
+	count := func(s client, path string) int {
+		_, _, doc := s.call("GET", path, nil)
 		return len(doc["data"].([]any))
 	}
 	if count(s, "/api/workspaces/v1.1") != 1 || count(a, "/api/workspaces/v1.1") != 2 || count(b, "/api/sender-emails") != 1 {
 		t.Error("tokens see the wrong things")
 	}
-	if status, _, _ := s.ask("POST", "/api/workspaces/v1.1/switch-workspace", map[string]int{"team_id": 2}); status != 403 {
+	if status, _, _ := s.call("POST", "/api/workspaces/v1.1/switch-workspace", map[string]int{"team_id": 2}); status != 403 {
 		t.Errorf("an api-user switches: %d", status)
 	}
 	for _, in := range []map[string]int{{}, {"team_id": 9}} {
-		if status, _, doc := a.ask("POST", "/api/workspaces/v1.1/switch-workspace", in); status != 422 || doc["errors"].(map[string]any)["team_id"] == nil {
+		if status, _, doc := a.call("POST", "/api/workspaces/v1.1/switch-workspace", in); status != 422 || doc["errors"].(map[string]any)["team_id"] == nil {
 			t.Errorf("%v: %d %v", in, status, doc)
 		}
 	}
-	if status, _, _ := a.ask("POST", "/api/workspaces/v1.1/switch-workspace", map[string]int{"team_id": 2}); status != 200 {
+	if status, _, _ := a.call("POST", "/api/workspaces/v1.1/switch-workspace", map[string]int{"team_id": 2}); status != 200 {
 		t.Errorf("switch: %d", status)
 	}
 	if count(b, "/api/sender-emails") != 0 || count(s, "/api/sender-emails") != 1 {
-		t.Error("the other one is still where it was, or an api-user was moved")
+		t.Error("the other super-admin did not switch, or the api-user did")
 	}
-	if status, _, _ := s.ask("GET", "/api/workspaces/v1.1/2", nil); status != 404 {
-		t.Errorf("another's workspace: %d", status)
+	if status, _, _ := s.call("GET", "/api/workspaces/v1.1/2", nil); status != 404 {
+		t.Errorf("the workspace of a different token: %d", status)
 	}
 }
 
-func TestSenders(t *testing.T) {
+func TestSendersAreCreatedChangedAndDeleted(t *testing.T) {
 	s := open(t, t.TempDir())
-	whole := map[string]any{"name": "Anna", "email": "anna@a.example", "password": "p", "imap_server": "i", "imap_port": 993, "smtp_server": "s", "smtp_port": 587}
-	if status, _, doc := s.ask("POST", "/api/sender-emails/imap-smtp", map[string]any{"name": "Anna"}); status != 422 || doc["errors"].(map[string]any)["email"] == nil {
-		t.Errorf("a part: %d %v", status, doc)
+	complete := map[string]any{"name": "Anna", "email": "anna@a.example", "password": "p", "imap_server": "i", "imap_port": 993, "smtp_server": "s", "smtp_port": 587}
+	if status, _, doc := s.call("POST", "/api/sender-emails/imap-smtp", map[string]any{"name": "Anna"}); status != 422 || doc["errors"].(map[string]any)["email"] == nil {
+		t.Errorf("missing fields: %d %v", status, doc)
 	}
-	status, _, doc := s.ask("POST", "/api/sender-emails/imap-smtp", whole)
+	status, _, doc := s.call("POST", "/api/sender-emails/imap-smtp", complete)
 	if status != 200 || doc["data"].(map[string]any)["type"] != "Inbox" {
 		t.Fatalf("create: %d %v", status, doc)
 	}
-	if status, _, _ := s.ask("POST", "/api/sender-emails/imap-smtp", whole); status != 422 {
+	if status, _, _ := s.call("POST", "/api/sender-emails/imap-smtp", complete); status != 422 {
 		t.Errorf("again: %d", status)
 	}
 	for _, id := range []string{strconv.Itoa(int(doc["data"].(map[string]any)["id"].(float64))), "anna@a.example"} {
-		if status, _, _ := s.ask("PATCH", "/api/sender-emails/"+id, map[string]any{"daily_limit": 9}); status != 200 {
+		if status, _, _ := s.call("PATCH", "/api/sender-emails/"+id, map[string]any{"daily_limit": 9}); status != 200 {
 			t.Errorf("change %s: %d", id, status)
 		}
-		if _, _, doc := s.ask("GET", "/api/sender-emails/"+id, nil); doc["data"].(map[string]any)["daily_limit"] != 9.0 {
+		if _, _, doc := s.call("GET", "/api/sender-emails/"+id, nil); doc["data"].(map[string]any)["daily_limit"] != 9.0 {
 			t.Errorf("%s: %v", id, doc)
 		}
 	}
-	if status, _, doc := s.ask("GET", "/api/sender-emails/1/oauth-access-token", nil); status != 200 || doc["data"].(map[string]any)["access_token"] == "" {
-		t.Errorf("its own token: %d %v", status, doc)
+	if status, _, doc := s.call("GET", "/api/sender-emails/1/oauth-access-token", nil); status != 200 || doc["data"].(map[string]any)["access_token"] == "" {
+		t.Errorf("the token of the mailbox: %d %v", status, doc)
 	}
-	if status, _, _ := s.ask("DELETE", "/api/sender-emails/1", nil); status != 200 {
+	if status, _, _ := s.call("DELETE", "/api/sender-emails/1", nil); status != 200 {
 		t.Errorf("delete: %d", status)
 	}
-	if status, _, doc := s.ask("DELETE", "/api/sender-emails/1", nil); status != 404 || doc["data"].(map[string]any)["success"] != false {
+	if status, _, doc := s.call("DELETE", "/api/sender-emails/1", nil); status != 404 || doc["data"].(map[string]any)["success"] != false {
 		t.Errorf("again: %d %v", status, doc)
 	}
 }
 
-func TestPagesOfFifteen(t *testing.T) {
+func TestListsHavePagesOfFifteen(t *testing.T) {
 	s := open(t, t.TempDir())
 	for i := range 16 {
 		s.control("PUT", "/accounts/user"+strconv.Itoa(i)+"@a.example", map[string]any{"status": "Not connected"})
 	}
 	for query, want := range map[string]int{"": 15, "?page=2": 1, "?page=3": 0, "?per_page=100": 15, "?search=USER1": 7, "?page=x": 15} {
-		_, h, doc := s.ask("GET", "/api/sender-emails"+query, nil)
+		_, h, doc := s.call("GET", "/api/sender-emails"+query, nil)
 		meta := doc["meta"].(map[string]any)
 		if len(doc["data"].([]any)) != want || meta["per_page"] != 15.0 || h.Get("X-RateLimit-Limit") != "3000" {
 			t.Errorf("%s: %v %v", query, len(doc["data"].([]any)), meta)
@@ -171,30 +171,28 @@ func TestPagesOfFifteen(t *testing.T) {
 		}
 	}
 	s.control("PUT", "/quirks", map[string]any{"honour_per_page": true, "ignore_search": true})
-	if _, _, doc := s.ask("GET", "/api/sender-emails?per_page=100&search=x", nil); len(doc["data"].([]any)) != 16 {
-		t.Error("the quirks do nothing")
+	if _, _, doc := s.call("GET", "/api/sender-emails?per_page=100&search=x", nil); len(doc["data"].([]any)) != 16 {
+		t.Error("the quirks have no effect")
 	}
 }
 
-// TestTheLimitOfTheInstance checks the limit of calls in a minute, which all
-// callers of an instance share.
-func TestTheLimitOfTheInstance(t *testing.T) {
+// TestRateLimitOfTheInstance checks the limit of calls per minute, which all tokens share.
+func TestRateLimitOfTheInstance(t *testing.T) {
 	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
-	l := limits{now: func() time.Time { return now }}
+	l := rateLimiter{now: func() time.Time { return now }}
 	for range limit {
-		if !l.pass(httptest.NewRecorder()) {
-			t.Fatal("too early")
+		if !l.allow(httptest.NewRecorder()) {
+			t.Fatal("throttled below the limit")
 		}
 	}
 	out := httptest.NewRecorder()
-	if l.pass(out) || out.Code != 429 || out.Header().Get("Retry-After") != "60" || out.Header().Get("X-RateLimit-Remaining") != "0" {
+	if l.allow(out) || out.Code != 429 || out.Header().Get("Retry-After") != "60" || out.Header().Get("X-RateLimit-Remaining") != "0" {
 		t.Errorf("%d %v", out.Code, out.Header())
 	}
 }
 
-// TestUploader: somebody connects a mailbox by the form, and it outlives the
-// process.
-func TestUploader(t *testing.T) {
+// TestUploaderConnectsMailboxes also checks that accounts survive a restart.
+func TestUploaderConnectsMailboxes(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	s.control("PUT", "/accounts/bob@a.example", map[string]any{"status": "Not connected"})
@@ -204,17 +202,17 @@ func TestUploader(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _ = resp.Body.Close(); resp.StatusCode != 200 {
-			t.Errorf("the form is not understood: %d", resp.StatusCode)
+			t.Errorf("the form answers %d", resp.StatusCode)
 		}
 	}
 	s = open(t, dir)
-	_, _, doc := s.ask("GET", "/api/sender-emails?search=@a.example", nil)
+	_, _, doc := s.call("GET", "/api/sender-emails?search=@a.example", nil)
 	all := doc["data"].([]any)
 	if len(all) != 2 || all[0].(map[string]any)["status"] != "Connected" || all[1].(map[string]any)["email"] != "carl@a.example" {
 		t.Errorf("after a restart: %v", all)
 	}
 	s.control("DELETE", "/accounts/carl@a.example", nil)
-	if status, _, _ := s.ask("DELETE", "/_control/accounts/carl@a.example", nil); status != 404 {
-		t.Errorf("taken out again: %d", status)
+	if status, _, _ := s.call("DELETE", "/_control/accounts/carl@a.example", nil); status != 404 {
+		t.Errorf("removed twice: %d", status)
 	}
 }

@@ -9,66 +9,65 @@ import (
 	"strconv"
 )
 
-// seen are the workspaces that a token sees.
-func (s *state) seen(by token) []workspace {
+// visibleWorkspaces returns the workspaces that the caller may read.
+func (s *state) visibleWorkspaces(caller token) []workspace {
 	all := []workspace{}
 	for _, w := range s.Workspaces {
-		if by.super() || w.ID == by.Workspace {
+		if caller.isSuperAdmin() || w.ID == caller.Workspace {
 			all = append(all, w)
 		}
 	}
 	return all
 }
 
-func (e *emailbison) user(w http.ResponseWriter, _ *http.Request, by token) {
+func (e *emailbison) user(w http.ResponseWriter, _ *http.Request, caller token) {
 	doc := map[string]any{
 		"id": 1, "name": "Olga Owner", "email": "owner@example.com", "created_at": "2025-04-14T16:59:21.000000Z",
 		"updated_at": "2025-04-14T16:59:21.000000Z", "workspace": nil,
 	}
 	e.file.View(func(s *state) {
 		for _, own := range s.Workspaces {
-			if own.ID == by.Workspace && !s.Quirks.HideOwn {
+			if own.ID == caller.Workspace && !s.Quirks.HideOwn {
 				doc["workspace"] = own
 			}
 		}
 	})
-	data(w, doc)
+	replyData(w, doc)
 }
 
-func (e *emailbison) workspaces(w http.ResponseWriter, r *http.Request, by token) {
+func (e *emailbison) workspaces(w http.ResponseWriter, r *http.Request, caller token) {
 	var all []workspace
 	hidden := false
-	e.file.View(func(s *state) { all, hidden = s.seen(by), s.Quirks.HideList && !by.super() })
+	e.file.View(func(s *state) { all, hidden = s.visibleWorkspaces(caller), s.Quirks.HideList && !caller.isSuperAdmin() })
 	if hidden {
-		say(w, http.StatusForbidden, "This action is unauthorized.")
+		replyMessage(w, http.StatusForbidden, "This action is unauthorized.")
 		return
 	}
-	paged(w, r, all, pageSize)
+	replyPage(w, r, all, pageSize)
 }
 
-func (e *emailbison) workspace(w http.ResponseWriter, r *http.Request, by token) {
+func (e *emailbison) workspace(w http.ResponseWriter, r *http.Request, caller token) {
 	var all []workspace
-	e.file.View(func(s *state) { all = s.seen(by) })
+	e.file.View(func(s *state) { all = s.visibleWorkspaces(caller) })
 	i := slices.IndexFunc(all, func(of workspace) bool { return strconv.Itoa(of.ID) == r.PathValue("id") })
 	if i < 0 {
-		notFound(w)
+		replyNotFound(w)
 		return
 	}
-	data(w, all[i])
+	replyData(w, all[i])
 }
 
-// switchTo selects the workspace that every super-admin token acts in from now
-// on, whoever has it.
-func (e *emailbison) switchTo(w http.ResponseWriter, r *http.Request, by token) {
+// switchWorkspace selects the workspace in which all super-admin tokens act from now on.
+func (e *emailbison) switchWorkspace(w http.ResponseWriter, r *http.Request, caller token) {
 	var in struct {
 		Team *int `json:"team_id"`
 	}
 	switch err := json.NewDecoder(r.Body).Decode(&in); {
-	case !by.super():
-		say(w, http.StatusForbidden, "This action is unauthorized.")
+	case !caller.isSuperAdmin():
+		replyMessage(w, http.StatusForbidden, "This action is unauthorized.")
 		return
 	case err != nil || in.Team == nil:
-		invalid(w, "team_id", "The team id field is required.")
+		replyInvalid(w, "team_id", "The team id field is required.")
 		return
 	}
 	var to workspace
@@ -78,8 +77,8 @@ func (e *emailbison) switchTo(w http.ResponseWriter, r *http.Request, by token) 
 		}
 	})
 	if err == nil && to.ID == 0 {
-		invalid(w, "team_id", "The selected team id is invalid.")
+		replyInvalid(w, "team_id", "The selected team id is invalid.")
 		return
 	}
-	done(w, err, to)
+	replyResult(w, err, to)
 }

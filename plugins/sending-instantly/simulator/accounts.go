@@ -34,22 +34,21 @@ type account struct {
 	AutofixFailed *bool  `json:"autofix_failed"`
 }
 
-// held is an account with what the API does not show.
-type held struct {
+// storedAccount is an account with the fields that the API does not show.
+type storedAccount struct {
 	account
 	VisibleAt time.Time `json:"visible_at"`
 }
 
 func (s *instantly) workspace(w http.ResponseWriter, _ *http.Request, in *workspace) {
-	simulate.Reply(w, http.StatusOK, map[string]any{
+	simulate.WriteJSON(w, http.StatusOK, map[string]any{
 		"id": in.ID, "name": in.Name, "owner": "019ffad2-5cac-7fb9-a336-43e00eee8acc",
-		"timestamp_created": simulate.Stamp(in.Created), "timestamp_updated": simulate.Stamp(in.Created),
+		"timestamp_created": simulate.FormatTime(in.Created), "timestamp_updated": simulate.FormatTime(in.Created),
 		"plan_id": "pid_hg_v1", "org_logo_url": nil, "org_client_domain": nil,
 	})
 }
 
-// visible are the accounts that can be seen now and that take wants, oldest
-// first.
+// visible returns the visible accounts of a workspace for which take returns true, oldest first.
 func (s *instantly) visible(in *workspace, take func(*account) bool) []*account {
 	var out []*account
 	now := s.kit.Now()
@@ -66,35 +65,37 @@ func (s *instantly) visible(in *workspace, take func(*account) bool) []*account 
 	return out
 }
 
-// place is the cursor after an account.
-func (a *account) place() string { return a.Created + "&" + a.Email }
+// cursor returns the cursor of the page after an account.
+func (a *account) cursor() string { return a.Created + "&" + a.Email }
 
-// listing is a request for a page of accounts.
+// listing holds the parameters of a request for a page of accounts.
 type listing struct {
 	limit  int
 	after  string
 	search string
-	equals map[string]func(*account) string // by the parameter's name
+	equals map[string]func(*account) string // the fields that filters compare, by parameter name
 }
 
+// takes reports whether an account passes the filters and comes after the cursor.
 func (l listing) takes(q url.Values, a *account) bool {
 	for name, of := range l.equals {
 		if want := q.Get(name); want != "" && want != of(a) {
 			return false
 		}
 	}
-	return l.later(a) && (l.search == "" || strings.Contains(strings.ToLower(a.Email), l.search))
+	return l.isAfterCursor(a) && (l.search == "" || strings.Contains(strings.ToLower(a.Email), l.search))
 }
 
-// later reports whether an account comes after the cursor, which was a time
-// alone once and still may be.
-func (l listing) later(a *account) bool {
-	at, email, whole := strings.Cut(l.after, "&")
-	return a.Created > at || whole && a.Created == at && a.Email > email
+// isAfterCursor reports whether an account comes after the cursor. Instantly also accepts the
+// former cursors, which hold only a time.
+func (l listing) isAfterCursor(a *account) bool {
+	created, email, hasEmail := strings.Cut(l.after, "&")
+	return a.Created > created || hasEmail && a.Created == created && a.Email > email
 }
 
-func readListing(q url.Values) (listing, string) {
-	l := listing{limit: 10, after: q.Get("starting_after"), search: strings.ToLower(q.Get("search")), equals: map[string]func(*account) string{
+// readListing reads the parameters of a list. problem is the message of a 400, or "".
+func readListing(q url.Values) (l listing, problem string) {
+	l = listing{limit: 10, after: q.Get("starting_after"), search: strings.ToLower(q.Get("search")), equals: map[string]func(*account) string{
 		"status":        func(a *account) string { return strconv.Itoa(a.Status) },
 		"provider_code": func(a *account) string { return strconv.Itoa(a.ProviderCode) },
 	}}
@@ -110,34 +111,33 @@ func readListing(q url.Values) (listing, string) {
 		}
 		l.limit = n
 	}
-	at, _, _ := strings.Cut(l.after, "&")
-	if _, err := time.Parse(time.RFC3339, at); l.after != "" && err != nil {
+	created, _, _ := strings.Cut(l.after, "&")
+	if _, err := time.Parse(time.RFC3339, created); l.after != "" && err != nil {
 		return l, "Invalid starting_after"
 	}
 	return l, ""
 }
 
-// listAccounts gives a page. A cursor comes with every page that has accounts,
-// also the last one.
+// listAccounts answers with a page. Every page with accounts has a cursor, the last one too.
 func (s *instantly) listAccounts(w http.ResponseWriter, r *http.Request, in *workspace) {
 	q := r.URL.Query()
-	l, wrong := readListing(q)
-	if wrong != "" {
-		refuse(w, http.StatusBadRequest, wrong)
+	l, problem := readListing(q)
+	if problem != "" {
+		refuse(w, http.StatusBadRequest, problem)
 		return
 	}
-	quiet, circling := false, false
-	s.file.View(func(all *state) { quiet, circling = all.NoCursor, all.RepeatPage })
-	if circling {
+	noCursor, repeatPage := false, false
+	s.file.View(func(all *state) { noCursor, repeatPage = all.NoCursor, all.RepeatPage })
+	if repeatPage {
 		l.after = ""
 	}
 	all := s.visible(in, func(a *account) bool { return l.takes(q, a) })
 	items := append([]*account{}, all[:min(l.limit, len(all))]...)
 	doc := map[string]any{"items": items}
-	if len(items) > 0 && !(quiet && len(items) == len(all)) {
-		doc["next_starting_after"] = items[len(items)-1].place()
+	if len(items) > 0 && !(noCursor && len(items) == len(all)) {
+		doc["next_starting_after"] = items[len(items)-1].cursor()
 	}
-	simulate.Reply(w, http.StatusOK, doc)
+	simulate.WriteJSON(w, http.StatusOK, doc)
 }
 
 func (s *instantly) getAccount(w http.ResponseWriter, r *http.Request, in *workspace) {
@@ -153,25 +153,25 @@ func (s *instantly) getAccount(w http.ResponseWriter, r *http.Request, in *works
 		refuse(w, http.StatusNotFound, "Account not found")
 		return
 	}
-	simulate.Reply(w, http.StatusOK, found)
+	simulate.WriteJSON(w, http.StatusOK, found)
 }
 
 func (s *instantly) deleteAccount(w http.ResponseWriter, r *http.Request, in *workspace) {
-	var gone *held
+	var removed *storedAccount
 	email := r.PathValue("email")
 	err := s.file.Do(func(all *state) {
 		accounts := all.Workspaces[in.ID].Accounts
 		if a := accounts[strings.ToLower(email)]; a != nil && a.Email == email {
-			gone = a
+			removed = a
 			delete(accounts, strings.ToLower(email))
 		}
 	})
 	switch {
 	case err != nil:
 		refuse(w, http.StatusInternalServerError, err.Error())
-	case gone == nil:
+	case removed == nil:
 		refuse(w, http.StatusNotFound, "Account not found")
 	default:
-		simulate.Reply(w, http.StatusOK, gone.account)
+		simulate.WriteJSON(w, http.StatusOK, removed.account)
 	}
 }

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulator stands in for Instantly's API v2 as far as mailboxes go:
-// keys with scopes, the workspace, accounts with their paging, Microsoft OAuth
-// sessions with their page, limits and error envelopes.
+// Package simulator simulates the part of Instantly's API v2 that concerns mailboxes: API keys with
+// scopes, the workspace, accounts, Microsoft OAuth sessions, rate limits and error envelopes. New
+// is the entry point.
+//
+//   - simulator.go: New and the routes. state.go: the state, which is stored in one file.
+//   - auth.go: API keys, scopes and rate limits.
+//   - accounts.go: the accounts and their list.
+//   - oauth.go: the OAuth sessions and the sign-in page.
+//   - control.go: the control interface, by which tests and the sandbox change Instantly.
 package simulator
 
 import (
@@ -16,26 +22,27 @@ import (
 const (
 	provider = "instantly"
 	prefix   = "/api/v2"
-	// authorize is where Microsoft's page would be.
+	// authorize is the path of the sign-in page, as at Microsoft.
 	authorize = "/common/oauth2/v2.0/authorize"
-	// Key is one that may do everything in the first workspace.
+	// Key is an API key with all scopes in the first workspace.
 	Key = "simulated-instantly-key"
 )
 
 type instantly struct {
-	kit    *simulate.Kit
-	file   *simulate.File[state]
-	mux    *http.ServeMux
-	limits *limits
+	kit     *simulate.Kit
+	file    *simulate.File[state]
+	mux     *http.ServeMux
+	limiter *rateLimiter
 }
 
-// New makes the simulator.
+// New returns the handler of the simulator and what its ready line tells. It fails when the data
+// folder cannot be read.
 func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	kit, file, err := simulate.OpenState(provider, "instantly.json", o, fresh)
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
-	s := &instantly{kit: kit, file: file, mux: http.NewServeMux(), limits: newLimits()}
+	s := &instantly{kit: kit, file: file, mux: http.NewServeMux(), limiter: newRateLimiter()}
 	s.routes()
 	return kit.Handler(s, s.controls()), simulate.Ready{
 		Provider: provider, URL: o.URL,
@@ -56,7 +63,7 @@ func (s *instantly) routes() {
 		"GET /oauth/session/status/{code}": {"accounts:read", s.sessionStatus},
 	} {
 		method, path, _ := strings.Cut(pattern, " ")
-		s.mux.Handle(method+" "+prefix+path, s.guarded(o))
+		s.mux.Handle(method+" "+prefix+path, s.authorized(o))
 	}
 	s.mux.HandleFunc("GET "+authorize, s.showPage)
 	s.mux.HandleFunc("POST "+authorize, s.submitPage)
@@ -65,8 +72,7 @@ func (s *instantly) routes() {
 	})
 }
 
-// Call implements simulate.Provider, with the names of the sending port's
-// operations.
+// Call implements simulate.Provider. The operations have the names of the sending port.
 func (s *instantly) Call(r *http.Request, _ []byte) simulate.Call {
 	name := ""
 	switch path := strings.TrimPrefix(r.URL.Path, prefix); {
@@ -85,7 +91,7 @@ func (s *instantly) Call(r *http.Request, _ []byte) simulate.Call {
 	case strings.HasPrefix(path, "/oauth/session/status/"):
 		name = "sign_in"
 	case path == authorize:
-		return simulate.Call{Operation: "authorize"} // a person's, not the service's
+		return simulate.Call{Operation: "authorize"} // requested by a browser, not by tenantry
 	}
 	return simulate.Call{Operation: name, Write: r.Method != http.MethodGet, Host: prefix, WorkAt: []int{http.StatusGatewayTimeout}}
 }
@@ -101,7 +107,7 @@ func (s *instantly) Fail(w http.ResponseWriter, _ *http.Request, status, retryAf
 // ServeHTTP implements simulate.Provider.
 func (s *instantly) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// refuse answers with Instantly's envelope.
+// refuse answers with Instantly's error envelope.
 func refuse(w http.ResponseWriter, status int, message string) {
-	simulate.Reply(w, status, map[string]any{"statusCode": status, "error": http.StatusText(status), "message": message})
+	simulate.WriteJSON(w, status, map[string]any{"statusCode": status, "error": http.StatusText(status), "message": message})
 }

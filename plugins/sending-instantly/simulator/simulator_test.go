@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sending-instantly/simulator"
 )
 
-// start opens a simulator on a data folder.
+// start returns a simulator with its state in dir.
 func start(t *testing.T, dir string) http.Handler {
 	t.Helper()
 	h, _, err := simulator.New(simulate.Options{URL: "http://127.0.0.1:1", DataDir: dir, Log: io.Discard})
@@ -26,6 +26,7 @@ func start(t *testing.T, dir string) http.Handler {
 	return h
 }
 
+// ask makes a request and decodes the answer, which stays empty for an HTML page.
 func ask(h http.Handler, method, path, body string, header ...string) (int, map[string]any) {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	for i := 0; i < len(header); i += 2 {
@@ -34,14 +35,14 @@ func ask(h http.Handler, method, path, body string, header ...string) (int, map[
 	out := httptest.NewRecorder()
 	h.ServeHTTP(out, r)
 	parsed := map[string]any{}
-	_ = json.Unmarshal(out.Body.Bytes(), &parsed) // pages are none
+	_ = json.Unmarshal(out.Body.Bytes(), &parsed)
 	return out.Code, parsed
 }
 
 const bearer = "Bearer " + simulator.Key
 
-// What Instantly does not take, in its envelope.
-func TestRefusals(t *testing.T) {
+// TestRefusalsHaveInstantlysEnvelope covers requests that Instantly refuses.
+func TestRefusalsHaveInstantlysEnvelope(t *testing.T) {
 	h := start(t, t.TempDir())
 	for name, tt := range map[string]struct {
 		method, path string
@@ -49,25 +50,24 @@ func TestRefusals(t *testing.T) {
 		status       int
 		message      string
 	}{
-		"no key":               {"GET", "/api/v2/accounts", nil, 401, "Missing Authorization header"},
-		"no bearer":            {"GET", "/api/v2/accounts", []string{"Authorization", "Basic x"}, 401, "Invalid API key"},
-		"an empty JSON body":   {"DELETE", "/api/v2/accounts/a@b.test", []string{"Authorization", bearer, "Content-Type", "application/json"}, 400, "Body cannot be empty"},
-		"a page too large":     {"GET", "/api/v2/accounts?limit=101", []string{"Authorization", bearer}, 400, "limit must be <= 100"},
-		"a cursor of nobody's": {"GET", "/api/v2/accounts?starting_after=x", []string{"Authorization", bearer}, 400, "starting_after"},
-		"no such account":      {"GET", "/api/v2/accounts/a@b.test", []string{"Authorization", bearer}, 404, "Account not found"},
-		"no such path":         {"GET", "/api/v2/oauth/status/x", []string{"Authorization", bearer}, 404, "not found"},
+		"no key":             {"GET", "/api/v2/accounts", nil, 401, "Missing Authorization header"},
+		"no bearer":          {"GET", "/api/v2/accounts", []string{"Authorization", "Basic x"}, 401, "Invalid API key"},
+		"an empty JSON body": {"DELETE", "/api/v2/accounts/a@b.test", []string{"Authorization", bearer, "Content-Type", "application/json"}, 400, "Body cannot be empty"},
+		"a page too large":   {"GET", "/api/v2/accounts?limit=101", []string{"Authorization", bearer}, 400, "limit must be <= 100"},
+		"an invalid cursor":  {"GET", "/api/v2/accounts?starting_after=x", []string{"Authorization", bearer}, 400, "starting_after"},
+		"no such account":    {"GET", "/api/v2/accounts/a@b.test", []string{"Authorization", bearer}, 404, "Account not found"},
+		"no such path":       {"GET", "/api/v2/oauth/status/x", []string{"Authorization", bearer}, 404, "not found"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			status, said := ask(h, tt.method, tt.path, "", tt.header...)
-			if status != tt.status || said["statusCode"] != float64(tt.status) || said["error"] != http.StatusText(tt.status) || !strings.Contains(fmt.Sprint(said["message"]), tt.message) {
-				t.Errorf("%d %v", status, said)
+			status, answer := ask(h, tt.method, tt.path, "", tt.header...)
+			if status != tt.status || answer["statusCode"] != float64(tt.status) || answer["error"] != http.StatusText(tt.status) || !strings.Contains(fmt.Sprint(answer["message"]), tt.message) {
+				t.Errorf("%d %v", status, answer)
 			}
 		})
 	}
 }
 
-// Filters, and cursors of both forms.
-func TestListing(t *testing.T) {
+func TestListFiltersAndCursors(t *testing.T) {
 	h := start(t, t.TempDir())
 	ask(h, "POST", "/_control/accounts", `[{"email":"a@one.test"},{"email":"b@one.test","status":-1},{"email":"c@two.test","provider_code":2}]`)
 	for query, want := range map[string]int{
@@ -75,16 +75,16 @@ func TestListing(t *testing.T) {
 		"starting_after=2020-01-01T00:00:00.000Z": 3, "starting_after=2099-01-01T00:00:00.000Z": 0,
 		"starting_after=" + url.QueryEscape("2020-01-01T00:00:00.000Z&a@one.test"): 3,
 	} {
-		status, said := ask(h, "GET", "/api/v2/accounts?"+query, "", "Authorization", bearer)
-		items, _ := said["items"].([]any)
-		if _, cursor := said["next_starting_after"]; status != http.StatusOK || len(items) != want || cursor != (want > 0) {
-			t.Errorf("%s: %d %v", query, status, said)
+		status, answer := ask(h, "GET", "/api/v2/accounts?"+query, "", "Authorization", bearer)
+		items, _ := answer["items"].([]any)
+		if _, cursor := answer["next_starting_after"]; status != http.StatusOK || len(items) != want || cursor != (want > 0) {
+			t.Errorf("%s: %d %v", query, status, answer)
 		}
 	}
 }
 
-// The page does what a person presses, and nothing else.
-func TestPage(t *testing.T) {
+// TestSignInPageWorksOnce submits the page with invalid values first, and restarts the simulator.
+func TestSignInPageWorksOnce(t *testing.T) {
 	dir := t.TempDir()
 	h := start(t, dir)
 	_, made := ask(h, "POST", "/api/v2/oauth/microsoft/init", "", "Authorization", bearer)
@@ -93,15 +93,15 @@ func TestPage(t *testing.T) {
 		status, _ := ask(h, "POST", link, url.Values{"username": {username}, "decision": {decision}}.Encode(), "Content-Type", "application/x-www-form-urlencoded")
 		return status
 	}
-	for _, odd := range []string{"", "no address", "A <a@b.test>"} {
-		if status := post(h, odd, "accept"); status != http.StatusBadRequest {
-			t.Errorf("%q: %d", odd, status)
+	for _, invalid := range []string{"", "no address", "A <a@b.test>"} {
+		if status := post(h, invalid, "accept"); status != http.StatusBadRequest {
+			t.Errorf("%q: %d", invalid, status)
 		}
 	}
 	if status := post(h, "a@b.test", "maybe"); status != http.StatusBadRequest {
 		t.Errorf("neither accepted nor denied: %d", status)
 	}
-	// Started again on the same folder, the link is still open, once.
+	// After a restart with the same folder the link still works, once.
 	h = start(t, dir)
 	if status := post(h, "a@b.test", "accept"); status != http.StatusOK {
 		t.Errorf("accepted: %d", status)
@@ -114,8 +114,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// Somebody at Instantly who asks for what is not there is told so.
-func TestControls(t *testing.T) {
+func TestControlCallsReportMissingObjects(t *testing.T) {
 	h := start(t, t.TempDir())
 	for call, want := range map[string]int{
 		"DELETE /accounts/a@b.test": http.StatusNotFound, "POST /sessions/x/complete": http.StatusBadRequest, "POST /sessions/x/deny": http.StatusNotFound,
@@ -127,6 +126,6 @@ func TestControls(t *testing.T) {
 		}
 	}
 	if status, _ := ask(h, "PUT", "/_control/keys/k", `{"scope":["a"]}`); status != http.StatusBadRequest {
-		t.Errorf("a misspelled member: %d", status)
+		t.Errorf("an unknown member: %d", status)
 	}
 }

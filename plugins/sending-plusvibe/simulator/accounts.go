@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// accountDoc is an account as the API shows it.
+// accountDoc is an account with the members of the API.
 type accountDoc struct {
 	ID       string `json:"_id"`
 	Email    string `json:"email"`
@@ -34,24 +34,23 @@ type accountDoc struct {
 	} `json:"payload"`
 }
 
-// account is one with what the API does not show.
+// account is an account with the fields that the API does not show.
 type account struct {
 	accountDoc
 	VisibleAt time.Time `json:"visible_at"`
 }
 
-// keyed lets only those do the work who have a key. How PlusVibe turns the
-// others away is a knob.
-func (s *plusvibe) keyed(do func(http.ResponseWriter, *http.Request, customer)) http.HandlerFunc {
+// requireKey calls next for a request with a known key. The status of the refusal can be switched.
+func (s *plusvibe) requireKey(next func(http.ResponseWriter, *http.Request, customer)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		var who customer
+		var owner customer
 		known := false
-		s.file.View(func(all *state) { who, known = all.Keys[r.Header.Get("X-Api-Key")] })
+		s.file.View(func(all *state) { owner, known = all.Keys[r.Header.Get("X-Api-Key")] })
 		if !known {
 			refuse(w, s.behaviour().BadKey, "Invalid API key")
 			return
 		}
-		do(w, r, who)
+		next(w, r, owner)
 	}
 }
 
@@ -59,12 +58,12 @@ func (c customer) reaches(id string) bool {
 	return slices.ContainsFunc(c.Workspaces, func(w simulate.Workspace) bool { return w.ID == id })
 }
 
-func (s *plusvibe) authenticate(w http.ResponseWriter, _ *http.Request, who customer) {
-	simulate.Reply(w, http.StatusOK, map[string]any{"status": "success", "workspaces": named(who.Workspaces)})
+func (s *plusvibe) authenticate(w http.ResponseWriter, _ *http.Request, owner customer) {
+	simulate.WriteJSON(w, http.StatusOK, map[string]any{"status": "success", "workspaces": workspaceDocs(owner.Workspaces)})
 }
 
-// named are workspaces as the API shows them.
-func named(all []simulate.Workspace) []map[string]string {
+// workspaceDocs returns workspaces with the members of the API.
+func workspaceDocs(all []simulate.Workspace) []map[string]string {
 	out := []map[string]string{}
 	for _, w := range all {
 		out = append(out, map[string]string{"_id": w.ID, "name": w.Name})
@@ -72,13 +71,13 @@ func named(all []simulate.Workspace) []map[string]string {
 	return out
 }
 
-// listAccounts: `email` finds what contains it.
-func (s *plusvibe) listAccounts(w http.ResponseWriter, r *http.Request, who customer) {
+// listAccounts answers with a page of accounts. The parameter "email" matches parts of addresses.
+func (s *plusvibe) listAccounts(w http.ResponseWriter, r *http.Request, owner customer) {
 	q := r.URL.Query()
 	skip, okSkip := number(q.Get("skip"), 0)
 	limit, okLimit := number(q.Get("limit"), 100)
 	switch {
-	case !who.reaches(q.Get("workspace_id")):
+	case !owner.reaches(q.Get("workspace_id")):
 		refuse(w, http.StatusBadRequest, "Invalid workspace_id")
 		return
 	case !okSkip, !okLimit, limit < 1, limit > 1000:
@@ -86,9 +85,9 @@ func (s *plusvibe) listAccounts(w http.ResponseWriter, r *http.Request, who cust
 		return
 	}
 	found := []accountDoc{}
-	now, deaf := s.kit.Now(), false
+	now, ignoreSkip := s.kit.Now(), false
 	s.file.View(func(all *state) {
-		deaf = all.Behaviour.DeafToSkip
+		ignoreSkip = all.Behaviour.DeafToSkip
 		if all.Workspaces[q.Get("workspace_id")] == nil {
 			return
 		}
@@ -98,13 +97,14 @@ func (s *plusvibe) listAccounts(w http.ResponseWriter, r *http.Request, who cust
 			}
 		}
 	})
-	if deaf {
+	if ignoreSkip {
 		skip = 0
 	}
 	from := min(skip, len(found))
-	simulate.Reply(w, http.StatusOK, map[string]any{"accounts": found[from:min(from+limit, len(found))]})
+	simulate.WriteJSON(w, http.StatusOK, map[string]any{"accounts": found[from:min(from+limit, len(found))]})
 }
 
+// number parses a non-negative integer. Empty text is fallback.
 func number(text string, fallback int) (int, bool) {
 	if text == "" {
 		return fallback, true
@@ -113,30 +113,30 @@ func number(text string, fallback int) (int, bool) {
 	return n, err == nil && n >= 0
 }
 
-func (s *plusvibe) deleteAccount(w http.ResponseWriter, r *http.Request, who customer) {
+func (s *plusvibe) deleteAccount(w http.ResponseWriter, r *http.Request, owner customer) {
 	var in struct {
 		Workspace string `json:"workspace_id"`
 		Email     string `json:"email"`
 	}
-	if json.NewDecoder(r.Body).Decode(&in) != nil || !who.reaches(in.Workspace) {
+	if json.NewDecoder(r.Body).Decode(&in) != nil || !owner.reaches(in.Workspace) {
 		refuse(w, http.StatusBadRequest, "Invalid workspace_id")
 		return
 	}
-	gone := false
-	err := s.file.Do(func(all *state) { gone = all.drop(in.Workspace, in.Email) })
+	removed := false
+	err := s.file.Do(func(all *state) { removed = all.removeAccount(in.Workspace, in.Email) })
 	switch {
 	case err != nil:
 		refuse(w, http.StatusInternalServerError, "Internal error")
-	case !gone:
+	case !removed:
 		refuse(w, http.StatusNotFound, "Email account not found")
 	default:
-		simulate.Reply(w, http.StatusOK, map[string]string{"status": "success"})
+		simulate.WriteJSON(w, http.StatusOK, map[string]string{"status": "success"})
 	}
 }
 
-// drop takes an account out of a workspace, if it is there.
-func (s *state) drop(in, email string) bool {
-	w := s.workspace(in)
+// removeAccount removes an account from a workspace and reports whether it existed.
+func (s *state) removeAccount(workspaceID, email string) bool {
+	w := s.workspace(workspaceID)
 	i := w.index(email)
 	if i < 0 {
 		return false

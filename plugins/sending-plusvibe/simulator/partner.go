@@ -12,10 +12,10 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// linkTime is how long a link works. PlusVibe does not say.
-const linkTime = 10 * time.Minute
+// linkLifetime is how long a sign-in link works. PlusVibe does not document it.
+const linkLifetime = 10 * time.Minute
 
-// login is what partners send with each call.
+// login is the body of every partner call.
 type login struct {
 	Flow      string `json:"flow"`
 	Username  string `json:"pipl_username"`
@@ -23,50 +23,50 @@ type login struct {
 	Workspace string `json:"workspace_id"`
 }
 
-// partners lets only those do the work who log in. A wrong login is told with
-// 200, as the code of partners' answers suggests.
-func (s *plusvibe) partners(do func(http.ResponseWriter, customer, login)) http.HandlerFunc {
+// requireLogin calls next for a request with a valid login. It refuses others with status 200 and
+// code 0, because the documented answers to partners have a code.
+func (s *plusvibe) requireLogin(next func(http.ResponseWriter, customer, login)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var in login
 		if json.NewDecoder(r.Body).Decode(&in) != nil || in.Flow != "app_user" {
 			partnerRefuse(w, "flow must be app_user")
 			return
 		}
-		var who *customer
+		var owner *customer
 		s.file.View(func(all *state) {
 			for _, c := range all.Keys {
 				if c.Password != "" && c.Username == in.Username && c.Password == in.Password {
-					who = &c
+					owner = &c
 				}
 			}
 		})
-		if who == nil {
+		if owner == nil {
 			partnerRefuse(w, "Invalid username or password")
 			return
 		}
-		do(w, *who, in)
+		next(w, *owner, in)
 	}
 }
 
 func partnerRefuse(w http.ResponseWriter, message string) {
-	simulate.Reply(w, http.StatusOK, map[string]any{"code": 0, "message": message})
+	simulate.WriteJSON(w, http.StatusOK, map[string]any{"code": 0, "message": message})
 }
 
-func (s *plusvibe) partnerWorkspaces(w http.ResponseWriter, who customer, _ login) {
-	simulate.Reply(w, http.StatusOK, map[string]any{"code": 1, "message": "success", "data": named(who.Workspaces)})
+func (s *plusvibe) partnerWorkspaces(w http.ResponseWriter, owner customer, _ login) {
+	simulate.WriteJSON(w, http.StatusOK, map[string]any{"code": 1, "message": "success", "data": workspaceDocs(owner.Workspaces)})
 }
 
-// startOAuth answers with a link, which is all that PlusVibe tells of a sign-in.
-func (s *plusvibe) startOAuth(w http.ResponseWriter, who customer, in login) {
-	if !who.reaches(in.Workspace) {
+// startOAuth answers with a sign-in link, at the member path that LinkAt sets.
+func (s *plusvibe) startOAuth(w http.ResponseWriter, owner customer, in login) {
+	if !owner.reaches(in.Workspace) {
 		partnerRefuse(w, "Invalid workspace_id")
 		return
 	}
-	var to string
-	var at []string
+	var link string
+	var path []string
 	err := s.file.Do(func(all *state) {
-		link := s.signIns.Start(all, all.nextID(), in.Workspace, linkTime)
-		at, to = strings.Split(all.Behaviour.LinkAt, "."), cmp.Or(all.Behaviour.LinkTo, link)
+		own := s.signIns.Start(all, all.nextID(), in.Workspace, linkLifetime)
+		path, link = strings.Split(all.Behaviour.LinkAt, "."), cmp.Or(all.Behaviour.LinkTo, own)
 	})
 	if err != nil {
 		refuse(w, http.StatusInternalServerError, "Internal error")
@@ -74,11 +74,11 @@ func (s *plusvibe) startOAuth(w http.ResponseWriter, who customer, in login) {
 	}
 	doc := map[string]any{"code": 1, "message": "success"}
 	inner := doc
-	for _, name := range at[:len(at)-1] {
+	for _, name := range path[:len(path)-1] {
 		next := map[string]any{}
 		inner[name] = next
 		inner = next
 	}
-	inner[at[len(at)-1]] = to
-	simulate.Reply(w, http.StatusOK, doc)
+	inner[path[len(path)-1]] = link
+	simulate.WriteJSON(w, http.StatusOK, doc)
 }

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulator stands in for PlusVibe's API as far as mailboxes go: keys
-// that reach several workspaces, accounts with their filter and paging, the
-// partners' start of a Microsoft sign-in with its page, and the ways in which
-// PlusVibe's undocumented answers may turn out.
+// Package simulator simulates the part of PlusVibe's API that concerns mailboxes: API keys,
+// workspaces, accounts, and the partner calls that start a Microsoft sign-in. Where PlusVibe
+// documents no answer, the behaviour can be switched. New is the entry point.
+//
+//   - simulator.go: New and the routes. state.go: the state, which is stored in one file.
+//   - accounts.go: the calls that need an API key. partner.go: the calls that need a partner's
+//     login.
+//   - control.go: the control interface, by which tests and the sandbox change PlusVibe.
 package simulator
 
 import (
@@ -18,12 +22,12 @@ import (
 const (
 	provider = "plusvibe"
 	prefix   = "/api/v1"
-	// authorize is where Microsoft's page would be.
+	// authorize is the path of the sign-in page, as at Microsoft.
 	authorize = "/common/oauth2/v2.0/authorize"
 
-	// Key is one that reaches two workspaces.
+	// Key is an API key that reaches two workspaces.
 	Key = "simulated-plusvibe-key"
-	// Username and Password are the login of a partner, for the same ones.
+	// Username and Password are a partner's login for the same workspaces.
 	Username = "partner@agency.example"
 	Password = "simulated-plusvibe-password"
 )
@@ -32,17 +36,18 @@ type plusvibe struct {
 	kit     *simulate.Kit
 	file    *simulate.File[state]
 	mux     *http.ServeMux
-	signIns simulate.SignIns[state]
+	signIns simulate.SignInLinks[state]
 }
 
-// New makes the simulator.
+// New returns the handler of the simulator and what its ready line tells. It fails when the data
+// folder cannot be read.
 func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
-	kit, file, err := simulate.OpenState(provider, "plusvibe.json", o, fresh)
+	kit, file, err := simulate.OpenState(provider, "plusvibe.json", o, initialState)
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
-	s := &plusvibe{kit: kit, file: file, mux: http.NewServeMux(), signIns: simulate.SignIns[state]{
-		Platform: "PlusVibe", Path: authorize, Kit: kit, File: file, Started: started, Attach: (*state).attach,
+	s := &plusvibe{kit: kit, file: file, mux: http.NewServeMux(), signIns: simulate.SignInLinks[state]{
+		Platform: "PlusVibe", Path: authorize, Kit: kit, File: file, Started: startedSignIns, Attach: (*state).attach,
 	}}
 	s.routes()
 	credential := map[string]string{"api_key": Key, "partner_username": Username, "partner_password": Password}
@@ -60,26 +65,25 @@ func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
 }
 
 func (s *plusvibe) routes() {
-	s.mux.HandleFunc("GET "+prefix+"/authenticate", s.keyed(s.authenticate))
-	s.mux.HandleFunc("GET "+prefix+"/account/list", s.keyed(s.listAccounts))
-	s.mux.HandleFunc("POST "+prefix+"/webhook/partner-list-workspace", s.partners(s.partnerWorkspaces))
-	s.mux.HandleFunc("POST "+prefix+"/webhook/partner-microsoft-oauth-url", s.partners(s.startOAuth))
+	s.mux.HandleFunc("GET "+prefix+"/authenticate", s.requireKey(s.authenticate))
+	s.mux.HandleFunc("GET "+prefix+"/account/list", s.requireKey(s.listAccounts))
+	s.mux.HandleFunc("POST "+prefix+"/webhook/partner-list-workspace", s.requireLogin(s.partnerWorkspaces))
+	s.mux.HandleFunc("POST "+prefix+"/webhook/partner-microsoft-oauth-url", s.requireLogin(s.startOAuth))
 	s.mux.Handle("GET "+authorize, s.signIns)
 	s.mux.Handle("POST "+authorize, s.signIns)
-	s.mux.HandleFunc("/", s.elsewhere)
+	s.mux.HandleFunc("/", s.serveOther)
 }
 
-// elsewhere is the deletion, whose path is a knob, and what there is not.
-func (s *plusvibe) elsewhere(w http.ResponseWriter, r *http.Request) {
-	if at := s.behaviour().DeletePath; at != "" && r.Method == http.MethodPost && r.URL.Path == prefix+at {
-		s.keyed(s.deleteAccount)(w, r)
+// serveOther serves the deletion, whose path can be switched, and answers 404 for other paths.
+func (s *plusvibe) serveOther(w http.ResponseWriter, r *http.Request) {
+	if path := s.behaviour().DeletePath; path != "" && r.Method == http.MethodPost && r.URL.Path == prefix+path {
+		s.requireKey(s.deleteAccount)(w, r)
 		return
 	}
 	refuse(w, http.StatusNotFound, "Cannot "+r.Method+" "+r.URL.Path)
 }
 
-// Call implements simulate.Provider, with the names of the sending port's
-// operations.
+// Call implements simulate.Provider. The operations have the names of the sending port.
 func (s *plusvibe) Call(r *http.Request, _ []byte) simulate.Call {
 	name, write := "", r.Method != http.MethodGet
 	switch path := strings.TrimPrefix(r.URL.Path, prefix); {
@@ -96,7 +100,7 @@ func (s *plusvibe) Call(r *http.Request, _ []byte) simulate.Call {
 	case path == s.behaviour().DeletePath:
 		name = "remove"
 	case path == authorize:
-		return simulate.Call{Operation: "authorize"} // a person's, not the service's
+		return simulate.Call{Operation: "authorize"} // requested by a browser, not by tenantry
 	}
 	return simulate.Call{Operation: name, Write: write, Host: prefix, WorkAt: []int{http.StatusGatewayTimeout}}
 }
@@ -112,7 +116,7 @@ func (s *plusvibe) Fail(w http.ResponseWriter, _ *http.Request, status, retryAft
 // ServeHTTP implements simulate.Provider.
 func (s *plusvibe) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// refuse answers with an error, whose form nobody has published.
+// refuse answers with an error. PlusVibe does not document its form.
 func refuse(w http.ResponseWriter, status int, message string) {
-	simulate.Reply(w, status, map[string]string{"status": "error", "message": message})
+	simulate.WriteJSON(w, status, map[string]string{"status": "error", "message": message})
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// senderDoc is a sender as the API shows it. Its members are a guess.
+// senderDoc is a sender with the members of the API, whose names SalesBlink does not document.
 type senderDoc struct {
 	ID       string  `json:"id"`
 	Email    string  `json:"from_email"`
@@ -26,61 +26,61 @@ type senderDoc struct {
 	Updated  string  `json:"updated_at"`
 }
 
-// sender is one with what the API does not show.
+// sender is a sender with the fields that the API does not show.
 type sender struct {
 	senderDoc
 	VisibleAt time.Time `json:"visible_at"`
 }
 
-// keyed lets only those do the work who have a key, without the word Bearer,
-// and do not ask too often.
-func (s *salesblink) keyed(do func(http.ResponseWriter, *http.Request, customer)) http.HandlerFunc {
+// requireKey calls next for a request with a known key that is within the rate limit. The key is
+// the whole value of the header Authorization, without the word Bearer.
+func (s *salesblink) requireKey(next func(http.ResponseWriter, *http.Request, customer)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		key := r.Header.Get("Authorization")
-		var who customer
+		var owner customer
 		known := false
-		s.file.View(func(all *state) { who, known = all.Keys[key] })
+		s.file.View(func(all *state) { owner, known = all.Keys[key] })
 		switch {
 		case !known:
 			refuse(w, http.StatusUnauthorized, "Invalid API key")
-		case s.behaviour().Limits && !s.limits.allow(key, r.Method):
+		case s.behaviour().Limits && !s.limiter.allow(key, r.Method):
 			refuse(w, http.StatusTooManyRequests, "Too many requests, wait a minute")
 		default:
-			do(w, r, who)
+			next(w, r, owner)
 		}
 	}
 }
 
-func (s *salesblink) listWorkspaces(w http.ResponseWriter, _ *http.Request, who customer) {
-	if who.Role != "owner" {
+func (s *salesblink) listWorkspaces(w http.ResponseWriter, _ *http.Request, owner customer) {
+	if owner.Role != "owner" {
 		refuse(w, http.StatusForbidden, "Only the owner can list workspaces")
 		return
 	}
-	answer(w, append([]simulate.Workspace{}, who.Workspaces...))
+	answer(w, append([]simulate.Workspace{}, owner.Workspaces...))
 }
 
-// in is the workspace that a call is for: by the query of a GET and the body of
-// a POST, else the key's default. One that is not the key's is refused by 200.
-func (c customer) in(w http.ResponseWriter, r *http.Request) (string, bool) {
-	asked := r.URL.Query().Get("workspace_id")
+// workspaceOf returns the id of the workspace in the query of a GET or the body of a POST, or else
+// the default of the key. It refuses a workspace that the key does not reach, with status 200.
+func (c customer) workspaceOf(w http.ResponseWriter, r *http.Request) (string, bool) {
+	id := r.URL.Query().Get("workspace_id")
 	if r.Method != http.MethodGet {
 		var body struct {
 			Workspace string `json:"workspace_id"`
 		}
-		_ = json.NewDecoder(r.Body).Decode(&body) // there may be none
-		asked = body.Workspace
+		_ = json.NewDecoder(r.Body).Decode(&body) // the body may be empty
+		id = body.Workspace
 	}
-	for _, one := range c.Workspaces {
-		if asked == "" || asked == one.ID {
-			return one.ID, true
+	for _, reached := range c.Workspaces {
+		if id == "" || id == reached.ID {
+			return reached.ID, true
 		}
 	}
 	refuse(w, http.StatusOK, "Workspace not found")
 	return "", false
 }
 
-func (s *salesblink) listSenders(w http.ResponseWriter, r *http.Request, who customer) {
-	in, ok := who.in(w, r)
+func (s *salesblink) listSenders(w http.ResponseWriter, r *http.Request, owner customer) {
+	workspaceID, ok := owner.workspaceOf(w, r)
 	if !ok {
 		return
 	}
@@ -96,9 +96,10 @@ func (s *salesblink) listSenders(w http.ResponseWriter, r *http.Request, who cus
 	if b.Search {
 		search = q.Get("search")
 	}
-	answer(w, b.shaped(b.cut(s.visible(in, search), skip, limit)))
+	answer(w, b.format(b.slicePage(s.visible(workspaceID, search), skip, limit)))
 }
 
+// count parses a non-negative integer. Empty text is fallback.
 func count(text string, fallback int) (int, bool) {
 	if text == "" {
 		return fallback, true
@@ -107,15 +108,15 @@ func count(text string, fallback int) (int, bool) {
 	return n, err == nil && n >= 0
 }
 
-// visible are the senders that can be seen now, folder by folder.
-func (s *salesblink) visible(in, search string) []senderDoc {
+// visible returns the visible senders of a workspace, sorted by folder.
+func (s *salesblink) visible(workspaceID, search string) []senderDoc {
 	out := []senderDoc{}
 	now := s.kit.Now()
 	s.file.View(func(all *state) {
-		if all.Workspaces[in] == nil {
+		if all.Workspaces[workspaceID] == nil {
 			return
 		}
-		for _, a := range all.Workspaces[in].Senders {
+		for _, a := range all.Workspaces[workspaceID].Senders {
 			if !a.VisibleAt.After(now) && strings.Contains(strings.ToLower(a.Email), strings.ToLower(search)) {
 				out = append(out, a.senderDoc)
 			}
@@ -125,8 +126,8 @@ func (s *salesblink) visible(in, search string) []senderDoc {
 	return out
 }
 
-// cut takes a page out of the senders.
-func (b behaviour) cut(all []senderDoc, skip, limit int) []senderDoc {
+// slicePage returns the page of the senders that skip and limit select.
+func (b behaviour) slicePage(all []senderDoc, skip, limit int) []senderDoc {
 	switch b.Skip {
 	case "page":
 		skip *= limit
@@ -140,8 +141,8 @@ func (b behaviour) cut(all []senderDoc, skip, limit int) []senderDoc {
 	return all[skip:min(skip+limit, len(all))]
 }
 
-// shaped is a page in one of the forms that it may have.
-func (b behaviour) shaped(page []senderDoc) any {
+// format returns a page in the form that Shape sets.
+func (b behaviour) format(page []senderDoc) any {
 	folders := map[string][]senderDoc{}
 	names := []string{}
 	for _, a := range page {

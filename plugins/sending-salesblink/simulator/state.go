@@ -11,7 +11,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// state is what is kept on disk.
+// state is what the simulator stores in its data folder.
 type state struct {
 	Serial     int                         `json:"serial"`
 	Keys       map[string]customer         `json:"keys"`
@@ -20,30 +20,30 @@ type state struct {
 	Behaviour  behaviour                   `json:"behaviour"`
 }
 
-// customer is who has a key.
+// customer is the owner of an API key.
 type customer struct {
-	Workspaces []simulate.Workspace `json:"workspaces"` // the first is its default
-	Role       string               `json:"role"`       // owner, or one that sees no workspaces
+	Workspaces []simulate.Workspace `json:"workspaces"` // the first is the default
+	Role       string               `json:"role"`       // only "owner" may list workspaces
 }
 
 type workspace struct {
-	Senders []*sender `json:"senders"` // in the order in which they came
+	Senders []*sender `json:"senders"` // in the order of creation
 }
 
-// behaviour are the ways in which SalesBlink may turn out to answer.
+// behaviour is how the simulator answers where SalesBlink documents nothing.
 type behaviour struct {
-	ListLagMS int    `json:"list_lag_ms"` // how long a sender that was signed in stays out of sight
+	ListLagMS int    `json:"list_lag_ms"` // how long a sender is invisible after its first sign-in
 	Skip      string `json:"skip"`        // offset, page or ignored
-	PastEnd   string `json:"past_end"`    // empty, or repeat the last page
+	PastEnd   string `json:"past_end"`    // the page after the last: empty, or repeat the last page
 	Shape     string `json:"shape"`       // grouped, folders or flat
-	Search    bool   `json:"search"`      // whether it is heeded
-	LinkTo    string `json:"link_to"`     // where links lead, "" for the page here
-	Limits    bool   `json:"limits"`
+	Search    bool   `json:"search"`      // whether the parameter search has an effect
+	LinkTo    string `json:"link_to"`     // replaces the sign-in link; empty for the page of the simulator
+	Limits    bool   `json:"limits"`      // whether the rate limits apply
 }
 
 var firstWorkspace = simulate.Workspace{ID: "5b1e0000-0000-4000-8000-000000000001", Name: "Example Outreach"}
 
-func fresh(time.Time) state {
+func initialState(time.Time) state {
 	return state{
 		Keys:       map[string]customer{Key: {[]simulate.Workspace{firstWorkspace}, "owner"}},
 		Workspaces: map[string]*workspace{}, Links: map[string]*simulate.SignIn{},
@@ -51,9 +51,9 @@ func fresh(time.Time) state {
 	}
 }
 
-func started(s *state) map[string]*simulate.SignIn { return s.Links }
+func startedSignIns(s *state) map[string]*simulate.SignIn { return s.Links }
 
-// workspace finds or makes one.
+// workspace returns the workspace of an id and creates it if it does not exist.
 func (s *state) workspace(id string) *workspace {
 	if s.Workspaces[id] == nil {
 		s.Workspaces[id] = &workspace{}
@@ -65,29 +65,29 @@ func (w *workspace) index(email string) int {
 	return slices.IndexFunc(w.Senders, func(a *sender) bool { return strings.EqualFold(a.Email, email) })
 }
 
-// sender finds a sender of a workspace, or makes one.
-func (s *state) sender(in, email string, now time.Time) (a *sender, fresh bool) {
-	w := s.workspace(in)
+// sender returns the sender of an address in a workspace and creates it if it does not exist.
+func (s *state) sender(workspaceID, email string, now time.Time) (a *sender, created bool) {
+	w := s.workspace(workspaceID)
 	if i := w.index(email); i >= 0 {
 		return w.Senders[i], false
 	}
-	a = &sender{senderDoc: senderDoc{ID: s.nextID(), Email: email, Status: "active", Provider: "outlook", Folder: "Default", Created: simulate.Stamp(now), Updated: simulate.Stamp(now)}}
+	a = &sender{senderDoc: senderDoc{ID: s.nextID(), Email: email, Status: "active", Provider: "outlook", Folder: "Default", Created: simulate.FormatTime(now), Updated: simulate.FormatTime(now)}}
 	w.Senders = append(w.Senders, a)
 	return a, true
 }
 
-// attach is what a sign-in does: the sender is there, with a grant that works.
-func (s *state) attach(in, email string, now time.Time) {
-	a, fresh := s.sender(in, email, now)
-	a.Name, a.Status, a.Error, a.Provider = simulate.NameOf(email), "active", nil, "outlook"
-	if fresh {
+// attach creates the sender or reconnects it, as a sign-in does.
+func (s *state) attach(workspaceID, email string, now time.Time) {
+	a, created := s.sender(workspaceID, email, now)
+	a.Name, a.Status, a.Error, a.Provider = simulate.DisplayName(email), "active", nil, "outlook"
+	if created {
 		a.VisibleAt = now.Add(time.Duration(s.Behaviour.ListLagMS) * time.Millisecond)
 	} else {
-		a.Updated = simulate.Later(a.Updated, now)
+		a.Updated = simulate.NextStamp(a.Updated, now)
 	}
 }
 
-// nextID makes a UUID of version 4, of which no two are alike.
+// nextID returns a unique id in the form of a version 4 UUID.
 func (s *state) nextID() string {
 	s.Serial++
 	return fmt.Sprintf("5b1e0000-0000-4000-8001-%012x", s.Serial)

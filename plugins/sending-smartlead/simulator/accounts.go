@@ -13,10 +13,10 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// maxPage is the most that a list gives at once.
+// maxPage is the maximum page size of a list.
 const maxPage = 100
 
-// account is one, by the names of the API.
+// account is a mail account with the members of the API.
 type account struct {
 	ID          int     `json:"id"`
 	UserID      int     `json:"user_id"`
@@ -34,27 +34,27 @@ type account struct {
 	Created     string  `json:"created_at"`
 	Updated     string  `json:"updated_at"`
 	Status      string  `json:"connection_status,omitempty"`
-	// Visible is from when on lists show it.
+	// Visible is the time from which lists contain the account.
 	Visible time.Time `json:"visible"`
 }
 
-// copied shares nothing with the account.
-func (a account) copied() account {
-	a.ClientID, a.SMTP, a.IMAP = own(a.ClientID), own(a.SMTP), own(a.IMAP)
-	a.SMTPFailure, a.IMAPFailure = own(a.SMTPFailure), own(a.IMAPFailure)
+// clone returns a deep copy.
+func (a account) clone() account {
+	a.ClientID, a.SMTP, a.IMAP = clonePointer(a.ClientID), clonePointer(a.SMTP), clonePointer(a.IMAP)
+	a.SMTPFailure, a.IMAPFailure = clonePointer(a.SMTPFailure), clonePointer(a.IMAPFailure)
 	return a
 }
 
-func own[T any](p *T) *T {
+func clonePointer[T any](p *T) *T {
 	if p == nil {
 		return nil
 	}
 	return new(*p)
 }
 
-func yes() *bool { return new(true) }
+func pointerToTrue() *bool { return new(true) }
 
-// doc is an account as the API shows it.
+// doc returns the account as the API shows it.
 func (a account) doc(q quirks) map[string]any {
 	number := func(n int) any {
 		if q.NumbersAsStrings {
@@ -78,21 +78,21 @@ func (a account) doc(q quirks) map[string]any {
 	return doc
 }
 
-func (s *smartlead) list(w http.ResponseWriter, r *http.Request) {
+func (s *smartlead) listAccounts(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	offset, limit := 0, maxPage
 	for name, into := range map[string]*int{"offset": &offset, "limit": &limit} {
 		if text := query.Get(name); text != "" {
 			n, err := strconv.Atoi(text)
 			if err != nil || n < 0 {
-				simulate.Reply(w, http.StatusBadRequest, map[string]string{"error": "Bad Request", "message": `"` + name + `" must be a number`})
+				simulate.WriteJSON(w, http.StatusBadRequest, map[string]string{"error": "Bad Request", "message": `"` + name + `" must be a number`})
 				return
 			}
 			*into = n
 		}
 	}
 	if limit < 1 || limit > maxPage {
-		simulate.Reply(w, http.StatusBadRequest, map[string]string{"error": "Bad Request", "message": `"limit" must be between 1 and 100`})
+		simulate.WriteJSON(w, http.StatusBadRequest, map[string]string{"error": "Bad Request", "message": `"limit" must be between 1 and 100`})
 		return
 	}
 	found, q := []map[string]any{}, quirks{}
@@ -100,7 +100,7 @@ func (s *smartlead) list(w http.ResponseWriter, r *http.Request) {
 	s.file.View(func(st *state) {
 		q = st.Quirks
 		for _, a := range st.Accounts {
-			if a.UserID == user(r) && !a.Visible.After(now) && a.passes(query.Get) {
+			if a.UserID == user(r) && !a.Visible.After(now) && a.matches(query.Get) {
 				found = append(found, a.doc(q))
 			}
 		}
@@ -108,14 +108,14 @@ func (s *smartlead) list(w http.ResponseWriter, r *http.Request) {
 	found = found[min(offset, len(found)):]
 	found = found[:min(limit, len(found))]
 	if q.Envelope {
-		simulate.Reply(w, http.StatusOK, map[string]any{"success": true, "data": found})
+		simulate.WriteJSON(w, http.StatusOK, map[string]any{"success": true, "data": found})
 		return
 	}
-	simulate.Reply(w, http.StatusOK, found)
+	simulate.WriteJSON(w, http.StatusOK, found)
 }
 
-// passes reports whether an account passes the filters of a list.
-func (a account) passes(filter func(string) string) bool {
+// matches reports whether an account passes the filters of a list.
+func (a account) matches(filter func(string) string) bool {
 	name, client, esp, smtp := strings.ToLower(filter("username")), filter("client_id"), filter("esp"), filter("isSmtpSuccess")
 	switch {
 	case name != "" && !strings.Contains(strings.ToLower(a.Username), name) && !strings.Contains(strings.ToLower(a.FromEmail), name):
@@ -130,11 +130,12 @@ func (a account) passes(filter func(string) string) bool {
 	return true
 }
 
-// one answers with what lists leave out, the password in clear among it.
-func (s *smartlead) one(w http.ResponseWriter, r *http.Request) {
+// getAccount answers with an account, including what lists leave out, such as the password in plain
+// text.
+func (s *smartlead) getAccount(w http.ResponseWriter, r *http.Request) {
 	var doc map[string]any
 	s.file.View(func(st *state) {
-		if i := st.find(user(r), r.PathValue("id")); i >= 0 {
+		if i := st.indexOf(user(r), r.PathValue("id")); i >= 0 {
 			a := st.Accounts[i]
 			doc = a.doc(st.Quirks)
 			doc["user_id"], doc["password"], doc["signature"] = a.UserID, Password(a.ID), ""
@@ -144,38 +145,39 @@ func (s *smartlead) one(w http.ResponseWriter, r *http.Request) {
 		}
 	})
 	if doc == nil {
-		simulate.Reply(w, http.StatusNotFound, map[string]any{"success": false, "error": map[string]string{"code": "NOT_FOUND", "message": "Email account not found"}})
+		simulate.WriteJSON(w, http.StatusNotFound, map[string]any{"success": false, "error": map[string]string{"code": "NOT_FOUND", "message": "Email account not found"}})
 		return
 	}
-	simulate.Reply(w, http.StatusOK, doc)
+	simulate.WriteJSON(w, http.StatusOK, doc)
 }
 
-// Password is what the API shows as an account's password.
+// Password returns the password that the API shows for an account.
 func Password(id int) string { return fmt.Sprintf("simulated-password-of-%d", id) }
 
-func (s *smartlead) remove(w http.ResponseWriter, r *http.Request) {
-	gone, err := false, error(nil)
+func (s *smartlead) deleteAccount(w http.ResponseWriter, r *http.Request) {
+	removed, err := false, error(nil)
 	id, _ := strconv.Atoi(r.PathValue("id"))
 	err = s.file.Do(func(st *state) {
-		if i := st.find(user(r), r.PathValue("id")); i >= 0 {
-			st.Accounts, gone = slices.Delete(st.Accounts, i, i+1), true
+		if i := st.indexOf(user(r), r.PathValue("id")); i >= 0 {
+			st.Accounts, removed = slices.Delete(st.Accounts, i, i+1), true
 		}
 	})
 	switch {
 	case err != nil:
 		fail(w, http.StatusInternalServerError, err.Error())
-	case !gone:
-		simulate.Reply(w, http.StatusNotFound, map[string]any{"ok": false, "message": "Email account not found!", "errorCode": "ACCOUNT_NOT_FOUND", "emailAccountId": id})
+	case !removed:
+		simulate.WriteJSON(w, http.StatusNotFound, map[string]any{"ok": false, "message": "Email account not found!", "errorCode": "ACCOUNT_NOT_FOUND", "emailAccountId": id})
 	default:
-		simulate.Reply(w, http.StatusOK, map[string]any{"ok": true, "message": "Email account deleted successfully!", "emailAccountId": id})
+		simulate.WriteJSON(w, http.StatusOK, map[string]any{"ok": true, "message": "Email account deleted successfully!", "emailAccountId": id})
 	}
 }
 
+// suspend suspends an account on PUT and resumes it on DELETE.
 func (s *smartlead) suspend(w http.ResponseWriter, r *http.Request) {
-	on, known := r.Method == http.MethodPut, false
+	suspended, known := r.Method == http.MethodPut, false
 	err := s.file.Do(func(st *state) {
-		if i := st.find(user(r), r.PathValue("id")); i >= 0 {
-			st.Accounts[i].Suspended, known = on, true
+		if i := st.indexOf(user(r), r.PathValue("id")); i >= 0 {
+			st.Accounts[i].Suspended, known = suspended, true
 		}
 	})
 	switch {
@@ -184,11 +186,11 @@ func (s *smartlead) suspend(w http.ResponseWriter, r *http.Request) {
 	case !known:
 		fail(w, http.StatusBadRequest, "Email account not found")
 	default:
-		simulate.Reply(w, http.StatusOK, map[string]any{"success": true, "message": "done", "data": map[string]any{"accountId": r.PathValue("id"), "isSuspended": on}})
+		simulate.WriteJSON(w, http.StatusOK, map[string]any{"success": true, "message": "done", "data": map[string]any{"accountId": r.PathValue("id"), "isSuspended": suspended}})
 	}
 }
 
-func (s *smartlead) clients(w http.ResponseWriter, r *http.Request) {
+func (s *smartlead) listClients(w http.ResponseWriter, r *http.Request) {
 	all := []client{}
 	s.file.View(func(st *state) {
 		for _, c := range st.Clients {
@@ -197,9 +199,10 @@ func (s *smartlead) clients(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	})
-	simulate.Reply(w, http.StatusOK, map[string]any{"ok": true, "data": all})
+	simulate.WriteJSON(w, http.StatusOK, map[string]any{"ok": true, "data": all})
 }
 
-func (st *state) find(user int, id string) int {
+// indexOf returns the index of the account with an id that belongs to a user, or -1.
+func (st *state) indexOf(user int, id string) int {
 	return slices.IndexFunc(st.Accounts, func(a *account) bool { return a.UserID == user && strconv.Itoa(a.ID) == id })
 }

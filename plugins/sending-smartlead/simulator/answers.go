@@ -11,31 +11,33 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-type userOf struct{}
+// userKey is the context key of the id of the user who makes a request.
+type userKey struct{}
 
 func withUser(ctx context.Context, id int) context.Context {
-	return context.WithValue(ctx, userOf{}, id)
+	return context.WithValue(ctx, userKey{}, id)
 }
 
+// user returns the id of the user who makes the request.
 func user(r *http.Request) int {
-	id, _ := r.Context().Value(userOf{}).(int)
+	id, _ := r.Context().Value(userKey{}).(int)
 	return id
 }
 
-// fail answers in the commonest of the three shapes.
+// fail answers with the most common of the three error formats.
 func fail(w http.ResponseWriter, status int, message string) {
-	simulate.Reply(w, status, map[string]any{"message": message})
+	simulate.WriteJSON(w, status, map[string]any{"message": message})
 }
 
-// invalid answers in the shape of what does not pass validation.
+// invalid answers 422 with the format of a failed validation.
 func invalid(w http.ResponseWriter, message string) {
-	simulate.Reply(w, http.StatusUnprocessableEntity, map[string]any{"error": message})
+	simulate.WriteJSON(w, http.StatusUnprocessableEntity, map[string]any{"error": message})
 }
 
-// tooMany answers in the shape of a limit.
+// tooMany answers 429 with the format of an exceeded rate limit.
 func tooMany(w http.ResponseWriter, seconds int) {
 	w.Header().Set("Retry-After", strconv.Itoa(seconds))
-	simulate.Reply(w, http.StatusTooManyRequests, map[string]any{"error": map[string]any{
+	simulate.WriteJSON(w, http.StatusTooManyRequests, map[string]any{"error": map[string]any{
 		"code": "RATE_LIMIT_EXCEEDED", "message": fmt.Sprintf("Rate limit exceeded. Try again in %d seconds", seconds), "retry_after": seconds,
 	}})
 }
@@ -49,13 +51,13 @@ func (s *smartlead) Fail(w http.ResponseWriter, _ *http.Request, status, retryAf
 	case status == http.StatusTooManyRequests && retryAfter > 0:
 		tooMany(w, retryAfter)
 	case status == http.StatusTooManyRequests:
-		simulate.Reply(w, status, map[string]any{"error": map[string]any{"code": "RATE_LIMIT_EXCEEDED", "message": "Rate limit exceeded", "retry_after": 30}})
+		simulate.WriteJSON(w, status, map[string]any{"error": map[string]any{"code": "RATE_LIMIT_EXCEEDED", "message": "Rate limit exceeded", "retry_after": 30}})
 	case status == http.StatusBadRequest:
-		simulate.Reply(w, status, map[string]any{"error": "Bad Request", "message": "something about the request"})
+		simulate.WriteJSON(w, status, map[string]any{"error": "Bad Request", "message": "something about the request"})
 	case status == http.StatusUnprocessableEntity:
 		invalid(w, "something about a field")
 	case status >= http.StatusInternalServerError:
-		simulate.Reply(w, status, map[string]any{"success": false, "error": map[string]string{"code": "INTERNAL_ERROR", "message": http.StatusText(status)}})
+		simulate.WriteJSON(w, status, map[string]any{"success": false, "error": map[string]string{"code": "INTERNAL_ERROR", "message": http.StatusText(status)}})
 	default:
 		fail(w, status, http.StatusText(status))
 	}

@@ -17,24 +17,23 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// server is a simulator that is called without a network, so that a call takes
-// no time of a fake clock.
-type server struct {
+// testClient calls a simulator without a network, so that a call takes no time of a fake clock.
+type testClient struct {
 	t       *testing.T
 	handler http.Handler
 }
 
-func open(t *testing.T, dir string) server {
+func open(t *testing.T, dir string) testClient {
 	t.Helper()
 	handler, _, err := New(simulate.Options{URL: "http://127.0.0.1:1", DataDir: dir, Log: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return server{t, handler}
+	return testClient{t, handler}
 }
 
-// ask makes a call and decodes its answer.
-func (s server) ask(method, path string, in any) (status int, h http.Header, doc any) {
+// call makes a request and decodes the JSON of its answer.
+func (s testClient) call(method, path string, in any) (status int, h http.Header, doc any) {
 	s.t.Helper()
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -46,18 +45,19 @@ func (s server) ask(method, path string, in any) (status int, h http.Header, doc
 	return answer.Code, answer.Header(), doc
 }
 
-func (s server) api(method, path string, in any) (int, http.Header, any) {
+// api makes a request to the API with the key of the sandbox.
+func (s testClient) api(method, path string, in any) (int, http.Header, any) {
 	s.t.Helper()
-	mark := "?"
+	separator := "?"
 	if strings.Contains(path, "?") {
-		mark = "&"
+		separator = "&"
 	}
-	return s.ask(method, prefix+path+mark+"api_key="+Key, in)
+	return s.call(method, prefix+path+separator+"api_key="+Key, in)
 }
 
-func TestBothFormsOfAPathAreServed(t *testing.T) {
+func TestPathsAreServedWithAndWithoutTrailingSlash(t *testing.T) {
 	s := open(t, t.TempDir())
-	s.ask("PUT", "/_control/accounts/anna@a.example", map[string]any{})
+	s.call("PUT", "/_control/accounts/anna@a.example", map[string]any{})
 	for _, path := range []string{"/email-accounts", "/email-accounts/"} {
 		status, _, doc := s.api("GET", path, nil)
 		if all, bare := doc.([]any); status != 200 || !bare || len(all) != 1 || all[0].(map[string]any)["password"] != nil {
@@ -74,10 +74,10 @@ func TestBothFormsOfAPathAreServed(t *testing.T) {
 	}
 }
 
-func TestFiltersAndPages(t *testing.T) {
+func TestListFiltersAndPages(t *testing.T) {
 	s := open(t, t.TempDir())
 	for _, a := range []string{"anna@a.example", "joanna@a.example", "bob@a.example"} {
-		s.ask("PUT", "/_control/accounts/"+a, map[string]any{})
+		s.call("PUT", "/_control/accounts/"+a, map[string]any{})
 	}
 	for query, want := range map[string]int{"?username=Anna%40a": 2, "?limit=2": 2, "?limit=2&offset=2": 1, "?offset=9": 0, "?client_id=7": 0, "?esp=GMAIL": 0, "?isSmtpSuccess=true": 3} {
 		if status, _, doc := s.api("GET", "/email-accounts/"+query, nil); status != 200 || len(doc.([]any)) != want {
@@ -91,13 +91,12 @@ func TestFiltersAndPages(t *testing.T) {
 	}
 }
 
-// TestLimitsOfAKey checks the limits of a plan, their headers and that their
-// windows slide.
-func TestLimitsOfAKey(t *testing.T) { synctest.Test(t, limitsOfAKey) }
+// TestRateLimitsOfAKey checks the limits of a plan, their headers and that their windows slide.
+func TestRateLimitsOfAKey(t *testing.T) { synctest.Test(t, testRateLimits) }
 
-func limitsOfAKey(t *testing.T) {
+func testRateLimits(t *testing.T) {
 	s := open(t, t.TempDir())
-	step := func(by string) { s.ask("POST", "/_control/clock", map[string]string{"advance": by}) }
+	step := func(by string) { s.call("POST", "/_control/clock", map[string]string{"advance": by}) }
 	for i := range 60 {
 		status, h, _ := s.api("GET", "/email-accounts", nil)
 		if status != 200 || h.Get("X-RateLimit-Limit") != "60" || h.Get("X-RateLimit-Remaining") != strconv.Itoa(59-i) {
@@ -110,8 +109,8 @@ func limitsOfAKey(t *testing.T) {
 	if status != 429 || wait != 48 || doc.(map[string]any)["error"].(map[string]any)["code"] != "RATE_LIMIT_EXCEEDED" {
 		t.Fatalf("call 61: %d %v %v", status, h, doc)
 	}
-	if at, err := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64); err != nil || time.Until(time.Unix(at, 0)) != time.Minute {
-		t.Errorf("reset %v %v", at, err)
+	if reset, err := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64); err != nil || time.Until(time.Unix(reset, 0)) != time.Minute {
+		t.Errorf("reset %v %v", reset, err)
 	}
 	step("50s")
 	if status, _, _ := s.api("GET", "/email-accounts", nil); status != 200 {
@@ -123,30 +122,30 @@ func limitsOfAKey(t *testing.T) {
 	if status != 429 {
 		t.Errorf("eleven calls at once: %d", status)
 	}
-	if status, _, _ := s.ask("PUT", "/_control/plan", map[string]string{"plan": "gold"}); status != 400 {
-		t.Errorf("a plan that is none: %d", status)
+	if status, _, _ := s.call("PUT", "/_control/plan", map[string]string{"plan": "gold"}); status != 400 {
+		t.Errorf("an unknown plan: %d", status)
 	}
 }
 
-func TestKeys(t *testing.T) {
+func TestKeysAreCheckedAndSeeOnlyTheirUser(t *testing.T) {
 	s := open(t, t.TempDir())
-	if status, _, doc := s.ask("GET", prefix+"/email-accounts?api_key=x", nil); status != 401 || doc.(map[string]any)["message"] != "Invalid API Key" {
-		t.Errorf("a guess: %d %v", status, doc)
+	if status, _, doc := s.call("GET", prefix+"/email-accounts?api_key=x", nil); status != 401 || doc.(map[string]any)["message"] != "Invalid API Key" {
+		t.Errorf("an unknown key: %d %v", status, doc)
 	}
-	s.ask("PUT", "/_control/keys/second", map[string]any{"user_id": 4002})
-	s.ask("PUT", "/_control/accounts/anna@a.example", map[string]any{})
-	if status, _, doc := s.ask("GET", prefix+"/email-accounts?api_key=second", nil); status != 200 || len(doc.([]any)) != 0 {
+	s.call("PUT", "/_control/keys/second", map[string]any{"user_id": 4002})
+	s.call("PUT", "/_control/accounts/anna@a.example", map[string]any{})
+	if status, _, doc := s.call("GET", prefix+"/email-accounts?api_key=second", nil); status != 200 || len(doc.([]any)) != 0 {
 		t.Errorf("another user sees %v", doc)
 	}
-	s.ask("PUT", "/_control/keys/second", map[string]any{"revoked": true})
-	if status, _, _ := s.ask("GET", prefix+"/email-accounts?api_key=second", nil); status != 401 {
+	s.call("PUT", "/_control/keys/second", map[string]any{"revoked": true})
+	if status, _, _ := s.call("GET", prefix+"/email-accounts?api_key=second", nil); status != 401 {
 		t.Errorf("a revoked key: %d", status)
 	}
 }
 
-func TestDeleteAndSuspend(t *testing.T) {
+func TestAccountsAreSuspendedAndDeleted(t *testing.T) {
 	s := open(t, t.TempDir())
-	s.ask("PUT", "/_control/accounts/anna@a.example", map[string]any{})
+	s.call("PUT", "/_control/accounts/anna@a.example", map[string]any{})
 	if status, _, _ := s.api("PUT", "/email-accounts/suspend/139919", nil); status != 200 {
 		t.Errorf("suspend: %d", status)
 	}
@@ -154,20 +153,20 @@ func TestDeleteAndSuspend(t *testing.T) {
 		t.Errorf("got %v", doc)
 	}
 	if status, _, _ := s.api("DELETE", "/email-accounts/unsuspend/1", nil); status != 400 {
-		t.Errorf("unsuspend nobody: %d", status)
+		t.Errorf("unsuspend an unknown account: %d", status)
 	}
 	if status, _, doc := s.api("DELETE", "/email-accounts/139919", nil); status != 200 || doc.(map[string]any)["ok"] != true {
 		t.Errorf("delete: %d %v", status, doc)
 	}
 	if status, _, doc := s.api("DELETE", "/email-accounts/139919", nil); status != 404 || doc.(map[string]any)["errorCode"] != "ACCOUNT_NOT_FOUND" {
-		t.Errorf("again: %d %v", status, doc)
+		t.Errorf("delete twice: %d %v", status, doc)
 	}
 }
 
-// TestSaveOAuth: what does not pass is said in the order of the fields.
-func TestSaveOAuth(t *testing.T) {
+// TestSaveOAuthValidatesItsFields also covers an expired token and a valid request.
+func TestSaveOAuthValidatesItsFields(t *testing.T) {
 	s := open(t, t.TempDir())
-	whole := func() map[string]any {
+	valid := func() map[string]any {
 		return map[string]any{
 			"from_name": "Anna", "from_email": "anna@a.example", "username": "anna@a.example", "type": "OUTLOOK", "warmup_enabled": false, "use_whitelabel_credentials": true,
 			"token": map[string]any{
@@ -177,18 +176,18 @@ func TestSaveOAuth(t *testing.T) {
 		}
 	}
 	for field, want := range map[string]string{"from_name": "from_name is required", "type": "type must be one of [GMAIL, OUTLOOK]", "token": "token is required", "warmup_enabled": "warmup_enabled is required"} {
-		in := whole()
+		in := valid()
 		delete(in, field)
 		if status, _, doc := s.api("POST", "/email-accounts/save-oauth", in); status != 422 || doc.(map[string]any)["error"] != want {
 			t.Errorf("without %s: %d %v", field, status, doc)
 		}
 	}
-	late := whole()
-	late["token"].(map[string]any)["expiry_date"] = time.Now().Add(-time.Hour).UnixMilli()
-	if status, _, doc := s.api("POST", "/email-accounts/save-oauth", late); status != 400 || doc.(map[string]any)["message"] != "Invalid or expired OAuth token" {
-		t.Errorf("too late: %d %v", status, doc)
+	expired := valid()
+	expired["token"].(map[string]any)["expiry_date"] = time.Now().Add(-time.Hour).UnixMilli()
+	if status, _, doc := s.api("POST", "/email-accounts/save-oauth", expired); status != 400 || doc.(map[string]any)["message"] != "Invalid or expired OAuth token" {
+		t.Errorf("expired: %d %v", status, doc)
 	}
-	if status, _, doc := s.api("POST", "/email-accounts/save-oauth", whole()); status != 200 || doc.(map[string]any)["data"].(map[string]any)["is_imap_success"] != true {
-		t.Errorf("whole: %d %v", status, doc)
+	if status, _, doc := s.api("POST", "/email-accounts/save-oauth", valid()); status != 200 || doc.(map[string]any)["data"].(map[string]any)["is_imap_success"] != true {
+		t.Errorf("valid: %d %v", status, doc)
 	}
 }

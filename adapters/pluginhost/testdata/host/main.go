@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command host is a host that starts the plugins named on its command line,
-// prints their process ids and then waits to be killed.
+// Command host runs a plugin host for tests. Its first argument is the plugin folder, and the
+// others are names of plugins. It starts each plugin, prints its process id and waits to be killed.
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 )
 
 func main() {
-	h, err := pluginhost.New(pluginhost.Options{Dir: os.Args[1], Patience: pluginhost.Patience{Start: 4 * time.Minute}, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	h, err := pluginhost.New(pluginhost.Options{Dir: os.Args[1], Supervision: pluginhost.SupervisionPolicy{StartTimeout: 4 * time.Minute}, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command hostile is a plugin made without the SDK, as an attacker would. The
-// name of its file says what it does.
+// Command hostile is a plugin written without the SDK, as an attacker might write it. The name of
+// its file selects what it does:
+//
+//   - liar: it announces a different protocol version.
+//   - babbler: it prints a long line instead of the handshake.
+//   - any other name: it answers Profile with 1 GiB.
 package main
 
 import (
@@ -32,13 +36,13 @@ func main() {
 		HandshakeConfig:  plugin.HandshakeConfig{MagicCookieKey: "TENANTRY_PLUGIN", MagicCookieValue: "b6b0ad7a-hosted-by-tenantry"},
 		VersionedPlugins: map[int]plugin.PluginSet{1: {"tenantry": services{}}},
 		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
-			return grpc.NewServer(append(opts, grpc.ForceServerCodecV2(gibibyte{encoding.GetCodecV2("proto")}))...)
+			return grpc.NewServer(append(opts, grpc.ForceServerCodecV2(gibibyteCodec{encoding.GetCodecV2("proto")}))...)
 		},
 	})
 }
 
-// sleep never returns. An empty select would end the process, as the runtime
-// calls it a deadlock.
+// sleep never returns. An empty select would end the process, because the runtime reports a
+// deadlock.
 func sleep() { time.Sleep(1<<63 - 1) }
 
 type services struct {
@@ -69,12 +73,12 @@ func (services) SMTPAuth(context.Context, *proto.TenantRequest) (*proto.SMTPAuth
 	return &proto.SMTPAuthAnswer{State: "enabled"}, nil
 }
 
-// gibibyte turns a profile into 1 GiB, by the same MiB over and over.
-type gibibyte struct{ encoding.CodecV2 }
+// gibibyteCodec encodes a profile as 1 GiB of zeros. It repeats one block of 1 MiB.
+type gibibyteCodec struct{ encoding.CodecV2 }
 
-func (g gibibyte) Marshal(v any) (mem.BufferSlice, error) {
+func (c gibibyteCodec) Marshal(v any) (mem.BufferSlice, error) {
 	if _, ok := v.(*proto.TenantProfile); !ok {
-		return g.CodecV2.Marshal(v)
+		return c.CodecV2.Marshal(v)
 	}
 	block := mem.SliceBuffer(make([]byte, 1<<20))
 	var all mem.BufferSlice

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command puppet is a plugin made with the SDK that misbehaves on request: the
-// setting `do` of a call's connection says how, and so does the name of the
-// file for what happens before the first call.
+// Command puppet is a plugin written with the SDK that misbehaves on request. The setting `do` of a
+// call's connection selects what Profile does. The name of the file selects what happens at the
+// start: a plugin named `crashes` exits, and one named `silent` does nothing.
 package main
 
 import (
@@ -36,33 +36,34 @@ func main() {
 			Fields:  []sdk.Field{{Name: "do", Help: "how to misbehave"}},
 			Budgets: []sdk.Budget{{Key: "tenant", Limit: 10, Window: time.Second}},
 		},
-		Mail: func(c sdk.Connection) (sdk.MailPlatform, error) { return puppet{c: c}, nil },
+		Mail: func(c sdk.Connection) (sdk.MailPlatform, error) { return puppet{connection: c}, nil },
 	})
 }
 
-// sleep never returns. An empty select would end the process, as the runtime
-// calls it a deadlock.
+// sleep never returns. An empty select would end the process, because the runtime reports a
+// deadlock.
 func sleep() { time.Sleep(1<<63 - 1) }
 
 type puppet struct {
-	sdk.MailPlatform // what is not written here panics with a nil pointer
+	sdk.MailPlatform // nil: the methods that puppet does not define panic
 	sdk.MailTenant
-	c sdk.Connection
+	connection sdk.Connection
 }
 
 func (p puppet) For(t tenant.GUID) sdk.MailTenant { return p }
 
-// Profile tells the process id and what the context brought along.
+// Profile returns the process id as Name, the request id of the context as BuiltinDomain and
+// os.Args[0] as DefaultDomain.
 func (p puppet) Profile(ctx context.Context) (tenant.Profile, error) {
-	switch p.c.Settings["do"] {
+	switch p.connection.Settings["do"] {
 	case "refuse":
 		return tenant.Profile{}, &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied, Detail: "no consent", Cause: "invalid_client"}
 	case "bare":
-		return tenant.Profile{}, fmt.Errorf("the password is %s", p.c.Secrets["token"].Reveal())
+		return tenant.Profile{}, fmt.Errorf("the password is %s", p.connection.Secrets["token"].Reveal())
 	case "panic":
-		panic("the password is " + p.c.Secrets["token"].Reveal())
+		panic("the password is " + p.connection.Secrets["token"].Reveal())
 	case "die loudly":
-		go panic("the password is\n" + p.c.Secrets["token"].Reveal())
+		go panic("the password is\n" + p.connection.Secrets["token"].Reveal())
 		<-ctx.Done()
 		return tenant.Profile{}, ctx.Err()
 	case "exit":
@@ -74,14 +75,14 @@ func (p puppet) Profile(ctx context.Context) (tenant.Profile, error) {
 		return tenant.Profile{Name: strings.Repeat("x", 2*wire.MaxMessage)}, nil
 	case "flood":
 		for i := range 100_000 {
-			fmt.Fprintf(os.Stderr, "line %d \x1b[31m %s\n", i, p.c.Secrets["token"].Reveal())
+			fmt.Fprintf(os.Stderr, "line %d \x1b[31m %s\n", i, p.connection.Secrets["token"].Reveal())
 		}
 		fmt.Fprintln(os.Stderr, strings.Repeat("long", 1<<20))
 	}
 	return tenant.Profile{Name: fmt.Sprint(os.Getpid()), BuiltinDomain: ports.RequestID(ctx), DefaultDomain: os.Args[0]}, nil
 }
 
-// Domains tells the environment.
+// Domains returns a domain for each environment variable, with `name=value` as its name.
 func (p puppet) Domains(context.Context) ([]domain.Platform, error) {
 	var list []domain.Platform
 	for _, v := range os.Environ() {

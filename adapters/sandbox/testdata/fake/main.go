@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command fake is a plugin for the sandbox's tests: a mail platform that does
-// nothing but what the tests look at. What it does when it is told to simulate
-// follows from the name of its file.
+// Command fake is a plugin for the tests of package sandbox: a mail platform with only the calls
+// that the tests use. The name of its binary selects how it behaves.
 package main
 
 import (
@@ -45,8 +44,7 @@ func main() {
 	serve(*listen, *data, *world)
 }
 
-// sleep never returns. An empty select would end the process, as the runtime
-// calls it a deadlock.
+// sleep never returns. The runtime would report an empty select as a deadlock and end the process.
 func sleep() { time.Sleep(1<<63 - 1) }
 
 func ready(url, provider, world string) {

@@ -14,8 +14,7 @@ import (
 	"sync"
 )
 
-// platform has tenants, each with the state of its consent, and notes every
-// control call that it does not know otherwise.
+// platform stores tenants with the state of their consent, and records every other control call.
 type platform struct {
 	path string
 
@@ -85,7 +84,8 @@ func (p *platform) note(w http.ResponseWriter, r *http.Request) {
 const form = `<!doctype html><title>%s</title><form method="post"><input type="hidden" name="kept" value="yes">
 <p>As <input name="username" value="%s"></p>%s</form>`
 
-// consent asks and sends the browser back with the tenant of whoever accepts.
+// consent shows the consent form. When it is accepted, it redirects the browser back with the
+// tenant of the username.
 func (p *platform) consent(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
 		fmt.Fprintf(w, form, "Consent", "", `<button name="decision" value="deny">No</button><button name="decision" value="accept">Yes</button>`)
@@ -101,7 +101,7 @@ func (p *platform) consent(w http.ResponseWriter, r *http.Request) {
 	back(w, r, url.Values{"tenant": {id}})
 }
 
-// signIn shows the asked administrator and sends the browser back.
+// signIn shows the expected administrator and redirects the browser back.
 func (p *platform) signIn(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
 		fmt.Fprintf(w, form, "Sign in", html.EscapeString(r.URL.Query().Get("hint")), `<input type="submit" value="Next">`)

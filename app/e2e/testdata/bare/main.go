@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bare is what benchmarks compare the service with: a net/http handler
-// that makes the same round trips to the same database and nothing else. A GET
-// is the list with the same statements, a PATCH as many commits as one write.
+// Command bare is the baseline of benchmarks: a net/http handler that makes the same round trips to
+// the same database as the service and nothing else. A GET runs the statements of the tenant list. A
+// PATCH runs as many commits as one write.
+//
+// Its arguments are the database URL and the Redis URL, or "". It prints its address.
 package main
 
 import (
@@ -19,8 +21,8 @@ import (
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver of PostgreSQL
-	_ "modernc.org/sqlite"             // the driver of SQLite
+	_ "github.com/jackc/pgx/v5/stdlib" // the PostgreSQL driver
+	_ "modernc.org/sqlite"             // the SQLite driver
 )
 
 const (
@@ -37,8 +39,8 @@ const (
 	change = `UPDATE mailboxes SET daily_send_limit = $1 WHERE id = $2`
 )
 
-// commits is what a write of the service commits: the claim of its key, its
-// change, and the end of its key.
+// commits is the number of commits of a write in the service: the claim of the Idempotency-Key, the
+// change, and the stored response.
 const commits = 3
 
 type tenant struct {
@@ -68,7 +70,7 @@ func main() {
 	panic(http.Serve(listener, handler(db, counter(os.Args[2]))))
 }
 
-// open gives as many connections as the service takes.
+// open returns a pool with as many connections as the service has.
 func open(url string) (*sql.DB, error) {
 	driver, source, connections := "pgx", url, 16
 	if file, ok := strings.CutPrefix(url, "sqlite://"); ok {
@@ -82,7 +84,7 @@ func open(url string) (*sql.DB, error) {
 	return db, err
 }
 
-// counter counts a request where there is a Redis.
+// counter returns a function that counts a request in Redis. Without a URL it does nothing.
 func counter(url string) func(r *http.Request) error {
 	if url == "" {
 		return func(*http.Request) error { return nil }

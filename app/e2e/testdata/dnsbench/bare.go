@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// barePlan puts the same questions and decides nothing.
+// barePlan sends the DNS queries of plan and decides nothing.
 func barePlan(ctx context.Context, in input) (figures, error) {
 	seconds, err := each(in.Domains, planners, func(_ int, w wanted) error {
 		d := w.Domain + "."
@@ -60,8 +60,7 @@ func put(ctx context.Context, server, name string, of uint16, recursive bool) er
 	return err
 }
 
-// bareApply makes the same calls: look for the zone, read it, read it before
-// the write, write, read back.
+// bareApply makes the API calls of apply: find the zone, read it twice, write it and read it again.
 func bareApply(ctx context.Context, in input) (figures, error) {
 	seconds, err := each(in.Domains, writers, func(_ int, w wanted) error {
 		zone := "/" + w.Domain + "."

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command dnsbench plans and writes many zones in one go, once as tenantry does
-// it and once as a bare client that puts the same questions and makes the same
-// calls. Its input says where the servers are and what the domains need.
+// Command dnsbench plans and writes many zones for a benchmark: with tenantry's packages, or with a
+// bare client that sends the same DNS queries and API calls.
+//
+// Its arguments are a mode and the path of an input file. It prints figures as JSON.
 package main
 
 import (
@@ -19,12 +20,12 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// input is all that a run needs.
+// input is the content of the input file: the servers and the wanted records.
 type input struct {
 	Resolver string
 	Port     int
 	API, Key string
-	Plugins  string // the folder with the catalog
+	Plugins  string // the folder with the plugin catalog
 	Domains  []wanted
 }
 
@@ -33,11 +34,11 @@ type wanted struct {
 	Offer  dns.Offer
 }
 
-// figures are what a run prints.
+// figures is the output of a run.
 type figures struct {
 	Seconds  float64
 	PeakMB   float64 // of this process
-	PluginMB float64 // of the plugin, at its peak
+	PluginMB float64 // of the plugin process
 }
 
 func main() {
@@ -70,8 +71,8 @@ func run(mode, file string) error {
 	return json.NewEncoder(os.Stdout).Encode(f)
 }
 
-// each does the work for every domain, so many at a time, and says how long
-// all of it took.
+// each calls do for every domain in several workers. It returns the total duration in seconds, and
+// the first error of each worker.
 func each(domains []wanted, workers int, do func(i int, w wanted) error) (float64, error) {
 	began := time.Now()
 	work := make(chan int)
@@ -96,7 +97,7 @@ func each(domains []wanted, workers int, do func(i int, w wanted) error) (float6
 
 var highWater = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
 
-// peak is the most resident memory that a process has had, in megabytes.
+// peak returns the largest resident memory that a process had, in megabytes, or 0 if it is unknown.
 func peak(pid string) float64 {
 	raw, err := os.ReadFile("/proc/" + pid + "/status")
 	found := highWater.FindSubmatch(raw)

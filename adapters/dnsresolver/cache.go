@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dnsresolver
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Delegations change rarely and finding one takes several round trips, so they are cached. Mail
+// records are never cached.
+const (
+	cacheTTL        = 5 * time.Minute
+	cacheMaxEntries = 4096
+)
+
+// ttlCache caches values by name for cacheTTL. It uses the machine's clock, also in a sandbox whose
+// clock was moved.
+type ttlCache[T any] struct {
+	mu      sync.Mutex
+	entries map[string]cacheEntry[T]
+}
+
+type cacheEntry[T any] struct {
+	value   T
+	expires time.Time
+}
+
+func (c *ttlCache[T]) get(name string) (T, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	entry, ok := c.entries[name]
+	return entry.value, ok && time.Now().Before(entry.expires)
+}
+
+func (c *ttlCache[T]) put(name string, value T) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.entries) >= cacheMaxEntries {
+		c.entries = nil // simpler than evicting the oldest; the entries are looked up again
+	}
+	if c.entries == nil {
+		c.entries = map[string]cacheEntry[T]{}
+	}
+	c.entries[name] = cacheEntry[T]{value, time.Now().Add(cacheTTL)}
+}
+
+func (c *ttlCache[T]) delete(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.entries, name)
+}
+
+// answerCache holds the answers of the resolvers during one read, so that no question is sent
+// twice.
+type answerCache struct {
+	reader  *Reader
+	mu      sync.Mutex
+	entries map[question]*cachedAnswer
+}
+
+type cachedAnswer struct {
+	done   chan struct{}
+	answer parsedAnswer
+	err    error
+}
+
+func (c *answerCache) lookup(ctx context.Context, q question) (parsedAnswer, error) {
+	c.mu.Lock()
+	entry, asked := c.entries[q]
+	if !asked {
+		entry = &cachedAnswer{done: make(chan struct{})}
+		c.entries[q] = entry
+	}
+	c.mu.Unlock()
+	if asked {
+		<-entry.done // no ctx: all callers share the deadline of the read
+		return entry.answer, entry.err
+	}
+	defer close(entry.done)
+	m, err := c.reader.queryResolvers(ctx, q)
+	if err == nil {
+		entry.answer, err = parseAnswer(m, q)
+	}
+	entry.err = err
+	return entry.answer, entry.err
+}

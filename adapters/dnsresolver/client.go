@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dnsresolver
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	wire "github.com/miekg/dns"
+)
+
+// ednsSize is the UDP message size that passes all common networks without fragmentation (DNS flag
+// day 2020).
+const ednsSize = 1232
+
+// errTruncated means that the answer does not fit into UDP and that TCP fails.
+var errTruncated = errors.New("answer is truncated and TCP brings none")
+
+// question is a name and a record type. The name is in lower case without the final dot.
+type question struct {
+	name  string
+	qtype uint16
+}
+
+// client sends one question to one DNS server at a time.
+type client struct {
+	udp, tcp time.Duration
+	slots    *slots
+}
+
+// queryMode says how a server is asked.
+type queryMode struct {
+	tries       int  // attempts by UDP
+	tcpFallback bool // try TCP when all attempts by UDP fail
+	recurse     bool // set RD: the server may ask other servers
+	// checkingDisabled sets CD: the resolver also returns answers that fail DNSSEC validation.
+	checkingDisabled bool
+	noEDNS           bool
+}
+
+var (
+	modeServer           = queryMode{tries: 2, tcpFallback: true}
+	modeParent           = queryMode{tries: 1}
+	modeResolver         = queryMode{tries: 1, recurse: true}
+	modeResolverAsServer = queryMode{tries: 2, tcpFallback: true, recurse: true}
+	modeUnchecked        = queryMode{tries: 1, recurse: true, checkingDisabled: true}
+)
+
+// exchange sends q to the server at to and returns its answer. It uses TCP when the answer is
+// truncated. It fails when no attempt brings an answer or ctx ends.
+func (c client) exchange(ctx context.Context, to netip.AddrPort, q question, mode queryMode) (*wire.Msg, error) {
+	release, err := c.slots.acquire(ctx, to, mode)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	for try := 0; try < mode.tries; try++ {
+		var m *wire.Msg
+		m, err = c.exchangeOnce(ctx, "udp", c.udp, to, q, mode)
+		switch {
+		case err != nil && unroutable(err):
+			return nil, err
+		case err != nil:
+			continue
+		case !mode.noEDNS && (m.Rcode == wire.RcodeFormatError || m.Rcode == wire.RcodeNotImplemented):
+			// The server does not support EDNS: repeat the attempt without it.
+			mode.noEDNS = true
+			try--
+		case m.Truncated:
+			return c.exchangeTCP(ctx, to, q, mode)
+		default:
+			return m, nil
+		}
+	}
+	if mode.tcpFallback && ctx.Err() == nil {
+		return c.exchangeOnce(ctx, "tcp", c.tcp, to, q, mode)
+	}
+	return nil, err
+}
+
+// exchangeTCP asks by TCP after UDP truncated the answer. Its errors wrap errTruncated.
+func (c client) exchangeTCP(ctx context.Context, to netip.AddrPort, q question, mode queryMode) (*wire.Msg, error) {
+	m, err := c.exchangeOnce(ctx, "tcp", c.tcp, to, q, mode)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errTruncated, err)
+	}
+	return m, nil
+}
+
+// unroutable reports whether no route to the address exists, so that another attempt would fail
+// too.
+func unroutable(err error) bool {
+	return errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.EADDRNOTAVAIL)
+}
+
+// exchangeOnce sends one query from a new socket and waits for its answer. The socket is connected,
+// so the kernel drops packets of other addresses.
+func (c client) exchangeOnce(ctx context.Context, network string, limit time.Duration, to netip.AddrPort, q question, mode queryMode) (*wire.Msg, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, network, to.String())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }()
+	// The end of the context interrupts a blocked read.
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	query := newQuery(q, mode)
+	packet, err := query.Pack()
+	if err != nil {
+		return nil, err
+	}
+	mc := messageConn{conn, network == "tcp"}
+	if err := mc.write(packet); err != nil {
+		return nil, err
+	}
+	return readAnswer(mc, query.Id, q)
+}
+
+func newQuery(q question, mode queryMode) *wire.Msg {
+	m := new(wire.Msg)
+	m.SetQuestion(wire.Fqdn(q.name), q.qtype)
+	m.Id = wire.Id()
+	// AD in a query asks a validating resolver to set AD in a secure answer (RFC 6840).
+	m.AuthenticatedData = mode.recurse
+	m.RecursionDesired, m.CheckingDisabled = mode.recurse, mode.checkingDisabled
+	if !mode.noEDNS {
+		m.SetEdns0(ednsSize, false)
+	}
+	return m
+}
+
+// buffers holds packets while they are unpacked. Unpack copies, so a buffer can be reused.
+var buffers = sync.Pool{New: func() any { return new([wire.MaxMsgSize]byte) }}
+
+// readAnswer reads packets until the answer to this query arrives. It ignores stray and forged
+// packets.
+func readAnswer(c messageConn, id uint16, q question) (*wire.Msg, error) {
+	buf := buffers.Get().(*[wire.MaxMsgSize]byte)
+	defer buffers.Put(buf)
+	for {
+		n, err := c.read(buf[:])
+		if err != nil {
+			return nil, err
+		}
+		m := new(wire.Msg)
+		err = m.Unpack(buf[:n])
+		if !isAnswerTo(m, id, q) {
+			continue
+		}
+		if err != nil && !m.Truncated {
+			return nil, fmt.Errorf("malformed answer: %w", err)
+		}
+		return m, nil
+	}
+}
+
+// isAnswerTo reports whether m is the answer to query id about q. A server that could not parse the
+// query may omit the question.
+func isAnswerTo(m *wire.Msg, id uint16, q question) bool {
+	if m.Id != id || !m.Response || m.Opcode != wire.OpcodeQuery {
+		return false
+	}
+	if len(m.Question) == 0 {
+		return m.Rcode == wire.RcodeFormatError || m.Rcode == wire.RcodeNotImplemented
+	}
+	asked := m.Question[0]
+	return len(m.Question) == 1 && asked.Qtype == q.qtype && asked.Qclass == wire.ClassINET &&
+		strings.EqualFold(asked.Name, wire.Fqdn(q.name))
+}
+
+// messageConn sends and receives DNS messages. On a stream a length of two bytes precedes each
+// message.
+type messageConn struct {
+	net.Conn
+	stream bool
+}
+
+func (c messageConn) write(packet []byte) error {
+	if c.stream {
+		packet = append(binary.BigEndian.AppendUint16(nil, uint16(len(packet))), packet...)
+	}
+	_, err := c.Write(packet)
+	return err
+}
+
+func (c messageConn) read(buf []byte) (int, error) {
+	if !c.stream {
+		return c.Read(buf)
+	}
+	var length [2]byte
+	if _, err := io.ReadFull(c, length[:]); err != nil {
+		return 0, err
+	}
+	return io.ReadFull(c, buf[:binary.BigEndian.Uint16(length[:])])
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dnsresolver_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	wire "github.com/miekg/dns"
+	"github.com/tenantry/tenantry/core/dns"
+)
+
+func chain(links int) string {
+	var b strings.Builder
+	for i := range links {
+		from := fmt.Sprintf("c%d.example.test.", i)
+		if i == 0 {
+			from = "_dmarc.example.test."
+		}
+		fmt.Fprintf(&b, "%s 300 IN CNAME c%d.example.test.\n", from, i+1)
+	}
+	fmt.Fprintf(&b, "c%d.example.test. 300 IN TXT \"v=DMARC1; p=end\"\n", links)
+	return b.String()
+}
+
+func TestCNAMEsAreFollowed(t *testing.T) {
+	base := strings.ReplaceAll(standard, `_dmarc.example.test. 300 IN TXT "v=DMARC1; p=none"`, "")
+	for _, tt := range []struct {
+		name, records, alias string
+		want                 []string
+	}{
+		{"inside the zone", chain(1), "c1.example.test", []string{"v=DMARC1; p=end"}},
+		{"over eight links", chain(8), "c1.example.test", []string{"v=DMARC1; p=end"}},
+		{"over nine links is too far", chain(9), "c1.example.test", nil},
+		{"in a circle", "_dmarc.example.test. 300 IN CNAME c1.example.test.\nc1.example.test. 300 IN CNAME _dmarc.example.test.\n", "c1.example.test", nil},
+		{"to itself", "_dmarc.example.test. 300 IN CNAME _dmarc.example.test.\n", "_dmarc.example.test", nil},
+		{"out of the zone, where the resolver knows more", "_dmarc.example.test. 300 IN CNAME p.vendor.test.\n", "p.vendor.test", []string{"v=DMARC1; p=vendor"}},
+		{"out of the zone to nothing", "_dmarc.example.test. 300 IN CNAME q.vendor.test.\n", "q.vendor.test", nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newFixture(t, delegation+"p.vendor.test. 300 IN TXT \"v=DMARC1; p=vendor\"\n")
+			w.startServer("127.0.0.2", newServer(t, base+tt.records))
+			w.startServer("127.0.0.3", newServer(t, base+tt.records))
+			got := w.read("example.test")
+			if !got.Complete {
+				t.Fatalf("not complete: %s", got.Reason)
+			}
+			if diff := cmp.Diff([]string{tt.alias}, values(got, "_dmarc.example.test", dns.CNAME)); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(tt.want, values(got, "_dmarc.example.test", dns.TXT)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A target that the resolvers cannot resolve counts as empty. When no resolver responds, the target
+// is unknown and the read incomplete.
+func TestUnresolvedTargets(t *testing.T) {
+	base := strings.ReplaceAll(standard, `_dmarc.example.test. 300 IN TXT "v=DMARC1; p=none"`, "")
+	referral := changedStandard(t, func(m, q *wire.Msg) {
+		if strings.HasPrefix(q.Question[0].Name, "_dmarc.") {
+			m.Authoritative, m.Answer = false, nil
+			m.Ns = []wire.RR{&wire.NS{Hdr: wire.RR_Header{Name: "_dmarc.example.test.", Rrtype: wire.TypeNS, Class: wire.ClassINET}, Ns: "ns.vendor.test."}}
+		}
+	})
+	alias := newServer(t, base+"_dmarc.example.test. 300 IN CNAME p.vendor.test.\n")
+	for _, tt := range []struct {
+		name, target string
+		servers      wire.Handler
+		silent       bool
+		reason       string
+	}{
+		{"the resolver fails on an alias", "p.vendor.test.", alias, false, ""},
+		{"the resolver fails on a zone below", "_dmarc.example.test.", referral, false, ""},
+		{"nobody can be asked about an alias", "p.vendor.test.", alias, true, "type_unknown"},
+		{"nobody can be asked about a zone below", "_dmarc.example.test.", referral, true, "type_unknown"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newFixture(t, delegation)
+			if tt.silent {
+				w.wait = brief
+			}
+			w.resolver.setChange(func(m, q *wire.Msg) {
+				if q.Question[0].Name != tt.target {
+					return
+				}
+				if m.SetRcode(q, wire.RcodeServerFailure); tt.silent {
+					m.Id++ // a wrong id, so the answer is ignored
+				}
+			})
+			w.startServer("127.0.0.2", tt.servers)
+			w.startServer("127.0.0.3", tt.servers)
+			if got := w.read("example.test"); got.Reason != tt.reason || got.Complete != (tt.reason == "") {
+				t.Fatalf("got %q, complete %v", got.Reason, got.Complete)
+			}
+		})
+	}
+}

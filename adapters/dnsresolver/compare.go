@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dnsresolver
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	wire "github.com/miekg/dns"
+
+	"github.com/tenantry/tenantry/core/dns"
+)
+
+// comparison compares the reports of all servers of a zone.
+type comparison struct {
+	zone    zone
+	reports map[netip.AddrPort]report
+	serving []report // the reports of servers that serve the zone, in the order of zone.servers
+	// agrees holds the addresses whose report agrees with the largest group. disagree is set when
+	// some do not; multiProvider when the difference will not disappear by itself.
+	agrees                  map[netip.AddrPort]bool
+	disagree, multiProvider bool
+}
+
+func compareServers(z zone, reports map[netip.AddrPort]report) comparison {
+	v := comparison{zone: z, reports: reports, agrees: map[netip.AddrPort]bool{}}
+	var addrs []netip.AddrPort
+	for _, s := range z.servers {
+		for _, to := range s.addrs {
+			if reports[to].state == dns.ServerOK && !slices.Contains(addrs, to) {
+				addrs = append(addrs, to)
+				v.serving = append(v.serving, reports[to])
+			}
+		}
+	}
+	leader, mostAgreeing := 0, -1
+	for i, a := range v.serving {
+		n := 0
+		for _, b := range v.serving {
+			if a.agreesWith(b) {
+				n++
+				continue
+			}
+			v.disagree, v.multiProvider = true, v.multiProvider || a.keepsDisagreeing(b, z.apex)
+		}
+		if n > mostAgreeing {
+			leader, mostAgreeing = i, n
+		}
+	}
+	for i, to := range addrs {
+		v.agrees[to] = v.serving[leader].agreesWith(v.serving[i])
+	}
+	return v
+}
+
+// agreesWith compares the sets that both servers answered.
+func (r report) agreesWith(other report) bool { return r.covers(other) && other.covers(r) }
+
+func (r report) covers(other report) bool {
+	for k, s := range r.sets {
+		if !other.unanswered[k] && !k.same(s.values, other.sets[k].values) {
+			return false
+		}
+	}
+	return true
+}
+
+// same compares the values of two servers. SOA records may differ. Addresses often rotate between
+// answers, so only their presence counts: it excludes a CNAME.
+func (k key) same(a, b []string) bool {
+	switch k.kind {
+	case dns.SOA:
+		return true
+	case dns.A, dns.AAAA:
+		return (len(a) == 0) == (len(b) == 0)
+	default:
+		return slices.Equal(a, b)
+	}
+}
+
+// keepsDisagreeing reports whether two servers that disagree will continue to do so. That is so
+// when their SOA serials are equal, or when the SOA records belong to different providers.
+func (r report) keepsDisagreeing(other report, apex string) bool {
+	own, others := r.sets[key{apex, dns.SOA}].values, other.sets[key{apex, dns.SOA}].values
+	if len(own) == 0 || len(others) == 0 {
+		return false
+	}
+	ownSOA, otherSOA := parseSOA(own[0]), parseSOA(others[0])
+	return ownSOA.serial == otherSOA.serial || ownSOA.primary != otherSOA.primary || ownSOA.mailbox != otherSOA.mailbox
+}
+
+// states returns the state of each name server. A server with several addresses has the best state
+// of them.
+func (v comparison) states() []dns.Server {
+	out := make([]dns.Server, len(v.zone.servers))
+	for i, s := range v.zone.servers {
+		state, agrees := dns.ServerUnreachable, true
+		if s.blocked {
+			state = dns.ServerBlocked
+		}
+		for _, to := range s.addrs {
+			got := v.reports[to].state
+			if got == dns.ServerOK || state != dns.ServerOK && got == dns.ServerLame {
+				state = got
+			}
+			agrees = agrees && (got != dns.ServerOK || v.agrees[to])
+		}
+		out[i] = dns.Server{Name: s.name, State: state, Agrees: agrees && state == dns.ServerOK}
+	}
+	return out
+}
+
+// reason returns why the answers are not reliable, or "" when they are.
+func (v comparison) reason(servers []dns.Server) string {
+	serving := 0
+	for _, s := range servers {
+		if s.State == dns.ServerOK {
+			serving++
+		}
+	}
+	switch {
+	case v.zone.bogus:
+		return reasonBogus
+	case serving == 0:
+		return reasonNoAnswer
+	case v.disagree:
+		return reasonDisagree
+	case serving < min(2, len(servers)):
+		return reasonSingle
+	case slices.ContainsFunc(v.serving, func(r report) bool { return len(r.unanswered) > 0 }):
+		return reasonTypeUnknown
+	default:
+		return ""
+	}
+}
+
+// warnings returns the faults that do not make the read incomplete.
+func (v comparison) warnings(s dns.ZoneRead) []string {
+	anyServer := func(state dns.ServerState) bool {
+		return slices.ContainsFunc(s.Servers, func(n dns.Server) bool { return n.State == state })
+	}
+	anyReport := func(has func(report) bool) bool { return slices.ContainsFunc(v.serving, has) }
+	var out []string
+	for _, w := range []struct {
+		warning string
+		applies bool
+	}{
+		{warnLame, anyServer(dns.ServerLame)},
+		{warnUnreachable, anyServer(dns.ServerUnreachable)},
+		{warnForbidden, anyServer(dns.ServerBlocked)},
+		{warnMismatch, anyReport(v.delegationMismatch)},
+		{warnTCP, anyReport(func(r report) bool { return r.noTCP })},
+		{warnWildcard, anyReport(func(r report) bool { return r.wildcardUnknown }) ||
+			slices.ContainsFunc(s.Sets, func(set dns.RRSet) bool { return set.Synthesised })},
+		{warnMulti, v.multiProvider},
+	} {
+		if w.applies {
+			out = append(out, w.warning)
+		}
+	}
+	return out
+}
+
+// delegationMismatch reports whether the zone's NS records differ from the delegation in the parent
+// zone.
+func (v comparison) delegationMismatch(r report) bool {
+	k := key{v.zone.apex, dns.NS}
+	return !r.unanswered[k] && !slices.Equal(firstServers(r.sets[k].values), v.zone.delegation)
+}
+
+// unaskedServers returns the servers in the zone's NS records that are not in zone.servers.
+func (v comparison) unaskedServers() []string {
+	var out []string
+	for _, r := range v.serving {
+		for _, host := range r.sets[key{v.zone.apex, dns.NS}].values {
+			asked := func(s server) bool { return s.name == host }
+			if !slices.ContainsFunc(v.zone.servers, asked) && !slices.Contains(out, host) {
+				out = append(out, host)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// mergeReports returns a ZoneRead with the values that all serving servers return. A mail platform may
+// ask any server, so a value that one server lacks is not published yet.
+func mergeReports(name, apex string, serving []report) dns.ZoneRead {
+	s := dns.ZoneRead{Domain: name, Zone: apex}
+	if len(serving) > 0 {
+		s.Sets = commonSets(serving)
+	}
+	return s
+}
+
+// commonSets returns the values that all servers return, sorted by name, type and value.
+func commonSets(serving []report) []dns.RRSet {
+	var out []dns.RRSet
+	for k, first := range serving[0].sets {
+		values, ttl, synthesised := first.values, first.ttl, first.synthesised
+		for _, other := range serving[1:] {
+			s := other.sets[k]
+			values = intersect(values, s.values)
+			ttl = min(ttl, s.ttl)
+			synthesised = synthesised && s.synthesised
+		}
+		if len(values) > 0 {
+			values = slices.Clone(values)
+			sortValues(values, wire.StringToType[string(k.kind)])
+			out = append(out, dns.RRSet{Name: k.name, Type: k.kind, TTL: ttl, Values: values, Synthesised: synthesised})
+		}
+	}
+	slices.SortFunc(out, func(a, b dns.RRSet) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Type, b.Type))
+	})
+	return out
+}
+
+func intersect(a, b []string) []string {
+	var out []string
+	for _, v := range a {
+		if slices.Contains(b, v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dnsresolver
+
+import (
+	"context"
+	"sync"
+
+	wire "github.com/miekg/dns"
+	"github.com/tenantry/tenantry/core/dns"
+)
+
+// Limits on the questions about other domains that the records of one zone can cause.
+const (
+	maxDepth      = 10 // of an SPF tree
+	maxReferences = 50 // names of an SPF tree
+	maxExchanges  = 10
+)
+
+// readDependencies reads the names outside the domain that the wanted records depend on. It returns
+// false when a parent's DMARC policy or a DKIM key could not be read: without them no plan can be
+// made.
+func (rd *domainRead) readDependencies(ctx context.Context, needs dns.Needs) (dns.Referenced, bool) {
+	var found dns.Referenced
+	var aboveOK, keysOK bool
+	var wg sync.WaitGroup
+	wg.Go(func() { found.SPF = rd.readSPFTree(ctx, needs.SPF) })
+	wg.Go(func() { found.Above, aboveOK = rd.readTexts(ctx, needs.Above) })
+	wg.Go(func() { found.Keys, keysOK = rd.readTexts(ctx, needs.Keys) })
+	wg.Go(func() { found.Exchanges = rd.checkExchanges(ctx, needs.Exchanges) })
+	wg.Wait()
+	return found, aboveOK && keysOK
+}
+
+// readSPFTree reads the TXT records of an SPF tree, level by level. Names without an answer are
+// missing in the result.
+func (rd *domainRead) readSPFTree(ctx context.Context, pending []string) map[string][]string {
+	var tree map[string][]string
+	asked := map[string]bool{}
+	for depth := 0; depth < maxDepth && len(pending) > 0; depth++ {
+		var level []string
+		for _, name := range pending {
+			if !asked[name] && len(asked) < maxReferences {
+				asked[name] = true
+				level = append(level, name)
+			}
+		}
+		found, _ := rd.readTexts(ctx, level)
+		pending = nil
+		for _, name := range level {
+			texts, known := found[name]
+			if !known {
+				continue
+			}
+			if tree == nil {
+				tree = map[string][]string{}
+			}
+			tree[name] = texts
+			for _, text := range texts {
+				pending = append(pending, dns.SPFReferences(text)...)
+			}
+		}
+	}
+	return tree
+}
+
+// readTexts reads the TXT records of all names concurrently. It returns false when a name has no
+// answer.
+func (rd *domainRead) readTexts(ctx context.Context, names []string) (map[string][]string, bool) {
+	if len(names) == 0 {
+		return nil, true
+	}
+	found := make([]parsedAnswer, len(names))
+	errs := make([]error, len(names))
+	var wg sync.WaitGroup
+	for i, name := range names {
+		wg.Go(func() { found[i], errs[i] = rd.answers.lookup(ctx, question{name, wire.TypeTXT}) })
+	}
+	wg.Wait()
+	out, complete := map[string][]string{}, true
+	for i, name := range names {
+		if complete = complete && errs[i] == nil; errs[i] == nil {
+			out[name] = found[i].values
+		}
+	}
+	return out, complete
+}
+
+// checkExchanges returns the MX hosts that cannot receive mail, with the reason.
+func (rd *domainRead) checkExchanges(ctx context.Context, hosts []string) map[string]dns.Exchange {
+	hosts = hosts[:min(len(hosts), maxExchanges)]
+	states := make([]dns.Exchange, len(hosts))
+	var wg sync.WaitGroup
+	for i, host := range hosts {
+		wg.Go(func() { states[i] = rd.checkExchange(ctx, host) })
+	}
+	wg.Wait()
+	var out map[string]dns.Exchange
+	for i, host := range hosts {
+		if states[i] == "" {
+			continue
+		}
+		if out == nil {
+			out = map[string]dns.Exchange{}
+		}
+		out[host] = states[i]
+	}
+	return out
+}
+
+// checkExchange returns "" for a host that has an address or could not be checked.
+func (rd *domainRead) checkExchange(ctx context.Context, host string) dns.Exchange {
+	for _, qtype := range []uint16{wire.TypeA, wire.TypeAAAA} {
+		v, err := rd.answers.lookup(ctx, question{host, qtype})
+		switch {
+		case err == nil && v.alias != "":
+			return dns.ExchangeAlias
+		case err != nil || len(v.values) > 0:
+			return ""
+		}
+	}
+	return dns.ExchangeNoAddress
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dnsresolver_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	wire "github.com/miekg/dns"
+
+	"github.com/tenantry/tenantry/core/dns"
+)
+
+// wanted returns the records that a mail platform asks for in these tests.
+func wanted(domain string) []dns.Desired {
+	return dns.Desire(domain, dns.Offer{
+		Service: []dns.Record{
+			{Type: dns.MX, Name: domain, Content: "example-test.mx.platform.test"},
+			{Type: dns.TXT, Name: domain, Content: "v=spf1 include:spf.platform.test -all"},
+		},
+		Signing: dns.Signing{
+			Selector1: dns.Record{Type: dns.CNAME, Name: "selector1._domainkey." + domain, Content: "key1.platform.test"},
+			Selector2: dns.Record{Type: dns.CNAME, Name: "selector2._domainkey." + domain, Content: "key2.platform.test"},
+		},
+	})
+}
+
+// readForPlan reads example.test with wanted records, from two servers with the same records.
+func (w *fixture) readForPlan(records string) dns.ZoneRead {
+	w.t.Helper()
+	w.startServer("127.0.0.2", newServer(w.t, records))
+	w.startServer("127.0.0.3", newServer(w.t, records))
+	sight, err := w.reader().Read(w.t.Context(), "example.test", wanted("example.test")...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return sight
+}
+
+const bare = `
+example.test. 300 IN SOA ns1.example.test. hostmaster.example.test. 7 3600 600 86400 60
+example.test. 300 IN NS ns1.example.test.
+example.test. 300 IN NS ns2.example.test.
+`
+
+func TestDependenciesOfAPlanAreRead(t *testing.T) {
+	w := newFixture(t, delegation+`
+spf.platform.test. 300 IN TXT "v=spf1 include:more.platform.test -all"
+more.platform.test. 300 IN TXT "v=spf1 ip4:192.0.2.1 -all"
+a.test. 300 IN TXT "v=spf1 redirect=b.test"
+a.test. 300 IN TXT "not SPF include:c.test"
+b.test. 300 IN TXT "v=spf1 include:a.test -all"
+_dmarc.test. 300 IN TXT "v=DMARC1; p=reject"
+key2.platform.test. 300 IN TXT "v=DKIM1; p=abc"
+mx.alias.test. 300 IN CNAME mx.fine.test.
+mx.fine.test. 300 IN AAAA 2001:db8::1
+mx.four.test. 300 IN A 192.0.2.1
+mx.text.test. 300 IN TXT "no address"
+`)
+	got := w.readForPlan(bare + `
+example.test. 300 IN TXT "v=spf1 include:a.test include:void.test -all"
+example.test. 300 IN MX 0 example-test.mx.platform.test.
+example.test. 300 IN MX 1 mx.alias.test.
+example.test. 300 IN MX 2 mx.fine.test.
+example.test. 300 IN MX 3 mx.four.test.
+example.test. 300 IN MX 4 mx.text.test.
+example.test. 300 IN MX 5 mx.nobody.test.
+selector1._domainkey.example.test. 300 IN CNAME key1.platform.test.
+selector2._domainkey.example.test. 300 IN TXT "v=DKIM1; p=abc"
+`)
+	want := dns.Referenced{
+		SPF: map[string][]string{
+			"spf.platform.test": {"v=spf1 include:more.platform.test -all"}, "more.platform.test": {"v=spf1 ip4:192.0.2.1 -all"},
+			"a.test": {"not SPF include:c.test", "v=spf1 redirect=b.test"}, "b.test": {"v=spf1 include:a.test -all"}, "void.test": nil,
+		},
+		Above:     map[string][]string{"_dmarc.test": {"v=DMARC1; p=reject"}},
+		Exchanges: map[string]dns.Exchange{"mx.alias.test": dns.ExchangeAlias, "mx.text.test": dns.ExchangeNoAddress, "mx.nobody.test": dns.ExchangeNoAddress},
+		Keys:      map[string][]string{"key2.platform.test": {"v=DKIM1; p=abc"}},
+	}
+	if diff := cmp.Diff(want, got.Beyond); diff != "" || !got.Complete {
+		t.Fatalf("%s %s", got.Reason, diff)
+	}
+	for what, n := range w.resolver.counts() {
+		if n > 1 && what != "test. NS" {
+			t.Errorf("%s was asked %d times", what, n)
+		}
+	}
+	if n := w.resolver.count("example-test.mx.platform.test. A") + w.resolver.count("key1.platform.test. TXT"); n > 0 {
+		t.Errorf("%d questions that nobody needs", n)
+	}
+}
+
+func TestReadIsIncompleteWithoutTheParentPolicy(t *testing.T) {
+	for name, records := range map[string]struct {
+		zone   string
+		reason string
+	}{
+		"no policy of its own": {bare, "type_unknown"},
+		"with a policy":        {bare + `_dmarc.example.test. 300 IN TXT "v=DMARC1; p=none"`, ""},
+		"with an alias":        {bare + "_dmarc.example.test. 300 IN CNAME p.vendor.test.", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t, delegation)
+			w.resolver.failOn("_dmarc.test.")
+			if got := w.readForPlan(records.zone); got.Reason != records.reason {
+				t.Fatalf("got %q", got.Reason)
+			}
+		})
+	}
+}
+
+// The plan decides what a missing SPF name means; the read stays complete.
+func TestFailingSPFNameIsAbsent(t *testing.T) {
+	w := newFixture(t, delegation)
+	w.resolver.failOn("spf.platform.test.")
+	got := w.readForPlan(bare)
+	if _, known := got.Beyond.SPF["spf.platform.test"]; known || !got.Complete {
+		t.Fatalf("got %q, %v", got.Reason, got.Beyond.SPF)
+	}
+}
+
+func TestSPFTreeIsBounded(t *testing.T) {
+	var wide, deep strings.Builder
+	wide.WriteString(`example.test. 300 IN TXT "v=spf1`)
+	for i := range 80 {
+		part := fmt.Sprintf(" include:n%d.test", i)
+		if i%12 == 11 {
+			part = `" "` + part
+		}
+		wide.WriteString(part)
+		fmt.Fprintf(&deep, "deep%d.test. 300 IN TXT \"v=spf1 include:deep%d.test -all\"\n", i, i+1)
+	}
+	wide.WriteString(` -all"`)
+	for _, tt := range []struct {
+		name, zone string
+		most       int
+	}{
+		{"wide", wide.String(), 50},
+		{"deep", `example.test. 300 IN TXT "v=spf1 include:deep0.test -all"`, 12},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newFixture(t, delegation+deep.String())
+			got := w.readForPlan(bare + tt.zone)
+			texts := 0
+			for what, n := range w.resolver.counts() {
+				if strings.HasSuffix(what, " TXT") && !strings.HasPrefix(what, "_dmarc") {
+					texts += n
+				}
+			}
+			if !got.Complete || texts > tt.most || texts < 10 || len(got.Beyond.SPF) > tt.most {
+				t.Fatalf("%q, %d questions, %d names", got.Reason, texts, len(got.Beyond.SPF))
+			}
+		})
+	}
+}
+
+func TestAtMostTenExchangesAreChecked(t *testing.T) {
+	var mx strings.Builder
+	for i := range 60 {
+		fmt.Fprintf(&mx, "example.test. 300 IN MX 5 m%02d.test.\n", i)
+	}
+	w := newFixture(t, delegation)
+	got := w.readForPlan(bare + mx.String())
+	if !got.Complete || len(got.Beyond.Exchanges) != 10 {
+		t.Fatalf("%q, %d exchanges", got.Reason, len(got.Beyond.Exchanges))
+	}
+}
+
+// The slow server answers only after the dependencies of the other servers' answers were asked for.
+func TestSlowServerDoesNotDelayDependencies(t *testing.T) {
+	three := bare + "example.test. 300 IN NS ns3.example.test.\n"
+	w := newFixture(t, delegation+"example.test. 300 IN NS ns3.example.test.\nns3.example.test. 300 IN A 127.0.0.4\n")
+	asked := make(chan struct{})
+	w.resolver.setChange(func(_, q *wire.Msg) {
+		if q.Question[0].Name == "spf.platform.test." {
+			close(asked)
+		}
+	})
+	slow := newServer(t, three)
+	w.startServer("127.0.0.4", wire.HandlerFunc(func(to wire.ResponseWriter, q *wire.Msg) {
+		select {
+		case <-asked:
+			slow.ServeDNS(to, q)
+		case <-time.After(hang): // the dependencies were not asked for
+		}
+	}))
+	got := w.readForPlan(three)
+	if !got.Complete || got.Warnings != nil || got.Agreeing() != 3 {
+		t.Fatalf("%q, %v, %v", got.Reason, got.Warnings, got.Servers)
+	}
+}

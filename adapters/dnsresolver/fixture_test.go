@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dnsresolver_test
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"maps"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	wire "github.com/miekg/dns"
+	"github.com/tenantry/tenantry/adapters/dnsresolver"
+	"github.com/tenantry/tenantry/core/dns"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "8") // parallel tests spend their time waiting
+	goleak.VerifyTestMain(m)
+}
+
+// fixture is a small DNS for one test: a resolver on 127.0.0.1 and name servers on 127.0.0.2 and
+// up, all on the same port.
+type fixture struct {
+	t    testing.TB
+	port int
+	// resolver answers with the records that the resolver knows.
+	resolver *recordServer
+	// wait is the timeout of one question; hang when zero.
+	wait time.Duration
+}
+
+// standard is the zone of most tests.
+const standard = `
+example.test. 300 IN SOA ns1.example.test. hostmaster.example.test. 7 3600 600 86400 60
+example.test. 300 IN NS ns1.example.test.
+example.test. 300 IN NS ns2.example.test.
+example.test. 600 IN MX 10 backup.example.net.
+example.test. 300 IN MX 5 Mail.Example.net.
+example.test. 300 IN TXT "v=spf1 " "-all"
+_dmarc.example.test. 300 IN TXT "v=DMARC1; p=none"
+selector1._domainkey.example.test. 300 IN CNAME s1.dkim.example.net.
+selector2._domainkey.example.test. 300 IN TXT "v=DKIM1; p=abc"
+autodiscover.example.test. 300 IN A 192.0.2.7
+`
+
+const delegation = `
+example.test. 300 IN SOA ns1.example.test. hostmaster.example.test. 7 3600 600 86400 60
+example.test. 300 IN NS ns1.example.test.
+example.test. 300 IN NS ns2.example.test.
+ns1.example.test. 300 IN A 127.0.0.2
+ns2.example.test. 300 IN A 127.0.0.3
+`
+
+// newFixture starts the resolver with these records.
+func newFixture(t testing.TB, records string) *fixture {
+	t.Helper()
+	w := &fixture{t: t, resolver: newServer(t, records)}
+	for try := 0; ; try++ {
+		l, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.port = l.LocalAddr().(*net.UDPAddr).Port
+		tcp, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", w.port))
+		if err == nil {
+			serve(t, l, tcp, w.resolver)
+			return w
+		}
+		_ = l.Close()
+		if try == 10 {
+			t.Fatal(err)
+		}
+	}
+}
+
+// server starts a name server at an address of the loopback network.
+func (w *fixture) startServer(ip string, h wire.Handler) {
+	w.t.Helper()
+	addr := fmt.Sprintf("%s:%d", ip, w.port)
+	udp, err := net.ListenPacket("udp", addr)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	tcp, err := net.Listen("tcp", addr)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	serve(w.t, udp, tcp, h)
+}
+
+func serve(t testing.TB, udp net.PacketConn, tcp net.Listener, h wire.Handler) {
+	t.Helper()
+	for _, s := range []*wire.Server{{PacketConn: udp, Handler: h}, {Listener: tcp, Handler: h}} {
+		started := make(chan struct{})
+		s.NotifyStartedFunc = func() { close(started) }
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = s.ActivateAndServe() })
+		<-started
+		t.Cleanup(func() { _ = s.Shutdown(); wg.Wait() })
+	}
+}
+
+// hang is how long a test waits for an event. Only a test that hangs reaches it.
+const hang = 4 * time.Minute
+
+// brief is the timeout of a question in tests with a server that never answers. It also applies to
+// servers that do answer, so it is not shorter.
+const brief = time.Second
+
+// reader returns a Reader that uses the fixture's resolver.
+func (w *fixture) reader() *dnsresolver.Reader {
+	wait := cmp.Or(w.wait, hang)
+	return dnsresolver.New(dnsresolver.Options{
+		Resolvers:    []string{fmt.Sprintf("127.0.0.1:%d", w.port)},
+		Port:         w.port,
+		AllowPrivate: true,
+		Timeout:      hang,
+		UDPTimeout:   wait,
+		TCPTimeout:   wait,
+	})
+}
+
+func (w *fixture) read(name string) dns.ZoneRead {
+	w.t.Helper()
+	sight, err := w.reader().Read(w.t.Context(), name)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return sight
+}
+
+// recordServer answers from a list of records and counts the questions.
+type recordServer struct {
+	mu      sync.Mutex
+	records []wire.RR
+	asked   map[string]int
+	// refersOnly makes it answer with referrals, as a parent zone does. failName is a name for
+	// which it answers SERVFAIL. change is applied to each answer.
+	refersOnly bool
+	failName   string
+	change     func(m, q *wire.Msg)
+}
+
+func newServer(t testing.TB, records string) *recordServer {
+	t.Helper()
+	s := &recordServer{asked: map[string]int{}}
+	z := wire.NewZoneParser(strings.NewReader(records), "", "")
+	for rr, ok := z.Next(); ok; rr, ok = z.Next() {
+		s.records = append(s.records, rr)
+	}
+	if err := z.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *recordServer) ServeDNS(w wire.ResponseWriter, q *wire.Msg) { _ = w.WriteMsg(s.answer(w, q)) }
+
+func (s *recordServer) answer(w wire.ResponseWriter, q *wire.Msg) *wire.Msg {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name, qtype := q.Question[0].Name, q.Question[0].Qtype
+	s.asked[strings.ToLower(name)+" "+wire.TypeToString[qtype]]++
+	m := new(wire.Msg)
+	m.SetReply(q)
+	m.Authoritative = true
+	defer s.applyFaults(m, q)
+	if s.refersOnly {
+		m.Authoritative, m.Ns = false, s.records
+		return m
+	}
+	for range 12 {
+		next := ""
+		for _, rr := range s.records {
+			if !strings.EqualFold(rr.Header().Name, name) {
+				continue
+			}
+			if c, ok := rr.(*wire.CNAME); ok && qtype != wire.TypeCNAME {
+				next = c.Target
+			}
+			if rr.Header().Rrtype == qtype || next != "" {
+				m.Answer = append(m.Answer, rr)
+			}
+		}
+		if next == "" {
+			break
+		}
+		name = next
+	}
+	if len(m.Answer) == 0 {
+		s.answerNegative(m, name)
+	}
+	if w.RemoteAddr().Network() == "udp" {
+		size := wire.MinMsgSize
+		if o := q.IsEdns0(); o != nil {
+			size = int(o.UDPSize())
+		}
+		m.Truncate(size)
+	}
+	return m
+}
+
+// setChange sets the change that is applied to each answer.
+func (s *recordServer) setChange(change func(m, q *wire.Msg)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.change = change
+}
+
+// failOn makes the server answer SERVFAIL for a name.
+func (s *recordServer) failOn(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failName = name
+}
+
+// applyFaults changes an answer as the test requested.
+func (s *recordServer) applyFaults(m, q *wire.Msg) {
+	if s.failName != "" && strings.EqualFold(s.failName, q.Question[0].Name) {
+		m.SetRcode(q, wire.RcodeServerFailure)
+	}
+	if s.change != nil {
+		s.change(m, q)
+	}
+}
+
+// answerNegative makes m a negative answer: NXDOMAIN, or NOERROR when the name exists.
+func (s *recordServer) answerNegative(m *wire.Msg, name string) {
+	m.Rcode = wire.RcodeNameError
+	for _, rr := range s.records {
+		owner := rr.Header().Name
+		if wire.IsSubDomain(name, owner) {
+			m.Rcode = wire.RcodeSuccess
+		}
+		if rr.Header().Rrtype == wire.TypeSOA && wire.IsSubDomain(owner, name) && (len(m.Ns) == 0 || len(owner) > len(m.Ns[0].Header().Name)) {
+			m.Ns = []wire.RR{rr}
+		}
+	}
+}
+
+func (s *recordServer) count(what string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked[what]
+}
+
+func (s *recordServer) counts() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.asked)
+}
+
+// replace replaces the records.
+func (s *recordServer) replace(records []wire.RR) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.records = records
+}
+
+// values returns the values of a ZoneRead at a name and type, or nil.
+func values(s dns.ZoneRead, name string, kind dns.Type) []string {
+	for _, set := range s.Sets {
+		if set.Name == name && set.Type == kind {
+			return set.Values
+		}
+	}
+	return nil
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dnsresolver
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"sync"
+
+	wire "github.com/miekg/dns"
+
+	"github.com/tenantry/tenantry/core/egress"
+)
+
+// Limits on the servers of one zone, because the owner of the domain chooses them.
+const (
+	maxServers   = 13
+	maxPerServer = 2
+	maxAddresses = 16
+)
+
+// server is one name server of a zone. blocked is set when it has addresses but all of them are
+// forbidden.
+type server struct {
+	name    string
+	addrs   []netip.AddrPort
+	blocked bool
+}
+
+// addServers returns z with the servers that the zone (fromZone) or the parent zone (fromParent)
+// lists. It returns a reason when there are none.
+func (r *Reader) addServers(ctx context.Context, z zone, fromZone, fromParent referral) (zone, string) {
+	z.delegation = fromParent.hosts
+	if len(fromParent.hosts) == 0 {
+		z.delegation = fromZone.hosts
+	}
+	if r.recursive {
+		z.servers = r.resolversAsServers()
+		return z, ""
+	}
+	all := referral{firstServers(union(fromParent.hosts, fromZone.hosts)), fromZone.glue}
+	if len(all.hosts) == 0 {
+		if ctx.Err() != nil {
+			return z, reasonDeadline
+		}
+		return z, reasonNoAnswer
+	}
+	found := r.resolveHosts(ctx, all, z.apex, fromParent.glue)
+	z.servers = r.permittedServers(all.hosts, found)
+	return z, ""
+}
+
+// addNamedServers returns z with further servers, within maxServers and maxAddresses.
+func (r *Reader) addNamedServers(ctx context.Context, z zone, hosts []string) zone {
+	hosts = hosts[:min(len(hosts), max(0, maxServers-len(z.servers)))]
+	addrs := 0
+	for _, s := range z.servers {
+		addrs += len(s.addrs)
+	}
+	z.servers = slices.Clone(z.servers)
+	for _, s := range r.permittedServers(hosts, r.resolveHosts(ctx, referral{hosts: hosts}, z.apex)) {
+		s.addrs = s.addrs[:min(len(s.addrs), max(0, maxAddresses-addrs))]
+		addrs += len(s.addrs)
+		z.servers = append(z.servers, s)
+	}
+	return z
+}
+
+func union(a, b []string) []string {
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// resolveHosts returns the addresses of each host of ref. It uses glue records for hosts inside the
+// zone and asks the resolvers for all others.
+func (r *Reader) resolveHosts(ctx context.Context, ref referral, apex string, extra ...*wire.Msg) [][]netip.Addr {
+	found := make([][]netip.Addr, len(ref.hosts))
+	var wg sync.WaitGroup
+	for i, host := range ref.hosts {
+		for _, m := range append(extra, ref.glue) {
+			if m != nil && len(found[i]) == 0 {
+				found[i] = glueAddrs(m, host, apex)
+			}
+		}
+		if len(found[i]) == 0 {
+			wg.Go(func() { found[i] = r.resolveHost(ctx, host) })
+		}
+	}
+	wg.Wait()
+	return found
+}
+
+// glueAddrs returns the addresses of host in the additional section. They are used only for hosts
+// inside the zone, whose addresses may not be available elsewhere.
+func glueAddrs(m *wire.Msg, host, apex string) []netip.Addr {
+	if !within(host, apex) {
+		return nil
+	}
+	var out []netip.Addr
+	for _, rr := range m.Extra {
+		if canonicalName(rr.Header().Name) == host {
+			out = appendAddr(out, rr)
+		}
+	}
+	return out
+}
+
+// resolveHost returns the addresses of a name server, IPv4 first, because some machines have no
+// IPv6.
+func (r *Reader) resolveHost(ctx context.Context, host string) []netip.Addr {
+	if known, ok := r.hostAddrs.get(host); ok {
+		return slices.Clone(known)
+	}
+	var out []netip.Addr
+	for _, qtype := range []uint16{wire.TypeA, wire.TypeAAAA} {
+		q := question{host, qtype}
+		m, err := r.queryResolvers(ctx, q)
+		if err != nil {
+			continue
+		}
+		v, err := parseAnswer(m, q)
+		if err != nil {
+			continue
+		}
+		for _, text := range v.values {
+			if a, err := netip.ParseAddr(text); err == nil {
+				out = append(out, a)
+			}
+		}
+	}
+	if len(out) > 0 && ctx.Err() == nil {
+		r.hostAddrs.put(host, slices.Clone(out))
+	}
+	return out
+}
+
+// permittedServers returns the hosts with those of their addresses that may be asked, at most
+// maxPerServer each and maxAddresses in total.
+func (r *Reader) permittedServers(hosts []string, found [][]netip.Addr) []server {
+	out := make([]server, len(hosts))
+	seen := map[netip.AddrPort]bool{}
+	for i, host := range hosts {
+		s := server{name: host}
+		slices.SortFunc(found[i], netip.Addr.Compare)
+		for _, a := range slices.Compact(found[i]) {
+			to := netip.AddrPortFrom(a.Unmap(), r.port)
+			switch {
+			case !r.allowPrivate && !public(a):
+				s.blocked = true
+			case len(s.addrs) < maxPerServer && (seen[to] || len(seen) < maxAddresses):
+				seen[to] = true
+				s.addrs = append(s.addrs, to)
+			}
+		}
+		s.blocked = s.blocked && len(s.addrs) == 0
+		out[i] = s
+	}
+	return out
+}
+
+func appendAddr(list []netip.Addr, rr wire.RR) []netip.Addr {
+	var raw []byte
+	switch rr := rr.(type) {
+	case *wire.A:
+		raw = rr.A.To4()
+	case *wire.AAAA:
+		raw = rr.AAAA
+	}
+	if a, ok := netip.AddrFromSlice(raw); ok {
+		return append(list, a)
+	}
+	return list
+}
+
+// public reports whether a name server may have this address. Owners of domains choose the
+// addresses of their name servers, which may point at internal systems.
+func public(a netip.Addr) bool { return egress.Public(a) }

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dnsresolver
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	wire "github.com/miekg/dns"
+	"github.com/tenantry/tenantry/core/dns"
+	"pgregory.net/rapid"
+)
+
+func TestPublicAddresses(t *testing.T) {
+	for a, want := range map[string]bool{
+		"1.1.1.1": true, "2606:4700::1111": true, "172.32.0.1": true, "100.128.0.1": true, "::ffff:1.1.1.1": true,
+		"127.0.0.1": false, "10.1.2.3": false, "172.16.0.1": false, "192.168.1.1": false, "100.64.0.1": false,
+		"169.254.169.254": false, "0.0.0.0": false, "224.0.0.1": false, "240.0.0.1": false, "255.255.255.255": false,
+		"192.0.2.1": false, "198.51.100.1": false, "203.0.113.9": false, "198.18.0.1": false,
+		"::1": false, "::": false, "fe80::1": false, "fc00::1": false, "fd12::1": false, "ff02::1": false,
+		"2001:db8::1": false, "::ffff:10.0.0.1": false, "::ffff:127.0.0.1": false, "64:ff9b::7f00:1": false,
+		"64:ff9b:1::1": false, "2002:7f00:1::": false, "3fff::1": false, "fe80::1%eth0": false,
+	} {
+		if got := public(netip.MustParseAddr(a)); got != want {
+			t.Errorf("%s: got %v, want %v", a, got, want)
+		}
+	}
+	if public(netip.Addr{}) {
+		t.Error("the zero address is public")
+	}
+}
+
+func TestServerAddressesAreLimited(t *testing.T) {
+	r := &Reader{port: 53}
+	hosts := make([]string, maxServers)
+	found := make([][]netip.Addr, maxServers)
+	for i := range hosts {
+		for j := range 3 {
+			found[i] = append(found[i], netip.AddrFrom4([4]byte{8, 8, byte(i), byte(j)}))
+		}
+	}
+	total := 0
+	for _, s := range r.permittedServers(hosts, found) {
+		if len(s.addrs) > maxPerServer || s.blocked {
+			t.Fatalf("got %v", s)
+		}
+		total += len(s.addrs)
+	}
+	if total != maxAddresses {
+		t.Fatalf("got %d addresses, want %d", total, maxAddresses)
+	}
+}
+
+func TestGlueIsUsedOnlyInsideTheZone(t *testing.T) {
+	a := &wire.A{Hdr: wire.RR_Header{Name: "ns.other.test.", Rrtype: wire.TypeA}, A: []byte{8, 8, 8, 8}}
+	b := &wire.A{Hdr: wire.RR_Header{Name: "NS.example.test.", Rrtype: wire.TypeA}, A: []byte{8, 8, 4, 4}}
+	m := &wire.Msg{Extra: []wire.RR{a, b}}
+	if got := glueAddrs(m, "ns.other.test", "example.test"); got != nil {
+		t.Errorf("got %v", got)
+	}
+	if got := glueAddrs(m, "ns.example.test", "example.test"); len(got) != 1 || got[0].String() != "8.8.4.4" {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestTXTEscapesAreDecoded(t *testing.T) {
+	for in, want := range map[string]string{
+		`plain`: "plain", `a\"b`: `a"b`, `a\\b`: `a\b`, `\065\010`: "A\n", `\255`: "\xff", `\999`: "999", `end\`: `end\`,
+	} {
+		if got := txtContent([]string{in}); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}
+
+// Receivers of mail see two records when a zone holds one text twice, split at different places. A
+// record that a server sends twice is one.
+func TestDifferentlySplitTXTRecordsAreTwo(t *testing.T) {
+	m := new(wire.Msg)
+	for _, cut := range [][]string{{"v=spf1 -all"}, {"v=spf1 ", "-all"}, {"v=spf1 -all"}} {
+		m.Answer = append(m.Answer, &wire.TXT{Hdr: wire.RR_Header{Name: "a.test.", Rrtype: wire.TypeTXT, Class: wire.ClassINET}, Txt: cut})
+	}
+	v, err := parseAnswer(m, question{"a.test", wire.TypeTXT})
+	if err != nil || !slices.Equal(v.values, []string{"v=spf1 -all", "v=spf1 -all"}) {
+		t.Errorf("%q, %v", v.values, err)
+	}
+}
+
+func TestTXTContentRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		raw := rapid.SliceOfN(rapid.Byte(), 0, 600).Draw(t, "raw")
+		rr := &wire.TXT{Hdr: wire.RR_Header{Name: "t.", Rrtype: wire.TypeTXT, Class: wire.ClassINET}}
+		rdata := []byte{}
+		for part := range slices.Chunk(raw, 255) {
+			rdata = append(append(rdata, byte(len(part))), part...)
+		}
+		if len(raw) == 0 {
+			rdata = []byte{0}
+		}
+		unknown := &wire.RFC3597{Hdr: rr.Hdr, Rdata: hexOf(rdata)}
+		packet := make([]byte, 2048)
+		off, err := wire.PackRR(unknown, packet, 0, nil, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := wire.UnpackRR(packet[:off], 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := txtContent(got.(*wire.TXT).Txt); s != string(raw) {
+			t.Fatalf("got %q, want %q", s, raw)
+		}
+	})
+}
+
+func hexOf(b []byte) string {
+	const digits = "0123456789abcdef"
+	out := make([]byte, 0, 2*len(b))
+	for _, c := range b {
+		out = append(out, digits[c>>4], digits[c&15])
+	}
+	return string(out)
+}
+
+// A value is in the result exactly when all servers return it.
+func TestMergedSetsAreTheIntersection(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pool := []string{"a", "b", "c", "d"}
+		lists := rapid.SliceOfN(rapid.SliceOfDistinct(rapid.SampledFrom(pool), rapid.ID), 1, 4).Draw(t, "servers")
+		var serving []report
+		for _, l := range lists {
+			sets := map[key]set{}
+			if len(l) > 0 {
+				sets[key{"n", dns.TXT}] = set{values: l, ttl: 60}
+			}
+			serving = append(serving, report{state: dns.ServerOK, sets: sets})
+		}
+		var want []string
+		for _, v := range pool {
+			if !slices.ContainsFunc(lists, func(l []string) bool { return !slices.Contains(l, v) }) {
+				want = append(want, v)
+			}
+		}
+		sets := commonSets(serving)
+		var got []string
+		if len(sets) > 0 {
+			got = sets[0].Values
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("got %v, want %v", got, want)
+		}
+	})
+}
+
+// Another server may hold the record itself.
+func TestSetIsSynthesisedOnlyWhenAllServersSynthesiseIt(t *testing.T) {
+	of := func(made bool) report {
+		return report{sets: map[key]set{{"n", dns.TXT}: {values: []string{"a"}, synthesised: made}}}
+	}
+	for _, tt := range []struct{ one, two, want bool }{{true, true, true}, {true, false, false}, {false, true, false}, {false, false, false}} {
+		if got := commonSets([]report{of(tt.one), of(tt.two)}); got[0].Synthesised != tt.want {
+			t.Errorf("%v and %v give %v", tt.one, tt.two, got[0].Synthesised)
+		}
+	}
+}
+
+func TestZoneOf(t *testing.T) {
+	soa := func(name string) wire.RR {
+		return &wire.SOA{Hdr: wire.RR_Header{Name: name, Rrtype: wire.TypeSOA}}
+	}
+	alias := &wire.CNAME{Hdr: wire.RR_Header{Name: "a.example.test.", Rrtype: wire.TypeCNAME}, Target: "b.other.test."}
+	for _, tt := range []struct {
+		name string
+		m    wire.Msg
+		want string
+		ok   bool
+	}{
+		{"its own name servers", wire.Msg{Answer: []wire.RR{&wire.NS{Hdr: wire.RR_Header{Name: "A.example.test.", Rrtype: wire.TypeNS}}}}, "a.example.test", true},
+		{"the name is the apex", wire.Msg{Answer: []wire.RR{soa("A.example.test.")}}, "a.example.test", true},
+		{"the enclosing zone", wire.Msg{Ns: []wire.RR{soa("example.test.")}}, "example.test", true},
+		{"an alias says nothing of its own zone", wire.Msg{Answer: []wire.RR{alias}, Ns: []wire.RR{soa("other.test.")}}, "", false},
+		{"a zone beside it", wire.Msg{Ns: []wire.RR{soa("other.test.")}}, "", false},
+		{"nothing", wire.Msg{}, "", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got, ok := zoneOf(&tt.m, "a.example.test"); got != tt.want || ok != tt.ok {
+				t.Fatalf("got %q, %v", got, ok)
+			}
+		})
+	}
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dnsresolver_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	wire "github.com/miekg/dns"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+)
+
+// powerDNS and bind are real name servers that the tests load zones into.
+type powerDNS struct{ *testserver.PowerDNS }
+
+func newPowerDNS(t testing.TB) powerDNS {
+	t.Helper()
+	server, err := testserver.StartPowerDNS(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	return powerDNS{server}
+}
+
+func (p powerDNS) addr() string { return p.DNS }
+
+func (p powerDNS) load(t testing.TB, zone string, records []wire.RR) {
+	t.Helper()
+	type record struct {
+		Content string `json:"content"`
+	}
+	type rrset struct {
+		Name    string   `json:"name"`
+		Type    string   `json:"type"`
+		TTL     uint32   `json:"ttl"`
+		Records []record `json:"records"`
+	}
+	var sets []*rrset
+	at := map[string]*rrset{}
+	for _, rr := range records {
+		h := rr.Header()
+		k := h.Name + wire.TypeToString[h.Rrtype]
+		if at[k] == nil {
+			at[k] = &rrset{Name: h.Name, Type: wire.TypeToString[h.Rrtype], TTL: h.Ttl}
+			sets = append(sets, at[k])
+		}
+		at[k].Records = append(at[k].Records, record{strings.TrimPrefix(rr.String(), h.String())})
+	}
+	body, err := json.Marshal(map[string]any{"name": zone + ".", "kind": "Native", "nameservers": []string{}, "soa_edit_api": "", "rrsets": sets})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.API+"/api/v1/servers/localhost/zones", bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-API-Key", p.Key)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if said, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusCreated {
+		t.Fatalf("%d %s", resp.StatusCode, said)
+	}
+}
+
+// bind is started with its zones, which hold the SOA and NS records of the test server.
+type bind struct{ *testserver.BIND }
+
+func newBIND(t testing.TB, zones ...string) bind {
+	t.Helper()
+	server, err := testserver.StartBIND(t.Context(), zones...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	return bind{server}
+}
+
+func (b bind) addr() string { return b.Addr }
+
+func (b bind) load(t testing.TB, zone string, records []wire.RR) {
+	t.Helper()
+	m := new(wire.Msg).SetUpdate(zone + ".")
+	m.Insert(records)
+	m.SetTsig(wire.Fqdn(b.Key), wire.HmacSHA256, 300, time.Now().Unix())
+	client := &wire.Client{Net: "tcp", TsigSecret: map[string]string{wire.Fqdn(b.Key): b.Secret}}
+	a, _, err := client.ExchangeContext(t.Context(), m, b.Addr)
+	if err != nil || a.Rcode != wire.RcodeSuccess {
+		t.Fatalf("%v %v", a, err)
+	}
+}
+
+// forwardTo returns a handler that forwards questions to a real server and returns its answer
+// unchanged. It is needed because all servers of a fixture share one port.
+func forwardTo(to string) wire.Handler {
+	return wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
+		packet, err := q.Pack()
+		if err != nil {
+			return
+		}
+		network := w.RemoteAddr().Network()
+		conn, err := net.DialTimeout(network, to, hang)
+		if err != nil {
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		_ = conn.SetDeadline(time.Now().Add(hang))
+		if network == "tcp" {
+			packet = append(binary.BigEndian.AppendUint16(nil, uint16(len(packet))), packet...)
+		}
+		if _, err := conn.Write(packet); err != nil {
+			return
+		}
+		answer := make([]byte, wire.MaxMsgSize)
+		if network == "tcp" {
+			if _, err := io.ReadFull(conn, answer[:2]); err != nil {
+				return
+			}
+			answer = answer[:binary.BigEndian.Uint16(answer)]
+		}
+		least := 1 // one read returns a whole datagram
+		if network == "tcp" {
+			least = len(answer)
+		}
+		n, err := io.ReadAtLeast(conn, answer, least)
+		if err != nil {
+			return
+		}
+		_, _ = w.Write(answer[:n])
+	})
+}
+
+// newRealServersFixture returns a fixture for a zone with two real name servers.
+func newRealServersFixture(t testing.TB, zone string, resolver string) *fixture {
+	return newFixture(t, fmt.Sprintf(`
+%[1]s. 300 IN SOA ns1.provider.example. hostmaster.provider.example. 7 3600 600 86400 60
+%[1]s. 300 IN NS ns1.provider.example.
+%[1]s. 300 IN NS ns2.provider.example.
+ns1.provider.example. 300 IN A 127.0.0.2
+ns2.provider.example. 300 IN A 127.0.0.3
+`, zone)+resolver)
+}

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dnsresolver_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	wire "github.com/miekg/dns"
+
+	"github.com/tenantry/tenantry/core/dns"
+)
+
+// apexRecords returns the SOA and NS records of a zone, as the real servers hold them.
+func apexRecords(zone string, serial int) string {
+	return fmt.Sprintf(`%[1]s. 3600 IN SOA ns1.provider.example. hostmaster.provider.example. %[2]d 3600 600 604800 60
+%[1]s. 3600 IN NS ns1.provider.example.
+%[1]s. 3600 IN NS ns2.provider.example.
+`, zone, serial)
+}
+
+// records parses a zone file in which @ stands for the zone.
+func records(t testing.TB, zone, text string) []wire.RR {
+	t.Helper()
+	var out []wire.RR
+	z := wire.NewZoneParser(strings.NewReader(text), zone+".", "")
+	z.SetDefaultTTL(300)
+	for rr, ok := z.Next(); ok; rr, ok = z.Next() {
+		out = append(out, rr)
+	}
+	if err := z.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// expectation is the expected result of a read.
+type expectation struct {
+	reason   string
+	warnings []string
+	states   [2]dns.ServerState
+	agreeing int
+}
+
+func (v expectation) check(t testing.TB, s dns.ZoneRead) {
+	t.Helper()
+	got := expectation{s.Reason, s.Warnings, [2]dns.ServerState{s.Servers[0].State, s.Servers[1].State}, s.Agreeing()}
+	if diff := cmp.Diff(v, got, cmp.AllowUnexported(expectation{})); diff != "" {
+		t.Error(diff)
+	}
+	if s.Complete != (v.reason == "") {
+		t.Errorf("complete: %v", s.Complete)
+	}
+}
+
+var (
+	bothOK   = [2]dns.ServerState{dns.ServerOK, dns.ServerOK}
+	reliable = expectation{states: bothOK, agreeing: 2}
+)
+
+const mail = `@ MX 0 mail.example.net.
+@ TXT "v=spf1 -all"
+_dmarc TXT "v=DMARC1; p=none"
+`
+
+// TestTwoPowerDNS reads zones whose two servers differ or fail.
+func TestTwoPowerDNS(t *testing.T) {
+	one, two := newPowerDNS(t), newPowerDNS(t)
+	const none = "none"
+	for i, tt := range []struct {
+		name          string
+		first, second string // "" means the same records as the first; none means that the server lacks the zone
+		serial        int    // SOA serial of the second server
+		want          expectation
+	}{
+		{"alike", mail, "", 7, reliable},
+		{"a fresh zone", "", "", 7, reliable},
+		{"alike but for the serial", mail, "", 8, reliable},
+		{"alike but for the TTL", "@ 300 MX 0 m.test.\n", "@ 600 MX 0 m.test.\n", 7, reliable},
+		{"other texts in another order", "@ TXT a\n@ TXT b\n", "@ TXT b\n@ TXT a\n", 7, reliable},
+		{"one text in other pieces", `@ TXT "v=spf1 -all"` + "\n", `@ TXT "v=spf1" " -all"` + "\n", 7, reliable},
+		{"names in capitals", "@ MX 0 m.test.\n", "@ MX 0 M.Test.\n", 7, reliable},
+		{"addresses in turn", "autodiscover A 192.0.2.1\n", "autodiscover A 192.0.2.2\n", 7, reliable},
+		{"the second is behind", mail + "@ TXT new\n", mail, 6, expectation{"servers_disagree", nil, bothOK, 1}},
+		{"as new, and yet different", mail + "@ TXT new\n", mail, 7, expectation{"servers_disagree", []string{"multi_provider"}, bothOK, 1}},
+		{"another MX", "@ MX 0 a.test.\n", "@ MX 0 b.test.\n", 8, expectation{"servers_disagree", nil, bothOK, 1}},
+		{"a selector that one has", mail + "selector1._domainkey CNAME k.test.\n", mail, 8, expectation{"servers_disagree", nil, bothOK, 1}},
+		{"an address that one has", mail + "autodiscover AAAA 2001:db8::1\n", mail, 8, expectation{"servers_disagree", nil, bothOK, 1}},
+		{"the second does not have the zone", mail, none, 7,
+			expectation{"single_server_answered", []string{"lame_delegation"}, [2]dns.ServerState{dns.ServerOK, dns.ServerLame}, 1}},
+		{"neither has the zone", none, none, 7,
+			expectation{"no_authoritative_answer", []string{"lame_delegation"}, [2]dns.ServerState{dns.ServerLame, dns.ServerLame}, 0}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			zone := fmt.Sprintf("zone-%d.test", i)
+			if tt.second == "" {
+				tt.second = tt.first
+			}
+			if tt.first != none {
+				one.load(t, zone, records(t, zone, apexRecords(zone, 7)+tt.first))
+			}
+			if tt.second != none {
+				two.load(t, zone, records(t, zone, apexRecords(zone, tt.serial)+tt.second))
+			}
+			w := newRealServersFixture(t, zone, "")
+			w.startServer("127.0.0.2", forwardTo(one.addr()))
+			w.startServer("127.0.0.3", forwardTo(two.addr()))
+			tt.want.check(t, w.read(zone))
+		})
+	}
+	t.Run("the second is stopped", func(t *testing.T) {
+		two.Stop()
+		w := newRealServersFixture(t, "zone-0.test", "")
+		w.wait = brief
+		w.startServer("127.0.0.2", forwardTo(one.addr()))
+		w.startServer("127.0.0.3", forwardTo(two.addr()))
+		got := w.read("zone-0.test")
+		expectation{"single_server_answered", []string{"server_unreachable"}, [2]dns.ServerState{dns.ServerOK, dns.ServerUnreachable}, 1}.check(t, got)
+		if diff := cmp.Diff([]string{"0 mail.example.net"}, values(got, "zone-0.test", dns.MX)); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// setsOf returns the sets of a ZoneRead as text, without the SOA and NS of the zone. Synthesised sets
+// begin with *.
+func setsOf(s dns.ZoneRead) []string {
+	var out []string
+	for _, set := range s.Sets {
+		if set.Name == s.Zone && (set.Type == dns.NS || set.Type == dns.SOA) {
+			continue
+		}
+		line := fmt.Sprintf("%s %s %s", strings.TrimSuffix(strings.TrimSuffix(set.Name, s.Zone), "."), set.Type, strings.Join(set.Values, " | "))
+		if set.Synthesised {
+			line = "* " + line
+		}
+		out = append(out, line)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// TestPowerDNSAndBIND reads zones that both servers serve. The answers of both must lead to the
+// same sets.
+func TestPowerDNSAndBIND(t *testing.T) {
+	var big, bigShown strings.Builder
+	for i := range 50 {
+		fmt.Fprintf(&big, "@ TXT \"verification-%02d=%s\"\n", i, strings.Repeat("x", 120))
+		fmt.Fprintf(&bigShown, " | verification-%02d=%s", i, strings.Repeat("x", 120))
+	}
+	wild := expectation{"", []string{"wildcard_ambiguous"}, bothOK, 2}
+	cases := []struct {
+		name, records string
+		want          expectation
+		shows         []string
+	}{
+		{"all there is", mail + "selector1._domainkey CNAME k1.test.\nselector2._domainkey CNAME k2.test.\nautodiscover CNAME a.test.\n", reliable, []string{
+			" MX 0 mail.example.net", " TXT v=spf1 -all", "_dmarc TXT v=DMARC1; p=none", "autodiscover CNAME a.test",
+			"selector1._domainkey CNAME k1.test", "selector2._domainkey CNAME k2.test",
+		}},
+		{"large sets come by TCP", big.String(), reliable, []string{" TXT " + strings.TrimPrefix(bigShown.String(), " | ")}},
+		{"a wildcard text", "* TXT \"v=spf1 -all\"\n", wild, []string{
+			"* _dmarc TXT v=spf1 -all", "* autodiscover TXT v=spf1 -all", "* selector1._domainkey TXT v=spf1 -all", "* selector2._domainkey TXT v=spf1 -all",
+		}},
+		{"a wildcard alias", "* CNAME parked.test.\n", wild, []string{
+			"* _dmarc CNAME parked.test", "* autodiscover CNAME parked.test", "* selector1._domainkey CNAME parked.test", "* selector2._domainkey CNAME parked.test",
+		}},
+		{"a wildcard address", "* A 192.0.2.9\n", wild, []string{
+			"* autodiscover A 192.0.2.9", "* selector1._domainkey A 192.0.2.9", "* selector2._domainkey A 192.0.2.9",
+		}},
+		{"records of their own end a wildcard", "* CNAME parked.test.\n_dmarc TXT \"v=DMARC1; p=none\"\nautodiscover A 192.0.2.7\nselector1._domainkey CNAME k1.test.\n", reliable, []string{
+			"_dmarc TXT v=DMARC1; p=none", "autodiscover A 192.0.2.7", "selector1._domainkey CNAME k1.test",
+		}},
+		{"a wildcard for keys", "*._domainkey TXT key\nselector1._domainkey TXT other\n", wild, []string{
+			"selector1._domainkey TXT other", "* selector2._domainkey TXT key",
+		}},
+		{"a text beside what a wildcard shows is explicit", "* A 192.0.2.9\nautodiscover A 192.0.2.9\nautodiscover TXT mine\n_dmarc TXT \"v=DMARC1; p=none\"\n_domainkey TXT o\n", reliable, []string{
+			"_dmarc TXT v=DMARC1; p=none", "autodiscover A 192.0.2.9", "autodiscover TXT mine",
+		}},
+		{"a name without the text that a wildcard shows is explicit", "* A 192.0.2.9\n* TXT wild\nautodiscover A 192.0.2.9\n", wild, []string{
+			"* _dmarc TXT wild", "autodiscover A 192.0.2.9", "* selector1._domainkey A 192.0.2.9", "* selector1._domainkey TXT wild",
+			"* selector2._domainkey A 192.0.2.9", "* selector2._domainkey TXT wild",
+		}},
+		{"a chain of aliases", "_dmarc CNAME one\none CNAME two\ntwo TXT \"v=DMARC1; p=reject\"\n", reliable, []string{"_dmarc CNAME one.@", "_dmarc TXT v=DMARC1; p=reject"}},
+		{"an alias out of the zone", "_dmarc CNAME policy.vendor.test.\n", reliable, []string{"_dmarc CNAME policy.vendor.test", "_dmarc TXT v=DMARC1; p=vendor"}},
+		{"an alias to nothing", "_dmarc CNAME nothing\n", reliable, []string{"_dmarc CNAME nothing.@"}},
+		{"a loop of aliases", "_dmarc CNAME one\none CNAME _dmarc\n", reliable, []string{"_dmarc CNAME one.@"}},
+		{"names between that hold nothing", "x.selector1._domainkey TXT below\n", reliable, nil},
+		{"delegated keys", "_domainkey NS ns1.vendor.test.\n", reliable, []string{"_domainkey NS ns1.vendor.test"}},
+		{"a delegated policy that the world sees", "_dmarc NS ns1.vendor.test.\n", reliable, []string{"_dmarc NS ns1.vendor.test", "_dmarc TXT v=DMARC1; p=delegated"}},
+		{"a null MX", "@ MX 0 .\n", reliable, []string{" MX 0 ."}},
+		{"texts that are not text", "@ TXT \"a\\000\\255\\\"b\"\n", reliable, []string{" TXT a\x00\xff\"b"}},
+	}
+	zones := make([]string, len(cases))
+	for i := range cases {
+		zones[i] = fmt.Sprintf("zone-%d.test", i)
+	}
+	power, bind := newPowerDNS(t), newBIND(t, zones...)
+	for i, tt := range cases {
+		t.Run(tt.name, func(t *testing.T) {
+			zone := zones[i]
+			power.load(t, zone, records(t, zone, apexRecords(zone, 7)+tt.records))
+			bind.load(t, zone, records(t, zone, tt.records))
+			w := newRealServersFixture(t, zone, "policy.vendor.test. 300 IN TXT \"v=DMARC1; p=vendor\"\n_dmarc."+zone+". 300 IN TXT \"v=DMARC1; p=delegated\"\n")
+			w.startServer("127.0.0.2", forwardTo(power.addr()))
+			w.startServer("127.0.0.3", forwardTo(bind.addr()))
+			got := w.read(zone)
+			tt.want.check(t, got)
+			var want []string
+			for _, line := range tt.shows {
+				want = append(want, strings.ReplaceAll(line, "@", zone))
+			}
+			slices.Sort(want)
+			if diff := cmp.Diff(want, setsOf(got)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestDNAME: BIND answers with CNAMEs that it synthesises from a DNAME.
+func TestDNAME(t *testing.T) {
+	server := newBIND(t, "old.test", "new.test")
+	server.load(t, "old.test", records(t, "old.test", "_domainkey DNAME keys.new.test.\n_dmarc CNAME a.branch\nbranch DNAME new.test.\n"))
+	server.load(t, "new.test", records(t, "new.test", "selector1.keys CNAME k.test.\n"))
+	w := newRealServersFixture(t, "old.test", "a.new.test. 300 IN TXT \"v=DMARC1; p=none\"\n")
+	w.startServer("127.0.0.2", forwardTo(server.addr()))
+	w.startServer("127.0.0.3", forwardTo(server.addr()))
+	got := w.read("old.test")
+	reliable.check(t, got)
+	if diff := cmp.Diff([]string{
+		"_dmarc CNAME a.branch.old.test", "_dmarc TXT v=DMARC1; p=none",
+		"selector1._domainkey CNAME selector1.keys.new.test", "selector2._domainkey CNAME selector2.keys.new.test",
+	}, setsOf(got)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestChildZoneAtTheSameServer: the server answers from the child zone directly, so no referral
+// shows it.
+func TestChildZoneAtTheSameServer(t *testing.T) {
+	for name, selector := range map[string]string{"without the selector": "", "with the selector": "selector1 CNAME k.test.\n"} {
+		t.Run(name, func(t *testing.T) {
+			server := newPowerDNS(t)
+			server.load(t, "up.test", records(t, "up.test", apexRecords("up.test", 7)))
+			server.load(t, "_domainkey.up.test", records(t, "_domainkey.up.test", apexRecords("_domainkey.up.test", 7)+selector))
+			w := newRealServersFixture(t, "up.test", "")
+			w.startServer("127.0.0.2", forwardTo(server.addr()))
+			w.startServer("127.0.0.3", forwardTo(server.addr()))
+			got := w.read("up.test")
+			reliable.check(t, got)
+			if diff := cmp.Diff([]string{"ns1.provider.example", "ns2.provider.example"}, values(got, "_domainkey.up.test", dns.NS)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestSubdomainSynthesisedByAWildcard(t *testing.T) {
+	server := newPowerDNS(t)
+	server.load(t, "up.test", records(t, "up.test", apexRecords("up.test", 7)+"* MX 5 m.test.\nown MX 5 m.test.\nown TXT mine\n"))
+	w := newRealServersFixture(t, "up.test", "")
+	w.startServer("127.0.0.2", forwardTo(server.addr()))
+	w.startServer("127.0.0.3", forwardTo(server.addr()))
+	for name, want := range map[string][]string{"made": {"* made MX 5 m.test"}, "own": {"own MX 5 m.test", "own TXT mine"}} {
+		if diff := cmp.Diff(want, setsOf(w.read(name+".up.test"))); diff != "" {
+			t.Error(diff)
+		}
+	}
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dnsresolver
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync"
+
+	wire "github.com/miekg/dns"
+	"github.com/tenantry/tenantry/core/dns"
+)
+
+// serverReader asks one address of a name server every question of a domain read and collects the
+// answers in report. Questions run concurrently; mu guards askedNS and report.
+type serverReader struct {
+	read    *domainRead
+	to      netip.AddrPort
+	wg      sync.WaitGroup
+	mu      sync.Mutex
+	askedNS map[string]bool // names whose NS records were asked for
+	report  report
+}
+
+func (q question) key() key { return key{q.name, dns.Type(wire.TypeToString[q.qtype])} }
+
+// queryAll starts the questions for all records that tenantry manages. The caller waits for sr.wg.
+// Names that may hold a CNAME are asked for it first; at the domain name itself the answers for MX
+// and TXT already show a CNAME.
+func (sr *serverReader) queryAll(ctx context.Context) {
+	for _, q := range []question{
+		{sr.read.apex, wire.TypeNS}, {sr.read.name, wire.TypeMX}, {sr.read.name, wire.TypeTXT}, {"_dmarc." + sr.read.name, wire.TypeTXT},
+	} {
+		sr.wg.Go(func() { sr.query(ctx, q) })
+	}
+	keys := "_domainkey." + sr.read.name
+	for _, name := range []string{"selector1." + keys, "selector2." + keys} {
+		sr.wg.Go(func() {
+			if sr.queryCNAMEOrData(ctx, name) {
+				sr.queryNSOnce(ctx, keys)
+			}
+		})
+	}
+	sr.wg.Go(func() { sr.queryCNAMEOrData(ctx, "autodiscover."+sr.read.name) })
+}
+
+// queryCNAMEOrData asks for the CNAME of a name. Without a CNAME it asks for TXT, A and AAAA: a
+// DKIM key that was pasted as text, addresses, or a CNAME that the provider flattened. It reports
+// whether the name has any of these records.
+func (sr *serverReader) queryCNAMEOrData(ctx context.Context, name string) bool {
+	if sr.query(ctx, question{name, wire.TypeCNAME}) {
+		return true
+	}
+	if sr.isAbsent(name) {
+		return false
+	}
+	found := make([]bool, 3)
+	var wg sync.WaitGroup
+	for i, qtype := range []uint16{wire.TypeTXT, wire.TypeA, wire.TypeAAAA} {
+		wg.Go(func() { found[i] = sr.query(ctx, question{name, qtype}) })
+	}
+	wg.Wait()
+	return found[0] || found[1] || found[2]
+}
+
+// query asks the server one question, records the answer and reports whether it holds a record.
+func (sr *serverReader) query(ctx context.Context, q question) bool {
+	m, err := sr.read.reader.client.exchange(ctx, sr.to, q, sr.read.reader.serverMode())
+	if err == nil {
+		if owner := sr.childZone(m, q); len(referredHosts(m, owner)) > 0 {
+			return sr.readDelegated(ctx, q, m, owner)
+		}
+	}
+	if err == nil && m.Rcode == wire.RcodeServerFailure && q.qtype != wire.TypeCNAME && q.qtype != wire.TypeNS {
+		// Some servers answer SERVFAIL when aliases form a loop, but return the first CNAME when
+		// asked for it.
+		if sr.query(ctx, question{q.name, wire.TypeCNAME}) {
+			return true
+		}
+	}
+	if err != nil || !sr.read.reader.believes(m) {
+		sr.recordUnanswered(q, err)
+		return false
+	}
+	return sr.recordAnswer(ctx, q, m)
+}
+
+// childZone returns the zone below the domain that an answer refers to, or "". A zone that contains
+// the domain itself does not count: then the zone found for the domain is wrong.
+func (sr *serverReader) childZone(m *wire.Msg, q question) string {
+	for _, rr := range m.Ns {
+		owner := canonicalName(rr.Header().Name)
+		kind := rr.Header().Rrtype
+		if (kind == wire.TypeNS || kind == wire.TypeSOA) && within(q.name, owner) && sr.isBelowDomain(owner) {
+			return owner
+		}
+	}
+	return ""
+}
+
+func (sr *serverReader) isBelowDomain(owner string) bool {
+	return owner != sr.read.name && within(owner, sr.read.name)
+}
+
+// readDelegated records the delegation of a zone below the domain. Its records are not in the
+// domain's zone, so the resolvers are asked for them.
+func (sr *serverReader) readDelegated(ctx context.Context, q question, m *wire.Msg, owner string) bool {
+	sr.recordSet(key{owner, dns.NS}, set{values: referredHosts(m, owner), ttl: int(m.Ns[0].Header().Ttl)})
+	if q.qtype == wire.TypeNS {
+		return true
+	}
+	v, err := sr.read.answers.lookup(ctx, q)
+	if err != nil && !errors.Is(err, errFailing) {
+		sr.recordUnanswered(q, err)
+	}
+	sr.recordParsed(q, v)
+	return len(v.values) > 0
+}
+
+// queryNSOnce asks for the NS records of a name that may be a zone of its own. Later calls for the
+// same name do nothing.
+func (sr *serverReader) queryNSOnce(ctx context.Context, name string) {
+	sr.mu.Lock()
+	alreadyAsked := sr.askedNS[name]
+	sr.askedNS[name] = true
+	sr.mu.Unlock()
+	if !alreadyAsked {
+		sr.query(ctx, question{name, wire.TypeNS})
+	}
+}
+
+// recordAnswer records the content of an answer and reports whether it holds a record. When a CNAME
+// leads out of the answer, the resolvers are asked for its target.
+func (sr *serverReader) recordAnswer(ctx context.Context, q question, m *wire.Msg) bool {
+	v, err := parseAnswer(m, q)
+	if err == nil && v.pendingTarget != "" {
+		var target parsedAnswer
+		target, err = sr.read.answers.lookup(ctx, question{v.pendingTarget, q.qtype})
+		v.values, v.ttl = target.values, target.ttl
+	}
+	// A target that the resolvers cannot resolve counts as empty. A target is unanswered only when
+	// no resolver responded.
+	if err != nil && !errors.Is(err, errFailing) {
+		sr.recordUnanswered(q, err)
+	}
+	sr.recordParsed(q, v)
+	if len(v.values) > 0 || v.alias != "" {
+		return true
+	}
+	if m.Rcode == wire.RcodeNameError {
+		sr.mu.Lock()
+		sr.report.absent[q.name] = true
+		sr.mu.Unlock()
+	}
+	if owner := sr.childZone(m, q); owner != "" && q.qtype != wire.TypeNS {
+		sr.queryNSOnce(ctx, owner)
+	}
+	return false
+}
+
+func (sr *serverReader) recordParsed(q question, v parsedAnswer) {
+	if v.alias != "" {
+		sr.recordSet(key{q.name, dns.CNAME}, set{values: []string{v.alias}, ttl: v.aliasTTL})
+	}
+	sr.recordSet(q.key(), set{values: v.values, ttl: v.ttl})
+}
+
+func (sr *serverReader) recordSet(k key, s set) {
+	sr.mu.Lock()
+	defer sr.mu.Unlock()
+	if len(s.values) > 0 {
+		sr.report.sets[k] = s
+	}
+}
+
+func (sr *serverReader) isAbsent(name string) bool {
+	sr.mu.Lock()
+	defer sr.mu.Unlock()
+	return sr.report.absent[name]
+}
+
+func (sr *serverReader) recordUnanswered(q question, err error) {
+	sr.mu.Lock()
+	defer sr.mu.Unlock()
+	sr.report.unanswered[q.key()] = true
+	sr.report.noTCP = sr.report.noTCP || errors.Is(err, errTruncated)
+}

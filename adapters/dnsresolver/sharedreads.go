@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dnsresolver
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tenantry/tenantry/core/dns"
+)
+
+// sharedReads lets concurrent reads of the same domain share one read. The shared read continues
+// while at least one caller waits for it, and is cancelled when the last caller leaves.
+type sharedReads struct {
+	mu      sync.Mutex
+	running map[readKey]*sharedRead
+}
+
+// readKey identifies reads that can share one result.
+type readKey struct{ name, wanted string }
+
+type sharedRead struct {
+	done    chan struct{}
+	sight   dns.ZoneRead
+	waiting int
+	cancel  context.CancelFunc
+}
+
+// do runs read, or waits for a running read with the same key. limit is the timeout of the shared
+// read. It returns the error of ctx when the caller gives up first.
+func (s *sharedReads) do(ctx context.Context, key readKey, limit time.Duration, read func(context.Context) dns.ZoneRead) (dns.ZoneRead, error) {
+	if err := ctx.Err(); err != nil {
+		return dns.ZoneRead{}, err
+	}
+	shared := s.join(ctx, key, limit, read)
+	defer s.leave(key, shared)
+	select {
+	case <-shared.done:
+		return clone(shared.sight), nil
+	case <-ctx.Done():
+		return dns.ZoneRead{}, ctx.Err()
+	}
+}
+
+func (s *sharedReads) join(ctx context.Context, key readKey, limit time.Duration, read func(context.Context) dns.ZoneRead) *sharedRead {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if shared, ok := s.running[key]; ok {
+		shared.waiting++
+		return shared
+	}
+	if s.running == nil {
+		s.running = map[readKey]*sharedRead{}
+	}
+	readCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	shared := &sharedRead{done: make(chan struct{}), waiting: 1, cancel: cancel}
+	s.running[key] = shared
+	go func() {
+		defer cancel()
+		shared.sight = read(readCtx)
+		s.remove(key, shared)
+		close(shared.done)
+	}()
+	return shared
+}
+
+func (s *sharedReads) leave(key readKey, shared *sharedRead) {
+	s.mu.Lock()
+	shared.waiting--
+	last := shared.waiting == 0
+	if last && s.running[key] == shared {
+		delete(s.running, key) // a new caller must not join a read that is being cancelled
+	}
+	s.mu.Unlock()
+	if last {
+		shared.cancel()
+	}
+}
+
+func (s *sharedReads) remove(key readKey, shared *sharedRead) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running[key] == shared {
+		delete(s.running, key)
+	}
+}
+
+// clone returns a copy, so that each caller may change its result.
+func clone(s dns.ZoneRead) dns.ZoneRead {
+	s.Servers, s.Delegation, s.Warnings = slices.Clone(s.Servers), slices.Clone(s.Delegation), slices.Clone(s.Warnings)
+	s.Sets = slices.Clone(s.Sets)
+	for i := range s.Sets {
+		s.Sets[i].Values = slices.Clone(s.Sets[i].Values)
+	}
+	s.Beyond = dns.Referenced{
+		SPF: maps.Clone(s.Beyond.SPF), Above: maps.Clone(s.Beyond.Above),
+		Exchanges: maps.Clone(s.Beyond.Exchanges), Keys: maps.Clone(s.Beyond.Keys),
+	}
+	return s
+}

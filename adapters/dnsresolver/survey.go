@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dnsresolver
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+
+	wire "github.com/miekg/dns"
+	"github.com/tenantry/tenantry/core/dns"
+)
+
+// report is what one address of a name server answered.
+type report struct {
+	state dns.ServerState
+	sets  map[key]set
+	// unanswered holds the questions without a usable answer, absent the names that do not exist.
+	unanswered map[key]bool
+	absent     map[string]bool
+	// noTCP: an answer was truncated by UDP and TCP failed. wildcardUnknown: the probe for a
+	// wildcard was not answered.
+	noTCP, wildcardUnknown bool
+}
+
+type key struct {
+	name string
+	kind dns.Type
+}
+
+type set struct {
+	values      []string
+	ttl         int
+	synthesised bool // a wildcard record has the same values
+}
+
+// domainRead is one read of one domain.
+type domainRead struct {
+	reader     *Reader
+	name, apex string
+	wanted     []dns.Desired
+	probeLabel string // see newProbeLabel
+	answers    *answerCache
+}
+
+// askAll asks each address of the servers that has no report yet and adds its report. It asks an
+// address once, even when several servers share it.
+func (rd *domainRead) askAll(ctx context.Context, servers []server, reports map[netip.AddrPort]report) {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for _, s := range servers {
+		for _, to := range s.addrs {
+			mu.Lock()
+			_, asked := reports[to]
+			if !asked {
+				reports[to] = report{}
+			}
+			mu.Unlock()
+			if asked {
+				continue
+			}
+			wg.Go(func() {
+				rep := rd.readServer(ctx, to)
+				mu.Lock()
+				reports[to] = rep
+				mu.Unlock()
+			})
+		}
+	}
+	wg.Wait()
+}
+
+// readServer asks one server for the SOA, which shows whether it serves the zone. Then it asks all
+// other questions concurrently, and then for wildcards and dependencies.
+func (rd *domainRead) readServer(ctx context.Context, to netip.AddrPort) report {
+	sr := &serverReader{read: rd, to: to, askedNS: map[string]bool{}, report: report{
+		sets: map[key]set{}, unanswered: map[key]bool{}, absent: map[string]bool{},
+	}}
+	soa := question{rd.apex, wire.TypeSOA}
+	m, err := rd.reader.client.exchange(ctx, to, soa, rd.reader.serverMode())
+	if sr.report.state = rd.classify(m, err); sr.report.state != dns.ServerOK {
+		return sr.report
+	}
+	sr.recordAnswer(ctx, soa, m)
+	sr.queryAll(ctx)
+	sr.wg.Wait()
+	sr.detectWildcards(ctx)
+	// Fill the answer cache now, while slower servers are still being asked.
+	rd.readDependencies(ctx, mergeReports(rd.name, rd.apex, []report{sr.report}).Needs(rd.wanted))
+	return sr.report
+}
+
+// classify returns the state of a server, by its answer for the SOA of the zone apex.
+func (rd *domainRead) classify(m *wire.Msg, err error) dns.ServerState {
+	if err != nil {
+		return dns.ServerUnreachable
+	}
+	// A server that serves only the parent zone answers with the SOA of that zone.
+	owner, found := soaOwner(m, rd.apex)
+	if !rd.reader.believes(m) || found && owner != rd.apex {
+		return dns.ServerLame
+	}
+	return dns.ServerOK
+}
+
+// believes reports whether m comes from a server that serves the zone. An answer without AA comes
+// from a cache or is a referral.
+func (r *Reader) believes(m *wire.Msg) bool {
+	return (m.Authoritative || r.recursive) && (m.Rcode == wire.RcodeSuccess || m.Rcode == wire.RcodeNameError)
+}

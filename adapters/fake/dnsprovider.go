@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fake
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// DNSProvider is one account of a DNS provider, in memory.
+type DNSProvider struct {
+	mu     sync.Mutex
+	zones  map[string][]dns.RRSet
+	before *outcome.Error // the next Apply fails with it and changes nothing
+	after  *outcome.Error // the next Apply makes its changes and fails with it
+}
+
+var _ ports.DNSProvider = (*DNSProvider)(nil)
+
+// AddZone adds a zone with SOA, NS and the given record sets.
+func (p *DNSProvider) AddZone(name string, sets ...dns.RRSet) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.zones == nil {
+		p.zones = map[string][]dns.RRSet{}
+	}
+	p.zones[name] = append([]dns.RRSet{
+		{Name: name, Type: dns.SOA, TTL: 3600, Values: []string{"ns1.provider.test hostmaster.provider.test 1 3600 600 604800 60"}},
+		{Name: name, Type: dns.NS, TTL: 3600, Values: []string{"ns1.provider.test", "ns2.provider.test"}},
+	}, clone(sets)...)
+}
+
+// Put replaces a record set, as the owner of the zone does by hand.
+func (p *DNSProvider) Put(zone string, s dns.RRSet) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.put(zone, s)
+}
+
+// Lose makes the next Apply end with an unknown outcome: after its changes if afterEffect, before
+// them otherwise.
+func (p *DNSProvider) Lose(afterEffect bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	lost := &outcome.Error{Kind: outcome.Unknown, Cause: "fake", Detail: "the fake was told to lose the answer"}
+	if afterEffect {
+		p.after = lost
+	} else {
+		p.before = lost
+	}
+}
+
+// Check implements ports.DNSProvider.
+func (p *DNSProvider) Check(ctx context.Context) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if ctx.Err() != nil {
+		return 0, unknown()
+	}
+	return len(p.zones), nil
+}
+
+// Zone implements ports.DNSProvider.
+func (p *DNSProvider) Zone(ctx context.Context, name string) (dns.Zone, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if ctx.Err() != nil {
+		return dns.Zone{}, unknown()
+	}
+	sets, ok := p.zones[name]
+	if !ok {
+		return dns.Zone{}, dns.NoZone()
+	}
+	return dns.Zone{ID: name, Name: name, NameServers: slices.Clone(dns.Find(sets, name, dns.NS).Values)}, nil
+}
+
+// Records implements ports.DNSProvider.
+func (p *DNSProvider) Records(ctx context.Context, zone dns.Zone) ([]dns.RRSet, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if ctx.Err() != nil {
+		return nil, unknown()
+	}
+	sets, ok := p.zones[zone.ID]
+	if !ok {
+		return nil, dns.NoZone()
+	}
+	return clone(sets), nil
+}
+
+// Apply implements ports.DNSProvider.
+func (p *DNSProvider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before, after := p.before, p.after
+	p.before, p.after = nil, nil
+	switch {
+	case ctx.Err() != nil:
+		return nil, unknown()
+	case before != nil:
+		return nil, before
+	}
+	if err := dns.CheckChanges(zone.Name, changes); err != nil {
+		return nil, err
+	}
+	open, err := dns.Outstanding(p.zones[zone.ID], changes)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range open {
+		p.put(zone.ID, c.After)
+	}
+	if after != nil {
+		return nil, after
+	}
+	var done []dns.RRSet
+	for _, c := range changes {
+		done = append(done, dns.Find(p.zones[zone.ID], c.After.Name, c.After.Type))
+	}
+	return clone(done), nil
+}
+
+func (p *DNSProvider) put(zone string, s dns.RRSet) {
+	sets := slices.DeleteFunc(p.zones[zone], func(o dns.RRSet) bool { return o.Name == s.Name && o.Type == s.Type })
+	if len(s.Values) > 0 {
+		sets = append(sets, clone([]dns.RRSet{s})...)
+	}
+	p.zones[zone] = sets
+}
+
+func clone(sets []dns.RRSet) []dns.RRSet {
+	out := slices.Clone(sets)
+	for i := range out {
+		out[i].Values = slices.Clone(out[i].Values)
+	}
+	return out
+}
+
+// Refusing wraps a DNS provider whose credential is rejected: Check, Zone and Apply
+// fail with access_denied.
+type Refusing struct{ ports.DNSProvider }
+
+// Check implements ports.DNSProvider.
+func (Refusing) Check(context.Context) (int, error) { return 0, noCredential() }
+
+// Zone implements ports.DNSProvider.
+func (Refusing) Zone(context.Context, string) (dns.Zone, error) { return dns.Zone{}, noCredential() }
+
+// Apply implements ports.DNSProvider.
+func (Refusing) Apply(context.Context, dns.Zone, []dns.Change) ([]dns.RRSet, error) {
+	return nil, noCredential()
+}
+
+func noCredential() error {
+	return refuse(fault.AccessDenied, "the DNS provider rejects the credential")
+}
+
+// DNSProviders is the set of DNS providers, in memory. The secret "token" of a credential selects
+// the account.
+type DNSProviders struct {
+	mu     sync.Mutex
+	known  []dns.Provider
+	held   map[string]ports.DNSProvider
+	calls  int
+	writes int
+}
+
+var _ ports.DNSProviders = (*DNSProviders)(nil)
+
+// Know adds a provider to the result of Providers.
+func (p *DNSProviders) Know(provider dns.Provider) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.known = append(p.known, provider)
+}
+
+// Hold makes a credential of the provider with this token reach the account at.
+func (p *DNSProviders) Hold(provider, token string, at ports.DNSProvider) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.held == nil {
+		p.held = map[string]ports.DNSProvider{}
+	}
+	p.held[provider+" "+token] = at
+}
+
+// Calls returns the number of calls of all providers.
+func (p *DNSProviders) Calls() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.calls
+}
+
+// Writes returns the number of calls of Apply.
+func (p *DNSProviders) Writes() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.writes
+}
+
+// Providers implements ports.DNSProviders.
+func (p *DNSProviders) Providers(context.Context) ([]dns.Provider, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.known), nil
+}
+
+// For implements ports.DNSProviders.
+func (p *DNSProviders) For(provider string, credential secret.Credential) ports.DNSProvider {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at, found := p.held[provider+" "+credential.Secrets["token"].Reveal()]
+	if !found {
+		at = Refusing{}
+	}
+	return countingProvider{p, at}
+}
+
+// countingProvider counts the calls of a provider.
+type countingProvider struct {
+	by *DNSProviders
+	at ports.DNSProvider
+}
+
+func (c countingProvider) count(writes int) {
+	c.by.mu.Lock()
+	defer c.by.mu.Unlock()
+	c.by.calls++
+	c.by.writes += writes
+}
+
+// Check implements ports.DNSProvider.
+func (c countingProvider) Check(ctx context.Context) (int, error) {
+	c.count(0)
+	return c.at.Check(ctx)
+}
+
+// Zone implements ports.DNSProvider.
+func (c countingProvider) Zone(ctx context.Context, name string) (dns.Zone, error) {
+	c.count(0)
+	return c.at.Zone(ctx, name)
+}
+
+// Records implements ports.DNSProvider.
+func (c countingProvider) Records(ctx context.Context, zone dns.Zone) ([]dns.RRSet, error) {
+	c.count(0)
+	return c.at.Records(ctx, zone)
+}
+
+// Apply implements ports.DNSProvider.
+func (c countingProvider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
+	c.count(1)
+	return c.at.Apply(ctx, zone, changes)
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fake
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// SendingPlatform is one workspace of a sending platform, in memory.
+type SendingPlatform struct {
+	Script
+
+	// Set these before the first call.
+	Sessionless bool              // StartSignIn returns no session
+	Reach       integration.Reach // the result of Check
+	PageSize    int               // accounts of one page of Accounts
+	Cannot      []string          // missing capabilities
+	// Now returns the platform's time. If it is nil, the clock moves only by Advance.
+	Now func() time.Time
+
+	mu       sync.Mutex
+	ahead    time.Duration
+	unpaid   bool
+	accounts []integration.Account
+	signIns  []*signIn
+	serial   int
+}
+
+type signIn struct {
+	integration.SignIn
+	progress integration.Progress
+}
+
+var _ ports.SendingPlatform = (*SendingPlatform)(nil)
+
+// NewSendingPlatform returns a platform with one workspace, no accounts and all capabilities.
+func NewSendingPlatform() *SendingPlatform {
+	return &SendingPlatform{
+		Reach:    integration.Reach{Workspaces: []integration.Workspace{{ID: "ws-1", Name: "Workspace 1"}}},
+		PageSize: 100,
+	}
+}
+
+// Put adds accounts and replaces those with the same address. An account without an id or a stamp
+// gets one.
+func (p *SendingPlatform) Put(accounts ...integration.Account) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, a := range accounts {
+		p.put(a)
+	}
+}
+
+func (p *SendingPlatform) put(a integration.Account) {
+	p.serial++
+	at := slices.IndexFunc(p.accounts, func(o integration.Account) bool { return integration.SameAddress(o.Address, a.Address) })
+	if a.ID == "" && at >= 0 {
+		a.ID = p.accounts[at].ID
+	}
+	if a.ID == "" {
+		a.ID = fmt.Sprintf("account-%d", p.serial)
+	}
+	if a.Stamp == "" {
+		a.Stamp = fmt.Sprintf("stamp-%d", p.serial)
+	}
+	if at >= 0 {
+		p.accounts[at] = a
+	} else {
+		p.accounts = append(p.accounts, a)
+	}
+}
+
+// Drop removes the account with this address, as the platform's customer does by hand.
+func (p *SendingPlatform) Drop(address string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.accounts = slices.DeleteFunc(p.accounts, func(a integration.Account) bool { return integration.SameAddress(a.Address, address) })
+}
+
+// Held returns all accounts.
+func (p *SendingPlatform) Held() []integration.Account {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.accounts)
+}
+
+// Complete simulates a person who opens a sign-in link and signs in with this address and name.
+func (p *SendingPlatform) Complete(url, address, name string) {
+	p.finish(url, integration.Progress{State: integration.SignInSucceeded, Address: address, Name: name})
+}
+
+// Deny simulates a person who opens a sign-in link and declines.
+func (p *SendingPlatform) Deny(url string) {
+	p.finish(url, integration.Progress{State: integration.SignInFailed, Reason: "access_denied"})
+}
+
+// Expire makes the session of a sign-in link expire.
+func (p *SendingPlatform) Expire(url string) {
+	p.finish(url, integration.Progress{State: integration.SignInExpired})
+}
+
+func (p *SendingPlatform) finish(url string, as integration.Progress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.signIns {
+		if s.URL != url || s.progress.State != integration.SignInPending {
+			continue
+		}
+		s.progress = as
+		if as.State == integration.SignInSucceeded {
+			p.put(integration.Account{Address: as.Address, Name: as.Name, State: integration.AccountConnected})
+		}
+	}
+}
+
+// Unpaid ends the customer's plan, or renews it if ended is false.
+func (p *SendingPlatform) Unpaid(ended bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.unpaid = ended
+}
+
+// Advance moves the platform's clock forward.
+func (p *SendingPlatform) Advance(by time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ahead += by
+}
+
+func (p *SendingPlatform) now() time.Time {
+	start := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
+	if p.Now != nil {
+		start = p.Now()
+	}
+	return start.Add(p.ahead)
+}
+
+// signInTime is how long a sign-in link is valid.
+const signInTime = 10 * time.Minute
+
+// call runs one call of the port. work runs under the lock and returns whether it changed anything.
+func (p *SendingPlatform) call(ctx context.Context, method, about string, work func() (changed bool, err error)) error {
+	if err := p.begin(ctx, method, "", about); err != nil {
+		return err
+	}
+	changed, err := p.locked(work)
+	if changed {
+		p.countEffect(method)
+	}
+	if err != nil {
+		return err
+	}
+	return p.end(ctx, method, "", about)
+}
+
+func (p *SendingPlatform) locked(work func() (bool, error)) (bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.unpaid {
+		return false, &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied, Cause: "plan_inactive", Detail: "the plan has ended"}
+	}
+	return work()
+}
+
+// requireCapability fails with capability_missing if the capability is in Cannot.
+func (p *SendingPlatform) requireCapability(capability string) error {
+	if slices.Contains(p.Cannot, capability) {
+		return refuse(fault.CapabilityMissing, "the platform cannot do this")
+	}
+	return nil
+}
+
+// Check implements ports.SendingPlatform.
+func (p *SendingPlatform) Check(ctx context.Context) (integration.Reach, error) {
+	err := p.call(ctx, "Check", "", func() (bool, error) { return false, nil })
+	if err != nil {
+		return integration.Reach{}, err
+	}
+	return integration.Reach{Workspaces: slices.Clone(p.Reach.Workspaces), SelectedWorkspaceOnly: p.Reach.SelectedWorkspaceOnly}, nil
+}
+
+// Account implements ports.SendingPlatform.
+func (p *SendingPlatform) Account(ctx context.Context, address string) (found integration.Account, err error) {
+	err = p.call(ctx, "Account", address, func() (bool, error) {
+		for _, a := range p.accounts {
+			if integration.SameAddress(a.Address, address) {
+				found = a
+			}
+		}
+		return false, nil
+	})
+	if err != nil {
+		return integration.Account{}, err
+	}
+	return found, nil
+}
+
+// Accounts implements ports.SendingPlatform. A cursor is the index of the first account of a page.
+func (p *SendingPlatform) Accounts(ctx context.Context, cursor string) (page integration.Page, err error) {
+	err = p.call(ctx, "Accounts", cursor, func() (bool, error) {
+		from, _ := strconv.Atoi(cursor)
+		from = min(from, len(p.accounts))
+		to := min(from+p.PageSize, len(p.accounts))
+		page.Accounts = slices.Clone(p.accounts[from:to])
+		if to < len(p.accounts) {
+			page.Next = strconv.Itoa(to)
+		}
+		return false, nil
+	})
+	if err != nil {
+		return integration.Page{}, err
+	}
+	return page, nil
+}
+
+// StartSignIn implements ports.SendingPlatform.
+func (p *SendingPlatform) StartSignIn(ctx context.Context, address string) (begun integration.SignIn, err error) {
+	err = p.call(ctx, "StartSignIn", address, func() (bool, error) {
+		if err := p.requireCapability(integration.CanOAuth); err != nil {
+			return false, err
+		}
+		p.serial++
+		begun.URL = fmt.Sprintf("https://login.microsoftonline.com/common/oauth2/v2.0/authorize?state=fake-%d", p.serial)
+		if !p.Sessionless {
+			begun.ID, begun.ExpiresAt = fmt.Sprintf("session-%d", p.serial), p.now().Add(signInTime)
+		}
+		p.signIns = append(p.signIns, &signIn{begun, integration.Progress{State: integration.SignInPending}})
+		return true, nil
+	})
+	if err != nil {
+		return integration.SignIn{}, err
+	}
+	return begun, nil
+}
+
+// SignIn implements ports.SendingPlatform.
+func (p *SendingPlatform) SignIn(ctx context.Context, session string) (integration.Progress, error) {
+	progress := integration.Progress{State: integration.SignInExpired}
+	err := p.call(ctx, "SignIn", session, func() (bool, error) {
+		if p.Sessionless {
+			return false, refuse(fault.CapabilityMissing, "the platform has no sessions")
+		}
+		for _, s := range p.signIns {
+			over := s.progress.State == integration.SignInPending && p.now().After(s.ExpiresAt)
+			if s.ID == session && !over {
+				progress = s.progress
+			}
+		}
+		return false, nil
+	})
+	if err != nil {
+		return integration.Progress{}, err
+	}
+	return progress, nil
+}
+
+// Remove implements ports.SendingPlatform.
+func (p *SendingPlatform) Remove(ctx context.Context, account string) error {
+	return p.call(ctx, "Remove", account, func() (bool, error) {
+		if err := p.requireCapability(integration.CanDisconnect); err != nil {
+			return false, err
+		}
+		before := len(p.accounts)
+		p.accounts = slices.DeleteFunc(p.accounts, func(a integration.Account) bool { return a.ID == account })
+		return len(p.accounts) < before, nil
+	})
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi_test
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pb33f/libopenapi"
+	validator "github.com/pb33f/libopenapi-validator"
+
+	"github.com/tenantry/tenantry/adapters/httpapi"
+	"github.com/tenantry/tenantry/core/fault"
+)
+
+// reply is an answer of the API. body is nil when raw is not a JSON object.
+type reply struct {
+	status int
+	header http.Header
+	raw    string
+	body   map[string]any
+}
+
+func (r reply) code() string {
+	code, _ := r.body["code"].(string)
+	return code
+}
+
+// apiClient calls a test server. It reports an error to t for each answer that does not match the
+// OpenAPI document.
+type apiClient struct {
+	t         testing.TB
+	server    *httptest.Server
+	validator validator.Validator
+}
+
+// serve starts a server for the handler, which is closed at the end of the test, and returns a
+// client.
+func serve(t *testing.T, h http.Handler) *apiClient {
+	t.Helper()
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	return &apiClient{t: t, server: server, validator: documentValidator(t)}
+}
+
+// call is a request to send. By default a write has a new Idempotency-Key, and a body has the
+// content type of JSON. headers overrides the defaults; an empty value removes the header.
+type call struct {
+	method, path, body string
+	key                string
+	headers            map[string]string
+}
+
+func (c call) request(t testing.TB, base string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequest(c.method, base+c.path, strings.NewReader(c.body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", "application/json")
+	if c.key != "" {
+		r.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	if !slices.Contains([]string{http.MethodGet, http.MethodHead}, c.method) {
+		r.Header.Set("Idempotency-Key", rand.Text())
+	}
+	if c.body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for name, value := range c.headers {
+		r.Header.Del(name)
+		if value != "" {
+			r.Header.Set(name, value)
+		}
+	}
+	return r
+}
+
+// forTest returns a client of the same server that reports errors to a subtest.
+func (client *apiClient) forTest(t *testing.T) *apiClient {
+	return &apiClient{t: t, server: client.server, validator: client.validator}
+}
+
+func (client *apiClient) do(c call) reply {
+	client.t.Helper()
+	return client.send(c.request(client.t, client.server.URL))
+}
+
+func (client *apiClient) send(r *http.Request) reply {
+	client.t.Helper()
+	response, err := noRedirects.Do(r)
+	if err != nil {
+		client.t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	raw, err := io.ReadAll(response.Body)
+	if err != nil {
+		client.t.Fatal(err)
+	}
+	got := reply{status: response.StatusCode, header: response.Header, raw: string(raw)}
+	_ = json.Unmarshal(raw, &got.body)
+	if err := validateReply(client.validator, r, got); err != nil {
+		client.t.Errorf("%s %s answered %d: %v\n%s", r.Method, r.URL.Path, got.status, err, raw)
+	}
+	return got
+}
+
+// expect sends a call and reports an error if the answer has a different status or code. The code
+// of a success is "".
+func (client *apiClient) expect(c call, status int, code string) reply {
+	client.t.Helper()
+	got := client.do(c)
+	if got.status != status || got.code() != code {
+		client.t.Errorf("%s %s: got %d %q, want %d %q\n%s", c.method, c.path, got.status, got.code(), status, code, got.raw)
+	}
+	return got
+}
+
+// noRedirects returns redirects as answers. It fails a request that is not answered within
+// testTimeout.
+var noRedirects = &http.Client{
+	Timeout:       testTimeout,
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
+// testTimeout is how long a test waits for an event. Only a test that hangs reaches it.
+const testTimeout = 4 * time.Minute
+
+// receive returns the next value of a channel. It fails the test with the description of the
+// failure if none arrives within testTimeout.
+func receive[T any](t testing.TB, from <-chan T, failure string) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(testTimeout):
+		t.Fatalf("waited %s: %s", testTimeout, failure)
+		panic("unreachable")
+	}
+}
+
+// validatorMutex serializes the use of the validator, which is not safe for concurrent use: its
+// validations share rendered schemas.
+var validatorMutex sync.Mutex
+
+// validateReply checks the headers and errors that all answers have in common. It checks answers of
+// operations against the document.
+func validateReply(docValidator validator.Validator, r *http.Request, got reply) error {
+	validatorMutex.Lock()
+	defer validatorMutex.Unlock()
+	if got.header.Get("X-Request-ID") == "" {
+		return errors.New("no X-Request-ID")
+	}
+	if got.header.Get("Location") != "" || got.header.Get("Access-Control-Allow-Origin") != "" {
+		return errors.New("a redirect or CORS header")
+	}
+	if got.status >= 400 && r.Method != http.MethodHead {
+		if err := validateProblem(got); err != nil {
+			return err
+		}
+	}
+	if !belongsToOperation(got) || !isOperation(r) {
+		return nil
+	}
+	getRequest := r.Clone(r.Context())
+	if getRequest.Method == http.MethodHead {
+		getRequest.Method = http.MethodGet
+		if got.raw != "" {
+			return errors.New("HEAD with a body")
+		}
+		return nil
+	}
+	response := &http.Response{StatusCode: got.status, Header: got.header, Body: io.NopCloser(strings.NewReader(got.raw)), Request: getRequest}
+	if ok, problems := docValidator.ValidateHttpResponse(getRequest, response); !ok {
+		return fmt.Errorf("not as documented: %v", problems)
+	}
+	return nil
+}
+
+// belongsToOperation reports whether an answer is from an operation, not from the router.
+func belongsToOperation(got reply) bool {
+	return !slices.Contains([]string{fault.RouteNotFound.Name, fault.WrongMethod.Name}, got.code())
+}
+
+// isOperation reports whether the document has an operation for a request.
+func isOperation(r *http.Request) bool {
+	method := strings.ToLower(strings.Replace(r.Method, http.MethodHead, http.MethodGet, 1))
+	for _, op := range allOperations() {
+		if op.method == method && matchesTemplate(op.path, r.URL.EscapedPath()) {
+			return true
+		}
+	}
+	return false
+}
+
+// matchesTemplate reports whether a path is an instance of a path template.
+func matchesTemplate(template, path string) bool {
+	want, have := strings.Split(template, "/"), strings.Split(path, "/")
+	return len(want) == len(have) && !slices.ContainsFunc(want, func(segment string) bool {
+		i := slices.Index(want, segment)
+		return segment != have[i] && (!strings.HasPrefix(segment, "{") || have[i] == "")
+	})
+}
+
+// operation is an operation of the document. doc is its JSON object.
+type operation struct {
+	method, path string
+	doc          map[string]any
+}
+
+// allOperations returns the operations of the document, ordered by path.
+var allOperations = sync.OnceValue(func() []operation {
+	raw, err := closedDocument()
+	if err != nil {
+		panic(err)
+	}
+	var doc struct {
+		Paths map[string]map[string]map[string]any `json:"paths"`
+	}
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		panic(err)
+	}
+	var all []operation
+	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
+		for method, op := range doc.Paths[path] {
+			all = append(all, operation{method: method, path: path, doc: op})
+		}
+	}
+	return all
+})
+
+// validateProblem checks the body and headers of an error.
+func validateProblem(got reply) error {
+	code, known := fault.ByName(got.code())
+	switch {
+	case got.header.Get("Content-Type") != "application/problem+json":
+		return fmt.Errorf("an error as %q", got.header.Get("Content-Type"))
+	case !known:
+		return fmt.Errorf("unknown code %q", got.code())
+	case got.body["type"] != "/docs/errors/"+code.Name || got.body["title"] != code.Title || got.body["detail"] == "":
+		return errors.New("type, title or detail do not match the code")
+	case got.body["status"] != float64(got.status), got.header.Get("Idempotency-Replayed") == "" && got.body["request_id"] != got.header.Get("X-Request-ID"):
+		return errors.New("status or request_id differ from the header")
+	case got.status == 401 && got.header.Get("WWW-Authenticate") != "Bearer":
+		return errors.New("401 without WWW-Authenticate")
+	case got.status == 503 && got.header.Get("Retry-After") == "":
+		return errors.New("503 without Retry-After")
+	}
+	return nil
+}
+
+// closedDocument returns the document with additionalProperties set to false for each schema, so
+// that the validator reports undocumented members.
+var closedDocument = sync.OnceValues(func() ([]byte, error) {
+	published, err := httpapi.Document()
+	if err != nil {
+		return nil, err
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(published.JSON, &doc); err != nil {
+		return nil, err
+	}
+	for _, s := range doc["components"].(map[string]any)["schemas"].(map[string]any) {
+		if schema := s.(map[string]any); schema["properties"] != nil {
+			schema["additionalProperties"] = false
+		}
+	}
+	return json.Marshal(doc)
+})
+
+func documentValidator(t testing.TB) validator.Validator {
+	t.Helper()
+	v, err := sharedValidator()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+var sharedValidator = sync.OnceValues(func() (validator.Validator, error) {
+	raw, err := closedDocument()
+	if err != nil {
+		return nil, err
+	}
+	doc, err := libopenapi.NewDocument(raw)
+	if err != nil {
+		return nil, err
+	}
+	v, errs := validator.NewValidator(doc)
+	return v, errors.Join(errs...)
+})

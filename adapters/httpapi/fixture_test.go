@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi_test
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/breaker"
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/adapters/httpapi"
+	"github.com/tenantry/tenantry/adapters/limiter"
+	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/app/dnsconnections"
+	"github.com/tenantry/tenantry/app/dnsruns"
+	"github.com/tenantry/tenantry/app/domains"
+	"github.com/tenantry/tenantry/app/enforcement"
+	"github.com/tenantry/tenantry/app/integrations"
+	"github.com/tenantry/tenantry/app/keys"
+	"github.com/tenantry/tenantry/app/limits"
+	"github.com/tenantry/tenantry/app/mailboxes"
+	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/tenants"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/plugins/wire"
+	"github.com/tenantry/tenantry/ports"
+)
+
+const (
+	tenantOfA = tenant.GUID("aaaaaaaa-0000-4000-8000-000000000001")
+	tenantOfB = tenant.GUID("bbbbbbbb-0000-4000-8000-000000000002")
+)
+
+// testEnv has the services behind the API and two accounts with a tenant each. Its store is SQLite
+// in memory unless a test chooses a different database, and its providers are fakes.
+type testEnv struct {
+	store              *bunstore.Store
+	platform           *fake.Platform
+	dnsProviders       fake.DNSProviders
+	sendingPlatforms   fake.SendingPlatforms
+	sendingPlatform    *fake.SendingPlatform // the platform of exampleAPIKey
+	options            httpapi.Options
+	queue              recordingQueue
+	accountA, accountB testAccount
+}
+
+// testAccount is an account with an API key and a tenant.
+type testAccount struct {
+	account access.Account
+	key     string
+	tenant  tenant.GUID
+}
+
+func newTestEnv(t *testing.T) *testEnv {
+	t.Helper()
+	return newTestEnvOn(t, bunstore.Memory)
+}
+
+// newTestEnvOn returns an environment on the database with this URL.
+func newTestEnvOn(t *testing.T, database string) *testEnv {
+	t.Helper()
+	store, err := bunstore.Open(t.Context(), database, bunstore.Options{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	if err := store.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	env := &testEnv{store: store, platform: fake.New()}
+	env.sendingPlatform = env.addSendingPlatforms()
+	keyset, err := secrets.OpenKeyset(filepath.Join(t.TempDir(), "keyset.json"), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	platform := wire.MailInProcess(env.platform, recordingCalls(breaker.ByTenant))
+	pass := &settling.Pass{Platform: platform, Domains: store, DNS: env.platform.DNS, Now: time.Now, Limit: testTimeout, Pause: time.Millisecond}
+	env.options = httpapi.Options{
+		Log:  slog.New(slog.DiscardHandler),
+		Keys: &keys.Service{Keys: store, Prefix: "tny", Random: rand.Reader, Now: time.Now},
+		Tenants: &tenants.Service{Tenants: store, Assignments: store, Discovered: store, Domains: store, Flows: store, Accounts: store, Policies: store, Runs: store, Room: store,
+			Platform: platform, Settling: pass, Sealer: keyset, Random: rand.Reader, Now: time.Now,
+			PublicURL: "https://api.example"},
+		Domains: &domains.Service{Tenants: store, Domains: store, Platform: platform, DNS: env.platform.DNS, Settling: pass, Writes: store, Now: time.Now,
+			Connections: &dnsconnections.Service{Connections: store, Providers: &env.dnsProviders, Sealer: keyset, Now: time.Now}},
+		DNSRuns: &dnsruns.Service{Tenants: store, Domains: store, Runs: store, Queue: &env.queue, Random: rand.Reader, Now: time.Now,
+			Trace: func(context.Context) string { return "" }},
+		Mailboxes: &mailboxes.Service{Tenants: store, Domains: store, Mailboxes: store, Policies: store, Platform: platform, Settling: pass, Now: time.Now,
+			RequireSMTPAuth: true, Pause: time.Millisecond, Limit: testTimeout},
+		Integrations: &integrations.Service{Integrations: store, Connections: store, Tenants: store, Platforms: sendingInProcess{&env.sendingPlatforms, recordingCalls(breaker.ByCredential("one"))}, Sealer: keyset,
+			Queue: &env.queue, Random: rand.Reader, Now: time.Now},
+		SendLimits: &limits.Service{Tenants: store, Domains: store, Mailboxes: store, Policies: store, Platform: platform, Now: time.Now,
+			Pause: time.Millisecond, Limit: testTimeout},
+		Enforcement: &enforcement.Service{Events: store, Now: time.Now},
+		Idempotency: httpapi.Idempotency{Keys: store, Sealer: keyset, Prints: keyset, Now: time.Now},
+		Limits:      httpapi.Limits{Counters: newCounters(t), Off: true},
+	}
+	env.options.DNSRuns.Survey = env.options.Domains
+	env.accountA = env.addAccount(t, "ann@a.example", tenantOfA)
+	env.accountB = env.addAccount(t, "bob@b.example", tenantOfB)
+	return env
+}
+
+// newCounters returns a limiter with the counters of one process, without Redis.
+func newCounters(t *testing.T) ports.Limiter {
+	t.Helper()
+	l, err := limiter.Open(t.Context(), limiter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// addAccount adds an account with a new API key and a connected tenant.
+func (env *testEnv) addAccount(t *testing.T, email string, id tenant.GUID) testAccount {
+	t.Helper()
+	acc, err := env.store.CreateAccount(t.Context(), email, "api_starter", 0, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	env.platform.Connect(id, fake.Setup{})
+	_, err = env.store.Attach(t.Context(), acc.ID, tenant.Tenant{GUID: id, Name: "Tenant", BuiltinDomain: "t.onmicrosoft.com",
+		Consent: tenant.ConsentGranted, ConsentedAt: time.Now(), ConnectedBy: "admin@t.onmicrosoft.com", Bootstrap: tenant.BootstrapPending,
+		SMTPAuth: tenant.SMTPAuthUnknown, Discovery: tenant.DiscoveryPending}, acc.Plan.TenantSlots)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return testAccount{account: acc, key: env.addKey(t, acc.ID), tenant: id}
+}
+
+// addKey returns a new API key of an account.
+func (env *testEnv) addKey(t *testing.T, id access.AccountID) string {
+	t.Helper()
+	key, text, err := access.NewKey(rand.Reader, "tny", access.Live, id, "test", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := env.store.AddKey(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	return text.Reveal()
+}
+
+// endPlan deactivates the account.
+func (env *testEnv) endPlan(t *testing.T, owner testAccount) {
+	t.Helper()
+	if _, err := env.store.SetActive(t.Context(), owner.account.ID, false); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (env *testEnv) handler(t *testing.T) http.Handler {
+	t.Helper()
+	return httpapi.New(env.options)
+}
+
+// publishRecords publishes the verification and service records that the platform requires for a
+// domain.
+func (env *testEnv) publishRecords(t *testing.T, owner testAccount, name string) {
+	t.Helper()
+	ctx := context.Background()
+	records, err := env.platform.For(owner.tenant).Records(ctx, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env.platform.DNS.Publish(name, append(records.Verification, records.Service...)...)
+}
+
+// dkimRecords returns the DKIM records of the platform for a domain.
+func (env *testEnv) dkimRecords(t *testing.T, owner testAccount, name string) []dns.Record {
+	t.Helper()
+	s, err := env.platform.For(owner.tenant).Signing(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []dns.Record{s.Selector1, s.Selector2}
+}
+
+// addMailbox adds a discovered mailbox to the account's tenant and returns its path in the API.
+func (env *testEnv) addMailbox(t *testing.T, owner testAccount) string {
+	t.Helper()
+	_, m := env.addDomainAndMailbox(t, owner)
+	return "/v1/tenants/" + string(owner.tenant) + "/mailboxes/" + m.ID
+}
+
+// addDomainAndMailbox adds a verified domain and a mailbox on it to the account's tenant.
+func (env *testEnv) addDomainAndMailbox(t *testing.T, owner testAccount) (domain.Domain, mailbox.Mailbox) {
+	t.Helper()
+	name := string(owner.tenant)[:8] + ".example"
+	err := env.store.SaveDiscovery(t.Context(), owner.account.ID, owner.tenant, ports.Found{
+		Began:     time.Now(),
+		Domains:   []domain.Domain{{Name: name, Added: true, Verified: true, MailReady: true}},
+		Mailboxes: []mailbox.Platform{{ObjectID: "object-" + name, DisplayName: "Ana", Address: "ana@" + name, PrincipalName: "ana@" + name, Alias: "ana", AccountEnabled: true, CreatedAt: time.Now()}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := env.store.Domain(t.Context(), owner.account.ID, owner.tenant, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := env.store.Mailboxes(t.Context(), owner.account.ID, owner.tenant)
+	if err != nil || len(list) != 1 {
+		t.Fatalf("mailboxes %v, %v", list, err)
+	}
+	return d, list[0]
+}
+
+const (
+	integrationsPath = "/v1/integrations"
+	oauthPath        = integrationsPath + "/{integration_id}/mailboxes/{mailbox_id}/oauth/microsoft"
+	exampleAPIKey    = "<PROVIDER_API_KEY>" // the value of the document's example
+)
+
+// recordingCalls returns the interceptor that records in ports.Effects whether a provider was
+// called. Its circuits do not open in these tests.
+func recordingCalls(of breaker.FaultDomain) wire.Interceptor {
+	return breaker.New(breaker.Options{Failures: 1000}).Interceptor(of)
+}
+
+// sendingInProcess calls the fakes through an interceptor.
+type sendingInProcess struct {
+	*fake.SendingPlatforms
+	interceptor wire.Interceptor
+}
+
+func (p sendingInProcess) For(provider string, c secret.Credential) ports.SendingPlatform {
+	return wire.SendingInProcess(p.SendingPlatforms.For(provider, c), p.interceptor)
+}
+
+// addSendingPlatforms adds the providers instantly and salesblink. It returns the one fake platform
+// that exampleAPIKey gives access to.
+func (env *testEnv) addSendingPlatforms() *fake.SendingPlatform {
+	platform := fake.NewSendingPlatform()
+	platform.Now = time.Now
+	for _, id := range []string{"instantly", "salesblink"} {
+		env.sendingPlatforms.Know(integration.Provider{ID: id, Title: id, AuthHosts: []string{"login.microsoftonline.com"}}, nil)
+		for _, workspace := range []string{"", "ws-1", "ws-9"} {
+			env.sendingPlatforms.Hold(id, exampleAPIKey, workspace, platform)
+		}
+	}
+	return platform
+}
+
+// addIntegration adds an integration with instantly to an account.
+func (env *testEnv) addIntegration(t *testing.T, owner testAccount) integration.Integration {
+	t.Helper()
+	created, err := env.options.Integrations.Create(t.Context(), integrations.New{Account: owner.account.ID, Provider: "instantly", Name: "Outbound", APIKey: secret.New(exampleAPIKey)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return created.Integration
+}
+
+// addSession stores a pending OAuth session for the mailbox and returns its id.
+func (env *testEnv) addSession(t *testing.T, owner testAccount, i integration.Integration, m mailbox.Mailbox) string {
+	t.Helper()
+	now := time.Now().UTC()
+	s := integration.Session{ID: newID(now), IntegrationID: i.ID, MailboxID: m.ID, Status: integration.SessionPending, Opened: true, PlatformID: "session-0",
+		CreatedAt: now, ExpiresAt: now.Add(10 * time.Minute), CheckedAt: now.Add(time.Hour)} // in the future, so the platform is not called
+	if err := env.store.BeginSession(t.Context(), owner.account.ID, s, newID(now), now.Add(-time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	return s.ID
+}
+
+// newID returns a new id of the service.
+func newID(now time.Time) string {
+	return ident.New(now, [ident.Entropy]byte([]byte(rand.Text())[:ident.Entropy]))
+}
+
+// attachTenant attaches a second tenant to the account.
+func (env *testEnv) attachTenant(t *testing.T, owner testAccount, id tenant.GUID) {
+	t.Helper()
+	env.platform.Connect(id, fake.Setup{})
+	_, err := env.store.Attach(t.Context(), owner.account.ID, tenant.Tenant{GUID: id, Name: "More", BuiltinDomain: "m.onmicrosoft.com",
+		Consent: tenant.ConsentGranted, ConsentedAt: time.Now(), Bootstrap: tenant.BootstrapPending, SMTPAuth: tenant.SMTPAuthUnknown,
+		Discovery: tenant.DiscoveryPending}, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// markProvisioned marks a discovered mailbox as provisioned by the service.
+func (env *testEnv) markProvisioned(t *testing.T, owner testAccount, m mailbox.Mailbox) {
+	t.Helper()
+	m.Provisioned = true
+	if err := env.store.SaveMailbox(context.Background(), owner.account.ID, m); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// faultyRequest is a valid request with one fault.
+type faultyRequest struct {
+	fault string
+	call
+	query string
+}
+
+// requestMutator creates and sends requests for the objects of account A. ids has the value of each
+// path parameter.
+type requestMutator struct {
+	client *apiClient
+	env    *testEnv
+	ids    map[string]string
+}
+
+// newRequestMutator returns a mutator for an account with a verified domain, a mailbox and an
+// integration.
+func newRequestMutator(t *testing.T) *requestMutator {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	tenantPath := "/v1/tenants/" + string(env.accountA.tenant)
+	post := func(path, body, key string) reply {
+		return client.expect(call{method: "POST", path: tenantPath + path, body: body, key: env.accountA.key, headers: map[string]string{"Idempotency-Key": key}}, 200, "")
+	}
+	post("/sync", "", "1")
+	post("/domains", `{"domain":"example.com"}`, "2")
+	env.publishRecords(t, env.accountA, "example.com")
+	post("/domains/example.com/verify", "", "3")
+	post("/mailboxes", `{"domain":"example.com","account_password":"Correct-Horse-7","mailboxes":[{"name":"Ada","email":"ada@example.com"}]}`, "4")
+	first := func(path, list string) string {
+		all := client.expect(call{method: "GET", path: tenantPath + path, key: env.accountA.key}, 200, "").body[list].([]any)
+		return all[0].(map[string]any)["id"].(string)
+	}
+	created := env.addIntegration(t, env.accountA)
+	return &requestMutator{client: client, env: env, ids: map[string]string{"tenant_id": string(env.accountA.tenant), "domain_name": "example.com", "integration_id": created.ID,
+		"domain_id": first("/domains", "domains"), "mailbox_id": first("/mailboxes", "mailboxes")}}
+}
+
+// exampleBody returns the request example of an operation in the document, "" if it has no body.
+func exampleBody(op operation) string {
+	raw, err := json.Marshal(op.doc["requestBody"])
+	if err != nil {
+		panic(err)
+	}
+	var body struct {
+		Content map[string]struct {
+			Example json.RawMessage `json:"example"`
+		} `json:"content"`
+	}
+	if json.Unmarshal(raw, &body) != nil {
+		return ""
+	}
+	return string(body.Content["application/json"].Example)
+}
+
+func (m *requestMutator) validCall(op operation) call {
+	path := op.path
+	for name, id := range m.ids {
+		path = strings.ReplaceAll(path, "{"+name+"}", id)
+	}
+	return call{method: strings.ToUpper(op.method), path: path, body: exampleBody(op), key: m.env.accountA.key, headers: map[string]string{}}
+}
+
+// faultyRequests returns the requests with one fault for an operation: each path parameter, the
+// query, each header, the body and its members are varied.
+func (m *requestMutator) faultyRequests(op operation) (all []faultyRequest) {
+	add := func(fault string, change func(*faultyRequest)) {
+		f := faultyRequest{fault: fault, call: m.validCall(op)}
+		change(&f)
+		all = append(all, f)
+	}
+	for name, id := range m.ids {
+		if !strings.Contains(op.path, "{"+name+"}") {
+			continue
+		}
+		for _, segment := range append(pathSegments(), url.PathEscape(domainNames()[rand.IntN(len(domainNames())-1)])) {
+			add(name+" "+segment, func(f *faultyRequest) { f.path = strings.Replace(f.path, "/"+id, "/"+segment, 1) })
+		}
+	}
+	for _, q := range queryStrings() {
+		add("query "+q, func(f *faultyRequest) { f.query = q })
+	}
+	for _, h := range hostileHeaders() {
+		add(h[0]+": "+h[1], func(f *faultyRequest) { f.headers[h[0]] = h[1] })
+	}
+	good := exampleBody(op)
+	for _, document := range wholeBodies(good) {
+		add("body "+document, func(f *faultyRequest) { f.body = document })
+	}
+	for _, body := range mutatedBodies(good) {
+		add("member "+body, func(f *faultyRequest) { f.body = body })
+	}
+	return all
+}
+
+// mutatedBodies returns variants of a body with one member changed, at any depth.
+func mutatedBodies(good string) (all []string) {
+	if good == "" {
+		return nil
+	}
+	var members func(prefix, object, suffix string)
+	members = func(prefix, object, suffix string) {
+		var parts map[string]json.RawMessage
+		if json.Unmarshal([]byte(object), &parts) != nil {
+			return
+		}
+		for _, name := range slices.Sorted(maps.Keys(parts)) {
+			with := func(members string) { all = append(all, prefix+members+suffix) }
+			rest := ""
+			for _, other := range slices.Sorted(maps.Keys(parts)) {
+				if other != name {
+					rest += fmt.Sprintf("%q:%s,", other, parts[other])
+				}
+			}
+			value := string(parts[name])
+			with("{" + strings.TrimSuffix(rest, ",") + "}")
+			with(fmt.Sprintf("{%s%q:%s}", rest, strings.ToUpper(name), value))
+			with(fmt.Sprintf("{%s%q:%s,%q:%s}", rest, name, value, name, value))
+			with(fmt.Sprintf("{%s%q:%s,%q:%s}", rest, name, value, strings.ToUpper(name[:1])+name[1:], `99`))
+			with(fmt.Sprintf("{%s%q:%s,\"unknown\":%q}", rest, name, value, canary))
+			for _, hostile := range valuesFor(name) {
+				with(fmt.Sprintf("{%s%q:%s}", rest, name, hostile))
+			}
+			if inner, ok := strings.CutPrefix(value, "["); ok && strings.HasPrefix(inner, "{") {
+				var list []json.RawMessage
+				_ = json.Unmarshal(parts[name], &list)
+				members(prefix+fmt.Sprintf("{%s%q:[", rest, name), string(list[0]), "]}"+suffix)
+			}
+		}
+	}
+	members("", good, "")
+	return all
+}
+
+// TestRequestsWithOneFault sends requests with one fault to each operation of the document. It
+// sends 20 random faults per operation, and 200 when TENANTRY_SOAK is set. Each answer must be
+// documented and contain no secret.
+func TestRequestsWithOneFault(t *testing.T) {
+	m, perOperation := newRequestMutator(t), 20
+	if os.Getenv("TENANTRY_SOAK") != "" {
+		perOperation = 200
+	}
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 0))
+	statuses := map[int]int{}
+	for _, op := range allOperations() {
+		if op.method == "delete" || op.path == "/api-key/rotate" {
+			continue // see TestFinalRequestsWithOneFault
+		}
+		all := m.faultyRequests(op)
+		if len(all) < 80 {
+			t.Errorf("%s %s: only %d faults", op.method, op.path, len(all))
+		}
+		random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		for i, f := range all[:min(perOperation, len(all))] {
+			statuses[m.checkRequest(f, fmt.Sprintf("walk-%s-%d", op.path, i))/100]++
+		}
+	}
+	if t.Failed() {
+		t.Logf("seed %d", seed)
+	}
+	if statuses[4] < 200 || statuses[2] == 0 {
+		t.Errorf("answers by class: %v", statuses)
+	}
+	m.client.expect(call{method: "GET", path: "/v1/tenants", key: m.env.accountA.key}, 200, "")
+}
+
+// TestFinalRequestsWithOneFault does the same for the operations that delete an object or
+// invalidate the API key. Its tenant id is unknown, so that no valid request deletes a tenant.
+func TestFinalRequestsWithOneFault(t *testing.T) {
+	env := newTestEnv(t)
+	m := &requestMutator{client: serve(t, env.handler(t)), env: env, ids: map[string]string{"tenant_id": "eeeeeeee-0000-4000-8000-000000000009"}}
+	for _, op := range allOperations() {
+		if op.method != "delete" && op.path != "/api-key/rotate" {
+			continue
+		}
+		for i, f := range m.faultyRequests(op) {
+			if strings.Contains(f.query, "user_email=") || op.method == "delete" {
+				m.checkRequest(f, fmt.Sprintf("end-%s-%d", op.path, i))
+			}
+		}
+	}
+}
+
+// checkRequest sends a request and returns the status of its answer, or 0 when no client can send
+// the request. It reports an error for a status of 500 or more other than provider_unavailable, and
+// for an answer with a secret.
+func (m *requestMutator) checkRequest(f faultyRequest, key string) int {
+	m.client.t.Helper()
+	if _, set := f.headers["Idempotency-Key"]; !set {
+		f.headers["Idempotency-Key"] = key
+	}
+	target := m.client.server.URL + f.path
+	if f.query != "" {
+		target += "?" + f.query
+	}
+	r, err := http.NewRequest(f.method, m.client.server.URL, strings.NewReader(f.body))
+	if err != nil {
+		m.client.t.Fatal(err)
+	}
+	if targetURL, err := url.Parse(target); err == nil {
+		r.URL = targetURL
+	} else {
+		return 0 // not a valid URL
+	}
+	good := f.request(m.client.t, m.client.server.URL)
+	r.Header = good.Header
+	if f.headers["Host"] != "" {
+		r.Host = f.headers["Host"]
+	}
+	got := m.client.send(r)
+	if got.status >= 500 && !(got.status == http.StatusServiceUnavailable && got.code() == "provider_unavailable") {
+		m.client.t.Errorf("%s %s with %.200q: %d %s", f.method, f.path, f.fault, got.status, got.raw)
+	}
+	for _, secret := range []string{canary, m.env.accountA.key, "Correct-Horse"} {
+		if strings.Contains(got.raw, secret) {
+			m.client.t.Errorf("%s %s with %.200q repeats a secret: %s", f.method, f.path, f.fault, got.raw)
+		}
+	}
+	return got.status
+}
+
+// canary takes the place of a secret in requests. No answer may contain it.
+const canary = "Kanarien-Vogel-77x"
+
+// nesting returns nested empty arrays with this many levels.
+func nesting(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
+
+// wrongTypes returns JSON values that are rarely valid for a member.
+func wrongTypes() []string {
+	return []string{`null`, `true`, `0`, `-0`, `-1`, `26`, `2.5`, `5.0`, `1e1`, `1e9`, `1e400`, `-1e400`, `9223372036854775808`, `18446744073709551616`,
+		`"5"`, `""`, `[]`, `{}`, `[null]`, `[[]]`, `[{}]`, `{"a":null}`, nesting(15), nesting(17), nesting(9990), `NaN`, `Infinity`, `0x10`, `05`, `'a'`, `undefined`,
+		`"\u0000"`, `"\ud800"`, `"\udc00\ud800"`, "\"\xff\"", "\"\xc0\x80\"", "\"\xed\xa0\x80\"", `"\x41"`, "\"a\nb\"", `"` + strings.Repeat("x", 60<<10) + `"`,
+		`[` + strings.Repeat(`1,`, 20000) + `1]`, `[` + strings.Repeat(`{},`, 15000) + `{}]`}
+}
+
+// injectionStrings returns strings with a meaning in a system behind the API, such as a shell or
+// SQL.
+func injectionStrings() []string {
+	return []string{" ", "\t", "\u200b", "\u202egnp.exe", "👩‍👩‍👧‍👦", "\r\nBcc: x@y.example", "=cmd()|' /C calc'!A0", "<script>alert(1)</script>", `"; Remove-Mailbox -Identity *`,
+		"$(id)", "`id`", strings.Repeat("'", 1000), "{{7*7}}", "${jndi:ldap://x}", "') or 1 eq 1", "*)(uid=*", "'; DROP TABLE tenants;--", "../../etc/passwd", "__proto__",
+		"constructor", "%00", "%s%n", strings.Repeat("a", 256), strings.Repeat("a", 257), strings.Repeat("ä", 256), "e\u0301", "\u212b", "\ufb01", "\ufeff", "\u0001", "\u007f"}
+}
+
+// domainNames returns invalid and deceptive domain names.
+func domainNames() []string {
+	label := strings.Repeat("a", 63)
+	return []string{"EXAMPLE.com", "example.com.", "example.com..", ".example.com", "a..example.com", label + ".example", label + "a.example",
+		label + "." + label + "." + label + "." + label[:61], label + "." + label + "." + label + "." + label, "nodots", "exa mple.com", "a_b.example", "-a.example", "a-.example",
+		"xn--mller-kva.example", "xn--a.example", "xn--example-.com", "xn--zzzzzzzzzzzz.example", "müller.example", "a。example", "a\u200d.example", "\u202eexample.com", "аррle.example",
+		"127.0.0.1", "[::1]", "0x7f.1", "example.com:25", "https://example.com/", "user@example.com", "example.com/x", "*.example.com", "a\r\nb.example", "a\x00.example", "a\t.example",
+		"com", "co.uk", "github.io", "localhost", "example", "invalid", "internal", "in-addr.arpa", "OnMicrosoft.COM", "a.ONMICROSOFT.com.", "a.b.onmicrosoft.com",
+		"mail.onmicrosoft.com", "ｏnmicrosoft.com", "a.ｏnmicrosoft.com", "notonmicrosoft.com", "onmicrosoft.com.evil.example", strings.Repeat("a.", 30000) + "example"}
+}
+
+// mailboxAddresses returns invalid and deceptive mailbox addresses.
+func mailboxAddresses() []string {
+	all := []string{"", "@example.com", "a@", "a", "a@b@example.com", `"a b"@example.com`, ".a@example.com", "a.@example.com", "a..b@example.com", "a+b@example.com",
+		"ä@example.com", "Evil <a@example.com>", "a@example.com (comment)", "a@sub.example.com", "a@EXAMPLE.COM", "a@example.com.", "a@other.example", "a@xn--mller-kva.example",
+		"a@müller.example", "a@example.com\r\nBcc: b@example.com", "a\x00@example.com", "postmaster@example.com", "ABUSE@example.com", "<a@example.com>", "a@[127.0.0.1]",
+		strings.Repeat("a", 64) + "@example.com", strings.Repeat("a", 65) + "@example.com"}
+	for _, name := range domainNames() {
+		all = append(all, "a@"+name)
+	}
+	return all
+}
+
+// passwords returns valid and invalid passwords, some of which contain the canary.
+func passwords() []string {
+	return []string{"", "1234567", "12345678", "kanarien" + "-vogel", canary + strings.Repeat("x", 238), canary + strings.Repeat("x", 239), strings.Repeat(" ", 8), canary + "\x00", "ä" + canary, canary}
+}
+
+// asJSON returns the strings as JSON values.
+func asJSON(all []string) (values []string) {
+	for _, s := range all {
+		raw, err := json.Marshal(s)
+		if err != nil {
+			panic(err)
+		}
+		values = append(values, string(raw))
+	}
+	return values
+}
+
+// valuesFor returns JSON values to try for a member with this name.
+func valuesFor(member string) []string {
+	values := append(wrongTypes(), asJSON(injectionStrings())...)
+	switch {
+	case strings.Contains(member, "domain"):
+		values = append(values, asJSON(domainNames())...)
+	case strings.Contains(member, "email"):
+		values = append(values, asJSON(mailboxAddresses())...)
+	case strings.Contains(member, "password"):
+		values = append(values, asJSON(passwords())...)
+	}
+	return values
+}
+
+// pathSegments returns escaped values for a segment of a path.
+func pathSegments() []string {
+	return []string{"x", "0", "-", "%20", "%00", "%0a", "%0d%0aSet-Cookie:%20a=b", "%2e%2e", "..%2f..%2f", "a%2fb", "%ff", "%c0%af", "%ed%a0%80", "%D0%BF.example", "%3Cscript%3E",
+		"%27%20OR%201=1--", "%25", "%252e", "00000000-0000-0000-0000-000000000000", "urn:uuid:aaaaaaaa-0000-4000-8000-000000000001", "%7Baaaaaaaa-0000-4000-8000-000000000001%7D",
+		"aaaaaaaa000040008000000000000001", "AAAAAAAA-0000-4000-8000-000000000001", strings.Repeat("9", 3000), strings.Repeat("%C3%A4", 500), "example.com.", "EXAMPLE.COM", "a;b=c", "~", "*", "(1)"}
+}
+
+// queryStrings returns complete query strings.
+func queryStrings() []string {
+	return []string{"x=1", "x=1&x=2", "%00=1", "%zz", "a=%ff", "user_email=a&user_email=b", "user_email=", "user_email=%00", "user_email=%ff", "limit=0", "limit=-1", "limit=abc", "limit=9223372036854775808",
+		"offset=-1", "active_only=yes", "tenant_id=x", "limit=1&limit=2", "limit[]=1", ";", "&&&&", "=", strings.Repeat("a=b&", 3000), "user_email=" + strings.Repeat("a", 8000), "user_email=" + canary}
+}
+
+// hostileHeaders returns pairs of a header name and a value.
+func hostileHeaders() [][2]string {
+	all := [][2]string{{"Idempotency-Key", ""}, {"Idempotency-Key", "a b"}, {"Idempotency-Key", strings.Repeat("k", 256)}, {"Idempotency-Key", "ü"}, {"Idempotency-Key", `"quoted"`},
+		{"X-Request-ID", "a b"}, {"X-Request-ID", strings.Repeat("x", 8<<10)}, {"X-Request-ID", "<script>"}, {"X-Request-ID", "${x}"}, {"X-Request-ID", "\xe9"},
+		{"X-HTTP-Method-Override", "DELETE"}, {"X-Forwarded-For", "127.0.0.1"}, {"X-Forwarded-Host", "evil.example"}, {"Accept", "text/html"}, {"Accept", "application/xml"},
+		{"Accept", "application/json;q=0"}, {"Accept", ";;;,,,q=x"}, {"Accept", strings.Repeat("a/b,", 2000)}, {"Traceparent", "00-0-0-0"},
+		{"Traceparent", strings.Repeat("0", 500)}, {"Traceparent", "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}, {"Tracestate", strings.Repeat("a=b,", 500)},
+		{"Baggage", strings.Repeat("a=b,", 2000)}, {"Content-Encoding", "gzip"}, {"Content-Encoding", "identity"}, {"Authorization", "Bearer " + canary}, {"Authorization", "Basic " + canary},
+		{"Authorization", "Bearer"}, {"Authorization", "Bearer  x"}, {"Authorization", strings.Repeat("a", 10000)}, {"Cookie", strings.Repeat("a=b;", 2000)}, {"Range", "bytes=0-1"}, {"If-None-Match", "*"},
+		{"Origin", "https://evil.example"}, {"Host", "evil.example"}, {"Upgrade", "h2c"}, {"Connection", "Upgrade"}}
+	for _, kind := range []string{"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/cbor", "application/json; charset=utf-16", "application/json;;", "application/jsonx", "x", "*/*"} {
+		all = append(all, [2]string{"Content-Type", kind})
+	}
+	return all
+}
+
+// wholeBodies returns complete bodies that are invalid or unusual. good is a valid body.
+func wholeBodies(good string) []string {
+	return []string{"", "{}", "[]", "null", "1", `"x"`, "{", "}", good + "x", good + good, "\ufeff" + good, " \n\t" + good + "\n", "a=b", "<a/>", "\x1f\x8b\x08\x00", "\x00", nesting(16), nesting(20000),
+		`{"a":` + nesting(14) + `}`, strings.Repeat(" ", 64<<10), strings.Repeat(" ", 64<<10+1), `{"unknown":"` + canary + `"}`, `{"__proto__":{}}`, `{"":1}`, `{"$schema":"x"}`, "{\"a\xff\":1}", `{"a":1,"a":2}`}
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/fault"
+)
+
+// TestOperationsDeclareTheirTerms checks that each operation declares its bucket and whether it is
+// a write. An operation that was not added by register declares neither.
+func TestOperationsDeclareTheirTerms(t *testing.T) {
+	api := newAPI(http.NewServeMux())
+	operations(api, Options{})
+	writes := []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+	// The only write outside /v1 takes no Idempotency-Key and has no replay.
+	keyless := map[string]bool{"rotate-api-key": true}
+	for _, item := range api.OpenAPI().Paths {
+		for _, op := range operationsOf(item) {
+			terms, ok := op.Metadata[termsKey].(terms)
+			if !ok || !slices.Contains([]bucket{reads, expensive, providerHeavy, providerHeavyWrites}, terms.bucket) {
+				t.Errorf("%s declares no bucket", op.OperationID)
+			}
+			if want := slices.Contains(writes, op.Method) && !keyless[op.OperationID]; terms.write != want {
+				t.Errorf("%s: write is %v, want %v", op.OperationID, terms.write, want)
+			}
+			if len(op.Security) != 1 {
+				t.Errorf("%s needs no key", op.OperationID)
+			}
+		}
+	}
+}
+
+// TestOperationBuckets checks that each operation counts in the documented bucket.
+func TestOperationBuckets(t *testing.T) {
+	want := map[string]bucket{
+		"get-dkim-status": expensive, "get-domain-dns-plan": expensive, "get-domain-dns-automation": expensive, "sync-tenant": providerHeavy, "add-domain": providerHeavy, "verify-domain": providerHeavy,
+		"enable-dkim": providerHeavy, "provision-mailboxes": providerHeavy, "set-mailbox-limit": providerHeavy, "provision-domain-dns": providerHeavy, "retry-provisioning-job": providerHeavy,
+		"create-integration": providerHeavyWrites, "test-integration": providerHeavyWrites, "delete-integration": providerHeavyWrites,
+		"begin-microsoft-oauth": providerHeavyWrites, "get-microsoft-oauth-status": providerHeavy, "refresh-integration-mailboxes": providerHeavyWrites,
+		"disconnect-mailbox": providerHeavyWrites,
+	}
+	api := newAPI(http.NewServeMux())
+	operations(api, Options{})
+	for _, item := range api.OpenAPI().Paths {
+		for _, op := range operationsOf(item) {
+			expected, listed := want[op.OperationID]
+			if !listed {
+				expected = reads
+			}
+			if got := termsOf(op).bucket; got != expected {
+				t.Errorf("%s counts in %s, want %s", op.OperationID, got, expected)
+			}
+		}
+	}
+}
+
+// TestOperationTimeouts checks that only sync-tenant has a longer time limit than the default.
+func TestOperationTimeouts(t *testing.T) {
+	api := newAPI(http.NewServeMux())
+	operations(api, Options{})
+	for _, item := range api.OpenAPI().Paths {
+		for _, op := range operationsOf(item) {
+			want := 55 * time.Second
+			if op.OperationID == "sync-tenant" {
+				want = 110 * time.Second
+			}
+			if got := termsOf(op).timeout(); got != want {
+				t.Errorf("%s gets %v, want %v", op.OperationID, got, want)
+			}
+		}
+	}
+}
+
+// TestErrorPagesExplainTheirCode checks that the page of each code explains the code, says whether
+// to retry, and lists the operations that return it.
+func TestErrorPagesExplainTheirCode(t *testing.T) {
+	api := New(Options{Log: slog.New(slog.DiscardHandler)})
+	page := func(code string) string {
+		recorder := httptest.NewRecorder()
+		api.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/docs/errors/"+code, nil))
+		if recorder.Code != http.StatusOK {
+			t.Fatalf("%s: %d", code, recorder.Code)
+		}
+		return recorder.Body.String()
+	}
+	for _, c := range fault.All() {
+		text := page(c.Name)
+		if len(c.About) < 40 || !strings.HasSuffix(c.About, ".") {
+			t.Errorf("%s has a short explanation: %q", c.Name, c.About)
+		}
+		for _, part := range []string{"May I send the request again?</h2>\n<p>", "Who answers it</h2>\n<", "In an answer"} {
+			if !strings.Contains(text, part) {
+				t.Errorf("%s has no %q", c.Name, part)
+			}
+		}
+	}
+	for code, want := range map[string][]string{
+		"internal_error":       {"<p>Every operation.</p>", "Yes, with the same Idempotency-Key"},
+		"provider_unavailable": {"<code>POST /v1/tenants/{tenant_id}/mailboxes</code>", "<code>Retry-After</code>"},
+		"domain_unavailable":   {"<code>POST /v1/tenants/{tenant_id}/domains</code>"},
+		"weak_password":        {"<ul>\n<li><code>POST /v1/tenants/{tenant_id}/mailboxes</code></li>\n</ul>", "new Idempotency-Key"},
+		"consent_declined":     {"<p>No operation: "},
+	} {
+		for _, part := range want {
+			if !strings.Contains(page(code), part) {
+				t.Errorf("%s does not say %q:\n%s", code, part, page(code))
+			}
+		}
+	}
+}
+
+// TestDisplayNamesAreComposed checks that a decomposed Unicode name equals the composed one.
+func TestDisplayNamesAreComposed(t *testing.T) {
+	body := provisionMailboxes{Mailboxes: []wantedMailbox{{Name: "Zoe\u0308 A\u030angstro\u0308m"}}}
+	r, err := body.request()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Mailboxes[0].DisplayName; got != "Zo\u00eb \u00c5ngstr\u00f6m" {
+		t.Errorf("got %q", got)
+	}
+}

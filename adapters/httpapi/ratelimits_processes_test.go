@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/limiter"
+	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/app/keys"
+	"github.com/tenantry/tenantry/core/access"
+)
+
+// These environment variables make the test binary a server, see TestMain.
+const (
+	strictFolder = "TENANTRY_TEST_STRICT_FOLDER"
+	strictRedis  = "TENANTRY_TEST_STRICT_REDIS"
+)
+
+// TestMain also runs the server of TestStrictBucketIsSharedByProcesses, so that the test can start
+// two processes.
+func TestMain(m *testing.M) {
+	if folder := os.Getenv(strictFolder); folder != "" {
+		if err := serveStrict(context.Background(), folder, os.Getenv(strictRedis)); err != nil {
+			panic(err)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// strictStore opens the database that the processes share.
+func strictStore(ctx context.Context, folder string) (*bunstore.Store, error) {
+	return bunstore.Open(ctx, "sqlite://"+filepath.Join(folder, "strict.db"), bunstore.Options{Log: slog.New(slog.DiscardHandler)})
+}
+
+// serveStrict serves one write in the strictest bucket until its input ends, and prints its
+// address. Limits.AtOnce is too high to matter.
+func serveStrict(ctx context.Context, folder, redis string) error {
+	store, err := strictStore(ctx, folder)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = store.Close() }()
+	keyset, err := secrets.OpenKeyset(filepath.Join(folder, "keyset.json"), true)
+	if err != nil {
+		return err
+	}
+	counters, err := limiter.Open(ctx, limiter.Options{URL: redis, AnswerTimeout: 10 * time.Second, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = counters.Close() }()
+	mux := http.NewServeMux()
+	api := newAPI(mux)
+	register(api, huma.Operation{
+		OperationID: "strict-write", Method: http.MethodPost, Path: "/v1/strict",
+		Metadata: terms{bucket: providerHeavyWrites, write: true}.metadata(),
+	}, func(context.Context, access.Caller, *struct{}) (map[string]bool, error) {
+		return map[string]bool{"done": true}, nil
+	})
+	guard := newGuard(Options{
+		Keys: &keys.Service{Keys: store, Prefix: "tny", Random: rand.Reader, Now: time.Now}, Log: slog.New(slog.DiscardHandler),
+		Idempotency: Idempotency{Keys: store, Sealer: keyset, Prints: keyset, Now: time.Now, Lease: time.Minute},
+		Limits:      Limits{Counters: counters, AtOnce: 1000, InFlight: 1000},
+	}, mux, api.OpenAPI())
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Println("http://" + l.Addr().String())
+	server := Server("", guard.handler())
+	go func() { _ = server.Serve(l) }()
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	return server.Close()
+}
+
+// startStrict starts a server process that ends with the test and with the test process.
+func startStrict(t *testing.T, folder, redis string) (url string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), strictFolder+"="+folder, strictRedis+"="+redis)
+	cmd.Stderr = os.Stderr
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = input.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := fmt.Fscanln(output, &url); err != nil {
+		t.Fatal(err)
+	}
+	return url
+}
+
+// TestStrictBucketIsSharedByProcesses sends 500 concurrent writes of one account to two processes
+// with one Redis. Exactly 12 must pass. The operation exists only in this test.
+func TestStrictBucketIsSharedByProcesses(t *testing.T) {
+	folder := t.TempDir()
+	store, err := strictStore(t.Context(), folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = store.Close() }()
+	if err := store.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := secrets.OpenKeyset(filepath.Join(folder, "keyset.json"), true); err != nil {
+		t.Fatal(err)
+	}
+	account, err := store.CreateAccount(t.Context(), "ann@a.example", "api_starter", 0, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, text, err := access.NewKey(rand.Reader, "tny", access.Live, account.ID, "test", time.Now())
+	if err == nil {
+		err = store.AddKey(t.Context(), key)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	redis := testserver.NewRedis(t)
+	urls := []string{startStrict(t, folder, redis.URL), startStrict(t, folder, redis.URL)}
+
+	var mu sync.Mutex
+	passed, refused := 0, 0
+	var requests sync.WaitGroup
+	for i := range 500 {
+		requests.Go(func() {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, urls[i%2]+"/v1/strict", strings.NewReader("{}"))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			r.Header = http.Header{"Authorization": {"Bearer " + text.Reveal()}, "Idempotency-Key": {rand.Text()}, "Content-Type": {"application/json"}}
+			answer, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = answer.Body.Close()
+			mu.Lock()
+			defer mu.Unlock()
+			switch bucket := answer.Header.Get("X-RateLimit-Bucket"); {
+			case answer.StatusCode == 200 && bucket == string(providerHeavyWrites):
+				passed++
+			case answer.StatusCode == 429 && bucket == string(providerHeavyWrites):
+				refused++
+			default:
+				t.Errorf("%d in %q", answer.StatusCode, bucket)
+			}
+		})
+	}
+	requests.Wait()
+	if passed != 12 || refused != 488 {
+		t.Errorf("%d passed, %d were refused", passed, refused)
+	}
+}

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/tenantry/tenantry/adapters/httpapi"
+	"github.com/tenantry/tenantry/adapters/telemetry"
+	"github.com/tenantry/tenantry/app/keys"
+)
+
+const (
+	domainsOfA         = "/v1/tenants/" + string(tenantOfA) + "/domains"
+	mailboxesOfA       = "/v1/tenants/" + string(tenantOfA) + "/mailboxes"
+	unknownMailboxPath = mailboxesOfA + "/00000000-0000-4000-8000-00000000000f"
+)
+
+// gzipped returns the text compressed with gzip.
+func gzipped(text string) string {
+	var buffer bytes.Buffer
+	compressor := gzip.NewWriter(&buffer)
+	_, _ = compressor.Write([]byte(text))
+	_ = compressor.Close()
+	return buffer.String()
+}
+
+// TestInvalidBodiesAreRefused checks the code for each kind of invalid body. No answer repeats the
+// canary of the request or has more than 10 errors.
+func TestInvalidBodiesAreRefused(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	const canary = "Hunter2-Secret"
+	add := func(body string) call { return call{method: "POST", path: domainsOfA, body: body} }
+	provision := func(body string) call { return call{method: "POST", path: mailboxesOfA, body: body} }
+	change := func(body string) call { return call{method: "PATCH", path: unknownMailboxPath, body: body} }
+	with := func(c call, headers ...string) call {
+		c.headers = map[string]string{}
+		for i := 0; i < len(headers); i += 2 {
+			c.headers[headers[i]] = headers[i+1]
+		}
+		return c
+	}
+	for _, tt := range []struct {
+		name   string
+		call   call
+		status int
+		code   string
+	}{
+		{"malformed", add(`{"domain":`), 400, "invalid_request"},
+		{"empty body", add(``), 400, "invalid_request"},
+		{"null", add(`null`), 400, "invalid_request"},
+		{"array", add(`[]`), 400, "invalid_request"},
+		{"trailing data", add(`{"domain":"example.com"} x`), 400, "invalid_request"},
+		{"two documents", add(`{"domain":"example.com"}{}`), 400, "invalid_request"},
+		{"byte order mark", add("\ufeff{\"domain\":\"example.com\"}"), 400, "invalid_request"},
+		{"missing member", add(`{}`), 400, "invalid_request"},
+		{"wrong type", add(`{"domain":7}`), 400, "invalid_request"},
+		{"a number that overflows float64", add(`{"domain":1e400}`), 400, "invalid_request"},
+		{"null member", add(`{"domain":null}`), 400, "invalid_request"},
+		{"unknown member", add(`{"domain":"example.com","Hunter2-Secret":1}`), 400, "invalid_request"},
+		{"duplicate member", add(`{"domain":"example.com","domain":"example.org"}`), 400, "invalid_request"},
+		{"member with a different case", add(`{"Domain":"example.com"}`), 400, "invalid_request"},
+		{"duplicate member with a different case", add(`{"domain":"example.com","DOMAIN":"example.org"}`), 400, "invalid_request"},
+		{"U+0000", add(`{"domain":"example.com\u0000"}`), 400, "invalid_request"},
+		{"invalid UTF-8", add("{\"domain\":\"\xff\"}"), 400, "invalid_request"},
+		{"lone surrogate", add(`{"domain":"\ud800"}`), 400, "invalid_request"},
+		{"nested too deep", add(strings.Repeat(`{"domain":`, 17) + `1` + strings.Repeat(`}`, 17)), 400, "invalid_request"},
+		{"exactly 64 KiB", add(`{"domain":"` + strings.Repeat("a", 64<<10-13) + `"}`), 400, "invalid_domain"},
+		{"one byte more", add(`{"domain":"` + strings.Repeat("a", 64<<10-12) + `"}`), 413, "request_too_large"},
+		{"no type", with(add(`{"domain":"example.com"}`), "Content-Type", ""), 415, "unsupported_media_type"},
+		{"text", with(add(`{"domain":"example.com"}`), "Content-Type", "text/plain"), 415, "unsupported_media_type"},
+		{"form", with(add(`domain=example.com`), "Content-Type", "application/x-www-form-urlencoded"), 415, "unsupported_media_type"},
+		{"a different JSON media type", with(add(`{"domain":"example.com"}`), "Content-Type", "application/merge-patch+json"), 415, "unsupported_media_type"},
+		{"utf-16", with(add(`{"domain":"example.com"}`), "Content-Type", "application/json; charset=utf-16"), 415, "unsupported_media_type"},
+		{"explicit utf-8", with(add(`{"domain":"com"}`), "Content-Type", "application/json; charset=UTF-8"), 400, "invalid_domain"},
+		{"gzip", with(add(gzipped(`{"domain":"example.com"}`)), "Content-Encoding", "gzip"), 415, "unsupported_media_type"},
+		{"identity encoding", with(add(`{"domain":"com"}`), "Content-Encoding", "identity"), 400, "invalid_domain"},
+		{"bodyless write with a member", call{method: "POST", path: domainsOfA + "/example.com/verify", body: `{"a":1}`}, 400, "invalid_request"},
+		{"bodyless write with null", call{method: "POST", path: domainsOfA + "/example.com/verify", body: `null`}, 400, "invalid_request"},
+		{"bodyless write with {} and no type", with(call{method: "POST", path: domainsOfA + "/example.com/verify", body: `{}`}, "Content-Type", ""), 404, "domain_not_found"},
+		{"bodyless write with a type and no body", with(call{method: "POST", path: domainsOfA + "/example.com/verify"}, "Content-Type", "text/plain"), 404, "domain_not_found"},
+		{"bodyless write with text", with(call{method: "POST", path: domainsOfA + "/example.com/verify", body: `{}`}, "Content-Type", "text/plain"), 415, "unsupported_media_type"},
+
+		{"password of the wrong type", provision(`{"domain":"example.com","account_password":["Hunter2-Secret"],"mailboxes":[{"name":"A","email":"a@example.com"}]}`), 400, "invalid_request"},
+		{"password misspelt", provision(`{"domain":"example.com","account_passwort":"Hunter2-Secret","mailboxes":[{"name":"A","email":"a@example.com"}]}`), 400, "invalid_request"},
+		{"mailboxes null", provision(`{"domain":"example.com","account_password":"Hunter2-Secret","mailboxes":null}`), 400, "invalid_request"},
+		{"no mailboxes", provision(`{"domain":"example.com","account_password":"Hunter2-Secret","mailboxes":[]}`), 400, "invalid_request"},
+		{"a mailbox is null", provision(`{"domain":"example.com","account_password":"Hunter2-Secret","mailboxes":[null]}`), 400, "invalid_request"},
+		{"a mailbox without a name", provision(`{"domain":"example.com","account_password":"Hunter2-Secret","mailboxes":[{"email":"a@example.com"}]}`), 400, "invalid_request"},
+		{"a name with a line break", provision(`{"domain":"example.com","account_password":"Hunter2-Secret","mailboxes":[{"name":"a\nb","email":"a@example.com"}]}`), 400, "invalid_request"},
+		{"thousands of bad items", provision(`{"domain":"example.com","account_password":"Hunter2-Secret","mailboxes":[` + strings.Repeat(`1,`, 20000) + `1]}`), 400, "invalid_request"},
+		{"unknown domain", provision(`{"domain":"example.com","account_password":"x","mailboxes":[{"name":"A","email":"a@example.com"}]}`), 404, "domain_not_found"},
+
+		{"patch with null name", change(`{"display_name":null}`), 400, "invalid_request"},
+		{"patch with an array", change(`[1]`), 400, "invalid_request"},
+		{"patch with null", change(`null`), 400, "invalid_request"},
+		{"patch: known beside unknown", change(`{"daily_send_limit":5,"Daily_Send_Limit":99}`), 400, "invalid_request"},
+		{"patch: duplicate", change(`{"daily_send_limit":5,"daily_send_limit":25}`), 400, "invalid_request"},
+		{"patch: ownership before an empty change", change(`{}`), 404, "mailbox_not_found"},
+		{"patch: ownership before the limit", change(`{"daily_send_limit":99}`), 404, "mailbox_not_found"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.call.key = env.accountA.key
+			client := client.forTest(t)
+			got := client.expect(tt.call, tt.status, tt.code)
+			if strings.Contains(got.raw, canary) {
+				t.Errorf("the answer repeats the canary: %s", got.raw)
+			}
+			if list, _ := got.body["errors"].([]any); len(list) > 10 {
+				t.Errorf("%d errors", len(list))
+			}
+		})
+	}
+}
+
+// TestUnknownMembersAreLocated checks that the error for an unknown member has its location. The
+// name is omitted when it could be a secret.
+func TestUnknownMembersAreLocated(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	for _, tt := range []struct{ method, path, validMember string }{
+		{"POST", domainsOfA, `"domain":"example.com"`},
+		{"PATCH", unknownMailboxPath, `"daily_send_limit":5`},
+	} {
+		for member, location := range map[string]string{"nickname": "body.nickname", "Hunter2-Secret": "body"} {
+			t.Run(tt.method+" "+member, func(t *testing.T) {
+				got := client.forTest(t).expect(call{
+					method: tt.method, path: tt.path, key: env.accountA.key, body: `{` + tt.validMember + `,"` + member + `":1}`,
+				}, 400, "invalid_request")
+				list, _ := got.body["errors"].([]any)
+				if len(list) != 1 {
+					t.Fatalf("errors: %v", list)
+				}
+				if first, _ := list[0].(map[string]any); first["location"] != location {
+					t.Fatalf("located at %v, want %s", first["location"], location)
+				}
+			})
+		}
+	}
+}
+
+// TestSendLimitMustBeAnIntegerLiteral also covers bodies without a known member.
+func TestSendLimitMustBeAnIntegerLiteral(t *testing.T) {
+	env := newTestEnv(t)
+	path := env.addMailbox(t, env.accountA)
+	client := serve(t, env.handler(t))
+	for body, code := range map[string]string{
+		`{"daily_send_limit":5}`: "", `{"daily_send_limit": 25 }`: "", `{"daily_send_limit":1}`: "",
+		`{"daily_send_limit":0}`: "invalid_send_limit", `{"daily_send_limit":26}`: "invalid_send_limit",
+		`{"daily_send_limit":-0}`: "invalid_send_limit", `{"daily_send_limit":-1}`: "invalid_send_limit",
+		`{"daily_send_limit":5.0}`: "invalid_send_limit", `{"daily_send_limit":1e1}`: "invalid_send_limit",
+		`{"daily_send_limit":2.5}`: "invalid_send_limit", `{"daily_send_limit":1e400}`: "invalid_send_limit",
+		`{"daily_send_limit":18446744073709551621}`: "invalid_send_limit",
+		`{"daily_send_limit":"5"}`:                  "invalid_send_limit", `{"daily_send_limit":null}`: "invalid_send_limit",
+		`{"daily_send_limit":[5]}`: "invalid_send_limit", `{"daily_send_limit":{}}`: "invalid_send_limit",
+		`{"daily_send_limit":true}`: "invalid_send_limit",
+		`{}`:                        "no_updates", `{"limit":5}`: "no_updates", `{"DISPLAY_NAME":"x","y":2}`: "no_updates",
+		`{"display_name":"  "}`: "invalid_request", `{"display_name":5}`: "invalid_request",
+		`{"display_name":"Ana","x":1}`: "invalid_request",
+	} {
+		t.Run(body, func(t *testing.T) {
+			status := 400
+			if code == "" {
+				status = 200
+			}
+			client.forTest(t).expect(call{method: "PATCH", path: path, body: body, key: env.accountA.key}, status, code)
+		})
+	}
+}
+
+func TestAcceptHeader(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	list := call{method: "GET", path: "/v1/tenants", key: env.accountA.key}
+	for _, tt := range []struct {
+		name, header, value string
+		status              int
+		code                string
+	}{
+		{"no Accept", "Accept", "", 200, ""},
+		{"anything", "Accept", "*/*", 200, ""},
+		{"application", "Accept", "application/*", 200, ""},
+		{"problem", "Accept", "application/problem+json", 200, ""},
+		{"JSON among others", "Accept", "text/html, application/json;q=0.1", 200, ""},
+		{"JSON excluded", "Accept", "application/json;q=0, */*", 406, "not_acceptable"},
+		{"HTML", "Accept", "text/html", 406, "not_acceptable"},
+		{"nonsense", "Accept", "json", 406, "not_acceptable"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := list
+			c.headers = map[string]string{tt.header: tt.value}
+			got := client.forTest(t).expect(c, tt.status, tt.code)
+			if got.header.Get("Cache-Control") != "no-store" || got.header.Get("X-Content-Type-Options") != "nosniff" {
+				t.Errorf("headers %v", got.header)
+			}
+		})
+	}
+}
+
+func TestIdempotencyKeySyntax(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	base := call{method: "POST", path: domainsOfA, body: `{"domain":"com"}`, key: env.accountA.key}
+	for name, tt := range map[string]struct {
+		values []string
+		code   string
+	}{
+		"none":              {nil, "idempotency_key_required"},
+		"empty":             {[]string{""}, "invalid_idempotency_key"},
+		"255 characters":    {[]string{strings.Repeat("k", 255)}, "invalid_domain"},
+		"256 characters":    {[]string{strings.Repeat("k", 256)}, "invalid_idempotency_key"},
+		"a space inside":    {[]string{"a b"}, "invalid_idempotency_key"},
+		"Latin-1":           {[]string{"caf\xe9"}, "invalid_idempotency_key"},
+		"an emoji":          {[]string{"😀"}, "invalid_idempotency_key"},
+		"all visible ASCII": {[]string{`!"#$%&'()*+,-./:;<=>?@[\]^_{|}~`}, "invalid_domain"},
+		"two headers":       {[]string{"a", "a"}, "invalid_idempotency_key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := base.request(t, client.server.URL)
+			r.Header["Idempotency-Key"] = tt.values
+			got := client.forTest(t).send(r)
+			if got.status != 400 || got.code() != tt.code {
+				t.Fatalf("got %d %q, want %q", got.status, got.code(), tt.code)
+			}
+		})
+	}
+}
+
+func TestRequestIDIsEchoedWhenValid(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	long := strings.Repeat("a", 128)
+	for id, echoed := range map[string]bool{
+		"req-7.A_b": true, long: true, long + "a": false, "": false, "<script>": false, "${jndi}": false, "a b": false, "é": false, "a,b": false,
+	} {
+		got := client.do(call{method: "GET", path: "/v1/tenants", headers: map[string]string{"X-Request-ID": id}})
+		if (got.header.Get("X-Request-ID") == id) != echoed {
+			t.Errorf("%q came back as %q", id, got.header.Get("X-Request-ID"))
+		}
+	}
+	r := call{method: "GET", path: "/v1/tenants"}.request(t, client.server.URL)
+	r.Header["X-Request-Id"] = []string{"one", "two"}
+	if got := client.send(r).header.Values("X-Request-ID"); len(got) != 1 || got[0] == "one" || got[0] == "two" {
+		t.Errorf("two ids came back as %v", got)
+	}
+}
+
+func TestQueryParameters(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	rotate := func(query string) call {
+		return call{method: "POST", path: "/api-key/rotate" + query, key: env.accountA.key, headers: map[string]string{"Idempotency-Key": ""}}
+	}
+	client.expect(rotate(""), 400, "invalid_request")
+	client.expect(rotate("?user_email="), 400, "invalid_request")
+	client.expect(rotate("?user_email=a@a.example&user_email=a@a.example"), 400, "invalid_request")
+	client.expect(rotate("?user%5Femail=a@a.example&user_email=b"), 400, "invalid_request")
+	client.expect(rotate("?user_email=%zz"), 400, "invalid_request")
+	client.expect(rotate("?user_email=%00"), 400, "invalid_request")
+	client.expect(rotate("?user_email=%ff"), 400, "invalid_request")
+	client.expect(rotate("?user_email=bob@b.example"), 403, "access_denied")
+	client.expect(call{method: "GET", path: "/v1/tenants?limit=abc&limit=2&x=%zz", key: env.accountA.key}, 200, "")
+	client.expect(rotate("?x&user_email=ann@a.example"), 200, "")
+}
+
+func TestHeadAnswersLikeGet(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	for path, status := range map[string]int{"/v1/tenants": 200, "/v1/tenants/x": 404, "/docs": 200, "/openapi.json": 200, "/nowhere": 404} {
+		got := client.do(call{method: http.MethodHead, path: path, key: env.accountA.key})
+		if got.status != status || got.raw != "" || got.header.Get("Content-Length") == "" {
+			t.Errorf("HEAD %s: %d, %q, %v", path, got.status, got.raw, got.header)
+		}
+	}
+}
+
+var validRequestID = regexp.MustCompile(`\A[A-Za-z0-9._-]{1,128}\z`)
+
+// FuzzRequestHeaders checks that no X-Request-ID, Traceparent, Accept or Authorization header
+// breaks the handler, and that only a valid request id is echoed.
+func FuzzRequestHeaders(f *testing.F) {
+	h := httpapi.New(httpapi.Options{Keys: &keys.Service{Prefix: "tny"}, Log: telemetry.Logger(discardWriter{}, slog.LevelDebug)})
+	f.Add("a.B-9_", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "*/*", "Bearer x")
+	f.Add("a b", "00-0-0-0", "a/b;q=", "Basic \x00")
+	f.Add("x\r\nSet-Cookie: a=b", "\xff", ";;,", "bearer")
+	f.Fuzz(func(t *testing.T, id, parent, accept, authorization string) {
+		r := httptest.NewRequest("GET", "/v1/tenants", nil)
+		for name, value := range map[string]string{"X-Request-Id": id, "Traceparent": parent, "Tracestate": parent, "Accept": accept, "Authorization": authorization, "X-Forwarded-For": parent} {
+			r.Header[name] = []string{value}
+		}
+		recorder := httptest.NewRecorder()
+		h.ServeHTTP(recorder, r)
+		got := recorder.Header().Get("X-Request-Id")
+		if valid := validRequestID.MatchString(id); recorder.Code != 401 && !keyFormat.MatchString(authorization) || valid != (got == id) || !validRequestID.MatchString(got) {
+			t.Errorf("%q is answered %d as %q", id, recorder.Code, got)
+		}
+	})
+}
+
+// keyFormat matches an API key. Only an Authorization header with one leads to a query of the
+// store.
+var keyFormat = regexp.MustCompile(`tny_(live|trial)_[0-9a-f]{48}`)
+
+type discardWriter struct{}
+
+func (discardWriter) Write(p []byte) (int, error) { return len(p), nil }

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/httpapi"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+// TestSlowBodyIsAnsweredAndClosed checks that a caller whose body does not arrive in time gets an
+// answer, and that its connection is closed. The test sets the read deadline after the header has
+// arrived, as net/http does for ReadTimeout.
+func TestSlowBodyIsAnsweredAndClosed(t *testing.T) {
+	env := newTestEnv(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := env.handler(t)
+	server := httpapi.Server("", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if err := http.NewResponseController(rw).SetReadDeadline(time.Now()); err != nil {
+			t.Error(err)
+		}
+		h.ServeHTTP(rw, r)
+	}))
+	server.ReadTimeout = testTimeout
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() { _ = server.Close() })
+	conn, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(testTimeout))
+	request := "POST " + domainsOfA + " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + env.accountA.key +
+		"\r\nIdempotency-Key: k\r\nContent-Type: application/json\r\nContent-Length: 30\r\n\r\n{\"dom"
+	if _, err := conn.Write([]byte(request)); err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusBadRequest || !response.Close {
+		t.Errorf("got %d, close %v", response.StatusCode, response.Close)
+	}
+}
+
+// TestWriteContinuesWithoutItsCaller checks that a write continues when its caller disconnects.
+func TestWriteContinuesWithoutItsCaller(t *testing.T) {
+	env := newTestEnv(t)
+	began, disconnected, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	service := *env.options.Tenants
+	service.Tenants = tenantDeleter{tenantStore: env.store, delete: func(ctx context.Context) error {
+		close(began)
+		<-disconnected
+		ended <- ctx.Err()
+		return ctx.Err()
+	}}
+	env.options.Tenants = &service
+	h := env.handler(t)
+	client := serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		context.AfterFunc(r.Context(), func() { close(disconnected) })
+		h.ServeHTTP(rw, r)
+	}))
+	ctx, disconnect := context.WithCancel(t.Context())
+	r := call{method: "DELETE", path: "/v1/tenants/" + string(env.accountA.tenant), key: env.accountA.key}.request(t, client.server.URL).WithContext(ctx)
+	go func() {
+		if response, err := noRedirects.Do(r); err == nil {
+			_ = response.Body.Close()
+		}
+	}()
+	receive(t, began, "the write did not begin")
+	disconnect()
+	if err := receive(t, ended, "the write did not end"); err != nil {
+		t.Errorf("the write was cancelled: %v", err)
+	}
+}
+
+// tenantDeleter is a tenant store whose deletions a test controls.
+type tenantDeleter struct {
+	tenantStore
+	delete func(context.Context) error
+}
+
+func (d tenantDeleter) DeleteTenant(ctx context.Context, _ access.AccountID, _ tenant.GUID) error {
+	return d.delete(ctx)
+}
+
+// TestMalformedHTTPIsAnswered sends raw bytes that an HTTP client would not send.
+func TestMalformedHTTPIsAnswered(t *testing.T) {
+	env := newTestEnv(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httpapi.Server("", env.handler(t))
+	server.ReadHeaderTimeout, server.ReadTimeout = testTimeout, testTimeout
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() { _ = server.Close() })
+	headers := "Host: x\r\nAuthorization: Bearer " + env.accountA.key + "\r\nIdempotency-Key: k\r\nContent-Type: application/json\r\n"
+	for _, tt := range []struct {
+		name, request string
+		status        int
+		code          string
+	}{
+		{"OPTIONS *", "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", 404, "route_not_found"},
+		{"a chunk extension of 5 KiB", "POST " + domainsOfA + " HTTP/1.1\r\n" + headers + "Transfer-Encoding: chunked\r\n\r\n4;" + strings.Repeat("x", 5<<10) + "\r\n{}  \r\n0\r\n\r\n", 400, "invalid_request"},
+		{"a body with invalid chunks", "POST " + domainsOfA + " HTTP/1.1\r\n" + headers + "Transfer-Encoding: chunked\r\n\r\nzz\r\n", 400, "invalid_request"},
+		{"a different host in the target", "GET http://evil.example/v1/tenants HTTP/1.1\r\n" + headers + "\r\n", 200, ""},
+		{"headers above 16 KiB", "GET /v1/tenants HTTP/1.1\r\n" + headers + "X-Long: " + strings.Repeat("x", 17<<10) + "\r\n\r\n", 431, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			conn, err := net.Dial("tcp", listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.Close() }()
+			_ = conn.SetDeadline(time.Now().Add(testTimeout))
+			if _, err := conn.Write([]byte(tt.request)); err != nil {
+				t.Fatal(err)
+			}
+			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = response.Body.Close() }()
+			raw, _ := io.ReadAll(response.Body)
+			if response.StatusCode != tt.status || !strings.Contains(string(raw), tt.code) || strings.Contains(string(raw), "evil") {
+				t.Errorf("got %d %s", response.StatusCode, raw)
+			}
+		})
+	}
+}
+
+// TestBrokenBodyEndsOnlyItsRequest checks that the server still answers after a body that breaks
+// off.
+func TestBrokenBodyEndsOnlyItsRequest(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	body, bodyWriter := io.Pipe()
+	r := call{method: "POST", path: domainsOfA, key: env.accountA.key}.request(t, client.server.URL)
+	r.Header.Set("Content-Type", "application/json")
+	r.Body, r.ContentLength = body, 100
+	go func() {
+		_, _ = bodyWriter.Write([]byte(`{"domain":`))
+		_ = bodyWriter.CloseWithError(io.ErrUnexpectedEOF)
+	}()
+	if response, err := noRedirects.Do(r); err == nil {
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusBadRequest {
+			t.Errorf("got %d", response.StatusCode)
+		}
+	}
+	client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, 200, "")
+}
+
+func TestServerTimeouts(t *testing.T) {
+	s := httpapi.Server(":0", nil)
+	if s.ReadHeaderTimeout != 5*time.Second || s.IdleTimeout != time.Minute || s.ReadTimeout == 0 || s.WriteTimeout <= 110*time.Second {
+		t.Errorf("timeouts %v %v %v %v", s.ReadHeaderTimeout, s.IdleTimeout, s.ReadTimeout, s.WriteTimeout)
+	}
+	if domain.MaxPerTenant != 12 {
+		t.Errorf("the introduction says 12 domains, core %d", domain.MaxPerTenant)
+	}
+}

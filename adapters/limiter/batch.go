@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// redisSession is a period in which Redis answers; after a failure it ends and a new one begins.
+// Commands are sent in batches, one batch at a time. Commands that arrive while a batch is in
+// flight form the next batch, so many concurrent requests share a round trip.
+type redisSession struct {
+	mu             sync.Mutex
+	ended          bool
+	inFlight, next *batch // nil when there is none
+}
+
+// batch is a group of commands that are sent together.
+type batch struct {
+	commands []*command
+	done     chan struct{}
+	answered bool // valid after done is closed
+}
+
+// join adds a command to a batch, or returns nil when the session has ended. With first, the batch
+// is in flight from now on, and the caller must start sendBatches.
+func (rs *redisSession) join(c *command) (b *batch, first bool) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.ended {
+		return nil, false
+	}
+	if rs.inFlight == nil {
+		rs.inFlight = &batch{commands: []*command{c}, done: make(chan struct{})}
+		return rs.inFlight, true
+	}
+	if rs.next == nil {
+		rs.next = &batch{done: make(chan struct{})}
+	}
+	rs.next.commands = append(rs.next.commands, c)
+	return rs.next, false
+}
+
+// completeBatch releases all callers that wait for the batch in flight. It returns the next batch,
+// which is in flight from now on, or nil.
+func (rs *redisSession) completeBatch() *batch {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.ended {
+		return nil
+	}
+	rs.inFlight.answered = true
+	close(rs.inFlight.done)
+	rs.inFlight, rs.next = rs.next, nil
+	return rs.inFlight
+}
+
+// end ends the session and releases all waiting callers without an answer. It returns false when
+// the session had already ended.
+func (rs *redisSession) end() bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.ended {
+		return false
+	}
+	rs.ended = true
+	for _, b := range []*batch{rs.inFlight, rs.next} {
+		if b != nil {
+			close(b.done)
+		}
+	}
+	return true
+}
+
+func (rs *redisSession) active() bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return !rs.ended
+}
+
+func (rs *redisSession) isInFlight(b *batch) bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return !rs.ended && rs.inFlight == b
+}
+
+// do sends a command and reports whether Redis answered. It does not end with the caller's request,
+// so that a cancelled request is not counted as a failure of Redis. When one batch gets no answer,
+// all waiting callers continue without one.
+func (s *shared) do(c *command) bool {
+	session := s.session.Load()
+	b, first := session.join(c)
+	if b == nil {
+		return false
+	}
+	if first && !s.goUnlessClosed(func() { s.sendBatches(session, b) }) {
+		session.end()
+	}
+	<-b.done
+	return b.answered
+}
+
+// sendBatches sends batches until no command waits.
+func (s *shared) sendBatches(session *redisSession, b *batch) {
+	for ; b != nil; b = session.completeBatch() {
+		timeout := s.startTimeout(session, b)
+		err := s.roundTrip(b.commands...)
+		timeout.Stop()
+		if err != nil {
+			s.endSession(session, err)
+			return
+		}
+	}
+}
+
+// roundTrip sends commands to Redis and reads their answers. Its timeout is longer than that of the
+// waiting callers; when it ends, the connection is closed. When Redis has lost the scripts,
+// roundTrip loads them and repeats the commands that failed.
+func (s *shared) roundTrip(commands ...*command) error {
+	ctx, cancel := context.WithTimeout(s.ctx, s.readTimeout())
+	defer cancel()
+	err := s.exec(ctx, commands)
+	if !noScript(err) {
+		return err
+	}
+	retry := []*command{
+		{name: "SCRIPT", args: []any{"LOAD", takeText}}, {name: "SCRIPT", args: []any{"LOAD", enterText}},
+	}
+	for _, c := range commands {
+		if noScript(c.err) { // the command had no effect
+			retry = append(retry, c)
+		}
+	}
+	return s.exec(ctx, retry)
+}
+
+func noScript(err error) bool {
+	var refused redis.Error
+	return errors.As(err, &refused) && strings.HasPrefix(string(refused), "NOSCRIPT")
+}
+
+// exec sends commands in one pipeline. It returns the error of the connection, or else the first
+// error of a command.
+func (s *shared) exec(ctx context.Context, commands []*command) (first error) {
+	conn, err := s.pool.GetContext(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	for _, c := range commands {
+		if err := conn.Send(c.name, c.args...); err != nil {
+			return err
+		}
+	}
+	if err := conn.Flush(); err != nil {
+		return err
+	}
+	for _, c := range commands {
+		c.reply, c.err = conn.Receive()
+		if err := conn.Err(); err != nil {
+			return err
+		}
+		if first == nil {
+			first = c.err
+		}
+	}
+	return first
+}
+
+// startTimeout ends the session when the batch gets no answer within answerTimeout. It uses two
+// timers of half that time each. If the process was paused, the first timer fires late, and an
+// answer that has arrived in the meantime is still accepted.
+func (s *shared) startTimeout(session *redisSession, b *batch) *time.Timer {
+	return time.AfterFunc(s.answerTimeout/2, func() {
+		time.AfterFunc(s.answerTimeout/2, func() {
+			if session.isInFlight(b) {
+				s.endSession(session, s.timeoutError())
+			}
+		})
+	})
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestCommandsDuringABatchFormTheNextBatch(t *testing.T) {
+	var rs redisSession
+	firstBatch, first := rs.join(&command{})
+	if !first || firstBatch == nil {
+		t.Fatal("the first one has to send")
+	}
+	nextBatch, first := rs.join(&command{})
+	sameBatch, _ := rs.join(&command{})
+	if first || nextBatch != sameBatch || nextBatch == firstBatch {
+		t.Fatal("what came later is not one batch after the first")
+	}
+	if next := rs.completeBatch(); next != nextBatch || len(next.commands) != 2 || !isDone(firstBatch) || !firstBatch.answered || isDone(nextBatch) {
+		t.Fatalf("%+v is under way after the first", next)
+	}
+	if next := rs.completeBatch(); next != nil || !nextBatch.answered {
+		t.Fatalf("%+v is under way, where nobody asks", next)
+	}
+	if _, first := rs.join(&command{}); !first {
+		t.Fatal("nobody sends what comes then")
+	}
+}
+
+func TestEndedSessionReleasesAllWaitingCallers(t *testing.T) {
+	var rs redisSession
+	firstBatch, _ := rs.join(&command{})
+	nextBatch, _ := rs.join(&command{})
+	if !rs.end() || rs.end() {
+		t.Error("it does not end once")
+	}
+	if !isDone(firstBatch) || !isDone(nextBatch) || firstBatch.answered || nextBatch.answered || rs.active() {
+		t.Error("somebody waits")
+	}
+	if b, _ := rs.join(&command{}); b != nil || rs.completeBatch() != nil {
+		t.Error("it goes on")
+	}
+}
+
+func isDone(b *batch) bool {
+	select {
+	case <-b.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestSessionEndsWhenABatchTimesOut also checks that a timeout after the answer does nothing.
+func TestSessionEndsWhenABatchTimesOut(t *testing.T) {
+	for name, tt := range map[string]struct {
+		answer time.Duration
+		active bool
+	}{"in time": {49 * time.Millisecond, true}, "late": {51 * time.Millisecond, false}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cancelled, cancel := context.WithCancel(t.Context())
+				cancel() // so that Redis is not probed
+				s := &shared{answerTimeout: 50 * time.Millisecond, log: slog.New(slog.DiscardHandler), ctx: cancelled}
+				session := &redisSession{}
+				s.session.Store(session)
+				b, _ := session.join(&command{})
+				s.startTimeout(session, b)
+				go func() {
+					<-time.After(tt.answer)
+					session.completeBatch()
+				}()
+				<-b.done
+				if b.answered != tt.active {
+					t.Errorf("it has an answer is %v", b.answered)
+				}
+				<-time.After(time.Second)
+				if session.active() != tt.active {
+					t.Errorf("it lasts is %v", session.active())
+				}
+			})
+		})
+	}
+}

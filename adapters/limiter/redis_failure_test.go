@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter_test
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/tenantry/tenantry/adapters/limiter"
+	"github.com/tenantry/tenantry/adapters/testserver"
+)
+
+// TestProcessCountsAloneWhileRedisFails checks that requests do not wait for Redis one after the
+// other, and that each process allows at most its own limit. The log has one line for each change.
+// Replicas count together when Redis is back.
+func TestProcessCountsAloneWhileRedisFails(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name               string
+		breakRedis, repair func(*testserver.Redis, *testing.T)
+		answerTimeout      time.Duration
+		left               int64 // at most so many requests are allowed for a new process
+	}{
+		{"it is gone, and comes back empty", func(r *testserver.Redis, _ *testing.T) { r.Stop() }, func(r *testserver.Redis, t *testing.T) { r.Start(t) }, hang, 12},
+		{"it hangs", func(r *testserver.Redis, t *testing.T) { r.Freeze(t) }, func(r *testserver.Redis, t *testing.T) { r.Thaw(t) }, 2 * time.Second, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			server, log := testserver.NewRedis(t), &logBuffer{}
+			o := limiter.Options{URL: server.URL, AnswerTimeout: tt.answerTimeout, Log: slog.New(slog.NewJSONHandler(log, nil))}
+			one, other := openShared(t, o), openShared(t, limiter.Options{URL: server.URL, AnswerTimeout: o.AnswerTimeout})
+			if n := countAllowed(10, bucket(12), one); n != 10 {
+				t.Fatalf("%d passed", n)
+			}
+			tt.breakRedis(server, t)
+			began := time.Now()
+			var both sync.WaitGroup
+			both.Go(func() {
+				if n := countAllowed(50, bucket(12), one); n != 2 {
+					t.Errorf("%d passed, where 2 were left for the process", n)
+				}
+			})
+			both.Go(func() {
+				if n := countAllowed(50, bucket(12), other); n != 12 {
+					t.Errorf("%d passed in the other process, which counts by itself", n)
+				}
+			})
+			both.Wait()
+			if s := one.State(); !s.Shared || !s.Fallback || s.Fallbacks != 1 {
+				t.Errorf("state %+v", s)
+			}
+			for range 1000 {
+				one.Take(t.Context(), bucket(12))
+			}
+			// The requests wait once, all together: 50 that wait one after the
+			// other take longer, and so do 1000.
+			if took := time.Since(began); took > 50*tt.answerTimeout {
+				t.Errorf("the requests took %s, want less than 50 times %s", took, tt.answerTimeout)
+			}
+			tt.repair(server, t)
+			eventually(t, "it counts in Redis again", func() bool { return !one.State().Fallback && !other.State().Fallback })
+			if n := countAllowed(50, bucket(12), one); n != 0 {
+				t.Errorf("%d more passed in the process, which knows of its 12", n)
+			}
+			// Redis executes the commands that it received while it hung, so they count.
+			if n := countAllowed(50, bucket(12), openShared(t, o)); n > tt.left {
+				t.Errorf("%d passed in a new process, where %d were left", n, tt.left)
+			}
+			if at, err := url.Parse(server.URL); err != nil || strings.Contains(log.String(), at.User.String()[1:]) {
+				t.Errorf("the password is in the log (%v):\n%s", err, log)
+			}
+			if away, back := log.count("Redis does not answer"), log.count("Redis answers"); away != 1 || back != 1 {
+				t.Errorf("%d lines for its going, %d for its return:\n%s", away, back, log)
+			}
+		})
+	}
+}
+
+// TestFullRedisIsNotUsed: Redis answers, but refuses writes. The process counts alone until Redis
+// has memory again.
+func TestFullRedisIsNotUsed(t *testing.T) {
+	t.Parallel()
+	server, log := testserver.NewRedis(t), &logBuffer{}
+	client := redisClient(t, server)
+	l := openShared(t, limiter.Options{URL: server.URL, AnswerTimeout: hang, Log: slog.New(slog.NewJSONHandler(log, nil))})
+	if _, err := redis.DoContext(client, t.Context(), "CONFIG", "SET", "maxmemory", "1"); err != nil { // now each write fails
+		t.Fatal(err)
+	}
+	if n := countAllowed(50, bucket(12), l); n != 12 {
+		t.Errorf("%d passed", n)
+	}
+	<-time.After(1200 * time.Millisecond) // long enough for two probes
+	if s := l.State(); !s.Fallback || s.Fallbacks != 1 {
+		t.Errorf("state %+v\n%s", s, log)
+	}
+	if _, err := redis.DoContext(client, t.Context(), "CONFIG", "SET", "maxmemory", "0"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it counts in Redis again", func() bool { return !l.State().Fallback })
+}
+
+// TestSlowRedisIsNotUsed: Redis answers later than a request may wait, also when it is probed.
+func TestSlowRedisIsNotUsed(t *testing.T) {
+	t.Parallel()
+	server := testserver.NewRedis(t)
+	proxy := startProxy(t, server)
+	l := openShared(t, limiter.Options{URL: proxy.url, AnswerTimeout: time.Second})
+	if n := countAllowed(10, bucket(12), l); n != 10 {
+		t.Fatalf("%d passed", n)
+	}
+	before := l.State().Fallbacks
+	proxy.delay.Store(int64(1500 * time.Millisecond))
+	if n := countAllowed(50, bucket(12), l); n != 2 {
+		t.Errorf("%d passed, where 2 were left", n)
+	}
+	eventually(t, "a request and a probe were answered late", func() bool { return proxy.late.Load() >= 2 })
+	if s := l.State(); !s.Fallback || s.Fallbacks != before+1 {
+		t.Errorf("state %+v, %d fallbacks before", s, before)
+	}
+	proxy.delay.Store(0)
+	eventually(t, "it counts in Redis again", func() bool { return !l.State().Fallback })
+}
+
+// TestClockSkewOfRedisDoesNotBlock: a clock that jumps blocks no bucket for longer than a window.
+// It also does not allow a process more than its limit.
+func TestClockSkewOfRedisDoesNotBlock(t *testing.T) {
+	server := testserver.NewRedis(t)
+	client, b := redisClient(t, server), bucket(2)
+	l := openShared(t, withoutTimeout(server))
+	past := func(d time.Duration) any { return time.Now().Add(-d).UnixMicro() }
+	for name, tt := range map[string]struct {
+		counted      []any
+		countAllowed bool
+	}{
+		"back by less than a window": {[]any{past(-b.Window / 2), past(-b.Window / 2)}, false},
+		"back by more":               {[]any{past(-3 * b.Window), past(-3 * b.Window)}, true},
+		"on by more than a window":   {[]any{past(2 * b.Window), past(2 * b.Window)}, true},
+	} {
+		b.Key = name
+		if _, err := redis.DoContext(client, t.Context(), "RPUSH", append([]any{"tenantry:bucket:" + name}, tt.counted...)...); err != nil {
+			t.Fatal(err)
+		}
+		v, _ := l.Take(t.Context(), b)
+		if v.Allowed != tt.countAllowed || v.ResetIn > b.Window || v.RetryIn > b.Window {
+			t.Errorf("%s: %+v", name, v)
+		}
+	}
+	b.Key = "of its own"
+	if n := countAllowed(10, b, l); n != 2 {
+		t.Fatalf("%d passed", n)
+	}
+	if _, err := redis.DoContext(client, t.Context(), "DEL", "tenantry:bucket:"+b.Key); err != nil { // a clock far ahead has the same effect
+		t.Fatal(err)
+	}
+	if n := countAllowed(10, b, l); n != 0 {
+		t.Errorf("%d more passed", n)
+	}
+}
+
+func redisClient(t *testing.T, server *testserver.Redis) redis.Conn {
+	t.Helper()
+	conn, err := redis.DialURL(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// TestEmptiedRedisDoesNotResetTheLocalCount: the emptied Redis still answers, so the session does
+// not end. Each process allows at most its own limit.
+func TestEmptiedRedisDoesNotResetTheLocalCount(t *testing.T) {
+	server := testserver.NewRedis(t)
+	one := openShared(t, withoutTimeout(server))
+	before := one.State().Fallbacks
+	if n := countAllowed(20, bucket(12), one); n != 12 {
+		t.Fatalf("%d passed", n)
+	}
+	server.Empty(t)
+	if n := countAllowed(20, bucket(12), one); n != 0 {
+		t.Errorf("%d more passed", n)
+	}
+	if n := countAllowed(20, bucket(12), openShared(t, withoutTimeout(server))); n != 12 {
+		t.Errorf("%d passed elsewhere: what was refused was not given back", n)
+	}
+	if s := one.State(); s.Fallback || s.Fallbacks != before {
+		t.Errorf("state %+v, %d fallbacks before", s, before)
+	}
+}
+
+func TestLimiterStartsWithoutRedis(t *testing.T) {
+	server := testserver.NewRedis(t)
+	server.Stop()
+	l := open(t, limiter.Options{URL: server.URL})
+	if s := l.State(); !s.Fallback {
+		t.Fatalf("state %+v", s)
+	}
+	server.Start(t)
+	eventually(t, "it counts in Redis", func() bool { return !l.State().Fallback })
+}
+
+// logBuffer is a log that tests read while it is written.
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+func (l *logBuffer) count(text string) int { return strings.Count(l.String(), text) }
+
+// proxy forwards connections to a Redis and delays its answers.
+type proxy struct {
+	url   string
+	delay atomic.Int64 // in nanoseconds
+	late  atomic.Int64 // answers that were delayed
+	conns sync.WaitGroup
+}
+
+// startProxy starts a proxy that ends with the test.
+func startProxy(t *testing.T, server *testserver.Redis) *proxy {
+	t.Helper()
+	at, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, to := &proxy{}, at.Host
+	p.conns.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			p.conns.Go(func() { p.forward(client, to) })
+		}
+	})
+	t.Cleanup(p.conns.Wait)
+	t.Cleanup(func() { _ = l.Close() })
+	at.Host = l.Addr().String()
+	p.url = at.String()
+	return p
+}
+
+func (p *proxy) forward(client net.Conn, to string) {
+	defer func() { _ = client.Close() }()
+	server, err := net.Dial("tcp", to)
+	if err != nil {
+		return
+	}
+	p.conns.Go(func() {
+		_, _ = io.Copy(server, client)
+		_ = server.Close()
+	})
+	answer := make([]byte, 64<<10)
+	for {
+		n, err := server.Read(answer)
+		if err != nil {
+			return
+		}
+		if d := p.delay.Load(); d > 0 {
+			<-time.After(time.Duration(d))
+			p.late.Add(1)
+		}
+		if _, err := client.Write(answer[:n]); err != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"crypto/rand"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// slotLease is one concurrency slot in Redis. It is held by a lease that is renewed until release.
+type slotLease struct {
+	s        *shared
+	name     string
+	holder   string
+	duration time.Duration
+
+	mu       sync.Mutex
+	released bool
+	renewal  *time.Timer
+}
+
+func (s *shared) newSlotLease(name string, duration time.Duration) *slotLease {
+	return &slotLease{s: s, name: "places:" + name, holder: rand.Text(), duration: duration}
+}
+
+// acquire takes the slot and starts renewing it. It returns false when all slots are taken. When
+// Redis does not answer it returns true.
+func (l *slotLease) acquire(limit int) bool {
+	if acquired, answered := l.claim(limit); answered && !acquired {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.renewal = time.AfterFunc(l.duration/3, l.renewLease)
+	return true
+}
+
+// renewLease renews the lease. It ignores the limit: a holder keeps its slot, and a Redis that lost
+// its data stores it again.
+func (l *slotLease) renewLease() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.released || l.s.ctx.Err() != nil {
+		return
+	}
+	l.claim(math.MaxInt32)
+	l.renewal.Reset(l.duration / 3)
+}
+
+func (l *slotLease) claim(limit int) (acquired, answered bool) {
+	cmd := runScript(enterScript, l.name, l.holder, limit, l.duration.Microseconds())
+	if !l.s.do(cmd) {
+		return false, false
+	}
+	n, err := redis.Int(cmd.reply, cmd.err)
+	return n == 1, err == nil
+}
+
+func (l *slotLease) release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.released = true
+	l.renewal.Stop()
+	l.s.do(&command{name: "ZREM", args: []any{keyspace + l.name, l.holder}})
+}
+
+// localSlots counts the concurrency slots in use in this process, by name.
+type localSlots struct {
+	mu    sync.Mutex
+	taken map[string]int
+}
+
+func newLocalSlots() *localSlots { return &localSlots{taken: map[string]int{}} }
+
+func (s *localSlots) acquire(name string, limit int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.taken[name] >= limit {
+		return false
+	}
+	s.taken[name]++
+	return true
+}
+
+func (s *localSlots) release(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.taken[name]--; s.taken[name] <= 0 {
+		delete(s.taken, name)
+	}
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/limiter"
+	"github.com/tenantry/tenantry/adapters/testserver"
+)
+
+// TestSlotsOfADeadProcessAreReleased checks that its slots are free after the lease. A live process
+// keeps its slots, even when Redis loses its data.
+func TestSlotsOfADeadProcessAreReleased(t *testing.T) {
+	t.Parallel()
+	// Renewals happen every third of the lease, so one may be late by two thirds of it.
+	const lease = 2 * time.Second
+	server := testserver.NewRedis(t)
+	o := limiter.Options{URL: server.URL, Lease: lease, AnswerTimeout: hang}
+	one, other := openShared(t, o), openShared(t, o)
+	short := o
+	short.Lease /= 2
+	dying, err := limiter.Open(t.Context(), short)
+	if err != nil {
+		t.Fatal(err)
+	}
+	enter := func(l *limiter.Limiter) (func(), bool) { return l.Enter(t.Context(), "a", 2) }
+	leave, ok := enter(one)
+	if !ok {
+		t.Fatal("the first did not enter")
+	}
+	if _, ok := enter(dying); !ok {
+		t.Fatal("the second did not enter")
+	}
+	if _, ok := enter(other); ok {
+		t.Fatal("a third entered")
+	}
+	if err := dying.Close(); err != nil { // it stops renewing its lease
+		t.Fatal(err)
+	}
+	eventually(t, "the dead one's place is free", func() bool { _, ok := enter(other); return ok })
+	<-time.After(lease * 4 / 3)
+	if _, ok := enter(openShared(t, o)); ok {
+		t.Error("places that are in use became free")
+	}
+	server.Empty(t)
+	eventually(t, "Redis learns again who is inside", func() bool {
+		free, ok := enter(openShared(t, o))
+		free()
+		return !ok
+	})
+	leave()
+	leave()
+	if _, ok := enter(openShared(t, o)); !ok {
+		t.Error("a slot that was released is not free")
+	}
+}

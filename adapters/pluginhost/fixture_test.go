@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pluginhost_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/wire"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// token is the secret of each connection. It must not appear in a log or an error.
+const token = "canary-7f3a9e51d2"
+
+// testTimeout is how long a test waits for an event. Only a test that hangs reaches it.
+const testTimeout = 4 * time.Minute
+
+// fastRestart restarts plugins after a short delay. Its timeouts are long enough for a slow
+// machine.
+var fastRestart = pluginhost.SupervisionPolicy{StartTimeout: testTimeout, PingTimeout: testTimeout, Backoff: 20 * time.Millisecond}
+
+// checksums caches the SHA-256 sums of programs, by path.
+var checksums sync.Map
+
+func checksumOf(t testing.TB, path string) string {
+	t.Helper()
+	if sum, known := checksums.Load(path); known {
+		return sum.(string)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(content)
+	checksums.Store(path, hex.EncodeToString(sum[:]))
+	return hex.EncodeToString(sum[:])
+}
+
+// pluginDir creates a plugin folder with a catalog and returns its path. Each argument is the name
+// of a plugin, a colon, and the program of testdata that its file links to.
+func pluginDir(t testing.TB, plugins ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	var entries []pluginhost.Entry
+	for _, p := range plugins {
+		name, program, _ := strings.Cut(p, ":")
+		path := testserver.Program(t, "testdata/"+program)
+		if err := os.Symlink(path, filepath.Join(dir, "mail-"+name)); err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, pluginhost.Entry{Name: name, Kind: "mail", File: "mail-" + name, SHA256: checksumOf(t, path), Version: "1.2.3"})
+	}
+	catalog, err := json.Marshal(map[string]any{"plugins": entries})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "catalog.json"), catalog, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// logBuffer collects the log of a host. It is safe for concurrent use.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// newHost returns a host that is closed at the end of the test, and its log. It uses fastRestart if
+// the options have no supervision policy.
+func newHost(t *testing.T, o pluginhost.Options) (*pluginhost.Host, *logBuffer) {
+	t.Helper()
+	if o.Supervision == (pluginhost.SupervisionPolicy{}) {
+		o.Supervision = fastRestart
+	}
+	logged := &logBuffer{}
+	o.Log = slog.New(slog.NewJSONHandler(logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	h, err := pluginhost.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.Close)
+	return h, logged
+}
+
+// tenantOf returns a tenant at a plugin. The setting do tells the puppet how to misbehave; "" means
+// that it behaves.
+func tenantOf(h *pluginhost.Host, name, do string) ports.MailTenant {
+	return h.Mail(name, func(context.Context) (wire.Connection, error) {
+		return wire.Connection{
+			Settings: map[string]string{"do": do},
+			Secrets:  map[string]secret.Text{"token": secret.New(token)},
+		}, nil
+	}).For("t-1")
+}
+
+// processID calls a puppet and returns the id of its process.
+func processID(t *testing.T, h *pluginhost.Host, name string) int {
+	t.Helper()
+	p, err := tenantOf(h, name, "").Profile(t.Context())
+	if err != nil {
+		t.Fatalf("%v; status %+v", err, h.Status())
+	}
+	n, err := strconv.Atoi(p.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// waitForExit waits until a process has exited. The process need not be a child of the test.
+func waitForExit(t *testing.T, pid int, timeout time.Duration) {
+	t.Helper()
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err == unix.ESRCH {
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	end := time.Now().Add(timeout)
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(time.Until(end).Milliseconds()))
+		if err == unix.EINTR {
+			continue
+		}
+		if n == 0 || err != nil {
+			t.Fatalf("process %d did not end within %s (%v)", pid, timeout, err)
+		}
+		return
+	}
+}
+
+func signal(t *testing.T, pid int, s unix.Signal) {
+	t.Helper()
+	if err := unix.Kill(pid, s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// suspend stops a process with SIGSTOP. It polls until each thread has stopped, because no event
+// reports that.
+func suspend(t *testing.T, pid int) {
+	t.Helper()
+	signal(t, pid, unix.SIGSTOP)
+	for running := true; running; runtime.Gosched() {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		if err != nil || len(threads) == 0 {
+			t.Fatalf("process %d is gone: %v", pid, err)
+		}
+		running = false
+		for _, thread := range threads {
+			stat, err := os.ReadFile(thread)
+			running = running || err != nil || !bytes.Contains(stat, []byte(") T "))
+		}
+	}
+}
+
+func withTimeout(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// editCatalog replaces text in the catalog file.
+func editCatalog(t *testing.T, dir, from, to string) {
+	t.Helper()
+	path := filepath.Join(dir, "catalog.json")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, bytes.ReplaceAll(text, []byte(from), []byte(to)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

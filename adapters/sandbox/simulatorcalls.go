@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// setClock moves the clock of the service and of the simulators.
+func (c *controller) setClock(r *http.Request) (any, error) {
+	var in struct {
+		Now     *time.Time `json:"now"`
+		Advance *string    `json:"advance"`
+	}
+	if err := decodeBody(r, &in); err != nil {
+		return nil, err
+	}
+	var to time.Time
+	switch {
+	case (in.Now == nil) == (in.Advance == nil):
+		return nil, badRequest("give exactly one of now and advance")
+	case in.Now != nil:
+		to = *in.Now
+	default:
+		advance, err := time.ParseDuration(*in.Advance)
+		if err != nil || advance < 0 || advance > maxClockOffset {
+			return nil, badRequest(`advance must be a non-negative duration such as "24h"`)
+		}
+		to = c.Now().Add(advance)
+	}
+	if err := c.clock.set(to); err != nil {
+		return nil, err
+	}
+	return emptyResponse{}, c.setSimulatorClocks(r.Context(), to)
+}
+
+func (w *Environment) setSimulatorClocks(ctx context.Context, now time.Time) error {
+	body, err := json.Marshal(map[string]time.Time{"now": now})
+	if err != nil {
+		return err
+	}
+	return w.controlAll(ctx, http.MethodPost, "/clock", body)
+}
+
+func (w *Environment) controlAll(ctx context.Context, method, path string, body []byte) error {
+	var err error
+	for _, s := range w.simulators {
+		err = errors.Join(err, s.mustControlCall(ctx, method, path, body))
+	}
+	return err
+}
+
+// deleteAtAll returns a call that sends DELETE path to all simulators.
+func (c *controller) deleteAtAll(path string) call {
+	return func(r *http.Request) (any, error) {
+		return emptyResponse{}, c.controlAll(r.Context(), http.MethodDelete, path, nil)
+	}
+}
+
+// planFault forwards a fault to the simulator of its provider.
+func (c *controller) planFault(r *http.Request) (any, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	var in struct {
+		Provider string `json:"provider"`
+	}
+	if err := json.Unmarshal(body, &in); err != nil || in.Provider == "" {
+		return nil, badRequest("body must be an object with a provider")
+	}
+	s, err := c.simulator(in.Provider)
+	if err != nil {
+		return nil, err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return s.forward(r, "/faults")
+}
+
+// listCalls returns the calls that a simulator received.
+func (c *controller) listCalls(r *http.Request) (any, error) {
+	provider := r.URL.Query().Get("provider")
+	if provider == "" {
+		return nil, badRequest("provider is missing in the query")
+	}
+	s, err := c.simulator(provider)
+	switch {
+	case errors.Is(err, errNotSimulated):
+		return []struct{}{}, nil // a provider without a simulator received no calls
+	case err != nil:
+		return nil, err
+	}
+	return s.forward(r, "/calls")
+}
+
+// kindSending is the kind of sending platforms in the plugin catalog.
+const kindSending = "sending"
+
+// sendingCustomers returns the credentials of a customer at each simulated sending platform, by
+// provider.
+func (w *Environment) sendingCustomers() map[string]any {
+	out := map[string]any{}
+	for _, s := range w.simulators {
+		if s.kind == kindSending && len(s.ready.Sending) > 0 {
+			out[s.ready.Provider] = s.ready.Sending
+		}
+	}
+	return out
+}
+
+// forwardSending forwards a call below /sending/{provider} to that simulator. It stands for what a
+// person does on the website of the platform.
+func (w *Environment) forwardSending(r *http.Request) (any, error) {
+	provider := r.PathValue("provider")
+	s, err := w.simulator(provider)
+	if err != nil {
+		return nil, err
+	}
+	if s.kind != kindSending {
+		return nil, notFound("there is no such sending platform")
+	}
+	_, path, _ := strings.Cut(r.URL.EscapedPath(), "/sending/"+provider)
+	return s.forward(r, path)
+}

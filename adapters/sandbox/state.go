@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/sandbox/disk"
+)
+
+// maxClockOffset limits how far the clock can be moved. Larger offsets would overflow.
+const maxClockOffset = 100 * 365 * 24 * time.Hour
+
+// Clock is the machine's clock plus an offset. The offset is stored, because otherwise stored times
+// would lie in the future after a restart.
+type Clock struct {
+	path string
+
+	mu     sync.RWMutex
+	offset time.Duration
+}
+
+func openClock(path string) (*Clock, error) {
+	c := &Clock{path: path}
+	if err := disk.Load(path, &c.offset); err != nil {
+		return nil, fmt.Errorf("read clock: %w", err)
+	}
+	return c, nil
+}
+
+// Now returns the time of the sandbox in UTC.
+func (c *Clock) Now() time.Time {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return time.Now().Add(c.offset).UTC()
+}
+
+// moved reports whether the clock differs from the machine's clock.
+func (c *Clock) moved() bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.offset != 0
+}
+
+// set moves the clock to now and saves the offset.
+func (c *Clock) set(now time.Time) error {
+	offset := time.Until(now)
+	if offset > maxClockOffset || offset < -maxClockOffset {
+		return badRequest("the clock can be moved by at most 100 years")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := disk.Save(c.path, offset); err != nil {
+		return fmt.Errorf("save clock: %w", err)
+	}
+	c.offset = offset
+	return nil
+}
+
+// anyPort lets the kernel choose a free port on loopback.
+const anyPort = "127.0.0.1:0"
+
+// addresses stores the address of each simulator, by provider. So links, and credentials that hold
+// the address, stay valid after a restart.
+type addresses struct {
+	path string
+	all  map[string]string
+}
+
+func openAddresses(path string) (*addresses, error) {
+	a := &addresses{path: path, all: map[string]string{}}
+	if err := disk.Load(path, &a.all); err != nil {
+		return nil, fmt.Errorf("read addresses: %w", err)
+	}
+	return a, nil
+}
+
+// address returns where a simulator should listen: its last address, or anyPort.
+func (a *addresses) address(provider string) string { return cmp.Or(a.all[provider], anyPort) }
+
+func (a *addresses) save(provider, url string) error {
+	next := maps.Clone(a.all)
+	next[provider] = strings.TrimPrefix(url, "http://")
+	if err := disk.Save(a.path, next); err != nil {
+		return fmt.Errorf("save addresses: %w", err)
+	}
+	a.all = next
+	return nil
+}
+
+// tenantList stores the simulated tenants that were created through the sandbox, with their
+// administrators.
+type tenantList struct {
+	path string
+
+	mu   sync.Mutex
+	list []tenantEntry
+}
+
+// tenantEntry is a tenant with its values at creation.
+type tenantEntry struct {
+	TenantID string `json:"tenant_id"`
+	Admin    string `json:"admin"`
+	Name     string `json:"name"`
+	Seeded   bool   `json:"seeded"`
+}
+
+func openTenantList(path string) (*tenantList, error) {
+	d := &tenantList{path: path}
+	if err := disk.Load(path, &d.list); err != nil {
+		return nil, fmt.Errorf("read tenants: %w", err)
+	}
+	return d, nil
+}
+
+func (d *tenantList) add(e tenantEntry) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	next := append(slices.Clone(d.list), e)
+	if err := disk.Save(d.path, next); err != nil {
+		return fmt.Errorf("save tenants: %w", err)
+	}
+	d.list = next
+	return nil
+}
+
+func (d *tenantList) find(id string) (tenantEntry, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	i := slices.IndexFunc(d.list, func(e tenantEntry) bool { return strings.EqualFold(e.TenantID, id) })
+	if i < 0 {
+		return tenantEntry{}, false
+	}
+	return d.list[i], true
+}
+
+// seeded returns the tenants that were created by seeding.
+func (d *tenantList) seeded() []tenantEntry {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(d.list), func(e tenantEntry) bool { return !e.Seeded })
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zones
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// MessyZone is a zone with records of a previous owner, to try a DNS plan on.
+type MessyZone struct {
+	Name     string
+	About    string
+	Provider string
+	lines    string
+}
+
+const (
+	atCloudflare = "cloudflare"
+	atRegistrar  = "manual"
+)
+
+// MessyZones are the messy zones of a seeded sandbox. Each line is a record: name, TTL, type and
+// content. @ is the zone's name, {d} its domain; the content of an MX begins with its preference; ~
+// before CNAME flattens it.
+var MessyZones = []MessyZone{
+	{"messy-mx-google.test", "mail goes to Google", atCloudflare, "@ 3600 MX 1 smtp.google.com\n@ 3600 TXT v=spf1 include:_spf.{d} ~all\n_spf 3600 TXT v=spf1 ip4:192.0.2.0/24 -all\n@ 300 TXT google-site-verification=rXOxyZounnZasA8Z7oaD3c14JdjS9aKSWvsR1EbUSIQ"},
+	{"messy-mx-null.test", "a null MX says that the domain takes no mail", atCloudflare, "@ 3600 MX 0 .\n@ 3600 TXT v=spf1 -all"},
+	{"messy-mx-forwarding.test", "the registrar forwards the mail", atRegistrar, "@ 1800 MX 10 fwd1.{d}\n@ 1800 MX 20 fwd2.{d}\nfwd1 1800 A 192.0.2.31\nfwd2 1800 A 192.0.2.32"},
+	{"messy-mx-broken.test", "the MX names a host that does not exist", atCloudflare, "@ 3600 MX 10 gone.{d}"},
+	{"messy-spf-merge.test", "an SPF record of other senders, to be merged", atCloudflare, "@ 600 TXT v=spf1 a ip4:192.0.2.7 ~all\n@ 600 A 192.0.2.7\nwww 600 CNAME {d}"},
+	{"messy-spf-two.test", "two SPF records, so that none counts", atCloudflare, "@ 3600 TXT v=spf1 ip4:192.0.2.7 ~all\n@ 3600 TXT v=spf1 ip4:198.51.100.7 -all"},
+	{"messy-spf-ten.test", "SPF with all its ten look-ups used", atCloudflare, "@ 3600 TXT v=spf1 a:h.{d} a:h.{d} a:h.{d} a:h.{d} a:h.{d} a:h.{d} a:h.{d} a:h.{d} a:h.{d} a:h.{d} ~all\nh 3600 A 192.0.2.8"},
+	{"messy-spf-open.test", "SPF that lets everybody send", atRegistrar, "@ 3600 TXT v=spf1 +all"},
+	{"messy-spf-syntax.test", "SPF with a typing error", atCloudflare, "@ 3600 TXT v=spf1 ipv4:192.0.2.7 ~all"},
+	{"messy-spf-long.test", "many long texts at the apex", atCloudflare, "@ 3600 TXT {long}a\n@ 3600 TXT {long}b\n@ 3600 TXT {long}c\n@ 3600 TXT v=spf1 ip4:192.0.2.1 -all"},
+	{"messy-dkim-taken.test", "both selectors are aliases to another sender", atCloudflare, "selector1._domainkey 3600 CNAME s1.{d}\nselector2._domainkey 3600 CNAME s2.{d}\ns1 3600 TXT v=DKIM1; k=rsa; p=MIIB\ns2 3600 TXT v=DKIM1; k=rsa; p=MIIB"},
+	{"messy-dkim-key.test", "a key was pasted where an alias belongs", atCloudflare, "selector1._domainkey 3600 TXT v=DKIM1; k=rsa; p=MIIB"},
+	{"messy-dkim-delegated.test", "the selectors are delegated elsewhere", atCloudflare, "_domainkey 3600 NS ns1.elsewhere.example"},
+	{"messy-dmarc-strict.test", "a strict DMARC policy, to be kept", atCloudflare, "_dmarc 3600 TXT v=DMARC1; p=reject; adkim=s; aspf=s; rua=mailto:reports@{d}"},
+	{"messy-dmarc-two.test", "two DMARC records, so that none counts", atCloudflare, "_dmarc 3600 TXT v=DMARC1; p=none\n_dmarc 3600 TXT v=DMARC1; p=reject"},
+	{"messy-autodiscover.test", "autodiscover belongs to another mail system", atCloudflare, "autodiscover 3600 CNAME mail.{d}\nmail 3600 A 192.0.2.9"},
+	{"messy-wildcard.test", "a wildcard answers for every name", atCloudflare, "* 300 CNAME web.{d}\nweb 300 A 192.0.2.10"},
+	{"messy-cname-apex.test", "an alias at the apex, which Cloudflare answers as addresses", atCloudflare, "@ 300 ~CNAME web.{d}\nweb 300 A 192.0.2.11"},
+}
+
+// Seed adds the zone. A zone that exists keeps its records, because its owner may have changed
+// them.
+func (s *Store) Seed(p MessyZone) error {
+	k := storedZone{Provider: p.Provider, Serial: 1, Records: []Record{}}
+	for line := range strings.Lines(p.lines) {
+		if err := k.addLine(p, strings.TrimSuffix(line, "\n")); err != nil {
+			return fmt.Errorf("zone %s: %q: %w", p.Name, line, err)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.stored[p.Name]; ok {
+		return nil
+	}
+	return s.put(p.Name, k)
+}
+
+// addLine adds the record of one line of p.
+func (k *storedZone) addLine(p MessyZone, line string) error {
+	parts := strings.SplitN(strings.NewReplacer("{d}", p.Name, "{long}", strings.Repeat("verification-", 30)).Replace(line), " ", 4)
+	if len(parts) < 4 {
+		return invalid("a record is a name, a TTL, a type and a content")
+	}
+	ttl, err := strconv.Atoi(parts[1])
+	if err != nil {
+		return err
+	}
+	kind, flattened := strings.CutPrefix(parts[2], "~")
+	r := Record{Type: kind, Name: p.Name, TTL: ttl, Content: parts[3]}
+	if parts[0] != "@" {
+		r.Name = parts[0] + "." + p.Name
+	}
+	if r.Type == "MX" {
+		preference, host, _ := strings.Cut(r.Content, " ")
+		n, err := strconv.Atoi(preference)
+		if err != nil {
+			return err
+		}
+		r.Priority, r.Content = &n, host
+	}
+	if flattened {
+		k.Veiled = append(k.Veiled, Veiled{r, Flattened})
+		return nil
+	}
+	k.Records = append(k.Records, r)
+	return nil
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zones_test
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/tenantry/tenantry/adapters/sandbox/zones"
+)
+
+// TestMessyZonesAreServedAndDocumented also checks that seeding again does not change a zone that
+// its owner edited.
+func TestMessyZonesAreServedAndDocumented(t *testing.T) {
+	store, server := open(t)
+	raw, err := os.ReadFile("../../../docs/sandbox.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rows := strings.Count(string(raw), "| `messy-"); rows != len(zones.MessyZones) {
+		t.Errorf("docs/sandbox.md has %d zones, the sandbox %d", rows, len(zones.MessyZones))
+	}
+	for _, p := range zones.MessyZones {
+		if err := store.Seed(p); err != nil {
+			t.Fatal(err)
+		}
+		if m := ask(t, server, "tcp", p.Name, "SOA", false); len(m.Answer) != 1 {
+			t.Errorf("%s is not served: %v", p.Name, m)
+		}
+		if list, err := store.Records(p.Name); err != nil || len(list) == 0 {
+			t.Errorf("%s holds %v, %v", p.Name, list, err)
+		}
+		row := "| `" + p.Name + "` | " + map[string]string{"cloudflare": "Cloudflare", "manual": "a registrar"}[p.Provider] + " | " + p.About + " |\n"
+		if !strings.Contains(string(raw), row) {
+			t.Errorf("docs/sandbox.md has no row %s", row)
+		}
+	}
+	mine := records(t, `[{"type":"A","name":"messy-mx-null.test","content":"192.0.2.1","ttl":60}]`)
+	if err := store.Replace("messy-mx-null.test", mine); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range zones.MessyZones {
+		if err := store.Seed(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if list, _ := store.Records("messy-mx-null.test"); len(list) != 1 || list[0].Type != "A" {
+		t.Errorf("seeded again over what its owner did: %v", list)
+	}
+}
+
+// TestEditOfAChangedZoneFails: an edit of an older version changes nothing.
+func TestEditOfAChangedZoneFails(t *testing.T) {
+	store, _ := open(t)
+	if err := store.Add("example.test", "cloudflare"); err != nil {
+		t.Fatal(err)
+	}
+	read := store.Hosted("cloudflare", "example.test")[0]
+	if err := store.Replace("example.test", records(t, sampleZone)); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Edit(read); !errors.Is(err, zones.ErrChanged) {
+		t.Errorf("got %v", err)
+	}
+	now := store.Hosted("cloudflare", "")[0]
+	if len(now.Records) != len(records(t, sampleZone)) {
+		t.Errorf("the zone holds %v", now.Records)
+	}
+	now.Records, now.Veiled = nil, []zones.Veiled{{Record: zones.Record{Type: "TXT", Name: "example.test", Content: "x", TTL: 60}, As: zones.Proxied}}
+	if err := store.Edit(now); !errors.As(err, new(zones.Invalid)) {
+		t.Errorf("a proxied text: %v", err)
+	}
+	now.Name = "other.test"
+	if err := store.Edit(now); !errors.Is(err, zones.ErrUnknown) {
+		t.Errorf("got %v", err)
+	}
+}

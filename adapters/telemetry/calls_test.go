@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package telemetry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"strings"
+	"testing"
+
+	"go.opentelemetry.io/otel"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/plugins/wire"
+)
+
+// spansOf returns the spans that run creates.
+func spansOf(t *testing.T, run func()) tracetest.SpanStubs {
+	t.Helper()
+	before := otel.GetTracerProvider()
+	defer otel.SetTracerProvider(before)
+	exporter := tracetest.NewInMemoryExporter()
+	otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter)))
+	run()
+	return exporter.GetSpans()
+}
+
+// measurement returns the interceptor of a provider named p.
+func measurement(t *testing.T, o CallOptions) wire.Interceptor {
+	t.Helper()
+	o.Provider = "p"
+	measure, err := Calls(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return measure
+}
+
+// TestEachMethodIsAnOperation checks that each method of the provider ports makes a span with its own
+// operation.
+func TestEachMethodIsAnOperation(t *testing.T) {
+	for port, call := range map[string]func(wire.Interceptor) int{
+		"mail platform": func(measure wire.Interceptor) int {
+			platform := wire.MailInProcess(fake.New(), measure)
+			return callAll(platform, "For") + callAll(platform.For("unknown-tenant"))
+		},
+		"DNS provider": func(measure wire.Interceptor) int { return callAll(wire.DNSInProcess(&fake.DNSProvider{}, measure)) },
+		"sending platform": func(measure wire.Interceptor) int {
+			return callAll(wire.SendingInProcess(fake.NewSendingPlatform(), measure))
+		},
+	} {
+		methods := 0
+		spans := spansOf(t, func() { methods = call(measurement(t, CallOptions{Log: slog.New(slog.DiscardHandler)})) })
+		operations := map[string]bool{}
+		for _, s := range spans {
+			operations[s.Name] = true
+		}
+		if methods < 4 || len(spans) != methods || len(operations) != methods {
+			t.Errorf("%s: %d spans of %d operations, want %d", port, len(spans), len(operations), methods)
+		}
+	}
+}
+
+// callAll calls every method of v with zero values, except the method with the name except. It
+// returns the number of calls.
+func callAll(port any, except ...string) (calls int) {
+	v := reflect.ValueOf(port)
+	for i := range v.NumMethod() {
+		if strings.Contains(strings.Join(except, " "), v.Type().Method(i).Name) {
+			continue
+		}
+		method := v.Method(i)
+		in := []reflect.Value{reflect.ValueOf(context.Background())}
+		for n := 1; n < method.Type().NumIn(); n++ {
+			in = append(in, reflect.Zero(method.Type().In(n)))
+		}
+		method.Call(in)
+		calls++
+	}
+	return calls
+}
+
+func TestOutcomeOfACallIsRecorded(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		err          error
+		result, line string
+		failed       bool
+	}{
+		{"an answer", nil, "done", "", false},
+		{"a refusal", &outcome.Error{Kind: outcome.Refused}, "refused", "", false},
+		{"not ready", &outcome.Error{Kind: outcome.NotReady}, "not_ready", "", false},
+		{"throttled", &outcome.Error{Kind: outcome.Throttled, Cause: "http_429"}, "throttled", "INFO", true},
+		{"down", &outcome.Error{Kind: outcome.Down, Cause: "circuit_open"}, "down", "WARN", true},
+		{"unknown", &outcome.Error{Kind: outcome.Unknown, Cause: "deadline"}, "unknown", "WARN", true},
+		{"the caller gave up", context.Canceled, "cancelled", "", false},
+		{"an error of tenantry", errors.New("a missing setting"), "failed", "WARN", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var log bytes.Buffer
+			spans := spansOf(t, func() {
+				end := func(context.Context, wire.Call, func(context.Context) error) error { return tt.err }
+				p := wire.MailInProcess(fake.New(), measurement(t, CallOptions{Log: Logger(&log, slog.LevelDebug)}), end)
+				if got := p.Check(t.Context()); !errors.Is(got, tt.err) {
+					t.Errorf("got %v", got)
+				}
+			})
+			if len(spans) != 1 || (spans[0].Status.Description != "") != tt.failed {
+				t.Errorf("spans %+v", spans)
+			}
+			for _, a := range spans[0].Attributes {
+				if a.Key == "tenantry.outcome" && a.Value.AsString() != tt.result {
+					t.Errorf("outcome %s", a.Value.AsString())
+				}
+			}
+			if tt.line == "" && log.Len() > 0 || tt.line != "" && !strings.Contains(log.String(), `"level":"`+tt.line+`","msg":"provider call brought no answer","provider":"p","operation":"check","outcome":"`+tt.result) {
+				t.Errorf("log: %s", log.String())
+			}
+		})
+	}
+}
+
+// TestZonesAreCustomerData checks that spans carry the name of a zone only when customer data may be
+// traced, and that the log never does.
+func TestZonesAreCustomerData(t *testing.T) {
+	for _, allowed := range []bool{true, false} {
+		var log strings.Builder
+		spans := spansOf(t, func() {
+			provider := &fake.DNSProvider{}
+			provider.AddZone("customer.test")
+			provider.Lose(true)
+			p := wire.DNSInProcess(provider, measurement(t, CallOptions{Log: Logger(&log, slog.LevelDebug), CustomerData: allowed}))
+			zone := dns.Zone{ID: "customer.test", Name: "customer.test"}
+			_, _ = p.Zone(t.Context(), zone.Name)
+			_, _ = p.Records(t.Context(), zone)
+			if _, err := p.Apply(t.Context(), zone, nil); err == nil {
+				t.Error("the answer was not lost")
+			}
+		})
+		if named := strings.Count(fmt.Sprint(spans), "customer.test"); (named == len(spans)) != allowed || (named == 0) == allowed || len(spans) != 3 {
+			t.Errorf("allowed %v: %d of %d spans name the zone", allowed, named, len(spans))
+		}
+		if !strings.Contains(log.String(), `"operation":"apply"`) || strings.Contains(log.String(), "customer.test") {
+			t.Errorf("the log: %s", log.String())
+		}
+	}
+}
+
+// TestMailboxesAreCustomerData checks that spans carry an address only when customer data may be
+// traced, and that the log never does. Links and cursors are in neither.
+func TestMailboxesAreCustomerData(t *testing.T) {
+	for _, allowed := range []bool{true, false} {
+		var log strings.Builder
+		spans := spansOf(t, func() {
+			platform := fake.NewSendingPlatform()
+			platform.Put(integration.Account{Address: "anna@customer.test", ID: "anna@customer.test"})
+			p := wire.SendingInProcess(platform, measurement(t, CallOptions{Log: Logger(&log, slog.LevelDebug), CustomerData: allowed}))
+			_, _ = p.StartSignIn(t.Context(), "anna@customer.test")
+			_, _ = p.Accounts(t.Context(), "anna@customer.test")
+			lift := platform.Fail(fake.Fault{Kind: outcome.Unknown})
+			_, _ = p.Account(t.Context(), "anna@customer.test")
+			if err := p.Remove(t.Context(), "anna@customer.test"); err == nil {
+				t.Error("the answer was not lost")
+			}
+			lift()
+		})
+		want := map[bool]int{true: 3, false: 0}[allowed]
+		if named := strings.Count(fmt.Sprint(spans), "anna@customer.test"); named != want || len(spans) != 4 {
+			t.Errorf("allowed %v: the address is %d times in %d spans", allowed, named, len(spans))
+		}
+		if all := fmt.Sprint(spans, log.String()); strings.Contains(all, "microsoftonline") || strings.Contains(log.String(), "customer.test") {
+			t.Error("a link is in the spans or the log, or an address is in the log")
+		}
+		if !strings.Contains(log.String(), `"operation":"remove"`) || !strings.Contains(log.String(), `"operation":"account"`) {
+			t.Errorf("the log: %s", log.String())
+		}
+	}
+}
+
+// TestTenantsAreCustomerData checks that spans of the mail platform carry the tenant, domain or mailbox
+// of a call only when customer data may be traced.
+func TestTenantsAreCustomerData(t *testing.T) {
+	for _, allowed := range []bool{true, false} {
+		spans := spansOf(t, func() {
+			p := wire.MailInProcess(fake.New(), measurement(t, CallOptions{Log: slog.New(slog.DiscardHandler), CustomerData: allowed}))
+			_, _ = p.For("customer-guid").Domain(t.Context(), "customer.test")
+			_, _ = p.For("customer-guid").Mailbox(t.Context(), "anna@customer.test")
+		})
+		for i, want := range []map[string]string{
+			{"tenantry.tenant": "customer-guid", "tenantry.domain": "customer.test"},
+			{"tenantry.tenant": "customer-guid", "tenantry.mailbox": "anna@customer.test"},
+		} {
+			got := map[string]string{}
+			for _, a := range spans[i].Attributes {
+				if _, ok := want[string(a.Key)]; ok {
+					got[string(a.Key)] = a.Value.AsString()
+				}
+			}
+			if allowed && !reflect.DeepEqual(got, want) || !allowed && strings.Contains(fmt.Sprint(spans[i]), "customer") {
+				t.Errorf("allowed %v: got %v, want %v", allowed, got, want)
+			}
+		}
+	}
+}

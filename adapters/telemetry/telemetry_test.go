@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package telemetry
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// TestNothingIsExportedByDefault checks that there is no exporter by default, and none when the SDK is
+// disabled.
+func TestNothingIsExportedByDefault(t *testing.T) {
+	for _, tt := range []struct {
+		env  map[string]string
+		want bool
+	}{
+		{nil, false},
+		{map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}, true},
+		{map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_SDK_DISABLED": "true"}, false},
+	} {
+		for name, value := range tt.env {
+			t.Setenv(name, value)
+		}
+		if got := named("OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT"); got != tt.want {
+			t.Errorf("%v: %v", tt.env, got)
+		}
+	}
+}
+
+// TestServiceNameFromEnvironment checks that OTEL_SERVICE_NAME overrides the name of the service.
+func TestServiceNameFromEnvironment(t *testing.T) {
+	t.Setenv("OTEL_SERVICE_NAME", "mine")
+	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=staging")
+	about, err := identity(t.Context(), Options{Service: "tenantry", Version: "1", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"service.name=mine", "service.version=1", "deployment.environment.name=staging"} {
+		if !strings.Contains(about.Encoded(attribute.DefaultEncoder()), want) {
+			t.Errorf("%s is missing in %s", want, about)
+		}
+	}
+}
+
+// TestLibraryMetricsAreFiltered checks that metrics and labels of libraries are dropped when they have
+// unbounded values or no information.
+func TestLibraryMetricsAreFiltered(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	stop, err := Start(t.Context(), Options{Service: "tenantry", Version: "1", Log: slog.New(slog.DiscardHandler), Registry: registry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	record(t)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for _, f := range families {
+		text.WriteString(f.String() + "\n")
+	}
+	for _, gone := range []string{"socket", "go_sql_query_timing", "otel_scope"} {
+		if strings.Contains(text.String(), gone) {
+			t.Errorf("%s is kept in %s", gone, text.String())
+		}
+	}
+	if !strings.Contains(text.String(), `name:"rpc_client_call_duration_seconds"`) {
+		t.Errorf("the calls of plugins are missing: %s", text.String())
+	}
+}
+
+func record(t *testing.T) {
+	t.Helper()
+	meter := otel.Meter("test")
+	calls, err := meter.Float64Histogram("rpc.client.call.duration", metric.WithUnit("s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls.Record(t.Context(), 1, metric.WithAttributes(attribute.String("rpc.method", "m"), attribute.String("server.address", "socket")))
+	timing, err := meter.Int64Histogram("go.sql.query_timing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	timing.Record(t.Context(), 1)
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package testserver
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// supervisorScript runs a server and waits for its own standard input to end. So the server ends
+// and its files are removed, however the parent process ends.
+const supervisorScript = `
+exec 3<&0
+dir=$1; shift
+"$@" >&2 3<&- &
+server=$!
+(read -r _ <&3; kill -KILL $server) >/dev/null 2>&1 &
+wait $server
+rm -rf "$dir"
+`
+
+// child is a server process with a directory of its own.
+type child struct {
+	dir   string
+	stdin io.Closer // closing it ends the server
+	ended chan struct{}
+	log   *bytes.Buffer // may be read after ended is closed
+}
+
+// startChild writes the files to a new directory, starts the program and waits until ready returns
+// nil. Root starts it as an unprivileged user. $DIR in files and arguments is replaced by the
+// directory. It fails when the program ends or is not ready within startLimit.
+func startChild(ctx context.Context, program string, args []string, files map[string]string, ready func(context.Context) error) (*child, error) {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	exe, err := findProgram(program)
+	if err != nil {
+		return nil, err
+	}
+	dir, attr, err := newServerDir(program, files)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command("/bin/sh", append([]string{"-c", supervisorScript, program, dir, exe}, expandDir(dir, args)...)...)
+	cmd.Dir, cmd.SysProcAttr = dir, attr
+	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "TZ=UTC"}
+	c := &child{dir: dir, ended: make(chan struct{}), log: new(bytes.Buffer)}
+	cmd.Stdout, cmd.Stderr = c.log, c.log
+	if c.stdin, err = cmd.StdinPipe(); err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start %s: %w", program, err), os.RemoveAll(dir))
+	}
+	go func() {
+		defer close(c.ended)
+		_ = cmd.Wait()
+	}()
+	return c, c.await(ctx, program, ready)
+}
+
+func (c *child) await(ctx context.Context, program string, ready func(context.Context) error) error {
+	for {
+		err := ready(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-c.ended:
+			return fmt.Errorf("%s did not start:\n%s", program, c.log)
+		case <-ctx.Done():
+			c.Stop()
+			return fmt.Errorf("%s does not answer: %w\n%s", program, err, c.log)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Stop ends the server, waits for that and removes its files.
+func (c *child) Stop() {
+	_ = c.stdin.Close()
+	<-c.ended
+}
+
+// newServerDir creates a directory with the files. It returns the process attributes with the user
+// that runs the server.
+func newServerDir(program string, files map[string]string) (string, *syscall.SysProcAttr, error) {
+	dir, err := os.MkdirTemp("", "tenantry-"+program+"-")
+	if err != nil {
+		return "", nil, err
+	}
+	attr := &syscall.SysProcAttr{Setpgid: true}
+	uid, gid := os.Getuid(), os.Getgid()
+	if uid == 0 {
+		if uid, gid, err = unprivilegedUser(); err != nil {
+			return "", nil, errors.Join(err, os.RemoveAll(dir))
+		}
+		attr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	}
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		err = errors.Join(err, os.WriteFile(path, []byte(strings.ReplaceAll(text, "$DIR", dir)), 0o600), os.Chown(path, uid, gid))
+	}
+	if err = errors.Join(err, os.Chown(dir, uid, gid)); err != nil {
+		return "", nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return dir, attr, nil
+}
+
+func expandDir(dir string, args []string) []string {
+	out := make([]string, len(args))
+	for i, a := range args {
+		out[i] = strings.ReplaceAll(a, "$DIR", dir)
+	}
+	return out
+}
+
+// findProgram returns the path of a server's program. It also looks in /usr/sbin, which is often
+// not in a user's PATH.
+func findProgram(program string) (string, error) {
+	for _, path := range []string{program, "/usr/sbin/" + program} {
+		if found, err := exec.LookPath(path); err == nil {
+			return found, nil
+		}
+	}
+	return "", fmt.Errorf("%s is not installed: `make test` installs what tests need", program)
+}
+
+// postgresBinaries returns the directory of PostgreSQL's programs. Debian keeps them out of PATH;
+// of several versions the newest is used. An initdb in PATH may be a link, so its target's
+// directory is searched too.
+func postgresBinaries() (string, error) {
+	dirs, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
+	slices.SortFunc(dirs, func(a, b string) int { return cmp.Compare(postgresVersion(b), postgresVersion(a)) })
+	if found, err := exec.LookPath("initdb"); err == nil {
+		dirs = append(dirs, filepath.Dir(found))
+		if real, err := filepath.EvalSymlinks(found); err == nil {
+			dirs = append(dirs, filepath.Dir(real))
+		}
+	}
+	for _, dir := range dirs {
+		if hasPostgresPrograms(dir) {
+			return dir, nil
+		}
+	}
+	return "", errors.New("PostgreSQL is not installed: apt-get install postgresql")
+}
+
+func postgresVersion(dir string) int {
+	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(dir)))
+	return n
+}
+
+func hasPostgresPrograms(dir string) bool {
+	for _, program := range []string{"initdb", "postgres", "psql"} {
+		if _, err := os.Stat(filepath.Join(dir, program)); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// newServerHome creates a directory with one file that only the server may read, and returns the
+// process attributes. PostgreSQL refuses to run as root, so root runs servers as another user.
+func newServerHome(server, name, content string) (string, *syscall.SysProcAttr, error) {
+	dir, err := os.MkdirTemp("", "tenantry-"+server+"-")
+	if err != nil {
+		return "", nil, err
+	}
+	file := filepath.Join(dir, name)
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		return "", nil, err
+	}
+	// A process group of its own, so that Ctrl-C in the terminal ends the tests, and they end the
+	// server.
+	attr := &syscall.SysProcAttr{Setpgid: true}
+	if os.Getuid() != 0 {
+		return dir, attr, nil
+	}
+	uid, gid, err := unprivilegedUser()
+	if err != nil {
+		return "", nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	attr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	return dir, attr, errors.Join(os.Chown(dir, uid, gid), os.Chown(file, uid, gid))
+}
+
+func unprivilegedUser() (uid, gid int, err error) {
+	for _, name := range []string{"postgres", "nobody"} {
+		u, lookup := user.Lookup(name)
+		if lookup != nil {
+			continue
+		}
+		uid, err1 := strconv.Atoi(u.Uid)
+		gid, err2 := strconv.Atoi(u.Gid)
+		if err1 == nil && err2 == nil && uid != 0 {
+			return uid, gid, nil
+		}
+	}
+	return 0, 0, errors.New("servers do not run as root here, and there is no user postgres or nobody to run one")
+}

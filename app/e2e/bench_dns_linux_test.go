@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// benchCallers is the number of concurrent requests.
+const benchCallers = 16
+
+// BenchmarkPlans requests the DNS plans of 1000 domains, from public DNS alone and through a
+// provider connection.
+func BenchmarkPlans(b *testing.B) {
+	zones := newZoneBench(b, benchZones)
+	for _, connected := range []bool{false, true} {
+		name := map[bool]string{false: "dns", true: "provider"}[connected]
+		b.Run(name, func(b *testing.B) {
+			svc := newBenchService(b, sqliteURL(b))
+			svc.env = append(svc.env, fmt.Sprint("TENANTRY_DNS_RESOLVERS=", zones.server.DNS), fmt.Sprint("TENANTRY_DNS_PORT=", zones.port()),
+				"TENANTRY_DNS_ALLOW_PRIVATE=true", "TENANTRY_PROVIDERS_POWERDNS_ALLOW_PRIVATE=true")
+			paths := svc.addDomains(zones.zones)
+			if connected {
+				svc.addDNSConnection(zones)
+			}
+			p, api := svc.serve()
+			defer func() { svc.must(p.stop()) }()
+			svc.requestPlans(b, api, paths[:benchCallers], connected) // starts the plugins
+			began := time.Now()
+			svc.requestPlans(b, api, paths, connected)
+			b.ReportMetric(time.Since(began).Seconds(), "s/1000")
+			b.ReportMetric(float64(peakMemory(b, p.cmd.Process.Pid))/1e6, "MB-service")
+		})
+	}
+}
+
+// addDomains distributes the domains over the account's tenants, as a discovery would store them.
+// It returns the paths of their plans.
+func (svc *benchService) addDomains(zones []zoneCase) (paths []string) {
+	svc.b.Helper()
+	ctx := svc.b.Context()
+	store, err := bunstore.Open(ctx, svc.database, bunstore.Options{})
+	svc.must(err)
+	defer func() { svc.must(store.Close()) }()
+	accounts, err := store.Accounts(ctx)
+	svc.must(err)
+	owner := accounts[0].ID
+	share := len(zones) / len(svc.tenants)
+	for i, id := range svc.tenants {
+		var found []domain.Domain
+		for _, m := range zones[i*share : (i+1)*share] {
+			o := m.offer()
+			found = append(found, domain.Domain{Name: m.domain(), Added: true, Verified: true, MailReady: true,
+				Verification: o.Verification, Service: o.Service, Signing: o.Signing})
+		}
+		svc.must(store.SaveDiscovery(ctx, owner, tenant.GUID(id), ports.Found{Began: time.Now(), Domains: found}))
+		held, err := store.Domains(ctx, owner, tenant.GUID(id))
+		svc.must(err)
+		for _, d := range held {
+			paths = append(paths, "/v1/domains/"+d.ID+"/dns/plan")
+		}
+	}
+	return paths
+}
+
+// addDNSConnection gives the account a connection to the PowerDNS server.
+func (svc *benchService) addDNSConnection(zones *zoneBench) {
+	svc.b.Helper()
+	file := filepath.Join(svc.b.TempDir(), "key")
+	svc.must(os.WriteFile(file, []byte(zones.server.Key+"\n"), 0o600))
+	svc.runCommand("dns-connection", "add", "--account", benchOwner, "--provider", "powerdns",
+		"--credential-file", file, "--set", "api_url="+zones.server.API)
+}
+
+// runCommand runs one of the operator's commands.
+func (svc *benchService) runCommand(args ...string) {
+	svc.b.Helper()
+	built, err := releaseBuild()
+	svc.must(err)
+	cmd := exec.Command(built.binary, args...)
+	cmd.Env = append(os.Environ(), svc.env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		svc.b.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// requestPlans requests each plan once.
+func (svc *benchService) requestPlans(b *testing.B, api string, paths []string, connected bool) {
+	b.Helper()
+	c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: benchCallers}}
+	defer c.CloseIdleConnections()
+	work := make(chan string)
+	var all sync.WaitGroup
+	for range benchCallers {
+		all.Go(func() {
+			for path := range work {
+				svc.requestPlan(b, c, api+path, connected)
+			}
+		})
+	}
+	for _, path := range paths {
+		work <- path
+	}
+	close(work)
+	all.Wait()
+}
+
+func (svc *benchService) requestPlan(b *testing.B, c *http.Client, url string, connected bool) {
+	r, err := http.NewRequestWithContext(b.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	r.Header.Set("Authorization", "Bearer "+svc.key)
+	answer, err := c.Do(r)
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	defer func() { _ = answer.Body.Close() }()
+	var plan struct {
+		Provider struct{ Supported bool }  `json:"dns_provider"`
+		Actions  []struct{ Action string } `json:"actions"`
+		Safe     bool                      `json:"safe_to_apply"`
+	}
+	err = json.NewDecoder(answer.Body).Decode(&plan)
+	writes := slices.ContainsFunc(plan.Actions, func(a struct{ Action string }) bool { return a.Action == "create" })
+	if err != nil || answer.StatusCode != http.StatusOK || !plan.Safe || !writes || plan.Provider.Supported != connected {
+		b.Errorf("%s: %s %+v %v", url, answer.Status, plan, err)
+	}
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/core/dns"
+)
+
+// benchZones is how many zones a run plans or writes.
+const benchZones = 1000
+
+// benchZoneRecords are the records of each zone before the run: a website, a foreign SPF record and
+// a foreign verification record.
+const benchZoneRecords = "@ 600 A 192.0.2.80\nwww 600 CNAME web.elsewhere.test.\n@ 300 TXT v=spf1 include:_spf.elsewhere.test ~all\n@ 300 TXT service-verification=0123456789abcdef"
+
+// zoneBench is a PowerDNS server with zones that tenantry has not written to.
+type zoneBench struct {
+	*powerDNSHost
+	zones []zoneCase
+	input string // path of the input file of testdata/dnsbench
+}
+
+func newZoneBench(b *testing.B, size int) *zoneBench {
+	b.Helper()
+	w := &zoneBench{powerDNSHost: newPowerDNSHost(b)}
+	for i := range size {
+		w.zones = append(w.zones, zoneCase{name: fmt.Sprintf("bench-%04d", i), records: benchZoneRecords})
+	}
+	w.reset(b)
+	type wanted struct {
+		Domain string
+		Offer  dns.Offer
+	}
+	built, err := releaseBuild()
+	if err != nil {
+		b.Fatal(err)
+	}
+	var all []wanted
+	for _, m := range w.zones {
+		all = append(all, wanted{m.domain(), m.offer()})
+	}
+	raw, err := json.Marshal(map[string]any{
+		"Resolver": w.server.DNS, "Port": w.port(), "API": w.server.API, "Key": w.server.Key, "Plugins": filepath.Join(built.folder, "plugins"), "Domains": all,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	w.input = filepath.Join(b.TempDir(), "input.json")
+	if err := os.WriteFile(w.input, raw, 0o600); err != nil {
+		b.Fatal(err)
+	}
+	return w
+}
+
+// reset gives all zones their initial records.
+func (w *zoneBench) reset(b *testing.B) {
+	b.Helper()
+	work := make(chan zoneCase)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for m := range work {
+				w.put(b, m.zone(), m.parseRecords(m.records))
+			}
+		})
+	}
+	for _, m := range w.zones {
+		work <- m
+	}
+	close(work)
+	all.Wait()
+}
+
+// BenchmarkZones plans 1000 zones and writes them, each time in a new process, and compares that
+// with a bare client.
+func BenchmarkZones(b *testing.B) {
+	program := testserver.Program(b, "testdata/dnsbench")
+	w := newZoneBench(b, benchZones)
+	for _, mode := range []string{"plan", "bare-plan", "apply", "bare-apply"} {
+		b.Run(mode, func(b *testing.B) {
+			if mode == "apply" || mode == "bare-apply" {
+				w.reset(b)
+			}
+			w.run(b, program, mode)
+		})
+	}
+}
+
+// run measures one run, whatever b.N is, because a zone that was written cannot be written again.
+func (w *zoneBench) run(b *testing.B, program, mode string) {
+	b.Helper()
+	asked := w.udpQueries(b)
+	cmd := exec.Command(program, mode, w.input)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		b.Fatal(mode, ": ", err)
+	}
+	var f struct{ Seconds, PeakMB, PluginMB float64 }
+	if err := json.Unmarshal(out, &f); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(f.Seconds, "s/1000")
+	b.ReportMetric((w.udpQueries(b)-asked)/benchZones, "questions/domain")
+	b.ReportMetric(f.PeakMB, "MB-peak")
+	if f.PluginMB > 0 {
+		b.ReportMetric(f.PluginMB, "MB-plugin")
+	}
+}
+
+// udpQueries returns the number of UDP queries that the server has received.
+func (w *zoneBench) udpQueries(b *testing.B) float64 {
+	b.Helper()
+	r, err := http.NewRequestWithContext(b.Context(), http.MethodGet, w.server.API+"/api/v1/servers/localhost/statistics?statistic=udp-queries", nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	r.Header.Set("X-API-Key", w.server.Key)
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	var found []struct{ Value string }
+	if err := json.NewDecoder(answer.Body).Decode(&found); err != nil || len(found) != 1 {
+		b.Fatal(found, err)
+	}
+	n, err := strconv.ParseFloat(found[0].Value, 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return n
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the PostgreSQL driver
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/app/enforcement"
+	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/app/wiring"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// BenchmarkSweep counts and enforces what tenants with 36 mailboxes sent, when all are due at once
+// and the mail platform answers after 20 ms. Store, queue, runner and concurrency are those of the
+// service; there are no plugin processes.
+func BenchmarkSweep(b *testing.B) {
+	b.Run("sqlite", func(b *testing.B) { benchSweeps(b, sqliteURL(b), 1000, 20*time.Millisecond, 1) })
+	b.Run("postgres", func(b *testing.B) { benchSweeps(b, testserver.Database(b), 1000, 20*time.Millisecond, 1) })
+}
+
+// BenchmarkSweepMemory measures the heap for increasing numbers of tenants, at a platform that
+// answers after 1 ms. With few tenants the sweep is repeated, to take enough samples of the heap.
+func BenchmarkSweepMemory(b *testing.B) {
+	for _, tenants := range []int{100, 1000, 10_000} {
+		b.Run(fmt.Sprint(tenants), func(b *testing.B) {
+			benchSweeps(b, testserver.Database(b), tenants, time.Millisecond, max(1, 1000/tenants))
+		})
+	}
+}
+
+func benchSweeps(b *testing.B, database string, tenants int, latency time.Duration, rounds int) {
+	if testing.Short() {
+		tenants = min(tenants, 50)
+	}
+	c := settings.Config{DatabaseURL: database}
+	store, err := bunstore.Open(b.Context(), database, bunstore.Options{})
+	mustSweep(b, err)
+	defer func() { mustSweep(b, store.Close()) }()
+	mustSweep(b, store.Migrate(b.Context()))
+	_, err = wiring.MigrateQueue(b.Context(), c)
+	mustSweep(b, err)
+	mustSweep(b, limitedTenants(b.Context(), store, database, tenants))
+
+	for b.Loop() {
+		heap, p := 0.0, &slowPlatform{latency: latency}
+		for n := range rounds {
+			queue, err := wiring.OpenQueue(b.Context(), c, slog.New(slog.DiscardHandler))
+			mustSweep(b, err)
+			now := func() time.Time { return time.Now().Add(time.Duration(n) * time.Hour) }
+			heap = max(heap, p.sweep(b, &wiring.Service{Store: store, Queue: queue, Platform: p}, tenants, now))
+		}
+		if p.blocks.Load() == 0 {
+			b.Error("no mailbox was blocked")
+		}
+		b.ReportMetric(heap, "MB-heap")
+	}
+}
+
+// sweep waits until all tenants were evaluated, and returns the peak heap in megabytes.
+func (p *slowPlatform) sweep(b *testing.B, s *wiring.Service, tenants int, now func() time.Time) (heap float64) {
+	p.answers.Store(0)
+	mustSweep(b, s.InitEnforcer(wiring.Overrides{Now: now}))
+	done := make(chan struct{})
+	var ended atomic.Int64
+	s.Enforcer.Ended = func(_ context.Context, err error) {
+		if err != nil {
+			b.Error(err)
+		}
+		if ended.Add(1) == int64(tenants) {
+			close(done)
+		}
+	}
+	patience := 5 * time.Minute
+	if testing.Short() {
+		patience = time.Minute
+	}
+	peak := watchMemory()
+	began := time.Now()
+	mustSweep(b, s.Queue.Start(b.Context(), ports.Work{Handlers: s.Enforcer.Handlers(), Periodic: s.Enforcer.Periodic(wiring.EnforceSweepEvery, s.Queue)}))
+	select {
+	case <-done:
+	case <-time.After(patience):
+		b.Fatalf("%d of %d tenants were looked at", ended.Load(), tenants)
+	}
+	took := time.Since(began)
+	heap = peak()
+	mustSweep(b, s.Queue.Stop(b.Context()))
+	mustSweep(b, s.Queue.Close(b.Context()))
+	least := float64(p.answers.Load()) * p.latency.Seconds() / enforcement.CallsAtOnce
+	b.ReportMetric(took.Seconds(), "s/sweep")
+	b.ReportMetric(float64(p.answers.Load()), "calls")
+	b.ReportMetric(float64(p.most.Load()), "at-once")
+	b.ReportMetric(took.Seconds()/least, "x/platform")
+	b.ReportMetric(0, "ns/op")
+	return heap
+}
+
+func mustSweep(b *testing.B, err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// watchMemory samples the live heap, as the last collection found it. peak ends the sampling and
+// returns the maximum.
+func watchMemory() (peak func() (megabytes float64)) {
+	debug.FreeOSMemory()
+	stop, most := make(chan struct{}), make(chan uint64)
+	go func() {
+		live, highest := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}, uint64(0)
+		for tick := time.Tick(5 * time.Millisecond); ; {
+			metrics.Read(live)
+			highest = max(highest, live[0].Value.Uint64())
+			select {
+			case <-stop:
+				most <- highest
+				return
+			case <-tick:
+			}
+		}
+	}()
+	return func() float64 {
+		runtime.GC()
+		close(stop)
+		return float64(<-most) / 1e6
+	}
+}
+
+const (
+	sweepBoxes    = 36
+	sweepMessages = 20 // messages of a mailbox on the day
+	sweepLimit    = 25
+	sweepAccounts = 10
+)
+
+// slowPlatform is a mail platform with the same messages in every tenant. In one tenant of ten a
+// mailbox exceeds its limit.
+type slowPlatform struct {
+	ports.MailPlatform
+	latency                      time.Duration
+	answers, calls, most, blocks atomic.Int64 // most is the largest number of concurrent calls
+	blocked                      sync.Map     // the rule of a tenant once it blocks
+}
+
+// For implements ports.MailPlatform.
+func (p *slowPlatform) For(id tenant.GUID) ports.MailTenant { return slowTenant{platform: p, id: id} }
+
+// answer takes the time of n consecutive responses of the platform.
+func (p *slowPlatform) answer(ctx context.Context, n int) error {
+	p.answers.Add(int64(n))
+	now := p.calls.Add(1)
+	defer p.calls.Add(-1)
+	for most := p.most.Load(); now > most && !p.most.CompareAndSwap(most, now); most = p.most.Load() {
+	}
+	select {
+	case <-time.After(time.Duration(n) * p.latency):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+type slowTenant struct {
+	ports.MailTenant
+	platform *slowPlatform
+	id       tenant.GUID
+}
+
+func (t slowTenant) exceedsLimit() bool { return strings.HasSuffix(string(t.id), "0") }
+
+// Sent implements ports.SendTrace.
+func (t slowTenant) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
+	page := sendlimit.Trace{Sent: make([]sendlimit.Sent, 0, sweepBoxes*(sweepMessages+1))}
+	for n := range sweepBoxes {
+		messages := sweepMessages
+		if n == 0 && t.exceedsLimit() {
+			messages = sweepLimit + 1
+		}
+		for m := range messages {
+			page.Sent = append(page.Sent, sendlimit.Sent{Message: fmt.Sprint(n, "-", m), Sender: sweepAddress(n),
+				At: q.From.Add(q.To.Sub(q.From) * time.Duration(m) / time.Duration(messages))})
+		}
+	}
+	return page, t.platform.answer(ctx, 1)
+}
+
+// Rules implements ports.SendRules.
+func (t slowTenant) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
+	rule := sendlimit.Rule{ID: "rule", Name: sendlimit.RuleName(sendlimit.TenantWide)}
+	if blocks, does := t.platform.blocked.Load(t.id); does {
+		rule = blocks.(sendlimit.Rule)
+	}
+	return []sendlimit.Rule{rule}, t.platform.answer(ctx, 1)
+}
+
+// Block implements ports.SendRules. It takes three responses: the rule is read, written and read
+// back.
+func (t slowTenant) Block(ctx context.Context, scope string, list []string) (sendlimit.Rule, error) {
+	r := sendlimit.Rule{ID: "rule", Name: sendlimit.RuleName(scope), Enabled: len(list) > 0, Lists: list, Written: true}
+	t.platform.blocks.Add(int64(len(list)))
+	t.platform.blocked.Store(t.id, r)
+	return r, t.platform.answer(ctx, 3)
+}
+
+func sweepAddress(n int) string { return fmt.Sprintf("box-%d@example.test", n) }
+
+// limitedTenants inserts tenants with a limit and all their mailboxes by SQL, because the store
+// would take a minute for 10,000.
+func limitedTenants(ctx context.Context, store *bunstore.Store, database string, tenants int) (err error) {
+	var owners []access.AccountID
+	for n := range sweepAccounts {
+		a, err := store.CreateAccount(ctx, fmt.Sprintf("owner-%d@example.test", n), "complete", 0, time.Now())
+		if err != nil {
+			return err
+		}
+		owners = append(owners, a.ID)
+	}
+	driver, source := "pgx", database
+	if path, ok := strings.CutPrefix(database, "sqlite://"); ok {
+		driver, source = "sqlite", path
+	}
+	db, err := sql.Open(driver, source)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	for first := 0; first < tenants && err == nil; first += 100 {
+		_, err = db.ExecContext(ctx, tenantRows(owners, first, min(first+100, tenants)))
+	}
+	return err
+}
+
+// tenantRows returns the SQL that inserts the tenants with numbers from first to last-1.
+func tenantRows(owners []access.AccountID, first, last int) string {
+	const at = "2026-01-01 00:00:00+00:00"
+	var holders, all, policies, boxes []string
+	for n := first; n < last; n++ {
+		owner, id := owners[n%len(owners)], fmt.Sprintf("20000000-0000-4000-8000-%012d", n)
+		holders = append(holders, fmt.Sprintf("('%s', '%s')", id, owner))
+		all = append(all, fmt.Sprintf("('%s', '%s', '%[2]s', 'Example', 'example.onmicrosoft.com', '', TRUE, '%s', '%s', '', '%s', '', '%s', '%s', %d)",
+			owner, id, tenant.ConsentGranted, at, tenant.BootstrapReady, tenant.SMTPAuthEnabled, tenant.DiscoveryCompleted, sweepBoxes))
+		policies = append(policies, fmt.Sprintf("('%s', '%s', '%[2]s', '%s', '', %d, 'rule', '%s', '%s', '%[6]s')",
+			owner, id, ident.Zero, sweepLimit, sendlimit.RuleName(sendlimit.TenantWide), at))
+		for i := range sweepBoxes {
+			boxes = append(boxes, fmt.Sprintf("('%s', '%08d-0000-4000-8000-%012d', '%s', '%s', 'example.test', '%s', TRUE, '', 'Box', '', '', TRUE, 0, '%s', '%[7]s')",
+				owner, i, n, id, sweepAddress(i), mailbox.Ready, at))
+		}
+	}
+	return "BEGIN; INSERT INTO tenant_holders (guid, account_id) VALUES " + strings.Join(holders, ", ") +
+		"; INSERT INTO tenants (account_id, id, guid, name, builtin_domain, default_domain, managed, consent, consented_at, connected_by, bootstrap, bootstrap_step, smtp_auth, discovery, user_mailboxes) VALUES " + strings.Join(all, ", ") +
+		"; INSERT INTO send_policies (account_id, id, tenant_id, domain_id, scope, daily_send_limit, rule_id, rule_name, created_at, updated_at) VALUES " + strings.Join(policies, ", ") +
+		"; INSERT INTO mailboxes (account_id, id, tenant_id, address, domain_name, stage, provisioned, object_id, display_name, principal_name, alias, account_enabled, sends_today, created_at, stored_at) VALUES " + strings.Join(boxes, ", ") +
+		"; COMMIT"
+}

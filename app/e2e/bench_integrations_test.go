@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// The platform has the mailboxes of an account with 100 tenants. It returns pages of 100, each
+// after 20 ms.
+const (
+	benchTenants    = 100
+	benchPerTenant  = 36
+	benchPage       = 100
+	benchPlatformMS = 20
+	benchWarm       = 5 // refreshes before memory is measured
+)
+
+// BenchmarkRefresh reads the platform's list of 3,600 accounts and matches it with as many
+// mailboxes. The first refresh finds all of them; later ones find no change.
+func BenchmarkRefresh(b *testing.B) {
+	b.Run("sqlite", func(b *testing.B) { benchRefresh(b, newBenchService(b, sqliteURL(b))) })
+	b.Run("postgres", func(b *testing.B) { benchRefresh(b, newBenchService(b, testserver.Database(b))) })
+}
+
+func benchRefresh(b *testing.B, svc *benchService) {
+	addresses := svc.fillAccount()
+	var calls atomic.Int64
+	platform := httptest.NewServer(slowInstantly(addresses, &calls))
+	defer platform.Close()
+	svc.env = append(svc.env, "TENANTRY_PROVIDERS_INSTANTLY_BASE_URL="+platform.URL)
+	p, api := svc.serve()
+	made := svc.mustRequest("POST", api+"/v1/integrations", `{"provider":"instantly","name":"Bench","api_key":"bench"}`)
+	path := fmt.Sprint(api, "/v1/integrations/", made["id"], "/mailboxes/refresh")
+	began := time.Now()
+	if found := svc.mustRequest("POST", path, ""); found["newly_connected"] != float64(len(addresses)) {
+		b.Fatal(found)
+	}
+	first := time.Since(began)
+	for range benchWarm {
+		svc.mustRequest("POST", path, "")
+	}
+	before, asked, refreshes := residentMemory(b, p.cmd.Process.Pid), calls.Load(), 0
+	for b.Loop() {
+		if again := svc.mustRequest("POST", path, ""); again["unchanged"] != float64(len(addresses)) {
+			b.Fatal(again)
+		}
+		refreshes++
+	}
+	b.ReportMetric(first.Seconds(), "s/first")
+	b.ReportMetric(b.Elapsed().Seconds()/float64(refreshes), "s/refresh")
+	b.ReportMetric(float64(calls.Load()-asked)/float64(refreshes), "calls/refresh")
+	b.ReportMetric(residentMemory(b, p.cmd.Process.Pid), "MB-host")
+	b.ReportMetric((residentMemory(b, p.cmd.Process.Pid)-before)/float64(refreshes), "MB-growth")
+	svc.must(p.stop())
+}
+
+// fillAccount gives the account as many tenants as a plan allows, with all mailboxes that fit. It
+// returns their addresses.
+func (svc *benchService) fillAccount() (addresses []string) {
+	svc.b.Helper()
+	ctx := svc.b.Context()
+	store, err := bunstore.Open(ctx, svc.database, bunstore.Options{})
+	svc.must(err)
+	defer func() { svc.must(store.Close()) }()
+	accounts, err := store.Accounts(ctx)
+	svc.must(err)
+	owner := accounts[0].ID
+	for i := range benchTenants {
+		if i >= len(svc.tenants) {
+			svc.tenants = append(svc.tenants, uuid.NewString())
+			_, err := store.Attach(ctx, owner, tenant.Tenant{ID: uuid.NewString(), GUID: tenant.GUID(svc.tenants[i]), Name: "Example", BuiltinDomain: "example.onmicrosoft.com",
+				Consent: tenant.ConsentGranted, ConsentedAt: time.Now(), Bootstrap: tenant.BootstrapReady, SMTPAuth: tenant.SMTPAuthEnabled,
+				Discovery: tenant.DiscoveryCompleted}, benchTenants)
+			svc.must(err)
+		}
+		addresses = append(addresses, svc.fillTenant(store, owner, i)...)
+	}
+	return addresses
+}
+
+func (svc *benchService) fillTenant(store *bunstore.Store, owner access.AccountID, n int) (addresses []string) {
+	found, id := ports.Found{Began: time.Now()}, tenant.GUID(svc.tenants[n])
+	for i := range benchPerTenant {
+		zone := fmt.Sprintf("d%d.example-%d.test", i/mailbox.MaxPerDomain, n)
+		if i%mailbox.MaxPerDomain == 0 {
+			found.Domains = append(found.Domains, domain.Domain{Name: zone, Added: true, Verified: true, MailReady: true})
+		}
+		address := fmt.Sprintf("box-%d@%s", i%mailbox.MaxPerDomain, zone)
+		addresses = append(addresses, address)
+		found.Mailboxes = append(found.Mailboxes, mailbox.Platform{ObjectID: address, DisplayName: "Box", Address: address, PrincipalName: address,
+			AccountEnabled: true, CreatedAt: time.Now()})
+	}
+	svc.must(store.SaveDiscovery(svc.b.Context(), owner, id, found))
+	held, err := store.Mailboxes(svc.b.Context(), owner, id)
+	svc.must(err)
+	for i := range held {
+		held[i].Provisioned = true
+	}
+	svc.must(store.ConcludeMailboxes(svc.b.Context(), owner, held))
+	return addresses
+}
+
+// mustRequest sends a request that must succeed.
+func (svc *benchService) mustRequest(method, url, body string) object {
+	svc.b.Helper()
+	r, err := http.NewRequestWithContext(svc.b.Context(), method, url, strings.NewReader(body))
+	svc.must(err)
+	r.Header.Set("Authorization", "Bearer "+svc.key)
+	r.Header.Set("Idempotency-Key", uuid.NewString())
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	answer, err := http.DefaultClient.Do(r)
+	svc.must(err)
+	defer func() { _ = answer.Body.Close() }()
+	got := object{}
+	svc.must(json.NewDecoder(answer.Body).Decode(&got))
+	if answer.StatusCode != http.StatusOK {
+		svc.b.Fatal(method, url, got)
+	}
+	return got
+}
+
+// slowInstantly answers like Instantly's API, with a delay. The simulator is not used because it
+// serves interactive use.
+func slowInstantly(addresses []string, calls *atomic.Int64) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/v2/workspaces/current", func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(object{"id": "8d0b1a52-77f2-4a0e-9f1c-2b6f3f5a9e10", "name": "Bench"})
+	})
+	mux.HandleFunc("GET /api/v2/accounts", func(w http.ResponseWriter, r *http.Request) {
+		calls.Add(1)
+		<-time.After(benchPlatformMS * time.Millisecond)
+		from, _ := strconv.Atoi(r.URL.Query().Get("starting_after"))
+		to := min(from+benchPage, len(addresses))
+		page := object{}
+		items := []object{}
+		for _, address := range addresses[from:to] {
+			items = append(items, object{"email": address, "first_name": "Box", "last_name": "Test", "organization": "8d0b1a52-77f2-4a0e-9f1c-2b6f3f5a9e10",
+				"status": 1, "provider_code": 3, "setup_pending": false, "is_managed_account": false, "warmup_status": 0,
+				"timestamp_created": "2026-01-01T00:00:00.000Z", "timestamp_updated": "2026-01-01T00:00:00.000Z"})
+		}
+		page["items"] = items
+		if to < len(addresses) {
+			page["next_starting_after"] = strconv.Itoa(to)
+		}
+		_ = json.NewEncoder(w).Encode(page)
+	})
+	return mux
+}

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/simulator"
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+)
+
+// The benchmark provisions 1000 domains of one account, 12 in each tenant. Every call of the mail
+// platform takes chainCall. Its mail server accepts a domain after chainAcceptDelay; the real one
+// takes minutes to an hour.
+const (
+	chainDomains     = 1000
+	chainsAlone      = 8
+	chainPerTenant   = 12
+	chainCall        = 100 * time.Millisecond
+	chainAcceptDelay = 80 * time.Second
+	// chainLimit is longer than any run may take.
+	chainLimit = 4 * time.Minute
+)
+
+// BenchmarkProvisioning provisions domains from their first record to DKIM: a few alone, whose
+// slowest is the reference, then 1000 at a time. The service uses its production timeouts.
+func BenchmarkProvisioning(b *testing.B) {
+	svc := newProvisioningBench(b, testserver.Database(b))
+	defer func() { svc.must(svc.process.stop()) }()
+	alone := svc.provision(svc.domains[:chainsAlone])
+	before := svc.providerCalls()
+	all := svc.provision(svc.domains[chainsAlone:])
+	calls := svc.providerCalls()
+	b.ReportMetric(all.took.Seconds()/alone.slowest.Seconds(), "x/chain")
+	b.ReportMetric(alone.slowest.Seconds(), "s/chain")
+	b.ReportMetric(all.took.Seconds(), "s/1000")
+	b.ReportMetric(chainDomains/all.took.Seconds(), "job/s")
+	for _, provider := range slices.Sorted(maps.Keys(calls)) {
+		b.ReportMetric((calls[provider]-before[provider])/chainDomains, provider+"-calls/job")
+	}
+}
+
+// provisioningTimes is the duration of a batch.
+type provisioningTimes struct {
+	took    time.Duration // from the first request to the end of the last job
+	slowest time.Duration // from the request of a domain to its end
+}
+
+// provision requests the provisioning of the domains, 16 at a time, and waits until all runs have
+// ended.
+func (svc *provisioningBench) provision(domains []string) (c provisioningTimes) {
+	svc.b.Helper()
+	asked, runs := make([]time.Time, len(domains)), make([]string, len(domains))
+	began := time.Now()
+	svc.forEachNumber(len(domains), func(i int) error {
+		asked[i] = time.Now()
+		got, err := svc.call(http.MethodPost, "/v1/domains/"+domains[i]+"/dns/provision", nil)
+		runs[i] = fmt.Sprint(got.at("run.id"))
+		return err
+	})
+	for deadline := time.After(chainLimit); svc.openRunCount() > 0; {
+		select {
+		case <-deadline:
+			svc.b.Fatalf("after %s %d and more are open", chainLimit, svc.openRunCount())
+		case <-time.After(time.Second):
+		}
+	}
+	for i, id := range runs {
+		got, err := svc.call(http.MethodGet, "/v1/dns/provisioning-runs/"+id, nil)
+		svc.must(err)
+		ended, err := time.Parse(time.RFC3339, fmt.Sprint(got.at("run.completed_at")))
+		if err != nil || got.at("run.status") != "completed" {
+			svc.b.Fatal(got)
+		}
+		c.took, c.slowest = max(c.took, ended.Sub(began)), max(c.slowest, ended.Sub(asked[i]))
+	}
+	return c
+}
+
+// openRunCount returns the number of open runs, at most one page.
+func (svc *provisioningBench) openRunCount() int {
+	svc.b.Helper()
+	got, err := svc.call(http.MethodGet, "/v1/dns/provisioning-runs?active_only=true", nil)
+	svc.must(err)
+	return len(got.objects("runs"))
+}
+
+// provisioningBench is a service with an account whose tenants have domains at a PowerDNS server
+// that are not provisioned yet.
+type provisioningBench struct {
+	*benchService
+	zones    *zoneBench
+	platform string // the simulator's URL
+	process  *process
+	api      string
+	admin    string
+	domains  []string // ids
+}
+
+func newProvisioningBench(b *testing.B, database string) *provisioningBench {
+	b.Helper()
+	svc := &provisioningBench{benchService: newBenchAccount(b, database), zones: newZoneBench(b, chainsAlone+chainDomains)}
+	svc.startPlatform()
+	svc.runCommand("keyset", "create")
+	svc.addDNSConnection(svc.zones)
+	svc.process, svc.api = svc.serve()
+	svc.admin = servingLine.FindStringSubmatch(svc.process.logs.String())[2]
+	svc.domains = make([]string, len(svc.zones.zones))
+	svc.forEachNumber(len(svc.domains)/chainPerTenant, svc.addTenant)
+	svc.must(svc.control("/faults", object{"kind": "delay", "delay_ms": chainCall.Milliseconds(), "times": 1_000_000}, nil))
+	return svc
+}
+
+// startPlatform starts the simulator of the mail platform, which uses the same name server.
+func (svc *provisioningBench) startPlatform() {
+	svc.b.Helper()
+	dnsLocator := httptest.NewServer(http.HandlerFunc(func(a http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(a).Encode(object{"addr": svc.zones.server.DNS})
+	}))
+	svc.b.Cleanup(dnsLocator.Close)
+	var handler http.Handler
+	server := httptest.NewServer(http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) { handler.ServeHTTP(a, r) }))
+	svc.b.Cleanup(server.Close)
+	var ready simulate.Ready
+	var err error
+	handler, ready, err = simulator.New(simulate.Options{URL: server.URL, DataDir: svc.b.TempDir(), World: dnsLocator.URL, Log: io.Discard})
+	svc.must(err)
+	svc.platform = server.URL
+	file := filepath.Join(svc.b.TempDir(), "client-secret")
+	svc.must(os.WriteFile(file, []byte(ready.Secrets["client_secret"]), 0o600))
+	ready.Settings["client_secret_file"] = file
+	for name, value := range ready.Settings {
+		svc.env = append(svc.env, "TENANTRY_PROVIDERS_MICROSOFT365_"+strings.ToUpper(name)+"="+value)
+	}
+	svc.env = append(svc.env, fmt.Sprint("TENANTRY_DNS_RESOLVERS=", svc.zones.server.DNS), fmt.Sprint("TENANTRY_DNS_PORT=", svc.zones.port()),
+		"TENANTRY_DNS_ALLOW_PRIVATE=true", "TENANTRY_PROVIDERS_POWERDNS_ALLOW_PRIVATE=true", "TENANTRY_DRAIN_DELAY=0s")
+}
+
+// addTenant connects a tenant, syncs it and adds its domains.
+func (svc *provisioningBench) addTenant(number int) error {
+	var made struct {
+		ID    string `json:"tenant_id"`
+		Admin string `json:"admin"`
+	}
+	if err := svc.control("/tenants", object{}, &made); err != nil {
+		return err
+	}
+	slow := noDelays()
+	slow["accepted_domain_ms"] = chainAcceptDelay.Milliseconds()
+	if err := svc.control("/tenants/"+made.ID+"/behaviour", slow, nil); err != nil {
+		return err
+	}
+	link, err := svc.call(http.MethodGet, "/v1/tenants/connect-url", nil)
+	if err != nil {
+		return err
+	}
+	admin := newAdministrator(svc.b, made.Admin)
+	admin.openConfirmationFrom(link.text("connect_url"))
+	admin.submit("connect", "")
+	path, ownZones := "/v1/tenants/"+made.ID, svc.zones.zones[number*chainPerTenant:][:chainPerTenant]
+	if got, err := svc.call(http.MethodPost, path+"/sync", nil); err != nil || got.text("status") != "completed" {
+		return errors.Join(err, fmt.Errorf("sync: %v", got))
+	}
+	for _, m := range ownZones {
+		if _, err := svc.call(http.MethodPost, path+"/domains", object{"domain": m.domain()}); err != nil {
+			return err
+		}
+	}
+	held, err := svc.call(http.MethodGet, path+"/domains", nil)
+	for i, d := range held.objects("domains") {
+		svc.domains[number*chainPerTenant+i] = d.text("id")
+	}
+	return err
+}
+
+// forEachNumber calls do for all numbers below n, 16 at a time.
+func (svc *provisioningBench) forEachNumber(n int, do func(int) error) {
+	svc.b.Helper()
+	numbers := make(chan int)
+	var all sync.WaitGroup
+	for range benchCallers {
+		all.Go(func() {
+			for i := range numbers {
+				if err := do(i); err != nil {
+					svc.b.Error(err)
+				}
+			}
+		})
+	}
+	for i := range n {
+		numbers <- i
+	}
+	close(numbers)
+	all.Wait()
+	if svc.b.Failed() {
+		svc.b.FailNow()
+	}
+}
+
+// call sends a request to the API that must succeed.
+func (svc *provisioningBench) call(method, path string, body any) (object, error) {
+	got := object{}
+	return got, svc.send(method, svc.api+path, body, &got)
+}
+
+func (svc *provisioningBench) control(path string, body, into any) error {
+	return svc.send(http.MethodPost, svc.platform+"/_control"+path, body, into)
+}
+
+func (svc *provisioningBench) send(method, url string, body, into any) error {
+	raw := []byte{}
+	if body != nil {
+		raw, _ = json.Marshal(body)
+	}
+	r, err := http.NewRequestWithContext(svc.b.Context(), method, url, bytes.NewReader(raw))
+	if err != nil {
+		return err
+	}
+	r.Header = http.Header{"Authorization": {"Bearer " + svc.key}, "Content-Type": {"application/json"}, "Idempotency-Key": {uuid.NewString()}}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	answerBody, err := io.ReadAll(answer.Body)
+	switch {
+	case err != nil:
+		return err
+	case answer.StatusCode >= http.StatusMultipleChoices:
+		return fmt.Errorf("%s %s: %s %s", method, url, answer.Status, answerBody)
+	case into == nil:
+		return nil
+	}
+	return json.Unmarshal(answerBody, into)
+}
+
+var callCount = regexp.MustCompile(`(?m)^tenantry_provider_call_duration_seconds_count\{(?:.*,)?provider="([^"]+)".*\} (\d+)$`)
+
+// providerCalls returns the number of calls to each provider so far.
+func (svc *provisioningBench) providerCalls() map[string]float64 {
+	svc.b.Helper()
+	answer, err := http.Get(svc.admin + "/metrics")
+	svc.must(err)
+	defer func() { _ = answer.Body.Close() }()
+	raw, err := io.ReadAll(answer.Body)
+	svc.must(err)
+	all := map[string]float64{}
+	for _, found := range callCount.FindAllStringSubmatch(string(raw), -1) {
+		n, err := strconv.ParseFloat(found[2], 64)
+		svc.must(err)
+		all[found[1]] += n
+	}
+	return all
+}

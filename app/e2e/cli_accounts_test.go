@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/app/cli"
+)
+
+// sharedOperatorEnv returns the environment in which an operator manages the database of the shared
+// sandbox.
+func sharedOperatorEnv(operator string) []string {
+	return []string{"TENANTRY_DATA_DIR=" + filepath.Join(scratchDir, "shared"), "TENANTRY_OPERATOR=" + operator}
+}
+
+// runAccountCommand runs an operator's command on the caller's account.
+func (c caller) runAccountCommand(args ...string) object {
+	c.t.Helper()
+	return runTenantry(c.t, sharedOperatorEnv("carol@desk"), append(args, "--account", c.id, "-o", "json")...).mustJSON(c.t)
+}
+
+const accountMembers = "account_id email plan active tenant_slots created_at status tenant_slots_from tenants_held closed_at"
+
+// TestSuspendedAccountIsRefused checks that a suspended account is answered 402 before all other
+// checks, and that it loses no data.
+func TestSuspendedAccountIsRefused(t *testing.T) {
+	t.Parallel()
+	h := sharedSandbox(t).newAccount(nil).newTenant(nil).connect()
+	for range 2 { // the second command changes nothing
+		suspended := h.runAccountCommand("account", "suspend")
+		checkMembers(t, "suspend", suspended, accountMembers)
+		checkValues(t, suspended, object{"account_id": h.id, "status": "suspended", "active": false, "plan": "complete", "tenants_held": 1})
+	}
+	h.expect("GET", "/v1/tenants", nil, 402, "no_api_plan")
+	h.expect("POST", "/api-key/rotate?user_email="+url.QueryEscape(h.email), nil, 402, "no_api_plan")
+	checkValues(t, h.runAccountCommand("account", "plan", "--plan", "api_growth"), object{"plan": "api_growth", "status": "suspended"})
+	h.expect("GET", "/v1/tenants", nil, 402, "no_api_plan")
+	for range 2 {
+		checkValues(t, h.runAccountCommand("account", "resume"), object{"status": "active", "active": true, "plan": "api_growth"})
+	}
+	h.checkTenants(h.guid)
+	h.checkAudit("account.create", "key.create", "account.suspend", "account.plan", "account.resume")
+}
+
+// TestPlanChangeTakesEffectAtOnce checks that a plan sets the number of slots, and that the next
+// request is checked against it.
+func TestPlanChangeTakesEffectAtOnce(t *testing.T) {
+	t.Parallel()
+	c := sharedSandbox(t).newAccount(object{"plan": "legacy_trial", "tenant_slots": 1})
+	c.newTenant(nil).connect()
+	c.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached")
+	for _, tt := range []struct {
+		args []string
+		want object
+		full bool
+	}{
+		{[]string{"--plan", "api_scale"}, object{"plan": "api_scale", "tenant_slots": 100, "tenant_slots_from": "plan"}, false},
+		{[]string{"--tenant-slots", "1"}, object{"plan": "api_scale", "tenant_slots": 1, "tenant_slots_from": "account"}, true},
+		{[]string{"--tenant-slots", "0"}, object{"plan": "api_scale", "tenant_slots": 100, "tenant_slots_from": "plan"}, false},
+		{[]string{"--plan", "complete", "--tenant-slots", "2"}, object{"plan": "complete", "tenant_slots": 2, "tenant_slots_from": "account"}, false},
+		{[]string{"--plan", "legacy_trial"}, object{"plan": "legacy_trial", "tenant_slots": 5, "tenant_slots_from": "plan", "tenants_held": 1}, false},
+	} {
+		changed := c.runAccountCommand(append([]string{"account", "plan"}, tt.args...)...)
+		checkMembers(t, "plan", changed, accountMembers)
+		checkValues(t, changed, tt.want)
+		if tt.full {
+			c.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached")
+		} else {
+			c.get("/v1/tenants/connect-url")
+		}
+	}
+	shown := c.runAccountCommand("account", "show")
+	checkMembers(t, "show", shown, accountMembers+" active_keys")
+	checkValues(t, shown, object{"email": c.email, "status": "active", "active_keys": 1, "closed_at": nil})
+}
+
+// TestRotatedAndRevokedKeysAreRefused checks that such keys are answered 401 at once, and that a
+// list never contains a key.
+func TestRotatedAndRevokedKeysAreRefused(t *testing.T) {
+	t.Parallel()
+	c := sharedSandbox(t).newAccount(object{"key_form": "trial"})
+	first := c.runAccountCommand("key", "list").objects("keys")[0]
+	checkMembers(t, "key", first, "key_id account_id key_hint form name status created_at revoked_at")
+	checkValues(t, first, object{"account_id": c.id, "form": "trial", "status": "active", "revoked_at": nil, "key_hint": c.key[len(c.key)-4:]})
+
+	rotated := runTenantry(t, sharedOperatorEnv(""), "key", "rotate", "--key", first.text("key_id"), "-o", "json").mustJSON(t)
+	checkMembers(t, "rotate", rotated, "key_id account_id api_key key_hint form name created_at status replaced_key_id rotated_at")
+	checkValues(t, rotated, object{"account_id": c.id, "form": "live", "name": first["name"], "status": "rotated", "replaced_key_id": first["key_id"]})
+	c.expect("GET", "/v1/tenants", nil, 401, "invalid_api_key")
+	runTenantry(t, sharedOperatorEnv(""), "key", "rotate", "--key", first.text("key_id")).checkFailure(t, cli.ExitRefused)
+	c.key = rotated.text("api_key")
+	c.get("/v1/tenants")
+
+	revoke := []string{"key", "revoke", "--key", rotated.text("key_id"), "-o", "json"}
+	revoked := runTenantry(t, sharedOperatorEnv(""), revoke...).mustJSON(t)
+	checkMembers(t, "revoke", revoked, "key_id status revoked_at")
+	checkValues(t, revoked, object{"key_id": rotated["key_id"], "status": "revoked"})
+	c.expect("GET", "/v1/tenants", nil, 401, "invalid_api_key")
+	checkValues(t, runTenantry(t, sharedOperatorEnv(""), revoke...).mustJSON(t), revoked) // a repetition keeps the first time
+
+	raw := runTenantry(t, sharedOperatorEnv(""), "key", "list", "--account", c.email, "-o", "json")
+	for i, key := range raw.mustJSON(t).objects("keys") {
+		checkValues(t, key, object{"status": "revoked", "key_id": []any{first["key_id"], rotated["key_id"]}[i]})
+	}
+	table := runTenantry(t, sharedOperatorEnv(""), "key", "list").output
+	if regexp.MustCompile(`[0-9a-f]{40}`).MatchString(raw.output+table) || !strings.Contains(table, rotated.text("key_id")) {
+		t.Errorf("a key is shown, or %s is not:\n%s%s", rotated.text("key_id"), raw.output, table)
+	}
+	c.checkAudit("account.create", "key.create", "key.rotate", "key.revoke")
+}
+
+// TestClosedAccountReleasesItsTenants checks that the keys are revoked, the tenants can be
+// connected to a different account, and the audit log stays.
+func TestClosedAccountReleasesItsTenants(t *testing.T) {
+	t.Parallel()
+	c := sharedSandbox(t).newAccount(nil)
+	h := c.newTenant(nil).connect()
+	managed := c.newTenant(nil)
+	c.control("POST", "/managed", object{"tenant_id": managed.guid, "account_id": c.id})
+	asked := runTenantry(t, sharedOperatorEnv(""), "account", "close", "--account", c.email)
+	asked.checkFailure(t, cli.ExitRefused)
+	if !strings.Contains(asked.errors, "--yes") {
+		t.Errorf("it does not say what to do: %s", asked.errors)
+	}
+	h.checkTenants(managed.guid, h.guid)
+
+	closed := c.runAccountCommand("account", "close", "--yes")
+	checkMembers(t, "close", closed, "account_id email status closed_at keys_revoked tenants_released dns_connections_removed integrations_removed tenants_unruled rules_left")
+	checkValues(t, closed, object{"account_id": c.id, "email": c.email, "status": "closed", "keys_revoked": 1, "tenants_released": 2})
+	c.expect("GET", "/v1/tenants", nil, 401, "invalid_api_key")
+	checkValues(t, c.runAccountCommand("account", "close"), object{"closed_at": closed["closed_at"], "keys_revoked": 0}) // a repetition needs no confirmation
+	for _, args := range [][]string{
+		{"account", "plan", "--plan", "complete"}, {"account", "suspend"}, {"account", "resume"}, {"key", "create"},
+		{"tenant", "assign", "--tenant", h.guid},
+	} {
+		runTenantry(t, sharedOperatorEnv(""), append(args, "--account", c.id)...).checkFailure(t, cli.ExitRefused)
+	}
+	checkValues(t, c.runAccountCommand("account", "show"), object{"status": "closed", "email": c.email, "tenants_held": 0, "active_keys": 0, "closed_at": closed["closed_at"]})
+
+	again := sharedSandbox(t).newAccount(object{"email": c.email})
+	h.caller = again
+	h.connect()
+	again.checkTenants(h.guid)
+	again.control("POST", "/managed", object{"tenant_id": managed.guid, "account_id": again.id})
+	checkValues(t, runTenantry(t, sharedOperatorEnv(""), "account", "show", "--account", c.email, "-o", "json").mustJSON(t), object{"account_id": again.id})
+
+	events := c.checkAudit("account.create", "key.create", "tenant.assign", "tenant.release", "tenant.release", "key.revoke", "account.close")
+	released := events[3].at("details.tenant_id").(string) + events[4].at("details.tenant_id").(string)
+	if !strings.Contains(released, h.guid) || !strings.Contains(released, managed.guid) {
+		t.Errorf("the record forgets which tenants were released: %v", events)
+	}
+}
+
+// TestOperatorListsTenants lists the stored tenants of one account and of all accounts.
+func TestOperatorListsTenants(t *testing.T) {
+	t.Parallel()
+	h := sharedSandbox(t).newAccount(nil).newTenant(nil).connect()
+	listed := h.runAccountCommand("tenant", "list")
+	checkMembers(t, "list", listed, "tenants count")
+	one := listed.objects("tenants")[0]
+	checkMembers(t, "tenant", one, "id tenant_id account_id account_email tenant_name tenant_domain default_domain managed status readiness consented_at last_sync_at time_zone counted_at mailboxes_blocked")
+	checkValues(t, one, object{
+		"tenant_id": h.guid, "account_id": h.id, "account_email": h.email, "managed": false, "status": "pending",
+		"readiness.next_step": "sync", "readiness.exchange_bootstrap": "pending", "last_sync_at": nil, "time_zone": "UTC", "counted_at": nil, "mailboxes_blocked": 0,
+	})
+	h.mustSync()
+	h.newVerifiedDomain()
+	api := h.get(h.path(""))
+	one = h.runAccountCommand("tenant", "list").objects("tenants")[0]
+	checkMembers(t, "readiness", one.at("readiness"), "consent exchange_bootstrap smtp_auth discovery domains_verified domains_total mailboxes_total ready_to_provision next_step headroom")
+	checkValues(t, one, object{
+		"status": "ready", "id": api.text("id"), "tenant_name": api.text("tenant_name"), "tenant_domain": api.text("tenant_domain"),
+		"default_domain": api.text("default_domain"), "readiness": api.at("readiness"),
+	})
+	if table := runTenantry(t, sharedOperatorEnv(""), "tenant", "list").output; !strings.HasPrefix(table, "ID ") || !strings.Contains(table, h.guid) {
+		t.Errorf("the table of all tenants:\n%s", table)
+	}
+}
+
+// checkAudit checks the audited actions on the account, oldest first, and returns the entries.
+func (c caller) checkAudit(want ...string) []object {
+	c.t.Helper()
+	listed := runTenantry(c.t, sharedOperatorEnv(""), "audit", "list", "--account", c.id, "-o", "json").mustJSON(c.t)
+	checkMembers(c.t, "audit", listed, "events count")
+	events := listed.objects("events")
+	var actions []string
+	for i := len(events) - 1; i >= 0; i-- {
+		actions = append(actions, events[i].text("action"))
+	}
+	if strings.Join(actions, " ") != strings.Join(want, " ") {
+		c.t.Errorf("on record are %v, want %v", actions, want)
+	}
+	for i, j := 0, len(events)-1; i < j; i, j = i+1, j-1 {
+		events[i], events[j] = events[j], events[i]
+	}
+	return events
+}
+
+// TestAuditListShowsOperatorActions checks operator, action, time and details of each entry, the
+// order, the filters, and that no key is listed.
+func TestAuditListShowsOperatorActions(t *testing.T) {
+	t.Parallel()
+	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir(), "SUDO_USER=ann"}
+	began := time.Now().UTC().Format(time.RFC3339)
+	id := runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t).text("account_id")
+	key := runTenantry(t, env, "key", "create", "--account", id, "--name", "two words", "--operator", "deploy bot", "-o", "json").mustJSON(t)
+	runTenantry(t, env, "account", "create", "--email", "ann@example.com").checkFailure(t, cli.ExitRefused) // refused, so it is not recorded
+	runTenantry(t, env, "account", "list", "-o", "json").mustJSON(t)                                        // a read, so it is not recorded
+
+	raw := runTenantry(t, env, "audit", "list", "-o", "json")
+	listed := raw.mustJSON(t)
+	checkMembers(t, "audit", listed, "events count")
+	events := listed.objects("events")
+	if listed.at("count") != 2.0 || len(events) != 2 {
+		t.Fatalf("got %v", listed)
+	}
+	for _, e := range events {
+		checkMembers(t, "event", e, "event_id operator action account_id details created_at")
+		if at := e.text("created_at"); at < began || at > time.Now().UTC().Format(time.RFC3339) {
+			t.Errorf("at %s", at)
+		}
+	}
+	checkValues(t, events[0], object{"operator": "deploy bot", "action": "key.create", "account_id": id, "details.key_id": key["key_id"], "details.name": "two words"})
+	checkValues(t, events[1], object{"action": "account.create", "account_id": id, "details.email": "ann@example.com", "details.plan": "complete"})
+	host, err := os.Hostname()
+	if err != nil || events[1].text("operator") != "ann@"+host {
+		t.Errorf("the operator is %q (%v)", events[1].text("operator"), err)
+	}
+	table := runTenantry(t, env, "audit", "list")
+	if lines := strings.Split(strings.TrimSpace(table.output), "\n"); len(lines) != 3 || !strings.HasPrefix(lines[0], "WHEN") ||
+		!strings.Contains(lines[1], "name=two words") {
+		t.Errorf("the table:\n%s", table.output)
+	}
+	if regexp.MustCompile(`[0-9a-f]{40}`).MatchString(raw.output + table.output) {
+		t.Errorf("a key is on record:\n%s", raw.output)
+	}
+	for _, tt := range []struct {
+		count int
+		args  []string
+	}{
+		{1, []string{"--limit", "1"}},
+		{2, []string{"--account", "ann@example.com"}},
+		{2, []string{"--since", began}},
+		{2, []string{"--since", "24h"}},
+		{0, []string{"--since", "2999-01-01"}},
+	} {
+		checkValues(t, runTenantry(t, env, append([]string{"audit", "list", "-o", "json"}, tt.args...)...).mustJSON(t), object{"count": tt.count})
+	}
+}
+
+// TestOperatorSetsATenantTimeZone checks that an operator sets the time zone of a tenant's day, and
+// that only a change is audited.
+func TestOperatorSetsATenantTimeZone(t *testing.T) {
+	t.Parallel()
+	h := sharedSandbox(t).newAccount(nil).newTenant(nil).connect()
+	day := func(args ...string) commandResult {
+		return runTenantry(t, sharedOperatorEnv("carol@desk"), append([]string{"tenant", "day", "--tenant", h.guid, "-o", "json"}, args...)...)
+	}
+	checkValues(t, day().mustJSON(t), object{"tenant_id": h.guid, "account_id": h.id, "time_zone": "UTC"})
+	for range 2 {
+		checkValues(t, day("--time-zone", "Europe/Berlin").mustJSON(t), object{"tenant_id": h.guid, "account_id": h.id, "time_zone": "Europe/Berlin"})
+	}
+	checkValues(t, day().mustJSON(t), object{"time_zone": "Europe/Berlin"})
+	for _, nonsense := range []string{"Mars/Olympus", "Local", "../UTC"} {
+		runTenantry(t, sharedOperatorEnv("carol@desk"), "tenant", "day", "--tenant", h.guid, "--time-zone", nonsense).checkFailure(t, cli.ExitUsage)
+	}
+	runTenantry(t, sharedOperatorEnv("carol@desk"), "tenant", "day", "--tenant", noSuchID, "--time-zone", "UTC").checkFailure(t, cli.ExitNotFound)
+	h.checkAudit("account.create", "key.create", "tenant.day")
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/app/cli"
+)
+
+// commandResult is the result of one command.
+type commandResult struct {
+	args           []string
+	code           int
+	output, errors string
+}
+
+// runTenantry runs a command of the built binary, as an operator does.
+func runTenantry(t *testing.T, env []string, args ...string) commandResult {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), requirePrograms(t, releaseBuild).binary, args...)
+	cmd.Dir, cmd.Env = t.TempDir(), append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + scratchDir}, env...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	if failed := (*exec.ExitError)(nil); err != nil && !errors.As(err, &failed) {
+		t.Fatal(err)
+	}
+	return commandResult{args, cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+}
+
+// mustJSON returns the JSON object that a successful command printed.
+func (o commandResult) mustJSON(t *testing.T) object {
+	t.Helper()
+	var printed object
+	if err := json.Unmarshal([]byte(o.output), &printed); err != nil || o.code != 0 || o.errors != "" {
+		t.Fatalf("%v: exit code %d, %v\n%s%s", o.args, o.code, err, o.output, o.errors)
+	}
+	return printed
+}
+
+// checkFailure checks the exit code, and that the error is on standard error and nothing on
+// standard output.
+func (o commandResult) checkFailure(t *testing.T, code int) {
+	t.Helper()
+	if o.code != code || o.output != "" || !strings.HasPrefix(o.errors, "tenantry: ") {
+		t.Errorf("%v: exit code %d, want %d\n%s%s", o.args, o.code, code, o.output, o.errors)
+	}
+}
+
+func TestOperatorCreatesAccountsAndKeys(t *testing.T) {
+	t.Parallel()
+	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
+	checkValues(t, runTenantry(t, env, "migrate", "-o", "json").mustJSON(t), object{"status": "migrated"})
+	made := runTenantry(t, env, "account", "create", "--email", "Ann@Example.com", "--plan", "api_starter", "-o", "json").mustJSON(t)
+	const accountMembers = "account_id email plan active tenant_slots created_at"
+	checkMembers(t, "account", made, accountMembers)
+	checkValues(t, made, object{"plan": "api_starter", "active": true, "tenant_slots": 25})
+	if _, err := time.Parse(time.RFC3339, made.text("created_at")); err != nil {
+		t.Error(err)
+	}
+	runTenantry(t, env, "account", "create", "--email", "bob@example.com", "--plan", "legacy_trial", "--tenant-slots", "7", "-o", "json")
+	list := runTenantry(t, env, "account", "list", "-o", "json").mustJSON(t)
+	checkMembers(t, "list", list, "accounts count")
+	accounts := list.objects("accounts")
+	if list.at("count") != 2.0 || len(accounts) != 2 {
+		t.Fatalf("got %v", list)
+	}
+	checkMembers(t, "entry", accounts[0], accountMembers)
+	checkValues(t, accounts[0], made)
+	checkValues(t, accounts[0], object{"status": "active", "tenant_slots_from": "plan", "tenants_held": 0, "closed_at": nil})
+	checkValues(t, accounts[1], object{"email": "bob@example.com", "tenant_slots": 7, "tenant_slots_from": "account"})
+
+	for _, name := range []string{made.text("account_id"), "ann@example.com"} {
+		key := runTenantry(t, env, "key", "create", "--account", name, "--name", "for tests", "--form", "trial", "-o", "json").mustJSON(t)
+		checkMembers(t, "key", key, "key_id account_id api_key key_hint form name created_at")
+		checkValues(t, key, object{"account_id": made["account_id"], "form": "trial", "name": "for tests"})
+		if !regexp.MustCompile(`^tny_trial_[0-9a-f]{48}$`).MatchString(key.text("api_key")) || !strings.HasSuffix(key.text("api_key"), key.text("key_hint")) {
+			t.Error("the key has another form")
+		}
+	}
+	table := runTenantry(t, env, "account", "list")
+	if lines := strings.Split(strings.TrimSpace(table.output), "\n"); len(lines) != 3 || !strings.HasPrefix(lines[0], "ACCOUNT") {
+		t.Errorf("the table:\n%s", table.output)
+	}
+}
+
+func TestOperatorMistakesHaveExitCodes(t *testing.T) {
+	t.Parallel()
+	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
+	const unknown = "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55"
+	for _, tt := range []struct {
+		code int
+		args []string
+	}{
+		{cli.ExitUsage, []string{"nonsense"}},
+		{cli.ExitUsage, []string{"account"}},
+		{cli.ExitUsage, []string{"account", "nonsense"}},
+		{cli.ExitUsage, []string{"account", "list", "extra"}},
+		{cli.ExitUsage, []string{"account", "list", "--nonsense"}},
+		{cli.ExitUsage, []string{"account", "list", "-o", "yaml"}},
+		{cli.ExitUsage, []string{"account", "create", "--plan", "complete"}},
+		{cli.ExitUsage, []string{"account", "create", "--email", "a@b.example", "--tenant-slots", "many"}},
+		{cli.ExitUsage, []string{"account", "list", "--log-level", "loud"}},
+		{cli.ExitUsage, []string{"account", "list", "--config", "missing.yaml"}},
+		{cli.ExitUsage, []string{"serve", "--listen", "nonsense"}},
+		{cli.ExitUsage, []string{"serve", "--public-url", "http://tenantry.example"}},
+		{cli.ExitUsage, []string{"account", "show"}},
+		{cli.ExitUsage, []string{"account", "plan", "--account", unknown, "--plan"}},
+		{cli.ExitUsage, []string{"account", "suspend"}},
+		{cli.ExitUsage, []string{"account", "resume"}},
+		{cli.ExitUsage, []string{"account", "close", "--yes"}},
+		{cli.ExitUsage, []string{"key", "create"}},
+		{cli.ExitUsage, []string{"key", "revoke"}},
+		{cli.ExitUsage, []string{"key", "rotate"}},
+		{cli.ExitUsage, []string{"audit", "list", "--limit", "0"}},
+		{cli.ExitUsage, []string{"audit", "list", "--since", "yesterday"}},
+		{cli.ExitUsage, []string{"tenant", "assign", "--account", "a"}},
+		{cli.ExitUsage, []string{"tenant", "withdraw"}},
+		{cli.ExitRefused, []string{"account", "create", "--email", "ann@example.com", "--plan", "nonsense"}},
+		{cli.ExitRefused, []string{"account", "create", "--email", "nonsense", "--plan", "complete"}},
+		{cli.ExitUsage, []string{"account", "create", "--email", "ann@example.com", "--tenant-slots", "-1"}},
+		{cli.ExitNotFound, []string{"account", "show", "--account", unknown}},
+		{cli.ExitNotFound, []string{"account", "plan", "--account", unknown, "--plan", "complete"}},
+		{cli.ExitNotFound, []string{"account", "suspend", "--account", "nobody@example.com"}},
+		{cli.ExitNotFound, []string{"account", "resume", "--account", unknown}},
+		{cli.ExitNotFound, []string{"account", "close", "--account", unknown, "--yes"}},
+		{cli.ExitNotFound, []string{"key", "list", "--account", unknown}},
+		{cli.ExitNotFound, []string{"key", "rotate", "--key", unknown}},
+		{cli.ExitNotFound, []string{"key", "revoke", "--key", "tny_live_0123"}},
+		{cli.ExitNotFound, []string{"tenant", "list", "--account", unknown}},
+		{cli.ExitNotFound, []string{"audit", "list", "--account", unknown}},
+		{cli.ExitNotFound, []string{"key", "create", "--account", unknown}},
+		{cli.ExitNotFound, []string{"key", "create", "--account", "nobody@example.com"}},
+		{cli.ExitNotFound, []string{"tenant", "assign", "--tenant", unknown, "--account", unknown}},
+		{cli.ExitNotFound, []string{"tenant", "withdraw", "--tenant", unknown}},
+		{cli.ExitNotFound, []string{"tenant", "withdraw", "--tenant", "nonsense"}},
+	} {
+		t.Run(strings.Join(tt.args, " "), func(t *testing.T) { runTenantry(t, env, tt.args...).checkFailure(t, tt.code) })
+	}
+	asJSON := runTenantry(t, env, "key", "create", "--account", unknown, "-o", "json")
+	var printed object
+	if err := json.Unmarshal([]byte(asJSON.errors), &printed); err != nil || asJSON.code != cli.ExitNotFound {
+		t.Fatalf("%d %v: %s", asJSON.code, err, asJSON.errors)
+	}
+	plan := runTenantry(t, env, "account", "create", "--email", "ann@example.com", "--plan", "nonsense")
+	if !strings.Contains(plan.errors, "api_starter") || strings.Contains(plan.errors, "Idempotency-Key") {
+		t.Errorf("it does not help: %s", plan.errors)
+	}
+	checkMembers(t, "error", printed, "error")
+	checkMembers(t, "error", printed.at("error"), "code message fix")
+	checkValues(t, printed, object{"error.code": "account_not_found"})
+}
+
+// TestUnresponsiveDatabaseFailsTheCommand checks that a command fails if the database accepts the
+// connection and never answers.
+func TestUnresponsiveDatabaseFailsTheCommand(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silent.Close() })
+	asked := runTenantry(t, []string{"TENANTRY_DATABASE_URL=postgres://u:secret@" + silent.Addr().String() + "/x"}, "account", "list")
+	asked.checkFailure(t, cli.ExitOutside)
+	if !strings.Contains(asked.errors, "did not answer") || !strings.Contains(asked.errors, "database_url") || strings.Contains(asked.errors, "secret") {
+		t.Errorf("it says %s", asked.errors)
+	}
+}
+
+// TestOperatorAssignsManagedTenants assigns a managed tenant in the database of a running server
+// and withdraws it.
+func TestOperatorAssignsManagedTenants(t *testing.T) {
+	t.Parallel()
+	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	env := r.env(t.TempDir(), "")
+	id, key := r.newAccount(env, "ann@example.com", "complete", 1)
+	_, server := r.serve(env)
+	c := caller{client: server, id: id, email: "ann@example.com", key: key}
+	h := accountTenant{caller: c}
+	h.guid, h.admin = r.newTenant(server)
+
+	runTenantry(t, env, "tenant", "assign", "--tenant", "nonsense", "--account", id).checkFailure(t, cli.ExitRefused)
+	runTenantry(t, env, "tenant", "assign", "--tenant", h.guid, "--account", id).checkFailure(t, cli.ExitRefused) // without consent
+	newBrowser(t).answerConsent(c.get("/v1/tenants/connect-url").text("connect_url"), h.admin, "accept")
+	made := runTenantry(t, env, "tenant", "assign", "--tenant", strings.ToUpper(h.guid), "--account", "ann@example.com", "-o", "json").mustJSON(t)
+	checkMembers(t, "assign", made, "id tenant_id account_id tenant_name tenant_domain managed assigned_at")
+	checkValues(t, made, object{"tenant_id": h.guid, "account_id": id, "managed": true})
+	h.mustSync()
+	second, admin := r.newTenant(server)
+	c.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached") // a managed tenant uses a slot
+	_, other := r.newAccount(env, "bob@example.com", "complete", 0)
+	bob := caller{client: server, key: other}
+	newBrowser(t).answerConsent(bob.get("/v1/tenants/connect-url").text("connect_url"), admin, "accept")
+	runTenantry(t, env, "tenant", "assign", "--tenant", second, "--account", id).checkFailure(t, cli.ExitRefused)
+	runTenantry(t, env, "tenant", "assign", "--tenant", h.guid, "--account", "bob@example.com").checkFailure(t, cli.ExitRefused) // already held
+
+	const zone = "withdrawn.test"
+	if err := r.zones.Add(zone, "manual"); err != nil {
+		t.Fatal(err)
+	}
+	h.post(h.path("/domains"), object{"domain": zone})
+	h.publishRecords(zone)
+	h.post(h.domainPath(zone, "/verify"), nil)
+	h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada"))
+	h.post(h.path("/mailbox-limits"), object{"daily_send_limit": 5})
+	gone := runTenantry(t, env, "tenant", "withdraw", "--tenant", h.guid, "-o", "json").mustJSON(t)
+	checkMembers(t, "withdraw", gone, "tenant_id account_id status withdrawn_at rules_removed rules_left")
+	checkValues(t, gone, object{"tenant_id": h.guid, "account_id": id, "status": "withdrawn", "rules_removed": true, "rules_left": []any{}})
+	if !slices.ContainsFunc(r.recordedRequests(), func(q platformRequest) bool { return strings.Contains(string(q.body), "Remove-TransportRule") }) {
+		t.Error("no rule was removed at the platform")
+	}
+	h.expect("POST", h.path("/sync"), nil, 403, "access_denied")
+	runTenantry(t, env, "tenant", "withdraw", "--tenant", h.guid).checkFailure(t, cli.ExitNotFound)
+	made = runTenantry(t, env, "tenant", "assign", "--tenant", h.guid, "--account", id, "-o", "json").mustJSON(t)
+	checkValues(t, made, object{"tenant_id": h.guid})
+	h.mustSync()
+	limit := h.post(h.path("/mailbox-limits"), object{"daily_send_limit": 5, "domain_scope": zone})
+	checkValues(t, limit.object, object{"provisioning.status": "created"})
+	r.checkRulesLeft(env, id, h.guid, "tenantry-block-"+zone)
+}
+
+// checkRulesLeft closes an account while the mail platform is down, and checks that the command
+// lists the rules that remain.
+func (r *serviceFixture) checkRulesLeft(env []string, account, guid, rule string) {
+	r.t.Helper()
+	r.stopPlatform()
+	closed := runTenantry(r.t, env, "account", "close", "--account", account, "--yes", "-o", "json")
+	var row, warned object
+	if json.Unmarshal([]byte(closed.output), &row) != nil || json.Unmarshal([]byte(closed.errors), &warned) != nil || closed.code != 0 {
+		r.t.Fatalf("exit code %d\n%s%s", closed.code, closed.output, closed.errors)
+	}
+	checkValues(r.t, row, object{"status": "closed", "tenants_released": 1, "tenants_unruled": 0, "rules_left": []any{map[string]any{"tenant_id": guid, "rules": []any{rule}}}})
+	checkValues(r.t, warned, object{"warning.code": "rules_left"})
+	if message := fmt.Sprint(warned.at("warning.message")); !strings.Contains(message, guid) || !strings.Contains(message, rule) {
+		r.t.Errorf("the warning says %s", message)
+	}
+	acts := runTenantry(r.t, env, "audit", "list", "--account", account, "-o", "json").mustJSON(r.t).objects("events")
+	checkValues(r.t, acts[0], object{"action": "account.close", "details.rules_left": rule + " in " + guid})
+}
+
+func TestVersionAndOpenAPICommands(t *testing.T) {
+	t.Parallel()
+	checkMembers(t, "version", runTenantry(t, nil, "version", "-o", "json").mustJSON(t), "version commit go")
+	document := runTenantry(t, nil, "openapi", "--json").mustJSON(t)
+	if !strings.HasPrefix(document.text("openapi"), "3.1") {
+		t.Errorf("openapi %v", document["openapi"])
+	}
+	committed, err := os.ReadFile("../../docs/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if yaml := runTenantry(t, nil, "openapi"); yaml.output != string(committed) {
+		t.Error("`tenantry openapi` differs from docs/openapi.yaml: run make openapi")
+	}
+}

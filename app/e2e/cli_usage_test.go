@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/command"
+	"github.com/tenantry/tenantry/app/settings"
+)
+
+// TestEmptyFlagValueIsAUsageError checks that an empty flag value is not taken for a missing flag.
+// A script with an unset variable must not write an unencrypted backup, list the keys of all
+// accounts or change a plan.
+func TestEmptyFlagValueIsAUsageError(t *testing.T) {
+	t.Parallel()
+	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
+	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "--tenant-slots", "3", "-o", "json").mustJSON(t)
+	for _, args := range [][]string{
+		{"backup", "--credential-file", "", "file"}, {"restore", "--credential-file", "", "file"},
+		{"key", "list", "--account", ""}, {"tenant", "list", "--account", ""}, {"audit", "list", "--account", ""},
+		{"account", "plan", "--account", "ann@example.com", "--plan", ""}, {"account", "close", "--yes", "--account", ""},
+		{"key", "revoke", "--key", ""},
+	} {
+		o := runTenantry(t, env, args...)
+		o.checkFailure(t, cli.ExitUsage)
+		if !strings.Contains(o.errors, " is empty") {
+			t.Errorf("%v: %s", args, o.errors)
+		}
+	}
+	checkValues(t, runTenantry(t, env, "account", "show", "--account", "ann@example.com", "-o", "json").mustJSON(t), object{"tenant_slots": 3})
+	runTenantry(t, env, "key", "create", "--account", "ann@example.com", "--name", "", "--public-url", "", "-o", "json").mustJSON(t)
+}
+
+// TestUsageErrorsNameTheMistakeAndTheHelp checks that usage errors name the mistake and the help to
+// read. They are JSON if the output format is JSON, wherever that flag stands.
+func TestUsageErrorsNameTheMistakeAndTheHelp(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"acount":                         "did you mean account?",
+		"account lst":                    "did you mean list?",
+		"account list extra":             "`tenantry account list --help`",
+		"help nonsense":                  `no command "nonsense"`,
+		"help account nonsense":          `tenantry account has no command "nonsense"`,
+		"backup":                         "the name of one file",
+		"backup -":                       "the name of one file",
+		"restore one two":                "the name of one file",
+		"plugin add":                     "the name of a file",
+		"serve --listen 127.0.0.1:99999": "not host:port",
+		"serve --circuit-open 0s":        "`tenantry config`",
+		"config --config missing.yaml":   "`tenantry serve --help`",
+		"account list --nonsense":        "`tenantry account list --help`",
+		"account create --email a@b.example --tenant-slots 1000001": "from 0 to 1000000",
+	} {
+		args := strings.Split(line, " ")
+		o := runTenantry(t, nil, args...)
+		o.checkFailure(t, cli.ExitUsage)
+		if !strings.Contains(o.errors, want) {
+			t.Errorf("%s: %s", line, o.errors)
+		}
+		for _, asked := range [][]string{{"-o", "json"}, {"-o=json"}, {"-ojson"}, {"--output", "json"}, {"--output=json"}} {
+			o := runTenantry(t, nil, append(args[:len(args):len(args)], asked...)...)
+			var printed object
+			if err := json.Unmarshal([]byte(o.errors), &printed); err != nil || o.code != cli.ExitUsage || o.output != "" {
+				t.Fatalf("%s %v: exit code %d, %v: %s%s", line, asked, o.code, err, o.output, o.errors)
+			}
+			checkValues(t, printed, object{"error.code": "usage"})
+		}
+	}
+}
+
+// TestCLIErrorsSuggestOperatorFixes checks that errors which the API also returns tell an operator
+// which command helps, and that standard error has nothing else.
+func TestCLIErrorsSuggestOperatorFixes(t *testing.T) {
+	t.Parallel()
+	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
+	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
+	const guid = "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55"
+	for line, want := range map[string]string{
+		"tenant assign --account ann@example.com --tenant " + guid: "`tenantry doctor`",
+		"tenant withdraw --tenant " + guid:                         "`tenantry tenant list`",
+		"account show --account nobody@example.com":                "`tenantry account list`",
+	} {
+		o := runTenantry(t, env, append(strings.Split(line, " "), "-o", "json")...)
+		var printed object
+		if err := json.Unmarshal([]byte(o.errors), &printed); err != nil || o.code == 0 {
+			t.Fatalf("%s: exit code %d, %v: %s", line, o.code, err, o.errors)
+		}
+		if fix := fmt.Sprint(printed.at("error.fix")); !strings.Contains(fix, want) || strings.Contains(fix, "/v1/") {
+			t.Errorf("%s: %s", line, fix)
+		}
+	}
+}
+
+// TestTablesHaveNoTrailingSpaces also checks that an empty list prints a sentence.
+func TestTablesHaveNoTrailingSpaces(t *testing.T) {
+	t.Parallel()
+	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
+	first := runTenantry(t, env, "account", "list")
+	if !strings.HasPrefix(first.errors, "tenantry: warning: there was no database at ") || first.code != 0 {
+		t.Errorf("an empty folder passes for the service's: %d %q", first.code, first.errors)
+	}
+	if none := runTenantry(t, env, "account", "list"); none.code != 0 || none.output != "" || none.errors != "there are no accounts\n" {
+		t.Errorf("%d %q %q", none.code, none.output, none.errors)
+	}
+	checkValues(t, runTenantry(t, env, "account", "list", "-o", "json").mustJSON(t), object{"count": 0})
+	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
+	for _, name := range []string{"two\nlines", strings.Repeat("x", 101)} { // no table can show these
+		runTenantry(t, env, "key", "create", "--account", "ann@example.com", "--name", name).checkFailure(t, cli.ExitUsage)
+	}
+	for _, line := range strings.Split(runTenantry(t, env, "account", "list").output, "\n") {
+		if line != strings.TrimRight(line, " ") {
+			t.Errorf("%q ends in spaces", line)
+		}
+	}
+}
+
+func TestHelpGroupsCommands(t *testing.T) {
+	t.Parallel()
+	help := runTenantry(t, nil, "help")
+	if help.code != 0 || help.errors != "" {
+		t.Fatalf("%d %s", help.code, help.errors)
+	}
+	at := -1
+	for _, want := range []string{"Usage:\n  tenantry COMMAND\n", "\nServe:\n", "\n  serve ", "\nOperate:\n", "\n  account ", "\n  doctor ", "\nDevelop:\n", "\n  dev ", "\nMore:\n", "\n  help "} {
+		next := strings.Index(help.output, want)
+		if next <= at {
+			t.Fatalf("%q is missing or in another place:\n%s", want, help.output)
+		}
+		at = next
+	}
+	if strings.Contains(help.output, "reference") {
+		t.Error("the command of make generate is shown")
+	}
+	if bare := runTenantry(t, nil); bare.output != help.output || bare.code != 0 {
+		t.Errorf("without a command: %d\n%s", bare.code, bare.output)
+	}
+	create := runTenantry(t, nil, "account", "create", "--help").output
+	if !strings.Contains(create, "--email") || strings.Contains(create, "--dns-port") || !strings.Contains(create, "tenantry serve --help") {
+		t.Errorf("account create:\n%s", create)
+	}
+	serve := runTenantry(t, nil, "help", "serve").output
+	for field := range settings.Fields() {
+		if field.Name != "Providers" && !strings.Contains(serve, "--"+settings.FlagName(field)+" ") {
+			t.Errorf("serve --help lacks --%s", settings.FlagName(field))
+		}
+	}
+}
+
+// TestEveryCommandHasAHelpText checks that each command has a one-line summary and each flag a
+// description.
+func TestEveryCommandHasAHelpText(t *testing.T) {
+	t.Parallel()
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") {
+			t.Errorf("%s: %q", cmd.CommandPath(), cmd.Short)
+		}
+		own, _ := cli.Flags(cmd)
+		for _, line := range strings.Split(strings.TrimSpace(own.FlagUsages()), "\n") {
+			if line != "" && !regexp.MustCompile(`--\S+( \S+)?\s{2,}\S`).MatchString(line) {
+				t.Errorf("%s: %s", cmd.CommandPath(), line)
+			}
+		}
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk(command.Root())
+}
+
+// TestShellCompletion checks that each shell gets a script, and that bash completes with it.
+func TestShellCompletion(t *testing.T) {
+	t.Parallel()
+	for shell, has := range map[string]string{
+		"bash": "__start_tenantry", "zsh": "#compdef tenantry", "fish": "complete -c tenantry", "powershell": "Register-ArgumentCompleter",
+	} {
+		if script := runTenantry(t, nil, "completion", shell); script.code != 0 || !strings.Contains(script.output, has) {
+			t.Errorf("%s: exit code %d, %d bytes", shell, script.code, len(script.output))
+		}
+	}
+	runTenantry(t, nil, "completion").checkFailure(t, cli.ExitUsage)
+	runTenantry(t, nil, "completion", "tcsh").checkFailure(t, cli.ExitUsage)
+	for line, want := range map[string]string{
+		"tenantry doc":                   "doctor",
+		"tenantry account cr":            "create",
+		"tenantry account create --em":   "--email",
+		"tenantry key create --form t":   "trial",
+		"tenantry config --output j":     "json",
+		"tenantry serve --log-level err": "error",
+		"tenantry completion z":          "zsh",
+	} {
+		if got := bashCompletes(t, line); len(got) != 1 || got[0] != want {
+			t.Errorf("%q is completed to %v, want %s", line, got, want)
+		}
+	}
+}
+
+// bashCompletes returns the completions that bash offers with our script, as for the Tab key.
+func bashCompletes(t *testing.T, line string) []string {
+	t.Helper()
+	const script = `
+source <(tenantry completion bash)
+COMP_LINE=$1 COMP_POINT=${#1}
+read -ra COMP_WORDS <<<"$1"
+COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+_get_comp_words_by_ref() { cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words=("${COMP_WORDS[@]}") cword=$COMP_CWORD; }
+__start_tenantry tenantry
+printf '%s\n' "${COMPREPLY[@]}"`
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-c", script, "bash", line)
+	cmd.Env = []string{"PATH=" + requirePrograms(t, releaseBuild).folder + ":" + os.Getenv("PATH"), "HOME=" + scratchDir}
+	out, err := cmd.Output()
+	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
+		t.Fatalf("bash: %v\n%s", err, failed.Stderr)
+	}
+	var words []string
+	for word := range strings.Lines(string(out)) {
+		word, _, _ = strings.Cut(strings.TrimSpace(word), " ") // a description may follow
+		words = append(words, word)
+	}
+	return words
+}
+
+// TestConfigurationPageIsCurrent compares docs/configuration.md with the output of the code.
+func TestConfigurationPageIsCurrent(t *testing.T) {
+	t.Parallel()
+	b := requirePrograms(t, releaseBuild)
+	cmd := exec.Command(b.binary, "reference")
+	cmd.Stdin = bytes.NewReader(pluginDescriptions(t))
+	page, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	committed, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(page) != string(committed) {
+		t.Error("docs/configuration.md is stale: run make generate")
+	}
+	for _, want := range []string{"## Storage", "| `database_url` | `TENANTRY_DATABASE_URL` | `--database-url` |", "TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET_FILE", "(required)"} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+	cmd = exec.Command(b.binary, "reference")
+	if out, err := cmd.Output(); err == nil {
+		t.Errorf("without descriptions it prints %d bytes", len(out))
+	}
+}

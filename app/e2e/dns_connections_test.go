@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/app/cli"
+	cloudflare "github.com/tenantry/tenantry/plugins/dns-cloudflare/simulator"
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+)
+
+const dnsConnectionMembers = "connection_id account_id provider name status zones_visible tested_at created_at"
+
+// cloudflareFake is the simulator of Cloudflare behind a token that only this fixture knows.
+type cloudflareFake struct {
+	token   string
+	url     string
+	revoked atomic.Bool  // whether the token is revoked
+	calls   atomic.Int64 // number of calls with the token
+	// onCall, if set, runs before each call is answered.
+	onCall atomic.Pointer[func()]
+}
+
+func newCloudflareFake(t *testing.T, zones ...string) *cloudflareFake {
+	t.Helper()
+	c := &cloudflareFake{token: "canary" + rand.Text()}
+	var inner http.Handler
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if onCall := c.onCall.Load(); onCall != nil {
+			(*onCall)()
+		}
+		if r.Header.Get("Authorization") == "Bearer "+c.token {
+			c.calls.Add(1)
+			if !c.revoked.Load() {
+				r.Header.Set("Authorization", "Bearer "+cloudflare.Token)
+			}
+		}
+		inner.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	handler, ready, err := cloudflare.New(simulate.Options{URL: server.URL, DataDir: t.TempDir(), Log: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner, c.url = handler, ready.Settings["api_url"]
+	for _, zone := range zones {
+		sendToSimulator(t, "PUT", server.URL+"/_control/zones/"+zone, "{}")
+	}
+	return c
+}
+
+func sendToSimulator(t *testing.T, method, url, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if answer.StatusCode >= 300 {
+		raw, _ := io.ReadAll(answer.Body)
+		t.Fatalf("%s %s: %d %s", method, url, answer.StatusCode, raw)
+	}
+}
+
+// env returns the setting with which commands find the fake.
+func (c *cloudflareFake) env() string { return "TENANTRY_PROVIDERS_CLOUDFLARE_API_URL=" + c.url }
+
+// credentialFile writes a credential file and returns its path.
+func credentialFile(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "credential")
+	if err := os.WriteFile(file, []byte(text+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// commandError is the error that a command prints as JSON.
+type commandError struct{ Code, Message, Fix string }
+
+// checkError checks exit code and error code of a command that failed, and returns its error.
+func (o commandResult) checkError(t *testing.T, code int, name string) commandError {
+	t.Helper()
+	var printed struct{ Error commandError }
+	if err := json.Unmarshal([]byte(o.errors), &printed); err != nil || o.code != code || o.output != "" || printed.Error.Code != name {
+		t.Errorf("%v: exit code %d, want %d %s\n%s%s", o.args, o.code, code, name, o.output, o.errors)
+	}
+	return printed.Error
+}
+
+// checkConnections checks the connections that `dns-connection list` shows.
+func checkConnections(t *testing.T, env []string, want ...object) {
+	t.Helper()
+	list := runTenantry(t, env, "dns-connection", "list", "-o", "json").mustJSON(t)
+	got := list.objects("connections")
+	if list.at("count") != float64(len(want)) || len(got) != len(want) {
+		t.Fatalf("got %v, want %v", list, want)
+	}
+	for i := range want {
+		checkMembers(t, "entry", got[i], dnsConnectionMembers)
+		checkValues(t, got[i], want[i])
+	}
+}
+
+func TestOperatorManagesDNSConnections(t *testing.T) {
+	t.Parallel()
+	c := newCloudflareFake(t, "a.test", "b.test")
+	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir(), c.env()}
+	ann := runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t).text("account_id")
+	add := func(file string, more ...string) commandResult {
+		args := []string{"dns-connection", "add", "--account", "ann@example.com", "--provider", "cloudflare", "--credential-file", file, "-o", "json"}
+		return runTenantry(t, env, append(args, more...)...)
+	}
+	good := credentialFile(t, c.token)
+	bad := add(credentialFile(t, "another"+rand.Text())).checkError(t, cli.ExitOutside, "provider_credential_rejected")
+	if !strings.HasSuffix(bad.Message, "; nothing is stored") || bad.Fix != "give a credential that the provider takes, with the rights that it needs" {
+		t.Errorf("got %v", bad)
+	}
+	checkConnections(t, env)
+
+	one := add(good, "--name", "zones of ann").mustJSON(t)
+	checkMembers(t, "connection", one, dnsConnectionMembers)
+	checkValues(t, one, object{"account_id": ann, "provider": "cloudflare", "name": "zones of ann", "status": "connected", "zones_visible": 2})
+	two := add(good).mustJSON(t)
+	checkConnections(t, env, one, two)
+
+	c.revoked.Store(true)
+	failed := runTenantry(t, env, "dns-connection", "test", "--connection", one.text("connection_id"), "-o", "json")
+	failed.checkError(t, cli.ExitOutside, "provider_credential_rejected")
+	one["status"] = "failed"
+	delete(one, "tested_at")
+	checkConnections(t, env, one, two)
+	c.revoked.Store(false)
+	runTenantry(t, env, "keyset", "rotate", "-o", "json").mustJSON(t)
+	tested := runTenantry(t, env, "dns-connection", "test", "--connection", one.text("connection_id"), "-o", "json").mustJSON(t)
+	checkMembers(t, "test", tested, dnsConnectionMembers)
+	one["status"] = "connected"
+	checkValues(t, tested, one)
+
+	removed := runTenantry(t, env, "dns-connection", "remove", "--connection", two.text("connection_id"), "-o", "json").mustJSON(t)
+	checkMembers(t, "removal", removed, "connection_id account_id provider name status removed_at")
+	checkValues(t, removed, object{"connection_id": two["connection_id"], "status": "removed"})
+	for _, act := range []string{"test", "remove"} {
+		runTenantry(t, env, "dns-connection", act, "--connection", two.text("connection_id"), "-o", "json").checkError(t, cli.ExitNotFound, "dns_connection_not_found")
+	}
+	checkConnections(t, env, one)
+	c.checkLifecycle(t, env, ann)
+}
+
+// checkLifecycle checks that a stored connection is in a backup, is audited without its secret, and
+// is removed with its account.
+func (c *cloudflareFake) checkLifecycle(t *testing.T, env []string, account string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "all.backup")
+	runTenantry(t, env, "backup", file)
+	elsewhere := []string{"TENANTRY_DATA_DIR=" + t.TempDir(), c.env()}
+	runTenantry(t, elsewhere, "restore", file)
+	list := runTenantry(t, elsewhere, "dns-connection", "list", "-o", "json").mustJSON(t).objects("connections")
+	if len(list) != 1 {
+		t.Fatalf("restored: %v", list)
+	}
+	runTenantry(t, elsewhere, "dns-connection", "test", "--connection", list[0].text("connection_id"), "-o", "json").mustJSON(t)
+
+	checkValues(t, runTenantry(t, env, "account", "close", "--account", account, "--yes", "-o", "json").mustJSON(t), object{"dns_connections_removed": 1})
+	checkConnections(t, env)
+	acts := runTenantry(t, env, "audit", "list", "--account", account, "-o", "json").output
+	for action, want := range map[string]int{"dns_connection.add": 2, "dns_connection.remove": 2} {
+		if n := strings.Count(acts, `"`+action+`"`); n != want {
+			t.Errorf("%d audit events %s, want %d", n, action, want)
+		}
+	}
+	if strings.Contains(acts, c.token) {
+		t.Error("the audit events contain the credential")
+	}
+	runTenantry(t, env, "dns-connection", "add", "--account", account, "--provider", "cloudflare", "--credential-file", credentialFile(t, c.token), "-o", "json").
+		checkError(t, cli.ExitRefused, "account_closed")
+}
+
+// TestDNSConnectionToPowerDNS adds a connection with account-specific fields. With PostgreSQL no
+// command creates a keyset implicitly.
+func TestDNSConnectionToPowerDNS(t *testing.T) {
+	t.Parallel()
+	server, err := testserver.StartPowerDNS(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	env := []string{
+		"TENANTRY_DATA_DIR=" + t.TempDir(), "TENANTRY_DATABASE_URL=" + testserver.Database(t), "TENANTRY_PROVIDERS_POWERDNS_ALLOW_PRIVATE=true",
+	}
+	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
+	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
+	add := func(env []string, set string) commandResult {
+		return runTenantry(t, env, "dns-connection", "add", "--account", "ann@example.com", "--provider", "powerdns",
+			"--credential-file", credentialFile(t, server.Key), "--set", "api_url="+set, "-o", "json")
+	}
+	if got := add(env, server.API).checkError(t, cli.ExitRefused, "failed"); !strings.Contains(got.Fix, "keyset create") {
+		t.Errorf("got %v", got)
+	}
+	runTenantry(t, env, "keyset", "create", "-o", "json").mustJSON(t)
+	made := add(env, server.API).mustJSON(t)
+	checkValues(t, made, object{"provider": "powerdns", "name": "", "status": "connected", "zones_visible": 0})
+	runTenantry(t, env, "dns-connection", "test", "--connection", made.text("connection_id"), "-o", "json").mustJSON(t)
+	add(env, "http://127.0.0.1:1").checkError(t, cli.ExitOutside, "provider_unavailable")
+	guarded := append(env, "TENANTRY_PROVIDERS_POWERDNS_ALLOW_PRIVATE=false")
+	if clear := add(guarded, server.API).checkError(t, cli.ExitUsage, "usage"); !strings.Contains(clear.Message, "http would send the key in clear") {
+		t.Errorf("got %v", clear)
+	}
+	private := add(guarded, strings.Replace(server.API, "http:", "https:", 1)).checkError(t, cli.ExitOutside, "invalid_request")
+	if !strings.Contains(private.Fix, "TENANTRY_PROVIDERS_POWERDNS_ALLOW_PRIVATE") {
+		t.Errorf("got %v", private)
+	}
+	server.Stop()
+	runTenantry(t, env, "dns-connection", "test", "--connection", made.text("connection_id"), "-o", "json").checkError(t, cli.ExitOutside, "provider_unavailable")
+	made["status"] = "failed"
+	delete(made, "tested_at")
+	checkConnections(t, env, made)
+}
+
+// TestDNSConnectionMistakesAreExplained checks that each error names the remedy and does not repeat
+// the rejected value.
+func TestDNSConnectionMistakesAreExplained(t *testing.T) {
+	t.Parallel()
+	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
+	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
+	key := credentialFile(t, "c2VjcmV0")
+	for _, tt := range []struct {
+		code int
+		args string
+		says string
+	}{
+		{cli.ExitUsage, "add --provider cloudflare", "--account"},
+		{cli.ExitUsage, "add --account ann@example.com", "--provider"},
+		{cli.ExitUsage, "add --account ann@example.com --provider nope", "cloudflare, powerdns, rfc2136"},
+		{cli.ExitUsage, "add --account ann@example.com --provider cloudflare", "--credential-file is missing"},
+		{cli.ExitUsage, "add --account ann@example.com --provider cloudflare --set api_token=5up3rs3cr3t", "--credential-file"},
+		{cli.ExitUsage, "add --account ann@example.com --provider cloudflare --set api_url=5up3rs3cr3t", "the operator's"},
+		{cli.ExitUsage, "add --account ann@example.com --provider cloudflare --set 5up3rs3cr3t", "NAME=VALUE"},
+		{cli.ExitUsage, "add --account ann@example.com --provider rfc2136 --credential-file " + key + " --set server=5up3rs3cr3t", "needs --set zones, --set key_name"},
+		{cli.ExitUsage, "add --account ann@example.com --provider rfc2136 --set server=a --set server=5up3rs3cr3t", "twice"},
+		{cli.ExitUsage, "add --account ann@example.com --provider rfc2136 --set server=", "no value"},
+		{cli.ExitUsage, "add --account ann@example.com --provider rfc2136 --set servers=a", "--set server=…"},
+		{cli.ExitUsage, "add --account ann@example.com --provider powerdns --credential-file " + key + " --set api_url=5up3rs3cr3t", "api_url: it is a URL"},
+		{cli.ExitUsage, "add --account ann@example.com --provider rfc2136 --credential-file " + credentialFile(t, "5up3rs3cr3t!") +
+			" --set server=ns1.example.com --set zones=example.com --set key_name=k", "key_secret: it is missing or is not base64"},
+		{cli.ExitRefused, "add --account ann@example.com --provider cloudflare --credential-file missing", "missing"},
+		{cli.ExitNotFound, "add --account bob@example.com --provider cloudflare --credential-file " + key, "account list"},
+		{cli.ExitNotFound, "list --account bob@example.com", "account list"},
+		{cli.ExitUsage, "test", "--connection"},
+		{cli.ExitUsage, "remove", "--connection"},
+	} {
+		got := runTenantry(t, env, append([]string{"dns-connection"}, strings.Fields(tt.args)...)...)
+		got.checkFailure(t, tt.code)
+		if !strings.Contains(got.errors, tt.says) || strings.Contains(got.errors, "5up3rs3cr3t") {
+			t.Errorf("%s:\n%s", tt.args, got.errors)
+		}
+	}
+	without := append(env, "TENANTRY_PLUGIN_DIR="+t.TempDir())
+	runTenantry(t, without, "dns-connection", "add", "--account", "ann@example.com", "--provider", "cloudflare", "--credential-file", key).checkFailure(t, cli.ExitRefused)
+	checkConnections(t, env)
+}
+
+// TestKilledDNSConnectionAddStoresAllOrNothing kills the command at different moments. The
+// connection is stored completely or not at all. In the rounds named unanswered the provider has
+// not answered when the command is killed.
+func TestKilledDNSConnectionAddStoresAllOrNothing(t *testing.T) {
+	t.Parallel()
+	c := newCloudflareFake(t, "a.test")
+	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir(), c.env()}
+	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
+	file := credentialFile(t, c.token)
+	for round, name := range []string{"unanswered", "answered", "unanswered", "answered", "answered"} {
+		asked, over := make(chan struct{}, 100), make(chan struct{})
+		onCall := func() {
+			asked <- struct{}{}
+			if name == "unanswered" {
+				<-over
+			}
+		}
+		c.onCall.Store(&onCall)
+		p, err := launchProcess(requirePrograms(t, releaseBuild), env, io.Discard, "dns-connection", "add", "--account", "ann@example.com", "--provider", "cloudflare",
+			"--credential-file", file, "--name", fmt.Sprint(name, " ", round))
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-asked
+		p.kill()
+		close(over)
+	}
+	c.onCall.Store(nil)
+	list := runTenantry(t, env, "dns-connection", "list", "-o", "json").mustJSON(t).objects("connections")
+	for _, one := range list {
+		if strings.HasPrefix(one.text("name"), "unanswered") {
+			t.Errorf("stored though its test had no answer: %v", one)
+		}
+		runTenantry(t, env, "dns-connection", "test", "--connection", one.text("connection_id"), "-o", "json").mustJSON(t)
+	}
+	if n := strings.Count(runTenantry(t, env, "audit", "list", "-o", "json").output, `"dns_connection.add"`); n != len(list) {
+		t.Errorf("%d connections, %d audit events", len(list), n)
+	}
+	runTenantry(t, env, "dns-connection", "add", "--account", "ann@example.com", "--provider", "cloudflare", "--credential-file", file, "-o", "json").mustJSON(t)
+}

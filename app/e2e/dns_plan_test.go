@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	planMembers       = "domain_id domain_name dns_provider read desired_records observed_records actions blocking_changes safe_to_apply checked_at"
+	actionMembers     = "action record_type name desired observed reason notes message blocking"
+	automationMembers = "provider provider_supported connection_present safe_to_apply manual_action_required action_required_code message"
+)
+
+// newDomainAt creates a verified domain whose zone is at a DNS provider of the sandbox.
+func (h accountTenant) newDomainAt(provider string) (zone, id string) {
+	h.t.Helper()
+	zone = fmt.Sprintf("planned-%d.test", uniqueNumber.Add(1))
+	h.control("POST", "/zones", object{"name": zone, "provider": provider})
+	h.post(h.path("/domains"), object{"domain": zone})
+	h.publishRecords(zone)
+	h.post(h.domainPath(zone, "/verify"), nil)
+	for _, d := range h.get(h.path("/domains")).objects("domains") {
+		if d.text("domain_name") == zone {
+			id = d.text("id")
+		}
+	}
+	return zone, id
+}
+
+// putConflictingRecords replaces the records of a zone by ones that conflict with the plan.
+func (h accountTenant) putConflictingRecords(zone string, proof any) []object {
+	h.t.Helper()
+	text := func(name, content string) object {
+		return object{"type": "TXT", "name": name, "content": content, "ttl": 600}
+	}
+	records := []object{
+		text(zone, proof.(string)), text(zone, "v=spf1 a ip4:192.0.2.7 ~all"), text(zone, "google-site-verification=x"), text("_dmarc."+zone, "v=DMARC1; p=reject; adkim=s"),
+		{"type": "MX", "name": zone, "content": "mail." + zone, "priority": 1, "ttl": 600}, {"type": "A", "name": "mail." + zone, "content": "192.0.2.7", "ttl": 600},
+		text("selector1._domainkey."+zone, "v=DKIM1; k=rsa; p=MIIB"),
+		{"type": "CNAME", "name": "selector2._domainkey." + zone, "content": "s2.esp.example", "ttl": 600},
+		{"type": "CNAME", "name": "autodiscover." + zone, "content": "autodiscover.else.example", "ttl": 600},
+	}
+	h.control("PUT", "/zones/"+zone+"/records", records)
+	return records
+}
+
+// TestDNSPlanReportsConflicts checks that a plan names each conflict, the change and the reason,
+// and that reading it writes nothing.
+func TestDNSPlanReportsConflicts(t *testing.T) {
+	t.Parallel()
+	h := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
+	zone, id := h.newDomainAt("cloudflare")
+	proof := h.get(h.domainPath(zone, "/dns")).objects("verification_dns_records")[0]["text"]
+	h.putConflictingRecords(zone, proof)
+	before := h.control("GET", "/zones/"+zone+"/records", nil).raw
+	stored := h.get("/v1/domains/" + id + "/dns").raw
+
+	plan := h.get("/v1/domains/" + id + "/dns/plan")
+	checkMembers(t, "plan", plan.object, planMembers)
+	checkMembers(t, "dns_provider", plan.at("dns_provider"), "id name nameservers detected supported")
+	checkMembers(t, "read", plan.at("read"), "reliable reason nameservers_asked nameservers_agreeing")
+	checkValues(t, plan.object, object{
+		"domain_id": id, "domain_name": zone, "dns_provider.id": "cloudflare", "dns_provider.name": "Cloudflare", "dns_provider.detected": true,
+		"dns_provider.supported": true, "dns_provider.nameservers": "[ada.ns.cloudflare.com bob.ns.cloudflare.com]", "read.reliable": true,
+		"read.nameservers_asked": 2, "read.nameservers_agreeing": 2, "safe_to_apply": false,
+	})
+	mx, spf := "", "v=spf1 a ip4:192.0.2.7 include:spf.protection.outlook.com ~all"
+	for _, d := range plan.objects("desired_records") {
+		checkMembers(t, "desired record", d, "purpose record_type name content ttl")
+		if d.text("purpose") == "mx" {
+			mx = d.text("content")
+		}
+	}
+	if !strings.HasPrefix(mx, "0 ") || strings.HasSuffix(mx, ".") {
+		t.Errorf("the MX is to be %q", mx)
+	}
+	want := []object{
+		{"action": "preserve", "record_type": "TXT", "name": zone, "desired": proof, "reason": "present", "blocking": false},
+		{"action": "conflict", "record_type": "MX", "name": zone, "desired": mx, "observed": "[1 mail." + zone + "]", "reason": "mx_other_provider", "blocking": true},
+		{"action": "update", "record_type": "TXT", "name": zone, "desired": spf, "observed": "[v=spf1 a ip4:192.0.2.7 ~all]", "reason": "spf_merged", "blocking": false},
+		{"action": "conflict", "record_type": "CNAME", "name": "autodiscover." + zone, "observed": "[autodiscover.else.example]", "reason": "autodiscover_taken", "blocking": false},
+		{"action": "preserve", "record_type": "TXT", "name": "_dmarc." + zone, "reason": "dmarc_present", "notes": "[dmarc_strict]", "blocking": false},
+		{"action": "conflict", "record_type": "CNAME", "name": "selector1._domainkey." + zone, "observed": "[v=DKIM1; k=rsa; p=MIIB]", "reason": "dkim_txt_present", "blocking": true},
+		{"action": "conflict", "record_type": "CNAME", "name": "selector2._domainkey." + zone, "observed": "[s2.esp.example]", "reason": "dkim_cname_taken", "blocking": true},
+	}
+	actions := plan.objects("actions")
+	if len(actions) != len(want) {
+		t.Fatalf("%d actions: %s", len(actions), plan.raw)
+	}
+	var blocking []string
+	for i, a := range actions {
+		checkMembers(t, "action", a, actionMembers)
+		checkValues(t, a, want[i])
+		if len(a.text("message")) < 20 {
+			t.Errorf("%s explains nothing: %q", a.text("reason"), a.text("message"))
+		}
+		if a["blocking"] == true {
+			blocking = append(blocking, a.text("reason"))
+		}
+	}
+	var blocked []string
+	for _, a := range plan.objects("blocking_changes") {
+		checkMembers(t, "blocking change", a, actionMembers)
+		blocked = append(blocked, a.text("reason"))
+	}
+	if !slices.Equal(blocked, blocking) {
+		t.Errorf("blocking changes %v, want %v", blocked, blocking)
+	}
+	for _, o := range plan.objects("observed_records") {
+		checkMembers(t, "observed record", o, "record_type name contents ttl")
+		if o.text("name") == zone && o.text("record_type") == "TXT" && len(o["contents"].([]any)) != 3 {
+			t.Errorf("observed %v", o)
+		}
+	}
+
+	ready := h.get("/v1/domains/" + id + "/dns/automation")
+	checkMembers(t, "readiness", ready.object, "domain_id automation")
+	checkMembers(t, "automation", ready.at("automation"), automationMembers)
+	checkValues(t, ready.object, object{"domain_id": id, "automation.provider": "cloudflare", "automation.provider_supported": true, "automation.connection_present": false,
+		"automation.safe_to_apply": false, "automation.manual_action_required": true, "automation.action_required_code": "dns_connection_required"})
+
+	if after := h.control("GET", "/zones/"+zone+"/records", nil).raw; !bytes.Equal(after, before) {
+		t.Errorf("the zone was changed from\n%s\nto\n%s", before, after)
+	}
+	if after := h.get("/v1/domains/" + id + "/dns").raw; !bytes.Equal(after, stored) {
+		t.Errorf("the stored DNS was changed from\n%s\nto\n%s", stored, after)
+	}
+}
+
+// TestDNSPlanForAnUnsupportedProvider checks that a zone at an unsupported provider has a plan,
+// which a person must apply.
+func TestDNSPlanForAnUnsupportedProvider(t *testing.T) {
+	t.Parallel()
+	h := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
+	zone, id := h.newDomainAt("manual")
+	h.control("PUT", "/zones/"+zone+"/records", []object{})
+	got := h.get("/v1/domains/" + id + "/dns/plan")
+	checkValues(t, got.object, object{"dns_provider.id": nil, "dns_provider.name": "sandbox-registrar.test", "dns_provider.detected": true, "dns_provider.supported": false,
+		"safe_to_apply": true, "blocking_changes": "[]"})
+	for _, a := range got.objects("actions") {
+		checkValues(t, a, object{"action": "create", "reason": "missing", "observed": "[]"})
+	}
+	if bucket := got.header.Get("X-RateLimit-Bucket") + " " + got.header.Get("X-RateLimit-Limit"); bucket != "expensive 30" {
+		t.Errorf("it counts in %s", bucket)
+	}
+	ready := h.get("/v1/domains/" + id + "/dns/automation")
+	checkValues(t, ready.object, object{"automation.provider": nil, "automation.provider_supported": false, "automation.action_required_code": "dns_provider_unsupported",
+		"automation.safe_to_apply": true, "automation.manual_action_required": true})
+
+	// Apply the plan by hand.
+	records := []object{}
+	for _, d := range got.objects("desired_records") {
+		r := object{"type": d["record_type"], "name": d["name"], "content": d["content"], "ttl": d["ttl"]}
+		if preference, exchange, isMX := strings.Cut(d.text("content"), " "); isMX && d.text("record_type") == "MX" {
+			r["priority"], r["content"] = int(preference[0]-'0'), exchange
+		}
+		records = append(records, r)
+	}
+	h.control("PUT", "/zones/"+zone+"/records", records)
+	done := h.get("/v1/domains/" + id + "/dns/plan")
+	for _, a := range done.objects("actions") {
+		checkValues(t, a, object{"action": "preserve", "reason": "present"})
+	}
+	h.mustSync()
+	entry := h.get(h.path("/domains")).objects("domains")[0]
+	checkValues(t, entry, object{"domain_name": zone, "dkim_status": "healthy", "dmarc_status": "v=DMARC1; p=none", "spf_status": "v=spf1 include:spf.protection.outlook.com -all"})
+	h.control("PUT", "/zones/"+zone+"/records", records[:1])
+	h.mustSync()
+	entry = h.get(h.path("/domains")).objects("domains")[0]
+	checkValues(t, entry, object{"dkim_status": "missing", "dmarc_status": "missing", "spf_status": "missing", "mx_status": "missing"})
+}
+
+// TestDNSPlanOfForeignDomainCallsNoProvider checks that a domain of a different account is answered
+// without provider calls.
+func TestDNSPlanOfForeignDomainCallsNoProvider(t *testing.T) {
+	t.Parallel()
+	c := privateSandbox(t)
+	_, id := c.newAccount(nil).newConnectedTenant(nil).newDomainAt("cloudflare")
+	stranger := c.newAccount(nil)
+	c.control("DELETE", "/calls", nil)
+	before := providerCalls(c.client)
+	for _, path := range []string{"/dns/plan", "/dns/automation"} {
+		stranger.expect("GET", "/v1/domains/"+id+path, nil, 404, "domain_not_found")
+		stranger.expect("GET", "/v1/domains/"+noSuchID+path, nil, 404, "domain_not_found")
+	}
+	for _, provider := range []string{"microsoft365", "cloudflare"} {
+		if calls := c.control("GET", "/calls?provider="+provider, nil).raw; strings.TrimSpace(string(calls)) != "[]" {
+			t.Errorf("%s was asked: %s", provider, calls)
+		}
+	}
+	for call, n := range providerCalls(c.client) {
+		if n != before[call] {
+			t.Errorf("%s was called", call)
+		}
+	}
+}
+
+// zoneRecords returns the records that the simulator holds of a zone.
+func (c *cloudflareFake) zoneRecords(t *testing.T, zone string) string {
+	t.Helper()
+	answer, err := http.Get(strings.TrimSuffix(c.url, "/client/v4") + "/_control/zones/" + zone + "/records")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	raw, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatal(answer.Status, err)
+	}
+	return string(raw)
+}
+
+// TestDNSPlanUsesTheProviderConnection checks that a plan is made from the provider's records if
+// the account has a connection to the zone, and that each problem with the connection has its code.
+func TestDNSPlanUsesTheProviderConnection(t *testing.T) {
+	t.Parallel()
+	zone := fmt.Sprintf("held-%d.test", uniqueNumber.Add(1))
+	c, r := newCloudflareFake(t, zone), newServiceFixture(t, requirePrograms(t, releaseBuild))
+	env := append(r.env(t.TempDir(), ""), "TENANTRY_LIMITS=off", c.env())
+	account, key := r.newAccount(env, "ann@example.com", "complete", 0)
+	_, api := r.serve(env)
+	h := accountTenant{caller: caller{api, account, "ann@example.com", key}}
+	h.guid, h.admin = r.newTenant(api)
+	newAdministrator(t, h.admin).connect(api, key)
+	h.mustSync()
+	if err := r.zones.Add(zone, "cloudflare"); err != nil {
+		t.Fatal(err)
+	}
+	h.post(h.path("/domains"), object{"domain": zone})
+	h.publishRecords(zone)
+	h.post(h.domainPath(zone, "/verify"), nil)
+	id := h.get(h.path("/domains")).objects("domains")[0].text("id")
+	ready := func(what string, want object) {
+		t.Helper()
+		got := h.get("/v1/domains/" + id + "/dns/automation")
+		for name, value := range want {
+			checkValues(t, got.object, object{"automation." + name: value})
+		}
+		if t.Failed() {
+			t.Fatalf("%s: %s", what, got.raw)
+		}
+	}
+	ready("no connection", object{"provider": "cloudflare", "connection_present": false, "action_required_code": "dns_connection_required", "manual_action_required": true})
+
+	r.runCommand(env, "dns-connection", "add", "--account", account, "--provider", "cloudflare", "--credential-file", credentialFile(t, c.token))
+	ready("connected", object{"connection_present": true, "safe_to_apply": true, "action_required_code": nil, "manual_action_required": false})
+	// The name servers show the published records; the provider's API has none yet.
+	if before := c.zoneRecords(t, zone); before != "[]" && strings.TrimSpace(before) != "[]" {
+		t.Fatal(before)
+	}
+	for _, a := range h.get("/v1/domains/" + id + "/dns/plan").objects("actions") {
+		checkValues(t, a, object{"action": "create", "reason": "missing", "observed": "[]"})
+	}
+
+	records, err := json.Marshal([]object{{"type": "MX", "name": zone, "content": "mail." + zone, "priority": 5, "ttl": 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sendToSimulator(t, "PUT", strings.TrimSuffix(c.url, "/client/v4")+"/_control/zones/"+zone+"/records", string(records))
+	before := c.zoneRecords(t, zone)
+	ready("a conflict", object{"connection_present": true, "safe_to_apply": false, "action_required_code": "dns_conflict"})
+	sendToSimulator(t, "PUT", strings.TrimSuffix(c.url, "/client/v4")+"/_control/zones/"+zone, `{"status":"moved"}`)
+	ready("moved away", object{"connection_present": true, "action_required_code": "dns_connection_required"})
+	sendToSimulator(t, "PUT", strings.TrimSuffix(c.url, "/client/v4")+"/_control/zones/"+zone, `{"status":"active"}`)
+	c.revoked.Store(true)
+	ready("a credential that is not taken", object{"connection_present": true, "action_required_code": "dns_credential_rejected"})
+	c.revoked.Store(false)
+	if after := c.zoneRecords(t, zone); after != before {
+		t.Errorf("the zone was changed from\n%s\nto\n%s", before, after)
+	}
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/app/command"
+	"github.com/tenantry/tenantry/app/settings"
+)
+
+// TestDocumentedCommandsExist checks that every command line and variable in a page, a deployment
+// file or a fix exists.
+func TestDocumentedCommandsExist(t *testing.T) {
+	t.Parallel()
+	known := knownVariables(t)
+	lines := 0
+	for path, text := range documentFiles(t) {
+		for _, line := range commandLines(path, text) {
+			lines++
+			if err := checkCommandLine(line); err != nil {
+				t.Errorf("%s: `%s`: %v", path, line, err)
+			}
+		}
+		for _, name := range variable.FindAllString(text, -1) {
+			if !known(name) {
+				t.Errorf("%s: there is no setting %s", path, name)
+			}
+		}
+	}
+	if lines < 30 {
+		t.Errorf("only %d command lines found", lines)
+	}
+}
+
+func TestWrongDocumentedCommandsAreNoticed(t *testing.T) {
+	t.Parallel()
+	for _, page := range []string{"`tenantry nowhere`", "`tenantry key make`", "`tenantry serve --nowhere`", "```\nbin/tenantry account nowhere\n```\n", "```\nsudo -u tenantry tenantry doctor --nowhere x\n```\n"} {
+		if lines := commandLines("page.md", page); len(lines) != 1 || checkCommandLine(lines[0]) == nil {
+			t.Errorf("%q: %q", page, lines)
+		}
+	}
+	for _, page := range []string{"`tenantry serve --listen 127.0.0.1:0`", "`tenantry account create|list`", "`tenantry plugin add FILE…`", "```\ntenantry key create --account ID | jq .\n```\n"} {
+		if lines := commandLines("page.md", page); len(lines) != 1 || checkCommandLine(lines[0]) != nil {
+			t.Errorf("%q: %q %v", page, lines, checkCommandLine(lines[0]))
+		}
+	}
+	known := knownVariables(t)
+	for name, want := range map[string]bool{
+		"TENANTRY_LISTEN": true, "TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET_FILE": true, "TENANTRY_PROVIDERS_MICROSOFT365_LOGIN_URL": true,
+		"TENANTRY_PROVIDERS_CLOUDFLARE_API_URL": true, "TENANTRY_PROVIDERS_CLOUDFLARE_API_TOKEN_FILE": false, // an account provides it
+		"TENANTRY_NOWHERE": false, "TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET": false, "TENANTRY_PROVIDERS_MICROSOFT365_NOWHERE": false,
+	} {
+		if known(name) != want {
+			t.Errorf("%s: known is %v", name, !want)
+		}
+	}
+}
+
+// documentFiles returns the files with text for people: pages, deployment files, and the sources
+// with error texts.
+func documentFiles(t *testing.T) map[string]string {
+	t.Helper()
+	out, err := exec.Command("git", "-C", "../..", "ls-files", "-co", "--exclude-standard", "*.md", "deploy", "docs", "app/*.go").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for path := range strings.Lines(string(out)) {
+		path = strings.TrimSpace(path)
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join("../..", path))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // deleted, but not committed yet
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[path] = string(text)
+	}
+	return files
+}
+
+var (
+	quoted   = regexp.MustCompile("`(tenantry [^`]+)`")
+	typed    = regexp.MustCompile(`(?m)^(?:\$ |@)?(?:[A-Z_]+=\S+ )*(?:sudo (?:-u \S+ )?)?(?:\S*/)?tenantry ([a-z-].*)$`)
+	fenced   = regexp.MustCompile("(?ms)^ *```[a-z]*\n(.*?)^ *```")
+	variable = regexp.MustCompile(`TENANTRY_[A-Z0-9_]+`)
+	word     = regexp.MustCompile(`^[a-z][a-z-]*(\|[a-z|-]+)?$`)
+)
+
+// commandLines returns the command lines of a file: quoted in text, or in a shell block.
+func commandLines(path, text string) []string {
+	var lines []string
+	if !strings.HasSuffix(path, ".md") {
+		for _, m := range quoted.FindAllStringSubmatch(text, -1) {
+			lines = append(lines, m[1])
+		}
+		return lines
+	}
+	for _, block := range fenced.FindAllStringSubmatch(text, -1) {
+		for _, m := range typed.FindAllStringSubmatch(strings.ReplaceAll(block[1], "\\\n", " "), -1) {
+			lines = append(lines, "tenantry "+m[1])
+		}
+	}
+	for _, m := range quoted.FindAllStringSubmatch(fenced.ReplaceAllString(text, ""), -1) {
+		lines = append(lines, m[1])
+	}
+	return lines
+}
+
+// commandTree is the tree of all commands. cobra changes it while it looks up a command, so the
+// mutex guards it.
+var (
+	commandTreeMutex sync.Mutex
+	commandTree      = sync.OnceValue(func() *cobra.Command {
+		root := command.Root()
+		root.InitDefaultCompletionCmd()
+		root.InitDefaultHelpCmd()
+		return root
+	})
+)
+
+// checkCommandLine checks one command line against the commands and their flags. `create|list`
+// stands for both commands.
+func checkCommandLine(line string) error {
+	commandTreeMutex.Lock()
+	defer commandTreeMutex.Unlock()
+	root := commandTree()
+	line, _, _ = strings.Cut(line, " | ")
+	at := []*cobra.Command{root}
+	for i, token := range strings.Fields(line)[1:] {
+		name, _, _ := strings.Cut(token, "=")
+		switch {
+		case strings.HasPrefix(token, "--") && name != "--":
+			if !slices.ContainsFunc(at, func(c *cobra.Command) bool { return hasFlag(c, strings.TrimPrefix(name, "--")) }) {
+				return fmt.Errorf("no flag %s", name)
+			}
+		case i < 2 && at[0].HasSubCommands() && word.MatchString(token):
+			var next []*cobra.Command
+			for one := range strings.SplitSeq(token, "|") {
+				found, _, err := at[0].Find([]string{one})
+				if err != nil || found == at[0] {
+					return fmt.Errorf("no command %s", one)
+				}
+				next = append(next, found)
+			}
+			at = next
+		}
+	}
+	return nil
+}
+
+func hasFlag(c *cobra.Command, name string) bool {
+	return name == "help" || c.Flags().Lookup(name) != nil || c.InheritedFlags().Lookup(name) != nil
+}
+
+// knownVariables returns a function that knows the variables of the settings and of the bundled
+// providers. It also knows the variables that are not settings: those of shell examples, of tests,
+// and one that Kubernetes sets.
+func knownVariables(t *testing.T) func(string) bool {
+	t.Helper()
+	names := []string{"TENANTRY_URL", "TENANTRY_KEY", "TENANTRY_CONTROL", "TENANTRY_TENANT", "TENANTRY_SOAK", "TENANTRY_SHOTS", "TENANTRY_TEST_BIN", "TENANTRY_SERVICE_HOST"}
+	for field := range settings.Fields() {
+		if field.Type.Kind() != reflect.Map {
+			names = append(names, "TENANTRY_"+strings.ToUpper(field.Tag.Get("koanf")))
+		}
+	}
+	for in := json.NewDecoder(bytes.NewReader(pluginDescriptions(t))); in.More(); {
+		var about struct {
+			Name   string
+			Fields []struct {
+				Name            string
+				Secret, Account bool
+			}
+		}
+		if err := in.Decode(&about); err != nil {
+			t.Fatal(err)
+		}
+		for _, field := range about.Fields {
+			name := settings.VariableName("providers." + about.Name + "." + field.Name)
+			if field.Secret {
+				name += "_FILE"
+			}
+			if !field.Account {
+				names = append(names, name)
+			}
+		}
+	}
+	return func(name string) bool {
+		return slices.ContainsFunc(names, func(known string) bool {
+			return name == known || strings.HasSuffix(name, "_") && strings.HasPrefix(known, name) // for example TENANTRY_PROVIDERS_<NAME>
+		})
+	}
+}
+
+// TestReadmeTourWorks runs every sh block of the README and of docs/limits.md in one shell, beside
+// a sandbox that is started as the README says.
+func TestReadmeTourWorks(t *testing.T) {
+	t.Parallel()
+	block := regexp.MustCompile("(?s)```sh\n(.*?)```")
+	blocks := block.FindAllStringSubmatch(fileText(t, "../../README.md"), -1)
+	more := block.FindAllStringSubmatch(fileText(t, "../../docs/limits.md"), -1)
+	if len(blocks) < 5 || len(more) < 2 {
+		t.Fatalf("the README has %d sh blocks, the page on limits %d", len(blocks), len(more))
+	}
+	folder := t.TempDir()
+	_, ready := startDev(t, requirePrograms(t, releaseBuild), filepath.Join(folder, "tenantry-dev"), nil)
+	if err := os.CopyFS(filepath.Join(folder, "docs"), os.DirFS("../../docs")); err != nil {
+		t.Fatal(err)
+	}
+	script := "set -eu\n"
+	for _, block := range append(blocks, more...) {
+		script += block[1]
+	}
+	cmd := exec.Command("bash", "-c", script)
+	cmd.Dir = folder
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("the tour stopped: %v\n%s", err, out)
+	}
+	for _, want := range []string{`"is_verified":true`, `"dkim_status":"healthy"`, `"created_count":2`, "ada@example-one.test",
+		`"is_blocked":true`, "Mailbox blocked: sent 6, limit 5", `"is_blocked":false`, "Mailbox unblocked: sent 0, limit 5"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("the tour's output lacks %s:\n%s", want, out)
+		}
+	}
+	c := client{t, ready}
+	if got := c.callAPI("GET", "/v1/tenants/"+ready.Tenants[0].TenantID+"/mailboxes", nil); got.text("count") != "2" {
+		t.Errorf("after the tour: %s", got.raw)
+	}
+}

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	stdhtml "html"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+)
+
+// browser is the web browser of a person. It keeps cookies and follows redirects one step at a
+// time.
+type browser struct {
+	t      *testing.T
+	client *http.Client
+}
+
+func newBrowser(t *testing.T) *browser {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &browser{t, &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+}
+
+// page is a response in the browser: a document, or a redirect to location.
+type page struct {
+	status   int
+	header   http.Header
+	url      *url.URL
+	location string
+	heading  string
+	text     string
+	action   string
+	fields   url.Values
+}
+
+func (v *browser) open(address string) page {
+	v.t.Helper()
+	r, err := http.NewRequestWithContext(v.t.Context(), http.MethodGet, address, http.NoBody)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return v.send(r)
+}
+
+// submit sends the form of a page with some fields changed.
+func (v *browser) submit(p page, changes url.Values) page {
+	v.t.Helper()
+	if p.action == "" {
+		v.t.Fatalf("%s has no form: %d %s", p.url, p.status, p.text)
+	}
+	for name, values := range changes {
+		p.fields[name] = values
+	}
+	r, err := http.NewRequestWithContext(v.t.Context(), http.MethodPost, p.action, strings.NewReader(p.fields.Encode()))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return v.send(r)
+}
+
+func (v *browser) send(r *http.Request) page {
+	v.t.Helper()
+	r.Header.Set("Accept", "text/html")
+	answer, err := v.client.Do(r)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	raw, err := io.ReadAll(answer.Body)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	p := page{status: answer.StatusCode, header: answer.Header, url: r.URL, fields: url.Values{}}
+	if to, err := answer.Location(); err == nil {
+		p.location = to.String()
+	}
+	root, err := html.Parse(bytes.NewReader(raw))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	for n := range root.Descendants() {
+		p.readNode(n)
+	}
+	p.text = strings.Join(strings.Fields(p.text), " ")
+	return p
+}
+
+// readNode copies text, heading, form action and form fields of one node into the page.
+func (p *page) readNode(n *html.Node) {
+	at := map[string]string{}
+	for _, a := range n.Attr {
+		at[a.Key] = a.Val
+	}
+	switch {
+	case n.Type == html.TextNode && n.Parent.Data != "style":
+		p.text += " " + n.Data
+	case n.Data == "h1" && n.FirstChild != nil:
+		p.heading = n.FirstChild.Data
+	case n.Data == "form":
+		if to, err := p.url.Parse(at["action"]); err == nil {
+			p.action = to.String()
+		}
+	case n.Data == "input":
+		p.fields.Set(at["name"], at["value"])
+	}
+}
+
+// answerConsent answers the consent page behind a link as an administrator. It returns the address
+// to which the platform redirects the browser.
+func (v *browser) answerConsent(link, username, decision string) string {
+	v.t.Helper()
+	p := v.submit(v.open(link), url.Values{"username": {username}, "decision": {decision}})
+	if p.location == "" {
+		v.t.Fatalf("the consent page stays: %d %s", p.status, p.text)
+	}
+	return p.location
+}
+
+// signIn answers the sign-in page of the platform.
+func (v *browser) signIn(address, username string) page {
+	v.t.Helper()
+	return v.submit(v.open(address), url.Values{"username": {username}})
+}
+
+// openConfirmation walks from a new connect link to the confirmation page.
+func (v *browser) openConfirmation(h accountTenant) page {
+	v.t.Helper()
+	link := h.get("/v1/tenants/connect-url").text("connect_url")
+	callback := v.open(v.answerConsent(link, h.admin, "accept"))
+	p := v.open(v.signIn(callback.location, h.admin).location)
+	if p.status != http.StatusOK {
+		v.t.Fatalf("no confirmation is asked for: %d %s", p.status, p.text)
+	}
+	return p
+}
+
+// withQueryParameter returns the address with one query parameter changed.
+func withQueryParameter(t *testing.T, address, name, value string) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	q.Set(name, value)
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+// administrator is a tenant's administrator with a browser that follows redirects.
+type administrator struct {
+	t       testing.TB
+	name    string
+	browser *http.Client
+	// visited are the addresses that the browser requested; cookies are the values that it
+	// received.
+	visited, cookies []string
+	page             string
+	status           int
+	address          *url.URL
+}
+
+func newAdministrator(t testing.TB, name string) *administrator {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &administrator{t: t, name: name}
+	a.browser = &http.Client{Jar: jar, Transport: a}
+	return a
+}
+
+// RoundTrip records the address and the cookies of each request.
+func (a *administrator) RoundTrip(r *http.Request) (*http.Response, error) {
+	a.visited = append(a.visited, r.URL.String())
+	answer, err := http.DefaultTransport.RoundTrip(r)
+	if err == nil {
+		for _, c := range answer.Cookies() {
+			if c.Value != "" {
+				a.cookies = append(a.cookies, c.Value)
+			}
+		}
+	}
+	return answer, err
+}
+
+func (a *administrator) open(link string) {
+	a.t.Helper()
+	answer, err := a.browser.Get(link)
+	a.load(answer, err)
+}
+
+func (a *administrator) load(answer *http.Response, err error) {
+	a.t.Helper()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	raw, err := io.ReadAll(answer.Body)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.page, a.status, a.address = string(raw), answer.StatusCode, answer.Request.URL
+}
+
+var (
+	formOf  = regexp.MustCompile(`<form method="post" action="([^"]*)">`)
+	inputOf = regexp.MustCompile(`<input [^>]*name="([^"]+)"[^>]*?(?: value="([^"]*)")?[^>]*>`)
+)
+
+// form returns the fields that the form of the page would send, and the address that it sends them
+// to.
+func (a *administrator) form() (to *url.URL, fields url.Values) {
+	a.t.Helper()
+	form := formOf.FindStringSubmatch(a.page)
+	if form == nil {
+		a.t.Fatalf("a page without a form (%d): %s", a.status, a.page)
+	}
+	to, err := a.address.Parse(stdhtml.UnescapeString(form[1]))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	fields = url.Values{}
+	for _, input := range inputOf.FindAllStringSubmatch(a.page, -1) {
+		fields.Set(input[1], stdhtml.UnescapeString(input[2]))
+	}
+	if fields.Has("username") {
+		fields.Set("username", a.name)
+	}
+	return to, fields
+}
+
+// submit sends the form with a decision. host replaces scheme and host of the form's address if it
+// is not empty.
+func (a *administrator) submit(decision, host string) {
+	a.t.Helper()
+	to, fields := a.form()
+	fields.Set("decision", decision)
+	target := to.String()
+	if host != "" {
+		target = host + to.Path
+	}
+	answer, err := a.browser.PostForm(target, fields)
+	a.load(answer, err)
+}
+
+// submitWhileUnavailable is submit for a person who sends the same form again while the answer is
+// 503.
+func (a *administrator) submitWhileUnavailable(t *testing.T, decision, host string) {
+	t.Helper()
+	before := *a
+	client{t: t}.eventually("the form is not refused for now", func() bool {
+		*a = before
+		a.submit(decision, host)
+		return a.status != http.StatusServiceUnavailable
+	})
+}
+
+// openConfirmation walks from a new connect link to the confirmation page.
+func (a *administrator) openConfirmation(c client, key string) {
+	a.t.Helper()
+	link := c.do("GET", c.ready.APIURL+"/v1/tenants/connect-url", key, nil)
+	if link.status != http.StatusOK {
+		a.t.Fatalf("connect-url: %d %s", link.status, link.raw)
+	}
+	a.openConfirmationFrom(link.text("connect_url"))
+}
+
+// openConfirmationFrom walks from a given connect link to the confirmation page.
+func (a *administrator) openConfirmationFrom(link string) {
+	a.t.Helper()
+	a.open(link)
+	a.submit("accept", "") // the consent
+	a.submit("", "")       // the sign-in
+	if !strings.Contains(a.page, "/connect/microsoft365/confirm") {
+		a.t.Fatalf("no page to confirm (%d): %s", a.status, a.page)
+	}
+}
+
+// connect connects the tenant to the account of the API key.
+func (a *administrator) connect(c client, key string) {
+	a.t.Helper()
+	a.openConfirmation(c, key)
+	a.submit("connect", "")
+	if a.status != http.StatusOK {
+		a.t.Fatalf("connect: %d %s", a.status, a.page)
+	}
+}
+
+// parameter returns the value that a query parameter had last in the browser.
+func (a *administrator) parameter(name string) string {
+	for i := len(a.visited) - 1; i >= 0; i-- {
+		if u, err := url.Parse(a.visited[i]); err == nil && u.Query().Get(name) != "" {
+			return u.Query().Get(name)
+		}
+	}
+	a.t.Fatalf("the browser carried no %s", name)
+	return ""
+}

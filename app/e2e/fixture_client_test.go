@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/sandbox"
+	"github.com/tenantry/tenantry/adapters/testserver"
+)
+
+// waitTimeout is how long a test waits for an event. Only a process that hangs takes this long.
+const waitTimeout = 5 * time.Minute
+
+// programs is a folder of $TENANTRY_TEST_BIN. It holds the binary of the service, and the plugins
+// in the subfolder plugins. `make test-programs` builds them without the race detector, which makes
+// the embedded database many times slower.
+type programs struct{ folder, binary string }
+
+var (
+	releaseBuild   = buildIn("release")
+	failpointBuild = buildIn("failpoints")
+	// previousBuild is the release before the last schema change. It has only the Microsoft 365
+	// plugin.
+	previousBuild = buildIn("previous")
+	scratchDir    string
+)
+
+func TestMain(m *testing.M) {
+	var err error
+	if scratchDir, err = os.MkdirTemp("", "tenantry-e2e-"); err != nil {
+		panic(err)
+	}
+	// Most tests wait for other processes, so more tests run at once than there are cores.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	if err := stopShared(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	_ = os.RemoveAll(scratchDir)
+	os.Exit(code)
+}
+
+func buildIn(folder string) func() (programs, error) {
+	return func() (programs, error) {
+		b := programs{folder: filepath.Join(os.Getenv(testserver.ProgramsEnv), folder)}
+		b.binary = filepath.Join(b.folder, "tenantry")
+		_, err := os.Stat(b.binary)
+		if err == nil && !filepath.IsAbs(b.binary) {
+			err = errors.New(testserver.ProgramsEnv + " is not an absolute path")
+		}
+		if err != nil {
+			err = fmt.Errorf("%w: run `make test`, or `make test-programs` and set %s to the absolute path of bin/test", err, testserver.ProgramsEnv)
+		}
+		return b, err
+	}
+}
+
+// pluginDescriptions returns the output of `describe` of every bundled plugin, concatenated.
+func pluginDescriptions(t *testing.T) []byte {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(requirePrograms(t, releaseBuild).folder, "plugins", "*-*"))
+	if err != nil || len(files) < 4 {
+		t.Fatalf("%v: %v", files, err)
+	}
+	var all []byte
+	for _, file := range files {
+		one, err := exec.Command(file, "describe").Output()
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		all = append(all, one...)
+	}
+	return all
+}
+
+func requirePrograms(t *testing.T, make func() (programs, error)) programs {
+	t.Helper()
+	b, err := make()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// object is a JSON object of a response.
+type object map[string]any
+
+// text returns a member, formatted as text.
+func (o object) text(name string) string { return fmt.Sprint(o[name]) }
+
+// objects returns a member that is a list of objects.
+func (o object) objects(name string) []object {
+	items, _ := o[name].([]any)
+	objects := make([]object, 0, len(items))
+	for _, item := range items {
+		if m, ok := item.(map[string]any); ok {
+			objects = append(objects, m)
+		}
+	}
+	return objects
+}
+
+// client calls one running service.
+type client struct {
+	t     *testing.T
+	ready sandbox.Ready
+}
+
+// reply is a response with its raw body and its parsed JSON object.
+type reply struct {
+	status int
+	header http.Header
+	raw    []byte
+	object
+}
+
+// do sends a request to any URL of the service or of its control interface. It fails the test when
+// no response arrives.
+func (c client) do(method, url, key string, body any) reply {
+	c.t.Helper()
+	r, err := c.tryDo(method, url, key, body)
+	if err != nil {
+		c.t.Fatalf("%s %s: %v", method, url, err)
+	}
+	return r
+}
+
+// tryDo is do for requests that may get no response.
+func (c client) tryDo(method, url, key string, body any) (reply, error) {
+	return c.tryWithKey(rand.Text(), method, url, key, body)
+}
+
+// retryWhileUnavailable is tryWithKey for a caller that repeats the request while the answer is 503,
+// because a busy database refuses requests that would wait too long for a connection, or while an
+// earlier try is still in progress.
+func (c client) retryWhileUnavailable(idempotencyKey, method, path, key string, body any) (got reply, err error) {
+	c.eventually(method+" "+path+" is not refused for now", func() bool {
+		got, err = c.tryWithKey(idempotencyKey, method, c.ready.APIURL+path, key, body)
+		return err != nil || got.code() != "service_unavailable" && got.code() != "idempotency_request_in_progress"
+	})
+	return got, err
+}
+
+// tryWithKey is tryDo with a given Idempotency-Key, for writes that are sent again.
+func (c client) tryWithKey(idempotencyKey, method, url, key string, body any) (reply, error) {
+	payload := []byte(nil)
+	if body != nil {
+		var err error
+		if payload, err = json.Marshal(body); err != nil {
+			return reply{}, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(payload))
+	if err != nil {
+		return reply{}, err
+	}
+	if key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if method != http.MethodGet {
+		req.Header.Set("Idempotency-Key", idempotencyKey)
+	}
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return reply{}, err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	raw, err := io.ReadAll(answer.Body)
+	return parseReply(answer, raw), err
+}
+
+func parseReply(answer *http.Response, raw []byte) reply {
+	got := reply{status: answer.StatusCode, header: answer.Header, raw: raw, object: object{}}
+	_ = json.Unmarshal(raw, &got.object)
+	return got
+}
+
+// callAPI calls the API with the seeded key.
+func (c client) callAPI(method, path string, body any) reply {
+	c.t.Helper()
+	return c.do(method, c.ready.APIURL+path, c.ready.APIKey, body)
+}
+
+func (c client) control(method, path string, body any) reply {
+	c.t.Helper()
+	got := c.do(method, c.ready.ControlURL+path, "", body)
+	if got.status != http.StatusOK {
+		c.t.Fatalf("control %s %s: %d %s", method, path, got.status, got.raw)
+	}
+	return got
+}
+
+// eventually repeats a check every 100 ms until it succeeds. It fails the test after waitTimeout.
+func (c client) eventually(what string, good func() bool) {
+	c.t.Helper()
+	for deadline := time.Now().Add(waitTimeout); time.Now().Before(deadline); {
+		if good() {
+			return
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+	c.t.Fatalf("waited %s in vain: %s", waitTimeout, what)
+}

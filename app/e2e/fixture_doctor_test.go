@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bufio"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+)
+
+// resolver returns the address of the fixture's DNS resolver.
+func (p doctorFixture) resolver() string {
+	for _, variable := range p.service.extraEnv {
+		if address, ok := strings.CutPrefix(variable, "TENANTRY_DNS_RESOLVERS="); ok {
+			return address
+		}
+	}
+	return ""
+}
+
+func writeTempFile(t *testing.T, text string, mode os.FileMode) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil { // independent of the umask
+		t.Fatal(err)
+	}
+	return path
+}
+
+// copyTempFile copies a file and gives the copy a different mode.
+func copyTempFile(t *testing.T, path string, mode os.FileMode) string {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return writeTempFile(t, string(raw), mode)
+}
+
+// tamperedPlugins returns a plugin folder in which one file differs from its catalog entry.
+func tamperedPlugins(t *testing.T, b programs) string {
+	t.Helper()
+	const file = "mail-microsoft365"
+	dir := testserver.PluginsWithout(t, file)
+	if err := os.WriteFile(filepath.Join(dir, file), []byte("#!/bin/sh\nexit 0\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+var clientKeys = sync.OnceValues(func() ([2]*rsa.PrivateKey, error) {
+	var keys [2]*rsa.PrivateKey
+	var err error
+	for i := range keys {
+		if keys[i], err = rsa.GenerateKey(rand.Reader, 2048); err != nil {
+			break
+		}
+	}
+	return keys, err
+})
+
+// certificateFile writes a client certificate with its private key, or with a different key if own
+// is false.
+func certificateFile(t *testing.T, from, until time.Duration, own bool) string {
+	t.Helper()
+	keys, err := clientKeys()
+	if err != nil {
+		t.Fatal(err)
+	}
+	about := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "tenantry"},
+		NotBefore: time.Now().Add(from), NotAfter: time.Now().Add(until),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, about, about, keys[0].Public(), keys[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := keys[0]
+	if !own {
+		key = keys[1]
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	text = append(text, pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})...)
+	return writeTempFile(t, string(text), 0o600)
+}
+
+// serveTCP serves each connection in a goroutine until the test ends. It returns the address.
+func serveTCP(t *testing.T, serve func(net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go serve(conn)
+		}
+	}()
+	return l.Addr().String()
+}
+
+// silentServer accepts connections and never answers.
+func silentServer(t *testing.T) string {
+	return "http://" + serveTCP(t, func(conn net.Conn) {
+		_, _ = io.Copy(io.Discard, conn)
+		_ = conn.Close()
+	})
+}
+
+// redisDouble answers PING, and refuses HELLO as an old Redis may.
+func redisDouble(t *testing.T) string {
+	return "redis://" + serveTCP(t, func(conn net.Conn) {
+		defer func() { _ = conn.Close() }()
+		lines := bufio.NewScanner(conn)
+		for lines.Scan() { // *1, $4, ping
+			switch word := strings.ToLower(lines.Text()); {
+			case word == "ping":
+				_, _ = io.WriteString(conn, "+PONG\r\n")
+			case word == "hello":
+				_, _ = io.WriteString(conn, "-ERR unknown command 'HELLO'\r\n")
+			}
+		}
+	})
+}
+
+// execPostgres runs a statement on a PostgreSQL database directly.
+func execPostgres(t *testing.T, url, statement string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	if _, err := conn.Exec(t.Context(), statement); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// sendingNames are the sending platforms that the sandbox simulates.
+var sendingNames = []string{"emailbison", "instantly", "plusvibe", "salesblink", "smartlead"}
+
+// mailboxTenant is a tenant with mailboxes that the service provisioned.
+type mailboxTenant struct {
+	accountTenant
+	mailboxes []object // as the API lists them
+}
+
+// newMailboxTenant creates a tenant with mailboxes in a new account. A domain holds at most three
+// mailboxes.
+func (c caller) newMailboxTenant(locals ...string) mailboxTenant {
+	c.t.Helper()
+	h := c.newAccount(nil).newConnectedTenant(nil)
+	h.post(h.path("/mailboxes"), mailboxesBody(h.newVerifiedDomain(), locals...))
+	return mailboxTenant{h, h.get(h.path("/mailboxes")).objects("mailboxes")}
+}
+
+// expect is caller.expect, but repeats requests that are answered 503: all tests share the request
+// limits of one platform customer.
+func (c mailboxTenant) expect(method, path string, body any, status int, code string) reply {
+	c.t.Helper()
+	for deadline := time.Now().Add(waitTimeout); status != http.StatusServiceUnavailable && time.Now().Before(deadline); {
+		got := c.call(method, path, body)
+		if got.status != http.StatusServiceUnavailable {
+			c.checkReply(got, method, path, status, code)
+			return got
+		}
+		wait, _ := strconv.Atoi(got.header.Get("Retry-After"))
+		<-time.After(time.Duration(max(wait, 1)) * time.Second)
+	}
+	return c.caller.expect(method, path, body, status, code)
+}
+
+func (c mailboxTenant) checkReply(got reply, method, path string, status int, code string) {
+	c.t.Helper()
+	if got.status != status || got.code() != code {
+		c.t.Errorf("%s %s: got %d %q, want %d %q\n%s", method, path, got.status, got.code(), status, code, got.raw)
+	}
+}
+
+func (c mailboxTenant) get(path string) reply {
+	c.t.Helper()
+	return c.expect("GET", path, nil, 200, "")
+}
+
+func (c mailboxTenant) post(path string, body any) reply {
+	c.t.Helper()
+	return c.expect("POST", path, body, 200, "")
+}
+
+// testIntegration is an integration and the tenant with the mailboxes to connect.
+type testIntegration struct {
+	mailboxTenant
+	id, provider string
+	capabilities object
+}
+
+// integrationBody returns the request body that adds an integration with the credentials of the
+// sandbox's customer.
+func (c client) integrationBody(provider string) object {
+	c.t.Helper()
+	held, _ := c.ready.Sending[provider].(map[string]any)
+	if held == nil {
+		c.t.Fatalf("the sandbox has no customer at %s: %v", provider, c.ready.Sending)
+	}
+	body := object{"provider": provider, "name": "Outbound " + provider, "api_key": held["api_key"]}
+	if workspaces := object(held).objects("workspaces"); len(workspaces) > 0 {
+		body["workspace_id"] = workspaces[0]["id"]
+	}
+	return body
+}
+
+func (c mailboxTenant) addIntegration(provider string) testIntegration {
+	c.t.Helper()
+	made := c.post("/v1/integrations", c.integrationBody(provider))
+	can, _ := made.at("capabilities").(map[string]any)
+	return testIntegration{c, made.text("id"), provider, can}
+}
+
+func (i testIntegration) path(rest string) string { return "/v1/integrations/" + i.id + rest }
+
+// mailboxPath returns the path of a mailbox of the integration.
+func (i testIntegration) mailboxPath(n int, rest string) string {
+	return i.path("/mailboxes/" + i.mailboxes[n].text("id") + rest)
+}
+
+func (i testIntegration) address(n int) string { return i.mailboxes[n].text("primary_smtp") }
+
+// signInSession is a session with its sign-in link.
+type signInSession struct {
+	testIntegration
+	n      int // index of the mailbox
+	id     string
+	link   string
+	answer reply
+}
+
+// beginSession opens a session for a mailbox.
+func (i testIntegration) beginSession(n int) signInSession {
+	i.t.Helper()
+	got := i.post(i.mailboxPath(n, "/oauth/microsoft/init"), nil)
+	return signInSession{i, n, got.text("session_id"), got.text("auth_url"), got}
+}
+
+// signIn opens the link and signs in as username with a decision.
+func (s signInSession) signIn(username, decision string) page {
+	s.t.Helper()
+	v := newBrowser(s.t)
+	return v.submit(v.open(s.link), url.Values{"username": {username}, "decision": {decision}})
+}
+
+func (s signInSession) statusPath() string {
+	return s.mailboxPath(s.n, "/oauth/microsoft/status?session_id="+s.id)
+}
+
+// waitForStatus waits until the session has a status. The service asks the platform every 3 seconds
+// at most.
+func (s signInSession) waitForStatus(status string) reply {
+	s.t.Helper()
+	var got reply
+	s.eventually("session "+status, func() bool {
+		got = s.get(s.statusPath())
+		if now := got.text("status"); now != status && now != "pending" {
+			s.t.Fatalf("the session is %s, not %s: %s", now, status, got.raw)
+		}
+		return got.text("status") == status
+	})
+	return got
+}
+
+// connectMailbox signs a mailbox in and waits until it is connected.
+func (i testIntegration) connectMailbox(n int) signInSession {
+	i.t.Helper()
+	s := i.beginSession(n)
+	s.signIn(i.address(n), "accept")
+	s.waitForStatus("connected")
+	return s
+}
+
+// checkConnection checks the connection with which a mailbox is listed, and returns it; status is
+// "" if it never had one.
+func (i testIntegration) checkConnection(n int, status string) object {
+	i.t.Helper()
+	for _, m := range i.get(i.path("/mailboxes")).objects("mailboxes") {
+		if m.text("mailbox_id") != i.mailboxes[n].text("id") {
+			continue
+		}
+		c, _ := m["connection"].(map[string]any)
+		if (c == nil) != (status == "") || c != nil && c["status"] != status {
+			i.t.Errorf("%s: mailbox %d has the connection %v, want %q", i.provider, n, c, status)
+		}
+		return c
+	}
+	i.t.Errorf("mailbox %d is not listed", n)
+	return nil
+}
+
+// refresh refreshes the integration and checks the counts of the response.
+func (i testIntegration) refresh(want object) reply {
+	i.t.Helper()
+	got := i.post(i.path("/mailboxes/refresh"), nil)
+	want["status"] = "completed"
+	checkValues(i.t, got.object, want)
+	return got
+}
+
+// editPlatformAccount changes the mailbox's account at the platform directly.
+func (i testIntegration) editPlatformAccount(method string, n int, body any) {
+	i.t.Helper()
+	i.control(method, "/sending/"+i.provider+"/accounts/"+url.PathEscape(i.address(n)), body)
+}
+
+// countCalls counts the platform calls for a mailbox's address, and all removals. Tests that run at
+// the same time use the same platform.
+func (i testIntegration) countCalls(n int) (times int) {
+	i.t.Helper()
+	for _, call := range i.journal(i.provider) {
+		if call["method"] == "DELETE" || strings.Contains(call.text("path"), i.address(n)) {
+			times++
+		}
+	}
+	return times
+}
+
+// journal returns the calls that the simulator of a provider recorded, in order.
+func (c client) journal(provider string) (all []object) {
+	c.t.Helper()
+	if err := json.Unmarshal(c.control("GET", "/calls?provider="+provider, nil).raw, &all); err != nil {
+		c.t.Fatal(err)
+	}
+	return all
+}
+
+// operationsAt returns the operations that were called at a provider, in order, without the
+// sign-ins of people.
+func (c client) operationsAt(provider string) (operations []string) {
+	c.t.Helper()
+	for _, call := range c.journal(provider) {
+		if call.text("operation") != "authorize" {
+			operations = append(operations, call.text("operation"))
+		}
+	}
+	return operations
+}
+
+// countOf counts the occurrences of one operation.
+func countOf(operations []string, one string) (n int) {
+	for _, o := range operations {
+		if o == one {
+			n++
+		}
+	}
+	return n
+}
+
+// expectedCapabilities are the capabilities of integrations with the sandbox's credentials.
+var expectedCapabilities = map[string]map[string]bool{
+	"emailbison": {"mailbox_refresh": true, "mailbox_disconnect": true},
+	"instantly":  {"microsoft_oauth": true, "mailbox_refresh": true, "mailbox_disconnect": true},
+	"plusvibe":   {"microsoft_oauth": true, "mailbox_refresh": true, "mailbox_disconnect": true},
+	"salesblink": {"microsoft_oauth": true, "mailbox_refresh": true},
+	"smartlead":  {"mailbox_refresh": true, "mailbox_disconnect": true},
+}
+
+// forEachPlatform runs a subtest for each platform with a capability.
+func forEachPlatform(t *testing.T, capability string, do func(t *testing.T, name string)) {
+	t.Helper()
+	for _, name := range sendingNames {
+		if expectedCapabilities[name][capability] {
+			t.Run(name, func(t *testing.T) { do(t, name) })
+		}
+	}
+}
+
+// newSendingSandbox starts a seeded sandbox, with customers at all sending platforms, for one test.
+func newSendingSandbox(t *testing.T, args ...string) caller {
+	t.Helper()
+	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, args...)
+	return seededAccount(t, ready)
+}
+
+// hasAccount reports whether the platform has the mailbox's account.
+func (i testIntegration) hasAccount(n int) bool {
+	i.t.Helper()
+	return slices.Contains(i.accountAddresses(), i.address(n))
+}
+
+// accountAddresses returns the addresses of the accounts at the platform.
+func (i testIntegration) accountAddresses() (all []string) {
+	i.t.Helper()
+	var accounts []object
+	if err := json.Unmarshal(i.control("GET", "/sending/"+i.provider+"/accounts", nil).raw, &accounts); err != nil {
+		i.t.Fatal(err)
+	}
+	for _, a := range accounts {
+		for _, member := range []string{"email", "from_email"} {
+			if a.text(member) != "" && a[member] != nil {
+				all = append(all, a.text(member))
+				break
+			}
+		}
+	}
+	return all
+}
+
+// addIntegration adds an integration and begins a session for the mailbox.
+func (e accountResources) addIntegration() {
+	e.t.Helper()
+	made := e.post("/v1/integrations", e.integrationBody("instantly"))
+	e.ids["integration_id"] = made.text("id")
+	started := e.post("/v1/integrations/"+made.text("id")+"/mailboxes/"+e.ids["mailbox_id"]+"/oauth/microsoft/init", nil)
+	e.ids["session_id"] = started.text("session_id")
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	_ "modernc.org/sqlite" // the SQLite driver
+
+	"github.com/tenantry/tenantry/app/wiring"
+)
+
+// matrixFixture is the accounts and resources of the authorization matrix.
+type matrixFixture struct {
+	owner           caller
+	a, b            matrixAccount // complete accounts with equal resources
+	trial           matrixAccount // its API key has the trial form
+	spare           matrixAccount // its plan lapses and its key is rotated during the test
+	downgraded      matrixAccount // has more tenants than its plan has slots
+	full            caller        // all slots are taken
+	lapsed          matrixAccount
+	rotatedKey      string        // an API key that was rotated
+	managed         accountTenant // assigned to a different account, never to a
+	formerlyManaged accountTenant // was assigned to a
+	deleted         accountTenant // was connected to a
+	ids             map[string]string
+
+	journal *spanReceiver
+	process *process
+	db      *sql.DB
+	digest  string // SQL that returns all rows of all tables as text
+}
+
+// matrixAccount is an account with a tenant, two domains and three mailboxes, and a second tenant
+// with a domain and a mailbox.
+type matrixAccount struct {
+	accountResources
+	second accountResources
+}
+
+// newMatrixAccount creates a matrixAccount. With one slot it has no second tenant.
+func newMatrixAccount(c caller, slots int) matrixAccount {
+	m := matrixAccount{accountResources: c.newSigningResources("ada", "max", "lise")}
+	m.post(m.path("/domains"), object{"domain": m.newZone()})
+	if slots > 1 {
+		m.second = c.newSigningResources("ada")
+	}
+	return m
+}
+
+// newSigningResources creates a tenant with a domain that signs with DKIM, mailboxes and a limit.
+func (c caller) newSigningResources(locals ...string) accountResources {
+	h := c.newConnectedTenant(nil)
+	zone := h.newVerifiedDomain()
+	h.publishRecords(zone)
+	h.eventually("the selectors are seen", func() bool {
+		return h.get(h.domainPath(zone, "/dkim-status")).at("ready_to_enable") == true
+	})
+	h.post(h.domainPath(zone, "/enable-dkim"), nil)
+	h.post(h.path("/mailboxes"), mailboxesBody(zone, locals...))
+	h.post(h.path("/mailbox-limits"), object{"daily_send_limit": 25})
+	return accountResources{h, map[string]string{
+		"tenant_id": h.guid, "domain_name": zone, "row": h.get(h.path("")).text("id"),
+		"domain_id":  h.get(h.path("/domains")).objects("domains")[0].text("id"),
+		"mailbox_id": h.get(h.path("/mailboxes")).objects("mailboxes")[0].text("id"),
+	}}
+}
+
+func newMatrixFixture(t *testing.T) *matrixFixture {
+	t.Helper()
+	f, data := &matrixFixture{journal: newSpanReceiver(t), ids: map[string]string{}}, t.TempDir()
+	env := append(f.journal.env(), "OTEL_BSP_SCHEDULE_DELAY=200", "TENANTRY_WORKER=false")
+	process, ready := startDev(t, requirePrograms(t, releaseBuild), data, env, "--limits", "off")
+	f.process, f.owner = process, seededAccount(t, ready)
+	c := f.owner
+	f.a, f.b = newMatrixAccount(c.newAccount(nil), 2), newMatrixAccount(c.newAccount(nil), 1)
+	f.trial, f.spare = newMatrixAccount(c.newAccount(object{"key_form": "trial"}), 1), newMatrixAccount(c.newAccount(nil), 1)
+	f.downgraded = newMatrixAccount(c.newAccount(nil), 2)
+	f.downgraded.setPlan(object{"plan": "complete", "active": true, "tenant_slots": 1})
+	f.lapsed = newMatrixAccount(c.newAccount(nil), 1)
+	f.lapsed.setPlan(object{"plan": "complete", "active": false})
+	f.full = c.newAccount(object{"tenant_slots": 1}).newTenant(nil).connect().caller
+	f.rotatedKey = f.spare.rotateKey()
+	f.managed, f.formerlyManaged, f.deleted = c.newAccount(nil).newTenant(nil), f.a.newTenant(nil), f.a.newTenant(nil).connect()
+	for _, h := range []accountTenant{f.managed, f.formerlyManaged} {
+		c.control("POST", "/managed", object{"tenant_id": h.guid, "account_id": h.id})
+	}
+	for name, h := range map[string]accountTenant{"managed": f.managed, "deleted": f.deleted, "returned": f.formerlyManaged} {
+		h.mustSync()
+		h.post(h.path("/domains"), object{"domain": h.newZone()})
+		f.ids[name] = h.get(h.path("/domains")).objects("domains")[0].text("id")
+	}
+	file := filepath.Join(data, "tenantry.db")
+	returned := accountResources{f.formerlyManaged, map[string]string{"domain_id": f.ids["returned"], "domain_name": "returned.example"}}
+	addWaitingRuns(t, file, f.a.accountResources, f.b.accountResources, f.trial.accountResources, f.spare.accountResources, f.downgraded.accountResources, f.lapsed.accountResources, returned)
+	f.ids["returned job"] = returned.ids["job_id"]
+	f.addIntegrations(t)
+	c.control("DELETE", "/managed/"+f.formerlyManaged.guid, nil)
+	f.deleted.expect("DELETE", f.deleted.path(""), nil, 200, "")
+	f.openDatabase(t, file)
+	return f
+}
+
+// rotateKey gives the account a new API key and returns the old one.
+func (m *matrixAccount) rotateKey() (old string) {
+	old = m.key
+	m.key = m.post("/api-key/rotate?user_email="+m.email, nil).text("api_key")
+	return old
+}
+
+// openDatabase opens the service's database read-only.
+func (f *matrixFixture) openDatabase(t *testing.T, file string) {
+	t.Helper()
+	var err error
+	if f.db, err = sql.Open("sqlite", "file:"+file+"?mode=ro&_pragma=busy_timeout(5000)"); err != nil {
+		t.Fatal(err)
+	}
+	f.db.SetMaxOpenConns(1) // PRAGMA data_version is specific to a connection
+	t.Cleanup(func() { _ = f.db.Close() })
+	var parts []string
+	for _, table := range f.queryStrings(t, "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'") {
+		var values []string
+		for _, column := range f.queryStrings(t, "SELECT name FROM pragma_table_info('"+table+"')") {
+			values = append(values, `quote("`+column+`")`)
+		}
+		parts = append(parts, fmt.Sprintf(`'%s:' || (SELECT ifnull(group_concat(row, x'0a'), '') FROM (SELECT %s AS row FROM "%s" ORDER BY 1))`,
+			table, strings.Join(values, "||','||"), table))
+	}
+	if len(parts) < 10 {
+		t.Fatalf("only %d tables", len(parts))
+	}
+	f.digest = "SELECT " + strings.Join(parts, "||x'0a'||")
+}
+
+func (f *matrixFixture) queryStrings(t *testing.T, query string) (all []string) {
+	t.Helper()
+	rows, err := f.db.QueryContext(context.Background(), query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, text)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// databaseSnapshot is the database at a moment. Rows are read only if something was written since
+// the previous snapshot.
+type databaseSnapshot struct{ version, rows string }
+
+func (f *matrixFixture) snapshot(t *testing.T, before databaseSnapshot) databaseSnapshot {
+	t.Helper()
+	now := databaseSnapshot{version: f.queryStrings(t, "PRAGMA data_version")[0], rows: before.rows}
+	if now.version != before.version {
+		now.rows = f.queryStrings(t, f.digest)[0]
+	}
+	return now
+}
+
+// drainJournals empties the journals of the platforms and returns the number of calls in them.
+func (f *matrixFixture) drainJournals(t *testing.T) (n int) {
+	t.Helper()
+	c := f.owner.withT(t)
+	for _, provider := range []string{wiring.MailPlatform, matrixPlatform} {
+		var calls []json.RawMessage
+		if err := json.Unmarshal(c.control("GET", "/calls?provider="+provider, nil).raw, &calls); err != nil {
+			t.Fatal(err)
+		}
+		n += len(calls)
+	}
+	if n > 0 {
+		c.control("DELETE", "/calls", nil)
+	}
+	return n
+}
+
+// otherAccountValues are the values of account b that no response to a different account may
+// contain.
+func (f *matrixFixture) otherAccountValues() []string {
+	return append(slices.Collect(maps.Values(f.b.ids)), f.b.id, f.b.email, f.b.key, f.b.admin)
+}

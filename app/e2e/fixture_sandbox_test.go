@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/sandbox"
+	"github.com/tenantry/tenantry/adapters/testserver"
+)
+
+// process is a started binary with the logs that it wrote to standard error.
+type process struct {
+	cmd  *exec.Cmd
+	logs *syncBuffer
+	done chan struct{}
+}
+
+// syncBuffer is a bytes.Buffer that is safe for concurrent use.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// startProcess runs a binary until the test ends. env is added to a clean environment; out receives
+// standard output.
+func startProcess(t *testing.T, b programs, env []string, out io.Writer, args ...string) *process {
+	t.Helper()
+	p, err := launchProcess(b, env, out, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.stopAtEnd(t)
+	return p
+}
+
+// launchProcess runs a binary until it is stopped. Rate limits are off unless env turns them on,
+// because tests send more requests than an account may.
+func launchProcess(b programs, env []string, out io.Writer, args ...string) (*process, error) {
+	p := &process{cmd: exec.Command(b.binary, args...), logs: &syncBuffer{}, done: make(chan struct{})}
+	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + scratchDir, "TENANTRY_LIMITS=off"}, env...)
+	p.cmd.Stdout, p.cmd.Stderr = out, p.logs
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() { _ = p.cmd.Wait(); close(p.done) }()
+	return p, nil
+}
+
+// stopAtEnd stops the process at the end of the test, and logs its output if the test failed.
+func (p *process) stopAtEnd(t *testing.T) {
+	t.Cleanup(func() {
+		if err := p.stop(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Logf("logs of %s:\n%s", strings.Join(p.cmd.Args, " "), tail(p.logs.String(), 6000))
+		}
+	})
+}
+
+func tail(s string, n int) string { return s[max(0, len(s)-n):] }
+
+// stop sends SIGTERM and waits for the process to end. It kills a process that does not end within
+// waitTimeout, and then returns an error.
+func (p *process) stop() error {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+		return nil
+	case <-time.After(waitTimeout):
+		p.kill()
+		return errors.New("the process did not stop on SIGTERM")
+	}
+}
+
+// kill ends the process with SIGKILL.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.done
+}
+
+// startDev starts a sandbox and waits for its ready line.
+func startDev(t *testing.T, b programs, data string, env []string, args ...string) (*process, sandbox.Ready) {
+	t.Helper()
+	p, ready, err := launchDev(b, data, env, args...)
+	if p != nil {
+		p.stopAtEnd(t)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, ready
+}
+
+// launchDev is startDev without a test: the caller stops the process.
+func launchDev(b programs, data string, env []string, args ...string) (*process, sandbox.Ready, error) {
+	var ready sandbox.Ready
+	read, write := io.Pipe()
+	p, err := launchProcess(b, env, write, append([]string{"dev", "--json", "--listen", "127.0.0.1:0", "--data", data}, args...)...)
+	if err != nil {
+		return nil, ready, err
+	}
+	lines := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(read).ReadString('\n')
+		lines <- line
+		_, _ = io.Copy(io.Discard, read)
+	}()
+	go func() { <-p.done; _ = write.Close() }()
+	select {
+	case line := <-lines:
+		if err := json.Unmarshal([]byte(line), &ready); err != nil {
+			return p, ready, fmt.Errorf("ready line %q: %w", line, err)
+		}
+		return p, ready, nil
+	case <-time.After(waitTimeout):
+		return p, ready, fmt.Errorf("no ready line in %s", waitTimeout)
+	}
+}
+
+// sharedState is the sandbox that all tests share which use only their own accounts and tenants.
+// Tests that inject faults, read the simulators' journals or move the clock start their own
+// sandbox.
+var sharedState struct {
+	start   sync.Once
+	process *process
+	ready   sandbox.Ready
+	err     error
+}
+
+// sharedSandbox returns the seeded account of the shared sandbox, which the first caller starts.
+func sharedSandbox(t *testing.T) caller {
+	t.Helper()
+	b := requirePrograms(t, releaseBuild)
+	sharedState.start.Do(func() {
+		sharedState.process, sharedState.ready, sharedState.err = launchDev(b, filepath.Join(scratchDir, "shared"), nil)
+	})
+	if sharedState.err != nil {
+		t.Fatal(sharedState.err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("logs of the shared sandbox:\n%s", tail(sharedState.process.logs.String(), 3000))
+		}
+	})
+	return seededAccount(t, sharedState.ready)
+}
+
+// stopShared stops the shared sandbox if it was started.
+func stopShared() error {
+	if sharedState.process == nil {
+		return nil
+	}
+	return sharedState.process.stop()
+}
+
+// privateSandbox starts a sandbox for this test alone and returns its seeded account.
+func privateSandbox(t *testing.T, args ...string) caller {
+	t.Helper()
+	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, append([]string{"--no-seed"}, args...)...)
+	return seededAccount(t, ready)
+}
+
+// onBothDatabases runs a test in the given sandbox on SQLite, and in a private sandbox on
+// PostgreSQL.
+func onBothDatabases(t *testing.T, sqlite func(*testing.T) caller, test func(*testing.T, caller)) {
+	t.Helper()
+	for name, start := range map[string]func(*testing.T) caller{
+		"sqlite": sqlite, "postgres": func(t *testing.T) caller { return privateSandbox(t, "--database", testserver.Database(t)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, start(t))
+		})
+	}
+}

@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	wiredns "github.com/miekg/dns"
+
+	"github.com/tenantry/tenantry/adapters/dnsresolver"
+	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/adapters/sandbox/zones"
+	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/dns-cloudflare/simulator"
+	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+	"github.com/tenantry/tenantry/plugins/wire"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// zoneHost holds zones: a DNS provider, its plugin and public DNS.
+type zoneHost interface {
+	// put replaces the records of a zone directly at the provider.
+	put(t testing.TB, zone string, records []zoneLine)
+	// storedRecords returns the records of a zone as the provider's API shows them.
+	storedRecords(t testing.TB, zone string) []storedRecord
+	// read reads the records that the plan needs from the authoritative servers.
+	read(t testing.TB, m zoneCase) dns.ZoneRead
+	provider() ports.DNSProvider
+}
+
+// storedRecord is a record at a provider, parsed and in the provider's format.
+type storedRecord struct {
+	zoneLine
+	raw string
+}
+
+// startDNSPlugin starts a provider's plugin process.
+func startDNSPlugin(t testing.TB, name string, c wire.Connection) ports.DNSProvider {
+	t.Helper()
+	built, err := releaseBuild()
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := pluginhost.New(pluginhost.Options{Dir: filepath.Join(built.folder, "plugins"), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(host.Close)
+	return host.DNS(name, func(context.Context) (wire.Connection, error) { return c, nil })
+}
+
+// powerDNSHost is a real PowerDNS server. It is also the resolver for the zones that it holds.
+type powerDNSHost struct {
+	server *testserver.PowerDNS
+	reader ports.DNSReader
+	plugin ports.DNSProvider
+}
+
+func newPowerDNSHost(t testing.TB) *powerDNSHost {
+	t.Helper()
+	server, err := testserver.StartPowerDNS(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	p := &powerDNSHost{server: server}
+	p.reader = dnsresolver.New(dnsresolver.Options{Resolvers: []string{server.DNS}, Port: p.port(), AllowPrivate: true})
+	p.plugin = startDNSPlugin(t, "powerdns", wire.Connection{
+		Settings: map[string]string{"api_url": server.API, "allow_private": "true"},
+		Secrets:  map[string]secret.Text{"api_key": secret.New(server.Key)},
+	})
+	for _, above := range []string{"test", "messy.test"} { // these have no DMARC policy
+		p.put(t, above, nil)
+	}
+	p.put(t, "hosting.test", parseZoneLines("hosting.test", "ns1 300 A 127.0.0.1\nns2 300 A 127.0.0.2"))
+	for _, zoneSet := range []map[string]string{outsideZones, platformZones} {
+		for zone, records := range zoneSet {
+			p.put(t, zone, parseZoneLines(zone, records))
+		}
+	}
+	return p
+}
+
+// port returns the port of the name server, which is the same on both of its addresses.
+func (p *powerDNSHost) port() (port int) {
+	_, _ = fmt.Sscanf(p.server.DNS, "127.0.0.1:%d", &port)
+	return port
+}
+
+func (p *powerDNSHost) provider() ports.DNSProvider { return p.plugin }
+
+func (p *powerDNSHost) read(t testing.TB, m zoneCase) dns.ZoneRead { return readSight(t, p.reader, m) }
+
+func readSight(t testing.TB, reader ports.DNSReader, m zoneCase) dns.ZoneRead {
+	t.Helper()
+	sight, err := reader.Read(t.Context(), m.domain(), dns.Desire(m.domain(), m.offer())...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sight
+}
+
+func (p *powerDNSHost) put(t testing.TB, zone string, records []zoneLine) {
+	t.Helper()
+	var sets []map[string]any
+	at := map[string]int{}
+	for _, l := range records {
+		i, ok := at[l.key()]
+		if !ok {
+			i = len(sets)
+			at[l.key()] = i
+			sets = append(sets, map[string]any{"name": l.name + ".", "type": l.recordType, "ttl": l.ttl, "records": []any{}})
+		}
+		sets[i]["records"] = append(sets[i]["records"].([]any), map[string]any{"content": l.zoneFileText()})
+	}
+	p.callAPI(t, http.MethodDelete, "/"+zone+".", nil)
+	p.callAPI(t, http.MethodPost, "", map[string]any{
+		"name": zone + ".", "kind": "Native", "nameservers": []string{"ns1.hosting.test.", "ns2.hosting.test."}, "rrsets": sets,
+	})
+}
+
+// zoneFileText returns the content of a record in zone file format.
+func (l zoneLine) zoneFileText() string {
+	if l.recordType == dns.TXT && !strings.HasPrefix(l.text, `"`) {
+		return sdk.QuoteText(l.text)
+	}
+	return l.text
+}
+
+func (p *powerDNSHost) storedRecords(t testing.TB, zone string) []storedRecord {
+	t.Helper()
+	var doc struct {
+		RRSets []struct {
+			Name    string            `json:"name"`
+			Type    dns.Type          `json:"type"`
+			TTL     int               `json:"ttl"`
+			Records []json.RawMessage `json:"records"`
+		} `json:"rrsets"`
+	}
+	if err := json.Unmarshal(p.callAPI(t, http.MethodGet, "/"+zone+".", nil), &doc); err != nil {
+		t.Fatal(err)
+	}
+	var out []storedRecord
+	for _, set := range doc.RRSets {
+		if set.Name == zone+"." && (set.Type == dns.SOA || set.Type == dns.NS) {
+			continue
+		}
+		for _, raw := range set.Records {
+			var record struct {
+				Content string `json:"content"`
+			}
+			if err := json.Unmarshal(raw, &record); err != nil {
+				t.Fatal(err)
+			}
+			l := zoneLine{strings.TrimSuffix(set.Name, "."), set.TTL, set.Type, record.Content}
+			out = append(out, storedRecord{l, fmt.Sprint(set.Name, " ", set.Type, " ", set.TTL, " ", string(raw))})
+		}
+	}
+	return out
+}
+
+// callAPI calls the server's API without the plugin.
+func (p *powerDNSHost) callAPI(t testing.TB, method, path string, in any) []byte {
+	t.Helper()
+	body, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), method, p.server.API+"/api/v1/servers/localhost/zones"+path, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("X-API-Key", p.server.Key)
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	raw, err := io.ReadAll(answer.Body)
+	absent := method == http.MethodDelete && answer.StatusCode == http.StatusNotFound
+	if err != nil || answer.StatusCode >= http.StatusMultipleChoices && !absent {
+		t.Fatalf("%s %s: %d %s %v", method, path, answer.StatusCode, raw, err)
+	}
+	return raw
+}
+
+// These marks at the end of a record stand for settings of Cloudflare.
+const flattenedMark, proxiedMark = " (flattened)", " (proxied)"
+
+var cloudflareCases = []zoneCase{
+	{
+		name: "cf-dkim-flattened", onlyAt: "cloudflare",
+		records: "selector1._domainkey 300 CNAME selector1-{d-}._domainkey.contoso.r-v1.dkim.mail.microsoft." + flattenedMark,
+		want:    wantItems{"dkim_selector1": "preserve dkim_flattened"},
+	},
+	{
+		name: "cf-autodiscover-proxied", onlyAt: "cloudflare", records: "autodiscover 1 CNAME autodiscover.outlook.com." + proxiedMark,
+		want: wantItems{"autodiscover": "conflict autodiscover_taken"}, differsFromDNS: true,
+	},
+	{name: "cf-website-proxied", onlyAt: "cloudflare", records: "@ 1 A 192.0.2.80" + proxiedMark + "\nwww 1 CNAME web.elsewhere.test." + proxiedMark},
+	{name: "cf-alias-flattened", onlyAt: "cloudflare", records: "@ 300 CNAME web.elsewhere.test." + flattenedMark + "\n@ 1 TXT something"},
+	{name: "cf-automatic-ttl", onlyAt: "cloudflare", records: "@ 1 TXT something\n@ 1 MX 0 {d-}.r4nd.mx.microsoft.", want: wantItems{"mx": "preserve present"}},
+}
+
+// cloudflareHost is the simulator of Cloudflare. The DNS server of the sandbox serves its zones.
+type cloudflareHost struct {
+	url    string
+	store  *zones.Store
+	dns    string
+	reader ports.DNSReader
+	plugin ports.DNSProvider
+}
+
+func newCloudflareHost(t testing.TB) *cloudflareHost {
+	t.Helper()
+	var handler http.Handler
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(w, r) }))
+	t.Cleanup(server.Close)
+	inner, ready, err := simulator.New(simulate.Options{URL: server.URL, DataDir: t.TempDir(), Log: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler = inner
+	store, err := zones.Open(filepath.Join(t.TempDir(), "zones.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	served, err := zones.Listen(t.Context(), store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = served.Close() })
+	c := &cloudflareHost{url: server.URL, store: store, dns: served.Addr(),
+		reader: dnsresolver.New(dnsresolver.Options{Resolvers: []string{served.Addr()}, Port: served.Port(), AllowPrivate: true}),
+		plugin: startDNSPlugin(t, "cloudflare", wire.Connection{
+			Settings: ready.Settings, Secrets: map[string]secret.Text{"api_token": secret.New(ready.Secrets["api_token"])},
+		}),
+	}
+	for zone, records := range outsideZones {
+		c.put(t, zone, parseZoneLines(zone, records))
+		c.publish(t, zone)
+	}
+	return c
+}
+
+func (c *cloudflareHost) provider() ports.DNSProvider { return c.plugin }
+
+func (c *cloudflareHost) read(t testing.TB, m zoneCase) dns.ZoneRead {
+	c.publish(t, m.zone())
+	return readSight(t, c.reader, m)
+}
+
+func (c *cloudflareHost) put(t testing.TB, zone string, records []zoneLine) {
+	t.Helper()
+	list := []map[string]any{}
+	for _, l := range records {
+		content := strings.TrimSuffix(l.plainText(), ".")
+		r := map[string]any{"type": l.recordType, "name": l.name, "ttl": l.ttl}
+		switch l.recordType {
+		case dns.MX, "SRV":
+			preference, rest, _ := strings.Cut(l.plainText(), " ")
+			r["priority"] = json.Number(preference)
+			if content = strings.TrimSuffix(rest, "."); content == "" {
+				content = "."
+			}
+		case dns.TXT:
+			content = l.zoneFileText()
+		case dns.CNAME:
+			r["settings"] = map[string]any{"flatten_cname": strings.HasSuffix(l.text, flattenedMark)}
+		}
+		r["content"], r["proxied"] = content, strings.HasSuffix(l.text, proxiedMark)
+		list = append(list, r)
+	}
+	c.control(t, http.MethodPut, "/zones/"+zone, map[string]string{}, nil)
+	c.control(t, http.MethodPut, "/zones/"+zone+"/records", list, nil)
+}
+
+// cloudRecord is a record in the format of Cloudflare's API.
+type cloudRecord struct {
+	Type     string `json:"type"`
+	Name     string `json:"name"`
+	Content  string `json:"content"`
+	TTL      int    `json:"ttl"`
+	Priority *int   `json:"priority"`
+	Proxied  bool   `json:"proxied"`
+	Settings struct {
+		Flatten bool `json:"flatten_cname"`
+	} `json:"settings"`
+}
+
+func (c *cloudflareHost) storedRecords(t testing.TB, zone string) []storedRecord {
+	t.Helper()
+	var all []json.RawMessage
+	c.control(t, http.MethodGet, "/zones/"+zone+"/records", nil, &all)
+	var out []storedRecord
+	for _, raw := range all {
+		r := decodeRecord(t, raw)
+		l := zoneLine{r.Name, r.TTL, dns.Type(r.Type), r.Content}
+		if r.Priority != nil {
+			l.text = fmt.Sprint(*r.Priority, " ", r.Content)
+		}
+		if l.recordType == "SRV" { // the API omits the final dot of the target
+			l.text += "."
+		}
+		out = append(out, storedRecord{l, string(raw)})
+	}
+	return out
+}
+
+func decodeRecord(t testing.TB, raw json.RawMessage) (r cloudRecord) {
+	t.Helper()
+	if err := json.Unmarshal(raw, &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// publish makes the name servers answer as Cloudflare's do: a proxied record with Cloudflare's
+// addresses, a flattened one with the records of its target.
+func (c *cloudflareHost) publish(t testing.TB, zone string) {
+	t.Helper()
+	var all []json.RawMessage
+	c.control(t, http.MethodGet, "/zones/"+zone+"/records", nil, &all)
+	var out []zones.Record
+	for _, raw := range all {
+		r := decodeRecord(t, raw)
+		if r.TTL == 1 {
+			r.TTL = 300
+		}
+		out = append(out, c.servedRecords(t, zone, r)...)
+	}
+	if err := c.store.Add(zone, "cloudflare"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.store.Replace(zone, out); err != nil {
+		t.Fatal(zone, ": ", err)
+	}
+}
+
+func (c *cloudflareHost) servedRecords(t testing.TB, zone string, r cloudRecord) []zones.Record {
+	t.Helper()
+	out := zones.Record{Type: r.Type, Name: r.Name, Content: r.Content, TTL: r.TTL, Priority: r.Priority}
+	switch {
+	case r.Proxied:
+		out.Type, out.Content = "A", "192.0.2.99"
+	case r.Type == "CNAME" && (r.Settings.Flatten || r.Name == zone):
+		return c.flattenTarget(t, r)
+	case r.Type == "TXT":
+		text, err := sdk.UnquoteText(r.Content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.Content = text
+	}
+	return []zones.Record{out}
+}
+
+// flattenTarget returns the records at the target of a CNAME.
+func (c *cloudflareHost) flattenTarget(t testing.TB, r cloudRecord) []zones.Record {
+	t.Helper()
+	var out []zones.Record
+	tcp := wiredns.Client{Net: "tcp"}
+	for _, of := range []uint16{wiredns.TypeTXT, wiredns.TypeA} {
+		answer, _, err := tcp.Exchange(new(wiredns.Msg).SetQuestion(r.Content+".", of), c.dns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, rr := range answer.Answer {
+			record := zones.Record{Type: wiredns.TypeToString[of], Name: r.Name, TTL: r.TTL}
+			switch rr := rr.(type) {
+			case *wiredns.TXT:
+				record.Content = strings.Join(rr.Txt, "")
+			case *wiredns.A:
+				record.Content = rr.A.String()
+			}
+			out = append(out, record)
+		}
+	}
+	return out
+}
+
+func (c *cloudflareHost) control(t testing.TB, method, path string, in, out any) {
+	t.Helper()
+	body, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), method, c.url+"/_control"+path, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	raw, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK || out != nil && json.Unmarshal(raw, out) != nil {
+		t.Fatalf("%s %s: %d %s %v", method, path, answer.StatusCode, raw, err)
+	}
+}

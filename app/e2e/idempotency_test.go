@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+)
+
+// identicalRequests is how many identical requests are sent at once.
+func identicalRequests() int {
+	if soak {
+		return 100
+	}
+	return 30
+}
+
+// raceRounds is how often each write is raced.
+func raceRounds() int {
+	if soak {
+		return 50
+	}
+	return 1
+}
+
+// raceFixture is the servers to which identical requests are sent, and the platform whose writes
+// are counted.
+type raceFixture struct {
+	*serviceFixture
+	servers []client
+	key     string
+}
+
+// sendIdentical sends one write to all servers at once and returns the one response. Requests that
+// arrive too early are answered idempotency_request_in_progress.
+func (f *raceFixture) sendIdentical(idempotencyKey, method, path string, body any, status int) reply {
+	f.t.Helper()
+	answers, errs, gate := make([]reply, identicalRequests()), make([]error, identicalRequests()), make(chan struct{})
+	var all sync.WaitGroup
+	for i := range answers {
+		all.Go(func() {
+			<-gate
+			c := f.servers[i%len(f.servers)]
+			answers[i], errs[i] = c.retryWhileUnavailable(idempotencyKey, method, path, f.key, body)
+		})
+	}
+	close(gate)
+	all.Wait()
+	var answer reply
+	first := 0
+	for i, got := range answers {
+		switch {
+		case errs[i] != nil:
+			f.t.Fatalf("%s %s: %v", method, path, errs[i])
+		case got.status == http.StatusConflict && got.code() == "idempotency_request_in_progress":
+		case got.status != status || answer.raw != nil && !bytes.Equal(got.raw, answer.raw):
+			f.t.Fatalf("%s %s: %d %s\nbeside %s", method, path, got.status, got.raw, answer.raw)
+		default:
+			answer = got
+			if got.header.Get("Idempotency-Replayed") == "" {
+				first++
+			}
+		}
+	}
+	if first != 1 {
+		f.t.Fatalf("%s %s was answered %d times anew", method, path, first)
+	}
+	return answer
+}
+
+// countWrites counts the successful calls of an operation of the platform.
+func (f *raceFixture) countWrites(path, cmdlet string) (n int) {
+	for _, s := range f.recordedRequests() {
+		if s.method == http.MethodPost && strings.HasSuffix(s.path, path) && s.status < 300 && s.cmdlet() == cmdlet {
+			n++
+		}
+	}
+	return n
+}
+
+// raceWrite sends a write with sendIdentical and checks that the platform was written to once.
+// effect is a cmdlet, or the end of the path of a plain request.
+func (f *raceFixture) raceWrite(method, path string, body any, effect string) reply {
+	f.t.Helper()
+	at, cmdlet := "/InvokeCommand", effect
+	if strings.HasPrefix(effect, "/") {
+		at, cmdlet = effect, ""
+	}
+	before := f.countWrites(at, cmdlet)
+	got := f.sendIdentical(rand.Text(), method, path, body, http.StatusOK)
+	if n := f.countWrites(at, cmdlet) - before; effect != "" && n != 1 {
+		f.t.Errorf("%s %s: %s was done %d times", method, path, effect, n)
+	}
+	return got
+}
+
+// raceEveryWrite races each write of the API.
+func (f *raceFixture) raceEveryWrite() {
+	f.t.Helper()
+	c := f.servers[0]
+	guid, admin := f.newTenant(c)
+	newAdministrator(f.t, admin).connect(c, f.key)
+	path := "/v1/tenants/" + guid
+	if got := f.raceWrite("POST", path+"/sync", nil, "Set-TransportConfig"); got.text("status") != "completed" {
+		f.t.Fatalf("sync: %s", got.raw)
+	}
+	c.ready.APIKey = f.key
+	zone := fmt.Sprintf("race-%d.test", uniqueNumber.Add(1))
+	if err := f.zones.Add(zone, "manual"); err != nil {
+		f.t.Fatal(err)
+	}
+	f.raceWrite("POST", path+"/domains", object{"domain": zone}, "/v1.0/domains")
+	h := accountTenant{caller: caller{client: c, key: f.key}, guid: guid}
+	h.publishRecords(zone)
+	f.raceWrite("POST", path+"/domains/"+zone+"/verify", nil, "/domains/"+zone+"/verify")
+	h.publishRecords(zone)
+	f.raceWrite("POST", path+"/domains/"+zone+"/enable-dkim", nil, "Set-DkimSigningConfig")
+	if made := f.raceWrite("POST", path+"/mailboxes", mailboxesBody(zone, "ada"), "New-Mailbox"); made.text("created_count") != "1" {
+		f.t.Errorf("created: %s", made.raw)
+	}
+	box := h.get(path + "/mailboxes").objects("mailboxes")[0].text("id")
+	f.raceWrite("PATCH", path+"/mailboxes/"+box, object{"display_name": "Ada L."}, "Set-Mailbox")
+	f.raceWrite("DELETE", path, nil, "")
+}
+
+// TestIdenticalRequestsWriteOnce sends many identical requests at once, for each write of the API,
+// to two servers on PostgreSQL and to one on SQLite.
+func TestIdenticalRequestsWriteOnce(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		pair := newReplicaPair(t, "complete", 60)
+		r := &raceFixture{serviceFixture: pair.serviceFixture, servers: pair.servers[:], key: pair.key}
+		for range raceRounds() {
+			r.raceEveryWrite()
+		}
+		if n := pair.queryInt("SELECT count(*) FROM idempotency_keys WHERE answer IS NULL"); n != 0 {
+			t.Errorf("%d keys have no answer", n)
+		}
+	})
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		r := newServiceFixture(t, requirePrograms(t, releaseBuild))
+		env := r.env(t.TempDir(), "")
+		_, key := r.newAccount(env, "owner@example.com", "complete", 60)
+		_, c := r.serve(env)
+		one := &raceFixture{serviceFixture: r, servers: []client{c}, key: key}
+		for range raceRounds() {
+			one.raceEveryWrite()
+		}
+	})
+}
+
+// TestReplicaTakesOverAfterACrash kills a server on PostgreSQL that holds an Idempotency-Key,
+// before and after the write. A different server answers idempotency_request_in_progress until the
+// lease ends, then completes the request, and nothing is done twice.
+func TestReplicaTakesOverAfterACrash(t *testing.T) {
+	t.Parallel()
+	r := newServiceFixture(t, requirePrograms(t, failpointBuild))
+	env := r.env(t.TempDir(), testserver.Database(t))
+	r.runCommand(env, "migrate")
+	_, key := r.newAccount(env, "owner@example.com", "complete", 0)
+	_, other := r.serve(env)
+	other.ready.APIKey = key
+	guid, admin := r.newTenant(other)
+	newAdministrator(t, admin).connect(other, key)
+	if got := other.callAPI("POST", "/v1/tenants/"+guid+"/sync", nil); got.text("status") != "completed" {
+		t.Fatalf("sync: %s", got.raw)
+	}
+	points := map[string]string{"idempotency.after-claim": "", "domains.before-add": "", "domains.after-add": "", "idempotency.before-finish": ""}
+	for point := range points {
+		points[point] = fmt.Sprintf("takeover-%d.test", uniqueNumber.Add(1))
+		p, c := r.serve(append(env, "TENANTRY_FAILPOINTS="+point))
+		_, err := c.tryWithKey(point, "POST", c.ready.APIURL+"/v1/tenants/"+guid+"/domains", key, object{"domain": points[point]})
+		if err == nil {
+			t.Fatalf("%s: a server that should have died answered", point)
+		}
+		<-p.done
+	}
+	for point, zone := range points {
+		checkTakeover(t, other, guid, point, zone)
+	}
+	made := map[string]int{}
+	for _, s := range r.recordedRequests() {
+		if s.method == http.MethodPost && s.status < 300 && s.cmdlet() == "" {
+			for _, zone := range points {
+				if string(s.body) == `{"id":"`+zone+`"}` {
+					made[zone]++
+				}
+			}
+		}
+	}
+	for point, zone := range points {
+		if made[zone] != 1 {
+			t.Errorf("%s: the domain was made %d times", point, made[zone])
+		}
+	}
+	checkDeletionTakeover(t, r, other, env, guid)
+}
+
+// checkDeletionTakeover checks that a different server answers a deletion at once, if a server died
+// after it deleted the tenant.
+func checkDeletionTakeover(t *testing.T, r *serviceFixture, other client, env []string, guid string) {
+	t.Helper()
+	p, c := r.serve(append(env, "TENANTRY_FAILPOINTS=tenants.after-delete"))
+	if _, err := c.tryWithKey("delete", "DELETE", c.ready.APIURL+"/v1/tenants/"+guid, other.ready.APIKey, nil); err == nil {
+		t.Fatal("a server that should have died answered")
+	}
+	<-p.done
+	got, err := other.tryWithKey("delete", "DELETE", other.ready.APIURL+"/v1/tenants/"+guid, other.ready.APIKey, nil)
+	if err != nil || got.status != http.StatusOK || got.text("status") != "deleted" || got.text("tenant_id") != guid ||
+		got.header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("%v, %d %s", err, got.status, got.raw)
+	}
+}
+
+// checkTakeover repeats the request of a dead server until it succeeds.
+func checkTakeover(t *testing.T, other client, guid, point, zone string) {
+	t.Helper()
+	for deadline := time.Now().Add(waitTimeout); ; {
+		got, err := other.tryWithKey(point, "POST", other.ready.APIURL+"/v1/tenants/"+guid+"/domains", other.ready.APIKey, object{"domain": zone})
+		switch {
+		case err != nil || time.Now().After(deadline):
+			t.Fatalf("%s: %v, at last %d %s", point, err, got.status, got.raw)
+		case got.status == http.StatusOK:
+			return
+		case got.code() != "idempotency_request_in_progress" || got.header.Get("Retry-After") != "1":
+			t.Fatalf("%s: %d %s", point, got.status, got.raw)
+		}
+		<-time.After(time.Second)
+	}
+}
+
+// TestAnswersAreReplayedForADay repeats requests at once, after a kill, and after 23 hours by the
+// clock: the response has the same bytes. After 25 hours the operation runs again.
+func TestAnswersAreReplayedForADay(t *testing.T) {
+	t.Parallel()
+	m := newRestartingSandbox(t, requirePrograms(t, releaseBuild), nil)
+	tenant := m.ready.Tenants[0].TenantID
+	m.control("POST", "/tenants/"+tenant+"/behaviour", noDelays())
+	m.control("POST", "/tenants/"+tenant+"/consent", object{"api_key": m.ready.APIKey})
+	add := request{method: "POST", path: "/v1/tenants/" + tenant + "/domains", body: object{"domain": m.ready.Zones[0]}, idempotencyKey: "add"}
+	remove := request{method: "DELETE", path: "/v1/tenants/" + tenant, idempotencyKey: "remove"}
+	send := func(r request) reply {
+		t.Helper()
+		got, err := m.send(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	added := send(add)
+	m.checkEqual("added", added.status, http.StatusOK)
+	removed := send(remove)
+	m.checkEqual("removed", removed.status, http.StatusOK)
+	again := func(when string) {
+		t.Helper()
+		for r, first := range map[*request]reply{&add: added, &remove: removed} {
+			got := send(*r)
+			if got.status != first.status || !bytes.Equal(got.raw, first.raw) || got.header.Get("Idempotency-Replayed") != "true" {
+				t.Errorf("%s: %s is answered %d %s, not %s", when, r.idempotencyKey, got.status, got.raw, first.raw)
+			}
+		}
+	}
+	again("at once")
+	m.killAndRestart()
+	again("after SIGKILL")
+	m.control("POST", "/clock", object{"advance": "23h"})
+	again("after 23 hours")
+	m.control("POST", "/clock", object{"advance": "2h"})
+	for _, r := range []request{add, remove} {
+		got := send(r)
+		m.checkEqual(r.idempotencyKey+" after 25 hours", []any{got.status, got.code()}, []any{404, "tenant_not_found"})
+	}
+}

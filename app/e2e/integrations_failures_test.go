@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// providerCall is a request to the API that calls a sending platform, and the last platform
+// operation that it calls.
+type providerCall struct {
+	method, path, operation string
+}
+
+// simulatorOperation returns the name of an operation in the faults of the platform's simulator.
+func simulatorOperation(provider, operation string) string {
+	if own := map[string]string{
+		"smartlead check": "listAccounts", "smartlead account": "listAccounts", "smartlead accounts": "listAccounts", "smartlead remove": "deleteAccount",
+		"emailbison check": "user", "emailbison account": "listSenders", "emailbison accounts": "listSenders", "emailbison remove": "deleteSender",
+	}[provider+" "+operation]; own != "" {
+		return own
+	}
+	return operation
+}
+
+// providerCallRequests returns the requests that can be repeated without changing what later ones
+// need.
+func (i testIntegration) providerCallRequests() []providerCall {
+	all := []providerCall{{"POST", i.path("/test"), "check"}, {"POST", i.path("/mailboxes/refresh"), "accounts"}}
+	if i.capabilities["microsoft_oauth"] == true {
+		all = append(all, providerCall{"POST", i.mailboxPath(0, "/oauth/microsoft/init"), "start_sign_in"})
+	}
+	return all
+}
+
+// TestSendingPlatformFailuresAreAnswered checks that each platform failure has its own response, is
+// not replayed, and leaves nothing behind: the repeated request succeeds.
+func TestSendingPlatformFailuresAreAnswered(t *testing.T) {
+	t.Parallel()
+	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{"TENANTRY_CIRCUIT_OPEN=100ms"})
+	forEachPlatform(t, "mailbox_refresh", func(t *testing.T, name string) {
+		t.Parallel()
+		i := seededAccount(t, ready).newMailboxTenant("ada").addIntegration(name)
+		for _, a := range i.providerCallRequests() {
+			i.checkFaults(a)
+		}
+	})
+}
+
+// checkFaults sends one request with each kind of fault.
+func (i testIntegration) checkFaults(a providerCall) {
+	i.t.Helper()
+	for _, trouble := range []struct {
+		fault  object
+		status int
+		code   string
+	}{
+		{object{"kind": "status", "status": 429, "retry_after": 7}, 503, "provider_unavailable"},
+		{object{"kind": "status", "status": 500}, 502, "provider_error"},
+		{object{"kind": "status", "status": 503}, 503, "provider_unavailable"},
+		{object{"kind": "drop_before", "times": 4}, 503, "provider_unavailable"}, // net/http repeats a call on each idle connection that it loses
+	} {
+		if i.provider == "salesblink" && trouble.fault["retry_after"] != nil {
+			continue // SalesBlink then demands a minute without requests
+		}
+		fault := object{"provider": i.provider, "operation": simulatorOperation(i.provider, a.operation), "times": 1}
+		for name, value := range trouble.fault {
+			fault[name] = value
+		}
+		status, code := trouble.status, trouble.code
+		if a.operation == "start_sign_in" && (fault["kind"] == "drop_before" || fault["status"] == 500) {
+			status, code = 504, "provider_timeout" // a link may have been created
+		}
+		i.control("POST", "/faults", fault)
+		once := rand.Text()
+		got, err := i.tryWithKey(once, a.method, i.ready.APIURL+a.path, i.key, nil)
+		for n := 0; err == nil && got.status == 503 && status != 503 && n < 5; n++ { // the service's own request budget, before the fault
+			<-time.After(time.Second)
+			got, err = i.tryWithKey(once, a.method, i.ready.APIURL+a.path, i.key, nil)
+		}
+		if err != nil || got.status != status && got.status != trouble.status || got.code() != code && got.code() != trouble.code {
+			i.t.Errorf("%s %s with %v: %v, %d %s", a.method, a.path, trouble.fault, err, got.status, got.raw)
+			continue
+		}
+		wait, _ := strconv.Atoi(got.header.Get("Retry-After"))
+		if fault["retry_after"] != nil && (wait < 1 || wait > 7) {
+			i.t.Errorf("Retry-After %q", got.header.Get("Retry-After"))
+		}
+		i.retryAndCleanUp(once, a)
+		if i.provider != "salesblink" { // SalesBlink allows 30 requests a minute
+			i.post(i.path("/test"), nil) // successful calls keep the circuit closed
+			i.post(i.path("/test"), nil)
+		}
+	}
+}
+
+// retryAndCleanUp repeats the request until it succeeds, and ends the session that it began.
+func (i testIntegration) retryAndCleanUp(once string, a providerCall) {
+	i.t.Helper()
+	var got reply
+	i.eventually(a.operation+" is well again", func() bool {
+		var err error
+		got, err = i.tryWithKey(once, a.method, i.ready.APIURL+a.path, i.key, nil)
+		return err == nil && got.status == http.StatusOK
+	})
+	if got.header.Get("Idempotency-Replayed") != "" {
+		i.t.Errorf("%s was replayed: %s", a.path, got.raw)
+	}
+	if a.operation == "start_sign_in" {
+		i.checkConnection(0, "pending")
+		i.expect("DELETE", i.mailboxPath(0, ""), nil, 200, "")
+		i.checkConnection(0, "disconnected")
+	}
+}
+
+// TestUnansweredDisconnectIsResolvedByRefresh checks that a mailbox stays reserved while the
+// outcome of its disconnect is unknown. A refresh resolves it to disconnected or connected.
+func TestUnansweredDisconnectIsResolvedByRefresh(t *testing.T) {
+	t.Parallel()
+	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{"TENANTRY_CIRCUIT_OPEN=100ms"})
+	forEachPlatform(t, "mailbox_disconnect", func(t *testing.T, name string) {
+		i := seededAccount(t, ready).newMailboxTenant("ada", "max", "lise").addIntegration(name)
+		i.editPlatformAccount("PUT", 0, object{})
+		i.editPlatformAccount("PUT", 1, object{})
+		i.refresh(object{"checked": 3, "connected": 2, "newly_connected": 2, "unchanged": 1})
+		elsewhere := i.addIntegration("instantly")
+		for n, lost := range []string{"drop_after", "drop_before"} {
+			i.control("POST", "/faults", object{"provider": i.provider, "operation": simulatorOperation(i.provider, "remove"), "kind": lost, "times": 20})
+			if lost == "drop_after" { // otherwise a read would show that the account still exists
+				i.control("POST", "/faults", object{"provider": i.provider, "operation": simulatorOperation(i.provider, "account"), "kind": "status", "status": 500, "times": 20, "skip": 1})
+			}
+			got := i.expect("DELETE", i.mailboxPath(n, ""), nil, 504, "provider_timeout")
+			if i.t.Failed() {
+				t.Fatal(lost, string(got.raw))
+			}
+			i.checkConnection(n, "disconnecting")
+			checkValues(t, i.get(i.path("")).object, object{"mailbox_connections.other": 1})
+			elsewhere.expect("POST", elsewhere.mailboxPath(n, "/oauth/microsoft/init"), nil, 409, "mailbox_already_connected_elsewhere")
+			i.control("DELETE", "/faults", nil)
+			i.eventually("a refresh decides", func() bool {
+				return i.do("POST", i.ready.APIURL+i.path("/mailboxes/refresh"), i.key, nil).status == http.StatusOK
+			})
+			i.checkConnection(n, map[string]string{"drop_after": "disconnected", "drop_before": "connected"}[lost])
+		}
+		i.expect("DELETE", i.mailboxPath(1, ""), nil, 200, "")
+		i.checkConnection(1, "disconnected")
+	})
+}
+
+// TestIncompleteListDisconnectsNothing checks that a list which breaks off in the middle changes no
+// connection.
+func TestIncompleteListDisconnectsNothing(t *testing.T) {
+	t.Parallel()
+	c := newSendingSandbox(t)
+	i := c.newMailboxTenant("ada").addIntegration("instantly")
+	i.connectMailbox(0)
+	crowd := []object{}
+	for n := range 250 {
+		crowd = append(crowd, object{"email": fmt.Sprintf("crowd-%03d@elsewhere.test", n)})
+	}
+	i.control("POST", "/sending/instantly/accounts", crowd)
+	i.editPlatformAccount("DELETE", 0, nil)
+	c.control("POST", "/faults", object{"provider": "instantly", "operation": "accounts", "kind": "status", "status": 500, "times": 1, "skip": 1})
+	got := i.post(i.path("/mailboxes/refresh"), nil)
+	checkValues(t, got.object, object{"status": "partial", "checked": 1, "error_count": 1, "newly_connected": 0})
+	i.checkConnection(0, "connected")
+	checkValues(t, i.get(i.path("")).object, object{"has_error": true})
+	i.refresh(object{"checked": 1, "connected": 0, "unchanged": 0})
+	i.checkConnection(0, "disconnected")
+	checkValues(t, i.get(i.path("")).object, object{"has_error": false})
+}
+
+// TestSlowSendingPlatformAnswers504 checks that a request to a platform which does not answer ends
+// with 504, and that a killed plugin ends only its own call.
+func TestSlowSendingPlatformAnswers504(t *testing.T) {
+	t.Parallel()
+	c := newSendingSandbox(t)
+	i := c.newMailboxTenant("ada").addIntegration("instantly")
+	c.control("POST", "/faults", object{"provider": "instantly", "operation": "check", "kind": "delay", "delay_ms": 2 * waitTimeout.Milliseconds(), "times": 1})
+	i.expect("POST", i.path("/test"), nil, 504, "provider_timeout")
+	i.eventually("the call that got no answer is in the journal", func() bool { return countOf(i.operationsAt("instantly"), "check") > 0 })
+	for _, a := range i.providerCallRequests() {
+		c.control("DELETE", "/calls", nil)
+		c.control("POST", "/faults", object{"provider": "instantly", "operation": a.operation, "kind": "delay_after", "delay_ms": 1500, "times": 1})
+		once, answered := rand.Text(), make(chan reply, 1)
+		go func() {
+			got, _ := i.tryWithKey(once, a.method, i.ready.APIURL+a.path, i.key, nil)
+			answered <- got
+		}()
+		i.eventually("the platform is asked", func() bool { return countOf(i.operationsAt("instantly"), a.operation) > 0 })
+		c.control("POST", "/plugins/instantly/kill", nil)
+		if got := <-answered; got.status != http.StatusOK && got.status < 500 {
+			t.Errorf("%s: %d %s", a.path, got.status, got.raw)
+		}
+		i.retryAndCleanUp(once, a)
+	}
+}
+
+// TestMailboxGetsOneSignInLink sends 50 requests at once, half of them for each of two
+// integrations. One request gets a link, and one platform is asked for one link.
+func TestMailboxGetsOneSignInLink(t *testing.T) {
+	t.Parallel()
+	for name, start := range sendingSandboxes(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := start(t)
+			one := c.newMailboxTenant("ada").addIntegration("instantly")
+			two := one.addIntegration("salesblink")
+			c.control("DELETE", "/calls", nil)
+			answers, gate := make(chan reply, 50), make(chan struct{})
+			for n := range cap(answers) {
+				i := []testIntegration{one, two}[n%2]
+				go func() {
+					<-gate
+					got, _ := i.retryWhileUnavailable(rand.Text(), "POST", i.mailboxPath(0, "/oauth/microsoft/init"), i.key, nil)
+					answers <- got
+				}()
+			}
+			close(gate)
+			links := 0
+			for range cap(answers) {
+				switch got := <-answers; {
+				case got.status == http.StatusOK:
+					links++
+				case got.status != http.StatusConflict || got.code() != "mailbox_already_connected_elsewhere" && got.code() != "oauth_session_pending":
+					t.Errorf("%d %s", got.status, got.raw)
+				}
+			}
+			started := countOf(c.operationsAt("instantly"), "start_sign_in") + countOf(c.operationsAt("salesblink"), "start_sign_in")
+			if links != 1 || started != 1 {
+				t.Errorf("%d links, asked for %d times", links, started)
+			}
+		})
+	}
+}
+
+// TestSignInSessionsExpire checks that an unused link expires, and that one which was used in time
+// does not, whether its status is requested or not. An expired session allows a new one.
+func TestSignInSessionsExpire(t *testing.T) {
+	t.Parallel()
+	c := newSendingSandbox(t)
+	var unused, used, forgotten []signInSession
+	for _, name := range sendingNames {
+		i := c.newMailboxTenant("ada", "max", "lise").addIntegration(name)
+		if i.capabilities["microsoft_oauth"] != true {
+			continue
+		}
+		unused, used, forgotten = append(unused, i.beginSession(0)), append(used, i.beginSession(1)), append(forgotten, i.beginSession(2))
+		i.expect("GET", i.mailboxPath(0, "/oauth/microsoft/status?session_id="+used[len(used)-1].id), nil, 404, "oauth_session_not_found")
+	}
+	if len(unused) < 3 {
+		t.Fatalf("%d platforms with OAuth", len(unused))
+	}
+	for _, s := range used {
+		s.signIn(s.address(1), "accept") // nobody requests the status afterwards
+	}
+	unused[0].signIn("stranger@elsewhere.test", "deny")
+	c.control("POST", "/clock", object{"advance": "12m"})
+	for n, s := range unused {
+		want := "expired"
+		if n == 0 {
+			want = "failed" // its platform reports that it was declined
+		}
+		s.waitForStatus(want)
+		s.waitForStatus(want)
+		s.checkConnection(0, "failed")
+		used[n].waitForStatus("connected")
+		used[n].checkConnection(1, "connected")
+		f := forgotten[n]
+		f.eventually("the sweep ends the session", func() bool {
+			return f.get(f.path("")).at("mailbox_connections.pending") == 0.0
+		})
+		f.checkConnection(2, "failed")
+		checkValues(t, f.get(f.statusPath()).object, object{"status": "expired"})
+	}
+	for _, s := range forgotten {
+		s.connectMailbox(2)
+	}
+}
+
+// TestRefreshRunsInTheBackground checks that changes at a platform are found without a request and
+// are counted. Due refreshes run when the service starts.
+func TestRefreshRunsInTheBackground(t *testing.T) {
+	t.Parallel()
+	m := newRestartingSandbox(t, requirePrograms(t, releaseBuild), nil)
+	i := seededAccount(t, m.ready).newMailboxTenant("ada", "max").addIntegration("instantly")
+	i.connectMailbox(0)
+	i.connectMailbox(1)
+	i.editPlatformAccount("DELETE", 0, nil)
+	i.editPlatformAccount("PUT", 1, object{"status": -1, "autofix_failed": true})
+	m.killAndRestart()
+	i.client = m.client
+	i.eventually("a refresh by itself", func() bool {
+		return i.get(i.path("")).at("mailbox_connections.connected") == 0.0
+	})
+	i.checkConnection(0, "disconnected")
+	checkValues(t, i.checkConnection(1, "failed"), object{"has_error": true})
+	checkValues(t, i.get(i.path("")).object, object{"mailbox_connections.has_errors": true, "has_error": false})
+	drifts := parseMetrics(i.do("GET", i.ready.AdminURL+"/metrics", "", nil).raw)["tenantry_sending_drift_total"]
+	if len(drifts["kind"]) != 2 {
+		t.Errorf("drifts %v", drifts)
+	}
+}

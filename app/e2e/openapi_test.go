@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/pb33f/libopenapi"
+	validator "github.com/pb33f/libopenapi-validator"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+)
+
+// document is the OpenAPI document of the built binary.
+type document struct {
+	raw        []byte
+	operations []operation
+	check      validator.Validator
+}
+
+type operation struct{ method, path string }
+
+// publishedDocument runs `tenantry openapi` once. It closes every schema, so that a member which
+// the document does not describe is an error.
+var publishedDocument = sync.OnceValues(func() (document, error) {
+	b, err := releaseBuild()
+	if err != nil {
+		return document{}, err
+	}
+	raw, err := exec.Command(b.binary, "openapi", "--json").Output()
+	if err != nil {
+		return document{}, err
+	}
+	d := document{raw: raw}
+	var doc map[string]any
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		return d, err
+	}
+	for path, item := range doc["paths"].(map[string]any) {
+		for method := range item.(map[string]any) {
+			d.operations = append(d.operations, operation{strings.ToUpper(method), path})
+		}
+	}
+	slices.SortFunc(d.operations, func(a, b operation) int {
+		return strings.Compare(a.path+" "+a.method, b.path+" "+b.method)
+	})
+	for _, s := range doc["components"].(map[string]any)["schemas"].(map[string]any) {
+		if schema := s.(map[string]any); schema["properties"] != nil {
+			schema["additionalProperties"] = false
+		}
+	}
+	closed, err := json.Marshal(doc)
+	if err != nil {
+		return d, err
+	}
+	parsed, err := libopenapi.NewDocument(closed)
+	if err != nil {
+		return d, err
+	}
+	check, errs := validator.NewValidator(parsed)
+	d.check = check
+	return d, errors.Join(errs...)
+})
+
+// validatorMutex serializes validation, because the validator compiles schemas while it validates.
+var validatorMutex sync.Mutex
+
+// checkDocumented checks a response against the rules for all responses and against its operation
+// in the document.
+func checkDocumented(t *testing.T, method, path string, got reply) error {
+	t.Helper()
+	d, err := publishedDocument()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.header.Get("X-Request-ID") == "" {
+		return errors.New("no X-Request-ID")
+	}
+	if got.status >= 400 {
+		if err := checkProblem(got); err != nil {
+			return err
+		}
+	}
+	if !d.knows(method, path) {
+		return nil
+	}
+	asked, err := http.NewRequest(method, "http://localhost"+path, http.NoBody)
+	if err != nil {
+		return err
+	}
+	answer := &http.Response{StatusCode: got.status, Header: got.header, Body: io.NopCloser(bytes.NewReader(got.raw)), Request: asked}
+	validatorMutex.Lock()
+	defer validatorMutex.Unlock()
+	if ok, problems := d.check.ValidateHttpResponse(asked, answer); !ok {
+		return fmt.Errorf("not as documented: %v", problems)
+	}
+	return nil
+}
+
+// checkProblem checks the members of an error response.
+func checkProblem(got reply) error {
+	switch {
+	case got.header.Get("Content-Type") != "application/problem+json":
+		return fmt.Errorf("an error as %q", got.header.Get("Content-Type"))
+	case got.at("type") != "/docs/errors/"+got.code() || got.code() == "":
+		return errors.New("no code, or a type of another code")
+	case got.text("title") == "" || got.text("detail") == "":
+		return errors.New("no title or detail")
+	case got.at("status") != float64(got.status) || got.at("request_id") != got.header.Get("X-Request-ID"):
+		return errors.New("status or request_id unlike the head's")
+	case got.status == http.StatusServiceUnavailable && got.header.Get("Retry-After") == "":
+		return errors.New("503 without Retry-After")
+	}
+	if (got.code() == "dns_conflict") != (got.object["conflicts"] != nil) {
+		return errors.New("dns_conflict without conflicts, or the other way round")
+	}
+	if strings.HasSuffix(got.code(), "_workspace_required") != (got.object["workspaces"] != nil) {
+		return errors.New("a workspace to choose without workspaces, or the other way round")
+	}
+	members := slices.Collect(maps.Keys(got.object))
+	if i := slices.IndexFunc(members, func(name string) bool {
+		return !slices.Contains([]string{"type", "title", "status", "detail", "code", "request_id", "errors", "conflicts", "workspaces"}, name)
+	}); i >= 0 {
+		return fmt.Errorf("the unknown member %s", members[i])
+	}
+	return nil
+}
+
+// knows reports whether the document has the operation of a request.
+func (d document) knows(method, path string) bool {
+	path, _, _ = strings.Cut(path, "?")
+	return slices.ContainsFunc(d.operations, func(op operation) bool {
+		return op.method == method && pathMatches(strings.Split(op.path, "/"), strings.Split(path, "/"))
+	})
+}
+
+func pathMatches(template, path []string) bool {
+	if len(template) != len(path) {
+		return false
+	}
+	for i, segment := range template {
+		if segment != path[i] && (!strings.HasPrefix(segment, "{") || path[i] == "") {
+			return false
+		}
+	}
+	return true
+}
+
+// TestServedOpenAPIMatchesTheCommand compares the served document with the output of `tenantry
+// openapi`.
+func TestServedOpenAPIMatchesTheCommand(t *testing.T) {
+	t.Parallel()
+	c := sharedSandbox(t)
+	d, err := publishedDocument()
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := c.do("GET", c.ready.APIURL+"/openapi.json", "", nil)
+	if served.status != http.StatusOK || !bytes.Equal(served.raw, d.raw) {
+		t.Errorf("/openapi.json answered %d, not the document that `tenantry openapi` prints", served.status)
+	}
+	if len(d.operations) < 15 {
+		t.Errorf("only %d operations", len(d.operations))
+	}
+	if version := served.text("openapi"); !strings.HasPrefix(version, "3.1") {
+		t.Errorf("OpenAPI %s", version)
+	}
+	yaml := c.do("GET", c.ready.APIURL+"/openapi.yaml", "", nil)
+	if yaml.status != http.StatusOK || !bytes.Contains(yaml.raw, []byte("openapi: 3.1")) {
+		t.Errorf("/openapi.yaml answered %d", yaml.status)
+	}
+}
+
+// TestGeneratedClientsOnboardATenant runs the onboarding with a Go and a TypeScript client. `make
+// test-programs` generates them from docs/openapi.yaml and compiles them; `make check` compares
+// that document with the binary's.
+func TestGeneratedClientsOnboardATenant(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Dir(testserver.Program(t, "clients/smoke"))
+	for name, args := range map[string][]string{"go": {"./smoke"}, "typescript": {"node", "smoke.js"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := sharedSandbox(t).newAccount(nil)
+			h := c.newTenant(nil)
+			zone := c.newZone()
+			cmd := exec.Command(args[0], args[1:]...)
+			cmd.Dir = folder
+			cmd.Env = append(os.Environ(), "TENANTRY_URL="+c.ready.APIURL, "TENANTRY_KEY="+c.key,
+				"TENANTRY_CONTROL="+c.ready.ControlURL, "TENANTRY_TENANT="+h.guid, "TENANTRY_DOMAIN="+zone)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			checkValues(t, h.get(h.path("")).object, object{"domain_count": 1, "mailbox_count": 1, "readiness.domains_verified": 1})
+		})
+	}
+}
+
+// TestAPITakesNoDNSCredential checks that no request body has a member that a DNS plugin requires
+// of an account, that DNS operations take no body members, and that there is no route for DNS
+// connections.
+func TestAPITakesNoDNSCredential(t *testing.T) {
+	t.Parallel()
+	d, err := publishedDocument()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc object
+	if err := json.Unmarshal(d.raw, &doc); err != nil {
+		t.Fatal(err)
+	}
+	asked, bodies := accountFields(t), 0
+	for path, item := range doc["paths"].(map[string]any) {
+		for method, operation := range item.(map[string]any) {
+			body := operation.(map[string]any)["requestBody"]
+			if body == nil {
+				continue
+			}
+			bodies++
+			names := schemaMembers(doc, body)
+			if path == "/v1/integrations" { // takes the key of a sending platform; tried below
+				names = slices.DeleteFunc(names, func(name string) bool { return name == "api_key" })
+			}
+			if slices.ContainsFunc(names, func(name string) bool { return slices.Contains(asked, name) }) || strings.Contains(path, "/dns/") && len(names) > 0 {
+				t.Errorf("%s %s takes %v", method, path, names)
+			}
+		}
+	}
+	if bodies < 2 || len(asked) < 8 {
+		t.Errorf("%d bodies, fields %v: that proves little", bodies, asked)
+	}
+	c := sharedSandbox(t)
+	for _, provider := range []string{"cloudflare", "powerdns", "rfc2136"} {
+		c.expect("POST", "/v1/integrations", object{"provider": provider, "name": "x", "api_key": "x"}, 400, "unknown_provider")
+	}
+	for _, path := range []string{"/v1/dns-connections", "/v1/dns/connections", "/v1/domains/x/dns/connections"} {
+		got := c.do("POST", c.ready.APIURL+path, c.key, object{"provider": "cloudflare", "api_token": "x"})
+		if got.status != http.StatusNotFound || got.text("code") != "route_not_found" {
+			t.Errorf("POST %s: %d %s", path, got.status, got.raw)
+		}
+	}
+}
+
+// accountFields returns the names of all fields that DNS plugins require of accounts.
+func accountFields(t *testing.T) (names []string) {
+	t.Helper()
+	plugins, err := filepath.Glob(filepath.Join(requirePrograms(t, releaseBuild).folder, "plugins", "dns-*"))
+	if err != nil || len(plugins) < 3 {
+		t.Fatal(plugins, err)
+	}
+	for _, plugin := range plugins {
+		raw, err := exec.Command(plugin, "describe").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var about struct {
+			Fields []struct {
+				Name    string
+				Account bool
+			}
+		}
+		if err := json.Unmarshal(raw, &about); err != nil {
+			t.Fatal(err)
+		}
+		for _, field := range about.Fields {
+			if field.Account {
+				names = append(names, field.Name)
+			}
+		}
+	}
+	return names
+}
+
+// schemaMembers returns the names of all members, at any depth, that a part of the document
+// describes.
+func schemaMembers(doc object, part any) (names []string) {
+	switch part := part.(type) {
+	case []any:
+		for _, one := range part {
+			names = append(names, schemaMembers(doc, one)...)
+		}
+	case map[string]any:
+		if ref, ok := part["$ref"].(string); ok {
+			schema := strings.TrimPrefix(ref, "#/components/schemas/")
+			return schemaMembers(doc, doc["components"].(map[string]any)["schemas"].(map[string]any)[schema])
+		}
+		for name, one := range part {
+			if properties, ok := one.(map[string]any); ok && name == "properties" {
+				for member := range properties {
+					names = append(names, member)
+				}
+			}
+			names = append(names, schemaMembers(doc, one)...)
+		}
+	}
+	return names
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/doctor"
+)
+
+// newTerminal opens a pseudo-terminal. Text that is written to person is read by the command from
+// the second file.
+func newTerminal(t *testing.T) (person, command *os.File) {
+	t.Helper()
+	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = person.Close() })
+	if err := unix.IoctlSetPointerInt(int(person.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	number, err := unix.IoctlGetInt(int(person.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	command, err = os.OpenFile("/dev/pts/"+strconv.Itoa(number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = command.Close() })
+	return person, command
+}
+
+// TestAccountCloseAsksForConfirmation checks that only "y" or "yes" closes the account.
+func TestAccountCloseAsksForConfirmation(t *testing.T) {
+	t.Parallel()
+	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
+	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
+	for _, tt := range []struct {
+		typed  string
+		code   int
+		status string
+	}{
+		{"\n", cli.ExitRefused, "active"},
+		{"n\n", cli.ExitRefused, "active"},
+		{"yes, but\n", cli.ExitRefused, "active"},
+		{"\x04", cli.ExitRefused, "active"}, // end of input
+		{"", cli.ExitRefused, "active"},     // Ctrl-C
+		{"Y\n", 0, "closed"},
+	} {
+		person, command := newTerminal(t)
+		code, errs := closeFromTerminal(t, env, person, command, tt.typed)
+		if code != tt.code || !strings.Contains(errs, "Close the account") || !strings.Contains(errs, "ann@example.com") {
+			t.Errorf("%q: exit code %d\n%s", tt.typed, code, errs)
+		}
+		checkValues(t, runTenantry(t, env, "account", "show", "--account", "ann@example.com", "-o", "json").mustJSON(t), object{"status": tt.status})
+	}
+}
+
+// closeFromTerminal closes the account from a terminal. It returns the exit code and the output.
+func closeFromTerminal(t *testing.T, env []string, person, terminal *os.File, typed string) (int, string) {
+	t.Helper()
+	asked := &promptWatcher{want: "[y/N]", seen: make(chan struct{})}
+	cmd := exec.CommandContext(t.Context(), requirePrograms(t, releaseBuild).binary, "account", "close", "--account", "ann@example.com")
+	cmd.Dir, cmd.Env = t.TempDir(), append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + scratchDir}, env...)
+	cmd.Stdin, cmd.Stderr = terminal, asked
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait()
+	}()
+	select {
+	case <-asked.seen:
+	case <-ended:
+		t.Fatalf("it did not ask: %s", asked.output.String())
+	}
+	if typed == "" {
+		_ = cmd.Process.Signal(os.Interrupt)
+	} else if _, err := person.WriteString(typed); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	return cmd.ProcessState.ExitCode(), asked.output.String()
+}
+
+// promptWatcher collects output and closes seen when it contains want.
+type promptWatcher struct {
+	want   string
+	seen   chan struct{}
+	output bytes.Buffer
+	done   bool
+}
+
+func (f *promptWatcher) Write(p []byte) (int, error) {
+	f.output.Write(p)
+	if !f.done && strings.Contains(f.output.String(), f.want) {
+		f.done = true
+		close(f.seen)
+	}
+	return len(p), nil
+}
+
+// TestCommandRunByTheWrongUserIsExplained checks that a command which a different user than the
+// service's runs says so, instead of reporting a broken database or keyset.
+func TestCommandRunByTheWrongUserIsExplained(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "data")
+	env := []string{"TENANTRY_DATA_DIR=" + data}
+	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
+	runTenantry(t, env, "keyset", "create", "-o", "json").mustJSON(t)
+	for _, args := range [][]string{{"account", "list"}, {"keyset", "list"}, {"backup", filepath.Join(t.TempDir(), "b")}} {
+		o := runAsOtherUser(t, data, args...)
+		if o.code != cli.ExitRefused || !strings.Contains(o.errors, "as the user of the service") {
+			t.Errorf("%v: exit code %d: %s", args, o.code, o.errors)
+		}
+	}
+	var report object
+	if err := json.Unmarshal([]byte(runAsOtherUser(t, data, "doctor", "-o", "json").output), &report); err != nil {
+		t.Fatal(err)
+	}
+	for _, check := range report.objects("checks") {
+		if id := check.text("id"); id == "database" || id == "keyset" {
+			checkValues(t, check, object{"status": doctor.Failed})
+			if !strings.Contains(check.text("fix"), "as the user of the service") {
+				t.Errorf("%s: %s", id, check.text("fix"))
+			}
+		}
+	}
+}
+
+// runAsOtherUser runs a command on files that it cannot read. Root runs it as a different user;
+// otherwise the files have mode 0.
+func runAsOtherUser(t *testing.T, data string, args ...string) commandResult {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), requirePrograms(t, releaseBuild).binary, args...)
+	cmd.Dir, cmd.Env = "/", []string{"PATH=" + os.Getenv("PATH"), "TENANTRY_DATA_DIR=" + data}
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	for _, name := range []string{"tenantry.db", "keyset.json"} {
+		if err := os.Chmod(filepath.Join(data, name), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if os.Getuid() == 0 {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
+		makeEnterable(t, data)
+		makeEnterable(t, requirePrograms(t, releaseBuild).folder)
+	}
+	_ = cmd.Run()
+	return commandResult{args, cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+}
+
+// makeEnterable lets every user enter a folder of the tests.
+func makeEnterable(t *testing.T, folder string) {
+	t.Helper()
+	for ; folder != filepath.Clean(os.TempDir()) && folder != "/"; folder = filepath.Dir(folder) {
+		if err := os.Chmod(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bufio"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	mathrand "math/rand/v2"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+)
+
+// timedOperation is an operation, and its parameter that names a foreign resource.
+type timedOperation struct {
+	op    operation
+	param string
+}
+
+var timedOperations = []timedOperation{
+	{operation{"GET", "/v1/tenants/{tenant_id}"}, "tenant_id"},
+	{operation{"GET", "/v1/tenants/{tenant_id}/domains/{domain_name}/dns"}, "domain_name"},
+	{operation{"GET", "/v1/domains/{domain_id}/dns"}, "domain_id"},
+	{operation{"GET", "/v1/tenants/{tenant_id}/mailboxes/{mailbox_id}/usage"}, "mailbox_id"},
+	{operation{"POST", "/v1/tenants/{tenant_id}/domains"}, "tenant_id"},
+}
+
+// timedPairs is how often each kind of value is sent to an operation, in a soak.
+const timedPairs = 20_000
+
+// timedValues returns values of a parameter that must take the same time. They have the same
+// length, so that only the resource differs.
+func timedValues(param, foreignID string) map[string]string {
+	if param == "domain_name" {
+		n := len(foreignID)
+		return map[string]string{"foreign": foreignID, "unknown": strings.Repeat("u", n-5) + ".test", "malformed": strings.Repeat("m", n-6) + "-.test"}
+	}
+	return map[string]string{"foreign": foreignID, "unknown": "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55", "malformed": "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6axx"}
+}
+
+// stopwatch sends requests over one connection and measures them.
+type stopwatch struct {
+	t    *testing.T
+	conn net.Conn
+	in   *bufio.Reader
+	host string
+}
+
+func newStopwatch(t *testing.T, api string) *stopwatch {
+	t.Helper()
+	host := strings.TrimPrefix(api, "http://")
+	conn, err := net.Dial("tcp", host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return &stopwatch{t, conn, bufio.NewReader(conn), host}
+}
+
+func (s *stopwatch) measure(method, path, key string, body any) (time.Duration, int) {
+	s.t.Helper()
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n", method, path, s.host, key)
+	if method == http.MethodGet {
+		b.WriteString("\r\n")
+	} else {
+		payload, err := json.Marshal(body)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "Idempotency-Key: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", rand.Text(), len(payload), payload)
+	}
+	request := []byte(b.String())
+	_ = s.conn.SetDeadline(time.Now().Add(waitTimeout))
+	began := time.Now()
+	if _, err := s.conn.Write(request); err != nil {
+		s.t.Fatal(err)
+	}
+	answer, err := http.ReadResponse(s.in, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+		s.t.Fatal(err)
+	}
+	return time.Since(began), answer.StatusCode
+}
+
+// sample sends all kinds of values in a random order, and returns the durations in microseconds.
+func (c timedOperation) sample(s *stopwatch, own, other accountResources, rounds int) map[string][]float64 {
+	s.t.Helper()
+	paths, names := map[string]string{}, []string{}
+	for kind, value := range timedValues(c.param, other.ids[c.param]) {
+		ids := maps.Clone(own.ids)
+		ids[c.param] = value
+		paths[kind], names = fillPath(c.op.path, ids), append(names, kind)
+	}
+	warmUp := rounds / 100
+	taken := map[string][]float64{}
+	for round := range warmUp + rounds {
+		mathrand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+		for _, kind := range names {
+			took, status := s.measure(c.op.method, paths[kind], own.key, validBodies[c.op.method+" "+c.op.path])
+			if status != http.StatusNotFound {
+				s.t.Fatalf("%s %s is answered %d", c.op.method, paths[kind], status)
+			}
+			if round >= warmUp {
+				taken[kind] = append(taken[kind], float64(took.Nanoseconds())/1000)
+			}
+		}
+	}
+	return taken
+}
+
+// distinguishable measures an operation and returns the pairs of kinds whose durations differ.
+func (c timedOperation) distinguishable(s *stopwatch, own, other accountResources, rounds int) (differ []string) {
+	s.t.Helper()
+	taken := c.sample(s, own, other, rounds)
+	names := slices.Sorted(maps.Keys(taken))
+	for i, a := range names {
+		for _, b := range names[i+1:] {
+			between := compareSamples(taken[a], taken[b])
+			s.t.Logf("%s %s: %s and %s: medians %.1f and %.1f µs, t %.2f, gap %.2f %%", c.op.method, c.op.path, a, b,
+				trimmed(taken[a])[len(trimmed(taken[a]))/2], trimmed(taken[b])[len(trimmed(taken[b]))/2], between.t, 100*between.gap)
+			if between.noticeable() {
+				differ = append(differ, a+" and "+b)
+			}
+		}
+	}
+	return differ
+}
+
+// TestForeignIDsTakeTheSameTime checks that the duration of a refusal does not tell foreign,
+// unknown and malformed ids apart. Only a soak measures enough requests, and no other test runs
+// beside it. A difference counts if it shows twice, because one that the code causes is always
+// there. A short run only checks the requests.
+func TestForeignIDsTakeTheSameTime(t *testing.T) {
+	databases, rounds := map[string][]string{"sqlite": nil}, timedPairs
+	if soak {
+		databases["postgres"] = []string{"--database", testserver.Database(t)}
+	} else {
+		t.Parallel()
+		rounds = 3
+	}
+	for name, args := range databases {
+		t.Run(name, func(t *testing.T) {
+			_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, append(args, "--no-seed")...)
+			c := seededAccount(t, ready)
+			own, other := c.newResources(), c.newResources()
+			for _, class := range timedOperations {
+				s := newStopwatch(t, ready.APIURL)
+				first := class.distinguishable(s, own, other, rounds)
+				if !soak || len(first) == 0 {
+					continue
+				}
+				for _, pair := range class.distinguishable(s, own, other, rounds) {
+					if slices.Contains(first, pair) {
+						t.Errorf("%s %s: %s can be told apart", class.op.method, class.op.path, pair)
+					}
+				}
+			}
+		})
+	}
+}
+
+// The bounds above which a caller could tell two kinds of requests apart by their duration.
+const (
+	noticeableT   = 4.5
+	noticeableGap = 0.05 // relative to the smaller median
+)
+
+// difference is how two samples of durations differ: Welch's t, and the relative gap of the
+// medians.
+type difference struct{ t, gap float64 }
+
+// compareSamples compares the values between the 10th and the 90th percentile. The rest is noise of
+// the machine.
+func compareSamples(a, b []float64) difference {
+	a, b = trimmed(a), trimmed(b)
+	meanA, errorA := moments(a)
+	meanB, errorB := moments(b)
+	middleA, middleB := a[len(a)/2], b[len(b)/2]
+	c := difference{t: (meanA - meanB) / math.Sqrt(errorA+errorB), gap: math.Abs(middleA-middleB) / min(middleA, middleB)}
+	if meanA == meanB {
+		c.t = 0 // also if nothing varies
+	}
+	return c
+}
+
+// noticeable reports whether a caller could notice the difference.
+func (c difference) noticeable() bool { return math.Abs(c.t) >= noticeableT || c.gap > noticeableGap }
+
+func trimmed(sample []float64) []float64 {
+	sorted := slices.Sorted(slices.Values(sample))
+	return sorted[len(sorted)/10 : len(sorted)-len(sorted)/10]
+}
+
+// moments returns the mean and the square of its standard error.
+func moments(sample []float64) (mean, squaredError float64) {
+	n := float64(len(sample))
+	for _, v := range sample {
+		mean += v / n
+	}
+	for _, v := range sample {
+		squaredError += (v - mean) * (v - mean) / (n - 1) / n
+	}
+	return mean, squaredError
+}
+
+// syntheticDurations returns durations like those of requests: most near 300 µs, with a long tail
+// and rare outliers.
+func syntheticDurations(r *mathrand.Rand, n int, slower float64) (sample []float64) {
+	for range n {
+		v := 250 + 50*math.Exp(0.5*r.NormFloat64())
+		if r.IntN(100) == 0 {
+			v += 20_000 * r.Float64()
+		}
+		sample = append(sample, v*slower)
+	}
+	return sample
+}
+
+// TestPlantedTimingDifferencesAreNoticed checks that a planted difference is noticed in both
+// directions, and that equal samples show none.
+func TestPlantedTimingDifferencesAreNoticed(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(40) {
+		r := mathrand.New(mathrand.NewPCG(seed, 0))
+		plain := syntheticDurations(r, 4000, 1)
+		for _, slower := range []float64{1, 1.05, 1.2} {
+			tells := slower > 1
+			other := syntheticDurations(r, 4000, slower)
+			for _, c := range []difference{compareSamples(plain, other), compareSamples(other, plain)} {
+				if c.noticeable() != tells {
+					t.Errorf("seed %d: times %v tells %v: %+v", seed, slower, c.noticeable(), c)
+				}
+			}
+			if c := compareSamples(plain, other); tells && c.t >= 0 {
+				t.Errorf("seed %d: times %v has the wrong sign: %+v", seed, slower, c)
+			}
+		}
+	}
+}
+
+// TestEachTimingBoundIsEnough checks that each of the two bounds alone is sufficient.
+func TestEachTimingBoundIsEnough(t *testing.T) {
+	t.Parallel()
+	constant := func(v float64) []float64 { return slices.Repeat([]float64{v}, 100) }
+	if c := compareSamples(constant(100), constant(100)); c.noticeable() {
+		t.Errorf("the same: %+v", c)
+	}
+	if c := compareSamples(constant(100), constant(101)); !c.noticeable() || c.gap > noticeableGap {
+		t.Errorf("a small difference that is always there: %+v", c)
+	}
+	wide := func(middle float64) (sample []float64) {
+		for i := range 101 {
+			sample = append(sample, middle+float64(i-50))
+		}
+		return sample
+	}
+	if c := compareSamples(wide(100), wide(107)); !c.noticeable() || math.Abs(c.t) >= noticeableT {
+		t.Errorf("medians far apart: %+v", c)
+	}
+	// Values outside the percentiles have no influence.
+	withOutliers := wide(100)
+	withOutliers[100], withOutliers[0] = 1e9, -1e9
+	if a, b := compareSamples(wide(100), wide(102)), compareSamples(withOutliers, wide(102)); a != b {
+		t.Errorf("an outlier counts: %+v, %+v", a, b)
+	}
+}

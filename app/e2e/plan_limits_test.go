@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"crypto/rand"
+	"database/sql"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the PostgreSQL driver
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+)
+
+func (c caller) setPlan(plan object) {
+	c.t.Helper()
+	c.control("POST", "/accounts/"+c.id+"/plan", plan)
+}
+
+// TestLapsedPlanAnswers402 checks that 402 comes before all other checks of the account, on every
+// operation, and that no data is lost.
+func TestLapsedPlanAnswers402(t *testing.T) {
+	t.Parallel()
+	h := sharedSandbox(t).newAccount(object{"tenant_slots": 1}).newTenant(nil).connect()
+	h.setPlan(object{"plan": "complete", "active": false})
+	d, err := publishedDocument()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := strings.NewReplacer("{tenant_id}", h.guid, "{domain_name}", "a.example", "{domain_id}", h.guid, "{mailbox_id}", h.guid)
+	for _, op := range d.operations {
+		h.expect(op.method, own.Replace(op.path), nil, 402, "no_api_plan")
+	}
+	h.expect("GET", "/v1/nothing", nil, 402, "no_api_plan")
+	h.setPlan(object{"plan": "complete", "active": true})
+	h.checkTenants(h.guid)
+	h.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached") // the account's only slot is still in use
+}
+
+// TestTenantSlotsAreEnforced checks that slots are counted for the link and again at the
+// confirmation. After a downgrade, operations that make the account larger are refused.
+func TestTenantSlotsAreEnforced(t *testing.T) {
+	t.Parallel()
+	c := sharedSandbox(t).newAccount(object{"tenant_slots": 2})
+	h := c.newConnectedTenant(nil)
+	zone, second := h.newVerifiedDomain(), c.newTenant(nil).connect()
+	h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada"))
+	c.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached")
+	refused := c.do("POST", c.ready.ControlURL+"/tenants/"+c.newTenant(nil).guid+"/consent", "", object{"api_key": c.key})
+	checkValues(t, refused.object, object{"page_status": 402})
+
+	// At the limit but not above it, other operations succeed.
+	h.post(h.path("/domains"), object{"domain": h.newZone()})
+
+	c.setPlan(object{"plan": "complete", "active": true, "tenant_slots": 1})
+	h.expect("POST", h.path("/domains"), object{"domain": h.newZone()}, 402, "tenant_limit_reached")
+	h.expect("POST", h.path("/mailboxes"), mailboxesBody(zone, "max"), 402, "tenant_limit_reached")
+	h.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached")
+	h.mustSync()
+	h.get(h.path("/domains"))
+	h.get(h.domainPath(zone, "/dns"))
+	h.get(h.domainPath(zone, "/dkim-status"))
+	h.post(h.domainPath(zone, "/verify"), nil)
+	mailbox := h.get(h.path("/mailboxes")).objects("mailboxes")[0].text("id")
+	h.expect("PATCH", h.path("/mailboxes/"+mailbox), object{"daily_send_limit": 5}, 200, "")
+	h.get(h.path("/mailboxes/" + mailbox + "/usage"))
+	h.checkTenants(second.guid, h.guid)
+
+	h.expect("DELETE", second.path(""), nil, 200, "")
+	h.post(h.path("/mailboxes"), mailboxesBody(zone, "max"))
+}
+
+// TestRevokedConsentAllowsANewLink checks that a tenant whose consent was revoked does not prevent
+// a new connect link, because the link may be for that tenant.
+func TestRevokedConsentAllowsANewLink(t *testing.T) {
+	t.Parallel()
+	c := sharedSandbox(t).newAccount(object{"tenant_slots": 1})
+	h := c.newConnectedTenant(nil)
+	h.control("POST", "/tenants/"+h.guid+"/revoke", object{})
+	h.expect("POST", h.path("/sync"), nil, 403, "access_denied")
+	c.get("/v1/tenants/connect-url")
+	other := c.newTenant(nil)
+	refused := c.do("POST", c.ready.ControlURL+"/tenants/"+other.guid+"/consent", "", object{"api_key": c.key})
+	checkValues(t, refused.object, object{"page_status": 402})
+	h.connect()
+	h.mustSync()
+	c.checkTenants(h.guid)
+}
+
+func TestPlansHaveTenantSlots(t *testing.T) {
+	t.Parallel()
+	c := sharedSandbox(t)
+	for _, plan := range []string{"api_starter", "api_growth", "api_scale", "complete", "legacy_trial"} {
+		c.newAccount(object{"plan": plan}).get("/v1/tenants/connect-url")
+	}
+	small := c.newAccount(object{"plan": "legacy_trial"})
+	for range 5 {
+		small.newTenant(nil).connect()
+	}
+	small.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached")
+}
+
+// concurrentRequests is how many requests are sent at once.
+const concurrentRequests = 50
+
+// replicaPair is two servers with one PostgreSQL database and one keyset.
+type replicaPair struct {
+	*serviceFixture
+	servers [2]client
+	key     string
+	db      *sql.DB
+}
+
+func newReplicaPair(t *testing.T, plan string, slots int) *replicaPair {
+	t.Helper()
+	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	database := testserver.Database(t)
+	env := r.env(t.TempDir(), database)
+	r.runCommand(env, "migrate")
+	pair := &replicaPair{serviceFixture: r}
+	_, pair.key = r.newAccount(env, "owner@example.com", plan, slots)
+	for i := range pair.servers {
+		_, pair.servers[i] = r.serve(env)
+		pair.servers[i].ready.APIKey = pair.key
+	}
+	var err error
+	if pair.db, err = sql.Open("pgx", database); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = pair.db.Close() })
+	return pair
+}
+
+// sendConcurrently sends n requests at once, alternating between the servers. It returns the number
+// of responses by status and code.
+func (pair *replicaPair) sendConcurrently(n int, send func(i int, c client) reply) map[string]int {
+	pair.t.Helper()
+	answers, gate := make([]reply, n), make(chan struct{})
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			<-gate
+			answers[i] = send(i, pair.servers[i%2])
+		})
+	}
+	close(gate)
+	all.Wait()
+	count := map[string]int{}
+	for _, a := range answers {
+		count[fmt.Sprint(a.status, " ", a.code())]++
+	}
+	return count
+}
+
+func (pair *replicaPair) post(c client, path string, body any) reply {
+	pair.t.Helper()
+	got, err := c.retryWhileUnavailable(rand.Text(), "POST", path, pair.key, body)
+	if err != nil {
+		pair.t.Error(err)
+	}
+	return got
+}
+
+func (pair *replicaPair) queryInt(query string) (n int) {
+	pair.t.Helper()
+	if err := pair.db.QueryRow(query).Scan(&n); err != nil {
+		pair.t.Fatal(err)
+	}
+	return n
+}
+
+func (pair *replicaPair) checkEqual(what string, got, want any) {
+	pair.t.Helper()
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		pair.t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// countPlatformWrites counts the successful requests to an operation of the platform.
+func (pair *replicaPair) countPlatformWrites(method, path, cmdlet string) (n int) {
+	for _, call := range pair.recordedRequests() {
+		if call.method == method && call.path == path && call.status < 300 && (cmdlet == "" || call.cmdlet() == cmdlet) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestResourceLimitsHoldAcrossTwoServers sends 50 requests at once to two processes, for more
+// domains, mailboxes and tenants than are allowed. Database and mail platform end with exactly the
+// allowed number.
+func TestResourceLimitsHoldAcrossTwoServers(t *testing.T) {
+	t.Parallel()
+	pair := newReplicaPair(t, "complete", 3)
+	a := pair.servers[0]
+	tenant, admin := pair.newTenant(a)
+	newAdministrator(t, admin).connect(a, pair.key)
+	path := "/v1/tenants/" + tenant
+	pair.checkEqual("sync", a.callAPI("POST", path+"/sync", nil).text("status"), "completed")
+
+	t.Run("mailboxes", func(t *testing.T) {
+		zone := pair.verifiedDomain(tenant)
+		got := pair.sendConcurrently(concurrentRequests, func(i int, c client) reply {
+			return pair.post(c, path+"/mailboxes", mailboxesBody(zone, fmt.Sprintf("box%d", i)))
+		})
+		pair.checkEqual("answers", got, map[string]int{"200 ": 3, "400 mailbox_limit_reached": concurrentRequests - 3})
+		pair.checkEqual("in the database", pair.queryInt("SELECT count(*) FROM mailboxes"), 3)
+		pair.checkEqual("at the platform", len(a.control("GET", "/tenants/"+tenant, nil).objects("mailboxes")), 3)
+		pair.checkEqual("made at the platform", pair.countPlatformWrites("POST", "/exchange/adminapi/beta/"+tenant+"/InvokeCommand", "New-Mailbox"), 3)
+	})
+	t.Run("the same domain", func(t *testing.T) {
+		got := pair.sendConcurrently(concurrentRequests, func(_ int, c client) reply { return pair.post(c, path+"/domains", object{"domain": "same.test"}) })
+		pair.checkEqual("answers", got, map[string]int{"200 ": concurrentRequests})
+		pair.checkEqual("in the database", pair.queryInt("SELECT count(*) FROM domains WHERE name = 'same.test'"), 1)
+		pair.checkEqual("made at the platform", pair.countPlatformWrites("POST", "/graph/v1.0/domains", ""), 2)
+	})
+	t.Run("domains", func(t *testing.T) {
+		got := pair.sendConcurrently(concurrentRequests, func(i int, c client) reply {
+			return pair.post(c, path+"/domains", object{"domain": fmt.Sprintf("domain-%d.test", i)})
+		})
+		pair.checkEqual("answers", got, map[string]int{"200 ": 10, "400 domain_limit_reached": concurrentRequests - 10})
+		pair.checkEqual("in the database", pair.queryInt("SELECT count(*) FROM domains"), 12)
+		pair.checkEqual("at the platform", len(a.control("GET", "/tenants/"+tenant, nil).objects("domains")), 12)
+		pair.checkEqual("made at the platform", pair.countPlatformWrites("POST", "/graph/v1.0/domains", ""), 12)
+	})
+	t.Run("tenants", pair.checkTenantCeiling)
+}
+
+// checkTenantCeiling lets 50 administrators confirm at once. The account has three slots, one of
+// which is taken.
+func (pair *replicaPair) checkTenantCeiling(t *testing.T) {
+	ready := make([]*administrator, concurrentRequests)
+	for i := range ready {
+		c := pair.servers[i%2]
+		_, admin := pair.newTenant(c)
+		ready[i] = newAdministrator(t, admin)
+		ready[i].openConfirmation(c, pair.key)
+	}
+	got := pair.sendConcurrently(concurrentRequests, func(i int, _ client) reply {
+		// The confirmation goes to the server that did not serve the page.
+		ready[i].submitWhileUnavailable(t, "connect", pair.servers[(i+1)%2].ready.APIURL)
+		return reply{status: ready[i].status}
+	})
+	pair.checkEqual("answers", got, map[string]int{"200 ": 2, "402 ": concurrentRequests - 2})
+	pair.checkEqual("in the database", pair.queryInt("SELECT count(*) FROM tenants"), 3)
+	pair.checkEqual("listed", pair.servers[0].callAPI("GET", "/v1/tenants", nil).text("count"), 3)
+	refused := pair.servers[1].callAPI("GET", "/v1/tenants/connect-url", nil)
+	pair.checkEqual("one more link", fmt.Sprint(refused.status, " ", refused.code()), "402 tenant_limit_reached")
+}
+
+// verifiedDomain adds a domain and verifies it.
+func (pair *replicaPair) verifiedDomain(tenant string) string {
+	pair.t.Helper()
+	zone := "mail.test"
+	if err := pair.zones.Add(zone, "manual"); err != nil {
+		pair.t.Fatal(err)
+	}
+	h := accountTenant{caller: seededAccount(pair.t, pair.servers[0].ready), guid: tenant}
+	h.post(h.path("/domains"), object{"domain": zone})
+	h.publishRecords(zone)
+	h.post(h.domainPath(zone, "/verify"), nil)
+	return zone
+}

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"testing"
+)
+
+// platformWrites are the writes of each step at the mail platform, in order. The response of each
+// can be lost.
+var platformWrites = map[string][]string{
+	"connect":     {"token"},
+	"sync":        {"create-roleAssignments", "Set-TransportConfig"},
+	"add domain":  {"domain.create"},
+	"verify":      {"domain.verify", "domain.update", "New-DkimSigningConfig"},
+	"enable-dkim": {"Set-DkimSigningConfig"},
+	"provision":   {"New-Mailbox", "user.update", "Set-CASMailbox"},
+	"rename":      {"Set-Mailbox"},
+}
+
+// runDisturbed runs an onboarding in which disturb interferes with each step before the step is
+// repeated until it succeeds.
+func runDisturbed(t *testing.T, disturb func(e *onboarding, r request, operations []string)) {
+	t.Helper()
+	e := newOnboarding(newRestartingSandbox(t, requirePrograms(t, releaseBuild), nil))
+	disturbedWrites := 0
+	e.run(onboardingSteps(), func(s step, r request) reply {
+		disturb(e, r, platformWrites[s.name])
+		disturbedWrites += len(platformWrites[s.name])
+		e.control("DELETE", "/faults", nil)
+		return e.retryUntilSuccess(r)
+	})
+	e.checkEqual("effects met", disturbedWrites, 12)
+	e.checkOutcome()
+	e.checkDomainSlots()
+}
+
+func (e *onboarding) injectFault(plan object) {
+	e.t.Helper()
+	plan["provider"] = "microsoft365"
+	e.control("POST", "/faults", plan)
+}
+
+// pendingRequest is a request that waits for its response.
+type pendingRequest struct {
+	answered chan struct{}
+	reply    reply
+	err      error
+}
+
+func (e *onboarding) sendAsync(r request) *pendingRequest {
+	p := &pendingRequest{answered: make(chan struct{})}
+	go func() {
+		defer close(p.answered)
+		p.reply, p.err = e.send(r)
+	}()
+	return p
+}
+
+// waitForOperation waits until the simulator has executed an operation more often than before. It
+// returns false if the request was answered instead.
+func (e *onboarding) waitForOperation(p *pendingRequest, operation string, before int) bool {
+	e.t.Helper()
+	seen := false
+	e.eventually(operation+" done", func() bool {
+		select {
+		case <-p.answered:
+			return true
+		default:
+		}
+		done, _ := e.operationCounts()
+		seen = done[operation] > before
+		return seen
+	})
+	return seen
+}
+
+// holdAnswer lets the simulator delay its response to the next such operation by 60 s. It returns
+// how often the operation was executed before.
+func (e *onboarding) holdAnswer(operation string) (before int) {
+	e.t.Helper()
+	done, _ := e.operationCounts()
+	e.injectFault(object{"operation": operation, "kind": "delay_after", "delay_ms": 60_000, "times": 1})
+	return done[operation]
+}
+
+// TestServiceKilledBeforeThePlatformAnswers kills the service after the platform has executed a
+// write and before its response arrives. A soak does so for each write, otherwise for a sample.
+func TestServiceKilledBeforeThePlatformAnswers(t *testing.T) {
+	t.Parallel()
+	chosen := sample(t, slices.Concat(slices.Collect(maps.Values(platformWrites))...), 4)
+	runDisturbed(t, func(e *onboarding, r request, operations []string) {
+		for _, operation := range operations {
+			if !slices.Contains(chosen, operation) {
+				continue
+			}
+			before := e.holdAnswer(operation)
+			p := e.sendAsync(r)
+			if !e.waitForOperation(p, operation, before) {
+				e.t.Fatalf("answered without %s: %d %s", operation, p.reply.status, p.reply.raw)
+			}
+			e.killAndRestart()
+			if <-p.answered; p.err == nil {
+				e.t.Errorf("%s: a killed service answered %d %s", operation, p.reply.status, p.reply.raw)
+			}
+		}
+	})
+}
+
+// TestPluginKilledBeforeThePlatformAnswers kills the plugin process after each write. The service
+// reads the platform's state and continues, or answers that the outcome is unknown.
+func TestPluginKilledBeforeThePlatformAnswers(t *testing.T) {
+	t.Parallel()
+	runDisturbed(t, func(e *onboarding, r request, operations []string) {
+		before := map[string]int{}
+		for _, operation := range operations {
+			before[operation] = e.holdAnswer(operation)
+		}
+		p := e.sendAsync(r)
+		for _, operation := range operations {
+			for !e.waitForOperation(p, operation, before[operation]) {
+				if e.checkInterrupted(operation, p) {
+					e.t.Fatalf("answered without %s: %s", operation, p.reply.raw)
+				}
+				p = e.sendAsync(r)
+			}
+			e.control("POST", "/plugins/microsoft365/kill", nil)
+		}
+		<-p.answered
+		e.checkInterrupted(operations[len(operations)-1], p)
+	})
+}
+
+// TestLostPlatformAnswersAreResolved lets the mail platform execute every write and drops its
+// responses.
+func TestLostPlatformAnswersAreResolved(t *testing.T) {
+	t.Parallel()
+	runDisturbed(t, func(e *onboarding, r request, operations []string) {
+		for _, operation := range operations {
+			e.injectFault(object{"operation": operation, "kind": "drop_after", "times": max(1, writesExpectedOnce[operation])})
+		}
+		p := e.sendAsync(r)
+		<-p.answered
+		e.checkInterrupted(operations[0], p)
+	})
+}
+
+// checkInterrupted checks the response to a request that lost a response of the platform: a
+// success, or 503 or 504 while the outcome is unknown. It returns whether the request succeeded.
+func (e *onboarding) checkInterrupted(operation string, p *pendingRequest) bool {
+	e.t.Helper()
+	if p.err != nil {
+		e.t.Fatalf("%s: %v", operation, p.err)
+	}
+	status := p.reply.status
+	if page, ok := p.reply.object["page_status"].(float64); ok {
+		status = int(page)
+	}
+	if !slices.Contains([]int{http.StatusOK, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, status) {
+		e.t.Errorf("%s: %d %s", operation, status, p.reply.raw)
+	}
+	return status == http.StatusOK
+}
+
+// injectFault plans a fault that lasts until the test ends at most; more is merged into it.
+func (c caller) injectFault(kind string, more object) {
+	c.t.Helper()
+	fault := object{"provider": "microsoft365", "kind": kind, "times": 1}
+	maps.Copy(fault, more)
+	c.control("POST", "/faults", fault)
+	c.t.Cleanup(func() { c.control("DELETE", "/faults", nil) })
+}
+
+// TestPlatformFailuresMapToErrorCodes checks the response to each kind of platform failure, and
+// that the same request succeeds afterwards. Each case has its own tenant, because a circuit opens
+// for one tenant.
+func TestPlatformFailuresMapToErrorCodes(t *testing.T) {
+	t.Parallel()
+	c := privateSandbox(t)
+	const everything = 1000
+	for _, tt := range []struct {
+		name, kind string
+		more       object
+		status     int
+		code       string
+	}{
+		{"throttled", "status", object{"status": 429, "retry_after": 7, "times": everything}, 503, "provider_unavailable"},
+		{"down", "status", object{"status": 503, "times": everything}, 503, "provider_unavailable"},
+		{"a fault of its own", "status", object{"status": 500, "times": everything}, 502, "provider_error"},
+		{"a bad gateway", "status", object{"status": 502, "times": everything}, 502, "provider_error"},
+		{"cut off before the work", "drop_before", object{"times": everything}, 503, "provider_unavailable"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := c.withT(t).newTenant(nil).connect()
+			tt.more["match"] = "GET /graph/v1.0/domains"
+			h.injectFault(tt.kind, tt.more)
+			zone := h.newZone()
+			got := h.expect("POST", h.path("/domains"), object{"domain": zone}, tt.status, tt.code)
+			if wait, err := strconv.Atoi(got.header.Get("Retry-After")); (tt.status == 503) != (err == nil && wait >= 1) {
+				t.Errorf("Retry-After: %q", got.header.Get("Retry-After"))
+			}
+			if tt.name == "throttled" && got.header.Get("Retry-After") != "7" {
+				t.Errorf("Retry-After: %q, not the platform's 7", got.header.Get("Retry-After"))
+			}
+			h.control("DELETE", "/faults", nil)
+			h.eventually("the domain is added", func() bool {
+				return h.call("POST", h.path("/domains"), object{"domain": zone}).status == 200
+			})
+			if atPlatform := h.control("GET", "/tenants/"+h.guid, nil).objects("domains"); len(atPlatform) != 1 {
+				t.Errorf("the platform holds %v", atPlatform)
+			}
+		})
+	}
+}
+
+// TestLostWriteAnswersCreateNoDuplicates checks that the service looks for the result of a write
+// without a response. The caller gets a success, and nothing exists twice.
+func TestLostWriteAnswersCreateNoDuplicates(t *testing.T) {
+	t.Parallel()
+	c := privateSandbox(t)
+	h := c.newConnectedTenant(nil)
+	zone := h.newZone()
+	for _, kind := range []string{"drop_after", "drop_before"} {
+		t.Run(kind, func(t *testing.T) {
+			h := h.withT(t)
+			h.injectFault(kind, object{"match": "POST /graph/v1.0/domains", "writes_only": true})
+			name := h.newZone()
+			h.eventually("the domain is added", func() bool {
+				got := h.call("POST", h.path("/domains"), object{"domain": name})
+				if got.status != 200 && got.code() != "provider_timeout" {
+					t.Errorf("%d %s", got.status, got.raw)
+				}
+				return got.status == 200
+			})
+		})
+	}
+	h.post(h.path("/domains"), object{"domain": zone})
+	h.publishRecords(zone)
+	h.post(h.domainPath(zone, "/verify"), nil)
+	t.Run("New-Mailbox", func(t *testing.T) {
+		h := h.withT(t)
+		h.injectFault("drop_after", object{"operation": "New-Mailbox"})
+		made := reply{}
+		h.eventually("the mailbox is made", func() bool {
+			made = h.call("POST", h.path("/mailboxes"), mailboxesBody(zone, "ada"))
+			return made.status == 200
+		})
+		checkValues(t, made.object, object{"created_count": 1, "exists_count": 0})
+		h.checkPlatformMailboxes(zone, "ada")
+	})
+	if atPlatform := h.control("GET", "/tenants/"+h.guid, nil).objects("domains"); len(atPlatform) != 3 {
+		t.Errorf("the platform holds %v", atPlatform)
+	}
+}
+
+// TestSlowPlatformAnswers504 checks that a request is answered 504 while the mail platform still
+// delays its response, which takes longer than the test may.
+func TestSlowPlatformAnswers504(t *testing.T) {
+	t.Parallel()
+	h := privateSandbox(t).newTenant(nil).connect()
+	h.injectFault("delay", object{"match": "GET /graph/v1.0/domains", "delay_ms": 2 * waitTimeout.Milliseconds(), "times": 3})
+	zone := h.newZone()
+	h.expect("POST", h.path("/domains"), object{"domain": zone}, 504, "provider_timeout")
+}
+
+// TestSyncWithPlatformFailures checks that sync is partial if the mail server fails, and fails like
+// other operations if the whole platform fails.
+func TestSyncWithPlatformFailures(t *testing.T) {
+	t.Parallel()
+	c := privateSandbox(t)
+	t.Run("the mail server", func(t *testing.T) {
+		h := c.withT(t).newConnectedTenant(nil)
+		h.injectFault("status", object{"match": "POST /exchange", "status": 503, "times": 1000})
+		got := h.post(h.path("/sync"), nil)
+		checkValues(t, got.object, object{"status": "partial", "result.status": "completed"})
+		if got.text("result.mailbox_error") == "" {
+			t.Errorf("no mailbox_error: %s", got.raw)
+		}
+	})
+	t.Run("all of it", func(t *testing.T) {
+		h := c.withT(t).newConnectedTenant(nil)
+		h.injectFault("status", object{"status": 503, "times": 1000})
+		h.expect("POST", h.path("/sync"), nil, 503, "provider_unavailable")
+		h.control("DELETE", "/faults", nil)
+		h.eventually("the platform is back", func() bool { return h.call("POST", h.path("/sync"), nil).text("status") == "completed" })
+	})
+}
+
+// TestKilledPluginIsRestarted kills the plugin process; a later sync succeeds.
+func TestKilledPluginIsRestarted(t *testing.T) {
+	t.Parallel()
+	h := privateSandbox(t).newConnectedTenant(nil)
+	h.control("POST", "/plugins/microsoft365/kill", nil)
+	h.eventually("a sync works again", func() bool {
+		got := h.call("POST", h.path("/sync"), nil)
+		if got.status != 200 && got.status != 503 && got.status != 504 {
+			t.Errorf("%d %s", got.status, got.raw)
+		}
+		return got.status == 200
+	})
+}

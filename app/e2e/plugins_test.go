@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/plugins/conformance"
+	"github.com/tenantry/tenantry/plugins/sdk"
+)
+
+// TestOperatorManagesPlugins adds the built plugin to a new folder, damages it and restores it.
+func TestOperatorManagesPlugins(t *testing.T) {
+	t.Parallel()
+	bundled := filepath.Join(requirePrograms(t, releaseBuild).folder, "plugins", "mail-microsoft365")
+	dir := filepath.Join(t.TempDir(), "plugins")
+	env := []string{"TENANTRY_PLUGIN_DIR=" + dir, "TENANTRY_DATA_DIR=" + t.TempDir()}
+	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
+	runTenantry(t, env, "plugin", "list").checkFailure(t, cli.ExitRefused)
+	runTenantry(t, env, "plugin", "verify").checkFailure(t, cli.ExitRefused)
+	for _, want := range []string{"added", "unchanged"} {
+		got := runTenantry(t, env, "plugin", "add", bundled, "-o", "json").mustJSON(t).objects("plugins")
+		if len(got) != 1 || got[0].text("status") != want {
+			t.Errorf("%v, want %s", got, want)
+		}
+	}
+	acts := runTenantry(t, env, "audit", "list", "-o", "json").mustJSON(t).objects("events")
+	if len(acts) != 2 || acts[0].text("action") != "plugin.add" {
+		t.Errorf("recorded: %v", acts)
+	}
+	all := runTenantry(t, env, "plugin", "list", "-o", "json").mustJSON(t).objects("plugins")
+	checkMembers(t, "plugin", all[0], "name kind version file sha256 title settings status problem")
+	checkValues(t, all[0], object{"name": "microsoft365", "kind": "mail", "file": "mail-microsoft365", "title": "Microsoft 365", "status": "ok", "problem": ""})
+	settings := all[0].objects("settings")
+	checkMembers(t, "setting", settings[0], "name secret required default help")
+	checkValues(t, settings[0], object{"name": "client_id", "required": true, "secret": false})
+	if table := runTenantry(t, env, "plugin", "list"); !strings.Contains(table.output, "client_certificate_file") {
+		t.Errorf("the table does not say what it needs:\n%s", table.output)
+	}
+	runTenantry(t, env, "plugin", "verify", "microsoft365", "-o", "json").mustJSON(t)
+	runTenantry(t, env, "plugin", "verify", "microsoft366").checkFailure(t, cli.ExitNotFound)
+
+	own := filepath.Join(dir, "mail-microsoft365")
+	for _, damage := range []struct {
+		says string
+		by   func() error
+	}{
+		{"is not the one in the catalog", func() error { return os.WriteFile(own, []byte("#!/bin/sh\n"), 0o755) }},
+		{"is missing", func() error { return os.Remove(own) }},
+	} {
+		if err := damage.by(); err != nil {
+			t.Fatal(err)
+		}
+		got := runTenantry(t, env, "plugin", "verify")
+		if got.code != cli.ExitRefused || !strings.Contains(got.output, own) || !strings.Contains(got.output, damage.says) || got.errors != "" {
+			t.Errorf("exit code %d: %s%s", got.code, got.output, got.errors)
+		}
+		if got := runTenantry(t, env, "plugin", "list", "-o", "json").mustJSON(t).objects("plugins"); got[0].text("status") != "failed" {
+			t.Errorf("list: %v", got)
+		}
+	}
+	if got := runTenantry(t, env, "plugin", "add", bundled, "-o", "json").mustJSON(t).objects("plugins"); got[0].text("status") != "replaced" {
+		t.Errorf("put back: %v", got)
+	}
+	if got := runTenantry(t, env, "plugin", "verify"); got.code != 0 {
+		t.Errorf("after it was put back: %s", got.output)
+	}
+}
+
+// TestPluginExampleOfTheDocsPassesConformance builds the plugin that docs/plugins.md shows, runs
+// the conformance suite over it, and adds it to a plugin folder.
+func TestPluginExampleOfTheDocsPassesConformance(t *testing.T) {
+	t.Parallel()
+	binary := conformance.Binary{Path: pagePlugin(t)}
+	conformance.Plugin(t, binary)
+	t.Run("its outcomes", func(t *testing.T) { pageOutcomes(t, binary) })
+	t.Run("plugin add", func(t *testing.T) {
+		env := []string{"TENANTRY_PLUGIN_DIR=" + t.TempDir()}
+		for _, args := range [][]string{{"plugin", "add", binary.Path}, {"plugin", "verify", "acme"}} {
+			shown := runTenantry(t, env, append(args, "--output", "json")...).mustJSON(t).objects("plugins")
+			if len(shown) != 1 || shown[0].text("name") != "acme" || shown[0].text("version") != "1.0.0" {
+				t.Errorf("%v: %v", args, shown)
+			}
+		}
+	})
+}
+
+// pagePlugin compiles the first Go block of docs/plugins.md as plugins/mail-acme, a folder that
+// exists only in the compiler's overlay.
+func pagePlugin(t *testing.T) string {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/plugins.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)```go\n(.*?)```").FindSubmatch(page)
+	if block == nil {
+		t.Fatal("docs/plugins.md shows no Go code")
+	}
+	folder := t.TempDir()
+	source, binary, overlay := filepath.Join(folder, "main.go"), filepath.Join(folder, "mail-acme"), filepath.Join(folder, "overlay.json")
+	place, err := filepath.Abs("../../plugins/mail-acme/main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	replace, err := json.Marshal(object{"Replace": object{place: source}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{source: block[1], overlay: replace} {
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{{"gofmt", "-d", source}, {"go", "build", "-overlay", overlay, "-o", binary, "../../plugins/mail-acme"}} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil || len(out) > 0 {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+	}
+	return binary
+}
+
+// pageOutcomes checks the outcome of the plugin's call for each HTTP status that the page
+// describes.
+func pageOutcomes(t *testing.T, binary conformance.Binary) {
+	acme := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer of-acme" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		status := 0
+		_, _ = fmt.Sscanf(r.URL.Path, "/tenants/answer-%d", &status)
+		w.Header().Set("Retry-After", "7")
+		w.WriteHeader(status)
+		_, _ = fmt.Fprint(w, `{"Name": "Acme's tenant", "BuiltinDomain": "a.acme.example", "DefaultDomain": "a.example"}`)
+	}))
+	defer acme.Close()
+	platform := func(token string) sdk.MailPlatform {
+		return conformance.Platform(binary.Start(t), sdk.Connection{
+			Settings: map[string]string{"api_url": acme.URL}, Secrets: map[string]sdk.Secret{"api_token": secret.New(token)},
+		})
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	p := platform("of-acme")
+	for id, want := range map[tenant.GUID]outcome.Kind{
+		"answer-200": 0, "answer-403": outcome.Refused, "answer-429": outcome.Throttled, "answer-503": outcome.Down, "answer-500": outcome.Broken,
+	} {
+		profile, err := p.For(id).Profile(ctx)
+		if outcome.Of(err) != want || (err == nil) != (profile.Name == "Acme's tenant") {
+			t.Errorf("%s: %v %v", id, profile, err)
+		}
+	}
+	if _, err := platform("another").For("answer-200").Profile(ctx); outcome.Of(err) != outcome.Refused {
+		t.Errorf("with another token: %v", err)
+	}
+	if _, err := p.For("answer-200").Domains(ctx); outcome.Of(err) != outcome.Broken {
+		t.Errorf("a method that is not written: %v", err)
+	}
+	acme.Close()
+	if _, err := p.For("answer-200").Profile(ctx); outcome.Of(err) != outcome.Down {
+		t.Errorf("nobody listens: %v", err)
+	}
+}
+
+const repository = "github.com/tenantry/tenantry"
+
+// authorPackages are the packages of the repository that a plugin author imports; conformance is
+// for tests.
+var authorPackages = []string{repository + "/plugins/sdk", repository + "/plugins/sdk/simulate", repository + "/plugins/conformance"}
+
+// TestPluginBuildsOutsideTheRepository copies sending-emailbison to a folder that has only the
+// packages of the SDK, builds it there without a network, runs its conformance suite over the
+// binary, and adds the binary to a catalog. `make test` runs its other tests in the repository.
+func TestPluginBuildsOutsideTheRepository(t *testing.T) {
+	t.Parallel()
+	module := newOutsideModule(t, "sending-emailbison")
+	module.importsOnlyTheSDK(t)
+	binary := filepath.Join(module.home, "sending-emailbison")
+	module.run(t, "go", "build", "-o", binary, ".")
+	if out := module.run(t, "go", "test", "-count=1", "-v", "-timeout", "5m", "-run", "TestBinary", "."); strings.Contains(out, "--- SKIP") ||
+		!strings.Contains(out, "--- PASS: TestBinary/the_contract_of_the_port/") {
+		t.Errorf("its conformance did not run:\n%s", out)
+	}
+	env := []string{"TENANTRY_PLUGIN_DIR=" + t.TempDir()}
+	for _, args := range [][]string{{"plugin", "add", binary}, {"plugin", "verify", "emailbison"}} {
+		shown := runTenantry(t, env, append(args, "--output", "json")...).mustJSON(t).objects("plugins")
+		if len(shown) != 1 || shown[0].text("name") != "emailbison" {
+			t.Errorf("%v: %v", args, shown)
+		}
+	}
+}
+
+// outsideModule is a copy of the plugin outside the repository, in home.
+type outsideModule struct{ home string }
+
+func newOutsideModule(t *testing.T, plugin string) outsideModule {
+	t.Helper()
+	here, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, tree := outsideModule{filepath.Join(t.TempDir(), plugin)}, filepath.Join(t.TempDir(), "tenantry")
+	if err := os.CopyFS(o.home, os.DirFS(filepath.Join(here, "plugins", plugin))); err != nil {
+		t.Fatal(err)
+	}
+	list := exec.Command("go", append([]string{"list", "-deps", "-f", "{{with .Module}}{{if .Main}}{{$.ImportPath}}{{end}}{{end}}"}, authorPackages...)...)
+	list.Dir = here
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	copyFiles(t, here, tree, "go.mod", "go.sum")
+	for pkg := range strings.FieldsSeq(string(out)) {
+		folder := strings.TrimPrefix(pkg, repository+"/")
+		files, err := os.ReadDir(filepath.Join(here, folder))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			if !f.IsDir() && !strings.HasSuffix(f.Name(), "_test.go") {
+				copyFiles(t, here, tree, filepath.Join(folder, f.Name()))
+			}
+		}
+	}
+	if _, err := os.Stat(filepath.Join(tree, "app")); !os.IsNotExist(err) {
+		t.Fatalf("the SDK brings the host with it: %v", err)
+	}
+	o.run(t, "go", "mod", "edit", "-replace", repository+"="+tree)
+	return o
+}
+
+func copyFiles(t *testing.T, from, to string, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		content, err := os.ReadFile(filepath.Join(from, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		target := filepath.Join(to, name)
+		if err := os.MkdirAll(filepath.Dir(target), fs.ModePerm); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(target, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// run runs a program in the plugin's folder. Go commands cannot download other modules.
+func (o outsideModule) run(t *testing.T, program string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(program, args...)
+	cmd.Dir = o.home
+	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=-mod=readonly -buildvcs=false -trimpath", "GOWORK=off")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
+	}
+	return string(out)
+}
+
+// importsOnlyTheSDK checks the imports of the code and of its tests.
+func (o outsideModule) importsOnlyTheSDK(t *testing.T) {
+	t.Helper()
+	seen := 0
+	out := o.run(t, "go", "list", "-f", `{{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}`, "./...")
+	for imp := range strings.FieldsSeq(out) {
+		if !strings.HasPrefix(imp, repository+"/") || strings.HasPrefix(imp, repository+"/plugins/sending-emailbison") {
+			continue
+		}
+		if seen++; !slices.Contains(authorPackages, imp) {
+			t.Errorf("it imports %s", imp)
+		}
+	}
+	if seen < 3 {
+		t.Errorf("only %d imports of the SDK are seen", seen)
+	}
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"encoding/csv"
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+)
+
+// matrixBuckets returns the rate-limit bucket that the matrix names for each operation.
+func matrixBuckets(t *testing.T) map[string]string {
+	t.Helper()
+	f, err := os.Open("testdata/authz-matrix.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	lines, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, buckets := slices.Index(lines[0], "rate_bucket"), map[string]string{}
+	for _, l := range lines[1:] {
+		if slices.Contains(l, rateLimitExceeded) {
+			bucket, _, _ := strings.Cut(l[at], "_or_write_default")
+			if bucket == "provider_heavy_integration_write" {
+				bucket = "provider_heavy_writes" // the published name
+			}
+			buckets[l[slices.Index(lines[0], "method")]+" "+l[slices.Index(lines[0], "path")]] = bucket
+		}
+	}
+	return buckets
+}
+
+// limitsOn turns rate limits on, which tests turn off.
+const limitsOn = "TENANTRY_LIMITS=on"
+
+// TestEveryRateLimitIsEnforced runs the rate-limit rows of the matrix: when its bucket is full
+// every operation answers 429, and the mail platform is not called.
+func TestEveryRateLimitIsEnforced(t *testing.T) {
+	t.Parallel()
+	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{limitsOn}, "--no-seed")
+	c := seededAccount(t, ready).newAccount(nil)
+	h := c.newConnectedTenant(nil)
+	cheap := map[string]func() reply{
+		"provider_heavy": func() reply {
+			return h.do("POST", h.ready.APIURL+h.path("/domains"), h.key, object{"domain": 1})
+		},
+		"provider_heavy_writes": func() reply {
+			return h.do("POST", h.ready.APIURL+"/v1/integrations", h.key, object{"provider": 1})
+		},
+		"expensive": func() reply {
+			return h.do("GET", h.ready.APIURL+h.domainPath("unknown.example", "/dkim-status"), h.key, nil)
+		},
+		"read": func() reply { return h.do("GET", h.ready.APIURL+"/v1/tenants", h.key, nil) },
+	}
+	// Buckets refill while the test runs, so all are emptied again before each request that must be
+	// refused.
+	refused := func(what string, ask func() reply) (got reply) {
+		t.Helper()
+		h.eventually(what+" is refused", func() bool {
+			for bucket, take := range cheap {
+				for left := ""; left != "0"; {
+					taken := take()
+					if bucketName := taken.header.Get("X-RateLimit-Bucket"); bucketName != bucket {
+						t.Fatalf("%d in %q, not in %q", taken.status, bucketName, bucket)
+					}
+					left = taken.header.Get("X-RateLimit-Remaining")
+				}
+			}
+			got = ask()
+			return got.status == http.StatusTooManyRequests
+		})
+		return got
+	}
+	before := fmt.Sprint(providerCalls(h.client))
+
+	d, err := publishedDocument()
+	if err != nil {
+		t.Fatal(err)
+	}
+	buckets := matrixBuckets(t)
+	ids := map[string]string{"tenant_id": h.guid, "domain_name": "example.com", "domain_id": noSuchID, "mailbox_id": noSuchID}
+	for _, op := range d.operations {
+		name := op.method + " " + op.path
+		bucket, listed := buckets[name]
+		if !listed && name != "POST /api-key/rotate" { // the matrix has no such row for this operation
+			t.Errorf("the matrix does not say in which bucket %s counts", name)
+		}
+		got := refused(name, func() reply { return h.do(op.method, h.ready.APIURL+fillPath(op.path, ids), h.key, nil) })
+		if got.code() != rateLimitExceeded {
+			t.Errorf("%s: %d %s", name, got.status, got.raw)
+		}
+		if bucketName := got.header.Get("X-RateLimit-Bucket"); listed && bucketName != bucket {
+			t.Errorf("%s counts in %q, not in %q", name, bucketName, bucket)
+		}
+		if wait, err := strconv.Atoi(got.header.Get("Retry-After")); err != nil || wait < 1 || wait > 600 {
+			t.Errorf("%s: Retry-After %q", name, got.header.Get("Retry-After"))
+		}
+	}
+	if now := fmt.Sprint(providerCalls(h.client)); now != before {
+		t.Errorf("the mail platform was asked: %s, before %s", now, before)
+	}
+	counts := parseMetrics(h.do("GET", h.ready.AdminURL+"/metrics", "", nil).raw)
+	if seen := slices.Sorted(slices.Values(counts["tenantry_ratelimit_refused_total"]["bucket"])); !slices.Equal(seen, []string{"expensive", "provider_heavy", "provider_heavy_writes", "read"}) {
+		t.Errorf("refusals are counted for %q", seen)
+	}
+}
+
+var fallbackSample = regexp.MustCompile(`(?m)^tenantry_ratelimit_fallback(?:\{.*\})? (\S+)$`)
+
+// slowRedis lets Redis take its time on a busy machine. A Redis that is stopped refuses connections
+// at once.
+const slowRedis = "TENANTRY_REDIS_TIMEOUT=1m"
+
+// TestReplicasShareRateLimits checks that two servers with one Redis allow as many requests as one.
+// Without Redis each counts alone, starting from what it already allowed, and reports that. No
+// response is 5xx, and when Redis returns both share again.
+func TestReplicasShareRateLimits(t *testing.T) {
+	t.Parallel()
+	redis, database := testserver.NewRedis(t), testserver.Database(t)
+	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	env := append(r.env(t.TempDir(), database), limitsOn, "TENANTRY_REDIS_URL="+redis.URL, slowRedis)
+	r.runCommand(env, "migrate")
+	_, key := r.newAccount(env, "owner@example.com", "complete", 1)
+	var servers [2]client
+	var processes [2]*process
+	for i := range servers {
+		processes[i], servers[i] = r.serve(env)
+	}
+	ask := func(n int) (passed int) {
+		t.Helper()
+		for i := range n {
+			c := servers[i%2]
+			switch got := c.do("GET", c.ready.APIURL+"/v1/tenants/x/domains/example.com/dkim-status", key, nil); got.status {
+			case 404:
+				passed++
+			case 429:
+			default:
+				t.Fatalf("%d %s", got.status, got.raw)
+			}
+		}
+		return passed
+	}
+	fallbackValues := func() (values []string) {
+		for _, c := range servers {
+			for _, sample := range fallbackSample.FindAllSubmatch(c.do("GET", c.ready.AdminURL+"/metrics", "", nil).raw, -1) {
+				values = append(values, string(sample[1]))
+			}
+		}
+		return values
+	}
+	if n := ask(20); n != 20 {
+		t.Fatalf("%d passed", n)
+	}
+	if got := fmt.Sprint(fallbackValues()); got != "[0 0]" {
+		t.Errorf("fallback %s", got)
+	}
+	redis.Stop()
+	if n := ask(60); n != 40 {
+		t.Errorf("%d passed: each server has let 10 through and may 20 more", n)
+	}
+	if got := fmt.Sprint(fallbackValues()); got != "[1 1]" {
+		t.Errorf("without Redis: fallback %s", got)
+	}
+	redis.Start(t)
+	h := caller{client: servers[0]}
+	h.eventually("both count in Redis again", func() bool { return fmt.Sprint(fallbackValues()) == "[0 0]" })
+	if n := ask(10); n != 0 {
+		t.Errorf("%d passed although each process knows of its 30", n)
+	}
+	for _, p := range processes {
+		for _, line := range []string{"Redis does not answer", "Redis answers"} {
+			if n := strings.Count(p.logs.String(), line); n != 1 {
+				t.Errorf("the log says %d times that %s", n, line)
+			}
+		}
+	}
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/sandbox"
+	"github.com/tenantry/tenantry/app/cli"
+)
+
+// TestSandboxReadyLineIsComplete checks the members of the ready line, and that the files with the
+// API key are readable only by their owner.
+func TestSandboxReadyLineIsComplete(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	_, r := startDev(t, requirePrograms(t, releaseBuild), data, nil)
+	line, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown object
+	if err := json.Unmarshal(line, &shown); err != nil {
+		t.Fatal(err)
+	}
+	checkMembers(t, "ready line", shown, "api_url api_key account_id user_email admin_url control_url dns_addr zones tenants sending")
+	checkValues(t, shown, object{"user_email": "owner@example.com"})
+	for _, name := range []string{"instantly", "plusvibe", "smartlead", "salesblink", "emailbison"} {
+		customer, _ := r.Sending[name].(map[string]any)
+		if key, _ := customer["api_key"].(string); key == "" {
+			t.Errorf("the sandbox has no customer of %s: %v", name, r.Sending)
+		}
+	}
+	if len(r.Zones) != 12 || r.Zones[0] != "example-one.test" || r.Zones[11] != "example-twelve.test" || len(r.Tenants) == 0 {
+		t.Errorf("zones %v, tenants %v", r.Zones, r.Tenants)
+	}
+	checkMembers(t, "tenant", shown.objects("tenants")[0], "tenant_id admin name")
+	for _, address := range []string{r.APIURL, r.AdminURL, r.ControlURL} {
+		if u, err := url.Parse(address); err != nil || u.Hostname() != "127.0.0.1" || u.Port() == "8080" {
+			t.Errorf("%s is not a free port of this machine", address)
+		}
+	}
+	for _, name := range []string{"env", "api-key.json"} {
+		found := false
+		err := filepath.WalkDir(data, func(path string, d os.DirEntry, err error) error {
+			if err != nil || d.Name() != name {
+				return err
+			}
+			info, err := d.Info()
+			if found = true; err == nil && info.Mode().Perm() != 0o600 {
+				t.Errorf("%s is readable by others: %v", name, info.Mode())
+			}
+			return err
+		})
+		if err != nil || !found {
+			t.Errorf("%s: found %v, %v", name, found, err)
+		}
+	}
+}
+
+// TestSandboxKeepsItsStateAfterRestart checks that service and platform keep their state after
+// SIGKILL and after a stop.
+func TestSandboxKeepsItsStateAfterRestart(t *testing.T) {
+	t.Parallel()
+	b, data := requirePrograms(t, releaseBuild), t.TempDir()
+	p, first := startDev(t, b, data, nil)
+	c := seededAccount(t, first)
+	h := accountTenant{c, first.Tenants[0].TenantID, first.Tenants[0].Admin}
+	h.setBehaviour(noDelays())
+	h.connect()
+	h.mustSync()
+	h.post(h.path("/domains"), object{"domain": first.Zones[0]})
+	h.publishRecords(first.Zones[0])
+	h.post(h.domainPath(first.Zones[0], "/verify"), nil)
+	before := remembered(h)
+
+	p.kill()
+	p, second := startDev(t, b, data, nil)
+	if second.APIKey != first.APIKey || second.AccountID != first.AccountID || !slices.Equal(second.Zones, first.Zones) {
+		t.Errorf("key, account or zones changed")
+	}
+	if slices.ContainsFunc(second.Tenants, func(s sandbox.Tenant) bool { return s.TenantID == h.guid }) || len(second.Tenants) != len(first.Tenants) {
+		t.Errorf("the tenants that are not connected: %v", second.Tenants)
+	}
+	h.ready, h.key = second, second.APIKey
+	after := remembered(h)
+	for name := range before {
+		if !strings.HasPrefix(after[name], before[name]) {
+			t.Errorf("%s was\n%s\nand is\n%s", name, before[name], after[name])
+		}
+	}
+	h.mustSync()
+	checkValues(t, h.post(h.path("/mailboxes"), mailboxesBody(first.Zones[0], "ada")).object, object{"created_count": 1})
+
+	rotated := h.post("/api-key/rotate?user_email="+h.email, nil).text("api_key")
+	if err := p.stop(); err != nil {
+		t.Fatal(err)
+	}
+	_, third := startDev(t, b, data, nil)
+	if third.APIKey == first.APIKey || third.APIKey == rotated || third.AccountID != first.AccountID {
+		t.Error("after a rotation the key is not a new one of the same account")
+	}
+	h.ready, h.key = third, third.APIKey
+	h.checkTenants(h.guid)
+	h.key = rotated
+	h.checkTenants(h.guid)
+	h.key = first.APIKey
+	h.expect("GET", "/v1/tenants", nil, http.StatusUnauthorized, "invalid_api_key")
+}
+
+// remembered returns the state that must be equal after a restart. The journal may only have grown.
+func remembered(h accountTenant) map[string]string {
+	h.t.Helper()
+	zone := "/zones/example-one.test/records"
+	return map[string]string{
+		"tenant":   string(h.get(h.path("")).raw),
+		"domains":  string(h.get(h.path("/domains")).raw),
+		"platform": string(h.control("GET", "/tenants/"+h.guid, nil).raw),
+		"zone":     string(h.control("GET", zone, nil).raw),
+		"journal":  strings.TrimRight(string(h.control("GET", "/calls?provider=microsoft365", nil).raw), "]\n"),
+	}
+}
+
+func TestNoSeedStartsAnEmptySandbox(t *testing.T) {
+	t.Parallel()
+	_, r := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--no-seed")
+	if r.Zones == nil || r.Tenants == nil || len(r.Zones)+len(r.Tenants) != 0 || r.APIKey == "" || r.AccountID == "" {
+		t.Errorf("zones %v, tenants %v", r.Zones, r.Tenants)
+	}
+	seededAccount(t, r).checkTenants()
+}
+
+// TestMovedClockSurvivesRestart checks that the sandbox keeps a moved clock. Otherwise stored times
+// would be in the future.
+func TestMovedClockSurvivesRestart(t *testing.T) {
+	t.Parallel()
+	b, data := requirePrograms(t, releaseBuild), t.TempDir()
+	p, r := startDev(t, b, data, nil, "--no-seed")
+	c := seededAccount(t, r)
+	c.control("POST", "/clock", object{"advance": "240h"})
+	before := c.get("/v1/tenants/connect-url").text("expires_at")
+	p.kill()
+	_, c.ready = startDev(t, b, data, nil, "--no-seed")
+	if after := c.get("/v1/tenants/connect-url").text("expires_at"); after < before {
+		t.Errorf("links expired at %s and expire at %s", before, after)
+	}
+}
+
+func TestSandboxListensOnLoopbackOnly(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{"--listen", "0.0.0.0:0"}, {"--listen", ":0"}, {"--listen", "192.0.2.1:80"}, {"--listen", "nonsense"}, {"--limits", "on"}, {"extra"},
+	} {
+		runTenantry(t, nil, append([]string{"dev", "--data", t.TempDir()}, args...)...).checkFailure(t, cli.ExitUsage)
+	}
+}
+
+// TestSandboxConnectsSimulatedDNS checks that the seeded account has one connection to the
+// simulated Cloudflare, also after a kill. A different account gets one through the control
+// interface. The DNS plan of a prepared zone repairs its SPF record.
+func TestSandboxConnectsSimulatedDNS(t *testing.T) {
+	t.Parallel()
+	b, data := requirePrograms(t, releaseBuild), t.TempDir()
+	p, first := startDev(t, b, data, nil)
+	c := seededAccount(t, first)
+	h := accountTenant{c, first.Tenants[0].TenantID, first.Tenants[0].Admin}
+	h.setBehaviour(noDelays())
+	h.connect()
+	h.mustSync()
+	const zone = "messy-spf-merge.test"
+	h.post(h.path("/domains"), object{"domain": zone})
+	proof := h.get(h.domainPath(zone, "/dns")).objects("verification_dns_records")[0]["text"]
+	var records []object
+	if err := json.Unmarshal(h.control("GET", "/zones/"+zone+"/records", nil).raw, &records); err != nil {
+		t.Fatal(err)
+	}
+	h.control("PUT", "/zones/"+zone+"/records", append(records, object{"type": "TXT", "name": zone, "content": proof, "ttl": 600}))
+	h.post(h.domainPath(zone, "/verify"), nil)
+	id := h.get(h.path("/domains")).objects("domains")[0].text("id")
+
+	p.kill()
+	_, h.ready = startDev(t, b, data, nil)
+	plan := h.get("/v1/domains/" + id + "/dns/plan")
+	checkValues(t, plan.object, object{"read.reliable": true, "dns_provider.id": "cloudflare", "safe_to_apply": true})
+	if !strings.Contains(string(plan.raw), "v=spf1 a ip4:192.0.2.7 include:spf.protection.outlook.com ~all") {
+		t.Errorf("got %s", plan.raw)
+	}
+	ready := h.get("/v1/domains/" + id + "/dns/automation")
+	checkValues(t, ready.object, object{"automation.connection_present": true, "automation.safe_to_apply": true, "automation.manual_action_required": false})
+
+	other := h.control("POST", "/accounts", object{"email": "ann@example.com", "plan": "complete"}).text("account_id")
+	for range 2 { // the second request changes nothing
+		h.control("POST", "/accounts/"+other+"/dns-connections", object{"provider": "cloudflare"})
+	}
+	refused, err := http.Post(h.ready.ControlURL+"/accounts/"+other+"/dns-connections", "application/json", strings.NewReader(`{"provider":"microsoft365"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = refused.Body.Close()
+	if refused.StatusCode != http.StatusBadRequest {
+		t.Errorf("microsoft365: %s", refused.Status)
+	}
+	checkConnections(t, []string{"TENANTRY_DATA_DIR=" + data},
+		object{"account_id": first.AccountID, "provider": "cloudflare", "status": "connected"},
+		object{"account_id": other, "provider": "cloudflare", "status": "connected"})
+}
+
+// TestDemoShowsEveryStep checks that the demo ends by itself, prints each step with request, status
+// and time, and leaves no files.
+func TestDemoShowsEveryStep(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), requirePrograms(t, releaseBuild).binary, "demo")
+	cmd.Dir, cmd.Env = folder, []string{"PATH=/usr/bin:/bin", "HOME=" + folder, "TMPDIR=" + folder}
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	began := time.Now()
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s%s", err, out.String(), errs.String())
+	}
+	if spent := time.Since(began); soak && spent > 2*time.Minute {
+		t.Errorf("it took %v", spent)
+	}
+	shown := out.String()
+	for _, want := range []string{
+		"1. Connect", "2. Prepare", "3. Add the domain example-one.test", "4. Publish its DNS records", "5. Provision", "6. List what was made",
+		"7. Store the API key", "8. Connect each mailbox", "9. Compare with", "has stored 3 of 3",
+		"10. Limit", "11. A mailbox exceeds its limit", "ada@example-one.test: Mailbox blocked: sent 21, limit 20", "enabled true, blocks [ada@example-one.test]",
+		"12. The next day", "ada@example-one.test: Mailbox unblocked: sent 0, limit 20", "enabled false, blocks []",
+		"the run is completed", "verified true, DKIM healthy, 3 mailboxes",
+	} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("the demo does not show %q:\n%s", want, shown)
+		}
+	}
+	if made := regexp.MustCompile(`(?m)^ +created +\S+@example-one\.test`).FindAllString(shown, -1); len(made) != 3 {
+		t.Errorf("mailboxes shown: %q", made)
+	}
+	for _, request := range []string{"connect-url", "/sync", "/domains", "/dns/provision", `/provisioning-runs/\S+`, "/mailboxes",
+		"/v1/integrations", "/oauth/microsoft/init", `/oauth/microsoft/status\?session_id=\S+`, "/mailboxes/refresh",
+		"/mailbox-limits", `/v1/enforcement/events\?action=unblocked`} {
+		if !regexp.MustCompile(`(?m)^ +(GET|POST) +\S*` + request + ` +20[02] +\S+s$`).MatchString(shown) {
+			t.Errorf("no request to %s with its answer and time:\n%s", request, shown)
+		}
+	}
+	if errs.Len() > 0 {
+		t.Errorf("on standard error: %s", errs.String())
+	}
+	left, err := exec.CommandContext(t.Context(), "find", folder, "-mindepth", "1").Output()
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %s %v", left, err)
+	}
+}

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+)
+
+// newSecret returns a new random secret with a prefix and registers it under a name. Secrets for
+// headers and queries have no unusual characters.
+func (s *leakSearch) newSecret(name, prefix string) string {
+	s.secrets[name] = prefix + rand.Text()
+	return s.secrets[name]
+}
+
+// expectStatus sends a request, checks the status, and keeps the response for the search.
+func (s *leakSearch) expectStatus(status int, method, path, key string, body any) reply {
+	s.client.t.Helper()
+	got := s.do(method, s.ready.APIURL+path, key, body)
+	if got.status != status {
+		s.client.t.Errorf("%s %s: %d, want %d: %s", method, path, got.status, status, got.raw)
+	}
+	s.keep("the answer to "+method+" "+path, append([]byte(fmt.Sprint(got.header)), got.raw...))
+	return got
+}
+
+// sendUnknownSecrets sends requests with unknown secrets, or with secrets where none belongs.
+func (s *leakSearch) sendUnknownSecrets() {
+	s.client.t.Helper()
+	foreign := make([]byte, 24)
+	_, _ = rand.Read(foreign)
+	s.secrets["unknown key"] = "tny_live_" + hex.EncodeToString(foreign)
+	s.expectStatus(401, "GET", "/v1/tenants", s.secrets["unknown key"], nil)
+	s.expectStatus(401, "GET", "/v1/tenants", s.newSecret("malformed key", "tny_live_"), nil)
+	s.expectStatus(404, "GET", "/v1/"+s.newSecret("secret in a path", "p"), s.ready.APIKey, nil)
+	s.expectStatus(200, "GET", "/v1/tenants?token="+s.newSecret("secret in a query", "q"), s.ready.APIKey, nil)
+	s.expectStatus(400, "GET", "/connect/microsoft365/callback?state="+s.newSecret("forged state", "s")+"&tenant=x&admin_consent=True", "", nil)
+	s.expectStatus(400, "GET", "/connect/microsoft365/signin?state=x&code="+s.newSecret("forged code", "c"), "", nil)
+	s.expectStatus(403, "POST", "/api-key/rotate?user_email="+s.newSecret("strange address", "e")+"@example.com", s.ready.APIKey, nil)
+}
+
+// runConnectFlows walks through the connect flow: declined, failed, completed, and with a code that
+// is used twice.
+func (s *leakSearch) runConnectFlows() {
+	s.client.t.Helper()
+	guid, name := s.serviceFixture.newTenant(s.client)
+	s.tenant = guid
+	declines := newAdministrator(s.client.t, name)
+	declines.open(s.do("GET", s.ready.APIURL+"/v1/tenants/connect-url", s.ready.APIKey, nil).text("connect_url"))
+	declines.submit("deny", "")
+	s.addBrowserSecrets(declines, "declining ")
+
+	fails := newAdministrator(s.client.t, name)
+	fails.open(s.do("GET", s.ready.APIURL+"/v1/tenants/connect-url", s.ready.APIKey, nil).text("connect_url"))
+	fails.submit("accept", "")
+	s.keepStoredData("while a sign-in waits")
+	s.control("POST", "/faults", object{"operation": "token", "kind": "status", "status": 500, "times": 3})
+	fails.submit("", "")
+	s.control("DELETE", "/faults", nil)
+	s.addBrowserSecrets(fails, "failing ")
+
+	connects := newAdministrator(s.client.t, name)
+	connects.openConfirmation(s.client, s.ready.APIKey)
+	s.addBrowserSecrets(connects, "")
+	s.keep("the confirmation page", []byte(connects.page))
+	again := newAdministrator(s.client.t, name)
+	again.open(s.ready.APIURL + "/connect/microsoft365/signin?code=" + s.secrets["code"] + "&state=" + url.QueryEscape(connects.parameter("state")))
+	s.keep("the page of a code used twice", []byte(again.page))
+	s.keepStoredData("before the confirmation")
+	connects.submit("connect", "")
+	if connects.status != http.StatusOK {
+		s.client.t.Fatalf("connect: %d %s", connects.status, connects.page)
+	}
+	s.keep("the last page", []byte(connects.page))
+}
+
+// addBrowserSecrets registers the cookies, codes and states that a browser carried, and the secrets
+// of the plugin's requests.
+func (s *leakSearch) addBrowserSecrets(a *administrator, who string) {
+	s.client.t.Helper()
+	for i, cookie := range a.cookies {
+		s.secrets[fmt.Sprint(who, "cookie ", i)] = cookie
+	}
+	for _, visited := range a.visited {
+		u, err := url.Parse(visited)
+		if err != nil {
+			continue
+		}
+		for _, name := range []string{"code", "state"} {
+			if value := u.Query().Get(name); len(value) > 20 {
+				s.secrets[who+name] = value
+			}
+		}
+	}
+	s.addTokenSecrets()
+}
+
+// addTokenSecrets registers the codes, assertions, client secrets and tokens that plugin and
+// platform exchanged.
+func (s *leakSearch) addTokenSecrets() {
+	for i, call := range s.recordedRequests() {
+		if !strings.HasSuffix(call.path, "/token") {
+			continue
+		}
+		form, _ := url.ParseQuery(string(call.body))
+		for _, name := range []string{"code", "code_verifier", "client_assertion", "client_secret"} {
+			if form.Get(name) != "" {
+				s.secrets[fmt.Sprint(name, " ", i)] = form.Get(name)
+			}
+		}
+		var tokens map[string]any
+		_ = json.Unmarshal(call.answer, &tokens)
+		for _, name := range []string{"access_token", "id_token", "refresh_token"} {
+			if text, ok := tokens[name].(string); ok {
+				s.secrets[fmt.Sprint(name, " ", i)] = text
+			}
+		}
+	}
+}
+
+// runOperations sends passwords and keys through the operations, with and without failures.
+func (s *leakSearch) runOperations() {
+	s.client.t.Helper()
+	key, path := s.ready.APIKey, "/v1/tenants/"+s.tenant
+	s.control("POST", "/faults", object{"operation": "token", "kind": "status", "status": 401, "times": 1})
+	s.do("POST", s.ready.APIURL+path+"/sync", key, nil)
+	s.control("DELETE", "/faults", nil)
+	s.eventually("sync", func() bool { return s.expectStatus(200, "POST", path+"/sync", key, nil).text("status") == "completed" })
+	if err := s.zones.Add(s.zone, "manual"); err != nil {
+		s.client.t.Fatal(err)
+	}
+	h := accountTenant{caller: caller{s.client, "", "", key}, guid: s.tenant}
+	h.post(h.path("/domains"), object{"domain": s.zone})
+	s.expectStatus(400, "POST", path+"/domains/"+s.zone+"/verify", key, nil)
+	h.publishRecords(s.zone)
+	s.expectStatus(200, "POST", path+"/domains/"+s.zone+"/verify", key, nil)
+	s.readDNSPlans(path+"/domains", key)
+	s.sendTwice(path+"/mailboxes", key)
+	s.sendPasswords(path+"/mailboxes", key)
+	s.runIntegrations(path+"/mailboxes", key)
+	rotated := s.do("POST", s.ready.APIURL+"/api-key/rotate?user_email=owner@example.com", key, nil)
+	s.secrets["rotated key"] = rotated.text("api_key")
+	s.expectStatus(401, "GET", "/v1/tenants", key, nil)
+	s.expectStatus(200, "GET", "/v1/tenants", rotated.text("api_key"), nil)
+	s.control("POST", "/app", object{"expire_secret": true})
+	s.addTokenSecrets()
+}
+
+// sendTwice sends a password twice with the same Idempotency-Key, which is a secret too because
+// callers may put anything into it. The second response is a replay.
+func (s *leakSearch) sendTwice(path, key string) {
+	s.client.t.Helper()
+	body := mailboxesBody(s.zone, "lise")
+	s.secrets["remembered password"] = "Aa7&" + rand.Text()
+	body["account_password"] = s.secrets["remembered password"]
+	once := s.newSecret("Idempotency-Key", "")
+	for _, replayed := range []string{"", "true"} {
+		got, err := s.tryWithKey(once, "POST", s.ready.APIURL+path, key, body)
+		if err != nil || got.status != http.StatusOK || got.header.Get("Idempotency-Replayed") != replayed {
+			s.client.t.Fatalf("%v, %d, replayed %q: %s", err, got.status, got.header.Get("Idempotency-Replayed"), got.raw)
+		}
+	}
+}
+
+// sendPasswords sends passwords in requests that end in different ways.
+func (s *leakSearch) sendPasswords(path, key string) {
+	s.client.t.Helper()
+	try := func(status int, name, password string, more object) {
+		s.client.t.Helper()
+		s.secrets[name] = password
+		body := mailboxesBody(s.zone, "ada")
+		body["account_password"] = password
+		for member, value := range more {
+			body[member] = value
+		}
+		s.expectStatus(status, "POST", path, key, body)
+	}
+	strong := func() string { return `Aa7&"<%/+\ ` + rand.Text() }
+	try(400, "weak password", strings.ToLower(rand.Text()), nil)
+	try(400, "password beside an unknown field", strong(), object{"unknown": 1})
+	try(400, "password of a wrong address", strong(), object{"mailboxes": []object{{"name": "A", "email": "a@elsewhere.test"}}})
+	try(404, "password for a foreign domain", strong(), object{"domain": "foreign.test"})
+	try(400, "long password", strong()+strings.Repeat("x", 300), nil)
+	s.secrets["password of a wrong type"] = rand.Text()
+	s.expectStatus(400, "POST", path, key, object{"domain": s.zone, "account_password": []string{s.secrets["password of a wrong type"]}, "mailboxes": []object{}})
+	faults := func(list ...object) {
+		s.client.t.Helper()
+		for _, f := range list {
+			f["times"] = 3
+			s.control("POST", "/faults", f)
+		}
+	}
+	body := mailboxesBody(s.zone, "ada")
+	for name, f := range map[string][]object{
+		"password that the platform refuses": {{"operation": "user.update", "kind": "status", "status": 400}},
+		"password in trouble":                {{"operation": "user.update", "kind": "status", "status": 500}},
+		"password whose answer is lost":      {{"operation": "user.update", "kind": "drop_after"}, {"operation": "Set-CASMailbox", "kind": "drop_before"}},
+	} {
+		faults(f...)
+		body["account_password"] = s.newSecret(name, `Aa7&"<`)
+		got := s.do("POST", s.ready.APIURL+path, key, body)
+		s.keep(name, got.raw)
+		s.control("DELETE", "/faults", nil)
+	}
+	s.eventually("provision", func() bool {
+		body["account_password"] = s.newSecret("password", `Aa7%+/\`)
+		got := s.do("POST", s.ready.APIURL+path, key, body)
+		s.keep("the answer", got.raw)
+		return got.status == http.StatusOK && got.text("failed_count") == "0"
+	})
+}
+
+// addDNSConnections gives the account a connection to Cloudflare, after an attempt with a
+// credential that Cloudflare refuses.
+func (s *leakSearch) addDNSConnections(account string, env []string) {
+	s.serviceFixture.t.Helper()
+	s.secrets["DNS credential"] = s.cloudflare.token
+	for _, name := range []string{"refused DNS credential", "DNS credential"} {
+		if s.secrets[name] == "" {
+			s.secrets[name] = "refused" + rand.Text()
+		}
+		code, printed := s.runWithDebugLog(env, "dns-connection", "add", "--account", account, "--provider", "cloudflare",
+			"--credential-file", credentialFile(s.serviceFixture.t, s.secrets[name]))
+		if (code == 0) != (name == "DNS credential") {
+			s.serviceFixture.t.Fatalf("%s: %d\n%s", name, code, printed)
+		}
+	}
+	s.runWithDebugLog(env, "dns-connection", "list", "-o", "json")
+	s.runWithDebugLog(env, "dns-connection", "add", "--account", account, "--provider", "cloudflare", "--set", "api_token="+s.cloudflare.token)
+}
+
+// runWithDebugLog runs a command at log level debug and keeps its output for the search.
+func (s *leakSearch) runWithDebugLog(env []string, args ...string) (code int, printed []byte) {
+	s.serviceFixture.t.Helper()
+	cmd := exec.CommandContext(s.serviceFixture.t.Context(), s.binary.binary, args...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + scratchDir, "TENANTRY_LOG_LEVEL=debug"}, env...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	_ = cmd.Run()
+	s.keep("what a command prints", out.Bytes())
+	return cmd.ProcessState.ExitCode(), out.Bytes()
+}
+
+// readDNSPlans lets the service call Cloudflare with the stored credential, while it is valid and
+// after it was revoked.
+func (s *leakSearch) readDNSPlans(domainsPath, key string) {
+	s.client.t.Helper()
+	id := s.expectStatus(200, "GET", domainsPath, key, nil).objects("domains")[0].text("id")
+	for _, revoked := range []bool{false, true} {
+		s.cloudflare.revoked.Store(revoked)
+		before := s.cloudflare.calls.Load()
+		s.expectStatus(200, "GET", "/v1/domains/"+id+"/dns/plan", key, nil)
+		s.expectStatus(200, "GET", "/v1/domains/"+id+"/dns/automation", key, nil)
+		if s.cloudflare.calls.Load() == before {
+			s.client.t.Error("Cloudflare was not asked")
+		}
+	}
+}
+
+// startSendingPlatforms starts two sending platforms, one of which takes a partner's password.
+// Their error responses repeat the request.
+func (s *leakSearch) startSendingPlatforms() (env []string) {
+	s.secrets["sending key"], s.secrets["PlusVibe key"] = "sk"+rand.Text(), "pv"+rand.Text()
+	s.secrets["partner's password"], s.secrets["sign-in link"] = "pw"+rand.Text(), "state"+rand.Text()
+	link := "https://login.microsoftonline.com/common/oauth2/v2.0/authorize?state=" + s.secrets["sign-in link"]
+	mux := http.NewServeMux()
+	reply := func(pattern string, answer any) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			good := r.Header.Get("Authorization") == "Bearer "+s.secrets["sending key"] || r.Header.Get("X-Api-Key") == s.secrets["PlusVibe key"] ||
+				strings.Contains(string(body), s.secrets["partner's password"])
+			w.Header().Set("Content-Type", "application/json")
+			if !good {
+				w.WriteHeader(http.StatusUnauthorized)
+				_ = json.NewEncoder(w).Encode(object{"statusCode": 401, "error": "Unauthorized", "message": r.Header.Get("Authorization") + r.Header.Get("X-Api-Key") + string(body)})
+				return
+			}
+			_ = json.NewEncoder(w).Encode(answer)
+		})
+	}
+	workspaces := object{"status": "success", "code": 1, "workspaces": []object{{"_id": "65f3a1b2c3d4e5f600000001", "name": "One"}}, "data": object{"url": link}}
+	reply("GET /api/v2/workspaces/current", object{"id": "8d0b1a52-77f2-4a0e-9f1c-2b6f3f5a9e10", "name": "One"})
+	reply("GET /api/v2/accounts", object{"items": []object{}})
+	mux.HandleFunc("/api/v2/accounts/{email}", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		_ = json.NewEncoder(w).Encode(object{"statusCode": 404, "error": "Not Found", "message": "no such account"})
+	})
+	reply("POST /api/v2/oauth/microsoft/init", object{"session_id": "one", "auth_url": link, "expires_at": "2099-01-01T00:00:00.000Z"})
+	reply("GET /api/v2/oauth/session/status/{id}", object{"status": "pending"})
+	for _, path := range []string{"GET /authenticate", "POST /webhook/partner-list-workspace", "POST /webhook/partner-microsoft-oauth-url"} {
+		reply(path, workspaces)
+	}
+	reply("GET /account/list", object{"accounts": []object{}})
+	server := httptest.NewServer(mux)
+	s.serviceFixture.t.Cleanup(server.Close)
+	return []string{"TENANTRY_PROVIDERS_INSTANTLY_BASE_URL=" + server.URL, "TENANTRY_PROVIDERS_PLUSVIBE_BASE_URL=" + server.URL,
+		"TENANTRY_PROVIDERS_PLUSVIBE_ALLOW_PASSWORD_CREDENTIALS=true"}
+}
+
+// runIntegrations sends credentials of sending platforms through the operations, with and without
+// failures. Only the response to init may contain the sign-in link.
+func (s *leakSearch) runIntegrations(mailboxes, key string) {
+	s.client.t.Helper()
+	of := func(provider, credential string) object {
+		return object{"provider": provider, "name": "One", "api_key": credential}
+	}
+	partner, _ := json.Marshal(map[string]string{"api_key": s.secrets["PlusVibe key"], "partner_username": "a@partner.test", "partner_password": s.secrets["partner's password"]})
+	s.expectStatus(400, "POST", "/v1/integrations", key, of("instantly", s.newSecret("refused sending key", "sk")))
+	s.expectStatus(400, "POST", "/v1/integrations", key, of("instantly", `{"api_key":"`+s.newSecret("key beside a stranger", "sk")+`","stranger":"x"}`))
+	s.expectStatus(400, "POST", "/v1/integrations", key, of(s.newSecret("key in the wrong place", "sk"), "x"))
+	mailbox := s.expectStatus(200, "GET", mailboxes, key, nil).objects("mailboxes")[0].text("id")
+	for _, body := range []object{of("instantly", s.secrets["sending key"]), of("plusvibe", string(partner))} {
+		at := "/v1/integrations/" + s.expectStatus(200, "POST", "/v1/integrations", key, body).text("id")
+		s.expectStatus(200, "POST", at+"/test", key, nil)
+		s.expectStatus(200, "POST", at+"/mailboxes/refresh", key, nil)
+		oauth := at + "/mailboxes/" + mailbox + "/oauth/microsoft"
+		started := s.do("POST", s.ready.APIURL+oauth+"/init", key, nil)
+		if started.status != http.StatusOK || !strings.Contains(started.text("auth_url"), s.secrets["sign-in link"]) {
+			s.client.t.Fatalf("init: %d %s", started.status, started.raw)
+		}
+		s.expectStatus(200, "GET", oauth+"/status?session_id="+started.text("session_id"), key, nil)
+		s.expectStatus(200, "GET", at, key, nil)
+		s.expectStatus(200, "DELETE", at+"/mailboxes/"+mailbox, key, nil)
+	}
+	s.expectStatus(200, "GET", "/v1/integrations", key, nil)
+	s.keepPluginProcesses()
+}
+
+// keepPluginProcesses keeps arguments and environment of the running plugin processes. It skips
+// processes that tests of other packages started from the same files: their environment is that of
+// a test.
+func (s *leakSearch) keepPluginProcesses() {
+	s.client.t.Helper()
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range files {
+		line, err := os.ReadFile(file)
+		if err != nil || !strings.HasPrefix(string(line), s.binary.folder) {
+			continue
+		}
+		env, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "environ"))
+		if strings.Contains(string(line), "/plugins/") && !strings.Contains(string(env), testserver.PostgresEnv+"=") {
+			s.keep("arguments and environment of a plugin", append(line, env...))
+		}
+	}
+}

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/rand"
+	"database/sql"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"html"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+)
+
+// leakSearch sends generated secrets through a service. Afterwards it searches for them in
+// everything that the service wrote or answered.
+type leakSearch struct {
+	*serviceFixture
+	client
+	*spanReceiver
+	process    *process
+	cloudflare *cloudflareFake
+	data       string
+	database   *sql.DB // nil on SQLite, whose database file is in data
+	secrets    map[string]string
+	outputs    []searchedOutput // searched at the end, when all secrets are known
+	zone       string
+	tenant     string
+}
+
+// searchedOutput is something that was written or answered.
+type searchedOutput struct {
+	name string
+	data []byte
+}
+
+// TestNoSecretLeaks runs on SQLite with a client secret, and on PostgreSQL with a client
+// certificate.
+func TestNoSecretLeaks(t *testing.T) {
+	t.Parallel()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		s := newLeakSearch(t)
+		s.secrets["client secret"] = s.clientSecret()
+		s.run(s.serviceFixture.env(s.data, ""))
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		s := newLeakSearch(t)
+		s.useCertificate()
+		address := testserver.Database(t)
+		u, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.secrets["database password"], _ = u.User.Password()
+		env := s.serviceFixture.env(s.data, address)
+		s.runCommand(env, "migrate")
+		s.runCommand(env, "keyset", "create")
+		if s.database, err = sql.Open("pgx", address); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.database.Close() })
+		u.Host = "127.0.0.1:1"
+		lost := startProcess(t, s.binary, s.serviceFixture.env(s.data, u.String()), nil, "serve")
+		<-lost.done
+		s.keep("the log of a server without its database", []byte(lost.logs.String()))
+		s.run(env)
+	})
+}
+
+// TestSandboxLeaksNoSecret checks that secrets are only in the files in which sandbox and
+// simulators keep them.
+func TestSandboxLeaksNoSecret(t *testing.T) {
+	t.Parallel()
+	e := newOnboarding(newRestartingSandbox(t, requirePrograms(t, releaseBuild), nil))
+	key := e.ready.APIKey
+	e.run(allWriteSteps(e), retrying(e))
+	var app object
+	raw, err := os.ReadFile(filepath.Join(e.data, "simulators", "microsoft365", "app.json"))
+	if err == nil {
+		err = json.Unmarshal(raw, &app)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &leakSearch{serviceFixture: &serviceFixture{t: t}, data: e.data, secrets: map[string]string{
+		"first key": key, "rotated key": e.ready.APIKey, "password": mailboxesBody("x.test").text("account_password"), "client secret": app.text("secret"),
+	}}
+	s.keepStoredData("of a sandbox")
+	s.keep("logs", []byte(e.process.logs.String()))
+	s.outputs = slices.DeleteFunc(s.outputs, func(p searchedOutput) bool {
+		return p.name == "env of a sandbox" || p.name == "api-key.json of a sandbox" || strings.HasPrefix(p.name, "simulators/")
+	})
+	if len(s.outputs) < 5 {
+		t.Errorf("only %d places", len(s.outputs))
+	}
+	s.search()
+}
+
+func newLeakSearch(t *testing.T) *leakSearch {
+	t.Helper()
+	return &leakSearch{
+		serviceFixture: newServiceFixture(t, requirePrograms(t, releaseBuild)), spanReceiver: newSpanReceiver(t), cloudflare: newCloudflareFake(t, "canary.test"), data: t.TempDir(),
+		secrets: map[string]string{}, zone: "canary.test",
+	}
+}
+
+// clientSecret returns the content of the client secret file.
+func (s *leakSearch) clientSecret() string {
+	s.serviceFixture.t.Helper()
+	raw, err := os.ReadFile(s.settings["client_secret_file"])
+	if err != nil {
+		s.serviceFixture.t.Fatal(err)
+	}
+	return strings.TrimSpace(string(raw))
+}
+
+// useCertificate replaces the client secret by a client certificate.
+func (s *leakSearch) useCertificate() {
+	s.serviceFixture.t.Helper()
+	public, private := testserver.SelfSigned(s.serviceFixture.t)
+	s.addSecretLines("certificate's key", private)
+	file := filepath.Join(s.serviceFixture.t.TempDir(), "certificate.pem")
+	if err := os.WriteFile(file, append(public, private...), 0o600); err != nil {
+		s.serviceFixture.t.Fatal(err)
+	}
+	delete(s.settings, "client_secret_file")
+	s.settings["client_certificate_file"] = file
+	c := client{t: s.serviceFixture.t}
+	c.ready.ControlURL = s.serviceFixture.url + "/_control"
+	c.control("POST", "/app", object{"certificate": string(public)})
+}
+
+func (s *leakSearch) addSecretLines(name string, text []byte) {
+	for i, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
+		if !strings.HasPrefix(line, "---") && len(line) > 30 {
+			s.secrets[fmt.Sprint(name, " line ", i)] = line
+		}
+	}
+}
+
+// run starts a server, sends the secrets through all operations, stops the server and searches.
+func (s *leakSearch) run(env []string) {
+	s.serviceFixture.t.Helper()
+	env = append(append(env, s.cloudflare.env()), s.startSendingPlatforms()...)
+	id, key := s.newAccount(env, "owner@example.com", "complete", 0)
+	s.secrets["API key"] = key
+	s.addDNSConnections(id, env)
+	s.process, s.client = s.serve(append(append(env, s.spanReceiver.env()...), "TENANTRY_LOG_LEVEL=debug"))
+	s.ready.APIKey = key
+	s.sendUnknownSecrets()
+	s.runConnectFlows()
+	s.runOperations()
+	s.keepStoredData("after all flows")
+	s.keep("metrics", s.do("GET", s.ready.AdminURL+"/metrics", "", nil).raw)
+	if err := s.process.stop(); err != nil {
+		s.client.t.Fatal(err)
+	}
+	s.keepStoredData("after the stop")
+	spans, raw := s.spanReceiver.received(s.client.t)
+	s.keep("spans", bytes.Join(raw, nil))
+	s.keep("logs", []byte(s.process.logs.String()))
+	s.search()
+	if len(spans) < 300 || !strings.Contains(s.process.logs.String(), `"msg":"request"`) || len(s.secrets) < 25 {
+		s.client.t.Errorf("a search that proves little: %d spans, %d secrets", len(spans), len(s.secrets))
+	}
+}
+
+func (s *leakSearch) keep(name string, data []byte) {
+	s.outputs = append(s.outputs, searchedOutput{name, data})
+}
+
+// search searches every kept output for every secret.
+func (s *leakSearch) search() {
+	s.serviceFixture.t.Helper()
+	for _, p := range s.outputs {
+		if found := findLeaks(p.data, s.secrets); len(found) > 0 {
+			s.serviceFixture.t.Errorf("in %s: %v", p.name, found)
+		}
+	}
+}
+
+// keepStoredData keeps every file of the data folder and every table.
+func (s *leakSearch) keepStoredData(when string) {
+	s.serviceFixture.t.Helper()
+	err := filepath.WalkDir(s.data, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		name, _ := filepath.Rel(s.data, path)
+		s.keep(strings.TrimPrefix(name, "sandbox/")+" "+when, raw)
+		return err
+	})
+	if err != nil {
+		s.serviceFixture.t.Fatal(err)
+	}
+	if s.database != nil {
+		s.keepTables(when)
+	}
+}
+
+// keepTables keeps the rows of each table as text.
+func (s *leakSearch) keepTables(when string) {
+	s.serviceFixture.t.Helper()
+	for _, table := range firstColumn(s.serviceFixture.t, s.database, "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'") {
+		rows := firstColumn(s.serviceFixture.t, s.database, `SELECT t::text FROM "`+table+`" t`)
+		s.keep("table "+table+" "+when, []byte(strings.Join(rows, "\n")))
+	}
+}
+
+// firstColumn returns the first column of all rows of a query.
+func firstColumn(t *testing.T, db *sql.DB, query string) (values []string) {
+	t.Helper()
+	rows, err := db.Query(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var value string
+		if err := rows.Scan(&value); err != nil {
+			t.Fatal(err)
+		}
+		values = append(values, value)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return values
+}
+
+// findLeaks searches data for secrets, in every encoding in which text can get into a log, a
+// database or a trace. It returns the names of the secrets and encodings found.
+func findLeaks(data []byte, secrets map[string]string) (found []string) {
+	for name, secret := range secrets {
+		for encoding, needle := range encodings(secret) {
+			if bytes.Contains(data, needle) {
+				found = append(found, name+" "+encoding)
+			}
+		}
+	}
+	for at := bytes.Index(data, gzipMagic); at >= 0; {
+		for _, inside := range findLeaks(gunzip(data[at:]), secrets) {
+			found = append(found, inside+" in gzip")
+		}
+		next := bytes.Index(data[at+1:], gzipMagic)
+		if next < 0 {
+			break
+		}
+		at += 1 + next
+	}
+	return found
+}
+
+var gzipMagic = []byte{0x1f, 0x8b, 8}
+
+// gunzip returns the content of a gzip stream, as far as it can be read.
+func gunzip(data []byte) []byte {
+	packed, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil
+	}
+	packed.Multistream(false)
+	plain, _ := io.ReadAll(io.LimitReader(packed, 16<<20))
+	return plain
+}
+
+// encodings returns the encodings of a secret, by name.
+func encodings(secret string) map[string][]byte {
+	out := map[string][]byte{
+		"as it is": []byte(secret), "as hex": []byte(hex.EncodeToString([]byte(secret))),
+		"as upper-case hex": []byte(strings.ToUpper(hex.EncodeToString([]byte(secret)))),
+		"in a query":        []byte(url.QueryEscape(secret)), "in a path": []byte(url.PathEscape(secret)),
+		"percent-encoded": []byte(percentEncode(secret, "%%%02X")), "percent-encoded in lower case": []byte(percentEncode(secret, "%%%02x")),
+		"in HTML": []byte(html.EscapeString(secret)), "quoted": []byte(strings.Trim(strconv.Quote(secret), `"`)),
+		"in JSON": jsonText(secret, false), "in careful JSON": jsonText(secret, true),
+	}
+	for offset := range 3 {
+		padded := append(make([]byte, offset), secret...)
+		for kind, encoding := range map[string]*base64.Encoding{"base64": base64.RawStdEncoding, "base64url": base64.RawURLEncoding} {
+			text := encoding.EncodeToString(padded)[[]int{0, 2, 3}[offset]:] // drops the characters that depend on the padding
+			if len(padded)%3 != 0 {
+				text = text[:len(text)-1] // drops the character that depends on the following data
+			}
+			out[fmt.Sprintf("as %s at %d", kind, offset)] = []byte(text)
+		}
+	}
+	return out
+}
+
+func percentEncode(secret, format string) string {
+	var b strings.Builder
+	for _, c := range []byte(secret) {
+		fmt.Fprintf(&b, format, c)
+	}
+	return b.String()
+}
+
+func jsonText(secret string, escaped bool) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(escaped)
+	_ = e.Encode(secret)
+	return bytes.Trim(bytes.TrimSpace(b.Bytes()), `"`)
+}
+
+// TestPlantedLeaksAreFound plants secrets in each encoding. The leak tests are only as good as this
+// search.
+func TestPlantedLeaksAreFound(t *testing.T) {
+	secret := `Aa7&"<%/+ ` + rand.Text()
+	secrets := map[string]string{"password": secret}
+	noise := func(n int) []byte {
+		b := make([]byte, n)
+		_, _ = rand.Read(b)
+		return b
+	}
+	if found := findLeaks(noise(1<<16), secrets); len(found) > 0 {
+		t.Fatalf("found in noise: %v", found)
+	}
+	planted := map[string]string{
+		"clear": secret, "hex": hex.EncodeToString([]byte(secret)), "HEX": strings.ToUpper(hex.EncodeToString([]byte(secret))),
+		"query": url.QueryEscape(secret), "path": url.PathEscape(secret), "html": html.EscapeString(secret),
+		"json": string(jsonText(secret, true)), "plain json": string(jsonText(secret, false)), "quoted": fmt.Sprintf("%q", secret),
+	}
+	for before := range 4 {
+		for after := range 4 {
+			text := append(append(noise(before), secret...), noise(after)...)
+			planted[fmt.Sprintf("base64 %d %d", before, after)] = base64.StdEncoding.EncodeToString(text)
+			planted[fmt.Sprintf("base64url %d %d", before, after)] = base64.RawURLEncoding.EncodeToString(text)
+		}
+	}
+	for form, text := range planted {
+		around := func(b []byte) []byte { return bytes.Join([][]byte{noise(100), b, noise(100)}, nil) }
+		if len(findLeaks(around([]byte(text)), secrets)) == 0 {
+			t.Errorf("not found: %s", form)
+		}
+		var packed bytes.Buffer
+		w := gzip.NewWriter(&packed)
+		_, _ = w.Write(around([]byte(text)))
+		_ = w.Close()
+		if len(findLeaks(around(packed.Bytes()), secrets)) == 0 {
+			t.Errorf("not found in gzip: %s", form)
+		}
+	}
+}

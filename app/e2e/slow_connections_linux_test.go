@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/httpapi"
+)
+
+const (
+	dripEvery  = time.Second
+	healthyP99 = 200 * time.Millisecond
+	// schedulingSlack is how much later than its deadline a busy machine may close a connection.
+	schedulingSlack = 4 * time.Second
+)
+
+// slowConnCount is the number of slow connections of each kind.
+func slowConnCount() int {
+	if soak {
+		return 1000
+	}
+	return 50
+}
+
+// slowConns are slow connections of one kind. Each sends the beginning of a request, and then a
+// byte every dripEvery.
+type slowConns struct {
+	t     *testing.T
+	conns []*slowConn
+}
+
+type slowConn struct {
+	net.Conn
+	began, ended time.Time
+	answer       []byte
+	err          error
+	done         chan struct{} // closed when the service has ended the connection
+}
+
+func newSlowConns(t *testing.T, address, head string) *slowConns {
+	t.Helper()
+	f := &slowConns{t: t}
+	for range slowConnCount() {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatalf("connection %d: %v", len(f.conns), err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		c := &slowConn{Conn: conn, began: time.Now(), done: make(chan struct{})}
+		f.conns = append(f.conns, c)
+		if _, err := io.WriteString(conn, head); err != nil {
+			t.Fatal(err)
+		}
+		go c.drip()
+		go c.awaitEnd()
+	}
+	return f
+}
+
+func (c *slowConn) drip() {
+	every := time.NewTicker(dripEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-c.done:
+			return
+		case <-every.C:
+			_, _ = c.Write([]byte("a"))
+		}
+	}
+}
+
+// awaitEnd reads until the service ends the connection. A reset also counts: it occurs when the
+// service had not read the last byte.
+func (c *slowConn) awaitEnd() {
+	defer close(c.done)
+	_ = c.SetReadDeadline(c.began.Add(waitTimeout))
+	c.answer, c.err = io.ReadAll(c)
+	c.ended = time.Now()
+}
+
+// openCount returns the number of connections that the service has not ended.
+func (f *slowConns) openCount() (n int) {
+	for _, c := range f.conns {
+		select {
+		case <-c.done:
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+// checkEnd checks that the service ends each connection at its limit although bytes keep arriving,
+// and that it answers with status; 0 is no response.
+func (f *slowConns) checkEnd(limit time.Duration, status int) {
+	f.t.Helper()
+	var lasted []time.Duration
+	for _, c := range f.conns {
+		<-c.done
+		lasted = append(lasted, c.ended.Sub(c.began))
+		var late net.Error
+		if errors.As(c.err, &late) && late.Timeout() {
+			f.t.Fatalf("a connection is held for %s", waitTimeout)
+		}
+		got := 0
+		if answer, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(c.answer)), nil); err == nil {
+			got = answer.StatusCode
+			_ = answer.Body.Close()
+		}
+		if got != status && len(c.answer)+status > 0 {
+			f.t.Fatalf("the answer is %d: %q, want %d", got, c.answer, status)
+		}
+	}
+	slices.Sort(lasted)
+	first, last := lasted[0], lasted[len(lasted)-1]
+	f.t.Logf("ended after %v to %v, the limit is %v", first.Round(time.Millisecond), last.Round(time.Millisecond), limit)
+	if first < limit-limit/5 || soak && last > limit+schedulingSlack {
+		f.t.Errorf("ended after %v to %v, the limit is %v", first, last, limit)
+	}
+}
+
+// healthyRequests sends n good requests from each of several callers. Half of the callers use a new
+// connection for each request. It returns the duration of each request, in ascending order.
+func healthyRequests(t *testing.T, c client, n int) []time.Duration {
+	t.Helper()
+	const callers, pace = 4, 15 * time.Millisecond
+	took := make([][]time.Duration, callers)
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			own := &http.Client{Transport: &http.Transport{DisableKeepAlives: i%2 == 0}, Timeout: waitTimeout}
+			defer own.CloseIdleConnections()
+			turn := time.NewTicker(pace)
+			defer turn.Stop()
+			for range n {
+				at := time.Now()
+				if err := requestTenants(own, c); err != nil {
+					t.Errorf("a healthy request: %v", err)
+					return
+				}
+				took[i] = append(took[i], time.Since(at))
+				<-turn.C
+			}
+		})
+	}
+	all.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	every := slices.Concat(took...)
+	slices.Sort(every)
+	return every
+}
+
+func requestTenants(own *http.Client, c client) error {
+	r, err := http.NewRequest(http.MethodGet, c.ready.APIURL+"/v1/tenants", http.NoBody)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Authorization", "Bearer "+c.ready.APIKey)
+	answer, err := own.Do(r)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(answer.Body)
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("answered %d %s", answer.StatusCode, body)
+	}
+	return err
+}
+
+var peakMemoryLine = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
+
+// peakMemory returns the largest resident memory that a process had, in bytes.
+func peakMemory(t testing.TB, pid int) int {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := peakMemoryLine.FindSubmatch(status)
+	if found == nil {
+		t.Fatalf("no VmHWM in %s", status)
+	}
+	n, err := strconv.Atoi(string(found[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n << 10
+}
+
+// TestSlowConnectionsDoNotBlockOthers opens many connections that send their head one byte at a
+// time, and many authenticated ones that send their body so. Other requests are answered, and the
+// server ends each slow connection at its limit. A soak also measures the other requests and the
+// memory; while it measures, no other test runs.
+func TestSlowConnectionsDoNotBlockOthers(t *testing.T) {
+	if !soak {
+		t.Parallel()
+	}
+	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	env := r.env(t.TempDir(), "")
+	_, key := r.newAccount(env, "owner@example.com", "complete", 0)
+	p, c := r.serve(env)
+	c.ready.APIKey = key
+	address := strings.TrimPrefix(c.ready.APIURL, "http://")
+	flooded := func() (heads, bodies *slowConns) {
+		bodies = newSlowConns(t, address, "POST /v1/tenants/00000000-0000-0000-0000-000000000001/domains HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+key+
+			"\r\nIdempotency-Key: slow\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{\"domain\":\"")
+		return newSlowConns(t, address, "GET /v1/tenants HTTP/1.1\r\nHost: x\r\nX-Slow: "), bodies
+	}
+	var heads, bodies *slowConns
+	if soak {
+		heads, bodies = measureHealthyRequests(t, p, c, flooded)
+		t.Parallel()
+	} else {
+		heads, bodies = flooded()
+		healthyRequests(t, c, 10)
+	}
+	server := httpapi.Server("", nil)
+	heads.checkEnd(server.ReadHeaderTimeout, 0)
+	bodies.checkEnd(server.ReadTimeout, http.StatusBadRequest)
+	healthyRequests(t, c, 10)
+}
+
+// measureHealthyRequests checks the duration of healthy requests beside the slow connections, and
+// the memory that those take. It makes three tries, because a busy machine can spoil one.
+func measureHealthyRequests(t *testing.T, p *process, c client, flooded func() (heads, bodies *slowConns)) (heads, bodies *slowConns) {
+	t.Helper()
+	healthyRequests(t, c, 30)
+	before := peakMemory(t, p.cmd.Process.Pid)
+	const tries = 3
+	for try := 1; ; try++ {
+		heads, bodies = flooded()
+		took := healthyRequests(t, c, 250)
+		middle, p99 := took[len(took)/2], took[len(took)*99/100]
+		held := heads.openCount() + bodies.openCount()
+		t.Logf("try %d: %d healthy requests beside %d slow ones, median %v, 99th percentile %v, longest %v",
+			try, len(took), held, middle, p99, took[len(took)-1])
+		if p99 < healthyP99 && held == 2*slowConnCount() {
+			break
+		}
+		if try == tries {
+			t.Fatalf("the 99th percentile is %v, beside %d slow connections", p99, held)
+		}
+	}
+	grown, most := peakMemory(t, p.cmd.Process.Pid)-before, 2*slowConnCount()*64<<10 // 64 KiB each
+	t.Logf("%d slow connections took %d MiB", 2*slowConnCount(), grown>>20)
+	if grown > most {
+		t.Errorf("%d slow connections may take %d MiB", 2*slowConnCount(), most>>20)
+	}
+	return heads, bodies
+}

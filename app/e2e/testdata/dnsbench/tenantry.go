@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/tenantry/tenantry/adapters/dnsresolver"
+	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/wire"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// The number of domains that are planned or written concurrently.
+const planners, writers = 16, 8
+
+// plan reads each domain from its name servers and plans its changes.
+func plan(ctx context.Context, in input) (figures, error) {
+	_, f, err := plans(ctx, in)
+	return f, err
+}
+
+func plans(ctx context.Context, in input) ([]dns.ZoneRead, figures, error) {
+	reader := dnsresolver.New(dnsresolver.Options{Resolvers: []string{in.Resolver}, Port: in.Port, AllowPrivate: true})
+	sights := make([]dns.ZoneRead, len(in.Domains))
+	seconds, err := each(in.Domains, planners, func(i int, w wanted) (err error) {
+		if sights[i], err = reader.Read(ctx, w.Domain, dns.Desire(w.Domain, w.Offer)...); err != nil {
+			return err
+		}
+		if p := dns.NewPlan(w.Offer, sights[i], nil); !p.SafeToApply() || len(p.Changes) != 6 {
+			return fmt.Errorf("planned %d changes, safe: %v %s", len(p.Changes), p.SafeToApply(), p.Reason)
+		}
+		return nil
+	})
+	return sights, figures{Seconds: seconds}, err
+}
+
+// apply writes each plan through the plugin, after it made the same plan again from the provider's
+// records.
+func apply(ctx context.Context, in input) (figures, error) {
+	sights, _, err := plans(ctx, in)
+	if err != nil {
+		return figures{}, err
+	}
+	host, err := pluginhost.New(pluginhost.Options{Dir: in.Plugins, Log: slog.New(slog.DiscardHandler), Env: os.Environ()})
+	if err != nil {
+		return figures{}, err
+	}
+	defer host.Close()
+	provider := host.DNS("powerdns", func(context.Context) (wire.Connection, error) {
+		return wire.Connection{
+			Settings: map[string]string{"api_url": in.API, "allow_private": "true"},
+			Secrets:  map[string]secret.Text{"api_key": secret.New(in.Key)},
+		}, nil
+	})
+	seconds, err := each(in.Domains, writers, func(i int, w wanted) error { return write(ctx, provider, w, sights[i]) })
+	return figures{Seconds: seconds, PluginMB: pluginPeak()}, err
+}
+
+func write(ctx context.Context, provider ports.DNSProvider, w wanted, sight dns.ZoneRead) error {
+	p := dns.NewPlan(w.Offer, sight, nil)
+	zone, err := provider.Zone(ctx, p.Zone)
+	if err != nil {
+		return err
+	}
+	held, err := provider.Records(ctx, zone)
+	if err != nil {
+		return err
+	}
+	if dns.NewPlan(w.Offer, sight.WithProviderRecords(held), nil).Hash() != p.Hash() {
+		return dns.Changed()
+	}
+	made, err := provider.Apply(ctx, zone, p.Changes)
+	if err == nil && len(made) != len(p.Changes) {
+		err = fmt.Errorf("%d sets were made", len(made))
+	}
+	return err
+}
+
+// pluginPeak returns the peak memory of the plugin, which is the only child process.
+func pluginPeak() (most float64) {
+	lists, _ := filepath.Glob("/proc/self/task/*/children")
+	for _, list := range lists {
+		raw, _ := os.ReadFile(list)
+		for pid := range strings.FieldsSeq(string(raw)) {
+			most = max(most, peak(pid))
+		}
+	}
+	return most
+}

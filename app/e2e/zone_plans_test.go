@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// zoneCase is a zone with its records and the wanted plan and result.
+//
+// Records are lines of name, TTL, type and content. {d} stands for the domain, {d-} for the domain
+// with dashes instead of dots, {spf} for the mail platform's include. Text that begins with a quote
+// is in zone file format, other text is literal.
+type zoneCase struct {
+	name    string // the zone is name.messy.test
+	at      string // the label of the domain in the zone; "" is the apex
+	records string
+	// want is the plan item for each purpose: "action reason", then "blocking" and the notes with a
+	// plus. A purpose without an entry is missing and created.
+	want map[dns.Purpose]string
+	// removed are the lines of records that are replaced by those of added. Created records are not
+	// listed.
+	removed, added string
+	onlyAt         string // the only provider that can hold the zone
+	// differsFromDNS is set if the provider's record list differs from its DNS answers and leads to
+	// a different plan.
+	differsFromDNS bool
+}
+
+func (m zoneCase) zone() string { return m.name + ".messy.test" }
+
+func (m zoneCase) domain() string {
+	if m.at != "" {
+		return m.at + "." + m.zone()
+	}
+	return m.zone()
+}
+
+// zoneLine is one record as a user of the provider writes it.
+type zoneLine struct {
+	name       string
+	ttl        int
+	recordType dns.Type
+	text       string // in the format of zoneCase
+}
+
+// plainText returns the text without the marks of Cloudflare's settings.
+func (l zoneLine) plainText() string {
+	return strings.TrimSuffix(strings.TrimSuffix(l.text, flattenedMark), proxiedMark)
+}
+
+// value returns the content in the format of dns.RRSet.
+func (l zoneLine) value() string {
+	text := l.plainText()
+	if l.recordType == dns.TXT && !strings.HasPrefix(text, `"`) {
+		return text
+	}
+	value, err := sdk.ReadContent(l.recordType, text)
+	if err != nil {
+		panic(fmt.Sprint(l, ": ", err))
+	}
+	if l.recordType == dns.MX || l.recordType == dns.CNAME || l.recordType == dns.NS {
+		value = strings.ToLower(value)
+	}
+	return value
+}
+
+func (l zoneLine) String() string { return fmt.Sprint(l.key(), " ", l.ttl, " ", l.value()) }
+
+func (l zoneLine) key() string { return strings.ToLower(l.name) + " " + string(l.recordType) }
+
+// parseRecords parses the records of a zone.
+func (m zoneCase) parseRecords(text string) []zoneLine {
+	dashes := strings.ReplaceAll(m.domain(), ".", "-")
+	return parseZoneLines(m.zone(), strings.NewReplacer("{d}", m.domain(), "{d-}", dashes, "{spf}", platformInclude).Replace(text))
+}
+
+func parseZoneLines(zone, text string) []zoneLine {
+	var out []zoneLine
+	for row := range strings.Lines(text) {
+		if row = strings.TrimRight(strings.TrimLeft(row, "\t"), "\n"); row == "" {
+			continue
+		}
+		parts := strings.SplitN(row, " ", 4)
+		ttl, err := strconv.Atoi(parts[1])
+		if err != nil || len(parts) != 4 {
+			panic(row)
+		}
+		name := zone
+		if parts[0] != "@" {
+			name = parts[0] + "." + name
+		}
+		out = append(out, zoneLine{name, ttl, dns.Type(parts[2]), parts[3]})
+	}
+	return out
+}
+
+// expectedItem returns the wanted plan item of a purpose.
+func (m zoneCase) expectedItem(of dns.Purpose) string { return cmp.Or(m.want[of], "create missing") }
+
+func describeItem(i dns.Item) string {
+	words := []string{string(i.Action), string(i.Reason)}
+	if i.Blocking {
+		words = append(words, "blocking")
+	}
+	for _, note := range i.Notes {
+		words = append(words, "+"+string(note))
+	}
+	return strings.Join(words, " ")
+}
+
+// blocked reports whether an item blocks, so that nothing may be written.
+func (m zoneCase) blocked() bool {
+	for _, want := range m.want {
+		if strings.Contains(want, " blocking") {
+			return true
+		}
+	}
+	return false
+}
+
+// expectedRecords returns the wanted records after the run.
+func (m zoneCase) expectedRecords() []zoneLine {
+	past := m.parseRecords(m.records)
+	if m.blocked() {
+		return past
+	}
+	gone, come := m.parseRecords(m.removed), m.parseRecords(m.added)
+	out := slices.DeleteFunc(past, func(l zoneLine) bool { return slices.Contains(gone, l) })
+	out = append(out, come...)
+	for _, d := range dns.Desire(m.domain(), m.offer()) {
+		if !strings.HasPrefix(m.expectedItem(d.Purpose), "create") {
+			continue
+		}
+		made := zoneLine{d.Name, 3600, d.Type, d.Content}
+		if d.Type == dns.MX {
+			made.text = fmt.Sprint(d.Preference, " ", d.Content)
+		}
+		// A new record of an existing set gets the TTL of the set.
+		if i := slices.IndexFunc(out, func(l zoneLine) bool { return l.key() == made.key() }); i >= 0 {
+			made.ttl = out[i].ttl
+		}
+		out = append(out, made)
+	}
+	return out
+}
+
+const platformInclude = "include:spf.protection.outlook.com"
+
+// offer returns the records that the mail platform asks for.
+func (m zoneCase) offer() dns.Offer {
+	d := m.domain()
+	dashes := strings.ReplaceAll(d, ".", "-")
+	key := func(selector string) dns.Record {
+		return dns.Record{Type: dns.CNAME, Name: selector + "._domainkey." + d, TTL: 3600,
+			Content: selector + "-" + dashes + "._domainkey.contoso.r-v1.dkim.mail.microsoft"}
+	}
+	return dns.Offer{
+		Verification: []dns.Record{
+			{Type: dns.TXT, Name: d, Content: "MS=ms12345678", TTL: 3600},
+			{Type: dns.MX, Name: d, Content: "ms12345678.msv1.invalid", Preference: 32767, TTL: 3600},
+		},
+		Service: []dns.Record{
+			{Type: dns.MX, Name: d, Content: dashes + ".r4nd.mx.microsoft", TTL: 3600},
+			{Type: dns.TXT, Name: d, Content: "v=spf1 " + platformInclude + " -all", TTL: 3600},
+			{Type: dns.CNAME, Name: "autodiscover." + d, Content: "autodiscover.outlook.com", TTL: 3600},
+		},
+		Signing: dns.Signing{Selector1: key("selector1"), Selector2: key("selector2")},
+	}
+}
+
+// caseTotals counts the results of all cases of a test.
+type caseTotals struct{ zones, written, refused, destroyed, wrong, unexplained atomic.Int64 }
+
+func runZoneCases(t *testing.T, h zoneHost, zones []zoneCase, name string) {
+	t.Helper()
+	var s caseTotals
+	t.Cleanup(func() {
+		t.Logf("%d zones: %d written, %d refused with a reason; %d foreign records destroyed, %d wrong writes, %d unexplained refusals",
+			s.zones.Load(), s.written.Load(), s.refused.Load(), s.destroyed.Load(), s.wrong.Load(), s.unexplained.Load())
+	})
+	for _, m := range zones {
+		if m.onlyAt != "" && m.onlyAt != name {
+			continue
+		}
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			s.zones.Add(1)
+			m.planAndApply(t, h, &s)
+		})
+	}
+}
+
+// planAndApply plans a zone, applies the plan if it is safe, and checks the result.
+func (m zoneCase) planAndApply(t *testing.T, h zoneHost, s *caseTotals) {
+	h.put(t, m.zone(), m.parseRecords(m.records))
+	before := h.storedRecords(t, m.zone())
+	sight := h.read(t, m)
+	public := dns.NewPlan(m.offer(), sight, nil)
+	m.checkPlan(t, s, public)
+	planned := m.providerPlan(t, h.provider(), sight)
+	if (public.Hash() != planned.Hash()) != m.differsFromDNS {
+		t.Errorf("the provider's own list gives another plan: %+v, not %+v", planned.Items, public.Items)
+	}
+	if planned.SafeToApply() == m.blocked() {
+		t.Fatalf("safe to apply is %v: %s", planned.SafeToApply(), planned.Reason)
+	}
+	if !planned.SafeToApply() {
+		s.refused.Add(1)
+	} else {
+		s.written.Add(1)
+		if err := m.applyIfUnchanged(t.Context(), h.provider(), sight, planned); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.checkRecords(t, s, before, h.storedRecords(t, m.zone()))
+	m.checkPlanAfterwards(t, h, public)
+}
+
+// providerPlan returns the plan from the provider's record list where it differs from public DNS,
+// as the service stores it before a write.
+func (m zoneCase) providerPlan(t *testing.T, provider ports.DNSProvider, sight dns.ZoneRead) dns.Plan {
+	t.Helper()
+	zone, err := provider.Zone(t.Context(), m.zone())
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := provider.Records(t.Context(), zone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dns.NewPlan(m.offer(), sight.WithProviderRecords(held), nil)
+}
+
+// applyIfUnchanged applies a plan as the service does: it plans again from the provider's current
+// records and writes only if the plan is the same.
+func (m zoneCase) applyIfUnchanged(ctx context.Context, provider ports.DNSProvider, sight dns.ZoneRead, p dns.Plan) error {
+	zone, err := provider.Zone(ctx, p.Zone)
+	if err != nil {
+		return err
+	}
+	held, err := provider.Records(ctx, zone)
+	if err != nil {
+		return err
+	}
+	if dns.NewPlan(m.offer(), sight.WithProviderRecords(held), nil).Hash() != p.Hash() {
+		return dns.Changed()
+	}
+	_, err = provider.Apply(ctx, zone, p.Changes)
+	return err
+}
+
+// checkPlan compares each item of a plan with the wanted item.
+func (m zoneCase) checkPlan(t *testing.T, s *caseTotals, p dns.Plan) {
+	t.Helper()
+	if !p.Reliable || p.Zone != m.zone() {
+		t.Fatalf("the read of %s in %s is not reliable: %s", m.domain(), p.Zone, p.Reason)
+	}
+	if len(p.Items) != len(dns.Desire(m.domain(), m.offer())) {
+		t.Errorf("%d items", len(p.Items))
+	}
+	for _, item := range p.Items {
+		if got, want := describeItem(item), m.expectedItem(item.Purpose); got != want {
+			t.Errorf("%s: %s, not %s; observed %q", item.Purpose, got, want, item.Observed)
+		}
+		if item.Reason.Explain() == "" {
+			s.unexplained.Add(1)
+			t.Errorf("%s: %s is not explained", item.Purpose, item.Reason)
+		}
+	}
+}
+
+// checkRecords compares a zone before and after. Each record that no plan replaces must be equal to
+// the byte, and exactly the planned records must be added.
+func (m zoneCase) checkRecords(t *testing.T, s *caseTotals, before, after []storedRecord) {
+	t.Helper()
+	gone := sortedTexts(m.parseRecords(m.removed))
+	if m.blocked() {
+		gone = nil
+	}
+	left := rawTexts(after)
+	for _, r := range before {
+		if slices.Contains(gone, r.String()) {
+			continue
+		}
+		i := slices.Index(left, r.raw)
+		if i < 0 {
+			s.destroyed.Add(1)
+			t.Errorf("%s is gone", r.raw)
+			continue
+		}
+		left = slices.Delete(left, i, i+1)
+	}
+	var now []zoneLine
+	for _, r := range after {
+		now = append(now, r.zoneLine)
+	}
+	if diff := gocmp.Diff(sortedTexts(m.expectedRecords()), sortedTexts(now)); diff != "" {
+		s.wrong.Add(1)
+		t.Errorf("the zone afterwards (-want +got):\n%s", diff)
+	}
+}
+
+func sortedTexts(lines []zoneLine) []string {
+	var out []string
+	for _, l := range lines {
+		out = append(out, fmt.Sprint(l))
+	}
+	return slices.Sorted(slices.Values(out))
+}
+
+func rawTexts(all []storedRecord) []string {
+	var out []string
+	for _, r := range all {
+		out = append(out, r.raw)
+	}
+	return out
+}
+
+// checkPlanAfterwards reads the zone again by DNS. The planned records are present, and a new plan
+// has no changes left except for conflicts.
+func (m zoneCase) checkPlanAfterwards(t *testing.T, h zoneHost, p dns.Plan) {
+	t.Helper()
+	sight := h.read(t, m)
+	now := dns.NewPlan(m.offer(), sight, nil)
+	if m.blocked() {
+		if now.Hash() != p.Hash() {
+			t.Errorf("without a write the plan has become %+v", now.Items)
+		}
+		return
+	}
+	if len(now.Changes) != 0 || !now.SafeToApply() {
+		t.Errorf("not done yet: %+v %s", now.Changes, now.Reason)
+	}
+	for i, item := range now.Items {
+		was := p.Items[i]
+		if item.Action != dns.Preserve && (was.Action != dns.Conflict || item.Reason != was.Reason) {
+			t.Errorf("%s has become %s", describeItem(was), describeItem(item))
+		}
+		writes := was.Action == dns.Create || was.Action == dns.Update
+		if writes && !slices.Contains(dns.Find(sight.Sets, was.Name, was.Type).Values, was.Desired) {
+			t.Errorf("the servers do not show %q at %s", was.Desired, was.Name)
+		}
+	}
+}
+
+// TestZonePlansAtPowerDNS plans each prepared zone from the DNS of a real server, applies the safe
+// plans through the plugin, and compares provider and DNS with the wanted records.
+func TestZonePlansAtPowerDNS(t *testing.T) {
+	t.Parallel()
+	runZoneCases(t, newPowerDNSHost(t), allZoneCases(), "powerdns")
+}
+
+// TestZonePlansAtCloudflare does the same with the simulator of Cloudflare, and with cases that
+// only Cloudflare has.
+func TestZonePlansAtCloudflare(t *testing.T) {
+	t.Parallel()
+	runZoneCases(t, newCloudflareHost(t), append(allZoneCases(), cloudflareCases...), "cloudflare")
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package lease keeps a lease that the database granted to this process: on a provisioning job, on
+// a tenant that is enforced, or on an Idempotency-Key.
+//
+// A Lease is renewed in two ways. Keep renews it in the background, and Guard renews it before each
+// write. Whoever loses a lease may not write to a provider any more. The store has its own
+// protection: it accepts a change only while the epoch or the attempt of the lease is current.
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// ErrLost means that a different process holds the lease, or that the lease has expired and a
+// different process may acquire it.
+var ErrLost = errors.New("the lease is lost")
+
+// errExpired is ErrLost for a lease that has expired.
+var errExpired = fmt.Errorf("%w: %w", ErrLost, context.DeadlineExceeded)
+
+// freshFraction defines a fresh lease: less than 1/freshFraction of its duration has passed since
+// the last renewal.
+const freshFraction = 6
+
+// Hold renews a lease in the database for a duration. It returns false when a different process
+// holds the lease.
+type Hold func(ctx context.Context, duration time.Duration) (held bool, err error)
+
+// Lease is a lease that this process holds. Its methods are safe for concurrent use.
+type Lease struct {
+	duration time.Duration
+	hold     Hold
+
+	mu sync.Mutex
+	// end is when the lease expires at the earliest. It counts from before the request to the
+	// database, so that this process stops before the lease expires there.
+	end   time.Time
+	taken bool
+}
+
+// New returns a lease of a duration. acquired is a time before the request that acquired it.
+func New(acquired time.Time, duration time.Duration, hold Hold) *Lease {
+	return &Lease{duration: duration, hold: hold, end: acquired.Add(duration)}
+}
+
+// Renew renews the lease. It returns ErrLost when a different process holds it, and the error of
+// the database.
+func (l *Lease) Renew(ctx context.Context) error {
+	end := time.Now().Add(l.duration)
+	held, err := l.hold(ctx, l.duration)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !held {
+		l.taken = true
+		return ErrLost
+	}
+	l.end = end
+	return nil
+}
+
+// RenewIfStale renews the lease unless it is fresh.
+func (l *Lease) RenewIfStale(ctx context.Context) error {
+	if time.Until(l.expiry()) >= l.duration-l.duration/freshFraction {
+		return nil
+	}
+	return l.Renew(ctx)
+}
+
+// Guard renews the lease and runs write, with a deadline at the end of the lease. It does not run
+// write when the lease is lost. A process that was suspended after the renewal does not write when
+// it continues.
+func (l *Lease) Guard(ctx context.Context, write func(context.Context) error) error {
+	if err := l.Renew(ctx); err != nil {
+		return err
+	}
+	return l.UntilExpiry(ctx, write)
+}
+
+// UntilExpiry runs call with a deadline at the end of the lease, without renewing it. It returns
+// ErrLost when the lease has expired.
+func (l *Lease) UntilExpiry(ctx context.Context, call func(context.Context) error) error {
+	end := l.expiry()
+	ctx, cancel := context.WithDeadline(ctx, end)
+	defer cancel()
+	// A deadline is enforced by a timer. In a process that was suspended, that timer may not have
+	// fired yet.
+	if !time.Now().Before(end) {
+		return errExpired
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return call(ctx)
+}
+
+// Keep renews the lease in the background until stop is called. When the lease is lost, or could
+// not be renewed for two thirds of its duration, Keep cancels the returned context with ErrLost as
+// its cause, and calls lost with the last error.
+func (l *Lease) Keep(ctx context.Context, lost func(error)) (kept context.Context, stop func()) {
+	kept, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := l.renewUntilLost(kept); err != nil {
+			lost(err)
+			cancel(ErrLost)
+		}
+	}()
+	return kept, func() {
+		cancel(nil)
+		<-done
+	}
+}
+
+// renewUntilLost renews the lease until ctx ends, and returns nil, or until the lease is lost.
+func (l *Lease) renewUntilLost(ctx context.Context) error {
+	tick := time.NewTicker(l.duration / 3)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		attempt, cancel := context.WithTimeout(ctx, l.duration/3)
+		err := l.Renew(attempt)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, ErrLost), err != nil && time.Until(l.expiry()) <= l.duration/3:
+			return err
+		}
+	}
+}
+
+// Taken reports whether a renewal found that a different process holds the lease.
+func (l *Lease) Taken() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.taken
+}
+
+// MarkTaken records that a different process holds the lease, as a refused change showed.
+func (l *Lease) MarkTaken() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.taken = true
+}
+
+func (l *Lease) expiry() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.end
+}

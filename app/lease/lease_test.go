@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lease
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const duration = 30 * time.Second
+
+// holder answers renewals.
+type holder struct {
+	renewals int
+	taken    bool
+	err      error
+	delay    time.Duration
+}
+
+func (h *holder) hold(ctx context.Context, _ time.Duration) (bool, error) {
+	h.renewals++
+	select {
+	case <-time.After(h.delay):
+		return !h.taken, h.err
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+}
+
+func doNothing(context.Context) error { return nil }
+
+func TestGuardRenewsBeforeEachWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &holder{}
+		l := New(time.Now(), duration, h.hold)
+		for range 2 {
+			time.Sleep(duration / 2)
+			var deadline time.Time
+			if err := l.Guard(t.Context(), func(ctx context.Context) error { deadline, _ = ctx.Deadline(); return nil }); err != nil {
+				t.Fatal(err)
+			}
+			if want := time.Now().Add(duration); !deadline.Equal(want) {
+				t.Errorf("the write ends at %s, want %s", deadline, want)
+			}
+		}
+		if h.renewals != 2 {
+			t.Errorf("%d renewals, want 2", h.renewals)
+		}
+	})
+}
+
+func TestGuardRefusesWrites(t *testing.T) {
+	for name, tt := range map[string]struct {
+		holder *holder
+		taken  bool
+		want   error
+	}{
+		"of a taken lease":                    {&holder{taken: true}, true, ErrLost},
+		"when the database fails":             {&holder{err: errTest}, false, errTest},
+		"when the renewal outlasts the lease": {&holder{delay: duration + time.Second}, false, ErrLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := New(time.Now(), duration, tt.holder.hold)
+				err := l.Guard(t.Context(), func(context.Context) error { t.Error("it wrote"); return nil })
+				if !errors.Is(err, tt.want) || l.Taken() != tt.taken {
+					t.Errorf("got %v, taken %v", err, l.Taken())
+				}
+			})
+		})
+	}
+}
+
+var errTest = errors.New("the database is away")
+
+func TestFreshLeaseIsNotRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &holder{}
+		l := New(time.Now(), duration, h.hold)
+		for _, step := range []struct {
+			sleep time.Duration
+			want  int
+		}{{duration / 7, 0}, {duration / 6, 1}, {duration / 7, 1}} {
+			time.Sleep(step.sleep)
+			if err := l.RenewIfStale(t.Context()); err != nil || h.renewals != step.want {
+				t.Errorf("%v, %d renewals, want %d", err, h.renewals, step.want)
+			}
+		}
+	})
+}
+
+func TestExpiredLeaseStartsNoCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(time.Now(), duration, (&holder{}).hold)
+		if err := l.UntilExpiry(t.Context(), doNothing); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(duration)
+		if err := l.UntilExpiry(t.Context(), doNothing); !errors.Is(err, ErrLost) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		canceled, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := New(time.Now(), duration, (&holder{}).hold).UntilExpiry(canceled, doNothing); !errors.Is(err, context.Canceled) {
+			t.Errorf("of a cancelled caller: %v", err)
+		}
+	})
+}
+
+func TestKeptLeaseIsRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &holder{}
+		l := New(time.Now(), duration, h.hold)
+		ctx, stop := l.Keep(t.Context(), func(err error) { t.Errorf("lost: %v", err) })
+		time.Sleep(10 * duration)
+		if err := l.UntilExpiry(ctx, doNothing); err != nil || h.renewals < 28 {
+			t.Errorf("%v after %d renewals", err, h.renewals)
+		}
+		stop()
+		if !errors.Is(context.Cause(ctx), context.Canceled) {
+			t.Errorf("the context ends with %v", context.Cause(ctx))
+		}
+	})
+}
+
+func TestKeptLeaseEndsTheContextWhenLost(t *testing.T) {
+	for name, tt := range map[string]struct {
+		holder *holder
+		after  time.Duration
+	}{
+		"taken":                                  {&holder{taken: true}, duration / 3},
+		"not renewed for two thirds of its time": {&holder{err: errTest}, duration * 2 / 3},
+		"a database that does not answer":        {&holder{delay: time.Hour}, duration * 2 / 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began, lost := time.Now(), error(nil)
+				l := New(began, duration, tt.holder.hold)
+				ctx, stop := l.Keep(t.Context(), func(err error) { lost = err })
+				<-ctx.Done()
+				if took := time.Since(began); took != tt.after || !errors.Is(context.Cause(ctx), ErrLost) || lost == nil {
+					t.Errorf("after %s, want %s: %v, %v", took, tt.after, context.Cause(ctx), lost)
+				}
+				stop()
+			})
+		})
+	}
+}

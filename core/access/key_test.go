@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package access_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/core/secret"
+)
+
+func TestBearer(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		headers []string
+		want    string
+		refusal error
+	}{
+		{"one key", []string{"Bearer k"}, "k", nil},
+		{"scheme in any case", []string{"bEARER k"}, "k", nil},
+		{"more spaces", []string{"  Bearer   k  "}, "k", nil},
+		{"keeps spaces inside the token", []string{"Bearer a b"}, "a b", nil},
+		{"no header", nil, "", fault.InvalidAuthHeader},
+		{"empty header", []string{""}, "", fault.InvalidAuthHeader},
+		{"other scheme", []string{"Basic eDp5"}, "", fault.InvalidAuthHeader},
+		{"no space", []string{"Bearerk"}, "", fault.InvalidAuthHeader},
+		{"the bare key", []string{"tny_live_" + digits}, "", fault.InvalidAuthHeader},
+		{"two headers", []string{"Bearer k", "Bearer k"}, "", fault.InvalidAuthHeader},
+		{"nothing after Bearer", []string{"Bearer"}, "", fault.MissingAPIKey},
+		{"only spaces after Bearer", []string{"Bearer  \t "}, "", fault.MissingAPIKey},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := access.Bearer(tt.headers)
+			if got != tt.want || !errors.Is(err, tt.refusal) {
+				t.Fatalf("got %q, %v; want %q, %v", got, err, tt.want, tt.refusal)
+			}
+		})
+	}
+}
+
+func TestParseKey(t *testing.T) {
+	for _, tt := range []struct {
+		name, key string
+		want      access.Form
+	}{
+		{"live", "tny_live_" + digits, access.Live},
+		{"trial", "tny_trial_" + digits, access.Trial},
+		{"other prefix", "abc_live_" + digits, ""},
+		{"no prefix", "live_" + digits, ""},
+		{"other form", "tny_test_" + digits, ""},
+		{"no form", "tny_" + digits, ""},
+		{"upper-case hex", "tny_live_" + strings.ToUpper(digits), ""},
+		{"upper-case form", "tny_LIVE_" + digits, ""},
+		{"47 digits", "tny_live_" + digits[1:], ""},
+		{"49 digits", "tny_live_" + digits + "0", ""},
+		{"no hex", "tny_live_" + digits[1:] + "g", ""},
+		{"newline after", "tny_live_" + digits + "\n", ""},
+		{"NUL inside", "tny_live_" + digits[1:] + "\x00", ""},
+		{"a megabyte", strings.Repeat("a", 1<<20), ""},
+		{"empty", "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := access.ParseKey("tny", secret.New(tt.key))
+			if got != tt.want || (err != nil) != (tt.want == "") {
+				t.Fatalf("got %q, %v; want %q", got, err, tt.want)
+			}
+			if err != nil && err.Error() != access.UnknownKey().Error() {
+				t.Fatalf("%v differs from the answer for an unknown key", err)
+			}
+		})
+	}
+}
+
+func TestNewKeysParse(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		prefix := rapid.StringMatching(`[a-z]{1,8}`).Draw(t, "prefix")
+		form := rapid.SampledFrom([]access.Form{access.Live, access.Trial}).Draw(t, "form")
+		random := rapid.SliceOfN(rapid.Byte(), 34, 34).Draw(t, "random")
+		key := func() secret.Text {
+			_, text, err := access.NewKey(bytes.NewReader(random), prefix, form, "acc", "", time.Unix(0, 0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return text
+		}
+		one := key()
+		if got, err := access.ParseKey(prefix, one); err != nil || got != form {
+			t.Fatalf("made key does not parse: %q, %v", got, err)
+		}
+		if hint := access.KeyHint(one); len(hint) != 4 || !strings.HasSuffix(one.Reveal(), hint) {
+			t.Fatalf("hint %q", hint)
+		}
+		random[0]++
+		if access.HashKey(one) == access.HashKey(key()) {
+			t.Fatal("two keys have one hash")
+		}
+	})
+}
+
+func TestNewKey(t *testing.T) {
+	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
+	key, text, err := access.NewKey(rand.Reader, "tny", access.Trial, "acc", "ci", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if form, err := access.ParseKey("tny", text); err != nil || form != access.Trial {
+		t.Fatalf("the secret parses as %q, %v", form, err)
+	}
+	if _, ok := ident.Parse(key.ID); !ok || key.Hash != access.HashKey(text) || !strings.HasSuffix(text.Reveal(), key.Hint) ||
+		key.Account != "acc" || key.Form != access.Trial || key.Name != "ci" || !key.CreatedAt.Equal(now) {
+		t.Fatalf("the row is %+v", key)
+	}
+	if _, _, err := access.NewKey(strings.NewReader("short"), "tny", access.Live, "acc", "", now); err == nil {
+		t.Error("a key was made without randomness")
+	}
+	if _, _, err := access.NewKey(rand.Reader, "tny", "gold", "acc", "", now); !errors.Is(err, fault.InvalidRequest) {
+		t.Errorf("an unknown form: %v", err)
+	}
+}
+
+func TestKeyStatus(t *testing.T) {
+	if got := (access.Key{}).Status(); got != access.StatusActive {
+		t.Errorf("a key is %s", got)
+	}
+	if got := (access.Key{RevokedAt: time.Unix(1, 0)}).Status(); got != access.StatusRevoked {
+		t.Errorf("a revoked key is %s", got)
+	}
+}

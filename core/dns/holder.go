@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dns
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/publicsuffix"
+)
+
+// Provider is a DNS provider that has a plugin.
+type Provider struct {
+	ID    string // such as cloudflare
+	Title string // display name, such as Cloudflare
+	// NameServers are patterns of the provider's name servers, such as *.ns.cloudflare.com. Without
+	// patterns, the provider is found only by a connection that reaches the zone.
+	NameServers []string
+}
+
+// Detection is the DNS provider that serves a zone, detected by its name servers.
+type Detection struct {
+	// Provider has an empty ID when there is no plugin for the provider.
+	Provider Provider
+	// Title is the display name. It is the provider's title, or the domain of the name servers if
+	// there is no plugin. It is "" when unknown.
+	Title  string
+	Reason DetectionReason
+}
+
+// DetectionReason is a stable word for why no provider is detected, "" if one is.
+type DetectionReason string
+
+// The reasons why no provider is detected.
+const (
+	// DetectionUnknown means that the name servers are not known.
+	DetectionUnknown DetectionReason = "unknown"
+	// DetectionUnsupported means that there is no plugin for the provider.
+	DetectionUnsupported DetectionReason = "unsupported"
+	// DetectionMulti means that the servers belong to several providers. A write to one of them
+	// would leave the others unchanged.
+	DetectionMulti DetectionReason = "multi_provider"
+)
+
+// Detect returns the provider that serves the zone of a sight, by the names of the delegated name
+// servers. Providers without fixed name server names, such as PowerDNS, cannot be detected this
+// way. FindHolder finds them by a connection that reaches the zone.
+func Detect(s ZoneRead, providers []Provider) Detection {
+	if len(s.Delegation) == 0 {
+		return Detection{Reason: DetectionUnknown}
+	}
+	first, found := providerOf(s.Delegation[0], providers)
+	for _, host := range s.Delegation[1:] {
+		next, known := providerOf(host, providers)
+		if known != found || next.ID != first.ID {
+			return Detection{Reason: DetectionMulti}
+		}
+	}
+	if found {
+		return Detection{Provider: first, Title: cmp.Or(first.Title, first.ID)}
+	}
+	return Detection{Title: registeredDomain(slices.Min(s.Delegation)), Reason: DetectionUnsupported}
+}
+
+// providerOf returns the provider whose longest pattern matches the name server.
+func providerOf(host string, providers []Provider) (of Provider, found bool) {
+	longest := 0
+	for _, p := range providers {
+		for _, pattern := range p.NameServers {
+			if matches(host, pattern) && len(pattern) > longest {
+				of, found, longest = p, true, len(pattern)
+			}
+		}
+	}
+	return of, found
+}
+
+// matches reports whether a name server matches a pattern: a host name, or "*." and a suffix.
+func matches(host, pattern string) bool {
+	host, pattern = normalName(host), normalName(pattern)
+	if end, wild := strings.CutPrefix(pattern, "*"); wild {
+		return strings.HasPrefix(end, ".") && strings.HasSuffix(host, end) && len(host) > len(end)
+	}
+	return host == pattern
+}
+
+// registeredDomain returns the registered domain of a name server, or the host name if it has none.
+func registeredDomain(host string) string {
+	host = normalName(host)
+	if domain, err := publicsuffix.EffectiveTLDPlusOne(host); err == nil {
+		return domain
+	}
+	return host
+}
+
+// Access describes what a connection of an account to a DNS provider can do in a zone.
+type Access struct {
+	Provider string // Provider.ID
+	Title    string // display name of the provider, set by FindHolder
+	Standing Standing
+	Zone     Zone   // set when the credential reaches the zone
+	Detail   string // why the provider rejects the settings; safe to show
+}
+
+// Standing is the result of looking up a zone through a connection, as a stable word.
+type Standing string
+
+// The standings. Published records can be written only with ReachesZone, which FindHolder checks
+// against the zone's delegation.
+const (
+	// ReachesZone means that the credential reaches the zone.
+	ReachesZone Standing = "reaches_zone"
+	// ReachesElsewhere means that the zone is delegated to other name servers than the provider's.
+	ReachesElsewhere Standing = "reaches_elsewhere"
+	// ReachesIdle means that the provider does not publish the zone. Zone.Idle says why.
+	ReachesIdle Standing = "reaches_idle"
+	// ZoneUnreached means that the credential does not reach the zone.
+	ZoneUnreached Standing = "zone_unreached"
+	// ProviderRefuses means that the provider rejects the credential.
+	ProviderRefuses Standing = "provider_refuses"
+	// SettingsRefused means that the provider rejects the connection's settings.
+	SettingsRefused Standing = "settings_refused"
+	// AnswerTooLarge means that the provider's answer always exceeds the size that is read.
+	AnswerTooLarge Standing = "answer_too_large"
+	// ProviderSilent means that the provider did not answer, so nothing is known.
+	ProviderSilent Standing = "provider_silent"
+	// NoConnection means that the account has no connection to the provider.
+	NoConnection Standing = "no_connection"
+)
+
+// Unread reports whether the provider's records are unknown.
+func (s Standing) Unread() bool { return s == ProviderSilent || s == AnswerTooLarge }
+
+// standingPriority lists the standings that do not allow a write, the most relevant first.
+// Connections that may still turn out to hold the zone come before those that do not.
+var standingPriority = []Standing{ProviderSilent, AnswerTooLarge, ProviderRefuses, SettingsRefused, ReachesIdle, ReachesElsewhere, ZoneUnreached}
+
+// Holder is the DNS provider that holds a zone, and the account's access to the zone there.
+type Holder struct {
+	Detection
+	Access Access
+}
+
+// FindHolder returns the provider that holds the zone of a sight. A connection that reaches the
+// published zone takes precedence over the names of the name servers. A provider may use servers
+// with any names.
+func FindHolder(s ZoneRead, providers []Provider, all []Access) Holder {
+	h := Holder{Detection: Detect(s, providers), Access: Access{Standing: NoConnection}}
+	checked := make([]Access, 0, len(all))
+	for _, a := range all {
+		a = a.checkDelegation(s.Delegation)
+		a.Title = detectionOf(a.Provider, providers).Title
+		if a.Standing == ReachesZone {
+			h.Detection, h.Access = detectionOf(a.Provider, providers), a
+			return h
+		}
+		checked = append(checked, a)
+	}
+	for _, standing := range standingPriority {
+		for _, a := range checked {
+			if a.Standing == standing && h.isRelevant(a, providers) {
+				h.Access = a
+				return h
+			}
+		}
+	}
+	return h
+}
+
+// isRelevant reports whether a connection that cannot write matters for the zone. If a provider is
+// detected, only its connections matter. Otherwise the ones matter that reach the zone, and those
+// of providers without name server patterns.
+func (h Holder) isRelevant(a Access, providers []Provider) bool {
+	if h.Provider.ID != "" {
+		return a.Provider == h.Provider.ID
+	}
+	unknowable := a.Standing != ZoneUnreached && len(detectionOf(a.Provider, providers).Provider.NameServers) == 0
+	return unknowable || a.Standing == ReachesIdle || a.Standing == ReachesElsewhere
+}
+
+// checkDelegation returns the access with ReachesZone replaced where the zone is idle or not
+// delegated to the provider.
+func (a Access) checkDelegation(delegation []string) Access {
+	switch {
+	case a.Standing != ReachesZone:
+	case a.Zone.Idle != "":
+		a.Standing = ReachesIdle
+	case !a.Zone.ServesDelegation(delegation):
+		a.Standing = ReachesElsewhere
+	}
+	return a
+}
+
+func detectionOf(id string, providers []Provider) Detection {
+	for _, p := range providers {
+		if p.ID == id {
+			return Detection{Provider: p, Title: p.name()}
+		}
+	}
+	return Detection{Provider: Provider{ID: id}, Title: id}
+}
+
+func (p Provider) name() string {
+	if p.Title != "" {
+		return p.Title
+	}
+	return p.ID
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dns
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Purpose is the function of a desired record.
+type Purpose string
+
+// The purposes, in the order in which their records are written. Ownership comes first, because the
+// platform creates the other values after it.
+const (
+	Ownership    Purpose = "verification"
+	Inbound      Purpose = "mx"
+	Sending      Purpose = "spf"
+	Autodiscover Purpose = "autodiscover"
+	Policy       Purpose = "dmarc"
+	Selector1    Purpose = "dkim_selector1"
+	Selector2    Purpose = "dkim_selector2"
+)
+
+// Desired is a record that the domain must have, with its purpose.
+type Desired struct {
+	Purpose Purpose
+	Record
+}
+
+// DefaultPolicy is the DMARC record for a domain without one. It does not affect mail delivery. The
+// platform does not specify a DMARC record.
+const DefaultPolicy = "v=DMARC1; p=none"
+
+const defaultTTL = 3600
+
+// Offer holds the records that the mail platform specifies for a domain, and the operator's DMARC
+// record.
+type Offer struct {
+	Verification, Service []Record
+	Signing               Signing
+	// Policy is the DMARC record. The empty string means DefaultPolicy.
+	Policy string
+}
+
+// Signing is the mail platform's DKIM configuration of a domain. It is the zero value as long as
+// the platform has not created one.
+type Signing struct {
+	Enabled bool
+	// Selector1 and Selector2 are the CNAME records to publish, as specified by the platform.
+	Selector1, Selector2 Record
+}
+
+// Wanted returns the DKIM selectors as records to publish. A read for a domain's status passes them
+// to the reader, because a provider may have flattened the CNAMEs.
+func (s Signing) Wanted() []Desired {
+	var out []Desired
+	for _, d := range []Desired{{Selector1, s.Selector1}, {Selector2, s.Selector2}} {
+		if d.Content != "" {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// Verification returns the record that proves ownership, false if there is none. The platform
+// offers alternatives. TXT is preferred, because it does not affect mail.
+func Verification(offered []Record) (Record, bool) {
+	for _, r := range offered {
+		if r.Type == TXT {
+			return r, true
+		}
+	}
+	if len(offered) > 0 {
+		return offered[0], true
+	}
+	return Record{}, false
+}
+
+// Desire returns the records that a domain must have, ordered by purpose. It leaves out records
+// that the platform has not specified yet and never derives their values.
+func Desire(domain string, o Offer) []Desired {
+	var out []Desired
+	want := func(p Purpose, r Record, found bool) {
+		if !found || r.Content == "" || !inDomain(r.Name, domain) {
+			return
+		}
+		if r.TTL <= 0 {
+			r.TTL = defaultTTL
+		}
+		r.Name = normalName(r.Name)
+		out = append(out, Desired{p, r})
+	}
+	proof, found := Verification(o.Verification)
+	want(Ownership, proof, found && proof.Type == TXT)
+	mx, found := o.exchange(domain)
+	want(Inbound, mx, found)
+	spf, found := o.service(TXT, domain, isSPF)
+	want(Sending, spf, found)
+	auto, found := o.service(CNAME, "autodiscover."+domain, anyContent)
+	want(Autodiscover, auto, found)
+	want(Policy, Record{Type: TXT, Name: "_dmarc." + domain, Content: o.policy()}, true)
+	want(Selector1, o.Signing.Selector1, o.Signing.Selector1.Type == CNAME)
+	want(Selector2, o.Signing.Selector2, o.Signing.Selector2.Type == CNAME)
+	return out
+}
+
+func (o Offer) policy() string {
+	if o.Policy != "" {
+		return o.Policy
+	}
+	return DefaultPolicy
+}
+
+// exchange returns the platform's preferred MX record for a domain.
+func (o Offer) exchange(domain string) (best Record, found bool) {
+	for _, r := range o.Service {
+		if r.Type == MX && sameName(r.Name, domain) && (!found || r.Preference < best.Preference) {
+			best, found = r, true
+		}
+	}
+	return best, found
+}
+
+func (o Offer) service(typ Type, name string, is func(string) bool) (Record, bool) {
+	for _, r := range o.Service {
+		if r.Type == typ && sameName(r.Name, name) && is(r.Content) {
+			return r, true
+		}
+	}
+	return Record{}, false
+}
+
+func anyContent(string) bool { return true }
+
+// inDomain reports whether a name is the domain or below it. It keeps a plan inside the domain,
+// whatever the platform specifies.
+func inDomain(name, domain string) bool {
+	return sameName(name, domain) || strings.HasSuffix(normalName(name), "."+normalName(domain))
+}
+
+// The domains of the mail platform's hosts. They identify earlier records of the platform. No
+// record is derived from them.
+var (
+	platformExchanges = []string{".mail.protection.outlook.com", ".mx.microsoft"}
+	platformSigners   = []string{".onmicrosoft.com", ".dkim.mail.microsoft"}
+)
+
+func below(name string, spaces []string) bool {
+	name = normalName(name)
+	for _, space := range spaces {
+		if strings.HasSuffix(name, space) {
+			return true
+		}
+	}
+	return false
+}
+
+// hostSuffix matches the suffix in the platform's host name of a domain with hyphens.
+var hostSuffix = regexp.MustCompile(`^[0-9]{2}[a-z][0-9a-z]{0,3}$`)
+
+// servesDomain reports whether a host is a current or earlier host of the platform for exactly this
+// domain. The host's first label is the domain with hyphens in place of dots. The hyphens of the
+// domain itself are dropped and a suffix is added, because the label without a suffix belongs to a
+// different domain.
+func servesDomain(host, domain string) bool {
+	if !below(host, platformExchanges) {
+		return false
+	}
+	label, _, _ := strings.Cut(normalName(host), ".")
+	bare := strings.ReplaceAll(normalName(domain), "-", "")
+	rest, found := strings.CutPrefix(label, strings.ReplaceAll(bare, ".", "-"))
+	if bare == normalName(domain) {
+		return found && rest == ""
+	}
+	return found && hostSuffix.MatchString(rest)
+}
+
+// signingTenant returns the tenant in a DKIM target of the platform, "" for any other name.
+func signingTenant(target string) string {
+	if !below(target, platformSigners) {
+		return ""
+	}
+	_, rest, found := strings.Cut(normalName(target), "._domainkey.")
+	if !found {
+		return ""
+	}
+	tenant, _, _ := strings.Cut(rest, ".")
+	return tenant
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dns_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/core/dns"
+)
+
+func TestDesire(t *testing.T) {
+	o := offer()
+	o.Service = append([]dns.Record{
+		{Type: dns.MX, Name: "a.test", Content: "second.mx.microsoft", Preference: 5},
+		{Type: dns.TXT, Name: "a.test", Content: "no-spf"},
+		{Type: dns.CNAME, Name: "lyncdiscover.a.test", Content: "webdir.online.lync.com"},
+		{Type: "SRV", Name: "_sip._tls.a.test", Content: "sipdir.online.lync.com"},
+		{Type: dns.MX, Name: "b.test", Content: "b-test.mx.microsoft"},
+	}, o.Service...)
+	o.Signing.Selector2.Name = "Selector2._domainkey.A.test."
+	o.Signing.Selector2.TTL = 60
+	record := func(p dns.Purpose, of dns.Type, name, content string, ttl int) dns.Desired {
+		return dns.Desired{Purpose: p, Record: dns.Record{Type: of, Name: name, Content: content, TTL: ttl}}
+	}
+	want := []dns.Desired{
+		record(dns.Ownership, dns.TXT, "a.test", proofText, 3600),
+		record(dns.Inbound, dns.MX, "a.test", host, 3600),
+		record(dns.Sending, dns.TXT, "a.test", "v=spf1 "+includeTerm+" -all", 3600),
+		record(dns.Autodiscover, dns.CNAME, "autodiscover.a.test", autodiscoverTarget, 3600),
+		record(dns.Policy, dns.TXT, "_dmarc.a.test", "v=DMARC1; p=none", 3600),
+		record(dns.Selector1, dns.CNAME, "selector1._domainkey.a.test", target1, 3600),
+		record(dns.Selector2, dns.CNAME, "selector2._domainkey.a.test", target2, 60),
+	}
+	if diff := cmp.Diff(want, dns.Desire("a.test", o)); diff != "" {
+		t.Error(diff)
+	}
+	t.Run("leaves out records that the platform has not specified", func(t *testing.T) {
+		got := dns.Desire("a.test", dns.Offer{Verification: offered[:1], Policy: "v=DMARC1; p=none; rua=mailto:x@ours.test"})
+		if len(got) != 1 || got[0].Purpose != dns.Policy || got[0].Content != "v=DMARC1; p=none; rua=mailto:x@ours.test" {
+			t.Fatalf("got %+v", got)
+		}
+	})
+	t.Run("leaves out names outside the domain", func(t *testing.T) {
+		o := dns.Offer{Verification: []dns.Record{{Type: dns.TXT, Name: "b.test", Content: proofText}}, Signing: dns.Signing{
+			Selector1: dns.Record{Type: dns.CNAME, Name: "selector1._domainkey.ba.test", Content: target1},
+			Selector2: dns.Record{Type: dns.TXT, Name: "selector2._domainkey.a.test", Content: target2},
+		}}
+		if got := dns.Desire("a.test", o); len(got) != 1 {
+			t.Fatalf("got %+v", got)
+		}
+	})
+}
+
+func TestVerification(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		offered []dns.Record
+		want    dns.Type
+	}{
+		{"the TXT in any position", offered, dns.TXT},
+		{"the only record", offered[:1], dns.MX},
+		{"nothing", nil, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got, ok := dns.Verification(tt.offered); got.Type != tt.want || ok != (tt.want != "") {
+				t.Fatalf("got %+v, %v", got, ok)
+			}
+		})
+	}
+}

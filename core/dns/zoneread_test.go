@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dns_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/tenantry/tenantry/core/dns"
+)
+
+func TestNegativeTTL(t *testing.T) {
+	for name, x := range map[string]struct {
+		ttl   int
+		value string
+		want  time.Duration
+	}{
+		"the SOA minimum is lower": {3600, "ns1.a.test hostmaster.a.test 1 3600 600 604800 60", time.Minute},
+		"the TTL is lower":         {30, "ns1.a.test hostmaster.a.test 1 3600 600 604800 60", 30 * time.Second},
+		"no number":                {3600, "ns1.a.test hostmaster.a.test 1 3600 600 604800 x", 0},
+		"too short":                {3600, "ns1.a.test hostmaster.a.test 1", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := dns.ZoneRead{Zone: "a.test", Sets: []dns.RRSet{{Name: "a.test", Type: dns.SOA, TTL: x.ttl, Values: []string{x.value}}}}
+			if got := s.NegativeTTL(); got != x.want {
+				t.Errorf("got %s, want %s", got, x.want)
+			}
+		})
+	}
+	if got := (dns.ZoneRead{Zone: "a.test"}).NegativeTTL(); got != 0 {
+		t.Errorf("without an SOA: %s", got)
+	}
+}
+
+func TestSightCountsServers(t *testing.T) {
+	s := dns.ZoneRead{Servers: []dns.Server{
+		{Name: "ns1.test", State: dns.ServerOK, Agrees: true}, {Name: "ns2.test", State: dns.ServerOK},
+		{Name: "ns3.test", State: dns.ServerBlocked}, {Name: "ns4.test", State: dns.ServerUnreachable},
+	}}
+	if got := s.Asked(); got != 3 {
+		t.Errorf("asked %d", got)
+	}
+	if got := s.Agreeing(); got != 1 {
+		t.Errorf("agreeing %d", got)
+	}
+}
+
+func TestSilent(t *testing.T) {
+	one := []dns.Server{{State: dns.ServerUnreachable}, {State: dns.ServerOK}}
+	for name, tt := range map[string]struct {
+		sight dns.ZoneRead
+		want  bool
+	}{
+		"a complete read":                   {dns.ZoneRead{Complete: true, Servers: one}, false},
+		"an incomplete read":                {dns.ZoneRead{Reason: "single_server_answered", Servers: one}, false},
+		"no server answered":                {dns.ZoneRead{Reason: "no_authoritative_answer", Servers: one[:1]}, true},
+		"no resolver answered":              {dns.ZoneRead{Reason: "zone_cut_unknown"}, true},
+		"the parent zone does not delegate": {dns.ZoneRead{Reason: dns.ReasonNotDelegated}, false},
+		"the zero Sight":                    {dns.ZoneRead{}, true},
+	} {
+		if got := tt.sight.Silent(); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestNeeds(t *testing.T) {
+	want := func(p dns.Purpose, of dns.Type, name, content string) dns.Desired {
+		return dns.Desired{Purpose: p, Record: dns.Record{Type: of, Name: name, Content: content}}
+	}
+	spf := want(dns.Sending, dns.TXT, "a.test", "v=spf1 include:spf.platform.test -all")
+	policy := want(dns.Policy, dns.TXT, "_dmarc.a.test", "v=DMARC1; p=none")
+	mx := want(dns.Inbound, dns.MX, "a.test", "a-test.mx.platform.test")
+	one := want(dns.Selector1, dns.CNAME, "selector1._domainkey.a.test", target1)
+	for _, tt := range []struct {
+		name   string
+		wanted []dns.Desired
+		sets   []dns.RRSet
+		want   dns.Needs
+	}{
+		{"nothing wanted", nil, []dns.RRSet{set("a.test", dns.MX, "5 m.test"), set("a.test", dns.TXT, "v=spf1 include:b.test -all")}, dns.Needs{}},
+		{"the platform's SPF names and the domain's, once", []dns.Desired{spf},
+			[]dns.RRSet{set("a.test", dns.TXT, "v=spf1 include:B.test redirect=c.test", "v=spf1 include:spf.platform.test -all", "include:d.test")},
+			dns.Needs{SPF: []string{"b.test", "c.test", "spf.platform.test"}}},
+		{"no DMARC", []dns.Desired{policy}, []dns.RRSet{set("_dmarc.a.test", dns.TXT, "hello")}, dns.Needs{Above: []string{"_dmarc.test"}}},
+		{"DMARC of its own", []dns.Desired{policy}, []dns.RRSet{set("_dmarc.a.test", dns.TXT, "v=DMARC1; p=none")}, dns.Needs{}},
+		{"DMARC elsewhere", []dns.Desired{policy}, []dns.RRSet{set("_dmarc.a.test", dns.CNAME, "vendor.test")}, dns.Needs{}},
+		{"MX hosts except the platform's", []dns.Desired{mx},
+			[]dns.RRSet{set("a.test", dns.MX, "0 a-test.mx.platform.test", "5 m.test", "9 m.test", "0 .", "7 192.0.2.1", "nonsense")},
+			dns.Needs{Exchanges: []string{"m.test"}}},
+		{"selectors need no MX hosts", []dns.Desired{one}, []dns.RRSet{set("a.test", dns.MX, "5 m.test")}, dns.Needs{}},
+		{"a key in place of the CNAME", []dns.Desired{one}, []dns.RRSet{set("selector1._domainkey.a.test", dns.TXT, "v=DKIM1; p=")}, dns.Needs{Keys: []string{target1}}},
+		{"a key behind the CNAME", []dns.Desired{one},
+			[]dns.RRSet{set("selector1._domainkey.a.test", dns.CNAME, target1), set("selector1._domainkey.a.test", dns.TXT, "v=DKIM1; p=")}, dns.Needs{}},
+		{"a key from a wildcard", []dns.Desired{one},
+			[]dns.RRSet{{Name: "selector1._domainkey.a.test", Type: dns.TXT, Values: []string{"x"}, Synthesised: true}}, dns.Needs{}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, sight(tt.sets...).Needs(tt.wanted)); diff != "" {
+				t.Fatal(diff)
+			}
+		})
+	}
+}
+
+func TestWantedSelectors(t *testing.T) {
+	want := []dns.Desired{{Purpose: dns.Selector1, Record: signing.Selector1}, {Purpose: dns.Selector2, Record: signing.Selector2}}
+	if diff := cmp.Diff(want, signing.Wanted()); diff != "" {
+		t.Fatal(diff)
+	}
+	if got := (dns.Signing{}).Wanted(); got != nil {
+		t.Fatalf("got %v", got)
+	}
+}
+
+func TestShown(t *testing.T) {
+	for content, want := range map[string]string{
+		"v=spf1 -all": "v=spf1 -all", "": "", "grüße \\ \"x\"": "grüße \\ \"x\"", "a\xff\x00b": `a\255\000b`, "\n\u0085": `\010\194\133`,
+		"\u2028\ufffd": "\u2028\ufffd",
+	} {
+		if got := dns.EscapeText(content); got != want {
+			t.Errorf("%q is shown as %q, want %q", content, got, want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		content := string(rapid.SliceOf(rapid.Byte()).Draw(t, "content"))
+		got := dns.EscapeText(content)
+		if !utf8.ValidString(got) || strings.ContainsRune(got, 0) || dns.EscapeText(got) != got {
+			t.Fatalf("%q is shown as %q", content, got)
+		}
+	})
+}
+
+func TestChunks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := strings.Join(rapid.SliceOf(rapid.StringN(0, -1, 600)).Draw(t, "words"), " ")
+		chunks := dns.Chunks(text)
+		if strings.Join(chunks, "") != text {
+			t.Fatalf("%q becomes %q", text, chunks)
+		}
+		for i, c := range chunks {
+			if len(c) > 255 || c == "" && text != "" {
+				t.Fatalf("chunk %d has %d octets", i, len(c))
+			}
+			if i < len(chunks)-1 && strings.Contains(c, " ") && !strings.HasSuffix(c, " ") {
+				t.Fatalf("%q is not split at its last space", c)
+			}
+		}
+	})
+	if got := dns.Chunks(""); len(got) != 1 {
+		t.Errorf("the empty text is %q", got)
+	}
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dns
+
+import (
+	"slices"
+	"strings"
+)
+
+// zoneView is a sight together with what is known about the domain. Its methods decide on each
+// purpose.
+type zoneView struct {
+	ZoneRead
+	managed []Written
+	offered []Record // ownership records that the platform offers
+}
+
+// verdict is the decision on one purpose. In the record set, the values in add replace those in
+// remove.
+type verdict struct {
+	action      Action
+	reason      Reason
+	blocking    bool
+	notes       []Note
+	observed    []string
+	remove, add []string
+}
+
+func create(value string) verdict {
+	return verdict{action: Create, reason: ReasonMissing, add: []string{value}}
+}
+
+func update(why Reason, remove []string, add ...string) verdict {
+	return verdict{action: Update, reason: why, remove: remove, add: add}
+}
+
+func preserve(why Reason) verdict { return verdict{action: Preserve, reason: why} }
+
+func conflict(why Reason) verdict { return verdict{action: Conflict, reason: why} }
+
+func blocked(why Reason) verdict { return verdict{action: Conflict, reason: why, blocking: true} }
+
+func (v verdict) observing(values []string) verdict {
+	v.observed = slices.Clone(values)
+	return v
+}
+
+func (v verdict) withNoteIf(when bool, note Note) verdict {
+	if when {
+		v.notes = append(v.notes, note)
+	}
+	return v
+}
+
+// exists reports whether a set counts as existing. Below the domain, a set from a wildcard does not
+// count, because a created record overrides it. At the domain itself it counts: the first record
+// written there would override the wildcard and could break existing mail.
+func (z zoneView) exists(s RRSet) bool {
+	return len(s.Values) > 0 && (!s.Synthesised || sameName(s.Name, z.Domain))
+}
+
+// fromWildcard reports whether a wildcard synthesised the set. The apex of a zone always has its
+// own records, so a set there is never synthesised.
+func (z zoneView) fromWildcard(s RRSet) bool { return s.Synthesised && !sameName(s.Name, z.Zone) }
+
+// setAt returns the existing set of a name and type, without values if there is none.
+func (z zoneView) setAt(name string, typ Type) RRSet {
+	for _, s := range z.Sets {
+		if s.Type == typ && sameName(s.Name, name) && z.exists(s) {
+			return RRSet{Name: normalName(name), Type: typ, TTL: s.TTL, Values: s.Values, Synthesised: z.fromWildcard(s)}
+		}
+	}
+	return RRSet{Name: normalName(name), Type: typ}
+}
+
+// otherTypesAt returns the values of all existing sets of a name that have a different type.
+func (z zoneView) otherTypesAt(name string, typ Type) []string {
+	var out []string
+	for _, s := range z.Sets {
+		if s.Type != typ && sameName(s.Name, name) && z.exists(s) {
+			out = append(out, s.Values...)
+		}
+	}
+	return out
+}
+
+func (z zoneView) wildcard(name string) bool {
+	return slices.ContainsFunc(z.Sets, func(s RRSet) bool { return z.fromWildcard(s) && sameName(s.Name, name) })
+}
+
+// aliased reports whether the domain itself is a CNAME.
+func (z zoneView) aliased() bool { return len(z.setAt(z.Domain, CNAME).Values) > 0 }
+
+// findWritten returns the record of a value that this service wrote for a purpose.
+func (z zoneView) findWritten(p Purpose, value string) (Written, bool) {
+	for _, w := range z.managed {
+		if w.Purpose == p && w.Value == value {
+			return w, true
+		}
+	}
+	return Written{}, false
+}
+
+func (z zoneView) allManaged(p Purpose, values []string) bool {
+	return !slices.ContainsFunc(values, func(value string) bool {
+		_, managed := z.findWritten(p, value)
+		return !managed
+	})
+}
+
+// planNames returns the names that a plan for a domain inspects.
+func planNames(domain string) []string {
+	keys := "_domainkey." + domain
+	return []string{domain, "_dmarc." + domain, keys, "selector1." + keys, "selector2." + keys, "autodiscover." + domain}
+}
+
+// observed returns the sets of the planNames, without the zone's NS and SOA.
+func observed(s ZoneRead) []RRSet {
+	var out []RRSet
+	for _, set := range s.Sets {
+		own := sameName(set.Name, s.Domain) && (set.Type == NS || set.Type == SOA)
+		if !own && slices.ContainsFunc(planNames(s.Domain), func(name string) bool { return sameName(name, set.Name) }) {
+			out = append(out, set)
+		}
+	}
+	return out
+}
+
+// WithProviderRecords returns the sight with the provider's own list of records in place of the
+// servers' answers, which flatten, proxy and expand wildcards. Wildcard answers are kept where the
+// provider has no records, because receivers accept them. Sets that the list delegates or renames
+// are kept too, because the list does not contain them.
+func (s ZoneRead) WithProviderRecords(held []RRSet) ZoneRead {
+	public := zoneView{ZoneRead: s}
+	s.Sets = slices.DeleteFunc(slices.Clone(held), func(set RRSet) bool {
+		// A CNAME at the domain that is not visible in public is flattened.
+		flattened := set.Type == CNAME && sameName(set.Name, s.Domain) && !public.aliased()
+		return flattened || set.Type != NS && redirectedElsewhere(held, s.Zone, set.Name)
+	})
+	for _, set := range public.Sets {
+		explicit := slices.ContainsFunc(held, func(h RRSet) bool { return sameName(h.Name, set.Name) })
+		if public.fromWildcard(set) && !explicit || set.Type != NS && redirectedElsewhere(held, s.Zone, set.Name) {
+			s.Sets = append(s.Sets, set)
+		}
+	}
+	return s
+}
+
+// redirectedElsewhere reports whether a zone's own records redirect queries for a name: by a
+// delegation, or by a DNAME above it.
+func redirectedElsewhere(held []RRSet, zone, name string) bool {
+	return slices.ContainsFunc(held, func(h RRSet) bool {
+		exact := sameName(name, h.Name)
+		below := strings.HasSuffix(normalName(name), "."+normalName(h.Name))
+		return h.Type == NS && !sameName(h.Name, zone) && (exact || below) || h.Type == DNAME && below
+	})
+}
+
+func filter(texts []string, is func(string) bool) []string {
+	var out []string
+	for _, text := range texts {
+		if is(text) {
+			out = append(out, text)
+		}
+	}
+	return out
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package integration_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/integration"
+)
+
+func TestChoose(t *testing.T) {
+	a, b := integration.Workspace{ID: "a", Name: "A"}, integration.Workspace{ID: "b", Name: "B"}
+	nameless := integration.Workspace{Name: "Main"}
+	for _, tt := range []struct {
+		name, provider, given string
+		reach                 integration.Reach
+		want                  integration.Workspace
+		refusal               error
+	}{
+		{"none", "plusvibe", "", integration.Reach{}, integration.Workspace{}, fault.CredentialRejected},
+		{"none, one requested", "plusvibe", "a", integration.Reach{}, integration.Workspace{}, fault.CredentialRejected},
+		{"the only one", "plusvibe", "", integration.Reach{Workspaces: []integration.Workspace{a}}, a, nil},
+		{"the only one, by name", "plusvibe", "a", integration.Reach{Workspaces: []integration.Workspace{a}}, a, nil},
+		{"a different one than the only one", "plusvibe", "b", integration.Reach{Workspaces: []integration.Workspace{a}}, integration.Workspace{}, fault.PlusVibeWorkspace},
+		{"several", "plusvibe", "", integration.Reach{Workspaces: []integration.Workspace{a, b}}, integration.Workspace{}, fault.PlusVibeWorkspace},
+		{"one of several", "plusvibe", "b", integration.Reach{Workspaces: []integration.Workspace{a, b}}, b, nil},
+		{"none of several", "salesblink", "c", integration.Reach{Workspaces: []integration.Workspace{a, b}}, integration.Workspace{}, fault.SalesBlinkWorkspace},
+		{"a name is not an id", "plusvibe", "B", integration.Reach{Workspaces: []integration.Workspace{a, b}}, integration.Workspace{}, fault.PlusVibeWorkspace},
+		{"roaming", "emailbison", "a", integration.Reach{Workspaces: []integration.Workspace{a, b}, SelectedWorkspaceOnly: true}, integration.Workspace{}, fault.EmailBisonWorkspace},
+		{"roaming in one", "emailbison", "", integration.Reach{Workspaces: []integration.Workspace{a}, SelectedWorkspaceOnly: true}, a, nil},
+		{"a platform without workspaces", "smartlead", "", integration.Reach{Workspaces: []integration.Workspace{nameless}}, nameless, nil},
+		{"a platform that validates the workspace itself", "smartlead", "7", integration.Reach{Workspaces: []integration.Workspace{nameless}}, integration.Workspace{ID: "7", Name: "Main"}, nil},
+		{"a platform without its own error code", "instantly", "b", integration.Reach{Workspaces: []integration.Workspace{a}}, integration.Workspace{}, fault.InvalidRequest},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := tt.reach.Choose(tt.provider, tt.given)
+			if got != tt.want || !errors.Is(err, tt.refusal) {
+				t.Fatalf("%+v, %v", got, err)
+			}
+			if err != nil && len(tt.reach.Workspaces) > 0 && !cmp.Equal(fault.Of(err).Shows, any(tt.reach.Workspaces)) {
+				t.Errorf("shows %v", fault.Of(err).Shows)
+			}
+		})
+	}
+}
+
+// Choose returns only workspaces that the credential reaches, and never guesses among several.
+func TestChooseStaysWithinReach(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ids := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c", "d"}), 0, 4, rapid.ID[string]).Draw(t, "ids")
+		given := rapid.SampledFrom([]string{"", "a", "b", "e"}).Draw(t, "given")
+		var reach integration.Reach
+		for _, id := range ids {
+			reach.Workspaces = append(reach.Workspaces, integration.Workspace{ID: id})
+		}
+		reach.SelectedWorkspaceOnly = rapid.Bool().Draw(t, "roaming")
+		got, err := reach.Choose("plusvibe", given)
+		if err != nil {
+			return
+		}
+		if len(ids) > 1 && (given == "" || reach.SelectedWorkspaceOnly) || given != "" && got.ID != given {
+			t.Fatalf("%q of %v is %q", given, ids, got.ID)
+		}
+		found := false
+		for _, id := range ids {
+			found = found || id == got.ID
+		}
+		if !found {
+			t.Fatalf("%q is not in %v", got.ID, ids)
+		}
+	})
+}
+
+func TestAuthURL(t *testing.T) {
+	hosts := []string{"login.microsoftonline.com", "127.0.0.1:8443", "proxy.example:8443"}
+	for raw, want := range map[string]bool{
+		"https://login.microsoftonline.com/common/oauth2/v2.0/authorize?state=x": true,
+		"https://proxy.example:8443/a":                                           true,
+		"http://127.0.0.1:8443/authorize":                                        true,
+		"http://login.microsoftonline.com/":                                      false,
+		"https://login.microsoftonline.com.evil/":                                false,
+		"https://evil/login.microsoftonline.com":                                 false,
+		"https://a@login.microsoftonline.com/":                                   false,
+		"https://login.microsoftonline.com:8443/":                                false,
+		"https://proxy.example/":                                                 false,
+		"javascript:alert(1)":                                                    false,
+		"https:login.microsoftonline.com":                                        false,
+		"//login.microsoftonline.com/":                                           false,
+		"https://login.microsoftonline.com\\@evil/":                              false,
+		"http://127.0.0.2:8443/":                                                 false,
+		"":                                                                       false,
+		"ftp://login.microsoftonline.com/":                                       false,
+		"https://LOGIN.microsoftonline.com/":                                     false,
+		"https://login.microsoftonline.com%2eevil/x":                             false,
+	} {
+		if got := integration.AuthURL(raw, hosts); got != want {
+			t.Errorf("%q: %v", raw, got)
+		}
+	}
+}
+
+func TestSameAddress(t *testing.T) {
+	for _, tt := range []struct {
+		a, b  string
+		equal bool
+	}{
+		{"anna@a.test", "Anna@A.TEST", true},
+		{"anna@a.test", "joanna@a.test", false},
+		{"anna@a.test", "anna@a.test.evil.test", false},
+		{"anna@a.test", "anna@a.test ", false},
+		{"nik@a.test", "ni\u212a@a.test", false}, // the kelvin sign, which Unicode folds to k
+		{"", "", true},
+	} {
+		if got := integration.SameAddress(tt.a, tt.b); got != tt.equal {
+			t.Errorf("%q and %q: %v", tt.a, tt.b, got)
+		}
+	}
+}

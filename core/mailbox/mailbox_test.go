@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mailbox_test
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tenantry/tenantry/core/mailbox"
+)
+
+func TestListed(t *testing.T) {
+	for stage, want := range map[mailbox.Stage]bool{
+		mailbox.Reserved: false, mailbox.Creating: false, mailbox.Created: true, mailbox.Ready: true,
+	} {
+		if stage.Listed() != want {
+			t.Errorf("%s listed: %v", stage, !want)
+		}
+	}
+}
+
+func TestSeen(t *testing.T) {
+	const (
+		address = "anna@example.test"
+		first   = "anna.1@t.onmicrosoft.test"
+	)
+	for _, tt := range []struct {
+		name            string
+		stage           mailbox.Stage
+		provisioned     bool
+		stored          string
+		listed          string
+		wantStage       mailbox.Stage
+		wantProvisioned bool
+		want            string
+	}{
+		{"the list shows the old sign-in name", mailbox.Ready, true, address, first, mailbox.Ready, true, address},
+		{"the list shows the new sign-in name", mailbox.Ready, true, first, "Anna@example.test", mailbox.Ready, true, "Anna@example.test"},
+		{"managed, not complete", mailbox.Created, true, first, "other@t.test", mailbox.Created, true, first},
+		{"managed, the outcome of its creation unknown", mailbox.Creating, false, "", first, mailbox.Created, true, first},
+		{"foreign", mailbox.Ready, false, first, "other@t.test", mailbox.Ready, false, "other@t.test"},
+		{"existed before", mailbox.Reserved, false, "", first, mailbox.Ready, false, first},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := mailbox.Mailbox{ID: "id", Stage: tt.stage, Provisioned: tt.provisioned, PrincipalName: tt.stored, Address: address, DailySendLimit: 5}
+			got := m.Seen(mailbox.Platform{
+				ObjectID: "object", DisplayName: "Anna", Address: address, PrincipalName: tt.listed, Alias: "anna.1", AccountEnabled: true,
+			})
+			want := mailbox.Mailbox{
+				ID: "id", Stage: tt.wantStage, Provisioned: tt.wantProvisioned, ObjectID: "object", DisplayName: "Anna", Address: address,
+				PrincipalName: tt.want, Alias: "anna.1", AccountEnabled: true, DailySendLimit: 5,
+			}
+			if got != want {
+				t.Fatalf("got  %+v\nwant %+v", got, want)
+			}
+		})
+	}
+}
+
+func TestUsageUnder(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		sent, limit int
+		blocked     time.Time
+		remaining   int
+		percent     float64
+	}{
+		{"nothing sent", 0, 25, time.Time{}, 25, 0},
+		{"some", 7, 25, time.Time{}, 18, 28},
+		{"a third is one decimal", 1, 3, time.Time{}, 2, 33.3},
+		{"two thirds round up", 2, 3, time.Time{}, 1, 66.7},
+		{"all", 25, 25, time.Time{}, 0, 100},
+		{"above the limit nothing remains", 26, 25, time.Unix(1, 0), 0, 104},
+		{"no limit", 7, 0, time.Time{}, 0, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := mailbox.Mailbox{SendsToday: tt.sent, BlockedAt: tt.blocked}
+			want := mailbox.Usage{
+				Mailbox: m, Limit: tt.limit, Remaining: tt.remaining, Percent: tt.percent, Blocked: !tt.blocked.IsZero(),
+			}
+			if got := mailbox.UsageUnder(m, tt.limit); got != want {
+				t.Fatalf("got %+v, want %+v", got, want)
+			}
+		})
+	}
+}
+
+func TestUsageIsConsistent(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sent, limit := rapid.IntRange(0, 10000).Draw(t, "sent"), rapid.IntRange(1, 25).Draw(t, "limit")
+		u := mailbox.UsageUnder(mailbox.Mailbox{SendsToday: sent}, limit)
+		exact := float64(sent) / float64(limit) * 100
+		if u.Remaining < 0 || u.Remaining+min(sent, limit) != limit || u.Percent-exact > 0.051 || exact-u.Percent > 0.051 {
+			t.Fatalf("%d of %d: %+v", sent, limit, u)
+		}
+	})
+}

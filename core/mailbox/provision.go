@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mailbox
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"github.com/tenantry/tenantry/core/fault"
+)
+
+// Admit returns the wanted mailboxes that need a new slot on a domain with the existing addresses.
+// Existing ones need none, so a request can be repeated. If the new ones do not all fit, Admit
+// fails with mailbox_limit_reached.
+func Admit(existing []string, wanted []Spec, limit int) ([]Spec, error) {
+	var fresh []Spec
+	for _, w := range wanted {
+		if !slices.Contains(existing, w.Address) {
+			fresh = append(fresh, w)
+		}
+	}
+	if len(fresh) > 0 && len(existing)+len(fresh) > limit {
+		return nil, fault.MailboxLimitReached.With("the domain holds %d of %d mailboxes, %d new ones do not fit",
+			len(existing), limit, len(fresh))
+	}
+	return fresh, nil
+}
+
+// The results of provisioning for a mailbox.
+const (
+	ResultCreated = "created"
+	ResultExists  = "exists"
+	ResultFailed  = "failed"
+)
+
+// Step is the next action of provisioning for one mailbox.
+type Step int
+
+const (
+	// Create creates the mailbox at the platform.
+	Create Step = iota + 1
+	// Complete sets the password and the sign-in of a managed mailbox.
+	Complete
+	// Keep does nothing: the mailbox existed before, or its creation is complete.
+	Keep
+)
+
+// NextStep returns the next action from the stage of the stored row and whether the platform has a
+// mailbox with the address. A row in stage Reserved never reached the platform, so an existing
+// mailbox there is foreign.
+func NextStep(stage Stage, found bool) Step {
+	switch {
+	case stage == Ready:
+		return Keep
+	case !found:
+		return Create
+	case stage == Reserved:
+		return Keep
+	default:
+		return Complete
+	}
+}
+
+const (
+	maxAlias   = 64
+	aliasBytes = 6 // bytes of the hash; each one is two characters
+)
+
+// Alias returns the directory alias of a managed mailbox. The platform derives an address on the
+// tenant's built-in domain from it, so anna@one.example and anna@two.example need different
+// aliases. A hash of the whole address makes them unique and reproducible.
+func Alias(address string) string {
+	sum := sha256.Sum256([]byte(address))
+	tail := "-" + hex.EncodeToString(sum[:aliasBytes])
+	local, _, _ := strings.Cut(address, "@")
+	return strings.TrimRight(local[:min(len(local), maxAlias-len(tail))], ".") + tail
+}

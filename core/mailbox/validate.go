@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mailbox
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/secret"
+)
+
+const (
+	maxLocal   = 64
+	maxAddress = 254
+	// maxFields is the maximum number of fields in an error, so that the answer to a large request
+	// stays short.
+	maxFields = 10
+)
+
+// CheckAddresses returns the specs with canonical addresses, all on the domain of the request. It
+// fails with invalid_mailbox_email or duplicate_mailbox_email.
+func CheckAddresses(domainName string, specs []Spec) ([]Spec, error) {
+	canonical := make([]Spec, len(specs))
+	var bad, repeated []fault.Field
+	first := make(map[string]bool, len(specs))
+	for i, spec := range specs {
+		at := fmt.Sprintf("body.mailboxes[%d].email", i)
+		address, ok := address(spec.Address, domainName)
+		switch {
+		case !ok:
+			bad = append(bad, fault.Field{Location: at, Message: "not a plain local part followed by @ and the domain of the request"})
+		case first[address]:
+			repeated = append(repeated, fault.Field{Location: at, Message: "the same address stands earlier in the request"})
+		}
+		first[address] = true
+		canonical[i] = Spec{DisplayName: spec.DisplayName, Address: address}
+	}
+	if len(bad) > 0 {
+		return nil, fault.InvalidMailboxEmail.At("a mailbox address is not valid for the domain", firstFields(bad)...)
+	}
+	if len(repeated) > 0 {
+		return nil, fault.DuplicateMailboxEmail.At("an address occurs more than once", firstFields(repeated)...)
+	}
+	return canonical, nil
+}
+
+func firstFields(fields []fault.Field) []fault.Field { return fields[:min(len(fields), maxFields)] }
+
+func address(raw, domainName string) (string, bool) {
+	local, host, split := strings.Cut(raw, "@")
+	if !split || !plain(local) || strings.HasSuffix(host, ".") || domain.Lookup(host) != domainName {
+		return "", false
+	}
+	canonical := strings.ToLower(local) + "@" + domainName
+	return canonical, len(canonical) <= maxAddress
+}
+
+// plain reports whether a local part is valid in an SMTP address, a sign-in name and an Exchange
+// alias, without quoting. "+" is not allowed, because the platform treats it as the start of a tag.
+func plain(local string) bool {
+	if local == "" || len(local) > maxLocal ||
+		strings.HasPrefix(local, ".") || strings.HasSuffix(local, ".") || strings.Contains(local, "..") {
+		return false
+	}
+	for _, c := range []byte(local) {
+		if !alphanumeric(c) && c != '.' && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return true
+}
+
+func alphanumeric(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+}
+
+const maxName = 256
+
+// CheckNames returns the specs with canonical display names. The names must already be in the
+// Unicode form NFC. It fails with invalid_request.
+func CheckNames(specs []Spec) ([]Spec, error) {
+	named := make([]Spec, len(specs))
+	var bad []fault.Field
+	for i, spec := range specs {
+		name, why := displayName(spec.DisplayName)
+		if why != "" {
+			bad = append(bad, fault.Field{Location: fmt.Sprintf("body.mailboxes[%d].name", i), Message: why})
+		}
+		named[i] = Spec{DisplayName: name, Address: spec.Address}
+	}
+	if len(bad) > 0 {
+		return nil, fault.InvalidRequest.At("a mailbox name is not valid", firstFields(bad)...)
+	}
+	return named, nil
+}
+
+// DisplayName returns the canonical form of one display name. location is its position in the
+// request, for the error. It fails with invalid_request.
+func DisplayName(raw, location string) (string, error) {
+	name, why := displayName(raw)
+	if why != "" {
+		return "", fault.InvalidRequest.At("the display name is not valid", fault.Field{Location: location, Message: why})
+	}
+	return name, nil
+}
+
+func displayName(raw string) (name, why string) {
+	if !utf8.ValidString(raw) {
+		return "", "not UTF-8"
+	}
+	name = strings.TrimSpace(raw)
+	visible := false
+	for _, c := range name {
+		if unicode.IsControl(c) || misleading(c) {
+			return "", "holds a control character"
+		}
+		visible = visible || !unicode.IsSpace(c) && !unicode.Is(unicode.Cf, c)
+	}
+	switch n := utf8.RuneCountInString(name); {
+	case !visible:
+		return "", "empty"
+	case n > maxName:
+		return "", "longer than 256 characters"
+	default:
+		return name, ""
+	}
+}
+
+// misleading reports whether a character breaks a line or changes the text direction, so that a
+// name could look like a different one. Joiners are allowed, because emoji and several scripts need
+// them.
+func misleading(c rune) bool {
+	return c == '\u2028' || c == '\u2029' || unicode.Is(unicode.Bidi_Control, c)
+}
+
+const (
+	minPassword     = 8
+	maxPassword     = 256
+	passwordClasses = 3
+)
+
+// CheckPassword fails with weak_password for a password that the mail platform would reject.
+func CheckPassword(password secret.Text) error {
+	text := password.Reveal()
+	if n := utf8.RuneCountInString(text); n < minPassword || n > maxPassword || classes(text) < passwordClasses {
+		why := "8 to 256 characters with three of lower case, upper case, digit and other"
+		return fault.WeakPassword.At("the password is too weak", fault.Field{Location: "body.account_password", Message: why})
+	}
+	return nil
+}
+
+// classes returns the number of character classes in a text, by Unicode as the mail platform counts
+// them. Letters without case, title-case letters and all remaining characters are one class.
+func classes(text string) int {
+	var lower, upper, digit, other int
+	for _, c := range text {
+		switch {
+		case unicode.IsLower(c):
+			lower = 1
+		case unicode.IsUpper(c):
+			upper = 1
+		case unicode.IsDigit(c):
+			digit = 1
+		default:
+			other = 1
+		}
+	}
+	return lower + upper + digit + other
+}

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package provisioning
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+)
+
+// advanceCase is the expected result of Advance for a job that reached a step by a path, was
+// changed by history, and makes one observation.
+type advanceCase struct {
+	name        string
+	path        []string
+	history     func(j *Job, now time.Time)
+	observation string
+	stage       Stage
+	status      Status
+	next        Step
+	code        dns.ActionRequired
+	pause       time.Duration // of one that waits
+}
+
+func (r advanceCase) run(t *testing.T) {
+	j := afterObservations(t, newJob(), r.path...)
+	now := j.NextAttemptAt.Add(time.Minute)
+	j, _ = Begin(j, now)
+	if r.history != nil {
+		r.history(&j, now)
+	}
+	got, step := DefaultTimetable.Advance(j, observationNamed(t, r.observation), at(now))
+	if got.Stage != r.stage || got.Status != r.status || got.Next != r.next || got.Required != r.code {
+		t.Fatalf("got %s, %s, next %q, code %q", got.Stage, got.Status, got.Next, got.Required)
+	}
+	want := map[Status]Step{Running: r.next, Waiting: Wait}[r.status]
+	if step != want {
+		t.Errorf("the step is %q, want %q", step, want)
+	}
+	if r.status == Waiting && !got.NextAttemptAt.Equal(now.Add(r.pause)) {
+		t.Errorf("it waits %s, want %s", got.NextAttemptAt.Sub(now), r.pause)
+	}
+	if r.status == Running && (got.Message != "" || !got.NextAttemptAt.Equal(now)) {
+		t.Errorf("it runs with %q at %s", got.Message, got.NextAttemptAt)
+	}
+	if r.status != Running && r.status != Completed && got.Message == "" {
+		t.Error("it says nothing")
+	}
+	if ended := r.status == Completed || r.status == Failed; ended != got.EndedAt.Equal(now) {
+		t.Errorf("it ended at %s", got.EndedAt)
+	}
+	if !got.UpdatedAt.Equal(now) {
+		t.Errorf("it was updated at %s", got.UpdatedAt)
+	}
+}
+
+const firstPause = 15 * time.Second
+
+func overdue(j *Job, now time.Time) { j.Since = now.Add(-48 * time.Hour) }
+
+func almostOverdue(j *Job, now time.Time) { j.Since = now.Add(-48*time.Hour + time.Second) }
+
+func movedOnce(j *Job, _ time.Time) { j.ZoneChanges = 1 }
+
+func movedTwice(j *Job, _ time.Time) { j.ZoneChanges = 2 }
+
+func unreliableForHour(j *Job, now time.Time) { j.UnreliableSince = now.Add(-time.Hour) }
+
+func unreliableForAlmostHour(j *Job, now time.Time) {
+	j.UnreliableSince = now.Add(-time.Hour + time.Second)
+}
+
+func seen10s(j *Job, now time.Time) { j.SeenAt = now.Add(-10 * time.Second) }
+
+func seen4s(j *Job, now time.Time) { j.SeenAt = now.Add(-4 * time.Second) }
+
+func seenInFuture(j *Job, now time.Time) { j.SeenAt = now.Add(time.Hour) } // the clock stepped back
+
+func unreliableInFuture(j *Job, now time.Time) { j.UnreliableSince = now.Add(time.Hour) }
+
+func nineteenFaults(j *Job, _ time.Time) { j.Faults = 19 }
+
+func publishedAgo(ago, negative time.Duration) func(*Job, time.Time) {
+	return func(j *Job, now time.Time) { j.PublishedAt, j.NegativeTTL = now.Add(-ago), negative }
+}
+
+func TestAdvance(t *testing.T) {
+	for _, r := range []advanceCase{
+		{name: "a plan without problems is written", observation: "changes", stage: StageApply, status: Running, next: Apply},
+		{name: "a plan without changes skips the write", observation: "settled", stage: StagePropagation, status: Running, next: ReadDNS},
+		{name: "a plan with a conflict", observation: "conflict", stage: StagePlan, status: ActionRequired, next: Plan, code: dns.ConflictToResolve},
+		{name: "a plan with a conflict, without a message", observation: "conflict, unworded", stage: StagePlan, status: ActionRequired, next: Plan, code: dns.ConflictToResolve},
+		{name: "a conflict in an unreliable read", observation: "conflict, unreliable", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
+		{name: "records that were published by hand", observation: "by hand", stage: StagePropagation, status: Running, next: ReadDNS},
+		{name: "no connection", observation: "no connection", stage: StagePlan, status: ActionRequired, next: Plan, code: dns.ConnectionRequired},
+		{name: "an unsupported provider", observation: "unsupported", stage: StagePlan, status: ActionRequired, next: Plan, code: dns.ProviderUnsupported},
+		{name: "a rejected credential", observation: "credential", stage: StagePlan, status: ActionRequired, next: Plan, code: dns.CredentialRejected},
+		{name: "an unreliable read waits", observation: "unreliable", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
+		{name: "a missing read waits", observation: "nothing", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
+		{name: "almost an hour of unreliable reads", history: unreliableForAlmostHour, observation: "unreliable", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
+		{name: "an hour of unreliable reads", history: unreliableForHour, observation: "unreliable", stage: StagePlan, status: ActionRequired, next: Plan, code: dns.ReadUnreliable},
+		{name: "unreliable since a time in the future", history: unreliableInFuture, observation: "unreliable", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
+
+		{name: "a written plan continues", path: toApply, observation: "written", stage: StagePropagation, status: Running, next: ReadDNS},
+		{name: "nothing left to write continues", path: toApply, observation: "settled", stage: StagePropagation, status: Running, next: ReadDNS},
+		{name: "a different plan is planned again", path: toApply, observation: "other changes", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
+		{name: "a zone that changed during the write is planned again", path: toApply, observation: "zone moved", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
+		{name: "changed the second time", path: toApply, history: movedOnce, observation: "zone moved", stage: StagePlan, status: Waiting, next: Plan, pause: 2 * firstPause},
+		{name: "changed three times", path: toApply, history: movedTwice, observation: "zone moved", stage: StageApply, status: ActionRequired, next: Apply, code: ZoneChanged},
+		{name: "a different plan three times", path: toApply, history: movedTwice, observation: "other changes", stage: StageApply, status: ActionRequired, next: Apply, code: ZoneChanged},
+		{name: "a new plan with a conflict", path: toApply, observation: "conflict", stage: StageApply, status: ActionRequired, next: Apply, code: dns.ConflictToResolve},
+		{name: "a zone that the credential does not reach", path: toApply, observation: "no zone", stage: StageApply, status: ActionRequired, next: Apply, code: dns.ConnectionRequired},
+		{name: "a credential that was withdrawn", path: toApply, observation: "credential at write", stage: StageApply, status: ActionRequired, next: Apply, code: dns.CredentialRejected},
+		{name: "a write with an unknown outcome is repeated", path: toApply, observation: "write lost", stage: StageApply, status: Waiting, next: Apply, pause: firstPause},
+		{name: "a throttled write waits as long as demanded", path: toApply, observation: "write throttled", stage: StageApply, status: Waiting, next: Apply, pause: time.Minute},
+		{name: "a refused write", path: toApply, observation: "write refused", stage: StageApply, status: Failed},
+		{name: "an unreliable read before the write", path: toApply, observation: "unreliable", stage: StageApply, status: Waiting, next: Apply, pause: firstPause},
+		{name: "a write without an answer for 48 h", path: toApply, history: overdue, observation: "write lost", stage: StageApply, status: ActionRequired, next: Apply, code: PropagationTimeout},
+		{name: "WriteErr matters only after Apply", observation: "write refused", stage: StageApply, status: Running, next: Apply},
+
+		{name: "one read is not enough", path: toRead, observation: "settled and shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: 10 * time.Second},
+		{name: "two reads within 10 s are not enough", path: toRead, history: seen4s, observation: "settled and shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: 6 * time.Second},
+		{name: "two reads 10 s apart are enough", path: toRead, history: seen10s, observation: "settled and shown", stage: StageDomainVerification, status: Running, next: Verify},
+		{name: "a first read in the future does not count", path: toRead, history: seenInFuture, observation: "settled and shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: 10 * time.Second},
+		{name: "not shown", path: toRead, observation: "not shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: firstPause},
+		{name: "not shown for almost 48 h", path: toRead, history: almostOverdue, observation: "not shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: firstPause},
+		{name: "not shown for 48 h", path: toRead, history: overdue, observation: "not shown", stage: StagePropagation, status: ActionRequired, next: ReadDNS, code: PropagationTimeout},
+		{name: "the records were removed again", path: toRead, observation: "changes", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
+		{name: "a conflict in an unreliable read after the write", path: toRead, observation: "conflict, unreliable", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: firstPause},
+		{name: "a conflict after the write", path: toRead, observation: "conflict", stage: StagePropagation, status: ActionRequired, next: ReadDNS, code: dns.ConflictToResolve},
+
+		{name: "verified", path: toVerify, observation: "ready", stage: StageDomainVerification, status: Running, next: EnableMail},
+		{name: "not verified", path: toVerify, history: publishedAgo(time.Hour, time.Minute), observation: "not verified", stage: StageDomainVerification, status: Waiting, next: Verify, pause: firstPause},
+		{name: "not verified so soon after the publication", path: toVerify, observation: "not verified", stage: StageDomainVerification, status: Waiting, next: Verify, pause: 29 * time.Minute},
+		{name: "negative answers are cached for an hour from the publication", path: toVerify, history: publishedAgo(40*time.Minute, 24*time.Hour), observation: "not verified", stage: StageDomainVerification, status: Waiting, next: Verify, pause: 20 * time.Minute},
+		{name: "not verified while negative answers are cached", path: toVerify, history: publishedAgo(time.Minute, 30*time.Minute), observation: "not verified", stage: StageDomainVerification, status: Waiting, next: Verify, pause: 29 * time.Minute},
+		{name: "negative answers count for an hour at most", path: toVerify, history: publishedAgo(0, 24*time.Hour), observation: "not verified", stage: StageDomainVerification, status: Waiting, next: Verify, pause: time.Hour},
+		{name: "not verified for 48 h", path: toVerify, history: overdue, observation: "not verified", stage: StageDomainVerification, status: ActionRequired, next: Verify, code: VerificationTimeout},
+		{name: "not verified because the record is gone", path: toVerify, observation: "not verified, touched", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
+		{name: "not ready because of a conflict", path: toVerify, observation: "conflict", stage: StageDomainVerification, status: ActionRequired, next: Verify, code: dns.ConflictToResolve},
+		{name: "the domain of a different tenant", path: toVerify, observation: "taken", stage: StageDomainVerification, status: ActionRequired, next: Verify, code: DomainUnavailable},
+		{name: "consent is gone", path: toVerify, observation: "access denied", stage: StageDomainVerification, status: ActionRequired, next: Verify, code: TenantAccessLost},
+		{name: "the domain is gone", path: toVerify, observation: "gone", stage: StageDomainVerification, status: Failed},
+		{name: "e-mail service", path: toMail, observation: "ready", stage: StageDKIMPublication, status: Running, next: EnsureSigning},
+		{name: "e-mail service is not ready", path: toMail, history: publishedAgo(0, time.Hour), observation: "nothing", stage: StageDomainVerification, status: Waiting, next: EnableMail, pause: firstPause},
+		{name: "e-mail service takes 48 h", path: toMail, history: overdue, observation: "not ready", stage: StageDomainVerification, status: ActionRequired, next: EnableMail, code: VerificationTimeout},
+
+		{name: "DKIM records", path: toSigning, observation: "ready", stage: StageDKIMPublication, status: Running, next: Plan},
+		{name: "no DKIM records in 48 h", path: toSigning, history: overdue, observation: "not ready", stage: StageDKIMPublication, status: ActionRequired, next: EnsureSigning, code: DKIMTimeout},
+		{name: "DKIM plan", path: toDKIMPlan, observation: "changes", stage: StageDKIMPublication, status: Running, next: Apply},
+		{name: "DKIM plan without a connection", path: toDKIMPlan, observation: "no connection", stage: StageDKIMPublication, status: ActionRequired, next: Plan, code: dns.ConnectionRequired},
+		{name: "DKIM plan without changes", path: toDKIMPlan, observation: "settled", stage: StageDKIMPublication, status: Running, next: ReadDNS},
+		{name: "DKIM written", path: toDKIMApply, observation: "written", stage: StageDKIMPublication, status: Running, next: ReadDNS},
+		{name: "DKIM moved", path: toDKIMApply, observation: "zone moved", stage: StageDKIMPublication, status: Waiting, next: Plan, pause: firstPause},
+		{name: "DKIM seen", path: toDKIMRead, history: seen10s, observation: "settled and shown", stage: StageDKIMEnablement, status: Running, next: EnableDKIM},
+		{name: "DKIM not seen in 48 h", path: toDKIMRead, history: overdue, observation: "not shown", stage: StageDKIMPublication, status: ActionRequired, next: ReadDNS, code: DKIMTimeout},
+		{name: "signing", path: toEnable, observation: "ready", stage: StageHealth, status: Running, next: Validate},
+		{name: "not signing while negative answers are cached", path: toEnable, history: publishedAgo(time.Minute, 11*time.Minute), observation: "not ready", stage: StageDKIMEnablement, status: Waiting, next: EnableDKIM, pause: 10 * time.Minute},
+		{name: "not signing because the records are gone", path: toEnable, observation: "changes", stage: StageDKIMPublication, status: Waiting, next: Plan, pause: firstPause},
+		{name: "not signing in 48 h", path: toEnable, history: overdue, observation: "not ready", stage: StageDKIMEnablement, status: ActionRequired, next: EnableDKIM, code: DKIMTimeout},
+
+		{name: "healthy", path: toValidate, observation: "settled and ready", stage: StageDone, status: Completed},
+		{name: "healthy but not signing", path: toValidate, observation: "settled", stage: StageHealth, status: Waiting, next: Validate, pause: firstPause},
+		{name: "a record is missing", path: toValidate, observation: "not shown", stage: StageDKIMPublication, status: Waiting, next: Plan, pause: firstPause},
+		{name: "a record is missing the third time", path: toValidate, history: movedTwice, observation: "changes", stage: StageHealth, status: ActionRequired, next: Validate, code: ZoneChanged},
+		{name: "a conflict at the end", path: toValidate, observation: "conflict", stage: StageHealth, status: ActionRequired, next: Validate, code: dns.ConflictToResolve},
+		{name: "the last read is not reliable", path: toValidate, observation: "unreliable", stage: StageHealth, status: Waiting, next: Validate, pause: firstPause},
+		{name: "the last reads are not reliable for an hour", path: toValidate, history: unreliableForHour, observation: "unreliable", stage: StageHealth, status: ActionRequired, next: Validate, code: dns.ReadUnreliable},
+
+		{name: "throttled", observation: "throttled", stage: StagePlan, status: Waiting, next: Plan, pause: 5 * time.Minute},
+		{name: "down", observation: "down", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
+		{name: "down with a long demanded wait", observation: "away for long", stage: StagePlan, status: Waiting, next: Plan, pause: time.Hour},
+		{name: "the database is unavailable", observation: "database away", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
+		{name: "broken", observation: "broken", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
+		{name: "refused", observation: "refused", stage: StagePlan, status: Failed},
+		{name: "an internal fault", observation: "ours", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
+		{name: "the twentieth internal fault in a row", history: nineteenFaults, observation: "ours", stage: StagePlan, status: Failed},
+		{name: "the clock was set back by days", path: toRead, history: func(j *Job, now time.Time) { j.Since = now.Add(99 * time.Hour) }, observation: "not shown",
+			stage: StagePropagation, status: Waiting, next: ReadDNS, pause: firstPause},
+	} {
+		t.Run(r.name, r.run)
+	}
+}
+
+func TestJobCompletes(t *testing.T) {
+	j := afterObservations(t, newJob(), toCompleted...)
+	if j.Status != Completed || j.Stage != StageDone || j.Provider != "powerdns" || j.StartedAt.IsZero() || j.EndedAt.IsZero() || j.Required != "" {
+		t.Fatalf("got %+v", j)
+	}
+}
+
+func TestPausesGrow(t *testing.T) {
+	j := afterObservations(t, newJob(), toRead...)
+	var pauses []time.Duration
+	for range 9 {
+		now := j.NextAttemptAt
+		j, _ = Begin(j, now)
+		j, _ = DefaultTimetable.Advance(j, observationNamed(t, "not shown"), at(now))
+		pauses = append(pauses, j.NextAttemptAt.Sub(now)/time.Second)
+	}
+	for i, want := range []time.Duration{15, 30, 60, 120, 240, 480, 900, 900, 900} {
+		if pauses[i] != want {
+			t.Fatalf("the pauses are %d", pauses)
+		}
+	}
+	if d := DefaultTimetable.pause(3, 0.5); d != 108*time.Second {
+		t.Errorf("by half a chance it is %s", d)
+	}
+}
+
+// The time that a provider was unavailable does not count towards the limit of a stage, up to
+// Limit.
+func TestUnavailableTimeDoesNotCount(t *testing.T) {
+	unavailable := func(hours int) Job {
+		j := afterObservations(t, newJob(), toRead...)
+		j, _ = Begin(j, j.NextAttemptAt)
+		since := j.Since
+		for h := range hours {
+			j.Status = Running
+			j, _ = DefaultTimetable.Advance(j, Observation{Err: providerError(outcome.Throttled, time.Hour)}, at(since.Add(time.Duration(h)*time.Hour)))
+			if j.Status != Waiting {
+				t.Fatalf("after %d h: %s", h, j.Status)
+			}
+		}
+		j.Status = Running
+		return j
+	}
+	j := unavailable(40)
+	for hours, want := range map[int]Status{87: Waiting, 88: ActionRequired} {
+		answered, _ := DefaultTimetable.Advance(j, observationNamed(t, "not shown"), at(j.Since.Add(40*time.Hour)))
+		answered.Status = Running
+		got, _ := DefaultTimetable.Advance(answered, observationNamed(t, "not shown"), at(j.Since.Add(time.Duration(hours)*time.Hour)))
+		if got.Status != want {
+			t.Errorf("at %d h: %s", hours, got.Status)
+		}
+	}
+	j = unavailable(95)
+	got, _ := DefaultTimetable.Advance(j, observationNamed(t, "down"), at(j.Since.Add(96*time.Hour)))
+	if got.Required != PropagationTimeout || !strings.Contains(got.Message, suffixUnavailableAtEnd) {
+		t.Errorf("after 96 h: %s, %q", got.Required, got.Message)
+	}
+}
+
+func TestAnswerResetsFaults(t *testing.T) {
+	j, _ := Begin(newJob(), start)
+	j.Faults = 19
+	j, _ = DefaultTimetable.Advance(j, observationNamed(t, "unreliable"), at(start))
+	j.Status = Running
+	if j, _ = DefaultTimetable.Advance(j, observationNamed(t, "ours"), at(start)); j.Status != Waiting || j.Faults != 1 {
+		t.Fatalf("got %s with %d faults", j.Status, j.Faults)
+	}
+}
+
+// A reliable read resets UnreliableSince. A read without the records resets SeenAt.
+func TestReadResetsProgress(t *testing.T) {
+	j := afterObservations(t, newJob(), toApply...)
+	j, _ = Begin(j, start)
+	j.UnreliableSince = start.Add(-59 * time.Minute)
+	if got, _ := DefaultTimetable.Advance(j, Observation{Zone: zoneWithChanges, WriteErr: nil, Ready: true}, at(start)); !got.UnreliableSince.IsZero() {
+		t.Error("the hour goes on")
+	}
+	j = afterObservations(t, newJob(), append(toRead[:2:2], "settled and shown", "not shown")...)
+	if !j.SeenAt.IsZero() {
+		t.Error("the first read still counts")
+	}
+	if j = afterObservations(t, j, "settled and shown"); j.Stage != StagePropagation {
+		t.Error("published after one more")
+	}
+}
+
+// A new stage resets the clocks and counters of the job. A new step resets only the counters.
+func TestStageResetsProgress(t *testing.T) {
+	spent := func(path []string) Job {
+		j := afterObservations(t, newJob(), path...)
+		j, _ = Begin(j, start)
+		j.Attempt, j.Unavailable, j.UnavailableSince, j.SeenAt, j.UnreliableSince = 5, time.Hour, start.Add(time.Hour), start, start
+		return j
+	}
+	got, _ := DefaultTimetable.Advance(spent(toMail), observationNamed(t, "ready"), at(start.Add(time.Minute)))
+	if got.Attempt != 0 || got.Unavailable != 0 || !got.UnavailableSince.IsZero() || !got.SeenAt.IsZero() || !got.UnreliableSince.IsZero() || !got.Since.Equal(start.Add(time.Minute)) {
+		t.Errorf("a new stage begins with %+v", got.Progress)
+	}
+	// An outage that began in the future, by clock skew, counts as no time.
+	got, _ = DefaultTimetable.Advance(spent(toVerify), observationNamed(t, "ready"), at(start.Add(time.Minute)))
+	if got.Attempt != 0 || got.Unavailable != time.Hour || !got.UnavailableSince.IsZero() || !got.SeenAt.IsZero() || !got.UnreliableSince.IsZero() {
+		t.Errorf("another step begins with %+v", got.Progress)
+	}
+	got, _ = DefaultTimetable.Advance(spent(toValidate), observationNamed(t, "settled"), at(start.Add(time.Minute)))
+	if !got.UnreliableSince.IsZero() {
+		t.Error("a reliable read does not end the hour")
+	}
+	got, _ = DefaultTimetable.Advance(spent(nil), observationNamed(t, "unreliable"), at(start.Add(-time.Minute)))
+	if !got.UnreliableSince.Equal(start.Add(-time.Minute)) {
+		t.Error("an hour that has not begun is waited for")
+	}
+	if again, _ := Begin(got, start.Add(time.Hour)); !again.StartedAt.Equal(start) {
+		t.Errorf("it began again at %s", again.StartedAt)
+	}
+}
+
+func TestMayWrite(t *testing.T) {
+	j := afterObservations(t, newJob(), toApply...)
+	for name, z := range map[string]Zone{"another": zoneWithOtherChanges, "settled": unchangedZone, "blocked": zoneWithConflict, "unclear": unreliableZone, "nothing": {},
+		"no connection": zoneRequiring(dns.ConnectionRequired)} {
+		if j.MayWrite(z) {
+			t.Errorf("%s may be written", name)
+		}
+	}
+	if !j.MayWrite(zoneWithChanges) {
+		t.Error("the plan may not be written")
+	}
+	if newJob().MayWrite(zoneWithChanges) || afterObservations(t, newJob(), toRead...).MayWrite(zoneWithChanges) {
+		t.Error("it may be written before or after its time")
+	}
+}
+
+// A plan's message takes precedence over the general one.
+func TestMessages(t *testing.T) {
+	for name, want := range map[string]string{
+		"no connection": "words of dns_connection_required", "conflict": zoneWithConflict.Message,
+		"access denied": advice[TenantAccessLost], "gone": messageGone,
+		"refused":   "A provider refuses a step for good: why. Once that is mended, provision the domain again.",
+		"throttled": waitMessages[StagePlan] + suffixUnavailable, "unreliable": waitMessages[StagePlan],
+	} {
+		if got := afterObservations(t, newJob(), name).Message; got != want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	if got := afterObservations(t, newJob(), append(toRead[:2:2], "changes")...).Message; got != messageMoved {
+		t.Errorf("moved: %q", got)
+	}
+	unconnected := Zone{Reliable: true, Conflict: true, Changes: true, Required: dns.ConnectionRequired, Message: "no connection"}
+	j := afterObservations(t, newJob(), toRead...)
+	j, _ = Begin(j, start)
+	if j, _ = DefaultTimetable.Advance(j, Observation{Zone: unconnected}, at(start)); j.Message != advice[dns.ConflictToResolve] {
+		t.Errorf("a conflict says %q", j.Message)
+	}
+}
+
+func TestClassify(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want errorClass
+		wait time.Duration
+	}{
+		{nil, answered, 0},
+		{&outcome.Error{Kind: outcome.NotReady, Code: fault.DKIMNotReady}, notYet, 0},
+		{&outcome.Error{Kind: outcome.NotReady, Code: fault.VerificationFailed, RetryAfter: time.Minute}, notYet, time.Minute},
+		{fault.ExchangeNotReady.With("no"), notYet, 0},
+		{providerError(outcome.Throttled, 0), unavailable, 0},
+		{providerError(outcome.Down, time.Second), unavailable, time.Second},
+		{fault.ProviderUnavailable.RetryIn(time.Minute, "no"), unavailable, time.Minute},
+		{fault.RateLimitExceeded.RetryIn(time.Minute, "no"), unavailable, time.Minute},
+		{fault.ProviderTimeout.With("no"), outcomeUnknown, 0},
+		{fault.ProviderError.With("no"), outcomeUnknown, 0},
+		{providerError(outcome.Broken, time.Hour), outcomeUnknown, 0},
+		{fault.InvalidRequest.With("no"), refused, 0},
+		{fault.TenantNotFound.With("no"), domainGone, 0},
+		{errInternal, internalFault, 0},
+	} {
+		if got, wait := classify(tt.err); got != tt.want || wait != tt.wait {
+			t.Errorf("%v: %d after %s", tt.err, got, wait)
+		}
+	}
+}
+
+func TestAdvanceIgnoresJobThatIsNotRunning(t *testing.T) {
+	for _, s := range []Status{Queued, Waiting, ActionRequired, Completed, Failed} {
+		j := newJob()
+		j.Status = s
+		got, step := DefaultTimetable.Advance(j, observationNamed(t, "changes"), at(start))
+		if want := map[bool]Step{true: Wait, false: None}[s == Queued || s == Waiting]; got != j || step != want {
+			t.Errorf("%s: step %q, %+v", s, step, got)
+		}
+		begun, step := Begin(j, start.Add(time.Hour))
+		if has := s == Queued || s == Waiting; (begun.Status == Running) != has || (step == Plan) != has || has == begun.StartedAt.IsZero() {
+			t.Errorf("%s: begins with %q as %s", s, step, begun.Status)
+		}
+	}
+}

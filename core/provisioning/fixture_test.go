@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package provisioning
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+)
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func at(now time.Time) Moment { return Moment{Now: now} }
+
+func newJob() Job {
+	return New("job", "run", "ann", "domain", "guid", "contoso.test", start)
+}
+
+// The zones that observations contain.
+var (
+	zoneWithChanges      = Zone{Provider: "powerdns", Held: true, Reliable: true, Changes: true, Hash: "plan"}
+	zoneWithOtherChanges = Zone{Provider: "powerdns", Held: true, Reliable: true, Changes: true, Hash: "another plan"}
+	unchangedZone        = Zone{Provider: "powerdns", Held: true, Reliable: true, Hash: "settled"}
+	zoneNotShown         = Zone{Provider: "powerdns", Reliable: true, Changes: true, Hash: "plan"} // by the public name servers
+	zoneWithConflict     = Zone{Provider: "powerdns", Held: true, Reliable: true, Conflict: true, Changes: true, Hash: "blocked",
+		Required: dns.ConflictToResolve, Message: "Settle this first. MX at contoso.test."}
+	unreliableZone = Zone{Provider: "powerdns", Required: dns.ReadUnreliable, Message: "The DNS could not be read reliably (servers_disagree)."}
+)
+
+func zoneRequiring(by dns.ActionRequired) Zone {
+	return Zone{Provider: "powerdns", Reliable: true, Changes: true, Hash: "plan", Required: by, Message: "words of " + string(by)}
+}
+
+func providerError(kind outcome.Kind, wait time.Duration) error {
+	return &outcome.Error{Kind: kind, Detail: "detail", RetryAfter: wait}
+}
+
+func refusedWith(code fault.Code) error {
+	return &outcome.Error{Kind: outcome.Refused, Code: code, Detail: "why"}
+}
+
+var errInternal = errors.New("a bug")
+
+// observations holds one observation of each kind, by name.
+var observations = map[string]Observation{
+	"nothing":               {},
+	"changes":               {Zone: zoneWithChanges},
+	"other changes":         {Zone: zoneWithOtherChanges},
+	"settled":               {Zone: unchangedZone},
+	"settled and ready":     {Zone: unchangedZone, Ready: true},
+	"settled and shown":     {Zone: unchangedZone, Shown: true, NegativeTTL: 30 * time.Minute},
+	"not shown":             {Zone: zoneNotShown},
+	"written":               {Zone: zoneWithChanges, Ready: true},
+	"ready":                 {Ready: true},
+	"conflict":              {Zone: zoneWithConflict},
+	"conflict, unworded":    {Zone: Zone{Reliable: true, Conflict: true, Changes: true, Hash: "blocked"}},
+	"conflict, unreliable":  {Zone: Zone{Conflict: true, Changes: true, Required: dns.ReadUnreliable, Message: "unreliable"}},
+	"by hand":               {Zone: Zone{Reliable: true, Hash: "settled", Required: dns.ProviderUnsupported, Message: "by hand"}},
+	"unreliable":            {Zone: unreliableZone},
+	"no connection":         {Zone: zoneRequiring(dns.ConnectionRequired)},
+	"unsupported":           {Zone: zoneRequiring(dns.ProviderUnsupported)},
+	"credential":            {Zone: zoneRequiring(dns.CredentialRejected)},
+	"zone moved":            {Zone: zoneWithChanges, WriteErr: dns.Changed()},
+	"no zone":               {Zone: zoneWithChanges, WriteErr: dns.NoZone()},
+	"credential at write":   {Zone: zoneWithChanges, WriteErr: refusedWith(fault.AccessDenied)},
+	"write throttled":       {Zone: zoneWithChanges, WriteErr: providerError(outcome.Throttled, time.Minute)},
+	"write lost":            {Zone: zoneWithChanges, WriteErr: providerError(outcome.Unknown, 0)},
+	"write refused":         {Zone: zoneWithChanges, WriteErr: refusedWith(fault.InvalidRequest)},
+	"write broken by us":    {Zone: zoneWithChanges, WriteErr: errInternal},
+	"throttled":             {Err: providerError(outcome.Throttled, 5*time.Minute)},
+	"down":                  {Err: providerError(outcome.Down, 0)},
+	"away for long":         {Err: providerError(outcome.Down, 1000*time.Hour)},
+	"broken":                {Err: providerError(outcome.Broken, 0)},
+	"lost":                  {Err: providerError(outcome.Unknown, 0)},
+	"not ready":             {Err: providerError(outcome.NotReady, 0)},
+	"refused":               {Err: refusedWith(fault.InvalidRequest)},
+	"access denied":         {Err: refusedWith(fault.AccessDenied)},
+	"taken":                 {Err: refusedWith(fault.DomainUnavailable)},
+	"gone":                  {Err: fault.DomainNotFound.With("gone")},
+	"not verified":          {Err: refusedWith(fault.VerificationFailed)},
+	"not verified, touched": {Err: refusedWith(fault.VerificationFailed), Zone: zoneWithChanges},
+	"database away":         {Err: fault.ServiceUnavailable.RetryIn(5*time.Second, "away")},
+	"ours":                  {Err: errInternal},
+}
+
+func observationNamed(t testing.TB, name string) Observation {
+	t.Helper()
+	o, ok := observations[name]
+	if !ok {
+		t.Fatalf("no observation is called %q", name)
+	}
+	return o
+}
+
+// afterObservations returns the job after the named observations. Each one is made a minute after
+// the time that the job waits for.
+func afterObservations(t testing.TB, j Job, names ...string) Job {
+	t.Helper()
+	for _, name := range names {
+		now := j.NextAttemptAt.Add(time.Minute)
+		if j.Status != Running {
+			j, _ = Begin(j, now)
+		}
+		j, _ = DefaultTimetable.Advance(j, observationNamed(t, name), at(now))
+	}
+	return j
+}
+
+// The path of a job up to where it does a step.
+var (
+	toApply      = []string{"changes"}
+	toRead       = []string{"changes", "written"}
+	toVerify     = append(toRead[:2:2], "settled and shown", "settled and shown")
+	toMail       = append(toVerify[:4:4], "ready")
+	toSigning    = append(toMail[:5:5], "ready")
+	toDKIMPlan   = append(toSigning[:6:6], "ready")
+	toDKIMApply  = append(toDKIMPlan[:7:7], "changes")
+	toDKIMRead   = append(toDKIMApply[:8:8], "written")
+	toEnable     = append(toDKIMRead[:9:9], "settled and shown", "settled and shown")
+	toValidate   = append(toEnable[:11:11], "ready")
+	toCompleted  = append(toValidate[:12:12], "settled and ready")
+	pathsToSteps = [][]string{nil, toApply, toRead, toVerify, toMail, toSigning, toDKIMPlan, toDKIMApply, toDKIMRead, toEnable, toValidate}
+)

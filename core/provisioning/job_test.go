@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package provisioning
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/core/dns"
+)
+
+func TestRunStatus(t *testing.T) {
+	of := func(started bool, all ...Status) (jobs []Job) {
+		for _, s := range all {
+			j := newJob()
+			j.Status = s
+			if started {
+				j.StartedAt = start
+			}
+			jobs = append(jobs, j)
+		}
+		return jobs
+	}
+	for _, tt := range []struct {
+		jobs []Job
+		want Status
+	}{
+		{of(false, Queued), Queued},
+		{of(false, Queued, Queued), Queued},
+		{of(true, Queued), Running}, // retried
+		{of(true, Waiting), Running},
+		{of(true, ActionRequired, Running), Running},
+		{of(true, Failed, ActionRequired, Queued, Waiting), ActionRequired},
+		{of(true, Failed, Waiting, Completed), Running},
+		{append(of(true, Completed), of(false, Queued)...), Running},
+		{of(true, Failed, Completed), Failed},
+		{of(true, Completed, Completed), Completed},
+	} {
+		if got := (Run{}).With(tt.jobs).Status; got != tt.want {
+			t.Errorf("%+v: %s, want %s", tt.jobs, got, tt.want)
+		}
+	}
+}
+
+func TestRunTimes(t *testing.T) {
+	at := func(n int) time.Time { return start.Add(time.Duration(n) * time.Minute) }
+	one, two := newJob(), newJob()
+	r := Run{ID: "run", TotalDomains: 2, CreatedAt: start}
+	want := r
+	want.Status = Queued
+	if diff := cmp.Diff(want, r.With([]Job{one, two})); diff != "" {
+		t.Errorf("new (-want +got):\n%s", diff)
+	}
+	one.Status, one.StartedAt, one.EndedAt, one.UpdatedAt = Completed, at(2), at(5), at(5)
+	two.Status, two.StartedAt, two.UpdatedAt = Waiting, at(1), at(4)
+	want.Status, want.StartedAt, want.UpdatedAt = Running, at(1), at(5)
+	if diff := cmp.Diff(want, r.With([]Job{one, two})); diff != "" {
+		t.Errorf("half (-want +got):\n%s", diff)
+	}
+	two.Status, two.EndedAt = Failed, at(3)
+	want.Status, want.CompletedAt = Failed, at(5)
+	if diff := cmp.Diff(want, r.With([]Job{one, two})); diff != "" {
+		t.Errorf("ended (-want +got):\n%s", diff)
+	}
+}
+
+func TestActive(t *testing.T) {
+	for s, want := range map[Status]bool{Queued: true, Running: true, Waiting: true, ActionRequired: true, Completed: false, Failed: false} {
+		if s.Active() != want {
+			t.Errorf("%s is active: %v", s, !want)
+		}
+	}
+}
+
+// A plan as core/dns makes it becomes what a job decides on.
+func TestZoneOf(t *testing.T) {
+	reach := dns.Holder{
+		Detection: dns.Detection{Provider: dns.Provider{ID: "powerdns", Title: "PowerDNS"}, Title: "PowerDNS"},
+		Access:    dns.Access{Provider: "powerdns", Standing: dns.ReachesZone},
+	}
+	s := dns.ZoneRead{Domain: "contoso.test", Zone: "contoso.test", Complete: true}
+	offer := dns.Offer{Verification: []dns.Record{{Type: dns.TXT, Name: "contoso.test", Content: "MS=ms1"}}}
+	p := dns.NewPlan(offer, s, nil)
+	z := ZoneOf(reach, reach.Automate(s, p), p)
+	if z.Provider != "powerdns" || !z.Held || !z.Reliable || z.Conflict || !z.Changes || z.Hash != p.Hash() || z.required() != "" {
+		t.Errorf("open: %+v", z)
+	}
+	s.Sets = []dns.RRSet{{Name: "contoso.test", Type: dns.MX, Values: []string{"10 mx.else.test"}}}
+	p = dns.NewPlan(offer, s, nil)
+	if z = ZoneOf(reach, reach.Automate(s, p), p); !z.Conflict || z.required() != dns.ConflictToResolve || z.Message == "" {
+		t.Errorf("blocked: %+v", z)
+	}
+	reach.Access.Standing = dns.NoConnection
+	if z = ZoneOf(reach, reach.Automate(s, p), p); z.Held || z.required() != dns.ConnectionRequired {
+		t.Errorf("unconnected: %+v", z)
+	}
+	if got := (Zone{}).required(); got != dns.ReadUnreliable {
+		t.Errorf("nothing: %s", got)
+	}
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sendlimit
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// InEffect reports whether the mail platform's rules already show the effect of c: the address is
+// blocked after a Blocked change, and not blocked after an Unblocked one.
+func (c Change) InEffect(rules []Rule) bool {
+	blocked := slices.ContainsFunc(rules, func(r Rule) bool { return r.blocksAddress(c.Event.Address) })
+	return blocked == (c.Action == Blocked)
+}
+
+// HasPolicy reports whether the scope has a policy.
+func (r Decision) HasPolicy(scope string) bool { return r.Lists[scope] != nil }
+
+// Order returns the scopes in the order in which their rules must be written. A mailbox that moves
+// from one rule to another is then always blocked by one of them. Rules of domains with a policy
+// come first, then the tenant-wide rule, then the rules of domains without a policy.
+func (r Decision) Order(scopes []string) []string {
+	writeOrder := func(scope string) int {
+		switch {
+		case scope == TenantWide:
+			return 1
+		case r.HasPolicy(scope):
+			return 0
+		}
+		return 2
+	}
+	out := slices.Clone(scopes)
+	slices.SortFunc(out, func(a, b string) int { return cmp.Or(cmp.Compare(writeOrder(a), writeOrder(b)), cmp.Compare(a, b)) })
+	return out
+}
+
+// BlocksForFailed reports whether the rule of scope may now block mailboxes that belong to the rule
+// of a scope in failed. Such a rule must be written with the addresses that AddressesWithFailed
+// returns.
+func (r Decision) BlocksForFailed(scope string, failed []string) bool {
+	if scope != TenantWide && r.HasPolicy(scope) {
+		return false
+	}
+	return slices.ContainsFunc(failed, func(other string) bool { return len(r.Lists[other]) > 0 })
+}
+
+// AddressesWithFailed returns the sorted addresses that the rule of scope must block while the
+// rules of the scopes in failed could not be written: its own, and those of the failed scopes that
+// it blocks now.
+func (r Decision) AddressesWithFailed(scope string, failed []string, rules []Rule) []string {
+	list := slices.Clone(r.Lists[scope])
+	for _, rule := range rules {
+		if !strings.EqualFold(rule.Name, RuleName(scope)) {
+			continue
+		}
+		for _, other := range failed {
+			for _, address := range r.Lists[other] {
+				if rule.blocksAddress(address) {
+					list = append(list, address)
+				}
+			}
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}

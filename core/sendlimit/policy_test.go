@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sendlimit_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/sendlimit"
+)
+
+func TestValidLimit(t *testing.T) {
+	for perDay, ok := range map[int]bool{-1: false, 0: false, 1: true, 25: true, 26: false, 1e9: false} {
+		err := sendlimit.Valid(perDay)
+		if (err == nil) != ok || err != nil && (!errors.Is(err, fault.InvalidSendLimit) || len(fault.Of(err).Fields) != 1) {
+			t.Errorf("%d: %v", perDay, err)
+		}
+	}
+}
+
+func TestEffectiveLimit(t *testing.T) {
+	p := sendlimit.Policies{sendlimit.TenantWide: 20, "a.test": 10}
+	for _, tt := range []struct {
+		name     string
+		policies sendlimit.Policies
+		own      int
+		domain   string
+		want     int
+		scope    string
+		covered  bool
+	}{
+		{"the mailbox's own limit takes precedence", p, 5, "a.test", 5, "a.test", true},
+		{"the own limit may be higher", p, 25, "a.test", 25, "a.test", true},
+		{"the limit of the domain", p, 0, "a.test", 10, "a.test", true},
+		{"the limit of the tenant", p, 0, "b.test", 20, sendlimit.TenantWide, true},
+		{"none", sendlimit.Policies{"a.test": 10}, 0, "b.test", 0, sendlimit.TenantWide, false},
+		{"a stored limit without a policy is shown and not enforced", nil, 7, "b.test", 7, sendlimit.TenantWide, false},
+	} {
+		scope, covered := tt.policies.Covering(tt.domain)
+		if got := tt.policies.Effective(tt.own, tt.domain); got != tt.want || scope != tt.scope || covered != tt.covered {
+			t.Errorf("%s: %d, %q %v", tt.name, got, scope, covered)
+		}
+	}
+}
+
+func TestPolicyWith(t *testing.T) {
+	rule := sendlimit.Rule{ID: "r"}
+	made, written := rule, rule
+	made.Created, written.Written = true, true
+	inForce := sendlimit.Policy{PerDay: 5, RuleID: "r", UpdatedAt: noon}
+	later := noon.Add(time.Hour)
+	for _, tt := range []struct {
+		name   string
+		was    sendlimit.Policy
+		perDay int
+		rule   sendlimit.Rule
+		want   sendlimit.PolicyResult
+	}{
+		{"the first time", sendlimit.Policy{}, 5, made, sendlimit.Created},
+		{"the first time, with an existing rule", sendlimit.Policy{}, 5, rule, sendlimit.Created},
+		{"the first time, without mailboxes", sendlimit.Policy{}, 5, sendlimit.Rule{}, sendlimit.Created},
+		{"the same again", inForce, 5, rule, sendlimit.Unchanged},
+		{"a different limit", inForce, 6, rule, sendlimit.Updated},
+		{"a corrected rule", inForce, 5, written, sendlimit.Updated},
+		{"a missing rule", inForce, 5, made, sendlimit.Created},
+	} {
+		p, got := tt.was.With(tt.perDay, tt.rule, later)
+		if got != tt.want || p.PerDay != tt.perDay || p.RuleID != tt.rule.ID || (got == sendlimit.Unchanged) == p.UpdatedAt.Equal(later) {
+			t.Errorf("%s: %s, %+v", tt.name, got, p)
+		}
+	}
+	if kept, _ := inForce.With(6, sendlimit.Rule{}, later); kept.RuleID != "r" {
+		t.Errorf("the rule's id was dropped: %+v", kept)
+	}
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sendlimit_test
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tenantry/tenantry/core/sendlimit"
+)
+
+func TestRuleNames(t *testing.T) {
+	long := strings.Repeat("a", 50) + ".test"
+	for scope, want := range map[string]string{
+		sendlimit.TenantWide: "tenantry-block-tenantwide",
+		"Example.test":       "tenantry-block-example.test",
+		long:                 "tenantry-block-" + strings.Repeat("a", 36) + "-93fc63bf2a2f",
+	} {
+		if got := sendlimit.RuleName(scope); got != want {
+			t.Errorf("%q: %s, want %s", scope, got, want)
+		}
+	}
+	if scope := sendlimit.ScopeOfRule(sendlimit.RuleName(sendlimit.TenantWide)); scope != sendlimit.TenantWide {
+		t.Errorf("the scope of the tenant-wide rule is %q", scope)
+	}
+	for _, foreign := range []string{"", "Disclaimer", "tenantry-block-", "tenantry-block-mine", "my tenantry-block-a.test", "tenantry-block-a b.test", "tenantry-block-."} {
+		if sendlimit.IsRuleName(foreign) {
+			t.Errorf("%q counts as managed", foreign)
+		}
+	}
+}
+
+// TestRuleNamesAreUnique checks that the rule name of any domain is valid at the platform,
+// recognized as managed, and unique.
+func TestRuleNamesAreUnique(t *testing.T) {
+	domains := rapid.StringMatching(`([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.){1,4}[a-z]{2,10}`)
+	rapid.Check(t, func(t *rapid.T) {
+		one, other := domains.Draw(t, "one"), domains.Draw(t, "other")
+		name := sendlimit.RuleName(one)
+		if len(name) > 64 || !sendlimit.IsRuleName(name) || !sendlimit.IsRuleName(strings.ToUpper(name)) {
+			t.Fatalf("%s has the rule %q", one, name)
+		}
+		if one != other && name == sendlimit.RuleName(other) {
+			t.Fatalf("%s and %s share %s", one, other, name)
+		}
+		if name == sendlimit.RuleName(sendlimit.TenantWide) || name != sendlimit.RuleName(strings.ToUpper(one)) {
+			t.Fatalf("%s has the rule %s", one, name)
+		}
+		if again := sendlimit.RuleName(sendlimit.ScopeOfRule(strings.ToUpper(name))); again != name {
+			t.Fatalf("the scope of %s has the rule %s", name, again)
+		}
+	})
+}

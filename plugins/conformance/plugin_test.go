@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/plugins/sdk"
+)
+
+// recorder is a testing.TB that records failures and does not fail the test that it embeds.
+// Cleanups run when that test ends.
+type recorder struct {
+	testing.TB
+	mu       sync.Mutex
+	messages []string
+}
+
+func (r *recorder) record(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.messages = append(r.messages, text)
+}
+
+func (r *recorder) Error(args ...any)                 { r.record(fmt.Sprint(args...)) }
+func (r *recorder) Errorf(format string, args ...any) { r.record(fmt.Sprintf(format, args...)) }
+func (r *recorder) Fatalf(format string, args ...any) {
+	r.Errorf(format, args...)
+	runtime.Goexit()
+}
+
+// TestSuitesReportFaultyPlugins runs single checks against plugins that fail them.
+func TestSuitesReportFaultyPlugins(t *testing.T) {
+	previous := stopTimeout
+	stopTimeout = time.Second
+	t.Cleanup(func() { stopTimeout = previous })
+	linkTo := func(program, name string) Binary {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.Symlink(testserver.Program(t, "testdata/"+program), path); err != nil {
+			t.Fatal(err)
+		}
+		return Binary{Path: path, Connect: func(string) sdk.Connection {
+			return sdk.Connection{Settings: map[string]string{"do": "bare"}}
+		}}
+	}
+	for _, tt := range []struct {
+		name   string
+		checks []check
+		check  string
+		plugin Binary
+		want   string
+	}{
+		{"it crashes at the start", pluginChecks, "the description is", linkTo("puppet", "mail-crashes"), "start"},
+		{"it has a different protocol version", pluginChecks, "the description is", linkTo("hostile", "mail-liar"), "protocol version"},
+		{"it has no version", pluginChecks, "the description is", linkTo("hostile", "mail-giant"), "version"},
+		{"its name is invalid", pluginChecks, "the description is", linkTo("puppet", "mail-Odd Name"), "provider's id"},
+		{"it has no commands", pluginChecks, "describe and --version", linkTo("hostile", "mail-giant"), "exits"},
+		{"it outlives its host", pluginChecks, "it exits when", linkTo("hostile", "mail-giant"), "killed"},
+		{"its errors have no kind", mailFailureChecks, "connection refused", linkTo("puppet", "mail-puppet"), "want [down]"},
+		{"it panics", mailFailureChecks, "an HTML page", linkTo("puppet", "mail-puppet"), "did not classify"},
+		{"it returns without an answer", mailFailureChecks, "no answer before", linkTo("puppet", "mail-puppet"), "returned"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := &recorder{TB: t}
+			for _, c := range tt.checks {
+				if strings.HasPrefix(c.name, tt.check) {
+					done := make(chan struct{})
+					go func() {
+						defer close(done)
+						c.run(r, tt.plugin)
+					}()
+					<-done
+				}
+			}
+			if all := strings.Join(r.messages, "\n"); !strings.Contains(all, tt.want) {
+				t.Fatalf("the suite does not report %q:\n%s", tt.want, all)
+			}
+		})
+	}
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/legacy"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/dns-cloudflare/simulator"
+	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+	"github.com/tenantry/tenantry/ports/contract"
+)
+
+// testTimeout is a timeout that only a server that never answers reaches, even on a slow machine.
+const testTimeout = 4 * time.Minute
+
+// newTestState returns a processState whose calls time out after testTimeout and whose budgets use
+// now.
+func newTestState(now func() time.Time) *processState {
+	s := newProcessState()
+	s.http.Timeout, s.budgets = testTimeout, newBudgets(now)
+	return s
+}
+
+// fixture is a simulator behind a server that validates every request and answer against
+// Cloudflare's own OpenAPI description. It implements contract.DNSProviderEnv.
+type fixture struct {
+	server      *httptest.Server
+	simulator   http.Handler // the simulator without validation
+	ready       simulate.Ready
+	newProvider func(sdk.Connection) (sdk.DNSProvider, error)
+	serial      atomic.Int64 // number of zones that were created
+	calls       atomic.Int64 // number of API calls
+	t           testing.TB
+}
+
+func newFixture(t testing.TB) *fixture {
+	t.Helper()
+	f := &fixture{newProvider: newTestState(time.Now).provider, t: t}
+	var handler http.Handler
+	f.server = httptest.NewServer(http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) { handler.ServeHTTP(a, r) }))
+	t.Cleanup(f.server.Close)
+	inner, ready, err := simulator.New(simulate.Options{URL: f.server.URL, DataDir: t.TempDir(), Log: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.ready, f.simulator = ready, inner
+	handler = f.validating(inner)
+	return f
+}
+
+var loadAPIDescription = sync.OnceValues(func() (routers.Router, error) {
+	doc, err := openapi3.NewLoader().LoadFromFile("testdata/cloudflare-dns-subset.openapi.yaml")
+	if err != nil {
+		return nil, err
+	}
+	doc.Servers = openapi3.Servers{{URL: "/client/v4"}}
+	// In the subset, an unquoted description contains a comma, so that its rest is parsed as
+	// members.
+	return legacy.NewRouter(doc, openapi3.AllowExtraSiblingFields("no trailing dot", "punycode."))
+})
+
+// validating returns a handler that passes API requests to next and validates requests and answers.
+func (f *fixture) validating(next http.Handler) http.Handler {
+	router, err := loadAPIDescription()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/_control/") {
+			next.ServeHTTP(a, r)
+			return
+		}
+		f.calls.Add(1)
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		in := f.validateRequest(router, r)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		out := httptest.NewRecorder()
+		next.ServeHTTP(out, r) // panics for a planned connection loss
+		if in != nil {
+			answer := &openapi3filter.ResponseValidationInput{RequestValidationInput: in, Status: out.Code, Header: out.Header()}
+			answer.SetBodyBytes(out.Body.Bytes())
+			if err := openapi3filter.ValidateResponse(r.Context(), answer); err != nil {
+				f.t.Errorf("%s %s: answer %d: %v", r.Method, r.URL.Path, out.Code, err)
+			}
+		}
+		for name, values := range out.Header() {
+			a.Header()[name] = values
+		}
+		a.WriteHeader(out.Code)
+		_, _ = a.Write(out.Body.Bytes())
+	})
+}
+
+func (f *fixture) validateRequest(router routers.Router, r *http.Request) *openapi3filter.RequestValidationInput {
+	route, params, err := router.FindRoute(r)
+	if err != nil {
+		f.t.Errorf("%s %s is not in the description: %v", r.Method, r.URL.Path, err)
+		return nil
+	}
+	in := &openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: route, Options: &openapi3filter.Options{
+		AuthenticationFunc: openapi3filter.NoopAuthenticationFunc,
+	}}
+	if err := openapi3filter.ValidateRequest(r.Context(), in); err != nil {
+		f.t.Errorf("%s %s: %v", r.Method, r.URL.Path, err)
+	}
+	for name := range r.URL.Query() {
+		if route.Operation.Parameters.GetByInAndName("query", name) == nil {
+			f.t.Errorf("%s %s: the description has no parameter %s", r.Method, r.URL.Path, name)
+		}
+	}
+	return in
+}
+
+func (f *fixture) connection(token string) sdk.Connection {
+	return sdk.Connection{Settings: f.ready.Settings, Secrets: map[string]secret.Text{"api_token": secret.New(token)}}
+}
+
+func (f *fixture) providerWithToken(token string) sdk.DNSProvider {
+	p, err := f.newProvider(f.connection(token))
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+func (f *fixture) Provider() sdk.DNSProvider {
+	return f.providerWithToken(f.ready.Secrets["api_token"])
+}
+
+func (f *fixture) Refused() sdk.DNSProvider { return f.providerWithToken("guessed") }
+
+func (f *fixture) NewZone(t testing.TB) string {
+	zone := fmt.Sprintf("zone-%d.test", f.serial.Add(1))
+	f.control(t, http.MethodPut, "/zones/"+zone, map[string]string{}, nil)
+	return zone
+}
+
+func (f *fixture) Put(t testing.TB, zone string, s dns.RRSet) {
+	t.Helper()
+	var keep []map[string]any
+	for _, r := range f.records(t, zone) {
+		if r["name"] != s.Name || r["type"] != string(s.Type) {
+			keep = append(keep, r)
+		}
+	}
+	for _, v := range s.Values {
+		r := map[string]any{"type": s.Type, "name": s.Name, "ttl": s.TTL, "content": v}
+		switch s.Type {
+		case dns.MX:
+			var preference int
+			var host string
+			_, _ = fmt.Sscan(v, &preference, &host)
+			r["priority"], r["content"] = preference, host
+		case dns.TXT:
+			r["content"] = sdk.QuoteText(v)
+		}
+		keep = append(keep, r)
+	}
+	f.replaceRecords(t, zone, keep)
+}
+
+func (f *fixture) replaceRecords(t testing.TB, zone string, records []map[string]any) {
+	t.Helper()
+	f.control(t, http.MethodPut, "/zones/"+zone+"/records", append([]map[string]any{}, records...), nil)
+}
+
+func (f *fixture) records(t testing.TB, zone string) []map[string]any {
+	t.Helper()
+	var all []map[string]any
+	f.control(t, http.MethodGet, "/zones/"+zone+"/records", nil, &all)
+	return all
+}
+
+func (f *fixture) Held(t testing.TB, zone string) []dns.RRSet {
+	t.Helper()
+	var sets []dns.RRSet
+	for _, r := range f.records(t, zone) {
+		name, kind, value := r["name"].(string), dns.Type(r["type"].(string)), r["content"].(string)
+		switch kind {
+		case dns.MX:
+			value = fmt.Sprint(int(r["priority"].(float64)), " ", value)
+		case dns.TXT:
+			value, _ = sdk.UnquoteText(value)
+		}
+		known := false
+		for i := range sets {
+			if sets[i].Name == name && sets[i].Type == kind {
+				sets[i].Values, known = append(sets[i].Values, value), true
+			}
+		}
+		if !known {
+			sets = append(sets, dns.RRSet{Name: name, Type: kind, TTL: int(r["ttl"].(float64)), Values: []string{value}})
+		}
+	}
+	return sets
+}
+
+func (f *fixture) Lose(t testing.TB, how contract.Failure) {
+	kind := map[contract.Failure]string{contract.LosesRequest: "drop_before", contract.LosesAnswer: "drop_after"}[how]
+	f.planFault(t, map[string]any{"kind": kind, "times": 1, "writes_only": true})
+}
+
+func (f *fixture) planFault(t testing.TB, fault map[string]any) {
+	t.Helper()
+	f.control(t, http.MethodPost, "/faults", fault, nil)
+}
+
+func (f *fixture) control(t testing.TB, method, path string, in, out any) {
+	t.Helper()
+	body, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequest(method, f.server.URL+"/_control"+path, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	answer, _ := io.ReadAll(resp.Body)
+	if resp.StatusCode != http.StatusOK || (out != nil && json.Unmarshal(answer, out) != nil) {
+		t.Fatalf("%s %s: %d %s", method, path, resp.StatusCode, answer)
+	}
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// sandboxClient calls the world interface of the sandbox that the simulator is part of. The sandbox
+// stores the zones: its DNS server serves them, and people can change them by hand.
+type sandboxClient struct {
+	base   string
+	client *http.Client
+}
+
+// newSandboxClient returns nil for an empty base URL.
+func newSandboxClient(base string) *sandboxClient {
+	if base == "" {
+		return nil
+	}
+	return &sandboxClient{base, &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}}
+}
+
+// The JSON documents of the world interface. A servedRecord says in As how Cloudflare serves a
+// record: literally if As is empty. With "proxied" or "flattened" Cloudflare answers with addresses
+// instead.
+type (
+	sandboxZone struct {
+		Name        string          `json:"name"`
+		Provider    string          `json:"provider"`
+		NameServers []string        `json:"name_servers"`
+		Version     uint32          `json:"version"`
+		Records     []sandboxRecord `json:"records"`
+		Replaced    []servedRecord  `json:"veiled"`
+	}
+	sandboxRecord struct {
+		Type     string `json:"type"`
+		Name     string `json:"name"`
+		Content  string `json:"content"`
+		TTL      int    `json:"ttl"`
+		Priority *int   `json:"priority,omitempty"`
+	}
+	servedRecord struct {
+		Record sandboxRecord `json:"record"`
+		As     string        `json:"as"`
+	}
+)
+
+// errZoneChanged is the error of edit for a zone that was changed meanwhile.
+var errZoneChanged = errors.New("the zone has changed in the sandbox")
+
+// zones returns the zones that are hosted at Cloudflare, or the one with the given name.
+func (w *sandboxClient) zones(ctx context.Context, name string) ([]sandboxZone, error) {
+	var out []sandboxZone
+	query := url.Values{"provider": {provider}}
+	if name != "" {
+		query.Set("name", name)
+	}
+	return out, w.call(ctx, http.MethodGet, "/zones?"+query.Encode(), nil, &out)
+}
+
+// edit replaces the records of a zone with those of h if the zone still has the version of h.
+// Otherwise it fails with errZoneChanged.
+func (w *sandboxClient) edit(ctx context.Context, h sandboxZone) error {
+	return w.call(ctx, http.MethodPut, "/zones/"+url.PathEscape(h.Name), h, nil)
+}
+
+func (w *sandboxClient) call(ctx context.Context, method, path string, in, out any) error {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, w.base+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	resp, err := w.client.Do(req)
+	if err != nil {
+		return fmt.Errorf("call the sandbox: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	answer, err := io.ReadAll(resp.Body)
+	switch {
+	case err != nil:
+		return fmt.Errorf("call the sandbox: %w", err)
+	case resp.StatusCode == http.StatusConflict:
+		return errZoneChanged
+	case resp.StatusCode == http.StatusBadRequest: // a DNS server cannot serve these records
+		var refused struct {
+			Error string `json:"error"`
+		}
+		_ = json.Unmarshal(answer, &refused)
+		return refusal{1004, "DNS Validation Error: " + refused.Error}
+	case resp.StatusCode != http.StatusOK:
+		return fmt.Errorf("call the sandbox: it answered %d", resp.StatusCode)
+	case out == nil:
+		return nil
+	}
+	return json.Unmarshal(answer, out)
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/sdk"
+)
+
+// TestApplyHandlesRepeatedTexts checks a zone with two records of the same text that is split into
+// different strings. A change may remove one of the two.
+func TestApplyHandlesRepeatedTexts(t *testing.T) {
+	f := newFixture(t)
+	zone := f.NewZone(t)
+	f.replaceRecords(t, zone, []map[string]any{
+		{"type": "TXT", "name": zone, "content": `"twice"`, "ttl": 300}, {"type": "TXT", "name": zone, "content": `"twi" "ce"`, "ttl": 300},
+		{"type": "TXT", "name": zone, "content": `"both stay"`, "ttl": 300}, {"type": "TXT", "name": zone, "content": `"both " "stay"`, "ttl": 300},
+	})
+	p := f.Provider()
+	z, err := p.Zone(t.Context(), zone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := text(zone, "both stay", "both stay", "twice")
+	if _, err := p.Apply(t.Context(), z, []dns.Change{{Before: text(zone, "both stay", "both stay", "twice", "twice"), After: after}}); err != nil {
+		t.Fatal(err)
+	}
+	if held := dns.Find(f.Held(t, zone), zone, dns.TXT); !held.Same(after) {
+		t.Errorf("held %+v", held)
+	}
+}
+
+// TestZonePrefersTheActiveZone checks a token that has access to a domain in two accounts.
+func TestZonePrefersTheActiveZone(t *testing.T) {
+	const moved, active = `{"id":"old","name":"a.test","status":"moved","type":"full","name_servers":["x.ns.cloudflare.com"]}`,
+		`{"id":"new","name":"a.test","status":"active","type":"full","name_servers":["y.ns.cloudflare.com"]}`
+	for answer, want := range map[string]string{
+		moved + "," + active: "new", active + "," + moved: "new", moved: "old",
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(a http.ResponseWriter, _ *http.Request) {
+			_, _ = a.Write([]byte(`{"success":true,"errors":[],"messages":[],"result":[` + answer + `]}`))
+		}))
+		p, err := newProcessState().provider(sdk.Connection{
+			Settings: map[string]string{"api_url": server.URL}, Secrets: map[string]secret.Text{"api_token": secret.New("not-a-real-one")},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		z, err := p.Zone(t.Context(), "a.test")
+		if err != nil || z.ID != want || (z.Idle == "") != (want == "new") {
+			t.Errorf("%s: got %+v, %v", answer, z, err)
+		}
+		server.Close()
+	}
+}
+
+func TestRecordsReadsAllPagesWithoutATotal(t *testing.T) {
+	pages := map[string]string{"1": `{"id":"a","type":"A","name":"a.test","content":"192.0.2.1"}`, "2": `{"id":"b","type":"MX","name":"a.test","content":"mx.test","priority":5}`}
+	server := httptest.NewServer(http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) {
+		_, _ = a.Write([]byte(`{"success":true,"errors":[],"messages":[],"result":[` + pages[r.URL.Query().Get("page")] + `]}`))
+	}))
+	t.Cleanup(server.Close)
+	p, err := newProcessState().provider(sdk.Connection{
+		Settings: map[string]string{"api_url": server.URL}, Secrets: map[string]secret.Text{"api_token": secret.New("not-a-real-one")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sets, err := p.Records(t.Context(), dns.Zone{ID: "z", Name: "a.test"})
+	if err != nil || len(dns.Find(sets, "a.test", dns.MX).Values) != 1 {
+		t.Errorf("got %+v, %v", sets, err)
+	}
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	wire "github.com/miekg/dns"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/ports/contract"
+)
+
+// testTimeout is a timeout that only a server that never answers reaches, even on a slow machine.
+const testTimeout = 4 * time.Minute
+
+// newTestState returns a processState whose calls time out after testTimeout.
+func newTestState() *processState {
+	h := newProcessState()
+	h.guarded.Timeout, h.unguarded.Timeout = testTimeout, testTimeout
+	return h
+}
+
+// fixture is a real PowerDNS behind a proxy that can lose requests and answers. It implements
+// contract.DNSProviderEnv.
+type fixture struct {
+	server      *testserver.PowerDNS
+	newProvider func(sdk.Connection) (sdk.DNSProvider, error)
+	proxy       *httptest.Server
+	nextFailure atomic.Int64 // a contract.Failure for the next PATCH
+	nextStatus  atomic.Int64 // a status for the next PATCH
+	serial      atomic.Int64
+	calls       atomic.Int64
+}
+
+func newFixture(t testing.TB) *fixture {
+	t.Helper()
+	server, err := testserver.StartPowerDNS(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	to, err := url.Parse(server.API)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fixture{server: server, newProvider: newTestState().provider}
+	f.proxy = httptest.NewServer(f.proxying(httputil.NewSingleHostReverseProxy(to)))
+	t.Cleanup(f.proxy.Close)
+	return f
+}
+
+// proxying returns a handler that passes requests to the server and applies the planned failures.
+func (f *fixture) proxying(server http.Handler) http.Handler {
+	return http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) {
+		f.calls.Add(1)
+		how := contract.Failure(0)
+		if r.Method == http.MethodPatch {
+			how = contract.Failure(f.nextFailure.Swap(0))
+			if status := f.nextStatus.Swap(0); status != 0 {
+				a.WriteHeader(int(status))
+				return
+			}
+		}
+		switch how {
+		case contract.LosesRequest:
+			panic(http.ErrAbortHandler)
+		case contract.LosesAnswer:
+			server.ServeHTTP(httptest.NewRecorder(), r)
+			panic(http.ErrAbortHandler)
+		default:
+			server.ServeHTTP(a, r)
+		}
+	})
+}
+
+func (f *fixture) connection(key string) sdk.Connection {
+	return sdk.Connection{
+		Settings: map[string]string{"api_url": f.proxy.URL + "/", "allow_private": "true"},
+		Secrets:  map[string]secret.Text{"api_key": secret.New(key)},
+	}
+}
+
+func (f *fixture) providerWithKey(key string) sdk.DNSProvider {
+	p, err := f.newProvider(f.connection(key))
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+func (f *fixture) Provider() sdk.DNSProvider { return f.providerWithKey(f.server.Key) }
+
+func (f *fixture) Refused() sdk.DNSProvider { return f.providerWithKey("guessed") }
+
+func (f *fixture) NewZone(t testing.TB) string {
+	zone := fmt.Sprintf("zone-%d.test", f.serial.Add(1))
+	f.callServer(t, http.MethodPost, "/zones", map[string]any{
+		"name": zone + ".", "kind": "Native", "nameservers": []string{"ns1.provider.example.", "ns2.provider.example."},
+	})
+	return zone
+}
+
+func (f *fixture) Put(t testing.TB, zone string, s dns.RRSet) {
+	records := []map[string]any{}
+	for _, v := range s.Values {
+		records = append(records, map[string]any{"content": sdk.WriteContent(s.Type, v)})
+	}
+	f.replaceSet(t, zone, map[string]any{"name": s.Name + ".", "type": s.Type, "ttl": s.TTL, "changetype": "REPLACE", "records": records})
+}
+
+func (f *fixture) replaceSet(t testing.TB, zone string, set map[string]any) {
+	t.Helper()
+	f.callServer(t, http.MethodPatch, "/zones/"+zone+".", map[string]any{"rrsets": []any{set}})
+}
+
+func (f *fixture) Lose(_ testing.TB, how contract.Failure) { f.nextFailure.Store(int64(how)) }
+
+// callServer calls the API of the server directly, without the proxy and the plugin.
+func (f *fixture) callServer(t testing.TB, method, path string, in any) []byte {
+	t.Helper()
+	body, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), method, f.server.API+"/api/v1/servers/localhost"+path, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-API-Key", f.server.Key)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode >= http.StatusMultipleChoices {
+		t.Fatalf("%s %s: %d %s %v", method, path, resp.StatusCode, answer, err)
+	}
+	return answer
+}
+
+// Held reads the zone by a zone transfer.
+func (f *fixture) Held(t testing.TB, zone string) []dns.RRSet {
+	t.Helper()
+	in, err := (&wire.Transfer{DialTimeout: testTimeout, ReadTimeout: testTimeout, WriteTimeout: testTimeout}).In(new(wire.Msg).SetAxfr(zone+"."), f.server.DNS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sets []dns.RRSet
+	for part := range in {
+		if part.Error != nil {
+			t.Fatal(part.Error)
+		}
+		for _, rr := range part.RR {
+			h := rr.Header()
+			if name := strings.TrimSuffix(h.Name, "."); h.Rrtype != wire.TypeSOA && (h.Rrtype != wire.TypeNS || name != zone) {
+				sets = addToSets(sets, name, rr)
+			}
+		}
+	}
+	return sets
+}
+
+func addToSets(sets []dns.RRSet, name string, rr wire.RR) []dns.RRSet {
+	h := rr.Header()
+	value := strings.TrimSuffix(strings.TrimPrefix(rr.String(), h.String()), ".")
+	if text, ok := rr.(*wire.TXT); ok {
+		value, _ = sdk.UnquoteText(`"` + strings.Join(text.Txt, "") + `"`)
+	}
+	for i := range sets {
+		if sets[i].Name == name && sets[i].Type == dns.Type(wire.TypeToString[h.Rrtype]) {
+			sets[i].Values = append(sets[i].Values, value)
+			return sets
+		}
+	}
+	return append(sets, dns.RRSet{Name: name, Type: dns.Type(wire.TypeToString[h.Rrtype]), TTL: int(h.Ttl), Values: []string{value}})
+}

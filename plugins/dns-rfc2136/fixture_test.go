@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	wire "github.com/miekg/dns"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/ports/contract"
+)
+
+// testTimeout is a timeout that only a server that never answers reaches, even on a slow machine.
+const testTimeout = 4 * time.Minute
+
+// newTestProvider is newProvider with testTimeout as the timeout of its calls.
+func newTestProvider(c sdk.Connection) (sdk.DNSProvider, error) {
+	created, err := newProvider(c)
+	if p, ok := created.(*provider); ok {
+		p.timeout, p.dialer.Timeout = testTimeout, testTimeout
+	}
+	return created, err
+}
+
+// fixture is a real BIND behind a proxy that can lose requests and answers. It implements
+// contract.DNSProviderEnv.
+type fixture struct {
+	server          *testserver.BIND
+	proxy           net.Listener
+	newProviderFunc func(sdk.Connection) (sdk.DNSProvider, error)
+	nextFailure     atomic.Int64 // a contract.Failure for the next update
+	zonesUsed       atomic.Int64 // number of zones that NewZone has returned
+}
+
+// zonesOfServer is the number of zones of the BIND server.
+const zonesOfServer = 48
+
+func zoneName(n int64) string { return fmt.Sprintf("zone-%d.test", n) }
+
+func newFixture(t testing.TB) *fixture {
+	t.Helper()
+	var zones []string
+	for n := range int64(zonesOfServer) {
+		zones = append(zones, zoneName(n+1))
+	}
+	server, err := testserver.StartBIND(t.Context(), zones...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	f := &fixture{server: server, newProviderFunc: newTestProvider}
+	if f.proxy, err = new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.proxy.Close() })
+	go f.acceptConns()
+	return f
+}
+
+func (f *fixture) acceptConns() {
+	for {
+		conn, err := f.proxy.Accept()
+		if err != nil {
+			return
+		}
+		go f.proxyConn(conn)
+	}
+}
+
+// proxyConn forwards one connection to the server. It reads the client's data message by message,
+// so that it can apply the planned failure to an update.
+func (f *fixture) proxyConn(client net.Conn) {
+	defer func() { _ = client.Close() }()
+	server, err := net.Dial("tcp", f.server.Addr)
+	if err != nil {
+		return
+	}
+	defer func() { _ = server.Close() }()
+	var dropAnswers atomic.Bool
+	go func() {
+		buffer := make([]byte, 1<<16)
+		for {
+			n, err := server.Read(buffer)
+			if err != nil || dropAnswers.Load() {
+				_ = client.Close()
+				return
+			}
+			_, _ = client.Write(buffer[:n])
+		}
+	}()
+	for {
+		var size [2]byte
+		if _, err := io.ReadFull(client, size[:]); err != nil {
+			return
+		}
+		message := make([]byte, binary.BigEndian.Uint16(size[:]))
+		if _, err := io.ReadFull(client, message); err != nil {
+			return
+		}
+		if message[2]>>3&15 == wire.OpcodeUpdate {
+			switch contract.Failure(f.nextFailure.Swap(0)) {
+			case contract.LosesRequest:
+				return
+			case contract.LosesAnswer:
+				dropAnswers.Store(true)
+			}
+		}
+		_, _ = server.Write(append(size[:], message...))
+	}
+}
+
+func (f *fixture) connection(secretText string) sdk.Connection {
+	var zones []string
+	for n := range f.zonesUsed.Load() {
+		zones = append(zones, zoneName(n+1))
+	}
+	if len(zones) == 0 {
+		zones = append(zones, zoneName(1))
+	}
+	return sdk.Connection{
+		Settings: map[string]string{
+			"server": f.proxy.Addr().String(), "zones": strings.Join(zones, ","), "key_name": f.server.Key, "allow_private": "true",
+		},
+		Secrets: map[string]secret.Text{"key_secret": secret.New(secretText)},
+	}
+}
+
+func (f *fixture) providerWithSecret(secretText string) sdk.DNSProvider {
+	p, err := f.newProviderFunc(f.connection(secretText))
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+func (f *fixture) Provider() sdk.DNSProvider { return f.providerWithSecret(f.server.Secret) }
+
+func (f *fixture) Refused() sdk.DNSProvider { return f.providerWithSecret("Z3Vlc3NlZA==") }
+
+func (f *fixture) NewZone(t testing.TB) string {
+	n := f.zonesUsed.Add(1)
+	if n > zonesOfServer {
+		t.Fatal("the server has no more zones")
+	}
+	return zoneName(n)
+}
+
+func (f *fixture) Lose(_ testing.TB, how contract.Failure) { f.nextFailure.Store(int64(how)) }
+
+// tsig signs a message with the server's key and returns the secrets for the client.
+func (f *fixture) tsig(m *wire.Msg) map[string]string {
+	name := wire.Fqdn(f.server.Key)
+	m.SetTsig(name, wire.HmacSHA256, 300, time.Now().Unix())
+	return map[string]string{name: f.server.Secret}
+}
+
+func (f *fixture) Put(t testing.TB, zone string, s dns.RRSet) {
+	t.Helper()
+	m := new(wire.Msg).SetUpdate(zone + ".")
+	m.RemoveRRset([]wire.RR{&wire.ANY{Hdr: wire.RR_Header{Name: s.Name + ".", Rrtype: wire.StringToType[string(s.Type)]}}})
+	for _, v := range s.Values {
+		rr, err := wire.NewRR(fmt.Sprintf("%s. %d IN %s %s", s.Name, s.TTL, s.Type, sdk.WriteContent(s.Type, v)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Insert([]wire.RR{rr})
+	}
+	f.update(t, m)
+}
+
+// update sends a signed message directly to the server.
+func (f *fixture) update(t testing.TB, m *wire.Msg) {
+	t.Helper()
+	client := &wire.Client{Net: "tcp", Timeout: testTimeout, TsigSecret: f.tsig(m)}
+	a, _, err := client.ExchangeContext(context.WithoutCancel(t.Context()), m, f.server.Addr)
+	if err != nil || a.Rcode != wire.RcodeSuccess {
+		t.Fatalf("update: %v, %v", a, err)
+	}
+}
+
+func (f *fixture) Held(t testing.TB, zone string) []dns.RRSet {
+	t.Helper()
+	var sets []dns.RRSet
+	for _, rr := range f.transfer(t, zone) {
+		h := rr.Header()
+		name, kind := strings.TrimSuffix(h.Name, "."), dns.Type(wire.TypeToString[h.Rrtype])
+		if h.Rrtype == wire.TypeSOA || (h.Rrtype == wire.TypeNS && name == zone) {
+			continue
+		}
+		value := strings.TrimSuffix(strings.TrimPrefix(rr.String(), h.String()), ".")
+		if text, ok := rr.(*wire.TXT); ok {
+			value, _ = sdk.UnquoteText(`"` + strings.Join(text.Txt, "") + `"`)
+		}
+		known := false
+		for i := range sets {
+			if sets[i].Name == name && sets[i].Type == kind {
+				sets[i].Values, known = append(sets[i].Values, value), true
+			}
+		}
+		if !known {
+			sets = append(sets, dns.RRSet{Name: name, Type: kind, TTL: int(h.Ttl), Values: []string{value}})
+		}
+	}
+	return sets
+}
+
+// transfer reads all records of a zone directly from the server.
+func (f *fixture) transfer(t testing.TB, zone string) []wire.RR {
+	t.Helper()
+	q := new(wire.Msg).SetAxfr(zone + ".")
+	in, err := (&wire.Transfer{DialTimeout: testTimeout, ReadTimeout: testTimeout, WriteTimeout: testTimeout, TsigSecret: f.tsig(q)}).In(q, f.server.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []wire.RR
+	for part := range in {
+		if part.Error != nil {
+			t.Fatal(part.Error)
+		}
+		all = append(all, part.RR...)
+	}
+	return all
+}

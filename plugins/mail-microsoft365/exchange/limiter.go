@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package exchange
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+const (
+	// maxInFlight is how many cmdlets run at once in a tenant. Exchange answers more with delays
+	// and status 429.
+	maxInFlight = 3
+	// burst is how many calls may start at once after a quiet time: two minutes' worth at the
+	// default pace. Connecting a tenant and provisioning its mailboxes then never waits.
+	burst = 120
+	// sweepAt is the number of limiters above which idle ones are removed.
+	sweepAt = 4096
+)
+
+// Limiter paces the cmdlets of one tenant.
+type Limiter struct {
+	slots chan struct{}
+	pace  *rate.Limiter
+}
+
+// Limiters holds the Limiter of each tenant. It is safe for concurrent use.
+type Limiters struct {
+	mu    sync.Mutex
+	byKey map[limiterKey]*Limiter
+}
+
+type limiterKey struct {
+	connection string
+	tenant     tenant.GUID
+}
+
+// For returns the limiter of a tenant, as one connection reaches it. perSecond is the average
+// number of calls per second; 0 means no limit. Only the first call for a tenant uses perSecond.
+func (ls *Limiters) For(connection string, id tenant.GUID, perSecond float64) *Limiter {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	key := limiterKey{connection, id}
+	if limiter := ls.byKey[key]; limiter != nil {
+		return limiter
+	}
+	if ls.byKey == nil {
+		ls.byKey = map[limiterKey]*Limiter{}
+	}
+	if len(ls.byKey) >= sweepAt {
+		for k, limiter := range ls.byKey {
+			if limiter.idle() {
+				delete(ls.byKey, k)
+			}
+		}
+	}
+	limit := rate.Limit(perSecond)
+	if perSecond <= 0 {
+		limit = rate.Inf
+	}
+	limiter := &Limiter{slots: make(chan struct{}, maxInFlight), pace: rate.NewLimiter(limit, burst)}
+	ls.byKey[key] = limiter
+	return limiter
+}
+
+func (l *Limiter) idle() bool { return len(l.slots) == 0 && l.pace.Tokens() >= burst }
+
+// Acquire waits until a call may start. The caller must call release when the call has ended.
+// Acquire returns a Throttled outcome if the deadline passes first, and does so at once if the pace
+// does not allow the call before it. It returns an error that wraps context.Canceled if the caller
+// cancelled ctx.
+func (l *Limiter) Acquire(ctx context.Context) (release func(), err error) {
+	select {
+	case l.slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, l.waitError(ctx)
+	}
+	if err := l.pace.Wait(ctx); err != nil {
+		<-l.slots
+		return nil, l.waitError(ctx)
+	}
+	return func() { <-l.slots }, nil
+}
+
+func (l *Limiter) waitError(ctx context.Context) error {
+	if ctx.Err() == context.Canceled {
+		return fmt.Errorf("wait for a call slot: %w", ctx.Err())
+	}
+	return &outcome.Error{
+		Kind: outcome.Throttled, Cause: "own_pacing", RetryAfter: 10 * time.Second,
+		Detail: "too many calls for this tenant at once",
+	}
+}

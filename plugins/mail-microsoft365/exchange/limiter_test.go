@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package exchange
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+func TestLimiterAllowsThreeCallsAtOnce(t *testing.T) {
+	limiter := new(Limiters).For("c", "t", 0)
+	var releases []func()
+	for range maxInFlight {
+		release, err := limiter.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		releases = append(releases, release)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := limiter.Acquire(ctx); outcome.Of(err) != outcome.Throttled {
+		t.Fatalf("a fourth call: %v", err)
+	}
+	releases[0]()
+	if _, err := limiter.Acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLimiterThrottlesACallThatCannotMeetItsDeadline checks a call beyond the burst, whose deadline
+// comes before the next free slot.
+func TestLimiterThrottlesACallThatCannotMeetItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := new(Limiters).For("c", "t", 1)
+		for range burst {
+			release, err := limiter.Acquire(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			release()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		if _, err := limiter.Acquire(ctx); outcome.Of(err) != outcome.Throttled || time.Since(began) != 0 {
+			t.Fatalf("a call beyond the burst ends with %v after %s, want throttled at once", err, time.Since(began))
+		}
+		if len(limiter.slots) != 0 {
+			t.Fatal("the throttled call still holds a slot")
+		}
+	})
+}
+
+func TestEachTenantHasItsOwnLimiter(t *testing.T) {
+	var limiters Limiters
+	one := limiters.For("c", "t1", 1)
+	if one == limiters.For("c", "t2", 1) || one != limiters.For("c", "t1", 1) {
+		t.Fatal("two tenants share a limiter, or one tenant has two")
+	}
+}
+
+func TestACancelledWaitIsNotThrottled(t *testing.T) {
+	limiter := new(Limiters).For("c", "t", 0)
+	for range maxInFlight {
+		if _, err := limiter.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := limiter.Acquire(ctx); !errors.Is(err, context.Canceled) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestIdleLimitersAreRemoved(t *testing.T) {
+	var limiters Limiters
+	busy := limiters.For("c", "busy", 1)
+	if _, err := busy.Acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for n := range sweepAt {
+		limiters.For("c", tenant.GUID(strconv.Itoa(n)), 1)
+	}
+	if len(limiters.byKey) > 10 || limiters.For("c", "busy", 1) != busy {
+		t.Fatalf("%d limiters are kept", len(limiters.byKey))
+	}
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
+	"github.com/tenantry/tenantry/plugins/sdk"
+)
+
+const fakeTenant tenant.GUID = "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11"
+
+// minimalAnswers are the shortest answers that the plugin must understand: opaque tokens, members
+// that are missing or null, other spellings, and bodies where none are documented.
+var minimalAnswers = map[string]string{
+	"POST /oauth2/v2.0/token": `{"access_token":"opaque"}`,
+	"GET /organization": `{"value":[{"displayName":"Fabrikam","verifiedDomains":[
+		{"name":"fabrikam.onmicrosoft.com","isInitial":true,"isDefault":true},{"name":"A.example"}]}]}`,
+	"GET /domains":           `{"value":[{"id":"fabrikam.onmicrosoft.com"},{"id":"A.example","isVerified":true,"isDefault":null,"supportedServices":null}]}`,
+	"GET /domains/a.example": `{"id":"A.example","isVerified":true,"supportedServices":["Sharepoint","Yammer"],"extra":{}}`,
+	"GET /domains/a.example/verificationDnsRecords": `{"value":[
+		{"@odata.type":"microsoft.graph.domainDnsTxtRecord","label":"a.example","text":"MS=ms1"}]}`,
+	"GET /domains/a.example/serviceConfigurationRecords": `{"value":[
+		{"recordType":"MX","label":"a.example","mailExchange":"x.mx.microsoft","preference":0,"supportedService":"email","isOptional":null},
+		{"recordType":"TXT","label":"a.example","text":"v=spf1","supportedService":"Intune"}]}`,
+	"POST /domains/a.example/verify":                 `{"id":"a.example"}`,
+	"PATCH /domains/a.example":                       `{"id":"a.example"}`,
+	"GET /users":                                     `{"value":[{"assignedLicenses":[{}]},{"assignedLicenses":[{}],"mail":null},{"mail":"x@a.example"},{}]}`,
+	"GET /users/o-1":                                 `{}`,
+	"PATCH /users/o-1":                               `{"id":"o-1"}`,
+	"GET /servicePrincipals(appId='c')":              `{"id":"sp-1"}`,
+	"GET /roleManagement/directory/roleAssignments":  `{}`,
+	"POST /roleManagement/directory/roleAssignments": ``,
+	"Get-OrganizationConfig":                         `{"value":[{"Name":"fabrikam.onmicrosoft.com"}]}`,
+	"Get-TransportConfig":                            `{"value":[{"SmtpClientAuthenticationDisabled":"False"}]}`,
+	"Set-TransportConfig":                            ``,
+	"Get-AcceptedDomain":                             `{"value":[{"DomainName":"A.example"},{"DomainName":"b.example","PendingRemoval":true}]}`,
+	"Get-DkimSigningConfig": `{"value":[{"Domain":"other.example","Selector1CNAME":"never"},
+		{"Name":"A.example","Selector1CNAME":"S1.dkim.example.","Selector2CNAME":"s2.dkim.example"}]}`,
+	"Set-DkimSigningConfig": `{"value":null}`,
+	"New-Mailbox":           `{"value":[{"ExternalDirectoryObjectId":"o-1"}]}`,
+	"Get-Mailbox":           `{"value":[{"ExternalDirectoryObjectId":"o-1","PrimarySmtpAddress":"Anna@A.example","WhenMailboxCreated":null}]}`,
+	"Set-CASMailbox":        ``,
+	"Set-Mailbox":           `{}`,
+}
+
+type fakePlatform struct {
+	client sdk.MailTenant
+	bodies map[string]string // last request body, by cmdlet or by method and path
+	// answers are minimalAnswers unless a test changes them.
+	answers  map[string]string
+	statuses map[string]int // 200 if not set
+	// consentRevoked makes the login host refuse new tokens. Issued tokens stay valid.
+	consentRevoked bool
+	tokens         int
+	now            time.Time
+}
+
+func newFakePlatform(t *testing.T) *fakePlatform {
+	t.Helper()
+	fake := &fakePlatform{bodies: map[string]string{}, answers: maps.Clone(minimalAnswers), statuses: map[string]int{}, now: time.Now()}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		what := r.Method + " " + strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/v1.0"), "/"+string(fakeTenant))
+		var command struct{ CmdletInput struct{ CmdletName string } }
+		if strings.HasSuffix(r.URL.Path, "/InvokeCommand") && json.Unmarshal(raw, &command) == nil {
+			what = command.CmdletInput.CmdletName
+		}
+		fake.bodies[what] = string(raw)
+		if what == "POST /oauth2/v2.0/token" {
+			fake.tokens++
+			if fake.consentRevoked {
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = w.Write([]byte(`{"error":"unauthorized_client","error_codes":[700016]}`))
+				return
+			}
+		}
+		answer, known := fake.answers[what]
+		if !known {
+			t.Errorf("unexpected call %s", what)
+			w.WriteHeader(http.StatusNotFound)
+		}
+		if status := fake.statuses[what]; status != 0 {
+			w.WriteHeader(status)
+		}
+		_, _ = w.Write([]byte(answer))
+	}))
+	t.Cleanup(server.Close)
+	state := newProcessState()
+	state.retry = call.RetryPolicy{MaxAttempts: 3, BaseDelay: time.Millisecond}
+	state.now = func() time.Time { return fake.now }
+	state.tokenCache.Now = state.now
+	p, err := state.newPlatform(sdk.Connection{
+		Settings: map[string]string{"client_id": "c", "login_url": server.URL, "graph_url": server.URL, "exchange_url": server.URL},
+		Secrets:  map[string]secret.Text{"client_secret": secret.New("s")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fake.client = p.For(fakeTenant)
+	return fake
+}
+
+func expectEqual(t *testing.T, err error, got, want any) {
+	t.Helper()
+	if err != nil || !cmp.Equal(got, want) {
+		t.Fatalf("%v: %s", err, cmp.Diff(want, got))
+	}
+}
+
+func TestMinimalGraphAnswersAreUnderstood(t *testing.T) {
+	fake := newFakePlatform(t)
+	profile, err := fake.client.Profile(t.Context())
+	expectEqual(t, err, profile, tenant.Profile{Name: "Fabrikam", BuiltinDomain: "fabrikam.onmicrosoft.com"})
+	list, err := fake.client.Domains(t.Context())
+	expectEqual(t, err, list, []domain.Platform{{Name: "a.example", Verified: true}})
+	added, err := fake.client.AddDomain(t.Context(), "a.example")
+	expectEqual(t, err, added, domain.Platform{Name: "a.example", Verified: true})
+	records, err := fake.client.Records(t.Context(), "a.example")
+	expectEqual(t, err, records, domain.Records{
+		Verification: []dns.Record{{Type: dns.TXT, Name: "a.example", Content: "MS=ms1", TTL: 3600}},
+		Service:      []dns.Record{{Type: dns.MX, Name: "a.example", Content: "x.mx.microsoft", TTL: 3600}},
+	})
+	verified, err := fake.client.VerifyDomain(t.Context(), "a.example")
+	expectEqual(t, err, verified, domain.Platform{Name: "a.example", Verified: true})
+	// Services that are on stay on. Services that an application may not set are not written.
+	expectEqual(t, fake.client.EnableMail(t.Context(), "a.example"), fake.bodies["PATCH /domains/a.example"], `{"supportedServices":["Email","Yammer"]}`)
+	users, err := fake.client.UserMailboxes(t.Context())
+	expectEqual(t, err, users, 1)
+}
+
+func TestMinimalExchangeAnswersAreUnderstood(t *testing.T) {
+	fake := newFakePlatform(t)
+	progress, err := fake.client.Bootstrap(t.Context())
+	expectEqual(t, err, progress.Status, tenant.BootstrapReady)
+	expectEqual(t, nil, fake.bodies["POST /roleManagement/directory/roleAssignments"],
+		`{"@odata.type":"#microsoft.graph.unifiedRoleAssignment","directoryScopeId":"/","principalId":"sp-1",`+
+			`"roleDefinitionId":"29232cdf-9323-42fd-ade2-1d097af3e4de"}`)
+	state, err := fake.client.SMTPAuth(t.Context())
+	expectEqual(t, err, state, tenant.SMTPAuthEnabled)
+	expectEqual(t, fake.client.EnableSMTPAuth(t.Context()), fake.bodies["Set-TransportConfig"],
+		`{"CmdletInput":{"CmdletName":"Set-TransportConfig","Parameters":{"SmtpClientAuthenticationDisabled":false}}}`)
+	names, err := fake.client.MailDomains(t.Context())
+	expectEqual(t, err, names, []string{"a.example"})
+	signing, err := fake.client.EnsureSigning(t.Context(), "a.example")
+	expectEqual(t, err, signing, dns.Signing{
+		Selector1: dns.Record{Type: dns.CNAME, Name: "selector1._domainkey.a.example", Content: "s1.dkim.example", TTL: 3600},
+		Selector2: dns.Record{Type: dns.CNAME, Name: "selector2._domainkey.a.example", Content: "s2.dkim.example", TTL: 3600},
+	})
+	expectEqual(t, fake.client.EnableSigning(t.Context(), "a.example"), fake.bodies["Set-DkimSigningConfig"],
+		`{"CmdletInput":{"CmdletName":"Set-DkimSigningConfig","Parameters":{"Enabled":true,"Identity":"a.example"}}}`)
+}
+
+// TestMinimalRuleAnswersAreUnderstood covers lists that are a single text, null or missing, and
+// answers that contain other rules too.
+func TestMinimalRuleAnswersAreUnderstood(t *testing.T) {
+	fake := newFakePlatform(t)
+	const others = `{"Name":"Disclaimer","State":"Enabled","From":["anna@a.example"]}`
+	ours := `{"Name":"Tenantry-Block-a.example","Guid":"r-1","State":"enabled","Mode":"Enforce","From":"Anna@A.example",` +
+		`"SenderAddressLocation":"HeaderOrEnvelope","RejectMessageEnhancedStatusCode":"5.7.910","RejectMessageReasonText":"` + rejectText + `"}`
+	want := sendlimit.Rule{ID: "r-1", Name: "Tenantry-Block-a.example", Enabled: true, Lists: []string{"anna@a.example"}}
+	for name, answer := range map[string]string{
+		"one rule":      ours,
+		"among others":  others + "," + ours,
+		"null members":  strings.Replace(ours, `"Guid"`, `"Conditions":null,"Exceptions":null,"ExpiryDate":null,"Guid"`, 1),
+		"empty members": strings.Replace(ours, `"Guid"`, `"Conditions":[],"Exceptions":[],"ExpiryDate":"","Guid"`, 1),
+	} {
+		fake.answers[exchange.GetTransportRule] = `{"value":[` + answer + `]}`
+		got, err := fake.client.Block(t.Context(), "a.example", []string{"anna@a.example"})
+		if err != nil || !cmp.Equal(got, want) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	expectEqual(t, nil, fake.bodies[exchange.GetTransportRule], `{"CmdletInput":{"CmdletName":"Get-TransportRule","Parameters":`+
+		`{"Identity":"tenantry-block-a.example","ResultSize":"Unlimited"}}}`)
+	fake.answers[exchange.GetTransportRule] = `{"value":[` + strings.Replace(ours, "enabled", "Resting", 1) + `]}`
+	_, err := fake.client.Block(t.Context(), "a.example", nil)
+	expectOutcome(t, err, outcome.Broken, fault.Code{})
+	_, err = fake.client.Rules(t.Context())
+	expectOutcome(t, err, outcome.Broken, fault.Code{})
+
+	fake.answers[exchange.GetTransportRule], fake.answers[exchange.NewTransportRule] = `{"value":[`+others+`]}`, ``
+	_, err = fake.client.Block(t.Context(), "a.example", []string{"Anna@a.example"})
+	expectOutcome(t, err, outcome.NotReady, fault.Code{}) // the new rule never appears
+	expectEqual(t, nil, fake.bodies[exchange.NewTransportRule], `{"CmdletInput":{"CmdletName":"New-TransportRule","Parameters":`+
+		`{"Comments":"`+commentPrefix+`a.example","Enabled":true,"From":["anna@a.example"],"Mode":"Enforce","Name":"tenantry-block-a.example",`+
+		`"Priority":0,"RejectMessageEnhancedStatusCode":"5.7.910","RejectMessageReasonText":"`+rejectText+`",`+
+		`"SenderAddressLocation":"HeaderOrEnvelope","StopRuleProcessing":true}}}`)
+}
+
+func TestMinimalMailboxAnswersAreUnderstood(t *testing.T) {
+	fake := newFakePlatform(t)
+	made, err := fake.client.CreateMailbox(t.Context(), mailbox.Spec{DisplayName: "Anna Keller", Address: "Anna@a.example"})
+	if err != nil || made.ObjectID != "o-1" || made.Address != "anna@a.example" {
+		t.Fatalf("made %+v, %v", made, err)
+	}
+	expectEqual(t, nil, fake.bodies["New-Mailbox"], `{"CmdletInput":{"CmdletName":"New-Mailbox","Parameters":{"Alias":"`+
+		mailbox.Alias("anna@a.example")+`","DisplayName":"Anna Keller","Name":"anna@a.example",`+
+		`"PrimarySmtpAddress":"anna@a.example","Shared":true}}}`)
+	found, err := fake.client.Mailbox(t.Context(), "ANNA@a.example")
+	expectEqual(t, err, found, mailbox.Platform{ObjectID: "o-1", Address: "anna@a.example", AccountEnabled: true})
+	err = fake.client.OpenSignIn(t.Context(), "o-1", "anna@a.example", secret.New("Corr3ct-horse-battery"))
+	expectEqual(t, err, fake.bodies["PATCH /users/o-1"], `{"accountEnabled":true,"userPrincipalName":"anna@a.example","passwordProfile":`+
+		`{"password":"Corr3ct-horse-battery","forceChangePasswordNextSignIn":false,"forceChangePasswordNextSignInWithMfa":false},`+
+		`"passwordPolicies":"DisablePasswordExpiration"}`)
+	expectEqual(t, fake.client.OpenSubmission(t.Context(), "anna@a.example"), fake.bodies["Set-CASMailbox"],
+		`{"CmdletInput":{"CmdletName":"Set-CASMailbox","Parameters":{"Identity":"anna@a.example","SmtpClientAuthenticationDisabled":false}}}`)
+	expectEqual(t, fake.client.Rename(t.Context(), "anna@a.example", "Anna <b>"), fake.bodies["Set-Mailbox"],
+		`{"CmdletInput":{"CmdletName":"Set-Mailbox","Parameters":{"DisplayName":"Anna \u003cb\u003e","Identity":"anna@a.example"}}}`)
+	list, err := fake.client.Mailboxes(t.Context())
+	if err != nil || len(list) != 1 {
+		t.Fatalf("listed %+v, %v", list, err)
+	}
+	expectEqual(t, nil, fake.bodies["Get-Mailbox"], `{"CmdletInput":{"CmdletName":"Get-Mailbox","Parameters":`+
+		`{"RecipientTypeDetails":["SharedMailbox"],"ResultSize":"Unlimited"}}}`)
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
+)
+
+// TestRuleWritesSurviveALostAnswer checks that the rule ends as requested when any one cmdlet fails
+// once, before or after its effect.
+func TestRuleWritesSurviveALostAnswer(t *testing.T) {
+	env := newTestEnv(t)
+	for _, cmdlet := range []string{
+		exchange.NewTransportRule, exchange.SetTransportRule, exchange.EnableTransportRule, exchange.DisableTransportRule,
+		exchange.RemoveTransportRule, exchange.GetTransportRule,
+	} {
+		for _, f := range []options{
+			{"kind": "drop_before"}, {"kind": "drop_after"}, {"kind": "status", "status": 500}, {"kind": "status", "status": 503},
+			{"kind": "status", "status": 504}, {"kind": "status", "status": 429},
+		} {
+			t.Run(fmt.Sprint(cmdlet, f), func(t *testing.T) {
+				s := newSendingTenant(t, env)
+				life := func(what string, do func() error) {
+					f["operation"], f["times"] = cmdlet, 1
+					env.injectFault(t, f)
+					if err := do(); err != nil {
+						t.Fatalf("%s: %v", what, err)
+					}
+					env.control(t, http.MethodDelete, "/faults", nil)
+				}
+				set := func(list ...string) func() error {
+					return func() error {
+						r, err := s.client.Block(t.Context(), s.domain, list)
+						if err == nil && !slices.Equal(r.Blocks(), list) {
+							t.Fatalf("blocks %v, want %v", r.Blocks(), list)
+						}
+						return err
+					}
+				}
+				life("make", set(s.mailboxes[0]))
+				life("change", set(s.mailboxes[1:]...))
+				life("switch off", set())
+				life("switch on", set(s.mailboxes...))
+				if got := s.stoppedSenders(); !slices.Equal(got, s.mailboxes) || len(s.rules()) != 1 {
+					t.Fatalf("stopped %v: %v", got, s.rules())
+				}
+				life("remove", func() error { return s.client.RemoveRules(t.Context()) })
+				if len(s.rules()) != 0 {
+					t.Fatalf("left %v", s.rules())
+				}
+			})
+		}
+	}
+}
+
+// TestARuleWriteThatDoesNotShowIsNotReady checks that a change that cannot be read back is not
+// reported as done.
+func TestARuleWriteThatDoesNotShowIsNotReady(t *testing.T) {
+	env := newTestEnv(t)
+	s := newSendingTenant(t, env)
+	s.block(s.domain, s.mailboxes[0])
+	for cmdlet, list := range map[string][]string{exchange.SetTransportRule: s.mailboxes[1:], exchange.DisableTransportRule: nil} {
+		env.setBehaviour(t, s.tenantInfo.GUID, options{"cmdlets": options{cmdlet: options{"errors": []string{}, "times": 1}}})
+		_, err := s.client.Block(t.Context(), s.domain, list)
+		expectOutcome(t, err, outcome.NotReady, fault.Code{})
+		if got := s.stoppedSenders(); !slices.Equal(got, s.mailboxes[:1]) {
+			t.Fatalf("%s: stopped %v", cmdlet, got)
+		}
+	}
+}
+
+// TestAPartlyDoneRuleChangeIsUnknown checks that a failure after a successful write is not reported
+// as a change that did not happen.
+func TestAPartlyDoneRuleChangeIsUnknown(t *testing.T) {
+	env := newTestEnv(t)
+	s := newSendingTenant(t, env)
+	s.block(s.domain, s.mailboxes[0])
+	blind := options{"operation": exchange.GetTransportRule, "kind": "status", "status": 503, "skip": 1, "times": 1000}
+	env.injectFault(t, blind)
+	_, err := s.client.Block(t.Context(), s.domain, s.mailboxes[1:])
+	expectOutcome(t, err, outcome.Unknown, fault.Code{})
+	env.control(t, http.MethodDelete, "/faults", nil)
+	if got := s.stoppedSenders(); !slices.Equal(got, s.mailboxes[1:]) {
+		t.Fatalf("stopped %v", got)
+	}
+
+	s.runAsAdministrator(exchange.SetTransportRule, options{"Identity": sendlimit.RuleName(s.domain), "ExceptIfFrom": s.mailboxes[:1]})
+	full := options{"times": 1, "exception": options{"type": "Microsoft.RulesValidationException", "text": "The rule is too large."}}
+	env.setBehaviour(t, s.tenantInfo.GUID, options{"cmdlets": options{exchange.NewTransportRule: full}})
+	_, err = s.client.Block(t.Context(), s.domain, s.mailboxes[1:])
+	expectOutcome(t, err, outcome.Unknown, fault.Code{})
+	s.block(s.domain, s.mailboxes[1:]...)
+
+	env.injectFault(t, blind)
+	expectOutcome(t, s.client.RemoveRules(t.Context()), outcome.Unknown, fault.Code{})
+	env.control(t, http.MethodDelete, "/faults", nil)
+	if len(s.rules()) != 0 {
+		t.Fatalf("left %v", s.rules())
+	}
+}
+
+// TestEnabledRulesAreRemovedFirst checks that the rules left after a failed removal block nobody.
+func TestEnabledRulesAreRemovedFirst(t *testing.T) {
+	env := newTestEnv(t)
+	s := newSendingTenant(t, env)
+	scopes := []string{s.domain, sendlimit.TenantWide, "a.test"}
+	for _, scope := range scopes {
+		s.block(scope, s.mailboxes[0])
+	}
+	for _, on := range scopes {
+		for _, scope := range scopes {
+			if scope == on {
+				s.block(scope, s.mailboxes[0])
+			} else {
+				s.block(scope)
+			}
+		}
+		env.injectFault(t, options{"operation": exchange.RemoveTransportRule, "kind": "status", "status": 503, "skip": 1, "times": 1000})
+		if err := s.client.RemoveRules(t.Context()); err == nil || len(s.stoppedSenders()) != 0 || len(s.rules()) != 2 {
+			t.Fatalf("%q: %v, left are %v", on, err, s.rules())
+		}
+		env.control(t, http.MethodDelete, "/faults", nil)
+		for _, scope := range scopes {
+			s.block(scope, s.mailboxes[0])
+		}
+	}
+}
+
+// TestASenderListThatIsTooLongIsRefused checks that the refusal comes before any request.
+func TestASenderListThatIsTooLongIsRefused(t *testing.T) {
+	env := newTestEnv(t)
+	s := newSendingTenant(t, env)
+	var long []string
+	for n := range 300 {
+		long = append(long, fmt.Sprintf("a-mailbox-among-many-%d@%s", n, s.domain))
+	}
+	env.control(t, http.MethodDelete, "/calls", nil)
+	for _, call := range []func() (sendlimit.Rule, error){
+		func() (sendlimit.Rule, error) { return s.client.Block(t.Context(), s.domain, long) },
+		func() (sendlimit.Rule, error) { return s.client.EnsureRule(t.Context(), s.domain, long) },
+	} {
+		_, err := call()
+		if expectOutcome(t, err, outcome.Refused, fault.ProviderError); !strings.Contains(err.Error(), "300 mailboxes") {
+			t.Errorf("got %v", err)
+		}
+	}
+	if got := env.calls(t); len(got) != 0 {
+		t.Fatalf("asked %v", got)
+	}
+	// The most mailboxes of a tenant, with the longest addresses.
+	var usual []string
+	for n := range 36 {
+		usual = append(usual, fmt.Sprintf("%02d%s@%s.example.com", n, strings.Repeat("a", 62), strings.Repeat("b", 63)))
+	}
+	if _, err := ruleSenders(sendlimit.RuleName(""), usual); err != nil {
+		t.Fatalf("36 mailboxes: %v", err)
+	}
+}
+
+func TestBlockReportsRefusals(t *testing.T) {
+	env := newTestEnv(t)
+	s := newSendingTenant(t, env)
+	_, err := s.client.Block(t.Context(), s.domain, []string{"nobody@" + s.domain})
+	expectOutcome(t, err, outcome.Refused, fault.MailboxNotFound)
+	s.block(s.domain, s.mailboxes[0])
+	_, err = s.client.Block(t.Context(), s.domain, []string{s.mailboxes[1], "nobody@" + s.domain})
+	if expectOutcome(t, err, outcome.Refused, fault.MailboxNotFound); strings.Contains(err.Error(), s.domain) {
+		t.Errorf("the error names the customer: %v", err)
+	}
+	if got := s.stoppedSenders(); !slices.Equal(got, s.mailboxes[:1]) {
+		t.Fatalf("stopped %v", got)
+	}
+	full := options{"times": 1, "exception": options{"type": "Microsoft.RulesValidationException", "text": "You've reached the maximum number of rules."}}
+	env.setBehaviour(t, s.tenantInfo.GUID, options{"cmdlets": options{exchange.NewTransportRule: full}})
+	_, err = s.client.Block(t.Context(), sendlimit.TenantWide, s.mailboxes)
+	expectOutcome(t, err, outcome.Refused, fault.ProviderError)
+}

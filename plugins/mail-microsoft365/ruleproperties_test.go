@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"flag"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
+)
+
+// TestBlockStopsOnlyTheListedMailboxes checks that Block never stops mail of a mailbox that is not
+// in its list. The calls come in any order, and an administrator changes the rule in between.
+func TestBlockStopsOnlyTheListedMailboxes(t *testing.T) {
+	env := newTestEnv(t)
+	s := newSendingTenant(t, env)
+	env.setBehaviour(t, s.tenantInfo.GUID, options{"trace_quota": 1_000_000})
+	scopes := []string{sendlimit.TenantWide, s.domain}
+	checkProperty(t, func(rt *rapid.T) {
+		lists := map[string][]string{}
+		if err := s.client.RemoveRules(t.Context()); err != nil {
+			rt.Fatal(err)
+		}
+		for range rapid.IntRange(1, 3).Draw(rt, "writes") {
+			scope := rapid.SampledFrom(scopes).Draw(rt, "scope")
+			changeRuleAsAdministrator(rt, s, scope)
+			list := rapid.SliceOfN(rapid.SampledFrom(append(s.mailboxes, strings.ToUpper(s.mailboxes[0]), "", " ", "@", "*")), 0, 4).Draw(rt, "list")
+			r, err := s.client.Block(t.Context(), scope, list)
+			if slices.ContainsFunc(list, func(m string) bool { return len(m) < 3 }) {
+				expectOutcome(t, err, outcome.Refused, fault.ProviderError)
+				// The rule keeps its senders, except for the administrator's change.
+				list = nil
+				r, err = s.client.Block(t.Context(), scope, list)
+			}
+			if err != nil {
+				rt.Fatalf("%q %v: %v", scope, list, err)
+			}
+			want := normalizedAddresses(list)
+			if !slices.Equal(r.Blocks(), want) {
+				rt.Fatalf("%q: blocks %v, want %v", scope, r.Blocks(), want)
+			}
+			lists[scope] = want
+		}
+		if got, want := s.stoppedSenders(), normalizedAddresses(slices.Concat(lists[scopes[0]], lists[scopes[1]])); !slices.Equal(got, want) {
+			rt.Fatalf("stopped %v, want %v: %v", got, want, s.rules())
+		}
+	})
+}
+
+// checkProperty checks a slow property: 20 times with random values, 100 times if TENANTRY_SOAK is
+// set.
+func checkProperty(t *testing.T, property func(*rapid.T)) {
+	t.Helper()
+	checks := flag.Lookup("rapid.checks")
+	if os.Getenv("TENANTRY_SOAK") == "" {
+		before := checks.Value.String()
+		defer func() { _ = checks.Value.Set(before) }()
+		if err := checks.Value.Set("20"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rapid.Check(t, property)
+}
+
+func normalizedAddresses(list []string) []string {
+	var out []string
+	for _, m := range list {
+		out = append(out, strings.ToLower(m))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// changeRuleAsAdministrator changes a managed rule as an administrator of the tenant could.
+func changeRuleAsAdministrator(rt *rapid.T, s *sendingTenant, scope string) {
+	name := sendlimit.RuleName(scope)
+	if s.managedRule(scope) == "" {
+		return
+	}
+	switch rapid.SampledFrom([]string{"not at all", "opens it", "switches it", "adds an exception", "narrows it", "audits"}).Draw(rt, "meddles") {
+	case "opens it":
+		s.runAsAdministrator(exchange.SetTransportRule, options{"Identity": name, "From": nil})
+	case "switches it":
+		s.runAsAdministrator(exchange.EnableTransportRule, options{"Identity": name})
+	case "adds an exception":
+		s.runAsAdministrator(exchange.SetTransportRule, options{"Identity": name, "ExceptIfFrom": []string{s.mailboxes[0]}})
+	case "narrows it":
+		s.runAsAdministrator(exchange.SetTransportRule, options{"Identity": name, "SentToScope": "InOrganization"})
+	case "audits":
+		s.runAsAdministrator(exchange.SetTransportRule, options{"Identity": name, "Mode": "Audit"})
+	}
+}
+
+// TestAnEmptySenderListIsNeverSent checks that write refuses an empty list, and that no step
+// function asks for one.
+func TestAnEmptySenderListIsNeverSent(t *testing.T) {
+	fake := newFakePlatform(t) // it has no answer for rule cmdlets and fails the test if one is sent
+	u := &ruleUpdate{tenantClient: fake.client.(*tenantClient), name: "tenantry-block-a.example"}
+	for _, step := range []ruleStep{createDisabled, createEnabled, setSenders} {
+		if err := u.write(t.Context(), step); outcome.Of(err) != outcome.Broken {
+			t.Errorf("step %d: %v", step, err)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		row := ruleRow{
+			State: exchange.Text(rapid.SampledFrom([]string{"Enabled", "Disabled"}).Draw(t, "state")),
+			Mode:  exchange.Text(rapid.SampledFrom([]string{"Enforce", "Audit", ""}).Draw(t, "mode")),
+			From:  rapid.SliceOfN(rapid.SampledFrom([]string{"a@a.example", "b@a.example"}), 0, 2).Draw(t, "from"),
+			Ends:  exchange.Text(rapid.SampledFrom([]string{"", "2026-11-02"}).Draw(t, "ends")),
+		}
+		for _, next := range []nextStep{ensureStep, blockStep} {
+			step := next(row, rapid.Bool().Draw(t, "found"), nil)
+			if step != ruleDone && step != disable {
+				t.Fatalf("step %d without senders for %+v", step, row)
+			}
+		}
+		step := blockStep(row, true, []string{"a@a.example"})
+		if step == enable && row.withoutSenders() || row.enabled() && row.withoutSenders() && step != disable {
+			t.Fatalf("step %d for %+v", step, row)
+		}
+	})
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
+	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/ports/contract"
+)
+
+// sendingTenant is a tenant with three shared mailboxes and the mailbox of its administrator.
+type sendingTenant struct {
+	*testEnv
+
+	t          testing.TB
+	tenantInfo contract.Tenant
+	client     sdk.MailTenant
+	domain     string
+	mailboxes  []string // sorted
+}
+
+func newSendingTenant(t testing.TB, env *testEnv) *sendingTenant {
+	t.Helper()
+	tenantInfo, c := env.preparedTenant(t, nil)
+	s := &sendingTenant{testEnv: env, t: t, tenantInfo: tenantInfo, client: c, domain: env.mailDomain(t, c)}
+	for _, local := range []string{"anna", "ben", "cleo"} {
+		if _, err := c.CreateMailbox(t.Context(), mailboxSpec(local+"@"+s.domain)); err != nil {
+			t.Fatal(err)
+		}
+		s.mailboxes = append(s.mailboxes, local+"@"+s.domain)
+	}
+	return s
+}
+
+// allSenders returns the shared mailboxes and the administrator's address.
+func (s *sendingTenant) allSenders() []string {
+	return append(slices.Clone(s.mailboxes), s.tenantInfo.Admin)
+}
+
+// rules returns the rules that the simulator holds for the tenant.
+func (s *sendingTenant) rules() []any {
+	s.t.Helper()
+	list, _ := s.control(s.t, http.MethodGet, "/tenants/"+string(s.tenantInfo.GUID), nil)["rules"].([]any)
+	return list
+}
+
+// managedRule describes the simulator's rule of a scope, "" if there is none.
+func (s *sendingTenant) managedRule(scope string) string {
+	s.t.Helper()
+	for _, r := range s.rules() {
+		if rule, _ := r.(map[string]any); rule["name"] == sendlimit.RuleName(scope) {
+			return fmt.Sprint(rule["enabled"], rule["blocks"])
+		}
+	}
+	return ""
+}
+
+// stoppedSenders sends a message from every mailbox and returns the senders whose message the trace
+// reports as refused.
+func (s *sendingTenant) stoppedSenders() []string {
+	s.t.Helper()
+	from := time.Now().UTC()
+	for _, box := range s.allSenders() {
+		s.control(s.t, http.MethodPost, "/messages", options{"mailbox": box, "count": 1})
+	}
+	trace, err := s.client.Sent(s.t.Context(), sendlimit.TraceQuery{From: from, To: time.Now().Add(time.Minute), Senders: s.allSenders()})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	seen, stopped := map[string]bool{}, []string{}
+	for _, m := range trace.Sent {
+		if seen[m.Sender] = true; m.Refused {
+			stopped = append(stopped, m.Sender)
+		}
+	}
+	if len(seen) != len(s.allSenders()) {
+		s.t.Fatalf("the trace shows %v", seen)
+	}
+	slices.Sort(stopped)
+	return slices.Compact(stopped)
+}
+
+// runAsAdministrator runs a cmdlet as the tenant's own administrator would.
+func (s *sendingTenant) runAsAdministrator(cmdlet string, parameters map[string]any) {
+	s.t.Helper()
+	c, ok := s.client.(*tenantClient)
+	if !ok {
+		s.t.Fatal("no client")
+	}
+	if err := c.writeRule(s.t.Context(), call.Create, cmdlet, parameters); err != nil {
+		s.t.Fatalf("%s: %v", cmdlet, err)
+	}
+}
+
+func (s *sendingTenant) block(scope string, list ...string) sendlimit.Rule {
+	s.t.Helper()
+	r, err := s.client.Block(s.t.Context(), scope, list)
+	if err != nil {
+		s.t.Fatalf("block %v: %v", list, err)
+	}
+	return r
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/graph"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/login"
+	"github.com/tenantry/tenantry/plugins/sdk"
+)
+
+const version = "0.1.0"
+
+// defaults are the values of the settings that may be left out.
+var defaults = map[string]string{
+	"home_tenant":    login.NoHomeTenant,
+	"login_url":      "https://login.microsoftonline.com",
+	"graph_url":      "https://graph.microsoft.com",
+	"exchange_url":   "https://outlook.office365.com",
+	"graph_scope":    "https://graph.microsoft.com/.default",
+	"exchange_scope": "https://outlook.office365.com/.default",
+	"pacing":         "1",
+}
+
+func description() sdk.Description {
+	return sdk.Description{
+		Name: "microsoft365", Kind: "mail", Version: version, Title: "Microsoft 365",
+		Fields: []sdk.Field{
+			{Name: "client_id", Required: true, Help: "application (client) id of the app registration"},
+			{Name: "client_secret", Secret: true, Help: "client secret; ignored if a certificate is set"},
+			{Name: "client_certificate", Secret: true, Help: "PEM with the certificate and its RSA private key"},
+			setting("home_tenant", "tenant in which the application is registered, by id or domain; `tenantry doctor` requests a token there"),
+			{Name: "credential_expires", Help: "day on which the client secret expires, as 2027-01-31; `tenantry doctor` warns before"},
+			setting("login_url", "where administrators sign in and tokens come from; different for a sovereign cloud"),
+			setting("graph_url", "Microsoft Graph; /v1.0 is added"),
+			setting("exchange_url", "the Exchange Online admin endpoint"),
+			setting("graph_scope", "scope of tokens for Graph, and of the consent"),
+			setting("exchange_scope", "scope of tokens for Exchange"),
+			setting("pacing", "average Exchange calls per second and tenant; 0 sets no limit"),
+		},
+		// The directory service's limit on writes of one application in one tenant. Exchange
+		// publishes no limit; the plugin paces its calls itself, see exchange.Limiter.
+		Budgets: []sdk.Budget{
+			{Key: "tenant", Limit: 3000, Window: 150 * time.Second},
+			// The message trace has a separate quota in each tenant. One call of Sent is one
+			// request.
+			{Key: "tenant", Limit: 100, Window: 5 * time.Minute, Only: []string{"sent"}},
+		},
+	}
+}
+
+func setting(name, help string) sdk.Field {
+	return sdk.Field{Name: name, Default: defaults[name], Help: help}
+}
+
+// settings are the parsed settings of a connection.
+type settings struct {
+	loginURL, graphURL, exchangeURL string
+	graphScope, exchangeScope       string
+	home                            string
+	pacing                          float64
+	credential                      login.Credential
+}
+
+func readSettings(c sdk.Connection) (settings, error) {
+	value := func(name string) string {
+		if v := strings.TrimSpace(c.Settings[name]); v != "" {
+			return v
+		}
+		return defaults[name]
+	}
+	s := settings{
+		loginURL: strings.TrimRight(value("login_url"), "/"), graphURL: graph.BaseURL(value("graph_url")),
+		exchangeURL: strings.TrimRight(value("exchange_url"), "/"),
+		graphScope:  value("graph_scope"), exchangeScope: value("exchange_scope"), home: value("home_tenant"),
+		credential: login.Credential{
+			ClientID: value("client_id"), Secret: c.Secrets["client_secret"], Certificate: c.Secrets["client_certificate"],
+		},
+	}
+	for name, address := range map[string]string{"login_url": s.loginURL, "graph_url": s.graphURL, "exchange_url": s.exchangeURL} {
+		if u, err := url.Parse(address); err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
+			return settings{}, misconfigured(name)
+		}
+	}
+	if !login.IsTenantName(s.home) {
+		return settings{}, misconfigured("home_tenant")
+	}
+	var err error
+	if s.pacing, err = strconv.ParseFloat(value("pacing"), 64); err != nil {
+		return settings{}, misconfigured("pacing")
+	}
+	return s, s.credential.Check()
+}
+
+func misconfigured(name string) error {
+	err := call.Refuse(fault.ServiceUnavailable, "the mail platform is not configured", "setting", name)
+	err.RetryAfter = time.Minute
+	return err
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/sdk"
+)
+
+func TestPluginDescription(t *testing.T) {
+	p := plugin()
+	if p.Describe.Name != "microsoft365" || p.Describe.Kind != "mail" || p.Describe.Title == "" || p.Describe.Version == "" ||
+		len(p.Describe.Budgets) == 0 || p.Mail == nil || p.Simulator == nil {
+		t.Fatalf("got %+v", p)
+	}
+	// The quota of the trace, as Microsoft has it.
+	trace := sdk.Budget{Key: "tenant", Limit: 100, Window: 5 * time.Minute, Only: []string{"sent"}}
+	if !slices.ContainsFunc(p.Describe.Budgets, func(b sdk.Budget) bool { return cmp.Equal(b, trace) }) {
+		t.Errorf("budgets %+v", p.Describe.Budgets)
+	}
+	for _, f := range p.Describe.Fields {
+		if f.Name == "" || f.Help == "" || (f.Secret && f.Default != "") {
+			t.Errorf("field %+v", f)
+		}
+	}
+}
+
+func TestSettingsAreChecked(t *testing.T) {
+	for name, tt := range map[string]struct {
+		settings map[string]string
+		secrets  map[string]secret.Text
+		ok       bool
+	}{
+		"required settings only": {map[string]string{"client_id": "c"}, map[string]secret.Text{"client_secret": secret.New("s")}, true},
+		"no client":              {nil, map[string]secret.Text{"client_secret": secret.New("s")}, false},
+		"no credential":          {map[string]string{"client_id": "c"}, nil, false},
+		"bad certificate":        {map[string]string{"client_id": "c"}, map[string]secret.Text{"client_certificate": secret.New("x")}, false},
+		"bad address":            {map[string]string{"client_id": "c", "graph_url": "graph"}, map[string]secret.Text{"client_secret": secret.New("s")}, false},
+		"bad scheme":             {map[string]string{"client_id": "c", "login_url": "ftp://x"}, map[string]secret.Text{"client_secret": secret.New("s")}, false},
+		"bad pacing":             {map[string]string{"client_id": "c", "pacing": "slow"}, map[string]secret.Text{"client_secret": secret.New("s")}, false},
+	} {
+		_, err := plugin().Mail(sdk.Connection{Settings: tt.settings, Secrets: tt.secrets})
+		if (err == nil) != tt.ok || (err != nil && !errors.Is(err, fault.ServiceUnavailable)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestSettingsHaveDefaults(t *testing.T) {
+	settings := map[string]string{"client_id": "c", "exchange_url": " https://outlook.office365.us/ "}
+	before := maps.Clone(settings)
+	s, err := readSettings(sdk.Connection{Settings: settings, Secrets: map[string]secret.Text{"client_secret": secret.New("s")}})
+	if err != nil || !maps.Equal(settings, before) {
+		t.Fatal(err)
+	}
+	if s.loginURL != "https://login.microsoftonline.com" || s.graphURL != "https://graph.microsoft.com/v1.0" ||
+		s.exchangeURL != "https://outlook.office365.us" || s.graphScope != "https://graph.microsoft.com/.default" ||
+		s.exchangeScope != "https://outlook.office365.com/.default" || s.pacing != 1 {
+		t.Fatalf("got %+v", s)
+	}
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"strings"
+	"time"
+)
+
+// organization is the state of Exchange Online in a tenant.
+type organization struct {
+	Dehydrated bool `json:"dehydrated"`
+	Hydration  lag  `json:"hydration"` // started by Enable-OrganizationCustomization
+	// SMTPAuthDisabled is SmtpClientAuthenticationDisabled of the organization.
+	SMTPAuthDisabled bool         `json:"smtp_auth_disabled"`
+	Mailboxes        []mailbox    `json:"mailboxes"`
+	DKIM             []dkimConfig `json:"signing"`
+	// NonMailboxAddresses is the proxy addresses of objects that are not mailboxes.
+	NonMailboxAddresses []string `json:"held"`
+
+	Rules    []transportRule `json:"rules"`
+	RuleLog  []ruleVersion   `json:"rule_log"` // the changes of rules, oldest first
+	Messages int             `json:"messages"` // how many messages were ever sent
+	Sent     []messageBatch  `json:"sent"`
+	// TraceQueries is the times of the trace queries that count towards the quota.
+	TraceQueries []time.Time `json:"traced"`
+}
+
+// dehydrated reports whether customization must still be enabled with
+// Enable-OrganizationCustomization.
+func (o organization) dehydrated(at time.Time) bool {
+	return o.Dehydrated && !(o.Hydration.started() && o.Hydration.passed(at))
+}
+
+// acceptsMail reports whether Exchange accepts mail for a domain at a time.
+func (t *tenant) acceptsMail(name string, at time.Time) bool {
+	if strings.EqualFold(name, t.initialDomain()) {
+		return true
+	}
+	d := t.domain(name)
+	return d != nil && d.Verified && d.emailEnabled() && d.Accepted.passed(at)
+}
+
+// getOrganization runs Get-OrganizationConfig.
+func getOrganization(call *invocation, t *tenant, _ map[string]bool) outcome {
+	return outcome{rows: []object{{
+		"Name": t.initialDomain(), "Identity": t.initialDomain(), "DisplayName": t.Name, "Guid": guid("organization", t.ID),
+		"IsDehydrated": t.Exchange.dehydrated(call.now), "ExchangeVersion": "0.20 (15.0.0.0)",
+		"AdminDisplayName": "", "WhenChanged": t.Created,
+	}}}
+}
+
+// enableCustomization runs Enable-OrganizationCustomization, which takes effect after a delay. A
+// second run is an error, also while the first is in progress.
+func enableCustomization(call *invocation, t *tenant, _ map[string]bool) outcome {
+	if !t.Exchange.Dehydrated || t.Exchange.Hydration.started() {
+		return outcome{failure: errHydrated.with("")}
+	}
+	t.Exchange.Hydration = startLag(call.now, t.Behaviour.HydrateMS)
+	return outcome{}
+}
+
+// getAcceptedDomain runs Get-AcceptedDomain.
+func getAcceptedDomain(call *invocation, t *tenant, _ map[string]bool) outcome {
+	initial := t.initialMailDomain()
+	rows := []object{}
+	for _, d := range append([]mailDomain{initial}, t.Domains...) {
+		if !t.acceptsMail(d.Name, call.now) || call.params.has("Identity") && call.params.text("Identity") != d.Name {
+			continue
+		}
+		rows = append(rows, object{
+			"DomainName": d.Name, "Name": d.Name, "Identity": d.Name, "DomainType": "Authoritative",
+			"Default": d.Default, "InitialDomain": d.Name == initial.Name, "AuthenticationType": "Managed",
+			"PendingRemoval": false, "PendingCompletion": false, "SendingFromDomainDisabled": false,
+			"SmtpDaneStatus": "Disabled",
+		})
+	}
+	if call.params.has("Identity") && len(rows) == 0 {
+		return outcome{failure: errNoObject.with(call.params.text("Identity"))}
+	}
+	return outcome{rows: rows}
+}
+
+// getTransportConfig runs Get-TransportConfig.
+func getTransportConfig(_ *invocation, t *tenant, _ map[string]bool) outcome {
+	return outcome{rows: []object{{"Name": "Transport Settings", "AdminDisplayName": "",
+		"SmtpClientAuthenticationDisabled": t.Exchange.SMTPAuthDisabled}}}
+}
+
+// setTransportConfig runs Set-TransportConfig. A tenant with the setting smtp_auth "refused" does
+// not allow authenticated SMTP.
+func setTransportConfig(call *invocation, t *tenant, _ map[string]bool) outcome {
+	off := call.params.isTrue("SmtpClientAuthenticationDisabled")
+	switch {
+	case !call.params.has("SmtpClientAuthenticationDisabled") || off == t.Exchange.SMTPAuthDisabled:
+		return nothingModified("Transport Settings")
+	case !off && t.SMTPAuth == "refused":
+		return outcome{failure: errSMTPRefused.with("")}
+	}
+	t.Exchange.SMTPAuthDisabled = off
+	return outcome{}
+}

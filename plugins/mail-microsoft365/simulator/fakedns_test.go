@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator_test
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/miekg/dns"
+)
+
+// fakeDNS is a DNS server, and the world interface that tells the simulator its address.
+type fakeDNS struct {
+	url string
+
+	mu          sync.Mutex
+	records     []string
+	unavailable bool // the world interface omits the address
+}
+
+// newFakeDNS starts the DNS server over UDP and TCP.
+func newFakeDNS(t *testing.T) *fakeDNS {
+	t.Helper()
+	w := &fakeDNS{}
+	conn, listener := listenUDPAndTCP(t)
+	started := make(chan struct{})
+	udp := &dns.Server{PacketConn: conn, Handler: w, NotifyStartedFunc: func() { close(started) }}
+	go func() { _ = udp.ActivateAndServe() }()
+	<-started
+	t.Cleanup(func() { _ = udp.Shutdown() })
+	ready := make(chan struct{})
+	tcp := &dns.Server{Listener: listener, Handler: w, NotifyStartedFunc: func() { close(ready) }}
+	go func() { _ = tcp.ActivateAndServe() }()
+	<-ready
+	t.Cleanup(func() { _ = tcp.Shutdown() })
+
+	web := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if !w.unavailable {
+			_, _ = rw.Write([]byte(`{"addr":"` + conn.LocalAddr().String() + `"}`))
+		}
+	}))
+	t.Cleanup(web.Close)
+	w.url = web.URL
+	return w
+}
+
+// listenUDPAndTCP listens on one port over UDP and TCP. A free TCP port may be in use over UDP, so
+// it tries up to 20 ports.
+func listenUDPAndTCP(t *testing.T) (net.PacketConn, net.Listener) {
+	t.Helper()
+	for range 20 {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := net.ListenPacket("udp", listener.Addr().String())
+		if err == nil {
+			return conn, listener
+		}
+		_ = listener.Close()
+	}
+	t.Fatal("no port is free for UDP and TCP")
+	return nil, nil
+}
+
+// publish adds records in zone-file form.
+func (w *fakeDNS) publish(records ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.records = append(w.records, records...)
+}
+
+// setUnavailable sets whether the world interface omits the address of the DNS server.
+func (w *fakeDNS) setUnavailable(on bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.unavailable = on
+}
+
+// ServeDNS answers with the published records. Over UDP it truncates an answer of more than four
+// records.
+func (w *fakeDNS) ServeDNS(rw dns.ResponseWriter, q *dns.Msg) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m := new(dns.Msg).SetReply(q)
+	for _, text := range w.records {
+		rr, err := dns.NewRR(text)
+		if err == nil && strings.EqualFold(rr.Header().Name, q.Question[0].Name) && rr.Header().Rrtype == q.Question[0].Qtype {
+			m.Answer = append(m.Answer, rr)
+		}
+	}
+	if _, udp := rw.RemoteAddr().(*net.UDPAddr); udp && len(m.Answer) > 4 {
+		m.Truncated, m.Answer = true, nil
+	}
+	_ = rw.WriteMsg(m)
+}

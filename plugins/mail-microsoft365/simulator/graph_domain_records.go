@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// verificationToken returns the token that proves ownership of a domain. It is stable within a
+// tenant and differs between tenants.
+func (t *tenant) verificationToken(name string) string { return "ms" + digits(8, "proof", t.ID, name) }
+
+// listVerificationRecords answers GET /domains/{fqdn}/verificationDnsRecords with two alternatives.
+// One of them must be published.
+func listVerificationRecords(c *graphCall, t *tenant) result {
+	d, refusal := c.visibleDomain(t)
+	if refusal != nil {
+		return errorResult(refusal)
+	}
+	text := dnsRecord(t, d.Name, "Txt", d.Name)
+	text["text"] = "MS=" + t.verificationToken(d.Name)
+	mail := dnsRecord(t, d.Name, "Mx", d.Name)
+	mail["mailExchange"], mail["preference"] = t.verificationToken(d.Name)+".msv1.invalid", 32767
+	return c.collection("domains('"+d.Name+"')/verificationDnsRecords", []object{text, mail})
+}
+
+// verifyDomain answers POST /domains/{fqdn}/verify. It queries the DNS for the verification record.
+func verifyDomain(c *graphCall) result {
+	c.s.store.verifyMu.Lock()
+	defer c.s.store.verifyMu.Unlock()
+	name := strings.ToLower(c.r.PathValue("id"))
+	token := ""
+	c.file.View(func(t *tenant) { token = t.verificationToken(name) })
+	elsewhere, found := c.verifiedInOtherTenant(name), c.verificationRecordPublished(name, token)
+	return withTenant(func(c *graphCall, t *tenant) result {
+		d := t.domain(name)
+		switch {
+		case d == nil:
+			return errorResult(errNotFound.with(name))
+		case d.Verified:
+			return errorResult(errVerified.with(""))
+		case elsewhere || t.ownedOutsideSandbox(name): // permanent, regardless of the DNS
+			return errorResult(errElsewhere.with(name))
+		case !found || !d.Denied.passed(c.now):
+			if !found {
+				d.Denied = startLag(c.now, t.Behaviour.DNSNegativeMS)
+			}
+			return errorResult(errNoRecord.with(name))
+		}
+		d.Verified, d.Root = true, true
+		return c.entity(http.StatusOK, "domains", domainObject(*d, "AvailableImmediately"))
+	})(c)
+}
+
+// verificationRecordPublished reports whether the DNS has the TXT record or its MX alternative.
+func (c *graphCall) verificationRecordPublished(name, token string) bool {
+	if slices.Contains(c.s.lookupOrLog(c.r.Context(), name, "TXT"), "MS="+token) {
+		return true
+	}
+	return slices.Contains(c.s.lookupOrLog(c.r.Context(), name, "MX"), token+".msv1.invalid")
+}
+
+// dnsRecord returns the properties that all DNS records of Graph share.
+func dnsRecord(t *tenant, domain, kind, label string) object {
+	odata := map[string]string{"Txt": "Txt", "Mx": "Mx", "CName": "Cname"}[kind]
+	return object{
+		"@odata.type": "#microsoft.graph.domainDns" + odata + "Record",
+		"id":          guid("record", t.ID, domain, kind, label), "isOptional": false, "label": label,
+		"recordType": kind, "supportedService": "Email", "ttl": 3600,
+	}
+}
+
+// listServiceRecords answers GET /domains/{fqdn}/serviceConfigurationRecords. DKIM records are
+// never in this list.
+func listServiceRecords(c *graphCall, t *tenant) result {
+	d, refusal := c.visibleDomain(t)
+	if refusal != nil {
+		return errorResult(refusal)
+	}
+	of := "domains('" + d.Name + "')/serviceConfigurationRecords"
+	if !d.Verified || !d.emailEnabled() {
+		switch t.Behaviour.EarlyRecords {
+		case "refused":
+			return errorResult(errEarly.with(d.Name))
+		case "unavailable":
+			why := dnsRecord(t, d.Name, "", d.Name)
+			why["@odata.type"], why["recordType"] = "#microsoft.graph.domainDnsUnavailableRecord", ""
+			why["description"] = "The records are available once the domain is verified and e-mail is enabled."
+			return c.collection(of, []object{why})
+		}
+		return c.collection(of, nil)
+	}
+	mx := dnsRecord(t, d.Name, "Mx", d.Name)
+	mx["mailExchange"], mx["preference"] = t.mailExchange(d.Name), 0
+	spf := dnsRecord(t, d.Name, "Txt", d.Name)
+	spf["text"] = "v=spf1 include:spf.protection.outlook.com -all"
+	auto := dnsRecord(t, d.Name, "CName", "autodiscover."+d.Name)
+	auto["canonicalName"] = "autodiscover.outlook.com"
+	return c.collection(of, []object{mx, spf, auto})
+}
+
+// dashedName returns a domain as one label: dots become dashes. Dashes in the domain are removed
+// and suffix is appended, so that two domains do not collide.
+func dashedName(domain, suffix string) string {
+	writeStatus := strings.ReplaceAll(domain, "-", "")
+	out := strings.ReplaceAll(writeStatus, ".", "-")
+	if writeStatus != domain {
+		out += suffix
+	}
+	return out
+}
+
+// mailExchange returns the host that receives the domain's mail.
+func (t *tenant) mailExchange(domain string) string {
+	if t.Behaviour.MXStyle[domain] == "classic" {
+		return dashedName(domain, "01b") + ".mail.protection.outlook.com"
+	}
+	return dashedName(domain, "01b") + "." + letter("mx", domain) + "-v1.mx.microsoft"
+}

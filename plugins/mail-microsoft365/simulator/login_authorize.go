@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+)
+
+// codeLifetime is how long an authorization code can be redeemed.
+const codeLifetime = 10 * time.Minute
+
+// authorizationCode is the state of one issued authorization code.
+type authorizationCode struct {
+	Redirect  string    `json:"redirect"`
+	Scope     string    `json:"scope"`
+	Nonce     string    `json:"nonce"`
+	Challenge string    `json:"challenge"`
+	Method    string    `json:"method"` // "S256" or "plain"
+	User      string    `json:"user"`   // object id
+	Issued    time.Time `json:"issued"`
+	Redeemed  bool      `json:"redeemed"`
+}
+
+// authorize serves the sign-in page of the authorization code flow.
+func (s *simulator) authorize(w http.ResponseWriter, r *http.Request) {
+	q, app := r.URL.Query(), s.registration()
+	if refusal := s.checkAuthorize(r, q, app); refusal != nil {
+		s.renderError(w, refusal)
+		return
+	}
+	switch {
+	case q.Get("response_type") != "code":
+		s.answerApplication(w, r, q, errorValues(s, errResponseType.with(q.Get("response_type"))))
+	case !slices.Contains(strings.Fields(q.Get("scope")), "openid"):
+		s.answerApplication(w, r, q, errorValues(s, errScope.with(q.Get("scope"))))
+	case q.Get("prompt") == "none":
+		s.answerApplication(w, r, q, errorValues(s, errLoginRequired.with("")))
+	case r.Method == http.MethodPost:
+		s.signIn(w, r, q, app)
+	default:
+		s.signInPage(w, r, q.Get("login_hint"), nil)
+	}
+}
+
+// checkAuthorize returns the error for a request that must not be answered at the redirect URI, or
+// nil.
+func (s *simulator) checkAuthorize(r *http.Request, q url.Values, app registration) *aadsts {
+	if !isSharedAuthority(r.PathValue("tenant")) {
+		if _, refusal := s.tenantInPath(r); refusal != nil {
+			return refusal
+		}
+	}
+	if !strings.EqualFold(q.Get("client_id"), app.ClientID) {
+		return errNoPrincipal.with(q.Get("client_id"))
+	}
+	if !app.allowsRedirect(q.Get("redirect_uri")) {
+		return errRedirect.with(q.Get("redirect_uri"))
+	}
+	return nil
+}
+
+// signInPage shows the sign-in form, with an error message if refusal is not nil.
+func (s *simulator) signInPage(w http.ResponseWriter, r *http.Request, username string, refusal *aadsts) {
+	p := page{Status: http.StatusOK, Title: "Sign in", Action: formAction(r), AskUser: true, Username: username,
+		Buttons: []button{{"", "", "Sign in", false}}}
+	if username == "" {
+		p.Username = s.suggestedAdmin(r)
+	}
+	if refusal != nil {
+		p.Status, p.Problem = refusal.status, refusal.description(newGUID(), newGUID(), s.kit.Now())
+	}
+	s.renderPage(w, p)
+}
+
+// signIn handles the posted user name and issues an authorization code.
+func (s *simulator) signIn(w http.ResponseWriter, r *http.Request, q url.Values, app registration) {
+	username := strings.TrimSpace(r.PostFormValue("username"))
+	f := s.tenantForUser(r.PathValue("tenant"), username)
+	if f == nil {
+		s.signInPage(w, r, username, errUnknownUser.with(username))
+		return
+	}
+	text, refusal := s.issueCode(f, q, app, username)
+	switch {
+	case refusal == nil:
+		s.answerApplication(w, r, q, url.Values{"code": {text}, "session_state": {newGUID()}})
+	case refusal.number == errNotConsented.number:
+		s.answerApplication(w, r, q, errorValues(s, refusal))
+	default:
+		s.signInPage(w, r, username, refusal)
+	}
+}
+
+// issueCode stores a new authorization code for the user and returns it.
+func (s *simulator) issueCode(f *simulate.File[tenant], q url.Values, app registration, username string) (string, *aadsts) {
+	text := "1." + randomText(48)
+	var refusal *aadsts
+	err := f.Do(func(t *tenant) {
+		u := t.findSignInUser(username)
+		switch {
+		case u == nil:
+			refusal = errUnknownUser.with(username)
+		case !u.Enabled:
+			refusal = errUserDisabled.with(username)
+		case t.Grant.Consent != "granted":
+			refusal = errNotConsented.with(app.ClientID)
+		default:
+			t.deleteOldCodes(s.kit.Now())
+			t.Codes[text] = authorizationCode{Redirect: q.Get("redirect_uri"), Scope: q.Get("scope"), Nonce: q.Get("nonce"),
+				Challenge: q.Get("code_challenge"), Method: q.Get("code_challenge_method"), User: u.ID,
+				Issued: s.kit.Now()}
+		}
+	})
+	if err != nil {
+		return "", errTransient.with("")
+	}
+	return text, refusal
+}
+
+// deleteOldCodes deletes the codes that were issued more than six lifetimes ago, redeemed or not.
+func (t *tenant) deleteOldCodes(now time.Time) {
+	for text, c := range t.Codes {
+		if now.Sub(c.Issued) > 6*codeLifetime {
+			delete(t.Codes, text)
+		}
+	}
+}
+
+// errorValues returns the OAuth parameters of an error.
+func errorValues(s *simulator, e *aadsts) url.Values {
+	return url.Values{"error": {e.code}, "error_description": {e.description(newGUID(), newGUID(), s.kit.Now())}}
+}
+
+// answerApplication sends the response parameters to the redirect URI in the requested response
+// mode. The form_post page has a button, because it must work without a script.
+func (s *simulator) answerApplication(w http.ResponseWriter, r *http.Request, q, response url.Values) {
+	if q.Get("response_mode") != "form_post" {
+		redirect(w, r, q.Get("redirect_uri"), q.Get("state"), response)
+		return
+	}
+	p := page{Status: http.StatusOK, Title: "Signed in", Action: q.Get("redirect_uri"),
+		Buttons: []button{{"", "", "Continue", false}}}
+	if state := q.Get("state"); state != "" {
+		response.Set("state", state)
+	}
+	for name := range response {
+		p.Hidden = append(p.Hidden, hiddenField{name, response.Get(name)})
+	}
+	slices.SortFunc(p.Hidden, func(a, b hiddenField) int { return strings.Compare(a.Name, b.Name) })
+	s.renderPage(w, p)
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+)
+
+// adminConsent serves the page on which an administrator grants the permissions of the application.
+// It has two versions, /v2.0/adminconsent and /adminconsent.
+func (s *simulator) adminConsent(w http.ResponseWriter, r *http.Request) {
+	q, app := r.URL.Query(), s.registration()
+	if refusal := s.checkConsent(r, q, app); refusal != nil {
+		s.renderError(w, refusal)
+		return
+	}
+	if r.Method == http.MethodPost {
+		s.submitConsent(w, r, q, app)
+		return
+	}
+	s.consentPage(w, r, q.Get("login_hint"), nil)
+}
+
+// isV2Consent reports whether a request is for the newer version of the page.
+func isV2Consent(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/v2.0/adminconsent") }
+
+// checkConsent returns the error for a request whose page cannot be shown, or nil. Such an error is
+// not sent to the redirect URI, which can be unregistered.
+func (s *simulator) checkConsent(r *http.Request, q url.Values, app registration) *aadsts {
+	name := r.PathValue("tenant")
+	if !isSharedAuthority(name) {
+		if _, refusal := s.tenantInPath(r); refusal != nil {
+			return refusal
+		}
+	}
+	switch {
+	case !strings.EqualFold(q.Get("client_id"), app.ClientID):
+		return errNoPrincipal.with(q.Get("client_id"))
+	case !app.allowsRedirect(q.Get("redirect_uri")):
+		return errRedirect.with(q.Get("redirect_uri"))
+	case isV2Consent(r) && name == "common":
+		return errTenantInvalid.with(name)
+	case isV2Consent(r) && q.Get("scope") != graphAudience+"/.default":
+		return errScope.with(q.Get("scope"))
+	}
+	return nil
+}
+
+// consentPage shows the permissions and a form, with an error message if refusal is not nil.
+func (s *simulator) consentPage(w http.ResponseWriter, r *http.Request, username string, refusal *aadsts) {
+	p := page{Status: http.StatusOK, Title: "Permissions requested", Application: "tenantry",
+		Permissions: s.registration().Permissions, Action: formAction(r), AskUser: true, Username: username,
+		Buttons: []button{{"decision", "accept", "Accept", false}, {"decision", "deny", "Cancel", true}}}
+	if username == "" {
+		p.Username = s.suggestedAdmin(r)
+	}
+	if refusal != nil {
+		p.Status, p.Problem = refusal.status, refusal.description(newGUID(), newGUID(), s.kit.Now())
+	}
+	s.renderPage(w, p)
+}
+
+// formAction returns the address to which a page posts its form: the request's own address, with
+// the prefix that the router removed.
+func formAction(r *http.Request) string { return loginHost + r.URL.RequestURI() }
+
+// suggestedAdmin returns the name to prefill: the administrator of the tenant in the path. Without
+// such a tenant it is the administrator of the first tenant that has not consented, or of the last
+// tenant if all have.
+func (s *simulator) suggestedAdmin(r *http.Request) string {
+	candidates := s.store.all()
+	if f := s.store.find(r.PathValue("tenant")); f != nil {
+		candidates = []*simulate.File[tenant]{f}
+	}
+	admin := ""
+	for _, f := range candidates {
+		pending := false
+		f.View(func(t *tenant) { admin, pending = t.adminName(), t.Grant.Consent != "granted" })
+		if pending {
+			break
+		}
+	}
+	return admin
+}
+
+// submitConsent handles the posted form.
+func (s *simulator) submitConsent(w http.ResponseWriter, r *http.Request, q url.Values, app registration) {
+	username := strings.TrimSpace(r.PostFormValue("username"))
+	f := s.tenantForUser(r.PathValue("tenant"), username)
+	if f == nil {
+		s.consentPage(w, r, username, errUnknownUser.with(username))
+		return
+	}
+	var refusal *aadsts
+	var id string
+	f.View(func(t *tenant) {
+		id = t.ID
+		switch u := t.findSignInUser(username); {
+		case u == nil:
+			refusal = errUnknownUser.with(username)
+		case !t.hasDirectoryRole(u.ID, globalAdministrator, s.kit.Now()):
+			refusal = errNeedsAdmin.with(username)
+		}
+	})
+	switch {
+	case refusal != nil:
+		s.consentPage(w, r, username, refusal)
+	case r.PostFormValue("decision") == "accept":
+		s.redirectConsentResult(w, r, q, id, s.grantConsent(f, app))
+	case r.PostFormValue("decision") == "deny":
+		s.redirectConsentResult(w, r, q, id, errDeclined.with(""))
+	default:
+		s.consentPage(w, r, username, nil)
+	}
+}
+
+// tenantForUser returns the tenant in the path. For a shared authority it returns the tenant that
+// has the domain of the user name. It returns nil when there is none.
+func (s *simulator) tenantForUser(name, username string) *simulate.File[tenant] {
+	if !isSharedAuthority(name) {
+		return s.store.find(name)
+	}
+	_, domain, _ := strings.Cut(username, "@")
+	return s.store.find(domain)
+}
+
+// grantConsent grants all permissions of the registration, and restores a revoked Exchange role. A
+// tenant with bootstrap "denied" withholds the permission to assign roles. The service principal is
+// visible after the tenant's consent delay unless consent was in force already.
+func (s *simulator) grantConsent(f *simulate.File[tenant], app registration) *aadsts {
+	var refusal *aadsts
+	err := f.Do(func(t *tenant) {
+		if refusal = t.consentError(app); refusal != nil {
+			return
+		}
+		now := s.kit.Now()
+		if t.Grant.Consent != "granted" {
+			t.Grant.Visible = startLag(now, t.Behaviour.ConsentMS)
+		}
+		t.Grant.Consent = "granted"
+		t.Grant.Roles = slices.Clone(app.Permissions)
+		if t.Bootstrap == "denied" {
+			t.Grant.Roles = slices.DeleteFunc(t.Grant.Roles, func(r string) bool { return r == roleReadWrite })
+		}
+		if t.Grant.ExchangeRoleRevoked {
+			t.Grant.ExchangeRoleRevoked = false
+			t.assignRole(t.Grant.Principal, exchangeAdministrator, startLag(now, t.Behaviour.RoleMS))
+		}
+	})
+	if err != nil {
+		return errTransient.with("")
+	}
+	return refusal
+}
+
+// consentError returns the error with which the tenant rejects consent, or nil.
+func (t *tenant) consentError(app registration) *aadsts {
+	if t.Behaviour.ConsentBusy {
+		t.Behaviour.ConsentBusy = false
+		return errConsentBusy.with(app.ClientID)
+	}
+	if t.Behaviour.NoExchange && slices.Contains(app.Permissions, exchangeManageApps) {
+		return errNotSubscribed.with(exchangeAppID)
+	}
+	return nil
+}
+
+// redirectConsentResult redirects the browser to the application with the result.
+func (s *simulator) redirectConsentResult(w http.ResponseWriter, r *http.Request, q url.Values, id string, refusal *aadsts) {
+	response := url.Values{}
+	switch {
+	case refusal == nil:
+		response.Set("admin_consent", "True")
+		response.Set("tenant", id)
+		if isV2Consent(r) {
+			response.Set("scope", q.Get("scope"))
+		}
+	case !isV2Consent(r) && refusal.number == errDeclined.number:
+		response.Set("error", "permission_denied")
+		response.Set("error_description", "The admin canceled the request")
+	default:
+		if isV2Consent(r) {
+			// Microsoft sends it even if nothing was granted, so it does not indicate success.
+			response.Set("admin_consent", "True")
+		}
+		response.Set("error", refusal.code)
+		response.Set("error_description", refusal.description(newGUID(), newGUID(), s.kit.Now()))
+	}
+	redirect(w, r, q.Get("redirect_uri"), q.Get("state"), response)
+}
+
+// redirect sends the browser to a registered redirect URI with the parameters of response.
+func redirect(w http.ResponseWriter, r *http.Request, uri, state string, response url.Values) {
+	if state != "" {
+		response.Set("state", state)
+	}
+	target, err := url.Parse(uri)
+	if err != nil {
+		http.Error(w, "redirect_uri", http.StatusBadRequest)
+		return
+	}
+	query := target.Query()
+	for name, values := range response {
+		query[name] = values
+	}
+	target.RawQuery = query.Encode()
+	w.Header().Set("Cache-Control", "no-store")
+	http.Redirect(w, r, target.String(), http.StatusFound)
+}

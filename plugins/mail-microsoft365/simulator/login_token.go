@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"crypto/sha1"
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+)
+
+// tokenRequest is one call of the token endpoint.
+type tokenRequest struct {
+	app    registration
+	form   url.Values
+	tenant string // the tenant element of the path
+	// certificate is set when the application authenticated with a certificate.
+	certificate bool
+}
+
+// tokenEndpoint answers POST /{tenant}/oauth2/v2.0/token.
+func (s *simulator) tokenEndpoint(w http.ResponseWriter, r *http.Request) {
+	answer, refusal := s.issueToken(r)
+	if refusal != nil {
+		s.writeTokenError(w, r, refusal)
+		return
+	}
+	writeJSON(w, http.StatusOK, answer)
+}
+
+// issueToken authenticates the application and returns the answer for the grant type.
+func (s *simulator) issueToken(r *http.Request) (map[string]any, *aadsts) {
+	if err := r.ParseForm(); err != nil {
+		return nil, errGrantType.with("")
+	}
+	req := tokenRequest{app: s.registration(), form: r.PostForm, tenant: r.PathValue("tenant")}
+	if refusal := s.authenticateClient(&req, r); refusal != nil {
+		return nil, refusal
+	}
+	switch req.form.Get("grant_type") {
+	case "client_credentials":
+		return s.clientCredentials(req, r)
+	case "authorization_code":
+		return s.redeemCode(req, r)
+	}
+	return nil, errGrantType.with(req.form.Get("grant_type"))
+}
+
+// authenticateClient checks the credentials of the application: a secret in the form or by HTTP
+// Basic, or an assertion that is signed with a registered certificate.
+func (s *simulator) authenticateClient(req *tokenRequest, r *http.Request) *aadsts {
+	id, secret := req.form.Get("client_id"), req.form.Get("client_secret")
+	if user, password, ok := r.BasicAuth(); ok {
+		id, secret = unescapeForm(user), unescapeForm(password)
+	}
+	if !strings.EqualFold(id, req.app.ClientID) {
+		return errNoPrincipal.with(id)
+	}
+	if assertion := req.form.Get("client_assertion"); assertion != "" {
+		req.certificate = true
+		return s.checkAssertion(*req, assertion)
+	}
+	switch secret {
+	case req.app.Secret:
+		return nil
+	case req.app.ExpiredSecret:
+		return errSecretExpired.with(id)
+	}
+	return errSecret.with(id)
+}
+
+// unescapeForm decodes the form encoding that RFC 6749, section 2.3.1, requires in HTTP Basic.
+func unescapeForm(text string) string {
+	if plain, err := url.QueryUnescape(text); err == nil {
+		return plain
+	}
+	return text
+}
+
+// The resources for which tokens are issued.
+const (
+	graphAudience    = "https://graph.microsoft.com"
+	exchangeAudience = "https://outlook.office365.com"
+)
+
+// clientCredentials issues an app-only token. It issues one even if no app role is granted; the API
+// then refuses the calls.
+func (s *simulator) clientCredentials(req tokenRequest, r *http.Request) (map[string]any, *aadsts) {
+	scope := req.form.Get("scope")
+	audience, ok := strings.CutSuffix(scope, "/.default")
+	if !ok || audience != graphAudience && audience != exchangeAudience {
+		return nil, errScope.with(scope)
+	}
+	if isSharedAuthority(req.tenant) {
+		return nil, errNoTenantNamed.with("")
+	}
+	f, refusal := s.tenantInPath(r)
+	if refusal != nil {
+		return nil, refusal
+	}
+	var claims map[string]any
+	var seconds int
+	f.View(func(t *tenant) {
+		if refusal = s.tokenError(t, req.app, audience); refusal == nil {
+			claims = s.appTokenClaims(t, req, audience)
+			seconds = t.Behaviour.TokenSeconds
+		}
+	})
+	if refusal != nil {
+		return nil, refusal
+	}
+	token, err := req.app.Keys[len(req.app.Keys)-1].sign(claims)
+	if err != nil {
+		return nil, errTransient.with("")
+	}
+	return map[string]any{"token_type": "Bearer", "expires_in": seconds, "ext_expires_in": seconds,
+		"access_token": token}, nil
+}
+
+// tokenError returns the error with which the tenant refuses the application a token, or nil.
+func (s *simulator) tokenError(t *tenant, app registration, audience string) *aadsts {
+	switch {
+	case t.Behaviour.Deleted:
+		return errTenantGone.with(t.ID)
+	case t.Grant.Consent != "granted" || !t.Grant.Visible.passed(s.kit.Now()):
+		return errNoPrincipal.with(app.ClientID)
+	case t.Behaviour.AppDisabled:
+		return errAppDisabled.with(app.ClientID)
+	case audience == exchangeAudience && t.Behaviour.NoExchange:
+		return errNoResource.with(audience)
+	case t.Behaviour.ConditionalAccess:
+		return errConditional.with(app.ClientID)
+	}
+	return nil
+}
+
+// The form of a client assertion, and the limits of its lifetime.
+const (
+	assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+	// assertionLife is how far in the future an assertion may expire. assertionSkew is the
+	// tolerated clock difference.
+	assertionLife = 10 * time.Minute
+	assertionSkew = 5 * time.Minute
+)
+
+// checkAssertion verifies a client assertion: PS256 with x5t#S256 or RS256 with x5t, signed with a
+// registered certificate.
+func (s *simulator) checkAssertion(req tokenRequest, assertion string) *aadsts {
+	if req.form.Get("client_assertion_type") != assertionType {
+		return errAssertion.with(req.app.ClientID)
+	}
+	parsed, err := jwt.ParseSigned(assertion, []jose.SignatureAlgorithm{jose.PS256, jose.RS256})
+	if err != nil || len(parsed.Headers) != 1 {
+		return errAssertion.with(req.app.ClientID)
+	}
+	cert := req.app.certificate(parsed.Headers[0].ExtraHeaders)
+	var claims jwt.Claims
+	if cert == nil || parsed.Claims(cert.PublicKey, &claims) != nil {
+		return errAssertion.with(req.app.ClientID)
+	}
+	if claims.Issuer != req.app.ClientID || claims.Subject != req.app.ClientID || claims.ID == "" {
+		return errAssertion.with(req.app.ClientID)
+	}
+	if !claims.Audience.Contains(s.authority(req.tenant) + "/oauth2/v2.0/token") {
+		return errAssertionAud.with(req.app.ClientID)
+	}
+	now := s.kit.Now()
+	if claims.Expiry == nil || claims.Expiry.Time().Sub(now) > assertionLife+assertionSkew ||
+		claims.ValidateWithLeeway(jwt.Expected{Time: now}, assertionSkew) != nil {
+		return errAssertionTime.with(req.app.ClientID)
+	}
+	return nil
+}
+
+// certificate returns the registered certificate whose thumbprint is in the header of an assertion,
+// or nil.
+func (r registration) certificate(header map[jose.HeaderKey]any) *x509.Certificate {
+	for _, text := range r.Certificates {
+		block, _ := pem.Decode([]byte(text))
+		if block == nil {
+			continue
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			continue
+		}
+		long, short := sha256.Sum256(cert.Raw), sha1.Sum(cert.Raw)
+		if header["x5t#S256"] == base64.RawURLEncoding.EncodeToString(long[:]) ||
+			header["x5t"] == base64.RawURLEncoding.EncodeToString(short[:]) {
+			return cert
+		}
+	}
+	return nil
+}
+
+// redeemCode answers grant_type=authorization_code with an ID token and an access token.
+func (s *simulator) redeemCode(req tokenRequest, r *http.Request) (map[string]any, *aadsts) {
+	f, refusal := s.tenantInPath(r)
+	if refusal != nil {
+		return nil, refusal
+	}
+	var idClaims, accessClaims map[string]any
+	var scope string
+	var seconds int
+	err := f.Do(func(t *tenant) {
+		c, ok := t.Codes[req.form.Get("code")]
+		u := t.user(c.User)
+		if refusal = s.checkCode(t, c, req); refusal == nil && (!ok || u == nil) {
+			refusal = errCodeUnknown.with("")
+		}
+		if refusal != nil {
+			return
+		}
+		c.Redeemed = true
+		t.Codes[req.form.Get("code")] = c
+		idClaims, scope, seconds = s.idTokenClaims(t, *u, req.app, c), c.Scope, t.Behaviour.TokenSeconds
+		accessClaims = s.delegatedTokenClaims(t, *u, req.app, scope)
+	})
+	if refusal != nil {
+		return nil, refusal
+	}
+	key := req.app.Keys[len(req.app.Keys)-1]
+	idToken, idErr := key.sign(idClaims)
+	accessToken, accessErr := key.sign(accessClaims)
+	if err != nil || idErr != nil || accessErr != nil {
+		return nil, errTransient.with("")
+	}
+	return map[string]any{"token_type": "Bearer", "scope": scope, "expires_in": seconds,
+		"ext_expires_in": seconds, "access_token": accessToken, "id_token": idToken}, nil
+}
+
+// checkCode returns the error for a code that cannot be redeemed, or nil. The zero value is an
+// unknown code.
+func (s *simulator) checkCode(t *tenant, c authorizationCode, req tokenRequest) *aadsts {
+	switch {
+	case c.Issued.IsZero():
+		return errCodeUnknown.with("")
+	case c.Redeemed:
+		return errCodeUsed.with("")
+	case s.kit.Now().Sub(c.Issued) > codeLifetime:
+		return errCodeExpired.with("")
+	case c.Redirect != req.form.Get("redirect_uri"):
+		return errCodeRedirect.with(req.form.Get("redirect_uri"))
+	case !c.verifierMatches(req.form.Get("code_verifier")):
+		return errVerifier.with("")
+	case t.Grant.Consent != "granted":
+		return errNotConsented.with(req.app.ClientID)
+	}
+	return nil
+}
+
+// verifierMatches checks the PKCE verifier against the challenge of the code (RFC 7636).
+func (c authorizationCode) verifierMatches(verifier string) bool {
+	challenge := verifier
+	if c.Method == "S256" {
+		sum := sha256.Sum256([]byte(verifier))
+		challenge = base64.RawURLEncoding.EncodeToString(sum[:])
+	}
+	return subtle.ConstantTimeCompare([]byte(challenge), []byte(c.Challenge)) == 1
+}
+
+// delegatedTokenClaims returns the claims of the access token that is issued with an ID token.
+func (s *simulator) delegatedTokenClaims(t *tenant, u user, app registration, scope string) map[string]any {
+	now := s.kit.Now()
+	scopes := slices.DeleteFunc(strings.Fields(scope), func(v string) bool { return v == "offline_access" })
+	return map[string]any{
+		"aud": graphAudience, "iss": "https://sts.windows.net/" + t.ID + "/", "ver": "1.0",
+		"iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(t.tokenLifetime()).Unix(),
+		"appid": app.ClientID, "idtyp": "user", "oid": u.ID, "sub": digest("graph", u.ID),
+		"tid": t.ID, "scp": strings.Join(scopes, " "), "uti": randomText(16),
+	}
+}

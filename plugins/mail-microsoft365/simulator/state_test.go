@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/simulator"
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+)
+
+// dataDirVariable is the environment variable that makes this test binary serve a simulator instead
+// of running tests. Its value is the data folder.
+const dataDirVariable = "TEST_SIMULATOR_DATA"
+
+func TestMain(main *testing.M) {
+	if dir := os.Getenv(dataDirVariable); dir != "" {
+		if err := serveSimulator(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(main.Run())
+}
+
+// serveSimulator serves a simulator on a free port and prints its ready line.
+func serveSimulator(dir string) error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	handler, ready, err := simulator.New(simulate.Options{URL: "http://" + listener.Addr().String(), DataDir: dir,
+		World: os.Getenv("TEST_WORLD"), Log: os.Stderr})
+	if err != nil {
+		return err
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(ready); err != nil {
+		return err
+	}
+	return http.Serve(listener, handler)
+}
+
+// startProcess starts a simulator in its own process. The second result kills the process with
+// SIGKILL.
+func startProcess(t *testing.T, dir string, w *fakeDNS) (*simClient, func()) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), os.Args[0])
+	command.Env = append(os.Environ(), dataDirVariable+"="+dir, "TEST_WORLD="+w.url)
+	command.Stderr = os.Stderr
+	out, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &simClient{t: t, fakeDNS: w, http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	if err := json.Unmarshal(line, &s.ready); err != nil {
+		t.Fatal(err)
+	}
+	return s, func() {
+		_ = command.Process.Kill() // SIGKILL
+		_ = command.Wait()
+	}
+}
+
+// TestStateSurvivesSIGKILL kills the simulator after it created a mailbox and before it answers.
+// After a restart the mailbox, the journal, the planned faults, the signing keys and the clock must
+// be the same.
+func TestStateSurvivesSIGKILL(t *testing.T) {
+	dir, w := t.TempDir(), newFakeDNS(t)
+	s, kill := startProcess(t, dir, w)
+	defer kill()
+	tn := s.newConnectedTenant(m{"name": "Fabrikam Outreach"})
+	tn.addMailDomain(domain)
+	s.control("POST", "/clock", m{"advance": "20m"})
+	header := bearer(tn.token(exchangeScope))
+	s.planFault(m{"kind": "delay_after", "delay_ms": 600_000, "times": 1, "operation": "New-Mailbox"})
+	s.planFault(m{"kind": "status", "status": 503, "times": 1, "operation": "Set-Mailbox"})
+
+	requestErr := make(chan error, 1)
+	go func() {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.ready.Settings["exchange_url"]+"/adminapi/beta/"+tn.id+"/InvokeCommand",
+			strings.NewReader(`{"CmdletInput":{"CmdletName":"New-Mailbox","Parameters":{"Shared":true,"Name":"a@`+domain+`","Alias":"a.d","PrimarySmtpAddress":"a@`+domain+`"}}}`))
+		if err != nil {
+			requestErr <- err
+			return
+		}
+		req.Header = header
+		resp, err := s.http.Do(req)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		requestErr <- err
+	}()
+	for done := false; !done; {
+		last := s.lastCall()
+		done = last.Operation == "New-Mailbox" && last.Status == http.StatusOK
+	}
+	kill()
+	if err := <-requestErr; err == nil {
+		t.Fatal("the delayed answer was received")
+	}
+
+	restarted, stop := startProcess(t, dir, w)
+	defer stop()
+	if got := restarted.ready.Settings["client_id"]; got != s.ready.Settings["client_id"] || restarted.ready.Secrets["client_secret"] != s.ready.Secrets["client_secret"] {
+		t.Errorf("the application changed: %s", got)
+	}
+	if last := restarted.lastCall(); last.Operation != "New-Mailbox" || last.Status != http.StatusOK || !last.Write {
+		t.Errorf("the journal ends with %+v", last)
+	}
+	tn.simClient = restarted
+	if a := tn.exchangeWith(header, "", "Get-Mailbox", m{"Identity": "a@" + domain}); a.status != http.StatusOK {
+		t.Errorf("the mailbox, read with a token from before the restart: %d %s", a.status, a.raw)
+	}
+	if a := tn.exchangeWith(header, "", "Set-Mailbox", m{"Identity": "a@" + domain, "DisplayName": "x"}); a.status != http.StatusServiceUnavailable {
+		t.Errorf("the planned fault: %d", a.status)
+	}
+}
+
+// lastCall returns the newest entry of the journal.
+func (s *simClient) lastCall() simulate.Entry {
+	s.t.Helper()
+	var calls []simulate.Entry
+	if err := json.Unmarshal(s.control("GET", "/calls", nil).raw, &calls); err != nil || len(calls) == 0 {
+		s.t.Fatalf("%v, %d calls", err, len(calls))
+	}
+	return calls[len(calls)-1]
+}
+
+// TestEffectsStayWhenClockMovesBack moves the clock to a time before earlier changes. Their effects
+// must stay visible, and later changes must have their usual lag.
+func TestEffectsStayWhenClockMovesBack(t *testing.T) {
+	tn := startSimulator(t).newConnectedTenant(m{"bootstrap": "dehydrated"})
+	tn.addMailDomain(domain)
+	id := tn.newMailbox("anna@"+domain, "anna.d")["ExternalDirectoryObjectId"].(string)
+	tn.exchange("Enable-OrganizationCustomization", m{})
+	tn.setBehaviour(m{"dns_negative_ms": 30_000})
+	tn.graph("POST", "/domains", m{"id": "later.example"})
+	assertGolden(t, "graph-verification-failed", tn.graph("POST", "/domains/later.example/verify", nil))
+	tn.publishVerificationRecord("later.example")
+
+	tn.control("POST", "/clock", m{"now": time.Now().Add(-48 * time.Hour)})
+	for _, path := range []string{"/domains/" + domain, "/users/" + id, "/users/" + tn.admin} {
+		if a := tn.graph("GET", path, nil); a.status != http.StatusOK {
+			t.Errorf("%s: %d %s", path, a.status, a.raw)
+		}
+	}
+	if a := tn.graph("POST", "/domains/later.example/verify", nil); a.status != http.StatusOK {
+		t.Errorf("the missing record is still cached: %d %s", a.status, a.raw)
+	}
+	if a := tn.exchange("Get-AcceptedDomain", m{"Identity": domain}); a.status != http.StatusOK {
+		t.Errorf("accepted domain: %d %s", a.status, a.raw)
+	}
+	if a := tn.exchange("Get-OrganizationConfig", m{}); a.at("value", 0, "IsDehydrated") != false {
+		t.Errorf("dehydrated again: %s", a.raw)
+	}
+	if a := tn.exchange("Set-CASMailbox", m{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": false}); a.status != http.StatusOK {
+		t.Errorf("mailbox: %d %s", a.status, a.raw)
+	}
+	tn.signInCode(tn.admin) // the administrator still has the role
+
+	tn.setBehaviour(m{"domain_ms": 60_000})
+	tn.graph("POST", "/domains", m{"id": "new.example"})
+	assertGolden(t, "graph-not-found", tn.graph("GET", "/domains/new.example", nil))
+	tn.control("POST", "/clock", m{"now": time.Now().Add(-48*time.Hour + 61*time.Second)})
+	if a := tn.graph("GET", "/domains/new.example", nil); a.status != http.StatusOK {
+		t.Errorf("a lag that began after the clock moved back does not end: %d %s", a.status, a.raw)
+	}
+}
+
+// runConcurrently runs fn n times concurrently and counts the statuses.
+func runConcurrently(n int, fn func() response) map[int]int {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	got := map[int]int{}
+	for range n {
+		all.Go(func() {
+			a := fn()
+			mu.Lock()
+			got[a.status]++
+			mu.Unlock()
+		})
+	}
+	all.Wait()
+	return got
+}
+
+func TestConcurrentCreatesSucceedOnce(t *testing.T) {
+	tn := newTenantWithMailbox(t)
+	exchangeToken, graphToken := bearer(tn.token(exchangeScope)), bearer(tn.token(graphScope))
+	mailboxes := runConcurrently(12, func() response {
+		return tn.exchangeWith(exchangeToken, "", "New-Mailbox", mailboxParams("bob@"+domain, "bob.d"))
+	})
+	if mailboxes[http.StatusOK] != 1 || mailboxes[http.StatusBadRequest] != 11 {
+		t.Errorf("mailboxes: %v", mailboxes)
+	}
+	domains := runConcurrently(12, func() response { return tn.graphWith(graphToken, "POST", "/domains", m{"id": "new.example"}) })
+	if domains[http.StatusCreated] != 1 || domains[http.StatusBadRequest] != 11 {
+		t.Errorf("domains: %v", domains)
+	}
+}
+
+func TestConcurrentVerificationsSucceedOnce(t *testing.T) {
+	s := startSimulator(t)
+	tenants := []*tenant{s.newConnectedTenant(), s.newConnectedTenant()}
+	for _, tn := range tenants {
+		tn.graph("POST", "/domains", m{"id": domain})
+		tn.publishVerificationRecord(domain)
+	}
+	pending := make(chan *tenant, len(tenants))
+	for _, tn := range tenants {
+		pending <- tn
+	}
+	got := runConcurrently(len(tenants), func() response {
+		tn := <-pending
+		return tn.graph("POST", "/domains/"+domain+"/verify", nil)
+	})
+	if got[http.StatusOK] != 1 || got[http.StatusBadRequest] != 1 {
+		t.Errorf("%v", got)
+	}
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"testing"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/ports/contract"
+)
+
+type options = map[string]any
+
+// noDelays makes the simulator finish all delayed work at once.
+var noDelays = options{"consent_ms": 0, "role_ms": 0, "accepted_domain_ms": 0, "mailbox_ms": 0, "domain_ms": 0, "hydrate_ms": 0}
+
+func (env *testEnv) setBehaviour(t testing.TB, id tenant.GUID, k options) {
+	t.Helper()
+	if k == nil {
+		return
+	}
+	env.control(t, http.MethodPost, "/tenants/"+string(id)+"/behaviour", k)
+}
+
+// busyOnce makes the next run of a cmdlet fail with status 400 and ServerBusyException.
+func busyOnce(cmdlet string) options {
+	return options{cmdlet: options{"times": 1, "exception": options{"type": "Microsoft.ServerBusyException", "text": "Please try again."}}}
+}
+
+// consentedTenant creates a tenant whose administrator has given consent.
+func (env *testEnv) consentedTenant(t testing.TB, s contract.Setup, k options) (contract.Tenant, sdk.MailTenant) {
+	t.Helper()
+	tenantInfo := env.NewTenant(t, s)
+	env.setBehaviour(t, tenantInfo.GUID, noDelays)
+	page, err := env.platform.ConsentURL(t.Context(), "s", "http://127.0.0.1:8080/connect/microsoft365/callback")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id, err := env.platform.Granted(t.Context(), env.Visit(t, page, tenantInfo.Admin, true)); err != nil || id != tenantInfo.GUID {
+		t.Fatalf("consent: %s, %v", id, err)
+	}
+	env.setBehaviour(t, tenantInfo.GUID, k)
+	return tenantInfo, env.platform.For(tenantInfo.GUID)
+}
+
+// preparedTenant creates a tenant whose bootstrap is complete.
+func (env *testEnv) preparedTenant(t testing.TB, k options) (contract.Tenant, sdk.MailTenant) {
+	t.Helper()
+	tenantInfo, c := env.consentedTenant(t, contract.Setup{}, nil)
+	if p, err := c.Bootstrap(t.Context()); err != nil || p.Status != tenant.BootstrapReady {
+		t.Fatalf("bootstrap: %+v, %v", p, err)
+	}
+	env.setBehaviour(t, tenantInfo.GUID, maps.Clone(k))
+	return tenantInfo, c
+}
+
+// mailDomain adds a domain that Exchange accepts.
+func (env *testEnv) mailDomain(t testing.TB, c sdk.MailTenant) string {
+	t.Helper()
+	name := env.NewZone(t)
+	if _, err := c.AddDomain(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	records, err := c.Records(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env.Publish(t, name, records.Verification[0])
+	if _, err := c.VerifyDomain(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.EnableMail(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// calls returns the number of requests that the simulator received, by cmdlet and by method and
+// path.
+func (env *testEnv) calls(t testing.TB) map[string]int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, env.url+"/_control/calls", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var list []struct{ Method, Path, Operation string }
+	if err := json.NewDecoder(resp.Body).Decode(&list); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]int{}
+	for _, c := range list {
+		if c.Operation != "" {
+			out[c.Operation]++
+		}
+		out[c.Method+" "+c.Path]++
+	}
+	return out
+}
+
+func (env *testEnv) injectFault(t testing.TB, f options) {
+	t.Helper()
+	env.control(t, http.MethodPost, "/faults", f)
+	t.Cleanup(func() {
+		r, err := http.NewRequest(http.MethodDelete, env.url+"/_control/faults", nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = resp.Body.Close()
+	})
+}
+
+// expectOutcome checks the kind of the outcome and, if code has a name, the error code.
+func expectOutcome(t testing.TB, err error, kind outcome.Kind, code fault.Code) {
+	t.Helper()
+	if outcome.Of(err) != kind || (code.Name != "" && !errors.Is(err, code)) {
+		t.Fatalf("got %v, want %s %s", err, kind, code.Name)
+	}
+}

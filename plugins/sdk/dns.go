@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"strings"
+
+	"github.com/tenantry/tenantry/core/dns"
+)
+
+var errMalformedText = errors.New("malformed TXT content")
+
+// QuoteText returns a text in the format of zone files (RFC 1035, 5.1): quoted strings of at most
+// 255 bytes, with \DDD for each byte that is not printable ASCII.
+func QuoteText(text string) string {
+	var b strings.Builder
+	for i, chunk := range dns.Chunks(text) {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteByte('"')
+		for _, c := range []byte(chunk) {
+			switch {
+			case c == '"' || c == '\\':
+				b.Write([]byte{'\\', c})
+			case c < ' ' || c > '~':
+				fmt.Fprintf(&b, `\%03d`, c)
+			default:
+				b.WriteByte(c)
+			}
+		}
+		b.WriteByte('"')
+	}
+	return b.String()
+}
+
+// UnquoteText returns the joined strings of a TXT content in the format of zone files. A content
+// that does not begin with a quote is returned unchanged. It fails when quotes or escapes are
+// malformed.
+func UnquoteText(content string) (string, error) {
+	if !strings.HasPrefix(content, `"`) {
+		return content, nil
+	}
+	var b strings.Builder
+	inside := false
+	for i := 0; i < len(content); i++ {
+		c := content[i]
+		switch {
+		case c == '"':
+			inside = !inside
+		case !inside && (c == ' ' || c == '\t'):
+		case !inside:
+			return "", errMalformedText
+		case c != '\\':
+			b.WriteByte(c)
+		default:
+			literal, used, ok := decodeEscape(content[i+1:])
+			if !ok {
+				return "", errMalformedText
+			}
+			b.WriteByte(literal)
+			i += used
+		}
+	}
+	if inside {
+		return "", errMalformedText
+	}
+	return b.String(), nil
+}
+
+// decodeEscape decodes what follows a backslash: three decimal digits or a literal byte.
+func decodeEscape(rest string) (literal byte, used int, ok bool) {
+	if rest == "" {
+		return 0, 0, false
+	}
+	if rest[0] < '0' || rest[0] > '9' {
+		return rest[0], 1, true
+	}
+	n := 0
+	for i := range 3 {
+		if i >= len(rest) || rest[i] < '0' || rest[i] > '9' {
+			return 0, 0, false
+		}
+		n = n*10 + int(rest[i]-'0')
+	}
+	return byte(n), 3, n < 256
+}
+
+// ReadContent converts the content of a record from the format of zone files to a value of
+// dns.RRSet. It fails for a malformed TXT and for an MX without a preference.
+func ReadContent(of dns.Type, content string) (string, error) {
+	switch of {
+	case dns.TXT:
+		return UnquoteText(content)
+	case dns.CNAME, dns.NS:
+		return PlainName(content), nil
+	case dns.MX:
+		preference, host, ok := strings.Cut(strings.TrimSpace(content), " ")
+		if !ok {
+			return "", fmt.Errorf("an MX without a preference")
+		}
+		return preference + " " + PlainName(strings.TrimSpace(host)), nil
+	default:
+		return content, nil
+	}
+}
+
+// WriteContent converts a value of dns.RRSet to the format of zone files. It is the inverse of
+// ReadContent. Host names get a final dot.
+func WriteContent(of dns.Type, value string) string {
+	switch of {
+	case dns.TXT:
+		return QuoteText(value)
+	case dns.CNAME, dns.NS, dns.MX:
+		return strings.TrimSuffix(value, ".") + "."
+	default:
+		return value
+	}
+}
+
+// PlainName returns a name in lower case without the final dot. The root stays ".".
+func PlainName(name string) string {
+	if plain := strings.ToLower(strings.TrimSuffix(name, ".")); plain != "" {
+		return plain
+	}
+	return "."
+}
+
+// ZoneLocks serializes the writes to a zone within this process. It is for providers that compare
+// and write in two calls. Zones are hashed to a fixed number of locks, so two zones may share a
+// lock.
+type ZoneLocks struct {
+	seed  maphash.Seed
+	locks [256]chan struct{}
+}
+
+// NewZoneLocks returns locks that are all free.
+func NewZoneLocks() *ZoneLocks {
+	l := &ZoneLocks{seed: maphash.MakeSeed()}
+	for i := range l.locks {
+		l.locks[i] = make(chan struct{}, 1)
+	}
+	return l
+}
+
+// Hold waits for the lock of a zone and returns the function that releases it. It fails with an
+// UnknownEffect error when ctx ends first.
+func (l *ZoneLocks) Hold(ctx context.Context, zone string) (release func(), err error) {
+	lock := l.locks[maphash.String(l.seed, zone)%uint64(len(l.locks))]
+	select {
+	case lock <- struct{}{}:
+		return func() { <-lock }, nil
+	case <-ctx.Done():
+		return nil, NoAnswer(ctx.Err())
+	}
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdk_test
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/plugins/sdk"
+)
+
+func TestQuoteAndUnquoteText(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                       `""`,
+		"v=spf1 -all":            `"v=spf1 -all"`,
+		`a "b" \ c`:              `"a \"b\" \\ c"`,
+		"\x00\xff":               `"\000\255"`,
+		strings.Repeat("x", 256): `"` + strings.Repeat("x", 255) + `" "x"`,
+	} {
+		if got := sdk.QuoteText(text); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+	for content, want := range map[string]string{
+		`"a" "b"`: "ab", "\"a\"\t\"b\"": "ab", `"a""b"`: "ab", "bare text": "bare text", "": "",
+		`"a;b\; \065\\"`: `a;b; A\`,
+	} {
+		if got, err := sdk.UnquoteText(content); got != want || err != nil {
+			t.Errorf("%s: %q, %v", content, got, err)
+		}
+	}
+	for _, content := range []string{`"open`, `"a" b`, `"\`, `"\25"`, `"\256"`, `"\2x5"`} {
+		if got, err := sdk.UnquoteText(content); err == nil {
+			t.Errorf("%s: %q", content, got)
+		}
+	}
+}
+
+func TestUnquoteTextInvertsQuoteText(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := string(rapid.SliceOfN(rapid.Byte(), 0, 600).Draw(t, "text"))
+		if got, err := sdk.UnquoteText(sdk.QuoteText(text)); got != text || err != nil {
+			t.Fatalf("%q came back as %q, %v", text, got, err)
+		}
+	})
+}
+
+func TestReadAndWriteContent(t *testing.T) {
+	for _, tt := range []struct {
+		of             dns.Type
+		content, value string
+	}{
+		{dns.CNAME, "target.example.", "target.example"},
+		{dns.MX, "10 mail.example.", "10 mail.example"},
+		{dns.MX, "0 .", "0 ."},
+		{dns.NS, "ns.example.", "ns.example"},
+		{dns.TXT, `"a b"`, "a b"},
+		{"A", "192.0.2.1", "192.0.2.1"},
+	} {
+		value, err := sdk.ReadContent(tt.of, tt.content)
+		if value != tt.value || err != nil {
+			t.Errorf("%s %s is read as %q, %v", tt.of, tt.content, value, err)
+		}
+		if got := sdk.WriteContent(tt.of, value); got != tt.content {
+			t.Errorf("%s %s is written as %s", tt.of, value, got)
+		}
+	}
+	if got, _ := sdk.ReadContent(dns.MX, "10  Mail.Example"); got != "10 mail.example" {
+		t.Errorf("got %q", got)
+	}
+	if _, err := sdk.ReadContent(dns.MX, "mail.example."); err == nil {
+		t.Error("an MX without a preference is read")
+	}
+}

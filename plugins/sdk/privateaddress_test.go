@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdk_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/plugins/sdk"
+)
+
+// TestGuardedClientRefusesPrivateAddresses also uses a name that resolves to a loopback address.
+func TestGuardedClientRefusesPrivateAddresses(t *testing.T) {
+	requests := 0
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests++ }))
+	defer server.Close()
+	byName := strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
+	get := func(url string, allowPrivate bool) error {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := sdk.NewGuardedHTTPClient(4*time.Minute, allowPrivate).Do(req)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		return err
+	}
+	for _, url := range []string{server.URL, byName, "http://169.254.169.254/", "http://[::1]:1/"} {
+		if err := get(url, false); !errors.Is(err, sdk.ErrPrivateAddress) {
+			t.Errorf("%s: got %v", url, err)
+		}
+	}
+	if requests > 0 {
+		t.Fatalf("the server was asked %d times", requests)
+	}
+	if err := get(server.URL, true); err != nil || requests != 1 {
+		t.Fatalf("with the operator's leave: %v", err)
+	}
+}

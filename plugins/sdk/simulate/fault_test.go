@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+)
+
+// fakeProvider is a Provider that answers 201 with the body of the request. It records each
+// request.
+type fakeProvider struct {
+	mu   sync.Mutex
+	done []string
+}
+
+func (s *fakeProvider) Call(r *http.Request, body []byte) simulate.Call {
+	return simulate.Call{Operation: string(body), Write: r.Method != http.MethodGet, Host: "/shop", WorkAt: []int{504}}
+}
+
+func (s *fakeProvider) Fail(w http.ResponseWriter, _ *http.Request, status, retryAfter int) {
+	if retryAfter > 0 {
+		w.Header().Set("Retry-After", "planned")
+	}
+	http.Error(w, "planned", status)
+}
+
+func (s *fakeProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	s.mu.Lock()
+	s.done = append(s.done, string(body))
+	s.mu.Unlock()
+	w.Header().Set("X-Shop", "open")
+	w.WriteHeader(http.StatusCreated)
+	_, _ = w.Write(body)
+}
+
+func (s *fakeProvider) executed() int { s.mu.Lock(); defer s.mu.Unlock(); return len(s.done) }
+
+type testSimulator struct {
+	t        *testing.T
+	provider *fakeProvider
+	kit      *simulate.Kit
+	handler  http.Handler
+	url      string // "" without a server
+}
+
+// newSimulator returns a simulator that is called without a network, so that it works with a fake
+// clock.
+func newSimulator(t *testing.T, dir string) *testSimulator {
+	t.Helper()
+	kit, err := simulate.Open("shop", simulate.Options{DataDir: dir, Log: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &testSimulator{t: t, provider: &fakeProvider{}, kit: kit}
+	r.handler = kit.Handler(r.provider, http.NotFoundHandler())
+	return r
+}
+
+// startSimulator returns a simulator with an HTTP server.
+func startSimulator(t *testing.T, dir string) *testSimulator {
+	t.Helper()
+	r := newSimulator(t, dir)
+	server := httptest.NewServer(r.handler)
+	t.Cleanup(server.Close)
+	r.url = server.URL
+	return r
+}
+
+// call makes one call and returns status and body. The status is 0 if no answer was received.
+func (r *testSimulator) call(method, path, body string) (int, string) {
+	r.t.Helper()
+	if r.url == "" {
+		answer := httptest.NewRecorder()
+		r.handler.ServeHTTP(answer, httptest.NewRequest(method, path, strings.NewReader(body)))
+		return answer.Code, answer.Body.String()
+	}
+	req, err := http.NewRequestWithContext(r.t.Context(), method, r.url+path, strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, ""
+	}
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return resp.StatusCode, string(raw)
+}
+
+func (r *testSimulator) planFault(fault string) {
+	r.t.Helper()
+	if status, body := r.call("POST", "/_control/faults", fault); status != http.StatusOK || strings.TrimSpace(body) != "{}" {
+		r.t.Fatalf("plan %s: %d %s", fault, status, body)
+	}
+}
+
+func (r *testSimulator) journal() []simulate.Entry {
+	r.t.Helper()
+	_, body := r.call("GET", "/_control/calls", "")
+	var entries []simulate.Entry
+	if err := json.Unmarshal([]byte(body), &entries); err != nil || entries == nil {
+		r.t.Fatalf("calls: %v: %s", err, body)
+	}
+	return entries
+}
+
+func TestFaultsAffectMatchingCalls(t *testing.T) {
+	const status = `{"kind":"status","status":503,"times":1`
+	for _, tt := range []struct {
+		name     string
+		faults   []string
+		calls    [][2]string // method and path; the body is "buy"
+		want     []int       // status of each call, 0 for none
+		executed int
+	}{
+		{"no fault", nil, [][2]string{{"GET", "/shop/a"}}, []int{201}, 1},
+		{"status answers without the work", []string{status + `}`},
+			[][2]string{{"GET", "/shop/a"}, {"GET", "/shop/a"}}, []int{503, 201}, 1},
+		{"a status that comes after the work", []string{`{"kind":"status","status":504,"times":1}`},
+			[][2]string{{"POST", "/shop/a"}}, []int{504}, 1},
+		{"times", []string{`{"kind":"status","status":429,"times":2}`},
+			[][2]string{{"GET", "/a"}, {"GET", "/a"}, {"GET", "/a"}}, []int{429, 429, 201}, 1},
+		{"skip lets calls pass", []string{status + `,"skip":2}`},
+			[][2]string{{"GET", "/a"}, {"GET", "/a"}, {"GET", "/a"}, {"GET", "/a"}}, []int{201, 201, 503, 201}, 3},
+		{"match by method and path", []string{status + `,"match":"POST /shop/b"}`},
+			[][2]string{{"GET", "/shop/b"}, {"POST", "/shop/a"}, {"POST", "/shop/b/c"}}, []int{201, 201, 503}, 2},
+		{"match without the host's prefix", []string{status + `,"match":"POST /b"}`},
+			[][2]string{{"POST", "/shop/b"}}, []int{503}, 0},
+		{"operation, whatever its case", []string{status + `,"operation":"BUY"}`},
+			[][2]string{{"POST", "/shop/b"}}, []int{503}, 0},
+		{"another operation", []string{status + `,"operation":"sell"}`},
+			[][2]string{{"POST", "/shop/b"}}, []int{201}, 1},
+		{"writes only", []string{status + `,"writes_only":true}`},
+			[][2]string{{"GET", "/a"}, {"POST", "/a"}}, []int{201, 503}, 1},
+		{"drop_before does not do the work", []string{`{"kind":"drop_before","times":1}`},
+			[][2]string{{"POST", "/a"}, {"POST", "/a"}}, []int{0, 201}, 1},
+		{"drop_after does the work", []string{`{"kind":"drop_after","times":1}`},
+			[][2]string{{"POST", "/a"}, {"POST", "/a"}}, []int{0, 201}, 2},
+		{"each fault counts for itself", []string{status + `}`, `{"kind":"status","status":429,"times":1,"skip":1}`},
+			[][2]string{{"GET", "/a"}, {"GET", "/a"}, {"GET", "/a"}}, []int{503, 429, 201}, 1},
+		{"of two that are due the older acts first", []string{status + `}`, `{"kind":"status","status":429,"times":1}`},
+			[][2]string{{"GET", "/a"}, {"GET", "/a"}, {"GET", "/a"}}, []int{503, 429, 201}, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := startSimulator(t, t.TempDir())
+			for _, f := range tt.faults {
+				r.planFault(f)
+			}
+			for i, c := range tt.calls {
+				if got, _ := r.call(c[0], c[1], "buy"); got != tt.want[i] {
+					t.Errorf("call %d %v: %d, want %d", i, c, got, tt.want[i])
+				}
+			}
+			if r.provider.executed() != tt.executed {
+				t.Errorf("the work was done %d times, want %d", r.provider.executed(), tt.executed)
+			}
+		})
+	}
+}
+
+// TestDelayBeforeAndAfterExecution checks when a request is executed and when it is answered. The
+// journal has the call at once, and its status when the request has been executed.
+func TestDelayBeforeAndAfterExecution(t *testing.T) {
+	const wait = 80 * time.Millisecond
+	for kind, worked := range map[string]int{"delay": 0, "delay_after": http.StatusCreated} {
+		t.Run(kind, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newSimulator(t, t.TempDir())
+				r.planFault(`{"kind":"` + kind + `","delay_ms":80,"times":1}`)
+				began, statusOf := time.Now(), make(chan int)
+				go func() {
+					status, _ := r.call("POST", "/a", "x")
+					statusOf <- status
+				}()
+				synctest.Wait()
+				if calls := r.journal(); len(calls) != 1 || calls[0].Status != worked {
+					t.Errorf("during the delay the journal is %+v, want one call with status %d", calls, worked)
+				}
+				if status := <-statusOf; status != http.StatusCreated || time.Since(began) != wait {
+					t.Errorf("the answer is %d after %s, want 201 after %s", status, time.Since(began), wait)
+				}
+			})
+		})
+	}
+}
+
+func TestRetryAfterReachesTheProvider(t *testing.T) {
+	r := startSimulator(t, t.TempDir())
+	r.planFault(`{"kind":"status","status":429,"retry_after":7,"times":1}`)
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url+"/a", nil)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.Header.Get("Retry-After") != "planned" {
+		t.Error("the provider was not told of retry_after")
+	}
+}
+
+func TestFaultsCanBeDeleted(t *testing.T) {
+	r := startSimulator(t, t.TempDir())
+	r.planFault(`{"kind":"status","status":500,"times":9}`)
+	r.call("DELETE", "/_control/faults", "")
+	if got, body := r.call("PUT", "/a", "x"); got != http.StatusCreated || body != "x" {
+		t.Errorf("%d %s", got, body)
+	}
+}
+
+func TestControlRefusesInvalidCalls(t *testing.T) {
+	for _, tt := range []struct{ name, path, body string }{
+		{"no JSON", "faults", `{`},
+		{"two values", "faults", `{"kind":"drop_after","times":1}{}`},
+		{"unknown member", "faults", `{"kind":"drop_after","times":1,"often":2}`},
+		{"unknown kind", "faults", `{"kind":"explode","times":1}`},
+		{"no kind", "faults", `{"times":1}`},
+		{"no times", "faults", `{"kind":"drop_after"}`},
+		{"no status", "faults", `{"kind":"status","times":1}`},
+		{"status of another kind", "faults", `{"kind":"drop_after","status":500,"times":1}`},
+		{"no delay", "faults", `{"kind":"delay","times":1}`},
+		{"delay of another kind", "faults", `{"kind":"drop_after","delay_ms":5,"times":1}`},
+		{"negative skip", "faults", `{"kind":"drop_after","times":1,"skip":-1}`},
+		{"match without a path", "faults", `{"kind":"drop_after","times":1,"match":"POST"}`},
+		{"another provider", "faults", `{"kind":"drop_after","times":1,"provider":"bakery"}`},
+		{"empty clock", "clock", `{}`},
+		{"both clocks", "clock", `{"now":"2030-01-01T00:00:00Z","advance":"1h"}`},
+		{"no duration", "clock", `{"advance":"tomorrow"}`},
+		{"no time", "clock", `{"now":"soon"}`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := startSimulator(t, t.TempDir())
+			status, body := r.call("POST", "/_control/"+tt.path, tt.body)
+			if status != http.StatusBadRequest || !strings.HasPrefix(body, `{"error":"`) {
+				t.Errorf("%d %s", status, body)
+			}
+		})
+	}
+}
+
+func TestClockCanBeSetAndAdvanced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		r := newSimulator(t, dir)
+		if !r.kit.Now().Equal(time.Now()) {
+			t.Fatalf("a new clock says %v", r.kit.Now())
+		}
+		r.call("POST", "/_control/clock", `{"now":"2031-05-01T12:00:00Z"}`)
+		set := time.Date(2031, 5, 1, 12, 0, 0, 0, time.UTC)
+		if !r.kit.Now().Equal(set) {
+			t.Fatalf("a set clock says %v, want %v", r.kit.Now(), set)
+		}
+		r.call("POST", "/_control/clock", `{"advance":"24h"}`)
+		time.Sleep(time.Second)
+		want := set.Add(24*time.Hour + time.Second)
+		if !r.kit.Now().Equal(want) {
+			t.Fatalf("an advanced clock says %v a second later, want %v", r.kit.Now(), want)
+		}
+		if again := newSimulator(t, dir); !again.kit.Now().Equal(want) {
+			t.Fatalf("after a restart the clock says %v, want %v", again.kit.Now(), want)
+		}
+		r.call("GET", "/a", "")
+		if at := r.journal()[0].At; !at.Equal(want) {
+			t.Fatalf("the journal says %v, want %v", at, want)
+		}
+	})
+}
+
+func TestPlannedFaultsSurviveARestart(t *testing.T) {
+	dir := t.TempDir()
+	r := startSimulator(t, dir)
+	r.planFault(`{"kind":"status","status":503,"times":1,"skip":1}`)
+	r.call("GET", "/a", "")
+	if status, _ := startSimulator(t, dir).call("GET", "/a", ""); status != http.StatusServiceUnavailable {
+		t.Errorf("%d", status)
+	}
+}
+
+func TestFaultsThatReplaceTheAnswer(t *testing.T) {
+	for name, tt := range map[string]struct {
+		fault, body      string
+		status, executed int
+	}{
+		"a proxy's page":             {`{"kind":"html","times":1}`, "<html><body><h1>Attention required</h1></body></html>\n", http.StatusOK, 0},
+		"a proxy's page with a 403":  {`{"kind":"html","status":403,"times":1}`, "<html><body><h1>Attention required</h1></body></html>\n", http.StatusForbidden, 0},
+		"JSON of another shape":      {`{"kind":"misshape","times":1}`, `{"unexpected":[]}` + "\n", http.StatusOK, 0},
+		"half of what would be said": {`{"kind":"truncate","times":1}`, "bre", http.StatusCreated, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := startSimulator(t, t.TempDir())
+			if status, body := r.call("POST", "/_control/faults", tt.fault); status != http.StatusOK {
+				t.Fatalf("%d %s", status, body)
+			}
+			if status, body := r.call("POST", "/bread", "breads"); status != tt.status || body != tt.body || r.provider.executed() != tt.executed {
+				t.Errorf("%d %q after %d works", status, body, r.provider.executed())
+			}
+			if status, _ := r.call("POST", "/bread", "breads"); status != http.StatusCreated {
+				t.Errorf("afterwards %d", status)
+			}
+		})
+	}
+	r := startSimulator(t, t.TempDir())
+	for _, bad := range []string{`{"kind":"html","status":700,"times":1}`, `{"kind":"misshape","status":500,"times":1}`, `{"kind":"html","retry_after":5,"times":1}`} {
+		if status, _ := r.call("POST", "/_control/faults", bad); status != http.StatusBadRequest {
+			t.Errorf("%s: %d", bad, status)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// maxBody is the maximum size of a request body in bytes. No call of a plugin is larger.
+const maxBody = 4 << 20
+
+// withFaults returns a handler that records each call in the journal and applies its planned fault.
+func (k *Kit) withFaults(p Provider) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
+		if err != nil {
+			return // the client closed the connection during its request
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		call := p.Call(r, body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+
+		fault, err := k.takeFault(r, call)
+		if err != nil {
+			k.failInternally(w, err)
+			return
+		}
+		n, err := k.journal.recordCall(Entry{Method: r.Method, Path: r.URL.Path,
+			Operation: call.Operation, At: k.Now(), Write: call.Write})
+		if err != nil {
+			k.failInternally(w, err)
+			return
+		}
+		k.serve(w, r, p, call, fault, n)
+	})
+}
+
+// serve executes a request with a fault. The status is in the journal as soon as the request has
+// been executed. A test that waits for the effect can see it there while the answer is still
+// delayed.
+func (k *Kit) serve(w http.ResponseWriter, r *http.Request, p Provider, call Call, f Fault, n int) {
+	out := &bufferedResponse{header: http.Header{}, status: http.StatusOK}
+	switch f.Kind {
+	case DropBefore:
+		panic(http.ErrAbortHandler)
+	case Status:
+		if slices.Contains(call.WorkAt, f.Status) {
+			p.ServeHTTP(&bufferedResponse{header: http.Header{}}, r)
+		}
+		p.Fail(out, r, f.Status, f.RetryAfter)
+	case HTML:
+		out.header.Set("Content-Type", "text/html")
+		out.WriteHeader(cmp.Or(f.Status, http.StatusOK))
+		_, _ = out.Write([]byte("<html><body><h1>Attention required</h1></body></html>\n"))
+	case WrongShape:
+		WriteJSON(out, http.StatusOK, map[string]any{"unexpected": []any{}})
+	case Delay:
+		// The request is executed even if the client has given up, as a real server would do.
+		time.Sleep(f.delay())
+		p.ServeHTTP(out, r)
+	default:
+		p.ServeHTTP(out, r)
+	}
+	if f.Kind == Truncate {
+		out.body.Truncate(out.body.Len() / 2)
+	}
+	if err := k.journal.recordStatus(n, out.status); err != nil {
+		k.failInternally(w, err)
+		return
+	}
+	switch f.Kind {
+	case DropAfter:
+		panic(http.ErrAbortHandler)
+	case DelayAfter:
+		select {
+		case <-time.After(f.delay()):
+		case <-r.Context().Done():
+		}
+	}
+	out.send(w)
+}
+
+// takeFault removes and returns the planned fault for a call. It returns the zero Fault if there is
+// none.
+func (k *Kit) takeFault(r *http.Request, c Call) (Fault, error) {
+	var fault Fault
+	err := k.plan.Do(func(p *plan) {
+		var due *Fault
+		if p.Faults, due = takeDueFault(p.Faults, r, c); due != nil {
+			fault = *due
+		}
+	})
+	return fault, err
+}
+
+// failInternally answers with 500 after an error of the simulator itself, such as a full disk.
+func (k *Kit) failInternally(w http.ResponseWriter, err error) {
+	if k.Log != nil {
+		_, _ = fmt.Fprintf(k.Log, "simulator %s: %v\n", k.name, err)
+	}
+	http.Error(w, "the simulator failed, see its log", http.StatusInternalServerError)
+}
+
+// bufferedResponse collects a response, so that a fault can delay, change or drop it.
+type bufferedResponse struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+// Header implements http.ResponseWriter.
+func (a *bufferedResponse) Header() http.Header { return a.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (a *bufferedResponse) WriteHeader(status int) { a.status = status }
+
+// Write implements http.ResponseWriter.
+func (a *bufferedResponse) Write(p []byte) (int, error) { return a.body.Write(p) }
+
+func (a *bufferedResponse) send(w http.ResponseWriter) {
+	for name, values := range a.header {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body.Bytes())
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+)
+
+var ignoreTime = cmpopts.IgnoreFields(simulate.Entry{}, "At")
+
+func TestJournalSurvivesAKilledProcess(t *testing.T) {
+	dir := t.TempDir()
+	r := startSimulator(t, dir)
+	r.planFault(`{"kind":"status","status":418,"times":1,"match":"GET /b"}`)
+	r.planFault(`{"kind":"drop_before","times":1,"match":"GET /c"}`)
+	r.call("POST", "/a?secret=1", "buy")
+	r.call("GET", "/b", "look")
+	r.call("GET", "/c", "look")
+	want := []simulate.Entry{
+		{Method: "POST", Path: "/a", Operation: "buy", Status: 201, Write: true},
+		{Method: "GET", Path: "/b", Operation: "look", Status: 418},
+		{Method: "GET", Path: "/c", Operation: "look"},
+	}
+	if diff := cmp.Diff(want, r.journal(), ignoreTime); diff != "" {
+		t.Fatal(diff)
+	}
+
+	// A process that is killed while it writes leaves an incomplete line.
+	path := filepath.Join(dir, "calls.jsonl")
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.WriteString(`{"n":3,"call":{"meth`); err != nil {
+		t.Fatal(err)
+	}
+	_ = file.Close()
+	again := startSimulator(t, dir)
+	again.call("GET", "/d", "later")
+	want = append(want, simulate.Entry{Method: "GET", Path: "/d", Operation: "later", Status: 201})
+	if diff := cmp.Diff(want, startSimulator(t, dir).journal(), ignoreTime); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+// TestClearedJournalIgnoresLateStatuses checks a call that arrived before the journal was cleared
+// and is answered afterwards. Its status must not be stored in a later entry.
+func TestClearedJournalIgnoresLateStatuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		r := newSimulator(t, dir)
+		r.call("GET", "/before", "")
+		r.planFault(`{"kind":"delay","delay_ms":60,"times":1}`)
+		held := make(chan struct{})
+		go func() { r.call("GET", "/held", ""); close(held) }()
+		synctest.Wait()
+		if calls := r.journal(); len(calls) != 2 {
+			t.Fatalf("the journal is %v, want two calls", calls)
+		}
+		r.call("DELETE", "/_control/calls", "")
+		if calls := r.journal(); len(calls) != 0 {
+			t.Fatalf("the emptied journal is %v", calls)
+		}
+		r.call("POST", "/after", "")
+		<-held
+		want := []simulate.Entry{{Method: "POST", Path: "/after", Status: 201, Write: true}}
+		for _, j := range []*testSimulator{r, newSimulator(t, dir)} {
+			if diff := cmp.Diff(want, j.journal(), ignoreTime); diff != "" {
+				t.Fatal(diff)
+			}
+		}
+	})
+}
+
+func TestFileKeepsChanges(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	type state struct{ Name string }
+	f, err := simulate.OpenFile(path, state{"fresh"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Do(func(s *state) { s.Name = "changed" }); err != nil {
+		t.Fatal(err)
+	}
+	again, err := simulate.OpenFile(path, state{"fresh"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.View(func(s *state) {
+		if s.Name != "changed" {
+			t.Errorf("after a restart: %q", s.Name)
+		}
+	})
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v: others can read the state", info.Mode(), err)
+	}
+}
+
+func TestOpenFileRefusesInvalidContent(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := simulate.OpenFile(path, 1); err == nil {
+		t.Error("a broken state was taken for a new one")
+	}
+}
+
+// TestOpenStateStartsFreshOrFails also checks an invalid URL and an unreadable state file.
+func TestOpenStateStartsFreshOrFails(t *testing.T) {
+	fresh := func(now time.Time) time.Time { return now }
+	dir, before := t.TempDir(), time.Now().Truncate(0)
+	kit, file, err := simulate.OpenState("shop", "state.json", simulate.Options{URL: "http://127.0.0.1:4000", DataDir: dir}, fresh)
+	if err != nil || kit.Host() != "127.0.0.1:4000" {
+		t.Fatalf("%v %v", kit, err)
+	}
+	file.View(func(began *time.Time) {
+		if began.Before(before) || began.After(kit.Now()) {
+			t.Errorf("the state began at %s, want a time between %s and %s", began, before, kit.Now())
+		}
+	})
+	if _, _, err := simulate.OpenState("shop", "state.json", simulate.Options{URL: "http://[", DataDir: t.TempDir()}, fresh); err == nil {
+		t.Error("a URL that is none was taken")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "state.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := simulate.OpenState("shop", "state.json", simulate.Options{DataDir: dir}, fresh); err == nil {
+		t.Error("a broken state was taken for a new one")
+	}
+}
+
+func TestDiskErrorIsReported(t *testing.T) {
+	dir := t.TempDir()
+	r := startSimulator(t, dir)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if status, _ := r.call("POST", "/_control/clock", `{"advance":"1h"}`); status != http.StatusInternalServerError {
+		t.Errorf("%d although nothing could be saved", status)
+	}
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/plugins/sending-emailbison/simulator"
+)
+
+// TestErrorsAndPlatformHideTheToken prints the error of a refused token and the platform.
+func TestErrorsAndPlatformHideTheToken(t *testing.T) {
+	i := newInstance(t)
+	const token = "7|canaryToken"
+	p := i.with(token, "")
+	_, err := p.Check(t.Context())
+	if o := outcomeOf(err); o.Kind != sdk.Refused || o.Code.Name != "access_denied" {
+		t.Fatalf("got %v", err)
+	}
+	if shown := fmt.Sprintf("%v %+v %#v %+v", err, err, err, p); strings.Contains(shown, "canary") {
+		t.Error("the token is shown")
+	}
+}
+
+// TestOutcomeOfEachErrorStatus covers errors in Laravel's format and answers of a proxy in front of
+// the instance.
+func TestOutcomeOfEachErrorStatus(t *testing.T) {
+	for status, want := range map[int]sdk.Outcome{
+		401: {Kind: sdk.Refused, Cause: "emailbison 401"}, 402: {Kind: sdk.Refused, Cause: "plan_inactive"}, 403: {Kind: sdk.Refused, Cause: "emailbison 403"},
+		404: {Kind: sdk.Broken}, 422: {Kind: sdk.Refused, Cause: "emailbison 422"}, 429: {Kind: sdk.Throttled, RetryAfter: 7 * time.Second},
+		500: {Kind: sdk.Broken}, 503: {Kind: sdk.Down}, 504: {Kind: sdk.Unknown}, 302: {Kind: sdk.Broken},
+	} {
+		i := newInstance(t)
+		fault := map[string]any{"kind": "status", "status": status, "times": 1}
+		if status == 429 {
+			fault["retry_after"] = 7
+		}
+		i.Control(t, http.MethodPost, "/faults", fault, nil)
+		_, err := i.with(simulator.Token, "").Accounts(t.Context(), "")
+		if o := outcomeOf(err); o.Kind != want.Kind || want.Cause != "" && o.Cause != want.Cause || o.RetryAfter != want.RetryAfter {
+			t.Errorf("%d: %+v", status, o)
+		}
+	}
+	i := newInstance(t)
+	for _, want := range []sdk.Outcome{{Kind: sdk.Broken}, {Kind: sdk.Refused}} {
+		fault := map[string]any{"kind": "html", "status": 403, "times": 1} // a filter in front of the instance
+		if want.Kind == sdk.Refused {
+			fault = map[string]any{"kind": "status", "status": 404, "times": 1} // the host runs a different service
+		}
+		i.Control(t, http.MethodPost, "/faults", fault, nil)
+		if _, err := i.with(simulator.Token, "").Check(t.Context()); outcomeOf(err).Kind != want.Kind {
+			t.Errorf("%v: %v", fault, err)
+		}
+	}
+}

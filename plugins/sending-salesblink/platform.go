@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/plugins/sdk"
+)
+
+// Check implements sdk.SendingPlatform. Only an owner's key may list the workspaces. Any other key
+// is valid when it can list senders; it acts in the configured workspace, or else in its default
+// one.
+func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
+	data, err := p.call(ctx, http.MethodGet, "/workspaces", nil)
+	if err == nil {
+		return workspaces(data)
+	}
+	if !isForbidden(err) {
+		return sdk.Reach{}, err
+	}
+	if data, err = p.call(ctx, http.MethodGet, "/senders", url.Values{"limit": {"1"}}); err != nil {
+		return sdk.Reach{}, err
+	}
+	if _, err = senders(data); err != nil {
+		return sdk.Reach{}, err
+	}
+	return sdk.Reach{Workspaces: []sdk.Workspace{{ID: p.workspace}}}, nil
+}
+
+// workspaces decodes a list of workspaces.
+func workspaces(data json.RawMessage) (sdk.Reach, error) {
+	var list []json.RawMessage
+	if json.Unmarshal(data, &list) != nil || list == nil {
+		var object members
+		_ = json.Unmarshal(data, &object) // for other JSON types list finds nothing
+		ok := false
+		if list, ok = object.list(workspaceLists); !ok {
+			return sdk.Reach{}, sdk.BrokenBy("no_workspaces")
+		}
+	}
+	var reach sdk.Reach
+	for _, raw := range list {
+		var w members
+		_ = json.Unmarshal(raw, &w) // for other JSON types text finds no id
+		id := w.text(workspaceIDs)
+		if id == "" {
+			return sdk.Reach{}, sdk.BrokenBy("workspace_without_id")
+		}
+		reach.Workspaces = append(reach.Workspaces, sdk.Workspace{ID: id, Name: w.text(workspaceNames)})
+	}
+	return reach, nil
+}
+
+// StartSignIn implements sdk.SendingPlatform. The call does not take the address of the mailbox.
+// The answer has neither a session nor an expiry, so the host looks the account up to learn the
+// result.
+func (p *platform) StartSignIn(ctx context.Context, _ string) (sdk.SignInSession, error) {
+	data, err := p.call(ctx, http.MethodPost, "/oauth/outlook", nil)
+	if err != nil {
+		return sdk.SignInSession{}, err
+	}
+	var answer struct {
+		URL string `json:"auth_url"`
+	}
+	if json.Unmarshal(data, &answer) != nil || answer.URL == "" {
+		return sdk.SignInSession{}, sdk.BrokenBy("no_auth_url")
+	}
+	if !integration.AuthURL(answer.URL, p.authHosts) {
+		return sdk.SignInSession{}, sdk.BrokenBy("auth_url_elsewhere")
+	}
+	return sdk.SignInSession{URL: answer.URL}, nil
+}
+
+// SignIn implements sdk.SendingPlatform. It always fails: SalesBlink has no sessions.
+func (p *platform) SignIn(context.Context, string) (sdk.Progress, error) {
+	return sdk.Progress{}, sdk.NotSupported("sign_in")
+}
+
+// Remove implements sdk.SendingPlatform. It always fails: SalesBlink documents no deletion.
+func (p *platform) Remove(context.Context, string) error { return sdk.NotSupported(sdk.CanDisconnect) }

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	faults "github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/sdk"
+)
+
+// cannedAt is the clock of a platform that canned returns.
+var cannedAt = time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
+
+// canned returns a platform whose server sends the same answer to every request.
+func canned(t *testing.T, header http.Header, status int, body string) *platform {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for name, values := range header {
+			w.Header()[name] = values
+		}
+		reply(w, status, body)
+	}))
+	t.Cleanup(s.Close)
+	state := newProcessState()
+	state.now = func() time.Time { return cannedAt }
+	p, err := state.newPlatform(sdk.Connection{Settings: map[string]string{"base_url": s.URL}, Secrets: map[string]secret.Text{"api_key": secret.New("k")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.(*platform)
+}
+
+// TestOutcomeOfEachErrorAnswer covers the three error formats, and errors with status 200.
+func TestOutcomeOfEachErrorAnswer(t *testing.T) {
+	reset := http.Header{"X-Ratelimit-Reset": {strconv.FormatInt(cannedAt.Add(20*time.Second).Unix(), 10)}}
+	for _, tt := range []struct {
+		name   string
+		header http.Header
+		status int
+		body   string
+		want   outcome.Kind
+		code   faults.Code
+		wait   time.Duration
+	}{
+		{"a bad key", nil, 401, `{"message":"Invalid API Key"}`, outcome.Refused, faults.AccessDenied, 0},
+		{"a bad key as a bad request", nil, 400, `{"error":"Bad Request","message":"Invalid API key."}`, outcome.Refused, faults.AccessDenied, 0},
+		{"a bad key with 200", nil, 200, `{"success":false,"error":{"code":"UNAUTHORIZED","message":"Invalid API Key"}}`, outcome.Refused, faults.AccessDenied, 0},
+		{"no plan", nil, 402, `{"error":"plan"}`, outcome.Refused, faults.AccessDenied, 0},
+		{"not allowed", nil, 403, `{"message":"Forbidden"}`, outcome.Refused, faults.AccessDenied, 0},
+		{"the page of a firewall", nil, 403, `<html>blocked</html>`, outcome.Broken, faults.Code{}, 0},
+		{"an invalid field", nil, 422, `{"error":"limit must be a number"}`, outcome.Refused, faults.ProviderError, 0},
+		{"limit, with Retry-After", http.Header{"Retry-After": {"9"}}, 429, `{"error":{"code":"RATE_LIMIT_EXCEEDED","message":"x","retry_after":30}}`, outcome.Throttled, faults.Code{}, 9 * time.Second},
+		{"limit, with retry_after in the body", nil, 429, `{"error":{"code":"RATE_LIMIT_EXCEEDED","message":"x","retry_after":"30"}}`, outcome.Throttled, faults.Code{}, 30 * time.Second},
+		{"limit, with the time of the reset", reset, 429, `{"message":"x"}`, outcome.Throttled, faults.Code{}, 20 * time.Second},
+		{"limit, with 200", nil, 200, `{"success":false,"error":{"code":"RATE_LIMIT_EXCEEDED","message":"x","retry_after":5}}`, outcome.Throttled, faults.Code{}, 5 * time.Second},
+		{"broken", nil, 500, `{"success":false,"error":{"code":"INTERNAL_ERROR","message":"x"}}`, outcome.Broken, faults.Code{}, 0},
+		{"broken with 200", nil, 200, `{"ok":false,"message":"Something went wrong"}`, outcome.Broken, faults.Code{}, 0},
+		{"out of service", nil, 503, `{"message":"maintenance"}`, outcome.Down, faults.Code{}, 0},
+		{"an unknown path", nil, 404, `{"message":"Not Found"}`, outcome.Broken, faults.Code{}, 0},
+		{"an entry without id", nil, 200, `[{"from_email":"a@b.example"}]`, outcome.Broken, faults.Code{}, 0},
+		{"null", nil, 200, `null`, outcome.Broken, faults.Code{}, 0},
+		{"an empty body", nil, 200, ``, outcome.Broken, faults.Code{}, 0},
+	} {
+		_, err := canned(t, tt.header, tt.status, tt.body).Accounts(t.Context(), "")
+		var o *outcome.Error
+		if !errors.As(err, &o) || o.Kind != tt.want || tt.code.Name != "" && !errors.Is(err, tt.code) || o.RetryAfter != tt.wait {
+			t.Errorf("%s: the outcome is %+v, want %s with a wait of %s", tt.name, o, tt.want, tt.wait)
+		}
+	}
+}
+
+func TestRemoveOfAnUnknownAccountSucceeds(t *testing.T) {
+	for body, want := range map[string]outcome.Kind{
+		`{"ok":false,"message":"Email account not found!","errorCode":"ACCOUNT_NOT_FOUND","emailAccountId":"1"}`: 0,
+		`<html>404</html>`: outcome.Broken,
+	} {
+		if err := canned(t, nil, 404, body).Remove(t.Context(), "1"); outcome.Of(err) != want || want == 0 && err != nil {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+	if err := canned(t, nil, 200, `{"ok":false,"message":"x"}`).Remove(t.Context(), "1"); outcome.Of(err) != outcome.Broken {
+		t.Errorf("an error with 200: %v", err)
+	}
+}
+
+func TestAccountStateOfEachAnswer(t *testing.T) {
+	for fields, want := range map[string]sdk.Account{
+		`"type":"OUTLOOK","is_smtp_success":true,"is_imap_success":true`:                                         {State: sdk.AccountConnected},
+		`"type":"outlook","is_smtp_success":"true","is_imap_success":1`:                                          {State: sdk.AccountConnected},
+		`"type":"OUTLOOK","is_smtp_success":true,"is_imap_success":true,"is_suspended":true`:                     {State: sdk.AccountConnected, Paused: true},
+		`"type":"OUTLOOK","is_smtp_success":true,"is_imap_success":false`:                                        {State: sdk.AccountFailed, HasError: true, Reason: "imap_failure"},
+		`"type":"OUTLOOK","is_smtp_success":false,"is_imap_success":null`:                                        {State: sdk.AccountFailed, HasError: true, Reason: "smtp_failure"},
+		`"type":"OUTLOOK","is_smtp_success":false,"is_imap_success":false,"imap_failure_error":"AADSTS70000"`:    {State: sdk.AccountFailed, HasError: true, Reason: "connection_error"},
+		`"type":"OUTLOOK","is_smtp_success":false,"is_imap_success":false,"smtp_failure_error":{"code":"EAUTH"}`: {State: sdk.AccountFailed, HasError: true, Reason: "connection_error"},
+		`"type":"OUTLOOK","is_smtp_success":false,"is_imap_success":false,"smtp_failure_error":null`:             {State: sdk.AccountPending},
+		`"type":"OUTLOOK","is_smtp_success":null,"is_imap_success":null`:                                         {State: sdk.AccountPending},
+		`"type":"OUTLOOK"`: {State: sdk.AccountPending},
+		`"type":"OUTLOOK","connection_status":"CONNECTED"`:                                                  {State: sdk.AccountConnected},
+		`"type":"OUTLOOK","is_smtp_success":true,"is_imap_success":true,"connection_status":"DISCONNECTED"`: {State: sdk.AccountFailed, HasError: true, Reason: "connection_error"},
+		`"type":"SMTP","is_smtp_success":true,"is_imap_success":true`:                                       {State: sdk.AccountOther},
+		`"type":"GMAIL","is_smtp_success":false,"is_imap_success":false`:                                    {State: sdk.AccountOther},
+	} {
+		page, err := canned(t, nil, 200, `{"success":true,"data":[{"id":"17","from_email":"a@b.example","from_name":"A",`+fields+`}]}`).Accounts(t.Context(), "")
+		if err != nil || len(page.Accounts) != 1 {
+			t.Fatalf("%s: %+v, %v", fields, page, err)
+		}
+		got := page.Accounts[0]
+		want.ID, want.Address, want.Name, want.Stamp = "17", "a@b.example", "A", got.Stamp
+		if got != want {
+			t.Errorf("%s: %+v, want %+v", fields, got, want)
+		}
+	}
+}
+
+func TestInvalidConnectionsAreRefused(t *testing.T) {
+	for name, c := range map[string]sdk.Connection{
+		"no key":             {},
+		"two words":          {Secrets: map[string]secret.Text{"api_key": secret.New("a b")}},
+		"an attack":          {Secrets: map[string]secret.Text{"api_key": secret.New("<script>")}},
+		"a long key":         {Secrets: map[string]secret.Text{"api_key": secret.New(strings.Repeat("a", 257))}},
+		"no URL":             {Settings: map[string]string{"base_url": "x"}, Secrets: map[string]secret.Text{"api_key": secret.New("a")}},
+		"a URL with a query": {Settings: map[string]string{"base_url": "https://a.example/?x"}, Secrets: map[string]secret.Text{"api_key": secret.New("a")}},
+		"no client":          {Settings: map[string]string{"workspace_id": "7/../8"}, Secrets: map[string]secret.Text{"api_key": secret.New("a")}},
+	} {
+		if _, err := newProcessState().newPlatform(c); !errors.Is(err, faults.InvalidRequest) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+	"unicode"
+
+	"go.opentelemetry.io/otel/attribute"
+	"google.golang.org/grpc"
+	protobuf "google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/proto"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// Call is one call of a provider, as interceptors see it. All of it comes from the .proto files, so
+// that an interceptor knows no method by name.
+type Call struct {
+	// Operation is the name of the method in snake case, such as create_mailbox.
+	Operation string
+	// ReadOnly reports whether the method is marked NO_SIDE_EFFECTS.
+	ReadOnly bool
+	// WithoutProvider reports whether the plugin answers without calling the provider.
+	WithoutProvider bool
+
+	request protobuf.Message
+	send    func(context.Context) error
+	probe   func() Call
+}
+
+// Interceptor runs around a call. It calls next at most once, unless it sends a probe first. The
+// error of next is an *outcome.Error, or the error of an inner interceptor or of the Opener.
+type Interceptor func(ctx context.Context, c Call, next func(context.Context) error) error
+
+// Tenant returns the id of the mail platform's tenant that the call is about, or "".
+func (c Call) Tenant() string {
+	m := c.request.ProtoReflect()
+	field := m.Descriptor().Fields().ByName("tenant")
+	if field == nil || field.Kind() != protoreflect.StringKind {
+		return ""
+	}
+	return m.Get(field).String()
+}
+
+// SpanAttributes returns the values of the request that are marked with span_attribute and are not
+// empty. They are customer data.
+func (c Call) SpanAttributes() []attribute.KeyValue {
+	var attributes []attribute.KeyValue
+	walkFields(c.request.ProtoReflect(), func(field protoreflect.FieldDescriptor, value protoreflect.Value) {
+		if name := protobuf.GetExtension(field.Options(), proto.E_SpanAttribute).(string); name != "" {
+			attributes = append(attributes, attribute.String(name, value.String()))
+		}
+	})
+	return attributes
+}
+
+// Probe returns the read that shows whether the provider of a write works again.
+func (c Call) Probe() Call { return c.probe() }
+
+// Send sends a probe to the plugin. It passes no interceptor.
+func (c Call) Send(ctx context.Context) error { return c.send(ctx) }
+
+// secrets returns the values of the request that are marked as secret.
+func (c Call) secrets() []secret.Text {
+	var secrets []secret.Text
+	walkFields(c.request.ProtoReflect(), func(field protoreflect.FieldDescriptor, value protoreflect.Value) {
+		if protobuf.GetExtension(field.Options(), proto.E_Secret).(bool) {
+			secrets = append(secrets, secret.New(string(value.Bytes())))
+		}
+	})
+	return secrets
+}
+
+// walkFields calls visit with each set field of m and of the messages in it, except lists, maps and
+// the connection.
+func walkFields(m protoreflect.Message, visit func(protoreflect.FieldDescriptor, protoreflect.Value)) {
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		field := fields.Get(i)
+		switch {
+		case !m.Has(field) || field.IsList() || field.IsMap() || field.Name() == connectionField:
+		case field.Message() != nil:
+			walkFields(m.Get(field).Message(), visit)
+		default:
+			visit(field, m.Get(field))
+		}
+	}
+}
+
+// connectionField is the name of the field of each request that holds the connection.
+const connectionField = "connection"
+
+// probeOf returns the method, request and empty reply of the read that shows whether the provider
+// of a write works again.
+type probeOf func(write protobuf.Message) (method string, request, reply protobuf.Message)
+
+// chain is the gRPC connection of a provider's client. It passes each call through the
+// interceptors, the first outermost, and sends it to the plugin process that open returns.
+type chain struct {
+	open         Opener
+	probeOf      probeOf
+	interceptors []Interceptor
+}
+
+// with returns the chain with one more interceptor around it.
+func (c chain) with(outermost Interceptor) chain {
+	c.interceptors = append([]Interceptor{outermost}, c.interceptors...)
+	return c
+}
+
+// Invoke implements grpc.ClientConnInterface.
+func (c chain) Invoke(ctx context.Context, method string, request, reply any, options ...grpc.CallOption) error {
+	call := c.newCall(method, request.(protobuf.Message), reply, options)
+	next := call.send
+	for i := len(c.interceptors) - 1; i >= 0; i-- {
+		intercept, inner := c.interceptors[i], next
+		next = func(ctx context.Context) error { return intercept(ctx, call, inner) }
+	}
+	return next(ctx)
+}
+
+// NewStream implements grpc.ClientConnInterface. No provider has streams.
+func (chain) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, errors.New("the plugin protocol has no streams")
+}
+
+func (c chain) newCall(method string, request protobuf.Message, reply any, options []grpc.CallOption) Call {
+	marks := methodOptions(method)
+	call := Call{
+		Operation:       snakeCase(method[strings.LastIndexByte(method, '/')+1:]),
+		ReadOnly:        marks.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS,
+		WithoutProvider: protobuf.GetExtension(marks, proto.E_WithoutProvider).(bool),
+		request:         request,
+	}
+	call.send = func(ctx context.Context) error { return c.sendToPlugin(ctx, method, call, reply, options) }
+	call.probe = func() Call {
+		method, request, reply := c.probeOf(request)
+		return c.newCall(method, request, reply, nil)
+	}
+	return call
+}
+
+// sendToPlugin opens a session, sends one call with it and reports the outcome to Session.Done.
+func (c chain) sendToPlugin(ctx context.Context, method string, call Call, reply any, options []grpc.CallOption) error {
+	s, err := c.open(ctx, call.secrets()...)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := withDefaultTimeout(ctx)
+	defer cancel()
+	m := call.request.ProtoReflect()
+	m.Set(m.Descriptor().Fields().ByName(connectionField), protoreflect.ValueOfMessage(connectionToProto(s.Connection).ProtoReflect()))
+	err = fromStatus(s.Process.conn.Invoke(sendRequestID(ctx), method, call.request, reply, options...))
+	if s.Done != nil {
+		s.Done(err)
+	}
+	return err
+}
+
+// defaultCallTimeout is the timeout of a call whose context has no deadline.
+const defaultCallTimeout = time.Minute
+
+func withDefaultTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, defaultCallTimeout)
+}
+
+// Timeout returns an interceptor that limits the time of each call.
+func Timeout(limit time.Duration) Interceptor {
+	return func(ctx context.Context, _ Call, next func(context.Context) error) error {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		return next(ctx)
+	}
+}
+
+// guardWrites returns an interceptor that runs each write inside guard.
+func guardWrites(guard ports.WriteGuard) Interceptor {
+	return func(ctx context.Context, c Call, next func(context.Context) error) error {
+		if c.ReadOnly {
+			return next(ctx)
+		}
+		return guard(ctx, next)
+	}
+}
+
+// methodOptions returns the options of a method from the .proto files. method is a path such as
+// /tenantry.plugin.v1.MailPlatform/Check.
+func methodOptions(method string) *descriptorpb.MethodOptions {
+	name := protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", "."))
+	found, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
+	if err != nil {
+		return nil // a write: the safe assumption for a method that is not in the files
+	}
+	options, _ := found.Options().(*descriptorpb.MethodOptions)
+	return options
+}
+
+// snakeCase converts the name of a method: EnableSMTPAuth to enable_smtp_auth.
+func snakeCase(name string) string {
+	var out strings.Builder
+	letters := []rune(name)
+	for i, letter := range letters {
+		wordBegins := i > 0 && unicode.IsUpper(letter) &&
+			(!unicode.IsUpper(letters[i-1]) || i+1 < len(letters) && unicode.IsLower(letters[i+1]))
+		if wordBegins {
+			out.WriteByte('_')
+		}
+		out.WriteRune(unicode.ToLower(letter))
+	}
+	return out.String()
+}
+
+// CutReads returns an interceptor that changes the outcome of a read whose connection was cut from
+// Unknown to Down, because a read has no effect.
+func CutReads() Interceptor {
+	return func(ctx context.Context, c Call, next func(context.Context) error) error {
+		err := next(ctx)
+		var cut *outcome.Error
+		if !c.ReadOnly || !errors.As(err, &cut) || cut.Kind != outcome.Unknown || cut.Cause != outcome.CauseCut {
+			return err
+		}
+		return &outcome.Error{Kind: outcome.Down, Cause: cut.Cause, Detail: "the connection to the provider was cut"}
+	}
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// TestOperationsAreSnakeCase checks the names of operations, which metrics and budgets use.
+func TestOperationsAreSnakeCase(t *testing.T) {
+	for method, want := range map[string]string{
+		"Check": "check", "ConsentURL": "consent_url", "SMTPAuth": "smtp_auth", "EnableSMTPAuth": "enable_smtp_auth", "SignInURL": "sign_in_url",
+		"CreateMailbox": "create_mailbox", "UserMailboxes": "user_mailboxes",
+	} {
+		if got := snakeCase(method); got != want {
+			t.Errorf("%s is %s, want %s", method, got, want)
+		}
+	}
+}
+
+// TestInterceptorsSeeTheCall checks what the .proto files say about calls: reads, writes, calls that
+// do not reach the provider, and the tenant.
+func TestInterceptorsSeeTheCall(t *testing.T) {
+	var seen Call
+	p := MailInProcess(&recordingPlatform{}, func(ctx context.Context, c Call, next func(context.Context) error) error {
+		seen = c
+		return next(ctx)
+	})
+	for _, tt := range []struct {
+		call                      func() error
+		operation, tenant         string
+		readOnly, withoutProvider bool
+	}{
+		{func() error { return p.Check(t.Context()) }, "check", "", true, false},
+		{func() error { return errorOf(p.ConsentURL(t.Context(), "s", "r")) }, "consent_url", "", true, true},
+		{func() error { return errorOf(p.For("t-1").Profile(t.Context())) }, "profile", "t-1", true, false},
+		{func() error { return errorOf(p.For("t-1").AddDomain(t.Context(), "a.test")) }, "add_domain", "t-1", false, false},
+		{func() error { return p.For("t-1").RemoveRules(t.Context()) }, "remove_rules", "t-1", false, false},
+	} {
+		if err := tt.call(); err != nil {
+			t.Errorf("%s: %v", tt.operation, err)
+		}
+		if seen.Operation != tt.operation || seen.Tenant() != tt.tenant || seen.ReadOnly != tt.readOnly || seen.WithoutProvider != tt.withoutProvider {
+			t.Errorf("%s: the interceptor saw %+v of tenant %q", tt.operation, seen, seen.Tenant())
+		}
+	}
+}
+
+// TestInterceptorsRunInOrder checks that the first interceptor is the outermost one.
+func TestInterceptorsRunInOrder(t *testing.T) {
+	var order []string
+	named := func(name string) Interceptor {
+		return func(ctx context.Context, _ Call, next func(context.Context) error) error {
+			order = append(order, name)
+			return next(ctx)
+		}
+	}
+	if err := MailInProcess(&recordingPlatform{}, named("outer"), named("inner")).Check(t.Context()); err != nil || !slices.Equal(order, []string{"outer", "inner"}) {
+		t.Errorf("%v, %v", order, err)
+	}
+}
+
+// sampleZone is a zone as a DNS provider returns it.
+var sampleZone = dns.Zone{ID: "z", Name: "a.test"}
+
+// TestProbes checks the read that each kind of provider sends before a write.
+func TestProbes(t *testing.T) {
+	var probe Call
+	var sent error
+	toProbe := func(ctx context.Context, c Call, _ func(context.Context) error) error {
+		probe = c.Probe()
+		sent = probe.Send(ctx)
+		return errors.New("only the probe is sent")
+	}
+	mail, zones, sending := &recordingPlatform{}, &recordingDNS{}, &recordingSending{}
+	_ = MailInProcess(mail, toProbe).For("t-1").RemoveRules(t.Context())
+	if probe.Operation != "profile" || !probe.ReadOnly || probe.Tenant() != "t-1" || sent != nil || !strings.HasPrefix(mail.lastCall, "Profile") {
+		t.Errorf("mail: %+v, %v, %s", probe, sent, mail.lastCall)
+	}
+	_, _ = DNSInProcess(zones, toProbe).Apply(t.Context(), sampleZone, nil)
+	if probe.Operation != "zone" || !probe.ReadOnly || sent != nil {
+		t.Errorf("DNS: %+v, %v", probe, sent)
+	}
+	_ = SendingInProcess(sending, toProbe).Remove(t.Context(), "a")
+	if probe.Operation != "check" || !probe.ReadOnly || sent != nil {
+		t.Errorf("sending: %+v, %v", probe, sent)
+	}
+}
+
+// TestSecretsOfARequestReachTheOpener checks that the marked fields of a request are redacted from the
+// output of the plugin.
+func TestSecretsOfARequestReachTheOpener(t *testing.T) {
+	var held []string
+	p := Mail(func(_ context.Context, secrets ...secret.Text) (Session, error) {
+		held = nil
+		for _, s := range secrets {
+			held = append(held, s.Reveal())
+		}
+		return Session{}, errors.New("not sent")
+	})
+	_, _ = p.Administrator(t.Context(), ports.SignIn{Verifier: secret.New("verifier"), State: "state"}, secret.New("code"))
+	if slices.Sort(held); !slices.Equal(held, []string{"code", "verifier"}) {
+		t.Errorf("sign-in: %q", held)
+	}
+	_ = p.For("t-1").OpenSignIn(t.Context(), "o", "a@a.test", secret.New("password"))
+	if !slices.Equal(held, []string{"password"}) {
+		t.Errorf("OpenSignIn: %q", held)
+	}
+}
+
+// hangingPlatform answers when the deadline of the call has passed.
+type hangingPlatform struct{ recordingPlatform }
+
+func (*hangingPlatform) Check(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestCallsHaveATimeout checks that a call without a deadline ends, with Timeout and without.
+func TestCallsHaveATimeout(t *testing.T) {
+	for want, interceptors := range map[time.Duration][]Interceptor{
+		defaultCallTimeout: nil, time.Second: {Timeout(time.Second)},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			if err := MailInProcess(&hangingPlatform{}, interceptors...).Check(t.Context()); err == nil || time.Since(began) != want {
+				t.Errorf("%v after %s, want %s", err, time.Since(began), want)
+			}
+		})
+	}
+}
+
+// TestFenceGuardsWrites checks that a fenced port runs each write in the guard and no read, whether
+// the port has interceptors or not.
+func TestFenceGuardsWrites(t *testing.T) {
+	guarded, refused := 0, errors.New("the lease is lost")
+	guard := func(ctx context.Context, write func(context.Context) error) error {
+		if guarded++; guarded > 1 {
+			return refused
+		}
+		return write(ctx)
+	}
+	for name, platform := range map[string]ports.MailPlatform{"direct": &recordingPlatform{}, "with a chain": MailInProcess(&recordingPlatform{})} {
+		guarded = 0
+		at := Fence{}.Mail(platform, guard).For(tenant.GUID("t-1"))
+		if _, err := at.Profile(t.Context()); err != nil || guarded != 0 {
+			t.Errorf("%s: a read: %v, %d guarded", name, err, guarded)
+		}
+		if err := at.EnableMail(t.Context(), "a.test"); err != nil || guarded != 1 {
+			t.Errorf("%s: a write: %v, %d guarded", name, err, guarded)
+		}
+		if err := at.EnableMail(t.Context(), "a.test"); !errors.Is(err, refused) {
+			t.Errorf("%s: a write after the lease: %v", name, err)
+		}
+	}
+	for name, provider := range map[string]ports.DNSProvider{"direct": &recordingDNS{}, "with a chain": DNSInProcess(&recordingDNS{})} {
+		guarded = 0
+		at := Fence{}.DNS(provider, guard)
+		if _, err := at.Check(t.Context()); err != nil || guarded != 0 {
+			t.Errorf("%s: a read: %v, %d guarded", name, err, guarded)
+		}
+		if _, err := at.Apply(t.Context(), sampleZone, nil); err != nil || guarded != 1 {
+			t.Errorf("%s: a write: %v, %d guarded", name, err, guarded)
+		}
+	}
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package wire is the protocol between the host and a plugin process: gRPC messages, the handshake,
+// and the conversions between messages and the types of the ports. No other package imports gRPC or
+// protobuf, except the generated code in plugins/proto.
+//
+// On the host's side Start returns a Process, and Mail, DNS and Sending return ports whose methods
+// call such a process. On the plugin's side Serve answers those calls with the author's code.
+//
+//   - description.go: Description, Field and Budget, which a plugin tells the host; Connection,
+//     which the host sends with each call.
+//   - handshake.go: the protocol version and the gRPC options that both sides share.
+//   - serve.go: Serve, the plugin's side. Start here, or with Start in process.go.
+//   - process.go, runner.go: Process and the operating system's process behind it.
+//   - mailclient.go, mailserver.go, dns.go, sending.go: one client and one server for each port.
+//   - chain.go: Interceptor, which runs around each call of a client.
+//   - inprocess.go: clients that call a provider in the same process.
+//   - outcome.go: how errors cross the connection.
+//   - convert.go: the conversions.
+package wire
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"hash"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/proto"
+)
+
+// Kind is the kind of service that a plugin provides.
+type Kind string
+
+// The kinds of plugins.
+const (
+	KindMail    Kind = "mail"
+	KindDNS     Kind = "dns"
+	KindSending Kind = "sending"
+)
+
+// Description describes a plugin to the host: its name, its capabilities and its fields.
+type Description struct {
+	Name         string // the provider's id, as in microsoft365
+	Kind         Kind
+	Version      string
+	Title        string // for people, as in "Microsoft 365"
+	Capabilities []string
+	// Needs maps a capability to the names of the fields that it needs. A field of an account's
+	// credential has to be set. A setting of the operator must not be empty or "false". A
+	// capability that is not in the map is always available.
+	Needs       map[string][]string
+	Fields      []Field
+	NameServers []string // for DNS: patterns of the name servers that belong to the provider
+	Budgets     []Budget
+	// FaultDomain says which calls fail together. Empty means all calls to the provider.
+	// FaultCredential means the calls with one credential.
+	FaultDomain string
+}
+
+// FaultCredential is the fault domain of a provider that has a separate server for each credential.
+const FaultCredential = "credential"
+
+// AuthHosts is the name of an operator's setting for a sending platform. Its value lists the hosts
+// that the platform's authorization URLs may have, separated by commas. The plugin's description
+// contains the default.
+const AuthHosts = "auth_hosts"
+
+// Field is a setting or a field of a credential. The host reads an operator's field from the
+// environment: the setting `login_url` of provider microsoft365 from
+// TENANTRY_PROVIDERS_MICROSOFT365_LOGIN_URL, and the secret `client_secret` from the file named by
+// TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET_FILE.
+type Field struct {
+	Name     string
+	Secret   bool
+	Required bool
+	Default  string
+	Help     string
+	// Account says that an account sets the field in its connection. The other fields are set by
+	// the operator, and no account can set them.
+	Account bool
+}
+
+// Budget is a rate limit of the provider: at most Limit calls in Window for each tenant, credential
+// or egress address. Key says which of the three: "tenant", "credential" or "egress".
+type Budget struct {
+	Key    string
+	Limit  int
+	Window time.Duration
+	// Costs maps an operation to the number of requests that one call of it usually makes. The
+	// operations of a DNS provider are "check", "zone", "records" and "apply". The default is 1.
+	Costs map[string]int
+	// Only lists the operations that count. Empty means all operations.
+	Only []string
+}
+
+// Cost returns how many calls one call of an operation counts as. It is 0 for an operation that is
+// not in a non-empty Only.
+func (b Budget) Cost(operation string) int {
+	if len(b.Only) > 0 && !slices.Contains(b.Only, operation) {
+		return 0
+	}
+	return max(b.Costs[operation], 1)
+}
+
+// Connection has the settings and secrets for one call. The host sends them with each call, and a
+// plugin must not keep them longer.
+type Connection struct {
+	Settings map[string]string
+	Secrets  map[string]secret.Text
+}
+
+// FieldsOf returns the fields that an account sets, or those that the operator sets when account is
+// false.
+func (d Description) FieldsOf(account bool) []Field {
+	var fields []Field
+	for _, f := range d.Fields {
+		if f.Account == account {
+			fields = append(fields, f)
+		}
+	}
+	return fields
+}
+
+// Join returns the connection of one account at one provider. An account's field is taken from
+// account only, and an operator's field from operator only. A setting that is empty gets its
+// default.
+func (d Description) Join(operator, account Connection) Connection {
+	joined := Connection{Settings: map[string]string{}, Secrets: map[string]secret.Text{}}
+	for _, f := range d.Fields {
+		source := operator
+		if f.Account {
+			source = account
+		}
+		if f.Secret {
+			if text := source.Secrets[f.Name]; !text.Empty() {
+				joined.Secrets[f.Name] = text
+			}
+		} else if value := cmp.Or(source.Settings[f.Name], f.Default); value != "" {
+			joined.Settings[f.Name] = value
+		}
+	}
+	return joined
+}
+
+// Fingerprint returns the SHA-256, in hex, of all settings and secrets. It identifies a connection
+// without revealing its secrets. A provider uses it as the key of whatever it keeps between calls.
+func (c Connection) Fingerprint() string {
+	h := sha256.New()
+	hashField(h, "settings", len(c.Settings))
+	for _, name := range slices.Sorted(maps.Keys(c.Settings)) {
+		hashField(h, name, len(c.Settings[name]))
+		h.Write([]byte(c.Settings[name]))
+	}
+	hashField(h, "secrets", len(c.Secrets))
+	for _, name := range slices.Sorted(maps.Keys(c.Secrets)) {
+		value := c.Secrets[name].Reveal()
+		hashField(h, name, len(value))
+		h.Write([]byte(value))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// hashField writes a name and the length of the value that follows. The lengths ensure that two
+// different connections are never hashed as the same bytes.
+func hashField(h hash.Hash, name string, length int) {
+	var size [8]byte
+	binary.BigEndian.PutUint64(size[:], uint64(len(name)))
+	h.Write(size[:])
+	h.Write([]byte(name))
+	binary.BigEndian.PutUint64(size[:], uint64(length))
+	h.Write(size[:])
+}
+
+func connectionToProto(c Connection) *proto.Connection {
+	out := &proto.Connection{Settings: c.Settings, Secrets: make(map[string][]byte, len(c.Secrets))}
+	for name, value := range c.Secrets {
+		out.Secrets[name] = []byte(value.Reveal())
+	}
+	return out
+}
+
+func connectionFromProto(c *proto.Connection) Connection {
+	in := Connection{
+		Settings: maps.Clone(c.GetSettings()),
+		Secrets:  make(map[string]secret.Text, len(c.GetSecrets())),
+	}
+	for name, value := range c.GetSecrets() {
+		in.Secrets[name] = secret.New(string(value))
+	}
+	return in
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/core/secret"
+)
+
+// An account's value for an operator's field, such as allow_private, is ignored.
+func TestAnAccountCannotSetOperatorFields(t *testing.T) {
+	d := Description{Fields: []Field{
+		{Name: "url", Account: true}, {Name: "key", Account: true, Secret: true}, {Name: "server", Account: true, Default: "localhost"},
+		{Name: "allow_private", Default: "false"}, {Name: "proxy", Secret: true},
+	}}
+	text := func(s string) map[string]secret.Text {
+		return map[string]secret.Text{"key": secret.New(s + " key"), "proxy": secret.New(s + " proxy"), "more": secret.New(s)}
+	}
+	got := d.Join(
+		Connection{Settings: map[string]string{"url": "operator", "unknown": "x"}, Secrets: text("operator")},
+		Connection{Settings: map[string]string{"url": "account", "allow_private": "true", "unknown": "x"}, Secrets: text("account")})
+	want := map[string]string{"url": "account", "server": "localhost", "allow_private": "false"}
+	if diff := cmp.Diff(want, got.Settings); diff != "" {
+		t.Error(diff)
+	}
+	if len(got.Secrets) != 2 || got.Secrets["key"].Reveal() != "account key" || got.Secrets["proxy"].Reveal() != "operator proxy" {
+		t.Errorf("%d secrets", len(got.Secrets))
+	}
+	if account, operator := d.FieldsOf(true), d.FieldsOf(false); len(account) != 3 || len(operator) != 2 || operator[0].Name != "allow_private" {
+		t.Errorf("account %v, operator %v", account, operator)
+	}
+}
+
+func TestFingerprintIsUniquePerConnection(t *testing.T) {
+	text := func(kv ...string) map[string]secret.Text {
+		m := map[string]secret.Text{}
+		for i := 0; i < len(kv); i += 2 {
+			m[kv[i]] = secret.New(kv[i+1])
+		}
+		return m
+	}
+	seen := map[string]int{}
+	for i, c := range []Connection{
+		{},
+		{Settings: map[string]string{"a": ""}},
+		{Settings: map[string]string{"a": "b"}},
+		{Settings: map[string]string{"ab": ""}},
+		{Settings: map[string]string{"a": "b", "c": "d"}},
+		{Settings: map[string]string{"a": "bcd"}},
+		{Secrets: text("a", "b")},
+		{Secrets: text("a", "c")},
+		{Settings: map[string]string{"a": "b"}, Secrets: text("a", "b")},
+	} {
+		print := c.Fingerprint()
+		if other, ok := seen[print]; ok {
+			t.Errorf("connections %d and %d have the same fingerprint", other, i)
+		}
+		seen[print] = i
+		if len(print) != 64 || strings.ToLower(print) != print {
+			t.Errorf("%q is not a SHA-256 in hex", print)
+		}
+	}
+	one := Connection{Settings: map[string]string{"a": "1", "b": "2", "c": "3"}}
+	two := Connection{Settings: map[string]string{"c": "3", "b": "2", "a": "1"}, Secrets: text()}
+	if one.Fingerprint() != two.Fingerprint() {
+		t.Error("equal connections have different fingerprints")
+	}
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	protobuf "google.golang.org/protobuf/proto"
+
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/proto"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// MailInProcess returns a mail platform that calls p through the protocol and the interceptors, but
+// in this process.
+func MailInProcess(p ports.MailPlatform, interceptors ...Interceptor) ports.MailPlatform {
+	server := &mailServer{platform: func(Connection) (ports.MailPlatform, error) { return p, nil }}
+	return Mail(openInProcess(&proto.MailPlatform_ServiceDesc, server), interceptors...)
+}
+
+// DNSInProcess returns a DNS provider as MailInProcess does.
+func DNSInProcess(p ports.DNSProvider, interceptors ...Interceptor) ports.DNSProvider {
+	server := &dnsServer{provider: func(Connection) (ports.DNSProvider, error) { return p, nil }}
+	return DNS(openInProcess(&proto.DNSProvider_ServiceDesc, server), interceptors...)
+}
+
+// SendingInProcess returns a sending platform as MailInProcess does.
+func SendingInProcess(p ports.SendingPlatform, interceptors ...Interceptor) ports.SendingPlatform {
+	server := &sendingServer{platform: func(Connection) (ports.SendingPlatform, error) { return p, nil }}
+	return Sending(openInProcess(&proto.SendingPlatform_ServiceDesc, server), interceptors...)
+}
+
+func openInProcess(service *grpc.ServiceDesc, server any) Opener {
+	process := &Process{conn: inProcessConn{service, server}}
+	return func(context.Context, ...secret.Text) (Session, error) { return Session{Process: process}, nil }
+}
+
+// inProcessConn is a gRPC connection that calls the methods of a server directly.
+type inProcessConn struct {
+	service *grpc.ServiceDesc
+	server  any
+}
+
+// Invoke implements grpc.ClientConnInterface.
+func (c inProcessConn) Invoke(ctx context.Context, method string, request, reply any, _ ...grpc.CallOption) error {
+	for _, m := range c.service.Methods {
+		if "/"+c.service.ServiceName+"/"+m.MethodName != method {
+			continue
+		}
+		answer, err := m.Handler(c.server, ctx, func(in any) error {
+			protobuf.Merge(in.(protobuf.Message), request.(protobuf.Message))
+			return nil
+		}, nil)
+		if err != nil {
+			return err
+		}
+		protobuf.Merge(reply.(protobuf.Message), answer.(protobuf.Message))
+		return nil
+	}
+	return status.Error(codes.Unimplemented, method)
+}
+
+// NewStream implements grpc.ClientConnInterface. No provider has streams.
+func (inProcessConn) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, errors.New("the plugin protocol has no streams")
+}
+
+// Fence implements ports.Fence.
+type Fence struct{}
+
+var _ ports.Fence = Fence{}
+
+// Mail implements ports.Fence.
+func (Fence) Mail(p ports.MailPlatform, guard ports.WriteGuard) ports.MailPlatform {
+	if client, ok := p.(mailClient); ok {
+		return newMailClient(client.chain.with(guardWrites(guard)))
+	}
+	return MailInProcess(p, guardWrites(guard))
+}
+
+// DNS implements ports.Fence.
+func (Fence) DNS(p ports.DNSProvider, guard ports.WriteGuard) ports.DNSProvider {
+	if client, ok := p.(dnsClient); ok {
+		return newDNSClient(client.chain.with(guardWrites(guard)))
+	}
+	return DNSInProcess(p, guardWrites(guard))
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/plugins/proto"
+	"github.com/tenantry/tenantry/ports"
+)
+
+var connection = Connection{
+	Settings: map[string]string{"client_id": "app-1", "empty": ""},
+	Secrets:  map[string]secret.Text{"client_secret": secret.New("s3cret-\xff\x00-bytes")},
+}
+
+// mailOverWire returns a client of p that is connected through gRPC in memory. seen is called with
+// the connection of each call, finished with its outcome. Both may be nil.
+func mailOverWire(t *testing.T, p ports.MailPlatform, seen func(Connection), finished func(error)) ports.MailPlatform {
+	t.Helper()
+	listener := bufconn.Listen(1 << 16)
+	server := newServer(slog.New(slog.DiscardHandler))
+	proto.RegisterMailPlatformServer(server, &mailServer{platform: func(c Connection) (ports.MailPlatform, error) {
+		if seen != nil {
+			seen(c)
+		}
+		return p, nil
+	}})
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	conn, err := grpc.NewClient("passthrough:///plugin",
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return Mail(func(context.Context, ...secret.Text) (Session, error) {
+		return Session{Process: &Process{conn: conn}, Connection: connection, Done: finished}, nil
+	})
+}
+
+// TestEveryMailMethodCrossesTheWire calls each method of the port once with distinct arguments. It
+// compares the recorded call and the answer with those of a direct call.
+func TestEveryMailMethodCrossesTheWire(t *testing.T) {
+	served := &recordingPlatform{}
+	platform := mailOverWire(t, served, nil, nil)
+	direct := &recordingPlatform{}
+	methods := 0
+	for _, pair := range []struct{ remote, direct any }{
+		{platform, direct},
+		{platform.For("t-1"), direct.For("t-1")},
+	} {
+		port := reflect.TypeFor[ports.MailPlatform]()
+		if _, ok := pair.remote.(ports.MailTenant); ok {
+			port = reflect.TypeFor[ports.MailTenant]()
+		}
+		for m := range port.Methods() {
+			if m.Name == "For" {
+				continue // it makes no call
+			}
+			methods++
+			t.Run(m.Name, func(t *testing.T) {
+				args := arguments(t, m.Type)
+				got := results(reflect.ValueOf(pair.remote).MethodByName(m.Name).Call(args))
+				want := results(reflect.ValueOf(pair.direct).MethodByName(m.Name).Call(args))
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("answer (-direct +wire):\n%s", diff)
+				}
+				if served.lastCall != direct.lastCall || !strings.HasPrefix(served.lastCall, m.Name) {
+					t.Errorf("the author was asked\n%s, directly\n%s", served.lastCall, direct.lastCall)
+				}
+			})
+		}
+	}
+	if methods < 30 {
+		t.Fatalf("%d methods walked, the port has 30", methods)
+	}
+}
+
+// arguments returns arguments for a method. Each string contains its position.
+func arguments(t *testing.T, m reflect.Type) []reflect.Value {
+	args := []reflect.Value{reflect.ValueOf(t.Context())}
+	for i := 1; i < m.NumIn(); i++ {
+		v := reflect.New(m.In(i)).Elem()
+		fill(v, fmt.Sprintf("argument %d ✓", i))
+		args = append(args, v)
+	}
+	return args
+}
+
+// fill sets every field to a distinct value, so that swapped fields are noticed.
+func fill(v reflect.Value, at string) {
+	switch v.Interface().(type) {
+	case secret.Text:
+		v.Set(reflect.ValueOf(secret.New(at + " secret")))
+		return
+	case time.Time:
+		v.Set(reflect.ValueOf(time.Date(2026, 5, 1, 10, 0, 0, 123456000, time.UTC)))
+		return
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(at)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(int64(len(at) + 1))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		for i := range 2 {
+			fill(v.Index(i), fmt.Sprintf("%s[%d]", at, i))
+		}
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		one := reflect.New(v.Type().Elem()).Elem()
+		fill(one, at+"[]")
+		v.SetMapIndex(reflect.ValueOf(at), one)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i), at+"."+v.Type().Field(i).Name)
+		}
+	default:
+		panic("fill does not know " + v.Type().String())
+	}
+}
+
+func results(values []reflect.Value) []any {
+	var all []any
+	for _, v := range values {
+		all = append(all, v.Interface())
+	}
+	return all
+}
+
+func TestConnectionCrossesTheWire(t *testing.T) {
+	var got Connection
+	platform := mailOverWire(t, &recordingPlatform{}, func(c Connection) { got = c }, nil)
+	if _, err := platform.For("t").Profile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(connection, got, cmp.Comparer(func(a, b secret.Text) bool { return a.Reveal() == b.Reveal() })); diff != "" {
+		t.Fatalf("connection (-sent +received):\n%s", diff)
+	}
+	if got.Fingerprint() != connection.Fingerprint() {
+		t.Fatal("the fingerprint changed on the way")
+	}
+}
+
+func TestRequestIDAndDeadlineCrossTheWire(t *testing.T) {
+	var id string
+	var left time.Duration
+	platform := mailOverWire(t, &recordingPlatform{profile: func(ctx context.Context) (tenant.Profile, error) {
+		id = ports.RequestID(ctx)
+		at, _ := ctx.Deadline()
+		left = time.Until(at)
+		return tenant.Profile{}, nil
+	}}, nil, nil)
+	ctx, cancel := context.WithTimeout(ports.WithRequestID(t.Context(), "req-7"), time.Minute)
+	defer cancel()
+	if _, err := platform.For("t").Profile(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if id != "req-7" || left <= 0 || left > time.Minute {
+		t.Fatalf("the author saw request id %q and %s left", id, left)
+	}
+}
+
+func TestDescriptionCrossesTheWire(t *testing.T) {
+	var want Description
+	fill(reflect.ValueOf(&want).Elem(), "d")
+	if diff := cmp.Diff(want, descriptionFromProto(descriptionToProto(want))); diff != "" {
+		t.Fatal(diff)
+	}
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"sync"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// recordingPlatform is a mail platform that records its last call. Its answers have a distinct
+// value in every field.
+type recordingPlatform struct {
+	mu       sync.Mutex // a call whose caller has given up may still run during the next call
+	lastCall string
+	profile  func(context.Context) (tenant.Profile, error) // if set, replaces Profile
+}
+
+type recordingTenant struct {
+	*recordingPlatform
+	id tenant.GUID
+}
+
+func (s *recordingPlatform) For(t tenant.GUID) ports.MailTenant { return recordingTenant{s, t} }
+
+// record stores a call as lastCall. It includes the plain text of secrets, because a test compares
+// it.
+func (s *recordingPlatform) record(method string, args ...any) {
+	for i, a := range args {
+		switch a := a.(type) {
+		case secret.Text:
+			args[i] = a.Reveal()
+		case ports.SignIn:
+			args[i] = fmt.Sprint(a.Tenant, a.State, a.Nonce, a.Verifier.Reveal(), a.Redirect)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastCall = fmt.Sprint(append([]any{method}, args...)...)
+}
+
+func newFilled[T any](at string) (T, error) {
+	var v T
+	fill(reflect.ValueOf(&v).Elem(), at)
+	return v, nil
+}
+
+func (s *recordingPlatform) Check(context.Context) error {
+	s.record("Check")
+	return nil
+}
+
+func (s *recordingPlatform) ConsentURL(_ context.Context, state, redirect string) (string, error) {
+	s.record("ConsentURL", state, redirect)
+	return newFilled[string]("consent url")
+}
+
+func (s *recordingPlatform) Granted(_ context.Context, query string) (tenant.GUID, error) {
+	s.record("Granted", query)
+	return newFilled[tenant.GUID]("granted")
+}
+
+func (s *recordingPlatform) SignInURL(_ context.Context, in ports.SignIn) (string, error) {
+	s.record("SignInURL", in)
+	return newFilled[string]("sign-in url")
+}
+
+func (s *recordingPlatform) Administrator(_ context.Context, in ports.SignIn, code secret.Text) (tenant.Administrator, error) {
+	s.record("Administrator", in, code)
+	return newFilled[tenant.Administrator]("administrator")
+}
+
+func (t recordingTenant) Profile(ctx context.Context) (tenant.Profile, error) {
+	t.record("Profile", t.id)
+	if t.profile != nil {
+		return t.profile(ctx)
+	}
+	return newFilled[tenant.Profile]("profile")
+}
+
+func (t recordingTenant) Domains(context.Context) ([]domain.Platform, error) {
+	t.record("Domains", t.id)
+	return newFilled[[]domain.Platform]("domains")
+}
+
+func (t recordingTenant) Domain(_ context.Context, name string) (domain.Platform, error) {
+	t.record("Domain", t.id, name)
+	return newFilled[domain.Platform]("domain")
+}
+
+func (t recordingTenant) AddDomain(_ context.Context, name string) (domain.Platform, error) {
+	t.record("AddDomain", t.id, name)
+	return newFilled[domain.Platform]("added")
+}
+
+func (t recordingTenant) Records(_ context.Context, name string) (domain.Records, error) {
+	t.record("Records", t.id, name)
+	return newFilled[domain.Records]("records")
+}
+
+func (t recordingTenant) VerifyDomain(_ context.Context, name string) (domain.Platform, error) {
+	t.record("VerifyDomain", t.id, name)
+	return newFilled[domain.Platform]("verified")
+}
+
+func (t recordingTenant) EnableMail(_ context.Context, name string) error {
+	t.record("EnableMail", t.id, name)
+	return nil
+}
+
+func (t recordingTenant) Bootstrap(context.Context) (tenant.Progress, error) {
+	t.record("Bootstrap", t.id)
+	return newFilled[tenant.Progress]("progress")
+}
+
+func (t recordingTenant) SMTPAuth(context.Context) (tenant.SMTPAuth, error) {
+	t.record("SMTPAuth", t.id)
+	return newFilled[tenant.SMTPAuth]("state")
+}
+
+func (t recordingTenant) EnableSMTPAuth(context.Context) error {
+	t.record("EnableSMTPAuth", t.id)
+	return nil
+}
+
+func (t recordingTenant) MailDomains(context.Context) ([]string, error) {
+	t.record("MailDomains", t.id)
+	return newFilled[[]string]("mail domains")
+}
+
+func (t recordingTenant) Signing(_ context.Context, name string) (dns.Signing, error) {
+	t.record("Signing", t.id, name)
+	return newFilled[dns.Signing]("signing")
+}
+
+func (t recordingTenant) EnsureSigning(_ context.Context, name string) (dns.Signing, error) {
+	t.record("EnsureSigning", t.id, name)
+	return newFilled[dns.Signing]("ensured")
+}
+
+func (t recordingTenant) EnableSigning(_ context.Context, name string) error {
+	t.record("EnableSigning", t.id, name)
+	return nil
+}
+
+func (t recordingTenant) Mailboxes(context.Context) ([]mailbox.Platform, error) {
+	t.record("Mailboxes", t.id)
+	return newFilled[[]mailbox.Platform]("mailboxes")
+}
+
+func (t recordingTenant) UserMailboxes(context.Context) (int, error) {
+	t.record("UserMailboxes", t.id)
+	return newFilled[int]("count")
+}
+
+func (t recordingTenant) EmailLicenses(context.Context) (tenant.Licenses, error) {
+	t.record("EmailLicenses", t.id)
+	return newFilled[tenant.Licenses]("licenses")
+}
+
+func (t recordingTenant) Mailbox(_ context.Context, address string) (mailbox.Platform, error) {
+	t.record("Mailbox", t.id, address)
+	return newFilled[mailbox.Platform]("mailbox")
+}
+
+func (t recordingTenant) CreateMailbox(_ context.Context, m mailbox.Spec) (mailbox.Platform, error) {
+	t.record("CreateMailbox", t.id, m)
+	return newFilled[mailbox.Platform]("created")
+}
+
+func (t recordingTenant) OpenSignIn(_ context.Context, objectID, address string, password secret.Text) error {
+	t.record("OpenSignIn", t.id, objectID, address, password)
+	return nil
+}
+
+func (t recordingTenant) OpenSubmission(_ context.Context, address string) error {
+	t.record("OpenSubmission", t.id, address)
+	return nil
+}
+
+func (t recordingTenant) Rename(_ context.Context, address, displayName string) error {
+	t.record("Rename", t.id, address, displayName)
+	return nil
+}
+
+func (t recordingTenant) EnsureRule(_ context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
+	t.record("EnsureRule", t.id, scope, mailboxes)
+	return newFilled[sendlimit.Rule]("ensured")
+}
+
+func (t recordingTenant) Block(_ context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
+	t.record("Block", t.id, scope, mailboxes)
+	return newFilled[sendlimit.Rule]("blocks")
+}
+
+func (t recordingTenant) Rules(context.Context) ([]sendlimit.Rule, error) {
+	t.record("Rules", t.id)
+	return newFilled[[]sendlimit.Rule]("rules")
+}
+
+func (t recordingTenant) RemoveRules(context.Context) error {
+	t.record("RemoveRules", t.id)
+	return nil
+}
+
+func (t recordingTenant) Sent(_ context.Context, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
+	t.record("Sent", t.id, q)
+	return newFilled[sendlimit.Trace]("sent")
+}

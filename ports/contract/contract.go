@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package contract holds the test suites of the ports. Every adapter of a port must pass the suite
+// of that port; a check is one promise of the port.
+//
+// An adapter's test calls the function that is named like the port, such as MailPlatform, Queue or
+// Tenants. It passes a function that opens the adapter. The provider suites need a test environment
+// besides: World, DNSWorld, ProviderWorld and SendingWorld say what it must be able to do.
+//
+//   - contract.go: the assertions that all suites use. Start with mailplatform.go, the first suite.
+//   - mailplatform.go: World, Setup and Failure; mailplatform_*.go: the checks of each method
+//     group.
+//   - dnsreader.go, dnsprovider.go: public DNS, and the zones of a DNS provider.
+//   - sendingplatform.go: SendingWorld, credentials and accounts.
+//   - sendingplatform_signin.go: sign-in, removal and failures of sending platforms.
+//   - limiter.go: the rate limiter.
+//   - queue.go, queue_failures.go, queue_processes.go: the job queue, also with killed processes.
+//   - stores.go: Stores, the suites of all store ports and their fixtures; store_*.go: the checks.
+//
+// The tests of this package run each suite on adapters that break one promise, and fail if the
+// suite does not detect it.
+package contract
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+)
+
+// hangTimeout is a time limit that only a hang reaches, even on a slow machine.
+const hangTimeout = 5 * time.Minute
+
+// callContext returns the context of a provider call. Its deadline is hangTimeout.
+func callContext(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), hangTimeout)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// must fails the test if err is not nil.
+func must(t testing.TB, what string, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// requireRefusal checks that err has this fault code.
+func requireRefusal(t testing.TB, what string, err error, code fault.Code) {
+	t.Helper()
+	if !errors.Is(err, code) {
+		t.Fatalf("%s: got %v, want %s", what, err, code.Name)
+	}
+}
+
+// requireOutcome checks the outcome kind of err.
+func requireOutcome(t testing.TB, what string, err error, kind outcome.Kind) {
+	t.Helper()
+	if got := outcome.Of(err); got != kind {
+		t.Fatalf("%s: got outcome %s (%v), want %s", what, got, err, kind)
+	}
+}
+
+// concurrently calls f with 0 to n-1 at the same time and returns the errors.
+func concurrently(n int, f func(i int) error) []error {
+	errs := make([]error, n)
+	start := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			<-start
+			errs[i] = f(i)
+		})
+	}
+	close(start)
+	wg.Wait()
+	return errs
+}
+
+// countWinners returns the number of nil errors. Every other error must be the refusal.
+func countWinners(t testing.TB, errs []error, refusal error) int {
+	t.Helper()
+	won := 0
+	for _, err := range errs {
+		switch {
+		case err == nil:
+			won++
+		case !errors.Is(err, refusal):
+			t.Fatalf("got %v, want success or %v", err, refusal)
+		}
+	}
+	return won
+}

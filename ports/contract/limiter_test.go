@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenantry/tenantry/core/ratelimit"
+)
+
+// plainLimiter is a correct limiter in memory.
+type plainLimiter struct {
+	mu     sync.Mutex
+	logs   map[string]*ratelimit.Log
+	inside map[string]int
+	began  time.Time
+	newest time.Duration // token of the newest take
+}
+
+func newPlainLimiter() *plainLimiter {
+	return &plainLimiter{logs: map[string]*ratelimit.Log{}, inside: map[string]int{}, began: time.Now()}
+}
+
+func (p *plainLimiter) Take(_ context.Context, b ratelimit.Bucket) (ratelimit.Verdict, func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.logs[b.Key] == nil {
+		p.logs[b.Key] = &ratelimit.Log{}
+	}
+	now := time.Since(p.began)
+	v, token := p.logs[b.Key].Take(b, now, now)
+	if v.Allowed {
+		p.newest = token
+	}
+	return v, sync.OnceFunc(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if v.Allowed {
+			p.logs[b.Key].GiveBack(token)
+		}
+	})
+}
+
+func (p *plainLimiter) Enter(_ context.Context, name string, places int) (func(), bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.inside[name] >= places {
+		return func() {}, false
+	}
+	p.inside[name]++
+	return sync.OnceFunc(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.inside[name]--
+	}), true
+}
+
+// brokenLimiter is a plainLimiter with one method replaced. A nil field keeps the method.
+type brokenLimiter struct {
+	*plainLimiter
+	take  func(*plainLimiter, context.Context, ratelimit.Bucket) (ratelimit.Verdict, func())
+	enter func(*plainLimiter, string, int) (func(), bool)
+}
+
+func (b brokenLimiter) Take(ctx context.Context, of ratelimit.Bucket) (ratelimit.Verdict, func()) {
+	if b.take != nil {
+		return b.take(b.plainLimiter, ctx, of)
+	}
+	return b.plainLimiter.Take(ctx, of)
+}
+
+func (b brokenLimiter) Enter(ctx context.Context, name string, places int) (func(), bool) {
+	if b.enter != nil {
+		return b.enter(b.plainLimiter, name, places)
+	}
+	return b.plainLimiter.Enter(ctx, name, places)
+}
+
+// TestLimiterSuiteDetectsBrokenPromises uses the fake clock of synctest.
+func TestLimiterSuiteDetectsBrokenPromises(t *testing.T) {
+	for _, c := range limiterChecks {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { c.run(t, newPlainLimiter()) })
+		})
+	}
+	for name, b := range map[string]brokenLimiter{
+		"one too many": {take: func(p *plainLimiter, ctx context.Context, b ratelimit.Bucket) (ratelimit.Verdict, func()) {
+			b.Limit++
+			return p.Take(ctx, b)
+		}},
+		"one bucket for all keys": {take: func(p *plainLimiter, ctx context.Context, b ratelimit.Bucket) (ratelimit.Verdict, func()) {
+			b.Key = ""
+			return p.Take(ctx, b)
+		}},
+		"nothing is given back": {take: func(p *plainLimiter, ctx context.Context, b ratelimit.Bucket) (ratelimit.Verdict, func()) {
+			v, _ := p.Take(ctx, b)
+			return v, func() {}
+		}},
+		"the newest is given back": {take: func(p *plainLimiter, ctx context.Context, b ratelimit.Bucket) (ratelimit.Verdict, func()) {
+			v, _ := p.Take(ctx, b)
+			return v, sync.OnceFunc(func() {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				p.logs[b.Key].GiveBack(p.newest)
+			})
+		}},
+		"a fixed window": {take: func(p *plainLimiter, ctx context.Context, b ratelimit.Bucket) (ratelimit.Verdict, func()) {
+			b.Key += time.Now().Truncate(b.Window).String()
+			return p.Take(ctx, b)
+		}},
+		"a cancelled take is not counted": {take: func(p *plainLimiter, ctx context.Context, b ratelimit.Bucket) (ratelimit.Verdict, func()) {
+			v, giveBack := p.Take(ctx, b)
+			if ctx.Err() != nil {
+				giveBack()
+			}
+			return v, giveBack
+		}},
+		"checks first, then counts": {take: func(p *plainLimiter, ctx context.Context, b ratelimit.Bucket) (ratelimit.Verdict, func()) {
+			v, giveBack := p.Take(ctx, b)
+			giveBack()
+			<-time.After(time.Millisecond)
+			b.Limit *= 100
+			_, giveBack = p.Take(ctx, b)
+			return v, giveBack
+		}},
+		"one slot too many": {enter: func(p *plainLimiter, name string, places int) (func(), bool) {
+			return p.Enter(context.Background(), name, places+1)
+		}},
+		"nobody leaves": {enter: func(p *plainLimiter, name string, places int) (func(), bool) {
+			_, ok := p.Enter(context.Background(), name, places)
+			return func() {}, ok
+		}},
+		"leaves twice": {enter: func(p *plainLimiter, name string, places int) (func(), bool) {
+			_, ok := p.Enter(context.Background(), name, places)
+			return func() {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				if ok {
+					p.inside[name]--
+				}
+			}, ok
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			noticed := false
+			synctest.Test(t, func(t *testing.T) {
+				for _, c := range limiterChecks {
+					b.plainLimiter = newPlainLimiter()
+					noticed = noticed || fails(t, func(t testing.TB) { c.run(t, b) })
+				}
+			})
+			if !noticed {
+				t.Fatal("no check of the suite fails")
+			}
+		})
+	}
+}

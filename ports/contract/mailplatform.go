@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// MailPlatformEnv is a test environment of a mail platform: the platform, its DNS and its clock.
+// The fake implements it; so does the test of an adapter or of a plugin's binary with its
+// simulator.
+type MailPlatformEnv interface {
+	// Platform returns the adapter under test.
+	Platform() ports.MailPlatform
+	// NewTenant creates a tenant that nobody has connected yet.
+	NewTenant(t testing.TB, s Setup) Tenant
+	// Visit simulates a person who opens a page of the platform, signs in as username, and accepts
+	// or declines. It returns the raw query of the redirect back to tenantry.
+	Visit(t testing.TB, page, username string, accept bool) (query string)
+	// NewZone creates a DNS zone for one check. Its name has at least two labels.
+	NewZone(t testing.TB) string
+	// Publish replaces the records of a zone.
+	Publish(t testing.TB, zone string, records ...dns.Record)
+	// Advance moves the platform's clock forward, so that its asynchronous work continues. An
+	// environment with the real clock waits until its own lags have passed.
+	Advance(t testing.TB, d time.Duration)
+	// Now returns the time of the platform's clock.
+	Now(t testing.TB) time.Time
+	// Send makes a mailbox send this number of messages now.
+	Send(t testing.TB, id tenant.GUID, mailbox string, count int)
+	// SetRule creates or replaces a rule by its name, as an administrator of the tenant does. It
+	// sets whether the rule is enabled and which senders it blocks; a rule without senders blocks
+	// all.
+	SetRule(t testing.TB, id tenant.GUID, r sendlimit.Rule)
+	// Rules returns the senders that each rule at the platform blocks, keyed by the name of the
+	// rule.
+	Rules(t testing.TB, id tenant.GUID) map[string][]string
+	// Revoke withdraws a grant of the administrator.
+	Revoke(t testing.TB, id tenant.GUID, what Grant)
+	// Fail makes the requests of one port method fail until lift is called, at least for this
+	// tenant. The suites use it for Domains, AddDomain, CreateMailbox, Rename, Block and Sent. Of a
+	// writing method only the changing requests fail, not the reads that an adapter may send first.
+	Fail(t testing.TB, id tenant.GUID, method string, failure Failure) (lift func())
+}
+
+// Setup is the state of a tenant before it is connected.
+type Setup struct {
+	// Dehydrated means that the mail server needs preparation that takes some time. Denied means
+	// that tenantry may not assign itself the mail server's role.
+	Dehydrated, Denied bool
+	// SMTPAuthRefused means that the platform keeps organization-wide SMTP AUTH disabled.
+	SMTPAuthRefused bool
+	// AcceptedDomainLag is the time from EnableMail until the mail server accepts the domain.
+	// MailboxLag is the time from CreateMailbox until the directory and the mail server know the
+	// mailbox. Zero means any lag of up to a few minutes of the platform's clock.
+	AcceptedDomainLag, MailboxLag time.Duration
+	// RuleLag is the time from a change of a rule until it applies to mail. TraceLag is the time
+	// from a message until the message trace shows it. Zero means no lag.
+	RuleLag, TraceLag time.Duration
+	// Licenses are the tenant's e-mail licences. Zero means one paid licence.
+	Licenses tenant.Licenses
+	// TracePage is the number of rows of a page of the message trace. Zero means any number.
+	TracePage int
+}
+
+// Tenant is a tenant of a World, with the usernames of three people.
+type Tenant struct {
+	GUID tenant.GUID
+	Name string
+	// Admin is a global administrator and Member has no role. Guest belongs to a different tenant
+	// and is an administrator only there.
+	Admin, Member, Guest string
+}
+
+// Grant is a permission that an administrator can withdraw.
+type Grant string
+
+// The grants.
+const (
+	GrantConsent      Grant = "consent"
+	GrantExchangeRole Grant = "exchange_role"
+)
+
+// Failure is a way in which the platform fails.
+type Failure int
+
+// Throttles and IsDown reject requests with 429 and 503, Breaks with a different 5xx status.
+// LosesRequest performs nothing and does not answer. LosesAnswer performs the request and does not
+// answer.
+const (
+	Throttles Failure = iota + 1
+	IsDown
+	Breaks
+	LosesRequest
+	LosesAnswer
+)
+
+// check is one promise of ports.MailPlatform.
+type check struct {
+	name string
+	run  func(t testing.TB, w MailPlatformEnv)
+}
+
+// MailPlatform runs the contract of ports.MailPlatform. open may return the same environment for
+// every check, because the checks share neither tenants nor zones.
+func MailPlatform(t *testing.T, open func(testing.TB) MailPlatformEnv) {
+	for _, c := range platformChecks() {
+		t.Run(c.name, func(t *testing.T) { c.run(t, open(t)) })
+	}
+}
+
+func platformChecks() []check {
+	var all []check
+	all = append(all, consentChecks...)
+	all = append(all, directoryChecks...)
+	all = append(all, mailServerChecks...)
+	all = append(all, mailboxChecks...)
+	all = append(all, ruleChecks...)
+	all = append(all, traceChecks...)
+	return append(all, outcomeChecks...)
+}
+
+const (
+	callbackURL = "http://127.0.0.1:8080/connect/microsoft365/callback"
+	signInURL   = "http://127.0.0.1:8080/connect/microsoft365/signin"
+	// password is accepted by every platform.
+	password = "Corr3ct-horse-battery"
+)
+
+// eventually calls done until it returns true, and moves the platform's clock by 30 s after each of
+// up to 40 attempts.
+func eventually(t testing.TB, w MailPlatformEnv, what string, done func() bool) {
+	t.Helper()
+	for range 40 {
+		if done() {
+			return
+		}
+		w.Advance(t, 30*time.Second)
+	}
+	t.Fatalf("%s: the platform did not finish in time", what)
+}
+
+// giveConsent opens the consent page as the tenant's administrator, accepts, and returns the
+// granted tenant.
+func giveConsent(t testing.TB, w MailPlatformEnv, testTenant Tenant) tenant.GUID {
+	t.Helper()
+	page, err := w.Platform().ConsentURL(callContext(t), "state-1", callbackURL)
+	must(t, "consent URL", err)
+	query := w.Visit(t, page, testTenant.Admin, true)
+	id, err := w.Platform().Granted(callContext(t), query)
+	must(t, "granted", err)
+	return id
+}
+
+// signIn opens the sign-in page as username and returns the code of the redirect.
+func signIn(t testing.TB, w MailPlatformEnv, s ports.SignIn, username string) secret.Text {
+	t.Helper()
+	page, err := w.Platform().SignInURL(callContext(t), s)
+	must(t, "sign-in URL", err)
+	q, err := url.ParseQuery(w.Visit(t, page, username, true))
+	must(t, "parse the sign-in's answer", err)
+	return secret.New(q.Get("code"))
+}
+
+// newConnectedTenant creates a tenant and gives consent.
+func newConnectedTenant(t testing.TB, w MailPlatformEnv, s Setup) (Tenant, ports.MailTenant) {
+	t.Helper()
+	testTenant := w.NewTenant(t, s)
+	giveConsent(t, w, testTenant)
+	client := w.Platform().For(testTenant.GUID)
+	eventually(t, w, "consent", func() bool {
+		_, err := client.Profile(callContext(t))
+		return err == nil
+	})
+	return testTenant, client
+}
+
+// newReadyTenant creates a connected tenant whose mail server is prepared.
+func newReadyTenant(t testing.TB, w MailPlatformEnv, s Setup) (Tenant, ports.MailTenant) {
+	t.Helper()
+	testTenant, client := newConnectedTenant(t, w, s)
+	bootstrap(t, w, client)
+	return testTenant, client
+}
+
+func bootstrap(t testing.TB, w MailPlatformEnv, client ports.MailTenant) {
+	t.Helper()
+	eventually(t, w, "bootstrap", func() bool {
+		p, err := client.Bootstrap(callContext(t))
+		must(t, "bootstrap", err)
+		if p.Status == tenant.BootstrapFailed {
+			t.Fatalf("bootstrap failed: %+v", p)
+		}
+		return p.Status == tenant.BootstrapReady
+	})
+}
+
+// newAddedDomain creates a zone, adds its domain to the tenant and returns the name.
+func newAddedDomain(t testing.TB, w MailPlatformEnv, client ports.MailTenant) string {
+	t.Helper()
+	name := w.NewZone(t)
+	_, err := client.AddDomain(callContext(t), name)
+	must(t, "add domain", err)
+	eventually(t, w, "added domain", func() bool {
+		_, err := client.Domain(callContext(t), name)
+		return err == nil
+	})
+	return name
+}
+
+// verificationRecord returns the record that proves the ownership of a domain.
+func verificationRecord(t testing.TB, client ports.MailTenant, name string) dns.Record {
+	t.Helper()
+	records, err := client.Records(callContext(t), name)
+	must(t, "records", err)
+	found, ok := dns.Verification(records.Verification)
+	if !ok {
+		t.Fatalf("the platform names no verification record: %+v", records)
+	}
+	return found
+}
+
+// newVerifiedDomain adds a new domain, publishes its verification record and verifies it.
+func newVerifiedDomain(t testing.TB, w MailPlatformEnv, client ports.MailTenant) string {
+	t.Helper()
+	name := newAddedDomain(t, w, client)
+	w.Publish(t, name, verificationRecord(t, client, name))
+	verifyDomain(t, w, client, name)
+	return name
+}
+
+// verifyDomain repeats the verification while the platform does not see the record.
+func verifyDomain(t testing.TB, w MailPlatformEnv, client ports.MailTenant, name string) {
+	t.Helper()
+	eventually(t, w, "verify", func() bool {
+		d, err := client.VerifyDomain(callContext(t), name)
+		if err != nil && !errors.Is(err, fault.VerificationFailed) {
+			t.Fatalf("verify: %v", err)
+		}
+		return err == nil && d.Verified
+	})
+}
+
+// newAcceptedDomain creates a domain for which the mail server accepts mail.
+func newAcceptedDomain(t testing.TB, w MailPlatformEnv, client ports.MailTenant) string {
+	t.Helper()
+	name := newVerifiedDomain(t, w, client)
+	must(t, "enable mail", client.EnableMail(callContext(t), name))
+	eventually(t, w, "accepted domain", func() bool {
+		names, err := client.MailDomains(callContext(t))
+		must(t, "mail domains", err)
+		return slices.Contains(names, name)
+	})
+	return name
+}
+
+// createMailbox creates a mailbox. It repeats the call while the platform is not ready.
+func createMailbox(t testing.TB, w MailPlatformEnv, client ports.MailTenant, address string) mailbox.Platform {
+	t.Helper()
+	var m mailbox.Platform
+	eventually(t, w, "create mailbox", func() bool {
+		var err error
+		m, err = client.CreateMailbox(callContext(t), mailbox.Spec{DisplayName: "Anna Keller", Address: address})
+		if err != nil && outcome.Of(err) != outcome.NotReady {
+			t.Fatalf("create mailbox: %v", err)
+		}
+		return err == nil
+	})
+	return m
+}
+
+// retryUntilReady repeats a step while its outcome is NotReady.
+func retryUntilReady(t testing.TB, w MailPlatformEnv, what string, step func() error) {
+	t.Helper()
+	eventually(t, w, what, func() bool {
+		err := step()
+		if err != nil && outcome.Of(err) != outcome.NotReady {
+			t.Fatalf("%s: %v", what, err)
+		}
+		return err == nil
+	})
+}
+
+var outcomeChecks = []check{
+	{"a read tells throttled, down and broken apart", func(t testing.TB, w MailPlatformEnv) {
+		testTenant, client := newConnectedTenant(t, w, Setup{})
+		for failure, kind := range map[Failure]outcome.Kind{
+			Throttles: outcome.Throttled, IsDown: outcome.Down, Breaks: outcome.Broken,
+		} {
+			lift := w.Fail(t, testTenant.GUID, "Domains", failure)
+			_, err := client.Domains(callContext(t))
+			lift()
+			requireOutcome(t, "domains", err, kind)
+			_, err = client.Domains(callContext(t))
+			must(t, "domains afterwards", err)
+		}
+	}},
+	{"a throttled or refused write has no effect", func(t testing.TB, w MailPlatformEnv) {
+		testTenant, client := newConnectedTenant(t, w, Setup{})
+		for failure, kind := range map[Failure]outcome.Kind{Throttles: outcome.Throttled, IsDown: outcome.Down} {
+			name := w.NewZone(t)
+			lift := w.Fail(t, testTenant.GUID, "AddDomain", failure)
+			_, err := client.AddDomain(callContext(t), name)
+			lift()
+			requireOutcome(t, "add", err, kind)
+			if names := domainNames(t, client); slices.Contains(names, name) {
+				t.Fatalf("the platform holds %s", name)
+			}
+		}
+	}},
+	{"an add whose answer is lost is never reported as failed without effect", func(t testing.TB, w MailPlatformEnv) {
+		testTenant, client := newConnectedTenant(t, w, Setup{})
+		name := w.NewZone(t)
+		lift := w.Fail(t, testTenant.GUID, "AddDomain", LosesAnswer)
+		_, err := client.AddDomain(callContext(t), name)
+		lift()
+		requireUnsettled(t, err)
+		_, err = client.AddDomain(callContext(t), name)
+		must(t, "add again", err)
+		if names := domainNames(t, client); len(names) != 1 {
+			t.Fatalf("the platform holds %v", names)
+		}
+	}},
+	{"a creation whose answer is lost is never reported as failed without effect", func(t testing.TB, w MailPlatformEnv) {
+		testTenant, client := newReadyTenant(t, w, Setup{})
+		name := newAcceptedDomain(t, w, client)
+		createMailbox(t, w, client, "first@"+name)
+		for failure, address := range map[Failure]string{LosesRequest: "request@" + name, LosesAnswer: "answer@" + name} {
+			lift := w.Fail(t, testTenant.GUID, "CreateMailbox", failure)
+			_, err := client.CreateMailbox(callContext(t), mailbox.Spec{DisplayName: "Anna", Address: address})
+			lift()
+			requireUnsettled(t, err)
+			if got := slices.Contains(mailboxAddresses(t, client), address); got != (failure == LosesAnswer) {
+				t.Fatalf("%s: held by the platform: %v", address, got)
+			}
+		}
+	}},
+	{"a rename whose answer is lost is never reported as failed without effect", func(t testing.TB, w MailPlatformEnv) {
+		testTenant, client := newReadyTenant(t, w, Setup{})
+		m := createMailbox(t, w, client, "anna@"+newAcceptedDomain(t, w, client))
+		lift := w.Fail(t, testTenant.GUID, "Rename", LosesAnswer)
+		err := client.Rename(callContext(t), m.Address, "Anna Schmidt")
+		lift()
+		requireUnsettled(t, err)
+		must(t, "rename again", client.Rename(callContext(t), m.Address, "Anna Schmidt"))
+	}},
+	{"a call with a cancelled context does nothing", func(t testing.TB, w MailPlatformEnv) {
+		_, client := newReadyTenant(t, w, Setup{})
+		name := newAcceptedDomain(t, w, client)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := client.CreateMailbox(ctx, mailbox.Spec{DisplayName: "Anna", Address: "anna@" + name})
+		if err == nil || outcome.Of(err) == outcome.Refused || outcome.Of(err) == outcome.NotReady {
+			t.Fatalf("got %v, want the end of the context", err)
+		}
+	}},
+}
+
+// requireUnsettled checks a write whose answer was lost. The adapter may have read the result and
+// succeed, but it must not report a failure without effect.
+func requireUnsettled(t testing.TB, err error) {
+	t.Helper()
+	if err != nil && outcome.ChangedNothing(err) {
+		t.Fatalf("got %v, which claims that nothing changed", err)
+	}
+}

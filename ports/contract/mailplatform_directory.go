@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/ports"
+)
+
+var consentChecks = []check{
+	{"the platform accepts the operator's credential", func(t testing.TB, w MailPlatformEnv) {
+		must(t, "check", w.Platform().Check(callContext(t)))
+	}},
+	{"consent and sign-in prove tenant and administrator", func(t testing.TB, w MailPlatformEnv) {
+		testTenant := w.NewTenant(t, Setup{})
+		if id := giveConsent(t, w, testTenant); id != testTenant.GUID {
+			t.Fatalf("granted names %s, want %s", id, testTenant.GUID)
+		}
+		s := newSignIn(testTenant)
+		admin, err := w.Platform().Administrator(callContext(t), s, signIn(t, w, s, testTenant.Admin))
+		must(t, "administrator", err)
+		if admin.Tenant != testTenant.GUID || admin.Address != testTenant.Admin {
+			t.Fatalf("the administrator is %+v, want %s of %s", admin, testTenant.Admin, testTenant.GUID)
+		}
+	}},
+	{"the consent's answer carries our state", func(t testing.TB, w MailPlatformEnv) {
+		testTenant := w.NewTenant(t, Setup{})
+		page, err := w.Platform().ConsentURL(callContext(t), "our-state", callbackURL)
+		must(t, "consent URL", err)
+		q, err := url.ParseQuery(w.Visit(t, page, testTenant.Admin, true))
+		must(t, "parse the answer", err)
+		if q.Get("state") != "our-state" {
+			t.Fatalf("the answer carries state %q", q.Get("state"))
+		}
+	}},
+	{"a declined consent is refused", func(t testing.TB, w MailPlatformEnv) {
+		testTenant := w.NewTenant(t, Setup{})
+		page, err := w.Platform().ConsentURL(callContext(t), "state-1", callbackURL)
+		must(t, "consent URL", err)
+		_, err = w.Platform().Granted(callContext(t), w.Visit(t, page, testTenant.Admin, false))
+		requireRefusal(t, "granted", err, fault.ConsentDeclined)
+	}},
+	{"an invalid callback is refused", func(t testing.TB, w MailPlatformEnv) {
+		for _, query := range []string{"", "state=x", "admin_consent=True&tenant=nonsense", "%zz"} {
+			_, err := w.Platform().Granted(callContext(t), query)
+			requireRefusal(t, "granted "+query, err, fault.InvalidRequest)
+		}
+	}},
+	{"a person who is not an administrator is refused", func(t testing.TB, w MailPlatformEnv) {
+		testTenant := w.NewTenant(t, Setup{})
+		giveConsent(t, w, testTenant)
+		for _, person := range []string{testTenant.Member, testTenant.Guest} {
+			s := newSignIn(testTenant)
+			_, err := w.Platform().Administrator(callContext(t), s, signIn(t, w, s, person))
+			requireRefusal(t, "sign-in", err, fault.NotAdministrator)
+		}
+	}},
+	{"a sign-in's code works once", func(t testing.TB, w MailPlatformEnv) {
+		testTenant := w.NewTenant(t, Setup{})
+		giveConsent(t, w, testTenant)
+		s := newSignIn(testTenant)
+		code := signIn(t, w, s, testTenant.Admin)
+		_, err := w.Platform().Administrator(callContext(t), s, code)
+		must(t, "administrator", err)
+		_, err = w.Platform().Administrator(callContext(t), s, code)
+		requireRefusal(t, "second redemption", err, fault.ConnectLinkInvalid)
+	}},
+	{"a sign-in with a different nonce is refused", func(t testing.TB, w MailPlatformEnv) {
+		requireSignInRefused(t, w, func(s *ports.SignIn) { s.Nonce = "another" })
+	}},
+	{"a sign-in with a different verifier is refused", func(t testing.TB, w MailPlatformEnv) {
+		requireSignInRefused(t, w, func(s *ports.SignIn) {
+			s.Verifier = secret.New("another-verifier-of-forty-three-characters-aa")
+		})
+	}},
+	{"a sign-in at a different tenant is refused", func(t testing.TB, w MailPlatformEnv) {
+		other := w.NewTenant(t, Setup{})
+		giveConsent(t, w, other)
+		requireSignInRefused(t, w, func(s *ports.SignIn) { s.Tenant = other.GUID })
+	}},
+	{"a tenant without consent answers access_denied", func(t testing.TB, w MailPlatformEnv) {
+		testTenant := w.NewTenant(t, Setup{})
+		_, err := w.Platform().For(testTenant.GUID).Profile(callContext(t))
+		requireRefusal(t, "profile", err, fault.AccessDenied)
+	}},
+}
+
+func newSignIn(testTenant Tenant) ports.SignIn {
+	return ports.SignIn{
+		Tenant: testTenant.GUID, State: "state-2", Nonce: "nonce-1", Redirect: signInURL,
+		Verifier: secret.New("a-verifier-of-at-least-forty-three-characters"),
+	}
+}
+
+// requireSignInRefused starts a sign-in, redeems its code with changed parameters, and expects
+// connect_link_invalid.
+func requireSignInRefused(t testing.TB, w MailPlatformEnv, change func(*ports.SignIn)) {
+	t.Helper()
+	testTenant := w.NewTenant(t, Setup{})
+	giveConsent(t, w, testTenant)
+	s := newSignIn(testTenant)
+	code := signIn(t, w, s, testTenant.Admin)
+	change(&s)
+	_, err := w.Platform().Administrator(callContext(t), s, code)
+	requireRefusal(t, "administrator", err, fault.ConnectLinkInvalid)
+}
+
+var directoryChecks = []check{
+	{"the profile names the tenant", func(t testing.TB, w MailPlatformEnv) {
+		testTenant, client := newConnectedTenant(t, w, Setup{})
+		p, err := client.Profile(callContext(t))
+		must(t, "profile", err)
+		if p.Name != testTenant.Name || p.BuiltinDomain == "" || p.DefaultDomain != "" {
+			t.Fatalf("got %+v, want name %q, a built-in domain and no default one", p, testTenant.Name)
+		}
+	}},
+	{"a new tenant has no custom domains", func(t testing.TB, w MailPlatformEnv) {
+		_, client := newConnectedTenant(t, w, Setup{})
+		if names := domainNames(t, client); len(names) != 0 {
+			t.Fatalf("got %v, want none, the built-in one left out", names)
+		}
+	}},
+	{"an unknown domain is not found", func(t testing.TB, w MailPlatformEnv) {
+		_, client := newConnectedTenant(t, w, Setup{})
+		name := w.NewZone(t)
+		_, err := client.Domain(callContext(t), name)
+		requireRefusal(t, "domain", err, fault.DomainNotFound)
+		_, err = client.VerifyDomain(callContext(t), name)
+		requireRefusal(t, "verify", err, fault.DomainNotFound)
+	}},
+	{"an invalid name is refused", func(t testing.TB, w MailPlatformEnv) {
+		_, client := newConnectedTenant(t, w, Setup{})
+		_, err := client.AddDomain(callContext(t), "anything.onmicrosoft.com")
+		requireRefusal(t, "add", err, fault.InvalidDomain)
+	}},
+	{"an added domain is unverified and has a record to publish", func(t testing.TB, w MailPlatformEnv) {
+		_, client := newConnectedTenant(t, w, Setup{})
+		name := w.NewZone(t)
+		d, err := client.AddDomain(callContext(t), name)
+		must(t, "add", err)
+		if want := (domain.Platform{Name: name}); d != want {
+			t.Fatalf("added %+v, want %+v", d, want)
+		}
+		if names := domainNames(t, client); !slices.Equal(names, []string{name}) {
+			t.Fatalf("listed %v, want %s", names, name)
+		}
+		if r := verificationRecord(t, client, name); r.Type != dns.TXT || r.Name != name || r.Content == "" || r.TTL <= 0 {
+			t.Fatalf("the verification record is %+v", r)
+		}
+	}},
+	{"adding again changes nothing", func(t testing.TB, w MailPlatformEnv) {
+		_, client := newConnectedTenant(t, w, Setup{})
+		name := newVerifiedDomain(t, w, client)
+		d, err := client.AddDomain(callContext(t), name)
+		must(t, "add again", err)
+		if !d.Verified || len(domainNames(t, client)) != 1 {
+			t.Fatalf("got %+v, want the verified domain, once", d)
+		}
+	}},
+	{"two tenants prove a domain by different records", func(t testing.TB, w MailPlatformEnv) {
+		_, ann := newConnectedTenant(t, w, Setup{})
+		_, bob := newConnectedTenant(t, w, Setup{})
+		name := newAddedDomain(t, w, ann)
+		_, err := bob.AddDomain(callContext(t), name)
+		must(t, "add", err)
+		if verificationRecord(t, ann, name).Content == verificationRecord(t, bob, name).Content {
+			t.Fatal("both tenants have the same record: one could verify the other's domain")
+		}
+	}},
+	{"verification fails while the record is missing", func(t testing.TB, w MailPlatformEnv) {
+		_, client := newConnectedTenant(t, w, Setup{})
+		name := newAddedDomain(t, w, client)
+		_, err := client.VerifyDomain(callContext(t), name)
+		requireRefusal(t, "verify", err, fault.VerificationFailed)
+		wrong := verificationRecord(t, client, name)
+		wrong.Content += "0"
+		w.Publish(t, name, wrong)
+		_, err = client.VerifyDomain(callContext(t), name)
+		requireRefusal(t, "verify a wrong record", err, fault.VerificationFailed)
+	}},
+	{"a verified domain stays verified", func(t testing.TB, w MailPlatformEnv) {
+		_, client := newConnectedTenant(t, w, Setup{})
+		name := newVerifiedDomain(t, w, client)
+		w.Publish(t, name)
+		d, err := client.VerifyDomain(callContext(t), name)
+		must(t, "verify again", err)
+		if !d.Verified {
+			t.Fatalf("got %+v", d)
+		}
+		d, err = client.Domain(callContext(t), name)
+		must(t, "domain", err)
+		if !d.Verified {
+			t.Fatalf("read back %+v", d)
+		}
+	}},
+	{"a different tenant's domain is unavailable, at add or at verify", func(t testing.TB, w MailPlatformEnv) {
+		_, ann := newConnectedTenant(t, w, Setup{})
+		_, bob := newConnectedTenant(t, w, Setup{})
+		name := newVerifiedDomain(t, w, ann)
+		_, err := bob.AddDomain(callContext(t), name)
+		if err == nil {
+			w.Publish(t, name, verificationRecord(t, ann, name), verificationRecord(t, bob, name))
+			eventually(t, w, "verify", func() bool {
+				_, err = bob.VerifyDomain(callContext(t), name)
+				return !errors.Is(err, fault.VerificationFailed)
+			})
+		}
+		requireRefusal(t, "add or verify", err, fault.DomainUnavailable)
+	}},
+	{"a verified domain with e-mail service has mail records", func(t testing.TB, w MailPlatformEnv) {
+		_, client := newConnectedTenant(t, w, Setup{})
+		name := newVerifiedDomain(t, w, client)
+		must(t, "enable mail", client.EnableMail(callContext(t), name))
+		must(t, "enable mail again", client.EnableMail(callContext(t), name))
+		eventually(t, w, "service records", func() bool { return hasMailRecords(t, client, name) })
+		d, err := client.Domain(callContext(t), name)
+		must(t, "domain", err)
+		if !d.MailEnabled {
+			t.Fatalf("got %+v, want the e-mail service on", d)
+		}
+	}},
+	{"consent withdrawn is access_denied everywhere", func(t testing.TB, w MailPlatformEnv) {
+		testTenant, client := newReadyTenant(t, w, Setup{})
+		w.Revoke(t, testTenant.GUID, GrantConsent)
+		for what, use := range map[string]func() error{
+			"profile":    func() error { _, err := client.Profile(callContext(t)); return err },
+			"domains":    func() error { _, err := client.Domains(callContext(t)); return err },
+			"add domain": func() error { _, err := client.AddDomain(callContext(t), "example.test"); return err },
+			"mailboxes":  func() error { _, err := client.Mailboxes(callContext(t)); return err },
+			"bootstrap":  func() error { _, err := client.Bootstrap(callContext(t)); return err },
+		} {
+			requireRefusal(t, what, use(), fault.AccessDenied)
+		}
+	}},
+}
+
+func domainNames(t testing.TB, client ports.MailTenant) []string {
+	t.Helper()
+	list, err := client.Domains(callContext(t))
+	must(t, "domains", err)
+	var names []string
+	for _, d := range list {
+		names = append(names, d.Name)
+	}
+	return names
+}
+
+// hasMailRecords reports whether the platform returns MX and SPF records for the domain. It fails
+// the test if a record is not in the canonical form of the port.
+func hasMailRecords(t testing.TB, client ports.MailTenant, name string) bool {
+	t.Helper()
+	records, err := client.Records(callContext(t), name)
+	must(t, "records", err)
+	var mx, spf bool
+	for _, r := range records.Service {
+		if r.Name != strings.ToLower(r.Name) || strings.HasSuffix(r.Name, ".") || strings.HasSuffix(r.Content, ".") || r.Content == "" {
+			t.Fatalf("a service record is not in canonical form: %+v", r)
+		}
+		mx = mx || r.Type == dns.MX && r.Name == name
+		spf = spf || r.Type == dns.TXT && strings.HasPrefix(r.Content, "v=spf1 ")
+	}
+	return mx && spf
+}

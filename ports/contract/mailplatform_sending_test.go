@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// brokenSends wraps a tenant and changes the results about rules or the message trace. A nil field
+// keeps the fake's behaviour.
+type brokenSends struct {
+	ports.MailTenant
+	ensure func(context.Context, ports.MailTenant, string, []string) (sendlimit.Rule, error)
+	block  func(context.Context, ports.MailTenant, string, []string) (sendlimit.Rule, error)
+	rules  func(context.Context, ports.MailTenant) ([]sendlimit.Rule, error)
+	remove func(context.Context, ports.MailTenant) error
+	sent   func(context.Context, ports.MailTenant, sendlimit.TraceQuery) (sendlimit.Trace, error)
+}
+
+func (b brokenSends) EnsureRule(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
+	if b.ensure != nil {
+		return b.ensure(ctx, b.MailTenant, scope, mailboxes)
+	}
+	return b.MailTenant.EnsureRule(ctx, scope, mailboxes)
+}
+
+func (b brokenSends) Block(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
+	if b.block != nil {
+		return b.block(ctx, b.MailTenant, scope, mailboxes)
+	}
+	return b.MailTenant.Block(ctx, scope, mailboxes)
+}
+
+func (b brokenSends) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
+	if b.rules != nil {
+		return b.rules(ctx, b.MailTenant)
+	}
+	return b.MailTenant.Rules(ctx)
+}
+
+func (b brokenSends) RemoveRules(ctx context.Context) error {
+	if b.remove != nil {
+		return b.remove(ctx, b.MailTenant)
+	}
+	return b.MailTenant.RemoveRules(ctx)
+}
+
+func (b brokenSends) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
+	if b.sent != nil {
+		return b.sent(ctx, b.MailTenant, q)
+	}
+	return b.MailTenant.Sent(ctx, q)
+}
+
+// withRule returns a tenant wrapper that changes each rule that a call returns.
+func withRule(change func(*sendlimit.Rule)) brokenSends {
+	return brokenSends{
+		ensure: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
+			r, err := m.EnsureRule(ctx, scope, list)
+			change(&r)
+			return r, err
+		},
+		block: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
+			r, err := m.Block(ctx, scope, list)
+			change(&r)
+			return r, err
+		},
+	}
+}
+
+// withRules returns a tenant wrapper that changes the result of Rules.
+func withRules(change func([]sendlimit.Rule) []sendlimit.Rule) brokenSends {
+	return brokenSends{rules: func(ctx context.Context, m ports.MailTenant) ([]sendlimit.Rule, error) {
+		all, err := m.Rules(ctx)
+		return change(all), err
+	}}
+}
+
+// withTracePage returns a tenant wrapper that changes each page of the message trace.
+func withTracePage(change func(*sendlimit.Trace)) brokenSends {
+	return brokenSends{sent: func(ctx context.Context, m ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
+		page, err := m.Sent(ctx, q)
+		page.Sent = slices.Clone(page.Sent)
+		change(&page)
+		return page, err
+	}}
+}
+
+// brokenRules are tenants that break one promise about rules each.
+var brokenRules = map[string]brokenSends{
+	"EnsureRule enables the rule": {ensure: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
+		return m.Block(ctx, scope, list)
+	}},
+	"EnsureRule creates the rule again": {ensure: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
+		_ = m.RemoveRules(ctx)
+		return m.EnsureRule(ctx, scope, list)
+	}},
+	"an empty list stays blocked": {block: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
+		if len(list) == 0 {
+			r, err := m.EnsureRule(ctx, scope, nil)
+			r.Enabled, r.Written = false, true
+			return r, err
+		}
+		return m.Block(ctx, scope, list)
+	}},
+	"a list is appended": {block: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
+		if r, err := m.EnsureRule(ctx, scope, nil); err == nil && len(list) > 0 {
+			list = slices.Concat(list, r.Blocks())
+		}
+		return m.Block(ctx, scope, list)
+	}},
+	"nothing is written": {block: func(_ context.Context, _ ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
+		return sendlimit.Rule{ID: "1", Name: sendlimit.RuleName(scope), Enabled: len(list) > 0, Lists: list, Written: true}, nil
+	}},
+	"one rule for all scopes": {block: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
+		r, err := m.Block(ctx, "any.test", list)
+		r.Name = sendlimit.RuleName(scope)
+		return r, err
+	}},
+	"changes by others are kept": {block: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
+		if r, err := m.EnsureRule(ctx, scope, nil); err == nil && r.ID != "" && !r.Enabled && len(list) == 1 {
+			return r, nil
+		}
+		return m.Block(ctx, scope, list)
+	}},
+	"every rule is reported as written": withRule(func(r *sendlimit.Rule) { r.Written = r.ID != "" }),
+	"no rule is reported as written":    withRule(func(r *sendlimit.Rule) { r.Written = false }),
+	"every rule is reported as created": withRule(func(r *sendlimit.Rule) { r.Created = r.ID != "" }),
+	"no rule is reported as created":    withRule(func(r *sendlimit.Rule) { r.Created = false }),
+	"no id":                             withRule(func(r *sendlimit.Rule) { r.ID = "" }),
+	"a different name":                  withRule(func(r *sendlimit.Rule) { r.Name = strings.ToUpper(r.Name) }),
+	"out of order":                      withRule(func(r *sendlimit.Rule) { slices.Reverse(r.Lists) }),
+	"the case of addresses is kept": {block: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
+		r, err := m.Block(ctx, scope, list)
+		r.Lists = list
+		return r, err
+	}},
+	"no rule is listed": withRules(func([]sendlimit.Rule) []sendlimit.Rule { return nil }),
+	"disabled rules are not listed": withRules(func(all []sendlimit.Rule) []sendlimit.Rule {
+		return slices.DeleteFunc(all, func(r sendlimit.Rule) bool { return !r.Enabled })
+	}),
+	"disabled rules are listed as enabled": withRules(func(all []sendlimit.Rule) []sendlimit.Rule {
+		for i := range all {
+			all[i].Enabled = true
+		}
+		return all
+	}),
+	"altered rules are listed as unaltered": withRules(func(all []sendlimit.Rule) []sendlimit.Rule {
+		for i := range all {
+			all[i].Altered = false
+		}
+		return all
+	}),
+	"unaltered rules are listed as altered": withRules(func(all []sendlimit.Rule) []sendlimit.Rule {
+		for i := range all {
+			all[i].Altered = all[i].Enabled
+		}
+		return all
+	}),
+	"listing repairs rules": {rules: func(ctx context.Context, m ports.MailTenant) ([]sendlimit.Rule, error) {
+		all, err := m.Rules(ctx)
+		for _, r := range all {
+			if r.Name == sendlimit.RuleName(sendlimit.TenantWide) {
+				_, _ = m.Block(ctx, sendlimit.TenantWide, r.Blocks()[:1])
+			}
+		}
+		return all, err
+	}},
+	"a failed listing is an empty list": {rules: func(ctx context.Context, m ports.MailTenant) ([]sendlimit.Rule, error) {
+		all, _ := m.Rules(ctx)
+		return all, nil
+	}},
+	"nothing is removed": {remove: func(context.Context, ports.MailTenant) error { return nil }},
+	"a lost answer is reported as no effect": {block: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
+		r, err := m.Block(ctx, scope, list)
+		if outcome.Of(err) == outcome.Unknown {
+			err = &outcome.Error{Kind: outcome.Down}
+		}
+		return r, err
+	}},
+	"every failure is unknown": {block: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
+		r, err := m.Block(ctx, scope, list)
+		if err != nil {
+			err = &outcome.Error{Kind: outcome.Unknown}
+		}
+		return r, err
+	}},
+}
+
+// brokenTraces are tenants that break one promise about the message trace each.
+var brokenTraces = map[string]brokenSends{
+	"only the first page": withTracePage(func(p *sendlimit.Trace) { p.Next = "" }),
+	"endless pages":       withTracePage(func(p *sendlimit.Trace) { p.Next = "1" }),
+	"blocked mail counts as sent": withTracePage(func(p *sendlimit.Trace) {
+		for i := range p.Sent {
+			p.Sent[i].Refused = false
+		}
+	}),
+	"all mail counts as refused": withTracePage(func(p *sendlimit.Trace) {
+		for i := range p.Sent {
+			p.Sent[i].Refused = true
+		}
+	}),
+	"the time when the trace showed the message": withTracePage(func(p *sendlimit.Trace) {
+		for i := range p.Sent {
+			p.Sent[i].At = p.Sent[i].At.Add(time.Hour)
+		}
+	}),
+	"each row is a message": withTracePage(func(p *sendlimit.Trace) {
+		for i := range p.Sent {
+			p.Sent[i].Message += "/" + strconv.Itoa(i)
+		}
+	}),
+	"the end of the span is included": {sent: func(ctx context.Context, m ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
+		q.To = q.To.Add(time.Second)
+		return m.Sent(ctx, q)
+	}},
+	"the beginning of the span is excluded": {sent: func(ctx context.Context, m ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
+		q.From = q.From.Add(time.Nanosecond)
+		return m.Sent(ctx, q)
+	}},
+	"the span begins a second early": {sent: func(ctx context.Context, m ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
+		q.From = q.From.Add(-time.Second)
+		return m.Sent(ctx, q)
+	}},
+	"messages of other senders are returned": {sent: func(ctx context.Context, m ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
+		all, err := m.Mailboxes(ctx)
+		if err != nil {
+			return sendlimit.Trace{}, err
+		}
+		q.Senders = nil
+		for _, box := range all {
+			q.Senders = append(q.Senders, box.Address)
+		}
+		return m.Sent(ctx, q)
+	}},
+	"only the first sender's": {sent: func(ctx context.Context, m ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
+		q.Senders = q.Senders[:min(1, len(q.Senders))]
+		return m.Sent(ctx, q)
+	}},
+	"a failure is an empty page": {sent: func(ctx context.Context, m ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
+		page, _ := m.Sent(ctx, q)
+		return page, nil
+	}},
+	"an invalid cursor reads the first page": {sent: func(ctx context.Context, m ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
+		if _, err := strconv.Atoi(q.Cursor); err != nil {
+			q.Cursor = ""
+		}
+		return m.Sent(ctx, q)
+	}},
+}
+
+func TestSendSuitesDetectBrokenPromises(t *testing.T) {
+	for _, suite := range []struct {
+		checks []check
+		broken map[string]brokenSends
+	}{{ruleChecks, brokenRules}, {traceChecks, brokenTraces}} {
+		for name, b := range suite.broken {
+			t.Run(name, func(t *testing.T) {
+				for _, c := range suite.checks {
+					w := newFakeWorld()
+					p := brokenTenant(func(m ports.MailTenant) brokenSends { b.MailTenant = m; return b })
+					p.MailPlatform = w.fake
+					w.platform = p
+					if fails(t, func(t testing.TB) { c.run(t, w) }) {
+						return
+					}
+				}
+				t.Fatal("the suite does not detect the broken promise")
+			})
+		}
+	}
+}

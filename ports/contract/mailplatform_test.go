@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// fakeWorld is the fake platform as a World and a DNSWorld. A test can replace platform and reader
+// by types that break a promise.
+type fakeWorld struct {
+	fake     *fake.Platform
+	platform ports.MailPlatform
+	reader   ports.DNSReader
+	serial   atomic.Int64
+}
+
+func newFakeWorld() *fakeWorld {
+	p := fake.New()
+	return &fakeWorld{fake: p, platform: p, reader: p.DNS}
+}
+
+func (w *fakeWorld) Platform() ports.MailPlatform { return w.platform }
+
+func (w *fakeWorld) Reader() ports.DNSReader { return w.reader }
+
+func (w *fakeWorld) NewTenant(_ testing.TB, s Setup) Tenant {
+	n := w.serial.Add(1)
+	id := tenant.GUID(fmt.Sprintf("%08d-0000-4000-8000-000000000000", n))
+	name := fmt.Sprintf("Tenant %d", n)
+	w.fake.AddTenant(id, fake.Setup{
+		Name: name, Dehydrated: s.Dehydrated, Denied: s.Denied, SMTPAuthRefused: s.SMTPAuthRefused,
+		TracePage: s.TracePage, Licenses: s.Licenses,
+		Lag: fake.Lag{
+			AcceptedDomain: s.AcceptedDomainLag, Directory: s.MailboxLag, Submission: s.MailboxLag,
+			Rule: s.RuleLag, Trace: s.TraceLag,
+		},
+	})
+	at := fmt.Sprintf("@t%08d.onmicrosoft.com", n)
+	return Tenant{GUID: id, Name: name, Admin: "admin" + at, Member: "member" + at, Guest: "guest" + at}
+}
+
+func (w *fakeWorld) Visit(t testing.TB, page, username string, accept bool) string {
+	query, err := w.fake.Visit(page, username, accept)
+	must(t, "visit", err)
+	return query
+}
+
+func (w *fakeWorld) NewZone(testing.TB) string {
+	zone := fmt.Sprintf("zone-%d.test", w.serial.Add(1))
+	w.fake.DNS.Publish(zone)
+	return zone
+}
+
+func (w *fakeWorld) Publish(_ testing.TB, zone string, records ...dns.Record) {
+	w.fake.DNS.Publish(zone, records...)
+}
+
+func (w *fakeWorld) Advance(_ testing.TB, d time.Duration) { w.fake.Advance(d) }
+
+func (w *fakeWorld) Now(testing.TB) time.Time { return w.fake.Now() }
+
+func (w *fakeWorld) Send(_ testing.TB, id tenant.GUID, mailbox string, count int) {
+	w.fake.Send(id, mailbox, count)
+}
+
+func (w *fakeWorld) SetRule(_ testing.TB, id tenant.GUID, r sendlimit.Rule) { w.fake.SetRule(id, r) }
+
+func (w *fakeWorld) Rules(_ testing.TB, id tenant.GUID) map[string][]string {
+	out := map[string][]string{}
+	for _, r := range w.fake.Holds(id).Rules {
+		out[r.Name] = r.Blocks()
+	}
+	return out
+}
+
+func (w *fakeWorld) Revoke(_ testing.TB, id tenant.GUID, what Grant) { w.fake.Revoke(id, string(what)) }
+
+func (w *fakeWorld) Fail(_ testing.TB, id tenant.GUID, method string, failure Failure) func() {
+	kind := map[Failure]outcome.Kind{
+		Throttles: outcome.Throttled, IsDown: outcome.Down, Breaks: outcome.Broken,
+		LosesRequest: outcome.Unknown, LosesAnswer: outcome.Unknown,
+	}
+	return w.fake.Fail(fake.Fault{Tenant: id, Method: method, Kind: kind[failure], AfterEffect: failure == LosesAnswer})
+}
+
+func TestFakePlatformAndDNSKeepTheContracts(t *testing.T) {
+	MailPlatform(t, func(testing.TB) MailPlatformEnv { return newFakeWorld() })
+	DNSReader(t, func(testing.TB) DNSReaderEnv { return newFakeWorld() })
+}
+
+// brokenPlatform is the fake platform with some methods replaced. A nil field keeps the fake's
+// method.
+type brokenPlatform struct {
+	ports.MailPlatform
+	check         func() error
+	granted       func(ports.MailPlatform, string) (tenant.GUID, error)
+	signInURL     func(ports.MailPlatform, ports.SignIn) (string, error)
+	administrator func(ports.MailPlatform, ports.SignIn, secret.Text) (tenant.Administrator, error)
+	tenants       func(ports.MailTenant) ports.MailTenant
+}
+
+func (b brokenPlatform) Check(ctx context.Context) error {
+	if b.check != nil {
+		return b.check()
+	}
+	return b.MailPlatform.Check(ctx)
+}
+
+func (b brokenPlatform) Granted(ctx context.Context, query string) (tenant.GUID, error) {
+	if b.granted != nil {
+		return b.granted(b.MailPlatform, query)
+	}
+	return b.MailPlatform.Granted(ctx, query)
+}
+
+func (b brokenPlatform) SignInURL(ctx context.Context, s ports.SignIn) (string, error) {
+	if b.signInURL != nil {
+		return b.signInURL(b.MailPlatform, s)
+	}
+	return b.MailPlatform.SignInURL(ctx, s)
+}
+
+func (b brokenPlatform) Administrator(ctx context.Context, s ports.SignIn, code secret.Text) (tenant.Administrator, error) {
+	if b.administrator != nil {
+		return b.administrator(b.MailPlatform, s, code)
+	}
+	return b.MailPlatform.Administrator(ctx, s, code)
+}
+
+func (b brokenPlatform) For(id tenant.GUID) ports.MailTenant {
+	if b.tenants != nil {
+		return b.tenants(b.MailPlatform.For(id))
+	}
+	return b.MailPlatform.For(id)
+}
+
+// Each of these types wraps a tenant and breaks one promise of ports.MailTenant.
+type (
+	forgetsDefault struct{ ports.MailTenant }
+	listsBuiltin   struct{ ports.MailTenant }
+	unknownIsZero  struct{ ports.MailTenant }
+	addsVerified   struct{ ports.MailTenant }
+	conflictOnAdd  struct{ ports.MailTenant }
+	takesAnyName   struct{ ports.MailTenant }
+	noRecords      struct{ ports.MailTenant }
+	believesAll    struct{ ports.MailTenant }
+	verifyOnce     struct{ ports.MailTenant }
+	failsQuietly   struct{ ports.MailTenant }
+	dottedRecords  struct{ ports.MailTenant }
+	alwaysReady    struct{ ports.MailTenant }
+	smtpPretends   struct{ ports.MailTenant }
+	signsUnasked   struct{ ports.MailTenant }
+	swapsSelectors struct{ ports.MailTenant }
+	hidesLag       struct{ ports.MailTenant }
+	caseSensitive  struct{ ports.MailTenant }
+	losesMailbox   struct{ ports.MailTenant }
+	oneAlias       struct{ ports.MailTenant }
+	enablesNothing struct{ ports.MailTenant }
+	renamesNothing struct{ ports.MailTenant }
+	settlesUnknown struct{ ports.MailTenant }
+	blursKinds     struct{ ports.MailTenant }
+	countsShared   struct{ ports.MailTenant }
+
+	countsTrials      struct{ ports.MailTenant }
+	countsUsers       struct{ ports.MailTenant }
+	licensesForShared struct{ ports.MailTenant }
+	licensesWhenReady struct{ ports.MailTenant }
+)
+
+func (b forgetsDefault) Profile(ctx context.Context) (tenant.Profile, error) {
+	p, err := b.MailTenant.Profile(ctx)
+	p.DefaultDomain = p.BuiltinDomain
+	return p, err
+}
+
+func (b listsBuiltin) Domains(ctx context.Context) ([]domain.Platform, error) {
+	list, err := b.MailTenant.Domains(ctx)
+	return append(list, domain.Platform{Name: "t.onmicrosoft.com", Verified: true}), err
+}
+
+func (b unknownIsZero) Domain(ctx context.Context, name string) (domain.Platform, error) {
+	d, _ := b.MailTenant.Domain(ctx, name)
+	return d, nil
+}
+
+func (b addsVerified) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
+	d, err := b.MailTenant.AddDomain(ctx, name)
+	d.Verified = true
+	return d, err
+}
+
+func (b conflictOnAdd) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
+	if _, err := b.Domain(ctx, name); err == nil {
+		return domain.Platform{}, &outcome.Error{Kind: outcome.Refused, Code: fault.DomainUnavailable}
+	}
+	return b.MailTenant.AddDomain(ctx, name)
+}
+
+func (b takesAnyName) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
+	if strings.HasSuffix(name, ".onmicrosoft.com") {
+		return domain.Platform{Name: name}, nil
+	}
+	return b.MailTenant.AddDomain(ctx, name)
+}
+
+func (b noRecords) Records(context.Context, string) (domain.Records, error) {
+	return domain.Records{}, nil
+}
+
+func (b believesAll) VerifyDomain(ctx context.Context, name string) (domain.Platform, error) {
+	d, err := b.Domain(ctx, name)
+	d.Verified = true
+	return d, err
+}
+
+func (b verifyOnce) VerifyDomain(ctx context.Context, name string) (domain.Platform, error) {
+	if d, err := b.Domain(ctx, name); err == nil && d.Verified {
+		return d, &outcome.Error{Kind: outcome.Refused, Code: fault.VerificationFailed}
+	}
+	return b.MailTenant.VerifyDomain(ctx, name)
+}
+
+func (b failsQuietly) Profile(ctx context.Context) (tenant.Profile, error) {
+	p, _ := b.MailTenant.Profile(ctx)
+	return p, nil
+}
+
+func (b dottedRecords) Records(ctx context.Context, name string) (domain.Records, error) {
+	r, err := b.MailTenant.Records(ctx, name)
+	for i := range r.Service {
+		r.Service[i].Content += "."
+	}
+	return r, err
+}
+
+func (b alwaysReady) Bootstrap(context.Context) (tenant.Progress, error) {
+	return tenant.Progress{Status: tenant.BootstrapReady}, nil
+}
+
+func (b smtpPretends) EnableSMTPAuth(context.Context) error { return nil }
+
+func (b signsUnasked) EnsureSigning(ctx context.Context, name string) (dns.Signing, error) {
+	s, err := b.MailTenant.EnsureSigning(ctx, name)
+	s.Enabled = err == nil
+	return s, err
+}
+
+func (b swapsSelectors) EnsureSigning(ctx context.Context, name string) (dns.Signing, error) {
+	s, err := b.MailTenant.EnsureSigning(ctx, name)
+	s.Selector1, s.Selector2 = s.Selector2, s.Selector1
+	return s, err
+}
+
+func (b hidesLag) OpenSubmission(ctx context.Context, address string) error {
+	_ = b.MailTenant.OpenSubmission(ctx, address)
+	return nil
+}
+
+func (b caseSensitive) Mailbox(ctx context.Context, address string) (mailbox.Platform, error) {
+	if address != strings.ToLower(address) {
+		return mailbox.Platform{}, &outcome.Error{Kind: outcome.Refused, Code: fault.MailboxNotFound}
+	}
+	return b.MailTenant.Mailbox(ctx, address)
+}
+
+func (b losesMailbox) Mailboxes(ctx context.Context) ([]mailbox.Platform, error) {
+	list, err := b.MailTenant.Mailboxes(ctx)
+	return list[:min(len(list), 1)], err
+}
+
+func (b oneAlias) CreateMailbox(ctx context.Context, s mailbox.Spec) (mailbox.Platform, error) {
+	m, err := b.MailTenant.CreateMailbox(ctx, s)
+	m.Alias, _, _ = strings.Cut(s.Address, "@")
+	return m, err
+}
+
+func (b enablesNothing) OpenSignIn(context.Context, string, string, secret.Text) error { return nil }
+
+func (b renamesNothing) Rename(context.Context, string, string) error { return nil }
+
+func (b settlesUnknown) CreateMailbox(ctx context.Context, s mailbox.Spec) (mailbox.Platform, error) {
+	m, err := b.MailTenant.CreateMailbox(ctx, s)
+	if outcome.Of(err) == outcome.Unknown {
+		err = &outcome.Error{Kind: outcome.Down}
+	}
+	return m, err
+}
+
+func (b blursKinds) Domains(ctx context.Context) ([]domain.Platform, error) {
+	list, err := b.MailTenant.Domains(ctx)
+	if err != nil {
+		err = &outcome.Error{Kind: outcome.Down}
+	}
+	return list, err
+}
+
+func (b countsShared) UserMailboxes(ctx context.Context) (int, error) {
+	list, err := b.Mailboxes(ctx)
+	return len(list), err
+}
+
+func (b countsTrials) EmailLicenses(ctx context.Context) (tenant.Licenses, error) {
+	l, err := b.MailTenant.EmailLicenses(ctx)
+	return tenant.Licenses{Paid: l.Paid + l.Trial}, err
+}
+
+func (b countsUsers) EmailLicenses(ctx context.Context) (tenant.Licenses, error) {
+	users, err := b.UserMailboxes(ctx)
+	return tenant.Licenses{Paid: users}, err
+}
+
+func (b licensesForShared) EmailLicenses(ctx context.Context) (tenant.Licenses, error) {
+	l, err := b.MailTenant.EmailLicenses(ctx)
+	shared, _ := b.Mailboxes(ctx)
+	l.Paid += len(shared)
+	return l, err
+}
+
+func (b licensesWhenReady) EmailLicenses(ctx context.Context) (tenant.Licenses, error) {
+	if _, err := b.Mailboxes(ctx); err != nil {
+		return tenant.Licenses{}, err
+	}
+	return b.MailTenant.EmailLicenses(ctx)
+}
+
+func brokenTenant[T ports.MailTenant](make func(ports.MailTenant) T) brokenPlatform {
+	return brokenPlatform{tenants: func(m ports.MailTenant) ports.MailTenant { return make(m) }}
+}
+
+// TestMailPlatformSuiteDetectsBrokenPromises runs the suite on fakes that break one promise each.
+func TestMailPlatformSuiteDetectsBrokenPromises(t *testing.T) {
+	for name, b := range map[string]brokenPlatform{
+		"any callback is consent": {granted: func(ports.MailPlatform, string) (tenant.GUID, error) {
+			return "00000001-0000-4000-8000-000000000000", nil
+		}},
+		"the sign-in forgets the nonce": {
+			signInURL: func(p ports.MailPlatform, s ports.SignIn) (string, error) {
+				s.Nonce = ""
+				return p.SignInURL(context.Background(), s)
+			},
+			administrator: func(p ports.MailPlatform, s ports.SignIn, c secret.Text) (tenant.Administrator, error) {
+				s.Nonce = ""
+				return p.Administrator(context.Background(), s, c)
+			},
+		},
+		"anybody is administrator": {administrator: func(p ports.MailPlatform, s ports.SignIn, c secret.Text) (tenant.Administrator, error) {
+			admin, _ := p.Administrator(context.Background(), s, c)
+			return admin, nil
+		}},
+		"a good credential is refused":                  {check: func() error { return fault.AccessDenied.With("no") }},
+		"built-in domain as default":                    brokenTenant(func(m ports.MailTenant) forgetsDefault { return forgetsDefault{m} }),
+		"built-in domains listed":                       brokenTenant(func(m ports.MailTenant) listsBuiltin { return listsBuiltin{m} }),
+		"an unknown domain is not refused":              brokenTenant(func(m ports.MailTenant) unknownIsZero { return unknownIsZero{m} }),
+		"added is verified":                             brokenTenant(func(m ports.MailTenant) addsVerified { return addsVerified{m} }),
+		"adding again is a conflict":                    brokenTenant(func(m ports.MailTenant) conflictOnAdd { return conflictOnAdd{m} }),
+		"built-in names are accepted":                   brokenTenant(func(m ports.MailTenant) takesAnyName { return takesAnyName{m} }),
+		"no verification record":                        brokenTenant(func(m ports.MailTenant) noRecords { return noRecords{m} }),
+		"verified without a check":                      brokenTenant(func(m ports.MailTenant) believesAll { return believesAll{m} }),
+		"verifying again fails":                         brokenTenant(func(m ports.MailTenant) verifyOnce { return verifyOnce{m} }),
+		"a lost consent is not an error":                brokenTenant(func(m ports.MailTenant) failsQuietly { return failsQuietly{m} }),
+		"targets with the final dot":                    brokenTenant(func(m ports.MailTenant) dottedRecords { return dottedRecords{m} }),
+		"ready without a bootstrap":                     brokenTenant(func(m ports.MailTenant) alwaysReady { return alwaysReady{m} }),
+		"SMTP AUTH only pretended":                      brokenTenant(func(m ports.MailTenant) smtpPretends { return smtpPretends{m} }),
+		"signing is enabled without a request":          brokenTenant(func(m ports.MailTenant) signsUnasked { return signsUnasked{m} }),
+		"selectors swapped":                             brokenTenant(func(m ports.MailTenant) swapsSelectors { return swapsSelectors{m} }),
+		"submission ignores its lag":                    brokenTenant(func(m ports.MailTenant) hidesLag { return hidesLag{m} }),
+		"addresses are case-sensitive":                  brokenTenant(func(m ports.MailTenant) caseSensitive { return caseSensitive{m} }),
+		"only a first page of mailboxes":                brokenTenant(func(m ports.MailTenant) losesMailbox { return losesMailbox{m} }),
+		"aliases collide":                               brokenTenant(func(m ports.MailTenant) oneAlias { return oneAlias{m} }),
+		"sign-in stays closed":                          brokenTenant(func(m ports.MailTenant) enablesNothing { return enablesNothing{m} }),
+		"renaming does nothing":                         brokenTenant(func(m ports.MailTenant) renamesNothing { return renamesNothing{m} }),
+		"unknown reported as without effect":            brokenTenant(func(m ports.MailTenant) settlesUnknown { return settlesUnknown{m} }),
+		"every failure is down":                         brokenTenant(func(m ports.MailTenant) blursKinds { return blursKinds{m} }),
+		"shared mailboxes counted as users":             brokenTenant(func(m ports.MailTenant) countsShared { return countsShared{m} }),
+		"trials counted as bought":                      brokenTenant(func(m ports.MailTenant) countsTrials { return countsTrials{m} }),
+		"licences count users":                          brokenTenant(func(m ports.MailTenant) countsUsers { return countsUsers{m} }),
+		"shared mailboxes bring licences":               brokenTenant(func(m ports.MailTenant) licensesForShared { return licensesForShared{m} }),
+		"licences are counted only after the bootstrap": brokenTenant(func(m ports.MailTenant) licensesWhenReady { return licensesWhenReady{m} }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, c := range platformChecks() {
+				w := newFakeWorld()
+				b.MailPlatform = w.fake
+				w.platform = b
+				if fails(t, func(t testing.TB) { c.run(t, w) }) {
+					return
+				}
+			}
+			t.Fatal("the suite does not detect the broken promise")
+		})
+	}
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/ports"
+)
+
+var errBroken = errors.New("broken")
+
+// QueuePeriodic starts replicas with the same periodic work and waits for the given number of runs.
+// It fails if there are more runs than one for each replica plus one for each second begun. A slow
+// machine can only reduce the number of runs.
+func QueuePeriodic(t testing.TB, runs int, replicas ...ports.Worker) {
+	t.Helper()
+	const every = time.Second
+	came := make(chan time.Time, 1000)
+	began := time.Now()
+	for _, w := range replicas {
+		start(t, w, nil, ports.Periodic{Kind: "sweep", Every: every, Do: func(context.Context) error {
+			came <- time.Now()
+			return nil
+		}})
+	}
+	for n := range runs {
+		at := receiveWithin(t, eventTimeout, came, "periodic work")
+		seconds := int(at.Truncate(every).Sub(began.Truncate(every)) / every)
+		if most := len(replicas) + seconds; n+1 > most {
+			t.Fatalf("periodic work ran %d times in %s, want at most %d", n+1, at.Sub(began), most)
+		}
+	}
+}
+
+var queueFailures = []queueCheck{
+	{"a job is retried with pauses after an error or a panic", func(t testing.TB, open func() ports.Worker) {
+		w := open()
+		tries := make(chan time.Time, 10)
+		start(t, w, map[string]ports.Handler{"job": func(context.Context, ports.Wakeup) error {
+			tries <- time.Now()
+			switch len(tries) {
+			case 1:
+				return errBroken
+			case 2:
+				panic(errBroken)
+			default:
+				return nil
+			}
+		}})
+		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
+		for end := time.After(eventTimeout); len(tries) < 3; {
+			select {
+			case <-end:
+				t.Fatalf("there were %d tries", len(tries))
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+		before := <-tries
+		for range 2 {
+			try := <-tries
+			if pause := try.Sub(before); pause < QueuePause*9/10 {
+				t.Fatalf("it came again after %s", pause)
+			}
+			before = try
+		}
+	}},
+	{"a failing job does not affect other jobs", func(t testing.TB, open func() ports.Worker) {
+		w, e := open(), newWakeupRecorder()
+		start(t, w, map[string]ports.Handler{"job": e.record, "bad": func(context.Context, ports.Wakeup) error { panic(errBroken) }})
+		for _, id := range []string{"1", "2", "3", "4", "5", "6", "7", "8", "9"} {
+			wake(t, w, ports.Wakeup{Kind: "bad", ID: id})
+		}
+		wake(t, w, ports.Wakeup{Kind: "job", ID: "good"})
+		e.requireNext(t, "good")
+	}},
+	{"a handler has a deadline, after which its job is retried", func(t testing.TB, open func() ports.Worker) {
+		w, e := open(), newWakeupRecorder()
+		var tries atomic.Int32
+		limit := make(chan time.Duration, 1)
+		start(t, w, map[string]ports.Handler{"job": func(ctx context.Context, w ports.Wakeup) error {
+			if tries.Add(1) > 1 {
+				return e.record(ctx, w)
+			}
+			end, ok := ctx.Deadline()
+			if !ok {
+				end = time.Now().Add(time.Hour)
+			}
+			limit <- time.Until(end)
+			<-ctx.Done()
+			return ctx.Err()
+		}})
+		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
+		if left := receiveWithin(t, eventTimeout, limit, "the handler"); left > QueueDeadline {
+			t.Fatalf("the handler's deadline is in %s", left)
+		}
+		e.requireNext(t, "1")
+	}},
+	{"periodic work runs at the start and again, even after a failure", func(t testing.TB, open func() ports.Worker) {
+		w := open()
+		came := make(chan time.Time, 100)
+		var n atomic.Int32
+		start(t, w, nil, ports.Periodic{Kind: "sweep", Every: 400 * time.Millisecond, Do: func(context.Context) error {
+			came <- time.Now()
+			switch n.Add(1) {
+			case 2:
+				return errBroken
+			case 3:
+				panic(errBroken)
+			default:
+				return nil
+			}
+		}})
+		for range 6 {
+			receiveWithin(t, eventTimeout, came, "periodic work")
+		}
+	}},
+	{"periodic work does not run more often than its interval", func(t testing.TB, open func() ports.Worker) {
+		QueuePeriodic(t, 4, open())
+	}},
+	{"a kind has one handler", func(t testing.TB, open func() ports.Worker) {
+		err := open().Start(t.Context(), ports.Work{
+			Handlers: recordJobs(newWakeupRecorder()),
+			Periodic: []ports.Periodic{{Kind: "job", Every: time.Second, Do: func(context.Context) error { return nil }}},
+		})
+		if err == nil {
+			t.Fatal("two handlers of one kind were accepted")
+		}
+	}},
+}
+
+// stopWorker calls Stop with this time limit and returns its error. It fails the test if Stop does
+// not return.
+func stopWorker(t testing.TB, w ports.Worker, limit time.Duration) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- w.Stop(ctx) }()
+	return receiveWithin(t, limit+eventTimeout, ended, "the end of Stop")
+}
+
+var queueStops = []queueCheck{
+	{"a stop waits for running handlers and starts no job", func(t testing.TB, open func() ports.Worker) {
+		w, e := open(), newWakeupRecorder()
+		begun, release := make(chan bool, 10), make(chan bool)
+		start(t, w, map[string]ports.Handler{"job": e.record, "long": func(ctx context.Context, w ports.Wakeup) error {
+			begun <- true
+			<-release
+			if errors.Is(ctx.Err(), context.Canceled) { // cancelled by Stop, not by its deadline
+				return ctx.Err()
+			}
+			return e.record(ctx, w)
+		}})
+		wake(t, w, ports.Wakeup{Kind: "long", ID: "1"})
+		receiveWithin(t, eventTimeout, begun, "the handler")
+		time.AfterFunc(300*time.Millisecond, func() { close(release) })
+		if err := stopWorker(t, w, eventTimeout); err != nil {
+			t.Fatal(err)
+		}
+		e.requireNext(t, "1")
+		wake(t, w, ports.Wakeup{Kind: "job", ID: "2"})
+		e.requireNoWakeup(t, 500*time.Millisecond)
+	}},
+	{"a job that a stop interrupts is run again", func(t testing.TB, open func() ports.Worker) {
+		rows := newJobLog(t, "1")
+		begun := make(chan bool, 10)
+		w := open()
+		start(t, w, map[string]ports.Handler{"job": func(ctx context.Context, _ ports.Wakeup) error {
+			begun <- true
+			<-ctx.Done()
+			return ctx.Err()
+		}})
+		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
+		receiveWithin(t, eventTimeout, begun, "the handler")
+		// Stop may return an error because the handler ended late. The job must come back in either
+		// case.
+		_ = stopWorker(t, w, QueueDeadline/2)
+		after, e := open(), newWakeupRecorder()
+		start(t, after, recordJobs(e), rows.sweep(after))
+		e.requireNext(t, "1")
+	}},
+	{"a stop returns although a handler does not", func(t testing.TB, open func() ports.Worker) {
+		w := open()
+		begun, release := make(chan bool, 10), make(chan bool)
+		defer close(release)
+		start(t, w, map[string]ports.Handler{"job": func(context.Context, ports.Wakeup) error {
+			begun <- true
+			<-release
+			return nil
+		}})
+		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
+		receiveWithin(t, eventTimeout, begun, "the handler")
+		if err := stopWorker(t, w, time.Second); err == nil {
+			t.Fatal("Stop returned no error, though a handler did not end")
+		}
+	}},
+}
+
+var queueSweeps = []queueCheck{
+	{"the sweep finds a lost wake-up", func(t testing.TB, open func() ports.Worker) {
+		w, e, rows := open(), newWakeupRecorder(), newJobLog(t, "lost")
+		start(t, w, recordJobs(e), rows.sweep(w))
+		e.requireNext(t, "lost")
+	}},
+	{"a worker that lost its job cannot save", func(t testing.TB, open func() ports.Worker) {
+		w, rows := open(), newJobLog(t, "1")
+		late, saved := make(chan error, 10), make(chan error, 10)
+		paused, other := make(chan bool, 10), make(chan bool)
+		release := sync.OnceFunc(func() { close(other) })
+		defer release()
+		step := func(context.Context, ports.Wakeup) error {
+			epoch, ok, err := rows.Take("1")
+			switch {
+			case err != nil || !ok:
+				return err
+			case epoch == 1: // pauses until a second worker is done
+				paused <- true
+				<-other
+				late <- rows.Save("1", epoch)
+			default:
+				saved <- rows.Save("1", epoch)
+			}
+			return nil
+		}
+		// Both workers know the sweep: a worker without it would postpone the sweep by one minute.
+		start(t, w, map[string]ports.Handler{"job": step}, rows.sweep(w))
+		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
+		receiveWithin(t, eventTimeout, paused, "the worker")
+		second := open()
+		start(t, second, map[string]ports.Handler{"job": step}, rows.sweep(second))
+		if err := receiveWithin(t, eventTimeout, saved, "the second worker"); err != nil {
+			t.Fatal(err)
+		}
+		release()
+		if err := receiveWithin(t, eventTimeout, late, "the first worker"); err == nil {
+			t.Fatal("the first worker overwrote the result of the second")
+		}
+	}},
+}

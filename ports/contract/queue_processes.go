@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// QueueProcesses runs the checks in which worker processes are killed and paused. No job may be
+// lost or done twice. newQueue creates an empty queue and returns a command that runs the test's
+// own binary and calls QueueProcess with dir. replicas is the number of processes at the same time.
+func QueueProcesses(t *testing.T, replicas int, newQueue func(t *testing.T) (command func(dir string) *exec.Cmd)) {
+	t.Run("killed again and again", func(t *testing.T) {
+		t.Parallel()
+		p := processes{dir: t.TempDir(), replicas: replicas, command: newQueue(t)}
+		p.killRepeatedly(t, p.createJobs(t, 150))
+	})
+	t.Run("paused and continued", func(t *testing.T) {
+		t.Parallel()
+		p := processes{dir: t.TempDir(), replicas: replicas, command: newQueue(t)}
+		p.pauseWorker(t)
+	})
+}
+
+// QueueOutlives is for a queue whose storage outlives its processes. It checks that the jobs of
+// killed processes come back without the sweep.
+func QueueOutlives(t *testing.T, replicas int, q ports.Queue, command func(dir string) *exec.Cmd) {
+	p := processes{dir: t.TempDir(), replicas: replicas, command: command}
+	p.createFile(t, "no-sweep")
+	jobs := p.createJobs(t, 150)
+	due, err := jobs.Due(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wake(t, q, due...)
+	p.killRepeatedly(t, jobs)
+}
+
+type processes struct {
+	dir      string
+	replicas int
+	command  func(dir string) *exec.Cmd
+}
+
+// QueueProcess runs a worker on the jobs in dir until standard input is closed.
+func QueueProcess(ctx context.Context, dir string, w ports.Worker) error {
+	jobs := &jobLog{filepath.Join(dir, "rows")}
+	var periodic []ports.Periodic
+	if !fileExists(dir, "no-sweep") {
+		periodic = append(periodic, jobs.sweep(w))
+	}
+	err := w.Start(ctx, ports.Work{Periodic: periodic, Handlers: map[string]ports.Handler{
+		"job": func(_ context.Context, w ports.Wakeup) error { return jobs.handle(dir, w.ID) },
+	}})
+	if err != nil {
+		return err
+	}
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	ending, cancel := context.WithTimeout(ctx, eventTimeout)
+	defer cancel()
+	return w.Stop(ending)
+}
+
+// handle takes a job, works for 50 ms and saves the result. While the file "hold" exists, the first
+// process that took the job keeps working.
+func (r *jobLog) handle(dir, id string) error {
+	epoch, ok, err := r.Take(id)
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return fmt.Errorf("%s is claimed by a different worker", id)
+	}
+	for end := time.Now().Add(50 * time.Millisecond); time.Now().Before(end) || (epoch == 1 && fileExists(dir, "hold")); {
+		<-time.After(5 * time.Millisecond)
+	}
+	if err := r.Save(id, epoch); !errors.Is(err, errLate) {
+		return err
+	}
+	return nil
+}
+
+func fileExists(dir, name string) bool {
+	_, err := os.Stat(filepath.Join(dir, name))
+	return err == nil
+}
+
+// createFile creates a file in the shared directory that the processes look for.
+func (p processes) createFile(t *testing.T, name string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(p.dir, name), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// createJobs creates n jobs in the shared directory.
+func (p processes) createJobs(t *testing.T, n int) *jobLog {
+	t.Helper()
+	var ids []string
+	for i := range n {
+		ids = append(ids, fmt.Sprint(i))
+	}
+	made := newJobLog(t, ids...)
+	r := &jobLog{filepath.Join(p.dir, "rows")}
+	if err := os.Rename(made.path, r.path); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// process is a running worker process. It is killed at the end of the test at the latest.
+type process struct {
+	*exec.Cmd
+	input io.Closer
+	ended bool
+}
+
+func (p processes) start(t *testing.T) *process {
+	t.Helper()
+	c := &process{Cmd: p.command(p.dir)}
+	c.Stderr = os.Stderr
+	input, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.input = input
+	if err := c.Cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.kill)
+	return c
+}
+
+func (c *process) kill() {
+	if !c.ended {
+		_ = c.Process.Kill()
+		_ = c.Wait()
+		c.ended = true
+	}
+}
+
+// stop closes the standard input of the process and waits for its exit.
+func (c *process) stop(t *testing.T) {
+	t.Helper()
+	_ = c.input.Close()
+	c.ended = true
+	if err := c.Wait(); err != nil {
+		t.Fatalf("the end of a process: %v", err)
+	}
+}
+
+const killRounds = 4
+
+func (p processes) killRepeatedly(t *testing.T, jobs *jobLog) {
+	running := make([]*process, p.replicas)
+	for round := range killRounds + 1 {
+		before := countEvents(jobs.events(t), "taken")
+		for i := range running {
+			running[i] = p.start(t)
+		}
+		if round == killRounds {
+			break
+		}
+		// More than half of the workers of one process have taken a job, so some jobs are in the
+		// middle of their work.
+		waitFor(t, "work begins", func() bool { return countEvents(jobs.events(t), "taken") > before+QueueAtOnce/2 })
+		for _, c := range running {
+			c.kill()
+		}
+	}
+	waitFor(t, "all is done", func() bool { return countEvents(jobs.events(t), "saved") >= countEvents(jobs.events(t), "added") })
+	for _, c := range running {
+		c.stop(t)
+	}
+	saved, again := map[string]int{}, false
+	ids, _ := jobStates(jobs.events(t))
+	for _, m := range jobs.events(t) {
+		if m.What == "saved" {
+			saved[m.ID]++
+			again = again || m.Epoch > 1
+		}
+	}
+	for _, id := range ids {
+		if saved[id] != 1 {
+			t.Errorf("%s was saved %d times", id, saved[id])
+		}
+	}
+	if !again {
+		t.Error("no kill was in the middle of a handler")
+	}
+}
+
+// pauseWorker suspends the process that works on a job until a second process has done the job. The
+// first process must not save its result afterwards.
+func (p processes) pauseWorker(t *testing.T) {
+	p.createFile(t, "hold")
+	jobs := p.createJobs(t, 1)
+	first := p.start(t)
+	waitFor(t, "work begins", func() bool { return countEvents(jobs.events(t), "taken") == 1 })
+	if err := first.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	second := p.start(t)
+	waitFor(t, "another process does it", func() bool { return countEvents(jobs.events(t), "saved") == 1 })
+	if err := os.Remove(filepath.Join(p.dir, "hold")); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the first process tries to save", func() bool { return countEvents(jobs.events(t), "refused") >= 1 })
+	first.stop(t)
+	second.stop(t)
+	for _, m := range jobs.events(t) {
+		late := m.PID == first.Process.Pid && m.Epoch == 1
+		if (m.What == "saved") == late && m.What != "added" && m.What != "taken" {
+			t.Errorf("%+v, though the first process has pid %d", m, first.Process.Pid)
+		}
+	}
+}
+
+func countEvents(events []jobEvent, what string) (n int) {
+	for _, m := range events {
+		if m.What == what {
+			n++
+		}
+	}
+	return n
+}
+
+func waitFor(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for end := time.After(eventTimeout); !done(); {
+		select {
+		case <-end:
+			t.Fatalf("not within %s: %s", eventTimeout, what)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// jobLog stores jobs in a file that several processes share, and fences them by epochs as a real
+// store does. Each change appends one line, so the file is also the history.
+type jobLog struct{ path string }
+
+// jobEvent is one line of the file.
+type jobEvent struct {
+	ID    string    `json:"id"`
+	What  string    `json:"what"` // added, taken, saved or refused
+	Epoch int       `json:"epoch"`
+	At    time.Time `json:"at"`
+	PID   int       `json:"pid"`
+}
+
+var errLate = errors.New("the row has another epoch")
+
+func newJobLog(t testing.TB, ids ...string) *jobLog {
+	t.Helper()
+	r := &jobLog{filepath.Join(t.TempDir(), "rows")}
+	err := r.update(func([]jobEvent) (more []jobEvent) {
+		for _, id := range ids {
+			more = append(more, jobEvent{ID: id, What: "added"})
+		}
+		return more
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// jobState is the state of a job after its events.
+type jobState struct {
+	epoch int
+	taken time.Time
+	saved bool
+}
+
+func (s jobState) available(now time.Time) bool { return !s.saved && now.Sub(s.taken) > QueueRescue }
+
+func jobStates(events []jobEvent) (ids []string, all map[string]jobState) {
+	all = map[string]jobState{}
+	for _, m := range events {
+		now := all[m.ID]
+		switch m.What {
+		case "added":
+			ids = append(ids, m.ID)
+		case "taken":
+			now.epoch, now.taken = m.Epoch, m.At
+		case "saved":
+			now.saved = true
+		}
+		all[m.ID] = now
+	}
+	return ids, all
+}
+
+// Take claims a job that no process works on and increments its epoch. ok is false if the job is
+// saved or claimed.
+func (r *jobLog) Take(id string) (epoch int, ok bool, err error) {
+	err = r.update(func(events []jobEvent) []jobEvent {
+		_, all := jobStates(events)
+		if !all[id].available(time.Now()) {
+			return nil
+		}
+		epoch, ok = all[id].epoch+1, true
+		return []jobEvent{{ID: id, What: "taken", Epoch: epoch}}
+	})
+	return epoch, ok, err
+}
+
+// Save stores the result of a job. It fails with errLate if a different process has claimed or
+// saved the job since.
+func (r *jobLog) Save(id string, epoch int) error {
+	late := false
+	err := r.update(func(events []jobEvent) []jobEvent {
+		_, all := jobStates(events)
+		if late = all[id].saved || all[id].epoch != epoch; late {
+			return []jobEvent{{ID: id, What: "refused", Epoch: epoch}}
+		}
+		return []jobEvent{{ID: id, What: "saved", Epoch: epoch}}
+	})
+	if late {
+		err = errors.Join(err, errLate)
+	}
+	return err
+}
+
+// Due returns a wake-up for each job that no process works on. The jobs belong to four accounts.
+func (r *jobLog) Due(context.Context) (due []ports.Wakeup, err error) {
+	err = r.update(func(events []jobEvent) []jobEvent {
+		ids, all := jobStates(events)
+		for i, id := range ids {
+			if all[id].available(time.Now()) {
+				due = append(due, ports.Wakeup{Kind: "job", ID: id, Account: access.AccountID(fmt.Sprint("ann-", i%4))})
+			}
+		}
+		return nil
+	})
+	return due, err
+}
+
+func (r *jobLog) sweep(q ports.Queue) ports.Periodic {
+	return ports.Sweep("sweep", 500*time.Millisecond, q, r.Due)
+}
+
+// events returns all events, oldest first.
+func (r *jobLog) events(t testing.TB) (all []jobEvent) {
+	t.Helper()
+	if err := r.update(func(events []jobEvent) []jobEvent { all = events; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// update is one transaction: decide receives all events and returns the events to append.
+func (r *jobLog) update(decide func([]jobEvent) []jobEvent) error {
+	f, err := os.OpenFile(r.path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // also releases the lock
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		return err
+	}
+	var events []jobEvent
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		var m jobEvent
+		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
+			return err
+		}
+		events = append(events, m)
+	}
+	var text []byte
+	for _, m := range decide(events) {
+		m.At, m.PID = time.Now(), os.Getpid()
+		line, err := json.Marshal(m)
+		if err != nil {
+			return err
+		}
+		text = append(append(text, line...), '\n')
+	}
+	if len(text) == 0 {
+		return lines.Err()
+	}
+	_, err = f.Write(text)
+	return errors.Join(lines.Err(), err)
+}

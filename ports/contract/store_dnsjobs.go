@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/provisioning"
+)
+
+// dueTime is a time at which all jobs and tenants of these checks are due.
+var dueTime = now.Add(time.Hour)
+
+// queueJob creates the nth tenant of an account, a domain in it, and a queued job of that domain.
+func queueJob(t testing.TB, s Stores, owner access.AccountID, n int) provisioning.Job {
+	t.Helper()
+	return startRun(t, s, owner, newOwnedDomain(t, s, owner, n), n)
+}
+
+func dueJobIDs(t testing.TB, s Stores, at time.Time, most int) (ids []string) {
+	t.Helper()
+	all, err := s.DueJobs(t.Context(), at, most)
+	must(t, "list due jobs", err)
+	for _, d := range all {
+		ids = append(ids, d.ID)
+	}
+	return ids
+}
+
+func requireNotClaimed(t testing.TB, what string, s Stores, id string, at time.Time) {
+	t.Helper()
+	if _, won, err := s.ClaimJob(t.Context(), id, longLease, at); err != nil || won {
+		t.Fatalf("%s was claimed: %v", what, err)
+	}
+}
+
+var dnsJobChecks = []storeCheck{
+	{"a saved job is stored unchanged", func(t testing.TB, s Stores) {
+		queueJob(t, s, newAccount(t, s, "ann"), 1)
+		want := jobWithAllFields(claimJob(t, s, jobID(1), dueTime))
+		for range 2 {
+			requireHeld(t, "save", true)(s.SaveJob(t.Context(), want))
+			if diff := cmp.Diff(want, storedJob(t, s, want)); diff != "" {
+				t.Fatalf("stored (-want +got):\n%s", diff)
+			}
+		}
+	}},
+	{"a claim takes a due job and does not change its progress", func(t testing.TB, s Stores) {
+		j := queueJob(t, s, newAccount(t, s, "ann"), 1)
+		requireNotClaimed(t, "an early one", s, j.ID, j.NextAttemptAt.Add(-time.Microsecond))
+		requireNotClaimed(t, "an unknown one", s, unknownID, dueTime)
+		requireNotClaimed(t, "nonsense", s, "x", dueTime)
+		got := claimJob(t, s, j.ID, j.NextAttemptAt)
+		j.Status, j.Epoch = provisioning.Running, 1
+		if diff := cmp.Diff(j, got); diff != "" {
+			t.Fatalf("claimed (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(j, storedJob(t, s, j)); diff != "" {
+			t.Fatalf("stored (-want +got):\n%s", diff)
+		}
+	}},
+	{"only queued, running and waiting jobs are due and claimed", func(t testing.TB, s Stores) {
+		j := queueJob(t, s, newAccount(t, s, "ann"), 1)
+		for status, has := range map[provisioning.Status]bool{
+			provisioning.Queued: true, provisioning.Running: true, provisioning.Waiting: true,
+			provisioning.ActionRequired: false, provisioning.Completed: false, provisioning.Failed: false,
+		} {
+			j = storedJob(t, s, j)
+			saveJobStatus(t, s, j, status)
+			if n := len(dueJobIDs(t, s, dueTime, 9)); (n == 1) != has {
+				t.Fatalf("%s: %d are due", status, n)
+			}
+			if _, won, err := s.ClaimJob(t.Context(), j.ID, expiredLease, dueTime); err != nil || won != has {
+				t.Fatalf("%s: claimed %v, %v", status, won, err)
+			}
+		}
+	}},
+	{"of concurrent claims exactly one succeeds", func(t testing.TB, s Stores) {
+		j := queueJob(t, s, newAccount(t, s, "ann"), 1)
+		won := make([]bool, concurrency)
+		for _, err := range concurrently(concurrency, func(i int) (err error) {
+			_, won[i], err = s.ClaimJob(t.Context(), j.ID, longLease, dueTime)
+			return err
+		}) {
+			must(t, "claim", err)
+		}
+		if n := countTrue(won); n != 1 {
+			t.Fatalf("%d won", n)
+		}
+	}},
+	{"a job can be claimed from a different worker only after its lease expires", func(t testing.TB, s Stores) {
+		queueJob(t, s, newAccount(t, s, "ann"), 1)
+		first := claimJob(t, s, jobID(1), dueTime)
+		requireNotClaimed(t, "a leased job", s, first.ID, dueTime.Add(1000*time.Hour))
+		if ids := dueJobIDs(t, s, dueTime.Add(1000*time.Hour), 9); len(ids) != 0 {
+			t.Fatalf("a leased job is due: %v", ids)
+		}
+		requireHeld(t, "let the lease end", true)(s.HoldJob(t.Context(), first, expiredLease))
+		requireOrder(t, "due", dueJobIDs(t, s, dueTime, 9), first.ID)
+		if second := claimJob(t, s, first.ID, dueTime); second.Epoch != first.Epoch+1 {
+			t.Fatalf("epoch %d after %d", second.Epoch, first.Epoch)
+		}
+	}},
+	{"leases follow the database's clock", func(t testing.TB, s Stores) {
+		queueJob(t, s, newAccount(t, s, "ann"), 1)
+		first := claimJob(t, s, jobID(1), dueTime)
+		requireNotClaimed(t, "by the caller's clock", s, first.ID, dueTime.Add(1000*time.Hour))
+		requireHeld(t, "shorten the lease", true)(s.HoldJob(t.Context(), first, time.Millisecond))
+		retryUntilWon(t, func() (bool, error) {
+			_, won, err := s.ClaimJob(t.Context(), first.ID, longLease, dueTime)
+			return won, err
+		})
+	}},
+	{"a worker that lost its job changes nothing", func(t testing.TB, s Stores) {
+		queueJob(t, s, newAccount(t, s, "ann"), 1)
+		first := claimJob(t, s, jobID(1), dueTime)
+		requireHeld(t, "let the lease end", true)(s.HoldJob(t.Context(), first, expiredLease))
+		second := claimJob(t, s, first.ID, dueTime)
+		requireHeld(t, "hold", false)(s.HoldJob(t.Context(), first, longLease))
+		requireHeld(t, "save", false)(s.SaveJob(t.Context(), jobWithAllFields(first)))
+		requireHeld(t, "release", false)(s.ReleaseJob(t.Context(), first, dueTime))
+		if diff := cmp.Diff(second, storedJob(t, s, second)); diff != "" {
+			t.Fatalf("the job of the second (-want +got):\n%s", diff)
+		}
+		requireNotClaimed(t, "the job of the second", s, first.ID, dueTime)
+		requireHeld(t, "the second", true)(s.SaveJob(t.Context(), jobWithAllFields(second)))
+	}},
+	{"if two workers had a job one after the other, only the last one can save", func(t testing.TB, s Stores) {
+		queueJob(t, s, newAccount(t, s, "ann"), 1)
+		first := claimJob(t, s, jobID(1), dueTime)
+		requireHeld(t, "let the lease end", true)(s.HoldJob(t.Context(), first, expiredLease))
+		second := claimJob(t, s, first.ID, dueTime)
+		first.Message, second.Message = "first", "second"
+		held := make([]bool, concurrency)
+		for _, err := range concurrently(concurrency, func(i int) (err error) {
+			held[i], err = s.SaveJob(t.Context(), []provisioning.Job{first, second}[i%2])
+			return err
+		}) {
+			must(t, "save", err)
+		}
+		for i, h := range held {
+			if h != (i%2 == 1) {
+				t.Fatalf("%d: held is %v", i, h)
+			}
+		}
+		if got := storedJob(t, s, second); got.Message != "second" {
+			t.Fatalf("stored is %q", got.Message)
+		}
+	}},
+	{"a saved job stays leased while it runs, and no longer", func(t testing.TB, s Stores) {
+		queueJob(t, s, newAccount(t, s, "ann"), 1)
+		j := claimJob(t, s, jobID(1), dueTime)
+		saveJobStatus(t, s, j, provisioning.Running)
+		requireNotClaimed(t, "a running job", s, j.ID, dueTime)
+		saveJobStatus(t, s, j, provisioning.Waiting)
+		requireHeld(t, "hold a job that waits", false)(s.HoldJob(t.Context(), j, longLease))
+		claimJob(t, s, j.ID, dueTime)
+	}},
+	{"a released job can be claimed at once, as it was stored", func(t testing.TB, s Stores) {
+		queueJob(t, s, newAccount(t, s, "ann"), 1)
+		j := claimJob(t, s, jobID(1), dueTime)
+		j.Stage, j.Next, j.ZoneChanges = provisioning.StageApply, provisioning.Apply, 2
+		requireHeld(t, "save", true)(s.SaveJob(t.Context(), j))
+		requireHeld(t, "release", true)(s.ReleaseJob(t.Context(), j, dueTime))
+		requireHeld(t, "release again", false)(s.ReleaseJob(t.Context(), j, dueTime))
+		want := j
+		want.Status, want.NextAttemptAt = provisioning.Queued, dueTime
+		if diff := cmp.Diff(want, storedJob(t, s, j)); diff != "" {
+			t.Fatalf("released (-want +got):\n%s", diff)
+		}
+		requireOrder(t, "due", dueJobIDs(t, s, dueTime, 9), j.ID)
+		claimJob(t, s, j.ID, dueTime)
+	}},
+	{"due jobs are listed oldest first, up to the limit, and none early", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		for n, d := range manyDomains(t, s, ann, 1, 3) {
+			startRun(t, s, ann, d, 3-n)
+		}
+		requireOrder(t, "all", dueJobIDs(t, s, dueTime, 9), jobID(1), jobID(2), jobID(3))
+		requireOrder(t, "two", dueJobIDs(t, s, dueTime, 2), jobID(1), jobID(2))
+		requireOrder(t, "at the second's time", dueJobIDs(t, s, now.Add(2*time.Second), 9), jobID(1), jobID(2))
+		all, err := s.DueJobs(t.Context(), dueTime, 1)
+		must(t, "list", err)
+		if all[0].Account != ann || !all[0].At.Equal(now.Add(time.Second)) {
+			t.Fatalf("got %+v", all[0])
+		}
+	}},
+	{"accounts alternate, and an account with more running work comes later", func(t testing.TB, s Stores) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		for n, d := range manyDomains(t, s, ann, 1, 6) {
+			startRun(t, s, ann, d, n+1)
+		}
+		for n, d := range manyDomains(t, s, bob, 20, 2) {
+			startRun(t, s, bob, d, 10+n)
+		}
+		requireOrder(t, "turns", dueJobIDs(t, s, dueTime, 5), jobID(1), jobID(10), jobID(2), jobID(11), jobID(3))
+		claimJob(t, s, jobID(1), dueTime)
+		claimJob(t, s, jobID(2), dueTime)
+		requireOrder(t, "with two of ann's at work", dueJobIDs(t, s, dueTime, 3), jobID(10), jobID(11), jobID(3))
+	}},
+}

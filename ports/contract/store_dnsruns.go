@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/provisioning"
+	"github.com/tenantry/tenantry/ports"
+)
+
+const unknownID = "10000000-0000-4000-8000-000000000000"
+
+func runID(n int) string { return fmt.Sprintf("30000000-0000-4000-8000-%012d", n) }
+
+func jobID(n int) string { return fmt.Sprintf("40000000-0000-4000-8000-%012d", n) }
+
+// newRun returns the nth run, created n seconds after now, and its only job.
+func newRun(owner access.AccountID, d domain.Domain, n int) (provisioning.Run, provisioning.Job) {
+	made := now.Add(time.Duration(n) * time.Second)
+	r := provisioning.Run{ID: runID(n), Account: owner, TotalDomains: 1, CreatedAt: made}
+	return r, provisioning.New(jobID(n), r.ID, owner, d.ID, d.TenantGUID, d.Name, made)
+}
+
+// startRun stores the nth run of a domain and returns its job.
+func startRun(t testing.TB, s Stores, owner access.AccountID, d domain.Domain, n int) provisioning.Job {
+	t.Helper()
+	r, j := newRun(owner, d, n)
+	must(t, "create run", s.CreateRun(t.Context(), r, []provisioning.Job{j}))
+	return j
+}
+
+// manyDomains creates domains of an account. They belong to new tenants with the numbers after n,
+// each with as many domains as allowed.
+func manyDomains(t testing.TB, s Stores, owner access.AccountID, n, count int) (all []domain.Domain) {
+	t.Helper()
+	for i := range count {
+		if i%domain.MaxPerTenant == 0 {
+			n++
+			attachTenant(t, s, owner, n)
+		}
+		all = append(all, addDomain(t, s, owner, guid(n), fmt.Sprintf("d%d.test", i)))
+	}
+	return all
+}
+
+// claimJob claims a job that must be due.
+func claimJob(t testing.TB, s Stores, id string, at time.Time) provisioning.Job {
+	t.Helper()
+	j, won, err := s.ClaimJob(t.Context(), id, longLease, at)
+	must(t, "claim", err)
+	if !won {
+		t.Fatalf("job %s could not be claimed", id)
+	}
+	return j
+}
+
+// saveJobStatus saves a job with a different status.
+func saveJobStatus(t testing.TB, s Stores, j provisioning.Job, status provisioning.Status) {
+	t.Helper()
+	j.Status = status
+	requireHeld(t, "save", true)(s.SaveJob(t.Context(), j))
+}
+
+func storedJob(t testing.TB, s Stores, j provisioning.Job) provisioning.Job {
+	t.Helper()
+	got, err := s.Job(t.Context(), j.Account, j.ID)
+	must(t, "find job", err)
+	return got
+}
+
+func runIDs(t testing.TB, s Stores, owner access.AccountID, q ports.RunQuery) (ids []string) {
+	t.Helper()
+	all, err := s.Runs(t.Context(), owner, q)
+	must(t, "list runs", err)
+	for _, r := range all {
+		ids = append(ids, r.ID)
+	}
+	return ids
+}
+
+func requireOrder(t testing.TB, what string, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Fatalf("%s (-want +got):\n%s", what, cmp.Diff(want, got))
+	}
+}
+
+// jobWithAllFields returns a job with a value in every field that can change.
+func jobWithAllFields(j provisioning.Job) provisioning.Job {
+	at := func(n int) time.Time { return now.Add(time.Duration(n) * time.Minute) }
+	j.Stage, j.Status, j.Next = provisioning.StageDKIMPublication, provisioning.Waiting, provisioning.ReadDNS
+	j.Provider, j.Required, j.Message = "powerdns", dns.ConflictToResolve, "settle "+hostileText
+	j.NextAttemptAt, j.StartedAt, j.EndedAt, j.UpdatedAt = at(1), at(2), at(3), at(4)
+	j.Progress = provisioning.Progress{
+		PlanHash: "hash", ZoneChanges: 1, Attempt: 2, Faults: 3, Since: at(5), Unavailable: 6 * time.Second, UnavailableSince: at(7),
+		UnreliableSince: at(8), SeenAt: at(9), PublishedAt: at(10), NegativeTTL: time.Hour,
+	}
+	return j
+}
+
+var dnsRunChecks = []storeCheck{
+	{"a run is stored with its job, unchanged", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		d := newOwnedDomain(t, s, ann, 1)
+		r, j := newRun(ann, d, 1)
+		j.Trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+		must(t, "create", s.CreateRun(t.Context(), r, []provisioning.Job{j}))
+		got, jobs, err := s.Run(t.Context(), ann, r.ID)
+		must(t, "find", err)
+		if diff := cmp.Diff(r.With([]provisioning.Job{j}), got); diff != "" || got.Status != provisioning.Queued {
+			t.Fatalf("the run (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]provisioning.Job{j}, jobs); diff != "" {
+			t.Fatalf("the job (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(j, storedJob(t, s, j)); diff != "" {
+			t.Fatalf("the job alone (-want +got):\n%s", diff)
+		}
+	}},
+	{"a domain has one active job", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		d := newOwnedDomain(t, s, ann, 1)
+		startRun(t, s, ann, d, 1)
+		r, j := newRun(ann, d, 2)
+		for i, status := range []provisioning.Status{provisioning.Queued, provisioning.Running, provisioning.Waiting, provisioning.ActionRequired} {
+			_, before := newRun(ann, d, 1)
+			saveJobStatus(t, s, before, status)
+			requireRefusal(t, string(status), s.CreateRun(t.Context(), r, []provisioning.Job{j}), fault.JobActive)
+			active, found, err := s.ActiveJob(t.Context(), ann, d.ID)
+			must(t, "active job", err)
+			if !found || active.ID != jobID(1) || active.Status != status {
+				t.Fatalf("%d: found %v, %+v", i, found, active)
+			}
+		}
+		for n, status := range []provisioning.Status{provisioning.Completed, provisioning.Failed} {
+			_, before := newRun(ann, d, n+1)
+			saveJobStatus(t, s, before, status)
+			if _, found, err := s.ActiveJob(t.Context(), ann, d.ID); err != nil || found {
+				t.Fatalf("an ended job is active: %v", err)
+			}
+			startRun(t, s, ann, d, n+2)
+		}
+		requireOrder(t, "runs", runIDs(t, s, ann, ports.RunQuery{Limit: 9}), runID(3), runID(2), runID(1))
+	}},
+	{"of concurrent runs for a domain one is created", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		d := newOwnedDomain(t, s, ann, 1)
+		if n := countWinners(t, concurrently(concurrency, func(i int) error {
+			r, j := newRun(ann, d, i)
+			return s.CreateRun(t.Context(), r, []provisioning.Job{j})
+		}), fault.JobActive); n != 1 {
+			t.Fatalf("%d were created", n)
+		}
+		if ids := runIDs(t, s, ann, ports.RunQuery{Limit: concurrency}); len(ids) != 1 {
+			t.Fatalf("%d runs are there", len(ids))
+		}
+	}},
+	{"a run is stored with all of its jobs or not at all", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		all := manyDomains(t, s, ann, 1, 3)
+		startRun(t, s, ann, all[1], 1)
+		r, one := newRun(ann, all[0], 2)
+		_, two := newRun(ann, all[1], 3)
+		_, three := newRun(ann, all[2], 4)
+		requireRefusal(t, "one is taken", s.CreateRun(t.Context(), r, []provisioning.Job{one, two, three}), fault.JobActive)
+		_, _, err := s.Run(t.Context(), ann, r.ID)
+		requireRefusal(t, "the run", err, fault.RunNotFound)
+		_, found, err := s.ActiveJob(t.Context(), ann, all[0].ID)
+		must(t, "active", err)
+		if found {
+			t.Fatal("a job of a refused run is there")
+		}
+		must(t, "create", s.CreateRun(t.Context(), r, []provisioning.Job{one, three}))
+		_, jobs, err := s.Run(t.Context(), ann, r.ID)
+		must(t, "find", err)
+		if len(jobs) != 2 {
+			t.Fatalf("%d jobs", len(jobs))
+		}
+	}},
+	{"a foreign domain, run and job get the same answer as unknown ones", func(t testing.TB, s Stores) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		d := newOwnedDomain(t, s, ann, 1)
+		foreign := d
+		newOwnedDomain(t, s, bob, 2)
+		unknown := foreign
+		unknown.ID = unknownID
+		create := func(of domain.Domain) error {
+			r, j := newRun(bob, of, 9)
+			return s.CreateRun(t.Context(), r, []provisioning.Job{j})
+		}
+		requireRefusal(t, "create", create(foreign), fault.DomainNotFound)
+		requireSameError(t, "create", create(foreign), create(unknown))
+		saveJobStatus(t, s, startRun(t, s, ann, d, 1), provisioning.Waiting)
+		for _, id := range []string{"x", unknownID} {
+			_, _, run := s.Run(t.Context(), bob, runID(1))
+			requireRefusal(t, "run", run, fault.RunNotFound)
+			_, _, other := s.Run(t.Context(), bob, id)
+			requireSameError(t, "run", run, other)
+			_, job := s.Job(t.Context(), bob, jobID(1))
+			requireRefusal(t, "job", job, fault.JobNotFound)
+			_, other = s.Job(t.Context(), bob, id)
+			requireSameError(t, "job", job, other)
+			_, retry := s.RetryJob(t.Context(), bob, jobID(1), now)
+			requireRefusal(t, "retry", retry, fault.JobNotFound)
+			_, other = s.RetryJob(t.Context(), bob, id, now)
+			requireSameError(t, "retry", retry, other)
+		}
+		requireOrder(t, "bob's runs", runIDs(t, s, bob, ports.RunQuery{Limit: 9}))
+		if _, found, err := s.ActiveJob(t.Context(), bob, d.ID); err != nil || found {
+			t.Fatalf("a foreign job is found: %v", err)
+		}
+		if j := storedJob(t, s, provisioning.Job{Account: ann, ID: jobID(1)}); j.Status != provisioning.Waiting {
+			t.Fatalf("ann's became %+v", j)
+		}
+	}},
+	{"runs are listed newest first, up to the limit, optionally only active ones", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		for n, d := range manyDomains(t, s, ann, 1, 4) {
+			startRun(t, s, ann, d, n+1)
+		}
+		j := claimJob(t, s, jobID(2), now.Add(time.Hour))
+		saveJobStatus(t, s, j, provisioning.Completed)
+		saveJobStatus(t, s, claimJob(t, s, jobID(4), now.Add(time.Hour)), provisioning.ActionRequired)
+		requireOrder(t, "all", runIDs(t, s, ann, ports.RunQuery{Limit: 9}), runID(4), runID(3), runID(2), runID(1))
+		requireOrder(t, "active", runIDs(t, s, ann, ports.RunQuery{Limit: 9, ActiveOnly: true}), runID(4), runID(3), runID(1))
+		requireOrder(t, "two", runIDs(t, s, ann, ports.RunQuery{Limit: 2}), runID(4), runID(3))
+		all, err := s.Runs(t.Context(), ann, ports.RunQuery{Limit: 9})
+		must(t, "list", err)
+		var statuses []string
+		for _, r := range all {
+			statuses = append(statuses, string(r.Status))
+		}
+		requireOrder(t, "statuses", statuses, "action_required", "queued", "completed", "queued")
+	}},
+}
+
+var dnsRetryChecks = []storeCheck{
+	{"a retry queues only a job that waits or needs an action", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		d := newOwnedDomain(t, s, ann, 1)
+		startRun(t, s, ann, d, 1)
+		for _, status := range []provisioning.Status{provisioning.Queued, provisioning.Running, provisioning.Completed, provisioning.Failed} {
+			_, j := newRun(ann, d, 1)
+			saveJobStatus(t, s, j, status)
+			_, err := s.RetryJob(t.Context(), ann, j.ID, now)
+			requireRefusal(t, string(status), err, fault.JobNotRetryable)
+		}
+		for _, status := range []provisioning.Status{provisioning.Waiting, provisioning.ActionRequired} {
+			before := storedJob(t, s, provisioning.Job{Account: ann, ID: jobID(1)})
+			stopped := jobWithAllFields(before)
+			saveJobStatus(t, s, stopped, status)
+			stopped.Status = status
+			got, err := s.RetryJob(t.Context(), ann, stopped.ID, now.Add(time.Hour))
+			must(t, "retry", err)
+			want, err := provisioning.Retry(stopped, now.Add(time.Hour))
+			must(t, "decide", err)
+			if diff := cmp.Diff(want, got); diff != "" || got.Epoch != before.Epoch+1 {
+				t.Fatalf("%s (-want +got):\n%s", status, diff)
+			}
+			if diff := cmp.Diff(got, storedJob(t, s, got)); diff != "" {
+				t.Fatalf("%s is stored otherwise (-want +got):\n%s", status, diff)
+			}
+			requireHeld(t, "save by who had it", false)(s.SaveJob(t.Context(), stopped))
+		}
+	}},
+	{"of concurrent retries exactly one succeeds", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		saveJobStatus(t, s, startRun(t, s, ann, newOwnedDomain(t, s, ann, 1), 1), provisioning.ActionRequired)
+		if n := countWinners(t, concurrently(concurrency, func(int) error {
+			_, err := s.RetryJob(t.Context(), ann, jobID(1), now)
+			return err
+		}), fault.JobNotRetryable); n != 1 {
+			t.Fatalf("%d retries won", n)
+		}
+	}},
+	{"runs are deleted with their domains and with their account", func(t testing.TB, s Stores) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		startRun(t, s, ann, newOwnedDomain(t, s, ann, 1), 1)
+		startRun(t, s, bob, newOwnedDomain(t, s, bob, 2), 2)
+		j, k := claimJob(t, s, jobID(1), now.Add(time.Hour)), claimJob(t, s, jobID(2), now.Add(time.Hour))
+		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1)))
+		closeAccount(t, s, bob)
+		for _, j := range []provisioning.Job{j, k} {
+			requireOrder(t, "runs", runIDs(t, s, j.Account, ports.RunQuery{Limit: 9}))
+			_, _, err := s.Run(t.Context(), j.Account, j.RunID)
+			requireRefusal(t, "run", err, fault.RunNotFound)
+			_, err = s.Job(t.Context(), j.Account, j.ID)
+			requireRefusal(t, "job", err, fault.JobNotFound)
+			requireHeld(t, "hold", false)(s.HoldJob(t.Context(), j, longLease))
+			requireHeld(t, "save", false)(s.SaveJob(t.Context(), j))
+			requireHeld(t, "release", false)(s.ReleaseJob(t.Context(), j, now))
+			if _, won, err := s.ClaimJob(t.Context(), j.ID, longLease, now.Add(time.Hour)); err != nil || won {
+				t.Fatalf("claimed: %v", err)
+			}
+		}
+		startRun(t, s, ann, newOwnedDomain(t, s, ann, 1), 1)
+		requireOrder(t, "the runs of the tenant that came back", runIDs(t, s, ann, ports.RunQuery{Limit: 9}), runID(1))
+	}},
+	{"a run or a retry and its idempotent answer are committed together", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		d := newOwnedDomain(t, s, ann, 1)
+		r, j := newRun(ann, d, 1)
+		for key, change := range []func(ctx context.Context) error{
+			func(ctx context.Context) error { return s.CreateRun(ctx, r, []provisioning.Job{j}) },
+			func(ctx context.Context) error { _, err := s.RetryJob(ctx, ann, j.ID, now); return err },
+		} {
+			c := newClaim(ann, byte(key))
+			attempt := mustClaim(t, s, c)
+			requireRefusal(t, "an attempt that lost its key", change(completionContext(t, c, "20000000-0000-4000-8000-000000000000")), fault.KeyInProgress)
+			must(t, "change", change(completionContext(t, c, attempt)))
+			if a := requireRecord(t, s, c.Key); string(a.Answer) != "answer" || a.Leased {
+				t.Fatalf("got %+v", a)
+			}
+			saveJobStatus(t, s, storedJob(t, s, j), provisioning.Waiting)
+		}
+	}},
+}

@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// withAllFields returns d with a value in every stored field.
+func withAllFields(d domain.Domain) domain.Domain {
+	d.Default, d.Verified, d.DKIM, d.MailReady = true, true, true, true
+	d.Verification = []dns.Record{{Type: dns.TXT, Name: d.Name, Content: hostileText, TTL: 3600}}
+	d.Service = []dns.Record{{Type: dns.MX, Name: d.Name, Content: "mx.contoso.test", Preference: 10, TTL: 60}}
+	d.Signing = dns.Signing{
+		Enabled:   true,
+		Selector1: dns.Record{Type: dns.CNAME, Name: "selector1._domainkey." + d.Name, Content: "one.contoso.test", TTL: 1},
+		Selector2: dns.Record{Type: dns.CNAME, Name: "selector2._domainkey." + d.Name, Content: "two.contoso.test", TTL: 2},
+	}
+	d.Status = dns.Status{MX: "mx.", SPF: "v=spf1 -all", DMARC: dns.Missing, DKIM: dns.DKIMPartial, VerificationSeen: true}
+	d.Health = domain.Health{Sound: domain.Drifts, Drifted: []domain.Drift{domain.SPFGone, domain.MXMoved}}
+	d.CheckedAt = now.Add(time.Hour)
+	return d
+}
+
+var storedDomainChecks = []storeCheck{
+	{"a domain comes back as it was saved", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		want := withAllFields(addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test"))
+		must(t, "save", s.SaveDomain(t.Context(), ann, want))
+		byName, err := s.Domain(t.Context(), ann, guid(1), "contoso.test")
+		must(t, "by name", err)
+		byID, err := s.DomainByID(t.Context(), ann, want.ID)
+		must(t, "by id", err)
+		for _, got := range []domain.Domain{byName, byID} {
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("not as saved (-want +got):\n%s", diff)
+			}
+		}
+	}},
+	{"domains are listed by name, finished ones only", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		empty, err := s.Domains(t.Context(), ann, guid(1))
+		must(t, "list", err)
+		for _, name := range []string{"b.test", "c.test", "a.test"} {
+			addDomain(t, s, ann, guid(1), name)
+		}
+		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "unfinished.test", 12, now)
+		must(t, "reserve", err)
+		list, err := s.Domains(t.Context(), ann, guid(1))
+		must(t, "list", err)
+		if len(empty) != 0 || len(list) != 3 || list[0].Name != "a.test" || list[2].Name != "c.test" {
+			t.Fatalf("got %+v, before %+v", list, empty)
+		}
+		_, err = s.Domain(t.Context(), ann, guid(1), "unfinished.test")
+		requireRefusal(t, "unfinished", err, fault.DomainNotFound)
+	}},
+	{"a foreign domain gets the same answer as an unknown one", func(t testing.TB, s Stores) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		d := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
+		attachTenant(t, s, bob, 2)
+		unknown := d
+		unknown.ID, unknown.TenantGUID = string(unknownGUID), unknownGUID
+		type call = func(o access.AccountID, x domain.Domain) error
+		for name, c := range map[string]struct {
+			code fault.Code
+			call call
+		}{
+			"list": {fault.TenantNotFound, func(o access.AccountID, x domain.Domain) error {
+				_, err := s.Domains(t.Context(), o, x.TenantGUID)
+				return err
+			}},
+			"by name": {fault.TenantNotFound, func(o access.AccountID, x domain.Domain) error {
+				_, err := s.Domain(t.Context(), o, x.TenantGUID, x.Name)
+				return err
+			}},
+			"by id": {fault.DomainNotFound, func(o access.AccountID, x domain.Domain) error {
+				_, err := s.DomainByID(t.Context(), o, x.ID)
+				return err
+			}},
+			"save": {fault.DomainNotFound, func(o access.AccountID, x domain.Domain) error { return s.SaveDomain(t.Context(), o, x) }},
+			"change": {fault.DomainNotFound, func(o access.AccountID, x domain.Domain) error {
+				_, err := s.ChangeDomain(t.Context(), o, x, x)
+				return err
+			}},
+			"reserve": {fault.TenantNotFound, func(o access.AccountID, x domain.Domain) error {
+				_, err := s.ReserveDomain(t.Context(), o, x.TenantGUID, "new.test", 12, now)
+				return err
+			}},
+		} {
+			foreign := c.call(bob, d)
+			requireRefusal(t, name, foreign, c.code)
+			requireSameError(t, name, foreign, c.call(ann, unknown))
+		}
+		_, err := s.Domain(t.Context(), bob, guid(2), d.Name)
+		requireRefusal(t, "the name at the other tenant", err, fault.DomainNotFound)
+	}},
+	{"a domain is reserved once and can be released until it is added", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		first, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 1, now)
+		must(t, "reserve", err)
+		again, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 1, now)
+		must(t, "reserve again", err)
+		if !first.JustReserved || again.JustReserved || again.ID != first.ID || again.Added || again.TenantGUID != guid(1) {
+			t.Fatalf("first %+v\nagain %+v", first, again)
+		}
+		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "other.test", 1, now)
+		requireRefusal(t, "beyond the cap", err, fault.DomainLimitReached)
+		must(t, "release by another account", s.ReleaseDomain(t.Context(), newAccount(t, s, "bob"), first.ID))
+		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "other.test", 1, now)
+		requireRefusal(t, "still beyond the cap", err, fault.DomainLimitReached)
+		must(t, "release", s.ReleaseDomain(t.Context(), ann, first.ID))
+		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "other.test", 1, now)
+		must(t, "reserve the free place", err)
+	}},
+	{"an added domain is not released, and is returned at the limit", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		d := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
+		must(t, "release", s.ReleaseDomain(t.Context(), ann, d.ID))
+		again, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 1, now)
+		must(t, "reserve", err)
+		if again.ID != d.ID || !again.Added {
+			t.Fatalf("got %+v", again)
+		}
+	}},
+	{"concurrent reservations of many domains never exceed the limit", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		errs := concurrently(concurrency, func(i int) error {
+			d, err := s.ReserveDomain(t.Context(), ann, guid(1), fmt.Sprintf("d%d.test", i), domain.MaxPerTenant, now)
+			if err != nil {
+				return err
+			}
+			d.Added = true
+			return s.SaveDomain(t.Context(), ann, d)
+		})
+		list, err := s.Domains(t.Context(), ann, guid(1))
+		must(t, "list", err)
+		if n := countWinners(t, errs, fault.DomainLimitReached); n != domain.MaxPerTenant || len(list) != n {
+			t.Fatalf("%d calls succeeded, %d are stored", n, len(list))
+		}
+	}},
+	{"concurrent reservations of one domain create one domain", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		fresh := make([]bool, concurrency)
+		errs := concurrently(concurrency, func(i int) error {
+			d, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 1, now)
+			fresh[i] = d.JustReserved
+			return err
+		})
+		took := 0
+		for _, f := range fresh {
+			if f {
+				took++
+			}
+		}
+		if n := countWinners(t, errs, nil); n != concurrency || took != 1 {
+			t.Fatalf("%d calls got the row, %d created it", n, took)
+		}
+	}},
+	{"two tenants can have the same domain name", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		one := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
+		two := addDomain(t, s, ann, attachTenant(t, s, ann, 2).GUID, "contoso.test")
+		got, err := s.Domain(t.Context(), ann, guid(2), "contoso.test")
+		must(t, "domain", err)
+		if one.ID == two.ID || got.ID != two.ID || got.TenantGUID != guid(2) {
+			t.Fatalf("got %+v", got)
+		}
+	}},
+}
+
+func findDomain(t testing.TB, s Stores, owner access.AccountID, d domain.Domain) domain.Domain {
+	t.Helper()
+	got, err := s.Domain(t.Context(), owner, d.TenantGUID, d.Name)
+	must(t, "domain", err)
+	return got
+}
+
+var changedDomainChecks = []storeCheck{
+	{"a change is stored and does not overwrite concurrent changes of other fields", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		was := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
+		theirs := withAllFields(was)
+		theirs.Verified, theirs.DKIM, theirs.Signing.Enabled, theirs.Service = false, false, false, nil
+		_, err := s.ChangeDomain(t.Context(), ann, was, theirs)
+		must(t, "change", err)
+		ours := was
+		ours.Verified, ours.Service = true, withAllFields(was).Service
+		got, err := s.ChangeDomain(t.Context(), ann, was, ours)
+		must(t, "change beside it", err)
+		want := theirs
+		want.Verified, want.Service = true, ours.Service
+		for what, d := range map[string]domain.Domain{"answered": got, "stored": findDomain(t, s, ann, was)} {
+			if diff := cmp.Diff(want, d); diff != "" {
+				t.Fatalf("%s (-want +got):\n%s", what, diff)
+			}
+		}
+	}},
+	{"the newer DNS check is kept, whichever is saved last", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		was := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
+		early, late := was, was
+		early.CheckedAt, early.Status.SPF = now.Add(time.Hour), "early"
+		late.CheckedAt, late.Status.SPF = now.Add(2*time.Hour), "late"
+		for _, look := range []domain.Domain{late, early} {
+			_, err := s.ChangeDomain(t.Context(), ann, was, look)
+			must(t, "change", err)
+		}
+		if got := findDomain(t, s, ann, was); got.Status.SPF != "late" || !got.CheckedAt.Equal(late.CheckedAt) {
+			t.Fatalf("stored is %+v", got)
+		}
+	}},
+	{"of concurrent changes none is lost", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		was := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
+		record := dns.Record{Type: dns.CNAME, Name: "x.contoso.test", Content: "y.contoso.test"}
+		changes := []func(*domain.Domain){
+			func(d *domain.Domain) { d.Default = true },
+			func(d *domain.Domain) { d.Verified = true },
+			func(d *domain.Domain) { d.DKIM = true },
+			func(d *domain.Domain) { d.MailReady = true },
+			func(d *domain.Domain) { d.Verification = []dns.Record{record} },
+			func(d *domain.Domain) { d.Service = []dns.Record{record} },
+			func(d *domain.Domain) { d.Signing.Selector1 = record },
+			func(d *domain.Domain) { d.Signing.Selector2 = record },
+			func(d *domain.Domain) { d.CheckedAt, d.Status.SPF = now.Add(time.Hour), "seen" },
+		}
+		want := was
+		for _, change := range changes {
+			change(&want)
+		}
+		want.Signing.Enabled = true
+		for _, err := range concurrently(concurrency, func(i int) error {
+			mine := was
+			changes[i%len(changes)](&mine)
+			_, err := s.ChangeDomain(t.Context(), ann, was, mine)
+			return err
+		}) {
+			must(t, "change", err)
+		}
+		if diff := cmp.Diff(want, findDomain(t, s, ann, was)); diff != "" {
+			t.Fatalf("stored (-want +got):\n%s", diff)
+		}
+	}},
+	{"a domain that is not added yet is not changed", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		d, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 1, now)
+		must(t, "reserve", err)
+		_, err = s.ChangeDomain(t.Context(), ann, d, withAllFields(d))
+		requireRefusal(t, "change", err, fault.DomainNotFound)
+	}},
+}
+
+// addCheckedDomain adds a verified domain whose DNS was last read at now plus after. It was never
+// read if after is 0.
+func addCheckedDomain(t testing.TB, s Stores, owner access.AccountID, tenant int, name string, after time.Duration, drifted ...domain.Drift) domain.Domain {
+	t.Helper()
+	was := addDomain(t, s, owner, guid(tenant), name)
+	d := was
+	d.Verified = true
+	d.Health = domain.Health{Sound: drifted, Drifted: drifted}
+	if after > 0 {
+		d.CheckedAt = now.Add(after)
+	}
+	_, err := s.ChangeDomain(t.Context(), owner, was, d)
+	must(t, "change", err)
+	return d
+}
+
+func staleDomainIDs(t testing.TB, s Stores, before time.Duration, most int) (ids []string) {
+	t.Helper()
+	all, err := s.StaleDomains(t.Context(), now.Add(before), most)
+	must(t, "list stale domains", err)
+	for _, d := range all {
+		ids = append(ids, d.ID)
+	}
+	return ids
+}
+
+func domainHealth(t testing.TB, s Stores) ports.DomainHealth {
+	t.Helper()
+	h, err := s.DomainHealth(t.Context())
+	must(t, "health", err)
+	return h
+}
+
+var staleDomainChecks = []storeCheck{
+	{"the domain that was checked longest ago comes first, whatever its account", func(t testing.TB, s Stores) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		attachTenant(t, s, ann, 1)
+		attachTenant(t, s, bob, 2)
+		third := addCheckedDomain(t, s, ann, 1, "three.test", 3*time.Hour)
+		second := addCheckedDomain(t, s, bob, 2, "two.test", 2*time.Hour)
+		fourth := addCheckedDomain(t, s, ann, 1, "four.test", 4*time.Hour)
+		never := addCheckedDomain(t, s, bob, 2, "never.test", 0)
+		requireOrder(t, "all", staleDomainIDs(t, s, 9*time.Hour, 9), never.ID, second.ID, third.ID, fourth.ID)
+		requireOrder(t, "at the third's time", staleDomainIDs(t, s, 3*time.Hour, 9), never.ID, second.ID, third.ID)
+		requireOrder(t, "two", staleDomainIDs(t, s, 9*time.Hour, 2), never.ID, second.ID)
+		all, err := s.StaleDomains(t.Context(), now.Add(time.Hour), 1)
+		must(t, "list", err)
+		if all[0].Account != bob {
+			t.Fatalf("got %+v", all[0])
+		}
+	}},
+	{"only verified domains are checked again", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		addDomain(t, s, ann, guid(1), "unverified.test")
+		_, err := s.ReserveDomain(t.Context(), ann, guid(1), "unfinished.test", 12, now)
+		must(t, "reserve", err)
+		if ids := staleDomainIDs(t, s, 9*time.Hour, 9); len(ids) != 0 {
+			t.Fatalf("listed are %v", ids)
+		}
+		if h := domainHealth(t, s); h.Verified != 0 || !h.Oldest.IsZero() || len(h.Drifted) != 0 {
+			t.Fatalf("counted is %+v", h)
+		}
+	}},
+	{"health counts the domains of all accounts by what drifted", func(t testing.TB, s Stores) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		attachTenant(t, s, ann, 1)
+		attachTenant(t, s, bob, 2)
+		addCheckedDomain(t, s, ann, 1, "well.test", 2*time.Hour)
+		addCheckedDomain(t, s, ann, 1, "gone.test", 3*time.Hour, domain.SPFGone)
+		addCheckedDomain(t, s, bob, 2, "both.test", time.Hour, domain.SPFGone, domain.MXMoved)
+		want := ports.DomainHealth{
+			Verified: 3, Oldest: now.Add(time.Hour), Drifted: map[domain.Drift]int{domain.SPFGone: 2, domain.MXMoved: 1},
+		}
+		if diff := cmp.Diff(want, domainHealth(t, s)); diff != "" {
+			t.Fatalf("counted (-want +got):\n%s", diff)
+		}
+	}},
+}
+
+// discoveryStart is when the discoveries of these checks begin: after the stored objects were
+// created.
+var discoveryStart = now.Add(time.Minute)
+
+func saveDiscovery(t testing.TB, s Stores, owner access.AccountID, domains []domain.Domain, boxes []mailbox.Platform) {
+	t.Helper()
+	must(t, "save discovery", s.SaveDiscovery(t.Context(), owner, guid(1), ports.Found{Began: discoveryStart, Domains: domains, Mailboxes: boxes}))
+}
+
+func domainNamesOf(t testing.TB, s Stores, owner access.AccountID) []string {
+	t.Helper()
+	list, err := s.Domains(t.Context(), owner, guid(1))
+	must(t, "list domains", err)
+	var names []string
+	for _, d := range list {
+		names = append(names, d.Name)
+	}
+	return names
+}
+
+var discoveredDomainChecks = []storeCheck{
+	{"listed domains are added and updated, and missing ones removed", func(t testing.TB, s Stores) {
+		ann, known := newMailDomain(t, s)
+		addDomain(t, s, ann, guid(1), "vanished.test")
+		known = withAllFields(known)
+		saveDiscovery(t, s, ann, []domain.Domain{known, withAllFields(domain.Domain{Name: "new.test"})}, nil)
+		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{"contoso.test", "new.test"}) {
+			t.Fatalf("stored: %v", got)
+		}
+		got, err := s.Domain(t.Context(), ann, guid(1), known.Name)
+		must(t, "known", err)
+		if diff := cmp.Diff(known, got); diff != "" {
+			t.Fatalf("the known domain (-want +got):\n%s", diff)
+		}
+		fresh, err := s.Domain(t.Context(), ann, guid(1), "new.test")
+		must(t, "new", err)
+		want := withAllFields(domain.Domain{
+			ID: fresh.ID, TenantID: known.TenantID, TenantGUID: guid(1), Name: "new.test", Added: true, CreatedAt: discoveryStart,
+		})
+		if diff := cmp.Diff(want, fresh); diff != "" {
+			t.Fatalf("the new domain (-want +got):\n%s", diff)
+		}
+	}},
+	{"a missing list changes nothing, and an empty list removes all", func(t testing.TB, s Stores) {
+		ann, d := newMailDomain(t, s)
+		addMailbox(t, s, ann, d, "sales", mailbox.Ready)
+		saveDiscovery(t, s, ann, nil, nil)
+		if names, boxes := domainNamesOf(t, s, ann), addressesOf(t, s, ann); len(names) != 1 || len(boxes) != 1 {
+			t.Fatalf("the domains %v and the mailboxes %v are left", names, boxes)
+		}
+		saveDiscovery(t, s, ann, []domain.Domain{}, []mailbox.Platform{})
+		if names, boxes := domainNamesOf(t, s, ann), addressesOf(t, s, ann); len(names) != 0 || len(boxes) != 0 {
+			t.Fatalf("the domains %v and the mailboxes %v are left", names, boxes)
+		}
+	}},
+	{"domains that are being added, or were stored after the discovery began, stay", func(t testing.TB, s Stores) {
+		ann, _ := newMailDomain(t, s)
+		for name, at := range map[string]time.Time{"later.test": discoveryStart.Add(time.Second), "underway.test": now} {
+			d, err := s.ReserveDomain(t.Context(), ann, guid(1), name, 12, at)
+			must(t, "reserve", err)
+			d.Added = name == "later.test"
+			must(t, "save", s.SaveDomain(t.Context(), ann, d))
+		}
+		saveDiscovery(t, s, ann, []domain.Domain{}, nil)
+		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{"later.test"}) {
+			t.Fatalf("stored: %v", got)
+		}
+		d, err := s.ReserveDomain(t.Context(), ann, guid(1), "underway.test", 12, now)
+		must(t, "reserve", err)
+		if d.JustReserved {
+			t.Fatal("the reservation of the domain was lost")
+		}
+	}},
+	{"an abandoned reservation of a domain is released", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		for _, name := range []string{"abandoned.test", "resumed.test"} {
+			_, err := s.ReserveDomain(t.Context(), ann, guid(1), name, 12, discoveryStart.Add(-24*time.Hour))
+			must(t, "reserve", err)
+		}
+		_, err := s.ReserveDomain(t.Context(), ann, guid(1), "resumed.test", 12, now)
+		must(t, "resume", err)
+		saveDiscovery(t, s, ann, []domain.Domain{}, nil)
+		for name, fresh := range map[string]bool{"abandoned.test": true, "resumed.test": false} {
+			d, err := s.ReserveDomain(t.Context(), ann, guid(1), name, 12, now)
+			must(t, "reserve", err)
+			if d.JustReserved != fresh {
+				t.Fatalf("%s: the reservation was released: %v", name, d.JustReserved)
+			}
+		}
+	}},
+	{"a listed domain whose add call lost its answer becomes added", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		lost, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 12, now)
+		must(t, "reserve", err)
+		saveDiscovery(t, s, ann, []domain.Domain{{Name: "contoso.test", Added: true}}, nil)
+		got, err := s.Domain(t.Context(), ann, guid(1), "contoso.test")
+		must(t, "domain", err)
+		if got.ID != lost.ID {
+			t.Fatalf("got %+v, want the row %s", got, lost.ID)
+		}
+	}},
+	{"newer state that an operation stored is not overwritten", func(t testing.TB, s Stores) {
+		ann, d := newMailDomain(t, s)
+		verified := d
+		verified.Verified, verified.CheckedAt = true, discoveryStart.Add(time.Second)
+		must(t, "save", s.SaveDomain(t.Context(), ann, verified))
+		saveDiscovery(t, s, ann, []domain.Domain{d}, nil)
+		got, err := s.Domain(t.Context(), ann, guid(1), d.Name)
+		must(t, "domain", err)
+		if !got.Verified {
+			t.Fatal("the discovery reverted the verification")
+		}
+	}},
+	{"only the account that holds the tenant can store a discovery", func(t testing.TB, s Stores) {
+		ann, d := newMailDomain(t, s)
+		bob := newAccount(t, s, "bob")
+		foreign := s.SaveDiscovery(t.Context(), bob, guid(1), ports.Found{Began: discoveryStart, Domains: []domain.Domain{}})
+		requireRefusal(t, "save discovery", foreign, fault.TenantNotFound)
+		requireSameError(t, "save discovery", foreign, s.SaveDiscovery(t.Context(), ann, unknownGUID, ports.Found{Began: discoveryStart}))
+		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{d.Name}) {
+			t.Fatalf("stored: %v", got)
+		}
+	}},
+}

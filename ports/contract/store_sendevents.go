@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	compare "github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// newEvent returns the nth event, of tenant guid(of).
+func newEvent(n, of int, at time.Time) sendlimit.Event {
+	action := sendlimit.Blocked
+	if n%3 == 0 {
+		action = sendlimit.Unblocked
+	}
+	entropy := [ident.Entropy]byte{8: byte(n >> 8), 9: byte(n)}
+	return sendlimit.Event{ID: ident.New(at, entropy), Tenant: guid(of), Address: fmt.Sprintf("box%d@d%d.test", n, of),
+		Action: action, Sent: n, Limit: 25, At: at.UTC().Truncate(time.Microsecond)}
+}
+
+func recordEvents(t testing.TB, s Stores, owner access.AccountID, events ...sendlimit.Event) {
+	t.Helper()
+	must(t, "record", s.RecordEvents(t.Context(), owner, events))
+}
+
+func listEvents(t testing.TB, s Stores, owner access.AccountID, q ports.EventQuery) ports.EventPage {
+	t.Helper()
+	page, err := s.Events(t.Context(), owner, q)
+	must(t, "list events", err)
+	return page
+}
+
+// expectedPage computes a page of events from the list of all events.
+func expectedPage(all []sendlimit.Event, q ports.EventQuery) ports.EventPage {
+	page := ports.EventPage{Events: []sendlimit.Event{}}
+	for _, e := range slices.Backward(all) {
+		if q.Tenant != "" && e.Tenant != q.Tenant || q.Action != "" && e.Action != q.Action {
+			continue
+		}
+		if page.Total >= q.Offset && len(page.Events) < q.Limit {
+			page.Events = append(page.Events, e)
+		}
+		page.Total++
+	}
+	return page
+}
+
+// recordSampleEvents records the events of three tenants over several days. Some hours and days
+// have no event, one or many. The random source is seeded, so the events are always the same.
+func recordSampleEvents(t testing.TB, s Stores, owner access.AccountID) (all []sendlimit.Event) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(1, 2))
+	for n := 1; n <= 3; n++ {
+		attachTenant(t, s, owner, n)
+	}
+	at := now.Add(-9 * 24 * time.Hour)
+	for n := range 400 {
+		all = append(all, newEvent(n, 1+r.IntN(3), at))
+		switch r.IntN(20) {
+		case 0:
+			at = at.Add(time.Duration(r.IntN(50)) * time.Hour)
+		case 1:
+			at = at.Truncate(time.Hour).Add(time.Hour) // the first moment of an hour
+		case 2:
+			at = at.Truncate(time.Hour).Add(time.Hour - time.Millisecond)
+		default:
+			at = at.Add(time.Duration(r.IntN(3)) * time.Minute)
+		}
+	}
+	slices.SortFunc(all, func(a, b sendlimit.Event) int { return cmp.Compare(a.ID, b.ID) })
+	for i := 0; i < len(all); {
+		n := min(1+r.IntN(60), len(all)-i)
+		recordEvents(t, s, owner, all[i:i+n]...)
+		i += n
+	}
+	return all
+}
+
+var enforcementEventChecks = []storeCheck{
+	{"an event is stored unchanged", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		e := newEvent(7, 1, now)
+		e.Address = hostileText
+		recordEvents(t, s, ann, e)
+		if diff := compare.Diff(ports.EventPage{Events: []sendlimit.Event{e}, Total: 1}, listEvents(t, s, ann, ports.EventQuery{Limit: 50})); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+	}},
+	{"every page of every filter matches the list of all events, with its total", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		all := recordSampleEvents(t, s, ann)
+		for _, of := range []tenant.GUID{"", guid(1), guid(3)} {
+			for _, action := range []sendlimit.Action{"", sendlimit.Blocked, sendlimit.Unblocked} {
+				for _, limit := range []int{1, 50, 200} {
+					for offset := 0; offset <= len(all)+1; offset += 37 {
+						q := ports.EventQuery{Tenant: of, Action: action, Limit: limit, Offset: offset}
+						if diff := compare.Diff(expectedPage(all, q), listEvents(t, s, ann, q)); diff != "" {
+							t.Fatalf("%+v (-want +got):\n%s", q, diff)
+						}
+					}
+				}
+			}
+		}
+	}},
+	{"pages collect every event once, also while more come", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		all := recordSampleEvents(t, s, ann)
+		seen := map[string]int{}
+		for offset, added := 0, 0; ; offset += 30 {
+			page := listEvents(t, s, ann, ports.EventQuery{Limit: 30, Offset: offset})
+			for _, e := range page.Events {
+				seen[e.ID]++
+			}
+			if offset+len(page.Events) >= page.Total {
+				break
+			}
+			added++ // new events move old ones to later offsets
+			recordEvents(t, s, ann, newEvent(1000+added, 1, now.Add(time.Duration(added)*time.Second)))
+		}
+		for _, e := range all {
+			if seen[e.ID] == 0 {
+				t.Fatalf("%s was on no page", e.ID)
+			}
+		}
+	}},
+	{"an event that is recorded twice is stored once", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		one, two := newEvent(1, 1, now), newEvent(2, 1, now)
+		recordEvents(t, s, ann, one)
+		other := one
+		other.Sent = 99
+		recordEvents(t, s, ann, other, two)
+		recordEvents(t, s, ann)
+		if diff := compare.Diff(ports.EventPage{Events: []sendlimit.Event{two, one}, Total: 2}, listEvents(t, s, ann, ports.EventQuery{Limit: 50})); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+	}},
+	{"concurrent writers lose no count", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		attachTenant(t, s, ann, 2)
+		if n := countWinners(t, concurrently(concurrency, func(i int) error {
+			return s.RecordEvents(t.Context(), ann, []sendlimit.Event{newEvent(2*i, 1+i%2, now), newEvent(2*i+1, 2-i%2, now.Add(time.Hour))})
+		}), nil); n != concurrency {
+			t.Fatalf("%d of %d wrote", n, concurrency)
+		}
+		if page := listEvents(t, s, ann, ports.EventQuery{Limit: 200}); page.Total != 2*concurrency || len(page.Events) != 2*concurrency {
+			t.Fatalf("%d of %d events", len(page.Events), page.Total)
+		}
+	}},
+	{"an account sees only its own events", func(t testing.TB, s Stores) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		attachTenant(t, s, ann, 1)
+		attachTenant(t, s, bob, 2)
+		recordEvents(t, s, bob, newEvent(1, 2, now))
+		if page := listEvents(t, s, ann, ports.EventQuery{Limit: 50}); page.Total != 0 || len(page.Events) != 0 {
+			t.Fatalf("%+v", page)
+		}
+		_, foreign := s.Events(t.Context(), ann, ports.EventQuery{Tenant: guid(2), Limit: 50})
+		_, unknown := s.Events(t.Context(), ann, ports.EventQuery{Tenant: guid(9), Limit: 50})
+		requireSameError(t, "events of a tenant", foreign, unknown)
+		if !errors.Is(foreign, fault.TenantNotFound) {
+			t.Fatal(foreign)
+		}
+	}},
+	{"events stay when their tenant is deleted", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		recordEvents(t, s, ann, newEvent(1, 1, now))
+		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1)))
+		if page := listEvents(t, s, ann, ports.EventQuery{Limit: 50}); page.Total != 1 {
+			t.Fatalf("%+v", page)
+		}
+	}},
+	{"whole days are dropped, with their counts", func(t testing.TB, s Stores) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		all := recordSampleEvents(t, s, ann)
+		attachTenant(t, s, bob, 9)
+		recordEvents(t, s, bob, newEvent(1, 9, all[0].At))
+		before := all[200].At.Add(-time.Minute)
+		cut := before.Truncate(24 * time.Hour)
+		left := slices.DeleteFunc(slices.Clone(all), func(e sendlimit.Event) bool { return e.At.Before(cut) })
+		if len(left) == len(all) || len(left) == 0 {
+			t.Fatal("the log has nothing to drop, or nothing to keep")
+		}
+		n, err := s.DropEvents(t.Context(), before)
+		must(t, "drop", err)
+		if want := len(all) - len(left) + 1; n != want {
+			t.Fatalf("%d dropped, want %d", n, want)
+		}
+		for _, q := range []ports.EventQuery{{Limit: 200}, {Limit: 200, Tenant: guid(2), Action: sendlimit.Blocked, Offset: 3}} {
+			if diff := compare.Diff(expectedPage(left, q), listEvents(t, s, ann, q)); diff != "" {
+				t.Fatalf("%+v (-want +got):\n%s", q, diff)
+			}
+		}
+		again, err := s.DropEvents(t.Context(), before)
+		must(t, "drop again", err)
+		if again != 0 {
+			t.Fatalf("%d dropped twice", again)
+		}
+	}},
+}
+
+// requireHealth checks the result of SendHealth at a time. Tenants that were not counted for an
+// hour are lagging.
+func requireHealth(t testing.TB, what string, s Stores, at time.Time, want ports.SendHealth) {
+	t.Helper()
+	got, err := s.SendHealth(t.Context(), at, at.Add(-time.Hour))
+	must(t, what, err)
+	want.Due = want.Due.Truncate(time.Microsecond)
+	if diff := compare.Diff(want, got); diff != "" {
+		t.Fatalf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// setTenantLimit stores a tenant-wide limit.
+func (w sendLimitFixture) setTenantLimit(t testing.TB, s Stores) {
+	t.Helper()
+	p, err := s.ReservePolicy(t.Context(), w.owner, w.guid, sendlimit.TenantWide, now)
+	must(t, "reserve", err)
+	p.PerDay = 5
+	must(t, "save policy", s.SavePolicy(t.Context(), w.owner, p))
+}
+
+var sendWatchChecks = []storeCheck{
+	{"health reports the longest waiting tenant, without tenants that a run has claimed", func(t testing.TB, s Stores) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		other := newSendLimitFixture(t, s, "bob", 2)
+		requireHealth(t, "before", s, now.Add(-time.Second), ports.SendHealth{})
+		requireHealth(t, "never evaluated", s, dueTime, ports.SendHealth{Due: now})
+		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), other.claim(t, s), dueTime.Add(time.Minute)))
+		r := w.claim(t, s)
+		requireHealth(t, "claimed by a run", s, dueTime, ports.SendHealth{})
+		requireHealth(t, "the other", s, dueTime.Add(time.Hour), ports.SendHealth{Due: dueTime.Add(time.Minute)})
+		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), r, dueTime.Add(time.Second)))
+		requireHealth(t, "both", s, dueTime.Add(time.Hour), ports.SendHealth{Due: dueTime.Add(time.Second)})
+	}},
+	{"a tenant that SetDay made due has waited since its connection", func(t testing.TB, s Stores) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		_, err := s.SetDay(t.Context(), w.guid, "Europe/Berlin")
+		must(t, "set day", err)
+		requireHealth(t, "its day was set", s, dueTime, ports.SendHealth{Due: now})
+	}},
+	{"tenants with a limit that were not counted recently are lagging", func(t testing.TB, s Stores) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		r := w.claim(t, s)
+		requireHealth(t, "without a limit", s, dueTime.Add(48*time.Hour), ports.SendHealth{})
+		w.setTenantLimit(t, s)
+		requireHealth(t, "ready for an hour", s, now.Add(time.Hour), ports.SendHealth{Limited: 1})
+		requireHealth(t, "never counted", s, now.Add(time.Hour+time.Second), ports.SendHealth{Limited: 1, Behind: 1})
+		w.saveCounts(t, s, r, 3)
+		requireHealth(t, "counted", s, dueTime.Add(time.Hour), ports.SendHealth{Limited: 1})
+		requireHealth(t, "counted long ago", s, dueTime.Add(time.Hour+time.Second), ports.SendHealth{Limited: 1, Behind: 1})
+		ahead := ports.SendCounts{Today: dayStart, At: dueTime.Add(48 * time.Hour), Mark: dayStart, Boxes: map[string][]sendlimit.Count{w.boxes[0].ID: {{Day: dayStart}}}}
+		requireHeld(t, "count by a clock that is ahead", true)(s.SaveCounts(t.Context(), r, ahead))
+		requireHealth(t, "counted ahead of now", s, dueTime, ports.SendHealth{Limited: 1, Behind: 1})
+		there, err := s.Tenant(t.Context(), w.owner, w.guid)
+		must(t, "find", err)
+		there.Consent = tenant.ConsentRevoked
+		must(t, "revoke", s.SaveTenant(t.Context(), w.owner, there))
+		requireHealth(t, "without consent", s, dueTime.Add(48*time.Hour), ports.SendHealth{})
+	}},
+	{"a tenant without mailboxes is lagging after a day without a pass", func(t testing.TB, s Stores) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		w.setTenantLimit(t, s)
+		r := w.claim(t, s)
+		requireHeld(t, "save", true)(s.SaveCounts(t.Context(), r, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dayStart}))
+		requireHealth(t, "within the day", s, dayStart.Add(27*time.Hour), ports.SendHealth{Limited: 1})
+		requireHealth(t, "later", s, dayStart.Add(27*time.Hour+time.Second), ports.SendHealth{Limited: 1, Behind: 1})
+	}},
+	{"blocked mailboxes are counted, and those that no run can unblock", func(t testing.TB, s Stores) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		r := w.claim(t, s)
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(w.blockChange(0, 1), w.blockChange(1, 2))))
+		requireHealth(t, "blocked", s, dueTime, ports.SendHealth{Blocked: 2})
+		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), r, doneChanges(w.newChange(1, 3, sendlimit.Unblocked))))
+		there, err := s.Tenant(t.Context(), w.owner, w.guid)
+		must(t, "find", err)
+		there.Bootstrap = tenant.BootstrapFailed
+		must(t, "fail", s.SaveTenant(t.Context(), w.owner, there))
+		requireHealth(t, "stranded", s, dueTime, ports.SendHealth{Blocked: 1, Stranded: 1})
+	}},
+	{"standings are returned only to the account that holds the tenant", func(t testing.TB, s Stores) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		addSendLimitTenant(t, s, w.owner, 2)
+		stranger := newSendLimitFixture(t, s, "bob", 3)
+		r := w.claim(t, s)
+		w.saveCounts(t, s, r, 3)
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(w.blockChange(0, 1))))
+		stranger.saveCounts(t, s, stranger.claim(t, s), 3)
+		got, err := s.SendStandings(t.Context(), w.owner)
+		must(t, "standings", err)
+		want := map[tenant.GUID]ports.SendStanding{w.guid: {CountedAt: dueTime.Truncate(time.Microsecond), Blocked: 1}}
+		if diff := compare.Diff(want, got); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+	}},
+}

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// setPolicy stores a policy that is in force.
+func setPolicy(t testing.TB, s Stores, owner access.AccountID, id tenant.GUID, scope string, perDay int) sendlimit.Policy {
+	t.Helper()
+	p, err := s.ReservePolicy(t.Context(), owner, id, scope, now)
+	must(t, "reserve policy", err)
+	p.PerDay, p.RuleID, p.UpdatedAt = perDay, "rule of "+scope, now.Add(time.Minute).Truncate(time.Microsecond)
+	must(t, "save policy", s.SavePolicy(t.Context(), owner, p))
+	return p
+}
+
+func listPolicies(t testing.TB, s Stores, owner access.AccountID, id tenant.GUID) []sendlimit.Policy {
+	t.Helper()
+	all, err := s.Policies(t.Context(), owner, id)
+	must(t, "list policies", err)
+	return all
+}
+
+func requireScopesWithRules(t testing.TB, s Stores, owner access.AccountID, id tenant.GUID, want ...string) {
+	t.Helper()
+	got, err := s.RuledScopes(t.Context(), owner, id)
+	must(t, "list scopes with rules", err)
+	slices.Sort(got)
+	if slices.Sort(want); !slices.Equal(got, want) {
+		t.Fatalf("scopes with rules are %q, want %q", got, want)
+	}
+}
+
+// removeAllDomains stores a discovery that found no domains.
+func removeAllDomains(t testing.TB, s Stores, owner access.AccountID, id tenant.GUID) {
+	t.Helper()
+	must(t, "discover", s.SaveDiscovery(t.Context(), owner, id, ports.Found{Began: now.Add(time.Hour), Domains: []domain.Domain{}}))
+}
+
+func requireNoPolicy(t testing.TB, what string, s Stores, owner access.AccountID, id tenant.GUID, scope string) {
+	t.Helper()
+	if _, err := s.Policy(t.Context(), owner, id, scope); !errors.Is(err, fault.PolicyNotFound) {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+var sendPolicyChecks = []storeCheck{
+	{"each scope has its own policy", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		attachTenant(t, s, ann, 2)
+		addDomain(t, s, ann, guid(1), "a.test")
+		wide := setPolicy(t, s, ann, guid(1), sendlimit.TenantWide, 20)
+		domain := setPolicy(t, s, ann, guid(1), "a.test", 5)
+		want := sendlimit.Policy{ID: domain.ID, Tenant: guid(1), Scope: "a.test", PerDay: 5, RuleID: "rule of a.test", RuleName: sendlimit.RuleName("a.test"),
+			CreatedAt: now.Truncate(time.Microsecond), UpdatedAt: domain.UpdatedAt}
+		got, err := s.Policy(t.Context(), ann, guid(1), "a.test")
+		must(t, "find", err)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]sendlimit.Policy{wide, domain}, listPolicies(t, s, ann, guid(1))); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+		if n := len(listPolicies(t, s, ann, guid(2))); n != 0 {
+			t.Fatalf("another tenant has %d", n)
+		}
+		requireNoPolicy(t, "another tenant", s, ann, guid(2), sendlimit.TenantWide)
+		requireScopesWithRules(t, s, ann, guid(1), "", "a.test")
+		requireScopesWithRules(t, s, ann, guid(2))
+	}},
+	{"a reserved policy is not listed, but its scope can have a rule", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		first, err := s.ReservePolicy(t.Context(), ann, guid(1), sendlimit.TenantWide, now)
+		must(t, "reserve", err)
+		if first.PerDay != 0 || first.RuleID != "" || first.RuleName != sendlimit.RuleName("") {
+			t.Fatalf("got %+v", first)
+		}
+		requireNoPolicy(t, "reserved", s, ann, guid(1), sendlimit.TenantWide)
+		if n := len(listPolicies(t, s, ann, guid(1))); n != 0 {
+			t.Fatalf("%d policies", n)
+		}
+		requireScopesWithRules(t, s, ann, guid(1), "")
+		again, err := s.ReservePolicy(t.Context(), ann, guid(1), sendlimit.TenantWide, now.Add(time.Hour))
+		must(t, "reserve again", err)
+		if diff := cmp.Diff(first, again); diff != "" {
+			t.Fatalf("another policy (-first +again):\n%s", diff)
+		}
+	}},
+	{"a policy that is set again keeps its identity", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		first := setPolicy(t, s, ann, guid(1), sendlimit.TenantWide, 20)
+		held, err := s.ReservePolicy(t.Context(), ann, guid(1), sendlimit.TenantWide, now.Add(time.Hour))
+		must(t, "reserve again", err)
+		if diff := cmp.Diff(first, held); diff != "" {
+			t.Fatalf("(-first +held):\n%s", diff)
+		}
+		held.PerDay, held.UpdatedAt = 7, held.UpdatedAt.Add(time.Hour)
+		must(t, "save", s.SavePolicy(t.Context(), ann, held))
+		if diff := cmp.Diff([]sendlimit.Policy{held}, listPolicies(t, s, ann, guid(1))); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+	}},
+	{"concurrent writers of a scope set the same policy", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		addDomain(t, s, ann, guid(1), "a.test")
+		ids := make([]string, concurrency)
+		for _, err := range concurrently(concurrency, func(i int) error {
+			p, err := s.ReservePolicy(t.Context(), ann, guid(1), []string{"", "a.test"}[i%2], now)
+			if err != nil {
+				return err
+			}
+			ids[i], p.PerDay, p.UpdatedAt = p.ID, 1+i%25, now
+			return s.SavePolicy(t.Context(), ann, p)
+		}) {
+			must(t, "set", err)
+		}
+		slices.Sort(ids)
+		if n := len(slices.Compact(ids)); n != 2 || len(listPolicies(t, s, ann, guid(1))) != 2 {
+			t.Fatalf("%d policies were set, %d are there", n, len(listPolicies(t, s, ann, guid(1))))
+		}
+	}},
+	{"only an added domain can have a policy", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		attachTenant(t, s, ann, 2)
+		addDomain(t, s, ann, guid(2), "a.test")
+		_, err := s.ReserveDomain(t.Context(), ann, guid(1), "b.test", 9, now)
+		must(t, "reserve domain", err)
+		for _, scope := range []string{"a.test", "b.test", "c.test", "."} {
+			if _, err := s.ReservePolicy(t.Context(), ann, guid(1), scope, now); !errors.Is(err, fault.DomainNotFound) {
+				t.Fatalf("%s: %v", scope, err)
+			}
+		}
+		requireScopesWithRules(t, s, ann, guid(1))
+	}},
+	{"a policy is deleted with its domain, and its scope still has a rule", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		addDomain(t, s, ann, guid(1), "a.test")
+		gone := setPolicy(t, s, ann, guid(1), "a.test", 5)
+		wide := setPolicy(t, s, ann, guid(1), sendlimit.TenantWide, 20)
+		removeAllDomains(t, s, ann, guid(1))
+		requireNoPolicy(t, "its domain is gone", s, ann, guid(1), "a.test")
+		if err := s.SavePolicy(t.Context(), ann, gone); !errors.Is(err, fault.PolicyNotFound) {
+			t.Fatalf("saved: %v", err)
+		}
+		requireScopesWithRules(t, s, ann, guid(1), "", "a.test")
+		addDomain(t, s, ann, guid(1), "a.test")
+		requireNoPolicy(t, "a domain of the same name", s, ann, guid(1), "a.test")
+		fresh := setPolicy(t, s, ann, guid(1), "a.test", 6)
+		if fresh.ID == gone.ID {
+			t.Fatal("the policy of a former domain came back")
+		}
+		if diff := cmp.Diff([]sendlimit.Policy{wide, fresh}, listPolicies(t, s, ann, guid(1))); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+	}},
+	{"a policy is deleted with its tenant", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		p := setPolicy(t, s, ann, guid(1), sendlimit.TenantWide, 20)
+		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1)))
+		attachTenant(t, s, ann, 1)
+		requireNoPolicy(t, "connected anew", s, ann, guid(1), sendlimit.TenantWide)
+		requireScopesWithRules(t, s, ann, guid(1))
+		if err := s.SavePolicy(t.Context(), ann, p); !errors.Is(err, fault.PolicyNotFound) {
+			t.Fatalf("saved: %v", err)
+		}
+	}},
+	{"policies of a foreign tenant get the same answer as those of an unknown one", func(t testing.TB, s Stores) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		attachTenant(t, s, bob, 2)
+		p := setPolicy(t, s, bob, guid(2), sendlimit.TenantWide, 20)
+		for what, ask := range map[string]func(context.Context, tenant.GUID) error{
+			"list": func(ctx context.Context, id tenant.GUID) error { _, err := s.Policies(ctx, ann, id); return err },
+			"find": func(ctx context.Context, id tenant.GUID) error { _, err := s.Policy(ctx, ann, id, ""); return err },
+			"reserve": func(ctx context.Context, id tenant.GUID) error {
+				_, err := s.ReservePolicy(ctx, ann, id, "", now)
+				return err
+			},
+			"rules": func(ctx context.Context, id tenant.GUID) error { _, err := s.RuledScopes(ctx, ann, id); return err },
+		} {
+			foreign, unknown := ask(t.Context(), guid(2)), ask(t.Context(), guid(9))
+			requireSameError(t, what, foreign, unknown)
+			if !errors.Is(foreign, fault.TenantNotFound) {
+				t.Fatalf("%s: %v", what, foreign)
+			}
+		}
+		stolen := p
+		stolen.PerDay = 1
+		if err := s.SavePolicy(t.Context(), ann, stolen); !errors.Is(err, fault.PolicyNotFound) {
+			t.Fatalf("saved: %v", err)
+		}
+		if diff := cmp.Diff([]sendlimit.Policy{p}, listPolicies(t, s, bob, guid(2))); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+	}},
+}
+
+// requireDay checks the time zone of a tenant's day and the account that holds the tenant.
+func requireDay(t testing.TB, s Stores, id tenant.GUID, timeZone string, holder access.AccountID) {
+	t.Helper()
+	got, owner, err := s.Day(t.Context(), id)
+	must(t, "day", err)
+	if got != timeZone || owner != holder {
+		t.Fatalf("%s of %s, want %s of %s", got, owner, timeZone, holder)
+	}
+}
+
+var sendDayChecks = []storeCheck{
+	{"a tenant's day is in UTC until its time zone is set", func(t testing.TB, s Stores) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		attachTenant(t, s, ann, 1)
+		attachTenant(t, s, bob, 2)
+		requireDay(t, s, guid(1), "UTC", ann)
+		for _, timeZone := range []string{"Europe/Berlin", "America/St_Johns", "UTC"} {
+			owner, err := s.SetDay(t.Context(), guid(1), timeZone)
+			must(t, "set", err)
+			if owner != ann {
+				t.Fatalf("set for %s", owner)
+			}
+			requireDay(t, s, guid(1), timeZone, ann)
+			requireDay(t, s, guid(2), "UTC", bob)
+		}
+		_, _, unknown := s.Day(t.Context(), guid(9))
+		_, set := s.SetDay(t.Context(), guid(9), "UTC")
+		if !errors.Is(unknown, fault.TenantNotFound) || !errors.Is(set, fault.TenantNotFound) {
+			t.Fatalf("%v, %v", unknown, set)
+		}
+	}},
+	{"a new time zone restarts the counts and ends the current run's claim", func(t testing.TB, s Stores) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		r := w.claim(t, s)
+		w.saveCounts(t, s, r, 7)
+		_, err := s.SetDay(t.Context(), w.guid, "Europe/Berlin")
+		must(t, "set", err)
+		requireHeld(t, "the run", false)(s.HoldTenant(t.Context(), r, longLease))
+		requireHeld(t, "its counts", false)(s.SaveCounts(t.Context(), r, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime}))
+		fresh := w.claim(t, s)
+		if fresh.TimeZone != "Europe/Berlin" || !fresh.Mark.IsZero() {
+			t.Fatalf("claimed %+v", fresh)
+		}
+		if boxes := w.listBoxes(t, s, fresh); len(boxes[0].Counts) != 0 {
+			t.Fatalf("counts were kept: %+v", boxes[0].Counts)
+		}
+	}},
+	{"setting the current time zone changes nothing", func(t testing.TB, s Stores) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		r := w.claim(t, s)
+		w.saveCounts(t, s, r, 7)
+		_, err := s.SetDay(t.Context(), w.guid, "UTC")
+		must(t, "set", err)
+		requireHeld(t, "the run", true)(s.HoldTenant(t.Context(), r, longLease))
+		if boxes := w.listBoxes(t, s, r); len(boxes[0].Counts) != 1 {
+			t.Fatalf("counts are gone: %+v", boxes)
+		}
+	}},
+}
+
+// readSending returns the stored counts and licences of the tenant at a time.
+func (w sendLimitFixture) readSending(t testing.TB, s Stores, at time.Time) tenant.Sending {
+	t.Helper()
+	out, err := s.Sending(t.Context(), w.owner, w.guid, at)
+	must(t, "sending", err)
+	return out
+}
+
+func (w sendLimitFixture) requireSending(t testing.TB, s Stores, want tenant.Sending) {
+	t.Helper()
+	if got := w.readSending(t, s, dueTime); got != want {
+		t.Fatalf("got %+v, want %+v", got, want)
+	}
+}
+
+var sendRoomChecks = []storeCheck{
+	{"the licences of the latest read are kept", func(t testing.TB, s Stores) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		w.requireSending(t, s, tenant.Sending{})
+		for _, read := range []struct {
+			have tenant.Licenses
+			at   time.Duration
+			want tenant.Sending
+		}{
+			{tenant.Licenses{Paid: 25, Trial: 5}, 0, tenant.Sending{Licenses: tenant.Licenses{Paid: 25, Trial: 5}, LicensesAt: now}},
+			{tenant.Licenses{Paid: 1}, time.Hour, tenant.Sending{Licenses: tenant.Licenses{Paid: 1}, LicensesAt: now.Add(time.Hour)}},
+			{tenant.Licenses{Paid: 9}, time.Minute, tenant.Sending{Licenses: tenant.Licenses{Paid: 1}, LicensesAt: now.Add(time.Hour)}},
+			{tenant.Licenses{}, 2 * time.Hour, tenant.Sending{LicensesAt: now.Add(2 * time.Hour)}},
+		} {
+			must(t, "save", s.SaveLicenses(t.Context(), w.owner, w.guid, read.have, now.Add(read.at)))
+			w.requireSending(t, s, read.want)
+		}
+	}},
+	{"a tenant that is saved, or connected anew, keeps its licences", func(t testing.TB, s Stores) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		have := tenant.Licenses{Paid: 25}
+		must(t, "save", s.SaveLicenses(t.Context(), w.owner, w.guid, have, now))
+		held, err := s.Tenant(t.Context(), w.owner, w.guid)
+		must(t, "tenant", err)
+		must(t, "save tenant", s.SaveTenant(t.Context(), w.owner, held))
+		_, err = s.Attach(t.Context(), w.owner, held, 100)
+		must(t, "attach", err)
+		w.requireSending(t, s, tenant.Sending{Licenses: have, LicensesAt: now})
+	}},
+	{"the counts of all mailboxes of the tenant on the current day are summed", func(t testing.TB, s Stores) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		others := addSendLimitTenant(t, s, w.owner, 2)
+		w.saveCounts(t, s, w.claim(t, s), 7)
+		w.requireSending(t, s, tenant.Sending{Today: 14, TodayAt: dueTime.UTC().Truncate(time.Microsecond)})
+		others.requireSending(t, s, tenant.Sending{})
+		for name, moment := range map[string]time.Time{
+			"the day before": dayStart.Add(-time.Microsecond), "the day after": dayStart.Add(24 * time.Hour),
+		} {
+			if got := w.readSending(t, s, moment); got.Today != 0 || !got.TodayAt.IsZero() {
+				t.Fatalf("%+v on %s", got, name)
+			}
+		}
+		if got := w.readSending(t, s, dayStart.Add(24*time.Hour-time.Microsecond)).Today; got != 14 {
+			t.Fatalf("%d at the day's end", got)
+		}
+	}},
+	{"counts of an earlier day are not counted today", func(t testing.TB, s Stores) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		r := w.claim(t, s)
+		w.saveCounts(t, s, r, 7)
+		next := dayStart.Add(24 * time.Hour)
+		requireHeld(t, "save counts", true)(s.SaveCounts(t.Context(), r, ports.SendCounts{
+			Today: next, At: next.Add(time.Hour), Mark: next,
+			Boxes: map[string][]sendlimit.Count{w.boxes[0].ID: {{Day: next, Recent: 3}}},
+		}))
+		if got := w.readSending(t, s, next.Add(2*time.Hour)); got.Today != 3 || !got.TodayAt.Equal(next.Add(time.Hour)) {
+			t.Fatalf("%+v, want 3 an hour into the day", got)
+		}
+		requireHeld(t, "save counts", true)(s.SaveCounts(t.Context(), r, ports.SendCounts{
+			Today: next, At: next.Add(2 * time.Hour), Mark: next,
+			Boxes: map[string][]sendlimit.Count{w.boxes[1].ID: {{Day: next}}},
+		}))
+		if got := w.readSending(t, s, next.Add(3*time.Hour)); got.Today != 3 || !got.TodayAt.Equal(next.Add(time.Hour)) {
+			t.Fatalf("%+v, want the oldest count's time", got)
+		}
+	}},
+	{"the day is in the tenant's time zone", func(t testing.TB, s Stores) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		_, err := s.SetDay(t.Context(), w.guid, "Pacific/Auckland")
+		must(t, "set day", err)
+		w.saveCounts(t, s, w.claim(t, s), 7)
+		auckland, err := sendlimit.TimeZone("Pacific/Auckland")
+		must(t, "place", err)
+		day := sendlimit.DayOf(dueTime, auckland)
+		if within, after := w.readSending(t, s, day.End.Add(-time.Second)).Today, w.readSending(t, s, day.End).Today; within != 14 || after != 0 {
+			t.Fatalf("%d within the day, %d after it", within, after)
+		}
+	}},
+	{"a foreign tenant gets the same answer as an unknown one", func(t testing.TB, s Stores) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		bob := newAccount(t, s, "bob")
+		foreign := s.SaveLicenses(t.Context(), bob, w.guid, tenant.Licenses{Paid: 9}, now)
+		requireRefusal(t, "save", foreign, fault.TenantNotFound)
+		requireSameError(t, "save", foreign, s.SaveLicenses(t.Context(), w.owner, unknownGUID, tenant.Licenses{Paid: 9}, now))
+		_, foreign = s.Sending(t.Context(), bob, w.guid, dueTime)
+		requireRefusal(t, "sending", foreign, fault.TenantNotFound)
+		_, unknown := s.Sending(t.Context(), w.owner, unknownGUID, dueTime)
+		requireSameError(t, "sending", foreign, unknown)
+		w.requireSending(t, s, tenant.Sending{})
+	}},
+	{"licences are deleted with their tenant", func(t testing.TB, s Stores) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		must(t, "save", s.SaveLicenses(t.Context(), w.owner, w.guid, tenant.Licenses{Paid: 9}, now))
+		must(t, "delete", s.DeleteTenant(t.Context(), w.owner, w.guid))
+		requireRefusal(t, "save", s.SaveLicenses(t.Context(), w.owner, w.guid, tenant.Licenses{Paid: 9}, now), fault.TenantNotFound)
+		attachTenant(t, s, w.owner, 1)
+		w.requireSending(t, s, tenant.Sending{})
+	}},
+}

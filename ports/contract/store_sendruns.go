@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// dayStart is the beginning of the current day in these checks.
+var dayStart = time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+
+// sendLimitFixture is a tenant with a prepared mail server and two mailboxes, so that its messages
+// can be counted.
+type sendLimitFixture struct {
+	owner access.AccountID
+	guid  tenant.GUID
+	boxes []mailbox.Mailbox
+}
+
+func newSendLimitFixture(t testing.TB, s Stores, name string, n int) sendLimitFixture {
+	t.Helper()
+	return addSendLimitTenant(t, s, newAccount(t, s, name), n)
+}
+
+func addSendLimitTenant(t testing.TB, s Stores, owner access.AccountID, n int) sendLimitFixture {
+	t.Helper()
+	w := sendLimitFixture{owner: owner, guid: guid(n)}
+	markReady(t, s, owner, attachTenant(t, s, owner, n))
+	d := addDomain(t, s, owner, w.guid, "a.test")
+	for _, local := range []string{"ada", "bob"} {
+		w.boxes = append(w.boxes, addMailbox(t, s, owner, d, local, mailbox.Ready))
+	}
+	return w
+}
+
+// markReady marks a tenant's mail server as prepared.
+func markReady(t testing.TB, s Stores, owner access.AccountID, made tenant.Tenant) {
+	t.Helper()
+	made.Bootstrap = tenant.BootstrapReady
+	must(t, "save tenant", s.SaveTenant(t.Context(), owner, made))
+}
+
+func (w sendLimitFixture) claim(t testing.TB, s Stores) ports.SendRun {
+	t.Helper()
+	r, won, err := s.ClaimTenant(t.Context(), w.owner, w.guid, longLease, dueTime)
+	must(t, "claim", err)
+	if !won {
+		t.Fatal("not claimed")
+	}
+	return r
+}
+
+// takeOver ends the lease of a run and returns a new run that has the tenant.
+func (w sendLimitFixture) takeOver(t testing.TB, s Stores, r ports.SendRun) ports.SendRun {
+	t.Helper()
+	requireHeld(t, "let the lease end", true)(s.HoldTenant(t.Context(), r, expiredLease))
+	return w.claim(t, s)
+}
+
+func (w sendLimitFixture) requireNotClaimed(t testing.TB, what string, s Stores, at time.Time) {
+	t.Helper()
+	if _, won, err := s.ClaimTenant(t.Context(), w.owner, w.guid, longLease, at); err != nil || won {
+		t.Fatalf("%s was claimed: %v", what, err)
+	}
+}
+
+// saveCounts stores that each mailbox sent n messages on the current day.
+func (w sendLimitFixture) saveCounts(t testing.TB, s Stores, r ports.SendRun, n int) ports.SendCounts {
+	t.Helper()
+	c := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime.Add(-6 * time.Hour), Boxes: map[string][]sendlimit.Count{}}
+	for _, m := range w.boxes {
+		c.Boxes[m.ID] = []sendlimit.Count{{Day: dayStart, Final: n - 1, Recent: 1}}
+	}
+	requireHeld(t, "save counts", true)(s.SaveCounts(t.Context(), r, c))
+	return c
+}
+
+func (w sendLimitFixture) listBoxes(t testing.TB, s Stores, r ports.SendRun) []ports.SendBox {
+	t.Helper()
+	boxes, err := s.SendBoxes(t.Context(), r, dayStart)
+	must(t, "list mailboxes", err)
+	return boxes
+}
+
+func dueTenantIDs(t testing.TB, s Stores, at time.Time, most int) (ids []string) {
+	t.Helper()
+	all, err := s.DueTenants(t.Context(), at, most)
+	must(t, "list due tenants", err)
+	for _, d := range all {
+		ids = append(ids, string(d.Tenant))
+	}
+	return ids
+}
+
+func (w sendLimitFixture) tenantID() string { return string(w.guid) }
+
+var sendRunChecks = []storeCheck{
+	{"a claim before the due time does not change the due time", func(t testing.TB, s Stores) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		for range 2 {
+			r, won, err := s.ClaimTenant(t.Context(), w.owner, w.guid, longLease, dueTime.Add(1000*time.Hour))
+			if must(t, "claim", err); !won {
+				t.Fatal("not claimed")
+			}
+			requireHeld(t, "let the lease end", true)(s.HoldTenant(t.Context(), r, expiredLease))
+			requireOrder(t, "due", dueTenantIDs(t, s, now, 9), w.tenantID())
+		}
+	}},
+	{"SeizeTenant takes a tenant from the run that has it", func(t testing.TB, s Stores) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		first, won, err := s.SeizeTenant(t.Context(), w.owner, w.guid, longLease)
+		if must(t, "take one that never had a run", err); !won {
+			t.Fatal("not taken")
+		}
+		requireHeld(t, "hold", true)(s.HoldTenant(t.Context(), first, expiredLease))
+		r := w.claim(t, s)
+		taken, won, err := s.SeizeTenant(t.Context(), w.owner, w.guid, longLease)
+		must(t, "take", err)
+		if want := (ports.SendRun{Account: w.owner, Tenant: w.guid, Epoch: taken.Epoch, TimeZone: r.TimeZone}); !won || taken.Epoch <= r.Epoch || taken.TimeZone != want.TimeZone || taken.Tenant != want.Tenant || taken.Account != want.Account {
+			t.Fatalf("taken %v: %+v after %+v", won, taken, r)
+		}
+		requireHeld(t, "the run that had it", false)(s.HoldTenant(t.Context(), r, longLease))
+		requireHeld(t, "its changes", false)(s.SaveChanges(t.Context(), r, ports.SendChanges{}))
+		w.requireNotClaimed(t, "a tenant that was taken", s, dueTime.Add(time.Hour))
+		requireHeld(t, "give back", true)(s.ReleaseTenant(t.Context(), taken, dueTime))
+		requireOrder(t, "due", dueTenantIDs(t, s, dueTime, 9), w.tenantID())
+		if _, won, err := s.SeizeTenant(t.Context(), newAccount(t, s, "bob"), w.guid, longLease); err != nil || won {
+			t.Fatalf("taken by another account: %v", err)
+		}
+	}},
+	{"a tenant is due when it is connected, and then at the time that its last run set", func(t testing.TB, s Stores) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		requireOrder(t, "before", dueTenantIDs(t, s, now.Add(-time.Second), 9))
+		w.requireNotClaimed(t, "an early one", s, now.Add(-time.Second))
+		all, err := s.DueTenants(t.Context(), dueTime, 9)
+		must(t, "list", err)
+		if diff := cmp.Diff([]ports.DueTenant{{Account: w.owner, Tenant: w.guid, At: now.Truncate(time.Microsecond)}}, all); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+		r := w.claim(t, s)
+		if diff := cmp.Diff(ports.SendRun{Account: w.owner, Tenant: w.guid, Epoch: r.Epoch, TimeZone: "UTC", Due: now.Truncate(time.Microsecond)}, r); diff != "" {
+			t.Fatalf("claimed (-want +got):\n%s", diff)
+		}
+		at := dueTime.Add(7 * time.Minute)
+		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), r, at))
+		requireOrder(t, "before its time", dueTenantIDs(t, s, at.Add(-time.Microsecond), 9))
+		w.requireNotClaimed(t, "before its time", s, at.Add(-time.Microsecond))
+		requireOrder(t, "at its time", dueTenantIDs(t, s, at, 9), w.tenantID())
+		if _, won, err := s.ClaimTenant(t.Context(), w.owner, w.guid, longLease, at); err != nil || !won {
+			t.Fatalf("not claimed in time: %v", err)
+		}
+	}},
+	{"a tenant whose due time is further ahead than any pass sets is due", func(t testing.TB, s Stores) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		for _, ahead := range []time.Duration{sendlimit.MaxInterval + 10*time.Minute, 30 * 24 * time.Hour, 400 * 24 * time.Hour} {
+			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), w.claim(t, s), dueTime.Add(ahead)))
+			requireOrder(t, "ahead of a right clock", dueTenantIDs(t, s, dueTime, 9), w.tenantID())
+		}
+		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), w.claim(t, s), dueTime.Add(sendlimit.MaxInterval)))
+		requireOrder(t, "in its time", dueTenantIDs(t, s, dueTime, 9))
+		w.requireNotClaimed(t, "in its time", s, dueTime)
+		requireOrder(t, "by all times", dueTenantIDs(t, s, dueTime.Add(365*24*time.Hour), 9), w.tenantID())
+	}},
+	{"of concurrent claims exactly one succeeds", func(t testing.TB, s Stores) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		for range 2 { // with and without a row of an earlier run
+			won, runs := make([]bool, concurrency), make([]ports.SendRun, concurrency)
+			for _, err := range concurrently(concurrency, func(i int) (err error) {
+				runs[i], won[i], err = s.ClaimTenant(t.Context(), w.owner, w.guid, longLease, dueTime)
+				return err
+			}) {
+				must(t, "claim", err)
+			}
+			if n := countTrue(won); n != 1 {
+				t.Fatalf("%d won", n)
+			}
+			for i := range won {
+				if won[i] {
+					requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), runs[i], dueTime))
+				}
+			}
+		}
+	}},
+	{"a tenant can be claimed from a different run only after its lease expires, by the database's clock", func(t testing.TB, s Stores) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		first := w.claim(t, s)
+		w.requireNotClaimed(t, "a leased one", s, dueTime.Add(1000*time.Hour))
+		requireOrder(t, "a leased one", dueTenantIDs(t, s, dueTime.Add(1000*time.Hour), 9))
+		requireHeld(t, "shorten the lease", true)(s.HoldTenant(t.Context(), first, time.Millisecond))
+		retryUntilWon(t, func() (bool, error) {
+			second, won, err := s.ClaimTenant(t.Context(), w.owner, w.guid, longLease, dueTime)
+			if won && second.Epoch <= first.Epoch {
+				t.Fatalf("epoch %d after %d", second.Epoch, first.Epoch)
+			}
+			return won, err
+		})
+	}},
+	{"a run that lost its tenant changes nothing", func(t testing.TB, s Stores) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		first := w.claim(t, s)
+		second := w.takeOver(t, s, first)
+		w.saveCounts(t, s, second, 7)
+		want := w.listBoxes(t, s, second)
+		late := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime, Boxes: map[string][]sendlimit.Count{w.boxes[0].ID: {{Day: dayStart, Final: 99}}}}
+		requireHeld(t, "hold", false)(s.HoldTenant(t.Context(), first, longLease))
+		requireHeld(t, "counts", false)(s.SaveCounts(t.Context(), first, late))
+		requireHeld(t, "changes", false)(s.SaveChanges(t.Context(), first, doneChanges(w.blockChange(0, 1))))
+		requireHeld(t, "release", false)(s.ReleaseTenant(t.Context(), first, dueTime.Add(time.Hour)))
+		if diff := cmp.Diff(want, w.listBoxes(t, s, second)); diff != "" {
+			t.Fatalf("written (-want +got):\n%s", diff)
+		}
+		if page := listEvents(t, s, w.owner, ports.EventQuery{Limit: 9}); page.Total != 0 {
+			t.Fatalf("%d events", page.Total)
+		}
+		requireHeld(t, "the second", true)(s.ReleaseTenant(t.Context(), second, dueTime))
+		requireHeld(t, "hold what was released", false)(s.HoldTenant(t.Context(), second, longLease))
+		if third := w.claim(t, s); !third.Mark.Equal(dueTime.Add(-6 * time.Hour).Truncate(time.Microsecond)) {
+			t.Fatalf("the mark is %s", third.Mark)
+		}
+	}},
+	{"accounts alternate, and an account with more running work comes later", func(t testing.TB, s Stores) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		var all []sendLimitFixture
+		for n := 1; n <= 5; n++ {
+			owner := ann
+			if n > 3 {
+				owner = bob
+			}
+			all = append(all, addSendLimitTenant(t, s, owner, n))
+			r := all[n-1].claim(t, s)
+			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), r, dueTime.Add(time.Duration(n)*time.Second)))
+		}
+		at := dueTime.Add(time.Minute)
+		requireOrder(t, "turns", dueTenantIDs(t, s, at, 4), all[0].tenantID(), all[3].tenantID(), all[1].tenantID(), all[4].tenantID())
+		for _, w := range all[:2] {
+			if _, won, err := s.ClaimTenant(t.Context(), ann, w.guid, longLease, at); err != nil || !won {
+				t.Fatalf("not claimed: %v", err)
+			}
+		}
+		requireOrder(t, "with two of ann's at work", dueTenantIDs(t, s, at, 9), all[3].tenantID(), all[4].tenantID(), all[2].tenantID())
+	}},
+	{"tenants that cannot be queried are left out", func(t testing.TB, s Stores) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		there, err := s.Tenant(t.Context(), w.owner, w.guid)
+		must(t, "find", err)
+		out := func(what string) {
+			t.Helper()
+			requireOrder(t, what, dueTenantIDs(t, s, dueTime, 9))
+			w.requireNotClaimed(t, what, s, dueTime)
+		}
+		gone := there
+		gone.Consent = tenant.ConsentRevoked
+		must(t, "revoke", s.SaveTenant(t.Context(), w.owner, gone))
+		out("without consent")
+		gone = there
+		gone.Bootstrap = tenant.BootstrapFailed
+		must(t, "fail", s.SaveTenant(t.Context(), w.owner, gone))
+		out("without a mail server")
+		must(t, "mend", s.SaveTenant(t.Context(), w.owner, there))
+		requireOrder(t, "back", dueTenantIDs(t, s, dueTime, 9), w.tenantID())
+		// Tenants of suspended accounts stay due: their mailboxes must be unblocked.
+		_, err = s.SetActive(t.Context(), w.owner, false)
+		must(t, "suspend", err)
+		requireOrder(t, "of a suspended account", dueTenantIDs(t, s, dueTime, 9), w.tenantID())
+		r := w.claim(t, s)
+		must(t, "delete", s.DeleteTenant(t.Context(), w.owner, w.guid))
+		out("deleted")
+		requireHeld(t, "hold", false)(s.HoldTenant(t.Context(), r, longLease))
+		requireHeld(t, "release", false)(s.ReleaseTenant(t.Context(), r, dueTime))
+	}},
+	{"a tenant can be claimed only for the account that holds it", func(t testing.TB, s Stores) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		stranger := w
+		stranger.owner = newAccount(t, s, "bob")
+		stranger.requireNotClaimed(t, "a foreign tenant", s, dueTime)
+		r := w.claim(t, s)
+		r.Account = stranger.owner
+		requireHeld(t, "hold", false)(s.HoldTenant(t.Context(), r, longLease))
+		requireHeld(t, "counts", false)(s.SaveCounts(t.Context(), r, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime}))
+		requireHeld(t, "changes", false)(s.SaveChanges(t.Context(), r, doneChanges(w.blockChange(0, 1))))
+		if n := len(w.listBoxes(t, s, r)); n != 0 {
+			t.Fatalf("%d foreign mailboxes", n)
+		}
+	}},
+	{"counts are stored by mailbox and day, and the current day's are shown", func(t testing.TB, s Stores) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		r := w.claim(t, s)
+		must(t, "limit", s.SetSendLimit(t.Context(), w.owner, w.boxes[1].ID, 9, now))
+		yesterday := dayStart.Add(-24 * time.Hour)
+		c := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dayStart, Boxes: map[string][]sendlimit.Count{
+			w.boxes[0].ID:    {{Day: dayStart, Final: 3, Recent: 4}, {Day: yesterday, Final: 8}},
+			unknownMailboxID: {{Day: dayStart, Final: 3}},
+		}}
+		for range 2 {
+			requireHeld(t, "save", true)(s.SaveCounts(t.Context(), r, c))
+		}
+		boxes, err := s.SendBoxes(t.Context(), r, yesterday)
+		must(t, "list", err)
+		want := []ports.SendBox{
+			{MailboxState: sendlimit.MailboxState{ID: w.boxes[0].ID, Address: "ada@a.test", Domain: "a.test"}, Counts: []sendlimit.Count{{Day: yesterday, Final: 8}, {Day: dayStart, Final: 3, Recent: 4}}},
+			{MailboxState: sendlimit.MailboxState{ID: w.boxes[1].ID, Address: "bob@a.test", Domain: "a.test", Own: 9}},
+		}
+		if diff := cmp.Diff(want, boxes); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+		if n := len(w.listBoxes(t, s, r)[0].Counts); n != 1 {
+			t.Fatalf("%d counts from today on", n)
+		}
+		shown, err := s.Mailboxes(t.Context(), w.owner, w.guid)
+		must(t, "mailboxes", err)
+		if shown[0].SendsToday != 7 || !shown[0].SendsTodayAt.Equal(dueTime.Truncate(time.Microsecond)) || shown[1].SendsToday != 0 || !shown[1].SendsTodayAt.IsZero() {
+			t.Fatalf("shown %+v", shown)
+		}
+	}},
+	{"a partial count stays partial, is not shown, and does not move the mark", func(t testing.TB, s Stores) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		r := w.claim(t, s)
+		counted := func(what string, want sendlimit.Count) {
+			t.Helper()
+			if got := w.listBoxes(t, s, r)[0]; len(got.Counts) != 1 || got.Counts[0] != want || got.On(sendlimit.DayOf(dayStart, time.UTC)).Counted == want.Partial {
+				t.Fatalf("%s: %+v", what, got)
+			}
+		}
+		save := func(c ports.SendCounts, count sendlimit.Count) {
+			t.Helper()
+			c.At, c.Boxes = dueTime, map[string][]sendlimit.Count{w.boxes[0].ID: {count}}
+			requireHeld(t, "save", true)(s.SaveCounts(t.Context(), r, c))
+		}
+		part := sendlimit.Count{Day: dayStart, Recent: 3, Partial: true}
+		whole := sendlimit.Count{Day: dayStart, Recent: 3}
+		for range 2 {
+			save(ports.SendCounts{}, part)
+			counted("a part", part)
+		}
+		shown, err := s.Mailboxes(t.Context(), w.owner, w.guid)
+		if must(t, "mailboxes", err); !shown[0].SendsTodayAt.IsZero() {
+			t.Fatalf("shown %+v", shown[0])
+		}
+		save(ports.SendCounts{Today: dayStart, Mark: dayStart}, whole)
+		counted("the whole", whole)
+		whole.Recent++
+		save(ports.SendCounts{}, whole)
+		counted("more", whole)
+		if r = w.takeOver(t, s, r); !r.Mark.Equal(dayStart) {
+			t.Fatalf("the mark is %s", r.Mark)
+		}
+	}},
+	{"counts are deleted two days after the mark has passed them, once a day", func(t testing.TB, s Stores) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		r := w.claim(t, s)
+		w.saveCounts(t, s, r, 7)
+		days := func() int {
+			boxes, err := s.SendBoxes(t.Context(), r, dayStart.Add(-240*time.Hour))
+			must(t, "list", err)
+			return len(boxes[0].Counts)
+		}
+		save := func(what string, mark time.Time, want int) {
+			t.Helper()
+			for range 2 { // a run may store days one by one
+				requireHeld(t, "save", true)(s.SaveCounts(t.Context(), r, ports.SendCounts{Today: dayStart, At: dueTime, Mark: mark}))
+			}
+			if n := days(); n != want {
+				t.Fatalf("%s: %d days", what, n)
+			}
+		}
+		save("on the second day", dayStart.Add(48*time.Hour), 1)
+		r = w.takeOver(t, s, r)
+		save("long after it, by a clock that is ahead", dayStart.Add(1000*time.Hour), 1)
+		r.Mark = dayStart.Add(48*time.Hour + time.Microsecond)
+		save("after it", dayStart.Add(72*time.Hour), 0)
+	}},
+}
+
+// limitSetters returns the two ways to change a limit of a tenant, keyed by name.
+func limitSetters(t testing.TB, s Stores, w sendLimitFixture) map[string]func(owner access.AccountID, perDay int, at time.Time) error {
+	p := setPolicy(t, s, w.owner, w.guid, sendlimit.TenantWide, 20)
+	return map[string]func(access.AccountID, int, time.Time) error{
+		"policy": func(owner access.AccountID, perDay int, at time.Time) error {
+			p.PerDay, p.UpdatedAt = perDay, at
+			return s.SavePolicy(t.Context(), owner, p)
+		},
+		"own": func(owner access.AccountID, perDay int, at time.Time) error {
+			return s.SetSendLimit(t.Context(), owner, w.boxes[0].ID, perDay, at)
+		},
+	}
+}
+
+var sendDueChecks = []storeCheck{
+	{"a tenant whose limits change is due at once", func(t testing.TB, s Stores) {
+		w, other := newSendLimitFixture(t, s, "ann", 1), newSendLimitFixture(t, s, "bob", 2)
+		again := dueTime.Add(30 * time.Minute)
+		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), other.claim(t, s), again))
+		at := dueTime
+		for what, set := range limitSetters(t, s, w) {
+			r, won, err := s.ClaimTenant(t.Context(), w.owner, w.guid, longLease, again.Add(time.Hour))
+			if err != nil || !won {
+				t.Fatalf("not claimed: %v", err)
+			}
+			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), r, again))
+			if set(other.owner, 3, at) == nil {
+				t.Fatalf("%s: a stranger set it", what)
+			}
+			requireOrder(t, what+" not changed", dueTenantIDs(t, s, at, 9))
+			must(t, what, set(w.owner, 3, at))
+			requireOrder(t, what+" before", dueTenantIDs(t, s, at.Add(-time.Microsecond), 9))
+			requireOrder(t, what, dueTenantIDs(t, s, at, 9), w.tenantID())
+			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), w.claim(t, s), again))
+			must(t, what+" again", set(w.owner, 3, at))
+			requireOrder(t, what+" as it was", dueTenantIDs(t, s, at, 9))
+		}
+	}},
+	{"a tenant that is already due keeps its due time when its limits change", func(t testing.TB, s Stores) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		all := limitSetters(t, s, w)
+		since := dueTime.Add(time.Minute)
+		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), w.claim(t, s), since))
+		for what, set := range all {
+			must(t, what, set(w.owner, 3, since.Add(time.Hour)))
+			due, err := s.DueTenants(t.Context(), since.Add(2*time.Hour), 9)
+			if must(t, "list", err); len(due) != 1 || !due[0].At.Equal(since.Truncate(time.Microsecond)) {
+				t.Fatalf("%s: %+v", what, due)
+			}
+		}
+	}},
+	{"a tenant whose limits change during a run is due right after it", func(t testing.TB, s Stores) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		again := dueTime.Add(30 * time.Minute)
+		perDay := 3
+		for what, set := range limitSetters(t, s, w) {
+			for _, at := range []time.Time{dueTime, dueTime.Add(time.Second), now} {
+				r := w.claim(t, s)
+				requireOrder(t, what+" leased", dueTenantIDs(t, s, again, 9))
+				for range 2 { // two changes at the same time
+					perDay++
+					must(t, what, set(w.owner, perDay, at))
+				}
+				requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), r, again))
+				requireOrder(t, what, dueTenantIDs(t, s, dueTime.Add(time.Second), 9), w.tenantID())
+				r = w.claim(t, s)
+				must(t, what+" as it was", set(w.owner, perDay, at))
+				requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), r, dueTime))
+			}
+			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), w.claim(t, s), again))
+			requireOrder(t, "nothing changed", dueTenantIDs(t, s, again.Add(-time.Microsecond), 9))
+			r, _, err := s.ClaimTenant(t.Context(), w.owner, w.guid, longLease, again)
+			must(t, "claim", err)
+			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), r, dueTime))
+		}
+	}},
+}

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+const unknownGUID = tenant.GUID("99999999-0000-4000-8000-000000000000")
+
+var tenantChecks = []storeCheck{
+	{"a tenant comes back as it was saved", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		want := attachTenant(t, s, ann, 1)
+		want.Name, want.BuiltinDomain, want.DefaultDomain = hostileText, "contoso.onmicrosoft.com", "contoso.test"
+		want.Consent, want.Bootstrap, want.BootstrapStep = tenant.ConsentRevoked, tenant.BootstrapFailed, tenant.StepGrantRole
+		want.SMTPAuth, want.Discovery, want.UserMailboxes = tenant.SMTPAuthRefused, tenant.DiscoveryFailed, 17
+		want.LastSyncAt = now.Add(time.Minute)
+		must(t, "save", s.SaveTenant(t.Context(), ann, want))
+		got, err := s.Tenant(t.Context(), ann, guid(1))
+		must(t, "tenant", err)
+		if got != want {
+			t.Fatalf("got  %+v\nwant %+v", got, want)
+		}
+	}},
+	{"bytes that are not text do not break a save", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		made := attachTenant(t, s, ann, 1)
+		made.Name = "a\x00b\xffc"
+		must(t, "save", s.SaveTenant(t.Context(), ann, made))
+		got, err := s.Tenant(t.Context(), ann, guid(1))
+		must(t, "tenant", err)
+		if got.Name == "abc" || got.Name == "" {
+			t.Fatalf("the name is %q", got.Name)
+		}
+	}},
+	{"a foreign tenant gets the same answer as an unknown one", func(t testing.TB, s Stores) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		made := attachTenant(t, s, ann, 1)
+		unknown := made
+		unknown.ID, unknown.GUID = string(unknownGUID), unknownGUID
+		for name, call := range map[string]func(owner access.AccountID, x tenant.Tenant) error{
+			"tenant": func(o access.AccountID, x tenant.Tenant) error {
+				_, err := s.Tenant(t.Context(), o, x.GUID)
+				return err
+			},
+			"save":   func(o access.AccountID, x tenant.Tenant) error { return s.SaveTenant(t.Context(), o, x) },
+			"delete": func(o access.AccountID, x tenant.Tenant) error { return s.DeleteTenant(t.Context(), o, x.GUID) },
+		} {
+			foreign := call(bob, made)
+			requireRefusal(t, name, foreign, fault.TenantNotFound)
+			requireSameError(t, name, foreign, call(ann, unknown))
+		}
+		_, err := s.Tenant(t.Context(), ann, "nonsense")
+		requireSameError(t, "malformed", err, func() error { _, err := s.Tenant(t.Context(), ann, unknownGUID); return err }())
+		list, err := s.Tenants(t.Context(), bob)
+		must(t, "list", err)
+		if len(list) != 0 {
+			t.Fatalf("another account sees %+v", list)
+		}
+		_, err = s.Tenant(t.Context(), ann, guid(1))
+		must(t, "the tenant afterwards", err)
+	}},
+	{"tenants are listed by the time of their connection, newest first", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		for n, age := range []time.Duration{2 * time.Hour, time.Hour, 3 * time.Hour} {
+			_, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(n), ConsentedAt: now.Add(-age)}, 100)
+			must(t, "attach", err)
+		}
+		list, err := s.Tenants(t.Context(), ann)
+		must(t, "list", err)
+		if len(list) != 3 || list[0].GUID != guid(1) || list[1].GUID != guid(0) || list[2].GUID != guid(2) {
+			t.Fatalf("got %+v", list)
+		}
+	}},
+	{"a tenant counts only its own domains and mailboxes", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		for n := range 2 {
+			made := attachTenant(t, s, ann, n)
+			signed := addDomain(t, s, ann, made.GUID, "signed.test")
+			signed.Verified, signed.DKIM, signed.Status.VerificationSeen = true, true, true
+			must(t, "save", s.SaveDomain(t.Context(), ann, signed))
+			seen := addDomain(t, s, ann, made.GUID, "seen.test")
+			seen.Status.VerificationSeen = true
+			must(t, "save", s.SaveDomain(t.Context(), ann, seen))
+			_, err := s.ReserveDomain(t.Context(), ann, made.GUID, "unfinished.test", 12, now)
+			must(t, "reserve", err)
+			addMailbox(t, s, ann, signed, "ready", mailbox.Ready)
+			addMailbox(t, s, ann, signed, "created", mailbox.Created)
+			addMailbox(t, s, ann, signed, "creating", mailbox.Creating)
+		}
+		list, err := s.Tenants(t.Context(), ann)
+		must(t, "list", err)
+		one, err := s.Tenant(t.Context(), ann, guid(1))
+		must(t, "tenant", err)
+		for _, x := range append(list, one) {
+			got := [...]int{x.DomainCount, x.DomainsVerified, x.DomainsSigned, x.DomainsPublished, x.MailboxCount}
+			if want := [...]int{2, 1, 1, 1, 2}; got != want {
+				t.Fatalf("counts are %v, want %v", got, want)
+			}
+		}
+	}},
+	{"a save that began before a new consent does not overwrite it", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		stale := attachTenant(t, s, ann, 1)
+		stale.Consent, stale.Name = tenant.ConsentRevoked, "As it was seen"
+		renewal := stale
+		renewal.ConsentedAt = now.Add(time.Hour)
+		_, err := s.Attach(t.Context(), ann, renewal, 100)
+		must(t, "renew", err)
+		must(t, "save", s.SaveTenant(t.Context(), ann, stale))
+		got, err := s.Tenant(t.Context(), ann, guid(1))
+		must(t, "tenant", err)
+		if got.Consent != tenant.ConsentGranted || got.Name != stale.Name || !got.ConsentedAt.Equal(renewal.ConsentedAt) {
+			t.Fatalf("got %+v", got)
+		}
+	}},
+	{"deleting a tenant deletes everything in it and frees it for other accounts", func(t testing.TB, s Stores) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		d := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
+		addMailbox(t, s, ann, d, "sales", mailbox.Ready)
+		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1)))
+		requireRefusal(t, "delete again", s.DeleteTenant(t.Context(), ann, guid(1)), fault.TenantNotFound)
+		_, err := s.DomainByID(t.Context(), ann, d.ID)
+		requireRefusal(t, "domain", err, fault.DomainNotFound)
+		attachTenant(t, s, bob, 1)
+		if again := attachTenant(t, s, ann, 2); again.DomainCount != 0 || again.MailboxCount != 0 {
+			t.Fatalf("something is left: %+v", again)
+		}
+		list, err := s.Mailboxes(t.Context(), bob, guid(1))
+		must(t, "mailboxes of the next holder", err)
+		if len(list) != 0 {
+			t.Fatalf("the next holder sees %+v", list)
+		}
+	}},
+	{"work on a tenant that is being deleted does not find it", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		for n := range 5 {
+			d := addDomain(t, s, ann, attachTenant(t, s, ann, n).GUID, "contoso.test")
+			for _, err := range concurrently(8, func(i int) error {
+				switch i % 4 {
+				case 0:
+					return s.DeleteTenant(t.Context(), ann, guid(n))
+				case 1:
+					_, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "b"), 3, now)
+					return err
+				case 2:
+					_, err := s.ReserveDomain(t.Context(), ann, guid(n), "new.test", 12, now)
+					return err
+				default:
+					return s.SaveDiscovery(t.Context(), ann, guid(n), ports.Found{Began: now, Mailboxes: platformMailboxes("a@contoso.test")})
+				}
+			}) {
+				if err != nil && !errors.Is(err, fault.TenantNotFound) && !errors.Is(err, fault.DomainNotFound) {
+					t.Fatal(err)
+				}
+			}
+		}
+	}},
+	{"a cancelled context ends the call and stores nothing", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := s.Attach(gone, ann, tenant.Tenant{GUID: guid(1), ConsentedAt: now}, 100)
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("attach: got %v", err)
+		}
+		if _, err = s.Tenants(gone, ann); !errors.Is(err, context.Canceled) {
+			t.Fatalf("list: got %v", err)
+		}
+		held, err := s.TenantCount(t.Context(), ann)
+		must(t, "count", err)
+		if held != 0 {
+			t.Fatalf("%d tenants are stored", held)
+		}
+	}},
+}
+
+var attachChecks = []storeCheck{
+	{"a new tenant starts in the first state", func(t testing.TB, s Stores) {
+		got := attachTenant(t, s, newAccount(t, s, "ann"), 1)
+		want := tenant.Tenant{
+			ID: got.ID, GUID: guid(1), Name: "Contoso", ConsentedAt: now, ConnectedBy: "admin@contoso.test",
+			Consent: tenant.ConsentGranted, Bootstrap: tenant.BootstrapPending,
+			SMTPAuth: tenant.SMTPAuthUnknown, Discovery: tenant.DiscoveryPending,
+		}
+		if got != want || got.ID == "" {
+			t.Fatalf("got  %+v\nwant %+v", got, want)
+		}
+	}},
+	{"a second consent renews the first and takes no slot", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		first := attachTenant(t, s, ann, 1)
+		first.Consent = tenant.ConsentRevoked
+		must(t, "save", s.SaveTenant(t.Context(), ann, first))
+		d := addDomain(t, s, ann, guid(1), "contoso.test")
+		again, err := s.Attach(t.Context(), ann, tenant.Tenant{
+			GUID: guid(1), Name: "Other", ConsentedAt: now.Add(time.Hour), ConnectedBy: "other@contoso.test",
+		}, 1)
+		must(t, "attach at the ceiling", err)
+		if again.ID != first.ID || again.Consent != tenant.ConsentGranted || again.Name != "Contoso" ||
+			again.ConnectedBy != "other@contoso.test" || !again.ConsentedAt.Equal(now.Add(time.Hour)) {
+			t.Fatalf("got %+v", again)
+		}
+		_, err = s.DomainByID(t.Context(), ann, d.ID)
+		must(t, "the domain afterwards", err)
+	}},
+	{"a tenant beyond the limit is refused", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		_, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(2), ConsentedAt: now}, 1)
+		requireRefusal(t, "attach", err, fault.TenantLimitReached)
+		_, err = s.Attach(t.Context(), newAccount(t, s, "bob"), tenant.Tenant{GUID: guid(2), ConsentedAt: now}, 1)
+		must(t, "attach by another account", err)
+	}},
+	{"a tenant that a different account holds is refused", func(t testing.TB, s Stores) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		attachTenant(t, s, ann, 1)
+		_, err := s.Attach(t.Context(), bob, tenant.Tenant{GUID: guid(1), ConsentedAt: now}, 100)
+		requireRefusal(t, "attach", err, fault.TenantHeld)
+		held, err := s.TenantCount(t.Context(), bob)
+		must(t, "count", err)
+		if held != 0 {
+			t.Fatalf("the refused account holds %d", held)
+		}
+	}},
+	{"concurrent attachments take exactly the available slots", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		errs := concurrently(concurrency, func(i int) error {
+			_, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(i), ConsentedAt: now}, 5)
+			return err
+		})
+		held, err := s.TenantCount(t.Context(), ann)
+		must(t, "count", err)
+		if n := countWinners(t, errs, fault.TenantLimitReached); n != 5 || held != 5 {
+			t.Fatalf("%d were let in, %d are stored, of 5", n, held)
+		}
+	}},
+	{"of several accounts that attach a tenant concurrently one gets it", func(t testing.TB, s Stores) {
+		accounts := make([]access.AccountID, 8)
+		for i := range accounts {
+			accounts[i] = newAccount(t, s, string(rune('a'+i)))
+		}
+		errs := concurrently(len(accounts), func(i int) error {
+			_, err := s.Attach(t.Context(), accounts[i], tenant.Tenant{GUID: guid(1), ConsentedAt: now}, 100)
+			return err
+		})
+		if n := countWinners(t, errs, fault.TenantHeld); n != 1 {
+			t.Fatalf("%d accounts hold the tenant", n)
+		}
+	}},
+	{"concurrent attachments with the same consent create one tenant", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		errs := concurrently(8, func(int) error {
+			_, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(1), ConsentedAt: now}, 1)
+			return err
+		})
+		list, err := s.Tenants(t.Context(), ann)
+		must(t, "list", err)
+		if n := countWinners(t, errs, nil); n != 8 || len(list) != 1 {
+			t.Fatalf("%d attached, stored: %+v", n, list)
+		}
+	}},
+	{"a tenant needs an open account", func(t testing.TB, s Stores) {
+		_, err := s.Attach(t.Context(), "nonsense", tenant.Tenant{GUID: guid(1), ConsentedAt: now}, 1)
+		requireRefusal(t, "attach", err, fault.AccountNotFound)
+	}},
+}
+
+func startFlow(t testing.TB, s Stores, owner access.AccountID, n byte) ports.ConnectFlow {
+	t.Helper()
+	f := ports.ConnectFlow{StateHash: [32]byte{n, 's'}, Account: owner, Step: ports.FlowStarted, ExpiresAt: now.Add(time.Minute)}
+	must(t, "start", s.StartFlow(t.Context(), f))
+	return f
+}
+
+var flowChecks = []storeCheck{
+	{"a flow stores what its steps add", func(t testing.TB, s Stores) {
+		want := startFlow(t, s, newAccount(t, s, "ann"), 1)
+		got, err := s.TakeFlow(t.Context(), want.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
+		must(t, "first step", err)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("the flow before the step (-want +got):\n%s", diff)
+		}
+		want.Step, want.Browser, want.Claimed = ports.FlowSigningIn, [32]byte{2, 'b'}, guid(1)
+		want.SignInHash, want.Nonce, want.Verifier = [32]byte{3}, "nonce", []byte{0, 1, 255}
+		want.Administrator = tenant.Administrator{Tenant: guid(1), Address: "admin@contoso.test", Name: hostileText}
+		want.Profile = tenant.Profile{Name: hostileText, BuiltinDomain: "contoso.onmicrosoft.com", DefaultDomain: "contoso.test"}
+		must(t, "save", s.SaveFlow(t.Context(), want))
+		got, err = s.TakeFlow(t.Context(), want.StateHash, ports.FlowSigningIn, ports.FlowProving, now)
+		must(t, "second step", err)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("the flow after saving (-want +got):\n%s", diff)
+		}
+	}},
+	{"only a flow at the expected step that has not expired moves on", func(t testing.TB, s Stores) {
+		f := startFlow(t, s, newAccount(t, s, "ann"), 1)
+		for _, tt := range []struct {
+			name string
+			hash [32]byte
+			from ports.ConnectStep
+			at   time.Time
+		}{
+			{"unknown state", [32]byte{9}, ports.FlowStarted, now},
+			{"a later step", f.StateHash, ports.FlowConfirm, now},
+			{"at its expiry", f.StateHash, ports.FlowStarted, f.ExpiresAt},
+			{"long expired", f.StateHash, ports.FlowStarted, f.ExpiresAt.Add(time.Hour)},
+		} {
+			_, err := s.TakeFlow(t.Context(), tt.hash, tt.from, ports.FlowDone, tt.at)
+			requireRefusal(t, tt.name, err, fault.ConnectLinkInvalid)
+		}
+		_, err := s.TakeFlow(t.Context(), f.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
+		must(t, "the flow afterwards", err)
+		_, err = s.TakeFlow(t.Context(), f.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
+		requireRefusal(t, "used again", err, fault.ConnectLinkInvalid)
+	}},
+	{"of concurrent attempts to take a step one succeeds", func(t testing.TB, s Stores) {
+		f := startFlow(t, s, newAccount(t, s, "ann"), 1)
+		errs := concurrently(concurrency, func(int) error {
+			_, err := s.TakeFlow(t.Context(), f.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
+			return err
+		})
+		if n := countWinners(t, errs, fault.ConnectLinkInvalid); n != 1 {
+			t.Fatalf("%d took the step", n)
+		}
+	}},
+	{"a flow that moved on is not overwritten", func(t testing.TB, s Stores) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		f := startFlow(t, s, ann, 1)
+		foreign := f
+		foreign.Account = bob
+		requireRefusal(t, "save for another account", s.SaveFlow(t.Context(), foreign), fault.ConnectLinkInvalid)
+		_, err := s.TakeFlow(t.Context(), f.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
+		must(t, "step", err)
+		requireRefusal(t, "save at the step before", s.SaveFlow(t.Context(), f), fault.ConnectLinkInvalid)
+	}},
+	{"expired flows are dropped, others stay", func(t testing.TB, s Stores) {
+		ann := newAccount(t, s, "ann")
+		old, live := startFlow(t, s, ann, 1), startFlow(t, s, ann, 2)
+		late := live
+		late.StateHash, late.ExpiresAt = [32]byte{3}, live.ExpiresAt.Add(time.Hour)
+		must(t, "start", s.StartFlow(t.Context(), late))
+		must(t, "drop", s.DropFlows(t.Context(), old.ExpiresAt.Add(time.Second)))
+		_, err := s.TakeFlow(t.Context(), old.StateHash, ports.FlowStarted, ports.FlowDone, now)
+		requireRefusal(t, "dropped", err, fault.ConnectLinkInvalid)
+		_, err = s.TakeFlow(t.Context(), late.StateHash, ports.FlowStarted, ports.FlowDone, now)
+		must(t, "kept", err)
+	}},
+}
